@@ -1,0 +1,642 @@
+//! From events in file order to a finished [`Trace`].
+
+use std::collections::HashMap;
+
+use rayon::prelude::*;
+
+use super::layout::{Layout, layout};
+use super::{
+    CorrelationIndex, Counter, FlowTable, ImportReport, InstantTable, Process, Pyramid, Row, Severity, SliceId,
+    SliceKind, SliceTable, StringId, StringTable, TimeNs, TimeRange, Trace, TraceInfo, Track, TrackId, tint,
+};
+
+/// Rows with fewer slices than this are drawn slice by slice at every zoom.
+const MIN_SLICES_FOR_PYRAMID: usize = 256;
+
+/// One slice as a reader finds it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RawSlice {
+    pub ts: TimeNs,
+    /// Not before `ts`.
+    pub end: TimeNs,
+    pub name: StringId,
+    pub kind: SliceKind,
+    pub track: TrackId,
+    pub correlation: u32,
+    pub external: u32,
+    pub source: u64,
+}
+
+/// Slices in file order, one column per field.
+#[derive(Debug, Default)]
+pub struct RawSlices {
+    pub ts: Vec<TimeNs>,
+    pub end: Vec<TimeNs>,
+    pub name: Vec<StringId>,
+    pub kind: Vec<SliceKind>,
+    pub track: Vec<TrackId>,
+    pub correlation: Vec<u32>,
+    pub external: Vec<u32>,
+    pub source: Vec<u64>,
+}
+
+impl RawSlices {
+    #[inline]
+    pub fn push(&mut self, slice: RawSlice) {
+        self.ts.push(slice.ts);
+        self.end.push(slice.end);
+        self.name.push(slice.name);
+        self.kind.push(slice.kind);
+        self.track.push(slice.track);
+        self.correlation.push(slice.correlation);
+        self.external.push(slice.external);
+        self.source.push(slice.source);
+    }
+
+    pub fn len(&self) -> usize {
+        self.ts.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ts.is_empty()
+    }
+}
+
+/// Which end of an arrow a [`FlowPoint`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowEnd {
+    Start,
+    Step,
+    End,
+}
+
+/// One end of an arrow, not yet bound to a slice.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowPoint {
+    pub track: TrackId,
+    pub ts: TimeNs,
+    /// Points with equal `group` (category and name) and `id` belong together.
+    pub group: u32,
+    pub id: u64,
+    pub name: StringId,
+    pub end: FlowEnd,
+    pub source: u64,
+}
+
+/// Everything a reader found. [`TraceBuilder::finish`] sorts, nests and indexes it.
+#[derive(Debug, Default)]
+pub struct TraceBuilder {
+    pub info: TraceInfo,
+    pub strings: StringTable,
+    pub processes: Vec<Process>,
+    pub tracks: Vec<Track>,
+    /// In file order; parts need not be equally long.
+    pub slices: Vec<RawSlices>,
+    /// Slices that never ended, by `source`. Their `end` is set to the end of the span.
+    pub unfinished: Vec<u64>,
+    pub instants: InstantTable,
+    /// Samples in any order.
+    pub counters: Vec<Counter>,
+    pub flows: Vec<FlowPoint>,
+    pub import: ImportReport,
+}
+
+/// The columns of all parts, joined; each part's column is freed as it is copied.
+fn join<T: Copy>(parts: &mut [RawSlices], column: impl Fn(&mut RawSlices) -> &mut Vec<T>) -> Vec<T> {
+    if let [only] = parts {
+        return std::mem::take(column(only));
+    }
+    let len = parts.iter_mut().map(|part| column(part).len()).sum();
+    let mut all = Vec::with_capacity(len);
+    for part in parts {
+        all.append(&mut std::mem::take(column(part)));
+    }
+    all
+}
+
+fn gather<T: Copy + Send + Sync>(column: &[T], order: &[u32]) -> Vec<T> {
+    order.par_iter().with_min_len(1 << 14).map(|&i| column[i as usize]).collect()
+}
+
+/// One track's slices on their way to rows.
+struct TrackPart<'a> {
+    track: TrackId,
+    /// Indices of its slices, in file order at first, by (row, ts) in the end.
+    order: &'a mut [u32],
+    /// Indices of its flow points, by time.
+    points: Vec<u32>,
+}
+
+impl TraceBuilder {
+    /// Builds the trace.
+    ///
+    /// Slices are sorted and nested, arrows bound to the slices at their ends, and what could not
+    /// be placed is noted in the import report. Cost: O(n log n) in the worst case, O(n) for
+    /// slices that are nearly sorted, as recorders write them.
+    pub fn finish(mut self) -> Trace {
+        self.arrange_tracks();
+        self.sort_samples();
+        let mut parts = std::mem::take(&mut self.slices);
+        let span = self.span(&mut parts);
+        let unfinished = self.close_unfinished(&mut parts, span);
+
+        let ts = join(&mut parts, |part| &mut part.ts);
+        let end = join(&mut parts, |part| &mut part.end);
+        let track = join(&mut parts, |part| &mut part.track);
+        let mut order = vec![0_u32; ts.len()];
+        let bounds = group_by_track(&track, self.tracks.len(), &mut order);
+        drop(track);
+        let (layouts, bound) = self.lay_out(&ts, &end, &mut order, &bounds);
+
+        let mut slices = SliceTable { ts: gather(&ts, &order), ..Default::default() };
+        drop(ts);
+        slices.end = gather(&end, &order);
+        drop(end);
+        slices.name = gather(&join(&mut parts, |part| &mut part.name), &order);
+        slices.kind = gather(&join(&mut parts, |part| &mut part.kind), &order);
+        slices.correlation = gather(&join(&mut parts, |part| &mut part.correlation), &order);
+        slices.external = gather(&join(&mut parts, |part| &mut part.external), &order);
+        slices.source = gather(&join(&mut parts, |part| &mut part.source), &order);
+        drop(parts);
+        let track_rows = make_rows(&mut slices, &layouts, &self.strings, span);
+        if !unfinished.is_empty() {
+            let is_unfinished = |i: &u32| unfinished.binary_search(&slices.source[*i as usize]).is_ok();
+            slices.unfinished = (0..slices.len() as u32).filter(is_unfinished).map(SliceId).collect();
+        }
+
+        let flows = self.bind_flows(&order, &bound);
+        drop(order);
+        let correlations = index_correlations(&slices);
+        self.import.sort();
+        Trace {
+            info: self.info,
+            strings: self.strings,
+            processes: self.processes,
+            tracks: self.tracks,
+            slices,
+            track_rows,
+            instants: self.instants,
+            counters: self.counters,
+            flows,
+            correlations,
+            span,
+            import: self.import,
+            details: None,
+        }
+    }
+
+    /// Puts processes and tracks in the order to show, and renumbers what refers to them.
+    fn arrange_tracks(&mut self) {
+        let process_rank = ranks(self.processes.len(), |&i| {
+            let process = &self.processes[i];
+            (process.sort_index, process.device, i)
+        });
+        permute(&mut self.processes, &process_rank);
+        for track in &mut self.tracks {
+            track.process.0 = process_rank[track.process.0 as usize];
+        }
+        let track_rank = ranks(self.tracks.len(), |&i| {
+            let track = &self.tracks[i];
+            let number = track.tid.trim_start_matches("stream ").parse::<i64>().ok();
+            (track.process, track.kind, track.sort_index, number.is_none(), number, track.name.clone(), i)
+        });
+        permute(&mut self.tracks, &track_rank);
+        let renumber = |track: &mut TrackId| track.0 = track_rank[track.0 as usize];
+        for part in &mut self.slices {
+            part.track.iter_mut().for_each(renumber);
+        }
+        self.instants.track.iter_mut().for_each(renumber);
+        self.counters.iter_mut().for_each(|counter| renumber(&mut counter.track));
+        self.flows.iter_mut().for_each(|point| renumber(&mut point.track));
+    }
+
+    fn sort_samples(&mut self) {
+        let instants = &mut self.instants;
+        let mut order: Vec<u32> = (0..instants.len() as u32).collect();
+        order.sort_by_key(|&i| (instants.track[i as usize], instants.ts[i as usize]));
+        instants.ts = gather(&instants.ts, &order);
+        instants.name = gather(&instants.name, &order);
+        instants.track = gather(&instants.track, &order);
+        instants.source = gather(&instants.source, &order);
+        for counter in &mut self.counters {
+            if !counter.ts.is_sorted() {
+                let mut order: Vec<u32> = (0..counter.ts.len() as u32).collect();
+                order.sort_by_key(|&i| counter.ts[i as usize]);
+                counter.ts = gather(&counter.ts, &order);
+                counter.value = gather(&counter.value, &order);
+            }
+            counter.min = counter.value.iter().copied().fold(f64::INFINITY, f64::min);
+            counter.max = counter.value.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        }
+        self.counters.sort_by_key(|counter| counter.track);
+    }
+
+    /// From the first start to the last end. Recorders that lose a timestamp write 0: where all
+    /// else happened days later, those events do not stretch the span.
+    fn span(&mut self, parts: &mut [RawSlices]) -> TimeRange {
+        const DAYS_LATER: TimeNs = 1_000_000_000_000_000;
+        let mut all: Option<TimeRange> = None;
+        let mut later: Option<TimeRange> = None;
+        let mut n_at_zero = 0;
+        let mut see = |start: TimeNs, end: TimeNs| {
+            let range = TimeRange { start, end };
+            let grow = |span: &mut Option<TimeRange>| *span = Some(span.map_or(range, |span| span.union(range)));
+            grow(&mut all);
+            if start == 0 && end < DAYS_LATER {
+                n_at_zero += 1;
+            } else {
+                grow(&mut later);
+            }
+        };
+        for part in parts.iter() {
+            part.ts.iter().zip(&part.end).for_each(|(&ts, &end)| see(ts, end));
+        }
+        self.instants.ts.iter().for_each(|&ts| see(ts, ts));
+        self.counters.iter().flat_map(|counter| &counter.ts).for_each(|&ts| see(ts, ts));
+        match later {
+            Some(later) if n_at_zero > 0 && later.start > DAYS_LATER => {
+                let reason =
+                    "Time stamp 0 while all else happened at least 11 days later: kept, outside the first view";
+                self.import.note(Severity::Loss, reason, n_at_zero, None);
+                later
+            }
+            _ => all.unwrap_or_default(),
+        }
+    }
+
+    /// Sets the end of slices that were never closed; returns their sources, sorted.
+    fn close_unfinished(&mut self, parts: &mut [RawSlices], span: TimeRange) -> Vec<u64> {
+        let mut open = std::mem::take(&mut self.unfinished);
+        open.sort_unstable();
+        if !open.is_empty() {
+            for part in parts {
+                for (i, source) in part.source.iter().enumerate() {
+                    if open.binary_search(source).is_ok() {
+                        part.end[i] = span.end.max(part.ts[i]);
+                    }
+                }
+            }
+        }
+        open
+    }
+
+    /// Sorts each track's slices by (row, ts) and finds the slice of each flow point.
+    fn lay_out(
+        &mut self,
+        ts: &[TimeNs],
+        end: &[TimeNs],
+        order: &mut [u32],
+        bounds: &[u32],
+    ) -> (Vec<Layout>, Vec<Option<u32>>) {
+        let mut parts = Vec::new();
+        let mut rest = order;
+        let mut points = points_by_track(&self.flows, self.tracks.len());
+        for (track, bound) in bounds.windows(2).enumerate() {
+            let (part, after) = rest.split_at_mut((bound[1] - bound[0]) as usize);
+            rest = after;
+            let points = std::mem::take(&mut points[track]);
+            parts.push(TrackPart { track: TrackId(track as u32), order: part, points });
+        }
+        let flows = &self.flows;
+        let layouts: Vec<(Layout, Vec<(u32, u32)>)> =
+            parts.par_iter_mut().map(|part| lay_out_track(part, ts, end, flows)).collect();
+        let mut bound = vec![None; self.flows.len()];
+        let mut n_crossing = 0;
+        let mut out = Vec::with_capacity(layouts.len());
+        for (layout, points) in layouts {
+            for (point, slice) in points {
+                bound[point as usize] = Some(slice);
+            }
+            n_crossing +=
+                layout.row_lens.iter().skip(layout.first_overflow as usize).map(|&n| u64::from(n)).sum::<u64>();
+            out.push(layout);
+        }
+        let reason = "Slice crosses the end of another on its track: shown with its true times on an extra row";
+        self.import.note(Severity::Loss, reason, n_crossing, None);
+        (out, bound)
+    }
+
+    /// Turns flow points into arrows. Each point counts as shown if an arrow starts or ends at it.
+    fn bind_flows(&mut self, order: &[u32], bound: &[Option<u32>]) -> FlowTable {
+        let points = std::mem::take(&mut self.flows);
+        if points.is_empty() {
+            return FlowTable::default();
+        }
+        let mut position = vec![0_u32; order.len()];
+        for (new, &old) in order.iter().enumerate() {
+            position[old as usize] = new as u32;
+        }
+        let mut by_key: Vec<u32> = (0..points.len() as u32).collect();
+        let end_rank = |end| match end {
+            FlowEnd::Start => 0,
+            FlowEnd::Step => 1,
+            FlowEnd::End => 2,
+        };
+        by_key.par_sort_unstable_by_key(|&i| {
+            let point = &points[i as usize];
+            (point.group, point.id, point.ts, end_rank(point.end), i)
+        });
+        let mut arrows = Vec::new();
+        let mut is_used = vec![false; points.len()];
+        for chain in by_key.chunk_by(|&a, &b| {
+            let (a, b) = (&points[a as usize], &points[b as usize]);
+            (a.group, a.id) == (b.group, b.id)
+        }) {
+            chain_arrows(chain, &points, bound, &mut |from, to| {
+                is_used[from as usize] = true;
+                is_used[to as usize] = true;
+                if let (Some(a), Some(b)) = (bound[from as usize], bound[to as usize]) {
+                    let [a, b] = [a, b].map(|old| SliceId(position[old as usize]));
+                    arrows.push((a, b, points[from as usize].name));
+                }
+            });
+        }
+        self.count_flows(&points, bound, &is_used);
+        FlowTable::build(arrows)
+    }
+
+    fn count_flows(&mut self, points: &[FlowPoint], bound: &[Option<u32>], is_used: &[bool]) {
+        for (i, point) in points.iter().enumerate() {
+            let reason = match (bound[i], is_used[i], point.end) {
+                (Some(_), true, _) => {
+                    self.import.shown += 1;
+                    continue;
+                }
+                (None, ..) => "Arrow end with no slice under it: not drawn",
+                (_, false, FlowEnd::Start) => "Arrow without an end: not drawn",
+                (_, false, _) => "Arrow without a start: not drawn (the launch was not recorded)",
+            };
+            self.import.reject(Severity::Note, reason, 1, Some(point.source));
+        }
+    }
+}
+
+/// Joins the points of one flow, sorted by time: each goes on from the one before it; an end that
+/// follows an end starts from the last start, since one launch can have many ends.
+fn chain_arrows(chain: &[u32], points: &[FlowPoint], bound: &[Option<u32>], join: &mut impl FnMut(u32, u32)) {
+    // Recorders write the start at or before its ends, but clocks of host and device may differ.
+    let start =
+        chain.iter().copied().find(|&i| points[i as usize].end == FlowEnd::Start && bound[i as usize].is_some());
+    let mut from = None;
+    for &i in chain {
+        match points[i as usize].end {
+            FlowEnd::Start => from = Some(i),
+            FlowEnd::Step => {
+                if let Some(from) = from.or(start) {
+                    join(from, i);
+                }
+                from = Some(i);
+            }
+            FlowEnd::End => {
+                if let Some(from) = from.or(start) {
+                    join(from, i);
+                }
+            }
+        }
+    }
+}
+
+/// The place of each index when sorted by `key`.
+fn ranks<K: Ord>(n: usize, key: impl FnMut(&usize) -> K) -> Vec<u32> {
+    let mut order: Vec<usize> = (0..n).collect();
+    order.sort_by_cached_key(key);
+    let mut ranks = vec![0; n];
+    for (rank, index) in order.into_iter().enumerate() {
+        ranks[index] = rank as u32;
+    }
+    ranks
+}
+
+fn permute<T: Default>(items: &mut Vec<T>, rank: &[u32]) {
+    let mut out: Vec<T> = std::iter::repeat_with(T::default).take(items.len()).collect();
+    for (item, &rank) in std::mem::take(items).into_iter().zip(rank) {
+        out[rank as usize] = item;
+    }
+    *items = out;
+}
+
+/// Fills `order` with slice indices grouped by track, in file order; returns where each group
+/// starts.
+fn group_by_track(track: &[TrackId], n_tracks: usize, order: &mut [u32]) -> Vec<u32> {
+    let mut bounds = vec![0_u32; n_tracks + 1];
+    for track in track {
+        bounds[track.0 as usize + 1] += 1;
+    }
+    for i in 0..n_tracks {
+        bounds[i + 1] += bounds[i];
+    }
+    let mut next = bounds.clone();
+    for (i, track) in track.iter().enumerate() {
+        let slot = &mut next[track.0 as usize];
+        order[*slot as usize] = i as u32;
+        *slot += 1;
+    }
+    bounds
+}
+
+fn points_by_track(flows: &[FlowPoint], n_tracks: usize) -> Vec<Vec<u32>> {
+    let mut by_track = vec![Vec::new(); n_tracks];
+    for (i, point) in flows.iter().enumerate() {
+        by_track[point.track.0 as usize].push(i as u32);
+    }
+    by_track
+}
+
+/// Lays out one track; returns the bound flow points as (point, slice).
+fn lay_out_track(
+    part: &mut TrackPart<'_>,
+    ts: &[TimeNs],
+    end: &[TimeNs],
+    flows: &[FlowPoint],
+) -> (Layout, Vec<(u32, u32)>) {
+    let key = |&i: &u32| (ts[i as usize], std::cmp::Reverse(end[i as usize]));
+    if !part.order.is_sorted_by_key(key) {
+        part.order.sort_by_key(key);
+    }
+    part.points.sort_by_key(|&i| flows[i as usize].ts);
+    let times: Vec<TimeNs> = part.points.iter().map(|&i| flows[i as usize].ts).collect();
+    let mut layout = layout(part.order.iter().map(|&i| (ts[i as usize], end[i as usize])), &times);
+    let bound = std::mem::take(&mut layout.bound);
+    let bound = part.points.iter().zip(bound).filter_map(|(&point, slice)| Some((point, part.order[slice? as usize])));
+    let bound = bound.collect();
+    let mut next: Vec<u32> = Vec::with_capacity(layout.row_lens.len());
+    let mut total = 0;
+    for len in &layout.row_lens {
+        next.push(total);
+        total += len;
+    }
+    let mut by_row = vec![0; part.order.len()];
+    for (&slice, &row) in part.order.iter().zip(&layout.row) {
+        by_row[next[row as usize] as usize] = slice;
+        next[row as usize] += 1;
+    }
+    part.order.copy_from_slice(&by_row);
+    layout.row = Vec::new();
+    debug_assert!(part.track.0 < u32::MAX);
+    (layout, bound)
+}
+
+/// Makes the rows and their pyramids; returns the rows of each track.
+fn make_rows(
+    slices: &mut SliceTable,
+    layouts: &[Layout],
+    strings: &StringTable,
+    span: TimeRange,
+) -> Vec<std::ops::Range<u32>> {
+    let mut rows: Vec<Row> = Vec::new();
+    let mut track_rows = Vec::with_capacity(layouts.len());
+    let mut first = 0;
+    for (track, layout) in layouts.iter().enumerate() {
+        let first_row = rows.len() as u32;
+        for (depth, &len) in layout.row_lens.iter().enumerate() {
+            let depth = depth as u32;
+            rows.push(Row {
+                track: TrackId(track as u32),
+                depth,
+                is_overflow: depth >= layout.first_overflow,
+                slices: first..first + len,
+                pyramid: None,
+            });
+            first += len;
+        }
+        track_rows.push(first_row..rows.len() as u32);
+    }
+    let name_tint: Vec<u8> = strings.iter().map(|(_, name)| tint(SliceKind::Kernel, name) & 15).collect();
+    let table = &*slices;
+    rows.par_iter_mut().filter(|row| row.range().len() >= MIN_SLICES_FOR_PYRAMID).for_each(|row| {
+        let range = row.range();
+        let (Some(&start), Some(&end)) = (table.ts[range.clone()].first(), table.end[range.clone()].last()) else {
+            return;
+        };
+        let bounds = TimeRange { start: start.max(span.start), end: end.min(span.end).max(start) };
+        let slices = range.map(|i| {
+            let tint = (table.kind[i] as u8) << 4 | name_tint[table.name[i].0 as usize];
+            (table.ts[i].max(bounds.start), table.end[i].max(bounds.start), tint)
+        });
+        row.pyramid = Some(Pyramid::build(slices, bounds));
+    });
+    slices.rows = rows;
+    track_rows
+}
+
+fn index_correlations(slices: &SliceTable) -> CorrelationIndex {
+    let with_id = slices.correlation.iter().enumerate().filter(|entry| *entry.1 != 0);
+    let mut entries: Vec<(u32, SliceId)> = with_id.map(|(i, &id)| (id, SliceId(i as u32))).collect();
+    entries.par_sort_unstable();
+    CorrelationIndex { entries }
+}
+
+impl TraceBuilder {
+    /// A builder with these slices on (process, thread) tracks, for tests and generated inputs.
+    ///
+    /// * `slices`: (thread name, kind, slice name, start, end). All threads are of one process;
+    ///   threads called `stream N` are streams of device 0.
+    pub fn from_slices(slices: &[(&str, SliceKind, &str, TimeNs, TimeNs)]) -> Self {
+        let mut builder = Self::default();
+        let mut known: HashMap<&str, TrackId> = HashMap::new();
+        let mut raw = RawSlices::default();
+        for (i, &(thread, kind, name, ts, end)) in slices.iter().enumerate() {
+            let track = *known.entry(thread).or_insert_with(|| builder.add_thread(thread));
+            let name = builder.strings.intern(name);
+            raw.push(RawSlice { ts, end, name, kind, track, source: i as u64, ..Default::default() });
+        }
+        builder.import.read = raw.len() as u64;
+        builder.import.shown = raw.len() as u64;
+        builder.slices.push(raw);
+        builder
+    }
+
+    fn add_thread(&mut self, thread: &str) -> TrackId {
+        let is_stream = thread.starts_with("stream ");
+        let device = is_stream.then_some(0);
+        let known = self.processes.iter().position(|process| process.device == device);
+        let process = known.unwrap_or_else(|| {
+            let (name, sort_index) = if is_stream { ("", 1) } else { ("python", 0) };
+            self.processes.push(Process { name: name.to_owned(), device, sort_index, ..Default::default() });
+            self.processes.len() - 1
+        });
+        self.tracks.push(Track {
+            kind: if is_stream { super::TrackKind::Stream } else { super::TrackKind::Thread },
+            process: super::ProcessId(process as u32),
+            name: thread.to_owned(),
+            tid: thread.to_owned(),
+            sort_index: 0,
+        });
+        TrackId(self.tracks.len() as u32 - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OP: SliceKind = SliceKind::Operator;
+
+    #[test]
+    fn slices_are_sorted_nested_and_found() {
+        let trace = TraceBuilder::from_slices(&[
+            ("main", OP, "inner", 10, 20),
+            ("stream 7", SliceKind::Kernel, "gemm", 30, 60),
+            ("main", OP, "outer", 0, 50),
+            ("main", OP, "later", 60, 70),
+        ])
+        .finish();
+        let names: Vec<_> = (0..4).map(|i| trace.slice_name(SliceId(i))).collect();
+        assert_eq!(names, ["outer", "later", "inner", "gemm"]);
+        assert_eq!(trace.span, TimeRange { start: 0, end: 70 });
+        assert_eq!(trace.slices.parent(SliceId(2)), Some(SliceId(0)));
+        assert_eq!(trace.slices.parent(SliceId(1)), None);
+        assert_eq!(trace.slices.children(SliceId(0)), 2..3);
+        assert_eq!(trace.slice_at(TrackId(0), 15), Some(SliceId(2)));
+        assert_eq!(trace.slice_at(TrackId(0), 55), None);
+        assert_eq!(trace.track_slices(TrackId(1)), 3..4);
+    }
+
+    #[test]
+    fn launches_find_their_kernels() {
+        let mut builder = TraceBuilder::from_slices(&[
+            ("main", SliceKind::Runtime, "cudaGraphLaunch", 0, 5),
+            ("stream 7", SliceKind::Kernel, "a", 10, 20),
+            ("stream 7", SliceKind::Kernel, "b", 20, 30),
+        ]);
+        builder.slices[0].correlation = vec![9, 9, 9];
+        let trace = builder.finish();
+        assert_eq!(trace.launched_by(SliceId(0)).collect::<Vec<_>>(), [SliceId(1), SliceId(2)]);
+        assert_eq!(trace.launch_of(SliceId(2)), Some(SliceId(0)));
+        assert_eq!(trace.launch_of(SliceId(0)), None);
+    }
+
+    #[test]
+    fn one_start_may_have_many_ends_and_orphans_are_counted() {
+        let mut builder = TraceBuilder::from_slices(&[
+            ("main", SliceKind::Runtime, "launch", 0, 5),
+            ("stream 7", SliceKind::Kernel, "a", 10, 20),
+            ("stream 7", SliceKind::Kernel, "b", 20, 30),
+        ]);
+        let point = |track, ts, id, end| {
+            let (group, name, source) = (1, StringId::EMPTY, ts as u64);
+            FlowPoint { track: TrackId(track), ts, group, id, name, end, source }
+        };
+        builder.flows = vec![
+            point(0, 0, 4, FlowEnd::Start),
+            point(1, 10, 4, FlowEnd::End),
+            point(1, 20, 4, FlowEnd::End),
+            point(1, 20, 5, FlowEnd::End),
+            point(1, 99, 4, FlowEnd::End),
+        ];
+        builder.import = ImportReport::default();
+        let trace = builder.finish();
+        assert_eq!(trace.flows.from, [SliceId(0), SliceId(0)]);
+        assert_eq!(trace.flows.to, [SliceId(1), SliceId(2)]);
+        assert_eq!((trace.import.shown, trace.import.rejected), (3, 2));
+    }
+
+    #[test]
+    fn events_at_time_zero_do_not_stretch_the_span() {
+        let now = 1_700_000_000_000_000_000;
+        let trace =
+            TraceBuilder::from_slices(&[("main", OP, "lost", 0, 0), ("main", OP, "real", now, now + 5)]).finish();
+        assert_eq!(trace.span, TimeRange { start: now, end: now + 5 });
+        assert_eq!(trace.import.worst(), Some(Severity::Loss));
+    }
+}

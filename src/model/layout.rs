@@ -1,0 +1,150 @@
+//! On which row of its track each slice lies.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::TimeNs;
+
+/// Where the slices of one track go.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// Row of each slice, in the order given.
+    pub row: Vec<u32>,
+    /// How many slices each row has; first the nested rows, then those for crossing slices.
+    pub row_lens: Vec<u32>,
+    /// Rows from this one on hold slices that cross others.
+    pub first_overflow: u32,
+    /// For each point of `points`: the index of the slice it lies in.
+    pub bound: Vec<Option<u32>>,
+}
+
+/// Lays out slices sorted by (start ascending, end descending), and finds the slice under each of
+/// `points`, which ascend.
+///
+/// A slice that lies within the one before it goes one row deeper. A slice that crosses its
+/// predecessor's end would overlap it there, so it goes to a row of its own below all nested ones:
+/// both keep their true times and none hides the other. Slices of no length share a row with their
+/// neighbors.
+///
+/// A point belongs to the slice that starts right there, else to the innermost one around it, the
+/// slice's end included.
+pub(super) fn layout(slices: impl Iterator<Item = (TimeNs, TimeNs)>, points: &[TimeNs]) -> Layout {
+    let mut out = Layout::default();
+    let mut stack: Vec<(TimeNs, u32)> = Vec::new();
+    let mut overflow = Overflow::default();
+    let mut points = points.iter().copied().peekable();
+    let mut last_start = None;
+    for (index, (ts, end)) in slices.enumerate() {
+        while let Some(point) = points.next_if(|&point| point < ts) {
+            out.bound.push(bind(&stack, last_start, point));
+        }
+        while stack.last().is_some_and(|top| top.0 <= ts) && !stack.is_empty() {
+            stack.pop();
+        }
+        if stack.last().is_some_and(|top| top.0 < end) {
+            out.row.push(u32::MAX - overflow.place(ts, end));
+        } else {
+            let depth = stack.len();
+            out.row.push(depth as u32);
+            if out.row_lens.len() == depth {
+                out.row_lens.push(0);
+            }
+            out.row_lens[depth] += 1;
+            stack.push((end, index as u32));
+        }
+        last_start = Some((ts, index as u32));
+    }
+    for point in points {
+        out.bound.push(bind(&stack, last_start, point));
+    }
+    out.first_overflow = out.row_lens.len() as u32;
+    if !overflow.lens.is_empty() {
+        for row in &mut out.row {
+            let from_last = u32::MAX - *row;
+            if (from_last as usize) < overflow.lens.len() {
+                *row = out.first_overflow + from_last;
+            }
+        }
+        out.row_lens.append(&mut overflow.lens);
+    }
+    out
+}
+
+fn bind(stack: &[(TimeNs, u32)], last_start: Option<(TimeNs, u32)>, point: TimeNs) -> Option<u32> {
+    match last_start {
+        Some((ts, index)) if ts == point => Some(index),
+        _ => stack.iter().rev().find(|top| point <= top.0).map(|top| top.1),
+    }
+}
+
+/// Rows for slices that cross others: each takes the row that has been free the longest.
+#[derive(Default)]
+struct Overflow {
+    free_at: BinaryHeap<Reverse<(TimeNs, u32)>>,
+    lens: Vec<u32>,
+}
+
+impl Overflow {
+    fn place(&mut self, ts: TimeNs, end: TimeNs) -> u32 {
+        let free = self.free_at.peek().is_some_and(|row| row.0.0 <= ts);
+        let row = match free.then(|| self.free_at.pop()).flatten() {
+            Some(Reverse((_, row))) => row,
+            None => {
+                self.lens.push(0);
+                self.lens.len() as u32 - 1
+            }
+        };
+        self.lens[row as usize] += 1;
+        self.free_at.push(Reverse((end, row)));
+        row
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(slices: &[(i64, i64)], rows: &[u32], first_overflow: u32) {
+        let layout = layout(slices.iter().copied(), &[]);
+        assert_eq!(layout.row, rows, "rows of {slices:?}");
+        assert_eq!(layout.first_overflow, first_overflow, "nested rows of {slices:?}");
+        for (row, &len) in layout.row_lens.iter().enumerate() {
+            let members = layout.row.iter().filter(|&&r| r as usize == row).count();
+            assert_eq!(members, len as usize, "length of row {row} of {slices:?}");
+        }
+    }
+
+    #[test]
+    fn slices_nest() {
+        check(&[], &[], 0);
+        check(&[(0, 10), (1, 5), (2, 3), (5, 9)], &[0, 1, 2, 1], 3);
+        check(&[(0, 10), (10, 20)], &[0, 0], 1);
+    }
+
+    #[test]
+    fn equal_slices_nest_in_file_order() {
+        check(&[(1, 6), (1, 6)], &[0, 1], 2);
+    }
+
+    #[test]
+    fn crossing_slices_get_rows_of_their_own() {
+        check(&[(100, 200), (150, 250)], &[0, 1], 1);
+        // The third crosses the first but not the second.
+        check(&[(0, 10), (5, 15), (9, 30)], &[0, 1, 2], 1);
+        check(&[(0, 10), (5, 15), (20, 30), (25, 35)], &[0, 1, 0, 1], 1);
+    }
+
+    #[test]
+    fn slices_without_length_share_a_row() {
+        check(&[(5, 5), (5, 5), (5, 5)], &[0, 0, 0], 1);
+        check(&[(5, 9), (5, 5), (9, 9)], &[0, 1, 0], 2);
+    }
+
+    #[test]
+    fn points_find_their_slice() {
+        let slices = [(0, 100), (10, 20), (30, 40), (120, 130)];
+        let bound = layout(slices.into_iter(), &[5, 10, 15, 20, 25, 40, 110, 120, 130, 131]).bound;
+        let expected = [Some(0), Some(1), Some(1), Some(1), Some(0), Some(2), None, Some(3), Some(3), None];
+        assert_eq!(bound, expected);
+    }
+}

@@ -1,0 +1,27 @@
+//! What was recorded: columns, 32-bit ids, interned strings, integer nanoseconds.
+//!
+//! Knows no file, no thread and no window. A [`Trace`] comes out of a [`TraceBuilder`] and never
+//! changes after that.
+
+mod builder;
+mod import;
+mod kind;
+mod layout;
+mod pyramid;
+mod slice;
+mod strings;
+mod tables;
+pub mod time;
+mod trace;
+mod track;
+
+pub use builder::{FlowEnd, FlowPoint, RawSlice, RawSlices, TraceBuilder};
+pub use import::{ImportReport, Problem, Severity};
+pub use kind::SliceKind;
+pub use pyramid::{Cell, Pyramid};
+pub use slice::{Row, SliceId, SliceTable};
+pub use strings::{StringId, StringTable, hash_bytes};
+pub use tables::{CorrelationIndex, Counter, CounterUnit, FlowTable, InstantTable};
+pub use time::{DurNs, TimeNs, TimeRange};
+pub use trace::{Details, DeviceInfo, EventDetails, Trace, TraceInfo, tint};
+pub use track::{Process, ProcessId, Track, TrackId, TrackKind};

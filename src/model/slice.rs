@@ -1,0 +1,129 @@
+//! All slices, one column per field, in rows that never overlap.
+
+use std::ops::Range;
+
+use super::pyramid::Pyramid;
+use super::{SliceKind, StringId, TimeNs, TimeRange, TrackId};
+
+/// A slice of one trace; an index into the columns of its [`SliceTable`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct SliceId(pub u32);
+
+impl SliceId {
+    pub fn idx(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// All slices of a trace.
+///
+/// Sorted by (track, row, ts). The slices of one row do not overlap, so both their starts and
+/// their ends ascend, and any window of a row is found by two binary searches. All columns are as
+/// long as there are slices.
+#[derive(Debug, Default)]
+pub struct SliceTable {
+    /// Start, in nanoseconds on the trace's clock.
+    pub ts: Vec<TimeNs>,
+    /// End, in nanoseconds; never before `ts`.
+    pub end: Vec<TimeNs>,
+    pub name: Vec<StringId>,
+    pub kind: Vec<SliceKind>,
+    /// CUPTI correlation id: joins device work to the API call that launched it. 0 is "none".
+    pub correlation: Vec<u32>,
+    /// Kineto's `External id`: joins an operator to the API calls made inside it. 0 is "none".
+    pub external: Vec<u32>,
+    /// Where the event's own text starts, for [`super::Details`].
+    pub source: Vec<u64>,
+    /// The rows, in order of the columns, without holes: each starts where the one before ends.
+    pub rows: Vec<Row>,
+    /// Slices that the recording never closed, ascending; their `end` is the trace's end.
+    pub unfinished: Vec<SliceId>,
+}
+
+/// One non-overlapping level of a track.
+#[derive(Debug)]
+pub struct Row {
+    pub track: TrackId,
+    /// Place within the track, 0 at the top.
+    pub depth: u32,
+    /// Whether it holds slices that cross others of their track instead of nesting in them.
+    pub is_overflow: bool,
+    /// Its slices.
+    pub slices: Range<u32>,
+    /// Busy share over time, for rows with many slices.
+    pub pyramid: Option<Pyramid>,
+}
+
+impl Row {
+    /// Its slices as indices.
+    pub fn range(&self) -> Range<usize> {
+        self.slices.start as usize..self.slices.end as usize
+    }
+}
+
+impl SliceTable {
+    pub fn len(&self) -> usize {
+        self.ts.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ts.is_empty()
+    }
+
+    /// Start and end of a slice.
+    pub fn time(&self, id: SliceId) -> TimeRange {
+        TimeRange { start: self.ts[id.idx()], end: self.end[id.idx()] }
+    }
+
+    /// The row that holds `id`.
+    pub fn row_of(&self, id: SliceId) -> usize {
+        self.rows.partition_point(|row| row.slices.end <= id.0)
+    }
+
+    /// The track that holds `id`.
+    pub fn track_of(&self, id: SliceId) -> TrackId {
+        self.rows[self.row_of(id)].track
+    }
+
+    /// The slices of `row` that touch `range`: those that end at or after its start and start
+    /// before its end.
+    pub fn window(&self, row: &Row, range: TimeRange) -> Range<usize> {
+        let all = row.range();
+        let first = all.start + self.end[all.clone()].partition_point(|&end| end < range.start);
+        let last = all.start + self.ts[all].partition_point(|&ts| ts < range.end);
+        first..last.max(first)
+    }
+
+    /// The slice that encloses `id` most closely: the one of the row above that spans it.
+    ///
+    /// Slices that cross others have none; neither have the outermost.
+    pub fn parent(&self, id: SliceId) -> Option<SliceId> {
+        let row = self.row_of(id);
+        let this = &self.rows[row];
+        let above = self.rows[..row].last()?;
+        if this.is_overflow || above.track != this.track || above.is_overflow {
+            return None;
+        }
+        let all = above.range();
+        let time = self.time(id);
+        let after = all.start + self.ts[all.clone()].partition_point(|&ts| ts <= time.start);
+        let candidate = (after > all.start).then(|| after - 1)?;
+        (self.end[candidate] >= time.end).then_some(SliceId(candidate as u32))
+    }
+
+    /// The slices directly inside `id`, as indices.
+    pub fn children(&self, id: SliceId) -> Range<usize> {
+        let row = self.row_of(id);
+        let this = &self.rows[row];
+        let Some(below) = self.rows.get(row + 1) else { return 0..0 };
+        if this.is_overflow || below.track != this.track || below.is_overflow {
+            return 0..0;
+        }
+        let all = below.range();
+        let time = self.time(id);
+        let first = all.start + self.ts[all.clone()].partition_point(|&ts| ts < time.start);
+        let last = all.start + self.end[all].partition_point(|&end| end <= time.end);
+        first..last.max(first)
+    }
+}

@@ -1,0 +1,158 @@
+//! What is not a slice: instants, counter samples and the arrows between slices.
+
+use std::ops::Range;
+
+use super::{SliceId, StringId, TimeNs, TimeRange, TrackId};
+
+/// Moments with a name, sorted by (track, ts). All columns are equally long.
+#[derive(Debug, Default)]
+pub struct InstantTable {
+    pub ts: Vec<TimeNs>,
+    pub name: Vec<StringId>,
+    pub track: Vec<TrackId>,
+    /// Where the event's own text starts, for [`super::Details`].
+    pub source: Vec<u64>,
+}
+
+impl InstantTable {
+    pub fn len(&self) -> usize {
+        self.ts.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ts.is_empty()
+    }
+
+    /// The instants of `track`.
+    pub fn of_track(&self, track: TrackId) -> Range<usize> {
+        let first = self.track.partition_point(|&t| t < track);
+        first..first + self.track[first..].partition_point(|&t| t == track)
+    }
+
+    /// The instants of `track` within `range`.
+    pub fn window(&self, track: TrackId, range: TimeRange) -> Range<usize> {
+        let all = self.of_track(track);
+        let first = all.start + self.ts[all.clone()].partition_point(|&ts| ts < range.start);
+        let last = all.start + self.ts[all].partition_point(|&ts| ts < range.end);
+        first..last.max(first)
+    }
+}
+
+/// One value over time, on a track of its own.
+#[derive(Debug, Default)]
+pub struct Counter {
+    pub track: TrackId,
+    /// What the value is called within its track, such as `reserved`; may be empty.
+    pub series: String,
+    pub unit: CounterUnit,
+    /// Sample times, ascending.
+    pub ts: Vec<TimeNs>,
+    /// The value from each sample on; never NaN or infinite.
+    pub value: Vec<f64>,
+    /// Smallest and largest value.
+    pub min: f64,
+    pub max: f64,
+}
+
+/// What a counter counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CounterUnit {
+    #[default]
+    Plain,
+    Bytes,
+}
+
+/// Arrows from slice to slice: launch to kernel, forward to backward.
+///
+/// Sorted by (from, to). All columns are equally long.
+#[derive(Debug, Default)]
+pub struct FlowTable {
+    pub from: Vec<SliceId>,
+    pub to: Vec<SliceId>,
+    /// What sort of arrow: `ac2g`, `fwdbwd`.
+    pub name: Vec<StringId>,
+    /// Indices of the arrows, sorted by (to, from).
+    pub by_target: Vec<u32>,
+}
+
+impl FlowTable {
+    /// Builds the table from (from, to, name), in any order; equal arrows are kept once.
+    pub fn build(mut arrows: Vec<(SliceId, SliceId, StringId)>) -> Self {
+        arrows.sort_unstable();
+        arrows.dedup();
+        let mut by_target: Vec<u32> = (0..arrows.len() as u32).collect();
+        by_target.sort_unstable_by_key(|&i| (arrows[i as usize].1, arrows[i as usize].0));
+        Self {
+            from: arrows.iter().map(|arrow| arrow.0).collect(),
+            to: arrows.iter().map(|arrow| arrow.1).collect(),
+            name: arrows.iter().map(|arrow| arrow.2).collect(),
+            by_target,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.from.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.from.is_empty()
+    }
+
+    /// The arrows that leave `slice`, as indices.
+    pub fn outgoing(&self, slice: SliceId) -> Range<usize> {
+        let first = self.from.partition_point(|&from| from < slice);
+        first..first + self.from[first..].partition_point(|&from| from == slice)
+    }
+
+    /// The arrows that reach `slice`, as indices.
+    pub fn incoming(&self, slice: SliceId) -> impl Iterator<Item = usize> {
+        let first = self.by_target.partition_point(|&i| self.to[i as usize] < slice);
+        let target = move |&&i: &&u32| self.to[i as usize] == slice;
+        self.by_target[first..].iter().take_while(target).map(|&i| i as usize)
+    }
+}
+
+/// Which slices share a correlation id: an API call and the device work it launched.
+#[derive(Debug, Default)]
+pub struct CorrelationIndex {
+    /// (correlation id, slice), sorted; slices without an id are absent.
+    pub entries: Vec<(u32, SliceId)>,
+}
+
+impl CorrelationIndex {
+    /// All slices with this id, the given 0 excepted, which means "none".
+    pub fn slices(&self, correlation: u32) -> &[(u32, SliceId)] {
+        let first = self.entries.partition_point(|entry| entry.0 < correlation);
+        let count = self.entries[first..].partition_point(|entry| entry.0 == correlation);
+        &self.entries[first..first + count]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrows_are_found_from_both_ends() {
+        let arrow = |from, to| (SliceId(from), SliceId(to), StringId(1));
+        let flows = FlowTable::build(vec![arrow(3, 1), arrow(1, 2), arrow(1, 5), arrow(1, 2), arrow(4, 2)]);
+        assert_eq!(flows.len(), 4);
+        let out: Vec<u32> = flows.outgoing(SliceId(1)).map(|i| flows.to[i].0).collect();
+        assert_eq!(out, [2, 5]);
+        let into: Vec<u32> = flows.incoming(SliceId(2)).map(|i| flows.from[i].0).collect();
+        assert_eq!(into, [1, 4]);
+        assert_eq!(flows.incoming(SliceId(9)).count(), 0);
+    }
+
+    #[test]
+    fn instants_are_found_by_track_and_time() {
+        let instants = InstantTable {
+            ts: vec![1, 5, 9, 2],
+            track: vec![TrackId(0), TrackId(0), TrackId(0), TrackId(3)],
+            ..Default::default()
+        };
+        assert_eq!(instants.window(TrackId(0), TimeRange { start: 2, end: 9 }), 1..2);
+        assert_eq!(instants.of_track(TrackId(3)), 3..4);
+        assert!(instants.of_track(TrackId(1)).is_empty());
+    }
+}

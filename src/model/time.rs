@@ -1,0 +1,50 @@
+//! What time is: integer nanoseconds, until it becomes a pixel.
+
+/// A moment, in nanoseconds on the clock of its trace.
+///
+/// Never a float: at epoch microseconds an `f64` step is a quarter of a microsecond, which makes
+/// slices cross that only touch.
+pub type TimeNs = i64;
+
+/// A length of time in nanoseconds.
+pub type DurNs = i64;
+
+/// A stretch of time, `start` included, `end` not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub struct TimeRange {
+    pub start: TimeNs,
+    pub end: TimeNs,
+}
+
+impl TimeRange {
+    /// The range between two moments, given in either order.
+    pub fn new(a: TimeNs, b: TimeNs) -> Self {
+        Self { start: a.min(b), end: a.max(b) }
+    }
+
+    /// Its length in nanoseconds, cut at `i64::MAX`.
+    pub fn dur(self) -> DurNs {
+        self.end.saturating_sub(self.start)
+    }
+
+    /// Whether `ts` lies inside.
+    pub fn contains(self, ts: TimeNs) -> bool {
+        self.start <= ts && ts < self.end
+    }
+
+    /// What this and `other` share; `None` where they share no nanosecond.
+    pub fn intersect(self, other: Self) -> Option<Self> {
+        let (start, end) = (self.start.max(other.start), self.end.min(other.end));
+        (start < end).then_some(Self { start, end })
+    }
+
+    /// The smallest range that holds both.
+    pub fn union(self, other: Self) -> Self {
+        Self { start: self.start.min(other.start), end: self.end.max(other.end) }
+    }
+
+    /// The same range, `offset` nanoseconds later.
+    pub fn shifted(self, offset: DurNs) -> Self {
+        Self { start: self.start.saturating_add(offset), end: self.end.saturating_add(offset) }
+    }
+}

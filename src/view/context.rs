@@ -1,0 +1,145 @@
+//! What every view is given: the open traces and the one selection.
+
+use std::sync::Arc;
+
+use crate::command::Command;
+use crate::model::{DurNs, SliceId, TimeNs, TimeRange, Trace};
+
+/// An open trace and its place on the session's clock.
+#[derive(Clone, Debug)]
+pub struct OpenTrace {
+    pub trace: Arc<Trace>,
+    /// Add this to the trace's times to get session times.
+    pub offset: DurNs,
+}
+
+/// What is selected: one value, the same in every view. `trace` is an index into the open traces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Selection {
+    #[default]
+    None,
+    Slice {
+        trace: usize,
+        slice: SliceId,
+    },
+    /// `instant` is an index into the trace's instants.
+    Instant {
+        trace: usize,
+        instant: usize,
+    },
+}
+
+/// A moment or range that the person marked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Session time; a moment has equal start and end.
+    pub range: TimeRange,
+    pub note: String,
+}
+
+/// The visible time range, with the ones before it.
+#[derive(Clone, Debug, Default)]
+pub struct Navigation {
+    visible: TimeRange,
+    undo: Vec<TimeRange>,
+    redo: Vec<TimeRange>,
+}
+
+impl Navigation {
+    const MAX_UNDO: usize = 100;
+
+    /// What the timeline shows, in session time. Never empty once something is open.
+    pub fn visible(&self) -> TimeRange {
+        self.visible
+    }
+
+    /// Shows `range` without a step to undo: for the many small moves of one drag or wheel turn.
+    pub fn glide(&mut self, range: TimeRange) {
+        if range.dur() > 0 {
+            self.visible = range;
+        }
+    }
+
+    /// Remembers the present range, as the start of a movement to undo.
+    pub fn remember(&mut self) {
+        if self.undo.last() != Some(&self.visible) {
+            self.undo.push(self.visible);
+            let surplus = self.undo.len().saturating_sub(Self::MAX_UNDO);
+            self.undo.drain(..surplus);
+        }
+        self.redo.clear();
+    }
+
+    /// Shows `range`, as one step to undo.
+    pub fn go(&mut self, range: TimeRange) {
+        self.remember();
+        self.glide(range);
+    }
+
+    /// Back to the range before; false if there is none.
+    pub fn undo(&mut self) -> bool {
+        let Some(range) = self.undo.pop() else { return false };
+        self.redo.push(std::mem::replace(&mut self.visible, range));
+        true
+    }
+
+    /// Forward again; false if nothing was undone.
+    pub fn redo(&mut self) -> bool {
+        let Some(range) = self.redo.pop() else { return false };
+        self.undo.push(std::mem::replace(&mut self.visible, range));
+        true
+    }
+}
+
+/// What a view may read and change during one frame. All else is a [`Command`].
+#[derive(Debug)]
+pub struct ViewContext<'a> {
+    pub traces: &'a [OpenTrace],
+    /// From the first start to the last end of all open traces, in session time.
+    pub span: TimeRange,
+    pub navigation: &'a mut Navigation,
+    pub selection: &'a mut Selection,
+    /// The selected time range, in session time.
+    pub range: &'a mut Option<TimeRange>,
+    pub marks: &'a mut Vec<Mark>,
+    /// Slices found by the last search, as (trace, slice), sorted by time; painted as highlights.
+    pub hits: &'a [(usize, SliceId)],
+    pub is_dark: bool,
+    /// Run after the frame, in order.
+    pub commands: &'a mut Vec<Command>,
+}
+
+impl ViewContext<'_> {
+    /// A moment of one trace as session time.
+    pub fn session_time(&self, trace: usize, ts: TimeNs) -> TimeNs {
+        ts.saturating_add(self.traces[trace].offset)
+    }
+
+    /// Start and end of what is selected, in session time.
+    pub fn selected_time(&self) -> Option<TimeRange> {
+        match *self.selection {
+            Selection::None => None,
+            Selection::Slice { trace, slice } => {
+                let open = &self.traces[trace];
+                Some(open.trace.slices.time(slice).shifted(open.offset))
+            }
+            Selection::Instant { trace, instant } => {
+                let open = &self.traces[trace];
+                let ts = open.trace.instants.ts[instant].saturating_add(open.offset);
+                Some(TimeRange { start: ts, end: ts })
+            }
+        }
+    }
+}
+
+/// One view: a panel or tab of the window.
+pub trait View {
+    /// Paints one frame. Must not do work that grows with the trace: fold, page, or ask a
+    /// [`crate::job::Memo`].
+    fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut eframe::egui::Ui);
+
+    /// Runs a command that is this view's own; false if it is not.
+    fn run(&mut self, _command: &Command, _ctx: &mut ViewContext<'_>) -> bool {
+        false
+    }
+}

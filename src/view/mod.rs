@@ -1,0 +1,5 @@
+//! What is on screen: one file or folder a view. Views paint answers and compute none.
+
+mod context;
+
+pub use context::{Mark, Navigation, OpenTrace, Selection, View, ViewContext};
