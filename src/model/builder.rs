@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 
-use super::layout::{Layout, layout};
+use super::layout::{Layout, Point, layout};
 use super::{
     CorrelationIndex, Counter, FlowTable, ImportReport, InstantTable, Process, Pyramid, Row, Severity, SliceId,
     SliceKind, SliceTable, StringId, StringTable, TimeNs, TimeRange, Trace, TraceInfo, Track, TrackId, tint,
@@ -92,6 +92,8 @@ pub struct FlowPoint {
     pub id: u64,
     pub name: StringId,
     pub end: FlowEnd,
+    /// Where no slice is around it, it belongs to the next one of its track.
+    pub may_bind_next: bool,
     pub source: u64,
 }
 
@@ -469,8 +471,9 @@ fn lay_out_track(
         part.order.sort_by_key(key);
     }
     part.points.sort_by_key(|&i| flows[i as usize].ts);
-    let times: Vec<TimeNs> = part.points.iter().map(|&i| flows[i as usize].ts).collect();
-    let mut layout = layout(part.order.iter().map(|&i| (ts[i as usize], end[i as usize])), &times);
+    let point = |&i: &u32| Point { ts: flows[i as usize].ts, may_bind_next: flows[i as usize].may_bind_next };
+    let points: Vec<Point> = part.points.iter().map(point).collect();
+    let mut layout = layout(part.order.iter().map(|&i| (ts[i as usize], end[i as usize])), &points);
     let bound = std::mem::take(&mut layout.bound);
     let bound = part.points.iter().zip(bound).filter_map(|(&point, slice)| Some((point, part.order[slice? as usize])));
     let bound = bound.collect();
@@ -487,7 +490,6 @@ fn lay_out_track(
     }
     part.order.copy_from_slice(&by_row);
     layout.row = Vec::new();
-    debug_assert!(part.track.0 < u32::MAX);
     (layout, bound)
 }
 
@@ -630,7 +632,7 @@ mod tests {
         ]);
         let point = |track, ts, id, end| {
             let (group, name, source) = (1, StringId::EMPTY, ts as u64);
-            FlowPoint { track: TrackId(track), ts, group, id, name, end, source }
+            FlowPoint { track: TrackId(track), ts, group, id, name, end, may_bind_next: false, source }
         };
         builder.flows = vec![
             point(0, 0, 4, FlowEnd::Start),
