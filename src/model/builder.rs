@@ -134,7 +134,6 @@ fn gather<T: Copy + Send + Sync>(column: &[T], order: &[u32]) -> Vec<T> {
 
 /// One track's slices on their way to rows.
 struct TrackPart<'a> {
-    track: TrackId,
     /// Indices of its slices, in file order at first, by (row, ts) in the end.
     order: &'a mut [u32],
     /// Indices of its flow points, by time.
@@ -309,7 +308,7 @@ impl TraceBuilder {
             let (part, after) = rest.split_at_mut((bound[1] - bound[0]) as usize);
             rest = after;
             let points = std::mem::take(&mut points[track]);
-            parts.push(TrackPart { track: TrackId(track as u32), order: part, points });
+            parts.push(TrackPart { order: part, points });
         }
         let flows = &self.flows;
         let layouts: Vec<(Layout, Vec<(u32, u32)>)> =
