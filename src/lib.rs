@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+pub mod cli;
 pub mod command;
 pub mod job;
 pub mod model;

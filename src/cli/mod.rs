@@ -1,0 +1,3 @@
+//! Headless commands.
+
+pub mod sample;
