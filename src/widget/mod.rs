@@ -1,0 +1,1 @@
+//! Theme and reusable widgets; they know no trace.
