@@ -1,0 +1,181 @@
+//! What holds for any file, whole, cut or damaged? Repeatable damages of real and generated traces.
+
+use std::path::{Path, PathBuf};
+
+use lacuna::model::Trace;
+use serde_json::Value;
+
+use super::support::{Dice, Failure, Plain, name, read, real, scratch, slices, unbalanced};
+
+/// A trace of one step, in both forms.
+fn generated(is_array: bool) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let shape = lacuna::cli::sample::Shape { steps: 1, seed: 11, is_array };
+    lacuna::cli::sample::write_to(shape, &mut bytes).unwrap();
+    bytes
+}
+
+/// The text of a file, unpacked if it is compressed.
+fn text(path: &Path) -> Vec<u8> {
+    let bytes = std::fs::read(path).unwrap();
+    if !bytes.starts_with(b"\x1f\x8b") {
+        return bytes;
+    }
+    let mut text = Vec::new();
+    std::io::Read::read_to_end(&mut flate2::read::MultiGzDecoder::new(bytes.as_slice()), &mut text).unwrap();
+    text
+}
+
+/// Texts to damage: real ones of complete events only, small enough to read hundreds of times.
+fn texts() -> Vec<(String, Vec<u8>)> {
+    let mut found = vec![("object".to_owned(), generated(false)), ("array".to_owned(), generated(true))];
+    for path in real("A_kineto").iter().filter(|path| !name(path).contains(".tar")) {
+        let text = text(path);
+        if text.len() < 700_000 {
+            found.push((name(path), text));
+        }
+    }
+    found
+}
+
+/// Reads a text through a file.
+fn read_text(folder: &Path, text: &[u8]) -> Result<Trace, Failure> {
+    let path = folder.join("t.json");
+    std::fs::write(&path, text).unwrap();
+    read(&path).map(|mut traces| traces.remove(0))
+}
+
+/// Whole nanoseconds of decimal microseconds, cut after the third digit; any JSON number or text of one.
+fn ns(value: &Value) -> Option<i64> {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    if text.contains(['e', 'E']) {
+        return None;
+    }
+    let (whole, rest) = text.split_once('.').unwrap_or((&text, ""));
+    let rest: String = rest.chars().chain("000".chars()).take(3).collect();
+    whole.parse::<i64>().ok()?.checked_mul(1000)?.checked_add(rest.parse().ok()?)
+}
+
+/// The complete slices of a valid text, read slowly, sorted. `None` if it is no plain JSON.
+///
+/// Numbers go through their text: `serde_json` keeps integers, and shortest decimals of at most
+/// 17 digits come out of a 64-bit float as they went in.
+fn slow(text: &[u8]) -> Option<Vec<Plain>> {
+    let document: Value = serde_json::from_slice(text).ok()?;
+    let events = document.as_array().or_else(|| document["traceEvents"].as_array())?;
+    let slice = |event: &Value| {
+        let dur = ns(&event["dur"]).filter(|&dur| dur >= 0)?;
+        Some((ns(&event["ts"])?, dur, event["name"].as_str()?.to_owned()))
+    };
+    let mut found: Vec<_> = events.iter().filter(|event| event["ph"] == "X").filter_map(slice).collect();
+    found.sort();
+    Some(found)
+}
+
+fn plain(trace: &Trace) -> Vec<Plain> {
+    let mut found: Vec<_> = slices(trace).into_iter().map(|(_, slice)| slice).collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn reading_equals_a_slow_reading() {
+    let folder = scratch("slow");
+    let mut texts = texts();
+    let large: Vec<PathBuf> =
+        real("A_kineto").into_iter().filter(|path| name(path).contains("ns_resolution")).collect();
+    texts.extend(large.iter().map(|path| (name(path), text(path))));
+    for (name, text) in texts {
+        let Some(expected) = slow(&text) else { continue };
+        let found = plain(&read_text(&folder, &text).unwrap());
+        assert_eq!(found.len(), expected.len(), "{name}");
+        // Times of 16 digits before the point pass through a float in `slow`, so their last digit may be off.
+        let is_same = |(a, b): (&Plain, &Plain)| (a.0 - b.0).abs() <= 250 && (a.1 - b.1).abs() <= 1;
+        let first = found.iter().zip(&expected).position(|pair| !is_same(pair));
+        assert_eq!(first, None, "{name}: {:?}", first.map(|i| (&found[i], &expected[i])));
+        let names = |slices: &[Plain]| {
+            let mut names: Vec<_> = slices.iter().map(|slice| slice.2.trim().to_owned()).collect();
+            names.sort();
+            names
+        };
+        assert!(names(&found) == names(&expected), "{name}: names differ");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn the_prefix_of_a_cut_file_is_the_prefix_of_the_whole() {
+    let folder = scratch("cut");
+    let mut dice = Dice(1);
+    for (name, text) in texts() {
+        let whole = slices(&read_text(&folder, &text).unwrap());
+        for _ in 0..25 {
+            let at = dice.below(text.len());
+            let cut = match read_text(&folder, &text[..at]) {
+                Ok(trace) => trace,
+                // Cut before the first event, a file may no longer look like a trace.
+                Err(Failure::Refused(_)) if whole.first().is_none_or(|(source, _)| at as u64 <= source + 400) => {
+                    continue;
+                }
+                Err(failure) => panic!("{name} cut at {at}: {failure:?}"),
+            };
+            assert_eq!(unbalanced(&cut.import), None, "{name} cut at {at}");
+            let cut = slices(&cut);
+            let n_before = whole.iter().filter(|(source, _)| *source < at as u64).count();
+            // The event that was cut through may be lost, or be complete but for its arguments.
+            assert!(cut.len() + 1 >= n_before, "{name} cut at {at}: {} of {n_before} slices", cut.len());
+            assert!(cut.len() <= n_before, "{name} cut at {at}: {} of {n_before} slices", cut.len());
+            let n_same = cut.len().min(n_before.saturating_sub(1));
+            assert!(cut[..n_same] == whole[..n_same], "{name} cut at {at}: slices differ");
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn one_damaged_byte_costs_at_most_two_events() {
+    let folder = scratch("damage");
+    let mut dice = Dice(2);
+    for (name, text) in texts() {
+        let whole = read_text(&folder, &text).unwrap();
+        for _ in 0..60 {
+            let (at, byte) = (dice.below(text.len()), dice.below(256) as u8);
+            let mut damaged = text.clone();
+            damaged[at] = byte;
+            let case = format!("{name} byte {at} {:?} -> {:?}", char::from(text[at]), char::from(byte));
+            let trace = match read_text(&folder, &damaged) {
+                Ok(trace) => trace,
+                Err(failure) => panic!("{case}: {failure:?}"),
+            };
+            assert_eq!(unbalanced(&trace.import), None, "{case}");
+            let (was, is) = (whole.slices.ts.len(), trace.slices.ts.len());
+            assert!(is + 2 >= was, "{case}: {is} of {was} slices");
+            let (was, is) = (whole.import.read - whole.import.rejected, trace.import.read - trace.import.rejected);
+            assert!(is + 2 >= was, "{case}: {is} of {was} events");
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn any_damage_is_survived() {
+    let folder = scratch("havoc");
+    let mut dice = Dice(3);
+    for (name, text) in texts() {
+        for round in 0..15 {
+            let mut damaged = text.clone();
+            for _ in 0..1 << dice.below(12) {
+                let at = dice.below(damaged.len());
+                damaged[at] = b"\"\\{}[],:0x\0\n\xff\x80e-"[dice.below(16)];
+            }
+            let (from, to) = (dice.below(damaged.len()), dice.below(damaged.len()));
+            damaged.drain(from.min(to)..from.max(to).min(from.min(to) + 5000));
+            match read_text(&folder, &damaged) {
+                Ok(trace) => assert_eq!(unbalanced(&trace.import), None, "{name} round {round}"),
+                Err(Failure::Refused(_)) => {}
+                Err(failure) => panic!("{name} round {round}: {failure:?}"),
+            }
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
