@@ -34,7 +34,7 @@ const LAYERS: &[Layer] = &[
     Layer {
         name: "view",
         may_use: &["model", "analysis", "widget", "command", "job"],
-        never: &["std::fs", "std::thread", "std::process", "rfd", "eframe"],
+        never: &["std::fs", "std::thread", "std::process", "rfd"],
     },
     Layer { name: "cli", may_use: &["model", "reader", "analysis", "capture", "job"], never: WINDOW },
     // Draws views without a window, so it alone of the commands sees them.
