@@ -36,7 +36,8 @@ fn parent() {
     for path in inputs() {
         for reader in ["lacuna", "serde_json"] {
             let own = std::env::current_exe().unwrap();
-            let output = Command::new(own).env("RUST_BACKTRACE", "0").args(["--child", reader]).arg(&path).output().unwrap();
+            let output =
+                Command::new(own).env("RUST_BACKTRACE", "0").args(["--child", reader]).arg(&path).output().unwrap();
             let name = path.file_name().unwrap().to_string_lossy();
             let line = String::from_utf8_lossy(&output.stdout);
             let failed = String::from_utf8_lossy(&output.stderr);
