@@ -45,23 +45,36 @@ fn read_text(folder: &Path, text: &[u8]) -> Result<Trace, Failure> {
     read(&path).map(|mut traces| traces.remove(0))
 }
 
-/// Whole nanoseconds of decimal microseconds, cut after the third digit; any JSON number or text of one.
+/// Whole nanoseconds of decimal microseconds, cut after the third digit.
 fn ns(value: &Value) -> Option<i64> {
-    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    if text.contains(['e', 'E']) {
-        return None;
-    }
-    let (whole, rest) = text.split_once('.').unwrap_or((&text, ""));
+    let text = value.as_str()?;
+    let (whole, rest) = text.split_once('.').unwrap_or((text, ""));
     let rest: String = rest.chars().chain("000".chars()).take(3).collect();
     whole.parse::<i64>().ok()?.checked_mul(1000)?.checked_add(rest.parse().ok()?)
 }
 
+/// The same text with every number in quotes, so that its digits survive `serde_json`.
+fn quote_numbers(text: &[u8]) -> Vec<u8> {
+    let mut quoted = Vec::with_capacity(text.len() * 5 / 4);
+    let (mut is_string, mut is_escaped, mut is_number) = (false, false, false);
+    for &byte in text {
+        let is_digit = !is_string && (byte == b'-' || byte.is_ascii_digit() || is_number && b".eE+".contains(&byte));
+        if is_digit != is_number {
+            quoted.push(b'"');
+            is_number = is_digit;
+        }
+        if byte == b'"' && !is_escaped {
+            is_string = !is_string;
+        }
+        is_escaped = is_string && byte == b'\\' && !is_escaped;
+        quoted.push(byte);
+    }
+    quoted
+}
+
 /// The complete slices of a valid text, read slowly, sorted. `None` if it is no plain JSON.
-///
-/// Numbers go through their text: `serde_json` keeps integers, and shortest decimals of at most
-/// 17 digits come out of a 64-bit float as they went in.
 fn slow(text: &[u8]) -> Option<Vec<Plain>> {
-    let document: Value = serde_json::from_slice(text).ok()?;
+    let document: Value = serde_json::from_slice(&quote_numbers(text)).ok()?;
     let events = document.as_array().or_else(|| document["traceEvents"].as_array())?;
     let slice = |event: &Value| {
         let dur = ns(&event["dur"]).filter(|&dur| dur >= 0)?;
@@ -82,6 +95,7 @@ fn plain(trace: &Trace) -> Vec<Plain> {
 fn reading_equals_a_slow_reading() {
     let folder = scratch("slow");
     let mut texts = texts();
+    let mut n_compared = 0;
     let large: Vec<PathBuf> =
         real("A_kineto").into_iter().filter(|path| name(path).contains("ns_resolution")).collect();
     texts.extend(large.iter().map(|path| (name(path), text(path))));
@@ -89,17 +103,11 @@ fn reading_equals_a_slow_reading() {
         let Some(expected) = slow(&text) else { continue };
         let found = plain(&read_text(&folder, &text).unwrap());
         assert_eq!(found.len(), expected.len(), "{name}");
-        // Times of 16 digits before the point pass through a float in `slow`, so their last digit may be off.
-        let is_same = |(a, b): (&Plain, &Plain)| (a.0 - b.0).abs() <= 250 && (a.1 - b.1).abs() <= 1;
-        let first = found.iter().zip(&expected).position(|pair| !is_same(pair));
+        let first = found.iter().zip(&expected).position(|(a, b)| a != b);
         assert_eq!(first, None, "{name}: {:?}", first.map(|i| (&found[i], &expected[i])));
-        let names = |slices: &[Plain]| {
-            let mut names: Vec<_> = slices.iter().map(|slice| slice.2.trim().to_owned()).collect();
-            names.sort();
-            names
-        };
-        assert!(names(&found) == names(&expected), "{name}: names differ");
+        n_compared += 1;
     }
+    assert!(n_compared >= 2);
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
@@ -138,8 +146,13 @@ fn one_damaged_byte_costs_at_most_two_events() {
     let mut dice = Dice(2);
     for (name, text) in texts() {
         let whole = read_text(&folder, &text).unwrap();
+        // Without the key above the events, or with another one, a text is no trace by any measure.
+        let key = text.windows(13).position(|window| window == b"\"traceEvents\"").unwrap_or(text.len());
         for _ in 0..60 {
             let (at, byte) = (dice.below(text.len()), dice.below(256) as u8);
+            if (key..key + 16).contains(&at) {
+                continue;
+            }
             let mut damaged = text.clone();
             damaged[at] = byte;
             let case = format!("{name} byte {at} {:?} -> {:?}", char::from(text[at]), char::from(byte));
