@@ -43,9 +43,9 @@ pub fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// An empty folder of this test process.
+/// An empty folder under `target`, where what a failed test leaves does not pile up.
 pub fn scratch(name: &str) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("lacuna-{}-{name}", std::process::id()));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
     folder

@@ -11,7 +11,7 @@ use super::answer::Answer;
 use super::device::{Device, Stall};
 use super::emit::{Emit, Place};
 use super::rng::Rng;
-use super::{frame, gpu, model};
+use super::{frame, gpu, training};
 
 /// Clock of the trace: nanoseconds since 1970 at time 0.
 const BASE_TIME_NS: i64 = 1_759_395_740_000_000_000;
@@ -54,7 +54,7 @@ pub(super) struct Run {
     pub operators: Vec<u64>,
     pub frames: Vec<u64>,
     pub allocated: i64,
-    pub graph: Vec<model::Node>,
+    pub graph: Vec<training::Node>,
 }
 
 impl Run {

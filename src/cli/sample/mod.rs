@@ -5,9 +5,10 @@ mod device;
 mod emit;
 mod frame;
 mod gpu;
+mod kernels;
 mod kineto;
-mod model;
 mod rng;
+mod training;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -36,7 +37,7 @@ pub struct Args {
     /// The file to write; a name that ends in .gz is compressed
     #[arg(long, value_name = "PATH")]
     pub out: PathBuf,
-    /// How many training steps; one step is about 0.35 MB of text
+    /// How many training steps; one step is about 0.33 MB of text
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub scale: u32,
     /// The same seed gives the same bytes
