@@ -198,3 +198,67 @@ fn any_damage_is_survived() {
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// The worst single bytes: those that end a list or a text where it should go on.
+#[test]
+fn a_stray_mark_between_events_costs_at_most_two() {
+    let folder = scratch("stray");
+    let mut wrong = Vec::new();
+    for (form, text) in [("object", generated(false)), ("array", generated(true))] {
+        let whole = read_text(&folder, &text).unwrap().slices.ts.len();
+        let gap = text.windows(5).enumerate().filter(|(_, window)| *window == b"},\n  ").map(|(at, _)| at + 2).nth(600);
+        let gap = gap.unwrap();
+        for mark in b"[]{},:\"\\0" {
+            let mut damaged = text.clone();
+            damaged[gap] = *mark;
+            let trace = read_text(&folder, &damaged).unwrap();
+            assert_eq!(unbalanced(&trace.import), None, "{form} {:?}", char::from(*mark));
+            let kept = trace.slices.ts.len();
+            if kept + 2 < whole {
+                wrong.push(format!(
+                    "{form} {:?}: {kept} of {whole} slices: {:?}",
+                    char::from(*mark),
+                    trace.import.problems
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn damage_to_a_compressed_file_is_survived() {
+    let folder = scratch("packed");
+    let mut dice = Dice(4);
+    let packed = ["A_kineto", "A_chrome"].iter().flat_map(|group| real(group));
+    let mut packed: Vec<PathBuf> = packed
+        .filter(|path| [".gz", ".zip"].iter().any(|end| name(path).ends_with(end)))
+        .filter(|path| path.metadata().is_ok_and(|data| data.len() < 130_000) || name(path).contains(".tar"))
+        .collect();
+    packed.push(super::support::project().join("sample_traces/kineto_10_steps.json.gz"));
+    for path in packed {
+        let bytes = std::fs::read(&path).unwrap();
+        for round in 0..8 * effort() {
+            let mut damaged = bytes.clone();
+            for _ in 0..1 << dice.below(6) {
+                let at = dice.below(damaged.len());
+                damaged[at] = dice.below(256) as u8;
+            }
+            if round % 2 == 1 {
+                damaged.truncate(dice.below(damaged.len()));
+            }
+            let target = folder.join(name(&path));
+            std::fs::write(&target, &damaged).unwrap();
+            match read(&target) {
+                Ok(traces) => {
+                    let bad = traces.iter().find_map(|trace| unbalanced(&trace.import));
+                    assert_eq!(bad, None, "{} round {round}", name(&path));
+                }
+                Err(Failure::Refused(_)) => {}
+                Err(failure) => panic!("{} round {round}: {failure:?}", name(&path)),
+            }
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
