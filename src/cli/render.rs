@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::ValueEnum;
-use eframe::egui::{CentralPanel, ColorImage, Context, Theme};
+use eframe::egui::{CentralPanel, ColorImage, Context, Pos2, RawInput, Rect, Theme, Ui, Vec2, ViewportId};
 
 use super::{Failure, Outcome, input, output};
 use crate::analysis::clock;
 use crate::model::{TimeRange, Trace};
 use crate::view::{Navigation, OpenTrace, Selection, View, ViewContext};
-use crate::widget::raster;
+use crate::widget::raster::Raster;
 
 /// Arguments of `lacuna render`, less the view.
 #[derive(Debug, clap::Args)]
@@ -85,7 +86,7 @@ pub fn picture(traces: Vec<Trace>, view: &mut dyn View, size: Size, look: Look) 
         Look::Light => Theme::Light,
         Look::Dark => Theme::Dark,
     });
-    raster::screenshot(&ctx, size.0.map(usize::from), 1.0, |ui| {
+    screenshot(&ctx, size.0.map(usize::from), 1.0, |ui| {
         let mut context = ViewContext {
             traces: &traces,
             span,
@@ -99,6 +100,48 @@ pub fn picture(traces: Vec<Trace>, view: &mut dyn View, size: Size, look: Look) 
         };
         CentralPanel::default().show(ui, |ui| view.ui(&mut context, ui));
     })
+}
+
+/// Shows a UI without a window and takes a picture of it once it rests.
+///
+/// Runs frames until none is asked for, at most a hundred, so that animations and background
+/// answers arrive.
+///
+/// * `size`: width and height of the picture in pixels.
+/// * `show`: paints one frame, on a `Ui` that fills the picture.
+pub fn screenshot(ctx: &Context, size: [usize; 2], pixels_per_point: f32, mut show: impl FnMut(&mut Ui)) -> ColorImage {
+    const MAX_FRAMES: u32 = 100;
+    const FRAME_SECS: f64 = 1.0 / 60.0;
+    /// How long an answer computed in the background may keep a resting UI waiting.
+    const PATIENCE: Duration = Duration::from_millis(50);
+    let points = Vec2::new(size[0] as f32, size[1] as f32) / pixels_per_point;
+    let mut raster = Raster::default();
+    let mut frame = 0;
+    loop {
+        let mut input = RawInput {
+            screen_rect: Some(Rect::from_min_size(Pos2::ZERO, points)),
+            time: Some(f64::from(frame) * FRAME_SECS),
+            ..Default::default()
+        };
+        input.viewports.entry(ViewportId::ROOT).or_default().native_pixels_per_point = Some(pixels_per_point);
+        let mut output = ctx.run_ui(input, &mut show);
+        raster.update(&mut output.textures_delta);
+        frame += 1;
+        let wants_more = output.viewport_output.values().any(|viewport| viewport.repaint_delay == Duration::ZERO);
+        // The first frame measures; only from the second on is everything in its place.
+        if frame < 3 || (wants_more && frame < MAX_FRAMES) {
+            continue;
+        }
+        if frame < MAX_FRAMES {
+            std::thread::sleep(PATIENCE);
+            if ctx.has_requested_repaint() {
+                continue;
+            }
+        }
+        let background = ctx.global_style().visuals.panel_fill.to_opaque();
+        let primitives = ctx.tessellate(output.shapes, output.pixels_per_point);
+        return raster.paint(size, output.pixels_per_point, background, &primitives);
+    }
 }
 
 /// The picture as the bytes of a PNG file.
@@ -119,7 +162,7 @@ pub fn png(image: &ColorImage) -> Result<Vec<u8>, png::EncodingError> {
 
 #[cfg(test)]
 mod tests {
-    use eframe::egui::{Color32, CornerRadius, Ui, pos2};
+    use eframe::egui::{Color32, CornerRadius, pos2};
 
     use super::*;
     use crate::model::{SliceKind, TraceBuilder};

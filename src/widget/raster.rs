@@ -3,14 +3,10 @@
 //! For screenshots in reports and tests: the same bytes on every machine.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use eframe::egui::epaint::textures::TextureFilter;
 use eframe::egui::epaint::{ClippedPrimitive, ImageDelta, Mesh, Primitive, Vertex};
-use eframe::egui::{
-    Color32, ColorImage, Context, ImageData, Pos2, RawInput, Rect, TextureId, TextureOptions, TexturesDelta, Ui, Vec2,
-    ViewportId,
-};
+use eframe::egui::{Color32, ColorImage, ImageData, Pos2, Rect, TextureId, TextureOptions, TexturesDelta};
 
 /// Draws triangles as `egui_glow` does: colors multiplied and blended in gamma space, with
 /// premultiplied alpha.
@@ -82,48 +78,6 @@ impl Raster {
             paint_mesh(&mut image, &clip, mesh, texture, pixels_per_point);
         }
         image
-    }
-}
-
-/// Shows a UI without a window and takes a picture of it once it rests.
-///
-/// Runs frames until none is asked for, at most a hundred, so that animations and background
-/// answers arrive.
-///
-/// * `size`: width and height of the picture in pixels.
-/// * `show`: paints one frame, on a `Ui` that fills the picture.
-pub fn screenshot(ctx: &Context, size: [usize; 2], pixels_per_point: f32, mut show: impl FnMut(&mut Ui)) -> ColorImage {
-    const MAX_FRAMES: u32 = 100;
-    const FRAME_SECS: f64 = 1.0 / 60.0;
-    /// How long an answer computed in the background may keep a resting UI waiting.
-    const PATIENCE: Duration = Duration::from_millis(50);
-    let points = Vec2::new(size[0] as f32, size[1] as f32) / pixels_per_point;
-    let mut raster = Raster::default();
-    let mut frame = 0;
-    loop {
-        let mut input = RawInput {
-            screen_rect: Some(Rect::from_min_size(Pos2::ZERO, points)),
-            time: Some(f64::from(frame) * FRAME_SECS),
-            ..Default::default()
-        };
-        input.viewports.entry(ViewportId::ROOT).or_default().native_pixels_per_point = Some(pixels_per_point);
-        let mut output = ctx.run_ui(input, &mut show);
-        raster.update(&mut output.textures_delta);
-        frame += 1;
-        let wants_more = output.viewport_output.values().any(|viewport| viewport.repaint_delay == Duration::ZERO);
-        // The first frame measures; only from the second on is everything in its place.
-        if frame < 3 || (wants_more && frame < MAX_FRAMES) {
-            continue;
-        }
-        if frame < MAX_FRAMES {
-            std::thread::sleep(PATIENCE);
-            if ctx.has_requested_repaint() {
-                continue;
-            }
-        }
-        let background = ctx.global_style().visuals.panel_fill.to_opaque();
-        let primitives = ctx.tessellate(output.shapes, output.pixels_per_point);
-        return raster.paint(size, output.pixels_per_point, background, &primitives);
     }
 }
 

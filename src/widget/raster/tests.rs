@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use eframe::egui::epaint::{ClippedShape, CornerRadius, WHITE_UV};
-use eframe::egui::{self, Align2, FontId, Shape, Stroke, pos2};
+use eframe::egui::{self, Align2, Context, FontId, RawInput, Shape, Stroke, pos2};
 use egui_kittest::TestRenderer;
 use egui_kittest::kittest::Queryable as _;
 
@@ -119,9 +119,24 @@ fn n_marked(image: &ColorImage, rect: Rect) -> usize {
     all.filter(|&(x, y)| inside(x, y) && at(image, x, y) != background).count()
 }
 
+/// What `ui` paints on 300 by 200 points, in its second frame.
+fn show(mut ui: impl FnMut(&mut egui::Ui)) -> ColorImage {
+    let ctx = Context::default();
+    let mut raster = Raster::default();
+    let mut frame = || {
+        let input = RawInput { screen_rect: Some(rect(0.0, 0.0, 300.0, 200.0)), ..Default::default() };
+        let mut output = ctx.run_ui(input, &mut ui);
+        raster.update(&mut output.textures_delta);
+        output.shapes
+    };
+    frame();
+    let shapes = frame();
+    raster.paint([300, 200], 1.0, Color32::DARK_GRAY, &ctx.tessellate(shapes, 1.0))
+}
+
 #[test]
 fn text_and_shapes_appear_where_they_were_painted() {
-    let image = screenshot(&Context::default(), [300, 200], 1.0, |ui| {
+    let image = show(|ui| {
         let painter = ui.painter();
         painter.text(pos2(20.0, 20.0), Align2::LEFT_TOP, "Kernel", FontId::proportional(20.0), Color32::WHITE);
         let fill = Shape::rect_filled(rect(100.0, 100.0, 200.0, 150.0), CornerRadius::ZERO, Color32::RED);
