@@ -7,6 +7,7 @@ mod check;
 mod escape;
 mod input;
 mod output;
+pub mod render;
 mod report;
 pub mod sample;
 

@@ -5,9 +5,10 @@ use super::keys::{
     Work,
 };
 use crate::analysis::busy::{self, DeviceBusy, WorkTotals};
+use crate::analysis::clock;
 use crate::analysis::totals::{self, NameTotals};
 use crate::cli::input;
-use crate::model::{DurNs, SliceKind, TimeNs, TimeRange, Trace};
+use crate::model::{SliceKind, TimeRange, Trace};
 
 /// The report of these traces, with lists of at most `top` rows; 0 keeps all.
 pub fn report(traces: &[&Trace], top: usize) -> Report {
@@ -61,27 +62,14 @@ pub fn file(trace: &Trace) -> File {
     }
 }
 
-/// Puts all traces on one clock whose zero is the earliest start; also returns the span of all.
-///
-/// Files that record the time since 1970 are placed by it; the others start at zero.
+/// On which clock the report's times are, and how each trace came onto it.
 fn clock(traces: &[&Trace]) -> (Clock, TimeRange) {
-    let start_utc = |trace: &&Trace| trace.info.utc_offset_ns.map(|utc| trace.span.start.saturating_add(utc));
-    let origin_utc_ns: Option<TimeNs> = traces.iter().filter_map(start_utc).min();
-    let place = |trace: &&Trace| -> (DurNs, &'static str) {
-        match (trace.info.utc_offset_ns, origin_utc_ns) {
-            (Some(utc), Some(origin)) => (utc.saturating_sub(origin), "utc"),
-            _ => (trace.span.start.saturating_neg(), "start"),
-        }
-    };
-    let mut span: Option<TimeRange> = None;
-    let mut per_file = Vec::with_capacity(traces.len());
-    for trace in traces {
-        let (offset_ns, source) = place(trace);
-        let shifted = trace.span.shifted(offset_ns);
-        span = Some(span.map_or(shifted, |span| span.union(shifted)));
-        per_file.push(FileClock { path: input::label(trace), offset_ns, source });
-    }
-    (Clock { origin_utc_ns, per_file }, span.unwrap_or_default())
+    let placed = clock::clock(traces);
+    let source = if placed.origin_utc_ns.is_some() { "utc" } else { "start" };
+    let files = traces.iter().zip(&placed.offsets);
+    let per_file =
+        files.map(|(trace, &offset_ns)| FileClock { path: input::label(trace), offset_ns, source }).collect();
+    (Clock { origin_utc_ns: placed.origin_utc_ns, per_file }, placed.span)
 }
 
 fn device(trace: &Trace, busy: &DeviceBusy) -> Device {

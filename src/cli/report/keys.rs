@@ -87,7 +87,7 @@ pub struct Problem {
 /// Zero is the earliest start of all traces.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Clock {
-    /// Nanoseconds from 1970 to zero, if a file says so.
+    /// Nanoseconds from 1970 to zero, if every file says when it was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin_utc_ns: Option<TimeNs>,
     pub per_file: Vec<FileClock>,
@@ -98,7 +98,8 @@ pub struct FileClock {
     pub path: String,
     /// Add this to the file's times to get session times.
     pub offset_ns: DurNs,
-    /// `utc`: by the time since 1970 that the file records; `start`: its first event is at zero.
+    /// `utc`: by the time since 1970 that the file records; `start`: its first
+    /// event is at zero, because not every file records that.
     pub source: &'static str,
 }
 

@@ -73,17 +73,6 @@ fn json_has_the_keys_of_the_contract() {
 }
 
 #[test]
-fn files_that_know_the_time_are_placed_by_it() {
-    let [mut a, mut b, c] = [trace(1_000), trace(90_000), trace(5)];
-    a.info.utc_offset_ns = Some(1_700_000_000_000_000_000);
-    b.info.utc_offset_ns = Some(1_700_000_000_000_000_000 - 80_000);
-    let clock = build::report(&[&a, &b, &c], 0).clock;
-    assert_eq!(clock.origin_utc_ns, Some(1_700_000_000_000_001_000));
-    let offsets: Vec<_> = clock.per_file.iter().map(|file| (file.offset_ns, file.source)).collect();
-    assert_eq!(offsets, [(-1_000, "utc"), (-81_000, "utc"), (-5, "start")]);
-}
-
-#[test]
 fn text_is_aligned_and_never_commands_the_terminal() {
     let text = report(Format::Text, 50);
     assert!(!text.chars().any(|c| c != '\n' && escape::is_hidden(c)), "{text}");
