@@ -227,6 +227,31 @@ fn a_stray_mark_between_events_costs_at_most_two() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// Every byte before the events, replaced by each of the bytes that do most harm.
+#[test]
+fn damage_to_the_header_costs_no_event() {
+    let folder = scratch("header");
+    let text = generated(false);
+    let end = text.windows(13).position(|window| window == b"\"traceEvents\"").unwrap();
+    let event = |ts: u32| format!(r#"{{"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": {ts}, "dur": 1}}"#);
+    let events = format!("\"traceEvents\": [{}, {}, {}]}}", event(1), event(3), event(5));
+    let small = [&text[..end], events.as_bytes()].concat();
+    let mut wrong = Vec::new();
+    for at in 1..end {
+        for byte in [b'"', b'}', b']', b'{', b'\\', 0xbb] {
+            let mut damaged = small.clone();
+            damaged[at] = byte;
+            let kept = read_text(&folder, &damaged).map(|trace| trace.slices.ts.len());
+            if !matches!(kept, Ok(3)) {
+                let around = String::from_utf8_lossy(&small[at.saturating_sub(20)..=at]).into_owned();
+                wrong.push(format!("{:?} for the last byte of {around:?}: {kept:?}", char::from(byte)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), 6 * (end - 1), wrong.join("\n"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn damage_to_a_compressed_file_is_survived() {
     let folder = scratch("packed");
