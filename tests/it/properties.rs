@@ -234,7 +234,7 @@ fn damage_to_the_header_costs_no_event() {
     let text = generated(false);
     let end = text.windows(13).position(|window| window == b"\"traceEvents\"").unwrap();
     let event = |ts: u32| format!(r#"{{"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": {ts}, "dur": 1}}"#);
-    let events = format!("\"traceEvents\": [{}, {}, {}]}}", event(1), event(3), event(5));
+    let events = format!("\"traceEvents\": [{}, {}, {}]}}\n", event(1), event(3), event(5));
     // As in traces of 2024: an object right before the list, which swallows it when left open.
     let header = [&text[..end], b"\"extra\": {\"rank\": 0},\n  "].concat();
     let end = header.len();
