@@ -1,1 +1,14 @@
-fn main() {}
+//! Which of the two is meant: the window, or a command that needs none?
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use lacuna::cli::{self, Cli};
+
+fn main() -> ExitCode {
+    let Cli { command, paths: _ } = Cli::parse();
+    match command {
+        Some(command) => cli::run(&command),
+        None => ExitCode::SUCCESS,
+    }
+}

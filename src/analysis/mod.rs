@@ -1,0 +1,5 @@
+//! Questions about a trace and their answers: pure functions of the model.
+
+pub mod busy;
+pub mod clock;
+pub mod totals;

@@ -1,0 +1,3 @@
+//! Theme and reusable widgets; they know no trace.
+
+pub mod raster;
