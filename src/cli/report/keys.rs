@@ -174,4 +174,7 @@ pub struct Annotation {
     pub name: String,
     pub calls: u64,
     pub total_ns: DurNs,
+    /// Sum over the ranges of the same name that the device's streams show.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_ns: Option<DurNs>,
 }
