@@ -30,7 +30,7 @@ impl NameTotals {
 }
 
 /// All copies of one direction.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyTotals {
     pub kind: &'static str,
     /// Whether the host's side was pageable memory, which makes a copy slow and blocking, if the
@@ -140,7 +140,7 @@ pub fn copies(traces: &[&Trace]) -> Vec<CopyTotals> {
 }
 
 /// Direction of a copy and whether the host's side was pageable, from its name:
-/// `Memcpy HtoD (Pageable -> Device)` as CUPTI writes it, `CopyHostToDevice` as ROCm does.
+/// `Memcpy HtoD (Pageable -> Device)` as CUPTI writes it, `CopyHostToDevice` as AMD's profiler does.
 fn copy_kind(name: &str) -> (&'static str, Option<bool>) {
     const KINDS: [(&str, &str); 10] = [
         ("HtoD", "HtoD"),

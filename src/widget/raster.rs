@@ -29,6 +29,7 @@ struct Texture {
 impl Raster {
     /// Takes over what changed in egui's textures, and empties `delta`. Call it after every frame,
     /// painted or not.
+    #[expect(clippy::iter_over_hash_type, reason = "textures are updated each by itself")]
     pub fn update(&mut self, delta: &mut TexturesDelta) {
         for id in self.free.drain(..) {
             self.textures.remove(&id);

@@ -1,5 +1,7 @@
 //! From traces to the report: asks the analyses and puts the traces on one clock.
 
+use std::collections::HashMap;
+
 use super::keys::{
     Annotation, Api, Clock, Copies, Cut, Device, Events, File, FileClock, Kernel, Operator, Problem, Report, SCHEMA,
     Work,
@@ -8,7 +10,7 @@ use crate::analysis::busy::{self, DeviceBusy, WorkTotals};
 use crate::analysis::clock;
 use crate::analysis::totals::{self, NameTotals};
 use crate::cli::input;
-use crate::model::{SliceKind, TimeRange, Trace};
+use crate::model::{DurNs, SliceKind, TimeRange, Trace};
 
 /// The report of these traces, with lists of at most `top` rows; 0 keeps all.
 pub fn report(traces: &[&Trace], top: usize) -> Report {
@@ -20,10 +22,7 @@ pub fn report(traces: &[&Trace], top: usize) -> Report {
         files: traces.iter().map(|trace| file(trace)).collect(),
         clock,
         span_ns: [span.start, span.end],
-        devices: traces
-            .iter()
-            .flat_map(|trace| busy::devices(trace).iter().map(|busy| device(trace, busy)).collect::<Vec<_>>())
-            .collect(),
+        devices: traces.iter().flat_map(|trace| devices(trace)).collect(),
         operators: Cut::new(
             by_name(|kind| kind == SliceKind::Operator, false).into_iter().map(operator).collect(),
             top,
@@ -31,10 +30,7 @@ pub fn report(traces: &[&Trace], top: usize) -> Report {
         kernels: Cut::new(by_name(|kind| kind == SliceKind::Kernel, true).into_iter().map(kernel).collect(), top),
         copies: Cut::new(totals::copies(traces).into_iter().map(copies).collect(), top),
         apis: Cut::new(by_name(is_api, false).into_iter().map(api).collect(), top),
-        annotations: Cut::new(
-            by_name(|kind| kind == SliceKind::Annotation, false).into_iter().map(annotation).collect(),
-            top,
-        ),
+        annotations: Cut::new(annotations(traces), top),
     }
 }
 
@@ -70,6 +66,10 @@ fn clock(traces: &[&Trace]) -> (Clock, TimeRange) {
     let per_file =
         files.map(|(trace, &offset_ns)| FileClock { path: input::label(trace), offset_ns, source }).collect();
     (Clock { origin_utc_ns: placed.origin_utc_ns, per_file }, placed.span)
+}
+
+fn devices(trace: &Trace) -> Vec<Device> {
+    busy::devices(trace).iter().map(|busy| device(trace, busy)).collect()
 }
 
 fn device(trace: &Trace, busy: &DeviceBusy) -> Device {
@@ -115,7 +115,15 @@ fn api(totals: NameTotals) -> Api {
     Api { name, calls, total_ns, mean_ns, max_ns }
 }
 
-fn annotation(totals: NameTotals) -> Annotation {
-    let NameTotals { name, calls, total_ns, .. } = totals;
-    Annotation { name, calls, total_ns }
+/// Ranges that the person named, with the time they took on the device where it was recorded.
+fn annotations(traces: &[&Trace]) -> Vec<Annotation> {
+    let on_device = totals::by_name(traces, |kind| kind == SliceKind::GpuAnnotation, false);
+    let on_device: HashMap<&str, DurNs> =
+        on_device.iter().map(|totals| (totals.name.as_str(), totals.total_ns)).collect();
+    let annotation = |totals: NameTotals| {
+        let NameTotals { name, calls, total_ns, .. } = totals;
+        let device_ns = on_device.get(name.as_str()).copied();
+        Annotation { name, calls, total_ns, device_ns }
+    };
+    totals::by_name(traces, |kind| kind == SliceKind::Annotation, false).into_iter().map(annotation).collect()
 }

@@ -11,7 +11,7 @@ use crate::model::{DurNs, Severity, TimeNs};
 pub const SCHEMA: u32 = 1;
 
 /// A list cut to the rows asked for. In JSON it is just the list.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cut<T> {
     pub shown: Vec<T>,
     /// How many rows were left out.
@@ -51,7 +51,7 @@ pub struct Report {
 }
 
 /// What became of one file, or of one member of an archive.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct File {
     pub path: String,
     pub format: &'static str,
@@ -174,4 +174,7 @@ pub struct Annotation {
     pub name: String,
     pub calls: u64,
     pub total_ns: DurNs,
+    /// Sum over the ranges of the same name that the device's streams show.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_ns: Option<DurNs>,
 }

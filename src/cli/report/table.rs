@@ -71,7 +71,6 @@ pub fn import_tables(files: &[File]) -> [Table; 2] {
         "files",
         "Files",
         &[
-            ("path", "File"),
             ("format", "Format"),
             ("producer", "Producer"),
             ("rank", "Rank"),
@@ -80,6 +79,7 @@ pub fn import_tables(files: &[File]) -> [Table; 2] {
             ("shown", "= Shown"),
             ("merged", "+ Merged"),
             ("rejected", "+ Rejected"),
+            ("path", "File"),
         ],
     );
     let mut problems = Table::new(
@@ -96,8 +96,9 @@ pub fn import_tables(files: &[File]) -> [Table; 2] {
     for file in files {
         let rank = file.rank.map_or(Cell::Empty, |rank| Cell::Count(u64::from(rank)));
         let counts = [file.events.read, file.events.shown, file.events.merged, file.events.rejected];
-        let mut row = vec![text(&file.path), text(file.format), text(&file.producer), rank, Cell::Bytes(file.bytes)];
+        let mut row = vec![text(file.format), text(&file.producer), rank, Cell::Bytes(file.bytes)];
         row.extend(counts.map(Cell::Count));
+        row.push(text(&file.path));
         events.rows.push(row);
         for problem in &file.problems {
             problems.rows.push(vec![
@@ -151,8 +152,10 @@ pub fn tables(report: &Report) -> Vec<Table> {
         row.push(text(&api.name));
         row
     }));
-    tables.push(Table::new("annotations", "Annotations", &[calls, total, name]).fill(&report.annotations, |range| {
-        vec![Cell::Count(range.calls), Cell::Ns(range.total_ns), text(&range.name)]
+    let columns = [calls, total, ("device_ns", "On device"), name];
+    tables.push(Table::new("annotations", "Annotations", &columns).fill(&report.annotations, |range| {
+        let on_device = range.device_ns.map_or(Cell::Empty, Cell::Ns);
+        vec![Cell::Count(range.calls), Cell::Ns(range.total_ns), on_device, text(&range.name)]
     }));
     tables
 }

@@ -8,6 +8,7 @@ const EVIL: &str = "=cmd(\"a\",1)|<script>\u{1b}[2J\u{202e}";
 fn trace(first: i64) -> Trace {
     let mut builder = TraceBuilder::from_slices(&[
         ("main", SliceKind::Annotation, "ProfilerStep#1", first, first + 5_000),
+        ("stream 7", SliceKind::GpuAnnotation, "ProfilerStep#1", first + 1_000, first + 4_500),
         ("main", SliceKind::Operator, "aten::mm", first + 100, first + 1_100),
         ("main", SliceKind::Runtime, "cudaLaunchKernel", first + 200, first + 300),
         ("stream 7", SliceKind::Kernel, "gemm", first + 1_000, first + 3_000),
@@ -62,7 +63,9 @@ fn json_has_the_keys_of_the_contract() {
     assert_eq!(json["kernels"][1]["name"], EVIL);
     let copies = serde_json::json!([{"kind": "HtoD", "count": 1, "total_ns": 1000, "pageable": true}]);
     assert_eq!(json["copies"], copies);
-    let events = serde_json::json!({"read": 8, "shown": 6, "merged": 0, "rejected": 2});
+    let events = serde_json::json!({"read": 9, "shown": 7, "merged": 0, "rejected": 2});
+    let step = serde_json::json!({"name": "ProfilerStep#1", "calls": 1, "total_ns": 5000, "device_ns": 3500});
+    assert_eq!(json["annotations"], serde_json::json!([step]));
     assert_eq!(json["files"][0]["events"], events);
     assert_eq!(json["files"][0]["problems"][0]["first_offset"], 77);
     assert_eq!(json["span_ns"], serde_json::json!([0, 5000]));
@@ -101,4 +104,45 @@ fn other_formats_escape_what_they_must() {
 fn severities_map_to_levels() {
     assert_eq!(trace(0).import.worst().map(Level::from), Some(Level::Warn));
     assert!(Level::from(Severity::Error) > Level::Warn);
+}
+
+/// A kernel, a copy, and an event without a time; then a file that is no trace.
+#[test]
+fn files_are_read_written_and_judged() {
+    let folder = std::env::temp_dir().join(format!("lacuna-report-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let [trace, other, out] = ["a.json", "notes.txt", "out.json"].map(|name| folder.join(name));
+    let text = r#"{"traceEvents": [
+        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 1.5, "dur": 2, "args": {"device": 0, "stream": 7}},
+        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 5, "dur": 1, "args": {"device": 0, "stream": 7}},
+        {"ph": "X", "cat": "kernel", "name": "lost", "pid": 0, "tid": 7}
+    ]}"#;
+    std::fs::write(&trace, text).unwrap();
+    std::fs::write(&other, "no trace").unwrap();
+    let args = |paths: &[&PathBuf], fail_on| Args {
+        paths: paths.iter().map(|path| (*path).clone()).collect(),
+        format: Format::Json,
+        out: Some(out.clone()),
+        top: 0,
+        fail_on,
+    };
+    assert_eq!(run(&args(&[&trace], None)).unwrap(), Outcome::Done);
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
+    let device = &json["devices"][0];
+    assert_eq!(
+        (&device["window_ns"], &device["busy_ns"], &device["idle_ns"]),
+        (&4500.into(), &3000.into(), &1500.into())
+    );
+    assert_eq!(json["kernels"][0]["calls"], 2);
+    assert_eq!(run(&args(&[&trace], Some(Level::Note))).unwrap(), Outcome::ThresholdMet);
+    assert_eq!(run(&args(&[&trace, &other], Some(Level::Note))).unwrap(), Outcome::PartlyUnreadable);
+    assert!(matches!(run(&args(&[&other], None)), Err(Failure::Unreadable)));
+    assert!(matches!(run(&args(&[&out], None)), Err(Failure::Usage(_))), "the output is the input");
+    std::fs::remove_file(&out).unwrap();
+    std::fs::write(&trace, text).unwrap();
+    let elsewhere = folder.with_extension("json");
+    let as_folder = Args { paths: vec![folder.clone()], out: Some(elsewhere.clone()), ..args(&[], None) };
+    assert_eq!(run(&as_folder).unwrap(), Outcome::Done, "a folder may hold other files");
+    std::fs::remove_file(&elsewhere).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
 }
