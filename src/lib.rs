@@ -5,3 +5,4 @@ pub mod job;
 pub mod model;
 pub mod reader;
 pub mod view;
+pub mod widget;

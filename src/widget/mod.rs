@@ -1,0 +1,5 @@
+//! Reusable parts of the window that know no trace.
+
+pub mod format;
+pub mod slice_color;
+pub mod text;
