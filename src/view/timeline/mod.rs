@@ -2,8 +2,12 @@
 
 mod background;
 mod cells;
+mod hit;
 mod layout;
+mod navigate;
+mod paint;
 mod peaks;
+mod ruler;
 mod scale;
 mod settings;
 mod track_list;
