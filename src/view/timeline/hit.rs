@@ -25,10 +25,12 @@ pub enum Hit {
         trace: usize,
         instant: usize,
     },
-    /// Free space of a track.
+    /// Free space of a track; `gap` is the stretch between two slices in which nothing runs, in
+    /// the trace's own time.
     Track {
         trace: usize,
         track: TrackId,
+        gap: Option<TimeRange>,
     },
 }
 
@@ -49,12 +51,20 @@ pub fn hit(traces: &[OpenTrace], lines: &[Line], area: Area, scale: &Scale, poin
     {
         return Hit::Instant { trace: line.trace, instant };
     }
-    let row = open.trace.rows(track).get((below / ROW_HEIGHT) as usize);
-    let slice = row.filter(|row| row.depth < line.n_rows).and_then(|row| nearest_slice(&open.trace, row, at, slack));
-    match slice {
+    let row = open.trace.rows(track).get((below / ROW_HEIGHT) as usize).filter(|row| row.depth < line.n_rows);
+    match row.and_then(|row| nearest_slice(&open.trace, row, at, slack)) {
         Some(slice) => Hit::Slice { trace: line.trace, slice },
-        None => Hit::Track { trace: line.trace, track },
+        None => Hit::Track { trace: line.trace, track, gap: row.and_then(|row| gap_at(&open.trace, row, at)) },
     }
+}
+
+/// The stretch around `at` between two slices of a row.
+fn gap_at(trace: &Trace, row: &Row, at: TimeNs) -> Option<TimeRange> {
+    let (slices, all) = (&trace.slices, row.range());
+    let next = all.start + slices.end[all.clone()].partition_point(|&end| end <= at);
+    let before = next.checked_sub(1).filter(|i| all.contains(i) && all.contains(&next))?;
+    let gap = TimeRange { start: slices.end[before], end: slices.ts[next] };
+    gap.contains(at).then_some(gap)
 }
 
 /// The slice of a row that runs at `at`, else the nearest within `slack` nanoseconds.
@@ -107,13 +117,15 @@ mod tests {
                 other => format!("{other:?}"),
             }
         };
-        let track = "Track { trace: 0, track: TrackId(0) }";
+        let track = "Track { trace: 0, track: TrackId(0), gap: None }";
+        let gap = "Track { trace: 0, track: TrackId(0), gap: Some(TimeRange { start: 200, end: 300 }) }";
         assert_eq!(name_at(150.5, 0.0), "outer");
         assert_eq!(name_at(150.5, 1.0), "inner");
         assert_eq!(name_at(153.0, 1.0), "inner", "a little beside");
         assert_eq!(name_at(160.0, 1.0), track);
         assert_eq!(name_at(199.5, 0.0), "outer");
-        assert_eq!(name_at(250.0, 0.0), track);
+        assert_eq!(name_at(250.0, 0.0), gap);
+        assert_eq!(name_at(50.0, 0.0), track, "before the first slice is no gap");
         assert_eq!(name_at(305.0, 0.0), "last");
         assert_eq!(hit(&traces, &lines, area, &scale, pos2(150.0, 2.0)), Hit::Nothing, "a group's heading");
         assert_eq!(hit(&traces, &lines, area, &scale, pos2(150.0, 390.0)), Hit::Nothing);
