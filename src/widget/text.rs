@@ -35,6 +35,16 @@ fn visible(c: char) -> char {
     }
 }
 
+/// The function's own name in a C++ signature, without return type, scopes, template and call
+/// arguments: `gemm` of `void ns::gemm<float>(int)`. Other names are returned as they are.
+pub fn function_name(signature: &str) -> &str {
+    const ANONYMOUS: &str = "(anonymous namespace)::";
+    let scoped = signature.rsplit_once(ANONYMOUS).map_or(signature, |(_, rest)| rest);
+    let without_args = scoped.split(['<', '(']).next().unwrap_or(scoped);
+    let words = without_args.trim_end().rsplit([' ', ':']).next().unwrap_or_default();
+    if words.is_empty() { signature } else { words }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,5 +61,22 @@ mod tests {
         let cut = display_name(&"é".repeat(1000)).into_owned();
         assert_eq!(cut.chars().count(), MAX_CHARS + 1);
         assert!(cut.ends_with('…'));
+    }
+
+    #[test]
+    fn functions_are_found_in_their_signatures() {
+        let cases = [
+            (
+                "void at::native::vectorized_elementwise_kernel<4, Add<float>>(int, Add<float>)",
+                "vectorized_elementwise_kernel",
+            ),
+            ("void at::native::(anonymous namespace)::softmax<float>(float*)", "softmax"),
+            ("ampere_sgemm_128x64_tn", "ampere_sgemm_128x64_tn"),
+            ("<lambda>", "<lambda>"),
+            ("", ""),
+        ];
+        for (signature, expected) in cases {
+            assert_eq!(function_name(signature), expected);
+        }
     }
 }

@@ -50,6 +50,11 @@ pub struct Union {
 }
 
 impl Union {
+    /// Frees what only a closer look needs.
+    fn from_afar(self) -> Self {
+        if self.pyramid.is_some() { Self { pyramid: self.pyramid, ..Self::default() } } else { self }
+    }
+
     /// Lays it out as a row: appends `n_pixels` cells.
     pub fn cells(&self, view: TimeRange, n_pixels: usize, cells: &mut Vec<Cell>) {
         let tint = |index: usize| self.tint.get(index).copied().unwrap_or_default();
@@ -134,10 +139,8 @@ fn answer(question: Question, trace: &Trace, progress: &Progress) -> Answer {
     match question {
         Question::Whole(_) => {
             let is_device = |track: TrackId| trace.track(track).kind == TrackKind::Stream;
-            match busy(&is_device) {
-                Answer::Nothing => busy(&|_| true),
-                found => found,
-            }
+            let whole = union(trace, &is_device, progress).or_else(|| union(trace, &|_| true, progress));
+            whole.map_or(Answer::Nothing, |whole| Answer::Busy(whole.from_afar()))
         }
         Question::Group(_, LineKind::Trace) => busy(&|_| true),
         Question::Group(_, LineKind::Process(process)) => busy(&|track| trace.track(track).process == process),

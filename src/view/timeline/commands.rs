@@ -74,7 +74,7 @@ impl Timeline {
         let data = &open.trace;
         let track = data.slices.track_of(slice);
         *ctx.selection = Selection::Slice { trace, slice };
-        self.unfold(data, track);
+        self.unfold(data, trace, track);
         self.reveal = Some((trace, slice));
         let time = data.slices.time(slice).shifted(open.offset);
         let view = ctx.navigation.visible();
@@ -90,13 +90,13 @@ impl Timeline {
         }
     }
 
-    fn unfold(&mut self, trace: &Trace, track: crate::model::TrackId) {
+    fn unfold(&mut self, trace: &Trace, index: usize, track: crate::model::TrackId) {
         use super::track_list::{process_key, trace_key, track_key};
         let keys = [trace_key(trace), process_key(trace, trace.track(track).process), track_key(trace, track)];
         for key in keys {
             self.is_stale |= self.settings.collapsed.remove(&key) | self.settings.hidden.remove(&key);
         }
-        if self.tracks.place(0, track).is_none() && !self.filter.is_empty() {
+        if self.tracks.place(index, track).is_none() && !self.filter.is_empty() {
             self.set_filter("");
         }
     }
@@ -104,7 +104,8 @@ impl Timeline {
     fn focus(&mut self, ctx: &mut ViewContext<'_>) {
         let Some(time) = ctx.selected_time().or(*ctx.range) else { return };
         if let Selection::Slice { trace, slice } = *ctx.selection {
-            self.unfold(&ctx.traces[trace].trace, ctx.traces[trace].trace.slices.track_of(slice));
+            let data = &ctx.traces[trace].trace;
+            self.unfold(data, trace, data.slices.track_of(slice));
             self.reveal = Some((trace, slice));
         }
         let middle = time.start.saturating_add(time.dur() / 2);

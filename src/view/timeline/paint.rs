@@ -9,15 +9,17 @@ use eframe::egui::{
 };
 
 use super::layout::{Curve, DrawList};
-use crate::model::StringId;
+use crate::model::{SliceKind, StringId};
 use crate::view::OpenTrace;
 use crate::widget::slice_color::{self, SliceColors};
-use crate::widget::text::display_name;
+use crate::widget::text::{display_name, function_name};
 
 /// Labels on one frame.
 const MAX_LABELS: usize = 1500;
 /// Labels laid out anew on one frame; the others appear on the next.
 const MAX_NEW_LABELS: usize = 150;
+/// Labels kept for later frames.
+const MAX_KEPT_LABELS: usize = 20_000;
 /// Narrower slices have no label, in points.
 const MIN_LABEL_WIDTH: f32 = 22.0;
 const LABEL_FONT: FontId = FontId::new(11.5, egui::FontFamily::Proportional);
@@ -66,7 +68,7 @@ impl AreaPaint {
     }
 }
 
-/// Paints all slices of a list; `look` may change a slice's color.
+/// Paints all slices of a list.
 pub fn boxes(painter: &Painter, list: &DrawList, colors: &SliceColors) {
     let mut mesh = Mesh::default();
     mesh.reserve_vertices(list.boxes.len() * 4);
@@ -79,7 +81,7 @@ pub fn boxes(painter: &Painter, list: &DrawList, colors: &SliceColors) {
 }
 
 fn darker(color: Color32) -> Color32 {
-    let [r, g, b, a] = color.to_array().map(|byte| (u16::from(byte) * 13 / 16) as u8);
+    let [r, g, b, a] = color.to_array().map(|byte| (u16::from(byte) * 7 / 8) as u8);
     Color32::from_rgba_premultiplied(r, g, b, color.a().max(a))
 }
 
@@ -99,8 +101,8 @@ pub fn ticks(painter: &Painter, list: &DrawList, color: Color32) {
     let mut mesh = Mesh::default();
     for tick in &list.ticks {
         let first = mesh.vertices.len() as u32;
-        let Pos2 { x, y } = pos2(tick.x, tick.top + 4.0);
-        for corner in [pos2(x, y - 4.0), pos2(x + 3.5, y), pos2(x, y + 6.0), pos2(x - 3.5, y)] {
+        let Pos2 { x, y } = pos2(tick.x, tick.top + 2.0);
+        for corner in [pos2(x, y - 3.0), pos2(x + 2.5, y), pos2(x, y + 3.0), pos2(x - 2.5, y)] {
             mesh.colored_vertex(corner, color);
         }
         mesh.add_triangle(first, first + 1, first + 2);
@@ -146,6 +148,8 @@ fn curve_mesh(mesh: &mut Mesh, curve: &Curve, color: Color32, pixel: f32) {
 pub struct Labels {
     galleys: HashMap<(usize, StringId, usize), Arc<Galley>>,
     pixels_per_point: f32,
+    /// How full the font atlas was.
+    atlas_fill: f32,
 }
 
 impl Labels {
@@ -156,17 +160,21 @@ impl Labels {
 
     /// Paints the names of the slices that are wide enough.
     pub fn paint(&mut self, painter: &Painter, traces: &[OpenTrace], list: &DrawList, clip: Rect) {
-        if self.pixels_per_point != painter.pixels_per_point() || self.galleys.len() > 20_000 {
+        // An atlas that got emptier was made anew, and letters lie elsewhere in it.
+        let atlas_fill = painter.fonts(|fonts| fonts.font_atlas_fill_ratio());
+        let is_other = self.pixels_per_point != painter.pixels_per_point() || atlas_fill < self.atlas_fill;
+        if is_other || self.galleys.len() > MAX_KEPT_LABELS {
             self.galleys.clear();
-            self.pixels_per_point = painter.pixels_per_point();
         }
+        (self.pixels_per_point, self.atlas_fill) = (painter.pixels_per_point(), atlas_fill);
         let mut n_new = 0;
         let wide = |rect: Rect| rect.intersect(clip).width() >= MIN_LABEL_WIDTH;
         for slice in list.boxes.iter().filter(|slice| wide(slice.rect)).take(MAX_LABELS) {
             let Some(open) = traces.get(slice.trace) else { continue };
             let visible = slice.rect.intersect(clip);
             let name = open.trace.slices.name[slice.slice.idx()];
-            let text = open.trace.strings.get(name);
+            let is_function = open.trace.slices.kind[slice.slice.idx()] == SliceKind::Kernel;
+            let text = (open.trace.strings.get(name), is_function);
             let key = (slice.trace, name);
             if let Some(galley) = self.fitting(painter, key, text, visible.width() - 6.0, &mut n_new) {
                 let y = visible.center().y - galley.size().y / 2.0;
@@ -183,7 +191,7 @@ impl Labels {
         &mut self,
         painter: &Painter,
         (trace, name): (usize, StringId),
-        text: &str,
+        (text, is_function): (&str, bool),
         width: f32,
         n_new: &mut usize,
     ) -> Option<Arc<Galley>> {
@@ -198,7 +206,7 @@ impl Labels {
                     return None;
                 }
                 *n_new += 1;
-                let galley = painter.layout_no_wrap(cut(text, length), LABEL_FONT, Color32::PLACEHOLDER);
+                let galley = painter.layout_no_wrap(cut(text, is_function, length), LABEL_FONT, Color32::PLACEHOLDER);
                 self.galleys.insert(key, galley);
             }
             let galley = self.galleys.get(&key)?;
@@ -209,11 +217,16 @@ impl Labels {
     }
 }
 
-/// A name cut to `length` characters, the mark of the cut included.
-fn cut(text: &str, length: usize) -> String {
-    let name = display_name(text);
+/// A name cut to `length` characters, the mark of the cut included. Of a C++ function that does
+/// not fit, the part that tells it from others is kept.
+fn cut(text: &str, is_function: bool, length: usize) -> String {
+    let full = display_name(text);
+    if full.chars().nth(length).is_none() {
+        return full.into_owned();
+    }
+    let name = if is_function { function_name(&full) } else { &full };
     if name.chars().nth(length).is_none() {
-        return name.into_owned();
+        return name.to_owned();
     }
     name.chars().take(length - 1).chain(['…']).collect()
 }
@@ -224,9 +237,10 @@ mod tests {
 
     #[test]
     fn names_are_cut_to_length() {
-        assert_eq!(cut("gemm", 4), "gemm");
-        assert_eq!(cut("gemms", 4), "gem…");
-        assert_eq!(cut("größer", 3), "gr…");
+        assert_eq!(cut("gemm", false, 4), "gemm");
+        assert_eq!(cut("gemms", true, 4), "gem…");
+        assert_eq!(cut("größer", false, 3), "gr…");
+        assert_eq!(cut("void at::native::elementwise_kernel<128, 4>(int)", true, 20), "elementwise_kernel");
         assert!(LENGTHS.is_sorted());
     }
 }

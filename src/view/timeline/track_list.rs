@@ -136,26 +136,26 @@ impl TrackList {
     }
 
     fn index(&mut self, traces: &[OpenTrace]) {
+        let mut folded: HashMap<(usize, Option<ProcessId>), Place> = HashMap::new();
         for (is_pinned, lines) in [(true, &mut self.pinned), (false, &mut self.scrolled)] {
             let mut y = 0.0;
             for (line, entry) in lines.iter_mut().enumerate() {
                 entry.y = y;
                 y += f64::from(entry.height + SPACING);
                 let place = Place { is_pinned, line };
-                let open = &traces[entry.trace].trace;
-                let tracks = 0..open.tracks.len() as u32;
                 match entry.kind {
-                    LineKind::Track(track) => {
-                        self.place.insert((entry.trace, track), place);
-                    }
+                    LineKind::Track(track) => drop(self.place.insert((entry.trace, track), place)),
                     _ if !entry.is_collapsed => {}
-                    kind => {
-                        for track in tracks.map(TrackId) {
-                            if kind == LineKind::Trace || kind == LineKind::Process(open.track(track).process) {
-                                self.place.entry((entry.trace, track)).or_insert(place);
-                            }
-                        }
-                    }
+                    LineKind::Trace => drop(folded.insert((entry.trace, None), place)),
+                    LineKind::Process(process) => drop(folded.insert((entry.trace, Some(process)), place)),
+                }
+            }
+        }
+        for (trace, open) in traces.iter().enumerate().filter(|_| !folded.is_empty()) {
+            for (track, info) in (0..).map(TrackId).zip(&open.trace.tracks) {
+                let group = folded.get(&(trace, Some(info.process))).or_else(|| folded.get(&(trace, None)));
+                if let Some(&group) = group {
+                    self.place.entry((trace, track)).or_insert(group);
                 }
             }
         }
