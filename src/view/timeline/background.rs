@@ -51,7 +51,7 @@ pub struct Union {
 
 impl Union {
     /// Frees what only a closer look needs.
-    fn from_afar(self) -> Self {
+    fn without_details(self) -> Self {
         if self.pyramid.is_some() { Self { pyramid: self.pyramid, ..Self::default() } } else { self }
     }
 
@@ -140,7 +140,7 @@ fn answer(question: Question, trace: &Trace, progress: &Progress) -> Answer {
         Question::Whole(_) => {
             let is_device = |track: TrackId| trace.track(track).kind == TrackKind::Stream;
             let whole = union(trace, &is_device, progress).or_else(|| union(trace, &|_| true, progress));
-            whole.map_or(Answer::Nothing, |whole| Answer::Busy(whole.from_afar()))
+            whole.map_or(Answer::Nothing, |whole| Answer::Busy(whole.without_details()))
         }
         Question::Group(_, LineKind::Trace) => busy(&|_| true),
         Question::Group(_, LineKind::Process(process)) => busy(&|track| trace.track(track).process == process),

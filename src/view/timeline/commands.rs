@@ -39,7 +39,7 @@ impl Timeline {
             Command::ParentSlice => self.step(ctx, |trace, slice| trace.slices.parent(slice)),
             Command::ChildSlice => self.step(ctx, |trace, slice| {
                 let children = trace.slices.children(slice);
-                (!children.is_empty()).then(|| SliceId(children.start as u32))
+                (!children.is_empty()).then_some(SliceId(children.start as u32))
             }),
             Command::NextGap => self.gap(ctx, Way::Forward),
             Command::PreviousGap => self.gap(ctx, Way::Back),

@@ -38,7 +38,7 @@ impl Area {
 }
 
 /// A slice drawn by itself.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SliceBox {
     pub trace: usize,
     pub slice: SliceId,

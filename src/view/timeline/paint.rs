@@ -2,6 +2,7 @@
 //! labels under one clip rectangle.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use eframe::egui::{
@@ -115,7 +116,7 @@ pub fn ticks(painter: &Painter, list: &DrawList, color: Color32) {
 pub fn curves(painter: &Painter, list: &DrawList, colors: &SliceColors, pixel: f32) {
     let mut mesh = Mesh::default();
     for curve in &list.curves {
-        curve_mesh(&mut mesh, curve, colors.full((13 << 4) | (curve.place as u8 * 5 & 15)), pixel);
+        curve_mesh(&mut mesh, curve, colors.full((13 << 4) | ((curve.place % 16) as u8 * 5 % 16)), pixel);
     }
     painter.add(Shape::mesh(mesh));
 }
@@ -147,9 +148,8 @@ fn curve_mesh(mesh: &mut Mesh, curve: &Curve, color: Color32, pixel: f32) {
 #[derive(Default)]
 pub struct Labels {
     galleys: HashMap<(usize, StringId, usize), Arc<Galley>>,
-    pixels_per_point: f32,
-    /// How full the font atlas was.
-    atlas_fill: f32,
+    /// A text laid out on the last frame.
+    witness: Option<Arc<Galley>>,
 }
 
 impl Labels {
@@ -160,21 +160,21 @@ impl Labels {
 
     /// Paints the names of the slices that are wide enough.
     pub fn paint(&mut self, painter: &Painter, traces: &[OpenTrace], list: &DrawList, clip: Rect) {
-        // An atlas that got emptier was made anew, and letters lie elsewhere in it.
-        let atlas_fill = painter.fonts(|fonts| fonts.font_atlas_fill_ratio());
-        let is_other = self.pixels_per_point != painter.pixels_per_point() || atlas_fill < self.atlas_fill;
-        if is_other || self.galleys.len() > MAX_KEPT_LABELS {
+        // egui lays the same text out once for as long as its font atlas lives. When it does so
+        // anew, letters lie elsewhere in the atlas, and all kept labels are wrong.
+        let witness = painter.layout_no_wrap("lacuna".to_owned(), LABEL_FONT, Color32::PLACEHOLDER);
+        let is_same = self.witness.as_ref().is_some_and(|known| Arc::ptr_eq(known, &witness));
+        self.witness = Some(witness);
+        if !is_same || self.galleys.len() > MAX_KEPT_LABELS {
             self.galleys.clear();
         }
-        (self.pixels_per_point, self.atlas_fill) = (painter.pixels_per_point(), atlas_fill);
         let mut n_new = 0;
         let wide = |rect: Rect| rect.intersect(clip).width() >= MIN_LABEL_WIDTH;
         for slice in list.boxes.iter().filter(|slice| wide(slice.rect)).take(MAX_LABELS) {
             let Some(open) = traces.get(slice.trace) else { continue };
             let visible = slice.rect.intersect(clip);
             let name = open.trace.slices.name[slice.slice.idx()];
-            let is_function = open.trace.slices.kind[slice.slice.idx()] == SliceKind::Kernel;
-            let text = (open.trace.strings.get(name), is_function);
+            let text = (open.trace.strings.get(name), open.trace.slices.kind[slice.slice.idx()]);
             let key = (slice.trace, name);
             if let Some(galley) = self.fitting(painter, key, text, visible.width() - 6.0, &mut n_new) {
                 let y = visible.center().y - galley.size().y / 2.0;
@@ -191,7 +191,7 @@ impl Labels {
         &mut self,
         painter: &Painter,
         (trace, name): (usize, StringId),
-        (text, is_function): (&str, bool),
+        (text, kind): (&str, SliceKind),
         width: f32,
         n_new: &mut usize,
     ) -> Option<Arc<Galley>> {
@@ -201,15 +201,14 @@ impl Labels {
             step = step.checked_sub(1)?;
             let length = LENGTHS[step];
             let key = (trace, name, length);
-            if !self.galleys.contains_key(&key) {
-                if *n_new >= MAX_NEW_LABELS {
-                    return None;
+            let galley = match self.galleys.entry(key) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(_) if *n_new >= MAX_NEW_LABELS => return None,
+                Entry::Vacant(place) => {
+                    *n_new += 1;
+                    place.insert(painter.layout_no_wrap(cut(text, kind, length), LABEL_FONT, Color32::PLACEHOLDER))
                 }
-                *n_new += 1;
-                let galley = painter.layout_no_wrap(cut(text, is_function, length), LABEL_FONT, Color32::PLACEHOLDER);
-                self.galleys.insert(key, galley);
-            }
-            let galley = self.galleys.get(&key)?;
+            };
             if galley.size().x <= width {
                 return Some(Arc::clone(galley));
             }
@@ -217,14 +216,19 @@ impl Labels {
     }
 }
 
-/// A name cut to `length` characters, the mark of the cut included. Of a C++ function that does
-/// not fit, the part that tells it from others is kept.
-fn cut(text: &str, is_function: bool, length: usize) -> String {
+/// A name cut to `length` characters, the mark of the cut included. Of a function that does not
+/// fit, the part that tells it from others is kept.
+fn cut(text: &str, kind: SliceKind, length: usize) -> String {
     let full = display_name(text);
     if full.chars().nth(length).is_none() {
         return full.into_owned();
     }
-    let name = if is_function { function_name(&full) } else { &full };
+    let name = match kind {
+        SliceKind::Kernel => function_name(&full),
+        // `module.py(12): forward`, `nn.Module: Linear_3`
+        SliceKind::PythonFunction => full.rsplit(": ").next().unwrap_or(&full),
+        _ => &full,
+    };
     if name.chars().nth(length).is_none() {
         return name.to_owned();
     }
@@ -237,10 +241,14 @@ mod tests {
 
     #[test]
     fn names_are_cut_to_length() {
-        assert_eq!(cut("gemm", false, 4), "gemm");
-        assert_eq!(cut("gemms", true, 4), "gem…");
-        assert_eq!(cut("größer", false, 3), "gr…");
-        assert_eq!(cut("void at::native::elementwise_kernel<128, 4>(int)", true, 20), "elementwise_kernel");
+        assert_eq!(cut("gemm", SliceKind::Other, 4), "gemm");
+        assert_eq!(cut("gemms", SliceKind::Kernel, 4), "gem…");
+        assert_eq!(cut("größer", SliceKind::Operator, 3), "gr…");
+        assert_eq!(
+            cut("void at::native::elementwise_kernel<128, 4>(int)", SliceKind::Kernel, 20),
+            "elementwise_kernel"
+        );
+        assert_eq!(cut("nn.Module: Linear_3", SliceKind::PythonFunction, 8), "Linear_3");
         assert!(LENGTHS.is_sorted());
     }
 }

@@ -86,7 +86,7 @@ mod tests {
                 let bound = |pixel: usize| (pixel as f64 * ((n * 10) as f64 / n_pixels as f64)).ceil() as i64;
                 let inside = |&i: &usize| (bound(pixel)..bound(pixel + 1)).contains(&counter.ts[i]);
                 let first = (0..n as usize).find(inside);
-                let held = first.map_or_else(|| counter.ts.partition_point(|&ts| ts < bound(pixel)), |i| i);
+                let held = first.unwrap_or_else(|| counter.ts.partition_point(|&ts| ts < bound(pixel)));
                 let all = (0..n as usize).filter(inside).chain(held.checked_sub(1));
                 let expected = all.map(|i| counter.value[i]).fold(NOTHING, |all, v| join(all, (v, v)));
                 assert_eq!(*column, Some(expected), "pixel {pixel} of {n_pixels}");

@@ -48,8 +48,8 @@ impl Session {
         work(&mut self.timeline, &mut ctx)
     }
 
-    fn run(&mut self, command: Command) {
-        assert!(self.with(|timeline, ctx| timeline.run(&command, ctx)), "{command:?} is the timeline's");
+    fn run(&mut self, command: &Command) {
+        assert!(self.with(|timeline, ctx| timeline.run(command, ctx)), "{command:?} is the timeline's");
     }
 
     fn selected_name(&self) -> &str {
@@ -191,9 +191,9 @@ fn held_keys_zoom_and_pan_and_undo_takes_one_step() {
     assert!(zoomed.dur() < before.dur());
     harness.run_steps(3);
     assert_eq!(harness.state().navigation.visible(), zoomed, "released");
-    harness.state_mut().run(Command::UndoZoom);
+    harness.state_mut().run(&Command::UndoZoom);
     assert_eq!(harness.state().navigation.visible(), before);
-    harness.state_mut().run(Command::RedoZoom);
+    harness.state_mut().run(&Command::RedoZoom);
     assert_eq!(harness.state().navigation.visible(), zoomed);
 }
 
@@ -235,7 +235,7 @@ fn drags_select_a_range_pan_and_zoom() {
     let panned = harness.state().navigation.visible();
     assert!((panned.start - before.start) as f64 / before.dur() as f64 > 0.38, "{panned:?}");
     assert_eq!(panned.dur(), before.dur());
-    harness.state_mut().run(Command::UndoZoom);
+    harness.state_mut().run(&Command::UndoZoom);
 
     drag(&mut harness, a, b, PointerButton::Primary, Modifiers::ALT);
     let zoomed = harness.state().navigation.visible();
@@ -246,29 +246,29 @@ fn drags_select_a_range_pan_and_zoom() {
 fn commands_walk_from_slice_to_slice() {
     let mut session = Session::new(small());
     session.selection = Selection::Slice { trace: 0, slice: SliceId(2) };
-    session.run(Command::FollowFlowBack);
+    session.run(&Command::FollowFlowBack);
     assert_eq!(session.selected_name(), "cudaLaunchKernel");
-    session.run(Command::ParentSlice);
+    session.run(&Command::ParentSlice);
     assert_eq!(session.selected_name(), "aten::mm");
-    session.run(Command::ChildSlice);
-    session.run(Command::FollowFlow);
+    session.run(&Command::ChildSlice);
+    session.run(&Command::FollowFlow);
     assert_eq!(session.selected_name(), "gemm");
-    session.run(Command::NextGap);
+    session.run(&Command::NextGap);
     assert_eq!(session.range, Some(TimeRange { start: 700_000, end: 800_000 }));
-    session.run(Command::NextSlice);
+    session.run(&Command::NextSlice);
     assert_eq!(session.selected_name(), "relu");
-    session.run(Command::RangeFromSelection);
+    session.run(&Command::RangeFromSelection);
     assert_eq!(session.range, Some(TimeRange { start: 800_000, end: 1_000_000 }));
-    session.run(Command::MarkRange);
-    session.run(Command::MarkMoment);
+    session.run(&Command::MarkRange);
+    session.run(&Command::MarkMoment);
     assert_eq!(session.marks.len(), 2);
-    session.run(Command::FocusSelection);
+    session.run(&Command::FocusSelection);
     assert_eq!((session.navigation.visible().start + session.navigation.visible().end) / 2, 900_000);
-    session.run(Command::FocusSelection);
+    session.run(&Command::FocusSelection);
     assert_eq!(session.navigation.visible(), TimeRange { start: 780_000, end: 1_020_000 });
-    session.run(Command::Deselect);
+    session.run(&Command::Deselect);
     assert_eq!((session.selection, session.range.is_some()), (Selection::None, true));
-    session.run(Command::Deselect);
+    session.run(&Command::Deselect);
     assert_eq!(session.range, None);
     assert!(!session.with(|timeline, ctx| timeline.run(&Command::Quit, ctx)));
 }
@@ -276,7 +276,7 @@ fn commands_walk_from_slice_to_slice() {
 #[test]
 fn a_slice_in_a_collapsed_group_is_revealed() {
     let mut harness = harness(small());
-    harness.state_mut().run(Command::CollapseAll);
+    harness.state_mut().run(&Command::CollapseAll);
     harness.run();
     assert!(harness.query_by_label("Pin stream 7").is_none());
     harness.state_mut().navigation.go(TimeRange { start: 0, end: 1000 });
@@ -294,7 +294,7 @@ fn a_million_slices_are_few_shapes_at_every_zoom() {
     let slices: Vec<_> = (0..1_000_000).map(slice).collect();
     let mut harness = harness(TraceBuilder::from_slices(&slices).finish());
     for _ in 0..24 {
-        harness.state_mut().run(Command::ZoomIn);
+        harness.state_mut().run(&Command::ZoomIn);
         harness.run();
         let primitives = harness.ctx.tessellate(harness.output().shapes.clone(), 1.0);
         let vertices = |primitive: &egui::ClippedPrimitive| match &primitive.primitive {

@@ -127,7 +127,7 @@ impl TrackList {
             traces.iter().enumerate().map(|(i, open)| (i, trace_key(&open.trace))).collect();
         list.sort("", &mut order, |entry| &entry.1);
         for (trace, key) in order {
-            list.add_trace(trace, &traces[trace].trace, key, traces.len() > 1);
+            list.add_trace(trace, &traces[trace].trace, &key, traces.len() > 1);
         }
         let rank = |line: &Line| settings.pinned.iter().position(|key| *key == line.key);
         list.out.pinned.sort_by_key(rank);
@@ -202,8 +202,8 @@ impl Builder<'_> {
         is_hidden
     }
 
-    fn add_trace(&mut self, trace: usize, data: &Trace, key: String, has_line: bool) {
-        if has_line && self.is_hidden(&key) {
+    fn add_trace(&mut self, trace: usize, data: &Trace, key: &str, has_line: bool) {
+        if has_line && self.is_hidden(key) {
             return;
         }
         let title = match data.info.rank {
@@ -211,11 +211,11 @@ impl Builder<'_> {
             None => data.info.title(),
         };
         let indent = u8::from(has_line);
-        let is_collapsed = has_line && self.is_collapsed(&key);
+        let is_collapsed = has_line && self.is_collapsed(key);
         let is_match = has_line && !self.filter.is_empty() && self.matches(&title);
         let at = self.out.scrolled.len();
         if has_line {
-            self.push_group(trace, LineKind::Trace, (key.clone(), String::new()), title, (0, is_collapsed));
+            self.push_group(trace, LineKind::Trace, (key.to_owned(), String::new()), title, (0, is_collapsed));
         }
         let mut by_process: Vec<Vec<TrackId>> = vec![Vec::new(); data.processes.len()];
         for (track, info) in data.tracks.iter().enumerate() {
@@ -232,9 +232,9 @@ impl Builder<'_> {
             .filter(|(_, tracks)| !tracks.is_empty())
             .map(|(process, tracks)| (process, process_key(data, process), tracks))
             .collect();
-        self.sort(&key, &mut processes, |entry| &entry.1);
+        self.sort(key, &mut processes, |entry| &entry.1);
         for (process, process_key, tracks) in processes {
-            let group = Group { trace, parent: &key, key: process_key, indent, is_folded: is_collapsed, is_match };
+            let group = &Group { trace, parent: key, key: process_key, indent, is_folded: is_collapsed, is_match };
             self.add_process(data, process, tracks, group);
         }
         let has_members = self.out.scrolled.len() > at + 1 || is_collapsed;
@@ -243,7 +243,7 @@ impl Builder<'_> {
         }
     }
 
-    fn add_process(&mut self, data: &Trace, process: ProcessId, tracks: Vec<TrackId>, group: Group<'_>) {
+    fn add_process(&mut self, data: &Trace, process: ProcessId, tracks: Vec<TrackId>, group: &Group<'_>) {
         if self.is_hidden(&group.key) {
             return;
         }
@@ -265,7 +265,7 @@ impl Builder<'_> {
             if (is_folded && !is_pinned) || !(is_match || self.matches(&title)) || self.is_hidden(&key) {
                 continue;
             }
-            self.push_track(data, track, (key, &group), title, is_pinned);
+            self.push_track(data, track, (key, group), title, is_pinned);
         }
         if self.out.scrolled.len() == at + 1 && !is_folded && !self.filter.is_empty() {
             self.out.scrolled.truncate(at);
