@@ -161,7 +161,13 @@ impl Timeline {
         if response.secondary_clicked() {
             self.menu = under;
         }
-        if response.clicked() || response.secondary_clicked() {
+        // A click without a pointer comes from the keyboard, and means no place on the canvas.
+        let has_pointer = response.interact_pointer_pos().is_some();
+        if has_pointer && (response.clicked() || response.secondary_clicked()) {
+            let is_empty = matches!(under, Hit::Nothing | Hit::Track { .. });
+            if is_empty && response.clicked() && *ctx.selection == Selection::None {
+                *ctx.range = None;
+            }
             *ctx.selection = match under {
                 Hit::Slice { trace, slice } => Selection::Slice { trace, slice },
                 Hit::Instant { trace, instant } => Selection::Instant { trace, instant },
@@ -175,7 +181,9 @@ impl Timeline {
                         ctx.navigation.go(fitted(time, 0.1, ctx.span));
                     }
                 }
-                Hit::Track { trace, gap: Some(gap), .. } => *ctx.range = Some(gap.shifted(ctx.traces[trace].offset)),
+                Hit::Track { trace, gap: Some(gap), .. } => {
+                    *ctx.range = ctx.traces.get(trace).map(|open| gap.shifted(open.offset));
+                }
                 _ => {}
             }
         }

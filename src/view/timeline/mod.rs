@@ -33,9 +33,9 @@ use self::minimap::Minimap;
 use self::navigate::{Motion, fitted};
 use self::scale::Scale;
 use self::track_list::{TrackList, total_height};
-use super::{View, ViewContext};
+use super::{Selection, View, ViewContext};
 use crate::command::Command;
-use crate::model::{SliceId, TimeNs};
+use crate::model::{SliceId, TimeNs, Trace};
 
 const MINIMAP_HEIGHT: f32 = 26.0;
 const RULER_HEIGHT: f32 = 20.0;
@@ -129,6 +129,18 @@ impl Timeline {
         if self.background.follow(ctx.traces) {
             self.is_stale = true;
             self.canvas.forget();
+            self.reveal = None;
+            self.menu = Hit::Nothing;
+            let is_there =
+                |trace: usize, has: &dyn Fn(&Trace) -> bool| ctx.traces.get(trace).is_some_and(|open| has(&open.trace));
+            let is_kept = match *ctx.selection {
+                Selection::None => true,
+                Selection::Slice { trace, slice } => is_there(trace, &|data| slice.idx() < data.slices.len()),
+                Selection::Instant { trace, instant } => is_there(trace, &|data| instant < data.instants.len()),
+            };
+            if !is_kept {
+                *ctx.selection = Selection::None;
+            }
         }
         if std::mem::take(&mut self.is_stale) {
             self.tracks = TrackList::build(ctx.traces, &self.settings, &self.filter);

@@ -198,6 +198,111 @@ fn held_keys_zoom_and_pan_and_undo_takes_one_step() {
 }
 
 #[test]
+fn keys_work_while_a_readout_is_open() {
+    let mut harness = harness(small());
+    let gemm = place(&harness, "stream 7", 2);
+    harness.event(Event::PointerMoved(gemm));
+    harness.run_steps(4);
+    assert!(harness.query_by_label_contains("Kernel on stream 7").is_some());
+    assert!(harness.query_by_label_contains("Launched by cudaLaunchKernel, 300.000 µs before").is_some());
+    let before = harness.state().navigation.visible();
+    let share = |view: TimeRange| (550_000 - view.start) as f64 / view.dur() as f64;
+    harness.key_down(Key::W);
+    harness.run_steps(6);
+    harness.key_up(Key::W);
+    harness.run();
+    let after = harness.state().navigation.visible();
+    assert!(after.dur() < before.dur());
+    assert!((share(after) - share(before)).abs() < 0.001, "zoomed at the pointer");
+}
+
+#[test]
+fn a_gap_says_how_long_it_is_and_is_selected_by_a_double_click() {
+    let mut harness = harness(small());
+    let [gemm, relu] = [2, 3].map(|slice| place(&harness, "stream 7", slice));
+    let view = harness.state().navigation.visible();
+    let canvas = harness.get_by_label("Timeline canvas").rect();
+    let x = canvas.left() + (750_000 - view.start) as f32 / view.dur() as f32 * canvas.width();
+    assert!(gemm.x < x && x < relu.x);
+    let at = Pos2::new(x, gemm.y);
+    click(&mut harness, at);
+    assert!(harness.query_by_label_contains("Nothing runs here for 100.000 µs").is_some());
+    for pressed in [true, false, true, false] {
+        button(&mut harness, at, PointerButton::Primary, pressed, Modifiers::NONE);
+    }
+    harness.run();
+    assert_eq!(harness.state().range, Some(TimeRange { start: 700_000, end: 800_000 }));
+}
+
+#[test]
+fn the_context_menu_acts_on_what_was_clicked() {
+    let mut harness = harness(small());
+    let gemm = place(&harness, "stream 7", 2);
+    harness.event(Event::PointerMoved(gemm));
+    harness.step();
+    button(&mut harness, gemm, PointerButton::Secondary, true, Modifiers::NONE);
+    button(&mut harness, gemm, PointerButton::Secondary, false, Modifiers::NONE);
+    harness.run();
+    assert_eq!(harness.state().selected_name(), "gemm");
+    harness.get_by_label("Select its time range").click();
+    harness.run();
+    assert_eq!(harness.state().range, Some(TimeRange { start: 400_000, end: 700_000 }));
+}
+
+#[test]
+fn labels_are_dragged_to_another_place() {
+    let slices =
+        [("stream 7", KERNEL, "a", 0, 10), ("stream 9", KERNEL, "b", 0, 10), ("stream 20", KERNEL, "c", 0, 10)];
+    let mut harness = harness(TraceBuilder::from_slices(&slices).finish());
+    let order = |harness: &Harness<'_, Session>| {
+        let lines = &harness.state().timeline.tracks.scrolled;
+        lines.iter().skip(1).map(|line| line.title.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(order(&harness), ["stream 7", "stream 9", "stream 20"]);
+    // The label is left of its pin.
+    let label =
+        |harness: &Harness<'_, Session>, name: &str| harness.get_by_label(name).rect().left_center() - vec2(60.0, 0.0);
+    let [from, to] = ["Pin stream 20", "Pin stream 7"].map(|name| label(&harness, name));
+    drag(&mut harness, from, to, PointerButton::Primary, Modifiers::NONE);
+    assert_eq!(order(&harness), ["stream 20", "stream 7", "stream 9"]);
+}
+
+#[test]
+fn two_ranks_are_two_groups_on_one_clock() {
+    let mut session = Session::new(small());
+    for (rank, open) in (0..).zip([small(), small()]) {
+        let trace = Trace { info: crate::model::TraceInfo { rank: Some(rank), ..Default::default() }, ..open };
+        let offset = i64::from(rank) * 1_000_000;
+        let open = OpenTrace { trace: Arc::new(trace), offset };
+        if rank == 0 { session.traces = vec![open] } else { session.traces.push(open) }
+    }
+    session.span = TimeRange { start: 0, end: 2_000_000 };
+    let app = |ui: &mut egui::Ui, session: &mut Session| session.with(|timeline, ctx| timeline.ui(ctx, ui));
+    let mut harness = Harness::builder().with_size(vec2(1200.0, 600.0)).build_ui_state(app, session);
+    harness.run();
+    harness.get_by_label_contains("Collapse Rank 0").click();
+    harness.run();
+    assert_eq!(harness.query_all_by_label("Pin stream 7").count(), 1);
+    let gemm = place(&harness, "stream 7", 2);
+    let view = harness.state().navigation.visible();
+    let shift = 1_000_000.0 / view.dur() as f32 * harness.get_by_label("Timeline canvas").rect().width();
+    click(&mut harness, gemm + vec2(shift, 0.0));
+    assert_eq!(harness.state().selection, Selection::Slice { trace: 1, slice: SliceId(2) });
+}
+
+#[test]
+fn closing_a_trace_clears_what_was_selected_in_it() {
+    let mut harness = harness(small());
+    harness.state_mut().selection = Selection::Slice { trace: 0, slice: SliceId(3) };
+    harness.run();
+    let slices = [("main", OP, "only", 0, 10)];
+    harness.state_mut().traces =
+        vec![OpenTrace { trace: Arc::new(TraceBuilder::from_slices(&slices).finish()), offset: 0 }];
+    harness.run();
+    assert_eq!(harness.state().selection, Selection::None);
+}
+
+#[test]
 fn the_wheel_zooms_at_the_pointer_with_ctrl_and_pans_with_shift() {
     let mut harness = harness(small());
     let canvas = harness.get_by_label("Timeline canvas").rect();
