@@ -124,13 +124,14 @@ impl Timeline {
         let [pinned, scrolled] = areas;
         let lines = [&self.tracks.pinned, &self.tracks.scrolled];
         let lists = [0, 1].map(|i| layout(ctx.traces, lines[i], areas[i], &scale, &mut self.background, ui.ctx()));
-        let is_tick_hit = ui.visuals().strong_text_color();
+        let tick_color = ui.visuals().strong_text_color();
         for ((list, area), kept) in lists.iter().zip(areas).zip(&mut self.canvas.areas) {
             let painter = ui.painter_at(area.rect);
             kept.rows(&painter, list, &colors, scale.left, scale.pixel);
             paint::curves(&painter, list, &colors, scale.pixel);
+            paint::curve_scales(&painter, ctx.traces, list, ui.visuals().text_color());
             paint::boxes(&painter, list, &colors);
-            paint::ticks(&painter, list, is_tick_hit);
+            paint::ticks(&painter, list, tick_color);
             self.canvas.labels.paint(&painter, ctx.traces, list, area.rect);
         }
         self.canvas.colors = Some(colors);

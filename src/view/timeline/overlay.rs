@@ -118,7 +118,7 @@ pub fn hovered(painter: &Painter, places: &Places<'_>, lists: [&DrawList; 2], hi
     let Hit::Slice { trace, slice } = hit else { return };
     let Some(open) = places.traces.get(trace) else { return };
     let names = &open.trace.slices.name;
-    let glow = Color32::from_white_alpha(70);
+    let glow = Color32::from_white_alpha(45);
     let mut mesh = Mesh::default();
     for other in lists.iter().flat_map(|list| &list.boxes) {
         if other.trace == trace && names[other.slice.idx()] == names[slice.idx()] {

@@ -6,12 +6,14 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use eframe::egui::{
-    self, Color32, ColorImage, FontId, Galley, Mesh, Painter, Pos2, Rect, Shape, TextureHandle, TextureOptions, pos2,
+    self, Align2, Color32, ColorImage, FontId, Galley, Mesh, Painter, Pos2, Rect, Shape, TextureHandle, TextureOptions,
+    pos2, vec2,
 };
 
 use super::layout::{Curve, DrawList};
-use crate::model::{SliceKind, StringId};
+use crate::model::{CounterUnit, SliceKind, StringId};
 use crate::view::OpenTrace;
+use crate::widget::format;
 use crate::widget::slice_color::{self, SliceColors};
 use crate::widget::text::{display_name, function_name};
 
@@ -119,6 +121,20 @@ pub fn curves(painter: &Painter, list: &DrawList, colors: &SliceColors, pixel: f
         curve_mesh(&mut mesh, curve, colors.full((13 << 4) | ((curve.place % 16) as u8 * 5 % 16)), pixel);
     }
     painter.add(Shape::mesh(mesh));
+}
+
+/// Writes the largest value of each counter track at its top left.
+pub fn curve_scales(painter: &Painter, traces: &[OpenTrace], list: &DrawList, color: Color32) {
+    for curve in list.curves.iter().filter(|curve| curve.place == 0) {
+        let counter = traces.get(curve.trace).and_then(|open| open.trace.counters.get(curve.counter));
+        let Some(counter) = counter else { continue };
+        let top = match counter.unit {
+            CounterUnit::Plain => format::value(curve.top),
+            CounterUnit::Bytes => format::bytes(curve.top),
+        };
+        let at = curve.rect.left_top() + vec2(4.0, 0.0);
+        painter.text(at, Align2::LEFT_TOP, format!("max {top}"), FontId::proportional(10.0), color);
+    }
 }
 
 fn curve_mesh(mesh: &mut Mesh, curve: &Curve, color: Color32, pixel: f32) {
