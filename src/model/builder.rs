@@ -170,7 +170,8 @@ impl TraceBuilder {
         slices.external = gather(&join(&mut parts, |part| &mut part.external), &order);
         slices.source = gather(&join(&mut parts, |part| &mut part.source), &order);
         drop(parts);
-        let track_rows = make_rows(&mut slices, &layouts, &self.strings, span);
+        let name_tints: Vec<u8> = self.strings.iter().map(|(_, name)| tint(SliceKind::Kernel, name) & 15).collect();
+        let track_rows = make_rows(&mut slices, &layouts, &name_tints, span);
         if !unfinished.is_empty() {
             let is_unfinished = |i: &u32| unfinished.binary_search(&slices.source[*i as usize]).is_ok();
             slices.unfinished = (0..slices.len() as u32).filter(is_unfinished).map(SliceId).collect();
@@ -183,6 +184,7 @@ impl TraceBuilder {
         Trace {
             info: self.info,
             strings: self.strings,
+            name_tints,
             processes: self.processes,
             tracks: self.tracks,
             slices,
@@ -495,7 +497,7 @@ fn lay_out_track(
 fn make_rows(
     slices: &mut SliceTable,
     layouts: &[Layout],
-    strings: &StringTable,
+    name_tint: &[u8],
     span: TimeRange,
 ) -> Vec<std::ops::Range<u32>> {
     let mut rows: Vec<Row> = Vec::new();
@@ -516,7 +518,6 @@ fn make_rows(
         }
         track_rows.push(first_row..rows.len() as u32);
     }
-    let name_tint: Vec<u8> = strings.iter().map(|(_, name)| tint(SliceKind::Kernel, name) & 15).collect();
     let table = &*slices;
     rows.par_iter_mut().filter(|row| row.range().len() >= MIN_SLICES_FOR_PYRAMID).for_each(|row| {
         let range = row.range();
