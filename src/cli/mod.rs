@@ -7,7 +7,7 @@ mod check;
 mod escape;
 mod input;
 mod output;
-pub mod render;
+mod render;
 mod report;
 
 use std::path::PathBuf;
@@ -33,6 +33,8 @@ pub enum Headless {
     Report(report::Args),
     /// Read files and print only what became of their events
     Check(check::Args),
+    /// Draw a view to a file, without a display
+    Render(render::Args),
 }
 
 /// Why a command could not do what it was asked to.
@@ -61,6 +63,7 @@ pub fn run(command: &Headless) -> ExitCode {
     let outcome = match command {
         Headless::Report(args) => report::run(args),
         Headless::Check(args) => check::run(args),
+        Headless::Render(args) => render::run(args),
     };
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
