@@ -23,13 +23,14 @@ pub fn display_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Marks that every font has.
 fn visible(c: char) -> char {
     match c {
-        '\n' => '⏎',
-        '\t' => '→',
+        '\n' => '¶',
+        '\t' => '»',
         // Other controls, and all that reorders, joins or hides its neighbors.
-        c if c.is_control() => '�',
-        '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' => '�',
+        c if c.is_control() => '¤',
+        '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' => '¤',
         c => c,
     }
 }
@@ -46,7 +47,7 @@ mod tests {
 
     #[test]
     fn marks_become_visible_and_long_names_are_cut() {
-        assert_eq!(display_name("a\nb\u{202e}c\0"), "a⏎b�c�");
+        assert_eq!(display_name("a\nb\u{202e}c\0"), "a¶b¤c¤");
         let cut = display_name(&"é".repeat(1000)).into_owned();
         assert_eq!(cut.chars().count(), MAX_CHARS + 1);
         assert!(cut.ends_with('…'));

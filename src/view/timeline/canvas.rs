@@ -92,7 +92,12 @@ impl Timeline {
             }
             Drag::Zoom { .. } => {}
             Drag::Pan { view, scroll } => {
-                let moved = origin.map_or(Default::default(), |origin| pointer - origin);
+                // On release there is no origin any more, and nothing left to move.
+                let moved = origin.map(|origin| pointer - origin);
+                let Some(moved) = moved else {
+                    self.motion.drag = None;
+                    return;
+                };
                 let by = (-f64::from(moved.x) * scale.ns_per_point()) as i64;
                 self.motion.glide(ctx, panned(view, by, ctx.span), now);
                 self.scroll[1] = scroll - f64::from(moved.y);

@@ -1,6 +1,9 @@
 //! The column beside the canvas: names of tracks and groups, and what can be done with them.
 
-use eframe::egui::{Align, Button, Label, Layout, Rect, RichText, Sense, Ui, UiBuilder, pos2, vec2};
+use eframe::egui::{
+    Align, Color32, Label, Layout, Painter, Rect, RichText, Role, Sense, Shape, Stroke, Ui, UiBuilder, WidgetInfo,
+    pos2, vec2,
+};
 
 use super::layout::Area;
 use super::settings::TimelineSettings;
@@ -68,20 +71,62 @@ fn dragged_to(lines: &[Line], area: Area, line: &Line, ui: &Ui, pointer: eframe:
     (is_dragged && target.key != line.key && target.parent == line.parent).then(|| Wish::MoveTo(target.key.clone()))
 }
 
+/// Pictures on buttons, painted, since fonts differ in what they have.
+#[derive(Clone, Copy, Debug)]
+enum Icon {
+    Open,
+    Closed,
+    Pin,
+    Pinned,
+}
+
+impl Icon {
+    fn paint(self, painter: &Painter, rect: Rect, color: Color32) {
+        let center = rect.center();
+        let corners = |points: [(f32, f32); 3]| points.map(|(x, y)| center + vec2(x, y)).to_vec();
+        match self {
+            Self::Open => {
+                painter.add(Shape::convex_polygon(
+                    corners([(-4.0, -2.0), (4.0, -2.0), (0.0, 3.0)]),
+                    color,
+                    Stroke::NONE,
+                ));
+            }
+            Self::Closed => {
+                painter.add(Shape::convex_polygon(
+                    corners([(-2.0, -4.0), (3.0, 0.0), (-2.0, 4.0)]),
+                    color,
+                    Stroke::NONE,
+                ));
+            }
+            Self::Pin | Self::Pinned => {
+                let head = center - vec2(0.0, 2.0);
+                painter.line_segment([head, center + vec2(0.0, 5.5)], Stroke::new(1.2, color));
+                match self {
+                    Self::Pinned => painter.circle_filled(head, 3.2, color),
+                    _ => painter.circle_stroke(head, 2.8, Stroke::new(1.0, color.gamma_multiply(0.6))),
+                };
+            }
+        }
+    }
+}
+
 fn label_id(line: &Line) -> eframe::egui::Id {
     eframe::egui::Id::unique(("track label", line.trace, line.kind))
 }
 
 fn line_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize) -> Option<Wish> {
     let mut wish = None;
-    let button = |ui: &mut Ui, icon: &str, name: String| {
-        let button = Button::new(RichText::new(icon).size(10.0)).frame(false);
-        ui.add_sized(vec2(BUTTON, BUTTON), button).accessible_name(name.clone()).on_hover_text(name).clicked()
+    let button = |ui: &mut Ui, icon: Icon, name: String| {
+        let (rect, response) = ui.allocate_exact_size(vec2(BUTTON, BUTTON), Sense::click());
+        response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &name));
+        icon.paint(ui.painter(), rect, ui.style().interact(&response).fg_stroke.color);
+        response.on_hover_text(&name).clicked()
     };
     let verb = if line.is_collapsed { "Expand" } else { "Collapse" };
     if !can_collapse {
         ui.add_space(BUTTON + 2.0);
-    } else if button(ui, if line.is_collapsed { "⏵" } else { "⏷" }, format!("{verb} {}", line.title)) {
+    } else if button(ui, if line.is_collapsed { Icon::Closed } else { Icon::Open }, format!("{verb} {}", line.title)) {
         wish = Some(Wish::ToggleCollapsed);
     }
     let is_track = matches!(line.kind, LineKind::Track(_));
@@ -101,7 +146,7 @@ fn line_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize) -> Opt
     }
     label.context_menu(|ui| wish = menu_ui(ui, line, can_collapse, n_hidden).or(wish.take()));
     let pin = if line.is_pinned { "Unpin" } else { "Pin" };
-    if is_track && button(ui, if line.is_pinned { "📌" } else { "📍" }, format!("{pin} {}", line.title)) {
+    if is_track && button(ui, if line.is_pinned { Icon::Pinned } else { Icon::Pin }, format!("{pin} {}", line.title)) {
         wish = Some(Wish::TogglePinned);
     }
     wish

@@ -17,6 +17,8 @@ mod peaks;
 mod ruler;
 mod scale;
 mod settings;
+#[cfg(test)]
+mod tests;
 mod track_list;
 
 use eframe::egui::{self, Id, Rect, Sense, TextEdit, Ui, UiBuilder, pos2, vec2};

@@ -20,7 +20,7 @@ const MAX_LABELS: usize = 1500;
 const MAX_NEW_LABELS: usize = 150;
 /// Narrower slices have no label, in points.
 const MIN_LABEL_WIDTH: f32 = 22.0;
-const LABEL_FONT: FontId = FontId::unique(11.5, egui::FontFamily::Proportional);
+const LABEL_FONT: FontId = FontId::new(11.5, egui::FontFamily::Proportional);
 /// Lengths to which names are cut, in characters. Few, so that zooming finds most in the cache.
 const LENGTHS: [usize; 14] = [3, 4, 6, 8, 11, 15, 20, 27, 36, 48, 64, 90, 140, 256];
 
