@@ -7,7 +7,7 @@ mod check;
 mod escape;
 mod input;
 mod output;
-pub mod render;
+mod render;
 mod report;
 pub mod sample;
 
@@ -36,6 +36,8 @@ pub enum Headless {
     Check(check::Args),
     /// Generate an input whose right answer is known
     Sample(sample::Args),
+    /// Draw a view to a file, without a display
+    Render(render::Args),
 }
 
 /// Why a command could not do what it was asked to.
@@ -65,6 +67,7 @@ pub fn run(command: &Headless) -> ExitCode {
         Headless::Sample(args) => return sample::run(args),
         Headless::Report(args) => report::run(args),
         Headless::Check(args) => check::run(args),
+        Headless::Render(args) => render::run(args),
     };
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

@@ -11,15 +11,18 @@ use eframe::egui::{CentralPanel, ColorImage, Context, Pos2, RawInput, Rect, Them
 use super::{Failure, Outcome, input, output};
 use crate::analysis::clock;
 use crate::model::{TimeRange, Trace};
+use crate::view::timeline::Timeline;
 use crate::view::{Navigation, OpenTrace, Selection, View, ViewContext};
 use crate::widget::raster::Raster;
 
-/// Arguments of `lacuna render`, less the view.
+/// Arguments of `lacuna render`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A trace, an archive of traces, or a folder of them
     #[arg(value_name = "FILE")]
     pub path: PathBuf,
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub view: ViewName,
     /// The picture to write, as PNG
     #[arg(long, value_name = "PNG")]
     pub out: PathBuf,
@@ -28,6 +31,20 @@ pub struct Args {
     pub size: Size,
     #[arg(long, value_enum, default_value_t = Look::Dark)]
     pub theme: Look,
+}
+
+/// The views there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ViewName {
+    Timeline,
+}
+
+impl ViewName {
+    fn make(self) -> Box<dyn View> {
+        match self {
+            Self::Timeline => Box::new(Timeline::default()),
+        }
+    }
 }
 
 /// Light on dark, or dark on light.
@@ -56,14 +73,14 @@ impl FromStr for Size {
     }
 }
 
-/// Runs `lacuna render` with the view asked for.
+/// Runs `lacuna render`.
 ///
 /// Errors: nothing could be read, or the picture cannot be written.
-pub fn run(args: &Args, view: &mut dyn View) -> Result<Outcome, Failure> {
+pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let paths = std::slice::from_ref(&args.path);
     output::check_target(&args.out, paths)?;
     let input = input::read(paths)?;
-    let image = picture(input.traces, view, args.size, args.theme);
+    let image = picture(input.traces, &mut *args.view.make(), args.size, args.theme);
     let png = png(&image).map_err(|error| Failure::Usage(format!("{error}: {}", args.out.display())))?;
     output::write_file(&png, &args.out, paths)?;
     Ok(if input.has_unreadable { Outcome::PartlyUnreadable } else { Outcome::Done })

@@ -312,8 +312,7 @@ impl Places {
 
 /// The number that a text such as `GPU 3` ends in.
 fn digits_of(text: &str) -> Option<u32> {
-    let digits = text.rfind(|c: char| !c.is_ascii_digit()).map_or(text, |at| &text[at + 1..]);
-    digits.parse().ok()
+    text.rsplit(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok())
 }
 
 /// Counters from `C` events: one a process, name and series.
