@@ -1,7 +1,11 @@
 #![doc = include_str!("README.md")]
 
+pub mod analysis;
 pub mod command;
 pub mod job;
 pub mod model;
 pub mod reader;
+pub mod session;
+pub mod settings;
 pub mod view;
+pub mod widget;

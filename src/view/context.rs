@@ -76,6 +76,12 @@ impl Navigation {
         self.glide(range);
     }
 
+    /// Moves all ranges by `offset` nanoseconds, after the session's clock moved.
+    pub fn shift(&mut self, offset: DurNs) {
+        let ranges = self.undo.iter_mut().chain(&mut self.redo).chain([&mut self.visible]);
+        ranges.for_each(|range| *range = range.shifted(offset));
+    }
+
     /// Back to the range before; false if there is none.
     pub fn undo(&mut self) -> bool {
         let Some(range) = self.undo.pop() else { return false };

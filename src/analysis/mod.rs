@@ -1,0 +1,4 @@
+//! Questions about a trace and their answers: pure functions of the model.
+
+pub mod range_summary;
+pub mod search;

@@ -1,0 +1,104 @@
+//! How numbers are written: durations, bytes and counts, each with its unit.
+
+use crate::model::time::DurNs;
+
+const UNITS: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
+
+/// A length of time in the largest unit that leaves a digit before the point: `1.234 ms`.
+pub fn duration(ns: DurNs) -> String {
+    let magnitude = ns.unsigned_abs() as f64;
+    if magnitude < 1e3 {
+        return format!("{ns} ns");
+    }
+    // 999,999.6 ns must not become "1000.000 µs".
+    let rounded = |unit: f64| (magnitude / unit * 1e3).round() / 1e3;
+    let (unit, name) = UNITS.into_iter().find(|&(unit, _)| rounded(unit) >= 1.0).unwrap_or((1.0, "ns"));
+    let sign = if ns < 0 { "-" } else { "" };
+    format!("{sign}{:.3} {name}", magnitude / unit)
+}
+
+/// The same, exact: `1,234,567 ns`.
+pub fn duration_exact(ns: DurNs) -> String {
+    let sign = if ns < 0 { "-" } else { "" };
+    format!("{sign}{} ns", count(ns.unsigned_abs()))
+}
+
+/// A moment, written with as many digits as tell it from others `step` nanoseconds away:
+/// `1.25 s`, `12.503 ms`.
+pub fn moment(ns: DurNs, step: DurNs) -> String {
+    let magnitude = ns.unsigned_abs().max(step.unsigned_abs()) as f64;
+    let (unit, name) = UNITS.into_iter().find(|&(unit, _)| magnitude >= unit).unwrap_or((1.0, "ns"));
+    let digits = (unit / step.max(1) as f64).log10().ceil().clamp(0.0, 9.0) as usize;
+    format!("{:.digits$} {name}", ns as f64 / unit)
+}
+
+/// A number of things: `1,234,567`.
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// An amount of memory: `1.50 GiB`, `512 B`.
+pub fn bytes(n: f64) -> String {
+    let units = [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.into_iter().find(|&(unit, _)| n.abs() >= unit as f64) {
+        Some((unit, name)) => format!("{:.2} {name}", n / unit as f64),
+        None => format!("{n:.0} B"),
+    }
+}
+
+/// A value without a unit, short: `0.5`, `1234.25`, `1.5e12`.
+pub fn value(x: f64) -> String {
+    if x != 0.0 && !(1e-3..1e9).contains(&x.abs()) {
+        return format!("{x:.3e}");
+    }
+    let text = format!("{x:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_three_digits_and_a_fitting_unit() {
+        let cases = [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (1_000, "1.000 µs"),
+            (999_999, "999.999 µs"),
+            (1_234_567, "1.235 ms"),
+            (999_999_999, "1.000 s"),
+            (-1_500, "-1.500 µs"),
+            (61_000_000_000, "61.000 s"),
+        ];
+        for (ns, expected) in cases {
+            assert_eq!(duration(ns), expected);
+        }
+        assert_eq!(duration_exact(-1_234_567), "-1,234,567 ns");
+        assert!(duration(i64::MIN).ends_with(" s"));
+    }
+
+    #[test]
+    fn moments_tell_neighbors_apart() {
+        assert_eq!(moment(12_503_000, 1_000), "12.503 ms");
+        assert_eq!(moment(1_250_000_000, 50_000_000), "1.25 s");
+        assert_eq!(moment(0, 500), "0 ns");
+        assert_ne!(moment(1_000_000_001, 1), moment(1_000_000_002, 1));
+    }
+
+    #[test]
+    fn counts_bytes_and_values() {
+        assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(bytes(512.0), "512 B");
+        assert_eq!(bytes(1.5 * 1024.0 * 1024.0), "1.50 MiB");
+        assert_eq!([0.0, 0.5, 1234.25, 1.5e12].map(value), ["0", "0.5", "1234.25", "1.500e12"]);
+    }
+}

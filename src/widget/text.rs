@@ -1,0 +1,54 @@
+//! How names from a file are shown: short enough, and without characters that lie.
+
+use std::borrow::Cow;
+
+/// The longest name that reaches the screen, in characters.
+pub const MAX_CHARS: usize = 256;
+
+/// A name from a file, fit for the screen: at most [`MAX_CHARS`] characters, with control and
+/// direction marks made visible, so that no name can look like another or break a line.
+pub fn display_name(name: &str) -> Cow<'_, str> {
+    // A cheap look at the bytes: nearly every name is short plain text.
+    if name.len() <= MAX_CHARS && name.bytes().all(|byte| (b' '..0x7f).contains(&byte)) {
+        return Cow::Borrowed(name);
+    }
+    let mut out = String::with_capacity(name.len().min(4 * MAX_CHARS));
+    for (n, c) in name.chars().enumerate() {
+        if n == MAX_CHARS {
+            out.push('…');
+            break;
+        }
+        out.push(visible(c));
+    }
+    Cow::Owned(out)
+}
+
+fn visible(c: char) -> char {
+    match c {
+        '\n' => '⏎',
+        '\t' => '→',
+        // Other controls, and all that reorders, joins or hides its neighbors.
+        c if c.is_control() => '�',
+        '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' => '�',
+        c => c,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_names_are_not_copied() {
+        assert!(matches!(display_name("aten::mm"), Cow::Borrowed("aten::mm")));
+        assert_eq!(display_name("größe 大"), "größe 大");
+    }
+
+    #[test]
+    fn marks_become_visible_and_long_names_are_cut() {
+        assert_eq!(display_name("a\nb\u{202e}c\0"), "a⏎b�c�");
+        let cut = display_name(&"é".repeat(1000)).into_owned();
+        assert_eq!(cut.chars().count(), MAX_CHARS + 1);
+        assert!(cut.ends_with('…'));
+    }
+}
