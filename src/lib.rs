@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 pub mod analysis;
+pub mod app;
 pub mod command;
 pub mod job;
 pub mod model;

@@ -10,9 +10,9 @@ pub fn duration(ns: DurNs) -> String {
     if magnitude < 1e3 {
         return format!("{ns} ns");
     }
-    // 999,999.6 ns must not become "1000.000 µs".
-    let rounded = |unit: f64| (magnitude / unit * 1e3).round() / 1e3;
-    let (unit, name) = UNITS.into_iter().find(|&(unit, _)| rounded(unit) >= 1.0).unwrap_or((1.0, "ns"));
+    // The smallest unit in which it is less than a thousand once rounded, so never "1000.000 µs".
+    let is_short = |unit: f64| (magnitude / unit * 1e3).round() < 1e6;
+    let (unit, name) = UNITS.into_iter().rev().skip(1).find(|&(unit, _)| is_short(unit)).unwrap_or(UNITS[0]);
     let sign = if ns < 0 { "-" } else { "" };
     format!("{sign}{:.3} {name}", magnitude / unit)
 }
@@ -74,6 +74,7 @@ mod tests {
             (999, "999 ns"),
             (1_000, "1.000 µs"),
             (999_999, "999.999 µs"),
+            (999_999_700, "1.000 s"),
             (1_234_567, "1.235 ms"),
             (999_999_999, "1.000 s"),
             (-1_500, "-1.500 µs"),
