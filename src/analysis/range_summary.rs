@@ -15,6 +15,8 @@ pub struct TrackSummary {
     pub count: u64,
     /// Sum of their durations within the range; nested slices count twice.
     pub total_ns: DurNs,
+    /// The same, less what the slices directly inside took.
+    pub self_ns: DurNs,
     /// Time within the range in which at least one slice ran.
     pub busy_ns: DurNs,
 }
@@ -127,6 +129,7 @@ fn summarize_track(trace: &Trace, track: TrackId, range: TimeRange) -> (TrackSum
             let children = children_ns(slices, part, &mut below, range);
             summary.count += 1;
             summary.total_ns = summary.total_ns.saturating_add(part.dur());
+            summary.self_ns = summary.self_ns.saturating_add(part.dur() - children);
             let sums = names.entry((slices.kind[slice], slices.name[slice])).or_default();
             sums.count += 1;
             sums.total_ns = sums.total_ns.saturating_add(part.dur());
@@ -211,7 +214,7 @@ mod tests {
         ])
         .finish();
         let summary = range_summary(&trace, TimeRange { start: 50, end: 200 }, &|| false);
-        let main = TrackSummary { track: TrackId(0), count: 2, total_ns: 60, busy_ns: 50 };
+        let main = TrackSummary { track: TrackId(0), count: 2, total_ns: 60, self_ns: 50, busy_ns: 50 };
         assert_eq!(summary.tracks, [main]);
         let names: Vec<_> = summary.names.iter().map(|n| (n.name.as_str(), n.count, n.total_ns, n.self_ns)).collect();
         assert_eq!(names, [("outer", 1, 50, 40), ("inner", 1, 10, 10)]);

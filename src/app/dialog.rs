@@ -63,21 +63,17 @@ impl OpenDialog {
         chosen.unwrap_or_default()
     }
 
-    /// Whether the path box is on screen.
-    pub fn is_box_open(&self) -> bool {
-        self.path_box.is_some()
-    }
-
     /// Shows the path box, if it is open; returns what was entered.
     pub fn ui(&mut self, ctx: &Context) -> Option<PathBuf> {
         let text = self.path_box.as_mut()?;
         let mut entered = None;
-        let modal = Modal::new(egui::Id::new("path box")).show(ctx, |ui| {
+        let modal = Modal::new(egui::Id::unique("path box")).show(ctx, |ui| {
             ui.set_width(460.0);
             ui.heading("Open file");
             ui.label("This system offers no file dialog. Type or paste a path, or drop files on the window");
             let label = ui.label("Path");
-            let edit = egui::TextEdit::singleline(text).hint_text("/path/to/trace.json.gz").desired_width(f32::INFINITY);
+            let edit =
+                egui::TextEdit::singleline(text).hint_text("/path/to/trace.json.gz").desired_width(f32::INFINITY);
             let edit = ui.add(edit).labelled_by(label.id);
             if !edit.lost_focus() {
                 edit.request_focus();

@@ -27,6 +27,7 @@ impl App {
         );
         self.settings.is_bottom_open = is_bottom_open;
         // Also while its tab is hidden, so that the timeline shows what was found.
+        self.search.update(self.session.traces(), self.session.range, ui.ctx());
         self.session.hits = self.search.hits();
 
         let frame = Frame::NONE.fill(theme::tokens(is_dark).canvas);

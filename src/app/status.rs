@@ -40,7 +40,7 @@ impl App {
                         let bar = ui.add(ProgressBar::new(share).text(text).desired_width(ui.available_width()));
                         bar.widget_info(|| {
                             let label = format!("Reading {name}");
-                            egui::WidgetInfo::labeled(egui::WidgetType::ProgressIndicator, true, label)
+                            egui::WidgetInfo::labeled(egui::Role::ProgressIndicator, true, label)
                         });
                     });
                 }
@@ -118,7 +118,9 @@ impl App {
                     }
                 }
                 ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
-                    ui.add(egui::Label::new(RichText::new("? keys   / search   Ctrl+Shift+P commands").weak()).truncate());
+                    ui.add(
+                        egui::Label::new(RichText::new("? keys   / search   Ctrl+Shift+P commands").weak()).truncate(),
+                    );
                 });
             });
         });
@@ -132,9 +134,9 @@ impl App {
             (_, n) => format!("{n} traces"),
         };
         ui.add(egui::Label::new(RichText::new(text).strong()).truncate()).on_hover_text(names.join("\n"));
-        let (read, shown) = traces.iter().fold((0, 0), |(read, shown), open| {
-            (read + open.trace.import.read, shown + open.trace.import.shown)
-        });
+        let (read, shown) = traces
+            .iter()
+            .fold((0, 0), |(read, shown), open| (read + open.trace.import.read, shown + open.trace.import.shown));
         ui.label(format!("{} events read, {} shown", format::count(read), format::count(shown)));
     }
 

@@ -93,7 +93,7 @@ pub(super) fn drop_ui(ctx: &Context) {
         return;
     }
     let tokens = theme::tokens(ctx.global_style().visuals.dark_mode);
-    let painter = ctx.layer_painter(LayerId::new(Order::Foreground, Id::new("drop")));
+    let painter = ctx.layer_painter(LayerId::new(Order::Foreground, Id::unique("drop")));
     let rect = ctx.content_rect();
     painter.rect_filled(rect, 0.0, tokens.canvas.gamma_multiply(0.85));
     painter.rect_stroke(rect.shrink(12.0), 8.0, (3.0, tokens.accent), egui::StrokeKind::Inside);

@@ -61,8 +61,8 @@ impl Palette {
             self.filter();
         }
         let screen = ctx.content_rect().size();
-        let area = egui::Modal::default_area(egui::Id::new("palette")).anchor(Align2::CENTER_TOP, [0.0, 60.0]);
-        let modal = egui::Modal::new(egui::Id::new("palette")).area(area).show(ctx, |ui| {
+        let area = egui::Modal::default_area(egui::Id::unique("palette")).anchor(Align2::CENTER_TOP, [0.0, 60.0]);
+        let modal = egui::Modal::new(egui::Id::unique("palette")).area(area).show(ctx, |ui| {
             ui.set_width((screen.x - 60.0).clamp(160.0, 560.0));
             self.keys(ui);
             self.field_ui(mode, ui);
@@ -97,7 +97,7 @@ impl Palette {
         let edit = egui::TextEdit::singleline(&mut self.text).hint_text(hint).desired_width(f32::INFINITY);
         let edit = ui.add(edit);
         edit.widget_info(|| {
-            let mut info = egui::WidgetInfo::labeled(egui::WidgetType::TextEdit, true, name);
+            let mut info = egui::WidgetInfo::labeled(egui::Role::TextInput, true, name);
             info.current_text_value = Some(self.text.clone());
             info
         });

@@ -114,7 +114,8 @@ impl Search {
     fn field_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         ui.horizontal_wrapped(|ui| {
             let label = ui.label("Find");
-            let edit = egui::TextEdit::singleline(&mut self.text).hint_text("Part of a slice's name").desired_width(260.0);
+            let edit =
+                egui::TextEdit::singleline(&mut self.text).hint_text("Part of a slice's name").desired_width(260.0);
             let edit = ui.add(edit).labelled_by(label.id);
             if std::mem::take(&mut self.wants_focus) {
                 edit.request_focus();
@@ -128,7 +129,11 @@ impl Search {
                 ui.checkbox(&mut self.is_in_range, "Only in the selected range");
             });
             let has_hits = !self.hits.is_empty();
-            if ui.add_enabled(has_hits, egui::Button::new("Previous")).on_hover_text("Previous hit (Shift+Enter)").clicked() {
+            if ui
+                .add_enabled(has_hits, egui::Button::new("Previous"))
+                .on_hover_text("Previous hit (Shift+Enter)")
+                .clicked()
+            {
                 self.run(&Command::PreviousHit, ctx);
             }
             if ui.add_enabled(has_hits, egui::Button::new("Next")).on_hover_text("Next hit (Enter)").clicked() {
@@ -246,7 +251,10 @@ impl View for Search {
         self.field_ui(ctx, ui);
         if self.text.trim().is_empty() {
             let tokens = theme::tokens(ctx.is_dark);
-            ui.colored_label(tokens.weak_text, "Type a part of a name, such as gemm or nccl. Enter goes to the next one");
+            ui.colored_label(
+                tokens.weak_text,
+                "Type a part of a name, such as gemm or nccl. Enter goes to the next one",
+            );
         } else {
             self.table_ui(ctx, ui);
         }

@@ -38,12 +38,13 @@ impl Shortcuts {
             return;
         }
         let screen = ctx.content_rect().size();
-        let modal = egui::Modal::new(egui::Id::new("shortcuts")).show(ctx, |ui| {
+        let modal = egui::Modal::new(egui::Id::unique("shortcuts")).show(ctx, |ui| {
             ui.set_width((screen.x - 80.0).clamp(200.0, 860.0));
             let is_closed = ui
                 .horizontal(|ui| {
                     ui.heading("Keyboard and mouse");
-                    ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| ui.button("Close").clicked()).inner
+                    ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| ui.button("Close").clicked())
+                        .inner
                 })
                 .inner;
             ui.separator();
@@ -52,11 +53,13 @@ impl Shortcuts {
                 ui.columns(n_columns, |columns| {
                     let last = columns.len() - 1;
                     if let [first, ..] = columns {
-                        [Menu::File, Menu::View, Menu::Search, Menu::Help].map(|menu| menu_ui(menu, first));
+                        [Menu::File, Menu::View, Menu::Search, Menu::Help]
+                            .into_iter()
+                            .for_each(|menu| menu_ui(menu, first));
                         hands_ui(first);
                     }
                     if let Some(column) = columns.get_mut(last) {
-                        [Menu::Navigate, Menu::Select].map(|menu| menu_ui(menu, column));
+                        [Menu::Navigate, Menu::Select].into_iter().for_each(|menu| menu_ui(menu, column));
                     }
                 });
             });

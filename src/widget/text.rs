@@ -23,15 +23,26 @@ pub fn display_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Marks that every font has.
 fn visible(c: char) -> char {
     match c {
-        '\n' => '⏎',
-        '\t' => '→',
+        '\n' => '¶',
+        '\t' => '»',
         // Other controls, and all that reorders, joins or hides its neighbors.
-        c if c.is_control() => '�',
-        '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' => '�',
+        c if c.is_control() => '¤',
+        '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' => '¤',
         c => c,
     }
+}
+
+/// The function's own name in a C++ signature, without return type, scopes, template and call
+/// arguments: `gemm` of `void ns::gemm<float>(int)`. Other names are returned as they are.
+pub fn function_name(signature: &str) -> &str {
+    const ANONYMOUS: &str = "(anonymous namespace)::";
+    let scoped = signature.rsplit_once(ANONYMOUS).map_or(signature, |(_, rest)| rest);
+    let without_args = scoped.split(['<', '(']).next().unwrap_or(scoped);
+    let words = without_args.trim_end().rsplit([' ', ':']).next().unwrap_or_default();
+    if words.is_empty() { signature } else { words }
 }
 
 #[cfg(test)]
@@ -46,9 +57,26 @@ mod tests {
 
     #[test]
     fn marks_become_visible_and_long_names_are_cut() {
-        assert_eq!(display_name("a\nb\u{202e}c\0"), "a⏎b�c�");
+        assert_eq!(display_name("a\nb\u{202e}c\0"), "a¶b¤c¤");
         let cut = display_name(&"é".repeat(1000)).into_owned();
         assert_eq!(cut.chars().count(), MAX_CHARS + 1);
         assert!(cut.ends_with('…'));
+    }
+
+    #[test]
+    fn functions_are_found_in_their_signatures() {
+        let cases = [
+            (
+                "void at::native::vectorized_elementwise_kernel<4, Add<float>>(int, Add<float>)",
+                "vectorized_elementwise_kernel",
+            ),
+            ("void at::native::(anonymous namespace)::softmax<float>(float*)", "softmax"),
+            ("ampere_sgemm_128x64_tn", "ampere_sgemm_128x64_tn"),
+            ("<lambda>", "<lambda>"),
+            ("", ""),
+        ];
+        for (signature, expected) in cases {
+            assert_eq!(function_name(signature), expected);
+        }
     }
 }
