@@ -53,6 +53,18 @@ impl RawSlices {
         self.source.push(slice.source);
     }
 
+    /// Gives back memory that was reserved for more slices.
+    pub fn shrink(&mut self) {
+        self.ts.shrink_to_fit();
+        self.end.shrink_to_fit();
+        self.name.shrink_to_fit();
+        self.kind.shrink_to_fit();
+        self.track.shrink_to_fit();
+        self.correlation.shrink_to_fit();
+        self.external.shrink_to_fit();
+        self.source.shrink_to_fit();
+    }
+
     pub fn len(&self) -> usize {
         self.ts.len()
     }
@@ -307,8 +319,11 @@ impl TraceBuilder {
             for (point, slice) in points {
                 bound[point as usize] = Some(slice);
             }
-            n_crossing +=
-                layout.row_lens.iter().skip(layout.first_overflow as usize).map(|&n| u64::from(n)).sum::<u64>();
+            // Asynchronous operations cross by nature.
+            if self.tracks[out.len()].kind != super::TrackKind::Async {
+                let overflow = layout.row_lens.iter().skip(layout.first_overflow as usize);
+                n_crossing += overflow.map(|&n| u64::from(n)).sum::<u64>();
+            }
             out.push(layout);
         }
         let reason = "Slice crosses the end of another on its track: shown with its true times on an extra row";

@@ -1,27 +1,122 @@
 //! Bytes to model: one file or folder a format.
 
+mod archive;
+mod chrome_trace;
+mod sniff;
+mod source;
+
+use std::io::Read as _;
 use std::path::Path;
 
 use crate::job::Progress;
-use crate::model::Trace;
+use crate::model::{Severity, Trace};
+
+use sniff::{HEAD, Kind, sniff};
+use source::{Layer, NeedsConsent, Source};
 
 /// Why a file could not be read at all.
 ///
 /// Messages say what is wrong and what to do; the caller adds the path, last.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
+    /// The file is readable, but it is no trace that Lacuna opens.
     #[error("{0}")]
     NotATrace(String),
+    /// Reading it could fill the memory; ask the person, then read with
+    /// [`Options::allow_any_ratio`].
+    #[error("{0}")]
+    NeedsConsent(String),
     #[error("Cancelled")]
     Cancelled,
-    #[error("{0}")]
-    Io(#[from] std::io::Error),
+    #[error("Cannot read the file: {0}")]
+    Io(std::io::Error),
 }
+
+impl From<std::io::Error> for ReadError {
+    fn from(error: std::io::Error) -> Self {
+        match error.get_ref().is_some_and(|inner| inner.is::<NeedsConsent>()) {
+            true => Self::NeedsConsent(NeedsConsent.to_string()),
+            false => Self::Io(error),
+        }
+    }
+}
+
+/// What the person agreed to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Read compressed files however much they grow.
+    pub allow_any_ratio: bool,
+}
+
+/// What the open dialog offers.
+pub const EXTENSIONS: [&str; 7] = ["json", "gz", "zst", "zip", "tar", "tgz", "tmp"];
+
+/// Most wrappings around a text; a real one is `.tar.gz` of `.json.gz`.
+const MAX_LAYERS: usize = 4;
 
 /// Reads a file of any known format. An archive of ranks gives one trace each, in order of rank.
 ///
 /// Errors: see [`ReadError`]. Damage inside a readable file is not an error: what was lost is in
 /// each trace's import report.
-pub fn read(_path: &Path, _progress: &Progress) -> Result<Vec<Trace>, ReadError> {
-    Err(ReadError::NotATrace("No format is known yet".to_owned()))
+pub fn read(path: &Path, progress: &Progress) -> Result<Vec<Trace>, ReadError> {
+    read_with(path, Options::default(), progress)
+}
+
+/// The same with what the person agreed to.
+///
+/// Errors: see [`ReadError`].
+pub fn read_with(path: &Path, options: Options, progress: &Progress) -> Result<Vec<Trace>, ReadError> {
+    let source = Source::file(path)?;
+    progress.set_total(source.bytes);
+    let mut traces = read_source(&source, options, progress)?;
+    traces.sort_by_key(|trace| trace.info.rank);
+    Ok(traces)
+}
+
+fn read_source(source: &Source, options: Options, progress: &Progress) -> Result<Vec<Trace>, ReadError> {
+    if source.layers.len() > MAX_LAYERS {
+        return Err(ReadError::NotATrace("Packed into too many archives, one inside another: unpack it".to_owned()));
+    }
+    let mut text = source.open(options)?;
+    let mut head = Vec::with_capacity(HEAD);
+    text.reader.by_ref().take(HEAD as u64).read_to_end(&mut head)?;
+    drop(text);
+    match sniff(&head) {
+        Kind::Json => {
+            let mut trace = chrome_trace::read(source, options, progress)?;
+            note_layers(source, &mut trace);
+            Ok(vec![trace])
+        }
+        Kind::Gzip => read_source(&source.with(Layer::Gzip), options, progress),
+        Kind::Zstd => read_source(&source.with(Layer::Zstd), options, progress),
+        Kind::Utf16 { is_big_endian } => read_source(&source.with(Layer::Utf16 { is_big_endian }), options, progress),
+        Kind::Zip => read_source(&archive::zip_member(source)?, options, progress),
+        Kind::Tar => archive::tar_members(source, options)?
+            .iter()
+            .map(|member| read_source(member, options, progress))
+            .collect::<Result<Vec<_>, _>>()
+            .map(|traces| traces.into_iter().flatten().collect()),
+        Kind::Other(_) if head.is_empty() => {
+            let text = "Nothing could be decompressed: the file is damaged, or only its first bytes were written";
+            Err(ReadError::NotATrace(text.to_owned()))
+        }
+        Kind::Other(sentence) => Err(ReadError::NotATrace(sentence.to_owned())),
+    }
+}
+
+/// Notes wrappings that a person would not expect.
+fn note_layers(source: &Source, trace: &mut Trace) {
+    let n_gzip = source.layers.iter().filter(|layer| **layer == Layer::Gzip).count();
+    if n_gzip > 1 && source.member.is_none() {
+        trace.import.note(Severity::Note, "Compressed twice: a gzip file inside a gzip file", 1, None);
+    }
+    let is_named_gz = source.path.extension().is_some_and(|extension| extension == "gz");
+    if source.layers.is_empty() && is_named_gz {
+        trace.import.note(Severity::Note, "Named .gz, but not compressed", 1, None);
+    }
+    if source.layers.iter().any(|layer| matches!(layer, Layer::Utf16 { .. })) {
+        let text = "Written as UTF-16, as a redirect in PowerShell does: converted";
+        trace.import.note(Severity::Loss, text, 1, None);
+    }
+    trace.import.sort();
 }

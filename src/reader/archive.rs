@@ -1,0 +1,74 @@
+//! Which files inside an archive are traces.
+
+use std::fs::File;
+
+use super::source::{Layer, Source};
+use super::{Options, ReadError};
+
+/// Members of one archive that are opened at once.
+const MAX_MEMBERS: usize = 4096;
+
+/// The one file inside a zip.
+///
+/// Nothing is extracted to disk, so names that point elsewhere do no harm.
+///
+/// Errors: it holds none or several, is encrypted or damaged, or lies inside another archive.
+pub fn zip_member(source: &Source) -> Result<Source, ReadError> {
+    let refuse = |text: String| Err(ReadError::NotATrace(text));
+    if !source.layers.is_empty() {
+        return refuse("A zip file inside another compressed file: unpack it".to_owned());
+    }
+    let mut archive = match zip::ZipArchive::new(File::open(&source.path)?) {
+        Ok(archive) => archive,
+        Err(error) => return refuse(format!("A damaged zip file ({error})")),
+    };
+    let names: Vec<String> = archive.file_names().flatten().map(std::borrow::Cow::into_owned).collect();
+    let names: Vec<String> = names.into_iter().filter(|name| !name.ends_with('/')).collect();
+    let [name] = names.as_slice() else {
+        let shown: Vec<String> = names.iter().take(5).map(|name| name.escape_debug().to_string()).collect();
+        let list = shown.join(", ");
+        return refuse(format!("A zip of {} files ({list}): unpack it and open the traces in it", names.len()));
+    };
+    let member = match archive.by_name(name) {
+        Ok(member) => member,
+        Err(error) => return refuse(format!("Cannot read the file inside this zip ({error})")),
+    };
+    let offset = member.data_start().unwrap_or(0);
+    let part = Layer::Part { offset, len: member.compressed_size() };
+    let mut inner = source.with(part);
+    inner.member = Some(name.clone());
+    match member.compression() {
+        zip::CompressionMethod::Stored => {}
+        zip::CompressionMethod::Deflated => inner.layers.push(Layer::Deflate),
+        method => return refuse(format!("The zip uses a compression that Lacuna does not know ({method})")),
+    }
+    Ok(inner)
+}
+
+/// The files inside a tar, in order of name.
+///
+/// Errors: it holds no file, or cannot be read.
+pub fn tar_members(source: &Source, options: Options) -> Result<Vec<Source>, ReadError> {
+    let mut archive = tar::Archive::new(source.open(options)?.reader);
+    let mut members = Vec::new();
+    for entry in archive.entries()? {
+        let entry = entry?;
+        let is_file = entry.header().entry_type().is_file();
+        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let is_hidden = name.rsplit('/').next().is_some_and(|file| file.starts_with('.'));
+        if is_file && entry.size() > 0 && !is_hidden {
+            let part = Layer::Part { offset: entry.raw_file_position(), len: entry.size() };
+            let mut member = source.with(part);
+            member.member = Some(name);
+            members.push(member);
+        }
+        if members.len() > MAX_MEMBERS {
+            return Err(ReadError::NotATrace(format!("A tar of more than {MAX_MEMBERS} files: unpack it")));
+        }
+    }
+    if members.is_empty() {
+        return Err(ReadError::NotATrace("A tar without files".to_owned()));
+    }
+    members.sort_by(|a, b| a.member.cmp(&b.member));
+    Ok(members)
+}

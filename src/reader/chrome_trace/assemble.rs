@@ -1,0 +1,384 @@
+//! Batches to a trace: ids made global, begins joined with ends, processes and threads named.
+
+use std::collections::HashMap;
+
+use crate::model::{
+    Counter, InstantTable, Process, ProcessId, RawSlices, StringId, TimeNs, TraceBuilder, Track, TrackId, TrackKind,
+};
+
+use super::batch::{AsyncEvent, Batch, BeginEnd, MemoryEvent, Metadata, Sample, is_on_device};
+use super::pairing;
+use super::tally::Tally;
+use super::text::unescape;
+
+/// A thread or stream as the file names it.
+#[derive(Debug, Default)]
+struct Thread {
+    pid: String,
+    tid: String,
+    /// Has slices or instants.
+    is_used: bool,
+    has_device_work: bool,
+    name: Option<String>,
+    sort_index: Option<i64>,
+}
+
+/// Everything read so far. Track ids are indices into `threads`.
+#[derive(Debug, Default)]
+pub struct Assembly {
+    pub builder: TraceBuilder,
+    pub tally: Tally,
+    threads: Vec<Thread>,
+    thread_ids: HashMap<Vec<u8>, u32>,
+    flow_groups: HashMap<Vec<u8>, u32>,
+    begin_ends: Vec<BeginEnd>,
+    asyncs: Vec<AsyncEvent>,
+    samples: Vec<Sample>,
+    memory: Vec<MemoryEvent>,
+    metadata: Vec<Metadata>,
+}
+
+impl Assembly {
+    /// Takes over a batch; they must come in the order of the file.
+    pub fn absorb(&mut self, mut batch: Batch) {
+        let names: Vec<StringId> = batch.names.iter().map(|raw| self.builder.strings.intern(&unescape(raw))).collect();
+        let tracks: Vec<TrackId> = batch.tracks.iter().map(|key| self.thread(key)).collect();
+        let name = |id: &mut StringId| *id = names[id.0 as usize];
+        let track = |id: &mut TrackId| *id = tracks[id.0 as usize];
+        let import = &mut self.builder.import;
+        import.read += batch.n_read;
+        import.shown += batch.n_shown;
+        import.merged += batch.n_merged;
+        self.tally.merge(&batch.tally);
+
+        batch.slices.name.iter_mut().for_each(name);
+        batch.slices.track.iter_mut().for_each(track);
+        for (&track, &kind) in batch.slices.track.iter().zip(&batch.slices.kind) {
+            let thread = &mut self.threads[track.0 as usize];
+            thread.is_used = true;
+            thread.has_device_work |= is_on_device(kind);
+        }
+        self.builder.slices.push(batch.slices);
+
+        let groups: Vec<u32> = batch
+            .flow_groups
+            .iter()
+            .map(|key| {
+                let next = self.flow_groups.len() as u32;
+                *self.flow_groups.entry(key.to_vec()).or_insert(next)
+            })
+            .collect();
+        self.builder.flows.extend(batch.flows.into_iter().map(|mut point| {
+            name(&mut point.name);
+            track(&mut point.track);
+            point.group = groups[point.group as usize];
+            point
+        }));
+        for (mut at, ts, mut what, source) in batch.instants {
+            track(&mut at);
+            name(&mut what);
+            self.push_instant(at, ts, what, source);
+        }
+        self.begin_ends.extend(batch.begin_ends.into_iter().map(|mut event| {
+            name(&mut event.slice.name);
+            track(&mut event.slice.track);
+            event
+        }));
+        self.asyncs.extend(batch.asyncs.into_iter().map(|mut event| {
+            name(&mut event.name);
+            name(&mut event.category);
+            track(&mut event.track);
+            event
+        }));
+        self.samples.extend(batch.samples.into_iter().map(|mut sample| {
+            name(&mut sample.name);
+            name(&mut sample.series);
+            track(&mut sample.track);
+            sample
+        }));
+        self.memory.extend(batch.memory.into_iter().map(|mut event| {
+            track(&mut event.track);
+            event
+        }));
+        self.metadata.extend(batch.metadata.into_iter().map(|mut meta| {
+            track(&mut meta.track);
+            meta
+        }));
+    }
+
+    fn push_instant(&mut self, track: TrackId, ts: TimeNs, name: StringId, source: u64) {
+        self.threads[track.0 as usize].is_used = true;
+        let instants = &mut self.builder.instants;
+        instants.ts.push(ts);
+        instants.name.push(name);
+        instants.track.push(track);
+        instants.source.push(source);
+    }
+
+    fn thread(&mut self, key: &[u8]) -> TrackId {
+        if let Some(&id) = self.thread_ids.get(key) {
+            return TrackId(id);
+        }
+        let mut parts = key.splitn(2, |&byte| byte == 0x1f).map(|part| unescape(part).into_owned());
+        let (pid, tid) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let id = self.threads.len() as u32;
+        self.threads.push(Thread { pid, tid, ..Default::default() });
+        self.thread_ids.insert(key.to_vec(), id);
+        TrackId(id)
+    }
+
+    /// Whether the list held things, and none of them was like an event.
+    pub fn is_hopeless(&self) -> bool {
+        let import = &self.builder.import;
+        let n_pending = self.begin_ends.len() + self.asyncs.len() + self.builder.flows.len();
+        import.read > 0 && import.shown + import.merged == 0 && n_pending == 0 && !self.tally.has_events()
+    }
+
+    /// Joins what belongs together and names processes and tracks. The builder is complete then,
+    /// but for the header's facts.
+    pub fn finish(mut self) -> TraceBuilder {
+        let paired = pairing::pair(std::mem::take(&mut self.begin_ends), &mut self.tally);
+        self.take_pairs(paired, None);
+        let mut places = Places::new(&self.threads);
+        places.name(&mut self.threads, std::mem::take(&mut self.metadata));
+        let asyncs = std::mem::take(&mut self.asyncs);
+        let mut track_ids = places.add_threads(&self.threads);
+        self.take_asyncs(asyncs, &mut places, &mut track_ids);
+        self.remap_tracks(&track_ids);
+        let mut counters = add_counters(&self.samples, &self.threads, &self.builder, &mut places);
+        counters.extend(add_memory(std::mem::take(&mut self.memory), &self.threads, &mut places));
+        let mut builder = self.builder;
+        self.tally.report(&mut builder.import);
+        places.prune();
+        builder.counters = counters;
+        builder.processes = places.processes;
+        builder.tracks = places.tracks;
+        builder
+    }
+
+    fn take_pairs(&mut self, paired: pairing::Paired, track: Option<TrackId>) {
+        for slice in &paired.slices.track {
+            if track.is_none() {
+                self.threads[slice.0 as usize].is_used = true;
+            }
+        }
+        for (&track, &kind) in paired.slices.track.iter().zip(&paired.slices.kind) {
+            if let Some(thread) = self.threads.get_mut(track.0 as usize) {
+                thread.has_device_work |= is_on_device(kind);
+            }
+        }
+        self.builder.import.shown += paired.slices.len() as u64;
+        self.builder.import.merged += paired.n_ends;
+        self.builder.unfinished.extend(paired.unfinished);
+        self.builder.slices.push(paired.slices);
+    }
+
+    /// Gives asynchronous operations tracks of their own, one a process and category.
+    ///
+    /// They get numbers behind those of the threads; `track_ids` maps both to final tracks.
+    fn take_asyncs(&mut self, asyncs: Vec<AsyncEvent>, places: &mut Places, track_ids: &mut Vec<Option<TrackId>>) {
+        let mut known: HashMap<(u32, StringId), u32> = HashMap::new();
+        let mut instants = InstantTable::default();
+        let asyncs: Vec<AsyncEvent> = asyncs
+            .into_iter()
+            .map(|mut event| {
+                let process = places.process(&self.threads[event.track.0 as usize].pid);
+                let place = *known.entry((process.0, event.category)).or_insert_with(|| {
+                    let category = self.builder.strings.get(event.category);
+                    let name = if category.is_empty() { "Asynchronous" } else { category };
+                    let track = Track { kind: TrackKind::Async, process, name: name.to_owned(), ..Default::default() };
+                    track_ids.push(Some(places.add(track)));
+                    track_ids.len() as u32 - 1
+                });
+                event.track = TrackId(place);
+                event
+            })
+            .collect();
+        let paired = pairing::pair_asyncs(asyncs, &mut self.tally, &mut instants);
+        self.builder.import.shown += instants.len() as u64;
+        let all = &mut self.builder.instants;
+        all.ts.append(&mut instants.ts);
+        all.name.append(&mut instants.name);
+        all.track.append(&mut instants.track);
+        all.source.append(&mut instants.source);
+        self.take_pairs(paired, Some(TrackId(0)));
+    }
+
+    /// From thread numbers to tracks.
+    fn remap_tracks(&mut self, track_ids: &[Option<TrackId>]) {
+        let remap = |track: &mut TrackId| *track = track_ids[track.0 as usize].unwrap_or_default();
+        self.builder.slices.iter_mut().for_each(|part: &mut RawSlices| part.track.iter_mut().for_each(remap));
+        self.builder.instants.track.iter_mut().for_each(remap);
+        let n_before = self.builder.flows.len();
+        let first_lost = self.builder.flows.iter().find(|point| track_ids[point.track.0 as usize].is_none());
+        let offset = first_lost.map(|point| point.source);
+        self.builder.flows.retain(|point| track_ids[point.track.0 as usize].is_some());
+        let n_lost = (n_before - self.builder.flows.len()) as u64;
+        let reason = "Arrow end with no slice under it: not drawn";
+        self.builder.import.reject(crate::model::Severity::Note, reason, n_lost, offset);
+        self.builder.flows.iter_mut().for_each(|point| remap(&mut point.track));
+    }
+}
+
+/// Processes and tracks on their way into the trace.
+#[derive(Debug, Default)]
+struct Places {
+    processes: Vec<Process>,
+    by_pid: HashMap<String, ProcessId>,
+    tracks: Vec<Track>,
+}
+
+impl Places {
+    fn new(threads: &[Thread]) -> Self {
+        let mut places = Self::default();
+        for thread in threads {
+            let process = places.process(&thread.pid);
+            if thread.has_device_work {
+                let device = thread.pid.parse().ok().or(digits_of(&thread.pid)).unwrap_or(0);
+                places.processes[process.0 as usize].device = Some(device);
+            }
+        }
+        for process in &mut places.processes {
+            // Kineto gives GPUs 5,000,000 and up: behind all threads.
+            process.sort_index = process.device.map_or(0, |device| 5_000_000 + i64::from(device));
+        }
+        places
+    }
+
+    fn process(&mut self, pid: &str) -> ProcessId {
+        if let Some(&id) = self.by_pid.get(pid) {
+            return id;
+        }
+        let id = ProcessId(self.processes.len() as u32);
+        self.processes.push(Process { pid: pid.to_owned(), ..Default::default() });
+        self.by_pid.insert(pid.to_owned(), id);
+        id
+    }
+
+    fn add(&mut self, track: Track) -> TrackId {
+        self.tracks.push(track);
+        TrackId(self.tracks.len() as u32 - 1)
+    }
+
+    /// Drops processes that only metadata speaks of, such as GPUs that ran nothing.
+    fn prune(&mut self) {
+        let mut is_used = vec![false; self.processes.len()];
+        self.tracks.iter().for_each(|track| is_used[track.process.0 as usize] = true);
+        let mut next = 0;
+        let new_ids: Vec<u32> = is_used.iter().map(|&used| (next, next += u32::from(used)).0).collect();
+        self.tracks.iter_mut().for_each(|track| track.process.0 = new_ids[track.process.0 as usize]);
+        let mut used = is_used.iter();
+        self.processes.retain(|_| used.next() == Some(&true));
+    }
+
+    fn name(&mut self, threads: &mut [Thread], metadata: Vec<Metadata>) {
+        for Metadata { track, key, value } in metadata {
+            let thread = &mut threads[track.0 as usize];
+            let process = self.process(&thread.pid);
+            let process = &mut self.processes[process.0 as usize];
+            let text = || value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let number = value.as_i64().or_else(|| value.as_str().and_then(|text| text.parse().ok()));
+            match key.as_str() {
+                "process_name" => process.name = text(),
+                "process_labels" => process.labels = text(),
+                "process_sort_index" => process.sort_index = number.unwrap_or(process.sort_index),
+                "thread_name" => thread.name = Some(text()),
+                "thread_sort_index" => thread.sort_index = number,
+                _ => {}
+            }
+        }
+    }
+
+    /// Makes a track of each thread that has something to show.
+    fn add_threads(&mut self, threads: &[Thread]) -> Vec<Option<TrackId>> {
+        let mut ids = Vec::with_capacity(threads.len());
+        for thread in threads {
+            let process = self.process(&thread.pid);
+            let kind = if thread.has_device_work { TrackKind::Stream } else { TrackKind::Thread };
+            let tid = thread.tid.clone();
+            let name = thread.name.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| match kind {
+                _ if tid.is_empty() => "Thread without id".to_owned(),
+                TrackKind::Stream if tid.starts_with("stream") => tid.clone(),
+                TrackKind::Stream => format!("stream {tid}"),
+                _ if tid.bytes().all(|b| b.is_ascii_digit()) => format!("Thread {tid}"),
+                _ => tid.clone(),
+            });
+            let track = Track { kind, process, name, tid, sort_index: thread.sort_index.unwrap_or(0) };
+            ids.push(thread.is_used.then(|| self.add(track)));
+        }
+        ids
+    }
+}
+
+/// The number that a text such as `GPU 3` ends in.
+fn digits_of(text: &str) -> Option<u32> {
+    let digits = text.rfind(|c: char| !c.is_ascii_digit()).map_or(text, |at| &text[at + 1..]);
+    digits.parse().ok()
+}
+
+/// Counters from `C` events: one a process, name and series.
+fn add_counters(samples: &[Sample], threads: &[Thread], builder: &TraceBuilder, places: &mut Places) -> Vec<Counter> {
+    let mut known: HashMap<(ProcessId, StringId, StringId), usize> = HashMap::new();
+    let mut counters: Vec<Counter> = Vec::new();
+    for sample in samples {
+        let process = places.process(&threads[sample.track.0 as usize].pid);
+        let index = *known.entry((process, sample.name, sample.series)).or_insert_with(|| {
+            let [name, series] = [sample.name, sample.series].map(|id| builder.strings.get(id));
+            let title = match (name, series) {
+                (name, "" | "value") => name.to_owned(),
+                ("", series) => series.to_owned(),
+                (name, series) => format!("{name}: {series}"),
+            };
+            let track = places.add(Track { kind: TrackKind::Counter, process, name: title, ..Default::default() });
+            counters.push(Counter { track, series: series.to_owned(), unit: sample.unit, ..Default::default() });
+            counters.len() - 1
+        });
+        counters[index].ts.push(sample.ts);
+        counters[index].value.push(sample.value);
+    }
+    counters
+}
+
+/// Counters from `[memory]` events: one a device and figure.
+///
+/// Recordings of 2021 have only the change: there the sum of changes since the start is shown, and
+/// named so.
+fn add_memory(mut events: Vec<MemoryEvent>, threads: &[Thread], places: &mut Places) -> Vec<Counter> {
+    events.sort_by_key(|event| event.ts);
+    let mut known: HashMap<(ProcessId, i64, i64, &str), (usize, i64)> = HashMap::new();
+    let mut counters: Vec<Counter> = Vec::new();
+    for event in &events {
+        let device = places
+            .processes
+            .iter()
+            .position(|p| event.device_type != 0 && p.device.map(i64::from) == Some(event.device_id));
+        let process = match device {
+            Some(index) => ProcessId(index as u32),
+            None => places.process(&threads[event.track.0 as usize].pid),
+        };
+        let values = match (event.allocated, event.reserved) {
+            (None, None) => [Some(("change since start", event.bytes)), None],
+            (allocated, reserved) => {
+                [allocated.map(|bytes| ("allocated", bytes)), reserved.map(|bytes| ("reserved", bytes))]
+            }
+        };
+        for (series, value) in values.into_iter().flatten() {
+            let key = (process, event.device_type, event.device_id, series);
+            let entry = known.entry(key).or_insert_with(|| {
+                let device = match event.device_type {
+                    0 => "CPU".to_owned(),
+                    _ => format!("GPU {}", event.device_id),
+                };
+                let name = format!("{device} memory {series}");
+                let track = places.add(Track { kind: TrackKind::Counter, process, name, ..Default::default() });
+                let unit = crate::model::CounterUnit::Bytes;
+                counters.push(Counter { track, series: series.to_owned(), unit, ..Default::default() });
+                (counters.len() - 1, 0)
+            });
+            entry.1 = if series == "change since start" { entry.1.saturating_add(value) } else { value };
+            counters[entry.0].ts.push(event.ts);
+            counters[entry.0].value.push(entry.1 as f64);
+        }
+    }
+    counters
+}

@@ -1,0 +1,128 @@
+//! One event's args and stack, decoded from the file when a person looks at them.
+
+use std::collections::VecDeque;
+use std::io::Read as _;
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::Value;
+
+use crate::model::{Details, EventDetails};
+
+use super::super::source::Source;
+use super::bytes::Portable;
+use super::lenient;
+use super::scan::{Fail, PADDING, Scanner};
+use super::text::unescape;
+use super::walk::MAX_EVENT;
+
+/// Texts around events looked at are kept, since the next one is often near: at most this many of
+/// [`WINDOW`] bytes.
+const MAX_WINDOWS: usize = 8;
+const WINDOW: usize = 4 << 20;
+
+/// Reads single events of one file again.
+#[derive(Debug)]
+pub struct ChromeDetails {
+    source: Source,
+    modified: Option<std::time::SystemTime>,
+    /// (offset, text), the newest last.
+    windows: Mutex<VecDeque<(u64, Vec<u8>)>>,
+}
+
+impl ChromeDetails {
+    pub fn new(source: Source) -> Self {
+        let modified = std::fs::metadata(&source.path).and_then(|metadata| metadata.modified()).ok();
+        Self { source, modified, windows: Mutex::default() }
+    }
+
+    /// Text from `offset` on, at least `len` bytes if the file has them.
+    fn text_at(&self, offset: u64, len: usize) -> Result<Vec<u8>, String> {
+        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        for (start, text) in windows.iter() {
+            let inside = offset.checked_sub(*start).map(|inside| inside as usize);
+            if let Some(part) = inside.and_then(|inside| text.get(inside..)).filter(|part| part.len() >= len) {
+                return Ok(part[..len].to_vec());
+            }
+        }
+        let metadata = std::fs::metadata(&self.source.path).map_err(|error| format!("The file is gone ({error})"))?;
+        if metadata.len() != self.source.bytes || metadata.modified().ok() != self.modified {
+            return Err("The file has changed since it was read: open it again to see details".to_owned());
+        }
+        let reader = self.source.open_at(offset).map_err(|error| error.to_string())?;
+        let mut text = Vec::new();
+        let wanted = if self.source.layers.is_empty() { len } else { len.max(WINDOW) };
+        reader.take(wanted as u64).read_to_end(&mut text).map_err(|error| error.to_string())?;
+        let part = text[..len.min(text.len())].to_vec();
+        if text.len() >= WINDOW {
+            windows.push_back((offset, text));
+            while windows.len() > MAX_WINDOWS {
+                windows.pop_front();
+            }
+        }
+        Ok(part)
+    }
+}
+
+impl Details for ChromeDetails {
+    fn event(&self, source: u64) -> Result<EventDetails, String> {
+        let mut len = 16 << 10;
+        loop {
+            let mut text = self.text_at(source, len)?;
+            let is_all = text.len() < len || len > MAX_EVENT;
+            text.resize(text.len() + PADDING, 0);
+            let mut scanner = Scanner::<Portable>::new(&text, 0);
+            match scanner.event() {
+                Ok(event) => return Ok(decode(event.category, event.args)),
+                Err(Fail::Short) if !is_all => len *= 8,
+                Err(_) => {
+                    let text = &text[..text.len() - PADDING];
+                    let end = lenient::next_event_start(text, 1).unwrap_or(text.len());
+                    let event = lenient::event(&text[..end], 0).ok_or("The event's text is damaged")?;
+                    return Ok(decode(event.0.category, event.0.args));
+                }
+            }
+        }
+    }
+}
+
+fn decode(category: &[u8], args: &[u8]) -> EventDetails {
+    let mut details = EventDetails { category: unescape(category).into_owned(), ..Default::default() };
+    match serde_json::from_slice::<Value>(args) {
+        Ok(Value::Object(args)) => {
+            for (key, value) in args {
+                match (key.as_str(), value) {
+                    ("Call stack" | "stack" | "Stack", Value::String(stack)) => {
+                        details.stack = stack.split([';', '\n']).map(|frame| frame.trim().to_owned()).collect();
+                        details.stack.retain(|frame| !frame.is_empty());
+                    }
+                    (key, _) if key.eq_ignore_ascii_case("env") => {}
+                    (key, Value::String(text)) => details.args.push((key.to_owned(), text)),
+                    (key, value) => details.args.push((key.to_owned(), value.to_string())),
+                }
+            }
+        }
+        _ if args.is_empty() => {}
+        _ => details.args.push(("args".to_owned(), String::from_utf8_lossy(args).into_owned())),
+    }
+    details
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn args_are_shown_as_written() {
+        let details =
+            decode(b"kernel", br#"{"a": "x\ny", "big": 18446744073709551615, "dims": [[1, 2]], "Call stack": "f;g"}"#);
+        let args: Vec<_> = details.args.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        assert_eq!(args, [("a", "x\ny"), ("big", "18446744073709551615"), ("dims", "[[1,2]]")]);
+        assert_eq!(details.stack, ["f", "g"]);
+    }
+
+    #[test]
+    fn damaged_args_are_shown_raw() {
+        let details = decode(b"", b"{\"a\": NaN}");
+        assert_eq!(details.args[0].1, "{\"a\": NaN}");
+    }
+}

@@ -1,0 +1,316 @@
+//! Everything around the events: the top-level object, its other keys, second documents, rubbish.
+
+use super::bytes::Portable;
+use super::scan::{Fail, PADDING, Scanner};
+
+/// Values of the header that are larger than this are not kept.
+const MAX_VALUE: usize = 16 << 20;
+
+/// What stands at the top level around the arrays of events.
+#[derive(Debug, Default)]
+pub struct Document {
+    /// Values by key, in file order; of a key that occurs twice, the last.
+    pub values: serde_json::Map<String, serde_json::Value>,
+    /// Keys that hold data of another kind, which is not shown: (key, byte offset).
+    pub unread: Vec<(String, u64)>,
+    /// Offset of each damaged part outside the events.
+    pub damaged: Vec<u64>,
+    /// Offset of the second and every further array of events.
+    pub further_arrays: Vec<u64>,
+    /// Bytes after the end that are no part of any document, and where they start.
+    pub trailing: Option<(u64, u64)>,
+    pub n_arrays: u32,
+    /// One event after another, with no array around them.
+    pub is_lines: bool,
+    pub is_array_form: bool,
+    /// An object or array is open.
+    pub is_open: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    /// Between documents.
+    #[default]
+    Outside,
+    InObject,
+    /// In a value that is not kept.
+    Skipping {
+        depth: u32,
+        in_string: bool,
+        is_escaped: bool,
+    },
+}
+
+/// What [`Document::feed`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Events start at this position.
+    Events(usize),
+    /// All is read up to this position; give the rest again with more text behind it.
+    More(usize),
+}
+
+/// Keys whose values are never kept: they hold recorded environments.
+const SECRET_KEYS: [&str; 3] = ["env", "environment", "ENVIRONMENT_VARIABLES"];
+
+/// Keys with data of another kind, which is not shown (yet).
+const DATA_KEYS: [&str; 7] = [
+    "systemTraceEvents",
+    "samples",
+    "stackFrames",
+    "powerTraceAsString",
+    "controllerTraceDataKey",
+    "traceAnnotations",
+    "file_info",
+];
+
+impl Document {
+    /// Reads what stands between arrays of events.
+    ///
+    /// * `text`: followed by [`PADDING`] zero bytes; `offset`: where it lies in the file.
+    /// * `is_last`: no text follows.
+    pub fn feed(&mut self, text: &[u8], offset: u64, is_last: bool) -> Found {
+        let len = text.len() - PADDING;
+        let mut scanner = Scanner::<Portable>::new(text, 0);
+        loop {
+            if let State::Skipping { .. } = self.state {
+                scanner.at = self.skip(&text[..len], scanner.at);
+            }
+            scanner.skip_space();
+            let at = scanner.at;
+            if at >= len {
+                return Found::More(len);
+            }
+            let step = match self.state {
+                State::Outside => self.outside(text, at, offset),
+                _ => self.in_object(text, at, offset, is_last),
+            };
+            match step {
+                Step::To(next) => scanner.at = next,
+                Step::Events(start) => return Found::Events(start),
+                Step::More => return Found::More(at),
+            }
+        }
+    }
+
+    /// Tells that the array of events was closed.
+    pub fn close_array(&mut self) {
+        if self.state == State::Outside {
+            self.is_open = false;
+        }
+    }
+
+    fn events(&mut self, start: usize, offset: u64) -> Step {
+        self.n_arrays += 1;
+        if self.n_arrays > 1 {
+            self.further_arrays.push(offset + start as u64);
+        }
+        Step::Events(start)
+    }
+
+    fn outside(&mut self, text: &[u8], at: usize, offset: u64) -> Step {
+        let len = text.len() - PADDING;
+        match text[at] {
+            b'[' => {
+                self.is_array_form = true;
+                self.is_open = true;
+                self.events(at + 1, offset)
+            }
+            b'{' if is_bare_event(text, at) => {
+                self.is_lines = true;
+                self.events(at, offset)
+            }
+            b'{' => {
+                self.is_open = true;
+                self.state = State::InObject;
+                Step::To(at + 1)
+            }
+            _ => {
+                let next = memchr::memchr2(b'{', b'[', &text[at..len]).map_or(len, |next| at + next);
+                let (n, start) = self.trailing.unwrap_or((0, offset + at as u64));
+                self.trailing = Some((n + (next - at) as u64, start));
+                Step::To(next)
+            }
+        }
+    }
+
+    fn in_object(&mut self, text: &[u8], at: usize, offset: u64, is_last: bool) -> Step {
+        match text[at] {
+            b',' => Step::To(at + 1),
+            b'}' => {
+                self.state = State::Outside;
+                self.is_open = false;
+                Step::To(at + 1)
+            }
+            _ => match self.member(text, at, offset) {
+                Ok(step) => step,
+                Err(Fail::Short) if text.len() - PADDING - at > MAX_VALUE => self.start_skipping(text, at, offset),
+                Err(Fail::Short) if !is_last => Step::More,
+                Err(_) => self.recover(text, at, offset, is_last),
+            },
+        }
+    }
+
+    /// Reads one key and its value.
+    fn member(&mut self, text: &[u8], at: usize, offset: u64) -> Result<Step, Fail> {
+        let (key, value) = key_of(text, at)?;
+        match (key.as_str(), text[value]) {
+            ("traceEvents", b'[') => return Ok(self.events(value + 1, offset)),
+            (key, b'{' | b'[') if DATA_KEYS.contains(&key) => {
+                self.unread.push((key.to_owned(), offset + at as u64));
+                self.state = State::Skipping { depth: 0, in_string: false, is_escaped: false };
+                return Ok(Step::To(value));
+            }
+            _ => {}
+        }
+        let mut scanner = Scanner::<Portable>::new(text, value);
+        scanner.skip_value()?;
+        // A number that reaches the end of the text may go on.
+        if scanner.at >= text.len() - PADDING {
+            return Err(Fail::Short);
+        }
+        if let Ok(mut value) = serde_json::from_slice(&text[value..scanner.at]) {
+            remove_secrets(&mut value);
+            if !SECRET_KEYS.contains(&key.as_str()) {
+                self.values.insert(key, value);
+            }
+        }
+        Ok(Step::To(scanner.at))
+    }
+
+    /// Skips a value that is too large to be kept.
+    fn start_skipping(&mut self, text: &[u8], at: usize, offset: u64) -> Step {
+        let Ok((key, value)) = key_of(text, at) else { return Step::To(text.len() - PADDING) };
+        self.unread.push((key, offset + at as u64));
+        self.state = State::Skipping { depth: 0, in_string: false, is_escaped: false };
+        Step::To(value)
+    }
+
+    fn skip(&mut self, text: &[u8], from: usize) -> usize {
+        let State::Skipping { mut depth, mut in_string, mut is_escaped } = self.state else { return from };
+        for (i, &byte) in text[from..].iter().enumerate() {
+            match byte {
+                _ if is_escaped => is_escaped = false,
+                b'\\' if in_string => is_escaped = true,
+                b'"' => in_string = !in_string,
+                _ if in_string => {}
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth == 0 && !in_string && matches!(byte, b'}' | b']' | b'"') {
+                self.state = State::InObject;
+                return from + i + 1;
+            }
+        }
+        self.state = State::Skipping { depth, in_string, is_escaped };
+        text.len()
+    }
+
+    /// Goes on behind damage, at the next array of events.
+    fn recover(&mut self, text: &[u8], at: usize, offset: u64, is_last: bool) -> Step {
+        let len = text.len() - PADDING;
+        if self.damaged.is_empty() {
+            self.damaged.push(offset + at as u64);
+        }
+        let mut from = at + 1;
+        while let Some(next) = memchr::memmem::find(&text[from..len], b"\"traceEvents\"") {
+            from += next;
+            if key_of(text, from).is_ok_and(|(_, value)| text[value] == b'[') {
+                return Step::To(from);
+            }
+            from += 1;
+        }
+        if is_last {
+            // Rubbish may hide the closing brace: the object is as good as closed if it ends so.
+            self.is_open &= !text[..len].trim_ascii_end().ends_with(b"}");
+            return Step::To(len);
+        }
+        match len.saturating_sub(32) {
+            next if next > at => Step::To(next),
+            _ => Step::More,
+        }
+    }
+}
+
+enum Step {
+    To(usize),
+    Events(usize),
+    More,
+}
+
+/// The key at `at`, and where its value starts.
+fn key_of(text: &[u8], at: usize) -> Result<(String, usize), Fail> {
+    let mut scanner = Scanner::<Portable>::new(text, at);
+    let key = scanner.string()?;
+    let key = super::text::unescape(key).into_owned();
+    scanner.skip_space();
+    scanner.expect(b':')?;
+    scanner.skip_space();
+    if scanner.at >= text.len() - PADDING {
+        return Err(Fail::Short);
+    }
+    Ok((key, scanner.at))
+}
+
+/// Whether the object at `at` is an event, as in files of one event a line.
+fn is_bare_event(text: &[u8], at: usize) -> bool {
+    let event = Scanner::<Portable>::new(text, at).event();
+    event.is_ok_and(|event| event.phase != 0)
+}
+
+/// Takes recorded environments out of a value: they hold passwords and tokens.
+fn remove_secrets(value: &mut serde_json::Value) {
+    // The depth is bounded by what serde_json accepts.
+    match value {
+        serde_json::Value::Object(map) => {
+            map.retain(|key, _| !SECRET_KEYS.contains(&key.as_str()));
+            map.values_mut().for_each(remove_secrets);
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(remove_secrets),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn feed(document: &mut Document, text: &str) -> Found {
+        let padded = [text.as_bytes(), &[0; PADDING]].concat();
+        document.feed(&padded, 0, true)
+    }
+
+    #[test]
+    fn the_header_is_read_and_secrets_are_not() {
+        let mut document = Document::default();
+        let text = r#"{"a": {"env": {"TOKEN": "x"}, "b": 1}, "env": {"T": 1}, "traceEvents" : [ {"#;
+        assert_eq!(feed(&mut document, text), Found::Events(text.len() - 2));
+        assert_eq!(serde_json::to_string(&document.values).unwrap(), r#"{"a":{"b":1}}"#);
+    }
+
+    #[test]
+    fn damage_in_the_header_loses_no_events() {
+        let mut document = Document::default();
+        let text = r#"{"note": "say /"hi/" now", "traceEvents": [{"#;
+        assert_eq!(feed(&mut document, text), Found::Events(text.len() - 1));
+        assert_eq!(document.damaged, [16]);
+    }
+
+    #[test]
+    fn large_data_of_another_kind_is_skipped_across_texts() {
+        let mut document = Document::default();
+        assert!(matches!(feed(&mut document, r#"{"samples": [{"a": "]\"""#), Found::More(_)));
+        let found = feed(&mut document, r#"}], "traceEvents": ["#);
+        assert_eq!(found, Found::Events(20));
+        assert_eq!(document.unread[0].0, "samples");
+    }
+
+    #[test]
+    fn lines_of_events_are_events() {
+        let mut document = Document::default();
+        assert_eq!(feed(&mut document, "\n{\"ph\":\"X\",\"ts\":1}\n"), Found::Events(1));
+        assert!(document.is_lines);
+    }
+}

@@ -1,0 +1,156 @@
+//! What the keys around the events say: rank, devices, clock, producer.
+
+use serde_json::Value;
+
+use crate::model::{DeviceInfo, TraceBuilder};
+
+use super::super::source::Source;
+use super::document::Document;
+use super::pipeline::Outcome;
+
+/// 2001-09-09 in nanoseconds: time stamps beyond it are epoch times, not times since a start.
+pub const EPOCH_2001_NS: i64 = 1_000_000_000_000_000_000;
+
+/// Longest text of a fact; what is longer is data, not a fact.
+const MAX_FACT: usize = 400;
+
+/// Writes what the header says into the trace's info.
+pub fn apply(outcome: &Outcome, source: &Source, builder: &mut TraceBuilder) {
+    let values = &outcome.document.values;
+    let info = &mut builder.info;
+    info.path = source.path.clone();
+    info.member = source.member.clone();
+    info.format = "chrome";
+    info.bytes = source.bytes;
+    info.text_bytes = outcome.text_bytes;
+    info.producer = producer(values).to_owned();
+    let distributed = values.get("distributedInfo");
+    let number = |key| distributed.and_then(|info| info.get(key)).and_then(as_u32);
+    info.rank = number("rank").or_else(|| rank_in_name(source));
+    info.world_size = number("world_size");
+    info.utc_offset_ns = values.get("baseTimeNanoseconds").and_then(as_i64);
+    info.devices = devices(values.get("deviceProperties"));
+    info.facts = values.iter().filter_map(|(key, value)| fact(key, value)).collect();
+    name_devices(builder);
+}
+
+fn as_i64(value: &Value) -> Option<i64> {
+    value.as_i64().or_else(|| value.as_str()?.parse().ok())
+}
+
+fn as_u32(value: &Value) -> Option<u32> {
+    as_i64(value).and_then(|number| u32::try_from(number).ok())
+}
+
+fn producer(values: &serde_json::Map<String, Value>) -> &'static str {
+    let has = |key| values.contains_key(key);
+    match () {
+        () if has("viztracer_metadata") => "VizTracer",
+        () if has("schemaVersion") && (has("deviceProperties") || has("distributedInfo") || has("record_shapes")) => {
+            "PyTorch profiler (Kineto)"
+        }
+        () if has("schemaVersion") => "Kineto",
+        () if has("metadata") || has("clientInfo") => "Chrome",
+        () => "Chrome trace format",
+    }
+}
+
+/// The rank that the file's own name tells, as in `rank-3.json` or `trace_rank_0.json.gz`.
+fn rank_in_name(source: &Source) -> Option<u32> {
+    let name = match &source.member {
+        Some(member) => member.rsplit('/').next().unwrap_or_default().to_owned(),
+        None => source.path.file_name()?.to_string_lossy().into_owned(),
+    };
+    let name = name.to_ascii_lowercase();
+    let after = &name[name.rfind("rank")? + 4..];
+    let digits = after.trim_start_matches(['-', '_', '.', '=']);
+    let len = digits.bytes().take_while(u8::is_ascii_digit).count();
+    digits[..len].parse().ok()
+}
+
+fn devices(properties: Option<&Value>) -> Vec<DeviceInfo> {
+    let Some(list) = properties.and_then(Value::as_array) else { return Vec::new() };
+    list.iter()
+        .filter_map(|device| {
+            let number = |key| device.get(key).and_then(as_u32);
+            Some(DeviceInfo {
+                id: number("id")?,
+                name: device.get("name").and_then(Value::as_str).unwrap_or_default().to_owned(),
+                total_memory_bytes: device.get("totalGlobalMem").and_then(Value::as_u64),
+                n_sms: number("numSms"),
+                compute_major: number("computeMajor"),
+                compute_minor: number("computeMinor"),
+            })
+        })
+        .collect()
+}
+
+/// A key and its value as text, unless it could be a secret or is no plain fact.
+fn fact(key: &str, value: &Value) -> Option<(String, String)> {
+    const SECRETS: [&str; 6] = ["env", "token", "secret", "password", "credential", "key"];
+    let lower = key.to_ascii_lowercase();
+    if SECRETS.iter().any(|word| lower.contains(word)) {
+        return None;
+    }
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        Value::Bool(flag) => flag.to_string(),
+        _ => return None,
+    };
+    (text.len() <= MAX_FACT).then(|| (key.to_owned(), text))
+}
+
+/// Gives GPU processes that have only a number their device's name.
+fn name_devices(builder: &mut TraceBuilder) {
+    for process in &mut builder.processes {
+        let Some(device) = process.device else { continue };
+        if process.labels.is_empty() {
+            process.labels = format!("GPU {device}");
+        }
+    }
+}
+
+/// Why a file without a list of events is no trace, in a sentence.
+pub fn why_no_trace(document: &Document) -> String {
+    let has = |key| document.values.contains_key(key);
+    let unread = |key: &str| document.unread.iter().any(|(unread, _)| unread == key);
+    let text = match document.values.get("traceEvents") {
+        Some(Value::Null) => "JSON with `traceEvents`, but it is null: the profiler recorded nothing",
+        Some(_) => "JSON with `traceEvents`, but it is no list",
+        None if has("nodes") && has("schema") => {
+            "This is a PyTorch execution trace (operators without times): open the profiler's trace instead"
+        }
+        None if has("segments") && has("device_traces") => {
+            "This is a PyTorch memory snapshot as JSON, which cannot be opened yet"
+        }
+        None if has("$schema") || unread("frames") => "JSON, but no `traceEvents`: a profile of another tool",
+        None => "JSON, but no `traceEvents`: this is no Chrome trace",
+    };
+    text.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_in_names() {
+        let rank = |name: &str| {
+            let (path, layers, member) = (std::path::PathBuf::from(name), Vec::new(), None);
+            rank_in_name(&Source { path, layers, member, bytes: 1 })
+        };
+        assert_eq!(rank("a/rank-70.Mar_25.pt.trace.json.gz"), Some(70));
+        assert_eq!(rank("profile_trace_rank_0.json.gz"), Some(0));
+        assert_eq!(rank("ranking.json"), None);
+        assert_eq!(rank("rank/trace.json"), None);
+    }
+
+    #[test]
+    fn secrets_are_no_facts() {
+        let value = Value::String("x".to_owned());
+        assert!(fact("API_TOKEN", &value).is_none());
+        assert!(fact("mast_job_environment", &value).is_none());
+        assert!(fact("traceName", &value).is_some());
+    }
+}

@@ -1,0 +1,25 @@
+//! What a category says a slice is.
+
+use crate::model::SliceKind;
+
+/// The kind of a slice of this category.
+///
+/// Names of every era: Kineto wrote `Kernel`, `Operator`, … in 2020-21 and lower case since.
+/// ROCm calls HIP runtime calls `cuda_runtime`. Others are [`SliceKind::Other`].
+pub fn kind_of(category: &[u8]) -> SliceKind {
+    match category {
+        b"kernel" | b"Kernel" => SliceKind::Kernel,
+        b"cpu_op" | b"Operator" => SliceKind::Operator,
+        b"python_function" | b"Python" => SliceKind::PythonFunction,
+        b"cuda_runtime" | b"Runtime" | b"privateuse1_runtime" | b"xpu_runtime" | b"mtia_runtime" => SliceKind::Runtime,
+        b"cuda_driver" | b"privateuse1_driver" | b"xpu_driver" => SliceKind::Driver,
+        b"gpu_memcpy" | b"Memcpy" => SliceKind::Memcpy,
+        b"gpu_memset" | b"Memset" => SliceKind::Memset,
+        b"user_annotation" => SliceKind::Annotation,
+        b"gpu_user_annotation" => SliceKind::GpuAnnotation,
+        b"cuda_sync" => SliceKind::Sync,
+        b"collective_comm" => SliceKind::Collective,
+        b"overhead" => SliceKind::Overhead,
+        _ => SliceKind::Other,
+    }
+}

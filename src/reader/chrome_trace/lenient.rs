@@ -1,0 +1,259 @@
+//! One event that is not strict JSON: the second, forgiving tier, and the way back to the next.
+//!
+//! What is repaired here: quotes, line breaks and other raw control characters inside strings,
+//! backslashes that escape nothing, `NaN` and `Infinity`. All of these come from real recorders.
+
+use super::scan::{Event, Time, number_of, time_of};
+
+/// Keys that events have; one of them follows where a string value really ends.
+const KEYS: [&[u8]; 20] = [
+    b"ph",
+    b"cat",
+    b"name",
+    b"pid",
+    b"tid",
+    b"ts",
+    b"dur",
+    b"args",
+    b"id",
+    b"id2",
+    b"bp",
+    b"s",
+    b"tts",
+    b"tdur",
+    b"sf",
+    b"stack",
+    b"cname",
+    b"scope",
+    b"use_async",
+    b"esf",
+];
+
+/// Where the next event seems to start at or after `from`: a `{` behind a comma, bracket or brace
+/// and before a key that events start with.
+pub fn next_event_start(text: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    loop {
+        at += memchr::memchr(b'{', text.get(at..)?)?;
+        if is_event_start(text, at) {
+            return Some(at);
+        }
+        at += 1;
+    }
+}
+
+/// Where an object with a key that events start with begins at or after `from`, whatever is before
+/// it.
+pub fn next_keyed_object(text: &[u8], from: usize) -> Option<usize> {
+    let starts = |at: &usize| known_key(text, skip_space(text, at + 1)).is_some();
+    memchr::memchr_iter(b'{', text.get(from..)?).map(|at| from + at).find(starts)
+}
+
+/// The same as [`next_event_start`], searching backwards from the end; nothing before `from` is looked at.
+pub fn last_event_start(text: &[u8], from: usize) -> Option<usize> {
+    let mut end = text.len();
+    loop {
+        let at = from + memchr::memrchr(b'{', text.get(from..end)?)?;
+        if is_event_start(text, at) {
+            return Some(at);
+        }
+        end = at;
+    }
+}
+
+fn is_event_start(text: &[u8], at: usize) -> bool {
+    let before = text[..at].iter().rev().find(|byte| !byte.is_ascii_whitespace());
+    let is_behind = before.is_none_or(|byte| matches!(byte, b',' | b'[' | b'}'));
+    let key = skip_space(text, at + 1);
+    is_behind && known_key(text, key).is_some()
+}
+
+/// Where the key at `at`, quotes included, ends, if events have such a key.
+fn known_key(text: &[u8], at: usize) -> Option<usize> {
+    let rest = text.get(at..)?.strip_prefix(b"\"")?;
+    let len = rest.iter().take(12).position(|&byte| byte == b'"')?;
+    KEYS.contains(&&rest[..len]).then_some(at + len + 2)
+}
+
+fn skip_space(text: &[u8], mut at: usize) -> usize {
+    while text.get(at).is_some_and(u8::is_ascii_whitespace) {
+        at += 1;
+    }
+    at
+}
+
+/// Reads the event that starts at `start` and must end before the end of `text`.
+///
+/// `text` should end where the next event starts, so that no damage can swallow that one. Returns
+/// the event and where it ends; `None` if it is beyond repair.
+pub fn event(text: &[u8], start: usize) -> Option<(Event<'_>, usize)> {
+    let mut event = Event::default();
+    let mut at = start + 1;
+    loop {
+        at = skip_space(text, at);
+        match text.get(at)? {
+            b',' => at += 1,
+            b'}' => return (event.phase != 0).then_some((event, at + 1)),
+            b'"' => at = field(text, at, &mut event)?,
+            _ => return None,
+        }
+    }
+}
+
+/// Reads one key and its value; returns where they end.
+fn field<'a>(text: &'a [u8], at: usize, event: &mut Event<'a>) -> Option<usize> {
+    let key_len = text[at + 1..].iter().take(256).position(|&byte| byte == b'"')?;
+    let key = &text[at + 1..at + 1 + key_len];
+    let colon = skip_space(text, at + key_len + 2);
+    if text.get(colon) != Some(&b':') {
+        return None;
+    }
+    let start = skip_space(text, colon + 1);
+    let end = value_end(text, start, false)?;
+    let value = &text[start..end];
+    let plain = value.strip_prefix(b"\"").map_or(value, |rest| rest.strip_suffix(b"\"").unwrap_or(rest));
+    let plain = if value == b"null" { b"" } else { plain };
+    match key {
+        b"ph" => event.phase = plain.first().copied().unwrap_or(0),
+        b"cat" => event.category = plain,
+        b"name" => event.name = plain,
+        b"pid" => event.pid = plain,
+        b"tid" => event.tid = plain,
+        b"ts" => event.ts = time(plain),
+        b"dur" => event.dur = time(plain),
+        b"id" | b"id2" => event.id = plain,
+        b"scope" => event.scope = plain,
+        b"bp" => event.binds_enclosing = plain == b"e",
+        b"args" if value.starts_with(b"{") => {
+            event.args = value;
+            event.correlation = number_after(value, b"\"correlation\"");
+            event.external = number_after(value, b"\"External id\"").max(number_after(value, b"\"external id\""));
+        }
+        _ => {}
+    }
+    Some(end)
+}
+
+fn time(text: &[u8]) -> Time {
+    if text.is_empty() { Time::Absent } else { time_of(text) }
+}
+
+fn number_after(args: &[u8], key: &[u8]) -> u32 {
+    let Some(at) = memchr::memmem::find(args, key) else { return 0 };
+    let rest = &args[at + key.len()..];
+    let is_gap = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b':' | b'"');
+    let start = rest.iter().take_while(|byte| is_gap(byte)).count();
+    let len = rest[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    number_of(&rest[start..start + len])
+}
+
+/// Where the value at `start` ends.
+fn value_end(text: &[u8], start: usize, is_nested: bool) -> Option<usize> {
+    match text.get(start)? {
+        b'"' => string_end(text, start, is_nested),
+        b'{' | b'[' => container_end(text, start),
+        _ => {
+            let len = text[start..].iter().position(|byte| matches!(byte, b',' | b'}' | b']' | b'\n'))?;
+            let len = text[start..start + len].trim_ascii_end().len();
+            (len > 0).then_some(start + len)
+        }
+    }
+}
+
+fn container_end(text: &[u8], start: usize) -> Option<usize> {
+    let mut depth = 0_u32;
+    let mut at = start;
+    loop {
+        match text.get(at)? {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            b'"' => {
+                at = string_end(text, at, true)?;
+                continue;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+}
+
+/// Where the string that starts at `start` ends, its closing quote included: at the first quote
+/// that something follows which can follow a value.
+fn string_end(text: &[u8], start: usize, is_nested: bool) -> Option<usize> {
+    let mut at = start + 1;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', text.get(at..)?)?;
+        if text[at] == b'\\' {
+            at += 2;
+            continue;
+        }
+        if closes(text, at + 1, is_nested) {
+            return Some(at + 1);
+        }
+        at += 1;
+    }
+}
+
+/// Whether what starts at `at` can follow a string value, or a key if `is_nested`.
+fn closes(text: &[u8], at: usize, is_nested: bool) -> bool {
+    let at = skip_space(text, at);
+    let after = skip_space(text, at + 1);
+    match text.get(at) {
+        None => true,
+        Some(b':' | b']') => is_nested,
+        Some(b',') if is_nested => {
+            let starts =
+                |byte: &u8| matches!(byte, b'"' | b'[' | b'{' | b'-' | b'0'..=b'9') || byte.is_ascii_alphabetic();
+            text.get(after).is_some_and(starts)
+        }
+        Some(b',') => known_key(text, after).is_some_and(|end| text.get(skip_space(text, end)) == Some(&b':')),
+        Some(b'}') => text.get(after).is_none_or(|byte| matches!(byte, b',' | b']' | b'}' | b'{' | 0)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> Option<String> {
+        event(text.as_bytes(), 0).map(|(event, _)| String::from_utf8_lossy(event.name).into_owned())
+    }
+
+    #[test]
+    fn quotes_inside_names_stay() {
+        let text = r#"{"ph": "X", "name": "{"device": "cpu", "dtype": "float32"}(12): run", "pid": 1}"#;
+        assert_eq!(name(text).unwrap(), r#"{"device": "cpu", "dtype": "float32"}(12): run"#);
+        let text = "{\"ph\": \"X\", \"name\": \"x = Library(\"_test\", \"IMPL\")\n(1): <module>\", \"pid\": 1}";
+        assert_eq!(name(text).unwrap(), "x = Library(\"_test\", \"IMPL\")\n(1): <module>");
+    }
+
+    #[test]
+    fn numbers_that_are_none_are_kept_in_args_and_refused_as_times() {
+        let text = br#"{"ph":"X","ts":Infinity,"args":{"a":[NaN, -Infinity],"correlation": 7}}"#;
+        let (event, end) = event(text, 0).unwrap();
+        assert_eq!(end, text.len());
+        assert!(matches!(event.ts, Time::Bad(_)));
+        assert_eq!(event.correlation, 7);
+    }
+
+    #[test]
+    fn a_lost_quote_loses_the_event_and_no_other() {
+        let text = br#"[{"ph":"X","name":"a, "pid":1,"ts":1}, {"ph":"X","name":"b"}]"#;
+        let next = next_event_start(text, 2).unwrap();
+        assert!(text[next..].starts_with(br#"{"ph":"X","name":"b""#));
+        assert!(event(&text[..next], 1).is_none());
+        assert_eq!(last_event_start(text, 0), Some(next));
+    }
+
+    #[test]
+    fn args_are_no_event_start() {
+        let text = br#"{"ph":"M","args":{"name":"x"}}"#;
+        assert_eq!(next_event_start(text, 1), None);
+    }
+}

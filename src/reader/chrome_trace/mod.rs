@@ -1,0 +1,115 @@
+//! Chrome trace JSON, as the PyTorch profiler (Kineto) and many others write it.
+//!
+//! Object and array form, every phase of the format, damage of every kind that was seen in the
+//! wild. The way of an event: [`pipeline`] reads blocks of text and scans them on all cores,
+//! [`walk`] goes from event to event, [`scan`] reads one strictly, [`lenient`] one that is no
+//! strict JSON, [`batch`] sorts them by what they become, [`assemble`] puts all together.
+//!
+//! Format: <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>
+
+mod assemble;
+mod batch;
+mod bytes;
+mod details;
+mod document;
+mod header;
+mod kind;
+mod lenient;
+mod number;
+mod pairing;
+mod pipeline;
+mod scan;
+mod tally;
+mod text;
+mod walk;
+
+use std::sync::Arc;
+
+use crate::job::Progress;
+use crate::model::{Severity, Trace};
+
+use super::source::{NeedsConsent, Source};
+use super::{Options, ReadError};
+use assemble::Assembly;
+use details::ChromeDetails;
+
+/// More tracks than this are folded in the window, not lost.
+const MANY_TRACKS: usize = 4096;
+
+/// Deeper nesting than this is noted: the rows are there, far down.
+const MANY_ROWS: u32 = 512;
+
+/// Reads one trace.
+///
+/// Errors: no list of events, cancelled, or the file cannot be read.
+pub fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace, ReadError> {
+    let text = source.open(options)?;
+    let reader = Watched { inner: text.reader, file_bytes: Arc::clone(&text.file_bytes), progress };
+    let mut assembly = Assembly::default();
+    let mut outcome = pipeline::read(reader, progress, &mut assembly);
+    if progress.is_cancelled() {
+        return Err(ReadError::Cancelled);
+    }
+    if let Some(error) = outcome.error.take() {
+        if error.get_ref().is_some_and(|inner| inner.is::<NeedsConsent>()) {
+            return Err(error.into());
+        }
+        let text = format!("The file could not be read to its end ({error})");
+        assembly.builder.import.note(Severity::Error, &text, 1, Some(outcome.text_bytes));
+    }
+    if outcome.document.n_arrays == 0 {
+        return Err(ReadError::NotATrace(header::why_no_trace(&outcome.document)));
+    }
+    if assembly.is_hopeless() {
+        return Err(ReadError::NotATrace(
+            "JSON, but a list of something else than events: this is no Chrome trace".to_owned(),
+        ));
+    }
+    outcome.report(&mut assembly);
+    for (severity, note) in text.notes.take() {
+        assembly.builder.import.note(severity, &note, 1, None);
+    }
+    let mut builder = assembly.finish();
+    header::apply(&outcome, source, &mut builder);
+    if builder.import.read == 0 {
+        builder.import.note(Severity::Note, "The file holds no events", 1, None);
+    }
+    let mut trace = builder.finish();
+    finish(&mut trace, source);
+    Ok(trace)
+}
+
+fn finish(trace: &mut Trace, source: &Source) {
+    if trace.info.utc_offset_ns.is_none() || trace.span.start > header::EPOCH_2001_NS {
+        trace.info.utc_offset_ns = (trace.span.start > header::EPOCH_2001_NS).then_some(0);
+    }
+    if trace.tracks.len() > MANY_TRACKS {
+        let text = format!("More than {MANY_TRACKS} tracks: they are shown folded");
+        trace.import.note(Severity::Loss, &text, trace.tracks.len() as u64, None);
+    }
+    let deepest = trace.slices.rows.iter().map(|row| row.depth).max().unwrap_or(0);
+    if deepest >= MANY_ROWS {
+        let text = format!("Slices nested more than {MANY_ROWS} deep: shown on as many rows");
+        trace.import.note(Severity::Loss, &text, u64::from(deepest) + 1, None);
+    }
+    trace.import.sort();
+    trace.details = Some(Arc::new(ChromeDetails::new(source.clone())));
+}
+
+/// Tells the progress how much of the file was read.
+struct Watched<'a, R> {
+    inner: R,
+    file_bytes: Arc<std::sync::atomic::AtomicU64>,
+    progress: &'a Progress,
+}
+
+impl<R: std::io::Read> std::io::Read for Watched<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if self.progress.is_cancelled() {
+            return Ok(0);
+        }
+        let n = self.inner.read(buffer)?;
+        self.progress.set_done(self.file_bytes.load(std::sync::atomic::Ordering::Relaxed));
+        Ok(n)
+    }
+}

@@ -1,0 +1,301 @@
+//! Text in, batches out: blocks of text are read in order, scanned on all cores, and put together
+//! in order again.
+//!
+//! A block is cut where an event seems to start. Scanning it from there is a guess, and the block
+//! before proves or refutes it: its scan must end exactly at the cut. Where it does not, because
+//! an event's text holds something that looks like an event, the two are joined and scanned again.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use crate::job::Progress;
+
+use super::assemble::Assembly;
+use super::batch::Batch;
+use super::document::{Document, Found};
+use super::lenient::last_event_start;
+use super::scan::PADDING;
+use super::tally::Reason;
+use super::walk::{End, Stretch, walk};
+
+/// Large enough that cutting and joining cost nothing, small enough for the second-level cache to
+/// help and for cancelling to feel immediate.
+const BLOCK: usize = 2 << 20;
+
+/// Blocks in flight: bounds memory when one block takes long.
+const MAX_AHEAD: u64 = 16;
+
+/// A stretch of the file's text, padded.
+struct Block {
+    seq: u64,
+    offset: u64,
+    text: Vec<u8>,
+    is_last: bool,
+}
+
+/// Hands out the text in blocks.
+struct Feeder<R> {
+    reader: R,
+    /// What was read but belongs to the next block.
+    carry: Vec<u8>,
+    offset: u64,
+    seq: u64,
+    is_at_end: bool,
+    error: Option<std::io::Error>,
+}
+
+impl<R: Read> Feeder<R> {
+    fn next(&mut self) -> Option<Block> {
+        if self.is_at_end {
+            return None;
+        }
+        let mut text = Vec::with_capacity(self.carry.len() + BLOCK + PADDING);
+        text.append(&mut self.carry);
+        let read = self.reader.by_ref().take(BLOCK as u64).read_to_end(&mut text);
+        match read {
+            Ok(n) => self.is_at_end = n < BLOCK,
+            Err(error) => {
+                self.is_at_end = true;
+                self.error = Some(error);
+            }
+        }
+        if !self.is_at_end {
+            // Without a cut the next block starts inside an event, and is joined to this one.
+            if let Some(cut) = last_event_start(&text, text.len() / 2).filter(|&cut| cut > 0) {
+                self.carry.extend_from_slice(&text[cut..]);
+                text.truncate(cut);
+            }
+        }
+        let block = Block { seq: self.seq, offset: self.offset, is_last: self.is_at_end, text };
+        self.seq += 1;
+        self.offset += block.text.len() as u64;
+        let mut block = block;
+        block.text.resize(block.text.len() + PADDING, 0);
+        Some(block)
+    }
+}
+
+/// A block with what its scan found, if it was scanned.
+struct Scanned {
+    block: Block,
+    batch: Batch,
+    end: Option<End>,
+}
+
+/// What the workers share.
+struct Shared<'a, R> {
+    feeder: Mutex<Feeder<R>>,
+    /// How many blocks were put together.
+    merged: Mutex<u64>,
+    moved: Condvar,
+    /// Off while the text is no list of events: scanning it would be in vain.
+    is_speculating: AtomicBool,
+    progress: &'a Progress,
+}
+
+/// What stood around the events, and how the reading ended.
+#[derive(Debug)]
+pub struct Outcome {
+    pub document: Document,
+    pub text_bytes: u64,
+    /// The text ended inside an array of events.
+    pub is_unclosed: bool,
+    pub error: Option<std::io::Error>,
+}
+
+/// Reads all of `reader` into `assembly`. Stops early, without an error, when cancelled.
+pub fn read(reader: impl Read + Send, progress: &Progress, assembly: &mut Assembly) -> Outcome {
+    let feeder = Feeder { reader, carry: Vec::new(), offset: 0, seq: 0, is_at_end: false, error: None };
+    let shared = Shared {
+        feeder: Mutex::new(feeder),
+        merged: Mutex::new(0),
+        moved: Condvar::new(),
+        is_speculating: AtomicBool::new(false),
+        progress,
+    };
+    let mut merger = Merger { assembly, document: Document::default(), in_events: false, carry: Vec::new(), offset: 0 };
+    // The header, and small files as a whole, are read right here.
+    while !merger.in_events && !progress.is_cancelled() {
+        let Some(block) = lock(&shared.feeder).next() else { break };
+        *lock(&shared.merged) = block.seq + 1;
+        merger.take(Scanned { block, batch: Batch::default(), end: None });
+    }
+    let n_workers = std::thread::available_parallelism().map_or(1, usize::from);
+    if !lock(&shared.feeder).is_at_end && !progress.is_cancelled() {
+        shared.is_speculating.store(merger.in_events, Ordering::Relaxed);
+        let (sender, receiver) = sync_channel(n_workers * 2);
+        std::thread::scope(|scope| {
+            for i in 0..n_workers {
+                let (shared, sender) = (&shared, sender.clone());
+                let worker = std::thread::Builder::new().name(format!("scan {i}"));
+                if worker.spawn_scoped(scope, move || scan_blocks(shared, &sender)).is_err() {
+                    break;
+                }
+            }
+            drop(sender);
+            merge_in_order(&receiver, &shared, &mut merger);
+        });
+        // No thread could be had: do it here.
+        while let Some(block) = lock(&shared.feeder).next().filter(|_| !progress.is_cancelled()) {
+            merger.take(Scanned { block, batch: Batch::default(), end: None });
+        }
+    }
+    let Merger { document, in_events, offset, .. } = merger;
+    let error = lock(&shared.feeder).error.take();
+    Outcome { document, text_bytes: offset, is_unclosed: in_events, error }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn scan_blocks<R: Read>(shared: &Shared<'_, R>, sender: &SyncSender<Scanned>) {
+    loop {
+        if shared.progress.is_cancelled() {
+            return;
+        }
+        let Some(block) = lock(&shared.feeder).next() else { return };
+        {
+            let merged = lock(&shared.merged);
+            let is_early = |merged: &mut u64| block.seq >= *merged + MAX_AHEAD && !shared.progress.is_cancelled();
+            let timeout = std::time::Duration::from_millis(50);
+            let mut wait = shared.moved.wait_timeout_while(merged, timeout, is_early);
+            while wait.as_ref().is_ok_and(|(_, timeout)| timeout.timed_out()) && !shared.progress.is_cancelled() {
+                drop(wait);
+                wait = shared.moved.wait_timeout_while(lock(&shared.merged), timeout, is_early);
+            }
+        }
+        let mut batch = Batch::default();
+        let end = shared.is_speculating.load(Ordering::Relaxed).then(|| {
+            let Block { text, offset, is_last, .. } = &block;
+            let stretch = Stretch { text, start: 0, offset: *offset, is_last: *is_last, after_event: false };
+            walk(stretch, &mut batch)
+        });
+        batch.close();
+        if sender.send(Scanned { block, batch, end }).is_err() {
+            return;
+        }
+    }
+}
+
+fn merge_in_order<R>(receiver: &Receiver<Scanned>, shared: &Shared<'_, R>, merger: &mut Merger<'_>) {
+    let mut early = BTreeMap::new();
+    let mut next = *lock(&shared.merged);
+    for scanned in receiver {
+        early.insert(scanned.block.seq, scanned);
+        while let Some(scanned) = early.remove(&next) {
+            merger.take(scanned);
+            shared.is_speculating.store(merger.in_events, Ordering::Relaxed);
+            next += 1;
+            *lock(&shared.merged) = next;
+            shared.moved.notify_all();
+        }
+    }
+}
+
+/// Puts blocks together in the order of the file.
+struct Merger<'a> {
+    assembly: &'a mut Assembly,
+    document: Document,
+    /// Inside an array of events; else at the top level around it.
+    in_events: bool,
+    /// Text that needs what follows it.
+    carry: Vec<u8>,
+    /// Where the text after `carry` starts.
+    offset: u64,
+}
+
+impl Merger<'_> {
+    fn take(&mut self, scanned: Scanned) {
+        let Scanned { block, batch, end } = scanned;
+        self.offset = block.offset + block.text.len() as u64 - PADDING as u64;
+        match end {
+            Some(end) if self.in_events && self.carry.is_empty() => {
+                self.assembly.absorb(batch);
+                self.follow(end, &block.text, block.offset, block.is_last);
+            }
+            _ => {
+                let offset = block.offset - self.carry.len() as u64;
+                let mut text = std::mem::take(&mut self.carry);
+                text.extend_from_slice(&block.text);
+                self.go_on(&text, 0, offset, block.is_last);
+            }
+        }
+    }
+
+    /// Goes on where the scan of `text` ended.
+    fn follow(&mut self, end: End, text: &[u8], offset: u64, is_last: bool) {
+        match end {
+            End::Between { .. } => {}
+            End::Inside(at) => self.carry.extend_from_slice(&text[at..text.len() - PADDING]),
+            End::Closed(at) => {
+                self.document.close_array();
+                self.in_events = false;
+                self.go_on(text, at + 1, offset, is_last);
+            }
+        }
+    }
+
+    /// Reads `text` from `at` on, here and now.
+    fn go_on(&mut self, text: &[u8], at: usize, offset: u64, is_last: bool) {
+        let mut at = at;
+        loop {
+            if !self.in_events {
+                match self.document.feed(&text[at..], offset + at as u64, is_last) {
+                    Found::Events(start) => at += start,
+                    Found::More(end) => {
+                        self.carry.extend_from_slice(&text[at + end..text.len() - PADDING]);
+                        return;
+                    }
+                }
+                self.in_events = true;
+            }
+            let mut batch = Batch::default();
+            let end = walk(Stretch { text, start: at, offset, is_last, after_event: false }, &mut batch);
+            batch.close();
+            self.assembly.absorb(batch);
+            match end {
+                End::Closed(close) => {
+                    self.document.close_array();
+                    self.in_events = false;
+                    at = close + 1;
+                }
+                _ => return self.follow(end, text, offset, is_last),
+            }
+        }
+    }
+}
+
+impl Outcome {
+    /// Writes into the tally and the report what was odd around the events.
+    pub fn report(&self, assembly: &mut Assembly) {
+        use crate::model::Severity::{Loss, Note};
+        let document = &self.document;
+        if document.is_lines {
+            assembly.tally.forget(Reason::MissingComma);
+        }
+        let import = &mut assembly.builder.import;
+        let mut note = |severity, reason: &str, count: u64, offset| import.note(severity, reason, count, offset);
+        if document.is_lines {
+            note(Loss, "One event after another without an array around them: all are shown", 1, None);
+        } else if self.is_unclosed && document.is_array_form {
+            note(Note, "The list of events is not closed, which the format allows", 1, Some(self.text_bytes));
+        } else if self.is_unclosed || document.is_open {
+            let reason = "The file ends before its last bracket: its writer was stopped before it had finished";
+            note(Loss, reason, 1, Some(self.text_bytes));
+        }
+        let reason = "Damaged text outside the list of events: skipped, no event is lost";
+        note(Loss, reason, document.damaged.len() as u64, document.damaged.first().copied());
+        let reason = "Another list of events in the same file: all are shown together";
+        note(Loss, reason, document.further_arrays.len() as u64, document.further_arrays.first().copied());
+        for (key, offset) in &document.unread {
+            note(Note, &format!("`{key}` beside the events: not shown"), 1, Some(*offset));
+        }
+        if let Some((count, offset)) = document.trailing {
+            note(Note, "Bytes after the end of the trace: not read", count, Some(offset));
+        }
+    }
+}

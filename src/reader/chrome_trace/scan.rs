@@ -1,0 +1,592 @@
+//! One event of well-formed JSON, field by field: the first, strict tier of reading.
+//!
+//! Whatever is not strict JSON makes [`Scanner::event`] fail, and [`super::lenient`] looks at that
+//! one event again. Strict first matters: a lenient reader alone damages valid files.
+
+use std::marker::PhantomData;
+
+use super::bytes::{Bytes, escaped, prefix_xor};
+use super::number::{TimeError, is_json_number, us_to_ns};
+use super::text::hex4;
+
+/// Zero bytes that must follow the text in its buffer, so that whole chunks can be loaded.
+pub const PADDING: usize = 64;
+
+/// Deeper args than this are not looked into.
+const MAX_DEPTH: u32 = 100;
+
+/// Why no event was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fail {
+    /// The text ends inside the event.
+    Short,
+    /// Not strict JSON.
+    Irregular,
+}
+
+/// A time field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Time {
+    #[default]
+    Absent,
+    Ns(i64),
+    Bad(TimeError),
+}
+
+/// The fields of one event, as raw text where they are text.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Event<'a> {
+    /// First letter of the phase; 0 if there is none.
+    pub phase: u8,
+    /// Inside of the name's quotes, escapes not undone.
+    pub name: &'a [u8],
+    pub category: &'a [u8],
+    pub ts: Time,
+    pub dur: Time,
+    /// As written, without quotes; empty if absent or null.
+    pub pid: &'a [u8],
+    pub tid: &'a [u8],
+    pub id: &'a [u8],
+    pub scope: &'a [u8],
+    /// The args object with its braces, or an empty text.
+    pub args: &'a [u8],
+    /// 0 if absent or no 32-bit number.
+    pub correlation: u32,
+    pub external: u32,
+    /// `bp` is `e`: an arrow's end belongs to the slice around it.
+    pub binds_enclosing: bool,
+    /// Some number was written as a string.
+    pub has_text_number: bool,
+    /// Args are nested too deeply to be shown.
+    pub is_deep: bool,
+    pub is_empty: bool,
+}
+
+/// Walks over the text of events.
+#[derive(Debug)]
+pub struct Scanner<'a, B> {
+    /// Padded with [`PADDING`] zero bytes after `len`.
+    text: &'a [u8],
+    len: usize,
+    pub at: usize,
+    is_deep: bool,
+    bytes: PhantomData<B>,
+}
+
+impl<'a, B: Bytes> Scanner<'a, B> {
+    /// `text` must end in [`PADDING`] zero bytes that are not part of it.
+    #[inline(always)]
+    pub fn new(text: &'a [u8], at: usize) -> Self {
+        let len = text.len().saturating_sub(PADDING);
+        Self { text, len, at, is_deep: false, bytes: PhantomData }
+    }
+
+    #[inline(always)]
+    fn byte(&self) -> u8 {
+        self.text.get(self.at).copied().unwrap_or(0)
+    }
+
+    #[inline(always)]
+    fn fail<T>(&self) -> Result<T, Fail> {
+        Err(if self.at >= self.len { Fail::Short } else { Fail::Irregular })
+    }
+
+    #[inline(always)]
+    pub fn skip_space(&mut self) {
+        while matches!(self.byte(), b' ' | b'\n' | b'\t' | b'\r') {
+            self.at += 1;
+        }
+    }
+
+    #[inline(always)]
+    pub fn expect(&mut self, byte: u8) -> Result<(), Fail> {
+        if self.byte() != byte {
+            return self.fail();
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    /// The inside of the string that starts here.
+    #[inline(always)]
+    pub fn string(&mut self) -> Result<&'a [u8], Fail> {
+        self.expect(b'"')?;
+        let start = self.at;
+        loop {
+            let Some(chunk) = self.text.get(self.at..).and_then(|rest| rest.first_chunk::<32>()) else {
+                self.at = self.len;
+                return Err(Fail::Short);
+            };
+            let stops = B::string_stops(chunk);
+            if stops == 0 {
+                self.at += 32;
+                continue;
+            }
+            self.at += stops.trailing_zeros() as usize;
+            match self.byte() {
+                b'"' => {
+                    self.at += 1;
+                    return self.text.get(start..self.at - 1).ok_or(Fail::Irregular);
+                }
+                b'\\' => self.escape()?,
+                _ => return self.fail(),
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn escape(&mut self) -> Result<(), Fail> {
+        let len = escape_len(&self.text[self.at.min(self.len)..]);
+        if self.at + len.unwrap_or(2).max(6) > self.len && len.is_none() {
+            self.at = self.len;
+        }
+        let Some(len) = len else { return self.fail() };
+        self.at += len;
+        Ok(())
+    }
+
+    /// The token of a number or a word that starts here.
+    #[inline(always)]
+    fn token(&mut self) -> &'a [u8] {
+        let start = self.at;
+        while !matches!(self.byte(), b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t' | b':' | b'"' | b'{' | b'[' | 0)
+        {
+            self.at += 1;
+        }
+        &self.text[start..self.at]
+    }
+
+    /// A number or word, checked.
+    #[inline(always)]
+    fn scalar(&mut self) -> Result<&'a [u8], Fail> {
+        let start = self.at;
+        while self.byte().is_ascii_digit() {
+            self.at += 1;
+        }
+        let n_digits = self.at - start;
+        let is_plain = n_digits == 1 || (n_digits > 1 && self.text[start] != b'0');
+        if is_plain && matches!(self.byte(), b',' | b'}' | b']' | b'\n' | b' ') {
+            return Ok(&self.text[start..self.at]);
+        }
+        self.at = start;
+        self.odd_scalar()
+    }
+
+    #[inline(never)]
+    fn odd_scalar(&mut self) -> Result<&'a [u8], Fail> {
+        let start = self.at;
+        let token = self.token();
+        let is_known = matches!(token, b"true" | b"false" | b"null") || is_json_number(token);
+        if self.at < self.len && is_known {
+            return Ok(token);
+        }
+        if self.at < self.len {
+            self.at = start;
+        }
+        self.fail()
+    }
+
+    /// A string or scalar as plain text; null is empty.
+    #[inline(always)]
+    fn plain(&mut self) -> Result<&'a [u8], Fail> {
+        if self.byte() == b'"' {
+            return self.string();
+        }
+        let token = self.scalar()?;
+        Ok(if token == b"null" { b"" } else { token })
+    }
+
+    /// The inside of a string; any other value is skipped and gives an empty text.
+    #[inline(always)]
+    fn text_value(&mut self) -> Result<&'a [u8], Fail> {
+        if self.byte() == b'"' {
+            return self.string();
+        }
+        self.skip_value()?;
+        Ok(b"")
+    }
+
+    #[inline(always)]
+    fn time(&mut self, has_text_number: &mut bool) -> Result<Time, Fail> {
+        let start = self.at;
+        let mut value = 0_i64;
+        while self.byte().is_ascii_digit() && self.at - start < 16 {
+            value = value * 10 + i64::from(self.byte() - b'0');
+            self.at += 1;
+        }
+        let n_digits = self.at - start;
+        if n_digits > 0 && value <= 9_223_372_036_854_774 && (n_digits == 1 || self.text[start] != b'0') {
+            value *= 1000;
+            if self.byte() == b'.' {
+                self.at += 1;
+                let mut scale = 100;
+                while self.byte().is_ascii_digit() && scale > 0 {
+                    value += i64::from(self.byte() - b'0') * scale;
+                    scale /= 10;
+                    self.at += 1;
+                }
+                if scale == 100 {
+                    self.at = start;
+                    return self.odd_time(has_text_number);
+                }
+            }
+            if matches!(self.byte(), b',' | b'}' | b'\n' | b' ') {
+                return Ok(Time::Ns(value));
+            }
+        }
+        self.at = start;
+        self.odd_time(has_text_number)
+    }
+
+    #[inline(never)]
+    fn odd_time(&mut self, has_text_number: &mut bool) -> Result<Time, Fail> {
+        if self.byte() == b'"' {
+            *has_text_number = true;
+            return Ok(time_of(self.string()?));
+        }
+        let token = self.scalar()?;
+        Ok(if token == b"null" { Time::Absent } else { time_of(token) })
+    }
+
+    /// A 32-bit number, also as a string; 0 for any other value.
+    #[inline(always)]
+    fn small_number(&mut self) -> Result<u32, Fail> {
+        let start = self.at;
+        let mut value = 0_u64;
+        while self.byte().is_ascii_digit() && self.at - start < 10 {
+            value = value * 10 + u64::from(self.byte() - b'0');
+            self.at += 1;
+        }
+        let is_plain = self.at - start == 1 || (self.at > start && self.text[start] != b'0');
+        if is_plain && matches!(self.byte(), b',' | b'}' | b'\n' | b' ') {
+            return Ok(u32::try_from(value).unwrap_or(0));
+        }
+        self.at = start;
+        if matches!(self.byte(), b'{' | b'[') {
+            self.skip_container()?;
+            return Ok(0);
+        }
+        Ok(number_of(self.plain()?))
+    }
+
+    #[inline(always)]
+    pub fn skip_value(&mut self) -> Result<(), Fail> {
+        match self.byte() {
+            b'"' => self.string().map(drop),
+            b'{' | b'[' => self.skip_container(),
+            _ => self.scalar().map(drop),
+        }
+    }
+
+    /// Skips the object or array that starts here, checking that brackets match, that strings
+    /// have no raw control characters and that words outside strings are JSON's.
+    #[inline(always)]
+    fn skip_container(&mut self) -> Result<(), Fail> {
+        let mut nest = Nest::default();
+        let mut in_string = 0_u64;
+        let mut escape_carry = false;
+        let mut in_word = false;
+        loop {
+            let Some(chunk) = self.text.get(self.at..).and_then(|rest| rest.first_chunk::<64>()) else {
+                self.at = self.len;
+                return Err(Fail::Short);
+            };
+            let masks = B::masks(chunk);
+            let escapes = match masks.backslash != 0 || escape_carry {
+                true => escaped(masks.backslash, &mut escape_carry),
+                false => 0,
+            };
+            let inside = prefix_xor(masks.quote & !escapes) ^ in_string;
+            let end = nest.walk(chunk, masks.bracket & !inside)?;
+            let seen = end.map_or(u64::MAX, |end| u64::MAX >> (63 - end));
+            let words = masks.letter & !inside & seen;
+            let rest = &self.text[self.at..];
+            if words != 0 && !are_words_known(rest, words, in_word)
+                || masks.control & inside & seen != 0
+                || escapes & inside & seen != 0 && !are_escapes_known(rest, escapes & inside & seen)
+            {
+                // What comes after the text's end is zeros: not the text's fault.
+                return Err(if self.at + 64 > self.len { self.cut_or_irregular() } else { Fail::Irregular });
+            }
+            if let Some(end) = end {
+                self.at += end as usize + 1;
+                self.is_deep |= nest.was_deep;
+                return Ok(());
+            }
+            in_string = ((inside as i64) >> 63) as u64;
+            in_word = words >> 63 == 1;
+            self.at += 64;
+        }
+    }
+
+    /// Decides what an irregular last chunk is: if it looks cut, more text may make it whole.
+    #[inline(never)]
+    fn cut_or_irregular(&mut self) -> Fail {
+        self.at = self.len;
+        Fail::Short
+    }
+
+    /// The event that starts here; the scanner must stand on its `{`. After an error its position
+    /// means nothing.
+    #[inline(always)]
+    pub fn event(&mut self) -> Result<Event<'a>, Fail> {
+        let mut event = Event::default();
+        self.is_deep = false;
+        self.expect(b'{')?;
+        self.skip_space();
+        if self.byte() == b'}' {
+            self.at += 1;
+            event.is_empty = true;
+            return Ok(event);
+        }
+        loop {
+            let key = self.string()?;
+            self.skip_space();
+            self.expect(b':')?;
+            self.skip_space();
+            match key {
+                b"ph" => event.phase = self.text_value()?.first().copied().unwrap_or(0),
+                b"cat" => event.category = self.text_value()?,
+                b"name" => event.name = self.text_value()?,
+                b"pid" => event.pid = self.plain()?,
+                b"tid" => event.tid = self.plain()?,
+                b"ts" => event.ts = self.time(&mut event.has_text_number)?,
+                b"dur" => event.dur = self.time(&mut event.has_text_number)?,
+                b"args" if self.byte() == b'{' => self.args(&mut event)?,
+                b"id" | b"id2" => event.id = self.id()?,
+                b"scope" => event.scope = self.text_value()?,
+                b"bp" => event.binds_enclosing = self.text_value()? == b"e",
+                _ => self.skip_value()?,
+            }
+            self.skip_space();
+            match self.byte() {
+                b',' => self.at += 1,
+                b'}' => break,
+                _ => return self.fail(),
+            }
+            self.skip_space();
+        }
+        self.at += 1;
+        if self.at > self.len {
+            return Err(Fail::Short);
+        }
+        event.is_deep = self.is_deep;
+        Ok(event)
+    }
+
+    #[inline(always)]
+    fn id(&mut self) -> Result<&'a [u8], Fail> {
+        if self.byte() != b'{' {
+            return self.plain();
+        }
+        let start = self.at;
+        self.skip_container()?;
+        Ok(&self.text[start..self.at])
+    }
+
+    #[inline(always)]
+    fn args(&mut self, event: &mut Event<'a>) -> Result<(), Fail> {
+        let start = self.at;
+        (event.correlation, event.external) = (0, 0);
+        self.at += 1;
+        self.skip_space();
+        while self.byte() != b'}' {
+            let key = self.string()?;
+            self.skip_space();
+            self.expect(b':')?;
+            self.skip_space();
+            match key {
+                b"correlation" => event.correlation = self.small_number()?,
+                b"External id" | b"external id" => event.external = self.small_number()?,
+                _ => self.skip_value()?,
+            }
+            self.skip_space();
+            match self.byte() {
+                b',' => self.at += 1,
+                b'}' => break,
+                _ => return self.fail(),
+            }
+            self.skip_space();
+            if self.byte() == b'}' {
+                return Err(Fail::Irregular);
+            }
+        }
+        self.at += 1;
+        event.args = self.text.get(start..self.at).unwrap_or_default();
+        Ok(())
+    }
+}
+
+/// The length of the escape at the start of `text`, if it is one.
+fn escape_len(text: &[u8]) -> Option<usize> {
+    match text.get(1)? {
+        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(2),
+        b'u' if hex4(&text[2..]).is_some() => Some(6),
+        _ => None,
+    }
+}
+
+/// Microseconds in text to a time.
+pub fn time_of(text: &[u8]) -> Time {
+    match us_to_ns(text) {
+        Ok(ns) => Time::Ns(ns),
+        Err(error) => Time::Bad(error),
+    }
+}
+
+/// A 32-bit number, or 0.
+pub fn number_of(text: &[u8]) -> u32 {
+    std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// The brackets that are open.
+#[derive(Default)]
+struct Nest {
+    depth: u32,
+    /// One bit a level, 1 for braces; levels beyond [`MAX_DEPTH`] are only counted.
+    kinds: u128,
+    was_deep: bool,
+}
+
+impl Nest {
+    /// Follows the brackets of a chunk; returns the place of the one that closes all.
+    #[inline(always)]
+    fn walk(&mut self, chunk: &[u8; 64], mut brackets: u64) -> Result<Option<u32>, Fail> {
+        while brackets != 0 {
+            let at = brackets.trailing_zeros();
+            brackets &= brackets - 1;
+            let byte = chunk[at as usize];
+            let is_brace = byte & 0x20 != 0;
+            // `{` and `[` have bits 1 and 0 set, `}` and `]` differ in bit 1.
+            if byte & 2 != 0 {
+                self.depth += 1;
+                if self.depth <= MAX_DEPTH {
+                    self.kinds = self.kinds << 1 | u128::from(is_brace);
+                } else {
+                    self.was_deep = true;
+                }
+                continue;
+            }
+            if self.depth <= MAX_DEPTH {
+                if (self.kinds & 1 == 1) != is_brace {
+                    return Err(Fail::Irregular);
+                }
+                self.kinds >>= 1;
+            }
+            self.depth -= 1;
+            if self.depth == 0 {
+                return Ok(Some(at));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Whether the letters outside strings belong to `true`, `false`, `null` or an exponent.
+#[inline(never)]
+fn are_words_known(rest: &[u8], words: u64, mut in_word: bool) -> bool {
+    let mut at = 0;
+    while at < 64 {
+        let is_letter = words >> at & 1 == 1;
+        if is_letter && !in_word {
+            let word = &rest[at..];
+            let is_known = word.starts_with(b"true")
+                || word.starts_with(b"false")
+                || word.starts_with(b"null")
+                || matches!(word, [b'e' | b'E', b'0'..=b'9' | b'+' | b'-', ..]);
+            if !is_known {
+                return false;
+            }
+        }
+        in_word = is_letter;
+        at += 1;
+    }
+    true
+}
+
+/// Whether the escaped bytes make escapes that JSON has.
+#[inline(never)]
+fn are_escapes_known(rest: &[u8], mut escapes: u64) -> bool {
+    while escapes != 0 {
+        let at = escapes.trailing_zeros() as usize;
+        escapes &= escapes - 1;
+        let is_known = match rest[at] {
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => true,
+            b'u' => hex4(&rest[at + 1..]).is_some(),
+            _ => false,
+        };
+        if !is_known {
+            return false;
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bytes::Portable;
+    use super::*;
+
+    fn padded(text: &str) -> Vec<u8> {
+        [text.as_bytes(), &[0; PADDING]].concat()
+    }
+
+    fn fail(text: &str) -> Option<Fail> {
+        let text = padded(text);
+        Scanner::<Portable>::new(&text, 0).event().err()
+    }
+
+    #[test]
+    fn fields_are_found_in_any_order() {
+        let text = padded(
+            r#"{ "args": {"stream": 7, "External id": 12, "correlation": "9", "a": [[1, {"b": "]}"}], true, -1e5]},
+            "ph": "X", "name": "a \"b\" \u00e9", "dur": 2, "ts" : "1.5", "tid": -1, "pid": null, "cat":"kernel" } ,"#,
+        );
+        let mut scanner = Scanner::<Portable>::new(&text, 0);
+        let event = scanner.event().unwrap();
+        assert_eq!((event.phase, event.correlation, event.external), (b'X', 9, 12));
+        assert_eq!((event.ts, event.dur), (Time::Ns(1500), Time::Ns(2000)));
+        assert_eq!(event.name, br#"a \"b\" \u00e9"#);
+        assert_eq!((event.pid, event.tid), (&b""[..], &b"-1"[..]));
+        assert!(event.has_text_number && event.args.starts_with(b"{\"stream\"") && event.args.ends_with(b"-1e5]}"));
+        assert_eq!(&text[scanner.at..scanner.at + 2], b" ,");
+    }
+
+    #[test]
+    fn what_is_not_json_is_irregular() {
+        for text in [
+            r#"{"name": "a"b"}"#,
+            "{\"name\": \"a\nb\"}",
+            r#"{"name": "\c"}"#,
+            r#"{"args": {"a": [NaN]}}  "#,
+            r#"{"args": {"a": [-nan, 1]}}  "#,
+            r#"{"args": {"a": NaN}}"#,
+            r#"{"args": {"a": [1}]}}"#,
+            r#"{"ts": Infinity}"#,
+            r#"{"ts": 01}"#,
+            r#"{"ts": 1,}"#,
+            r#"{"ts": 1 "dur": 2}"#,
+            r#"{ts: 1}"#,
+        ] {
+            let long = format!("{text}{}", " ".repeat(80));
+            assert_eq!(fail(&long), Some(Fail::Irregular), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_cut_event_is_short_wherever_it_is_cut() {
+        let text =
+            r#"{"ph": "X", "name": "a\u00e9\\", "ts": 12.5, "args": {"k": [1, {"s": "x\"]"}, true], "n": null}}"#;
+        assert_eq!(fail(text), None);
+        for end in 0..text.len() {
+            assert_eq!(fail(&text[..end]), Some(Fail::Short), "{}", &text[..end]);
+        }
+    }
+
+    #[test]
+    fn deep_args_are_skipped_without_recursion() {
+        let text = format!("{{\"args\": {{\"a\": {}{}}}}}", "{\"a\":[".repeat(100_000), "]}".repeat(100_000));
+        let text = padded(&text.replace("[]", "[1]"));
+        assert!(Scanner::<Portable>::new(&text, 0).event().unwrap().is_deep);
+    }
+}

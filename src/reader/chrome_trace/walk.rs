@@ -1,0 +1,216 @@
+//! The events of one stretch of text, strictly first and leniently where that fails.
+
+use super::batch::Batch;
+use super::bytes::{Bytes, Portable};
+use super::lenient;
+use super::scan::{Event, Fail, PADDING, Scanner};
+use super::tally::Reason;
+
+/// An event that has not ended after this many bytes is taken for damage.
+pub const MAX_EVENT: usize = 64 << 20;
+
+/// How a stretch of text ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Between two events. `after_comma`: the last thing seen was a comma.
+    Between { after_comma: bool },
+    /// Inside the event that starts here: read it again with more text behind it.
+    Inside(usize),
+    /// At the `]` that closes the array of events, at this position.
+    Closed(usize),
+}
+
+/// A stretch of text with events.
+#[derive(Clone, Copy, Debug)]
+pub struct Stretch<'a> {
+    /// The text, followed by [`PADDING`] zero bytes.
+    pub text: &'a [u8],
+    /// Where to start, between events.
+    pub start: usize,
+    /// Byte offset of the text within the whole file.
+    pub offset: u64,
+    /// No text follows.
+    pub is_last: bool,
+    /// Whether an event, rather than a comma or the start of the array, came before.
+    pub after_event: bool,
+}
+
+/// Reads all events of a stretch into `batch`.
+pub fn walk(stretch: Stretch<'_>, batch: &mut Batch) -> End {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        return on_avx2::walk(stretch, batch);
+    }
+    walk_with::<Portable>(stretch, batch)
+}
+
+#[cfg(target_arch = "x86_64")]
+mod on_avx2 {
+    //! The whole loop, compiled for AVX2.
+    #![expect(unsafe_code, reason = "calling a function compiled for AVX2, after it was found")]
+
+    use super::super::bytes::avx2::Avx2;
+    use super::{Batch, End, Stretch, walk_with};
+
+    pub fn walk(stretch: Stretch<'_>, batch: &mut Batch) -> End {
+        // SAFETY: the only caller has found AVX2; CPUs that have it have the others too.
+        unsafe { walk_avx2(stretch, batch) }
+    }
+
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    fn walk_avx2(stretch: Stretch<'_>, batch: &mut Batch) -> End {
+        walk_with::<Avx2>(stretch, batch)
+    }
+}
+
+#[inline(always)]
+fn walk_with<B: Bytes>(stretch: Stretch<'_>, batch: &mut Batch) -> End {
+    let Stretch { text, start, offset, mut after_event, .. } = stretch;
+    let len = text.len() - PADDING;
+    let mut scanner = Scanner::<B>::new(text, start);
+    let mut after_comma = false;
+    loop {
+        scanner.skip_space();
+        let at = scanner.at;
+        if at >= len {
+            return End::Between { after_comma };
+        }
+        match text[at] {
+            b',' => {
+                if !after_event {
+                    batch.tally.count(Reason::ExtraComma, offset + at as u64);
+                }
+                (after_event, after_comma) = (false, true);
+                scanner.at += 1;
+            }
+            b'{' => {
+                if after_event {
+                    batch.tally.count(Reason::MissingComma, offset + at as u64);
+                }
+                match scanner.event() {
+                    Ok(event) => batch.push(&event, offset + at as u64),
+                    Err(fail) => match again(&stretch, at, fail, batch) {
+                        Some(next) => scanner.at = next,
+                        None => return End::Inside(at),
+                    },
+                }
+                (after_event, after_comma) = (true, false);
+            }
+            b']' => {
+                if after_comma {
+                    batch.tally.count(Reason::TrailingComma, offset + at as u64);
+                }
+                return End::Closed(at);
+            }
+            _ => {
+                scanner.at = skip_damage(&stretch, at, batch);
+                (after_event, after_comma) = (false, false);
+            }
+        }
+    }
+}
+
+/// Looks leniently at the event at `at`, which is not strict JSON. Returns where to go on; `None`
+/// if the text ends inside it and more will follow.
+#[cold]
+fn again(stretch: &Stretch<'_>, at: usize, fail: Fail, batch: &mut Batch) -> Option<usize> {
+    let Stretch { text, offset, is_last, .. } = *stretch;
+    let text = &text[..text.len() - PADDING];
+    let next = following_event(text, at + 1);
+    let is_whole = is_last || next.is_some() || text.len() - at > MAX_EVENT;
+    if fail == Fail::Short && !is_whole {
+        return None;
+    }
+    let limit = next.unwrap_or(text.len());
+    if let Some((event, end)) = lenient::event(&text[..limit], at) {
+        // Text that could go on in the next stretch may make a whole event of this one.
+        batch.tally.count(Reason::Repaired, offset + at as u64);
+        batch.push(&event, offset + at as u64);
+        return Some(end);
+    }
+    if next.is_none() && !is_last && text.len() - at <= MAX_EVENT {
+        return None;
+    }
+    let reason = if next.is_none() && fail == Fail::Short { Reason::CutOff } else { Reason::Damaged };
+    batch.n_read += 1;
+    batch.tally.count(reason, offset + at as u64);
+    Some(next.unwrap_or(text.len()))
+}
+
+/// Where the next whole event starts. Nested objects can look like one from outside; those have no
+/// phase.
+fn following_event(text: &[u8], from: usize) -> Option<usize> {
+    let mut from = from;
+    while let Some(start) = lenient::next_event_start(text, from) {
+        let limit = text.len().min(start + (1 << 16));
+        let padded = [&text[start..limit], &[0; PADDING]].concat();
+        let mut scanner = Scanner::<Portable>::new(&padded, 0);
+        let is_event = |event: &Event<'_>| event.phase != 0;
+        let is_lenient_event = || lenient::event(&text[start..limit], 0).is_some();
+        if scanner.event().is_ok_and(|event| is_event(&event)) || is_lenient_event() {
+            return Some(start);
+        }
+        from = start + 1;
+    }
+    None
+}
+
+/// Skips what is no event; returns where the next one starts.
+#[cold]
+fn skip_damage(stretch: &Stretch<'_>, at: usize, batch: &mut Batch) -> usize {
+    let text = &stretch.text[..stretch.text.len() - PADDING];
+    batch.n_read += 1;
+    batch.tally.count(Reason::Damaged, stretch.offset + at as u64);
+    let next = lenient::next_keyed_object(text, at).unwrap_or(text.len());
+    // The end of the array is as good a place to go on, if no event comes before it.
+    match memchr::memchr(b']', &text[at..next]) {
+        Some(close) if next == text.len() => at + close,
+        _ => next,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, n_shown: u64, n_rejected: u64, end: End) {
+        let padded = [text.as_bytes(), &[0; PADDING]].concat();
+        let stretch = Stretch { text: &padded, start: 0, offset: 0, is_last: true, after_event: false };
+        for portable in [false, true] {
+            let mut batch = Batch::default();
+            let found = if portable { walk_with::<Portable>(stretch, &mut batch) } else { walk(stretch, &mut batch) };
+            assert_eq!(found, end, "{text}");
+            let counts = (batch.n_shown, batch.tally.n_rejected());
+            assert_eq!(counts, (n_shown, n_rejected), "{text}");
+            assert_eq!(batch.n_read, n_shown + n_rejected + batch.n_merged, "{text}");
+        }
+    }
+
+    const A: &str = r#"{"ph":"X","name":"a","pid":1,"tid":1,"ts":1,"dur":2}"#;
+
+    #[test]
+    fn whole_events() {
+        check("", 0, 0, End::Between { after_comma: false });
+        check(&format!("{A},{A},"), 2, 0, End::Between { after_comma: true });
+        check(&format!("{A} {A}] rest"), 2, 0, End::Closed(A.len() * 2 + 1));
+        check(&format!("{{}}, {A}]"), 1, 0, End::Closed(A.len() + 4));
+    }
+
+    #[test]
+    fn damage_costs_one_event() {
+        let cut = &A[..20];
+        check(&format!("{A},{cut},{A}]"), 2, 1, End::Closed(A.len() * 2 + 22));
+        check(&format!("{A},{cut}"), 1, 1, End::Between { after_comma: false });
+        check(&format!("{A}, garbage {A}]"), 2, 1, End::Closed(A.len() * 2 + 10));
+        check(&A.replace("\"ts\":1", "\"ts\":Infinity"), 0, 1, End::Between { after_comma: false });
+    }
+
+    #[test]
+    fn an_event_that_may_go_on_is_left_for_more_text() {
+        let text = [A.as_bytes(), b",", &A.as_bytes()[..30], &[0; PADDING]].concat();
+        let stretch = Stretch { text: &text, start: 0, offset: 0, is_last: false, after_event: false };
+        let mut batch = Batch::default();
+        assert_eq!(walk(stretch, &mut batch), End::Inside(A.len() + 1));
+        assert_eq!(batch.n_read, 1);
+    }
+}

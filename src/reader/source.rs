@@ -1,0 +1,312 @@
+//! Where a trace's text comes from: a file, through the layers it is wrapped in.
+//!
+//! A [`Source`] is a recipe, not a stream: it can be opened again to decode one event when a person
+//! looks at it. Files are read into owned memory, never mapped: a mapped file that is cut by its
+//! writer kills the process.
+
+use std::fs::File;
+use std::io::{BufReader, Read, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::model::Severity;
+
+use super::{Options, ReadError};
+
+/// One wrapping, from the outside in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Layer {
+    Gzip,
+    Zstd,
+    /// Raw deflate, as inside a zip.
+    Deflate,
+    /// A member of an archive: its first byte and its length.
+    Part {
+        offset: u64,
+        len: u64,
+    },
+    Utf16 {
+        is_big_endian: bool,
+    },
+}
+
+/// How to get at a text: the file and its layers.
+#[derive(Clone, Debug)]
+pub struct Source {
+    pub path: PathBuf,
+    pub layers: Vec<Layer>,
+    /// Name within an archive.
+    pub member: Option<String>,
+    /// Size of the file on disk.
+    pub bytes: u64,
+}
+
+/// What was odd about the layers, noted while the text is read.
+#[derive(Clone, Debug, Default)]
+pub struct Notes(Arc<Mutex<Vec<(Severity, String)>>>);
+
+impl Notes {
+    pub fn add(&self, severity: Severity, text: impl Into<String>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((severity, text.into()));
+    }
+
+    /// All notes so far.
+    pub fn take(&self) -> Vec<(Severity, String)> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A compressed file that grows more than this is opened only if the person agrees: of real traces
+/// the highest ratio measured is 30.
+const MAX_RATIO: u64 = 200;
+
+/// Below this no ratio matters.
+const MAX_UNASKED: u64 = 64 << 20;
+
+/// An open text.
+pub struct Text {
+    pub reader: Box<dyn Read + Send>,
+    pub notes: Notes,
+    /// Bytes of the file read so far, for progress.
+    pub file_bytes: Arc<AtomicU64>,
+}
+
+impl Source {
+    /// The plain file.
+    ///
+    /// Errors: there is no such file, or it is no regular file.
+    pub fn file(path: &Path) -> Result<Self, ReadError> {
+        let metadata = std::fs::metadata(path)?;
+        if metadata.is_dir() {
+            return Err(ReadError::NotATrace("This is a folder: open the files in it".to_owned()));
+        }
+        if !metadata.is_file() {
+            return Err(ReadError::NotATrace(
+                "This is a device or a pipe, not a file: save the trace first".to_owned(),
+            ));
+        }
+        if metadata.len() == 0 {
+            let text = "The file is empty (0 bytes): its writer was stopped before it wrote anything";
+            return Err(ReadError::NotATrace(text.to_owned()));
+        }
+        Ok(Self { path: path.to_owned(), layers: Vec::new(), member: None, bytes: metadata.len() })
+    }
+
+    /// The same with one more layer inside.
+    pub fn with(&self, layer: Layer) -> Self {
+        let mut source = self.clone();
+        source.layers.push(layer);
+        source
+    }
+
+    /// Opens the text at its start.
+    ///
+    /// Errors: the file cannot be opened.
+    pub fn open(&self, options: Options) -> Result<Text, ReadError> {
+        let (notes, file_bytes) = (Notes::default(), Arc::new(AtomicU64::new(0)));
+        let mut file = File::open(&self.path)?;
+        let mut layers = self.layers.as_slice();
+        let mut reader: Box<dyn Read + Send> = match layers {
+            [Layer::Part { offset, len }, rest @ ..] => {
+                layers = rest;
+                file.seek(SeekFrom::Start(*offset))?;
+                Box::new(Counting { inner: file.take(*len), count: Arc::clone(&file_bytes) })
+            }
+            _ => Box::new(Counting { inner: file, count: Arc::clone(&file_bytes) }),
+        };
+        for layer in layers {
+            let limit = Limit { consumed: Arc::clone(&file_bytes), produced: 0, is_open: options.allow_any_ratio };
+            reader = open_layer(layer, reader, limit, &notes)?;
+        }
+        Ok(Text { reader, notes, file_bytes })
+    }
+
+    /// Opens the text at a byte offset: by seeking where the file is plain, else by reading up to
+    /// there.
+    ///
+    /// Errors: the file is gone, shorter, or cannot be read.
+    pub fn open_at(&self, offset: u64) -> Result<Box<dyn Read + Send>, ReadError> {
+        match self.layers.as_slice() {
+            [] => {
+                let mut file = File::open(&self.path)?;
+                file.seek(SeekFrom::Start(offset))?;
+                Ok(Box::new(file))
+            }
+            _ => {
+                let mut text = self.open(Options { allow_any_ratio: true })?;
+                let skipped = std::io::copy(&mut text.reader.by_ref().take(offset), &mut std::io::sink())?;
+                if skipped < offset {
+                    return Err(ReadError::NotATrace("The file is shorter than when it was read".to_owned()));
+                }
+                Ok(text.reader)
+            }
+        }
+    }
+}
+
+fn open_layer(
+    layer: &Layer,
+    reader: Box<dyn Read + Send>,
+    limit: Limit,
+    notes: &Notes,
+) -> Result<Box<dyn Read + Send>, ReadError> {
+    let buffered = BufReader::with_capacity(256 << 10, reader);
+    let notes = notes.clone();
+    Ok(match layer {
+        Layer::Gzip => {
+            let member = flate2::bufread::GzDecoder::new(buffered);
+            Box::new(Forgiving { inner: Gzip { member: Some(member), notes: notes.clone() }, limit, notes })
+        }
+        Layer::Zstd => {
+            let decoder = zstd::stream::read::Decoder::with_buffer(buffered)?;
+            Box::new(Forgiving { inner: decoder, limit, notes })
+        }
+        Layer::Deflate => {
+            let decoder = flate2::bufread::DeflateDecoder::new(buffered);
+            Box::new(Forgiving { inner: decoder, limit, notes })
+        }
+        Layer::Part { offset, len } => {
+            let mut buffered = buffered;
+            std::io::copy(&mut buffered.by_ref().take(*offset), &mut std::io::sink())?;
+            Box::new(buffered.take(*len))
+        }
+        Layer::Utf16 { is_big_endian } => {
+            Box::new(Utf16 { inner: buffered, is_big_endian: *is_big_endian, out: Vec::new(), at: 0, high: None })
+        }
+    })
+}
+
+/// Counts the bytes of the file that were read.
+struct Counting<R> {
+    inner: R,
+    count: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counting<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.inner.read(buffer)?;
+        self.count.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+}
+
+/// Guards against a small file that fills the memory.
+struct Limit {
+    consumed: Arc<AtomicU64>,
+    produced: u64,
+    is_open: bool,
+}
+
+impl Limit {
+    fn check(&mut self, n: usize) -> std::io::Result<()> {
+        self.produced += n as u64;
+        let consumed = self.consumed.load(Ordering::Relaxed).max(1);
+        if self.is_open || self.produced < MAX_UNASKED || self.produced / consumed <= MAX_RATIO {
+            return Ok(());
+        }
+        Err(std::io::Error::other(NeedsConsent))
+    }
+}
+
+/// The text is suspiciously larger than its file.
+#[derive(Debug, thiserror::Error)]
+#[error("Decompresses to more than 200 times its size, which no real trace does: open it only if you trust it")]
+pub struct NeedsConsent;
+
+/// Ends the text at damage instead of failing: what was decoded up to there is kept.
+struct Forgiving<R> {
+    inner: R,
+    limit: Limit,
+    notes: Notes,
+}
+
+impl<R: Read> Read for Forgiving<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self.inner.read(buffer) {
+            Ok(n) => self.limit.check(n).map(|()| n),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => Err(error),
+            Err(error) => {
+                let text = match error.kind() {
+                    std::io::ErrorKind::UnexpectedEof => {
+                        "The compressed data ends early: what could be decoded is shown".to_owned()
+                    }
+                    _ if error.to_string().contains("checksum") => {
+                        "The checksum of the compressed data is wrong: the file was changed or cut".to_owned()
+                    }
+                    _ => format!("The compressed data is damaged: what could be decoded is shown ({error})"),
+                };
+                self.notes.add(Severity::Loss, text);
+                Ok(0)
+            }
+        }
+    }
+}
+
+/// All members of a gzip file, one after another; what follows the last is noted.
+struct Gzip<R> {
+    member: Option<flate2::bufread::GzDecoder<R>>,
+    notes: Notes,
+}
+
+impl<R: std::io::BufRead> Read for Gzip<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        loop {
+            let Some(member) = &mut self.member else { return Ok(0) };
+            let n = member.read(buffer)?;
+            if n > 0 || buffer.is_empty() {
+                return Ok(n);
+            }
+            let Some(mut rest) = self.member.take().map(flate2::bufread::GzDecoder::into_inner) else { return Ok(0) };
+            match rest.fill_buf()? {
+                [] => return Ok(0),
+                [0x1f, 0x8b, ..] | [0x1f] => self.member = Some(flate2::bufread::GzDecoder::new(rest)),
+                _ => {
+                    self.notes.add(Severity::Note, "Bytes after the end of the compressed data: not read");
+                    return Ok(0);
+                }
+            }
+        }
+    }
+}
+
+/// UTF-16 to UTF-8.
+struct Utf16<R> {
+    inner: R,
+    is_big_endian: bool,
+    out: Vec<u8>,
+    at: usize,
+    /// First half of a surrogate pair.
+    high: Option<u16>,
+}
+
+impl<R: Read> Utf16<R> {
+    fn refill(&mut self) -> std::io::Result<()> {
+        let mut raw = Vec::new();
+        self.inner.by_ref().take(64 << 10).read_to_end(&mut raw)?;
+        let (pairs, _) = raw.as_chunks::<2>();
+        let units = pairs.iter().map(|&pair| match self.is_big_endian {
+            true => u16::from_be_bytes(pair),
+            false => u16::from_le_bytes(pair),
+        });
+        let mut units: Vec<u16> = self.high.take().into_iter().chain(units).collect();
+        if !raw.is_empty() && units.last().is_some_and(|unit| (0xD800..0xDC00).contains(unit)) {
+            self.high = units.pop();
+        }
+        self.out = String::from_utf16_lossy(&units).into_bytes();
+        self.at = 0;
+        Ok(())
+    }
+}
+
+impl<R: Read> Read for Utf16<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if self.at == self.out.len() {
+            self.refill()?;
+        }
+        let n = buffer.len().min(self.out.len() - self.at);
+        buffer[..n].copy_from_slice(&self.out[self.at..self.at + n]);
+        self.at += n;
+        Ok(n)
+    }
+}
