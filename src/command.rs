@@ -314,6 +314,18 @@ pub fn spec_of(command: &Command) -> Option<&'static CommandSpec> {
     COMMANDS.iter().find(|spec| spec.command == *command)
 }
 
+/// A shortcut as the key caps have it: `Ctrl+/`, not "Ctrl+Slash".
+pub fn key_text(ctx: &Context, shortcut: &KeyboardShortcut) -> String {
+    let key = match shortcut.logical_key {
+        arrow @ (Key::ArrowUp | Key::ArrowDown | Key::ArrowLeft | Key::ArrowRight) => arrow.name(),
+        key => key.symbol_or_name(),
+    };
+    match ctx.format_modifiers(shortcut.modifiers).as_str() {
+        "" => key.to_owned(),
+        modifiers => format!("{modifiers}+{key}"),
+    }
+}
+
 /// The commands whose shortcuts were pressed since the last frame, taken out of the input.
 ///
 /// While a text field has the keyboard, only shortcuts with Ctrl or Cmd count; while another
@@ -398,6 +410,16 @@ mod tests {
             assert!(has_row || name.starts_with("OpenPath"), "{name} has no row in COMMANDS");
         }
         assert_eq!(n, COMMANDS.len() + 1);
+    }
+
+    #[test]
+    fn keys_are_written_as_on_the_keyboard() {
+        let ctx = Context::default();
+        let text = |command| key_text(&ctx, &spec_of(&command).unwrap().keys[0]);
+        assert_eq!(text(Command::Shortcuts), "?");
+        assert_eq!(text(Command::Search), "/");
+        assert_eq!(text(Command::UndoZoom), "Alt+Left");
+        assert_eq!(text(Command::PreviousGap), "Shift+G");
     }
 
     fn press(ctx: &Context, modifiers: Modifiers, key: Key) -> Vec<Command> {

@@ -3,7 +3,7 @@
 use eframe::egui::{self, Button, MenuBar, Panel};
 
 use super::App;
-use crate::command::{COMMANDS, Command, CommandSpec, Menu};
+use crate::command::{COMMANDS, Command, CommandSpec, Menu, key_text};
 use crate::settings::ThemeChoice;
 
 impl App {
@@ -83,7 +83,7 @@ impl App {
 fn entry_ui(ui: &mut egui::Ui, spec: &CommandSpec, is_enabled: bool) -> egui::Response {
     let mut button = Button::new(spec.label);
     if let Some(key) = spec.keys.first() {
-        button = button.shortcut_text(ui.ctx().format_shortcut(key));
+        button = button.shortcut_text(key_text(ui.ctx(), key));
     }
     ui.add_enabled(is_enabled, button).on_hover_text(spec.help)
 }

@@ -51,6 +51,8 @@ impl App {
             }
         });
         ui.separator();
+        // The panel keeps its height whatever is in it.
+        ui.set_min_height(ui.available_height());
         let mut view = self.session.context(is_dark, &mut self.commands);
         match self.settings.bottom_tab {
             BottomTab::Search => self.search.ui(&mut view, ui),

@@ -3,7 +3,7 @@
 use eframe::egui::{self, Align2, CentralPanel, Color32, Context, FontId, Frame, Id, LayerId, Order, RichText};
 
 use super::App;
-use crate::command::{Command, spec_of};
+use crate::command::{Command, key_text, spec_of};
 use crate::widget::theme;
 
 /// Keys to know on the first day.
@@ -56,7 +56,7 @@ impl App {
         ui.strong("Keys to start with");
         egui::Grid::new("first keys").num_columns(2).spacing([18.0, 4.0]).show(ui, |ui| {
             for spec in FIRST_KEYS.iter().filter_map(spec_of) {
-                let key = spec.keys.first().map(|key| ui.ctx().format_shortcut(key)).unwrap_or_default();
+                let key = spec.keys.first().map(|key| key_text(ui.ctx(), key)).unwrap_or_default();
                 ui.monospace(key);
                 ui.label(spec.help);
                 ui.end_row();

@@ -4,7 +4,7 @@ use eframe::egui::{self, Align2, Key, Modifiers, RichText};
 
 use super::search::track_title;
 use super::{Selection, ViewContext};
-use crate::command::{COMMANDS, Command};
+use crate::command::{COMMANDS, Command, key_text};
 use crate::model::{SliceId, TrackId};
 use crate::widget::fuzzy;
 
@@ -177,7 +177,7 @@ fn entries(mode: Mode, view: &ViewContext<'_>, ctx: &egui::Context) -> Vec<Entry
         Mode::Commands => {
             let entry = |spec: &crate::command::CommandSpec| Entry {
                 label: spec.label.to_owned(),
-                hint: spec.keys.first().map(|key| ctx.format_shortcut(key)).unwrap_or_default(),
+                hint: spec.keys.first().map(|key| key_text(ctx, key)).unwrap_or_default(),
                 help: spec.help,
                 choice: Choice::Command(spec.command.clone()),
             };

@@ -2,7 +2,7 @@
 
 use eframe::egui::{self, RichText};
 
-use crate::command::{COMMANDS, Menu};
+use crate::command::{COMMANDS, Menu, key_text};
 
 /// What is not a command: keys that are held, and the mouse.
 const HANDS: [(&str, &str); 12] = [
@@ -75,7 +75,7 @@ fn menu_ui(menu: Menu, ui: &mut egui::Ui) {
     ui.label(RichText::new(menu.label()).strong());
     egui::Grid::new(menu.label()).num_columns(2).min_col_width(130.0).spacing([12.0, 3.0]).show(ui, |ui| {
         for spec in COMMANDS.iter().filter(|spec| spec.menu == menu && !spec.keys.is_empty()) {
-            let keys: Vec<_> = spec.keys.iter().map(|key| ui.ctx().format_shortcut(key)).collect();
+            let keys: Vec<_> = spec.keys.iter().map(|key| key_text(ui.ctx(), key)).collect();
             ui.monospace(keys.join(", "));
             ui.label(spec.label).on_hover_text(spec.help);
             ui.end_row();
