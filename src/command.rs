@@ -1,5 +1,8 @@
 //! Every command: label, help and key in one table. Menu, palette and shortcut sheet follow from it.
 
+use eframe::egui::text_selection::LabelSelectionState;
+use eframe::egui::{Context, Event, Key, KeyboardShortcut, Modifiers};
+
 /// Something a person can ask for by menu, key or palette. Run by the app after the frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
@@ -15,7 +18,10 @@ pub enum Command {
     ZoomToFit,
     /// Centers the selection; on a second run, zooms to it.
     FocusSelection,
+    /// Zooms to the selected time range.
     ZoomToRange,
+    /// Scrolls to the selection and moves the view if it is off screen; the zoom stays.
+    Reveal,
     UndoZoom,
     RedoZoom,
     /// The next slice of the same track and row.
@@ -47,10 +53,393 @@ pub enum Command {
     Palette,
     Shortcuts,
     ShowProblems,
+    ShowSearch,
+    ShowRangeSummary,
+    ToggleBottomPanel,
     ToggleSidePanel,
     ToggleTheme,
     ScaleUp,
     ScaleDown,
     ScaleReset,
     ResetLayout,
+}
+
+/// Which menu a command is in, and under which heading of the shortcut sheet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Menu {
+    File,
+    View,
+    Navigate,
+    Select,
+    Search,
+    Help,
+}
+
+impl Menu {
+    /// Every menu, from left to right.
+    pub const ALL: [Self; 6] = [Self::File, Self::View, Self::Navigate, Self::Select, Self::Search, Self::Help];
+
+    /// What the menu bar says.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::File => "File",
+            Self::View => "View",
+            Self::Navigate => "Navigate",
+            Self::Select => "Select",
+            Self::Search => "Search",
+            Self::Help => "Help",
+        }
+    }
+}
+
+/// One row of the command table.
+#[derive(Debug)]
+pub struct CommandSpec {
+    pub command: Command,
+    pub menu: Menu,
+    /// In menus and the palette; "…" if more input follows.
+    pub label: &'static str,
+    /// One sentence, shown on hover and in the palette.
+    pub help: &'static str,
+    /// The first is the one that menus show.
+    pub keys: &'static [KeyboardShortcut],
+}
+
+const fn spec(
+    menu: Menu,
+    command: Command,
+    label: &'static str,
+    help: &'static str,
+    keys: &'static [KeyboardShortcut],
+) -> CommandSpec {
+    CommandSpec { command, menu, label, help, keys }
+}
+
+const fn key(key: Key) -> KeyboardShortcut {
+    KeyboardShortcut::new(Modifiers::NONE, key)
+}
+
+const fn shift(key: Key) -> KeyboardShortcut {
+    KeyboardShortcut::new(Modifiers::SHIFT, key)
+}
+
+const fn alt(key: Key) -> KeyboardShortcut {
+    KeyboardShortcut::new(Modifiers::ALT, key)
+}
+
+const fn ctrl(key: Key) -> KeyboardShortcut {
+    KeyboardShortcut::new(Modifiers::COMMAND, key)
+}
+
+const fn ctrl_shift(key: Key) -> KeyboardShortcut {
+    KeyboardShortcut::new(Modifiers::COMMAND.plus(Modifiers::SHIFT), key)
+}
+
+/// Every command a person can choose, in the order of the menus. [`Command::OpenPath`] is not a choice of its own.
+pub const COMMANDS: &[CommandSpec] = &[
+    spec(
+        Menu::File,
+        Command::OpenFile,
+        "Open file…",
+        "Open one or more traces beside those that are open",
+        &[ctrl(Key::O)],
+    ),
+    spec(
+        Menu::File,
+        Command::CloseAll,
+        "Close all",
+        "Close every open trace and cancel what is loading",
+        &[ctrl(Key::W)],
+    ),
+    spec(Menu::File, Command::Quit, "Quit", "Close the window; what is loading is canceled", &[ctrl(Key::Q)]),
+    spec(Menu::View, Command::ToggleSidePanel, "Side panel", "Show or hide the details at the right", &[ctrl(Key::B)]),
+    spec(
+        Menu::View,
+        Command::ToggleBottomPanel,
+        "Bottom panel",
+        "Show or hide search, range summary and problems",
+        &[ctrl(Key::J)],
+    ),
+    spec(Menu::View, Command::ShowRangeSummary, "Range summary", "Show what ran in the selected time range", &[]),
+    spec(Menu::View, Command::ShowProblems, "Problems", "Show what could not be read, and why", &[]),
+    spec(Menu::View, Command::ToggleTheme, "Light or dark theme", "Switch between the light and the dark theme", &[]),
+    spec(
+        Menu::View,
+        Command::ScaleUp,
+        "Larger text",
+        "Make everything in the window larger",
+        &[ctrl(Key::Plus), ctrl(Key::Equals)],
+    ),
+    spec(Menu::View, Command::ScaleDown, "Smaller text", "Make everything in the window smaller", &[ctrl(Key::Minus)]),
+    spec(Menu::View, Command::ScaleReset, "Normal text size", "Show everything at its normal size", &[ctrl(Key::Num0)]),
+    spec(Menu::View, Command::CollapseAll, "Collapse all tracks", "Show one row for each group of tracks", &[]),
+    spec(Menu::View, Command::ExpandAll, "Expand all tracks", "Show every row of every track", &[]),
+    spec(
+        Menu::View,
+        Command::ResetLayout,
+        "Reset layout",
+        "Put all panels back where they were at first",
+        &[ctrl_shift(Key::R)],
+    ),
+    spec(Menu::Navigate, Command::ZoomToFit, "Zoom to fit", "Show everything from start to end", &[key(Key::Num0)]),
+    spec(
+        Menu::Navigate,
+        Command::FocusSelection,
+        "Focus selection",
+        "Center the selection; a second time, zoom to it",
+        &[key(Key::F)],
+    ),
+    spec(Menu::Navigate, Command::Reveal, "Reveal selection", "Scroll to the selection without changing the zoom", &[]),
+    spec(Menu::Navigate, Command::ZoomToRange, "Zoom to range", "Zoom to the selected time range", &[key(Key::Z)]),
+    spec(
+        Menu::Navigate,
+        Command::ZoomIn,
+        "Zoom in",
+        "Show less time, in more detail",
+        &[key(Key::Plus), key(Key::Equals)],
+    ),
+    spec(Menu::Navigate, Command::ZoomOut, "Zoom out", "Show more time", &[key(Key::Minus)]),
+    spec(Menu::Navigate, Command::PanLeft, "Pan left", "Move the view to an earlier time", &[key(Key::ArrowLeft)]),
+    spec(Menu::Navigate, Command::PanRight, "Pan right", "Move the view to a later time", &[key(Key::ArrowRight)]),
+    spec(
+        Menu::Navigate,
+        Command::UndoZoom,
+        "Undo zoom",
+        "Go back to the time range shown before",
+        &[alt(Key::ArrowLeft), key(Key::Backspace)],
+    ),
+    spec(
+        Menu::Navigate,
+        Command::RedoZoom,
+        "Redo zoom",
+        "Go forward to the time range shown after",
+        &[alt(Key::ArrowRight)],
+    ),
+    spec(Menu::Select, Command::NextSlice, "Next slice", "Select the next slice of this row", &[key(Key::Period)]),
+    spec(
+        Menu::Select,
+        Command::PreviousSlice,
+        "Previous slice",
+        "Select the slice before on this row",
+        &[key(Key::Comma)],
+    ),
+    spec(Menu::Select, Command::ParentSlice, "Parent slice", "Select the slice around this one", &[key(Key::ArrowUp)]),
+    spec(
+        Menu::Select,
+        Command::ChildSlice,
+        "Child slice",
+        "Select the first slice inside this one",
+        &[key(Key::ArrowDown)],
+    ),
+    spec(
+        Menu::Select,
+        Command::NextGap,
+        "Next gap",
+        "Select the next stretch of this row in which nothing runs",
+        &[key(Key::G)],
+    ),
+    spec(
+        Menu::Select,
+        Command::PreviousGap,
+        "Previous gap",
+        "Select the stretch before in which nothing runs",
+        &[shift(Key::G)],
+    ),
+    spec(
+        Menu::Select,
+        Command::FollowFlow,
+        "Follow flow",
+        "Go along the arrow to what this slice launched or caused",
+        &[key(Key::CloseBracket)],
+    ),
+    spec(
+        Menu::Select,
+        Command::FollowFlowBack,
+        "Follow flow back",
+        "Go back along the arrow to what launched or caused this slice",
+        &[key(Key::OpenBracket)],
+    ),
+    spec(
+        Menu::Select,
+        Command::RangeFromSelection,
+        "Range from selection",
+        "Make the time of the selected slice the selected range",
+        &[key(Key::R)],
+    ),
+    spec(
+        Menu::Select,
+        Command::MarkMoment,
+        "Mark moment",
+        "Mark the start of the selection, or the middle of the view",
+        &[key(Key::M)],
+    ),
+    spec(Menu::Select, Command::MarkRange, "Mark range", "Mark the selected time range", &[shift(Key::M)]),
+    spec(Menu::Select, Command::CopyName, "Copy name", "Copy the name of the selected slice", &[ctrl(Key::C)]),
+    spec(
+        Menu::Select,
+        Command::Deselect,
+        "Deselect",
+        "Clear the selection; a second time, the selected range",
+        &[key(Key::Escape)],
+    ),
+    spec(Menu::Search, Command::Search, "Search…", "Find slices by name", &[key(Key::Slash), ctrl(Key::F)]),
+    spec(Menu::Search, Command::NextHit, "Next hit", "Select the next slice that the search found", &[key(Key::Enter)]),
+    spec(
+        Menu::Search,
+        Command::PreviousHit,
+        "Previous hit",
+        "Select the slice before that the search found",
+        &[shift(Key::Enter)],
+    ),
+    spec(Menu::Search, Command::ShowSearch, "Search results", "Show the list of slices that the search found", &[]),
+    spec(Menu::Search, Command::FindTrack, "Find track…", "Find a track by its name", &[ctrl(Key::P)]),
+    spec(
+        Menu::Help,
+        Command::Palette,
+        "Command palette…",
+        "Find any command by its name",
+        &[ctrl_shift(Key::P), ctrl(Key::K)],
+    ),
+    spec(
+        Menu::Help,
+        Command::Shortcuts,
+        "Keyboard and mouse",
+        "Show every key and what the mouse does",
+        &[key(Key::Questionmark)],
+    ),
+];
+
+/// The row of `command`; `None` for [`Command::OpenPath`].
+pub fn spec_of(command: &Command) -> Option<&'static CommandSpec> {
+    COMMANDS.iter().find(|spec| spec.command == *command)
+}
+
+/// A shortcut as the key caps have it: `Ctrl+/`, not "Ctrl+Slash".
+pub fn key_text(ctx: &Context, shortcut: &KeyboardShortcut) -> String {
+    let key = match shortcut.logical_key {
+        arrow @ (Key::ArrowUp | Key::ArrowDown | Key::ArrowLeft | Key::ArrowRight) => arrow.name(),
+        key => key.symbol_or_name(),
+    };
+    match ctx.format_modifiers(shortcut.modifiers).as_str() {
+        "" => key.to_owned(),
+        modifiers => format!("{modifiers}+{key}"),
+    }
+}
+
+/// The commands whose shortcuts were pressed since the last frame, taken out of the input.
+///
+/// While a text field has the keyboard, only shortcuts with Ctrl or Cmd count; while another
+/// control has it, the keys that work a control do not.
+pub fn pressed(ctx: &Context) -> Vec<Command> {
+    let is_typing = ctx.text_edit_focused();
+    let is_on_control = ctx.egui_wants_keyboard_input();
+    let is_ours = |shortcut: &KeyboardShortcut| {
+        let is_for_text = shortcut.logical_key == Key::C;
+        let is_for_control = matches!(
+            shortcut.logical_key,
+            Key::Enter | Key::Escape | Key::ArrowUp | Key::ArrowDown | Key::ArrowLeft | Key::ArrowRight
+        );
+        match shortcut.modifiers.command {
+            true => !is_typing || !is_for_text,
+            false => !is_typing && !(is_on_control && is_for_control),
+        }
+    };
+    let has_copied = !is_typing && !has_selected_text(ctx);
+    let mut commands = Vec::new();
+    ctx.input_mut(|input| {
+        for (command, shortcut) in by_specificity() {
+            while is_ours(shortcut) && input.consume_shortcut(shortcut) {
+                commands.push(command.clone());
+            }
+        }
+        // The window system turns Ctrl+C into an event of its own.
+        if has_copied && input.events.iter().any(|event| matches!(event, Event::Copy)) {
+            commands.push(Command::CopyName);
+        }
+    });
+    commands
+}
+
+/// Whether the person has marked text of a label, which Ctrl+C is then for.
+fn has_selected_text(ctx: &Context) -> bool {
+    ctx.plugin_opt::<LabelSelectionState>().is_some_and(|state| state.lock().has_selection())
+}
+
+/// Most modifiers first: egui lets "G" match Shift+G.
+fn by_specificity() -> impl Iterator<Item = (&'static Command, &'static KeyboardShortcut)> {
+    let with_rank = |rank| {
+        let all = COMMANDS.iter().flat_map(|spec| spec.keys.iter().map(move |key| (&spec.command, key)));
+        all.filter(move |(_, key)| n_modifiers(key) == rank)
+    };
+    (0..=3).rev().flat_map(with_rank)
+}
+
+fn n_modifiers(shortcut: &KeyboardShortcut) -> u8 {
+    let Modifiers { alt, shift, command, .. } = shortcut.modifiers;
+    u8::from(alt) + u8::from(shift) + u8::from(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn keys_and_labels_are_unique() {
+        let mut keys = HashSet::new();
+        let mut labels = HashSet::new();
+        for spec in COMMANDS {
+            assert!(labels.insert(spec.label), "{} is there twice", spec.label);
+            assert!(!spec.help.ends_with('.') && !spec.help.is_empty(), "{}", spec.label);
+            for key in spec.keys {
+                assert!(keys.insert(key), "{key:?} of {} is taken", spec.label);
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_has_a_row() {
+        let text = include_str!("command.rs");
+        let body = text.split("pub enum Command {").nth(1).and_then(|rest| rest.split("\n}").next()).unwrap();
+        let names = body.lines().map(str::trim).filter(|line| line.starts_with(char::is_uppercase));
+        let mut n = 0;
+        for name in names.map(|line| line.trim_end_matches(',')) {
+            n += 1;
+            let has_row = COMMANDS.iter().any(|spec| format!("{:?}", spec.command) == name);
+            assert!(has_row || name.starts_with("OpenPath"), "{name} has no row in COMMANDS");
+        }
+        assert_eq!(n, COMMANDS.len() + 1);
+    }
+
+    #[test]
+    fn keys_are_written_as_on_the_keyboard() {
+        let ctx = Context::default();
+        let text = |command| key_text(&ctx, &spec_of(&command).unwrap().keys[0]);
+        assert_eq!(text(Command::Shortcuts), "?");
+        assert_eq!(text(Command::Search), "/");
+        assert_eq!(text(Command::UndoZoom), "Alt+Left");
+        assert_eq!(text(Command::PreviousGap), "Shift+G");
+    }
+
+    fn press(ctx: &Context, modifiers: Modifiers, key: Key) -> Vec<Command> {
+        let event = Event::Key { key, physical_key: None, pressed: true, repeat: false, modifiers };
+        let input = eframe::egui::RawInput { events: vec![event], ..Default::default() };
+        let mut commands = Vec::new();
+        let output = ctx.run_ui(input, |ui| commands = pressed(ui.ctx()));
+        output.drop_without_applying_deltas();
+        commands
+    }
+
+    #[test]
+    fn the_key_with_most_modifiers_wins() {
+        let ctx = Context::default();
+        assert_eq!(press(&ctx, Modifiers::NONE, Key::G), [Command::NextGap]);
+        assert_eq!(press(&ctx, Modifiers::SHIFT, Key::G), [Command::PreviousGap]);
+        let ctrl = Modifiers::CTRL | Modifiers::COMMAND;
+        assert_eq!(press(&ctx, ctrl, Key::P), [Command::FindTrack]);
+        assert_eq!(press(&ctx, ctrl | Modifiers::SHIFT, Key::P), [Command::Palette]);
+        assert_eq!(press(&ctx, Modifiers::ALT, Key::ArrowLeft), [Command::UndoZoom]);
+        assert_eq!(press(&ctx, Modifiers::SHIFT, Key::Questionmark), [Command::Shortcuts]);
+    }
 }

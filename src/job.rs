@@ -148,6 +148,11 @@ impl<K: PartialEq + Clone, T: Send + 'static> Memo<K, T> {
         self.answer.as_ref().map(|answer| &answer.1)
     }
 
+    /// The newest answer, to whatever question; starts nothing.
+    pub fn answer(&self) -> Option<&T> {
+        self.answer.as_ref().map(|answer| &answer.1)
+    }
+
     /// Whether the answer on show is that for `key`.
     pub fn is_current(&self, key: &K) -> bool {
         self.answer.as_ref().is_some_and(|answer| answer.0 == *key)

@@ -1,10 +1,13 @@
 #![doc = include_str!("README.md")]
 
 pub mod analysis;
+pub mod app;
 pub mod cli;
 pub mod command;
 pub mod job;
 pub mod model;
 pub mod reader;
+pub mod session;
+pub mod settings;
 pub mod view;
 pub mod widget;

@@ -6,9 +6,9 @@ use clap::Parser as _;
 use lacuna::cli::{self, Cli};
 
 fn main() -> ExitCode {
-    let Cli { command, paths: _ } = Cli::parse();
+    let Cli { command, paths } = Cli::parse();
     match command {
         Some(command) => cli::run(&command),
-        None => ExitCode::SUCCESS,
+        None => lacuna::app::open_window(paths),
     }
 }

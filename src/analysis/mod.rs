@@ -2,4 +2,6 @@
 
 pub mod busy;
 pub mod clock;
+pub mod range_summary;
+pub mod search;
 pub mod totals;

@@ -58,6 +58,7 @@ fn sniff_text(head: &[u8]) -> Kind {
         [b'[', rest @ ..] if matches!(rest.trim_ascii_start(), [b'[', ..]) => Kind::Other(sniff_lists(rest)),
         [b'{' | b'[', ..] => Kind::Json,
         [] => Kind::Other("The file holds nothing but blanks"),
+        _ if memchr::memmem::find(head, b"\"traceEvents\"").is_some() => Kind::Json,
         _ if text.starts_with(b"# tracer:") || memchr::memmem::find(head, b"sched_switch:").is_some() => {
             Kind::Other("This is a Linux ftrace text, which Lacuna does not open")
         }

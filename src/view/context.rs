@@ -76,6 +76,12 @@ impl Navigation {
         self.glide(range);
     }
 
+    /// Moves all ranges by `offset` nanoseconds, after the session's clock moved.
+    pub fn shift(&mut self, offset: DurNs) {
+        let ranges = self.undo.iter_mut().chain(&mut self.redo).chain([&mut self.visible]);
+        ranges.for_each(|range| *range = range.shifted(offset));
+    }
+
     /// Back to the range before; false if there is none.
     pub fn undo(&mut self) -> bool {
         let Some(range) = self.undo.pop() else { return false };
@@ -128,6 +134,18 @@ impl ViewContext<'_> {
                 let ts = open.trace.instants.ts[instant].saturating_add(open.offset);
                 Some(TimeRange { start: ts, end: ts })
             }
+        }
+    }
+}
+
+impl ViewContext<'_> {
+    /// Moves the view so that `time` is on screen, if it is not; the zoom stays.
+    pub fn show_time(&mut self, time: TimeRange) {
+        let visible = self.navigation.visible();
+        if visible.intersect(TimeRange { end: time.end.max(time.start.saturating_add(1)), ..time }).is_none() {
+            let middle = time.start.saturating_add(time.dur().min(visible.dur()) / 2);
+            let start = middle.saturating_sub(visible.dur() / 2);
+            self.navigation.go(TimeRange { start, end: start.saturating_add(visible.dur()) });
         }
     }
 }

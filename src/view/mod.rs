@@ -1,6 +1,14 @@
 //! What is on screen: one file or folder a view. Views paint answers and compute none.
 
 mod context;
+pub mod details;
+pub mod palette;
+pub mod problems;
+pub mod range_summary;
+pub mod search;
+pub mod shortcuts;
 pub mod timeline;
+mod trace_key;
 
 pub use context::{Mark, Navigation, OpenTrace, Selection, View, ViewContext};
+pub use trace_key::TraceKey;

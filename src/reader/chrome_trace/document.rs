@@ -126,6 +126,7 @@ impl Document {
                 self.state = State::InObject;
                 Step::To(at + 1)
             }
+            0xef if offset + at as u64 == 0 && text.starts_with(b"\xef\xbb\xbf") => Step::To(3),
             _ => {
                 let next = memchr::memchr2(b'{', b'[', &text[at..len]).map_or(len, |next| at + next);
                 let (n, start) = self.trailing.unwrap_or((0, offset + at as u64));
@@ -143,9 +144,16 @@ impl Document {
                 self.is_open = false;
                 Step::To(at + 1)
             }
+            // A stray bracket seemed to close the list of events, but it goes on.
+            b'{' if self.n_arrays > 0 && is_bare_event(text, at) => {
+                self.damaged.push(offset + at as u64);
+                Step::Events(at)
+            }
             _ => match self.member(text, at, offset) {
                 Ok(step) => step,
-                Err(Fail::Short) if text.len() - PADDING - at > MAX_VALUE => self.start_skipping(text, at, offset),
+                Err(Fail::Short) if text.len() - PADDING - at > MAX_VALUE && find_events(&text[at + 1..]).is_none() => {
+                    self.start_skipping(text, at, offset)
+                }
                 Err(Fail::Short) if !is_last => Step::More,
                 Err(_) => self.recover(text, at, offset, is_last),
             },
@@ -169,6 +177,10 @@ impl Document {
         // A number that reaches the end of the text may go on.
         if scanner.at >= text.len() - PADDING {
             return Err(Fail::Short);
+        }
+        // A bracket lost in the header lets a value swallow the events; then there is damage.
+        if self.n_arrays == 0 && find_events(&text[value..scanner.at]).is_some() {
+            return Err(Fail::Irregular);
         }
         if let Ok(mut value) = serde_json::from_slice(&text[value..scanner.at]) {
             remove_secrets(&mut value);
@@ -214,13 +226,8 @@ impl Document {
         if self.damaged.is_empty() {
             self.damaged.push(offset + at as u64);
         }
-        let mut from = at + 1;
-        while let Some(next) = memchr::memmem::find(&text[from..len], b"\"traceEvents\"") {
-            from += next;
-            if key_of(text, from).is_ok_and(|(_, value)| text[value] == b'[') {
-                return Step::To(from);
-            }
-            from += 1;
+        if let Some(next) = find_events(&text[at + 1..len]) {
+            return Step::To(at + 1 + next);
         }
         if is_last {
             // Rubbish may hide the closing brace: the object is as good as closed if it ends so.
@@ -252,6 +259,14 @@ fn key_of(text: &[u8], at: usize) -> Result<(String, usize), Fail> {
         return Err(Fail::Short);
     }
     Ok((key, scanner.at))
+}
+
+/// Where the key `traceEvents` with a list as its value stands.
+fn find_events(text: &[u8]) -> Option<usize> {
+    memchr::memmem::find_iter(text, b"\"traceEvents\"").find(|&at| {
+        let rest = text[at + b"\"traceEvents\"".len()..].trim_ascii_start();
+        rest.strip_prefix(b":").is_some_and(|value| value.trim_ascii_start().starts_with(b"["))
+    })
 }
 
 /// Whether the object at `at` is an event, as in files of one event a line.

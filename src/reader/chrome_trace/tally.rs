@@ -110,6 +110,7 @@ impl Tally {
     }
 
     /// Events so far that are not shown at all.
+    #[cfg(test)]
     pub fn n_rejected(&self) -> u64 {
         self.n_rejected
     }

@@ -1,0 +1,261 @@
+//! What ran in a stretch of time, by track and by name?
+
+use std::ops::Range;
+
+use hashbrown::HashMap;
+use rayon::prelude::*;
+
+use crate::model::{DurNs, Row, SliceKind, SliceTable, StringId, TimeRange, Trace, TrackId};
+
+/// What one track did in the range.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrackSummary {
+    pub track: TrackId,
+    /// Slices that share time with the range, or have no length and lie in it.
+    pub count: u64,
+    /// Sum of their durations within the range; nested slices count twice.
+    pub total_ns: DurNs,
+    /// The same, less what the slices directly inside took.
+    pub self_ns: DurNs,
+    /// Time within the range in which at least one slice ran.
+    pub busy_ns: DurNs,
+}
+
+/// What all slices of one name and kind did in the range.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NameSummary {
+    pub name: String,
+    pub kind: SliceKind,
+    pub count: u64,
+    /// Sum of their durations within the range.
+    pub total_ns: DurNs,
+    /// The same, less what the slices directly inside took.
+    pub self_ns: DurNs,
+}
+
+/// The answer for one trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RangeSummary {
+    /// Tracks on which anything ran, in the trace's order.
+    pub tracks: Vec<TrackSummary>,
+    /// Sorted by total, descending, then name.
+    pub names: Vec<NameSummary>,
+}
+
+type Key = (SliceKind, StringId);
+
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    count: u64,
+    total_ns: DurNs,
+    self_ns: DurNs,
+}
+
+/// What ran in `range`, given in the trace's own time.
+///
+/// * The self times of a track's nested slices sum to the time in which its top row was busy,
+///   exactly; slices that cross others are taken as having nothing inside.
+/// * `is_cancelled` is asked before each track; once it says yes the answer is incomplete.
+/// * Cost: O(slices in the range), tracks in parallel.
+pub fn range_summary(trace: &Trace, range: TimeRange, is_cancelled: &(dyn Fn() -> bool + Sync)) -> RangeSummary {
+    let of_track = |track: usize| {
+        let track = TrackId(track as u32);
+        let is_wanted = !is_cancelled() && !trace.rows(track).is_empty();
+        is_wanted.then(|| summarize_track(trace, track, range))
+    };
+    let parts: Vec<_> = (0..trace.tracks.len()).into_par_iter().filter_map(of_track).collect();
+    let mut tracks = Vec::new();
+    let mut by_name: HashMap<Key, Sums> = HashMap::new();
+    for (summary, names) in parts {
+        if summary.count > 0 {
+            tracks.push(summary);
+        }
+        for (key, part) in names {
+            let sums = by_name.entry(key).or_default();
+            sums.count += part.count;
+            sums.total_ns = sums.total_ns.saturating_add(part.total_ns);
+            sums.self_ns = sums.self_ns.saturating_add(part.self_ns);
+        }
+    }
+    let name = |((kind, name), Sums { count, total_ns, self_ns }): (Key, Sums)| NameSummary {
+        name: trace.strings.get(name).to_owned(),
+        kind,
+        count,
+        total_ns,
+        self_ns,
+    };
+    let mut names: Vec<NameSummary> = by_name.into_iter().map(name).collect();
+    sort_names(&mut names);
+    RangeSummary { tracks, names }
+}
+
+/// Joins the names of several traces into one list, sorted as in [`RangeSummary::names`].
+pub fn join_names(parts: impl Iterator<Item = Vec<NameSummary>>) -> Vec<NameSummary> {
+    let mut all: Vec<NameSummary> = Vec::new();
+    let mut known: HashMap<(SliceKind, String), usize> = HashMap::new();
+    for part in parts.flatten() {
+        match known.get(&(part.kind, part.name.clone())).and_then(|&i| all.get_mut(i)) {
+            Some(sums) => {
+                sums.count += part.count;
+                sums.total_ns = sums.total_ns.saturating_add(part.total_ns);
+                sums.self_ns = sums.self_ns.saturating_add(part.self_ns);
+            }
+            None => {
+                known.insert((part.kind, part.name.clone()), all.len());
+                all.push(part);
+            }
+        }
+    }
+    sort_names(&mut all);
+    all
+}
+
+fn sort_names(names: &mut [NameSummary]) {
+    names.par_sort_by(|a, b| (b.total_ns, &a.name, a.kind).cmp(&(a.total_ns, &b.name, b.kind)));
+}
+
+fn summarize_track(trace: &Trace, track: TrackId, range: TimeRange) -> (TrackSummary, HashMap<Key, Sums>) {
+    let slices = &trace.slices;
+    let rows = trace.rows(track);
+    let mut summary = TrackSummary { track, ..Default::default() };
+    let mut names: HashMap<Key, Sums> = HashMap::new();
+    let mut spans: Vec<TimeRange> = Vec::new();
+    for (i, row) in rows.iter().enumerate() {
+        let window = inside(slices, row, range);
+        let below = rows.get(i + 1).filter(|below| !row.is_overflow && !below.is_overflow);
+        let mut below = below.map_or(0..0, |below| inside(slices, below, range));
+        for slice in window {
+            let part = clipped(slices, slice, range);
+            let children = children_ns(slices, part, &mut below, range);
+            summary.count += 1;
+            summary.total_ns = summary.total_ns.saturating_add(part.dur());
+            summary.self_ns = summary.self_ns.saturating_add(part.dur() - children);
+            let sums = names.entry((slices.kind[slice], slices.name[slice])).or_default();
+            sums.count += 1;
+            sums.total_ns = sums.total_ns.saturating_add(part.dur());
+            sums.self_ns = sums.self_ns.saturating_add(part.dur() - children);
+            if row.depth == 0 || row.is_overflow {
+                spans.push(part);
+            }
+        }
+    }
+    summary.busy_ns = union_ns(spans, rows.iter().any(|row| row.is_overflow));
+    (summary, names)
+}
+
+/// The slices of `row` that count as being in `range`.
+fn inside(slices: &SliceTable, row: &Row, range: TimeRange) -> Range<usize> {
+    let mut window = slices.window(row, range);
+    // `window` also gives slices that end where the range starts: those share no time with it,
+    // unless they have no length.
+    while window.start < window.end {
+        let (ts, end) = (slices.ts[window.start], slices.end[window.start]);
+        if end > range.start || ts == range.start {
+            break;
+        }
+        window.start += 1;
+    }
+    window
+}
+
+fn clipped(slices: &SliceTable, slice: usize, range: TimeRange) -> TimeRange {
+    let start = slices.ts[slice].max(range.start);
+    TimeRange { start, end: slices.end[slice].min(range.end).max(start) }
+}
+
+/// Time that the slices of the row below spend within `parent`; takes them off `below`.
+fn children_ns(slices: &SliceTable, parent: TimeRange, below: &mut Range<usize>, range: TimeRange) -> DurNs {
+    let mut sum = 0;
+    while below.start < below.end {
+        let child = clipped(slices, below.start, range);
+        if child.start >= parent.end && child.dur() > 0 {
+            break;
+        }
+        if child.start > parent.end {
+            break;
+        }
+        sum += child.dur();
+        below.start += 1;
+    }
+    sum
+}
+
+/// Time in which at least one of `spans` ran.
+fn union_ns(mut spans: Vec<TimeRange>, may_overlap: bool) -> DurNs {
+    if may_overlap {
+        spans.sort_unstable_by_key(|span| span.start);
+    }
+    let mut end = DurNs::MIN;
+    let mut sum: DurNs = 0;
+    for span in spans {
+        let start = span.start.max(end);
+        sum = sum.saturating_add(span.end.saturating_sub(start).max(0));
+        end = end.max(span.end);
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::TraceBuilder;
+
+    const OP: SliceKind = SliceKind::Operator;
+
+    #[test]
+    fn parts_outside_the_range_do_not_count() {
+        let trace = TraceBuilder::from_slices(&[
+            ("main", OP, "outer", 0, 100),
+            ("main", OP, "inner", 40, 60),
+            ("main", OP, "later", 200, 300),
+            ("stream 7", SliceKind::Kernel, "gemm", 10, 50),
+        ])
+        .finish();
+        let summary = range_summary(&trace, TimeRange { start: 50, end: 200 }, &|| false);
+        let main = TrackSummary { track: TrackId(0), count: 2, total_ns: 60, self_ns: 50, busy_ns: 50 };
+        assert_eq!(summary.tracks, [main]);
+        let names: Vec<_> = summary.names.iter().map(|n| (n.name.as_str(), n.count, n.total_ns, n.self_ns)).collect();
+        assert_eq!(names, [("outer", 1, 50, 40), ("inner", 1, 10, 10)]);
+    }
+
+    #[test]
+    fn names_of_several_traces_are_joined() {
+        let part =
+            |name: &str, total_ns| NameSummary { name: name.to_owned(), total_ns, count: 1, ..Default::default() };
+        let all = join_names([vec![part("a", 5), part("b", 9)], vec![part("a", 7)]].into_iter());
+        let all: Vec<_> = all.iter().map(|n| (n.name.as_str(), n.count, n.total_ns)).collect();
+        assert_eq!(all, [("a", 2, 12), ("b", 1, 9)]);
+    }
+
+    proptest! {
+        #[test]
+        fn sums_agree_with_counting_nanoseconds(
+            work in prop::collection::vec((0_i64..120, 0_i64..50, 0_usize..3), 1..50),
+            start in 0_i64..120, dur in 1_i64..80,
+        ) {
+            let names = ["x", "y", "z"];
+            let raw: Vec<_> = work.iter().map(|&(ts, dur, n)| ("main", OP, names[n], ts, ts + dur)).collect();
+            let trace = TraceBuilder::from_slices(&raw).finish();
+            let range = TimeRange { start, end: start + dur };
+            let summary = range_summary(&trace, range, &|| false);
+            let inside: Vec<_> = raw.iter()
+                .filter(|s| (s.3 < range.end && s.4 > range.start) || (s.3 == s.4 && range.contains(s.3)))
+                .collect();
+            let busy = (range.start..range.end).filter(|t| raw.iter().any(|s| s.3 <= *t && *t < s.4)).count();
+            let total: i64 = inside.iter().map(|s| s.4.min(range.end) - s.3.max(range.start)).sum();
+            let track = summary.tracks.first().copied().unwrap_or_default();
+            prop_assert_eq!((track.count, track.total_ns, track.busy_ns), (inside.len() as u64, total, busy as i64));
+            prop_assert_eq!(summary.names.iter().map(|n| n.total_ns).sum::<i64>(), total);
+            prop_assert!(summary.names.iter().all(|n| n.self_ns >= 0 && n.self_ns <= n.total_ns));
+            // Each nested level's time is taken off the level above, so what is left is the union
+            // of the top row, and all of the rows that cross.
+            let part = |row: &Row| -> i64 {
+                row.range().map(|i| clipped(&trace.slices, i, range).dur()).sum()
+            };
+            let own: i64 = trace.rows(TrackId(0)).iter().filter(|r| r.depth == 0 || r.is_overflow).map(part).sum();
+            prop_assert_eq!(summary.names.iter().map(|n| n.self_ns).sum::<i64>(), own);
+        }
+    }
+}

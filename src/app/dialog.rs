@@ -1,0 +1,105 @@
+//! Which file does the person want? Asks the system's dialog, or where there is none, in the window.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use eframe::egui::{self, Context, Key, Modal};
+
+use crate::job::{Job, Poll};
+
+/// A dialog that ends sooner was never on screen: no person is that fast.
+const NO_DIALOG: Duration = Duration::from_millis(150);
+
+/// Asking for files.
+#[derive(Debug, Default)]
+pub struct OpenDialog {
+    asking: Option<(Instant, Job<Option<Vec<PathBuf>>>)>,
+    /// The text of the window's own path box, while that is open.
+    path_box: Option<String>,
+    /// Whether this machine has shown that it has no system dialog.
+    has_no_system_dialog: bool,
+}
+
+impl OpenDialog {
+    /// Starts to ask; does nothing if a dialog is open already.
+    pub fn ask(&mut self, ctx: &Context) {
+        if self.asking.is_some() || self.path_box.is_some() {
+            return;
+        }
+        if self.has_no_system_dialog {
+            self.path_box = Some(String::new());
+            return;
+        }
+        let waker = ctx.clone();
+        let wake = move || waker.request_repaint();
+        // The call waits until the person has chosen, so it has a thread of its own.
+        let pick = |_: &crate::job::Progress| {
+            let dialog = rfd::FileDialog::new().set_title("Open traces");
+            dialog
+                .add_filter("Traces", &["json", "gz", "zst", "zip", "tar", "tgz", "pt", "trace"])
+                .add_filter("All files", &["*"])
+                .pick_files()
+        };
+        match Job::spawn("file dialog", wake, pick) {
+            Ok(job) => self.asking = Some((Instant::now(), job)),
+            Err(_) => self.path_box = Some(String::new()),
+        }
+    }
+
+    /// What the person chose in the system's dialog. Never waits; call it once a frame.
+    pub fn poll(&mut self) -> Vec<PathBuf> {
+        let Some((started, job)) = &self.asking else { return Vec::new() };
+        let chosen = match job.poll() {
+            Poll::Running => return Vec::new(),
+            Poll::Done(chosen) => chosen,
+            Poll::Crashed(_) => None,
+        };
+        // Without portal and zenity the answer is the same as after Cancel, only faster.
+        if chosen.is_none() && started.elapsed() < NO_DIALOG {
+            self.has_no_system_dialog = true;
+            self.path_box = Some(String::new());
+        }
+        self.asking = None;
+        chosen.unwrap_or_default()
+    }
+
+    /// Shows the path box, if it is open; returns what was entered.
+    pub fn ui(&mut self, ctx: &Context) -> Option<PathBuf> {
+        let text = self.path_box.as_mut()?;
+        let mut entered = None;
+        let modal = Modal::new(egui::Id::unique("path box")).show(ctx, |ui| {
+            ui.set_width(460.0);
+            ui.heading("Open file");
+            ui.label("This system offers no file dialog. Type or paste a path, or drop files on the window");
+            let label = ui.label("Path");
+            let edit =
+                egui::TextEdit::singleline(text).hint_text("/path/to/trace.json.gz").desired_width(f32::INFINITY);
+            let edit = ui.add(edit).labelled_by(label.id);
+            if !edit.lost_focus() {
+                edit.request_focus();
+            }
+            let is_entered = edit.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
+            ui.horizontal(|ui| {
+                let has_text = !text.trim().is_empty();
+                let open = ui.add_enabled(has_text, egui::Button::new("Open"));
+                if has_text && (open.clicked() || is_entered) {
+                    entered = Some(expand_home(text.trim()));
+                }
+                ui.button("Cancel").clicked()
+            })
+            .inner
+        });
+        if modal.inner || modal.should_close() || entered.is_some() {
+            self.path_box = None;
+        }
+        entered
+    }
+}
+
+/// `~/x` as a shell reads it.
+fn expand_home(text: &str) -> PathBuf {
+    match (text.strip_prefix("~/"), std::env::home_dir()) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(text),
+    }
+}

@@ -1,0 +1,165 @@
+//! Which files are being read, which wait, and how far are they?
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use eframe::egui::Context;
+
+use crate::job::{Job, Poll};
+use crate::model::Trace;
+use crate::reader::{self, ReadError};
+
+/// Files are read this many at once; the rest wait, since each takes memory and a disk.
+const MAX_AT_ONCE: usize = 2;
+
+/// One file on its way in.
+#[derive(Debug)]
+pub struct Load {
+    pub path: PathBuf,
+    started: Instant,
+    job: Job<Result<Vec<Trace>, ReadError>>,
+}
+
+impl Load {
+    /// Time since the read began.
+    pub fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Bytes (done, total); a total of 0 is "unknown".
+    pub fn progress(&self) -> (u64, u64) {
+        self.job.progress.get()
+    }
+}
+
+/// What became of one file.
+#[derive(Debug)]
+pub struct Loaded {
+    pub path: PathBuf,
+    /// The traces, or why there are none.
+    pub outcome: Result<Vec<Trace>, LoadError>,
+}
+
+/// Why a file is not open.
+#[derive(Debug, PartialEq, Eq)]
+pub enum LoadError {
+    /// The person gave up: nothing to report.
+    Cancelled,
+    /// A sentence for the person, without the path.
+    Failed(String),
+}
+
+/// All files on their way in.
+#[derive(Debug, Default)]
+pub struct Loads {
+    running: Vec<Load>,
+    waiting: VecDeque<PathBuf>,
+}
+
+impl Loads {
+    /// Puts a file at the end of the queue; false if it is there already.
+    pub fn add(&mut self, path: PathBuf) -> bool {
+        let is_known = self.waiting.contains(&path) || self.running.iter().any(|load| load.path == path);
+        if !is_known {
+            self.waiting.push_back(path);
+        }
+        !is_known
+    }
+
+    /// What is being read now.
+    pub fn running(&self) -> &[Load] {
+        &self.running
+    }
+
+    /// What is to be read next.
+    pub fn waiting(&self) -> impl ExactSizeIterator<Item = &Path> {
+        self.waiting.iter().map(PathBuf::as_path)
+    }
+
+    /// Whether nothing is on its way.
+    pub fn is_idle(&self) -> bool {
+        self.running.is_empty() && self.waiting.is_empty()
+    }
+
+    /// Gives up one file.
+    pub fn cancel(&mut self, path: &Path) {
+        // Dropping the job tells its thread to stop.
+        self.running.retain(|load| load.path != path);
+        self.waiting.retain(|waiting| waiting != path);
+    }
+
+    /// Gives up everything.
+    pub fn cancel_all(&mut self) {
+        self.running.clear();
+        self.waiting.clear();
+    }
+
+    /// Starts what may start and returns what is done. Never waits; call it once a frame.
+    pub fn poll(&mut self, ctx: &Context) -> Vec<Loaded> {
+        let mut done = Vec::new();
+        self.running.retain(|load| {
+            let outcome = match load.job.poll() {
+                Poll::Running => return true,
+                Poll::Done(Ok(traces)) => Ok(traces),
+                Poll::Done(Err(ReadError::Cancelled)) => Err(LoadError::Cancelled),
+                Poll::Done(Err(error)) => Err(LoadError::Failed(error.to_string())),
+                Poll::Crashed(message) => {
+                    let note = "This is a fault of Lacuna, not of the file. Please report it";
+                    Err(LoadError::Failed(format!("Reading crashed: {message}. {note}")))
+                }
+            };
+            done.push(Loaded { path: load.path.clone(), outcome });
+            false
+        });
+        while self.running.len() < MAX_AT_ONCE
+            && let Some(path) = self.waiting.pop_front()
+        {
+            match start(&path, ctx) {
+                Ok(job) => self.running.push(Load { path, started: Instant::now(), job }),
+                Err(error) => {
+                    let outcome = Err(LoadError::Failed(format!("No thread could be started: {error}")));
+                    done.push(Loaded { path, outcome });
+                }
+            }
+        }
+        done
+    }
+}
+
+fn start(path: &Path, ctx: &Context) -> std::io::Result<Job<Result<Vec<Trace>, ReadError>>> {
+    let ctx = ctx.clone();
+    let path = path.to_owned();
+    Job::spawn("read", move || ctx.request_repaint(), move |progress| reader::read(&path, progress))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_queued_once_and_failures_come_back() {
+        let mut loads = Loads::default();
+        assert!(loads.add(PathBuf::from("/no/such/file.json")));
+        assert!(!loads.add(PathBuf::from("/no/such/file.json")));
+        assert!(loads.add(PathBuf::from("/no/such/other.json")));
+        assert!(loads.add(PathBuf::from("/no/such/third.json")));
+        let ctx = Context::default();
+        assert!(loads.poll(&ctx).is_empty());
+        assert_eq!((loads.running().len(), loads.waiting().len()), (MAX_AT_ONCE, 1));
+        let mut done = Vec::new();
+        while !loads.is_idle() {
+            done.extend(loads.poll(&ctx));
+        }
+        assert_eq!(done.len(), 3);
+        assert!(done.iter().all(|loaded| matches!(loaded.outcome, Err(LoadError::Failed(_)))));
+    }
+
+    #[test]
+    fn what_is_canceled_is_gone() {
+        let mut loads = Loads::default();
+        loads.add(PathBuf::from("a"));
+        loads.cancel(Path::new("a"));
+        assert!(loads.is_idle());
+    }
+}

@@ -1,0 +1,174 @@
+//! The window: takes what background work brings, runs commands, and places panels and views.
+
+mod dialog;
+mod loads;
+mod menu;
+mod panels;
+mod run;
+mod status;
+mod welcome;
+mod window;
+
+use std::path::PathBuf;
+
+use eframe::egui::{self, Context, ThemePreference};
+
+use self::dialog::OpenDialog;
+use self::loads::{LoadError, Loads};
+pub use self::window::open_window;
+use crate::command::{self, Command};
+use crate::model::Trace;
+use crate::session::Session;
+use crate::settings::{Settings, ThemeChoice};
+use crate::view::details::Details;
+use crate::view::palette::Palette;
+use crate::view::problems::Problems;
+use crate::view::range_summary::RangeSummaryView;
+use crate::view::search::Search;
+use crate::view::shortcuts::Shortcuts;
+use crate::view::timeline::Timeline;
+use crate::widget::theme;
+
+/// Something the person should read and may then close.
+#[derive(Debug, PartialEq, Eq)]
+struct Note {
+    text: String,
+    path: Option<PathBuf>,
+    is_error: bool,
+}
+
+/// Everything behind the window.
+pub struct App {
+    session: Session,
+    settings: Settings,
+    loads: Loads,
+    dialog: OpenDialog,
+    notes: Vec<Note>,
+    timeline: Timeline,
+    details: Details,
+    search: Search,
+    range_summary: RangeSummaryView,
+    problems: Problems,
+    palette: Palette,
+    shortcuts: Shortcuts,
+    /// Asked for during the last frame, run before the next.
+    commands: Vec<Command>,
+}
+
+impl std::fmt::Debug for App {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("App").field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
+impl App {
+    /// The window's content, about to read `paths`.
+    pub fn new(ctx: &Context, settings: Settings, paths: Vec<PathBuf>) -> Self {
+        theme::apply(ctx);
+        // Ctrl and +, -, 0 are commands of ours.
+        ctx.options_mut(|options| options.zoom_with_keyboard = false);
+        let mut app = Self {
+            session: Session::default(),
+            settings: settings.checked(),
+            loads: Loads::default(),
+            dialog: OpenDialog::default(),
+            notes: Vec::new(),
+            timeline: Timeline::default(),
+            details: Details::default(),
+            search: Search::default(),
+            range_summary: RangeSummaryView::default(),
+            problems: Problems,
+            palette: Palette::default(),
+            shortcuts: Shortcuts::default(),
+            commands: Vec::new(),
+        };
+        app.timeline.set_settings(app.settings.timeline.clone());
+        app.apply_settings(ctx);
+        app.commands.extend(paths.into_iter().map(Command::OpenPath));
+        app
+    }
+
+    /// The same with traces that are there already, for tests and generated inputs.
+    pub fn with_traces(ctx: &Context, settings: Settings, traces: Vec<Trace>) -> Self {
+        let mut app = Self::new(ctx, settings, Vec::new());
+        app.session.add(traces);
+        app
+    }
+
+    /// Takes over what views keep of their own, before settings are saved.
+    fn keep_settings(&mut self) {
+        self.settings.timeline = self.timeline.settings().clone();
+    }
+
+    /// What survives a restart.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What is open and chosen.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Takes what background work brought and runs the commands of the last frame. Paints nothing.
+    pub fn step(&mut self, ctx: &Context) {
+        self.take_loaded(ctx);
+        self.commands.extend(self.dialog.poll().into_iter().map(Command::OpenPath));
+        let dropped = ctx.input_mut(|input| std::mem::take(&mut input.raw.dropped_files));
+        self.commands.extend(dropped.iter().map(|file| Command::OpenPath(file.path().to_owned())));
+        self.commands.extend(command::pressed(ctx));
+        for command in std::mem::take(&mut self.commands) {
+            self.run(ctx, command);
+        }
+    }
+
+    /// Paints one frame.
+    pub fn paint(&mut self, ui: &mut egui::Ui) {
+        self.menu_ui(ui);
+        self.loads_ui(ui);
+        self.notes_ui(ui);
+        self.status_ui(ui);
+        if self.session.traces().is_empty() {
+            self.welcome_ui(ui);
+        } else {
+            self.panels_ui(ui);
+        }
+        self.floating_ui(ui.ctx());
+    }
+
+    fn take_loaded(&mut self, ctx: &Context) {
+        for loaded in self.loads.poll(ctx) {
+            match loaded.outcome {
+                Ok(traces) => {
+                    self.session.add(traces);
+                    self.settings.remember(&loaded.path);
+                }
+                Err(LoadError::Cancelled) => {}
+                Err(LoadError::Failed(text)) => {
+                    self.notes.push(Note { text, path: Some(loaded.path), is_error: true });
+                }
+            }
+        }
+    }
+
+    fn apply_settings(&self, ctx: &Context) {
+        ctx.set_theme(match self.settings.theme {
+            ThemeChoice::System => ThemePreference::System,
+            ThemeChoice::Dark => ThemePreference::Dark,
+            ThemeChoice::Light => ThemePreference::Light,
+        });
+        ctx.set_zoom_factor(self.settings.scale);
+    }
+
+    /// What lies above everything else.
+    fn floating_ui(&mut self, ctx: &Context) {
+        if let Some(path) = self.dialog.ui(ctx) {
+            self.commands.push(Command::OpenPath(path));
+        }
+        let is_dark = ctx.global_style().visuals.dark_mode;
+        let mut view = self.session.context(is_dark, &mut self.commands);
+        self.palette.ui(&mut view, ctx);
+        self.shortcuts.ui(ctx);
+        welcome::drop_ui(ctx);
+    }
+}

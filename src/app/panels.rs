@@ -1,0 +1,70 @@
+//! Where do the views lie: timeline in the middle, details at the right, tables below.
+
+use eframe::egui::{self, CentralPanel, Frame, Panel};
+
+use super::App;
+use crate::model::Severity;
+use crate::settings::BottomTab;
+use crate::view::View as _;
+use crate::widget::theme;
+
+impl App {
+    pub(super) fn panels_ui(&mut self, ui: &mut egui::Ui) {
+        let is_dark = ui.visuals().dark_mode;
+        let mut is_side_open = self.settings.is_side_open;
+        Panel::right("details").default_size(320.0).size_range(200.0..=900.0).show_collapsible(
+            ui,
+            &mut is_side_open,
+            |ui| self.details.ui(&mut self.session.context(is_dark, &mut self.commands), ui),
+        );
+        self.settings.is_side_open = is_side_open;
+
+        let mut is_bottom_open = self.settings.is_bottom_open;
+        Panel::bottom("tables").default_size(230.0).size_range(90.0..=1200.0).show_collapsible(
+            ui,
+            &mut is_bottom_open,
+            |ui| self.tabs_ui(ui),
+        );
+        self.settings.is_bottom_open = is_bottom_open;
+        // Also while its tab is hidden, so that the timeline shows what was found.
+        self.search.update(self.session.traces(), self.session.range, ui.ctx());
+        self.session.hits = self.search.hits();
+
+        let frame = Frame::NONE.fill(theme::tokens(is_dark).canvas);
+        CentralPanel::default().frame(frame).show(ui, |ui| {
+            self.timeline.ui(&mut self.session.context(is_dark, &mut self.commands), ui);
+        });
+    }
+
+    fn tabs_ui(&mut self, ui: &mut egui::Ui) {
+        let is_dark = ui.visuals().dark_mode;
+        ui.horizontal(|ui| {
+            let n_problems = self.session.traces().iter().map(|open| open.trace.import.problems.len()).sum::<usize>();
+            let problems = if n_problems == 0 { "Problems".to_owned() } else { format!("Problems ({n_problems})") };
+            let tabs = [
+                (BottomTab::Search, "Search results".to_owned()),
+                (BottomTab::Range, "Range summary".to_owned()),
+                (BottomTab::Problems, problems),
+            ];
+            for (tab, label) in tabs {
+                ui.selectable_value(&mut self.settings.bottom_tab, tab, label);
+            }
+        });
+        ui.separator();
+        // The panel keeps its height whatever is in it.
+        ui.set_min_height(ui.available_height());
+        let mut view = self.session.context(is_dark, &mut self.commands);
+        match self.settings.bottom_tab {
+            BottomTab::Search => self.search.ui(&mut view, ui),
+            BottomTab::Range => self.range_summary.ui(&mut view, ui),
+            BottomTab::Problems => self.problems.ui(&mut view, ui),
+        }
+    }
+
+    /// The worst that happened while reading, with the number of problems.
+    pub(super) fn worst_problem(&self) -> Option<(Severity, usize)> {
+        let reports = || self.session.traces().iter().map(|open| &open.trace.import);
+        let worst = reports().filter_map(crate::model::ImportReport::worst).max()?;
+        Some((worst, reports().map(|report| report.problems.len()).sum()))
+    }
+}

@@ -1,0 +1,191 @@
+//! What is going on: files on their way in, what went wrong, and the line at the bottom.
+
+use std::time::Duration;
+
+use eframe::egui::{self, Panel, ProgressBar, RichText};
+
+use super::App;
+use super::loads::Load;
+use crate::command::Command;
+use crate::model::Severity;
+use crate::widget::{format, theme};
+
+/// A load that ends sooner shows no progress: a bar that flashes up is noise.
+const SHOW_AFTER: Duration = Duration::from_millis(300);
+/// Before this the speed is a guess.
+const ESTIMATE_AFTER: Duration = Duration::from_secs(1);
+/// How often progress is drawn anew.
+const REFRESH: Duration = Duration::from_millis(100);
+
+impl App {
+    /// One line for each file that is being read, with its progress and a way out.
+    pub(super) fn loads_ui(&mut self, ui: &mut egui::Ui) {
+        let mut canceled = None;
+        if !self.loads.is_idle() {
+            ui.ctx().request_repaint_after(REFRESH);
+        }
+        let is_slow = |load: &&Load| load.elapsed() >= SHOW_AFTER;
+        if self.loads.running().iter().any(|load| is_slow(&load)) {
+            Panel::top("loads").show(ui, |ui| {
+                for load in self.loads.running().iter().filter(is_slow) {
+                    ui.horizontal(|ui| {
+                        let name = load.path.file_name().unwrap_or_default().to_string_lossy();
+                        if ui.button("Cancel").on_hover_text(format!("Stop reading {name}")).clicked() {
+                            canceled = Some(load.path.clone());
+                        }
+                        ui.label(name.as_ref()).on_hover_text(load.path.display().to_string());
+                        let (done, total) = load.progress();
+                        let share = if total == 0 { 0.0 } else { done as f32 / total as f32 };
+                        let text = progress_text(done, total, load.elapsed());
+                        let bar = ui.add(ProgressBar::new(share).text(text).desired_width(ui.available_width()));
+                        bar.widget_info(|| {
+                            let label = format!("Reading {name}");
+                            egui::WidgetInfo::labeled(egui::Role::ProgressIndicator, true, label)
+                        });
+                    });
+                }
+                for path in self.loads.waiting() {
+                    ui.horizontal(|ui| {
+                        if ui.button("Cancel").clicked() {
+                            canceled = Some(path.to_owned());
+                        }
+                        ui.weak(format!("{} waits", path.file_name().unwrap_or_default().to_string_lossy()));
+                    });
+                }
+            });
+        }
+        if let Some(path) = canceled {
+            self.loads.cancel(&path);
+        }
+    }
+
+    /// A card for each thing to tell.
+    pub(super) fn notes_ui(&mut self, ui: &mut egui::Ui) {
+        if self.notes.is_empty() {
+            return;
+        }
+        let tokens = theme::tokens(ui.visuals().dark_mode);
+        let mut closed = None;
+        Panel::top("notes").show(ui, |ui| {
+            egui::ScrollArea::vertical().max_height(160.0).show(ui, |ui| {
+                for (i, note) in self.notes.iter().enumerate() {
+                    ui.horizontal_top(|ui| {
+                        if ui.button("Dismiss").clicked() {
+                            closed = Some(i);
+                        }
+                        let path = note.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+                        if note.is_error {
+                            let text = format!("{}\n{path}", note.text);
+                            if ui.button("Copy").on_hover_text("Copy this message").clicked() {
+                                ui.ctx().copy_text(text);
+                            }
+                            ui.colored_label(tokens.severity[2], "Not opened:");
+                        }
+                        ui.vertical(|ui| {
+                            ui.add(egui::Label::new(&note.text).wrap());
+                            ui.add(egui::Label::new(RichText::new(path).weak()).wrap());
+                        });
+                    });
+                }
+            });
+        });
+        if let Some(i) = closed {
+            self.notes.remove(i);
+        }
+    }
+
+    /// The line at the bottom of the window.
+    pub(super) fn status_ui(&mut self, ui: &mut egui::Ui) {
+        Panel::bottom("status").show(ui, |ui| {
+            ui.horizontal(|ui| {
+                if self.session.traces().is_empty() {
+                    ui.weak("Nothing is open");
+                } else {
+                    self.files_ui(ui);
+                    self.badge_ui(ui);
+                    let visible = self.session.navigation.visible().dur();
+                    ui.label(format!("{} visible", format::duration(visible))).on_hover_text(format!(
+                        "{} of {}",
+                        format::duration_exact(visible),
+                        format::duration_exact(self.session.span().dur())
+                    ));
+                    if let Some(range) = self.session.range {
+                        ui.label(format!("{} selected", format::duration(range.dur())))
+                            .on_hover_text(format::duration_exact(range.dur()));
+                    }
+                    if let Some(note) = self.session.clock().note() {
+                        ui.weak(note);
+                    }
+                }
+                ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+                    ui.add(
+                        egui::Label::new(RichText::new("? keys   / search   Ctrl+Shift+P commands").weak()).truncate(),
+                    );
+                });
+            });
+        });
+    }
+
+    fn files_ui(&self, ui: &mut egui::Ui) {
+        let traces = self.session.traces();
+        let names: Vec<String> = traces.iter().take(20).map(|open| open.trace.info.title()).collect();
+        let text = match (names.first(), traces.len()) {
+            (Some(name), 1) => name.clone(),
+            (_, n) => format!("{n} traces"),
+        };
+        ui.add(egui::Label::new(RichText::new(text).strong()).truncate()).on_hover_text(names.join("\n"));
+        let (read, shown) = traces
+            .iter()
+            .fold((0, 0), |(read, shown), open| (read + open.trace.import.read, shown + open.trace.import.shown));
+        ui.label(format!("{} events read, {} shown", format::count(read), format::count(shown)));
+    }
+
+    fn badge_ui(&mut self, ui: &mut egui::Ui) {
+        let Some((worst, n)) = self.worst_problem() else {
+            ui.weak("No problems");
+            return;
+        };
+        let (word, color) = match worst {
+            Severity::Note => ("notes", 0),
+            Severity::Loss => ("losses", 1),
+            Severity::Error => ("errors", 2),
+        };
+        let color = theme::tokens(ui.visuals().dark_mode).severity[color];
+        let text = RichText::new(format!("{n} problems, {word}")).color(color);
+        if ui.button(text).on_hover_text("Show what could not be read, and why").clicked() {
+            self.commands.push(Command::ShowProblems);
+        }
+    }
+}
+
+/// `12.00 MiB of 80.00 MiB, 30.00 MiB/s, 3 s left`.
+fn progress_text(done: u64, total: u64, elapsed: Duration) -> String {
+    let mut text = format::bytes(done as f64);
+    if total > 0 {
+        text = format!("{text} of {}", format::bytes(total as f64));
+    }
+    let secs = elapsed.as_secs_f64();
+    if elapsed >= ESTIMATE_AFTER && done > 0 {
+        let rate = done as f64 / secs;
+        text = format!("{text}, {}/s", format::bytes(rate));
+        if total > done {
+            text = format!("{text}, {:.0} s left", ((total - done) as f64 / rate).ceil());
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_left_comes_after_a_second() {
+        let mib = 1024 * 1024;
+        assert_eq!(progress_text(2 * mib, 8 * mib, Duration::from_millis(500)), "2.00 MiB of 8.00 MiB");
+        let text = progress_text(2 * mib, 8 * mib, Duration::from_secs(2));
+        assert_eq!(text, "2.00 MiB of 8.00 MiB, 1.00 MiB/s, 6 s left");
+        assert_eq!(progress_text(0, 0, Duration::from_secs(9)), "0 B");
+        assert_eq!(progress_text(3 * mib, 0, Duration::from_secs(3)), "3.00 MiB, 1.00 MiB/s");
+    }
+}

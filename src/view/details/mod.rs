@@ -1,0 +1,303 @@
+//! What is selected, in full: times, links, arguments and call stack.
+
+mod facts;
+
+use std::sync::Arc;
+
+use eframe::egui::{self, RichText};
+
+use self::facts::{Facts, Links, MAX_LINKS, self_ns};
+use super::{OpenTrace, Selection, TraceKey, View, ViewContext};
+use crate::command::Command;
+use crate::job::Memo;
+use crate::model::{DurNs, EventDetails, SliceId, Trace, TrackId};
+use crate::widget::{format, text::display_name, theme};
+
+/// The longest text that is laid out; all of it can be copied.
+const MAX_CHARS: usize = 4096;
+/// Arguments and stack frames that are laid out; all of them can be copied.
+const MAX_LINES: usize = 500;
+
+type Question = (TraceKey, Selection);
+
+#[derive(Debug, Default)]
+struct Answer {
+    self_ns: Option<DurNs>,
+    /// Whether the file was asked at all.
+    event: Option<Result<EventDetails, String>>,
+}
+
+/// The details panel.
+#[derive(Debug, Default)]
+pub struct Details {
+    memo: Memo<Question, Answer>,
+    /// Where the links of the selected slice lead, looked up when the selection changes.
+    facts: Option<(Question, Facts)>,
+}
+
+impl View for Details {
+    fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        ui.add_space(4.0);
+        ui.heading("Details");
+        ui.separator();
+        egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| match *ctx.selection {
+            Selection::None => nothing_ui(ui),
+            Selection::Slice { trace, slice } => match ctx.traces.get(trace).cloned() {
+                Some(open) if slice.idx() < open.trace.slices.len() => self.slice_ui(ctx, &open, trace, slice, ui),
+                _ => nothing_ui(ui),
+            },
+            Selection::Instant { trace, instant } => match ctx.traces.get(trace).cloned() {
+                Some(open) if instant < open.trace.instants.len() => self.instant_ui(ctx, &open, instant, ui),
+                _ => nothing_ui(ui),
+            },
+        });
+    }
+}
+
+fn nothing_ui(ui: &mut egui::Ui) {
+    ui.label("Nothing is selected");
+    ui.weak("Click a slice, or press / to search for one");
+}
+
+impl Details {
+    fn slice_ui(
+        &mut self,
+        ctx: &mut ViewContext<'_>,
+        open: &OpenTrace,
+        trace: usize,
+        slice: SliceId,
+        ui: &mut egui::Ui,
+    ) {
+        let model = &open.trace;
+        let question = (TraceKey::new(std::slice::from_ref(open)), *ctx.selection);
+        if self.facts.as_ref().is_none_or(|facts| facts.0 != question) {
+            self.facts = Some((question.clone(), Facts::new(model, slice)));
+        }
+        let facts = self.facts.as_ref().map(|facts| facts.1.clone()).unwrap_or_default();
+        let source = model.slices.source[slice.idx()];
+        let answer = self.ask(&question, model, Some(slice), source, ui);
+        let own = answer.map(|answer| answer.self_ns);
+
+        name_ui(model.slice_name(slice), ui);
+        let track = model.slices.track_of(slice);
+        egui::Grid::new("facts").num_columns(2).spacing([12.0, 4.0]).show(ui, |ui| {
+            row_ui(ui, "Kind", model.slices.kind[slice.idx()].label());
+            time_rows_ui(ui, facts.time.start, open.offset);
+            let dur = facts.time.dur();
+            exact_ui(ui, "Duration", &format::duration(dur), &format::duration_exact(dur));
+            match own {
+                Some(Some(own)) => exact_ui(ui, "Self time", &format::duration(own), &format::duration_exact(own)),
+                _ => row_ui(ui, "Self time", "…"),
+            }
+            if let Some(delay) = facts.launch_delay {
+                exact_ui(ui, "Launch delay", &format::duration(delay), &format::duration_exact(delay));
+            }
+            row_ui(ui, "Children", &format::count(facts.n_children as u64));
+            place_rows_ui(ui, open, track);
+            if facts.is_unfinished {
+                row_ui(ui, "End", "Not recorded: drawn to the end of the trace");
+            }
+        });
+        links_ui(ctx, open, trace, &facts, ui);
+        self.event_ui(&question, ui);
+    }
+
+    fn instant_ui(&mut self, ctx: &mut ViewContext<'_>, open: &OpenTrace, instant: usize, ui: &mut egui::Ui) {
+        let instants = &open.trace.instants;
+        let question = (TraceKey::new(std::slice::from_ref(open)), *ctx.selection);
+        self.ask(&question, &open.trace, None, instants.source[instant], ui);
+        name_ui(open.trace.strings.get(instants.name[instant]), ui);
+        egui::Grid::new("facts").num_columns(2).spacing([12.0, 4.0]).show(ui, |ui| {
+            row_ui(ui, "Kind", "Instant");
+            time_rows_ui(ui, instants.ts[instant], open.offset);
+            place_rows_ui(ui, open, instants.track[instant]);
+        });
+        self.event_ui(&question, ui);
+    }
+
+    /// Starts to look up what takes time; returns what is known of it.
+    fn ask(
+        &mut self,
+        question: &Question,
+        trace: &Arc<Trace>,
+        slice: Option<SliceId>,
+        source: u64,
+        ui: &egui::Ui,
+    ) -> Option<&Answer> {
+        let (model, waker) = (Arc::clone(trace), ui.ctx().clone());
+        let work = move |_: &crate::job::Progress| Answer {
+            self_ns: slice.map(|slice| self_ns(&model, slice)),
+            event: model.details.as_ref().map(|details| details.event(source)),
+        };
+        self.memo.get(question, move || waker.request_repaint(), work);
+        // Details of another slice would be a lie, so the old answer is not kept on show here.
+        self.answer(question)
+    }
+
+    fn answer(&self, question: &Question) -> Option<&Answer> {
+        self.memo.answer().filter(|_| self.memo.is_current(question))
+    }
+
+    fn event_ui(&self, question: &Question, ui: &mut egui::Ui) {
+        ui.add_space(6.0);
+        let error = theme::tokens(ui.visuals().dark_mode).severity[2];
+        if self.memo.has_crashed(question) {
+            ui.colored_label(error, "Reading the arguments crashed. Please report it");
+            return;
+        }
+        match self.answer(question).map(|answer| &answer.event) {
+            None => {
+                ui.horizontal(|ui| {
+                    ui.spinner();
+                    ui.weak("Reading arguments…");
+                });
+            }
+            Some(None) => {}
+            Some(Some(Err(message))) => {
+                ui.colored_label(error, message);
+            }
+            Some(Some(Ok(event))) => event_details_ui(event, ui),
+        }
+    }
+}
+
+/// The name, wrapped, with buttons to copy it.
+fn name_ui(name: &str, ui: &mut egui::Ui) {
+    let cut = cut(name);
+    ui.add(egui::Label::new(RichText::new(if name.is_empty() { "(no name)" } else { &cut }).strong()).wrap());
+    ui.horizontal(|ui| {
+        if ui.small_button("Copy name").clicked() {
+            ui.ctx().copy_text(name.to_owned());
+        }
+        if cut.len() < name.len() {
+            ui.weak(format!("cut: {} characters in all", format::count(name.chars().count() as u64)));
+        }
+    });
+}
+
+/// At most [`MAX_CHARS`] characters.
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(MAX_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn row_ui(ui: &mut egui::Ui, label: &str, value: &str) {
+    ui.weak(label);
+    ui.add(egui::Label::new(value).wrap());
+    ui.end_row();
+}
+
+/// A value with its exact form on hover, copied by a click.
+fn exact_ui(ui: &mut egui::Ui, label: &str, value: &str, exact: &str) {
+    ui.weak(label);
+    ui.horizontal_wrapped(|ui| {
+        ui.label(value);
+        if value != exact {
+            ui.weak(exact);
+        }
+    });
+    ui.end_row();
+}
+
+fn time_rows_ui(ui: &mut egui::Ui, ts: i64, offset: DurNs) {
+    let start = ts.saturating_add(offset);
+    exact_ui(ui, "Start", &format::duration(start), &format::duration_exact(start));
+    row_ui(ui, "In the file", &format::duration_exact(ts));
+}
+
+fn place_rows_ui(ui: &mut egui::Ui, open: &OpenTrace, track: TrackId) {
+    let track = open.trace.track(track);
+    row_ui(ui, "Track", &display_name(&track.name));
+    row_ui(ui, "Process", &display_name(&open.trace.process(track.process).title()));
+    if let Some(rank) = open.trace.info.rank {
+        row_ui(ui, "Rank", &rank.to_string());
+    }
+    row_ui(ui, "File", &display_name(&open.trace.info.title()));
+}
+
+fn links_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, trace: usize, facts: &Facts, ui: &mut egui::Ui) {
+    let one = |slice: Option<SliceId>| Links { slices: slice.into_iter().collect(), has_more: false };
+    let (parent, launch) = (one(facts.parent), one(facts.launch));
+    let groups = [
+        ("Parent", &parent),
+        ("Launched by", &launch),
+        ("Launches", &facts.launched),
+        ("Arrows from", &facts.flows_in),
+        ("Arrows to", &facts.flows_out),
+    ];
+    for (title, links) in groups.into_iter().filter(|group| !group.1.slices.is_empty()) {
+        ui.add_space(4.0);
+        ui.weak(title);
+        for &slice in &links.slices {
+            let name = display_name(open.trace.slice_name(slice));
+            let track = open.trace.track(open.trace.slices.track_of(slice));
+            let text = format!("{name}, {}", format::duration(open.trace.slices.time(slice).dur()));
+            let link = ui.add(egui::Button::new(text).truncate());
+            if link.on_hover_text(format!("Select it, on {}", display_name(&track.name))).clicked() {
+                *ctx.selection = Selection::Slice { trace, slice };
+                ctx.commands.push(Command::Reveal);
+            }
+        }
+        if links.has_more {
+            ui.weak(format!("and more than these {MAX_LINKS}"));
+        }
+    }
+}
+
+fn event_details_ui(event: &EventDetails, ui: &mut egui::Ui) {
+    if !event.category.is_empty() {
+        ui.horizontal_wrapped(|ui| {
+            ui.weak("Category");
+            ui.label(cut(&event.category));
+        });
+    }
+    if !event.args.is_empty() {
+        section_ui(ui, "Arguments", "Copy arguments", || {
+            event.args.iter().map(|(key, value)| format!("{key}\t{value}\n")).collect()
+        });
+        egui::Grid::new("arguments").num_columns(2).striped(true).spacing([12.0, 4.0]).show(ui, |ui| {
+            for (key, value) in event.args.iter().take(MAX_LINES) {
+                row_ui(ui, &display_name(key), &cut(value));
+            }
+        });
+        more_ui(ui, event.args.len());
+    }
+    if !event.stack.is_empty() {
+        section_ui(ui, "Call stack, innermost first", "Copy stack", || event.stack.join("\n"));
+        for frame in event.stack.iter().take(MAX_LINES) {
+            ui.add(egui::Label::new(RichText::new(cut(frame)).monospace()).wrap());
+        }
+        more_ui(ui, event.stack.len());
+    }
+}
+
+fn section_ui(ui: &mut egui::Ui, title: &str, copy: &str, text: impl FnOnce() -> String) {
+    ui.add_space(6.0);
+    ui.horizontal(|ui| {
+        ui.strong(title);
+        if ui.small_button(copy).clicked() {
+            ui.ctx().copy_text(text());
+        }
+    });
+}
+
+fn more_ui(ui: &mut egui::Ui, n: usize) {
+    if n > MAX_LINES {
+        ui.weak(format!("{} more are in the copied text", format::count((n - MAX_LINES) as u64)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let long = "é".repeat(MAX_CHARS + 1);
+        assert_eq!(cut(&long).chars().count(), MAX_CHARS + 1);
+        assert!(cut(&long).ends_with('…'));
+        assert_eq!(cut("short"), "short");
+    }
+}

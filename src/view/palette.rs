@@ -1,0 +1,201 @@
+//! How is a command or a track found by typing a bit of its name?
+
+use eframe::egui::{self, Align2, Key, Modifiers, RichText};
+
+use super::search::track_title;
+use super::{Selection, ViewContext};
+use crate::command::{COMMANDS, Command, key_text};
+use crate::model::{SliceId, TrackId};
+use crate::widget::fuzzy;
+
+const ROW_HEIGHT: f32 = 24.0;
+
+/// What the palette finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Commands,
+    Tracks,
+}
+
+/// One line of the list.
+#[derive(Clone, Debug)]
+struct Entry {
+    label: String,
+    /// At the right: the key, or the process.
+    hint: String,
+    help: &'static str,
+    choice: Choice,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Choice {
+    Command(Command),
+    Track(usize, TrackId),
+}
+
+/// A text field over a list that shrinks as one types.
+#[derive(Debug, Default)]
+pub struct Palette {
+    mode: Option<Mode>,
+    text: String,
+    /// All entries of this mode; collected when the palette opens.
+    entries: Vec<Entry>,
+    /// Indices of the entries that fit, best first.
+    fitting: Vec<usize>,
+    chosen: usize,
+    is_stale: bool,
+    is_moved: bool,
+}
+
+impl Palette {
+    /// Shows the palette with an empty field.
+    pub fn open(&mut self, mode: Mode) {
+        *self = Self { mode: Some(mode), is_stale: true, ..Self::default() };
+    }
+
+    /// Paints the palette, if it is open.
+    pub fn ui(&mut self, view: &mut ViewContext<'_>, ctx: &egui::Context) {
+        let Some(mode) = self.mode else { return };
+        if self.is_stale {
+            self.entries = entries(mode, view, ctx);
+            self.filter();
+        }
+        let screen = ctx.content_rect().size();
+        let area = egui::Modal::default_area(egui::Id::unique("palette")).anchor(Align2::CENTER_TOP, [0.0, 60.0]);
+        let modal = egui::Modal::new(egui::Id::unique("palette")).area(area).show(ctx, |ui| {
+            ui.set_width((screen.x - 60.0).clamp(160.0, 560.0));
+            self.keys(ui);
+            self.field_ui(mode, ui);
+            self.list_ui(ui, (screen.y - 200.0).clamp(60.0, 380.0))
+        });
+        let is_entered = modal.inner || ctx.input(|input| input.key_pressed(Key::Enter));
+        if is_entered {
+            self.choose(view);
+        }
+        if is_entered || modal.should_close() {
+            self.mode = None;
+        }
+    }
+
+    fn keys(&mut self, ui: &egui::Ui) {
+        let steps = ui.input_mut(|input| {
+            let mut n = |key| input.count_and_consume_key(Modifiers::NONE, key) as i64;
+            n(Key::ArrowDown) - n(Key::ArrowUp) + 10 * (n(Key::PageDown) - n(Key::PageUp))
+        });
+        let last = self.fitting.len().saturating_sub(1) as i64;
+        if steps != 0 {
+            self.chosen = (self.chosen as i64 + steps).clamp(0, last) as usize;
+            self.is_moved = true;
+        }
+    }
+
+    fn field_ui(&mut self, mode: Mode, ui: &mut egui::Ui) {
+        let (name, hint) = match mode {
+            Mode::Commands => ("Command", "Type a command"),
+            Mode::Tracks => ("Track", "Type a track's or process's name"),
+        };
+        let edit = egui::TextEdit::singleline(&mut self.text).hint_text(hint).desired_width(f32::INFINITY);
+        let edit = ui.add(edit);
+        edit.widget_info(|| {
+            let mut info = egui::WidgetInfo::labeled(egui::Role::TextInput, true, name);
+            info.current_text_value = Some(self.text.clone());
+            info
+        });
+        edit.request_focus();
+        if edit.changed() {
+            self.filter();
+        }
+    }
+
+    fn list_ui(&mut self, ui: &mut egui::Ui, height: f32) -> bool {
+        if self.fitting.is_empty() {
+            ui.weak("Nothing has such a name");
+            return false;
+        }
+        let mut is_clicked = false;
+        let mut scroll = egui::ScrollArea::vertical().max_height(height).auto_shrink([false, true]);
+        if std::mem::take(&mut self.is_moved) {
+            let row = ROW_HEIGHT + ui.spacing().item_spacing.y;
+            scroll = scroll.vertical_scroll_offset((self.chosen as f32 * row - height / 2.0).max(0.0));
+        }
+        scroll.show_rows(ui, ROW_HEIGHT, self.fitting.len(), |ui, rows| {
+            for i in rows {
+                let Some(entry) = self.fitting.get(i).and_then(|&entry| self.entries.get(entry)) else { continue };
+                let button = egui::Button::selectable(i == self.chosen, entry.label.as_str())
+                    .min_size(egui::vec2(ui.available_width(), ROW_HEIGHT))
+                    .truncate()
+                    .shortcut_text(RichText::new(entry.hint.as_str()).weak());
+                let row = ui.add(button);
+                let row = if entry.help.is_empty() { row } else { row.on_hover_text(entry.help) };
+                if row.clicked() {
+                    self.chosen = i;
+                    is_clicked = true;
+                }
+            }
+        });
+        is_clicked
+    }
+
+    fn filter(&mut self) {
+        let fit = |(i, entry): (usize, &Entry)| Some((fuzzy::score(&self.text, &entry.label)?, i));
+        let mut scored: Vec<(i32, usize)> = self.entries.iter().enumerate().filter_map(fit).collect();
+        if !self.text.trim().is_empty() {
+            scored.sort_by_key(|&(score, i)| (std::cmp::Reverse(score), i));
+        }
+        self.fitting = scored.into_iter().map(|scored| scored.1).collect();
+        self.chosen = 0;
+        self.is_stale = false;
+    }
+
+    fn choose(&self, view: &mut ViewContext<'_>) {
+        let entry = self.fitting.get(self.chosen).and_then(|&entry| self.entries.get(entry));
+        match entry.map(|entry| &entry.choice) {
+            None => {}
+            Some(Choice::Command(command)) => view.commands.push(command.clone()),
+            Some(&Choice::Track(trace, track)) => {
+                if let Some(slice) = slice_to_show(view, trace, track) {
+                    *view.selection = Selection::Slice { trace, slice };
+                    view.commands.push(Command::Reveal);
+                }
+            }
+        }
+    }
+}
+
+/// The slice of a track's top row that is on screen, or the nearest one after or before.
+fn slice_to_show(view: &ViewContext<'_>, trace: usize, track: TrackId) -> Option<SliceId> {
+    let open = view.traces.get(trace)?;
+    let row = open.trace.rows(track).first()?;
+    let visible = view.navigation.visible().shifted(open.offset.saturating_neg());
+    let window = open.trace.slices.window(row, visible);
+    let last = row.range().end.checked_sub(1)?;
+    Some(SliceId(window.start.min(last) as u32))
+}
+
+fn entries(mode: Mode, view: &ViewContext<'_>, ctx: &egui::Context) -> Vec<Entry> {
+    match mode {
+        Mode::Commands => {
+            let entry = |spec: &crate::command::CommandSpec| Entry {
+                label: spec.label.to_owned(),
+                hint: spec.keys.first().map(|key| key_text(ctx, key)).unwrap_or_default(),
+                help: spec.help,
+                choice: Choice::Command(spec.command.clone()),
+            };
+            COMMANDS.iter().filter(|spec| spec.command != Command::Palette).map(entry).collect()
+        }
+        Mode::Tracks => {
+            let of_trace = |(trace, open): (usize, &super::OpenTrace)| {
+                let model = std::sync::Arc::clone(&open.trace);
+                (0..model.tracks.len()).map(move |i| (trace, std::sync::Arc::clone(&model), TrackId(i as u32)))
+            };
+            let all = view.traces.iter().enumerate().flat_map(of_trace);
+            all.map(|(trace, model, id)| {
+                let track = model.track(id);
+                let hint = model.process(track.process).title();
+                let label = track_title(view.traces, trace, &track.name);
+                Entry { label, hint, help: "", choice: Choice::Track(trace, id) }
+            })
+            .collect()
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What could not be read or was changed on the way in, and why?
+
+use std::fmt::Write as _;
+
+use eframe::egui::{self, RichText};
+
+use super::{View, ViewContext};
+use crate::model::{ImportReport, Severity, Trace};
+use crate::widget::{format, theme};
+
+/// Rows painted for one file; a reader joins equal reasons, so more are rare.
+const MAX_ROWS: usize = 200;
+/// Files painted; an archive of more ranks says how many are left out.
+const MAX_FILES: usize = 64;
+
+/// The problems tab.
+#[derive(Debug, Default)]
+pub struct Problems;
+
+impl View for Problems {
+    fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        if ui.button("Copy all").on_hover_text("Copy the import report of every file as text").clicked() {
+            let all: String = ctx.traces.iter().map(|open| report_text(&open.trace)).collect();
+            ui.ctx().copy_text(all);
+        }
+        egui::ScrollArea::both().auto_shrink(false).show(ui, |ui| {
+            for (i, open) in ctx.traces.iter().take(MAX_FILES).enumerate() {
+                ui.push_id(i, |ui| file_ui(&open.trace, ui));
+            }
+            if ctx.traces.len() > MAX_FILES {
+                ui.weak(format!("{} more files are in the copied text", ctx.traces.len() - MAX_FILES));
+            }
+        });
+    }
+}
+
+fn file_ui(trace: &Trace, ui: &mut egui::Ui) {
+    let ImportReport { read, shown, merged, rejected, problems } = &trace.import;
+    let path = trace.info.path.display().to_string();
+    ui.label(RichText::new(title(trace)).strong()).on_hover_text(path);
+    let [read, shown, merged, rejected] = [read, shown, merged, rejected].map(|&n| format::count(n));
+    ui.label(format!("{read} events read = {shown} shown + {merged} merged into others + {rejected} rejected"))
+        .on_hover_text("Merged events live on inside another thing, such as the end of a begun slice");
+    if problems.is_empty() {
+        ui.weak("No problems: everything in the file is on screen");
+        return;
+    }
+    let tokens = theme::tokens(ui.visuals().dark_mode);
+    egui::Grid::new("problems").num_columns(4).striped(true).spacing([18.0, 4.0]).show(ui, |ui| {
+        for title in ["Severity", "Count", "First at byte", "What happened"] {
+            ui.label(RichText::new(title).weak());
+        }
+        ui.end_row();
+        for problem in problems.iter().take(MAX_ROWS) {
+            let color = tokens.severity[problem.severity as usize % tokens.severity.len()];
+            ui.colored_label(color, word(problem.severity));
+            ui.label(format::count(problem.count));
+            ui.label(problem.first_offset.map_or_else(|| "unknown".to_owned(), format::count));
+            ui.label(&problem.reason);
+            ui.end_row();
+        }
+    });
+    if problems.len() > MAX_ROWS {
+        ui.weak(format!("{} more are in the copied text", problems.len() - MAX_ROWS));
+    }
+    ui.add_space(8.0);
+}
+
+fn title(trace: &Trace) -> String {
+    match trace.info.title() {
+        title if title.is_empty() => "Trace without a file".to_owned(),
+        title => title,
+    }
+}
+
+/// The severity as a word, so that color is never alone.
+pub fn word(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Note => "Note",
+        Severity::Loss => "Loss",
+        Severity::Error => "Error",
+    }
+}
+
+fn report_text(trace: &Trace) -> String {
+    let ImportReport { read, shown, merged, rejected, problems } = &trace.import;
+    let mut text = format!("{}\n", trace.info.path.display());
+    if let Some(member) = &trace.info.member {
+        text = format!("{text}  {member}\n");
+    }
+    // Writing into a String cannot fail.
+    let _ = writeln!(text, "  {read} events read = {shown} shown + {merged} merged + {rejected} rejected");
+    for problem in problems {
+        let at = problem.first_offset.map(|offset| format!(", first at byte {offset}")).unwrap_or_default();
+        let _ = writeln!(text, "  {}: {} × {}{at}", word(problem.severity), problem.count, problem.reason);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_copied_text_has_every_problem() {
+        let mut trace = Trace::default();
+        trace.info.path = "/traces/a.json".into();
+        trace.import.read = 7;
+        trace.import.shown = 5;
+        trace.import.reject(Severity::Loss, "Not a number", 2, Some(99));
+        let text = report_text(&trace);
+        assert!(text.contains("/traces/a.json") && text.contains("7 events read = 5 shown + 0 merged + 2 rejected"));
+        assert!(text.contains("Loss: 2 × Not a number, first at byte 99"));
+    }
+}

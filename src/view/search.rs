@@ -1,0 +1,276 @@
+//! Which slices have the name I look for? A text field, a list, and a step to the next one.
+
+use std::sync::Arc;
+
+use eframe::egui::{self, Key, Modifiers};
+use egui_extras::{Column, TableBuilder};
+
+use super::{OpenTrace, Selection, TraceKey, View, ViewContext};
+use crate::analysis::search::search;
+use crate::command::Command;
+use crate::job::Memo;
+use crate::model::{SliceId, TimeRange};
+use crate::widget::{format, text::display_name, theme};
+
+/// How many slices are listed; all are counted.
+const LIMIT: usize = 100_000;
+const ROW_HEIGHT: f32 = 20.0;
+
+type Hits = Vec<(usize, SliceId)>;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Question {
+    traces: TraceKey,
+    text: String,
+    range: Option<TimeRange>,
+}
+
+#[derive(Debug, Default)]
+struct Answer {
+    total: u64,
+    hits: Arc<Hits>,
+}
+
+/// The search tab.
+#[derive(Debug, Default)]
+pub struct Search {
+    text: String,
+    /// Whether only the selected time range is searched.
+    is_in_range: bool,
+    wants_focus: bool,
+    question: Question,
+    memo: Memo<Question, Answer>,
+    total: u64,
+    hits: Arc<Hits>,
+    /// Index of the hit that was gone to last.
+    current: Option<usize>,
+    /// Whether the list is to be scrolled to it.
+    is_moved: bool,
+}
+
+impl Search {
+    /// Puts the keyboard into the text field when it is next painted.
+    pub fn focus(&mut self) {
+        self.wants_focus = true;
+    }
+
+    /// What was found, as (trace, slice), sorted by time.
+    pub fn hits(&self) -> Arc<Hits> {
+        Arc::clone(&self.hits)
+    }
+
+    /// Takes the newest answer. Call it every frame, also while the tab is hidden.
+    pub fn update(&mut self, traces: &[OpenTrace], range: Option<TimeRange>, ctx: &egui::Context) {
+        let range = range.filter(|_| self.is_in_range);
+        let question = Question { traces: TraceKey::new(traces), text: self.text.trim().to_owned(), range };
+        if question.text.is_empty() || question.traces != self.question.traces {
+            // Slices of other traces must not be on show for one frame.
+            (self.total, self.hits, self.current) = (0, Arc::default(), None);
+        }
+        self.question = question;
+        if self.question.text.is_empty() {
+            return;
+        }
+        let waker = ctx.clone();
+        let (asked, open) = (self.question.clone(), traces.to_vec());
+        let answer = self.memo.get(
+            &self.question,
+            move || waker.request_repaint(),
+            move |progress| find(&open, &asked, &|| progress.is_cancelled()),
+        );
+        let Some(answer) = answer else { return };
+        let (total, hits) = (answer.total, Arc::clone(&answer.hits));
+        if self.memo.is_current(&self.question) && !Arc::ptr_eq(&hits, &self.hits) {
+            (self.total, self.hits, self.current) = (total, hits, None);
+        }
+    }
+
+    fn is_searching(&self) -> bool {
+        !self.question.text.is_empty()
+            && !self.memo.is_current(&self.question)
+            && !self.memo.has_crashed(&self.question)
+    }
+
+    fn go(&mut self, index: usize, ctx: &mut ViewContext<'_>) {
+        if let Some(&(trace, slice)) = self.hits.get(index) {
+            self.current = Some(index);
+            self.is_moved = true;
+            *ctx.selection = Selection::Slice { trace, slice };
+            ctx.commands.push(Command::Reveal);
+        }
+    }
+
+    /// The first hit that starts in or after what is on screen, else the first of all.
+    fn first_ahead(&self, ctx: &ViewContext<'_>) -> usize {
+        let start = ctx.navigation.visible().start;
+        let is_before = |&(trace, slice): &(usize, SliceId)| {
+            let open = ctx.traces.get(trace);
+            open.is_some_and(|open| open.trace.slices.ts[slice.idx()].saturating_add(open.offset) < start)
+        };
+        let ahead = self.hits.partition_point(is_before);
+        if ahead < self.hits.len() { ahead } else { 0 }
+    }
+
+    fn field_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        ui.horizontal_wrapped(|ui| {
+            let label = ui.label("Find");
+            let edit =
+                egui::TextEdit::singleline(&mut self.text).hint_text("Part of a slice's name").desired_width(260.0);
+            let edit = ui.add(edit).labelled_by(label.id);
+            if std::mem::take(&mut self.wants_focus) {
+                edit.request_focus();
+            }
+            if edit.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter)) {
+                let is_back = ui.input(|input| input.modifiers == Modifiers::SHIFT);
+                self.run(if is_back { &Command::PreviousHit } else { &Command::NextHit }, ctx);
+                edit.request_focus();
+            }
+            ui.add_enabled_ui(ctx.range.is_some(), |ui| {
+                ui.checkbox(&mut self.is_in_range, "Only in the selected range");
+            });
+            let has_hits = !self.hits.is_empty();
+            if ui
+                .add_enabled(has_hits, egui::Button::new("Previous"))
+                .on_hover_text("Previous hit (Shift+Enter)")
+                .clicked()
+            {
+                self.run(&Command::PreviousHit, ctx);
+            }
+            if ui.add_enabled(has_hits, egui::Button::new("Next")).on_hover_text("Next hit (Enter)").clicked() {
+                self.run(&Command::NextHit, ctx);
+            }
+            if self.is_searching() {
+                ui.spinner();
+                ui.weak("Searching…");
+            } else if !self.question.text.is_empty() {
+                ui.label(self.count_text());
+            }
+        });
+    }
+
+    /// `3 of 128`, or what else there is to say about the number of hits.
+    fn count_text(&self) -> String {
+        let total = format::count(self.total);
+        let listed = self.hits.len() as u64;
+        let cut = if listed < self.total { format!(", first {} listed", format::count(listed)) } else { String::new() };
+        match (self.current, self.total) {
+            _ if self.memo.has_crashed(&self.question) => "The search crashed. Please report it".to_owned(),
+            (_, 0) => "No slice has such a name".to_owned(),
+            (Some(current), _) => format!("{} of {total}{cut}", format::count(current as u64 + 1)),
+            (None, 1) => "1 slice".to_owned(),
+            (None, _) => format!("{total} slices{cut}"),
+        }
+    }
+
+    fn table_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        let mut table = TableBuilder::new(ui)
+            .id_salt("hits")
+            .striped(true)
+            .sense(egui::Sense::click())
+            .auto_shrink(false)
+            .column(Column::remainder().at_least(160.0).clip(true))
+            .column(Column::initial(200.0).resizable(true).clip(true))
+            .column(Column::initial(110.0).resizable(true).clip(true))
+            .column(Column::initial(100.0).clip(true));
+        if std::mem::take(&mut self.is_moved)
+            && let Some(current) = self.current
+        {
+            table = table.scroll_to_row(current, None);
+        }
+        let header = |mut row: egui_extras::TableRow<'_, '_>| {
+            for title in ["Name", "Track", "Start", "Duration"] {
+                row.col(|ui| {
+                    ui.strong(title);
+                });
+            }
+        };
+        let mut clicked = None;
+        let hits = Arc::clone(&self.hits);
+        table.header(ROW_HEIGHT, header).body(|body| {
+            body.rows(ROW_HEIGHT, hits.len(), |mut row| {
+                let index = row.index();
+                let Some(&(trace, slice)) = hits.get(index) else { return };
+                let Some(open) = ctx.traces.get(trace) else { return };
+                row.set_selected(*ctx.selection == Selection::Slice { trace, slice });
+                let time = open.trace.slices.time(slice);
+                let track = open.trace.track(open.trace.slices.track_of(slice));
+                let cells = [
+                    display_name(open.trace.slice_name(slice)).into_owned(),
+                    track_title(ctx.traces, trace, &track.name),
+                    format::duration(time.start.saturating_add(open.offset)),
+                    format::duration(time.dur()),
+                ];
+                for cell in cells {
+                    row.col(|ui| {
+                        ui.add(egui::Label::new(cell).selectable(false).truncate());
+                    });
+                }
+                if row.response().clicked() {
+                    clicked = Some(index);
+                }
+            });
+        });
+        if let Some(index) = clicked {
+            self.go(index, ctx);
+        }
+    }
+}
+
+/// The track's name; with several traces open, also which one.
+pub(super) fn track_title(traces: &[OpenTrace], trace: usize, name: &str) -> String {
+    let name = display_name(name);
+    match traces.get(trace).filter(|_| traces.len() > 1).map(|open| &open.trace.info) {
+        Some(info) => match info.rank {
+            Some(rank) => format!("Rank {rank}, {name}"),
+            None => format!("{}, {name}", info.title()),
+        },
+        None => name.into_owned(),
+    }
+}
+
+fn find(traces: &[OpenTrace], question: &Question, is_cancelled: &(dyn Fn() -> bool + Sync)) -> Answer {
+    let mut total = 0;
+    let mut hits = Vec::new();
+    for (i, open) in traces.iter().enumerate() {
+        let range = question.range.map(|range| range.shifted(open.offset.saturating_neg()));
+        let found = search(&open.trace, &question.text, range, LIMIT, is_cancelled);
+        total += found.total;
+        hits.extend(found.slices.into_iter().map(|slice| (i, slice)));
+    }
+    if traces.len() > 1 {
+        hits.sort_by_key(|&(i, slice): &(usize, SliceId)| {
+            traces.get(i).map(|open| open.trace.slices.ts[slice.idx()].saturating_add(open.offset))
+        });
+        hits.truncate(LIMIT);
+    }
+    Answer { total, hits: Arc::new(hits) }
+}
+
+impl View for Search {
+    fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        self.field_ui(ctx, ui);
+        if self.text.trim().is_empty() {
+            let tokens = theme::tokens(ctx.is_dark);
+            ui.colored_label(
+                tokens.weak_text,
+                "Type a part of a name, such as gemm or nccl. Enter goes to the next one",
+            );
+        } else {
+            self.table_ui(ctx, ui);
+        }
+    }
+
+    fn run(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
+        let len = self.hits.len();
+        let index = match (command, self.current) {
+            (Command::NextHit | Command::PreviousHit, _) if len == 0 => return true,
+            (Command::NextHit, Some(current)) => (current + 1) % len,
+            (Command::PreviousHit, Some(current)) => (current + len - 1) % len,
+            (Command::NextHit, None) => self.first_ahead(ctx),
+            (Command::PreviousHit, None) => (self.first_ahead(ctx) + len - 1) % len,
+            _ => return false,
+        };
+        self.go(index, ctx);
+        true
+    }
+}

@@ -1,0 +1,96 @@
+//! Which keys are there, and what does the mouse do?
+
+use eframe::egui::{self, RichText};
+
+use crate::command::{COMMANDS, Menu, key_text};
+
+/// What is not a command: keys that are held, and the mouse.
+const HANDS: [(&str, &str); 12] = [
+    ("W, S held", "Zoom in, out at the pointer"),
+    ("A, D held", "Pan left, right"),
+    ("Wheel", "Scroll the tracks"),
+    ("Ctrl+Wheel", "Zoom at the pointer"),
+    ("Shift+Wheel", "Pan"),
+    ("Drag", "Select a time range; drag its edges to change it"),
+    ("Shift+Drag, middle drag", "Pan"),
+    ("Alt+Drag", "Zoom to the dragged range"),
+    ("Click", "Select a slice; on empty space, deselect"),
+    ("Double-click", "Zoom to a slice"),
+    ("Right click", "Menu for a slice or track"),
+    ("Drop files", "Open them beside what is open"),
+];
+
+/// The sheet of keys, made from the command table.
+#[derive(Debug, Default)]
+pub struct Shortcuts {
+    is_open: bool,
+}
+
+impl Shortcuts {
+    /// Shows or hides the sheet.
+    pub fn toggle(&mut self) {
+        self.is_open = !self.is_open;
+    }
+
+    /// Paints the sheet, if it is open.
+    pub fn ui(&mut self, ctx: &egui::Context) {
+        if !self.is_open {
+            return;
+        }
+        let screen = ctx.content_rect().size();
+        let modal = egui::Modal::new(egui::Id::unique("shortcuts")).show(ctx, |ui| {
+            ui.set_width((screen.x - 80.0).clamp(200.0, 860.0));
+            let is_closed = ui
+                .horizontal(|ui| {
+                    ui.heading("Keyboard and mouse");
+                    ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| ui.button("Close").clicked())
+                        .inner
+                })
+                .inner;
+            ui.separator();
+            egui::ScrollArea::vertical().max_height((screen.y - 160.0).max(60.0)).show(ui, |ui| {
+                let n_columns = if ui.available_width() > 640.0 { 2 } else { 1 };
+                ui.columns(n_columns, |columns| {
+                    let last = columns.len() - 1;
+                    if let [first, ..] = columns {
+                        [Menu::File, Menu::View, Menu::Search, Menu::Help]
+                            .into_iter()
+                            .for_each(|menu| menu_ui(menu, first));
+                        hands_ui(first);
+                    }
+                    if let Some(column) = columns.get_mut(last) {
+                        [Menu::Navigate, Menu::Select].into_iter().for_each(|menu| menu_ui(menu, column));
+                    }
+                });
+            });
+            is_closed
+        });
+        if modal.inner || modal.should_close() {
+            self.is_open = false;
+        }
+    }
+}
+
+fn menu_ui(menu: Menu, ui: &mut egui::Ui) {
+    ui.label(RichText::new(menu.label()).strong());
+    egui::Grid::new(menu.label()).num_columns(2).min_col_width(130.0).spacing([12.0, 3.0]).show(ui, |ui| {
+        for spec in COMMANDS.iter().filter(|spec| spec.menu == menu && !spec.keys.is_empty()) {
+            let keys: Vec<_> = spec.keys.iter().map(|key| key_text(ui.ctx(), key)).collect();
+            ui.monospace(keys.join(", "));
+            ui.label(spec.label).on_hover_text(spec.help);
+            ui.end_row();
+        }
+    });
+    ui.add_space(8.0);
+}
+
+fn hands_ui(ui: &mut egui::Ui) {
+    ui.label(RichText::new("Timeline").strong());
+    egui::Grid::new("hands").num_columns(2).min_col_width(130.0).spacing([12.0, 3.0]).show(ui, |ui| {
+        for (what, does) in HANDS {
+            ui.monospace(what);
+            ui.label(does);
+            ui.end_row();
+        }
+    });
+}
