@@ -204,7 +204,12 @@ impl TraceBuilder {
     fn arrange_tracks(&mut self) {
         let process_rank = ranks(self.processes.len(), |&i| {
             let process = &self.processes[i];
-            (process.sort_index, process.device, i)
+            // Devices first: they are what people look at, and a deep Python stack above them
+            // would push them out of the window. Then the programs, then what the recorder adds,
+            // which has no process id of the system.
+            let is_program = process.pid.parse::<u64>().is_ok() || (process.pid.is_empty() && !process.name.is_empty());
+            let group = if process.device.is_some() { 0 } else { 2 - u8::from(is_program) };
+            (group, process.sort_index, process.device, i)
         });
         permute(&mut self.processes, &process_rank);
         for track in &mut self.tracks {

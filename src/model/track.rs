@@ -55,6 +55,8 @@ impl Process {
     pub fn title(&self) -> String {
         let name = match (self.name.as_str(), self.pid.as_str()) {
             ("", "") => "Process without id".to_owned(),
+            // So Kineto numbers the process that holds its own overhead.
+            ("", "-1") => "Profiler overhead".to_owned(),
             ("", pid) if pid.bytes().all(|b| b.is_ascii_digit()) => format!("Process {pid}"),
             ("", pid) => pid.to_owned(),
             (name, pid) if pid.is_empty() || name == pid || name.contains(pid) => name.to_owned(),

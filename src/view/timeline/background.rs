@@ -11,7 +11,7 @@ use super::cells::{Spans, layout_spans};
 use super::peaks::Peaks;
 use super::track_list::LineKind;
 use crate::job::{Job, Poll, Progress};
-use crate::model::{Cell, Pyramid, SliceId, TimeNs, TimeRange, Trace, TrackId, TrackKind};
+use crate::model::{Cell, Pyramid, Row, SliceId, TimeNs, TimeRange, Trace, TrackId, TrackKind};
 use crate::view::OpenTrace;
 
 /// Counters with fewer samples are drawn from their samples.
@@ -151,15 +151,20 @@ fn answer(question: Question, trace: &Trace, progress: &Progress) -> Answer {
     }
 }
 
-/// When anything on the chosen tracks ran: their outermost slices, overlaps counted once.
+/// When anything on the chosen tracks ran, overlaps counted once: of threads their outermost
+/// slices, of streams the device's work, since an annotation on a stream spans idle time too.
 fn union(trace: &Trace, is_member: &dyn Fn(TrackId) -> bool, progress: &Progress) -> Option<Union> {
-    let rows = trace.slices.rows.iter().filter(|row| (row.depth == 0 || row.is_overflow) && is_member(row.track));
+    let is_stream = |row: &Row| trace.track(row.track).kind == TrackKind::Stream;
+    let is_wanted = |row: &&Row| row.depth == 0 || row.is_overflow || is_stream(row);
+    let rows = trace.slices.rows.iter().filter(is_wanted).filter(|row| is_member(row.track));
     let mut all: Vec<(TimeNs, TimeNs, u8)> = Vec::new();
     for row in rows {
         if progress.is_cancelled() {
             return None;
         }
-        all.extend(row.range().map(|i| {
+        let is_stream = is_stream(row);
+        let ran = |i: &usize| !is_stream || trace.slices.kind[*i].is_device_work();
+        all.extend(row.range().filter(ran).map(|i| {
             let slice = SliceId(i as u32);
             let start = trace.slices.ts[i].max(trace.span.start);
             (start, trace.slices.end[i].clamp(start, trace.span.end.max(start)), trace.slice_tint(slice))
@@ -206,6 +211,7 @@ mod tests {
             ("stream 7", kernel, "a", 0, 256),
             ("stream 8", kernel, "b", 128, 512),
             ("stream 8", kernel, "b", 896, 1024),
+            ("stream 8", SliceKind::GpuAnnotation, "step", 100, 1024),
             ("main", SliceKind::Operator, "op", 0, 1024),
         ]);
         let trace = Arc::new(trace.finish());
