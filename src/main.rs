@@ -1,18 +1,15 @@
-//! The `lacuna` program: arguments to window.
+//! Which of the two is meant: the window, or a command that needs none?
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
-
-/// A native viewer for GPU-training profiles
-#[derive(Debug, Parser)]
-#[command(version)]
-struct Arguments {
-    /// Traces to open
-    files: Vec<PathBuf>,
-}
+use clap::Parser as _;
+use lacuna::app::open_window;
+use lacuna::cli::{self, Cli};
 
 fn main() -> ExitCode {
-    lacuna::app::open_window(Arguments::parse().files)
+    let Cli { command, paths } = Cli::parse();
+    match command {
+        Some(command) => cli::run(&command),
+        None => open_window(paths),
+    }
 }

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::view::timeline::TimelineSettings;
+
 /// Which theme the window has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ThemeChoice {
@@ -35,6 +37,8 @@ pub struct Settings {
     pub is_side_open: bool,
     pub is_bottom_open: bool,
     pub bottom_tab: BottomTab,
+    /// How the tracks are arranged.
+    pub timeline: TimelineSettings,
 }
 
 impl Default for Settings {
@@ -46,6 +50,7 @@ impl Default for Settings {
             is_side_open: true,
             is_bottom_open: true,
             bottom_tab: BottomTab::Search,
+            timeline: TimelineSettings::default(),
         }
     }
 }

@@ -6,6 +6,8 @@ mod menu;
 mod panels;
 mod run;
 mod status;
+#[cfg(test)]
+mod tests;
 mod welcome;
 mod window;
 
@@ -26,7 +28,7 @@ use crate::view::problems::Problems;
 use crate::view::range_summary::RangeSummaryView;
 use crate::view::search::Search;
 use crate::view::shortcuts::Shortcuts;
-use crate::view::{Placeholder, View};
+use crate::view::timeline::Timeline;
 use crate::widget::theme;
 
 /// Something the person should read and may then close.
@@ -44,7 +46,7 @@ pub struct App {
     loads: Loads,
     dialog: OpenDialog,
     notes: Vec<Note>,
-    timeline: Box<dyn View>,
+    timeline: Timeline,
     details: Details,
     search: Search,
     range_summary: RangeSummaryView,
@@ -73,7 +75,7 @@ impl App {
             loads: Loads::default(),
             dialog: OpenDialog::default(),
             notes: Vec::new(),
-            timeline: Box::new(Placeholder),
+            timeline: Timeline::default(),
             details: Details::default(),
             search: Search::default(),
             range_summary: RangeSummaryView::default(),
@@ -82,6 +84,7 @@ impl App {
             shortcuts: Shortcuts::default(),
             commands: Vec::new(),
         };
+        app.timeline.set_settings(app.settings.timeline.clone());
         app.apply_settings(ctx);
         app.commands.extend(paths.into_iter().map(Command::OpenPath));
         app
@@ -95,8 +98,8 @@ impl App {
     }
 
     /// What survives a restart.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
+    pub fn settings(&self) -> Settings {
+        Settings { timeline: self.timeline.settings().clone(), ..self.settings.clone() }
     }
 
     /// What is open and chosen.

@@ -23,7 +23,7 @@ impl eframe::App for App {
     }
 
     fn save(&mut self, storage: &mut dyn eframe::Storage) {
-        eframe::set_value(storage, Settings::KEY, self.settings());
+        eframe::set_value(storage, Settings::KEY, &self.settings());
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 
-use super::layout::{Layout, layout};
+use super::layout::{Layout, Point, layout};
 use super::{
     CorrelationIndex, Counter, FlowTable, ImportReport, InstantTable, Process, Pyramid, Row, Severity, SliceId,
     SliceKind, SliceTable, StringId, StringTable, TimeNs, TimeRange, Trace, TraceInfo, Track, TrackId, tint,
@@ -92,6 +92,8 @@ pub struct FlowPoint {
     pub id: u64,
     pub name: StringId,
     pub end: FlowEnd,
+    /// Where no slice is around it, it belongs to the next one of its track.
+    pub may_bind_next: bool,
     pub source: u64,
 }
 
@@ -132,7 +134,6 @@ fn gather<T: Copy + Send + Sync>(column: &[T], order: &[u32]) -> Vec<T> {
 
 /// One track's slices on their way to rows.
 struct TrackPart<'a> {
-    track: TrackId,
     /// Indices of its slices, in file order at first, by (row, ts) in the end.
     order: &'a mut [u32],
     /// Indices of its flow points, by time.
@@ -170,7 +171,8 @@ impl TraceBuilder {
         slices.external = gather(&join(&mut parts, |part| &mut part.external), &order);
         slices.source = gather(&join(&mut parts, |part| &mut part.source), &order);
         drop(parts);
-        let track_rows = make_rows(&mut slices, &layouts, &self.strings, span);
+        let name_tints: Vec<u8> = self.strings.iter().map(|(_, name)| tint(SliceKind::Kernel, name) & 15).collect();
+        let track_rows = make_rows(&mut slices, &layouts, &name_tints, span);
         if !unfinished.is_empty() {
             let is_unfinished = |i: &u32| unfinished.binary_search(&slices.source[*i as usize]).is_ok();
             slices.unfinished = (0..slices.len() as u32).filter(is_unfinished).map(SliceId).collect();
@@ -183,6 +185,7 @@ impl TraceBuilder {
         Trace {
             info: self.info,
             strings: self.strings,
+            name_tints,
             processes: self.processes,
             tracks: self.tracks,
             slices,
@@ -307,7 +310,7 @@ impl TraceBuilder {
             let (part, after) = rest.split_at_mut((bound[1] - bound[0]) as usize);
             rest = after;
             let points = std::mem::take(&mut points[track]);
-            parts.push(TrackPart { track: TrackId(track as u32), order: part, points });
+            parts.push(TrackPart { order: part, points });
         }
         let flows = &self.flows;
         let layouts: Vec<(Layout, Vec<(u32, u32)>)> =
@@ -469,8 +472,9 @@ fn lay_out_track(
         part.order.sort_by_key(key);
     }
     part.points.sort_by_key(|&i| flows[i as usize].ts);
-    let times: Vec<TimeNs> = part.points.iter().map(|&i| flows[i as usize].ts).collect();
-    let mut layout = layout(part.order.iter().map(|&i| (ts[i as usize], end[i as usize])), &times);
+    let point = |&i: &u32| Point { ts: flows[i as usize].ts, may_bind_next: flows[i as usize].may_bind_next };
+    let points: Vec<Point> = part.points.iter().map(point).collect();
+    let mut layout = layout(part.order.iter().map(|&i| (ts[i as usize], end[i as usize])), &points);
     let bound = std::mem::take(&mut layout.bound);
     let bound = part.points.iter().zip(bound).filter_map(|(&point, slice)| Some((point, part.order[slice? as usize])));
     let bound = bound.collect();
@@ -487,7 +491,6 @@ fn lay_out_track(
     }
     part.order.copy_from_slice(&by_row);
     layout.row = Vec::new();
-    debug_assert!(part.track.0 < u32::MAX);
     (layout, bound)
 }
 
@@ -495,7 +498,7 @@ fn lay_out_track(
 fn make_rows(
     slices: &mut SliceTable,
     layouts: &[Layout],
-    strings: &StringTable,
+    name_tint: &[u8],
     span: TimeRange,
 ) -> Vec<std::ops::Range<u32>> {
     let mut rows: Vec<Row> = Vec::new();
@@ -516,7 +519,6 @@ fn make_rows(
         }
         track_rows.push(first_row..rows.len() as u32);
     }
-    let name_tint: Vec<u8> = strings.iter().map(|(_, name)| tint(SliceKind::Kernel, name) & 15).collect();
     let table = &*slices;
     rows.par_iter_mut().filter(|row| row.range().len() >= MIN_SLICES_FOR_PYRAMID).for_each(|row| {
         let range = row.range();
@@ -630,7 +632,7 @@ mod tests {
         ]);
         let point = |track, ts, id, end| {
             let (group, name, source) = (1, StringId::EMPTY, ts as u64);
-            FlowPoint { track: TrackId(track), ts, group, id, name, end, source }
+            FlowPoint { track: TrackId(track), ts, group, id, name, end, may_bind_next: false, source }
         };
         builder.flows = vec![
             point(0, 0, 4, FlowEnd::Start),

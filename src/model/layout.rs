@@ -18,6 +18,13 @@ pub(super) struct Layout {
     pub bound: Vec<Option<u32>>,
 }
 
+/// A moment that belongs to a slice.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Point {
+    pub ts: TimeNs,
+    pub may_bind_next: bool,
+}
+
 /// Lays out slices sorted by (start ascending, end descending), and finds the slice under each of
 /// `points`, which ascend.
 ///
@@ -27,16 +34,17 @@ pub(super) struct Layout {
 /// neighbors.
 ///
 /// A point belongs to the slice that starts right there, else to the innermost one around it, the
-/// slice's end included.
-pub(super) fn layout(slices: impl Iterator<Item = (TimeNs, TimeNs)>, points: &[TimeNs]) -> Layout {
+/// slice's end included; else, if it may bind to the next slice, to the first that starts after it.
+pub(super) fn layout(slices: impl Iterator<Item = (TimeNs, TimeNs)>, points: &[Point]) -> Layout {
     let mut out = Layout::default();
     let mut stack: Vec<(TimeNs, u32)> = Vec::new();
     let mut overflow = Overflow::default();
     let mut points = points.iter().copied().peekable();
     let mut last_start = None;
     for (index, (ts, end)) in slices.enumerate() {
-        while let Some(point) = points.next_if(|&point| point < ts) {
-            out.bound.push(bind(&stack, last_start, point));
+        while let Some(point) = points.next_if(|point| point.ts < ts) {
+            let next = point.may_bind_next.then_some(index as u32);
+            out.bound.push(bind(&stack, last_start, point.ts).or(next));
         }
         while stack.last().is_some_and(|top| top.0 <= ts) && !stack.is_empty() {
             stack.pop();
@@ -55,7 +63,7 @@ pub(super) fn layout(slices: impl Iterator<Item = (TimeNs, TimeNs)>, points: &[T
         last_start = Some((ts, index as u32));
     }
     for point in points {
-        out.bound.push(bind(&stack, last_start, point));
+        out.bound.push(bind(&stack, last_start, point.ts));
     }
     out.first_overflow = out.row_lens.len() as u32;
     if !overflow.lens.is_empty() {
@@ -143,8 +151,12 @@ mod tests {
     #[test]
     fn points_find_their_slice() {
         let slices = [(0, 100), (10, 20), (30, 40), (120, 130)];
-        let bound = layout(slices.into_iter(), &[5, 10, 15, 20, 25, 40, 110, 120, 130, 131]).bound;
+        let at = |ts| Point { ts, may_bind_next: false };
+        let bound = layout(slices.into_iter(), &[5, 10, 15, 20, 25, 40, 110, 120, 130, 131].map(at)).bound;
         let expected = [Some(0), Some(1), Some(1), Some(1), Some(0), Some(2), None, Some(3), Some(3), None];
         assert_eq!(bound, expected);
+        let at = |ts| Point { ts, may_bind_next: true };
+        let bound = layout(slices.into_iter(), &[5, 110, 131].map(at)).bound;
+        assert_eq!(bound, [Some(0), Some(3), None]);
     }
 }

@@ -14,6 +14,8 @@ use super::{
 pub struct Trace {
     pub info: TraceInfo,
     pub strings: StringTable,
+    /// The name's half of each string's [`tint`]; one entry a string.
+    pub name_tints: Vec<u8>,
     pub processes: Vec<Process>,
     /// Sorted as they are to be shown: by process, then by kind and the file's own wishes.
     pub tracks: Vec<Track>,
@@ -122,6 +124,12 @@ impl Trace {
     /// The name of a slice.
     pub fn slice_name(&self, id: SliceId) -> &str {
         self.strings.get(self.slices.name[id.idx()])
+    }
+
+    /// The [`tint`] of a slice.
+    pub fn slice_tint(&self, id: SliceId) -> u8 {
+        let name = self.name_tints.get(self.slices.name[id.idx()].0 as usize).copied().unwrap_or_default();
+        (self.slices.kind[id.idx()] as u8) << 4 | name
     }
 
     /// The API call that launched this device work, by correlation id.

@@ -3,13 +3,12 @@
 mod context;
 pub mod details;
 pub mod palette;
-mod placeholder;
 pub mod problems;
 pub mod range_summary;
 pub mod search;
 pub mod shortcuts;
+pub mod timeline;
 mod trace_key;
 
 pub use context::{Mark, Navigation, OpenTrace, Selection, View, ViewContext};
-pub use placeholder::Placeholder;
 pub use trace_key::TraceKey;

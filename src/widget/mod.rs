@@ -2,5 +2,7 @@
 
 pub mod format;
 pub mod fuzzy;
+pub mod raster;
+pub mod slice_color;
 pub mod text;
 pub mod theme;

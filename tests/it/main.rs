@@ -1,1 +1,13 @@
+//! Does the whole program keep its promises on real, odd and generated files?
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a failed unwrap is a failed test; tests say what they skip and what they found"
+)]
 
+mod corpus;
+mod golden;
+mod layers;
+mod oracle;
+mod properties;
+mod support;

@@ -269,7 +269,9 @@ impl Batch {
         self.key.extend_from_slice(event.name);
         let group = self.flow_groups.intern(&self.key).0;
         let (track, name, id) = (self.track(event), self.name(event, source), id_number(event.id));
-        self.flows.push(FlowPoint { track, ts, group, id, name, end, source });
+        // The format binds an arrow's end to the next slice unless it says `"bp": "e"`.
+        let may_bind_next = end == FlowEnd::End && !event.binds_enclosing;
+        self.flows.push(FlowPoint { track, ts, group, id, name, end, may_bind_next, source });
     }
 
     fn push_begin_end(&mut self, event: &Event<'_>, is_begin: bool, ts: TimeNs, source: u64) {

@@ -1,0 +1,204 @@
+//! When was a device at work, and when did it wait?
+
+use rayon::prelude::*;
+
+use crate::model::{DurNs, ProcessId, SliceKind, TimeRange, Trace, TrackId};
+
+/// All device work of one sort.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkTotals {
+    pub count: u64,
+    /// Sum of the durations; work that runs at the same time counts twice.
+    pub total_ns: DurNs,
+    /// Time in which at least one of them ran.
+    pub union_ns: DurNs,
+}
+
+/// What one device did between its first start and its last end.
+///
+/// `busy_ns + idle_ns == window.dur()`, exactly.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceBusy {
+    pub process: ProcessId,
+    /// Index of the device, as the recording numbers it.
+    pub device: u32,
+    /// From the first start to the last end of its work; empty if it did nothing.
+    pub window: TimeRange,
+    /// When it was at work: sorted, disjoint, not touching, none empty.
+    pub busy: Vec<TimeRange>,
+    /// Sum over `busy`.
+    pub busy_ns: DurNs,
+    /// The rest of the window: all gaps together.
+    pub idle_ns: DurNs,
+    pub kernels: WorkTotals,
+    pub memcpys: WorkTotals,
+    pub memsets: WorkTotals,
+    /// Tracks with work; a stream of the device each.
+    pub n_streams: u32,
+}
+
+impl DeviceBusy {
+    /// Busy share of the window, 0 to 1; 0 for an empty window.
+    pub fn utilization(&self) -> f64 {
+        match self.window.dur() {
+            0 => 0.0,
+            window => self.busy_ns as f64 / window as f64,
+        }
+    }
+}
+
+/// Busy and idle time of each device that did anything, in the order of their processes.
+///
+/// * Work is kernels, copies and memsets, over all streams and all rows, those of crossing slices
+///   included. Work outside the trace's span (events that lost their time) is left out.
+/// * Units: nanoseconds on the trace's clock.
+/// * Errors: none. A device without work is absent.
+/// * Cost: O(n log k) for n slices in k rows; devices in parallel.
+pub fn devices(trace: &Trace) -> Vec<DeviceBusy> {
+    let processes: Vec<_> = (0..trace.processes.len() as u32).map(ProcessId).collect();
+    processes.par_iter().filter_map(|&process| device(trace, process)).collect()
+}
+
+/// Busy and idle time of the device whose work `process` holds; `None` if it has none.
+pub fn device(trace: &Trace, process: ProcessId) -> Option<DeviceBusy> {
+    let mut out = DeviceBusy { process, device: trace.process(process).device?, ..Default::default() };
+    let mut spans: [Vec<TimeRange>; 3] = Default::default();
+    for (track, _) in trace.tracks.iter().enumerate().filter(|(_, track)| track.process == process) {
+        let before: usize = spans.iter().map(Vec::len).sum();
+        collect_work(trace, TrackId(track as u32), &mut spans);
+        out.n_streams += u32::from(spans.iter().map(Vec::len).sum::<usize>() > before);
+    }
+    let all = spans.iter().flatten().copied().reduce(TimeRange::union)?;
+    for (totals, spans) in [&mut out.kernels, &mut out.memcpys, &mut out.memsets].into_iter().zip(&mut spans) {
+        totals.count = spans.len() as u64;
+        totals.total_ns = length(spans);
+        unite(spans);
+        totals.union_ns = length(spans);
+    }
+    let [mut busy, copies, sets] = spans;
+    busy.extend(copies.into_iter().chain(sets));
+    unite(&mut busy);
+    busy.shrink_to_fit();
+    out.window = all;
+    out.busy_ns = length(&busy);
+    out.idle_ns = all.dur() - out.busy_ns;
+    out.busy = busy;
+    Some(out)
+}
+
+/// Adds the work of one track, as [kernels, copies, memsets], in order of the columns.
+fn collect_work(trace: &Trace, track: TrackId, spans: &mut [Vec<TimeRange>; 3]) {
+    let slices = &trace.slices;
+    for i in trace.track_slices(track) {
+        let to = match slices.kind[i] {
+            SliceKind::Kernel => 0,
+            SliceKind::Memcpy => 1,
+            SliceKind::Memset => 2,
+            _ => continue,
+        };
+        let span = TimeRange { start: slices.ts[i], end: slices.end[i] };
+        if trace.span.start <= span.start && span.end <= trace.span.end {
+            spans[to].push(span);
+        }
+    }
+}
+
+/// Sum of the lengths, cut at `i64::MAX`.
+fn length(spans: &[TimeRange]) -> DurNs {
+    spans.iter().fold(0, |sum, span| sum.saturating_add(span.dur()))
+}
+
+/// Turns ranges in any order into their union: sorted, disjoint, not touching, none empty.
+///
+/// The sort merges ascending runs, so k sorted rows cost O(n log k).
+pub fn unite(spans: &mut Vec<TimeRange>) {
+    spans.retain(|span| span.start < span.end);
+    spans.sort_by_key(|span| span.start);
+    let mut n = 0;
+    for i in 0..spans.len() {
+        let span = spans[i];
+        if n > 0 && span.start <= spans[n - 1].end {
+            spans[n - 1].end = spans[n - 1].end.max(span.end);
+        } else {
+            spans[n] = span;
+            n += 1;
+        }
+    }
+    spans.truncate(n);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::TraceBuilder;
+
+    const K: SliceKind = SliceKind::Kernel;
+
+    #[test]
+    fn streams_and_crossing_slices_count_once() {
+        let trace = TraceBuilder::from_slices(&[
+            ("main", SliceKind::Operator, "op", 0, 1000),
+            ("stream 7", SliceKind::GpuAnnotation, "range", 0, 900),
+            ("stream 7", K, "a", 100, 200),
+            // Crosses the one before it, so it lies on an overflow row.
+            ("stream 7", K, "b", 150, 250),
+            ("stream 20", SliceKind::Memcpy, "Memcpy HtoD", 240, 300),
+            ("stream 20", SliceKind::Memset, "Memset", 400, 410),
+        ])
+        .finish();
+        let devices = devices(&trace);
+        assert_eq!(devices.len(), 1);
+        let device = &devices[0];
+        assert_eq!(device.window, TimeRange { start: 100, end: 410 });
+        assert_eq!(device.busy, [TimeRange { start: 100, end: 300 }, TimeRange { start: 400, end: 410 }]);
+        assert_eq!((device.busy_ns, device.idle_ns, device.n_streams), (210, 100, 2));
+        assert_eq!(device.kernels, WorkTotals { count: 2, total_ns: 200, union_ns: 150 });
+        assert_eq!(device.memcpys, WorkTotals { count: 1, total_ns: 60, union_ns: 60 });
+        assert!((device.utilization() - 210.0 / 310.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn events_that_lost_their_time_do_not_stretch_the_window() {
+        let now = 1_700_000_000_000_000_000;
+        let trace = TraceBuilder::from_slices(&[("stream 7", K, "lost", 0, 0), ("stream 7", K, "a", now, now + 5)]);
+        assert_eq!(devices(&trace.finish())[0].window.dur(), 5);
+    }
+
+    #[test]
+    fn a_trace_without_device_work_has_no_devices() {
+        let trace = TraceBuilder::from_slices(&[("main", SliceKind::Operator, "op", 0, 10)]).finish();
+        assert_eq!(devices(&trace), []);
+    }
+
+    /// The same figures by counting nanoseconds one by one.
+    fn count(work: &[(i64, i64)]) -> (i64, i64) {
+        let first = work.iter().map(|work| work.0).min().unwrap();
+        let last = work.iter().map(|work| work.1).max().unwrap();
+        let busy = (first..last).filter(|ts| work.iter().any(|&(start, end)| start <= *ts && *ts < end)).count();
+        (busy as i64, last - first)
+    }
+
+    proptest! {
+        #[test]
+        fn busy_and_idle_fill_the_window(work in prop::collection::vec((0_i64..300, 0_i64..40, 0_usize..3, 0_usize..3), 1..60)) {
+            let streams = ["stream 7", "stream 8", "stream 9"];
+            let kinds = [K, SliceKind::Memcpy, SliceKind::Memset];
+            let slices: Vec<_> =
+                work.iter().map(|&(ts, dur, s, k)| (streams[s], kinds[k], "x", ts, ts + dur)).collect();
+            let trace = TraceBuilder::from_slices(&slices).finish();
+            let device = device(&trace, ProcessId(0)).unwrap();
+            let all: Vec<_> = slices.iter().map(|slice| (slice.3, slice.4)).collect();
+            let (busy, window) = count(&all);
+            prop_assert_eq!((device.busy_ns, device.window.dur()), (busy, window));
+            prop_assert_eq!(device.busy_ns + device.idle_ns, device.window.dur());
+            prop_assert!(device.busy.windows(2).all(|pair| pair[0].end < pair[1].start));
+            for (totals, kind) in [(device.kernels, K), (device.memcpys, SliceKind::Memcpy)] {
+                let of_kind: Vec<_> = slices.iter().filter(|slice| slice.1 == kind).map(|s| (s.3, s.4)).collect();
+                let union = if of_kind.is_empty() { 0 } else { count(&of_kind).0 };
+                prop_assert_eq!((totals.count, totals.union_ns), (of_kind.len() as u64, union));
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! `lacuna check`: what became of every event of a file.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+use super::report::{self, File};
+use super::{Failure, Outcome, input, output};
+
+/// Arguments of `lacuna check`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Traces, archives of traces, or folders of them
+    #[arg(required = true, value_name = "FILE")]
+    pub paths: Vec<PathBuf>,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+}
+
+/// How the import report is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Text,
+    Json,
+}
+
+/// The part `files` of the report, by itself.
+#[derive(serde::Serialize)]
+struct Answer {
+    files: Vec<File>,
+}
+
+/// Runs `lacuna check`.
+///
+/// Errors: nothing could be read, or stdout cannot be written to.
+pub fn run(args: &Args) -> Result<Outcome, Failure> {
+    let input = input::read(&args.paths)?;
+    let files: Vec<File> = input.traces.iter().map(report::file).collect();
+    let text = match args.format {
+        Format::Text => report::import_text(&files),
+        Format::Json => report::json(&Answer { files })?,
+    };
+    output::write(text.as_bytes(), None, &args.paths)?;
+    Ok(if input.has_unreadable { Outcome::PartlyUnreadable } else { Outcome::Done })
+}

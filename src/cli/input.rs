@@ -1,0 +1,99 @@
+//! Which files does a command read, and what comes out of them?
+
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+
+use super::Failure;
+use super::output::say;
+use crate::job::Progress;
+use crate::model::Trace;
+use crate::reader;
+
+/// What was read.
+#[derive(Debug, Default)]
+pub struct Input {
+    /// In the order of the arguments; the files of a folder by name.
+    pub traces: Vec<Trace>,
+    /// Whether a file that was asked for by name could not be read.
+    pub has_unreadable: bool,
+}
+
+/// Reads files and folders. What cannot be read is said on stderr, and the rest goes on.
+///
+/// Errors: nothing could be read at all.
+pub fn read(paths: &[PathBuf]) -> Result<Input, Failure> {
+    let mut input = Input::default();
+    for path in paths {
+        match files(path) {
+            Ok(files) => {
+                for file in &files {
+                    // A folder may hold other files too; only one that was named must be readable.
+                    input.has_unreadable |= !read_file(file, &mut input.traces) && !path.is_dir();
+                }
+            }
+            Err(error) => {
+                input.has_unreadable = true;
+                say(&format!("{error}: {}", path.display()));
+            }
+        }
+    }
+    if input.traces.is_empty() { Err(Failure::Unreadable) } else { Ok(input) }
+}
+
+/// Adds the traces of one file; false if it cannot be read.
+fn read_file(path: &Path, traces: &mut Vec<Trace>) -> bool {
+    if std::io::stderr().is_terminal() {
+        say(&format!("Reading {}", path.display()));
+    }
+    match reader::read(path, &Progress::default()) {
+        Ok(read) => {
+            traces.extend(read);
+            true
+        }
+        Err(error) => {
+            say(&format!("{error}: {}", path.display()));
+            false
+        }
+    }
+}
+
+/// The file itself, or the files directly inside a folder, by name.
+fn files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path)? {
+        let file = entry?.path();
+        if file.is_file() {
+            files.push(file);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// The file's path as text, with its name inside the archive if it came from one.
+pub fn label(trace: &Trace) -> String {
+    let path = trace.info.path.to_string_lossy();
+    match &trace.info.member {
+        Some(member) => format!("{path}: {member}"),
+        None => path.into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_of_a_folder_come_by_name() {
+        let folder = std::env::temp_dir().join(format!("lacuna-input-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("c")).unwrap();
+        for name in ["b.json", "a.json"] {
+            std::fs::write(folder.join(name), "").unwrap();
+        }
+        assert_eq!(files(&folder).unwrap(), [folder.join("a.json"), folder.join("b.json")]);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,103 @@
+//! What can be done without a window: the command line and its commands.
+//!
+//! Exit codes: 0 done, 1 a threshold was met, 2 wrong usage or nowhere to write, 3 unreadable input.
+//! The answer goes to stdout and nothing else does; progress and problems go to stderr.
+
+mod check;
+mod escape;
+mod input;
+mod output;
+pub mod render;
+mod report;
+pub mod sample;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A native viewer for GPU-training profiles that accounts for every idle nanosecond
+#[derive(Debug, Parser)]
+#[command(version, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Headless>,
+    /// Files to open in the window
+    #[arg(value_name = "FILE")]
+    pub paths: Vec<PathBuf>,
+}
+
+/// A command that needs no window.
+#[derive(Debug, Subcommand)]
+pub enum Headless {
+    /// Report where the time went
+    Report(report::Args),
+    /// Read files and print only what became of their events
+    Check(check::Args),
+    /// Generate an input whose right answer is known
+    Sample(sample::Args),
+}
+
+/// Why a command could not do what it was asked to.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// A sentence for the person: wrong arguments, or a place that cannot be written to.
+    #[error("{0}")]
+    Usage(String),
+    /// Nothing could be read; the reasons are on stderr already.
+    #[error("No input could be read")]
+    Unreadable,
+}
+
+/// How a command ended that did its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Done,
+    /// `--fail-on` was met.
+    ThresholdMet,
+    /// Some inputs were read, others could not be.
+    PartlyUnreadable,
+}
+
+/// Runs a headless command; says on stderr why it failed, if it did.
+pub fn run(command: &Headless) -> ExitCode {
+    let outcome = match command {
+        Headless::Sample(args) => return sample::run(args),
+        Headless::Report(args) => report::run(args),
+        Headless::Check(args) => check::run(args),
+    };
+    match outcome {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::ThresholdMet) => ExitCode::from(1),
+        Ok(Outcome::PartlyUnreadable) => ExitCode::from(3),
+        Err(failure) => {
+            output::say(&failure.to_string());
+            ExitCode::from(match failure {
+                Failure::Usage(_) => 2,
+                Failure::Unreadable => 3,
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn files_open_the_window_and_commands_do_not() {
+        let window = Cli::try_parse_from(["lacuna", "a.json", "b.json"]).unwrap();
+        assert!(window.command.is_none());
+        assert_eq!(window.paths.len(), 2);
+        let report = Cli::try_parse_from(["lacuna", "report", "a.json", "--format", "csv"]).unwrap();
+        assert!(matches!(report.command, Some(Headless::Report(_))));
+        assert_eq!(Cli::try_parse_from(["lacuna", "report"]).unwrap_err().exit_code(), 2);
+    }
+}

@@ -1,0 +1,180 @@
+//! The report as data: its keys in JSON are a contract, and their order is theirs here.
+//!
+//! Times are integer nanoseconds on the session clock, shares lie between 0 and 1. What does not
+//! apply is absent.
+
+use serde::Serialize;
+
+use crate::model::{DurNs, Severity, TimeNs};
+
+/// Version of the keys: goes up when one changes its meaning or goes away.
+pub const SCHEMA: u32 = 1;
+
+/// A list cut to the rows asked for. In JSON it is just the list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cut<T> {
+    pub shown: Vec<T>,
+    /// How many rows were left out.
+    pub n_hidden: usize,
+}
+
+impl<T> Cut<T> {
+    /// The first `top` of `all`; 0 keeps all.
+    pub fn new(mut all: Vec<T>, top: usize) -> Self {
+        let n_hidden = if top == 0 { 0 } else { all.len().saturating_sub(top) };
+        all.truncate(all.len() - n_hidden);
+        Self { shown: all, n_hidden }
+    }
+}
+
+impl<T: Serialize> Serialize for Cut<T> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.shown.serialize(serializer)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    pub schema: u32,
+    /// Version of the program.
+    pub lacuna: &'static str,
+    pub files: Vec<File>,
+    pub clock: Clock,
+    /// From the first start to the last end of all traces, on the session clock.
+    pub span_ns: [TimeNs; 2],
+    pub devices: Vec<Device>,
+    pub operators: Cut<Operator>,
+    pub kernels: Cut<Kernel>,
+    pub copies: Cut<Copies>,
+    pub apis: Cut<Api>,
+    pub annotations: Cut<Annotation>,
+}
+
+/// What became of one file, or of one member of an archive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct File {
+    pub path: String,
+    pub format: &'static str,
+    /// Size as it lies on disk.
+    pub bytes: u64,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub producer: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+    pub events: Events,
+    pub problems: Vec<Problem>,
+}
+
+/// `read == shown + merged + rejected`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Events {
+    pub read: u64,
+    pub shown: u64,
+    pub merged: u64,
+    pub rejected: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    pub severity: Severity,
+    pub reason: String,
+    pub count: u64,
+    /// Byte offset in the file's text, after decompression.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_offset: Option<u64>,
+}
+
+/// Zero is the earliest start of all traces.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Clock {
+    /// Nanoseconds from 1970 to zero, if every file says when it was recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin_utc_ns: Option<TimeNs>,
+    pub per_file: Vec<FileClock>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FileClock {
+    pub path: String,
+    /// Add this to the file's times to get session times.
+    pub offset_ns: DurNs,
+    /// `utc`: by the time since 1970 that the file records; `start`: its first
+    /// event is at zero, because not every file records that.
+    pub source: &'static str,
+}
+
+/// `busy_ns + idle_ns == window_ns`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Device {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+    pub device: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// From its first start to its last end.
+    pub window_ns: DurNs,
+    pub busy_ns: DurNs,
+    pub idle_ns: DurNs,
+    /// Busy share of the window.
+    pub utilization: f64,
+    pub kernels: Work,
+    pub memcpys: Work,
+    pub memsets: Work,
+    pub streams: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Work {
+    pub count: u64,
+    pub total_ns: DurNs,
+    pub union_ns: DurNs,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Operator {
+    pub name: String,
+    pub calls: u64,
+    pub host_total_ns: DurNs,
+    pub host_self_ns: DurNs,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Kernel {
+    pub name: String,
+    pub calls: u64,
+    pub total_ns: DurNs,
+    pub mean_ns: DurNs,
+    pub min_ns: DurNs,
+    pub max_ns: DurNs,
+    pub median_ns: DurNs,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Copies {
+    pub kind: &'static str,
+    pub count: u64,
+    pub total_ns: DurNs,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pageable: Option<bool>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Api {
+    pub name: String,
+    pub calls: u64,
+    pub total_ns: DurNs,
+    pub mean_ns: DurNs,
+    pub max_ns: DurNs,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Annotation {
+    pub name: String,
+    pub calls: u64,
+    pub total_ns: DurNs,
+    /// Sum over the ranges of the same name that the device's streams show.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_ns: Option<DurNs>,
+}

@@ -1,0 +1,124 @@
+//! `lacuna report`: where did the time go, for people and for programs.
+
+mod build;
+mod keys;
+mod table;
+mod text;
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+use super::{Failure, Outcome, escape, input, output};
+use crate::model::{Severity, Trace};
+
+pub use build::file;
+pub use keys::File;
+
+/// Arguments of `lacuna report`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Traces, archives of traces, or folders of them
+    #[arg(required = true, value_name = "FILE|FOLDER")]
+    pub paths: Vec<PathBuf>,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// Write here instead of to stdout
+    #[arg(long, value_name = "PATH")]
+    pub out: Option<PathBuf>,
+    /// Rows of each list; 0 lists all
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub top: usize,
+    /// Exit with 1 if a finding or an import problem is at least this bad
+    #[arg(long, value_enum, value_name = "LEVEL")]
+    pub fail_on: Option<Level>,
+}
+
+/// How the report is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Aligned tables for a terminal
+    Text,
+    /// Every figure, in nanoseconds; the keys are stable
+    Json,
+    Markdown,
+    /// One page without scripts
+    Html,
+    /// One table, with a column `part`
+    Csv,
+}
+
+/// How bad something is. An import problem that lost something is a warning, and a part of a file
+/// that could not be read is high.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Level {
+    Note,
+    Warn,
+    High,
+}
+
+impl From<Severity> for Level {
+    fn from(severity: Severity) -> Self {
+        match severity {
+            Severity::Note => Self::Note,
+            Severity::Loss => Self::Warn,
+            Severity::Error => Self::High,
+        }
+    }
+}
+
+/// Runs `lacuna report`.
+///
+/// Errors: nothing could be read, or the report cannot be written.
+pub fn run(args: &Args) -> Result<Outcome, Failure> {
+    if let Some(out) = &args.out {
+        output::check_target(out, &args.paths)?;
+    }
+    let input = input::read(&args.paths)?;
+    for trace in &input.traces {
+        say_problems(trace);
+    }
+    let traces: Vec<&Trace> = input.traces.iter().collect();
+    let report = build::report(&traces, args.top);
+    output::write(written(&report, args.format)?.as_bytes(), args.out.as_deref(), &args.paths)?;
+    let worst = traces.iter().filter_map(|trace| trace.import.worst()).max().map(Level::from);
+    Ok(match args.fail_on {
+        _ if input.has_unreadable => Outcome::PartlyUnreadable,
+        Some(level) if worst >= Some(level) => Outcome::ThresholdMet,
+        _ => Outcome::Done,
+    })
+}
+
+fn written(report: &keys::Report, format: Format) -> Result<String, Failure> {
+    let tables = || table::tables(report);
+    Ok(match format {
+        Format::Json => json(report)?,
+        Format::Text => text::text(&tables()),
+        Format::Markdown => text::markdown(&tables()),
+        Format::Html => text::html(&tables()),
+        Format::Csv => text::csv(&tables()),
+    })
+}
+
+/// JSON with a line break at its end, fit for a terminal.
+///
+/// Errors: none in practice; serializing these types cannot fail.
+pub fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
+    let json = serde_json::to_string_pretty(value).map_err(|error| Failure::Usage(error.to_string()))?;
+    Ok(escape::visible_json(&json) + "\n")
+}
+
+/// The import report of these files, for a terminal.
+pub fn import_text(files: &[File]) -> String {
+    text::text(&table::import_tables(files))
+}
+
+/// Says on stderr what was lost in reading one trace; mere notes are left to `lacuna check`.
+fn say_problems(trace: &Trace) {
+    for problem in trace.import.problems.iter().filter(|problem| problem.severity > Severity::Note) {
+        output::say(&format!("{} ({}): {}", problem.reason, table::grouped(problem.count), input::label(trace)));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+//! The report as tables: what text, Markdown, HTML and CSV have in common.
+
+use super::keys::{Cut, File, Report};
+use crate::model::DurNs;
+
+/// One value of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// Does not apply.
+    Empty,
+    /// Text from a file: to be escaped by whoever writes it.
+    Text(String),
+    Count(u64),
+    /// Nanoseconds.
+    Ns(DurNs),
+    Bytes(u64),
+    /// 0 to 1.
+    Share(f64),
+}
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// As in JSON, with its unit.
+    pub key: &'static str,
+    /// For people, without the unit: the writer adds the one it chose.
+    pub title: &'static str,
+}
+
+/// One part of the report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// As in JSON.
+    pub key: &'static str,
+    pub title: &'static str,
+    pub columns: Vec<Column>,
+    pub rows: Vec<Vec<Cell>>,
+    /// Rows that were left out.
+    pub n_hidden: usize,
+}
+
+impl Table {
+    fn new(key: &'static str, title: &'static str, columns: &[(&'static str, &'static str)]) -> Self {
+        let columns = columns.iter().map(|&(key, title)| Column { key, title }).collect();
+        Self { key, title, columns, rows: Vec::new(), n_hidden: 0 }
+    }
+
+    fn fill<T>(mut self, cut: &Cut<T>, row: impl Fn(&T) -> Vec<Cell>) -> Self {
+        self.rows = cut.shown.iter().map(row).collect();
+        self.n_hidden = cut.n_hidden;
+        self
+    }
+}
+
+/// A number with a comma every three digits: `1,234,567`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// What became of the events of each file, and the problems met.
+pub fn import_tables(files: &[File]) -> [Table; 2] {
+    let mut events = Table::new(
+        "files",
+        "Files",
+        &[
+            ("format", "Format"),
+            ("producer", "Producer"),
+            ("rank", "Rank"),
+            ("bytes", "Size"),
+            ("read", "Events read"),
+            ("shown", "= Shown"),
+            ("merged", "+ Merged"),
+            ("rejected", "+ Rejected"),
+            ("path", "File"),
+        ],
+    );
+    let mut problems = Table::new(
+        "problems",
+        "Import problems",
+        &[
+            ("severity", "Severity"),
+            ("count", "Count"),
+            ("first_offset", "First at byte"),
+            ("reason", "Problem"),
+            ("path", "File"),
+        ],
+    );
+    for file in files {
+        let rank = file.rank.map_or(Cell::Empty, |rank| Cell::Count(u64::from(rank)));
+        let counts = [file.events.read, file.events.shown, file.events.merged, file.events.rejected];
+        let mut row = vec![text(file.format), text(&file.producer), rank, Cell::Bytes(file.bytes)];
+        row.extend(counts.map(Cell::Count));
+        row.push(text(&file.path));
+        events.rows.push(row);
+        for problem in &file.problems {
+            problems.rows.push(vec![
+                text(&format!("{:?}", problem.severity).to_lowercase()),
+                Cell::Count(problem.count),
+                problem.first_offset.map_or(Cell::Empty, Cell::Count),
+                text(&problem.reason),
+                text(&file.path),
+            ]);
+        }
+    }
+    [events, problems]
+}
+
+/// All tables of a report, those without rows included.
+pub fn tables(report: &Report) -> Vec<Table> {
+    let mut tables = Vec::from(import_tables(&report.files));
+    tables.push(clock(report));
+    tables.extend([devices(report), device_work(report)]);
+    let calls = ("calls", "Calls");
+    let name = ("name", "Name");
+    let total = ("total_ns", "Total");
+    let mean = ("mean_ns", "Mean");
+    let max = ("max_ns", "Max");
+    let device = ("device", "Device");
+    let columns = [device, calls, total, mean, ("median_ns", "Median"), ("min_ns", "Min"), max, name];
+    tables.push(Table::new("kernels", "Kernels", &columns).fill(&report.kernels, |kernel| {
+        let device = kernel.device.map_or(Cell::Empty, |device| Cell::Count(u64::from(device)));
+        let times = [kernel.total_ns, kernel.mean_ns, kernel.median_ns, kernel.min_ns, kernel.max_ns];
+        let mut row = vec![device, Cell::Count(kernel.calls)];
+        row.extend(times.map(Cell::Ns));
+        row.push(text(&kernel.name));
+        row
+    }));
+    let columns = [calls, ("host_total_ns", "Host total"), ("host_self_ns", "Host self"), name];
+    tables.push(Table::new("operators", "Operators", &columns).fill(&report.operators, |operator| {
+        let times = [operator.host_total_ns, operator.host_self_ns].map(Cell::Ns);
+        let [total, own] = times;
+        vec![Cell::Count(operator.calls), total, own, text(&operator.name)]
+    }));
+    let columns = [("count", "Count"), total, ("kind", "Kind"), ("pageable", "Host memory")];
+    tables.push(Table::new("copies", "Copies", &columns).fill(&report.copies, |copies| {
+        let memory = copies.pageable.map_or(Cell::Empty, |is| text(if is { "pageable" } else { "pinned" }));
+        vec![Cell::Count(copies.count), Cell::Ns(copies.total_ns), text(copies.kind), memory]
+    }));
+    let columns = [calls, total, mean, max, name];
+    tables.push(Table::new("apis", "API calls", &columns).fill(&report.apis, |api| {
+        let times = [api.total_ns, api.mean_ns, api.max_ns].map(Cell::Ns);
+        let mut row = vec![Cell::Count(api.calls)];
+        row.extend(times);
+        row.push(text(&api.name));
+        row
+    }));
+    let columns = [calls, total, ("device_ns", "On device"), name];
+    tables.push(Table::new("annotations", "Annotations", &columns).fill(&report.annotations, |range| {
+        let on_device = range.device_ns.map_or(Cell::Empty, Cell::Ns);
+        vec![Cell::Count(range.calls), Cell::Ns(range.total_ns), on_device, text(&range.name)]
+    }));
+    tables
+}
+
+fn clock(report: &Report) -> Table {
+    let columns = [("offset_ns", "Offset"), ("source", "Placed by"), ("path", "File")];
+    let mut table = Table::new("clock", "Clock", &columns);
+    let row = |file: &super::keys::FileClock| vec![Cell::Ns(file.offset_ns), text(file.source), text(&file.path)];
+    table.rows = report.clock.per_file.iter().map(row).collect();
+    table
+}
+
+fn devices(report: &Report) -> Table {
+    let columns = [
+        ("rank", "Rank"),
+        ("device", "Device"),
+        ("window_ns", "Window"),
+        ("busy_ns", "= Busy"),
+        ("idle_ns", "+ Idle"),
+        ("utilization", "Busy share"),
+        ("streams", "Streams"),
+        ("name", "Name"),
+    ];
+    let mut table = Table::new("devices", "Devices", &columns);
+    for device in &report.devices {
+        let mut row = device_id(device);
+        row.extend([device.window_ns, device.busy_ns, device.idle_ns].map(Cell::Ns));
+        row.extend([Cell::Share(device.utilization), Cell::Count(u64::from(device.streams))]);
+        row.push(device.name.as_deref().map_or(Cell::Empty, text));
+        table.rows.push(row);
+    }
+    table
+}
+
+/// The work of each device by sort; of its own, since a device has three sorts.
+fn device_work(report: &Report) -> Table {
+    let columns = [
+        ("rank", "Rank"),
+        ("device", "Device"),
+        ("kind", "Work"),
+        ("count", "Count"),
+        ("total_ns", "Total"),
+        ("union_ns", "Time with any"),
+    ];
+    let mut table = Table::new("device_work", "Device work", &columns);
+    for device in &report.devices {
+        for (kind, work) in [("kernels", device.kernels), ("memcpys", device.memcpys), ("memsets", device.memsets)] {
+            let mut row = device_id(device);
+            row.extend([text(kind), Cell::Count(work.count), Cell::Ns(work.total_ns), Cell::Ns(work.union_ns)]);
+            table.rows.push(row);
+        }
+    }
+    table
+}
+
+fn device_id(device: &super::keys::Device) -> Vec<Cell> {
+    let rank = device.rank.map_or(Cell::Empty, |rank| Cell::Count(u64::from(rank)));
+    vec![rank, Cell::Count(u64::from(device.device))]
+}
+
+fn text(text: &str) -> Cell {
+    if text.is_empty() { Cell::Empty } else { Cell::Text(text.to_owned()) }
+}

@@ -1,0 +1,148 @@
+//! The report of a small trace with hostile names, in every format.
+
+use super::*;
+use crate::model::{SliceKind, TraceBuilder};
+
+const EVIL: &str = "=cmd(\"a\",1)|<script>\u{1b}[2J\u{202e}";
+
+fn trace(first: i64) -> Trace {
+    let mut builder = TraceBuilder::from_slices(&[
+        ("main", SliceKind::Annotation, "ProfilerStep#1", first, first + 5_000),
+        ("stream 7", SliceKind::GpuAnnotation, "ProfilerStep#1", first + 1_000, first + 4_500),
+        ("main", SliceKind::Operator, "aten::mm", first + 100, first + 1_100),
+        ("main", SliceKind::Runtime, "cudaLaunchKernel", first + 200, first + 300),
+        ("stream 7", SliceKind::Kernel, "gemm", first + 1_000, first + 3_000),
+        ("stream 7", SliceKind::Kernel, EVIL, first + 4_000, first + 4_500),
+        ("stream 20", SliceKind::Memcpy, "Memcpy HtoD (Pageable -> Device)", first + 2_500, first + 3_500),
+    ]);
+    builder.info.path = "dir/a.json".into();
+    builder.info.format = "chrome";
+    builder.info.bytes = 1_234;
+    builder.import.reject(Severity::Loss, "Event without a time", 2, Some(77));
+    builder.import.read += 2;
+    builder.finish()
+}
+
+fn report(format: Format, top: usize) -> String {
+    written(&build::report(&[&trace(1_000)], top), format).unwrap()
+}
+
+#[test]
+fn json_has_the_keys_of_the_contract() {
+    let json: serde_json::Value = serde_json::from_str(&report(Format::Json, 50)).unwrap();
+    let keys: Vec<_> = json.as_object().unwrap().keys().map(String::as_str).collect();
+    let expected = [
+        "schema",
+        "lacuna",
+        "files",
+        "clock",
+        "span_ns",
+        "devices",
+        "operators",
+        "kernels",
+        "copies",
+        "apis",
+        "annotations",
+    ];
+    assert_eq!(keys, expected);
+    let device = serde_json::json!({
+        "device": 0, "window_ns": 3500, "busy_ns": 3000, "idle_ns": 500, "utilization": 6.0 / 7.0,
+        "kernels": {"count": 2, "total_ns": 2500, "union_ns": 2500},
+        "memcpys": {"count": 1, "total_ns": 1000, "union_ns": 1000},
+        "memsets": {"count": 0, "total_ns": 0, "union_ns": 0},
+        "streams": 2,
+    });
+    assert_eq!(json["devices"], serde_json::json!([device]));
+    let operator = serde_json::json!({"name": "aten::mm", "calls": 1, "host_total_ns": 1000, "host_self_ns": 900});
+    assert_eq!(json["operators"], serde_json::json!([operator]));
+    let gemm = serde_json::json!({
+        "name": "gemm", "calls": 1, "total_ns": 2000, "mean_ns": 2000, "min_ns": 2000, "max_ns": 2000,
+        "median_ns": 2000, "device": 0,
+    });
+    assert_eq!(json["kernels"][0], gemm);
+    assert_eq!(json["kernels"][1]["name"], EVIL);
+    let copies = serde_json::json!([{"kind": "HtoD", "count": 1, "total_ns": 1000, "pageable": true}]);
+    assert_eq!(json["copies"], copies);
+    let events = serde_json::json!({"read": 9, "shown": 7, "merged": 0, "rejected": 2});
+    let step = serde_json::json!({"name": "ProfilerStep#1", "calls": 1, "total_ns": 5000, "device_ns": 3500});
+    assert_eq!(json["annotations"], serde_json::json!([step]));
+    assert_eq!(json["files"][0]["events"], events);
+    assert_eq!(json["files"][0]["problems"][0]["first_offset"], 77);
+    assert_eq!(json["span_ns"], serde_json::json!([0, 5000]));
+    assert_eq!(
+        json["clock"],
+        serde_json::json!({"per_file": [{"path": "dir/a.json", "offset_ns": -1000, "source": "start"}]})
+    );
+}
+
+#[test]
+fn text_is_aligned_and_never_commands_the_terminal() {
+    let text = report(Format::Text, 50);
+    assert!(!text.chars().any(|c| c != '\n' && escape::is_hidden(c)), "{text}");
+    assert!(text.contains(r"\u{1b}[2J\u{202e}"), "{text}");
+    assert!(text.contains("3.500"), "{text}");
+    let kernels: Vec<_> = text.lines().skip_while(|line| *line != "Kernels").skip(1).take(3).collect();
+    let name_at: Vec<_> =
+        [("Name", 0), ("gemm", 1), ("=cmd", 2)].iter().map(|&(name, i)| kernels[i].find(name)).collect();
+    assert!(name_at[1].is_some() && name_at[1] == name_at[2], "{text}");
+    assert!(report(Format::Text, 1).contains("and 1 more; --top 0 lists all"));
+}
+
+#[test]
+fn other_formats_escape_what_they_must() {
+    let csv = report(Format::Csv, 50);
+    assert!(csv.contains(r#","'=cmd(""a"",1)|<script>\u{1b}[2J\u{202e}""#), "{csv}");
+    let n_columns = csv.lines().next().unwrap().split(',').count();
+    let gemm = csv.lines().find(|line| line.contains("gemm")).unwrap();
+    assert_eq!(gemm.split(',').count(), n_columns);
+    assert!(report(Format::Html, 50).contains("&lt;script&gt;"));
+    assert!(!report(Format::Html, 50).contains("<script"));
+    assert!(report(Format::Markdown, 50).contains(r"\|\<script\>"));
+}
+
+#[test]
+fn severities_map_to_levels() {
+    assert_eq!(trace(0).import.worst().map(Level::from), Some(Level::Warn));
+    assert!(Level::from(Severity::Error) > Level::Warn);
+}
+
+/// A kernel, a copy, and an event without a time; then a file that is no trace.
+#[test]
+fn files_are_read_written_and_judged() {
+    let folder = std::env::temp_dir().join(format!("lacuna-report-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let [trace, other, out] = ["a.json", "notes.txt", "out.json"].map(|name| folder.join(name));
+    let text = r#"{"traceEvents": [
+        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 1.5, "dur": 2, "args": {"device": 0, "stream": 7}},
+        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 5, "dur": 1, "args": {"device": 0, "stream": 7}},
+        {"ph": "X", "cat": "kernel", "name": "lost", "pid": 0, "tid": 7}
+    ]}"#;
+    std::fs::write(&trace, text).unwrap();
+    std::fs::write(&other, "no trace").unwrap();
+    let args = |paths: &[&PathBuf], fail_on| Args {
+        paths: paths.iter().map(|path| (*path).clone()).collect(),
+        format: Format::Json,
+        out: Some(out.clone()),
+        top: 0,
+        fail_on,
+    };
+    assert_eq!(run(&args(&[&trace], None)).unwrap(), Outcome::Done);
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
+    let device = &json["devices"][0];
+    assert_eq!(
+        (&device["window_ns"], &device["busy_ns"], &device["idle_ns"]),
+        (&4500.into(), &3000.into(), &1500.into())
+    );
+    assert_eq!(json["kernels"][0]["calls"], 2);
+    assert_eq!(run(&args(&[&trace], Some(Level::Note))).unwrap(), Outcome::ThresholdMet);
+    assert_eq!(run(&args(&[&trace, &other], Some(Level::Note))).unwrap(), Outcome::PartlyUnreadable);
+    assert!(matches!(run(&args(&[&other], None)), Err(Failure::Unreadable)));
+    assert!(matches!(run(&args(&[&out], None)), Err(Failure::Usage(_))), "the output is the input");
+    std::fs::remove_file(&out).unwrap();
+    std::fs::write(&trace, text).unwrap();
+    let elsewhere = folder.with_extension("json");
+    let as_folder = Args { paths: vec![folder.clone()], out: Some(elsewhere.clone()), ..args(&[], None) };
+    assert_eq!(run(&as_folder).unwrap(), Outcome::Done, "a folder may hold other files");
+    std::fs::remove_file(&elsewhere).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -1,0 +1,202 @@
+//! How do we get inputs whose right answer is known? `lacuna sample` writes them.
+
+mod answer;
+mod device;
+mod emit;
+mod frame;
+mod gpu;
+mod kernels;
+mod kineto;
+mod rng;
+mod training;
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+pub use answer::{Answer, DeviceAnswer, PlantedGap};
+pub use kineto::Shape;
+
+/// What can be generated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum SampleKind {
+    /// A training run as the PyTorch profiler records it, in Chrome trace JSON
+    Kineto,
+}
+
+/// Generates an input whose right answer is known
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// What to generate
+    #[arg(value_enum)]
+    pub kind: SampleKind,
+    /// The file to write; a name that ends in .gz is compressed
+    #[arg(long, value_name = "PATH")]
+    pub out: PathBuf,
+    /// How many training steps; one step is about 0.33 MB of text
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub scale: u32,
+    /// The same seed gives the same bytes
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Write the bare array form instead of the object form
+    #[arg(long)]
+    pub array: bool,
+    /// Write what a correct reader must find, as JSON
+    #[arg(long, value_name = "PATH")]
+    pub answer: Option<PathBuf>,
+}
+
+/// Runs `lacuna sample`: 0 when done, 3 when a file cannot be written.
+pub fn run(args: &Args) -> ExitCode {
+    match write(args) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            // If standard error is closed, the exit code still says it.
+            let _ = writeln!(std::io::stderr(), "Cannot write the sample: {error}: {}", args.out.display());
+            ExitCode::from(3)
+        }
+    }
+}
+
+/// Writes the files that `args` asks for and returns the known answer.
+///
+/// Memory does not grow with `scale`, but for about 100 bytes a planted gap.
+/// Errors: a file cannot be created or written.
+pub fn write(args: &Args) -> std::io::Result<Answer> {
+    let SampleKind::Kineto = args.kind;
+    let shape = Shape { steps: args.scale, seed: args.seed, is_array: args.array };
+    let file = BufWriter::with_capacity(1 << 20, File::create(&args.out)?);
+    let answer = if is_gzip(&args.out) {
+        // The header holds no time and no name, so equal seeds give equal bytes.
+        let mut encoder = GzEncoder::new(file, Compression::default());
+        let answer = kineto::write(shape, &mut encoder)?;
+        encoder.finish()?.flush()?;
+        answer
+    } else {
+        let mut file = file;
+        let answer = kineto::write(shape, &mut file)?;
+        file.flush()?;
+        answer
+    };
+    if let Some(path) = &args.answer {
+        let mut text = serde_json::to_string_pretty(&answer)?;
+        text.push('\n');
+        std::fs::write(path, text)?;
+    }
+    Ok(answer)
+}
+
+/// Generates a trace into any sink, as the tests and benches do.
+///
+/// Errors: the sink's.
+pub fn write_to(shape: Shape, sink: &mut dyn Write) -> std::io::Result<Answer> {
+    kineto::write(shape, sink)
+}
+
+fn is_gzip(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(steps: u32, seed: u64, is_array: bool) -> (Vec<u8>, Answer) {
+        let mut bytes = Vec::new();
+        let answer = write_to(Shape { steps, seed, is_array }, &mut bytes).unwrap();
+        (bytes, answer)
+    }
+
+    fn events(bytes: &[u8]) -> Vec<serde_json::Value> {
+        let mut document: serde_json::Value = serde_json::from_slice(bytes).unwrap();
+        let events = if document.is_array() { document.take() } else { document["traceEvents"].take() };
+        serde_json::from_value(events).unwrap()
+    }
+
+    /// Whole nanoseconds from the digits of decimal microseconds.
+    fn ns(value: &serde_json::Value) -> i64 {
+        let text = value.to_string();
+        let (whole, rest) = text.split_once('.').unwrap_or((&text, "0"));
+        whole.parse::<i64>().unwrap() * 1000 + format!("{rest:0<3}").parse::<i64>().unwrap()
+    }
+
+    #[test]
+    fn same_seed_same_bytes() {
+        assert_eq!(sample(2, 5, false), sample(2, 5, false));
+        assert_ne!(sample(2, 5, false).0, sample(2, 6, false).0);
+    }
+
+    #[test]
+    fn both_forms_hold_the_same_events_and_as_many_as_it_says() {
+        let (object, answer) = sample(2, 1, false);
+        let events_of_object = events(&object);
+        assert_eq!(events_of_object, events(&sample(2, 1, true).0));
+        let count = |ph: &str| events_of_object.iter().filter(|e| e["ph"] == ph).count() as u64;
+        assert_eq!(
+            [count("X"), count("s"), count("f"), count("i"), count("M")],
+            [answer.slices, answer.flow_starts, answer.flow_ends, answer.instants, answer.metadata]
+        );
+    }
+
+    #[test]
+    fn answer_agrees_with_a_slow_sweep_over_the_file() {
+        let (bytes, answer) = sample(12, 3, false);
+        let device = &answer.devices[0];
+        let mut work: Vec<(i64, i64)> = Vec::new();
+        let mut kernels = 0;
+        for event in events(&bytes) {
+            let cat = event["cat"].as_str().unwrap_or_default();
+            if ["kernel", "gpu_memcpy", "gpu_memset"].contains(&cat) {
+                kernels += u64::from(cat == "kernel");
+                work.push((ns(&event["ts"]), ns(&event["ts"]) + ns(&event["dur"])));
+            }
+        }
+        work.sort_unstable();
+        // Idle is what lies before a start and after all earlier ends.
+        let mut gaps = Vec::new();
+        let mut until = work[0].0;
+        for &(start, end) in &work {
+            if start > until {
+                gaps.push((until, start - until));
+            }
+            until = until.max(end);
+        }
+        assert_eq!(device.kernels, kernels);
+        assert_eq!(device.window, [work[0].0, until]);
+        assert_eq!(device.idle_ns, gaps.iter().map(|gap| gap.1).sum::<i64>());
+        assert_eq!(device.busy_ns + device.idle_ns, device.window_ns);
+        assert_eq!(device.gaps, gaps.len() as u64);
+        let long: Vec<_> = gaps.into_iter().filter(|gap| gap.1 >= 1_000_000).collect();
+        let planted: Vec<_> =
+            device.planted.iter().filter(|p| p.dur_ns >= 1_000_000).map(|p| (p.start_ns, p.dur_ns)).collect();
+        assert_eq!(planted, long, "every long gap has its cause");
+        for cause in ["loader", "sync", "allocator", "gc"] {
+            assert!(device.planted.iter().any(|p| p.cause == cause && p.dur_ns >= 1_000_000), "{cause}");
+        }
+    }
+
+    #[test]
+    fn work_on_a_stream_never_overlaps_and_follows_its_launch() {
+        let (bytes, _) = sample(3, 9, false);
+        let mut calls = std::collections::BTreeMap::new();
+        let mut work = Vec::new();
+        for event in events(&bytes) {
+            let correlation = event["args"]["correlation"].as_u64();
+            match (event["cat"].as_str(), correlation) {
+                (Some("cuda_runtime"), Some(id)) => drop(calls.insert(id, ns(&event["ts"]))),
+                (Some("kernel" | "gpu_memcpy" | "gpu_memset"), Some(id)) => {
+                    work.push((event["tid"].as_i64(), ns(&event["ts"]), ns(&event["dur"]), id));
+                }
+                _ => {}
+            }
+        }
+        work.sort_unstable();
+        assert!(work.iter().all(|&(_, start, _, id)| calls[&id] < start));
+        assert!(work.windows(2).all(|w| w[0].0 != w[1].0 || w[0].1 + w[0].2 <= w[1].1));
+    }
+}

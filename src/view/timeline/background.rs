@@ -1,0 +1,217 @@
+//! What is worked out once per trace, off the frame thread: busy shares of groups and of the whole
+//! trace, and peaks of counters.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use eframe::egui;
+use rayon::prelude::*;
+
+use super::cells::{Spans, layout_spans};
+use super::peaks::Peaks;
+use super::track_list::LineKind;
+use crate::job::{Job, Poll, Progress};
+use crate::model::{Cell, Pyramid, SliceId, TimeNs, TimeRange, Trace, TrackId, TrackKind};
+use crate::view::OpenTrace;
+
+/// Counters with fewer samples are drawn from their samples.
+const MIN_SAMPLES_FOR_PEAKS: usize = 4096;
+
+/// Unions of fewer stretches are drawn from these at every zoom.
+const MIN_SPANS_FOR_PYRAMID: usize = 256;
+
+/// Something to work out; the first number is the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Question {
+    /// When any device was at work; in traces without devices, when anything ran.
+    Whole(usize),
+    /// When anything of a group ran.
+    Group(usize, LineKind),
+    /// The peaks of a counter, by its index.
+    Counter(usize, usize),
+}
+
+/// The answer to a [`Question`].
+#[derive(Debug)]
+pub enum Answer {
+    /// Nothing of it has a length in time, or working it out failed.
+    Nothing,
+    Busy(Union),
+    Peaks(Peaks),
+}
+
+/// When any of several rows was busy: their slices, overlaps counted once.
+#[derive(Debug, Default)]
+pub struct Union {
+    ts: Vec<TimeNs>,
+    end: Vec<TimeNs>,
+    tint: Vec<u8>,
+    pyramid: Option<Pyramid>,
+}
+
+impl Union {
+    /// Frees what only a closer look needs.
+    fn without_details(self) -> Self {
+        if self.pyramid.is_some() { Self { pyramid: self.pyramid, ..Self::default() } } else { self }
+    }
+
+    /// Lays it out as a row: appends `n_pixels` cells.
+    pub fn cells(&self, view: TimeRange, n_pixels: usize, cells: &mut Vec<Cell>) {
+        let tint = |index: usize| self.tint.get(index).copied().unwrap_or_default();
+        let spans = Spans { ts: &self.ts, end: &self.end, tint: &tint, pyramid: self.pyramid.as_ref() };
+        let (first, mut wide) = (cells.len(), Vec::new());
+        layout_spans(spans, view, n_pixels, cells, &mut wide);
+        for slice in wide {
+            let pixel = |x: f64| x.clamp(0.0, n_pixels as f64);
+            let (from, to) = (pixel(slice.from.ceil()) as usize, pixel(slice.to.floor()) as usize);
+            let tint = tint(slice.index);
+            for cell in cells.iter_mut().skip(first + from).take(to.saturating_sub(from)) {
+                *cell = Cell { share: u8::MAX, tint };
+            }
+            // The pixels at its ends are covered in part.
+            for (edge, part) in
+                [(slice.from.floor(), slice.from.ceil() - slice.from), (slice.to.floor(), slice.to.fract())]
+            {
+                if (0.0..n_pixels as f64).contains(&edge) && part > 0.0 && part < 1.0 {
+                    let cell = &mut cells[first + edge as usize];
+                    cell.share = cell.share.saturating_add((part * 255.0) as u8).clamp(1, 254);
+                    cell.tint = tint;
+                }
+            }
+        }
+    }
+}
+
+/// Answers so far, and the one being worked out.
+#[derive(Debug, Default)]
+pub struct Background {
+    opened: Vec<Weak<Trace>>,
+    answers: HashMap<Question, Answer>,
+    running: Option<(Question, Job<Answer>)>,
+}
+
+impl Background {
+    /// Forgets everything if other traces are open than before; says whether that is so.
+    pub fn follow(&mut self, traces: &[OpenTrace]) -> bool {
+        let is_same = |(old, new): (&Weak<Trace>, &OpenTrace)| std::ptr::eq(old.as_ptr(), Arc::as_ptr(&new.trace));
+        if self.opened.len() == traces.len() && self.opened.iter().zip(traces).all(is_same) {
+            return false;
+        }
+        *self = Self::default();
+        self.opened = traces.iter().map(|open| Arc::downgrade(&open.trace)).collect();
+        true
+    }
+
+    /// The answer, if it is there; else it is worked out, one question at a time, and `egui`
+    /// repaints when it is done.
+    pub fn get(&mut self, question: Question, trace: &Arc<Trace>, egui: &egui::Context) -> Option<&Answer> {
+        if let Question::Counter(_, counter) = question
+            && trace.counters.get(counter).is_none_or(|counter| counter.ts.len() < MIN_SAMPLES_FOR_PEAKS)
+        {
+            return Some(self.answers.entry(question).or_insert_with(|| Answer::Peaks(Peaks::default())));
+        }
+        if let Some((running, job)) = &self.running {
+            let answer = match job.poll() {
+                Poll::Running => None,
+                Poll::Done(answer) => Some(answer),
+                Poll::Crashed(_) => Some(Answer::Nothing),
+            };
+            if let Some(answer) = answer {
+                self.answers.insert(*running, answer);
+                self.running = None;
+            }
+        }
+        if self.running.is_none() && !self.answers.contains_key(&question) {
+            let (trace, egui) = (Arc::clone(trace), egui.clone());
+            let work = move |progress: &Progress| answer(question, &trace, progress);
+            match Job::spawn("timeline", move || egui.request_repaint(), work) {
+                Ok(job) => self.running = Some((question, job)),
+                Err(_) => drop(self.answers.insert(question, Answer::Nothing)),
+            }
+        }
+        self.answers.get(&question)
+    }
+}
+
+fn answer(question: Question, trace: &Trace, progress: &Progress) -> Answer {
+    let busy =
+        |is_member: &dyn Fn(TrackId) -> bool| union(trace, is_member, progress).map_or(Answer::Nothing, Answer::Busy);
+    match question {
+        Question::Whole(_) => {
+            let is_device = |track: TrackId| trace.track(track).kind == TrackKind::Stream;
+            let whole = union(trace, &is_device, progress).or_else(|| union(trace, &|_| true, progress));
+            whole.map_or(Answer::Nothing, |whole| Answer::Busy(whole.without_details()))
+        }
+        Question::Group(_, LineKind::Trace) => busy(&|_| true),
+        Question::Group(_, LineKind::Process(process)) => busy(&|track| trace.track(track).process == process),
+        Question::Group(_, LineKind::Track(track)) => busy(&|other| other == track),
+        Question::Counter(_, counter) => {
+            trace.counters.get(counter).map_or(Answer::Nothing, |counter| Answer::Peaks(Peaks::build(&counter.value)))
+        }
+    }
+}
+
+/// When anything on the chosen tracks ran: their outermost slices, overlaps counted once.
+fn union(trace: &Trace, is_member: &dyn Fn(TrackId) -> bool, progress: &Progress) -> Option<Union> {
+    let rows = trace.slices.rows.iter().filter(|row| (row.depth == 0 || row.is_overflow) && is_member(row.track));
+    let mut all: Vec<(TimeNs, TimeNs, u8)> = Vec::new();
+    for row in rows {
+        if progress.is_cancelled() {
+            return None;
+        }
+        all.extend(row.range().map(|i| {
+            let slice = SliceId(i as u32);
+            let start = trace.slices.ts[i].max(trace.span.start);
+            (start, trace.slices.end[i].clamp(start, trace.span.end.max(start)), trace.slice_tint(slice))
+        }));
+    }
+    all.par_sort_unstable();
+    all.dedup_by(|next, last| {
+        let overlaps = next.0 <= last.1;
+        if overlaps {
+            last.1 = last.1.max(next.1);
+        }
+        overlaps
+    });
+    let has_many = all.len() >= MIN_SPANS_FOR_PYRAMID;
+    let pyramid = has_many.then(|| Pyramid::build(all.iter().copied(), trace.span));
+    (!all.is_empty()).then(|| Union {
+        ts: all.iter().map(|span| span.0).collect(),
+        end: all.iter().map(|span| span.1).collect(),
+        tint: all.iter().map(|span| span.2).collect(),
+        pyramid,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{SliceKind, TraceBuilder};
+
+    fn wait(trace: &Arc<Trace>, question: Question) -> Vec<u8> {
+        let (mut background, egui) = (Background::default(), egui::Context::default());
+        while background.get(question, trace, &egui).is_none() {
+            std::thread::yield_now();
+        }
+        let Some(Answer::Busy(union)) = background.get(question, trace, &egui) else { return Vec::new() };
+        let mut cells: Vec<Cell> = Vec::new();
+        union.cells(TimeRange { start: 0, end: 1024 }, 4, &mut cells);
+        cells.iter().map(|cell| cell.share).collect()
+    }
+
+    #[test]
+    fn overlapping_streams_count_once_and_the_host_not_at_all() {
+        let kernel = SliceKind::Kernel;
+        let trace = TraceBuilder::from_slices(&[
+            ("stream 7", kernel, "a", 0, 256),
+            ("stream 8", kernel, "b", 128, 512),
+            ("stream 8", kernel, "b", 896, 1024),
+            ("main", SliceKind::Operator, "op", 0, 1024),
+        ]);
+        let trace = Arc::new(trace.finish());
+        assert_eq!(wait(&trace, Question::Whole(0)), [255, 255, 0, 127]);
+        let device = trace.track(TrackId(1)).process;
+        assert_eq!(wait(&trace, Question::Group(0, LineKind::Process(device))), [255, 255, 0, 127]);
+        assert_eq!(wait(&trace, Question::Group(0, LineKind::Trace)), [255; 4]);
+    }
+}

@@ -1,0 +1,254 @@
+//! The timeline's own commands: zoom and pan, steps from slice to slice, gaps, arrows and marks.
+
+use super::Timeline;
+use super::navigate::{centered, fitted, panned, zoomed};
+use super::track_list::LineKind;
+use crate::command::Command;
+use crate::model::{Row, SliceId, SliceKind, TimeRange, Trace};
+use crate::view::{Mark, Selection, ViewContext};
+
+/// Which way a step goes in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Forward,
+    Back,
+}
+
+impl Timeline {
+    /// Runs a command of the timeline; false if it is another's.
+    pub(super) fn run_command(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
+        let view = ctx.navigation.visible();
+        let at = self.pointer_time.unwrap_or_else(|| view.start.saturating_add(view.dur() / 2));
+        let quarter = view.dur() / 4;
+        match command {
+            Command::ZoomIn => ctx.navigation.go(zoomed(view, at, 0.5, ctx.span)),
+            Command::ZoomOut => ctx.navigation.go(zoomed(view, at, 2.0, ctx.span)),
+            Command::PanLeft => ctx.navigation.go(panned(view, -quarter, ctx.span)),
+            Command::PanRight => ctx.navigation.go(panned(view, quarter, ctx.span)),
+            Command::ZoomToFit => ctx.navigation.go(fitted(ctx.span, 0.02, ctx.span)),
+            Command::FocusSelection => self.focus(ctx),
+            Command::ZoomToRange => {
+                if let Some(range) = *ctx.range {
+                    ctx.navigation.go(fitted(range, 0.02, ctx.span));
+                }
+            }
+            Command::UndoZoom => drop(ctx.navigation.undo()),
+            Command::RedoZoom => drop(ctx.navigation.redo()),
+            Command::NextSlice => self.step(ctx, |trace, slice| beside(trace, slice, Way::Forward)),
+            Command::PreviousSlice => self.step(ctx, |trace, slice| beside(trace, slice, Way::Back)),
+            Command::ParentSlice => self.step(ctx, |trace, slice| trace.slices.parent(slice)),
+            Command::ChildSlice => self.step(ctx, |trace, slice| {
+                let children = trace.slices.children(slice);
+                (!children.is_empty()).then_some(SliceId(children.start as u32))
+            }),
+            Command::NextGap => self.gap(ctx, Way::Forward),
+            Command::PreviousGap => self.gap(ctx, Way::Back),
+            Command::FollowFlow => self.step(ctx, follow),
+            Command::FollowFlowBack => self.step(ctx, follow_back),
+            Command::Deselect if *ctx.selection != Selection::None => *ctx.selection = Selection::None,
+            Command::Deselect => *ctx.range = None,
+            Command::MarkMoment => {
+                let ts = ctx.selected_time().map_or(at, |time| time.start);
+                mark(ctx, TimeRange { start: ts, end: ts });
+            }
+            Command::MarkRange => {
+                if let Some(range) = *ctx.range {
+                    mark(ctx, range);
+                }
+            }
+            Command::RangeFromSelection => *ctx.range = ctx.selected_time().or(*ctx.range),
+            Command::CollapseAll => self.collapse_all(ctx),
+            Command::ExpandAll => {
+                self.settings.collapsed.clear();
+                self.is_stale = true;
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Selects and shows a slice: opens what its row is folded into, scrolls to it, and moves the
+    /// view if it is out of sight.
+    pub fn reveal(&mut self, ctx: &mut ViewContext<'_>, trace: usize, slice: SliceId) {
+        let Some(open) = ctx.traces.get(trace).filter(|open| slice.idx() < open.trace.slices.len()) else { return };
+        let data = &open.trace;
+        let track = data.slices.track_of(slice);
+        *ctx.selection = Selection::Slice { trace, slice };
+        self.unfold(data, trace, track);
+        self.reveal = Some((trace, slice));
+        let time = data.slices.time(slice).shifted(open.offset);
+        let view = ctx.navigation.visible();
+        let is_in_sight = time.start < view.end && time.end > view.start;
+        // A slice narrower than a few pixels cannot be read: come closer.
+        let is_tiny = time.dur() < view.dur() / 500;
+        let middle = time.start.saturating_add(time.dur() / 2);
+        if time.dur() > view.dur() && !is_in_sight {
+            ctx.navigation.go(fitted(time, 0.1, ctx.span));
+        } else if !is_in_sight {
+            let target = centered(view, middle, ctx.span);
+            ctx.navigation.go(if is_tiny { zoomed(target, middle, 0.05, ctx.span) } else { target });
+        }
+    }
+
+    fn unfold(&mut self, trace: &Trace, index: usize, track: crate::model::TrackId) {
+        use super::track_list::{process_key, trace_key, track_key};
+        let keys = [trace_key(trace), process_key(trace, trace.track(track).process), track_key(trace, track)];
+        for key in keys {
+            self.is_stale |= self.settings.collapsed.remove(&key) | self.settings.hidden.remove(&key);
+        }
+        if self.tracks.place(index, track).is_none() && !self.filter.is_empty() {
+            self.set_filter("");
+        }
+    }
+
+    fn focus(&mut self, ctx: &mut ViewContext<'_>) {
+        let Some(time) = ctx.selected_time().or(*ctx.range) else { return };
+        if let Selection::Slice { trace, slice } = *ctx.selection {
+            let data = &ctx.traces[trace].trace;
+            self.unfold(data, trace, data.slices.track_of(slice));
+            self.reveal = Some((trace, slice));
+        }
+        let middle = time.start.saturating_add(time.dur() / 2);
+        let target = centered(ctx.navigation.visible(), middle, ctx.span);
+        let is_second = ctx.navigation.visible() == target;
+        ctx.navigation.go(if is_second { fitted(time, 0.1, ctx.span) } else { target });
+    }
+
+    /// Goes from the selected slice to another; without one, to the first in view.
+    fn step(&mut self, ctx: &mut ViewContext<'_>, to: impl Fn(&Trace, SliceId) -> Option<SliceId>) {
+        let next = match *ctx.selection {
+            Selection::Slice { trace, slice } => to(&ctx.traces[trace].trace, slice).map(|next| (trace, next)),
+            _ => self.first_in_view(ctx),
+        };
+        if let Some((trace, slice)) = next {
+            self.reveal(ctx, trace, slice);
+        }
+    }
+
+    /// The first slice in view on the first track that shows one, device tracks first.
+    fn first_in_view(&self, ctx: &ViewContext<'_>) -> Option<(usize, SliceId)> {
+        let lines = || self.tracks.pinned.iter().chain(&self.tracks.scrolled);
+        let in_line = |line: &super::track_list::Line, is_device: bool| {
+            let LineKind::Track(track) = line.kind else { return None };
+            let open = ctx.traces.get(line.trace)?;
+            let row = open.trace.rows(track).first()?;
+            let first = open.trace.slices.kind.get(row.range().start)?;
+            let view = ctx.navigation.visible().shifted(open.offset.saturating_neg());
+            let slice = open.trace.slices.window(row, view).next().filter(|_| first.is_device_work() == is_device)?;
+            Some((line.trace, SliceId(slice as u32)))
+        };
+        lines().find_map(|line| in_line(line, true)).or_else(|| lines().find_map(|line| in_line(line, false)))
+    }
+
+    /// Selects the next gap of the selected slice's row as a range, and shows it.
+    fn gap(&mut self, ctx: &mut ViewContext<'_>, way: Way) {
+        if !matches!(ctx.selection, Selection::Slice { .. }) {
+            let Some((trace, slice)) = self.first_in_view(ctx) else { return };
+            *ctx.selection = Selection::Slice { trace, slice };
+        }
+        let Selection::Slice { trace, slice } = *ctx.selection else { return };
+        let open = &ctx.traces[trace];
+        let Some(row) = open.trace.slices.rows.get(open.trace.slices.row_of(slice)) else { return };
+        let shown = ctx.range.map(|range| range.shifted(open.offset.saturating_neg()));
+        let Some(gap) = next_gap(&open.trace, row, slice, shown, way) else { return };
+        let gap = gap.shifted(open.offset);
+        *ctx.range = Some(gap);
+        let view = ctx.navigation.visible();
+        let middle = gap.start.saturating_add(gap.dur() / 2);
+        if gap.dur() > view.dur() || gap.dur() < view.dur() / 200 {
+            // A gap too long or too short to see: choose a zoom that shows it with its neighbors.
+            ctx.navigation.go(fitted(gap, 2.0, ctx.span));
+        } else if gap.start < view.start || gap.end > view.end {
+            ctx.navigation.go(centered(view, middle, ctx.span));
+        }
+        self.reveal = Some((trace, slice));
+    }
+
+    fn collapse_all(&mut self, ctx: &ViewContext<'_>) {
+        use super::track_list::process_key;
+        for open in ctx.traces {
+            let ids = (0..open.trace.processes.len() as u32).map(crate::model::ProcessId);
+            self.settings.collapsed.extend(ids.map(|process| process_key(&open.trace, process)));
+        }
+        self.is_stale = true;
+    }
+}
+
+fn mark(ctx: &mut ViewContext<'_>, range: TimeRange) {
+    let mark = Mark { range, note: String::new() };
+    if !ctx.marks.contains(&mark) {
+        ctx.marks.push(mark);
+    }
+}
+
+fn beside(trace: &Trace, slice: SliceId, way: Way) -> Option<SliceId> {
+    let row = trace.slices.rows.get(trace.slices.row_of(slice))?;
+    let next = match way {
+        Way::Forward => slice.0.checked_add(1)?,
+        Way::Back => slice.0.checked_sub(1)?,
+    };
+    row.slices.contains(&next).then_some(SliceId(next))
+}
+
+fn follow(trace: &Trace, slice: SliceId) -> Option<SliceId> {
+    let is_call = matches!(trace.slices.kind[slice.idx()], SliceKind::Runtime | SliceKind::Driver);
+    let launched = trace.launched_by(slice).find(|_| is_call);
+    trace.flows.outgoing(slice).next().map(|i| trace.flows.to[i]).or(launched)
+}
+
+fn follow_back(trace: &Trace, slice: SliceId) -> Option<SliceId> {
+    let launch = trace.launch_of(slice).filter(|_| trace.slices.kind[slice.idx()].is_device_work());
+    trace.flows.incoming(slice).next().map(|i| trace.flows.from[i]).or(launch)
+}
+
+/// The first gap after `slice`, or the last before it; from the gap `shown` on, if it is one of
+/// this row. All in the trace's own time. Cost: O(slices in between), on a key press only.
+fn next_gap(trace: &Trace, row: &Row, slice: SliceId, shown: Option<TimeRange>, way: Way) -> Option<TimeRange> {
+    let (slices, all) = (&trace.slices, row.range());
+    let gap_after = |i: usize| TimeRange { start: slices.end[i], end: slices.ts[i + 1] };
+    let last = all.end.checked_sub(1)?;
+    // The slice before the gap on show.
+    let before_shown = shown.and_then(|shown| {
+        let after = all.start + slices.ts[all.clone()].partition_point(|&ts| ts < shown.end);
+        let before = after.checked_sub(1)?;
+        (before >= all.start && before < last && gap_after(before) == shown).then_some(before)
+    });
+    match way {
+        Way::Forward => {
+            let from = before_shown.map_or(slice.idx(), |before| before + 1);
+            (from..last).map(gap_after).find(|gap| gap.dur() > 0)
+        }
+        Way::Back => {
+            let to = before_shown.unwrap_or(slice.idx());
+            (all.start..to.min(last)).rev().map(gap_after).find(|gap| gap.dur() > 0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::TraceBuilder;
+
+    #[test]
+    fn gaps_follow_each_other_both_ways() {
+        let kernel = SliceKind::Kernel;
+        let times = [(0, 10), (10, 20), (25, 30), (30, 40), (47, 50)];
+        let slices: Vec<_> = times.iter().map(|&(ts, end)| ("stream 7", kernel, "k", ts, end)).collect();
+        let trace = TraceBuilder::from_slices(&slices).finish();
+        let row = &trace.slices.rows[0];
+        let next = |slice, shown: Option<(i64, i64)>, way| {
+            let shown = shown.map(|(start, end)| TimeRange { start, end });
+            next_gap(&trace, row, SliceId(slice), shown, way).map(|gap| (gap.start, gap.end))
+        };
+        assert_eq!(next(0, None, Way::Forward), Some((20, 25)));
+        assert_eq!(next(0, Some((20, 25)), Way::Forward), Some((40, 47)));
+        assert_eq!(next(0, Some((40, 47)), Way::Forward), None);
+        assert_eq!(next(0, Some((40, 47)), Way::Back), Some((20, 25)));
+        assert_eq!(next(0, Some((20, 25)), Way::Back), None);
+        assert_eq!(next(4, None, Way::Back), Some((40, 47)));
+        assert_eq!(next(2, Some((3, 4)), Way::Back), Some((20, 25)), "a range that is no gap does not matter");
+        assert_eq!(beside(&trace, SliceId(4), Way::Forward), None);
+        assert_eq!(beside(&trace, SliceId(4), Way::Back), Some(SliceId(3)));
+    }
+}

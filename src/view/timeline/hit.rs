@@ -1,0 +1,133 @@
+//! What lies under the pointer: found in the model by row and time, so that every slice can be
+//! hit, drawn by itself or not.
+
+use eframe::egui::Pos2;
+
+use super::layout::Area;
+use super::scale::Scale;
+use super::track_list::{Line, LineKind, ROW_HEIGHT, visible_lines};
+use crate::model::{Row, SliceId, TimeNs, TimeRange, Trace, TrackId};
+use crate::view::OpenTrace;
+
+/// How far beside a slice the pointer still hits it, in points.
+const SLACK: f32 = 2.5;
+
+/// What a pointer hits on the canvas.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hit {
+    #[default]
+    Nothing,
+    Slice {
+        trace: usize,
+        slice: SliceId,
+    },
+    Instant {
+        trace: usize,
+        instant: usize,
+    },
+    /// Free space of a track; `gap` is the stretch between two slices in which nothing runs, in
+    /// the trace's own time.
+    Track {
+        trace: usize,
+        track: TrackId,
+        gap: Option<TimeRange>,
+    },
+}
+
+/// What lies at `pointer`, in an area that shows `lines`.
+pub fn hit(traces: &[OpenTrace], lines: &[Line], area: Area, scale: &Scale, pointer: Pos2) -> Hit {
+    if !area.rect.contains(pointer) {
+        return Hit::Nothing;
+    }
+    let y = area.scroll + f64::from(pointer.y - area.rect.top());
+    let line = lines.get(visible_lines(lines, y, y + 1e-3)).and_then(<[Line]>::first);
+    let Some((line, open)) = line.and_then(|line| Some((line, traces.get(line.trace)?))) else { return Hit::Nothing };
+    let LineKind::Track(track) = line.kind else { return Hit::Nothing };
+    let at = scale.time(pointer.x).saturating_sub(open.offset);
+    let slack = (f64::from(SLACK) * scale.ns_per_point()).ceil() as i64;
+    let below = (y - line.y) as f32;
+    if below < 10.0
+        && let Some(instant) = nearest_instant(&open.trace, track, at, slack * 2)
+    {
+        return Hit::Instant { trace: line.trace, instant };
+    }
+    let row = open.trace.rows(track).get((below / ROW_HEIGHT) as usize).filter(|row| row.depth < line.n_rows);
+    match row.and_then(|row| nearest_slice(&open.trace, row, at, slack)) {
+        Some(slice) => Hit::Slice { trace: line.trace, slice },
+        None => Hit::Track { trace: line.trace, track, gap: row.and_then(|row| gap_at(&open.trace, row, at)) },
+    }
+}
+
+/// The stretch around `at` between two slices of a row.
+fn gap_at(trace: &Trace, row: &Row, at: TimeNs) -> Option<TimeRange> {
+    let (slices, all) = (&trace.slices, row.range());
+    let next = all.start + slices.end[all.clone()].partition_point(|&end| end <= at);
+    let before = next.checked_sub(1).filter(|i| all.contains(i) && all.contains(&next))?;
+    let gap = TimeRange { start: slices.end[before], end: slices.ts[next] };
+    gap.contains(at).then_some(gap)
+}
+
+/// The slice of a row that runs at `at`, else the nearest within `slack` nanoseconds.
+fn nearest_slice(trace: &Trace, row: &Row, at: TimeNs, slack: i64) -> Option<SliceId> {
+    let slices = &trace.slices;
+    let all = row.range();
+    // The first slice that ends after the moment, and the one before it.
+    let next = all.start + slices.end[all.clone()].partition_point(|&end| end <= at);
+    let distance = |&i: &usize| (slices.ts[i].saturating_sub(at)).max(at.saturating_sub(slices.end[i])).max(0);
+    let near = [next.checked_sub(1), Some(next)].into_iter().flatten().filter(|i| all.contains(i));
+    near.min_by_key(|i| (distance(i), *i != next)).filter(|i| distance(i) <= slack).map(|i| SliceId(i as u32))
+}
+
+fn nearest_instant(trace: &Trace, track: TrackId, at: TimeNs, slack: i64) -> Option<usize> {
+    let near = TimeRange { start: at.saturating_sub(slack), end: at.saturating_add(slack) };
+    let window = trace.instants.window(track, near);
+    let after = window.start + trace.instants.ts[window.clone()].partition_point(|&ts| ts < at);
+    let near = [after.checked_sub(1), Some(after)].into_iter().flatten().filter(|i| window.contains(i));
+    near.min_by_key(|&i| trace.instants.ts[i].abs_diff(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::model::{SliceKind, TraceBuilder};
+    use crate::view::timeline::settings::TimelineSettings;
+    use crate::view::timeline::track_list::TrackList;
+    use eframe::egui::{Rect, pos2, vec2};
+
+    #[test]
+    fn every_slice_is_hit_at_its_row_and_time() {
+        let slices = [
+            ("main", SliceKind::Operator, "outer", 100, 200),
+            ("main", SliceKind::Operator, "inner", 150, 151),
+            ("main", SliceKind::Operator, "last", 300, 310),
+        ];
+        let trace = Arc::new(TraceBuilder::from_slices(&slices).finish());
+        let traces = [OpenTrace { trace, offset: 1000 }];
+        let lines = TrackList::build(&traces, &TimelineSettings::default(), "").scrolled;
+        let rect = Rect::from_min_size(pos2(0.0, 0.0), vec2(1000.0, 400.0));
+        let (area, scale) =
+            (Area { rect, scroll: 0.0 }, Scale::new(TimeRange { start: 1000, end: 2000 }, 0.0, 1000.0, 1.0));
+        let main = lines[1].y as f32;
+        let name_at = |x: f32, row: f32| {
+            let pointer = pos2(x, main + row * ROW_HEIGHT + 12.0);
+            match hit(&traces, &lines, area, &scale, pointer) {
+                Hit::Slice { slice, .. } => traces[0].trace.slice_name(slice).to_owned(),
+                other => format!("{other:?}"),
+            }
+        };
+        let track = "Track { trace: 0, track: TrackId(0), gap: None }";
+        let gap = "Track { trace: 0, track: TrackId(0), gap: Some(TimeRange { start: 200, end: 300 }) }";
+        assert_eq!(name_at(150.5, 0.0), "outer");
+        assert_eq!(name_at(150.5, 1.0), "inner");
+        assert_eq!(name_at(153.0, 1.0), "inner", "a little beside");
+        assert_eq!(name_at(160.0, 1.0), track);
+        assert_eq!(name_at(199.5, 0.0), "outer");
+        assert_eq!(name_at(250.0, 0.0), gap);
+        assert_eq!(name_at(50.0, 0.0), track, "before the first slice is no gap");
+        assert_eq!(name_at(305.0, 0.0), "last");
+        assert_eq!(hit(&traces, &lines, area, &scale, pos2(150.0, 2.0)), Hit::Nothing, "a group's heading");
+        assert_eq!(hit(&traces, &lines, area, &scale, pos2(150.0, 390.0)), Hit::Nothing);
+    }
+}

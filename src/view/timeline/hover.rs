@@ -1,0 +1,104 @@
+//! What the readout beside the pointer says.
+
+use eframe::egui::{PopupAnchor, Response, RichText, Tooltip, Ui};
+
+use super::hit::Hit;
+use super::overlay::arrows;
+use super::track_list::track_title;
+use crate::model::{CounterUnit, SliceId, SliceKind, TimeNs, Trace, TrackId};
+use crate::view::ViewContext;
+use crate::widget::format;
+use crate::widget::text::display_name;
+
+/// Shows the readout for what the pointer hits at session time `at`.
+pub fn ui(ctx: &ViewContext<'_>, ui: &Ui, canvas: &Response, hit: Hit, at: TimeNs) {
+    let Some((title, lines)) = words(ctx, hit, at) else { return };
+    let tooltip =
+        Tooltip::always_open(ui.ctx().clone(), canvas.layer_id, canvas.id, PopupAnchor::Pointer).gap(14.0).width(380.0);
+    tooltip.show(|ui| {
+        ui.label(RichText::new(title).strong());
+        for line in lines {
+            ui.label(line);
+        }
+    });
+}
+
+/// The readout's title and lines.
+fn words(ctx: &ViewContext<'_>, hit: Hit, at: TimeNs) -> Option<(String, Vec<String>)> {
+    match hit {
+        Hit::Nothing => None,
+        Hit::Slice { trace, slice } => {
+            let open = ctx.traces.get(trace)?;
+            let start = ctx.session_time(trace, open.trace.slices.ts[slice.idx()]);
+            let name = display_name(open.trace.slice_name(slice)).into_owned();
+            Some((name, slice_lines(&open.trace, slice, start.saturating_sub(ctx.span.start))))
+        }
+        Hit::Instant { trace, instant } => {
+            let open = ctx.traces.get(trace)?;
+            let name = *open.trace.instants.name.get(instant)?;
+            let ts = ctx.session_time(trace, *open.trace.instants.ts.get(instant)?).saturating_sub(ctx.span.start);
+            let at = format!("Instant at {} ({})", format::duration(ts), format::duration_exact(ts));
+            Some((display_name(open.trace.strings.get(name)).into_owned(), vec![at]))
+        }
+        Hit::Track { trace, track, gap } => {
+            let open = ctx.traces.get(trace)?;
+            let values = counter_lines(&open.trace, track, at.saturating_sub(open.offset));
+            if !values.is_empty() {
+                return Some((track_title(&open.trace, track), values));
+            }
+            let gap = gap?;
+            let lines = vec![
+                format!("Nothing runs here for {}", format::duration(gap.dur())),
+                format::duration_exact(gap.dur()),
+            ];
+            Some((track_title(&open.trace, track), lines))
+        }
+    }
+}
+
+fn slice_lines(trace: &Trace, slice: SliceId, start: i64) -> Vec<String> {
+    let dur = trace.slices.time(slice).dur();
+    let kind = trace.slices.kind[slice.idx()];
+    let mut lines = vec![
+        format!("{} on {}", kind.label(), track_title(trace, trace.slices.track_of(slice))),
+        format!("Duration {} ({})", format::duration(dur), format::duration_exact(dur)),
+        format!("Start {} ({})", format::duration(start), format::duration_exact(start)),
+    ];
+    if trace.slices.unfinished.binary_search(&slice).is_ok() {
+        lines.push("Its end was not recorded".to_owned());
+    }
+    let arrows = arrows(trace, slice);
+    for &(from, to) in arrows.iter().take(4) {
+        let (other, verb) = if from == slice { (to, "to") } else { (from, "from") };
+        let is_launch = matches!(trace.slices.kind[from.idx()], SliceKind::Runtime | SliceKind::Driver);
+        let words = match (is_launch, verb) {
+            (true, "to") => "Launches",
+            (true, _) => "Launched by",
+            (false, "to") => "Leads to",
+            (false, _) => "Comes from",
+        };
+        let delay = trace.slices.ts[to.idx()].saturating_sub(trace.slices.ts[from.idx()]);
+        let name: String = display_name(trace.slice_name(other)).chars().take(60).collect();
+        let sense = if from == slice { "later" } else { "before" };
+        lines.push(format!("{words} {name}, {} {sense}", format::duration(delay)));
+    }
+    if arrows.len() > 4 {
+        lines.push(format!("and {} more", arrows.len() - 4));
+    }
+    lines
+}
+
+fn counter_lines(trace: &Trace, track: TrackId, at: TimeNs) -> Vec<String> {
+    let first = trace.counters.partition_point(|counter| counter.track < track);
+    let of_track = trace.counters[first..].iter().take_while(|counter| counter.track == track);
+    let line = |counter: &crate::model::Counter| {
+        let index = counter.ts.partition_point(|&ts| ts <= at).checked_sub(1)?;
+        let value = *counter.value.get(index)?;
+        let text = match counter.unit {
+            CounterUnit::Plain => format::value(value),
+            CounterUnit::Bytes => format::bytes(value),
+        };
+        Some(if counter.series.is_empty() { text } else { format!("{}: {text}", display_name(&counter.series)) })
+    };
+    of_track.filter_map(line).collect()
+}

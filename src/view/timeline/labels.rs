@@ -1,0 +1,225 @@
+//! The column beside the canvas: names of tracks and groups, and what can be done with them.
+
+use eframe::egui::{
+    Align, Color32, Label, Layout, Painter, Rect, RichText, Role, Sense, Shape, Stroke, Ui, UiBuilder, WidgetInfo,
+    pos2, vec2,
+};
+
+use super::layout::Area;
+use super::settings::TimelineSettings;
+use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, TrackList, visible_lines};
+use crate::view::OpenTrace;
+
+const BUTTON: f32 = 16.0;
+const INDENT: f32 = 10.0;
+
+/// What the person asked for at a label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wish {
+    ToggleCollapsed,
+    TogglePinned,
+    Hide,
+    ShowHidden,
+    /// Moves it among its siblings by this many places.
+    Move(isize),
+    /// Moves it to the place of the line with this key.
+    MoveTo(String),
+}
+
+/// Shows the labels of the lines visible in `area`; returns what was asked of which line.
+pub fn ui(
+    ui: &mut Ui,
+    traces: &[OpenTrace],
+    list: &TrackList,
+    lines: &[Line],
+    area: Area,
+    column: Rect,
+) -> Option<(Line, Wish)> {
+    let clip = Rect::from_x_y_ranges(column.x_range(), area.rect.y_range());
+    let bottom = area.scroll + f64::from(area.rect.height());
+    let mut asked = None;
+    let mut outer = ui.new_child(UiBuilder::new().max_rect(clip).id_salt(("labels", area.rect.top() as i32)));
+    outer.set_clip_rect(clip.intersect(ui.clip_rect()));
+    for line in lines.get(visible_lines(lines, area.scroll, bottom)).unwrap_or_default() {
+        let Some(open) = traces.get(line.trace) else { continue };
+        let top = area.top(line);
+        let left = column.left() + 2.0 + INDENT * f32::from(line.indent);
+        let height = if line.kind == LineKind::Trace { GROUP_HEIGHT } else { ROW_HEIGHT.min(line.height) };
+        let rect = Rect::from_min_max(pos2(left, top), pos2(column.right() - 4.0, top + height));
+        let builder = UiBuilder::new()
+            .max_rect(rect)
+            .id_salt((line.trace, line.kind))
+            .layout(Layout::left_to_right(Align::Center));
+        let wish = outer.scope_builder(builder, |ui| {
+            ui.spacing_mut().item_spacing.x = 2.0;
+            let can_collapse = line.can_collapse(&open.trace);
+            let wish = line_ui(ui, line, can_collapse, list.n_hidden);
+            let dropped =
+                ui.input(|input| input.pointer.any_released()).then(|| ui.ctx().pointer_hover_pos()).flatten();
+            wish.or_else(|| dragged_to(lines, area, line, ui, dropped?))
+        });
+        asked = wish.inner.map(|wish| (line.clone(), wish)).or(asked);
+    }
+    asked
+}
+
+/// Where the label was dropped, if it was dragged onto a sibling.
+fn dragged_to(lines: &[Line], area: Area, line: &Line, ui: &Ui, pointer: eframe::egui::Pos2) -> Option<Wish> {
+    let is_dragged = ui.ctx().drag_stopped_id() == Some(label_id(line));
+    let y = area.scroll + f64::from(pointer.y - area.rect.top());
+    let target = lines.get(visible_lines(lines, y, y + 1e-3))?.first()?;
+    (is_dragged && target.key != line.key && target.parent == line.parent).then(|| Wish::MoveTo(target.key.clone()))
+}
+
+/// Pictures on buttons, painted, since fonts differ in what they have.
+#[derive(Clone, Copy, Debug)]
+enum Icon {
+    Open,
+    Closed,
+    Pin,
+    Pinned,
+}
+
+impl Icon {
+    fn paint(self, painter: &Painter, rect: Rect, color: Color32) {
+        let center = rect.center();
+        let corners = |points: [(f32, f32); 3]| points.map(|(x, y)| center + vec2(x, y)).to_vec();
+        match self {
+            Self::Open => {
+                painter.add(Shape::convex_polygon(
+                    corners([(-4.0, -2.0), (4.0, -2.0), (0.0, 3.0)]),
+                    color,
+                    Stroke::NONE,
+                ));
+            }
+            Self::Closed => {
+                painter.add(Shape::convex_polygon(
+                    corners([(-2.0, -4.0), (3.0, 0.0), (-2.0, 4.0)]),
+                    color,
+                    Stroke::NONE,
+                ));
+            }
+            Self::Pin | Self::Pinned => {
+                let head = center - vec2(0.0, 2.0);
+                painter.line_segment([head, center + vec2(0.0, 5.5)], Stroke::new(1.2, color));
+                match self {
+                    Self::Pinned => painter.circle_filled(head, 3.2, color),
+                    _ => painter.circle_stroke(head, 2.8, Stroke::new(1.0, color.gamma_multiply(0.6))),
+                };
+            }
+        }
+    }
+}
+
+fn label_id(line: &Line) -> eframe::egui::Id {
+    eframe::egui::Id::unique(("track label", line.trace, line.kind))
+}
+
+fn line_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize) -> Option<Wish> {
+    let mut wish = None;
+    let button = |ui: &mut Ui, icon: Icon, name: String| {
+        let (rect, response) = ui.allocate_exact_size(vec2(BUTTON, BUTTON), Sense::click());
+        response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &name));
+        icon.paint(ui.painter(), rect, ui.style().interact(&response).fg_stroke.color);
+        response.on_hover_text(&name).clicked()
+    };
+    let verb = if line.is_collapsed { "Expand" } else { "Collapse" };
+    if !can_collapse {
+        ui.add_space(BUTTON + 2.0);
+    } else if button(ui, if line.is_collapsed { Icon::Closed } else { Icon::Open }, format!("{verb} {}", line.title)) {
+        wish = Some(Wish::ToggleCollapsed);
+    }
+    let is_track = matches!(line.kind, LineKind::Track(_));
+    let room = ui.available_width() - if is_track { BUTTON + 2.0 } else { 0.0 };
+    let text = RichText::new(&line.title).size(12.0);
+    let text = if is_track { text } else { text.strong() };
+    let (_, rect) = ui.allocate_space(vec2(room.max(8.0), BUTTON));
+    let mut text_ui = ui.new_child(UiBuilder::new().max_rect(rect).layout(Layout::left_to_right(Align::Center)));
+    text_ui.add(Label::new(text).truncate().selectable(false).show_tooltip_when_elided(false));
+    let label = ui.interact(rect, label_id(line), Sense::click_and_drag());
+    let label = label.on_hover_text(&line.title);
+    if label.double_clicked() && can_collapse {
+        wish = Some(Wish::ToggleCollapsed);
+    }
+    if label.dragged() {
+        ui.set_cursor_icon(eframe::egui::CursorIcon::Grabbing);
+    }
+    label.context_menu(|ui| wish = menu_ui(ui, line, can_collapse, n_hidden).or(wish.take()));
+    let pin = if line.is_pinned { "Unpin" } else { "Pin" };
+    if is_track && button(ui, if line.is_pinned { Icon::Pinned } else { Icon::Pin }, format!("{pin} {}", line.title)) {
+        wish = Some(Wish::TogglePinned);
+    }
+    wish
+}
+
+fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize) -> Option<Wish> {
+    let mut wish = None;
+    let mut item = |ui: &mut Ui, text: &str, what: Wish| {
+        if ui.button(text).clicked() {
+            wish = Some(what);
+        }
+    };
+    if can_collapse {
+        item(ui, if line.is_collapsed { "Expand" } else { "Collapse" }, Wish::ToggleCollapsed);
+    }
+    if matches!(line.kind, LineKind::Track(_)) {
+        item(ui, if line.is_pinned { "Unpin track" } else { "Pin track" }, Wish::TogglePinned);
+    }
+    item(ui, "Move up", Wish::Move(-1));
+    item(ui, "Move down", Wish::Move(1));
+    item(ui, "Hide", Wish::Hide);
+    if n_hidden > 0 {
+        item(ui, &format!("Show {n_hidden} hidden"), Wish::ShowHidden);
+    }
+    if ui.button("Copy name").clicked() {
+        ui.ctx().copy_text(line.title.clone());
+    }
+    wish
+}
+
+/// Changes the settings as asked.
+pub fn apply(settings: &mut TimelineSettings, list: &TrackList, line: &Line, wish: Wish) {
+    let toggle = |set: &mut std::collections::BTreeSet<String>| {
+        if !set.remove(&line.key) {
+            set.insert(line.key.clone());
+        }
+    };
+    match wish {
+        Wish::ToggleCollapsed => toggle(&mut settings.collapsed),
+        Wish::TogglePinned => match settings.pinned.iter().position(|key| *key == line.key) {
+            Some(at) => drop(settings.pinned.remove(at)),
+            None => settings.pinned.push(line.key.clone()),
+        },
+        Wish::Hide => toggle(&mut settings.hidden),
+        Wish::ShowHidden => settings.hidden.clear(),
+        Wish::Move(by) => {
+            reorder(settings, list, line, |from, n| from.saturating_add_signed(by).min(n.saturating_sub(1)));
+        }
+        Wish::MoveTo(key) => {
+            let siblings = siblings(settings, list, line);
+            let to = siblings.iter().position(|sibling| *sibling == key);
+            reorder(settings, list, line, |from, _| to.unwrap_or(from));
+        }
+    }
+}
+
+/// The keys of the shown members of the line's group, in their present order.
+fn siblings(settings: &TimelineSettings, list: &TrackList, line: &Line) -> Vec<String> {
+    if line.is_pinned {
+        return settings.pinned.clone();
+    }
+    list.scrolled.iter().filter(|other| other.parent == line.parent).map(|other| other.key.clone()).collect()
+}
+
+fn reorder(settings: &mut TimelineSettings, list: &TrackList, line: &Line, to: impl Fn(usize, usize) -> usize) {
+    let mut keys = siblings(settings, list, line);
+    let Some(from) = keys.iter().position(|key| *key == line.key) else { return };
+    let to = to(from, keys.len());
+    let key = keys.remove(from);
+    keys.insert(to.min(keys.len()), key);
+    if line.is_pinned {
+        settings.pinned = keys;
+    } else {
+        settings.order.insert(line.parent.clone(), keys);
+    }
+}

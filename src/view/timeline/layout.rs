@@ -1,0 +1,236 @@
+//! What is drawn where: a list of shapes, bound by pixels, before any of it is painted.
+
+use eframe::egui::{self, Rect};
+
+use super::background::{Answer, Background, Question};
+use super::cells::{WideSlice, layout_row};
+use super::peaks::Column;
+use super::scale::Scale;
+use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, visible_lines};
+use crate::model::{Cell, SliceId, TrackId, TrackKind};
+use crate::view::OpenTrace;
+
+/// Free space between two rows, in points.
+const ROW_GAP: f32 = 1.0;
+
+/// A part of the canvas with lines of its own: the pinned ones, or those that scroll.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Area {
+    pub rect: Rect,
+    /// What lies at the top of `rect`, in points from the top of the lines.
+    pub scroll: f64,
+}
+
+impl Area {
+    /// Top of a line on screen; it may lie outside of `rect`.
+    pub fn top(&self, line: &Line) -> f32 {
+        self.rect.top() + (line.y - self.scroll) as f32
+    }
+
+    /// Top of a row of a line on screen, with the height in which its slices are drawn.
+    pub fn row(&self, line: &Line, row: u32) -> (f32, f32) {
+        let row = if line.is_collapsed { 0 } else { row };
+        match line.kind {
+            LineKind::Track(_) => (self.top(line) + row as f32 * ROW_HEIGHT, ROW_HEIGHT - ROW_GAP),
+            _ => (self.top(line) + 3.0, GROUP_HEIGHT - 6.0),
+        }
+    }
+}
+
+/// A slice drawn by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SliceBox {
+    pub trace: usize,
+    pub slice: SliceId,
+    pub tint: u8,
+    pub rect: Rect,
+}
+
+/// A moment with a name.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tick {
+    pub trace: usize,
+    pub instant: usize,
+    pub x: f32,
+    pub top: f32,
+}
+
+/// A counter's curve.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    pub trace: usize,
+    pub counter: usize,
+    /// Place among the curves of its track.
+    pub place: usize,
+    pub rect: Rect,
+    /// One a pixel.
+    pub columns: Vec<Column>,
+    /// Values at the bottom and the top of `rect`.
+    pub bottom: f64,
+    pub top: f64,
+}
+
+/// Everything drawn in one area.
+#[derive(Debug, Default, PartialEq)]
+pub struct DrawList {
+    pub n_pixels: usize,
+    /// The looks of all rows, each `n_pixels` long, in the order of `cell_rows`.
+    pub cells: Vec<Cell>,
+    /// Top and height of each row of cells.
+    pub cell_rows: Vec<(f32, f32)>,
+    pub boxes: Vec<SliceBox>,
+    pub ticks: Vec<Tick>,
+    pub curves: Vec<Curve>,
+}
+
+/// Lays out the lines that are visible in `area`.
+pub fn layout(
+    traces: &[OpenTrace],
+    lines: &[Line],
+    area: Area,
+    scale: &Scale,
+    background: &mut Background,
+    egui: &egui::Context,
+) -> DrawList {
+    let mut list = DrawList { n_pixels: scale.n_pixels, ..Default::default() };
+    let bottom = area.scroll + f64::from(area.rect.height());
+    for line in lines.get(visible_lines(lines, area.scroll, bottom)).unwrap_or_default() {
+        let Some(open) = traces.get(line.trace) else { continue };
+        match line.kind {
+            LineKind::Track(track) => {
+                list.add_rows(open, line, track, area, scale);
+                list.add_ticks(open, line, track, area, scale);
+                if open.trace.track(track).kind == TrackKind::Counter {
+                    list.add_curves(open, line, track, area, scale, background, egui);
+                }
+            }
+            kind if line.is_collapsed => {
+                let question = Question::Group(line.trace, kind);
+                if let Some(Answer::Busy(union)) = background.get(question, &open.trace, egui) {
+                    union.cells(scale.view.shifted(open.offset.saturating_neg()), scale.n_pixels, &mut list.cells);
+                    list.cell_rows.push(area.row(line, 0));
+                }
+            }
+            _ => {}
+        }
+    }
+    list
+}
+
+impl DrawList {
+    fn add_rows(&mut self, open: &OpenTrace, line: &Line, track: TrackId, area: Area, scale: &Scale) {
+        let view = scale.view.shifted(open.offset.saturating_neg());
+        let mut wide: Vec<WideSlice> = Vec::new();
+        for (depth, row) in open.trace.rows(track).iter().enumerate().take(line.n_rows as usize) {
+            let (top, height) = area.row(line, depth as u32);
+            if top + height < area.rect.top() {
+                continue;
+            }
+            if top > area.rect.bottom() {
+                break;
+            }
+            wide.clear();
+            layout_row(&open.trace, row, view, scale.n_pixels, &mut self.cells, &mut wide);
+            self.cell_rows.push((top, height));
+            let width = scale.n_pixels as f64;
+            let x = |pixels: f64| scale.left + pixels.clamp(-8.0, width + 8.0) as f32 * scale.pixel;
+            self.boxes.extend(wide.iter().map(|wide| {
+                let rect = Rect::from_x_y_ranges(x(wide.from)..=x(wide.to), top..=top + height);
+                let slice = SliceId(row.slices.start + wide.index as u32);
+                SliceBox { trace: line.trace, slice, tint: open.trace.slice_tint(slice), rect }
+            }));
+        }
+    }
+
+    /// At most one tick a pixel: those that fall on one pixel are one.
+    fn add_ticks(&mut self, open: &OpenTrace, line: &Line, track: TrackId, area: Area, scale: &Scale) {
+        let instants = &open.trace.instants;
+        let view = scale.view.shifted(open.offset.saturating_neg());
+        let window = instants.window(track, view);
+        let step = (scale.ns_per_pixel() as i64).max(1);
+        let (top, mut i) = (area.top(line), window.start);
+        while i < window.end {
+            let ts = instants.ts[i];
+            let x = scale.x(ts.saturating_add(open.offset));
+            self.ticks.push(Tick { trace: line.trace, instant: i, x, top });
+            i += 1;
+            i += instants.ts[i..window.end].partition_point(|&next| next < ts.saturating_add(step));
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all of it is the frame's context")]
+    fn add_curves(
+        &mut self,
+        open: &OpenTrace,
+        line: &Line,
+        track: TrackId,
+        area: Area,
+        scale: &Scale,
+        background: &mut Background,
+        egui: &egui::Context,
+    ) {
+        let counters = &open.trace.counters;
+        let first = counters.partition_point(|counter| counter.track < track);
+        let of_track = counters.iter().enumerate().skip(first).take_while(|(_, counter)| counter.track == track);
+        let of_track: Vec<usize> = of_track.map(|(i, _)| i).collect();
+        let bound = |pick: fn(f64, f64) -> f64, of: fn(&crate::model::Counter) -> f64| {
+            of_track.iter().map(|&i| of(&counters[i])).fold(0.0, pick)
+        };
+        let (bottom, top) = (bound(f64::min, |counter| counter.min), bound(f64::max, |counter| counter.max));
+        let y = area.top(line);
+        let rect = Rect::from_x_y_ranges(scale.left..=scale.right(), y..=y + line.height);
+        let view = scale.view.shifted(open.offset.saturating_neg());
+        for (place, &counter) in of_track.iter().enumerate() {
+            let question = Question::Counter(line.trace, counter);
+            let Some(Answer::Peaks(peaks)) = background.get(question, &open.trace, egui) else { continue };
+            let columns = peaks.columns(&counters[counter], view, scale.n_pixels);
+            self.curves.push(Curve { trace: line.trace, counter, place, rect, columns, bottom, top });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::model::{SliceKind, TimeRange, TraceBuilder};
+    use crate::view::timeline::settings::TimelineSettings;
+    use crate::view::timeline::track_list::TrackList;
+
+    fn draw(traces: &[OpenTrace], view: TimeRange) -> DrawList {
+        let lines = TrackList::build(traces, &TimelineSettings::default(), "").scrolled;
+        let rect = Rect::from_min_size(egui::pos2(200.0, 50.0), egui::vec2(1000.0, 600.0));
+        let scale = Scale::new(view, rect.left(), rect.width(), 1.0);
+        let area = Area { rect, scroll: 0.0 };
+        layout(traces, &lines, area, &scale, &mut Background::default(), &egui::Context::default())
+    }
+
+    #[test]
+    fn a_million_slices_on_a_hundred_rows_are_bound_by_pixels() {
+        let names: Vec<String> = (0..100).map(|i| format!("stream {i}")).collect();
+        let slice = |i: i64| {
+            let start = i / 100 * 100;
+            (names[i as usize % 100].as_str(), SliceKind::Kernel, "k", start, start + 70)
+        };
+        let slices: Vec<_> = (0..1_000_000).map(slice).collect();
+        let traces = [OpenTrace { trace: Arc::new(TraceBuilder::from_slices(&slices).finish()), offset: 500 }];
+        for dur in [1_000_000, 100_000, 10_000, 1_000, 100, 10] {
+            let view = TimeRange { start: 400_500, end: 400_500 + dur };
+            let list = draw(&traces, view);
+            let rows = list.cell_rows.len();
+            assert!((20..=34).contains(&rows), "{rows} rows: only those on screen");
+            assert_eq!(list.cells.len(), rows * 1000);
+            assert!(list.boxes.len() <= rows * 336, "{} boxes at {dur} ns", list.boxes.len());
+            assert_eq!(list, draw(&traces, view));
+        }
+    }
+
+    #[test]
+    fn the_offset_of_a_trace_moves_its_slices() {
+        let trace = Arc::new(TraceBuilder::from_slices(&[("stream 7", SliceKind::Kernel, "k", 100, 200)]).finish());
+        let list = draw(&[OpenTrace { trace, offset: 50 }], TimeRange { start: 0, end: 1000 });
+        assert_eq!(list.boxes.len(), 1);
+        assert_eq!((list.boxes[0].rect.left(), list.boxes[0].rect.right()), (350.0, 450.0));
+    }
+}

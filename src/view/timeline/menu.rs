@@ -1,0 +1,82 @@
+//! The context menu of the canvas.
+
+use eframe::egui::Ui;
+
+use super::Timeline;
+use super::hit::Hit;
+use super::labels::{Wish, apply};
+use super::navigate::fitted;
+use crate::model::{TimeRange, TrackId};
+use crate::view::ViewContext;
+use crate::widget::format;
+use crate::widget::text::display_name;
+
+impl Timeline {
+    /// What can be done with what was clicked.
+    pub(super) fn menu_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
+        let (trace, track, time) = match self.menu {
+            Hit::Nothing => (0, None, None),
+            Hit::Slice { trace, slice } => {
+                let Some(open) = ctx.traces.get(trace) else { return };
+                let name = open.trace.slice_name(slice);
+                ui.weak(display_name(name).chars().take(60).collect::<String>());
+                if ui.button("Copy name").clicked() {
+                    ui.ctx().copy_text(name.to_owned());
+                }
+                let time = open.trace.slices.time(slice);
+                if ui.button("Copy duration in ns").clicked() {
+                    ui.ctx().copy_text(time.dur().to_string());
+                }
+                (trace, Some(open.trace.slices.track_of(slice)), Some(time.shifted(open.offset)))
+            }
+            Hit::Instant { trace, instant } => {
+                let Some(open) = ctx.traces.get(trace) else { return };
+                let instants = &open.trace.instants;
+                let name = instants.name.get(instant).map_or("", |&name| open.trace.strings.get(name));
+                if ui.button("Copy name").clicked() {
+                    ui.ctx().copy_text(name.to_owned());
+                }
+                (trace, instants.track.get(instant).copied(), None)
+            }
+            Hit::Track { trace, track, gap } => {
+                let Some(open) = ctx.traces.get(trace) else { return };
+                if let Some(gap) = gap {
+                    ui.weak(format!("Gap of {}", format::duration(gap.dur())));
+                }
+                (trace, Some(track), gap.map(|gap| gap.shifted(open.offset)))
+            }
+        };
+        if let Some(time) = time {
+            time_ui(ctx, ui, time);
+        }
+        if let Some(track) = track {
+            self.track_ui(ui, trace, track);
+        }
+        ui.separator();
+        if ui.button("Zoom to fit all").clicked() {
+            ctx.navigation.go(fitted(ctx.span, 0.02, ctx.span));
+        }
+    }
+
+    fn track_ui(&mut self, ui: &mut Ui, trace: usize, track: TrackId) {
+        let line = self.tracks.place(trace, track).and_then(|place| self.tracks.line(place)).cloned();
+        let Some(line) = line else { return };
+        ui.separator();
+        let pin = if line.is_pinned { "Unpin track" } else { "Pin track" };
+        for (text, wish) in [(pin, Wish::TogglePinned), ("Hide track", Wish::Hide)] {
+            if ui.button(text).clicked() {
+                apply(&mut self.settings, &self.tracks, &line, wish);
+                self.is_stale = true;
+            }
+        }
+    }
+}
+
+fn time_ui(ctx: &mut ViewContext<'_>, ui: &mut Ui, time: TimeRange) {
+    if ui.button("Zoom to it").clicked() {
+        ctx.navigation.go(fitted(time, 0.1, ctx.span));
+    }
+    if time.dur() > 0 && ui.button("Select its time range").clicked() {
+        *ctx.range = Some(time);
+    }
+}

@@ -1,0 +1,267 @@
+//! The timeline: when did what run, and where did nothing run?
+
+mod background;
+mod canvas;
+mod cells;
+mod commands;
+mod hit;
+mod hover;
+mod labels;
+mod layout;
+mod menu;
+mod minimap;
+mod navigate;
+mod overlay;
+mod paint;
+mod peaks;
+mod ruler;
+mod scale;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod track_list;
+
+use eframe::egui::{self, Id, Rect, Sense, TextEdit, Ui, UiBuilder, pos2, vec2};
+
+pub use settings::TimelineSettings;
+
+use self::background::Background;
+use self::canvas::Canvas;
+use self::hit::Hit;
+use self::layout::Area;
+use self::minimap::Minimap;
+use self::navigate::{Motion, fitted};
+use self::scale::Scale;
+use self::track_list::{TrackList, total_height};
+use super::{Selection, View, ViewContext};
+use crate::command::Command;
+use crate::model::{SliceId, TimeNs, Trace};
+
+const MINIMAP_HEIGHT: f32 = 26.0;
+const RULER_HEIGHT: f32 = 20.0;
+const SCROLL_BAR: f32 = 9.0;
+/// The most of the canvas that pinned tracks take.
+const MAX_PINNED_SHARE: f32 = 0.5;
+
+/// The timeline view.
+#[derive(Default)]
+pub struct Timeline {
+    settings: TimelineSettings,
+    filter: String,
+    tracks: TrackList,
+    /// Whether `tracks` must be laid out again.
+    is_stale: bool,
+    /// Points from the top of the pinned and of the other lines to the top of what is visible.
+    scroll: [f64; 2],
+    background: Background,
+    motion: Motion,
+    minimap: Minimap,
+    canvas: Canvas,
+    /// A slice to scroll to once the lines are laid out.
+    reveal: Option<(usize, SliceId)>,
+    /// What the pointer is over, in session time, while it is over the canvas.
+    pointer_time: Option<TimeNs>,
+    /// What the context menu is about.
+    menu: Hit,
+}
+
+/// Where the parts of the view are.
+#[derive(Clone, Copy, Debug)]
+struct Parts {
+    filter: Rect,
+    minimap: Rect,
+    ruler: Rect,
+    labels: Rect,
+    canvas: Rect,
+    scroll_bar: Rect,
+}
+
+impl Parts {
+    fn new(rect: Rect, label_width: f32, pixels_per_point: f32) -> Self {
+        // On the pixel grid, so that the texture of the rows is not blurred.
+        let snap = |x: f32| (x * pixels_per_point).round() / pixels_per_point;
+        let left = snap(rect.left() + label_width.clamp(60.0, (rect.width() * 0.6).max(60.0)));
+        let right = snap(rect.right() - SCROLL_BAR).max(left + 1.0);
+        let minimap = snap(rect.top() + MINIMAP_HEIGHT);
+        let ruler = snap(minimap + RULER_HEIGHT);
+        let bottom = snap(rect.bottom()).max(ruler + 1.0);
+        Self {
+            filter: Rect::from_min_max(rect.min, pos2(left - 4.0, minimap)),
+            minimap: Rect::from_min_max(pos2(left, rect.top()), pos2(right, minimap - 2.0)),
+            ruler: Rect::from_min_max(pos2(left, minimap), pos2(right, ruler)),
+            labels: Rect::from_min_max(pos2(rect.left(), ruler), pos2(left, bottom)),
+            canvas: Rect::from_min_max(pos2(left, ruler), pos2(right, bottom)),
+            scroll_bar: Rect::from_min_max(pos2(right + 1.0, ruler), pos2(rect.right(), bottom)),
+        }
+    }
+}
+
+impl std::fmt::Debug for Timeline {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Timeline")
+            .field("settings", &self.settings)
+            .field("filter", &self.filter)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Timeline {
+    /// What should survive a restart.
+    pub fn settings(&self) -> &TimelineSettings {
+        &self.settings
+    }
+
+    /// Takes over what survived a restart.
+    pub fn set_settings(&mut self, settings: TimelineSettings) {
+        self.settings = settings;
+        self.is_stale = true;
+    }
+
+    /// Shows only tracks and groups whose name contains `text`; all if it is empty.
+    pub fn set_filter(&mut self, text: &str) {
+        if self.filter != text {
+            text.clone_into(&mut self.filter);
+            self.is_stale = true;
+        }
+    }
+
+    fn refresh(&mut self, ctx: &mut ViewContext<'_>) {
+        if self.background.follow(ctx.traces) {
+            self.is_stale = true;
+            self.canvas.forget();
+            self.reveal = None;
+            self.menu = Hit::Nothing;
+            let is_there =
+                |trace: usize, has: &dyn Fn(&Trace) -> bool| ctx.traces.get(trace).is_some_and(|open| has(&open.trace));
+            let is_kept = match *ctx.selection {
+                Selection::None => true,
+                Selection::Slice { trace, slice } => is_there(trace, &|data| slice.idx() < data.slices.len()),
+                Selection::Instant { trace, instant } => is_there(trace, &|data| instant < data.instants.len()),
+            };
+            if !is_kept {
+                *ctx.selection = Selection::None;
+            }
+        }
+        if std::mem::take(&mut self.is_stale) {
+            self.tracks = TrackList::build(ctx.traces, &self.settings, &self.filter);
+        }
+        if ctx.navigation.visible().dur() <= 0 {
+            ctx.navigation.glide(fitted(ctx.span, 0.02, ctx.span));
+        }
+    }
+
+    /// The pinned and the scrolling part of the canvas.
+    fn areas(&mut self, canvas: Rect) -> [Area; 2] {
+        let pinned_height = total_height(&self.tracks.pinned);
+        let shown = pinned_height.min(f64::from(canvas.height() * MAX_PINNED_SHARE)) as f32;
+        let border = canvas.top() + shown.round();
+        let rects = [
+            Rect::from_min_max(canvas.min, pos2(canvas.right(), border)),
+            Rect::from_min_max(pos2(canvas.left(), border), canvas.max),
+        ];
+        let heights = [pinned_height, total_height(&self.tracks.scrolled)];
+        for ((scroll, rect), height) in self.scroll.iter_mut().zip(rects).zip(heights) {
+            *scroll = scroll.clamp(0.0, (height - f64::from(rect.height())).max(0.0));
+        }
+        [Area { rect: rects[0], scroll: self.scroll[0] }, Area { rect: rects[1], scroll: self.scroll[1] }]
+    }
+
+    /// Scrolls to the row of a slice that was asked for.
+    fn scroll_to_revealed(&mut self, ctx: &ViewContext<'_>, areas: [Area; 2]) {
+        let Some((trace, slice)) = self.reveal.take() else { return };
+        let Some(open) = ctx.traces.get(trace) else { return };
+        let Some(row) = open.trace.slices.rows.get(open.trace.slices.row_of(slice)) else { return };
+        let Some(place) = self.tracks.place(trace, row.track) else { return };
+        let Some(line) = self.tracks.line(place) else { return };
+        let index = usize::from(!place.is_pinned);
+        let area = areas[index];
+        let (top, height) = area.row(line, row.depth);
+        let below = top + height * 2.0 - area.rect.bottom();
+        let above = area.rect.top() + height - top;
+        if below > 0.0 || above > 0.0 {
+            self.scroll[index] += f64::from(top - area.rect.center().y);
+        }
+    }
+
+    fn filter_ui(&mut self, ui: &mut Ui, rect: Rect) {
+        let builder = UiBuilder::new().max_rect(rect.shrink2(vec2(3.0, 2.0))).id_salt("timeline filter");
+        ui.scope_builder(builder, |ui| {
+            let field = TextEdit::singleline(&mut self.filter).hint_text("Filter tracks…").desired_width(f32::INFINITY);
+            if ui.add(field).accessible_name("Filter tracks").changed() {
+                self.is_stale = true;
+            }
+        });
+    }
+
+    fn labels_ui(&mut self, ctx: &ViewContext<'_>, ui: &mut Ui, parts: &Parts, areas: [Area; 2]) {
+        let [pinned, scrolled] = areas;
+        let list = &self.tracks;
+        let asked = labels::ui(ui, ctx.traces, list, &list.pinned, pinned, parts.labels);
+        let asked = labels::ui(ui, ctx.traces, list, &list.scrolled, scrolled, parts.labels).or(asked);
+        if let Some((line, wish)) = asked {
+            labels::apply(&mut self.settings, list, &line, wish);
+            self.is_stale = true;
+            ui.ctx().request_repaint();
+        }
+        let edge = Rect::from_x_y_ranges(parts.labels.right() - 3.0..=parts.labels.right(), parts.labels.y_range());
+        let edge = ui.interact(edge, Id::unique("timeline label width"), Sense::drag());
+        edge.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Splitter, true, "Width of track labels"));
+        let edge = edge.on_hover_and_drag_cursor(egui::CursorIcon::ResizeHorizontal);
+        if edge.dragged() {
+            self.settings.label_width = (self.settings.label_width + edge.drag_delta().x).clamp(60.0, 800.0);
+        }
+    }
+
+    fn scroll_bar_ui(&mut self, ui: &Ui, rect: Rect, area: Area) {
+        let total = total_height(&self.tracks.scrolled).max(1.0);
+        let shown = f64::from(area.rect.height()) / total;
+        if shown >= 1.0 {
+            return;
+        }
+        let rect = Rect::from_x_y_ranges(rect.x_range(), area.rect.y_range());
+        let response = ui.interact(rect, Id::unique("timeline scroll bar"), Sense::click_and_drag());
+        response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::ScrollBar, true, "Scroll tracks"));
+        let height = (rect.height() * shown as f32).max(16.0);
+        let room = f64::from(rect.height() - height);
+        let range = total - f64::from(area.rect.height());
+        if let Some(pointer) = response.interact_pointer_pos().filter(|_| response.dragged() || response.clicked()) {
+            let share = f64::from(pointer.y - rect.top() - height / 2.0) / room.max(1.0);
+            self.scroll[1] = share.clamp(0.0, 1.0) * range;
+        }
+        let top = rect.top() + (self.scroll[1] / range * room) as f32;
+        let handle = Rect::from_min_size(pos2(rect.left(), top), vec2(rect.width() - 1.0, height));
+        let visuals = ui.style().interact(&response);
+        ui.painter().rect_filled(handle, 4.0, visuals.bg_fill);
+    }
+}
+
+impl View for Timeline {
+    fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
+        if ctx.traces.iter().all(|open| open.trace.tracks.is_empty()) {
+            ui.label("This recording has no tracks. The import report says what was in the file.");
+            return;
+        }
+        self.refresh(ctx);
+        let (rect, _) = ui.allocate_exact_size(ui.available_size(), Sense::hover());
+        if rect.width() < 120.0 || rect.height() < 80.0 {
+            return;
+        }
+        let parts = Parts::new(rect, self.settings.label_width, ui.pixels_per_point());
+        self.canvas_input(ctx, ui, parts.canvas);
+        let areas = self.areas(parts.canvas);
+        self.scroll_to_revealed(ctx, areas);
+        let areas = self.areas(parts.canvas);
+        let scale =
+            Scale::new(ctx.navigation.visible(), parts.canvas.left(), parts.canvas.width(), ui.pixels_per_point());
+        ruler::paint(ui.painter(), parts.ruler, parts.canvas, &scale, ctx.span.start, ui.visuals());
+        self.canvas_ui(ctx, ui, &parts, areas, scale);
+        self.labels_ui(ctx, ui, &parts, areas);
+        self.filter_ui(ui, parts.filter);
+        self.minimap.ui(ctx, ui, parts.minimap, &mut self.background, &mut self.motion);
+        self.scroll_bar_ui(ui, parts.scroll_bar, areas[1]);
+    }
+
+    fn run(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
+        self.run_command(command, ctx)
+    }
+}

@@ -1,0 +1,215 @@
+//! What is painted over the rows: the selection and its arrows, the selected range, marks, search
+//! hits and what the pointer hovers.
+
+use eframe::egui::{
+    Align2, Color32, CursorIcon, FontId, Mesh, Painter, Pos2, Rect, Shape, Stroke, StrokeKind, Ui,
+    epaint::CubicBezierShape, pos2, vec2,
+};
+
+use super::hit::Hit;
+use super::layout::{Area, DrawList};
+use super::scale::Scale;
+use super::track_list::TrackList;
+use crate::model::{SliceId, TimeRange, Trace};
+use crate::view::{OpenTrace, Selection, ViewContext};
+use crate::widget::format;
+
+/// Arrows drawn for one selection.
+const MAX_ARROWS: usize = 200;
+/// Search hits framed at once.
+const MAX_HITS: usize = 400;
+
+/// Where everything is on this frame.
+#[derive(Clone, Copy, Debug)]
+pub struct Places<'a> {
+    pub traces: &'a [OpenTrace],
+    pub list: &'a TrackList,
+    pub scale: Scale,
+    pub pinned: Area,
+    pub scrolled: Area,
+}
+
+impl Places<'_> {
+    /// Where a slice is, or would be if its row were on screen, with the area it belongs to.
+    pub fn slice(&self, trace: usize, slice: SliceId) -> Option<(Rect, Rect)> {
+        let open = self.traces.get(trace)?;
+        let row = open.trace.slices.rows.get(open.trace.slices.row_of(slice))?;
+        let place = self.list.place(trace, row.track)?;
+        let (line, area) = (self.list.line(place)?, if place.is_pinned { self.pinned } else { self.scrolled });
+        let (top, height) = area.row(line, row.depth);
+        let time = open.trace.slices.time(slice).shifted(open.offset);
+        let (left, right) = (self.scale.x(time.start), self.scale.x(time.end));
+        let rect = Rect::from_min_max(pos2(left, top), pos2(right.max(left + 1.5), top + height));
+        Some((rect, area.rect))
+    }
+
+    fn frame(&self, painter: &Painter, trace: usize, slice: SliceId, stroke: Stroke) {
+        if let Some((rect, area)) = self.slice(trace, slice) {
+            painter.with_clip_rect(area.expand(1.0).intersect(painter.clip_rect())).rect_stroke(
+                rect,
+                1.0,
+                stroke,
+                StrokeKind::Outside,
+            );
+        }
+    }
+}
+
+/// The slices at the other ends of arrows and launches: (from, to).
+pub fn arrows(trace: &Trace, slice: SliceId) -> Vec<(SliceId, SliceId)> {
+    let flows = &trace.flows;
+    let out = flows.outgoing(slice).map(|i| (slice, flows.to[i]));
+    let into = flows.incoming(slice).map(|i| (flows.from[i], slice));
+    let launched = trace.launched_by(slice).filter(|_| !trace.slices.kind[slice.idx()].is_device_work());
+    let launched = launched.map(|kernel| (slice, kernel));
+    let launch = trace.launch_of(slice).filter(|_| trace.slices.kind[slice.idx()].is_device_work());
+    let launch = launch.map(|launch| (launch, slice));
+    let mut all: Vec<_> = out.chain(into).chain(launched).chain(launch).take(MAX_ARROWS).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Paints the selected slice or instant with its arrows.
+pub fn selection(painter: &Painter, places: &Places<'_>, selection: Selection, color: Color32) {
+    match selection {
+        Selection::None => {}
+        Selection::Instant { trace, instant } => {
+            let Some(open) = places.traces.get(trace) else { return };
+            let instants = &open.trace.instants;
+            let (Some(&ts), Some(&track)) = (instants.ts.get(instant), instants.track.get(instant)) else { return };
+            let Some(place) = places.list.place(trace, track) else { return };
+            let Some(line) = places.list.line(place) else { return };
+            let area = if place.is_pinned { places.pinned } else { places.scrolled };
+            let center = pos2(places.scale.x(ts.saturating_add(open.offset)), area.top(line) + 5.0);
+            painter.with_clip_rect(area.rect).circle_stroke(center, 6.0, Stroke::new(2.0, color));
+        }
+        Selection::Slice { trace, slice } => {
+            let Some(open) = places.traces.get(trace) else { return };
+            for (from, to) in arrows(&open.trace, slice) {
+                arrow(painter, places, trace, (from, to), color);
+                let other = if from == slice { to } else { from };
+                places.frame(painter, trace, other, Stroke::new(1.5, color.gamma_multiply(0.8)));
+            }
+            places.frame(painter, trace, slice, Stroke::new(2.0, color));
+        }
+    }
+}
+
+/// A curve from the start of one slice to the start of another.
+fn arrow(painter: &Painter, places: &Places<'_>, trace: usize, (from, to): (SliceId, SliceId), color: Color32) {
+    let (Some((from, _)), Some((to, _))) = (places.slice(trace, from), places.slice(trace, to)) else { return };
+    let start =
+        pos2(from.left() + from.width().min(6.0), if to.top() > from.top() { from.bottom() } else { from.top() });
+    let end = to.left_center();
+    if !painter.clip_rect().intersects(Rect::from_two_pos(start, end).expand(40.0)) {
+        return;
+    }
+    let bend = vec2(((end.x - start.x).abs() * 0.4).clamp(12.0, 120.0), 0.0);
+    let stroke = Stroke::new(1.2, color.gamma_multiply(0.75));
+    let points = [start, start + bend, end - bend, end];
+    painter.add(CubicBezierShape::from_points_stroke(points, false, Color32::TRANSPARENT, stroke));
+    let tip = [end, end + vec2(-6.0, -3.5), end + vec2(-6.0, 3.5)];
+    painter.add(Shape::convex_polygon(tip.to_vec(), stroke.color, Stroke::NONE));
+}
+
+/// Paints the hovered slice, its launch or kernels, and brightens all of the same name.
+pub fn hovered(painter: &Painter, places: &Places<'_>, lists: [&DrawList; 2], hit: Hit, color: Color32) {
+    let Hit::Slice { trace, slice } = hit else { return };
+    let Some(open) = places.traces.get(trace) else { return };
+    let names = &open.trace.slices.name;
+    let glow = Color32::from_white_alpha(45);
+    let mut mesh = Mesh::default();
+    for other in lists.iter().flat_map(|list| &list.boxes) {
+        if other.trace == trace && names[other.slice.idx()] == names[slice.idx()] {
+            mesh.add_colored_rect(other.rect, glow);
+        }
+    }
+    painter.add(Shape::mesh(mesh));
+    places.frame(painter, trace, slice, Stroke::new(1.0, color));
+    for (from, to) in arrows(&open.trace, slice).into_iter().take(64) {
+        places.frame(painter, trace, if from == slice { to } else { from }, Stroke::new(1.5, color));
+    }
+}
+
+/// A line through all rows at the pointer.
+pub fn cross_hair(painter: &Painter, x: f32, color: Color32) {
+    painter.vline(x, painter.clip_rect().y_range(), Stroke::new(1.0, color.gamma_multiply(0.35)));
+}
+
+/// Shades a time range and writes its length.
+pub fn range(painter: &Painter, scale: &Scale, canvas: Rect, range: TimeRange, color: Color32) {
+    let (left, right) = (scale.x(range.start), scale.x(range.end));
+    let rect = Rect::from_x_y_ranges(left..=right, canvas.y_range());
+    painter.rect_filled(rect, 0.0, color.gamma_multiply(0.12));
+    for x in [left, right] {
+        painter.vline(x, canvas.y_range(), Stroke::new(1.0, color));
+    }
+    let visible = rect.intersect(canvas);
+    if visible.width() > 0.0 {
+        let text = format::duration(range.dur());
+        let galley = painter.layout_no_wrap(text, FontId::proportional(12.0), Color32::WHITE);
+        let x = (visible.center().x - galley.size().x / 2.0)
+            .clamp(canvas.left(), (canvas.right() - galley.size().x).max(canvas.left()));
+        let at = pos2(x, canvas.bottom() - galley.size().y - 6.0);
+        painter.rect_filled(
+            Rect::from_min_size(at, galley.size()).expand2(vec2(5.0, 2.0)),
+            4.0,
+            Color32::from_black_alpha(200),
+        );
+        painter.galley(at, galley, Color32::WHITE);
+    }
+}
+
+/// Marks as flags in the ruler, with a line or a band over the rows.
+pub fn marks(painter: &Painter, ctx: &ViewContext<'_>, scale: &Scale, ruler: Rect, canvas: Rect, color: Color32) {
+    for mark in ctx.marks.iter().filter(|mark| mark.range.start <= scale.view.end && mark.range.end >= scale.view.start)
+    {
+        let (left, right) = (scale.x(mark.range.start), scale.x(mark.range.end));
+        painter.vline(left, ruler.top()..=canvas.bottom(), Stroke::new(1.0, color));
+        if right > left {
+            let band = Rect::from_min_max(pos2(left, ruler.bottom() - 4.0), pos2(right, ruler.bottom()));
+            painter.rect_filled(band, 0.0, color.gamma_multiply(0.7));
+            painter.vline(right, ruler.top()..=canvas.bottom(), Stroke::new(1.0, color));
+        }
+        let flag = [pos2(left, ruler.top()), pos2(left + 9.0, ruler.top() + 4.0), pos2(left, ruler.top() + 8.0)];
+        painter.add(Shape::convex_polygon(flag.to_vec(), color, Stroke::NONE));
+        if !mark.note.is_empty() {
+            let text: String = mark.note.chars().take(40).collect();
+            let at = pos2(left + 11.0, ruler.top());
+            painter.text(at, Align2::LEFT_TOP, text, FontId::proportional(10.0), color);
+        }
+    }
+}
+
+/// Frames the search hits in view and marks them in the ruler, at most one a pixel.
+pub fn hits(painter: &Painter, places: &Places<'_>, hits: &[(usize, SliceId)], ruler: Rect, color: Color32) {
+    let start = |&(trace, slice): &(usize, SliceId)| {
+        places.traces.get(trace).map_or(i64::MAX, |open| open.trace.slices.ts[slice.idx()].saturating_add(open.offset))
+    };
+    let view = places.scale.view;
+    let step = (places.scale.ns_per_pixel() as i64).max(1);
+    let mut next = hits.partition_point(|hit| start(hit) < view.start);
+    for n in 0..places.scale.n_pixels {
+        let Some(hit) = hits.get(next).filter(|hit| start(hit) < view.end) else { break };
+        let ts = start(hit);
+        painter.vline(places.scale.x(ts), ruler.bottom() - 6.0..=ruler.bottom(), Stroke::new(1.5, color));
+        if n < MAX_HITS {
+            places.frame(painter, hit.0, hit.1, Stroke::new(1.5, color));
+        }
+        next += hits[next..].partition_point(|hit| start(hit) < ts.saturating_add(step));
+    }
+}
+
+/// Lets the edges of the selected range be dragged: the fixed edge of the one at the pointer.
+pub fn fixed_edge(ui: &Ui, scale: &Scale, range: Option<TimeRange>, pointer: Pos2) -> Option<i64> {
+    let range = range?;
+    let near = |ts: i64| (scale.x(ts) - pointer.x).abs() <= 4.0;
+    let fixed = match (near(range.start), near(range.end)) {
+        (_, true) => range.start,
+        (true, false) => range.end,
+        _ => return None,
+    };
+    ui.set_cursor_icon(CursorIcon::ResizeHorizontal);
+    Some(fixed)
+}

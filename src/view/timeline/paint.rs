@@ -1,0 +1,270 @@
+//! From a draw list to egui shapes: one texture for all rows, one mesh for all slices, cached
+//! labels under one clip rectangle.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use eframe::egui::{
+    self, Align2, Color32, ColorImage, FontId, Galley, Mesh, Painter, Pos2, Rect, Shape, TextureHandle, TextureOptions,
+    pos2, vec2,
+};
+
+use super::layout::{Curve, DrawList};
+use crate::model::{CounterUnit, SliceKind, StringId};
+use crate::view::OpenTrace;
+use crate::widget::format;
+use crate::widget::slice_color::{self, SliceColors};
+use crate::widget::text::{display_name, function_name};
+
+/// Labels on one frame.
+const MAX_LABELS: usize = 1500;
+/// Labels laid out anew on one frame; the others appear on the next.
+const MAX_NEW_LABELS: usize = 150;
+/// Labels kept for later frames.
+const MAX_KEPT_LABELS: usize = 20_000;
+/// Narrower slices have no label, in points.
+const MIN_LABEL_WIDTH: f32 = 22.0;
+const LABEL_FONT: FontId = FontId::new(11.5, egui::FontFamily::Proportional);
+/// Lengths to which names are cut, in characters. Few, so that zooming finds most in the cache.
+const LENGTHS: [usize; 14] = [3, 4, 6, 8, 11, 15, 20, 27, 36, 48, 64, 90, 140, 256];
+
+/// What one area keeps from frame to frame.
+#[derive(Default)]
+pub struct AreaPaint {
+    texture: Option<TextureHandle>,
+    pixels: Vec<Color32>,
+}
+
+impl AreaPaint {
+    /// Paints the busy shares of all rows.
+    pub fn rows(&mut self, painter: &Painter, list: &DrawList, colors: &SliceColors, left: f32, pixel: f32) {
+        if list.cell_rows.is_empty() {
+            return;
+        }
+        let size = [list.n_pixels, list.cell_rows.len()];
+        let pixels: Vec<Color32> = list.cells.iter().map(|cell| colors.mixed(cell.tint, cell.share)).collect();
+        let is_same = self.texture.as_ref().is_some_and(|texture| texture.size() == size) && pixels == self.pixels;
+        if !is_same {
+            let image = ColorImage::new(size, pixels.clone());
+            match &mut self.texture {
+                Some(texture) => texture.set(image, TextureOptions::NEAREST),
+                None => {
+                    let texture = painter.ctx().load_texture("timeline rows", image, TextureOptions::NEAREST);
+                    self.texture = Some(texture);
+                }
+            }
+            self.pixels = pixels;
+        }
+        let Some(texture) = &self.texture else { return };
+        let mut mesh = Mesh::with_texture(texture.id());
+        let n_rows = size[1] as f32;
+        let right = left + size[0] as f32 * pixel;
+        for (row, &(top, height)) in list.cell_rows.iter().enumerate() {
+            // The middle of the texel, so that no rounding reaches the row beside it.
+            let v = (row as f32 + 0.5) / n_rows;
+            let uv = Rect::from_min_max(pos2(0.0, v), pos2(1.0, v));
+            let rect = Rect::from_min_max(pos2(left, top), pos2(right, top + height));
+            mesh.add_rect_with_uv(rect, uv, Color32::WHITE);
+        }
+        painter.add(Shape::mesh(mesh));
+    }
+}
+
+/// Paints all slices of a list.
+pub fn boxes(painter: &Painter, list: &DrawList, colors: &SliceColors) {
+    let mut mesh = Mesh::default();
+    mesh.reserve_vertices(list.boxes.len() * 4);
+    mesh.reserve_triangles(list.boxes.len() * 2);
+    for slice in &list.boxes {
+        let color = colors.full(slice.tint);
+        shaded_rect(&mut mesh, slice.rect, color, darker(color));
+    }
+    painter.add(Shape::mesh(mesh));
+}
+
+fn darker(color: Color32) -> Color32 {
+    let [r, g, b, a] = color.to_array().map(|byte| (u16::from(byte) * 7 / 8) as u8);
+    Color32::from_rgba_premultiplied(r, g, b, color.a().max(a))
+}
+
+/// A rectangle that darkens to its right edge: two slices that touch stay apart at no cost.
+fn shaded_rect(mesh: &mut Mesh, rect: Rect, left: Color32, right: Color32) {
+    let first = mesh.vertices.len() as u32;
+    mesh.add_triangle(first, first + 1, first + 2);
+    mesh.add_triangle(first + 2, first + 1, first + 3);
+    mesh.colored_vertex(rect.left_top(), left);
+    mesh.colored_vertex(rect.right_top(), right);
+    mesh.colored_vertex(rect.left_bottom(), left);
+    mesh.colored_vertex(rect.right_bottom(), right);
+}
+
+/// Paints moments as small diamonds at the top of their track.
+pub fn ticks(painter: &Painter, list: &DrawList, color: Color32) {
+    let mut mesh = Mesh::default();
+    for tick in &list.ticks {
+        let first = mesh.vertices.len() as u32;
+        let Pos2 { x, y } = pos2(tick.x, tick.top + 2.0);
+        for corner in [pos2(x, y - 3.0), pos2(x + 2.5, y), pos2(x, y + 3.0), pos2(x - 2.5, y)] {
+            mesh.colored_vertex(corner, color);
+        }
+        mesh.add_triangle(first, first + 1, first + 2);
+        mesh.add_triangle(first, first + 2, first + 3);
+    }
+    painter.add(Shape::mesh(mesh));
+}
+
+/// Paints counters as areas: solid to the smallest value of each pixel, faint to its largest.
+pub fn curves(painter: &Painter, list: &DrawList, colors: &SliceColors, pixel: f32) {
+    let mut mesh = Mesh::default();
+    for curve in &list.curves {
+        curve_mesh(&mut mesh, curve, colors.full((13 << 4) | ((curve.place % 16) as u8 * 5 % 16)), pixel);
+    }
+    painter.add(Shape::mesh(mesh));
+}
+
+/// Writes the largest value of each counter track at its top left.
+pub fn curve_scales(painter: &Painter, traces: &[OpenTrace], list: &DrawList, color: Color32) {
+    for curve in list.curves.iter().filter(|curve| curve.place == 0) {
+        let counter = traces.get(curve.trace).and_then(|open| open.trace.counters.get(curve.counter));
+        let Some(counter) = counter else { continue };
+        let top = match counter.unit {
+            CounterUnit::Plain => format::value(curve.top),
+            CounterUnit::Bytes => format::bytes(curve.top),
+        };
+        let at = curve.rect.left_top() + vec2(4.0, 0.0);
+        painter.text(at, Align2::LEFT_TOP, format!("max {top}"), FontId::proportional(10.0), color);
+    }
+}
+
+fn curve_mesh(mesh: &mut Mesh, curve: &Curve, color: Color32, pixel: f32) {
+    let height = curve.rect.height() - 2.0;
+    let y = |value: f64| {
+        let share = (value - curve.bottom) / (curve.top - curve.bottom).max(f64::MIN_POSITIVE);
+        curve.rect.bottom() - height * share.clamp(0.0, 1.0) as f32
+    };
+    let zero = y(0.0);
+    let strength = if curve.place == 0 { 0.45 } else { 0.2 };
+    let (solid, faint) = (color.linear_multiply(strength), color.linear_multiply(strength * 0.6));
+    let mut x = curve.rect.left();
+    for run in curve.columns.chunk_by(|a, b| a == b) {
+        let right = x + run.len() as f32 * pixel;
+        if let Some((low, high)) = run[0] {
+            let (low, high) = (y(low), y(high));
+            let rect = |a: f32, b: f32| Rect::from_x_y_ranges(x..=right, a.min(b)..=a.max(b));
+            mesh.add_colored_rect(rect(low, zero), solid);
+            mesh.add_colored_rect(rect(high, low), faint);
+            mesh.add_colored_rect(rect(high - 0.5, high + 1.0), color);
+        }
+        x = right;
+    }
+}
+
+/// Names laid out once, by (trace, name, characters).
+#[derive(Default)]
+pub struct Labels {
+    galleys: HashMap<(usize, StringId, usize), Arc<Galley>>,
+    /// A text laid out on the last frame.
+    witness: Option<Arc<Galley>>,
+}
+
+impl Labels {
+    /// Forgets all, as when other traces were opened.
+    pub fn clear(&mut self) {
+        self.galleys.clear();
+    }
+
+    /// Paints the names of the slices that are wide enough.
+    pub fn paint(&mut self, painter: &Painter, traces: &[OpenTrace], list: &DrawList, clip: Rect) {
+        // egui lays the same text out once for as long as its font atlas lives. When it does so
+        // anew, letters lie elsewhere in the atlas, and all kept labels are wrong.
+        let witness = painter.layout_no_wrap("lacuna".to_owned(), LABEL_FONT, Color32::PLACEHOLDER);
+        let is_same = self.witness.as_ref().is_some_and(|known| Arc::ptr_eq(known, &witness));
+        self.witness = Some(witness);
+        if !is_same || self.galleys.len() > MAX_KEPT_LABELS {
+            self.galleys.clear();
+        }
+        let mut n_new = 0;
+        let wide = |rect: Rect| rect.intersect(clip).width() >= MIN_LABEL_WIDTH;
+        for slice in list.boxes.iter().filter(|slice| wide(slice.rect)).take(MAX_LABELS) {
+            let Some(open) = traces.get(slice.trace) else { continue };
+            let visible = slice.rect.intersect(clip);
+            let name = open.trace.slices.name[slice.slice.idx()];
+            let text = (open.trace.strings.get(name), open.trace.slices.kind[slice.slice.idx()]);
+            let key = (slice.trace, name);
+            if let Some(galley) = self.fitting(painter, key, text, visible.width() - 6.0, &mut n_new) {
+                let y = visible.center().y - galley.size().y / 2.0;
+                painter.galley(pos2(visible.left() + 3.0, y), galley, slice_color::TEXT);
+            }
+        }
+        if n_new >= MAX_NEW_LABELS {
+            painter.ctx().request_repaint();
+        }
+    }
+
+    /// The longest cut of a name that is at most `width` points wide.
+    fn fitting(
+        &mut self,
+        painter: &Painter,
+        (trace, name): (usize, StringId),
+        (text, kind): (&str, SliceKind),
+        width: f32,
+        n_new: &mut usize,
+    ) -> Option<Arc<Galley>> {
+        // No letter of a name is narrower than about 3 points; most are 6.
+        let mut step = LENGTHS.partition_point(|&length| length as f32 * 5.2 <= width);
+        loop {
+            step = step.checked_sub(1)?;
+            let length = LENGTHS[step];
+            let key = (trace, name, length);
+            let galley = match self.galleys.entry(key) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(_) if *n_new >= MAX_NEW_LABELS => return None,
+                Entry::Vacant(place) => {
+                    *n_new += 1;
+                    place.insert(painter.layout_no_wrap(cut(text, kind, length), LABEL_FONT, Color32::PLACEHOLDER))
+                }
+            };
+            if galley.size().x <= width {
+                return Some(Arc::clone(galley));
+            }
+        }
+    }
+}
+
+/// A name cut to `length` characters, the mark of the cut included. Of a function that does not
+/// fit, the part that tells it from others is kept.
+fn cut(text: &str, kind: SliceKind, length: usize) -> String {
+    let full = display_name(text);
+    if full.chars().nth(length).is_none() {
+        return full.into_owned();
+    }
+    let name = match kind {
+        SliceKind::Kernel => function_name(&full),
+        // `module.py(12): forward`, `nn.Module: Linear_3`
+        SliceKind::PythonFunction => full.rsplit(": ").next().unwrap_or(&full),
+        _ => &full,
+    };
+    if name.chars().nth(length).is_none() {
+        return name.to_owned();
+    }
+    name.chars().take(length - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_cut_to_length() {
+        assert_eq!(cut("gemm", SliceKind::Other, 4), "gemm");
+        assert_eq!(cut("gemms", SliceKind::Kernel, 4), "gem…");
+        assert_eq!(cut("größer", SliceKind::Operator, 3), "gr…");
+        assert_eq!(
+            cut("void at::native::elementwise_kernel<128, 4>(int)", SliceKind::Kernel, 20),
+            "elementwise_kernel"
+        );
+        assert_eq!(cut("nn.Module: Linear_3", SliceKind::PythonFunction, 8), "Linear_3");
+        assert!(LENGTHS.is_sorted());
+    }
+}

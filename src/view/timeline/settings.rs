@@ -1,0 +1,38 @@
+//! What of the timeline survives a restart, by the names of tracks, since ids change from file to
+//! file.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+/// The person's arrangement of tracks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TimelineSettings {
+    /// Keys of groups and tracks shown as one row.
+    pub collapsed: BTreeSet<String>,
+    /// Keys of tracks kept on top, in order.
+    pub pinned: Vec<String>,
+    /// Keys of tracks and groups not shown.
+    pub hidden: BTreeSet<String>,
+    /// By key of a group, the keys of its members in the person's order; others follow as the
+    /// trace has them.
+    pub order: BTreeMap<String, Vec<String>>,
+    /// Width of the column of labels, in points.
+    pub label_width: f32,
+    /// Whether the plain wheel zooms and Ctrl+wheel scrolls, instead of the other way round.
+    pub wheel_zooms: bool,
+}
+
+impl Default for TimelineSettings {
+    fn default() -> Self {
+        Self {
+            collapsed: BTreeSet::new(),
+            pinned: Vec::new(),
+            hidden: BTreeSet::new(),
+            order: BTreeMap::new(),
+            label_width: 200.0,
+            wheel_zooms: false,
+        }
+    }
+}

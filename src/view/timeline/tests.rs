@@ -1,0 +1,422 @@
+//! The timeline as a person uses it: by the names of its controls, keys and the pointer.
+
+use std::sync::Arc;
+
+use eframe::egui::{self, Event, Key, Modifiers, MouseWheelUnit, PointerButton, Pos2, TouchPhase, vec2};
+use egui_kittest::Harness;
+use egui_kittest::kittest::Queryable as _;
+
+use super::Timeline;
+use crate::command::Command;
+use crate::model::{SliceId, SliceKind, TimeRange, Trace, TraceBuilder};
+use crate::view::{Mark, Navigation, OpenTrace, Selection, View as _, ViewContext};
+
+const OP: SliceKind = SliceKind::Operator;
+const CALL: SliceKind = SliceKind::Runtime;
+const KERNEL: SliceKind = SliceKind::Kernel;
+
+#[derive(Default)]
+struct Session {
+    traces: Vec<OpenTrace>,
+    span: TimeRange,
+    navigation: Navigation,
+    selection: Selection,
+    range: Option<TimeRange>,
+    marks: Vec<Mark>,
+    timeline: Timeline,
+}
+
+impl Session {
+    fn new(trace: Trace) -> Self {
+        let span = trace.span;
+        Self { traces: vec![OpenTrace { trace: Arc::new(trace), offset: 0 }], span, ..Default::default() }
+    }
+
+    fn with<R>(&mut self, work: impl FnOnce(&mut Timeline, &mut ViewContext<'_>) -> R) -> R {
+        let mut commands = Vec::new();
+        let mut ctx = ViewContext {
+            traces: &self.traces,
+            span: self.span,
+            navigation: &mut self.navigation,
+            selection: &mut self.selection,
+            range: &mut self.range,
+            marks: &mut self.marks,
+            hits: &[],
+            is_dark: true,
+            commands: &mut commands,
+        };
+        work(&mut self.timeline, &mut ctx)
+    }
+
+    fn run(&mut self, command: &Command) {
+        assert!(self.with(|timeline, ctx| timeline.run(command, ctx)), "{command:?} is the timeline's");
+    }
+
+    fn selected_name(&self) -> &str {
+        match self.selection {
+            Selection::Slice { trace, slice } => self.traces[trace].trace.slice_name(slice),
+            _ => "",
+        }
+    }
+}
+
+fn small() -> Trace {
+    let mut builder = TraceBuilder::from_slices(&[
+        ("main", OP, "aten::mm", 0, 500_000),
+        ("main", CALL, "cudaLaunchKernel", 100_000, 120_000),
+        ("stream 7", KERNEL, "gemm", 400_000, 700_000),
+        ("stream 7", KERNEL, "relu", 800_000, 1_000_000),
+    ]);
+    builder.slices[0].correlation = vec![0, 5, 5, 0];
+    builder.finish()
+}
+
+fn harness(trace: Trace) -> Harness<'static, Session> {
+    let app = |ui: &mut egui::Ui, session: &mut Session| session.with(|timeline, ctx| timeline.ui(ctx, ui));
+    // Steps short enough that two clicks are a double click.
+    let builder = Harness::builder().with_size(vec2(1200.0, 600.0)).with_step_dt(1.0 / 60.0).with_max_steps(200);
+    let mut harness = builder.build_ui_state(app, Session::new(trace));
+    harness.run();
+    harness
+}
+
+/// Where the middle of a slice is on screen, on row `row` of the canvas, the first line's height
+/// of a group included.
+fn place(harness: &Harness<'_, Session>, title: &str, slice: u32) -> Pos2 {
+    let session = harness.state();
+    let canvas = harness.get_by_label("Timeline canvas").rect();
+    let trace = &session.traces[0].trace;
+    let time = trace.slices.time(SliceId(slice));
+    let depth = trace.slices.rows[trace.slices.row_of(SliceId(slice))].depth;
+    let line = session.timeline.tracks.scrolled.iter().find(|line| line.title == title).unwrap();
+    let view = session.navigation.visible();
+    let share = ((time.start + time.end) / 2 - view.start) as f32 / view.dur() as f32;
+    let y = canvas.top() + line.y as f32 + depth as f32 * super::track_list::ROW_HEIGHT + 13.0;
+    Pos2::new(canvas.left() + share * canvas.width(), y)
+}
+
+fn button(harness: &mut Harness<'_, Session>, pos: Pos2, button: PointerButton, pressed: bool, modifiers: Modifiers) {
+    harness.event_modifiers(Event::PointerButton { pos, button, pressed, modifiers }, modifiers);
+}
+
+fn drag(harness: &mut Harness<'_, Session>, from: Pos2, to: Pos2, which: PointerButton, modifiers: Modifiers) {
+    harness.event(Event::PointerMoved(from));
+    harness.step();
+    button(harness, from, which, true, modifiers);
+    harness.step();
+    for share in [0.5, 1.0] {
+        harness.event_modifiers(Event::PointerMoved(from + (to - from) * share), modifiers);
+        harness.step();
+    }
+    button(harness, to, which, false, modifiers);
+    harness.run();
+}
+
+fn click(harness: &mut Harness<'_, Session>, at: Pos2) {
+    harness.event(Event::PointerMoved(at));
+    harness.step();
+    button(harness, at, PointerButton::Primary, true, Modifiers::NONE);
+    button(harness, at, PointerButton::Primary, false, Modifiers::NONE);
+    harness.run();
+}
+
+fn wheel(harness: &mut Harness<'_, Session>, at: Pos2, delta: egui::Vec2, modifiers: Modifiers) {
+    harness.event(Event::PointerMoved(at));
+    harness.step();
+    let (unit, phase) = (MouseWheelUnit::Point, TouchPhase::Move);
+    harness.event_modifiers(
+        Event::MouseWheel { unit, delta, phase, source: egui::MouseWheelSource::Wheel, modifiers },
+        modifiers,
+    );
+    harness.run_steps(30);
+}
+
+#[test]
+fn a_click_selects_the_slice_and_a_click_on_nothing_deselects() {
+    let mut harness = harness(small());
+    let gemm = place(&harness, "stream 7", 2);
+    click(&mut harness, gemm);
+    assert_eq!(harness.state().selected_name(), "gemm");
+    let call = place(&harness, "main", 1);
+    click(&mut harness, call);
+    assert_eq!(harness.state().selected_name(), "cudaLaunchKernel");
+    click(&mut harness, gemm + vec2(0.0, 200.0));
+    assert_eq!(harness.state().selection, Selection::None);
+}
+
+#[test]
+fn groups_collapse_and_tracks_are_pinned_by_their_buttons() {
+    let mut harness = harness(small());
+    harness.get_by_label("Collapse GPU 0").click();
+    harness.run();
+    assert!(harness.query_by_label("Pin stream 7").is_none());
+    harness.get_by_label("Expand GPU 0").click();
+    harness.run();
+    harness.get_by_label("Pin stream 7").click();
+    harness.run();
+    assert_eq!(harness.state().timeline.settings().pinned.len(), 1);
+    let canvas = harness.get_by_label("Timeline canvas").rect();
+    assert!(harness.get_by_label("Unpin stream 7").rect().top() < canvas.top() + 20.0);
+    harness.get_by_label("Unpin stream 7").click();
+    harness.run();
+    harness.get_by_label("Collapse main").click();
+    harness.run();
+    harness.get_by_label("Expand main");
+}
+
+#[test]
+fn the_filter_is_a_text_field_and_typing_does_not_move_the_view() {
+    let mut harness = harness(small());
+    let before = harness.state().navigation.visible();
+    harness.get_by_label("Filter tracks").focus();
+    harness.run();
+    harness.get_by_label("Filter tracks").type_text("stream");
+    harness.key_down(Key::W);
+    harness.run();
+    harness.key_up(Key::W);
+    harness.run();
+    assert!(harness.query_by_label("Collapse python").is_none());
+    harness.get_by_label("Pin stream 7");
+    assert_eq!(harness.state().navigation.visible(), before);
+}
+
+#[test]
+fn held_keys_zoom_and_pan_and_undo_takes_one_step() {
+    let mut harness = harness(small());
+    let before = harness.state().navigation.visible();
+    harness.key_down(Key::W);
+    harness.run_steps(5);
+    harness.key_up(Key::W);
+    harness.run();
+    let zoomed = harness.state().navigation.visible();
+    assert!(zoomed.dur() < before.dur());
+    harness.run_steps(3);
+    assert_eq!(harness.state().navigation.visible(), zoomed, "released");
+    harness.state_mut().run(&Command::UndoZoom);
+    assert_eq!(harness.state().navigation.visible(), before);
+    harness.state_mut().run(&Command::RedoZoom);
+    assert_eq!(harness.state().navigation.visible(), zoomed);
+}
+
+#[test]
+fn keys_work_while_a_readout_is_open() {
+    let mut harness = harness(small());
+    let gemm = place(&harness, "stream 7", 2);
+    harness.event(Event::PointerMoved(gemm));
+    harness.run_steps(4);
+    assert!(harness.query_by_label_contains("Kernel on stream 7").is_some());
+    assert!(harness.query_by_label_contains("Launched by cudaLaunchKernel, 300.000 µs before").is_some());
+    let before = harness.state().navigation.visible();
+    let share = |view: TimeRange| (550_000 - view.start) as f64 / view.dur() as f64;
+    harness.key_down(Key::W);
+    harness.run_steps(6);
+    harness.key_up(Key::W);
+    harness.run();
+    let after = harness.state().navigation.visible();
+    assert!(after.dur() < before.dur());
+    assert!((share(after) - share(before)).abs() < 0.001, "zoomed at the pointer");
+}
+
+#[test]
+fn a_gap_says_how_long_it_is_and_is_selected_by_a_double_click() {
+    let mut harness = harness(small());
+    let [gemm, relu] = [2, 3].map(|slice| place(&harness, "stream 7", slice));
+    let view = harness.state().navigation.visible();
+    let canvas = harness.get_by_label("Timeline canvas").rect();
+    let x = canvas.left() + (750_000 - view.start) as f32 / view.dur() as f32 * canvas.width();
+    assert!(gemm.x < x && x < relu.x);
+    let at = Pos2::new(x, gemm.y);
+    click(&mut harness, at);
+    assert!(harness.query_by_label_contains("Nothing runs here for 100.000 µs").is_some());
+    click(&mut harness, at);
+    assert_eq!(harness.state().range, Some(TimeRange { start: 700_000, end: 800_000 }));
+}
+
+#[test]
+fn the_context_menu_acts_on_what_was_clicked() {
+    let mut harness = harness(small());
+    let gemm = place(&harness, "stream 7", 2);
+    harness.event(Event::PointerMoved(gemm));
+    harness.step();
+    button(&mut harness, gemm, PointerButton::Secondary, true, Modifiers::NONE);
+    button(&mut harness, gemm, PointerButton::Secondary, false, Modifiers::NONE);
+    harness.run();
+    assert_eq!(harness.state().selected_name(), "gemm");
+    harness.get_by_label("Select its time range").click();
+    harness.run();
+    assert_eq!(harness.state().range, Some(TimeRange { start: 400_000, end: 700_000 }));
+}
+
+#[test]
+fn labels_are_dragged_to_another_place() {
+    let slices =
+        [("stream 7", KERNEL, "a", 0, 10), ("stream 9", KERNEL, "b", 0, 10), ("stream 20", KERNEL, "c", 0, 10)];
+    let mut harness = harness(TraceBuilder::from_slices(&slices).finish());
+    let order = |harness: &Harness<'_, Session>| {
+        let lines = &harness.state().timeline.tracks.scrolled;
+        lines.iter().skip(1).map(|line| line.title.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(order(&harness), ["stream 7", "stream 9", "stream 20"]);
+    // The label is left of its pin.
+    let label =
+        |harness: &Harness<'_, Session>, name: &str| harness.get_by_label(name).rect().left_center() - vec2(60.0, 0.0);
+    let [from, to] = ["Pin stream 20", "Pin stream 7"].map(|name| label(&harness, name));
+    drag(&mut harness, from, to, PointerButton::Primary, Modifiers::NONE);
+    assert_eq!(order(&harness), ["stream 20", "stream 7", "stream 9"]);
+}
+
+#[test]
+fn two_ranks_are_two_groups_on_one_clock() {
+    let mut session = Session::new(small());
+    for (rank, open) in (0..).zip([small(), small()]) {
+        let trace = Trace { info: crate::model::TraceInfo { rank: Some(rank), ..Default::default() }, ..open };
+        let offset = i64::from(rank) * 1_000_000;
+        let open = OpenTrace { trace: Arc::new(trace), offset };
+        if rank == 0 { session.traces = vec![open] } else { session.traces.push(open) }
+    }
+    session.span = TimeRange { start: 0, end: 2_000_000 };
+    let app = |ui: &mut egui::Ui, session: &mut Session| session.with(|timeline, ctx| timeline.ui(ctx, ui));
+    let mut harness = Harness::builder().with_size(vec2(1200.0, 600.0)).build_ui_state(app, session);
+    harness.run();
+    harness.get_by_label_contains("Collapse Rank 0").click();
+    harness.run();
+    assert_eq!(harness.query_all_by_label("Pin stream 7").count(), 1);
+    let gemm = place(&harness, "stream 7", 2);
+    let view = harness.state().navigation.visible();
+    let shift = 1_000_000.0 / view.dur() as f32 * harness.get_by_label("Timeline canvas").rect().width();
+    click(&mut harness, gemm + vec2(shift, 0.0));
+    assert_eq!(harness.state().selection, Selection::Slice { trace: 1, slice: SliceId(2) });
+}
+
+#[test]
+fn closing_a_trace_clears_what_was_selected_in_it() {
+    let mut harness = harness(small());
+    harness.state_mut().selection = Selection::Slice { trace: 0, slice: SliceId(3) };
+    harness.run();
+    let slices = [("main", OP, "only", 0, 10)];
+    harness.state_mut().traces =
+        vec![OpenTrace { trace: Arc::new(TraceBuilder::from_slices(&slices).finish()), offset: 0 }];
+    harness.run();
+    assert_eq!(harness.state().selection, Selection::None);
+}
+
+#[test]
+fn the_wheel_zooms_at_the_pointer_with_ctrl_and_pans_with_shift() {
+    let mut harness = harness(small());
+    let canvas = harness.get_by_label("Timeline canvas").rect();
+    let at = Pos2::new(canvas.left() + canvas.width() * 0.25, canvas.center().y);
+    let moment = |view: TimeRange| view.start as f64 + view.dur() as f64 * 0.25;
+    let before = harness.state().navigation.visible();
+    wheel(&mut harness, at, vec2(0.0, 200.0), Modifiers::CTRL);
+    let zoomed = harness.state().navigation.visible();
+    assert!(zoomed.dur() < before.dur(), "{zoomed:?}");
+    assert!((moment(zoomed) - moment(before)).abs() <= 20.0, "{zoomed:?} {before:?}");
+    wheel(&mut harness, at, vec2(0.0, -100.0), Modifiers::SHIFT);
+    let panned = harness.state().navigation.visible();
+    assert_eq!(panned.dur(), zoomed.dur());
+    assert!(panned.start > zoomed.start);
+}
+
+#[test]
+fn drags_select_a_range_pan_and_zoom() {
+    let mut harness = harness(small());
+    let canvas = harness.get_by_label("Timeline canvas").rect();
+    let [a, b] = [0.2, 0.6].map(|x| Pos2::new(canvas.left() + canvas.width() * x, canvas.center().y));
+    let before = harness.state().navigation.visible();
+    drag(&mut harness, a, b, PointerButton::Primary, Modifiers::NONE);
+    let range = harness.state().range.unwrap();
+    assert!((range.dur() as f64 / before.dur() as f64 - 0.4).abs() < 0.01, "{range:?}");
+    assert_eq!(harness.state().navigation.visible(), before);
+
+    let further = b + vec2(100.0, 0.0);
+    drag(&mut harness, b, further, PointerButton::Primary, Modifiers::NONE);
+    let wider = harness.state().range.unwrap();
+    assert_eq!(wider.start, range.start, "the edge was dragged");
+    assert!(wider.end > range.end);
+
+    drag(&mut harness, b, a, PointerButton::Middle, Modifiers::NONE);
+    let panned = harness.state().navigation.visible();
+    assert!((panned.start - before.start) as f64 / before.dur() as f64 > 0.38, "{panned:?}");
+    assert_eq!(panned.dur(), before.dur());
+    harness.state_mut().run(&Command::UndoZoom);
+
+    drag(&mut harness, a, b, PointerButton::Primary, Modifiers::ALT);
+    let zoomed = harness.state().navigation.visible();
+    assert!((zoomed.dur() as f64 / before.dur() as f64 - 0.4).abs() < 0.01, "{zoomed:?}");
+}
+
+#[test]
+fn commands_walk_from_slice_to_slice() {
+    let mut session = Session::new(small());
+    session.selection = Selection::Slice { trace: 0, slice: SliceId(2) };
+    session.run(&Command::FollowFlowBack);
+    assert_eq!(session.selected_name(), "cudaLaunchKernel");
+    session.run(&Command::ParentSlice);
+    assert_eq!(session.selected_name(), "aten::mm");
+    session.run(&Command::ChildSlice);
+    session.run(&Command::FollowFlow);
+    assert_eq!(session.selected_name(), "gemm");
+    session.run(&Command::NextGap);
+    assert_eq!(session.range, Some(TimeRange { start: 700_000, end: 800_000 }));
+    session.run(&Command::NextSlice);
+    assert_eq!(session.selected_name(), "relu");
+    session.run(&Command::RangeFromSelection);
+    assert_eq!(session.range, Some(TimeRange { start: 800_000, end: 1_000_000 }));
+    session.run(&Command::MarkRange);
+    session.run(&Command::MarkMoment);
+    assert_eq!(session.marks.len(), 2);
+    session.run(&Command::FocusSelection);
+    assert_eq!((session.navigation.visible().start + session.navigation.visible().end) / 2, 900_000);
+    session.run(&Command::FocusSelection);
+    assert_eq!(session.navigation.visible(), TimeRange { start: 780_000, end: 1_020_000 });
+    session.run(&Command::Deselect);
+    assert_eq!((session.selection, session.range.is_some()), (Selection::None, true));
+    session.run(&Command::Deselect);
+    assert_eq!(session.range, None);
+    assert!(!session.with(|timeline, ctx| timeline.run(&Command::Quit, ctx)));
+}
+
+#[test]
+fn a_slice_in_a_collapsed_group_is_revealed() {
+    let mut harness = harness(small());
+    harness.state_mut().run(&Command::CollapseAll);
+    harness.run();
+    assert!(harness.query_by_label("Pin stream 7").is_none());
+    harness.state_mut().navigation.go(TimeRange { start: 0, end: 1000 });
+    harness.state_mut().with(|timeline, ctx| timeline.reveal(ctx, 0, SliceId(3)));
+    harness.run();
+    harness.get_by_label("Pin stream 7");
+    assert!(harness.state().navigation.visible().contains(900_000));
+    assert_eq!(harness.state().selected_name(), "relu");
+}
+
+#[test]
+fn a_million_slices_are_few_shapes_at_every_zoom() {
+    let names: Vec<String> = (0..60).map(|i| format!("stream {i}")).collect();
+    let slice = |i: i64| (names[i as usize % 60].as_str(), KERNEL, "gemm", i * 10, i * 10 + 400);
+    let slices: Vec<_> = (0..1_000_000).map(slice).collect();
+    let mut harness = harness(TraceBuilder::from_slices(&slices).finish());
+    for _ in 0..24 {
+        harness.state_mut().run(&Command::ZoomIn);
+        harness.run();
+        let primitives = harness.ctx.tessellate(harness.output().shapes.clone(), 1.0);
+        let vertices = |primitive: &egui::ClippedPrimitive| match &primitive.primitive {
+            egui::epaint::Primitive::Mesh(mesh) => mesh.vertices.len(),
+            egui::epaint::Primitive::Callback(_) => 0,
+        };
+        let n: usize = primitives.iter().map(vertices).sum();
+        let bound = 1000 / 3 * 30 * 4 + 60_000;
+        assert!(n < bound, "{n} vertices");
+    }
+}
+
+#[test]
+fn no_size_and_no_content_is_a_problem() {
+    for size in [vec2(0.0, 0.0), vec2(130.0, 90.0), vec2(60.0, 900.0)] {
+        for trace in [Trace::default(), small()] {
+            let app = |ui: &mut egui::Ui, session: &mut Session| session.with(|timeline, ctx| timeline.ui(ctx, ui));
+            let mut harness = Harness::builder().with_size(size).build_ui_state(app, Session::new(trace));
+            harness.run_steps(3);
+        }
+    }
+}

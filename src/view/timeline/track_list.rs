@@ -1,0 +1,405 @@
+//! Which tracks are shown, in which order and at which height.
+
+use std::collections::HashMap;
+
+use super::settings::TimelineSettings;
+use crate::model::{ProcessId, Trace, TrackId, TrackKind};
+use crate::view::OpenTrace;
+
+/// Height of one row of slices, in points.
+pub const ROW_HEIGHT: f32 = 18.0;
+/// Height of a group's own line.
+pub const GROUP_HEIGHT: f32 = 22.0;
+const COUNTER_HEIGHT: f32 = 40.0;
+/// Free space under each line.
+const SPACING: f32 = 3.0;
+
+/// What a line of the timeline stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LineKind {
+    /// All of one recording; shown only if several are open.
+    Trace,
+    Process(ProcessId),
+    Track(TrackId),
+}
+
+/// One line of the timeline: a group's heading or a track with all its rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// Index into the open traces.
+    pub trace: usize,
+    pub kind: LineKind,
+    /// Names it in the settings.
+    pub key: String,
+    /// The key of the group around it.
+    pub parent: String,
+    pub title: String,
+    /// Levels below the outermost.
+    pub indent: u8,
+    /// Top, in points from the top of its list.
+    pub y: f64,
+    /// Without the space below.
+    pub height: f32,
+    /// How many rows of slices are shown.
+    pub n_rows: u32,
+    pub is_collapsed: bool,
+    pub is_pinned: bool,
+}
+
+impl Line {
+    /// Whether it has more to show or hide than one row.
+    pub fn can_collapse(&self, trace: &Trace) -> bool {
+        match self.kind {
+            LineKind::Track(track) => trace.rows(track).len() > 1,
+            _ => true,
+        }
+    }
+}
+
+/// The lines of one frame: pinned ones, which do not scroll, and the rest.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TrackList {
+    pub pinned: Vec<Line>,
+    pub scrolled: Vec<Line>,
+    /// How many lines are hidden by the person's wish.
+    pub n_hidden: usize,
+    /// Where each track is shown, itself or by the group it is folded into.
+    place: HashMap<(usize, TrackId), Place>,
+}
+
+/// Which line shows a track.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub is_pinned: bool,
+    pub line: usize,
+}
+
+/// Height of all `lines` together, in points.
+pub fn total_height(lines: &[Line]) -> f64 {
+    lines.last().map_or(0.0, |line| line.y + f64::from(line.height + SPACING))
+}
+
+/// The lines that touch the stretch from `top` to `bottom`.
+pub fn visible_lines(lines: &[Line], top: f64, bottom: f64) -> std::ops::Range<usize> {
+    let first = lines.partition_point(|line| line.y + f64::from(line.height + SPACING) <= top);
+    let last = lines.partition_point(|line| line.y < bottom);
+    first..last.max(first)
+}
+
+/// The settings key of a trace.
+pub fn trace_key(trace: &Trace) -> String {
+    match trace.info.rank {
+        Some(rank) => format!("rank {rank}"),
+        None => trace.info.title(),
+    }
+}
+
+/// The settings key of a process, unique within its trace.
+pub fn process_key(trace: &Trace, process: ProcessId) -> String {
+    format!("{}/{}", trace_key(trace), trace.process(process).title())
+}
+
+/// The settings key of a track.
+pub fn track_key(trace: &Trace, track: TrackId) -> String {
+    let info = trace.track(track);
+    format!("{}/{}/{}", process_key(trace, info.process), info.name, info.tid)
+}
+
+/// What a track is called on screen.
+pub fn track_title(trace: &Trace, track: TrackId) -> String {
+    let info = trace.track(track);
+    let name = if info.name.is_empty() { &info.tid } else { &info.name };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let title = match info.kind {
+        TrackKind::Stream if is_number(name) => format!("stream {name}"),
+        TrackKind::Thread if is_number(name) => format!("thread {name}"),
+        _ if name.is_empty() => "Track without name".to_owned(),
+        _ => name.clone(),
+    };
+    crate::widget::text::display_name(&title).into_owned()
+}
+
+impl TrackList {
+    /// Lays out all lines. Cost: O(tracks); call it when tracks, settings or the filter change.
+    pub fn build(traces: &[OpenTrace], settings: &TimelineSettings, filter: &str) -> Self {
+        let mut list = Builder { settings, filter: filter.trim().to_lowercase(), out: Self::default() };
+        let mut order: Vec<(usize, String)> =
+            traces.iter().enumerate().map(|(i, open)| (i, trace_key(&open.trace))).collect();
+        list.sort("", &mut order, |entry| &entry.1);
+        for (trace, key) in order {
+            list.add_trace(trace, &traces[trace].trace, &key, traces.len() > 1);
+        }
+        let rank = |line: &Line| settings.pinned.iter().position(|key| *key == line.key);
+        list.out.pinned.sort_by_key(rank);
+        list.out.index(traces);
+        list.out
+    }
+
+    fn index(&mut self, traces: &[OpenTrace]) {
+        let mut folded: HashMap<(usize, Option<ProcessId>), Place> = HashMap::new();
+        for (is_pinned, lines) in [(true, &mut self.pinned), (false, &mut self.scrolled)] {
+            let mut y = 0.0;
+            for (line, entry) in lines.iter_mut().enumerate() {
+                entry.y = y;
+                y += f64::from(entry.height + SPACING);
+                let place = Place { is_pinned, line };
+                match entry.kind {
+                    LineKind::Track(track) => drop(self.place.insert((entry.trace, track), place)),
+                    _ if !entry.is_collapsed => {}
+                    LineKind::Trace => drop(folded.insert((entry.trace, None), place)),
+                    LineKind::Process(process) => drop(folded.insert((entry.trace, Some(process)), place)),
+                }
+            }
+        }
+        for (trace, open) in traces.iter().enumerate().filter(|_| !folded.is_empty()) {
+            for (track, info) in (0..).map(TrackId).zip(&open.trace.tracks) {
+                let group = folded.get(&(trace, Some(info.process))).or_else(|| folded.get(&(trace, None)));
+                if let Some(&group) = group {
+                    self.place.entry((trace, track)).or_insert(group);
+                }
+            }
+        }
+    }
+
+    /// The line that shows `track`.
+    pub fn place(&self, trace: usize, track: TrackId) -> Option<Place> {
+        self.place.get(&(trace, track)).copied()
+    }
+
+    /// The line at a place.
+    pub fn line(&self, place: Place) -> Option<&Line> {
+        if place.is_pinned { self.pinned.get(place.line) } else { self.scrolled.get(place.line) }
+    }
+}
+
+struct Builder<'a> {
+    settings: &'a TimelineSettings,
+    /// In lower case.
+    filter: String,
+    out: TrackList,
+}
+
+impl Builder<'_> {
+    /// Puts members of the group `parent` in the person's order.
+    fn sort<T>(&self, parent: &str, members: &mut [T], key: impl Fn(&T) -> &String) {
+        if let Some(order) = self.settings.order.get(parent) {
+            let rank: HashMap<&String, usize> = order.iter().enumerate().map(|(i, key)| (key, i)).collect();
+            members.sort_by_key(|member| rank.get(key(member)).copied().unwrap_or(usize::MAX));
+        }
+    }
+
+    fn matches(&self, title: &str) -> bool {
+        self.filter.is_empty() || title.to_lowercase().contains(&self.filter)
+    }
+
+    fn is_collapsed(&self, key: &str) -> bool {
+        self.filter.is_empty() && self.settings.collapsed.contains(key)
+    }
+
+    fn is_hidden(&mut self, key: &str) -> bool {
+        let is_hidden = self.settings.hidden.contains(key);
+        self.out.n_hidden += usize::from(is_hidden);
+        is_hidden
+    }
+
+    fn add_trace(&mut self, trace: usize, data: &Trace, key: &str, has_line: bool) {
+        if has_line && self.is_hidden(key) {
+            return;
+        }
+        let title = match data.info.rank {
+            Some(rank) => format!("Rank {rank}: {}", data.info.title()),
+            None => data.info.title(),
+        };
+        let indent = u8::from(has_line);
+        let is_collapsed = has_line && self.is_collapsed(key);
+        let is_match = has_line && !self.filter.is_empty() && self.matches(&title);
+        let at = self.out.scrolled.len();
+        if has_line {
+            self.push_group(trace, LineKind::Trace, (key.to_owned(), String::new()), title, (0, is_collapsed));
+        }
+        let mut by_process: Vec<Vec<TrackId>> = vec![Vec::new(); data.processes.len()];
+        for (track, info) in data.tracks.iter().enumerate() {
+            let track = TrackId(track as u32);
+            let has_counter = data.counters.binary_search_by_key(&track, |counter| counter.track).is_ok();
+            let is_empty = data.rows(track).is_empty() && !has_counter && data.instants.of_track(track).is_empty();
+            if let Some(tracks) = by_process.get_mut(info.process.0 as usize).filter(|_| !is_empty) {
+                tracks.push(track);
+            }
+        }
+        let mut processes: Vec<(ProcessId, String, Vec<TrackId>)> = (0..)
+            .map(ProcessId)
+            .zip(by_process)
+            .filter(|(_, tracks)| !tracks.is_empty())
+            .map(|(process, tracks)| (process, process_key(data, process), tracks))
+            .collect();
+        self.sort(key, &mut processes, |entry| &entry.1);
+        for (process, process_key, tracks) in processes {
+            let group = &Group { trace, parent: key, key: process_key, indent, is_folded: is_collapsed, is_match };
+            self.add_process(data, process, tracks, group);
+        }
+        let has_members = self.out.scrolled.len() > at + 1 || is_collapsed;
+        if has_line && !has_members && !self.filter.is_empty() {
+            self.out.scrolled.truncate(at);
+        }
+    }
+
+    fn add_process(&mut self, data: &Trace, process: ProcessId, tracks: Vec<TrackId>, group: &Group<'_>) {
+        if self.is_hidden(&group.key) {
+            return;
+        }
+        let title = crate::widget::text::display_name(&data.process(process).title()).into_owned();
+        let is_match = group.is_match || (!self.filter.is_empty() && self.matches(&title));
+        let is_collapsed = self.is_collapsed(&group.key);
+        let at = self.out.scrolled.len();
+        if !group.is_folded {
+            let keys = (group.key.clone(), group.parent.to_owned());
+            self.push_group(group.trace, LineKind::Process(process), keys, title, (group.indent, is_collapsed));
+        }
+        let is_folded = group.is_folded || is_collapsed;
+        let mut tracks: Vec<(TrackId, String)> =
+            tracks.into_iter().map(|track| (track, track_key(data, track))).collect();
+        self.sort(&group.key, &mut tracks, |entry| &entry.1);
+        for (track, key) in tracks {
+            let title = track_title(data, track);
+            let is_pinned = self.settings.pinned.contains(&key);
+            if (is_folded && !is_pinned) || !(is_match || self.matches(&title)) || self.is_hidden(&key) {
+                continue;
+            }
+            self.push_track(data, track, (key, group), title, is_pinned);
+        }
+        if self.out.scrolled.len() == at + 1 && !is_folded && !self.filter.is_empty() {
+            self.out.scrolled.truncate(at);
+        }
+    }
+
+    fn push_group(
+        &mut self,
+        trace: usize,
+        kind: LineKind,
+        (key, parent): (String, String),
+        title: String,
+        (indent, is_collapsed): (u8, bool),
+    ) {
+        self.out.scrolled.push(Line {
+            trace,
+            kind,
+            key,
+            parent,
+            title,
+            indent,
+            y: 0.0,
+            height: GROUP_HEIGHT,
+            n_rows: 0,
+            is_collapsed,
+            is_pinned: false,
+        });
+    }
+
+    fn push_track(
+        &mut self,
+        data: &Trace,
+        track: TrackId,
+        (key, group): (String, &Group<'_>),
+        title: String,
+        is_pinned: bool,
+    ) {
+        let is_collapsed = self.is_collapsed(&key);
+        let n_rows = data.rows(track).len() as u32;
+        let n_rows = if is_collapsed { n_rows.min(1) } else { n_rows };
+        let is_counter = data.track(track).kind == TrackKind::Counter;
+        let height = if is_counter { COUNTER_HEIGHT } else { ROW_HEIGHT * n_rows.max(1) as f32 };
+        let parent = group.key.clone();
+        let indent = if is_pinned { 0 } else { group.indent + 1 };
+        let kind = LineKind::Track(track);
+        let trace = group.trace;
+        let line = Line { trace, kind, key, parent, title, indent, y: 0.0, height, n_rows, is_collapsed, is_pinned };
+        if is_pinned { self.out.pinned.push(line) } else { self.out.scrolled.push(line) }
+    }
+}
+
+/// The group whose members are being added.
+struct Group<'a> {
+    trace: usize,
+    parent: &'a str,
+    key: String,
+    indent: u8,
+    /// Whether a collapsed group around it shows it.
+    is_folded: bool,
+    /// Whether a group around it matches the filter, so that all members do.
+    is_match: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::model::{SliceKind, TraceBuilder};
+
+    fn open() -> Vec<OpenTrace> {
+        let slices = [
+            ("main", SliceKind::Operator, "outer", 0, 100),
+            ("main", SliceKind::Operator, "inner", 10, 20),
+            ("stream 7", SliceKind::Kernel, "gemm", 30, 60),
+            ("stream 20", SliceKind::Kernel, "copy", 30, 60),
+        ];
+        vec![OpenTrace { trace: Arc::new(TraceBuilder::from_slices(&slices).finish()), offset: 0 }]
+    }
+
+    fn titles(lines: &[Line]) -> Vec<&str> {
+        lines.iter().map(|line| line.title.as_str()).collect()
+    }
+
+    fn key_of<'a>(list: &'a TrackList, title: &str) -> &'a str {
+        &list.scrolled.iter().find(|line| line.title == title).unwrap().key
+    }
+
+    #[test]
+    fn groups_collapse_and_tracks_are_pinned_hidden_and_filtered() {
+        let traces = open();
+        let mut settings = TimelineSettings::default();
+        let all = TrackList::build(&traces, &settings, "");
+        assert_eq!(titles(&all.scrolled), ["python", "main", "GPU 0", "stream 7", "stream 20"]);
+        assert_eq!(all.scrolled[1].height, 2.0 * ROW_HEIGHT);
+
+        let filtered = TrackList::build(&traces, &settings, "Stream 7");
+        assert_eq!(titles(&filtered.scrolled), ["GPU 0", "stream 7"]);
+        let filtered = TrackList::build(&traces, &settings, "gpu");
+        assert_eq!(titles(&filtered.scrolled), ["GPU 0", "stream 7", "stream 20"]);
+
+        settings.collapsed.insert(key_of(&all, "GPU 0").to_owned());
+        settings.collapsed.insert(key_of(&all, "main").to_owned());
+        settings.pinned.push(key_of(&all, "stream 20").to_owned());
+        let list = TrackList::build(&traces, &settings, "");
+        assert_eq!(titles(&list.scrolled), ["python", "main", "GPU 0"]);
+        assert_eq!(titles(&list.pinned), ["stream 20"]);
+        assert_eq!(list.scrolled[1].height, ROW_HEIGHT);
+        assert_eq!(list.line(list.place(0, TrackId(1)).unwrap()).unwrap().title, "GPU 0");
+        assert_eq!(list.line(list.place(0, TrackId(2)).unwrap()).unwrap().title, "stream 20");
+
+        settings.hidden.insert(key_of(&all, "python").to_owned());
+        let list = TrackList::build(&traces, &settings, "");
+        assert_eq!((titles(&list.scrolled), list.n_hidden), (vec!["GPU 0"], 1));
+    }
+
+    #[test]
+    fn the_persons_order_comes_first() {
+        let traces = open();
+        let mut settings = TimelineSettings::default();
+        let all = TrackList::build(&traces, &settings, "");
+        let line = all.scrolled.iter().find(|line| line.title == "stream 20").unwrap();
+        settings.order.insert(line.parent.clone(), vec![line.key.clone()]);
+        let list = TrackList::build(&traces, &settings, "");
+        assert_eq!(titles(&list.scrolled), ["python", "main", "GPU 0", "stream 20", "stream 7"]);
+    }
+
+    #[test]
+    fn only_lines_on_screen_are_visible() {
+        let list = TrackList::build(&open(), &TimelineSettings::default(), "");
+        assert_eq!(visible_lines(&list.scrolled, 0.0, 1e9), 0..5);
+        let second = list.scrolled[1].y;
+        assert_eq!(visible_lines(&list.scrolled, second, second + 1.0), 1..2);
+        assert!(visible_lines(&list.scrolled, 1e9, 2e9).is_empty());
+        assert!(total_height(&list.scrolled) > 5.0 * 18.0);
+    }
+}

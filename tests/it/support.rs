@@ -1,0 +1,136 @@
+//! What do the tests share? Where files lie, and reading them under a small stack with a time limit.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+use lacuna::job::Progress;
+use lacuna::model::{ImportReport, Trace};
+use lacuna::reader::{self, ReadError};
+
+/// The folder of the project.
+pub fn project() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A file or folder beside the project that not every checkout has; says so when it is absent.
+pub fn beside(path: &str) -> Option<PathBuf> {
+    // A worktree lies one folder deeper than the main checkout.
+    let found = project().ancestors().skip(1).take(2).map(|folder| folder.join("shared").join(path));
+    let found = found.into_iter().find(|path| path.exists());
+    if found.is_none() {
+        eprintln!("skipped: ../shared/{path} is absent");
+    }
+    found
+}
+
+/// The files of a folder of real recordings, by name; empty where the folder is absent.
+pub fn real(folder: &str) -> Vec<PathBuf> {
+    beside(&format!("data/real/{folder}")).map(|folder| files(&folder)).unwrap_or_default()
+}
+
+/// The files directly inside a folder, by name.
+pub fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.is_file());
+    files.sort();
+    files
+}
+
+/// The last part of a path.
+pub fn name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// An empty folder under `target`, where what a failed test leaves does not pile up.
+pub fn scratch(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// Whether this machine has Python; says so if not.
+pub fn has_python() -> bool {
+    let found = Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !found {
+        eprintln!("skipped: python3 is not installed");
+    }
+    found
+}
+
+/// Why reading came to no answer.
+#[derive(Debug)]
+pub enum Failure {
+    Refused(ReadError),
+    Panicked,
+    Hung,
+}
+
+/// Reads a file on a thread with a stack of 512 KiB, for at most two minutes.
+pub fn read(path: &Path) -> Result<Vec<Trace>, Failure> {
+    let (sender, receiver) = sync_channel(1);
+    let owned = path.to_owned();
+    let work = move || {
+        // The receiver is gone only after it gave up waiting.
+        let _ = sender.send(reader::read(&owned, &Progress::default()));
+    };
+    std::thread::Builder::new().name("read".to_owned()).stack_size(512 << 10).spawn(work).unwrap();
+    match receiver.recv_timeout(Duration::from_secs(120)) {
+        Ok(Ok(traces)) => Ok(traces),
+        Ok(Err(error)) => Err(Failure::Refused(error)),
+        Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => Err(Failure::Panicked),
+        Err(std::sync::mpsc::RecvTimeoutError::Timeout) => Err(Failure::Hung),
+    }
+}
+
+/// Runs the program.
+pub fn lacuna<S: AsRef<std::ffi::OsStr>>(args: &[S]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lacuna")).args(args).output().unwrap()
+}
+
+/// The JSON report of one file.
+pub fn report(path: &Path, top: &str) -> Result<serde_json::Value, String> {
+    let args =
+        ["report".as_ref(), "--format".as_ref(), "json".as_ref(), "--top".as_ref(), top.as_ref(), path.as_os_str()];
+    let output = lacuna(&args);
+    serde_json::from_slice(&output.stdout)
+        .map_err(|error| format!("{error}, {}: {}", output.status, String::from_utf8_lossy(&output.stderr)))
+}
+
+/// A slice as (start ns, duration ns, name).
+pub type Plain = (i64, i64, String);
+
+/// The slices of a trace with the offset of their text, in the order of the file.
+pub fn slices(trace: &Trace) -> Vec<(u64, Plain)> {
+    let table = &trace.slices;
+    let mut rows: Vec<_> = (0..table.ts.len())
+        .map(|i| {
+            let name = trace.strings.get(table.name[i]).to_owned();
+            (table.source[i], (table.ts[i], table.end[i] - table.ts[i], name))
+        })
+        .collect();
+    rows.sort();
+    rows
+}
+
+/// What is wrong with an account of events: it must add up, and each rejected event needs a reason.
+pub fn unbalanced(import: &ImportReport) -> Option<String> {
+    let ImportReport { read, shown, merged, rejected, ref problems } = *import;
+    if read != shown + merged + rejected {
+        return Some(format!("{read} read, {shown} shown + {merged} merged + {rejected} rejected"));
+    }
+    (rejected > 0 && problems.is_empty()).then(|| format!("{rejected} rejected without a reason"))
+}
+
+/// Numbers from a seed, for damages that can be repeated: a 64-bit linear congruential generator.
+pub struct Dice(pub u64);
+
+impl Dice {
+    /// A number below `limit`.
+    pub fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % limit.max(1)
+    }
+}

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""What does a Chrome trace say about each GPU? An independent answer, to test Lacuna against.
+
+Usage: kineto.py FILE...   (.json, .gz, .tar or .tar.gz of them)
+
+Prints one JSON object a file: {"file", "traces": [{"member"?, "devices": [...]}]} with, for each
+process id that has kernels, copies or memsets: kernels (count), memcpys, memsets, window [start, end], window_ns,
+busy_ns (union of kernels, copies and memsets over all streams) and idle_ns. Times are integer
+nanoseconds, from the digits of the text. Standard library only; shares no code with Lacuna.
+"""
+import gzip
+import io
+import json
+import re
+import sys
+import tarfile
+from decimal import Decimal
+
+# The category names of every era (2020-21 with capitals) and of ROCm.
+KINDS = {
+    "kernel": "kernels", "gpu_memcpy": "memcpys", "memcpy": "memcpys", "gpu_memset": "memsets", "memset": "memsets",
+}
+
+
+def ns(value):
+    """Microseconds in any form that occurs, as whole nanoseconds; None if it is no number."""
+    if isinstance(value, str):
+        if not re.fullmatch(r"-?\d+(\.\d+)?([eE][-+]?\d+)?", value):
+            return None
+        value = Decimal(value)
+    if isinstance(value, bool) or not isinstance(value, (int, Decimal)) or not Decimal(value).is_finite():
+        return None
+    # Digits beyond the nanosecond are cut, which also floors nothing below zero: such times do not occur.
+    return int(Decimal(value) * 1000)
+
+
+def union(intervals):
+    """Length of the union, by sweeping over sorted edges with a counter."""
+    edges = sorted([(start, 1) for start, _ in intervals] + [(end, -1) for _, end in intervals])
+    total = depth = 0
+    previous = None
+    for at, change in edges:
+        if depth > 0:
+            total += at - previous
+        depth += change
+        previous = at
+    return total
+
+
+def devices(trace):
+    events = trace if isinstance(trace, list) else trace.get("traceEvents", [])
+    work = {}
+    for event in events:
+        if not isinstance(event, dict) or event.get("ph") != "X":
+            continue
+        kind = KINDS.get(str(event.get("cat", "")).lower())
+        start, dur = ns(event.get("ts")), ns(event.get("dur"))
+        if kind is None or start is None or dur is None or dur < 0:
+            continue
+        work.setdefault(event.get("pid"), []).append((kind, start, start + dur))
+    answer = []
+    for pid, rows in sorted(work.items(), key=lambda item: str(item[0])):
+        first, last = min(row[1] for row in rows), max(row[2] for row in rows)
+        busy = union([(start, end) for _, start, end in rows])
+        count = {name: sum(1 for row in rows if row[0] == name) for name in ("kernels", "memcpys", "memsets")}
+        answer.append({
+            "device": pid, **count, "window": [first, last], "window_ns": last - first,
+            "busy_ns": busy, "idle_ns": last - first - busy,
+        })
+    return answer
+
+
+def load(data):
+    # What some writers leave in strings or at the end must not stop the oracle: strict=False takes
+    # control characters, and the few files that are no JSON at all are reported as such.
+    return json.loads(data.decode("utf-8-sig", "replace"), parse_float=Decimal, strict=False)
+
+
+def traces(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    if data[:2] == b"\x1f\x8b":
+        data = gzip.decompress(data)
+    if data[257:262] == b"ustar":
+        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+            for member in archive.getmembers():
+                if member.isfile():
+                    inner = archive.extractfile(member).read()
+                    if inner[:2] == b"\x1f\x8b":
+                        inner = gzip.decompress(inner)
+                    yield {"member": member.name, "devices": devices(load(inner))}
+    else:
+        yield {"devices": devices(load(data))}
+
+
+def main():
+    for path in sys.argv[1:]:
+        try:
+            print(json.dumps({"file": path, "traces": list(traces(path))}))
+        except ValueError as error:
+            print(json.dumps({"file": path, "error": str(error)}))
+
+
+if __name__ == "__main__":
+    main()
