@@ -3,12 +3,13 @@
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use lacuna::app::open_window;
 use lacuna::cli::{self, Cli};
 
 fn main() -> ExitCode {
     let Cli { command, paths } = Cli::parse();
     match command {
         Some(command) => cli::run(&command),
-        None => lacuna::app::open_window(paths),
+        None => open_window(paths),
     }
 }

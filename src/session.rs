@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::analysis::clock;
 use crate::command::Command;
-use crate::model::{DurNs, SliceId, TimeNs, TimeRange, Trace};
+use crate::model::{DurNs, SliceId, TimeRange, Trace};
 use crate::view::{Mark, Navigation, OpenTrace, Selection, ViewContext};
 
 /// How the times of several traces were brought together.
@@ -106,22 +107,16 @@ impl Session {
 
     /// Chooses the clock and gives each trace its offset on it.
     fn place(&mut self) {
-        let starts: Vec<Option<TimeNs>> = self.traces.iter().map(|open| utc_start(&open.trace)).collect();
-        let earliest = starts.iter().flatten().min().copied();
-        self.clock = match earliest {
+        let models: Vec<&Trace> = self.traces.iter().map(|open| &*open.trace).collect();
+        let clock::Clock { offsets, origin_utc_ns, span } = clock::clock(&models);
+        self.clock = match origin_utc_ns {
             _ if self.traces.len() < 2 => Clock::Single,
-            Some(_) if starts.iter().all(Option::is_some) => Clock::Utc,
-            _ => Clock::AlignedStarts,
+            Some(_) => Clock::Utc,
+            None => Clock::AlignedStarts,
         };
-        for (open, utc_start) in self.traces.iter_mut().zip(starts) {
-            let place = match (self.clock, utc_start, earliest) {
-                (Clock::Utc, Some(start), Some(earliest)) => start.saturating_sub(earliest),
-                _ => 0,
-            };
-            open.offset = place.saturating_sub(open.trace.span.start);
+        for (open, offset) in self.traces.iter_mut().zip(offsets) {
+            open.offset = offset;
         }
-        let spans = self.traces.iter().map(|open| open.trace.span.shifted(open.offset));
-        let span = spans.reduce(TimeRange::union).unwrap_or_default();
         // A view of no length cannot be drawn.
         self.span = TimeRange { end: span.end.max(span.start.saturating_add(1)), ..span };
     }
@@ -138,21 +133,10 @@ impl Session {
     }
 }
 
-/// When the trace starts in nanoseconds since 1970, if it says so or its own times are such.
-fn utc_start(trace: &Trace) -> Option<TimeNs> {
-    // From 2001 to 2096; counted from a machine's start, nobody gets there.
-    const EPOCH_LIKE: std::ops::Range<TimeNs> = 1_000_000_000_000_000_000..4_000_000_000_000_000_000;
-    let own = trace.span.start;
-    match trace.info.utc_offset_ns {
-        Some(offset) => own.checked_add(offset),
-        None => EPOCH_LIKE.contains(&own).then_some(own),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{SliceKind, TraceBuilder};
+    use crate::model::{SliceKind, TimeNs, TraceBuilder};
 
     fn trace(start: TimeNs, end: TimeNs, utc_offset_ns: Option<DurNs>) -> Trace {
         let mut builder = TraceBuilder::from_slices(&[("main", SliceKind::Operator, "op", start, end)]);

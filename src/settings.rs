@@ -37,6 +37,7 @@ pub struct Settings {
     pub is_side_open: bool,
     pub is_bottom_open: bool,
     pub bottom_tab: BottomTab,
+    /// How the tracks are arranged.
     pub timeline: TimelineSettings,
 }
 

@@ -21,6 +21,12 @@ pub struct OpenDialog {
 }
 
 impl OpenDialog {
+    /// One that never asks the system.
+    #[cfg(test)]
+    pub fn in_window() -> Self {
+        Self { has_no_system_dialog: true, ..Self::default() }
+    }
+
     /// Starts to ask; does nothing if a dialog is open already.
     pub fn ask(&mut self, ctx: &Context) {
         if self.asking.is_some() || self.path_box.is_some() {

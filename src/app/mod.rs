@@ -6,6 +6,8 @@ mod menu;
 mod panels;
 mod run;
 mod status;
+#[cfg(test)]
+mod tests;
 mod welcome;
 mod window;
 
@@ -95,14 +97,9 @@ impl App {
         app
     }
 
-    /// Takes over what views keep of their own, before settings are saved.
-    fn keep_settings(&mut self) {
-        self.settings.timeline = self.timeline.settings().clone();
-    }
-
     /// What survives a restart.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
+    pub fn settings(&self) -> Settings {
+        Settings { timeline: self.timeline.settings().clone(), ..self.settings.clone() }
     }
 
     /// What is open and chosen.

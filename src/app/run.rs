@@ -8,6 +8,7 @@ use super::{App, Note};
 use crate::command::Command;
 use crate::settings::{BottomTab, ThemeChoice};
 use crate::view::palette::Mode;
+use crate::view::timeline::TimelineSettings;
 use crate::view::{Selection, View as _};
 
 /// One step of "larger" or "smaller".
@@ -49,17 +50,10 @@ impl App {
     fn run_in_views(&mut self, ctx: &Context, command: &Command) {
         let is_dark = ctx.global_style().visuals.dark_mode;
         let mut view = self.session.context(is_dark, &mut self.commands);
-        if self.search.run(command, &mut view) || self.timeline.run(command, &mut view) {
-            return;
-        }
-        if *command == Command::Reveal {
-            match *view.selection {
-                Selection::Slice { trace, slice } => self.timeline.reveal(&mut view, trace, slice),
-                _ => {
-                    if let Some(time) = view.selected_time() {
-                        view.show_time(time);
-                    }
-                }
+        match (command, *view.selection) {
+            (Command::Reveal, Selection::Slice { trace, slice }) => self.timeline.reveal(&mut view, trace, slice),
+            _ => {
+                let _ = self.search.run(command, &mut view) || self.timeline.run(command, &mut view);
             }
         }
     }
@@ -107,6 +101,7 @@ impl App {
             // Sizes of panels and columns, and what is folded.
             memory.data.clear();
         });
+        self.timeline.set_settings(TimelineSettings::default());
         self.settings.is_side_open = true;
         self.settings.is_bottom_open = true;
         self.settings.set_scale(1.0);

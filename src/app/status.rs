@@ -151,7 +151,7 @@ impl App {
             Severity::Error => ("errors", 2),
         };
         let color = theme::tokens(ui.visuals().dark_mode).severity[color];
-        let text = RichText::new(format!("{n} problems, {word}")).color(color);
+        let text = RichText::new(format!("{n} {}, {word}", if n == 1 { "problem" } else { "problems" })).color(color);
         if ui.button(text).on_hover_text("Show what could not be read, and why").clicked() {
             self.commands.push(Command::ShowProblems);
         }

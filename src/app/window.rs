@@ -23,8 +23,7 @@ impl eframe::App for App {
     }
 
     fn save(&mut self, storage: &mut dyn eframe::Storage) {
-        self.keep_settings();
-        eframe::set_value(storage, Settings::KEY, self.settings());
+        eframe::set_value(storage, Settings::KEY, &self.settings());
     }
 }
 

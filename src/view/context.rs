@@ -138,18 +138,6 @@ impl ViewContext<'_> {
     }
 }
 
-impl ViewContext<'_> {
-    /// Moves the view so that `time` is on screen, if it is not; the zoom stays.
-    pub fn show_time(&mut self, time: TimeRange) {
-        let visible = self.navigation.visible();
-        if visible.intersect(TimeRange { end: time.end.max(time.start.saturating_add(1)), ..time }).is_none() {
-            let middle = time.start.saturating_add(time.dur().min(visible.dur()) / 2);
-            let start = middle.saturating_sub(visible.dur() / 2);
-            self.navigation.go(TimeRange { start, end: start.saturating_add(visible.dur()) });
-        }
-    }
-}
-
 /// One view: a panel or tab of the window.
 pub trait View {
     /// Paints one frame. Must not do work that grows with the trace: fold, page, or ask a

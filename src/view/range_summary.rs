@@ -160,6 +160,7 @@ impl RangeSummaryView {
             .id_salt(("range summary", table == Table::Tracks))
             .striped(true)
             .auto_shrink(false)
+            .min_scrolled_height(0.0)
             .column(Column::remainder().at_least(160.0).clip(true))
             .columns(Column::initial(110.0).resizable(true).clip(true), COLUMNS - 1);
         let header = |mut row: egui_extras::TableRow<'_, '_>| {

@@ -168,6 +168,7 @@ impl Search {
             .striped(true)
             .sense(egui::Sense::click())
             .auto_shrink(false)
+            .min_scrolled_height(0.0)
             .column(Column::remainder().at_least(160.0).clip(true))
             .column(Column::initial(200.0).resizable(true).clip(true))
             .column(Column::initial(110.0).resizable(true).clip(true))

@@ -48,7 +48,8 @@ impl Shortcuts {
                 })
                 .inner;
             ui.separator();
-            egui::ScrollArea::vertical().max_height((screen.y - 160.0).max(60.0)).show(ui, |ui| {
+            let height = (screen.y - 160.0).max(60.0);
+            egui::ScrollArea::vertical().max_height(height).min_scrolled_height(height).show(ui, |ui| {
                 let n_columns = if ui.available_width() > 640.0 { 2 } else { 1 };
                 ui.columns(n_columns, |columns| {
                     let last = columns.len() - 1;

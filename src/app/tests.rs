@@ -1,0 +1,274 @@
+use std::sync::Arc;
+
+use eframe::egui::{Event, Key, Modifiers, PointerButton, Pos2, RawInput};
+use egui_kittest::Harness;
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
+
+use super::*;
+use crate::model::{Details, EventDetails, Severity, SliceId, SliceKind, TimeRange, TraceBuilder};
+use crate::settings::BottomTab;
+use crate::view::Selection;
+
+#[derive(Debug)]
+struct FixedDetails;
+
+impl Details for FixedDetails {
+    fn event(&self, source: u64) -> Result<EventDetails, String> {
+        let args = vec![("grid".to_owned(), format!("[{source},1,1]"))];
+        Ok(EventDetails { args, stack: vec!["train.py(7): step".to_owned()], category: "kernel".to_owned() })
+    }
+}
+
+fn trace() -> Trace {
+    let mut builder = TraceBuilder::from_slices(&[
+        ("main", SliceKind::Operator, "aten::mm", 0, 1_000),
+        ("main", SliceKind::Runtime, "cudaLaunchKernel", 100, 300),
+        ("main", SliceKind::Operator, "aten::add", 2_000, 3_000),
+        ("stream 7", SliceKind::Kernel, "gemm_fp16", 500, 2_500),
+    ]);
+    builder.slices[0].correlation = vec![0, 5, 0, 5];
+    builder.import.reject(Severity::Loss, "Not a number", 3, Some(17));
+    let mut trace = builder.finish();
+    trace.details = Some(Arc::new(FixedDetails));
+    trace
+}
+
+fn harness(traces: Vec<Trace>) -> Harness<'static, Option<App>> {
+    let mut traces = Some(traces);
+    let frame = move |ui: &mut egui::Ui, app: &mut Option<App>| {
+        let app = app.get_or_insert_with(|| {
+            let mut app = App::with_traces(ui.ctx(), Settings::default(), traces.take().unwrap_or_default());
+            app.dialog = OpenDialog::in_window();
+            app
+        });
+        app.step(ui.ctx());
+        app.paint(ui);
+    };
+    let mut harness = Harness::builder().with_size([1280.0, 800.0]).with_max_steps(200).build_ui_state(frame, None);
+    settle(&mut harness);
+    harness
+}
+
+/// Runs frames until background answers are in.
+fn settle(harness: &mut Harness<'_, Option<App>>) {
+    for _ in 0..20 {
+        harness.step();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}
+
+fn app<'a>(harness: &'a Harness<'_, Option<App>>) -> &'a App {
+    harness.state().as_ref().unwrap()
+}
+
+fn select(harness: &mut Harness<'_, Option<App>>, name: &str) {
+    let app = harness.state_mut().as_mut().unwrap();
+    let trace = &app.session.traces()[0].trace;
+    let slice = (0..trace.slices.len() as u32).map(SliceId).find(|&id| trace.slice_name(id) == name);
+    app.session.selection = Selection::Slice { trace: 0, slice: slice.unwrap() };
+    settle(harness);
+}
+
+fn selected_name(harness: &Harness<'_, Option<App>>) -> String {
+    let session = app(harness).session();
+    match session.selection {
+        Selection::Slice { trace, slice } => session.traces()[trace].trace.slice_name(slice).to_owned(),
+        _ => String::new(),
+    }
+}
+
+fn type_text(harness: &mut Harness<'_, Option<App>>, text: &str) {
+    harness.event(Event::Text(text.to_owned()));
+    settle(harness);
+}
+
+#[test]
+fn without_a_system_dialog_a_path_can_be_typed() {
+    let mut harness = harness(Vec::new());
+    harness.get_by_label("Open file…").click();
+    settle(&mut harness);
+    type_text(&mut harness, "/no/such/typed.json");
+    harness.key_press(Key::Enter);
+    settle(&mut harness);
+    harness.get_by_label_contains("/no/such/typed.json");
+    harness.get_by_label("Not opened:");
+}
+
+#[test]
+fn an_empty_window_says_what_to_do() {
+    let harness = harness(Vec::new());
+    harness.get_by_label("Open file…");
+    harness.get_by_label("Nothing is open");
+}
+
+#[test]
+fn search_finds_selects_and_steps() {
+    let mut harness = harness(vec![trace()]);
+    harness.key_press(Key::Slash);
+    settle(&mut harness);
+    type_text(&mut harness, "ATEN");
+    harness.get_by_label("2 slices");
+    harness.key_press(Key::Enter);
+    settle(&mut harness);
+    harness.get_by_label("1 of 2");
+    assert_eq!(selected_name(&harness), "aten::mm");
+    harness.get_by_label("Next").click();
+    settle(&mut harness);
+    assert_eq!(selected_name(&harness), "aten::add");
+    harness.get_by_label("Previous").click();
+    settle(&mut harness);
+    assert_eq!(selected_name(&harness), "aten::mm");
+}
+
+#[test]
+fn details_show_times_arguments_and_links_both_ways() {
+    let mut harness = harness(vec![trace()]);
+    select(&mut harness, "gemm_fp16");
+    harness.get_by_label("Launch delay");
+    harness.get_by_label("[3,1,1]");
+    harness.get_by_label("train.py(7): step");
+    harness.get_by_label("Launched by");
+    harness.get_by_label_contains("cudaLaunchKernel, ").click();
+    settle(&mut harness);
+    assert_eq!(selected_name(&harness), "cudaLaunchKernel");
+    harness.get_by_label("Launches");
+    harness.get_by_label_contains("gemm_fp16, ").click();
+    settle(&mut harness);
+    assert_eq!(selected_name(&harness), "gemm_fp16");
+}
+
+#[test]
+fn the_palette_runs_commands_by_name() {
+    let mut harness = harness(vec![trace()]);
+    let is_open = app(&harness).settings.is_side_open;
+    harness.key_press_modifiers(Modifiers::COMMAND | Modifiers::SHIFT, Key::P);
+    settle(&mut harness);
+    type_text(&mut harness, "side pan");
+    harness.key_press(Key::Enter);
+    settle(&mut harness);
+    assert_eq!(app(&harness).settings.is_side_open, !is_open);
+    assert!(harness.query_by_label("Command").is_none(), "the palette is closed");
+}
+
+#[test]
+fn a_track_is_found_by_name() {
+    let mut harness = harness(vec![trace()]);
+    harness.key_press_modifiers(Modifiers::COMMAND, Key::P);
+    settle(&mut harness);
+    type_text(&mut harness, "str 7");
+    harness.key_press(Key::Enter);
+    settle(&mut harness);
+    assert_eq!(selected_name(&harness), "gemm_fp16");
+}
+
+#[test]
+fn problems_are_a_click_away() {
+    let mut harness = harness(vec![trace()]);
+    harness.get_by_label("1 problem, losses").click();
+    settle(&mut harness);
+    assert_eq!(app(&harness).settings.bottom_tab, BottomTab::Problems);
+    harness.get_by_label("Not a number");
+    harness.get_by_label("17");
+}
+
+#[test]
+fn a_range_is_summarized_by_track_and_name() {
+    let mut harness = harness(vec![trace()]);
+    harness.state_mut().as_mut().unwrap().session.range = Some(TimeRange { start: 0, end: 2_000 });
+    harness.get_by_label("Range summary").click();
+    settle(&mut harness);
+    // The stream ran from 500 to 2,000 of 2,000 ns, the thread from 0 to 1,000.
+    harness.get_by_label("75.0 %");
+    harness.get_by_label("50.0 %");
+    harness.get_by_label("By name").click();
+    settle(&mut harness);
+    harness.get_by_label("Runtime call");
+}
+
+#[test]
+fn theme_and_scale_change_by_command() {
+    let mut harness = harness(vec![trace()]);
+    let was_dark = harness.ctx.global_style().visuals.dark_mode;
+    harness.state_mut().as_mut().unwrap().commands.push(Command::ToggleTheme);
+    settle(&mut harness);
+    assert_eq!(harness.ctx.global_style().visuals.dark_mode, !was_dark);
+    harness.key_press_modifiers(Modifiers::COMMAND, Key::Plus);
+    settle(&mut harness);
+    assert_eq!(app(&harness).settings.scale, 1.1);
+}
+
+#[test]
+fn a_failed_load_leaves_what_is_open() {
+    let mut harness = harness(vec![trace()]);
+    let path = PathBuf::from("/no/such/trace.json");
+    harness.state_mut().as_mut().unwrap().commands.push(Command::OpenPath(path));
+    settle(&mut harness);
+    harness.get_by_label("Not opened:");
+    assert_eq!(app(&harness).session().traces().len(), 1);
+    harness.get_by_label("Dismiss").click();
+    settle(&mut harness);
+    assert!(harness.query_by_label("Not opened:").is_none());
+}
+
+#[test]
+fn every_control_has_a_name() {
+    let mut harness = harness(vec![trace()]);
+    select(&mut harness, "gemm_fp16");
+    for tab in ["Range summary", "Problems (1)", "Search results"] {
+        harness.get_by_label(tab).click();
+        settle(&mut harness);
+        for node in harness.root().children_recursive() {
+            let node = node.accesskit_node();
+            let is_control = matches!(node.role(), egui::Role::Button | egui::Role::CheckBox | egui::Role::TextInput);
+            let has_name = node.label().is_some_and(|label| !label.is_empty());
+            assert!(!is_control || has_name, "a control without a name on {tab}: {node:?}");
+        }
+    }
+}
+
+#[test]
+fn a_window_without_size_does_not_panic() {
+    let ctx = Context::default();
+    let mut app = App::with_traces(&ctx, Settings::default(), vec![trace()]);
+    for size in [[0.0, 0.0], [1.0, 1.0], [40.0, 3000.0]] {
+        let screen_rect = Some(egui::Rect::from_min_size(Pos2::ZERO, size.into()));
+        for _ in 0..3 {
+            let input = RawInput { screen_rect, ..Default::default() };
+            let output = ctx.run_ui(input, |ui| {
+                app.step(ui.ctx());
+                app.paint(ui);
+            });
+            output.drop_without_applying_deltas();
+        }
+    }
+}
+
+/// Keys, clicks, drags and wheel turns at random, always the same ones.
+#[test]
+fn no_input_makes_it_panic() {
+    let mut harness = harness(vec![trace(), trace()]);
+    let mut state = 0x2545_F491_4F6C_DD1D_u64;
+    let mut random = |n: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % n as u64) as usize
+    };
+    for _ in 0..400 {
+        let pos = Pos2::new(random(1280) as f32, 30.0 + random(770) as f32);
+        let modifiers = [Modifiers::NONE, Modifiers::SHIFT, Modifiers::COMMAND, Modifiers::ALT][random(4)];
+        match random(6) {
+            0..=2 => harness.key_press_modifiers(modifiers, Key::ALL[random(Key::ALL.len())]),
+            3 => harness.event(Event::PointerMoved(pos)),
+            4 => {
+                let pressed = random(2) == 0;
+                harness.event(Event::PointerMoved(pos));
+                harness.event(Event::PointerButton { pos, button: PointerButton::Primary, pressed, modifiers });
+            }
+            _ => harness.event(Event::Text("gemm".to_owned())),
+        }
+        harness.step();
+    }
+    let visible = app(&harness).session().navigation.visible();
+    assert!(visible.dur() > 0);
+}
