@@ -5,7 +5,7 @@ use std::ops::Range;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
-use crate::model::{DurNs, Row, SliceKind, SliceTable, StringId, TimeRange, Trace, TrackId};
+use crate::model::{DurNs, Row, SliceKind, SliceTable, StringId, TimeRange, Trace, TrackId, TrackKind};
 
 /// What one track did in the range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,7 +17,8 @@ pub struct TrackSummary {
     pub total_ns: DurNs,
     /// The same, less what the slices directly inside took.
     pub self_ns: DurNs,
-    /// Time within the range in which at least one slice ran.
+    /// Time within the range in which at least one slice ran; on a stream, in which the device
+    /// worked: an annotation there spans idle time too.
     pub busy_ns: DurNs,
 }
 
@@ -120,6 +121,7 @@ fn summarize_track(trace: &Trace, track: TrackId, range: TimeRange) -> (TrackSum
     let mut summary = TrackSummary { track, ..Default::default() };
     let mut names: HashMap<Key, Sums> = HashMap::new();
     let mut spans: Vec<TimeRange> = Vec::new();
+    let is_stream = trace.track(track).kind == TrackKind::Stream;
     for (i, row) in rows.iter().enumerate() {
         let window = inside(slices, row, range);
         let below = rows.get(i + 1).filter(|below| !row.is_overflow && !below.is_overflow);
@@ -134,12 +136,13 @@ fn summarize_track(trace: &Trace, track: TrackId, range: TimeRange) -> (TrackSum
             sums.count += 1;
             sums.total_ns = sums.total_ns.saturating_add(part.dur());
             sums.self_ns = sums.self_ns.saturating_add(part.dur() - children);
-            if row.depth == 0 || row.is_overflow {
+            let is_top = row.depth == 0 || row.is_overflow;
+            if if is_stream { slices.kind[slice].is_device_work() } else { is_top } {
                 spans.push(part);
             }
         }
     }
-    summary.busy_ns = union_ns(spans, rows.iter().any(|row| row.is_overflow));
+    summary.busy_ns = union_ns(spans, is_stream || rows.iter().any(|row| row.is_overflow));
     (summary, names)
 }
 
@@ -218,6 +221,18 @@ mod tests {
         assert_eq!(summary.tracks, [main]);
         let names: Vec<_> = summary.names.iter().map(|n| (n.name.as_str(), n.count, n.total_ns, n.self_ns)).collect();
         assert_eq!(names, [("outer", 1, 50, 40), ("inner", 1, 10, 10)]);
+    }
+
+    #[test]
+    fn an_annotation_does_not_make_a_stream_busy() {
+        let trace = TraceBuilder::from_slices(&[
+            ("stream 7", SliceKind::GpuAnnotation, "step", 0, 100),
+            ("stream 7", SliceKind::Kernel, "a", 10, 30),
+            ("stream 7", SliceKind::Kernel, "b", 20, 60),
+        ])
+        .finish();
+        let summary = range_summary(&trace, TimeRange { start: 0, end: 100 }, &|| false);
+        assert_eq!(summary.tracks[0].busy_ns, 50);
     }
 
     #[test]

@@ -31,9 +31,14 @@ impl App {
         self.session.hits = self.search.hits();
 
         let frame = Frame::NONE.fill(theme::tokens(is_dark).canvas);
+        let had_range = self.session.range.is_some();
         CentralPanel::default().frame(frame).show(ui, |ui| {
             self.timeline.ui(&mut self.session.context(is_dark, &mut self.commands), ui);
         });
+        // A first range asks what is in it; a search that is under way is left alone.
+        if !had_range && self.session.range.is_some() && self.search.is_empty() {
+            self.settings.bottom_tab = BottomTab::Range;
+        }
     }
 
     fn tabs_ui(&mut self, ui: &mut egui::Ui) {

@@ -54,6 +54,11 @@ impl Search {
         self.wants_focus = true;
     }
 
+    /// Whether nothing is being searched for.
+    pub fn is_empty(&self) -> bool {
+        self.text.trim().is_empty()
+    }
+
     /// What was found, as (trace, slice), sorted by time.
     pub fn hits(&self) -> Arc<Hits> {
         Arc::clone(&self.hits)

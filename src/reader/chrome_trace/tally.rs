@@ -7,6 +7,7 @@ use crate::model::{ImportReport, Severity};
 pub enum Reason {
     Repaired,
     Damaged,
+    Hopeless,
     CutOff,
     NoPhase,
     UnknownPhase,
@@ -32,12 +33,18 @@ pub enum Reason {
 }
 
 /// (reason, severity, whether the event is rejected, sentence), in the order of [`Reason`].
-const REASONS: [(Reason, Severity, bool, &str); 24] = {
+const REASONS: [(Reason, Severity, bool, &str); 25] = {
     use Reason as R;
     use Severity::{Loss, Note};
     [
         (R::Repaired, Loss, false, "Not valid JSON (a raw quote, line break, backslash or NaN): repaired and shown"),
         (R::Damaged, Loss, true, "Damaged beyond repair: skipped up to the next event"),
+        (
+            R::Hopeless,
+            Loss,
+            true,
+            "Too much damage in one place: what follows it was skipped, up to 2 MiB of text each",
+        ),
         (R::CutOff, Loss, true, "The file ends inside this event: its writer was stopped before it had finished"),
         (R::NoPhase, Loss, true, "Event without a phase (`ph`)"),
         (R::UnknownPhase, Loss, true, "Event with a phase (`ph`) that the format does not have"),
@@ -117,7 +124,8 @@ impl Tally {
 
     /// Whether anything was met that has the form of an event.
     pub fn has_events(&self) -> bool {
-        let is_event = |reason| !matches!(reason, Reason::Damaged | Reason::CutOff | Reason::NoPhase);
+        let is_event =
+            |reason| !matches!(reason, Reason::Damaged | Reason::Hopeless | Reason::CutOff | Reason::NoPhase);
         REASONS.iter().any(|entry| entry.2 && is_event(entry.0) && self.met[entry.0 as usize].0 > 0)
     }
 

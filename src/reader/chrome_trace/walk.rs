@@ -9,6 +9,13 @@ use super::tally::Reason;
 /// An event that has not ended after this many bytes is taken for damage.
 pub const MAX_EVENT: usize = 64 << 20;
 
+/// Bytes that may be looked at again after damage, for each byte of a stretch: a text made to look
+/// like the start of an event everywhere would else be read over and over.
+const BUDGET_FACTOR: usize = 32;
+
+/// The same, for short stretches.
+const MIN_BUDGET: usize = 1 << 20;
+
 /// How a stretch of text ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -69,6 +76,7 @@ fn walk_with<B: Bytes>(stretch: Stretch<'_>, batch: &mut Batch) -> End {
     let len = text.len() - PADDING;
     let mut scanner = Scanner::<B>::new(text, start);
     let mut after_comma = false;
+    let mut budget = MIN_BUDGET.saturating_add(len.saturating_mul(BUDGET_FACTOR));
     loop {
         scanner.skip_space();
         let at = scanner.at;
@@ -89,10 +97,13 @@ fn walk_with<B: Bytes>(stretch: Stretch<'_>, batch: &mut Batch) -> End {
                 }
                 match scanner.event() {
                     Ok(event) => batch.push(&event, offset + at as u64),
-                    Err(fail) => match again(&stretch, at, fail, batch) {
-                        Some(next) => scanner.at = next,
-                        None => return End::Inside(at),
-                    },
+                    Err(fail) => {
+                        budget = budget.saturating_sub(scanner.at.saturating_sub(at));
+                        match again(&stretch, at, fail, &mut budget, batch) {
+                            Some(next) => scanner.at = next,
+                            None => return End::Inside(at),
+                        }
+                    }
                 }
                 (after_event, after_comma) = (true, false);
             }
@@ -113,10 +124,15 @@ fn walk_with<B: Bytes>(stretch: Stretch<'_>, batch: &mut Batch) -> End {
 /// Looks leniently at the event at `at`, which is not strict JSON. Returns where to go on; `None`
 /// if the text ends inside it and more will follow.
 #[cold]
-fn again(stretch: &Stretch<'_>, at: usize, fail: Fail, batch: &mut Batch) -> Option<usize> {
+fn again(stretch: &Stretch<'_>, at: usize, fail: Fail, budget: &mut usize, batch: &mut Batch) -> Option<usize> {
     let Stretch { text, offset, is_last, .. } = *stretch;
     let text = &text[..text.len() - PADDING];
-    let next = following_event(text, at + 1);
+    if *budget == 0 {
+        batch.n_read += 1;
+        batch.tally.count(Reason::Hopeless, offset + at as u64);
+        return Some(text.len());
+    }
+    let next = following_event(stretch.text, at + 1, budget);
     let is_whole = is_last || next.is_some() || text.len() - at > MAX_EVENT;
     if fail == Fail::Short && !is_whole {
         return None;
@@ -137,17 +153,21 @@ fn again(stretch: &Stretch<'_>, at: usize, fail: Fail, batch: &mut Batch) -> Opt
     Some(next.unwrap_or(text.len()))
 }
 
-/// Where the next whole event starts. Nested objects can look like one from outside; those have no
-/// phase.
-fn following_event(text: &[u8], from: usize) -> Option<usize> {
+/// Where the next whole event starts; `text` is padded. Nested objects can look like one from
+/// outside; those have no phase.
+fn following_event(text: &[u8], from: usize, budget: &mut usize) -> Option<usize> {
+    const WINDOW: usize = 1 << 16;
+    let len = text.len() - PADDING;
     let mut from = from;
-    while let Some(start) = lenient::next_event_start(text, from) {
-        let limit = text.len().min(start + (1 << 16));
-        let padded = [&text[start..limit], &[0; PADDING]].concat();
-        let mut scanner = Scanner::<Portable>::new(&padded, 0);
-        let is_event = |event: &Event<'_>| event.phase != 0;
-        let is_lenient_event = || lenient::event(&text[start..limit], 0).is_some();
-        if scanner.event().is_ok_and(|event| is_event(&event)) || is_lenient_event() {
+    while let Some(start) = lenient::next_event_start(&text[..len], from) {
+        let mut scanner = Scanner::<Portable>::new(text, start);
+        let is_event = |event: Event<'_>| event.phase != 0;
+        if *budget == 0 || scanner.event().is_ok_and(is_event) {
+            return Some(start);
+        }
+        let window = &text[start..len.min(start + WINDOW)];
+        *budget = budget.saturating_sub(scanner.at.saturating_sub(start) + window.len());
+        if lenient::event(window, 0).is_some() {
             return Some(start);
         }
         from = start + 1;
@@ -203,6 +223,19 @@ mod tests {
         check(&format!("{A},{cut}"), 1, 1, End::Between { after_comma: false });
         check(&format!("{A}, garbage {A}]"), 2, 1, End::Closed(A.len() * 2 + 10));
         check(&A.replace("\"ts\":1", "\"ts\":Infinity"), 0, 1, End::Between { after_comma: false });
+    }
+
+    #[test]
+    fn text_made_of_event_starts_ends_soon() {
+        // Without a limit each of these would be followed to the end of the text.
+        for part in [r#","{"args":{"#, r#",{"args":{"#, r#",{"ph":"X","args":[[["#, r#",{"name":"\""#] {
+            let text = part.repeat((1 << 20) / part.len());
+            let padded = [text.as_bytes(), &[0; PADDING]].concat();
+            let stretch = Stretch { text: &padded, start: 0, offset: 0, is_last: true, after_event: false };
+            let mut batch = Batch::default();
+            walk(stretch, &mut batch);
+            assert_eq!(batch.n_shown, 0, "{part}");
+        }
     }
 
     #[test]
