@@ -343,8 +343,8 @@ pub fn pressed(ctx: &Context, is_taken: bool) -> Vec<Command> {
             Key::Enter | Key::Escape | Key::ArrowUp | Key::ArrowDown | Key::ArrowLeft | Key::ArrowRight
         );
         match shortcut.modifiers.command {
-            true => !is_typing || !is_for_text,
-            false => !is_typing && !(is_on_control && is_for_control),
+            true => !(is_typing && is_for_text),
+            false => !(is_typing || is_on_control && is_for_control),
         }
     };
     let has_copied = !is_typing && !has_selected_text(ctx);
