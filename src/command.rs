@@ -330,8 +330,11 @@ pub fn key_text(ctx: &Context, shortcut: &KeyboardShortcut) -> String {
 ///
 /// While a text field has the keyboard, only shortcuts with Ctrl or Cmd count; while another
 /// control has it, the keys that work a control do not.
-pub fn pressed(ctx: &Context) -> Vec<Command> {
-    let is_typing = ctx.text_edit_focused();
+///
+/// * `is_taken`: whether at the end of the last frame a text field or a dialog had the keyboard.
+///   Escape makes egui take the focus away before anybody can ask who had it.
+pub fn pressed(ctx: &Context, is_taken: bool) -> Vec<Command> {
+    let is_typing = is_taken || ctx.text_edit_focused();
     let is_on_control = ctx.egui_wants_keyboard_input();
     let is_ours = |shortcut: &KeyboardShortcut| {
         let is_for_text = shortcut.logical_key == Key::C;
@@ -340,8 +343,8 @@ pub fn pressed(ctx: &Context) -> Vec<Command> {
             Key::Enter | Key::Escape | Key::ArrowUp | Key::ArrowDown | Key::ArrowLeft | Key::ArrowRight
         );
         match shortcut.modifiers.command {
-            true => !is_typing || !is_for_text,
-            false => !is_typing && !(is_on_control && is_for_control),
+            true => !(is_typing && is_for_text),
+            false => !(is_typing || is_on_control && is_for_control),
         }
     };
     let has_copied = !is_typing && !has_selected_text(ctx);
@@ -426,7 +429,7 @@ mod tests {
         let event = Event::Key { key, physical_key: None, pressed: true, repeat: false, modifiers };
         let input = eframe::egui::RawInput { events: vec![event], ..Default::default() };
         let mut commands = Vec::new();
-        let output = ctx.run_ui(input, |ui| commands = pressed(ui.ctx()));
+        let output = ctx.run_ui(input, |ui| commands = pressed(ui.ctx(), false));
         output.drop_without_applying_deltas();
         commands
     }

@@ -69,6 +69,11 @@ impl OpenDialog {
         chosen.unwrap_or_default()
     }
 
+    /// Whether the path box is on screen.
+    pub fn is_open(&self) -> bool {
+        self.path_box.is_some()
+    }
+
     /// Shows the path box, if it is open; returns what was entered.
     pub fn ui(&mut self, ctx: &Context) -> Option<PathBuf> {
         let text = self.path_box.as_mut()?;

@@ -55,6 +55,8 @@ pub struct App {
     shortcuts: Shortcuts,
     /// Asked for during the last frame, run before the next.
     commands: Vec<Command>,
+    /// Whether a text field or a dialog had the keyboard at the end of the last frame.
+    is_keyboard_taken: bool,
 }
 
 impl std::fmt::Debug for App {
@@ -83,6 +85,7 @@ impl App {
             palette: Palette::default(),
             shortcuts: Shortcuts::default(),
             commands: Vec::new(),
+            is_keyboard_taken: false,
         };
         app.timeline.set_settings(app.settings.timeline.clone());
         app.apply_settings(ctx);
@@ -113,7 +116,7 @@ impl App {
         self.commands.extend(self.dialog.poll().into_iter().map(Command::OpenPath));
         let dropped = ctx.input_mut(|input| std::mem::take(&mut input.raw.dropped_files));
         self.commands.extend(dropped.iter().map(|file| Command::OpenPath(file.path().to_owned())));
-        self.commands.extend(command::pressed(ctx));
+        self.commands.extend(command::pressed(ctx, self.is_keyboard_taken));
         for command in std::mem::take(&mut self.commands) {
             self.run(ctx, command);
         }
@@ -131,6 +134,8 @@ impl App {
             self.panels_ui(ui);
         }
         self.floating_ui(ui.ctx());
+        let has_dialog = self.palette.is_open() || self.shortcuts.is_open() || self.dialog.is_open();
+        self.is_keyboard_taken = has_dialog || ui.ctx().text_edit_focused();
     }
 
     fn take_loaded(&mut self, ctx: &Context) {

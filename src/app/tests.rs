@@ -121,6 +121,33 @@ fn search_finds_selects_and_steps() {
 }
 
 #[test]
+fn escape_leaves_one_thing_at_a_time() {
+    let mut harness = harness(vec![trace()]);
+    select(&mut harness, "aten::mm");
+    for open in [Key::Slash, Key::Questionmark] {
+        harness.key_press(open);
+        settle(&mut harness);
+        harness.key_press(Key::Escape);
+        settle(&mut harness);
+        assert_eq!(selected_name(&harness), "aten::mm", "after {open:?}");
+    }
+    assert!(harness.query_by_label("Close").is_none(), "the sheet is closed");
+    harness.key_press(Key::Escape);
+    settle(&mut harness);
+    assert_eq!(selected_name(&harness), "");
+}
+
+#[test]
+fn menus_run_commands() {
+    let mut harness = harness(vec![trace()]);
+    harness.get_by_label("View").click();
+    settle(&mut harness);
+    harness.get_by_label_contains("Side panel").click();
+    settle(&mut harness);
+    assert!(!app(&harness).settings.is_side_open);
+}
+
+#[test]
 fn details_show_times_arguments_and_links_both_ways() {
     let mut harness = harness(vec![trace()]);
     select(&mut harness, "gemm_fp16");

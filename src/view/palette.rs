@@ -53,6 +53,11 @@ impl Palette {
         *self = Self { mode: Some(mode), is_stale: true, ..Self::default() };
     }
 
+    /// Whether the palette is on screen.
+    pub fn is_open(&self) -> bool {
+        self.mode.is_some()
+    }
+
     /// Paints the palette, if it is open.
     pub fn ui(&mut self, view: &mut ViewContext<'_>, ctx: &egui::Context) {
         let Some(mode) = self.mode else { return };

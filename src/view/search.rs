@@ -227,8 +227,8 @@ pub(super) fn track_title(traces: &[OpenTrace], trace: usize, name: &str) -> Str
     let name = display_name(name);
     match traces.get(trace).filter(|_| traces.len() > 1).map(|open| &open.trace.info) {
         Some(info) => match info.rank {
-            Some(rank) => format!("Rank {rank}, {name}"),
-            None => format!("{}, {name}", info.title()),
+            Some(rank) => format!("{name}, rank {rank}"),
+            None => format!("{name}, {}", info.title()),
         },
         None => name.into_owned(),
     }

@@ -11,10 +11,10 @@ const HANDS: [(&str, &str); 12] = [
     ("Wheel", "Scroll the tracks"),
     ("Ctrl+Wheel", "Zoom at the pointer"),
     ("Shift+Wheel", "Pan"),
-    ("Drag", "Select a time range; drag its edges to change it"),
-    ("Shift+Drag, middle drag", "Pan"),
+    ("Drag", "Select a time range"),
+    ("Shift+Drag", "Pan"),
     ("Alt+Drag", "Zoom to the dragged range"),
-    ("Click", "Select a slice; on empty space, deselect"),
+    ("Click", "Select a slice, or nothing"),
     ("Double-click", "Zoom to a slice"),
     ("Right click", "Menu for a slice or track"),
     ("Drop files", "Open them beside what is open"),
@@ -30,6 +30,11 @@ impl Shortcuts {
     /// Shows or hides the sheet.
     pub fn toggle(&mut self) {
         self.is_open = !self.is_open;
+    }
+
+    /// Whether the sheet is on screen.
+    pub fn is_open(&self) -> bool {
+        self.is_open
     }
 
     /// Paints the sheet, if it is open.
@@ -74,7 +79,7 @@ impl Shortcuts {
 
 fn menu_ui(menu: Menu, ui: &mut egui::Ui) {
     ui.label(RichText::new(menu.label()).strong());
-    egui::Grid::new(menu.label()).num_columns(2).min_col_width(130.0).spacing([12.0, 3.0]).show(ui, |ui| {
+    egui::Grid::new(menu.label()).num_columns(2).min_col_width(175.0).spacing([12.0, 3.0]).show(ui, |ui| {
         for spec in COMMANDS.iter().filter(|spec| spec.menu == menu && !spec.keys.is_empty()) {
             let keys: Vec<_> = spec.keys.iter().map(|key| key_text(ui.ctx(), key)).collect();
             ui.monospace(keys.join(", "));
@@ -87,7 +92,7 @@ fn menu_ui(menu: Menu, ui: &mut egui::Ui) {
 
 fn hands_ui(ui: &mut egui::Ui) {
     ui.label(RichText::new("Timeline").strong());
-    egui::Grid::new("hands").num_columns(2).min_col_width(130.0).spacing([12.0, 3.0]).show(ui, |ui| {
+    egui::Grid::new("hands").num_columns(2).min_col_width(175.0).spacing([12.0, 3.0]).show(ui, |ui| {
         for (what, does) in HANDS {
             ui.monospace(what);
             ui.label(does);
