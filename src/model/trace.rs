@@ -69,7 +69,7 @@ impl TraceInfo {
 }
 
 /// A GPU that the recording machine had, whether or not it ran anything.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceInfo {
     pub id: u32,
     pub name: String,
