@@ -16,7 +16,7 @@ pub enum Clock {
     Single,
     /// Every trace says when it was recorded.
     Utc,
-    /// Not every trace does, so all start at 0.
+    /// Not every trace does, or they are of different runs, so all start at 0.
     AlignedStarts,
 }
 
@@ -26,7 +26,9 @@ impl Clock {
         match self {
             Self::Single => None,
             Self::Utc => Some("All files are on one UTC clock"),
-            Self::AlignedStarts => Some("Starts aligned at 0: not every file says when it was recorded"),
+            Self::AlignedStarts => {
+                Some("Starts aligned at 0: not every file says when it was recorded, or they are hours apart")
+            }
         }
     }
 }

@@ -14,11 +14,16 @@ pub struct Clock {
     pub span: TimeRange,
 }
 
+/// Traces with a longer pause than this between them are not of one run.
+const MAX_PAUSE: DurNs = 3_600_000_000_000;
+
 /// Puts traces on one clock: by the time since 1970 if all of them know it, else all start at zero.
 ///
-/// Mixing the two would show an order of events that nothing vouches for.
+/// Mixing the two would show an order of events that nothing vouches for. Traces that were recorded
+/// more than an hour apart start at zero too: a clock that spans days shows none of them.
 pub fn clock(traces: &[&Trace]) -> Clock {
     let starts: Option<Vec<TimeNs>> = traces.iter().map(|trace| utc_start(trace)).collect();
+    let starts = starts.filter(|starts| are_of_one_run(traces, starts));
     let origin_utc_ns = starts.as_ref().and_then(|starts| starts.iter().min().copied());
     let mut offsets = Vec::with_capacity(traces.len());
     for (i, trace) in traces.iter().enumerate() {
@@ -29,6 +34,18 @@ pub fn clock(traces: &[&Trace]) -> Clock {
     let spans = traces.iter().zip(&offsets).map(|(trace, &offset)| trace.span.shifted(offset));
     let span = spans.reduce(TimeRange::union).unwrap_or_default();
     Clock { offsets, origin_utc_ns, span }
+}
+
+fn are_of_one_run(traces: &[&Trace], starts: &[TimeNs]) -> bool {
+    let range = |(trace, &start): (&&Trace, &TimeNs)| (start, start.saturating_add(trace.span.dur()));
+    let mut ranges: Vec<(TimeNs, TimeNs)> = traces.iter().zip(starts).map(range).collect();
+    ranges.sort_unstable();
+    let mut last_end = ranges.first().map_or(0, |range| range.0);
+    ranges.iter().all(|&(start, end)| {
+        let is_near = start.saturating_sub(last_end) <= MAX_PAUSE;
+        last_end = last_end.max(end);
+        is_near
+    })
 }
 
 /// When the trace starts, in nanoseconds since 1970, if it says so or its own times are such.
@@ -68,5 +85,7 @@ mod tests {
         check(&[known[0], known[1], (5, 10, None)], &[-1_000, -90_000, -5], None, 5_000);
         check(&[(EPOCH, EPOCH + 5, None)], &[-EPOCH], Some(EPOCH), 5);
         check(&[], &[], None, 0);
+        let day = 86_400_000_000_000;
+        check(&[(0, 5, Some(EPOCH)), (0, 9, Some(EPOCH + day))], &[0, 0], None, 9);
     }
 }

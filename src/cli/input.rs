@@ -57,17 +57,26 @@ fn read_file(path: &Path, traces: &mut Vec<Trace>) -> bool {
     }
 }
 
-/// The file itself, or the files directly inside a folder, by name.
+/// The file itself, or the files directly inside a folder whose names are like a trace's, by name.
 fn files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
     let mut files = Vec::new();
+    let mut n_others = 0_usize;
     for entry in std::fs::read_dir(path)? {
         let file = entry?.path();
-        if file.is_file() {
-            files.push(file);
+        let extension = file.extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase());
+        if !file.is_file() {
+            continue;
         }
+        match extension.is_some_and(|extension| reader::EXTENSIONS.contains(&extension.as_str())) {
+            true => files.push(file),
+            false => n_others += 1,
+        }
+    }
+    if n_others > 0 {
+        say(&format!("{n_others} files of other kinds were not read: {}", path.display()));
     }
     files.sort();
     Ok(files)
@@ -90,7 +99,7 @@ mod tests {
     fn the_files_of_a_folder_come_by_name() {
         let folder = std::env::temp_dir().join(format!("lacuna-input-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("c")).unwrap();
-        for name in ["b.json", "a.json"] {
+        for name in ["b.json", "a.json", "notes.txt"] {
             std::fs::write(folder.join(name), "").unwrap();
         }
         assert_eq!(files(&folder).unwrap(), [folder.join("a.json"), folder.join("b.json")]);

@@ -4,6 +4,7 @@
 //! changes after that.
 
 mod builder;
+mod flow;
 mod import;
 mod kind;
 mod layout;
@@ -15,7 +16,8 @@ pub mod time;
 mod trace;
 mod track;
 
-pub use builder::{FlowEnd, FlowPoint, RawSlice, RawSlices, TraceBuilder};
+pub use builder::{RawSlice, RawSlices, TraceBuilder};
+pub use flow::{FlowEnd, FlowPoint};
 pub use import::{ImportReport, Problem, Severity};
 pub use kind::SliceKind;
 pub use pyramid::{Cell, Pyramid};

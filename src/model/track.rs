@@ -45,6 +45,7 @@ pub struct Process {
     pub name: String,
     /// Further words the file has for it, such as `GPU 0`.
     pub labels: String,
+    /// Its place among the processes; the smallest comes first.
     pub sort_index: i64,
     /// Index of the device whose work this process holds.
     pub device: Option<u32>,

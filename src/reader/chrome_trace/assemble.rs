@@ -150,6 +150,7 @@ impl Assembly {
         let mut builder = self.builder;
         self.tally.report(&mut builder.import);
         places.prune();
+        places.arrange();
         builder.counters = counters;
         builder.processes = places.processes;
         builder.tracks = places.tracks;
@@ -269,6 +270,21 @@ impl Places {
         self.tracks.iter_mut().for_each(|track| track.process.0 = new_ids[track.process.0 as usize]);
         let mut used = is_used.iter();
         self.processes.retain(|_| used.next() == Some(&true));
+    }
+
+    /// Puts devices first: they are what people look at, and a deep Python stack above them would
+    /// push them out of the window. Then come the programs, then what the recorder adds, which has
+    /// no process id of the system; within each as the file wishes.
+    fn arrange(&mut self) {
+        let key = |process: &Process| {
+            let is_program = process.pid.parse::<u64>().is_ok() || (process.pid.is_empty() && !process.name.is_empty());
+            (if process.device.is_some() { 0 } else { 2 - u8::from(is_program) }, process.sort_index, process.device)
+        };
+        let mut order: Vec<usize> = (0..self.processes.len()).collect();
+        order.sort_by_key(|&i| key(&self.processes[i]));
+        for (place, i) in order.into_iter().enumerate() {
+            self.processes[i].sort_index = place as i64;
+        }
     }
 
     fn name(&mut self, threads: &mut [Thread], metadata: Vec<Metadata>) {

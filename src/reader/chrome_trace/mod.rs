@@ -15,6 +15,7 @@ mod document;
 mod header;
 mod kind;
 mod lenient;
+mod nest;
 mod number;
 mod pairing;
 mod pipeline;
