@@ -1,6 +1,7 @@
 //! The window: takes what background work brings, runs commands, and places panels and views.
 
 mod dialog;
+mod guard;
 mod loads;
 mod menu;
 mod panels;
@@ -16,6 +17,7 @@ use std::path::PathBuf;
 use eframe::egui::{self, Context, ThemePreference};
 
 use self::dialog::OpenDialog;
+use self::guard::Guard;
 use self::loads::{LoadError, Loads};
 pub use self::window::open_window;
 use crate::command::{self, Command};
@@ -53,6 +55,8 @@ pub struct App {
     problems: Problems,
     palette: Palette,
     shortcuts: Shortcuts,
+    /// Of the timeline, the details and the tables.
+    guards: [Guard; 3],
     /// Asked for during the last frame, run before the next.
     commands: Vec<Command>,
     /// Whether a text field or a dialog had the keyboard at the end of the last frame.
@@ -84,6 +88,7 @@ impl App {
             problems: Problems,
             palette: Palette::default(),
             shortcuts: Shortcuts::default(),
+            guards: Default::default(),
             commands: Vec::new(),
             is_keyboard_taken: false,
         };

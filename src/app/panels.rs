@@ -15,7 +15,10 @@ impl App {
         Panel::right("details").default_size(320.0).size_range(200.0..=900.0).show_collapsible(
             ui,
             &mut is_side_open,
-            |ui| self.details.ui(&mut self.session.context(is_dark, &mut self.commands), ui),
+            |ui| {
+                let mut view = self.session.context(is_dark, &mut self.commands);
+                self.guards[1].show("Details", ui, |ui| self.details.ui(&mut view, ui));
+            },
         );
         self.settings.is_side_open = is_side_open;
 
@@ -33,7 +36,8 @@ impl App {
         let frame = Frame::NONE.fill(theme::tokens(is_dark).canvas);
         let had_range = self.session.range.is_some();
         CentralPanel::default().frame(frame).show(ui, |ui| {
-            self.timeline.ui(&mut self.session.context(is_dark, &mut self.commands), ui);
+            let mut view = self.session.context(is_dark, &mut self.commands);
+            self.guards[0].show("Timeline", ui, |ui| self.timeline.ui(&mut view, ui));
         });
         // A first range asks what is in it; a search that is under way is left alone.
         if !had_range && self.session.range.is_some() && self.search.is_empty() {
@@ -59,11 +63,12 @@ impl App {
         // The panel keeps its height whatever is in it.
         ui.set_min_height(ui.available_height());
         let mut view = self.session.context(is_dark, &mut self.commands);
-        match self.settings.bottom_tab {
+        let tab = self.settings.bottom_tab;
+        self.guards[2].show("The table", ui, |ui| match tab {
             BottomTab::Search => self.search.ui(&mut view, ui),
             BottomTab::Range => self.range_summary.ui(&mut view, ui),
             BottomTab::Problems => self.problems.ui(&mut view, ui),
-        }
+        });
     }
 
     /// The worst that happened while reading, with the number of problems.

@@ -1,0 +1,68 @@
+//! What is on screen where a view fails, so that the others go on?
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use eframe::egui::Ui;
+
+use crate::job::panic_message;
+
+/// Remembers why a view failed, and does not paint it again until the person asks for it.
+#[derive(Debug, Default)]
+pub struct Guard {
+    failure: Option<String>,
+}
+
+impl Guard {
+    /// Paints the view called `name`, or what became of it.
+    pub fn show(&mut self, name: &str, ui: &mut Ui, view: impl FnOnce(&mut Ui)) {
+        if let Some(failure) = &self.failure {
+            let text = format!("{name} failed: {failure}");
+            ui.label(&text);
+            ui.label("The other views go on. Please report this with the text above");
+            if ui.button("Copy details").clicked() {
+                ui.ctx().copy_text(format!("Lacuna {}: {text}", env!("CARGO_PKG_VERSION")));
+            }
+            if ui.button("Try again").clicked() {
+                self.failure = None;
+            }
+            return;
+        }
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| view(ui))) {
+            self.failure = Some(panic_message(&*panic));
+            ui.ctx().request_repaint();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use egui_kittest::Harness;
+    use egui_kittest::kittest::Queryable as _;
+
+    use super::*;
+
+    #[test]
+    fn a_view_that_panics_says_so_and_can_be_tried_again() {
+        struct State {
+            guard: Guard,
+            is_broken: bool,
+        }
+        let state = State { guard: Guard::default(), is_broken: true };
+        let paint = |ui: &mut Ui, state: &mut State| {
+            let is_broken = state.is_broken;
+            state.guard.show("Timeline", ui, |ui| {
+                assert!(!is_broken, "no such row");
+                ui.label("All is well");
+            });
+            ui.label("Another view");
+        };
+        let mut harness = Harness::new_ui_state(paint, state);
+        harness.run();
+        harness.get_by_label("Timeline failed: no such row");
+        harness.get_by_label("Another view");
+        harness.state_mut().is_broken = false;
+        harness.get_by_label("Try again").click();
+        harness.run();
+        harness.get_by_label("All is well");
+    }
+}
