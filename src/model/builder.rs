@@ -1,7 +1,5 @@
 //! From events in file order to a finished [`Trace`].
 
-use std::collections::HashMap;
-
 use rayon::prelude::*;
 
 use super::flow::{FlowPoint, points_by_track};
@@ -432,46 +430,6 @@ fn index_correlations(slices: &SliceTable) -> CorrelationIndex {
     let mut entries: Vec<(u32, SliceId)> = with_id.map(|(i, &id)| (id, SliceId(i as u32))).collect();
     entries.par_sort_unstable();
     CorrelationIndex { entries }
-}
-
-impl TraceBuilder {
-    /// A builder with these slices on (process, thread) tracks, for tests and generated inputs.
-    ///
-    /// * `slices`: (thread name, kind, slice name, start, end). All threads are of one process;
-    ///   threads called `stream N` are streams of device 0.
-    pub fn from_slices(slices: &[(&str, SliceKind, &str, TimeNs, TimeNs)]) -> Self {
-        let mut builder = Self::default();
-        let mut known: HashMap<&str, TrackId> = HashMap::new();
-        let mut raw = RawSlices::default();
-        for (i, &(thread, kind, name, ts, end)) in slices.iter().enumerate() {
-            let track = *known.entry(thread).or_insert_with(|| builder.add_thread(thread));
-            let name = builder.strings.intern(name);
-            raw.push(RawSlice { ts, end, name, kind, track, source: i as u64, ..Default::default() });
-        }
-        builder.import.read = raw.len() as u64;
-        builder.import.shown = raw.len() as u64;
-        builder.slices.push(raw);
-        builder
-    }
-
-    fn add_thread(&mut self, thread: &str) -> TrackId {
-        let is_stream = thread.starts_with("stream ");
-        let device = is_stream.then_some(0);
-        let known = self.processes.iter().position(|process| process.device == device);
-        let process = known.unwrap_or_else(|| {
-            let (name, sort_index) = if is_stream { ("", 1) } else { ("python", 0) };
-            self.processes.push(Process { name: name.to_owned(), device, sort_index, ..Default::default() });
-            self.processes.len() - 1
-        });
-        self.tracks.push(Track {
-            kind: if is_stream { super::TrackKind::Stream } else { super::TrackKind::Thread },
-            process: super::ProcessId(process as u32),
-            name: thread.to_owned(),
-            tid: thread.to_owned(),
-            sort_index: 0,
-        });
-        TrackId(self.tracks.len() as u32 - 1)
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! changes after that.
 
 mod builder;
+mod fixture;
 mod flow;
 mod import;
 mod kind;

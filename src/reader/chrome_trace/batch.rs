@@ -163,7 +163,14 @@ impl Batch {
         let Some(end) = ts.checked_add(dur) else {
             return self.tally.count(Reason::TimeOutOfRange, source);
         };
-        let slice = RawSlice {
+        let slice = self.slice(event, ts, end, source);
+        self.n_shown += 1;
+        self.slices.push(slice);
+    }
+
+    #[inline(always)]
+    fn slice(&mut self, event: &Event<'_>, ts: TimeNs, end: TimeNs, source: u64) -> RawSlice {
+        RawSlice {
             ts,
             end,
             name: self.name(event, source),
@@ -172,9 +179,7 @@ impl Batch {
             correlation: event.correlation,
             external: event.external,
             source,
-        };
-        self.n_shown += 1;
-        self.slices.push(slice);
+        }
     }
 
     fn reject_time(&mut self, event: &Event<'_>, time: Time, source: u64) {
@@ -275,16 +280,7 @@ impl Batch {
     }
 
     fn push_begin_end(&mut self, event: &Event<'_>, is_begin: bool, ts: TimeNs, source: u64) {
-        let slice = RawSlice {
-            ts,
-            end: ts,
-            name: self.name(event, source),
-            kind: kind_of(event.category),
-            track: self.track(event),
-            correlation: event.correlation,
-            external: event.external,
-            source,
-        };
+        let slice = self.slice(event, ts, ts, source);
         self.begin_ends.push(BeginEnd { is_begin, slice });
     }
 

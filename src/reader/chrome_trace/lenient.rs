@@ -3,7 +3,8 @@
 //! What is repaired here: quotes, line breaks and other raw control characters inside strings,
 //! backslashes that escape nothing, `NaN` and `Infinity`. All of these come from real recorders.
 
-use super::scan::{Event, Time, number_of, time_of};
+use super::number::number_of;
+use super::scan::{Event, Time, time_of};
 
 /// Keys that events have; one of them follows where a string value really ends.
 const KEYS: [&[u8]; 20] = [

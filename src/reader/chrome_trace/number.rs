@@ -67,6 +67,11 @@ fn parse_exponent(text: &[u8]) -> Result<i64, TimeError> {
     }
 }
 
+/// A 32-bit number, or 0.
+pub fn number_of(text: &[u8]) -> u32 {
+    std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
 /// Whether `text` is a number as JSON writes it.
 pub fn is_json_number(text: &[u8]) -> bool {
     let text = text.strip_prefix(b"-").unwrap_or(text);

@@ -7,8 +7,8 @@ use std::marker::PhantomData;
 
 use super::bytes::{Bytes, escaped, prefix_xor};
 use super::nest::{Nest, are_escapes_known, are_words_known};
-use super::number::{TimeError, is_json_number, us_to_ns};
-use super::text::hex4;
+use super::number::{TimeError, is_json_number, number_of, us_to_ns};
+use super::text::escape_len;
 
 /// Zero bytes that must follow the text in its buffer, so that whole chunks can be loaded.
 pub const PADDING: usize = 64;
@@ -356,20 +356,33 @@ impl<'a, B: Bytes> Scanner<'a, B> {
                 b"bp" => event.binds_enclosing = self.text_value()? == b"e",
                 _ => self.skip_value()?,
             }
-            self.skip_space();
-            match self.byte() {
-                b',' => self.at += 1,
-                b'}' => break,
-                _ => return self.fail(),
+            if !self.goes_on()? {
+                break;
             }
-            self.skip_space();
         }
-        self.at += 1;
         if self.at > self.len {
             return Err(Fail::Short);
         }
         event.is_deep = self.is_deep;
         Ok(event)
+    }
+
+    /// After a member of an object: whether another follows. Steps over the comma or the brace.
+    #[inline(always)]
+    fn goes_on(&mut self) -> Result<bool, Fail> {
+        self.skip_space();
+        match self.byte() {
+            b',' => {
+                self.at += 1;
+                self.skip_space();
+                Ok(true)
+            }
+            b'}' => {
+                self.at += 1;
+                Ok(false)
+            }
+            _ => self.fail(),
+        }
     }
 
     #[inline(always)]
@@ -388,7 +401,9 @@ impl<'a, B: Bytes> Scanner<'a, B> {
         (event.correlation, event.external) = (0, 0);
         self.at += 1;
         self.skip_space();
-        while self.byte() != b'}' {
+        let mut is_open = self.byte() != b'}';
+        self.at += usize::from(!is_open);
+        while is_open {
             let key = self.string()?;
             self.skip_space();
             self.expect(b':')?;
@@ -398,29 +413,10 @@ impl<'a, B: Bytes> Scanner<'a, B> {
                 b"External id" | b"external id" => event.external = self.small_number()?,
                 _ => self.skip_value()?,
             }
-            self.skip_space();
-            match self.byte() {
-                b',' => self.at += 1,
-                b'}' => break,
-                _ => return self.fail(),
-            }
-            self.skip_space();
-            if self.byte() == b'}' {
-                return Err(Fail::Irregular);
-            }
+            is_open = self.goes_on()?;
         }
-        self.at += 1;
         event.args = self.text.get(start..self.at).unwrap_or_default();
         Ok(())
-    }
-}
-
-/// The length of the escape at the start of `text`, if it is one.
-fn escape_len(text: &[u8]) -> Option<usize> {
-    match text.get(1)? {
-        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(2),
-        b'u' if hex4(&text[2..]).is_some() => Some(6),
-        _ => None,
     }
 }
 
@@ -430,11 +426,6 @@ pub fn time_of(text: &[u8]) -> Time {
         Ok(ns) => Time::Ns(ns),
         Err(error) => Time::Bad(error),
     }
-}
-
-/// A 32-bit number, or 0.
-pub fn number_of(text: &[u8]) -> u32 {
-    std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -480,6 +471,7 @@ mod tests {
             r#"{"ts": Infinity}"#,
             r#"{"ts": 01}"#,
             r#"{"ts": 1,}"#,
+            r#"{"args": {"a": 1,}}"#,
             r#"{"ts": 1 "dur": 2}"#,
             r#"{ts: 1}"#,
         ] {

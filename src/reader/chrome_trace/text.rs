@@ -69,6 +69,15 @@ pub fn hex4(text: &[u8]) -> Option<u32> {
     digits.iter().try_fold(0, |value, &digit| Some(value << 4 | char::from(digit).to_digit(16)?))
 }
 
+/// The length of the escape at the start of `text`, if it is one.
+pub fn escape_len(text: &[u8]) -> Option<usize> {
+    match text.get(1)? {
+        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(2),
+        b'u' if hex4(&text[2..]).is_some() => Some(6),
+        _ => None,
+    }
+}
+
 /// Whether undoing the escapes of `raw` replaces anything.
 pub fn is_damaged(raw: &[u8]) -> bool {
     if std::str::from_utf8(raw).is_err() {
