@@ -33,6 +33,8 @@ pub struct DeviceBusy {
     pub kernels: WorkTotals,
     pub memcpys: WorkTotals,
     pub memsets: WorkTotals,
+    /// CUDA graphs that were recorded as one.
+    pub graphs: WorkTotals,
     /// Tracks with work; a stream of the device each.
     pub n_streams: u32,
 }
@@ -49,7 +51,7 @@ impl DeviceBusy {
 
 /// Busy and idle time of each device that did anything, in the order of their processes.
 ///
-/// * Work is kernels, copies and memsets, over all streams and all rows, those of crossing slices
+/// * Work is kernels, copies, memsets and graphs, over all streams and all rows, those of crossing slices
 ///   included. Work outside the trace's span (events that lost their time) is left out.
 /// * Units: nanoseconds on the trace's clock.
 /// * Errors: none. A device without work is absent.
@@ -62,21 +64,22 @@ pub fn devices(trace: &Trace) -> Vec<DeviceBusy> {
 /// Busy and idle time of the device whose work `process` holds; `None` if it has none.
 pub fn device(trace: &Trace, process: ProcessId) -> Option<DeviceBusy> {
     let mut out = DeviceBusy { process, device: trace.process(process).device?, ..Default::default() };
-    let mut spans: [Vec<TimeRange>; 3] = Default::default();
+    let mut spans: [Vec<TimeRange>; 4] = Default::default();
     for (track, _) in trace.tracks.iter().enumerate().filter(|(_, track)| track.process == process) {
         let before: usize = spans.iter().map(Vec::len).sum();
         collect_work(trace, TrackId(track as u32), &mut spans);
         out.n_streams += u32::from(spans.iter().map(Vec::len).sum::<usize>() > before);
     }
     let all = spans.iter().flatten().copied().reduce(TimeRange::union)?;
-    for (totals, spans) in [&mut out.kernels, &mut out.memcpys, &mut out.memsets].into_iter().zip(&mut spans) {
+    let all_totals = [&mut out.kernels, &mut out.memcpys, &mut out.memsets, &mut out.graphs];
+    for (totals, spans) in all_totals.into_iter().zip(&mut spans) {
         totals.count = spans.len() as u64;
         totals.total_ns = length(spans);
         unite(spans);
         totals.union_ns = length(spans);
     }
-    let [mut busy, copies, sets] = spans;
-    busy.extend(copies.into_iter().chain(sets));
+    let [mut busy, copies, sets, graphs] = spans;
+    busy.extend(copies.into_iter().chain(sets).chain(graphs));
     unite(&mut busy);
     busy.shrink_to_fit();
     out.window = all;
@@ -86,14 +89,15 @@ pub fn device(trace: &Trace, process: ProcessId) -> Option<DeviceBusy> {
     Some(out)
 }
 
-/// Adds the work of one track, as [kernels, copies, memsets], in order of the columns.
-fn collect_work(trace: &Trace, track: TrackId, spans: &mut [Vec<TimeRange>; 3]) {
+/// Adds the work of one track, as [kernels, copies, memsets, graphs], in order of the columns.
+fn collect_work(trace: &Trace, track: TrackId, spans: &mut [Vec<TimeRange>; 4]) {
     let slices = &trace.slices;
     for i in trace.track_slices(track) {
         let to = match slices.kind[i] {
             SliceKind::Kernel => 0,
             SliceKind::Memcpy => 1,
             SliceKind::Memset => 2,
+            SliceKind::CudaGraph => 3,
             _ => continue,
         };
         let span = TimeRange { start: slices.ts[i], end: slices.end[i] };

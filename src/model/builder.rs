@@ -1,12 +1,14 @@
 //! From events in file order to a finished [`Trace`].
 
+use hashbrown::HashMap;
 use rayon::prelude::*;
 
 use super::flow::{FlowPoint, points_by_track};
 use super::layout::{Layout, Point, layout};
 use super::{
-    CorrelationIndex, Counter, ImportReport, InstantTable, Process, Pyramid, Row, Severity, SliceId, SliceKind,
-    SliceTable, StringId, StringTable, TimeNs, TimeRange, Trace, TraceInfo, Track, TrackId, tint,
+    AllocationTable, CorrelationIndex, Counter, ImportReport, InstantTable, Launch, MemoryCopy, Process, Pyramid, Row,
+    SampleTable, Severity, SliceId, SliceKind, SliceTable, StackTable, StringId, StringTable, TimeNs, TimeRange, Trace,
+    TraceInfo, Track, TrackId, tint,
 };
 
 /// Rows with fewer slices than this are drawn slice by slice at every zoom.
@@ -23,6 +25,7 @@ pub struct RawSlice {
     pub track: TrackId,
     pub correlation: u32,
     pub external: u32,
+    pub attr: u32,
     pub source: u64,
 }
 
@@ -36,6 +39,7 @@ pub struct RawSlices {
     pub track: Vec<TrackId>,
     pub correlation: Vec<u32>,
     pub external: Vec<u32>,
+    pub attr: Vec<u32>,
     pub source: Vec<u64>,
 }
 
@@ -49,6 +53,7 @@ impl RawSlices {
         self.track.push(slice.track);
         self.correlation.push(slice.correlation);
         self.external.push(slice.external);
+        self.attr.push(slice.attr);
         self.source.push(slice.source);
     }
 
@@ -61,6 +66,7 @@ impl RawSlices {
         self.track.shrink_to_fit();
         self.correlation.shrink_to_fit();
         self.external.shrink_to_fit();
+        self.attr.shrink_to_fit();
         self.source.shrink_to_fit();
     }
 
@@ -88,6 +94,14 @@ pub struct TraceBuilder {
     /// Samples in any order.
     pub counters: Vec<Counter>,
     pub flows: Vec<FlowPoint>,
+    pub launches: Vec<Launch>,
+    pub copies: Vec<MemoryCopy>,
+    /// In any order.
+    pub allocations: AllocationTable,
+    pub stacks: StackTable,
+    /// In any order.
+    pub samples: SampleTable,
+    pub short_names: HashMap<StringId, StringId>,
     pub import: ImportReport,
 }
 
@@ -145,6 +159,7 @@ impl TraceBuilder {
         slices.kind = gather(&join(&mut parts, |part| &mut part.kind), &order);
         slices.correlation = gather(&join(&mut parts, |part| &mut part.correlation), &order);
         slices.external = gather(&join(&mut parts, |part| &mut part.external), &order);
+        slices.attr = gather(&join(&mut parts, |part| &mut part.attr), &order);
         slices.source = gather(&join(&mut parts, |part| &mut part.source), &order);
         drop(parts);
         let name_tints: Vec<u8> = self.strings.iter().map(|(_, name)| tint(SliceKind::Kernel, name) & 15).collect();
@@ -168,6 +183,12 @@ impl TraceBuilder {
             track_rows,
             instants: self.instants,
             counters: self.counters,
+            launches: self.launches,
+            copies: self.copies,
+            allocations: self.allocations,
+            stacks: self.stacks,
+            samples: self.samples,
+            short_names: self.short_names,
             flows,
             correlations,
             span,
@@ -198,6 +219,8 @@ impl TraceBuilder {
         }
         self.instants.track.iter_mut().for_each(renumber);
         self.counters.iter_mut().for_each(|counter| renumber(&mut counter.track));
+        self.allocations.track.iter_mut().for_each(renumber);
+        self.samples.track.iter_mut().for_each(renumber);
         self.flows.iter_mut().for_each(|point| renumber(&mut point.track));
     }
 
@@ -209,6 +232,13 @@ impl TraceBuilder {
         instants.name = gather(&instants.name, &order);
         instants.track = gather(&instants.track, &order);
         instants.source = gather(&instants.source, &order);
+        let samples = &mut self.samples;
+        let mut order: Vec<u32> = (0..samples.len() as u32).collect();
+        order.sort_by_key(|&i| (samples.track[i as usize], samples.ts[i as usize]));
+        samples.ts = gather(&samples.ts, &order);
+        samples.track = gather(&samples.track, &order);
+        samples.stack = gather(&samples.stack, &order);
+        self.allocations.sort();
         for counter in &mut self.counters {
             if !counter.ts.is_sorted() {
                 let mut order: Vec<u32> = (0..counter.ts.len() as u32).collect();
@@ -243,6 +273,7 @@ impl TraceBuilder {
             part.ts.iter().zip(&part.end).for_each(|(&ts, &end)| see(ts, end));
         }
         self.instants.ts.iter().for_each(|&ts| see(ts, ts));
+        self.samples.ts.iter().for_each(|&ts| see(ts, ts));
         self.counters.iter().flat_map(|counter| &counter.ts).for_each(|&ts| see(ts, ts));
         match later {
             Some(later) if n_at_zero > 0 && later.start > DAYS_LATER => {

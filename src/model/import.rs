@@ -23,6 +23,16 @@ pub struct Problem {
     pub first_offset: Option<u64>,
 }
 
+/// The account of one table of a file that has tables. `read == shown + merged + rejected`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct TableAccount {
+    pub table: String,
+    pub read: u64,
+    pub shown: u64,
+    pub merged: u64,
+    pub rejected: u64,
+}
+
 /// The account of one file. `read == shown + merged + rejected`, always.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportReport {
@@ -34,6 +44,8 @@ pub struct ImportReport {
     pub merged: u64,
     /// Events that are not shown; each has its reason among the problems.
     pub rejected: u64,
+    /// Where the format has tables, the same for each of them; they sum to the figures above.
+    pub tables: Vec<TableAccount>,
     /// Worst first, then by count.
     pub problems: Vec<Problem>,
 }

@@ -8,6 +8,8 @@ pub enum SliceKind {
     Kernel,
     Memcpy,
     Memset,
+    /// A CUDA graph that was recorded as one, its kernels not told apart.
+    CudaGraph,
     /// A call of the CUDA or HIP runtime API.
     Runtime,
     /// A call of the CUDA driver API.
@@ -33,10 +35,11 @@ pub enum SliceKind {
 
 impl SliceKind {
     /// Every kind, in the order of their numbers.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Kernel,
         Self::Memcpy,
         Self::Memset,
+        Self::CudaGraph,
         Self::Runtime,
         Self::Driver,
         Self::Operator,
@@ -50,10 +53,10 @@ impl SliceKind {
         Self::Other,
     ];
 
-    /// Whether a device was at work: kernels, copies and memsets, the operations whose union is
-    /// "busy".
+    /// Whether a device was at work: kernels, copies, memsets and graphs, the operations whose
+    /// union is "busy".
     pub fn is_device_work(self) -> bool {
-        matches!(self, Self::Kernel | Self::Memcpy | Self::Memset)
+        matches!(self, Self::Kernel | Self::Memcpy | Self::Memset | Self::CudaGraph)
     }
 
     /// What the window and the text report call it.
@@ -62,6 +65,7 @@ impl SliceKind {
             Self::Kernel => "Kernel",
             Self::Memcpy => "Memcpy",
             Self::Memset => "Memset",
+            Self::CudaGraph => "CUDA graph",
             Self::Runtime => "Runtime call",
             Self::Driver => "Driver call",
             Self::Operator => "Operator",

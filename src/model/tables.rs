@@ -60,6 +60,49 @@ pub enum CounterUnit {
     #[default]
     Plain,
     Bytes,
+    Percent,
+}
+
+/// Bytes that an allocator gave out or took back, sorted by time. All columns are equally long.
+#[derive(Debug, Default)]
+pub struct AllocationTable {
+    pub ts: Vec<TimeNs>,
+    /// The thread that asked.
+    pub track: Vec<TrackId>,
+    /// Index of the device; -1 is the host.
+    pub device: Vec<i32>,
+    /// Negative when freed.
+    pub bytes: Vec<i64>,
+}
+
+impl AllocationTable {
+    pub fn push(&mut self, ts: TimeNs, track: TrackId, device: i32, bytes: i64) {
+        self.ts.push(ts);
+        self.track.push(track);
+        self.device.push(device);
+        self.bytes.push(bytes);
+    }
+
+    pub fn len(&self) -> usize {
+        self.ts.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ts.is_empty()
+    }
+
+    /// Sorts by time; events of one moment keep their order.
+    pub fn sort(&mut self) {
+        if self.ts.is_sorted() {
+            return;
+        }
+        let mut order: Vec<u32> = (0..self.len() as u32).collect();
+        order.sort_by_key(|&i| self.ts[i as usize]);
+        self.ts = order.iter().map(|&i| self.ts[i as usize]).collect();
+        self.track = order.iter().map(|&i| self.track[i as usize]).collect();
+        self.device = order.iter().map(|&i| self.device[i as usize]).collect();
+        self.bytes = order.iter().map(|&i| self.bytes[i as usize]).collect();
+    }
 }
 
 /// Arrows from slice to slice: launch to kernel, forward to backward.

@@ -4,9 +4,12 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
+
 use super::{
-    CorrelationIndex, Counter, DurNs, FlowTable, ImportReport, InstantTable, Process, ProcessId, Row, SliceId,
-    SliceKind, SliceTable, StringTable, TimeNs, TimeRange, Track, TrackId,
+    AllocationTable, CorrelationIndex, Counter, DurNs, FlowTable, ImportReport, InstantTable, Launch, MemoryCopy,
+    Process, ProcessId, Row, SampleTable, SliceId, SliceKind, SliceTable, StackTable, StringId, StringTable, TimeNs,
+    TimeRange, Track, TrackId,
 };
 
 /// One recording of one process of a job. Immutable once read, and shared as `Arc<Trace>`.
@@ -24,6 +27,17 @@ pub struct Trace {
     pub track_rows: Vec<std::ops::Range<u32>>,
     pub instants: InstantTable,
     pub counters: Vec<Counter>,
+    /// Each launch shape once; kernels refer to them by [`SliceTable::attr`].
+    pub launches: Vec<Launch>,
+    /// Each sort of copy once; memcpys and memsets refer to them by [`SliceTable::attr`].
+    pub copies: Vec<MemoryCopy>,
+    /// What an allocator gave out and took back, as a profiler saw it.
+    pub allocations: AllocationTable,
+    pub stacks: StackTable,
+    /// Where threads were when a sampling profiler looked.
+    pub samples: SampleTable,
+    /// The short names of kernels, by the full ones, where the file has them.
+    pub short_names: HashMap<StringId, StringId>,
     pub flows: FlowTable,
     pub correlations: CorrelationIndex,
     /// From the first start to the last end, without outliers such as events at time 0 in a
@@ -40,7 +54,7 @@ pub struct TraceInfo {
     /// The file, and for a file inside an archive its name there.
     pub path: PathBuf,
     pub member: Option<String>,
-    /// Machine name of the format: `chrome`.
+    /// Machine name of the format: `chrome`, `nsys`.
     pub format: &'static str,
     /// Size of the file as it lies on disk.
     pub bytes: u64,
@@ -77,6 +91,11 @@ pub struct DeviceInfo {
     pub n_sms: Option<u32>,
     pub compute_major: Option<u32>,
     pub compute_minor: Option<u32>,
+    pub threads_per_warp: Option<u32>,
+    pub max_warps_per_sm: Option<u32>,
+    pub max_blocks_per_sm: Option<u32>,
+    pub registers_per_sm: Option<u32>,
+    pub shared_bytes_per_sm: Option<u32>,
 }
 
 /// What one event says beyond its columns, decoded from the file when a person looks.
@@ -124,6 +143,34 @@ impl Trace {
     /// The name of a slice.
     pub fn slice_name(&self, id: SliceId) -> &str {
         self.strings.get(self.slices.name[id.idx()])
+    }
+
+    /// How a kernel was launched, if it is one and the recording says so.
+    pub fn launch(&self, id: SliceId) -> Option<&Launch> {
+        let is_kernel = self.slices.kind[id.idx()] == SliceKind::Kernel;
+        self.launches.get((self.slices.attr[id.idx()] as usize).checked_sub(1)?).filter(|_| is_kernel)
+    }
+
+    /// What a memcpy or memset moved, if it is one and the recording says so.
+    pub fn copy(&self, id: SliceId) -> Option<&MemoryCopy> {
+        let is_copy = matches!(self.slices.kind[id.idx()], SliceKind::Memcpy | SliceKind::Memset);
+        self.copies.get((self.slices.attr[id.idx()] as usize).checked_sub(1)?).filter(|_| is_copy)
+    }
+
+    /// The input shapes of an operator as its recorder wrote them: `[[32, 64], []]`. Empty if
+    /// unknown.
+    pub fn input_shapes(&self, id: SliceId) -> &str {
+        self.attr_text(id, SliceKind::Operator)
+    }
+
+    /// The domain of an annotation, such as NVTX has them. Empty for the default one.
+    pub fn domain(&self, id: SliceId) -> &str {
+        self.attr_text(id, SliceKind::Annotation)
+    }
+
+    fn attr_text(&self, id: SliceId, kind: SliceKind) -> &str {
+        let is_kind = self.slices.kind[id.idx()] == kind;
+        self.strings.get(if is_kind { StringId(self.slices.attr[id.idx()]) } else { StringId::EMPTY })
     }
 
     /// The [`tint`] of a slice.

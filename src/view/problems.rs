@@ -35,7 +35,7 @@ impl View for Problems {
 }
 
 fn file_ui(trace: &Trace, ui: &mut egui::Ui) {
-    let ImportReport { read, shown, merged, rejected, problems } = &trace.import;
+    let ImportReport { read, shown, merged, rejected, problems, .. } = &trace.import;
     let path = trace.info.path.display().to_string();
     ui.label(RichText::new(title(trace)).strong()).on_hover_text(path);
     let [read, shown, merged, rejected] = [read, shown, merged, rejected].map(|&n| format::count(n));
@@ -83,7 +83,7 @@ pub fn word(severity: Severity) -> &'static str {
 }
 
 fn report_text(trace: &Trace) -> String {
-    let ImportReport { read, shown, merged, rejected, problems } = &trace.import;
+    let ImportReport { read, shown, merged, rejected, problems, .. } = &trace.import;
     let mut text = format!("{}\n", trace.info.path.display());
     if let Some(member) = &trace.info.member {
         text = format!("{text}  {member}\n");

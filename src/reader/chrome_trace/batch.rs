@@ -178,6 +178,7 @@ impl Batch {
             track: self.track(event),
             correlation: event.correlation,
             external: event.external,
+            attr: 0,
             source,
         }
     }

@@ -80,6 +80,14 @@ fn devices(properties: Option<&Value>) -> Vec<DeviceInfo> {
                 n_sms: number("numSms"),
                 compute_major: number("computeMajor"),
                 compute_minor: number("computeMinor"),
+                threads_per_warp: number("warpSize"),
+                max_warps_per_sm: number("maxThreadsPerMultiprocessor")
+                    .zip(number("warpSize"))
+                    .and_then(|(threads, warp)| threads.checked_div(warp)),
+                max_blocks_per_sm: None,
+                registers_per_sm: number("regsPerMultiprocessor"),
+                shared_bytes_per_sm: number("sharedMemPerMultiprocessor")
+                    .or(number("maxSharedMemoryPerMultiProcessor")),
             })
         })
         .collect()

@@ -97,6 +97,7 @@ fn counter_lines(trace: &Trace, track: TrackId, at: TimeNs) -> Vec<String> {
         let text = match counter.unit {
             CounterUnit::Plain => format::value(value),
             CounterUnit::Bytes => format::bytes(value),
+            CounterUnit::Percent => format!("{} %", format::value(value)),
         };
         Some(if counter.series.is_empty() { text } else { format!("{}: {text}", display_name(&counter.series)) })
     };

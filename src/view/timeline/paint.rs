@@ -131,6 +131,7 @@ pub fn curve_scales(painter: &Painter, traces: &[OpenTrace], list: &DrawList, co
         let top = match counter.unit {
             CounterUnit::Plain => format::value(curve.top),
             CounterUnit::Bytes => format::bytes(curve.top),
+            CounterUnit::Percent => format!("{} %", format::value(curve.top)),
         };
         let at = curve.rect.left_top() + vec2(4.0, 0.0);
         painter.text(at, Align2::LEFT_TOP, format!("max {top}"), FontId::proportional(10.0), color);
