@@ -117,7 +117,7 @@ pub fn slices(trace: &Trace) -> Vec<(u64, Plain)> {
 
 /// What is wrong with an account of events: it must add up, and each rejected event needs a reason.
 pub fn unbalanced(import: &ImportReport) -> Option<String> {
-    let ImportReport { read, shown, merged, rejected, ref problems } = *import;
+    let ImportReport { read, shown, merged, rejected, ref problems, .. } = *import;
     if read != shown + merged + rejected {
         return Some(format!("{read} read, {shown} shown + {merged} merged + {rejected} rejected"));
     }
