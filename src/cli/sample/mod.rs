@@ -3,11 +3,13 @@
 mod answer;
 mod device;
 mod emit;
+mod event;
 mod frame;
 mod gpu;
 mod kernels;
 mod kineto;
 mod rng;
+mod run;
 mod training;
 
 use std::fs::File;
