@@ -2,6 +2,7 @@
 
 mod archive;
 mod chrome_trace;
+mod nsys;
 mod sniff;
 mod source;
 
@@ -49,7 +50,7 @@ pub struct Options {
 }
 
 /// What the open dialog offers.
-pub const EXTENSIONS: [&str; 7] = ["json", "gz", "zst", "zip", "tar", "tgz", "tmp"];
+pub const EXTENSIONS: [&str; 9] = ["json", "gz", "zst", "zip", "tar", "tgz", "tmp", "sqlite", "db"];
 
 /// Most wrappings around a text; a real one is `.tar.gz` of `.json.gz`.
 const MAX_LAYERS: usize = 4;
@@ -87,6 +88,11 @@ fn read_source(source: &Source, options: Options, progress: &Progress) -> Result
             note_layers(source, &mut trace);
             Ok(vec![trace])
         }
+        Kind::Sqlite => {
+            let mut trace = nsys::read(source, options, progress)?;
+            note_layers(source, &mut trace);
+            Ok(vec![trace])
+        }
         Kind::Gzip => read_source(&source.with(Layer::Gzip), options, progress),
         Kind::Zstd => read_source(&source.with(Layer::Zstd), options, progress),
         Kind::Utf16 { is_big_endian } => read_source(&source.with(Layer::Utf16 { is_big_endian }), options, progress),
@@ -119,4 +125,22 @@ fn note_layers(source: &Source, trace: &mut Trace) {
         trace.import.note(Severity::Loss, text, 1, None);
     }
     trace.import.sort();
+}
+
+/// The rank that the file's own name tells, as in `rank-3.json` or `trace_rank_0.json.gz`.
+fn rank_in_name(source: &Source) -> Option<u32> {
+    let name = match &source.member {
+        Some(member) => member.rsplit('/').next().unwrap_or_default().to_owned(),
+        None => source.path.file_name()?.to_string_lossy().into_owned(),
+    };
+    let name = name.to_ascii_lowercase();
+    let after = &name[name.rfind("rank")? + 4..];
+    let digits = after.trim_start_matches(['-', '_', '.', '=']);
+    let len = digits.bytes().take_while(u8::is_ascii_digit).count();
+    digits[..len].parse().ok()
+}
+
+/// A text from a file without control characters, for messages.
+fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(200).collect()
 }

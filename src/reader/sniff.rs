@@ -11,6 +11,7 @@ pub enum Kind {
         is_big_endian: bool,
     },
     Json,
+    Sqlite,
     /// Something that Lacuna knows but does not open, or does not know: a sentence for the person.
     Other(&'static str),
 }
@@ -18,12 +19,13 @@ pub enum Kind {
 /// Bytes that [`sniff`] wants to see, where the file has them.
 pub const HEAD: usize = 4096;
 
+const NSYS_REPORT: &str = "This is a report of Nsight Systems: export it with `nsys export --type sqlite FILE` and open \
+                           the .sqlite file";
+
 /// Known wrong kinds by their first bytes.
-const OTHERS: [(&[u8], &str); 7] = [
-    (
-        b"SQLite format 3\0",
-        "This is an SQLite database. Exports of Nsight Systems cannot be opened yet; open the Chrome trace of the run",
-    ),
+const OTHERS: [(&[u8], &str); 8] = [
+    (b"QDRP", NSYS_REPORT),
+    (b"NVIDIA Tegra Profiler Report", NSYS_REPORT),
     (b"QDSTRM", "This is an unfinished recording of Nsight Systems: process it with `nsys` first"),
     (
         b"version https://git-lfs.github.com/",
@@ -41,6 +43,7 @@ pub fn sniff(head: &[u8]) -> Kind {
         return Kind::Other(sentence);
     }
     match head {
+        _ if head.starts_with(b"SQLite format 3\0") => Kind::Sqlite,
         [0x1f, 0x8b, ..] => Kind::Gzip,
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Kind::Zstd,
         [b'P', b'K', 3 | 5 | 7, ..] => Kind::Zip,
@@ -63,8 +66,8 @@ fn sniff_text(head: &[u8]) -> Kind {
             Kind::Other("This is a Linux ftrace text, which Lacuna does not open")
         }
         _ => Kind::Other(
-            "Unknown kind of file. Lacuna opens Chrome traces, such as PyTorch's profiler writes: .json, .json.gz, \
-             .json.zst, a zip or tar of them",
+            "Unknown kind of file. Lacuna opens Chrome traces, such as PyTorch's profiler writes (.json, .json.gz, \
+             .json.zst, a zip or tar of them), and SQLite exports of Nsight Systems",
         ),
     }
 }
@@ -114,6 +117,6 @@ mod tests {
         assert!(sentence(b"<!DOCTYPE html><body>404").contains("web page"));
         assert!(sentence(b"version https://git-lfs.github.com/spec/v1").contains("git lfs pull"));
         assert!(sentence(b"[[-1, \"PREEXISTING\"").contains("memory timeline"));
-        assert!(sentence(b"SQLite format 3\0").contains("SQLite"));
+        assert!(sentence(b"QDRP").contains("nsys export"));
     }
 }

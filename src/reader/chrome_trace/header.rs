@@ -26,7 +26,7 @@ pub fn apply(outcome: &Outcome, source: &Source, builder: &mut TraceBuilder) {
     info.producer = producer(values).to_owned();
     let distributed = values.get("distributedInfo");
     let number = |key| distributed.and_then(|info| info.get(key)).and_then(as_u32);
-    info.rank = number("rank").or_else(|| rank_in_name(source));
+    info.rank = number("rank").or_else(|| crate::reader::rank_in_name(source));
     info.world_size = number("world_size");
     info.utc_offset_ns = values.get("baseTimeNanoseconds").and_then(as_i64);
     info.devices = devices(values.get("deviceProperties"));
@@ -53,19 +53,6 @@ fn producer(values: &serde_json::Map<String, Value>) -> &'static str {
         () if has("metadata") || has("clientInfo") => "Chrome",
         () => "Chrome trace format",
     }
-}
-
-/// The rank that the file's own name tells, as in `rank-3.json` or `trace_rank_0.json.gz`.
-fn rank_in_name(source: &Source) -> Option<u32> {
-    let name = match &source.member {
-        Some(member) => member.rsplit('/').next().unwrap_or_default().to_owned(),
-        None => source.path.file_name()?.to_string_lossy().into_owned(),
-    };
-    let name = name.to_ascii_lowercase();
-    let after = &name[name.rfind("rank")? + 4..];
-    let digits = after.trim_start_matches(['-', '_', '.', '=']);
-    let len = digits.bytes().take_while(u8::is_ascii_digit).count();
-    digits[..len].parse().ok()
 }
 
 fn devices(properties: Option<&Value>) -> Vec<DeviceInfo> {
@@ -146,7 +133,7 @@ mod tests {
     fn ranks_in_names() {
         let rank = |name: &str| {
             let (path, layers, member) = (std::path::PathBuf::from(name), Vec::new(), None);
-            rank_in_name(&Source { path, layers, member, bytes: 1 })
+            crate::reader::rank_in_name(&Source { path, layers, member, bytes: 1 })
         };
         assert_eq!(rank("a/rank-70.Mar_25.pt.trace.json.gz"), Some(70));
         assert_eq!(rank("profile_trace_rank_0.json.gz"), Some(0));

@@ -1,0 +1,415 @@
+//! Parts to a trace: local ids made global, what belongs together joined.
+
+use std::collections::{HashMap, HashSet};
+
+use rusqlite::Connection;
+
+use crate::model::{
+    Counter, CounterUnit, RawSlice, RawSlices, Severity, SliceKind, StackId, StringId, TableAccount, TraceBuilder,
+    Track, TrackId, TrackKind,
+};
+
+use super::catalog::Catalog;
+use super::counters;
+use super::device::{copy_name, memory};
+use super::part::{NameKey, Part, SampleEvent, SchedEvent, TrackKey, system_ids};
+use super::places::{Names, Places, program_of};
+use super::scan::Lost;
+use super::strings::{Strings, call_name, module_name};
+use super::tables;
+use super::tally::{Reason, Tally};
+
+/// What became of one table's rows.
+#[derive(Clone, Debug, Default)]
+struct Account {
+    n_read: u64,
+    n_shown: u64,
+    n_merged: u64,
+    tally: Tally,
+    lost: Lost,
+}
+
+/// Rows of `StringIds` that these parts refer to.
+pub fn string_ids<'a>(parts: impl Iterator<Item = &'a Part>) -> HashSet<i64> {
+    let of_name = |key: &NameKey| match *key {
+        NameKey::Id(id) | NameKey::Call(id) | NameKey::Module(id) => Some(id),
+        _ => None,
+    };
+    let mut ids = HashSet::new();
+    for part in parts {
+        ids.extend(part.names.items.iter().filter_map(of_name));
+        ids.extend(part.short_names.items.iter().map(|pair| pair.1));
+    }
+    ids
+}
+
+/// The tracks that these parts speak of.
+pub fn track_keys<'a>(parts: impl Iterator<Item = &'a Part>) -> HashSet<TrackKey> {
+    let mut keys: HashSet<TrackKey> = HashSet::new();
+    for part in parts {
+        keys.extend(part.tracks.items.iter().copied());
+        keys.extend(part.sched.iter().map(|event| TrackKey::Running(event.thread)));
+        keys.extend(part.stack_samples.iter().map(|event| TrackKey::Samples(event.thread)));
+    }
+    keys
+}
+
+/// Texts of names, made once each.
+struct NameTable<'a> {
+    strings: &'a Strings,
+    catalog: &'a Catalog,
+    known: HashMap<NameKey, StringId>,
+    domains: HashMap<(i64, i64), StringId>,
+    /// Ids that `StringIds` lacks.
+    n_unknown: u64,
+}
+
+impl NameTable<'_> {
+    fn get(&mut self, key: NameKey, part: &Part, builder: &mut TraceBuilder) -> StringId {
+        if let NameKey::Text(id) = key {
+            return builder.strings.intern(part.texts.get(id));
+        }
+        if let Some(&id) = self.known.get(&key) {
+            return id;
+        }
+        let mut of_row = |id: i64, form: fn(&str) -> String| match self.strings.get(id) {
+            Some(text) => form(text),
+            None => {
+                self.n_unknown += 1;
+                format!("#{id}")
+            }
+        };
+        let text = match key {
+            NameKey::Empty | NameKey::Text(_) => String::new(),
+            NameKey::Id(id) => of_row(id, str::to_owned),
+            NameKey::Call(id) => of_row(id, |name| call_name(name).to_owned()),
+            NameKey::Module(id) => of_row(id, module_name),
+            NameKey::Domain(process, domain) => match self.domains.get(&(process, domain)) {
+                Some(&name) => return name,
+                None => format!("domain {domain}"),
+            },
+            NameKey::Fixed(text) => text.to_owned(),
+            NameKey::Numbered(text, number) => format!("{text} {number}"),
+            NameKey::Table(table) => tables::title(self.catalog.tables.get(table).map_or("", |table| &table.name)),
+            NameKey::Copy(oper, from, to) => copy_name(oper, from, to),
+            NameKey::Memset(kind) => memory(kind).map_or("Memset".to_owned(), |kind| format!("Memset ({kind})")),
+        };
+        let id = builder.strings.intern(&text);
+        self.known.insert(key, id);
+        id
+    }
+}
+
+/// All that was read, on its way into a builder.
+pub struct Assembly<'a> {
+    pub builder: TraceBuilder,
+    pub catalog: &'a Catalog,
+    pub connection: &'a Connection,
+    pub places: Places,
+    pub names: Names,
+    accounts: Vec<Account>,
+    /// (severity, text) of what the recorder said.
+    diagnostics: Vec<(i64, StringId)>,
+}
+
+impl<'a> Assembly<'a> {
+    /// Joins all parts; those of one table must come in its order.
+    pub fn join(
+        connection: &'a Connection,
+        catalog: &'a Catalog,
+        builder: TraceBuilder,
+        mut names: Names,
+        (mut parts, strings): (Vec<(Part, Lost)>, &Strings),
+    ) -> Self {
+        let keys = track_keys(parts.iter().map(|part| &part.0));
+        let mut table = NameTable { strings, catalog, known: HashMap::new(), domains: HashMap::new(), n_unknown: 0 };
+        let mut assembly = Self {
+            builder,
+            catalog,
+            connection,
+            places: Places::default(),
+            names: Names::default(),
+            accounts: vec![Account::default(); catalog.tables.len()],
+            diagnostics: Vec::new(),
+        };
+        for (part, _) in &parts {
+            for &(place, name) in &part.domains {
+                let name = table.get(part.names.items[name as usize], part, &mut assembly.builder);
+                table.domains.insert(place, name);
+            }
+            for &(thread, name) in &part.thread_names {
+                let name = table.get(part.names.items[name as usize], part, &mut assembly.builder);
+                names.nvtx_threads.insert(thread, assembly.builder.strings.get(name).to_owned());
+            }
+        }
+        let thread_name = |thread| strings.get(*names.threads.get(&thread)?).map(str::to_owned);
+        assembly.places = Places::new(&keys, &names, &assembly.builder.info.devices, (catalog, &thread_name));
+        assembly.names = names;
+
+        let mut sched: Vec<SchedEvent> = Vec::new();
+        let mut samples: Vec<(usize, SampleEvent)> = Vec::new();
+        let mut frames: Vec<(i64, i64, StringId, usize)> = Vec::new();
+        let mut memory = Vec::new();
+        let mut counted = counters::Samples::default();
+        let mut owners: Vec<Vec<i64>> = Vec::new();
+        for (part, lost) in &mut parts {
+            let ids: Vec<StringId> =
+                part.names.items.iter().map(|&key| table.get(key, part, &mut assembly.builder)).collect();
+            let tracks: Vec<TrackId> = part.tracks.items.iter().map(|&key| assembly.places.get(key)).collect();
+            owners.push(part.tracks.items.iter().map(|&key| program_of(key).unwrap_or(0)).collect());
+            for &(full, short) in &part.short_names.items {
+                let [full, short] = [full, short].map(|id| table.get(NameKey::Id(id), part, &mut assembly.builder));
+                assembly.builder.short_names.insert(full, short);
+            }
+            assembly.take_instants(part, &ids, &tracks);
+            let account = &mut assembly.accounts[part.table];
+            account.n_read += part.n_read;
+            account.n_shown += part.n_shown;
+            account.n_merged += part.n_merged;
+            account.tally.merge(&part.tally);
+            account.lost.merge(lost.clone());
+            assembly.diagnostics.extend(part.diagnostics.iter().map(|&(level, name)| (level, ids[name as usize])));
+            assembly.builder.unfinished.append(&mut part.unfinished);
+            sched.append(&mut part.sched);
+            samples.extend(part.stack_samples.drain(..).map(|sample| (part.table, sample)));
+            frames.extend(
+                part.frames.drain(..).map(|frame| (frame.sample, frame.depth, ids[frame.name as usize], part.table)),
+            );
+            memory.append(&mut part.memory);
+            counted.take(part);
+        }
+        let n_unknown = table.n_unknown;
+        let text = "Names that StringIds does not have: shown as their numbers";
+        assembly.builder.import.note(Severity::Loss, text, n_unknown, None);
+        assembly.take_slices(&mut parts, &mut table, &owners);
+        assembly.take_sched(sched);
+        assembly.take_samples(samples, frames);
+        counters::memory(&mut assembly, memory);
+        counters::metrics(&mut assembly, counted);
+        assembly
+    }
+
+    fn take_instants(&mut self, part: &mut Part, names: &[StringId], tracks: &[TrackId]) {
+        let all = &mut self.builder.instants;
+        for (track, ts, name, source) in part.instants.drain(..) {
+            all.track.push(tracks[track.0 as usize]);
+            all.ts.push(ts);
+            all.name.push(names[name.0 as usize]);
+            all.source.push(source);
+        }
+    }
+
+    /// Takes over slices. Correlation ids count from 1 in each process: where several processes
+    /// have some, each gets a range of its own.
+    fn take_slices(&mut self, parts: &mut [(Part, Lost)], table: &mut NameTable<'_>, owners: &[Vec<i64>]) {
+        let mut highest: HashMap<i64, u32> = HashMap::new();
+        for ((part, _), owners) in parts.iter().zip(owners) {
+            for (track, &correlation) in part.slices.track.iter().zip(&part.slices.correlation) {
+                if correlation != 0 {
+                    let highest = highest.entry(owners[track.0 as usize]).or_default();
+                    *highest = (*highest).max(correlation);
+                }
+            }
+        }
+        let mut bases: HashMap<i64, u32> = HashMap::new();
+        let mut next = 0_u32;
+        let mut processes: Vec<(i64, u32)> = highest.into_iter().collect();
+        processes.sort_unstable();
+        for (process, highest) in processes {
+            bases.insert(process, next);
+            next = next.saturating_add(highest);
+        }
+        let (mut launches, mut copies) = (super::part::Interner::default(), super::part::Interner::default());
+        for ((part, _), owners) in parts.iter_mut().zip(owners) {
+            let names: Vec<StringId> =
+                part.names.items.iter().map(|&key| table.get(key, part, &mut self.builder)).collect();
+            let tracks: Vec<TrackId> = part.tracks.items.iter().map(|&key| self.places.get(key)).collect();
+            let launch_ids: Vec<u32> = part.launches.items.iter().map(|&launch| launches.intern(launch)).collect();
+            let copy_ids: Vec<u32> = part.copies.items.iter().map(|&copy| copies.intern(copy)).collect();
+            let bases: Vec<u32> = owners.iter().map(|owner| bases.get(owner).copied().unwrap_or(0)).collect();
+            let mut slices = std::mem::take(&mut part.slices);
+            slices.shrink();
+            for i in 0..slices.len() {
+                let track = slices.track[i].0 as usize;
+                if slices.correlation[i] != 0 {
+                    slices.correlation[i] = slices.correlation[i].saturating_add(bases[track]);
+                }
+                slices.track[i] = tracks[track];
+                slices.name[i] = names[slices.name[i].0 as usize];
+                if let Some(attr) = (slices.attr[i] as usize).checked_sub(1) {
+                    slices.attr[i] = match slices.kind[i] {
+                        SliceKind::Kernel => 1 + launch_ids[attr],
+                        SliceKind::Memcpy | SliceKind::Memset => 1 + copy_ids[attr],
+                        _ => names[attr].0,
+                    };
+                }
+            }
+            self.builder.slices.push(slices);
+        }
+        self.builder.launches = launches.items;
+        self.builder.copies = copies.items;
+    }
+
+    /// Scheduling events as slices: from the moment a thread came onto a CPU until it went off.
+    fn take_sched(&mut self, mut events: Vec<SchedEvent>) {
+        let Some(table) = self.catalog.tables.iter().position(|table| table.name == "SCHED_EVENTS") else { return };
+        events.sort_by_key(|event| (event.thread, event.ts));
+        let mut slices = RawSlices::default();
+        let mut n_unpaired = 0;
+        let mut open: Option<SchedEvent> = None;
+        for event in events {
+            match open.take() {
+                Some(start) if !event.is_in && start.thread == event.thread => {
+                    let name = self.builder.strings.intern(&format!("CPU {}", start.cpu));
+                    let track = self.places.get(TrackKey::Running(start.thread));
+                    slices.push(RawSlice {
+                        ts: start.ts,
+                        end: event.ts,
+                        name,
+                        kind: SliceKind::Os,
+                        track,
+                        source: start.source,
+                        ..Default::default()
+                    });
+                    continue;
+                }
+                Some(_) => n_unpaired += 1,
+                None => {}
+            }
+            if event.is_in {
+                open = Some(event);
+            } else {
+                n_unpaired += 1;
+            }
+        }
+        n_unpaired += u64::from(open.is_some());
+        let account = &mut self.accounts[table];
+        account.n_shown += slices.len() as u64;
+        account.n_merged += slices.len() as u64;
+        account.tally.add(Reason::UnpairedSched, n_unpaired);
+        self.builder.slices.push(slices);
+    }
+
+    /// CPU samples with their call stacks, outermost frame first in the tree.
+    fn take_samples(&mut self, samples: Vec<(usize, SampleEvent)>, mut frames: Vec<(i64, i64, StringId, usize)>) {
+        // Outermost first: depth 0 is the innermost frame.
+        frames.sort_by_key(|&(sample, depth, ..)| (sample, std::cmp::Reverse(depth)));
+        let mut used = 0;
+        for (_, sample) in samples {
+            let first = frames.partition_point(|frame| frame.0 < sample.id);
+            let last = first + frames[first..].partition_point(|frame| frame.0 == sample.id);
+            let mut stack = StackId(0);
+            for frame in &frames[first..last] {
+                stack = self.builder.stacks.intern(stack, frame.2);
+            }
+            used += last - first;
+            let track = self.places.get(TrackKey::Samples(sample.thread));
+            self.builder.samples.ts.push(sample.ts);
+            self.builder.samples.track.push(track);
+            self.builder.samples.stack.push(stack);
+            let instants = &mut self.builder.instants;
+            instants.track.push(track);
+            instants.ts.push(sample.ts);
+            instants.name.push(frames[first..last].last().map_or(StringId::EMPTY, |frame| frame.2));
+            instants.source.push(sample.source);
+        }
+        if let Some(&(.., table)) = frames.first() {
+            // Ids are unique in real files; where they repeat, no more rows are merged than there are.
+            let n_merged = used.min(frames.len()) as u64;
+            self.accounts[table].n_merged += n_merged;
+            self.accounts[table].tally.add(Reason::OrphanStack, frames.len() as u64 - n_merged);
+        }
+    }
+
+    /// Counts rows of a table that turned out not to be shown.
+    pub fn take_back(&mut self, table: &str, reason: Reason, count: u64) {
+        if let Some(index) = self.catalog.tables.iter().position(|known| known.name == table) {
+            let account = &mut self.accounts[index];
+            account.n_shown -= count.min(account.n_shown);
+            account.tally.add(reason, count);
+        }
+    }
+
+    /// Notes something odd about rows that are shown.
+    pub fn note(&mut self, table: &str, reason: Reason, count: u64) {
+        if let Some(index) = self.catalog.tables.iter().position(|known| known.name == table) {
+            self.accounts[index].tally.add(reason, count);
+        }
+    }
+
+    /// A new track for a counter.
+    pub fn add_counter_track(&mut self, owner: super::places::Owner, name: String) -> TrackId {
+        let process = self.places.owner(owner, &self.names, &self.builder.info.devices);
+        self.places.tracks.push(Track { kind: TrackKind::Counter, process, name, ..Default::default() });
+        TrackId(self.places.tracks.len() as u32 - 1)
+    }
+
+    /// A new counter on a track of its own.
+    pub fn add_counter(&mut self, track: TrackId, unit: CounterUnit, samples: Vec<(i64, f64)>) {
+        let (ts, value) = samples.into_iter().unzip();
+        self.builder.counters.push(Counter { track, unit, ts, value, ..Default::default() });
+    }
+
+    /// The builder, with the account of every table. `n_unread` rows of tables that are not known
+    /// are counted as not shown.
+    pub fn finish(mut self, unread: Vec<(String, u64)>) -> TraceBuilder {
+        let import = &mut self.builder.import;
+        for (table, account) in self.catalog.tables.iter().zip(&self.accounts) {
+            let Account { n_read, n_shown, n_merged, tally, lost } = account;
+            let n_lost = lost.n_damaged + lost.n_too_large;
+            let read = n_read + n_lost;
+            if read == 0 {
+                continue;
+            }
+            tally.report(&table.name, import);
+            let error = lost.error.as_deref().unwrap_or("damaged");
+            let text = format!(
+                "{}: rows on damaged pages could not be read ({error}); those before and after are shown",
+                table.name
+            );
+            import.note(Severity::Error, &text, lost.n_damaged, None);
+            let text = format!("{}: row with a cell of more than 16 MiB left out", table.name);
+            import.note(Severity::Loss, &text, lost.n_too_large, None);
+            let rejected = tally.n_rejected() + n_lost;
+            import.tables.push(TableAccount {
+                table: table.name.clone(),
+                read,
+                shown: *n_shown,
+                merged: *n_merged,
+                rejected,
+            });
+        }
+        for (table, n) in unread {
+            let text = format!("{table}: a table that Lacuna does not know; its rows are not shown");
+            import.note(Severity::Loss, &text, n, None);
+            import.tables.push(TableAccount { table, read: n, rejected: n, ..Default::default() });
+        }
+        import.read = import.tables.iter().map(|table| table.read).sum();
+        import.shown = import.tables.iter().map(|table| table.shown).sum();
+        import.merged = import.tables.iter().map(|table| table.merged).sum();
+        import.rejected = import.tables.iter().map(|table| table.rejected).sum();
+        self.report_diagnostics();
+        self.builder.processes = self.places.processes;
+        self.builder.tracks = self.places.tracks;
+        self.builder
+    }
+
+    /// Warnings of the recorder, which say why something is missing.
+    fn report_diagnostics(&mut self) {
+        const MAX: usize = 30;
+        let mut seen = HashSet::new();
+        for &(level, text) in self.diagnostics.iter().filter(|diagnostic| diagnostic.0 >= 2) {
+            if seen.len() < MAX && seen.insert(text) {
+                let text = self.builder.strings.get(text).split_whitespace().collect::<Vec<_>>().join(" ");
+                let word = if level >= 3 { "error" } else { "warning" };
+                let text = format!("Nsight Systems {word}: {}", text.trim_end_matches('.'));
+                self.builder.import.note(Severity::Note, &text, 1, None);
+            }
+        }
+    }
+}
+
+/// The system's number of a process, for names.
+pub fn pid(process: i64) -> i64 {
+    system_ids(process).0
+}

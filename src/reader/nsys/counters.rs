@@ -1,0 +1,121 @@
+//! Values over time: GPU and network metrics, and memory that CUDA gave out.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::model::{CounterUnit, TimeNs};
+
+use super::assemble::{Assembly, pid};
+use super::device::memory as memory_name;
+use super::info::{Value, rows};
+use super::part::{CounterKey, MemoryEvent, Part};
+use super::places::Owner;
+use super::tally::Reason;
+
+/// Samples of all counters.
+#[derive(Debug, Default)]
+pub struct Samples {
+    by_counter: BTreeMap<CounterKey, Vec<(TimeNs, f64)>>,
+}
+
+impl Samples {
+    pub fn take(&mut self, part: &mut Part) {
+        let mut own: Vec<Vec<(TimeNs, f64)>> = vec![Vec::new(); part.counters.items.len()];
+        for (counter, ts, value) in part.samples.drain(..) {
+            own[counter as usize].push((ts, value));
+        }
+        for (&key, mut samples) in part.counters.items.iter().zip(own) {
+            self.by_counter.entry(key).or_default().append(&mut samples);
+        }
+    }
+}
+
+/// Makes a counter of each metric, named as the file names it.
+pub fn metrics(assembly: &mut Assembly<'_>, samples: Samples) {
+    let (connection, catalog) = (assembly.connection, assembly.catalog);
+    let mut names: HashMap<CounterKey, String> = HashMap::new();
+    for row in rows(connection, catalog, "TARGET_INFO_GPU_METRICS", &["typeId", "metricId", "metricName"]) {
+        if let [Value::Int(type_id), Value::Int(metric_id), Value::Text(name)] = &row[..] {
+            let key = CounterKey::GpuMetric { type_id: *type_id, metric_id: *metric_id };
+            names.insert(key, name.clone());
+        }
+    }
+    let network: HashMap<(i64, i64), String> =
+        rows(connection, catalog, "TARGET_INFO_NETWORK_METRICS", &["metricsListId", "metricsIdx", "name"])
+            .into_iter()
+            .filter_map(|row| Some(((row[0].int()?, row[1].int()?), row[2].text().to_owned())))
+            .collect();
+    let adapters: HashMap<i64, i64> = rows(connection, catalog, "NIC_ID_MAP", &["globalId", "nicId"])
+        .into_iter()
+        .filter_map(|row| Some((row[0].int()?, row[1].int()?)))
+        .collect();
+    for (key, samples) in samples.by_counter {
+        match key {
+            CounterKey::GpuMetric { type_id, metric_id } => {
+                let name = names.get(&key).cloned().unwrap_or_else(|| format!("Metric {metric_id}"));
+                // The lowest byte of a type's id is the GPU's number.
+                let owner = assembly.names.device(0, type_id & 0xff);
+                gpu_metric(assembly, owner, &name, samples);
+            }
+            CounterKey::Network { adapter, list, index } => {
+                let name = network.get(&(list, index)).cloned().unwrap_or_else(|| format!("Network metric {index}"));
+                let adapter = adapters.get(&adapter).copied().unwrap_or(adapter);
+                let track = assembly.add_counter_track(Owner::Recorder, format!("Adapter {adapter}: {name}"));
+                assembly.add_counter(track, CounterUnit::Plain, samples);
+            }
+        }
+    }
+}
+
+/// One metric of one GPU. Shares beyond 100 % are sampling errors.
+fn gpu_metric(assembly: &mut Assembly<'_>, owner: Owner, name: &str, mut samples: Vec<(TimeNs, f64)>) {
+    let is_share = name.contains('%');
+    let unit = if is_share { CounterUnit::Percent } else { CounterUnit::Plain };
+    let n_before = samples.len();
+    samples.retain(|&(_, value)| !is_share || value <= 100.0);
+    assembly.take_back("GPU_METRICS", Reason::WildMetric, (n_before - samples.len()) as u64);
+    if !samples.is_empty() {
+        let title = name.replace(" [Throughput %]", "");
+        let track = assembly.add_counter_track(owner, title);
+        assembly.add_counter(track, unit, samples);
+    }
+}
+
+/// Bytes at the end, and after each event.
+type Curve = (i64, Vec<(TimeNs, f64)>);
+
+/// Bytes that CUDA gave out, by device and kind of memory: the sum of what was allocated since the
+/// recording began, less what of it was freed.
+pub fn memory(assembly: &mut Assembly<'_>, mut events: Vec<MemoryEvent>) {
+    events.sort_by_key(|event| event.ts);
+    let mut live: HashMap<(i64, i64), i64> = HashMap::new();
+    let mut curves: BTreeMap<(i64, i64, i64), Curve> = BTreeMap::new();
+    let mut n_unknown = 0;
+    for event in events {
+        let curve = curves.entry((event.process, event.device, event.kind)).or_default();
+        let place = (event.process, event.address);
+        if !event.is_free {
+            live.insert(place, event.bytes);
+            curve.0 = curve.0.saturating_add(event.bytes);
+        } else if let Some(bytes) = live.remove(&place) {
+            curve.0 = curve.0.saturating_sub(bytes);
+        } else {
+            n_unknown += 1;
+        }
+        curve.1.push((event.ts, curve.0 as f64));
+    }
+    assembly.note("CUDA_GPU_MEMORY_USAGE_EVENTS", Reason::FreedUnknown, n_unknown);
+    let n_processes = {
+        let mut processes: Vec<i64> = curves.keys().map(|key| key.0).collect();
+        processes.dedup();
+        processes.len()
+    };
+    for ((process, device, kind), (_, samples)) in curves {
+        let owner = assembly.names.gpu(process, device);
+        let mut name = format!("{} memory", memory_name(kind).unwrap_or("CUDA"));
+        if n_processes > 1 {
+            name = format!("{name}, process {}", pid(process));
+        }
+        let track = assembly.add_counter_track(owner, name);
+        assembly.add_counter(track, CounterUnit::Bytes, samples);
+    }
+}

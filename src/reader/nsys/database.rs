@@ -1,0 +1,237 @@
+//! Opens a user's SQLite file so that nothing in it can do harm and nothing is written beside it.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::job::Progress;
+use crate::model::Severity;
+
+use super::super::source::Source;
+use super::super::{Options, ReadError};
+
+/// Longest text that is read from a cell; longer ones cost their row.
+const MAX_CELL: i32 = 16 << 20;
+
+/// The progress handler runs each so many steps of SQLite's machine.
+const STEPS: i32 = 20_000;
+
+/// A query that gives no row within this many calls of the handler is stopped: 40 billion steps
+/// would be minutes.
+const MAX_CALLS_WITHOUT_A_ROW: u32 = 20_000;
+
+/// A database file that can be opened, by any number of connections.
+#[derive(Debug)]
+pub struct Database {
+    /// The file to open: the user's, or a copy of it.
+    path: PathBuf,
+    /// Holds the copy.
+    copy: Option<tempfile::TempDir>,
+    /// What the person should know of how it was opened.
+    pub notes: Vec<(Severity, &'static str)>,
+    /// The header says that it was written through a write-ahead log, and there is none.
+    pub lacks_log: bool,
+}
+
+/// What stops a running query.
+#[derive(Clone, Debug, Default)]
+pub struct Stop {
+    is_cancelled: Arc<AtomicBool>,
+    n_calls: Arc<AtomicU32>,
+}
+
+impl Stop {
+    /// Notes that a row came; tells whether to go on.
+    pub fn saw_row(&self, progress: &Progress) -> bool {
+        self.n_calls.store(0, Ordering::Relaxed);
+        if progress.is_cancelled() {
+            self.is_cancelled.store(true, Ordering::Relaxed);
+        }
+        !progress.is_cancelled()
+    }
+}
+
+fn not_a_trace(text: impl Into<String>) -> ReadError {
+    ReadError::NotATrace(text.into())
+}
+
+impl Database {
+    /// Checks the file's header, and copies the file where SQLite would have to write beside it.
+    ///
+    /// Errors: no whole SQLite 3 database in UTF-8, or it cannot be read or copied.
+    pub fn new(source: &Source, options: Options, progress: &Progress) -> Result<Self, ReadError> {
+        if !source.layers.is_empty() {
+            let copy = unpack(source, options, progress)?;
+            let path = copy.path().join("export.sqlite");
+            check_header(&path)?;
+            return Ok(Self { path, copy: Some(copy), notes: Vec::new(), lacks_log: false });
+        }
+        let is_wal = check_header(&source.path)?;
+        let beside = |suffix: &str| {
+            let mut name = source.path.as_os_str().to_owned();
+            name.push(suffix);
+            Some(PathBuf::from(name)).filter(|path| std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0))
+        };
+        let log = if is_wal { beside("-wal").map(|path| (path, "-wal")) } else { None };
+        let log = log.or_else(|| beside("-journal").map(|path| (path, "-journal")));
+        let Some((log, suffix)) = log else {
+            let notes = match is_wal {
+                true => vec![(
+                    Severity::Loss,
+                    "Written through a write-ahead log (`-wal`), which is not beside the file: the last rows may be \
+                     missing. Copy both files, or export again",
+                )],
+                false => Vec::new(),
+            };
+            return Ok(Self { path: source.path.clone(), copy: None, notes, lacks_log: is_wal });
+        };
+        let copy = tempfile::Builder::new().prefix("lacuna-").tempdir()?;
+        let path = copy.path().join("export.sqlite");
+        std::fs::copy(&source.path, &path)?;
+        std::fs::copy(log, copy.path().join(format!("export.sqlite{suffix}")))?;
+        let text = "The program that wrote the file has not closed it, or was stopped: read from a copy with its log";
+        Ok(Self { path, copy: Some(copy), notes: vec![(Severity::Note, text)], lacks_log: false })
+    }
+
+    /// A hardened connection.
+    ///
+    /// Errors: SQLite refuses the file.
+    pub fn connect(&self, stop: &Stop) -> rusqlite::Result<Connection> {
+        let mut flags = OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let uri = match self.copy {
+            // A log must be played back, which writes: into our copy.
+            Some(_) => {
+                flags |= OpenFlags::SQLITE_OPEN_READ_WRITE;
+                uri(&self.path, "rw")
+            }
+            // Immutable: SQLite looks for no log and takes no lock, so it writes nothing.
+            None => {
+                flags |= OpenFlags::SQLITE_OPEN_READ_ONLY;
+                uri(&self.path, "ro&immutable=1")
+            }
+        };
+        let mut connection = Connection::open_with_flags(uri, flags)?;
+        for (config, value) in [
+            (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+            (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+            (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
+            (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+        ] {
+            connection.set_db_config(config, value)?;
+        }
+        for (limit, value) in [
+            (Limit::SQLITE_LIMIT_LENGTH, MAX_CELL),
+            (Limit::SQLITE_LIMIT_SQL_LENGTH, 1 << 20),
+            (Limit::SQLITE_LIMIT_COLUMN, 200),
+            (Limit::SQLITE_LIMIT_EXPR_DEPTH, 50),
+            (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 10),
+            (Limit::SQLITE_LIMIT_VDBE_OP, 50_000),
+            (Limit::SQLITE_LIMIT_FUNCTION_ARG, 10),
+            (Limit::SQLITE_LIMIT_ATTACHED, 0),
+            (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 100),
+            (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
+        ] {
+            connection.set_limit(limit, value)?;
+        }
+        let stop = stop.clone();
+        let is_over = move || {
+            stop.is_cancelled.load(Ordering::Relaxed)
+                || stop.n_calls.fetch_add(1, Ordering::Relaxed) > MAX_CALLS_WITHOUT_A_ROW
+        };
+        connection.progress_handler(STEPS, Some(is_over))?;
+        connection.execute_batch("PRAGMA query_only=ON; PRAGMA cell_size_check=ON; PRAGMA mmap_size=0;")?;
+        Ok(connection)
+    }
+}
+
+/// The path as SQLite's URI, every byte that is not plain escaped.
+fn uri(path: &Path, mode: &str) -> String {
+    use std::fmt::Write as _;
+    use std::os::unix::ffi::OsStrExt as _;
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut uri = "file:".to_owned();
+    for &byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'.' | b'_' | b'-' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => uri.push(char::from(byte)),
+            // Writing into a String cannot fail.
+            _ => _ = write!(uri, "%{byte:02x}"),
+        }
+    }
+    uri + "?mode=" + mode
+}
+
+/// Writes a compressed database into a private folder: SQLite has to seek.
+fn unpack(source: &Source, options: Options, progress: &Progress) -> Result<tempfile::TempDir, ReadError> {
+    let folder = tempfile::Builder::new().prefix("lacuna-").tempdir()?;
+    let mut text = source.open(options)?;
+    let mut out = File::create(folder.path().join("export.sqlite"))?;
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        if progress.is_cancelled() {
+            return Err(ReadError::Cancelled);
+        }
+        match text.reader.read(&mut buffer)? {
+            0 => return Ok(folder),
+            n => out.write_all(&buffer[..n])?,
+        }
+    }
+}
+
+/// Checks what SQLite itself would accept or report in riddles; returns whether the file was
+/// written through a write-ahead log.
+///
+/// Format: <https://www.sqlite.org/fileformat2.html#the_database_header>
+fn check_header(path: &Path) -> Result<bool, ReadError> {
+    let mut head = [0_u8; 100];
+    let mut file = File::open(path)?;
+    let len = file.metadata()?.len();
+    if len < head.len() as u64 || file.read_exact(&mut head).is_err() {
+        return Err(not_a_trace("The SQLite file ends inside its header: the copy or export was cut off"));
+    }
+    let number = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let page_size = match u16::from_be_bytes([head[16], head[17]]) {
+        1 => 65_536,
+        size => u64::from(size),
+    };
+    if !page_size.is_power_of_two() || page_size < 512 {
+        return Err(not_a_trace(format!(
+            "The SQLite header is damaged: a page size of {page_size} bytes is impossible"
+        )));
+    }
+    if head[18] > 2 || head[19] > 2 {
+        return Err(not_a_trace(format!(
+            "The SQLite header is damaged, or of a future version of SQLite: format {} (known: 1 and 2)",
+            head[18].max(head[19])
+        )));
+    }
+    if matches!(number(56), 2 | 3) {
+        return Err(not_a_trace("The SQLite file keeps its texts in UTF-16, which no export of Nsight Systems does"));
+    }
+    // The count of pages holds only if it was written together with the change counter.
+    let n_pages = u64::from(number(28));
+    if number(24) == number(92) && n_pages * page_size > len {
+        return Err(not_a_trace(format!(
+            "The SQLite header says {n_pages} pages of {page_size} bytes, but the file has only {}: the copy was cut \
+             off. Copy or export it again",
+            len / page_size
+        )));
+    }
+    Ok(head[18] == 2 || head[19] == 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_become_uris_that_mean_nothing_else() {
+        let path = Path::new("/tmp/a b?mode=rwc&x#ü%41.sqlite");
+        assert_eq!(uri(path, "ro"), "file:/tmp/a%20b%3fmode%3drwc%26x%23%c3%bc%2541.sqlite?mode=ro");
+    }
+}

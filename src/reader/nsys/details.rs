@@ -1,0 +1,163 @@
+//! One row's cells, read again when a person looks at it.
+
+use std::sync::{Mutex, PoisonError};
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension as _};
+
+use crate::model::{Details, EventDetails};
+
+use super::super::source::Source;
+use super::catalog::quoted;
+use super::database::{Database, Stop};
+use super::part::system_ids;
+use super::scan::SOURCE_BITS;
+use super::strings::{call_name, module_name};
+
+/// Frames of a call stack that are read.
+const MAX_FRAMES: usize = 1000;
+
+/// Reads single rows of one export again.
+#[derive(Debug)]
+pub struct NsysDetails {
+    source: Source,
+    modified: Option<std::time::SystemTime>,
+    database: Database,
+    /// Names of the catalog's tables.
+    tables: Vec<String>,
+    connection: Mutex<Option<Connection>>,
+}
+
+/// Columns whose numbers stand for rows of `StringIds`.
+const STRING_COLUMNS: [&str; 9] =
+    ["nameId", "textId", "demangledName", "shortName", "mangledName", "apiCallId", "jsonTextId", "srcFile", "funcName"];
+
+/// Columns whose numbers stand for rows of a table of meanings.
+const ENUMS: [(&str, &str); 11] = [
+    ("copyKind", "ENUM_CUDA_MEMCPY_OPER"),
+    ("srcKind", "ENUM_CUDA_MEM_KIND"),
+    ("dstKind", "ENUM_CUDA_MEM_KIND"),
+    ("memKind", "ENUM_CUDA_MEM_KIND"),
+    ("syncType", "ENUM_CUPTI_SYNC_TYPE"),
+    ("eventType", "ENUM_NSYS_EVENT_TYPE"),
+    ("eventClass", "ENUM_NSYS_EVENT_CLASS"),
+    ("launchType", "ENUM_CUDA_KERNEL_LAUNCH_TYPE"),
+    ("migrationCause", "ENUM_CUDA_UNIF_MEM_MIGRATION"),
+    ("threadState", "ENUM_SAMPLING_THREAD_STATE"),
+    ("overheadType", "ENUM_CUPTI_OVERHEAD_TYPE"),
+];
+
+impl NsysDetails {
+    pub fn new(source: Source, database: Database, tables: Vec<String>) -> Self {
+        let modified = std::fs::metadata(&source.path).and_then(|metadata| metadata.modified()).ok();
+        Self { source, modified, database, tables, connection: Mutex::default() }
+    }
+
+    fn check_unchanged(&self) -> Result<(), String> {
+        let metadata = std::fs::metadata(&self.source.path).map_err(|error| format!("The file is gone ({error})"))?;
+        if metadata.len() != self.source.bytes || metadata.modified().ok() != self.modified {
+            return Err("The file has changed since it was read: open it again to see details".to_owned());
+        }
+        Ok(())
+    }
+}
+
+impl Details for NsysDetails {
+    fn event(&self, source: u64) -> Result<EventDetails, String> {
+        self.check_unchanged()?;
+        let table = self.tables.get((source >> SOURCE_BITS) as usize).ok_or("The row is not in the file any more")?;
+        let row_id = (source & ((1 << SOURCE_BITS) - 1)) as i64;
+        let mut guard = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let connection = match &mut *guard {
+            Some(connection) => connection,
+            none => {
+                let opened = self.database.connect(&Stop::default()).map_err(|error| error.to_string())?;
+                none.insert(opened)
+            }
+        };
+        row(connection, table, row_id).map_err(|error| format!("The row cannot be read ({error})"))
+    }
+}
+
+fn row(connection: &Connection, table: &str, row_id: i64) -> rusqlite::Result<EventDetails> {
+    let mut statement = connection.prepare(&format!("SELECT * FROM {} WHERE rowid = ?1", quoted(table)))?;
+    let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
+    let mut rows = statement.query([row_id])?;
+    let Some(row) = rows.next()? else { return Ok(EventDetails::default()) };
+    let mut details = EventDetails { category: table.to_owned(), ..Default::default() };
+    let mut chain = None;
+    for (i, column) in columns.iter().enumerate() {
+        let cell = row.get_ref(i)?;
+        match (column.as_str(), cell) {
+            (_, ValueRef::Null) => continue,
+            ("callchainId", ValueRef::Integer(id)) if id != 0 => chain = Some(id),
+            ("id", ValueRef::Integer(id)) if table == "COMPOSITE_EVENTS" => chain = Some(id),
+            _ => {}
+        }
+        details.args.push((column.clone(), value(connection, column, cell)));
+    }
+    if let Some(id) = chain {
+        let chains = match table {
+            "COMPOSITE_EVENTS" => "SAMPLING_CALLCHAINS",
+            "OSRT_API" => "OSRT_CALLCHAINS",
+            "SYSCALL" => "SYSCALL_CALLCHAINS",
+            _ => "CUDA_CALLCHAINS",
+        };
+        // A chain that is not there is no reason to hide the row.
+        details.stack = stack(connection, chains, id).unwrap_or_default();
+    }
+    Ok(details)
+}
+
+fn text_of(connection: &Connection, table: &str, column: &str, id: i64) -> Option<String> {
+    let sql = format!("SELECT {} FROM {} WHERE id = ?1", quoted(column), quoted(table));
+    let text = |row: &rusqlite::Row<'_>| {
+        Ok(match row.get_ref(0)? {
+            ValueRef::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            _ => String::new(),
+        })
+    };
+    connection.query_row(&sql, [id], text).optional().ok().flatten()
+}
+
+fn value(connection: &Connection, column: &str, cell: ValueRef<'_>) -> String {
+    match cell {
+        ValueRef::Integer(id) if STRING_COLUMNS.contains(&column) => {
+            text_of(connection, "StringIds", "value", id).unwrap_or_else(|| format!("#{id}"))
+        }
+        ValueRef::Integer(id) if matches!(column, "globalTid" | "endGlobalTid") => {
+            let (pid, tid) = system_ids(id);
+            format!("thread {tid} of process {pid}")
+        }
+        ValueRef::Integer(id) if column == "globalPid" => format!("process {}", system_ids(id).0),
+        ValueRef::Integer(number) => {
+            let known = ENUMS.iter().find(|entry| entry.0 == column);
+            let label = known.and_then(|(_, table)| text_of(connection, table, "label", number));
+            label.map_or_else(|| number.to_string(), |label| format!("{label} ({number})"))
+        }
+        // Colors and such were unsigned once; as they stand in the file is true as well.
+        ValueRef::Real(number) => number.to_string(),
+        ValueRef::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        ValueRef::Blob(bytes) => format!("{} bytes", bytes.len()),
+        ValueRef::Null => String::new(),
+    }
+}
+
+/// Frames, innermost first.
+fn stack(connection: &Connection, table: &str, id: i64) -> rusqlite::Result<Vec<String>> {
+    let sql =
+        format!("SELECT symbol, module FROM {} WHERE id = ?1 ORDER BY stackDepth LIMIT {MAX_FRAMES}", quoted(table));
+    let mut statement = connection.prepare(&sql)?;
+    let mut rows = statement.query([id])?;
+    let mut frames = Vec::new();
+    while let Some(row) = rows.next()? {
+        let text = |i: usize| match row.get_ref(i) {
+            Ok(ValueRef::Integer(id)) => text_of(connection, "StringIds", "value", id).unwrap_or_default(),
+            _ => String::new(),
+        };
+        let (symbol, module) = (text(0), text(1));
+        let name = call_name(&symbol);
+        frames.push(if module.is_empty() { name.to_owned() } else { format!("{name} {}", module_name(&module)) });
+    }
+    Ok(frames)
+}

@@ -1,0 +1,260 @@
+//! Exports of NVIDIA Nsight Systems as SQLite databases, of any version.
+//!
+//! The way of a row: [`database`] opens the file so that it can do no harm, [`catalog`] lists its
+//! tables, [`tables`] says what each becomes, [`scan`] reads stretches of them on all cores,
+//! [`device`] and [`host`] take over one row into a [`part`], [`assemble`] puts the parts together.
+//!
+//! Format: <https://docs.nvidia.com/nsight-systems/UserGuide/index.html#sqlite-schema-reference>
+
+mod assemble;
+mod catalog;
+mod counters;
+mod database;
+mod details;
+mod device;
+mod host;
+mod info;
+mod part;
+mod places;
+mod scan;
+mod strings;
+mod tables;
+mod tally;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rayon::prelude::*;
+use rusqlite::Connection;
+
+use crate::job::Progress;
+use crate::model::{Severity, SliceKind, Trace, TraceBuilder};
+
+use super::source::Source;
+use super::{Options, ReadError};
+use assemble::Assembly;
+use catalog::{Catalog, Table};
+use database::{Database, Stop};
+use details::NsysDetails;
+use part::Part;
+use places::Names;
+use scan::{Lost, Stretch};
+use strings::{STRING_IDS, Strings, Wanted};
+use tables::{EVENT_LIKE, Role, Spec};
+
+/// Rows of one stretch: large enough that opening a connection does not matter.
+const STRETCH: u64 = 250_000;
+
+/// Most stretches of one table, whatever ids its rows claim to have.
+const MAX_STRETCHES: u64 = 512;
+
+/// Reads one export.
+///
+/// Errors: no export of Nsight Systems, cancelled, or the file cannot be read.
+pub fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace, ReadError> {
+    let database = Database::new(source, options, progress)?;
+    let stop = Stop::default();
+    let refused = |error: rusqlite::Error| {
+        ReadError::NotATrace(format!("SQLite cannot read the file ({error}): it is damaged. Export it again"))
+    };
+    let connection = database.connect(&stop).map_err(refused)?;
+    let catalog = catalog::read(&connection).map_err(refused)?;
+    check(&catalog, &database)?;
+
+    let mut builder = TraceBuilder::default();
+    let info = &mut builder.info;
+    info.path = source.path.clone();
+    info.member = source.member.clone();
+    info.bytes = source.bytes;
+    info.text_bytes = source.bytes;
+    info.rank = super::rank_in_name(source);
+    let schema = info::apply(&connection, &catalog, info);
+
+    let reading = Reading { database: &database, catalog: &catalog, stop: &stop, progress, bytes: source.bytes };
+    let parts = reading.events(&refused)?;
+    let keys = assemble::track_keys(parts.iter().map(|part| &part.0));
+    let names = Names::new(&connection, &catalog, &keys);
+    let mut wanted = assemble::string_ids(parts.iter().map(|part| &part.0));
+    wanted.extend(names.threads.values());
+    let strings = reading.strings(wanted, &mut builder, &refused)?;
+    let unread = unread(&connection, &catalog, &stop, progress);
+    if progress.is_cancelled() {
+        return Err(ReadError::Cancelled);
+    }
+    let mut builder = Assembly::join(&connection, &catalog, builder, names, (parts, &strings)).finish(unread);
+    note_oddities(&mut builder, &catalog, &database, schema);
+    let mut trace = builder.finish();
+    trace.import.sort();
+    let tables = catalog.tables.iter().map(|table| table.name.clone()).collect();
+    trace.details = Some(Arc::new(NsysDetails::new(source.clone(), database, tables)));
+    Ok(trace)
+}
+
+/// Refuses what is no export.
+fn check(catalog: &Catalog, database: &Database) -> Result<(), ReadError> {
+    let is_export = catalog.tables.iter().any(|table| tables::is_known(&table.name));
+    if is_export || (catalog.tables.is_empty() && database.lacks_log) {
+        return Ok(());
+    }
+    let names: Vec<&str> = catalog.tables.iter().take(8).map(|table| table.name.as_str()).collect();
+    Err(ReadError::NotATrace(match names.is_empty() {
+        true => "An SQLite database without tables".to_owned(),
+        false => format!(
+            "An SQLite database, but not of Nsight Systems: it has the tables {}",
+            crate::reader::printable(&names.join(", "))
+        ),
+    }))
+}
+
+/// What all threads that read need.
+struct Reading<'a> {
+    database: &'a Database,
+    catalog: &'a Catalog,
+    stop: &'a Stop,
+    progress: &'a Progress,
+    bytes: u64,
+}
+
+impl Reading<'_> {
+    /// Reads all tables of events, stretches side by side.
+    fn events(&self, refused: &dyn Fn(rusqlite::Error) -> ReadError) -> Result<Vec<(Part, Lost)>, ReadError> {
+        let mut work: Vec<(usize, &Table, &Spec, Stretch)> = Vec::new();
+        for (index, table) in self.catalog.tables.iter().enumerate() {
+            let spec = match table.role {
+                Role::Events(spec) => spec,
+                Role::EventLike => &EVENT_LIKE,
+                Role::Context | Role::Unknown => continue,
+            };
+            work.extend(stretches(table).into_iter().map(|stretch| (index, table, spec, stretch)));
+        }
+        self.run(work, &Wanted::default(), refused)
+    }
+
+    /// Reads the texts that are wanted.
+    fn strings(
+        &self,
+        wanted: HashSet<i64>,
+        builder: &mut TraceBuilder,
+        refused: &dyn Fn(rusqlite::Error) -> ReadError,
+    ) -> Result<Strings, ReadError> {
+        let known = self.catalog.tables.iter().enumerate().find(|(_, table)| table.name == "StringIds");
+        let Some((index, table)) = known else { return Ok(Strings::default()) };
+        let work = stretches(table).into_iter().map(|stretch| (index, table, &STRING_IDS, stretch)).collect();
+        let parts = self.run(work, &Arc::new(wanted), refused)?;
+        let mut lost = Lost::default();
+        let mut tally = tally::Tally::default();
+        for (part, of_part) in &parts {
+            lost.merge(of_part.clone());
+            tally.merge(&part.tally);
+        }
+        tally.report(&table.name, &mut builder.import);
+        let text = "StringIds: text of more than 16 MiB left out";
+        builder.import.note(Severity::Loss, text, lost.n_too_large, None);
+        let text = "StringIds: texts on damaged pages could not be read; names are shown as their numbers";
+        builder.import.note(Severity::Error, text, lost.n_damaged, None);
+        Ok(Strings::new(parts.iter().map(|part| &part.0)))
+    }
+
+    fn run(
+        &self,
+        work: Vec<(usize, &Table, &Spec, Stretch)>,
+        wanted: &Wanted,
+        refused: &dyn Fn(rusqlite::Error) -> ReadError,
+    ) -> Result<Vec<(Part, Lost)>, ReadError> {
+        let total: u64 = work.iter().map(|(_, table, ..)| table.max_rows().min(STRETCH)).sum();
+        let done = AtomicU64::new(0);
+        let connect = || self.database.connect(self.stop);
+        // One piece of work at a time a thread: the pieces are large and of unequal cost.
+        let read = |connection: &mut rusqlite::Result<Connection>, (index, table, spec, stretch)| {
+            let connection = connection.as_ref().map_err(|error| error.to_string())?;
+            let what = (index, table, spec);
+            let part = scan::scan(connection, what, stretch, wanted, (self.stop, self.progress));
+            let done = done.fetch_add(table.max_rows().min(STRETCH), Ordering::Relaxed);
+            let share = u128::from(done) * u128::from(self.bytes) / u128::from(total.max(1));
+            self.progress.set_done(share as u64);
+            Ok::<_, String>(part)
+        };
+        let parts: Result<Vec<_>, String> = work.into_par_iter().with_max_len(1).map_init(connect, read).collect();
+        if self.progress.is_cancelled() {
+            return Err(ReadError::Cancelled);
+        }
+        parts.map_err(|error| refused(rusqlite::Error::InvalidParameterName(error)))
+    }
+}
+
+/// A table's rows in stretches of about [`STRETCH`].
+fn stretches(table: &Table) -> Vec<Stretch> {
+    let Some((first, last)) = table.row_ids else { return Vec::new() };
+    let n = table.max_rows();
+    let len = STRETCH.max(n.div_ceil(MAX_STRETCHES));
+    let mut out = Vec::new();
+    let mut at = first;
+    loop {
+        let end = at.saturating_add_unsigned(len - 1).min(last);
+        out.push(Stretch { first: at, last: end });
+        if end == last {
+            return out;
+        }
+        at = end + 1;
+    }
+}
+
+/// Rows of tables that are not known, to be counted as not shown.
+fn unread(connection: &Connection, catalog: &Catalog, stop: &Stop, progress: &Progress) -> Vec<(String, u64)> {
+    let unknown = catalog.tables.iter().filter(|table| matches!(table.role, Role::Unknown) && table.row_ids.is_some());
+    let count = |table: &Table| {
+        stop.saw_row(progress);
+        let sql = format!("SELECT count(*) FROM {}", catalog::quoted(&table.name));
+        connection.query_row(&sql, [], |row| row.get::<_, i64>(0)).map_or(0, |n| n as u64)
+    };
+    unknown.map(|table| (table.name.clone(), count(table))).collect()
+}
+
+/// Notes what a person should know of the file as a whole.
+fn note_oddities(builder: &mut TraceBuilder, catalog: &Catalog, database: &Database, schema: Option<(i64, i64)>) {
+    let import = &mut builder.import;
+    for &(severity, text) in &database.notes {
+        import.note(severity, text, 1, None);
+    }
+    for name in &catalog.not_tables {
+        let text = format!("{name} is a view or a virtual table, which no export has: not read");
+        import.note(Severity::Loss, &text, 1, None);
+    }
+    if catalog.n_beyond > 0 {
+        let text = "More than 1,000 tables: those with unknown names are not read";
+        import.note(Severity::Loss, text, catalog.n_beyond as u64, None);
+    }
+    match schema {
+        None => {
+            let text = "The export does not say its version, as those before 2021: columns are found by name";
+            import.note(Severity::Note, text, 1, None);
+        }
+        Some((major, minor)) if major > info::NEWEST_SCHEMA => {
+            let text = format!(
+                "Schema {major}.{minor} is newer than Lacuna knows ({}): known columns are read, others are missing",
+                info::NEWEST_SCHEMA
+            );
+            import.note(Severity::Loss, &text, 1, None);
+        }
+        Some(_) => {}
+    }
+    for (table, column) in [
+        ("CUPTI_ACTIVITY_KIND_KERNEL", "shortName"),
+        ("CUPTI_ACTIVITY_KIND_KERNEL", "demangledName"),
+        ("CUPTI_ACTIVITY_KIND_RUNTIME", "correlationId"),
+    ] {
+        if catalog.get(table).is_some_and(|table| table.row_ids.is_some() && !table.has(column)) {
+            let text = format!("{table} has no column {column}, which every export has: what depends on it is missing");
+            import.note(Severity::Loss, &text, 1, None);
+        }
+    }
+    let has_work = builder.slices.iter().any(|part| part.kind.iter().any(|kind: &SliceKind| kind.is_device_work()));
+    if !has_work {
+        let text = "No GPU work in this export: record with `nsys profile --trace=cuda,nvtx` on a machine with a GPU";
+        import.note(Severity::Note, text, 1, None);
+    }
+    if import.read == 0 {
+        import.note(Severity::Note, "The file holds no events", 1, None);
+    }
+}

@@ -1,0 +1,284 @@
+//! Where rows belong: processes, threads, devices and streams, and what they are called.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use rusqlite::Connection;
+
+use crate::model::{DeviceInfo, Process, ProcessId, Track, TrackId, TrackKind};
+
+use super::catalog::Catalog;
+use super::info::{Value, rows};
+use super::part::{TrackKey, machine_of, process_of, system_ids};
+use super::tables;
+
+/// A process of the trace: a GPU, a program, or what belongs to neither.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Owner {
+    Device {
+        machine: i64,
+        gpu: u32,
+    },
+    /// By `globalPid`.
+    Program(i64),
+    Recorder,
+}
+
+/// What the file says about processes, threads and streams that own events.
+#[derive(Debug, Default)]
+pub struct Names {
+    /// By `globalPid`.
+    processes: HashMap<i64, String>,
+    /// Row of `StringIds` by `globalTid`.
+    pub threads: HashMap<i64, i64>,
+    /// Names that the program gave its threads (NVTX), by `globalTid`.
+    pub nvtx_threads: HashMap<i64, String>,
+    /// The GPU behind a program's CUDA device, by (process, device): `CUDA_VISIBLE_DEVICES` moves
+    /// them.
+    gpus: HashMap<(i64, i64), i64>,
+    /// Null streams by (process, context).
+    null_streams: HashSet<(i64, i64, i64)>,
+    /// Names that the program gave its streams (NVTX), by (process, context, stream).
+    streams: HashMap<(i64, i64, i64), String>,
+    /// Green contexts and the share of the device they have, by (process, context).
+    green: HashMap<(i64, i64), i64>,
+    devices: HashMap<(i64, u32), String>,
+    machines: Vec<i64>,
+}
+
+impl Names {
+    /// Looks up the names of what `keys` speaks of. Names of other processes and threads of the
+    /// machine stay in the file.
+    pub fn new(connection: &Connection, catalog: &Catalog, keys: &HashSet<TrackKey>) -> Self {
+        let threads: HashSet<i64> = keys.iter().filter_map(thread_of).collect();
+        let processes: HashSet<i64> = keys.iter().filter_map(|key| program_of(*key)).collect();
+        let mut names = Self::default();
+        for row in rows(connection, catalog, "PROCESSES", &["globalPid", "name"]) {
+            if let Some(process) = row[0].int().filter(|id| processes.contains(id)) {
+                let name = row[1].text().rsplit('/').next().unwrap_or_default();
+                names.processes.insert(process, name.to_owned());
+            }
+        }
+        for row in rows(connection, catalog, "ThreadNames", &["globalTid", "nameId"]) {
+            if let (Some(thread), Some(name)) = (row[0].int().filter(|id| threads.contains(id)), row[1].int()) {
+                names.threads.insert(thread, name);
+            }
+        }
+        for row in rows(connection, catalog, "TARGET_INFO_CUDA_DEVICE", &["pid", "cudaId", "gpuId"]) {
+            if let [Value::Int(pid), Value::Int(cuda), Value::Int(gpu)] = row[..] {
+                names.gpus.insert((pid, cuda), gpu);
+            }
+        }
+        let null_streams = ["processId", "contextId", "nullStreamId|streamId", "isGreenContext", "numMultiprocessors"];
+        for table in ["TARGET_INFO_CUDA_NULL_STREAM", "TARGET_INFO_CUDA_CONTEXT_INFO"] {
+            for row in rows(connection, catalog, table, &null_streams) {
+                if let [Value::Int(pid), Value::Int(context), Value::Int(stream), ..] = row[..] {
+                    names.null_streams.insert((pid, context, stream));
+                    if row[3].int().is_some_and(|is_green| is_green != 0) {
+                        names.green.insert((pid, context), row[4].int().unwrap_or(0));
+                    }
+                }
+            }
+        }
+        let columns = ["processId", "contextId", "streamId", "name"];
+        for row in rows(connection, catalog, "TARGET_INFO_NVTX_CUDA_STREAM", &columns) {
+            if let [Value::Int(pid), Value::Int(context), Value::Int(stream), Value::Text(name)] = &row[..] {
+                names.streams.insert((*pid, *context, *stream), name.clone());
+            }
+        }
+        for row in rows(connection, catalog, "TARGET_INFO_GPU", &["vmId", "id|deviceId", "name"]) {
+            if let [Value::Int(machine), Value::Int(gpu), Value::Text(name)] = &row[..] {
+                let gpu = u32::try_from(*gpu).unwrap_or(u32::MAX);
+                names.devices.insert((machine_of(*machine), gpu), name.clone());
+            }
+        }
+        let machines = processes.iter().filter(|&&id| id != 0).map(|&id| machine_of(id));
+        names.machines = machines.chain(names.devices.keys().map(|key| key.0)).collect();
+        names.machines.sort_unstable();
+        names.machines.dedup();
+        names
+    }
+
+    /// The GPU behind a program's CUDA device.
+    pub fn gpu(&self, process: i64, device: i64) -> Owner {
+        let gpu = *self.gpus.get(&(system_ids(process).0, device)).unwrap_or(&device);
+        self.device(process, gpu)
+    }
+
+    /// A GPU by its own number; `process` tells the machine, or is 0.
+    pub fn device(&self, process: i64, gpu: i64) -> Owner {
+        let only = self.machines.first().copied().unwrap_or(0);
+        let machine = if process == 0 || self.machines.len() < 2 { only } else { machine_of(process) };
+        Owner::Device { machine, gpu: u32::try_from(gpu).unwrap_or(u32::MAX) }
+    }
+
+    fn owner(&self, key: TrackKey) -> Owner {
+        match key {
+            TrackKey::Stream { process, device, .. } | TrackKey::Syncs { process, device } => self.gpu(process, device),
+            key => program_of(key).filter(|&process| process != 0).map_or(Owner::Recorder, Owner::Program),
+        }
+    }
+
+    fn process(&self, owner: Owner, devices: &[DeviceInfo]) -> Process {
+        match owner {
+            Owner::Device { machine, gpu } => {
+                let by_id = || devices.iter().find(|device| device.id == gpu).map(|device| device.name.clone());
+                let name = self.devices.get(&(machine, gpu)).cloned().or_else(by_id).unwrap_or_default();
+                let host = if self.machines.len() > 1 { format!(" of machine {machine}") } else { String::new() };
+                let labels = format!("GPU {gpu}{host} {name}").trim_end().to_owned();
+                Process { labels, device: Some(gpu), ..Default::default() }
+            }
+            Owner::Program(process) => Process {
+                pid: system_ids(process).0.to_string(),
+                name: self.processes.get(&process).cloned().unwrap_or_default(),
+                ..Default::default()
+            },
+            Owner::Recorder => Process { name: "Nsight Systems".to_owned(), ..Default::default() },
+        }
+    }
+}
+
+/// The thread a track belongs to.
+fn thread_of(key: &TrackKey) -> Option<i64> {
+    match *key {
+        TrackKey::Thread(thread) | TrackKey::Running(thread) | TrackKey::Samples(thread) => Some(thread),
+        _ => None,
+    }
+}
+
+/// The process a track's events came from.
+pub fn program_of(key: TrackKey) -> Option<i64> {
+    match key {
+        TrackKey::Thread(id) | TrackKey::Running(id) | TrackKey::Samples(id) => Some(process_of(id)),
+        TrackKey::Ranges(process)
+        | TrackKey::Table(process, _)
+        | TrackKey::Stream { process, .. }
+        | TrackKey::Syncs { process, .. } => Some(process_of(process)),
+    }
+}
+
+/// Processes and tracks on their way into the trace.
+#[derive(Debug, Default)]
+pub struct Places {
+    pub processes: Vec<Process>,
+    pub tracks: Vec<Track>,
+    ids: HashMap<TrackKey, TrackId>,
+    owners: BTreeMap<Owner, ProcessId>,
+}
+
+impl Places {
+    /// Makes a track of each key. Devices come first, then programs with the most tracks of their
+    /// own, then the recorder.
+    pub fn new(
+        keys: &HashSet<TrackKey>,
+        names: &Names,
+        devices: &[DeviceInfo],
+        (catalog, thread_name): (&Catalog, &dyn Fn(i64) -> Option<String>),
+    ) -> Self {
+        let mut places = Self::default();
+        let mut keys: Vec<TrackKey> = keys.iter().copied().collect();
+        keys.sort_unstable();
+        for &key in &keys {
+            places.owner(names.owner(key), names, devices);
+        }
+        for &key in &keys {
+            let process = places.owner(names.owner(key), names, devices);
+            let track = Track { process, ..places.track(key, &keys, names, (catalog, thread_name)) };
+            places.ids.insert(key, TrackId(places.tracks.len() as u32));
+            places.tracks.push(track);
+        }
+        places
+    }
+
+    /// The process of `owner`, new or known.
+    pub fn owner(&mut self, owner: Owner, names: &Names, devices: &[DeviceInfo]) -> ProcessId {
+        let next = ProcessId(self.processes.len() as u32);
+        let id = *self.owners.entry(owner).or_insert(next);
+        if id == next {
+            let sort_index = match owner {
+                Owner::Device { machine, gpu } => machine << 32 | i64::from(gpu),
+                Owner::Program(process) => 1 << 50 | system_ids(process).0,
+                Owner::Recorder => 1 << 51,
+            };
+            self.processes.push(Process { sort_index, ..names.process(owner, devices) });
+        }
+        id
+    }
+
+    /// The track of a key that was there when the places were made.
+    pub fn get(&self, key: TrackKey) -> TrackId {
+        self.ids.get(&key).copied().unwrap_or_default()
+    }
+
+    fn track(
+        &self,
+        key: TrackKey,
+        all: &[TrackKey],
+        names: &Names,
+        (catalog, thread_name): (&Catalog, &dyn Fn(i64) -> Option<String>),
+    ) -> Track {
+        let thread = |id: i64| {
+            let (_, tid) = system_ids(id);
+            let name = names.nvtx_threads.get(&id).cloned().or_else(|| thread_name(id)).unwrap_or_default();
+            let title = if name.is_empty() { format!("Thread {tid}") } else { format!("{name} {tid}") };
+            (title, tid.to_string())
+        };
+        let of_thread = |id: i64, suffix: &str| {
+            let (title, tid) = thread(id);
+            let (pid, _) = system_ids(id);
+            // The main thread first; what is known of it besides right below it.
+            let sort_index = i64::from(tid != pid.to_string());
+            Track { kind: TrackKind::Thread, name: title + suffix, tid, sort_index, ..Default::default() }
+        };
+        match key {
+            TrackKey::Thread(id) => of_thread(id, ""),
+            TrackKey::Running(id) => of_thread(id, ": on CPU"),
+            TrackKey::Samples(id) => of_thread(id, ": samples"),
+            TrackKey::Ranges(_) => {
+                let name = "NVTX start/end ranges".to_owned();
+                Track { kind: TrackKind::Async, name, ..Default::default() }
+            }
+            TrackKey::Stream { process, context, green_context, stream, .. } => {
+                let (pid, _) = system_ids(process);
+                let mut name = format!("stream {stream}");
+                match names.streams.get(&(pid, context, stream)) {
+                    Some(given) => name = format!("{name} {given}"),
+                    None if names.null_streams.contains(&(pid, context, stream)) => name += " (default)",
+                    None => {}
+                }
+                let siblings = all.iter().filter(|other| names.owner(**other) == names.owner(key));
+                let streams: Vec<_> = siblings.filter_map(stream_place).collect();
+                if streams.iter().any(|other| other.0 != process) {
+                    name = format!("{name}, process {pid}");
+                }
+                if streams.iter().any(|other| other.0 == process && other.1 != context) {
+                    name = format!("{name}, context {context}");
+                }
+                if green_context != 0 && names.green.contains_key(&(pid, green_context)) {
+                    name = format!("{name}, green context {green_context}");
+                }
+                Track { kind: TrackKind::Stream, name, tid: stream.to_string(), ..Default::default() }
+            }
+            TrackKey::Syncs { process, .. } => {
+                let (pid, _) = system_ids(process);
+                let name = if all.iter().filter(|key| matches!(key, TrackKey::Syncs { .. })).count() > 1 {
+                    format!("Synchronization, process {pid}")
+                } else {
+                    "Synchronization".to_owned()
+                };
+                Track { kind: TrackKind::Async, name, ..Default::default() }
+            }
+            TrackKey::Table(_, table) => {
+                let name = tables::title(catalog.tables.get(table).map_or("", |table| &table.name));
+                Track { kind: TrackKind::Async, name, ..Default::default() }
+            }
+        }
+    }
+}
+
+/// (process, context) of a stream.
+fn stream_place(key: &TrackKey) -> Option<(i64, i64)> {
+    match *key {
+        TrackKey::Stream { process, context, .. } => Some((process, context)),
+        _ => None,
+    }
+}

@@ -1,0 +1,78 @@
+//! The texts that rows refer to by number.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use rusqlite::types::ValueRef;
+
+use super::part::{Cells, Part};
+use super::tables::Spec;
+use super::tally::Reason;
+
+/// Reads `StringIds`, but only the rows that an event refers to: the table also holds the program's
+/// output, its files and its environment.
+pub const STRING_IDS: Spec = Spec {
+    table: "StringIds",
+    columns: &["id", "value"],
+    read: |part: &mut Part, cells: &Cells<'_>, _| {
+        let Some(id) = part.int(cells[0]) else { return };
+        if !part.wanted.contains(&id) {
+            return;
+        }
+        let (ValueRef::Text(bytes) | ValueRef::Blob(bytes)) = cells[1] else { return };
+        let text = String::from_utf8_lossy(bytes);
+        if matches!(text, std::borrow::Cow::Owned(_)) {
+            part.tally.count(Reason::BadText);
+        }
+        let text = part.texts.intern(&text);
+        part.strings.push((id, text));
+    },
+};
+
+/// The texts of `StringIds` that are wanted.
+#[derive(Debug, Default)]
+pub struct Strings {
+    texts: HashMap<i64, String>,
+}
+
+impl Strings {
+    pub fn new<'a>(parts: impl Iterator<Item = &'a Part>) -> Self {
+        let entries = |part: &'a Part| part.strings.iter().map(|&(id, text)| (id, part.texts.get(text).to_owned()));
+        Self { texts: parts.flat_map(entries).collect() }
+    }
+
+    pub fn get(&self, id: i64) -> Option<&str> {
+        self.texts.get(&id).map(String::as_str)
+    }
+}
+
+/// Ids that are looked for.
+pub type Wanted = Arc<HashSet<i64>>;
+
+/// An API call's name without the version that CUPTI adds: `cudaLaunchKernel_v7000`. Names that end
+/// so by themselves (`cuMemAlloc_v2`) keep their end: CUPTI's versions have four digits and more.
+pub fn call_name(name: &str) -> &str {
+    match name.rsplit_once("_v") {
+        Some((plain, digits)) if digits.len() >= 4 && digits.bytes().all(|byte| byte.is_ascii_digit()) => plain,
+        _ => name,
+    }
+}
+
+/// The file's name in a path of a library.
+pub fn module_name(path: &str) -> String {
+    format!("[{}]", path.rsplit(['/', '\\']).next().unwrap_or(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_calls_are_left_out() {
+        assert_eq!(call_name("cudaLaunchKernel_v7000"), "cudaLaunchKernel");
+        assert_eq!(call_name("cudaFoo_v10000"), "cudaFoo");
+        assert_eq!(call_name("cuMemAlloc_v2"), "cuMemAlloc_v2");
+        assert_eq!(call_name("cuGetProcAddress"), "cuGetProcAddress");
+        assert_eq!(module_name("/usr/lib/libcuda.so.1"), "[libcuda.so.1]");
+    }
+}
