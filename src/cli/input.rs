@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::Failure;
 use super::output::say;
+use crate::capture::nsys;
 use crate::job::Progress;
 use crate::model::Trace;
 use crate::reader;
@@ -45,7 +46,7 @@ fn read_file(path: &Path, traces: &mut Vec<Trace>) -> bool {
     if std::io::stderr().is_terminal() {
         say(&format!("Reading {}", path.display()));
     }
-    match reader::read(path, &Progress::default()) {
+    match read_report(path) {
         Ok(read) => {
             traces.extend(read);
             true
@@ -55,6 +56,17 @@ fn read_file(path: &Path, traces: &mut Vec<Trace>) -> bool {
             false
         }
     }
+}
+
+/// Reads a file; a report of Nsight Systems by way of its export.
+///
+/// Errors: a sentence for the person, without the path.
+fn read_report(path: &Path) -> Result<Vec<Trace>, String> {
+    let progress = Progress::default();
+    let openable = nsys::openable(path, &nsys::Options::new(None), &progress).map_err(|error| error.to_string())?;
+    let mut traces = reader::read(&openable.path, &progress).map_err(|error| error.to_string())?;
+    openable.claim(path, &mut traces);
+    Ok(traces)
 }
 
 /// The file itself, or the files directly inside a folder whose names are like a trace's, by name.
