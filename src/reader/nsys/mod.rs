@@ -16,6 +16,7 @@ mod host;
 mod info;
 mod part;
 mod places;
+mod project;
 mod scan;
 mod strings;
 mod tables;
