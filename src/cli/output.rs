@@ -30,13 +30,10 @@ pub fn write(bytes: &[u8], out: Option<&Path>, inputs: &[PathBuf]) -> Result<(),
 /// Errors: `path` is an input or a link, or cannot be written.
 pub fn write_file(bytes: &[u8], path: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
     check_target(path, inputs)?;
-    let Some(name) = path.file_name() else {
+    if path.file_name().is_none() {
         return Err(Failure::Usage(format!("Not the name of a file: {}", path.display())));
-    };
-    let mut hidden = std::ffi::OsString::from(".");
-    hidden.push(name);
-    hidden.push(format!(".{}.tmp", std::process::id()));
-    let temporary = path.with_file_name(hidden);
+    }
+    let temporary = temporary(path);
     let written = OpenOptions::new().write(true).create_new(true).open(&temporary).and_then(|mut file| {
         file.write_all(bytes)
             .and_then(|()| file.sync_all())
@@ -47,6 +44,14 @@ pub fn write_file(bytes: &[u8], path: &Path, inputs: &[PathBuf]) -> Result<(), F
             })
     });
     written.map_err(|error| Failure::Usage(format!("{error}: {}", path.display())))
+}
+
+/// A hidden name beside `path`, of this process alone.
+pub fn temporary(path: &Path) -> PathBuf {
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(path.file_name().unwrap_or_default());
+    hidden.push(format!(".{}.tmp", std::process::id()));
+    path.with_file_name(hidden)
 }
 
 /// Refuses to write to an input or through a link.

@@ -8,6 +8,7 @@
 mod corpus;
 mod golden;
 mod layers;
+mod nsys_oracle;
 mod oracle;
 mod properties;
 mod support;

@@ -1,21 +1,86 @@
 //! What must a correct tool say about a generated trace? The generator knows, and writes it here.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 /// The known answer of one generated trace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Answer {
     pub schema: u32,
     pub kind: &'static str,
     pub seed: u64,
     pub steps: u32,
-    /// Events in the file, by what they are.
+    /// Events in a Chrome trace, by what they are.
+    #[serde(flatten)]
+    pub events: Option<Events>,
+    pub devices: Vec<DeviceAnswer>,
+    /// What the tables of a database hold.
+    #[serde(flatten)]
+    pub tables: Option<Tables>,
+}
+
+/// How many events of each form a Chrome trace holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Events {
     pub slices: u64,
     pub flow_starts: u64,
     pub flow_ends: u64,
     pub instants: u64,
     pub metadata: u64,
-    pub devices: Vec<DeviceAnswer>,
+}
+
+/// What the tables of an nsys export hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Tables {
+    /// Rows of each table.
+    pub rows: BTreeMap<&'static str, u64>,
+    /// By full name.
+    pub kernels: BTreeMap<&'static str, Sum>,
+    /// Calls of the CUDA runtime, without the version at the end of their names.
+    pub calls: BTreeMap<&'static str, Sum>,
+    /// Ranges of both kinds, by text.
+    pub nvtx: BTreeMap<String, Sum>,
+    /// By `copyKind`.
+    pub copies: BTreeMap<i64, Sum>,
+    pub memsets: Sum,
+}
+
+/// Count and duration of what has one name, and its size if it has any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Sum {
+    pub count: u64,
+    pub ns: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<i64>,
+}
+
+impl Sum {
+    /// Adds one in `start..end` ns.
+    pub fn add(&mut self, (start, end): (i64, i64)) {
+        self.count += 1;
+        self.ns += end - start;
+    }
+
+    /// Adds one in `start..end` ns that moved `bytes`.
+    pub fn add_bytes(&mut self, range: (i64, i64), bytes: i64) {
+        self.add(range);
+        *self.bytes.get_or_insert(0) += bytes;
+    }
+}
+
+impl Answer {
+    pub(super) fn new(kind: &'static str, seed: u64, steps: u32, devices: Vec<DeviceAnswer>) -> Self {
+        Self { schema: 1, kind, seed, steps, events: None, devices, tables: None }
+    }
+
+    pub(super) fn with_events(self, events: Events) -> Self {
+        Self { events: Some(events), ..self }
+    }
+
+    pub(super) fn with_tables(self, tables: Tables) -> Self {
+        Self { tables: Some(tables), ..self }
+    }
 }
 
 /// The known answer of one GPU. All times in nanoseconds of the trace's clock.
@@ -25,10 +90,13 @@ pub struct DeviceAnswer {
     pub kernels: u64,
     pub memcpys: u64,
     pub memsets: u64,
-    /// First start and last end of any kernel, copy or memset.
+    /// CUDA graphs that are recorded as one piece, their kernels unseen.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub graphs: u64,
+    /// First start and last end of any kernel, copy, memset or graph.
     pub window: [i64; 2],
     pub window_ns: i64,
-    /// Time in which at least one kernel, copy or memset runs, on any stream.
+    /// Time in which at least one of them runs, on any stream.
     pub busy_ns: i64,
     /// The rest of the window: `window_ns == busy_ns + idle_ns`.
     pub idle_ns: i64,
@@ -38,6 +106,11 @@ pub struct DeviceAnswer {
     pub macro_gaps: u64,
     /// The macro gaps that were planted, in time order. Every gap of a millisecond or more is among them.
     pub planted: Vec<PlantedGap>,
+}
+
+// The signature is what `skip_serializing_if` asks for.
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// An idle interval of the device with the reason for which the generator made it.

@@ -20,6 +20,8 @@ pub enum Work {
     Kernel,
     Memcpy,
     Memset,
+    /// A CUDA graph, recorded as one piece.
+    Graph,
 }
 
 /// One GPU: counts its work and merges its intervals as the trace is written.
@@ -40,6 +42,7 @@ impl Device {
             Work::Kernel => self.answer.kernels += 1,
             Work::Memcpy => self.answer.memcpys += 1,
             Work::Memset => self.answer.memsets += 1,
+            Work::Graph => self.answer.graphs += 1,
         }
         self.open.push((start, end));
     }

@@ -2,6 +2,8 @@
 
 use std::fmt::{Display, Formatter, Write as _};
 
+use super::answer::Events;
+
 /// Nanoseconds, written as decimal microseconds with all three digits, as Kineto does.
 #[derive(Clone, Copy, Debug)]
 pub struct Us(pub i64);
@@ -19,21 +21,11 @@ pub struct Place<'a> {
     pub tid: &'a dyn Display,
 }
 
-/// How many events of each form were written.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
-    pub slices: u64,
-    pub flow_starts: u64,
-    pub flow_ends: u64,
-    pub instants: u64,
-    pub metadata: u64,
-}
-
 /// Collects the text of events; the caller empties it into the file now and then.
 #[derive(Debug, Default)]
 pub struct Emit {
     pub text: String,
-    pub counts: Counts,
+    pub counts: Events,
     has_event: bool,
 }
 

@@ -1,28 +1,12 @@
-//! What does a training run look like to the PyTorch profiler? A small transformer, step by step.
-//!
-//! A simulated host issues operators and launches; a simulated GPU runs them in stream order. Times
-//! come from these two clocks alone, so busy and idle time are known to the nanosecond. Stalls are
-//! planted at fixed steps: a slow data loader, a sync by `.item()`, an allocator that goes to the
-//! driver, a garbage collection.
+//! What does the training run look like to the PyTorch profiler? Chrome trace JSON.
 
 use std::io::Write;
 
 use super::answer::Answer;
-use super::device::{Device, Stall};
 use super::emit::{Emit, Place};
-use super::rng::Rng;
-use super::{frame, gpu, training};
-
-/// Clock of the trace: nanoseconds since 1970 at time 0.
-const BASE_TIME_NS: i64 = 1_759_395_740_000_000_000;
-/// The first instant of the recording, in ns after the base.
-const START_NS: i64 = 4_812_345_678_901;
-/// The training process, and its main thread.
-pub(super) const PID: i64 = 4242;
-/// The thread that runs the backward pass.
-pub(super) const AUTOGRAD_TID: i64 = 4310;
-/// How far the host may run ahead of the GPU at the end of a step, in ns.
-const RUN_AHEAD_NS: i64 = 2_000_000;
+use super::event::{Event, Graphs, OnGpu, Recorder, Transfer};
+use super::gpu;
+use super::run::{AUTOGRAD_TID, BASE_TIME_NS, PID, Plan, START_NS, simulate};
 
 /// What to generate.
 #[derive(Clone, Copy, Debug)]
@@ -33,138 +17,139 @@ pub struct Shape {
     pub is_array: bool,
 }
 
-/// The state of the simulated run.
-#[derive(Debug)]
-pub(super) struct Run {
-    pub emit: Emit,
-    pub rng: Rng,
-    pub device: Device,
-    /// Host clock in ns, and the thread it belongs to.
-    pub now: i64,
-    pub tid: i64,
-    /// When each stream is free: compute, communication.
-    pub free: [i64; 2],
-    /// First start and last end of compute work in this step.
-    pub on_gpu: Option<(i64, i64)>,
-    pub next_external: u64,
-    pub next_correlation: u64,
-    pub next_python: u64,
-    pub next_sequence: u64,
-    pub next_index: u64,
-    pub operators: Vec<u64>,
-    pub frames: Vec<u64>,
-    pub allocated: i64,
-    pub graph: Vec<training::Node>,
-}
-
-impl Run {
-    /// Lets the host work for `low..high` ns.
-    pub fn spend(&mut self, low: i64, high: i64) {
-        self.now += self.rng.between(low, high);
-    }
-
-    /// The number of the next profiler record on this host.
-    pub fn index(&mut self) -> u64 {
-        self.next_index += 1;
-        self.next_index
-    }
-
-    /// Notes that the host kept the GPU waiting from `start` until now.
-    pub fn stalled(&mut self, cause: &'static str, step: u32, start: i64) {
-        self.device.stall(Stall { cause, step, start, end: self.now });
-    }
-}
-
 /// Writes the trace and returns what it holds.
 ///
 /// Errors: the sink's.
 pub fn write(shape: Shape, sink: &mut dyn Write) -> std::io::Result<Answer> {
-    let mut run = Run {
-        emit: Emit::default(),
-        rng: Rng::new(shape.seed),
-        device: Device::default(),
-        now: START_NS + 500_000,
-        tid: PID,
-        free: [START_NS; 2],
-        on_gpu: None,
-        next_external: 1,
-        next_correlation: 1,
-        next_python: 1,
-        next_sequence: 1,
-        next_index: 0,
-        operators: Vec::new(),
-        frames: Vec::new(),
-        allocated: 3 << 30,
-        graph: Vec::new(),
-    };
     sink.write_all(if shape.is_array { "[".to_owned() } else { header() }.as_bytes())?;
-    let root = run.open_frame();
-    for step in 0..shape.steps {
-        run.step(step);
-        run.device.settle(run.now);
-        sink.write_all(run.emit.text.as_bytes())?;
-        run.emit.text.clear();
-    }
-    run.close_frame(root, "train.py(61): main");
-    footer_events(&mut run);
-    sink.write_all(run.emit.text.as_bytes())?;
+    let Shape { steps, seed, .. } = shape;
+    let mut kineto = Kineto { emit: Emit::default(), sink };
+    let outcome = simulate(Plan { steps, seed, start: START_NS, graphs: Graphs::Unused }, &mut kineto)?;
+    footer_events(&mut kineto.emit, outcome.end);
+    kineto.end_step(outcome.end)?;
+    let Kineto { emit, sink } = kineto;
     sink.write_all(if shape.is_array { "\n]\n".to_owned() } else { footer() }.as_bytes())?;
-    let counts = run.emit.counts;
-    Ok(Answer {
-        schema: 1,
-        kind: "kineto",
-        seed: shape.seed,
-        steps: shape.steps,
-        slices: counts.slices,
-        flow_starts: counts.flow_starts,
-        flow_ends: counts.flow_ends,
-        instants: counts.instants,
-        metadata: counts.metadata,
-        devices: vec![run.device.finish()],
-    })
+    Ok(Answer::new("kineto", seed, steps, vec![outcome.device]).with_events(emit.counts))
 }
 
-impl Run {
-    /// One training step, with the stall that is planned for it.
-    fn step(&mut self, step: u32) {
-        let start = self.now;
-        self.on_gpu = None;
-        let name = format!("ProfilerStep#{step}");
-        self.annotation(&name, |run| {
-            run.frame("train.py(33): train_step", |run| {
-                run.load_batch(step);
-                run.forward();
-                if step % 11 == 6 {
-                    run.grow_pool(step);
+/// Writes the text of events into a file.
+struct Kineto<'a> {
+    emit: Emit,
+    sink: &'a mut dyn Write,
+}
+
+impl std::fmt::Debug for Kineto<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kineto").field("emit", &self.emit).finish_non_exhaustive()
+    }
+}
+
+impl Recorder for Kineto<'_> {
+    fn record(&mut self, event: &Event<'_>) {
+        self.emit.event(event);
+    }
+
+    fn end_step(&mut self, _now: i64) -> std::io::Result<()> {
+        self.sink.write_all(self.emit.text.as_bytes())?;
+        self.emit.text.clear();
+        Ok(())
+    }
+}
+
+impl Emit {
+    fn event(&mut self, event: &Event<'_>) {
+        match *event {
+            Event::Frame { name, range, id, parent, index } => {
+                let parent = parent.map_or_else(|| "null".to_owned(), |id| id.to_string());
+                let args = format!("\"Python parent id\": {parent}, \"Python id\": {id}, \"Ev Idx\": {index}");
+                self.slice("python_function", name, Place { pid: &PID, tid: &PID }, range, &args);
+            }
+            Event::Annotation { name, tid, range, external, index } => {
+                self.function(("user_annotation", name), tid, range, (external, ""), index);
+            }
+            Event::Operator { name, tid, range, external, inputs, index } => {
+                let more = match inputs {
+                    "" => String::new(),
+                    inputs => format!(", \"Input Dims\": {inputs}"),
+                };
+                self.function(("cpu_op", name), tid, range, (external, &more), index);
+            }
+            Event::BackwardNode { name, tid, range, external, sequence, index } => {
+                let more = format!(", \"Sequence number\": {sequence}, \"Fwd thread id\": 1");
+                self.function(("cpu_op", name), tid, range, (external, &more), index);
+            }
+            Event::Backward { sequence, forward, now } => {
+                self.flow_start("fwdbwd", sequence, Place { pid: &PID, tid: &PID }, forward);
+                self.flow_end("fwdbwd", sequence, Place { pid: &PID, tid: &AUTOGRAD_TID }, now);
+            }
+            Event::Allocation { tid, at, bytes, allocated, index } => {
+                const RESERVED: i64 = 12 << 30;
+                let address = 0x7f12_0000_0000_i64 + (index as i64 % 4096) * 0x20_0000;
+                let args = format!(
+                    "\"Total Reserved\": {RESERVED}, \"Total Allocated\": {allocated}, \"Bytes\": {bytes}, \"Addr\": {address}, \"Device Id\": 0, \"Device Type\": 1, \"Ev Idx\": {index}"
+                );
+                self.memory(Place { pid: &PID, tid: &tid }, at, &args);
+            }
+            Event::Call { name, cbid, tid, range, correlation, external, submits } => {
+                let args = format!("\"External id\": {external}, \"cbid\": {cbid}, \"correlation\": {correlation}");
+                let at = Place { pid: &PID, tid: &tid };
+                self.slice("cuda_runtime", name, at, range, &args);
+                // A call that sends nothing gets the end of an arrow that starts nowhere.
+                if submits {
+                    self.flow_start("ac2g", correlation, at, range.0);
+                } else {
+                    self.flow_end("ac2g", correlation, at, range.0);
                 }
-                run.backward();
-                run.optimizer();
-                if step % 5 == 4 {
-                    run.log_loss(step);
-                }
-                if step % 13 == 8 {
-                    run.collect_garbage(step);
-                }
-                run.limit_run_ahead();
-            });
-        });
-        if let Some(range) = self.on_gpu {
-            let at = Place { pid: &gpu::DEVICE, tid: &gpu::COMPUTE.id };
-            let external = self.next_external;
-            self.emit.slice("gpu_user_annotation", &name, at, range, &format!("\"External id\": {external}"));
-        }
-        if step % 4 == 1 {
-            let (from, to) = (start + 40_000, start + 71_000 + self.rng.between(0, 9_000));
-            self.emit.slice("overhead", "Buffer Flush", Place { pid: &-1, tid: &0 }, (from, to), "");
+            }
+            Event::Kernel { kernel, gpu, more, .. } => {
+                let &gpu::Kernel { name, grid, block, registers, shared, .. } = kernel;
+                let per_sm = f64::from(grid) / 132.0;
+                let warps = per_sm * f64::from(block) / 32.0;
+                let occupancy = (warps / 64.0 * 100.0).min(100.0);
+                let args = format!(
+                    "      \"registers per thread\": {registers},      \"shared memory\": {shared},      \"blocks per SM\": {per_sm:.6},      \"warps per SM\": {warps:.6},      \"grid\": [{grid}, 1, 1],      \"block\": [{block}, 1, 1],      \"est. achieved occupancy %\": {occupancy:.0}{more}"
+                );
+                self.on_gpu(("kernel", name), gpu, "\"queued\": 0, ", &args);
+            }
+            Event::Transfer { what, bytes, gpu } => {
+                let (cat, name) = match what {
+                    Transfer::PinnedToDevice => ("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)"),
+                    Transfer::DeviceToPageable => ("gpu_memcpy", "Memcpy DtoH (Device -> Pageable)"),
+                    Transfer::Fill => ("gpu_memset", "Memset (Device)"),
+                };
+                let rate = bytes as f64 / (gpu.range.1 - gpu.range.0) as f64;
+                let args = format!("      \"bytes\": {bytes}, \"memory bandwidth (GB/s)\": {rate}");
+                self.on_gpu((cat, name), gpu, "", &args);
+            }
+            Event::StepOnGpu { name, range, external } => {
+                let at = Place { pid: &gpu::DEVICE, tid: &gpu::COMPUTE.id };
+                self.slice("gpu_user_annotation", name, at, range, &format!("\"External id\": {external}"));
+            }
+            Event::Overhead { range } => {
+                self.slice("overhead", "Buffer Flush", Place { pid: &-1, tid: &0 }, range, "");
+            }
+            // Kineto has no record of parts of a step, and this run launches no graphs.
+            Event::Phase { .. } | Event::Graph { .. } => {}
         }
     }
 
-    /// Waits, without draining the GPU, until it is less than [`RUN_AHEAD_NS`] behind.
-    fn limit_run_ahead(&mut self) {
-        let until = self.free[0] - RUN_AHEAD_NS;
-        if until > self.now + 20_000 {
-            self.frame(frame::EVENT_SYNC, |run| run.runtime_until("cudaEventSynchronize", 137, until));
-        }
+    /// A `record_function` slice; `more` is added to its arguments.
+    fn function(&mut self, (cat, name): (&str, &str), tid: i64, range: (i64, i64), args: (u64, &str), index: u64) {
+        let (external, more) = args;
+        let args = format!("\"External id\": {external},\"Record function id\": {external}{more}, \"Ev Idx\": {index}");
+        self.slice(cat, name, Place { pid: &PID, tid: &tid }, range, &args);
+    }
+
+    /// Work on the GPU, with the end of the arrow from its launch.
+    fn on_gpu(&mut self, (cat, name): (&str, &str), gpu: OnGpu, first: &str, more: &str) {
+        let OnGpu { stream, range, correlation, external } = gpu;
+        let at = Place { pid: &gpu::DEVICE, tid: &stream.id };
+        let (device, stream) = (gpu::DEVICE, stream.id);
+        self.flow_end("ac2g", correlation, at, range.0);
+        let args = format!(
+            "\"External id\": {external},      {first}\"device\": {device}, \"context\": 1,      \"stream\": {stream}, \"correlation\": {correlation},{more}"
+        );
+        self.slice(cat, name, at, range, &args);
     }
 }
 
@@ -181,28 +166,28 @@ fn footer() -> String {
 }
 
 /// Names and orders of processes and threads, and the recording's own spans.
-fn footer_events(run: &mut Run) {
+fn footer_events(emit: &mut Emit, end: i64) {
     let cpu: (&dyn std::fmt::Display, &str, i64) = (&PID, "\"CPU\"", PID);
     let device: (&dyn std::fmt::Display, &str, i64) = (&gpu::DEVICE, "\"GPU 0\"", 16_777_216);
     for (pid, label, order) in [cpu, device] {
         let at = Place { pid, tid: &0 };
-        run.emit.metadata("process_name", at, START_NS, ("name", &"\"python3\""));
-        run.emit.metadata("process_labels", at, START_NS, ("labels", &label));
-        run.emit.metadata("process_sort_index", at, START_NS, ("sort_index", &order));
+        emit.metadata("process_name", at, START_NS, ("name", &"\"python3\""));
+        emit.metadata("process_labels", at, START_NS, ("labels", &label));
+        emit.metadata("process_sort_index", at, START_NS, ("sort_index", &order));
     }
     let streams = [gpu::COMPUTE.id, gpu::COMMS.id].map(|id| (i64::from(gpu::DEVICE), id, format!("\"stream {id} \"")));
     let threads = [PID, AUTOGRAD_TID].map(|id| (PID, id, format!("\"thread {id} (python3)\"")));
     for (pid, tid, name) in streams.into_iter().chain(threads) {
         let at = Place { pid: &pid, tid: &tid };
-        run.emit.metadata("thread_name", at, START_NS, ("name", &name));
-        run.emit.metadata("thread_sort_index", at, START_NS, ("sort_index", &tid));
+        emit.metadata("thread_name", at, START_NS, ("name", &name));
+        emit.metadata("thread_sort_index", at, START_NS, ("sort_index", &tid));
     }
-    let end = run.now.max(run.free[0]).max(run.free[1]) + 100_000;
+    let end = end + 100_000;
     let spans = Place { pid: &"\"Spans\"", tid: &"\"PyTorch Profiler\"" };
-    run.emit.slice("Trace", "PyTorch Profiler (0)", spans, (START_NS, end), "\"Op count\": 0");
-    run.emit.metadata("process_sort_index", Place { tid: &0, ..spans }, START_NS, ("sort_index", &536_870_912));
+    emit.slice("Trace", "PyTorch Profiler (0)", spans, (START_NS, end), "\"Op count\": 0");
+    emit.metadata("process_sort_index", Place { tid: &0, ..spans }, START_NS, ("sort_index", &536_870_912));
     let traces = Place { pid: &"\"Traces\"", tid: &"\"Trace PyTorch Profiler\"" };
-    run.emit.global_instant("Iteration Start: PyTorch Profiler", traces, START_NS);
-    run.emit.metadata("process_sort_index", Place { tid: &0, ..traces }, START_NS, ("sort_index", &536_870_912));
-    run.emit.global_instant("Record Window End", Place { pid: &"\"\"", tid: &"\"\"" }, end);
+    emit.global_instant("Iteration Start: PyTorch Profiler", traces, START_NS);
+    emit.metadata("process_sort_index", Place { tid: &0, ..traces }, START_NS, ("sort_index", &536_870_912));
+    emit.global_instant("Record Window End", Place { pid: &"\"\"", tid: &"\"\"" }, end);
 }

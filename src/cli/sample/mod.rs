@@ -3,11 +3,14 @@
 mod answer;
 mod device;
 mod emit;
+mod event;
 mod frame;
 mod gpu;
 mod kernels;
 mod kineto;
+mod nsys;
 mod rng;
+mod run;
 mod training;
 
 use std::fs::File;
@@ -18,14 +21,19 @@ use std::process::ExitCode;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-pub use answer::{Answer, DeviceAnswer, PlantedGap};
+use super::output::{check_target, temporary};
+
+pub use answer::{Answer, DeviceAnswer, Events, PlantedGap, Sum, Tables};
 pub use kineto::Shape;
+pub use nsys::{ExportShape, Schema};
 
 /// What can be generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum SampleKind {
     /// A training run as the PyTorch profiler records it, in Chrome trace JSON
     Kineto,
+    /// The same run as Nsight Systems exports it, an SQLite database
+    Nsys,
 }
 
 /// Generates an input whose right answer is known
@@ -34,55 +42,69 @@ pub struct Args {
     /// What to generate
     #[arg(value_enum)]
     pub kind: SampleKind,
-    /// The file to write; a name that ends in .gz is compressed
+    /// The file to write; a Kineto trace whose name ends in .gz is compressed
     #[arg(long, value_name = "PATH")]
     pub out: PathBuf,
-    /// How many training steps; one step is about 0.33 MB of text
+    /// How many training steps; one has about 144 kernels, in 0.33 MB of JSON or 0.04 MB of SQLite
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub scale: u32,
     /// The same seed gives the same bytes
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Write the bare array form instead of the object form
+    /// Kineto: write the bare array form instead of the object form
     #[arg(long)]
     pub array: bool,
+    /// Nsys: the version whose tables are written
+    #[arg(long, value_enum, value_name = "YEAR", default_value_t)]
+    pub schema: Schema,
     /// Write what a correct reader must find, as JSON
     #[arg(long, value_name = "PATH")]
     pub answer: Option<PathBuf>,
+    /// Write over files that exist
+    #[arg(long)]
+    pub overwrite: bool,
 }
 
-/// Runs `lacuna sample`: 0 when done, 3 when a file cannot be written.
+/// Runs `lacuna sample`: 0 when done, 2 when a file is in the way, 3 when one cannot be written.
 pub fn run(args: &Args) -> ExitCode {
+    let targets = std::iter::once(&args.out).chain(&args.answer);
+    for path in targets {
+        let is_free = check_target(path, &[]).map_err(|failure| failure.to_string());
+        let is_free = is_free.and_then(|()| match path.exists() && !args.overwrite {
+            true => Err(format!("The file exists; add --overwrite to replace it: {}", path.display())),
+            false => Ok(()),
+        });
+        if let Err(sentence) = is_free {
+            super::output::say(&sentence);
+            return ExitCode::from(2);
+        }
+    }
     match write(args) {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
-            // If standard error is closed, the exit code still says it.
-            let _ = writeln!(std::io::stderr(), "Cannot write the sample: {error}: {}", args.out.display());
+            super::output::say(&format!("Cannot write the sample: {error}: {}", args.out.display()));
             ExitCode::from(3)
         }
     }
 }
 
-/// Writes the files that `args` asks for and returns the known answer.
+/// Writes the files that `args` asks for, each whole or not at all, and returns the known answer.
 ///
-/// Memory does not grow with `scale`, but for about 100 bytes a planted gap.
+/// Memory does not grow with `scale`, but for the names of steps and about 100 bytes a planted gap.
 /// Errors: a file cannot be created or written.
 pub fn write(args: &Args) -> std::io::Result<Answer> {
-    let SampleKind::Kineto = args.kind;
-    let shape = Shape { steps: args.scale, seed: args.seed, is_array: args.array };
-    let file = BufWriter::with_capacity(1 << 20, File::create(&args.out)?);
-    let answer = if is_gzip(&args.out) {
-        // The header holds no time and no name, so equal seeds give equal bytes.
-        let mut encoder = GzEncoder::new(file, Compression::default());
-        let answer = kineto::write(shape, &mut encoder)?;
-        encoder.finish()?.flush()?;
-        answer
-    } else {
-        let mut file = file;
-        let answer = kineto::write(shape, &mut file)?;
-        file.flush()?;
-        answer
+    let part = temporary(&args.out);
+    let written = match args.kind {
+        SampleKind::Kineto => write_kineto(args, &part),
+        SampleKind::Nsys => {
+            let shape = ExportShape { steps: args.scale, seed: args.seed, schema: args.schema };
+            File::create_new(&part).and_then(|_| nsys::write(shape, &part))
+        }
     };
+    let answer = written.and_then(|answer| std::fs::rename(&part, &args.out).map(|()| answer)).inspect_err(|_| {
+        // What is left of a failed write is of no use to anyone.
+        let _ = std::fs::remove_file(&part);
+    })?;
     if let Some(path) = &args.answer {
         let mut text = serde_json::to_string_pretty(&answer)?;
         text.push('\n');
@@ -91,11 +113,33 @@ pub fn write(args: &Args) -> std::io::Result<Answer> {
     Ok(answer)
 }
 
+fn write_kineto(args: &Args, path: &Path) -> std::io::Result<Answer> {
+    let shape = Shape { steps: args.scale, seed: args.seed, is_array: args.array };
+    let mut file = BufWriter::with_capacity(1 << 20, File::create_new(path)?);
+    if is_gzip(&args.out) {
+        // The header holds no time and no name, so equal seeds give equal bytes.
+        let mut encoder = GzEncoder::new(file, Compression::default());
+        let answer = kineto::write(shape, &mut encoder)?;
+        encoder.finish()?.flush()?;
+        return Ok(answer);
+    }
+    let answer = kineto::write(shape, &mut file)?;
+    file.flush()?;
+    Ok(answer)
+}
+
 /// Generates a trace into any sink, as the tests and benches do.
 ///
 /// Errors: the sink's.
 pub fn write_to(shape: Shape, sink: &mut dyn Write) -> std::io::Result<Answer> {
     kineto::write(shape, sink)
+}
+
+/// Generates an export into a new or empty file, as the tests and benches do.
+///
+/// Errors: SQLite's.
+pub fn write_export(shape: ExportShape, path: &Path) -> std::io::Result<Answer> {
+    nsys::write(shape, path)
 }
 
 fn is_gzip(path: &Path) -> bool {
@@ -136,10 +180,11 @@ mod tests {
         let (object, answer) = sample(2, 1, false);
         let events_of_object = events(&object);
         assert_eq!(events_of_object, events(&sample(2, 1, true).0));
+        let events = answer.events.unwrap();
         let count = |ph: &str| events_of_object.iter().filter(|e| e["ph"] == ph).count() as u64;
         assert_eq!(
             [count("X"), count("s"), count("f"), count("i"), count("M")],
-            [answer.slices, answer.flow_starts, answer.flow_ends, answer.instants, answer.metadata]
+            [events.slices, events.flow_starts, events.flow_ends, events.instants, events.metadata]
         );
     }
 

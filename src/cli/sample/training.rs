@@ -1,12 +1,12 @@
 //! What is trained? A six-block transformer: its operators, step by step, and the planted stalls.
 
-use super::emit::Place;
+use super::event::{Event, Graphs, Transfer};
 use super::gpu::{COMMS, COMPUTE};
 use super::kernels::{
     ADAM, ADD, ALL_REDUCE, FLASH, FLASH_WORK, GELU, GELU_WORK, GEMM, LINEAR_WORK, LOSS, LOSS_WORK, NORM, NORM_WORK,
     Work,
 };
-use super::kineto::{AUTOGRAD_TID, PID, Run};
+use super::run::{AUTOGRAD_TID, PID, Run};
 
 const N_BLOCKS: usize = 6;
 /// Bytes of one activation tensor.
@@ -22,7 +22,7 @@ pub(super) struct Node {
     work: Work,
 }
 
-impl Run {
+impl Run<'_> {
     /// The next batch, from a loader that is slow now and then, and its copy to the GPU.
     pub fn load_batch(&mut self, step: u32) {
         let start = self.now;
@@ -38,7 +38,7 @@ impl Run {
         self.operator("aten::to", "[[8, 1024], [], [], [], []]", |run| {
             run.operator("aten::_to_copy", "[[8, 1024], [], [], [], []]", |run| {
                 run.operator("aten::copy_", "[[8, 1024], [8, 1024], []]", |run| {
-                    run.copy("Memcpy HtoD (Pinned -> Device)", 8 * 1024 * 8);
+                    run.copy(Transfer::PinnedToDevice, 8 * 1024 * 8);
                 });
             });
         });
@@ -138,8 +138,7 @@ impl Run {
         let outer = format!("autograd::engine::evaluate_function: {}", node.name);
         let &Node { sequence, start, .. } = node;
         self.backward_node(&outer, sequence, |run| {
-            run.emit.flow_start("fwdbwd", sequence, Place { pid: &PID, tid: &PID }, start);
-            run.emit.flow_end("fwdbwd", sequence, Place { pid: &PID, tid: &AUTOGRAD_TID }, run.now);
+            run.recorder.record(&Event::Backward { sequence, forward: start, now: run.now });
             run.backward_node(node.name, sequence, |run| {
                 for (operator, kernel) in node.work {
                     run.operator(operator, "[[1024, 8192], [8192, 1024]]", |run| run.launch(kernel));
@@ -164,6 +163,9 @@ impl Run {
     pub fn optimizer(&mut self) {
         self.frame("torch/optim/optimizer.py(474): wrapper", |run| {
             run.annotation("Optimizer.step#AdamW.step", |run| {
+                if run.graphs != Graphs::Unused {
+                    return run.launch_graph(&[&ADAM; 4]);
+                }
                 for _ in 0..4 {
                     run.operator("aten::_fused_adamw_", "", |run| run.launch(&ADAM));
                 }
@@ -180,7 +182,7 @@ impl Run {
         self.frame("train.py(47): log_loss", |run| {
             run.operator("aten::item", "[[]]", |run| {
                 run.operator("aten::_local_scalar_dense", "[[]]", |run| {
-                    run.copy("Memcpy DtoH (Device -> Pageable)", 4);
+                    run.copy(Transfer::DeviceToPageable, 4);
                     run.runtime_until("cudaStreamSynchronize", 131, run.free[COMPUTE.slot] + 6_000);
                 });
             });

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""What does an nsys SQLite export say? An independent answer in plain SQL, to test Lacuna against.
+
+Usage: nsys.py FILE...
+
+Prints one JSON object a file:
+  rows       {table: rows} of every table
+  kernels, runtime, driver, os, push_pop, start_end
+             {name: [count, sum of ns]}; names of CUDA's API without the version at their end
+  bytes      {direction of the copy: [count, sum of ns, sum of bytes]}
+  never_ended   NVTX ranges without an end, which are in no sum
+  devices    [{machine, device, kernels, memcpys, memsets, graphs, window, window_ns, busy_ns, idle_ns}]
+Times are integer nanoseconds. Rows whose times are not whole numbers in order are left out, as no
+tool can place them. The file is opened read-only and immutable. Standard library only; shares no
+code with Lacuna.
+"""
+import json
+import re
+import sqlite3
+import sys
+import urllib.parse
+
+DIRECTIONS = {
+    **dict.fromkeys((1, 3, 11), "HtoD"), **dict.fromkeys((2, 4, 12), "DtoH"), **dict.fromkeys((5, 6, 7, 8, 13), "DtoD"),
+    9: "HtoH", 10: "PtoP",
+}
+WORK = {
+    "CUPTI_ACTIVITY_KIND_KERNEL": "kernels", "CUPTI_ACTIVITY_KIND_MEMCPY": "memcpys",
+    "CUPTI_ACTIVITY_KIND_MEMSET": "memsets", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": "graphs",
+}
+TIMED = "typeof(start) = 'integer' AND typeof(\"end\") = 'integer' AND start <= \"end\""
+
+
+class Export:
+    def __init__(self, path):
+        uri = "file:" + urllib.parse.quote(path) + "?mode=ro&immutable=1"
+        self.db = sqlite3.connect(uri, uri=True)
+        # Text may hold bytes that are no Unicode.
+        self.db.text_factory = bytes
+        names = self.db.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+        self.tables = {name.decode("utf-8", "replace") for (name,) in names}
+
+    def columns(self, table):
+        return {row[1].decode() for row in self.db.execute(f'PRAGMA table_info("{table}")')}
+
+    def query(self, sql, *tables):
+        """The rows, or none if a table is absent."""
+        return self.db.execute(sql).fetchall() if all(table in self.tables for table in tables) else []
+
+    def sums(self, sql, table, has_version=False):
+        """{name: [count, ns]} from rows (name, count, ns)."""
+        answer = {}
+        for name, count, ns in self.query(sql, "StringIds", table):
+            name = name.decode("utf-8", "replace") if isinstance(name, bytes) else (name or "")
+            if has_version:
+                name = re.sub(r"_v\d{4,}$", "", name)
+            entry = answer.setdefault(name, [0, 0])
+            entry[0] += count
+            entry[1] += ns
+        return answer
+
+
+def union(intervals):
+    """Length of the union, by sweeping over sorted edges with a counter."""
+    edges = sorted([(start, 1) for start, _ in intervals] + [(end, -1) for _, end in intervals])
+    total = depth = 0
+    previous = None
+    for at, change in edges:
+        if depth > 0:
+            total += at - previous
+        depth += change
+        previous = at
+    return total
+
+
+def devices(export):
+    gpus = {
+        (pid, cuda): gpu
+        for pid, cuda, gpu in export.query("SELECT pid, cudaId, gpuId FROM TARGET_INFO_CUDA_DEVICE", "TARGET_INFO_CUDA_DEVICE")
+    }
+    work = {}
+    for table, kind in WORK.items():
+        sql = f'SELECT coalesce(globalPid, 0), deviceId, start, "end" FROM {table} WHERE {TIMED}'
+        for owner, device, start, end in export.query(sql, table):
+            key = (owner >> 48 & 0xFF, gpus.get((owner >> 24 & 0xFFFFFF, device), device))
+            work.setdefault(key, []).append((kind, start, end))
+    answer = []
+    for (machine, device), rows in sorted(work.items()):
+        first, last = min(row[1] for row in rows), max(row[2] for row in rows)
+        busy = union([(start, end) for _, start, end in rows])
+        count = {name: sum(1 for row in rows if row[0] == name) for name in WORK.values()}
+        answer.append({
+            "machine": machine, "device": device, **count, "window": [first, last], "window_ns": last - first,
+            "busy_ns": busy, "idle_ns": last - first - busy,
+        })
+    return answer
+
+
+def answer(path):
+    export = Export(path)
+    by_name = 'SELECT s.value, count(*), sum(t."end" - t.start) FROM {0} t LEFT JOIN StringIds s ON s.id = t.{1} WHERE {2} AND {3} GROUP BY t.{1}'
+    timed = TIMED.replace("start", "t.start").replace('"end"', 't."end"')
+    api, kernel, nvtx = "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_KERNEL", "NVTX_EVENTS"
+    has_text_id = nvtx in export.tables and "textId" in export.columns(nvtx)
+    text = "coalesce(t.text, s.value, '')" if has_text_id else "coalesce(t.text, '')"
+    join = "LEFT JOIN StringIds s ON s.id = t.textId AND t.text IS NULL" if has_text_id else ""
+    ranges = f'SELECT {text}, count(*), sum(t."end" - t.start) FROM NVTX_EVENTS t {join} WHERE t.eventType IN ({{}}) AND {timed} GROUP BY 1'
+    moved = {}
+    copies = f'SELECT copyKind, count(*), sum("end" - start), sum(bytes) FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE {TIMED} GROUP BY 1'
+    for kind, count, ns, size in export.query(copies, "CUPTI_ACTIVITY_KIND_MEMCPY"):
+        entry = moved.setdefault(DIRECTIONS.get(kind, "Unknown"), [0, 0, 0])
+        moved[DIRECTIONS.get(kind, "Unknown")] = [a + b for a, b in zip(entry, (count, ns, size))]
+    sets = f'SELECT count(*), sum("end" - start), sum(bytes) FROM CUPTI_ACTIVITY_KIND_MEMSET WHERE {TIMED} HAVING count(*) > 0'
+    for row in export.query(sets, "CUPTI_ACTIVITY_KIND_MEMSET"):
+        moved["Memset"] = list(row)
+    never = export.query('SELECT count(*) FROM NVTX_EVENTS WHERE eventType IN (59, 60, 70, 71) AND "end" IS NULL', nvtx)
+    return {
+        "file": path,
+        "rows": {table: export.query(f'SELECT count(*) FROM "{table}"')[0][0] for table in sorted(export.tables)},
+        "kernels": export.sums(by_name.format(kernel, "demangledName", timed, "1"), kernel),
+        "runtime": export.sums(by_name.format(api, "nameId", timed, "t.eventClass IS NOT 1"), api, True),
+        "driver": export.sums(by_name.format(api, "nameId", timed, "t.eventClass = 1"), api, True),
+        "os": export.sums(by_name.format("OSRT_API", "nameId", timed, "1"), "OSRT_API"),
+        "push_pop": export.sums(ranges.format("59, 70, 71"), nvtx),
+        "start_end": export.sums(ranges.format("60"), nvtx),
+        "bytes": moved,
+        "never_ended": never[0][0] if never else 0,
+        "devices": devices(export),
+    }
+
+
+def main():
+    for path in sys.argv[1:]:
+        try:
+            print(json.dumps(answer(path)))
+        except sqlite3.Error as error:
+            print(json.dumps({"file": path, "error": str(error)}))
+
+
+if __name__ == "__main__":
+    main()
