@@ -14,6 +14,7 @@ use super::counters;
 use super::device::{copy_name, memory};
 use super::part::{NameKey, Part, SampleEvent, SchedEvent, TrackKey, system_ids};
 use super::places::{Names, Places, program_of};
+use super::project::project;
 use super::scan::Lost;
 use super::strings::{Strings, call_name, module_name};
 use super::tables;
@@ -182,6 +183,7 @@ impl<'a> Assembly<'a> {
         let text = "Names that StringIds does not have: shown as their numbers";
         assembly.builder.import.note(Severity::Loss, text, n_unknown, None);
         assembly.take_slices(&mut parts, &mut table, &owners);
+        assembly.take_projection();
         assembly.take_sched(sched);
         assembly.take_samples(samples, frames);
         counters::memory(&mut assembly, memory);
@@ -248,6 +250,23 @@ impl<'a> Assembly<'a> {
         }
         self.builder.launches = launches.items;
         self.builder.copies = copies.items;
+    }
+
+    /// Ranges as seen on streams, on a track for each stream. They are derived, so they are in no
+    /// account.
+    fn take_projection(&mut self) {
+        let mut slices = project(&self.builder.slices);
+        let mut tracks: HashMap<TrackId, TrackId> = HashMap::new();
+        for track in &mut slices.track {
+            *track = *tracks.entry(*track).or_insert_with(|| {
+                let stream = &self.places.tracks[track.0 as usize];
+                let name = format!("{}: NVTX", stream.name);
+                let projected = Track { kind: TrackKind::Async, name, ..stream.clone() };
+                self.places.tracks.push(projected);
+                TrackId(self.places.tracks.len() as u32 - 1)
+            });
+        }
+        self.builder.slices.push(slices);
     }
 
     /// Scheduling events as slices: from the moment a thread came onto a CPU until it went off.
@@ -389,6 +408,7 @@ impl<'a> Assembly<'a> {
         import.merged = import.tables.iter().map(|table| table.merged).sum();
         import.rejected = import.tables.iter().map(|table| table.rejected).sum();
         self.report_diagnostics();
+        self.places.arrange(&self.builder.slices);
         self.builder.processes = self.places.processes;
         self.builder.tracks = self.places.tracks;
         self.builder

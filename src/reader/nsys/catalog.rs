@@ -17,11 +17,33 @@ pub struct Table {
     pub columns: Vec<String>,
     /// Smallest and largest row id; `None` if it has no rows.
     pub row_ids: Option<(i64, i64)>,
+    /// How records lie in its pages, if they can be read without SQLite.
+    pub layout: Option<Layout>,
+}
+
+/// How the records of a table lie in its pages.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// Page of the tree's root.
+    pub root: u32,
+    /// The column that stands for the row id.
+    pub row_id: Option<usize>,
 }
 
 impl Table {
     pub fn has(&self, column: &str) -> bool {
-        self.columns.iter().any(|name| name.eq_ignore_ascii_case(column))
+        self.column(column).is_some()
+    }
+
+    /// The place of the first of these columns that the table has: `shortName|demangledName`.
+    pub fn column(&self, wanted: &str) -> Option<usize> {
+        let place = |wanted: &str| self.columns.iter().position(|name| name.eq_ignore_ascii_case(wanted));
+        wanted.split('|').find_map(place)
+    }
+
+    /// The same as SQL text, NULL if it has none of them.
+    pub fn column_sql(&self, wanted: &str) -> String {
+        self.column(wanted).map_or_else(|| "NULL".to_owned(), |column| quoted(&self.columns[column]))
     }
 
     /// A bound of the number of rows, for what must be sized before they are counted.
@@ -57,45 +79,82 @@ pub fn quoted(name: &str) -> String {
 /// Errors: the schema cannot be read; then the file is no database or badly damaged.
 pub fn read(connection: &Connection) -> rusqlite::Result<Catalog> {
     let mut catalog = Catalog::default();
-    let mut names: Vec<String> = Vec::new();
+    let mut names: Vec<(String, u32)> = Vec::new();
     let mut statement = connection.prepare("SELECT name, type, rootpage FROM sqlite_master")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let ValueRef::Text(name) = row.get_ref(0)? else { continue };
         let name = String::from_utf8_lossy(name).into_owned();
         let kind = row.get_ref(1)?;
-        let is_table = matches!(kind, ValueRef::Text(b"table")) && !matches!(row.get_ref(2)?, ValueRef::Integer(0));
+        let root = match row.get_ref(2)? {
+            ValueRef::Integer(root) => u32::try_from(root).unwrap_or(0),
+            _ => 0,
+        };
+        // A virtual table has no root.
+        let is_table = matches!(kind, ValueRef::Text(b"table")) && root > 0;
         if name.starts_with("sqlite_") {
             continue;
         }
         if is_table {
-            names.push(name);
+            names.push((name, root));
         } else if !matches!(kind, ValueRef::Text(b"index" | b"trigger")) && tables::is_known(&name) {
             catalog.not_tables.push(name);
         }
     }
-    names.sort_by_key(|name| (!tables::is_known(name), name.clone()));
+    names.sort_by_key(|(name, _)| (!tables::is_known(name), name.clone()));
     catalog.n_beyond = names.len().saturating_sub(MAX_TABLES);
     names.truncate(MAX_TABLES);
-    for name in names {
-        let columns = columns(connection, &name).unwrap_or_default();
+    for (name, root) in names {
+        let (columns, row_id) = columns(connection, &name).unwrap_or_default();
         let row_ids = row_ids(connection, &name);
         let role = tables::role(&name, &columns);
-        catalog.tables.push(Table { name, role, columns, row_ids });
+        let layout = row_id.map(|row_id| Layout { root, row_id: row_id.column() });
+        catalog.tables.push(Table { name, role, columns, row_ids, layout });
     }
     Ok(catalog)
 }
 
-fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<String>> {
-    let mut statement = connection.prepare(&format!("PRAGMA table_info({})", quoted(table)))?;
-    let mut rows = statement.query([])?;
-    let mut names = Vec::new();
-    while let Some(row) = rows.next()? {
-        if let ValueRef::Text(name) = row.get_ref(1)? {
-            names.push(String::from_utf8_lossy(name).into_owned());
+/// What stands for the row id in records that hold nothing unusual.
+#[derive(Clone, Copy, Debug)]
+enum RowId {
+    Hidden,
+    Column(usize),
+}
+
+impl RowId {
+    fn column(self) -> Option<usize> {
+        match self {
+            Self::Hidden => None,
+            Self::Column(column) => Some(column),
         }
     }
-    Ok(names)
+}
+
+/// The columns that can be asked for, and what stands for the row id; `None` where records hold
+/// something that only SQLite should read: generated columns.
+fn columns(connection: &Connection, table: &str) -> rusqlite::Result<(Vec<String>, Option<RowId>)> {
+    let mut statement = connection.prepare(&format!("PRAGMA table_xinfo({})", quoted(table)))?;
+    let mut rows = statement.query([])?;
+    let mut names = Vec::new();
+    let (mut keys, mut is_plain) = (Vec::new(), true);
+    while let Some(row) = rows.next()? {
+        let (ValueRef::Text(name), ValueRef::Text(kind)) = (row.get_ref(1)?, row.get_ref(2)?) else {
+            is_plain = false;
+            continue;
+        };
+        if matches!(row.get_ref(5)?, ValueRef::Integer(1..)) {
+            keys.push((names.len(), kind.eq_ignore_ascii_case(b"INTEGER")));
+        }
+        match row.get_ref(6)? {
+            ValueRef::Integer(0) => names.push(String::from_utf8_lossy(name).into_owned()),
+            _ => is_plain = false,
+        }
+    }
+    let row_id = match keys[..] {
+        [(column, true)] => RowId::Column(column),
+        _ => RowId::Hidden,
+    };
+    Ok((names, is_plain.then_some(row_id)))
 }
 
 fn row_ids(connection: &Connection, table: &str) -> Option<(i64, i64)> {

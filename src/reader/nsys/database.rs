@@ -15,6 +15,7 @@ use crate::model::Severity;
 
 use super::super::source::Source;
 use super::super::{Options, ReadError};
+use super::pages;
 
 /// Longest text that is read from a cell; longer ones cost their row.
 const MAX_CELL: i32 = 16 << 20;
@@ -97,6 +98,11 @@ impl Database {
         std::fs::copy(log, copy.path().join(format!("export.sqlite{suffix}")))?;
         let text = "The program that wrote the file has not closed it, or was stopped: read from a copy with its log";
         Ok(Self { path, copy: Some(copy), notes: vec![(Severity::Note, text)], lacks_log: false })
+    }
+
+    /// The file's pages, unless rows can be in a log beside them.
+    pub fn pages(&self) -> Option<pages::Reader> {
+        if self.copy.is_some() { None } else { pages::Reader::open(&self.path).ok() }
     }
 
     /// A hardened connection.

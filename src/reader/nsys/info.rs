@@ -57,11 +57,7 @@ fn read_rows(
     columns: &[&str],
     out: &mut Vec<Vec<Value>>,
 ) -> rusqlite::Result<()> {
-    let column = |wanted: &&str| {
-        let found = wanted.split('|').find(|name| table.has(name));
-        found.map_or_else(|| "NULL".to_owned(), quoted)
-    };
-    let list: Vec<String> = columns.iter().map(column).collect();
+    let list: Vec<String> = columns.iter().map(|wanted| table.column_sql(wanted)).collect();
     let mut statement = connection.prepare(&format!("SELECT {} FROM {}", list.join(", "), quoted(&table.name)))?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {

@@ -14,8 +14,10 @@ mod details;
 mod device;
 mod host;
 mod info;
+mod pages;
 mod part;
 mod places;
+mod project;
 mod scan;
 mod strings;
 mod tables;
@@ -37,13 +39,16 @@ use assemble::Assembly;
 use catalog::{Catalog, Table};
 use database::{Database, Stop};
 use details::NsysDetails;
+use pages::Leaf;
 use part::Part;
 use places::Names;
-use scan::{Lost, Stretch};
+use scan::{Lost, Piece, Stretch, Worker};
 use strings::{STRING_IDS, Strings, Wanted};
 use tables::{EVENT_LIKE, Role, Spec};
 
-/// Rows of one stretch: large enough that opening a connection does not matter.
+/// Pages of one piece of work, and rows where pages are not known: large enough that opening a
+/// connection does not matter.
+const LEAVES: usize = 4096;
 const STRETCH: u64 = 250_000;
 
 /// Most stretches of one table, whatever ids its rows claim to have.
@@ -119,16 +124,17 @@ struct Reading<'a> {
 impl Reading<'_> {
     /// Reads all tables of events, stretches side by side.
     fn events(&self, refused: &dyn Fn(rusqlite::Error) -> ReadError) -> Result<Vec<(Part, Lost)>, ReadError> {
-        let mut work: Vec<(usize, &Table, &Spec, Stretch)> = Vec::new();
+        let mut pages = self.database.pages();
+        let mut work: Vec<Piece<'_>> = Vec::new();
         for (index, table) in self.catalog.tables.iter().enumerate() {
             let spec = match table.role {
                 Role::Events(spec) => spec,
                 Role::EventLike => &EVENT_LIKE,
                 Role::Context | Role::Unknown => continue,
             };
-            work.extend(stretches(table).into_iter().map(|stretch| (index, table, spec, stretch)));
+            work.extend(pieces(&mut pages, index, table, spec));
         }
-        self.run(work, &Wanted::default(), refused)
+        self.run(&work, &Wanted::default(), refused)
     }
 
     /// Reads the texts that are wanted.
@@ -140,8 +146,8 @@ impl Reading<'_> {
     ) -> Result<Strings, ReadError> {
         let known = self.catalog.tables.iter().enumerate().find(|(_, table)| table.name == "StringIds");
         let Some((index, table)) = known else { return Ok(Strings::default()) };
-        let work = stretches(table).into_iter().map(|stretch| (index, table, &STRING_IDS, stretch)).collect();
-        let parts = self.run(work, &Arc::new(wanted), refused)?;
+        let work = pieces(&mut self.database.pages(), index, table, &STRING_IDS);
+        let parts = self.run(&work, &Arc::new(wanted), refused)?;
         let mut lost = Lost::default();
         let mut tally = tally::Tally::default();
         for (part, of_part) in &parts {
@@ -158,24 +164,21 @@ impl Reading<'_> {
 
     fn run(
         &self,
-        work: Vec<(usize, &Table, &Spec, Stretch)>,
+        work: &[Piece<'_>],
         wanted: &Wanted,
         refused: &dyn Fn(rusqlite::Error) -> ReadError,
     ) -> Result<Vec<(Part, Lost)>, ReadError> {
-        let total: u64 = work.iter().map(|(_, table, ..)| table.max_rows().min(STRETCH)).sum();
         let done = AtomicU64::new(0);
-        let connect = || self.database.connect(self.stop);
-        // One piece of work at a time a thread: the pieces are large and of unequal cost.
-        let read = |connection: &mut rusqlite::Result<Connection>, (index, table, spec, stretch)| {
-            let connection = connection.as_ref().map_err(|error| error.to_string())?;
-            let what = (index, table, spec);
-            let part = scan::scan(connection, what, stretch, wanted, (self.stop, self.progress));
-            let done = done.fetch_add(table.max_rows().min(STRETCH), Ordering::Relaxed);
-            let share = u128::from(done) * u128::from(self.bytes) / u128::from(total.max(1));
-            self.progress.set_done(share as u64);
+        let worker = || Ok(Worker { connection: self.database.connect(self.stop)?, pages: self.database.pages() });
+        let read = |worker: &mut rusqlite::Result<Worker>, piece: &Piece<'_>| {
+            let worker = worker.as_mut().map_err(|error| error.to_string())?;
+            let part = scan::scan(worker, piece, wanted, (self.stop, self.progress));
+            let n_done = 1 + done.fetch_add(1, Ordering::Relaxed);
+            self.progress.set_done(self.bytes * n_done / work.len() as u64);
             Ok::<_, String>(part)
         };
-        let parts: Result<Vec<_>, String> = work.into_par_iter().with_max_len(1).map_init(connect, read).collect();
+        // One piece of work at a time a thread: the pieces are of unequal cost.
+        let parts: Result<Vec<_>, String> = work.par_iter().with_max_len(1).map_init(worker, read).collect();
         if self.progress.is_cancelled() {
             return Err(ReadError::Cancelled);
         }
@@ -183,16 +186,26 @@ impl Reading<'_> {
     }
 }
 
-/// A table's rows in stretches of about [`STRETCH`].
-fn stretches(table: &Table) -> Vec<Stretch> {
+/// A table in pieces of about [`LEAVES`] pages, or [`STRETCH`] rows where its pages are not known.
+fn pieces<'a>(pages: &mut Option<pages::Reader>, index: usize, table: &'a Table, spec: &'a Spec) -> Vec<Piece<'a>> {
     let Some((first, last)) = table.row_ids else { return Vec::new() };
-    let n = table.max_rows();
-    let len = STRETCH.max(n.div_ceil(MAX_STRETCHES));
+    let leaves = table.layout.zip(pages.as_mut()).and_then(|(layout, pages)| pages.leaves(layout.root).ok());
+    if let Some(leaves) = leaves {
+        let mut at = first;
+        let piece = |leaves: &[Leaf]| {
+            let end = leaves.last().map_or(last, |leaf| leaf.last_row.min(last));
+            let rows = Stretch { first: at, last: end };
+            at = end.saturating_add(1);
+            Piece { index, table, spec, rows, leaves: Some(leaves.into()) }
+        };
+        return leaves.chunks(LEAVES).map(piece).collect();
+    }
+    let len = STRETCH.max(table.max_rows().div_ceil(MAX_STRETCHES));
     let mut out = Vec::new();
     let mut at = first;
     loop {
         let end = at.saturating_add_unsigned(len - 1).min(last);
-        out.push(Stretch { first: at, last: end });
+        out.push(Piece { index, table, spec, rows: Stretch { first: at, last: end }, leaves: None });
         if end == last {
             return out;
         }

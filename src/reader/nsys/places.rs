@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use rusqlite::Connection;
 
-use crate::model::{DeviceInfo, Process, ProcessId, Track, TrackId, TrackKind};
+use crate::model::{DeviceInfo, Process, ProcessId, RawSlices, SliceKind, Track, TrackId, TrackKind};
 
 use super::catalog::Catalog;
 use super::info::{Value, rows};
@@ -161,7 +161,7 @@ pub fn program_of(key: TrackKey) -> Option<i64> {
 pub struct Places {
     pub processes: Vec<Process>,
     pub tracks: Vec<Track>,
-    ids: HashMap<TrackKey, TrackId>,
+    ids: BTreeMap<TrackKey, TrackId>,
     owners: BTreeMap<Owner, ProcessId>,
 }
 
@@ -202,6 +202,46 @@ impl Places {
             self.processes.push(Process { sort_index, ..names.process(owner, devices) });
         }
         id
+    }
+
+    /// Puts first what people look for: programs and threads that called CUDA or named ranges, then
+    /// those that only ran. The main thread leads those of its sort, and what is known of a thread
+    /// besides its calls stays below it.
+    pub fn arrange(&mut self, slices: &[RawSlices]) {
+        const ONLY_RAN: i64 = 2;
+        let mut of_track = vec![ONLY_RAN; self.tracks.len()];
+        for part in slices {
+            for (track, kind) in part.track.iter().zip(&part.kind) {
+                let class = match kind {
+                    SliceKind::Runtime | SliceKind::Driver | SliceKind::Annotation => 0,
+                    _ => 1,
+                };
+                let known = &mut of_track[track.0 as usize];
+                *known = (*known).min(class);
+            }
+        }
+        let mut of_thread: HashMap<i64, i64> = HashMap::new();
+        let mut of_process: HashMap<ProcessId, i64> = HashMap::new();
+        for (key, track) in &self.ids {
+            if let TrackKey::Thread(thread) = *key {
+                let class = of_track[track.0 as usize];
+                of_thread.insert(thread, class);
+                let process = of_process.entry(self.tracks[track.0 as usize].process).or_insert(ONLY_RAN);
+                *process = (*process).min(class);
+            }
+        }
+        for (key, track) in &self.ids {
+            if let Some(thread) = thread_of(key) {
+                let class = of_thread.get(&thread).copied().unwrap_or(ONLY_RAN);
+                self.tracks[track.0 as usize].sort_index += class * 2;
+            }
+        }
+        for (owner, process) in &self.owners {
+            if matches!(owner, Owner::Program(_)) {
+                let class = of_process.get(process).copied().unwrap_or(ONLY_RAN);
+                self.processes[process.0 as usize].sort_index += class << 40;
+            }
+        }
     }
 
     /// The track of a key that was there when the places were made.

@@ -7,14 +7,15 @@ use rusqlite::{Connection, Error, ErrorCode};
 
 use crate::job::Progress;
 
-use super::catalog::{Table, quoted};
+use super::catalog::{Layout, Table, quoted};
 use super::database::Stop;
+use super::pages::{self, Leaf, MAX_CELLS};
 use super::part::Part;
 use super::strings::Wanted;
 use super::tables::{self, Spec};
 
-/// Most columns of a [`Spec`].
-const MAX_COLUMNS: usize = 20;
+/// Rows after which a person's wish to cancel is looked for.
+const CHECK: u64 = 2048;
 
 /// Damaged places in one stretch after which the rest of it is given up.
 const MAX_DAMAGES: usize = 200;
@@ -54,41 +55,92 @@ pub fn source(table: usize, row_id: i64) -> u64 {
     (table as u64) << SOURCE_BITS | (row_id as u64 & ((1 << SOURCE_BITS) - 1))
 }
 
-/// The SELECT that gives row id and cells in the order of `spec`; a missing column is NULL.
+/// A stretch of a table, to be read in one go.
+#[derive(Clone, Debug)]
+pub struct Piece<'a> {
+    /// Index of the table in the catalog.
+    pub index: usize,
+    pub table: &'a Table,
+    pub spec: &'a Spec,
+    pub rows: Stretch,
+    /// The pages that hold it, where they are known.
+    pub leaves: Option<Arc<[Leaf]>>,
+}
+
+/// What a thread reads with.
+#[derive(Debug)]
+pub struct Worker {
+    pub connection: Connection,
+    /// Absent where rows can be in a log beside the pages.
+    pub pages: Option<pages::Reader>,
+}
+
+/// The SELECT that gives row id and cells in the order of the columns asked for.
 fn select(table: &Table, spec: &Spec) -> String {
-    let column = |wanted: &&str| {
-        let found = wanted.split('|').find(|name| table.has(name));
-        found.map_or_else(|| "NULL".to_owned(), quoted)
-    };
-    let columns: Vec<String> = spec.columns.iter().map(column).collect();
+    let columns: Vec<String> = spec.columns.iter().map(|wanted| table.column_sql(wanted)).collect();
     format!("SELECT rowid, {} FROM {} WHERE rowid BETWEEN ?1 AND ?2", columns.join(", "), quoted(&table.name))
 }
 
-/// Reads a stretch of the table with this index in the catalog. What cannot be read is skipped as
-/// narrowly as SQLite allows and returned as lost.
+/// Reads a stretch of a table: from its pages, and if they hold anything unusual through SQLite.
 pub fn scan(
-    connection: &Connection,
-    (index, table, spec): (usize, &Table, &Spec),
-    stretch: Stretch,
+    worker: &mut Worker,
+    piece: &Piece<'_>,
     wanted: &Wanted,
     (stop, progress): (&Stop, &Progress),
 ) -> (Part, Lost) {
-    let mut part = Part {
-        table: index,
-        kind: tables::kind_like(&table.name),
-        is_call: tables::is_call(&table.name),
+    let part = || Part {
+        table: piece.index,
+        kind: tables::kind_like(&piece.table.name),
+        is_call: tables::is_call(&piece.table.name),
         wanted: Arc::clone(wanted),
         ..Default::default()
     };
+    if let (Some(pages), Some(leaves), Some(layout)) = (&mut worker.pages, &piece.leaves, piece.table.layout) {
+        let mut part = part();
+        if scan_pages(pages, piece, (leaves, layout), &mut part, progress) == Ok(()) {
+            return (part, Lost::default());
+        }
+    }
+    let mut part = part();
+    let lost = scan_rows(&worker.connection, piece, &mut part, (stop, progress));
+    (part, lost)
+}
+
+fn scan_pages(
+    pages: &mut pages::Reader,
+    piece: &Piece<'_>,
+    (leaves, layout): (&[Leaf], Layout),
+    part: &mut Part,
+    progress: &Progress,
+) -> Result<(), pages::Unexpected> {
+    let wanted: Vec<Option<usize>> = piece.spec.columns.iter().map(|wanted| piece.table.column(wanted)).collect();
+    let columns = pages::Columns::new(&wanted, layout.row_id);
+    let Some(after) = piece.rows.first.checked_sub(1) else { return Err(pages::Unexpected) };
+    pages.read(leaves, after, &columns, |row_id, cells| {
+        part.n_read += 1;
+        (piece.spec.read)(part, cells, source(part.table, row_id));
+        !part.n_read.is_multiple_of(CHECK) || !progress.is_cancelled()
+    })
+}
+
+/// Reads a stretch through SQLite. What cannot be read is skipped as narrowly as SQLite allows and
+/// returned as lost.
+fn scan_rows(
+    connection: &Connection,
+    piece: &Piece<'_>,
+    part: &mut Part,
+    (stop, progress): (&Stop, &Progress),
+) -> Lost {
+    let (table, spec, stretch) = (piece.table, piece.spec, piece.rows);
     let sql = select(table, spec);
     let mut lost = Lost::default();
     let mut first = stretch.first;
     for _ in 0..MAX_DAMAGES {
         let (last_read, error) =
-            read_rows(connection, &sql, Stretch { first, ..stretch }, spec, &mut part, |_| stop.saw_row(progress));
-        let Some(error) = error else { return (part, lost) };
+            read_rows(connection, &sql, Stretch { first, ..stretch }, spec, part, || stop.saw_row(progress));
+        let Some(error) = error else { return lost };
         if progress.is_cancelled() {
-            return (part, lost);
+            return lost;
         }
         let bad = last_read.map_or(first, |last| last.saturating_add(1));
         let rest = (stretch.last.saturating_sub(bad) as u64).saturating_add(1);
@@ -108,12 +160,12 @@ pub fn scan(
         }
         match next {
             Some(next) => first = next,
-            None => return (part, lost),
+            None => return lost,
         }
     }
     let rest = (stretch.last.saturating_sub(first) as u64).saturating_add(1);
     lost.merge(Lost { n_damaged: rest, ..Default::default() });
-    (part, lost)
+    lost
 }
 
 /// Reads until the end or an error; returns the last row id that was read, and the error.
@@ -123,33 +175,28 @@ fn read_rows(
     stretch: Stretch,
     spec: &Spec,
     part: &mut Part,
-    mut go_on: impl FnMut(i64) -> bool,
+    mut go_on: impl FnMut() -> bool,
 ) -> (Option<i64>, Option<Error>) {
     let mut last_read = None;
     let mut read = || -> Result<(), Error> {
         let mut statement = connection.prepare(sql)?;
         let mut rows = statement.query([stretch.first, stretch.last])?;
-        let n_columns = spec.columns.len().min(MAX_COLUMNS);
-        let mut until_check = 0_u32;
+        let n_columns = spec.columns.len().min(MAX_CELLS);
         while let Some(row) = rows.next()? {
             let row_id = match row.get_ref(0)? {
                 ValueRef::Integer(id) => id,
                 _ => -1,
             };
-            let mut cells = [ValueRef::Null; MAX_COLUMNS];
+            let mut cells = [ValueRef::Null; MAX_CELLS];
             for (i, cell) in cells.iter_mut().enumerate().take(n_columns) {
                 *cell = row.get_ref(i + 1)?;
             }
             part.n_read += 1;
             (spec.read)(part, &cells[..n_columns], source(part.table, row_id));
             last_read = Some(row_id);
-            if until_check == 0 {
-                until_check = 2048;
-                if !go_on(row_id) {
-                    return Ok(());
-                }
+            if part.n_read.is_multiple_of(CHECK) && !go_on() {
+                return Ok(());
             }
-            until_check -= 1;
         }
         Ok(())
     };

@@ -1,0 +1,177 @@
+//! Where NVTX ranges ran: each range as it is seen on the streams that its launches went to.
+
+use std::collections::HashMap;
+
+use rayon::prelude::*;
+
+use crate::model::{RawSlice, RawSlices, SliceKind, StringId, TimeNs, TrackId};
+
+/// Slices of all parts, by one number.
+struct All<'a> {
+    parts: &'a [RawSlices],
+    /// The number of each part's first slice, and of the end.
+    firsts: Vec<u32>,
+}
+
+impl<'a> All<'a> {
+    fn new(parts: &'a [RawSlices]) -> Self {
+        let mut firsts = vec![0_u32];
+        for part in parts {
+            firsts.push(firsts[firsts.len() - 1].saturating_add(part.len() as u32));
+        }
+        Self { parts, firsts }
+    }
+
+    fn part(&self, slice: u32) -> (&'a RawSlices, usize) {
+        let part = self.firsts.partition_point(|&first| first <= slice) - 1;
+        (&self.parts[part], (slice - self.firsts[part]) as usize)
+    }
+
+    /// Numbers of the slices of these kinds, in the order of the parts.
+    fn of_kind(&self, is_wanted: impl Fn(SliceKind) -> bool) -> Vec<u32> {
+        let mut out = Vec::new();
+        for (part, &first) in self.parts.iter().zip(&self.firsts) {
+            let wanted = part.kind.iter().enumerate().filter(|(_, kind)| is_wanted(**kind));
+            out.extend(wanted.map(|(i, _)| first + i as u32));
+        }
+        out
+    }
+}
+
+/// What was launched inside a range, by stream: (stream, first start, last end).
+type Reach = Vec<(TrackId, TimeNs, TimeNs)>;
+
+fn grow(reach: &mut Reach, (stream, start, end): (TrackId, TimeNs, TimeNs)) {
+    match reach.iter_mut().find(|known| known.0 == stream) {
+        Some(known) => (known.1, known.2) = (known.1.min(start), known.2.max(end)),
+        None => reach.push((stream, start, end)),
+    }
+}
+
+/// A range that is open at one moment of the walk along its thread.
+struct Open {
+    end: TimeNs,
+    name: StringId,
+    attr: u32,
+    source: u64,
+    reach: Reach,
+}
+
+/// The ranges of all threads as seen on streams: from the start of the first device work that was
+/// launched inside a range to the end of the last, for each stream on its own, as Kineto records
+/// it and NVIDIA's `nvtx_gpu_proj_trace` computes it. Their track is that of the stream.
+///
+/// A launch belongs to a range if its API call starts inside it, on the same thread. Cost:
+/// O(n log n) for n calls, launches and ranges.
+pub fn project(parts: &[RawSlices]) -> RawSlices {
+    let all = All::new(parts);
+    let ranges = all.of_kind(|kind| kind == SliceKind::Annotation);
+    if ranges.is_empty() {
+        return RawSlices::default();
+    }
+    let mut work: Vec<(u32, u32)> = all
+        .of_kind(SliceKind::is_device_work)
+        .into_iter()
+        .map(|slice| {
+            let (part, i) = all.part(slice);
+            (part.correlation[i], slice)
+        })
+        .filter(|entry| entry.0 != 0)
+        .collect();
+    work.par_sort_unstable();
+    let is_call = |kind| matches!(kind, SliceKind::Runtime | SliceKind::Driver | SliceKind::Annotation);
+    let mut by_thread: HashMap<TrackId, Vec<u32>> = HashMap::new();
+    for slice in ranges {
+        let (part, i) = all.part(slice);
+        by_thread.entry(part.track[i]).or_default();
+    }
+    for slice in all.of_kind(is_call) {
+        let (part, i) = all.part(slice);
+        if let Some(calls) = by_thread.get_mut(&part.track[i]) {
+            calls.push(slice);
+        }
+    }
+    let mut threads: Vec<(TrackId, Vec<u32>)> = by_thread.into_iter().collect();
+    threads.sort_unstable_by_key(|thread| thread.0);
+    let mut out = RawSlices::default();
+    for (_, calls) in &mut threads {
+        walk(&all, calls, &work, &mut out);
+    }
+    out
+}
+
+/// Goes along one thread's calls and ranges.
+fn walk(all: &All<'_>, calls: &mut [u32], work: &[(u32, u32)], out: &mut RawSlices) {
+    // Ranges come before what starts with them, outer ones before inner ones.
+    calls.par_sort_by_key(|&slice| {
+        let (part, i) = all.part(slice);
+        let is_call = part.kind[i] != SliceKind::Annotation;
+        (part.ts[i], is_call, std::cmp::Reverse(part.end[i]))
+    });
+    let mut open: Vec<Open> = Vec::new();
+    for &slice in calls.iter() {
+        let (part, i) = all.part(slice);
+        while open.last().is_some_and(|range| range.end < part.ts[i]) {
+            close(&mut open, out);
+        }
+        if part.kind[i] == SliceKind::Annotation {
+            let (end, name, attr, source) = (part.end[i], part.name[i], part.attr[i], part.source[i]);
+            open.push(Open { end, name, attr, source, reach: Reach::new() });
+            continue;
+        }
+        let (Some(range), correlation) = (open.last_mut(), part.correlation[i]) else { continue };
+        let first = work.partition_point(|entry| entry.0 < correlation);
+        for &(_, launched) in work[first..].iter().take_while(|entry| correlation != 0 && entry.0 == correlation) {
+            let (part, i) = all.part(launched);
+            grow(&mut range.reach, (part.track[i], part.ts[i], part.end[i]));
+        }
+    }
+    while !open.is_empty() {
+        close(&mut open, out);
+    }
+}
+
+/// Closes the innermost range; what it launched was launched inside its parent too.
+fn close(open: &mut Vec<Open>, out: &mut RawSlices) {
+    let Some(range) = open.pop() else { return };
+    for &(track, ts, end) in &range.reach {
+        let Open { name, attr, source, .. } = range;
+        let kind = SliceKind::GpuAnnotation;
+        out.push(RawSlice { ts, end, name, kind, track, attr, source, ..Default::default() });
+        if let Some(parent) = open.last_mut() {
+            grow(&mut parent.reach, (track, ts, end));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_reach_from_the_first_launch_to_the_last_end() {
+        let mut raw = RawSlices::default();
+        let mut push = |kind, track, ts, end, correlation, name| {
+            let (track, name) = (TrackId(track), StringId(name));
+            raw.push(RawSlice { ts, end, kind, track, correlation, name, ..Default::default() });
+        };
+        push(SliceKind::Annotation, 0, 0, 100, 0, 1);
+        push(SliceKind::Annotation, 0, 10, 50, 0, 2);
+        push(SliceKind::Runtime, 0, 20, 25, 7, 0);
+        push(SliceKind::Runtime, 0, 60, 65, 8, 0);
+        // After both ranges, and of another thread.
+        push(SliceKind::Runtime, 0, 150, 155, 9, 0);
+        push(SliceKind::Runtime, 1, 30, 35, 10, 0);
+        push(SliceKind::Kernel, 2, 200, 300, 7, 0);
+        push(SliceKind::Kernel, 2, 310, 350, 8, 0);
+        push(SliceKind::Memcpy, 3, 90, 95, 8, 0);
+        push(SliceKind::Kernel, 2, 400, 500, 9, 0);
+        push(SliceKind::Kernel, 2, 600, 700, 10, 0);
+        let projected = project(&[raw]);
+        let mut all: Vec<_> = (0..projected.len())
+            .map(|i| (projected.name[i].0, projected.track[i].0, projected.ts[i], projected.end[i]))
+            .collect();
+        all.sort_unstable();
+        assert_eq!(all, [(1, 2, 200, 350), (1, 3, 90, 95), (2, 2, 200, 300)]);
+    }
+}
