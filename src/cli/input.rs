@@ -52,7 +52,9 @@ fn read_file(path: &Path, traces: &mut Vec<Trace>) -> bool {
             true
         }
         Err(error) => {
-            say(&format!("{error}: {}", path.display()));
+            let mut lines = error.lines();
+            say(&format!("{}: {}", lines.next().unwrap_or_default(), path.display()));
+            lines.for_each(say);
             false
         }
     }

@@ -60,7 +60,7 @@ impl Options {
 pub enum ConvertError {
     #[error("Cancelled")]
     Cancelled,
-    /// A sentence for the person, without the path; lines of the converter's output may follow.
+    /// A sentence for the person, without the path; lines of what the converter said may follow.
     #[error("{0}")]
     Failed(String),
 }
@@ -229,17 +229,16 @@ fn convert(
     let failed = |what: String| {
         let said = last_lines(&log);
         let said = if said.is_empty() { "It said nothing".to_owned() } else { format!("It said:\n{said}") };
-        Err(ConvertError::Failed(format!("{what}: {}. {said}", nsys.display())))
+        Err(ConvertError::Failed(format!("The export of the report by {} {what}\n{said}", nsys.display())))
     };
     match end {
-        End::Stopped if has_hung => failed(format!(
-            "The export of the report made no progress for {} s and was ended",
-            options.patience.as_secs()
-        )),
+        End::Stopped if has_hung => {
+            failed(format!("made no progress for {} s and was ended", options.patience.as_secs()))
+        }
         End::Stopped => Err(ConvertError::Cancelled),
-        End::Flooded => failed("The export of the report wrote messages without end and was ended".to_owned()),
-        End::Exited(status) if !status.success() => failed(format!("The export of the report failed ({status})")),
-        End::Exited(_) if !is_database(&export) => failed("The export of the report wrote no database".to_owned()),
+        End::Flooded => failed("wrote messages without end and was ended".to_owned()),
+        End::Exited(status) if !status.success() => failed(format!("failed ({status})")),
+        End::Exited(_) if !is_database(&export) => failed("wrote no database".to_owned()),
         End::Exited(_) => Ok(cache.keep(work)?),
     }
 }
