@@ -248,5 +248,5 @@ fn is_database(path: &Path) -> bool {
     File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == *b"SQLite format 3\0"
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests;

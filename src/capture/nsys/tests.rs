@@ -1,7 +1,10 @@
-use std::sync::Arc;
+//! The fake `nsys` of these tests is a shell script.
+#![cfg(unix)]
+
 use std::time::Instant;
 
 use super::*;
+use crate::job::{Job, Poll};
 
 /// A folder with a report in it, a place for `nsys` and one for the cache.
 struct Bench {
@@ -140,16 +143,23 @@ fn an_export_that_is_none_is_refused() {
 fn a_cancel_ends_it_and_all_it_started() {
     let word = format!("86{}", std::process::id());
     let bench = Bench::new(&format!("sleep {word} & sleep {word}"));
-    let progress = Arc::new(Progress::default());
-    let (of_thread, report, options) = (progress.clone(), bench.report(), bench.options.clone());
-    let thread = std::thread::spawn(move || openable(&report, &options, &of_thread).map(|opened| opened.path));
+    let (report, options) = (bench.report(), bench.options.clone());
+    let convert = move |progress: &Progress| openable(&report, &options, progress).map(|opened| opened.path);
+    let job = Job::spawn("convert", || {}, convert).unwrap();
     while !is_running(&word) {
         std::thread::yield_now();
     }
     let asked = Instant::now();
-    progress.cancel();
-    assert!(matches!(thread.join().unwrap(), Err(ConvertError::Cancelled)));
+    job.progress.cancel();
+    let outcome = loop {
+        match job.poll() {
+            Poll::Running => std::thread::yield_now(),
+            Poll::Done(outcome) => break outcome,
+            Poll::Crashed(text) => panic!("{text}"),
+        }
+    };
     let took = asked.elapsed();
+    assert!(matches!(outcome, Err(ConvertError::Cancelled)), "{outcome:?}");
     assert!(took < Duration::from_millis(200), "{took:?}");
     // What was killed is gone once its parent, or the system's first process, has noticed.
     while is_running(&word) && asked.elapsed() < Duration::from_secs(5) {
