@@ -22,6 +22,7 @@ use self::loads::{LoadError, Loads};
 pub use self::window::open_window;
 use crate::command::{self, Command};
 use crate::model::Trace;
+use crate::reader::Options;
 use crate::session::Session;
 use crate::settings::{Settings, ThemeChoice};
 use crate::view::details::Details;
@@ -38,13 +39,26 @@ use crate::widget::theme;
 struct Note {
     text: String,
     path: Option<PathBuf>,
-    is_error: bool,
+    kind: NoteKind,
+}
+
+/// What a note asks of the person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NoteKind {
+    /// To know it.
+    Info,
+    /// To know that a file is not open.
+    Error,
+    /// To agree before a file is read.
+    Consent,
 }
 
 /// Everything behind the window.
 pub struct App {
     session: Session,
     settings: Settings,
+    /// What the person agreed to for every file.
+    options: Options,
     loads: Loads,
     dialog: OpenDialog,
     notes: Vec<Note>,
@@ -71,13 +85,14 @@ impl std::fmt::Debug for App {
 
 impl App {
     /// The window's content, about to read `paths`.
-    pub fn new(ctx: &Context, settings: Settings, paths: Vec<PathBuf>) -> Self {
+    pub fn new(ctx: &Context, settings: Settings, paths: Vec<PathBuf>, options: Options) -> Self {
         theme::apply(ctx);
         // Ctrl and +, -, 0 are commands of ours.
         ctx.options_mut(|options| options.zoom_with_keyboard = false);
         let mut app = Self {
             session: Session::default(),
             settings: settings.checked(),
+            options,
             loads: Loads::default(),
             dialog: OpenDialog::default(),
             notes: Vec::new(),
@@ -100,7 +115,7 @@ impl App {
 
     /// The same with traces that are there already, for tests and generated inputs.
     pub fn with_traces(ctx: &Context, settings: Settings, traces: Vec<Trace>) -> Self {
-        let mut app = Self::new(ctx, settings, Vec::new());
+        let mut app = Self::new(ctx, settings, Vec::new(), Options::default());
         app.session.add(traces);
         app
     }
@@ -152,7 +167,10 @@ impl App {
                 }
                 Err(LoadError::Cancelled) => {}
                 Err(LoadError::Failed(text)) => {
-                    self.notes.push(Note { text, path: Some(loaded.path), is_error: true });
+                    self.notes.push(Note { text, path: Some(loaded.path), kind: NoteKind::Error });
+                }
+                Err(LoadError::NeedsConsent(text)) => {
+                    self.notes.push(Note { text, path: Some(loaded.path), kind: NoteKind::Consent });
                 }
             }
         }

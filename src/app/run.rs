@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use eframe::egui::{Context, ViewportCommand};
 
-use super::{App, Note};
+use super::{App, Note, NoteKind};
 use crate::command::Command;
+use crate::reader::Options;
 use crate::settings::{BottomTab, ThemeChoice};
 use crate::view::palette::Mode;
 use crate::view::timeline::TimelineSettings;
@@ -19,7 +20,7 @@ impl App {
     pub(super) fn run(&mut self, ctx: &Context, command: Command) {
         match command {
             Command::OpenFile => self.dialog.ask(ctx),
-            Command::OpenPath(path) => self.open(path),
+            Command::OpenPath(path) => self.open(path, self.options),
             Command::CloseAll => {
                 self.loads.cancel_all();
                 self.session.clear();
@@ -58,12 +59,13 @@ impl App {
         }
     }
 
-    fn open(&mut self, path: PathBuf) {
+    /// Starts to read a file that is not open yet.
+    pub(super) fn open(&mut self, path: PathBuf, options: Options) {
         // Two ways to one file are one file.
         let path = std::fs::canonicalize(&path).unwrap_or(path);
-        if self.session.has_file(&path) || !self.loads.add(path.clone()) {
+        if self.session.has_file(&path) || !self.loads.add(path.clone(), options) {
             let text = "This file is open already".to_owned();
-            self.notes.push(Note { text, path: Some(path), is_error: false });
+            self.notes.push(Note { text, path: Some(path), kind: NoteKind::Info });
         } else {
             self.notes.retain(|note| note.path.as_ref() != Some(&path));
         }

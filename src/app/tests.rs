@@ -1,3 +1,4 @@
+use std::io::Write as _;
 use std::sync::Arc;
 
 use eframe::egui::{Event, Key, Modifiers, PointerButton, Pos2, RawInput};
@@ -54,6 +55,15 @@ fn settle(harness: &mut Harness<'_, Option<App>>) {
     for _ in 0..20 {
         harness.step();
         std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}
+
+/// Runs frames until something is so; fails after a time that no machine needs.
+fn wait_for(harness: &mut Harness<'_, Option<App>>, is_so: impl Fn(&Harness<'_, Option<App>>) -> bool) {
+    let started = std::time::Instant::now();
+    while !is_so(harness) {
+        assert!(started.elapsed() < std::time::Duration::from_secs(60), "still waiting");
+        settle(harness);
     }
 }
 
@@ -235,6 +245,26 @@ fn a_failed_load_leaves_what_is_open() {
     harness.get_by_label("Dismiss").click();
     settle(&mut harness);
     assert!(harness.query_by_label("Not opened:").is_none());
+}
+
+#[test]
+fn a_file_that_grows_without_measure_is_opened_once_the_person_agrees() {
+    let path = std::env::temp_dir().join(format!("lacuna-consent-{}.json.gz", std::process::id()));
+    let mut gzip = flate2::write::GzEncoder::new(std::fs::File::create(&path).unwrap(), flate2::Compression::default());
+    let blanks = vec![b' '; 80 << 20];
+    let event = br#"{"ph":"X","ts":1,"dur":2,"name":"a","pid":1,"tid":1}]"#;
+    for part in [b"[".as_slice(), &blanks, event] {
+        gzip.write_all(part).unwrap();
+    }
+    gzip.finish().unwrap();
+    let mut harness = harness(vec![trace()]);
+    harness.state_mut().as_mut().unwrap().commands.push(Command::OpenPath(path.clone()));
+    wait_for(&mut harness, |harness| harness.query_by_label("Open anyway").is_some());
+    harness.get_by_label_contains("more than 200 times its size");
+    harness.get_by_label("Open anyway").click();
+    wait_for(&mut harness, |harness| app(harness).session().traces().len() == 2);
+    assert!(harness.query_by_label("Open anyway").is_none(), "the question is answered");
+    std::fs::remove_file(&path).unwrap();
 }
 
 #[test]

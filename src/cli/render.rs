@@ -31,6 +31,8 @@ pub struct Args {
     pub size: Size,
     #[arg(long, value_enum, default_value_t = Look::Dark)]
     pub theme: Look,
+    #[command(flatten)]
+    pub reading: input::Reading,
 }
 
 /// The views there are.
@@ -79,7 +81,7 @@ impl FromStr for Size {
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let paths = std::slice::from_ref(&args.path);
     output::check_target(&args.out, paths)?;
-    let input = input::read(paths)?;
+    let input = input::read(paths, args.reading)?;
     let image = picture(input.traces, &mut *args.view.make(), args.size, args.theme);
     let png = png(&image).map_err(|error| Failure::Usage(format!("{error}: {}", args.out.display())))?;
     output::write_file(&png, &args.out, paths)?;
