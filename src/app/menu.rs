@@ -66,6 +66,7 @@ impl App {
     fn is_possible(&self, command: &Command) -> bool {
         let is_open = !self.session.traces().is_empty();
         match command {
+            Command::CloseTrace => is_open,
             Command::CloseAll => is_open || !self.loads.is_idle(),
             Command::ZoomToRange | Command::MarkRange => self.session.range.is_some(),
             Command::NextHit | Command::PreviousHit => !self.session.hits.is_empty(),

@@ -11,6 +11,11 @@ use crate::widget::theme;
 impl App {
     pub(super) fn panels_ui(&mut self, ui: &mut egui::Ui) {
         let is_dark = ui.visuals().dark_mode;
+        // Before anything is painted, so that no hit is of a trace that is gone; and also while its
+        // tab is hidden, so that the timeline shows what was found.
+        self.search.update(self.session.traces(), self.session.range, ui.ctx());
+        self.session.hits = self.search.hits();
+
         let mut is_side_open = self.settings.is_side_open;
         Panel::right("details").default_size(320.0).size_range(200.0..=900.0).show_collapsible(
             ui,
@@ -29,9 +34,6 @@ impl App {
             |ui| self.tabs_ui(ui),
         );
         self.settings.is_bottom_open = is_bottom_open;
-        // Also while its tab is hidden, so that the timeline shows what was found.
-        self.search.update(self.session.traces(), self.session.range, ui.ctx());
-        self.session.hits = self.search.hits();
 
         let frame = Frame::NONE.fill(theme::tokens(is_dark).canvas);
         let had_range = self.session.range.is_some();

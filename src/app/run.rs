@@ -6,6 +6,7 @@ use eframe::egui::{Context, ViewportCommand};
 
 use super::{App, Note, NoteKind};
 use crate::command::Command;
+use crate::model::Trace;
 use crate::reader::Options;
 use crate::settings::{BottomTab, ThemeChoice};
 use crate::view::palette::Mode;
@@ -21,9 +22,12 @@ impl App {
         match command {
             Command::OpenFile => self.dialog.ask(ctx),
             Command::OpenPath(path) => self.open(path, self.options),
+            Command::CloseTrace => self.palette.open(Mode::OpenTraces),
+            Command::CloseTraceAt(index) => self.close(ctx, |i, _| i == index),
+            Command::CloseFile(path) => self.close(ctx, |_, trace| trace.info.path == path),
             Command::CloseAll => {
                 self.loads.cancel_all();
-                self.session.clear();
+                self.close(ctx, |_, _| true);
             }
             Command::Quit => ctx.send_viewport_cmd(ViewportCommand::Close),
             Command::Search => {
@@ -69,6 +73,12 @@ impl App {
         } else {
             self.notes.retain(|note| note.path.as_ref() != Some(&path));
         }
+    }
+
+    fn close(&mut self, ctx: &Context, is_closed: impl Fn(usize, &Trace) -> bool) {
+        self.session.close(is_closed);
+        // No later command may go to a hit in a trace that is gone.
+        self.search.update(self.session.traces(), self.session.range, ctx);
     }
 
     fn show_tab(&mut self, tab: BottomTab) {

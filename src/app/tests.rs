@@ -268,6 +268,49 @@ fn a_file_that_grows_without_measure_is_opened_once_the_person_agrees() {
 }
 
 #[test]
+fn one_of_several_traces_closes_by_palette_and_by_its_label() {
+    let of_file = |path: &str, rank| {
+        let mut trace = trace();
+        trace.info.path = path.into();
+        trace.info.member = Some(format!("rank{rank}.json"));
+        trace.info.rank = Some(rank);
+        trace
+    };
+    let traces = vec![of_file("/a.tar", 0), of_file("/a.tar", 1), of_file("/b.tar", 0), of_file("/b.tar", 1)];
+    let mut harness = harness(traces);
+    harness.key_press(Key::Slash);
+    settle(&mut harness);
+    type_text(&mut harness, "gemm");
+    harness.get_by_label("4 slices");
+    harness.state_mut().as_mut().unwrap().commands.extend([Command::NextHit, Command::NextHit, Command::NextHit]);
+    settle(&mut harness);
+    assert!(matches!(app(&harness).session().selection, Selection::Slice { trace: 2, .. }));
+
+    harness.state_mut().as_mut().unwrap().commands.push(Command::CloseTrace);
+    settle(&mut harness);
+    type_text(&mut harness, "all a.tar");
+    harness.key_press(Key::Enter);
+    settle(&mut harness);
+    assert_eq!(app(&harness).session().traces().len(), 2);
+    assert!(matches!(app(&harness).session().selection, Selection::Slice { trace: 0, .. }));
+    harness.get_by_label("2 slices");
+
+    harness.get_by_role_and_label(egui::Role::Unknown, "Rank 1: b.tar: rank1.json").click_secondary();
+    settle(&mut harness);
+    harness.get_by_label("Close all 2 traces of this file");
+    harness.get_by_label("Close trace").click();
+    // A hit asked for in the same frame must not be one of the trace that goes.
+    harness.state_mut().as_mut().unwrap().commands.push(Command::NextHit);
+    settle(&mut harness);
+    assert_eq!(app(&harness).session().traces().len(), 1);
+    harness.get_by_label("1 slice");
+
+    harness.state_mut().as_mut().unwrap().commands.extend([Command::CloseAll, Command::NextHit]);
+    settle(&mut harness);
+    harness.get_by_label("Nothing is open");
+}
+
+#[test]
 fn every_control_has_a_name() {
     let mut harness = harness(vec![trace()]);
     select(&mut harness, "gemm_fp16");

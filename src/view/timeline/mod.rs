@@ -193,12 +193,18 @@ impl Timeline {
         });
     }
 
-    fn labels_ui(&mut self, ctx: &ViewContext<'_>, ui: &mut Ui, parts: &Parts, areas: [Area; 2]) {
+    fn labels_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, parts: &Parts, areas: [Area; 2]) {
         let [pinned, scrolled] = areas;
         let list = &self.tracks;
         let asked = labels::ui(ui, ctx.traces, list, &list.pinned, pinned, parts.labels);
         let asked = labels::ui(ui, ctx.traces, list, &list.scrolled, scrolled, parts.labels).or(asked);
         if let Some((line, wish)) = asked {
+            let file = ctx.traces.get(line.trace).map(|open| open.trace.info.path.clone());
+            match (&wish, file) {
+                (labels::Wish::CloseTrace, _) => ctx.commands.push(Command::CloseTraceAt(line.trace)),
+                (labels::Wish::CloseFile, Some(file)) => ctx.commands.push(Command::CloseFile(file)),
+                _ => {}
+            }
             labels::apply(&mut self.settings, list, &line, wish);
             self.is_stale = true;
             ui.ctx().request_repaint();
