@@ -44,6 +44,7 @@ pub struct Session {
     pub selection: Selection,
     /// The selected time range, in session time.
     pub range: Option<TimeRange>,
+    /// Sorted by time; no range is there twice.
     pub marks: Vec<Mark>,
     /// What the last search found, as (trace, slice), sorted by time.
     pub hits: Arc<Vec<(usize, SliceId)>>,

@@ -26,6 +26,7 @@ use crate::reader::Options;
 use crate::session::Session;
 use crate::settings::{Settings, ThemeChoice};
 use crate::view::details::Details;
+use crate::view::marks::Marks;
 use crate::view::palette::Palette;
 use crate::view::problems::Problems;
 use crate::view::range_summary::RangeSummaryView;
@@ -66,6 +67,7 @@ pub struct App {
     details: Details,
     search: Search,
     range_summary: RangeSummaryView,
+    marks: Marks,
     problems: Problems,
     palette: Palette,
     shortcuts: Shortcuts,
@@ -100,6 +102,7 @@ impl App {
             details: Details::default(),
             search: Search::default(),
             range_summary: RangeSummaryView::default(),
+            marks: Marks::default(),
             problems: Problems,
             palette: Palette::default(),
             shortcuts: Shortcuts::default(),

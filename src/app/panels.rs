@@ -52,9 +52,12 @@ impl App {
         ui.horizontal(|ui| {
             let n_problems = self.session.traces().iter().map(|open| open.trace.import.problems.len()).sum::<usize>();
             let problems = if n_problems == 0 { "Problems".to_owned() } else { format!("Problems ({n_problems})") };
+            let n_marks = self.session.marks.len();
+            let marks = if n_marks == 0 { "Marks".to_owned() } else { format!("Marks ({n_marks})") };
             let tabs = [
                 (BottomTab::Search, "Search results".to_owned()),
                 (BottomTab::Range, "Range summary".to_owned()),
+                (BottomTab::Marks, marks),
                 (BottomTab::Problems, problems),
             ];
             for (tab, label) in tabs {
@@ -69,6 +72,7 @@ impl App {
         self.guards[2].show("The table", ui, |ui| match tab {
             BottomTab::Search => self.search.ui(&mut view, ui),
             BottomTab::Range => self.range_summary.ui(&mut view, ui),
+            BottomTab::Marks => self.marks.ui(&mut view, ui),
             BottomTab::Problems => self.problems.ui(&mut view, ui),
         });
     }

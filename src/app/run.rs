@@ -36,6 +36,7 @@ impl App {
             }
             Command::ShowSearch => self.show_tab(BottomTab::Search),
             Command::ShowRangeSummary => self.show_tab(BottomTab::Range),
+            Command::ShowMarks => self.show_tab(BottomTab::Marks),
             Command::ShowProblems => self.show_tab(BottomTab::Problems),
             Command::FindTrack => self.palette.open(Mode::Tracks),
             Command::Palette => self.palette.open(Mode::Commands),

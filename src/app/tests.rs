@@ -71,8 +71,12 @@ fn app<'a>(harness: &'a Harness<'_, Option<App>>) -> &'a App {
     harness.state().as_ref().unwrap()
 }
 
+fn app_mut<'a>(harness: &'a mut Harness<'_, Option<App>>) -> &'a mut App {
+    harness.state_mut().as_mut().unwrap()
+}
+
 fn select(harness: &mut Harness<'_, Option<App>>, name: &str) {
-    let app = harness.state_mut().as_mut().unwrap();
+    let app = app_mut(harness);
     let trace = &app.session.traces()[0].trace;
     let slice = (0..trace.slices.len() as u32).map(SliceId).find(|&id| trace.slice_name(id) == name);
     app.session.selection = Selection::Slice { trace: 0, slice: slice.unwrap() };
@@ -211,7 +215,7 @@ fn problems_are_a_click_away() {
 #[test]
 fn a_range_is_summarized_by_track_and_name() {
     let mut harness = harness(vec![trace()]);
-    harness.state_mut().as_mut().unwrap().session.range = Some(TimeRange { start: 0, end: 2_000 });
+    app_mut(&mut harness).session.range = Some(TimeRange { start: 0, end: 2_000 });
     harness.get_by_label("Range summary").click();
     settle(&mut harness);
     // The stream ran from 500 to 2,000 of 2,000 ns, the thread from 0 to 1,000.
@@ -226,7 +230,7 @@ fn a_range_is_summarized_by_track_and_name() {
 fn theme_and_scale_change_by_command() {
     let mut harness = harness(vec![trace()]);
     let was_dark = harness.ctx.global_style().visuals.dark_mode;
-    harness.state_mut().as_mut().unwrap().commands.push(Command::ToggleTheme);
+    app_mut(&mut harness).commands.push(Command::ToggleTheme);
     settle(&mut harness);
     assert_eq!(harness.ctx.global_style().visuals.dark_mode, !was_dark);
     harness.key_press_modifiers(Modifiers::COMMAND, Key::Plus);
@@ -238,7 +242,7 @@ fn theme_and_scale_change_by_command() {
 fn a_failed_load_leaves_what_is_open() {
     let mut harness = harness(vec![trace()]);
     let path = PathBuf::from("/no/such/trace.json");
-    harness.state_mut().as_mut().unwrap().commands.push(Command::OpenPath(path));
+    app_mut(&mut harness).commands.push(Command::OpenPath(path));
     settle(&mut harness);
     harness.get_by_label("Not opened:");
     assert_eq!(app(&harness).session().traces().len(), 1);
@@ -258,7 +262,7 @@ fn a_file_that_grows_without_measure_is_opened_once_the_person_agrees() {
     }
     gzip.finish().unwrap();
     let mut harness = harness(vec![trace()]);
-    harness.state_mut().as_mut().unwrap().commands.push(Command::OpenPath(path.clone()));
+    app_mut(&mut harness).commands.push(Command::OpenPath(path.clone()));
     wait_for(&mut harness, |harness| harness.query_by_label("Open anyway").is_some());
     harness.get_by_label_contains("more than 200 times its size");
     harness.get_by_label("Open anyway").click();
@@ -282,11 +286,11 @@ fn one_of_several_traces_closes_by_palette_and_by_its_label() {
     settle(&mut harness);
     type_text(&mut harness, "gemm");
     harness.get_by_label("4 slices");
-    harness.state_mut().as_mut().unwrap().commands.extend([Command::NextHit, Command::NextHit, Command::NextHit]);
+    app_mut(&mut harness).commands.extend([Command::NextHit, Command::NextHit, Command::NextHit]);
     settle(&mut harness);
     assert!(matches!(app(&harness).session().selection, Selection::Slice { trace: 2, .. }));
 
-    harness.state_mut().as_mut().unwrap().commands.push(Command::CloseTrace);
+    app_mut(&mut harness).commands.push(Command::CloseTrace);
     settle(&mut harness);
     type_text(&mut harness, "all a.tar");
     harness.key_press(Key::Enter);
@@ -300,21 +304,70 @@ fn one_of_several_traces_closes_by_palette_and_by_its_label() {
     harness.get_by_label("Close all 2 traces of this file");
     harness.get_by_label("Close trace").click();
     // A hit asked for in the same frame must not be one of the trace that goes.
-    harness.state_mut().as_mut().unwrap().commands.push(Command::NextHit);
+    app_mut(&mut harness).commands.push(Command::NextHit);
     settle(&mut harness);
     assert_eq!(app(&harness).session().traces().len(), 1);
     harness.get_by_label("1 slice");
 
-    harness.state_mut().as_mut().unwrap().commands.extend([Command::CloseAll, Command::NextHit]);
+    app_mut(&mut harness).commands.extend([Command::CloseAll, Command::NextHit]);
     settle(&mut harness);
     harness.get_by_label("Nothing is open");
+}
+
+#[test]
+fn marks_are_listed_noted_shown_and_deleted() {
+    let mut harness = harness(vec![trace()]);
+    harness.get_by_label("Marks").click();
+    settle(&mut harness);
+    harness.get_by_label("Nothing is marked");
+    harness.get_by_label_contains("Press M to mark a moment");
+    app_mut(&mut harness).session.range = Some(TimeRange { start: 2_000, end: 2_500 });
+    harness.key_press_modifiers(Modifiers::SHIFT, Key::M);
+    settle(&mut harness);
+    select(&mut harness, "gemm_fp16");
+    harness.key_press(Key::M);
+    harness.key_press(Key::M);
+    settle(&mut harness);
+    harness.get_by_label("Marks (2)");
+    harness.get_by_label("Moment");
+
+    harness.get_by_label("Note of the mark at 500 ns").click();
+    settle(&mut harness);
+    type_text(&mut harness, "first gemm");
+    let starts = |harness: &Harness<'_, Option<App>>| -> Vec<_> {
+        app(harness).session().marks.iter().map(|mark| (mark.range.start, mark.note.clone())).collect()
+    };
+    let both = vec![(500, "first gemm".to_owned()), (2_000, String::new())];
+    assert_eq!(starts(&harness), both);
+
+    app_mut(&mut harness).session.range = None;
+    harness.get_by_label("Show the mark at 2.000 µs").click();
+    settle(&mut harness);
+    let range = TimeRange { start: 2_000, end: 2_500 };
+    assert_eq!(app(&harness).session().range, Some(range));
+    let visible = app(&harness).session().navigation.visible();
+    assert!(visible.start <= range.start && visible.end >= range.end && visible.dur() < 600, "{visible:?}");
+    harness.get_by_label("Show the mark at 500 ns").click();
+    settle(&mut harness);
+    let visible = app(&harness).session().navigation.visible();
+    assert_eq!((visible.start + visible.end) / 2, 500);
+
+    harness.get_by_label("Delete the mark at 500 ns").click();
+    settle(&mut harness);
+    assert_eq!(starts(&harness), both[1..]);
+    harness.get_by_label("Undo delete").click();
+    settle(&mut harness);
+    assert_eq!(starts(&harness), both);
+    harness.get_by_label("Delete all").click();
+    settle(&mut harness);
+    harness.get_by_label("Nothing is marked");
 }
 
 #[test]
 fn every_control_has_a_name() {
     let mut harness = harness(vec![trace()]);
     select(&mut harness, "gemm_fp16");
-    for tab in ["Range summary", "Problems (1)", "Search results"] {
+    for tab in ["Range summary", "Marks", "Problems (1)", "Search results"] {
         harness.get_by_label(tab).click();
         settle(&mut harness);
         for node in harness.root().children_recursive() {

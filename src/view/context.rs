@@ -107,6 +107,7 @@ pub struct ViewContext<'a> {
     pub selection: &'a mut Selection,
     /// The selected time range, in session time.
     pub range: &'a mut Option<TimeRange>,
+    /// Sorted by time; no range is there twice.
     pub marks: &'a mut Vec<Mark>,
     /// Slices found by the last search, as (trace, slice), sorted by time; painted as highlights.
     pub hits: &'a [(usize, SliceId)],
@@ -116,6 +117,14 @@ pub struct ViewContext<'a> {
 }
 
 impl ViewContext<'_> {
+    /// Adds a mark at its place in time, unless the very same range is marked already.
+    pub fn add_mark(&mut self, mark: Mark) {
+        let place = |mark: &Mark| (mark.range.start, mark.range.end);
+        if let Err(at) = self.marks.binary_search_by_key(&place(&mark), place) {
+            self.marks.insert(at, mark);
+        }
+    }
+
     /// A moment of one trace as session time.
     pub fn session_time(&self, trace: usize, ts: TimeNs) -> TimeNs {
         ts.saturating_add(self.traces[trace].offset)

@@ -203,7 +203,7 @@ impl Search {
                 let cells = [
                     display_name(open.trace.slice_name(slice)).into_owned(),
                     track_title(ctx.traces, trace, &track.name),
-                    format::duration(time.start.saturating_add(open.offset)),
+                    format::moment(time.start.saturating_add(open.offset), 1),
                     format::duration(time.dur()),
                 ];
                 for cell in cells {

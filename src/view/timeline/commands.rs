@@ -49,11 +49,11 @@ impl Timeline {
             Command::Deselect => *ctx.range = None,
             Command::MarkMoment => {
                 let ts = ctx.selected_time().map_or(at, |time| time.start);
-                mark(ctx, TimeRange { start: ts, end: ts });
+                ctx.add_mark(Mark { range: TimeRange { start: ts, end: ts }, note: String::new() });
             }
             Command::MarkRange => {
                 if let Some(range) = *ctx.range {
-                    mark(ctx, range);
+                    ctx.add_mark(Mark { range, note: String::new() });
                 }
             }
             Command::RangeFromSelection => *ctx.range = ctx.selected_time().or(*ctx.range),
@@ -171,13 +171,6 @@ impl Timeline {
             self.settings.collapsed.extend(ids.map(|process| process_key(&open.trace, process)));
         }
         self.is_stale = true;
-    }
-}
-
-fn mark(ctx: &mut ViewContext<'_>, range: TimeRange) {
-    let mark = Mark { range, note: String::new() };
-    if !ctx.marks.contains(&mark) {
-        ctx.marks.push(mark);
     }
 }
 
