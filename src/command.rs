@@ -65,6 +65,8 @@ pub enum Command {
     ToggleBottomPanel,
     ToggleSidePanel,
     ToggleTheme,
+    /// Lets the plain wheel zoom and Ctrl+wheel scroll, or the other way round.
+    ToggleWheelZooms,
     ScaleUp,
     ScaleDown,
     ScaleReset,
@@ -177,6 +179,13 @@ pub const COMMANDS: &[CommandSpec] = &[
     spec(Menu::View, Command::ShowRangeSummary, "Range summary", "Show what ran in the selected time range", &[]),
     spec(Menu::View, Command::ShowMarks, "Marks", "Show the list of marks with their notes", &[]),
     spec(Menu::View, Command::ShowProblems, "Problems", "Show what could not be read, and why", &[]),
+    spec(
+        Menu::View,
+        Command::ToggleWheelZooms,
+        "Wheel zooms",
+        "Let the plain wheel zoom and Ctrl+wheel scroll, or the other way round",
+        &[],
+    ),
     spec(Menu::View, Command::ToggleTheme, "Light or dark theme", "Switch between the light and the dark theme", &[]),
     spec(
         Menu::View,

@@ -196,7 +196,7 @@ impl App {
         let is_dark = ctx.global_style().visuals.dark_mode;
         let mut view = self.session.context(is_dark, &mut self.commands);
         self.palette.ui(&mut view, ctx);
-        self.shortcuts.ui(ctx);
+        self.shortcuts.ui(ctx, self.timeline.settings().wheel_zooms);
         welcome::drop_ui(ctx);
     }
 }

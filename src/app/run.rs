@@ -114,7 +114,9 @@ impl App {
             // Sizes of panels and columns, and what is folded.
             memory.data.clear();
         });
-        self.timeline.set_settings(TimelineSettings::default());
+        // How a hand turns the wheel is a habit, no layout.
+        let wheel_zooms = self.timeline.settings().wheel_zooms;
+        self.timeline.set_settings(TimelineSettings { wheel_zooms, ..Default::default() });
         self.settings.is_side_open = true;
         self.settings.is_bottom_open = true;
         self.settings.set_scale(1.0);

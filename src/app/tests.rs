@@ -239,6 +239,41 @@ fn theme_and_scale_change_by_command() {
 }
 
 #[test]
+fn the_wheel_zooms_if_the_person_wants_it_and_the_choice_is_kept() {
+    let mut harness = harness(vec![trace()]);
+    let wheel = |harness: &mut Harness<'_, Option<App>>| {
+        let before = app(harness).session().navigation.visible().dur();
+        harness.event(Event::PointerMoved(harness.get_by_label("Timeline canvas").rect().center()));
+        harness.event(Event::MouseWheel {
+            unit: egui::MouseWheelUnit::Point,
+            delta: egui::vec2(0.0, 100.0),
+            phase: egui::TouchPhase::Move,
+            source: egui::MouseWheelSource::Wheel,
+            modifiers: Modifiers::NONE,
+        });
+        settle(harness);
+        app(harness).session().navigation.visible().dur() < before
+    };
+    assert!(!wheel(&mut harness), "the plain wheel scrolls at first");
+    harness.get_by_label("View").click();
+    settle(&mut harness);
+    harness.get_by_label("Wheel zooms").click();
+    settle(&mut harness);
+    assert!(wheel(&mut harness));
+    app_mut(&mut harness).commands.push(Command::ResetLayout);
+    settle(&mut harness);
+    let stored = serde_json::to_string(&app(&harness).settings()).unwrap();
+    let settings: Settings = serde_json::from_str(&stored).unwrap();
+    assert!(settings.timeline.wheel_zooms);
+    harness.key_press(Key::Questionmark);
+    settle(&mut harness);
+    // The sheet says so: what the wheel does stands beside it.
+    let y = |label| harness.get_by_label(label).rect().center().y;
+    assert!((y("Wheel") - y("Zoom at the pointer")).abs() < 2.0);
+    assert!((y("Ctrl+Wheel") - y("Scroll the tracks")).abs() < 2.0);
+}
+
+#[test]
 fn a_failed_load_leaves_what_is_open() {
     let mut harness = harness(vec![trace()]);
     let path = PathBuf::from("/no/such/trace.json");
