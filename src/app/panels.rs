@@ -13,7 +13,8 @@ impl App {
         let is_dark = ui.visuals().dark_mode;
         // Before anything is painted, so that no hit is of a trace that is gone; and also while its
         // tab is hidden, so that the timeline shows what was found.
-        self.search.update(self.session.traces(), self.session.range, ui.ctx());
+        let visible = self.session.navigation.visible();
+        self.search.update(self.session.traces(), visible, self.session.range, ui.ctx());
         self.session.hits = self.search.hits();
 
         let mut is_side_open = self.settings.is_side_open;

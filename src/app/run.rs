@@ -79,7 +79,8 @@ impl App {
     fn close(&mut self, ctx: &Context, is_closed: impl Fn(usize, &Trace) -> bool) {
         self.session.close(is_closed);
         // No later command may go to a hit in a trace that is gone.
-        self.search.update(self.session.traces(), self.session.range, ctx);
+        let visible = self.session.navigation.visible();
+        self.search.update(self.session.traces(), visible, self.session.range, ctx);
     }
 
     fn show_tab(&mut self, tab: BottomTab) {

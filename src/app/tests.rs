@@ -135,6 +135,46 @@ fn search_finds_selects_and_steps() {
 }
 
 #[test]
+fn a_search_is_everywhere_in_view_or_in_the_selected_range() {
+    let mut harness = harness(vec![trace()]);
+    harness.key_press(Key::Slash);
+    settle(&mut harness);
+    type_text(&mut harness, "aten");
+    harness.get_by_label("2 slices");
+    app_mut(&mut harness).commands.push(Command::NextHit);
+    app_mut(&mut harness).commands.push(Command::NextHit);
+    settle(&mut harness);
+    harness.get_by_label("2 of 2");
+    assert_eq!(selected_name(&harness), "aten::add");
+
+    // The first slice ends at 1,000 ns, the second starts at 2,000.
+    app_mut(&mut harness).session.navigation.go(TimeRange { start: 1_200, end: 2_600 });
+    harness.get_by_label("In view").click();
+    settle(&mut harness);
+    harness.get_by_label("1 of 1");
+    app_mut(&mut harness).session.navigation.go(TimeRange { start: 1_200, end: 1_800 });
+    settle(&mut harness);
+    harness.get_by_label("No slice has such a name in view");
+    app_mut(&mut harness).session.navigation.go(TimeRange { start: 0, end: 1_200 });
+    settle(&mut harness);
+    harness.get_by_label("1 slice");
+
+    assert!(harness.get_by_label("In the selected range").accesskit_node().is_disabled());
+    app_mut(&mut harness).session.range = Some(TimeRange { start: 900, end: 2_100 });
+    settle(&mut harness);
+    harness.get_by_label("In the selected range").click();
+    settle(&mut harness);
+    harness.get_by_label("2 slices");
+    // Without the range it means everywhere, and says so.
+    app_mut(&mut harness).session.range = None;
+    settle(&mut harness);
+    harness.get_by_label("2 slices");
+    harness.get_by_label("Everywhere").click();
+    settle(&mut harness);
+    harness.get_by_label("2 slices");
+}
+
+#[test]
 fn escape_leaves_one_thing_at_a_time() {
     let mut harness = harness(vec![trace()]);
     select(&mut harness, "aten::mm");
