@@ -153,6 +153,11 @@ pub trait View {
     /// [`crate::job::Memo`].
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut eframe::egui::Ui);
 
+    /// Whether it waits for an answer from the background that it will show.
+    fn is_pending(&self) -> bool {
+        false
+    }
+
     /// Runs a command that is this view's own; false if it is not.
     fn run(&mut self, _command: &Command, _ctx: &mut ViewContext<'_>) -> bool {
         false

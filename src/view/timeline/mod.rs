@@ -267,6 +267,10 @@ impl View for Timeline {
         self.scroll_bar_ui(ui, parts.scroll_bar, areas[1]);
     }
 
+    fn is_pending(&self) -> bool {
+        self.background.is_pending()
+    }
+
     fn run(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
         self.run_command(command, ctx)
     }
