@@ -3,6 +3,8 @@
 use eframe::egui::text_selection::LabelSelectionState;
 use eframe::egui::{Context, Event, Key, KeyboardShortcut, Modifiers};
 
+use crate::model::TrackId;
+
 /// Something a person can ask for by menu, key or palette. Run by the app after the frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
@@ -61,6 +63,9 @@ pub enum Command {
     ShowProblems,
     ShowSearch,
     ShowRangeSummary,
+    ShowEvents,
+    /// Lists the events of this track, by the index of its trace.
+    ListEvents(usize, TrackId),
     ShowMarks,
     ToggleBottomPanel,
     ToggleSidePanel,
@@ -144,7 +149,7 @@ const fn ctrl_shift(key: Key) -> KeyboardShortcut {
     KeyboardShortcut::new(Modifiers::COMMAND.plus(Modifiers::SHIFT), key)
 }
 
-/// Every command a person can choose, in the order of the menus. What says a file or trace is no choice of its own.
+/// Every command a person can choose, in the order of the menus. What names a file, trace or track is no choice of its own.
 pub const COMMANDS: &[CommandSpec] = &[
     spec(
         Menu::File,
@@ -173,10 +178,11 @@ pub const COMMANDS: &[CommandSpec] = &[
         Menu::View,
         Command::ToggleBottomPanel,
         "Bottom panel",
-        "Show or hide search, range summary, marks and problems",
+        "Show or hide search, range summary, events, marks and problems",
         &[ctrl(Key::J)],
     ),
     spec(Menu::View, Command::ShowRangeSummary, "Range summary", "Show what ran in the selected time range", &[]),
+    spec(Menu::View, Command::ShowEvents, "Events", "Show the list of events of the selected track", &[]),
     spec(Menu::View, Command::ShowMarks, "Marks", "Show the list of marks with their notes", &[]),
     spec(Menu::View, Command::ShowProblems, "Problems", "Show what could not be read, and why", &[]),
     spec(

@@ -22,6 +22,7 @@ pub enum BottomTab {
     #[default]
     Search,
     Range,
+    Events,
     Marks,
     Problems,
 }

@@ -26,6 +26,7 @@ use crate::reader::Options;
 use crate::session::Session;
 use crate::settings::{Settings, ThemeChoice};
 use crate::view::details::Details;
+use crate::view::events::Events;
 use crate::view::marks::Marks;
 use crate::view::palette::Palette;
 use crate::view::problems::Problems;
@@ -67,6 +68,7 @@ pub struct App {
     details: Details,
     search: Search,
     range_summary: RangeSummaryView,
+    events: Events,
     marks: Marks,
     problems: Problems,
     palette: Palette,
@@ -102,6 +104,7 @@ impl App {
             details: Details::default(),
             search: Search::default(),
             range_summary: RangeSummaryView::default(),
+            events: Events::default(),
             marks: Marks::default(),
             problems: Problems,
             palette: Palette::default(),

@@ -58,6 +58,7 @@ impl App {
             let tabs = [
                 (BottomTab::Search, "Search results".to_owned()),
                 (BottomTab::Range, "Range summary".to_owned()),
+                (BottomTab::Events, "Events".to_owned()),
                 (BottomTab::Marks, marks),
                 (BottomTab::Problems, problems),
             ];
@@ -73,6 +74,7 @@ impl App {
         self.guards[2].show("The table", ui, |ui| match tab {
             BottomTab::Search => self.search.ui(&mut view, ui),
             BottomTab::Range => self.range_summary.ui(&mut view, ui),
+            BottomTab::Events => self.events.ui(&mut view, ui),
             BottomTab::Marks => self.marks.ui(&mut view, ui),
             BottomTab::Problems => self.problems.ui(&mut view, ui),
         });

@@ -36,6 +36,12 @@ impl App {
             }
             Command::ShowSearch => self.show_tab(BottomTab::Search),
             Command::ShowRangeSummary => self.show_tab(BottomTab::Range),
+            Command::ShowEvents => self.show_tab(BottomTab::Events),
+            Command::ListEvents(trace, track) => {
+                self.show_tab(BottomTab::Events);
+                let is_dark = ctx.global_style().visuals.dark_mode;
+                self.events.show(&self.session.context(is_dark, &mut self.commands), trace, track);
+            }
             Command::ShowMarks => self.show_tab(BottomTab::Marks),
             Command::ShowProblems => self.show_tab(BottomTab::Problems),
             Command::FindTrack => self.palette.open(Mode::Tracks),

@@ -439,10 +439,50 @@ fn marks_are_listed_noted_shown_and_deleted() {
 }
 
 #[test]
+fn the_events_of_a_track_are_a_list_that_follows_and_selects() {
+    let mut harness = harness(vec![trace()]);
+    harness.get_by_label("Events").click();
+    settle(&mut harness);
+    harness.get_by_label("No track is chosen");
+    select(&mut harness, "aten::mm");
+    harness.get_by_label("3 events");
+    harness.get_by_label("2.000 µs");
+    let row = |harness: &Harness<'_, Option<App>>, name: &str| {
+        let table = harness.get_by_label("3 events").rect().bottom();
+        harness.query_all_by_label(name).map(|node| node.rect().center()).find(|at| at.y > table).unwrap()
+    };
+    let at = row(&harness, "cudaLaunchKernel");
+    for pressed in [true, false] {
+        let modifiers = Modifiers::NONE;
+        harness.event(Event::PointerMoved(at));
+        harness.event(Event::PointerButton { pos: at, button: PointerButton::Primary, pressed, modifiers });
+        harness.step();
+    }
+    settle(&mut harness);
+    assert_eq!(selected_name(&harness), "cudaLaunchKernel");
+
+    app_mut(&mut harness).session.range = Some(TimeRange { start: 2_500, end: 2_600 });
+    settle(&mut harness);
+    harness.get_by_label("Events").click();
+    settle(&mut harness);
+    harness.get_by_label("1 event");
+    harness.get_by_label("Only in the selected range").click();
+    settle(&mut harness);
+    harness.get_by_label("3 events");
+
+    harness.get_by_role_and_label(egui::Role::Unknown, "stream 7").click_secondary();
+    settle(&mut harness);
+    harness.get_by_label("List events").click();
+    settle(&mut harness);
+    harness.get_by_label("1 event");
+    assert_eq!(selected_name(&harness), "cudaLaunchKernel", "the selection stays");
+}
+
+#[test]
 fn every_control_has_a_name() {
     let mut harness = harness(vec![trace()]);
     select(&mut harness, "gemm_fp16");
-    for tab in ["Range summary", "Marks", "Problems (1)", "Search results"] {
+    for tab in ["Range summary", "Events", "Marks", "Problems (1)", "Search results"] {
         harness.get_by_label(tab).click();
         settle(&mut harness);
         for node in harness.root().children_recursive() {

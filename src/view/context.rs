@@ -125,6 +125,14 @@ impl ViewContext<'_> {
         }
     }
 
+    /// Brings a moment, in session time, to the middle of the view; the zoom stays.
+    pub fn center_on(&mut self, ts: TimeNs) {
+        let view = self.navigation.visible();
+        // A mark in a trace that was closed may lie outside of all others.
+        let ts = ts.clamp(self.span.start, self.span.end);
+        self.navigation.go(view.shifted(ts.saturating_sub(view.start.saturating_add(view.dur() / 2))));
+    }
+
     /// A moment of one trace as session time.
     pub fn session_time(&self, trace: usize, ts: TimeNs) -> TimeNs {
         ts.saturating_add(self.traces[trace].offset)

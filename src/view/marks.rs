@@ -108,16 +108,13 @@ fn row_ui(mark: &mut Mark, row: &mut egui_extras::TableRow<'_, '_>) -> Option<Wi
 
 /// Goes to a mark: a range is selected and fills the view, a moment comes to its middle.
 fn show(index: usize, ctx: &mut ViewContext<'_>) {
-    let Some(Mark { range, .. }) = ctx.marks.get(index) else { return };
+    let Some(&Mark { range, .. }) = ctx.marks.get(index) else { return };
     if range.dur() > 0 {
-        *ctx.range = Some(*range);
+        *ctx.range = Some(range);
         ctx.commands.push(Command::ZoomToRange);
-        return;
+    } else {
+        ctx.center_on(range.start);
     }
-    let view = ctx.navigation.visible();
-    // A mark in a trace that was closed may lie outside of all others.
-    let moment = range.start.clamp(ctx.span.start, ctx.span.end);
-    ctx.navigation.go(view.shifted(moment.saturating_sub(view.start.saturating_add(view.dur() / 2))));
 }
 
 impl View for Marks {

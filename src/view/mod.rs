@@ -2,6 +2,7 @@
 
 mod context;
 pub mod details;
+pub mod events;
 pub mod marks;
 pub mod palette;
 pub mod problems;

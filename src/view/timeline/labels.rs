@@ -8,6 +8,7 @@ use eframe::egui::{
 use super::layout::Area;
 use super::settings::TimelineSettings;
 use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, TrackList, visible_lines};
+use crate::command::Command;
 use crate::view::OpenTrace;
 
 const BUTTON: f32 = 16.0;
@@ -20,6 +21,8 @@ pub enum Wish {
     TogglePinned,
     Hide,
     ShowHidden,
+    /// Lists its events.
+    ListEvents,
     /// Closes its trace.
     CloseTrace,
     /// Closes all traces of its file.
@@ -179,6 +182,7 @@ fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize, n_clos
         item(ui, if line.is_collapsed { "Expand" } else { "Collapse" }, Wish::ToggleCollapsed);
     }
     if matches!(line.kind, LineKind::Track(_)) {
+        item(ui, "List events", Wish::ListEvents);
         item(ui, if line.is_pinned { "Unpin track" } else { "Pin track" }, Wish::TogglePinned);
     }
     item(ui, "Move up", Wish::Move(-1));
@@ -199,6 +203,16 @@ fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize, n_clos
     wish
 }
 
+/// What the app has to do, if what was asked is not about the settings.
+pub fn command(traces: &[OpenTrace], line: &Line, wish: &Wish) -> Option<Command> {
+    match (wish, line.kind) {
+        (Wish::ListEvents, LineKind::Track(track)) => Some(Command::ListEvents(line.trace, track)),
+        (Wish::CloseTrace, _) => Some(Command::CloseTraceAt(line.trace)),
+        (Wish::CloseFile, _) => traces.get(line.trace).map(|open| Command::CloseFile(open.trace.info.path.clone())),
+        _ => None,
+    }
+}
+
 /// Changes the settings as asked.
 pub fn apply(settings: &mut TimelineSettings, list: &TrackList, line: &Line, wish: Wish) {
     let toggle = |set: &mut std::collections::BTreeSet<String>| {
@@ -215,7 +229,7 @@ pub fn apply(settings: &mut TimelineSettings, list: &TrackList, line: &Line, wis
         Wish::Hide => toggle(&mut settings.hidden),
         Wish::ShowHidden => settings.hidden.clear(),
         // The app's, by a command.
-        Wish::CloseTrace | Wish::CloseFile => {}
+        Wish::ListEvents | Wish::CloseTrace | Wish::CloseFile => {}
         Wish::Move(by) => {
             reorder(settings, list, line, |from, n| from.saturating_add_signed(by).min(n.saturating_sub(1)));
         }

@@ -199,12 +199,7 @@ impl Timeline {
         let asked = labels::ui(ui, ctx.traces, list, &list.pinned, pinned, parts.labels);
         let asked = labels::ui(ui, ctx.traces, list, &list.scrolled, scrolled, parts.labels).or(asked);
         if let Some((line, wish)) = asked {
-            let file = ctx.traces.get(line.trace).map(|open| open.trace.info.path.clone());
-            match (&wish, file) {
-                (labels::Wish::CloseTrace, _) => ctx.commands.push(Command::CloseTraceAt(line.trace)),
-                (labels::Wish::CloseFile, Some(file)) => ctx.commands.push(Command::CloseFile(file)),
-                _ => {}
-            }
+            ctx.commands.extend(labels::command(ctx.traces, &line, &wish));
             labels::apply(&mut self.settings, list, &line, wish);
             self.is_stale = true;
             ui.ctx().request_repaint();
