@@ -42,8 +42,10 @@ impl App {
             let mut view = self.session.context(is_dark, &mut self.commands);
             self.guards[0].show("Timeline", ui, |ui| self.timeline.ui(&mut view, ui));
         });
-        // A first range asks what is in it; a search that is under way is left alone.
-        if !had_range && self.session.range.is_some() && self.search.is_empty() {
+        // A first range asks what is in it; a search that is under way and a list that is being read
+        // are left alone.
+        let is_free = self.settings.bottom_tab == BottomTab::Search && self.search.is_empty();
+        if !had_range && self.session.range.is_some() && is_free {
             self.settings.bottom_tab = BottomTab::Range;
         }
     }

@@ -269,7 +269,7 @@ impl Search {
 
 /// The track's name; with several traces open, also which one.
 pub(super) fn track_title(traces: &[OpenTrace], trace: usize, name: &str) -> String {
-    let name = display_name(name);
+    let name = display_name(name.trim());
     match traces.get(trace).filter(|_| traces.len() > 1).map(|open| &open.trace.info) {
         Some(info) => match info.rank {
             Some(rank) => format!("{name}, rank {rank}"),
