@@ -361,7 +361,7 @@ pub fn key_text(ctx: &Context, shortcut: &KeyboardShortcut) -> String {
 /// While a text field has the keyboard, only shortcuts with Ctrl or Cmd count; while another
 /// control has it, the keys that work a control do not.
 ///
-/// * `is_taken`: whether at the end of the last frame a text field or a dialog had the keyboard.
+/// * `is_taken`: whether at the end of the last frame a text field, a menu or a dialog had the keyboard.
 ///   Escape makes egui take the focus away before anybody can ask who had it.
 pub fn pressed(ctx: &Context, is_taken: bool) -> Vec<Command> {
     let is_typing = is_taken || ctx.text_edit_focused();

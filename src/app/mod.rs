@@ -77,7 +77,7 @@ pub struct App {
     guards: [Guard; 3],
     /// Asked for during the last frame, run before the next.
     commands: Vec<Command>,
-    /// Whether a text field or a dialog had the keyboard at the end of the last frame.
+    /// Whether a text field, a menu or a dialog had the keyboard at the end of the last frame.
     is_keyboard_taken: bool,
 }
 
@@ -142,7 +142,12 @@ impl App {
         self.commands.extend(self.dialog.poll().into_iter().map(Command::OpenPath));
         let dropped = ctx.input_mut(|input| std::mem::take(&mut input.raw.dropped_files));
         self.commands.extend(dropped.iter().map(|file| Command::OpenPath(file.path().to_owned())));
-        self.commands.extend(command::pressed(ctx, self.is_keyboard_taken));
+        let pressed = command::pressed(ctx, self.is_keyboard_taken);
+        if !pressed.is_empty() {
+            // A menu is for the moment before.
+            egui::Popup::close_all(ctx);
+        }
+        self.commands.extend(pressed);
         for command in std::mem::take(&mut self.commands) {
             self.run(ctx, command);
         }
@@ -161,6 +166,7 @@ impl App {
         }
         self.floating_ui(ui.ctx());
         let has_dialog = self.palette.is_open() || self.shortcuts.is_open() || self.dialog.is_open();
+        let has_dialog = has_dialog || ui.ctx().any_popup_open();
         self.is_keyboard_taken = has_dialog || ui.ctx().text_edit_focused();
     }
 

@@ -192,6 +192,26 @@ fn escape_leaves_one_thing_at_a_time() {
 }
 
 #[test]
+fn escape_closes_a_menu_before_it_deselects() {
+    let mut harness = harness(vec![trace()]);
+    select(&mut harness, "aten::mm");
+    harness.get_by_role_and_label(egui::Role::Unknown, "stream 7").click_secondary();
+    settle(&mut harness);
+    harness.get_by_label("List events");
+    harness.key_press(Key::Escape);
+    settle(&mut harness);
+    assert!(harness.query_by_label("List events").is_none());
+    assert_eq!(selected_name(&harness), "aten::mm");
+    // A command by key leaves no menu behind.
+    harness.get_by_role_and_label(egui::Role::Unknown, "stream 7").click_secondary();
+    settle(&mut harness);
+    harness.key_press_modifiers(Modifiers::COMMAND | Modifiers::SHIFT, Key::P);
+    settle(&mut harness);
+    assert!(harness.query_by_label("List events").is_none());
+    harness.get_by_label("Command");
+}
+
+#[test]
 fn menus_run_commands() {
     let mut harness = harness(vec![trace()]);
     harness.get_by_label("View").click();

@@ -19,6 +19,8 @@ const MAX_ARROWS: usize = 200;
 /// Narrower search hits have a bar instead of a frame, in points: frames side by side would hide
 /// the row.
 const MIN_FRAMED_HIT: f32 = 5.0;
+/// Search hits looked at for one pixel, in all rows together.
+const MAX_HITS_PER_PIXEL: usize = 16;
 
 /// Where everything is on this frame.
 #[derive(Clone, Copy, Debug)]
@@ -189,7 +191,7 @@ pub fn marks(painter: &Painter, ctx: &ViewContext<'_>, scale: &Scale, [ruler, ca
 }
 
 /// Frames the search hits in view, or puts a bar on them if they are narrow, and marks them in the
-/// ruler; at most one a pixel.
+/// ruler; at most one a pixel of each row, and of few rows.
 pub fn hits(painter: &Painter, places: &Places<'_>, hits: &[(usize, SliceId)], ruler: Rect, color: Color32) {
     let start = |&(trace, slice): &(usize, SliceId)| {
         places.traces.get(trace).map_or(i64::MAX, |open| open.trace.slices.ts[slice.idx()].saturating_add(open.offset))
@@ -198,18 +200,25 @@ pub fn hits(painter: &Painter, places: &Places<'_>, hits: &[(usize, SliceId)], r
     let step = (places.scale.ns_per_pixel() as i64).max(1);
     let mut next = hits.partition_point(|hit| start(hit) < view.start);
     for _ in 0..places.scale.n_pixels {
-        let Some(hit) = hits.get(next).filter(|hit| start(hit) < view.end) else { break };
-        let ts = start(hit);
+        let Some(first) = hits.get(next).filter(|hit| start(hit) < view.end) else { break };
+        let ts = start(first);
         painter.vline(places.scale.x(ts), ruler.bottom() - 6.0..=ruler.bottom(), Stroke::new(1.5, color));
-        match places.slice(hit.0, hit.1) {
-            Some((rect, area)) if rect.width() < MIN_FRAMED_HIT => {
+        let in_pixel = &hits[next..next + hits[next..].partition_point(|hit| start(hit) < ts.saturating_add(step))];
+        let mut tops = [f32::NAN; MAX_HITS_PER_PIXEL];
+        for (hit, n) in in_pixel.iter().zip(0..MAX_HITS_PER_PIXEL) {
+            let Some((rect, area)) = places.slice(hit.0, hit.1) else { continue };
+            if tops.contains(&rect.top()) {
+                continue;
+            }
+            tops[n] = rect.top();
+            if rect.width() < MIN_FRAMED_HIT {
                 let bar = Rect::from_min_size(rect.min, vec2(rect.width(), 3.0));
                 painter.with_clip_rect(area.intersect(painter.clip_rect())).rect_filled(bar, 0.0, color);
+            } else {
+                places.frame(painter, hit.0, hit.1, Stroke::new(1.5, color));
             }
-            Some(_) => places.frame(painter, hit.0, hit.1, Stroke::new(1.5, color)),
-            None => {}
         }
-        next += hits[next..].partition_point(|hit| start(hit) < ts.saturating_add(step));
+        next += in_pixel.len();
     }
 }
 

@@ -116,7 +116,7 @@ pub fn track_title(trace: &Trace, track: TrackId) -> String {
         _ if name.is_empty() => "Track without name".to_owned(),
         _ => name.clone(),
     };
-    crate::widget::text::display_name(&title).into_owned()
+    crate::widget::text::display_name(title.trim()).into_owned()
 }
 
 impl TrackList {
