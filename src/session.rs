@@ -269,7 +269,7 @@ mod tests {
         };
         let mut session = Session::default();
         session.add(vec![of_file("a.tar", 0), of_file("a.tar", 1), of_file("b.json", 0)]);
-        session.close(|_, trace| trace.info.path == PathBuf::from("a.tar"));
+        session.close(|_, trace| trace.info.path == *"a.tar");
         assert_eq!(session.traces().len(), 1);
         assert!(session.has_file(&PathBuf::from("b.json")) && !session.has_file(&PathBuf::from("a.tar")));
         assert_eq!(session.navigation.visible(), session.span());

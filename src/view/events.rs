@@ -16,6 +16,9 @@ const ROW_HEIGHT: f32 = 20.0;
 /// Lines in one table: positions on screen are `f32`, which beyond this would miss a point.
 const PAGE: usize = 500_000;
 
+/// What a listing was made for; the range is in session time.
+type Key = (TraceKey, TrackId, Option<TimeRange>);
+
 /// The events tab.
 #[derive(Debug, Default)]
 pub struct Events {
@@ -24,7 +27,7 @@ pub struct Events {
     is_unbound: bool,
     /// What was selected on the last frame: a new selection brings its track.
     followed: Selection,
-    listed: Option<((TraceKey, TrackId, Option<TimeRange>), Listing)>,
+    listed: Option<(Key, Listing)>,
     page: usize,
     /// A line to scroll to.
     target: Option<usize>,
