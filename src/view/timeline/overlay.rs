@@ -234,3 +234,40 @@ pub fn fixed_edge(ui: &Ui, scale: &Scale, range: Option<TimeRange>, pointer: Pos
     ui.set_cursor_icon(CursorIcon::ResizeHorizontal);
     Some(fixed)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use eframe::egui::{CentralPanel, Context, RawInput};
+
+    use super::*;
+    use crate::model::{SliceKind, TraceBuilder};
+    use crate::view::timeline::TimelineSettings;
+
+    #[test]
+    fn hits_at_one_moment_show_in_every_row() {
+        let kernel = SliceKind::Kernel;
+        let slices = [("stream 7", kernel, "k", 500, 501), ("stream 9", kernel, "k", 500, 501)];
+        let traces = [OpenTrace { trace: Arc::new(TraceBuilder::from_slices(&slices).finish()), offset: 0 }];
+        let list = TrackList::build(&traces, &TimelineSettings::default(), "");
+        let scale = Scale::new(TimeRange { start: 0, end: 1000 }, 0.0, 500.0, 1.0);
+        let rect = Rect::from_min_size(pos2(0.0, 20.0), vec2(500.0, 400.0));
+        let [pinned, scrolled] =
+            [Rect::from_min_size(rect.min, vec2(500.0, 0.0)), rect].map(|rect| Area { rect, scroll: 0.0 });
+        let found = [(0, SliceId(0)), (0, SliceId(1))];
+        let output = Context::default().run_ui(RawInput::default(), |ui| {
+            let places = Places { traces: &traces, list: &list, scale, pinned, scrolled };
+            let ruler = Rect::from_min_size(pos2(0.0, 0.0), vec2(500.0, 20.0));
+            CentralPanel::default().show(ui, |ui| hits(ui.painter(), &places, &found, ruler, Color32::YELLOW));
+        });
+        let bars = |shape: &Shape| match shape {
+            Shape::Rect(bar) if bar.fill == Color32::YELLOW => Some(bar.rect.top()),
+            _ => None,
+        };
+        let mut tops: Vec<f32> = output.shapes.iter().filter_map(|clipped| bars(&clipped.shape)).collect();
+        tops.dedup();
+        assert_eq!(tops.len(), 2, "{tops:?}");
+        output.drop_without_applying_deltas();
+    }
+}
