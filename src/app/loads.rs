@@ -8,7 +8,7 @@ use eframe::egui::Context;
 
 use crate::job::{Job, Poll};
 use crate::model::Trace;
-use crate::reader::{self, ReadError};
+use crate::reader::{self, Options, ReadError};
 
 /// Files are read this many at once; the rest wait, since each takes memory and a disk.
 const MAX_AT_ONCE: usize = 2;
@@ -46,6 +46,8 @@ pub struct Loaded {
 pub enum LoadError {
     /// The person gave up: nothing to report.
     Cancelled,
+    /// It is read only if the person agrees: a sentence that says why.
+    NeedsConsent(String),
     /// A sentence for the person, without the path.
     Failed(String),
 }
@@ -54,15 +56,15 @@ pub enum LoadError {
 #[derive(Debug, Default)]
 pub struct Loads {
     running: Vec<Load>,
-    waiting: VecDeque<PathBuf>,
+    waiting: VecDeque<(PathBuf, Options)>,
 }
 
 impl Loads {
     /// Puts a file at the end of the queue; false if it is there already.
-    pub fn add(&mut self, path: PathBuf) -> bool {
-        let is_known = self.waiting.contains(&path) || self.running.iter().any(|load| load.path == path);
+    pub fn add(&mut self, path: PathBuf, options: Options) -> bool {
+        let is_known = self.waiting().any(|known| known == path) || self.running.iter().any(|load| load.path == path);
         if !is_known {
-            self.waiting.push_back(path);
+            self.waiting.push_back((path, options));
         }
         !is_known
     }
@@ -74,7 +76,7 @@ impl Loads {
 
     /// What is to be read next.
     pub fn waiting(&self) -> impl ExactSizeIterator<Item = &Path> {
-        self.waiting.iter().map(PathBuf::as_path)
+        self.waiting.iter().map(|(path, _)| path.as_path())
     }
 
     /// Whether nothing is on its way.
@@ -86,7 +88,7 @@ impl Loads {
     pub fn cancel(&mut self, path: &Path) {
         // Dropping the job tells its thread to stop.
         self.running.retain(|load| load.path != path);
-        self.waiting.retain(|waiting| waiting != path);
+        self.waiting.retain(|(waiting, _)| waiting != path);
     }
 
     /// Gives up everything.
@@ -103,6 +105,7 @@ impl Loads {
                 Poll::Running => return true,
                 Poll::Done(Ok(traces)) => Ok(traces),
                 Poll::Done(Err(ReadError::Cancelled)) => Err(LoadError::Cancelled),
+                Poll::Done(Err(ReadError::NeedsConsent(why))) => Err(LoadError::NeedsConsent(why)),
                 Poll::Done(Err(error)) => Err(LoadError::Failed(error.to_string())),
                 Poll::Crashed(message) => {
                     let note = "This is a fault of Lacuna, not of the file. Please report it";
@@ -113,9 +116,9 @@ impl Loads {
             false
         });
         while self.running.len() < MAX_AT_ONCE
-            && let Some(path) = self.waiting.pop_front()
+            && let Some((path, options)) = self.waiting.pop_front()
         {
-            match start(&path, ctx) {
+            match start(&path, options, ctx) {
                 Ok(job) => self.running.push(Load { path, started: Instant::now(), job }),
                 Err(error) => {
                     let outcome = Err(LoadError::Failed(format!("No thread could be started: {error}")));
@@ -127,10 +130,10 @@ impl Loads {
     }
 }
 
-fn start(path: &Path, ctx: &Context) -> std::io::Result<Job<Result<Vec<Trace>, ReadError>>> {
+fn start(path: &Path, options: Options, ctx: &Context) -> std::io::Result<Job<Result<Vec<Trace>, ReadError>>> {
     let ctx = ctx.clone();
     let path = path.to_owned();
-    Job::spawn("read", move || ctx.request_repaint(), move |progress| reader::read(&path, progress))
+    Job::spawn("read", move || ctx.request_repaint(), move |progress| reader::read_with(&path, options, progress))
 }
 
 #[cfg(test)]
@@ -140,10 +143,10 @@ mod tests {
     #[test]
     fn a_file_is_queued_once_and_failures_come_back() {
         let mut loads = Loads::default();
-        assert!(loads.add(PathBuf::from("/no/such/file.json")));
-        assert!(!loads.add(PathBuf::from("/no/such/file.json")));
-        assert!(loads.add(PathBuf::from("/no/such/other.json")));
-        assert!(loads.add(PathBuf::from("/no/such/third.json")));
+        assert!(loads.add(PathBuf::from("/no/such/file.json"), Options::default()));
+        assert!(!loads.add(PathBuf::from("/no/such/file.json"), Options::default()));
+        assert!(loads.add(PathBuf::from("/no/such/other.json"), Options::default()));
+        assert!(loads.add(PathBuf::from("/no/such/third.json"), Options::default()));
         let ctx = Context::default();
         assert!(loads.poll(&ctx).is_empty());
         assert_eq!((loads.running().len(), loads.waiting().len()), (MAX_AT_ONCE, 1));
@@ -158,7 +161,7 @@ mod tests {
     #[test]
     fn what_is_canceled_is_gone() {
         let mut loads = Loads::default();
-        loads.add(PathBuf::from("a"));
+        loads.add(PathBuf::from("a"), Options::default());
         loads.cancel(Path::new("a"));
         assert!(loads.is_idle());
     }
