@@ -14,6 +14,9 @@ use super::part::Part;
 use super::strings::Wanted;
 use super::tables::{self, Spec};
 
+/// Event rows of an ordinary page of 4 KiB are 20 to 60.
+const MAX_ROWS_OF_A_PAGE: usize = 200;
+
 /// Rows after which a person's wish to cancel is looked for.
 const CHECK: u64 = 2048;
 
@@ -98,6 +101,7 @@ pub fn scan(
     if let (Some(pages), Some(leaves), Some(layout)) = (&mut worker.pages, &piece.leaves, piece.table.layout) {
         let mut part = part();
         if scan_pages(pages, piece, (leaves, layout), &mut part, progress) == Ok(()) {
+            part.slices.shrink();
             return (part, Lost::default());
         }
     }
@@ -116,9 +120,15 @@ fn scan_pages(
     let wanted: Vec<Option<usize>> = piece.spec.columns.iter().map(|wanted| piece.table.column(wanted)).collect();
     let columns = pages::Columns::new(&wanted, layout.row_id);
     let Some(after) = piece.rows.first.checked_sub(1) else { return Err(pages::Unexpected) };
+    // Ids follow each other in an export. A page holds no more rows than one of a few bytes each.
+    let n_rows = usize::try_from(piece.rows.last.abs_diff(after)).unwrap_or(usize::MAX);
+    let expected = n_rows.min(leaves.len() * MAX_ROWS_OF_A_PAGE);
     pages.read(leaves, after, &columns, |row_id, cells| {
         part.n_read += 1;
         (piece.spec.read)(part, cells, source(part.table, row_id));
+        if part.n_read == 1 && part.slices.len() == 1 {
+            part.slices.reserve(expected);
+        }
         !part.n_read.is_multiple_of(CHECK) || !progress.is_cancelled()
     })
 }
