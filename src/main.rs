@@ -7,9 +7,9 @@ use lacuna::app::open_window;
 use lacuna::cli::{self, Cli};
 
 fn main() -> ExitCode {
-    let Cli { command, paths } = Cli::parse();
+    let Cli { command, paths, reading } = Cli::parse();
     match command {
         Some(command) => cli::run(&command),
-        None => open_window(paths),
+        None => open_window(paths, reading.options()),
     }
 }

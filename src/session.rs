@@ -44,6 +44,7 @@ pub struct Session {
     pub selection: Selection,
     /// The selected time range, in session time.
     pub range: Option<TimeRange>,
+    /// Sorted by time; no range is there twice.
     pub marks: Vec<Mark>,
     /// What the last search found, as (trace, slice), sorted by time.
     pub hits: Arc<Vec<(usize, SliceId)>>,
@@ -70,15 +71,42 @@ impl Session {
     /// What is on screen stays where it is, on whatever clock it was; a person who looked at
     /// everything goes on to do so.
     pub fn add(&mut self, traces: Vec<Trace>) {
-        let looks_at_all = self.traces.is_empty() || self.navigation.visible() == self.span;
-        let offset_before = self.traces.first().map(|open| open.offset);
+        let shows_all = self.shows_all();
         self.traces.extend(traces.into_iter().map(|trace| OpenTrace { trace: Arc::new(trace), offset: 0 }));
-        self.place();
-        if let (Some(before), Some(first)) = (offset_before, self.traces.first()) {
-            self.shift(first.offset.saturating_sub(before));
+        self.place(shows_all);
+    }
+
+    /// Closes the traces that `is_closed` says, by their index; the others stay as they are on
+    /// screen, and so does what is chosen about them. Marks stay, since their notes are the
+    /// person's own.
+    pub fn close(&mut self, is_closed: impl Fn(usize, &Trace) -> bool) {
+        let shows_all = self.shows_all();
+        let mut n_kept = 0;
+        let mut new_index = Vec::with_capacity(self.traces.len());
+        for (i, open) in self.traces.iter().enumerate() {
+            let is_kept = !is_closed(i, &open.trace);
+            new_index.push(is_kept.then_some(n_kept));
+            n_kept += usize::from(is_kept);
         }
-        if looks_at_all {
-            self.navigation.glide(self.span);
+        if n_kept == 0 {
+            return self.clear();
+        }
+        let mut is_kept = new_index.iter().map(Option::is_some);
+        self.traces.retain(|_| is_kept.next().unwrap_or(true));
+        let moved = |trace: usize| new_index.get(trace).copied().flatten();
+        self.selection = match self.selection {
+            Selection::None => None,
+            Selection::Slice { trace, slice } => moved(trace).map(|trace| Selection::Slice { trace, slice }),
+            Selection::Instant { trace, instant } => moved(trace).map(|trace| Selection::Instant { trace, instant }),
+        }
+        .unwrap_or_default();
+        let hits = self.hits.iter().filter_map(|&(trace, slice)| Some((moved(trace)?, slice)));
+        self.hits = Arc::new(hits.collect());
+        self.place(shows_all);
+        let is_there = |range: &TimeRange| range.intersect(self.span).is_some();
+        self.range = self.range.filter(is_there);
+        if !is_there(&self.navigation.visible()) {
+            self.navigation.go(self.span);
         }
     }
 
@@ -107,8 +135,15 @@ impl Session {
         }
     }
 
-    /// Chooses the clock and gives each trace its offset on it.
-    fn place(&mut self) {
+    /// Whether everything is on screen, from start to end.
+    fn shows_all(&self) -> bool {
+        self.traces.is_empty() || self.navigation.visible().union(self.span) == self.navigation.visible()
+    }
+
+    /// Chooses the clock, gives each trace its offset on it, and moves what is on screen along
+    /// with the first trace; or shows everything, if `shows_all`.
+    fn place(&mut self, shows_all: bool) {
+        let offset_before = self.traces.first().map_or(0, |open| open.offset);
         let models: Vec<&Trace> = self.traces.iter().map(|open| &*open.trace).collect();
         let clock::Clock { offsets, origin_utc_ns, span } = clock::clock(&models);
         self.clock = match origin_utc_ns {
@@ -121,6 +156,10 @@ impl Session {
         }
         // A view of no length cannot be drawn.
         self.span = TimeRange { end: span.end.max(span.start.saturating_add(1)), ..span };
+        self.shift(self.traces.first().map_or(0, |open| open.offset).saturating_sub(offset_before));
+        if shows_all {
+            self.navigation.glide(self.span);
+        }
     }
 
     /// Moves what is on screen and chosen, after the clock moved.
@@ -184,6 +223,56 @@ mod tests {
         assert_eq!(session.range, Some(visible.shifted(1_000)));
         session.navigation.undo();
         assert_eq!(session.navigation.visible(), TimeRange { start: 1_000, end: 2_000 });
+    }
+
+    #[test]
+    fn closing_one_of_three_keeps_clock_selection_and_hits_of_the_others() {
+        let mut session = Session::default();
+        let known = |start| trace(start, start + 1_000, Some(0));
+        session.add(vec![known(1_000), known(3_000), known(6_000)]);
+        let last = Arc::clone(&session.traces()[2].trace);
+        session.selection = Selection::Slice { trace: 2, slice: SliceId(0) };
+        session.hits = Arc::new(vec![(0, SliceId(0)), (1, SliceId(0)), (2, SliceId(0))]);
+        let on_last = TimeRange { start: 5_100, end: 5_200 };
+        session.navigation.go(on_last);
+        session.range = Some(on_last);
+        session.marks.push(Mark { range: on_last, note: "slow".to_owned() });
+
+        session.close(|i, _| i == 0);
+        // The second trace, which started 2,000 ns later, is the new zero.
+        assert_eq!(session_starts(&session), [0, 3_000]);
+        assert_eq!((session.clock(), session.span()), (Clock::Utc, TimeRange { start: 0, end: 4_000 }));
+        assert!(Arc::ptr_eq(&session.traces()[1].trace, &last));
+        assert_eq!(session.selection, Selection::Slice { trace: 1, slice: SliceId(0) });
+        assert_eq!(*session.hits, [(0, SliceId(0)), (1, SliceId(0))]);
+        let moved = on_last.shifted(-2_000);
+        assert_eq!((session.navigation.visible(), session.range), (moved, Some(moved)));
+        assert_eq!(session.marks[0].range, moved);
+
+        session.close(|i, _| i == 1);
+        assert_eq!((session.clock(), session.selection), (Clock::Single, Selection::None));
+        assert_eq!(session.range, None, "nothing is left there");
+        assert_eq!(session.navigation.visible(), session.span());
+        assert_eq!(session.marks[0].note, "slow");
+
+        session.close(|_, _| true);
+        assert!(session.traces().is_empty());
+    }
+
+    #[test]
+    fn all_traces_of_one_file_close_in_one_step() {
+        let of_file = |path: &str, rank| {
+            let mut trace = trace(0, 100, None);
+            trace.info.path = path.into();
+            trace.info.rank = Some(rank);
+            trace
+        };
+        let mut session = Session::default();
+        session.add(vec![of_file("a.tar", 0), of_file("a.tar", 1), of_file("b.json", 0)]);
+        session.close(|_, trace| trace.info.path == *"a.tar");
+        assert_eq!(session.traces().len(), 1);
+        assert!(session.has_file(&PathBuf::from("b.json")) && !session.has_file(&PathBuf::from("a.tar")));
+        assert_eq!(session.navigation.visible(), session.span());
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub enum BottomTab {
     #[default]
     Search,
     Range,
+    Events,
+    Marks,
     Problems,
 }
 

@@ -9,7 +9,7 @@ use eframe::egui::Context;
 use crate::capture::nsys::{self, ConvertError};
 use crate::job::{Job, Poll, Progress};
 use crate::model::Trace;
-use crate::reader::{self, ReadError};
+use crate::reader::{self, Options, ReadError};
 
 /// Files are read this many at once; the rest wait, since each takes memory and a disk.
 const MAX_AT_ONCE: usize = 2;
@@ -47,6 +47,8 @@ pub struct Loaded {
 pub enum LoadError {
     /// The person gave up: nothing to report.
     Cancelled,
+    /// It is read only if the person agrees: a sentence that says why.
+    NeedsConsent(String),
     /// A sentence for the person, without the path.
     Failed(String),
 }
@@ -57,15 +59,15 @@ pub struct Loads {
     /// The person's choice of `nsys`, which converts reports.
     pub nsys: Option<PathBuf>,
     running: Vec<Load>,
-    waiting: VecDeque<PathBuf>,
+    waiting: VecDeque<(PathBuf, Options)>,
 }
 
 impl Loads {
     /// Puts a file at the end of the queue; false if it is there already.
-    pub fn add(&mut self, path: PathBuf) -> bool {
-        let is_known = self.waiting.contains(&path) || self.running.iter().any(|load| load.path == path);
+    pub fn add(&mut self, path: PathBuf, options: Options) -> bool {
+        let is_known = self.waiting().any(|known| known == path) || self.running.iter().any(|load| load.path == path);
         if !is_known {
-            self.waiting.push_back(path);
+            self.waiting.push_back((path, options));
         }
         !is_known
     }
@@ -77,7 +79,7 @@ impl Loads {
 
     /// What is to be read next.
     pub fn waiting(&self) -> impl ExactSizeIterator<Item = &Path> {
-        self.waiting.iter().map(PathBuf::as_path)
+        self.waiting.iter().map(|(path, _)| path.as_path())
     }
 
     /// Whether nothing is on its way.
@@ -89,7 +91,7 @@ impl Loads {
     pub fn cancel(&mut self, path: &Path) {
         // Dropping the job tells its thread to stop.
         self.running.retain(|load| load.path != path);
-        self.waiting.retain(|waiting| waiting != path);
+        self.waiting.retain(|(waiting, _)| waiting != path);
     }
 
     /// Gives up everything.
@@ -114,9 +116,9 @@ impl Loads {
             false
         });
         while self.running.len() < MAX_AT_ONCE
-            && let Some(path) = self.waiting.pop_front()
+            && let Some((path, options)) = self.waiting.pop_front()
         {
-            match start(&path, self.nsys.clone(), ctx) {
+            match start(&path, (options, self.nsys.clone()), ctx) {
                 Ok(job) => self.running.push(Load { path, started: Instant::now(), job }),
                 Err(error) => {
                     let outcome = Err(LoadError::Failed(format!("No thread could be started: {error}")));
@@ -128,16 +130,19 @@ impl Loads {
     }
 }
 
-fn start(path: &Path, nsys: Option<PathBuf>, ctx: &Context) -> std::io::Result<Job<Result<Vec<Trace>, LoadError>>> {
+/// What the person agreed to, and their choice of `nsys`.
+type Choices = (Options, Option<PathBuf>);
+
+fn start(path: &Path, choices: Choices, ctx: &Context) -> std::io::Result<Job<Result<Vec<Trace>, LoadError>>> {
     let ctx = ctx.clone();
     let path = path.to_owned();
-    Job::spawn("read", move || ctx.request_repaint(), move |progress| read(&path, nsys, progress))
+    Job::spawn("read", move || ctx.request_repaint(), move |progress| read(&path, choices, progress))
 }
 
 /// Reads a file; a report of Nsight Systems by way of its export.
-fn read(path: &Path, nsys: Option<PathBuf>, progress: &Progress) -> Result<Vec<Trace>, LoadError> {
+fn read(path: &Path, (options, nsys): Choices, progress: &Progress) -> Result<Vec<Trace>, LoadError> {
     let openable = nsys::openable(path, &nsys::Options::new(nsys), progress)?;
-    let mut traces = reader::read(&openable.path, progress)?;
+    let mut traces = reader::read_with(&openable.path, options, progress)?;
     openable.claim(path, &mut traces);
     Ok(traces)
 }
@@ -146,6 +151,7 @@ impl From<ReadError> for LoadError {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::Cancelled => Self::Cancelled,
+            ReadError::NeedsConsent(why) => Self::NeedsConsent(why),
             error => Self::Failed(error.to_string()),
         }
     }
@@ -167,10 +173,10 @@ mod tests {
     #[test]
     fn a_file_is_queued_once_and_failures_come_back() {
         let mut loads = Loads::default();
-        assert!(loads.add(PathBuf::from("/no/such/file.json")));
-        assert!(!loads.add(PathBuf::from("/no/such/file.json")));
-        assert!(loads.add(PathBuf::from("/no/such/other.json")));
-        assert!(loads.add(PathBuf::from("/no/such/third.json")));
+        assert!(loads.add(PathBuf::from("/no/such/file.json"), Options::default()));
+        assert!(!loads.add(PathBuf::from("/no/such/file.json"), Options::default()));
+        assert!(loads.add(PathBuf::from("/no/such/other.json"), Options::default()));
+        assert!(loads.add(PathBuf::from("/no/such/third.json"), Options::default()));
         let ctx = Context::default();
         assert!(loads.poll(&ctx).is_empty());
         assert_eq!((loads.running().len(), loads.waiting().len()), (MAX_AT_ONCE, 1));
@@ -185,7 +191,7 @@ mod tests {
     #[test]
     fn what_is_canceled_is_gone() {
         let mut loads = Loads::default();
-        loads.add(PathBuf::from("a"));
+        loads.add(PathBuf::from("a"), Options::default());
         loads.cancel(Path::new("a"));
         assert!(loads.is_idle());
     }

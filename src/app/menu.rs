@@ -20,7 +20,7 @@ impl App {
     fn entries_ui(&mut self, ui: &mut egui::Ui, menu: Menu) {
         ui.set_min_width(230.0);
         for spec in COMMANDS.iter().filter(|spec| spec.menu == menu) {
-            if entry_ui(ui, spec, self.is_possible(&spec.command)).clicked() {
+            if entry_ui(ui, spec, self.is_possible(&spec.command), self.is_on(&spec.command)).clicked() {
                 self.commands.push(spec.command.clone());
             }
             if spec.command == Command::OpenFile {
@@ -62,10 +62,21 @@ impl App {
         });
     }
 
+    /// For a command that is a switch, whether it is on.
+    fn is_on(&self, command: &Command) -> Option<bool> {
+        match command {
+            Command::ToggleSidePanel => Some(self.settings.is_side_open),
+            Command::ToggleBottomPanel => Some(self.settings.is_bottom_open),
+            Command::ToggleWheelZooms => Some(self.timeline.settings().wheel_zooms),
+            _ => None,
+        }
+    }
+
     /// Whether a command could do anything now. Those that could not are shown, but gray.
     fn is_possible(&self, command: &Command) -> bool {
         let is_open = !self.session.traces().is_empty();
         match command {
+            Command::CloseTrace => is_open,
             Command::CloseAll => is_open || !self.loads.is_idle(),
             Command::ZoomToRange | Command::MarkRange => self.session.range.is_some(),
             Command::NextHit | Command::PreviousHit => !self.session.hits.is_empty(),
@@ -80,8 +91,11 @@ impl App {
     }
 }
 
-fn entry_ui(ui: &mut egui::Ui, spec: &CommandSpec, is_enabled: bool) -> egui::Response {
-    let mut button = Button::new(spec.label);
+fn entry_ui(ui: &mut egui::Ui, spec: &CommandSpec, is_enabled: bool, is_on: Option<bool>) -> egui::Response {
+    let mut button = match is_on {
+        Some(is_on) => Button::selectable(is_on, spec.label),
+        None => Button::new(spec.label),
+    };
     if let Some(key) = spec.keys.first() {
         button = button.shortcut_text(key_text(ui.ctx(), key));
     }

@@ -22,9 +22,12 @@ use self::loads::{LoadError, Loads};
 pub use self::window::open_window;
 use crate::command::{self, Command};
 use crate::model::Trace;
+use crate::reader::Options;
 use crate::session::Session;
 use crate::settings::{Settings, ThemeChoice};
 use crate::view::details::Details;
+use crate::view::events::Events;
+use crate::view::marks::Marks;
 use crate::view::palette::Palette;
 use crate::view::problems::Problems;
 use crate::view::range_summary::RangeSummaryView;
@@ -38,13 +41,26 @@ use crate::widget::theme;
 struct Note {
     text: String,
     path: Option<PathBuf>,
-    is_error: bool,
+    kind: NoteKind,
+}
+
+/// What a note asks of the person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NoteKind {
+    /// To know it.
+    Info,
+    /// To know that a file is not open.
+    Error,
+    /// To agree before a file is read.
+    Consent,
 }
 
 /// Everything behind the window.
 pub struct App {
     session: Session,
     settings: Settings,
+    /// What the person agreed to for every file.
+    options: Options,
     loads: Loads,
     dialog: OpenDialog,
     notes: Vec<Note>,
@@ -52,6 +68,8 @@ pub struct App {
     details: Details,
     search: Search,
     range_summary: RangeSummaryView,
+    events: Events,
+    marks: Marks,
     problems: Problems,
     palette: Palette,
     shortcuts: Shortcuts,
@@ -59,7 +77,7 @@ pub struct App {
     guards: [Guard; 3],
     /// Asked for during the last frame, run before the next.
     commands: Vec<Command>,
-    /// Whether a text field or a dialog had the keyboard at the end of the last frame.
+    /// Whether a text field, a menu or a dialog had the keyboard at the end of the last frame.
     is_keyboard_taken: bool,
 }
 
@@ -71,13 +89,14 @@ impl std::fmt::Debug for App {
 
 impl App {
     /// The window's content, about to read `paths`.
-    pub fn new(ctx: &Context, settings: Settings, paths: Vec<PathBuf>) -> Self {
+    pub fn new(ctx: &Context, settings: Settings, paths: Vec<PathBuf>, options: Options) -> Self {
         theme::apply(ctx);
         // Ctrl and +, -, 0 are commands of ours.
         ctx.options_mut(|options| options.zoom_with_keyboard = false);
         let mut app = Self {
             session: Session::default(),
             settings: settings.checked(),
+            options,
             loads: Loads::default(),
             dialog: OpenDialog::default(),
             notes: Vec::new(),
@@ -85,6 +104,8 @@ impl App {
             details: Details::default(),
             search: Search::default(),
             range_summary: RangeSummaryView::default(),
+            events: Events::default(),
+            marks: Marks::default(),
             problems: Problems,
             palette: Palette::default(),
             shortcuts: Shortcuts::default(),
@@ -101,7 +122,7 @@ impl App {
 
     /// The same with traces that are there already, for tests and generated inputs.
     pub fn with_traces(ctx: &Context, settings: Settings, traces: Vec<Trace>) -> Self {
-        let mut app = Self::new(ctx, settings, Vec::new());
+        let mut app = Self::new(ctx, settings, Vec::new(), Options::default());
         app.session.add(traces);
         app
     }
@@ -122,7 +143,12 @@ impl App {
         self.commands.extend(self.dialog.poll().into_iter().map(Command::OpenPath));
         let dropped = ctx.input_mut(|input| std::mem::take(&mut input.raw.dropped_files));
         self.commands.extend(dropped.iter().map(|file| Command::OpenPath(file.path().to_owned())));
-        self.commands.extend(command::pressed(ctx, self.is_keyboard_taken));
+        let pressed = command::pressed(ctx, self.is_keyboard_taken);
+        if !pressed.is_empty() {
+            // A menu is for the moment before.
+            egui::Popup::close_all(ctx);
+        }
+        self.commands.extend(pressed);
         for command in std::mem::take(&mut self.commands) {
             self.run(ctx, command);
         }
@@ -141,6 +167,7 @@ impl App {
         }
         self.floating_ui(ui.ctx());
         let has_dialog = self.palette.is_open() || self.shortcuts.is_open() || self.dialog.is_open();
+        let has_dialog = has_dialog || ui.ctx().any_popup_open();
         self.is_keyboard_taken = has_dialog || ui.ctx().text_edit_focused();
     }
 
@@ -153,7 +180,10 @@ impl App {
                 }
                 Err(LoadError::Cancelled) => {}
                 Err(LoadError::Failed(text)) => {
-                    self.notes.push(Note { text, path: Some(loaded.path), is_error: true });
+                    self.notes.push(Note { text, path: Some(loaded.path), kind: NoteKind::Error });
+                }
+                Err(LoadError::NeedsConsent(text)) => {
+                    self.notes.push(Note { text, path: Some(loaded.path), kind: NoteKind::Consent });
                 }
             }
         }
@@ -176,7 +206,7 @@ impl App {
         let is_dark = ctx.global_style().visuals.dark_mode;
         let mut view = self.session.context(is_dark, &mut self.commands);
         self.palette.ui(&mut view, ctx);
-        self.shortcuts.ui(ctx);
+        self.shortcuts.ui(ctx, self.timeline.settings().wheel_zooms);
         welcome::drop_ui(ctx);
     }
 }

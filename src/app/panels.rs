@@ -11,6 +11,12 @@ use crate::widget::theme;
 impl App {
     pub(super) fn panels_ui(&mut self, ui: &mut egui::Ui) {
         let is_dark = ui.visuals().dark_mode;
+        // Before anything is painted, so that no hit is of a trace that is gone; and also while its
+        // tab is hidden, so that the timeline shows what was found.
+        let visible = self.session.navigation.visible();
+        self.search.update(self.session.traces(), visible, self.session.range, ui.ctx());
+        self.session.hits = self.search.hits();
+
         let mut is_side_open = self.settings.is_side_open;
         Panel::right("details").default_size(320.0).size_range(200.0..=900.0).show_collapsible(
             ui,
@@ -29,9 +35,6 @@ impl App {
             |ui| self.tabs_ui(ui),
         );
         self.settings.is_bottom_open = is_bottom_open;
-        // Also while its tab is hidden, so that the timeline shows what was found.
-        self.search.update(self.session.traces(), self.session.range, ui.ctx());
-        self.session.hits = self.search.hits();
 
         let frame = Frame::NONE.fill(theme::tokens(is_dark).canvas);
         let had_range = self.session.range.is_some();
@@ -39,8 +42,10 @@ impl App {
             let mut view = self.session.context(is_dark, &mut self.commands);
             self.guards[0].show("Timeline", ui, |ui| self.timeline.ui(&mut view, ui));
         });
-        // A first range asks what is in it; a search that is under way is left alone.
-        if !had_range && self.session.range.is_some() && self.search.is_empty() {
+        // A first range asks what is in it; a search that is under way and a list that is being read
+        // are left alone.
+        let is_free = self.settings.bottom_tab == BottomTab::Search && self.search.is_empty();
+        if !had_range && self.session.range.is_some() && is_free {
             self.settings.bottom_tab = BottomTab::Range;
         }
     }
@@ -50,9 +55,13 @@ impl App {
         ui.horizontal(|ui| {
             let n_problems = self.session.traces().iter().map(|open| open.trace.import.problems.len()).sum::<usize>();
             let problems = if n_problems == 0 { "Problems".to_owned() } else { format!("Problems ({n_problems})") };
+            let n_marks = self.session.marks.len();
+            let marks = if n_marks == 0 { "Marks".to_owned() } else { format!("Marks ({n_marks})") };
             let tabs = [
                 (BottomTab::Search, "Search results".to_owned()),
                 (BottomTab::Range, "Range summary".to_owned()),
+                (BottomTab::Events, "Events".to_owned()),
+                (BottomTab::Marks, marks),
                 (BottomTab::Problems, problems),
             ];
             for (tab, label) in tabs {
@@ -67,6 +76,8 @@ impl App {
         self.guards[2].show("The table", ui, |ui| match tab {
             BottomTab::Search => self.search.ui(&mut view, ui),
             BottomTab::Range => self.range_summary.ui(&mut view, ui),
+            BottomTab::Events => self.events.ui(&mut view, ui),
+            BottomTab::Marks => self.marks.ui(&mut view, ui),
             BottomTab::Problems => self.problems.ui(&mut view, ui),
         });
     }

@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use eframe::egui::{Context, ViewportCommand};
 
-use super::{App, Note};
+use super::{App, Note, NoteKind};
 use crate::command::Command;
+use crate::model::Trace;
+use crate::reader::Options;
 use crate::settings::{BottomTab, ThemeChoice};
 use crate::view::palette::Mode;
 use crate::view::timeline::TimelineSettings;
@@ -19,10 +21,13 @@ impl App {
     pub(super) fn run(&mut self, ctx: &Context, command: Command) {
         match command {
             Command::OpenFile => self.dialog.ask(ctx),
-            Command::OpenPath(path) => self.open(path),
+            Command::OpenPath(path) => self.open(path, self.options),
+            Command::CloseTrace => self.palette.open(Mode::OpenTraces),
+            Command::CloseTraceAt(index) => self.close(ctx, |i, _| i == index),
+            Command::CloseFile(path) => self.close(ctx, |_, trace| trace.info.path == path),
             Command::CloseAll => {
                 self.loads.cancel_all();
-                self.session.clear();
+                self.close(ctx, |_, _| true);
             }
             Command::Quit => ctx.send_viewport_cmd(ViewportCommand::Close),
             Command::Search => {
@@ -31,6 +36,13 @@ impl App {
             }
             Command::ShowSearch => self.show_tab(BottomTab::Search),
             Command::ShowRangeSummary => self.show_tab(BottomTab::Range),
+            Command::ShowEvents => self.show_tab(BottomTab::Events),
+            Command::ListEvents(trace, track) => {
+                self.show_tab(BottomTab::Events);
+                let is_dark = ctx.global_style().visuals.dark_mode;
+                self.events.show(&self.session.context(is_dark, &mut self.commands), trace, track);
+            }
+            Command::ShowMarks => self.show_tab(BottomTab::Marks),
             Command::ShowProblems => self.show_tab(BottomTab::Problems),
             Command::FindTrack => self.palette.open(Mode::Tracks),
             Command::Palette => self.palette.open(Mode::Commands),
@@ -58,15 +70,23 @@ impl App {
         }
     }
 
-    fn open(&mut self, path: PathBuf) {
+    /// Starts to read a file that is not open yet.
+    pub(super) fn open(&mut self, path: PathBuf, options: Options) {
         // Two ways to one file are one file.
         let path = std::fs::canonicalize(&path).unwrap_or(path);
-        if self.session.has_file(&path) || !self.loads.add(path.clone()) {
+        if self.session.has_file(&path) || !self.loads.add(path.clone(), options) {
             let text = "This file is open already".to_owned();
-            self.notes.push(Note { text, path: Some(path), is_error: false });
+            self.notes.push(Note { text, path: Some(path), kind: NoteKind::Info });
         } else {
             self.notes.retain(|note| note.path.as_ref() != Some(&path));
         }
+    }
+
+    fn close(&mut self, ctx: &Context, is_closed: impl Fn(usize, &Trace) -> bool) {
+        self.session.close(is_closed);
+        // No later command may go to a hit in a trace that is gone.
+        let visible = self.session.navigation.visible();
+        self.search.update(self.session.traces(), visible, self.session.range, ctx);
     }
 
     fn show_tab(&mut self, tab: BottomTab) {
@@ -101,7 +121,9 @@ impl App {
             // Sizes of panels and columns, and what is folded.
             memory.data.clear();
         });
-        self.timeline.set_settings(TimelineSettings::default());
+        // How a hand turns the wheel is a habit, no layout.
+        let wheel_zooms = self.timeline.settings().wheel_zooms;
+        self.timeline.set_settings(TimelineSettings { wheel_zooms, ..Default::default() });
         self.settings.is_side_open = true;
         self.settings.is_bottom_open = true;
         self.settings.set_scale(1.0);

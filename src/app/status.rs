@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use eframe::egui::{self, Panel, ProgressBar, RichText};
 
-use super::App;
 use super::loads::Load;
+use super::{App, NoteKind};
 use crate::command::Command;
 use crate::model::Severity;
+use crate::reader::Options;
 use crate::widget::{format, theme};
 
 /// A load that ends sooner shows no progress: a bar that flashes up is noise.
@@ -65,7 +66,7 @@ impl App {
             return;
         }
         let tokens = theme::tokens(ui.visuals().dark_mode);
-        let mut closed = None;
+        let (mut closed, mut agreed) = (None, None);
         Panel::top("notes").show(ui, |ui| {
             egui::ScrollArea::vertical().max_height(160.0).show(ui, |ui| {
                 for (i, note) in self.notes.iter().enumerate() {
@@ -74,7 +75,12 @@ impl App {
                             closed = Some(i);
                         }
                         let path = note.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-                        if note.is_error {
+                        if note.kind == NoteKind::Consent
+                            && ui.button("Open anyway").on_hover_text("Read it however much memory it takes").clicked()
+                        {
+                            (closed, agreed) = (Some(i), note.path.clone());
+                        }
+                        if note.kind != NoteKind::Info {
                             let text = format!("{}\n{path}", note.text);
                             if ui.button("Copy").on_hover_text("Copy this message").clicked() {
                                 ui.ctx().copy_text(text);
@@ -91,6 +97,9 @@ impl App {
         });
         if let Some(i) = closed {
             self.notes.remove(i);
+        }
+        if let Some(path) = agreed {
+            self.open(path, Options { allow_any_ratio: true });
         }
     }
 

@@ -1,3 +1,6 @@
+mod files;
+mod tables;
+
 use std::sync::Arc;
 
 use eframe::egui::{Event, Key, Modifiers, PointerButton, Pos2, RawInput};
@@ -57,12 +60,25 @@ fn settle(harness: &mut Harness<'_, Option<App>>) {
     }
 }
 
+/// Runs frames until something is so; fails after a time that no machine needs.
+fn wait_for(harness: &mut Harness<'_, Option<App>>, is_so: impl Fn(&Harness<'_, Option<App>>) -> bool) {
+    let started = std::time::Instant::now();
+    while !is_so(harness) {
+        assert!(started.elapsed() < std::time::Duration::from_secs(60), "still waiting");
+        settle(harness);
+    }
+}
+
 fn app<'a>(harness: &'a Harness<'_, Option<App>>) -> &'a App {
     harness.state().as_ref().unwrap()
 }
 
+fn app_mut<'a>(harness: &'a mut Harness<'_, Option<App>>) -> &'a mut App {
+    harness.state_mut().as_mut().unwrap()
+}
+
 fn select(harness: &mut Harness<'_, Option<App>>, name: &str) {
-    let app = harness.state_mut().as_mut().unwrap();
+    let app = app_mut(harness);
     let trace = &app.session.traces()[0].trace;
     let slice = (0..trace.slices.len() as u32).map(SliceId).find(|&id| trace.slice_name(id) == name);
     app.session.selection = Selection::Slice { trace: 0, slice: slice.unwrap() };
@@ -138,6 +154,26 @@ fn escape_leaves_one_thing_at_a_time() {
 }
 
 #[test]
+fn escape_closes_a_menu_before_it_deselects() {
+    let mut harness = harness(vec![trace()]);
+    select(&mut harness, "aten::mm");
+    harness.get_by_role_and_label(egui::Role::Unknown, "stream 7").click_secondary();
+    settle(&mut harness);
+    harness.get_by_label("List events");
+    harness.key_press(Key::Escape);
+    settle(&mut harness);
+    assert!(harness.query_by_label("List events").is_none());
+    assert_eq!(selected_name(&harness), "aten::mm");
+    // A command by key leaves no menu behind.
+    harness.get_by_role_and_label(egui::Role::Unknown, "stream 7").click_secondary();
+    settle(&mut harness);
+    harness.key_press_modifiers(Modifiers::COMMAND | Modifiers::SHIFT, Key::P);
+    settle(&mut harness);
+    assert!(harness.query_by_label("List events").is_none());
+    harness.get_by_label("Command");
+}
+
+#[test]
 fn menus_run_commands() {
     let mut harness = harness(vec![trace()]);
     harness.get_by_label("View").click();
@@ -201,7 +237,7 @@ fn problems_are_a_click_away() {
 #[test]
 fn a_range_is_summarized_by_track_and_name() {
     let mut harness = harness(vec![trace()]);
-    harness.state_mut().as_mut().unwrap().session.range = Some(TimeRange { start: 0, end: 2_000 });
+    app_mut(&mut harness).session.range = Some(TimeRange { start: 0, end: 2_000 });
     harness.get_by_label("Range summary").click();
     settle(&mut harness);
     // The stream ran from 500 to 2,000 of 2,000 ns, the thread from 0 to 1,000.
@@ -216,7 +252,7 @@ fn a_range_is_summarized_by_track_and_name() {
 fn theme_and_scale_change_by_command() {
     let mut harness = harness(vec![trace()]);
     let was_dark = harness.ctx.global_style().visuals.dark_mode;
-    harness.state_mut().as_mut().unwrap().commands.push(Command::ToggleTheme);
+    app_mut(&mut harness).commands.push(Command::ToggleTheme);
     settle(&mut harness);
     assert_eq!(harness.ctx.global_style().visuals.dark_mode, !was_dark);
     harness.key_press_modifiers(Modifiers::COMMAND, Key::Plus);
@@ -225,10 +261,45 @@ fn theme_and_scale_change_by_command() {
 }
 
 #[test]
+fn the_wheel_zooms_if_the_person_wants_it_and_the_choice_is_kept() {
+    let mut harness = harness(vec![trace()]);
+    let wheel = |harness: &mut Harness<'_, Option<App>>| {
+        let before = app(harness).session().navigation.visible().dur();
+        harness.event(Event::PointerMoved(harness.get_by_label("Timeline canvas").rect().center()));
+        harness.event(Event::MouseWheel {
+            unit: egui::MouseWheelUnit::Point,
+            delta: egui::vec2(0.0, 100.0),
+            phase: egui::TouchPhase::Move,
+            source: egui::MouseWheelSource::Wheel,
+            modifiers: Modifiers::NONE,
+        });
+        settle(harness);
+        app(harness).session().navigation.visible().dur() < before
+    };
+    assert!(!wheel(&mut harness), "the plain wheel scrolls at first");
+    harness.get_by_label("View").click();
+    settle(&mut harness);
+    harness.get_by_label("Wheel zooms").click();
+    settle(&mut harness);
+    assert!(wheel(&mut harness));
+    app_mut(&mut harness).commands.push(Command::ResetLayout);
+    settle(&mut harness);
+    let stored = serde_json::to_string(&app(&harness).settings()).unwrap();
+    let settings: Settings = serde_json::from_str(&stored).unwrap();
+    assert!(settings.timeline.wheel_zooms);
+    harness.key_press(Key::Questionmark);
+    settle(&mut harness);
+    // The sheet says so: what the wheel does stands beside it.
+    let y = |label| harness.get_by_label(label).rect().center().y;
+    assert!((y("Wheel") - y("Zoom at the pointer")).abs() < 2.0);
+    assert!((y("Ctrl+Wheel") - y("Scroll the tracks")).abs() < 2.0);
+}
+
+#[test]
 fn a_failed_load_leaves_what_is_open() {
     let mut harness = harness(vec![trace()]);
     let path = PathBuf::from("/no/such/trace.json");
-    harness.state_mut().as_mut().unwrap().commands.push(Command::OpenPath(path));
+    app_mut(&mut harness).commands.push(Command::OpenPath(path));
     settle(&mut harness);
     harness.get_by_label("Not opened:");
     assert_eq!(app(&harness).session().traces().len(), 1);
@@ -241,7 +312,7 @@ fn a_failed_load_leaves_what_is_open() {
 fn every_control_has_a_name() {
     let mut harness = harness(vec![trace()]);
     select(&mut harness, "gemm_fp16");
-    for tab in ["Range summary", "Problems (1)", "Search results"] {
+    for tab in ["Range summary", "Events", "Marks", "Problems (1)", "Search results"] {
         harness.get_by_label(tab).click();
         settle(&mut harness);
         for node in harness.root().children_recursive() {

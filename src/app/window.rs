@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use eframe::{NativeOptions, egui};
 
 use super::App;
+use crate::reader::Options;
 use crate::settings::Settings;
 
 /// Exit code where no window can be shown.
@@ -28,16 +29,16 @@ impl eframe::App for App {
 }
 
 /// Opens the window with these files, and returns when it is closed.
-pub fn open_window(paths: Vec<PathBuf>) -> ExitCode {
+pub fn open_window(paths: Vec<PathBuf>, options: Options) -> ExitCode {
     if let Some(reason) = missing_display() {
         return complain(reason);
     }
     let create = |cc: &eframe::CreationContext<'_>| {
         let settings = cc.storage.and_then(|storage| eframe::get_value::<Settings>(storage, Settings::KEY));
-        Ok(Box::new(App::new(&cc.egui_ctx, settings.unwrap_or_default(), paths)) as Box<dyn eframe::App>)
+        Ok(Box::new(App::new(&cc.egui_ctx, settings.unwrap_or_default(), paths, options)) as Box<dyn eframe::App>)
     };
     // Window systems and graphics drivers that do not work may also panic.
-    match catch_unwind(AssertUnwindSafe(|| eframe::run_native("Lacuna", options(), Box::new(create)))) {
+    match catch_unwind(AssertUnwindSafe(|| eframe::run_native("Lacuna", native_options(), Box::new(create)))) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         // Its own text names a line of a library, which helps nobody.
         Ok(Err(eframe::Error::WinitEventLoop(_))) => complain("The display does not answer"),
@@ -46,7 +47,7 @@ pub fn open_window(paths: Vec<PathBuf>) -> ExitCode {
     }
 }
 
-fn options() -> NativeOptions {
+fn native_options() -> NativeOptions {
     let icon = eframe::icon_data::from_png_bytes(include_bytes!("../../assets/icon.png")).unwrap_or_default();
     let viewport = egui::ViewportBuilder::default()
         .with_title("Lacuna")

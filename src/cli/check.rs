@@ -15,6 +15,8 @@ pub struct Args {
     pub paths: Vec<PathBuf>,
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
+    #[command(flatten)]
+    pub reading: input::Reading,
 }
 
 /// How the import report is written.
@@ -34,7 +36,7 @@ struct Answer {
 ///
 /// Errors: nothing could be read, or stdout cannot be written to.
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
-    let input = input::read(&args.paths)?;
+    let input = input::read(&args.paths, args.reading)?;
     let files: Vec<File> = input.traces.iter().map(report::file).collect();
     let text = match args.format {
         Format::Text => report::import_text(&files),

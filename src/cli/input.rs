@@ -8,7 +8,22 @@ use super::output::say;
 use crate::capture::nsys;
 use crate::job::Progress;
 use crate::model::Trace;
-use crate::reader;
+use crate::reader::{self, Options, ReadError};
+
+/// Arguments of every command that reads traces.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct Reading {
+    /// Read compressed files even if they grow more than 200 fold, which could fill the memory
+    #[arg(long)]
+    pub allow_any_ratio: bool,
+}
+
+impl Reading {
+    /// What the reader is told.
+    pub fn options(self) -> Options {
+        Options { allow_any_ratio: self.allow_any_ratio }
+    }
+}
 
 /// What was read.
 #[derive(Debug, Default)]
@@ -22,14 +37,14 @@ pub struct Input {
 /// Reads files and folders. What cannot be read is said on stderr, and the rest goes on.
 ///
 /// Errors: nothing could be read at all.
-pub fn read(paths: &[PathBuf]) -> Result<Input, Failure> {
+pub fn read(paths: &[PathBuf], reading: Reading) -> Result<Input, Failure> {
     let mut input = Input::default();
     for path in paths {
         match files(path) {
             Ok(files) => {
                 for file in &files {
                     // A folder may hold other files too; only one that was named must be readable.
-                    input.has_unreadable |= !read_file(file, &mut input.traces) && !path.is_dir();
+                    input.has_unreadable |= !read_file(file, reading, &mut input.traces) && !path.is_dir();
                 }
             }
             Err(error) => {
@@ -42,11 +57,11 @@ pub fn read(paths: &[PathBuf]) -> Result<Input, Failure> {
 }
 
 /// Adds the traces of one file; false if it cannot be read.
-fn read_file(path: &Path, traces: &mut Vec<Trace>) -> bool {
+fn read_file(path: &Path, reading: Reading, traces: &mut Vec<Trace>) -> bool {
     if std::io::stderr().is_terminal() {
         say(&format!("Reading {}", path.display()));
     }
-    match read_report(path) {
+    match read_report(path, reading) {
         Ok(read) => {
             traces.extend(read);
             true
@@ -62,13 +77,20 @@ fn read_file(path: &Path, traces: &mut Vec<Trace>) -> bool {
 
 /// Reads a file; a report of Nsight Systems by way of its export.
 ///
-/// Errors: a sentence for the person, without the path.
-fn read_report(path: &Path) -> Result<Vec<Trace>, String> {
+/// Errors: a sentence for the person, without the path; lines of what the converter said may follow.
+fn read_report(path: &Path, reading: Reading) -> Result<Vec<Trace>, String> {
     let progress = Progress::default();
     let openable = nsys::openable(path, &nsys::Options::new(None), &progress).map_err(|error| error.to_string())?;
-    let mut traces = reader::read(&openable.path, &progress).map_err(|error| error.to_string())?;
+    let read = reader::read_with(&openable.path, reading.options(), &progress);
+    let mut traces = read.map_err(|error| complaint(&error))?;
     openable.claim(path, &mut traces);
     Ok(traces)
+}
+
+/// Why a file cannot be read, and by which flag it could.
+fn complaint(error: &ReadError) -> String {
+    let remedy = if matches!(error, ReadError::NeedsConsent(_)) { ", with --allow-any-ratio" } else { "" };
+    format!("{error}{remedy}")
 }
 
 /// The file itself, or the files directly inside a folder whose names are like a trace's, by name.
@@ -107,7 +129,30 @@ pub fn label(trace: &Trace) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
+
+    #[test]
+    fn a_file_that_grows_without_measure_is_read_only_if_asked() {
+        let path = std::env::temp_dir().join(format!("lacuna-ratio-{}.json.gz", std::process::id()));
+        let file = std::fs::File::create(&path).unwrap();
+        let mut gzip = flate2::write::GzEncoder::new(file, flate2::Compression::default());
+        gzip.write_all(b"[").unwrap();
+        for _ in 0..80 {
+            gzip.write_all(&vec![b' '; 1 << 20]).unwrap();
+        }
+        gzip.write_all(br#"{"ph":"X","ts":1,"dur":2,"name":"a","pid":1,"tid":1}]"#).unwrap();
+        gzip.finish().unwrap();
+        let paths = [path.clone()];
+        assert!(matches!(read(&paths, Reading::default()), Err(Failure::Unreadable)));
+        let error = reader::read(&path, &Progress::default()).unwrap_err();
+        assert!(complaint(&error).contains("more than 200 times"), "{error}");
+        assert!(complaint(&error).ends_with(", with --allow-any-ratio"));
+        let read = read(&paths, Reading { allow_any_ratio: true }).unwrap();
+        assert_eq!((read.traces.len(), read.traces[0].slices.len(), read.has_unreadable), (1, 1, false));
+        std::fs::remove_file(&path).unwrap();
+    }
 
     #[test]
     fn the_files_of_a_folder_come_by_name() {

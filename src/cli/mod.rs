@@ -25,6 +25,8 @@ pub struct Cli {
     /// Files to open in the window
     #[arg(value_name = "FILE")]
     pub paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub reading: input::Reading,
 }
 
 /// A command that needs no window.
@@ -99,6 +101,17 @@ mod tests {
         let window = Cli::try_parse_from(["lacuna", "a.json", "b.json"]).unwrap();
         assert!(window.command.is_none());
         assert_eq!(window.paths.len(), 2);
+        for command in [&["lacuna"] as &[&str], &["lacuna", "report"], &["lacuna", "check"]] {
+            let line = [command, &["a.json", "--allow-any-ratio"]].concat();
+            let cli = Cli::try_parse_from(line).unwrap();
+            let reading = match cli.command {
+                None => cli.reading,
+                Some(Headless::Report(args)) => args.reading,
+                Some(Headless::Check(args)) => args.reading,
+                Some(other) => panic!("{other:?}"),
+            };
+            assert!(reading.options().allow_any_ratio, "{command:?}");
+        }
         let report = Cli::try_parse_from(["lacuna", "report", "a.json", "--format", "csv"]).unwrap();
         assert!(matches!(report.command, Some(Headless::Report(_))));
         assert_eq!(Cli::try_parse_from(["lacuna", "report"]).unwrap_err().exit_code(), 2);

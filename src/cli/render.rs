@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use eframe::egui::{CentralPanel, ColorImage, Context, Pos2, RawInput, Rect, Theme, Ui, Vec2, ViewportId};
@@ -31,6 +31,8 @@ pub struct Args {
     pub size: Size,
     #[arg(long, value_enum, default_value_t = Look::Dark)]
     pub theme: Look,
+    #[command(flatten)]
+    pub reading: input::Reading,
 }
 
 /// The views there are.
@@ -46,6 +48,9 @@ impl ViewName {
         }
     }
 }
+
+/// How long a picture waits for what is worked out in the background.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Light on dark, or dark on light.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -79,9 +84,13 @@ impl FromStr for Size {
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let paths = std::slice::from_ref(&args.path);
     output::check_target(&args.out, paths)?;
-    let input = input::read(paths)?;
-    let image = picture(input.traces, &mut *args.view.make(), args.size, args.theme);
-    let png = png(&image).map_err(|error| Failure::Usage(format!("{error}: {}", args.out.display())))?;
+    let input = input::read(paths, args.reading)?;
+    let picture = picture(input.traces, &mut *args.view.make(), args.size, args.theme);
+    if picture.is_incomplete {
+        let text = "Parts of the picture are missing: they were not worked out after";
+        output::say(&format!("{text} {} s: {}", PATIENCE.as_secs(), args.out.display()));
+    }
+    let png = png(&picture.image).map_err(|error| Failure::Usage(format!("{error}: {}", args.out.display())))?;
     output::write_file(&png, &args.out, paths)?;
     Ok(if input.has_unreadable { Outcome::PartlyUnreadable } else { Outcome::Done })
 }
@@ -89,7 +98,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
 /// What `view` shows of these traces, from their start to their end.
 ///
 /// What the view asks the app to do is left undone: a picture has no app.
-pub fn picture(traces: Vec<Trace>, view: &mut dyn View, size: Size, look: Look) -> ColorImage {
+pub fn picture(traces: Vec<Trace>, view: &mut dyn View, size: Size, look: Look) -> Screenshot {
     let placed = clock::clock(&traces.iter().collect::<Vec<_>>());
     let open = |(trace, &offset)| OpenTrace { trace: Arc::new(trace), offset };
     let traces: Vec<OpenTrace> = traces.into_iter().zip(&placed.offsets).map(open).collect();
@@ -103,7 +112,7 @@ pub fn picture(traces: Vec<Trace>, view: &mut dyn View, size: Size, look: Look) 
         Look::Light => Theme::Light,
         Look::Dark => Theme::Dark,
     });
-    screenshot(&ctx, size.0.map(usize::from), 1.0, |ui| {
+    screenshot(&ctx, size.0.map(usize::from), 1.0, PATIENCE, |ui| {
         let mut context = ViewContext {
             traces: &traces,
             span,
@@ -116,48 +125,67 @@ pub fn picture(traces: Vec<Trace>, view: &mut dyn View, size: Size, look: Look) 
             commands: &mut Vec::new(),
         };
         CentralPanel::default().show(ui, |ui| view.ui(&mut context, ui));
+        view.is_pending()
     })
+}
+
+/// A picture of a UI.
+#[derive(Clone, Debug)]
+pub struct Screenshot {
+    pub image: ColorImage,
+    /// Whether something that belongs on it was still being worked out.
+    pub is_incomplete: bool,
 }
 
 /// Shows a UI without a window and takes a picture of it once it rests.
 ///
-/// Runs frames until none is asked for, at most a hundred, so that animations and background
-/// answers arrive.
+/// Runs frames until none is asked for and nothing is worked out in the background, so that
+/// animations and answers arrive. An animation that never ends is cut after a hundred frames.
 ///
 /// * `size`: width and height of the picture in pixels.
-/// * `show`: paints one frame, on a `Ui` that fills the picture.
-pub fn screenshot(ctx: &Context, size: [usize; 2], pixels_per_point: f32, mut show: impl FnMut(&mut Ui)) -> ColorImage {
+/// * `patience`: how long to wait for answers from the background.
+/// * `show`: paints one frame, on a `Ui` that fills the picture; whether it waits for an answer.
+pub fn screenshot(
+    ctx: &Context,
+    size: [usize; 2],
+    pixels_per_point: f32,
+    patience: Duration,
+    mut show: impl FnMut(&mut Ui) -> bool,
+) -> Screenshot {
     const MAX_FRAMES: u32 = 100;
+    /// Frames in a row that must want nothing. The first measures, and an answer may come while a
+    /// frame is half painted.
+    const CALM_FRAMES: u32 = 3;
     const FRAME_SECS: f64 = 1.0 / 60.0;
-    /// How long an answer computed in the background may keep a resting UI waiting.
-    const PATIENCE: Duration = Duration::from_millis(50);
     let points = Vec2::new(size[0] as f32, size[1] as f32) / pixels_per_point;
     let mut raster = Raster::default();
-    let mut frame = 0;
+    let started = Instant::now();
+    let (mut n_frames, mut n_not_waiting, mut n_calm) = (0_u32, 0_u32, 0_u32);
     loop {
         let mut input = RawInput {
             screen_rect: Some(Rect::from_min_size(Pos2::ZERO, points)),
-            time: Some(f64::from(frame) * FRAME_SECS),
+            time: Some(f64::from(n_frames) * FRAME_SECS),
             ..Default::default()
         };
         input.viewports.entry(ViewportId::ROOT).or_default().native_pixels_per_point = Some(pixels_per_point);
-        let mut output = ctx.run_ui(input, &mut show);
+        let mut is_pending = false;
+        let mut output = ctx.run_ui(input, |ui| is_pending = show(ui));
         raster.update(&mut output.textures_delta);
-        frame += 1;
         let wants_more = output.viewport_output.values().any(|viewport| viewport.repaint_delay == Duration::ZERO);
-        // The first frame measures; only from the second on is everything in its place.
-        if frame < 3 || (wants_more && frame < MAX_FRAMES) {
-            continue;
-        }
-        if frame < MAX_FRAMES {
-            std::thread::sleep(PATIENCE);
-            if ctx.has_requested_repaint() {
-                continue;
+        n_frames += 1;
+        n_not_waiting += u32::from(!is_pending);
+        n_calm = if is_pending || wants_more { 0 } else { n_calm + 1 };
+        let gives_up = if is_pending { started.elapsed() >= patience } else { n_not_waiting >= MAX_FRAMES };
+        if n_calm < CALM_FRAMES && !gives_up {
+            if is_pending {
+                std::thread::sleep(Duration::from_millis(2));
             }
+            continue;
         }
         let background = ctx.global_style().visuals.panel_fill.to_opaque();
         let primitives = ctx.tessellate(output.shapes, output.pixels_per_point);
-        return raster.paint(size, output.pixels_per_point, background, &primitives);
+        let image = raster.paint(size, output.pixels_per_point, background, &primitives);
+        return Screenshot { image, is_incomplete: is_pending };
     }
 }
 
@@ -201,7 +229,9 @@ mod tests {
     fn a_view_becomes_a_png() {
         let slices =
             [("main", SliceKind::Operator, "a", 1_000, 2_000), ("main", SliceKind::Operator, "b", 4_000, 5_000)];
-        let image = picture(vec![TraceBuilder::from_slices(&slices).finish()], &mut Bar, Size([416, 100]), Look::Light);
+        let Screenshot { image, is_incomplete } =
+            picture(vec![TraceBuilder::from_slices(&slices).finish()], &mut Bar, Size([416, 100]), Look::Light);
+        assert!(!is_incomplete);
         let bytes = png(&image).unwrap();
         let mut reader = png::Decoder::new(std::io::Cursor::new(bytes)).read_info().unwrap();
         let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
@@ -211,6 +241,41 @@ mod tests {
         // The panel has a margin of 8 points; a quarter of what is left is the slice.
         assert!((98..=102).contains(&n_red), "{n_red}");
         assert!(pixels[3 * 416 * 90] > 200, "the light theme is light");
+    }
+
+    /// A picture of a UI that is red once an answer is there, which takes `n_pending` frames.
+    fn red_after(n_pending: u32, patience: Duration) -> (Color32, bool) {
+        let ctx = Context::default();
+        let mut n = 0;
+        let Screenshot { image, is_incomplete } = screenshot(&ctx, [8, 8], 1.0, patience, |ui| {
+            n += 1;
+            let is_pending = n <= n_pending;
+            let color = if is_pending { Color32::BLUE } else { Color32::RED };
+            ui.painter().rect_filled(ui.max_rect().expand(9.0), CornerRadius::ZERO, color);
+            is_pending
+        });
+        (image[(4, 4)], is_incomplete)
+    }
+
+    #[test]
+    fn a_picture_waits_for_what_it_shows_but_not_forever() {
+        // Longer than any animation is let run.
+        assert_eq!(red_after(200, PATIENCE), (Color32::RED, false));
+        assert_eq!(red_after(u32::MAX, Duration::from_millis(20)), (Color32::BLUE, true));
+    }
+
+    #[test]
+    fn the_minimap_of_a_large_trace_is_on_the_picture() {
+        let slice = |i: i64| ("stream 7", SliceKind::Kernel, "k", i * 10, i * 10 + 10);
+        let slices: Vec<_> = (0..1_500_000).chain([3_000_000]).map(slice).collect();
+        let trace = TraceBuilder::from_slices(&slices).finish();
+        let shot = picture(vec![trace], &mut Timeline::default(), Size([640, 300]), Look::Dark);
+        assert!(!shot.is_incomplete);
+        // The strip over the rows: busy in the first half, idle in the second.
+        let strip = |share: f32| shot.image[((210.0 + 420.0 * share) as usize, 20)];
+        assert_eq!(strip(0.1), strip(0.4));
+        assert_eq!(strip(0.6), strip(0.9));
+        assert_ne!(strip(0.1), strip(0.9), "the strip is empty");
     }
 
     #[test]

@@ -57,6 +57,19 @@ impl RawSlices {
         self.source.push(slice.source);
     }
 
+    /// Makes room for `n` more slices.
+    pub fn reserve(&mut self, n: usize) {
+        self.ts.reserve_exact(n);
+        self.end.reserve_exact(n);
+        self.name.reserve_exact(n);
+        self.kind.reserve_exact(n);
+        self.track.reserve_exact(n);
+        self.correlation.reserve_exact(n);
+        self.external.reserve_exact(n);
+        self.attr.reserve_exact(n);
+        self.source.reserve_exact(n);
+    }
+
     /// Gives back memory that was reserved for more slices.
     pub fn shrink(&mut self) {
         self.ts.shrink_to_fit();
@@ -158,7 +171,10 @@ impl TraceBuilder {
         slices.name = gather(&join(&mut parts, |part| &mut part.name), &order);
         slices.kind = gather(&join(&mut parts, |part| &mut part.kind), &order);
         slices.correlation = gather(&join(&mut parts, |part| &mut part.correlation), &order);
-        slices.external = gather(&join(&mut parts, |part| &mut part.external), &order);
+        let has_external = parts.iter().any(|part| part.external.iter().any(|&id| id != 0));
+        if has_external {
+            slices.external = gather(&join(&mut parts, |part| &mut part.external), &order);
+        }
         slices.attr = gather(&join(&mut parts, |part| &mut part.attr), &order);
         slices.source = gather(&join(&mut parts, |part| &mut part.source), &order);
         drop(parts);
@@ -171,7 +187,7 @@ impl TraceBuilder {
 
         let flows = self.bind_flows(&order, &bound);
         drop(order);
-        let correlations = index_correlations(&slices);
+        let correlations = CorrelationIndex::build(&slices.correlation);
         self.import.sort();
         Trace {
             info: self.info,
@@ -454,13 +470,6 @@ fn make_rows(
     });
     slices.rows = rows;
     track_rows
-}
-
-fn index_correlations(slices: &SliceTable) -> CorrelationIndex {
-    let with_id = slices.correlation.iter().enumerate().filter(|entry| *entry.1 != 0);
-    let mut entries: Vec<(u32, SliceId)> = with_id.map(|(i, &id)| (id, SliceId(i as u32))).collect();
-    entries.par_sort_unstable();
-    CorrelationIndex { entries }
 }
 
 #[cfg(test)]

@@ -19,8 +19,8 @@ impl SliceId {
 /// All slices of a trace.
 ///
 /// Sorted by (track, row, ts). The slices of one row do not overlap, so both their starts and
-/// their ends ascend, and any window of a row is found by two binary searches. All columns are as
-/// long as there are slices.
+/// their ends ascend, and any window of a row is found by two binary searches. All columns but
+/// `external` are as long as there are slices.
 #[derive(Debug, Default)]
 pub struct SliceTable {
     /// Start, in nanoseconds on the trace's clock.
@@ -32,6 +32,7 @@ pub struct SliceTable {
     /// CUPTI correlation id: joins device work to the API call that launched it. 0 is "none".
     pub correlation: Vec<u32>,
     /// Kineto's `External id`: joins an operator to the API calls made inside it. 0 is "none".
+    /// Empty if no slice has one; see [`Self::external`].
     pub external: Vec<u32>,
     /// What there is to say of its kind beyond the name, 0 for nothing. Of a kernel: 1 + its index
     /// in [`super::Trace::launches`]; of a memcpy or memset: 1 + its index in
@@ -79,6 +80,11 @@ impl SliceTable {
     /// Start and end of a slice.
     pub fn time(&self, id: SliceId) -> TimeRange {
         TimeRange { start: self.ts[id.idx()], end: self.end[id.idx()] }
+    }
+
+    /// Kineto's `External id` of a slice; 0 is "none".
+    pub fn external(&self, id: SliceId) -> u32 {
+        self.external.get(id.idx()).copied().unwrap_or(0)
     }
 
     /// The row that holds `id`.

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use rayon::prelude::*;
+
 use super::{SliceId, StringId, TimeNs, TimeRange, TrackId};
 
 /// Moments with a name, sorted by (track, ts). All columns are equally long.
@@ -158,16 +160,45 @@ impl FlowTable {
 /// Which slices share a correlation id: an API call and the device work it launched.
 #[derive(Debug, Default)]
 pub struct CorrelationIndex {
-    /// (correlation id, slice), sorted; slices without an id are absent.
-    pub entries: Vec<(u32, SliceId)>,
+    /// Slices that have an id, sorted by (id, slice).
+    order: Vec<SliceId>,
 }
 
 impl CorrelationIndex {
-    /// All slices with this id, the given 0 excepted, which means "none".
-    pub fn slices(&self, correlation: u32) -> &[(u32, SliceId)] {
-        let first = self.entries.partition_point(|entry| entry.0 < correlation);
-        let count = self.entries[first..].partition_point(|entry| entry.0 == correlation);
-        &self.entries[first..first + count]
+    /// * `correlation`: the ids of all slices, 0 for none.
+    /// * Cost: O(n), as ids are dense in real traces; else O(n log n).
+    pub fn build(correlation: &[u32]) -> Self {
+        let n = correlation.iter().filter(|&&id| id != 0).count();
+        let highest = correlation.iter().copied().max().unwrap_or(0) as usize;
+        if highest > 4 * n + 1024 {
+            let mut order: Vec<SliceId> =
+                (0..correlation.len() as u32).map(SliceId).filter(|slice| correlation[slice.idx()] != 0).collect();
+            order.par_sort_by_key(|slice| correlation[slice.idx()]);
+            return Self { order };
+        }
+        // How many slices have a smaller id: where those of an id begin.
+        let mut next = vec![0_u32; highest + 2];
+        correlation.iter().filter(|&&id| id != 0).for_each(|&id| next[id as usize + 1] += 1);
+        for id in 1..next.len() {
+            next[id] += next[id - 1];
+        }
+        let mut order = vec![SliceId(0); n];
+        for (slice, &id) in correlation.iter().enumerate().filter(|entry| *entry.1 != 0) {
+            let place = &mut next[id as usize];
+            order[*place as usize] = SliceId(slice as u32);
+            *place += 1;
+        }
+        Self { order }
+    }
+
+    /// All slices with this id; none for 0. `correlation` is the column it was built from.
+    pub fn slices(&self, correlation: &[u32], id: u32) -> &[SliceId] {
+        if id == 0 {
+            return &[];
+        }
+        let first = self.order.partition_point(|slice| correlation[slice.idx()] < id);
+        let count = self.order[first..].partition_point(|slice| correlation[slice.idx()] == id);
+        &self.order[first..first + count]
     }
 }
 
@@ -185,6 +216,17 @@ mod tests {
         let into: Vec<u32> = flows.incoming(SliceId(2)).map(|i| flows.from[i].0).collect();
         assert_eq!(into, [1, 4]);
         assert_eq!(flows.incoming(SliceId(9)).count(), 0);
+    }
+
+    #[test]
+    fn slices_are_found_by_correlation_however_sparse() {
+        for spread in [1, 1_000_000] {
+            let column: Vec<u32> = [0, 3, 1, 3, 0, 2, 3].iter().map(|id| id * spread).collect();
+            let index = CorrelationIndex::build(&column);
+            let of = |id: u32| index.slices(&column, id * spread).iter().map(|slice| slice.0).collect::<Vec<_>>();
+            assert_eq!((of(3), of(1), of(2)), (vec![1, 3, 6], vec![2], vec![5]));
+            assert!(of(0).is_empty() && of(4).is_empty());
+        }
     }
 
     #[test]

@@ -191,9 +191,8 @@ impl Trace {
     }
 
     fn correlated(&self, id: SliceId) -> impl Iterator<Item = SliceId> {
-        let correlation = self.slices.correlation[id.idx()];
-        let entries = if correlation == 0 { &[] } else { self.correlations.slices(correlation) };
-        entries.iter().map(|entry| entry.1).filter(move |&other| other != id)
+        let ids = &self.slices.correlation;
+        self.correlations.slices(ids, ids[id.idx()]).iter().copied().filter(move |&other| other != id)
     }
 
     /// The innermost slice of `track` that is running at `ts`.

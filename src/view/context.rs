@@ -107,6 +107,7 @@ pub struct ViewContext<'a> {
     pub selection: &'a mut Selection,
     /// The selected time range, in session time.
     pub range: &'a mut Option<TimeRange>,
+    /// Sorted by time; no range is there twice.
     pub marks: &'a mut Vec<Mark>,
     /// Slices found by the last search, as (trace, slice), sorted by time; painted as highlights.
     pub hits: &'a [(usize, SliceId)],
@@ -116,6 +117,22 @@ pub struct ViewContext<'a> {
 }
 
 impl ViewContext<'_> {
+    /// Adds a mark at its place in time, unless the very same range is marked already.
+    pub fn add_mark(&mut self, mark: Mark) {
+        let place = |mark: &Mark| (mark.range.start, mark.range.end);
+        if let Err(at) = self.marks.binary_search_by_key(&place(&mark), place) {
+            self.marks.insert(at, mark);
+        }
+    }
+
+    /// Brings a moment, in session time, to the middle of the view; the zoom stays.
+    pub fn center_on(&mut self, ts: TimeNs) {
+        let view = self.navigation.visible();
+        // A mark in a trace that was closed may lie outside of all others.
+        let ts = ts.clamp(self.span.start, self.span.end);
+        self.navigation.go(view.shifted(ts.saturating_sub(view.start.saturating_add(view.dur() / 2))));
+    }
+
     /// A moment of one trace as session time.
     pub fn session_time(&self, trace: usize, ts: TimeNs) -> TimeNs {
         ts.saturating_add(self.traces[trace].offset)
@@ -143,6 +160,11 @@ pub trait View {
     /// Paints one frame. Must not do work that grows with the trace: fold, page, or ask a
     /// [`crate::job::Memo`].
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut eframe::egui::Ui);
+
+    /// Whether it waits for an answer from the background that it will show.
+    fn is_pending(&self) -> bool {
+        false
+    }
 
     /// Runs a command that is this view's own; false if it is not.
     fn run(&mut self, _command: &Command, _ctx: &mut ViewContext<'_>) -> bool {

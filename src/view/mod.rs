@@ -2,6 +2,8 @@
 
 mod context;
 pub mod details;
+pub mod events;
+pub mod marks;
 pub mod palette;
 pub mod problems;
 pub mod range_summary;

@@ -15,6 +15,8 @@ const ROW_HEIGHT: f32 = 24.0;
 pub enum Mode {
     Commands,
     Tracks,
+    /// The open traces and files, to close one.
+    OpenTraces,
 }
 
 /// One line of the list.
@@ -97,6 +99,7 @@ impl Palette {
     fn field_ui(&mut self, mode: Mode, ui: &mut egui::Ui) {
         let (name, hint) = match mode {
             Mode::Commands => ("Command", "Type a command"),
+            Mode::OpenTraces => ("Trace to close", "Type a part of a file's name"),
             Mode::Tracks => ("Track", "Type a track's or process's name"),
         };
         let edit = egui::TextEdit::singleline(&mut self.text).hint_text(hint).desired_width(f32::INFINITY);
@@ -188,6 +191,7 @@ fn entries(mode: Mode, view: &ViewContext<'_>, ctx: &egui::Context) -> Vec<Entry
             };
             COMMANDS.iter().filter(|spec| spec.command != Command::Palette).map(entry).collect()
         }
+        Mode::OpenTraces => to_close(view),
         Mode::Tracks => {
             let of_trace = |(trace, open): (usize, &super::OpenTrace)| {
                 let model = std::sync::Arc::clone(&open.trace);
@@ -203,4 +207,30 @@ fn entries(mode: Mode, view: &ViewContext<'_>, ctx: &egui::Context) -> Vec<Entry
             .collect()
         }
     }
+}
+
+/// Each open trace, and before the first of several traces of one file all of them together.
+fn to_close(view: &ViewContext<'_>) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    let mut last_path = None;
+    for (i, open) in view.traces.iter().enumerate() {
+        let info = &open.trace.info;
+        let of_file = || view.traces.iter().filter(|other| other.trace.info.path == info.path);
+        if last_path.replace(&info.path) != Some(&info.path) && of_file().nth(1).is_some() {
+            let file = info.path.file_name().unwrap_or_default().to_string_lossy();
+            entries.push(Entry {
+                label: format!("All traces of {file}"),
+                hint: format!("{} traces", of_file().count()),
+                help: "Close every trace of this file",
+                choice: Choice::Command(Command::CloseFile(info.path.clone())),
+            });
+        }
+        entries.push(Entry {
+            label: info.title(),
+            hint: info.rank.map(|rank| format!("rank {rank}")).unwrap_or_default(),
+            help: "Close this trace",
+            choice: Choice::Command(Command::CloseTraceAt(i)),
+        });
+    }
+    entries
 }

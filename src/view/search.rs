@@ -31,12 +31,35 @@ struct Answer {
     hits: Arc<Hits>,
 }
 
+/// In which part of the time slices are searched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Scope {
+    #[default]
+    All,
+    /// What the timeline shows.
+    Visible,
+    /// The selected time range; without one, everything.
+    Range,
+}
+
+impl Scope {
+    const CHOICES: [(Self, &str, &str); 3] = [
+        (Self::All, "Everywhere", "Search all open traces from start to end"),
+        (Self::Visible, "In view", "Search what the timeline shows; the list follows as it moves"),
+        (Self::Range, "In the selected range", "Search the selected time range"),
+    ];
+
+    /// The scope that counts, given whether a range is selected.
+    fn or_all(self, has_range: bool) -> Self {
+        if self == Self::Range && !has_range { Self::All } else { self }
+    }
+}
+
 /// The search tab.
 #[derive(Debug, Default)]
 pub struct Search {
     text: String,
-    /// Whether only the selected time range is searched.
-    is_in_range: bool,
+    scope: Scope,
     wants_focus: bool,
     question: Question,
     memo: Memo<Question, Answer>,
@@ -65,8 +88,14 @@ impl Search {
     }
 
     /// Takes the newest answer. Call it every frame, also while the tab is hidden.
-    pub fn update(&mut self, traces: &[OpenTrace], range: Option<TimeRange>, ctx: &egui::Context) {
-        let range = range.filter(|_| self.is_in_range);
+    ///
+    /// * `visible`, `range`: what is on screen and what is selected, in session time.
+    pub fn update(&mut self, traces: &[OpenTrace], visible: TimeRange, range: Option<TimeRange>, ctx: &egui::Context) {
+        let range = match self.scope {
+            Scope::All => None,
+            Scope::Visible => Some(visible),
+            Scope::Range => range,
+        };
         let question = Question { traces: TraceKey::new(traces), text: self.text.trim().to_owned(), range };
         if question.text.is_empty() || question.traces != self.question.traces {
             // Slices of other traces must not be on show for one frame.
@@ -86,7 +115,10 @@ impl Search {
         let Some(answer) = answer else { return };
         let (total, hits) = (answer.total, Arc::clone(&answer.hits));
         if self.memo.is_current(&self.question) && !Arc::ptr_eq(&hits, &self.hits) {
-            (self.total, self.hits, self.current) = (total, hits, None);
+            // The hit one stands on stays the present one, wherever it is in the new list.
+            let at = self.current.and_then(|current| self.hits.get(current));
+            self.current = at.and_then(|at| hits.iter().position(|hit| hit == at));
+            (self.total, self.hits) = (total, hits);
         }
     }
 
@@ -130,9 +162,14 @@ impl Search {
                 self.run(if is_back { &Command::PreviousHit } else { &Command::NextHit }, ctx);
                 edit.request_focus();
             }
-            ui.add_enabled_ui(ctx.range.is_some(), |ui| {
-                ui.checkbox(&mut self.is_in_range, "Only in the selected range");
-            });
+            for (scope, label, help) in Scope::CHOICES {
+                let is_possible = scope.or_all(ctx.range.is_some()) == scope;
+                let is_chosen = self.scope.or_all(ctx.range.is_some()) == scope;
+                let choice = ui.add_enabled(is_possible, egui::Button::selectable(is_chosen, label));
+                if choice.on_hover_text(help).on_disabled_hover_text("No time range is selected").clicked() {
+                    self.scope = scope;
+                }
+            }
             let has_hits = !self.hits.is_empty();
             if ui
                 .add_enabled(has_hits, egui::Button::new("Previous"))
@@ -144,11 +181,15 @@ impl Search {
             if ui.add_enabled(has_hits, egui::Button::new("Next")).on_hover_text("Next hit (Enter)").clicked() {
                 self.run(&Command::NextHit, ctx);
             }
-            if self.is_searching() {
-                ui.spinner();
+            // The count belongs to the list, which stays until the next one is there.
+            let is_searching = self.is_searching();
+            if is_searching && self.hits.is_empty() {
                 ui.weak("Searching…");
             } else if !self.question.text.is_empty() {
                 ui.label(self.count_text());
+            }
+            if is_searching {
+                ui.spinner();
             }
         });
     }
@@ -160,7 +201,11 @@ impl Search {
         let cut = if listed < self.total { format!(", first {} listed", format::count(listed)) } else { String::new() };
         match (self.current, self.total) {
             _ if self.memo.has_crashed(&self.question) => "The search crashed. Please report it".to_owned(),
-            (_, 0) => "No slice has such a name".to_owned(),
+            (_, 0) => match (self.scope, self.question.range) {
+                (Scope::Visible, _) => "No slice has such a name in view".to_owned(),
+                (Scope::Range, Some(_)) => "No slice has such a name in the selected range".to_owned(),
+                _ => "No slice has such a name".to_owned(),
+            },
             (Some(current), _) => format!("{} of {total}{cut}", format::count(current as u64 + 1)),
             (None, 1) => "1 slice".to_owned(),
             (None, _) => format!("{total} slices{cut}"),
@@ -203,7 +248,7 @@ impl Search {
                 let cells = [
                     display_name(open.trace.slice_name(slice)).into_owned(),
                     track_title(ctx.traces, trace, &track.name),
-                    format::duration(time.start.saturating_add(open.offset)),
+                    format::moment(time.start.saturating_add(open.offset), 1),
                     format::duration(time.dur()),
                 ];
                 for cell in cells {
@@ -224,7 +269,7 @@ impl Search {
 
 /// The track's name; with several traces open, also which one.
 pub(super) fn track_title(traces: &[OpenTrace], trace: usize, name: &str) -> String {
-    let name = display_name(name);
+    let name = display_name(name.trim());
     match traces.get(trace).filter(|_| traces.len() > 1).map(|open| &open.trace.info) {
         Some(info) => match info.rank {
             Some(rank) => format!("{name}, rank {rank}"),

@@ -38,7 +38,9 @@ impl Shortcuts {
     }
 
     /// Paints the sheet, if it is open.
-    pub fn ui(&mut self, ctx: &egui::Context) {
+    ///
+    /// * `wheel_zooms`: whether the plain wheel zooms, instead of Ctrl+wheel.
+    pub fn ui(&mut self, ctx: &egui::Context, wheel_zooms: bool) {
         if !self.is_open {
             return;
         }
@@ -62,7 +64,7 @@ impl Shortcuts {
                         [Menu::File, Menu::View, Menu::Search, Menu::Help]
                             .into_iter()
                             .for_each(|menu| menu_ui(menu, first));
-                        hands_ui(first);
+                        hands_ui(first, wheel_zooms);
                     }
                     if let Some(column) = columns.get_mut(last) {
                         [Menu::Navigate, Menu::Select].into_iter().for_each(|menu| menu_ui(menu, column));
@@ -90,10 +92,15 @@ fn menu_ui(menu: Menu, ui: &mut egui::Ui) {
     ui.add_space(8.0);
 }
 
-fn hands_ui(ui: &mut egui::Ui) {
+fn hands_ui(ui: &mut egui::Ui, wheel_zooms: bool) {
     ui.label(RichText::new("Timeline").strong());
     egui::Grid::new("hands").num_columns(2).min_col_width(175.0).spacing([12.0, 3.0]).show(ui, |ui| {
         for (what, does) in HANDS {
+            let what = match what {
+                "Wheel" if wheel_zooms => "Ctrl+Wheel",
+                "Ctrl+Wheel" if wheel_zooms => "Wheel",
+                other => other,
+            };
             ui.monospace(what);
             ui.label(does);
             ui.end_row();

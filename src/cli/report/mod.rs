@@ -21,6 +21,8 @@ pub struct Args {
     /// Traces, archives of traces, or folders of them
     #[arg(required = true, value_name = "FILE|FOLDER")]
     pub paths: Vec<PathBuf>,
+    #[command(flatten)]
+    pub reading: input::Reading,
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
     /// Write here instead of to stdout
@@ -74,7 +76,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     if let Some(out) = &args.out {
         output::check_target(out, &args.paths)?;
     }
-    let input = input::read(&args.paths)?;
+    let input = input::read(&args.paths, args.reading)?;
     for trace in &input.traces {
         say_problems(trace);
     }

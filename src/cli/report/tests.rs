@@ -125,6 +125,7 @@ fn files_are_read_written_and_judged() {
         out: Some(out.clone()),
         top: 0,
         fail_on,
+        reading: input::Reading::default(),
     };
     assert_eq!(run(&args(&[&trace], None)).unwrap(), Outcome::Done);
     let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();

@@ -230,7 +230,6 @@ impl<'a> Assembly<'a> {
             let copy_ids: Vec<u32> = part.copies.items.iter().map(|&copy| copies.intern(copy)).collect();
             let bases: Vec<u32> = owners.iter().map(|owner| bases.get(owner).copied().unwrap_or(0)).collect();
             let mut slices = std::mem::take(&mut part.slices);
-            slices.shrink();
             for i in 0..slices.len() {
                 let track = slices.track[i].0 as usize;
                 if slices.correlation[i] != 0 {

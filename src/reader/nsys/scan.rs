@@ -14,6 +14,9 @@ use super::part::Part;
 use super::strings::Wanted;
 use super::tables::{self, Spec};
 
+/// Event rows of an ordinary page of 4 KiB are 20 to 60.
+const MAX_ROWS_OF_A_PAGE: usize = 200;
+
 /// Rows after which a person's wish to cancel is looked for.
 const CHECK: u64 = 2048;
 
@@ -98,6 +101,7 @@ pub fn scan(
     if let (Some(pages), Some(leaves), Some(layout)) = (&mut worker.pages, &piece.leaves, piece.table.layout) {
         let mut part = part();
         if scan_pages(pages, piece, (leaves, layout), &mut part, progress) == Ok(()) {
+            part.slices.shrink();
             return (part, Lost::default());
         }
     }
@@ -116,9 +120,15 @@ fn scan_pages(
     let wanted: Vec<Option<usize>> = piece.spec.columns.iter().map(|wanted| piece.table.column(wanted)).collect();
     let columns = pages::Columns::new(&wanted, layout.row_id);
     let Some(after) = piece.rows.first.checked_sub(1) else { return Err(pages::Unexpected) };
+    // Ids follow each other in an export. A page holds no more rows than one of a few bytes each.
+    let n_rows = usize::try_from(piece.rows.last.abs_diff(after)).unwrap_or(usize::MAX);
+    let expected = n_rows.min(leaves.len() * MAX_ROWS_OF_A_PAGE);
     pages.read(leaves, after, &columns, |row_id, cells| {
         part.n_read += 1;
         (piece.spec.read)(part, cells, source(part.table, row_id));
+        if part.n_read == 1 && part.slices.len() == 1 {
+            part.slices.reserve(expected);
+        }
         !part.n_read.is_multiple_of(CHECK) || !progress.is_cancelled()
     })
 }
@@ -234,4 +244,50 @@ fn after_damage(connection: &Connection, sql: &str, stretch: Stretch) -> Option<
         }
     }
     Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::super::database::Database;
+    use super::super::tables::Role;
+    use super::super::{Options, Source, catalog, pieces};
+    use super::*;
+
+    /// All exports in reach: our own, and real ones where they are.
+    fn exports() -> Vec<PathBuf> {
+        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+        let folders = ["sample_traces", "../shared/data/real/B_sqlite", "../shared/data/nsys_cpu"];
+        let entries = folders.iter().filter_map(|folder| std::fs::read_dir(root.join(folder)).ok()).flatten();
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        paths.filter(|path| path.extension().is_some_and(|extension| extension == "sqlite")).collect()
+    }
+
+    #[test]
+    fn pages_and_sqlite_give_the_same_rows() {
+        let (stop, progress) = (Stop::default(), Progress::default());
+        let mut n_rows = 0;
+        for path in exports() {
+            let source = Source::file(&path).unwrap();
+            let database = Database::new(&source, Options::default(), &progress).unwrap();
+            let connection = database.connect(&stop).unwrap();
+            let catalog = catalog::read(&connection).unwrap();
+            let mut worker = Worker { connection, pages: database.pages() };
+            for (index, table) in catalog.tables.iter().enumerate() {
+                let Role::Events(spec) = table.role else { continue };
+                for piece in pieces(&mut database.pages(), index, table, spec) {
+                    let (by_pages, _) = scan(&mut worker, &piece, &Wanted::default(), (&stop, &progress));
+                    let through = Piece { leaves: None, ..piece };
+                    let (by_sqlite, lost) = scan(&mut worker, &through, &Wanted::default(), (&stop, &progress));
+                    let rows = |part: &Part| format!("{:?} {:?} {:?}", part.slices, part.instants, part.names.items);
+                    assert_eq!(lost, Lost::default(), "{}: {}", path.display(), table.name);
+                    assert!(rows(&by_pages) == rows(&by_sqlite), "{}: {}", path.display(), table.name);
+                    assert_eq!(by_pages.n_read, by_sqlite.n_read);
+                    n_rows += by_pages.n_read;
+                }
+            }
+        }
+        assert!(n_rows > 1000, "only {n_rows} rows in reach");
+    }
 }

@@ -102,6 +102,11 @@ impl Background {
         true
     }
 
+    /// Whether something is being worked out.
+    pub fn is_pending(&self) -> bool {
+        self.running.is_some()
+    }
+
     /// The answer, if it is there; else it is worked out, one question at a time, and `egui`
     /// repaints when it is done.
     pub fn get(&mut self, question: Question, trace: &Arc<Trace>, egui: &egui::Context) -> Option<&Answer> {

@@ -235,7 +235,7 @@ fn paint_overlay(
         let range = TimeRange::new(anchor, places.scale.time(pointer.x));
         overlay::range(&painter, &places.scale, parts.canvas, range, strong);
     }
-    overlay::marks(&with_ruler, ctx, &places.scale, parts.ruler, parts.canvas, MARK_COLOR);
+    overlay::marks(&with_ruler, ctx, &places.scale, [parts.ruler, parts.canvas], MARK_COLOR);
     overlay::selection(&painter, places, *ctx.selection, strong);
     overlay::hovered(&painter, places, lists, under, strong);
 }

@@ -49,14 +49,15 @@ impl Timeline {
             Command::Deselect => *ctx.range = None,
             Command::MarkMoment => {
                 let ts = ctx.selected_time().map_or(at, |time| time.start);
-                mark(ctx, TimeRange { start: ts, end: ts });
+                ctx.add_mark(Mark { range: TimeRange { start: ts, end: ts }, note: String::new() });
             }
             Command::MarkRange => {
                 if let Some(range) = *ctx.range {
-                    mark(ctx, range);
+                    ctx.add_mark(Mark { range, note: String::new() });
                 }
             }
             Command::RangeFromSelection => *ctx.range = ctx.selected_time().or(*ctx.range),
+            Command::ToggleWheelZooms => self.settings.wheel_zooms ^= true,
             Command::CollapseAll => self.collapse_all(ctx),
             Command::ExpandAll => {
                 self.settings.collapsed.clear();
@@ -171,13 +172,6 @@ impl Timeline {
             self.settings.collapsed.extend(ids.map(|process| process_key(&open.trace, process)));
         }
         self.is_stale = true;
-    }
-}
-
-fn mark(ctx: &mut ViewContext<'_>, range: TimeRange) {
-    let mark = Mark { range, note: String::new() };
-    if !ctx.marks.contains(&mark) {
-        ctx.marks.push(mark);
     }
 }
 

@@ -93,7 +93,8 @@ fn counter_lines(trace: &Trace, track: TrackId, at: TimeNs) -> Vec<String> {
     let of_track = trace.counters[first..].iter().take_while(|counter| counter.track == track);
     let line = |counter: &crate::model::Counter| {
         let index = counter.ts.partition_point(|&ts| ts <= at).checked_sub(1)?;
-        let value = *counter.value.get(index)?;
+        // The last value holds until the trace ends.
+        let value = *counter.value.get(index).filter(|_| at < trace.span.end || counter.ts[index] == at)?;
         let text = match counter.unit {
             CounterUnit::Plain => format::value(value),
             CounterUnit::Bytes => format::bytes(value),

@@ -8,6 +8,7 @@ use eframe::egui::{
 use super::layout::Area;
 use super::settings::TimelineSettings;
 use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, TrackList, visible_lines};
+use crate::command::Command;
 use crate::view::OpenTrace;
 
 const BUTTON: f32 = 16.0;
@@ -20,6 +21,12 @@ pub enum Wish {
     TogglePinned,
     Hide,
     ShowHidden,
+    /// Lists its events.
+    ListEvents,
+    /// Closes its trace.
+    CloseTrace,
+    /// Closes all traces of its file.
+    CloseFile,
     /// Moves it among its siblings by this many places.
     Move(isize),
     /// Moves it to the place of the line with this key.
@@ -53,7 +60,7 @@ pub fn ui(
         let wish = outer.scope_builder(builder, |ui| {
             ui.spacing_mut().item_spacing.x = 2.0;
             let can_collapse = line.can_collapse(&open.trace);
-            let wish = line_ui(ui, line, can_collapse, list.n_hidden);
+            let wish = line_ui(ui, line, can_collapse, list.n_hidden, n_closed(traces, line));
             let dropped =
                 ui.input(|input| input.pointer.any_released()).then(|| ui.ctx().pointer_hover_pos()).flatten();
             wish.or_else(|| dragged_to(lines, area, line, ui, dropped?))
@@ -115,7 +122,19 @@ fn label_id(line: &Line) -> eframe::egui::Id {
     eframe::egui::Id::unique(("track label", line.trace, line.kind))
 }
 
-fn line_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize) -> Option<Wish> {
+/// How many traces go when the line's file is closed; 0 where its menu does not offer it: at tracks,
+/// and at processes beside a heading of their trace.
+fn n_closed(traces: &[OpenTrace], line: &Line) -> usize {
+    let is_heading = match line.kind {
+        LineKind::Trace => true,
+        LineKind::Process(_) => traces.len() == 1,
+        LineKind::Track(_) => false,
+    };
+    let own = traces.get(line.trace).filter(|_| is_heading).map(|open| &open.trace.info.path);
+    own.map_or(0, |own| traces.iter().filter(|open| open.trace.info.path == *own).count())
+}
+
+fn line_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize, n_closed: usize) -> Option<Wish> {
     let mut wish = None;
     let button = |ui: &mut Ui, icon: Icon, name: String| {
         let (rect, response) = ui.allocate_exact_size(vec2(BUTTON, BUTTON), Sense::click());
@@ -144,7 +163,7 @@ fn line_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize) -> Opt
     if label.dragged() {
         ui.set_cursor_icon(eframe::egui::CursorIcon::Grabbing);
     }
-    label.context_menu(|ui| wish = menu_ui(ui, line, can_collapse, n_hidden).or(wish.take()));
+    label.context_menu(|ui| wish = menu_ui(ui, line, can_collapse, n_hidden, n_closed).or(wish.take()));
     let pin = if line.is_pinned { "Unpin" } else { "Pin" };
     if is_track && button(ui, if line.is_pinned { Icon::Pinned } else { Icon::Pin }, format!("{pin} {}", line.title)) {
         wish = Some(Wish::TogglePinned);
@@ -152,7 +171,7 @@ fn line_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize) -> Opt
     wish
 }
 
-fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize) -> Option<Wish> {
+fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize, n_closed: usize) -> Option<Wish> {
     let mut wish = None;
     let mut item = |ui: &mut Ui, text: &str, what: Wish| {
         if ui.button(text).clicked() {
@@ -163,6 +182,7 @@ fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize) -> Opt
         item(ui, if line.is_collapsed { "Expand" } else { "Collapse" }, Wish::ToggleCollapsed);
     }
     if matches!(line.kind, LineKind::Track(_)) {
+        item(ui, "List events", Wish::ListEvents);
         item(ui, if line.is_pinned { "Unpin track" } else { "Pin track" }, Wish::TogglePinned);
     }
     item(ui, "Move up", Wish::Move(-1));
@@ -171,10 +191,26 @@ fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize) -> Opt
     if n_hidden > 0 {
         item(ui, &format!("Show {n_hidden} hidden"), Wish::ShowHidden);
     }
+    if n_closed > 0 {
+        item(ui, "Close trace", Wish::CloseTrace);
+    }
+    if n_closed > 1 {
+        item(ui, &format!("Close all {n_closed} traces of this file"), Wish::CloseFile);
+    }
     if ui.button("Copy name").clicked() {
         ui.ctx().copy_text(line.title.clone());
     }
     wish
+}
+
+/// What the app has to do, if what was asked is not about the settings.
+pub fn command(traces: &[OpenTrace], line: &Line, wish: &Wish) -> Option<Command> {
+    match (wish, line.kind) {
+        (Wish::ListEvents, LineKind::Track(track)) => Some(Command::ListEvents(line.trace, track)),
+        (Wish::CloseTrace, _) => Some(Command::CloseTraceAt(line.trace)),
+        (Wish::CloseFile, _) => traces.get(line.trace).map(|open| Command::CloseFile(open.trace.info.path.clone())),
+        _ => None,
+    }
 }
 
 /// Changes the settings as asked.
@@ -192,6 +228,8 @@ pub fn apply(settings: &mut TimelineSettings, list: &TrackList, line: &Line, wis
         },
         Wish::Hide => toggle(&mut settings.hidden),
         Wish::ShowHidden => settings.hidden.clear(),
+        // The app's, by a command.
+        Wish::ListEvents | Wish::CloseTrace | Wish::CloseFile => {}
         Wish::Move(by) => {
             reorder(settings, list, line, |from, n| from.saturating_add_signed(by).min(n.saturating_sub(1)));
         }

@@ -183,7 +183,7 @@ impl DrawList {
         for (place, &counter) in of_track.iter().enumerate() {
             let question = Question::Counter(line.trace, counter);
             let Some(Answer::Peaks(peaks)) = background.get(question, &open.trace, egui) else { continue };
-            let columns = peaks.columns(&counters[counter], view, scale.n_pixels);
+            let columns = peaks.columns(&counters[counter], view, open.trace.span.end, scale.n_pixels);
             self.curves.push(Curve { trace: line.trace, counter, place, rect, columns, bottom, top });
         }
     }
@@ -194,7 +194,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::model::{SliceKind, TimeRange, TraceBuilder};
+    use crate::model::{Counter, SliceKind, TimeRange, TraceBuilder, Track};
     use crate::view::timeline::settings::TimelineSettings;
     use crate::view::timeline::track_list::TrackList;
 
@@ -224,6 +224,25 @@ mod tests {
             assert!(list.boxes.len() <= rows * 336, "{} boxes at {dur} ns", list.boxes.len());
             assert_eq!(list, draw(&traces, view));
         }
+    }
+
+    #[test]
+    fn a_counter_ends_with_its_own_trace() {
+        let trace = |end| {
+            let mut builder = TraceBuilder::from_slices(&[("stream 7", SliceKind::Kernel, "k", 0, end)]);
+            builder.tracks.push(Track { kind: TrackKind::Counter, name: "memory".to_owned(), ..Default::default() });
+            let samples = Counter { track: TrackId(1), ts: vec![100], value: vec![5.0], ..Default::default() };
+            builder.counters.push(samples);
+            Arc::new(builder.finish())
+        };
+        let traces = [OpenTrace { trace: trace(300), offset: 0 }, OpenTrace { trace: trace(200), offset: 500 }];
+        let list = draw(&traces, TimeRange { start: 0, end: 1000 });
+        let drawn = |curve: &Curve| {
+            let mut shown = curve.columns.iter().enumerate().filter(|(_, column)| column.is_some());
+            (shown.next().map(|(pixel, _)| pixel), shown.next_back().map(|(pixel, _)| pixel))
+        };
+        let ends: Vec<_> = list.curves.iter().map(drawn).collect();
+        assert_eq!(ends, [(Some(100), Some(299)), (Some(600), Some(699))]);
     }
 
     #[test]

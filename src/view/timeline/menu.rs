@@ -6,6 +6,7 @@ use super::Timeline;
 use super::hit::Hit;
 use super::labels::{Wish, apply};
 use super::navigate::fitted;
+use crate::command::Command;
 use crate::model::{TimeRange, TrackId};
 use crate::view::ViewContext;
 use crate::widget::format;
@@ -50,7 +51,7 @@ impl Timeline {
             time_ui(ctx, ui, time);
         }
         if let Some(track) = track {
-            self.track_ui(ui, trace, track);
+            self.track_ui(ctx, ui, trace, track);
         }
         ui.separator();
         if ui.button("Zoom to fit all").clicked() {
@@ -58,10 +59,13 @@ impl Timeline {
         }
     }
 
-    fn track_ui(&mut self, ui: &mut Ui, trace: usize, track: TrackId) {
+    fn track_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, trace: usize, track: TrackId) {
         let line = self.tracks.place(trace, track).and_then(|place| self.tracks.line(place)).cloned();
         let Some(line) = line else { return };
         ui.separator();
+        if ui.button("List events of the track").clicked() {
+            ctx.commands.push(Command::ListEvents(trace, track));
+        }
         let pin = if line.is_pinned { "Unpin track" } else { "Pin track" };
         for (text, wish) in [(pin, Wish::TogglePinned), ("Hide track", Wish::Hide)] {
             if ui.button(text).clicked() {

@@ -193,12 +193,13 @@ impl Timeline {
         });
     }
 
-    fn labels_ui(&mut self, ctx: &ViewContext<'_>, ui: &mut Ui, parts: &Parts, areas: [Area; 2]) {
+    fn labels_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, parts: &Parts, areas: [Area; 2]) {
         let [pinned, scrolled] = areas;
         let list = &self.tracks;
         let asked = labels::ui(ui, ctx.traces, list, &list.pinned, pinned, parts.labels);
         let asked = labels::ui(ui, ctx.traces, list, &list.scrolled, scrolled, parts.labels).or(asked);
         if let Some((line, wish)) = asked {
+            ctx.commands.extend(labels::command(ctx.traces, &line, &wish));
             labels::apply(&mut self.settings, list, &line, wish);
             self.is_stale = true;
             ui.ctx().request_repaint();
@@ -259,6 +260,10 @@ impl View for Timeline {
         self.filter_ui(ui, parts.filter);
         self.minimap.ui(ctx, ui, parts.minimap, &mut self.background, &mut self.motion);
         self.scroll_bar_ui(ui, parts.scroll_bar, areas[1]);
+    }
+
+    fn is_pending(&self) -> bool {
+        self.background.is_pending()
     }
 
     fn run(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {

@@ -2,8 +2,8 @@
 //! hits and what the pointer hovers.
 
 use eframe::egui::{
-    Align2, Color32, CursorIcon, FontId, Mesh, Painter, Pos2, Rect, Shape, Stroke, StrokeKind, Ui,
-    epaint::CubicBezierShape, pos2, vec2,
+    Color32, CursorIcon, FontId, Mesh, Painter, Pos2, Rect, Shape, Stroke, StrokeKind, Ui, epaint::CubicBezierShape,
+    pos2, vec2,
 };
 
 use super::hit::Hit;
@@ -12,12 +12,15 @@ use super::scale::Scale;
 use super::track_list::TrackList;
 use crate::model::{SliceId, TimeRange, Trace};
 use crate::view::{OpenTrace, Selection, ViewContext};
-use crate::widget::format;
+use crate::widget::{format, theme};
 
 /// Arrows drawn for one selection.
 const MAX_ARROWS: usize = 200;
-/// Search hits framed at once.
-const MAX_HITS: usize = 400;
+/// Narrower search hits have a bar instead of a frame, in points: frames side by side would hide
+/// the row.
+const MIN_FRAMED_HIT: f32 = 5.0;
+/// Search hits looked at for one pixel, in all rows together.
+const MAX_HITS_PER_PIXEL: usize = 16;
 
 /// Where everything is on this frame.
 #[derive(Clone, Copy, Debug)]
@@ -162,7 +165,8 @@ pub fn range(painter: &Painter, scale: &Scale, canvas: Rect, range: TimeRange, c
 }
 
 /// Marks as flags in the ruler, with a line or a band over the rows.
-pub fn marks(painter: &Painter, ctx: &ViewContext<'_>, scale: &Scale, ruler: Rect, canvas: Rect, color: Color32) {
+pub fn marks(painter: &Painter, ctx: &ViewContext<'_>, scale: &Scale, [ruler, canvas]: [Rect; 2], color: Color32) {
+    let background = theme::tokens(ctx.is_dark).canvas;
     for mark in ctx.marks.iter().filter(|mark| mark.range.start <= scale.view.end && mark.range.end >= scale.view.start)
     {
         let (left, right) = (scale.x(mark.range.start), scale.x(mark.range.end));
@@ -176,13 +180,18 @@ pub fn marks(painter: &Painter, ctx: &ViewContext<'_>, scale: &Scale, ruler: Rec
         painter.add(Shape::convex_polygon(flag.to_vec(), color, Stroke::NONE));
         if !mark.note.is_empty() {
             let text: String = mark.note.chars().take(40).collect();
+            let galley = painter.layout_no_wrap(text, FontId::proportional(10.0), color);
             let at = pos2(left + 11.0, ruler.top());
-            painter.text(at, Align2::LEFT_TOP, text, FontId::proportional(10.0), color);
+            let place = Rect::from_min_size(at, galley.size()).expand2(vec2(2.0, 0.0));
+            // The ruler's own words lie behind.
+            painter.rect_filled(place, 2.0, background);
+            painter.galley(at, galley, color);
         }
     }
 }
 
-/// Frames the search hits in view and marks them in the ruler, at most one a pixel.
+/// Frames the search hits in view, or puts a bar on them if they are narrow, and marks them in the
+/// ruler; at most one a pixel of each row, and of few rows.
 pub fn hits(painter: &Painter, places: &Places<'_>, hits: &[(usize, SliceId)], ruler: Rect, color: Color32) {
     let start = |&(trace, slice): &(usize, SliceId)| {
         places.traces.get(trace).map_or(i64::MAX, |open| open.trace.slices.ts[slice.idx()].saturating_add(open.offset))
@@ -190,14 +199,26 @@ pub fn hits(painter: &Painter, places: &Places<'_>, hits: &[(usize, SliceId)], r
     let view = places.scale.view;
     let step = (places.scale.ns_per_pixel() as i64).max(1);
     let mut next = hits.partition_point(|hit| start(hit) < view.start);
-    for n in 0..places.scale.n_pixels {
-        let Some(hit) = hits.get(next).filter(|hit| start(hit) < view.end) else { break };
-        let ts = start(hit);
+    for _ in 0..places.scale.n_pixels {
+        let Some(first) = hits.get(next).filter(|hit| start(hit) < view.end) else { break };
+        let ts = start(first);
         painter.vline(places.scale.x(ts), ruler.bottom() - 6.0..=ruler.bottom(), Stroke::new(1.5, color));
-        if n < MAX_HITS {
-            places.frame(painter, hit.0, hit.1, Stroke::new(1.5, color));
+        let in_pixel = &hits[next..next + hits[next..].partition_point(|hit| start(hit) < ts.saturating_add(step))];
+        let mut tops = [f32::NAN; MAX_HITS_PER_PIXEL];
+        for (hit, n) in in_pixel.iter().zip(0..MAX_HITS_PER_PIXEL) {
+            let Some((rect, area)) = places.slice(hit.0, hit.1) else { continue };
+            if tops.contains(&rect.top()) {
+                continue;
+            }
+            tops[n] = rect.top();
+            if rect.width() < MIN_FRAMED_HIT {
+                let bar = Rect::from_min_size(rect.min, vec2(rect.width(), 3.0));
+                painter.with_clip_rect(area.intersect(painter.clip_rect())).rect_filled(bar, 0.0, color);
+            } else {
+                places.frame(painter, hit.0, hit.1, Stroke::new(1.5, color));
+            }
         }
-        next += hits[next..].partition_point(|hit| start(hit) < ts.saturating_add(step));
+        next += in_pixel.len();
     }
 }
 
@@ -212,4 +233,41 @@ pub fn fixed_edge(ui: &Ui, scale: &Scale, range: Option<TimeRange>, pointer: Pos
     };
     ui.set_cursor_icon(CursorIcon::ResizeHorizontal);
     Some(fixed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use eframe::egui::{CentralPanel, Context, RawInput};
+
+    use super::*;
+    use crate::model::{SliceKind, TraceBuilder};
+    use crate::view::timeline::TimelineSettings;
+
+    #[test]
+    fn hits_at_one_moment_show_in_every_row() {
+        let kernel = SliceKind::Kernel;
+        let slices = [("stream 7", kernel, "k", 500, 501), ("stream 9", kernel, "k", 500, 501)];
+        let traces = [OpenTrace { trace: Arc::new(TraceBuilder::from_slices(&slices).finish()), offset: 0 }];
+        let list = TrackList::build(&traces, &TimelineSettings::default(), "");
+        let scale = Scale::new(TimeRange { start: 0, end: 1000 }, 0.0, 500.0, 1.0);
+        let rect = Rect::from_min_size(pos2(0.0, 20.0), vec2(500.0, 400.0));
+        let [pinned, scrolled] =
+            [Rect::from_min_size(rect.min, vec2(500.0, 0.0)), rect].map(|rect| Area { rect, scroll: 0.0 });
+        let found = [(0, SliceId(0)), (0, SliceId(1))];
+        let output = Context::default().run_ui(RawInput::default(), |ui| {
+            let places = Places { traces: &traces, list: &list, scale, pinned, scrolled };
+            let ruler = Rect::from_min_size(pos2(0.0, 0.0), vec2(500.0, 20.0));
+            CentralPanel::default().show(ui, |ui| hits(ui.painter(), &places, &found, ruler, Color32::YELLOW));
+        });
+        let bars = |shape: &Shape| match shape {
+            Shape::Rect(bar) if bar.fill == Color32::YELLOW => Some(bar.rect.top()),
+            _ => None,
+        };
+        let mut tops: Vec<f32> = output.shapes.iter().filter_map(|clipped| bars(&clipped.shape)).collect();
+        tops.dedup();
+        assert_eq!(tops.len(), 2, "{tops:?}");
+        output.drop_without_applying_deltas();
+    }
 }

@@ -1,6 +1,6 @@
 //! The smallest and largest value of a counter over any stretch, without looking at its samples.
 
-use crate::model::{Counter, TimeRange};
+use crate::model::{Counter, TimeNs, TimeRange};
 
 const FAN_OUT: usize = 16;
 
@@ -10,7 +10,7 @@ pub struct Peaks {
     levels: Vec<Vec<(f64, f64)>>,
 }
 
-/// What one pixel of a counter shows; `None` before its first sample.
+/// What one pixel of a counter shows; `None` before its first sample and after its trace.
 pub type Column = Option<(f64, f64)>;
 
 fn join(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
@@ -54,17 +54,20 @@ impl Peaks {
 
     /// Smallest and largest value in each of `n_pixels` parts of `view`, in the trace's own time.
     ///
-    /// A sample holds until the next. Cost: O(pixels · log samples) where levels were built.
-    pub fn columns(&self, counter: &Counter, view: TimeRange, n_pixels: usize) -> Vec<Column> {
+    /// A sample holds until the next, the last one until `until`, the end of its trace. Cost:
+    /// O(pixels · log samples) where levels were built.
+    pub fn columns(&self, counter: &Counter, view: TimeRange, until: TimeNs, n_pixels: usize) -> Vec<Column> {
         let ns_per_pixel = view.dur() as f64 / n_pixels as f64;
         let mut from = counter.ts.partition_point(|&ts| ts < view.start);
+        let mut start = view.start;
         (1..=n_pixels)
             .map(|pixel| {
                 let end = view.start.saturating_add((pixel as f64 * ns_per_pixel).ceil() as i64);
                 let to = from + counter.ts[from..].partition_point(|&ts| ts < end);
                 let held = from.saturating_sub(1)..to;
-                from = to;
-                (!held.is_empty()).then(|| self.of(&counter.value, held.start, held.end))
+                let is_over = to == from && start >= until;
+                (from, start) = (to, end);
+                (!held.is_empty() && !is_over).then(|| self.of(&counter.value, held.start, held.end))
             })
             .collect()
     }
@@ -81,7 +84,7 @@ mod tests {
         let counter = Counter { ts: (0..n).map(|i| i * 10).collect(), value, ..Default::default() };
         let peaks = Peaks::build(&counter.value);
         for n_pixels in [1, 7, 100, 3000] {
-            let columns = peaks.columns(&counter, TimeRange { start: 0, end: n * 10 }, n_pixels);
+            let columns = peaks.columns(&counter, TimeRange { start: 0, end: n * 10 }, n * 10, n_pixels);
             for (pixel, column) in columns.iter().enumerate() {
                 let bound = |pixel: usize| (pixel as f64 * ((n * 10) as f64 / n_pixels as f64)).ceil() as i64;
                 let inside = |&i: &usize| (bound(pixel)..bound(pixel + 1)).contains(&counter.ts[i]);
@@ -97,7 +100,19 @@ mod tests {
     #[test]
     fn before_the_first_sample_there_is_nothing() {
         let counter = Counter { ts: vec![50], value: vec![3.0], ..Default::default() };
-        let columns = Peaks::build(&counter.value).columns(&counter, TimeRange { start: 0, end: 100 }, 4);
+        let columns = Peaks::build(&counter.value).columns(&counter, TimeRange { start: 0, end: 100 }, 100, 4);
         assert_eq!(columns, [None, None, Some((3.0, 3.0)), Some((3.0, 3.0))]);
+    }
+
+    #[test]
+    fn the_last_value_holds_until_the_trace_ends() {
+        let counter = Counter { ts: vec![10, 50], value: vec![1.0, 3.0], ..Default::default() };
+        let columns =
+            |until| Peaks::build(&counter.value).columns(&counter, TimeRange { start: 0, end: 100 }, until, 5);
+        let (both, last) = (Some((1.0, 3.0)), Some((3.0, 3.0)));
+        assert_eq!(columns(100), [Some((1.0, 1.0)), Some((1.0, 1.0)), both, last, last]);
+        assert_eq!(columns(75), [Some((1.0, 1.0)), Some((1.0, 1.0)), both, last, None]);
+        // A sample after the end that the trace is said to have, as a clock at fault makes, is shown.
+        assert_eq!(columns(30), [Some((1.0, 1.0)), Some((1.0, 1.0)), both, None, None]);
     }
 }

@@ -156,8 +156,8 @@ fn groups_collapse_and_tracks_are_pinned_by_their_buttons() {
     harness.run();
     assert_eq!(harness.state().timeline.settings().pinned.len(), 1);
     let canvas = harness.get_by_label("Timeline canvas").rect();
-    assert!(harness.get_by_label("Unpin stream 7").rect().top() < canvas.top() + 20.0);
-    harness.get_by_label("Unpin stream 7").click();
+    assert!(harness.get_by_label("Unpin stream 7, GPU 0").rect().top() < canvas.top() + 20.0);
+    harness.get_by_label("Unpin stream 7, GPU 0").click();
     harness.run();
     harness.get_by_label("Collapse main").click();
     harness.run();

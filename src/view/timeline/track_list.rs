@@ -116,7 +116,7 @@ pub fn track_title(trace: &Trace, track: TrackId) -> String {
         _ if name.is_empty() => "Track without name".to_owned(),
         _ => name.clone(),
     };
-    crate::widget::text::display_name(&title).into_owned()
+    crate::widget::text::display_name(title.trim()).into_owned()
 }
 
 impl TrackList {
@@ -234,8 +234,15 @@ impl Builder<'_> {
             .collect();
         self.sort(key, &mut processes, |entry| &entry.1);
         for (process, process_key, tracks) in processes {
-            let group = &Group { trace, parent: key, key: process_key, indent, is_folded: is_collapsed, is_match };
-            self.add_process(data, process, tracks, group);
+            let title = crate::widget::text::display_name(&data.process(process).title()).into_owned();
+            let home = match (has_line, data.info.rank) {
+                (false, _) => title.clone(),
+                (true, Some(rank)) => format!("{title}, rank {rank}"),
+                (true, None) => format!("{title}, {}", data.info.title()),
+            };
+            let is_folded = is_collapsed;
+            let group = Group { trace, parent: key, key: process_key, title, home, indent, is_folded, is_match };
+            self.add_process(data, process, tracks, &group);
         }
         let has_members = self.out.scrolled.len() > at + 1 || is_collapsed;
         if has_line && !has_members && !self.filter.is_empty() {
@@ -247,13 +254,18 @@ impl Builder<'_> {
         if self.is_hidden(&group.key) {
             return;
         }
-        let title = crate::widget::text::display_name(&data.process(process).title()).into_owned();
-        let is_match = group.is_match || (!self.filter.is_empty() && self.matches(&title));
+        let is_match = group.is_match || (!self.filter.is_empty() && self.matches(&group.title));
         let is_collapsed = self.is_collapsed(&group.key);
         let at = self.out.scrolled.len();
         if !group.is_folded {
             let keys = (group.key.clone(), group.parent.to_owned());
-            self.push_group(group.trace, LineKind::Process(process), keys, title, (group.indent, is_collapsed));
+            self.push_group(
+                group.trace,
+                LineKind::Process(process),
+                keys,
+                group.title.clone(),
+                (group.indent, is_collapsed),
+            );
         }
         let is_folded = group.is_folded || is_collapsed;
         let mut tracks: Vec<(TrackId, String)> =
@@ -309,6 +321,8 @@ impl Builder<'_> {
         let is_counter = data.track(track).kind == TrackKind::Counter;
         let height = if is_counter { COUNTER_HEIGHT } else { ROW_HEIGHT * n_rows.max(1) as f32 };
         let parent = group.key.clone();
+        // Away from its group, a track says where it belongs.
+        let title = if is_pinned { format!("{title}, {}", group.home) } else { title };
         let indent = if is_pinned { 0 } else { group.indent + 1 };
         let kind = LineKind::Track(track);
         let trace = group.trace;
@@ -322,6 +336,9 @@ struct Group<'a> {
     trace: usize,
     parent: &'a str,
     key: String,
+    title: String,
+    /// Which group of all open traces it is, for a track that is shown elsewhere.
+    home: String,
     indent: u8,
     /// Whether a collapsed group around it shows it.
     is_folded: bool,
@@ -372,10 +389,10 @@ mod tests {
         settings.pinned.push(key_of(&all, "stream 20").to_owned());
         let list = TrackList::build(&traces, &settings, "");
         assert_eq!(titles(&list.scrolled), ["python", "main", "GPU 0"]);
-        assert_eq!(titles(&list.pinned), ["stream 20"]);
+        assert_eq!(titles(&list.pinned), ["stream 20, GPU 0"]);
         assert_eq!(list.scrolled[1].height, ROW_HEIGHT);
         assert_eq!(list.line(list.place(0, TrackId(1)).unwrap()).unwrap().title, "GPU 0");
-        assert_eq!(list.line(list.place(0, TrackId(2)).unwrap()).unwrap().title, "stream 20");
+        assert_eq!(list.line(list.place(0, TrackId(2)).unwrap()).unwrap().title, "stream 20, GPU 0");
 
         settings.hidden.insert(key_of(&all, "python").to_owned());
         let list = TrackList::build(&traces, &settings, "");

@@ -1,0 +1,68 @@
+//! Files come and go.
+
+use std::io::Write as _;
+
+use super::*;
+
+#[test]
+fn a_file_that_grows_without_measure_is_opened_once_the_person_agrees() {
+    let path = std::env::temp_dir().join(format!("lacuna-consent-{}.json.gz", std::process::id()));
+    let mut gzip = flate2::write::GzEncoder::new(std::fs::File::create(&path).unwrap(), flate2::Compression::default());
+    let blanks = vec![b' '; 80 << 20];
+    let event = br#"{"ph":"X","ts":1,"dur":2,"name":"a","pid":1,"tid":1}]"#;
+    for part in [b"[".as_slice(), &blanks, event] {
+        gzip.write_all(part).unwrap();
+    }
+    gzip.finish().unwrap();
+    let mut harness = harness(vec![trace()]);
+    app_mut(&mut harness).commands.push(Command::OpenPath(path.clone()));
+    wait_for(&mut harness, |harness| harness.query_by_label("Open anyway").is_some());
+    harness.get_by_label_contains("more than 200 times its size");
+    harness.get_by_label("Open anyway").click();
+    wait_for(&mut harness, |harness| app(harness).session().traces().len() == 2);
+    assert!(harness.query_by_label("Open anyway").is_none(), "the question is answered");
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn one_of_several_traces_closes_by_palette_and_by_its_label() {
+    let of_file = |path: &str, rank| {
+        let mut trace = trace();
+        trace.info.path = path.into();
+        trace.info.member = Some(format!("rank{rank}.json"));
+        trace.info.rank = Some(rank);
+        trace
+    };
+    let traces = vec![of_file("/a.tar", 0), of_file("/a.tar", 1), of_file("/b.tar", 0), of_file("/b.tar", 1)];
+    let mut harness = harness(traces);
+    harness.key_press(Key::Slash);
+    settle(&mut harness);
+    type_text(&mut harness, "gemm");
+    harness.get_by_label("4 slices");
+    app_mut(&mut harness).commands.extend([Command::NextHit, Command::NextHit, Command::NextHit]);
+    settle(&mut harness);
+    assert!(matches!(app(&harness).session().selection, Selection::Slice { trace: 2, .. }));
+
+    app_mut(&mut harness).commands.push(Command::CloseTrace);
+    settle(&mut harness);
+    type_text(&mut harness, "all a.tar");
+    harness.key_press(Key::Enter);
+    settle(&mut harness);
+    assert_eq!(app(&harness).session().traces().len(), 2);
+    assert!(matches!(app(&harness).session().selection, Selection::Slice { trace: 0, .. }));
+    harness.get_by_label("2 slices");
+
+    harness.get_by_role_and_label(egui::Role::Unknown, "Rank 1: b.tar: rank1.json").click_secondary();
+    settle(&mut harness);
+    harness.get_by_label("Close all 2 traces of this file");
+    harness.get_by_label("Close trace").click();
+    // A hit asked for in the same frame must not be one of the trace that goes.
+    app_mut(&mut harness).commands.push(Command::NextHit);
+    settle(&mut harness);
+    assert_eq!(app(&harness).session().traces().len(), 1);
+    harness.get_by_label("1 slice");
+
+    app_mut(&mut harness).commands.extend([Command::CloseAll, Command::NextHit]);
+    settle(&mut harness);
+    harness.get_by_label("Nothing is open");
+}

@@ -1,0 +1,132 @@
+//! The tables below the timeline.
+
+use super::*;
+
+#[test]
+fn a_search_is_everywhere_in_view_or_in_the_selected_range() {
+    let mut harness = harness(vec![trace()]);
+    harness.key_press(Key::Slash);
+    settle(&mut harness);
+    type_text(&mut harness, "aten");
+    harness.get_by_label("2 slices");
+    app_mut(&mut harness).commands.push(Command::NextHit);
+    app_mut(&mut harness).commands.push(Command::NextHit);
+    settle(&mut harness);
+    harness.get_by_label("2 of 2");
+    assert_eq!(selected_name(&harness), "aten::add");
+
+    // The first slice ends at 1,000 ns, the second starts at 2,000.
+    app_mut(&mut harness).session.navigation.go(TimeRange { start: 1_200, end: 2_600 });
+    harness.get_by_label("In view").click();
+    settle(&mut harness);
+    harness.get_by_label("1 of 1");
+    app_mut(&mut harness).session.navigation.go(TimeRange { start: 1_200, end: 1_800 });
+    settle(&mut harness);
+    harness.get_by_label("No slice has such a name in view");
+    app_mut(&mut harness).session.navigation.go(TimeRange { start: 0, end: 1_200 });
+    settle(&mut harness);
+    harness.get_by_label("1 slice");
+
+    assert!(harness.get_by_label("In the selected range").accesskit_node().is_disabled());
+    app_mut(&mut harness).session.range = Some(TimeRange { start: 900, end: 2_100 });
+    settle(&mut harness);
+    harness.get_by_label("In the selected range").click();
+    settle(&mut harness);
+    harness.get_by_label("2 slices");
+    // Without the range it means everywhere, and says so.
+    app_mut(&mut harness).session.range = None;
+    settle(&mut harness);
+    harness.get_by_label("2 slices");
+    harness.get_by_label("Everywhere").click();
+    settle(&mut harness);
+    harness.get_by_label("2 slices");
+}
+
+#[test]
+fn marks_are_listed_noted_shown_and_deleted() {
+    let mut harness = harness(vec![trace()]);
+    harness.get_by_label("Marks").click();
+    settle(&mut harness);
+    harness.get_by_label("Nothing is marked");
+    harness.get_by_label_contains("Press M to mark a moment");
+    app_mut(&mut harness).session.range = Some(TimeRange { start: 2_000, end: 2_500 });
+    harness.key_press_modifiers(Modifiers::SHIFT, Key::M);
+    settle(&mut harness);
+    select(&mut harness, "gemm_fp16");
+    harness.key_press(Key::M);
+    harness.key_press(Key::M);
+    settle(&mut harness);
+    harness.get_by_label("Marks (2)");
+    harness.get_by_label("Moment");
+
+    harness.get_by_label("Note of the mark at 500 ns").click();
+    settle(&mut harness);
+    type_text(&mut harness, "first gemm");
+    let starts = |harness: &Harness<'_, Option<App>>| -> Vec<_> {
+        app(harness).session().marks.iter().map(|mark| (mark.range.start, mark.note.clone())).collect()
+    };
+    let both = vec![(500, "first gemm".to_owned()), (2_000, String::new())];
+    assert_eq!(starts(&harness), both);
+
+    app_mut(&mut harness).session.range = None;
+    harness.get_by_label("Show the mark at 2.000 µs").click();
+    settle(&mut harness);
+    let range = TimeRange { start: 2_000, end: 2_500 };
+    assert_eq!(app(&harness).session().range, Some(range));
+    let visible = app(&harness).session().navigation.visible();
+    assert!(visible.start <= range.start && visible.end >= range.end && visible.dur() < 600, "{visible:?}");
+    harness.get_by_label("Show the mark at 500 ns").click();
+    settle(&mut harness);
+    let visible = app(&harness).session().navigation.visible();
+    assert_eq!((visible.start + visible.end) / 2, 500);
+
+    harness.get_by_label("Delete the mark at 500 ns").click();
+    settle(&mut harness);
+    assert_eq!(starts(&harness), both[1..]);
+    harness.get_by_label("Undo delete").click();
+    settle(&mut harness);
+    assert_eq!(starts(&harness), both);
+    harness.get_by_label("Delete all").click();
+    settle(&mut harness);
+    harness.get_by_label("Nothing is marked");
+}
+
+#[test]
+fn the_events_of_a_track_are_a_list_that_follows_and_selects() {
+    let mut harness = harness(vec![trace()]);
+    harness.get_by_label("Events").click();
+    settle(&mut harness);
+    harness.get_by_label("No track is chosen");
+    select(&mut harness, "aten::mm");
+    harness.get_by_label("3 events");
+    harness.get_by_label("2.000 µs");
+    let row = |harness: &Harness<'_, Option<App>>, name: &str| {
+        let table = harness.get_by_label("3 events").rect().bottom();
+        harness.query_all_by_label(name).map(|node| node.rect().center()).find(|at| at.y > table).unwrap()
+    };
+    let at = row(&harness, "cudaLaunchKernel");
+    for pressed in [true, false] {
+        let modifiers = Modifiers::NONE;
+        harness.event(Event::PointerMoved(at));
+        harness.event(Event::PointerButton { pos: at, button: PointerButton::Primary, pressed, modifiers });
+        harness.step();
+    }
+    settle(&mut harness);
+    assert_eq!(selected_name(&harness), "cudaLaunchKernel");
+
+    app_mut(&mut harness).session.range = Some(TimeRange { start: 2_500, end: 2_600 });
+    settle(&mut harness);
+    harness.get_by_label("Events").click();
+    settle(&mut harness);
+    harness.get_by_label("1 event");
+    harness.get_by_label("Only in the selected range").click();
+    settle(&mut harness);
+    harness.get_by_label("3 events");
+
+    harness.get_by_role_and_label(egui::Role::Unknown, "stream 7").click_secondary();
+    settle(&mut harness);
+    harness.get_by_label("List events").click();
+    settle(&mut harness);
+    harness.get_by_label("1 event");
+    assert_eq!(selected_name(&harness), "cudaLaunchKernel", "the selection stays");
+}
