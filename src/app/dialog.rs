@@ -42,7 +42,10 @@ impl OpenDialog {
         let pick = |_: &crate::job::Progress| {
             let dialog = rfd::FileDialog::new().set_title("Open traces");
             dialog
-                .add_filter("Traces", &["json", "gz", "zst", "zip", "tar", "tgz", "pt", "trace"])
+                .add_filter(
+                    "Traces",
+                    &["json", "gz", "zst", "zip", "tar", "tgz", "sqlite", "nsys-rep", "qdrep", "pt", "trace"],
+                )
                 .add_filter("All files", &["*"])
                 .pick_files()
         };
