@@ -2,6 +2,7 @@
 
 pub mod busy;
 pub mod clock;
+pub mod operators;
 pub mod range_summary;
 pub mod search;
 pub mod totals;
