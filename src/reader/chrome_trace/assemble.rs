@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use crate::model::{
-    AllocationTable, Counter, InstantTable, Process, ProcessId, RawSlices, StringId, TimeNs, TraceBuilder, Track, TrackId, TrackKind,
+    AllocationTable, Counter, InstantTable, Process, ProcessId, RawSlices, StringId, TimeNs, TraceBuilder, Track,
+    TrackId, TrackKind,
 };
 
 use super::batch::{AsyncEvent, Batch, BeginEnd, MemoryEvent, Metadata, Sample, is_on_device};

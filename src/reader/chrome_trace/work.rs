@@ -204,8 +204,7 @@ fn copy_of(kind: SliceKind, raw: &[u8]) -> MemoryCopy {
     let mut parts = raw.split(|&byte| byte == BETWEEN);
     let name = unescape(parts.next().unwrap_or_default());
     let bytes = parts.next().and_then(number_in);
-    let is_pageable =
-        if name.contains("Pageable") { Some(true) } else { name.contains("Pinned").then_some(false) };
+    let is_pageable = if name.contains("Pageable") { Some(true) } else { name.contains("Pinned").then_some(false) };
     let kind = if kind == SliceKind::Memset { CopyKind::Memset } else { direction(&name) };
     MemoryCopy { kind, bytes, is_pageable }
 }
