@@ -2,6 +2,7 @@
 
 pub mod busy;
 pub mod clock;
+pub mod launches;
 pub mod operators;
 pub mod range_summary;
 pub mod search;
