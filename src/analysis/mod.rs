@@ -2,6 +2,8 @@
 
 pub mod busy;
 pub mod clock;
+pub mod launches;
+pub mod operators;
 pub mod range_summary;
 pub mod search;
 pub mod totals;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::model::{DurNs, SliceKind, SliceTable, StringId, Trace};
+use crate::model::{DurNs, SliceId, SliceKind, SliceTable, StringId, Trace};
 
 /// All slices of one sort that share a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -121,43 +121,25 @@ pub fn self_times(slices: &SliceTable, row: usize) -> Vec<DurNs> {
 }
 
 /// Totals of copies and memsets by direction, over all traces together; sorted by total,
-/// descending, then kind. Bytes are not among the columns, so they are not summed.
+/// descending, then kind. Bytes are not summed.
 pub fn copies(traces: &[&Trace]) -> Vec<CopyTotals> {
-    let mut all: Vec<CopyTotals> = Vec::new();
-    let is_copy = |kind| matches!(kind, SliceKind::Memcpy | SliceKind::Memset);
-    for totals in by_name(traces, is_copy, false) {
-        let (kind, pageable) = copy_kind(&totals.name);
-        match all.iter_mut().find(|copies| (copies.kind, copies.pageable) == (kind, pageable)) {
-            Some(copies) => {
-                copies.count += totals.calls;
-                copies.total_ns = copies.total_ns.saturating_add(totals.total_ns);
+    let mut all: HashMap<(&'static str, Option<bool>), CopyTotals> = HashMap::new();
+    for trace in traces {
+        for id in (0..trace.slices.len() as u32).map(SliceId) {
+            if !matches!(trace.slices.kind[id.idx()], SliceKind::Memcpy | SliceKind::Memset) {
+                continue;
             }
-            None => all.push(CopyTotals { kind, pageable, count: totals.calls, total_ns: totals.total_ns }),
+            let copy = trace.copy(id).copied().unwrap_or_default();
+            let (kind, pageable) = (copy.kind.label(), copy.is_pageable);
+            let new = CopyTotals { kind, pageable, count: 0, total_ns: 0 };
+            let copies = all.entry((kind, pageable)).or_insert(new);
+            copies.count += 1;
+            copies.total_ns = copies.total_ns.saturating_add(trace.slices.time(id).dur());
         }
     }
+    let mut all: Vec<_> = all.into_values().collect();
     all.sort_by(|a, b| (b.total_ns, a.kind, a.pageable).cmp(&(a.total_ns, b.kind, b.pageable)));
     all
-}
-
-/// Direction of a copy and whether the host's side was pageable, from its name:
-/// `Memcpy HtoD (Pageable -> Device)` as CUPTI writes it, `CopyHostToDevice` as AMD's profiler does.
-fn copy_kind(name: &str) -> (&'static str, Option<bool>) {
-    const KINDS: [(&str, &str); 10] = [
-        ("HtoD", "HtoD"),
-        ("DtoH", "DtoH"),
-        ("DtoD", "DtoD"),
-        ("HtoH", "HtoH"),
-        ("PtoP", "PtoP"),
-        ("HostToDevice", "HtoD"),
-        ("DeviceToHost", "DtoH"),
-        ("DeviceToDevice", "DtoD"),
-        ("HostToHost", "HtoH"),
-        ("Memset", "Memset"),
-    ];
-    let known = KINDS.iter().find(|(text, _)| name.contains(text));
-    let kind = known.map_or("Unknown", |known| known.1);
-    let pageable = if name.contains("Pageable") { Some(true) } else { name.contains("Pinned").then_some(false) };
-    (kind, pageable)
 }
 
 #[cfg(test)]
@@ -166,7 +148,7 @@ mod tests {
 
     use super::*;
     use crate::analysis::busy::unite;
-    use crate::model::{TimeRange, TraceBuilder, TrackId};
+    use crate::model::{CopyKind, MemoryCopy, TimeRange, TraceBuilder, TrackId};
 
     const OP: SliceKind = SliceKind::Operator;
 
@@ -191,18 +173,20 @@ mod tests {
 
     #[test]
     fn copies_are_told_apart_by_direction_and_host_memory() {
-        let copy = |name| ("stream 7", SliceKind::Memcpy, name, 0, 10);
-        let trace = TraceBuilder::from_slices(&[
-            copy("Memcpy HtoD (Pageable -> Device)"),
-            copy("Memcpy HtoD (Pinned -> Device)"),
-            copy("Memcpy DtoD (Device -> Device)"),
-            copy("CopyDeviceToHost"),
-            ("stream 7", SliceKind::Memset, "Memset (Device)", 20, 60),
-        ])
-        .finish();
-        let kinds: Vec<_> = copies(&[&trace]).iter().map(|copies| (copies.kind, copies.pageable)).collect();
-        let expected = [("Memset", None), ("DtoD", None), ("DtoH", None), ("HtoD", Some(false)), ("HtoD", Some(true))];
-        assert_eq!(kinds, expected);
+        let copy = |ts, end| ("stream 7", SliceKind::Memcpy, "copy", ts, end);
+        let mut builder =
+            TraceBuilder::from_slices(&[copy(0, 10), copy(10, 20), copy(20, 30), copy(30, 32), copy(40, 44)]);
+        let kinds = [(CopyKind::HtoD, Some(true)), (CopyKind::HtoD, Some(false)), (CopyKind::DtoD, None)];
+        builder.copies = kinds.map(|(kind, is_pageable)| MemoryCopy { kind, bytes: None, is_pageable }).into();
+        builder.slices[0].attr = vec![1, 2, 3, 0, 1];
+        let trace = builder.finish();
+        let all: Vec<_> = copies(&[&trace])
+            .iter()
+            .map(|copies| (copies.kind, copies.pageable, copies.count, copies.total_ns))
+            .collect();
+        let expected =
+            [("HtoD", Some(true), 2, 14), ("DtoD", None, 1, 10), ("HtoD", Some(false), 1, 10), ("Unknown", None, 1, 2)];
+        assert_eq!(all, expected);
     }
 
     proptest! {

@@ -9,6 +9,7 @@ mod corpus;
 mod golden;
 mod layers;
 mod nsys_oracle;
+mod operators;
 mod oracle;
 mod properties;
 mod support;

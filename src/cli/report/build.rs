@@ -8,12 +8,15 @@ use super::keys::{
 };
 use crate::analysis::busy::{self, DeviceBusy, WorkTotals};
 use crate::analysis::clock;
+use crate::analysis::operators::{self, OperatorTotals};
 use crate::analysis::totals::{self, NameTotals};
 use crate::cli::input;
 use crate::model::{DurNs, SliceKind, TimeRange, Trace};
 
 /// The report of these traces, with lists of at most `top` rows; 0 keeps all.
-pub fn report(traces: &[&Trace], top: usize) -> Report {
+///
+/// * `by_shape`: whether operators with different input shapes are told apart.
+pub fn report(traces: &[&Trace], top: usize, by_shape: bool) -> Report {
     let (clock, span) = clock(traces);
     let by_name = |is_wanted, per_device| totals::by_name(traces, is_wanted, per_device);
     Report {
@@ -23,10 +26,7 @@ pub fn report(traces: &[&Trace], top: usize) -> Report {
         clock,
         span_ns: [span.start, span.end],
         devices: traces.iter().flat_map(|trace| devices(trace)).collect(),
-        operators: Cut::new(
-            by_name(|kind| kind == SliceKind::Operator, false).into_iter().map(operator).collect(),
-            top,
-        ),
+        operators: Cut::new(operators::operators(traces, by_shape).into_iter().map(operator).collect(), top),
         kernels: Cut::new(by_name(|kind| kind == SliceKind::Kernel, true).into_iter().map(kernel).collect(), top),
         copies: Cut::new(totals::copies(traces).into_iter().map(copies).collect(), top),
         apis: Cut::new(by_name(is_api, false).into_iter().map(api).collect(), top),
@@ -93,9 +93,19 @@ fn work(totals: WorkTotals) -> Work {
     Work { count: totals.count, total_ns: totals.total_ns, union_ns: totals.union_ns }
 }
 
-fn operator(totals: NameTotals) -> Operator {
-    let NameTotals { name, calls, total_ns, self_ns, .. } = totals;
-    Operator { name, calls, host_total_ns: total_ns, host_self_ns: self_ns }
+fn operator(totals: OperatorTotals) -> Operator {
+    let OperatorTotals { name, shapes, calls, host_bytes, device_bytes, .. } = totals;
+    Operator {
+        name,
+        shape: shapes.filter(|shapes| !shapes.is_empty()),
+        calls,
+        host_total_ns: totals.host_total_ns,
+        host_self_ns: totals.host_self_ns,
+        device_total_ns: totals.device_total_ns,
+        device_self_ns: totals.device_self_ns,
+        host_mem_bytes: host_bytes,
+        device_mem_bytes: device_bytes,
+    }
 }
 
 fn kernel(totals: NameTotals) -> Kernel {

@@ -14,6 +14,8 @@ pub enum Cell {
     /// Nanoseconds.
     Ns(DurNs),
     Bytes(u64),
+    /// Bytes gained, negative if lost.
+    Change(i64),
     /// 0 to 1.
     Share(f64),
 }
@@ -133,12 +135,7 @@ pub fn tables(report: &Report) -> Vec<Table> {
         row.push(text(&kernel.name));
         row
     }));
-    let columns = [calls, ("host_total_ns", "Host total"), ("host_self_ns", "Host self"), name];
-    tables.push(Table::new("operators", "Operators", &columns).fill(&report.operators, |operator| {
-        let times = [operator.host_total_ns, operator.host_self_ns].map(Cell::Ns);
-        let [total, own] = times;
-        vec![Cell::Count(operator.calls), total, own, text(&operator.name)]
-    }));
+    tables.push(operators(report, calls, name));
     let columns = [("count", "Count"), total, ("kind", "Kind"), ("pageable", "Host memory")];
     tables.push(Table::new("copies", "Copies", &columns).fill(&report.copies, |copies| {
         let memory = copies.pageable.map_or(Cell::Empty, |is| text(if is { "pageable" } else { "pinned" }));
@@ -158,6 +155,36 @@ pub fn tables(report: &Report) -> Vec<Table> {
         vec![Cell::Count(range.calls), Cell::Ns(range.total_ns), on_device, text(&range.name)]
     }));
     tables
+}
+
+/// Memory and shapes only where they are known: most recordings have neither.
+fn operators(report: &Report, calls: (&'static str, &'static str), name: (&'static str, &'static str)) -> Table {
+    let rows = &report.operators.shown;
+    let mut columns = vec![
+        calls,
+        ("device_total_ns", "Device total"),
+        ("device_self_ns", "Device self"),
+        ("host_total_ns", "Host total"),
+        ("host_self_ns", "Host self"),
+    ];
+    let has_host_memory = rows.iter().any(|row| row.host_mem_bytes.is_some());
+    let has_device_memory = rows.iter().any(|row| row.device_mem_bytes.is_some());
+    let has_shapes = rows.iter().any(|row| row.shape.is_some());
+    columns.extend(has_device_memory.then_some(("device_mem_bytes", "Device memory")));
+    columns.extend(has_host_memory.then_some(("host_mem_bytes", "Host memory")));
+    columns.push(name);
+    columns.extend(has_shapes.then_some(("shape", "Input shapes")));
+    Table::new("operators", "Operators", &columns).fill(&report.operators, |operator| {
+        let times = [operator.device_total_ns, operator.device_self_ns, operator.host_total_ns, operator.host_self_ns];
+        let bytes = |bytes: Option<i64>| bytes.map_or(Cell::Empty, Cell::Change);
+        let mut row = vec![Cell::Count(operator.calls)];
+        row.extend(times.map(Cell::Ns));
+        row.extend(has_device_memory.then(|| bytes(operator.device_mem_bytes)));
+        row.extend(has_host_memory.then(|| bytes(operator.host_mem_bytes)));
+        row.push(text(&operator.name));
+        row.extend(has_shapes.then(|| text(operator.shape.as_deref().unwrap_or_default())));
+        row
+    })
 }
 
 fn clock(report: &Report) -> Table {

@@ -1,7 +1,7 @@
 //! The report of a small trace with hostile names, in every format.
 
 use super::*;
-use crate::model::{SliceKind, TraceBuilder};
+use crate::model::{CopyKind, MemoryCopy, SliceKind, TraceBuilder, TrackId};
 
 const EVIL: &str = "=cmd(\"a\",1)|<script>\u{1b}[2J\u{202e}";
 
@@ -15,6 +15,11 @@ fn trace(first: i64) -> Trace {
         ("stream 7", SliceKind::Kernel, EVIL, first + 4_000, first + 4_500),
         ("stream 20", SliceKind::Memcpy, "Memcpy HtoD (Pageable -> Device)", first + 2_500, first + 3_500),
     ]);
+    builder.copies.push(MemoryCopy { kind: CopyKind::HtoD, bytes: None, is_pageable: Some(true) });
+    let shapes = builder.strings.intern("[[2, 3], []]").0;
+    builder.slices[0].attr = vec![0, 0, shapes, 0, 0, 0, 1];
+    builder.slices[0].correlation = vec![0, 0, 0, 5, 5, 0, 0];
+    builder.allocations.push(first + 400, TrackId(0), 0, -4_096);
     builder.info.path = "dir/a.json".into();
     builder.info.format = "chrome";
     builder.info.bytes = 1_234;
@@ -24,7 +29,7 @@ fn trace(first: i64) -> Trace {
 }
 
 fn report(format: Format, top: usize) -> String {
-    written(&build::report(&[&trace(1_000)], top), format).unwrap()
+    written(&build::report(&[&trace(1_000)], top, true), format).unwrap()
 }
 
 #[test]
@@ -53,7 +58,10 @@ fn json_has_the_keys_of_the_contract() {
         "streams": 2,
     });
     assert_eq!(json["devices"], serde_json::json!([device]));
-    let operator = serde_json::json!({"name": "aten::mm", "calls": 1, "host_total_ns": 1000, "host_self_ns": 900});
+    let operator = serde_json::json!({
+        "name": "aten::mm", "shape": "[[2, 3], []]", "calls": 1, "host_total_ns": 1000, "host_self_ns": 900,
+        "device_total_ns": 2000, "device_self_ns": 2000, "device_mem_bytes": -4096,
+    });
     assert_eq!(json["operators"], serde_json::json!([operator]));
     let gemm = serde_json::json!({
         "name": "gemm", "calls": 1, "total_ns": 2000, "mean_ns": 2000, "min_ns": 2000, "max_ns": 2000,
@@ -124,6 +132,7 @@ fn files_are_read_written_and_judged() {
         format: Format::Json,
         out: Some(out.clone()),
         top: 0,
+        by_shape: false,
         fail_on,
         reading: input::Reading::default(),
     };
