@@ -2,6 +2,7 @@
 
 pub mod analysis;
 pub mod app;
+pub mod capture;
 pub mod cli;
 pub mod command;
 pub mod job;

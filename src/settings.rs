@@ -39,6 +39,8 @@ pub struct Settings {
     pub is_side_open: bool,
     pub is_bottom_open: bool,
     pub bottom_tab: BottomTab,
+    /// The `nsys` that converts reports of Nsight Systems; without one it is looked for.
+    pub nsys: Option<PathBuf>,
     /// How the tracks are arranged.
     pub timeline: TimelineSettings,
 }
@@ -52,6 +54,7 @@ impl Default for Settings {
             is_side_open: true,
             is_bottom_open: true,
             bottom_tab: BottomTab::Search,
+            nsys: None,
             timeline: TimelineSettings::default(),
         }
     }

@@ -16,7 +16,7 @@ pub fn kernels_of(trace: &Trace, op: SliceId) -> Vec<SliceId> {
     let mut work: Vec<SliceId> = Vec::new();
     for inside in inside(slices, op) {
         if slices.kind[inside] == SliceKind::Operator {
-            by_external.insert(slices.external[inside], SliceId(inside as u32));
+            by_external.insert(slices.external(SliceId(inside as u32)), SliceId(inside as u32));
         } else if is_call(slices.kind[inside]) {
             let call = SliceId(inside as u32);
             work.extend(trace.launched_by(call).filter(|&work| trace.launch_of(work) == Some(call)));
@@ -40,7 +40,7 @@ pub fn kernels_of(trace: &Trace, op: SliceId) -> Vec<SliceId> {
 pub fn operator_of(trace: &Trace, device_work: SliceId) -> Option<SliceId> {
     operator_of_launch(trace, device_work).or_else(|| {
         let external = external_of(&trace.slices, device_work);
-        let is_it = |&i: &usize| trace.slices.external[i] == external && trace.slices.kind[i] == SliceKind::Operator;
+        let is_it = |&i: &usize| trace.slices.external(SliceId(i as u32)) == external && trace.slices.kind[i] == SliceKind::Operator;
         (0..trace.slices.len()).find(|i| external != 0 && is_it(i)).map(|i| SliceId(i as u32))
     })
 }
@@ -63,7 +63,7 @@ fn operator_around(slices: &SliceTable, of: SliceId) -> Option<SliceId> {
 ///
 /// Kineto of 2021 to 2023 wrote the correlation id in its place.
 fn external_of(slices: &SliceTable, work: SliceId) -> u32 {
-    let external = slices.external[work.idx()];
+    let external = slices.external(work);
     if external == slices.correlation[work.idx()] { 0 } else { external }
 }
 
@@ -94,13 +94,12 @@ pub(super) fn device_time(trace: &Trace) -> Vec<(SliceId, DurNs)> {
     let mut rest: Vec<SliceId> = Vec::new();
     let launched: Vec<(SliceId, Option<SliceId>)> = trace
         .correlations
-        .entries
-        .par_chunk_by(|a, b| a.0 == b.0)
+        .groups(&slices.correlation)
         .flat_map_iter(|same| {
-            let call = same.iter().find(|entry| is_call(slices.kind[entry.1.idx()]));
-            let operator = call.and_then(|call| operator_around(slices, call.1));
-            let work = same.iter().filter(|entry| slices.kind[entry.1.idx()].is_device_work());
-            work.map(move |entry| (entry.1, operator))
+            let call = same.iter().find(|slice| is_call(slices.kind[slice.idx()]));
+            let operator = call.and_then(|call| operator_around(slices, *call));
+            let work = same.iter().filter(|slice| slices.kind[slice.idx()].is_device_work());
+            work.map(move |&work| (work, operator))
         })
         .collect();
     let dur = |work: SliceId| slices.time(work).dur();
@@ -115,7 +114,7 @@ pub(super) fn device_time(trace: &Trace) -> Vec<(SliceId, DurNs)> {
     if !rest.is_empty() {
         let mut by_external: HashMap<u32, SliceId> = HashMap::new();
         for i in (0..slices.len()).filter(|&i| slices.kind[i] == SliceKind::Operator) {
-            by_external.entry(slices.external[i]).or_insert(SliceId(i as u32));
+            by_external.entry(slices.external(SliceId(i as u32))).or_insert(SliceId(i as u32));
         }
         found.extend(rest.iter().filter_map(|&work| Some((*by_external.get(&external_of(slices, work))?, dur(work)))));
     }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use eframe::egui::Context;
 
-use crate::job::{Job, Poll};
+use crate::capture::nsys::{self, ConvertError};
+use crate::job::{Job, Poll, Progress};
 use crate::model::Trace;
 use crate::reader::{self, Options, ReadError};
 
@@ -18,7 +19,7 @@ const MAX_AT_ONCE: usize = 2;
 pub struct Load {
     pub path: PathBuf,
     started: Instant,
-    job: Job<Result<Vec<Trace>, ReadError>>,
+    job: Job<Result<Vec<Trace>, LoadError>>,
 }
 
 impl Load {
@@ -55,6 +56,8 @@ pub enum LoadError {
 /// All files on their way in.
 #[derive(Debug, Default)]
 pub struct Loads {
+    /// The person's choice of `nsys`, which converts reports.
+    pub nsys: Option<PathBuf>,
     running: Vec<Load>,
     waiting: VecDeque<(PathBuf, Options)>,
 }
@@ -103,10 +106,7 @@ impl Loads {
         self.running.retain(|load| {
             let outcome = match load.job.poll() {
                 Poll::Running => return true,
-                Poll::Done(Ok(traces)) => Ok(traces),
-                Poll::Done(Err(ReadError::Cancelled)) => Err(LoadError::Cancelled),
-                Poll::Done(Err(ReadError::NeedsConsent(why))) => Err(LoadError::NeedsConsent(why)),
-                Poll::Done(Err(error)) => Err(LoadError::Failed(error.to_string())),
+                Poll::Done(outcome) => outcome,
                 Poll::Crashed(message) => {
                     let note = "This is a fault of Lacuna, not of the file. Please report it";
                     Err(LoadError::Failed(format!("Reading crashed: {message}. {note}")))
@@ -118,7 +118,7 @@ impl Loads {
         while self.running.len() < MAX_AT_ONCE
             && let Some((path, options)) = self.waiting.pop_front()
         {
-            match start(&path, options, ctx) {
+            match start(&path, options, self.nsys.clone(), ctx) {
                 Ok(job) => self.running.push(Load { path, started: Instant::now(), job }),
                 Err(error) => {
                     let outcome = Err(LoadError::Failed(format!("No thread could be started: {error}")));
@@ -130,10 +130,47 @@ impl Loads {
     }
 }
 
-fn start(path: &Path, options: Options, ctx: &Context) -> std::io::Result<Job<Result<Vec<Trace>, ReadError>>> {
+fn start(
+    path: &Path,
+    options: Options,
+    nsys: Option<PathBuf>,
+    ctx: &Context,
+) -> std::io::Result<Job<Result<Vec<Trace>, LoadError>>> {
     let ctx = ctx.clone();
     let path = path.to_owned();
-    Job::spawn("read", move || ctx.request_repaint(), move |progress| reader::read_with(&path, options, progress))
+    Job::spawn("read", move || ctx.request_repaint(), move |progress| read(&path, options, nsys, progress))
+}
+
+/// Reads a file; a report of Nsight Systems by way of its export.
+fn read(
+    path: &Path,
+    options: Options,
+    nsys: Option<PathBuf>,
+    progress: &Progress,
+) -> Result<Vec<Trace>, LoadError> {
+    let openable = nsys::openable(path, &nsys::Options::new(nsys), progress)?;
+    let mut traces = reader::read_with(&openable.path, options, progress)?;
+    openable.claim(path, &mut traces);
+    Ok(traces)
+}
+
+impl From<ReadError> for LoadError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Cancelled => Self::Cancelled,
+            ReadError::NeedsConsent(why) => Self::NeedsConsent(why),
+            error => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<ConvertError> for LoadError {
+    fn from(error: ConvertError) -> Self {
+        match error {
+            ConvertError::Cancelled => Self::Cancelled,
+            ConvertError::Failed(text) => Self::Failed(text),
+        }
+    }
 }
 
 #[cfg(test)]

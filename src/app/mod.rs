@@ -114,6 +114,7 @@ impl App {
             is_keyboard_taken: false,
         };
         app.timeline.set_settings(app.settings.timeline.clone());
+        app.loads.nsys.clone_from(&app.settings.nsys);
         app.apply_settings(ctx);
         app.commands.extend(paths.into_iter().map(Command::OpenPath));
         app

@@ -1,4 +1,4 @@
-//! Does each odd or hostile file get what it must? 171 kinds of damage, one file each.
+//! Does each odd or hostile file get what it must? One file for each kind of damage.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,31 @@ use lacuna::model::{Severity, Trace};
 
 use super::support::{Failure, beside, has_python, read, scratch, unbalanced};
 
-const CLASSES: [&str; 4] = ["json_syntax", "json_semantics", "compression", "display_export"];
+const CLASSES: [&str; 5] = ["json_syntax", "json_semantics", "compression", "display_export", "sqlite"];
+
+/// Slices that must be shown of databases, which the manifest does not count: each has 2,000 API calls
+/// and 2,000 kernels, but for what its case takes away or adds.
+const KEPT: [(&str, usize); 18] = [
+    ("SQ01", 4_000),
+    ("SQ02", 2_000),
+    ("SQ03", 4_000),
+    ("SQ04", 4_000),
+    ("SQ05", 4_000),
+    ("SQ06", 4_000),
+    ("SQ07", 2_001),
+    ("SQ08", 2_002),
+    ("SQ09", 2_000),
+    ("SQ10", 2_000),
+    ("SQ11", 2_000),
+    ("SQ12", 4_000),
+    ("SQ13", 0),
+    ("SQ14", 0),
+    // Two pages of kernels are gone.
+    ("SQ22", 3_752),
+    ("SQ25", 4_001),
+    ("SQ26", 4_000),
+    ("SQ27", 4_000),
+];
 
 /// One file of the corpus and what it must get.
 struct Case {
@@ -71,9 +95,10 @@ fn check(case: &Case) -> Result<(), String> {
         return Err(format!("should be {}, has {worst:?}: {}", case.outcome, problems(&traces)));
     }
     let kept: usize = traces.iter().map(|trace| trace.slices.ts.len()).sum();
-    let is_right = match case.kept.strip_prefix('<') {
-        Some(limit) => kept > 0 && kept < limit.parse().unwrap(),
-        None => kept == case.kept.parse::<usize>().unwrap(),
+    let is_right = match (case.kept.strip_prefix('<'), case.kept.parse::<usize>()) {
+        (Some(limit), _) => kept > 0 && kept < limit.parse().unwrap(),
+        (None, Ok(wanted)) => kept == wanted,
+        (None, Err(_)) => KEPT.contains(&(case.id.as_str(), kept)),
     };
     if !is_right {
         return Err(format!("{kept} slices, should be {}: {}", case.kept, problems(&traces)));
@@ -128,7 +153,7 @@ fn each_odd_file_gets_what_it_must() {
         .filter_map(|case| check(case).err().map(|text| format!("{} {}: {text}", case.id, case.path.display())))
         .collect();
     assert!(wrong.is_empty(), "{} of {} files:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
-    assert!(cases.len() > 85, "only {} files were generated", cases.len());
+    assert!(cases.len() > 110, "only {} files were generated", cases.len());
     assert_eq!(before, listing(folder), "reading left something beside the files");
 }
 
@@ -136,7 +161,10 @@ fn each_odd_file_gets_what_it_must() {
 #[test]
 fn the_program_survives_hostile_files() {
     let Some(cases) = corpus() else { return };
-    let hostile = ["JS26", "JS27", "JS30", "JM34", "JM35", "GZ01", "GZ07", "GZ08", "GZ11", "DX02"];
+    let hostile = [
+        "JS26", "JS27", "JS30", "JM34", "JM35", "GZ01", "GZ07", "GZ08", "GZ11", "DX02", "SQ09", "SQ11", "SQ12", "SQ15",
+        "SQ22", "SQ26",
+    ];
     let mut n_run = 0;
     for case in cases.iter().filter(|case| hostile.contains(&case.id.as_str())) {
         let mut command = Command::new("sh");
@@ -149,4 +177,24 @@ fn the_program_survives_hostile_files() {
         n_run += 1;
     }
     assert_eq!(n_run, hostile.len());
+}
+
+/// What the recorder's environment held is nowhere in what we print.
+#[test]
+fn the_recorded_environment_is_not_told() {
+    let Some(case) = corpus().and_then(|cases| cases.iter().find(|case| case.id == "SQ27")) else { return };
+    let bytes = std::fs::read(&case.path).unwrap();
+    let is_there = |text: &[u8], word: &str| text.windows(word.len()).any(|window| window == word.as_bytes());
+    assert!(is_there(&bytes, "TOKEN"), "the case holds no secret");
+    for args in [&["check"][..], &["report"], &["report", "--format", "json"], &["report", "--format", "csv"]] {
+        let mut args: Vec<&std::ffi::OsStr> = args.iter().map(std::ffi::OsStr::new).collect();
+        args.push(case.path.as_os_str());
+        let output = super::support::lacuna(&args);
+        assert!(output.status.success());
+        assert!(!is_there(&[output.stdout, output.stderr].concat(), "TOKEN"), "{args:?} tells it");
+    }
+    let traces = read(&case.path).unwrap();
+    let strings = &traces[0].strings;
+    assert!((0..strings.len() as u32).all(|id| !strings.get(lacuna::model::StringId(id)).contains("TOKEN")));
+    assert!(traces[0].info.facts.iter().all(|fact| !format!("{fact:?}").contains("TOKEN")));
 }

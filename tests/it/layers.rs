@@ -14,29 +14,43 @@ struct Layer {
 
 const WINDOW: &[&str] = &["egui", "eframe", "egui_extras", "rfd"];
 
+/// Databases are the reader's, and the generator's of samples.
+const WINDOW_AND_DATABASE: &[&str] = &["egui", "eframe", "egui_extras", "rfd", "rusqlite"];
+
 /// What `app`, `session`, `settings` and `main` use is free; nobody else may use those.
 const LAYERS: &[Layer] = &[
     Layer {
         name: "model",
         may_use: &[],
-        never: &["egui", "eframe", "egui_extras", "rfd", "serde_json", "std::fs", "std::thread"],
+        never: &["egui", "eframe", "egui_extras", "rfd", "rusqlite", "serde_json", "std::fs", "std::thread"],
     },
     Layer { name: "reader", may_use: &["model", "job"], never: WINDOW },
     Layer {
         name: "analysis",
         may_use: &["model"],
-        never: &["egui", "eframe", "egui_extras", "rfd", "std::fs", "std::thread", "std::net", "std::process"],
+        never: &[
+            "egui",
+            "eframe",
+            "egui_extras",
+            "rfd",
+            "rusqlite",
+            "std::fs",
+            "std::thread",
+            "std::net",
+            "std::process",
+        ],
     },
-    Layer { name: "job", may_use: &[], never: WINDOW },
-    Layer { name: "capture", may_use: &["model", "job"], never: WINDOW },
-    Layer { name: "command", may_use: &["model"], never: &["std::fs", "std::thread"] },
-    Layer { name: "widget", may_use: &["model::time"], never: &["std::fs", "std::thread"] },
+    Layer { name: "job", may_use: &[], never: WINDOW_AND_DATABASE },
+    Layer { name: "capture", may_use: &["model", "job"], never: WINDOW_AND_DATABASE },
+    Layer { name: "command", may_use: &["model"], never: &["rusqlite", "std::fs", "std::thread"] },
+    Layer { name: "widget", may_use: &["model::time"], never: &["rusqlite", "std::fs", "std::thread"] },
     Layer {
         name: "view",
         may_use: &["model", "analysis", "widget", "command", "job"],
-        never: &["std::fs", "std::thread", "std::process", "rfd"],
+        never: &["rusqlite", "std::fs", "std::thread", "std::process", "rfd"],
     },
-    Layer { name: "cli", may_use: &["model", "reader", "analysis", "capture", "job"], never: WINDOW },
+    Layer { name: "cli", may_use: &["model", "reader", "analysis", "capture", "job"], never: WINDOW_AND_DATABASE },
+    Layer { name: "cli::sample::nsys", may_use: &["cli"], never: WINDOW },
     // Draws views without a window, so it alone of the commands sees them.
     Layer {
         name: "cli::render",
@@ -179,5 +193,8 @@ fn planted_breaches_are_found() {
     check("reader/chrome.rs", "use egui::Color32;", true);
     check("cli/report/mod.rs", "use crate::view::VIEWS;", true);
     check("cli/render.rs", "use crate::view::VIEWS;", false);
+    check("cli/sample/nsys/mod.rs", "use rusqlite::Connection;", false);
+    check("cli/sample/kineto.rs", "use rusqlite::Connection;", true);
+    check("capture/nsys/mod.rs", "use rusqlite::Connection;", true);
     check("app.rs", "use crate::reader;", false);
 }

@@ -10,6 +10,7 @@ mod golden;
 mod layers;
 mod nsys_oracle;
 mod operators;
+mod nsys_report;
 mod oracle;
 mod properties;
 mod support;

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use lacuna::analysis::{busy, totals};
 use lacuna::cli::sample::{ExportShape, Schema, write_export};
-use lacuna::model::{SliceKind, Trace, TrackKind};
+use lacuna::model::{SliceKind, Trace, Track, TrackKind};
 use serde_json::{Value, json};
 
 use super::support::{beside, files, has_python, lacuna, name, project, read, real, scratch, unbalanced};
@@ -37,6 +37,21 @@ fn annotations(trace: &Trace, kind: TrackKind) -> Value {
                 let sum = sums.entry(trace.strings.get(slices.name[i])).or_default();
                 *sum = (sum.0 + 1, sum.1 + slices.end[i] - slices.ts[i]);
             }
+        }
+    }
+    sums.into_iter().map(|(name, (count, ns))| (name.to_owned(), json!([count, ns]))).collect()
+}
+
+/// {name: [count, sum of ns]} of calls of the operating system on their threads. What lies on tracks of
+/// its own comes from other tables.
+fn os_calls(trace: &Trace) -> Value {
+    let slices = &trace.slices;
+    let mut sums: BTreeMap<&str, (u64, i64)> = BTreeMap::new();
+    let is_thread = |track: &Track| track.kind == TrackKind::Thread && !track.name.ends_with(": on CPU");
+    for row in slices.rows.iter().filter(|row| is_thread(trace.track(row.track))) {
+        for i in row.range().filter(|&i| slices.kind[i] == SliceKind::Os) {
+            let sum = sums.entry(trace.strings.get(slices.name[i])).or_default();
+            *sum = (sum.0 + 1, sum.1 + slices.end[i] - slices.ts[i]);
         }
     }
     sums.into_iter().map(|(name, (count, ns))| (name.to_owned(), json!([count, ns]))).collect()
@@ -102,6 +117,7 @@ fn differences(trace: &Trace, oracle: &Value) -> Vec<String> {
         ("kernels", by_name(trace, |kind| kind == SliceKind::Kernel)),
         ("runtime", by_name(trace, |kind| kind == SliceKind::Runtime)),
         ("driver", by_name(trace, |kind| kind == SliceKind::Driver)),
+        ("os", os_calls(trace)),
         ("push_pop", annotations(trace, TrackKind::Thread)),
         ("start_end", annotations(trace, TrackKind::Async)),
         ("bytes", bytes(trace)),

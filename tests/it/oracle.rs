@@ -70,7 +70,7 @@ fn agrees_with_the_generator() {
     for (file, seed, steps) in [("a.json", "2", "13"), ("b.json.gz", "3", "7"), ("c.json", "4", "1")] {
         let (out, answer) = (folder.join(file), folder.join("answer.json"));
         let args = [
-            ["sample", "kineto", "--seed", seed, "--scale", steps, "--out"].map(Into::into).to_vec(),
+            ["sample", "kineto", "--overwrite", "--seed", seed, "--scale", steps, "--out"].map(Into::into).to_vec(),
             vec![out.clone().into_os_string(), "--answer".into(), answer.clone().into_os_string()],
         ];
         let output = super::support::lacuna(&args.concat());

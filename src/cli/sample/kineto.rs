@@ -101,16 +101,7 @@ impl Emit {
                     self.flow_end("ac2g", correlation, at, range.0);
                 }
             }
-            Event::Kernel { kernel, gpu, more, .. } => {
-                let &gpu::Kernel { name, grid, block, registers, shared, .. } = kernel;
-                let per_sm = f64::from(grid) / 132.0;
-                let warps = per_sm * f64::from(block) / 32.0;
-                let occupancy = (warps / 64.0 * 100.0).min(100.0);
-                let args = format!(
-                    "      \"registers per thread\": {registers},      \"shared memory\": {shared},      \"blocks per SM\": {per_sm:.6},      \"warps per SM\": {warps:.6},      \"grid\": [{grid}, 1, 1],      \"block\": [{block}, 1, 1],      \"est. achieved occupancy %\": {occupancy:.0}{more}"
-                );
-                self.on_gpu(("kernel", name), gpu, "\"queued\": 0, ", &args);
-            }
+            Event::Kernel { kernel, gpu, more, .. } => self.kernel(kernel, gpu, more),
             Event::Transfer { what, bytes, gpu } => {
                 let (cat, name) = match what {
                     Transfer::PinnedToDevice => ("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)"),
@@ -138,6 +129,18 @@ impl Emit {
         let (external, more) = args;
         let args = format!("\"External id\": {external},\"Record function id\": {external}{more}, \"Ev Idx\": {index}");
         self.slice(cat, name, Place { pid: &PID, tid: &tid }, range, &args);
+    }
+
+    /// A kernel, with its launch; `more` is added to its arguments.
+    fn kernel(&mut self, kernel: &gpu::Kernel, gpu: OnGpu, more: &str) {
+        let &gpu::Kernel { name, grid, block, registers, shared, .. } = kernel;
+        let per_sm = f64::from(grid) / 132.0;
+        let warps = per_sm * f64::from(block) / 32.0;
+        let occupancy = (warps / 64.0 * 100.0).min(100.0);
+        let args = format!(
+            "      \"registers per thread\": {registers},      \"shared memory\": {shared},      \"blocks per SM\": {per_sm:.6},      \"warps per SM\": {warps:.6},      \"grid\": [{grid}, 1, 1],      \"block\": [{block}, 1, 1],      \"est. achieved occupancy %\": {occupancy:.0}{more}"
+        );
+        self.on_gpu(("kernel", name), gpu, "\"queued\": 0, ", &args);
     }
 
     /// Work on the GPU, with the end of the arrow from its launch.

@@ -1,0 +1,89 @@
+//! Where is `nsys`? The person's choice, then `PATH`, then where its installers put it.
+
+use std::path::{Path, PathBuf};
+
+/// Folders in which the name of a version leads to `nsys`: (parent, start of the version's name).
+const INSTALLED: [(&str, &str); 5] = [
+    ("opt/nvidia/nsight-systems", ""),
+    ("opt/nvidia/nsight-systems-cli", ""),
+    ("opt/nvidia", "nsight-systems-"),
+    ("usr/lib/nsight-systems", ""),
+    ("usr/local", "cuda"),
+];
+/// Where it lies inside such a folder.
+const INSIDE: [&str; 3] = ["bin/nsys", "target-linux-x64/nsys", "target-linux-sbsa-armv8/nsys"];
+
+/// Where to look.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// The person's own choice; if set, nothing else is looked at.
+    pub chosen: Option<PathBuf>,
+    /// Folders of programs, in order. Relative ones and the current folder are left out.
+    pub path: Vec<PathBuf>,
+    /// The folder in which the person happens to be.
+    pub current: Option<PathBuf>,
+    /// The folder in which the installers' folders lie: `/`.
+    pub root: PathBuf,
+}
+
+impl Places {
+    /// The places of this machine.
+    pub fn of_machine(chosen: Option<PathBuf>) -> Self {
+        let path = std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
+        Self { chosen, path, current: std::env::current_dir().ok(), root: PathBuf::from("/") }
+    }
+
+    /// Each `nsys` there is, the best first.
+    pub fn candidates(&self) -> Vec<PathBuf> {
+        if let Some(chosen) = &self.chosen {
+            let is_good = chosen.is_absolute() && is_program(chosen);
+            return if is_good { vec![chosen.clone()] } else { Vec::new() };
+        }
+        // A file that lies where the person happens to be is not one that was installed.
+        let current = self.current.as_ref().and_then(|folder| folder.canonicalize().ok());
+        let is_current = |folder: &Path| folder.canonicalize().is_ok_and(|folder| Some(folder) == current);
+        let of_path = self.path.iter().filter(|folder| folder.is_absolute() && !is_current(folder));
+        let mut found: Vec<PathBuf> = of_path.map(|folder| folder.join("nsys")).collect();
+        let mut installed: Vec<(Vec<u64>, PathBuf)> = Vec::new();
+        for (parent, start) in INSTALLED {
+            for folder in std::fs::read_dir(self.root.join(parent)).into_iter().flatten().flatten() {
+                let name = folder.file_name().to_string_lossy().into_owned();
+                if let Some(version) = name.strip_prefix(start) {
+                    installed.push((numbers(version), folder.path()));
+                }
+            }
+        }
+        installed.sort_by(|a, b| (&b.0, &b.1).cmp(&(&a.0, &a.1)));
+        found.extend(installed.iter().flat_map(|(_, folder)| INSIDE.map(|inside| folder.join(inside))));
+        found.retain(|nsys| is_program(nsys));
+        let mut seen = Vec::new();
+        found.retain(|nsys| {
+            let real = nsys.canonicalize().ok();
+            let is_new = !seen.contains(&real);
+            seen.push(real);
+            is_new
+        });
+        found
+    }
+
+    /// What was looked at, for a person.
+    pub fn described(&self) -> String {
+        match &self.chosen {
+            Some(chosen) => format!("{}, as set", chosen.display()),
+            None => "PATH, /opt/nvidia, /usr/local/cuda*".to_owned(),
+        }
+    }
+}
+
+fn is_program(path: &Path) -> bool {
+    #[cfg(unix)]
+    let may_run = |data: &std::fs::Metadata| std::os::unix::fs::PermissionsExt::mode(&data.permissions()) & 0o111 != 0;
+    #[cfg(not(unix))]
+    let may_run = |_: &std::fs::Metadata| true;
+    path.metadata().is_ok_and(|data| data.is_file() && may_run(&data))
+}
+
+/// The numbers in a name, so that 2023.10 comes after 2023.4.
+fn numbers(name: &str) -> Vec<u64> {
+    name.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
+}

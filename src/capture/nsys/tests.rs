@@ -1,0 +1,266 @@
+//! The fake `nsys` of these tests is a shell script.
+#![cfg(unix)]
+
+use std::time::Instant;
+
+use super::*;
+use crate::job::{Job, Poll};
+
+/// A folder with a report in it, a place for `nsys` and one for the cache.
+struct Bench {
+    folder: tempfile::TempDir,
+    options: Options,
+}
+
+impl Bench {
+    /// `script` is what the fake `nsys` does when asked to export; it knows 2023.4.
+    fn new(script: &str) -> Self {
+        let answer = "NVIDIA Nsight Systems version 2023.4.4.54-234433681190v0";
+        Self::with_script(&format!("if [ \"$1\" = --version ]; then echo '{answer}'; exit 0; fi\n{script}"))
+    }
+
+    fn with_script(script: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let bin = folder.path().join("bin");
+        write_program(&bin.join("nsys"), script);
+        let mut report = b"NVIDIA Tegra Profiler Report 2023@4@4@54-234433681190v0.".to_vec();
+        report.resize(4000, 7);
+        std::fs::write(folder.path().join("run one.nsys-rep"), report).unwrap();
+        let places = Places { chosen: None, path: vec![bin], current: None, root: folder.path().join("root") };
+        let cache = Some(folder.path().join("cache/nsys"));
+        let options = Options { places, cache, cache_limit: 1 << 30, patience: Duration::from_secs(60) };
+        Self { folder, options }
+    }
+
+    fn report(&self) -> PathBuf {
+        self.folder.path().join("run one.nsys-rep")
+    }
+
+    fn open(&self) -> Result<Openable, ConvertError> {
+        openable(&self.report(), &self.options, &Progress::default())
+    }
+
+    /// The sentence of a conversion that must fail.
+    fn failure(&self) -> String {
+        match self.open() {
+            Err(ConvertError::Failed(text)) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Names of what is in the cache.
+    fn cached(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.options.cache.as_ref().unwrap()).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+    }
+}
+
+/// Written by another process: were the file open for writing here, a test that forks at that moment
+/// would hold it open, and it could not be run.
+fn write_program(path: &Path, script: &str) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let write = "printf '%s' \"$1\" > \"$2\" && chmod 755 \"$2\"";
+    let text = format!("#!/bin/sh\n{script}\n");
+    let status = Command::new("sh").args(["-c", write, "sh", &text]).arg(path).status().unwrap();
+    assert!(status.success());
+}
+
+/// Writes its arguments beside its output, and a database's first bytes as output.
+const WORKS: &str = r#"
+shift 6; out="$1"
+echo run >> "$(dirname "$(dirname "$out")")/../runs"
+printf 'SQLite format 3\000rest' > "$out"
+echo "Processing [====100%]"
+"#;
+
+/// Whether a process runs that was given `word` as an argument.
+fn is_running(word: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    lines.any(|line| line.split(|byte| *byte == 0).any(|argument| argument == word.as_bytes()))
+}
+
+#[test]
+fn a_report_is_converted_once_and_nothing_is_left_beside_it() {
+    let bench = Bench::new(WORKS);
+    let opened = bench.open().unwrap();
+    assert_eq!(opened.path.file_name().unwrap(), "run one.sqlite");
+    assert!(opened.path.starts_with(bench.options.cache.as_ref().unwrap()));
+    assert!(is_database(&opened.path));
+    assert!(opened.converter.as_ref().unwrap().contains("2023.4.4.54"));
+    let again = bench.open().unwrap();
+    assert_eq!(again.path, opened.path);
+    let runs = || std::fs::read_to_string(bench.folder.path().join("cache/runs")).unwrap().lines().count();
+    assert_eq!(runs(), 1);
+    // A report that changed is another.
+    std::fs::File::options().append(true).open(bench.report()).unwrap().set_len(4001).unwrap();
+    assert_ne!(bench.open().unwrap().path, opened.path);
+    assert_eq!(runs(), 2);
+    let mut beside: Vec<_> = std::fs::read_dir(bench.folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    beside.sort();
+    assert_eq!(beside, ["bin", "cache", "run one.nsys-rep"]);
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&opened.path.parent().unwrap().metadata().unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o700);
+    let mut traces = [Trace::default()];
+    opened.claim(&bench.report(), &mut traces);
+    assert_eq!(traces[0].info.path, bench.report());
+    assert!(traces[0].import.problems[0].reason.contains("nsys 2023.4.4.54"));
+}
+
+#[test]
+fn other_files_are_opened_as_they_are() {
+    let bench = Bench::new("exit 1");
+    let plain = bench.folder.path().join("trace.nsys-rep");
+    std::fs::write(&plain, "[{}]").unwrap();
+    for path in [plain, bench.folder.path().join("absent"), PathBuf::from("/dev/zero")] {
+        let opened = openable(&path, &bench.options, &Progress::default()).unwrap();
+        assert_eq!((opened.path, opened.converter), (path, None));
+    }
+}
+
+#[test]
+fn what_nsys_says_when_it_fails_is_told() {
+    let bench = Bench::new("printf 'one\\ntwo \\377\\033[31m\\nProcessing 10%%\\rProcessing 20%%\\n' >&2; exit 1");
+    let text = bench.failure();
+    assert!(text.contains("exit status: 1") && text.contains("one\ntwo \u{fffd}[31m\nProcessing 20%"), "{text}");
+    assert!(!text.contains('\u{1b}'));
+    let bench = Bench::new("i=0; while [ $i -lt 99 ]; do i=$((i+1)); echo line $i; done; exit 3");
+    let text = bench.failure();
+    assert!(text.contains("line 80\n") && text.contains("line 99") && !text.contains("line 79\n"), "{text}");
+    assert!(bench.cached().is_empty(), "{:?}", bench.cached());
+}
+
+#[test]
+fn an_export_that_is_none_is_refused() {
+    let text = Bench::new("exit 0").failure();
+    assert!(text.contains("wrote no database") && text.ends_with("It said nothing"), "{text}");
+    let text = Bench::new("shift 6; echo garbage > \"$1\"").failure();
+    assert!(text.contains("wrote no database"), "{text}");
+}
+
+#[test]
+fn a_cancel_ends_it_and_all_it_started() {
+    let word = format!("86{}", std::process::id());
+    let bench = Bench::new(&format!("sleep {word} & sleep {word}"));
+    let (report, options) = (bench.report(), bench.options.clone());
+    let convert = move |progress: &Progress| openable(&report, &options, progress).map(|opened| opened.path);
+    let job = Job::spawn("convert", || {}, convert).unwrap();
+    while !is_running(&word) {
+        std::thread::yield_now();
+    }
+    let asked = Instant::now();
+    job.progress.cancel();
+    let outcome = loop {
+        match job.poll() {
+            Poll::Running => std::thread::yield_now(),
+            Poll::Done(outcome) => break outcome,
+            Poll::Crashed(text) => panic!("{text}"),
+        }
+    };
+    let took = asked.elapsed();
+    assert!(matches!(outcome, Err(ConvertError::Cancelled)), "{outcome:?}");
+    assert!(took < Duration::from_millis(200), "{took:?}");
+    // What was killed is gone once its parent, or the system's first process, has noticed.
+    while is_running(&word) && asked.elapsed() < Duration::from_secs(5) {
+        std::thread::yield_now();
+    }
+    assert!(!is_running(&word));
+    assert!(bench.cached().is_empty());
+}
+
+#[test]
+fn one_that_hangs_is_ended() {
+    let mut bench = Bench::new("sleep 77");
+    bench.options.patience = Duration::from_millis(200);
+    let text = bench.failure();
+    assert!(text.contains("made no progress"), "{text}");
+}
+
+#[test]
+fn what_outlives_its_parent_is_ended_too() {
+    let word = format!("87{}", std::process::id());
+    let bench = Bench::new(&format!("sleep {word} &\n{WORKS}"));
+    bench.open().unwrap();
+    let started = Instant::now();
+    while is_running(&word) && started.elapsed() < Duration::from_secs(5) {
+        std::thread::yield_now();
+    }
+    assert!(!is_running(&word));
+}
+
+#[test]
+fn an_old_nsys_is_not_tried_and_a_newer_one_is_found() {
+    let old = "echo 'NVIDIA Nsight Systems version 2022.4.2.1-df9881f'; exit 0";
+    let mut bench = Bench::with_script(old);
+    let text = bench.failure();
+    assert!(text.contains("report of Nsight Systems 2023.4") && text.contains("nsys found here is 2022.4"), "{text}");
+    let wanted = "run `nsys export --type sqlite --output 'run one.sqlite' 'run one.nsys-rep'`";
+    assert!(text.contains("2023.4 or newer is installed") && text.contains(wanted), "{text}");
+    // Versions are numbers: 2023.10 is newer than 2023.4.
+    let works = format!("[ \"$1\" = --version ] && echo 'Nsight Systems version 2023.10.1' && exit 0\n{WORKS}");
+    for (version, script) in [("2023.10.1", works.as_str()), ("2023.4.1", "exit 9"), ("2022.1", "exit 9")] {
+        let folder = bench.folder.path().join("root/opt/nvidia/nsight-systems").join(version);
+        write_program(&folder.join("target-linux-x64/nsys"), script);
+    }
+    let candidates = bench.options.places.candidates();
+    assert_eq!(candidates.len(), 4);
+    assert!(candidates[0].ends_with("bin/nsys") && candidates[1].to_string_lossy().contains("2023.10.1"));
+    assert!(bench.open().unwrap().converter.unwrap().contains("2023.10.1.0"));
+    // The person's choice is the only one.
+    bench.options.places.chosen = Some(bench.folder.path().join("bin/nsys"));
+    assert!(bench.failure().contains("2022.4"));
+}
+
+#[test]
+fn without_nsys_the_person_learns_what_to_do() {
+    let mut bench = Bench::new(WORKS);
+    bench.options.places.path = vec![PathBuf::from("."), PathBuf::from("bin"), PathBuf::new()];
+    let text = bench.failure();
+    assert!(text.contains("no nsys was found here (looked in PATH"), "{text}");
+    assert!(text.contains("nsys export --type sqlite"), "{text}");
+    // An export beside the report is offered, not opened.
+    let export = bench.folder.path().join("run one.sqlite");
+    std::fs::write(&export, "").unwrap();
+    assert!(bench.failure().ends_with("Beside it lies run one.sqlite, which is newer: open that file"));
+    std::fs::File::options().append(true).open(&export).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    assert!(bench.failure().contains("nsys export --type sqlite"));
+}
+
+#[test]
+fn a_program_in_the_current_folder_is_not_taken() {
+    let mut bench = Bench::new(WORKS);
+    assert_eq!(bench.options.places.candidates().len(), 1);
+    bench.options.places.current = Some(bench.folder.path().join("bin"));
+    assert!(bench.options.places.candidates().is_empty());
+    // Nor under another name of the folder.
+    bench.options.places.path.push(bench.folder.path().join("bin/../bin"));
+    assert!(bench.options.places.candidates().is_empty());
+}
+
+#[test]
+fn arguments_are_no_commands() {
+    let mut bench = Bench::new(WORKS);
+    let evil = bench.folder.path().join("; touch X $(touch Y).nsys-rep");
+    std::fs::rename(bench.report(), &evil).unwrap();
+    let opened = openable(&evil, &bench.options, &Progress::default()).unwrap();
+    assert!(is_database(&opened.path));
+    let names = || std::fs::read_dir(opened.path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(names().all(|name| name != "X" && name != "Y"));
+    bench.options.places.path.clear();
+    let Err(ConvertError::Failed(text)) = openable(&evil, &bench.options, &Progress::default()) else { panic!() };
+    assert!(text.contains("'; touch X $(touch Y).nsys-rep'"), "{text}");
+}
+
+#[test]
+fn the_cache_forgets_what_was_not_used_for_longest() {
+    let mut bench = Bench::new(WORKS);
+    let first = bench.open().unwrap().path;
+    let note = first.with_file_name("made-of.txt");
+    std::fs::File::options().append(true).open(note).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    bench.options.cache_limit = 10;
+    let other = bench.folder.path().join("other.nsys-rep");
+    std::fs::copy(bench.report(), &other).unwrap();
+    let second = openable(&other, &bench.options, &Progress::default()).unwrap().path;
+    assert!(!first.exists() && second.exists());
+}
