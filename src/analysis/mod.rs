@@ -1,7 +1,13 @@
 //! Questions about a trace and their answers: pure functions of the model.
 
+pub mod annotations;
 pub mod busy;
+pub mod calls;
 pub mod clock;
+pub mod copies;
+pub mod kernels;
+pub mod occupancy;
 pub mod range_summary;
 pub mod search;
+pub mod short_name;
 pub mod totals;

@@ -24,7 +24,7 @@ fn trace(first: i64) -> Trace {
 }
 
 fn report(format: Format, top: usize) -> String {
-    written(&build::report(&[&trace(1_000)], top), format).unwrap()
+    written(&build::report(&[&trace(1_000)], top, KernelsBy::Name), format).unwrap()
 }
 
 #[test]
@@ -124,6 +124,7 @@ fn files_are_read_written_and_judged() {
         format: Format::Json,
         out: Some(out.clone()),
         top: 0,
+        kernels_by: KernelRows::Name,
         fail_on,
     };
     assert_eq!(run(&args(&[&trace], None)).unwrap(), Outcome::Done);

@@ -103,7 +103,7 @@ pub fn csv(tables: &[Table]) -> String {
                     Some(Cell::Text(text)) => out.push_str(&escape_csv(text)),
                     Some(Cell::Count(number) | Cell::Bytes(number)) => out.push_str(&number.to_string()),
                     Some(Cell::Ns(ns)) => out.push_str(&ns.to_string()),
-                    Some(Cell::Share(share)) => out.push_str(&share.to_string()),
+                    Some(Cell::Share(figure) | Cell::Plain(figure)) => out.push_str(&figure.to_string()),
                 }
             }
             out.push_str("\r\n");
@@ -124,6 +124,7 @@ fn lines(table: &Table, escape: impl Fn(&str) -> String) -> Vec<Vec<String>> {
             Cell::Count(number) | Cell::Bytes(number) => grouped(*number),
             Cell::Ns(ns) => unit.time(*ns),
             Cell::Share(share) => format!("{:.2}", share * 100.0),
+            Cell::Plain(figure) => format!("{figure:.3}"),
         });
         lines.push(cells.collect());
     }
@@ -153,7 +154,7 @@ impl Unit {
                 Cell::Share(_) => unit = Self::Percent,
                 Cell::Ns(ns) if ns.unsigned_abs() >= TEN_SECONDS => return Self::Millis,
                 Cell::Ns(_) => unit = Self::Micros,
-                Cell::Empty | Cell::Text(_) | Cell::Count(_) => {}
+                Cell::Empty | Cell::Text(_) | Cell::Count(_) | Cell::Plain(_) => {}
             }
         }
         unit
