@@ -9,7 +9,7 @@ use crate::model::DurNs;
 /// Aligned tables for a terminal. Numbers have a comma every three digits, units are in the heads.
 pub fn text(tables: &[Table]) -> String {
     let mut out = String::new();
-    for table in tables.iter().filter(|table| !table.rows.is_empty()) {
+    for table in &for_people(tables) {
         let lines = lines(table, |text| visible(text).into_owned());
         let widths: Vec<usize> = (0..table.columns.len())
             .map(|i| lines.iter().map(|line| line[i].chars().count()).max().unwrap_or(0))
@@ -34,7 +34,7 @@ pub fn text(tables: &[Table]) -> String {
 /// Markdown tables under headings.
 pub fn markdown(tables: &[Table]) -> String {
     let mut out = String::from("# Lacuna report\n");
-    for table in tables.iter().filter(|table| !table.rows.is_empty()) {
+    for table in &for_people(tables) {
         let _ = writeln!(out, "\n## {}\n", table.title);
         for (i, line) in lines(table, escape_markdown).iter().enumerate() {
             let _ = writeln!(out, "| {} |", line.join(" | "));
@@ -61,7 +61,7 @@ pub fn html(tables: &[Table]) -> String {
         "th.n, td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }\n",
         "</style>\n</head>\n<body>\n<h1>Lacuna report</h1>\n"
     ));
-    for table in tables.iter().filter(|table| !table.rows.is_empty()) {
+    for table in &for_people(tables) {
         let _ = writeln!(out, "<h2>{}</h2>\n<table>", table.title);
         for (i, line) in lines(table, escape_html).iter().enumerate() {
             let tag = if i == 0 { "th" } else { "td" };
@@ -110,6 +110,20 @@ pub fn csv(tables: &[Table]) -> String {
         }
     }
     out
+}
+
+/// The tables that say something, without the columns that say nothing.
+fn for_people(tables: &[Table]) -> Vec<Table> {
+    let mut tables: Vec<Table> = tables.iter().filter(|table| !table.rows.is_empty()).cloned().collect();
+    for table in &mut tables {
+        for i in (0..table.columns.len()).rev() {
+            if table.rows.iter().all(|row| row.get(i).is_none_or(|cell| *cell == Cell::Empty)) {
+                table.columns.remove(i);
+                table.rows.iter_mut().filter(|row| i < row.len()).for_each(|row| drop(row.remove(i)));
+            }
+        }
+    }
+    tables
 }
 
 /// The head and the rows, written for people. Text from files goes through `escape`.
