@@ -7,6 +7,7 @@ pub mod clock;
 pub mod copies;
 pub mod kernels;
 pub mod occupancy;
+pub mod operators;
 pub mod range_summary;
 pub mod search;
 pub mod short_name;

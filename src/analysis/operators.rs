@@ -1,0 +1,483 @@
+//! Which operators took the time and the memory, on the host and on the device?
+//!
+//! The figures are those of PyTorch's own table, `key_averages()` in `torch/autograd/profiler_util.py`
+//! (read as of 2.15), so that the two can be laid side by side:
+//!
+//! * Host self time is what no slice directly inside took: operators, but also annotations and
+//!   the runtime calls that launch, as `FunctionEvent.self_cpu_time_total` has it.
+//! * Each call counts with its whole time, a recursive one inside another of the same name too.
+//! * But a call that is the only thing directly inside a call of the same name is the same call,
+//!   passed on (`EventList._remove_dup_nodes`): it counts once.
+//! * Device work belongs to the innermost operator on the thread that launched it.
+//!
+//! It differs in two things. Bytes belong to the innermost operator of the thread that asked for
+//! them; PyTorch gives them to whatever runs on any thread at that moment. And operators that
+//! PyTorch's table hides, such as `aten::is_leaf`, are rows like others.
+
+use hashbrown::HashMap;
+use rayon::prelude::*;
+
+use crate::model::{DurNs, Row, SliceId, SliceKind, SliceTable, StringId, TimeNs, Trace, TrackId};
+
+/// All calls of one operator, or of one operator with the same input shapes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OperatorTotals {
+    pub name: String,
+    /// Input shapes as recorded, empty if they were not; `None` when grouped by name only.
+    pub shapes: Option<String>,
+    pub calls: u64,
+    pub host_total_ns: DurNs,
+    /// Of the total, what nothing directly inside took.
+    pub host_self_ns: DurNs,
+    /// Sum over the device work launched during the calls.
+    pub device_total_ns: DurNs,
+    /// Of the total, what no operator inside launched.
+    pub device_self_ns: DurNs,
+    /// Bytes allocated minus freed during the calls, children included; `None` if no allocation of
+    /// the host was recorded at all.
+    pub host_bytes: Option<i64>,
+    pub host_self_bytes: Option<i64>,
+    /// The same of all devices together.
+    pub device_bytes: Option<i64>,
+    pub device_self_bytes: Option<i64>,
+    /// The longest call: index of the trace, and its slice.
+    pub longest: (usize, SliceId),
+}
+
+/// The operators of all traces together.
+///
+/// * `by_shape`: whether calls with different input shapes are told apart.
+/// * Sorted by device total, then host total, descending, then name and shapes.
+/// * Units: nanoseconds and bytes. Sums saturate.
+/// * Device self over all operators is all device work that any operator launched; host self over
+///   all operators and what runs inside them is their union in time.
+/// * Errors: none; without operators it is empty.
+/// * Cost: O(n log n) for n slices; tracks in parallel, about 40 bytes a host slice while it runs.
+pub fn operators(traces: &[&Trace], by_shape: bool) -> Vec<OperatorTotals> {
+    let has_bytes =
+        |is_wanted: fn(&i32) -> bool| traces.iter().any(|trace| trace.allocations.device.iter().any(is_wanted));
+    let (has_host_bytes, has_device_bytes) = (has_bytes(|&device| device < 0), has_bytes(|&device| device >= 0));
+    let mut groups: HashMap<(&str, &str), Group> = HashMap::new();
+    for (index, trace) in traces.iter().enumerate() {
+        for ((name, shapes), found) in trace_groups(trace, by_shape) {
+            let key = (trace.strings.get(name), trace.strings.get(shapes));
+            groups.entry(key).or_default().merge(index, &found);
+        }
+    }
+    let mut all: Vec<OperatorTotals> = groups
+        .into_iter()
+        .map(|((name, shapes), group)| OperatorTotals {
+            name: name.to_owned(),
+            shapes: by_shape.then(|| shapes.to_owned()),
+            calls: group.calls,
+            host_total_ns: group.host_total_ns,
+            host_self_ns: group.host_self_ns,
+            device_total_ns: group.total.device_ns,
+            device_self_ns: group.own.device_ns,
+            host_bytes: has_host_bytes.then_some(group.total.host_bytes),
+            host_self_bytes: has_host_bytes.then_some(group.own.host_bytes),
+            device_bytes: has_device_bytes.then_some(group.total.device_bytes),
+            device_self_bytes: has_device_bytes.then_some(group.own.device_bytes),
+            longest: group.longest,
+        })
+        .collect();
+    all.sort_unstable_by(|a, b| {
+        let figures = (b.device_total_ns, b.host_total_ns).cmp(&(a.device_total_ns, a.host_total_ns));
+        figures.then_with(|| (&a.name, &a.shapes).cmp(&(&b.name, &b.shapes)))
+    });
+    all
+}
+
+/// The device work launched inside an operator, by it or by an operator inside it, ascending.
+///
+/// By the correlation of the API calls inside; work whose call leads to no operator is found by
+/// `External id`. Exactly the work whose [`operator_of`] is this operator or one inside it.
+/// Cost: O(calls inside + device work); not for the frame thread.
+pub fn kernels_of(trace: &Trace, op: SliceId) -> Vec<SliceId> {
+    let slices = &trace.slices;
+    let mut by_external: HashMap<u32, SliceId> = HashMap::new();
+    let mut work: Vec<SliceId> = Vec::new();
+    for inside in inside(slices, op) {
+        if slices.kind[inside] == SliceKind::Operator {
+            by_external.insert(slices.external[inside], SliceId(inside as u32));
+        } else if is_call(slices.kind[inside]) {
+            let call = SliceId(inside as u32);
+            work.extend(trace.launched_by(call).filter(|&work| trace.launch_of(work) == Some(call)));
+        }
+    }
+    by_external.remove(&0);
+    if !by_external.is_empty() {
+        work.extend(device_work(trace).filter(|&work| {
+            by_external.contains_key(&external_of(slices, work)) && operator_of_launch(trace, work).is_none()
+        }));
+    }
+    work.sort_unstable();
+    work.dedup();
+    work
+}
+
+/// The operator that launched this device work: the innermost one on the launching thread, or
+/// without a call inside an operator the one with the same `External id`.
+///
+/// Cost: O(log n); O(n) if the call leads to no operator.
+pub fn operator_of(trace: &Trace, device_work: SliceId) -> Option<SliceId> {
+    operator_of_launch(trace, device_work).or_else(|| {
+        let external = external_of(&trace.slices, device_work);
+        let is_it = |&i: &usize| trace.slices.external[i] == external && trace.slices.kind[i] == SliceKind::Operator;
+        (0..trace.slices.len()).find(|i| external != 0 && is_it(i)).map(|i| SliceId(i as u32))
+    })
+}
+
+fn is_call(kind: SliceKind) -> bool {
+    matches!(kind, SliceKind::Runtime | SliceKind::Driver)
+}
+
+fn operator_of_launch(trace: &Trace, work: SliceId) -> Option<SliceId> {
+    operator_around(&trace.slices, trace.launch_of(work)?)
+}
+
+/// The innermost operator around a slice.
+fn operator_around(slices: &SliceTable, of: SliceId) -> Option<SliceId> {
+    std::iter::successors(slices.parent(of), |&id| slices.parent(id))
+        .find(|id| slices.kind[id.idx()] == SliceKind::Operator)
+}
+
+/// The `External id` of device work; 0 if it has none that names an operator.
+///
+/// Kineto of 2021 to 2023 wrote the correlation id in its place.
+fn external_of(slices: &SliceTable, work: SliceId) -> u32 {
+    let external = slices.external[work.idx()];
+    if external == slices.correlation[work.idx()] { 0 } else { external }
+}
+
+fn device_work(trace: &Trace) -> impl Iterator<Item = SliceId> {
+    let all = (0..trace.slices.len() as u32).map(SliceId);
+    all.filter(|id| trace.slices.kind[id.idx()].is_device_work())
+}
+
+/// A slice and all that lies inside it, as indices.
+fn inside(slices: &SliceTable, id: SliceId) -> impl Iterator<Item = usize> {
+    let row = slices.row_of(id);
+    let (this, time) = (&slices.rows[row], slices.time(id));
+    let is_below = move |below: &&Row| below.track == this.track && !below.is_overflow;
+    let below = slices.rows[row + 1..].iter().take_while(is_below).take(if this.is_overflow { 0 } else { usize::MAX });
+    std::iter::once(id.idx()).chain(below.flat_map(move |row| {
+        let all = row.range();
+        let first = all.start + slices.ts[all.clone()].partition_point(|&ts| ts < time.start);
+        let last = all.start + slices.end[all].partition_point(|&end| end <= time.end);
+        first..last.max(first)
+    }))
+}
+
+/// What is counted up from the innermost operator to those around it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    device_ns: DurNs,
+    host_bytes: i64,
+    device_bytes: i64,
+}
+
+impl Sums {
+    fn add(&mut self, other: Self) {
+        self.device_ns = self.device_ns.saturating_add(other.device_ns);
+        self.host_bytes = self.host_bytes.saturating_add(other.host_bytes);
+        self.device_bytes = self.device_bytes.saturating_add(other.device_bytes);
+    }
+}
+
+/// The calls of one row of the table.
+#[derive(Clone, Copy, Debug, Default)]
+struct Group {
+    calls: u64,
+    host_total_ns: DurNs,
+    host_self_ns: DurNs,
+    own: Sums,
+    total: Sums,
+    longest: (usize, SliceId),
+    longest_ns: DurNs,
+}
+
+impl Group {
+    /// Takes over the calls of `other`, which are of the trace with this index.
+    fn merge(&mut self, trace: usize, other: &Self) {
+        if self.calls == 0 || other.longest_ns > self.longest_ns {
+            (self.longest, self.longest_ns) = ((trace, other.longest.1), other.longest_ns);
+        }
+        self.calls += other.calls;
+        self.host_total_ns = self.host_total_ns.saturating_add(other.host_total_ns);
+        self.host_self_ns = self.host_self_ns.saturating_add(other.host_self_ns);
+        self.own.add(other.own);
+        self.total.add(other.total);
+    }
+}
+
+/// The groups of one trace, by name and shapes.
+type Groups = HashMap<(StringId, StringId), Group>;
+
+fn trace_groups(trace: &Trace, by_shape: bool) -> Groups {
+    let mut work = device_time(trace);
+    let mut tracks: Vec<(TrackId, Vec<(SliceId, DurNs)>, Vec<usize>)> = Vec::new();
+    for track in (0..trace.tracks.len() as u32).map(TrackId) {
+        let slices = trace.track_slices(track);
+        if trace.slices.kind[slices.clone()].contains(&SliceKind::Operator) {
+            let rest = work.split_off(work.partition_point(|entry| entry.0.idx() < slices.end));
+            tracks.push((track, std::mem::replace(&mut work, rest), Vec::new()));
+        }
+    }
+    for i in 0..trace.allocations.len() {
+        if let Ok(found) = tracks.binary_search_by_key(&trace.allocations.track[i], |track| track.0) {
+            tracks[found].2.push(i);
+        }
+    }
+    let found: Vec<Groups> = tracks
+        .into_par_iter()
+        .map(|(track, work, allocations)| track_groups(trace, track, &work, allocations, by_shape))
+        .collect();
+    let mut all = Groups::new();
+    for (key, group) in found.into_iter().flatten() {
+        all.entry(key).or_default().merge(0, &group);
+    }
+    all
+}
+
+/// Device work as (operator that launched it, duration), by operator.
+fn device_time(trace: &Trace) -> Vec<(SliceId, DurNs)> {
+    let slices = &trace.slices;
+    let mut found: Vec<(SliceId, DurNs)> = Vec::new();
+    let mut rest: Vec<SliceId> = Vec::new();
+    let launched: Vec<(SliceId, Option<SliceId>)> = trace
+        .correlations
+        .entries
+        .par_chunk_by(|a, b| a.0 == b.0)
+        .flat_map_iter(|same| {
+            let call = same.iter().find(|entry| is_call(slices.kind[entry.1.idx()]));
+            let operator = call.and_then(|call| operator_around(slices, call.1));
+            let work = same.iter().filter(|entry| slices.kind[entry.1.idx()].is_device_work());
+            work.map(move |entry| (entry.1, operator))
+        })
+        .collect();
+    let dur = |work: SliceId| slices.time(work).dur();
+    for (work, operator) in launched {
+        match operator {
+            Some(operator) => found.push((operator, dur(work))),
+            None => rest.push(work),
+        }
+    }
+    rest.extend(device_work(trace).filter(|work| slices.correlation[work.idx()] == 0));
+    rest.retain(|&work| external_of(slices, work) != 0);
+    if !rest.is_empty() {
+        let mut by_external: HashMap<u32, SliceId> = HashMap::new();
+        for i in (0..slices.len()).filter(|&i| slices.kind[i] == SliceKind::Operator) {
+            by_external.entry(slices.external[i]).or_insert(SliceId(i as u32));
+        }
+        found.extend(rest.iter().filter_map(|&work| Some((*by_external.get(&external_of(slices, work))?, dur(work)))));
+    }
+    found.par_sort_unstable();
+    found
+}
+
+/// The groups of one thread.
+fn track_groups(
+    trace: &Trace,
+    track: TrackId,
+    work: &[(SliceId, DurNs)],
+    allocations: Vec<usize>,
+    by_shape: bool,
+) -> Groups {
+    let slices = &trace.slices;
+    let all = trace.track_slices(track);
+    let base = all.start;
+    let mut own = vec![Sums::default(); all.len()];
+    for &(operator, dur) in work {
+        own[operator.idx() - base].add(Sums { device_ns: dur, ..Default::default() });
+    }
+    add_bytes(trace, track, allocations, |operator, sums| own[operator - base].add(sums));
+
+    let parents = parents(trace, track);
+    let dur = |i: usize| slices.end[i].saturating_sub(slices.ts[i]);
+    let mut total = own.clone();
+    let mut host_self: Vec<DurNs> = all.clone().map(dur).collect();
+    let mut n_children = vec![0_u32; all.len()];
+    // Rows come from top to bottom, so what is inside comes later.
+    for i in (0..all.len()).rev() {
+        if let Some(parent) = parents[i] {
+            let inside = total[i];
+            total[parent as usize].add(inside);
+            host_self[parent as usize] -= dur(base + i);
+            n_children[parent as usize] += 1;
+        }
+    }
+    let mut groups = Groups::new();
+    // To which call each counts: itself, or the one that it only passes on.
+    let mut counts_to: Vec<u32> = (0..all.len() as u32).collect();
+    for i in 0..all.len() {
+        if slices.kind[base + i] != SliceKind::Operator {
+            continue;
+        }
+        let same = |&parent: &u32| {
+            let parent = parent as usize;
+            let (this, above) = (base + i, base + parent);
+            n_children[parent] == 1
+                && slices.name[above] == slices.name[this]
+                && slices.kind[above] == SliceKind::Operator
+        };
+        let passed_on = parents[i].filter(same);
+        if let Some(parent) = passed_on {
+            counts_to[i] = counts_to[parent as usize];
+        }
+        let call = base + counts_to[i] as usize;
+        let shapes = if by_shape { StringId(slices.attr[call]) } else { StringId::EMPTY };
+        let group = groups.entry((slices.name[call], shapes)).or_default();
+        group.host_self_ns = group.host_self_ns.saturating_add(host_self[i]);
+        group.own.add(own[i]);
+        if passed_on.is_none() {
+            let dur = dur(call);
+            if group.calls == 0 || dur > group.longest_ns {
+                (group.longest, group.longest_ns) = ((0, SliceId(call as u32)), dur);
+            }
+            group.calls += 1;
+            group.host_total_ns = group.host_total_ns.saturating_add(dur);
+            group.total.add(total[i]);
+        }
+    }
+    groups
+}
+
+/// For each slice of a track the one directly around it, both counted from the track's first.
+fn parents(trace: &Trace, track: TrackId) -> Vec<Option<u32>> {
+    let slices = &trace.slices;
+    let all = trace.track_slices(track);
+    let mut parents = vec![None; all.len()];
+    let rows = trace.rows(track);
+    for (above, below) in rows.iter().zip(rows.iter().skip(1)).filter(|(_, below)| !below.is_overflow) {
+        let mut parent = above.range().start;
+        for i in below.range() {
+            while parent + 1 < above.range().end && slices.ts[parent + 1] <= slices.ts[i] {
+                parent += 1;
+            }
+            if slices.ts[parent] <= slices.ts[i] && slices.end[parent] >= slices.end[i] {
+                parents[i - all.start] = Some((parent - all.start) as u32);
+            }
+        }
+    }
+    parents
+}
+
+/// Gives each allocation of a track to the innermost operator that runs at that moment, its first
+/// and last nanosecond included; where two meet, to the later one.
+fn add_bytes(trace: &Trace, track: TrackId, mut open: Vec<usize>, mut add: impl FnMut(usize, Sums)) {
+    let (slices, allocations) = (&trace.slices, &trace.allocations);
+    let (nested, crossing): (Vec<_>, Vec<_>) = trace.rows(track).iter().partition(|row| !row.is_overflow);
+    for row in nested.iter().rev().chain(&crossing) {
+        let mut next = row.range().start;
+        open.retain(|&allocation| {
+            let at: TimeNs = allocations.ts[allocation];
+            while next < row.range().end && slices.ts[next] <= at {
+                next += 1;
+            }
+            let Some(last) = next.checked_sub(1).filter(|&last| last >= row.range().start) else { return true };
+            if slices.end[last] < at || slices.kind[last] != SliceKind::Operator {
+                return true;
+            }
+            let bytes = allocations.bytes[allocation];
+            let is_host = allocations.device[allocation] < 0;
+            let (host_bytes, device_bytes) = if is_host { (bytes, 0) } else { (0, bytes) };
+            add(last, Sums { device_ns: 0, host_bytes, device_bytes });
+            false
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::TraceBuilder;
+
+    const OP: SliceKind = SliceKind::Operator;
+    const CALL: SliceKind = SliceKind::Runtime;
+    const KERNEL: SliceKind = SliceKind::Kernel;
+
+    fn trace() -> Trace {
+        let mut builder = TraceBuilder::from_slices(&[
+            ("main", OP, "aten::linear", 0, 100),
+            ("main", OP, "aten::addmm", 10, 60),
+            ("main", CALL, "cudaLaunchKernel", 20, 30),
+            ("main", CALL, "cudaLaunchKernel", 70, 80),
+            ("main", OP, "aten::linear", 200, 300),
+            ("main", OP, "aten::linear", 210, 290),
+            ("main", OP, "aten::t", 220, 240),
+            ("stream 7", KERNEL, "gemm", 50, 550),
+            ("stream 7", KERNEL, "bias", 600, 640),
+            ("stream 7", KERNEL, "lost call", 700, 705),
+            ("stream 7", KERNEL, "nobody's", 800, 900),
+        ]);
+        let raw = &mut builder.slices[0];
+        raw.correlation = vec![0, 0, 1, 2, 0, 0, 0, 1, 2, 3, 220];
+        raw.external = vec![10, 11, 1, 2, 20, 21, 220, 1, 2, 21, 220];
+        let shapes = builder.strings.intern("[[2, 3]]");
+        builder.slices[0].attr = vec![shapes.0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let main = TrackId(0);
+        // During addmm, between addmm and its parent's end, on the edge of two, outside of all.
+        for (ts, device, bytes) in [(15, -1, 64), (61, 0, 512), (220, 0, 8), (240, 0, -4), (400, 0, 1)] {
+            builder.allocations.push(ts, main, device, bytes);
+        }
+        builder.finish()
+    }
+
+    fn find<'a>(all: &'a [OperatorTotals], name: &str, shapes: Option<&str>) -> &'a OperatorTotals {
+        all.iter().find(|row| row.name == name && row.shapes.as_deref() == shapes).unwrap()
+    }
+
+    #[test]
+    fn figures_by_name_and_by_shape() {
+        let trace = trace();
+        let all = operators(&[&trace], false);
+        let names: Vec<_> = all.iter().map(|row| row.name.as_str()).collect();
+        assert_eq!(names, ["aten::linear", "aten::addmm", "aten::t"]);
+        let linear = &all[0];
+        // The inner call of the second `linear` is the only thing in it: the same call.
+        assert_eq!((linear.calls, linear.host_total_ns, linear.host_self_ns), (2, 200, 100 - 50 - 10 + 100 - 20));
+        assert_eq!((linear.device_total_ns, linear.device_self_ns), (545, 45));
+        assert_eq!((linear.host_bytes, linear.host_self_bytes), (Some(64), Some(0)));
+        assert_eq!((linear.device_bytes, linear.device_self_bytes), (Some(516), Some(512)));
+        let addmm = &all[1];
+        assert_eq!((addmm.calls, addmm.host_self_ns, addmm.device_self_ns), (1, 40, 500));
+        assert_eq!((addmm.host_self_bytes, addmm.device_bytes), (Some(64), Some(0)));
+        assert_eq!(all[2].device_self_bytes, Some(4));
+        assert_eq!(trace.slice_name(linear.longest.1), "aten::linear");
+
+        let all = operators(&[&trace, &trace], true);
+        assert_eq!(find(&all, "aten::linear", Some("[[2, 3]]")).host_total_ns, 200);
+        assert_eq!(find(&all, "aten::linear", Some("")).device_total_ns, 10);
+        assert_eq!(find(&all, "aten::t", Some("")).calls, 2);
+    }
+
+    #[test]
+    fn work_and_operators_find_each_other() {
+        let trace = trace();
+        let name = |id: SliceId| trace.slice_name(id).to_owned();
+        let work = |op| kernels_of(&trace, op).into_iter().map(name).collect::<Vec<_>>();
+        let operators: Vec<_> =
+            (0..trace.slices.len() as u32).map(SliceId).filter(|id| trace.slices.kind[id.idx()] == OP).collect();
+        let found: Vec<_> = operators.iter().map(|&op| (name(op), work(op))).collect();
+        let expected = [
+            ("aten::linear", vec!["gemm", "bias"]),
+            ("aten::linear", vec!["lost call"]),
+            ("aten::addmm", vec!["gemm"]),
+            ("aten::linear", vec!["lost call"]),
+            ("aten::t", vec![]),
+        ];
+        assert_eq!(found, expected.map(|(op, work)| (op.to_owned(), work.into_iter().map(str::to_owned).collect())));
+        let of: Vec<_> = device_work(&trace).map(|work| operator_of(&trace, work).map(name)).collect();
+        let some = |name: &str| Some(name.to_owned());
+        assert_eq!(of, [some("aten::addmm"), some("aten::linear"), some("aten::linear"), None]);
+    }
+
+    #[test]
+    fn nothing_recorded_is_none() {
+        let trace = TraceBuilder::from_slices(&[("main", OP, "aten::mm", 0, 9)]).finish();
+        let all = operators(&[&trace], false);
+        assert_eq!((all[0].host_bytes, all[0].device_bytes, all[0].shapes.as_deref()), (None, None, None));
+        assert!(operators(&[], true).is_empty());
+    }
+}
