@@ -4,6 +4,7 @@ pub mod analysis;
 pub mod app;
 pub mod cli;
 pub mod command;
+pub mod escape;
 pub mod job;
 pub mod model;
 pub mod reader;

@@ -23,6 +23,11 @@ pub enum BottomTab {
     Search,
     Range,
     Problems,
+    Kernels,
+    Operators,
+    Calls,
+    Copies,
+    Annotations,
 }
 
 /// A person's choices. Unknown or broken stored text gives the defaults.

@@ -9,6 +9,7 @@ pub mod kernels;
 pub mod occupancy;
 pub mod operators;
 pub mod range_summary;
+pub mod related;
 pub mod search;
 pub mod short_name;
 pub mod totals;

@@ -132,7 +132,8 @@ fn is_call(kind: SliceKind) -> bool {
     matches!(kind, SliceKind::Runtime | SliceKind::Driver)
 }
 
-fn operator_of_launch(trace: &Trace, work: SliceId) -> Option<SliceId> {
+/// The innermost operator around the API call that launched this device work. Cost: O(log n).
+pub fn operator_of_launch(trace: &Trace, work: SliceId) -> Option<SliceId> {
     operator_around(&trace.slices, trace.launch_of(work)?)
 }
 

@@ -6,6 +6,7 @@ mod loads;
 mod menu;
 mod panels;
 mod run;
+mod save;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use eframe::egui::{self, Context, ThemePreference};
 use self::dialog::OpenDialog;
 use self::guard::Guard;
 use self::loads::{LoadError, Loads};
+use self::save::SaveDialog;
 pub use self::window::open_window;
 use crate::command::{self, Command};
 use crate::model::Trace;
@@ -30,6 +32,7 @@ use crate::view::problems::Problems;
 use crate::view::range_summary::RangeSummaryView;
 use crate::view::search::Search;
 use crate::view::shortcuts::Shortcuts;
+use crate::view::tables::Tables;
 use crate::view::timeline::Timeline;
 use crate::widget::theme;
 
@@ -47,11 +50,13 @@ pub struct App {
     settings: Settings,
     loads: Loads,
     dialog: OpenDialog,
+    save: SaveDialog,
     notes: Vec<Note>,
     timeline: Timeline,
     details: Details,
     search: Search,
     range_summary: RangeSummaryView,
+    tables: Tables,
     problems: Problems,
     palette: Palette,
     shortcuts: Shortcuts,
@@ -80,11 +85,13 @@ impl App {
             settings: settings.checked(),
             loads: Loads::default(),
             dialog: OpenDialog::default(),
+            save: SaveDialog::default(),
             notes: Vec::new(),
             timeline: Timeline::default(),
             details: Details::default(),
             search: Search::default(),
             range_summary: RangeSummaryView::default(),
+            tables: Tables::default(),
             problems: Problems,
             palette: Palette::default(),
             shortcuts: Shortcuts::default(),
@@ -119,6 +126,7 @@ impl App {
     pub fn step(&mut self, ctx: &Context) {
         self.take_loaded(ctx);
         self.commands.extend(self.dialog.poll().into_iter().map(Command::OpenPath));
+        self.notes.extend(self.save.poll(&self.session, ctx));
         let dropped = ctx.input_mut(|input| std::mem::take(&mut input.raw.dropped_files));
         self.commands.extend(dropped.iter().map(|file| Command::OpenPath(file.path().to_owned())));
         self.commands.extend(command::pressed(ctx, self.is_keyboard_taken));
@@ -139,7 +147,7 @@ impl App {
             self.panels_ui(ui);
         }
         self.floating_ui(ui.ctx());
-        let has_dialog = self.palette.is_open() || self.shortcuts.is_open() || self.dialog.is_open();
+        let has_dialog = self.palette.is_open() || self.shortcuts.is_open() || self.dialog.is_open() || self.save.is_open();
         self.is_keyboard_taken = has_dialog || ui.ctx().text_edit_focused();
     }
 
@@ -172,6 +180,7 @@ impl App {
         if let Some(path) = self.dialog.ui(ctx) {
             self.commands.push(Command::OpenPath(path));
         }
+        self.save.ui(ctx);
         let is_dark = ctx.global_style().visuals.dark_mode;
         let mut view = self.session.context(is_dark, &mut self.commands);
         self.palette.ui(&mut view, ctx);

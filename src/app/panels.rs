@@ -6,7 +6,17 @@ use super::App;
 use crate::model::Severity;
 use crate::settings::BottomTab;
 use crate::view::View as _;
+use crate::view::tables::TableKind;
 use crate::widget::theme;
+
+/// The tabs of the tables, from left to right.
+const TABLES: [(BottomTab, TableKind); 5] = [
+    (BottomTab::Kernels, TableKind::Kernels),
+    (BottomTab::Operators, TableKind::Operators),
+    (BottomTab::Calls, TableKind::Calls),
+    (BottomTab::Copies, TableKind::Copies),
+    (BottomTab::Annotations, TableKind::Annotations),
+];
 
 impl App {
     pub(super) fn panels_ui(&mut self, ui: &mut egui::Ui) {
@@ -39,8 +49,10 @@ impl App {
             let mut view = self.session.context(is_dark, &mut self.commands);
             self.guards[0].show("Timeline", ui, |ui| self.timeline.ui(&mut view, ui));
         });
-        // A first range asks what is in it; a search that is under way is left alone.
-        if !had_range && self.session.range.is_some() && self.search.is_empty() {
+        // A first range asks what is in it; a search that is under way is left alone, and so are tables
+        // that say it themselves.
+        let is_table = TABLES.iter().any(|table| table.0 == self.settings.bottom_tab);
+        if !had_range && self.session.range.is_some() && self.search.is_empty() && !is_table {
             self.settings.bottom_tab = BottomTab::Range;
         }
     }
@@ -58,16 +70,28 @@ impl App {
             for (tab, label) in tabs {
                 ui.selectable_value(&mut self.settings.bottom_tab, tab, label);
             }
+            ui.separator();
+            for (tab, kind) in TABLES {
+                ui.selectable_value(&mut self.settings.bottom_tab, tab, kind.label());
+            }
         });
         ui.separator();
         // The panel keeps its height whatever is in it.
         ui.set_min_height(ui.available_height());
         let mut view = self.session.context(is_dark, &mut self.commands);
         let tab = self.settings.bottom_tab;
+        if let Some((_, kind)) = TABLES.iter().find(|table| table.0 == tab) {
+            self.tables.choose(*kind);
+        }
         self.guards[2].show("The table", ui, |ui| match tab {
             BottomTab::Search => self.search.ui(&mut view, ui),
             BottomTab::Range => self.range_summary.ui(&mut view, ui),
             BottomTab::Problems => self.problems.ui(&mut view, ui),
+            BottomTab::Kernels
+            | BottomTab::Operators
+            | BottomTab::Calls
+            | BottomTab::Copies
+            | BottomTab::Annotations => self.tables.ui(&mut view, ui),
         });
     }
 

@@ -31,6 +31,12 @@ impl App {
             }
             Command::ShowSearch => self.show_tab(BottomTab::Search),
             Command::ShowRangeSummary => self.show_tab(BottomTab::Range),
+            Command::ShowKernels => self.show_tab(BottomTab::Kernels),
+            Command::ShowOperators => self.show_tab(BottomTab::Operators),
+            Command::ShowCalls => self.show_tab(BottomTab::Calls),
+            Command::ShowCopies => self.show_tab(BottomTab::Copies),
+            Command::ShowAnnotations => self.show_tab(BottomTab::Annotations),
+            Command::SaveText(name, text) => self.save.ask(ctx, name, text),
             Command::ShowProblems => self.show_tab(BottomTab::Problems),
             Command::FindTrack => self.palette.open(Mode::Tracks),
             Command::Palette => self.palette.open(Mode::Commands),

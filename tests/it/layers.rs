@@ -28,15 +28,16 @@ const LAYERS: &[Layer] = &[
         never: &["egui", "eframe", "egui_extras", "rfd", "std::fs", "std::thread", "std::net", "std::process"],
     },
     Layer { name: "job", may_use: &[], never: WINDOW },
+    Layer { name: "escape", may_use: &[], never: WINDOW },
     Layer { name: "capture", may_use: &["model", "job"], never: WINDOW },
     Layer { name: "command", may_use: &["model"], never: &["std::fs", "std::thread"] },
-    Layer { name: "widget", may_use: &["model::time"], never: &["std::fs", "std::thread"] },
+    Layer { name: "widget", may_use: &["model::time", "escape"], never: &["std::fs", "std::thread"] },
     Layer {
         name: "view",
-        may_use: &["model", "analysis", "widget", "command", "job"],
+        may_use: &["model", "analysis", "widget", "command", "job", "escape"],
         never: &["std::fs", "std::thread", "std::process", "rfd"],
     },
-    Layer { name: "cli", may_use: &["model", "reader", "analysis", "capture", "job"], never: WINDOW },
+    Layer { name: "cli", may_use: &["model", "reader", "analysis", "capture", "job", "escape"], never: WINDOW },
     // Draws views without a window, so it alone of the commands sees them.
     Layer {
         name: "cli::render",

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::table::{Cell, Column, Table, grouped};
-use crate::cli::escape::visible;
+use crate::escape::{csv_cell, visible};
 use crate::model::DurNs;
 
 /// Aligned tables for a terminal. Numbers have a comma every three digits, units are in the heads.
@@ -100,7 +100,7 @@ pub fn csv(tables: &[Table]) -> String {
                 out.push(',');
                 match place.and_then(|place| row.get(place)) {
                     None | Some(Cell::Empty) => {}
-                    Some(Cell::Text(text)) => out.push_str(&escape_csv(text)),
+                    Some(Cell::Text(text)) => out.push_str(&csv_cell(text)),
                     Some(Cell::Count(number) | Cell::Bytes(number)) => out.push_str(&number.to_string()),
                     Some(Cell::Ns(ns)) => out.push_str(&ns.to_string()),
                     Some(Cell::Share(figure) | Cell::Plain(figure)) => out.push_str(&figure.to_string()),
@@ -227,11 +227,4 @@ fn escape_html(text: &str) -> String {
         }
         out
     })
-}
-
-/// A cell that no spreadsheet takes for a formula.
-fn escape_csv(text: &str) -> String {
-    let formula = if text.trim_start().starts_with(['=', '+', '-', '@']) { "'" } else { "" };
-    let text = format!("{formula}{}", visible(text));
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }
