@@ -53,6 +53,7 @@ pub fn table_ui(data: &Data, look: Look<'_>, ui: &mut egui::Ui) -> Option<Action
         let mut table = TableBuilder::new(ui)
             .id_salt((look.name, keys))
             .striped(true)
+            .cell_layout(Layout::left_to_right(Align::Center))
             .sense(Sense::click())
             .auto_shrink(false)
             .min_scrolled_height(0.0);
