@@ -1,7 +1,7 @@
 //! How much memory was moved, which way, and how fast?
 
 use super::totals::{Durations, Group, Instance, Part, Scope, group};
-use crate::model::{CopyKind, SliceKind, StringId};
+use crate::model::{CopyKind, SliceKind};
 
 /// All copies or memsets of one row.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,16 +31,11 @@ type Key = (CopyKind, Option<bool>, Option<u64>);
 /// * Cost: O(slices of the rows in scope), and 8 bytes a copy.
 pub fn copies(scope: &Scope<'_>, by_size: bool) -> Vec<CopyTotals> {
     let is_copy = |kind| matches!(kind, SliceKind::Memcpy | SliceKind::Memset);
-    let local = |part: &Part<'_>, i: usize| {
-        let slices = &part.trace.slices;
-        (slices.name[i], slices.kind[i], slices.attr[i])
-    };
-    let key = |part: &Part<'_>, &(name, kind, attr): &(StringId, SliceKind, u32)| -> Key {
+    let local = |part: &Part<'_>, i: usize| part.trace.slices.attr[i];
+    let key = |part: &Part<'_>, &attr: &u32| -> Key {
         let recorded = (attr as usize).checked_sub(1).and_then(|i| part.trace.copies.get(i)).copied();
         let copy = recorded.unwrap_or_default();
-        let (named_kind, named_pageable) = by_name(part.trace.strings.get(name), kind);
-        let kind = if copy.kind == CopyKind::Unknown { named_kind } else { copy.kind };
-        (kind, copy.is_pageable.or(named_pageable), copy.bytes.filter(|_| by_size).map(size_class))
+        (copy.kind, copy.is_pageable, copy.bytes.filter(|_| by_size).map(size_class))
     };
     group(scope, is_copy, local, key).into_iter().map(|group| totals(scope, group)).collect()
 }
@@ -72,52 +67,12 @@ fn totals(scope: &Scope<'_>, group: Group<Key>) -> CopyTotals {
     }
 }
 
-/// Direction of a copy and whether the host's side was pageable, from its name:
-/// `Memcpy HtoD (Pageable -> Device)` as CUPTI writes it, `CopyHostToDevice` as AMD's profiler does.
-fn by_name(name: &str, kind: SliceKind) -> (CopyKind, Option<bool>) {
-    const KINDS: [(&str, CopyKind); 9] = [
-        ("HtoD", CopyKind::HtoD),
-        ("DtoH", CopyKind::DtoH),
-        ("DtoD", CopyKind::DtoD),
-        ("HtoH", CopyKind::HtoH),
-        ("PtoP", CopyKind::PtoP),
-        ("HostToDevice", CopyKind::HtoD),
-        ("DeviceToHost", CopyKind::DtoH),
-        ("DeviceToDevice", CopyKind::DtoD),
-        ("HostToHost", CopyKind::HtoH),
-    ];
-    if kind == SliceKind::Memset {
-        return (CopyKind::Memset, None);
-    }
-    let known = KINDS.iter().find(|(text, _)| name.contains(text));
-    let is_pageable = if name.contains("Pageable") { Some(true) } else { name.contains("Pinned").then_some(false) };
-    (known.map_or(CopyKind::Unknown, |known| known.1), is_pageable)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
     use crate::model::{MemoryCopy, TraceBuilder};
-
-    #[test]
-    fn names_say_what_the_columns_do_not() {
-        let copy = |name| ("stream 7", SliceKind::Memcpy, name, 0, 10);
-        let trace = TraceBuilder::from_slices(&[
-            copy("Memcpy HtoD (Pageable -> Device)"),
-            copy("Memcpy HtoD (Pinned -> Device)"),
-            copy("Memcpy DtoD (Device -> Device)"),
-            copy("CopyDeviceToHost"),
-            ("stream 7", SliceKind::Memset, "Memset (Device)", 20, 60),
-        ])
-        .finish();
-        let rows = copies(&Scope::whole(&[&trace]), false);
-        let kinds: Vec<_> = rows.iter().map(|row| (row.kind.label(), row.is_pageable)).collect();
-        let expected = [("Memset", None), ("HtoD", Some(false)), ("HtoD", Some(true)), ("DtoH", None), ("DtoD", None)];
-        assert_eq!(kinds, expected);
-        assert!(rows.iter().all(|row| row.bytes.is_none() && row.gb_per_s.is_none()));
-    }
 
     #[test]
     fn size_classes_are_powers_of_two() {

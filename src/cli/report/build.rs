@@ -10,14 +10,16 @@ use crate::analysis::calls::{CallSort, calls};
 use crate::analysis::clock;
 use crate::analysis::copies::{CopyTotals, copies};
 use crate::analysis::kernels::{KernelTotals, KernelsBy, kernels};
-use crate::analysis::totals::{Durations, Group, Part, Scope, group};
+use crate::analysis::operators::{OperatorTotals, operators};
+use crate::analysis::totals::{Durations, Group, Scope};
 use crate::cli::input;
 use crate::model::{SliceKind, TimeRange, Trace};
 
 /// The report of these traces, with lists of at most `top` rows; 0 keeps all.
 ///
 /// * `by`: what makes two kernels one row.
-pub fn report(traces: &[&Trace], top: usize, by: KernelsBy) -> Report {
+/// * `by_shape`: whether operators with different input shapes are told apart.
+pub fn report(traces: &[&Trace], top: usize, by: KernelsBy, by_shape: bool) -> Report {
     let (clock, span) = clock(traces);
     let scope = Scope::whole(traces);
     let api = |group: Group<(String, SliceKind)>| api(group.key.0, group.durations);
@@ -28,7 +30,7 @@ pub fn report(traces: &[&Trace], top: usize, by: KernelsBy) -> Report {
         clock,
         span_ns: [span.start, span.end],
         devices: traces.iter().flat_map(|trace| devices(trace)).collect(),
-        operators: Cut::new(operators(&scope), top),
+        operators: Cut::new(operators(traces, by_shape).into_iter().map(operator).collect(), top),
         kernels: Cut::new(kernels(&scope, by).into_iter().map(kernel).collect(), top),
         copies: Cut::new(copies(&scope, false).into_iter().map(copy).collect(), top),
         apis: Cut::new(calls(&scope, CallSort::Api).into_iter().map(api).collect(), top),
@@ -91,15 +93,19 @@ fn work(totals: WorkTotals) -> Work {
     Work { count: totals.count, total_ns: totals.total_ns, union_ns: totals.union_ns }
 }
 
-fn operators(scope: &Scope<'_>) -> Vec<Operator> {
-    let name = |part: &Part<'_>, i: usize| part.trace.slices.name[i];
-    let groups =
-        group(scope, |kind| kind == SliceKind::Operator, name, |part, &name| part.trace.strings.get(name).to_owned());
-    let operator = |group: Group<String>| {
-        let Durations { calls, total_ns, .. } = group.durations;
-        Operator { name: group.key, calls, host_total_ns: total_ns, host_self_ns: group.self_ns }
-    };
-    groups.into_iter().map(operator).collect()
+fn operator(totals: OperatorTotals) -> Operator {
+    let OperatorTotals { name, shapes, calls, host_bytes, device_bytes, .. } = totals;
+    Operator {
+        name,
+        shape: shapes.filter(|shapes| !shapes.is_empty()),
+        calls,
+        host_total_ns: totals.host_total_ns,
+        host_self_ns: totals.host_self_ns,
+        device_total_ns: totals.device_total_ns,
+        device_self_ns: totals.device_self_ns,
+        host_mem_bytes: host_bytes,
+        device_mem_bytes: device_bytes,
+    }
 }
 
 fn kernel(totals: KernelTotals) -> Kernel {

@@ -133,9 +133,20 @@ pub struct Work {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Operator {
     pub name: String,
+    /// Input shapes, where calls are told apart by them and they were recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape: Option<String>,
     pub calls: u64,
     pub host_total_ns: DurNs,
     pub host_self_ns: DurNs,
+    /// Sum over the device work launched during the calls.
+    pub device_total_ns: DurNs,
+    pub device_self_ns: DurNs,
+    /// Bytes allocated minus freed during the calls, if allocations were recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_mem_bytes: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_mem_bytes: Option<i64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -33,6 +33,9 @@ pub struct Args {
     /// What makes two kernels one row
     #[arg(long, value_enum, value_name = "WAY", default_value_t = KernelRows::Name)]
     pub kernels_by: KernelRows,
+    /// Tell operators with different input shapes apart
+    #[arg(long)]
+    pub by_shape: bool,
     /// Exit with 1 if a finding or an import problem is at least this bad
     #[arg(long, value_enum, value_name = "LEVEL")]
     pub fail_on: Option<Level>,
@@ -104,7 +107,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
         say_problems(trace);
     }
     let traces: Vec<&Trace> = input.traces.iter().collect();
-    let report = build::report(&traces, args.top, args.kernels_by.into());
+    let report = build::report(&traces, args.top, args.kernels_by.into(), args.by_shape);
     output::write(written(&report, args.format)?.as_bytes(), args.out.as_deref(), &args.paths)?;
     let worst = traces.iter().filter_map(|trace| trace.import.worst()).max().map(Level::from);
     Ok(match args.fail_on {

@@ -14,6 +14,8 @@ pub enum Cell {
     /// Nanoseconds.
     Ns(DurNs),
     Bytes(u64),
+    /// Bytes gained, negative if lost.
+    Change(i64),
     /// 0 to 1.
     Share(f64),
     /// A figure whose unit is in the column's title.
@@ -126,13 +128,7 @@ const DEVICE: (&str, &str) = ("device", "Device");
 /// All tables of a report, those without rows included.
 pub fn tables(report: &Report) -> Vec<Table> {
     let mut tables = Vec::from(import_tables(&report.files));
-    tables.extend([clock(report), devices(report), device_work(report), kernels(report)]);
-    let columns = [CALLS, ("host_total_ns", "Host total"), ("host_self_ns", "Host self"), NAME];
-    tables.push(Table::new("operators", "Operators", &columns).fill(&report.operators, |operator| {
-        let times = [operator.host_total_ns, operator.host_self_ns].map(Cell::Ns);
-        let [total, own] = times;
-        vec![Cell::Count(operator.calls), total, own, text(&operator.name)]
-    }));
+    tables.extend([clock(report), devices(report), device_work(report), kernels(report), operators(report)]);
     let columns = [
         ("count", "Count"),
         TOTAL,
@@ -204,6 +200,29 @@ fn kernels(report: &Report) -> Table {
         row.push(number(kernel.registers));
         row.push(kernel.shared_bytes.map_or(Cell::Empty, |bytes| Cell::Bytes(u64::from(bytes))));
         row.extend([share(kernel.occupancy), share(kernel.recorded_occupancy), text(&kernel.name)]);
+        row
+    })
+}
+
+fn operators(report: &Report) -> Table {
+    let columns = [
+        CALLS,
+        ("device_total_ns", "Device total"),
+        ("device_self_ns", "Device self"),
+        ("host_total_ns", "Host total"),
+        ("host_self_ns", "Host self"),
+        ("device_mem_bytes", "Device memory"),
+        ("host_mem_bytes", "Host memory"),
+        NAME,
+        ("shape", "Input shapes"),
+    ];
+    Table::new("operators", "Operators", &columns).fill(&report.operators, |operator| {
+        let times = [operator.device_total_ns, operator.device_self_ns, operator.host_total_ns, operator.host_self_ns];
+        let bytes = [operator.device_mem_bytes, operator.host_mem_bytes];
+        let mut row = vec![Cell::Count(operator.calls)];
+        row.extend(times.map(Cell::Ns));
+        row.extend(bytes.map(|bytes| bytes.map_or(Cell::Empty, Cell::Change)));
+        row.extend([text(&operator.name), text(operator.shape.as_deref().unwrap_or_default())]);
         row
     })
 }

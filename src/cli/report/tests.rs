@@ -1,7 +1,7 @@
 //! The report of a small trace with hostile names, in every format.
 
 use super::*;
-use crate::model::{CopyKind, DeviceInfo, Launch, MemoryCopy, SliceKind, TraceBuilder};
+use crate::model::{CopyKind, DeviceInfo, Launch, MemoryCopy, SliceKind, TraceBuilder, TrackId};
 
 const EVIL: &str = "=cmd(\"a\",1)|<script>\u{1b}[2J\u{202e}";
 
@@ -17,7 +17,8 @@ fn trace(first: i64) -> Trace {
     ]);
     builder.slices[0].correlation = vec![0, 0, 0, 1, 1, 0, 0];
     let domain = builder.strings.intern("steps");
-    builder.slices[0].attr = vec![domain.0, 0, 0, 0, 1, 0, 1];
+    let shapes = builder.strings.intern("[[2, 3], []]");
+    builder.slices[0].attr = vec![domain.0, 0, shapes.0, 0, 1, 0, 1];
     // 64 registers x 32 threads: 32 of the 64 warps of an A100 fit.
     builder.launches.push(Launch {
         grid: [64, 2, 1],
@@ -28,6 +29,7 @@ fn trace(first: i64) -> Trace {
     });
     builder.copies.push(MemoryCopy { kind: CopyKind::HtoD, bytes: Some(12_000), is_pageable: Some(true) });
     builder.info.devices.push(DeviceInfo { compute_major: Some(8), compute_minor: Some(0), ..Default::default() });
+    builder.allocations.push(first + 400, TrackId(0), 0, -4_096);
     builder.info.path = "dir/a.json".into();
     builder.info.format = "chrome";
     builder.info.bytes = 1_234;
@@ -37,7 +39,7 @@ fn trace(first: i64) -> Trace {
 }
 
 fn report(format: Format, top: usize) -> String {
-    written(&build::report(&[&trace(1_000)], top, KernelsBy::Name), format).unwrap()
+    written(&build::report(&[&trace(1_000)], top, KernelsBy::Name, true), format).unwrap()
 }
 
 #[test]
@@ -66,7 +68,10 @@ fn json_has_the_keys_of_the_contract() {
         "streams": 2,
     });
     assert_eq!(json["devices"], serde_json::json!([device]));
-    let operator = serde_json::json!({"name": "aten::mm", "calls": 1, "host_total_ns": 1000, "host_self_ns": 900});
+    let operator = serde_json::json!({
+        "name": "aten::mm", "shape": "[[2, 3], []]", "calls": 1, "host_total_ns": 1000, "host_self_ns": 900,
+        "device_total_ns": 2000, "device_self_ns": 2000, "device_mem_bytes": -4096,
+    });
     assert_eq!(json["operators"], serde_json::json!([operator]));
     let gemm = serde_json::json!({
         "name": "gemm", "calls": 1, "total_ns": 2000, "mean_ns": 2000, "min_ns": 2000, "max_ns": 2000,
@@ -122,12 +127,12 @@ fn other_formats_escape_what_they_must() {
 #[test]
 fn kernels_are_grouped_as_asked() {
     let rows = |by| {
-        let report = build::report(&[&trace(0)], 0, by);
+        let report = build::report(&[&trace(0)], 0, by, false);
         report.kernels.shown.into_iter().map(|kernel| (kernel.name, kernel.grid)).collect::<Vec<_>>()
     };
     assert_eq!(rows(KernelsBy::Name), rows(KernelsBy::Shape));
     assert_eq!(rows(KernelsBy::Short)[1].0, "=cmd");
-    let text = written(&build::report(&[&trace(0)], 0, KernelsBy::Shape), Format::Text).unwrap();
+    let text = written(&build::report(&[&trace(0)], 0, KernelsBy::Shape, false), Format::Text).unwrap();
     assert!(text.contains("64x2x1") && text.contains("128x1x1") && text.contains("50.00"), "{text}");
     assert!(!text.contains("Rank"), "a column without values is not shown: {text}");
 }
@@ -157,6 +162,7 @@ fn files_are_read_written_and_judged() {
         out: Some(out.clone()),
         top: 0,
         kernels_by: KernelRows::Name,
+        by_shape: false,
         fail_on,
     };
     assert_eq!(run(&args(&[&trace], None)).unwrap(), Outcome::Done);

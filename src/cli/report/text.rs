@@ -102,7 +102,7 @@ pub fn csv(tables: &[Table]) -> String {
                     None | Some(Cell::Empty) => {}
                     Some(Cell::Text(text)) => out.push_str(&csv_cell(text)),
                     Some(Cell::Count(number) | Cell::Bytes(number)) => out.push_str(&number.to_string()),
-                    Some(Cell::Ns(ns)) => out.push_str(&ns.to_string()),
+                    Some(Cell::Ns(number) | Cell::Change(number)) => out.push_str(&number.to_string()),
                     Some(Cell::Share(figure) | Cell::Plain(figure)) => out.push_str(&figure.to_string()),
                 }
             }
@@ -136,6 +136,7 @@ fn lines(table: &Table, escape: impl Fn(&str) -> String) -> Vec<Vec<String>> {
             Cell::Empty => String::new(),
             Cell::Text(text) => escape(text),
             Cell::Count(number) | Cell::Bytes(number) => grouped(*number),
+            Cell::Change(bytes) => format!("{}{}", sign(*bytes), grouped(bytes.unsigned_abs())),
             Cell::Ns(ns) => unit.time(*ns),
             Cell::Share(share) => format!("{:.2}", share * 100.0),
             Cell::Plain(figure) => format!("{figure:.3}"),
@@ -164,7 +165,7 @@ impl Unit {
         let mut unit = Self::None;
         for cell in cells {
             match cell {
-                Cell::Bytes(_) => unit = Self::Bytes,
+                Cell::Bytes(_) | Cell::Change(_) => unit = Self::Bytes,
                 Cell::Share(_) => unit = Self::Percent,
                 Cell::Ns(ns) if ns.unsigned_abs() >= TEN_SECONDS => return Self::Millis,
                 Cell::Ns(_) => unit = Self::Micros,
@@ -185,13 +186,16 @@ impl Unit {
     }
 
     fn time(self, ns: DurNs) -> String {
-        let sign = if ns < 0 { "-" } else { "" };
-        let ns = ns.unsigned_abs();
+        let (sign, ns) = (sign(ns), ns.unsigned_abs());
         match self {
             Self::Millis => format!("{sign}{}.{:06}", grouped(ns / 1_000_000), ns % 1_000_000),
             _ => format!("{sign}{}.{:03}", grouped(ns / 1000), ns % 1000),
         }
     }
+}
+
+fn sign(number: i64) -> &'static str {
+    if number < 0 { "-" } else { "" }
 }
 
 /// Numbers stand to the right.

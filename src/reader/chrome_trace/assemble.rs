@@ -3,13 +3,15 @@
 use std::collections::HashMap;
 
 use crate::model::{
-    Counter, InstantTable, Process, ProcessId, RawSlices, StringId, TimeNs, TraceBuilder, Track, TrackId, TrackKind,
+    AllocationTable, Counter, InstantTable, Process, ProcessId, RawSlices, StringId, TimeNs, TraceBuilder, Track,
+    TrackId, TrackKind,
 };
 
 use super::batch::{AsyncEvent, Batch, BeginEnd, MemoryEvent, Metadata, Sample, is_on_device};
 use super::pairing;
 use super::tally::Tally;
 use super::text::unescape;
+use super::work::WorkIds;
 
 /// A thread or stream as the file names it.
 #[derive(Debug, Default)]
@@ -28,6 +30,7 @@ struct Thread {
 pub struct Assembly {
     pub builder: TraceBuilder,
     pub tally: Tally,
+    work: WorkIds,
     threads: Vec<Thread>,
     thread_ids: HashMap<Vec<u8>, u32>,
     flow_groups: HashMap<Vec<u8>, u32>,
@@ -51,6 +54,8 @@ impl Assembly {
         import.merged += batch.n_merged;
         self.tally.merge(&batch.tally);
 
+        let attrs = self.work.absorb(&batch.work, &mut self.builder);
+        batch.slices.attr.iter_mut().zip(&batch.slices.kind).for_each(|(attr, &kind)| *attr = attrs.of(kind, *attr));
         batch.slices.name.iter_mut().for_each(name);
         batch.slices.track.iter_mut().for_each(track);
         for (&track, &kind) in batch.slices.track.iter().zip(&batch.slices.kind) {
@@ -82,6 +87,7 @@ impl Assembly {
         self.begin_ends.extend(batch.begin_ends.into_iter().map(|mut event| {
             name(&mut event.slice.name);
             track(&mut event.slice.track);
+            event.slice.attr = attrs.of(event.slice.kind, event.slice.attr);
             event
         }));
         self.asyncs.extend(batch.asyncs.into_iter().map(|mut event| {
@@ -146,7 +152,8 @@ impl Assembly {
         self.take_asyncs(asyncs, &mut places, &mut track_ids);
         self.remap_tracks(&track_ids);
         let mut counters = add_counters(&self.samples, &self.threads, &self.builder, &mut places);
-        counters.extend(add_memory(std::mem::take(&mut self.memory), &self.threads, &mut places));
+        let memory = std::mem::take(&mut self.memory);
+        counters.extend(add_memory(memory, &self.threads, &track_ids, &mut places, &mut self.builder.allocations));
         let mut builder = self.builder;
         self.tally.report(&mut builder.import);
         places.prune();
@@ -354,11 +361,17 @@ fn add_counters(samples: &[Sample], threads: &[Thread], builder: &TraceBuilder, 
     counters
 }
 
-/// Counters from `[memory]` events: one a device and figure.
+/// Counters from `[memory]` events, one a device and figure, and the events as allocations.
 ///
 /// Recordings of 2021 have only the change: there the sum of changes since the start is shown, and
 /// named so.
-fn add_memory(mut events: Vec<MemoryEvent>, threads: &[Thread], places: &mut Places) -> Vec<Counter> {
+fn add_memory(
+    mut events: Vec<MemoryEvent>,
+    threads: &[Thread],
+    track_ids: &[Option<TrackId>],
+    places: &mut Places,
+    allocations: &mut AllocationTable,
+) -> Vec<Counter> {
     events.sort_by_key(|event| event.ts);
     let mut known: HashMap<(ProcessId, i64, i64, &str), (usize, i64)> = HashMap::new();
     let mut counters: Vec<Counter> = Vec::new();
@@ -377,6 +390,8 @@ fn add_memory(mut events: Vec<MemoryEvent>, threads: &[Thread], places: &mut Pla
                 [allocated.map(|bytes| ("allocated", bytes)), reserved.map(|bytes| ("reserved", bytes))]
             }
         };
+        // A thread that did nothing else has no track of its own.
+        let mut track = track_ids[event.track.0 as usize];
         for (series, value) in values.into_iter().flatten() {
             let key = (process, event.device_type, event.device_id, series);
             let entry = known.entry(key).or_insert_with(|| {
@@ -393,7 +408,10 @@ fn add_memory(mut events: Vec<MemoryEvent>, threads: &[Thread], places: &mut Pla
             entry.1 = if series == "change since start" { entry.1.saturating_add(value) } else { value };
             counters[entry.0].ts.push(event.ts);
             counters[entry.0].value.push(entry.1 as f64);
+            track.get_or_insert(counters[entry.0].track);
         }
+        let device = if event.device_type == 0 { -1 } else { event.device_id.clamp(0, i64::from(i32::MAX)) as i32 };
+        allocations.push(event.ts, track.unwrap_or_default(), device, event.bytes);
     }
     counters
 }

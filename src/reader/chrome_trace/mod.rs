@@ -13,6 +13,7 @@ mod bytes;
 mod details;
 mod document;
 mod header;
+mod interner;
 mod kind;
 mod lenient;
 mod nest;
@@ -23,6 +24,7 @@ mod scan;
 mod tally;
 mod text;
 mod walk;
+mod work;
 
 use std::sync::Arc;
 
