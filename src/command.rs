@@ -183,13 +183,7 @@ pub const COMMANDS: &[CommandSpec] = &[
         "Show calls of CUDA and of the operating system, and the profiler's own work",
         &[ctrl(Key::Num3)],
     ),
-    spec(
-        Menu::View,
-        Command::ShowCopies,
-        "Copies",
-        "Show how much memory was moved, and how fast",
-        &[ctrl(Key::Num4)],
-    ),
+    spec(Menu::View, Command::ShowCopies, "Copies", "Show how much memory was moved, and how fast", &[ctrl(Key::Num4)]),
     spec(
         Menu::View,
         Command::ShowAnnotations,

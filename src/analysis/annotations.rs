@@ -318,9 +318,12 @@ mod tests {
         let rows = annotations(&Scope::whole(&[&trace]));
         let figures: Vec<_> = rows
             .iter()
-            .map(|row| (row.name.as_str(), row.domain.as_str(), row.projected_ns, row.work_ns, row.busy_ns, row.launches))
+            .map(|row| {
+                (row.name.as_str(), row.domain.as_str(), row.projected_ns, row.work_ns, row.busy_ns, row.launches)
+            })
             .collect();
-        let expected = [("step", "", 210, 120, 110, 3), ("forward", "NCCL", 100, 110, 100, 2), ("nothing", "", 0, 0, 0, 0)];
+        let expected =
+            [("step", "", 210, 120, 110, 3), ("forward", "NCCL", 100, 110, 100, 2), ("nothing", "", 0, 0, 0, 0)];
         assert_eq!(figures, expected);
         let forward = projection(&trace, rows[1].instances[0].slice).unwrap();
         assert_eq!(forward.time, TimeRange { start: 100, end: 200 });

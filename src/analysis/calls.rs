@@ -35,9 +35,7 @@ impl CallSort {
 /// * Cost: O(slices of the rows in scope), and 8 bytes a call.
 pub fn calls(scope: &Scope<'_>, sort: CallSort) -> Vec<Group<(String, SliceKind)>> {
     let local = |part: &Part<'_>, i: usize| (part.trace.slices.name[i], part.trace.slices.kind[i]);
-    group(scope, |kind| sort.is_of(kind), local, |part, &(name, kind)| {
-        (part.trace.strings.get(name).to_owned(), kind)
-    })
+    group(scope, |kind| sort.is_of(kind), local, |part, &(name, kind)| (part.trace.strings.get(name).to_owned(), kind))
 }
 
 #[cfg(test)]

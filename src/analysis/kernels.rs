@@ -95,7 +95,7 @@ fn totals(scope: &Scope<'_>, limits: &[Vec<(u32, Limits)>], all: f64, group: Gro
     let (name, is_graph, place, _) = group.key;
     let mut launch = None;
     let mut has_many_shapes = false;
-    let (mut theoretical, mut recorded) = (Mean::default(), Mean::default());
+    let (mut theoretical, mut recorded_percent) = (Mean::default(), Mean::default());
     // The last launch asked about: most kernels are launched the same way again and again.
     let mut known: Option<(Instance, u32, Option<f64>)> = None;
     for &instance in &group.instances {
@@ -115,7 +115,7 @@ fn totals(scope: &Scope<'_>, limits: &[Vec<(u32, Limits)>], all: f64, group: Gro
         known = Some((instance, attr, occupancy));
         let dur = trace.slices.time(instance.slice).dur();
         theoretical.add(occupancy, dur);
-        recorded.add(this.recorded_occupancy.map(|percent| f64::from(percent) / 100.0), dur);
+        recorded_percent.add(this.recorded_occupancy.map(f64::from), dur);
     }
     let share = if all > 0.0 { group.durations.total_ns as f64 / all } else { 0.0 };
     KernelTotals {
@@ -127,7 +127,7 @@ fn totals(scope: &Scope<'_>, limits: &[Vec<(u32, Limits)>], all: f64, group: Gro
         launch: launch.filter(|_| !has_many_shapes),
         has_many_shapes,
         occupancy: theoretical.get(),
-        recorded_occupancy: recorded.get(),
+        recorded_occupancy: recorded_percent.get().map(|percent| percent / 100.0),
         instances: group.instances,
     }
 }

@@ -39,10 +39,7 @@ pub fn launched_in(
 }
 
 /// The time of some slices of a trace: for each track sorted and disjoint.
-fn spans_by_track<'a>(
-    trace: &Trace,
-    slices: impl Iterator<Item = &'a Instance>,
-) -> HashMap<TrackId, Vec<TimeRange>> {
+fn spans_by_track<'a>(trace: &Trace, slices: impl Iterator<Item = &'a Instance>) -> HashMap<TrackId, Vec<TimeRange>> {
     let mut spans: HashMap<TrackId, Vec<TimeRange>> = HashMap::new();
     for instance in slices {
         spans.entry(trace.slices.track_of(instance.slice)).or_default().push(trace.slices.time(instance.slice));

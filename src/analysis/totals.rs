@@ -157,12 +157,7 @@ pub fn group<L: Eq + Hash, K: Eq + Hash + Ord + Clone + Send>(
             let at = known.get(&local).copied().unwrap_or_else(|| {
                 let key = key(&part, &local);
                 let at = *index.entry(key.clone()).or_insert_with(|| {
-                    groups.push(Group {
-                        key,
-                        durations: Durations::default(),
-                        self_ns: 0,
-                        instances: Vec::new(),
-                    });
+                    groups.push(Group { key, durations: Durations::default(), self_ns: 0, instances: Vec::new() });
                     groups.len() - 1
                 });
                 known.insert(local, at);

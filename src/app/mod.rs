@@ -147,7 +147,8 @@ impl App {
             self.panels_ui(ui);
         }
         self.floating_ui(ui.ctx());
-        let has_dialog = self.palette.is_open() || self.shortcuts.is_open() || self.dialog.is_open() || self.save.is_open();
+        let has_dialog =
+            self.palette.is_open() || self.shortcuts.is_open() || self.dialog.is_open() || self.save.is_open();
         self.is_keyboard_taken = has_dialog || ui.ctx().text_edit_focused();
     }
 

@@ -33,7 +33,7 @@ impl App {
         self.settings.is_side_open = is_side_open;
 
         let mut is_bottom_open = self.settings.is_bottom_open;
-        Panel::bottom("tables").default_size(180.0).size_range(90.0..=1200.0).show_collapsible(
+        Panel::bottom("tables").default_size(240.0).size_range(90.0..=1200.0).show_collapsible(
             ui,
             &mut is_bottom_open,
             |ui| self.tabs_ui(ui),

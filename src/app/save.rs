@@ -32,13 +32,6 @@ pub struct SaveDialog {
 }
 
 impl SaveDialog {
-    /// One that never asks the system.
-    #[cfg(test)]
-    pub fn ask_in_window(&mut self, name: String, text: Arc<str>) {
-        self.path_box = Some(PathBox::new(&name));
-        self.wanted = Some(Wanted { name, text });
-    }
-
     /// Starts to ask; does nothing while a question is open.
     pub fn ask(&mut self, ctx: &Context, name: String, text: Arc<str>) {
         if self.wanted.is_some() {
@@ -113,5 +106,40 @@ impl SaveDialog {
         }
         self.path_box = None;
         ctx.request_repaint();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{SliceKind, TraceBuilder};
+
+    fn write(session: &Session, path: &std::path::Path) -> String {
+        let wanted = Some(Wanted { name: "kernels.csv".to_owned(), text: "name\r\n".into() });
+        let mut dialog = SaveDialog { wanted, chosen: Some(path.to_owned()), ..Default::default() };
+        loop {
+            if let Some(note) = dialog.poll(session, &Context::default()) {
+                assert!(dialog.wanted.is_none(), "the next question can be asked");
+                return note.text;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_text_is_written_but_never_over_an_open_trace() {
+        let folder = std::env::temp_dir().join(format!("lacuna-save-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let [table, trace] = ["kernels.csv", "trace.json"].map(|name| folder.join(name));
+        std::fs::write(&trace, "precious").unwrap();
+        let mut builder = TraceBuilder::from_slices(&[("main", SliceKind::Operator, "op", 0, 1)]);
+        builder.info.path = trace.clone();
+        let mut session = Session::default();
+        session.add(vec![builder.finish()]);
+        assert_eq!(write(&session, &table), "Written:");
+        assert_eq!(std::fs::read_to_string(&table).unwrap(), "name\r\n");
+        assert!(write(&session, &trace).contains("Will not overwrite an input"));
+        assert_eq!(std::fs::read_to_string(&trace).unwrap(), "precious");
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -89,7 +89,8 @@ impl Pane {
             if let Some(note) = shown.note {
                 ui.weak(note);
             }
-            if let Some(Action::Open(row)) = self.grid.ui(self.kind.label(), Some("Show the longest in the timeline"), ui)
+            if let Some(Action::Open(row)) =
+                self.grid.ui(self.kind.label(), Some("Show the longest in the timeline"), ui)
                 && let Some(&instance) = shown.longest.get(row)
             {
                 reveal(instance, ctx);
@@ -162,7 +163,11 @@ impl Pane {
             let (listed, all) = self.grid.counts();
             let (listed_text, all_text) = (format::count(listed), format::count(all));
             let rows = if all == 1 { "row" } else { "rows" };
-            ui.label(if listed == all { format!("{all_text} {rows}") } else { format!("{listed_text} of {all_text} {rows}") });
+            ui.label(if listed == all {
+                format!("{all_text} {rows}")
+            } else {
+                format!("{listed_text} of {all_text} {rows}")
+            });
             let hint = "Copy the listed rows for a spreadsheet, with exact figures";
             if ui.add_enabled(listed > 0, egui::Button::new("Copy table")).on_hover_text(hint).clicked() {
                 self.grid.copy(ui.ctx());

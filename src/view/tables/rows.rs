@@ -152,7 +152,8 @@ fn number(number: Option<u32>) -> Cell {
 fn kernel_rows(scope: &Scope<'_>, choice: usize) -> Answer {
     const LAUNCH: &str = "Empty where the calls differ in it; By shape tells them apart";
     let by = [KernelsBy::Name, KernelsBy::Short, KernelsBy::Shape][choice.min(2)];
-    let mut columns = vec![text("Kernel", "name", 330, "Name of the kernel, or of a CUDA graph recorded as one"), CALLS];
+    let mut columns =
+        vec![text("Kernel", "name", 330, "Name of the kernel, or of a CUDA graph recorded as one"), CALLS];
     columns.extend([TOTAL, figure("Share", "share", 62, "Part of the time of all kernels in scope, added up")]);
     columns.extend(SPREAD);
     columns.extend([
@@ -162,11 +163,21 @@ fn kernel_rows(scope: &Scope<'_>, choice: usize) -> Answer {
             84,
             "Theoretical occupancy: warps that fit on a multiprocessor, of those it can hold; weighted by duration",
         ),
-        figure("Recorded occ.", "recorded_occupancy", 100, "Occupancy as the profiler estimated it; weighted by duration"),
+        figure(
+            "Recorded occ.",
+            "recorded_occupancy",
+            100,
+            "Occupancy as the profiler estimated it; weighted by duration",
+        ),
         figure("Grid", "grid", 110, LAUNCH),
         figure("Block", "block", 100, LAUNCH),
         figure("Registers", "registers_per_thread", 78, "Registers of a thread. Empty where the calls differ in it"),
-        figure("Shared", "shared_bytes", 84, "Shared memory of a block, static and dynamic. Empty where the calls differ"),
+        figure(
+            "Shared",
+            "shared_bytes",
+            84,
+            "Shared memory of a block, static and dynamic. Empty where the calls differ",
+        ),
         figure("Rank", "rank", 50, "Rank of the process, where several are open"),
         figure("Device", "device", 58, "Index of the device"),
     ]);

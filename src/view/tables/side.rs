@@ -100,7 +100,8 @@ impl Side {
         ui.add(egui::Label::new(RichText::new(display_name(&name)).strong()).truncate());
         ui.horizontal(|ui| {
             let count = format::count(n as u64);
-            let cut = if n > LIMIT { format!(", longest {} listed", format::count(LIMIT as u64)) } else { String::new() };
+            let cut =
+                if n > LIMIT { format!(", longest {} listed", format::count(LIMIT as u64)) } else { String::new() };
             let before = self.list;
             ui.selectable_value(&mut self.list, List::Instances, format!("Instances ({count}{cut})"))
                 .on_hover_text("Each of them; click one to see it in the timeline");

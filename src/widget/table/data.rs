@@ -210,7 +210,10 @@ mod tests {
         let row = |name: &str, ns, bytes: Option<i64>| {
             vec![Cell::text(name), Cell::Ns(ns), Cell::or_empty(bytes, Cell::Bytes), Cell::Empty]
         };
-        Data { columns, rows: vec![row("Gemm fp16", 5, None), row("=softmax", 9, Some(-7)), row("gemm fp32", 1, Some(2))] }
+        Data {
+            columns,
+            rows: vec![row("Gemm fp16", 5, None), row("=softmax", 9, Some(-7)), row("gemm fp32", 1, Some(2))],
+        }
     }
 
     #[test]

@@ -208,3 +208,41 @@ fn cell_ui(cell: &Cell, ui: &mut egui::Ui) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use egui_kittest::Harness;
+    use egui_kittest::kittest::{NodeT as _, Queryable as _};
+
+    use super::*;
+
+    #[test]
+    fn only_rows_on_screen_are_painted() {
+        const ROWS: u32 = 100_000;
+        let column = |key, is_text| Column { title: key, key, help: "", width: 90, is_text };
+        let mut columns = vec![column("name", true)];
+        columns.extend((0..12).map(|_| column("total_ns", false)));
+        let row = |i: u32| {
+            let mut cells = vec![Cell::text(&format!("kernel {i}"))];
+            cells.extend((0..12).map(|n| Cell::Ns(i64::from(i) * 1_000 + n)));
+            cells
+        };
+        let data = Data { columns, rows: (0..ROWS).map(row).collect() };
+        let order = data.order(Some(Sort { column: 1, is_descending: true }), "");
+        let frame = move |ui: &mut egui::Ui, selected: &mut Option<usize>| {
+            let look =
+                Look { name: "Kernels", order: &order, sort: None, selected: *selected, is_moved: true, open: None };
+            table_ui(&data, look, ui);
+        };
+        let mut harness = Harness::builder().with_size([1280.0, 400.0]).build_ui_state(frame, None);
+        harness.run();
+        harness.get_by_label("kernel 99999");
+        assert!(harness.query_by_label("kernel 99000").is_none());
+        *harness.state_mut() = Some(50_000);
+        harness.run();
+        harness.get_by_label("kernel 50000");
+        let n_labels =
+            harness.root().children_recursive().filter(|node| node.accesskit_node().label().is_some()).count();
+        assert!(n_labels < 20 * 14, "{n_labels} labels");
+    }
+}
