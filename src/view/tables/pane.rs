@@ -79,11 +79,15 @@ impl Pane {
             return;
         }
         if let Some(row) = selected {
-            Panel::right(egui::Id::unique(("slices of a row", self.kind)))
+            Panel::right(egui::Id::unique("slices of a row"))
                 .default_size(360.0)
                 .size_range(180.0..=1200.0)
                 .frame(Frame::NONE.inner_margin(egui::Margin { left: 8, ..egui::Margin::ZERO }))
-                .show(ui, |ui| self.side.ui(&shown, row, ctx, ui));
+                .show(ui, |ui| {
+                    // It keeps its width, whatever is in it.
+                    ui.set_min_size(ui.available_size());
+                    self.side.ui(&shown, row, ctx, ui);
+                });
         }
         CentralPanel::default().frame(Frame::NONE).show(ui, |ui| {
             if let Some(note) = shown.note {
@@ -149,6 +153,7 @@ impl Pane {
                 if ui.selectable_label(self.choice == i, *label).on_hover_text(*help).clicked() && self.choice != i {
                     self.choice = i;
                     self.grid.reset();
+                    self.followed = Selection::None;
                 }
             }
             if !self.kind.choices().is_empty() {
@@ -158,7 +163,7 @@ impl Pane {
             ui.separator();
             let label = ui.label("Filter");
             let edit =
-                egui::TextEdit::singleline(&mut self.grid.filter).hint_text("Words of the name").desired_width(160.0);
+                egui::TextEdit::singleline(&mut self.grid.filter).hint_text("Words of the name").desired_width(120.0);
             ui.add(edit).labelled_by(label.id);
             let (listed, all) = self.grid.counts();
             let (listed_text, all_text) = (format::count(listed), format::count(all));
@@ -173,7 +178,7 @@ impl Pane {
                 self.grid.copy(ui.ctx());
             }
             let hint = "Write the listed rows to a file of comma-separated values, with exact figures";
-            if ui.add_enabled(listed > 0, egui::Button::new("Export CSV…")).on_hover_text(hint).clicked() {
+            if ui.add_enabled(listed > 0, egui::Button::new("Export…")).on_hover_text(hint).clicked() {
                 self.grid.export(self.kind.label(), ui.ctx());
             }
             if !self.memo.is_current(question) && !self.memo.has_crashed(question) {

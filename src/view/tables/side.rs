@@ -147,16 +147,18 @@ fn related_rows(
     is_cancelled: &(dyn Fn() -> bool + Sync),
 ) -> Answer {
     let models: Vec<&Trace> = traces.iter().map(|open| &*open.trace).collect();
-    let (title, groups): (&str, Vec<Group<String>>) = match kind {
-        TableKind::Kernels | TableKind::Copies => ("Operator", operators_of(&models, slices, is_cancelled)),
+    let (title, total, groups): (&'static str, &'static str, Vec<Group<String>>) = match kind {
+        TableKind::Kernels | TableKind::Copies => {
+            ("Operator", "Host total", operators_of(&models, slices, is_cancelled))
+        }
         TableKind::Operators | TableKind::Annotations | TableKind::Calls => {
-            ("Device work", launched_in(&models, slices, is_cancelled))
+            ("Device work", "Total", launched_in(&models, slices, is_cancelled))
         }
     };
     let columns = vec![
         text(title, "name", 170, "Click a row to see its longest in the timeline"),
         figure("Calls", "calls", 56, "How many of them"),
-        figure("Total", "total_ns", 84, "Sum of their own durations"),
+        figure(total, "total_ns", 84, "Sum of their own durations"),
     ];
     let row = |group: &Group<String>| {
         vec![Cell::text(&group.key), Cell::Count(group.durations.calls), Cell::Ns(group.durations.total_ns)]

@@ -56,6 +56,7 @@ pub fn table_ui(data: &Data, look: Look<'_>, ui: &mut egui::Ui) -> Option<Action
             .cell_layout(Layout::left_to_right(Align::Center))
             .sense(Sense::click())
             .auto_shrink(false)
+            .animate_scrolling(false)
             .min_scrolled_height(0.0);
         for column in &data.columns {
             let width = Width::initial(f32::from(column.width)).at_least(36.0);
@@ -128,20 +129,36 @@ fn heads_ui(data: &Data, sort: Option<Sort>, mut row: TableRow<'_, '_>) -> Optio
     let mut clicked = None;
     for (i, column) in data.columns.iter().enumerate() {
         row.col(|ui| {
-            let known = sort.filter(|sort| sort.column == i);
-            let mark = known.map_or("", |sort| if sort.is_descending { " ⏷" } else { " ⏶" });
-            let text = RichText::new(format!("{}{mark}", column.title)).strong();
+            let known = sort.filter(|sort| sort.column == i).map(|sort| sort.is_descending);
+            let text = RichText::new(column.title).strong();
             aligned(column, ui, |ui| {
                 let head = ui.add(egui::Button::new(text).frame(false).truncate());
+                if let Some(is_descending) = known {
+                    sort_mark_ui(&head, column.title, is_descending, ui);
+                }
                 if head.on_hover_text(format!("{}\nClick to sort", column.help)).clicked() {
                     // Numbers start with the largest, names with the first.
-                    let is_descending = known.map_or(!column.is_text, |sort| !sort.is_descending);
+                    let is_descending = known.map_or(!column.is_text, |is_descending| !is_descending);
                     clicked = Some(Action::Sort(Sort { column: i, is_descending }));
                 }
             });
         });
     }
     clicked
+}
+
+/// A triangle beside the head by which a table is sorted; it points down where the largest is first.
+/// Painted, because not every font has one.
+pub fn sort_mark_ui(head: &egui::Response, title: &str, is_descending: bool, ui: &mut egui::Ui) {
+    let way = if is_descending { "descending" } else { "ascending" };
+    head.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, format!("{title}, {way}")));
+    let (rect, _) = ui.allocate_exact_size(egui::vec2(8.0, 8.0), Sense::hover());
+    let tip = if is_descending { 3.0 } else { -3.0 };
+    let center = rect.center();
+    let points = [egui::vec2(-4.0, -tip), egui::vec2(4.0, -tip), egui::vec2(0.0, tip)];
+    let color = ui.visuals().strong_text_color();
+    let points = points.map(|point| center + point).to_vec();
+    ui.painter().add(egui::Shape::convex_polygon(points, color, egui::Stroke::NONE));
 }
 
 fn row_ui(data: &Data, look: Look<'_>, mut row: TableRow<'_, '_>) -> Option<Action> {
@@ -230,8 +247,8 @@ mod tests {
         let data = Data { columns, rows: (0..ROWS).map(row).collect() };
         let order = data.order(Some(Sort { column: 1, is_descending: true }), "");
         let frame = move |ui: &mut egui::Ui, selected: &mut Option<usize>| {
-            let look =
-                Look { name: "Kernels", order: &order, sort: None, selected: *selected, is_moved: true, open: None };
+            let (selected, is_moved) = (*selected, selected.is_some());
+            let look = Look { name: "Kernels", order: &order, sort: None, selected, is_moved, open: None };
             table_ui(&data, look, ui);
         };
         let mut harness = Harness::builder().with_size([1280.0, 400.0]).build_ui_state(frame, None);
@@ -239,7 +256,7 @@ mod tests {
         harness.get_by_label("kernel 99999");
         assert!(harness.query_by_label("kernel 99000").is_none());
         *harness.state_mut() = Some(50_000);
-        harness.run();
+        harness.run_steps(20);
         harness.get_by_label("kernel 50000");
         let n_labels =
             harness.root().children_recursive().filter(|node| node.accesskit_node().label().is_some()).count();
