@@ -40,7 +40,9 @@ pub fn kernels_of(trace: &Trace, op: SliceId) -> Vec<SliceId> {
 pub fn operator_of(trace: &Trace, device_work: SliceId) -> Option<SliceId> {
     operator_of_launch(trace, device_work).or_else(|| {
         let external = external_of(&trace.slices, device_work);
-        let is_it = |&i: &usize| trace.slices.external(SliceId(i as u32)) == external && trace.slices.kind[i] == SliceKind::Operator;
+        let is_it = |&i: &usize| {
+            trace.slices.external(SliceId(i as u32)) == external && trace.slices.kind[i] == SliceKind::Operator
+        };
         (0..trace.slices.len()).find(|i| external != 0 && is_it(i)).map(|i| SliceId(i as u32))
     })
 }
@@ -49,7 +51,8 @@ fn is_call(kind: SliceKind) -> bool {
     matches!(kind, SliceKind::Runtime | SliceKind::Driver)
 }
 
-fn operator_of_launch(trace: &Trace, work: SliceId) -> Option<SliceId> {
+/// The innermost operator around the API call that launched this device work. Cost: O(log n).
+pub fn operator_of_launch(trace: &Trace, work: SliceId) -> Option<SliceId> {
     operator_around(&trace.slices, trace.launch_of(work)?)
 }
 

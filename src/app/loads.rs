@@ -142,12 +142,7 @@ fn start(
 }
 
 /// Reads a file; a report of Nsight Systems by way of its export.
-fn read(
-    path: &Path,
-    options: Options,
-    nsys: Option<PathBuf>,
-    progress: &Progress,
-) -> Result<Vec<Trace>, LoadError> {
+fn read(path: &Path, options: Options, nsys: Option<PathBuf>, progress: &Progress) -> Result<Vec<Trace>, LoadError> {
     let openable = nsys::openable(path, &nsys::Options::new(nsys), progress)?;
     let mut traces = reader::read_with(&openable.path, options, progress)?;
     openable.claim(path, &mut traces);
