@@ -51,8 +51,8 @@ pub struct OperatorTotals {
 /// * `by_shape`: whether calls with different input shapes are told apart.
 /// * Sorted by device total, then host total, descending, then name and shapes.
 /// * Units: nanoseconds and bytes. Sums saturate.
-/// * Device self over all operators is all device work that any operator launched; host self over
-///   all operators and what runs inside them is their union in time.
+/// * Device self over all operators is exactly the device work that any operator launched, and self
+///   bytes are the bytes that any operator asked for.
 /// * Errors: none; without operators it is empty.
 /// * Cost: O(n log n) for n slices; tracks in parallel, about 40 bytes a host slice while it runs.
 pub fn operators(traces: &[&Trace], by_shape: bool) -> Vec<OperatorTotals> {
