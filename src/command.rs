@@ -67,6 +67,13 @@ pub enum Command {
     /// Lists the events of this track, by the index of its trace.
     ListEvents(usize, TrackId),
     ShowMarks,
+    ShowKernels,
+    ShowOperators,
+    ShowCalls,
+    ShowCopies,
+    ShowAnnotations,
+    /// Asks where to, and writes a text there: a name for the file to begin with, and the text.
+    SaveText(String, std::sync::Arc<str>),
     ToggleBottomPanel,
     ToggleSidePanel,
     ToggleTheme,
@@ -184,6 +191,29 @@ pub const COMMANDS: &[CommandSpec] = &[
     spec(Menu::View, Command::ShowRangeSummary, "Range summary", "Show what ran in the selected time range", &[]),
     spec(Menu::View, Command::ShowEvents, "Events", "Show the list of events of the selected track", &[]),
     spec(Menu::View, Command::ShowMarks, "Marks", "Show the list of marks with their notes", &[]),
+    spec(Menu::View, Command::ShowKernels, "Kernels", "Show which kernels took the device's time", &[ctrl(Key::Num1)]),
+    spec(
+        Menu::View,
+        Command::ShowOperators,
+        "Operators",
+        "Show which operators took time on host and device",
+        &[ctrl(Key::Num2)],
+    ),
+    spec(
+        Menu::View,
+        Command::ShowCalls,
+        "Calls",
+        "Show calls of CUDA and of the operating system, and the profiler's own work",
+        &[ctrl(Key::Num3)],
+    ),
+    spec(Menu::View, Command::ShowCopies, "Copies", "Show how much memory was moved, and how fast", &[ctrl(Key::Num4)]),
+    spec(
+        Menu::View,
+        Command::ShowAnnotations,
+        "Annotations",
+        "Show named ranges with their time on host and device",
+        &[ctrl(Key::Num5)],
+    ),
     spec(Menu::View, Command::ShowProblems, "Problems", "Show what could not be read, and why", &[]),
     spec(
         Menu::View,

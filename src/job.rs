@@ -154,6 +154,11 @@ impl<K: PartialEq + Clone, T: Send + 'static> Memo<K, T> {
         self.answer.as_ref().map(|answer| &answer.1)
     }
 
+    /// The question that the newest answer is for.
+    pub fn question(&self) -> Option<&K> {
+        self.answer.as_ref().map(|answer| &answer.0)
+    }
+
     /// Whether the answer on show is that for `key`.
     pub fn is_current(&self, key: &K) -> bool {
         self.answer.as_ref().is_some_and(|answer| answer.0 == *key)

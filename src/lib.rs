@@ -5,6 +5,7 @@ pub mod app;
 pub mod capture;
 pub mod cli;
 pub mod command;
+pub mod escape;
 pub mod job;
 pub mod model;
 pub mod reader;

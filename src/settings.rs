@@ -25,6 +25,11 @@ pub enum BottomTab {
     Events,
     Marks,
     Problems,
+    Kernels,
+    Operators,
+    Calls,
+    Copies,
+    Annotations,
 }
 
 /// A person's choices. Unknown or broken stored text gives the defaults.

@@ -1,7 +1,17 @@
 //! Questions about a trace and their answers: pure functions of the model.
 
+pub mod annotations;
 pub mod busy;
+pub mod calls;
 pub mod clock;
+pub mod copies;
+pub mod kernels;
+pub mod launches;
+pub mod occupancy;
+pub mod operators;
 pub mod range_summary;
+pub mod related;
 pub mod search;
+pub mod short_name;
+mod sweep;
 pub mod totals;

@@ -1,96 +1,181 @@
-//! Where did the time go, by name: kernels, operators, API calls, annotations and copies.
+//! How often and how long, by group? What all tables of slices have in common.
 
-use std::collections::HashMap;
+use std::hash::Hash;
+use std::ops::Range;
 
-use crate::model::{DurNs, SliceKind, SliceTable, StringId, Trace};
+use hashbrown::HashMap;
+use rayon::prelude::*;
 
-/// All slices of one sort that share a name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NameTotals {
-    pub name: String,
-    /// The device, where slices were told apart by it.
-    pub device: Option<u32>,
+use crate::model::{DurNs, SliceId, SliceKind, SliceTable, TimeRange, Trace, TrackId};
+
+/// What a table is about: some traces, all of them or what starts in a part of them.
+pub struct Scope<'a> {
+    pub traces: &'a [&'a Trace],
+    /// For each trace, in its own time: only slices that start in it count, with all their time,
+    /// so that ranges that tile a trace sum to the whole. `None` is everything.
+    pub ranges: Option<Vec<TimeRange>>,
+    /// Asked before each row; once it says yes the answer is incomplete.
+    pub is_cancelled: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl std::fmt::Debug for Scope<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scope").field("ranges", &self.ranges).finish_non_exhaustive()
+    }
+}
+
+/// A stretch of one row of one trace.
+#[derive(Clone, Debug)]
+pub struct Part<'a> {
+    /// Index into [`Scope::traces`].
+    pub index: u32,
+    pub trace: &'a Trace,
+    /// Index into [`SliceTable::rows`].
+    pub row: usize,
+    pub track: TrackId,
+    /// The slices of the row that count.
+    pub slices: Range<usize>,
+}
+
+impl<'a> Scope<'a> {
+    /// All of these traces.
+    pub fn whole(traces: &'a [&'a Trace]) -> Self {
+        Self { traces, ranges: None, is_cancelled: &|| false }
+    }
+
+    /// What counts, row by row.
+    pub fn parts(&self) -> impl Iterator<Item = Part<'a>> {
+        let of_trace = |(index, &trace): (usize, &&'a Trace)| {
+            let range = self.ranges.as_ref().map(|ranges| ranges.get(index).copied().unwrap_or_default());
+            trace.slices.rows.iter().enumerate().map(move |(row, this)| {
+                let slices = range.map_or(this.range(), |range| starting_in(&trace.slices, this.range(), range));
+                Part { index: index as u32, trace, row, track: this.track, slices }
+            })
+        };
+        self.traces.iter().enumerate().flat_map(of_trace).take_while(|_| !(self.is_cancelled)())
+    }
+}
+
+/// The slices of one row that start in `range`.
+fn starting_in(slices: &SliceTable, row: Range<usize>, range: TimeRange) -> Range<usize> {
+    let starts = &slices.ts[row.clone()];
+    let first = starts.partition_point(|&ts| ts < range.start);
+    let last = starts.partition_point(|&ts| ts < range.end).max(first);
+    row.start + first..row.start + last
+}
+
+/// One slice of one of several traces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instance {
+    /// Index into [`Scope::traces`].
+    pub trace: u32,
+    pub slice: SliceId,
+}
+
+/// How long the slices of a group took, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Durations {
     pub calls: u64,
-    /// Sum of the durations, cut at `i64::MAX`; a call inside one of the same name counts twice.
+    /// Sum, cut at `i64::MAX`; a slice inside one of the same group counts twice.
     pub total_ns: DurNs,
-    /// Sum of the durations less what the slices directly inside took.
-    pub self_ns: DurNs,
-    pub min_ns: DurNs,
-    pub max_ns: DurNs,
+    /// Rounded to the nearest.
+    pub mean_ns: DurNs,
     /// The middle one; for an even number the mean of the two in the middle, rounded down.
     pub median_ns: DurNs,
+    pub min_ns: DurNs,
+    pub max_ns: DurNs,
+    /// Standard deviation of the sample (n - 1), rounded to the nearest; `None` for a single one.
+    pub std_ns: Option<DurNs>,
 }
 
-impl NameTotals {
-    /// Mean duration in nanoseconds, rounded to the nearest.
-    pub fn mean_ns(&self) -> DurNs {
-        let calls = i64::try_from(self.calls).unwrap_or(i64::MAX).max(1);
-        self.total_ns.saturating_add(calls / 2) / calls
-    }
-}
-
-/// All copies of one direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CopyTotals {
-    pub kind: &'static str,
-    /// Whether the host's side was pageable memory, which makes a copy slow and blocking, if the
-    /// recording says so.
-    pub pageable: Option<bool>,
-    pub count: u64,
-    pub total_ns: DurNs,
-}
-
-/// Totals of the slices that `is_wanted`, over all traces together, by name.
-///
-/// * `per_device`: whether equal names on different devices are told apart.
-/// * Sorted by total, descending, then name.
-/// * Units: nanoseconds.
-/// * Cost: O(slices), and 8 bytes a wanted slice while it runs.
-pub fn by_name(traces: &[&Trace], is_wanted: fn(SliceKind) -> bool, per_device: bool) -> Vec<NameTotals> {
-    let mut groups: Vec<(NameTotals, Vec<DurNs>)> = Vec::new();
-    let mut index: HashMap<(Option<u32>, String), usize> = HashMap::new();
-    for trace in traces {
-        let slices = &trace.slices;
-        let mut known: HashMap<(Option<u32>, StringId), usize> = HashMap::new();
-        for (row_index, row) in slices.rows.iter().enumerate() {
-            if !slices.kind[row.range()].iter().any(|&kind| is_wanted(kind)) {
-                continue;
-            }
-            let device = if per_device { trace.process(trace.track(row.track).process).device } else { None };
-            for (i, self_ns) in row.range().zip(self_times(slices, row_index)) {
-                if !is_wanted(slices.kind[i]) {
-                    continue;
-                }
-                let group = *known.entry((device, slices.name[i])).or_insert_with(|| {
-                    let name = trace.strings.get(slices.name[i]).to_owned();
-                    *index.entry((device, name.clone())).or_insert_with(|| {
-                        groups.push((NameTotals { name, device, ..Default::default() }, Vec::new()));
-                        groups.len() - 1
-                    })
-                });
-                let (totals, durs) = &mut groups[group];
-                totals.self_ns = totals.self_ns.saturating_add(self_ns);
-                durs.push(slices.end[i].saturating_sub(slices.ts[i]));
-            }
+impl Durations {
+    /// The figures of some durations, in any order. Reorders them. Cost: O(n).
+    pub fn of(durs: &mut [DurNs]) -> Self {
+        let calls = durs.len();
+        if calls == 0 {
+            return Self::default();
+        }
+        let exact: i128 = durs.iter().map(|&dur| i128::from(dur)).sum();
+        let n = calls as i128;
+        let mean = exact as f64 / calls as f64;
+        let squares: f64 = durs.iter().map(|&dur| (dur as f64 - mean).powi(2)).sum();
+        let (below, &mut upper, _) = durs.select_nth_unstable(calls / 2);
+        let lower = if calls.is_multiple_of(2) { below.iter().copied().max().unwrap_or(upper) } else { upper };
+        let median_ns = lower + (upper - lower) / 2;
+        Self {
+            calls: calls as u64,
+            total_ns: DurNs::try_from(exact).unwrap_or(DurNs::MAX),
+            mean_ns: DurNs::try_from((exact + n / 2) / n).unwrap_or(DurNs::MAX),
+            median_ns,
+            min_ns: durs.iter().copied().min().unwrap_or(0),
+            max_ns: durs.iter().copied().max().unwrap_or(0),
+            std_ns: (calls > 1).then(|| (squares / (calls - 1) as f64).sqrt().round() as DurNs),
         }
     }
-    let mut all: Vec<_> = groups.into_iter().map(|(totals, durs)| summarize(totals, durs)).collect();
-    all.sort_by(|a, b| (b.total_ns, &a.name, a.device).cmp(&(a.total_ns, &b.name, b.device)));
-    all
 }
 
-fn summarize(mut totals: NameTotals, mut durs: Vec<DurNs>) -> NameTotals {
-    totals.calls = durs.len() as u64;
-    totals.total_ns = durs.iter().fold(0, |sum, &dur| sum.saturating_add(dur));
-    totals.min_ns = durs.iter().copied().min().unwrap_or(0);
-    totals.max_ns = durs.iter().copied().max().unwrap_or(0);
-    if !durs.is_empty() {
-        let is_even = durs.len().is_multiple_of(2);
-        let (below, &mut upper, _) = durs.select_nth_unstable(totals.calls as usize / 2);
-        let lower = if is_even { below.iter().copied().max().unwrap_or(upper) } else { upper };
-        totals.median_ns = lower + (upper - lower) / 2;
+/// Slices that belong together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Group<K> {
+    pub key: K,
+    pub durations: Durations,
+    /// Sum of the durations less what the slices directly inside took, in nanoseconds.
+    pub self_ns: DurNs,
+    /// Its slices, sorted.
+    pub instances: Vec<Instance>,
+}
+
+/// Sorts the slices that `is_wanted` into groups.
+///
+/// * `local`: what tells slices of one trace apart, as cheap as ids are.
+/// * `key`: the same, such that it can be compared with those of other traces.
+/// * Sorted by total, descending, then key.
+/// * Cost: O(slices of the rows in scope), and 8 bytes a wanted slice.
+pub fn group<L: Eq + Hash, K: Eq + Hash + Ord + Clone + Send>(
+    scope: &Scope<'_>,
+    is_wanted: impl Fn(SliceKind) -> bool,
+    local: impl Fn(&Part<'_>, usize) -> L,
+    key: impl Fn(&Part<'_>, &L) -> K,
+) -> Vec<Group<K>> {
+    let mut groups: Vec<Group<K>> = Vec::new();
+    let mut index: HashMap<K, usize> = HashMap::new();
+    let mut known: HashMap<L, usize> = HashMap::new();
+    let mut trace = 0;
+    for part in scope.parts() {
+        let slices = &part.trace.slices;
+        if part.index != trace {
+            trace = part.index;
+            known.clear();
+        }
+        if !slices.kind[part.slices.clone()].iter().any(|&kind| is_wanted(kind)) {
+            continue;
+        }
+        let first = slices.rows[part.row].range().start;
+        let own = self_times(slices, part.row);
+        for i in part.slices.clone().filter(|&i| is_wanted(slices.kind[i])) {
+            let local = local(&part, i);
+            let at = known.get(&local).copied().unwrap_or_else(|| {
+                let key = key(&part, &local);
+                let at = *index.entry(key.clone()).or_insert_with(|| {
+                    groups.push(Group { key, durations: Durations::default(), self_ns: 0, instances: Vec::new() });
+                    groups.len() - 1
+                });
+                known.insert(local, at);
+                at
+            });
+            groups[at].self_ns = groups[at].self_ns.saturating_add(own[i - first]);
+            groups[at].instances.push(Instance { trace: part.index, slice: SliceId(i as u32) });
+        }
     }
-    totals
+    groups.par_iter_mut().for_each(|group| group.durations = durations(scope.traces, &group.instances));
+    groups.par_sort_by(|a, b| (b.durations.total_ns, &a.key).cmp(&(a.durations.total_ns, &b.key)));
+    groups
+}
+
+/// How long these slices took. Cost: O(n).
+pub fn durations(traces: &[&Trace], instances: &[Instance]) -> Durations {
+    let dur = |instance: &Instance| traces[instance.trace as usize].slices.time(instance.slice).dur();
+    Durations::of(&mut instances.iter().map(dur).collect::<Vec<_>>())
 }
 
 /// Time that each slice of a row spent outside the slices directly inside it, in nanoseconds.
@@ -120,55 +205,20 @@ pub fn self_times(slices: &SliceTable, row: usize) -> Vec<DurNs> {
     own
 }
 
-/// Totals of copies and memsets by direction, over all traces together; sorted by total,
-/// descending, then kind. Bytes are not among the columns, so they are not summed.
-pub fn copies(traces: &[&Trace]) -> Vec<CopyTotals> {
-    let mut all: Vec<CopyTotals> = Vec::new();
-    let is_copy = |kind| matches!(kind, SliceKind::Memcpy | SliceKind::Memset);
-    for totals in by_name(traces, is_copy, false) {
-        let (kind, pageable) = copy_kind(&totals.name);
-        match all.iter_mut().find(|copies| (copies.kind, copies.pageable) == (kind, pageable)) {
-            Some(copies) => {
-                copies.count += totals.calls;
-                copies.total_ns = copies.total_ns.saturating_add(totals.total_ns);
-            }
-            None => all.push(CopyTotals { kind, pageable, count: totals.calls, total_ns: totals.total_ns }),
-        }
-    }
-    all.sort_by(|a, b| (b.total_ns, a.kind, a.pageable).cmp(&(a.total_ns, b.kind, b.pageable)));
-    all
-}
-
-/// Direction of a copy and whether the host's side was pageable, from its name:
-/// `Memcpy HtoD (Pageable -> Device)` as CUPTI writes it, `CopyHostToDevice` as AMD's profiler does.
-fn copy_kind(name: &str) -> (&'static str, Option<bool>) {
-    const KINDS: [(&str, &str); 10] = [
-        ("HtoD", "HtoD"),
-        ("DtoH", "DtoH"),
-        ("DtoD", "DtoD"),
-        ("HtoH", "HtoH"),
-        ("PtoP", "PtoP"),
-        ("HostToDevice", "HtoD"),
-        ("DeviceToHost", "DtoH"),
-        ("DeviceToDevice", "DtoD"),
-        ("HostToHost", "HtoH"),
-        ("Memset", "Memset"),
-    ];
-    let known = KINDS.iter().find(|(text, _)| name.contains(text));
-    let kind = known.map_or("Unknown", |known| known.1);
-    let pageable = if name.contains("Pageable") { Some(true) } else { name.contains("Pinned").then_some(false) };
-    (kind, pageable)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
     use crate::analysis::busy::unite;
-    use crate::model::{TimeRange, TraceBuilder, TrackId};
+    use crate::model::TraceBuilder;
 
     const OP: SliceKind = SliceKind::Operator;
+
+    fn by_name(scope: &Scope<'_>) -> Vec<Group<String>> {
+        let name = |part: &Part<'_>, i: usize| part.trace.slices.name[i];
+        group(scope, |kind| kind == OP, name, |part, &name| part.trace.strings.get(name).to_owned())
+    }
 
     #[test]
     fn totals_by_name_over_two_traces() {
@@ -180,32 +230,70 @@ mod tests {
         ])
         .finish();
         let b = TraceBuilder::from_slices(&[("main", OP, "aten::mm", 0, 7)]).finish();
-        let totals = by_name(&[&a, &b], |kind| kind == OP, false);
+        let totals = by_name(&Scope::whole(&[&a, &b]));
         assert_eq!(totals.len(), 2);
         let mm = &totals[0];
-        assert_eq!((mm.name.as_str(), mm.calls, mm.total_ns, mm.self_ns), ("aten::mm", 3, 111, 86));
-        assert_eq!((mm.min_ns, mm.median_ns, mm.mean_ns(), mm.max_ns), (4, 7, 37, 100));
-        let of_a = by_name(&[&a], |kind| kind == OP, false);
-        assert_eq!(of_a[0].median_ns, 52);
+        let d = mm.durations;
+        assert_eq!((mm.key.as_str(), d.calls, d.total_ns, mm.self_ns), ("aten::mm", 3, 111, 86));
+        assert_eq!((d.min_ns, d.median_ns, d.mean_ns, d.max_ns), (4, 7, 37, 100));
+        // 63, -33 and -30 from the mean: (3969 + 1089 + 900) / 2 = 2979, whose root is 54.58.
+        assert_eq!(d.std_ns, Some(55));
+        assert_eq!(mm.instances.iter().map(|instance| instance.trace).collect::<Vec<_>>(), [0, 0, 1]);
+        let of_a = by_name(&Scope::whole(&[&a]));
+        assert_eq!(of_a[0].durations.median_ns, 52);
+        assert_eq!(of_a[1].durations.std_ns, None);
     }
 
     #[test]
-    fn copies_are_told_apart_by_direction_and_host_memory() {
-        let copy = |name| ("stream 7", SliceKind::Memcpy, name, 0, 10);
-        let trace = TraceBuilder::from_slices(&[
-            copy("Memcpy HtoD (Pageable -> Device)"),
-            copy("Memcpy HtoD (Pinned -> Device)"),
-            copy("Memcpy DtoD (Device -> Device)"),
-            copy("CopyDeviceToHost"),
-            ("stream 7", SliceKind::Memset, "Memset (Device)", 20, 60),
-        ])
-        .finish();
-        let kinds: Vec<_> = copies(&[&trace]).iter().map(|copies| (copies.kind, copies.pageable)).collect();
-        let expected = [("Memset", None), ("DtoD", None), ("DtoH", None), ("HtoD", Some(false)), ("HtoD", Some(true))];
-        assert_eq!(kinds, expected);
+    fn a_cancelled_answer_is_incomplete() {
+        let trace = TraceBuilder::from_slices(&[("main", OP, "x", 0, 1)]).finish();
+        assert!(by_name(&Scope { is_cancelled: &|| true, ..Scope::whole(&[&trace]) }).is_empty());
     }
 
     proptest! {
+        #[test]
+        fn ranges_that_tile_a_trace_sum_to_the_whole(
+            work in prop::collection::vec((0_i64..200, 0_i64..60, 0_usize..3), 1..80), cut in 0_i64..260,
+        ) {
+            let names = ["x", "y", "z"];
+            let slices: Vec<_> = work.iter().map(|&(ts, dur, n)| ("main", OP, names[n], ts, ts + dur)).collect();
+            let trace = TraceBuilder::from_slices(&slices).finish();
+            let sums = |range: Option<TimeRange>| {
+                let groups = by_name(&Scope { ranges: range.map(|range| vec![range]), ..Scope::whole(&[&trace]) });
+                names.map(|name| {
+                    let group = groups.iter().find(|group| group.key == name);
+                    group.map_or((0, 0), |group| (group.durations.calls, group.durations.total_ns))
+                })
+            };
+            let (whole, before) = (sums(None), sums(Some(TimeRange { start: 0, end: cut })));
+            let after = sums(Some(TimeRange { start: cut, end: 1_000 }));
+            for i in 0..3 {
+                let of_name = slices.iter().filter(|slice| slice.2 == names[i]);
+                prop_assert_eq!(whole[i].1, of_name.map(|slice| slice.4 - slice.3).sum::<i64>());
+                prop_assert_eq!(whole[i], (before[i].0 + after[i].0, before[i].1 + after[i].1));
+            }
+        }
+
+        #[test]
+        fn figures_agree_with_sorting(mut durs in prop::collection::vec(0_i64..1_000_000, 1..60)) {
+            let figures = Durations::of(&mut durs.clone());
+            durs.sort_unstable();
+            let n = durs.len();
+            prop_assert_eq!((figures.min_ns, figures.max_ns), (durs[0], durs[n - 1]));
+            prop_assert_eq!(figures.median_ns, (durs[(n - 1) / 2] + durs[n / 2]).div_euclid(2));
+            prop_assert_eq!(figures.total_ns, durs.iter().sum::<i64>());
+            // The other formula for the variance, in exact integers.
+            let (sum, squares) = durs.iter().fold((0_i128, 0_i128), |(sum, squares), &dur| {
+                (sum + i128::from(dur), squares + i128::from(dur).pow(2))
+            });
+            let n = n as i128;
+            let expected = (n > 1).then(|| (((n * squares - sum * sum) as f64) / ((n * (n - 1)) as f64)).sqrt());
+            prop_assert_eq!(figures.std_ns.is_some(), expected.is_some());
+            if let (Some(std), Some(expected)) = (figures.std_ns, expected) {
+                prop_assert!((std as f64 - expected).abs() <= 0.5 + 1e-6, "{} {}", std, expected);
+            }
+        }
+
         #[test]
         fn own_times_sum_to_the_union_of_the_top_row(work in prop::collection::vec((0_i64..200, 0_i64..60), 1..80)) {
             let slices: Vec<_> = work.iter().map(|&(ts, dur)| ("main", OP, "x", ts, ts + dur)).collect();

@@ -8,14 +8,14 @@ use eframe::egui::{self, Context, Key, Modal};
 use crate::job::{Job, Poll};
 
 /// A dialog that ends sooner was never on screen: no person is that fast.
-const NO_DIALOG: Duration = Duration::from_millis(150);
+pub const NO_DIALOG: Duration = Duration::from_millis(150);
 
 /// Asking for files.
 #[derive(Debug, Default)]
 pub struct OpenDialog {
     asking: Option<(Instant, Job<Option<Vec<PathBuf>>>)>,
     /// The text of the window's own path box, while that is open.
-    path_box: Option<String>,
+    path_box: Option<PathBox>,
     /// Whether this machine has shown that it has no system dialog.
     has_no_system_dialog: bool,
 }
@@ -33,7 +33,7 @@ impl OpenDialog {
             return;
         }
         if self.has_no_system_dialog {
-            self.path_box = Some(String::new());
+            self.path_box = Some(PathBox::default());
             return;
         }
         let waker = ctx.clone();
@@ -51,7 +51,7 @@ impl OpenDialog {
         };
         match Job::spawn("file dialog", wake, pick) {
             Ok(job) => self.asking = Some((Instant::now(), job)),
-            Err(_) => self.path_box = Some(String::new()),
+            Err(_) => self.path_box = Some(PathBox::default()),
         }
     }
 
@@ -66,7 +66,7 @@ impl OpenDialog {
         // Without portal and zenity the answer is the same as after Cancel, only faster.
         if chosen.is_none() && started.elapsed() < NO_DIALOG {
             self.has_no_system_dialog = true;
-            self.path_box = Some(String::new());
+            self.path_box = Some(PathBox::default());
         }
         self.asking = None;
         chosen.unwrap_or_default()
@@ -79,12 +79,46 @@ impl OpenDialog {
 
     /// Shows the path box, if it is open; returns what was entered.
     pub fn ui(&mut self, ctx: &Context) -> Option<PathBuf> {
-        let text = self.path_box.as_mut()?;
+        const HINT: &str = "This system offers no file dialog. Type or paste a path, or drop files on the window";
+        let end = self.path_box.as_mut()?.ui(ctx, egui::Id::unique("path box"), ["Open file", HINT, "Open"])?;
+        self.path_box = None;
+        match end {
+            PathBoxEnd::Entered(path) => Some(path),
+            PathBoxEnd::Cancelled => None,
+        }
+    }
+}
+
+/// How a [`PathBox`] was left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathBoxEnd {
+    Entered(PathBuf),
+    Cancelled,
+}
+
+/// A dialog in the window in which a path is typed.
+#[derive(Debug, Default)]
+pub struct PathBox {
+    text: String,
+}
+
+impl PathBox {
+    /// One that already holds a path.
+    pub fn new(text: &str) -> Self {
+        Self { text: text.to_owned() }
+    }
+
+    /// Paints it; says once how it was left.
+    ///
+    /// * `words`: the heading, a sentence, and what the button says.
+    pub fn ui(&mut self, ctx: &Context, id: egui::Id, words: [&str; 3]) -> Option<PathBoxEnd> {
+        let [heading, hint, verb] = words;
         let mut entered = None;
-        let modal = Modal::new(egui::Id::unique("path box")).show(ctx, |ui| {
+        let text = &mut self.text;
+        let modal = Modal::new(id).show(ctx, |ui| {
             ui.set_width(460.0);
-            ui.heading("Open file");
-            ui.label("This system offers no file dialog. Type or paste a path, or drop files on the window");
+            ui.heading(heading);
+            ui.label(hint);
             let label = ui.label("Path");
             let edit =
                 egui::TextEdit::singleline(text).hint_text("/path/to/trace.json.gz").desired_width(f32::INFINITY);
@@ -95,18 +129,16 @@ impl OpenDialog {
             let is_entered = edit.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
             ui.horizontal(|ui| {
                 let has_text = !text.trim().is_empty();
-                let open = ui.add_enabled(has_text, egui::Button::new("Open"));
-                if has_text && (open.clicked() || is_entered) {
-                    entered = Some(expand_home(text.trim()));
+                let button = ui.add_enabled(has_text, egui::Button::new(verb));
+                if has_text && (button.clicked() || is_entered) {
+                    entered = Some(PathBoxEnd::Entered(expand_home(text.trim())));
                 }
                 ui.button("Cancel").clicked()
             })
             .inner
         });
-        if modal.inner || modal.should_close() || entered.is_some() {
-            self.path_box = None;
-        }
-        entered
+        let is_cancelled = modal.inner || modal.should_close();
+        entered.or_else(|| is_cancelled.then_some(PathBoxEnd::Cancelled))
     }
 }
 

@@ -118,7 +118,7 @@ impl Loads {
         while self.running.len() < MAX_AT_ONCE
             && let Some((path, options)) = self.waiting.pop_front()
         {
-            match start(&path, (options, self.nsys.clone()), ctx) {
+            match start(&path, options, self.nsys.clone(), ctx) {
                 Ok(job) => self.running.push(Load { path, started: Instant::now(), job }),
                 Err(error) => {
                     let outcome = Err(LoadError::Failed(format!("No thread could be started: {error}")));
@@ -130,17 +130,19 @@ impl Loads {
     }
 }
 
-/// What the person agreed to, and their choice of `nsys`.
-type Choices = (Options, Option<PathBuf>);
-
-fn start(path: &Path, choices: Choices, ctx: &Context) -> std::io::Result<Job<Result<Vec<Trace>, LoadError>>> {
+fn start(
+    path: &Path,
+    options: Options,
+    nsys: Option<PathBuf>,
+    ctx: &Context,
+) -> std::io::Result<Job<Result<Vec<Trace>, LoadError>>> {
     let ctx = ctx.clone();
     let path = path.to_owned();
-    Job::spawn("read", move || ctx.request_repaint(), move |progress| read(&path, choices, progress))
+    Job::spawn("read", move || ctx.request_repaint(), move |progress| read(&path, options, nsys, progress))
 }
 
 /// Reads a file; a report of Nsight Systems by way of its export.
-fn read(path: &Path, (options, nsys): Choices, progress: &Progress) -> Result<Vec<Trace>, LoadError> {
+fn read(path: &Path, options: Options, nsys: Option<PathBuf>, progress: &Progress) -> Result<Vec<Trace>, LoadError> {
     let openable = nsys::openable(path, &nsys::Options::new(nsys), progress)?;
     let mut traces = reader::read_with(&openable.path, options, progress)?;
     openable.claim(path, &mut traces);

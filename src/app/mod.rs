@@ -6,6 +6,7 @@ mod loads;
 mod menu;
 mod panels;
 mod run;
+mod save;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use eframe::egui::{self, Context, ThemePreference};
 use self::dialog::OpenDialog;
 use self::guard::Guard;
 use self::loads::{LoadError, Loads};
+use self::save::SaveDialog;
 pub use self::window::open_window;
 use crate::command::{self, Command};
 use crate::model::Trace;
@@ -33,6 +35,7 @@ use crate::view::problems::Problems;
 use crate::view::range_summary::RangeSummaryView;
 use crate::view::search::Search;
 use crate::view::shortcuts::Shortcuts;
+use crate::view::tables::Tables;
 use crate::view::timeline::Timeline;
 use crate::widget::theme;
 
@@ -49,7 +52,7 @@ struct Note {
 enum NoteKind {
     /// To know it.
     Info,
-    /// To know that a file is not open.
+    /// To know that something failed.
     Error,
     /// To agree before a file is read.
     Consent,
@@ -63,6 +66,7 @@ pub struct App {
     options: Options,
     loads: Loads,
     dialog: OpenDialog,
+    save: SaveDialog,
     notes: Vec<Note>,
     timeline: Timeline,
     details: Details,
@@ -70,6 +74,7 @@ pub struct App {
     range_summary: RangeSummaryView,
     events: Events,
     marks: Marks,
+    tables: Tables,
     problems: Problems,
     palette: Palette,
     shortcuts: Shortcuts,
@@ -99,6 +104,7 @@ impl App {
             options,
             loads: Loads::default(),
             dialog: OpenDialog::default(),
+            save: SaveDialog::default(),
             notes: Vec::new(),
             timeline: Timeline::default(),
             details: Details::default(),
@@ -106,6 +112,7 @@ impl App {
             range_summary: RangeSummaryView::default(),
             events: Events::default(),
             marks: Marks::default(),
+            tables: Tables::default(),
             problems: Problems,
             palette: Palette::default(),
             shortcuts: Shortcuts::default(),
@@ -141,6 +148,7 @@ impl App {
     pub fn step(&mut self, ctx: &Context) {
         self.take_loaded(ctx);
         self.commands.extend(self.dialog.poll().into_iter().map(Command::OpenPath));
+        self.notes.extend(self.save.poll(&self.session, ctx));
         let dropped = ctx.input_mut(|input| std::mem::take(&mut input.raw.dropped_files));
         self.commands.extend(dropped.iter().map(|file| Command::OpenPath(file.path().to_owned())));
         let pressed = command::pressed(ctx, self.is_keyboard_taken);
@@ -166,7 +174,8 @@ impl App {
             self.panels_ui(ui);
         }
         self.floating_ui(ui.ctx());
-        let has_dialog = self.palette.is_open() || self.shortcuts.is_open() || self.dialog.is_open();
+        let has_dialog =
+            self.palette.is_open() || self.shortcuts.is_open() || self.dialog.is_open() || self.save.is_open();
         let has_dialog = has_dialog || ui.ctx().any_popup_open();
         self.is_keyboard_taken = has_dialog || ui.ctx().text_edit_focused();
     }
@@ -203,6 +212,7 @@ impl App {
         if let Some(path) = self.dialog.ui(ctx) {
             self.commands.push(Command::OpenPath(path));
         }
+        self.save.ui(ctx);
         let is_dark = ctx.global_style().visuals.dark_mode;
         let mut view = self.session.context(is_dark, &mut self.commands);
         self.palette.ui(&mut view, ctx);

@@ -6,7 +6,17 @@ use super::App;
 use crate::model::Severity;
 use crate::settings::BottomTab;
 use crate::view::View as _;
+use crate::view::tables::TableKind;
 use crate::widget::theme;
+
+/// The tabs of the tables, from left to right.
+const TABLES: [(BottomTab, TableKind); 5] = [
+    (BottomTab::Kernels, TableKind::Kernels),
+    (BottomTab::Operators, TableKind::Operators),
+    (BottomTab::Calls, TableKind::Calls),
+    (BottomTab::Copies, TableKind::Copies),
+    (BottomTab::Annotations, TableKind::Annotations),
+];
 
 impl App {
     pub(super) fn panels_ui(&mut self, ui: &mut egui::Ui) {
@@ -29,7 +39,7 @@ impl App {
         self.settings.is_side_open = is_side_open;
 
         let mut is_bottom_open = self.settings.is_bottom_open;
-        Panel::bottom("tables").default_size(180.0).size_range(90.0..=1200.0).show_collapsible(
+        Panel::bottom("tables").default_size(240.0).size_range(90.0..=1200.0).show_collapsible(
             ui,
             &mut is_bottom_open,
             |ui| self.tabs_ui(ui),
@@ -67,18 +77,30 @@ impl App {
             for (tab, label) in tabs {
                 ui.selectable_value(&mut self.settings.bottom_tab, tab, label);
             }
+            ui.separator();
+            for (tab, kind) in TABLES {
+                ui.selectable_value(&mut self.settings.bottom_tab, tab, kind.label());
+            }
         });
         ui.separator();
         // The panel keeps its height whatever is in it.
         ui.set_min_height(ui.available_height());
         let mut view = self.session.context(is_dark, &mut self.commands);
         let tab = self.settings.bottom_tab;
+        if let Some((_, kind)) = TABLES.iter().find(|table| table.0 == tab) {
+            self.tables.choose(*kind);
+        }
         self.guards[2].show("The table", ui, |ui| match tab {
             BottomTab::Search => self.search.ui(&mut view, ui),
             BottomTab::Range => self.range_summary.ui(&mut view, ui),
             BottomTab::Events => self.events.ui(&mut view, ui),
             BottomTab::Marks => self.marks.ui(&mut view, ui),
             BottomTab::Problems => self.problems.ui(&mut view, ui),
+            BottomTab::Kernels
+            | BottomTab::Operators
+            | BottomTab::Calls
+            | BottomTab::Copies
+            | BottomTab::Annotations => self.tables.ui(&mut view, ui),
         });
     }
 

@@ -43,6 +43,12 @@ impl App {
                 self.events.show(&self.session.context(is_dark, &mut self.commands), trace, track);
             }
             Command::ShowMarks => self.show_tab(BottomTab::Marks),
+            Command::ShowKernels => self.show_tab(BottomTab::Kernels),
+            Command::ShowOperators => self.show_tab(BottomTab::Operators),
+            Command::ShowCalls => self.show_tab(BottomTab::Calls),
+            Command::ShowCopies => self.show_tab(BottomTab::Copies),
+            Command::ShowAnnotations => self.show_tab(BottomTab::Annotations),
+            Command::SaveText(name, text) => self.save.ask(ctx, name, text),
             Command::ShowProblems => self.show_tab(BottomTab::Problems),
             Command::FindTrack => self.palette.open(Mode::Tracks),
             Command::Palette => self.palette.open(Mode::Commands),

@@ -61,7 +61,7 @@ fn read_file(path: &Path, reading: Reading, traces: &mut Vec<Trace>) -> bool {
     if std::io::stderr().is_terminal() {
         say(&format!("Reading {}", path.display()));
     }
-    match read_report(path, reading) {
+    match read_report(path, reading.options()) {
         Ok(read) => {
             traces.extend(read);
             true
@@ -77,20 +77,16 @@ fn read_file(path: &Path, reading: Reading, traces: &mut Vec<Trace>) -> bool {
 
 /// Reads a file; a report of Nsight Systems by way of its export.
 ///
-/// Errors: a sentence for the person, without the path; lines of what the converter said may follow.
-fn read_report(path: &Path, reading: Reading) -> Result<Vec<Trace>, String> {
+/// Errors: a sentence for the person, without the path, and by which flag the file could be read.
+fn read_report(path: &Path, options: Options) -> Result<Vec<Trace>, String> {
     let progress = Progress::default();
     let openable = nsys::openable(path, &nsys::Options::new(None), &progress).map_err(|error| error.to_string())?;
-    let read = reader::read_with(&openable.path, reading.options(), &progress);
-    let mut traces = read.map_err(|error| complaint(&error))?;
+    let mut traces = reader::read_with(&openable.path, options, &progress).map_err(|error| match error {
+        ReadError::NeedsConsent(why) => format!("{why}, with --allow-any-ratio"),
+        error => error.to_string(),
+    })?;
     openable.claim(path, &mut traces);
     Ok(traces)
-}
-
-/// Why a file cannot be read, and by which flag it could.
-fn complaint(error: &ReadError) -> String {
-    let remedy = if matches!(error, ReadError::NeedsConsent(_)) { ", with --allow-any-ratio" } else { "" };
-    format!("{error}{remedy}")
 }
 
 /// The file itself, or the files directly inside a folder whose names are like a trace's, by name.
@@ -146,9 +142,8 @@ mod tests {
         gzip.finish().unwrap();
         let paths = [path.clone()];
         assert!(matches!(read(&paths, Reading::default()), Err(Failure::Unreadable)));
-        let error = reader::read(&path, &Progress::default()).unwrap_err();
-        assert!(complaint(&error).contains("more than 200 times"), "{error}");
-        assert!(complaint(&error).ends_with(", with --allow-any-ratio"));
+        let error = read_report(&path, Options::default()).unwrap_err();
+        assert!(error.contains("more than 200 times") && error.ends_with("with --allow-any-ratio"), "{error}");
         let read = read(&paths, Reading { allow_any_ratio: true }).unwrap();
         assert_eq!((read.traces.len(), read.traces[0].slices.len(), read.has_unreadable), (1, 1, false));
         std::fs::remove_file(&path).unwrap();

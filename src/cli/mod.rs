@@ -4,9 +4,8 @@
 //! The answer goes to stdout and nothing else does; progress and problems go to stderr.
 
 mod check;
-mod escape;
 mod input;
-mod output;
+pub mod output;
 mod render;
 mod report;
 pub mod sample;
@@ -15,6 +14,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::escape;
 
 /// A native viewer for GPU-training profiles that accounts for every idle nanosecond
 #[derive(Debug, Parser)]

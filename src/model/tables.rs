@@ -191,6 +191,11 @@ impl CorrelationIndex {
         Self { order }
     }
 
+    /// All slices that have an id, those of one id together.
+    pub fn groups<'a>(&'a self, correlation: &'a [u32]) -> impl ParallelIterator<Item = &'a [SliceId]> {
+        self.order.par_chunk_by(|a, b| correlation[a.idx()] == correlation[b.idx()])
+    }
+
     /// All slices with this id; none for 0. `correlation` is the column it was built from.
     pub fn slices(&self, correlation: &[u32], id: u32) -> &[SliceId] {
         if id == 0 {

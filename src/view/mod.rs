@@ -9,6 +9,7 @@ pub mod problems;
 pub mod range_summary;
 pub mod search;
 pub mod shortcuts;
+pub mod tables;
 pub mod timeline;
 mod trace_key;
 

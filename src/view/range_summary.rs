@@ -12,7 +12,7 @@ use crate::analysis::range_summary::{NameSummary, TrackSummary, join_names, rang
 use crate::command::Command;
 use crate::job::Memo;
 use crate::model::TimeRange;
-use crate::widget::{format, text::display_name};
+use crate::widget::{format, table::sort_mark_ui, text::display_name};
 
 const ROW_HEIGHT: f32 = 20.0;
 
@@ -166,13 +166,11 @@ impl RangeSummaryView {
         let header = |mut row: egui_extras::TableRow<'_, '_>| {
             for (column, title) in table.titles().into_iter().enumerate() {
                 row.col(|ui| {
-                    let mark = match sort {
-                        Some((by, true)) if by == column => " ⏷",
-                        Some((by, false)) if by == column => " ⏶",
-                        _ => "",
-                    };
-                    let button = egui::Button::new(RichText::new(format!("{title}{mark}")).strong()).frame(false);
-                    if ui.add(button).on_hover_text(format!("Sort by {}", title.to_lowercase())).clicked() {
+                    let head = ui.add(egui::Button::new(RichText::new(title).strong()).frame(false));
+                    if let Some((_, is_descending)) = sort.filter(|sort| sort.0 == column) {
+                        sort_mark_ui(&head, title, is_descending, ui);
+                    }
+                    if head.on_hover_text(format!("Sort by {}", title.to_lowercase())).clicked() {
                         clicked = Some(column);
                     }
                 });

@@ -4,5 +4,6 @@ pub mod format;
 pub mod fuzzy;
 pub mod raster;
 pub mod slice_color;
+pub mod table;
 pub mod text;
 pub mod theme;

@@ -41,15 +41,20 @@ const LAYERS: &[Layer] = &[
         ],
     },
     Layer { name: "job", may_use: &[], never: WINDOW_AND_DATABASE },
+    Layer { name: "escape", may_use: &[], never: WINDOW_AND_DATABASE },
     Layer { name: "capture", may_use: &["model", "job"], never: WINDOW_AND_DATABASE },
     Layer { name: "command", may_use: &["model"], never: &["rusqlite", "std::fs", "std::thread"] },
-    Layer { name: "widget", may_use: &["model::time"], never: &["rusqlite", "std::fs", "std::thread"] },
+    Layer { name: "widget", may_use: &["model::time", "escape"], never: &["rusqlite", "std::fs", "std::thread"] },
     Layer {
         name: "view",
-        may_use: &["model", "analysis", "widget", "command", "job"],
+        may_use: &["model", "analysis", "widget", "command", "job", "escape"],
         never: &["rusqlite", "std::fs", "std::thread", "std::process", "rfd"],
     },
-    Layer { name: "cli", may_use: &["model", "reader", "analysis", "capture", "job"], never: WINDOW_AND_DATABASE },
+    Layer {
+        name: "cli",
+        may_use: &["model", "reader", "analysis", "capture", "job", "escape"],
+        never: WINDOW_AND_DATABASE,
+    },
     Layer { name: "cli::sample::nsys", may_use: &["cli"], never: WINDOW },
     // Draws views without a window, so it alone of the commands sees them.
     Layer {

@@ -10,6 +10,7 @@ mod golden;
 mod layers;
 mod nsys_oracle;
 mod nsys_report;
+mod operators;
 mod oracle;
 mod properties;
 mod support;

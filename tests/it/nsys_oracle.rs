@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lacuna::analysis::{busy, totals};
+use lacuna::analysis::busy;
 use lacuna::cli::sample::{ExportShape, Schema, write_export};
 use lacuna::model::{SliceKind, Trace, Track, TrackKind};
 use serde_json::{Value, json};
@@ -23,8 +23,13 @@ fn ask_oracle(files: &[PathBuf]) -> Vec<Value> {
 
 /// {name: [count, sum of ns]} of slices of one kind.
 fn by_name(trace: &Trace, is_wanted: fn(SliceKind) -> bool) -> Value {
-    let sums = totals::by_name(&[trace], is_wanted, false);
-    sums.into_iter().map(|sum| (sum.name, json!([sum.calls, sum.total_ns]))).collect()
+    let slices = &trace.slices;
+    let mut sums: BTreeMap<&str, (u64, i64)> = BTreeMap::new();
+    for i in (0..slices.len()).filter(|&i| is_wanted(slices.kind[i])) {
+        let sum = sums.entry(trace.strings.get(slices.name[i])).or_default();
+        *sum = (sum.0 + 1, sum.1 + slices.end[i] - slices.ts[i]);
+    }
+    sums.into_iter().map(|(name, (count, ns))| (name.to_owned(), json!([count, ns]))).collect()
 }
 
 /// The same for annotations on tracks of `kind`, without those that never ended.

@@ -1,21 +1,28 @@
 //! From traces to the report: asks the analyses and puts the traces on one clock.
 
-use std::collections::HashMap;
-
 use super::keys::{
     Annotation, Api, Clock, Copies, Cut, Device, Events, File, FileClock, Kernel, Operator, Problem, Report, SCHEMA,
     Work,
 };
+use crate::analysis::annotations::{AnnotationTotals, annotations};
 use crate::analysis::busy::{self, DeviceBusy, WorkTotals};
+use crate::analysis::calls::{CallSort, calls};
 use crate::analysis::clock;
-use crate::analysis::totals::{self, NameTotals};
+use crate::analysis::copies::{CopyTotals, copies};
+use crate::analysis::kernels::{KernelTotals, KernelsBy, kernels};
+use crate::analysis::operators::{OperatorTotals, operators};
+use crate::analysis::totals::{Durations, Group, Scope};
 use crate::cli::input;
-use crate::model::{DurNs, SliceKind, TimeRange, Trace};
+use crate::model::{SliceKind, TimeRange, Trace};
 
 /// The report of these traces, with lists of at most `top` rows; 0 keeps all.
-pub fn report(traces: &[&Trace], top: usize) -> Report {
+///
+/// * `by`: what makes two kernels one row.
+/// * `by_shape`: whether operators with different input shapes are told apart.
+pub fn report(traces: &[&Trace], top: usize, by: KernelsBy, by_shape: bool) -> Report {
     let (clock, span) = clock(traces);
-    let by_name = |is_wanted, per_device| totals::by_name(traces, is_wanted, per_device);
+    let scope = Scope::whole(traces);
+    let api = |group: Group<(String, SliceKind)>| api(group.key.0, group.durations);
     Report {
         schema: SCHEMA,
         lacuna: env!("CARGO_PKG_VERSION"),
@@ -23,19 +30,12 @@ pub fn report(traces: &[&Trace], top: usize) -> Report {
         clock,
         span_ns: [span.start, span.end],
         devices: traces.iter().flat_map(|trace| devices(trace)).collect(),
-        operators: Cut::new(
-            by_name(|kind| kind == SliceKind::Operator, false).into_iter().map(operator).collect(),
-            top,
-        ),
-        kernels: Cut::new(by_name(|kind| kind == SliceKind::Kernel, true).into_iter().map(kernel).collect(), top),
-        copies: Cut::new(totals::copies(traces).into_iter().map(copies).collect(), top),
-        apis: Cut::new(by_name(is_api, false).into_iter().map(api).collect(), top),
-        annotations: Cut::new(annotations(traces), top),
+        operators: Cut::new(operators(traces, by_shape).into_iter().map(operator).collect(), top),
+        kernels: Cut::new(kernels(&scope, by).into_iter().map(kernel).collect(), top),
+        copies: Cut::new(copies(&scope, false).iter().map(copy).collect(), top),
+        apis: Cut::new(calls(&scope, CallSort::Api).into_iter().map(api).collect(), top),
+        annotations: Cut::new(annotations(&scope).into_iter().map(annotation).collect(), top),
     }
-}
-
-fn is_api(kind: SliceKind) -> bool {
-    matches!(kind, SliceKind::Runtime | SliceKind::Driver)
 }
 
 /// What became of one trace's events.
@@ -93,37 +93,70 @@ fn work(totals: WorkTotals) -> Work {
     Work { count: totals.count, total_ns: totals.total_ns, union_ns: totals.union_ns }
 }
 
-fn operator(totals: NameTotals) -> Operator {
-    let NameTotals { name, calls, total_ns, self_ns, .. } = totals;
-    Operator { name, calls, host_total_ns: total_ns, host_self_ns: self_ns }
+fn operator(totals: OperatorTotals) -> Operator {
+    let OperatorTotals { name, shapes, calls, host_bytes, device_bytes, .. } = totals;
+    Operator {
+        name,
+        shape: shapes.filter(|shapes| !shapes.is_empty()),
+        calls,
+        host_total_ns: totals.host_total_ns,
+        host_self_ns: totals.host_self_ns,
+        device_total_ns: totals.device_total_ns,
+        device_self_ns: totals.device_self_ns,
+        host_mem_bytes: host_bytes,
+        device_mem_bytes: device_bytes,
+    }
 }
 
-fn kernel(totals: NameTotals) -> Kernel {
-    let mean_ns = totals.mean_ns();
-    let NameTotals { name, device, calls, total_ns, min_ns, max_ns, median_ns, .. } = totals;
-    Kernel { name, calls, total_ns, mean_ns, min_ns, max_ns, median_ns, device }
+fn kernel(totals: KernelTotals) -> Kernel {
+    let Durations { calls, total_ns, mean_ns, median_ns, min_ns, max_ns, std_ns } = totals.durations;
+    let launch = totals.launch;
+    Kernel {
+        name: totals.name,
+        calls,
+        total_ns,
+        mean_ns,
+        min_ns,
+        max_ns,
+        median_ns,
+        std_ns,
+        share: totals.share,
+        grid: launch.map(|launch| launch.grid),
+        block: launch.map(|launch| launch.block),
+        registers: launch.map(|launch| launch.registers_per_thread),
+        shared_bytes: launch.map(|launch| launch.shared_bytes),
+        occupancy: totals.occupancy,
+        recorded_occupancy: totals.recorded_occupancy,
+        rank: totals.place.rank,
+        device: totals.place.device,
+    }
 }
 
-fn copies(totals: totals::CopyTotals) -> Copies {
-    let totals::CopyTotals { kind, pageable, count, total_ns } = totals;
-    Copies { kind, count, total_ns, pageable }
+fn copy(totals: &CopyTotals) -> Copies {
+    Copies {
+        kind: totals.kind.label(),
+        count: totals.durations.calls,
+        total_ns: totals.durations.total_ns,
+        bytes: totals.bytes,
+        gb_per_s: totals.gb_per_s,
+        pageable: totals.is_pageable,
+    }
 }
 
-fn api(totals: NameTotals) -> Api {
-    let mean_ns = totals.mean_ns();
-    let NameTotals { name, calls, total_ns, max_ns, .. } = totals;
+fn api(name: String, durations: Durations) -> Api {
+    let Durations { calls, total_ns, mean_ns, max_ns, .. } = durations;
     Api { name, calls, total_ns, mean_ns, max_ns }
 }
 
-/// Ranges that the person named, with the time they took on the device where it was recorded.
-fn annotations(traces: &[&Trace]) -> Vec<Annotation> {
-    let on_device = totals::by_name(traces, |kind| kind == SliceKind::GpuAnnotation, false);
-    let on_device: HashMap<&str, DurNs> =
-        on_device.iter().map(|totals| (totals.name.as_str(), totals.total_ns)).collect();
-    let annotation = |totals: NameTotals| {
-        let NameTotals { name, calls, total_ns, .. } = totals;
-        let device_ns = on_device.get(name.as_str()).copied();
-        Annotation { name, calls, total_ns, device_ns }
-    };
-    totals::by_name(traces, |kind| kind == SliceKind::Annotation, false).into_iter().map(annotation).collect()
+fn annotation(totals: AnnotationTotals) -> Annotation {
+    let has_work = totals.launches > 0;
+    Annotation {
+        name: totals.name,
+        domain: totals.domain,
+        calls: totals.durations.calls,
+        total_ns: totals.durations.total_ns,
+        device_ns: has_work.then_some(totals.projected_ns),
+        device_busy_ns: has_work.then_some(totals.busy_ns),
+        launches: totals.launches,
+    }
 }

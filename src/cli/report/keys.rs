@@ -133,12 +133,23 @@ pub struct Work {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Operator {
     pub name: String,
+    /// Input shapes, where calls are told apart by them and they were recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape: Option<String>,
     pub calls: u64,
     pub host_total_ns: DurNs,
     pub host_self_ns: DurNs,
+    /// Sum over the device work launched during the calls.
+    pub device_total_ns: DurNs,
+    pub device_self_ns: DurNs,
+    /// Bytes allocated minus freed during the calls, if allocations were recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_mem_bytes: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_mem_bytes: Option<i64>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Kernel {
     pub name: String,
     pub calls: u64,
@@ -148,14 +159,44 @@ pub struct Kernel {
     pub max_ns: DurNs,
     pub median_ns: DurNs,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub std_ns: Option<DurNs>,
+    /// Of the time of all kernels, and of CUDA graphs recorded as one.
+    pub share: f64,
+    /// Blocks in x, y and z. This and the next three only where all calls have the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grid: Option<[u32; 3]>,
+    /// Threads of a block in x, y and z.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block: Option<[u32; 3]>,
+    /// Of one thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub registers: Option<u32>,
+    /// Of one block, static and dynamic together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shared_bytes: Option<u32>,
+    /// Theoretical, weighted by duration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub occupancy: Option<f64>,
+    /// As the recorder estimated it, weighted by duration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorded_occupancy: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Copies {
     pub kind: &'static str,
     pub count: u64,
     pub total_ns: DurNs,
+    /// Sum over the copies whose size is recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// 10^9 bytes per second, over the same copies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gb_per_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pageable: Option<bool>,
 }
@@ -172,9 +213,17 @@ pub struct Api {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Annotation {
     pub name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub domain: String,
     pub calls: u64,
     pub total_ns: DurNs,
-    /// Sum over the ranges of the same name that the device's streams show.
+    /// Sum over the ranges, each from the first start to the last end of the device work that was
+    /// launched in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_ns: Option<DurNs>,
+    /// Of that, the time in which any of the range's work ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_busy_ns: Option<DurNs>,
+    /// Pieces of device work.
+    pub launches: u64,
 }

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 
 use super::{Failure, Outcome, escape, input, output};
+use crate::analysis::kernels::KernelsBy;
 use crate::model::{Severity, Trace};
 
 pub use build::file;
@@ -31,6 +32,12 @@ pub struct Args {
     /// Rows of each list; 0 lists all
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub top: usize,
+    /// What makes two kernels one row
+    #[arg(long, value_enum, value_name = "WAY", default_value_t = KernelRows::Name)]
+    pub kernels_by: KernelRows,
+    /// Tell operators with different input shapes apart
+    #[arg(long)]
+    pub by_shape: bool,
     /// Exit with 1 if a finding or an import problem is at least this bad
     #[arg(long, value_enum, value_name = "LEVEL")]
     pub fail_on: Option<Level>,
@@ -48,6 +55,27 @@ pub enum Format {
     Html,
     /// One table, with a column `part`
     Csv,
+}
+
+/// What makes two kernels one row of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum KernelRows {
+    /// Full name
+    Name,
+    /// Name without template and call arguments
+    Short,
+    /// Full name, grid, block, registers and shared memory
+    Shape,
+}
+
+impl From<KernelRows> for KernelsBy {
+    fn from(rows: KernelRows) -> Self {
+        match rows {
+            KernelRows::Name => Self::Name,
+            KernelRows::Short => Self::Short,
+            KernelRows::Shape => Self::Shape,
+        }
+    }
 }
 
 /// How bad something is. An import problem that lost something is a warning, and a part of a file
@@ -81,7 +109,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
         say_problems(trace);
     }
     let traces: Vec<&Trace> = input.traces.iter().collect();
-    let report = build::report(&traces, args.top);
+    let report = build::report(&traces, args.top, args.kernels_by.into(), args.by_shape);
     output::write(written(&report, args.format)?.as_bytes(), args.out.as_deref(), &args.paths)?;
     let worst = traces.iter().filter_map(|trace| trace.import.worst()).max().map(Level::from);
     Ok(match args.fail_on {

@@ -14,8 +14,12 @@ pub enum Cell {
     /// Nanoseconds.
     Ns(DurNs),
     Bytes(u64),
+    /// Bytes gained, negative if lost.
+    Change(i64),
     /// 0 to 1.
     Share(f64),
+    /// A figure whose unit is in the column's title.
+    Plain(f64),
 }
 
 /// What a column holds.
@@ -113,38 +117,33 @@ pub fn import_tables(files: &[File]) -> [Table; 2] {
     [events, problems]
 }
 
+const NAME: (&str, &str) = ("name", "Name");
+const CALLS: (&str, &str) = ("calls", "Calls");
+const TOTAL: (&str, &str) = ("total_ns", "Total");
+const MEAN: (&str, &str) = ("mean_ns", "Mean");
+const MAX: (&str, &str) = ("max_ns", "Max");
+const RANK: (&str, &str) = ("rank", "Rank");
+const DEVICE: (&str, &str) = ("device", "Device");
+
 /// All tables of a report, those without rows included.
 pub fn tables(report: &Report) -> Vec<Table> {
     let mut tables = Vec::from(import_tables(&report.files));
-    tables.push(clock(report));
-    tables.extend([devices(report), device_work(report)]);
-    let calls = ("calls", "Calls");
-    let name = ("name", "Name");
-    let total = ("total_ns", "Total");
-    let mean = ("mean_ns", "Mean");
-    let max = ("max_ns", "Max");
-    let device = ("device", "Device");
-    let columns = [device, calls, total, mean, ("median_ns", "Median"), ("min_ns", "Min"), max, name];
-    tables.push(Table::new("kernels", "Kernels", &columns).fill(&report.kernels, |kernel| {
-        let device = kernel.device.map_or(Cell::Empty, |device| Cell::Count(u64::from(device)));
-        let times = [kernel.total_ns, kernel.mean_ns, kernel.median_ns, kernel.min_ns, kernel.max_ns];
-        let mut row = vec![device, Cell::Count(kernel.calls)];
-        row.extend(times.map(Cell::Ns));
-        row.push(text(&kernel.name));
-        row
-    }));
-    let columns = [calls, ("host_total_ns", "Host total"), ("host_self_ns", "Host self"), name];
-    tables.push(Table::new("operators", "Operators", &columns).fill(&report.operators, |operator| {
-        let times = [operator.host_total_ns, operator.host_self_ns].map(Cell::Ns);
-        let [total, own] = times;
-        vec![Cell::Count(operator.calls), total, own, text(&operator.name)]
-    }));
-    let columns = [("count", "Count"), total, ("kind", "Kind"), ("pageable", "Host memory")];
+    tables.extend([clock(report), devices(report), device_work(report), kernels(report), operators(report)]);
+    let columns = [
+        ("count", "Count"),
+        TOTAL,
+        ("bytes", "Size"),
+        ("gb_per_s", "GB/s"),
+        ("kind", "Kind"),
+        ("pageable", "Host memory"),
+    ];
     tables.push(Table::new("copies", "Copies", &columns).fill(&report.copies, |copies| {
         let memory = copies.pageable.map_or(Cell::Empty, |is| text(if is { "pageable" } else { "pinned" }));
-        vec![Cell::Count(copies.count), Cell::Ns(copies.total_ns), text(copies.kind), memory]
+        let bytes = copies.bytes.map_or(Cell::Empty, Cell::Bytes);
+        let speed = copies.gb_per_s.map_or(Cell::Empty, Cell::Plain);
+        vec![Cell::Count(copies.count), Cell::Ns(copies.total_ns), bytes, speed, text(copies.kind), memory]
     }));
-    let columns = [calls, total, mean, max, name];
+    let columns = [CALLS, TOTAL, MEAN, MAX, NAME];
     tables.push(Table::new("apis", "API calls", &columns).fill(&report.apis, |api| {
         let times = [api.total_ns, api.mean_ns, api.max_ns].map(Cell::Ns);
         let mut row = vec![Cell::Count(api.calls)];
@@ -152,12 +151,80 @@ pub fn tables(report: &Report) -> Vec<Table> {
         row.push(text(&api.name));
         row
     }));
-    let columns = [calls, total, ("device_ns", "On device"), name];
+    let columns = [
+        CALLS,
+        TOTAL,
+        ("device_ns", "On device"),
+        ("device_busy_ns", "Device busy"),
+        ("launches", "Launches"),
+        ("domain", "Domain"),
+        NAME,
+    ];
     tables.push(Table::new("annotations", "Annotations", &columns).fill(&report.annotations, |range| {
-        let on_device = range.device_ns.map_or(Cell::Empty, Cell::Ns);
-        vec![Cell::Count(range.calls), Cell::Ns(range.total_ns), on_device, text(&range.name)]
+        let mut row = vec![Cell::Count(range.calls), Cell::Ns(range.total_ns)];
+        row.extend([range.device_ns, range.device_busy_ns].map(|ns| ns.map_or(Cell::Empty, Cell::Ns)));
+        row.extend([Cell::Count(range.launches), text(&range.domain), text(&range.name)]);
+        row
     }));
     tables
+}
+
+fn kernels(report: &Report) -> Table {
+    let columns = [
+        RANK,
+        DEVICE,
+        CALLS,
+        TOTAL,
+        ("share", "Share"),
+        MEAN,
+        ("median_ns", "Median"),
+        ("min_ns", "Min"),
+        MAX,
+        ("std_ns", "Std"),
+        ("grid", "Grid"),
+        ("block", "Block"),
+        ("registers", "Registers"),
+        ("shared_bytes", "Shared"),
+        ("occupancy", "Occupancy"),
+        ("recorded_occupancy", "Recorded"),
+        NAME,
+    ];
+    Table::new("kernels", "Kernels", &columns).fill(&report.kernels, |kernel| {
+        let number = |number: Option<u32>| number.map_or(Cell::Empty, |number| Cell::Count(u64::from(number)));
+        let share = |share: Option<f64>| share.map_or(Cell::Empty, Cell::Share);
+        let sides = |sides: Option<[u32; 3]>| sides.map_or(Cell::Empty, |[x, y, z]| text(&format!("{x}x{y}x{z}")));
+        let mut row = vec![number(kernel.rank), number(kernel.device), Cell::Count(kernel.calls)];
+        row.extend([Cell::Ns(kernel.total_ns), Cell::Share(kernel.share)]);
+        row.extend([kernel.mean_ns, kernel.median_ns, kernel.min_ns, kernel.max_ns].map(Cell::Ns));
+        row.extend([kernel.std_ns.map_or(Cell::Empty, Cell::Ns), sides(kernel.grid), sides(kernel.block)]);
+        row.push(number(kernel.registers));
+        row.push(kernel.shared_bytes.map_or(Cell::Empty, |bytes| Cell::Bytes(u64::from(bytes))));
+        row.extend([share(kernel.occupancy), share(kernel.recorded_occupancy), text(&kernel.name)]);
+        row
+    })
+}
+
+fn operators(report: &Report) -> Table {
+    let columns = [
+        CALLS,
+        ("device_total_ns", "Device total"),
+        ("device_self_ns", "Device self"),
+        ("host_total_ns", "Host total"),
+        ("host_self_ns", "Host self"),
+        ("device_mem_bytes", "Device memory"),
+        ("host_mem_bytes", "Host memory"),
+        NAME,
+        ("shape", "Input shapes"),
+    ];
+    Table::new("operators", "Operators", &columns).fill(&report.operators, |operator| {
+        let times = [operator.device_total_ns, operator.device_self_ns, operator.host_total_ns, operator.host_self_ns];
+        let bytes = [operator.device_mem_bytes, operator.host_mem_bytes];
+        let mut row = vec![Cell::Count(operator.calls)];
+        row.extend(times.map(Cell::Ns));
+        row.extend(bytes.map(|bytes| bytes.map_or(Cell::Empty, Cell::Change)));
+        row.extend([text(&operator.name), text(operator.shape.as_deref().unwrap_or_default())]);
+        row
+    })
 }
 
 fn clock(report: &Report) -> Table {

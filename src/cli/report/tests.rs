@@ -1,7 +1,7 @@
 //! The report of a small trace with hostile names, in every format.
 
 use super::*;
-use crate::model::{SliceKind, TraceBuilder};
+use crate::model::{CopyKind, DeviceInfo, Launch, MemoryCopy, SliceKind, TraceBuilder, TrackId};
 
 const EVIL: &str = "=cmd(\"a\",1)|<script>\u{1b}[2J\u{202e}";
 
@@ -15,6 +15,21 @@ fn trace(first: i64) -> Trace {
         ("stream 7", SliceKind::Kernel, EVIL, first + 4_000, first + 4_500),
         ("stream 20", SliceKind::Memcpy, "Memcpy HtoD (Pageable -> Device)", first + 2_500, first + 3_500),
     ]);
+    builder.slices[0].correlation = vec![0, 0, 0, 1, 1, 0, 0];
+    let domain = builder.strings.intern("steps");
+    let shapes = builder.strings.intern("[[2, 3], []]");
+    builder.slices[0].attr = vec![domain.0, 0, shapes.0, 0, 1, 0, 1];
+    // 64 registers x 32 threads: 32 of the 64 warps of an A100 fit.
+    builder.launches.push(Launch {
+        grid: [64, 2, 1],
+        block: [128, 1, 1],
+        registers_per_thread: 64,
+        shared_bytes: 1024,
+        recorded_occupancy: Some(40),
+    });
+    builder.copies.push(MemoryCopy { kind: CopyKind::HtoD, bytes: Some(12_000), is_pageable: Some(true) });
+    builder.info.devices.push(DeviceInfo { compute_major: Some(8), compute_minor: Some(0), ..Default::default() });
+    builder.allocations.push(first + 400, TrackId(0), 0, -4_096);
     builder.info.path = "dir/a.json".into();
     builder.info.format = "chrome";
     builder.info.bytes = 1_234;
@@ -24,7 +39,7 @@ fn trace(first: i64) -> Trace {
 }
 
 fn report(format: Format, top: usize) -> String {
-    written(&build::report(&[&trace(1_000)], top), format).unwrap()
+    written(&build::report(&[&trace(1_000)], top, KernelsBy::Name, true), format).unwrap()
 }
 
 #[test]
@@ -53,18 +68,27 @@ fn json_has_the_keys_of_the_contract() {
         "streams": 2,
     });
     assert_eq!(json["devices"], serde_json::json!([device]));
-    let operator = serde_json::json!({"name": "aten::mm", "calls": 1, "host_total_ns": 1000, "host_self_ns": 900});
+    let operator = serde_json::json!({
+        "name": "aten::mm", "shape": "[[2, 3], []]", "calls": 1, "host_total_ns": 1000, "host_self_ns": 900,
+        "device_total_ns": 2000, "device_self_ns": 2000, "device_mem_bytes": -4096,
+    });
     assert_eq!(json["operators"], serde_json::json!([operator]));
     let gemm = serde_json::json!({
         "name": "gemm", "calls": 1, "total_ns": 2000, "mean_ns": 2000, "min_ns": 2000, "max_ns": 2000,
-        "median_ns": 2000, "device": 0,
+        "median_ns": 2000, "share": 0.8, "grid": [64, 2, 1], "block": [128, 1, 1], "registers": 64,
+        "shared_bytes": 1024, "occupancy": 0.5, "recorded_occupancy": 0.4, "device": 0,
     });
     assert_eq!(json["kernels"][0], gemm);
     assert_eq!(json["kernels"][1]["name"], EVIL);
-    let copies = serde_json::json!([{"kind": "HtoD", "count": 1, "total_ns": 1000, "pageable": true}]);
+    let copies = serde_json::json!([{
+        "kind": "HtoD", "count": 1, "total_ns": 1000, "bytes": 12_000, "gb_per_s": 12.0, "pageable": true,
+    }]);
     assert_eq!(json["copies"], copies);
     let events = serde_json::json!({"read": 9, "shown": 7, "merged": 0, "rejected": 2});
-    let step = serde_json::json!({"name": "ProfilerStep#1", "calls": 1, "total_ns": 5000, "device_ns": 3500});
+    let step = serde_json::json!({
+        "name": "ProfilerStep#1", "domain": "steps", "calls": 1, "total_ns": 5000, "device_ns": 2000,
+        "device_busy_ns": 2000, "launches": 1,
+    });
     assert_eq!(json["annotations"], serde_json::json!([step]));
     assert_eq!(json["files"][0]["events"], events);
     assert_eq!(json["files"][0]["problems"][0]["first_offset"], 77);
@@ -101,6 +125,19 @@ fn other_formats_escape_what_they_must() {
 }
 
 #[test]
+fn kernels_are_grouped_as_asked() {
+    let rows = |by| {
+        let report = build::report(&[&trace(0)], 0, by, false);
+        report.kernels.shown.into_iter().map(|kernel| (kernel.name, kernel.grid)).collect::<Vec<_>>()
+    };
+    assert_eq!(rows(KernelsBy::Name), rows(KernelsBy::Shape));
+    assert_eq!(rows(KernelsBy::Short)[1].0, "=cmd");
+    let text = written(&build::report(&[&trace(0)], 0, KernelsBy::Shape, false), Format::Text).unwrap();
+    assert!(text.contains("64x2x1") && text.contains("128x1x1") && text.contains("50.00"), "{text}");
+    assert!(!text.contains("Rank"), "a column without values is not shown: {text}");
+}
+
+#[test]
 fn severities_map_to_levels() {
     assert_eq!(trace(0).import.worst().map(Level::from), Some(Level::Warn));
     assert!(Level::from(Severity::Error) > Level::Warn);
@@ -124,6 +161,8 @@ fn files_are_read_written_and_judged() {
         format: Format::Json,
         out: Some(out.clone()),
         top: 0,
+        kernels_by: KernelRows::Name,
+        by_shape: false,
         fail_on,
         reading: input::Reading::default(),
     };

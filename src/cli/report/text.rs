@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 
 use super::table::{Cell, Column, Table, grouped};
-use crate::cli::escape::visible;
+use crate::escape::{csv_cell, visible};
 use crate::model::DurNs;
 
 /// Aligned tables for a terminal. Numbers have a comma every three digits, units are in the heads.
 pub fn text(tables: &[Table]) -> String {
     let mut out = String::new();
-    for table in tables.iter().filter(|table| !table.rows.is_empty()) {
+    for table in &for_people(tables) {
         let lines = lines(table, |text| visible(text).into_owned());
         let widths: Vec<usize> = (0..table.columns.len())
             .map(|i| lines.iter().map(|line| line[i].chars().count()).max().unwrap_or(0))
@@ -34,7 +34,7 @@ pub fn text(tables: &[Table]) -> String {
 /// Markdown tables under headings.
 pub fn markdown(tables: &[Table]) -> String {
     let mut out = String::from("# Lacuna report\n");
-    for table in tables.iter().filter(|table| !table.rows.is_empty()) {
+    for table in &for_people(tables) {
         let _ = writeln!(out, "\n## {}\n", table.title);
         for (i, line) in lines(table, escape_markdown).iter().enumerate() {
             let _ = writeln!(out, "| {} |", line.join(" | "));
@@ -61,7 +61,7 @@ pub fn html(tables: &[Table]) -> String {
         "th.n, td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }\n",
         "</style>\n</head>\n<body>\n<h1>Lacuna report</h1>\n"
     ));
-    for table in tables.iter().filter(|table| !table.rows.is_empty()) {
+    for table in &for_people(tables) {
         let _ = writeln!(out, "<h2>{}</h2>\n<table>", table.title);
         for (i, line) in lines(table, escape_html).iter().enumerate() {
             let tag = if i == 0 { "th" } else { "td" };
@@ -100,16 +100,30 @@ pub fn csv(tables: &[Table]) -> String {
                 out.push(',');
                 match place.and_then(|place| row.get(place)) {
                     None | Some(Cell::Empty) => {}
-                    Some(Cell::Text(text)) => out.push_str(&escape_csv(text)),
+                    Some(Cell::Text(text)) => out.push_str(&csv_cell(text)),
                     Some(Cell::Count(number) | Cell::Bytes(number)) => out.push_str(&number.to_string()),
-                    Some(Cell::Ns(ns)) => out.push_str(&ns.to_string()),
-                    Some(Cell::Share(share)) => out.push_str(&share.to_string()),
+                    Some(Cell::Ns(number) | Cell::Change(number)) => out.push_str(&number.to_string()),
+                    Some(Cell::Share(figure) | Cell::Plain(figure)) => out.push_str(&figure.to_string()),
                 }
             }
             out.push_str("\r\n");
         }
     }
     out
+}
+
+/// The tables that say something, without the columns that say nothing.
+fn for_people(tables: &[Table]) -> Vec<Table> {
+    let mut tables: Vec<Table> = tables.iter().filter(|table| !table.rows.is_empty()).cloned().collect();
+    for table in &mut tables {
+        for i in (0..table.columns.len()).rev() {
+            if table.rows.iter().all(|row| row.get(i).is_none_or(|cell| *cell == Cell::Empty)) {
+                table.columns.remove(i);
+                table.rows.iter_mut().filter(|row| i < row.len()).for_each(|row| drop(row.remove(i)));
+            }
+        }
+    }
+    tables
 }
 
 /// The head and the rows, written for people. Text from files goes through `escape`.
@@ -122,8 +136,10 @@ fn lines(table: &Table, escape: impl Fn(&str) -> String) -> Vec<Vec<String>> {
             Cell::Empty => String::new(),
             Cell::Text(text) => escape(text),
             Cell::Count(number) | Cell::Bytes(number) => grouped(*number),
+            Cell::Change(bytes) => format!("{}{}", sign(*bytes), grouped(bytes.unsigned_abs())),
             Cell::Ns(ns) => unit.time(*ns),
             Cell::Share(share) => format!("{:.2}", share * 100.0),
+            Cell::Plain(figure) => format!("{figure:.3}"),
         });
         lines.push(cells.collect());
     }
@@ -149,11 +165,11 @@ impl Unit {
         let mut unit = Self::None;
         for cell in cells {
             match cell {
-                Cell::Bytes(_) => unit = Self::Bytes,
+                Cell::Bytes(_) | Cell::Change(_) => unit = Self::Bytes,
                 Cell::Share(_) => unit = Self::Percent,
                 Cell::Ns(ns) if ns.unsigned_abs() >= TEN_SECONDS => return Self::Millis,
                 Cell::Ns(_) => unit = Self::Micros,
-                Cell::Empty | Cell::Text(_) | Cell::Count(_) => {}
+                Cell::Empty | Cell::Text(_) | Cell::Count(_) | Cell::Plain(_) => {}
             }
         }
         unit
@@ -170,13 +186,16 @@ impl Unit {
     }
 
     fn time(self, ns: DurNs) -> String {
-        let sign = if ns < 0 { "-" } else { "" };
-        let ns = ns.unsigned_abs();
+        let (sign, ns) = (sign(ns), ns.unsigned_abs());
         match self {
             Self::Millis => format!("{sign}{}.{:06}", grouped(ns / 1_000_000), ns % 1_000_000),
             _ => format!("{sign}{}.{:03}", grouped(ns / 1000), ns % 1000),
         }
     }
+}
+
+fn sign(number: i64) -> &'static str {
+    if number < 0 { "-" } else { "" }
 }
 
 /// Numbers stand to the right.
@@ -212,11 +231,4 @@ fn escape_html(text: &str) -> String {
         }
         out
     })
-}
-
-/// A cell that no spreadsheet takes for a formula.
-fn escape_csv(text: &str) -> String {
-    let formula = if text.trim_start().starts_with(['=', '+', '-', '@']) { "'" } else { "" };
-    let text = format!("{formula}{}", visible(text));
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }

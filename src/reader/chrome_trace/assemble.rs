@@ -3,18 +3,20 @@
 use std::collections::HashMap;
 
 use crate::model::{
-    Counter, InstantTable, Process, ProcessId, RawSlices, StringId, TimeNs, TraceBuilder, Track, TrackId, TrackKind,
+    InstantTable, Process, ProcessId, RawSlices, StringId, TimeNs, TraceBuilder, Track, TrackId, TrackKind,
 };
 
 use super::batch::{AsyncEvent, Batch, BeginEnd, MemoryEvent, Metadata, Sample, is_on_device};
+use super::counters::{add_counters, add_memory};
 use super::pairing;
 use super::tally::Tally;
 use super::text::unescape;
+use super::work::WorkIds;
 
 /// A thread or stream as the file names it.
 #[derive(Debug, Default)]
-struct Thread {
-    pid: String,
+pub struct Thread {
+    pub pid: String,
     tid: String,
     /// Has slices or instants.
     is_used: bool,
@@ -28,6 +30,7 @@ struct Thread {
 pub struct Assembly {
     pub builder: TraceBuilder,
     pub tally: Tally,
+    work: WorkIds,
     threads: Vec<Thread>,
     thread_ids: HashMap<Vec<u8>, u32>,
     flow_groups: HashMap<Vec<u8>, u32>,
@@ -51,6 +54,8 @@ impl Assembly {
         import.merged += batch.n_merged;
         self.tally.merge(&batch.tally);
 
+        let attrs = self.work.absorb(&batch.work, &mut self.builder);
+        batch.slices.attr.iter_mut().zip(&batch.slices.kind).for_each(|(attr, &kind)| *attr = attrs.of(kind, *attr));
         batch.slices.name.iter_mut().for_each(name);
         batch.slices.track.iter_mut().for_each(track);
         for (&track, &kind) in batch.slices.track.iter().zip(&batch.slices.kind) {
@@ -82,6 +87,7 @@ impl Assembly {
         self.begin_ends.extend(batch.begin_ends.into_iter().map(|mut event| {
             name(&mut event.slice.name);
             track(&mut event.slice.track);
+            event.slice.attr = attrs.of(event.slice.kind, event.slice.attr);
             event
         }));
         self.asyncs.extend(batch.asyncs.into_iter().map(|mut event| {
@@ -146,7 +152,8 @@ impl Assembly {
         self.take_asyncs(asyncs, &mut places, &mut track_ids);
         self.remap_tracks(&track_ids);
         let mut counters = add_counters(&self.samples, &self.threads, &self.builder, &mut places);
-        counters.extend(add_memory(std::mem::take(&mut self.memory), &self.threads, &mut places));
+        let memory = std::mem::take(&mut self.memory);
+        counters.extend(add_memory(memory, &self.threads, &track_ids, &mut places, &mut self.builder.allocations));
         let mut builder = self.builder;
         self.tally.report(&mut builder.import);
         places.prune();
@@ -223,8 +230,8 @@ impl Assembly {
 
 /// Processes and tracks on their way into the trace.
 #[derive(Debug, Default)]
-struct Places {
-    processes: Vec<Process>,
+pub struct Places {
+    pub processes: Vec<Process>,
     by_pid: HashMap<String, ProcessId>,
     tracks: Vec<Track>,
 }
@@ -246,7 +253,7 @@ impl Places {
         places
     }
 
-    fn process(&mut self, pid: &str) -> ProcessId {
+    pub fn process(&mut self, pid: &str) -> ProcessId {
         if let Some(&id) = self.by_pid.get(pid) {
             return id;
         }
@@ -256,7 +263,7 @@ impl Places {
         id
     }
 
-    fn add(&mut self, track: Track) -> TrackId {
+    pub fn add(&mut self, track: Track) -> TrackId {
         self.tracks.push(track);
         TrackId(self.tracks.len() as u32 - 1)
     }
@@ -329,71 +336,4 @@ impl Places {
 /// The number that a text such as `GPU 3` ends in.
 fn digits_of(text: &str) -> Option<u32> {
     text.rsplit(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok())
-}
-
-/// Counters from `C` events: one a process, name and series.
-fn add_counters(samples: &[Sample], threads: &[Thread], builder: &TraceBuilder, places: &mut Places) -> Vec<Counter> {
-    let mut known: HashMap<(ProcessId, StringId, StringId), usize> = HashMap::new();
-    let mut counters: Vec<Counter> = Vec::new();
-    for sample in samples {
-        let process = places.process(&threads[sample.track.0 as usize].pid);
-        let index = *known.entry((process, sample.name, sample.series)).or_insert_with(|| {
-            let [name, series] = [sample.name, sample.series].map(|id| builder.strings.get(id));
-            let title = match (name, series) {
-                (name, "" | "value") => name.to_owned(),
-                ("", series) => series.to_owned(),
-                (name, series) => format!("{name}: {series}"),
-            };
-            let track = places.add(Track { kind: TrackKind::Counter, process, name: title, ..Default::default() });
-            counters.push(Counter { track, series: series.to_owned(), unit: sample.unit, ..Default::default() });
-            counters.len() - 1
-        });
-        counters[index].ts.push(sample.ts);
-        counters[index].value.push(sample.value);
-    }
-    counters
-}
-
-/// Counters from `[memory]` events: one a device and figure.
-///
-/// Recordings of 2021 have only the change: there the sum of changes since the start is shown, and
-/// named so.
-fn add_memory(mut events: Vec<MemoryEvent>, threads: &[Thread], places: &mut Places) -> Vec<Counter> {
-    events.sort_by_key(|event| event.ts);
-    let mut known: HashMap<(ProcessId, i64, i64, &str), (usize, i64)> = HashMap::new();
-    let mut counters: Vec<Counter> = Vec::new();
-    for event in &events {
-        let device = places
-            .processes
-            .iter()
-            .position(|p| event.device_type != 0 && p.device.map(i64::from) == Some(event.device_id));
-        let process = match device {
-            Some(index) => ProcessId(index as u32),
-            None => places.process(&threads[event.track.0 as usize].pid),
-        };
-        let values = match (event.allocated, event.reserved) {
-            (None, None) => [Some(("change since start", event.bytes)), None],
-            (allocated, reserved) => {
-                [allocated.map(|bytes| ("allocated", bytes)), reserved.map(|bytes| ("reserved", bytes))]
-            }
-        };
-        for (series, value) in values.into_iter().flatten() {
-            let key = (process, event.device_type, event.device_id, series);
-            let entry = known.entry(key).or_insert_with(|| {
-                let device = match event.device_type {
-                    0 => "CPU".to_owned(),
-                    _ => format!("GPU {}", event.device_id),
-                };
-                let name = format!("{device} memory {series}");
-                let track = places.add(Track { kind: TrackKind::Counter, process, name, ..Default::default() });
-                let unit = crate::model::CounterUnit::Bytes;
-                counters.push(Counter { track, series: series.to_owned(), unit, ..Default::default() });
-                (counters.len() - 1, 0)
-            });
-            entry.1 = if series == "change since start" { entry.1.saturating_add(value) } else { value };
-            counters[entry.0].ts.push(event.ts);
-            counters[entry.0].value.push(entry.1 as f64);
-        }
-    }
-    counters
 }

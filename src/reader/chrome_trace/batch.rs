@@ -1,51 +1,16 @@
 //! What one block of text holds: events sorted by what they become, ids local to the block.
 
-use hashbrown::HashTable;
-
 use crate::model::{
     CounterUnit, FlowEnd, FlowPoint, RawSlice, RawSlices, SliceKind, StringId, TimeNs, TrackId, hash_bytes,
 };
 
+use super::interner::Interner;
 use super::kind::kind_of;
 use super::number::TimeError;
 use super::scan::{Event, Time};
 use super::tally::{Reason, Tally};
 use super::text;
-
-/// Byte strings, each stored once.
-#[derive(Debug, Default)]
-pub struct Interner {
-    bytes: Vec<u8>,
-    spans: Vec<(u32, u32)>,
-    table: HashTable<u32>,
-}
-
-impl Interner {
-    /// The id of `text`, new or known; and whether it is new.
-    #[inline]
-    pub fn intern(&mut self, text: &[u8]) -> (u32, bool) {
-        let (bytes, spans) = (&self.bytes, &self.spans);
-        let hash = hash_bytes(text);
-        if let Some(&id) = self.table.find(hash, |&id| slot(bytes, spans, id) == text) {
-            return (id, false);
-        }
-        let id = self.spans.len() as u32;
-        self.spans.push((self.bytes.len() as u32, text.len() as u32));
-        self.bytes.extend_from_slice(text);
-        let (bytes, spans) = (&self.bytes, &self.spans);
-        self.table.insert_unique(hash, id, |&id| hash_bytes(slot(bytes, spans, id)));
-        (id, true)
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        self.spans.iter().map(|&(start, len)| &self.bytes[start as usize..(start + len) as usize])
-    }
-}
-
-fn slot<'a>(bytes: &'a [u8], spans: &[(u32, u32)], id: u32) -> &'a [u8] {
-    let (start, len) = spans[id as usize];
-    &bytes[start as usize..(start + len) as usize]
-}
+use super::work::WorkTexts;
 
 /// A `B` or `E` event.
 #[derive(Clone, Copy, Debug)]
@@ -121,7 +86,9 @@ pub struct Batch {
     pub names: Interner,
     /// Process and thread id, each as written, with a byte 0x1f between.
     pub tracks: Interner,
+    /// Their `attr` is 1 + an index into `work`, by kind.
     pub slices: RawSlices,
+    pub work: WorkTexts,
     pub flows: Vec<FlowPoint>,
     /// Category and name of each flow group, with a byte 0x1f between.
     pub flow_groups: Interner,
@@ -170,15 +137,16 @@ impl Batch {
 
     #[inline(always)]
     fn slice(&mut self, event: &Event<'_>, ts: TimeNs, end: TimeNs, source: u64) -> RawSlice {
+        let kind = kind_of(event.category);
         RawSlice {
             ts,
             end,
             name: self.name(event, source),
-            kind: kind_of(event.category),
+            kind,
             track: self.track(event),
             correlation: event.correlation,
             external: event.external,
-            attr: 0,
+            attr: self.work.attr(kind, event),
             source,
         }
     }
@@ -217,7 +185,7 @@ impl Batch {
     #[inline(always)]
     fn track(&mut self, event: &Event<'_>) -> TrackId {
         let (pid, tid, track) = &self.last_track;
-        if pid == event.pid && tid == event.tid && !self.tracks.spans.is_empty() {
+        if pid == event.pid && tid == event.tid && !self.tracks.is_empty() {
             return *track;
         }
         self.new_track(event.pid, event.tid)

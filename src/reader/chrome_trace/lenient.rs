@@ -5,6 +5,7 @@
 
 use super::number::number_of;
 use super::scan::{Event, Time, time_of};
+use super::work::WORK_KEYS;
 
 /// Keys that events have; one of them follows where a string value really ends.
 const KEYS: [&[u8]; 20] = [
@@ -129,6 +130,11 @@ fn field<'a>(text: &'a [u8], at: usize, event: &mut Event<'a>) -> Option<usize> 
             event.args = value;
             event.correlation = number_after(value, b"\"correlation\"");
             event.external = number_after(value, b"\"External id\"").max(number_after(value, b"\"external id\""));
+            for key in WORK_KEYS {
+                if let (Some(slot), Some(raw)) = (event.work.slot(key), value_after(value, key)) {
+                    *slot = raw;
+                }
+            }
         }
         _ => {}
     }
@@ -146,6 +152,16 @@ fn number_after(args: &[u8], key: &[u8]) -> u32 {
     let start = rest.iter().take_while(|byte| is_gap(byte)).count();
     let len = rest[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     number_of(&rest[start..start + len])
+}
+
+/// The raw value of a key of args.
+fn value_after<'a>(args: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
+    let is_key = |&at: &usize| args[..at].ends_with(b"\"") && args[at + key.len()..].starts_with(b"\"");
+    let at = memchr::memmem::find_iter(args, key).find(is_key)?;
+    let colon = skip_space(args, at + key.len() + 1);
+    let start = skip_space(args, colon + 1);
+    let end = value_end(args, start, true)?;
+    (args.get(colon) == Some(&b':')).then_some(&args[start..end])
 }
 
 /// Where the value at `start` ends.
@@ -236,11 +252,11 @@ mod tests {
 
     #[test]
     fn numbers_that_are_none_are_kept_in_args_and_refused_as_times() {
-        let text = br#"{"ph":"X","ts":Infinity,"args":{"a":[NaN, -Infinity],"correlation": 7}}"#;
+        let text = br#"{"ph":"X","ts":Infinity,"args":{"a":[NaN, -Infinity],"correlation": 7, "grid" : [1, 2,3]}}"#;
         let (event, end) = event(text, 0).unwrap();
         assert_eq!(end, text.len());
         assert!(matches!(event.ts, Time::Bad(_)));
-        assert_eq!(event.correlation, 7);
+        assert_eq!((event.correlation, event.work.grid), (7, &b"[1, 2,3]"[..]));
     }
 
     #[test]

@@ -10,9 +10,11 @@
 mod assemble;
 mod batch;
 mod bytes;
+mod counters;
 mod details;
 mod document;
 mod header;
+mod interner;
 mod kind;
 mod lenient;
 mod nest;
@@ -23,6 +25,7 @@ mod scan;
 mod tally;
 mod text;
 mod walk;
+mod work;
 
 use std::sync::Arc;
 

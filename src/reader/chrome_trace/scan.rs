@@ -9,6 +9,7 @@ use super::bytes::{Bytes, escaped, prefix_xor};
 use super::nest::{Nest, are_escapes_known, are_words_known};
 use super::number::{TimeError, is_json_number, number_of, us_to_ns};
 use super::text::escape_len;
+use super::work::WorkArgs;
 
 /// Zero bytes that must follow the text in its buffer, so that whole chunks can be loaded.
 pub const PADDING: usize = 64;
@@ -51,6 +52,7 @@ pub struct Event<'a> {
     /// 0 if absent or no 32-bit number.
     pub correlation: u32,
     pub external: u32,
+    pub work: WorkArgs<'a>,
     /// `bp` is `e`: an arrow's end belongs to the slice around it.
     pub binds_enclosing: bool,
     /// Some number was written as a string.
@@ -398,7 +400,7 @@ impl<'a, B: Bytes> Scanner<'a, B> {
     #[inline(always)]
     fn args(&mut self, event: &mut Event<'a>) -> Result<(), Fail> {
         let start = self.at;
-        (event.correlation, event.external) = (0, 0);
+        (event.correlation, event.external, event.work) = (0, 0, WorkArgs::default());
         self.at += 1;
         self.skip_space();
         let mut is_open = self.byte() != b'}';
@@ -411,7 +413,13 @@ impl<'a, B: Bytes> Scanner<'a, B> {
             match key {
                 b"correlation" => event.correlation = self.small_number()?,
                 b"External id" | b"external id" => event.external = self.small_number()?,
-                _ => self.skip_value()?,
+                _ => {
+                    let start = self.at;
+                    self.skip_value()?;
+                    if let Some(raw) = event.work.slot(key) {
+                        *raw = self.text.get(start..self.at).unwrap_or_default();
+                    }
+                }
             }
             is_open = self.goes_on()?;
         }

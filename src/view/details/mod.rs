@@ -8,9 +8,10 @@ use eframe::egui::{self, RichText};
 
 use self::facts::{Facts, Links, MAX_LINKS, self_ns};
 use super::{OpenTrace, Selection, TraceKey, View, ViewContext};
+use crate::analysis::annotations::{Projection, projection};
 use crate::command::Command;
 use crate::job::Memo;
-use crate::model::{DurNs, EventDetails, SliceId, Trace, TrackId};
+use crate::model::{DurNs, EventDetails, SliceId, SliceKind, Trace, TrackId};
 use crate::widget::{format, text::display_name, theme};
 
 /// The longest text that is laid out; all of it can be copied.
@@ -23,6 +24,8 @@ type Question = (TraceKey, Selection);
 #[derive(Debug, Default)]
 struct Answer {
     self_ns: Option<DurNs>,
+    /// Where an annotation ran on the device.
+    projection: Option<Projection>,
     /// Whether the file was asked at all.
     event: Option<Result<EventDetails, String>>,
 }
@@ -77,6 +80,7 @@ impl Details {
         let source = model.slices.source[slice.idx()];
         let answer = self.ask(&question, model, Some(slice), source, ui);
         let own = answer.map(|answer| answer.self_ns);
+        let on_device = answer.and_then(|answer| answer.projection);
 
         name_ui(model.slice_name(slice), ui);
         let track = model.slices.track_of(slice);
@@ -91,6 +95,13 @@ impl Details {
             }
             if let Some(delay) = facts.launch_delay {
                 exact_ui(ui, "Launch delay", &format::duration(delay), &format::duration_exact(delay));
+            }
+            if let Some(Projection { time, busy_ns, launches, .. }) = on_device {
+                exact_ui(ui, "On device", &format::duration(time.dur()), &format::duration_exact(time.dur()));
+                exact_ui(ui, "Device busy", &format::duration(busy_ns), &format::duration_exact(busy_ns));
+                let start = time.start.saturating_add(open.offset);
+                exact_ui(ui, "Device start", &format::duration(start), &format::duration_exact(start));
+                row_ui(ui, "Launches", &format::count(launches));
             }
             row_ui(ui, "Children", &format::count(facts.n_children as u64));
             place_rows_ui(ui, open, track);
@@ -127,6 +138,9 @@ impl Details {
         let (model, waker) = (Arc::clone(trace), ui.ctx().clone());
         let work = move |_: &crate::job::Progress| Answer {
             self_ns: slice.map(|slice| self_ns(&model, slice)),
+            projection: slice
+                .filter(|slice| model.slices.kind[slice.idx()] == SliceKind::Annotation)
+                .and_then(|slice| projection(&model, slice)),
             event: model.details.as_ref().map(|details| details.event(source)),
         };
         self.memo.get(question, move || waker.request_repaint(), work);

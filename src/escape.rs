@@ -1,4 +1,4 @@
-//! How does text from a file reach a terminal without commanding it?
+//! How does text from a file reach a terminal or a spreadsheet without commanding it?
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -42,6 +42,22 @@ pub fn visible_json(json: &str) -> String {
     out
 }
 
+/// The text as one cell of CSV (RFC 4180) that no spreadsheet takes for a formula.
+pub fn csv_cell(text: &str) -> String {
+    let text = no_formula(text);
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+}
+
+/// The text as one cell of a table that is pasted into a spreadsheet: columns are parted by tabs.
+pub fn tsv_cell(text: &str) -> String {
+    no_formula(&text.replace(['\t', '\n', '\r'], " "))
+}
+
+fn no_formula(text: &str) -> String {
+    let mark = if text.trim_start().starts_with(['=', '+', '-', '@']) { "'" } else { "" };
+    format!("{mark}{}", visible(text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,5 +74,14 @@ mod tests {
         let json = visible_json(&serde_json::to_string_pretty(&[text]).unwrap());
         assert!(!json.chars().any(|c| is_hidden(c) && c != '\n'), "{json}");
         assert_eq!(serde_json::from_str::<Vec<String>>(&json).unwrap(), [text]);
+    }
+
+    #[test]
+    fn cells_are_no_formulas() {
+        assert_eq!(csv_cell("=1+1"), "'=1+1");
+        assert_eq!(csv_cell(" @SUM(A1), \"x\""), "\"' @SUM(A1), \"\"x\"\"\"");
+        assert_eq!(csv_cell("gemm<a, b>"), "\"gemm<a, b>\"");
+        assert_eq!(tsv_cell("-a\tb\nc\u{1b}"), r"'-a b c\u{1b}");
+        assert_eq!(tsv_cell("plain"), "plain");
     }
 }

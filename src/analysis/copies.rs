@@ -1,0 +1,116 @@
+//! How much memory was moved, which way, and how fast?
+
+use super::totals::{Durations, Group, Instance, Part, Scope, group};
+use crate::model::{CopyKind, SliceKind};
+
+/// All copies or memsets of one row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CopyTotals {
+    pub kind: CopyKind,
+    /// Whether the host's side was pageable memory, which makes a copy slow and blocking, if the
+    /// recording says so.
+    pub is_pageable: Option<bool>,
+    /// Where sizes are told apart: the largest power of two that is not above the size in bytes,
+    /// 0 for copies of nothing; `None` if the size is not recorded.
+    pub size_class: Option<u64>,
+    pub durations: Durations,
+    /// Sum over the copies whose size is recorded; `None` if it is of none of them.
+    pub bytes: Option<u64>,
+    /// Bytes of those by their nanoseconds: the same as 10^9 bytes per second. `None` where that
+    /// is not recorded, or took no time.
+    pub gb_per_s: Option<f64>,
+    pub instances: Vec<Instance>,
+}
+
+type Key = (CopyKind, Option<bool>, Option<u64>);
+
+/// The copies and memsets in scope by direction and host memory.
+///
+/// * `by_size`: whether each power of two of the size is a row of its own.
+/// * Sorted by total time, descending, then kind.
+/// * Cost: O(slices of the rows in scope), and 8 bytes a copy.
+pub fn copies(scope: &Scope<'_>, by_size: bool) -> Vec<CopyTotals> {
+    let is_copy = |kind| matches!(kind, SliceKind::Memcpy | SliceKind::Memset);
+    let local = |part: &Part<'_>, i: usize| part.trace.slices.attr[i];
+    let key = |part: &Part<'_>, &attr: &u32| -> Key {
+        let recorded = (attr as usize).checked_sub(1).and_then(|i| part.trace.copies.get(i)).copied();
+        let copy = recorded.unwrap_or_default();
+        (copy.kind, copy.is_pageable, copy.bytes.filter(|_| by_size).map(size_class))
+    };
+    group(scope, is_copy, local, key).into_iter().map(|group| totals(scope, group)).collect()
+}
+
+/// The largest power of two not above `bytes`; 0 for 0.
+pub fn size_class(bytes: u64) -> u64 {
+    bytes.checked_ilog2().map_or(0, |log| 1 << log)
+}
+
+fn totals(scope: &Scope<'_>, group: Group<Key>) -> CopyTotals {
+    let (kind, is_pageable, size_class) = group.key;
+    let (mut bytes, mut ns, mut is_known) = (0_u64, 0_i64, false);
+    for instance in &group.instances {
+        let trace = scope.traces[instance.trace as usize];
+        if let Some(size) = trace.copy(instance.slice).and_then(|copy| copy.bytes) {
+            is_known = true;
+            bytes = bytes.saturating_add(size);
+            ns = ns.saturating_add(trace.slices.time(instance.slice).dur());
+        }
+    }
+    CopyTotals {
+        kind,
+        is_pageable,
+        size_class,
+        durations: group.durations,
+        bytes: is_known.then_some(bytes),
+        gb_per_s: (is_known && ns > 0).then(|| bytes as f64 / ns as f64),
+        instances: group.instances,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::{MemoryCopy, TraceBuilder};
+
+    #[test]
+    fn size_classes_are_powers_of_two() {
+        assert_eq!([0, 1, 2, 3, 4, 1023, 1024, u64::MAX].map(size_class), [0, 1, 2, 2, 4, 512, 1024, 1 << 63]);
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_and_speeds_agree_with_a_plain_sum(
+            work in prop::collection::vec((0_usize..4, 1_i64..50), 1..40),
+        ) {
+            let sorts = [
+                MemoryCopy { kind: CopyKind::HtoD, bytes: Some(1_000), is_pageable: Some(true) },
+                MemoryCopy { kind: CopyKind::HtoD, bytes: Some(1_500), is_pageable: Some(true) },
+                MemoryCopy { kind: CopyKind::HtoD, bytes: None, is_pageable: Some(true) },
+                MemoryCopy { kind: CopyKind::Memset, bytes: Some(64), is_pageable: None },
+            ];
+            let slices: Vec<_> = work.iter().enumerate()
+                .map(|(i, w)| ("stream 7", SliceKind::Memcpy, "", 100 * i as i64, 100 * i as i64 + w.1)).collect();
+            let mut builder = TraceBuilder::from_slices(&slices);
+            builder.copies = sorts.to_vec();
+            builder.slices[0].attr = work.iter().map(|w| w.0 as u32 + 1).collect();
+            let trace = builder.finish();
+            let traces = [&trace];
+            let scope = Scope::whole(&traces);
+            for by_size in [false, true] {
+                let rows = copies(&scope, by_size);
+                let total: i64 = rows.iter().map(|row| row.durations.total_ns).sum();
+                prop_assert_eq!(total, work.iter().map(|w| w.1).sum::<i64>());
+                let bytes: u64 = rows.iter().filter_map(|row| row.bytes).sum();
+                prop_assert_eq!(bytes, work.iter().filter_map(|w| sorts[w.0].bytes).sum::<u64>());
+            }
+            let host = copies(&scope, false).into_iter().find(|row| row.kind == CopyKind::HtoD);
+            let known: Vec<_> = work.iter().filter(|w| w.0 < 2).collect();
+            let bytes: u64 = known.iter().filter_map(|w| sorts[w.0].bytes).sum();
+            let ns: i64 = known.iter().map(|w| w.1).sum();
+            let expected = (ns > 0).then(|| bytes as f64 / ns as f64);
+            prop_assert_eq!(host.and_then(|row| row.gb_per_s), expected);
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! Which operators took the time and the memory, on the host and on the device?
+//!
+//! The figures are those of PyTorch's own table, `key_averages()` in `torch/autograd/profiler_util.py`
+//! (read as of 2.15), so that the two can be laid side by side:
+//!
+//! * Host self time is what no slice directly inside took: operators, but also annotations and
+//!   the runtime calls that launch, as `FunctionEvent.self_cpu_time_total` has it.
+//! * Each call counts with its whole time, a recursive one inside another of the same name too.
+//! * But a call that is the only thing directly inside a call of the same name is the same call,
+//!   passed on (`EventList._remove_dup_nodes`): it counts once.
+//! * Device work belongs to the innermost operator on the thread that launched it.
+//!
+//! It differs in two things. Bytes belong to the innermost operator of the thread that asked for
+//! them; PyTorch gives them to whatever runs on any thread at that moment. And operators that
+//! PyTorch's table hides, such as `aten::is_leaf`, are rows like others.
+
+use hashbrown::HashMap;
+use rayon::prelude::*;
+
+use super::launches;
+pub use super::launches::{kernels_of, operator_of};
+use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeNs, Trace, TrackId};
+
+/// All calls of one operator, or of one operator with the same input shapes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OperatorTotals {
+    pub name: String,
+    /// Input shapes as recorded, empty if they were not; `None` when grouped by name only.
+    pub shapes: Option<String>,
+    pub calls: u64,
+    pub host_total_ns: DurNs,
+    /// Of the total, what nothing directly inside took.
+    pub host_self_ns: DurNs,
+    /// Sum over the device work launched during the calls.
+    pub device_total_ns: DurNs,
+    /// Of the total, what no operator inside launched.
+    pub device_self_ns: DurNs,
+    /// Bytes allocated minus freed during the calls, children included; `None` if no allocation of
+    /// the host was recorded at all.
+    pub host_bytes: Option<i64>,
+    pub host_self_bytes: Option<i64>,
+    /// The same of all devices together.
+    pub device_bytes: Option<i64>,
+    pub device_self_bytes: Option<i64>,
+    /// The longest call: index of the trace, and its slice.
+    pub longest: (usize, SliceId),
+}
+
+/// The operators of all traces together.
+///
+/// * `by_shape`: whether calls with different input shapes are told apart.
+/// * Sorted by device total, then host total, descending, then name and shapes.
+/// * Units: nanoseconds and bytes. Sums saturate.
+/// * Device self over all operators is exactly the device work that any operator launched, and self
+///   bytes are the bytes that any operator asked for.
+/// * Errors: none; without operators it is empty.
+/// * Cost: O(n log n) for n slices; tracks in parallel, about 40 bytes a host slice while it runs.
+pub fn operators(traces: &[&Trace], by_shape: bool) -> Vec<OperatorTotals> {
+    let has_bytes =
+        |is_wanted: fn(&i32) -> bool| traces.iter().any(|trace| trace.allocations.device.iter().any(is_wanted));
+    let (has_host_bytes, has_device_bytes) = (has_bytes(|&device| device < 0), has_bytes(|&device| device >= 0));
+    let mut groups: HashMap<(&str, &str), Group> = HashMap::new();
+    for (index, trace) in traces.iter().enumerate() {
+        for ((name, shapes), found) in trace_groups(trace, by_shape) {
+            let key = (trace.strings.get(name), trace.strings.get(shapes));
+            groups.entry(key).or_default().merge(index, &found);
+        }
+    }
+    let mut all: Vec<OperatorTotals> = groups
+        .into_iter()
+        .map(|((name, shapes), group)| OperatorTotals {
+            name: name.to_owned(),
+            shapes: by_shape.then(|| shapes.to_owned()),
+            calls: group.calls,
+            host_total_ns: group.host_total_ns,
+            host_self_ns: group.host_self_ns,
+            device_total_ns: group.total.device_ns,
+            device_self_ns: group.own.device_ns,
+            host_bytes: has_host_bytes.then_some(group.total.host_bytes),
+            host_self_bytes: has_host_bytes.then_some(group.own.host_bytes),
+            device_bytes: has_device_bytes.then_some(group.total.device_bytes),
+            device_self_bytes: has_device_bytes.then_some(group.own.device_bytes),
+            longest: group.longest,
+        })
+        .collect();
+    all.sort_unstable_by(|a, b| {
+        let figures = (b.device_total_ns, b.host_total_ns).cmp(&(a.device_total_ns, a.host_total_ns));
+        figures.then_with(|| (&a.name, &a.shapes).cmp(&(&b.name, &b.shapes)))
+    });
+    all
+}
+
+/// What is counted up from the innermost operator to those around it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    device_ns: DurNs,
+    host_bytes: i64,
+    device_bytes: i64,
+}
+
+impl Sums {
+    fn add(&mut self, other: Self) {
+        self.device_ns = self.device_ns.saturating_add(other.device_ns);
+        self.host_bytes = self.host_bytes.saturating_add(other.host_bytes);
+        self.device_bytes = self.device_bytes.saturating_add(other.device_bytes);
+    }
+}
+
+/// The calls of one row of the table.
+#[derive(Clone, Copy, Debug, Default)]
+struct Group {
+    calls: u64,
+    host_total_ns: DurNs,
+    host_self_ns: DurNs,
+    own: Sums,
+    total: Sums,
+    longest: (usize, SliceId),
+    longest_ns: DurNs,
+}
+
+impl Group {
+    /// Takes over the calls of `other`, which are of the trace with this index.
+    fn merge(&mut self, trace: usize, other: &Self) {
+        if self.calls == 0 || other.longest_ns > self.longest_ns {
+            (self.longest, self.longest_ns) = ((trace, other.longest.1), other.longest_ns);
+        }
+        self.calls += other.calls;
+        self.host_total_ns = self.host_total_ns.saturating_add(other.host_total_ns);
+        self.host_self_ns = self.host_self_ns.saturating_add(other.host_self_ns);
+        self.own.add(other.own);
+        self.total.add(other.total);
+    }
+}
+
+/// The groups of one trace, by name and shapes.
+type Groups = HashMap<(StringId, StringId), Group>;
+
+fn trace_groups(trace: &Trace, by_shape: bool) -> Groups {
+    let mut work = launches::device_time(trace);
+    let mut tracks: Vec<Thread> = Vec::new();
+    for track in (0..trace.tracks.len() as u32).map(TrackId) {
+        let slices = trace.track_slices(track);
+        if trace.slices.kind[slices.clone()].contains(&SliceKind::Operator) {
+            let rest = work.split_off(work.partition_point(|entry| entry.0.idx() < slices.end));
+            tracks.push(Thread { track, work: std::mem::replace(&mut work, rest), allocations: Vec::new() });
+        }
+    }
+    for i in 0..trace.allocations.len() {
+        if let Ok(found) = tracks.binary_search_by_key(&trace.allocations.track[i], |thread| thread.track) {
+            tracks[found].allocations.push(i);
+        }
+    }
+    let found: Vec<Groups> = tracks.into_par_iter().map(|thread| thread_groups(trace, thread, by_shape)).collect();
+    let mut all = Groups::new();
+    for (key, group) in found.into_iter().flatten() {
+        all.entry(key).or_default().merge(0, &group);
+    }
+    all
+}
+
+/// A track with operators.
+struct Thread {
+    track: TrackId,
+    /// Its operators with the duration of each piece of work they launched, by operator.
+    work: Vec<(SliceId, DurNs)>,
+    /// Indices of its allocations, by time.
+    allocations: Vec<usize>,
+}
+
+fn thread_groups(trace: &Trace, Thread { track, work, allocations }: Thread, by_shape: bool) -> Groups {
+    let slices = &trace.slices;
+    let all = trace.track_slices(track);
+    let base = all.start;
+    let mut own = vec![Sums::default(); all.len()];
+    for (operator, dur) in work {
+        own[operator.idx() - base].add(Sums { device_ns: dur, ..Default::default() });
+    }
+    add_bytes(trace, track, allocations, |operator, sums| own[operator - base].add(sums));
+
+    let parents = parents(trace, track);
+    let dur = |i: usize| slices.end[i].saturating_sub(slices.ts[i]);
+    let mut total = own.clone();
+    let mut host_self: Vec<DurNs> = all.clone().map(dur).collect();
+    let mut n_children = vec![0_u32; all.len()];
+    // Rows come from top to bottom, so what is inside comes later.
+    for i in (0..all.len()).rev() {
+        if let Some(parent) = parents[i] {
+            let inside = total[i];
+            total[parent as usize].add(inside);
+            host_self[parent as usize] -= dur(base + i);
+            n_children[parent as usize] += 1;
+        }
+    }
+    let mut groups = Groups::new();
+    // To which call each counts: itself, or the one that it only passes on.
+    let mut counts_to: Vec<u32> = (0..all.len() as u32).collect();
+    for i in 0..all.len() {
+        if slices.kind[base + i] != SliceKind::Operator {
+            continue;
+        }
+        let same = |&parent: &u32| {
+            let parent = parent as usize;
+            let (this, above) = (base + i, base + parent);
+            n_children[parent] == 1
+                && slices.name[above] == slices.name[this]
+                && slices.kind[above] == SliceKind::Operator
+        };
+        let passed_on = parents[i].filter(same);
+        if let Some(parent) = passed_on {
+            counts_to[i] = counts_to[parent as usize];
+        }
+        let call = base + counts_to[i] as usize;
+        let shapes = if by_shape { StringId(slices.attr[call]) } else { StringId::EMPTY };
+        let group = groups.entry((slices.name[call], shapes)).or_default();
+        group.host_self_ns = group.host_self_ns.saturating_add(host_self[i]);
+        group.own.add(own[i]);
+        if passed_on.is_none() {
+            let dur = dur(call);
+            if group.calls == 0 || dur > group.longest_ns {
+                (group.longest, group.longest_ns) = ((0, SliceId(call as u32)), dur);
+            }
+            group.calls += 1;
+            group.host_total_ns = group.host_total_ns.saturating_add(dur);
+            group.total.add(total[i]);
+        }
+    }
+    groups
+}
+
+/// For each slice of a track the one directly around it, both counted from the track's first.
+fn parents(trace: &Trace, track: TrackId) -> Vec<Option<u32>> {
+    let slices = &trace.slices;
+    let all = trace.track_slices(track);
+    let mut parents = vec![None; all.len()];
+    let rows = trace.rows(track);
+    for (above, below) in rows.iter().zip(rows.iter().skip(1)).filter(|(_, below)| !below.is_overflow) {
+        let mut parent = above.range().start;
+        for i in below.range() {
+            while parent + 1 < above.range().end && slices.ts[parent + 1] <= slices.ts[i] {
+                parent += 1;
+            }
+            if slices.ts[parent] <= slices.ts[i] && slices.end[parent] >= slices.end[i] {
+                parents[i - all.start] = Some((parent - all.start) as u32);
+            }
+        }
+    }
+    parents
+}
+
+/// Gives each allocation of a track to the innermost operator that runs at that moment, its first
+/// and last nanosecond included; where two meet, to the later one.
+fn add_bytes(trace: &Trace, track: TrackId, mut open: Vec<usize>, mut add: impl FnMut(usize, Sums)) {
+    let (slices, allocations) = (&trace.slices, &trace.allocations);
+    let (nested, crossing): (Vec<_>, Vec<_>) = trace.rows(track).iter().partition(|row| !row.is_overflow);
+    for row in nested.iter().rev().chain(&crossing) {
+        let mut next = row.range().start;
+        open.retain(|&allocation| {
+            let at: TimeNs = allocations.ts[allocation];
+            while next < row.range().end && slices.ts[next] <= at {
+                next += 1;
+            }
+            let Some(last) = next.checked_sub(1).filter(|&last| last >= row.range().start) else { return true };
+            if slices.end[last] < at || slices.kind[last] != SliceKind::Operator {
+                return true;
+            }
+            let bytes = allocations.bytes[allocation];
+            let is_host = allocations.device[allocation] < 0;
+            let (host_bytes, device_bytes) = if is_host { (bytes, 0) } else { (0, bytes) };
+            add(last, Sums { device_ns: 0, host_bytes, device_bytes });
+            false
+        });
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::model::TraceBuilder;
+
+    const OP: SliceKind = SliceKind::Operator;
+    const CALL: SliceKind = SliceKind::Runtime;
+    const KERNEL: SliceKind = SliceKind::Kernel;
+
+    /// Two `linear` of which the second is passed on, with launches, a kernel known by its
+    /// `External id` alone, and allocations.
+    pub(in super::super) fn trace() -> Trace {
+        let mut builder = TraceBuilder::from_slices(&[
+            ("main", OP, "aten::linear", 0, 100),
+            ("main", OP, "aten::addmm", 10, 60),
+            ("main", CALL, "cudaLaunchKernel", 20, 30),
+            ("main", CALL, "cudaLaunchKernel", 70, 80),
+            ("main", OP, "aten::linear", 200, 300),
+            ("main", OP, "aten::linear", 210, 290),
+            ("main", OP, "aten::t", 220, 240),
+            ("stream 7", KERNEL, "gemm", 50, 550),
+            ("stream 7", KERNEL, "bias", 600, 640),
+            ("stream 7", KERNEL, "lost call", 700, 705),
+            ("stream 7", KERNEL, "nobody's", 800, 900),
+        ]);
+        let raw = &mut builder.slices[0];
+        raw.correlation = vec![0, 0, 1, 2, 0, 0, 0, 1, 2, 3, 220];
+        raw.external = vec![10, 11, 1, 2, 20, 21, 220, 1, 2, 21, 220];
+        let shapes = builder.strings.intern("[[2, 3]]");
+        builder.slices[0].attr = vec![shapes.0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let main = TrackId(0);
+        // During addmm, between addmm and its parent's end, on the edge of two, outside of all.
+        for (ts, device, bytes) in [(15, -1, 64), (61, 0, 512), (220, 0, 8), (240, 0, -4), (400, 0, 1)] {
+            builder.allocations.push(ts, main, device, bytes);
+        }
+        builder.finish()
+    }
+
+    fn find<'a>(all: &'a [OperatorTotals], name: &str, shapes: Option<&str>) -> &'a OperatorTotals {
+        all.iter().find(|row| row.name == name && row.shapes.as_deref() == shapes).unwrap()
+    }
+
+    #[test]
+    fn figures_by_name_and_by_shape() {
+        let trace = trace();
+        let all = operators(&[&trace], false);
+        let names: Vec<_> = all.iter().map(|row| row.name.as_str()).collect();
+        assert_eq!(names, ["aten::linear", "aten::addmm", "aten::t"]);
+        let linear = &all[0];
+        // The inner call of the second `linear` is the only thing in it: the same call.
+        assert_eq!((linear.calls, linear.host_total_ns, linear.host_self_ns), (2, 200, 100 - 50 - 10 + 100 - 20));
+        assert_eq!((linear.device_total_ns, linear.device_self_ns), (545, 45));
+        assert_eq!((linear.host_bytes, linear.host_self_bytes), (Some(64), Some(0)));
+        assert_eq!((linear.device_bytes, linear.device_self_bytes), (Some(516), Some(512)));
+        let addmm = &all[1];
+        assert_eq!((addmm.calls, addmm.host_self_ns, addmm.device_self_ns), (1, 40, 500));
+        assert_eq!((addmm.host_self_bytes, addmm.device_bytes), (Some(64), Some(0)));
+        assert_eq!(all[2].device_self_bytes, Some(4));
+        assert_eq!(trace.slice_name(linear.longest.1), "aten::linear");
+
+        let all = operators(&[&trace, &trace], true);
+        assert_eq!(find(&all, "aten::linear", Some("[[2, 3]]")).host_total_ns, 200);
+        assert_eq!(find(&all, "aten::linear", Some("")).device_total_ns, 10);
+        assert_eq!(find(&all, "aten::t", Some("")).calls, 2);
+    }
+
+    #[test]
+    fn nothing_recorded_is_none() {
+        let trace = TraceBuilder::from_slices(&[("main", OP, "aten::mm", 0, 9)]).finish();
+        let all = operators(&[&trace], false);
+        assert_eq!((all[0].host_bytes, all[0].device_bytes, all[0].shapes.as_deref()), (None, None, None));
+        assert!(operators(&[], true).is_empty());
+    }
+}

@@ -1,0 +1,122 @@
+//! What is a kernel called, without what a compiler hung around it?
+
+/// The name of a function in a C++ signature, with its scopes but without return type, template
+/// arguments, call arguments and `(anonymous namespace)`.
+///
+/// `at::native::elementwise_kernel` of
+/// `void at::native::elementwise_kernel<128, 4, Add<float> >(int, Add<float>)`. Names that are no
+/// signature, and those whose brackets do not match, are returned as they are. Cost: O(length).
+pub fn short_name(signature: &str) -> String {
+    let whole = signature.split(" [clone ").next().unwrap_or(signature);
+    without_arguments(whole).filter(|name| !name.is_empty()).unwrap_or_else(|| signature.to_owned())
+}
+
+/// `None` where the brackets do not match.
+fn without_arguments(signature: &str) -> Option<String> {
+    const ANONYMOUS: &str = "(anonymous namespace)::";
+    let mut name = String::new();
+    // Open angle brackets, and within them parentheses.
+    let (mut angles, mut rounds) = (0_u32, 0_u32);
+    let mut before = ' ';
+    let mut rest = signature;
+    while let Some(c) = rest.chars().next() {
+        if let Some(after) = rest.strip_prefix(ANONYMOUS).filter(|_| angles == 0) {
+            rest = after;
+            continue;
+        }
+        match c {
+            '<' if rounds == 0 && !name.ends_with("operator") => angles += 1,
+            // Not the end of an arrow.
+            '>' if rounds == 0 && angles > 0 && before != '-' => angles -= 1,
+            '(' if angles > 0 => rounds += 1,
+            ')' if angles > 0 => rounds = rounds.checked_sub(1)?,
+            _ if angles > 0 => {}
+            '(' => break,
+            // What came before was the return type.
+            ' ' => name.clear(),
+            c => name.push(c),
+        }
+        before = c;
+        rest = &rest[c.len_utf8()..];
+    }
+    (angles == 0).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_real_kernels() {
+        let cases = [
+            // CUTLASS.
+            (
+                "void cutlass::Kernel2<cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_16x16_128x2_tn_align8>\
+                 (cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_16x16_128x2_tn_align8::Params)",
+                "cutlass::Kernel2",
+            ),
+            (
+                "void cutlass::device_kernel<at::cuda::detail::enable_3x_kernel_for_sm9x<cutlass::gemm::kernel::\
+                 GemmUniversal<cute::tuple<int, int, int>, cutlass::gemm::collective::CollectiveMma<cutlass::gemm::\
+                 MainloopSm90<7, cute::tuple<cute::C<2>, cute::C<1> > >, float> > > >(cutlass::Params)",
+                "cutlass::device_kernel",
+            ),
+            ("cutlass_80_simt_sgemm_128x32_8x5_nn_align1", "cutlass_80_simt_sgemm_128x32_8x5_nn_align1"),
+            // Lambdas of at::native.
+            (
+                "void at::native::vectorized_elementwise_kernel<4, at::native::rsqrt_kernel_cuda(at::\
+                 TensorIteratorBase&)::{lambda()#2}::operator()() const::{lambda()#2}::operator()() const::\
+                 {lambda(float)#1}, std::array<char*, 2ul> >(int, at::native::rsqrt_kernel_cuda(at::\
+                 TensorIteratorBase&)::{lambda()#2}, std::array<char*, 2ul>)",
+                "at::native::vectorized_elementwise_kernel",
+            ),
+            (
+                "void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl<at::native::\
+                 (anonymous namespace)::where_kernel_impl(at::TensorIterator&)::{lambda()#1}>(at::TensorIteratorBase&)::\
+                 {lambda(int)#1}>(int, at::native::gpu_kernel_impl<float>(at::TensorIteratorBase&)::{lambda(int)#1})",
+                "at::native::elementwise_kernel",
+            ),
+            // Anonymous namespaces.
+            (
+                "void (anonymous namespace)::softmax_warp_forward<float, float, float, 8, false, false>\
+                 (float*, float const*, int, int, int, bool const*, int, bool)",
+                "softmax_warp_forward",
+            ),
+            (
+                "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float, false>\
+                 (int, float, c10::BFloat16 const*)",
+                "at::native::vectorized_layer_norm_kernel",
+            ),
+            // Other return types; arrows and comparisons among the arguments.
+            ("std::enable_if<(4>2), void>::type ns::f<int>(int)", "ns::f"),
+            ("void f<decltype(a->b), (1 > 0)>(int)", "f"),
+            ("void f<g->h>(int)", "f"),
+            ("bool ns::operator<(A const&)", "ns::operator<"),
+            // AMD's.
+            ("void at::native::f<float>(float*) [clone .kd]", "at::native::f"),
+            ("batched_transpose_32x32_half.kd", "batched_transpose_32x32_half.kd"),
+            // Triton, NCCL, cuBLAS and others, which are plain.
+            ("triton_poi_fused_add_native_layer_norm_19", "triton_poi_fused_add_native_layer_norm_19"),
+            (
+                "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+                "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+            ),
+            ("ampere_sgemm_128x64_tn", "ampere_sgemm_128x64_tn"),
+            ("ラクーナ", "ラクーナ"),
+        ];
+        for (signature, expected) in cases {
+            assert_eq!(short_name(signature), expected, "{signature}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_signature_stays_as_it_is() {
+        for name in ["", "a<b", "(", "<lambda>", "void f<(int)", "f<a))>", " "] {
+            let short = short_name(name);
+            assert!(short == name || !short.is_empty(), "{name:?} became {short:?}");
+        }
+        assert_eq!(short_name("a<b"), "a<b");
+        assert_eq!(short_name("<lambda>"), "<lambda>");
+        assert_eq!(short_name("("), "(");
+    }
+}

@@ -1,0 +1,228 @@
+//! One table with what is chosen about it, and beside it the slices of the chosen row.
+
+use std::sync::{Arc, Weak};
+
+use eframe::egui::{self, CentralPanel, Frame, Panel, RichText};
+
+use super::grid::{Answer, Grid};
+use super::rows::{TableKind, answer};
+use super::side::Side;
+use crate::analysis::totals::{Instance, Scope};
+use crate::command::Command;
+use crate::job::Memo;
+use crate::model::{TimeRange, Trace};
+use crate::view::{OpenTrace, Selection, TraceKey, ViewContext};
+use crate::widget::format;
+use crate::widget::table::Action;
+
+type Question = (TraceKey, usize, Option<TimeRange>);
+
+/// One table.
+#[derive(Debug)]
+pub struct Pane {
+    kind: TableKind,
+    /// Index into [`TableKind::choices`].
+    choice: usize,
+    /// Whether the person wants the whole trace although a range is selected.
+    is_whole: bool,
+    memo: Memo<Question, Arc<Answer>>,
+    grid: Grid,
+    side: Side,
+    /// The row of the slice that is selected in the timeline.
+    found: Memo<FindKey, Option<usize>>,
+    /// The selection that the cursor followed last, and the answer in which it did.
+    followed: FindKey,
+}
+
+/// In which answer to find which slice.
+#[derive(Clone, Debug, Default)]
+struct FindKey(Weak<Answer>, Selection);
+
+impl PartialEq for FindKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ptr_eq(&other.0) && self.1 == other.1
+    }
+}
+
+impl Pane {
+    pub fn new(kind: TableKind) -> Self {
+        Self {
+            kind,
+            choice: 0,
+            is_whole: false,
+            memo: Memo::default(),
+            grid: Grid::default(),
+            side: Side::new(kind),
+            found: Memo::default(),
+            followed: FindKey::default(),
+        }
+    }
+
+    pub fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        let range = ctx.range.filter(|_| self.kind.has_range() && !self.is_whole);
+        let question = (TraceKey::new(ctx.traces), self.choice, range);
+        if self.memo.question().is_some_and(|known| known.0 != question.0) {
+            // Slices of other traces must not be on show for one frame.
+            *self = Self { choice: self.choice, is_whole: self.is_whole, ..Self::new(self.kind) };
+        }
+        self.ask(&question, ctx, ui);
+        self.grid.poll_text(ctx.commands, ui.ctx());
+        self.head_ui(&question, ctx, ui);
+        if self.memo.has_crashed(&question) {
+            ui.label("The table crashed. Please report it");
+            return;
+        }
+        self.follow(ctx, ui);
+        let Some((shown, selected)) = self.grid.shown().map(|(shown, row)| (Arc::clone(shown), row)) else { return };
+        if shown.data.rows.is_empty() {
+            self.empty_ui(range, ui);
+            return;
+        }
+        if let Some(row) = selected {
+            Panel::right(egui::Id::unique("slices of a row"))
+                .default_size(360.0)
+                .size_range(180.0..=1200.0)
+                .frame(Frame::NONE.inner_margin(egui::Margin { left: 8, ..egui::Margin::ZERO }))
+                .show(ui, |ui| {
+                    // It keeps its width, whatever is in it.
+                    ui.set_min_size(ui.available_size());
+                    self.side.ui(&shown, row, ctx, ui);
+                });
+        }
+        CentralPanel::default().frame(Frame::NONE).show(ui, |ui| {
+            if let Some(note) = shown.note {
+                ui.weak(note);
+            }
+            if let Some(Action::Open(row)) =
+                self.grid.ui(self.kind.label(), Some("Show the longest in the timeline"), ui)
+                && let Some(&instance) = shown.longest.get(row)
+            {
+                reveal(instance, ctx);
+                self.followed = FindKey(Arc::downgrade(&shown), *ctx.selection);
+            }
+        });
+    }
+
+    /// Takes the newest answer and the newest order of its rows.
+    fn ask(&mut self, question: &Question, ctx: &ViewContext<'_>, ui: &egui::Ui) {
+        let (traces, waker) = (ctx.traces.to_vec(), ui.ctx().clone());
+        let (kind, choice, range) = (self.kind, self.choice, question.2);
+        let before = self.grid.shown().and_then(|(shown, row)| Some((Arc::clone(shown), row?)));
+        let work = move |progress: &crate::job::Progress| {
+            let is_cancelled = || progress.is_cancelled();
+            let models: Vec<&Trace> = traces.iter().map(|open| &*open.trace).collect();
+            let in_trace = |range: TimeRange| {
+                traces.iter().map(|open: &OpenTrace| range.shifted(open.offset.saturating_neg())).collect()
+            };
+            let scope = Scope { traces: &models, ranges: range.map(in_trace), is_cancelled: &is_cancelled };
+            let mut answer = answer(kind, choice, &scope);
+            answer.kept = before.and_then(|(before, row)| answer.same_row(&before, row));
+            Arc::new(answer)
+        };
+        if let Some(answer) = self.memo.get(question, move || waker.request_repaint(), work) {
+            let answer = Arc::clone(answer);
+            self.grid.update(&answer, ui.ctx());
+        }
+    }
+
+    /// Moves the cursor to the row of a slice that was selected elsewhere.
+    fn follow(&mut self, ctx: &ViewContext<'_>, ui: &egui::Ui) {
+        let Selection::Slice { trace, slice } = *ctx.selection else { return };
+        let Some((shown, selected)) = self.grid.shown() else { return };
+        let key = FindKey(Arc::downgrade(shown), *ctx.selection);
+        // A new answer keeps its cursor, if it has one.
+        if key == self.followed || (key.1 == self.followed.1 && selected.is_some()) {
+            return;
+        }
+        let (answer, waker) = (Arc::clone(shown), ui.ctx().clone());
+        let instance = Instance { trace: trace as u32, slice };
+        let work = move |_: &crate::job::Progress| {
+            answer.instances.iter().position(|slices| slices.binary_search(&instance).is_ok())
+        };
+        let row = self.found.get(&key, move || waker.request_repaint(), work).copied();
+        if self.found.is_current(&key) {
+            self.followed = key;
+            if let Some(row) = row.flatten() {
+                self.grid.go(row);
+            }
+        }
+    }
+
+    fn head_ui(&mut self, question: &Question, ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
+        ui.horizontal_wrapped(|ui| {
+            for (i, (label, help)) in self.kind.choices().iter().enumerate() {
+                if ui.selectable_label(self.choice == i, *label).on_hover_text(*help).clicked() && self.choice != i {
+                    self.choice = i;
+                    self.grid.unsort();
+                }
+            }
+            if !self.kind.choices().is_empty() {
+                ui.separator();
+            }
+            self.scope_ui(ctx, ui);
+            ui.separator();
+            let label = ui.label("Filter");
+            let edit =
+                egui::TextEdit::singleline(&mut self.grid.filter).hint_text("Words of the name").desired_width(120.0);
+            ui.add(edit).labelled_by(label.id);
+            let (listed, all) = self.grid.counts();
+            let (listed_text, all_text) = (format::count(listed), format::count(all));
+            let rows = if all == 1 { "row" } else { "rows" };
+            ui.label(if listed == all {
+                format!("{all_text} {rows}")
+            } else {
+                format!("{listed_text} of {all_text} {rows}")
+            });
+            let hint = "Copy the listed rows for a spreadsheet, with exact figures";
+            if ui.add_enabled(listed > 0, egui::Button::new("Copy table")).on_hover_text(hint).clicked() {
+                self.grid.copy(ui.ctx());
+            }
+            let hint = "Write the listed rows to a file of comma-separated values, with exact figures";
+            if ui.add_enabled(listed > 0, egui::Button::new("Export…")).on_hover_text(hint).clicked() {
+                self.grid.export(self.kind.label(), ui.ctx());
+            }
+            if !self.memo.is_current(question) && !self.memo.has_crashed(question) {
+                ui.spinner();
+                ui.weak("Adding up…");
+            }
+        });
+    }
+
+    /// The switch between everything and the selected range.
+    fn scope_ui(&mut self, ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
+        let whole = if ctx.traces.len() > 1 { "All traces" } else { "Whole trace" };
+        if !self.kind.has_range() {
+            ui.label(RichText::new(whole)).on_hover_text("Operators are counted over everything that is open");
+            return;
+        }
+        let Some(range) = *ctx.range else {
+            ui.label(whole).on_hover_text("Drag over the timeline to limit the figures to a time range");
+            return;
+        };
+        if ui.selectable_label(self.is_whole, whole).on_hover_text("Count everything").clicked() {
+            self.is_whole = true;
+        }
+        let hint = "Count what starts in the selected time range, with all its time";
+        let label = format!("Selected range, {}", format::duration(range.dur()));
+        if ui.selectable_label(!self.is_whole, label).on_hover_text(hint).clicked() {
+            self.is_whole = false;
+        }
+    }
+
+    fn empty_ui(&self, range: Option<TimeRange>, ui: &mut egui::Ui) {
+        if range.is_some() {
+            ui.label("Nothing of this sort starts in the selected time range");
+            ui.weak("Choose the whole trace above, or press Escape to clear the range");
+            return;
+        }
+        let [what, how] = self.kind.empty(self.choice);
+        ui.label(what);
+        ui.weak(how);
+    }
+}
+
+/// Selects a slice and scrolls the timeline to it.
+pub fn reveal(instance: Instance, ctx: &mut ViewContext<'_>) {
+    *ctx.selection = Selection::Slice { trace: instance.trace as usize, slice: instance.slice };
+    ctx.commands.push(Command::Reveal);
+}

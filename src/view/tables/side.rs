@@ -1,0 +1,169 @@
+//! Which slices does the chosen row stand for, and what did they launch, or what launched them?
+
+use std::sync::{Arc, Weak};
+
+use eframe::egui::{self, RichText};
+
+use super::grid::{Answer, Grid};
+use super::pane::reveal;
+use super::rows::{TableKind, figure, longest, text};
+use crate::analysis::related::{launched_in, operators_of};
+use crate::analysis::totals::{Group, Instance};
+use crate::job::{Memo, Progress};
+use crate::model::Trace;
+use crate::view::search::track_title;
+use crate::view::{OpenTrace, ViewContext};
+use crate::widget::table::{Action, Cell, Data};
+use crate::widget::{format, text::display_name};
+
+/// How many slices are listed, the longest; all are counted.
+const LIMIT: usize = 100_000;
+
+/// Which list is on show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum List {
+    #[default]
+    Instances,
+    Related,
+}
+
+#[derive(Clone, Debug)]
+struct Question(Weak<Answer>, usize, List);
+
+impl PartialEq for Question {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ptr_eq(&other.0) && (self.1, self.2) == (other.1, other.2)
+    }
+}
+
+/// The lists beside a table.
+#[derive(Debug)]
+pub struct Side {
+    kind: TableKind,
+    list: List,
+    memo: Memo<Question, Arc<Answer>>,
+    grid: Grid,
+}
+
+impl Side {
+    pub fn new(kind: TableKind) -> Self {
+        Self { kind, list: List::default(), memo: Memo::default(), grid: Grid::default() }
+    }
+
+    /// What the second list is called, where there is one.
+    fn related(&self) -> Option<(&'static str, &'static str)> {
+        match self.kind {
+            TableKind::Kernels => Some(("Launched by", "The operators that launched these kernels")),
+            TableKind::Copies => Some(("Launched by", "The operators that launched these copies")),
+            TableKind::Operators | TableKind::Annotations | TableKind::Calls => {
+                Some(("Launched", "Kernels, copies and memsets that were launched in them, by their threads"))
+            }
+        }
+    }
+
+    pub fn ui(&mut self, answer: &Arc<Answer>, row: usize, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        let Some(slices) = answer.instances.get(row) else { return };
+        let question = Question(Arc::downgrade(answer), row, self.list);
+        let is_new = self.memo.question().is_none_or(|known| *known != question);
+        let (table, traces, waker) = (Arc::clone(answer), ctx.traces.to_vec(), ui.ctx().clone());
+        let (kind, list) = (self.kind, self.list);
+        let work = move |progress: &Progress| {
+            let slices = table.instances.get(row).map_or(&[][..], Vec::as_slice);
+            Arc::new(match list {
+                List::Instances => instance_rows(&traces, slices),
+                List::Related => related_rows(kind, &traces, slices, &|| progress.is_cancelled()),
+            })
+        };
+        let found = self.memo.get(&question, move || waker.request_repaint(), work).cloned();
+        if let Some(found) = found.filter(|_| self.memo.is_current(&question)) {
+            self.grid.update(&found, ui.ctx());
+        } else if is_new {
+            // Slices of another row would be a lie.
+            self.grid.reset();
+        }
+        self.grid.poll_text(ctx.commands, ui.ctx());
+        self.head_ui(answer, row, slices.len(), ui);
+        if self.list == List::Related && self.memo.is_current(&question) && self.grid.counts().1 == 0 {
+            ui.weak("Nothing is tied to these by a correlation id");
+            return;
+        }
+        let asked = self.grid.ui(if self.list == List::Instances { "Instances" } else { "Related" }, None, ui);
+        if let Some(Action::Select(at) | Action::Open(at)) = asked
+            && let Some(&instance) = self.grid.shown().and_then(|(shown, _)| shown.longest.get(at))
+        {
+            reveal(instance, ctx);
+        }
+    }
+
+    fn head_ui(&mut self, answer: &Answer, row: usize, n: usize, ui: &mut egui::Ui) {
+        let name = answer.data.rows.get(row).and_then(|cells| cells.first()).map(Cell::shown).unwrap_or_default();
+        ui.add(egui::Label::new(RichText::new(display_name(&name)).strong()).truncate());
+        ui.horizontal(|ui| {
+            let count = format::count(n as u64);
+            let cut =
+                if n > LIMIT { format!(", longest {} listed", format::count(LIMIT as u64)) } else { String::new() };
+            let before = self.list;
+            ui.selectable_value(&mut self.list, List::Instances, format!("Instances ({count}{cut})"))
+                .on_hover_text("Each of them; click one to see it in the timeline");
+            if let Some((label, help)) = self.related() {
+                ui.selectable_value(&mut self.list, List::Related, label).on_hover_text(help);
+            }
+            if self.list != before {
+                self.grid.reset();
+            }
+        });
+    }
+}
+
+/// The slices of a row, the longest first.
+fn instance_rows(traces: &[OpenTrace], slices: &[Instance]) -> Answer {
+    let time = |instance: &Instance| {
+        let open = &traces[instance.trace as usize];
+        open.trace.slices.time(instance.slice).shifted(open.offset)
+    };
+    let mut longest = slices.to_vec();
+    longest.sort_by_key(|instance| (std::cmp::Reverse(time(instance).dur()), *instance));
+    longest.truncate(LIMIT);
+    let row = |instance: &Instance| {
+        let model = &traces[instance.trace as usize].trace;
+        let track = model.track(model.slices.track_of(instance.slice));
+        let track = track_title(traces, instance.trace as usize, &track.name);
+        let time = time(instance);
+        vec![Cell::Ns(time.dur()), Cell::Ns(time.start), Cell::text(&track)]
+    };
+    let columns = vec![
+        figure("Duration", "dur_ns", 90, "How long it took"),
+        figure("Start", "start_ns", 96, "When it started, from the start of the session"),
+        text("Track", "track", 140, "Where it ran"),
+    ];
+    Answer { data: Data { columns, rows: longest.iter().map(row).collect() }, longest, ..Answer::default() }
+}
+
+/// What the slices of a row launched, or which operators launched them.
+fn related_rows(
+    kind: TableKind,
+    traces: &[OpenTrace],
+    slices: &[Instance],
+    is_cancelled: &(dyn Fn() -> bool + Sync),
+) -> Answer {
+    let models: Vec<&Trace> = traces.iter().map(|open| &*open.trace).collect();
+    let (title, total, groups): (&'static str, &'static str, Vec<Group<String>>) = match kind {
+        TableKind::Kernels | TableKind::Copies => {
+            ("Operator", "Host total", operators_of(&models, slices, is_cancelled))
+        }
+        TableKind::Operators | TableKind::Annotations | TableKind::Calls => {
+            ("Device work", "Total", launched_in(&models, slices, is_cancelled))
+        }
+    };
+    let columns = vec![
+        text(title, "name", 170, "Click a row to see its longest in the timeline"),
+        figure("Calls", "calls", 56, "How many of them"),
+        figure(total, "total_ns", 84, "Sum of their own durations"),
+    ];
+    let row = |group: &Group<String>| {
+        vec![Cell::text(&group.key), Cell::Count(group.durations.calls), Cell::Ns(group.durations.total_ns)]
+    };
+    let data = Data { columns, rows: groups.iter().map(row).collect() };
+    let longest = groups.iter().map(|group| longest(&models, &group.instances)).collect();
+    Answer { data, longest, ..Answer::default() }
+}

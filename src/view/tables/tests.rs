@@ -1,0 +1,304 @@
+//! The tables as a person uses them: by the names of their controls and keys.
+
+use std::sync::Arc;
+
+use eframe::egui::{self, Event, Key, OutputCommand};
+use egui_kittest::Harness;
+use egui_kittest::kittest::{NodeT as _, Queryable as _};
+
+use super::{TableKind, Tables};
+use crate::command::Command;
+use crate::model::{CopyKind, DeviceInfo, Launch, MemoryCopy, SliceId, SliceKind, TimeRange, Trace, TraceBuilder};
+use crate::view::{Mark, Navigation, OpenTrace, Selection, View as _, ViewContext};
+
+#[derive(Default)]
+struct Session {
+    traces: Vec<OpenTrace>,
+    navigation: Navigation,
+    selection: Selection,
+    range: Option<TimeRange>,
+    marks: Vec<Mark>,
+    commands: Vec<Command>,
+    tables: Tables,
+}
+
+impl Session {
+    fn selected_name(&self) -> &str {
+        match self.selection {
+            Selection::Slice { trace, slice } => self.traces[trace].trace.slice_name(slice),
+            _ => "",
+        }
+    }
+
+    fn select(&mut self, name: &str) {
+        let trace = &self.traces[0].trace;
+        let slice = (0..trace.slices.len() as u32).map(SliceId).find(|&slice| trace.slice_name(slice) == name);
+        self.selection = Selection::Slice { trace: 0, slice: slice.unwrap() };
+    }
+}
+
+/// Two operators of one annotation, three kernels and a copy.
+fn trace() -> Trace {
+    let (op, call, kernel) = (SliceKind::Operator, SliceKind::Runtime, SliceKind::Kernel);
+    let mut builder = TraceBuilder::from_slices(&[
+        ("main", SliceKind::Annotation, "forward", 0, 3_000),
+        ("main", op, "aten::mm", 10, 1_000),
+        ("main", call, "cudaLaunchKernel", 100, 300),
+        ("main", op, "aten::add", 2_000, 2_900),
+        ("main", call, "cudaLaunchKernel", 2_100, 2_200),
+        ("main", call, "cudaMemcpyAsync", 2_500, 2_600),
+        ("stream 7", kernel, "void gemm<float>(int)", 500, 2_500),
+        ("stream 7", kernel, "add_kernel", 2_500, 3_000),
+        ("stream 7", SliceKind::Memcpy, "Memcpy HtoD", 3_000, 4_000),
+        ("stream 7", kernel, "void gemm<float>(int)", 5_000, 6_000),
+    ]);
+    builder.slices[0].correlation = vec![0, 0, 1, 0, 2, 3, 1, 2, 3, 0];
+    builder.slices[0].attr = vec![0, 0, 0, 0, 0, 0, 1, 2, 1, 1];
+    let launch = |block, registers_per_thread| Launch {
+        grid: [64, 2, 1],
+        block: [block, 1, 1],
+        registers_per_thread,
+        ..Default::default()
+    };
+    builder.launches = vec![launch(256, 64), launch(512, 32)];
+    builder.copies = vec![MemoryCopy { kind: CopyKind::HtoD, bytes: Some(12_000), is_pageable: Some(true) }];
+    builder.info.devices = vec![DeviceInfo { compute_major: Some(8), compute_minor: Some(0), ..Default::default() }];
+    builder.finish()
+}
+
+fn harness(trace: Trace, kind: TableKind) -> Harness<'static, Session> {
+    let mut session = Session { traces: vec![OpenTrace { trace: Arc::new(trace), offset: 0 }], ..Default::default() };
+    session.tables.choose(kind);
+    let frame = |ui: &mut egui::Ui, session: &mut Session| {
+        let mut ctx = ViewContext {
+            traces: &session.traces,
+            span: session.traces[0].trace.span,
+            navigation: &mut session.navigation,
+            selection: &mut session.selection,
+            range: &mut session.range,
+            marks: &mut session.marks,
+            hits: &[],
+            is_dark: true,
+            commands: &mut session.commands,
+        };
+        session.tables.ui(&mut ctx, ui);
+    };
+    let mut harness = Harness::builder().with_size([1900.0, 500.0]).with_max_steps(200).build_ui_state(frame, session);
+    settle(&mut harness);
+    harness
+}
+
+/// Runs frames until background answers are in.
+fn settle(harness: &mut Harness<'_, Session>) {
+    for _ in 0..20 {
+        harness.step();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}
+
+fn click(harness: &mut Harness<'_, Session>, label: &str) {
+    harness.get_by_label(label).click();
+    settle(harness);
+}
+
+/// What was copied since the last frame; the frame in which it happens must be the last one.
+fn copied(harness: &Harness<'_, Session>) -> Option<String> {
+    harness.output().platform_output.commands.iter().find_map(|command| match command {
+        OutputCommand::CopyText(text) => Some(text.clone()),
+        _ => None,
+    })
+}
+
+/// How high on screen a label is.
+fn height(harness: &Harness<'_, Session>, label: &str) -> f32 {
+    harness.get_by_label(label).rect().center().y
+}
+
+const GEMM: &str = "void gemm<float>(int)";
+
+#[test]
+fn kernels_have_figures_with_units() {
+    let mut harness = harness(trace(), TableKind::Kernels);
+    // 3,000 of 3,500 ns; 2,048 registers a warp leave 32 of 64 warps.
+    for label in ["3.000 µs", "85.7 %", "50.0 %", "64 × 2 × 1", "256 × 1 × 1", "2 rows"] {
+        assert!(harness.query_all_by_label(label).count() > 0, "{label}");
+    }
+    click(&mut harness, "By short name");
+    harness.get_by_label("gemm");
+    assert!(harness.query_by_label("Rank").is_none(), "a column without values is not shown");
+}
+
+#[test]
+fn a_head_sorts_and_sorts_back() {
+    let mut harness = harness(trace(), TableKind::Kernels);
+    assert!(height(&harness, GEMM) < height(&harness, "add_kernel"));
+    click(&mut harness, "Total");
+    click(&mut harness, "Total, descending");
+    assert!(height(&harness, GEMM) > height(&harness, "add_kernel"));
+    click(&mut harness, "Total, ascending");
+    assert!(height(&harness, GEMM) < height(&harness, "add_kernel"));
+    click(&mut harness, "Kernel");
+    assert!(height(&harness, GEMM) > height(&harness, "add_kernel"), "names sort from the first");
+}
+
+#[test]
+fn the_filter_leaves_what_fits() {
+    let mut harness = harness(trace(), TableKind::Kernels);
+    harness.get_by_role(egui::Role::TextInput).focus();
+    settle(&mut harness);
+    harness.event(Event::Text("FLOAT gem".to_owned()));
+    settle(&mut harness);
+    harness.get_by_label("1 of 2 rows");
+    assert!(harness.query_by_label("add_kernel").is_none());
+}
+
+#[test]
+fn a_row_leads_to_its_slices_and_they_to_the_timeline() {
+    let mut harness = harness(trace(), TableKind::Kernels);
+    click(&mut harness, GEMM);
+    harness.get_by_label("Instances (2)");
+    assert!(harness.state().commands.is_empty(), "looking at a row moves nothing");
+    // The later of the two, by its start.
+    click(&mut harness, "5.000 µs");
+    assert_eq!(harness.state().commands, [Command::Reveal]);
+    let session = harness.state();
+    let Selection::Slice { slice, .. } = session.selection else { panic!("nothing is selected") };
+    assert_eq!(session.traces[0].trace.slices.time(slice), TimeRange { start: 5_000, end: 6_000 });
+}
+
+#[test]
+fn keys_move_the_cursor_and_enter_shows_the_longest() {
+    let mut harness = harness(trace(), TableKind::Kernels);
+    click(&mut harness, GEMM);
+    harness.key_press(Key::ArrowDown);
+    settle(&mut harness);
+    harness.get_by_label("Instances (1)");
+    harness.key_press(Key::Enter);
+    settle(&mut harness);
+    assert_eq!(harness.state().selected_name(), "add_kernel");
+    harness.key_press(Key::Home);
+    settle(&mut harness);
+    harness.get_by_label("Instances (2)");
+}
+
+#[test]
+fn the_cursor_follows_the_timeline() {
+    let mut harness = harness(trace(), TableKind::Kernels);
+    harness.state_mut().select("add_kernel");
+    settle(&mut harness);
+    harness.get_by_label("Instances (1)");
+    harness.state_mut().select("aten::mm");
+    settle(&mut harness);
+    harness.get_by_label("Instances (1)");
+    harness.state_mut().select("add_kernel");
+    click(&mut harness, "By shape");
+    harness.get_by_label("Instances (1)");
+}
+
+#[test]
+fn operators_and_kernels_lead_to_each_other() {
+    let mut harness = harness(trace(), TableKind::Kernels);
+    click(&mut harness, "add_kernel");
+    click(&mut harness, "Launched by");
+    click(&mut harness, "aten::add");
+    assert_eq!(harness.state().selected_name(), "aten::add");
+    harness.state_mut().tables.choose(TableKind::Operators);
+    settle(&mut harness);
+    // The timeline's selection leads the cursor here too.
+    harness.get_by_label("Instances (1)");
+    click(&mut harness, "Launched");
+    click(&mut harness, "add_kernel");
+    assert_eq!(harness.state().selected_name(), "add_kernel");
+}
+
+#[test]
+fn figures_are_limited_to_the_selected_range() {
+    let mut harness = harness(trace(), TableKind::Kernels);
+    harness.get_by_label("Whole trace");
+    click(&mut harness, GEMM);
+    harness.state_mut().range = Some(TimeRange { start: 400, end: 2_000 });
+    settle(&mut harness);
+    harness.get_by_label("1 row");
+    harness.get_by_label("Instances (1)");
+    click(&mut harness, "Whole trace");
+    harness.get_by_label("2 rows");
+    harness.get_by_label("Instances (2)");
+    click(&mut harness, "Selected range, 1.600 µs");
+    harness.get_by_label("1 row");
+    harness.state_mut().range = Some(TimeRange { start: 9_000, end: 9_500 });
+    settle(&mut harness);
+    harness.get_by_label("Nothing of this sort starts in the selected time range");
+}
+
+#[test]
+fn copies_and_annotations_have_their_own_figures() {
+    let mut harness = harness(trace(), TableKind::Copies);
+    for label in ["HtoD", "pageable", "11.72 KiB", "12.000 GB/s"] {
+        harness.get_by_label(label);
+    }
+    click(&mut harness, "By size");
+    harness.get_by_label("8.00 KiB to 16.00 KiB");
+    harness.state_mut().tables.choose(TableKind::Annotations);
+    settle(&mut harness);
+    // From the first kernel at 500 to the end of the copy at 4,000, without a gap.
+    assert_eq!(harness.query_all_by_label("3.500 µs").count(), 2);
+}
+
+#[test]
+fn what_is_missing_is_said_with_its_remedy() {
+    let empty = || TraceBuilder::from_slices(&[("main", SliceKind::PythonFunction, "f", 0, 10)]).finish();
+    for kind in TableKind::ALL {
+        let harness = harness(empty(), kind);
+        let [what, how] = kind.empty(0);
+        harness.get_by_label(what);
+        harness.get_by_label(how);
+    }
+    let mut harness = harness(empty(), TableKind::Calls);
+    click(&mut harness, "OS runtime");
+    harness.get_by_label("Record them with nsys profile --trace=osrt");
+}
+
+#[test]
+fn tables_are_copied_and_exported_with_exact_figures() {
+    let mut harness = harness(trace(), TableKind::Calls);
+    harness.get_by_label("Copy table").click();
+    let mut text = None;
+    for _ in 0..50 {
+        harness.step();
+        text = text.or_else(|| copied(&harness));
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    let text = text.unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "name\tcalls\ttotal_ns\tself_ns\tmean_ns\tmedian_ns\tmin_ns\tmax_ns\tstd_ns");
+    assert_eq!(lines[1], "cudaLaunchKernel\t2\t300\t300\t150\t150\t100\t200\t71");
+    click(&mut harness, "Export…");
+    let Some(Command::SaveText(name, text)) = harness.state().commands.last() else { panic!("nothing to save") };
+    assert_eq!(name, "calls.csv");
+    assert!(text.starts_with("name,calls,total_ns") && text.lines().count() == 3, "{text}");
+}
+
+#[test]
+fn every_control_has_a_name() {
+    for kind in TableKind::ALL {
+        let harness = harness(trace(), kind);
+        for node in harness.root().children_recursive() {
+            let node = node.accesskit_node();
+            let is_control = matches!(node.role(), egui::Role::Button | egui::Role::TextInput | egui::Role::Table);
+            let has_name = node.label().is_some_and(|label| !label.is_empty());
+            assert!(!is_control || has_name, "a control without a name: {node:?}");
+        }
+    }
+}
+
+#[test]
+fn another_trace_leaves_no_stale_row() {
+    let mut harness = harness(trace(), TableKind::Kernels);
+    click(&mut harness, GEMM);
+    let other = TraceBuilder::from_slices(&[("stream 7", SliceKind::Kernel, "other", 0, 10)]).finish();
+    harness.state_mut().traces = vec![OpenTrace { trace: Arc::new(other), offset: 0 }];
+    harness.step();
+    assert!(harness.query_by_label(GEMM).is_none(), "not for one frame");
+    settle(&mut harness);
+    harness.get_by_label("other");
+}

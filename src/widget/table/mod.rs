@@ -1,0 +1,268 @@
+//! A table that sorts by its heads, has a cursor, and paints only the rows on screen.
+
+mod data;
+
+use eframe::egui::{self, Align, Event, EventFilter, Key, Layout, RichText, Sense, WidgetInfo};
+use egui_extras::{Column as Width, TableBuilder, TableRow};
+
+pub use self::data::{Cell, Column, Data, Sort};
+use crate::escape;
+
+const ROW_HEIGHT: f32 = 20.0;
+/// The longest text on hover, in characters.
+const MAX_HOVER: usize = 2000;
+
+/// What the person asked of a table in one frame. Rows are indices into [`Data::rows`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    Sort(Sort),
+    /// The cursor moved here.
+    Select(usize),
+    /// Show this row where it is at home.
+    Open(usize),
+    CopyName(usize),
+    CopyRow(usize),
+    CopyAll,
+    Export,
+}
+
+/// How a table is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Look<'a> {
+    /// Keeps the widths of its columns apart from those of others, and names it for the reader of
+    /// the screen.
+    pub name: &'a str,
+    /// Rows in order, as indices into [`Data::rows`].
+    pub order: &'a [u32],
+    pub sort: Option<Sort>,
+    /// The row that the cursor is on.
+    pub selected: Option<usize>,
+    /// Whether to scroll to the cursor.
+    pub is_moved: bool,
+    /// What [`Action::Open`] does, for the menu; `None` if nothing.
+    pub open: Option<&'a str>,
+}
+
+/// Paints a table. Up, down, page, home and end move the cursor, Enter opens, a click on a head sorts.
+pub fn table_ui(data: &Data, look: Look<'_>, ui: &mut egui::Ui) -> Option<Action> {
+    let mut action = None;
+    let keyboard = ui.scope_id().with((look.name, "keyboard"));
+    let area = egui::ScrollArea::horizontal().id_salt(look.name).auto_shrink(false);
+    let shown = area.show(ui, |ui| {
+        let keys: Vec<&str> = data.columns.iter().map(|column| column.key).collect();
+        let mut table = TableBuilder::new(ui)
+            .id_salt((look.name, keys))
+            .striped(true)
+            .cell_layout(Layout::left_to_right(Align::Center))
+            .sense(Sense::click())
+            .auto_shrink(false)
+            .animate_scrolling(false)
+            .min_scrolled_height(0.0);
+        for column in &data.columns {
+            let width = Width::initial(f32::from(column.width)).at_least(36.0);
+            table = table.column(width.resizable(true).clip(true));
+        }
+        if let Some(at) = position(look).filter(|_| look.is_moved) {
+            table = table.scroll_to_row(at, None);
+        }
+        table.header(ROW_HEIGHT, |row| action = heads_ui(data, look.sort, row)).body(|body| {
+            body.rows(ROW_HEIGHT, look.order.len(), |row| {
+                if let Some(asked) = row_ui(data, look, row) {
+                    action = Some(asked);
+                }
+            });
+        });
+    });
+    let response = ui.interact(shown.inner_rect, keyboard, Sense::focusable_noninteractive());
+    response.widget_info(|| WidgetInfo::labeled(egui::Role::Table, true, look.name));
+    if matches!(action, Some(Action::Select(_) | Action::Open(_))) {
+        response.request_focus();
+    }
+    if response.has_focus() {
+        let filter = EventFilter { vertical_arrows: true, ..Default::default() };
+        ui.memory_mut(|memory| memory.set_focus_lock_filter(keyboard, filter));
+        let page = (shown.inner_rect.height() / (ROW_HEIGHT + ui.spacing().item_spacing.y)) as isize - 2;
+        action = action.or_else(|| keys(look, page.max(1), ui));
+    }
+    action
+}
+
+/// Where the cursor is on screen. Cost: O(rows), a few microseconds for all that a table holds.
+fn position(look: Look<'_>) -> Option<usize> {
+    look.order.iter().position(|&row| Some(row as usize) == look.selected)
+}
+
+fn keys(look: Look<'_>, page: isize, ui: &egui::Ui) -> Option<Action> {
+    let last = look.order.len().checked_sub(1)?;
+    let all = isize::MAX / 2;
+    let by = |key| match key {
+        Key::ArrowDown => Some(1),
+        Key::ArrowUp => Some(-1),
+        Key::PageDown => Some(page),
+        Key::PageUp => Some(-page),
+        Key::Home => Some(-all),
+        Key::End => Some(all),
+        _ => None,
+    };
+    let pressed = ui.input(|input| {
+        let keys = input.events.iter().filter_map(|event| match event {
+            Event::Key { key, pressed: true, modifiers, .. } if modifiers.is_none() => Some(*key),
+            _ => None,
+        });
+        keys.collect::<Vec<_>>()
+    });
+    let at = if pressed.is_empty() { None } else { position(look) };
+    let row = |at: usize| look.order.get(at).map(|&row| row as usize);
+    if pressed.contains(&Key::Enter) {
+        return Some(Action::Open(row(at?)?));
+    }
+    let steps: Vec<isize> = pressed.into_iter().filter_map(by).collect();
+    if steps.is_empty() {
+        return None;
+    }
+    // Without a cursor the first key puts it on the first row.
+    let to = steps.into_iter().fold(at.map_or(-1, |at| at as isize), isize::saturating_add);
+    Some(Action::Select(row((to.max(0) as usize).min(last))?))
+}
+
+fn heads_ui(data: &Data, sort: Option<Sort>, mut row: TableRow<'_, '_>) -> Option<Action> {
+    let mut clicked = None;
+    for (i, column) in data.columns.iter().enumerate() {
+        row.col(|ui| {
+            let known = sort.filter(|sort| sort.column == i).map(|sort| sort.is_descending);
+            let text = RichText::new(column.title).strong();
+            aligned(column, ui, |ui| {
+                let head = ui.add(egui::Button::new(text).frame(false).truncate());
+                if let Some(is_descending) = known {
+                    sort_mark_ui(&head, column.title, is_descending, ui);
+                }
+                if head.on_hover_text(format!("{}\nClick to sort", column.help)).clicked() {
+                    // Numbers start with the largest, names with the first.
+                    let is_descending = known.map_or(!column.is_text, |is_descending| !is_descending);
+                    clicked = Some(Action::Sort(Sort { column: i, is_descending }));
+                }
+            });
+        });
+    }
+    clicked
+}
+
+/// A triangle beside the head by which a table is sorted; it points down where the largest is first.
+/// Painted, because not every font has one.
+pub fn sort_mark_ui(head: &egui::Response, title: &str, is_descending: bool, ui: &mut egui::Ui) {
+    let way = if is_descending { "descending" } else { "ascending" };
+    head.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, format!("{title}, {way}")));
+    let (rect, _) = ui.allocate_exact_size(egui::vec2(8.0, 8.0), Sense::hover());
+    let tip = if is_descending { 3.0 } else { -3.0 };
+    let center = rect.center();
+    let points = [egui::vec2(-4.0, -tip), egui::vec2(4.0, -tip), egui::vec2(0.0, tip)];
+    let color = ui.visuals().strong_text_color();
+    let points = points.map(|point| center + point).to_vec();
+    ui.painter().add(egui::Shape::convex_polygon(points, color, egui::Stroke::NONE));
+}
+
+fn row_ui(data: &Data, look: Look<'_>, mut row: TableRow<'_, '_>) -> Option<Action> {
+    let index = *look.order.get(row.index())? as usize;
+    let cells = data.rows.get(index)?;
+    row.set_selected(look.selected == Some(index));
+    for (column, cell) in data.columns.iter().zip(cells) {
+        row.col(|ui| aligned(column, ui, |ui| cell_ui(cell, ui)));
+    }
+    let response = row.response();
+    let mut action = None;
+    if response.double_clicked() {
+        action = Some(Action::Open(index));
+    } else if response.clicked() || response.secondary_clicked() {
+        action = Some(Action::Select(index));
+    }
+    response.context_menu(|ui| {
+        let choices = [
+            (look.open.unwrap_or_default(), Action::Open(index)),
+            ("Copy name", Action::CopyName(index)),
+            ("Copy row", Action::CopyRow(index)),
+            ("Copy table", Action::CopyAll),
+            ("Export as CSV…", Action::Export),
+        ];
+        for (label, choice) in choices.into_iter().filter(|choice| !choice.0.is_empty()) {
+            if ui.button(label).clicked() {
+                action = Some(choice);
+                ui.close();
+            }
+        }
+    });
+    action
+}
+
+/// Numbers stand to the right, so that their digits can be compared.
+fn aligned(column: &Column, ui: &mut egui::Ui, add: impl FnOnce(&mut egui::Ui)) {
+    if column.is_text {
+        add(ui);
+    } else {
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            ui.add_space(4.0);
+            add(ui);
+        });
+    }
+}
+
+fn cell_ui(cell: &Cell, ui: &mut egui::Ui) {
+    if *cell == Cell::Empty {
+        return;
+    }
+    let label = ui.add(egui::Label::new(cell.shown()).selectable(false).truncate());
+    if !label.hovered() {
+        return;
+    }
+    match cell {
+        Cell::Text(text) => {
+            let full: String = text.chars().take(MAX_HOVER).collect();
+            label.on_hover_text(escape::visible(&full));
+        }
+        cell => {
+            if let Some(full) = cell.in_full() {
+                label.on_hover_text(full);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use egui_kittest::Harness;
+    use egui_kittest::kittest::{NodeT as _, Queryable as _};
+
+    use super::*;
+
+    #[test]
+    fn only_rows_on_screen_are_painted() {
+        const ROWS: u32 = 100_000;
+        let column = |key, is_text| Column { title: key, key, help: "", width: 90, is_text };
+        let mut columns = vec![column("name", true)];
+        columns.extend((0..12).map(|_| column("total_ns", false)));
+        let row = |i: u32| {
+            let mut cells = vec![Cell::text(&format!("kernel {i}"))];
+            cells.extend((0..12).map(|n| Cell::Ns(i64::from(i) * 1_000 + n)));
+            cells
+        };
+        let data = Data { columns, rows: (0..ROWS).map(row).collect() };
+        let order = data.order(Some(Sort { column: 1, is_descending: true }), "");
+        let frame = move |ui: &mut egui::Ui, selected: &mut Option<usize>| {
+            let (selected, is_moved) = (*selected, selected.is_some());
+            let look = Look { name: "Kernels", order: &order, sort: None, selected, is_moved, open: None };
+            table_ui(&data, look, ui);
+        };
+        let mut harness = Harness::builder().with_size([1280.0, 400.0]).build_ui_state(frame, None);
+        harness.run();
+        harness.get_by_label("kernel 99999");
+        assert!(harness.query_by_label("kernel 99000").is_none());
+        *harness.state_mut() = Some(50_000);
+        harness.run_steps(20);
+        let t = std::time::Instant::now();
+        harness.run_steps(200);
+        eprintln!("FRAME {:?}", t.elapsed() / 200);
+        harness.get_by_label("kernel 50000");
+        let n_labels =
+            harness.root().children_recursive().filter(|node| node.accesskit_node().label().is_some()).count();
+        assert!(n_labels < 20 * 14, "{n_labels} labels");
+    }
+}
