@@ -102,7 +102,7 @@ fn by_registers(limits: &Limits, launch: &Launch, warps: u64) -> Option<u64> {
 
 fn by_shared(limits: &Limits, launch: &Launch) -> u64 {
     let per_block = (u64::from(launch.shared_bytes) + limits.shared_reserved).next_multiple_of(limits.shared_unit);
-    if per_block == 0 { u64::MAX } else { limits.shared / per_block }
+    limits.shared.checked_div(per_block).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ pub fn report(traces: &[&Trace], top: usize, by: KernelsBy, by_shape: bool) -> R
         devices: traces.iter().flat_map(|trace| devices(trace)).collect(),
         operators: Cut::new(operators(traces, by_shape).into_iter().map(operator).collect(), top),
         kernels: Cut::new(kernels(&scope, by).into_iter().map(kernel).collect(), top),
-        copies: Cut::new(copies(&scope, false).into_iter().map(copy).collect(), top),
+        copies: Cut::new(copies(&scope, false).iter().map(copy).collect(), top),
         apis: Cut::new(calls(&scope, CallSort::Api).into_iter().map(api).collect(), top),
         annotations: Cut::new(annotations(&scope).into_iter().map(annotation).collect(), top),
     }
@@ -132,7 +132,7 @@ fn kernel(totals: KernelTotals) -> Kernel {
     }
 }
 
-fn copy(totals: CopyTotals) -> Copies {
+fn copy(totals: &CopyTotals) -> Copies {
     Copies {
         kind: totals.kind.label(),
         count: totals.durations.calls,

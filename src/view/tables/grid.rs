@@ -92,6 +92,11 @@ impl Grid {
         self.is_moved = true;
     }
 
+    /// Back to the order of the answer: other columns come.
+    pub fn unsort(&mut self) {
+        self.sort = None;
+    }
+
     /// Forgets what is on screen, and how it was sorted: another table comes.
     pub fn reset(&mut self) {
         (self.sort, self.selected, self.shown) = (None, None, None);

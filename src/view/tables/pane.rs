@@ -30,12 +30,12 @@ pub struct Pane {
     side: Side,
     /// The row of the slice that is selected in the timeline.
     found: Memo<FindKey, Option<usize>>,
-    /// The selection that the cursor followed last.
-    followed: Selection,
+    /// The selection that the cursor followed last, and the answer in which it did.
+    followed: FindKey,
 }
 
 /// In which answer to find which slice.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct FindKey(Weak<Answer>, Selection);
 
 impl PartialEq for FindKey {
@@ -54,7 +54,7 @@ impl Pane {
             grid: Grid::default(),
             side: Side::new(kind),
             found: Memo::default(),
-            followed: Selection::None,
+            followed: FindKey::default(),
         }
     }
 
@@ -98,7 +98,7 @@ impl Pane {
                 && let Some(&instance) = shown.longest.get(row)
             {
                 reveal(instance, ctx);
-                self.followed = *ctx.selection;
+                self.followed = FindKey(Arc::downgrade(&shown), *ctx.selection);
             }
         });
     }
@@ -128,11 +128,12 @@ impl Pane {
     /// Moves the cursor to the row of a slice that was selected elsewhere.
     fn follow(&mut self, ctx: &ViewContext<'_>, ui: &egui::Ui) {
         let Selection::Slice { trace, slice } = *ctx.selection else { return };
-        let Some((shown, _)) = self.grid.shown() else { return };
-        if *ctx.selection == self.followed {
+        let Some((shown, selected)) = self.grid.shown() else { return };
+        let key = FindKey(Arc::downgrade(shown), *ctx.selection);
+        // A new answer keeps its cursor, if it has one.
+        if key == self.followed || (key.1 == self.followed.1 && selected.is_some()) {
             return;
         }
-        let key = FindKey(Arc::downgrade(shown), *ctx.selection);
         let (answer, waker) = (Arc::clone(shown), ui.ctx().clone());
         let instance = Instance { trace: trace as u32, slice };
         let work = move |_: &crate::job::Progress| {
@@ -140,7 +141,7 @@ impl Pane {
         };
         let row = self.found.get(&key, move || waker.request_repaint(), work).copied();
         if self.found.is_current(&key) {
-            self.followed = *ctx.selection;
+            self.followed = key;
             if let Some(row) = row.flatten() {
                 self.grid.go(row);
             }
@@ -152,8 +153,7 @@ impl Pane {
             for (i, (label, help)) in self.kind.choices().iter().enumerate() {
                 if ui.selectable_label(self.choice == i, *label).on_hover_text(*help).clicked() && self.choice != i {
                     self.choice = i;
-                    self.grid.reset();
-                    self.followed = Selection::None;
+                    self.grid.unsort();
                 }
             }
             if !self.kind.choices().is_empty() {
