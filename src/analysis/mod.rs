@@ -6,6 +6,7 @@ pub mod calls;
 pub mod clock;
 pub mod copies;
 pub mod kernels;
+pub mod launches;
 pub mod occupancy;
 pub mod operators;
 pub mod range_summary;

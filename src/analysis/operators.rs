@@ -17,7 +17,9 @@
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
-use crate::model::{DurNs, Row, SliceId, SliceKind, SliceTable, StringId, TimeNs, Trace, TrackId};
+use super::launches;
+pub use super::launches::{kernels_of, operator_of};
+use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeNs, Trace, TrackId};
 
 /// All calls of one operator, or of one operator with the same input shapes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,88 +90,6 @@ pub fn operators(traces: &[&Trace], by_shape: bool) -> Vec<OperatorTotals> {
     all
 }
 
-/// The device work launched inside an operator, by it or by an operator inside it, ascending.
-///
-/// By the correlation of the API calls inside; work whose call leads to no operator is found by
-/// `External id`. Exactly the work whose [`operator_of`] is this operator or one inside it.
-/// Cost: O(calls inside + device work); not for the frame thread.
-pub fn kernels_of(trace: &Trace, op: SliceId) -> Vec<SliceId> {
-    let slices = &trace.slices;
-    let mut by_external: HashMap<u32, SliceId> = HashMap::new();
-    let mut work: Vec<SliceId> = Vec::new();
-    for inside in inside(slices, op) {
-        if slices.kind[inside] == SliceKind::Operator {
-            by_external.insert(slices.external[inside], SliceId(inside as u32));
-        } else if is_call(slices.kind[inside]) {
-            let call = SliceId(inside as u32);
-            work.extend(trace.launched_by(call).filter(|&work| trace.launch_of(work) == Some(call)));
-        }
-    }
-    by_external.remove(&0);
-    if !by_external.is_empty() {
-        work.extend(device_work(trace).filter(|&work| {
-            by_external.contains_key(&external_of(slices, work)) && operator_of_launch(trace, work).is_none()
-        }));
-    }
-    work.sort_unstable();
-    work.dedup();
-    work
-}
-
-/// The operator that launched this device work: the innermost one on the launching thread, or
-/// without a call inside an operator the one with the same `External id`.
-///
-/// Cost: O(log n); O(n) if the call leads to no operator.
-pub fn operator_of(trace: &Trace, device_work: SliceId) -> Option<SliceId> {
-    operator_of_launch(trace, device_work).or_else(|| {
-        let external = external_of(&trace.slices, device_work);
-        let is_it = |&i: &usize| trace.slices.external[i] == external && trace.slices.kind[i] == SliceKind::Operator;
-        (0..trace.slices.len()).find(|i| external != 0 && is_it(i)).map(|i| SliceId(i as u32))
-    })
-}
-
-fn is_call(kind: SliceKind) -> bool {
-    matches!(kind, SliceKind::Runtime | SliceKind::Driver)
-}
-
-/// The innermost operator around the API call that launched this device work. Cost: O(log n).
-pub fn operator_of_launch(trace: &Trace, work: SliceId) -> Option<SliceId> {
-    operator_around(&trace.slices, trace.launch_of(work)?)
-}
-
-/// The innermost operator around a slice.
-fn operator_around(slices: &SliceTable, of: SliceId) -> Option<SliceId> {
-    std::iter::successors(slices.parent(of), |&id| slices.parent(id))
-        .find(|id| slices.kind[id.idx()] == SliceKind::Operator)
-}
-
-/// The `External id` of device work; 0 if it has none that names an operator.
-///
-/// Kineto of 2021 to 2023 wrote the correlation id in its place.
-fn external_of(slices: &SliceTable, work: SliceId) -> u32 {
-    let external = slices.external[work.idx()];
-    if external == slices.correlation[work.idx()] { 0 } else { external }
-}
-
-fn device_work(trace: &Trace) -> impl Iterator<Item = SliceId> {
-    let all = (0..trace.slices.len() as u32).map(SliceId);
-    all.filter(|id| trace.slices.kind[id.idx()].is_device_work())
-}
-
-/// A slice and all that lies inside it, as indices.
-fn inside(slices: &SliceTable, id: SliceId) -> impl Iterator<Item = usize> {
-    let row = slices.row_of(id);
-    let (this, time) = (&slices.rows[row], slices.time(id));
-    let is_below = move |below: &&Row| below.track == this.track && !below.is_overflow;
-    let below = slices.rows[row + 1..].iter().take_while(is_below).take(if this.is_overflow { 0 } else { usize::MAX });
-    std::iter::once(id.idx()).chain(below.flat_map(move |row| {
-        let all = row.range();
-        let first = all.start + slices.ts[all.clone()].partition_point(|&ts| ts < time.start);
-        let last = all.start + slices.end[all].partition_point(|&end| end <= time.end);
-        first..last.max(first)
-    }))
-}
-
 /// What is counted up from the innermost operator to those around it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
@@ -216,24 +136,21 @@ impl Group {
 type Groups = HashMap<(StringId, StringId), Group>;
 
 fn trace_groups(trace: &Trace, by_shape: bool) -> Groups {
-    let mut work = device_time(trace);
-    let mut tracks: Vec<(TrackId, Vec<(SliceId, DurNs)>, Vec<usize>)> = Vec::new();
+    let mut work = launches::device_time(trace);
+    let mut tracks: Vec<Thread> = Vec::new();
     for track in (0..trace.tracks.len() as u32).map(TrackId) {
         let slices = trace.track_slices(track);
         if trace.slices.kind[slices.clone()].contains(&SliceKind::Operator) {
             let rest = work.split_off(work.partition_point(|entry| entry.0.idx() < slices.end));
-            tracks.push((track, std::mem::replace(&mut work, rest), Vec::new()));
+            tracks.push(Thread { track, work: std::mem::replace(&mut work, rest), allocations: Vec::new() });
         }
     }
     for i in 0..trace.allocations.len() {
-        if let Ok(found) = tracks.binary_search_by_key(&trace.allocations.track[i], |track| track.0) {
-            tracks[found].2.push(i);
+        if let Ok(found) = tracks.binary_search_by_key(&trace.allocations.track[i], |thread| thread.track) {
+            tracks[found].allocations.push(i);
         }
     }
-    let found: Vec<Groups> = tracks
-        .into_par_iter()
-        .map(|(track, work, allocations)| track_groups(trace, track, &work, allocations, by_shape))
-        .collect();
+    let found: Vec<Groups> = tracks.into_par_iter().map(|thread| thread_groups(trace, thread, by_shape)).collect();
     let mut all = Groups::new();
     for (key, group) in found.into_iter().flatten() {
         all.entry(key).or_default().merge(0, &group);
@@ -241,55 +158,21 @@ fn trace_groups(trace: &Trace, by_shape: bool) -> Groups {
     all
 }
 
-/// Device work as (operator that launched it, duration), by operator.
-fn device_time(trace: &Trace) -> Vec<(SliceId, DurNs)> {
-    let slices = &trace.slices;
-    let mut found: Vec<(SliceId, DurNs)> = Vec::new();
-    let mut rest: Vec<SliceId> = Vec::new();
-    let launched: Vec<(SliceId, Option<SliceId>)> = trace
-        .correlations
-        .entries
-        .par_chunk_by(|a, b| a.0 == b.0)
-        .flat_map_iter(|same| {
-            let call = same.iter().find(|entry| is_call(slices.kind[entry.1.idx()]));
-            let operator = call.and_then(|call| operator_around(slices, call.1));
-            let work = same.iter().filter(|entry| slices.kind[entry.1.idx()].is_device_work());
-            work.map(move |entry| (entry.1, operator))
-        })
-        .collect();
-    let dur = |work: SliceId| slices.time(work).dur();
-    for (work, operator) in launched {
-        match operator {
-            Some(operator) => found.push((operator, dur(work))),
-            None => rest.push(work),
-        }
-    }
-    rest.extend(device_work(trace).filter(|work| slices.correlation[work.idx()] == 0));
-    rest.retain(|&work| external_of(slices, work) != 0);
-    if !rest.is_empty() {
-        let mut by_external: HashMap<u32, SliceId> = HashMap::new();
-        for i in (0..slices.len()).filter(|&i| slices.kind[i] == SliceKind::Operator) {
-            by_external.entry(slices.external[i]).or_insert(SliceId(i as u32));
-        }
-        found.extend(rest.iter().filter_map(|&work| Some((*by_external.get(&external_of(slices, work))?, dur(work)))));
-    }
-    found.par_sort_unstable();
-    found
+/// A track with operators.
+struct Thread {
+    track: TrackId,
+    /// Its operators with the duration of each piece of work they launched, by operator.
+    work: Vec<(SliceId, DurNs)>,
+    /// Indices of its allocations, by time.
+    allocations: Vec<usize>,
 }
 
-/// The groups of one thread.
-fn track_groups(
-    trace: &Trace,
-    track: TrackId,
-    work: &[(SliceId, DurNs)],
-    allocations: Vec<usize>,
-    by_shape: bool,
-) -> Groups {
+fn thread_groups(trace: &Trace, Thread { track, work, allocations }: Thread, by_shape: bool) -> Groups {
     let slices = &trace.slices;
     let all = trace.track_slices(track);
     let base = all.start;
     let mut own = vec![Sums::default(); all.len()];
-    for &(operator, dur) in work {
+    for (operator, dur) in work {
         own[operator.idx() - base].add(Sums { device_ns: dur, ..Default::default() });
     }
     add_bytes(trace, track, allocations, |operator, sums| own[operator - base].add(sums));
@@ -390,7 +273,7 @@ fn add_bytes(trace: &Trace, track: TrackId, mut open: Vec<usize>, mut add: impl 
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::model::TraceBuilder;
 
@@ -398,7 +281,9 @@ mod tests {
     const CALL: SliceKind = SliceKind::Runtime;
     const KERNEL: SliceKind = SliceKind::Kernel;
 
-    fn trace() -> Trace {
+    /// Two `linear` of which the second is passed on, with launches, a kernel known by its
+    /// `External id` alone, and allocations.
+    pub(in super::super) fn trace() -> Trace {
         let mut builder = TraceBuilder::from_slices(&[
             ("main", OP, "aten::linear", 0, 100),
             ("main", OP, "aten::addmm", 10, 60),
@@ -451,27 +336,6 @@ mod tests {
         assert_eq!(find(&all, "aten::linear", Some("[[2, 3]]")).host_total_ns, 200);
         assert_eq!(find(&all, "aten::linear", Some("")).device_total_ns, 10);
         assert_eq!(find(&all, "aten::t", Some("")).calls, 2);
-    }
-
-    #[test]
-    fn work_and_operators_find_each_other() {
-        let trace = trace();
-        let name = |id: SliceId| trace.slice_name(id).to_owned();
-        let work = |op| kernels_of(&trace, op).into_iter().map(name).collect::<Vec<_>>();
-        let operators: Vec<_> =
-            (0..trace.slices.len() as u32).map(SliceId).filter(|id| trace.slices.kind[id.idx()] == OP).collect();
-        let found: Vec<_> = operators.iter().map(|&op| (name(op), work(op))).collect();
-        let expected = [
-            ("aten::linear", vec!["gemm", "bias"]),
-            ("aten::linear", vec!["lost call"]),
-            ("aten::addmm", vec!["gemm"]),
-            ("aten::linear", vec!["lost call"]),
-            ("aten::t", vec![]),
-        ];
-        assert_eq!(found, expected.map(|(op, work)| (op.to_owned(), work.into_iter().map(str::to_owned).collect())));
-        let of: Vec<_> = device_work(&trace).map(|work| operator_of(&trace, work).map(name)).collect();
-        let some = |name: &str| Some(name.to_owned());
-        assert_eq!(of, [some("aten::addmm"), some("aten::linear"), some("aten::linear"), None]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 
-use super::operators::operator_of_launch;
+use super::launches::operator_of_launch;
 use super::totals::{Group, Instance, durations};
 use crate::model::{SliceId, SliceKind, StringId, TimeRange, Trace, TrackId};
 

@@ -8,6 +8,7 @@
 mod corpus;
 mod golden;
 mod layers;
+mod operators;
 mod oracle;
 mod properties;
 mod support;

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use crate::model::{
-    AllocationTable, Counter, InstantTable, Process, ProcessId, RawSlices, StringId, TimeNs, TraceBuilder, Track,
-    TrackId, TrackKind,
+    InstantTable, Process, ProcessId, RawSlices, StringId, TimeNs, TraceBuilder, Track, TrackId, TrackKind,
 };
 
 use super::batch::{AsyncEvent, Batch, BeginEnd, MemoryEvent, Metadata, Sample, is_on_device};
+use super::counters::{add_counters, add_memory};
 use super::pairing;
 use super::tally::Tally;
 use super::text::unescape;
@@ -15,8 +15,8 @@ use super::work::WorkIds;
 
 /// A thread or stream as the file names it.
 #[derive(Debug, Default)]
-struct Thread {
-    pid: String,
+pub struct Thread {
+    pub pid: String,
     tid: String,
     /// Has slices or instants.
     is_used: bool,
@@ -230,8 +230,8 @@ impl Assembly {
 
 /// Processes and tracks on their way into the trace.
 #[derive(Debug, Default)]
-struct Places {
-    processes: Vec<Process>,
+pub struct Places {
+    pub processes: Vec<Process>,
     by_pid: HashMap<String, ProcessId>,
     tracks: Vec<Track>,
 }
@@ -253,7 +253,7 @@ impl Places {
         places
     }
 
-    fn process(&mut self, pid: &str) -> ProcessId {
+    pub fn process(&mut self, pid: &str) -> ProcessId {
         if let Some(&id) = self.by_pid.get(pid) {
             return id;
         }
@@ -263,7 +263,7 @@ impl Places {
         id
     }
 
-    fn add(&mut self, track: Track) -> TrackId {
+    pub fn add(&mut self, track: Track) -> TrackId {
         self.tracks.push(track);
         TrackId(self.tracks.len() as u32 - 1)
     }
@@ -336,82 +336,4 @@ impl Places {
 /// The number that a text such as `GPU 3` ends in.
 fn digits_of(text: &str) -> Option<u32> {
     text.rsplit(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok())
-}
-
-/// Counters from `C` events: one a process, name and series.
-fn add_counters(samples: &[Sample], threads: &[Thread], builder: &TraceBuilder, places: &mut Places) -> Vec<Counter> {
-    let mut known: HashMap<(ProcessId, StringId, StringId), usize> = HashMap::new();
-    let mut counters: Vec<Counter> = Vec::new();
-    for sample in samples {
-        let process = places.process(&threads[sample.track.0 as usize].pid);
-        let index = *known.entry((process, sample.name, sample.series)).or_insert_with(|| {
-            let [name, series] = [sample.name, sample.series].map(|id| builder.strings.get(id));
-            let title = match (name, series) {
-                (name, "" | "value") => name.to_owned(),
-                ("", series) => series.to_owned(),
-                (name, series) => format!("{name}: {series}"),
-            };
-            let track = places.add(Track { kind: TrackKind::Counter, process, name: title, ..Default::default() });
-            counters.push(Counter { track, series: series.to_owned(), unit: sample.unit, ..Default::default() });
-            counters.len() - 1
-        });
-        counters[index].ts.push(sample.ts);
-        counters[index].value.push(sample.value);
-    }
-    counters
-}
-
-/// Counters from `[memory]` events, one a device and figure, and the events as allocations.
-///
-/// Recordings of 2021 have only the change: there the sum of changes since the start is shown, and
-/// named so.
-fn add_memory(
-    mut events: Vec<MemoryEvent>,
-    threads: &[Thread],
-    track_ids: &[Option<TrackId>],
-    places: &mut Places,
-    allocations: &mut AllocationTable,
-) -> Vec<Counter> {
-    events.sort_by_key(|event| event.ts);
-    let mut known: HashMap<(ProcessId, i64, i64, &str), (usize, i64)> = HashMap::new();
-    let mut counters: Vec<Counter> = Vec::new();
-    for event in &events {
-        let device = places
-            .processes
-            .iter()
-            .position(|p| event.device_type != 0 && p.device.map(i64::from) == Some(event.device_id));
-        let process = match device {
-            Some(index) => ProcessId(index as u32),
-            None => places.process(&threads[event.track.0 as usize].pid),
-        };
-        let values = match (event.allocated, event.reserved) {
-            (None, None) => [Some(("change since start", event.bytes)), None],
-            (allocated, reserved) => {
-                [allocated.map(|bytes| ("allocated", bytes)), reserved.map(|bytes| ("reserved", bytes))]
-            }
-        };
-        // A thread that did nothing else has no track of its own.
-        let mut track = track_ids[event.track.0 as usize];
-        for (series, value) in values.into_iter().flatten() {
-            let key = (process, event.device_type, event.device_id, series);
-            let entry = known.entry(key).or_insert_with(|| {
-                let device = match event.device_type {
-                    0 => "CPU".to_owned(),
-                    _ => format!("GPU {}", event.device_id),
-                };
-                let name = format!("{device} memory {series}");
-                let track = places.add(Track { kind: TrackKind::Counter, process, name, ..Default::default() });
-                let unit = crate::model::CounterUnit::Bytes;
-                counters.push(Counter { track, series: series.to_owned(), unit, ..Default::default() });
-                (counters.len() - 1, 0)
-            });
-            entry.1 = if series == "change since start" { entry.1.saturating_add(value) } else { value };
-            counters[entry.0].ts.push(event.ts);
-            counters[entry.0].value.push(entry.1 as f64);
-            track.get_or_insert(counters[entry.0].track);
-        }
-        let device = if event.device_type == 0 { -1 } else { event.device_id.clamp(0, i64::from(i32::MAX)) as i32 };
-        allocations.push(event.ts, track.unwrap_or_default(), device, event.bytes);
-    }
-    counters
 }

@@ -10,6 +10,7 @@
 mod assemble;
 mod batch;
 mod bytes;
+mod counters;
 mod details;
 mod document;
 mod header;

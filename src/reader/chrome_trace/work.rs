@@ -225,7 +225,38 @@ fn direction(name: &str) -> CopyKind {
 
 #[cfg(test)]
 mod tests {
+    use super::super::assemble::Assembly;
+    use super::super::pipeline;
     use super::*;
+    use crate::job::Progress;
+    use crate::model::SliceId;
+
+    #[test]
+    fn columns_are_filled_whatever_the_phase_and_the_state_of_the_text() {
+        let text = br#"[
+            {"ph":"X","cat":"Operator","name":"aten::mm","pid":1,"tid":2,"ts":1,"dur":9,"args":{"Input dims":[[2,3],[]]}},
+            {"ph":"B","cat":"cpu_op","name":"aten::add","pid":1,"tid":2,"ts":20,"args":{"Input Dims":[[4]]}},
+            {"ph":"E","pid":1,"tid":2,"ts":30},
+            {"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":5,"dur":2,"args":{"blocks per SM":NaN,
+                "grid": [2, 1,1],"block":[64,1,1]}},
+            {"ph":"X","cat":"kernel","name":"bare","pid":0,"tid":7,"ts":8,"dur":2,"args":{"stream":7}},
+            {"ph":"X","cat":"kernel","name":"again","pid":0,"tid":7,"ts":10,"dur":2,"args":{"block":[64, 1, 1],"grid":[2,1,1]}},
+            {"ph":"X","cat":"gpu_memset","name":"Memset (Device)","pid":0,"tid":7,"ts":15,"dur":2,"args":{"bytes":128}}
+        ]"#;
+        let mut assembly = Assembly::default();
+        let _ = pipeline::read(&text[..], &Progress::default(), &mut assembly);
+        let trace = assembly.finish().finish();
+        let find =
+            |name: &str| (0..trace.slices.len() as u32).map(SliceId).find(|&id| trace.slice_name(id) == name).unwrap();
+        assert_eq!(trace.input_shapes(find("aten::mm")), "[[2, 3], []]");
+        assert_eq!(trace.input_shapes(find("aten::add")), "[[4]]");
+        let launch = trace.launch(find("gemm")).unwrap();
+        assert_eq!((launch.grid, launch.block, launch.recorded_occupancy), ([2, 1, 1], [64, 1, 1], None));
+        assert_eq!((trace.launch(find("again")), trace.launches.len()), (Some(launch), 1));
+        assert_eq!(trace.launch(find("bare")), None);
+        let set = MemoryCopy { kind: CopyKind::Memset, bytes: Some(128), is_pageable: None };
+        assert_eq!(trace.copy(find("Memset (Device)")), Some(&set));
+    }
 
     #[test]
     fn shapes_have_one_spacing() {

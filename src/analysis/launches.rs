@@ -1,0 +1,154 @@
+//! Which operator launched which device work?
+
+use hashbrown::HashMap;
+use rayon::prelude::*;
+
+use crate::model::{DurNs, Row, SliceId, SliceKind, SliceTable, Trace};
+
+/// The device work launched inside an operator, by it or by an operator inside it, ascending.
+///
+/// By the correlation of the API calls inside; work whose call leads to no operator is found by
+/// `External id`. Exactly the work whose [`operator_of`] is this operator or one inside it.
+/// Cost: O(calls inside + device work); not for the frame thread.
+pub fn kernels_of(trace: &Trace, op: SliceId) -> Vec<SliceId> {
+    let slices = &trace.slices;
+    let mut by_external: HashMap<u32, SliceId> = HashMap::new();
+    let mut work: Vec<SliceId> = Vec::new();
+    for inside in inside(slices, op) {
+        if slices.kind[inside] == SliceKind::Operator {
+            by_external.insert(slices.external[inside], SliceId(inside as u32));
+        } else if is_call(slices.kind[inside]) {
+            let call = SliceId(inside as u32);
+            work.extend(trace.launched_by(call).filter(|&work| trace.launch_of(work) == Some(call)));
+        }
+    }
+    by_external.remove(&0);
+    if !by_external.is_empty() {
+        work.extend(device_work(trace).filter(|&work| {
+            by_external.contains_key(&external_of(slices, work)) && operator_of_launch(trace, work).is_none()
+        }));
+    }
+    work.sort_unstable();
+    work.dedup();
+    work
+}
+
+/// The operator that launched this device work: the innermost one on the launching thread, or
+/// without a call inside an operator the one with the same `External id`.
+///
+/// Cost: O(log n); O(n) if the call leads to no operator.
+pub fn operator_of(trace: &Trace, device_work: SliceId) -> Option<SliceId> {
+    operator_of_launch(trace, device_work).or_else(|| {
+        let external = external_of(&trace.slices, device_work);
+        let is_it = |&i: &usize| trace.slices.external[i] == external && trace.slices.kind[i] == SliceKind::Operator;
+        (0..trace.slices.len()).find(|i| external != 0 && is_it(i)).map(|i| SliceId(i as u32))
+    })
+}
+
+fn is_call(kind: SliceKind) -> bool {
+    matches!(kind, SliceKind::Runtime | SliceKind::Driver)
+}
+
+/// The innermost operator around the API call that launched this device work. Cost: O(log n).
+pub fn operator_of_launch(trace: &Trace, work: SliceId) -> Option<SliceId> {
+    operator_around(&trace.slices, trace.launch_of(work)?)
+}
+
+/// The innermost operator around a slice.
+fn operator_around(slices: &SliceTable, of: SliceId) -> Option<SliceId> {
+    std::iter::successors(slices.parent(of), |&id| slices.parent(id))
+        .find(|id| slices.kind[id.idx()] == SliceKind::Operator)
+}
+
+/// The `External id` of device work; 0 if it has none that names an operator.
+///
+/// Kineto of 2021 to 2023 wrote the correlation id in its place.
+fn external_of(slices: &SliceTable, work: SliceId) -> u32 {
+    let external = slices.external[work.idx()];
+    if external == slices.correlation[work.idx()] { 0 } else { external }
+}
+
+fn device_work(trace: &Trace) -> impl Iterator<Item = SliceId> {
+    let all = (0..trace.slices.len() as u32).map(SliceId);
+    all.filter(|id| trace.slices.kind[id.idx()].is_device_work())
+}
+
+/// A slice and all that lies inside it, as indices.
+fn inside(slices: &SliceTable, id: SliceId) -> impl Iterator<Item = usize> {
+    let row = slices.row_of(id);
+    let (this, time) = (&slices.rows[row], slices.time(id));
+    let is_below = move |below: &&Row| below.track == this.track && !below.is_overflow;
+    let below = slices.rows[row + 1..].iter().take_while(is_below).take(if this.is_overflow { 0 } else { usize::MAX });
+    std::iter::once(id.idx()).chain(below.flat_map(move |row| {
+        let all = row.range();
+        let first = all.start + slices.ts[all.clone()].partition_point(|&ts| ts < time.start);
+        let last = all.start + slices.end[all].partition_point(|&end| end <= time.end);
+        first..last.max(first)
+    }))
+}
+
+/// The duration of each piece of device work with the operator that launched it, sorted by
+/// operator; work of no operator is absent.
+pub(super) fn device_time(trace: &Trace) -> Vec<(SliceId, DurNs)> {
+    let slices = &trace.slices;
+    let mut found: Vec<(SliceId, DurNs)> = Vec::new();
+    let mut rest: Vec<SliceId> = Vec::new();
+    let launched: Vec<(SliceId, Option<SliceId>)> = trace
+        .correlations
+        .entries
+        .par_chunk_by(|a, b| a.0 == b.0)
+        .flat_map_iter(|same| {
+            let call = same.iter().find(|entry| is_call(slices.kind[entry.1.idx()]));
+            let operator = call.and_then(|call| operator_around(slices, call.1));
+            let work = same.iter().filter(|entry| slices.kind[entry.1.idx()].is_device_work());
+            work.map(move |entry| (entry.1, operator))
+        })
+        .collect();
+    let dur = |work: SliceId| slices.time(work).dur();
+    for (work, operator) in launched {
+        match operator {
+            Some(operator) => found.push((operator, dur(work))),
+            None => rest.push(work),
+        }
+    }
+    rest.extend(device_work(trace).filter(|work| slices.correlation[work.idx()] == 0));
+    rest.retain(|&work| external_of(slices, work) != 0);
+    if !rest.is_empty() {
+        let mut by_external: HashMap<u32, SliceId> = HashMap::new();
+        for i in (0..slices.len()).filter(|&i| slices.kind[i] == SliceKind::Operator) {
+            by_external.entry(slices.external[i]).or_insert(SliceId(i as u32));
+        }
+        found.extend(rest.iter().filter_map(|&work| Some((*by_external.get(&external_of(slices, work))?, dur(work)))));
+    }
+    found.par_sort_unstable();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::operators::tests::trace;
+
+    const OP: SliceKind = SliceKind::Operator;
+
+    #[test]
+    fn work_and_operators_find_each_other() {
+        let trace = trace();
+        let name = |id: SliceId| trace.slice_name(id).to_owned();
+        let work = |op| kernels_of(&trace, op).into_iter().map(name).collect::<Vec<_>>();
+        let operators: Vec<_> =
+            (0..trace.slices.len() as u32).map(SliceId).filter(|id| trace.slices.kind[id.idx()] == OP).collect();
+        let found: Vec<_> = operators.iter().map(|&op| (name(op), work(op))).collect();
+        let expected = [
+            ("aten::linear", vec!["gemm", "bias"]),
+            ("aten::linear", vec!["lost call"]),
+            ("aten::addmm", vec!["gemm"]),
+            ("aten::linear", vec!["lost call"]),
+            ("aten::t", vec![]),
+        ];
+        assert_eq!(found, expected.map(|(op, work)| (op.to_owned(), work.into_iter().map(str::to_owned).collect())));
+        let of: Vec<_> = device_work(&trace).map(|work| operator_of(&trace, work).map(name)).collect();
+        let some = |name: &str| Some(name.to_owned());
+        assert_eq!(of, [some("aten::addmm"), some("aten::linear"), some("aten::linear"), None]);
+    }
+}

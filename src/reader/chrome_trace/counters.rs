@@ -1,0 +1,123 @@
+//! Values over time: `C` events, and what PyTorch's allocator holds.
+
+use std::collections::HashMap;
+
+use crate::model::{
+    AllocationTable, Counter, CounterUnit, ProcessId, StringId, TraceBuilder, Track, TrackId, TrackKind,
+};
+
+use super::assemble::{Places, Thread};
+use super::batch::{MemoryEvent, Sample};
+
+/// Counters from `C` events: one a process, name and series.
+pub fn add_counters(
+    samples: &[Sample],
+    threads: &[Thread],
+    builder: &TraceBuilder,
+    places: &mut Places,
+) -> Vec<Counter> {
+    let mut known: HashMap<(ProcessId, StringId, StringId), usize> = HashMap::new();
+    let mut counters: Vec<Counter> = Vec::new();
+    for sample in samples {
+        let process = places.process(&threads[sample.track.0 as usize].pid);
+        let index = *known.entry((process, sample.name, sample.series)).or_insert_with(|| {
+            let [name, series] = [sample.name, sample.series].map(|id| builder.strings.get(id));
+            let title = match (name, series) {
+                (name, "" | "value") => name.to_owned(),
+                ("", series) => series.to_owned(),
+                (name, series) => format!("{name}: {series}"),
+            };
+            let track = places.add(Track { kind: TrackKind::Counter, process, name: title, ..Default::default() });
+            counters.push(Counter { track, series: series.to_owned(), unit: sample.unit, ..Default::default() });
+            counters.len() - 1
+        });
+        counters[index].ts.push(sample.ts);
+        counters[index].value.push(sample.value);
+    }
+    counters
+}
+
+/// Counters from `[memory]` events, one a device and figure, and the events as allocations.
+///
+/// Recordings of 2021 have only the change: there the sum of changes since the start is shown, and
+/// named so.
+pub fn add_memory(
+    mut events: Vec<MemoryEvent>,
+    threads: &[Thread],
+    track_ids: &[Option<TrackId>],
+    places: &mut Places,
+    allocations: &mut AllocationTable,
+) -> Vec<Counter> {
+    events.sort_by_key(|event| event.ts);
+    let mut known: HashMap<(ProcessId, i64, i64, &str), (usize, i64)> = HashMap::new();
+    let mut counters: Vec<Counter> = Vec::new();
+    for event in &events {
+        let device = places
+            .processes
+            .iter()
+            .position(|p| event.device_type != 0 && p.device.map(i64::from) == Some(event.device_id));
+        let process = match device {
+            Some(index) => ProcessId(index as u32),
+            None => places.process(&threads[event.track.0 as usize].pid),
+        };
+        let values = match (event.allocated, event.reserved) {
+            (None, None) => [Some(("change since start", event.bytes)), None],
+            (allocated, reserved) => {
+                [allocated.map(|bytes| ("allocated", bytes)), reserved.map(|bytes| ("reserved", bytes))]
+            }
+        };
+        // A thread that did nothing else has no track of its own.
+        let mut track = track_ids[event.track.0 as usize];
+        for (series, value) in values.into_iter().flatten() {
+            let key = (process, event.device_type, event.device_id, series);
+            let entry = known.entry(key).or_insert_with(|| {
+                let device = match event.device_type {
+                    0 => "CPU".to_owned(),
+                    _ => format!("GPU {}", event.device_id),
+                };
+                let name = format!("{device} memory {series}");
+                let track = places.add(Track { kind: TrackKind::Counter, process, name, ..Default::default() });
+                let unit = CounterUnit::Bytes;
+                counters.push(Counter { track, series: series.to_owned(), unit, ..Default::default() });
+                (counters.len() - 1, 0)
+            });
+            entry.1 = if series == "change since start" { entry.1.saturating_add(value) } else { value };
+            counters[entry.0].ts.push(event.ts);
+            counters[entry.0].value.push(entry.1 as f64);
+            track.get_or_insert(counters[entry.0].track);
+        }
+        let device = if event.device_type == 0 { -1 } else { event.device_id.clamp(0, i64::from(i32::MAX)) as i32 };
+        allocations.push(event.ts, track.unwrap_or_default(), device, event.bytes);
+    }
+    counters
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::assemble::Assembly;
+    use super::super::pipeline;
+    use crate::job::Progress;
+
+    #[test]
+    fn allocations_of_both_forms_belong_to_their_threads() {
+        let text = br#"[
+            {"ph":"X","cat":"cpu_op","name":"aten::empty","pid":1,"tid":2,"ts":1,"dur":5},
+            {"ph":"i","name":"[memory]","pid":1,"tid":2,"ts":4,"args":{"Device Type":0,"Device Id":-1,"Bytes":-64}},
+            {"ph":"i","name":"[memory]","pid":1,"tid":2,"ts":2,"args":{"Device Type":1,"Device Id":3,"Bytes":512,
+                "Total Allocated":512,"Total Reserved":2048}},
+            {"ph":"i","name":"[memory]","pid":1,"tid":9,"ts":3,"args":{"Device Type":0,"Device Id":-1,"Bytes":8}}
+        ]"#;
+        let mut assembly = Assembly::default();
+        let _ = pipeline::read(&text[..], &Progress::default(), &mut assembly);
+        let trace = assembly.finish().finish();
+        let all = &trace.allocations;
+        assert_eq!(
+            (&all.ts[..], &all.device[..], &all.bytes[..]),
+            (&[2000, 3000, 4000][..], &[3, -1, -1][..], &[512, 8, -64][..])
+        );
+        let names: Vec<_> = all.track.iter().map(|&track| trace.track(track).name.as_str()).collect();
+        // The second thread did nothing but allocate: it has no track but that of the counter.
+        assert_eq!(names, ["Thread 2", "CPU memory change since start", "Thread 2"]);
+        assert_eq!((trace.import.read, trace.import.shown), (4, 4));
+    }
+}
