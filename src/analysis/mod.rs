@@ -13,4 +13,5 @@ pub mod range_summary;
 pub mod related;
 pub mod search;
 pub mod short_name;
+mod sweep;
 pub mod totals;

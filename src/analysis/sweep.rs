@@ -1,0 +1,169 @@
+//! When did the last of some spans run, taken together?
+
+use std::collections::BTreeMap;
+
+use crate::model::{DurNs, TimeNs, TimeRange};
+
+/// The device work launched inside one range of the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Projection {
+    /// From the first start to the last end of that work, in the trace's own time.
+    pub time: TimeRange,
+    /// Sum of the durations; work that runs at the same time counts twice.
+    pub work_ns: DurNs,
+    /// Time in which at least one piece of it ran, on whatever device.
+    pub busy_ns: DurNs,
+    /// Pieces of work.
+    pub launches: u64,
+}
+
+/// Takes spans one after the other, and says of any number of the last ones when they ran.
+///
+/// Adding and asking cost O(log n) each, over all spans together.
+#[derive(Debug, Default)]
+pub struct Sweep {
+    /// Sum of the lengths before each span, and after the last.
+    sums: Vec<DurNs>,
+    /// Indices and starts of the spans that start before all later ones.
+    starts: Vec<(usize, TimeNs)>,
+    /// Indices and ends of the spans that end after all later ones.
+    ends: Vec<(usize, TimeNs)>,
+    /// Disjoint stretches of time by start, with their end and the last span that covers them.
+    cover: BTreeMap<TimeNs, (TimeNs, usize)>,
+    /// For each span the time of which it is the last to cover it, summed as Fenwick has it.
+    last: Fenwick,
+}
+
+impl Sweep {
+    /// Whether there is no span yet.
+    pub fn is_empty(&self) -> bool {
+        self.sums.len() < 2
+    }
+
+    /// Adds a span.
+    pub fn push(&mut self, span: TimeRange) {
+        if self.sums.is_empty() {
+            self.sums.push(0);
+        }
+        let index = self.sums.len() - 1;
+        self.sums.push(self.sums[index].saturating_add(span.dur()));
+        while self.starts.pop_if(|(_, start)| *start >= span.start).is_some() {}
+        self.starts.push((index, span.start));
+        while self.ends.pop_if(|(_, end)| *end <= span.end).is_some() {}
+        self.ends.push((index, span.end));
+        self.last.grow();
+        if span.dur() > 0 {
+            self.cover(span, index);
+        }
+    }
+
+    /// Makes `index` the last to cover `span`.
+    fn cover(&mut self, span: TimeRange, index: usize) {
+        // Each turn but the first removes a stretch, so all turns together are at most three a span.
+        while let Some((&start, &(end, by))) = self.cover.range(..span.end).next_back() {
+            if end <= span.start {
+                break;
+            }
+            self.cover.remove(&start);
+            if end > span.end {
+                self.cover.insert(span.end, (end, by));
+            }
+            if start < span.start {
+                self.cover.insert(start, (span.start, by));
+            }
+            let taken = TimeRange { start: start.max(span.start), end: end.min(span.end) };
+            self.last.add(by, -taken.dur());
+            if start < span.start {
+                break;
+            }
+        }
+        self.cover.insert(span.start, (span.end, index));
+        self.last.add(index, span.dur());
+    }
+
+    /// The spans from index `first` to the last one. At least one.
+    pub fn since(&self, first: usize) -> Projection {
+        let at = |stack: &[(usize, TimeNs)]| {
+            stack.get(stack.partition_point(|entry| entry.0 < first)).map_or(0, |entry| entry.1)
+        };
+        let n = self.sums.len() - 1;
+        Projection {
+            time: TimeRange { start: at(&self.starts), end: at(&self.ends) },
+            work_ns: self.sums[n] - self.sums[first],
+            busy_ns: self.last.since(first),
+            launches: (n - first) as u64,
+        }
+    }
+}
+
+/// Numbers of which the sum of the last ones is wanted (Fenwick 1994, a binary indexed tree).
+#[derive(Debug, Default)]
+struct Fenwick {
+    /// Entry i holds the sum of the numbers above i - lowbit(i), up to i; counted from 1.
+    tree: Vec<DurNs>,
+    total: DurNs,
+}
+
+impl Fenwick {
+    /// Adds a number at the end, 0.
+    fn grow(&mut self) {
+        let i = self.tree.len() + 1;
+        // Whatever the new entry spans besides itself is there already.
+        let below = self.up_to(i - 1).saturating_sub(self.up_to(i - (i & i.wrapping_neg())));
+        self.tree.push(below);
+    }
+
+    fn add(&mut self, index: usize, by: DurNs) {
+        self.total = self.total.saturating_add(by);
+        let mut i = index + 1;
+        while let Some(sum) = self.tree.get_mut(i - 1) {
+            *sum = sum.saturating_add(by);
+            i += i & i.wrapping_neg();
+        }
+    }
+
+    /// Sum of the first `n` numbers.
+    fn up_to(&self, n: usize) -> DurNs {
+        let (mut i, mut sum): (usize, DurNs) = (n, 0);
+        while i > 0 {
+            sum = sum.saturating_add(self.tree[i - 1]);
+            i -= i & i.wrapping_neg();
+        }
+        sum
+    }
+
+    fn since(&self, first: usize) -> DurNs {
+        self.total.saturating_sub(self.up_to(first))
+    }
+}
+
+/// What the definition says, span by span.
+#[cfg(test)]
+pub fn plainly(spans: &[TimeRange]) -> Projection {
+    let mut union = spans.to_vec();
+    super::busy::unite(&mut union);
+    let time = spans.iter().copied().reduce(TimeRange::union).unwrap_or_default();
+    let sum = |spans: &[TimeRange]| spans.iter().map(|span| span.dur()).sum();
+    Projection { time, work_ns: sum(spans), busy_ns: sum(&union), launches: spans.len() as u64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_number_of_last_spans_is_known(spans in prop::collection::vec((0_i64..80, 0_i64..30), 1..40)) {
+            let spans: Vec<_> = spans.iter().map(|&(start, dur)| TimeRange { start, end: start + dur }).collect();
+            let mut sweep = Sweep::default();
+            for n in 0..spans.len() {
+                sweep.push(spans[n]);
+                for first in 0..=n {
+                    prop_assert_eq!(sweep.since(first), plainly(&spans[first..=n]));
+                }
+            }
+        }
+    }
+}
