@@ -163,7 +163,7 @@ impl Pane {
             ui.separator();
             let label = ui.label("Filter");
             let edit =
-                egui::TextEdit::singleline(&mut self.grid.filter).hint_text("Words of the name").desired_width(120.0);
+                egui::TextEdit::singleline(&mut self.grid.filter).hint_text("Words of a name").desired_width(140.0);
             ui.add(edit).labelled_by(label.id);
             let (listed, all) = self.grid.counts();
             let (listed_text, all_text) = (format::count(listed), format::count(all));

