@@ -257,9 +257,6 @@ mod tests {
         assert!(harness.query_by_label("kernel 99000").is_none());
         *harness.state_mut() = Some(50_000);
         harness.run_steps(20);
-        let t = std::time::Instant::now();
-        harness.run_steps(200);
-        eprintln!("FRAME {:?}", t.elapsed() / 200);
         harness.get_by_label("kernel 50000");
         let n_labels =
             harness.root().children_recursive().filter(|node| node.accesskit_node().label().is_some()).count();
