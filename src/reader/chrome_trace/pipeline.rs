@@ -48,11 +48,14 @@ struct Feeder<R> {
 }
 
 impl<R: Read> Feeder<R> {
-    fn next(&mut self) -> Option<Block> {
+    /// The next block, in the memory of one that is done with.
+    fn next(&mut self, spare: Option<Vec<u8>>) -> Option<Block> {
         if self.is_at_end {
             return None;
         }
-        let mut text = Vec::with_capacity(self.carry.len() + BLOCK + PADDING);
+        let mut text = spare.unwrap_or_default();
+        text.clear();
+        text.reserve(self.carry.len() + BLOCK + PADDING);
         text.append(&mut self.carry);
         let read = self.reader.by_ref().take(BLOCK as u64).read_to_end(&mut text);
         match read {
@@ -90,6 +93,8 @@ struct Shared<'a, R> {
     feeder: Mutex<Feeder<R>>,
     /// How many blocks were put together.
     merged: Mutex<u64>,
+    /// Texts of blocks that are done with: fresh memory must be cleared by the system first.
+    spare: Mutex<Vec<Vec<u8>>>,
     moved: Condvar,
     /// Off while the text is no list of events: scanning it would be in vain.
     is_speculating: AtomicBool,
@@ -112,6 +117,7 @@ pub fn read(reader: impl Read + Send, progress: &Progress, assembly: &mut Assemb
     let shared = Shared {
         feeder: Mutex::new(feeder),
         merged: Mutex::new(0),
+        spare: Mutex::default(),
         moved: Condvar::new(),
         is_speculating: AtomicBool::new(false),
         progress,
@@ -119,7 +125,7 @@ pub fn read(reader: impl Read + Send, progress: &Progress, assembly: &mut Assemb
     let mut merger = Merger { assembly, document: Document::default(), in_events: false, carry: Vec::new(), offset: 0 };
     // The header, and small files as a whole, are read right here.
     while !merger.in_events && !progress.is_cancelled() {
-        let Some(block) = lock(&shared.feeder).next() else { break };
+        let Some(block) = lock(&shared.feeder).next(None) else { break };
         *lock(&shared.merged) = block.seq + 1;
         merger.take(Scanned { block, batch: Batch::default(), end: None });
     }
@@ -139,7 +145,7 @@ pub fn read(reader: impl Read + Send, progress: &Progress, assembly: &mut Assemb
             merge_in_order(&receiver, &shared, &mut merger);
         });
         // No thread could be had: do it here.
-        while let Some(block) = lock(&shared.feeder).next().filter(|_| !progress.is_cancelled()) {
+        while let Some(block) = lock(&shared.feeder).next(None).filter(|_| !progress.is_cancelled()) {
             merger.take(Scanned { block, batch: Batch::default(), end: None });
         }
     }
@@ -157,7 +163,8 @@ fn scan_blocks<R: Read>(shared: &Shared<'_, R>, sender: &SyncSender<Scanned>) {
         if shared.progress.is_cancelled() {
             return;
         }
-        let Some(block) = lock(&shared.feeder).next() else { return };
+        let spare = lock(&shared.spare).pop();
+        let Some(block) = lock(&shared.feeder).next(spare) else { return };
         {
             let merged = lock(&shared.merged);
             let is_early = |merged: &mut u64| block.seq >= *merged + MAX_AHEAD && !shared.progress.is_cancelled();
@@ -187,7 +194,8 @@ fn merge_in_order<R>(receiver: &Receiver<Scanned>, shared: &Shared<'_, R>, merge
     for scanned in receiver {
         early.insert(scanned.block.seq, scanned);
         while let Some(scanned) = early.remove(&next) {
-            merger.take(scanned);
+            let text = merger.take(scanned);
+            lock(&shared.spare).push(text);
             shared.is_speculating.store(merger.in_events, Ordering::Relaxed);
             next += 1;
             *lock(&shared.merged) = next;
@@ -209,7 +217,8 @@ struct Merger<'a> {
 }
 
 impl Merger<'_> {
-    fn take(&mut self, scanned: Scanned) {
+    /// Takes over a block; gives back its text's memory.
+    fn take(&mut self, scanned: Scanned) -> Vec<u8> {
         let Scanned { block, batch, end } = scanned;
         self.offset = block.offset + block.text.len() as u64 - PADDING as u64;
         match end {
@@ -224,6 +233,7 @@ impl Merger<'_> {
                 self.go_on(&text, 0, offset, block.is_last);
             }
         }
+        block.text
     }
 
     /// Goes on where the scan of `text` ended.
