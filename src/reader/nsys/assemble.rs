@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use rayon::prelude::*;
 use rusqlite::Connection;
 
 use crate::model::{
@@ -98,6 +99,36 @@ impl NameTable<'_> {
         let id = builder.strings.intern(&text);
         self.known.insert(key, id);
         id
+    }
+}
+
+/// What the ids of one part are in the trace.
+struct GlobalIds {
+    names: Vec<StringId>,
+    tracks: Vec<TrackId>,
+    launches: Vec<u32>,
+    copies: Vec<u32>,
+    /// By track: what to add to correlation ids.
+    bases: Vec<u32>,
+}
+
+impl GlobalIds {
+    fn apply(&self, slices: &mut RawSlices) {
+        for i in 0..slices.len() {
+            let track = slices.track[i].0 as usize;
+            if slices.correlation[i] != 0 {
+                slices.correlation[i] = slices.correlation[i].saturating_add(self.bases[track]);
+            }
+            slices.track[i] = self.tracks[track];
+            slices.name[i] = self.names[slices.name[i].0 as usize];
+            if let Some(attr) = (slices.attr[i] as usize).checked_sub(1) {
+                slices.attr[i] = match slices.kind[i] {
+                    SliceKind::Kernel => 1 + self.launches[attr],
+                    SliceKind::Memcpy | SliceKind::Memset => 1 + self.copies[attr],
+                    _ => self.names[attr].0,
+                };
+            }
+        }
     }
 }
 
@@ -206,11 +237,14 @@ impl<'a> Assembly<'a> {
     fn take_slices(&mut self, parts: &mut [(Part, Lost)], table: &mut NameTable<'_>, owners: &[Vec<i64>]) {
         let mut highest: HashMap<i64, u32> = HashMap::new();
         for ((part, _), owners) in parts.iter().zip(owners) {
+            let mut of_track = vec![0; owners.len()];
             for (track, &correlation) in part.slices.track.iter().zip(&part.slices.correlation) {
-                if correlation != 0 {
-                    let highest = highest.entry(owners[track.0 as usize]).or_default();
-                    *highest = (*highest).max(correlation);
-                }
+                let highest = &mut of_track[track.0 as usize];
+                *highest = correlation.max(*highest);
+            }
+            for (&owner, of_track) in owners.iter().zip(of_track).filter(|pair| pair.1 > 0) {
+                let highest = highest.entry(owner).or_default();
+                *highest = of_track.max(*highest);
             }
         }
         let mut bases: HashMap<i64, u32> = HashMap::new();
@@ -222,31 +256,19 @@ impl<'a> Assembly<'a> {
             next = next.saturating_add(highest);
         }
         let (mut launches, mut copies) = (super::part::Interner::default(), super::part::Interner::default());
+        let mut work = Vec::with_capacity(parts.len());
         for ((part, _), owners) in parts.iter_mut().zip(owners) {
-            let names: Vec<StringId> =
-                part.names.items.iter().map(|&key| table.get(key, part, &mut self.builder)).collect();
-            let tracks: Vec<TrackId> = part.tracks.items.iter().map(|&key| self.places.get(key)).collect();
-            let launch_ids: Vec<u32> = part.launches.items.iter().map(|&launch| launches.intern(launch)).collect();
-            let copy_ids: Vec<u32> = part.copies.items.iter().map(|&copy| copies.intern(copy)).collect();
-            let bases: Vec<u32> = owners.iter().map(|owner| bases.get(owner).copied().unwrap_or(0)).collect();
-            let mut slices = std::mem::take(&mut part.slices);
-            for i in 0..slices.len() {
-                let track = slices.track[i].0 as usize;
-                if slices.correlation[i] != 0 {
-                    slices.correlation[i] = slices.correlation[i].saturating_add(bases[track]);
-                }
-                slices.track[i] = tracks[track];
-                slices.name[i] = names[slices.name[i].0 as usize];
-                if let Some(attr) = (slices.attr[i] as usize).checked_sub(1) {
-                    slices.attr[i] = match slices.kind[i] {
-                        SliceKind::Kernel => 1 + launch_ids[attr],
-                        SliceKind::Memcpy | SliceKind::Memset => 1 + copy_ids[attr],
-                        _ => names[attr].0,
-                    };
-                }
-            }
-            self.builder.slices.push(slices);
+            let ids = GlobalIds {
+                names: part.names.items.iter().map(|&key| table.get(key, part, &mut self.builder)).collect(),
+                tracks: part.tracks.items.iter().map(|&key| self.places.get(key)).collect(),
+                launches: part.launches.items.iter().map(|&launch| launches.intern(launch)).collect(),
+                copies: part.copies.items.iter().map(|&copy| copies.intern(copy)).collect(),
+                bases: owners.iter().map(|owner| bases.get(owner).copied().unwrap_or(0)).collect(),
+            };
+            work.push((std::mem::take(&mut part.slices), ids));
         }
+        work.par_iter_mut().for_each(|(slices, ids)| ids.apply(slices));
+        self.builder.slices.extend(work.into_iter().map(|part| part.0));
         self.builder.launches = launches.items;
         self.builder.copies = copies.items;
     }

@@ -6,35 +6,45 @@ use rayon::prelude::*;
 
 use crate::model::{RawSlice, RawSlices, SliceKind, StringId, TimeNs, TrackId};
 
-/// Slices of all parts, by one number.
+/// Slices of all parts, by one number: a third of the memory that two would take.
 struct All<'a> {
     parts: &'a [RawSlices],
     /// The number of each part's first slice, and of the end.
     firsts: Vec<u32>,
+    /// By number over [`All::STRIDE`]: the part of the first slice of that stride.
+    hints: Vec<u32>,
 }
 
 impl<'a> All<'a> {
+    const STRIDE: u32 = 1 << 14;
+
     fn new(parts: &'a [RawSlices]) -> Self {
         let mut firsts = vec![0_u32];
         for part in parts {
             firsts.push(firsts[firsts.len() - 1].saturating_add(part.len() as u32));
         }
-        Self { parts, firsts }
+        let n = firsts[firsts.len() - 1];
+        let part_of = |slice: u32| firsts.partition_point(|&first| first <= slice) as u32 - 1;
+        let hints = (0..n.div_ceil(Self::STRIDE)).map(|stride| part_of(stride * Self::STRIDE)).collect();
+        Self { parts, firsts, hints }
     }
 
+    #[inline(always)]
     fn part(&self, slice: u32) -> (&'a RawSlices, usize) {
-        let part = self.firsts.partition_point(|&first| first <= slice) - 1;
+        let mut part = self.hints[(slice / Self::STRIDE) as usize] as usize;
+        while self.firsts[part + 1] <= slice {
+            part += 1;
+        }
         (&self.parts[part], (slice - self.firsts[part]) as usize)
     }
 
-    /// Numbers of the slices of these kinds, in the order of the parts.
-    fn of_kind(&self, is_wanted: impl Fn(SliceKind) -> bool) -> Vec<u32> {
-        let mut out = Vec::new();
-        for (part, &first) in self.parts.iter().zip(&self.firsts) {
-            let wanted = part.kind.iter().enumerate().filter(|(_, kind)| is_wanted(**kind));
-            out.extend(wanted.map(|(i, _)| first + i as u32));
-        }
-        out
+    /// The slices of these kinds, in the order of the parts.
+    fn of_kind(&self, is_wanted: impl Fn(SliceKind) -> bool) -> impl Iterator<Item = u32> {
+        self.parts.iter().zip(&self.firsts).flat_map(move |(part, &first)| {
+            let wanted: Vec<u32> =
+                (0..part.len()).filter(|&i| is_wanted(part.kind[i])).map(|i| first + i as u32).collect();
+            wanted
+        })
     }
 }
 
@@ -65,13 +75,16 @@ struct Open {
 /// O(n log n) for n calls, launches and ranges.
 pub fn project(parts: &[RawSlices]) -> RawSlices {
     let all = All::new(parts);
-    let ranges = all.of_kind(|kind| kind == SliceKind::Annotation);
-    if ranges.is_empty() {
+    let mut by_thread: HashMap<TrackId, Vec<u32>> = HashMap::new();
+    for slice in all.of_kind(|kind| kind == SliceKind::Annotation) {
+        let (part, i) = all.part(slice);
+        by_thread.entry(part.track[i]).or_default();
+    }
+    if by_thread.is_empty() {
         return RawSlices::default();
     }
     let mut work: Vec<(u32, u32)> = all
         .of_kind(SliceKind::is_device_work)
-        .into_iter()
         .map(|slice| {
             let (part, i) = all.part(slice);
             (part.correlation[i], slice)
@@ -80,11 +93,6 @@ pub fn project(parts: &[RawSlices]) -> RawSlices {
         .collect();
     work.par_sort_unstable();
     let is_call = |kind| matches!(kind, SliceKind::Runtime | SliceKind::Driver | SliceKind::Annotation);
-    let mut by_thread: HashMap<TrackId, Vec<u32>> = HashMap::new();
-    for slice in ranges {
-        let (part, i) = all.part(slice);
-        by_thread.entry(part.track[i]).or_default();
-    }
     for slice in all.of_kind(is_call) {
         let (part, i) = all.part(slice);
         if let Some(calls) = by_thread.get_mut(&part.track[i]) {
