@@ -25,6 +25,6 @@ fn main() -> ExitCode {
     let Cli { command, paths, reading } = Cli::parse();
     match command {
         Some(command) => cli::run(&command),
-        None => open_window(paths, reading.options()),
+        None => open_window(paths, reading.options(), reading.nsys),
     }
 }

@@ -28,14 +28,16 @@ impl eframe::App for App {
     }
 }
 
-/// Opens the window with these files, and returns when it is closed.
-pub fn open_window(paths: Vec<PathBuf>, options: Options) -> ExitCode {
+/// Opens the window with these files, and returns when it is closed. An `nsys` is remembered.
+pub fn open_window(paths: Vec<PathBuf>, options: Options, nsys: Option<PathBuf>) -> ExitCode {
     if let Some(reason) = missing_display() {
         return complain(reason);
     }
     let create = |cc: &eframe::CreationContext<'_>| {
         let settings = cc.storage.and_then(|storage| eframe::get_value::<Settings>(storage, Settings::KEY));
-        Ok(Box::new(App::new(&cc.egui_ctx, settings.unwrap_or_default(), paths, options)) as Box<dyn eframe::App>)
+        let mut settings = settings.unwrap_or_default();
+        settings.nsys = nsys.or(settings.nsys);
+        Ok(Box::new(App::new(&cc.egui_ctx, settings, paths, options)) as Box<dyn eframe::App>)
     };
     // Window systems and graphics drivers that do not work may also panic.
     match catch_unwind(AssertUnwindSafe(|| eframe::run_native("Lacuna", native_options(), Box::new(create)))) {

@@ -36,7 +36,7 @@ struct Answer {
 ///
 /// Errors: nothing could be read, or stdout cannot be written to.
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
-    let input = input::read(&args.paths, args.reading)?;
+    let input = input::read(&args.paths, &args.reading)?;
     let files: Vec<File> = input.traces.iter().map(report::file).collect();
     let text = match args.format {
         Format::Text => report::import_text(&files),

@@ -11,16 +11,21 @@ use crate::model::Trace;
 use crate::reader::{self, Options, ReadError};
 
 /// Arguments of every command that reads traces.
-#[derive(Clone, Copy, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Reading {
     /// Read compressed files even if they grow more than 200 fold, which could fill the memory
     #[arg(long)]
     pub allow_any_ratio: bool,
+
+    /// The `nsys` that converts .nsys-rep and .qdrep; without this it is looked for. The window
+    /// remembers it
+    #[arg(long, value_name = "PATH")]
+    pub nsys: Option<PathBuf>,
 }
 
 impl Reading {
     /// What the reader is told.
-    pub fn options(self) -> Options {
+    pub fn options(&self) -> Options {
         Options { allow_any_ratio: self.allow_any_ratio }
     }
 }
@@ -37,7 +42,7 @@ pub struct Input {
 /// Reads files and folders. What cannot be read is said on stderr, and the rest goes on.
 ///
 /// Errors: nothing could be read at all.
-pub fn read(paths: &[PathBuf], reading: Reading) -> Result<Input, Failure> {
+pub fn read(paths: &[PathBuf], reading: &Reading) -> Result<Input, Failure> {
     let mut input = Input::default();
     for path in paths {
         match files(path) {
@@ -57,11 +62,11 @@ pub fn read(paths: &[PathBuf], reading: Reading) -> Result<Input, Failure> {
 }
 
 /// Adds the traces of one file; false if it cannot be read.
-fn read_file(path: &Path, reading: Reading, traces: &mut Vec<Trace>) -> bool {
+fn read_file(path: &Path, reading: &Reading, traces: &mut Vec<Trace>) -> bool {
     if std::io::stderr().is_terminal() {
         say(&format!("Reading {}", path.display()));
     }
-    match read_report(path, reading.options()) {
+    match read_report(path, reading) {
         Ok(read) => {
             traces.extend(read);
             true
@@ -78,10 +83,11 @@ fn read_file(path: &Path, reading: Reading, traces: &mut Vec<Trace>) -> bool {
 /// Reads a file; a report of Nsight Systems by way of its export.
 ///
 /// Errors: a sentence for the person, without the path, and by which flag the file could be read.
-fn read_report(path: &Path, options: Options) -> Result<Vec<Trace>, String> {
+fn read_report(path: &Path, reading: &Reading) -> Result<Vec<Trace>, String> {
     let progress = Progress::default();
-    let openable = nsys::openable(path, &nsys::Options::new(None), &progress).map_err(|error| error.to_string())?;
-    let mut traces = reader::read_with(&openable.path, options, &progress).map_err(|error| match error {
+    let nsys = nsys::Options::new(reading.nsys.clone());
+    let openable = nsys::openable(path, &nsys, &progress).map_err(|error| error.to_string())?;
+    let mut traces = reader::read_with(&openable.path, reading.options(), &progress).map_err(|error| match error {
         ReadError::NeedsConsent(why) => format!("{why}, with --allow-any-ratio"),
         error => error.to_string(),
     })?;
@@ -141,10 +147,10 @@ mod tests {
         gzip.write_all(br#"{"ph":"X","ts":1,"dur":2,"name":"a","pid":1,"tid":1}]"#).unwrap();
         gzip.finish().unwrap();
         let paths = [path.clone()];
-        assert!(matches!(read(&paths, Reading::default()), Err(Failure::Unreadable)));
-        let error = read_report(&path, Options::default()).unwrap_err();
+        assert!(matches!(read(&paths, &Reading::default()), Err(Failure::Unreadable)));
+        let error = read_report(&path, &Reading::default()).unwrap_err();
         assert!(error.contains("more than 200 times") && error.ends_with("with --allow-any-ratio"), "{error}");
-        let read = read(&paths, Reading { allow_any_ratio: true }).unwrap();
+        let read = read(&paths, &Reading { allow_any_ratio: true, nsys: None }).unwrap();
         assert_eq!((read.traces.len(), read.traces[0].slices.len(), read.has_unreadable), (1, 1, false));
         std::fs::remove_file(&path).unwrap();
     }

@@ -84,7 +84,7 @@ impl FromStr for Size {
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let paths = std::slice::from_ref(&args.path);
     output::check_target(&args.out, paths)?;
-    let input = input::read(paths, args.reading)?;
+    let input = input::read(paths, &args.reading)?;
     let picture = picture(input.traces, &mut *args.view.make(), args.size, args.theme);
     if picture.is_incomplete {
         let text = "Parts of the picture are missing: they were not worked out after";

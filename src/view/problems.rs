@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use eframe::egui::{self, RichText};
 
 use super::{View, ViewContext};
-use crate::model::{ImportReport, Severity, Trace};
+use crate::model::{ImportReport, Severity, TableAccount, Trace};
 use crate::widget::{format, theme};
 
 /// Rows painted for one file; a reader joins equal reasons, so more are rare.
@@ -35,12 +35,15 @@ impl View for Problems {
 }
 
 fn file_ui(trace: &Trace, ui: &mut egui::Ui) {
-    let ImportReport { read, shown, merged, rejected, problems, .. } = &trace.import;
+    let ImportReport { read, shown, merged, rejected, tables, problems } = &trace.import;
     let path = trace.info.path.display().to_string();
     ui.label(RichText::new(title(trace)).strong()).on_hover_text(path);
     let [read, shown, merged, rejected] = [read, shown, merged, rejected].map(|&n| format::count(n));
     ui.label(format!("{read} events read = {shown} shown + {merged} merged into others + {rejected} rejected"))
         .on_hover_text("Merged events live on inside another thing, such as the end of a begun slice");
+    if !tables.is_empty() {
+        egui::CollapsingHeader::new(format!("Tables ({})", tables.len())).show(ui, |ui| tables_ui(tables, ui));
+    }
     if problems.is_empty() {
         ui.weak("No problems: everything in the file is on screen");
         return;
@@ -66,6 +69,23 @@ fn file_ui(trace: &Trace, ui: &mut egui::Ui) {
     ui.add_space(8.0);
 }
 
+/// What became of the rows of each table.
+fn tables_ui(tables: &[TableAccount], ui: &mut egui::Ui) {
+    egui::Grid::new("table accounts").num_columns(5).striped(true).spacing([18.0, 4.0]).show(ui, |ui| {
+        for title in ["Table", "Rows read", "Shown", "Merged", "Rejected"] {
+            ui.label(RichText::new(title).weak());
+        }
+        ui.end_row();
+        for account in tables.iter().take(MAX_ROWS) {
+            ui.label(&account.table);
+            for count in [account.read, account.shown, account.merged, account.rejected] {
+                ui.label(format::count(count));
+            }
+            ui.end_row();
+        }
+    });
+}
+
 fn title(trace: &Trace) -> String {
     match trace.info.title() {
         title if title.is_empty() => "Trace without a file".to_owned(),
@@ -83,13 +103,16 @@ pub fn word(severity: Severity) -> &'static str {
 }
 
 fn report_text(trace: &Trace) -> String {
-    let ImportReport { read, shown, merged, rejected, problems, .. } = &trace.import;
+    let ImportReport { read, shown, merged, rejected, tables, problems } = &trace.import;
     let mut text = format!("{}\n", trace.info.path.display());
     if let Some(member) = &trace.info.member {
         text = format!("{text}  {member}\n");
     }
     // Writing into a String cannot fail.
     let _ = writeln!(text, "  {read} events read = {shown} shown + {merged} merged + {rejected} rejected");
+    for TableAccount { table, read, shown, merged, rejected } in tables {
+        let _ = writeln!(text, "  {table}: {read} rows = {shown} shown + {merged} merged + {rejected} rejected");
+    }
     for problem in problems {
         let at = problem.first_offset.map(|offset| format!(", first at byte {offset}")).unwrap_or_default();
         let _ = writeln!(text, "  {}: {} × {}{at}", word(problem.severity), problem.count, problem.reason);

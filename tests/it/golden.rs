@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 
 use super::support::{Failure, name, project, read, real, report, unbalanced};
 
-/// A varied dozen: eras 2020 to 2026, NVIDIA and ROCm, CPU only, arrays, other producers, a tar.
+/// A varied dozen: eras 2020 to 2026, NVIDIA and ROCm, CPU only, arrays, other producers, a tar; and
+/// nsys exports: H100, ranges only, GH200, CUDA graphs.
 const FILES: &[(&str, &str)] = &[
     ("A_kineto", "pytorch_kineto__2d19c6-resnet50_num_workers_0-worker0.pt.trace.json.gz"),
     (
@@ -28,6 +29,10 @@ const FILES: &[(&str, &str)] = &[
     ("A_chrome", "catapult-project_catapult__main_thread_has_unclosed_slices.json"),
     ("A_chrome", "gaogaotiantian_viztracer__multithread.json"),
     ("A_chrome", "jlfwong_speedscope__trace-event-simple-partial-trailing-comma.json"),
+    ("B_sqlite", "NVIDIA_Fuser__bab695-report2.sqlite"),
+    ("B_sqlite", "YoonKyonghwan_EfficientCenterFormer__3a188a-poolformer.sqlite"),
+    ("B_sqlite", "openhackathons-org_nways_accelerated_programming__72aa66-jacobi_report.sqlite"),
+    ("B_sqlite", "zx3xyy_assignment2-systems__1c3e00-result_2_7B_compile_ro.sqlite"),
 ];
 
 /// The parts of a report that a change of code should not move without being noticed.

@@ -34,6 +34,7 @@ pub fn report(traces: &[&Trace], top: usize, by: KernelsBy, by_shape: bool) -> R
         kernels: Cut::new(kernels(&scope, by).into_iter().map(kernel).collect(), top),
         copies: Cut::new(copies(&scope, false).iter().map(copy).collect(), top),
         apis: Cut::new(calls(&scope, CallSort::Api).into_iter().map(api).collect(), top),
+        os_calls: Cut::new(calls(&scope, CallSort::Os).into_iter().map(api).collect(), top),
         annotations: Cut::new(annotations(&scope).into_iter().map(annotation).collect(), top),
     }
 }
@@ -54,6 +55,7 @@ pub fn file(trace: &Trace) -> File {
         producer: trace.info.producer.clone(),
         rank: trace.info.rank,
         events: Events { read: import.read, shown: import.shown, merged: import.merged, rejected: import.rejected },
+        tables: import.tables.clone(),
         problems: import.problems.iter().map(problem).collect(),
     }
 }
@@ -85,6 +87,7 @@ fn device(trace: &Trace, busy: &DeviceBusy) -> Device {
         kernels: work(busy.kernels),
         memcpys: work(busy.memcpys),
         memsets: work(busy.memsets),
+        graphs: (busy.graphs.count > 0).then(|| work(busy.graphs)),
         streams: busy.n_streams,
     }
 }

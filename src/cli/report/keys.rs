@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use crate::model::{DurNs, Severity, TimeNs};
+use crate::model::{DurNs, Severity, TableAccount, TimeNs};
 
 /// Version of the keys: goes up when one changes its meaning or goes away.
 pub const SCHEMA: u32 = 1;
@@ -19,6 +19,11 @@ pub struct Cut<T> {
 }
 
 impl<T> Cut<T> {
+    /// Whether there was nothing to list.
+    pub fn is_empty(&self) -> bool {
+        self.shown.is_empty()
+    }
+
     /// The first `top` of `all`; 0 keeps all.
     pub fn new(mut all: Vec<T>, top: usize) -> Self {
         let n_hidden = if top == 0 { 0 } else { all.len().saturating_sub(top) };
@@ -47,6 +52,9 @@ pub struct Report {
     pub kernels: Cut<Kernel>,
     pub copies: Cut<Copies>,
     pub apis: Cut<Api>,
+    /// Calls of the operating system, where the recorder traced them.
+    #[serde(skip_serializing_if = "Cut::is_empty")]
+    pub os_calls: Cut<Api>,
     pub annotations: Cut<Annotation>,
 }
 
@@ -62,6 +70,9 @@ pub struct File {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
     pub events: Events,
+    /// The same by table, where the format has tables.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<TableAccount>,
     pub problems: Vec<Problem>,
 }
 
@@ -120,6 +131,9 @@ pub struct Device {
     pub kernels: Work,
     pub memcpys: Work,
     pub memsets: Work,
+    /// CUDA graphs that were recorded as one, their kernels not told apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub graphs: Option<Work>,
     pub streams: u32,
 }
 

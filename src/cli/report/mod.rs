@@ -104,7 +104,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     if let Some(out) = &args.out {
         output::check_target(out, &args.paths)?;
     }
-    let input = input::read(&args.paths, args.reading)?;
+    let input = input::read(&args.paths, &args.reading)?;
     for trace in &input.traces {
         say_problems(trace);
     }

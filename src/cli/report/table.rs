@@ -143,14 +143,16 @@ pub fn tables(report: &Report) -> Vec<Table> {
         let speed = copies.gb_per_s.map_or(Cell::Empty, Cell::Plain);
         vec![Cell::Count(copies.count), Cell::Ns(copies.total_ns), bytes, speed, text(copies.kind), memory]
     }));
-    let columns = [CALLS, TOTAL, MEAN, MAX, NAME];
-    tables.push(Table::new("apis", "API calls", &columns).fill(&report.apis, |api| {
-        let times = [api.total_ns, api.mean_ns, api.max_ns].map(Cell::Ns);
-        let mut row = vec![Cell::Count(api.calls)];
-        row.extend(times);
-        row.push(text(&api.name));
-        row
-    }));
+    for (key, title, calls) in [("apis", "API calls", &report.apis), ("os_calls", "OS calls", &report.os_calls)] {
+        let columns = [CALLS, TOTAL, MEAN, MAX, NAME];
+        tables.push(Table::new(key, title, &columns).fill(calls, |call| {
+            let times = [call.total_ns, call.mean_ns, call.max_ns].map(Cell::Ns);
+            let mut row = vec![Cell::Count(call.calls)];
+            row.extend(times);
+            row.push(text(&call.name));
+            row
+        }));
+    }
     let columns = [
         CALLS,
         TOTAL,
@@ -269,7 +271,8 @@ fn device_work(report: &Report) -> Table {
     ];
     let mut table = Table::new("device_work", "Device work", &columns);
     for device in &report.devices {
-        for (kind, work) in [("kernels", device.kernels), ("memcpys", device.memcpys), ("memsets", device.memsets)] {
+        let work = [("kernels", device.kernels), ("memcpys", device.memcpys), ("memsets", device.memsets)];
+        for (kind, work) in work.into_iter().chain(device.graphs.map(|graphs| ("graphs", graphs))) {
             let mut row = device_id(device);
             row.extend([text(kind), Cell::Count(work.count), Cell::Ns(work.total_ns), Cell::Ns(work.union_ns)]);
             table.rows.push(row);

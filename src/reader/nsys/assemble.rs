@@ -306,7 +306,6 @@ impl<'a> Assembly<'a> {
                         ts: start.ts,
                         end: event.ts,
                         name,
-                        kind: SliceKind::Os,
                         track,
                         source: start.source,
                         ..Default::default()
