@@ -40,7 +40,8 @@ impl App {
                         let text = progress_text(done, total, load.elapsed());
                         let bar = ui.add(ProgressBar::new(share).text(text).desired_width(ui.available_width()));
                         bar.widget_info(|| {
-                            let label = format!("Reading {name}");
+                            let is_report = name.ends_with(".nsys-rep") || name.ends_with(".qdrep");
+                            let label = format!("{} {name}", if is_report { "Converting" } else { "Reading" });
                             egui::WidgetInfo::labeled(egui::Role::ProgressIndicator, true, label)
                         });
                     });

@@ -49,16 +49,22 @@ fn file_ui(trace: &Trace, ui: &mut egui::Ui) {
         return;
     }
     let tokens = theme::tokens(ui.visuals().dark_mode);
+    // Rows of a database have no place in bytes.
+    let has_place = problems.iter().any(|problem| problem.first_offset.is_some());
     egui::Grid::new("problems").num_columns(4).striped(true).spacing([18.0, 4.0]).show(ui, |ui| {
         for title in ["Severity", "Count", "First at byte", "What happened"] {
-            ui.label(RichText::new(title).weak());
+            if has_place || title != "First at byte" {
+                ui.label(RichText::new(title).weak());
+            }
         }
         ui.end_row();
         for problem in problems.iter().take(MAX_ROWS) {
             let color = tokens.severity[problem.severity as usize % tokens.severity.len()];
             ui.colored_label(color, word(problem.severity));
             ui.label(format::count(problem.count));
-            ui.label(problem.first_offset.map_or_else(|| "unknown".to_owned(), format::count));
+            if has_place {
+                ui.label(problem.first_offset.map_or_else(|| "unknown".to_owned(), format::count));
+            }
             ui.label(&problem.reason);
             ui.end_row();
         }
