@@ -8,6 +8,7 @@
 mod corpus;
 mod golden;
 mod layers;
+mod nsys_damage;
 mod nsys_oracle;
 mod nsys_report;
 mod operators;

@@ -1,0 +1,91 @@
+//! Does a damaged nsys export end in a sentence or in what is left of it, and never in a crash?
+
+use std::path::Path;
+
+use lacuna::model::Trace;
+
+use super::support::{Dice, Failure, files, name, project, read, real, scratch, unbalanced};
+
+/// How many times the usual number of damages to try: `LACUNA_EFFORT=20` for a long search.
+fn effort() -> usize {
+    std::env::var("LACUNA_EFFORT").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
+/// Small exports to damage: our own, and real ones of other versions.
+fn exports() -> Vec<(String, Vec<u8>)> {
+    let own = files(&project().join("sample_traces"));
+    let all = own.into_iter().chain(real("B_sqlite")).filter(|path| name(path).ends_with(".sqlite"));
+    let read = all.map(|path| (name(&path), std::fs::read(&path).unwrap()));
+    read.filter(|(_, bytes)| bytes.len() < 1_100_000).collect()
+}
+
+fn read_bytes(folder: &Path, bytes: &[u8]) -> Result<Trace, Failure> {
+    let path = folder.join("t.sqlite");
+    std::fs::write(&path, bytes).unwrap();
+    read(&path).map(|mut traces| traces.remove(0))
+}
+
+/// One damage of a kind that disks, networks and other programs do.
+fn damage(bytes: &mut Vec<u8>, dice: &mut Dice) {
+    let at = dice.below(bytes.len());
+    match dice.below(6) {
+        0 => bytes[at] ^= 1 << dice.below(8),
+        1 => bytes[at] = dice.below(256) as u8,
+        2 => bytes.truncate(at),
+        3 => {
+            // A page that was never written.
+            let start = at / 4096 * 4096;
+            let end = (start + 4096).min(bytes.len());
+            bytes[start..end].fill(0);
+        }
+        4 => {
+            // A page in the place of another.
+            let [from, to] = [at / 4096 * 4096, dice.below(bytes.len()) / 4096 * 4096];
+            let len = 4096.min(bytes.len() - from.max(to));
+            bytes.copy_within(from..from + len, to);
+        }
+        _ => {
+            let len = dice.below(64).min(bytes.len() - at);
+            for byte in &mut bytes[at..at + len] {
+                *byte = dice.below(256) as u8;
+            }
+        }
+    }
+}
+
+#[test]
+fn damaged_exports_are_read_as_far_as_they_go() {
+    let folder = scratch("nsys-damage");
+    let (mut n_read, mut n_refused) = (0, 0);
+    for (name, whole) in exports() {
+        let mut dice = Dice(whole.len() as u64);
+        for round in 0..8 * effort() {
+            let mut bytes = whole.clone();
+            for _ in 0..=dice.below(3) {
+                damage(&mut bytes, &mut dice);
+            }
+            if bytes.is_empty() {
+                continue;
+            }
+            match read_bytes(&folder, &bytes) {
+                Ok(trace) => {
+                    n_read += 1;
+                    assert_eq!(unbalanced(&trace.import), None, "{name}, damage {round}");
+                    for account in &trace.import.tables {
+                        let sum = account.shown + account.merged + account.rejected;
+                        assert_eq!(account.read, sum, "{name}, damage {round}: {account:?}");
+                    }
+                }
+                Err(Failure::Refused(_)) => n_refused += 1,
+                Err(failure) => {
+                    std::fs::write(folder.join("culprit.sqlite"), &bytes).unwrap();
+                    panic!("{name}, damage {round}: {failure:?}, kept in {}", folder.display());
+                }
+            }
+        }
+    }
+    assert!(n_read > 0 && n_refused > 0, "{n_read} read, {n_refused} refused");
+    let left: Vec<_> = files(&folder).iter().map(|path| name(path)).collect();
+    assert_eq!(left, ["t.sqlite"], "something was written beside the file");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
