@@ -6,19 +6,18 @@ use rayon::prelude::*;
 use rusqlite::Connection;
 
 use crate::model::{
-    Counter, CounterUnit, RawSlice, RawSlices, Severity, SliceKind, StackId, StringId, TableAccount, TraceBuilder,
-    Track, TrackId, TrackKind,
+    Counter, CounterUnit, RawSlice, RawSlices, Severity, StackId, StringId, TableAccount, TraceBuilder, Track, TrackId,
+    TrackKind,
 };
 
 use super::catalog::Catalog;
 use super::counters;
-use super::device::{copy_name, memory};
-use super::part::{NameKey, Part, SampleEvent, SchedEvent, TrackKey, system_ids};
+use super::ids::{GlobalIds, Texts, correlation_bases};
+use super::part::{Frame, Interner, NameKey, Part, SampleEvent, SchedEvent, TrackKey};
 use super::places::{Names, Places, program_of};
 use super::project::project;
 use super::scan::Lost;
-use super::strings::{Strings, call_name, module_name};
-use super::tables;
+use super::strings::Strings;
 use super::tally::{Reason, Tally};
 
 /// What became of one table's rows.
@@ -31,20 +30,6 @@ struct Account {
     lost: Lost,
 }
 
-/// Rows of `StringIds` that these parts refer to.
-pub fn string_ids<'a>(parts: impl Iterator<Item = &'a Part>) -> HashSet<i64> {
-    let of_name = |key: &NameKey| match *key {
-        NameKey::Id(id) | NameKey::Call(id) | NameKey::Module(id) => Some(id),
-        _ => None,
-    };
-    let mut ids = HashSet::new();
-    for part in parts {
-        ids.extend(part.names.items.iter().filter_map(of_name));
-        ids.extend(part.short_names.items.iter().map(|pair| pair.1));
-    }
-    ids
-}
-
 /// The tracks that these parts speak of.
 pub fn track_keys<'a>(parts: impl Iterator<Item = &'a Part>) -> HashSet<TrackKey> {
     let mut keys: HashSet<TrackKey> = HashSet::new();
@@ -54,82 +39,6 @@ pub fn track_keys<'a>(parts: impl Iterator<Item = &'a Part>) -> HashSet<TrackKey
         keys.extend(part.stack_samples.iter().map(|event| TrackKey::Samples(event.thread)));
     }
     keys
-}
-
-/// Texts of names, made once each.
-struct NameTable<'a> {
-    strings: &'a Strings,
-    catalog: &'a Catalog,
-    known: HashMap<NameKey, StringId>,
-    domains: HashMap<(i64, i64), StringId>,
-    /// Ids that `StringIds` lacks.
-    n_unknown: u64,
-}
-
-impl NameTable<'_> {
-    fn get(&mut self, key: NameKey, part: &Part, builder: &mut TraceBuilder) -> StringId {
-        if let NameKey::Text(id) = key {
-            return builder.strings.intern(part.texts.get(id));
-        }
-        if let Some(&id) = self.known.get(&key) {
-            return id;
-        }
-        let mut of_row = |id: i64, form: fn(&str) -> String| match self.strings.get(id) {
-            Some(text) => form(text),
-            None => {
-                self.n_unknown += 1;
-                format!("#{id}")
-            }
-        };
-        let text = match key {
-            NameKey::Empty | NameKey::Text(_) => String::new(),
-            NameKey::Id(id) => of_row(id, str::to_owned),
-            NameKey::Call(id) => of_row(id, |name| call_name(name).to_owned()),
-            NameKey::Module(id) => of_row(id, module_name),
-            NameKey::Domain(process, domain) => match self.domains.get(&(process, domain)) {
-                Some(&name) => return name,
-                None => format!("domain {domain}"),
-            },
-            NameKey::Fixed(text) => text.to_owned(),
-            NameKey::Numbered(text, number) => format!("{text} {number}"),
-            NameKey::Table(table) => tables::title(self.catalog.tables.get(table).map_or("", |table| &table.name)),
-            NameKey::Copy(oper, from, to) => copy_name(oper, from, to),
-            NameKey::Memset(kind) => memory(kind).map_or("Memset".to_owned(), |kind| format!("Memset ({kind})")),
-        };
-        let id = builder.strings.intern(&text);
-        self.known.insert(key, id);
-        id
-    }
-}
-
-/// What the ids of one part are in the trace.
-struct GlobalIds {
-    names: Vec<StringId>,
-    tracks: Vec<TrackId>,
-    launches: Vec<u32>,
-    copies: Vec<u32>,
-    /// By track: what to add to correlation ids.
-    bases: Vec<u32>,
-}
-
-impl GlobalIds {
-    fn apply(&self, slices: &mut RawSlices) {
-        for i in 0..slices.len() {
-            let track = slices.track[i].0 as usize;
-            if slices.correlation[i] != 0 {
-                slices.correlation[i] = slices.correlation[i].saturating_add(self.bases[track]);
-            }
-            slices.track[i] = self.tracks[track];
-            slices.name[i] = self.names[slices.name[i].0 as usize];
-            if let Some(attr) = (slices.attr[i] as usize).checked_sub(1) {
-                slices.attr[i] = match slices.kind[i] {
-                    SliceKind::Kernel => 1 + self.launches[attr],
-                    SliceKind::Memcpy | SliceKind::Memset => 1 + self.copies[attr],
-                    _ => self.names[attr].0,
-                };
-            }
-        }
-    }
 }
 
 /// All that was read, on its way into a builder.
@@ -154,7 +63,7 @@ impl<'a> Assembly<'a> {
         (mut parts, strings): (Vec<(Part, Lost)>, &Strings),
     ) -> Self {
         let keys = track_keys(parts.iter().map(|part| &part.0));
-        let mut table = NameTable { strings, catalog, known: HashMap::new(), domains: HashMap::new(), n_unknown: 0 };
+        let mut texts = Texts::new(strings, catalog);
         let mut assembly = Self {
             builder,
             catalog,
@@ -166,11 +75,11 @@ impl<'a> Assembly<'a> {
         };
         for (part, _) in &parts {
             for &(place, name) in &part.domains {
-                let name = table.get(part.names.items[name as usize], part, &mut assembly.builder);
-                table.domains.insert(place, name);
+                let name = texts.get(part.names.items[name as usize], part, &mut assembly.builder);
+                texts.domains.insert(place, name);
             }
             for &(thread, name) in &part.thread_names {
-                let name = table.get(part.names.items[name as usize], part, &mut assembly.builder);
+                let name = texts.get(part.names.items[name as usize], part, &mut assembly.builder);
                 names.nvtx_threads.insert(thread, assembly.builder.strings.get(name).to_owned());
             }
         }
@@ -179,41 +88,39 @@ impl<'a> Assembly<'a> {
         assembly.names = names;
 
         let mut sched: Vec<SchedEvent> = Vec::new();
-        let mut samples: Vec<(usize, SampleEvent)> = Vec::new();
+        let mut samples: Vec<SampleEvent> = Vec::new();
         let mut frames: Vec<(i64, i64, StringId, usize)> = Vec::new();
         let mut memory = Vec::new();
         let mut counted = counters::Samples::default();
-        let mut owners: Vec<Vec<i64>> = Vec::new();
-        for (part, lost) in &mut parts {
-            let ids: Vec<StringId> =
-                part.names.items.iter().map(|&key| table.get(key, part, &mut assembly.builder)).collect();
-            let tracks: Vec<TrackId> = part.tracks.items.iter().map(|&key| assembly.places.get(key)).collect();
-            owners.push(part.tracks.items.iter().map(|&key| program_of(key).unwrap_or(0)).collect());
+        let ids = assembly.global_ids(&parts, &mut texts);
+        for ((part, lost), ids) in parts.iter_mut().zip(&ids) {
             for &(full, short) in &part.short_names.items {
-                let [full, short] = [full, short].map(|id| table.get(NameKey::Id(id), part, &mut assembly.builder));
+                let [full, short] = [full, short].map(|id| texts.get(NameKey::Id(id), part, &mut assembly.builder));
                 assembly.builder.short_names.insert(full, short);
             }
-            assembly.take_instants(part, &ids, &tracks);
+            assembly.take_instants(part, ids);
             let account = &mut assembly.accounts[part.table];
             account.n_read += part.n_read;
             account.n_shown += part.n_shown;
             account.n_merged += part.n_merged;
             account.tally.merge(&part.tally);
             account.lost.merge(lost.clone());
-            assembly.diagnostics.extend(part.diagnostics.iter().map(|&(level, name)| (level, ids[name as usize])));
+            let name = |name: u32| ids.names[name as usize];
+            assembly.diagnostics.extend(part.diagnostics.iter().map(|&(level, text)| (level, name(text))));
             assembly.builder.unfinished.append(&mut part.unfinished);
             sched.append(&mut part.sched);
-            samples.extend(part.stack_samples.drain(..).map(|sample| (part.table, sample)));
-            frames.extend(
-                part.frames.drain(..).map(|frame| (frame.sample, frame.depth, ids[frame.name as usize], part.table)),
-            );
+            samples.append(&mut part.stack_samples);
+            let frame = |frame: Frame| (frame.sample, frame.depth, name(frame.name), part.table);
+            frames.extend(part.frames.drain(..).map(frame));
             memory.append(&mut part.memory);
             counted.take(part);
         }
-        let n_unknown = table.n_unknown;
+        let n_unknown = texts.n_unknown;
         let text = "Names that StringIds does not have: shown as their numbers";
         assembly.builder.import.note(Severity::Loss, text, n_unknown, None);
-        assembly.take_slices(&mut parts, &mut table, &owners);
+        let mut slices: Vec<RawSlices> = parts.iter_mut().map(|part| std::mem::take(&mut part.0.slices)).collect();
+        slices.par_iter_mut().zip(&ids).for_each(|(slices, ids)| ids.apply(slices));
+        assembly.builder.slices = slices;
         assembly.take_projection();
         assembly.take_sched(sched);
         assembly.take_samples(samples, frames);
@@ -222,55 +129,33 @@ impl<'a> Assembly<'a> {
         assembly
     }
 
-    fn take_instants(&mut self, part: &mut Part, names: &[StringId], tracks: &[TrackId]) {
-        let all = &mut self.builder.instants;
-        for (track, ts, name, source) in part.instants.drain(..) {
-            all.track.push(tracks[track.0 as usize]);
-            all.ts.push(ts);
-            all.name.push(names[name.0 as usize]);
-            all.source.push(source);
-        }
-    }
-
-    /// Takes over slices. Correlation ids count from 1 in each process: where several processes
-    /// have some, each gets a range of its own.
-    fn take_slices(&mut self, parts: &mut [(Part, Lost)], table: &mut NameTable<'_>, owners: &[Vec<i64>]) {
-        let mut highest: HashMap<i64, u32> = HashMap::new();
-        for ((part, _), owners) in parts.iter().zip(owners) {
-            let mut of_track = vec![0; owners.len()];
-            for (track, &correlation) in part.slices.track.iter().zip(&part.slices.correlation) {
-                let highest = &mut of_track[track.0 as usize];
-                *highest = correlation.max(*highest);
-            }
-            for (&owner, of_track) in owners.iter().zip(of_track).filter(|pair| pair.1 > 0) {
-                let highest = highest.entry(owner).or_default();
-                *highest = of_track.max(*highest);
-            }
-        }
-        let mut bases: HashMap<i64, u32> = HashMap::new();
-        let mut next = 0_u32;
-        let mut processes: Vec<(i64, u32)> = highest.into_iter().collect();
-        processes.sort_unstable();
-        for (process, highest) in processes {
-            bases.insert(process, next);
-            next = next.saturating_add(highest);
-        }
-        let (mut launches, mut copies) = (super::part::Interner::default(), super::part::Interner::default());
-        let mut work = Vec::with_capacity(parts.len());
-        for ((part, _), owners) in parts.iter_mut().zip(owners) {
-            let ids = GlobalIds {
-                names: part.names.items.iter().map(|&key| table.get(key, part, &mut self.builder)).collect(),
-                tracks: part.tracks.items.iter().map(|&key| self.places.get(key)).collect(),
-                launches: part.launches.items.iter().map(|&launch| launches.intern(launch)).collect(),
-                copies: part.copies.items.iter().map(|&copy| copies.intern(copy)).collect(),
-                bases: owners.iter().map(|owner| bases.get(owner).copied().unwrap_or(0)).collect(),
-            };
-            work.push((std::mem::take(&mut part.slices), ids));
-        }
-        work.par_iter_mut().for_each(|(slices, ids)| ids.apply(slices));
-        self.builder.slices.extend(work.into_iter().map(|part| part.0));
+    /// What the ids of each part are in the trace.
+    fn global_ids(&mut self, parts: &[(Part, Lost)], texts: &mut Texts<'_>) -> Vec<GlobalIds> {
+        let of_part = |part: &Part| part.tracks.items.iter().map(|&key| program_of(key).unwrap_or(0)).collect();
+        let owners: Vec<Vec<i64>> = parts.iter().map(|part| of_part(&part.0)).collect();
+        let bases = correlation_bases(parts.iter().map(|part| &part.0), &owners);
+        let (mut launches, mut copies) = (Interner::default(), Interner::default());
+        let ids = parts.iter().zip(&owners).map(|((part, _), owners)| GlobalIds {
+            names: part.names.items.iter().map(|&key| texts.get(key, part, &mut self.builder)).collect(),
+            tracks: part.tracks.items.iter().map(|&key| self.places.get(key)).collect(),
+            launches: part.launches.items.iter().map(|&launch| launches.intern(launch)).collect(),
+            copies: part.copies.items.iter().map(|&copy| copies.intern(copy)).collect(),
+            bases: owners.iter().map(|owner| bases.get(owner).copied().unwrap_or(0)).collect(),
+        });
+        let ids = ids.collect();
         self.builder.launches = launches.items;
         self.builder.copies = copies.items;
+        ids
+    }
+
+    fn take_instants(&mut self, part: &mut Part, ids: &GlobalIds) {
+        let all = &mut self.builder.instants;
+        for (track, ts, name, source) in part.instants.drain(..) {
+            all.track.push(ids.tracks[track.0 as usize]);
+            all.ts.push(ts);
+            all.name.push(ids.names[name.0 as usize]);
+            all.source.push(source);
+        }
     }
 
     /// Ranges as seen on streams, on a track for each stream. They are derived, so they are in no
@@ -330,11 +215,11 @@ impl<'a> Assembly<'a> {
     }
 
     /// CPU samples with their call stacks, outermost frame first in the tree.
-    fn take_samples(&mut self, samples: Vec<(usize, SampleEvent)>, mut frames: Vec<(i64, i64, StringId, usize)>) {
+    fn take_samples(&mut self, samples: Vec<SampleEvent>, mut frames: Vec<(i64, i64, StringId, usize)>) {
         // Outermost first: depth 0 is the innermost frame.
         frames.sort_by_key(|&(sample, depth, ..)| (sample, std::cmp::Reverse(depth)));
         let mut used = 0;
-        for (_, sample) in samples {
+        for sample in samples {
             let first = frames.partition_point(|frame| frame.0 < sample.id);
             let last = first + frames[first..].partition_point(|frame| frame.0 == sample.id);
             let mut stack = StackId(0);
@@ -447,9 +332,4 @@ impl<'a> Assembly<'a> {
             }
         }
     }
-}
-
-/// The system's number of a process, for names.
-pub fn pid(process: i64) -> i64 {
-    system_ids(process).0
 }

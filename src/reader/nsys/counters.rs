@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::model::{CounterUnit, TimeNs};
 
-use super::assemble::{Assembly, pid};
+use super::assemble::Assembly;
 use super::device::memory as memory_name;
 use super::info::{Value, rows};
-use super::part::{CounterKey, MemoryEvent, Part};
+use super::part::{CounterKey, MemoryEvent, Part, system_ids};
 use super::places::Owner;
 use super::tally::Reason;
 
@@ -113,7 +113,7 @@ pub fn memory(assembly: &mut Assembly<'_>, mut events: Vec<MemoryEvent>) {
         let owner = assembly.names.gpu(process, device);
         let mut name = format!("{} memory", memory_name(kind).unwrap_or("CUDA"));
         if n_processes > 1 {
-            name = format!("{name}, process {}", pid(process));
+            name = format!("{name}, process {}", system_ids(process).0);
         }
         let track = assembly.add_counter_track(owner, name);
         assembly.add_counter(track, CounterUnit::Bytes, samples);

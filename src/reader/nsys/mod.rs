@@ -13,6 +13,7 @@ mod database;
 mod details;
 mod device;
 mod host;
+mod ids;
 mod info;
 mod pages;
 mod part;
@@ -80,7 +81,7 @@ pub fn read(source: &Source, options: Options, progress: &Progress) -> Result<Tr
     let parts = reading.events(&refused)?;
     let keys = assemble::track_keys(parts.iter().map(|part| &part.0));
     let names = Names::new(&connection, &catalog, &keys);
-    let mut wanted = assemble::string_ids(parts.iter().map(|part| &part.0));
+    let mut wanted = ids::string_ids(parts.iter().map(|part| &part.0));
     wanted.extend(names.threads.values());
     let strings = reading.strings(wanted, &mut builder, &refused)?;
     let unread = unread(&connection, &catalog, &stop, progress);

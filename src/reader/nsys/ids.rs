@@ -1,0 +1,137 @@
+//! What the ids of a part are in the trace: names, tracks, launches, copies and correlations.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::model::{RawSlices, SliceKind, StringId, TraceBuilder, TrackId};
+
+use super::catalog::Catalog;
+use super::device::{copy_name, memory};
+use super::part::{NameKey, Part};
+use super::strings::{Strings, call_name, module_name};
+use super::tables;
+
+/// Rows of `StringIds` that these parts refer to.
+pub fn string_ids<'a>(parts: impl Iterator<Item = &'a Part>) -> HashSet<i64> {
+    let of_name = |key: &NameKey| match *key {
+        NameKey::Id(id) | NameKey::Call(id) | NameKey::Module(id) => Some(id),
+        _ => None,
+    };
+    let mut ids = HashSet::new();
+    for part in parts {
+        ids.extend(part.names.items.iter().filter_map(of_name));
+        ids.extend(part.short_names.items.iter().map(|pair| pair.1));
+    }
+    ids
+}
+
+/// The texts of names, made once each.
+pub struct Texts<'a> {
+    strings: &'a Strings,
+    catalog: &'a Catalog,
+    known: HashMap<NameKey, StringId>,
+    /// NVTX domains by (process, id).
+    pub domains: HashMap<(i64, i64), StringId>,
+    /// Ids that `StringIds` lacks.
+    pub n_unknown: u64,
+}
+
+impl<'a> Texts<'a> {
+    pub fn new(strings: &'a Strings, catalog: &'a Catalog) -> Self {
+        Self { strings, catalog, known: HashMap::new(), domains: HashMap::new(), n_unknown: 0 }
+    }
+
+    /// The text of a name, in the builder's strings.
+    pub fn get(&mut self, key: NameKey, part: &Part, builder: &mut TraceBuilder) -> StringId {
+        if let NameKey::Text(id) = key {
+            return builder.strings.intern(part.texts.get(id));
+        }
+        if let Some(&id) = self.known.get(&key) {
+            return id;
+        }
+        let mut of_row = |id: i64, form: fn(&str) -> String| match self.strings.get(id) {
+            Some(text) => form(text),
+            None => {
+                self.n_unknown += 1;
+                format!("#{id}")
+            }
+        };
+        let text = match key {
+            NameKey::Empty | NameKey::Text(_) => String::new(),
+            NameKey::Id(id) => of_row(id, str::to_owned),
+            NameKey::Call(id) => of_row(id, |name| call_name(name).to_owned()),
+            NameKey::Module(id) => of_row(id, module_name),
+            NameKey::Domain(process, domain) => match self.domains.get(&(process, domain)) {
+                Some(&name) => return name,
+                None => format!("domain {domain}"),
+            },
+            NameKey::Fixed(text) => text.to_owned(),
+            NameKey::Numbered(text, number) => format!("{text} {number}"),
+            NameKey::Table(table) => tables::title(self.catalog.tables.get(table).map_or("", |table| &table.name)),
+            NameKey::Copy(oper, from, to) => copy_name(oper, from, to),
+            NameKey::Memset(kind) => memory(kind).map_or("Memset".to_owned(), |kind| format!("Memset ({kind})")),
+        };
+        let id = builder.strings.intern(&text);
+        self.known.insert(key, id);
+        id
+    }
+}
+
+/// What the ids of one part are in the trace.
+#[derive(Debug)]
+pub struct GlobalIds {
+    pub names: Vec<StringId>,
+    pub tracks: Vec<TrackId>,
+    pub launches: Vec<u32>,
+    pub copies: Vec<u32>,
+    /// By track: what to add to correlation ids.
+    pub bases: Vec<u32>,
+}
+
+impl GlobalIds {
+    /// Gives the part's slices their ids in the trace.
+    pub fn apply(&self, slices: &mut RawSlices) {
+        for i in 0..slices.len() {
+            let track = slices.track[i].0 as usize;
+            if slices.correlation[i] != 0 {
+                slices.correlation[i] = slices.correlation[i].saturating_add(self.bases[track]);
+            }
+            slices.track[i] = self.tracks[track];
+            slices.name[i] = self.names[slices.name[i].0 as usize];
+            if let Some(attr) = (slices.attr[i] as usize).checked_sub(1) {
+                slices.attr[i] = match slices.kind[i] {
+                    SliceKind::Kernel => 1 + self.launches[attr],
+                    SliceKind::Memcpy | SliceKind::Memset => 1 + self.copies[attr],
+                    _ => self.names[attr].0,
+                };
+            }
+        }
+    }
+}
+
+/// What to add to the correlation ids of each process. They count from 1 in every process: where
+/// several processes have some, each gets a range of its own.
+///
+/// * `owners`: for each part the process of each of its tracks.
+pub fn correlation_bases<'a>(parts: impl Iterator<Item = &'a Part>, owners: &[Vec<i64>]) -> HashMap<i64, u32> {
+    let mut highest: HashMap<i64, u32> = HashMap::new();
+    for (part, owners) in parts.zip(owners) {
+        let mut of_track = vec![0; owners.len()];
+        for (track, &correlation) in part.slices.track.iter().zip(&part.slices.correlation) {
+            let highest = &mut of_track[track.0 as usize];
+            *highest = correlation.max(*highest);
+        }
+        for (&owner, of_track) in owners.iter().zip(of_track).filter(|pair| pair.1 > 0) {
+            let highest = highest.entry(owner).or_default();
+            *highest = of_track.max(*highest);
+        }
+    }
+    let mut processes: Vec<(i64, u32)> = highest.into_iter().collect();
+    processes.sort_unstable();
+    let mut next = 0_u32;
+    let base = |(process, highest): (i64, u32)| {
+        let base = next;
+        next = next.saturating_add(highest);
+        (process, base)
+    };
+    processes.into_iter().map(base).collect()
+}
