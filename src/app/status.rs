@@ -7,8 +7,9 @@ use eframe::egui::{self, Panel, ProgressBar, RichText};
 use super::loads::Load;
 use super::{App, NoteKind};
 use crate::command::Command;
-use crate::model::Severity;
+use crate::model::{Severity, TrackKind};
 use crate::reader::Options;
+use crate::view::OpenTrace;
 use crate::widget::{format, theme};
 
 /// A load that ends sooner shows no progress: a bar that flashes up is noise.
@@ -104,6 +105,25 @@ impl App {
         }
     }
 
+    /// Where no device did anything: a person looks for the streams, and should know why there are none.
+    fn no_device_ui(&self, ui: &mut egui::Ui) {
+        let has_stream = |open: &OpenTrace| open.trace.tracks.iter().any(|track| track.kind == TrackKind::Stream);
+        if self.session.traces().iter().any(has_stream) {
+            return;
+        }
+        let is_nsys = self.session.traces().iter().all(|open| open.trace.info.format == "nsys");
+        let remedy = match is_nsys {
+            true => "Record with `nsys profile --trace=cuda,nvtx` on a machine with a GPU",
+            false => "Record with ProfilerActivity.CUDA on a machine with a GPU",
+        };
+        // What the recorder itself says of it is among the notes.
+        let problems = self.session.traces().iter().flat_map(|open| &open.trace.import.problems);
+        let said: Vec<&str> =
+            problems.map(|problem| problem.reason.as_str()).filter(|reason| reason.contains("CUDA")).take(5).collect();
+        let text = ui.colored_label(theme::tokens(ui.visuals().dark_mode).severity[1], "No GPU work recorded");
+        text.on_hover_text([&[remedy], said.as_slice()].concat().join("\n"));
+    }
+
     /// The line at the bottom of the window.
     pub(super) fn status_ui(&mut self, ui: &mut egui::Ui) {
         Panel::bottom("status").show(ui, |ui| {
@@ -126,6 +146,7 @@ impl App {
                     if let Some(note) = self.session.clock().note() {
                         ui.weak(note);
                     }
+                    self.no_device_ui(ui);
                 }
                 ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
                     ui.add(

@@ -99,6 +99,16 @@ fn type_text(harness: &mut Harness<'_, Option<App>>, text: &str) {
 }
 
 #[test]
+fn a_recording_without_a_device_says_so() {
+    let host = [("main", SliceKind::Operator, "aten::mm", 0, 100)];
+    let without = harness(vec![TraceBuilder::from_slices(&host).finish()]);
+    without.get_by_label("No GPU work recorded");
+    let both = [host[0], ("stream 7", SliceKind::Kernel, "gemm", 10, 20)];
+    let with = harness(vec![TraceBuilder::from_slices(&both).finish()]);
+    assert!(with.query_by_label("No GPU work recorded").is_none());
+}
+
+#[test]
 fn without_a_system_dialog_a_path_can_be_typed() {
     let mut harness = harness(Vec::new());
     harness.get_by_label("Open file…").click();
