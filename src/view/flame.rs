@@ -181,12 +181,12 @@ impl FlameView {
             let label = ui.label("Find");
             let edit = egui::TextEdit::singleline(&mut self.grid.filter).hint_text("Words of a name");
             ui.add(edit.desired_width(140.0)).labelled_by(label.id);
-            self.found_ui(ui);
             let hint = "Copy all stacks as text, a line each with its number of samples: main;step;gemm 12";
             let has_samples = self.shown.as_ref().is_some_and(|shown| shown.tree.total() > 0);
             if ui.add_enabled(has_samples, egui::Button::new("Copy stacks")).on_hover_text(hint).clicked() {
                 self.copy_folded(ui);
             }
+            self.found_ui(ui);
             if !self.memo.is_current(question) && !self.memo.has_crashed(question) {
                 ui.spinner();
                 ui.weak("Adding up…");
@@ -202,7 +202,7 @@ impl FlameView {
             Some(matches) => {
                 let share = matches.total as f64 / total.max(1) as f64 * 100.0;
                 ui.label(format!(
-                    "In {} of {}, {share:.1} %",
+                    "{} of {}, {share:.1} %",
                     format::count(matches.total.unsigned_abs()),
                     samples(total)
                 ));
@@ -349,7 +349,7 @@ fn answer(traces: &[OpenTrace], asked: &Question, before: Option<&Before>, progr
 fn hottest(tree: &FlameTree) -> (tables::Answer, Vec<u32>) {
     let column = |title, key, help, width, is_text| Column { title, key, help, width, is_text };
     let columns = vec![
-        column("Frame", "frame", "A function, or the library of one without a name", 190, true),
+        column("Frame", "frame", "A function, or the library of one without a name", 165, true),
         column("Self", "self_samples", "Samples that fell into this frame itself", 54, false),
         column("Self share", "self_share", "Share of all samples that are shown", 62, false),
         column(

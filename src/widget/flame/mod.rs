@@ -176,7 +176,9 @@ impl FlameGraph {
         let at = response.hover_pos().filter(|_| !response.context_menu_opened()).or(response.interact_pointer_pos())?;
         let row = ((at.y - rect.top()) / ROW_HEIGHT).floor().max(0.0) as usize;
         let bar = self.layout.as_ref()?.1.at(row, at.x - rect.left())?.clone();
-        if response.clicked() || response.secondary_clicked() {
+        // A click without a pointer comes from the keyboard, and means no place on the graph.
+        let has_pointer = response.interact_pointer_pos().is_some();
+        if has_pointer && (response.clicked() || response.secondary_clicked()) {
             response.request_focus();
             let parent = look.frames.frame(bar.frame).parent;
             // Narrow frames become wide where their caller does.
