@@ -214,9 +214,9 @@ impl FlameView {
         let n_merged = self.graph.n_merged();
         if n_merged > 0 {
             let plural = if n_merged == 1 { "" } else { "s" };
-            ui.weak(format!("{} smaller frame{plural}", format::count(n_merged))).on_hover_text(
-                "Narrower than a pixel, shown together in gray. A click on a frame widens what is below it",
-            );
+            let hint = "Narrower than a pixel, shown together in gray. A click there widens them";
+            let text = egui::RichText::new(format!("{} smaller frame{plural}", format::count(n_merged))).weak();
+            ui.add(egui::Label::new(text).extend()).on_hover_text(hint);
         }
         if shown.tree.cut > 0 {
             let hint = "The tree would have become too large. The far ends of these stacks are left out";

@@ -22,8 +22,23 @@ pub struct Bar {
     pub color: Color32,
 }
 
-/// All bars of a graph of a certain width, with a frame of it in focus: as wide as the graph, below
-/// its callers.
+/// What is as wide as the graph.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Focus {
+    pub frame: u32,
+    /// Of the frames below it only this one and its lighter siblings, and their weight: those that were
+    /// too narrow beside the others.
+    pub rest: Option<(u32, i64)>,
+}
+
+impl Focus {
+    /// All of a frame.
+    pub fn of(frame: u32) -> Self {
+        Self { frame, rest: None }
+    }
+}
+
+/// All bars of a graph of a certain width, what is in focus below its callers.
 #[derive(Debug, Default)]
 pub struct Layout {
     pub bars: Vec<Bar>,
@@ -31,18 +46,20 @@ pub struct Layout {
     pub rows: Vec<Range<usize>>,
 }
 
-/// A width in which merged frames are shown.
-const MERGED: Color32 = Color32::from_gray(128);
+/// The color of merged frames: no name's.
+fn merged_color(is_dark: bool) -> Color32 {
+    Color32::from_gray(if is_dark { 88 } else { 184 })
+}
 
 impl Layout {
     /// * `width`, `pixel`: of the graph and of one pixel, in points.
     ///
     /// Cost: O(levels · width / pixel), however many frames there are: a row has no more frames than
     /// pixels, and no more merged ones than the row above has frames.
-    pub fn new(frames: &dyn Frames, focus: u32, width: f32, pixel: f32, is_dark: bool) -> Self {
+    pub fn new(frames: &dyn Frames, focus: Focus, width: f32, pixel: f32, is_dark: bool) -> Self {
         let color = |frame: u32| frame_color(frames.frame(frame).name, is_dark);
         let mut layout = Self::default();
-        let mut callers = vec![focus];
+        let mut callers = vec![focus.frame];
         while let Some(&last) = callers.last().filter(|&&last| last != 0) {
             callers.push(frames.frame(last).parent);
         }
@@ -52,7 +69,8 @@ impl Layout {
             layout.rows.push(layout.bars.len()..layout.bars.len() + 1);
             layout.bars.push(bar);
         }
-        let whole = frames.frame(focus).total.max(1) as f64;
+        let mut rest = focus.rest;
+        let whole = rest.map_or_else(|| frames.frame(focus.frame).total, |rest| rest.1).max(1) as f64;
         // Weight to the left of each bar of the row above.
         let mut starts = vec![0_i64];
         loop {
@@ -64,18 +82,22 @@ impl Layout {
                     continue;
                 }
                 let parent = frames.frame(layout.bars[i].frame);
-                let end = start + parent.total - parent.own;
+                let (children, weight) = match rest.take() {
+                    Some((first, weight)) => (first..parent.children.end, weight),
+                    None => (parent.children.clone(), parent.total - parent.own),
+                };
+                let end = start + weight;
                 let x = |weight: i64| (weight as f64 / whole * f64::from(width)) as f32;
                 let mut from = start;
-                for child in parent.children.clone() {
+                for child in children {
                     let weight = frames.frame(child).total;
                     let (left, right) = (x(from), x(from + weight));
                     next_starts.push(from);
                     // The siblings that follow are no wider.
                     if right - left < pixel {
-                        let n_merged = Some(parent.children.end - child);
+                        let (n_merged, color) = (Some(parent.children.end - child), merged_color(is_dark));
                         let weight = end - from;
-                        layout.bars.push(Bar { frame: child, n_merged, left, right: x(end), weight, color: MERGED });
+                        layout.bars.push(Bar { frame: child, n_merged, left, right: x(end), weight, color });
                         break;
                     }
                     let color = color(child);
@@ -125,7 +147,10 @@ mod tests {
         }
     }
 
-    fn places(layout: &Layout) -> Vec<Vec<(u32, Option<u32>, i32, i32)>> {
+    /// (frame, merged, left, right)
+    type Place = (u32, Option<u32>, i32, i32);
+
+    fn places(layout: &Layout) -> Vec<Vec<Place>> {
         let place = |bar: &Bar| (bar.frame, bar.n_merged, bar.left.round() as i32, bar.right.round() as i32);
         layout.rows.iter().map(|row| layout.bars[row.clone()].iter().map(place).collect()).collect()
     }
@@ -142,7 +167,7 @@ mod tests {
             (1, 1, 1, 0..0),
             (4, 1, 1, 0..0),
         ];
-        let layout = Layout::new(&frames, 0, 100.0, 2.0, true);
+        let layout = Layout::new(&frames, Focus::of(0), 100.0, 2.0, true);
         let expected = [
             vec![(0, None, 0, 100)],
             vec![(1, None, 0, 60), (2, None, 60, 100)],
@@ -155,7 +180,7 @@ mod tests {
         assert_eq!(layout.at(9, 5.0), None);
         assert!(layout.bar(3, 2).is_some() && layout.bar(4, 2).is_none());
 
-        let zoomed = Layout::new(&frames, 1, 600.0, 2.0, true);
+        let zoomed = Layout::new(&frames, Focus::of(1), 600.0, 2.0, true);
         let expected = [
             vec![(0, None, 0, 600)],
             vec![(1, None, 0, 600)],
@@ -163,6 +188,16 @@ mod tests {
             vec![(7, None, 470, 480)],
         ];
         assert_eq!(places(&zoomed), expected);
+
+        // Those that were too narrow share the width.
+        let rest = Layout::new(&frames, Focus { frame: 1, rest: Some((4, 3)) }, 300.0, 2.0, true);
+        let expected = [
+            vec![(0, None, 0, 300)],
+            vec![(1, None, 0, 300)],
+            vec![(4, None, 0, 100), (5, None, 100, 200), (6, None, 200, 300)],
+            vec![(7, None, 0, 100)],
+        ];
+        assert_eq!(places(&rest), expected);
     }
 
     #[test]
@@ -170,11 +205,11 @@ mod tests {
         const N: u32 = 1_000_000;
         let mut frames: Vec<Node> = vec![(0, i64::from(N), 0, 1..N + 1)];
         frames.extend((0..N).map(|_| (0, 1, 1, 0..0)));
-        let layout = Layout::new(&frames, 0, 1000.0, 1.0, true);
+        let layout = Layout::new(&frames, Focus::of(0), 1000.0, 1.0, true);
         assert_eq!(layout.bars.len(), 2);
         assert_eq!(layout.n_merged(), u64::from(N));
         assert_eq!(layout.bars[1].weight, i64::from(N));
         let empty: Vec<Node> = vec![(0, 0, 0, 0..0)];
-        assert_eq!(Layout::new(&empty, 0, 1000.0, 1.0, true).bars.len(), 1);
+        assert_eq!(Layout::new(&empty, Focus::of(0), 1000.0, 1.0, true).bars.len(), 1);
     }
 }

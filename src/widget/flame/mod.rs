@@ -9,7 +9,7 @@ use eframe::egui::{
     StrokeKind, Tooltip, WidgetInfo, pos2, vec2,
 };
 
-use self::layout::{Bar, Layout};
+use self::layout::{Bar, Focus, Layout};
 use super::labels::{Labels, cut_function};
 use super::slice_color;
 use super::text::display_name;
@@ -77,14 +77,13 @@ impl Look<'_> {
 }
 
 /// What a layout was made for: focus, width, pixels per point, theme.
-type LayoutKey = (u32, f32, f32, bool);
+type LayoutKey = (Focus, f32, f32, bool);
 
 /// An icicle graph on screen.
 #[derive(Debug, Default)]
 pub struct FlameGraph {
-    /// The frame that is as wide as the graph.
-    focus: u32,
-    back: Vec<u32>,
+    focus: Focus,
+    back: Vec<Focus>,
     selected: Option<u32>,
     /// Whether to scroll to the selected frame.
     is_moved: bool,
@@ -96,7 +95,7 @@ pub struct FlameGraph {
 impl FlameGraph {
     /// Another tree comes, in which these frames are what was in focus and selected.
     pub fn show_other(&mut self, focus: u32, selected: Option<u32>) {
-        (self.focus, self.selected) = (focus, selected);
+        (self.focus, self.selected) = (Focus::of(focus), selected);
         self.back.clear();
         self.layout = None;
         self.labels.clear();
@@ -104,7 +103,7 @@ impl FlameGraph {
 
     /// The frame that is as wide as the graph.
     pub fn focus(&self) -> u32 {
-        self.focus
+        self.focus.frame
     }
 
     pub fn selected(&self) -> Option<u32> {
@@ -118,8 +117,9 @@ impl FlameGraph {
 
     /// Shows what was shown before the last zoom; false if nothing was.
     pub fn go_back(&mut self, frames: &dyn Frames) -> bool {
-        let whole = (self.focus != 0).then(|| frames.frame(self.focus).parent);
-        let Some(focus) = self.back.pop().or(whole) else { return false };
+        let Focus { frame, .. } = self.focus;
+        let caller = (frame != 0).then(|| Focus::of(frames.frame(frame).parent));
+        let Some(focus) = self.back.pop().or(caller) else { return false };
         self.focus = focus;
         true
     }
@@ -129,7 +129,7 @@ impl FlameGraph {
         self.layout.as_ref().map_or(0, |(_, layout)| layout.n_merged())
     }
 
-    fn zoom(&mut self, focus: u32) {
+    fn zoom(&mut self, focus: Focus) {
         if focus != self.focus {
             self.back.push(self.focus);
             let surplus = self.back.len().saturating_sub(MAX_BACK);
@@ -151,14 +151,14 @@ impl FlameGraph {
             // The area below the last row is the graph's too.
             let clip = ui.clip_rect();
             let response = ui.interact(clip, ui.scope_id().with("graph"), Sense::click());
-            let whole = look.line(self.focus);
+            let whole = look.line(self.focus.frame);
             response.widget_info(|| WidgetInfo::labeled(egui::Role::Canvas, true, format!("{name}: {whole}")));
             self.keys(look, &response, ui);
             self.lay_out(look, width, pixel, ui.visuals().dark_mode);
             let under = self.pointer(look, rect, &response);
             self.paint(look, rect, viewport, under.as_ref(), ui);
             if let Some(bar) = under {
-                hover_ui(look, self.focus, &bar, &response);
+                hover_ui(look, self.focus.frame, &bar, &response);
             }
         });
         self.selected != before
@@ -180,12 +180,13 @@ impl FlameGraph {
         let has_pointer = response.interact_pointer_pos().is_some();
         if has_pointer && (response.clicked() || response.secondary_clicked()) {
             response.request_focus();
-            let parent = look.frames.frame(bar.frame).parent;
-            // Narrow frames become wide where their caller does.
-            let frame = if bar.n_merged.is_some() { parent } else { bar.frame };
-            self.selected = Some(frame);
+            let focus = match bar.n_merged {
+                Some(_) => Focus { frame: look.frames.frame(bar.frame).parent, rest: Some((bar.frame, bar.weight)) },
+                None => Focus::of(bar.frame),
+            };
+            self.selected = Some(focus.frame);
             if response.clicked() {
-                self.zoom(frame);
+                self.zoom(focus);
             }
         }
         Some(bar)
@@ -204,7 +205,7 @@ impl FlameGraph {
         if !self.has_keyboard {
             return;
         }
-        let escape = !self.back.is_empty() || self.focus != 0;
+        let escape = !self.back.is_empty() || self.focus.frame != 0;
         let filter = EventFilter { vertical_arrows: true, horizontal_arrows: true, escape, ..Default::default() };
         ui.memory_mut(|memory| memory.set_focus_lock_filter(response.id, filter));
         let pressed = ui.input(|input| {
@@ -215,7 +216,7 @@ impl FlameGraph {
             keys.collect::<Vec<_>>()
         });
         for key in pressed {
-            let at = self.selected.unwrap_or(self.focus);
+            let at = self.selected.unwrap_or(self.focus.frame);
             let frame = look.frames.frame(at);
             let siblings = look.frames.frame(frame.parent).children;
             let to = match key {
@@ -224,7 +225,7 @@ impl FlameGraph {
                 Key::ArrowLeft => at.checked_sub(1).filter(|left| siblings.contains(left)),
                 Key::ArrowRight => Some(at + 1).filter(|right| siblings.contains(right)),
                 Key::Enter => {
-                    self.zoom(at);
+                    self.zoom(Focus::of(at));
                     None
                 }
                 Key::Escape => {
@@ -244,7 +245,7 @@ impl FlameGraph {
         let Some(((_, width, pixel, is_dark), _)) = self.layout else { return };
         let depth = look.frames.frame(to).depth;
         let before = self.focus;
-        for focus in [before, look.frames.frame(to).parent] {
+        for focus in [before, Focus::of(look.frames.frame(to).parent)] {
             self.zoom(focus);
             self.lay_out(look, width, pixel, is_dark);
             if self.layout.as_ref().is_some_and(|(_, layout)| layout.bar(to, depth).is_some()) {
@@ -276,7 +277,7 @@ impl FlameGraph {
                 .flat_map(|(i, row)| layout.bars[row.clone()].iter().map(move |bar| (first + i, bar)))
         };
         let tokens = theme::tokens(ui.visuals().dark_mode);
-        let focus_depth = look.frames.frame(self.focus).depth as usize;
+        let focus_depth = look.frames.frame(self.focus.frame).depth as usize;
         let is_dim = |bar: &Bar| {
             bar.frame != 0 && look.is_match.is_some_and(|is_match| bar.n_merged.is_some() || !is_match(bar.frame))
         };
@@ -352,6 +353,9 @@ fn hover_ui(look: &Look<'_>, focus: u32, bar: &Bar, graph: &Response) {
         ui.label(format!("Total {}", weight(bar.weight)));
         if bar.n_merged.is_none() {
             ui.label(format!("Self {}", weight(frame.own)));
+        }
+        if bar.n_merged.is_some() {
+            ui.label("Click to widen them");
         }
         if focus != 0 && frame.depth > look.frames.frame(focus).depth {
             ui.label(format!("{:.2} % of {}", look.share(bar.weight, focus) * 100.0, look.name(focus)));
