@@ -72,6 +72,7 @@ pub enum Command {
     ShowCalls,
     ShowCopies,
     ShowAnnotations,
+    ShowSamples,
     /// Asks where to, and writes a text there: a name for the file to begin with, and the text.
     SaveText(String, std::sync::Arc<str>),
     ToggleBottomPanel,
@@ -213,6 +214,13 @@ pub const COMMANDS: &[CommandSpec] = &[
         "Annotations",
         "Show named ranges with their time on host and device",
         &[ctrl(Key::Num5)],
+    ),
+    spec(
+        Menu::View,
+        Command::ShowSamples,
+        "CPU samples",
+        "Show under which call stacks the samples of threads lie, as a flame graph",
+        &[ctrl(Key::Num6)],
     ),
     spec(Menu::View, Command::ShowProblems, "Problems", "Show what could not be read, and why", &[]),
     spec(

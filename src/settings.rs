@@ -30,6 +30,7 @@ pub enum BottomTab {
     Calls,
     Copies,
     Annotations,
+    Samples,
 }
 
 /// A person's choices. Unknown or broken stored text gives the defaults.

@@ -13,5 +13,6 @@ pub mod range_summary;
 pub mod related;
 pub mod search;
 pub mod short_name;
+pub mod stacks;
 mod sweep;
 pub mod totals;

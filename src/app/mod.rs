@@ -29,6 +29,7 @@ use crate::session::Session;
 use crate::settings::{Settings, ThemeChoice};
 use crate::view::details::Details;
 use crate::view::events::Events;
+use crate::view::flame::FlameView;
 use crate::view::marks::Marks;
 use crate::view::palette::Palette;
 use crate::view::problems::Problems;
@@ -75,6 +76,7 @@ pub struct App {
     events: Events,
     marks: Marks,
     tables: Tables,
+    flame: FlameView,
     problems: Problems,
     palette: Palette,
     shortcuts: Shortcuts,
@@ -113,6 +115,7 @@ impl App {
             events: Events::default(),
             marks: Marks::default(),
             tables: Tables::default(),
+            flame: FlameView::default(),
             problems: Problems,
             palette: Palette::default(),
             shortcuts: Shortcuts::default(),

@@ -81,6 +81,7 @@ impl App {
             for (tab, kind) in TABLES {
                 ui.selectable_value(&mut self.settings.bottom_tab, tab, kind.label());
             }
+            ui.selectable_value(&mut self.settings.bottom_tab, BottomTab::Samples, "Samples");
         });
         ui.separator();
         // The panel keeps its height whatever is in it.
@@ -96,6 +97,7 @@ impl App {
             BottomTab::Events => self.events.ui(&mut view, ui),
             BottomTab::Marks => self.marks.ui(&mut view, ui),
             BottomTab::Problems => self.problems.ui(&mut view, ui),
+            BottomTab::Samples => self.flame.ui(&mut view, ui),
             BottomTab::Kernels
             | BottomTab::Operators
             | BottomTab::Calls

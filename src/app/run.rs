@@ -48,6 +48,7 @@ impl App {
             Command::ShowCalls => self.show_tab(BottomTab::Calls),
             Command::ShowCopies => self.show_tab(BottomTab::Copies),
             Command::ShowAnnotations => self.show_tab(BottomTab::Annotations),
+            Command::ShowSamples => self.show_tab(BottomTab::Samples),
             Command::SaveText(name, text) => self.save.ask(ctx, name, text),
             Command::ShowProblems => self.show_tab(BottomTab::Problems),
             Command::FindTrack => self.palette.open(Mode::Tracks),
@@ -71,7 +72,10 @@ impl App {
         match (command, *view.selection) {
             (Command::Reveal, Selection::Slice { trace, slice }) => self.timeline.reveal(&mut view, trace, slice),
             _ => {
-                let _ = self.search.run(command, &mut view) || self.timeline.run(command, &mut view);
+                let has_flame = self.settings.is_bottom_open && self.settings.bottom_tab == BottomTab::Samples;
+                let _ = (has_flame && self.flame.run(command, &mut view))
+                    || self.search.run(command, &mut view)
+                    || self.timeline.run(command, &mut view);
             }
         }
     }

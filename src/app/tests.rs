@@ -1,4 +1,5 @@
 mod files;
+mod flame;
 mod tables;
 
 use std::sync::Arc;
@@ -322,7 +323,7 @@ fn a_failed_load_leaves_what_is_open() {
 fn every_control_has_a_name() {
     let mut harness = harness(vec![trace()]);
     select(&mut harness, "gemm_fp16");
-    for tab in ["Range summary", "Events", "Marks", "Problems (1)", "Search results"] {
+    for tab in ["Range summary", "Events", "Marks", "Problems (1)", "Samples", "Search results"] {
         harness.get_by_label(tab).click();
         settle(&mut harness);
         for node in harness.root().children_recursive() {

@@ -3,6 +3,7 @@
 mod context;
 pub mod details;
 pub mod events;
+pub mod flame;
 pub mod marks;
 pub mod palette;
 pub mod problems;

@@ -1,7 +1,9 @@
 //! Theme and reusable widgets; they know no trace.
 
+pub mod flame;
 pub mod format;
 pub mod fuzzy;
+pub mod labels;
 pub mod raster;
 pub mod slice_color;
 pub mod table;

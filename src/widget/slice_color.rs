@@ -85,6 +85,18 @@ fn color(tint: u8, is_dark: bool) -> Color32 {
     oklch(lightness, chroma, hue)
 }
 
+/// The color of a frame in a flame graph, by its name. All are warm and equally strong, so that width
+/// alone catches the eye.
+pub fn frame_color(name: &str, is_dark: bool) -> Color32 {
+    // FNV-1a: spreads names that differ in one letter.
+    let hash = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let part = |shift: u32| ((hash >> shift) & 0xff) as f32 / 255.0;
+    let lightness = if is_dark { 0.66 } else { 0.76 };
+    oklch(lightness + 0.1 * part(48), 0.10, 35.0 + 65.0 * part(32))
+}
+
 /// Björn Ottosson's Oklab in polar form, as sRGB: equal `lightness` looks equally light.
 fn oklch(lightness: f32, chroma: f32, hue_degrees: f32) -> Color32 {
     let (sin, cos) = hue_degrees.to_radians().sin_cos();
@@ -125,6 +137,10 @@ mod tests {
             for tint in 0..=u8::MAX {
                 let contrast = (luminance(colors.full(tint)) + 0.05) / (luminance(TEXT) + 0.05);
                 assert!(contrast >= 4.5, "tint {tint}: {contrast:.2}");
+            }
+            for i in 0..500 {
+                let contrast = (luminance(frame_color(&format!("f{i}"), is_dark)) + 0.05) / (luminance(TEXT) + 0.05);
+                assert!(contrast >= 4.5, "frame {i}: {contrast:.2}");
             }
         }
     }

@@ -10,7 +10,9 @@ mod tests;
 
 use eframe::egui;
 
+pub use self::grid::{Answer, Grid};
 use self::pane::Pane;
+pub use self::pane::range_switch_ui;
 pub use self::rows::TableKind;
 use super::{View, ViewContext};
 

@@ -190,23 +190,12 @@ impl Pane {
 
     /// The switch between everything and the selected range.
     fn scope_ui(&mut self, ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
-        let whole = if ctx.traces.len() > 1 { "All traces" } else { "Whole trace" };
         if !self.kind.has_range() {
-            ui.label(RichText::new(whole)).on_hover_text("Operators are counted over everything that is open");
+            ui.label(RichText::new(whole(ctx))).on_hover_text("Operators are counted over everything that is open");
             return;
-        }
-        let Some(range) = *ctx.range else {
-            ui.label(whole).on_hover_text("Drag over the timeline to limit the figures to a time range");
-            return;
-        };
-        if ui.selectable_label(self.is_whole, whole).on_hover_text("Count everything").clicked() {
-            self.is_whole = true;
         }
         let hint = "Count what starts in the selected time range, with all its time";
-        let label = format!("Selected range, {}", format::duration(range.dur()));
-        if ui.selectable_label(!self.is_whole, label).on_hover_text(hint).clicked() {
-            self.is_whole = false;
-        }
+        range_switch_ui(&mut self.is_whole, hint, ctx, ui);
     }
 
     fn empty_ui(&self, range: Option<TimeRange>, ui: &mut egui::Ui) {
@@ -225,4 +214,25 @@ impl Pane {
 pub fn reveal(instance: Instance, ctx: &mut ViewContext<'_>) {
     *ctx.selection = Selection::Slice { trace: instance.trace as usize, slice: instance.slice };
     ctx.commands.push(Command::Reveal);
+}
+
+fn whole(ctx: &ViewContext<'_>) -> &'static str {
+    if ctx.traces.len() > 1 { "All traces" } else { "Whole trace" }
+}
+
+/// The choice between everything and the selected time range, where there is one.
+///
+/// * `hint`: what counts in a range.
+pub fn range_switch_ui(is_whole: &mut bool, hint: &str, ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
+    let Some(range) = *ctx.range else {
+        ui.label(whole(ctx)).on_hover_text("Drag over the timeline to limit the figures to a time range");
+        return;
+    };
+    if ui.selectable_label(*is_whole, whole(ctx)).on_hover_text("Count everything").clicked() {
+        *is_whole = true;
+    }
+    let label = format!("Selected range, {}", format::duration(range.dur()));
+    if ui.selectable_label(!*is_whole, label).on_hover_text(hint).clicked() {
+        *is_whole = false;
+    }
 }

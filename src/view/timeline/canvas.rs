@@ -131,7 +131,7 @@ impl Timeline {
             paint::curves(&painter, list, &colors, scale.pixel);
             paint::curve_scales(&painter, ctx.traces, list, ui.visuals().text_color());
             paint::boxes(&painter, list, &colors);
-            paint::ticks(&painter, list, tick_color);
+            paint::ticks(&painter, list, tick_color, scale.pixel);
             self.canvas.labels.paint(&painter, ctx.traces, list, area.rect);
         }
         self.canvas.colors = Some(colors);

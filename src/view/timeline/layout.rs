@@ -51,6 +51,8 @@ pub struct SliceBox {
 pub struct Tick {
     pub trace: usize,
     pub instant: usize,
+    /// Whether a sampling profiler looked here, one of very many times.
+    pub is_sample: bool,
     pub x: f32,
     pub top: f32,
 }
@@ -148,11 +150,12 @@ impl DrawList {
         let view = scale.view.shifted(open.offset.saturating_neg());
         let window = instants.window(track, view);
         let step = (scale.ns_per_pixel() as i64).max(1);
+        let is_sample = open.trace.samples.track.binary_search(&track).is_ok();
         let (top, mut i) = (area.top(line), window.start);
         while i < window.end {
             let ts = instants.ts[i];
             let x = scale.x(ts.saturating_add(open.offset));
-            self.ticks.push(Tick { trace: line.trace, instant: i, x, top });
+            self.ticks.push(Tick { trace: line.trace, instant: i, is_sample, x, top });
             i += 1;
             i += instants.ts[i..window.end].partition_point(|&next| next < ts.saturating_add(step));
         }

@@ -1,33 +1,23 @@
 //! From a draw list to egui shapes: one texture for all rows, one mesh for all slices, cached
 //! labels under one clip rectangle.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::sync::Arc;
-
 use eframe::egui::{
-    self, Align2, Color32, ColorImage, FontId, Galley, Mesh, Painter, Pos2, Rect, Shape, TextureHandle, TextureOptions,
-    pos2, vec2,
+    Align2, Color32, ColorImage, FontId, Mesh, Painter, Pos2, Rect, Shape, TextureHandle, TextureOptions, pos2, vec2,
 };
 
 use super::layout::{Curve, DrawList};
 use crate::model::{CounterUnit, SliceKind, StringId};
 use crate::view::OpenTrace;
-use crate::widget::format;
 use crate::widget::slice_color::{self, SliceColors};
-use crate::widget::text::{display_name, function_name};
+use crate::widget::{format, labels};
 
 /// Labels on one frame.
 const MAX_LABELS: usize = 1500;
-/// Labels laid out anew on one frame; the others appear on the next.
-const MAX_NEW_LABELS: usize = 150;
-/// Labels kept for later frames.
-const MAX_KEPT_LABELS: usize = 20_000;
 /// Narrower slices have no label, in points.
 const MIN_LABEL_WIDTH: f32 = 22.0;
-const LABEL_FONT: FontId = FontId::new(11.5, egui::FontFamily::Proportional);
-/// Lengths to which names are cut, in characters. Few, so that zooming finds most in the cache.
-const LENGTHS: [usize; 14] = [3, 4, 6, 8, 11, 15, 20, 27, 36, 48, 64, 90, 140, 256];
+
+/// Lines of samples, in points.
+const SAMPLE_HEIGHT: f32 = 8.0;
 
 /// What one area keeps from frame to frame.
 #[derive(Default)]
@@ -99,10 +89,17 @@ fn shaded_rect(mesh: &mut Mesh, rect: Rect, left: Color32, right: Color32) {
     mesh.colored_vertex(rect.right_bottom(), right);
 }
 
-/// Paints moments as small diamonds at the top of their track.
-pub fn ticks(painter: &Painter, list: &DrawList, color: Color32) {
+/// Paints moments as small diamonds at the top of their track; samples, of which there are many,
+/// as thin dim lines.
+pub fn ticks(painter: &Painter, list: &DrawList, color: Color32, pixel: f32) {
     let mut mesh = Mesh::default();
+    let dim = color.linear_multiply(0.4);
     for tick in &list.ticks {
+        if tick.is_sample {
+            let line = Rect::from_min_size(pos2(tick.x, tick.top), vec2(pixel, SAMPLE_HEIGHT));
+            mesh.add_colored_rect(line, dim);
+            continue;
+        }
         let first = mesh.vertices.len() as u32;
         let Pos2 { x, y } = pos2(tick.x, tick.top + 2.0);
         for corner in [pos2(x, y - 3.0), pos2(x + 2.5, y), pos2(x, y + 3.0), pos2(x - 2.5, y)] {
@@ -161,95 +158,44 @@ fn curve_mesh(mesh: &mut Mesh, curve: &Curve, color: Color32, pixel: f32) {
     }
 }
 
-/// Names laid out once, by (trace, name, characters).
+/// The names of slices, by (trace, name).
 #[derive(Default)]
-pub struct Labels {
-    galleys: HashMap<(usize, StringId, usize), Arc<Galley>>,
-    /// A text laid out on the last frame.
-    witness: Option<Arc<Galley>>,
-}
+pub struct Labels(labels::Labels<(usize, StringId)>);
 
 impl Labels {
     /// Forgets all, as when other traces were opened.
     pub fn clear(&mut self) {
-        self.galleys.clear();
+        self.0.clear();
     }
 
     /// Paints the names of the slices that are wide enough.
     pub fn paint(&mut self, painter: &Painter, traces: &[OpenTrace], list: &DrawList, clip: Rect) {
-        // egui lays the same text out once for as long as its font atlas lives. When it does so
-        // anew, letters lie elsewhere in the atlas, and all kept labels are wrong.
-        let witness = painter.layout_no_wrap("lacuna".to_owned(), LABEL_FONT, Color32::PLACEHOLDER);
-        let is_same = self.witness.as_ref().is_some_and(|known| Arc::ptr_eq(known, &witness));
-        self.witness = Some(witness);
-        if !is_same || self.galleys.len() > MAX_KEPT_LABELS {
-            self.galleys.clear();
-        }
-        let mut n_new = 0;
+        self.0.begin(painter);
         let wide = |rect: Rect| rect.intersect(clip).width() >= MIN_LABEL_WIDTH;
         for slice in list.boxes.iter().filter(|slice| wide(slice.rect)).take(MAX_LABELS) {
             let Some(open) = traces.get(slice.trace) else { continue };
             let visible = slice.rect.intersect(clip);
             let name = open.trace.slices.name[slice.slice.idx()];
-            let text = (open.trace.strings.get(name), open.trace.slices.kind[slice.slice.idx()]);
-            let key = (slice.trace, name);
-            if let Some(galley) = self.fitting(painter, key, text, visible.width() - 6.0, &mut n_new) {
+            let (text, kind) = (open.trace.strings.get(name), open.trace.slices.kind[slice.slice.idx()]);
+            let cut = |length| cut(text, kind, length);
+            if let Some(galley) = self.0.fitting(painter, (slice.trace, name), visible.width() - 6.0, cut) {
                 let y = visible.center().y - galley.size().y / 2.0;
                 painter.galley(pos2(visible.left() + 3.0, y), galley, slice_color::TEXT);
             }
         }
-        if n_new >= MAX_NEW_LABELS {
-            painter.ctx().request_repaint();
-        }
-    }
-
-    /// The longest cut of a name that is at most `width` points wide.
-    fn fitting(
-        &mut self,
-        painter: &Painter,
-        (trace, name): (usize, StringId),
-        (text, kind): (&str, SliceKind),
-        width: f32,
-        n_new: &mut usize,
-    ) -> Option<Arc<Galley>> {
-        // No letter of a name is narrower than about 3 points; most are 6.
-        let mut step = LENGTHS.partition_point(|&length| length as f32 * 5.2 <= width);
-        loop {
-            step = step.checked_sub(1)?;
-            let length = LENGTHS[step];
-            let key = (trace, name, length);
-            let galley = match self.galleys.entry(key) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(_) if *n_new >= MAX_NEW_LABELS => return None,
-                Entry::Vacant(place) => {
-                    *n_new += 1;
-                    place.insert(painter.layout_no_wrap(cut(text, kind, length), LABEL_FONT, Color32::PLACEHOLDER))
-                }
-            };
-            if galley.size().x <= width {
-                return Some(Arc::clone(galley));
-            }
-        }
+        self.0.end(painter);
     }
 }
 
-/// A name cut to `length` characters, the mark of the cut included. Of a function that does not
-/// fit, the part that tells it from others is kept.
+/// A name cut to `length` characters. Of a function that does not fit, the part that tells it from
+/// others is kept.
 fn cut(text: &str, kind: SliceKind, length: usize) -> String {
-    let full = display_name(text);
-    if full.chars().nth(length).is_none() {
-        return full.into_owned();
-    }
-    let name = match kind {
-        SliceKind::Kernel => function_name(&full),
+    match kind {
+        SliceKind::Kernel => labels::cut_function(text, length),
         // `module.py(12): forward`, `nn.Module: Linear_3`
-        SliceKind::PythonFunction => full.rsplit(": ").next().unwrap_or(&full),
-        _ => &full,
-    };
-    if name.chars().nth(length).is_none() {
-        return name.to_owned();
+        SliceKind::PythonFunction => labels::cut(text, |name| name.rsplit(": ").next().unwrap_or(name), length),
+        _ => labels::cut(text, |name| name, length),
     }
-    name.chars().take(length - 1).chain(['…']).collect()
 }
 
 #[cfg(test)]
@@ -266,6 +212,5 @@ mod tests {
             "elementwise_kernel"
         );
         assert_eq!(cut("nn.Module: Linear_3", SliceKind::PythonFunction, 8), "Linear_3");
-        assert!(LENGTHS.is_sorted());
     }
 }

@@ -1,0 +1,406 @@
+//! Under which call stacks lies the weight? Samples, or anything else that has stacks, as a tree
+//! for flame graphs.
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::ops::Range;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use super::totals::Scope;
+use crate::model::{StackId, TimeRange, Trace, TrackId};
+
+/// The frame of what was recorded without a stack.
+pub const NO_STACK: &str = "(no call stack)";
+/// A frame whose name is empty.
+const NO_NAME: &str = "(no name)";
+/// Frames of a tree that is not bounded by the recording's own table of stacks.
+const MAX_NODES: usize = 1 << 21;
+/// How many steps are taken between two looks at whether the answer is still wanted.
+const STEPS_PER_LOOK: usize = 1 << 16;
+
+/// A frame under those that lead to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FlameNode {
+    /// Index into [`FlameTree::names`]. Of node 0, nothing.
+    pub name: u32,
+    /// Always smaller than the node's own index; node 0 is its own parent.
+    pub parent: u32,
+    /// 0 for node 0, 1 for the outermost frames.
+    pub depth: u32,
+    /// The weight of the node and all below.
+    pub total: i64,
+    /// The weight of the stacks that end here.
+    pub own: i64,
+    /// Indices of the nodes below: the heaviest first, the same weight by name.
+    pub children: Range<u32>,
+}
+
+/// Weights by call stack. Node 0 is the whole and no frame; levels follow each other.
+#[derive(Clone, Debug)]
+pub struct FlameTree {
+    /// Each name once.
+    pub names: Arc<[Box<str>]>,
+    /// Never empty.
+    pub nodes: Vec<FlameNode>,
+    /// The weight of stacks whose far end is left out, because the tree would have become too
+    /// large. Their weight counts as that of the last frame that is there.
+    pub cut: i64,
+}
+
+impl Default for FlameTree {
+    fn default() -> Self {
+        Self { names: Arc::default(), nodes: vec![FlameNode::default()], cut: 0 }
+    }
+}
+
+/// A thread that was sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SampledThread {
+    /// Index into [`Scope::traces`].
+    pub trace: u32,
+    pub track: TrackId,
+    /// Samples in the scope.
+    pub samples: i64,
+}
+
+/// A frame, wherever it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HotFrame {
+    /// Index into [`FlameTree::names`].
+    pub name: u32,
+    /// The weight of stacks in which it is the innermost.
+    pub own: i64,
+    /// The weight of stacks in which it is, once however often it calls itself.
+    pub total: i64,
+}
+
+/// What fits a search.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Matches {
+    /// For each name of the tree, whether it fits.
+    pub names: Vec<bool>,
+    /// The weight of stacks with a frame that fits.
+    pub total: i64,
+}
+
+/// The samples of a scope by call stack, outermost frame first; the weight is their number.
+///
+/// * `thread`: counts only the samples of this track of this trace.
+///
+/// Cost: O(samples in the scope + stacks of its traces).
+pub fn flame(scope: &Scope<'_>, thread: Option<(u32, TrackId)>) -> FlameTree {
+    let mut draft = Draft::default();
+    let mut names = Names::default();
+    for (index, &trace) in scope.traces.iter().enumerate() {
+        let mut weights = vec![0; trace.stacks.len()];
+        for (track, samples) in sampled(scope, index, trace) {
+            if thread.is_none_or(|thread| thread == (index as u32, track)) && !(scope.is_cancelled)() {
+                for stack in &trace.samples.stack[samples] {
+                    weights[stack.0 as usize] += 1;
+                }
+            }
+        }
+        draft.add(trace, &weights, &mut names);
+    }
+    draft.finish(names.list.into_iter().map(Box::from).collect())
+}
+
+/// The threads that were sampled at any time, by trace and track.
+///
+/// Cost: O(threads · log samples).
+pub fn sampled_threads(scope: &Scope<'_>) -> Vec<SampledThread> {
+    let of_trace = |(index, &trace): (usize, &&Trace)| {
+        sampled(scope, index, trace)
+            .map(|(track, samples)| SampledThread { trace: index as u32, track, samples: samples.len() as i64 })
+            .collect::<Vec<_>>()
+    };
+    scope.traces.iter().enumerate().flat_map(of_trace).collect()
+}
+
+/// The tracks with samples, and which of them are in the scope.
+fn sampled<'a>(
+    scope: &Scope<'_>,
+    index: usize,
+    trace: &'a Trace,
+) -> impl Iterator<Item = (TrackId, Range<usize>)> + 'a {
+    let range = scope.ranges.as_ref().map(|ranges| ranges.get(index).copied().unwrap_or_default());
+    let samples = &trace.samples;
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        let track = *samples.track.get(next)?;
+        let first = next;
+        next += samples.track[first..].partition_point(|&other| other == track);
+        let ts = &samples.ts[first..next];
+        let within = |TimeRange { start, end }: TimeRange| {
+            let from = ts.partition_point(|&ts| ts < start);
+            first + from..first + ts.partition_point(|&ts| ts < end).max(from)
+        };
+        Some((track, range.map_or(first..next, within)))
+    })
+}
+
+#[derive(Default)]
+struct Names<'a> {
+    list: Vec<&'a str>,
+    index: HashMap<&'a str, u32>,
+}
+
+impl<'a> Names<'a> {
+    fn intern(&mut self, name: &'a str) -> u32 {
+        let name = if name.is_empty() { NO_NAME } else { name };
+        let next = self.list.len() as u32;
+        let id = *self.index.entry(name).or_insert(next);
+        if id == next {
+            self.list.push(name);
+        }
+        id
+    }
+}
+
+/// A tree that grows: parents before children, else in any order.
+struct Draft {
+    parent: Vec<u32>,
+    name: Vec<u32>,
+    own: Vec<i64>,
+    index: HashMap<(u32, u32), u32>,
+    cut: i64,
+}
+
+impl Default for Draft {
+    fn default() -> Self {
+        Self { parent: vec![0], name: vec![0], own: vec![0], index: HashMap::new(), cut: 0 }
+    }
+}
+
+impl Draft {
+    /// The node of this name under `parent`, new or known.
+    fn child(&mut self, parent: u32, name: u32) -> u32 {
+        let next = self.parent.len() as u32;
+        let id = *self.index.entry((parent, name)).or_insert(next);
+        if id == next {
+            self.parent.push(parent);
+            self.name.push(name);
+            self.own.push(0);
+        }
+        id
+    }
+
+    /// Adds the stacks of a trace that have weight.
+    fn add<'a>(&mut self, trace: &'a Trace, weights: &[i64], names: &mut Names<'a>) {
+        let stacks = &trace.stacks;
+        let mut is_used: Vec<bool> = weights.iter().map(|&weight| weight != 0).collect();
+        for i in (1..stacks.len()).rev() {
+            if is_used[i] {
+                is_used[stacks.parent[i].0 as usize] = true;
+            }
+        }
+        // A stack's callers have a smaller id, so their node is there already.
+        let mut node_of = vec![0; stacks.len()];
+        for i in (1..stacks.len()).filter(|&i| is_used[i]) {
+            let name = names.intern(trace.strings.get(stacks.frame[i]));
+            node_of[i] = self.child(node_of[stacks.parent[i].0 as usize], name);
+            self.own[node_of[i] as usize] += weights[i];
+        }
+        if let Some(&weight) = weights.get(StackId::default().0 as usize).filter(|&&weight| weight != 0) {
+            let node = self.child(0, names.intern(NO_STACK));
+            self.own[node as usize] += weight;
+        }
+    }
+
+    /// Sorts the nodes by level, and those of one parent by weight.
+    fn finish(self, names: Arc<[Box<str>]>) -> FlameTree {
+        let Self { parent, name, own, cut, .. } = self;
+        let mut total = own.clone();
+        for i in (1..parent.len()).rev() {
+            total[parent[i] as usize] += total[i];
+        }
+        // The heaviest first; a stable sort by parent then leaves siblings in this order.
+        let mut sorted: Vec<u32> = (1..parent.len() as u32).collect();
+        let weight = |node: u32| Reverse(total[node as usize]);
+        let text = |node: u32| &*names[name[node as usize] as usize];
+        sorted.sort_unstable_by(|&a, &b| {
+            let of_parent = parent[a as usize].cmp(&parent[b as usize]);
+            of_parent.then_with(|| weight(a).cmp(&weight(b))).then_with(|| text(a).cmp(text(b)))
+        });
+        let mut nodes = Vec::with_capacity(parent.len());
+        nodes.push(FlameNode { total: total[0], own: own[0], ..Default::default() });
+        let mut drafts = vec![0];
+        let mut at = 0;
+        while let Some(&draft) = drafts.get(at) {
+            let first = sorted.partition_point(|&node| parent[node as usize] < draft);
+            let n = sorted[first..].partition_point(|&node| parent[node as usize] == draft);
+            nodes[at].children = drafts.len() as u32..(drafts.len() + n) as u32;
+            let depth = nodes[at].depth + 1;
+            for &child in &sorted[first..first + n] {
+                let i = child as usize;
+                drafts.push(child);
+                let (total, own) = (total[i], own[i]);
+                nodes.push(FlameNode { name: name[i], parent: at as u32, depth, total, own, children: 0..0 });
+            }
+            at += 1;
+        }
+        FlameTree { names, nodes, cut }
+    }
+}
+
+impl FlameTree {
+    /// The weight of everything.
+    pub fn total(&self) -> i64 {
+        self.nodes[0].total
+    }
+
+    /// The name of a node that is a frame.
+    pub fn name(&self, node: u32) -> &str {
+        self.nodes.get(node as usize).and_then(|node| self.names.get(node.name as usize)).map_or("", |name| name)
+    }
+
+    /// The same stacks with the innermost frame first: below each frame are its callers.
+    ///
+    /// Cost: O(stacks · depth).
+    pub fn inverted(&self, is_cancelled: &dyn Fn() -> bool) -> Self {
+        self.inverted_within(MAX_NODES, is_cancelled)
+    }
+
+    fn inverted_within(&self, max_nodes: usize, is_cancelled: &dyn Fn() -> bool) -> Self {
+        let mut draft = Draft { cut: self.cut, ..Default::default() };
+        for (i, node) in self.nodes.iter().enumerate().skip(1) {
+            if i % STEPS_PER_LOOK == 0 && is_cancelled() {
+                break;
+            }
+            if node.own == 0 {
+                continue;
+            }
+            let (mut to, mut from) = (0, i as u32);
+            while from != 0 {
+                let FlameNode { name, parent, .. } = self.nodes[from as usize];
+                // The innermost frame is always there: as many as there are names.
+                if to != 0 && draft.parent.len() >= max_nodes && !draft.index.contains_key(&(to, name)) {
+                    draft.cut += node.own;
+                    break;
+                }
+                (to, from) = (draft.child(to, name), parent);
+            }
+            draft.own[to as usize] += node.own;
+        }
+        draft.finish(Arc::clone(&self.names))
+    }
+
+    /// Every frame once, those with the most weight of their own first. Of a tree with the outermost
+    /// frame first. Cost: O(nodes + names · log names).
+    pub fn hottest(&self) -> Vec<HotFrame> {
+        let hot = |name| HotFrame { name, own: 0, total: 0 };
+        let mut frames: Vec<HotFrame> = (0..self.names.len() as u32).map(hot).collect();
+        // How often each name is on the way from the root to where the walk is.
+        let mut on_path = vec![0_u32; frames.len()];
+        self.walk(|node, is_entered| {
+            let FlameNode { name, total, own, .. } = self.nodes[node as usize];
+            let (n, frame) = (&mut on_path[name as usize], &mut frames[name as usize]);
+            if is_entered {
+                frame.own += own;
+                frame.total += if *n == 0 { total } else { 0 };
+                *n += 1;
+            } else {
+                *n -= 1;
+            }
+        });
+        frames.sort_by(|a, b| {
+            let weights = (b.own, b.total).cmp(&(a.own, a.total));
+            weights.then_with(|| self.names[a.name as usize].cmp(&self.names[b.name as usize]))
+        });
+        frames
+    }
+
+    /// The frames in whose name every word of `text` occurs, in any case; without words, none.
+    ///
+    /// Cost: O(nodes + length of all names).
+    pub fn matches(&self, text: &str) -> Matches {
+        let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
+        let fits = |name: &str| {
+            let name = name.to_lowercase();
+            !words.is_empty() && words.iter().all(|word| name.contains(word))
+        };
+        let names: Vec<bool> = self.names.iter().map(|name| fits(name)).collect();
+        let mut is_covered = vec![false; self.nodes.len()];
+        let mut total = 0;
+        for (i, node) in self.nodes.iter().enumerate().skip(1) {
+            let is_match = names[node.name as usize];
+            let was_covered = is_covered[node.parent as usize];
+            is_covered[i] = was_covered || is_match;
+            total += if is_match && !was_covered { node.total } else { 0 };
+        }
+        Matches { names, total }
+    }
+
+    /// The names from the outermost frame to this one.
+    pub fn path(&self, node: u32) -> Vec<&str> {
+        let mut path = Vec::new();
+        let mut at = node;
+        while at != 0 {
+            path.push(self.name(at));
+            at = self.nodes.get(at as usize).map_or(0, |node| node.parent);
+        }
+        path.reverse();
+        path
+    }
+
+    /// The node of this path, or of as much of it as there is. Cost: O(depth · siblings).
+    pub fn find(&self, path: &[impl AsRef<str>]) -> u32 {
+        let mut at = 0;
+        for name in path {
+            let mut children = self.nodes[at as usize].children.clone();
+            let Some(child) = children.find(|&child| self.name(child) == name.as_ref()) else { break };
+            at = child;
+        }
+        at
+    }
+
+    /// Brendan Gregg's collapsed stacks, a line each: `main;step;gemm 12`.
+    ///
+    /// * `visible`: makes characters visible that would break a line. A semicolon in a name becomes
+    ///   a comma.
+    pub fn folded(&self, visible: impl Fn(&str) -> Cow<'_, str>) -> String {
+        let mut out = String::new();
+        let mut path = String::new();
+        // How long the path was before each frame on it.
+        let mut lengths = Vec::new();
+        self.walk(|node, is_entered| {
+            if !is_entered {
+                path.truncate(lengths.pop().unwrap_or_default());
+                return;
+            }
+            lengths.push(path.len());
+            if !path.is_empty() {
+                path.push(';');
+            }
+            path.push_str(&visible(self.name(node)).replace(';', ","));
+            let own = self.nodes[node as usize].own;
+            if own != 0 {
+                out.push_str(&format!("{path} {own}\n"));
+            }
+        });
+        out
+    }
+
+    /// Enters and leaves every frame, its children in between.
+    fn walk(&self, mut visit: impl FnMut(u32, bool)) {
+        let mut open: Vec<Range<u32>> = vec![self.nodes[0].children.clone()];
+        let mut path: Vec<u32> = Vec::new();
+        while let Some(siblings) = open.last_mut() {
+            if let Some(node) = siblings.next() {
+                visit(node, true);
+                path.push(node);
+                open.push(self.nodes[node as usize].children.clone());
+            } else {
+                open.pop();
+                if let Some(node) = path.pop() {
+                    visit(node, false);
+                }
+            }
+        }
+    }
+}
