@@ -58,9 +58,10 @@ pub fn call_name(name: &str) -> &str {
     }
 }
 
-/// The file's name in a path of a library.
+/// The file's name in a path of a library; the recorder itself writes some as `[vdso]`.
 pub fn module_name(path: &str) -> String {
-    format!("[{}]", path.rsplit(['/', '\\']).next().unwrap_or(path))
+    let file = path.rsplit(['/', '\\']).next().unwrap_or(path);
+    format!("[{}]", file.trim_matches(['[', ']']))
 }
 
 #[cfg(test)]
@@ -74,5 +75,6 @@ mod tests {
         assert_eq!(call_name("cuMemAlloc_v2"), "cuMemAlloc_v2");
         assert_eq!(call_name("cuGetProcAddress"), "cuGetProcAddress");
         assert_eq!(module_name("/usr/lib/libcuda.so.1"), "[libcuda.so.1]");
+        assert_eq!(module_name("[kernel.kallsyms]"), "[kernel.kallsyms]");
     }
 }
