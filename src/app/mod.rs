@@ -19,7 +19,7 @@ use eframe::egui::{self, Context, ThemePreference};
 
 use self::dialog::OpenDialog;
 use self::guard::Guard;
-use self::loads::{LoadError, Loads};
+use self::loads::{Found, LoadError, Loads};
 use self::save::SaveDialog;
 pub use self::window::open_window;
 use crate::command::{self, Command};
@@ -183,9 +183,14 @@ impl App {
     fn take_loaded(&mut self, ctx: &Context) {
         for loaded in self.loads.poll(ctx) {
             match loaded.outcome {
-                Ok(traces) => {
+                Ok(Found::Traces(traces)) => {
                     self.session.add(traces);
                     self.settings.remember(&loaded.path);
+                }
+                Ok(Found::Folder(folder)) => {
+                    let note = |text| Note { text, path: Some(loaded.path), kind: NoteKind::Info };
+                    self.notes.extend(folder.note().map(note));
+                    folder.files.into_iter().for_each(|file| self.queue(file, self.options));
                 }
                 Err(LoadError::Cancelled) => {}
                 Err(LoadError::Failed(text)) => {
