@@ -1,6 +1,7 @@
 //! The window: takes what background work brings, runs commands, and places panels and views.
 
 mod dialog;
+mod fonts;
 mod guard;
 mod loads;
 mod menu;
@@ -18,6 +19,7 @@ use std::path::PathBuf;
 use eframe::egui::{self, Context, ThemePreference};
 
 use self::dialog::OpenDialog;
+use self::fonts::SystemFonts;
 use self::guard::Guard;
 use self::loads::{Found, LoadError, Loads};
 use self::save::SaveDialog;
@@ -65,6 +67,7 @@ pub struct App {
     /// What the person agreed to for every file.
     options: Options,
     loads: Loads,
+    fonts: SystemFonts,
     dialog: OpenDialog,
     save: SaveDialog,
     notes: Vec<Note>,
@@ -103,6 +106,7 @@ impl App {
             settings: settings.checked(),
             options,
             loads: Loads::default(),
+            fonts: SystemFonts::new(ctx),
             dialog: OpenDialog::default(),
             save: SaveDialog::default(),
             notes: Vec::new(),
@@ -178,6 +182,7 @@ impl App {
             self.palette.is_open() || self.shortcuts.is_open() || self.dialog.is_open() || self.save.is_open();
         let has_dialog = has_dialog || ui.ctx().any_popup_open();
         self.is_keyboard_taken = has_dialog || ui.ctx().text_edit_focused();
+        self.fonts.poll(ui.ctx());
     }
 
     fn take_loaded(&mut self, ctx: &Context) {
