@@ -76,7 +76,7 @@ impl ChromeDetails {
             match key.as_str() {
                 "sf" | "stack" if details.stack.is_empty() => details.stack = self.frames(&value),
                 "esf" | "estack" => {
-                    details.args.push((format!("{key} (stack at the end)"), self.frames(&value).join(" < ")))
+                    details.args.push((format!("{key} (stack at the end)"), self.frames(&value).join(" < ")));
                 }
                 "name" | "cpu" | "weight" | "comm" if is_sample => {
                     details.args.push((key, value.as_str().map_or_else(|| value.to_string(), str::to_owned)));
@@ -164,5 +164,32 @@ mod tests {
     fn damaged_args_are_shown_raw() {
         let details = decode(b"", b"{\"a\": NaN}");
         assert_eq!(details.args[0].1, "{\"a\": NaN}");
+    }
+
+    #[test]
+    fn stacks_beside_the_args_are_shown() {
+        let mut profile = Profile::default();
+        let frames =
+            br#""1": {"name": "main"}, "2": {"name": "f\u00e9", "parent": 1}, "3": {"name": "c", "parent": "3"}"#;
+        let text = [&frames[..], &[0; PADDING]].concat();
+        let mut at = 0;
+        while at < frames.len() {
+            at = profile.read_frame(&text, at, 0).unwrap() + 2;
+        }
+        let source = Source { path: "none".into(), layers: Vec::new(), member: None, bytes: 0 };
+        let shown = ChromeDetails::new(source, profile);
+        let outer = |text: &[u8]| {
+            let mut details = EventDetails::default();
+            shown.add_outer(text, &mut details);
+            details
+        };
+        let details = outer(br#"{"ph": "X", "name": "n", "sf": 2, "esf": "1"}"#);
+        assert_eq!(details.stack, ["fé", "main"]);
+        assert_eq!(details.args, [("esf (stack at the end)".to_owned(), "main".to_owned())]);
+        assert_eq!(outer(br#"{"ph": "i", "stack": ["0x1", "0x2"]}"#).stack, ["0x1", "0x2"]);
+        let sample = outer(br#"{"ts": 1, "weight": 5, "cpu": 0, "name": "cycles", "sf": 9}"#);
+        assert_eq!((sample.stack.len(), sample.args.len()), (0, 3));
+        // A circle is no hang.
+        assert_eq!(outer(br#"{"ph": "i", "sf": 3}"#).stack.len(), super::super::profile::MAX_DEPTH as usize);
     }
 }
