@@ -9,6 +9,7 @@ use crate::model::TrackId;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     OpenFile,
+    OpenFolder,
     OpenPath(std::path::PathBuf),
     /// Asks which of the open traces to close.
     CloseTrace,
@@ -165,6 +166,13 @@ pub const COMMANDS: &[CommandSpec] = &[
         "Open file…",
         "Open one or more traces beside those that are open",
         &[ctrl(Key::O)],
+    ),
+    spec(
+        Menu::File,
+        Command::OpenFolder,
+        "Open folder…",
+        "Open the traces directly inside a folder beside those that are open",
+        &[ctrl_shift(Key::O)],
     ),
     spec(
         Menu::File,

@@ -1,4 +1,4 @@
-//! Which file does the person want? Asks the system's dialog, or where there is none, in the window.
+//! Which files or folders does the person want? Asks the system's dialog, or where there is none, in the window.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -10,7 +10,14 @@ use crate::job::{Job, Poll};
 /// A dialog that ends sooner was never on screen: no person is that fast.
 pub const NO_DIALOG: Duration = Duration::from_millis(150);
 
-/// Asking for files.
+/// What a system's dialog can offer at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pick {
+    Files,
+    Folders,
+}
+
+/// Asking for files or folders.
 #[derive(Debug, Default)]
 pub struct OpenDialog {
     asking: Option<(Instant, Job<Option<Vec<PathBuf>>>)>,
@@ -28,7 +35,7 @@ impl OpenDialog {
     }
 
     /// Starts to ask; does nothing if a dialog is open already.
-    pub fn ask(&mut self, ctx: &Context) {
+    pub fn ask(&mut self, ctx: &Context, what: Pick) {
         if self.asking.is_some() || self.path_box.is_some() {
             return;
         }
@@ -39,8 +46,11 @@ impl OpenDialog {
         let waker = ctx.clone();
         let wake = move || waker.request_repaint();
         // The call waits until the person has chosen, so it has a thread of its own.
-        let pick = |_: &crate::job::Progress| {
+        let pick = move |_: &crate::job::Progress| {
             let dialog = rfd::FileDialog::new().set_title("Open traces");
+            if what == Pick::Folders {
+                return dialog.pick_folders();
+            }
             dialog
                 .add_filter(
                     "Traces",
@@ -80,7 +90,8 @@ impl OpenDialog {
     /// Shows the path box, if it is open; returns what was entered.
     pub fn ui(&mut self, ctx: &Context) -> Option<PathBuf> {
         const HINT: &str = "This system offers no file dialog. Type or paste a path, or drop files on the window";
-        let end = self.path_box.as_mut()?.ui(ctx, egui::Id::unique("path box"), ["Open file", HINT, "Open"])?;
+        let end =
+            self.path_box.as_mut()?.ui(ctx, egui::Id::unique("path box"), ["Open file or folder", HINT, "Open"])?;
         self.path_box = None;
         match end {
             PathBoxEnd::Entered(path) => Some(path),

@@ -13,6 +13,12 @@ pub struct Guard {
 }
 
 impl Guard {
+    /// Whether the view failed and is not painted.
+    #[cfg(test)]
+    pub fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
     /// Paints the view called `name`, or what became of it.
     pub fn show(&mut self, name: &str, ui: &mut Ui, view: impl FnOnce(&mut Ui)) {
         if let Some(failure) = &self.failure {

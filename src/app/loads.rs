@@ -9,7 +9,7 @@ use eframe::egui::Context;
 use crate::capture::nsys::{self, ConvertError};
 use crate::job::{Job, Poll, Progress};
 use crate::model::Trace;
-use crate::reader::{self, Options, ReadError};
+use crate::reader::{self, Folder, Options, ReadError};
 
 /// Files are read this many at once; the rest wait, since each takes memory and a disk.
 const MAX_AT_ONCE: usize = 2;
@@ -19,7 +19,7 @@ const MAX_AT_ONCE: usize = 2;
 pub struct Load {
     pub path: PathBuf,
     started: Instant,
-    job: Job<Result<Vec<Trace>, LoadError>>,
+    job: Job<Result<Found, LoadError>>,
 }
 
 impl Load {
@@ -34,12 +34,21 @@ impl Load {
     }
 }
 
-/// What became of one file.
+/// What a path turned out to be.
+#[derive(Debug)]
+pub enum Found {
+    /// A file, with its traces.
+    Traces(Vec<Trace>),
+    /// A folder, whose files are still to be read.
+    Folder(Folder),
+}
+
+/// What became of one path.
 #[derive(Debug)]
 pub struct Loaded {
     pub path: PathBuf,
-    /// The traces, or why there are none.
-    pub outcome: Result<Vec<Trace>, LoadError>,
+    /// What is there, or why there is nothing.
+    pub outcome: Result<Found, LoadError>,
 }
 
 /// Why a file is not open.
@@ -94,10 +103,15 @@ impl Loads {
         self.waiting.retain(|(waiting, _)| waiting != path);
     }
 
+    /// Gives up what is not being read yet.
+    pub fn cancel_waiting(&mut self) {
+        self.waiting.clear();
+    }
+
     /// Gives up everything.
     pub fn cancel_all(&mut self) {
         self.running.clear();
-        self.waiting.clear();
+        self.cancel_waiting();
     }
 
     /// Starts what may start and returns what is done. Never waits; call it once a frame.
@@ -135,18 +149,38 @@ fn start(
     options: Options,
     nsys: Option<PathBuf>,
     ctx: &Context,
-) -> std::io::Result<Job<Result<Vec<Trace>, LoadError>>> {
+) -> std::io::Result<Job<Result<Found, LoadError>>> {
     let ctx = ctx.clone();
     let path = path.to_owned();
     Job::spawn("read", move || ctx.request_repaint(), move |progress| read(&path, options, nsys, progress))
 }
 
-/// Reads a file; a report of Nsight Systems by way of its export.
-fn read(path: &Path, options: Options, nsys: Option<PathBuf>, progress: &Progress) -> Result<Vec<Trace>, LoadError> {
+/// Reads a file, a report of Nsight Systems by way of its export; of a folder only the list of files.
+fn read(path: &Path, options: Options, nsys: Option<PathBuf>, progress: &Progress) -> Result<Found, LoadError> {
+    if path.is_dir() {
+        return list(path);
+    }
     let openable = nsys::openable(path, &nsys::Options::new(nsys), progress)?;
     let mut traces = reader::read_with(&openable.path, options, progress)?;
     openable.claim(path, &mut traces);
-    Ok(traces)
+    Ok(Found::Traces(traces))
+}
+
+fn list(path: &Path) -> Result<Found, LoadError> {
+    match Folder::list(path) {
+        Err(error) => Err(LoadError::Failed(format!("Cannot list the folder: {error}"))),
+        Ok(folder) if folder.files.is_empty() => {
+            let kinds = reader::EXTENSIONS.map(|extension| format!(".{extension}")).join(", ");
+            Err(LoadError::Failed(format!("No file directly in this folder is named like a trace ({kinds})")))
+        }
+        Ok(mut folder) => {
+            for file in &mut folder.files {
+                // Two ways to one file are one file.
+                *file = std::fs::canonicalize(&file).unwrap_or_else(|_| std::mem::take(file));
+            }
+            Ok(Found::Folder(folder))
+        }
+    }
 }
 
 impl From<ReadError> for LoadError {

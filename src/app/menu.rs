@@ -23,7 +23,7 @@ impl App {
             if entry_ui(ui, spec, self.is_possible(&spec.command), self.is_on(&spec.command)).clicked() {
                 self.commands.push(spec.command.clone());
             }
-            if spec.command == Command::OpenFile {
+            if spec.command == Command::OpenFolder {
                 self.recent_ui(ui);
             }
             if spec.command == Command::ToggleTheme {

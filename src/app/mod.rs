@@ -1,6 +1,7 @@
 //! The window: takes what background work brings, runs commands, and places panels and views.
 
 mod dialog;
+mod fonts;
 mod guard;
 mod loads;
 mod menu;
@@ -18,8 +19,9 @@ use std::path::PathBuf;
 use eframe::egui::{self, Context, ThemePreference};
 
 use self::dialog::OpenDialog;
+use self::fonts::SystemFonts;
 use self::guard::Guard;
-use self::loads::{LoadError, Loads};
+use self::loads::{Found, LoadError, Loads};
 use self::save::SaveDialog;
 pub use self::window::open_window;
 use crate::command::{self, Command};
@@ -66,6 +68,7 @@ pub struct App {
     /// What the person agreed to for every file.
     options: Options,
     loads: Loads,
+    fonts: SystemFonts,
     dialog: OpenDialog,
     save: SaveDialog,
     notes: Vec<Note>,
@@ -105,6 +108,7 @@ impl App {
             settings: settings.checked(),
             options,
             loads: Loads::default(),
+            fonts: SystemFonts::new(ctx),
             dialog: OpenDialog::default(),
             save: SaveDialog::default(),
             notes: Vec::new(),
@@ -181,14 +185,20 @@ impl App {
             self.palette.is_open() || self.shortcuts.is_open() || self.dialog.is_open() || self.save.is_open();
         let has_dialog = has_dialog || ui.ctx().any_popup_open();
         self.is_keyboard_taken = has_dialog || ui.ctx().text_edit_focused();
+        self.fonts.poll(ui.ctx());
     }
 
     fn take_loaded(&mut self, ctx: &Context) {
         for loaded in self.loads.poll(ctx) {
             match loaded.outcome {
-                Ok(traces) => {
+                Ok(Found::Traces(traces)) => {
                     self.session.add(traces);
                     self.settings.remember(&loaded.path);
+                }
+                Ok(Found::Folder(folder)) => {
+                    let note = |text| Note { text, path: Some(loaded.path), kind: NoteKind::Info };
+                    self.notes.extend(folder.note().map(note));
+                    folder.files.into_iter().for_each(|file| self.queue(file, self.options));
                 }
                 Err(LoadError::Cancelled) => {}
                 Err(LoadError::Failed(text)) => {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use eframe::egui::{Context, ViewportCommand};
 
+use super::dialog::Pick;
 use super::{App, Note, NoteKind};
 use crate::command::Command;
 use crate::model::Trace;
@@ -20,7 +21,8 @@ impl App {
     /// Runs one command. What is neither the window's nor another view's is the timeline's.
     pub(super) fn run(&mut self, ctx: &Context, command: Command) {
         match command {
-            Command::OpenFile => self.dialog.ask(ctx),
+            Command::OpenFile => self.dialog.ask(ctx, Pick::Files),
+            Command::OpenFolder => self.dialog.ask(ctx, Pick::Folders),
             Command::OpenPath(path) => self.open(path, self.options),
             Command::CloseTrace => self.palette.open(Mode::OpenTraces),
             Command::CloseTraceAt(index) => self.close(ctx, |i, _| i == index),
@@ -80,10 +82,14 @@ impl App {
         }
     }
 
-    /// Starts to read a file that is not open yet.
+    /// Starts to read a file that is not open yet, or the files of a folder.
     pub(super) fn open(&mut self, path: PathBuf, options: Options) {
         // Two ways to one file are one file.
-        let path = std::fs::canonicalize(&path).unwrap_or(path);
+        self.queue(std::fs::canonicalize(&path).unwrap_or(path), options);
+    }
+
+    /// The same with a path that has no links in it.
+    pub(super) fn queue(&mut self, path: PathBuf, options: Options) {
         if self.session.has_file(&path) || !self.loads.add(path.clone(), options) {
             let text = "This file is open already".to_owned();
             self.notes.push(Note { text, path: Some(path), kind: NoteKind::Info });

@@ -14,6 +14,8 @@ use crate::widget::{format, theme};
 
 /// A load that ends sooner shows no progress: a bar that flashes up is noise.
 const SHOW_AFTER: Duration = Duration::from_millis(300);
+/// A folder may hold thousands of files; more lines than this would hide the window.
+const MAX_WAITING_SHOWN: usize = 3;
 /// Before this the speed is a guess.
 const ESTIMATE_AFTER: Duration = Duration::from_secs(1);
 /// How often progress is drawn anew.
@@ -22,7 +24,7 @@ const REFRESH: Duration = Duration::from_millis(100);
 impl App {
     /// One line for each file that is being read, with its progress and a way out.
     pub(super) fn loads_ui(&mut self, ui: &mut egui::Ui) {
-        let mut canceled = None;
+        let (mut canceled, mut is_rest_canceled) = (None, false);
         if !self.loads.is_idle() {
             ui.ctx().request_repaint_after(REFRESH);
         }
@@ -47,7 +49,7 @@ impl App {
                         });
                     });
                 }
-                for path in self.loads.waiting() {
+                for path in self.loads.waiting().take(MAX_WAITING_SHOWN) {
                     ui.horizontal(|ui| {
                         if ui.button("Cancel").clicked() {
                             canceled = Some(path.to_owned());
@@ -55,10 +57,21 @@ impl App {
                         ui.weak(format!("{} waits", path.file_name().unwrap_or_default().to_string_lossy()));
                     });
                 }
+                let n_more = self.loads.waiting().len().saturating_sub(MAX_WAITING_SHOWN);
+                if n_more > 0 {
+                    ui.horizontal(|ui| {
+                        is_rest_canceled =
+                            ui.button("Cancel all").on_hover_text("Read none of the waiting files").clicked();
+                        ui.weak(format!("{n_more} more wait"));
+                    });
+                }
             });
         }
         if let Some(path) = canceled {
             self.loads.cancel(&path);
+        }
+        if is_rest_canceled {
+            self.loads.cancel_waiting();
         }
     }
 

@@ -1,12 +1,14 @@
 mod files;
 mod flame;
+mod glyphs;
+mod monkey;
 mod tables;
 
 use std::sync::Arc;
 
 use eframe::egui::{Event, Key, Modifiers, PointerButton, Pos2, RawInput};
-use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use egui_kittest::{Harness, HarnessBuilder};
 
 use super::*;
 use crate::model::{Details, EventDetails, Severity, SliceId, SliceKind, TimeRange, TraceBuilder};
@@ -38,6 +40,12 @@ fn trace() -> Trace {
 }
 
 fn harness(traces: Vec<Trace>) -> Harness<'static, Option<App>> {
+    harness_with(traces, |builder| builder)
+}
+
+type Builder = HarnessBuilder<Option<App>>;
+
+fn harness_with(traces: Vec<Trace>, set: impl FnOnce(Builder) -> Builder) -> Harness<'static, Option<App>> {
     let mut traces = Some(traces);
     let frame = move |ui: &mut egui::Ui, app: &mut Option<App>| {
         let app = app.get_or_insert_with(|| {
@@ -48,7 +56,8 @@ fn harness(traces: Vec<Trace>) -> Harness<'static, Option<App>> {
         app.step(ui.ctx());
         app.paint(ui);
     };
-    let mut harness = Harness::builder().with_size([1280.0, 800.0]).with_max_steps(200).build_ui_state(frame, None);
+    let builder = Harness::builder().with_size([1280.0, 800.0]).with_max_steps(200);
+    let mut harness = set(builder).build_ui_state(frame, None);
     settle(&mut harness);
     harness
 }
@@ -350,34 +359,4 @@ fn a_window_without_size_does_not_panic() {
             output.drop_without_applying_deltas();
         }
     }
-}
-
-/// Keys, clicks, drags and wheel turns at random, always the same ones.
-#[test]
-fn no_input_makes_it_panic() {
-    let mut harness = harness(vec![trace(), trace()]);
-    let mut state = 0x2545_F491_4F6C_DD1D_u64;
-    let mut random = |n: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state % n as u64) as usize
-    };
-    for _ in 0..400 {
-        let pos = Pos2::new(random(1280) as f32, 30.0 + random(770) as f32);
-        let modifiers = [Modifiers::NONE, Modifiers::SHIFT, Modifiers::COMMAND, Modifiers::ALT][random(4)];
-        match random(6) {
-            0..=2 => harness.key_press_modifiers(modifiers, Key::ALL[random(Key::ALL.len())]),
-            3 => harness.event(Event::PointerMoved(pos)),
-            4 => {
-                let pressed = random(2) == 0;
-                harness.event(Event::PointerMoved(pos));
-                harness.event(Event::PointerButton { pos, button: PointerButton::Primary, pressed, modifiers });
-            }
-            _ => harness.event(Event::Text("gemm".to_owned())),
-        }
-        harness.step();
-    }
-    let visible = app(&harness).session().navigation.visible();
-    assert!(visible.dur() > 0);
 }

@@ -44,7 +44,7 @@ impl App {
             if ui.button(RichText::new("Open file…").size(16.0)).clicked() {
                 self.commands.push(Command::OpenFile);
             }
-            ui.weak("or drop files anywhere on this window");
+            ui.weak("or drop files and folders anywhere on this window");
         });
         ui.add_space(6.0);
         ui.label(
@@ -97,7 +97,7 @@ pub(super) fn drop_ui(ctx: &Context) {
     let rect = ctx.content_rect();
     painter.rect_filled(rect, 0.0, tokens.canvas.gamma_multiply(0.85));
     painter.rect_stroke(rect.shrink(12.0), 8.0, (3.0, tokens.accent), egui::StrokeKind::Inside);
-    let text = if n == 1 { "Drop to open this file".to_owned() } else { format!("Drop to open {n} files") };
+    let text = if n == 1 { "Drop to open this".to_owned() } else { format!("Drop to open these {n}") };
     let color: Color32 = tokens.strong_text;
     painter.text(rect.center(), Align2::CENTER_CENTER, text, FontId::proportional(24.0), color);
 }

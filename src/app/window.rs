@@ -58,7 +58,7 @@ fn native_options() -> NativeOptions {
         .with_min_inner_size([480.0, 320.0])
         .with_icon(icon)
         .with_drag_and_drop(true);
-    NativeOptions { viewport, renderer: eframe::Renderer::Glow, ..Default::default() }
+    NativeOptions { viewport, renderer: eframe::Renderer::Glow, system_font_fallback: false, ..Default::default() }
 }
 
 /// Why no window can be shown, where the surroundings already tell.

@@ -8,7 +8,7 @@ use super::output::say;
 use crate::capture::nsys;
 use crate::job::Progress;
 use crate::model::Trace;
-use crate::reader::{self, Options, ReadError};
+use crate::reader::{self, Folder, Options, ReadError};
 
 /// Arguments of every command that reads traces.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -95,29 +95,16 @@ fn read_report(path: &Path, reading: &Reading) -> Result<Vec<Trace>, String> {
     Ok(traces)
 }
 
-/// The file itself, or the files directly inside a folder whose names are like a trace's, by name.
+/// The file itself, or the files of a folder that are like a trace, by name.
 fn files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
-    let mut files = Vec::new();
-    let mut n_others = 0_usize;
-    for entry in std::fs::read_dir(path)? {
-        let file = entry?.path();
-        let extension = file.extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase());
-        if !file.is_file() {
-            continue;
-        }
-        match extension.is_some_and(|extension| reader::EXTENSIONS.contains(&extension.as_str())) {
-            true => files.push(file),
-            false => n_others += 1,
-        }
+    let folder = Folder::list(path)?;
+    if let Some(note) = folder.note() {
+        say(&format!("{note}: {}", path.display()));
     }
-    if n_others > 0 {
-        say(&format!("{n_others} files of other kinds were not read: {}", path.display()));
-    }
-    files.sort();
-    Ok(files)
+    Ok(folder.files)
 }
 
 /// The file's path as text, with its name inside the archive if it came from one.
@@ -153,16 +140,5 @@ mod tests {
         let read = read(&paths, &Reading { allow_any_ratio: true, nsys: None }).unwrap();
         assert_eq!((read.traces.len(), read.traces[0].slices.len(), read.has_unreadable), (1, 1, false));
         std::fs::remove_file(&path).unwrap();
-    }
-
-    #[test]
-    fn the_files_of_a_folder_come_by_name() {
-        let folder = std::env::temp_dir().join(format!("lacuna-input-{}", std::process::id()));
-        std::fs::create_dir_all(folder.join("c")).unwrap();
-        for name in ["b.json", "a.json", "notes.txt"] {
-            std::fs::write(folder.join(name), "").unwrap();
-        }
-        assert_eq!(files(&folder).unwrap(), [folder.join("a.json"), folder.join("b.json")]);
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -2,6 +2,7 @@
 
 mod archive;
 mod chrome_trace;
+mod folder;
 mod nsys;
 mod sniff;
 mod source;
@@ -11,6 +12,8 @@ use std::path::Path;
 
 use crate::job::Progress;
 use crate::model::{Severity, Trace};
+
+pub use folder::Folder;
 
 use sniff::{HEAD, Kind, sniff};
 use source::{Layer, NeedsConsent, Source};

@@ -66,3 +66,51 @@ fn one_of_several_traces_closes_by_palette_and_by_its_label() {
     settle(&mut harness);
     harness.get_by_label("Nothing is open");
 }
+
+#[derive(Debug)]
+struct Dropped(PathBuf);
+
+impl egui::DroppedFile for Dropped {
+    fn path(&self) -> &std::path::Path {
+        &self.0
+    }
+
+    fn bytes(&self) -> Result<Vec<u8>, String> {
+        Err("The window reads by path".to_owned())
+    }
+}
+
+#[test]
+fn a_dropped_folder_opens_its_traces_and_says_what_was_not_read() {
+    let folder = std::env::temp_dir().join(format!("lacuna-drop-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("deeper")).unwrap();
+    let event = r#"[{"ph":"X","ts":1,"dur":2,"name":"a","pid":1,"tid":1}]"#;
+    for name in ["rank0.json", "rank1.json", "rank2.json", "deeper/rank3.json"] {
+        std::fs::write(folder.join(name), event).unwrap();
+    }
+    std::fs::write(folder.join("notes.txt"), "").unwrap();
+    std::fs::write(folder.join("broken.json"), "no trace").unwrap();
+    let mut harness = harness(Vec::new());
+    harness.input_mut().dropped_files.push(Arc::new(Dropped(folder.clone())));
+    wait_for(&mut harness, |harness| app(harness).session().traces().len() == 3 && app(harness).loads.is_idle());
+    harness.get_by_label("1 file of another kind was not read");
+    harness.get_by_label(&std::fs::canonicalize(folder.join("broken.json")).unwrap().display().to_string());
+    let names = |harness: &Harness<'_, Option<App>>| {
+        let traces = app(harness).session().traces().iter();
+        let mut names: Vec<_> = traces.map(|open| open.trace.info.path.file_name().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&harness), ["rank0.json", "rank1.json", "rank2.json"]);
+
+    // A second time, nothing opens twice.
+    app_mut(&mut harness).commands.push(Command::OpenPath(folder.clone()));
+    wait_for(&mut harness, |harness| harness.query_all_by_label("This file is open already").count() == 3);
+    assert_eq!(names(&harness).len(), 3);
+
+    std::fs::remove_dir_all(&folder).unwrap();
+    std::fs::create_dir_all(&folder).unwrap();
+    app_mut(&mut harness).commands.push(Command::OpenPath(folder.clone()));
+    wait_for(&mut harness, |harness| harness.query_by_label_contains("No file directly in this folder").is_some());
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -9,6 +9,8 @@ use crate::model::{
 use super::batch::{AsyncEvent, Batch, BeginEnd, MemoryEvent, Metadata, Sample, is_on_device};
 use super::counters::{add_counters, add_memory};
 use super::pairing;
+use super::profile::Profile;
+use super::stacks::add_samples;
 use super::tally::Tally;
 use super::text::unescape;
 use super::work::WorkIds;
@@ -17,12 +19,27 @@ use super::work::WorkIds;
 #[derive(Debug, Default)]
 pub struct Thread {
     pub pid: String,
-    tid: String,
+    pub tid: String,
     /// Has slices or instants.
     is_used: bool,
     has_device_work: bool,
     name: Option<String>,
     sort_index: Option<i64>,
+}
+
+impl Thread {
+    /// Its track, named as the file names it, else by its id.
+    pub fn track(&self, kind: TrackKind, process: ProcessId) -> Track {
+        let tid = self.tid.clone();
+        let name = self.name.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| match kind {
+            _ if tid.is_empty() => "Thread without id".to_owned(),
+            TrackKind::Stream if tid.starts_with("stream") => tid.clone(),
+            TrackKind::Stream => format!("stream {tid}"),
+            _ if tid.bytes().all(|b| b.is_ascii_digit()) => format!("Thread {tid}"),
+            _ => tid.clone(),
+        });
+        Track { kind, process, name, tid, sort_index: self.sort_index.unwrap_or(0) }
+    }
 }
 
 /// Everything read so far. Track ids are indices into `threads`.
@@ -142,7 +159,9 @@ impl Assembly {
 
     /// Joins what belongs together and names processes and tracks. The builder is complete then,
     /// but for the header's facts.
-    pub fn finish(mut self) -> TraceBuilder {
+    ///
+    /// * `profile`: what stood beside the events.
+    pub fn finish(mut self, profile: &Profile) -> TraceBuilder {
         let paired = pairing::pair(std::mem::take(&mut self.begin_ends), &mut self.tally);
         self.take_pairs(paired, None);
         let mut places = Places::new(&self.threads);
@@ -151,6 +170,8 @@ impl Assembly {
         let mut track_ids = places.add_threads(&self.threads);
         self.take_asyncs(asyncs, &mut places, &mut track_ids);
         self.remap_tracks(&track_ids);
+        self.tally.merge(&profile.tally);
+        add_samples(profile, &self.threads, &mut places, &mut self.builder, &mut self.tally);
         let mut counters = add_counters(&self.samples, &self.threads, &self.builder, &mut places);
         let memory = std::mem::take(&mut self.memory);
         counters.extend(add_memory(memory, &self.threads, &track_ids, &mut places, &mut self.builder.allocations));
@@ -318,16 +339,7 @@ impl Places {
         for thread in threads {
             let process = self.process(&thread.pid);
             let kind = if thread.has_device_work { TrackKind::Stream } else { TrackKind::Thread };
-            let tid = thread.tid.clone();
-            let name = thread.name.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| match kind {
-                _ if tid.is_empty() => "Thread without id".to_owned(),
-                TrackKind::Stream if tid.starts_with("stream") => tid.clone(),
-                TrackKind::Stream => format!("stream {tid}"),
-                _ if tid.bytes().all(|b| b.is_ascii_digit()) => format!("Thread {tid}"),
-                _ => tid.clone(),
-            });
-            let track = Track { kind, process, name, tid, sort_index: thread.sort_index.unwrap_or(0) };
-            ids.push(thread.is_used.then(|| self.add(track)));
+            ids.push(thread.is_used.then(|| self.add(thread.track(kind, process))));
         }
         ids
     }

@@ -109,7 +109,7 @@ mod tests {
         ]"#;
         let mut assembly = Assembly::default();
         let _ = pipeline::read(&text[..], &Progress::default(), &mut assembly);
-        let trace = assembly.finish().finish();
+        let trace = assembly.finish(&Default::default()).finish();
         let all = &trace.allocations;
         assert_eq!(
             (&all.ts[..], &all.device[..], &all.bytes[..]),

@@ -11,6 +11,7 @@ use crate::model::{Details, EventDetails};
 use super::super::source::Source;
 use super::bytes::Portable;
 use super::lenient;
+use super::profile::{Frame, Profile};
 use super::scan::{Fail, PADDING, Scanner};
 use super::text::unescape;
 use super::walk::MAX_EVENT;
@@ -24,15 +25,18 @@ const WINDOW: usize = 4 << 20;
 #[derive(Debug)]
 pub struct ChromeDetails {
     source: Source,
+    /// For the frames that events and samples name.
+    profile: Profile,
     modified: Option<std::time::SystemTime>,
     /// (offset, text), the newest last.
     windows: Mutex<VecDeque<(u64, Vec<u8>)>>,
 }
 
 impl ChromeDetails {
-    pub fn new(source: Source) -> Self {
+    pub fn new(source: Source, mut profile: Profile) -> Self {
+        profile.samples = Vec::new();
         let modified = std::fs::metadata(&source.path).and_then(|metadata| metadata.modified()).ok();
-        Self { source, modified, windows: Mutex::default() }
+        Self { source, profile, modified, windows: Mutex::default() }
     }
 
     /// Text from `offset` on, at least `len` bytes if the file has them.
@@ -63,6 +67,38 @@ impl ChromeDetails {
     }
 }
 
+impl ChromeDetails {
+    /// Adds what stands beside the args: stacks, and what a sample says of itself.
+    fn add_outer(&self, text: &[u8], details: &mut EventDetails) {
+        let Ok(Value::Object(event)) = serde_json::from_slice::<Value>(text) else { return };
+        let is_sample = !event.contains_key("ph");
+        for (key, value) in event {
+            match key.as_str() {
+                "sf" | "stack" if details.stack.is_empty() => details.stack = self.frames(&value),
+                "esf" | "estack" => {
+                    details.args.push((format!("{key} (stack at the end)"), self.frames(&value).join(" < ")));
+                }
+                "name" | "cpu" | "weight" | "comm" if is_sample => {
+                    details.args.push((key, value.as_str().map_or_else(|| value.to_string(), str::to_owned)));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The frames of a stack, innermost first: a list of names, or the id of a frame.
+    fn frames(&self, value: &Value) -> Vec<String> {
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        match value {
+            Value::Array(frames) => frames.iter().map(text).collect(),
+            id => {
+                let name = |frame: Frame| unescape(self.profile.text(frame.name)).into_owned();
+                self.profile.frames_from(text(id).as_bytes()).map(name).collect()
+            }
+        }
+    }
+}
+
 impl Details for ChromeDetails {
     fn event(&self, source: u64) -> Result<EventDetails, String> {
         let mut len = 16 << 10;
@@ -72,7 +108,11 @@ impl Details for ChromeDetails {
             text.resize(text.len() + PADDING, 0);
             let mut scanner = Scanner::<Portable>::new(&text, 0);
             match scanner.event() {
-                Ok(event) => return Ok(decode(event.category, event.args)),
+                Ok(event) => {
+                    let mut details = decode(event.category, event.args);
+                    self.add_outer(&text[..scanner.at], &mut details);
+                    return Ok(details);
+                }
                 Err(Fail::Short) if !is_all => len *= 8,
                 Err(_) => {
                     let text = &text[..text.len() - PADDING];
@@ -124,5 +164,32 @@ mod tests {
     fn damaged_args_are_shown_raw() {
         let details = decode(b"", b"{\"a\": NaN}");
         assert_eq!(details.args[0].1, "{\"a\": NaN}");
+    }
+
+    #[test]
+    fn stacks_beside_the_args_are_shown() {
+        let mut profile = Profile::default();
+        let frames =
+            br#""1": {"name": "main"}, "2": {"name": "f\u00e9", "parent": 1}, "3": {"name": "c", "parent": "3"}"#;
+        let text = [&frames[..], &[0; PADDING]].concat();
+        let mut at = 0;
+        while at < frames.len() {
+            at = profile.read_frame(&text, at, 0).unwrap() + 2;
+        }
+        let source = Source { path: "none".into(), layers: Vec::new(), member: None, bytes: 0 };
+        let shown = ChromeDetails::new(source, profile);
+        let outer = |text: &[u8]| {
+            let mut details = EventDetails::default();
+            shown.add_outer(text, &mut details);
+            details
+        };
+        let details = outer(br#"{"ph": "X", "name": "n", "sf": 2, "esf": "1"}"#);
+        assert_eq!(details.stack, ["fé", "main"]);
+        assert_eq!(details.args, [("esf (stack at the end)".to_owned(), "main".to_owned())]);
+        assert_eq!(outer(br#"{"ph": "i", "stack": ["0x1", "0x2"]}"#).stack, ["0x1", "0x2"]);
+        let sample = outer(br#"{"ts": 1, "weight": 5, "cpu": 0, "name": "cycles", "sf": 9}"#);
+        assert_eq!((sample.stack.len(), sample.args.len()), (0, 3));
+        // A circle is no hang.
+        assert_eq!(outer(br#"{"ph": "i", "sf": 3}"#).stack.len(), super::super::profile::MAX_DEPTH as usize);
     }
 }

@@ -1,6 +1,7 @@
 //! Everything around the events: the top-level object, its other keys, second documents, rubbish.
 
 use super::bytes::Portable;
+use super::profile::Profile;
 use super::scan::{Fail, PADDING, Scanner};
 
 /// Values of the header that are larger than this are not kept.
@@ -13,6 +14,8 @@ pub struct Document {
     pub values: serde_json::Map<String, serde_json::Value>,
     /// Keys that hold data of another kind, which is not shown: (key, byte offset).
     pub unread: Vec<(String, u64)>,
+    /// What a sampling profiler recorded beside the events.
+    pub profile: Profile,
     /// Offset of each damaged part outside the events.
     pub damaged: Vec<u64>,
     /// Offset of the second and every further array of events.
@@ -34,6 +37,10 @@ enum State {
     #[default]
     Outside,
     InObject,
+    /// In the list of samples.
+    InSamples,
+    /// In the object of stack frames.
+    InFrames,
     /// In a value that is not kept.
     Skipping {
         depth: u32,
@@ -55,15 +62,8 @@ pub enum Found {
 const SECRET_KEYS: [&str; 3] = ["env", "environment", "ENVIRONMENT_VARIABLES"];
 
 /// Keys with data of another kind, which is not shown (yet).
-const DATA_KEYS: [&str; 7] = [
-    "systemTraceEvents",
-    "samples",
-    "stackFrames",
-    "powerTraceAsString",
-    "controllerTraceDataKey",
-    "traceAnnotations",
-    "file_info",
-];
+const DATA_KEYS: [&str; 5] =
+    ["systemTraceEvents", "powerTraceAsString", "controllerTraceDataKey", "traceAnnotations", "file_info"];
 
 impl Document {
     /// Reads what stands between arrays of events.
@@ -84,6 +84,7 @@ impl Document {
             }
             let step = match self.state {
                 State::Outside => self.outside(text, at, offset),
+                State::InSamples | State::InFrames => self.in_profile(text, at, offset, is_last),
                 _ => self.in_object(text, at, offset, is_last),
             };
             match step {
@@ -165,6 +166,14 @@ impl Document {
         let (key, value) = key_of(text, at)?;
         match (key.as_str(), text[value]) {
             ("traceEvents", b'[') => return Ok(self.events(value + 1, offset)),
+            ("samples", b'[') => {
+                self.state = State::InSamples;
+                return Ok(Step::To(value + 1));
+            }
+            ("stackFrames", b'{') => {
+                self.state = State::InFrames;
+                return Ok(Step::To(value + 1));
+            }
             (key, b'{' | b'[') if DATA_KEYS.contains(&key) => {
                 self.unread.push((key.to_owned(), offset + at as u64));
                 self.state = State::Skipping { depth: 0, in_string: false, is_escaped: false };
@@ -189,6 +198,31 @@ impl Document {
             }
         }
         Ok(Step::To(scanner.at))
+    }
+
+    /// Reads one sample or stack frame.
+    fn in_profile(&mut self, text: &[u8], at: usize, offset: u64, is_last: bool) -> Step {
+        let in_samples = self.state == State::InSamples;
+        let read = match (text[at], in_samples) {
+            (b',', _) => Ok(at + 1),
+            (b']', true) | (b'}', false) => {
+                self.state = State::InObject;
+                Ok(at + 1)
+            }
+            (_, true) => self.profile.read_sample(text, at, offset),
+            (_, false) => self.profile.read_frame(text, at, offset),
+        };
+        match read {
+            Ok(next) => Step::To(next),
+            Err(Fail::Short) if !is_last && text.len() - PADDING - at <= MAX_VALUE => Step::More,
+            Err(_) => {
+                if in_samples {
+                    self.profile.damage(offset + at as u64);
+                }
+                self.state = State::InObject;
+                self.recover(text, at, offset, is_last)
+            }
+        }
     }
 
     /// Skips a value that is too large to be kept.
@@ -316,10 +350,10 @@ mod tests {
     #[test]
     fn large_data_of_another_kind_is_skipped_across_texts() {
         let mut document = Document::default();
-        assert!(matches!(feed(&mut document, r#"{"samples": [{"a": "]\"""#), Found::More(_)));
+        assert!(matches!(feed(&mut document, r#"{"systemTraceEvents": [{"a": "]\"""#), Found::More(_)));
         let found = feed(&mut document, r#"}], "traceEvents": ["#);
         assert_eq!(found, Found::Events(20));
-        assert_eq!(document.unread[0].0, "samples");
+        assert_eq!(document.unread[0].0, "systemTraceEvents");
     }
 
     #[test]

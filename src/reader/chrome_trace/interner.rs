@@ -29,6 +29,16 @@ impl Interner {
         (id, true)
     }
 
+    /// The id of `text`, if it is known.
+    pub fn find(&self, text: &[u8]) -> Option<u32> {
+        self.table.find(hash_bytes(text), |&id| self.get(id) == text).copied()
+    }
+
+    /// The text of an id that this interner gave.
+    pub fn get(&self, id: u32) -> &[u8] {
+        slot(&self.bytes, &self.spans, id)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }

@@ -21,7 +21,9 @@ mod nest;
 mod number;
 mod pairing;
 mod pipeline;
+mod profile;
 mod scan;
+mod stacks;
 mod tally;
 mod text;
 mod walk;
@@ -36,6 +38,7 @@ use super::source::{NeedsConsent, Source};
 use super::{Options, ReadError};
 use assemble::Assembly;
 use details::ChromeDetails;
+use profile::Profile;
 
 /// More tracks than this are folded in the window, not lost.
 const MANY_TRACKS: usize = 4096;
@@ -73,17 +76,18 @@ pub fn read(source: &Source, options: Options, progress: &Progress) -> Result<Tr
     for (severity, note) in text.notes.take() {
         assembly.builder.import.note(severity, &note, 1, None);
     }
-    let mut builder = assembly.finish();
+    let profile = std::mem::take(&mut outcome.document.profile);
+    let mut builder = assembly.finish(&profile);
     header::apply(&outcome, source, &mut builder);
     if builder.import.read == 0 {
         builder.import.note(Severity::Note, "The file holds no events", 1, None);
     }
     let mut trace = builder.finish();
-    finish(&mut trace, source);
+    finish(&mut trace, source, profile);
     Ok(trace)
 }
 
-fn finish(trace: &mut Trace, source: &Source) {
+fn finish(trace: &mut Trace, source: &Source, profile: Profile) {
     if trace.info.utc_offset_ns.is_none() || trace.span.start > header::EPOCH_2001_NS {
         trace.info.utc_offset_ns = (trace.span.start > header::EPOCH_2001_NS).then_some(0);
     }
@@ -97,7 +101,7 @@ fn finish(trace: &mut Trace, source: &Source) {
         trace.import.note(Severity::Loss, &text, u64::from(deepest) + 1, None);
     }
     trace.import.sort();
-    trace.details = Some(Arc::new(ChromeDetails::new(source.clone())));
+    trace.details = Some(Arc::new(ChromeDetails::new(source.clone(), profile)));
 }
 
 /// Tells the progress how much of the file was read.

@@ -371,7 +371,7 @@ impl<'a, B: Bytes> Scanner<'a, B> {
 
     /// After a member of an object: whether another follows. Steps over the comma or the brace.
     #[inline(always)]
-    fn goes_on(&mut self) -> Result<bool, Fail> {
+    pub fn goes_on(&mut self) -> Result<bool, Fail> {
         self.skip_space();
         match self.byte() {
             b',' => {

@@ -30,10 +30,19 @@ pub enum Reason {
     AsyncEndWithoutBegin,
     NeverEnded,
     Context,
+    DamagedSample,
+    TooManyTexts,
+    LostFrame,
+    DeepStack,
+    DamagedFrame,
+    DoubleFrame,
+    LostParent,
+    FrameCircle,
+    UnusedFrame,
 }
 
 /// (reason, severity, whether the event is rejected, sentence), in the order of [`Reason`].
-const REASONS: [(Reason, Severity, bool, &str); 25] = {
+const REASONS: [(Reason, Severity, bool, &str); 34] = {
     use Reason as R;
     use Severity::{Loss, Note};
     [
@@ -77,14 +86,34 @@ const REASONS: [(Reason, Severity, bool, &str); 25] = {
         (R::AsyncEndWithoutBegin, Note, true, "End of an asynchronous operation whose begin was not recorded"),
         (R::NeverEnded, Loss, false, "Slice that was never ended: drawn to the end of the trace"),
         (R::Context, Note, false, "Context, clock or dump event: read, but it has no picture of its own"),
+        (
+            R::DamagedSample,
+            Loss,
+            true,
+            "Sample that is no valid JSON object: not shown; after damage, neither is the rest",
+        ),
+        (R::TooManyTexts, Loss, true, "Samples with more than 1 GiB of different names: not shown"),
+        (R::LostFrame, Loss, false, "Sample whose stack frame is not in the file: shown without its call stack"),
+        (R::DeepStack, Loss, false, "Call stack deeper than 2,048 frames: frames in its middle are left out"),
+        (R::DamagedFrame, Loss, false, "Stack frame that is no object, or beyond 1 GiB of different names: left out"),
+        (R::DoubleFrame, Loss, false, "Stack frame with the id of another: the last one counts"),
+        (R::LostParent, Loss, false, "Stack frame whose caller is not in the file: the stack begins with it"),
+        (R::FrameCircle, Loss, false, "Stack frames that call each other in a circle: cut where it closes"),
+        (R::UnusedFrame, Note, false, "Stack frame that no sample was in: seen only with the events that name it"),
     ]
 };
 
 /// How often each reason was met, and where first.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Tally {
     met: [(u64, u64); REASONS.len()],
     n_rejected: u64,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self { met: [(0, 0); REASONS.len()], n_rejected: 0 }
+    }
 }
 
 impl Tally {

@@ -245,7 +245,7 @@ mod tests {
         ]"#;
         let mut assembly = Assembly::default();
         let _ = pipeline::read(&text[..], &Progress::default(), &mut assembly);
-        let trace = assembly.finish().finish();
+        let trace = assembly.finish(&Default::default()).finish();
         let find =
             |name: &str| (0..trace.slices.len() as u32).map(SliceId).find(|&id| trace.slice_name(id) == name).unwrap();
         assert_eq!(trace.input_shapes(find("aten::mm")), "[[2, 3], []]");

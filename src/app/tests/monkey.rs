@@ -1,0 +1,121 @@
+//! Input without sense, always the same: no view may crash on it.
+
+use std::time::{Duration, Instant};
+
+use eframe::egui::{MouseWheelUnit, TouchPhase, Vec2};
+
+use super::*;
+use crate::command::COMMANDS;
+use crate::job::Progress;
+use crate::reader;
+
+/// How long to go on, for each unit of `LACUNA_EFFORT`: `LACUNA_EFFORT=10` for 20 s.
+const BUDGET: Duration = Duration::from_secs(2);
+
+/// What is typed and pasted.
+const TEXTS: [&str; 6] = ["gemm", "aten::", "核\u{301}", "*", "\u{202e}\0\n", "1e999"];
+
+struct Monkey(u64);
+
+impl Monkey {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % n as u64) as usize
+    }
+
+    fn pick<T: Clone>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())].clone()
+    }
+
+    fn modifiers(&mut self) -> Modifiers {
+        self.pick(&[Modifiers::NONE, Modifiers::NONE, Modifiers::SHIFT, Modifiers::COMMAND, Modifiers::ALT])
+    }
+
+    /// Does one thing.
+    fn act(&mut self, harness: &mut Harness<'_, Option<App>>) {
+        let pos = Pos2::new(self.below(1300) as f32 - 10.0, self.below(820) as f32 - 10.0);
+        let modifiers = self.modifiers();
+        match self.below(16) {
+            0..4 => harness.key_press_modifiers(modifiers, self.pick(Key::ALL)),
+            4..6 => harness.event(Event::PointerMoved(pos)),
+            6..10 => {
+                let button = self.pick(&[PointerButton::Primary, PointerButton::Primary, PointerButton::Secondary]);
+                let pressed = self.below(2) == 0;
+                harness.event(Event::PointerMoved(pos));
+                harness.event(Event::PointerButton { pos, button, pressed, modifiers });
+            }
+            10..12 => {
+                let unit = self.pick(&[MouseWheelUnit::Point, MouseWheelUnit::Line, MouseWheelUnit::Page]);
+                let mut amount = || self.pick(&[-1e6, -100.0, -1.0, 0.0, 1.0, 100.0, 1e6]);
+                let delta = Vec2::new(amount(), amount());
+                let (phase, source) = (TouchPhase::Move, egui::MouseWheelSource::Wheel);
+                harness.event(Event::PointerMoved(pos));
+                harness.event(Event::MouseWheel { unit, delta, phase, source, modifiers });
+            }
+            12 => harness.event(Event::Text(self.pick(&TEXTS).to_owned())),
+            13 => harness.event(self.pick(&[
+                Event::PointerGone,
+                Event::WindowFocused(false),
+                Event::Zoom(0.0),
+                Event::Zoom(1e9),
+                Event::Paste("0".repeat(1000)),
+                Event::Copy,
+                Event::Cut,
+            ])),
+            14 => {
+                let command = COMMANDS[self.below(COMMANDS.len())].command.clone();
+                app_mut(harness).commands.push(command);
+            }
+            _ => {
+                let sizes = [Vec2::new(1280.0, 800.0), Vec2::new(480.0, 320.0), Vec2::new(1.0, 1.0)];
+                harness.set_size(self.pick(&sizes));
+            }
+        }
+    }
+}
+
+/// A generated recording of some steps.
+fn recording() -> Trace {
+    let path = std::env::temp_dir().join(format!("lacuna-monkey-{}.json", std::process::id()));
+    let shape = crate::cli::sample::Shape { steps: 2, seed: 5, is_array: false };
+    let mut text = Vec::new();
+    let _ = crate::cli::sample::write_to(shape, &mut text).unwrap();
+    std::fs::write(&path, text).unwrap();
+    let mut traces = reader::read(&path, &Progress::default()).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    traces.remove(0)
+}
+
+#[test]
+fn no_input_makes_it_panic() {
+    let effort: u32 = std::env::var("LACUNA_EFFORT").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let traces = || vec![recording(), trace()];
+    let started = Instant::now();
+    let (mut seed, mut n_steps) = (0x2545_F491_4F6C_DD1D_u64, 0);
+    while started.elapsed() < BUDGET * effort {
+        let mut monkey = Monkey(seed);
+        let mut harness = harness_with(traces(), |builder| builder.allow_missing_glyphs());
+        // A panic outside the views says where it was by itself; this says how to get there.
+        for step in 0..600 {
+            if started.elapsed() >= BUDGET * effort {
+                break;
+            }
+            monkey.act(&mut harness);
+            // Nothing is written to the disk.
+            app_mut(&mut harness).commands.retain(|command| !matches!(command, Command::SaveText(..)));
+            harness.step();
+            let app = app(&harness);
+            assert!(app.guards.iter().all(|guard| !guard.has_failed()), "seed {seed:#x}, step {step}: a view crashed");
+            n_steps += 1;
+            if app.session().traces().is_empty() {
+                // Everything was closed: an empty window is soon looked at.
+                break;
+            }
+            assert!(app.session().navigation.visible().dur() > 0, "seed {seed:#x}, step {step}: nothing is visible");
+        }
+        seed = seed.wrapping_mul(0x5851_F42D_4C95_7F2D) | 1;
+    }
+    assert!(n_steps > 20, "only {n_steps} steps");
+}

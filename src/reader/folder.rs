@@ -1,0 +1,65 @@
+//! Which files of a folder are traces, by their names?
+
+use std::path::{Path, PathBuf};
+
+use super::EXTENSIONS;
+
+/// What lies directly inside a folder.
+#[derive(Debug, Default)]
+pub struct Folder {
+    /// Files whose names are like a trace's, by name.
+    pub files: Vec<PathBuf>,
+    /// How many files have other names. Folders are not counted.
+    pub n_others: usize,
+}
+
+impl Folder {
+    /// Lists a folder; a file's content is not looked at.
+    ///
+    /// Errors: the folder cannot be listed.
+    pub fn list(path: &Path) -> std::io::Result<Self> {
+        let mut folder = Self::default();
+        for entry in std::fs::read_dir(path)? {
+            let file = entry?.path();
+            if !file.is_file() {
+                continue;
+            }
+            let extension = file.extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase());
+            match extension.is_some_and(|extension| EXTENSIONS.contains(&extension.as_str())) {
+                true => folder.files.push(file),
+                false => folder.n_others += 1,
+            }
+        }
+        folder.files.sort();
+        Ok(folder)
+    }
+
+    /// What the person should know of the other files, if there are any.
+    pub fn note(&self) -> Option<String> {
+        match self.n_others {
+            0 => None,
+            1 => Some("1 file of another kind was not read".to_owned()),
+            n => Some(format!("{n} files of other kinds were not read")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_of_a_folder_come_by_name() {
+        let path = std::env::temp_dir().join(format!("lacuna-folder-{}", std::process::id()));
+        std::fs::create_dir_all(path.join("c.json")).unwrap();
+        for name in ["b.JSON", "a.json", "notes.txt", "Makefile"] {
+            std::fs::write(path.join(name), "").unwrap();
+        }
+        let folder = Folder::list(&path).unwrap();
+        std::fs::remove_dir_all(&path).unwrap();
+        assert_eq!(folder.files, [path.join("a.json"), path.join("b.JSON")]);
+        assert_eq!(folder.note().unwrap(), "2 files of other kinds were not read");
+        assert_eq!(Folder::default().note(), None);
+        assert!(Folder::list(&path).is_err());
+    }
+}
