@@ -96,6 +96,9 @@ fn row(connection: &Connection, table: &str, row_id: i64) -> rusqlite::Result<Ev
         }
         details.args.push((column.clone(), value(connection, column, cell)));
     }
+    if table.starts_with("NVTX_EVENTS") {
+        name_nvtx(connection, table, row_id, &mut details);
+    }
     if let Some(id) = chain {
         let chains = match table {
             "COMPOSITE_EVENTS" => "SAMPLING_CALLCHAINS",
@@ -129,17 +132,44 @@ fn value(connection: &Connection, column: &str, cell: ValueRef<'_>) -> String {
             let (pid, tid) = system_ids(id);
             format!("thread {tid} of process {pid}")
         }
+        // Stored in the signed 64 bits that SQLite has; the first byte of a color is transparency.
+        ValueRef::Integer(number) if column == "uint64Value" => (number as u64).to_string(),
+        ValueRef::Integer(number) if column == "color" => format!("#{:06x}", number & 0xff_ffff),
         ValueRef::Integer(id) if column == "globalPid" => format!("process {}", system_ids(id).0),
         ValueRef::Integer(number) => {
             let known = ENUMS.iter().find(|entry| entry.0 == column);
             let label = known.and_then(|(_, table)| text_of(connection, table, "label", number));
             label.map_or_else(|| number.to_string(), |label| format!("{label} ({number})"))
         }
-        // Colors and such were unsigned once; as they stand in the file is true as well.
         ValueRef::Real(number) => number.to_string(),
         ValueRef::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         ValueRef::Blob(bytes) => format!("{} bytes", bytes.len()),
         ValueRef::Null => String::new(),
+    }
+}
+
+/// Adds the names that NVTX gave a range's category and domain: rows of the same table, which belong
+/// to a process.
+fn name_nvtx(connection: &Connection, table: &str, row_id: i64, details: &mut EventDetails) {
+    let table = quoted(table);
+    for (column, event_type) in [("category", 33), ("domainId", 75)] {
+        let sql = format!(
+            "SELECT named.text, named.textId FROM {table} AS range JOIN {table} AS named \
+             ON named.{column} = range.{column} AND named.globalTid >> 24 = range.globalTid >> 24 \
+             WHERE range.rowid = ?1 AND range.{column} != 0 AND named.eventType = {event_type} LIMIT 1"
+        );
+        let name = |row: &rusqlite::Row<'_>| {
+            Ok(match (row.get_ref(0)?, row.get_ref(1)?) {
+                (ValueRef::Text(text), _) => Some(String::from_utf8_lossy(text).into_owned()),
+                (_, ValueRef::Integer(id)) => text_of(connection, "StringIds", "value", id),
+                _ => None,
+            })
+        };
+        // A file without these columns or names has nothing to add.
+        let Ok(Some(name)) = connection.query_row(&sql, [row_id], name) else { continue };
+        if let Some(arg) = details.args.iter_mut().find(|arg| arg.0 == column) {
+            arg.1 = format!("{name} ({})", arg.1);
+        }
     }
 }
 

@@ -272,3 +272,85 @@ fn note_oddities(builder: &mut TraceBuilder, catalog: &Catalog, database: &Datab
         import.note(Severity::Note, "The file holds no events", 1, None);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+    use crate::model::{SliceId, TrackKind};
+
+    /// Ids as Nsight Systems packs them: machine, process, thread.
+    fn global(machine: i64, pid: i64, tid: i64) -> i64 {
+        machine << 48 | pid << 24 | tid
+    }
+
+    fn export(sql: &str) -> (tempfile::NamedTempFile, Trace) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        Connection::open(file.path()).unwrap().execute_batch(sql).unwrap();
+        let trace = read(&Source::file(file.path()).unwrap(), Options::default(), &Progress::default()).unwrap();
+        (file, trace)
+    }
+
+    #[test]
+    fn processes_hosts_and_hidden_devices_keep_their_place() {
+        let mut sql = "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+            INSERT INTO StringIds VALUES (1, 'gemm'), (2, 'cudaLaunchKernel_v7000');
+            CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, contextId, streamId, correlationId,
+                globalPid, demangledName, shortName);
+            CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, end, eventClass, globalTid, correlationId, nameId);
+            CREATE TABLE TARGET_INFO_CUDA_DEVICE (gpuId, cudaId, pid);
+            INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (3, 0, 10), (5, 0, 20);"
+            .to_owned();
+        // Each process calls its device 0, and counts its calls from 1.
+        for (machine, pid, start) in [(1, 10, 100), (1, 20, 200), (2, 30, 300)] {
+            let (process, thread) = (global(machine, pid, 0), global(machine, pid, pid));
+            sql += &format!(
+                "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({0}, {0} + 50, 0, 1, 7, 1, {process}, 1, 1);
+                 INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES ({0} - 20, {0} - 10, 0, {thread}, 1, 2);",
+                start
+            );
+        }
+        let (_file, trace) = export(&sql);
+        let devices: Vec<_> = trace.processes.iter().filter_map(|process| process.device).collect();
+        assert_eq!(devices, [3, 5, 0]);
+        let mut n_kernels = 0;
+        for kernel in (0..trace.slices.len() as u32).map(SliceId) {
+            if trace.slices.kind[kernel.idx()] == SliceKind::Kernel {
+                let launch = trace.launch_of(kernel).unwrap();
+                assert_eq!(trace.slices.time(launch).start + 20, trace.slices.time(kernel).start);
+                assert_eq!(trace.slice_name(launch), "cudaLaunchKernel");
+                n_kernels += 1;
+            }
+        }
+        assert_eq!(n_kernels, 3);
+        assert_eq!(trace.tracks.iter().filter(|track| track.kind == TrackKind::Stream).count(), 3);
+    }
+
+    #[test]
+    fn ranges_tell_their_category_domain_and_color() {
+        let thread = global(1, 10, 10);
+        let other = global(1, 20, 20);
+        let (file, trace) = export(&format!(
+            "CREATE TABLE NVTX_EVENTS (start, end, eventType, category, color, text, globalTid, textId, domainId,
+                uint64Value);
+             INSERT INTO NVTX_EVENTS VALUES
+                (0, NULL, 75, NULL, NULL, 'NCCL', {thread}, NULL, 4, NULL),
+                (0, NULL, 75, NULL, NULL, 'other', {other}, NULL, 4, NULL),
+                (0, NULL, 33, 9, NULL, 'io', {thread}, NULL, 4, NULL),
+                (10, 20, 59, 9, -16711936, 'load', {thread}, NULL, 4, -1),
+                (30, NULL, 59, NULL, NULL, 'open', {thread}, NULL, 0, NULL);"
+        ));
+        let load = SliceId(0);
+        assert_eq!((trace.slice_name(load), trace.domain(load)), ("load", "NCCL"));
+        let ask = || trace.details.as_ref().unwrap().event(trace.slices.source[0]);
+        let args = ask().unwrap().args;
+        let arg = |key: &str| args.iter().find(|arg| arg.0 == key).map(|arg| arg.1.as_str());
+        assert_eq!((arg("category"), arg("domainId")), (Some("io (9)"), Some("NCCL (4)")));
+        assert_eq!((arg("color"), arg("uint64Value")), (Some("#00ff00"), Some("18446744073709551615")));
+        drop(file);
+        assert!(ask().unwrap_err().contains("gone"));
+        assert_eq!(trace.slices.unfinished, [SliceId(1)]);
+        assert_eq!((trace.import.read, trace.import.shown, trace.import.merged), (5, 2, 3));
+    }
+}
