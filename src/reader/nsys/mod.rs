@@ -306,9 +306,10 @@ mod tests {
         for (machine, pid, start) in [(1, 10, 100), (1, 20, 200), (2, 30, 300)] {
             let (process, thread) = (global(machine, pid, 0), global(machine, pid, pid));
             sql += &format!(
-                "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({0}, {0} + 50, 0, 1, 7, 1, {process}, 1, 1);
-                 INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES ({0} - 20, {0} - 10, 0, {thread}, 1, 2);",
-                start
+                "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL
+                    VALUES ({start}, {start} + 50, 0, 1, 7, 1, {process}, 1, 1);
+                 INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME
+                    VALUES ({start} - 20, {start} - 10, 0, {thread}, 1, 2);"
             );
         }
         let (_file, trace) = export(&sql);
