@@ -18,6 +18,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 const TICKS_PER_SECOND: f64 = 100.0;
 
 fn main() {
+    lacuna::memory::give_back_at_once();
     let args: Vec<String> = std::env::args().collect();
     match args.iter().position(|arg| arg == "--child") {
         Some(at) => child(&args[at + 1], Path::new(&args[at + 2])),

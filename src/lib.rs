@@ -7,6 +7,7 @@ pub mod cli;
 pub mod command;
 pub mod escape;
 pub mod job;
+pub mod memory;
 pub mod model;
 pub mod reader;
 pub mod session;
