@@ -119,7 +119,8 @@ fn walk(all: &All<'_>, calls: &mut [u32], work: &[(u32, u32)], out: &mut RawSlic
     let mut open: Vec<Open> = Vec::new();
     for &slice in calls.iter() {
         let (part, i) = all.part(slice);
-        while open.last().is_some_and(|range| range.end < part.ts[i]) {
+        let ts = part.ts[i];
+        while open.last().is_some_and(|range| range.end <= ts) {
             close(&mut open, out);
         }
         if part.kind[i] == SliceKind::Annotation {
@@ -127,11 +128,17 @@ fn walk(all: &All<'_>, calls: &mut [u32], work: &[(u32, u32)], out: &mut RawSlic
             open.push(Open { end, name, attr, source, reach: Reach::new() });
             continue;
         }
-        let (Some(range), correlation) = (open.last_mut(), part.correlation[i]) else { continue };
+        let correlation = part.correlation[i];
+        if open.is_empty() || correlation == 0 {
+            continue;
+        }
         let first = work.partition_point(|entry| entry.0 < correlation);
-        for &(_, launched) in work[first..].iter().take_while(|entry| correlation != 0 && entry.0 == correlation) {
+        for &(_, launched) in work[first..].iter().take_while(|entry| entry.0 == correlation) {
             let (part, i) = all.part(launched);
-            grow(&mut range.reach, (part.track[i], part.ts[i], part.end[i]));
+            // Ranges of different domains may cross: an outer one may have ended before an inner one.
+            for range in open.iter_mut().filter(|range| range.end > ts) {
+                grow(&mut range.reach, (part.track[i], part.ts[i], part.end[i]));
+            }
         }
     }
     while !open.is_empty() {
@@ -139,16 +146,13 @@ fn walk(all: &All<'_>, calls: &mut [u32], work: &[(u32, u32)], out: &mut RawSlic
     }
 }
 
-/// Closes the innermost range; what it launched was launched inside its parent too.
+/// Closes the innermost range.
 fn close(open: &mut Vec<Open>, out: &mut RawSlices) {
     let Some(range) = open.pop() else { return };
     for &(track, ts, end) in &range.reach {
         let Open { name, attr, source, .. } = range;
         let kind = SliceKind::GpuAnnotation;
         out.push(RawSlice { ts, end, name, kind, track, attr, source, ..Default::default() });
-        if let Some(parent) = open.last_mut() {
-            grow(&mut parent.reach, (track, ts, end));
-        }
     }
 }
 
@@ -167,7 +171,7 @@ mod tests {
         push(SliceKind::Annotation, 0, 10, 50, 0, 2);
         push(SliceKind::Runtime, 0, 20, 25, 7, 0);
         push(SliceKind::Runtime, 0, 60, 65, 8, 0);
-        // After both ranges, and of another thread.
+        // After the first two ranges, and of another thread.
         push(SliceKind::Runtime, 0, 150, 155, 9, 0);
         push(SliceKind::Runtime, 1, 30, 35, 10, 0);
         push(SliceKind::Kernel, 2, 200, 300, 7, 0);
@@ -175,11 +179,16 @@ mod tests {
         push(SliceKind::Memcpy, 3, 90, 95, 8, 0);
         push(SliceKind::Kernel, 2, 400, 500, 9, 0);
         push(SliceKind::Kernel, 2, 600, 700, 10, 0);
+        // The next range begins where the first ends, and one of another domain crosses both.
+        push(SliceKind::Annotation, 0, 100, 200, 0, 3);
+        push(SliceKind::Annotation, 0, 55, 160, 0, 4);
         let projected = project(&[raw]);
         let mut all: Vec<_> = (0..projected.len())
             .map(|i| (projected.name[i].0, projected.track[i].0, projected.ts[i], projected.end[i]))
             .collect();
         all.sort_unstable();
-        assert_eq!(all, [(1, 2, 200, 350), (1, 3, 90, 95), (2, 2, 200, 300)]);
+        let first = [(1, 2, 200, 350), (1, 3, 90, 95), (2, 2, 200, 300)];
+        let others = [(3, 2, 400, 500), (4, 2, 310, 500), (4, 3, 90, 95)];
+        assert_eq!(all, [first, others].concat());
     }
 }
