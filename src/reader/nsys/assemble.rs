@@ -60,9 +60,9 @@ impl<'a> Assembly<'a> {
         catalog: &'a Catalog,
         builder: TraceBuilder,
         mut names: Names,
+        keys: &HashSet<TrackKey>,
         (mut parts, strings): (Vec<(Part, Lost)>, &Strings),
     ) -> Self {
-        let keys = track_keys(parts.iter().map(|part| &part.0));
         let mut texts = Texts::new(strings, catalog);
         let mut assembly = Self {
             builder,
@@ -84,7 +84,7 @@ impl<'a> Assembly<'a> {
             }
         }
         let thread_name = |thread| strings.get(*names.threads.get(&thread)?).map(str::to_owned);
-        assembly.places = Places::new(&keys, &names, &assembly.builder.info.devices, (catalog, &thread_name));
+        assembly.places = Places::new(keys, &names, &assembly.builder.info.devices, (catalog, &thread_name));
         assembly.names = names;
 
         let mut sched: Vec<SchedEvent> = Vec::new();
@@ -218,15 +218,15 @@ impl<'a> Assembly<'a> {
     fn take_samples(&mut self, samples: Vec<SampleEvent>, mut frames: Vec<(i64, i64, StringId, usize)>) {
         // Outermost first: depth 0 is the innermost frame.
         frames.sort_by_key(|&(sample, depth, ..)| (sample, std::cmp::Reverse(depth)));
-        let mut used = 0;
+        // Each chain once, however many samples claim its id.
+        let mut chains: HashMap<i64, (StackId, StringId)> = HashMap::new();
+        for chain in frames.chunk_by(|a, b| a.0 == b.0) {
+            let whole = chain.iter().fold(StackId(0), |stack, frame| self.builder.stacks.intern(stack, frame.2));
+            chains.insert(chain[0].0, (whole, chain[chain.len() - 1].2));
+        }
+        let owned: HashSet<i64> = samples.iter().map(|sample| sample.id).collect();
         for sample in samples {
-            let first = frames.partition_point(|frame| frame.0 < sample.id);
-            let last = first + frames[first..].partition_point(|frame| frame.0 == sample.id);
-            let mut stack = StackId(0);
-            for frame in &frames[first..last] {
-                stack = self.builder.stacks.intern(stack, frame.2);
-            }
-            used += last - first;
+            let (stack, innermost) = chains.get(&sample.id).copied().unwrap_or_default();
             let track = self.places.get(TrackKey::Samples(sample.thread));
             self.builder.samples.ts.push(sample.ts);
             self.builder.samples.track.push(track);
@@ -234,14 +234,13 @@ impl<'a> Assembly<'a> {
             let instants = &mut self.builder.instants;
             instants.track.push(track);
             instants.ts.push(sample.ts);
-            instants.name.push(frames[first..last].last().map_or(StringId::EMPTY, |frame| frame.2));
+            instants.name.push(innermost);
             instants.source.push(sample.source);
         }
         if let Some(&(.., table)) = frames.first() {
-            // Ids are unique in real files; where they repeat, no more rows are merged than there are.
-            let n_merged = used.min(frames.len()) as u64;
-            self.accounts[table].n_merged += n_merged;
-            self.accounts[table].tally.add(Reason::OrphanStack, frames.len() as u64 - n_merged);
+            let n_merged = frames.iter().filter(|frame| owned.contains(&frame.0)).count();
+            self.accounts[table].n_merged += n_merged as u64;
+            self.accounts[table].tally.add(Reason::OrphanStack, (frames.len() - n_merged) as u64);
         }
     }
 
@@ -274,8 +273,8 @@ impl<'a> Assembly<'a> {
         self.builder.counters.push(Counter { track, unit, ts, value, ..Default::default() });
     }
 
-    /// The builder, with the account of every table. `n_unread` rows of tables that are not known
-    /// are counted as not shown.
+    /// The builder, with the account of every table. Rows of tables that are not known are counted
+    /// as not shown.
     pub fn finish(mut self, unread: Vec<(String, u64)>) -> TraceBuilder {
         let import = &mut self.builder.import;
         for (table, account) in self.catalog.tables.iter().zip(&self.accounts) {

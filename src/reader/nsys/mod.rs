@@ -61,9 +61,6 @@ const MAX_STRETCHES: u64 = 512;
 pub fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace, ReadError> {
     let database = Database::new(source, options, progress)?;
     let stop = Stop::default();
-    let refused = |error: rusqlite::Error| {
-        ReadError::NotATrace(format!("SQLite cannot read the file ({error}): it is damaged. Export it again"))
-    };
     let connection = database.connect(&stop).map_err(refused)?;
     let catalog = catalog::read(&connection).map_err(refused)?;
     check(&catalog, &database)?;
@@ -78,23 +75,27 @@ pub fn read(source: &Source, options: Options, progress: &Progress) -> Result<Tr
     let schema = info::apply(&connection, &catalog, info);
 
     let reading = Reading { database: &database, catalog: &catalog, stop: &stop, progress, bytes: source.bytes };
-    let parts = reading.events(&refused)?;
+    let parts = reading.events()?;
     let keys = assemble::track_keys(parts.iter().map(|part| &part.0));
     let names = Names::new(&connection, &catalog, &keys);
     let mut wanted = ids::string_ids(parts.iter().map(|part| &part.0));
     wanted.extend(names.threads.values());
-    let strings = reading.strings(wanted, &mut builder, &refused)?;
+    let strings = reading.strings(wanted, &mut builder)?;
     let unread = unread(&connection, &catalog, &stop, progress);
     if progress.is_cancelled() {
         return Err(ReadError::Cancelled);
     }
-    let mut builder = Assembly::join(&connection, &catalog, builder, names, (parts, &strings)).finish(unread);
+    let mut builder = Assembly::join(&connection, &catalog, builder, names, &keys, (parts, &strings)).finish(unread);
     note_oddities(&mut builder, &catalog, &database, schema);
     let mut trace = builder.finish();
     trace.import.sort();
     let tables = catalog.tables.iter().map(|table| table.name.clone()).collect();
     trace.details = Some(Arc::new(NsysDetails::new(source.clone(), database, tables)));
     Ok(trace)
+}
+
+fn refused(error: impl std::fmt::Display) -> ReadError {
+    ReadError::NotATrace(format!("SQLite cannot read the file ({error}): it is damaged. Export it again"))
 }
 
 /// Refuses what is no export.
@@ -124,7 +125,7 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     /// Reads all tables of events, stretches side by side.
-    fn events(&self, refused: &dyn Fn(rusqlite::Error) -> ReadError) -> Result<Vec<(Part, Lost)>, ReadError> {
+    fn events(&self) -> Result<Vec<(Part, Lost)>, ReadError> {
         let mut pages = self.database.pages();
         let mut work: Vec<Piece<'_>> = Vec::new();
         for (index, table) in self.catalog.tables.iter().enumerate() {
@@ -135,20 +136,15 @@ impl Reading<'_> {
             };
             work.extend(pieces(&mut pages, index, table, spec));
         }
-        self.run(&work, &Wanted::default(), refused)
+        self.run(&work, &Wanted::default(), self.bytes)
     }
 
     /// Reads the texts that are wanted.
-    fn strings(
-        &self,
-        wanted: HashSet<i64>,
-        builder: &mut TraceBuilder,
-        refused: &dyn Fn(rusqlite::Error) -> ReadError,
-    ) -> Result<Strings, ReadError> {
+    fn strings(&self, wanted: HashSet<i64>, builder: &mut TraceBuilder) -> Result<Strings, ReadError> {
         let known = self.catalog.tables.iter().enumerate().find(|(_, table)| table.name == "StringIds");
         let Some((index, table)) = known else { return Ok(Strings::default()) };
         let work = pieces(&mut self.database.pages(), index, table, &STRING_IDS);
-        let parts = self.run(&work, &Arc::new(wanted), refused)?;
+        let parts = self.run(&work, &Arc::new(wanted), 0)?;
         let mut lost = Lost::default();
         let mut tally = tally::Tally::default();
         for (part, of_part) in &parts {
@@ -163,19 +159,17 @@ impl Reading<'_> {
         Ok(Strings::new(parts.iter().map(|part| &part.0)))
     }
 
-    fn run(
-        &self,
-        work: &[Piece<'_>],
-        wanted: &Wanted,
-        refused: &dyn Fn(rusqlite::Error) -> ReadError,
-    ) -> Result<Vec<(Part, Lost)>, ReadError> {
+    /// Reads pieces side by side; the progress goes up by `bytes`, to the whole file's.
+    fn run(&self, work: &[Piece<'_>], wanted: &Wanted, bytes: u64) -> Result<Vec<(Part, Lost)>, ReadError> {
         let done = AtomicU64::new(0);
         let worker = || Ok(Worker { connection: self.database.connect(self.stop)?, pages: self.database.pages() });
         let read = |worker: &mut rusqlite::Result<Worker>, piece: &Piece<'_>| {
             let worker = worker.as_mut().map_err(|error| error.to_string())?;
             let part = scan::scan(worker, piece, wanted, (self.stop, self.progress));
             let n_done = 1 + done.fetch_add(1, Ordering::Relaxed);
-            self.progress.set_done(self.bytes * n_done / work.len() as u64);
+            // In this order, for `bytes` times the number of pieces may be beyond 64 bits.
+            let share = u128::from(bytes) * u128::from(n_done) / work.len().max(1) as u128;
+            self.progress.set_done(self.bytes - bytes + share as u64);
             Ok::<_, String>(part)
         };
         // One piece of work at a time a thread: the pieces are of unequal cost.
@@ -183,7 +177,7 @@ impl Reading<'_> {
         if self.progress.is_cancelled() {
             return Err(ReadError::Cancelled);
         }
-        parts.map_err(|error| refused(rusqlite::Error::InvalidParameterName(error)))
+        parts.map_err(refused)
     }
 }
 

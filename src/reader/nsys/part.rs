@@ -172,7 +172,7 @@ pub struct Part {
     pub sched: Vec<SchedEvent>,
     pub stack_samples: Vec<SampleEvent>,
     pub frames: Vec<Frame>,
-    /// NVTX categories and domains by (process, id): names of things that other rows refer to.
+    /// Names of NVTX domains, by (process, id).
     pub domains: Vec<((i64, i64), u32)>,
     /// `globalTid` and the name that the program gave the thread.
     pub thread_names: Vec<(i64, u32)>,

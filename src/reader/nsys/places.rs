@@ -39,8 +39,8 @@ pub struct Names {
     null_streams: HashSet<(i64, i64, i64)>,
     /// Names that the program gave its streams (NVTX), by (process, context, stream).
     streams: HashMap<(i64, i64, i64), String>,
-    /// Green contexts and the share of the device they have, by (process, context).
-    green: HashMap<(i64, i64), i64>,
+    /// Green contexts by (process, context).
+    green: HashSet<(i64, i64)>,
     devices: HashMap<(i64, u32), String>,
     machines: Vec<i64>,
 }
@@ -68,13 +68,13 @@ impl Names {
                 names.gpus.insert((pid, cuda), gpu);
             }
         }
-        let null_streams = ["processId", "contextId", "nullStreamId|streamId", "isGreenContext", "numMultiprocessors"];
+        let null_streams = ["processId", "contextId", "nullStreamId|streamId", "isGreenContext"];
         for table in ["TARGET_INFO_CUDA_NULL_STREAM", "TARGET_INFO_CUDA_CONTEXT_INFO"] {
             for row in rows(connection, catalog, table, &null_streams) {
                 if let [Value::Int(pid), Value::Int(context), Value::Int(stream), ..] = row[..] {
                     names.null_streams.insert((pid, context, stream));
                     if row[3].int().is_some_and(|is_green| is_green != 0) {
-                        names.green.insert((pid, context), row[4].int().unwrap_or(0));
+                        names.green.insert((pid, context));
                     }
                 }
             }
@@ -166,8 +166,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// Makes a track of each key. Devices come first, then programs with the most tracks of their
-    /// own, then the recorder.
+    /// Makes a track of each key. [`Self::arrange`] puts them in order.
     pub fn new(
         keys: &HashSet<TrackKey>,
         names: &Names,
@@ -177,12 +176,10 @@ impl Places {
         let mut places = Self::default();
         let mut keys: Vec<TrackKey> = keys.iter().copied().collect();
         keys.sort_unstable();
-        for &key in &keys {
-            places.owner(names.owner(key), names, devices);
-        }
+        let sharing = Sharing::new(&keys, names);
         for &key in &keys {
             let process = places.owner(names.owner(key), names, devices);
-            let track = Track { process, ..places.track(key, &keys, names, (catalog, thread_name)) };
+            let track = Track { process, ..track(key, &sharing, names, (catalog, thread_name)) };
             places.ids.insert(key, TrackId(places.tracks.len() as u32));
             places.tracks.push(track);
         }
@@ -248,77 +245,94 @@ impl Places {
     pub fn get(&self, key: TrackKey) -> TrackId {
         self.ids.get(&key).copied().unwrap_or_default()
     }
+}
 
-    fn track(
-        &self,
-        key: TrackKey,
-        all: &[TrackKey],
-        names: &Names,
-        (catalog, thread_name): (&Catalog, &dyn Fn(i64) -> Option<String>),
-    ) -> Track {
-        let thread = |id: i64| {
-            let (_, tid) = system_ids(id);
-            let name = names.nvtx_threads.get(&id).cloned().or_else(|| thread_name(id)).unwrap_or_default();
-            let title = if name.is_empty() { format!("Thread {tid}") } else { format!("{name} {tid}") };
-            (title, tid.to_string())
-        };
-        let of_thread = |id: i64, suffix: &str| {
-            let (title, tid) = thread(id);
-            let (pid, _) = system_ids(id);
-            // The main thread first; what is known of it besides right below it.
-            let sort_index = i64::from(tid != pid.to_string());
-            Track { kind: TrackKind::Thread, name: title + suffix, tid, sort_index, ..Default::default() }
-        };
-        match key {
-            TrackKey::Thread(id) => of_thread(id, ""),
-            TrackKey::Running(id) => of_thread(id, ": on CPU"),
-            TrackKey::Samples(id) => of_thread(id, ": samples"),
-            TrackKey::Ranges(_) => {
-                let name = "NVTX start/end ranges".to_owned();
-                Track { kind: TrackKind::Async, name, ..Default::default() }
-            }
-            TrackKey::Stream { process, context, green_context, stream, .. } => {
-                let (pid, _) = system_ids(process);
-                let mut name = format!("stream {stream}");
-                match names.streams.get(&(pid, context, stream)) {
-                    Some(given) => name = format!("{name} {given}"),
-                    None if names.null_streams.contains(&(pid, context, stream)) => name += " (default)",
-                    None => {}
+/// Which devices several processes or contexts use: their streams need longer names.
+#[derive(Debug, Default)]
+struct Sharing {
+    processes: HashMap<Owner, HashSet<i64>>,
+    /// By device and process.
+    contexts: HashMap<(Owner, i64), HashSet<i64>>,
+    n_syncs: usize,
+}
+
+impl Sharing {
+    fn new(keys: &[TrackKey], names: &Names) -> Self {
+        let mut sharing = Self::default();
+        for &key in keys {
+            match key {
+                TrackKey::Stream { process, context, .. } => {
+                    let owner = names.owner(key);
+                    sharing.processes.entry(owner).or_default().insert(process);
+                    sharing.contexts.entry((owner, process)).or_default().insert(context);
                 }
-                let siblings = all.iter().filter(|other| names.owner(**other) == names.owner(key));
-                let streams: Vec<_> = siblings.filter_map(stream_place).collect();
-                if streams.iter().any(|other| other.0 != process) {
-                    name = format!("{name}, process {pid}");
-                }
-                if streams.iter().any(|other| other.0 == process && other.1 != context) {
-                    name = format!("{name}, context {context}");
-                }
-                if green_context != 0 && names.green.contains_key(&(pid, green_context)) {
-                    name = format!("{name}, green context {green_context}");
-                }
-                Track { kind: TrackKind::Stream, name, tid: stream.to_string(), ..Default::default() }
-            }
-            TrackKey::Syncs { process, .. } => {
-                let (pid, _) = system_ids(process);
-                let name = if all.iter().filter(|key| matches!(key, TrackKey::Syncs { .. })).count() > 1 {
-                    format!("Synchronization, process {pid}")
-                } else {
-                    "Synchronization".to_owned()
-                };
-                Track { kind: TrackKind::Async, name, ..Default::default() }
-            }
-            TrackKey::Table(_, table) => {
-                let name = tables::title(catalog.tables.get(table).map_or("", |table| &table.name));
-                Track { kind: TrackKind::Async, name, ..Default::default() }
+                TrackKey::Syncs { .. } => sharing.n_syncs += 1,
+                _ => {}
             }
         }
+        sharing
     }
 }
 
-/// (process, context) of a stream.
-fn stream_place(key: &TrackKey) -> Option<(i64, i64)> {
-    match *key {
-        TrackKey::Stream { process, context, .. } => Some((process, context)),
-        _ => None,
+/// The track of a key, without its process.
+fn track(
+    key: TrackKey,
+    sharing: &Sharing,
+    names: &Names,
+    (catalog, thread_name): (&Catalog, &dyn Fn(i64) -> Option<String>),
+) -> Track {
+    let thread = |id: i64| {
+        let (_, tid) = system_ids(id);
+        let name = names.nvtx_threads.get(&id).cloned().or_else(|| thread_name(id)).unwrap_or_default();
+        let title = if name.is_empty() { format!("Thread {tid}") } else { format!("{name} {tid}") };
+        (title, tid.to_string())
+    };
+    let of_thread = |id: i64, suffix: &str| {
+        let (title, tid) = thread(id);
+        let (pid, _) = system_ids(id);
+        // The main thread first; what is known of it besides right below it.
+        let sort_index = i64::from(tid != pid.to_string());
+        Track { kind: TrackKind::Thread, name: title + suffix, tid, sort_index, ..Default::default() }
+    };
+    match key {
+        TrackKey::Thread(id) => of_thread(id, ""),
+        TrackKey::Running(id) => of_thread(id, ": on CPU"),
+        TrackKey::Samples(id) => of_thread(id, ": samples"),
+        TrackKey::Ranges(_) => {
+            let name = "NVTX start/end ranges".to_owned();
+            Track { kind: TrackKind::Async, name, ..Default::default() }
+        }
+        TrackKey::Stream { process, context, green_context, stream, .. } => {
+            let (pid, _) = system_ids(process);
+            let mut name = format!("stream {stream}");
+            match names.streams.get(&(pid, context, stream)) {
+                Some(given) => name = format!("{name} {given}"),
+                None if names.null_streams.contains(&(pid, context, stream)) => name += " (default)",
+                None => {}
+            }
+            let owner = names.owner(key);
+            if sharing.processes.get(&owner).is_some_and(|processes| processes.len() > 1) {
+                name = format!("{name}, process {pid}");
+            }
+            if sharing.contexts.get(&(owner, process)).is_some_and(|contexts| contexts.len() > 1) {
+                name = format!("{name}, context {context}");
+            }
+            if green_context != 0 && names.green.contains(&(pid, green_context)) {
+                name = format!("{name}, green context {green_context}");
+            }
+            Track { kind: TrackKind::Stream, name, tid: stream.to_string(), ..Default::default() }
+        }
+        TrackKey::Syncs { process, .. } => {
+            let (pid, _) = system_ids(process);
+            let name = match sharing.n_syncs {
+                0 | 1 => "Synchronization".to_owned(),
+                _ => format!("Synchronization, process {pid}"),
+            };
+            Track { kind: TrackKind::Async, name, ..Default::default() }
+        }
+        TrackKey::Table(_, table) => {
+            let name = tables::title(catalog.tables.get(table).map_or("", |table| &table.name));
+            Track { kind: TrackKind::Async, name, ..Default::default() }
+        }
     }
 }

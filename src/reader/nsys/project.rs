@@ -1,10 +1,17 @@
 //! Where NVTX ranges ran: each range as it is seen on the streams that its launches went to.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use rayon::prelude::*;
 
 use crate::model::{RawSlice, RawSlices, SliceKind, StringId, TimeNs, TrackId};
+
+/// Ranges open at once on one thread; deeper ones are shown on their thread alone. Real ones nest a
+/// dozen deep.
+const MAX_OPEN: usize = 256;
+
+/// Stands for device work that was given to its call.
+const TAKEN: u32 = u32::MAX;
 
 /// Slices of all parts, by one number: a third of the memory that two would take.
 struct All<'a> {
@@ -48,14 +55,12 @@ impl<'a> All<'a> {
     }
 }
 
-/// What was launched inside a range, by stream: (stream, first start, last end).
-type Reach = Vec<(TrackId, TimeNs, TimeNs)>;
+/// What was launched inside a range, by stream: (first start, last end).
+type Reach = BTreeMap<TrackId, (TimeNs, TimeNs)>;
 
 fn grow(reach: &mut Reach, (stream, start, end): (TrackId, TimeNs, TimeNs)) {
-    match reach.iter_mut().find(|known| known.0 == stream) {
-        Some(known) => (known.1, known.2) = (known.1.min(start), known.2.max(end)),
-        None => reach.push((stream, start, end)),
-    }
+    let known = reach.entry(stream).or_insert((start, end));
+    *known = (known.0.min(start), known.1.max(end));
 }
 
 /// A range that is open at one moment of the walk along its thread.
@@ -103,13 +108,13 @@ pub fn project(parts: &[RawSlices]) -> RawSlices {
     threads.sort_unstable_by_key(|thread| thread.0);
     let mut out = RawSlices::default();
     for (_, calls) in &mut threads {
-        walk(&all, calls, &work, &mut out);
+        walk(&all, calls, &mut work, &mut out);
     }
     out
 }
 
 /// Goes along one thread's calls and ranges.
-fn walk(all: &All<'_>, calls: &mut [u32], work: &[(u32, u32)], out: &mut RawSlices) {
+fn walk(all: &All<'_>, calls: &mut [u32], work: &mut [(u32, u32)], out: &mut RawSlices) {
     // Ranges come before what starts with them, outer ones before inner ones.
     calls.par_sort_by_key(|&slice| {
         let (part, i) = all.part(slice);
@@ -124,6 +129,9 @@ fn walk(all: &All<'_>, calls: &mut [u32], work: &[(u32, u32)], out: &mut RawSlic
             close(&mut open, out);
         }
         if part.kind[i] == SliceKind::Annotation {
+            if open.len() >= MAX_OPEN {
+                continue;
+            }
             let (end, name, attr, source) = (part.end[i], part.name[i], part.attr[i], part.source[i]);
             open.push(Open { end, name, attr, source, reach: Reach::new() });
             continue;
@@ -133,7 +141,13 @@ fn walk(all: &All<'_>, calls: &mut [u32], work: &[(u32, u32)], out: &mut RawSlic
             continue;
         }
         let first = work.partition_point(|entry| entry.0 < correlation);
-        for &(_, launched) in work[first..].iter().take_while(|entry| entry.0 == correlation) {
+        // Driver calls share the id of the runtime call around them: its work is counted once.
+        for entry in work[first..].iter_mut().take_while(|entry| entry.0 == correlation) {
+            let launched = entry.1;
+            if launched == TAKEN {
+                break;
+            }
+            entry.1 = TAKEN;
             let (part, i) = all.part(launched);
             // Ranges of different domains may cross: an outer one may have ended before an inner one.
             for range in open.iter_mut().filter(|range| range.end > ts) {
@@ -149,7 +163,7 @@ fn walk(all: &All<'_>, calls: &mut [u32], work: &[(u32, u32)], out: &mut RawSlic
 /// Closes the innermost range.
 fn close(open: &mut Vec<Open>, out: &mut RawSlices) {
     let Some(range) = open.pop() else { return };
-    for &(track, ts, end) in &range.reach {
+    for (&track, &(ts, end)) in &range.reach {
         let Open { name, attr, source, .. } = range;
         let kind = SliceKind::GpuAnnotation;
         out.push(RawSlice { ts, end, name, kind, track, attr, source, ..Default::default() });
