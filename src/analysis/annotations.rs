@@ -80,7 +80,7 @@ pub fn projection(trace: &Trace, range: SliceId) -> Option<Projection> {
     for row in trace.rows(track) {
         for call in trace.slices.window(row, time).filter(|&i| time.contains(trace.slices.ts[i])) {
             let call = SliceId(call as u32);
-            if is_call(trace.slices.kind[call.idx()]) {
+            if trace.slices.kind[call.idx()].is_call() {
                 trace
                     .launched_by(call)
                     .filter(|&work| trace.launch_of(work) == Some(call))
@@ -89,10 +89,6 @@ pub fn projection(trace: &Trace, range: SliceId) -> Option<Projection> {
         }
     }
     (!sweep.is_empty()).then(|| sweep.since(0))
-}
-
-fn is_call(kind: SliceKind) -> bool {
-    matches!(kind, SliceKind::Runtime | SliceKind::Driver)
 }
 
 /// The projections of `wanted`, sorted by slice; those without device work are absent.

@@ -17,7 +17,7 @@ pub fn kernels_of(trace: &Trace, op: SliceId) -> Vec<SliceId> {
     for inside in inside(slices, op) {
         if slices.kind[inside] == SliceKind::Operator {
             by_external.insert(slices.external(SliceId(inside as u32)), SliceId(inside as u32));
-        } else if is_call(slices.kind[inside]) {
+        } else if slices.kind[inside].is_call() {
             let call = SliceId(inside as u32);
             work.extend(trace.launched_by(call).filter(|&work| trace.launch_of(work) == Some(call)));
         }
@@ -45,10 +45,6 @@ pub fn operator_of(trace: &Trace, device_work: SliceId) -> Option<SliceId> {
         };
         (0..trace.slices.len()).find(|i| external != 0 && is_it(i)).map(|i| SliceId(i as u32))
     })
-}
-
-fn is_call(kind: SliceKind) -> bool {
-    matches!(kind, SliceKind::Runtime | SliceKind::Driver)
 }
 
 /// The innermost operator around the API call that launched this device work. Cost: O(log n).
@@ -99,7 +95,7 @@ pub(super) fn device_time(trace: &Trace) -> Vec<(SliceId, DurNs)> {
         .correlations
         .groups(&slices.correlation)
         .flat_map_iter(|same| {
-            let call = same.iter().find(|slice| is_call(slices.kind[slice.idx()]));
+            let call = same.iter().find(|slice| slices.kind[slice.idx()].is_call());
             let operator = call.and_then(|call| operator_around(slices, *call));
             let work = same.iter().filter(|slice| slices.kind[slice.idx()].is_device_work());
             work.map(move |&work| (work, operator))

@@ -187,7 +187,7 @@ impl TraceBuilder {
 
         let flows = self.bind_flows(&order, &bound);
         drop(order);
-        let correlations = CorrelationIndex::build(&slices.correlation);
+        let correlations = CorrelationIndex::build(&slices.correlation, |slice| slices.kind[slice].is_call());
         self.import.sort();
         Trace {
             info: self.info,

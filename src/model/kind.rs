@@ -59,6 +59,11 @@ impl SliceKind {
         matches!(self, Self::Kernel | Self::Memcpy | Self::Memset | Self::CudaGraph)
     }
 
+    /// Whether the host called the runtime or the driver.
+    pub fn is_call(self) -> bool {
+        matches!(self, Self::Runtime | Self::Driver)
+    }
+
     /// What the window and the text report call it.
     pub fn label(self) -> &'static str {
         match self {

@@ -160,20 +160,22 @@ impl FlowTable {
 /// Which slices share a correlation id: an API call and the device work it launched.
 #[derive(Debug, Default)]
 pub struct CorrelationIndex {
-    /// Slices that have an id, sorted by (id, slice).
+    /// Slices that have an id, sorted by (id, whether it is no API call, slice): a graph launch has
+    /// thousands of kernels, and each asks for its call.
     order: Vec<SliceId>,
 }
 
 impl CorrelationIndex {
     /// * `correlation`: the ids of all slices, 0 for none.
+    /// * `is_call`: whether a slice is an API call, by index.
     /// * Cost: O(n), as ids are dense in real traces; else O(n log n).
-    pub fn build(correlation: &[u32]) -> Self {
+    pub fn build(correlation: &[u32], is_call: impl Fn(usize) -> bool + Sync) -> Self {
         let n = correlation.iter().filter(|&&id| id != 0).count();
         let highest = correlation.iter().copied().max().unwrap_or(0) as usize;
         if highest > 4 * n + 1024 {
             let mut order: Vec<SliceId> =
                 (0..correlation.len() as u32).map(SliceId).filter(|slice| correlation[slice.idx()] != 0).collect();
-            order.par_sort_by_key(|slice| correlation[slice.idx()]);
+            order.par_sort_by_key(|slice| (correlation[slice.idx()], !is_call(slice.idx())));
             return Self { order };
         }
         // How many slices have a smaller id: where those of an id begin.
@@ -183,10 +185,13 @@ impl CorrelationIndex {
             next[id] += next[id - 1];
         }
         let mut order = vec![SliceId(0); n];
-        for (slice, &id) in correlation.iter().enumerate().filter(|entry| *entry.1 != 0) {
-            let place = &mut next[id as usize];
-            order[*place as usize] = SliceId(slice as u32);
-            *place += 1;
+        for calls in [true, false] {
+            let with_id = correlation.iter().enumerate().filter(|entry| *entry.1 != 0);
+            for (slice, &id) in with_id.filter(|&(slice, _)| is_call(slice) == calls) {
+                let place = &mut next[id as usize];
+                order[*place as usize] = SliceId(slice as u32);
+                *place += 1;
+            }
         }
         Self { order }
     }
@@ -196,7 +201,7 @@ impl CorrelationIndex {
         self.order.par_chunk_by(|a, b| correlation[a.idx()] == correlation[b.idx()])
     }
 
-    /// All slices with this id; none for 0. `correlation` is the column it was built from.
+    /// All slices with this id, API calls first; none for 0. `correlation` is the column it was built from.
     pub fn slices(&self, correlation: &[u32], id: u32) -> &[SliceId] {
         if id == 0 {
             return &[];
@@ -227,9 +232,9 @@ mod tests {
     fn slices_are_found_by_correlation_however_sparse() {
         for spread in [1, 1_000_000] {
             let column: Vec<u32> = [0, 3, 1, 3, 0, 2, 3].iter().map(|id| id * spread).collect();
-            let index = CorrelationIndex::build(&column);
+            let index = CorrelationIndex::build(&column, |slice| slice == 3);
             let of = |id: u32| index.slices(&column, id * spread).iter().map(|slice| slice.0).collect::<Vec<_>>();
-            assert_eq!((of(3), of(1), of(2)), (vec![1, 3, 6], vec![2], vec![5]));
+            assert_eq!((of(3), of(1), of(2)), (vec![3, 1, 6], vec![2], vec![5]));
             assert!(of(0).is_empty() && of(4).is_empty());
         }
     }

@@ -181,8 +181,7 @@ impl Trace {
 
     /// The API call that launched this device work, by correlation id.
     pub fn launch_of(&self, id: SliceId) -> Option<SliceId> {
-        let is_call = |kind| matches!(kind, SliceKind::Runtime | SliceKind::Driver);
-        self.correlated(id).find(|&other| is_call(self.slices.kind[other.idx()]))
+        self.correlated(id).next().filter(|other| self.slices.kind[other.idx()].is_call())
     }
 
     /// The device work that this API call launched; a CUDA graph launches many.
