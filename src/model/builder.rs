@@ -5,8 +5,9 @@ use rayon::prelude::*;
 
 use super::flow::{FlowPoint, points_by_track};
 use super::layout::{Layout, Point, layout};
+use super::memory::{MemorySource, RawMemory, add_to_timeline, replay};
 use super::{
-    AllocationTable, CorrelationIndex, Counter, ImportReport, InstantTable, Launch, MemoryCopy, Process, Pyramid, Row,
+    AllocationTable, CorrelationIndex, Counter, ImportReport, InstantTable, Launch, MemoryCopy, MemoryHistory, Process, Pyramid, Row,
     SampleTable, Severity, SliceId, SliceKind, SliceTable, StackTable, StringId, StringTable, TimeNs, TimeRange, Trace,
     TraceInfo, Track, TrackId, tint,
 };
@@ -111,6 +112,8 @@ pub struct TraceBuilder {
     pub copies: Vec<MemoryCopy>,
     /// In any order.
     pub allocations: AllocationTable,
+    /// In any order.
+    pub memories: Vec<RawMemory>,
     pub stacks: StackTable,
     /// In any order.
     pub samples: SampleTable,
@@ -150,6 +153,7 @@ impl TraceBuilder {
     /// be placed is noted in the import report. Cost: O(n log n) in the worst case, O(n) for
     /// slices that are nearly sorted, as recorders write them.
     pub fn finish(mut self) -> Trace {
+        let memories = self.replay_memories();
         self.arrange_tracks();
         self.sort_samples();
         let mut parts = std::mem::take(&mut self.slices);
@@ -202,6 +206,7 @@ impl TraceBuilder {
             launches: self.launches,
             copies: self.copies,
             allocations: self.allocations,
+            memories,
             stacks: self.stacks,
             samples: self.samples,
             short_names: self.short_names,
@@ -211,6 +216,29 @@ impl TraceBuilder {
             import: self.import,
             details: None,
         }
+    }
+
+    /// Replays what files say of memory, and puts memory snapshots on the timeline.
+    fn replay_memories(&mut self) -> Vec<MemoryHistory> {
+        let raw = std::mem::take(&mut self.memories);
+        let mut histories: Vec<MemoryHistory> = raw.into_par_iter().map(replay).collect();
+        histories.sort_by_key(|history| (history.source, history.device));
+        for history in &histories {
+            for &(oddity, count, _) in &history.oddities {
+                let severity = if oddity.is_harmless() { Severity::Note } else { Severity::Loss };
+                self.import.note(severity, oddity.sentence(), count, None);
+            }
+            if history.source == MemorySource::Snapshot {
+                add_to_timeline(
+                    history,
+                    &mut self.processes,
+                    &mut self.tracks,
+                    &mut self.slices,
+                    &mut self.counters,
+                );
+            }
+        }
+        histories
     }
 
     /// Puts processes and tracks in the order to show, and renumbers what refers to them.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::{
-    AllocationTable, CorrelationIndex, Counter, DurNs, FlowTable, ImportReport, InstantTable, Launch, MemoryCopy,
+    AllocationTable, CorrelationIndex, Counter, DurNs, FlowTable, ImportReport, InstantTable, Launch, MemoryCopy, MemoryHistory,
     Process, ProcessId, Row, SampleTable, SliceId, SliceKind, SliceTable, StackTable, StringId, StringTable, TimeNs,
     TimeRange, Track, TrackId,
 };
@@ -33,6 +33,8 @@ pub struct Trace {
     pub copies: Vec<MemoryCopy>,
     /// What an allocator gave out and took back, as a profiler saw it.
     pub allocations: AllocationTable,
+    /// The memory of each device of which the file tells, replayed; by source, then by device.
+    pub memories: Vec<MemoryHistory>,
     pub stacks: StackTable,
     /// Where threads were when a sampling profiler looked.
     pub samples: SampleTable,
@@ -54,7 +56,7 @@ pub struct TraceInfo {
     /// The file, and for a file inside an archive its name there.
     pub path: PathBuf,
     pub member: Option<String>,
-    /// Machine name of the format: `chrome`, `nsys`.
+    /// Machine name of the format: `chrome`, `nsys`, `snapshot`, `memory_timeline`.
     pub format: &'static str,
     /// Size of the file as it lies on disk.
     pub bytes: u64,

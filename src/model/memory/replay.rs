@@ -1,0 +1,412 @@
+//! From events in file order to lives of blocks and segments.
+
+use hashbrown::HashMap;
+
+use super::segments::replay_segments;
+use super::{
+    Allocations, BlockState, Curves, MemoryAction, MemoryHistory, MemorySource, PoolId, RawBlock, RawMemory, Segment,
+};
+use crate::model::{StackId, StringId, TimeNs, TimeRange};
+
+/// What a history says that could not have happened so, or that its beginning cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Oddity {
+    /// A block from before the recording was freed.
+    FreedFromBefore,
+    /// A block from before the recording is live at the end.
+    LiveFromBefore,
+    /// A block was allocated where one was live: the free in between is lost.
+    AllocTwice,
+    /// A block was freed that had been freed before.
+    FreedTwice,
+    /// A block is live in the history, but not in the state at the end.
+    Gone,
+    /// A block is live in the state at the end that was freed in the history.
+    Appeared,
+    SegmentTwice,
+    SegmentFreedTwice,
+    SegmentGone,
+    SegmentAppeared,
+    /// An event's time is before that of the one before it.
+    TimeGoesBack,
+    /// The sizes sum to more than any device has; each was cut.
+    TooLarge,
+}
+
+impl Oddity {
+    /// A sentence for the person.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::FreedFromBefore => "Freed without being allocated in the history: live before the recording began",
+            Self::LiveFromBefore => "Live at the end, but allocated before the recording began",
+            Self::AllocTwice => {
+                "Allocated where a block was live: its free is lost, so it ends where the next one begins"
+            }
+            Self::FreedTwice => "Freed again without having been allocated in between: ignored",
+            Self::Gone => "Live in the history, but not in the state at its end: shown until the last event",
+            Self::Appeared => "Freed in the history, but live in the state at its end: shown from the last event on",
+            Self::SegmentTwice => "Reserved where memory was reserved already: the earlier segment ends there",
+            Self::SegmentFreedTwice => "Given back to the device without being reserved: ignored",
+            Self::SegmentGone => "Reserved in the history, but not at its end: shown until the last event",
+            Self::SegmentAppeared => {
+                "Given back in the history, but reserved at its end: shown from the last event on"
+            }
+            Self::TimeGoesBack => "Times go back: events keep the order of the file",
+            Self::TooLarge => "The sizes sum to more than any device has: each was cut",
+        }
+    }
+
+    /// Whether the picture is whole and true nevertheless.
+    pub fn is_harmless(self) -> bool {
+        matches!(self, Self::FreedFromBefore | Self::LiveFromBefore)
+    }
+}
+
+/// Oddities met so far: how often each, and the first event.
+#[derive(Debug, Default)]
+pub struct Oddities(Vec<(Oddity, u64, u32)>);
+
+impl Oddities {
+    pub fn add(&mut self, oddity: Oddity, event: u32) {
+        match self.0.iter_mut().find(|known| known.0 == oddity) {
+            Some(known) => {
+                known.1 += 1;
+                known.2 = known.2.min(event);
+            }
+            None => self.0.push((oddity, 1, event)),
+        }
+    }
+}
+
+/// PyTorch's allocator gives out multiples of this (`kMinBlockSize`).
+const MIN_BLOCK: u64 = 512;
+
+/// No segment is known.
+const NO_SEGMENT: u32 = u32::MAX;
+
+/// No allocation.
+const NONE: u32 = u32::MAX;
+
+/// Replays a device's memory.
+///
+/// The end is what the file says it is: sums over the blocks live in the last state equal those of the
+/// file's own segments. The rest is worked out from there: blocks that were freed without being
+/// allocated, or are live at the end without being in the history, were live before the recording.
+///
+/// Cost: O(n log s) for n events and s segments.
+pub fn replay(mut raw: RawMemory) -> MemoryHistory {
+    let mut oddities = Oddities::default();
+    settle_times(&mut raw, &mut oddities);
+    let mut segments = replay_segments(&raw, &mut oddities);
+    let mut lives = Lives::new(&raw);
+    lives.follow(&mut oddities);
+    lives.meet_end(&mut oddities);
+    lives.find_segments(&segments);
+    let mut allocations = lives.allocations;
+    let links = lives.links;
+    let n_states = raw.events.len() + 1;
+    cut_sizes(&mut allocations, &mut segments, &mut oddities);
+    raw.events.allocation = sort_by_start(&mut allocations, links);
+    if !raw.categories.is_empty() {
+        allocations.category = vec![StringId::EMPTY; allocations.len()];
+        for &(event, category) in &raw.categories {
+            let allocation = raw.events.allocation.get(event as usize).copied().unwrap_or(NONE);
+            if let Some(known) = allocations.category.get_mut(allocation as usize) {
+                *known = category;
+            }
+        }
+    }
+    let curves = Curves::build(n_states, &allocations, &segments, &raw.events.reserved);
+    let has_segments = raw.end.is_some() || !segments.is_empty() || !raw.events.reserved.is_empty();
+    oddities.0.sort_unstable();
+    let mut history = MemoryHistory {
+        device: raw.device,
+        source: raw.source,
+        has_time: raw.has_time,
+        span: TimeRange::default(),
+        pools: raw.pools,
+        events: raw.events,
+        allocations,
+        segments,
+        has_segments,
+        curves,
+        ooms: raw.ooms,
+        notes: raw.notes,
+        forward: raw.forward,
+        annotations: raw.annotations,
+        oddities: oddities.0,
+        settings: raw.settings,
+    };
+    if history.pools.is_empty() {
+        history.pools.push(super::MemoryPool::default());
+    }
+    settle_span(&mut history);
+    history
+}
+
+/// Makes times ascend, or counts events where there are none.
+fn settle_times(raw: &mut RawMemory, oddities: &mut Oddities) {
+    if !raw.has_time {
+        raw.events.ts = (0..raw.events.len() as TimeNs).collect();
+        return;
+    }
+    let mut latest = TimeNs::MIN;
+    for (event, ts) in raw.events.ts.iter_mut().enumerate() {
+        if *ts < latest {
+            oddities.add(Oddity::TimeGoesBack, event as u32);
+            *ts = latest;
+        }
+        latest = *ts;
+    }
+}
+
+/// From the first to the last moment of events and annotations.
+fn settle_span(history: &mut MemoryHistory) {
+    let of_events = match (history.events.ts.first(), history.events.ts.last()) {
+        (Some(&start), Some(&end)) => Some(TimeRange { start, end }),
+        _ => None,
+    };
+    let of_annotations =
+        history.annotations.iter().map(|note| TimeRange { start: note.start, end: note.end.max(note.start) });
+    let of_annotations = of_annotations.filter(|_| history.has_time);
+    history.span = of_events.into_iter().chain(of_annotations).reduce(TimeRange::union).unwrap_or_default();
+    for annotation in history.annotations.iter_mut().filter(|annotation| !annotation.has_end) {
+        annotation.end = history.span.end.max(annotation.start);
+    }
+    history.annotations.sort_by_key(|annotation| (annotation.start, std::cmp::Reverse(annotation.end)));
+}
+
+/// The lives of blocks while events are replayed.
+struct Lives<'a> {
+    raw: &'a RawMemory,
+    /// As many as there are events, plus one.
+    n_states: u32,
+    allocations: Allocations,
+    /// The allocation of each event.
+    links: Vec<u32>,
+    /// The latest allocation at each address.
+    latest: HashMap<u64, u32>,
+}
+
+impl<'a> Lives<'a> {
+    fn new(raw: &'a RawMemory) -> Self {
+        let mut lives = Self {
+            raw,
+            n_states: raw.events.len() as u32 + 1,
+            allocations: Allocations::default(),
+            links: vec![NONE; raw.events.len()],
+            latest: HashMap::new(),
+        };
+        if raw.before > 0 {
+            lives.add(0, raw.before, raw.before, 0, PoolId::default(), StackId::default());
+        }
+        lives
+    }
+
+    /// Adds an allocation that lives to the end, until more is known.
+    fn add(&mut self, addr: u64, bytes: u64, requested: u64, start: u32, pool: PoolId, stack: StackId) -> u32 {
+        let all = &mut self.allocations;
+        all.addr.push(addr);
+        all.bytes.push(bytes);
+        all.requested.push(requested);
+        all.start.push(start);
+        all.freed.push(self.n_states);
+        all.end.push(self.n_states);
+        all.pool.push(pool);
+        all.segment.push(NO_SEGMENT);
+        all.stack.push(stack);
+        all.len() as u32 - 1
+    }
+
+    /// The size of the block that serves a request.
+    fn block_bytes(&self, requested: u64) -> u64 {
+        match self.raw.source {
+            MemorySource::Snapshot => requested.max(1).checked_next_multiple_of(MIN_BLOCK).unwrap_or(requested),
+            _ => requested,
+        }
+    }
+
+    fn is_live(&self, allocation: u32) -> bool {
+        self.allocations.end[allocation as usize] == self.n_states
+    }
+
+    fn close(&mut self, allocation: u32, state: u32) {
+        let all = &mut self.allocations;
+        all.end[allocation as usize] = state;
+        all.freed[allocation as usize] = all.freed[allocation as usize].min(state);
+    }
+
+    fn follow(&mut self, oddities: &mut Oddities) {
+        let events = &self.raw.events;
+        for event in 0..events.len() {
+            let (addr, requested, state) = (events.addr[event], events.bytes[event], event as u32 + 1);
+            let (pool, stack) = (events.pool[event], events.stack[event]);
+            let known = self.latest.get(&addr).copied();
+            match events.action[event] {
+                MemoryAction::Alloc => {
+                    if let Some(known) = known.filter(|&known| self.is_live(known)) {
+                        oddities.add(Oddity::AllocTwice, event as u32);
+                        self.close(known, state);
+                    }
+                    let id = self.add(addr, self.block_bytes(requested), requested, state, pool, stack);
+                    self.latest.insert(addr, id);
+                    self.links[event] = id;
+                }
+                action @ (MemoryAction::FreeRequested | MemoryAction::FreeCompleted) => {
+                    let id = match known {
+                        Some(known) if self.is_live(known) => known,
+                        Some(_) => {
+                            oddities.add(Oddity::FreedTwice, event as u32);
+                            continue;
+                        }
+                        None => {
+                            oddities.add(Oddity::FreedFromBefore, event as u32);
+                            let bytes = self.block_bytes(requested);
+                            self.add(addr, bytes, requested, 0, pool, StackId::default())
+                        }
+                    };
+                    self.latest.insert(addr, id);
+                    self.links[event] = id;
+                    match action {
+                        MemoryAction::FreeRequested => {
+                            let freed = &mut self.allocations.freed[id as usize];
+                            *freed = (*freed).min(state);
+                        }
+                        _ => self.close(id, state),
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Makes the live blocks those that the file names at its end.
+    fn meet_end(&mut self, oddities: &mut Oddities) {
+        let Some(end) = &self.raw.end else { return };
+        let last = self.n_states - 1;
+        let mut is_kept = vec![false; self.allocations.len()];
+        let blocks = end.iter().flat_map(|segment| segment.blocks.iter().map(|block| (block, segment.pool)));
+        for (block, pool) in blocks.filter(|(block, _)| block.state != BlockState::Inactive) {
+            let known = self.latest.get(&block.addr).copied();
+            let id = match known {
+                Some(known) if self.is_live(known) => known,
+                Some(_) => {
+                    oddities.add(Oddity::Appeared, last.saturating_sub(1));
+                    self.add(block.addr, block.bytes, block.requested, last, pool, block.stack)
+                }
+                None => {
+                    oddities.add(Oddity::LiveFromBefore, 0);
+                    self.add(block.addr, block.bytes, block.requested, 0, pool, block.stack)
+                }
+            };
+            self.latest.insert(block.addr, id);
+            is_kept.resize(self.allocations.len(), false);
+            is_kept[id as usize] = true;
+            self.take_over(id, block, pool, last);
+        }
+        for id in 0..is_kept.len() as u32 {
+            // What a recorder's total holds beside its blocks has no address.
+            let is_total = id == 0 && self.raw.before > 0;
+            if self.is_live(id) && !is_kept[id as usize] && !is_total {
+                oddities.add(Oddity::Gone, last.saturating_sub(1));
+                self.close(id, last.max(self.allocations.start[id as usize]));
+            }
+        }
+    }
+
+    /// What the state at the end says of a block is how it was.
+    fn take_over(&mut self, id: u32, block: &RawBlock, pool: PoolId, last: u32) {
+        let (all, i) = (&mut self.allocations, id as usize);
+        (all.bytes[i], all.requested[i], all.pool[i]) = (block.bytes, block.requested, pool);
+        if all.stack[i] == StackId::default() {
+            all.stack[i] = block.stack;
+        }
+        match block.state {
+            BlockState::Allocated => all.freed[i] = self.n_states,
+            // Where no event asks for it, it was asked for before the first one.
+            _ if all.start[i] == 0 && all.freed[i] == self.n_states => all.freed[i] = 0,
+            _ => all.freed[i] = all.freed[i].min(last.max(all.start[i])),
+        }
+    }
+
+    /// Finds the segment of each block that had one: that which was reserved where the block was born.
+    fn find_segments(&mut self, segments: &[Segment]) {
+        if segments.is_empty() {
+            return;
+        }
+        let mut by_birth: Vec<u32> = (0..self.allocations.len() as u32).collect();
+        by_birth.sort_by_key(|&i| self.allocations.start[i as usize]);
+        let mut by_end: Vec<u32> = (0..segments.len() as u32).collect();
+        by_end.sort_by_key(|&i| segments[i as usize].end);
+        let mut live = std::collections::BTreeMap::new();
+        let (mut opened, mut closed) = (0, 0);
+        for i in by_birth.into_iter().map(|i| i as usize) {
+            let state = self.allocations.start[i];
+            while let Some(&segment) = by_end.get(closed).filter(|&&at| segments[at as usize].end <= state) {
+                let addr = segments[segment as usize].addr;
+                if live.get(&addr) == Some(&segment) {
+                    live.remove(&addr);
+                }
+                closed += 1;
+            }
+            while let Some(segment) = segments.get(opened).filter(|segment| segment.start <= state) {
+                if segment.end > state {
+                    live.insert(segment.addr, opened as u32);
+                }
+                opened += 1;
+            }
+            let addr = self.allocations.addr[i];
+            let found = live.range(..=addr).next_back().map(|entry| *entry.1);
+            let found = found.filter(|&at| {
+                let segment = &segments[at as usize];
+                addr - segment.addr < segment.bytes
+            });
+            self.allocations.segment[i] = found.unwrap_or(NO_SEGMENT);
+        }
+    }
+}
+
+/// Keeps sums within 64 bits, whatever sizes a file invents.
+fn cut_sizes(allocations: &mut Allocations, segments: &mut [Segment], oddities: &mut Oddities) {
+    let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.map(u128::from).sum::<u128>();
+    let most = u128::from(u64::MAX >> 1);
+    if sum(&mut allocations.bytes.iter().copied()) > most || sum(&mut allocations.requested.iter().copied()) > most {
+        let cap = (u64::MAX >> 1) / allocations.len().max(1) as u64;
+        allocations.bytes.iter_mut().chain(&mut allocations.requested).for_each(|bytes| *bytes = (*bytes).min(cap));
+        oddities.add(Oddity::TooLarge, 0);
+    }
+    if sum(&mut segments.iter().map(|segment| segment.bytes)) > most {
+        let cap = (u64::MAX >> 1) / segments.len().max(1) as u64;
+        segments.iter_mut().for_each(|segment| segment.bytes = segment.bytes.min(cap));
+        oddities.add(Oddity::TooLarge, 0);
+    }
+}
+
+/// Sorts by start of life, those from before the recording by address; returns the events' links to
+/// the new order.
+fn sort_by_start(allocations: &mut Allocations, mut links: Vec<u32>) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..allocations.len() as u32).collect();
+    // Only those from before the recording and those of the end are out of order.
+    order.sort_by_key(|&i| {
+        let start = allocations.start[i as usize];
+        (start, if start == 0 { allocations.addr[i as usize] } else { 0 }, i)
+    });
+    fn gather<T: Copy>(column: &mut Vec<T>, order: &[u32]) {
+        *column = order.iter().map(|&i| column[i as usize]).collect();
+    }
+    gather(&mut allocations.addr, &order);
+    gather(&mut allocations.bytes, &order);
+    gather(&mut allocations.requested, &order);
+    gather(&mut allocations.start, &order);
+    gather(&mut allocations.freed, &order);
+    gather(&mut allocations.end, &order);
+    gather(&mut allocations.pool, &order);
+    gather(&mut allocations.segment, &order);
+    gather(&mut allocations.stack, &order);
+    let mut new_id = vec![0_u32; order.len()];
+    order.iter().enumerate().for_each(|(new, &old)| new_id[old as usize] = new as u32);
+    for link in links.iter_mut().filter(|link| **link != NONE) {
+        *link = new_id[*link as usize];
+    }
+    links
+}

@@ -1,0 +1,182 @@
+use super::*;
+use MemoryAction::{Alloc, FreeCompleted, FreeRequested, SegmentAlloc, SegmentFree, SegmentMap, SegmentUnmap};
+
+fn raw(events: &[(MemoryAction, u64, u64)]) -> RawMemory {
+    let mut raw = RawMemory { has_time: true, ..RawMemory::default() };
+    let pool = raw.pool(MemoryPool::default());
+    for (i, &(action, addr, bytes)) in events.iter().enumerate() {
+        let ts = 10 * i as TimeNs;
+        raw.events.push(MemoryEvent { ts, action, addr, bytes, pool, stack: StackId(i as u32 + 1) });
+    }
+    raw
+}
+
+fn segment(addr: u64, bytes: u64, blocks: &[(u64, u64, BlockState)]) -> RawSegment {
+    let block = |&(addr, bytes, state)| RawBlock { addr, bytes, requested: bytes, state, stack: StackId(0) };
+    RawSegment { addr, bytes, blocks: blocks.iter().map(block).collect(), ..RawSegment::default() }
+}
+
+fn oddities(history: &MemoryHistory) -> Vec<(Oddity, u64)> {
+    history.oddities.iter().map(|&(oddity, count, _)| (oddity, count)).collect()
+}
+
+/// The curves by the plainest means: every block and segment looked at for every state.
+fn assert_curves(history: &MemoryHistory) {
+    let all = &history.allocations;
+    for state in 0..history.n_states() {
+        let sum = |until: &Vec<u32>, sizes: &Vec<u64>| {
+            (0..all.len()).filter(|&i| all.start[i] <= state && state < until[i]).map(|i| sizes[i]).sum::<u64>()
+        };
+        let at = state as usize;
+        assert_eq!(history.curves.allocated[at], sum(&all.freed, &all.bytes), "allocated in {state}");
+        assert_eq!(history.curves.active[at], sum(&all.end, &all.bytes), "active in {state}");
+        assert_eq!(history.curves.requested[at], sum(&all.freed, &all.requested), "requested in {state}");
+        let reserved = history.segments.iter().filter(|segment| segment.is_live(state)).map(|segment| segment.bytes);
+        assert_eq!(history.curves.reserved[at], reserved.sum::<u64>(), "reserved in {state}");
+    }
+}
+
+#[test]
+fn a_block_lives_from_its_allocation_until_its_free_is_completed() {
+    let history = replay(raw(&[
+        (SegmentAlloc, 0x1000, 4096),
+        (Alloc, 0x1000, 500),
+        (Alloc, 0x1200, 1024),
+        (FreeRequested, 0x1000, 500),
+        (FreeCompleted, 0x1000, 500),
+        (SegmentFree, 0x1000, 4096),
+    ]));
+    assert_curves(&history);
+    assert_eq!(history.curves.allocated, [0, 0, 512, 1536, 1024, 1024, 1024]);
+    assert_eq!(history.curves.active, [0, 0, 512, 1536, 1536, 1024, 1024]);
+    assert_eq!(history.curves.requested, [0, 0, 500, 1524, 1024, 1024, 1024]);
+    assert_eq!(history.curves.reserved, [0, 4096, 4096, 4096, 4096, 4096, 0]);
+    assert_eq!(history.life(AllocationId(0)), TimeRange { start: 10, end: 40 });
+    assert_eq!(history.life(AllocationId(1)), TimeRange { start: 20, end: 50 });
+    assert_eq!((history.alloc_event(AllocationId(0)), history.free_event(AllocationId(0))), (Some(1), Some(4)));
+    assert_eq!(history.free_event(AllocationId(1)), None);
+    assert_eq!(history.allocations.segment, [0, 0]);
+    assert_eq!(history.allocations.stack[0], StackId(2));
+    assert_eq!(history.events.allocation, [u32::MAX, 0, 1, 0, 0, u32::MAX]);
+    assert_eq!((history.state_at(-1), history.state_at(10), history.state_at(19)), (0, 2, 2));
+    assert_eq!(oddities(&history), []);
+}
+
+#[test]
+fn what_was_there_before_is_worked_out_from_frees_and_from_the_end() {
+    let mut raw = raw(&[(FreeCompleted, 0x1200, 512), (Alloc, 0x1400, 600)]);
+    raw.end = Some(vec![segment(
+        0x1000,
+        4096,
+        &[
+            (0x1000, 512, BlockState::Allocated),
+            (0x1200, 512, BlockState::Inactive),
+            (0x1400, 1024, BlockState::Allocated),
+            (0x1800, 2048, BlockState::AwaitingFree),
+        ],
+    )]);
+    let history = replay(raw);
+    assert_curves(&history);
+    // The block of the end is larger than the request rounded up would be.
+    assert_eq!(history.curves.allocated, [1024, 512, 1536]);
+    assert_eq!(history.curves.active, [3072, 2560, 3584]);
+    assert_eq!(history.curves.reserved, [4096; 3]);
+    assert_eq!(history.allocations.addr, [0x1000, 0x1200, 0x1800, 0x1400]);
+    assert_eq!(history.events.allocation, [1, 3]);
+    assert_eq!(oddities(&history), [(Oddity::FreedFromBefore, 1), (Oddity::LiveFromBefore, 2)]);
+}
+
+#[test]
+fn sequences_that_cannot_be_are_counted_and_end_as_the_file_says() {
+    let mut raw = raw(&[
+        (SegmentAlloc, 0x1000, 4096),
+        (Alloc, 0x1000, 512),
+        (Alloc, 0x1000, 512),
+        (FreeCompleted, 0x1000, 512),
+        (FreeCompleted, 0x1000, 512),
+        (Alloc, 0x1200, 512),
+        (SegmentFree, 0x1000, 4096),
+        (SegmentFree, 0x1000, 4096),
+    ]);
+    raw.end = Some(vec![segment(0x1000, 4096, &[(0x1000, 512, BlockState::Allocated)])]);
+    let history = replay(raw);
+    assert_curves(&history);
+    assert_eq!((history.curves.allocated[8], history.curves.reserved[8]), (512, 4096));
+    let expected = [
+        (Oddity::AllocTwice, 1),
+        (Oddity::FreedTwice, 1),
+        (Oddity::Gone, 1),
+        (Oddity::Appeared, 1),
+        (Oddity::SegmentFreedTwice, 1),
+        (Oddity::SegmentAppeared, 1),
+    ];
+    assert_eq!(oddities(&history), expected);
+}
+
+#[test]
+fn pieces_of_expandable_segments_come_and_go() {
+    let mut raw = raw(&[
+        (SegmentUnmap, 0x9000, 0x1000),
+        (SegmentMap, 0x1000, 0x1000),
+        (SegmentMap, 0x2000, 0x1000),
+        (SegmentMap, 0x3000, 0x1000),
+        (Alloc, 0x2000, 0x400),
+        // Across all of the second piece and half of its neighbours.
+        (SegmentUnmap, 0x1800, 0x2000),
+    ]);
+    raw.end = Some(vec![segment(0x1000, 0x800, &[]), segment(0x3800, 0x800, &[])]);
+    let history = replay(raw);
+    assert_curves(&history);
+    assert_eq!(history.curves.reserved, [0x1000, 0, 0x1000, 0x2000, 0x3000, 0x3000, 0x1000]);
+    let piece = &history.segments[history.allocations.segment[0] as usize];
+    assert_eq!((piece.addr, piece.bytes, piece.is_expandable), (0x2000, 0x1000, true));
+    assert_eq!(oddities(&history), [(Oddity::Gone, 1)]);
+}
+
+#[test]
+fn a_state_without_history_is_one_moment() {
+    let mut raw = raw(&[]);
+    raw.end = Some(vec![segment(0x1000, 4096, &[(0x1000, 512, BlockState::Allocated)])]);
+    let history = replay(raw);
+    assert_curves(&history);
+    assert_eq!((history.n_states(), history.curves.allocated[0], history.curves.reserved[0]), (1, 512, 4096));
+    assert_eq!(history.allocations.segment, [0]);
+    assert!(history.allocations.is_live(AllocationId(0), 0));
+}
+
+#[test]
+fn sizes_that_no_device_has_are_cut() {
+    let huge = u64::MAX >> 1;
+    let history = replay(raw(&[(Alloc, 0, huge), (Alloc, 1, huge), (SegmentAlloc, 0, huge), (SegmentAlloc, huge, huge)]));
+    assert_curves(&history);
+    assert_eq!(oddities(&history), [(Oddity::TooLarge, 2)]);
+    assert!(history.curves.active.iter().all(|&bytes| bytes <= huge));
+}
+
+#[test]
+fn times_ascend_whatever_the_file_says() {
+    let mut raw = raw(&[(Alloc, 1, 1), (Alloc, 2, 1), (Alloc, 3, 1)]);
+    raw.events.ts = vec![50, 7, 60];
+    let history = replay(raw);
+    assert_eq!(history.events.ts, [50, 50, 60]);
+    assert_eq!(oddities(&history), [(Oddity::TimeGoesBack, 1)]);
+}
+
+#[test]
+fn peaks_are_found_in_any_range() {
+    let mut events = Vec::new();
+    for i in 0..1000_u64 {
+        // Up and down without order.
+        let action = if i * 7919 % 13 < 7 { Alloc } else { FreeCompleted };
+        events.push((action, i * 31 % 97, 512 * (1 + i * 17 % 29)));
+    }
+    let history = replay(raw(&events));
+    assert_curves(&history);
+    let active = &history.curves.active;
+    for (start, end) in [(0, 1001), (0, 1), (63, 65), (64, 128), (5, 700), (900, 1001), (1, 64), (130, 140)] {
+        let peak = history.curves.peak(start..end);
+        let highest = active[start as usize..end as usize].iter().max().unwrap();
+        assert_eq!(active[peak as usize], *highest);
+        assert!((start..end).contains(&peak) && !active[start as usize..peak as usize].contains(highest));
+    }
+}
