@@ -90,6 +90,7 @@ impl Bench {
             range: &mut None,
             marks: &mut Vec::new(),
             hits: &[],
+            memory: &mut Default::default(),
             is_dark: true,
             commands: &mut Vec::new(),
         };

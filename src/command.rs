@@ -64,6 +64,12 @@ pub enum Command {
     ShowProblems,
     ShowSearch,
     ShowRangeSummary,
+    /// The timeline, in the middle.
+    ShowTimeline,
+    /// Memory over time, in the middle.
+    ShowMemory,
+    /// The allocator's state at a moment, in the middle.
+    ShowMemoryState,
     ShowEvents,
     /// Lists the events of this track, by the index of its trace.
     ListEvents(usize, TrackId),
@@ -196,6 +202,21 @@ pub const COMMANDS: &[CommandSpec] = &[
         "Bottom panel",
         "Show or hide search, range summary, events, marks and problems",
         &[ctrl(Key::J)],
+    ),
+    spec(Menu::View, Command::ShowTimeline, "Timeline", "Show the timeline in the middle", &[ctrl(Key::T)]),
+    spec(
+        Menu::View,
+        Command::ShowMemory,
+        "Memory over time",
+        "Show every allocation over time in the middle",
+        &[ctrl(Key::M)],
+    ),
+    spec(
+        Menu::View,
+        Command::ShowMemoryState,
+        "Memory state",
+        "Show the allocator's segments and blocks at a moment in the middle",
+        &[ctrl_shift(Key::M)],
     ),
     spec(Menu::View, Command::ShowRangeSummary, "Range summary", "Show what ran in the selected time range", &[]),
     spec(Menu::View, Command::ShowEvents, "Events", "Show the list of events of the selected track", &[]),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::analysis::clock;
 use crate::command::Command;
 use crate::model::{DurNs, SliceId, TimeRange, Trace};
+use crate::view::memory::MemoryFocus;
 use crate::view::{Mark, Navigation, OpenTrace, Selection, ViewContext};
 
 /// How the times of several traces were brought together.
@@ -48,6 +49,7 @@ pub struct Session {
     pub marks: Vec<Mark>,
     /// What the last search found, as (trace, slice), sorted by time.
     pub hits: Arc<Vec<(usize, SliceId)>>,
+    pub memory: MemoryFocus,
 }
 
 impl Session {
@@ -98,10 +100,14 @@ impl Session {
             Selection::None => None,
             Selection::Slice { trace, slice } => moved(trace).map(|trace| Selection::Slice { trace, slice }),
             Selection::Instant { trace, instant } => moved(trace).map(|trace| Selection::Instant { trace, instant }),
+            Selection::Allocation { trace, memory, id } => {
+                moved(trace).map(|trace| Selection::Allocation { trace, memory, id })
+            }
         }
         .unwrap_or_default();
         let hits = self.hits.iter().filter_map(|&(trace, slice)| Some((moved(trace)?, slice)));
         self.hits = Arc::new(hits.collect());
+        self.memory.follow(moved);
         self.place(shows_all);
         let is_there = |range: &TimeRange| range.intersect(self.span).is_some();
         self.range = self.range.filter(is_there);
@@ -130,6 +136,7 @@ impl Session {
             range: &mut self.range,
             marks: &mut self.marks,
             hits: &self.hits,
+            memory: &mut self.memory,
             is_dark,
             commands,
         }

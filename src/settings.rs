@@ -16,6 +16,15 @@ pub enum ThemeChoice {
     Light,
 }
 
+/// What is in the middle of the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CenterTab {
+    #[default]
+    Timeline,
+    Memory,
+    MemoryState,
+}
+
 /// A tab of the bottom panel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BottomTab {
@@ -44,6 +53,7 @@ pub struct Settings {
     pub recent: Vec<PathBuf>,
     pub is_side_open: bool,
     pub is_bottom_open: bool,
+    pub center_tab: CenterTab,
     pub bottom_tab: BottomTab,
     /// The `nsys` that converts reports of Nsight Systems; without one it is looked for.
     pub nsys: Option<PathBuf>,
@@ -59,6 +69,7 @@ impl Default for Settings {
             recent: Vec::new(),
             is_side_open: true,
             is_bottom_open: true,
+            center_tab: CenterTab::Timeline,
             bottom_tab: BottomTab::Search,
             nsys: None,
             timeline: TimelineSettings::default(),

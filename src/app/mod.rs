@@ -28,11 +28,12 @@ use crate::command::{self, Command};
 use crate::model::Trace;
 use crate::reader::Options;
 use crate::session::Session;
-use crate::settings::{Settings, ThemeChoice};
+use crate::settings::{CenterTab, Settings, ThemeChoice};
 use crate::view::details::Details;
 use crate::view::events::Events;
 use crate::view::flame::FlameView;
 use crate::view::marks::Marks;
+use crate::view::memory::{MemoryOverTime, MemoryState};
 use crate::view::palette::Palette;
 use crate::view::problems::Problems;
 use crate::view::range_summary::RangeSummaryView;
@@ -73,6 +74,8 @@ pub struct App {
     save: SaveDialog,
     notes: Vec<Note>,
     timeline: Timeline,
+    memory: MemoryOverTime,
+    memory_state: MemoryState,
     details: Details,
     search: Search,
     range_summary: RangeSummaryView,
@@ -83,8 +86,8 @@ pub struct App {
     problems: Problems,
     palette: Palette,
     shortcuts: Shortcuts,
-    /// Of the timeline, the details and the tables.
-    guards: [Guard; 3],
+    /// Of the timeline, the details, the tables, memory over time and memory state.
+    guards: [Guard; 5],
     /// Asked for during the last frame, run before the next.
     commands: Vec<Command>,
     /// Whether a text field, a menu or a dialog had the keyboard at the end of the last frame.
@@ -113,6 +116,8 @@ impl App {
             save: SaveDialog::default(),
             notes: Vec::new(),
             timeline: Timeline::default(),
+            memory: MemoryOverTime::default(),
+            memory_state: MemoryState::default(),
             details: Details::default(),
             search: Search::default(),
             range_summary: RangeSummaryView::default(),
@@ -192,6 +197,12 @@ impl App {
         for loaded in self.loads.poll(ctx) {
             match loaded.outcome {
                 Ok(Found::Traces(traces)) => {
+                    let is_first = self.session.traces().is_empty();
+                    if is_first
+                        && traces.iter().all(|trace| ["snapshot", "memory_timeline"].contains(&trace.info.format))
+                    {
+                        self.settings.center_tab = CenterTab::Memory;
+                    }
                     self.session.add(traces);
                     self.settings.remember(&loaded.path);
                 }

@@ -4,7 +4,7 @@ use eframe::egui::{self, CentralPanel, Frame, Panel};
 
 use super::App;
 use crate::model::Severity;
-use crate::settings::BottomTab;
+use crate::settings::{BottomTab, CenterTab};
 use crate::view::View as _;
 use crate::view::tables::TableKind;
 use crate::widget::theme;
@@ -48,9 +48,20 @@ impl App {
 
         let frame = Frame::NONE.fill(theme::tokens(is_dark).canvas);
         let had_range = self.session.range.is_some();
+        let has_memories = self.session.traces().iter().any(|open| !open.trace.memories.is_empty());
+        let center = if has_memories { self.settings.center_tab } else { CenterTab::Timeline };
+        if has_memories {
+            self.center_tabs_ui(ui);
+        }
         CentralPanel::default().frame(frame).show(ui, |ui| {
             let mut view = self.session.context(is_dark, &mut self.commands);
-            self.guards[0].show("Timeline", ui, |ui| self.timeline.ui(&mut view, ui));
+            match center {
+                CenterTab::Timeline => self.guards[0].show("Timeline", ui, |ui| self.timeline.ui(&mut view, ui)),
+                CenterTab::Memory => self.guards[3].show("Memory", ui, |ui| self.memory.ui(&mut view, ui)),
+                CenterTab::MemoryState => {
+                    self.guards[4].show("Memory state", ui, |ui| self.memory_state.ui(&mut view, ui));
+                }
+            }
         });
         // A first range asks what is in it; a search that is under way and a list that is being read
         // are left alone.
@@ -58,6 +69,22 @@ impl App {
         if !had_range && self.session.range.is_some() && is_free {
             self.settings.bottom_tab = BottomTab::Range;
         }
+    }
+
+    /// Chooses what is in the middle, where there is a choice.
+    fn center_tabs_ui(&mut self, ui: &mut egui::Ui) {
+        Panel::top("center").show(ui, |ui| {
+            ui.horizontal(|ui| {
+                let tabs = [
+                    (CenterTab::Timeline, "Timeline"),
+                    (CenterTab::Memory, "Memory over time"),
+                    (CenterTab::MemoryState, "Memory state"),
+                ];
+                for (tab, label) in tabs {
+                    ui.selectable_value(&mut self.settings.center_tab, tab, label);
+                }
+            });
+        });
     }
 
     fn tabs_ui(&mut self, ui: &mut egui::Ui) {

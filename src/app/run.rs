@@ -9,7 +9,7 @@ use super::{App, Note, NoteKind};
 use crate::command::Command;
 use crate::model::Trace;
 use crate::reader::Options;
-use crate::settings::{BottomTab, ThemeChoice};
+use crate::settings::{BottomTab, CenterTab, ThemeChoice};
 use crate::view::palette::Mode;
 use crate::view::timeline::TimelineSettings;
 use crate::view::{Selection, View as _};
@@ -38,6 +38,9 @@ impl App {
             }
             Command::ShowSearch => self.show_tab(BottomTab::Search),
             Command::ShowRangeSummary => self.show_tab(BottomTab::Range),
+            Command::ShowTimeline => self.settings.center_tab = CenterTab::Timeline,
+            Command::ShowMemory => self.settings.center_tab = CenterTab::Memory,
+            Command::ShowMemoryState => self.settings.center_tab = CenterTab::MemoryState,
             Command::ShowEvents => self.show_tab(BottomTab::Events),
             Command::ListEvents(trace, track) => {
                 self.show_tab(BottomTab::Events);
@@ -75,8 +78,12 @@ impl App {
             (Command::Reveal, Selection::Slice { trace, slice }) => self.timeline.reveal(&mut view, trace, slice),
             _ => {
                 let has_flame = self.settings.is_bottom_open && self.settings.bottom_tab == BottomTab::Samples;
+                let has_memories = view.traces.iter().any(|open| !open.trace.memories.is_empty());
+                let center = if has_memories { self.settings.center_tab } else { CenterTab::Timeline };
                 let _ = (has_flame && self.flame.run(command, &mut view))
                     || self.search.run(command, &mut view)
+                    || (center == CenterTab::Memory && self.memory.run(command, &mut view))
+                    || (center == CenterTab::MemoryState && self.memory_state.run(command, &mut view))
                     || self.timeline.run(command, &mut view);
             }
         }

@@ -121,6 +121,7 @@ pub fn picture(traces: Vec<Trace>, view: &mut dyn View, size: Size, look: Look) 
             range: &mut range,
             marks: &mut marks,
             hits: &[],
+            memory: &mut Default::default(),
             is_dark: look == Look::Dark,
             commands: &mut Vec::new(),
         };

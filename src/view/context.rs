@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use crate::command::Command;
+use crate::model::memory::AllocationId;
 use crate::model::{DurNs, SliceId, TimeNs, TimeRange, Trace};
+
+use super::memory::MemoryFocus;
 
 /// An open trace and its place on the session's clock.
 #[derive(Clone, Debug)]
@@ -26,6 +29,12 @@ pub enum Selection {
     Instant {
         trace: usize,
         instant: usize,
+    },
+    /// `memory` is an index into the trace's memories.
+    Allocation {
+        trace: usize,
+        memory: usize,
+        id: AllocationId,
     },
 }
 
@@ -111,6 +120,7 @@ pub struct ViewContext<'a> {
     pub marks: &'a mut Vec<Mark>,
     /// Slices found by the last search, as (trace, slice), sorted by time; painted as highlights.
     pub hits: &'a [(usize, SliceId)],
+    pub memory: &'a mut MemoryFocus,
     pub is_dark: bool,
     /// Run after the frame, in order.
     pub commands: &'a mut Vec<Command>,
@@ -150,6 +160,10 @@ impl ViewContext<'_> {
                 let open = &self.traces[trace];
                 let ts = open.trace.instants.ts[instant].saturating_add(open.offset);
                 Some(TimeRange { start: ts, end: ts })
+            }
+            Selection::Allocation { trace, memory, id } => {
+                let open = &self.traces[trace];
+                Some(open.trace.memories[memory].life(id).shifted(open.offset))
             }
         }
     }

@@ -5,6 +5,7 @@ pub mod details;
 pub mod events;
 pub mod flame;
 pub mod marks;
+pub mod memory;
 pub mod palette;
 pub mod problems;
 pub mod range_summary;

@@ -1,11 +1,13 @@
 //! What is selected, in full: times, links, arguments and call stack.
 
+mod allocation;
 mod facts;
 
 use std::sync::Arc;
 
 use eframe::egui::{self, RichText};
 
+use self::allocation::allocation_ui;
 use self::facts::{Facts, Links, MAX_LINKS, self_ns};
 use super::{OpenTrace, Selection, TraceKey, View, ViewContext};
 use crate::analysis::annotations::{Projection, projection};
@@ -52,6 +54,10 @@ impl View for Details {
             Selection::Instant { trace, instant } => match ctx.traces.get(trace).cloned() {
                 Some(open) if instant < open.trace.instants.len() => self.instant_ui(ctx, &open, instant, ui),
                 _ => nothing_ui(ui),
+            },
+            Selection::Allocation { trace, memory, id } => match ctx.traces.get(trace).cloned() {
+                Some(open) => allocation_ui(ctx, &open, memory, id, ui),
+                None => nothing_ui(ui),
             },
         });
     }

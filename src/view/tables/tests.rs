@@ -80,6 +80,7 @@ fn harness(trace: Trace, kind: TableKind) -> Harness<'static, Session> {
             range: &mut session.range,
             marks: &mut session.marks,
             hits: &[],
+            memory: &mut Default::default(),
             is_dark: true,
             commands: &mut session.commands,
         };

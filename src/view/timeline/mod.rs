@@ -137,6 +137,9 @@ impl Timeline {
                 Selection::None => true,
                 Selection::Slice { trace, slice } => is_there(trace, &|data| slice.idx() < data.slices.len()),
                 Selection::Instant { trace, instant } => is_there(trace, &|data| instant < data.instants.len()),
+                Selection::Allocation { trace, memory, id } => is_there(trace, &|data| {
+                    data.memories.get(memory).is_some_and(|history| id.idx() < history.allocations.len())
+                }),
             };
             if !is_kept {
                 *ctx.selection = Selection::None;

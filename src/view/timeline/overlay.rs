@@ -76,7 +76,7 @@ pub fn arrows(trace: &Trace, slice: SliceId) -> Vec<(SliceId, SliceId)> {
 /// Paints the selected slice or instant with its arrows.
 pub fn selection(painter: &Painter, places: &Places<'_>, selection: Selection, color: Color32) {
     match selection {
-        Selection::None => {}
+        Selection::None | Selection::Allocation { .. } => {}
         Selection::Instant { trace, instant } => {
             let Some(open) = places.traces.get(trace) else { return };
             let instants = &open.trace.instants;

@@ -42,6 +42,7 @@ impl Session {
             range: &mut self.range,
             marks: &mut self.marks,
             hits: &[],
+            memory: &mut Default::default(),
             is_dark: true,
             commands: &mut commands,
         };
