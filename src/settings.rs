@@ -40,6 +40,10 @@ pub enum BottomTab {
     Copies,
     Annotations,
     Samples,
+    Allocations,
+    LiveMemory,
+    Leaks,
+    Reserved,
 }
 
 /// A person's choices. Unknown or broken stored text gives the defaults.

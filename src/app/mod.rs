@@ -33,7 +33,7 @@ use crate::view::details::Details;
 use crate::view::events::Events;
 use crate::view::flame::FlameView;
 use crate::view::marks::Marks;
-use crate::view::memory::{MemoryOverTime, MemoryState};
+use crate::view::memory::{AllocationsView, LeaksView, LiveMemory, MemoryOverTime, MemoryState, ReservedView};
 use crate::view::palette::Palette;
 use crate::view::problems::Problems;
 use crate::view::range_summary::RangeSummaryView;
@@ -76,6 +76,10 @@ pub struct App {
     timeline: Timeline,
     memory: MemoryOverTime,
     memory_state: MemoryState,
+    allocations: AllocationsView,
+    live_memory: LiveMemory,
+    leaks: LeaksView,
+    reserved: ReservedView,
     details: Details,
     search: Search,
     range_summary: RangeSummaryView,
@@ -118,6 +122,10 @@ impl App {
             timeline: Timeline::default(),
             memory: MemoryOverTime::default(),
             memory_state: MemoryState::default(),
+            allocations: AllocationsView::default(),
+            live_memory: LiveMemory::default(),
+            leaks: LeaksView::default(),
+            reserved: ReservedView::default(),
             details: Details::default(),
             search: Search::default(),
             range_summary: RangeSummaryView::default(),

@@ -18,6 +18,14 @@ const TABLES: [(BottomTab, TableKind); 5] = [
     (BottomTab::Annotations, TableKind::Annotations),
 ];
 
+/// The tabs about memory, from left to right.
+const MEMORY_TABS: [(BottomTab, &str); 4] = [
+    (BottomTab::Allocations, "Allocations"),
+    (BottomTab::LiveMemory, "Live by stack"),
+    (BottomTab::Leaks, "Leaks"),
+    (BottomTab::Reserved, "Reserved and out of memory"),
+];
+
 impl App {
     pub(super) fn panels_ui(&mut self, ui: &mut egui::Ui) {
         let is_dark = ui.visuals().dark_mode;
@@ -48,9 +56,8 @@ impl App {
 
         let frame = Frame::NONE.fill(theme::tokens(is_dark).canvas);
         let had_range = self.session.range.is_some();
-        let has_memories = self.session.traces().iter().any(|open| !open.trace.memories.is_empty());
-        let center = if has_memories { self.settings.center_tab } else { CenterTab::Timeline };
-        if has_memories {
+        let center = self.center_tab();
+        if self.has_memories() {
             self.center_tabs_ui(ui);
         }
         CentralPanel::default().frame(frame).show(ui, |ui| {
@@ -69,6 +76,16 @@ impl App {
         if !had_range && self.session.range.is_some() && is_free {
             self.settings.bottom_tab = BottomTab::Range;
         }
+    }
+
+    /// Whether any open trace knows of memory.
+    fn has_memories(&self) -> bool {
+        self.session.traces().iter().any(|open| !open.trace.memories.is_empty())
+    }
+
+    /// What is in the middle.
+    pub(super) fn center_tab(&self) -> CenterTab {
+        if self.has_memories() { self.settings.center_tab } else { CenterTab::Timeline }
     }
 
     /// Chooses what is in the middle, where there is a choice.
@@ -101,14 +118,24 @@ impl App {
                 (BottomTab::Marks, marks),
                 (BottomTab::Problems, problems),
             ];
+            let is_memory = self.center_tab() != CenterTab::Timeline;
             for (tab, label) in tabs {
-                ui.selectable_value(&mut self.settings.bottom_tab, tab, label);
+                // What is about slices is out of place under a picture of memory, unless it is on show.
+                let is_general = matches!(tab, BottomTab::Marks | BottomTab::Problems);
+                if !is_memory || is_general || self.settings.bottom_tab == tab {
+                    ui.selectable_value(&mut self.settings.bottom_tab, tab, label);
+                }
             }
             ui.separator();
-            for (tab, kind) in TABLES {
+            for (tab, kind) in TABLES.into_iter().filter(|table| !is_memory || self.settings.bottom_tab == table.0) {
                 ui.selectable_value(&mut self.settings.bottom_tab, tab, kind.label());
             }
-            ui.selectable_value(&mut self.settings.bottom_tab, BottomTab::Samples, "Samples");
+            if !is_memory || self.settings.bottom_tab == BottomTab::Samples {
+                ui.selectable_value(&mut self.settings.bottom_tab, BottomTab::Samples, "Samples");
+            }
+            for (tab, label) in MEMORY_TABS.into_iter().filter(|(tab, _)| is_memory || self.settings.bottom_tab == *tab) {
+                ui.selectable_value(&mut self.settings.bottom_tab, tab, label);
+            }
         });
         ui.separator();
         // The panel keeps its height whatever is in it.
@@ -130,6 +157,10 @@ impl App {
             | BottomTab::Calls
             | BottomTab::Copies
             | BottomTab::Annotations => self.tables.ui(&mut view, ui),
+            BottomTab::Allocations => self.allocations.ui(&mut view, ui),
+            BottomTab::LiveMemory => self.live_memory.ui(&mut view, ui),
+            BottomTab::Leaks => self.leaks.ui(&mut view, ui),
+            BottomTab::Reserved => self.reserved.ui(&mut view, ui),
         });
     }
 

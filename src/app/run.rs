@@ -53,6 +53,10 @@ impl App {
             Command::ShowCalls => self.show_tab(BottomTab::Calls),
             Command::ShowCopies => self.show_tab(BottomTab::Copies),
             Command::ShowAnnotations => self.show_tab(BottomTab::Annotations),
+            Command::ShowAllocations => self.show_tab(BottomTab::Allocations),
+            Command::ShowLiveMemory => self.show_tab(BottomTab::LiveMemory),
+            Command::ShowLeaks => self.show_tab(BottomTab::Leaks),
+            Command::ShowReserved => self.show_tab(BottomTab::Reserved),
             Command::ShowSamples => self.show_tab(BottomTab::Samples),
             Command::SaveText(name, text) => self.save.ask(ctx, name, text),
             Command::ShowProblems => self.show_tab(BottomTab::Problems),
@@ -73,13 +77,12 @@ impl App {
 
     fn run_in_views(&mut self, ctx: &Context, command: &Command) {
         let is_dark = ctx.global_style().visuals.dark_mode;
+        let center = self.center_tab();
         let mut view = self.session.context(is_dark, &mut self.commands);
         match (command, *view.selection) {
             (Command::Reveal, Selection::Slice { trace, slice }) => self.timeline.reveal(&mut view, trace, slice),
             _ => {
                 let has_flame = self.settings.is_bottom_open && self.settings.bottom_tab == BottomTab::Samples;
-                let has_memories = view.traces.iter().any(|open| !open.trace.memories.is_empty());
-                let center = if has_memories { self.settings.center_tab } else { CenterTab::Timeline };
                 let _ = (has_flame && self.flame.run(command, &mut view))
                     || self.search.run(command, &mut view)
                     || (center == CenterTab::Memory && self.memory.run(command, &mut view))

@@ -54,6 +54,15 @@ pub fn bytes(n: f64) -> String {
     }
 }
 
+/// A CUDA stream by its handle: `default`, `7`, `0x5f3a10`.
+pub fn stream(handle: i64) -> String {
+    match handle {
+        0 => "default".to_owned(),
+        small @ 1..4096 => small.to_string(),
+        other => format!("{other:#x}"),
+    }
+}
+
 /// A value without a unit, short: `0.5`, `1234.25`, `1.5e12`.
 pub fn value(x: f64) -> String {
     if x != 0.0 && !(1e-3..1e9).contains(&x.abs()) {

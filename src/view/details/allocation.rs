@@ -98,7 +98,7 @@ fn life_rows_ui(ui: &mut egui::Ui, open: &OpenTrace, history: &MemoryHistory, id
 }
 
 fn pool_rows_ui(ui: &mut egui::Ui, pool: MemoryPool) {
-    row_ui(ui, "Stream", &if pool.stream == 0 { "default".to_owned() } else { format!("{:#x}", pool.stream) });
+    row_ui(ui, "Stream", &format::stream(pool.stream));
     if pool.private != (0, 0) {
         row_ui(ui, "Pool", &format!("private {}.{}", pool.private.0, pool.private.1));
     }

@@ -19,11 +19,7 @@ fn title(traces: &[OpenTrace], trace: usize, memory: usize) -> String {
 /// Lets the person choose the history on show; says so where nothing is known of memory.
 pub fn choose_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) -> Option<ShownMemory> {
     let Some(shown) = ctx.memory.resolve(ctx.traces) else {
-        ui.label("Nothing is known of memory");
-        ui.weak(
-            "Open a memory history (torch.cuda.memory._dump_snapshot), or a trace that was recorded with \
-             profile_memory=True or nsys profile --cuda-memory-usage=true",
-        );
+        nothing_ui(ui);
         return None;
     };
     let n_histories: usize = ctx.traces.iter().map(|open| open.trace.memories.len()).sum();
@@ -43,6 +39,15 @@ pub fn choose_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) -> Option<ShownMe
         ui.label(title(ctx.traces, shown.trace, shown.memory));
     }
     Some(shown)
+}
+
+/// What to do where nothing is known of memory.
+pub fn nothing_ui(ui: &mut egui::Ui) {
+    ui.label("Nothing is known of memory");
+    ui.weak(
+        "Open a memory history (torch.cuda.memory._dump_snapshot), or a trace that was recorded with \
+         profile_memory=True or nsys profile --cuda-memory-usage=true",
+    );
 }
 
 /// A state in words: `event 1,234 at 1.2 s`.

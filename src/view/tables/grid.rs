@@ -1,5 +1,6 @@
 //! One table on screen: its answer, its order, its cursor, and what is copied of it.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Weak};
 
 use eframe::egui;
@@ -7,7 +8,7 @@ use eframe::egui;
 use crate::analysis::totals::Instance;
 use crate::command::Command;
 use crate::job::{Job, Memo, Poll, Progress};
-use crate::widget::table::{Action, Cell, Data, Look, Sort, table_ui};
+use crate::widget::table::{Action, Cell, Column, Data, Look, Rows, Sort, csv, table_ui, tsv};
 
 /// A table with the slices that its rows stand for.
 #[derive(Debug, Default)]
@@ -34,22 +35,60 @@ impl Answer {
     }
 }
 
-#[derive(Clone, Debug)]
-struct OrderKey {
-    answer: Weak<Answer>,
+/// What a [`Grid`] shows.
+pub trait Table: Rows + Send + Sync + 'static {
+    /// The row that is what the cursor was on when the table was asked for.
+    fn kept(&self) -> Option<usize> {
+        None
+    }
+}
+
+impl Rows for Answer {
+    fn columns(&self) -> &[Column] {
+        self.data.columns()
+    }
+
+    fn n_rows(&self) -> usize {
+        self.data.n_rows()
+    }
+
+    fn row(&self, row: usize) -> Cow<'_, [Cell]> {
+        self.data.row(row)
+    }
+
+    fn order(&self, sort: Option<Sort>, filter: &str) -> Vec<u32> {
+        self.data.order(sort, filter)
+    }
+}
+
+impl Table for Answer {
+    fn kept(&self) -> Option<usize> {
+        self.kept
+    }
+}
+
+#[derive(Debug)]
+struct OrderKey<T> {
+    answer: Weak<T>,
     sort: Option<Sort>,
     filter: String,
 }
 
-impl PartialEq for OrderKey {
+impl<T> Clone for OrderKey<T> {
+    fn clone(&self) -> Self {
+        Self { answer: Weak::clone(&self.answer), sort: self.sort, filter: self.filter.clone() }
+    }
+}
+
+impl<T> PartialEq for OrderKey<T> {
     fn eq(&self, other: &Self) -> bool {
         self.answer.ptr_eq(&other.answer) && self.sort == other.sort && self.filter == other.filter
     }
 }
 
 #[derive(Debug)]
-struct Ordered {
-    answer: Arc<Answer>,
+struct Ordered<T> {
+    answer: Arc<T>,
     order: Arc<Vec<u32>>,
 }
 
@@ -62,27 +101,41 @@ enum Target {
 }
 
 /// A table on screen.
-#[derive(Debug, Default)]
-pub struct Grid {
+#[derive(Debug)]
+pub struct Grid<T = Answer> {
     pub filter: String,
     sort: Option<Sort>,
     selected: Option<usize>,
     is_moved: bool,
-    memo: Memo<OrderKey, Ordered>,
+    memo: Memo<OrderKey<T>, Ordered<T>>,
     /// What is on screen: an answer and the order of its rows.
-    shown: Option<(Arc<Answer>, Arc<Vec<u32>>)>,
+    shown: Option<(Arc<T>, Arc<Vec<u32>>)>,
     text: Option<(Target, Job<String>)>,
 }
 
-impl Grid {
+impl<T> Default for Grid<T> {
+    fn default() -> Self {
+        Self {
+            filter: String::new(),
+            sort: None,
+            selected: None,
+            is_moved: false,
+            memo: Memo::default(),
+            shown: None,
+            text: None,
+        }
+    }
+}
+
+impl<T: Table> Grid<T> {
     /// The answer on screen, and the row that the cursor is on.
-    pub fn shown(&self) -> Option<(&Arc<Answer>, Option<usize>)> {
+    pub fn shown(&self) -> Option<(&Arc<T>, Option<usize>)> {
         self.shown.as_ref().map(|(answer, _)| (answer, self.selected))
     }
 
     /// How many rows are listed, of how many.
     pub fn counts(&self) -> (u64, u64) {
-        let counts = self.shown.as_ref().map(|(answer, order)| (order.len() as u64, answer.data.rows.len() as u64));
+        let counts = self.shown.as_ref().map(|(answer, order)| (order.len() as u64, answer.n_rows() as u64));
         counts.unwrap_or_default()
     }
 
@@ -103,16 +156,16 @@ impl Grid {
     }
 
     /// Takes the newest order of `answer`. Call it every frame.
-    pub fn update(&mut self, answer: &Arc<Answer>, ctx: &egui::Context) {
+    pub fn update(&mut self, answer: &Arc<T>, ctx: &egui::Context) {
         let filter = self.filter.trim().to_owned();
         let key = OrderKey { answer: Arc::downgrade(answer), sort: self.sort, filter };
         let (waker, asked, table) = (ctx.clone(), key.clone(), Arc::clone(answer));
         let work = move |_: &Progress| {
-            let order = table.data.order(asked.sort, &asked.filter);
+            let order = table.order(asked.sort, &asked.filter);
             Ordered { answer: table, order: Arc::new(order) }
         };
         let Some(ordered) = self.memo.get(&key, move || waker.request_repaint(), work) else { return };
-        let is_same = |(answer, order): &(Arc<Answer>, Arc<Vec<u32>>)| {
+        let is_same = |(answer, order): &(Arc<T>, Arc<Vec<u32>>)| {
             Arc::ptr_eq(answer, &ordered.answer) && Arc::ptr_eq(order, &ordered.order)
         };
         if self.shown.as_ref().is_some_and(is_same) {
@@ -120,7 +173,7 @@ impl Grid {
         }
         let before = self.shown.replace((Arc::clone(&ordered.answer), Arc::clone(&ordered.order)));
         if before.is_some_and(|(before, _)| !Arc::ptr_eq(&before, &ordered.answer)) {
-            self.selected = ordered.answer.kept;
+            self.selected = ordered.answer.kept();
         }
         self.is_moved = true;
     }
@@ -130,7 +183,7 @@ impl Grid {
         let (answer, order) = self.shown.clone()?;
         let is_moved = std::mem::take(&mut self.is_moved) && self.selected.is_some();
         let look = Look { name, order: &order, sort: self.sort, selected: self.selected, is_moved, open };
-        let action = table_ui(&answer.data, look, ui)?;
+        let action = table_ui(&*answer, look, ui)?;
         match action {
             Action::Sort(sort) => self.sort = Some(sort),
             Action::Select(row) => {
@@ -139,13 +192,13 @@ impl Grid {
             }
             Action::Open(row) => self.selected = Some(row),
             Action::CopyName(row) => {
-                let text = answer.data.rows.get(row).into_iter().flatten().find_map(|cell| match cell {
+                let text = answer.row(row).iter().find_map(|cell| match cell {
                     Cell::Text(text) => Some(text.to_string()),
                     _ => None,
                 });
                 ui.ctx().copy_text(text.unwrap_or_default());
             }
-            Action::CopyRow(row) => ui.ctx().copy_text(answer.data.tsv(&[row as u32])),
+            Action::CopyRow(row) => ui.ctx().copy_text(tsv(&*answer, &[row as u32])),
             Action::CopyAll => self.copy(ui.ctx()),
             Action::Export => self.export(name, ui.ctx()),
         }
@@ -165,7 +218,7 @@ impl Grid {
     fn write(&mut self, target: Target, ctx: &egui::Context) {
         let Some((answer, order)) = self.shown.clone() else { return };
         let (waker, is_csv) = (ctx.clone(), matches!(target, Target::File(_)));
-        let work = move |_: &Progress| if is_csv { answer.data.csv(&order) } else { answer.data.tsv(&order) };
+        let work = move |_: &Progress| if is_csv { csv(&*answer, &order) } else { tsv(&*answer, &order) };
         self.text = Job::spawn("table text", move || waker.request_repaint(), work).ok().map(|job| (target, job));
     }
 

@@ -10,7 +10,7 @@ mod tests;
 
 use eframe::egui;
 
-pub use self::grid::{Answer, Grid};
+pub use self::grid::{Answer, Grid, Table};
 use self::pane::Pane;
 pub use self::pane::range_switch_ui;
 pub use self::rows::TableKind;

@@ -1,5 +1,6 @@
 //! What is in a table, in which order, and what does a spreadsheet get of it?
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use crate::escape::{csv_cell, tsv_cell};
@@ -110,6 +111,22 @@ pub struct Column {
     pub is_text: bool,
 }
 
+/// What a table is made of. Rows are asked for one by one, so that millions need not lie ready.
+pub trait Rows {
+    fn columns(&self) -> &[Column];
+
+    /// How many rows there are.
+    fn n_rows(&self) -> usize;
+
+    /// A cell for each column. No cells if there is no such row.
+    fn row(&self, row: usize) -> Cow<'_, [Cell]>;
+
+    /// Indices of the rows that fit `filter`, sorted; without `sort` in the table's own order.
+    ///
+    /// Rows that sort the same keep their order. Not for the frame thread.
+    fn order(&self, sort: Option<Sort>, filter: &str) -> Vec<u32>;
+}
+
 /// A table, its rows in an order of their own.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Data {
@@ -138,19 +155,6 @@ impl Data {
         }
     }
 
-    /// Indices of the rows that fit `filter`, sorted; without `sort` in the table's own order.
-    ///
-    /// A row fits if each word of the filter occurs in its texts, in any case. Rows that sort the
-    /// same keep their order. Cost: O(n log n); not for the frame thread.
-    pub fn order(&self, sort: Option<Sort>, filter: &str) -> Vec<u32> {
-        let words: Vec<String> = filter.split_whitespace().map(str::to_lowercase).collect();
-        let mut order: Vec<u32> = (0..self.rows.len() as u32).filter(|&row| self.fits(row, &words)).collect();
-        if let Some(Sort { column, is_descending }) = sort.filter(|sort| sort.column < self.columns.len()) {
-            order.sort_by(|&a, &b| self.cell(a, column).compare(self.cell(b, column), is_descending));
-        }
-        order
-    }
-
     fn fits(&self, row: u32, words: &[String]) -> bool {
         if words.is_empty() {
             return true;
@@ -166,33 +170,57 @@ impl Data {
     fn cell(&self, row: u32, column: usize) -> &Cell {
         self.rows.get(row as usize).and_then(|row| row.get(column)).unwrap_or(&Cell::Empty)
     }
+}
 
-    /// These rows with a head, the cells parted by tabs, for pasting into a spreadsheet.
-    pub fn tsv(&self, rows: &[u32]) -> String {
-        self.text(rows, "\t", "\n", tsv_cell)
+impl Rows for Data {
+    fn columns(&self) -> &[Column] {
+        &self.columns
     }
 
-    /// The same as a file of comma-separated values.
-    pub fn csv(&self, rows: &[u32]) -> String {
-        self.text(rows, ",", "\r\n", csv_cell)
+    fn n_rows(&self) -> usize {
+        self.rows.len()
     }
 
-    fn text(&self, rows: &[u32], comma: &str, end: &str, escape: impl Fn(&str) -> String) -> String {
-        let keys: Vec<&str> = self.columns.iter().map(|column| column.key).collect();
-        let mut out = keys.join(comma) + end;
-        for row in rows.iter().filter_map(|&row| self.rows.get(row as usize)) {
-            for (i, cell) in row.iter().enumerate() {
-                out.push_str(if i == 0 { "" } else { comma });
-                match cell {
-                    // A negative number is no formula.
-                    Cell::Text(text) => out.push_str(&escape(text)),
-                    figure => out.push_str(&figure.exact()),
-                }
-            }
-            out.push_str(end);
+    fn row(&self, row: usize) -> Cow<'_, [Cell]> {
+        Cow::Borrowed(self.rows.get(row).map_or(&[], Vec::as_slice))
+    }
+
+    /// A row fits if each word of the filter occurs in its texts, in any case. Cost: O(n log n).
+    fn order(&self, sort: Option<Sort>, filter: &str) -> Vec<u32> {
+        let words: Vec<String> = filter.split_whitespace().map(str::to_lowercase).collect();
+        let mut order: Vec<u32> = (0..self.rows.len() as u32).filter(|&row| self.fits(row, &words)).collect();
+        if let Some(Sort { column, is_descending }) = sort.filter(|sort| sort.column < self.columns.len()) {
+            order.sort_by(|&a, &b| self.cell(a, column).compare(self.cell(b, column), is_descending));
         }
-        out
+        order
     }
+}
+
+/// These rows with a head, the cells parted by tabs, for pasting into a spreadsheet.
+pub fn tsv(table: &dyn Rows, rows: &[u32]) -> String {
+    text(table, rows, "\t", "\n", tsv_cell)
+}
+
+/// The same as a file of comma-separated values.
+pub fn csv(table: &dyn Rows, rows: &[u32]) -> String {
+    text(table, rows, ",", "\r\n", csv_cell)
+}
+
+fn text(table: &dyn Rows, rows: &[u32], comma: &str, end: &str, escape: impl Fn(&str) -> String) -> String {
+    let keys: Vec<&str> = table.columns().iter().map(|column| column.key).collect();
+    let mut out = keys.join(comma) + end;
+    for &row in rows.iter().filter(|&&row| (row as usize) < table.n_rows()) {
+        for (i, cell) in table.row(row as usize).iter().enumerate() {
+            out.push_str(if i == 0 { "" } else { comma });
+            match cell {
+                // A negative number is no formula.
+                Cell::Text(text) => out.push_str(&escape(text)),
+                figure => out.push_str(&figure.exact()),
+            }
+        }
+        out.push_str(end);
+    }
+    out
 }
 
 #[cfg(test)]
@@ -240,8 +268,8 @@ mod tests {
     fn spreadsheets_get_exact_figures_and_no_formulas() {
         let mut data = data();
         data.drop_empty_columns();
-        assert_eq!(data.csv(&[1, 0]), "name,total_ns,bytes\r\n'=softmax,9,-7\r\nGemm fp16,5,\r\n");
-        assert_eq!(data.tsv(&[2]), "name\ttotal_ns\tbytes\ngemm fp32\t1\t2\n");
+        assert_eq!(csv(&data, &[1, 0]), "name,total_ns,bytes\r\n'=softmax,9,-7\r\nGemm fp16,5,\r\n");
+        assert_eq!(tsv(&data, &[2]), "name\ttotal_ns\tbytes\ngemm fp32\t1\t2\n");
     }
 
     proptest! {

@@ -5,14 +5,14 @@ mod data;
 use eframe::egui::{self, Align, Event, EventFilter, Key, Layout, RichText, Sense, WidgetInfo};
 use egui_extras::{Column as Width, TableBuilder, TableRow};
 
-pub use self::data::{Cell, Column, Data, Sort};
+pub use self::data::{Cell, Column, Data, Rows, Sort, csv, tsv};
 use crate::escape;
 
 const ROW_HEIGHT: f32 = 20.0;
 /// The longest text on hover, in characters.
 const MAX_HOVER: usize = 2000;
 
-/// What the person asked of a table in one frame. Rows are indices into [`Data::rows`].
+/// What the person asked of a table in one frame. Rows are indices into [`Rows`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Sort(Sort),
@@ -32,7 +32,7 @@ pub struct Look<'a> {
     /// Keeps the widths of its columns apart from those of others, and names it for the reader of
     /// the screen.
     pub name: &'a str,
-    /// Rows in order, as indices into [`Data::rows`].
+    /// Rows in order, as indices into [`Rows`].
     pub order: &'a [u32],
     pub sort: Option<Sort>,
     /// The row that the cursor is on.
@@ -44,12 +44,12 @@ pub struct Look<'a> {
 }
 
 /// Paints a table. Up, down, page, home and end move the cursor, Enter opens, a click on a head sorts.
-pub fn table_ui(data: &Data, look: Look<'_>, ui: &mut egui::Ui) -> Option<Action> {
+pub fn table_ui(data: &dyn Rows, look: Look<'_>, ui: &mut egui::Ui) -> Option<Action> {
     let mut action = None;
     let keyboard = ui.scope_id().with((look.name, "keyboard"));
     let area = egui::ScrollArea::horizontal().id_salt(look.name).auto_shrink(false);
     let shown = area.show(ui, |ui| {
-        let keys: Vec<&str> = data.columns.iter().map(|column| column.key).collect();
+        let keys: Vec<&str> = data.columns().iter().map(|column| column.key).collect();
         let mut table = TableBuilder::new(ui)
             .id_salt((look.name, keys))
             .striped(true)
@@ -58,7 +58,7 @@ pub fn table_ui(data: &Data, look: Look<'_>, ui: &mut egui::Ui) -> Option<Action
             .auto_shrink(false)
             .animate_scrolling(false)
             .min_scrolled_height(0.0);
-        for column in &data.columns {
+        for column in data.columns() {
             let width = Width::initial(f32::from(column.width)).at_least(36.0);
             table = table.column(width.resizable(true).clip(true));
         }
@@ -125,9 +125,9 @@ fn keys(look: Look<'_>, page: isize, ui: &egui::Ui) -> Option<Action> {
     Some(Action::Select(row((to.max(0) as usize).min(last))?))
 }
 
-fn heads_ui(data: &Data, sort: Option<Sort>, mut row: TableRow<'_, '_>) -> Option<Action> {
+fn heads_ui(data: &dyn Rows, sort: Option<Sort>, mut row: TableRow<'_, '_>) -> Option<Action> {
     let mut clicked = None;
-    for (i, column) in data.columns.iter().enumerate() {
+    for (i, column) in data.columns().iter().enumerate() {
         row.col(|ui| {
             let known = sort.filter(|sort| sort.column == i).map(|sort| sort.is_descending);
             let text = RichText::new(column.title).strong();
@@ -161,11 +161,11 @@ pub fn sort_mark_ui(head: &egui::Response, title: &str, is_descending: bool, ui:
     ui.painter().add(egui::Shape::convex_polygon(points, color, egui::Stroke::NONE));
 }
 
-fn row_ui(data: &Data, look: Look<'_>, mut row: TableRow<'_, '_>) -> Option<Action> {
+fn row_ui(data: &dyn Rows, look: Look<'_>, mut row: TableRow<'_, '_>) -> Option<Action> {
     let index = *look.order.get(row.index())? as usize;
-    let cells = data.rows.get(index)?;
+    let cells = data.row(index);
     row.set_selected(look.selected == Some(index));
-    for (column, cell) in data.columns.iter().zip(cells) {
+    for (column, cell) in data.columns().iter().zip(&*cells) {
         row.col(|ui| aligned(column, ui, |ui| cell_ui(cell, ui)));
     }
     let response = row.response();

@@ -1,0 +1,257 @@
+//! Which allocations fit what a person looks for? Over all of them, drawn or not.
+
+use std::sync::Arc;
+
+use regex_lite::{Regex, RegexBuilder};
+
+use crate::model::memory::AllocationId;
+use crate::model::{DurNs, MemoryHistory, StackId, StringId, StringTable, TimeRange, Trace};
+
+/// In what state an allocation must be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wanted {
+    #[default]
+    Any,
+    /// Live in this state.
+    LiveIn(u32),
+    /// Live when the recording ended.
+    LiveAtEnd,
+    /// Allocated before the recording began.
+    FromBefore,
+    /// Allocated and freed within the recording.
+    Passing,
+    /// Freed by the program, but not yet to be used again, for at least one event.
+    Awaited,
+}
+
+/// What a person looks for. All conditions must hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter {
+    /// A regular expression that a frame of the call stack fits, in any case; empty for all. What is
+    /// none is looked for as it is.
+    pub stack: String,
+    /// Least and most bytes.
+    pub bytes: (u64, u64),
+    /// Least and most lifetime in nanoseconds, or in events where the file has no times.
+    pub life: (DurNs, DurNs),
+    pub stream: Option<i64>,
+    pub category: Option<StringId>,
+    pub wanted: Wanted,
+    /// Live at some moment of this range, in the trace's own time.
+    pub range: Option<TimeRange>,
+    /// Only these, sorted.
+    pub among: Option<Arc<Vec<AllocationId>>>,
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self {
+            stack: String::new(),
+            bytes: (0, u64::MAX),
+            life: (0, DurNs::MAX),
+            stream: None,
+            category: None,
+            wanted: Wanted::Any,
+            range: None,
+            among: None,
+        }
+    }
+}
+
+/// A person's regular expression; their text as it is, where it is none.
+fn pattern(text: &str) -> Option<Regex> {
+    let build = |text: &str| RegexBuilder::new(text).case_insensitive(true).size_limit(1 << 20).build();
+    build(text).or_else(|_| build(&regex_lite::escape(text))).ok()
+}
+
+/// Which of a trace's stacks have a frame that fits; all of them for an empty text.
+///
+/// Cost: O(strings + stacks).
+pub fn matching_stacks(trace: &Trace, text: &str) -> Vec<bool> {
+    let stacks = &trace.stacks;
+    if text.is_empty() {
+        return vec![true; stacks.len()];
+    }
+    let strings: &StringTable = &trace.strings;
+    let Some(pattern) = pattern(text) else { return vec![false; stacks.len()] };
+    let mut known = hashbrown::HashMap::new();
+    let mut fits = vec![false; stacks.len()];
+    for i in 1..stacks.len() {
+        let frame = stacks.frame[i];
+        // Callers have smaller ids, so theirs is known.
+        fits[i] = fits[stacks.parent[i].0 as usize]
+            || *known.entry(frame).or_insert_with(|| pattern.is_match(strings.get(frame)));
+    }
+    fits
+}
+
+/// The allocations that fit, in order of id.
+///
+/// Cost: O(allocations + strings + stacks). Looks every 65,536 allocations whether it is still wanted.
+pub fn find(
+    trace: &Trace,
+    history: &MemoryHistory,
+    filter: &Filter,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Vec<AllocationId> {
+    let stacks = matching_stacks(trace, &filter.stack);
+    let all = &history.allocations;
+    let n_states = history.n_states();
+    let has_stack = |stack: StackId| stacks.get(stack.0 as usize).copied().unwrap_or(filter.stack.is_empty());
+    let states = filter.range.map(|range| (history.state_at(range.start), history.state_at(range.end)));
+    let fits = |id: AllocationId| {
+        let i = id.idx();
+        let (start, freed, end) = (all.start[i], all.freed[i], all.end[i]);
+        let is_wanted = match filter.wanted {
+            Wanted::Any => true,
+            Wanted::LiveIn(state) => all.is_live(id, state),
+            Wanted::LiveAtEnd => end >= n_states,
+            Wanted::FromBefore => start == 0,
+            Wanted::Passing => start > 0 && end < n_states,
+            Wanted::Awaited => end > freed.saturating_add(1),
+        };
+        is_wanted
+            && (filter.bytes.0..=filter.bytes.1).contains(&all.bytes[i])
+            && has_stack(all.stack[i])
+            && filter.stream.is_none_or(|stream| history.pool_of(id).stream == stream)
+            && filter.category.is_none_or(|category| all.category(id) == category)
+            && states.is_none_or(|(first, last)| start <= last && first < end)
+            && (filter.life.0..=filter.life.1).contains(&history.life(id).dur())
+    };
+    let ids = |range: std::ops::Range<usize>| -> Vec<AllocationId> {
+        match &filter.among {
+            Some(among) => among[range].iter().copied().filter(|id| id.idx() < all.len()).collect(),
+            None => range.map(|i| AllocationId(i as u32)).collect(),
+        }
+    };
+    let n = filter.among.as_ref().map_or(all.len(), |among| among.len());
+    let mut found = Vec::new();
+    for first in (0..n).step_by(1 << 16) {
+        if is_cancelled() {
+            break;
+        }
+        found.extend(ids(first..(first + (1 << 16)).min(n)).into_iter().filter(|&id| fits(id)));
+    }
+    found
+}
+
+/// Bytes as a person writes them: `1.5 MB`, `200k`, `4096`; a k is 1,024, as the window's own figures
+/// are. `None` if it is no such thing.
+pub fn parse_bytes(text: &str) -> Option<u64> {
+    let (number, unit) = split_unit(text)?;
+    let factor = match unit.to_ascii_lowercase().trim_end_matches("ib").trim_end_matches('b') {
+        "" => 1.0,
+        "k" => 1024.0,
+        "m" => 1024.0 * 1024.0,
+        "g" => 1024.0 * 1024.0 * 1024.0,
+        "t" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    Some((number * factor).round() as u64)
+}
+
+/// A duration in nanoseconds as a person writes it: `10 ms`, `2s`, `500 us`; a bare number is
+/// milliseconds. `None` if it is no such thing.
+pub fn parse_duration(text: &str) -> Option<DurNs> {
+    let (number, unit) = split_unit(text)?;
+    let factor = match unit.to_lowercase().as_str() {
+        "ns" => 1.0,
+        "us" | "µs" | "μs" => 1e3,
+        "" | "ms" => 1e6,
+        "s" => 1e9,
+        "min" => 60e9,
+        _ => return None,
+    };
+    Some((number * factor).round() as DurNs)
+}
+
+fn split_unit(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let number: f64 = text[..end].parse().ok()?;
+    Some((number, text[end..].trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::TraceBuilder;
+    use crate::model::memory::{MemoryAction, MemoryEvent, MemoryPool, RawMemory};
+
+    /// Three blocks, of 512, 1,024 and 4,096 bytes, on two streams; the second is freed.
+    fn trace() -> Trace {
+        let mut builder = TraceBuilder::default();
+        let outer = builder.strings.intern("train (train.py:9)");
+        let inner = ["forward (model.py:3)", "backward (model.py:7)", "step (adam.py:1)"];
+        let stacks = inner.map(|name| {
+            let name = builder.strings.intern(name);
+            let callers = builder.stacks.intern(StackId(0), outer);
+            builder.stacks.intern(callers, name)
+        });
+        let mut raw = RawMemory { has_time: true, ..RawMemory::default() };
+        let pools = [0, 7].map(|stream| raw.pool(MemoryPool { stream, private: (0, 0) }));
+        let mut push = |ts, action, addr, bytes, i: usize| {
+            raw.events.push(MemoryEvent { ts, action, addr, bytes, pool: pools[i / 2], stack: stacks[i] });
+        };
+        push(100, MemoryAction::Alloc, 0x1000, 512, 0);
+        push(200, MemoryAction::Alloc, 0x2000, 1_024, 1);
+        push(300, MemoryAction::FreeRequested, 0x2000, 1_024, 1);
+        push(400, MemoryAction::Alloc, 0x3000, 4_096, 2);
+        push(500, MemoryAction::FreeCompleted, 0x2000, 1_024, 1);
+        builder.memories.push(raw);
+        builder.finish()
+    }
+
+    fn found(filter: Filter) -> Vec<u32> {
+        let trace = trace();
+        find(&trace, &trace.memories[0], &filter, &|| false).iter().map(|id| id.0).collect()
+    }
+
+    #[test]
+    fn each_condition_counts() {
+        assert_eq!(found(Filter::default()), [0, 1, 2]);
+        assert_eq!(found(Filter { bytes: (600, 4_096), ..Filter::default() }), [1, 2]);
+        assert_eq!(found(Filter { life: (0, 300), ..Filter::default() }), [1, 2]);
+        assert_eq!(found(Filter { stream: Some(7), ..Filter::default() }), [2]);
+        assert_eq!(found(Filter { among: Some(Arc::new(vec![AllocationId(1)])), ..Filter::default() }), [1]);
+        let range = Some(TimeRange { start: 410, end: 450 });
+        assert_eq!(found(Filter { range, bytes: (600, 2_000), ..Filter::default() }), [1]);
+        for (wanted, expected) in [
+            (Wanted::LiveIn(1), vec![0]),
+            (Wanted::LiveIn(4), vec![0, 1, 2]),
+            (Wanted::LiveAtEnd, vec![0, 2]),
+            (Wanted::FromBefore, vec![]),
+            (Wanted::Passing, vec![1]),
+            (Wanted::Awaited, vec![1]),
+        ] {
+            assert_eq!(found(Filter { wanted, ..Filter::default() }), expected, "{wanted:?}");
+        }
+    }
+
+    #[test]
+    fn stacks_fit_by_any_frame_as_expression_or_as_text() {
+        let stack = |text: &str| found(Filter { stack: text.to_owned(), ..Filter::default() });
+        assert_eq!(stack("TRAIN"), [0, 1, 2]);
+        assert_eq!(stack("^(forward|step) "), [0, 2]);
+        assert_eq!(stack(r"model\.py:\d"), [0, 1]);
+        assert_eq!(stack("(model.py:7"), [1], "no expression, so as it is");
+        assert!(stack("nowhere").is_empty());
+        // What would be too large a machine is looked for as text.
+        assert!(stack("(a{1000}){1000}").is_empty());
+    }
+
+    #[test]
+    fn people_write_sizes_and_times_with_units() {
+        assert_eq!(parse_bytes("1.5 MiB"), Some(1_572_864));
+        assert_eq!(parse_bytes("200k"), Some(204_800));
+        assert_eq!(parse_bytes(" 4096 "), Some(4_096));
+        assert_eq!(parse_bytes("2 GB"), Some(2 << 30));
+        assert_eq!(parse_duration("10 ms"), Some(10_000_000));
+        assert_eq!(parse_duration("2s"), Some(2_000_000_000));
+        assert_eq!(parse_duration("7"), Some(7_000_000));
+        assert_eq!(
+            (parse_bytes("many"), parse_bytes("1 zb"), parse_duration("5 h"), parse_duration("")),
+            (None, None, None, None)
+        );
+    }
+}

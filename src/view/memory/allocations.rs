@@ -1,0 +1,263 @@
+//! Every allocation that fits, as a table that leads to the picture and back.
+
+use std::sync::Arc;
+
+use eframe::egui::{self, ComboBox, TextEdit};
+
+use super::rows::AllocationRows;
+use super::{ShownMemory, head};
+use crate::analysis::memory::find::{Filter, Wanted, find, parse_bytes, parse_duration};
+use crate::analysis::memory::labels::stack_labels;
+use crate::command::Command;
+use crate::job::Memo;
+use crate::model::DurNs;
+use crate::view::tables::{Grid, range_switch_ui};
+use crate::view::{Selection, TraceKey, View, ViewContext};
+use crate::widget::table::Action;
+use crate::widget::{format, theme};
+
+type Question = (TraceKey, usize, Filter);
+
+/// What the person typed and chose.
+#[derive(Debug, Default)]
+struct Fields {
+    stack: String,
+    min_bytes: String,
+    min_life: String,
+    stream: Option<i64>,
+    /// Index into [`CHOICES`].
+    choice: usize,
+    is_whole: bool,
+    is_marked_only: bool,
+}
+
+/// In what state: what the choice says, and what it means.
+const CHOICES: [(&str, &str); 6] = [
+    ("In any state", "All allocations of the recording"),
+    ("Live at the moment", "Live at the moment that is looked at, the dashed line in the picture"),
+    ("Live at the end", "Not freed when the recording ended"),
+    ("From before", "Allocated before the recording began"),
+    ("Come and gone", "Allocated and freed within the recording"),
+    ("Awaiting a stream", "Freed by the program, but held for a stream before it could be used again"),
+];
+
+/// The allocations tab.
+#[derive(Debug, Default)]
+pub struct AllocationsView {
+    fields: Fields,
+    memo: Memo<Question, Arc<AllocationRows>>,
+    grid: Grid<AllocationRows>,
+    followed: Selection,
+    is_waiting: bool,
+}
+
+impl View for AllocationsView {
+    fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        self.is_waiting = false;
+        let Some(shown) = ctx.memory.resolve(ctx.traces) else {
+            head::nothing_ui(ui);
+            return;
+        };
+        let filter = self.filter(&shown, ctx);
+        let question = (TraceKey::new(std::slice::from_ref(&shown.open)), shown.memory, filter);
+        if self.memo.question().is_some_and(|known| (&known.0, known.1) != (&question.0, question.1)) {
+            // Allocations of another history must not be on show for one frame.
+            *self = Self { fields: std::mem::take(&mut self.fields), ..Self::default() };
+        }
+        self.ask(&question, &shown, ctx, ui);
+        self.grid.poll_text(ctx.commands, ui.ctx());
+        self.head_ui(&shown, ctx, ui);
+        if self.memo.has_crashed(&question) {
+            ui.label("The table crashed. Please report it");
+            return;
+        }
+        self.is_waiting = !self.memo.is_current(&question);
+        self.follow(&shown, ctx);
+        let Some(rows) = self.grid.shown().map(|(rows, _)| Arc::clone(rows)) else { return };
+        if rows.ids.is_empty() {
+            ui.label("No allocation fits");
+            ui.weak("Make the conditions above wider");
+            return;
+        }
+        match self.grid.ui("Allocations", Some("Show in the picture"), ui) {
+            Some(Action::Select(row)) => self.select(&rows, row, ctx),
+            Some(Action::Open(row)) => {
+                self.select(&rows, row, ctx);
+                ctx.commands.extend([Command::ShowMemory, Command::FocusSelection]);
+            }
+            _ => {}
+        }
+    }
+
+    fn is_pending(&self) -> bool {
+        self.is_waiting
+    }
+}
+
+impl AllocationsView {
+    /// Looks for allocations with this frame in their stack.
+    pub fn look_for_stack(&mut self, frame: &str) {
+        self.fields = Fields { stack: frame.to_owned(), ..Fields::default() };
+    }
+
+    fn filter(&self, shown: &ShownMemory, ctx: &ViewContext<'_>) -> Filter {
+        let fields = &self.fields;
+        let history = shown.history();
+        let life = match history.has_time {
+            true => parse_duration(&fields.min_life),
+            false => fields.min_life.trim().parse::<DurNs>().ok(),
+        };
+        let moment = ctx.memory.moment.unwrap_or(history.last_state());
+        let wanted = [
+            Wanted::Any,
+            Wanted::LiveIn(moment),
+            Wanted::LiveAtEnd,
+            Wanted::FromBefore,
+            Wanted::Passing,
+            Wanted::Awaited,
+        ];
+        let range = ctx.range.filter(|_| !fields.is_whole);
+        Filter {
+            stack: fields.stack.trim().to_owned(),
+            bytes: (parse_bytes(&fields.min_bytes).unwrap_or(0), u64::MAX),
+            life: (life.unwrap_or(0), DurNs::MAX),
+            stream: fields.stream.filter(|stream| history.pools.iter().any(|pool| pool.stream == *stream)),
+            category: None,
+            wanted: wanted[fields.choice],
+            range: range.map(|range| range.shifted(shown.open.offset.saturating_neg())),
+            among: Some(Arc::clone(&ctx.memory.marked)).filter(|marked| fields.is_marked_only && !marked.is_empty()),
+        }
+    }
+
+    fn ask(&mut self, question: &Question, shown: &ShownMemory, ctx: &ViewContext<'_>, ui: &egui::Ui) {
+        let (waker, shown, filter) = (ui.ctx().clone(), shown.clone(), question.2.clone());
+        let kept = match *ctx.selection {
+            Selection::Allocation { trace, memory, id } if (trace, memory) == (shown.trace, shown.memory) => Some(id),
+            _ => None,
+        };
+        let work = move |progress: &crate::job::Progress| {
+            let ids = find(shown.trace(), shown.history(), &filter, &|| progress.is_cancelled());
+            let labels = stack_labels(shown.trace());
+            Arc::new(AllocationRows::new(shown, ids, labels, kept))
+        };
+        if let Some(rows) = self.memo.get(question, move || waker.request_repaint(), work) {
+            let rows = Arc::clone(rows);
+            self.grid.update(&rows, ui.ctx());
+        }
+    }
+
+    fn select(&mut self, rows: &AllocationRows, row: usize, ctx: &mut ViewContext<'_>) {
+        if let Some(&id) = rows.ids.get(row) {
+            *ctx.selection = Selection::Allocation { trace: rows.shown.trace, memory: rows.shown.memory, id };
+            self.followed = *ctx.selection;
+        }
+    }
+
+    /// Moves the cursor to an allocation that was selected elsewhere.
+    fn follow(&mut self, shown: &ShownMemory, ctx: &ViewContext<'_>) {
+        if std::mem::replace(&mut self.followed, *ctx.selection) == *ctx.selection {
+            return;
+        }
+        let Selection::Allocation { trace, memory, id } = *ctx.selection else { return };
+        let rows = self.grid.shown().map(|(rows, _)| Arc::clone(rows));
+        let row = rows.filter(|_| (trace, memory) == (shown.trace, shown.memory)).and_then(|rows| rows.row_of(id));
+        if let Some(row) = row {
+            self.grid.go(row);
+        }
+    }
+
+    fn head_ui(&mut self, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        let history = shown.history();
+        ui.horizontal_wrapped(|ui| {
+            let life_hint = if history.has_time { "10 ms" } else { "100" };
+            let fields = &mut self.fields;
+            let is_bad = |text: &str, parsed: bool| !text.trim().is_empty() && !parsed;
+            field_ui(ui, "Stack", &mut fields.stack, "Regular expression", 180.0, false);
+            let bad_bytes = is_bad(&fields.min_bytes, parse_bytes(&fields.min_bytes).is_some());
+            field_ui(ui, "Size from", &mut fields.min_bytes, "1 MiB", 64.0, bad_bytes);
+            let parsed = match history.has_time {
+                true => parse_duration(&fields.min_life).is_some(),
+                false => fields.min_life.trim().parse::<DurNs>().is_ok(),
+            };
+            let label = if history.has_time { "Lifetime from" } else { "Lifetime in events from" };
+            let bad_life = is_bad(&fields.min_life, parsed);
+            field_ui(ui, label, &mut fields.min_life, life_hint, 64.0, bad_life);
+            self.choices_ui(shown, ctx, ui);
+            let (listed, _) = self.grid.counts();
+            let bytes = self.grid.shown().map_or(0, |(rows, _)| rows.bytes);
+            let all = history.allocations.len() as u64;
+            let of = if listed == all { String::new() } else { format!(" of {}", format::count(all)) };
+            ui.label(format!("{}{of} allocations, {}", format::count(listed), format::bytes(bytes as f64)));
+            if self.is_waiting {
+                ui.spinner();
+            }
+            self.buttons_ui(listed > 0, ctx, ui);
+        });
+    }
+
+    fn choices_ui(&mut self, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        let fields = &mut self.fields;
+        let combo = ComboBox::from_id_salt("state of allocations").selected_text(CHOICES[fields.choice].0);
+        combo.width(130.0).show_ui(ui, |ui| {
+            for (i, (label, help)) in CHOICES.iter().enumerate() {
+                ui.selectable_value(&mut fields.choice, i, *label).on_hover_text(*help);
+            }
+        });
+        let mut streams: Vec<i64> = shown.history().pools.iter().map(|pool| pool.stream).collect();
+        streams.sort_unstable();
+        streams.dedup();
+        if streams.len() > 1 {
+            let text = |stream: Option<i64>| {
+                stream.map_or("All streams".to_owned(), |stream| format!("Stream {}", format::stream(stream)))
+            };
+            ComboBox::from_id_salt("stream of allocations").selected_text(text(fields.stream)).show_ui(ui, |ui| {
+                for stream in std::iter::once(None).chain(streams.into_iter().map(Some)) {
+                    ui.selectable_value(&mut fields.stream, stream, text(stream));
+                }
+            });
+        }
+        if ctx.range.is_some() {
+            range_switch_ui(&mut fields.is_whole, "List what is live at some moment of the selected range", ctx, ui);
+        }
+        if !ctx.memory.marked.is_empty() {
+            ui.checkbox(&mut fields.is_marked_only, "Highlighted only")
+                .on_hover_text("List only what is brought out in the picture");
+        }
+    }
+
+    fn buttons_ui(&mut self, has_rows: bool, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        let button = |ui: &mut egui::Ui, label: &str, help: &str| {
+            ui.add_enabled(has_rows, egui::Button::new(label)).on_hover_text(help).clicked()
+        };
+        if button(ui, "Highlight", "Bring these allocations out in the picture of memory over time") {
+            if let Some((rows, _)) = self.grid.shown() {
+                ctx.memory.marked = Arc::new(rows.ids.clone());
+            }
+            ctx.commands.push(Command::ShowMemory);
+        }
+        if !ctx.memory.marked.is_empty()
+            && ui.button("Highlight none").on_hover_text("Show the picture in its own colors").clicked()
+        {
+            ctx.memory.marked = Arc::default();
+        }
+        if button(ui, "Copy table", "Copy the listed rows for a spreadsheet, with exact figures") {
+            self.grid.copy(ui.ctx());
+        }
+        if button(ui, "Export…", "Write the listed rows to a file of comma-separated values, with exact figures") {
+            self.grid.export("Allocations", ui.ctx());
+        }
+    }
+}
+
+/// A labelled text field; what cannot be understood is red.
+fn field_ui(ui: &mut egui::Ui, label: &str, text: &mut String, hint: &str, width: f32, is_bad: bool) {
+    let name = ui.label(label);
+    let mut edit = TextEdit::singleline(text).hint_text(hint).desired_width(width);
+    if is_bad {
+        edit = edit.text_color(theme::tokens(ui.visuals().dark_mode).severity[2]);
+    }
+    let edit = ui.add(edit).labelled_by(name.id);
+    if is_bad {
+        edit.on_hover_text(format!("Not understood, so it does not count. Write something like {hint}"));
+    }
+}

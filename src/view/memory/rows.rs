@@ -1,0 +1,186 @@
+//! Allocations as rows of a table, made when they come on screen.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+
+use crate::model::memory::AllocationId;
+use crate::model::{StackId, StringId};
+use crate::view::tables::Table;
+use crate::widget::format;
+use crate::widget::table::{Cell, Column, Rows, Sort};
+
+use super::ShownMemory;
+
+/// What a column shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Size,
+    Requested,
+    Start,
+    End,
+    Life,
+    Stream,
+    Pool,
+    Category,
+    Frame,
+    Address,
+    Stack,
+}
+
+/// Allocations that fit a filter.
+#[derive(Debug)]
+pub struct AllocationRows {
+    pub shown: ShownMemory,
+    /// In order of id.
+    pub ids: Vec<AllocationId>,
+    /// The sum of their sizes, in bytes.
+    pub bytes: u64,
+    columns: Vec<Column>,
+    kinds: Vec<Kind>,
+    /// The frame to name each stack by.
+    label: Vec<StringId>,
+    kept: Option<usize>,
+}
+
+impl AllocationRows {
+    /// * `label`: for each stack of the trace, the frame that says most of it.
+    /// * `kept`: the allocation that the cursor is on.
+    ///
+    /// Cost: O(ids).
+    pub fn new(shown: ShownMemory, ids: Vec<AllocationId>, label: Vec<StringId>, kept: Option<AllocationId>) -> Self {
+        let history = shown.history();
+        let (all, has_time) = (&history.allocations, history.has_time);
+        let bytes = ids.iter().map(|id| all.bytes[id.idx()]).sum();
+        let life = "How long it was live; of one that is live at the end, until then";
+        let (start, end, life_key) =
+            if has_time { ("start_ns", "end_ns", "life_ns") } else { ("start_event", "end_event", "life_events") };
+        let column = |title, key, width, is_text, help| Column { title, key, help, width, is_text };
+        let mut columns = vec![
+            (Kind::Size, column("Size", "bytes", 90, false, "Size of its block")),
+            (Kind::Requested, column("Requested", "requested_bytes", 90, false, "What the program asked for")),
+            (Kind::Start, column("Allocated", start, 110, false, "When; empty if before the recording began")),
+            (Kind::End, column("Freed", end, 110, false, "When its block could be used again; empty if never")),
+            (Kind::Life, column("Lifetime", life_key, 100, false, life)),
+            (Kind::Stream, column("Stream", "stream", 80, false, "The stream it was allocated for, 0 is the default")),
+            (Kind::Pool, column("Pool", "pool", 60, true, "The private pool it is from, if it is from one")),
+            (Kind::Category, column("Category", "category", 100, true, "What the file says it is for")),
+            (Kind::Frame, column("Where", "frame", 340, true, "The innermost frame of the person's own program")),
+            (Kind::Address, column("Address", "address", 130, true, "On the device")),
+            (Kind::Stack, column("Stack", "stack", 400, true, "The whole call stack, innermost frame first")),
+        ];
+        let has_category = !all.category.is_empty();
+        let has_private = history.pools.iter().any(|pool| pool.private != (0, 0));
+        let has_streams = history.pools.len() > 1 || history.pools.iter().any(|pool| pool.stream != 0);
+        columns.retain(|(kind, _)| match kind {
+            Kind::Category => has_category,
+            Kind::Pool => has_private,
+            Kind::Stream => has_streams,
+            _ => true,
+        });
+        let (kinds, columns) = columns.into_iter().unzip();
+        let kept = kept.and_then(|id| ids.binary_search(&id).ok());
+        Self { ids, bytes, columns, kinds, label, kept, shown }
+    }
+
+    /// The row of an allocation.
+    pub fn row_of(&self, id: AllocationId) -> Option<usize> {
+        self.ids.binary_search(&id).ok()
+    }
+
+    fn stack(&self, stack: StackId) -> String {
+        let trace = self.shown.trace();
+        let frames: Vec<&str> = trace.stacks.frames(stack).map(|frame| trace.strings.get(frame)).collect();
+        frames.join("; ")
+    }
+
+    fn cell(&self, kind: Kind, id: AllocationId) -> Cell {
+        let (trace, history) = (self.shown.trace(), self.shown.history());
+        let (all, i) = (&history.allocations, id.idx());
+        let moment = |event: u32| match history.has_time {
+            true => Cell::Ns(history.events.ts[event as usize].saturating_add(self.shown.open.offset)),
+            false => Cell::Count(u64::from(event)),
+        };
+        match kind {
+            Kind::Size => Cell::Bytes(all.bytes[i] as i64),
+            Kind::Requested => Cell::Bytes(all.requested[i] as i64),
+            Kind::Start => Cell::or_empty(history.alloc_event(id), moment),
+            Kind::End => Cell::or_empty(history.free_event(id), moment),
+            Kind::Life if history.has_time => Cell::Ns(history.life(id).dur()),
+            Kind::Life => Cell::Count(history.life(id).dur().unsigned_abs()),
+            Kind::Stream => Cell::text(&format::stream(history.pool_of(id).stream)),
+            Kind::Pool => match history.pool_of(id).private {
+                (0, 0) => Cell::Empty,
+                (a, b) => Cell::text(&format!("{a}.{b}")),
+            },
+            Kind::Category => Cell::text(trace.strings.get(all.category(id))),
+            Kind::Frame => {
+                let label = self.label.get(all.stack[i].0 as usize).copied().unwrap_or_default();
+                Cell::text(trace.strings.get(label))
+            }
+            Kind::Address => Cell::text(&format!("{:#x}", all.addr[i])),
+            Kind::Stack => Cell::text(&self.stack(all.stack[i])),
+        }
+    }
+
+    /// Sorts rows by a key; those without one come last either way.
+    fn sort_by<K: Ord>(&self, order: &mut [u32], is_descending: bool, key: impl Fn(AllocationId) -> Option<K>) {
+        let of = |row: u32| key(self.ids[row as usize]);
+        match is_descending {
+            true => order.sort_by_cached_key(|&row| of(row).map_or((true, None), |key| (false, Some(Reverse(key))))),
+            false => order.sort_by_cached_key(|&row| of(row).map_or((true, None), |key| (false, Some(key)))),
+        }
+    }
+}
+
+impl Rows for AllocationRows {
+    fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    fn n_rows(&self) -> usize {
+        self.ids.len()
+    }
+
+    fn row(&self, row: usize) -> Cow<'_, [Cell]> {
+        let Some(&id) = self.ids.get(row) else { return Cow::Borrowed(&[]) };
+        Cow::Owned(self.kinds.iter().map(|&kind| self.cell(kind, id)).collect())
+    }
+
+    /// What is looked for is part of the question, so there is no filter here. Cost: O(n log n).
+    fn order(&self, sort: Option<Sort>, _filter: &str) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..self.ids.len() as u32).collect();
+        let Some(sort) = sort else { return order };
+        let Some(&kind) = self.kinds.get(sort.column) else { return order };
+        let (trace, history) = (self.shown.trace(), self.shown.history());
+        let all = &history.allocations;
+        let down = sort.is_descending;
+        match kind {
+            Kind::Size => self.sort_by(&mut order, down, |id| Some(all.bytes[id.idx()])),
+            Kind::Requested => self.sort_by(&mut order, down, |id| Some(all.requested[id.idx()])),
+            Kind::Start => self.sort_by(&mut order, down, |id| history.alloc_event(id)),
+            Kind::End => self.sort_by(&mut order, down, |id| history.free_event(id)),
+            Kind::Life => self.sort_by(&mut order, down, |id| Some(history.life(id).dur())),
+            Kind::Stream | Kind::Pool => self.sort_by(&mut order, down, |id| Some(history.pool_of(id))),
+            Kind::Address => self.sort_by(&mut order, down, |id| Some(all.addr[id.idx()])),
+            Kind::Category | Kind::Frame | Kind::Stack => {
+                let text = |id: AllocationId| {
+                    let stack = all.stack[id.idx()].0 as usize;
+                    match kind {
+                        Kind::Category => all.category(id),
+                        Kind::Frame => self.label.get(stack).copied().unwrap_or_default(),
+                        _ => trace.stacks.frame.get(stack).copied().unwrap_or_default(),
+                    }
+                };
+                let found = |id| Some(trace.strings.get(text(id))).filter(|text| !text.is_empty());
+                self.sort_by(&mut order, down, found);
+            }
+        }
+        order
+    }
+}
+
+impl Table for AllocationRows {
+    fn kept(&self) -> Option<usize> {
+        self.kept
+    }
+}
