@@ -119,22 +119,24 @@ impl App {
                 (BottomTab::Problems, problems),
             ];
             let is_memory = self.center_tab() != CenterTab::Timeline;
-            for (tab, label) in tabs {
-                // What is about slices is out of place under a picture of memory, unless it is on show.
-                let is_general = matches!(tab, BottomTab::Marks | BottomTab::Problems);
-                if !is_memory || is_general || self.settings.bottom_tab == tab {
+            let now = self.settings.bottom_tab;
+            let mut tab_ui = |ui: &mut egui::Ui, is_in_place: bool, tab: BottomTab, label: &str| {
+                // What is out of place is there only while it is on show.
+                if is_in_place || tab == now {
                     ui.selectable_value(&mut self.settings.bottom_tab, tab, label);
                 }
+            };
+            for (tab, label) in tabs {
+                let is_general = matches!(tab, BottomTab::Marks | BottomTab::Problems);
+                tab_ui(ui, !is_memory || is_general, tab, &label);
             }
             ui.separator();
-            for (tab, kind) in TABLES.into_iter().filter(|table| !is_memory || self.settings.bottom_tab == table.0) {
-                ui.selectable_value(&mut self.settings.bottom_tab, tab, kind.label());
+            for (tab, kind) in TABLES {
+                tab_ui(ui, !is_memory, tab, kind.label());
             }
-            if !is_memory || self.settings.bottom_tab == BottomTab::Samples {
-                ui.selectable_value(&mut self.settings.bottom_tab, BottomTab::Samples, "Samples");
-            }
-            for (tab, label) in MEMORY_TABS.into_iter().filter(|(tab, _)| is_memory || self.settings.bottom_tab == *tab) {
-                ui.selectable_value(&mut self.settings.bottom_tab, tab, label);
+            tab_ui(ui, !is_memory, BottomTab::Samples, "Samples");
+            for (tab, label) in MEMORY_TABS {
+                tab_ui(ui, is_memory, tab, label);
             }
         });
         ui.separator();

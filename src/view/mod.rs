@@ -4,6 +4,7 @@ mod context;
 pub mod details;
 pub mod events;
 pub mod flame;
+mod flame_pane;
 pub mod marks;
 pub mod memory;
 pub mod palette;

@@ -1,7 +1,13 @@
-//! Questions about memory and their answers.
+//! Questions about the memory of one device: what grows, what is live, what is reserved and why.
+//!
+//! All ask a [`MemoryHistory`](crate::model::MemoryHistory), whose unit of time is the state.
 
 pub mod find;
 #[cfg(test)]
-mod fixture;
+pub mod fixture;
 pub mod labels;
+pub mod live;
+mod period;
 pub mod signature;
+pub mod state;
+pub mod steps;

@@ -210,8 +210,8 @@ impl Signatures {
     /// its innermost frame of Python, else its innermost frame. `None` without frames.
     pub fn label<'a>(&self, trace: &'a Trace, signature: SignatureId) -> Option<Cow<'a, str>> {
         let mut frames = self.frames(trace, signature);
-        let at = |is_it: fn(&Frame<'_>) -> bool| frames.iter().position(|frame| is_it(&Frame::of(frame)));
-        let at = at(|frame| frame.is_user()).or_else(|| at(|frame| frame.is_python())).unwrap_or(0);
+        let at = |is_it: &dyn Fn(Frame<'_>) -> bool| frames.iter().position(|frame| is_it(Frame::of(frame)));
+        let at = at(&|frame| frame.is_user()).or_else(|| at(&|frame| frame.is_python())).unwrap_or(0);
         (at < frames.len()).then(|| frames.swap_remove(at))
     }
 }

@@ -3,11 +3,19 @@
 mod allocations;
 mod focus;
 mod head;
+mod leaks;
+mod live_memory;
+mod map;
 mod over_time;
+mod reserved;
 mod rows;
 mod state;
+mod transport;
 
 pub use allocations::AllocationsView;
 pub use focus::{MemoryFocus, ShownMemory};
+pub use leaks::LeaksView;
+pub use live_memory::LiveMemory;
 pub use over_time::MemoryOverTime;
+pub use reserved::ReservedView;
 pub use state::MemoryState;

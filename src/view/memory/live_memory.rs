@@ -1,0 +1,161 @@
+//! Whose memory is live, by call stack: at a moment, at the peak, at the end, or between two moments.
+
+use eframe::egui;
+
+use super::head::{self, state_text};
+use super::{MemoryFocus, ShownMemory};
+use crate::analysis::memory::live::{self, Live};
+use crate::analysis::stacks::FlameTree;
+use crate::command::Command;
+use crate::job::Progress;
+use crate::view::flame_pane::{FlamePane, Unit};
+use crate::view::{TraceKey, View, ViewContext};
+use crate::widget::format;
+use crate::widget::table::Cell;
+
+const BYTES: Unit = Unit {
+    whole: "All live memory",
+    table: "Frames by memory",
+    text: |bytes| format::bytes(bytes as f64),
+    cell: Cell::Bytes,
+    keys: ["self_bytes", "total_bytes"],
+    help: [
+        "Bytes that this frame itself allocated",
+        "Bytes allocated with this frame anywhere in the stack, each counted once",
+    ],
+    ways: ["Callers above what they call", "What allocated on top, below it who called"],
+    copy: "Copy all stacks as text, a line each with its bytes: main;step;empty 4096",
+};
+
+/// What is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Mode {
+    #[default]
+    Moment,
+    Peak,
+    End,
+    Grown,
+    Shrunk,
+}
+
+const MODES: [(Mode, &str, &str); 5] = [
+    (Mode::Moment, "At the moment", "What is live at the moment that is looked at, the dashed line in the picture"),
+    (Mode::Peak, "At the peak", "What is live when most memory is in use"),
+    (Mode::End, "At the end", "What is live when the recording ends"),
+    (Mode::Grown, "Grown", "What each stack has more of at the moment than at the base"),
+    (Mode::Shrunk, "Shrunk", "What each stack has less of at the moment than at the base"),
+];
+
+#[derive(Clone, Debug, PartialEq)]
+struct Question {
+    trace: TraceKey,
+    memory: usize,
+    mode: Mode,
+    moment: u32,
+    base: u32,
+}
+
+/// The tab of live memory by stack.
+#[derive(Debug)]
+pub struct LiveMemory {
+    mode: Mode,
+    pane: FlamePane<Question>,
+}
+
+impl Default for LiveMemory {
+    fn default() -> Self {
+        Self { mode: Mode::default(), pane: FlamePane::new(&BYTES) }
+    }
+}
+
+impl View for LiveMemory {
+    fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        let Some(shown) = ctx.memory.resolve(ctx.traces) else {
+            head::nothing_ui(ui);
+            return;
+        };
+        let question = self.question(&shown, ctx.memory);
+        let is_same = |known: &Question| known.trace == question.trace && known.memory == question.memory;
+        if self.pane.question().is_some_and(|known| !is_same(known)) {
+            self.pane.reset();
+        }
+        let (asked, memory) = (question.clone(), shown.clone());
+        self.pane.ask(&question, move |progress| (tree(&memory, &asked, progress), ()), ctx, ui);
+        ui.horizontal_wrapped(|ui| {
+            for (mode, label, hint) in MODES {
+                let needs_base = matches!(mode, Mode::Grown | Mode::Shrunk);
+                let is_possible = !needs_base || question.base != question.moment || ctx.memory.base.is_some();
+                let choice = ui.add_enabled(is_possible, egui::Button::selectable(self.mode == mode, label));
+                if choice.on_hover_text(hint).on_disabled_hover_text("Choose a moment first").clicked() {
+                    self.mode = mode;
+                }
+            }
+            self.moment_ui(&question, &shown, ctx, ui);
+            ui.separator();
+            self.pane.tools_ui(ui);
+        });
+        if self.pane.has_crashed(&question) {
+            ui.label("The flame graph crashed. Please report it");
+            return;
+        }
+        let Some(known) = self.pane.shown() else { return };
+        if known.tree.total() == 0 {
+            ui.label(match self.mode {
+                Mode::Grown => "No stack has more memory than at the base",
+                Mode::Shrunk => "No stack has less memory than at the base",
+                _ => "Nothing is live at this moment",
+            });
+            return;
+        }
+        self.pane.body_ui(ui);
+    }
+
+    fn is_pending(&self) -> bool {
+        self.pane.is_pending()
+    }
+
+    fn run(&mut self, command: &Command, _ctx: &mut ViewContext<'_>) -> bool {
+        self.pane.run(command)
+    }
+}
+
+impl LiveMemory {
+    fn question(&self, shown: &ShownMemory, focus: &MemoryFocus) -> Question {
+        let history = shown.history();
+        let chosen = focus.moment.unwrap_or(history.last_state());
+        let (moment, base) = match self.mode {
+            Mode::Moment => (chosen, 0),
+            Mode::Peak => (history.curves.peak(0..history.n_states()), 0),
+            Mode::End => (history.last_state(), 0),
+            Mode::Grown | Mode::Shrunk => (chosen, focus.base.unwrap_or(0)),
+        };
+        let trace = TraceKey::new(std::slice::from_ref(&shown.open));
+        Question { trace, memory: shown.memory, mode: self.mode, moment, base }
+    }
+
+    /// Which moments these are, and a button to keep one as the base.
+    fn moment_ui(&self, question: &Question, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        let at = state_text(shown, question.moment);
+        match question.mode {
+            Mode::Grown | Mode::Shrunk => {
+                ui.weak(format!("from {} to {at}", state_text(shown, question.base)));
+            }
+            _ => {
+                ui.weak(at);
+            }
+        }
+        let hint = "Compare later moments with this one";
+        if ui.button("Set as base").on_hover_text(hint).clicked() {
+            ctx.memory.base = Some(question.moment);
+        }
+    }
+}
+
+fn tree(shown: &ShownMemory, asked: &Question, _progress: &Progress) -> FlameTree {
+    let (trace, history) = (shown.trace(), shown.history());
+    match asked.mode {
+        Mode::Moment | Mode::Peak | Mode::End => live::flame(trace, history, asked.moment, Live::Active),
+        Mode::Grown => live::difference(trace, history, asked.base, asked.moment, Live::Active).grown,
+        Mode::Shrunk => live::difference(trace, history, asked.base, asked.moment, Live::Active).shrunk,
+    }
+}

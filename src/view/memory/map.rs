@@ -1,0 +1,301 @@
+//! Where does each block lie on the map of the allocator's state?
+//!
+//! Segments follow each other like words: by address, wrapped at the right edge, each pool under a
+//! heading of its own. A stretch narrower than a pixel shares its pixel with its neighbours, so the
+//! number of boxes is bounded by pixels, and none of the bytes is left out.
+
+use crate::analysis::memory::state::{AllocatorState, Held, Part};
+use crate::model::memory::AllocationId;
+
+/// Gap between two segments of one line, in points.
+const GAP: f32 = 3.0;
+/// A segment is never narrower than this, so that it can be seen and hit.
+const MIN_SEGMENT: f32 = 2.0;
+
+/// What a box shows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fill {
+    One(Held),
+    /// Several stretches in one pixel: the heaviest block if there is one, and how much of the pixel
+    /// blocks have, 0 to 1.
+    Mixed(Option<AllocationId>, f32),
+}
+
+/// A box on the map.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MapBox {
+    /// Which line, from the top.
+    pub line: u32,
+    /// From and to, in points from the left edge.
+    pub x: [f32; 2],
+    pub fill: Fill,
+    pub addr: u64,
+    pub bytes: u64,
+    /// Index into the pool's segments.
+    pub segment: u32,
+    /// Index into the state's pools.
+    pub pool: u32,
+}
+
+/// A line of the map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapLine {
+    /// The heading of a pool.
+    Heading(u32),
+    /// Boxes.
+    Boxes,
+}
+
+/// A laid-out map.
+#[derive(Clone, Debug, Default)]
+pub struct Map {
+    pub lines: Vec<MapLine>,
+    /// By line, then from left to right.
+    pub boxes: Vec<MapBox>,
+    pub bytes_per_point: f64,
+}
+
+impl Map {
+    /// The boxes of these lines.
+    pub fn of_lines(&self, lines: std::ops::Range<u32>) -> &[MapBox] {
+        let first = self.boxes.partition_point(|place| place.line < lines.start);
+        let last = self.boxes.partition_point(|place| place.line < lines.end);
+        &self.boxes[first..last.max(first)]
+    }
+
+    /// The box at a place.
+    pub fn at(&self, line: u32, x: f32) -> Option<&MapBox> {
+        let boxes = self.of_lines(line..line + 1);
+        boxes[..boxes.partition_point(|place| place.x[0] <= x)]
+            .last()
+            .filter(|place| x <= place.x[1].max(place.x[0] + 1.0))
+    }
+}
+
+/// How many bytes a point must be for everything to fit into `n_lines` lines of `width` points.
+pub fn fitting_scale(state: &AllocatorState, width: f32, n_lines: u32) -> f64 {
+    let n_segments: usize = state.pools.iter().map(|pool| pool.segments.len()).sum();
+    let gaps = n_segments as f64 * f64::from(GAP + 1.0);
+    // Each pool breaks its last line off.
+    let lines = f64::from(n_lines.saturating_sub(2 * state.pools.len() as u32).max(1));
+    let room = (lines * f64::from(width) - gaps).max(f64::from(width) / 2.0);
+    (state.sums.reserved as f64 / room).max(1.0)
+}
+
+/// Where the next box goes.
+struct Pen {
+    map: Map,
+    width: f32,
+    line: u32,
+    x: f32,
+}
+
+/// Lays out a map of lines `width` points wide.
+///
+/// Cost: O(parts + points).
+pub fn lay_out(state: &AllocatorState, width: f32, bytes_per_point: f64) -> Map {
+    let map = Map { bytes_per_point, ..Map::default() };
+    let mut pen = Pen { map, width: width.max(8.0), line: 0, x: 0.0 };
+    for (pool, known) in state.pools.iter().enumerate() {
+        pen.map.lines.push(MapLine::Heading(pool as u32));
+        pen.new_line();
+        for (segment, known) in known.segments.iter().enumerate() {
+            let place = Place { pool: pool as u32, segment: segment as u32 };
+            let wide = ((known.bytes as f64 / bytes_per_point) as f32).max(MIN_SEGMENT);
+            // A segment that fits on a line is not broken.
+            if pen.x > 0.0 && pen.x + wide > pen.width && wide <= pen.width {
+                pen.new_line();
+            }
+            pen.segment(place, &known.parts, known.bytes, wide);
+            pen.x += GAP;
+            if pen.x >= pen.width {
+                pen.new_line();
+            }
+        }
+        if pen.x == 0.0 && pen.map.lines.last() == Some(&MapLine::Boxes) {
+            pen.map.lines.pop();
+        }
+        (pen.line, pen.x) = (pen.map.lines.len() as u32, 0.0);
+    }
+    pen.map
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    pool: u32,
+    segment: u32,
+}
+
+impl Pen {
+    fn new_line(&mut self) {
+        self.map.lines.push(MapLine::Boxes);
+        self.line = self.map.lines.len() as u32 - 1;
+        self.x = 0.0;
+    }
+
+    fn segment(&mut self, place: Place, parts: &[Part], bytes: u64, wide: f32) {
+        let scale = f64::from(wide) / bytes.max(1) as f64;
+        let mut pixel = Pixel::default();
+        let mut done = 0_u64;
+        for part in parts {
+            let start = done as f64 * scale;
+            done += part.bytes;
+            let end = done as f64 * scale;
+            if end - start >= 1.0 {
+                self.flush(place, &mut pixel, scale);
+                self.boxes(place, Fill::One(part.held), part.addr, part.bytes, end - start);
+            } else {
+                pixel.add(part);
+                if pixel.bytes as f64 * scale >= 1.0 {
+                    self.flush(place, &mut pixel, scale);
+                }
+            }
+        }
+        self.flush(place, &mut pixel, scale);
+    }
+
+    fn flush(&mut self, place: Place, pixel: &mut Pixel, scale: f64) {
+        let pixel = std::mem::take(pixel);
+        if pixel.bytes > 0 {
+            let fill = match pixel.only {
+                Some(held) => Fill::One(held),
+                None => Fill::Mixed(pixel.heaviest.map(|heaviest| heaviest.0), pixel.held as f32 / pixel.bytes as f32),
+            };
+            self.boxes(place, fill, pixel.addr, pixel.bytes, pixel.bytes as f64 * scale);
+        }
+    }
+
+    /// One stretch, wrapped at the right edge.
+    fn boxes(&mut self, place: Place, fill: Fill, addr: u64, bytes: u64, wide: f64) {
+        let mut rest = wide as f32;
+        loop {
+            let room = self.width - self.x;
+            let here = rest.min(room);
+            let x = [self.x, self.x + here];
+            let Place { pool, segment } = place;
+            self.map.boxes.push(MapBox { line: self.line, x, fill, addr, bytes, segment, pool });
+            self.x += here;
+            rest -= here;
+            if rest <= 0.01 {
+                return;
+            }
+            self.new_line();
+        }
+    }
+}
+
+/// Stretches that share a pixel.
+#[derive(Default)]
+struct Pixel {
+    addr: u64,
+    bytes: u64,
+    /// Bytes that blocks have.
+    held: u64,
+    heaviest: Option<(AllocationId, u64)>,
+    /// What is in it, while that is one thing.
+    only: Option<Held>,
+}
+
+impl Pixel {
+    fn add(&mut self, part: &Part) {
+        let is_first = self.bytes == 0;
+        if is_first {
+            self.addr = part.addr;
+        }
+        self.only = if is_first { Some(part.held) } else { None };
+        self.bytes += part.bytes;
+        if let Held::Allocated(id) | Held::AwaitingFree(id) = part.held {
+            self.held += part.bytes;
+            if self.heaviest.is_none_or(|heaviest| heaviest.1 < part.bytes) {
+                self.heaviest = Some((id, part.bytes));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::analysis::memory::state::{PoolState, SegmentState};
+
+    /// A state of segments whose parts have these sizes.
+    fn state(segments: &[Vec<u64>]) -> AllocatorState {
+        let mut pool = PoolState::default();
+        let mut addr = 0;
+        for sizes in segments {
+            let mut segment = SegmentState { addr, ..SegmentState::default() };
+            for (i, &bytes) in sizes.iter().enumerate() {
+                let held = match (addr + i as u64) % 3 {
+                    0 => Held::Free,
+                    1 => Held::Allocated(AllocationId(i as u32)),
+                    _ => Held::Unsplit,
+                };
+                segment.parts.push(Part { addr, bytes, held });
+                addr += bytes;
+                segment.bytes += bytes;
+            }
+            addr += 4096;
+            pool.segments.push(segment);
+        }
+        let reserved = pool.segments.iter().map(|segment| segment.bytes).sum::<u64>();
+        let mut state = AllocatorState { pools: vec![pool], ..AllocatorState::default() };
+        state.sums.reserved = reserved;
+        state
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_is_on_the_map_once(
+            segments in prop::collection::vec(prop::collection::vec(1_u64..1 << 30, 1..40), 1..30),
+            width in 20_f32..2000.0,
+            lines in 1_u32..60,
+            zoom in 1.0_f64..50.0,
+        ) {
+            let state = state(&segments);
+            let scale = (fitting_scale(&state, width, lines) / zoom)
+                .max(state.sums.reserved as f64 / f64::from(width) / 2_000.0);
+            let map = lay_out(&state, width, scale);
+            // A wrapped stretch is several boxes of one address.
+            let mut stretches: Vec<(u64, u64)> = map.boxes.iter().map(|place| (place.addr, place.bytes)).collect();
+            stretches.dedup();
+            prop_assert_eq!(stretches.iter().map(|stretch| stretch.1).sum::<u64>(), state.sums.reserved);
+            for pair in map.boxes.windows(2) {
+                prop_assert!((pair[0].line, pair[0].x[1] - 0.01) <= (pair[1].line, pair[1].x[0]));
+            }
+            for place in &map.boxes {
+                prop_assert!(place.x[0] >= 0.0 && place.x[1] <= width + 0.01, "{:?}", place);
+                prop_assert_eq!(map.lines[place.line as usize], MapLine::Boxes);
+                let middle = (place.x[0] + place.x[1]) / 2.0;
+                if place.x[1] - place.x[0] > 0.1 {
+                    prop_assert_eq!(map.at(place.line, middle), Some(place));
+                }
+            }
+            let points = state.sums.reserved as f64 / scale + 2.0 * segments.len() as f64;
+            let n_most = points + map.lines.len() as f64 + 2.0 * segments.len() as f64;
+            prop_assert!(map.boxes.len() as f64 <= n_most.max(segments.iter().map(Vec::len).sum::<usize>() as f64));
+        }
+    }
+
+    #[test]
+    fn what_fits_is_not_scrolled() {
+        let segments: Vec<Vec<u64>> = (0..400).map(|i| vec![2 << 20, (1 + i % 37) << 20]).collect();
+        let state = state(&segments);
+        for (width, lines) in [(1200.0, 30), (800.0, 12), (300.0, 60)] {
+            let map = lay_out(&state, width, fitting_scale(&state, width, lines));
+            assert!(map.lines.len() as u32 <= lines + lines / 4 + 2, "{} of {lines}", map.lines.len());
+            assert!(map.lines.len() as u32 * 2 > lines, "{} of {lines}", map.lines.len());
+        }
+    }
+
+    #[test]
+    fn stretches_in_one_pixel_are_mixed() {
+        let state = state(&[vec![100, 100, 100, 1 << 20]]);
+        let map = lay_out(&state, 100.0, 20_000.0);
+        let [first, second] = &map.boxes[..] else { panic!("{:?}", map.boxes) };
+        let Fill::Mixed(Some(heaviest), held) = first.fill else { panic!("{first:?}") };
+        assert_eq!((heaviest, first.bytes, second.bytes), (AllocationId(2), 300, 1 << 20));
+        assert!((held - 1.0 / 3.0).abs() < 0.01, "{held}");
+    }
+}

@@ -1,0 +1,167 @@
+//! Moves the moment that is looked at: by hand, event by event, or playing.
+
+use eframe::egui::{self, Color32, Sense, Stroke, pos2, vec2};
+
+use super::ShownMemory;
+use super::head::state_text;
+use super::state::TICK;
+use crate::command::Command;
+use crate::view::ViewContext;
+use crate::widget::{format, theme};
+
+/// How long the whole recording takes at normal speed, in seconds.
+const WHOLE_SECONDS: f64 = 20.0;
+const SPEEDS: [f64; 5] = [0.1, 0.5, 1.0, 2.0, 10.0];
+
+/// The controls of the moment.
+#[derive(Debug)]
+pub struct Transport {
+    is_playing: bool,
+    speed: f64,
+    /// Where a playing moment is between two states.
+    position: f64,
+}
+
+impl Default for Transport {
+    fn default() -> Self {
+        Self { is_playing: false, speed: 1.0, position: 0.0 }
+    }
+}
+
+impl Transport {
+    pub fn ui(&mut self, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        let history = shown.history();
+        let last = history.last_state();
+        if last == 0 {
+            ui.weak("No history was recorded: this is the state when the snapshot was taken");
+            return;
+        }
+        self.play(last, ctx, ui);
+        let state = ctx.memory.moment.unwrap_or(last);
+        ui.horizontal_wrapped(|ui| {
+            let mut to = None;
+            let button = |ui: &mut egui::Ui, label: &str, help: &str| ui.button(label).on_hover_text(help).clicked();
+            if button(ui, "Start", "Before the first event") {
+                to = Some(0);
+            }
+            if button(ui, "Previous event", "One event back (,)") {
+                to = Some(state.saturating_sub(1));
+            }
+            let play = if self.is_playing { "Pause" } else { "Play" };
+            if button(ui, play, "Move through the recording, event after event") {
+                self.is_playing ^= true;
+                self.position = if state == last { 0.0 } else { f64::from(state) };
+            }
+            if button(ui, "Next event", "One event on (.)") {
+                to = Some((state + 1).min(last));
+            }
+            if button(ui, "Peak", "When most memory is in use") {
+                to = Some(history.curves.peak(0..history.n_states()));
+            }
+            if button(ui, "End", "After the last event") {
+                to = Some(last);
+            }
+            let speed = egui::ComboBox::from_id_salt("speed").selected_text(speed_text(self.speed)).width(60.0);
+            speed.show_ui(ui, |ui| {
+                for choice in SPEEDS {
+                    ui.selectable_value(&mut self.speed, choice, speed_text(choice));
+                }
+            });
+            if to.is_some() {
+                self.is_playing = false;
+                ctx.memory.moment = to;
+            }
+            ui.separator();
+            ui.label(event_text(shown, state));
+        });
+        self.scrub_ui(shown, state, ctx, ui);
+    }
+
+    /// Steps event by event.
+    pub fn run(&mut self, command: &Command, shown: &ShownMemory, ctx: &mut ViewContext<'_>) -> bool {
+        let last = shown.history().last_state();
+        let state = ctx.memory.moment.unwrap_or(last);
+        let to = match command {
+            Command::NextSlice => (state + 1).min(last),
+            Command::PreviousSlice => state.saturating_sub(1),
+            _ => return false,
+        };
+        self.is_playing = false;
+        ctx.memory.moment = Some(to);
+        true
+    }
+
+    fn play(&mut self, last: u32, ctx: &mut ViewContext<'_>, ui: &egui::Ui) {
+        if !self.is_playing {
+            return;
+        }
+        let seconds = f64::from(ui.input(|input| input.stable_dt)).min(0.25);
+        self.position += f64::from(last) * seconds / WHOLE_SECONDS * self.speed;
+        if self.position >= f64::from(last) {
+            self.is_playing = false;
+        }
+        ctx.memory.moment = Some((self.position as u32).min(last));
+        ui.ctx().request_repaint_after(TICK);
+    }
+
+    /// The active curve over all states, in which a click or drag sets the moment.
+    fn scrub_ui(&mut self, shown: &ShownMemory, state: u32, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        let history = shown.history();
+        let n = history.n_states();
+        let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), 36.0), Sense::click_and_drag());
+        response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Slider, true, "Moment"));
+        let tokens = theme::tokens(ctx.is_dark);
+        let curves = &history.curves;
+        let most = curves.active[curves.peak(0..n) as usize].max(1) as f64;
+        let state_at =
+            |x: f32| (f64::from((x - rect.left()) / rect.width()).clamp(0.0, 1.0) * f64::from(n - 1)).round();
+        let x_of = |state: u32| rect.left() + (f64::from(state) / f64::from(n - 1).max(1.0)) as f32 * rect.width();
+        let mut mesh = egui::Mesh::default();
+        for column in 0..rect.width() as u32 {
+            let x = rect.left() + column as f32;
+            let (from, to) = (state_at(x) as u32, state_at(x + 1.0) as u32);
+            // Each column shows the highest of its states.
+            let bytes = curves.active[curves.peak(from..to.max(from + 1)) as usize] as f64;
+            let top = rect.bottom() - (bytes / most) as f32 * rect.height();
+            let bar = egui::Rect::from_min_max(pos2(x, top), pos2(x + 1.0, rect.bottom()));
+            mesh.add_colored_rect(bar, tokens.accent.gamma_multiply(0.45));
+        }
+        ui.painter().rect_filled(rect, 0.0, tokens.stripe);
+        ui.painter().add(mesh);
+        let stroke = Stroke::new(2.0, tokens.strong_text);
+        ui.painter().vline(x_of(state), rect.y_range(), stroke);
+        if let Some(base) = ctx.memory.base {
+            ui.painter().vline(x_of(base), rect.y_range(), Stroke::new(1.0, Color32::GRAY));
+        }
+        if let Some(at) = response.interact_pointer_pos().filter(|_| response.dragged() || response.clicked()) {
+            self.is_playing = false;
+            ctx.memory.moment = Some(state_at(at.x) as u32);
+        }
+        if let Some(at) = response.hover_pos() {
+            let text = event_text(shown, state_at(at.x) as u32);
+            response.on_hover_ui_at_pointer(|ui| {
+                ui.label(text);
+            });
+        }
+    }
+}
+
+fn speed_text(speed: f64) -> String {
+    format!("× {speed}")
+}
+
+/// What happened last in a state, and how much memory is in use.
+fn event_text(shown: &ShownMemory, state: u32) -> String {
+    let history = shown.history();
+    let active = format::bytes(history.curves.active[state as usize] as f64);
+    let place = state_text(shown, state);
+    match state.checked_sub(1) {
+        Some(event) => {
+            let (action, bytes) = (history.events.action[event as usize], history.events.bytes[event as usize]);
+            let action = action.name().replace('_', " ");
+            let size = if bytes > 0 { format!(" {}", format::bytes(bytes as f64)) } else { String::new() };
+            format!("{place}: {action}{size}, {active} active")
+        }
+        None => format!("{place}: {active} active"),
+    }
+}
