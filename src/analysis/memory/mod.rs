@@ -6,8 +6,13 @@ pub mod find;
 #[cfg(test)]
 pub mod fixture;
 pub mod labels;
+pub mod leaks;
 pub mod live;
+pub mod oom;
 mod period;
+pub mod reserved;
 pub mod signature;
 pub mod state;
 pub mod steps;
+pub mod summary;
+mod trend;

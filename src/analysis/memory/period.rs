@@ -8,9 +8,9 @@ use crate::model::{MemoryHistory, StackId};
 /// A repetition that most of the allocations take part in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Period {
-    /// Allocations of one round.
+    /// Allocations of one round: the median.
     pub allocations: u32,
-    /// Share of all allocations that come again a round later, or came a round before.
+    /// Share of all allocations that were also in the round before, or are the first round.
     pub share: f64,
     /// Where rounds begin and end, as states, ascending.
     pub boundaries: Vec<u32>,
@@ -20,160 +20,161 @@ pub struct Period {
 const MIN_ROUNDS: usize = 3;
 /// At least so many allocations make a round: fewer are a loop inside something.
 const MIN_ALLOCATIONS: usize = 4;
-/// At least so large a share of all allocations must lie in the rounds, and within these repeat.
+/// At least so large a share of all allocations must lie in the rounds, and of these be in the round
+/// before as well.
 const MIN_SHARE: f64 = 0.5;
 const MIN_REPEATED: f64 = 0.85;
+/// What begins a round must come after about as many others as most times in this share of rounds.
+const MIN_EVEN: f64 = 0.8;
+/// A shorter round wins over a longer one that explains no more than this share of allocations more.
+const TOLERANCE: f64 = 0.003;
 /// How many lengths are tried.
-const MAX_CANDIDATES: usize = 24;
-/// What one allocation that does not repeat costs, in such that do: a stretch goes on as long as no
-/// more than one in five is new.
-const MISMATCH: i64 = 4;
-/// No allocation yet.
-const NEVER: u32 = u32::MAX;
+const MAX_LENGTHS: usize = 24;
 
-/// The stretch in which allocations repeat after a number of others.
-struct Candidate {
+/// What may begin a round: an allocation that comes again and again at about the same distance.
+struct Anchor {
+    symbol: u32,
+    /// The median distance, in allocations.
     length: usize,
-    /// Indices of allocations; the last round included.
-    start: usize,
-    end: usize,
-    /// Of those in the stretch but the last round, how many come again.
-    repeated: usize,
+    /// From its first to its last, in allocations.
+    span: usize,
+    count: usize,
+    /// Mean of the bytes in use before it.
+    in_use: u128,
 }
 
-impl Candidate {
-    fn missed(&self) -> f64 {
-        1.0 - self.repeated as f64 / (self.end - self.start - self.length).max(1) as f64
-    }
-}
-
-/// Finds the repetition of the allocations of one size at one place, if most of them take part.
+/// Finds the repetition of the allocations of one size at one place, if most of them take part; else
+/// that of those at one place whatever their size.
 ///
-/// Two allocations are the same if stack and size are. The lengths tried are the commonest distances
-/// between an allocation and the same one before, each distance weighted with itself, so that what
-/// comes once a round counts as much as what comes in each of its many layers. Of those that explain
-/// nearly the most the shortest wins. Rounds begin at an allocation that comes once in each; of such
-/// that with the least memory in use before it, since between two steps only what stays is live.
+/// Rounds begin at an allocation that comes at an even distance. For the commonest distances, each
+/// weighted with what it covers, that allocation is taken which has the least memory in use before it,
+/// since between two steps only what stays is live. A length explains an allocation if the round before
+/// has the same, wherever in it: so an odd allocation now and then moves nothing. Of the lengths that
+/// explain nearly the most the shortest wins.
 ///
-/// * A single odd allocation moves nothing: rounds are found by what begins them.
-/// * Steps that consist of many equal parts and little else may be taken apart into these.
+/// * What follows the last beginning of a round belongs to none: nothing says whether it is whole.
+/// * Steps that consist of hundreds of equal parts and hardly anything else may be taken apart into
+///   these.
 /// * Cost: O(n log n) for n events; a few dozen bytes an allocation.
 pub fn period(history: &MemoryHistory, is_cancelled: &dyn Fn() -> bool) -> Option<Period> {
     let events = &history.events;
     let allocs: Vec<u32> =
         (0..events.len() as u32).filter(|&event| events.action[event as usize] == MemoryAction::Alloc).collect();
-    let symbols = symbols(history, &allocs);
-    let n = symbols.len();
-    let mut candidates = Vec::new();
-    for length in common_distances(&symbols) {
+    let by = |has_size| {
+        let symbols = symbols(history, &allocs, has_size);
+        of_symbols(history, &allocs, &symbols, is_cancelled)
+    };
+    by(true).or_else(|| by(false))
+}
+
+fn of_symbols(
+    history: &MemoryHistory,
+    allocs: &[u32],
+    symbols: &[u32],
+    is_cancelled: &dyn Fn() -> bool,
+) -> Option<Period> {
+    let mut found: Vec<(f64, usize, Vec<usize>, Anchor)> = Vec::new();
+    for anchor in anchors(history, allocs, symbols) {
         if is_cancelled() {
             return None;
         }
-        candidates.extend(stretch(&symbols, length));
+        let starts: Vec<usize> = (0..symbols.len()).filter(|&i| symbols[i] == anchor.symbol).collect();
+        let (explained, repeated) = explained(symbols, &starts);
+        if repeated >= MIN_REPEATED {
+            found.push((repeated, explained, starts, anchor));
+        }
     }
-    candidates.retain(|candidate| {
-        let covered = candidate.end - candidate.start;
-        covered >= MIN_ROUNDS * candidate.length
-            && covered as f64 >= MIN_SHARE * n as f64
-            && candidate.missed() <= 1.0 - MIN_REPEATED
-    });
-    let widest = candidates.iter().map(|candidate| candidate.end - candidate.start).max()?;
-    candidates.retain(|candidate| (candidate.end - candidate.start) as f64 >= 0.9 * widest as f64);
-    let least = candidates.iter().map(Candidate::missed).min_by(f64::total_cmp)?;
-    candidates.retain(|candidate| candidate.missed() <= 1.25 * least + 0.002);
-    let best = candidates.into_iter().min_by_key(|candidate| candidate.length)?;
-    let boundaries = boundaries(history, &allocs, &symbols, &best);
-    let share = (best.repeated + best.length) as f64 / n as f64;
-    (boundaries.len() > MIN_ROUNDS).then_some(Period {
-        allocations: best.length as u32,
-        share: share.min(1.0),
-        boundaries,
+    let most = found.iter().map(|candidate| candidate.0).max_by(f64::total_cmp)?;
+    found.retain(|candidate| candidate.0 >= most - TOLERANCE);
+    let (_, explained, starts, anchor) = found.into_iter().min_by_key(|candidate| candidate.3.length)?;
+    Some(Period {
+        allocations: anchor.length as u32,
+        share: explained as f64 / symbols.len() as f64,
+        // State `event` is the one before the event.
+        boundaries: starts.into_iter().map(|i| allocs[i]).collect(),
     })
 }
 
-/// A number for each distinct pair of stack and size.
-fn symbols(history: &MemoryHistory, allocs: &[u32]) -> Vec<u32> {
+/// A number for each distinct pair of stack and size, or for each distinct stack.
+fn symbols(history: &MemoryHistory, allocs: &[u32], has_size: bool) -> Vec<u32> {
     let mut known: HashMap<(StackId, u64), u32> = HashMap::new();
     let symbol = |&event: &u32| {
         let event = event as usize;
         let next = known.len() as u32;
-        *known.entry((history.events.stack[event], history.events.bytes[event])).or_insert(next)
+        let bytes = if has_size { history.events.bytes[event] } else { 0 };
+        *known.entry((history.events.stack[event], bytes)).or_insert(next)
     };
     allocs.iter().map(symbol).collect()
 }
 
-/// The distances between allocations and the same ones before that cover most of the history.
-fn common_distances(symbols: &[u32]) -> Vec<usize> {
-    let mut last = vec![NEVER; symbols.len()];
-    let mut distances = Vec::with_capacity(symbols.len());
-    for (i, &symbol) in symbols.iter().enumerate() {
-        let before = std::mem::replace(&mut last[symbol as usize], i as u32);
-        if before != NEVER {
-            distances.push(i - before as usize);
+/// For each of the commonest distances what best begins a round of that length.
+fn anchors(history: &MemoryHistory, allocs: &[u32], symbols: &[u32]) -> Vec<Anchor> {
+    let mut by_symbol: Vec<u32> = (0..symbols.len() as u32).collect();
+    by_symbol.sort_by_key(|&i| symbols[i as usize]);
+    let mut all: Vec<Anchor> = Vec::new();
+    let mut distances = Vec::new();
+    for places in by_symbol.chunk_by(|&a, &b| symbols[a as usize] == symbols[b as usize]) {
+        let (first, last) = (places[0] as usize, places[places.len() - 1] as usize);
+        distances.clear();
+        distances.extend(places.windows(2).map(|pair| (pair[1] - pair[0]) as usize));
+        if distances.len() < MIN_ROUNDS || ((last - first) as f64) < MIN_SHARE * symbols.len() as f64 {
+            continue;
         }
+        let middle = distances.len() / 2;
+        let length = *distances.select_nth_unstable(middle).1;
+        let even = distances.iter().filter(|&&distance| distance.abs_diff(length) <= length / 10).count();
+        if length < MIN_ALLOCATIONS || (even as f64) < MIN_EVEN * distances.len() as f64 {
+            continue;
+        }
+        let in_use = places.iter().map(|&i| u128::from(history.curves.allocated[allocs[i as usize] as usize]));
+        let in_use = in_use.sum::<u128>() / places.len() as u128;
+        all.push(Anchor { symbol: symbols[first], length, span: last - first, count: places.len(), in_use });
     }
-    distances.sort_unstable();
-    let mut covers: Vec<(usize, usize)> =
-        distances.chunk_by(|a, b| a == b).map(|same| (same[0] * same.len(), same[0])).collect();
-    covers.retain(|&(_, length)| length >= MIN_ALLOCATIONS && length * MIN_ROUNDS <= symbols.len());
-    covers.sort_unstable_by(|a, b| b.cmp(a));
-    covers.into_iter().take(MAX_CANDIDATES).map(|cover| cover.1).collect()
+    all.sort_by_key(|anchor| anchor.length);
+    let mut best: Vec<(usize, Anchor)> = Vec::new();
+    let mut rest = all.into_iter().peekable();
+    while let Some(first) = rest.next() {
+        let mut same = vec![first];
+        while let Some(next) = rest.next_if(|next| next.length == same[0].length) {
+            same.push(next);
+        }
+        let covered = same.iter().map(|anchor| anchor.span).sum();
+        let most = same.iter().map(|anchor| anchor.count).max().unwrap_or_default();
+        // One that begins late would leave rounds out. Symbols ascend with where they come first.
+        let throughout = same.into_iter().filter(|anchor| anchor.count + 1 >= most);
+        best.extend(throughout.min_by_key(|anchor| (anchor.in_use, anchor.symbol)).map(|anchor| (covered, anchor)));
+    }
+    best.sort_by_key(|anchor| std::cmp::Reverse(anchor.0));
+    best.into_iter().take(MAX_LENGTHS).map(|anchor| anchor.1).collect()
 }
 
-/// The stretch in which most allocations come again after `length` others. Cost: O(n).
-fn stretch(symbols: &[u32], length: usize) -> Option<Candidate> {
-    let (mut best, mut best_score) = (None, 0);
-    let (mut start, mut score, mut repeated) = (0, 0_i64, 0);
-    for i in 0..symbols.len().checked_sub(length)? {
-        if score <= 0 {
-            (start, score, repeated) = (i, 0, 0);
+/// How many allocations are also in the round before or in the first round, and the share of those
+/// after the first round that are. Cost: O(n).
+fn explained(symbols: &[u32], starts: &[usize]) -> (usize, f64) {
+    // How often each symbol is left in the round before, and in which round that was.
+    let mut left = vec![(0_usize, 0_u32); symbols.len()];
+    let (mut repeated, mut whole) = (0, 0);
+    for (round, pair) in starts.windows(2).enumerate() {
+        let mut found = 0;
+        for &symbol in &symbols[pair[0]..pair[1]] {
+            let (of, count) = &mut left[symbol as usize];
+            if round > 0 && *of == round && *count > 0 {
+                *count -= 1;
+                found += 1;
+            }
         }
-        let is_same = symbols[i] == symbols[i + length];
-        score += if is_same { 1 } else { -MISMATCH };
-        repeated += usize::from(is_same);
-        if score > best_score {
-            best_score = score;
-            best = Some(Candidate { length, start, end: i + 1 + length, repeated });
+        if round > 0 {
+            let before = pair[0] - starts[round - 1];
+            repeated += found;
+            whole += before.max(pair[1] - pair[0]);
+        }
+        for &symbol in &symbols[pair[0]..pair[1]] {
+            let of = &mut left[symbol as usize];
+            *of = (round + 1, if of.0 == round + 1 { of.1 + 1 } else { 1 });
         }
     }
-    best
-}
-
-/// How one symbol comes in the stretch.
-#[derive(Clone, Default)]
-struct Occurrences {
-    count: usize,
-    last: usize,
-    /// Distances that are about one round.
-    rounds: usize,
-    /// Sum of the bytes in use before each.
-    in_use: u128,
-}
-
-/// The states before the allocation that best begins a round.
-fn boundaries(history: &MemoryHistory, allocs: &[u32], symbols: &[u32], best: &Candidate) -> Vec<u32> {
-    let mut all = vec![Occurrences::default(); symbols.len()];
-    let tolerance = best.length / 10;
-    for i in best.start..best.end {
-        let of = &mut all[symbols[i] as usize];
-        of.rounds += usize::from(of.count > 0 && (i - of.last).abs_diff(best.length) <= tolerance);
-        of.count += 1;
-        of.last = i;
-        // State `event` is the one before the event.
-        of.in_use += u128::from(history.curves.allocated[allocs[i] as usize]);
-    }
-    let is_once = |of: &Occurrences| of.count > MIN_ROUNDS && of.rounds * 10 >= (of.count - 1) * 9;
-    let full = (best.end - best.start) / best.length;
-    // One that begins late would leave rounds out.
-    let is_throughout = |of: &Occurrences| is_once(of) && of.count + 1 >= full;
-    let mean = |symbol: usize| all[symbol].in_use / all[symbol].count.max(1) as u128;
-    let first = symbols[best.start..best.end].iter().map(|&symbol| symbol as usize);
-    let chosen = first.filter(|&symbol| is_throughout(&all[symbol])).min_by_key(|&symbol| mean(symbol));
-    let stretch = best.start..best.end;
-    match chosen {
-        Some(chosen) => stretch.filter(|&i| symbols[i] as usize == chosen).map(|i| allocs[i]).collect(),
-        None => stretch.step_by(best.length).map(|i| allocs[i]).collect(),
-    }
+    let first = starts.get(1).zip(starts.first()).map_or(0, |(end, start)| end - start);
+    (first + repeated, repeated as f64 / whole.max(1) as f64)
 }
 
 #[cfg(test)]
@@ -227,7 +228,8 @@ mod tests {
         // Two events an allocation; the first step begins after the setup.
         let expected: Vec<u32> = (0..10).map(|step| 37 + step * 2 * 62).collect();
         assert_eq!(period.boundaries, expected);
-        assert!(period.share > 0.9, "{period:?}");
+        // All but the setup, and the last round, of which nothing says where it ends.
+        assert_eq!(period.share, f64::from(9 * 62) / f64::from(37 + 10 * 62));
     }
 
     #[test]
@@ -245,9 +247,30 @@ mod tests {
 
     #[test]
     fn many_equal_layers_are_no_steps() {
-        // Inference alone: three quarters of an hour of layers between two batches.
-        let trace = training(6, 100, |_, _| {});
-        assert_eq!(find(&trace).unwrap().allocations, 2 + 100 * 5);
+        // Inference: little but layers between two batches.
+        let mut script = Script::default();
+        for _ in 0..8 {
+            touch(&mut script, "batch (data.py:1)", 4096);
+            for layer in 0..60 * 6 {
+                touch(&mut script, &format!("operator{} (model.py:1)", layer % 6), 2048);
+            }
+            touch(&mut script, "head (model.py:9)", 512);
+        }
+        assert_eq!(find(&script.finish()).unwrap().allocations, 2 + 60 * 6);
+    }
+
+    #[test]
+    fn sizes_may_differ_from_step_to_step() {
+        let mut script = Script::default();
+        for step in 0..12 {
+            for place in
+                ["batch (data.py:1)", "forward (m.py:1)", "loss (m.py:2)", "backward (m.py:3)", "step (o.py:1)"]
+            {
+                touch(&mut script, place, 512 * (1 + step * step));
+            }
+        }
+        let period = find(&script.finish()).unwrap();
+        assert_eq!((period.allocations, period.boundaries.len(), period.share), (5, 12, 55.0 / 60.0));
     }
 
     #[test]

@@ -42,8 +42,8 @@ pub struct Steps {
     pub boundaries: Vec<u32>,
     /// One a step.
     pub names: Vec<String>,
-    /// How alike the steps are: the share of them whose number of events is within a tenth of the
-    /// median.
+    /// How alike the steps are: the share of them whose number of events is within a tenth, and two, of
+    /// the median.
     pub regularity: f64,
     /// Of all steps but the first and the last, which hold warm-up and the profiler's end; of all where
     /// there are fewer than four. `None` if the history has no times.
@@ -87,7 +87,7 @@ impl Steps {
         }
         events.sort_unstable();
         let median = events.get(n / 2).copied().unwrap_or_default();
-        let alike = events.iter().filter(|&&count| count.abs_diff(median) <= median / 10).count();
+        let alike = events.iter().filter(|&&count| count.abs_diff(median) <= median / 10 + 2).count();
         Self {
             source,
             boundaries,

@@ -1,18 +1,457 @@
-//! Leaks.
+//! Whose memory grows from step to step, and what speaks for a leak.
 
-use eframe::egui;
+use std::sync::Arc;
 
-use super::head;
-use crate::view::{View, ViewContext};
+use eframe::egui::{self, CentralPanel, Frame, Panel, RichText};
+use egui_plot::{HoverPosition, Line, Plot, PlotPoints, Points};
+use hashbrown::HashMap;
 
-/// The tab.
+use super::{ShownMemory, head};
+use crate::analysis::memory::leaks::{Leaks, Severity, Suspect, Thresholds, Verdict, capacity, leaks};
+use crate::analysis::memory::live::{Live, live};
+use crate::analysis::memory::signature::{SignatureId, Signatures};
+use crate::analysis::memory::steps::{Steps, marked, steps};
+use crate::command::Command;
+use crate::job::{Memo, Progress};
+use crate::model::memory::AllocationId;
+use crate::model::{StackId, TimeNs};
+use crate::view::tables::{Answer as Table, Grid};
+use crate::view::{Selection, TraceKey, View, ViewContext};
+use crate::widget::table::{Action, Cell, Column, Data};
+use crate::widget::text::display_name;
+use crate::widget::{format, theme};
+
+#[derive(Clone, Debug, PartialEq)]
+struct Question {
+    trace: TraceKey,
+    memory: usize,
+    ignores_lines: bool,
+    /// The person's marks, if they are to be the steps; in the trace's own time.
+    marks: Option<Vec<TimeNs>>,
+}
+
+/// What is listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum List {
+    #[default]
+    Suspects,
+    Innocents,
+    Gains,
+}
+
+#[derive(Debug)]
+struct Answer {
+    shown: ShownMemory,
+    signatures: Signatures,
+    steps: Option<Steps>,
+    leaks: Leaks,
+    suspects: Arc<Table>,
+    innocents: Arc<Table>,
+    gains: Arc<Table>,
+    /// The signature of each row of innocents, and of gains.
+    of_rows: [Vec<SignatureId>; 2],
+    /// What each place has live at the end.
+    left: HashMap<SignatureId, Arc<Vec<AllocationId>>>,
+}
+
+/// The tab of leaks.
 #[derive(Debug, Default)]
-pub struct LeaksView {}
+pub struct LeaksView {
+    list: List,
+    ignores_lines: bool,
+    uses_marks: bool,
+    memo: Memo<Question, Arc<Answer>>,
+    grid: Grid,
+    is_waiting: bool,
+}
 
 impl View for LeaksView {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-        if ctx.memory.resolve(ctx.traces).is_none() {
+        self.is_waiting = false;
+        let Some(shown) = ctx.memory.resolve(ctx.traces) else {
             head::nothing_ui(ui);
+            return;
+        };
+        let marks = ctx.marks.iter().map(|mark| mark.range.start.saturating_sub(shown.open.offset));
+        let question = Question {
+            trace: TraceKey::new(std::slice::from_ref(&shown.open)),
+            memory: shown.memory,
+            ignores_lines: self.ignores_lines,
+            marks: (self.uses_marks && ctx.marks.len() > 1).then(|| marks.collect()),
+        };
+        let Some(answer) = self.ask(&question, &shown, ui) else {
+            let text = if self.memo.has_crashed(&question) {
+                "The search for leaks crashed. Please report it"
+            } else {
+                "Comparing steps…"
+            };
+            ui.label(text);
+            return;
+        };
+        self.grid.poll_text(ctx.commands, ui.ctx());
+        summary_ui(&answer, ui);
+        self.head_ui(&answer, ctx, ui);
+        let table = match self.list {
+            List::Suspects => &answer.suspects,
+            List::Innocents => &answer.innocents,
+            List::Gains => &answer.gains,
+        };
+        self.grid.update(table, ui.ctx());
+        if table.data.rows.is_empty() {
+            ui.label(match self.list {
+                List::Suspects if answer.steps.is_none() => {
+                    "Without steps no leak can be told from work in progress. What has more at the end is under \"Grown\""
+                }
+                List::Suspects => "No stack is suspected: none gains memory step after step that stays",
+                List::Innocents => "No stack was judged to be set up once or a cache that filled up",
+                List::Gains => "No stack has more memory at the end than at the start",
+            });
+            return;
+        }
+        let selected = self.grid.shown().filter(|(known, _)| Arc::ptr_eq(known, table)).and_then(|(_, row)| row);
+        if let Some(row) = selected {
+            self.side_ui(&answer, row, ctx, ui);
+        }
+        CentralPanel::default().frame(Frame::NONE).show(ui, |ui| {
+            match self.grid.ui("Leaks", Some("Highlight in the picture"), ui) {
+                Some(Action::Open(row)) => {
+                    self.highlight(&answer, row, ctx);
+                    ctx.commands.push(Command::ShowMemory);
+                }
+                Some(Action::Select(row)) => self.highlight(&answer, row, ctx),
+                _ => {}
+            }
+        });
+    }
+
+    fn is_pending(&self) -> bool {
+        self.is_waiting
+    }
+}
+
+impl LeaksView {
+    fn ask(&mut self, question: &Question, shown: &ShownMemory, ui: &egui::Ui) -> Option<Arc<Answer>> {
+        let is_same = |known: &Question| known.trace == question.trace && known.memory == question.memory;
+        if self.memo.question().is_some_and(|known| !is_same(known)) {
+            self.memo = Memo::default();
+            self.grid.reset();
+        }
+        let (waker, asked, shown) = (ui.ctx().clone(), question.clone(), shown.clone());
+        let work = move |progress: &Progress| Arc::new(answer(shown, &asked, progress));
+        let answer = self.memo.get(question, move || waker.request_repaint(), work).cloned();
+        self.is_waiting = !self.memo.is_current(question) && !self.memo.has_crashed(question);
+        answer
+    }
+
+    fn head_ui(&mut self, answer: &Answer, ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
+        ui.horizontal_wrapped(|ui| {
+            let lists = [
+                (List::Suspects, "Suspects", answer.suspects.data.rows.len(), "What grows step after step, and stays"),
+                (List::Innocents, "Not leaks", answer.innocents.data.rows.len(), "What stays for a known reason"),
+                (List::Gains, "Grown", answer.gains.data.rows.len(), "What has more at the end than at the start"),
+            ];
+            for (list, label, n, help) in lists {
+                let text = format!("{label} ({})", format::count(n as u64));
+                if ui.selectable_label(self.list == list, text).on_hover_text(help).clicked() && self.list != list {
+                    self.list = list;
+                    self.grid.reset();
+                }
+            }
+            ui.separator();
+            ui.checkbox(&mut self.ignores_lines, "Ignore line numbers")
+                .on_hover_text("Take the same functions at other lines for one place");
+            let hint = "Take the time between your marks for steps (M marks a moment)";
+            ui.add_enabled(ctx.marks.len() > 1, egui::Checkbox::new(&mut self.uses_marks, "Marks are the steps"))
+                .on_hover_text(hint)
+                .on_disabled_hover_text("Set two marks or more first: M marks a moment");
+            ui.separator();
+            let label = ui.label("Filter");
+            let edit = egui::TextEdit::singleline(&mut self.grid.filter).hint_text("Words of a stack");
+            ui.add(edit.desired_width(140.0)).labelled_by(label.id);
+            if ui.button("Copy table").on_hover_text("Copy the listed rows for a spreadsheet").clicked() {
+                self.grid.copy(ui.ctx());
+            }
+            if ui.button("Export…").on_hover_text("Write the listed rows to a file").clicked() {
+                self.grid.export("Leaks", ui.ctx());
+            }
+            if self.is_waiting {
+                ui.spinner();
+            }
+        });
+    }
+
+    fn signature(&self, answer: &Answer, row: usize) -> Option<SignatureId> {
+        match self.list {
+            List::Suspects => answer.leaks.suspects.get(row).map(|suspect| suspect.signature),
+            List::Innocents => answer.of_rows[0].get(row).copied(),
+            List::Gains => answer.of_rows[1].get(row).copied(),
         }
     }
+
+    /// Brings out in the picture what the row's stack has live at the end.
+    fn highlight(&self, answer: &Answer, row: usize, ctx: &mut ViewContext<'_>) {
+        let ids = self.signature(answer, row).and_then(|signature| answer.left.get(&signature));
+        ctx.memory.marked = ids.map(Arc::clone).unwrap_or_default();
+    }
+
+    /// The stack of a row, and of a suspect what speaks for it.
+    fn side_ui(&self, answer: &Answer, row: usize, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        let Some(signature) = self.signature(answer, row) else { return };
+        Panel::right(egui::Id::unique("evidence"))
+            .default_size(420.0)
+            .size_range(180.0..=1200.0)
+            .frame(Frame::NONE.inner_margin(egui::Margin { left: 8, ..egui::Margin::ZERO }))
+            .show(ui, |ui| {
+                ui.set_min_size(ui.available_size());
+                egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
+                    let suspect = answer.leaks.suspects.get(row).filter(|_| self.list == List::Suspects);
+                    if let Some(suspect) = suspect {
+                        evidence_ui(answer, suspect, ctx, ui);
+                    }
+                    ui.strong("Stack, innermost first");
+                    for frame in answer.signatures.frames(answer.shown.trace(), signature).iter().take(64) {
+                        ui.add(egui::Label::new(RichText::new(display_name(frame)).monospace()).wrap());
+                    }
+                });
+            });
+    }
+}
+
+fn answer(shown: ShownMemory, asked: &Question, progress: &Progress) -> Answer {
+    let is_cancelled = || progress.is_cancelled();
+    let (trace, history) = (shown.trace(), shown.history());
+    let signatures = Signatures::new(trace, asked.ignores_lines);
+    let steps = match &asked.marks {
+        Some(marks) => marked(history, marks),
+        None => steps(trace, history, &is_cancelled),
+    };
+    let limit = capacity(trace, history);
+    let found = leaks(history, &signatures, steps.as_ref(), limit, &Thresholds::default(), &is_cancelled);
+    let stack = |signature| signatures.frames(trace, signature).join("; ");
+    let place = |signature| {
+        [Cell::text(&signatures.label(trace, signature).unwrap_or_default()), Cell::text(&stack(signature))]
+    };
+    let column = |title, key, help, width, is_text| Column { title, key, help, width, is_text };
+    let place_columns = [
+        column("Where", "frame", "The innermost frame of the person's own program", 300, true),
+        column("Stack", "stack", "The whole call stack, innermost frame first", 300, true),
+    ];
+    let table = |columns: Vec<Column>, rows: Vec<Vec<Cell>>| {
+        let data = Data { columns: columns.into_iter().chain(place_columns).collect(), rows };
+        Arc::new(Table { data, ..Table::default() })
+    };
+    let suspects = found.suspects.iter().map(|suspect| {
+        let cells = [
+            Cell::text(severity_text(suspect.severity)),
+            Cell::Bytes(suspect.bytes_per_step.round() as i64),
+            Cell::Bytes(suspect.growth_bytes),
+            Cell::Share(suspect.slope_share),
+            Cell::Share(suspect.monotonic),
+            Cell::Share(suspect.r2),
+            Cell::Count(suspect.survivors),
+            Cell::Count(suspect.survivor_steps as u64),
+        ];
+        cells.into_iter().chain(place(suspect.signature)).collect()
+    });
+    let suspect_columns = vec![
+        column(
+            "Severity",
+            "severity",
+            "By what it gained in all: more than 100 MB is high, more than 10 MB medium",
+            70,
+            true,
+        ),
+        column(
+            "Growth a step",
+            "bytes_per_step",
+            "Theil and Sen's slope of its live bytes at the ends of steps",
+            100,
+            false,
+        ),
+        column("Growth", "growth_bytes", "Live bytes at the last step less those at the first that counts", 90, false),
+        column("Share", "slope_share", "Its share of the growth of all suspects", 60, false),
+        column("Rising", "monotonic", "Share of steps after which it has more", 60, false),
+        column("R²", "r2", "How well a straight line fits its growth", 60, false),
+        column("Survivors", "survivors", "Blocks that outlived their own step by another whole one", 76, false),
+        column("Of steps", "survivor_steps", "From how many different steps they are", 66, false),
+    ];
+    let innocents = found.innocents.iter().map(|innocent| {
+        let verdict = match innocent.verdict {
+            Verdict::Setup => "Set up before the steps that count",
+            Verdict::WarmUpCache => "A cache that filled up",
+            Verdict::Leak => "Leak",
+        };
+        [Cell::Bytes(innocent.bytes), Cell::text(verdict)].into_iter().chain(place(innocent.signature)).collect()
+    });
+    let innocent_columns = vec![
+        column("Live at the end", "live_bytes", "Live bytes at the last boundary of steps", 100, false),
+        column("Verdict", "verdict", "Why it is no suspect", 220, true),
+    ];
+    let gains = found.gains.iter().map(|gain| {
+        [Cell::Bytes(gain.bytes), Cell::text(&format!("{:+}", gain.count))]
+            .into_iter()
+            .chain(place(gain.signature))
+            .collect()
+    });
+    let gain_columns = vec![
+        column("Growth", "growth_bytes", "Live bytes at the end less those at the start", 100, false),
+        column("Blocks", "blocks", "How many blocks more, or fewer", 70, true),
+    ];
+    let (suspects, innocents) =
+        (table(suspect_columns, suspects.collect()), table(innocent_columns, innocents.collect()));
+    let gains = table(gain_columns, gains.collect());
+    let of_rows = [
+        found.innocents.iter().map(|innocent| innocent.signature).collect(),
+        found.gains.iter().map(|gain| gain.signature).collect(),
+    ];
+    let mut left: HashMap<SignatureId, Vec<AllocationId>> = HashMap::new();
+    for id in live(history, history.last_state(), Live::Active) {
+        left.entry(signatures.of(history.allocations.stack[id.idx()])).or_default().push(id);
+    }
+    let left = left.into_iter().map(|(signature, ids)| (signature, Arc::new(ids))).collect();
+    Answer { suspects, innocents, gains, of_rows, left, leaks: found, steps, signatures, shown }
+}
+
+fn severity_text(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Low => "Low",
+        Severity::Medium => "Medium",
+        Severity::High => "High",
+    }
+}
+
+/// What all memory does, which steps were compared, and how far that can be trusted.
+fn summary_ui(answer: &Answer, ui: &mut egui::Ui) {
+    let tokens = theme::tokens(ui.visuals().dark_mode);
+    ui.horizontal_wrapped(|ui| {
+        if let Some(total) = &answer.leaks.total {
+            let text = RichText::new(total.verdict.sentence()).strong();
+            ui.label(if total.is_alarm { text.color(tokens.severity[2]) } else { text });
+            let slope = total.trend.slope;
+            let sign = if slope < 0.0 { "-" } else { "+" };
+            ui.label(format!("{sign}{} a step", format::bytes(slope.abs())));
+            let sign = if total.growth_bytes < 0 { "-" } else { "+" };
+            ui.label(format!("{sign}{} in all", format::bytes(total.growth_bytes.unsigned_abs() as f64)));
+            if let Some(steps) = total.steps_to_oom {
+                let text = format!("out of memory in about {} steps", format::count(steps as u64));
+                ui.colored_label(tokens.severity[2], text);
+            }
+            ui.separator();
+        }
+        match &answer.steps {
+            Some(steps) => {
+                let median = steps.durations.as_ref().map(|durations| {
+                    let of = |ns| format::duration(ns);
+                    format!(
+                        ", median {} ({} to {})",
+                        of(durations.median_ns),
+                        of(durations.min_ns),
+                        of(durations.max_ns)
+                    )
+                });
+                let warm_up = answer.leaks.warm_up;
+                let text = format!("{} steps by {}", format::count(steps.len() as u64), steps.source.label());
+                ui.label(format!("{text}{}", median.unwrap_or_default()));
+                if warm_up > 0 {
+                    ui.weak(format!("the first {warm_up} do not count"));
+                }
+            }
+            None => {
+                ui.label("No steps were found");
+                ui.weak("Mark the starts of steps with M and choose \"Marks are the steps\"");
+            }
+        }
+        ui.separator();
+        ui.label(format!("Confidence: {}", answer.leaks.confidence.key()));
+        if !answer.leaks.doubts.is_empty() {
+            ui.weak(answer.leaks.doubts.join("; "));
+        }
+    });
+}
+
+fn evidence_ui(answer: &Answer, suspect: &Suspect, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+    let trace = answer.shown.trace();
+    let evidence = &suspect.evidence;
+    growth_ui(suspect, answer.leaks.warm_up, ui);
+    let steps = |index: usize| {
+        let name = answer.steps.as_ref().and_then(|steps| steps.names.get(index));
+        name.map_or_else(|| format!("step {index}"), |name| display_name(name).into_owned())
+    };
+    ui.label(format!(
+        "{} of {} blocks of this stack were freed; {} outlived their step, from {} to {}",
+        format::count(evidence.freed),
+        format::count(evidence.allocated),
+        format::count(suspect.survivors),
+        steps(evidence.first_step),
+        steps(evidence.last_step)
+    ));
+    for &category in &evidence.categories {
+        ui.label(format!("Category {}", display_name(trace.strings.get(category))));
+    }
+    for &(key, text) in &evidence.notes {
+        ui.label(format!("{}: {}", display_name(trace.strings.get(key)), display_name(trace.strings.get(text))));
+    }
+    if let Some(&id) = evidence.examples.last()
+        && ui.button("Select the latest").on_hover_text("Select the latest block that stayed").clicked()
+    {
+        *ctx.selection = Selection::Allocation { trace: answer.shown.trace, memory: answer.shown.memory, id };
+        ctx.commands.extend([Command::ShowMemory, Command::FocusSelection]);
+    }
+    if !evidence.freed_by.is_empty() {
+        ui.add_space(6.0);
+        ui.strong("Where others of this stack were freed");
+        for &(stack, count) in &evidence.freed_by {
+            let frame = innermost(answer, stack);
+            ui.add(egui::Label::new(format!("{} times at {}", format::count(count), display_name(&frame))).wrap());
+        }
+    }
+    ui.add_space(6.0);
+}
+
+fn innermost(answer: &Answer, stack: StackId) -> String {
+    let trace = answer.shown.trace();
+    let label = answer.signatures.label(trace, answer.signatures.of(stack));
+    label.map_or_else(|| "an unknown place".to_owned(), |label| label.into_owned())
+}
+
+/// Live bytes at the boundaries of steps.
+fn growth_ui(suspect: &Suspect, warm_up: usize, ui: &mut egui::Ui) {
+    // A plot carries some thousand points; of more boundaries every nth is shown.
+    let stride = suspect.live_bytes.len().div_ceil(2_000).max(1);
+    let points: Vec<[f64; 2]> = suspect
+        .live_bytes
+        .iter()
+        .enumerate()
+        .step_by(stride)
+        .map(|(step, &bytes)| [step as f64, bytes as f64])
+        .collect();
+    let tokens = theme::tokens(ui.visuals().dark_mode);
+    let plot = Plot::new("growth")
+        .height(120.0)
+        .allow_drag(false)
+        .allow_zoom(false)
+        .allow_scroll(false)
+        .allow_boxed_zoom(false)
+        .show_grid([false, true])
+        .include_y(0.0)
+        .y_axis_formatter(|mark, _| format::bytes(mark.value))
+        .label_formatter(|at| match at {
+            HoverPosition::NearDataPoint { position, .. } => {
+                Some(format!("step {:.0}\n{}", position.x, format::bytes(position.y)))
+            }
+            HoverPosition::Elsewhere { .. } => None,
+        });
+    plot.show(ui, |plot| {
+        plot.line(
+            Line::new("Live at the ends of steps", PlotPoints::from(points.clone())).color(tokens.accent).width(1.5),
+        );
+        if points.len() <= 200 {
+            plot.points(
+                Points::new("Live at the ends of steps", PlotPoints::from(points)).color(tokens.accent).radius(2.0),
+            );
+        }
+        if warm_up > 0 {
+            plot.vline(egui_plot::VLine::new("Warm-up", warm_up as f64).color(tokens.weak_text).width(1.0));
+        }
+    });
 }
