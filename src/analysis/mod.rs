@@ -7,6 +7,7 @@ pub mod clock;
 pub mod copies;
 pub mod kernels;
 pub mod launches;
+pub mod memory;
 pub mod occupancy;
 pub mod operators;
 pub mod range_summary;

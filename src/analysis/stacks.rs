@@ -110,6 +110,18 @@ pub fn flame(scope: &Scope<'_>, thread: Option<(u32, TrackId)>) -> FlameTree {
     draft.finish(names.list.into_iter().map(Box::from).collect())
 }
 
+/// Weights by call stack, outermost frame first.
+///
+/// * `weights`: one a stack of the trace, by id; 0 leaves a stack out. Negative ones would make frames
+///   look lighter than what lies below them: gains and losses belong in trees of their own.
+/// * Cost: O(stacks of the trace).
+pub fn weighted(trace: &Trace, weights: &[i64]) -> FlameTree {
+    let mut draft = Draft::default();
+    let mut names = Names::default();
+    draft.add(trace, weights, &mut names);
+    draft.finish(names.list.into_iter().map(Box::from).collect())
+}
+
 /// The threads that were sampled at any time, by trace and track.
 ///
 /// Cost: O(threads · log samples).

@@ -1,0 +1,120 @@
+//! What speaks for a leak? The blocks that stayed, and who freed their siblings.
+
+use super::series::Crossing;
+use super::{Leaks, Thresholds};
+use crate::analysis::memory::signature::Signatures;
+use crate::analysis::memory::steps::Steps;
+use crate::model::memory::{AllocationId, PoolId};
+use crate::model::{MemoryHistory, StackId, StringId};
+
+/// Allocations named as examples of one suspect.
+const MAX_EXAMPLES: usize = 256;
+/// Different notes, categories and stacks named of one suspect.
+const MAX_NAMED: usize = 16;
+
+/// What is known of the blocks of one suspect.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Evidence {
+    /// Blocks that outlived their steps, by age: at most 256 from all over the recording.
+    pub examples: Vec<AllocationId>,
+    /// Where those that outlived their steps lie.
+    pub pools: Vec<PoolId>,
+    /// The first and the last step that counts in which such a block was allocated.
+    pub first_step: usize,
+    pub last_step: usize,
+    /// What the file says they are for; without those it says nothing of.
+    pub categories: Vec<StringId>,
+    /// What the program said while it allocated them, as (key, text).
+    pub notes: Vec<(StringId, StringId)>,
+    /// Where the forward pass was that belongs to their allocation.
+    pub forward: Vec<StackId>,
+    /// Where siblings were freed, by how many: the place that forgets the others, or knows how not to.
+    pub freed_by: Vec<(StackId, u64)>,
+    /// Blocks of the same signature that were freed, and all.
+    pub freed: u64,
+    pub allocated: u64,
+}
+
+/// No suspect.
+const NONE: u32 = u32::MAX;
+
+/// Adds to each suspect what speaks for it. Cost: O(blocks + stacks).
+pub fn gather(
+    history: &MemoryHistory,
+    signatures: &Signatures,
+    steps: &Steps,
+    crossings: &[Crossing],
+    thresholds: &Thresholds,
+    found: &mut Leaks,
+) {
+    for suspect in &mut found.suspects {
+        let first = crossings.partition_point(|block| block.signature < suspect.signature);
+        let blocks = crossings[first..].iter().take_while(|block| block.signature == suspect.signature);
+        let survives = |block: &&Crossing| block.survives(found.warm_up, steps.len(), thresholds.survivor_delay);
+        suspect.evidence = of_survivors(history, &blocks.filter(survives).copied().collect::<Vec<_>>());
+    }
+    let mut suspect_of = vec![NONE; signatures.len()];
+    for (suspect, i) in found.suspects.iter().zip(0..) {
+        suspect_of[suspect.signature.0 as usize] = i;
+    }
+    let all = &history.allocations;
+    let mut freed: Vec<(u32, StackId)> = Vec::new();
+    for id in all.ids() {
+        let index = suspect_of[signatures.of(all.stack[id.idx()]).0 as usize];
+        let Some(suspect) = found.suspects.get_mut(index as usize) else { continue };
+        suspect.evidence.allocated += 1;
+        if let Some(stack) = freed_by(history, id) {
+            suspect.evidence.freed += 1;
+            freed.push((index, stack));
+        }
+    }
+    freed.sort_unstable();
+    for same in freed.chunk_by(|a, b| a == b) {
+        let (suspect, stack) = same[0];
+        found.suspects[suspect as usize].evidence.freed_by.push((stack, same.len() as u64));
+    }
+    for suspect in &mut found.suspects {
+        let freed_by = &mut suspect.evidence.freed_by;
+        freed_by.sort_by_key(|&(stack, count)| (std::cmp::Reverse(count), stack));
+        freed_by.truncate(MAX_NAMED);
+    }
+}
+
+/// Where the program gave a block back; `None` if it has not.
+fn freed_by(history: &MemoryHistory, id: AllocationId) -> Option<StackId> {
+    let event = history.allocations.freed[id.idx()].checked_sub(1)? as usize;
+    let is_its = history.events.allocation.get(event) == Some(&id.0);
+    is_its.then(|| history.events.stack[event])
+}
+
+fn of_survivors(history: &MemoryHistory, survivors: &[Crossing]) -> Evidence {
+    let mut evidence = Evidence {
+        first_step: survivors.iter().filter_map(Crossing::birth).min().unwrap_or_default(),
+        last_step: survivors.iter().filter_map(Crossing::birth).max().unwrap_or_default(),
+        ..Evidence::default()
+    };
+    let n_examples = survivors.len().min(MAX_EXAMPLES);
+    evidence.examples = (0..n_examples).map(|i| survivors[i * survivors.len() / n_examples].id).collect();
+    for block in survivors {
+        add(&mut evidence.pools, history.allocations.pool[block.id.idx()]);
+        let category = history.allocations.category(block.id);
+        if category != StringId::EMPTY {
+            add(&mut evidence.categories, category);
+        }
+        let Some(event) = history.alloc_event(block.id) else { continue };
+        for note in history.notes_of(event) {
+            add(&mut evidence.notes, (note.key, note.text));
+        }
+        let first = history.forward.partition_point(|forward| forward.0 < event);
+        if let Some(&(_, stack)) = history.forward.get(first).filter(|forward| forward.0 == event) {
+            add(&mut evidence.forward, stack);
+        }
+    }
+    evidence
+}
+
+fn add<T: PartialEq>(named: &mut Vec<T>, one: T) {
+    if named.len() < MAX_NAMED && !named.contains(&one) {
+        named.push(one);
+    }
+}

@@ -1,0 +1,425 @@
+//! What grows from step to step, and is it a leak?
+
+mod evidence;
+mod series;
+#[cfg(test)]
+mod tests;
+mod total;
+
+pub use evidence::Evidence;
+pub use total::{Total, TotalVerdict};
+
+use super::live::{self, Group, Live};
+use super::signature::{SignatureId, Signatures};
+use super::steps::Steps;
+use super::trend::trend;
+use crate::model::memory::{MemoryAction, Oddity};
+use crate::model::{MemoryHistory, Trace};
+use series::Crossing;
+
+/// From when on something counts. Sizes are in bytes, 1 MB = 10^6 bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Thresholds {
+    /// A place grows if it gains at least this in a step,
+    pub min_bytes_per_step: f64,
+    /// and at least this share of what all memory gains in a step,
+    pub min_growth_share: f64,
+    /// over at least so many steps,
+    pub min_steps: usize,
+    /// in at least this share of them,
+    pub min_monotonic: f64,
+    /// and if blocks of at least so many different steps
+    pub min_survivor_steps: usize,
+    /// outlive their own step by so many more.
+    pub survivor_delay: usize,
+    /// At most so many first steps are left out as warm-up, and never more than a quarter.
+    pub max_warm_up: usize,
+    /// All memory is growing if it gains more than this in a step
+    pub alarm_bytes_per_step: f64,
+    /// over at least so many boundaries of steps,
+    pub alarm_points: usize,
+    /// or more than this in all.
+    pub alarm_growth: u64,
+    /// A leak is bad from more than this on,
+    pub high_growth: u64,
+    /// and of some importance from more than this on.
+    pub medium_growth: u64,
+    /// History is lost if more than this share of frees has no allocation.
+    pub max_lost: f64,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self {
+            min_bytes_per_step: 65_536.0,
+            min_growth_share: 0.001,
+            min_steps: 4,
+            min_monotonic: 0.7,
+            min_survivor_steps: 3,
+            survivor_delay: 1,
+            max_warm_up: 5,
+            alarm_bytes_per_step: 1e6,
+            alarm_points: 10,
+            alarm_growth: 100_000_000,
+            high_growth: 100_000_000,
+            medium_growth: 10_000_000,
+            max_lost: 0.01,
+        }
+    }
+}
+
+/// How much a leak matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    Low,
+    Medium,
+    High,
+}
+
+impl Severity {
+    /// Machine name.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+}
+
+/// What the memory of one place in the program does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Grows step after step, and what it gains stays.
+    Leak,
+    /// Grew while the first steps ran, and hardly any more.
+    WarmUpCache,
+    /// Was allocated before the steps that count, and stays.
+    Setup,
+}
+
+impl Verdict {
+    /// Machine name.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Leak => "leak",
+            Self::WarmUpCache => "warm_up_cache",
+            Self::Setup => "setup",
+        }
+    }
+}
+
+/// A place in the program whose memory grows step after step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Suspect {
+    pub signature: SignatureId,
+    pub verdict: Verdict,
+    /// Theil and Sen's slope of its live bytes at the boundaries of steps.
+    pub bytes_per_step: f64,
+    /// The same as share of all suspects together.
+    pub slope_share: f64,
+    /// Live bytes at the last boundary less those at the first that counts.
+    pub growth_bytes: i64,
+    /// Live bytes and blocks at each boundary, the warm-up included.
+    pub live_bytes: Vec<i64>,
+    pub live_count: Vec<u32>,
+    /// Share of steps after which it has more.
+    pub monotonic: f64,
+    pub r2: f64,
+    /// Blocks that outlived their step, and from how many different steps.
+    pub survivors: u64,
+    pub survivor_steps: usize,
+    pub severity: Severity,
+    /// Slope share x monotonic share x coverage: the likelier, the higher.
+    pub score: f64,
+    pub evidence: Evidence,
+}
+
+/// A place that is no suspect, with the reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Innocent {
+    pub signature: SignatureId,
+    pub verdict: Verdict,
+    /// Live at the last boundary.
+    pub bytes: i64,
+}
+
+/// What one place has more at the end of the recording than at its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gain {
+    pub signature: SignatureId,
+    pub bytes: i64,
+    /// Blocks more; may be fewer.
+    pub count: i64,
+}
+
+/// How far the verdicts can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Confidence {
+    Low,
+    Medium,
+    High,
+}
+
+impl Confidence {
+    /// Machine name.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+}
+
+/// What grows in a history.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Leaks {
+    /// The first steps, which do not count. 0 where there are no steps.
+    pub warm_up: usize,
+    /// The likeliest first. Always empty without steps.
+    pub suspects: Vec<Suspect>,
+    /// The most bytes first.
+    pub innocents: Vec<Innocent>,
+    /// All memory together; `None` without steps.
+    pub total: Option<Total>,
+    /// What has more at the end than at the start, the most first: the answer where there are no steps.
+    pub gains: Vec<Gain>,
+    /// Share of the bytes live at the end whose stack is known; 1 if none are live.
+    pub coverage: f64,
+    pub confidence: Confidence,
+    /// Why it is not higher.
+    pub doubts: Vec<String>,
+}
+
+/// Finds what grows from step to step.
+///
+/// At each boundary of steps the live bytes of every signature are summed. The first steps are left out:
+/// five, or a quarter where there are fewer than 20. A suspect gains enough by [`Thresholds`], in most
+/// steps, and has blocks of several steps that outlive their step by another whole one; so a batch that
+/// is prefetched is none. What stopped growing in the last third is a warm-up cache.
+///
+/// Where there are no steps nothing is judged: `gains` says what has more at the end.
+///
+/// * `steps`: those of this history.
+/// * `capacity`: what the allocator can reserve in all, in bytes, if known: see [`capacity`].
+/// * Cost: O(m log n) for m blocks and n steps; for each signature with blocks that outlive steps O(n),
+///   and only for what passes all other rules O(min(n, 200)²).
+///
+/// Source: the rule is this project's own, from the survivors of Ascend's msMemScope, the share of rising
+/// steps of stormlog, and the limits of PyTorch's user guides. What real and generated recordings show:
+/// the steps of `memory_analysis.rs` in `tests/it`.
+pub fn leaks(
+    history: &MemoryHistory,
+    signatures: &Signatures,
+    steps: Option<&Steps>,
+    capacity: Option<u64>,
+    thresholds: &Thresholds,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Leaks {
+    let coverage = coverage(history, signatures);
+    let mut found = Leaks {
+        warm_up: 0,
+        suspects: Vec::new(),
+        innocents: Vec::new(),
+        total: None,
+        gains: gains(history, signatures),
+        coverage,
+        confidence: Confidence::High,
+        doubts: Vec::new(),
+    };
+    if let Some(steps) = steps.filter(|steps| !steps.is_empty()) {
+        let warm_up = thresholds.max_warm_up.min(steps.len() / 4);
+        found.warm_up = warm_up;
+        let mut total = total::total(history, steps, warm_up, capacity, thresholds);
+        let least = thresholds.min_bytes_per_step.max(thresholds.min_growth_share * total.trend.slope);
+        let crossings = series::crossings(history, signatures, &steps.boundaries);
+        for blocks in crossings.chunk_by(|a, b| a.signature == b.signature) {
+            if is_cancelled() {
+                return found;
+            }
+            judge(history, blocks, steps.len(), least, thresholds, &mut found);
+        }
+        rank(&mut found);
+        evidence::gather(history, signatures, steps, &crossings, thresholds, &mut found);
+        total.judge(!found.suspects.is_empty(), thresholds);
+        found.total = Some(total);
+    }
+    doubt(history, steps, thresholds, &mut found);
+    found
+}
+
+/// Judges the blocks of one signature that outlive a boundary.
+fn judge(
+    history: &MemoryHistory,
+    blocks: &[Crossing],
+    n_steps: usize,
+    least: f64,
+    thresholds: &Thresholds,
+    found: &mut Leaks,
+) {
+    let Some(&Crossing { signature, .. }) = blocks.first() else { return };
+    let warm_up = found.warm_up;
+    let bytes = series::sums(blocks, n_steps + 1, |block| history.allocations.bytes[block.id.idx()] as i64);
+    let (last, counted) = (bytes[n_steps], &bytes[warm_up..]);
+    let growth = last - bytes[warm_up];
+    let third = counted.len() / 3;
+    let is_over = third >= 2 && (last - counted[counted.len() - 1 - third]) as f64 <= 0.1 * growth as f64;
+    if growth as f64 >= least && is_over {
+        found.innocents.push(Innocent { signature, verdict: Verdict::WarmUpCache, bytes: last });
+        return;
+    }
+    if blocks.iter().all(|block| block.birth().is_none_or(|step| step < warm_up)) {
+        if last > 0 {
+            found.innocents.push(Innocent { signature, verdict: Verdict::Setup, bytes: last });
+        }
+        return;
+    }
+    let survivors = blocks.iter().filter(|block| block.survives(warm_up, n_steps, thresholds.survivor_delay));
+    let mut born: Vec<usize> = survivors.filter_map(Crossing::birth).collect();
+    let survivors = born.len() as u64;
+    born.sort_unstable();
+    born.dedup();
+    // No median of slopes is steeper than the whole range: what is flatter needs no slope.
+    let (low, high) = (counted.iter().min(), counted.iter().max());
+    let range = high.zip(low).map_or(0, |(high, low)| high - low);
+    let is_enough = n_steps - warm_up >= thresholds.min_steps && born.len() >= thresholds.min_survivor_steps;
+    if !is_enough || (range as f64) < least {
+        return;
+    }
+    let rises = counted.windows(2).filter(|pair| pair[1] > pair[0]).count();
+    if (rises as f64) < thresholds.min_monotonic * (counted.len() - 1) as f64 {
+        return;
+    }
+    let trend = trend(counted);
+    if trend.slope < least {
+        return;
+    }
+    let severity = match growth {
+        growth if growth > thresholds.high_growth as i64 => Severity::High,
+        growth if growth > thresholds.medium_growth as i64 => Severity::Medium,
+        _ => Severity::Low,
+    };
+    let counts = series::sums(blocks, n_steps + 1, |_| 1);
+    found.suspects.push(Suspect {
+        signature,
+        verdict: Verdict::Leak,
+        bytes_per_step: trend.slope,
+        slope_share: 0.0,
+        growth_bytes: growth,
+        live_bytes: bytes,
+        live_count: counts.into_iter().map(|count| count as u32).collect(),
+        monotonic: trend.monotonic,
+        r2: trend.r2,
+        survivors,
+        survivor_steps: born.len(),
+        severity,
+        score: 0.0,
+        evidence: Evidence::default(),
+    });
+}
+
+fn rank(found: &mut Leaks) {
+    let whole: f64 = found.suspects.iter().map(|suspect| suspect.bytes_per_step).sum();
+    for suspect in &mut found.suspects {
+        suspect.slope_share = suspect.bytes_per_step / whole;
+        suspect.score = suspect.slope_share * suspect.monotonic * found.coverage;
+    }
+    // The bytes decide where nothing has a stack and all scores are zero.
+    found.suspects.sort_by(|a, b| {
+        let by_score = b.score.total_cmp(&a.score).then(b.bytes_per_step.total_cmp(&a.bytes_per_step));
+        by_score.then(a.signature.cmp(&b.signature))
+    });
+    found.innocents.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(a.signature.cmp(&b.signature)));
+}
+
+/// What the allocator can reserve in all: what it had and what the device had left when memory ran out,
+/// else the device's memory as the file names it. `None` if neither is known.
+pub fn capacity(trace: &Trace, history: &MemoryHistory) -> Option<u64> {
+    let at_oom = history.ooms.iter().filter_map(|oom| {
+        let reserved = history.curves.reserved.get(oom.event as usize)?;
+        oom.device_free.map(|free| free.saturating_add(*reserved))
+    });
+    at_oom.last().or_else(|| device_total(trace, history))
+}
+
+/// The device's memory as the file names it.
+pub fn device_total(trace: &Trace, history: &MemoryHistory) -> Option<u64> {
+    let is_it = |id: u32| i64::from(id) == i64::from(history.device);
+    trace.info.devices.iter().find(|device| is_it(device.id)).and_then(|device| device.total_memory_bytes)
+}
+
+/// Share of the bytes live at the end whose stack is known.
+fn coverage(history: &MemoryHistory, signatures: &Signatures) -> f64 {
+    let (mut known, mut whole) = (0_u64, 0_u64);
+    for id in live::live(history, history.last_state(), Live::Active) {
+        let bytes = history.allocations.bytes[id.idx()];
+        whole += bytes;
+        if signatures.of(history.allocations.stack[id.idx()]) != SignatureId::default() {
+            known += bytes;
+        }
+    }
+    if whole == 0 { 1.0 } else { known as f64 / whole as f64 }
+}
+
+fn gains(history: &MemoryHistory, signatures: &Signatures) -> Vec<Gain> {
+    let mut change = vec![(0_i64, 0_i64); signatures.len()];
+    for (state, sign) in [(0, -1), (history.last_state(), 1)] {
+        for found in live::groups(history, state, Live::Active, live::by_signature(history, signatures)) {
+            if let Group::Signature(signature) = found.group {
+                let of = &mut change[signature.0 as usize];
+                *of = (of.0 + sign * found.bytes as i64, of.1 + sign * found.count as i64);
+            }
+        }
+    }
+    let gain = |(signature, (bytes, count))| Gain { signature: SignatureId(signature), bytes, count };
+    let mut gains: Vec<Gain> = (0..).zip(change).map(gain).filter(|gain| gain.bytes > 0).collect();
+    gains.sort_by_key(|gain| (-gain.bytes, gain.signature));
+    gains
+}
+
+/// Says what makes the verdicts less sure.
+fn doubt(history: &MemoryHistory, steps: Option<&Steps>, thresholds: &Thresholds, found: &mut Leaks) {
+    let mut add = |confidence: Confidence, text: String| {
+        found.confidence = found.confidence.min(confidence);
+        found.doubts.push(text);
+    };
+    let count = |wanted: Oddity| history.oddities.iter().find(|odd| odd.0 == wanted).map_or(0, |odd| odd.1);
+    let n = |wanted| history.events.action.iter().filter(|&&action| action == wanted).count() as f64;
+    let frees = n(MemoryAction::FreeCompleted).max(1.0);
+    let lost = count(Oddity::FreedFromBefore) as f64 / frees;
+    if lost > thresholds.max_lost {
+        let text = format!("History is lost: {:.1} % of frees have no allocation", lost * 100.0);
+        add(Confidence::Low, text);
+    }
+    let contradictions = [Oddity::AllocTwice, Oddity::FreedTwice, Oddity::Gone, Oddity::Appeared].map(count);
+    let odd = contradictions.iter().sum::<u64>() as f64 / n(MemoryAction::Alloc).max(1.0);
+    if odd > thresholds.max_lost {
+        add(Confidence::Low, format!("Events contradict each other: {:.1} % of allocations", odd * 100.0));
+    }
+    // PyTorch keeps the last `max_entries` events, a round number when a person chose it.
+    let is_full = history.events.len().is_multiple_of(10_000) && !history.events.is_empty();
+    if is_full && count(Oddity::FreedFromBefore) + count(Oddity::LiveFromBefore) > 0 {
+        let text = format!("The recording holds exactly {} events: earlier ones may be lost", history.events.len());
+        add(Confidence::Low, text);
+    }
+    let Some(steps) = steps.filter(|steps| !steps.is_empty()) else {
+        add(Confidence::Low, "There are no steps to compare".to_owned());
+        return;
+    };
+    if steps.len() - found.warm_up < 2 * thresholds.min_steps {
+        add(Confidence::Medium, format!("Only {} steps count", steps.len() - found.warm_up));
+    }
+    if steps.regularity < 0.8 {
+        let text = format!("Steps differ: {:.0} % have about as many events as most", steps.regularity * 100.0);
+        add(Confidence::Medium, text);
+    }
+    if let Some((other, count)) = &steps.disagreement {
+        let text = format!("{} steps by {}, but {count} by {}", steps.len(), steps.source.label(), other.label());
+        add(Confidence::Medium, text);
+    }
+    if found.coverage < 0.5 {
+        let text = format!("Only {:.0} % of the bytes live at the end have a call stack", found.coverage * 100.0);
+        add(Confidence::Medium, text);
+    }
+}

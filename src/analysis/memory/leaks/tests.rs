@@ -1,0 +1,231 @@
+//! Planted growth of every sort gets its verdict, and healthy training none.
+
+use super::*;
+use crate::analysis::memory::fixture::{Script, history};
+use crate::analysis::memory::steps;
+use crate::model::StackId;
+use crate::model::memory::MemoryAction::{FreeRequested, SegmentAlloc};
+
+const MIB: u64 = 1 << 20;
+
+/// Training whose steps the profiler named; what `plant` adds comes in the middle of each.
+struct Training {
+    script: Script,
+    step: u64,
+    /// The next free address for what stays.
+    next: u64,
+}
+
+impl Training {
+    fn keep(&mut self, bytes: u64, place: &str) -> u64 {
+        let stack = self.script.stack(&[place, "step (train.py:9)", "main (train.py:50)"]);
+        self.next += bytes + MIB;
+        self.script.alloc(self.next, bytes, stack);
+        self.next
+    }
+}
+
+fn training(n: u64, mut plant: impl FnMut(&mut Training)) -> Trace {
+    let mut training = Training { script: Script::default(), step: 0, next: 1 << 40 };
+    let init = training.script.stack(&["init (model.py:1)"]);
+    training.script.event(SegmentAlloc, 0, 1 << 30, StackId(0));
+    training.script.alloc(0, 100 * MIB, init);
+    for step in 0..n {
+        training.step = step;
+        let start = training.script.now();
+        let forward = training.script.stack(&["forward (model.py:7)", "step (train.py:9)"]);
+        // Batches of different sizes.
+        let bytes = MIB * (30 + step * 7 % 11);
+        training.script.alloc(200 * MIB, bytes, forward);
+        if step == 0 {
+            training.keep(40 * MIB, "adam (optimizer.py:4)");
+        }
+        plant(&mut training);
+        training.script.free(200 * MIB, bytes);
+        let end = training.script.now();
+        training.script.annotate(&format!("ProfilerStep#{step}"), start, end);
+    }
+    training.script.finish()
+}
+
+fn find(trace: &Trace, capacity: Option<u64>) -> Leaks {
+    let history = history(trace);
+    let signatures = Signatures::new(trace, false);
+    let steps = steps::steps(trace, history, &|| false);
+    leaks(history, &signatures, steps.as_ref(), capacity, &Thresholds::default(), &|| false)
+}
+
+fn label(trace: &Trace, signature: SignatureId) -> String {
+    Signatures::new(trace, false).label(trace, signature).unwrap_or_default().into_owned()
+}
+
+#[test]
+fn healthy_training_has_no_suspect() {
+    for n in [1, 3, 8, 40, 300] {
+        let trace = training(n, |_| {});
+        let found = find(&trace, None);
+        assert_eq!(found.suspects, [], "{n} steps");
+        let total = found.total.unwrap();
+        let expected = if n < 12 { TotalVerdict::TooFewSteps } else { TotalVerdict::Flat };
+        assert_eq!((total.verdict, total.is_alarm), (expected, false), "{n} steps");
+        if n >= 4 {
+            let labels: Vec<_> =
+                found.innocents.iter().map(|one| (label(&trace, one.signature), one.verdict)).collect();
+            assert_eq!(
+                labels,
+                [("init (model.py:1)".into(), Verdict::Setup), ("adam (optimizer.py:4)".into(), Verdict::Setup)]
+            );
+        }
+    }
+}
+
+#[test]
+fn a_leak_is_found_with_its_evidence() {
+    let trace = training(20, |training| {
+        let at = training.keep(2 * MIB, "append (losses.py:12)");
+        let event = training.script.raw.events.len() as u32 - 1;
+        training.script.note(event, "user_metadata", "epoch 1");
+        if training.step % 5 == 4 {
+            // One in five is freed, elsewhere.
+            let cleanup = training.script.stack(&["cleanup (train.py:30)"]);
+            training.script.event(FreeRequested, at, 2 * MIB, cleanup);
+            training.script.free(at, 2 * MIB);
+        }
+    });
+    let found = find(&trace, Some(2 << 30));
+    assert_eq!((found.suspects.len(), found.warm_up, found.confidence), (1, 5, Confidence::High));
+    assert_eq!(found.doubts, [] as [String; 0]);
+    let suspect = &found.suspects[0];
+    assert_eq!(label(&trace, suspect.signature), "append (losses.py:12)");
+    assert_eq!((suspect.verdict, suspect.severity), (Verdict::Leak, Severity::Medium));
+    // From boundary 5 to 20: 15 steps, of which those with the numbers 9, 14 and 19 keep nothing.
+    assert_eq!((suspect.growth_bytes, suspect.live_bytes.len()), (24 * MIB as i64, 21));
+    assert_eq!(suspect.live_count[20], 16);
+    assert!((suspect.monotonic - 12.0 / 15.0).abs() < 1e-12);
+    assert!(suspect.bytes_per_step > 1.5 * MIB as f64 && suspect.bytes_per_step < 2.0 * MIB as f64);
+    // Those of the last step cannot have outlived it by another.
+    assert_eq!((suspect.survivors, suspect.survivor_steps), (12, 12));
+    let evidence = &suspect.evidence;
+    assert_eq!((evidence.examples.len(), evidence.first_step, evidence.last_step), (12, 5, 18));
+    assert_eq!((evidence.freed, evidence.allocated), (4, 20));
+    let freed_by: Vec<_> = trace.stacks.frames(evidence.freed_by[0].0).map(|frame| trace.strings.get(frame)).collect();
+    assert_eq!((freed_by, evidence.freed_by[0].1), (vec!["cleanup (train.py:30)"], 4));
+    assert_eq!(trace.strings.get(evidence.notes[0].1), "epoch 1");
+    assert_eq!(evidence.notes.len(), 1);
+    let total = found.total.unwrap();
+    assert_eq!((total.verdict, total.is_alarm), (TotalVerdict::Growth, true));
+    let steps = total.steps_to_oom.unwrap();
+    assert!((steps - (1 << 30) as f64 / total.trend.slope).abs() < 1e-6);
+    assert!((suspect.score - suspect.monotonic).abs() < 1e-12);
+}
+
+#[test]
+fn what_is_prefetched_or_kept_a_while_is_no_leak() {
+    let mut queue = std::collections::VecDeque::new();
+    let trace = training(30, |training| {
+        // Each batch lives for three steps, so at any boundary three are live.
+        queue.push_back(training.keep(4 * MIB, "prefetch (loader.py:3)"));
+        if queue.len() > 3 {
+            let at = queue.pop_front().unwrap();
+            training.script.free(at, 4 * MIB);
+        }
+    });
+    assert_eq!(find(&trace, None).suspects, []);
+}
+
+#[test]
+fn a_cache_that_fills_up_is_told_from_a_leak() {
+    let trace = training(40, |training| {
+        if training.step < 18 {
+            training.keep(MIB, "workspace (kernels.py:8)");
+        }
+    });
+    let found = find(&trace, None);
+    assert_eq!(found.suspects, []);
+    let cache = found.innocents.iter().find(|one| one.verdict == Verdict::WarmUpCache).unwrap();
+    assert_eq!((label(&trace, cache.signature), cache.bytes), ("workspace (kernels.py:8)".into(), 18 * MIB as i64));
+}
+
+#[test]
+fn too_little_or_too_seldom_is_no_leak() {
+    let trace = training(40, |training| {
+        training.keep(1024, "scalar (metrics.py:1)");
+        if training.step.is_multiple_of(4) {
+            training.keep(4 * MIB, "checkpoint (save.py:1)");
+        }
+    });
+    let found = find(&trace, None);
+    assert_eq!(found.suspects, []);
+    // All together it grows nevertheless, and that is said.
+    assert_eq!(found.total.unwrap().verdict, TotalVerdict::Growth);
+}
+
+#[test]
+fn peaks_and_reserved_memory_that_grow_alone_are_named() {
+    let rising = training(30, |training| {
+        let bytes = MIB * (64 + training.step * 2);
+        let at = training.keep(bytes, "attention (model.py:30)");
+        training.script.free(at, bytes);
+    });
+    assert_eq!(find(&rising, None).total.unwrap().verdict, TotalVerdict::Ratchet);
+    let scattered = training(30, |training| {
+        training.script.event(SegmentAlloc, (2 << 40) + training.step * (32 * MIB), 20 * MIB, StackId(0));
+    });
+    assert_eq!(find(&scattered, None).total.unwrap().verdict, TotalVerdict::FragmentationGrowth);
+}
+
+#[test]
+fn two_leaks_are_ranked_by_what_they_gain() {
+    let trace = training(20, |training| {
+        training.keep(MIB, "small (a.py:1)");
+        training.keep(3 * MIB, "large (b.py:1)");
+    });
+    let found = find(&trace, None);
+    let names: Vec<_> = found.suspects.iter().map(|suspect| label(&trace, suspect.signature)).collect();
+    assert_eq!(names, ["large (b.py:1)", "small (a.py:1)"]);
+    let shares: Vec<_> = found.suspects.iter().map(|suspect| suspect.slope_share).collect();
+    assert_eq!(shares, [0.75, 0.25]);
+}
+
+#[test]
+fn without_steps_gains_are_listed_but_not_judged() {
+    let mut script = Script::default();
+    let stack = script.stack(&["grow (x.py:1)"]);
+    for block in 0..20 {
+        script.alloc(block * MIB, MIB - 512 * block, stack);
+    }
+    let trace = script.finish();
+    let found = find(&trace, None);
+    assert_eq!((found.suspects.len(), found.total, found.confidence), (0, None, Confidence::Low));
+    assert_eq!((found.gains[0].count, found.gains.len()), (20, 1));
+    assert_eq!(found.gains[0].bytes as u64, history(&trace).curves.active[20]);
+    let empty = Script::default().finish();
+    assert_eq!((find(&empty, None).gains, find(&empty, None).coverage), (vec![], 1.0));
+}
+
+#[test]
+fn lost_history_makes_verdicts_doubtful() {
+    let trace = training(20, |training| {
+        training.keep(2 * MIB, "append (losses.py:12)");
+        training.script.free((3 << 40) + training.step, 512);
+    });
+    let found = find(&trace, None);
+    assert_eq!((found.suspects.len(), found.confidence), (1, Confidence::Low));
+    assert!(found.doubts[0].contains("50.0 % of frees"), "{:?}", found.doubts);
+}
+
+#[test]
+fn thousands_of_steps_and_places_take_no_time() {
+    let names: Vec<String> = (0..2000).map(|i| format!("place{i} (x.py:{i})")).collect();
+    let trace = training(3000, |training| {
+        for i in 0..4 {
+            let name = &names[((training.step * 4 + i) % 2000) as usize];
+            training.keep(64 * 1024, name);
+        }
+        training.keep(128 * 1024, "append (losses.py:12)");
+    });
+    let started = std::time::Instant::now();
+    let found = find(&trace, None);
+    assert_eq!(found.suspects.len(), 1);
+    assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
+}

@@ -1,0 +1,16 @@
+//! Questions about the memory of one device: what grows, what is live, what is reserved and why.
+//!
+//! All ask a [`MemoryHistory`](crate::model::MemoryHistory), whose unit of time is the state.
+
+#[cfg(test)]
+pub mod fixture;
+pub mod leaks;
+pub mod live;
+pub mod oom;
+mod period;
+pub mod reserved;
+pub mod signature;
+pub mod state;
+pub mod steps;
+pub mod summary;
+mod trend;

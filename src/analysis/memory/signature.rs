@@ -1,0 +1,331 @@
+//! Which stacks are one place in the program? Stacks without the frames of the interpreter and of the
+//! recorder itself.
+
+use std::borrow::Cow;
+
+use hashbrown::HashMap;
+
+use crate::model::{StackId, StringId, Trace};
+
+/// A signature of one [`Signatures`]; 0 is that of memory without a stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct SignatureId(pub u32);
+
+/// Frames that say nothing of the program: how the recorder looked at the stack, and how the
+/// interpreter runs and calls. The beginnings of their names, after any namespace; much as MemoryViz
+/// leaves them out.
+const NOISE_NAMES: [&str; 13] = [
+    "_PyEval_",
+    "PyEval_",
+    "_PyObject_",
+    "PyObject_",
+    "_PyFunction_",
+    "PyFunction_",
+    "PyVectorcall_",
+    "PyRun_",
+    "_PyRun_",
+    "Py_RunMain",
+    "Py_BytesMain",
+    "__libc_start_",
+    "__libc_init_first",
+];
+/// Names of their own, or parts of names.
+const NOISE_PARTS: [&str; 3] = ["torch::unwind", "CapturedTraceback::gather", "gather_with_cpp"];
+/// The same by file.
+const NOISE_FILES: [&str; 9] = [
+    "pythonrun.c",
+    "Modules/main.c",
+    "Objects/call.c",
+    "Objects/methodobject.c",
+    "Objects/descrobject.c",
+    "pycore_ceval.h",
+    "ceval.c",
+    "cpython/abstract.h",
+    "libc_start_call_main.h",
+];
+/// What follows a folder `torch` if it is PyTorch and not a person's own.
+const TORCH_PARTS: [&str; 15] = [
+    "amp",
+    "compiler",
+    "cuda",
+    "distributed",
+    "func",
+    "functional.py",
+    "fx",
+    "jit",
+    "nn",
+    "optim",
+    "profiler",
+    "serialization.py",
+    "storage.py",
+    "testing",
+    "utils",
+];
+
+/// A frame as PyTorch writes it: `forward (model.py:12)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    pub function: &'a str,
+    /// Empty if unknown; the unwinder's `??` counts as that.
+    pub file: &'a str,
+    /// 0 if unknown.
+    pub line: u64,
+}
+
+impl<'a> Frame<'a> {
+    /// Takes a frame's text apart. What does not end in `(file:line)` is all function.
+    pub fn of(text: &'a str) -> Self {
+        Self::split(text).unwrap_or(Self { function: text, file: "", line: 0 })
+    }
+
+    fn split(text: &'a str) -> Option<Self> {
+        let inner_end = text.len().checked_sub(1).filter(|_| text.ends_with(')'))?;
+        // The folder of a file may have brackets of its own: `C:\Program Files (x86)\…`.
+        let mut depth = 0_usize;
+        let open = text.bytes().rposition(|byte| {
+            depth += usize::from(byte == b')');
+            depth -= usize::from(byte == b'(').min(depth);
+            byte == b'(' && depth == 0
+        })?;
+        let function = text[..open].strip_suffix(' ')?;
+        let (file, line) = text[open + 1..inner_end].rsplit_once(':')?;
+        let file = if file == "??" { "" } else { file };
+        Some(Self { function, file, line: line.parse().ok()? })
+    }
+
+    /// Whether it only says how the interpreter or the recorder came there.
+    pub fn is_noise(&self) -> bool {
+        let Self { function, file, .. } = *self;
+        let name = function.split('(').next().unwrap_or_default();
+        (matches!(function, "" | "??" | "_start" | "clone" | "start_thread") && !self.is_python())
+            || NOISE_NAMES.iter().any(|noise| name.starts_with(noise))
+            || NOISE_PARTS.iter().any(|noise| function.contains(noise))
+            || NOISE_FILES.iter().any(|noise| file.ends_with(noise))
+    }
+
+    /// Whether it is one of Python.
+    pub fn is_python(&self) -> bool {
+        self.file.ends_with(".py") || self.file.starts_with('<') || self.file.ends_with(".ipynb")
+    }
+
+    /// Whether it is of the person's own program: Python, but neither of the standard library nor of an
+    /// installed package.
+    pub fn is_user(&self) -> bool {
+        let path = self.file.replace('\\', "/").to_ascii_lowercase();
+        let of_torch = |(at, _): (usize, &str)| {
+            let rest = &path[at + "torch/".len()..];
+            let starts_component = at == 0 || path.as_bytes()[at - 1] == b'/';
+            let part = rest.split('/').next().unwrap_or_default();
+            starts_component && (part.starts_with('_') || TORCH_PARTS.contains(&part))
+        };
+        let is_frozen = path.starts_with("<frozen") || path.starts_with("<eval") || path == "<string>";
+        let is_library = ["site-packages/", "dist-packages/", "/lib/python", "importlib/"];
+        // On Windows the standard library lies directly in `Lib`.
+        let is_windows_library =
+            path.as_bytes().get(1) == Some(&b':') && path.contains("python3") && path.contains("/lib/");
+        self.is_python()
+            && !is_frozen
+            && !is_windows_library
+            && !is_library.iter().any(|folder| path.contains(folder))
+            && !path.match_indices("torch/").any(of_torch)
+    }
+}
+
+/// Every stack's signature.
+#[derive(Debug)]
+pub struct Signatures {
+    of_stack: Vec<SignatureId>,
+    /// The callers' signature; that of 0 is itself.
+    parent: Vec<SignatureId>,
+    /// The innermost frame: a text of the trace.
+    frame: Vec<StringId>,
+    ignores_lines: bool,
+}
+
+impl Signatures {
+    /// Gives each stack of a trace its signature.
+    ///
+    /// * `ignores_lines`: whether the same functions at other lines are the same place.
+    ///
+    /// Cost: O(stacks), once a distinct frame also O(its length).
+    pub fn new(trace: &Trace, ignores_lines: bool) -> Self {
+        let stacks = &trace.stacks;
+        let mut frames = Frames { trace, ignores_lines, known: HashMap::new(), by_place: HashMap::new() };
+        let mut index: HashMap<(SignatureId, StringId), SignatureId> = HashMap::new();
+        let mut all = Self {
+            of_stack: vec![SignatureId::default(); stacks.len()],
+            parent: vec![SignatureId::default()],
+            frame: vec![StringId::EMPTY],
+            ignores_lines,
+        };
+        // A stack's callers have a smaller id, so they have their signature already.
+        for stack in 1..stacks.len() {
+            let callers = all.of_stack[stacks.parent[stack].0 as usize];
+            all.of_stack[stack] = match frames.key(stacks.frame[stack]) {
+                None => callers,
+                Some(frame) => {
+                    let next = SignatureId(all.parent.len() as u32);
+                    let id = *index.entry((callers, frame)).or_insert(next);
+                    if id == next {
+                        all.parent.push(callers);
+                        all.frame.push(frame);
+                    }
+                    id
+                }
+            };
+        }
+        all
+    }
+
+    /// The signature of a stack; that of none for a stack of another trace.
+    pub fn of(&self, stack: StackId) -> SignatureId {
+        self.of_stack.get(stack.0 as usize).copied().unwrap_or_default()
+    }
+
+    /// How many there are, that without frames included.
+    pub fn len(&self) -> usize {
+        self.parent.len()
+    }
+
+    /// Never: that without frames is always there.
+    pub fn is_empty(&self) -> bool {
+        self.parent.is_empty()
+    }
+
+    /// Its frames, the innermost first; none for memory without a stack.
+    pub fn frames<'a>(&self, trace: &'a Trace, signature: SignatureId) -> Vec<Cow<'a, str>> {
+        let mut frames = Vec::new();
+        let mut at = signature;
+        while let Some(&parent) = self.parent.get(at.0 as usize).filter(|_| at != SignatureId::default()) {
+            let text = trace.strings.get(self.frame[at.0 as usize]);
+            let has_line = self.ignores_lines && without_line(text) != text;
+            frames.push(if has_line { format!("{})", without_line(text)).into() } else { text.into() });
+            at = parent;
+        }
+        frames
+    }
+
+    /// What to call it in short: its innermost frame of the person's own program; where there is none
+    /// its innermost frame of Python, else its innermost frame. `None` without frames.
+    pub fn label<'a>(&self, trace: &'a Trace, signature: SignatureId) -> Option<Cow<'a, str>> {
+        let mut frames = self.frames(trace, signature);
+        let at = |is_it: &dyn Fn(Frame<'_>) -> bool| frames.iter().position(|frame| is_it(Frame::of(frame)));
+        let at = at(&|frame| frame.is_user()).or_else(|| at(&|frame| frame.is_python())).unwrap_or(0);
+        (at < frames.len()).then(|| frames.swap_remove(at))
+    }
+}
+
+/// `forward (model.py:12)` without `:12)`.
+fn without_line(text: &str) -> &str {
+    match Frame::of(text) {
+        frame if frame.file.is_empty() => text,
+        _ => text.rsplit_once(':').map_or(text, |parts| parts.0),
+    }
+}
+
+/// What each distinct frame counts as.
+struct Frames<'a> {
+    trace: &'a Trace,
+    ignores_lines: bool,
+    /// `None` is noise.
+    known: HashMap<StringId, Option<StringId>>,
+    /// The first frame of each function and file.
+    by_place: HashMap<&'a str, StringId>,
+}
+
+impl Frames<'_> {
+    fn key(&mut self, frame: StringId) -> Option<StringId> {
+        if let Some(&known) = self.known.get(&frame) {
+            return known;
+        }
+        let text = self.trace.strings.get(frame);
+        let key = match Frame::of(text).is_noise() {
+            true => None,
+            false if self.ignores_lines => Some(*self.by_place.entry(without_line(text)).or_insert(frame)),
+            false => Some(frame),
+        };
+        self.known.insert(frame, key);
+        key
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::Script;
+    use super::*;
+
+    #[test]
+    fn frames_are_taken_apart() {
+        let frame = |function, file, line| Frame { function, file, line };
+        let windows = r"forward (C:\Program Files (x86)\app\model.py:12)";
+        assert_eq!(Frame::of(windows), frame("forward", r"C:\Program Files (x86)\app\model.py", 12));
+        assert_eq!(
+            Frame::of("at::mul(at::Tensor const&) (Register.cpp:0)"),
+            frame("at::mul(at::Tensor const&)", "Register.cpp", 0)
+        );
+        assert_eq!(Frame::of("at::mul(int, bool)"), frame("at::mul(int, bool)", "", 0));
+        assert_eq!(Frame::of("f (??:0)"), frame("f", "", 0));
+        for odd in ["", "(", ")", "x)", ") (", "f (a)", "f (:)", "((("] {
+            assert_eq!(Frame::of(odd), frame(odd, "", 0), "{odd}");
+        }
+    }
+
+    #[test]
+    fn the_persons_own_frames_are_known() {
+        let is_user = |file: &str| Frame { function: "f", file, line: 1 }.is_user();
+        for file in [
+            "/home/me/train.py",
+            "train.py",
+            "/home/me/torch/train.py",
+            "D:\\Dev\\model.py",
+            "<stdin>",
+            "/tmp/ipykernel_1/1.py",
+        ] {
+            assert!(is_user(file), "{file}");
+        }
+        for file in [
+            "",
+            "CUDACachingAllocator.cpp",
+            "/usr/lib/python3.11/runpy.py",
+            "<frozen runpy>",
+            "/x/site-packages/a/b.py",
+            "D:\\Dev\\.venv\\Lib\\site-packages\\torch\\nn\\modules\\module.py",
+            "/opt/pytorch/torch/nn/linear.py",
+            "torch/_dynamo/eval_frame.py",
+            "C:\\Python311\\Lib\\threading.py",
+        ] {
+            assert!(!is_user(file), "{file}");
+        }
+    }
+
+    #[test]
+    fn stacks_with_the_same_frames_of_the_program_are_one() {
+        let mut script = Script::default();
+        let a = script.stack(&[
+            "torch::unwind::unwind()",
+            "mul (a.cpp:1)",
+            "_PyEval_EvalFrameDefault",
+            "step (/me/train.py:7)",
+            "_start",
+        ]);
+        let b =
+            script.stack(&["mul (a.cpp:1)", "step (/me/train.py:7)", "PyObject_Call", "__libc_start_main@@GLIBC_2.34"]);
+        let c = script.stack(&["mul (a.cpp:1)", "step (/me/train.py:8)"]);
+        let noise = script.stack(&["??", "_start"]);
+        let torch = script.stack(&["mul (a.cpp:1)", "call (/x/site-packages/torch/nn/m.py:3)"]);
+        let trace = script.finish();
+        let exact = Signatures::new(&trace, false);
+        assert_eq!(exact.of(a), exact.of(b));
+        assert_ne!(exact.of(a), exact.of(c));
+        assert_eq!(exact.of(noise), SignatureId(0));
+        assert_eq!(exact.of(StackId(9999)), SignatureId(0));
+        assert_eq!(exact.frames(&trace, exact.of(a)), ["mul (a.cpp:1)", "step (/me/train.py:7)"]);
+        assert_eq!(exact.label(&trace, exact.of(a)), Some("step (/me/train.py:7)".into()));
+        assert_eq!(exact.label(&trace, exact.of(torch)), Some("call (/x/site-packages/torch/nn/m.py:3)".into()));
+        assert_eq!(exact.label(&trace, SignatureId(0)), None);
+        let loose = Signatures::new(&trace, true);
+        assert_eq!(loose.of(a), loose.of(c));
+        assert_eq!(loose.frames(&trace, loose.of(c)), ["mul (a.cpp)", "step (/me/train.py)"]);
+    }
+}

@@ -1,0 +1,412 @@
+//! What does the allocator hold at a moment, and what of it is free?
+
+use super::live::{Live, live};
+use crate::model::MemoryHistory;
+use crate::model::memory::{AllocationId, PoolId, Segment, SegmentKind};
+
+/// PyTorch serves requests up to this from small segments (`kSmallSize`). In large ones it splits no
+/// block when no more than this would be left.
+pub const SMALL: u64 = 1 << 20;
+/// Size of PyTorch's small segments (`kSmallBuffer`).
+const SMALL_SEGMENT: u64 = 2 << 20;
+/// Nothing smaller is ever split off (`kMinBlockSize`).
+const MIN_BLOCK: u64 = 512;
+
+/// Bytes of a segment, a pool, or all. `reserved = allocated + awaiting_free + unsplit + free`, exactly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    pub reserved: u64,
+    pub allocated: u64,
+    /// Given back by the program, but not yet to be used again.
+    pub awaiting_free: u64,
+    /// Behind blocks, too small for the allocator to split off.
+    pub unsplit: u64,
+    pub free: u64,
+    /// The largest free stretch.
+    pub largest_free: u64,
+    /// Number of free stretches.
+    pub free_parts: u64,
+    /// Sum of the squares of the free stretches' sizes.
+    free_squares: u128,
+}
+
+impl Sums {
+    /// How scattered free memory is, by MemoryViz's formula: 1 - Σ free² / (Σ free)². 0 is one stretch
+    /// or none; n equal stretches give 1 - 1/n.
+    pub fn fragmentation(&self) -> f64 {
+        let whole = self.free as f64;
+        if self.free == 0 { 0.0 } else { (1.0 - self.free_squares as f64 / (whole * whole)).max(0.0) }
+    }
+
+    /// Share of what is reserved that no block has; 0 if nothing is reserved.
+    pub fn inactive_share(&self) -> f64 {
+        let active = self.allocated + self.awaiting_free;
+        if self.reserved == 0 { 0.0 } else { (self.reserved - active) as f64 / self.reserved as f64 }
+    }
+
+    /// Share of free memory that is not in the largest stretch; 0 if nothing is free.
+    pub fn scattered_share(&self) -> f64 {
+        if self.free == 0 { 0.0 } else { 1.0 - self.largest_free as f64 / self.free as f64 }
+    }
+
+    fn add_part(&mut self, part: &Part) {
+        self.reserved += part.bytes;
+        match part.held {
+            Held::Allocated(_) => self.allocated += part.bytes,
+            Held::AwaitingFree(_) => self.awaiting_free += part.bytes,
+            Held::Unsplit => self.unsplit += part.bytes,
+            Held::Free => {
+                self.free += part.bytes;
+                self.largest_free = self.largest_free.max(part.bytes);
+                self.free_parts += 1;
+                self.free_squares += u128::from(part.bytes) * u128::from(part.bytes);
+            }
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.reserved += other.reserved;
+        self.allocated += other.allocated;
+        self.awaiting_free += other.awaiting_free;
+        self.unsplit += other.unsplit;
+        self.free += other.free;
+        self.largest_free = self.largest_free.max(other.largest_free);
+        self.free_parts += other.free_parts;
+        self.free_squares += other.free_squares;
+    }
+}
+
+/// Who has a stretch of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    Allocated(AllocationId),
+    AwaitingFree(AllocationId),
+    Unsplit,
+    Free,
+}
+
+/// A stretch of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub addr: u64,
+    pub bytes: u64,
+    pub held: Held,
+}
+
+/// A segment; the adjacent pieces of an expandable one are one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SegmentState {
+    /// Indices into [`MemoryHistory::segments`].
+    pub segments: Vec<u32>,
+    pub addr: u64,
+    pub bytes: u64,
+    pub is_expandable: bool,
+    /// By address; they tile the segment.
+    pub parts: Vec<Part>,
+    pub sums: Sums,
+}
+
+/// What serves requests of one stream and size class.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PoolState {
+    pub pool: PoolId,
+    pub kind: SegmentKind,
+    /// By address.
+    pub segments: Vec<SegmentState>,
+    pub sums: Sums,
+}
+
+/// All that an allocator holds at a moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AllocatorState {
+    pub state: u32,
+    /// By pool, then kind.
+    pub pools: Vec<PoolState>,
+    pub sums: Sums,
+    /// Bytes of live blocks that lie in no segment, or where another block does: such as those of a
+    /// recording without segments. `sums.allocated + sums.awaiting_free + unplaced` is the curve
+    /// `active`, exactly.
+    pub unplaced: u64,
+}
+
+/// The size class of each segment of a history, known or worked out: by the first block in it, else by
+/// its size. Pieces of expandable segments are told by their size alone: they come in multiples of 2 MiB
+/// for small requests, of 20 MiB for large ones, and a block may begin in another piece.
+///
+/// Cost: O(blocks + segments).
+pub fn kinds(history: &MemoryHistory) -> Vec<SegmentKind> {
+    let mut kinds: Vec<SegmentKind> = history.segments.iter().map(|segment| segment.kind).collect();
+    let blocks = &history.allocations;
+    for (&segment, &bytes) in blocks.segment.iter().zip(&blocks.bytes) {
+        let is_expandable = history.segments.get(segment as usize).is_some_and(|segment| segment.is_expandable);
+        if let Some(kind) = kinds.get_mut(segment as usize).filter(|kind| **kind == SegmentKind::Unknown)
+            && !is_expandable
+        {
+            *kind = kind_for(bytes);
+        }
+    }
+    for (kind, segment) in kinds.iter_mut().zip(&history.segments) {
+        if *kind == SegmentKind::Unknown {
+            *kind = if segment.bytes <= SMALL_SEGMENT { SegmentKind::Small } else { SegmentKind::Large };
+        }
+    }
+    kinds
+}
+
+/// The size class that serves a block of this size.
+pub fn kind_for(bytes: u64) -> SegmentKind {
+    if bytes <= SMALL { SegmentKind::Small } else { SegmentKind::Large }
+}
+
+/// The allocator in a state.
+///
+/// * Free is what no block covers. Where only a block's request is known its size is that, rounded up,
+///   and what PyTorch left unsplit behind it is told apart from free memory by its size.
+/// * Cost: O(segments + blocks that began by then + live blocks · log).
+pub fn allocator(history: &MemoryHistory, state: u32) -> AllocatorState {
+    let all = &history.allocations;
+    let kinds = kinds(history);
+    let mut blocks: Vec<AllocationId> = live(history, state, Live::Active).collect();
+    blocks.sort_by_key(|id| all.addr[id.idx()]);
+    let mut found = AllocatorState { state, ..AllocatorState::default() };
+    let mut blocks = blocks.into_iter().peekable();
+    for (pool, kind, mut segment) in segments(history, &kinds, state) {
+        let end = segment.addr + segment.bytes;
+        let mut at = segment.addr;
+        while let Some(id) = blocks.next_if(|id| all.addr[id.idx()] < end) {
+            let (addr, bytes) = (all.addr[id.idx()], all.bytes[id.idx()]);
+            let (from, to) = (addr.max(at), addr.saturating_add(bytes).min(end));
+            let placed = to.saturating_sub(from);
+            found.unplaced += bytes - placed;
+            if placed > 0 {
+                segment.gap(at, from, kind);
+                let is_allocated = all.freed[id.idx()] > state;
+                let held = if is_allocated { Held::Allocated(id) } else { Held::AwaitingFree(id) };
+                segment.parts.push(Part { addr: from, bytes: placed, held });
+                at = to;
+            }
+        }
+        segment.gap(at, end, kind);
+        segment.parts.iter().for_each(|part| segment.sums.add_part(part));
+        found.sums.add(&segment.sums);
+        let known = found.pools.iter().position(|known| (known.pool, known.kind) == (pool, kind));
+        let at = known.unwrap_or_else(|| {
+            found.pools.push(PoolState { pool, kind, ..PoolState::default() });
+            found.pools.len() - 1
+        });
+        found.pools[at].sums.add(&segment.sums);
+        found.pools[at].segments.push(segment);
+    }
+    found.unplaced += blocks.map(|id| all.bytes[id.idx()]).sum::<u64>();
+    found.pools.sort_by_key(|pool| (pool.pool, pool.kind));
+    found
+}
+
+impl SegmentState {
+    /// Adds what no block covers.
+    fn gap(&mut self, from: u64, to: u64, kind: SegmentKind) {
+        let Some(bytes) = to.checked_sub(from).filter(|&bytes| bytes > 0) else { return };
+        let least = if kind == SegmentKind::Large && !self.is_expandable { SMALL + 1 } else { MIN_BLOCK };
+        let held = if !self.parts.is_empty() && bytes < least { Held::Unsplit } else { Held::Free };
+        self.parts.push(Part { addr: from, bytes, held });
+    }
+}
+
+/// What is reserved in a state, by address.
+fn segments(history: &MemoryHistory, kinds: &[SegmentKind], state: u32) -> Vec<(PoolId, SegmentKind, SegmentState)> {
+    let mut live: Vec<u32> = (0..history.segments.len() as u32).collect();
+    live.retain(|&segment| history.segments[segment as usize].is_live(state));
+    live.sort_by_key(|&segment| history.segments[segment as usize].addr);
+    let mut found: Vec<(PoolId, SegmentKind, SegmentState)> = Vec::new();
+    for index in live {
+        let Segment { addr, bytes, pool, is_expandable, .. } = history.segments[index as usize];
+        let kind = kinds[index as usize];
+        match found.last_mut() {
+            Some((last_pool, last_kind, last))
+                if is_expandable
+                    && last.is_expandable
+                    && (*last_pool, *last_kind) == (pool, kind)
+                    && last.addr + last.bytes == addr =>
+            {
+                last.bytes += bytes;
+                last.segments.push(index);
+            }
+            _ => {
+                let segments = vec![index];
+                // The end must be an address.
+                let bytes = bytes.min(u64::MAX - addr);
+                found.push((
+                    pool,
+                    kind,
+                    SegmentState { segments, addr, bytes, is_expandable, ..SegmentState::default() },
+                ));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::fixture::{Script, history};
+    use super::*;
+    use crate::model::StackId;
+    use crate::model::memory::MemoryAction::{
+        self, Alloc, FreeCompleted, FreeRequested, SegmentAlloc, SegmentFree, SegmentMap, SegmentUnmap,
+    };
+    use crate::model::memory::MemoryPool;
+
+    const MIB: u64 = 1 << 20;
+
+    fn held(segment: &SegmentState) -> Vec<(u64, u64, &'static str)> {
+        let name = |held| match held {
+            Held::Allocated(_) => "allocated",
+            Held::AwaitingFree(_) => "awaiting",
+            Held::Unsplit => "unsplit",
+            Held::Free => "free",
+        };
+        segment.parts.iter().map(|part| (part.addr, part.bytes, name(part.held))).collect()
+    }
+
+    #[test]
+    fn blocks_and_gaps_tile_a_segment() {
+        let mut script = Script::default();
+        script.event(SegmentAlloc, 0x1000, 8192, StackId(0));
+        script.alloc(0x1400, 1024, StackId(0));
+        script.alloc(0x1800, 2048, StackId(0));
+        script.event(FreeRequested, 0x1800, 2048, StackId(0));
+        // Outside of every segment, and half outside.
+        script.alloc(0x9000, 512, StackId(0));
+        script.alloc(0x2f00, 512, StackId(0));
+        let trace = script.finish();
+        let found = allocator(history(&trace), 6);
+        let expected = [
+            (0x1000, 0x400, "free"),
+            (0x1400, 0x400, "allocated"),
+            (0x1800, 0x800, "awaiting"),
+            (0x2000, 0xf00, "free"),
+            (0x2f00, 0x100, "allocated"),
+        ];
+        assert_eq!(held(&found.pools[0].segments[0]), expected);
+        let Sums { reserved, allocated, awaiting_free, unsplit, free, largest_free, free_parts, .. } = found.sums;
+        assert_eq!((reserved, allocated, awaiting_free, unsplit, free), (8192, 1280, 2048, 0, 4864));
+        assert_eq!((largest_free, free_parts, found.unplaced), (3840, 2, 512 + 256));
+        let fragmentation = 1.0 - (1024.0 * 1024.0 + 3840.0 * 3840.0) / (4864.0 * 4864.0);
+        assert!((found.sums.fragmentation() - fragmentation).abs() < 1e-12);
+        assert_eq!(found.sums.scattered_share(), 1.0 - 3840.0 / 4864.0);
+        assert_eq!(found.sums.inactive_share(), 4864.0 / 8192.0);
+        assert_eq!(allocator(history(&trace), 0), AllocatorState::default());
+        assert_eq!((Sums::default().fragmentation(), Sums::default().scattered_share()), (0.0, 0.0));
+    }
+
+    #[test]
+    fn what_is_left_unsplit_is_not_free() {
+        let mut script = Script::default();
+        script.event(SegmentAlloc, 0, 20 * MIB, StackId(0));
+        script.alloc(0, 9 * MIB, StackId(0));
+        script.alloc(10 * MIB, 8 * MIB, StackId(0));
+        let trace = script.finish();
+        let found = allocator(history(&trace), 3);
+        let kinds = [
+            (0, 9 * MIB, "allocated"),
+            (9 * MIB, MIB, "unsplit"),
+            (10 * MIB, 8 * MIB, "allocated"),
+            (18 * MIB, 2 * MIB, "free"),
+        ];
+        assert_eq!(held(&found.pools[0].segments[0]), kinds);
+        assert_eq!((found.sums.unsplit, found.sums.free, found.pools[0].kind), (MIB, 2 * MIB, SegmentKind::Large));
+    }
+
+    #[test]
+    fn pieces_of_an_expandable_segment_are_one() {
+        let mut script = Script::default();
+        for piece in 0..3 {
+            script.event(SegmentMap, 20 * MIB * piece, 20 * MIB, StackId(0));
+        }
+        script.alloc(10 * MIB, 30 * MIB, StackId(0));
+        script.event(SegmentAlloc, 60 * MIB, 2 * MIB, StackId(0));
+        script.pool = script.raw.pool(MemoryPool { stream: 9, private: (0, 1) });
+        script.event(SegmentAlloc, 62 * MIB, 20 * MIB, StackId(0));
+        let trace = script.finish();
+        let found = allocator(history(&trace), 6);
+        let pool = |pool: &PoolState| (pool.pool, pool.kind, pool.segments.len(), pool.sums.reserved);
+        let expected = [
+            (PoolId(0), SegmentKind::Small, 1, 2 * MIB),
+            (PoolId(0), SegmentKind::Large, 1, 60 * MIB),
+            (PoolId(1), SegmentKind::Large, 1, 20 * MIB),
+        ];
+        assert_eq!(found.pools.iter().map(pool).collect::<Vec<_>>(), expected);
+        let whole = [(0, 10 * MIB, "free"), (10 * MIB, 30 * MIB, "allocated"), (40 * MIB, 20 * MIB, "free")];
+        assert_eq!(held(&found.pools[1].segments[0]), whole);
+    }
+
+    /// Random events within 16 pages of 4 KiB: the state by looking at every byte range of 512.
+    fn random(events: &[(u8, u64, u64)]) -> Script {
+        let mut script = Script::default();
+        for &(what, at, size) in events {
+            let action = [
+                Alloc,
+                Alloc,
+                FreeRequested,
+                FreeCompleted,
+                FreeCompleted,
+                SegmentAlloc,
+                SegmentFree,
+                SegmentMap,
+                SegmentUnmap,
+            ][what as usize % 9];
+            let is_segment = matches!(action, MemoryAction::SegmentAlloc | SegmentFree | SegmentMap | SegmentUnmap);
+            let (unit, n) = if is_segment { (4096, 16) } else { (512, 128) };
+            script.event(action, (at % n) * unit, (1 + size % 4) * unit, StackId(0));
+        }
+        script
+    }
+
+    proptest! {
+        #[test]
+        fn parts_sum_to_the_curves_exactly(events in prop::collection::vec((0_u8..9, 0_u64..128, 0_u64..4), 0..120)) {
+            let trace = random(&events).finish();
+            let history = history(&trace);
+            for state in 0..history.n_states() {
+                let found = allocator(history, state);
+                let at = state as usize;
+                let Sums { reserved, allocated, awaiting_free, unsplit, free, .. } = found.sums;
+                prop_assert_eq!(reserved, history.curves.reserved[at]);
+                prop_assert_eq!(reserved, allocated + awaiting_free + unsplit + free);
+                prop_assert_eq!(allocated + awaiting_free + found.unplaced, history.curves.active[at]);
+                let mut of_parts = Sums::default();
+                for segment in found.pools.iter().flat_map(|pool| &pool.segments) {
+                    let mut next = segment.addr;
+                    for part in &segment.parts {
+                        prop_assert_eq!(part.addr, next);
+                        prop_assert!(part.bytes > 0);
+                        of_parts.add_part(part);
+                        next += part.bytes;
+                    }
+                    prop_assert_eq!(next, segment.addr + segment.bytes);
+                }
+                prop_assert_eq!(of_parts, found.sums);
+                // Free is what is reserved and under no block, page by page.
+                let pages = (0..160).filter(|page| {
+                    let addr = page * 512;
+                    let covers = |start: u64, bytes: u64| start <= addr && addr < start + bytes;
+                    let all = &history.allocations;
+                    history.segments.iter().any(|segment| segment.is_live(state) && covers(segment.addr, segment.bytes))
+                        && !all.ids().any(|id| all.is_live(id, state) && covers(all.addr[id.idx()], all.bytes[id.idx()]))
+                });
+                let is_crossing = |id: AllocationId| {
+                    let (addr, bytes) = (history.allocations.addr[id.idx()], history.allocations.bytes[id.idx()]);
+                    let holder = |at: u64| found.pools.iter().flat_map(|pool| &pool.segments)
+                        .position(|segment| segment.addr <= at && at < segment.addr + segment.bytes);
+                    holder(addr) != holder(addr + bytes - 1)
+                };
+                // A block over the border of two segments, which no allocator makes, ends there.
+                if !live(history, state, Live::Active).any(is_crossing) {
+                    prop_assert_eq!(free + unsplit, 512 * pages.count() as u64);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What does a history come to, in a few figures?
+
+use super::state;
+use crate::model::MemoryHistory;
+
+/// A highest point and where it is reached first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peak {
+    pub bytes: u64,
+    pub state: u32,
+}
+
+/// Memory in bytes over a history.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Summary {
+    pub peak_allocated: Peak,
+    pub peak_active: Peak,
+    pub peak_reserved: Peak,
+    pub start_allocated: u64,
+    pub start_reserved: u64,
+    pub end_allocated: u64,
+    pub end_reserved: u64,
+    pub mean_allocated: f64,
+    pub mean_reserved: f64,
+    /// Whether the means weigh each state with how long it lasted. Where there are no times, each event
+    /// counts the same.
+    pub is_by_time: bool,
+    /// Of the free memory at the end: 0 is one stretch, towards 1 are ever more and smaller ones, by
+    /// MemoryViz's formula. `None` where nothing is known of segments.
+    pub fragmentation: Option<f64>,
+}
+
+impl Summary {
+    /// Share of what is reserved that the program has, on average; `None` if nothing is reserved.
+    pub fn efficiency(&self) -> Option<f64> {
+        (self.mean_reserved > 0.0).then(|| self.mean_allocated / self.mean_reserved)
+    }
+
+    /// How many times its mean the allocated memory reaches; `None` if nothing is allocated.
+    pub fn peak_over_mean(&self) -> Option<f64> {
+        (self.mean_allocated > 0.0).then(|| self.peak_allocated.bytes as f64 / self.mean_allocated)
+    }
+}
+
+/// Sums up a history. Cost: O(n + m log m) for n events and m blocks.
+pub fn summary(history: &MemoryHistory) -> Summary {
+    let curves = &history.curves;
+    let peak = |curve: &[u64]| {
+        let bytes = curve.iter().copied().max().unwrap_or_default();
+        let state = curve.iter().position(|&at| at == bytes).unwrap_or_default() as u32;
+        Peak { bytes, state }
+    };
+    let of = |curve: &[u64]| (curve.first().copied().unwrap_or_default(), curve.last().copied().unwrap_or_default());
+    let weights = weights(history);
+    let is_by_time = weights.is_some();
+    let weights = weights.unwrap_or_else(|| vec![1; curves.allocated.len()]);
+    let whole: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
+    let mean = |curve: &[u64]| {
+        let sum: f64 = curve.iter().zip(&weights).map(|(&bytes, &weight)| bytes as f64 * weight as f64).sum();
+        sum / whole.max(1) as f64
+    };
+    let (start_allocated, end_allocated) = of(&curves.allocated);
+    let (start_reserved, end_reserved) = of(&curves.reserved);
+    Summary {
+        peak_allocated: peak(&curves.allocated),
+        peak_active: peak(&curves.active),
+        peak_reserved: peak(&curves.reserved),
+        start_allocated,
+        start_reserved,
+        end_allocated,
+        end_reserved,
+        mean_allocated: mean(&curves.allocated),
+        mean_reserved: mean(&curves.reserved),
+        is_by_time,
+        fragmentation: (!history.segments.is_empty())
+            .then(|| state::allocator(history, history.last_state()).sums.fragmentation()),
+    }
+}
+
+/// How long each state lasted, in nanoseconds; `None` if no time passes.
+fn weights(history: &MemoryHistory) -> Option<Vec<u64>> {
+    let last = history.last_state();
+    let end = |state: u32| if state == last { history.span.end } else { history.time_of(state + 1) };
+    let lasted = |state: u32| u64::try_from(end(state).saturating_sub(history.time_of(state))).unwrap_or_default();
+    let weights: Vec<u64> = (0..=last).map(lasted).collect();
+    (history.has_time && weights.iter().any(|&weight| weight > 0)).then_some(weights)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{Script, history};
+    use super::*;
+    use crate::model::StackId;
+    use crate::model::memory::MemoryAction;
+
+    fn script() -> Script {
+        let mut script = Script::default();
+        script.event(MemoryAction::SegmentAlloc, 0, 8192, StackId(0));
+        script.alloc(0, 1024, StackId(0));
+        script.alloc(2048, 2048, StackId(0));
+        script.event(MemoryAction::FreeRequested, 0, 1024, StackId(0));
+        script.event(MemoryAction::FreeCompleted, 0, 1024, StackId(0));
+        script
+    }
+
+    #[test]
+    fn means_weigh_states_with_their_time() {
+        let mut script = script();
+        script.raw.events.ts = vec![0, 10, 20, 50, 60];
+        let trace = script.finish();
+        let found = summary(history(&trace));
+        assert_eq!(found.peak_allocated, Peak { bytes: 3072, state: 3 });
+        assert_eq!(found.peak_active, Peak { bytes: 3072, state: 3 });
+        assert_eq!(found.peak_reserved, Peak { bytes: 8192, state: 1 });
+        assert_eq!((found.start_allocated, found.end_allocated, found.end_reserved), (0, 2048, 8192));
+        // 10 ns nothing, 10 ns 1024, 30 ns 3072, 10 ns 2048, of 60 ns.
+        let mean = (10.0 * 1024.0 + 30.0 * 3072.0 + 10.0 * 2048.0) / 60.0;
+        assert!(found.is_by_time && (found.mean_allocated - mean).abs() < 1e-9, "{found:?}");
+        assert!((found.mean_reserved - 8192.0).abs() < 1e-9);
+        assert_eq!(found.efficiency(), Some(mean / 8192.0));
+        assert_eq!(found.peak_over_mean(), Some(3072.0 / mean));
+        // Free are 2048 and 4096 bytes.
+        let fragmentation = 1.0 - f64::from(2048 * 2048 + 4096 * 4096) / f64::from(6144 * 6144);
+        assert!((found.fragmentation.unwrap() - fragmentation).abs() < 1e-12);
+    }
+
+    #[test]
+    fn without_times_every_state_counts_the_same() {
+        let mut script = script();
+        script.raw.has_time = false;
+        let trace = script.finish();
+        let found = summary(history(&trace));
+        assert!(!found.is_by_time && (found.mean_allocated - (1024 + 3072 + 2048 + 2048) as f64 / 6.0).abs() < 1e-9);
+        let empty = Script::default().finish();
+        let found = summary(history(&empty));
+        assert_eq!((found.efficiency(), found.peak_over_mean(), found.fragmentation), (None, None, None));
+    }
+}
