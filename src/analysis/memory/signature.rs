@@ -63,7 +63,7 @@ const TORCH_PARTS: [&str; 15] = [
     "utils",
 ];
 
-/// A frame as PyTorch writes it: `forward (model.py:12)`.
+/// A frame as readers write it: `forward (model.py:12)`, or what of it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
     pub function: &'a str,
@@ -74,7 +74,7 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Takes a frame's text apart. What does not end in `(file:line)` is all function.
+    /// Takes a frame's text apart. What does not end in `(file:line)` or `(file)` is all function.
     pub fn of(text: &'a str) -> Self {
         Self::split(text).unwrap_or(Self { function: text, file: "", line: 0 })
     }
@@ -89,9 +89,11 @@ impl<'a> Frame<'a> {
             byte == b'(' && depth == 0
         })?;
         let function = text[..open].strip_suffix(' ')?;
-        let (file, line) = text[open + 1..inner_end].rsplit_once(':')?;
-        let file = if file == "??" { "" } else { file };
-        Some(Self { function, file, line: line.parse().ok()? })
+        let inner = &text[open + 1..inner_end];
+        let with_line = inner.rsplit_once(':').and_then(|(file, line)| Some((file, line.parse().ok()?)));
+        let is_file = |inner: &&str| inner.starts_with('<') || (inner.contains('.') && !inner.contains([',', ':']));
+        let (file, line) = with_line.or_else(|| Some(inner).filter(is_file).map(|file| (file, 0)))?;
+        Some(Self { function, file: if file == "??" { "" } else { file }, line })
     }
 
     /// Whether it only says how the interpreter or the recorder came there.
@@ -219,7 +221,7 @@ impl Signatures {
 /// `forward (model.py:12)` without `:12)`.
 fn without_line(text: &str) -> &str {
     match Frame::of(text) {
-        frame if frame.file.is_empty() => text,
+        frame if frame.line == 0 => text,
         _ => text.rsplit_once(':').map_or(text, |parts| parts.0),
     }
 }
@@ -266,7 +268,8 @@ mod tests {
         );
         assert_eq!(Frame::of("at::mul(int, bool)"), frame("at::mul(int, bool)", "", 0));
         assert_eq!(Frame::of("f (??:0)"), frame("f", "", 0));
-        for odd in ["", "(", ")", "x)", ") (", "f (a)", "f (:)", "((("] {
+        assert_eq!(Frame::of("?? (b.py)"), frame("??", "b.py", 0));
+        for odd in ["", "(", ")", "x)", ") (", "f (a)", "f (:)", "(((", "f (a.b, c.d)"] {
             assert_eq!(Frame::of(odd), frame(odd, "", 0), "{odd}");
         }
     }
