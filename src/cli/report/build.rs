@@ -4,6 +4,7 @@ use super::keys::{
     Annotation, Api, Clock, Copies, Cut, Device, Events, File, FileClock, Kernel, Operator, Problem, Report, SCHEMA,
     Work,
 };
+use super::memory::memories;
 use crate::analysis::annotations::{AnnotationTotals, annotations};
 use crate::analysis::busy::{self, DeviceBusy, WorkTotals};
 use crate::analysis::calls::{CallSort, calls};
@@ -21,6 +22,8 @@ use crate::model::{SliceKind, TimeRange, Trace};
 /// * `by_shape`: whether operators with different input shapes are told apart.
 pub fn report(traces: &[&Trace], top: usize, by: KernelsBy, by_shape: bool) -> Report {
     let (clock, span) = clock(traces);
+    let placed = traces.iter().zip(&clock.per_file);
+    let memory = placed.flat_map(|(trace, clock)| memories(trace, clock.offset_ns, top)).collect();
     let scope = Scope::whole(traces);
     let api = |group: Group<(String, SliceKind)>| api(group.key.0, group.durations);
     Report {
@@ -36,6 +39,7 @@ pub fn report(traces: &[&Trace], top: usize, by: KernelsBy, by_shape: bool) -> R
         apis: Cut::new(calls(&scope, CallSort::Api).into_iter().map(api).collect(), top),
         os_calls: Cut::new(calls(&scope, CallSort::Os).into_iter().map(api).collect(), top),
         annotations: Cut::new(annotations(&scope).into_iter().map(annotation).collect(), top),
+        memory,
     }
 }
 

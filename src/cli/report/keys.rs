@@ -56,6 +56,8 @@ pub struct Report {
     #[serde(skip_serializing_if = "Cut::is_empty")]
     pub os_calls: Cut<Api>,
     pub annotations: Cut<Annotation>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub memory: Vec<Memory>,
 }
 
 /// What became of one file, or of one member of an archive.
@@ -240,4 +242,94 @@ pub struct Annotation {
     pub device_busy_ns: Option<DurNs>,
     /// Pieces of device work.
     pub launches: u64,
+}
+
+/// The memory of one device over time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Memory {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+    /// -1 is the host.
+    pub device: i32,
+    /// `snapshot`, `profiler`, `driver` or `memory_timeline`.
+    pub source: &'static str,
+    pub events: u64,
+    pub peak_allocated_bytes: u64,
+    /// Absent if the file has no times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_allocated_at: Option<TimeNs>,
+    /// This and `end_reserved_bytes` only where the file says what was reserved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_reserved_bytes: Option<u64>,
+    pub end_allocated_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end_reserved_bytes: Option<u64>,
+    pub start_allocated_bytes: u64,
+    /// Of what is free at the end: 1 - sum of squares / square of the sum, over free stretches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fragmentation: Option<f64>,
+    /// Mean of what is allocated over mean of what is reserved, by time; by event without times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub efficiency: Option<f64>,
+    pub oom: Vec<Oom>,
+    /// What is allocated where the peak is reached first.
+    pub peak_by_stack: Cut<Held>,
+    pub live_at_end: Cut<Held>,
+    /// The likeliest first.
+    pub leaks: Cut<Growing>,
+    /// How far `leaks` can be trusted: `low`, `medium` or `high`.
+    pub confidence: &'static str,
+}
+
+/// `reserved_bytes == allocated_bytes + awaiting_free_bytes + inactive_bytes`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Oom {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_ns: Option<TimeNs>,
+    pub requested_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_free_bytes: Option<u64>,
+    pub reserved_bytes: u64,
+    pub allocated_bytes: u64,
+    pub awaiting_free_bytes: u64,
+    pub inactive_bytes: u64,
+    /// The largest free stretch.
+    pub largest_free_bytes: u64,
+    /// What others have of the device, if its size is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub non_pytorch_bytes: Option<u64>,
+    pub by_stack: Cut<Held>,
+    /// Settings that might have helped, each with the fact that speaks for it.
+    pub advice: Vec<String>,
+}
+
+/// Blocks that were allocated at one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Held {
+    /// Innermost frame first, without those of the interpreter and the recorder; empty if unknown.
+    pub stack: Vec<String>,
+    /// The frame that stands for the stack in tables.
+    #[serde(skip)]
+    pub label: String,
+    pub bytes: u64,
+    pub count: u64,
+}
+
+/// A place whose memory grows step after step.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Growing {
+    /// As in [`Held`].
+    pub stack: Vec<String>,
+    #[serde(skip)]
+    pub label: String,
+    pub bytes_per_step: i64,
+    pub growth_bytes: i64,
+    /// Blocks that outlived the step they were allocated in by another one.
+    pub survivors: u64,
+    /// Share of steps with a gain.
+    pub monotonic: f64,
+    pub r2: f64,
+    /// `low`, `medium` or `high`.
+    pub severity: &'static str,
+    pub verdict: &'static str,
 }

@@ -2,6 +2,7 @@
 
 mod build;
 mod keys;
+mod memory;
 mod table;
 mod text;
 

@@ -1,6 +1,7 @@
 //! The report as tables: what text, Markdown, HTML and CSV have in common.
 
 use super::keys::{Cut, File, Report};
+use super::memory;
 use crate::model::DurNs;
 
 /// One value of a table.
@@ -44,7 +45,7 @@ pub struct Table {
 }
 
 impl Table {
-    fn new(key: &'static str, title: &'static str, columns: &[(&'static str, &'static str)]) -> Self {
+    pub fn new(key: &'static str, title: &'static str, columns: &[(&'static str, &'static str)]) -> Self {
         let columns = columns.iter().map(|&(key, title)| Column { key, title }).collect();
         Self { key, title, columns, rows: Vec::new(), n_hidden: 0 }
     }
@@ -168,6 +169,7 @@ pub fn tables(report: &Report) -> Vec<Table> {
         row.extend([Cell::Count(range.launches), text(&range.domain), text(&range.name)]);
         row
     }));
+    tables.extend(memory::tables(&report.memory));
     tables
 }
 
@@ -286,6 +288,6 @@ fn device_id(device: &super::keys::Device) -> Vec<Cell> {
     vec![rank, Cell::Count(u64::from(device.device))]
 }
 
-fn text(text: &str) -> Cell {
+pub fn text(text: &str) -> Cell {
     if text.is_empty() { Cell::Empty } else { Cell::Text(text.to_owned()) }
 }

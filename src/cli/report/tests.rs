@@ -1,7 +1,8 @@
 //! The report of a small trace with hostile names, in every format.
 
 use super::*;
-use crate::model::{CopyKind, DeviceInfo, Launch, MemoryCopy, SliceKind, TraceBuilder, TrackId};
+use crate::model::memory::{MemoryAction, MemoryAnnotation, MemoryEvent, MemoryPool, OutOfMemory, RawMemory};
+use crate::model::{CopyKind, DeviceInfo, Launch, MemoryCopy, SliceKind, StackId, TraceBuilder, TrackId};
 
 const EVIL: &str = "=cmd(\"a\",1)|<script>\u{1b}[2J\u{202e}";
 
@@ -185,4 +186,87 @@ fn files_are_read_written_and_judged() {
     assert_eq!(run(&as_folder).unwrap(), Outcome::Done, "a folder may hold other files");
     std::fs::remove_file(&elsewhere).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Six steps of 20 allocations; in each one block more stays. Then memory runs out.
+fn leaking() -> Trace {
+    let mut builder = TraceBuilder::default();
+    let mut frames = |names: &[&str]| {
+        names.iter().rev().fold(StackId(0), |callers, name| {
+            let name = builder.strings.intern(name);
+            builder.stacks.intern(callers, name)
+        })
+    };
+    let forward = frames(&["mul (ops.cpp:1)", "forward (/me/model.py:7)", EVIL]);
+    let append = frames(&["_PyEval_Vector", "append (/me/losses.py:12)"]);
+    let mut raw = RawMemory { has_time: true, ..RawMemory::default() };
+    let pool = raw.pool(MemoryPool::default());
+    let mut push = |action, addr, bytes, stack| {
+        let ts = 1_000 + 10 * raw.events.len() as i64;
+        raw.events.push(MemoryEvent { ts, action, addr, bytes, pool, stack });
+    };
+    push(MemoryAction::SegmentAlloc, 0, 64 << 20, StackId(0));
+    for step in 0..6 {
+        for i in 1..20 {
+            push(MemoryAction::Alloc, i * 4096, 4096, forward);
+        }
+        push(MemoryAction::Alloc, (step + 1) << 20, 1 << 20, append);
+        for i in 1..20 {
+            push(MemoryAction::FreeCompleted, i * 4096, 4096, StackId(0));
+        }
+    }
+    push(MemoryAction::OutOfMemory, 0, 80 << 20, StackId(0));
+    for step in 0..6 {
+        let start = 1_010 + 390 * step;
+        let name = builder.strings.intern(&format!("ProfilerStep#{step}"));
+        raw.annotations.push(MemoryAnnotation { name, start, end: start + 390, has_end: true });
+    }
+    let event = raw.events.len() as u32 - 1;
+    raw.ooms.push(OutOfMemory { event, requested: 80 << 20, device_free: Some(10 << 20) });
+    builder.info.devices.push(DeviceInfo { total_memory_bytes: Some(80 << 20), ..Default::default() });
+    builder.info.rank = Some(3);
+    builder.memories.push(raw);
+    builder.finish()
+}
+
+#[test]
+fn memory_has_the_keys_of_the_contract() {
+    let report = |top| build::report(&[&leaking()], top, KernelsBy::Name, true);
+    let json: serde_json::Value = serde_json::from_str(&written(&report(1), Format::Json).unwrap()).unwrap();
+    let forward = serde_json::json!(["mul (ops.cpp:1)", "forward (/me/model.py:7)", EVIL]);
+    let append = serde_json::json!(["append (/me/losses.py:12)"]);
+    let held = serde_json::json!([{"stack": append, "bytes": 6 << 20, "count": 6}]);
+    let mut memory = json["memory"][0].clone();
+    let efficiency = memory["efficiency"].take().as_f64().unwrap();
+    assert!(efficiency > 0.05 && efficiency < 0.06, "{efficiency}");
+    let oom = memory["oom"].take();
+    let expected = serde_json::json!({
+        "rank": 3, "device": 0, "source": "snapshot", "events": 6 * 39 + 2,
+        // After the last of the blocks of step 5.
+        "peak_allocated_bytes": (6 << 20) + 19 * 4096, "peak_allocated_at": 10 * (5 * 39 + 20),
+        "peak_reserved_bytes": 64 << 20, "end_allocated_bytes": 6 << 20, "end_reserved_bytes": 64 << 20,
+        "start_allocated_bytes": 0, "fragmentation": memory["fragmentation"], "efficiency": null, "oom": null,
+        "peak_by_stack": [{"stack": append, "bytes": 6 << 20, "count": 6}],
+        "live_at_end": held,
+        "leaks": [{
+            "stack": append, "bytes_per_step": 1 << 20, "growth_bytes": 5 << 20, "survivors": 4,
+            "monotonic": 1.0, "r2": 1.0, "severity": "low", "verdict": "leak",
+        }],
+        "confidence": "medium",
+    });
+    assert_eq!(memory, expected);
+    let expected = serde_json::json!([{
+        "at_ns": 10 * (6 * 39 + 1), "requested_bytes": 80 << 20, "device_free_bytes": 10 << 20,
+        "reserved_bytes": 64 << 20, "allocated_bytes": 6 << 20, "awaiting_free_bytes": 0,
+        "inactive_bytes": 58 << 20, "largest_free_bytes": oom[0]["largest_free_bytes"],
+        "non_pytorch_bytes": 6 << 20, "by_stack": held, "advice": [],
+    }]);
+    assert_eq!(oom, expected);
+    let report = report(0);
+    assert_eq!(serde_json::to_value(&report.memory[0].peak_by_stack.shown[1].stack).unwrap(), forward);
+    let text = written(&report, Format::Text).unwrap();
+    assert!(text.contains("append (/me/losses.py:12)") && text.contains("forward (/me/model.py:7)"), "{text}");
+    for format in [Format::Csv, Format::Html, Format::Markdown] {
+        assert!(written(&report, format).unwrap().contains("losses.py:12"));
+    }
 }

@@ -279,6 +279,7 @@ fn answer(shown: ShownMemory, asked: &Question, progress: &Progress) -> Answer {
         let verdict = match innocent.verdict {
             Verdict::Setup => "Set up before the steps that count",
             Verdict::WarmUpCache => "A cache that filled up",
+            Verdict::Offset => "Another place gives up as much",
             Verdict::Leak => "Leak",
         };
         [Cell::Bytes(innocent.bytes), Cell::text(verdict)].into_iter().chain(place(innocent.signature)).collect()

@@ -96,6 +96,8 @@ pub enum Verdict {
     WarmUpCache,
     /// Was allocated before the steps that count, and stays.
     Setup,
+    /// Grows as a leak does, but other places give back as much: blocks move from them to this one.
+    Offset,
 }
 
 impl Verdict {
@@ -105,6 +107,7 @@ impl Verdict {
             Self::Leak => "leak",
             Self::WarmUpCache => "warm_up_cache",
             Self::Setup => "setup",
+            Self::Offset => "offset",
         }
     }
 }
@@ -197,7 +200,8 @@ pub struct Leaks {
 /// At each boundary of steps the live bytes of every signature are summed. The first steps are left out:
 /// five, or a quarter where there are fewer than 20. A suspect gains enough by [`Thresholds`], in most
 /// steps, and has blocks of several steps that outlive their step by another whole one; so a batch that
-/// is prefetched is none. What stopped growing in the last third is a warm-up cache.
+/// is prefetched is none. What stopped growing in the last third is a warm-up cache; and where all memory
+/// stays level because other places lose as much, blocks only move.
 ///
 /// Where there are no steps nothing is judged: `gains` says what has more at the end.
 ///
@@ -234,11 +238,15 @@ pub fn leaks(
         let mut total = total::total(history, steps, warm_up, capacity, thresholds);
         let least = thresholds.min_bytes_per_step.max(thresholds.min_growth_share * total.trend.slope);
         let crossings = series::crossings(history, signatures, &steps.boundaries);
+        let mut falling = 0;
         for blocks in crossings.chunk_by(|a, b| a.signature == b.signature) {
             if is_cancelled() {
                 return found;
             }
-            judge(history, blocks, steps.len(), least, thresholds, &mut found);
+            falling += judge(history, blocks, steps.len(), least, thresholds, &mut found);
+        }
+        if !total.rises(thresholds) {
+            clear_offset(&mut found, falling);
         }
         rank(&mut found);
         evidence::gather(history, signatures, steps, &crossings, thresholds, &mut found);
@@ -249,7 +257,7 @@ pub fn leaks(
     found
 }
 
-/// Judges the blocks of one signature that outlive a boundary.
+/// Judges the blocks of one signature that outlive a boundary. Returns the bytes that it steadily loses.
 fn judge(
     history: &MemoryHistory,
     blocks: &[Crossing],
@@ -257,8 +265,8 @@ fn judge(
     least: f64,
     thresholds: &Thresholds,
     found: &mut Leaks,
-) {
-    let Some(&Crossing { signature, .. }) = blocks.first() else { return };
+) -> i64 {
+    let Some(&Crossing { signature, .. }) = blocks.first() else { return 0 };
     let warm_up = found.warm_up;
     let bytes = series::sums(blocks, n_steps + 1, |block| history.allocations.bytes[block.id.idx()] as i64);
     let (last, counted) = (bytes[n_steps], &bytes[warm_up..]);
@@ -267,13 +275,18 @@ fn judge(
     let is_over = third >= 2 && (last - counted[counted.len() - 1 - third]) as f64 <= 0.1 * growth as f64;
     if growth as f64 >= least && is_over {
         found.innocents.push(Innocent { signature, verdict: Verdict::WarmUpCache, bytes: last });
-        return;
+        return 0;
     }
+    let share = |is_it: fn(&i64, &i64) -> bool| {
+        let count = counted.windows(2).filter(|pair| is_it(&pair[1], &pair[0])).count();
+        count as f64 / (counted.len() - 1).max(1) as f64
+    };
+    let lost = if share(i64::lt) >= thresholds.min_monotonic { -growth.min(0) } else { 0 };
     if blocks.iter().all(|block| block.birth().is_none_or(|step| step < warm_up)) {
         if last > 0 {
             found.innocents.push(Innocent { signature, verdict: Verdict::Setup, bytes: last });
         }
-        return;
+        return lost;
     }
     let survivors = blocks.iter().filter(|block| block.survives(warm_up, n_steps, thresholds.survivor_delay));
     let mut born: Vec<usize> = survivors.filter_map(Crossing::birth).collect();
@@ -284,16 +297,12 @@ fn judge(
     let (low, high) = (counted.iter().min(), counted.iter().max());
     let range = high.zip(low).map_or(0, |(high, low)| high - low);
     let is_enough = n_steps - warm_up >= thresholds.min_steps && born.len() >= thresholds.min_survivor_steps;
-    if !is_enough || (range as f64) < least {
-        return;
-    }
-    let rises = counted.windows(2).filter(|pair| pair[1] > pair[0]).count();
-    if (rises as f64) < thresholds.min_monotonic * (counted.len() - 1) as f64 {
-        return;
+    if !is_enough || (range as f64) < least || share(i64::gt) < thresholds.min_monotonic {
+        return lost;
     }
     let trend = trend(counted);
     if trend.slope < least {
-        return;
+        return lost;
     }
     let severity = match growth {
         growth if growth > thresholds.high_growth as i64 => Severity::High,
@@ -317,6 +326,20 @@ fn judge(
         score: 0.0,
         evidence: Evidence::default(),
     });
+    0
+}
+
+/// Takes the suspects back where other places lose about what they gain. Only where all memory together
+/// does not grow.
+fn clear_offset(found: &mut Leaks, falling: i64) {
+    let gained: i64 = found.suspects.iter().map(|suspect| suspect.growth_bytes).sum();
+    if falling as f64 >= 0.9 * gained as f64 {
+        let innocent = |suspect: Suspect| {
+            let bytes = suspect.live_bytes.last().copied().unwrap_or_default();
+            Innocent { signature: suspect.signature, verdict: Verdict::Offset, bytes }
+        };
+        found.innocents.extend(found.suspects.drain(..).map(innocent));
+    }
 }
 
 fn rank(found: &mut Leaks) {

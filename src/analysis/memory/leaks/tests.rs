@@ -175,6 +175,24 @@ fn peaks_and_reserved_memory_that_grow_alone_are_named() {
 }
 
 #[test]
+fn blocks_that_take_the_place_of_others_are_no_leak() {
+    let mut old = Vec::new();
+    let trace = training(24, |training| {
+        if training.step == 0 {
+            old = (0..24).map(|_| training.keep(MIB, "to (module.py:1)")).collect();
+        }
+        training.keep(MIB + 512, "pack (batch.py:8)");
+        training.script.free(old.pop().unwrap(), MIB);
+        training.script.event(SegmentAlloc, (2 << 40) + training.step * (32 * MIB), 20 * MIB, StackId(0));
+    });
+    let found = find(&trace, None);
+    assert_eq!(found.suspects, []);
+    let moved: Vec<_> = found.innocents.iter().filter(|one| one.verdict == Verdict::Offset).collect();
+    assert_eq!(moved.iter().map(|one| label(&trace, one.signature)).collect::<Vec<_>>(), ["pack (batch.py:8)"]);
+    assert_eq!(found.total.unwrap().verdict, TotalVerdict::FragmentationGrowth);
+}
+
+#[test]
 fn two_leaks_are_ranked_by_what_they_gain() {
     let trace = training(20, |training| {
         training.keep(MIB, "small (a.py:1)");

@@ -88,21 +88,29 @@ pub fn total(
 /// Kendall's tau from which a series rises: five of six pairs do.
 const RISING: f64 = 2.0 / 3.0;
 
+fn rises(trend: &Trend, thresholds: &Thresholds) -> bool {
+    trend.slope >= thresholds.min_bytes_per_step && trend.tau >= RISING
+}
+
 impl Total {
+    /// Whether live bytes grow from step to step.
+    pub fn rises(&self, thresholds: &Thresholds) -> bool {
+        rises(&self.trend, thresholds) && self.points > thresholds.min_steps
+    }
+
     /// Gives the verdict.
     ///
     /// Series that may rise by chance, as batches of different sizes make peaks do, must rise for most
     /// pairs of steps and over as many steps as an alarm needs.
     pub fn judge(&mut self, has_suspects: bool, thresholds: &Thresholds) {
-        let rises = |trend: &Trend| trend.slope >= thresholds.min_bytes_per_step && trend.tau >= RISING;
         let is_long = self.points >= thresholds.alarm_points;
-        self.verdict = if has_suspects || (rises(&self.trend) && self.points > thresholds.min_steps) {
+        self.verdict = if has_suspects || self.rises(thresholds) {
             TotalVerdict::Growth
         } else if !is_long {
             TotalVerdict::TooFewSteps
-        } else if rises(&self.peak_trend) {
+        } else if rises(&self.peak_trend, thresholds) {
             TotalVerdict::Ratchet
-        } else if rises(&self.reserved_trend) {
+        } else if rises(&self.reserved_trend, thresholds) {
             TotalVerdict::FragmentationGrowth
         } else {
             TotalVerdict::Flat

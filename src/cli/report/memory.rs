@@ -1,0 +1,249 @@
+//! What became of memory: the part `memory` of the report.
+
+use super::keys::{Cut, Growing, Held, Memory, Oom};
+use super::table::{Cell, Table, text};
+use crate::analysis::memory::leaks::{self, Suspect, Thresholds};
+use crate::analysis::memory::live::{self, Group, Live, LiveGroup};
+use crate::analysis::memory::oom::{self, OomCard};
+use crate::analysis::memory::signature::{SignatureId, Signatures};
+use crate::analysis::memory::steps::steps;
+use crate::analysis::memory::summary::summary;
+use crate::model::{DurNs, MemoryHistory, Trace};
+
+/// The memory of each device of a trace.
+///
+/// * `offset_ns`: what to add to the trace's times to get session times.
+/// * `top`: rows of each list; 0 keeps all.
+pub fn memories(trace: &Trace, offset_ns: DurNs, top: usize) -> Vec<Memory> {
+    if trace.memories.is_empty() {
+        return Vec::new();
+    }
+    let signatures = Signatures::new(trace, false);
+    let place = Place { trace, signatures: &signatures, offset_ns, top };
+    trace.memories.iter().map(|history| place.memory(history)).collect()
+}
+
+/// What all devices of a trace have in common.
+struct Place<'a> {
+    trace: &'a Trace,
+    signatures: &'a Signatures,
+    offset_ns: DurNs,
+    top: usize,
+}
+
+impl Place<'_> {
+    fn memory(&self, history: &MemoryHistory) -> Memory {
+        let figures = summary(history);
+        let steps = steps(self.trace, history, &|| false);
+        let capacity = leaks::capacity(self.trace, history);
+        let thresholds = Thresholds::default();
+        let found = leaks::leaks(history, self.signatures, steps.as_ref(), capacity, &thresholds, &|| false);
+        let held = |state| {
+            let groups = live::groups(history, state, Live::Allocated, live::by_signature(history, self.signatures));
+            Cut::new(groups.iter().map(|group| self.held(group)).collect(), self.top)
+        };
+        let cards = oom::cards(history, self.signatures, leaks::device_total(self.trace, history));
+        let reserved = |bytes| history.has_segments.then_some(bytes);
+        Memory {
+            rank: self.trace.info.rank,
+            device: history.device,
+            source: history.source.key(),
+            events: history.events.len() as u64,
+            peak_allocated_bytes: figures.peak_allocated.bytes,
+            peak_allocated_at: history
+                .has_time
+                .then(|| history.time_of(figures.peak_allocated.state).saturating_add(self.offset_ns)),
+            peak_reserved_bytes: reserved(figures.peak_reserved.bytes),
+            end_allocated_bytes: figures.end_allocated,
+            end_reserved_bytes: reserved(figures.end_reserved),
+            start_allocated_bytes: figures.start_allocated,
+            fragmentation: figures.fragmentation,
+            efficiency: figures.efficiency(),
+            oom: cards.into_iter().map(|card| self.oom(card)).collect(),
+            peak_by_stack: held(figures.peak_allocated.state),
+            live_at_end: held(history.last_state()),
+            leaks: Cut::new(found.suspects.iter().map(|suspect| self.leak(suspect)).collect(), self.top),
+            confidence: found.confidence.key(),
+        }
+    }
+
+    fn stack(&self, signature: SignatureId) -> Vec<String> {
+        self.signatures.frames(self.trace, signature).into_iter().map(String::from).collect()
+    }
+
+    fn label(&self, signature: SignatureId) -> String {
+        self.signatures.label(self.trace, signature).unwrap_or_default().into_owned()
+    }
+
+    fn held(&self, group: &LiveGroup) -> Held {
+        let signature = match group.group {
+            Group::Signature(signature) => signature,
+            _ => SignatureId::default(),
+        };
+        let (stack, label) = (self.stack(signature), self.label(signature));
+        Held { stack, label, bytes: group.bytes, count: group.count }
+    }
+
+    fn leak(&self, suspect: &Suspect) -> Growing {
+        Growing {
+            stack: self.stack(suspect.signature),
+            label: self.label(suspect.signature),
+            bytes_per_step: suspect.bytes_per_step.round() as i64,
+            growth_bytes: suspect.growth_bytes,
+            survivors: suspect.survivors,
+            monotonic: suspect.monotonic,
+            r2: suspect.r2,
+            severity: suspect.severity.key(),
+            verdict: suspect.verdict.key(),
+        }
+    }
+
+    fn oom(&self, card: OomCard) -> Oom {
+        Oom {
+            at_ns: card.at.map(|at| at.saturating_add(self.offset_ns)),
+            requested_bytes: card.requested,
+            device_free_bytes: card.device_free,
+            reserved_bytes: card.reserved,
+            allocated_bytes: card.allocated,
+            awaiting_free_bytes: card.awaiting_free,
+            inactive_bytes: card.inactive,
+            largest_free_bytes: card.largest_free,
+            non_pytorch_bytes: card.non_pytorch,
+            by_stack: Cut::new(card.stacks.iter().map(|group| self.held(group)).collect(), self.top),
+            advice: card
+                .what_ifs
+                .into_iter()
+                .map(|what| match what.setting {
+                    "" => what.fact,
+                    setting => format!("{setting}? {}", what.fact),
+                })
+                .collect(),
+        }
+    }
+}
+
+const DEVICE: (&str, &str) = ("device", "Device");
+const BYTES: (&str, &str) = ("bytes", "Size");
+const STACK: (&str, &str) = ("stack", "Allocated at");
+
+/// The part as tables, with a place in the program in short for each stack.
+pub fn tables(memories: &[Memory]) -> Vec<Table> {
+    vec![
+        figures(memories),
+        ooms(memories),
+        leaks_table(memories),
+        held("peak_by_stack", "Memory at its peak", memories, |memory| &memory.peak_by_stack),
+        held("live_at_end", "Memory at the end", memories, |memory| &memory.live_at_end),
+    ]
+}
+
+fn device(memory: &Memory) -> [Cell; 2] {
+    let rank = memory.rank.map_or(Cell::Empty, |rank| Cell::Count(u64::from(rank)));
+    [rank, u64::try_from(memory.device).map_or_else(|_| text("host"), Cell::Count)]
+}
+
+fn figures(memories: &[Memory]) -> Table {
+    let columns = [
+        ("rank", "Rank"),
+        DEVICE,
+        ("source", "Source"),
+        ("events", "Events"),
+        ("peak_allocated_bytes", "Peak allocated"),
+        ("peak_allocated_at", "Peak at"),
+        ("peak_reserved_bytes", "Peak reserved"),
+        ("start_allocated_bytes", "Allocated at start"),
+        ("end_allocated_bytes", "Allocated at end"),
+        ("end_reserved_bytes", "Reserved at end"),
+        ("efficiency", "Allocated share"),
+        ("fragmentation", "Fragmentation"),
+        ("confidence", "Confidence"),
+    ];
+    let mut table = Table::new("memory", "Memory", &columns);
+    for memory in memories {
+        let bytes = |bytes: Option<u64>| bytes.map_or(Cell::Empty, Cell::Bytes);
+        let share = |share: Option<f64>| share.map_or(Cell::Empty, Cell::Share);
+        let mut row = Vec::from(device(memory));
+        row.extend([text(memory.source), Cell::Count(memory.events), Cell::Bytes(memory.peak_allocated_bytes)]);
+        row.extend([memory.peak_allocated_at.map_or(Cell::Empty, Cell::Ns), bytes(memory.peak_reserved_bytes)]);
+        row.extend([memory.start_allocated_bytes, memory.end_allocated_bytes].map(Cell::Bytes));
+        row.extend([bytes(memory.end_reserved_bytes), share(memory.efficiency), share(memory.fragmentation)]);
+        row.push(text(memory.confidence));
+        table.rows.push(row);
+    }
+    table
+}
+
+fn ooms(memories: &[Memory]) -> Table {
+    let columns = [
+        ("rank", "Rank"),
+        DEVICE,
+        ("at_ns", "At"),
+        ("requested_bytes", "Requested"),
+        ("device_free_bytes", "Free on device"),
+        ("reserved_bytes", "Reserved"),
+        ("allocated_bytes", "= Allocated"),
+        ("awaiting_free_bytes", "+ Awaiting free"),
+        ("inactive_bytes", "+ Inactive"),
+        ("largest_free_bytes", "Largest free"),
+        ("non_pytorch_bytes", "Other programs"),
+        ("advice", "What might have helped"),
+    ];
+    let mut table = Table::new("oom", "Out of memory", &columns);
+    for memory in memories {
+        for oom in &memory.oom {
+            let bytes = |bytes: Option<u64>| bytes.map_or(Cell::Empty, Cell::Bytes);
+            let mut row = Vec::from(device(memory));
+            row.extend([oom.at_ns.map_or(Cell::Empty, Cell::Ns), Cell::Bytes(oom.requested_bytes)]);
+            row.push(bytes(oom.device_free_bytes));
+            let held = [oom.reserved_bytes, oom.allocated_bytes, oom.awaiting_free_bytes, oom.inactive_bytes];
+            row.extend(held.map(Cell::Bytes));
+            row.extend([Cell::Bytes(oom.largest_free_bytes), bytes(oom.non_pytorch_bytes)]);
+            row.push(text(&oom.advice.join(". ")));
+            table.rows.push(row);
+        }
+    }
+    table
+}
+
+fn leaks_table(memories: &[Memory]) -> Table {
+    let columns = [
+        ("rank", "Rank"),
+        DEVICE,
+        ("verdict", "Verdict"),
+        ("severity", "Severity"),
+        ("bytes_per_step", "Gain a step"),
+        ("growth_bytes", "Gain in all"),
+        ("survivors", "Survivors"),
+        ("monotonic", "Steps with gain"),
+        ("r2", "R²"),
+        STACK,
+    ];
+    let mut table = Table::new("leaks", "Leaks", &columns);
+    for memory in memories {
+        table.n_hidden += memory.leaks.n_hidden;
+        for leak in &memory.leaks.shown {
+            let mut row = Vec::from(device(memory));
+            row.extend([text(leak.verdict), text(leak.severity)]);
+            row.extend([leak.bytes_per_step, leak.growth_bytes].map(Cell::Change));
+            row.extend([Cell::Count(leak.survivors), Cell::Share(leak.monotonic), Cell::Plain(leak.r2)]);
+            row.push(text(&leak.label));
+            table.rows.push(row);
+        }
+    }
+    table
+}
+
+fn held(key: &'static str, title: &'static str, memories: &[Memory], list: fn(&Memory) -> &Cut<Held>) -> Table {
+    let columns = [("rank", "Rank"), DEVICE, BYTES, ("count", "Blocks"), STACK];
+    let mut table = Table::new(key, title, &columns);
+    for memory in memories {
+        table.n_hidden += list(memory).n_hidden;
+        for held in &list(memory).shown {
+            let mut row = Vec::from(device(memory));
+            let label = if held.label.is_empty() { crate::analysis::stacks::NO_STACK } else { &held.label };
+            row.extend([Cell::Bytes(held.bytes), Cell::Count(held.count), text(label)]);
+            table.rows.push(row);
+        }
+    }
+    table
+}

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""What grows from step to step in a memory snapshot? An independent answer, to test Lacuna against.
+
+Usage: leaks.py FILE DEVICE BOUNDARIES   (a pickle or its JSON; a device; a JSON list of states)
+
+State i is after i events; step k is what happens between the boundaries k and k + 1. Prints one JSON
+object: {"warm_up", "places": [{"stack", "live", "slope", "monotonic", "r2", "growth", "survivors",
+"survivor_steps"}]} with one entry for each place that has live bytes at some boundary. A place is a call
+stack, innermost frame first, without the frames of the interpreter and of the recorder.
+
+From the meaning of the figures alone, by the plainest means: live bytes are counted by walking through
+the events with a dictionary of blocks, the slope is the median over all pairs of boundaries. Shares
+memory.py's reading of files, and no code with Lacuna.
+"""
+import json
+import re
+import statistics
+import sys
+
+import memory
+
+NOISE_NAME = re.compile(
+    r"_?PyEval_|_?PyObject_|_?PyFunction_|PyVectorcall_|_?PyRun_|Py_RunMain|Py_BytesMain|__libc_start_|__libc_init_first"
+)
+NOISE_PART = re.compile(r"torch::unwind|CapturedTraceback::gather|gather_with_cpp")
+NOISE_FILE = re.compile(
+    r"(pythonrun\.c|Modules/main\.c|Objects/call\.c|Objects/methodobject\.c|Objects/descrobject\.c|pycore_ceval\.h"
+    r"|ceval\.c|cpython/abstract\.h|libc_start_call_main\.h)$"
+)
+
+
+def place(frames):
+    """The stack as the texts of those frames that say something."""
+    texts = []
+    for frame in frames or []:
+        name, file, line = frame["name"] or "??", frame["filename"], frame["line"]
+        is_python = file.endswith((".py", ".ipynb")) or file.startswith("<")
+        nameless = name.split("(")[0] in ("", "??", "_start", "clone", "start_thread") and not is_python
+        if nameless or NOISE_NAME.match(name) or NOISE_PART.search(name) or NOISE_FILE.search(file):
+            continue
+        texts.append(name if file in ("", "??") else f"{name} ({file}:{line})")
+    return tuple(texts)
+
+
+def lives(snapshot, device):
+    """(place, bytes, first state, first state without it) of each block."""
+    events = snapshot["device_traces"][device]
+    n_states = len(events) + 1
+    at_end = {}
+    for segment in snapshot["segments"]:
+        if segment["device"] == device:
+            for addr, size, _, state, frames in memory.blocks_of(segment):
+                if state != "inactive":
+                    at_end[addr] = (size, frames)
+    live, done, known = {}, [], set()
+    for state, event in enumerate(events, 1):
+        addr, action = event["addr"], event["action"]
+        if action == "alloc":
+            live[addr] = [place(event.get("frames")), memory.rounded(event["size"]), state]
+        elif action == "free_completed" and addr in live:
+            done.append((*live.pop(addr), state))
+        elif action == "free_completed" and addr not in known:
+            done.append(((), memory.rounded(event["size"]), 0, state))
+        elif action == "free_requested" and addr not in live and addr not in known:
+            # From before the recording; it lives until the free is completed.
+            live[addr] = [(), memory.rounded(event["size"]), 0]
+        if action in ("alloc", "free_requested", "free_completed"):
+            known.add(addr)
+    for addr, (size, frames) in at_end.items():
+        if addr in live:
+            where, _, start = live.pop(addr)
+            done.append((where or place(frames), size, start, n_states))
+        elif addr not in known:
+            done.append((place(frames), size, 0, n_states))
+    assert not live, "a block of the history is not in the state at its end"
+    return done
+
+
+def figures(blocks, boundaries, warm_up):
+    live = [sum(size for _, size, start, end in blocks if start <= state < end) for state in boundaries]
+    counted = live[warm_up:]
+    pairs = [(i, j) for j in range(len(counted)) for i in range(j)]
+    slope = statistics.median((counted[j] - counted[i]) / (j - i) for i, j in pairs) if pairs else 0
+    rises = sum(after > before for before, after in zip(counted, counted[1:]))
+    flat = len(counted) < 2 or len(set(counted)) == 1
+    r2 = 0 if flat else statistics.correlation(range(len(counted)), counted) ** 2
+    born = []
+    for _, _, start, end in blocks:
+        for k in range(warm_up, len(boundaries) - 2):
+            if boundaries[k] < start <= boundaries[k + 1] and end > boundaries[k + 2]:
+                born.append(k)
+                break
+    return {
+        "live": live, "slope": slope, "monotonic": rises / max(1, len(counted) - 1), "r2": r2,
+        "growth": counted[-1] - counted[0], "survivors": len(born), "survivor_steps": len(set(born)),
+    }
+
+
+def main(path, device, boundaries):
+    with open(boundaries) as file:
+        boundaries = json.load(file)
+    warm_up = min(5, (len(boundaries) - 1) // 4)
+    places = {}
+    for block in lives(memory.load(path), int(device)):
+        if any(block[2] <= state < block[3] for state in boundaries):
+            places.setdefault(block[0], []).append(block)
+    answers = [{"stack": where, **figures(blocks, boundaries, warm_up)} for where, blocks in places.items()]
+    print(json.dumps({"warm_up": warm_up, "places": answers}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
