@@ -24,6 +24,12 @@ pub fn zip_member(source: &Source) -> Result<Source, ReadError> {
     };
     let names: Vec<String> = archive.file_names().flatten().map(std::borrow::Cow::into_owned).collect();
     let names: Vec<String> = names.into_iter().filter(|name| !name.ends_with('/')).collect();
+    if names.iter().any(|name| name.ends_with("/data.pkl") || name == "data.pkl") {
+        return refuse(
+            "An archive of torch.save, no memory snapshot: write one with `torch.cuda.memory._dump_snapshot(FILE)`"
+                .to_owned(),
+        );
+    }
     let [name] = names.as_slice() else {
         let shown: Vec<String> = names.iter().take(5).map(|name| name.escape_debug().to_string()).collect();
         let list = shown.join(", ");

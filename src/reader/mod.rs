@@ -3,7 +3,10 @@
 mod archive;
 mod chrome_trace;
 mod folder;
+mod memory_timeline;
 mod nsys;
+mod pickle;
+mod snapshot;
 mod sniff;
 mod source;
 
@@ -15,6 +18,7 @@ use crate::model::{Severity, Trace};
 
 pub use folder::Folder;
 
+use snapshot::Carrier;
 use sniff::{HEAD, Kind, sniff};
 use source::{Layer, NeedsConsent, Source};
 
@@ -53,7 +57,7 @@ pub struct Options {
 }
 
 /// What the open dialog offers.
-pub const EXTENSIONS: [&str; 9] = ["json", "gz", "zst", "zip", "tar", "tgz", "tmp", "sqlite", "db"];
+pub const EXTENSIONS: [&str; 11] = ["json", "gz", "zst", "zip", "tar", "tgz", "tmp", "sqlite", "db", "pickle", "pkl"];
 
 /// Most wrappings around a text; a real one is `.tar.gz` of `.json.gz`.
 const MAX_LAYERS: usize = 4;
@@ -85,17 +89,18 @@ fn read_source(source: &Source, options: Options, progress: &Progress) -> Result
     let mut head = Vec::with_capacity(HEAD);
     text.reader.by_ref().take(HEAD as u64).read_to_end(&mut head)?;
     drop(text);
+    let one = |trace: Result<Trace, ReadError>| {
+        let mut trace = trace?;
+        note_layers(source, &mut trace);
+        Ok(vec![trace])
+    };
     match sniff(&head) {
-        Kind::Json => {
-            let mut trace = chrome_trace::read(source, options, progress)?;
-            note_layers(source, &mut trace);
-            Ok(vec![trace])
-        }
-        Kind::Sqlite => {
-            let mut trace = nsys::read(source, options, progress)?;
-            note_layers(source, &mut trace);
-            Ok(vec![trace])
-        }
+        Kind::Json => one(chrome_trace::read(source, options, progress)),
+        Kind::Sqlite => one(nsys::read(source, options, progress)),
+        Kind::Pickle => one(snapshot::read(Carrier::Pickle, source, options, progress)),
+        Kind::SnapshotJson => one(snapshot::read(Carrier::Json, source, options, progress)),
+        Kind::SnapshotBase64 => one(snapshot::read(Carrier::Base64, source, options, progress)),
+        Kind::MemoryTimeline => one(memory_timeline::read(source, options, progress)),
         Kind::Gzip => read_source(&source.with(Layer::Gzip), options, progress),
         Kind::Zstd => read_source(&source.with(Layer::Zstd), options, progress),
         Kind::Utf16 { is_big_endian } => read_source(&source.with(Layer::Utf16 { is_big_endian }), options, progress),

@@ -1,0 +1,532 @@
+//! What becomes of each dictionary and list of a snapshot as soon as it is complete.
+
+use hashbrown::HashMap;
+
+use super::frames::{self, Stacks};
+use super::known as key;
+use super::tally::{Reason, Tally};
+use crate::model::memory::{
+    BlockState, MemoryAction, MemoryEvent, MemoryNote, MemoryPool, OutOfMemory, PoolId, RawBlock, RawMemory,
+    RawSegment, SegmentKind,
+};
+use crate::model::{StackId, StringId, StringTable, TimeNs};
+use crate::reader::pickle::{Fold, Store, Tag, Value};
+
+/// What a container was folded into; each kind counts from 0.
+pub const FRAME: u8 = 1;
+pub const STACK: u8 = 2;
+pub const POOL: u8 = 3;
+/// A trace entry that is an event: a row of [`Folder::events`].
+pub const EVENT: u8 = 4;
+/// A trace entry that is not shown.
+pub const BAD_EVENT: u8 = 5;
+pub const BLOCK: u8 = 6;
+pub const SEGMENT: u8 = 7;
+pub const ANNOTATION: u8 = 8;
+const PAST: u8 = 9;
+
+/// Sizes beyond this are no sizes: 256 TiB.
+const MAX_BYTES: u64 = 1 << 48;
+
+/// The time of an event that has none.
+pub const NO_TIME: TimeNs = TimeNs::MIN;
+
+/// A block as it is written; its segment decides what it is.
+struct Block {
+    addr: Option<u64>,
+    /// `None` if its size or state makes no sense.
+    known: Option<(u64, BlockState)>,
+    requested: u64,
+    stack: StackId,
+}
+
+/// A segment, with the account of its blocks.
+pub struct Segment {
+    pub device: i32,
+    /// `None` if it is not shown.
+    pub segment: Option<RawSegment>,
+    pub n_blocks: u64,
+    pub n_shown: u64,
+}
+
+/// One end of an annotation.
+#[derive(Clone, Copy)]
+pub struct Stage {
+    pub device: i32,
+    pub name: StringId,
+    pub ts: TimeNs,
+    /// `None` if it makes no sense.
+    pub is_start: Option<bool>,
+}
+
+/// The parts of a snapshot, in the order of the file.
+pub struct Folder {
+    pub strings: StringTable,
+    pub stacks: Stacks,
+    /// Events of all devices, with what belongs to them by row.
+    pub events: RawMemory,
+    pub n_bad_events: u64,
+    pub segments: Vec<Segment>,
+    /// Blocks that no segment took yet, and how many there were at all.
+    blocks: Vec<Block>,
+    pub annotations: Vec<Stage>,
+    pub tally: Tally,
+    pool_ids: Vec<(u64, u64)>,
+    pool_index: HashMap<(u64, u64), u32>,
+    pasts: Vec<(Option<u64>, StackId)>,
+    last_pool: Option<(MemoryPool, PoolId)>,
+    fields: [Value; key::N_KEYS],
+    has: u64,
+    offset: u64,
+    /// The trace's string of each of the file's.
+    names: Vec<StringId>,
+    text: String,
+}
+
+impl Fold for Folder {
+    fn dict(&mut self, pairs: &[Value], store: &mut Store, offset: u64) -> Option<(u8, u32)> {
+        self.has = 0;
+        self.offset = offset;
+        let (pairs, _) = pairs.as_chunks::<2>();
+        for &[name, value] in pairs {
+            if name.tag() == Tag::Str && (name.index() as usize) < key::N_KEYS {
+                self.fields[name.index() as usize] = value;
+                self.has |= 1 << name.index();
+            }
+        }
+        match () {
+            () if self.has(key::ACTION) => Some(self.event(store)),
+            () if self.has(key::FILENAME) && (self.has(key::LINE) || self.has(key::NAME)) => Some(self.frame(store)),
+            () if self.has(key::BLOCKS) || self.has(key::TOTAL_SIZE) => Some(self.segment(store)),
+            () if self.has(key::STAGE) => Some(self.annotation(store)),
+            () if self.has(key::STATE) && self.has(key::SIZE) => Some(self.block(store)),
+            () if self.has(key::REAL_SIZE) => {
+                let size = self.size(store, key::REAL_SIZE);
+                let stack = self.stack(store, key::FRAMES);
+                self.pasts.push((size, stack));
+                Some((PAST, self.pasts.len() as u32 - 1))
+            }
+            () => None,
+        }
+    }
+
+    fn list(&mut self, items: &[Value], store: &Store) -> Option<(u8, u32)> {
+        match items {
+            [first, ..] if first.as_folded(FRAME).is_some() => {
+                let is_stack = items.iter().all(|item| item.as_folded(FRAME).is_some());
+                is_stack.then(|| (STACK, self.stacks.intern(items).0))
+            }
+            _ => self.tuple(items, store),
+        }
+    }
+
+    /// The id of a pool, which JSON has as a list.
+    fn tuple(&mut self, items: &[Value], _: &Store) -> Option<(u8, u32)> {
+        let &[a, b] = items else { return None };
+        if a.tag() != Tag::Int || b.tag() != Tag::Int {
+            return None;
+        }
+        let id = (a.as_small_int() as u64, b.as_small_int() as u64);
+        let next = self.pool_ids.len() as u32;
+        let at = *self.pool_index.entry(id).or_insert(next);
+        if at == next {
+            self.pool_ids.push(id);
+        }
+        Some((POOL, at))
+    }
+}
+
+impl Folder {
+    pub fn new() -> Self {
+        Self {
+            strings: StringTable::default(),
+            stacks: Stacks::default(),
+            events: RawMemory::default(),
+            n_bad_events: 0,
+            segments: Vec::new(),
+            blocks: Vec::new(),
+            annotations: Vec::new(),
+            tally: Tally::default(),
+            pool_ids: Vec::new(),
+            pool_index: HashMap::new(),
+            pasts: Vec::new(),
+            last_pool: None,
+            fields: [Value::NONE; key::N_KEYS],
+            has: 0,
+            offset: 0,
+            names: Vec::new(),
+            text: String::new(),
+        }
+    }
+
+    /// Blocks met so far.
+    pub fn n_blocks(&self) -> u64 {
+        self.blocks.len() as u64
+    }
+
+    #[inline]
+    fn has(&self, key: u32) -> bool {
+        self.has >> key & 1 != 0
+    }
+
+    /// The value of a key, if it has one that is not `None`.
+    #[inline]
+    fn field(&self, key: u32) -> Option<Value> {
+        let value = self.fields[key as usize];
+        (self.has(key) && value != Value::NONE).then_some(value)
+    }
+
+    fn int(&self, store: &Store, key: u32) -> Option<i128> {
+        self.field(key).and_then(|value| store.as_int(value))
+    }
+
+    /// A number of at most 64 bits, with or without a sign: C++ writes high addresses as negative.
+    fn word(&mut self, store: &Store, key: u32) -> Option<u64> {
+        let value = self.field(key)?;
+        if value.tag() == Tag::Int {
+            return Some(value.as_small_int() as u64);
+        }
+        let number = store.as_int(value);
+        let word = number.and_then(|number| {
+            u64::try_from(number).ok().or_else(|| i64::try_from(number).ok().map(i64::cast_unsigned))
+        });
+        if word.is_none() {
+            self.tally.count(Reason::BadField, self.offset);
+        }
+        word
+    }
+
+    /// A size in bytes; `None` if it is missing or none.
+    fn size(&self, store: &Store, key: u32) -> Option<u64> {
+        let size = self.int(store, key).and_then(|size| u64::try_from(size).ok());
+        size.filter(|&size| size <= MAX_BYTES)
+    }
+
+    /// A time in nanoseconds; an error if it is none, [`NO_TIME`] if there is none.
+    fn time(&self, store: &Store) -> Result<TimeNs, Reason> {
+        let Some(value) = self.field(key::TIME_US) else { return Ok(NO_TIME) };
+        let us = store.as_int(value).and_then(|us| i64::try_from(us).ok());
+        us.and_then(|us| us.checked_mul(1000)).ok_or(Reason::BadTime)
+    }
+
+    /// The number of a text that [`super::known`] may list.
+    fn word_of(&self, key: u32) -> Option<u32> {
+        self.field(key).filter(|value| value.tag() == Tag::Str).map(Value::index)
+    }
+
+    fn device(&mut self, store: &Store) -> i32 {
+        let Some(device) = self.field(key::DEVICE) else { return 0 };
+        store.as_int(device).and_then(|device| i32::try_from(device).ok()).unwrap_or_else(|| {
+            self.tally.count(Reason::BadField, self.offset);
+            0
+        })
+    }
+
+    fn stack(&mut self, store: &Store, key: u32) -> StackId {
+        let Some(value) = self.field(key) else { return StackId::default() };
+        match value.as_folded(STACK) {
+            Some(stack) => StackId(stack),
+            None if value.tag() == Tag::List && store.is_empty_box(value) => StackId::default(),
+            None if value.tag() == Tag::Tuple && store.items(value).is_empty() => StackId::default(),
+            None => {
+                self.tally.count(Reason::BadFrames, self.offset);
+                StackId::default()
+            }
+        }
+    }
+
+    fn pool(&mut self, store: &Store, key: u32) -> PoolId {
+        let stream = self.word(store, key::STREAM).unwrap_or_default().cast_signed();
+        let private = self.field(key).and_then(|id| id.as_folded(POOL));
+        let private = private.map_or((0, 0), |at| self.pool_ids[at as usize]);
+        let pool = MemoryPool { stream, private };
+        match self.last_pool {
+            Some((last, id)) if last == pool => id,
+            _ => {
+                let id = self.events.pool(pool);
+                self.last_pool = Some((pool, id));
+                id
+            }
+        }
+    }
+
+    /// A text of the file as one of the trace.
+    pub fn string(&mut self, store: &Store, value: Value) -> StringId {
+        let at = value.index() as usize;
+        if at >= self.names.len() {
+            self.names.resize(at + 1, StringId::EMPTY);
+        }
+        if self.names[at] == StringId::EMPTY {
+            self.names[at] = self.strings.intern(store.strings.get(StringId(value.index())));
+        }
+        self.names[at]
+    }
+
+    fn frame(&mut self, store: &Store) -> (u8, u32) {
+        let text = |key| {
+            let id = self.word_of(key).unwrap_or_default();
+            store.strings.get(StringId(id))
+        };
+        let line = self.int(store, key::LINE);
+        let (name, file) = (text(key::NAME), text(key::FILENAME));
+        let id = frames::frame(&mut self.strings, &mut self.text, name, file, line);
+        (FRAME, id.0)
+    }
+
+    fn event(&mut self, store: &Store) -> (u8, u32) {
+        match self.read_event(store) {
+            Ok(event) => {
+                let row = self.events.events.len() as u32;
+                self.events.events.push(event);
+                self.add_to_event(store, row, event);
+                (EVENT, row)
+            }
+            Err(reason) => {
+                self.tally.count(reason, self.offset);
+                self.n_bad_events += 1;
+                (BAD_EVENT, 0)
+            }
+        }
+    }
+
+    fn read_event(&mut self, store: &Store) -> Result<MemoryEvent, Reason> {
+        use MemoryAction as A;
+        let action = match self.word_of(key::ACTION).ok_or(Reason::UnknownAction)? {
+            key::ALLOC => A::Alloc,
+            key::FREE_REQUESTED => A::FreeRequested,
+            key::FREE_COMPLETED | key::FREE => A::FreeCompleted,
+            key::SEGMENT_ALLOC => A::SegmentAlloc,
+            key::SEGMENT_FREE => A::SegmentFree,
+            key::SEGMENT_MAP => A::SegmentMap,
+            key::SEGMENT_UNMAP => A::SegmentUnmap,
+            key::OOM => A::OutOfMemory,
+            key::SNAPSHOT => A::Snapshot,
+            key::ANNOTATE | key::USER_DEFINED => A::Annotate,
+            _ => return Err(Reason::UnknownAction),
+        };
+        let is_place = !matches!(action, A::OutOfMemory | A::Snapshot | A::Annotate);
+        let addr = self.word(store, key::ADDR);
+        if is_place && addr.is_none() {
+            return Err(Reason::NoAddress);
+        }
+        let bytes = match self.size(store, key::SIZE) {
+            Some(bytes) => bytes,
+            None if action == A::Annotate && !self.has(key::SIZE) => 0,
+            None => return Err(Reason::BadSize),
+        };
+        let ts = self.time(store)?;
+        let pool = self.pool(store, key::POOL_ID);
+        let stack = self.stack(store, key::FRAMES);
+        Ok(MemoryEvent { ts, action, addr: addr.unwrap_or(0), bytes, pool, stack })
+    }
+
+    /// What an event says beside its columns.
+    fn add_to_event(&mut self, store: &Store, row: u32, event: MemoryEvent) {
+        const RARE: u64 = 1 << key::FORWARD_FRAMES
+            | 1 << key::USER_METADATA
+            | 1 << key::COMPILE_CONTEXT
+            | 1 << key::CATEGORY
+            | 1 << key::DEVICE_FREE;
+        if event.action == MemoryAction::OutOfMemory {
+            let device_free = self.word(store, key::DEVICE_FREE);
+            self.events.ooms.push(OutOfMemory { event: row, requested: event.bytes, device_free });
+        }
+        if self.has & RARE == 0 {
+            return;
+        }
+        if self.has(key::FORWARD_FRAMES) {
+            let stack = self.stack(store, key::FORWARD_FRAMES);
+            if stack != StackId::default() {
+                self.events.forward.push((row, stack));
+            }
+        }
+        for name in [key::USER_METADATA, key::COMPILE_CONTEXT, key::CATEGORY] {
+            let Some(value) = self.field(name) else { continue };
+            let text = match value.tag() {
+                Tag::Str if matches!(value.index(), key::EMPTY | key::NOT_AVAILABLE) => continue,
+                Tag::Str => self.string(store, value),
+                _ => {
+                    let text = describe(store, value);
+                    self.strings.intern(&text)
+                }
+            };
+            let key = self.string(store, Value::new(Tag::Str, name.into()));
+            self.events.notes.push(MemoryNote { event: row, key, text });
+            if name == key::CATEGORY && event.action == MemoryAction::Alloc {
+                self.events.categories.push((row, text));
+            }
+        }
+    }
+
+    fn block(&mut self, store: &mut Store) -> (u8, u32) {
+        let state = match self.word_of(key::STATE) {
+            Some(key::ACTIVE_ALLOCATED) => Some(BlockState::Allocated),
+            Some(key::ACTIVE_AWAITING_FREE | key::ACTIVE_PENDING_FREE) => Some(BlockState::AwaitingFree),
+            Some(key::INACTIVE) => Some(BlockState::Inactive),
+            _ => None,
+        };
+        let bytes = self.size(store, key::SIZE).filter(|&bytes| bytes > 0);
+        let mut requested = self.size(store, key::REQUESTED_SIZE);
+        let mut stack = self.stack(store, key::FRAMES);
+        let history = self.field(key::HISTORY).filter(|value| value.tag() == Tag::List);
+        let newest = history.and_then(|list| store.items(list).first().copied());
+        if let Some(past) = newest.and_then(|past| past.as_folded(PAST)) {
+            let (size, past_stack) = self.pasts[past as usize];
+            requested = requested.or(size);
+            stack = if stack == StackId::default() { past_stack } else { stack };
+        }
+        let known = bytes.zip(state);
+        let addr = self.word(store, key::ADDRESS);
+        let requested = requested.or(bytes).unwrap_or(0);
+        self.blocks.push(Block { addr, known, requested, stack });
+        (BLOCK, self.blocks.len() as u32 - 1)
+    }
+
+    fn segment(&mut self, store: &mut Store) -> (u8, u32) {
+        let device = self.device(store);
+        let size = self.size(store, key::TOTAL_SIZE).filter(|&bytes| bytes > 0);
+        let addr = self.word(store, key::ADDRESS);
+        let kind = match self.word_of(key::SEGMENT_TYPE) {
+            Some(key::SMALL) => SegmentKind::Small,
+            Some(key::LARGE) => SegmentKind::Large,
+            _ => SegmentKind::Unknown,
+        };
+        let pool = if self.has(key::SEGMENT_POOL_ID) { key::SEGMENT_POOL_ID } else { key::POOL_ID };
+        let mut segment = RawSegment {
+            addr: addr.unwrap_or_default(),
+            bytes: size.unwrap_or_default(),
+            pool: self.pool(store, pool),
+            kind,
+            is_expandable: self.field(key::IS_EXPANDABLE) == Some(Value::bool(true)),
+            stack: self.stack(store, key::FRAMES),
+            blocks: Vec::new(),
+        };
+        let list = self.field(key::BLOCKS).filter(|value| value.tag() == Tag::List);
+        let list = list.and_then(|list| store.take(list));
+        if list.is_none() && self.has(key::BLOCKS) {
+            self.tally.count(Reason::BadField, self.offset);
+        }
+        let list = list.unwrap_or_default();
+        let n_blocks = list.len() as u64;
+        let is_good = size.is_some() && addr.is_some() && segment.addr.checked_add(segment.bytes).is_some();
+        if is_good {
+            self.place_blocks(&mut segment, &list);
+            self.compare_sums(store, &segment);
+        } else {
+            self.tally.count(Reason::BadSegment, self.offset);
+            self.tally.add(Reason::LostBlock, n_blocks);
+        }
+        let n_shown = segment.blocks.len() as u64;
+        self.segments.push(Segment { device, segment: is_good.then_some(segment), n_blocks, n_shown });
+        (SEGMENT, self.segments.len() as u32 - 1)
+    }
+
+    /// Gives a segment its blocks, each within it and behind the one before.
+    fn place_blocks(&mut self, segment: &mut RawSegment, list: &[Value]) {
+        let end = segment.addr + segment.bytes;
+        let mut next = segment.addr;
+        for item in list {
+            let Some(block) = item.as_folded(BLOCK).map(|at| &self.blocks[at as usize]) else {
+                self.tally.count(Reason::NoEntry, self.offset);
+                continue;
+            };
+            let Some((bytes, state)) = block.known else {
+                self.tally.count(Reason::BadBlock, self.offset);
+                continue;
+            };
+            // Before torch 2.1 blocks had no address: each begins where the one before it ends.
+            let addr = block.addr.unwrap_or(next);
+            if addr < next || addr >= end {
+                self.tally.count(Reason::BlockOutside, self.offset);
+                continue;
+            }
+            if bytes > end - addr {
+                self.tally.count(Reason::BlockClipped, self.offset);
+            }
+            let bytes = bytes.min(end - addr);
+            next = addr + bytes;
+            segment.blocks.push(RawBlock { addr, bytes, requested: block.requested, state, stack: block.stack });
+        }
+    }
+
+    /// Notes where a segment's own sums are not those of its blocks.
+    fn compare_sums(&mut self, store: &Store, segment: &RawSegment) {
+        let sum = |is_in: fn(BlockState) -> bool| {
+            segment.blocks.iter().filter(|block| is_in(block.state)).map(|block| block.bytes).sum::<u64>()
+        };
+        let sums = [
+            (key::ALLOCATED_SIZE, sum(|state| state == BlockState::Allocated)),
+            (key::ACTIVE_SIZE, sum(|state| state != BlockState::Inactive)),
+            (key::TOTAL_SIZE, sum(|_| true)),
+        ];
+        let differs = |&(key, sum): &(u32, u64)| self.has(key) && self.int(store, key) != Some(sum.into());
+        if sums.iter().any(differs) {
+            self.tally.count(Reason::SumsDiffer, self.offset);
+        }
+    }
+
+    fn annotation(&mut self, store: &Store) -> (u8, u32) {
+        let device = self.device(store);
+        let name = self.field(key::NAME).filter(|name| name.tag() == Tag::Str);
+        let is_start = match self.word_of(key::STAGE) {
+            Some(key::START) => Some(true),
+            Some(key::END) => Some(false),
+            _ => None,
+        };
+        let ts = self.time(store).ok().filter(|&ts| ts != NO_TIME);
+        let is_start = is_start.filter(|_| name.is_some() && ts.is_some());
+        if is_start.is_none() {
+            self.tally.count(Reason::BadAnnotation, self.offset);
+        }
+        let name = name.map(|name| self.string(store, name)).unwrap_or_default();
+        self.annotations.push(Stage { device, name, ts: ts.unwrap_or_default(), is_start });
+        (ANNOTATION, self.annotations.len() as u32 - 1)
+    }
+}
+
+/// A value as text, as Python writes it; at most 400 characters.
+pub fn describe(store: &Store, value: Value) -> String {
+    const MAX_CHARS: usize = 400;
+    let mut out = String::new();
+    write_value(store, value, 4, MAX_CHARS, &mut out);
+    if let Some((at, _)) = out.char_indices().nth(MAX_CHARS) {
+        out.truncate(at);
+        out.push('…');
+    }
+    out
+}
+
+fn write_value(store: &Store, value: Value, depth: usize, limit: usize, out: &mut String) {
+    use std::fmt::Write as _;
+    // Writing into a string cannot fail.
+    let _ = match value.tag() {
+        Tag::None => write!(out, "None"),
+        Tag::Bool => write!(out, "{}", if value == Value::bool(true) { "True" } else { "False" }),
+        Tag::Int | Tag::Big => write!(out, "{}", store.as_int(value).unwrap_or_default()),
+        Tag::Float => write!(out, "{}", store.as_float(value).unwrap_or_default()),
+        Tag::Str => {
+            let text = store.strings.get(StringId(value.index()));
+            out.extend(text.chars().take(limit + 1));
+            Ok(())
+        }
+        Tag::List | Tag::Tuple | Tag::Dict => {
+            let marks = if value.tag() == Tag::Dict { ["{", "}"] } else { ["[", "]"] };
+            out.push_str(marks[0]);
+            for (i, &item) in store.items(value).iter().enumerate() {
+                if depth == 0 || out.len() > 4 * limit {
+                    out.push('…');
+                    break;
+                }
+                out.push_str(match (i, value.tag()) {
+                    (0, _) => "",
+                    (i, Tag::Dict) if i % 2 == 1 => ": ",
+                    _ => ", ",
+                });
+                write_value(store, item, depth - 1, limit, out);
+            }
+            out.push_str(marks[1]);
+            Ok(())
+        }
+        _ => write!(out, "…"),
+    };
+}

@@ -1,0 +1,217 @@
+//! PyTorch's memory history: `torch.cuda.memory._dump_snapshot`, and what else carries the same data.
+//!
+//! The way of an entry: the pickle machine, or its sister for JSON, hands each finished dictionary to [`fold`],
+//! which makes a row, a block or a frame of it; [`resolve`] gives each device what is its own, and the
+//! model replays it. No tree of the file is ever kept.
+//!
+//! Format: <https://docs.pytorch.org/docs/stable/torch_cuda_memory.html>
+
+mod base64;
+mod fold;
+mod frames;
+mod known;
+mod resolve;
+mod salvage;
+mod tally;
+#[cfg(test)]
+mod tests;
+
+use std::io::Read;
+use std::sync::atomic::Ordering;
+
+use crate::job::Progress;
+use crate::model::memory::{MemorySource, RawMemory};
+use crate::model::{Severity, Trace, TraceBuilder};
+
+use super::pickle::{Fault, Heap, Input, Machine, Value, json};
+use super::source::{NeedsConsent, Source};
+use super::{Options, ReadError};
+use fold::Folder;
+use resolve::{Resolver, Root};
+use tally::Reason;
+
+/// Nanoseconds since 1970 beyond this are a date.
+const EPOCH_2001_NS: i64 = 1_000_000_000_000_000_000;
+
+/// What a snapshot is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    Pickle,
+    Json,
+    /// The list of base64 texts that PyTorch's viewer embeds in its pages.
+    Base64,
+}
+
+/// A file as far as it could be read.
+struct Reading {
+    heap: Heap<Folder>,
+    root: Value,
+    /// Why not to its end.
+    fault: Option<Fault>,
+    text_bytes: u64,
+}
+
+/// Reads one snapshot.
+///
+/// Errors: no snapshot, it asks to run code, too damaged, cancelled, or the file cannot be read.
+pub fn read(carrier: Carrier, source: &Source, options: Options, progress: &Progress) -> Result<Trace, ReadError> {
+    let text = source.open(options)?;
+    let file_bytes = text.file_bytes;
+    let done = || file_bytes.load(Ordering::Relaxed);
+    let mut builder = TraceBuilder::default();
+    let mut reading = match carrier {
+        Carrier::Pickle => unpickle(Input::new(text.reader, progress, &done), &mut builder),
+        Carrier::Base64 => unpickle(Input::new(base64::Embedded::new(text.reader), progress, &done), &mut builder),
+        Carrier::Json => {
+            let mut heap = heap();
+            let (text_bytes, fault) = json::read(text.reader, progress, &done, &mut heap);
+            let root = heap.stack.first().copied().unwrap_or(Value::NONE);
+            Reading { heap, root, fault, text_bytes }
+        }
+    };
+    let is_cut = reading.fault.is_some();
+    let lost = reading.fault.take().map(|fault| what_is_lost(fault, carrier, reading.text_bytes)).transpose()?;
+    if is_cut {
+        reading.root = salvage::salvage(&reading.heap.stack, &mut reading.heap.store);
+    }
+    let root = match Root::find(reading.root, &reading.heap.store) {
+        Ok(root) => root,
+        Err(why) => return Err(ReadError::NotATrace(lost.unwrap_or(why))),
+    };
+    let Heap { store, fold: folder, .. } = &mut reading.heap;
+    let settings = root.settings(store);
+    folder.tally.add(Reason::BadText, store.n_bad_texts);
+    folder.tally.add(Reason::DeepStack, folder.stacks.n_deep);
+    let mut resolver = Resolver::new(store, folder);
+    resolver.run(&root, is_cut);
+    let (devices, tables) = (std::mem::take(&mut resolver.devices), std::mem::take(&mut resolver.tables));
+    if is_cut && devices.is_empty() {
+        return Err(ReadError::NotATrace(lost.unwrap_or_default()));
+    }
+    builder.strings = std::mem::take(&mut folder.strings);
+    builder.stacks = std::mem::take(&mut folder.stacks.table);
+    let tally = std::mem::take(&mut folder.tally);
+    // Frees what replaying does not need.
+    let text_bytes = reading.text_bytes;
+    drop(reading);
+    if progress.is_cancelled() {
+        return Err(ReadError::Cancelled);
+    }
+    let import = &mut builder.import;
+    tally.report(import);
+    for table in &tables {
+        import.read += table.read;
+        import.shown += table.shown;
+        import.merged += table.merged;
+        import.rejected += table.rejected;
+    }
+    import.tables = tables;
+    if let Some(lost) = lost {
+        import.note(Severity::Error, &lost, 1, Some(text_bytes));
+    }
+    for (severity, note) in text.notes.take() {
+        import.note(severity, &note, 1, None);
+    }
+    describe(&mut builder, source, text_bytes, &settings);
+    add_memories(&mut builder, devices.into_values().collect(), &root, settings);
+    let mut trace = builder.finish();
+    trace.info.utc_offset_ns = (trace.span.start > EPOCH_2001_NS).then_some(0);
+    trace.import.sort();
+    Ok(trace)
+}
+
+/// Runs a pickle, and notes what is odd about it as a whole.
+fn unpickle<R: Read>(input: Input<'_, R>, builder: &mut TraceBuilder) -> Reading {
+    let mut machine = Machine::new(input, heap());
+    let outcome = machine.run();
+    let text_bytes = machine.offset();
+    let (root, mut fault) = match outcome {
+        Ok(root) => (root, None),
+        Err(fault) => (Value::NONE, Some(fault)),
+    };
+    if fault.is_none() {
+        match machine.has_more() {
+            Ok(true) => {
+                let text = "Bytes after the end of the pickle: not read";
+                builder.import.note(Severity::Note, text, 1, Some(text_bytes));
+            }
+            Err(Fault::Cancelled) => fault = Some(Fault::Cancelled),
+            _ => {}
+        }
+    }
+    machine.heap.fold.tally.add(Reason::Class, machine.n_classes);
+    Reading { heap: machine.heap, root, fault, text_bytes }
+}
+
+/// A heap that knows the texts of snapshots.
+fn heap() -> Heap<Folder> {
+    let mut heap = Heap::new(Folder::new());
+    for text in known::TEXTS {
+        heap.store.strings.intern(text);
+    }
+    heap
+}
+
+/// A sentence on how far the file could be read; an error where nothing may be kept.
+fn what_is_lost(fault: Fault, carrier: Carrier, offset: u64) -> Result<String, ReadError> {
+    let what = if carrier == Carrier::Json { "JSON text" } else { "pickle" };
+    Ok(match fault {
+        Fault::Cut => format!("The {what} ends early, at byte {offset}: what was complete by then is shown"),
+        Fault::Damaged(why) => {
+            format!("The {what} is damaged at byte {offset} ({why}): what came before that is shown")
+        }
+        Fault::Refused(sentence) => return Err(ReadError::NotATrace(sentence)),
+        Fault::TooMuch(what) => {
+            return Err(ReadError::NotATrace(format!("No memory snapshot: it has more {what} than any real one")));
+        }
+        Fault::LongText => {
+            format!("A text of more than 16 MiB at byte {offset}, which no snapshot has: what came before it is shown")
+        }
+        Fault::Cancelled => return Err(ReadError::Cancelled),
+        Fault::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<NeedsConsent>()) => {
+            return Err(error.into());
+        }
+        Fault::Io(error) => format!("The file could not be read to its end ({error})"),
+    })
+}
+
+fn describe(builder: &mut TraceBuilder, source: &Source, text_bytes: u64, settings: &[(String, String)]) {
+    let info = &mut builder.info;
+    info.path = source.path.clone();
+    info.member = source.member.clone();
+    info.format = "snapshot";
+    info.producer = "PyTorch memory history".to_owned();
+    info.bytes = source.bytes;
+    info.text_bytes = text_bytes;
+    info.rank = super::rank_in_name(source);
+    info.facts = settings.to_vec();
+}
+
+/// Adds the memory of each device, and says what the recording lacks.
+fn add_memories(
+    builder: &mut TraceBuilder,
+    mut memories: Vec<RawMemory>,
+    root: &Root,
+    settings: Vec<(String, String)>,
+) {
+    let import = &mut builder.import;
+    let mut note = |text: &str, count: u64| import.note(Severity::Note, text, count, None);
+    if root.is_bare() {
+        note("An old snapshot without traces, as torch 1.11 to 2.0 write it", 1);
+    }
+    if memories.iter().all(|memory| memory.events.is_empty()) {
+        let how = "record with `torch.cuda.memory._record_memory_history()` to see how it came about";
+        note(&format!("The history was not recorded: the state at its end is shown; {how}"), 1);
+    }
+    let timeless = memories.iter().filter(|memory| !memory.has_time).count();
+    note("No times were recorded: the axis counts events", timeless as u64);
+    if memories.is_empty() {
+        let end = (!root.has_traces()).then(Vec::new);
+        memories.push(RawMemory { source: MemorySource::Snapshot, has_time: true, end, ..RawMemory::default() });
+        note("The snapshot is empty: nothing was allocated, and nothing recorded", 1);
+    }
+    for memory in &mut memories {
+        memory.settings.clone_from(&settings);
+    }
+    builder.memories = memories;
+}

@@ -1,0 +1,47 @@
+//! What can be kept of a snapshot whose end is missing.
+
+use crate::reader::pickle::{Store, Tag, Value};
+
+/// Deepest list of a snapshot: the events of a device, in the list of devices, in the dictionary at the top.
+const MAX_DEPTH: usize = 3;
+
+/// Puts what waits on the stack where it belongs, as far as it is complete; returns the top.
+///
+/// The stack of a machine that was interrupted holds, from the bottom: the top, keys, lists that are
+/// being filled, their finished items, and the beginning of one part that is not finished. The lists of
+/// a snapshot hold no texts, so a text is a key of the top.
+pub fn salvage(stack: &[Value], store: &mut Store) -> Value {
+    let Some((&root, rest)) = stack.split_first() else { return Value::NONE };
+    let mut path = vec![root];
+    let mut key = None;
+    for &value in rest {
+        let value = store.settled(value);
+        let top = path[path.len() - 1];
+        let added = match value.tag() {
+            Tag::Str if root.tag() == Tag::Dict => {
+                path.truncate(1);
+                key = Some(value);
+                continue;
+            }
+            Tag::List | Tag::Dict if path.len() == 1 && top.tag() == Tag::Dict => match key.take() {
+                Some(key) => store.extend(root, &[key, value]),
+                None => break,
+            },
+            // A part that is not finished, and all above it belongs to it.
+            Tag::Dict => break,
+            Tag::List => {
+                path.truncate(MAX_DEPTH - 1);
+                store.extend(path[path.len() - 1], &[value])
+            }
+            Tag::Folded if top.tag() == Tag::List => store.extend(top, &[value]),
+            _ => break,
+        };
+        if added.is_err() {
+            break;
+        }
+        if value.is_box() {
+            path.push(value);
+        }
+    }
+    root
+}
