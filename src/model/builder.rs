@@ -7,9 +7,9 @@ use super::flow::{FlowPoint, points_by_track};
 use super::layout::{Layout, Point, layout};
 use super::memory::{MemorySource, RawMemory, add_to_timeline, replay};
 use super::{
-    AllocationTable, CorrelationIndex, Counter, ImportReport, InstantTable, Launch, MemoryCopy, MemoryHistory, Process, Pyramid, Row,
-    SampleTable, Severity, SliceId, SliceKind, SliceTable, StackTable, StringId, StringTable, TimeNs, TimeRange, Trace,
-    TraceInfo, Track, TrackId, tint,
+    AllocationTable, CorrelationIndex, Counter, ImportReport, InstantTable, Launch, MemoryCopy, MemoryHistory, Process,
+    Pyramid, Row, SampleTable, Severity, SliceId, SliceKind, SliceTable, StackTable, StringId, StringTable, TimeNs,
+    TimeRange, Trace, TraceInfo, Track, TrackId, tint,
 };
 
 /// Rows with fewer slices than this are drawn slice by slice at every zoom.
@@ -229,13 +229,7 @@ impl TraceBuilder {
                 self.import.note(severity, oddity.sentence(), count, None);
             }
             if history.source == MemorySource::Snapshot {
-                add_to_timeline(
-                    history,
-                    &mut self.processes,
-                    &mut self.tracks,
-                    &mut self.slices,
-                    &mut self.counters,
-                );
+                add_to_timeline(history, &mut self.processes, &mut self.tracks, &mut self.slices, &mut self.counters);
             }
         }
         histories

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::{
-    AllocationTable, CorrelationIndex, Counter, DurNs, FlowTable, ImportReport, InstantTable, Launch, MemoryCopy, MemoryHistory,
-    Process, ProcessId, Row, SampleTable, SliceId, SliceKind, SliceTable, StackTable, StringId, StringTable, TimeNs,
-    TimeRange, Track, TrackId,
+    AllocationTable, CorrelationIndex, Counter, DurNs, FlowTable, ImportReport, InstantTable, Launch, MemoryCopy,
+    MemoryHistory, Process, ProcessId, Row, SampleTable, SliceId, SliceKind, SliceTable, StackTable, StringId,
+    StringTable, TimeNs, TimeRange, Track, TrackId,
 };
 
 /// One recording of one process of a job. Immutable once read, and shared as `Arc<Trace>`.

@@ -79,7 +79,8 @@ impl Curves {
             return self.scan(start..end);
         }
         let inner = self.peaks[first..last].iter().copied();
-        let candidates = [self.scan(start..first * CHUNK)].into_iter().chain(inner).chain([self.scan(last * CHUNK..end)]);
+        let candidates =
+            [self.scan(start..first * CHUNK)].into_iter().chain(inner).chain([self.scan(last * CHUNK..end)]);
         let mut best = start as u32;
         for state in candidates.filter(|&state| (start..end).contains(&(state as usize))) {
             if self.active[state as usize] > self.active[best as usize] {

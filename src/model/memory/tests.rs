@@ -147,7 +147,8 @@ fn a_state_without_history_is_one_moment() {
 #[test]
 fn sizes_that_no_device_has_are_cut() {
     let huge = u64::MAX >> 1;
-    let history = replay(raw(&[(Alloc, 0, huge), (Alloc, 1, huge), (SegmentAlloc, 0, huge), (SegmentAlloc, huge, huge)]));
+    let history =
+        replay(raw(&[(Alloc, 0, huge), (Alloc, 1, huge), (SegmentAlloc, 0, huge), (SegmentAlloc, huge, huge)]));
     assert_curves(&history);
     assert_eq!(oddities(&history), [(Oddity::TooLarge, 2)]);
     assert!(history.curves.active.iter().all(|&bytes| bytes <= huge));
