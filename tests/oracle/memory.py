@@ -58,81 +58,65 @@ def key(frames):
     return " < ".join(f"{frame['name']}@{frame['filename']}:{frame['line']}" for frame in frames or [])
 
 
-def lives(events, segments):
-    """What each event adds to allocated, active and requested, the same for the end, and live stacks.
-
-    Goes back from the end. `there` maps an address to the block that is there at that moment.
-    """
-    there = {}
-    end = [0, 0, 0]
-    for segment in segments:
-        for addr, size, requested, state, frames in blocks_of(segment):
-            if state != "inactive":
-                is_allocated = state == "active_allocated"
-                there[addr] = {"size": size, "requested": requested, "allocated": is_allocated, "frames": key(frames)}
-                end[0] += size if is_allocated else 0
-                end[1] += size
-                end[2] += requested if is_allocated else 0
-    steps = [(0, 0, 0)] * len(events)
-    blocks = [(len(events) + 1, len(events) + 1, block, addr) for addr, block in there.items()]
-    blocks = {addr: [None, n_freed if block["allocated"] else None, n_end, block]
-              for n_end, n_freed, block, addr in blocks}
-    done = []
-    for i in range(len(events) - 1, -1, -1):
-        event = events[i]
-        action, addr = event["action"], event.get("addr")
-        if action == "free_completed":
-            size = rounded(event["size"])
-            # Whatever is there now came later; it must have come by an alloc that was undone already.
-            block = {"size": size, "requested": event["size"], "frames": ""}
-            requested_before = any_request(events, i, addr)
-            if requested_before:
-                steps[i] = (0, -size, 0)
-            else:
-                steps[i] = (-size, -size, -event["size"])
-            if addr in blocks:
-                raise ValueError(f"event {i} frees what is live")
-            blocks[addr] = [None, None if requested_before else i + 1, i + 1, block]
-        elif action == "free_requested":
-            entry = blocks.get(addr)
-            if entry is None:
-                raise ValueError(f"event {i} asks to free what is not there")
-            block = entry[3]
-            steps[i] = (-block["size"], 0, -block["requested"])
-            entry[1] = i + 1
-        elif action == "alloc":
-            entry = blocks.pop(addr, None)
-            if entry is None:
-                raise ValueError(f"event {i} allocates what is not there afterwards")
-            block = entry[3]
-            steps[i] = (block["size"], block["size"], block["requested"])
-            block["frames"] = key(event.get("frames")) or block["frames"]
-            done.append((i + 1, entry[1], entry[2], block))
-    for addr, (_, freed, until, block) in blocks.items():
-        # A block that waits at the end, and that nothing in the history freed, waited from the start.
-        done.append((0, 0 if freed is None else freed, until, block))
-    return steps, end, done
-
-
-def any_request(events, at, addr):
-    """Whether the completion `at` was requested before: looks back to the address's previous event."""
-    return REQUESTS.get((id(events), at, addr), False)
-
-
-REQUESTS = {}
-
-
-def find_requests(events):
-    """Notes which completions follow a request. One walk, since each completion belongs to the latest."""
-    pending = {}
+def requested_completions(events):
+    """Indices of the completions that a request came before: one of the same life of the address."""
+    found, pending = set(), set()
     for i, event in enumerate(events):
         action, addr = event["action"], event.get("addr")
         if action == "free_requested":
-            pending[addr] = i
+            pending.add(addr)
         elif action == "alloc":
-            pending.pop(addr, None)
-        elif action == "free_completed" and pending.pop(addr, None) is not None:
-            REQUESTS[(id(events), i, addr)] = True
+            pending.discard(addr)
+        elif action == "free_completed" and addr in pending:
+            pending.discard(addr)
+            found.add(i)
+    return found
+
+
+class Block:
+    """A life of a block; the states in which it is active are start..end, allocated start..freed."""
+
+    def __init__(self, size, requested, stack, freed, end):
+        self.size, self.requested, self.stack = size, requested, stack
+        self.start, self.freed, self.end = 0, freed, end
+
+
+def lives(events, segments):
+    """What each event adds to (allocated, active, requested), these sums at the end, and all blocks.
+
+    Goes back from the end; `there` maps an address to the block that is there at that moment.
+    """
+    there, end = {}, [0, 0, 0]
+    for segment in segments:
+        for addr, size, requested, state, frames in blocks_of(segment):
+            if state == "inactive":
+                continue
+            is_allocated = state == "active_allocated"
+            # Until a request to free it is met on the way back, one that waits was never allocated.
+            there[addr] = Block(size, requested, key(frames), len(events) + 1 if is_allocated else 0, len(events) + 1)
+            for i, amount in enumerate([size * is_allocated, size, requested * is_allocated]):
+                end[i] += amount
+    was_requested = requested_completions(events)
+    steps, done = [(0, 0, 0)] * len(events), []
+    for i in range(len(events) - 1, -1, -1):
+        event = events[i]
+        action, addr, state = event["action"], event.get("addr"), i + 1
+        if action == "free_completed":
+            if addr in there:
+                raise ValueError(f"event {i} frees what is live after it")
+            size = rounded(event["size"])
+            there[addr] = Block(size, event["size"], "", state, state)
+            steps[i] = (0, -size, 0) if i in was_requested else (-size, -size, -event["size"])
+        elif action == "free_requested":
+            block = there[addr]
+            block.freed = state
+            steps[i] = (-block.size, 0, -block.requested)
+        elif action == "alloc":
+            block = there.pop(addr)
+            block.start, block.stack = state, key(event.get("frames")) or block.stack
+            steps[i] = (block.size, block.size, block.requested)
+            done.append(block)
+    return steps, tuple(end), done + list(there.values())
 
 
 def walk(steps, end):
@@ -162,21 +146,20 @@ def summary(curve, full):
     return answer
 
 
-def by_stack(blocks, state, place):
-    """Bytes live in a state by stack, largest first."""
+def by_stack(blocks, state):
+    """Blocks active in a state by stack, largest first."""
     sums = {}
-    for start, freed, until, block in blocks:
-        if start <= state < (until if place == "active" else freed):
-            count, size = sums.get(block["frames"], (0, 0))
-            sums[block["frames"]] = (count + 1, size + block["size"])
+    for block in blocks:
+        if block.start <= state < block.end:
+            count, size = sums.get(block.stack, (0, 0))
+            sums[block.stack] = (count + 1, size + block.size)
     rows = [{"stack": stack, "blocks": count, "bytes": size} for stack, (count, size) in sums.items()]
     return sorted(rows, key=lambda row: (-row["bytes"], row["stack"]))
 
 
 def describe(device, events, segments, full):
-    find_requests(events)
     steps, end, blocks = lives(events, segments)
-    allocated, active, requested = (list(curve) for curve in zip(*walk(steps, tuple(end))))
+    allocated, active, requested = (list(curve) for curve in zip(*walk(steps, end)))
     total = sum(segment["total_size"] for segment in segments)
     changes = [(SIGNS.get(event["action"], 0) * event["size"],) for event in events]
     reserved = [value for (value,) in walk(changes, (total,))]
@@ -199,9 +182,9 @@ def describe(device, events, segments, full):
             "segments": len(segments),
         },
         "allocations": len(blocks),
-        "before": sum(1 for block in blocks if block[0] == 0),
-        "live_at_end": by_stack(blocks, len(events), "active"),
-        "live_at_peak": by_stack(blocks, peak, "active"),
+        "before": sum(1 for block in blocks if block.start == 0),
+        "live_at_end": by_stack(blocks, len(events)),
+        "live_at_peak": by_stack(blocks, peak),
     }
 
 

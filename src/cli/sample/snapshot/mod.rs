@@ -8,6 +8,8 @@ mod code;
 mod document;
 mod expected;
 mod pickle;
+#[cfg(test)]
+mod tests;
 mod training;
 
 use std::io::{self, Write};
