@@ -14,7 +14,11 @@ pub struct Answer {
     /// Events in a Chrome trace, by what they are.
     #[serde(flatten)]
     pub events: Option<Events>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceAnswer>,
+    /// What a memory snapshot holds.
+    #[serde(flatten)]
+    pub memory: Option<MemoryAnswer>,
     /// What the tables of a database hold.
     #[serde(flatten)]
     pub tables: Option<Tables>,
@@ -71,11 +75,15 @@ impl Sum {
 
 impl Answer {
     pub(super) fn new(kind: &'static str, seed: u64, steps: u32, devices: Vec<DeviceAnswer>) -> Self {
-        Self { schema: 1, kind, seed, steps, events: None, devices, tables: None }
+        Self { schema: 1, kind, seed, steps, events: None, devices, memory: None, tables: None }
     }
 
     pub(super) fn with_events(self, events: Events) -> Self {
         Self { events: Some(events), ..self }
+    }
+
+    pub(super) fn with_memory(self, memory: MemoryAnswer) -> Self {
+        Self { memory: Some(memory), ..self }
     }
 
     pub(super) fn with_tables(self, tables: Tables) -> Self {
@@ -122,4 +130,94 @@ pub struct PlantedGap {
     pub step: u32,
     pub start_ns: i64,
     pub dur_ns: i64,
+}
+
+/// The known answer of a memory snapshot. All sizes in bytes; state 0 is before the first entry, state n
+/// after n entries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MemoryAnswer {
+    /// Entries in the file.
+    pub entries: u64,
+    /// What the device can give the allocator.
+    pub device_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<Lost>,
+    pub end: MemoryEnd,
+    pub peak_allocated: Peak,
+    pub peak_active: Peak,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oom: Option<OutOfMemoryAnswer>,
+    pub planted: Vec<PlantedMemory>,
+}
+
+/// Entries that the recorder overwrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Lost {
+    pub entries: u64,
+    /// Blocks whose free is in the file, but not their allocation.
+    pub freed_from_before: u64,
+}
+
+/// Sums after the last entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct MemoryEnd {
+    pub allocated: u64,
+    /// With blocks that wait for a stream.
+    pub active: u64,
+    /// What the program asked for, of `allocated`.
+    pub requested: u64,
+    pub reserved: u64,
+}
+
+/// The first state with the highest sum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Peak {
+    pub state: u64,
+    pub bytes: u64,
+}
+
+impl Peak {
+    /// Takes the sum of a later state.
+    pub(super) fn meet(&mut self, state: u64, bytes: u64) {
+        if bytes > self.bytes {
+            *self = Self { state, bytes };
+        }
+    }
+}
+
+/// The request that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OutOfMemoryAnswer {
+    /// Its index in the file.
+    pub entry: u64,
+    pub requested: u64,
+    pub device_free: u64,
+    /// Free in the pool that was to serve it, and the largest free block there.
+    pub inactive: u64,
+    pub largest_inactive: u64,
+    /// `fragmentation` if enough is free, but not in one piece; else `demand`.
+    pub cause: &'static str,
+    pub frame: Option<FrameAnswer>,
+}
+
+/// Something wrong with the program's memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PlantedMemory {
+    /// `leak`, `ratchet`, `warm_up_cache`, `setup` or `fragmentation`.
+    pub verdict: &'static str,
+    /// The innermost line of the program's own code that allocates it.
+    pub frame: Option<FrameAnswer>,
+    /// By how much it grows in each step of its own, in blocks.
+    pub bytes_per_step: u64,
+    /// Those steps, from the first to the last; fewer if the run ends early.
+    pub first_step: u32,
+    pub last_step: u32,
+}
+
+/// A line of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct FrameAnswer {
+    pub name: &'static str,
+    pub file: &'static str,
+    pub line: u32,
 }

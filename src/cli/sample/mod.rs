@@ -11,6 +11,7 @@ mod kineto;
 mod nsys;
 mod rng;
 mod run;
+mod snapshot;
 mod training;
 
 use std::fs::File;
@@ -23,9 +24,10 @@ use flate2::write::GzEncoder;
 
 use super::output::{check_target, temporary};
 
-pub use answer::{Answer, DeviceAnswer, Events, PlantedGap, Sum, Tables};
+pub use answer::{Answer, DeviceAnswer, Events, MemoryAnswer, PlantedGap, Sum, Tables};
 pub use kineto::Shape;
 pub use nsys::{ExportShape, Schema};
+pub use snapshot::{Plant, SnapshotShape};
 
 /// What can be generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -34,6 +36,8 @@ pub enum SampleKind {
     Kineto,
     /// The same run as Nsight Systems exports it, an SQLite database
     Nsys,
+    /// A training run as PyTorch's memory history records it, a pickle
+    Snapshot,
 }
 
 /// Generates an input whose right answer is known
@@ -45,7 +49,8 @@ pub struct Args {
     /// The file to write; a Kineto trace whose name ends in .gz is compressed
     #[arg(long, value_name = "PATH")]
     pub out: PathBuf,
-    /// How many training steps; one has about 144 kernels, in 0.33 MB of JSON or 0.04 MB of SQLite
+    /// How many training steps; one has about 144 kernels, in 0.33 MB of JSON
+    /// or 0.04 MB of SQLite, or with six layers about 450 entries of memory in 0.05 MB of pickle
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub scale: u32,
     /// The same seed gives the same bytes
@@ -57,6 +62,24 @@ pub struct Args {
     /// Nsys: the version whose tables are written
     #[arg(long, value_enum, value_name = "YEAR", default_value_t)]
     pub schema: Schema,
+    /// Snapshot: what is wrong with the program's memory
+    #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',', default_value = "none")]
+    pub plant: Vec<Plant>,
+    /// Snapshot: how many layers the model has; one makes about 70 entries a step
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub layers: u32,
+    /// Snapshot: the version of the pickle format
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(0..=5))]
+    pub protocol: u8,
+    /// Snapshot: record no times, as PyTorch did before 2.2
+    #[arg(long)]
+    pub no_times: bool,
+    /// Snapshot: how many entries are kept, the latest
+    #[arg(long, value_name = "N")]
+    pub max_entries: Option<u64>,
+    /// Snapshot: reserve memory in expandable segments
+    #[arg(long)]
+    pub expandable: bool,
     /// Write what a correct reader must find, as JSON
     #[arg(long, value_name = "PATH")]
     pub answer: Option<PathBuf>,
@@ -96,6 +119,7 @@ pub fn write(args: &Args) -> std::io::Result<Answer> {
     let part = temporary(&args.out);
     let written = match args.kind {
         SampleKind::Kineto => write_kineto(args, &part),
+        SampleKind::Snapshot => write_pickle(args, &part),
         SampleKind::Nsys => {
             let shape = ExportShape { steps: args.scale, seed: args.seed, schema: args.schema };
             File::create_new(&part).and_then(|_| nsys::write(shape, &part))
@@ -126,6 +150,30 @@ fn write_kineto(args: &Args, path: &Path) -> std::io::Result<Answer> {
     let answer = kineto::write(shape, &mut file)?;
     file.flush()?;
     Ok(answer)
+}
+
+fn write_pickle(args: &Args, path: &Path) -> std::io::Result<Answer> {
+    let shape = SnapshotShape {
+        steps: args.scale,
+        seed: args.seed,
+        layers: args.layers,
+        protocol: args.protocol,
+        has_times: !args.no_times,
+        max_entries: args.max_entries,
+        is_expandable: args.expandable,
+        plants: args.plant.clone(),
+    };
+    let mut file = BufWriter::with_capacity(1 << 20, File::create_new(path)?);
+    let answer = snapshot::write(&shape, &mut file)?;
+    file.flush()?;
+    Ok(answer)
+}
+
+/// Generates a memory snapshot into any sink, as the tests and benches do.
+///
+/// Errors: the sink's; plants that contradict each other.
+pub fn write_snapshot(shape: &SnapshotShape, sink: &mut dyn Write) -> std::io::Result<Answer> {
+    snapshot::write(shape, sink)
 }
 
 /// Generates a trace into any sink, as the tests and benches do.

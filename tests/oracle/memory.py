@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""What does a memory snapshot say of each device's memory? Worked out backwards from its end.
+
+Usage: memory.py [--full] FILE...    a pickle of PyTorch's memory history, or its JSON
+
+Prints one JSON document a file: a list of devices. State i is after i events.
+
+The definition, from the meaning of the recorded actions alone:
+- The end is known: the segments' blocks. A block that is not inactive holds its whole size; one that
+  waits for a stream is active, but no longer allocated.
+- Every other block holds what was asked for, rounded up to 512 bytes.
+- Going back over an event undoes it: before its alloc a block is not there, before its free_completed
+  it is active, before the request to free it (or the completion, if nothing requested it) allocated.
+- Reserved is the sum of the segments; going back over an event undoes that, too.
+So what was there before the first event needs no thought: it is what is left after the last step back.
+"""
+
+import hashlib
+import json
+import pickle
+import sys
+
+
+class PlainData(pickle.Unpickler):
+    """Takes no code from a file."""
+
+    def find_class(self, module, name):
+        raise pickle.UnpicklingError(f"{module}.{name} is no plain data")
+
+
+def load(path):
+    with open(path, "rb") as file:
+        if file.read(1) in b"{[" and path.endswith(".json"):
+            file.seek(0)
+            return json.load(file)
+        file.seek(0)
+        return PlainData(file).load()
+
+
+def rounded(size):
+    return max(512, (size + 511) // 512 * 512)
+
+
+def blocks_of(segment):
+    """(address, size, requested, state, frames) of each block; older files give no address."""
+    at = segment["address"]
+    for block in segment["blocks"]:
+        addr = block.get("address", at)
+        history = block.get("history") or [{}]
+        # Older files name what was asked for in the latest use of the block.
+        requested = block.get("requested_size", history[0].get("real_size", block["size"]))
+        frames = block.get("frames") or history[0].get("frames") or []
+        yield addr, block["size"], requested, block["state"], frames
+        at = addr + block["size"]
+
+
+def key(frames):
+    return " < ".join(f"{frame['name']}@{frame['filename']}:{frame['line']}" for frame in frames or [])
+
+
+def requested_completions(events):
+    """Indices of the completions that a request came before: one of the same life of the address."""
+    found, pending = set(), set()
+    for i, event in enumerate(events):
+        action, addr = event["action"], event.get("addr")
+        if action == "free_requested":
+            pending.add(addr)
+        elif action == "alloc":
+            pending.discard(addr)
+        elif action == "free_completed" and addr in pending:
+            pending.discard(addr)
+            found.add(i)
+    return found
+
+
+class Block:
+    """A life of a block; the states in which it is active are start..end, allocated start..freed."""
+
+    def __init__(self, size, requested, stack, freed, end):
+        self.size, self.requested, self.stack = size, requested, stack
+        self.start, self.freed, self.end = 0, freed, end
+
+
+def lives(events, segments):
+    """What each event adds to (allocated, active, requested), these sums at the end, and all blocks.
+
+    Goes back from the end; `there` maps an address to the block that is there at that moment.
+    """
+    there, end = {}, [0, 0, 0]
+    for segment in segments:
+        for addr, size, requested, state, frames in blocks_of(segment):
+            if state == "inactive":
+                continue
+            is_allocated = state == "active_allocated"
+            # Until a request to free it is met on the way back, one that waits was never allocated.
+            there[addr] = Block(size, requested, key(frames), len(events) + 1 if is_allocated else 0, len(events) + 1)
+            for i, amount in enumerate([size * is_allocated, size, requested * is_allocated]):
+                end[i] += amount
+    was_requested = requested_completions(events)
+    steps, done = [(0, 0, 0)] * len(events), []
+    for i in range(len(events) - 1, -1, -1):
+        event = events[i]
+        action, addr, state = event["action"], event.get("addr"), i + 1
+        if action == "free_completed":
+            if addr in there:
+                raise ValueError(f"event {i} frees what is live after it")
+            size = rounded(event["size"])
+            there[addr] = Block(size, event["size"], "", state, state)
+            steps[i] = (0, -size, 0) if i in was_requested else (-size, -size, -event["size"])
+        elif action == "free_requested":
+            block = there[addr]
+            block.freed = state
+            steps[i] = (-block.size, 0, -block.requested)
+        elif action == "alloc":
+            block = there.pop(addr)
+            block.start, block.stack = state, key(event.get("frames")) or block.stack
+            steps[i] = (block.size, block.size, block.requested)
+            done.append(block)
+    return steps, tuple(end), done + list(there.values())
+
+
+def walk(steps, end):
+    """Sums in every state, going back from the end."""
+    sums = [end]
+    for step in reversed(steps):
+        sums.append(tuple(value - change for value, change in zip(sums[-1], step)))
+    sums.reverse()
+    return sums
+
+
+SIGNS = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
+
+
+def digest(curve):
+    text = ",".join(map(str, curve))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def summary(curve, full):
+    peak = max(curve)
+    answer = {
+        "first": curve[0], "last": curve[-1], "peak": peak, "peak_state": curve.index(peak), "sha256": digest(curve)
+    }
+    if full:
+        answer["all"] = curve
+    return answer
+
+
+def by_stack(blocks, state):
+    """Blocks active in a state by stack, largest first."""
+    sums = {}
+    for block in blocks:
+        if block.start <= state < block.end:
+            count, size = sums.get(block.stack, (0, 0))
+            sums[block.stack] = (count + 1, size + block.size)
+    rows = [{"stack": stack, "blocks": count, "bytes": size} for stack, (count, size) in sums.items()]
+    return sorted(rows, key=lambda row: (-row["bytes"], row["stack"]))
+
+
+def describe(device, events, segments, full):
+    steps, end, blocks = lives(events, segments)
+    allocated, active, requested = (list(curve) for curve in zip(*walk(steps, end)))
+    total = sum(segment["total_size"] for segment in segments)
+    changes = [(SIGNS.get(event["action"], 0) * event["size"],) for event in events]
+    reserved = [value for (value,) in walk(changes, (total,))]
+    peak = active.index(max(active))
+    return {
+        "device": device,
+        "events": len(events),
+        "has_time": bool(events) and all("time_us" in event for event in events),
+        "curves": {
+            name: summary(curve, full)
+            for name, curve in [
+                ("allocated", allocated), ("active", active), ("requested", requested), ("reserved", reserved)
+            ]
+        },
+        # What the file itself says of its end, not summed over blocks.
+        "end": {
+            "allocated": sum(segment["allocated_size"] for segment in segments),
+            "active": sum(segment["active_size"] for segment in segments),
+            "reserved": total,
+            "segments": len(segments),
+        },
+        "allocations": len(blocks),
+        "before": sum(1 for block in blocks if block.start == 0),
+        "live_at_end": by_stack(blocks, len(events)),
+        "live_at_peak": by_stack(blocks, peak),
+    }
+
+
+def devices(snapshot, full):
+    if isinstance(snapshot, list):
+        snapshot = {"segments": snapshot, "device_traces": []}
+    segments = {}
+    for segment in snapshot["segments"]:
+        segments.setdefault(segment.get("device", 0), []).append(segment)
+    traces = {i: trace for i, trace in enumerate(snapshot.get("device_traces", [])) if trace}
+    return [
+        describe(device, traces.get(device, []), segments.get(device, []), full)
+        for device in sorted(set(segments) | set(traces))
+    ]
+
+
+def main(args):
+    full = "--full" in args
+    for path in (arg for arg in args if arg != "--full"):
+        print(json.dumps({"file": path, "devices": devices(load(path), full)}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
