@@ -81,6 +81,8 @@ pub enum Command {
     ShowAnnotations,
     ShowSamples,
     ShowAllocations,
+    /// Lists what was allocated in this range of session time, which becomes the selected one.
+    ListAllocations(crate::model::TimeRange),
     ShowLiveMemory,
     ShowLeaks,
     ShowReserved,

@@ -137,6 +137,7 @@ impl Session {
             marks: &mut self.marks,
             hits: &self.hits,
             memory: &mut self.memory,
+            is_one_clock: self.clock != Clock::AlignedStarts,
             is_dark,
             commands,
         }

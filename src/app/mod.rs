@@ -28,7 +28,7 @@ use crate::command::{self, Command};
 use crate::model::Trace;
 use crate::reader::Options;
 use crate::session::Session;
-use crate::settings::{CenterTab, Settings, ThemeChoice};
+use crate::settings::{BottomTab, CenterTab, Settings, ThemeChoice};
 use crate::view::details::Details;
 use crate::view::events::Events;
 use crate::view::flame::FlameView;
@@ -210,6 +210,9 @@ impl App {
                         && traces.iter().all(|trace| ["snapshot", "memory_timeline"].contains(&trace.info.format))
                     {
                         self.settings.center_tab = CenterTab::Memory;
+                        if self.settings.bottom_tab == BottomTab::Search {
+                            self.settings.bottom_tab = BottomTab::Leaks;
+                        }
                     }
                     self.session.add(traces);
                     self.settings.remember(&loaded.path);

@@ -54,6 +54,11 @@ impl App {
             Command::ShowCopies => self.show_tab(BottomTab::Copies),
             Command::ShowAnnotations => self.show_tab(BottomTab::Annotations),
             Command::ShowAllocations => self.show_tab(BottomTab::Allocations),
+            Command::ListAllocations(range) => {
+                self.session.range = Some(range);
+                self.allocations.look_in_range();
+                self.show_tab(BottomTab::Allocations);
+            }
             Command::ShowLiveMemory => self.show_tab(BottomTab::LiveMemory),
             Command::ShowLeaks => self.show_tab(BottomTab::Leaks),
             Command::ShowReserved => self.show_tab(BottomTab::Reserved),

@@ -121,7 +121,10 @@ impl App {
     /// Where no device did anything: a person looks for the streams, and should know why there are none.
     fn no_device_ui(&self, ui: &mut egui::Ui) {
         let has_stream = |open: &OpenTrace| open.trace.tracks.iter().any(|track| track.kind == TrackKind::Stream);
-        if self.session.traces().iter().any(has_stream) {
+        // What records memory alone is not expected to have any.
+        let is_of_memory = |open: &OpenTrace| ["snapshot", "memory_timeline"].contains(&open.trace.info.format);
+        let traces = self.session.traces();
+        if traces.iter().any(has_stream) || traces.iter().all(is_of_memory) {
             return;
         }
         let is_nsys = self.session.traces().iter().all(|open| open.trace.info.format == "nsys");

@@ -122,6 +122,7 @@ pub fn picture(traces: Vec<Trace>, view: &mut dyn View, size: Size, look: Look) 
             marks: &mut marks,
             hits: &[],
             memory: &mut Default::default(),
+            is_one_clock: placed.origin_utc_ns.is_some(),
             is_dark: look == Look::Dark,
             commands: &mut Vec::new(),
         };

@@ -121,6 +121,8 @@ pub struct ViewContext<'a> {
     /// Slices found by the last search, as (trace, slice), sorted by time; painted as highlights.
     pub hits: &'a [(usize, SliceId)],
     pub memory: &'a mut MemoryFocus,
+    /// Whether moments of different traces can be compared.
+    pub is_one_clock: bool,
     pub is_dark: bool,
     /// Run after the frame, in order.
     pub commands: &'a mut Vec<Command>,

@@ -22,6 +22,8 @@ pub enum Wanted {
     Passing,
     /// Freed by the program, but not yet to be used again, for at least one event.
     Awaited,
+    /// Allocated within [`Filter::range`]; all without one.
+    BornInRange,
 }
 
 /// What a person looks for. All conditions must hold.
@@ -99,6 +101,8 @@ pub fn find(
     let n_states = history.n_states();
     let has_stack = |stack: StackId| stacks.get(stack.0 as usize).copied().unwrap_or(filter.stack.is_empty());
     let states = filter.range.map(|range| (history.state_at(range.start), history.state_at(range.end)));
+    // An event at the very start is within.
+    let born = filter.range.map(|range| (history.state_at(range.start.saturating_sub(1)), history.state_at(range.end)));
     let fits = |id: AllocationId| {
         let i = id.idx();
         let (start, freed, end) = (all.start[i], all.freed[i], all.end[i]);
@@ -109,6 +113,7 @@ pub fn find(
             Wanted::FromBefore => start == 0,
             Wanted::Passing => start > 0 && end < n_states,
             Wanted::Awaited => end > freed.saturating_add(1),
+            Wanted::BornInRange => born.is_none_or(|(first, last)| first < start && start <= last),
         };
         is_wanted
             && (filter.bytes.0..=filter.bytes.1).contains(&all.bytes[i])
@@ -216,6 +221,8 @@ mod tests {
         assert_eq!(found(Filter { among: Some(Arc::new(vec![AllocationId(1)])), ..Filter::default() }), [1]);
         let range = Some(TimeRange { start: 410, end: 450 });
         assert_eq!(found(Filter { range, bytes: (600, 2_000), ..Filter::default() }), [1]);
+        let range = Some(TimeRange { start: 200, end: 400 });
+        assert_eq!(found(Filter { range, wanted: Wanted::BornInRange, ..Filter::default() }), [1, 2]);
         for (wanted, expected) in [
             (Wanted::LiveIn(1), vec![0]),
             (Wanted::LiveIn(4), vec![0, 1, 2]),
@@ -223,6 +230,7 @@ mod tests {
             (Wanted::FromBefore, vec![]),
             (Wanted::Passing, vec![1]),
             (Wanted::Awaited, vec![1]),
+            (Wanted::BornInRange, vec![0, 1, 2]),
         ] {
             assert_eq!(found(Filter { wanted, ..Filter::default() }), expected, "{wanted:?}");
         }

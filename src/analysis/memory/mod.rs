@@ -2,6 +2,7 @@
 //!
 //! All ask a [`MemoryHistory`](crate::model::MemoryHistory), whose unit of time is the state.
 
+pub mod around;
 pub mod find;
 #[cfg(test)]
 pub mod fixture;

@@ -3,12 +3,16 @@
 use eframe::egui;
 
 use super::{MAX_LINES, cut, exact_ui, more_ui, name_ui, row_ui, section_ui};
+use crate::analysis::memory::around::running_at;
 use crate::command::Command;
 use crate::model::memory::{AllocationId, MemoryPool, SegmentKind};
 use crate::model::{MemoryHistory, StackId};
-use crate::view::{OpenTrace, ViewContext};
+use crate::view::{OpenTrace, Selection, ViewContext};
 use crate::widget::format;
 use crate::widget::text::display_name;
+
+/// Slices named of one trace.
+const MAX_RUNNING: usize = 12;
 
 /// Everything about an allocation: size, life, place, what the program said of it, and call stacks.
 pub fn allocation_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, memory: usize, id: AllocationId, ui: &mut egui::Ui) {
@@ -51,6 +55,7 @@ pub fn allocation_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, memory: usize,
         ctx.commands.push(Command::ShowTimeline);
         ctx.center_on(history.life(id).start.saturating_add(open.offset));
     }
+    running_ui(ctx, open, history, id, ui);
     let freed = history.free_event(id).map_or(StackId(0), |event| history.events.stack[event as usize]);
     let forward = history.alloc_event(id).and_then(|event| {
         let at = history.forward.binary_search_by_key(&event, |entry| entry.0).ok()?;
@@ -62,6 +67,44 @@ pub fn allocation_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, memory: usize,
     if all.stack[i] == StackId(0) {
         ui.add_space(6.0);
         ui.weak("No call stack was recorded for it");
+    }
+}
+
+/// What ran on threads and streams when it was allocated, as links to the timeline.
+fn running_ui(
+    ctx: &mut ViewContext<'_>,
+    open: &OpenTrace,
+    history: &MemoryHistory,
+    id: AllocationId,
+    ui: &mut egui::Ui,
+) {
+    let Some(event) = history.alloc_event(id).filter(|_| history.has_time) else { return };
+    let moment = history.events.ts[event as usize].saturating_add(open.offset);
+    let mut is_first = true;
+    for trace in 0..ctx.traces.len() {
+        let other = ctx.traces[trace].clone();
+        let is_same = std::sync::Arc::ptr_eq(&other.trace, &open.trace);
+        // Another rank or device was doing something else.
+        let is_other_rank = other.trace.info.rank.is_some()
+            && open.trace.info.rank.is_some()
+            && other.trace.info.rank != open.trace.info.rank;
+        if !(is_same || ctx.is_one_clock) || is_other_rank {
+            continue;
+        }
+        for slice in running_at(&other.trace, moment.saturating_sub(other.offset)).into_iter().take(MAX_RUNNING) {
+            if std::mem::take(&mut is_first) {
+                ui.add_space(4.0);
+                ui.weak("Running when it was allocated");
+            }
+            let name = display_name(other.trace.slice_name(slice)).into_owned();
+            let track = other.trace.track(other.trace.slices.track_of(slice));
+            let text = format!("{name}, on {}", display_name(&track.name));
+            let link = ui.add(egui::Button::new(text).truncate());
+            if link.on_hover_text("Select it on the timeline").clicked() {
+                *ctx.selection = Selection::Slice { trace, slice };
+                ctx.commands.extend([Command::ShowTimeline, Command::Reveal]);
+            }
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use super::{OpenTrace, Selection, TraceKey, View, ViewContext};
 use crate::analysis::annotations::{Projection, projection};
 use crate::command::Command;
 use crate::job::Memo;
-use crate::model::{DurNs, EventDetails, SliceId, SliceKind, Trace, TrackId};
+use crate::model::{DurNs, EventDetails, SliceId, SliceKind, TimeRange, Trace, TrackId};
 use crate::widget::{format, text::display_name, theme};
 
 /// The longest text that is laid out; all of it can be copied.
@@ -65,7 +65,7 @@ impl View for Details {
 
 fn nothing_ui(ui: &mut egui::Ui) {
     ui.label("Nothing is selected");
-    ui.weak("Click a slice, or press / to search for one");
+    ui.weak("Click a slice or a block of memory, or press / to search for a slice");
 }
 
 impl Details {
@@ -116,6 +116,7 @@ impl Details {
             }
         });
         links_ui(ctx, open, trace, &facts, ui);
+        memory_ui(ctx, open, facts.time, ui);
         self.event_ui(&question, ui);
     }
 
@@ -263,6 +264,43 @@ fn links_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, trace: usize, facts: &F
         if links.has_more {
             ui.weak(format!("and more than these {MAX_LINKS}"));
         }
+    }
+}
+
+/// What became of memory while a slice ran.
+fn memory_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, time: TimeRange, ui: &mut egui::Ui) {
+    let session = time.shifted(open.offset);
+    let mut lines = Vec::new();
+    for other in ctx.traces {
+        let is_near = Arc::ptr_eq(&other.trace, &open.trace) || ctx.is_one_clock;
+        let range = session.shifted(other.offset.saturating_neg());
+        for history in other.trace.memories.iter().filter(|history| is_near && history.has_time) {
+            // An event at the very start is within.
+            let (from, to) = (history.state_at(range.start.saturating_sub(1)), history.state_at(range.end));
+            if from < to {
+                let active = |state: u32| history.curves.active[state as usize] as f64;
+                let change = active(to) - active(from);
+                let sign = if change < 0.0 { "-" } else { "+" };
+                let events = format::count(u64::from(to - from));
+                let change = format::bytes(change.abs());
+                lines.push(format!(
+                    "{}, {}: {sign}{change} in {events} events",
+                    history.title(),
+                    history.source.label()
+                ));
+            }
+        }
+    }
+    if lines.is_empty() {
+        return;
+    }
+    ui.add_space(4.0);
+    ui.weak("Memory while it ran");
+    for line in lines {
+        ui.label(line);
+    }
+    if ui.button("List allocations").on_hover_text("List what was allocated while it ran").clicked() {
+        ctx.commands.push(Command::ListAllocations(session));
     }
 }
 

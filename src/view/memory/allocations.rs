@@ -32,14 +32,18 @@ struct Fields {
 }
 
 /// In what state: what the choice says, and what it means.
-const CHOICES: [(&str, &str); 6] = [
+const CHOICES: [(&str, &str); 7] = [
     ("In any state", "All allocations of the recording"),
     ("Live at the moment", "Live at the moment that is looked at, the dashed line in the picture"),
     ("Live at the end", "Not freed when the recording ended"),
     ("From before", "Allocated before the recording began"),
     ("Come and gone", "Allocated and freed within the recording"),
+    ("Allocated in the range", "Allocated within the selected time range; all without one"),
     ("Awaiting a stream", "Freed by the program, but held for a stream before it could be used again"),
 ];
+
+/// The choice of what was allocated in the selected range.
+const BORN_IN_RANGE: usize = 5;
 
 /// The allocations tab.
 #[derive(Debug, Default)]
@@ -95,9 +99,9 @@ impl View for AllocationsView {
 }
 
 impl AllocationsView {
-    /// Looks for allocations with this frame in their stack.
-    pub fn look_for_stack(&mut self, frame: &str) {
-        self.fields = Fields { stack: frame.to_owned(), ..Fields::default() };
+    /// Lists what was allocated in the selected range, whatever was looked for before.
+    pub fn look_in_range(&mut self) {
+        self.fields = Fields { choice: BORN_IN_RANGE, ..Fields::default() };
     }
 
     fn filter(&self, shown: &ShownMemory, ctx: &ViewContext<'_>) -> Filter {
@@ -114,6 +118,7 @@ impl AllocationsView {
             Wanted::LiveAtEnd,
             Wanted::FromBefore,
             Wanted::Passing,
+            Wanted::BornInRange,
             Wanted::Awaited,
         ];
         let range = ctx.range.filter(|_| !fields.is_whole);

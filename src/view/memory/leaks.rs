@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use eframe::egui::{self, CentralPanel, Frame, Panel, RichText};
-use egui_plot::{HoverPosition, Line, Plot, PlotPoints, Points};
+use egui_plot::{GridInput, GridMark, HoverPosition, Line, Plot, PlotPoints, Points};
 use hashbrown::HashMap;
 
 use super::{ShownMemory, head};
@@ -58,6 +58,8 @@ struct Answer {
 #[derive(Debug, Default)]
 pub struct LeaksView {
     list: List,
+    /// Whether the person chose the list.
+    is_chosen: bool,
     ignores_lines: bool,
     uses_marks: bool,
     memo: Memo<Question, Arc<Answer>>,
@@ -91,6 +93,10 @@ impl View for LeaksView {
         self.grid.poll_text(ctx.commands, ui.ctx());
         summary_ui(&answer, ui);
         self.head_ui(&answer, ctx, ui);
+        if !self.is_chosen {
+            // Without steps there is nothing else to see.
+            self.list = if answer.steps.is_none() { List::Gains } else { List::Suspects };
+        }
         let table = match self.list {
             List::Suspects => &answer.suspects,
             List::Innocents => &answer.innocents,
@@ -153,7 +159,7 @@ impl LeaksView {
             for (list, label, n, help) in lists {
                 let text = format!("{label} ({})", format::count(n as u64));
                 if ui.selectable_label(self.list == list, text).on_hover_text(help).clicked() && self.list != list {
-                    self.list = list;
+                    (self.list, self.is_chosen) = (list, true);
                     self.grid.reset();
                 }
             }
@@ -236,8 +242,16 @@ fn answer(shown: ShownMemory, asked: &Question, progress: &Progress) -> Answer {
         column("Where", "frame", "The innermost frame of the person's own program", 300, true),
         column("Stack", "stack", "The whole call stack, innermost frame first", 300, true),
     ];
-    let table = |columns: Vec<Column>, rows: Vec<Vec<Cell>>| {
-        let data = Data { columns: columns.into_iter().chain(place_columns).collect(), rows };
+    // The place stands behind the first two figures, where it is seen without scrolling.
+    let table = |mut columns: Vec<Column>, rows: Vec<Vec<Cell>>| {
+        columns.splice(2..2, place_columns);
+        let in_place = |mut row: Vec<Cell>| {
+            let place = row.split_off(columns.len() - place_columns.len());
+            row.splice(2..2, place);
+            row
+        };
+        let rows = rows.into_iter().map(in_place).collect();
+        let data = Data { columns, rows };
         Arc::new(Table { data, ..Table::default() })
     };
     let suspects = found.suspects.iter().map(|suspect| {
@@ -415,6 +429,21 @@ fn innermost(answer: &Answer, stack: StackId) -> String {
     label.map_or_else(|| "an unknown place".to_owned(), |label| label.into_owned())
 }
 
+/// Lines at round numbers of bytes, four or so.
+fn byte_marks(input: GridInput) -> Vec<GridMark> {
+    let (low, high) = input.bounds;
+    let step = ((high - low) / 4.0).max(1.0).log2().ceil().exp2();
+    if !step.is_finite() {
+        return Vec::new();
+    }
+    let first = (low / step).ceil();
+    (0..16)
+        .map(|i| (first + f64::from(i)) * step)
+        .take_while(|&value| value <= high)
+        .map(|value| GridMark { value, step_size: step })
+        .collect()
+}
+
 /// Live bytes at the boundaries of steps.
 fn growth_ui(suspect: &Suspect, warm_up: usize, ui: &mut egui::Ui) {
     // A plot carries some thousand points; of more boundaries every nth is shown.
@@ -435,6 +464,7 @@ fn growth_ui(suspect: &Suspect, warm_up: usize, ui: &mut egui::Ui) {
         .allow_boxed_zoom(false)
         .show_grid([false, true])
         .include_y(0.0)
+        .y_grid_spacer(byte_marks)
         .y_axis_formatter(|mark, _| format::bytes(mark.value))
         .label_formatter(|at| match at {
             HoverPosition::NearDataPoint { position, .. } => {

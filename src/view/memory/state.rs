@@ -267,7 +267,7 @@ impl Canvas<'_> {
     fn paint(&self, lines: std::ops::Range<u32>, ctx: &ViewContext<'_>, ui: &egui::Ui) {
         let tokens = theme::tokens(ctx.is_dark);
         let painter = ui.painter();
-        let font = egui::TextStyle::Small.resolve(ui.style());
+        let font = egui::TextStyle::Body.resolve(ui.style());
         for line in lines.clone() {
             if let Some(MapLine::Heading(pool)) = self.answer.map.lines.get(line as usize) {
                 let pool = &self.answer.state.pools[*pool as usize];

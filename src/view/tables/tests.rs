@@ -81,6 +81,7 @@ fn harness(trace: Trace, kind: TableKind) -> Harness<'static, Session> {
             marks: &mut session.marks,
             hits: &[],
             memory: &mut Default::default(),
+            is_one_clock: true,
             is_dark: true,
             commands: &mut session.commands,
         };

@@ -43,6 +43,7 @@ impl Session {
             marks: &mut self.marks,
             hits: &[],
             memory: &mut Default::default(),
+            is_one_clock: true,
             is_dark: true,
             commands: &mut commands,
         };
