@@ -7,7 +7,7 @@
 //! files that are there.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints; what fails in it should stop it")]
 
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Instant;
