@@ -16,3 +16,4 @@ mod oracle;
 mod properties;
 mod snapshot_oracle;
 mod support;
+mod trace_memory;

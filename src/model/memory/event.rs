@@ -61,7 +61,8 @@ pub struct MemoryEvents {
     pub stack: Vec<StackId>,
     /// Once replayed: the allocation that an alloc or a free belongs to, `u32::MAX` for none.
     pub allocation: Vec<u32>,
-    /// What the recorder says is reserved after each event, in bytes; empty where it does not.
+    /// What the recorder says is reserved after each event, in bytes; empty where it does not, and once
+    /// replayed, as [`Curves`](super::Curves) has it then.
     pub reserved: Vec<u64>,
 }
 

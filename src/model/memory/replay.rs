@@ -114,8 +114,9 @@ pub fn replay(mut raw: RawMemory) -> MemoryHistory {
             }
         }
     }
-    let curves = Curves::build(n_states, &allocations, &segments, &raw.events.reserved);
-    let has_segments = raw.end.is_some() || !segments.is_empty() || !raw.events.reserved.is_empty();
+    let reserved = std::mem::take(&mut raw.events.reserved);
+    let has_segments = raw.end.is_some() || !segments.is_empty() || !reserved.is_empty();
+    let curves = Curves::build(n_states, &allocations, &segments, &reserved);
     oddities.0.sort_unstable();
     let mut history = MemoryHistory {
         device: raw.device,

@@ -8,6 +8,7 @@ use crate::model::{
 
 use super::batch::{AsyncEvent, Batch, BeginEnd, MemoryEvent, Metadata, Sample, is_on_device};
 use super::counters::{add_counters, add_memory};
+use super::memory::memories;
 use super::pairing;
 use super::profile::Profile;
 use super::stacks::add_samples;
@@ -173,8 +174,10 @@ impl Assembly {
         self.tally.merge(&profile.tally);
         add_samples(profile, &self.threads, &mut places, &mut self.builder, &mut self.tally);
         let mut counters = add_counters(&self.samples, &self.threads, &self.builder, &mut places);
+        self.memory.sort_by_key(|event| event.ts);
         let memory = std::mem::take(&mut self.memory);
-        counters.extend(add_memory(memory, &self.threads, &track_ids, &mut places, &mut self.builder.allocations));
+        self.builder.memories = memories(&memory, &self.threads, &mut self.tally);
+        counters.extend(add_memory(&memory, &self.threads, &track_ids, &mut places, &mut self.builder.allocations));
         let mut builder = self.builder;
         self.tally.report(&mut builder.import);
         places.prune();

@@ -63,9 +63,18 @@ pub struct MemoryEvent {
     pub device_id: i64,
     /// Negative when freed.
     pub bytes: i64,
+    /// Not in recordings of 2021.
+    pub addr: Option<u64>,
     pub allocated: Option<i64>,
     pub reserved: Option<i64>,
     pub source: u64,
+}
+
+impl MemoryEvent {
+    /// Index of the device; -1 is the host.
+    pub fn device(&self) -> i32 {
+        if self.device_type == 0 { -1 } else { self.device_id.clamp(0, i64::from(i32::MAX)) as i32 }
+    }
 }
 
 /// An `M` event.
@@ -338,6 +347,8 @@ fn memory_of(args: &[u8]) -> Option<MemoryEvent> {
         device_type: i64,
         #[serde(rename = "Device Id", default)]
         device_id: i64,
+        #[serde(rename = "Addr")]
+        addr: Option<serde_json::Value>,
         #[serde(rename = "Total Allocated")]
         allocated: Option<i64>,
         #[serde(rename = "Total Reserved")]
@@ -348,6 +359,7 @@ fn memory_of(args: &[u8]) -> Option<MemoryEvent> {
         device_type: args.device_type,
         device_id: args.device_id,
         bytes: args.bytes,
+        addr: args.addr.and_then(|addr| addr.as_u64().or_else(|| addr.as_i64().map(|addr| addr as u64))),
         allocated: args.allocated,
         reserved: args.reserved,
         ..Default::default()

@@ -39,19 +39,20 @@ pub fn add_counters(
 
 /// Counters from `[memory]` events, one a device and figure, and the events as allocations.
 ///
+/// * `events`: sorted by time.
+///
 /// Recordings of 2021 have only the change: there the sum of changes since the start is shown, and
 /// named so.
 pub fn add_memory(
-    mut events: Vec<MemoryEvent>,
+    events: &[MemoryEvent],
     threads: &[Thread],
     track_ids: &[Option<TrackId>],
     places: &mut Places,
     allocations: &mut AllocationTable,
 ) -> Vec<Counter> {
-    events.sort_by_key(|event| event.ts);
     let mut known: HashMap<(ProcessId, i64, i64, &str), (usize, i64)> = HashMap::new();
     let mut counters: Vec<Counter> = Vec::new();
-    for event in &events {
+    for event in events {
         let device = places
             .processes
             .iter()
@@ -86,8 +87,7 @@ pub fn add_memory(
             counters[entry.0].value.push(entry.1 as f64);
             track.get_or_insert(counters[entry.0].track);
         }
-        let device = if event.device_type == 0 { -1 } else { event.device_id.clamp(0, i64::from(i32::MAX)) as i32 };
-        allocations.push(event.ts, track.unwrap_or_default(), device, event.bytes);
+        allocations.push(event.ts, track.unwrap_or_default(), event.device(), event.bytes);
     }
     counters
 }

@@ -17,6 +17,7 @@ mod header;
 mod interner;
 mod kind;
 mod lenient;
+mod memory;
 mod nest;
 mod number;
 mod pairing;

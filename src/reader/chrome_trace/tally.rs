@@ -39,10 +39,11 @@ pub enum Reason {
     LostParent,
     FrameCircle,
     UnusedFrame,
+    WildMemory,
 }
 
 /// (reason, severity, whether the event is rejected, sentence), in the order of [`Reason`].
-const REASONS: [(Reason, Severity, bool, &str); 34] = {
+const REASONS: [(Reason, Severity, bool, &str); 35] = {
     use Reason as R;
     use Severity::{Loss, Note};
     [
@@ -100,6 +101,12 @@ const REASONS: [(Reason, Severity, bool, &str); 34] = {
         (R::LostParent, Loss, false, "Stack frame whose caller is not in the file: the stack begins with it"),
         (R::FrameCircle, Loss, false, "Stack frames that call each other in a circle: cut where it closes"),
         (R::UnusedFrame, Note, false, "Stack frame that no sample was in: seen only with the events that name it"),
+        (
+            R::WildMemory,
+            Note,
+            false,
+            "[memory] event that contradicts those before it: its total or its block does not follow from them",
+        ),
     ]
 };
 

@@ -13,7 +13,8 @@ use crate::model::{
 use super::catalog::Catalog;
 use super::counters;
 use super::ids::{GlobalIds, Texts, correlation_bases};
-use super::part::{Frame, Interner, NameKey, Part, SampleEvent, SchedEvent, TrackKey};
+use super::memory::histories;
+use super::part::{Frame, Interner, MemoryEvent, NameKey, Part, SampleEvent, SchedEvent, TrackKey};
 use super::places::{Names, Places, program_of};
 use super::project::project;
 use super::scan::Lost;
@@ -124,7 +125,9 @@ impl<'a> Assembly<'a> {
         assembly.take_projection();
         assembly.take_sched(sched);
         assembly.take_samples(samples, frames);
-        counters::memory(&mut assembly, memory);
+        memory.sort_by_key(|event: &MemoryEvent| event.ts);
+        counters::memory(&mut assembly, &memory);
+        assembly.builder.memories = histories(&memory, &assembly.names, &mut assembly.builder);
         counters::metrics(&mut assembly, counted);
         assembly
     }

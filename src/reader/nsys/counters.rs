@@ -85,8 +85,9 @@ type Curve = (i64, Vec<(TimeNs, f64)>);
 
 /// Bytes that CUDA gave out, by device and kind of memory: the sum of what was allocated since the
 /// recording began, less what of it was freed.
-pub fn memory(assembly: &mut Assembly<'_>, mut events: Vec<MemoryEvent>) {
-    events.sort_by_key(|event| event.ts);
+///
+/// * `events`: sorted by time.
+pub fn memory(assembly: &mut Assembly<'_>, events: &[MemoryEvent]) {
     let mut live: HashMap<(i64, i64), i64> = HashMap::new();
     let mut curves: BTreeMap<(i64, i64, i64), Curve> = BTreeMap::new();
     let mut n_unknown = 0;

@@ -15,6 +15,7 @@ mod device;
 mod host;
 mod ids;
 mod info;
+mod memory;
 mod pages;
 mod part;
 mod places;

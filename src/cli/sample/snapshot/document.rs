@@ -63,7 +63,7 @@ impl<'a> Document<'a> {
             self.pickler.next(&mut list)?;
             self.segment(stretch)?;
         }
-        self.pickler.end(list);
+        self.pickler.end(&list);
         Ok(())
     }
 
@@ -100,8 +100,8 @@ impl<'a> Document<'a> {
             self.pickler.next(&mut list)?;
             self.block(*addr, block)?;
         }
-        self.pickler.end(list);
-        self.pickler.end(items);
+        self.pickler.end(&list);
+        self.pickler.end(&items);
         Ok(())
     }
 
@@ -118,7 +118,7 @@ impl<'a> Document<'a> {
         });
         self.pickler.key(&mut items, "frames")?;
         self.keep_stack(block.context.filter(|_| matches!(block.state, State::Allocated | State::Pending)))?;
-        self.pickler.end(items);
+        self.pickler.end(&items);
         Ok(())
     }
 
@@ -153,7 +153,7 @@ impl<'a> Document<'a> {
             self.pickler.next(&mut list)?;
             self.frame(frame)?;
         }
-        self.pickler.end(list);
+        self.pickler.end(&list);
         Ok(memo)
     }
 
@@ -172,7 +172,7 @@ impl<'a> Document<'a> {
         }
         pickler.key(&mut items, "line")?;
         pickler.int(i64::from(frame.line));
-        pickler.end(items);
+        pickler.end(&items);
         Ok(())
     }
 
@@ -199,17 +199,17 @@ impl<'a> Document<'a> {
             Some(id) => self.pickler.get(id),
             None => self.latest = Some((entry.context.id, self.stack(entry.context)?)),
         }
-        self.pickler.end(items);
+        self.pickler.end(&items);
         Ok(())
     }
 
     /// Writes what comes after the entries.
     pub fn finish(mut self, is_expandable: bool, marks: &[Mark]) -> io::Result<()> {
-        self.pickler.end(self.trace);
+        self.pickler.end(&self.trace);
         self.pickler.next(&mut self.traces)?;
         let empty = self.pickler.list(0);
-        self.pickler.end(empty);
-        self.pickler.end(self.traces);
+        self.pickler.end(&empty);
+        self.pickler.end(&self.traces);
         self.pickler.key(&mut self.top, "allocator_settings")?;
         settings(&mut self.pickler, is_expandable)?;
         self.pickler.key(&mut self.top, "external_annotations")?;
@@ -231,10 +231,10 @@ impl<'a> Document<'a> {
             self.pickler.int(0);
             self.pickler.key(&mut items, "time_us")?;
             self.pickler.int(mark.time_us);
-            self.pickler.end(items);
+            self.pickler.end(&items);
         }
-        self.pickler.end(list);
-        self.pickler.end(self.top);
+        self.pickler.end(&list);
+        self.pickler.end(&self.top);
         self.pickler.finish()
     }
 }
@@ -294,7 +294,7 @@ fn settings(pickler: &mut Pickler<'_>, is_expandable: bool) -> io::Result<()> {
         pickler.text(&(1_u32 << power).to_string());
         pickler.int(0);
     }
-    pickler.end(divisions);
-    pickler.end(items);
+    pickler.end(&divisions);
+    pickler.end(&items);
     Ok(())
 }

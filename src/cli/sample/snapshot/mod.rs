@@ -98,7 +98,7 @@ pub fn write(shape: &SnapshotShape, sink: &mut dyn Write) -> io::Result<Answer> 
     let memory = MemoryAnswer {
         entries: kept,
         device_bytes: plan.capacity,
-        lost: (lost > 0).then(|| Lost { entries: lost, freed_from_before: expected.freed_from_before }),
+        lost: (lost > 0).then_some(Lost { entries: lost, freed_from_before: expected.freed_from_before }),
         end: expected.end(&end.allocator),
         peak_allocated: expected.peak_allocated,
         peak_active: expected.peak_active,

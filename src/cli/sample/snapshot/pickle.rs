@@ -1,4 +1,4 @@
-//! How does Python pickle? The opcodes that CPython's pickler writes for plain data, protocols 0 to 5.
+//! How does Python pickle? The opcodes that Python's own pickler writes for plain data, protocols 0 to 5.
 //!
 //! Every dictionary, list, tuple and text is memoised, and items come in batches of 1000, as there.
 
@@ -204,10 +204,10 @@ impl<'a> Pickler<'a> {
     }
 
     /// All items are written.
-    pub fn end(&mut self, items: Items) {
+    pub fn end(&mut self, items: &Items) {
         debug_assert_eq!(items.done, items.total, "as many items as were promised");
         if items.done > 0 {
-            self.close(&items);
+            self.close(items);
         }
     }
 

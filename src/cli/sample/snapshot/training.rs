@@ -374,7 +374,7 @@ fn growths(steps: u32) -> u32 {
 }
 
 fn is_growth(step: u32, steps: u32) -> bool {
-    step % steps.div_ceil(GROWTHS).max(1) == 0
+    step.is_multiple_of(steps.div_ceil(GROWTHS).max(1))
 }
 
 /// How far the peak rises each step, in bytes.

@@ -1,0 +1,142 @@
+//! The allocator's blocks from `[memory]` events, for the model to replay.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::model::StackId;
+use crate::model::memory::{MemoryAction, MemoryEvent as Event, MemoryPool, MemorySource, PoolId, RawMemory};
+
+use super::assemble::Thread;
+use super::batch::MemoryEvent;
+use super::tally::{Reason, Tally};
+
+/// The memory of one process on one device, while its events are taken over.
+struct Blocks {
+    raw: RawMemory,
+    /// The size of each block that was seen; none once it is freed.
+    known: HashMap<u64, Option<u64>>,
+    /// The running total after the latest event.
+    total: Option<i64>,
+    /// What the events so far add.
+    change: i64,
+    /// What was live before the first event, by the first total.
+    at_first: Option<i64>,
+    /// What of it the events free.
+    freed_from_before: i64,
+    has_reserved: bool,
+}
+
+/// One history a process and device. Recordings of 2021 have no addresses and make none.
+///
+/// What was live before the recording is the first total less the first event, so that the replayed
+/// curve is the file's own total after each event. Events that contradict that are counted.
+///
+/// * `events`: sorted by time.
+pub fn memories(events: &[MemoryEvent], threads: &[Thread], tally: &mut Tally) -> Vec<RawMemory> {
+    let mut all: BTreeMap<(&str, i32), Blocks> = BTreeMap::new();
+    for event in events {
+        let Some(addr) = event.addr else { continue };
+        let device = event.device();
+        let blocks = all.entry((&threads[event.track.0 as usize].pid, device)).or_insert_with(|| Blocks::new(device));
+        if !blocks.take(event, addr) {
+            tally.count(Reason::WildMemory, event.source);
+        }
+    }
+    all.into_values().map(Blocks::finish).collect()
+}
+
+impl Blocks {
+    fn new(device: i32) -> Self {
+        let pools = vec![MemoryPool::default()];
+        let raw = RawMemory { device, source: MemorySource::Profiler, has_time: true, pools, ..RawMemory::default() };
+        let known = HashMap::new();
+        Self { raw, known, total: None, change: 0, at_first: None, freed_from_before: 0, has_reserved: false }
+    }
+
+    /// Returns whether the event agrees with those before it.
+    fn take(&mut self, event: &MemoryEvent, addr: u64) -> bool {
+        let bytes = event.bytes.unsigned_abs();
+        let known = self.known.get(&addr).copied();
+        // An empty block is given back by an event of no bytes, too.
+        let is_free = event.bytes < 0 || (bytes == 0 && known == Some(Some(0)));
+        self.known.insert(addr, (!is_free).then_some(bytes));
+        let follows = match (is_free, known) {
+            (true, None) => {
+                self.freed_from_before = self.freed_from_before.saturating_add_unsigned(bytes);
+                true
+            }
+            (true, Some(live)) => live == Some(bytes),
+            (false, known) => !matches!(known, Some(Some(_))),
+        };
+        self.change = self.change.saturating_add(event.bytes);
+        if self.at_first.is_none() {
+            self.at_first = event.allocated.map(|total| total.saturating_sub(self.change));
+        }
+        let adds_up = match (self.total, event.allocated) {
+            (Some(last), Some(total)) => last.checked_add(event.bytes) == Some(total),
+            _ => true,
+        };
+        self.total = event.allocated.or(self.total);
+        let action = if is_free { MemoryAction::FreeCompleted } else { MemoryAction::Alloc };
+        let (pool, stack) = (PoolId(0), StackId::default());
+        self.raw.events.push(Event { ts: event.ts, action, addr, bytes, pool, stack });
+        let reserved = event.reserved.and_then(|bytes| u64::try_from(bytes).ok());
+        self.has_reserved |= reserved.is_some_and(|bytes| bytes > 0);
+        let latest = self.raw.events.reserved.last().copied();
+        self.raw.events.reserved.push(reserved.or(latest).unwrap_or(0));
+        follows && adds_up
+    }
+
+    fn finish(mut self) -> RawMemory {
+        let before = self.at_first.unwrap_or(0).saturating_sub(self.freed_from_before);
+        self.raw.before = u64::try_from(before).unwrap_or(0);
+        if !self.has_reserved {
+            // The host's allocator holds nothing.
+            self.raw.events.reserved = Vec::new();
+        }
+        self.raw
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::assemble::Assembly;
+    use super::super::pipeline;
+    use crate::job::Progress;
+    use crate::model::Trace;
+    use crate::model::memory::MemorySource;
+
+    /// Reads events of (addr, bytes, total allocated) on GPU 1, a microsecond each.
+    fn trace(events: &[(u64, i64, i64)]) -> Trace {
+        let event = |(i, (addr, bytes, total)): (usize, &(u64, i64, i64))| {
+            format!(
+                r#"{{"ph":"i","name":"[memory]","pid":7,"tid":7,"ts":{i},"args":{{"Device Type":1,"Device Id":1,
+                "Addr":{addr},"Bytes":{bytes},"Total Allocated":{total},"Total Reserved":2048}}}}"#
+            )
+        };
+        let text = format!("[{}]", events.iter().enumerate().map(event).collect::<Vec<_>>().join(","));
+        let mut assembly = Assembly::default();
+        let _ = pipeline::read(text.as_bytes(), &Progress::default(), &mut assembly);
+        assembly.finish(&Default::default()).finish()
+    }
+
+    #[test]
+    fn the_curve_is_the_files_own_total() {
+        let trace = trace(&[(10, 512, 1512), (20, -300, 1212), (30, 0, 1212), (30, 0, 1212), (10, -512, 700)]);
+        let [history] = &trace.memories[..] else { panic!("{:?}", trace.memories) };
+        assert_eq!((history.device, history.source, history.has_segments), (1, MemorySource::Profiler, true));
+        assert_eq!(history.curves.allocated, [1000, 1512, 1212, 1212, 1212, 700]);
+        assert_eq!(history.curves.reserved, [2048; 6]);
+        // From before are the block that is freed, and the rest of the total.
+        assert_eq!(history.allocations.start, [0, 0, 1, 3]);
+        assert_eq!(history.allocations.end, [6, 2, 5, 4]);
+        assert!(trace.import.problems.iter().all(|problem| !problem.reason.contains("contradicts")));
+    }
+
+    #[test]
+    fn contradictions_are_counted() {
+        let trace = trace(&[(10, 512, 512), (10, 512, 1024), (20, 8, 2000), (10, -100, 1900), (10, -512, 1388)]);
+        let problem = trace.import.problems.iter().find(|problem| problem.reason.contains("contradicts")).unwrap();
+        assert_eq!(problem.count, 4);
+        assert_eq!((trace.import.read, trace.import.shown), (5, 5));
+    }
+}

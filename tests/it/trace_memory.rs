@@ -1,0 +1,105 @@
+//! Is the memory that traces tell of, replayed block by block, what their own figures say?
+
+use std::path::Path;
+
+use lacuna::cli::sample::{ExportShape, Schema, write_export};
+use lacuna::model::memory::MemorySource;
+use lacuna::model::{MemoryHistory, Trace};
+use rusqlite::Connection;
+
+use super::support::{name, read, real, scratch};
+
+/// Whether a counter of the trace holds these values, one after each event.
+fn is_a_counter(trace: &Trace, title: &str, bytes: &[u64]) -> bool {
+    let of_title = trace.counters.iter().filter(|counter| trace.track(counter.track).name == title);
+    let values: Vec<f64> = bytes.iter().map(|&bytes| bytes as f64).collect();
+    of_title.into_iter().any(|counter| counter.value == values)
+}
+
+/// The histories of one source.
+fn histories(trace: &Trace, source: MemorySource) -> impl Iterator<Item = &MemoryHistory> {
+    trace.memories.iter().filter(move |history| history.source == source)
+}
+
+/// Bytes of all columns of a history, per event.
+fn bytes_per_event(history: &MemoryHistory) -> u64 {
+    let (events, blocks, states) = (history.events.len(), history.allocations.len(), history.curves.active.len());
+    // Time, action, address, bytes, pool, stack, allocation.
+    let columns = [(events, 8 + 1 + 8 + 8 + 2 + 4 + 4), (blocks, 8 + 8 + 8 + 4 + 4 + 4 + 2 + 4 + 4), (states, 4 * 8)];
+    columns.iter().map(|(n, bytes)| *n as u64 * bytes).sum::<u64>() / events.max(1) as u64
+}
+
+/// The totals that PyTorch wrote into each `[memory]` event are what the blocks sum to.
+#[test]
+fn blocks_of_real_kineto_traces_sum_to_the_totals_in_their_events() {
+    let folders = ["A_kineto", "A_kineto_generated_cpu"];
+    let paths: Vec<_> = folders.iter().flat_map(|folder| real(folder)).collect();
+    let (mut n_histories, mut n_events) = (0, 0);
+    for path in &paths {
+        for trace in read(path).unwrap_or_default() {
+            let (mut in_histories, mut contradicted) = (0, 0);
+            for history in histories(&trace, MemorySource::Profiler) {
+                let device = if history.device < 0 { "CPU".to_owned() } else { format!("GPU {}", history.device) };
+                let curves = &history.curves;
+                let title = format!("{device} memory allocated");
+                assert!(is_a_counter(&trace, &title, &curves.allocated[1..]), "{}: {title}", name(path));
+                if history.has_segments {
+                    let title = format!("{device} memory reserved");
+                    assert!(is_a_counter(&trace, &title, &curves.reserved[1..]), "{}: {title}", name(path));
+                }
+                assert_eq!(curves.allocated, curves.active, "{}", name(path));
+                assert!(history.oddities.iter().all(|(oddity, ..)| oddity.is_harmless()), "{:?}", history.oddities);
+                assert!(bytes_per_event(history) <= 100, "{}", bytes_per_event(history));
+                n_histories += 1;
+                in_histories += history.events.len();
+            }
+            for problem in &trace.import.problems {
+                contradicted += if problem.reason.contains("contradicts") { problem.count } else { 0 };
+            }
+            assert_eq!(contradicted, 0, "{}", name(path));
+            // Those of 2021 have no addresses: they are counters only.
+            let is_old = trace.counters.iter().any(|counter| counter.series == "change since start");
+            assert_eq!(in_histories, if is_old { 0 } else { trace.allocations.len() }, "{}", name(path));
+            n_events += in_histories;
+        }
+    }
+    if !paths.is_empty() {
+        assert_eq!((n_histories, n_events), (8, 48_055));
+    }
+}
+
+/// One number of a query.
+fn ask(connection: &Connection, sql: &str) -> u64 {
+    connection.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap() as u64
+}
+
+fn check_export(path: &Path) {
+    let traces = read(path).unwrap();
+    let [trace] = &traces[..] else { panic!("one trace") };
+    let histories: Vec<_> = histories(trace, MemorySource::Driver).collect();
+    let [history] = histories[..] else { panic!("one device") };
+    let connection = Connection::open(path).unwrap();
+    let table = "CUDA_GPU_MEMORY_USAGE_EVENTS";
+    let change = "CASE memoryOperationType WHEN 1 THEN -bytes ELSE bytes END";
+    let curve = &history.curves.allocated;
+    assert_eq!(history.events.len() as u64, ask(&connection, &format!("SELECT count(*) FROM {table}")));
+    assert_eq!(*curve.last().unwrap(), ask(&connection, &format!("SELECT sum({change}) FROM {table}")));
+    let peak = format!("SELECT max(level) FROM (SELECT sum({change}) OVER (ORDER BY start) AS level FROM {table})");
+    assert_eq!(curve[history.curves.peak(0..history.n_states()) as usize], ask(&connection, &peak));
+    let allocations = format!("SELECT count(*) FROM {table} WHERE memoryOperationType = 0");
+    assert_eq!(history.allocations.len() as u64, ask(&connection, &allocations));
+    assert!(history.allocations.ids().all(|id| trace.strings.get(history.allocations.category(id)) == "Device"));
+    assert!(history.allocations.len() > 2 && !history.has_segments);
+    assert!(is_a_counter(trace, "Device memory", &curve[1..]));
+}
+
+#[test]
+fn blocks_of_nsys_exports_sum_to_what_sql_says() {
+    let folder = scratch("nsys-memory");
+    for (schema, name) in [(Schema::V2022, "2022"), (Schema::V2023, "2023"), (Schema::V2026, "2026")] {
+        let path = folder.join(format!("{name}.sqlite"));
+        write_export(ExportShape { steps: 14, seed: 2, schema }, &path).unwrap();
+        check_export(&path);
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
