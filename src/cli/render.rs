@@ -11,6 +11,7 @@ use eframe::egui::{CentralPanel, ColorImage, Context, Pos2, RawInput, Rect, Them
 use super::{Failure, Outcome, input, output};
 use crate::analysis::clock;
 use crate::model::{TimeRange, Trace};
+use crate::view::memory::MemoryOverTime;
 use crate::view::timeline::Timeline;
 use crate::view::{Navigation, OpenTrace, Selection, View, ViewContext};
 use crate::widget::raster::Raster;
@@ -39,12 +40,15 @@ pub struct Args {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ViewName {
     Timeline,
+    /// Every allocation over time
+    Memory,
 }
 
 impl ViewName {
     fn make(self) -> Box<dyn View> {
         match self {
             Self::Timeline => Box::new(Timeline::default()),
+            Self::Memory => Box::new(MemoryOverTime::default()),
         }
     }
 }
@@ -167,6 +171,8 @@ pub fn screenshot(
         let mut input = RawInput {
             screen_rect: Some(Rect::from_min_size(Pos2::ZERO, points)),
             time: Some(f64::from(n_frames) * FRAME_SECS),
+            // The rasterizer has no largest texture.
+            max_texture_side: Some(usize::from(Size::MAX)),
             ..Default::default()
         };
         input.viewports.entry(ViewportId::ROOT).or_default().native_pixels_per_point = Some(pixels_per_point);

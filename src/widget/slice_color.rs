@@ -98,7 +98,7 @@ pub fn frame_color(name: &str, is_dark: bool) -> Color32 {
 }
 
 /// Björn Ottosson's Oklab in polar form, as sRGB: equal `lightness` looks equally light.
-fn oklch(lightness: f32, chroma: f32, hue_degrees: f32) -> Color32 {
+pub fn oklch(lightness: f32, chroma: f32, hue_degrees: f32) -> Color32 {
     let (sin, cos) = hue_degrees.to_radians().sin_cos();
     let (a, b) = (chroma * cos, chroma * sin);
     let cube = |x: f32| x * x * x;

@@ -37,6 +37,12 @@ impl Minimap {
     ) {
         let scale = Scale::new(ctx.span, rect.left(), rect.width(), ui.pixels_per_point());
         self.density(ctx, ui, rect, &scale, background);
+        self.window_ui(ctx, ui, rect, motion);
+    }
+
+    /// Shows which part of the strip in `rect` is visible; dragging that window moves the view.
+    pub fn window_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, rect: Rect, motion: &mut Motion) {
+        let scale = Scale::new(ctx.span, rect.left(), rect.width(), ui.pixels_per_point());
         let response = ui.interact(rect, Id::unique("timeline minimap"), Sense::click_and_drag());
         response.widget_info(|| WidgetInfo::labeled(Role::ScrollBar, true, "Minimap"));
         let view = ctx.navigation.visible();

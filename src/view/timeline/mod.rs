@@ -25,13 +25,17 @@ use eframe::egui::{self, Id, Rect, Sense, TextEdit, Ui, UiBuilder, pos2, vec2};
 
 pub use settings::TimelineSettings;
 
+// Other views over time move and measure in the same way.
+pub(in crate::view) use self::minimap::Minimap;
+pub(in crate::view) use self::navigate::{Motion, centered, fitted, panned, zoomed};
+pub(in crate::view) use self::overlay::{cross_hair, fixed_edge, marks, range as selected_range};
+pub(in crate::view) use self::ruler::paint as paint_ruler;
+pub(in crate::view) use self::scale::Scale;
+
 use self::background::Background;
 use self::canvas::Canvas;
 use self::hit::Hit;
 use self::layout::Area;
-use self::minimap::Minimap;
-use self::navigate::{Motion, fitted};
-use self::scale::Scale;
 use self::track_list::{TrackList, total_height};
 use super::{Selection, View, ViewContext};
 use crate::command::Command;

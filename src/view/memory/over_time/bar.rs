@@ -1,0 +1,165 @@
+//! The controls over the picture, and the readout of a moment.
+
+use eframe::egui::{self, Button, Color32, ComboBox, RichText, Sense, Ui, vec2};
+
+use super::axis::{Axis, AxisKind, NO_STATE};
+use super::colors::{ColorBy, Colors, Legend};
+use super::curves::Curve;
+use super::work::Index;
+use super::{MARGIN, MemoryOverTime};
+use crate::command::Command;
+use crate::view::ViewContext;
+use crate::view::memory::ShownMemory;
+use crate::view::memory::head::state_text;
+use crate::widget::format;
+
+/// A patch of color.
+fn patch(ui: &mut Ui, color: Color32) {
+    let (rect, _) = ui.allocate_exact_size(vec2(11.0, 11.0), Sense::hover());
+    ui.painter().rect_filled(rect, 2.0, color);
+}
+
+impl MemoryOverTime {
+    /// The controls, in one line if there is room.
+    pub(super) fn bar_ui(
+        &mut self,
+        ctx: &mut ViewContext<'_>,
+        ui: &mut Ui,
+        shown: &ShownMemory,
+        axis: &Axis<'_>,
+        index: &Index,
+        colors: Option<&Colors>,
+    ) {
+        let history = shown.history();
+        ui.horizontal_wrapped(|ui| {
+            ui.add_space(MARGIN);
+            self.axis_ui(ui, axis);
+            ui.separator();
+            self.colors_ui(ui, shown, index);
+            ui.separator();
+            for (i, curve) in Curve::ALL.into_iter().enumerate() {
+                let is_known = index.peaks[i].1 > 0;
+                ui.spacing_mut().item_spacing.x = 4.0;
+                patch(ui, curve.color(ctx.is_dark).gamma_multiply(if self.is_curve_shown[i] && is_known { 1.0 } else { 0.35 }));
+                let toggle = Button::selectable(self.is_curve_shown[i] && is_known, curve.label());
+                let toggle = ui.add_enabled(is_known, toggle).on_hover_text(curve.help());
+                if toggle.on_disabled_hover_text("The recording does not say").clicked() {
+                    self.is_curve_shown[i] ^= true;
+                }
+            }
+            ui.separator();
+            if ui.button("Go to peak").on_hover_text("Look at the moment with the most active memory").clicked() {
+                let state = index.peaks[1].0;
+                self.on_axis(axis, ctx, |this, ctx| this.go_to_peak(ctx, axis, state));
+            }
+            if ui.button("Zoom to fit").on_hover_text("Show all events and all bytes (0)").clicked() {
+                ctx.commands.push(Command::ZoomToFit);
+            }
+            if !ctx.memory.marked.is_empty() {
+                let n = format::count(ctx.memory.marked.len() as u64);
+                if ui.button(format!("Clear {n} marked")).on_hover_text("Show all allocations alike again").clicked() {
+                    ctx.memory.marked = std::sync::Arc::default();
+                }
+            }
+        });
+        ui.horizontal_wrapped(|ui| {
+            ui.add_space(MARGIN);
+            if history.events.is_empty() {
+                ui.weak("No history was recorded: these are the blocks that were live when the snapshot was taken");
+            } else {
+                self.readout_ui(ctx, ui, shown, axis);
+            }
+            if let Some(colors) = colors {
+                legend_ui(ui, colors);
+            }
+        });
+    }
+
+    fn axis_ui(&mut self, ui: &mut Ui, axis: &Axis<'_>) {
+        let has_time = axis.history.has_time && axis.history.span.dur() > 0;
+        if !has_time && !axis.history.events.is_empty() {
+            ui.label("Axis: events (no times were recorded)");
+            return;
+        }
+        if !has_time {
+            return;
+        }
+        ui.label("Axis");
+        for (wants_events, label, help) in [
+            (false, "Time", "Real time, the same stretch as on the timeline"),
+            (true, "Events", "One event after another, each equally wide"),
+        ] {
+            let is_chosen = (axis.kind == AxisKind::Events) == wants_events;
+            if ui.add(Button::selectable(is_chosen, label)).on_hover_text(help).clicked() {
+                self.wants_events = wants_events;
+            }
+        }
+    }
+
+    fn colors_ui(&mut self, ui: &mut Ui, shown: &ShownMemory, index: &Index) {
+        let label = ui.label("Color");
+        let combo = ComboBox::from_id_salt("memory colors").selected_text(self.color_by.label()).show_ui(ui, |ui| {
+            for (by, label, help) in ColorBy::ALL {
+                let is_known = by.is_known(shown.history(), !index.steps.is_empty());
+                let choice = ui.add_enabled(is_known, Button::selectable(self.color_by == by, label));
+                if choice.on_hover_text(help).on_disabled_hover_text("The recording does not say").clicked() {
+                    self.color_by = by;
+                }
+            }
+        });
+        combo.response.labelled_by(label.id);
+    }
+
+    /// What is in use at the moment that is looked at, else under the pointer.
+    fn readout_ui(&self, ctx: &ViewContext<'_>, ui: &mut Ui, shown: &ShownMemory, axis: &Axis<'_>) {
+        let under = self.pointer_place.map(|place| axis.state(place));
+        let (what, state) = match (ctx.memory.moment, under) {
+            (Some(state), _) => ("Moment", state),
+            (None, Some(state)) => ("Pointer", state),
+            (None, None) => ("End", shown.history().last_state()),
+        };
+        if state == NO_STATE {
+            return;
+        }
+        ui.label(RichText::new(format!("{what}: {}", state_text(shown, state))).strong());
+        for curve in [Curve::Allocated, Curve::Active, Curve::Reserved] {
+            let bytes = curve.values(shown.history()).get(state as usize).copied().unwrap_or(0);
+            if curve == Curve::Reserved && !shown.history().has_segments {
+                continue;
+            }
+            let text = format!("{} {}", curve.label().to_lowercase(), format::bytes(bytes as f64));
+            ui.label(text).on_hover_text(format!("{} B", format::count(bytes)));
+        }
+        ui.separator();
+    }
+}
+
+fn legend_ui(ui: &mut Ui, colors: &Colors) {
+    ui.spacing_mut().item_spacing.x = 4.0;
+    match &colors.legend {
+        Legend::None => {
+            ui.weak("Color: innermost frame of your own code");
+        }
+        Legend::List(names, n_more) => {
+            for (color, name) in names {
+                patch(ui, *color);
+                ui.label(RichText::new(name).small());
+                ui.add_space(4.0);
+            }
+            if *n_more > 0 {
+                ui.weak(format!("and {} more", format::count(*n_more as u64)));
+            }
+        }
+        Legend::Ramp(ramp, least, most) => {
+            ui.label(RichText::new(least).small());
+            let (rect, _) = ui.allocate_exact_size(vec2(120.0, 11.0), Sense::hover());
+            let width = rect.width() / ramp.len() as f32;
+            for (i, color) in ramp.iter().enumerate() {
+                let left = rect.left() + i as f32 * width;
+                let part = egui::Rect::from_x_y_ranges(left..=left + width, rect.y_range());
+                ui.painter().rect_filled(part, 0.0, *color);
+            }
+            ui.label(RichText::new(most).small());
+        }
+    }
+}

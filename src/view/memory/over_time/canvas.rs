@@ -1,0 +1,203 @@
+//! The picture on screen: in which order its parts are painted, and what a click does.
+
+use std::sync::Arc;
+
+use eframe::egui::{Color32, PointerButton, Pos2, Rect, Response, Stroke, Ui};
+
+use super::axis::AxisKind;
+use super::heights::Heights;
+use super::input::Drag;
+use super::paint::{self, Fit, PictureTexture};
+use super::work::{Picture, Question};
+use super::{MemoryOverTime, Place, hover, plot, strips};
+use crate::model::memory::AllocationId;
+use crate::view::timeline::{Scale, cross_hair, marks, selected_range};
+use crate::view::{Selection, ViewContext};
+use crate::widget::labels::Labels;
+use crate::widget::theme;
+
+const MARK_COLOR: Color32 = Color32::from_rgb(230, 159, 0);
+
+/// What a frame is painted from.
+pub struct Frame {
+    pub scale: Scale,
+    pub heights: Heights,
+    pub response: Response,
+    pub picture: Option<(Question, Arc<Picture>)>,
+}
+
+/// The rows of one block in each column, kept while picture and block are the same.
+#[derive(Default)]
+struct Outline {
+    key: Option<(Arc<Picture>, AllocationId)>,
+    rows: Vec<Option<[u32; 2]>>,
+}
+
+impl Outline {
+    fn rows(&mut self, picture: &Arc<Picture>, id: AllocationId) -> &[Option<[u32; 2]>] {
+        let is_same = self.key.as_ref().is_some_and(|(known, of)| Arc::ptr_eq(known, picture) && *of == id);
+        if !is_same {
+            self.rows = picture.rows_of(id);
+            self.key = Some((Arc::clone(picture), id));
+        }
+        &self.rows
+    }
+}
+
+/// What the canvas keeps from frame to frame.
+#[derive(Default)]
+pub struct Canvas {
+    texture: PictureTexture,
+    labels: Labels<u32>,
+    band_labels: Labels<u64>,
+    selected: Outline,
+    hovered: Outline,
+    /// Rows of bands that the last picture needed.
+    pub n_lanes: usize,
+    /// What the context menu is about: a block, and the state under the pointer.
+    pub menu: Option<(Option<AllocationId>, u32)>,
+}
+
+impl Canvas {
+    /// Forgets what belongs to another history.
+    pub fn forget(&mut self) {
+        *self = Self { n_lanes: self.n_lanes, ..Self::default() };
+    }
+}
+
+impl MemoryOverTime {
+    /// Paints everything, and acts on clicks.
+    pub(super) fn canvas_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, place: &Place<'_>, frame: &Frame) {
+        let parts = &place.parts;
+        let canvas = parts.canvas;
+        let (strong, accent) = (ui.visuals().strong_text_color(), theme::tokens(ctx.is_dark).accent);
+        strips::ruler(ctx, ui, place, &frame.scale);
+        frame.heights.paint(ui.painter(), ui.visuals());
+        let painter = ui.painter_at(canvas);
+        let fit = frame.picture.as_ref().map(|(asked, picture)| (Fit::new(asked, &frame.scale, &frame.heights), picture));
+        let pointer = frame.response.hover_pos().filter(|_| self.drag.is_none());
+        let mut under = None;
+        if let Some((fit, picture)) = &fit {
+            self.canvas.texture.paint(&painter, picture, fit);
+            paint::labels(&painter, &mut self.canvas.labels, &picture.labels, fit);
+            under = pointer.and_then(|pointer| fit.under(pointer)).and_then(|[column, row]| picture.at(column, row));
+            self.outlines(ctx, &painter, place, (fit, picture), under);
+            self.canvas.n_lanes = picture.bars.iter().map(|bar| bar.lane + 1).max().unwrap_or(1).max(self.canvas.n_lanes);
+        }
+        if !place.index.bands.is_empty() {
+            let bars = frame.picture.as_ref().map_or((&[][..], 0), |(_, picture)| (&picture.bars[..], picture.n_hidden));
+            strips::lanes(ctx, ui, place, &frame.scale, &mut self.canvas.band_labels, bars);
+        }
+        let picture = frame.picture.as_ref().map(|(asked, picture)| (asked, &**picture));
+        self.curves_ui(ctx, ui, place, &frame.scale, picture);
+        strips::flags(ctx, ui, place, &frame.scale);
+        self.ranges(ctx, ui, place, frame, (strong, accent));
+        let with_ruler = ui.painter_at(parts.plots());
+        marks(&with_ruler, ctx, &frame.scale, [parts.ruler, canvas], MARK_COLOR);
+        if let Some(state) = ctx.memory.base {
+            plot::moment_line(ui, place, &frame.scale, state, ui.visuals().weak_text_color());
+        }
+        if let Some(state) = ctx.memory.moment {
+            plot::moment_line(ui, place, &frame.scale, state, accent);
+        }
+        if let Some(pointer) = pointer {
+            cross_hair(&with_ruler, pointer.x, strong);
+        }
+        if self.asked.as_ref().is_some_and(|asked| self.pictures.has_crashed(asked)) {
+            painter.text(canvas.center(), eframe::egui::Align2::CENTER_CENTER, "This picture could not be made", Default::default(), strong);
+        }
+        let state = pointer.map(|pointer| self.state_under(place, frame, pointer));
+        self.clicks(ctx, place, frame, under, state);
+        frame.response.context_menu(|ui| self.menu_ui(ctx, ui, place));
+        if let (Some(id), Some(state), false) = (under, state, frame.response.context_menu_opened()) {
+            hover::ui(ui, &frame.response, place, id, state);
+        }
+    }
+
+    /// The state that the picture shows under the pointer.
+    fn state_under(&self, place: &Place<'_>, frame: &Frame, pointer: Pos2) -> u32 {
+        let drawn = frame.picture.as_ref().and_then(|(asked, picture)| {
+            let [column, _] = Fit::new(asked, &frame.scale, &frame.heights).under(pointer)?;
+            picture.columns.get(column).map(|column| column.state)
+        });
+        let exact = place.axis.state(frame.scale.time(pointer.x));
+        drawn.filter(|&state| state != super::axis::NO_STATE).unwrap_or(exact)
+    }
+
+    fn outlines(
+        &mut self,
+        ctx: &ViewContext<'_>,
+        painter: &eframe::egui::Painter,
+        place: &Place<'_>,
+        (fit, picture): (&Fit, &Arc<Picture>),
+        under: Option<AllocationId>,
+    ) {
+        let strong = theme::tokens(ctx.is_dark).strong_text;
+        let glow = Color32::from_white_alpha(40);
+        if let Selection::Allocation { trace, memory, id } = *ctx.selection
+            && (trace, memory) == (place.shown.trace, place.shown.memory)
+        {
+            paint::outline(painter, self.canvas.selected.rows(picture, id), fit, (strong, 2.0), glow);
+        }
+        if let Some(id) = under {
+            paint::outline(painter, self.canvas.hovered.rows(picture, id), fit, (strong, 1.0), glow);
+        }
+    }
+
+    fn ranges(&self, ctx: &ViewContext<'_>, ui: &Ui, place: &Place<'_>, frame: &Frame, (strong, accent): (Color32, Color32)) {
+        let painter = ui.painter_at(place.parts.plots());
+        let area = Rect::from_min_max(place.parts.lanes.min, place.parts.canvas.max);
+        if let Some(range) = *ctx.range {
+            match place.axis.kind {
+                AxisKind::Time => selected_range(&painter, &frame.scale, area, range, accent),
+                AxisKind::Events => strips::range_of_states(&painter, &frame.scale, area, range, accent),
+            }
+        }
+        if let (Some(Drag::Zoom { corner }), Some(pointer)) = (self.drag, ui.ctx().pointer_latest_pos()) {
+            strips::rubber_band(&ui.painter_at(place.parts.canvas), Rect::from_two_pos(corner, pointer), strong);
+        }
+        // The life of what is selected, also where it is too small to be seen.
+        if let Selection::Allocation { trace, memory, id } = *ctx.selection
+            && (trace, memory) == (place.shown.trace, place.shown.memory)
+        {
+            let all = &place.shown.history().allocations;
+            let life = place.axis.range(all.start[id.idx()], all.end[id.idx()]);
+            let y = place.parts.canvas.top() - 2.0;
+            let (left, right) = (frame.scale.x(life.start), frame.scale.x(life.end));
+            painter.hline(left..=right.max(left + 1.0), y, Stroke::new(3.0, strong));
+        }
+    }
+
+    fn clicks(
+        &mut self,
+        ctx: &mut ViewContext<'_>,
+        place: &Place<'_>,
+        frame: &Frame,
+        under: Option<AllocationId>,
+        state: Option<u32>,
+    ) {
+        let response = &frame.response;
+        if response.secondary_clicked() {
+            self.canvas.menu = state.map(|state| (under, state));
+        }
+        // A click without a pointer comes from the keyboard, and means no place in the picture.
+        let has_pointer = response.interact_pointer_pos().is_some();
+        if has_pointer && (response.clicked() || response.secondary_clicked()) {
+            if under.is_none() && response.clicked() && *ctx.selection == Selection::None {
+                *ctx.range = None;
+            }
+            *ctx.selection = match under {
+                Some(id) => Selection::Allocation { trace: place.shown.trace, memory: place.shown.memory, id },
+                None => Selection::None,
+            };
+        }
+        if let Some(id) = under.filter(|_| response.double_clicked_by(PointerButton::Primary)) {
+            self.zoom_to_block(ctx, place, id);
+        }
+        if std::mem::take(&mut self.is_block_wanted)
+            && let Selection::Allocation { id, .. } = *ctx.selection
+        {
+            self.zoom_to_block(ctx, place, id);
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Which color does a block have?
+
+use std::sync::Arc;
+
+use eframe::egui::Color32;
+use hashbrown::HashMap;
+
+use super::bands::Step;
+use super::frames::telling;
+use crate::model::memory::AllocationId;
+use crate::model::{MemoryHistory, Trace};
+use crate::widget::slice_color::oklch;
+use crate::widget::text::display_name;
+use crate::widget::{format, theme};
+
+/// What colors stand for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ColorBy {
+    #[default]
+    Stack,
+    Size,
+    Lifetime,
+    Stream,
+    Category,
+    Step,
+}
+
+impl ColorBy {
+    /// Every choice, with its name and what it does.
+    pub const ALL: [(Self, &str, &str); 6] = [
+        (Self::Stack, "Call stack", "One color for each innermost frame of your own code"),
+        (Self::Size, "Size", "From small to large, by powers of two"),
+        (Self::Lifetime, "Lifetime", "From short to long, by powers of two"),
+        (Self::Stream, "Stream", "One color for each stream and private pool"),
+        (Self::Category, "Category", "What the file says the memory is for"),
+        (Self::Step, "Step", "The training step in which it was allocated"),
+    ];
+
+    /// What to call it.
+    pub fn label(self) -> &'static str {
+        Self::ALL.iter().find(|choice| choice.0 == self).map_or("", |choice| choice.1)
+    }
+
+    /// Whether the history says anything of it.
+    pub fn is_known(self, history: &MemoryHistory, has_steps: bool) -> bool {
+        match self {
+            Self::Category => !history.allocations.category.is_empty(),
+            Self::Step => has_steps,
+            _ => true,
+        }
+    }
+}
+
+/// What the colors of a picture mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Legend {
+    /// Nothing that a list could tell.
+    None,
+    /// Colors with their names, most bytes first, and how many more there are.
+    List(Vec<(Color32, String)>, usize),
+    /// Colors from the least to the most.
+    Ramp(Vec<Color32>, String, String),
+}
+
+/// The color of each allocation.
+#[derive(Debug)]
+pub struct Colors {
+    /// By allocation, an index into `palette`.
+    pub index: Vec<u8>,
+    pub palette: Vec<Color32>,
+    pub legend: Legend,
+}
+
+/// Colors of a ramp.
+const RAMP: usize = 24;
+/// Names in a legend.
+const MAX_NAMES: usize = 12;
+/// Hues of call stacks.
+const HUES: usize = 60;
+
+/// Nothing is known: gray.
+fn unknown(is_dark: bool) -> Color32 {
+    oklch(if is_dark { 0.62 } else { 0.78 }, 0.0, 0.0)
+}
+
+/// Colors that stay apart, also for the color-blind; in the order of Okabe and Ito.
+fn names_palette(is_dark: bool) -> Vec<Color32> {
+    let hues = [(245.0, 0.11), (75.0, 0.13), (165.0, 0.10), (40.0, 0.14), (350.0, 0.10), (105.0, 0.12), (220.0, 0.07), (300.0, 0.10)];
+    let light = if is_dark { [0.68, 0.78] } else { [0.76, 0.86] };
+    light.into_iter().flat_map(|light| hues.map(|(hue, chroma)| oklch(light, chroma, hue))).collect()
+}
+
+fn ramp(is_dark: bool) -> Vec<Color32> {
+    let lightest = if is_dark { 0.88 } else { 0.92 };
+    let color = |i: usize| {
+        let share = i as f32 / (RAMP - 1) as f32;
+        oklch(0.62 + (lightest - 0.62) * share, 0.12, 285.0 - 190.0 * share)
+    };
+    (0..RAMP).map(color).collect()
+}
+
+impl Colors {
+    /// Gives every allocation its color. Cost: O(allocations + stacks).
+    pub fn build(trace: &Trace, history: &MemoryHistory, steps: &[Step], by: ColorBy, is_dark: bool) -> Self {
+        match by {
+            ColorBy::Stack => by_stack(trace, history, is_dark),
+            ColorBy::Size => {
+                let value = |i: usize| history.allocations.bytes[i];
+                by_ramp(history.allocations.len(), value, |bytes| format::bytes(bytes as f64), is_dark)
+            }
+            ColorBy::Lifetime if history.has_time => {
+                let value = |i: usize| history.life(AllocationId(i as u32)).dur().unsigned_abs();
+                by_ramp(history.allocations.len(), value, |ns| format::duration(ns as i64), is_dark)
+            }
+            ColorBy::Lifetime => {
+                let all = &history.allocations;
+                let value = |i: usize| u64::from(all.end[i] - all.start[i]);
+                by_ramp(all.len(), value, |events| format!("{} events", format::count(events)), is_dark)
+            }
+            ColorBy::Stream => {
+                let name = |&pool: &u16| {
+                    let pool = history.pools.get(usize::from(pool)).copied().unwrap_or_default();
+                    let stream = if pool.stream == 0 { "default stream".to_owned() } else { format!("stream {:#x}", pool.stream) };
+                    match pool.private {
+                        (0, 0) => stream,
+                        (a, b) => format!("{stream}, private pool {a}.{b}"),
+                    }
+                };
+                by_name(history, |i| Some(history.allocations.pool[i].0), name, is_dark)
+            }
+            ColorBy::Category => {
+                let of = |i: usize| Some(history.allocations.category(AllocationId(i as u32))).filter(|id| !trace.strings.get(*id).is_empty());
+                by_name(history, of, |&id| display_name(trace.strings.get(id)).into_owned(), is_dark)
+            }
+            ColorBy::Step => by_step(history, steps, is_dark),
+        }
+    }
+}
+
+fn by_stack(trace: &Trace, history: &MemoryHistory, is_dark: bool) -> Colors {
+    let hue = |i: usize| {
+        // Neighbors in hue differ in lightness, so that shades stay apart without color.
+        let light = if is_dark { 0.64 } else { 0.74 } + (i % 3) as f32 * 0.045;
+        oklch(light, 0.10, i as f32 * 360.0 / HUES as f32)
+    };
+    let palette: Vec<Color32> = (0..HUES).map(hue).chain([unknown(is_dark)]).collect();
+    let frames = telling(trace);
+    let of_stack = |stack: usize| {
+        let frame = trace.strings.get(frames.get(stack).copied().unwrap_or_default());
+        let hash = crate::model::hash_bytes(frame.as_bytes());
+        if frame.is_empty() { HUES as u8 } else { ((hash >> 16) % HUES as u64) as u8 }
+    };
+    let of_stack: Vec<u8> = (0..frames.len()).map(of_stack).collect();
+    let index = history.allocations.stack.iter();
+    let index = index.map(|stack| of_stack.get(stack.0 as usize).copied().unwrap_or(HUES as u8));
+    Colors { index: index.collect(), palette, legend: Legend::None }
+}
+
+fn by_ramp(n: usize, value: impl Fn(usize) -> u64, text: impl Fn(u64) -> String, is_dark: bool) -> Colors {
+    let palette = ramp(is_dark);
+    let (least, most) = (0..n).map(&value).fold((u64::MAX, 0), |(least, most), x| (least.min(x), most.max(x)));
+    let log = |x: u64| (x.max(1) as f64).log2();
+    let (low, high) = (log(least.min(most)), log(most));
+    let per_step = (RAMP - 1) as f64 / (high - low).max(1e-9);
+    let index = (0..n).map(|i| ((log(value(i)) - low) * per_step).round() as u8).collect();
+    let legend = if n == 0 { Legend::None } else { Legend::Ramp(palette.clone(), text(least), text(most)) };
+    Colors { index, palette, legend }
+}
+
+fn by_name<K: Copy + Eq + std::hash::Hash + Ord>(
+    history: &MemoryHistory,
+    key: impl Fn(usize) -> Option<K>,
+    name: impl Fn(&K) -> String,
+    is_dark: bool,
+) -> Colors {
+    let mut palette = names_palette(is_dark);
+    let gray = palette.len() as u8;
+    palette.push(unknown(is_dark));
+    let mut bytes: HashMap<K, u128> = HashMap::new();
+    let mut has_unknown = false;
+    for i in 0..history.allocations.len() {
+        match key(i) {
+            Some(key) => *bytes.entry(key).or_default() += u128::from(history.allocations.bytes[i]),
+            None => has_unknown = true,
+        }
+    }
+    let mut order: Vec<(K, u128)> = bytes.into_iter().collect();
+    order.sort_unstable_by_key(|&(key, bytes)| (std::cmp::Reverse(bytes), key));
+    let color = |rank: usize| (rank.min(gray as usize)) as u8;
+    let rank: HashMap<K, u8> = order.iter().enumerate().map(|(rank, entry)| (entry.0, color(rank))).collect();
+    let index = (0..history.allocations.len()).map(|i| key(i).and_then(|key| rank.get(&key).copied()).unwrap_or(gray));
+    let index = index.collect();
+    let names = order.iter().take(MAX_NAMES).enumerate();
+    let mut list: Vec<_> = names.map(|(rank, entry)| (palette[color(rank) as usize], name(&entry.0))).collect();
+    if has_unknown {
+        list.push((palette[gray as usize], "unknown".to_owned()));
+    }
+    Colors { index, palette, legend: Legend::List(list, order.len().saturating_sub(MAX_NAMES)) }
+}
+
+fn by_step(history: &MemoryHistory, steps: &[Step], is_dark: bool) -> Colors {
+    let mut palette = names_palette(is_dark);
+    let n = palette.len();
+    palette.push(unknown(is_dark));
+    let step_of = |i: usize| {
+        let start = history.allocations.start[i];
+        // What was there before the recording belongs to no step.
+        let ts = (start > 0).then(|| history.time_of(start))?;
+        let at = steps.partition_point(|step| step.range.start <= ts).checked_sub(1)?;
+        steps[at].range.contains(ts).then_some(at)
+    };
+    let index = (0..history.allocations.len()).map(|i| step_of(i).map_or(n, |step| step % n) as u8).collect();
+    let named = steps.iter().take(MAX_NAMES).enumerate();
+    let mut list: Vec<_> = named.map(|(i, step)| (palette[i % n], display_name(&step.name).into_owned())).collect();
+    list.push((palette[n], "outside of all steps".to_owned()));
+    Colors { index, palette, legend: Legend::List(list, steps.len().saturating_sub(MAX_NAMES)) }
+}
+
+/// The colors of one picture: those of the blocks, and which are brought out.
+#[derive(Debug)]
+pub struct Paint {
+    pub colors: Arc<Colors>,
+    /// By allocation, whether it is brought out; empty if all are equal.
+    pub is_marked: Vec<bool>,
+    pub is_dark: bool,
+}
+
+impl Paint {
+    /// * `marked`: allocations to bring out, sorted; none if empty.
+    pub fn new(colors: Arc<Colors>, marked: &[AllocationId], is_dark: bool) -> Self {
+        let mut is_marked = Vec::new();
+        if !marked.is_empty() {
+            is_marked = vec![false; colors.index.len()];
+            for id in marked {
+                if let Some(place) = is_marked.get_mut(id.idx()) {
+                    *place = true;
+                }
+            }
+        }
+        Self { colors, is_marked, is_dark }
+    }
+
+    /// The color of a block.
+    pub fn color(&self, id: u32) -> Color32 {
+        let color = self.colors.palette[usize::from(self.colors.index[id as usize])];
+        match self.is_marked.get(id as usize) {
+            Some(false) => self.dim(color),
+            _ => color,
+        }
+    }
+
+    /// What is not brought out: nearly gone, and without color.
+    fn dim(&self, color: Color32) -> Color32 {
+        let gray = color.intensity() * 255.0;
+        mix(Color32::from_gray(gray as u8), theme::tokens(self.is_dark).canvas, if self.is_dark { 200 } else { 190 })
+    }
+
+    /// The line at the upper edge of a block.
+    pub fn edge(&self, color: Color32) -> Color32 {
+        mix(color, Color32::from_gray(12), 110)
+    }
+
+    /// A block that was freed but cannot be used again yet.
+    pub fn waiting(&self, color: Color32, is_stripe: bool) -> Color32 {
+        mix(color, theme::tokens(self.is_dark).canvas, if is_stripe { 160 } else { 90 })
+    }
+}
+
+/// `share` / 255 of `other`, and the rest of `color`.
+fn mix(color: Color32, other: Color32, share: u16) -> Color32 {
+    let part = |a: u8, b: u8| ((u16::from(a) * (255 - share) + u16::from(b) * share) / 255) as u8;
+    Color32::from_rgb(part(color.r(), other.r()), part(color.g(), other.g()), part(color.b(), other.b()))
+}

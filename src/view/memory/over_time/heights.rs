@@ -1,0 +1,130 @@
+//! Where an amount of memory lies on screen, and how the bytes on show change.
+
+use eframe::egui::{Align2, FontId, Painter, Rect, Visuals, pos2};
+
+use crate::model::TimeRange;
+use crate::view::timeline::zoomed;
+use crate::widget::format;
+
+/// Least distance between two named amounts, in points.
+const MIN_DISTANCE: f64 = 44.0;
+
+/// The vertical axis for one frame.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Heights {
+    /// The bytes from bottom to top; not empty.
+    pub bytes: TimeRange,
+    pub rect: Rect,
+}
+
+impl Heights {
+    pub fn new(bytes: TimeRange, rect: Rect) -> Self {
+        Self { bytes: TimeRange { end: bytes.end.max(bytes.start.saturating_add(1)), ..bytes }, rect }
+    }
+
+    /// The y of an amount, in points; amounts far outside stop just beyond the edge.
+    pub fn y(&self, byte: i64) -> f32 {
+        let height = f64::from(self.rect.height());
+        let up = byte.saturating_sub(self.bytes.start) as f64 / self.bytes.dur() as f64 * height;
+        self.rect.bottom() - up.clamp(-64.0, height + 64.0) as f32
+    }
+
+    /// The amount at `y` points.
+    pub fn byte(&self, y: f32) -> i64 {
+        self.bytes.start.saturating_add((f64::from(self.rect.bottom() - y) * self.per_point()).floor() as i64)
+    }
+
+    /// Bytes in a point.
+    pub fn per_point(&self) -> f64 {
+        self.bytes.dur() as f64 / f64::from(self.rect.height()).max(1.0)
+    }
+
+    /// Paints names of amounts left of the picture, and faint lines over it.
+    pub fn paint(&self, painter: &Painter, visuals: &Visuals) {
+        let line = visuals.widgets.noninteractive.bg_stroke;
+        let step = step(MIN_DISTANCE * self.per_point());
+        let first = self.bytes.start.max(0).div_euclid(step).saturating_mul(step);
+        let n = self.bytes.dur() / step + 2;
+        let ticks = (0..n).map(|i| first.saturating_add(step.saturating_mul(i)));
+        for tick in ticks.filter(|&tick| tick >= self.bytes.start && tick <= self.bytes.end) {
+            let y = self.y(tick);
+            painter.hline(self.rect.left() - 4.0..=self.rect.left(), y, line);
+            let at = pos2(self.rect.left() - 7.0, y.clamp(self.rect.top() + 6.0, self.rect.bottom() - 6.0));
+            painter.text(at, Align2::RIGHT_CENTER, amount(tick, step), FontId::proportional(11.0), visuals.weak_text_color());
+        }
+        painter.vline(self.rect.left() - 1.0, self.rect.y_range(), line);
+    }
+}
+
+/// The smallest of 1, 2, 4, 8, … bytes that is at least `bytes`.
+fn step(bytes: f64) -> i64 {
+    let mut step: i64 = 1;
+    while (step as f64) < bytes && step < 1 << 61 {
+        step *= 2;
+    }
+    step
+}
+
+/// An amount with as many digits as tell it from others `step` bytes away.
+pub fn amount(bytes: i64, step: i64) -> String {
+    let units = [(1_i64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let Some((unit, name)) = units.into_iter().find(|&(unit, _)| bytes >= unit) else { return format!("{bytes} B") };
+    let digits = (unit as f64 / step.max(1) as f64).log10().ceil().clamp(0.0, 9.0) as usize;
+    if digits > 3 { format::bytes(bytes as f64) } else { format!("{:.digits$} {name}", bytes as f64 / unit as f64) }
+}
+
+/// `bytes` scaled by `factor` (below 1 zooms in), with the amount `at` kept at its place on screen.
+/// Never less than nothing, and never more than all.
+pub fn zoomed_bytes(bytes: TimeRange, at: i64, factor: f64, all: TimeRange) -> Option<TimeRange> {
+    within(zoomed(bytes, at, factor, all), all)
+}
+
+/// `bytes` moved by `by`.
+pub fn panned_bytes(bytes: TimeRange, by: i64, all: TimeRange) -> Option<TimeRange> {
+    within(bytes.shifted(by), all)
+}
+
+/// `bytes` moved and cut to lie in `all`; `None` if it is all.
+pub fn within(bytes: TimeRange, all: TimeRange) -> Option<TimeRange> {
+    let dur = bytes.dur().max(1);
+    if dur >= all.dur() {
+        return None;
+    }
+    let start = bytes.start.clamp(all.start, all.end - dur);
+    Some(TimeRange { start, end: start + dur })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use eframe::egui::vec2;
+
+    #[test]
+    fn amounts_and_places_agree() {
+        let rect = Rect::from_min_size(pos2(10.0, 20.0), vec2(100.0, 400.0));
+        let heights = Heights::new(TimeRange { start: 1 << 40, end: (1 << 40) + 4_000 }, rect);
+        assert_eq!(heights.y(1 << 40), 420.0);
+        assert_eq!(heights.y((1 << 40) + 1_000), 320.0);
+        assert_eq!(heights.byte(320.0), (1 << 40) + 1_000);
+        assert_eq!(heights.y(i64::MAX), 20.0 - 64.0);
+    }
+
+    #[test]
+    fn the_bytes_on_show_stay_within_all() {
+        let all = TimeRange { start: 0, end: 1_000_000 };
+        let near = zoomed_bytes(all, 500_000, 0.5, all).unwrap();
+        assert_eq!(near, TimeRange { start: 250_000, end: 750_000 });
+        assert_eq!(zoomed_bytes(near, 500_000, 100.0, all), None);
+        assert_eq!(panned_bytes(near, -900_000, all), Some(TimeRange { start: 0, end: 500_000 }));
+        assert_eq!(panned_bytes(near, i64::MAX, all), Some(TimeRange { start: 500_000, end: 1_000_000 }));
+    }
+
+    #[test]
+    fn amounts_tell_neighbors_apart() {
+        assert_eq!(amount(3 << 30, 1 << 30), "3 GiB");
+        assert_eq!(amount(3 << 29, 1 << 29), "1.5 GiB");
+        assert_eq!(amount(0, 1 << 20), "0 B");
+        assert_eq!(amount(100 << 20, 1 << 20), "100 MiB");
+        assert!(step(1000.0) == 1024 && step(f64::INFINITY) == 1 << 61);
+    }
+}

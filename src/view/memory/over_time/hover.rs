@@ -1,0 +1,134 @@
+//! What is known of the block under the pointer, and what can be done with it.
+
+use eframe::egui::{PopupAnchor, Response, RichText, Tooltip, Ui};
+
+use super::frames::foremost;
+use super::{MemoryOverTime, Place};
+use crate::command::Command;
+use crate::model::memory::{AllocationId, MemoryPool};
+use crate::view::ViewContext;
+use crate::widget::format;
+use crate::widget::text::display_name;
+
+/// Frames in the readout.
+const MAX_FRAMES: usize = 6;
+
+/// A stream and pool in words.
+pub fn pool_text(pool: MemoryPool) -> String {
+    let stream = if pool.stream == 0 { "default stream".to_owned() } else { format!("stream {:#x}", pool.stream) };
+    match pool.private {
+        (0, 0) => stream,
+        (a, b) => format!("{stream}, private pool {a}.{b}"),
+    }
+}
+
+/// The readout of a block in a state.
+pub fn lines(place: &Place<'_>, id: AllocationId, state: u32) -> Vec<String> {
+    let (history, trace) = (place.shown.history(), place.shown.trace());
+    let (all, i) = (&history.allocations, id.idx());
+    let mut lines = Vec::new();
+    if all.requested[i] != all.bytes[i] {
+        lines.push(format!("{} requested", format::bytes(all.requested[i] as f64)));
+    }
+    let category = trace.strings.get(all.category(id));
+    if !category.is_empty() {
+        lines.push(format!("Category {}", display_name(category)));
+    }
+    lines.push(format!("{:#x}, {}", all.addr[i], pool_text(history.pool_of(id))));
+    let born = match history.alloc_event(id) {
+        Some(event) => format!("Allocated by event {}", format::count(event.into())),
+        None => "Allocated before the recording began".to_owned(),
+    };
+    let gone = match history.free_event(id) {
+        Some(event) => format!("freed by event {}", format::count(event.into())),
+        None => "live at the end".to_owned(),
+    };
+    lines.push(format!("{born}, {gone}"));
+    let (start, end) = (all.start[i], all.end[i].min(history.n_states()));
+    let at = state.clamp(start, end.max(start));
+    if history.has_time {
+        let age = history.time_of(at).saturating_sub(history.time_of(start));
+        let lifetime = format::duration(history.life(id).dur());
+        lines.push(format!("Lifetime {lifetime}, age here {}", format::duration(age)));
+    } else {
+        let [lifetime, age] = [end - start, at - start].map(|n| format::count(n.into()));
+        lines.push(format!("Lifetime {lifetime} events, age here {age} events"));
+    }
+    if all.freed[i] <= state && state < all.end[i] {
+        lines.push("Freed by the program, but still waiting for a stream".to_owned());
+    }
+    lines
+}
+
+/// Shows the readout beside the pointer.
+pub fn ui(ui: &Ui, canvas: &Response, place: &Place<'_>, id: AllocationId, state: u32) {
+    let (history, trace) = (place.shown.history(), place.shown.trace());
+    let bytes = history.allocations.bytes[id.idx()];
+    let stack = history.allocations.stack[id.idx()];
+    let tooltip =
+        Tooltip::always_open(ui.ctx().clone(), canvas.layer_id, canvas.id, PopupAnchor::Pointer).gap(14.0).width(460.0);
+    tooltip.show(|ui| {
+        ui.label(RichText::new(format!("{} ({} B)", format::bytes(bytes as f64), format::count(bytes))).strong());
+        lines(place, id, state).into_iter().for_each(|line| drop(ui.label(line)));
+        let frames = foremost(trace, stack, MAX_FRAMES + 1);
+        ui.add_space(3.0);
+        if frames.is_empty() {
+            ui.weak("No call stack was recorded for it");
+        }
+        for frame in frames.iter().take(MAX_FRAMES) {
+            ui.add(eframe::egui::Label::new(RichText::new(cut(frame)).monospace().size(11.0)).truncate());
+        }
+        if frames.len() > MAX_FRAMES {
+            ui.weak("The details have the whole stack");
+        }
+    });
+}
+
+/// The end of a long frame says more than its beginning: there are the file and the line.
+fn cut(frame: &str) -> String {
+    const MOST: usize = 64;
+    let text = display_name(frame);
+    let n = text.chars().count();
+    if n <= MOST {
+        return text.into_owned();
+    }
+    let (name, place) = text.rsplit_once(" (").unwrap_or(("", &text));
+    let room = MOST.saturating_sub(name.chars().count() + 3).max(16);
+    let n_place = place.chars().count();
+    let place: String = place.chars().skip(n_place.saturating_sub(room)).collect();
+    if name.is_empty() { format!("…{place}") } else { format!("{name} (…{place}") }
+}
+
+impl MemoryOverTime {
+    /// What can be done with a block and the moment under the pointer.
+    pub(super) fn menu_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, place: &Place<'_>) {
+        let Some((id, state)) = self.canvas.menu else { return };
+        if let Some(id) = id {
+            let stack = place.shown.history().allocations.stack[id.idx()];
+            let trace = place.shown.trace();
+            ui.weak(format!("Allocation of {}", format::bytes(place.shown.history().allocations.bytes[id.idx()] as f64)));
+            if ui.button("Copy stack").clicked() {
+                let frames: Vec<&str> = trace.stacks.frames(stack).map(|frame| trace.strings.get(frame)).collect();
+                ui.ctx().copy_text(frames.join("\n"));
+            }
+            if ui.button("Copy address").clicked() {
+                ui.ctx().copy_text(format!("{:#x}", place.shown.history().allocations.addr[id.idx()]));
+            }
+            if ui.button("Zoom to it").clicked() {
+                self.zoom_to_block(ctx, place, id);
+            }
+            ui.separator();
+        }
+        if ui.button("Show this moment's state").clicked() {
+            ctx.memory.moment = Some(state);
+            ctx.commands.push(Command::ShowMemoryState);
+        }
+        if ui.button("Set as base for difference").clicked() {
+            ctx.memory.base = Some(state);
+        }
+        ui.separator();
+        if ui.button("Zoom to fit all").clicked() {
+            ctx.commands.push(Command::ZoomToFit);
+        }
+    }
+}

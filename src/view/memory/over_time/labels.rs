@@ -1,0 +1,81 @@
+//! Which blocks have room for words, and where?
+
+use hashbrown::HashMap;
+
+use super::raster::Tall;
+
+/// The most labels of one picture; those with most room are kept.
+const MAX_LABELS: usize = 400;
+
+/// A place for the words of a block: a rectangle of pixels that it fills wholly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub id: u32,
+    /// From the first column to the one after the last.
+    pub columns: [u32; 2],
+    /// From the lowest row to the one above the highest.
+    pub rows: [u32; 2],
+}
+
+impl Place {
+    fn area(&self) -> u64 {
+        u64::from(self.columns[1] - self.columns[0]) * u64::from(self.rows[1] - self.rows[0])
+    }
+}
+
+/// For each block the largest place that is found by following it from column to column.
+///
+/// * `tall`: sorted by column.
+/// * `least`: columns and rows that a place must have.
+pub fn places(tall: &[Tall], least: [u32; 2]) -> Vec<Place> {
+    let mut open: HashMap<u32, Place> = HashMap::new();
+    let mut best: HashMap<u32, Place> = HashMap::new();
+    let mut keep = |place: Place| {
+        if place.columns[1] - place.columns[0] >= least[0] {
+            let known = best.entry(place.id).or_insert(place);
+            if place.area() > known.area() {
+                *known = place;
+            }
+        }
+    };
+    for next in tall {
+        let fresh = Place { id: next.id, columns: [next.column, next.column + 1], rows: next.rows };
+        let place = open.entry(next.id).or_insert(fresh);
+        let both = [place.rows[0].max(next.rows[0]), place.rows[1].min(next.rows[1])];
+        let goes_on = place.columns[1] >= next.column && both[0] + least[1] <= both[1];
+        if goes_on {
+            *place = Place { columns: [place.columns[0], next.column + 1], rows: both, ..*place };
+        } else {
+            keep(std::mem::replace(place, fresh));
+        }
+    }
+    open.into_values().for_each(keep);
+    let mut all: Vec<Place> = best.into_values().collect();
+    all.sort_unstable_by_key(|place| (std::cmp::Reverse(place.area()), place.id));
+    all.truncate(MAX_LABELS);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_filled_by_its_block_in_every_column() {
+        // A block that sinks by two rows in the middle, and one that is there twice.
+        let tall: Vec<Tall> = (0..40)
+            .flat_map(|column| {
+                let low = if column < 20 { 30 } else { 28 };
+                let is_there = !(10..30).contains(&column);
+                [Tall { column, id: 7, rows: [low, low + 20] }]
+                    .into_iter()
+                    .chain(is_there.then_some(Tall { column, id: 9, rows: [60, 80] }))
+            })
+            .collect();
+        let found = places(&tall, [5, 12]);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0], Place { id: 7, columns: [0, 40], rows: [30, 48] });
+        assert_eq!((found[1].id, found[1].columns[1] - found[1].columns[0]), (9, 10));
+        assert!(places(&tall, [50, 12]).is_empty());
+    }
+}

@@ -1,0 +1,379 @@
+//! Every allocation over time: stacked by age, at every zoom all of them.
+
+mod axis;
+mod bands;
+mod bar;
+mod canvas;
+mod colors;
+mod commands;
+mod curves;
+mod frames;
+mod heights;
+mod hover;
+mod input;
+mod labels;
+mod minimap;
+mod paint;
+mod plot;
+mod raster;
+mod strips;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod work;
+
+use std::sync::Arc;
+
+use eframe::egui::{self, Frame, Margin, Rect, Sense, Ui, pos2};
+
+use self::axis::{Axis, AxisKind};
+use self::canvas::Canvas;
+use self::colors::{ColorBy, Colors};
+use self::heights::Heights;
+use self::input::Drag;
+use self::minimap::Overview;
+use self::work::{HistoryKey, Index, Marked, Picture, Question};
+use super::ShownMemory;
+use super::head::choose_ui;
+use crate::command::Command;
+use crate::job::Memo;
+use crate::model::TimeRange;
+use crate::view::timeline::{Minimap, Motion, Scale, fitted};
+use crate::view::{Mark, Navigation, View, ViewContext};
+
+const GUTTER: f32 = 72.0;
+const MINIMAP_HEIGHT: f32 = 26.0;
+const RULER_HEIGHT: f32 = 20.0;
+const LANE_HEIGHT: f32 = 16.0;
+const CURVES_HEIGHT: f32 = 96.0;
+const MARGIN: f32 = 6.0;
+/// Room over the highest stack, as a share of it.
+const HEADROOM: f64 = 0.04;
+
+/// Memory over time, in the middle of the window.
+pub struct MemoryOverTime {
+    /// Whether the person wants events along the axis where there is time as well.
+    wants_events: bool,
+    /// What of the events axis is visible.
+    navigation: Navigation,
+    /// The bytes on show from bottom to top; `None` is all.
+    bytes: Option<TimeRange>,
+    color_by: ColorBy,
+    /// Which curves are on show, in the order of [`curves::Curve::ALL`].
+    is_curve_shown: [bool; 4],
+    history: Option<HistoryKey>,
+    index: Memo<HistoryKey, Arc<Index>>,
+    colors: Memo<(HistoryKey, ColorBy, bool), Arc<Colors>>,
+    pictures: Memo<Question, Arc<Picture>>,
+    asked: Option<Question>,
+    overview: Overview,
+    motion: Motion,
+    minimap: Minimap,
+    drag: Option<Drag>,
+    canvas: Canvas,
+    /// Where the pointer is on the axis, while it is over the view.
+    pointer_place: Option<i64>,
+    /// Whether the selected block is to be fitted in both axes.
+    is_block_wanted: bool,
+    is_pending: bool,
+}
+
+impl Default for MemoryOverTime {
+    fn default() -> Self {
+        Self {
+            wants_events: false,
+            navigation: Navigation::default(),
+            bytes: None,
+            color_by: ColorBy::default(),
+            is_curve_shown: [true, false, true, false],
+            history: None,
+            index: Memo::default(),
+            colors: Memo::default(),
+            pictures: Memo::default(),
+            asked: None,
+            overview: Overview::default(),
+            motion: Motion::default(),
+            minimap: Minimap::default(),
+            drag: None,
+            canvas: Canvas::default(),
+            pointer_place: None,
+            is_block_wanted: false,
+            is_pending: false,
+        }
+    }
+}
+
+impl std::fmt::Debug for MemoryOverTime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryOverTime").field("color_by", &self.color_by).finish_non_exhaustive()
+    }
+}
+
+/// Where the parts of the view are.
+#[derive(Clone, Copy, Debug)]
+struct Parts {
+    minimap: Rect,
+    ruler: Rect,
+    lanes: Rect,
+    curves: Rect,
+    canvas: Rect,
+}
+
+impl Parts {
+    fn new(rect: Rect, n_lanes: usize, pixels_per_point: f32) -> Self {
+        // On the pixel grid, so that the picture is not blurred.
+        let snap = |x: f32| (x * pixels_per_point).round() / pixels_per_point;
+        let (left, right) = (snap(rect.left() + GUTTER), snap(rect.right() - MARGIN));
+        let curves_height = CURVES_HEIGHT.min(rect.height() * 0.22);
+        let mut top = snap(rect.top());
+        let mut part = |height: f32, gap: f32| {
+            let bottom = snap(top + height);
+            let part = Rect::from_min_max(pos2(left, top), pos2(right.max(left + 1.0), bottom));
+            top = snap(bottom + gap);
+            part
+        };
+        let minimap = part(MINIMAP_HEIGHT, 2.0);
+        let ruler = part(RULER_HEIGHT, 0.0);
+        let lanes = part(LANE_HEIGHT * n_lanes as f32, if n_lanes > 0 { 3.0 } else { 0.0 });
+        let curves = part(curves_height, 4.0);
+        let canvas = Rect::from_min_max(pos2(left, top), pos2(right.max(left + 1.0), snap(rect.bottom()).max(top + 1.0)));
+        Self { minimap, ruler, lanes, curves, canvas }
+    }
+
+    /// Everything that shares the horizontal axis.
+    fn plots(&self) -> Rect {
+        Rect::from_min_max(self.ruler.min, self.canvas.max)
+    }
+}
+
+impl MemoryOverTime {
+    /// The axis of a history: events where it has no times.
+    fn axis<'a>(&self, shown: &'a ShownMemory) -> Axis<'a> {
+        let history = shown.history();
+        let has_time = history.has_time && history.span.dur() > 0;
+        let kind = if has_time && !self.wants_events { AxisKind::Time } else { AxisKind::Events };
+        Axis { kind, history, offset: shown.open.offset }
+    }
+
+    /// Runs `act` with a context whose times are places on the axis, so that whatever is made for
+    /// session time works for events too.
+    fn on_axis<R>(
+        &mut self,
+        axis: &Axis<'_>,
+        ctx: &mut ViewContext<'_>,
+        act: impl FnOnce(&mut Self, &mut ViewContext<'_>) -> R,
+    ) -> R {
+        if axis.kind == AxisKind::Time {
+            return act(self, ctx);
+        }
+        let mut navigation = std::mem::take(&mut self.navigation);
+        let place = |range: TimeRange| TimeRange { start: axis.from_time(range.start), end: axis.from_time(range.end) };
+        let before = ctx.range.map(place);
+        let mut range = before;
+        let mark = |mark: &Mark| Mark { range: place(mark.range), note: mark.note.clone() };
+        let mut marks: Vec<Mark> = ctx.marks.iter().map(mark).collect();
+        let result = act(
+            self,
+            &mut ViewContext {
+                traces: ctx.traces,
+                span: axis.span(),
+                navigation: &mut navigation,
+                selection: &mut *ctx.selection,
+                range: &mut range,
+                marks: &mut marks,
+                hits: ctx.hits,
+                memory: &mut *ctx.memory,
+                is_dark: ctx.is_dark,
+                commands: &mut *ctx.commands,
+            },
+        );
+        self.navigation = navigation;
+        if range != before {
+            let time = |range: TimeRange| TimeRange { start: axis.time(range.start), end: axis.time(range.end) };
+            *ctx.range = range.map(time).filter(|range| range.dur() > 0);
+        }
+        result
+    }
+
+    /// Forgets what belongs to another history.
+    fn follow(&mut self, shown: &ShownMemory) -> HistoryKey {
+        let key = HistoryKey::new(shown);
+        if self.history.as_ref() != Some(&key) {
+            self.history = Some(key.clone());
+            self.navigation = Navigation::default();
+            self.bytes = None;
+            self.drag = None;
+            self.asked = None;
+            self.canvas.forget();
+        }
+        key
+    }
+
+    /// All bytes that there ever were, with some room above.
+    fn all_bytes(index: &Index) -> TimeRange {
+        let highest = index.peaks[1].1.max(1);
+        TimeRange { start: 0, end: (highest as f64 * (1.0 + HEADROOM)).ceil().min(i64::MAX as f64 / 4.0) as i64 + 1 }
+    }
+
+    /// The picture for what is on show, or the last one while it is being made.
+    fn picture(
+        &mut self,
+        wanted: Question,
+        shown: &ShownMemory,
+        index: &Arc<Index>,
+        colors: &Arc<Colors>,
+        egui: &egui::Context,
+    ) -> Option<(Question, Arc<Picture>)> {
+        // A picture that is nearly made is let be finished, or a view that keeps moving would never have
+        // one; what can no longer stand in for it is cancelled.
+        let is_free = self.asked.as_ref().is_none_or(|asked| {
+            self.pictures.is_current(asked) || self.pictures.has_crashed(asked) || !asked.is_near(&wanted)
+        });
+        if is_free {
+            self.asked = Some(wanted.clone());
+        }
+        let asked = self.asked.clone()?;
+        self.is_pending |= asked != wanted || !self.pictures.is_current(&asked) && !self.pictures.has_crashed(&asked);
+        let (waker, question) = (egui.clone(), asked.clone());
+        let (shown, index, colors) = (shown.clone(), Arc::clone(index), Arc::clone(colors));
+        let made = self.pictures.get(
+            &asked,
+            move || waker.request_repaint(),
+            move |progress| Arc::new(work::picture(&shown, &index, &colors, &question, progress)),
+        );
+        let made = Arc::clone(made?);
+        let question = self.pictures.question()?.clone();
+        if asked != wanted && self.pictures.is_current(&asked) {
+            egui.request_repaint();
+        }
+        (question.history == wanted.history && question.axis == wanted.axis).then_some((question, made))
+    }
+
+    /// What is worked out once for the history, and the color of each of its allocations.
+    fn prepare(
+        &mut self,
+        key: &HistoryKey,
+        shown: &ShownMemory,
+        is_dark: bool,
+        egui: &egui::Context,
+    ) -> Option<(Arc<Index>, Option<Arc<Colors>>)> {
+        let (waker, open) = (egui.clone(), shown.clone());
+        let index = self.index.get(key, move || waker.request_repaint(), move |_| Arc::new(Index::build(&open)));
+        let index = index.cloned().filter(|_| self.index.is_current(key))?;
+        if !self.color_by.is_known(shown.history(), !index.steps.is_empty()) {
+            self.color_by = ColorBy::default();
+        }
+        let (by, color_key) = (self.color_by, (key.clone(), self.color_by, is_dark));
+        let (waker, open, steps) = (egui.clone(), shown.clone(), Arc::clone(&index));
+        let work = move |_: &crate::job::Progress| {
+            Arc::new(Colors::build(open.trace(), open.history(), &steps.steps, by, is_dark))
+        };
+        let colors = self.colors.get(&color_key, move || waker.request_repaint(), work).cloned();
+        Some((index, colors.filter(|_| self.colors.is_current(&color_key))))
+    }
+
+    fn shown_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, shown: &ShownMemory) {
+        let key = self.follow(shown);
+        let prepared = self.prepare(&key, shown, ctx.is_dark, ui.ctx());
+        self.is_pending = prepared.as_ref().is_none_or(|(_, colors)| colors.is_none());
+        let axis = self.axis(shown);
+        let Some((index, colors)) = prepared else {
+            if self.index.has_crashed(&key) {
+                self.is_pending = false;
+                ui.label("This memory could not be worked out");
+            } else {
+                ui.spinner();
+            }
+            return;
+        };
+        self.bar_ui(ctx, ui, shown, &axis, &index, colors.as_deref());
+        let history = shown.history();
+        if history.allocations.is_empty() {
+            ui.add_space(MARGIN);
+            ui.label("No allocation is known");
+            ui.weak("The recording has no events of blocks, and no block was live at its end");
+            return;
+        }
+        self.on_axis(&axis, ctx, |this, ctx| {
+            if ctx.navigation.visible().dur() <= 0 {
+                let margin = if axis.kind == AxisKind::Events { 0.0 } else { 0.02 };
+                ctx.navigation.glide(fitted(ctx.span, margin, ctx.span));
+            }
+            let n_lanes = index.bands.len().min(1) * this.canvas.n_lanes.clamp(1, bands::MAX_LANES);
+            let (rect, _) = ui.allocate_exact_size(ui.available_size(), Sense::hover());
+            if rect.width() < 160.0 || rect.height() < 120.0 {
+                return;
+            }
+            let parts = Parts::new(rect, n_lanes, ui.pixels_per_point());
+            let place = Place { shown, axis, index: &index, key: &key, parts };
+            this.parts_ui(ctx, ui, &place, colors.as_ref());
+        });
+    }
+
+    fn parts_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, place: &Place<'_>, colors: Option<&Arc<Colors>>) {
+        let parts = &place.parts;
+        let all = Self::all_bytes(place.index);
+        let scale = |ctx: &ViewContext<'_>, ui: &Ui| {
+            let canvas = place.parts.canvas;
+            Scale::new(ctx.navigation.visible(), canvas.left(), canvas.width(), ui.pixels_per_point())
+        };
+        let before = scale(ctx, ui);
+        let response = self.canvas_input(ctx, ui, place, before, all);
+        let scale = scale(ctx, ui);
+        let heights = Heights::new(self.bytes.unwrap_or(all), parts.canvas);
+        // Textures have a largest size.
+        let most = ui.input(|input| input.max_texture_side);
+        let n_rows = (parts.canvas.height() * ui.pixels_per_point()).round() as usize;
+        let wanted = Question {
+            history: place.key.clone(),
+            axis: place.axis.kind,
+            view: scale.view,
+            bytes: heights.bytes,
+            size: [scale.n_pixels.min(most), n_rows.min(most)],
+            pixel: scale.pixel,
+            color_by: self.color_by,
+            marked: Marked(Arc::clone(&ctx.memory.marked)),
+            is_dark: ctx.is_dark,
+        };
+        let picture = colors.and_then(|colors| self.picture(wanted, place.shown, place.index, colors, ui.ctx()));
+        self.canvas_ui(ctx, ui, place, &canvas::Frame { scale, heights, response, picture });
+        self.overview.paint(ui, place, ctx.span);
+        self.is_pending |= self.overview.is_pending();
+        self.minimap.window_ui(ctx, ui, parts.minimap, &mut self.motion);
+    }
+}
+
+/// What is on show, and where.
+struct Place<'a> {
+    shown: &'a ShownMemory,
+    axis: Axis<'a>,
+    index: &'a Arc<Index>,
+    key: &'a HistoryKey,
+    parts: Parts,
+}
+
+impl View for MemoryOverTime {
+    fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
+        self.is_pending = false;
+        let frame = Frame::NONE.inner_margin(Margin { left: 0, right: 0, top: 4, bottom: 4 });
+        frame.show(ui, |ui| {
+            let shown = ui
+                .horizontal_wrapped(|ui| {
+                    ui.add_space(MARGIN);
+                    choose_ui(ctx, ui)
+                })
+                .inner;
+            if let Some(shown) = shown {
+                self.shown_ui(ctx, ui, &shown);
+            }
+        });
+    }
+
+    fn is_pending(&self) -> bool {
+        self.is_pending
+    }
+
+    fn run(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
+        self.run_command(command, ctx)
+    }
+}

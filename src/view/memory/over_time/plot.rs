@@ -1,0 +1,148 @@
+//! The strip of curves over the picture, on the same horizontal axis.
+
+use eframe::egui::{Align2, Color32, FontId, Id, Rect, Role, Sense, Stroke, Ui, UiBuilder, WidgetInfo, pos2, vec2};
+use egui_plot::{HLine, Line, LineStyle, Plot, PlotBounds, PlotPoints};
+
+use super::curves::Curve;
+use super::heights::amount;
+use super::work::{Picture, Question};
+use super::{MemoryOverTime, Place};
+use crate::model::TimeRange;
+use crate::view::ViewContext;
+use crate::view::memory::head::state_text;
+use crate::view::timeline::{Scale, centered};
+use crate::widget::{format, theme};
+
+/// A device that holds more than this many times the highest curve is not drawn: the curves would be flat.
+const MOST_ROOM: f64 = 2.5;
+
+impl MemoryOverTime {
+    /// What the device has, if the file says so.
+    pub(super) fn capacity(place: &Place<'_>) -> Option<u64> {
+        let device = u32::try_from(place.shown.history().device).ok()?;
+        let devices = &place.shown.trace().info.devices;
+        devices.iter().find(|known| known.id == device)?.total_memory_bytes
+    }
+
+    /// Paints the curves, their highest points and the scale.
+    pub(super) fn curves_ui(
+        &mut self,
+        ctx: &mut ViewContext<'_>,
+        ui: &mut Ui,
+        place: &Place<'_>,
+        scale: &Scale,
+        picture: Option<(&Question, &Picture)>,
+    ) {
+        let rect = place.parts.curves;
+        let shown = || Curve::ALL.into_iter().enumerate().filter(|(i, _)| self.is_curve_shown[*i]);
+        let highest = shown().map(|(i, _)| place.index.peaks[i].1).max().unwrap_or(0).max(1) as f64;
+        let capacity = Self::capacity(place).map(|bytes| bytes as f64).filter(|&bytes| bytes <= highest * MOST_ROOM);
+        let top = highest.max(capacity.unwrap_or(0.0)) * 1.08;
+        ui.painter().rect_filled(rect, 0.0, theme::tokens(ctx.is_dark).canvas);
+        if let Some((asked, picture)) = picture {
+            let base = asked.view.start;
+            let bounds = PlotBounds::from_min_max(
+                [scale.view.start.saturating_sub(base) as f64, 0.0],
+                [scale.view.end.saturating_sub(base) as f64, top],
+            );
+            let lines: Vec<_> = shown().map(|(i, curve)| (curve, picture.curves[i].as_slice())).collect();
+            let weak = ui.visuals().weak_text_color();
+            let is_dark = ctx.is_dark;
+            ui.scope_builder(UiBuilder::new().max_rect(rect), |ui| {
+                let plot = Plot::new("memory curves").width(rect.width()).height(rect.height()).min_size(vec2(1.0, 1.0));
+                let plot = plot.show_axes(false).show_grid(false).show_background(false).show_crosshair(false);
+                let plot = plot.show_x(false).show_y(false).set_margin_fraction(vec2(0.0, 0.0)).auto_bounds(false);
+                let plot = plot.allow_zoom(false).allow_drag(false).allow_scroll(false).allow_boxed_zoom(false);
+                let plot = plot.allow_double_click_reset(false).sense(Sense::hover());
+                plot.show(ui, |plot| {
+                    plot.set_plot_bounds(bounds);
+                    if let Some(capacity) = capacity {
+                        plot.hline(HLine::new("Device", capacity).color(weak).width(1.0).style(LineStyle::dashed_loose()));
+                    }
+                    for (curve, points) in lines {
+                        let line = Line::new(curve.label(), PlotPoints::Borrowed(points));
+                        plot.line(line.color(curve.color(is_dark)).width(1.3).allow_hover(false));
+                    }
+                });
+            });
+        }
+        let y = |bytes: f64| rect.bottom() - (bytes / top * f64::from(rect.height())) as f32;
+        self.scale_ui(ui, rect, top, &y);
+        if let Some(capacity) = capacity {
+            let at = pos2(rect.right() - 4.0, y(capacity) + 1.0);
+            let text = format!("device {}", format::bytes(capacity));
+            ui.painter().text(at, Align2::RIGHT_TOP, text, FontId::proportional(10.5), ui.visuals().weak_text_color());
+        }
+        self.peaks_ui(ctx, ui, place, scale, &y);
+    }
+
+    fn scale_ui(&self, ui: &Ui, rect: Rect, top: f64, y: &impl Fn(f64) -> f32) {
+        let (painter, visuals) = (ui.painter(), ui.visuals());
+        let line = visuals.widgets.noninteractive.bg_stroke;
+        let mut step: i64 = 1;
+        while (step as f64) < top / 3.0 && step < 1 << 61 {
+            step *= 2;
+        }
+        let mut tick = 0_i64;
+        while tick as f64 <= top {
+            let at = y(tick as f64);
+            painter.hline(rect.left() - 4.0..=rect.left(), at, line);
+            let at = pos2(rect.left() - 7.0, at.clamp(rect.top() + 6.0, rect.bottom() - 5.0));
+            painter.text(at, Align2::RIGHT_CENTER, amount(tick, step), FontId::proportional(11.0), visuals.weak_text_color());
+            tick += step;
+        }
+        painter.vline(rect.left() - 1.0, rect.y_range(), line);
+    }
+
+    /// Dots on the highest points, which say their value and moment.
+    fn peaks_ui(
+        &mut self,
+        ctx: &mut ViewContext<'_>,
+        ui: &Ui,
+        place: &Place<'_>,
+        scale: &Scale,
+        y: &impl Fn(f64) -> f32,
+    ) {
+        for (i, curve) in Curve::ALL.into_iter().enumerate().filter(|(i, _)| *i != 1 && *i != 3) {
+            let (state, bytes) = place.index.peaks[i];
+            let at = place.axis.place(state);
+            if !self.is_curve_shown[i] || bytes == 0 || at < scale.view.start || at > scale.view.end {
+                continue;
+            }
+            let center = pos2(scale.x(at).clamp(scale.left + 3.0, scale.right() - 3.0), y(bytes as f64));
+            let painter = ui.painter();
+            painter.circle(center, 3.5, curve.color(ctx.is_dark), Stroke::new(1.0, theme::tokens(ctx.is_dark).canvas));
+            let id = Id::unique(("memory peak", curve.label()));
+            let dot = ui.interact(Rect::from_center_size(center, vec2(12.0, 12.0)), id, Sense::click());
+            let name = format!("Peak {}", curve.label().to_lowercase());
+            dot.widget_info(|| WidgetInfo::labeled(Role::Button, true, &name));
+            let text = format!("{name}: {}, {}", format::bytes(bytes as f64), state_text(place.shown, state));
+            if dot.on_hover_text(text).clicked() {
+                ctx.memory.moment = Some(state);
+            }
+        }
+    }
+
+    /// Looks at the moment of the highest `active`, and shows it.
+    pub(super) fn go_to_peak(&mut self, ctx: &mut ViewContext<'_>, place: &super::Axis<'_>, state: u32) {
+        ctx.memory.moment = Some(state);
+        let (at, view) = (place.place(state), ctx.navigation.visible());
+        if !(TimeRange { end: view.end.saturating_add(1), ..view }).contains(at) {
+            ctx.navigation.go(centered(view, at, ctx.span));
+        }
+    }
+}
+
+/// A line from top to bottom at the moment that is looked at.
+pub fn moment_line(ui: &Ui, place: &Place<'_>, scale: &Scale, state: u32, color: Color32) {
+    let at = place.axis.place(state);
+    if at < scale.view.start || at > scale.view.end {
+        return;
+    }
+    let x = scale.x(at);
+    let painter = ui.painter_at(place.parts.plots());
+    painter.vline(x, place.parts.plots().y_range(), Stroke::new(1.5, color));
+    let head = place.parts.ruler.bottom();
+    let corners = vec![pos2(x - 5.0, head - 9.0), pos2(x + 5.0, head - 9.0), pos2(x, head - 1.0)];
+    painter.add(eframe::egui::Shape::convex_polygon(corners, color, Stroke::NONE));
+}

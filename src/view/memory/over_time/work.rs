@@ -1,0 +1,180 @@
+//! What is worked out in the background, and for which question.
+
+use std::sync::Arc;
+
+use eframe::egui::ColorImage;
+use egui_plot::PlotPoint;
+
+use super::axis::{Axis, AxisKind, Column};
+use super::bands::{self, Band, Bar, Step};
+use super::colors::{ColorBy, Colors, Paint};
+use super::curves::{self, Curve};
+use super::frames;
+use super::labels::{self, Place};
+use super::raster::{self, NO_BLOCK, Scene};
+use super::tree::Rows;
+use crate::job::Progress;
+use crate::model::memory::{AllocationId, MemoryAction};
+use crate::model::{StringId, TimeRange};
+use crate::view::TraceKey;
+use crate::view::memory::ShownMemory;
+use crate::widget::format;
+use crate::widget::text::display_name;
+
+/// Least width and height of a label, in points.
+const LABEL_ROOM: [f32; 2] = [44.0, 13.0];
+
+/// Which history: its trace with its offset, and its index there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HistoryKey {
+    trace: TraceKey,
+    memory: usize,
+}
+
+impl HistoryKey {
+    pub fn new(shown: &ShownMemory) -> Self {
+        Self { trace: TraceKey::new(std::slice::from_ref(&shown.open)), memory: shown.memory }
+    }
+}
+
+/// What is worked out once for a history.
+#[derive(Debug)]
+pub struct Index {
+    pub by_end: Vec<u32>,
+    /// For each stack the frame that says most.
+    pub telling: Vec<StringId>,
+    pub bands: Vec<Band>,
+    pub steps: Vec<Step>,
+    /// Events at which the program took a snapshot.
+    pub snapshots: Vec<u32>,
+    /// State and bytes of the highest of each curve, in the order of [`Curve::ALL`].
+    pub peaks: [(u32, u64); 4],
+}
+
+impl Index {
+    /// Cost: O(events + allocations + slices).
+    pub fn build(shown: &ShownMemory) -> Self {
+        let (trace, history) = (shown.trace(), shown.history());
+        let bands = bands::bands(trace, history);
+        let actions = history.events.action.iter().enumerate();
+        let snapshots = actions.filter(|entry| *entry.1 == MemoryAction::Snapshot).map(|entry| entry.0 as u32);
+        Self {
+            by_end: raster::by_end(history),
+            telling: frames::telling(trace),
+            steps: bands::steps(trace, history, &bands),
+            bands,
+            snapshots: snapshots.collect(),
+            peaks: Curve::ALL.map(|curve| curves::peak(curve.values(history))),
+        }
+    }
+}
+
+/// Allocations to bring out; equal only to itself, so that comparing costs nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Marked(pub Arc<Vec<AllocationId>>);
+
+impl PartialEq for Marked {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0.is_empty() && other.0.is_empty()
+    }
+}
+
+/// Which picture is wanted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    pub history: HistoryKey,
+    pub axis: AxisKind,
+    /// In places on the axis.
+    pub view: TimeRange,
+    /// The bytes from bottom to top.
+    pub bytes: TimeRange,
+    /// Columns and rows of pixels.
+    pub size: [usize; 2],
+    /// Points in a pixel.
+    pub pixel: f32,
+    pub color_by: ColorBy,
+    pub marked: Marked,
+    pub is_dark: bool,
+}
+
+impl Question {
+    /// Whether the picture of `other` can stand in for this one, stretched into place.
+    pub fn is_near(&self, other: &Self) -> bool {
+        self.history == other.history
+            && self.axis == other.axis
+            && self.view.intersect(other.view).is_some()
+            && self.bytes.intersect(other.bytes).is_some()
+    }
+}
+
+/// The words on a block.
+#[derive(Clone, Debug)]
+pub struct Label {
+    pub place: Place,
+    pub text: String,
+}
+
+/// A picture with all that belongs to its window.
+#[derive(Debug)]
+pub struct Picture {
+    pub columns: Vec<Column>,
+    pub n_rows: usize,
+    /// The allocation under each pixel: columns one after another, each from the bottom up.
+    pub ids: Vec<u32>,
+    /// Lying on its side: a line of the image is a column of the picture.
+    pub image: Arc<ColorImage>,
+    pub labels: Vec<Label>,
+    /// In the order of [`Curve::ALL`], with x relative to the start of the view.
+    pub curves: [Vec<PlotPoint>; 4],
+    pub bars: Vec<Bar>,
+    /// Bands that found no lane.
+    pub n_hidden: u32,
+}
+
+impl Picture {
+    /// The allocation at a column and a row from the bottom up.
+    pub fn at(&self, column: usize, row: usize) -> Option<AllocationId> {
+        let id = *self.ids.get(column * self.n_rows + row).filter(|_| row < self.n_rows)?;
+        (id != NO_BLOCK).then_some(AllocationId(id))
+    }
+
+    /// The rows of an allocation in each column, from the bottom up; `None` where it is not seen.
+    pub fn rows_of(&self, id: AllocationId) -> Vec<Option<[u32; 2]>> {
+        let rows = |column: &[u32]| {
+            let from = column.iter().position(|&other| other == id.0)?;
+            let n = column[from..].iter().take_while(|&&other| other == id.0).count();
+            Some([from as u32, (from + n) as u32])
+        };
+        self.ids.chunks(self.n_rows.max(1)).map(rows).collect()
+    }
+}
+
+/// Answers a question.
+pub fn picture(shown: &ShownMemory, index: &Index, colors: &Arc<Colors>, asked: &Question, progress: &Progress) -> Picture {
+    let history = shown.history();
+    let axis = Axis { kind: asked.axis, history, offset: shown.open.offset };
+    let [n_columns, n_rows] = asked.size;
+    let columns = axis.columns(asked.view, n_columns);
+    let paint = Paint::new(Arc::clone(colors), &asked.marked.0, asked.is_dark);
+    let rows = Rows {
+        bottom: asked.bytes.start,
+        per_byte: n_rows as f64 / asked.bytes.dur().max(1) as f64,
+        n: n_rows as u32,
+    };
+    let room = LABEL_ROOM.map(|points| (points / asked.pixel).ceil() as u32);
+    let scene =
+        Scene { history, by_end: &index.by_end, columns: &columns, rows, paint: &paint, tall: room[1] };
+    let raster = raster::raster(&scene, progress);
+    let label = |place: Place| {
+        let size = format::bytes(history.allocations.bytes[place.id as usize] as f64);
+        let stack = history.allocations.stack[place.id as usize];
+        let frame = shown.trace().strings.get(index.telling.get(stack.0 as usize).copied().unwrap_or_default());
+        let text = if frame.is_empty() { size } else { format!("{size}  {}", display_name(&frames::short(frame))) };
+        Label { place, text }
+    };
+    let labels = labels::places(&raster.tall, room).into_iter().map(label).collect();
+    let curves = Curve::ALL.map(|curve| curves::points(&axis, curve.values(history), &columns, asked.view));
+    let (bars, n_hidden) = bands::lay_out(&axis, &index.bands, asked.view, n_columns);
+    let image = Arc::new(ColorImage::new([raster.n_rows, n_columns], raster.pixels));
+    Picture { columns, n_rows: raster.n_rows, ids: raster.ids, image, labels, curves, bars, n_hidden }
+}
