@@ -42,15 +42,18 @@ struct Anchor {
     span: usize,
     count: usize,
     /// Mean of the bytes in use before it.
-    in_use: u128,
+    in_use: i64,
+    /// The same over the later half of its places less that over the earlier.
+    rise: i64,
 }
 
 /// Finds the repetition of the allocations at one place, if most of them take part; else that of those
 /// of one size at one place. Where no stack is known the size is all there is.
 ///
 /// Rounds begin at an allocation that comes at an even distance. For the commonest distances, each
-/// weighted with what it covers, that allocation is taken which has the least memory in use before it,
-/// since between two steps only what stays is live. A length explains an allocation if the round before
+/// weighted with what it covers, that allocation is taken before which memory rises least over the rounds,
+/// or hardly more, and of such that with the least memory in use: between two steps only what stays is
+/// live. A length explains an allocation if the round before
 /// has the same, wherever in it: so an odd allocation now and then moves nothing. Of the lengths that
 /// explain nearly the most the shortest wins.
 ///
@@ -73,26 +76,32 @@ pub fn period(trace: &Trace, history: &MemoryHistory, is_cancelled: &dyn Fn() ->
     (!is_of_layers).then_some(found)
 }
 
-/// Whether one line of a model's `forward` leads to all allocations of the rounds.
+/// Whether one line of a model's `forward` leads to all allocations of the rounds. Only frames of Python
+/// count: those of C++ between them come and go.
 fn is_in_forward(trace: &Trace, history: &MemoryHistory, found: &Period) -> bool {
-    let (events, parent) = (&history.events, &trace.stacks.parent);
+    let events = &history.events;
     let rounds = found.boundaries[0] as usize..found.boundaries[found.boundaries.len() - 1] as usize;
-    let mut common: Option<StackId> = None;
-    for event in rounds.filter(|&event| events.action[event] == MemoryAction::Alloc) {
-        let (mut a, mut b) = (events.stack[event], common.unwrap_or(events.stack[event]));
-        // Callers have smaller ids, and the empty stack the smallest.
-        while a != b {
-            let later = if a > b { &mut a } else { &mut b };
-            *later = parent.get(later.0 as usize).copied().unwrap_or_default();
-        }
-        common = Some(a);
-    }
+    let in_rounds = rounds.filter(|&event| events.action[event] == MemoryAction::Alloc);
+    let mut stacks: Vec<StackId> = in_rounds.map(|event| events.stack[event]).collect();
+    stacks.sort_unstable();
+    stacks.dedup();
+    let python = |stack| {
+        let frames = trace.stacks.frames(stack).map(|frame| trace.strings.get(frame));
+        let mut frames: Vec<&str> = frames.filter(|frame| Frame::of(frame).is_python()).collect();
+        frames.reverse();
+        frames
+    };
+    let common = stacks.into_iter().map(python).reduce(|mut common, frames| {
+        let same = common.iter().zip(&frames).take_while(|(a, b)| a == b).count();
+        common.truncate(same);
+        common
+    });
     // What spreads a batch over devices only passes it on.
     let is_forward = |frame: Frame<'_>| {
         let is_wrapper = frame.file.replace('\\', "/").contains("torch/nn/parallel/");
-        frame.function == "forward" && frame.is_python() && !is_wrapper
+        frame.function == "forward" && !is_wrapper
     };
-    trace.stacks.frames(common.unwrap_or_default()).any(|frame| is_forward(Frame::of(trace.strings.get(frame))))
+    common.unwrap_or_default().into_iter().any(|frame| is_forward(Frame::of(frame)))
 }
 
 /// Whether live memory falls from round to round.
@@ -161,9 +170,13 @@ fn anchors(history: &MemoryHistory, allocs: &[u32], symbols: &[u32]) -> Vec<Anch
         if length < MIN_ALLOCATIONS || (even as f64) < MIN_EVEN * distances.len() as f64 {
             continue;
         }
-        let in_use = places.iter().map(|&i| u128::from(history.curves.allocated[allocs[i as usize] as usize]));
-        let in_use = in_use.sum::<u128>() / places.len() as u128;
-        all.push(Anchor { symbol: symbols[first], length, span: last - first, count: places.len(), in_use });
+        let mean = |places: &[u32]| {
+            let in_use = places.iter().map(|&i| i128::from(history.curves.allocated[allocs[i as usize] as usize]));
+            (in_use.sum::<i128>() / places.len() as i128) as i64
+        };
+        let (early, late) = places.split_at(places.len() / 2);
+        let (in_use, rise) = (mean(places), mean(late) - mean(early));
+        all.push(Anchor { symbol: symbols[first], length, span: last - first, count: places.len(), in_use, rise });
     }
     all.sort_by_key(|anchor| anchor.length);
     let mut best: Vec<(usize, Anchor)> = Vec::new();
@@ -175,9 +188,13 @@ fn anchors(history: &MemoryHistory, allocs: &[u32], symbols: &[u32]) -> Vec<Anch
         }
         let covered = same.iter().map(|anchor| anchor.span).sum();
         let most = same.iter().map(|anchor| anchor.count).max().unwrap_or_default();
-        // One that begins late would leave rounds out. Symbols ascend with where they come first.
-        let throughout = same.into_iter().filter(|anchor| anchor.count + 1 >= most);
-        best.extend(throughout.min_by_key(|anchor| (anchor.in_use, anchor.symbol)).map(|anchor| (covered, anchor)));
+        // One that begins late would leave rounds out.
+        same.retain(|anchor| anchor.count + 1 >= most);
+        let least = same.iter().map(|anchor| anchor.rise).min().unwrap_or_default();
+        same.retain(|anchor| anchor.rise <= least + anchor.in_use / 100);
+        // Symbols ascend with where they come first.
+        let first = same.into_iter().min_by_key(|anchor| (anchor.in_use, anchor.symbol));
+        best.extend(first.map(|anchor| (covered, anchor)));
     }
     best.sort_by_key(|anchor| std::cmp::Reverse(anchor.0));
     best.into_iter().take(MAX_LENGTHS).map(|anchor| anchor.1).collect()
