@@ -184,8 +184,11 @@ fn what_is_planted_gets_its_verdict() {
                 }
             }
             assert_eq!(found.total.unwrap().verdict, verdict, "{plant} {args:?}: {:?}", found.total);
-            let sure = if has_times { leaks::Confidence::High } else { leaks::Confidence::Medium };
-            assert_eq!(found.confidence, sure, "{plant} {args:?}: {:?}", found.doubts);
+            // Ever more blocks make a ratchet, so its steps differ.
+            let is_sure = has_times && plant != "ratchet";
+            let least = if is_sure { leaks::Confidence::High } else { leaks::Confidence::Medium };
+            assert!(found.confidence >= least, "{plant} {args:?}: {:?}", found.doubts);
+            assert!(has_times || found.confidence == leaks::Confidence::Medium, "{plant} {args:?}");
         }
     }
 }

@@ -53,9 +53,8 @@ struct Anchor {
 /// Rounds begin at an allocation that comes at an even distance. For the commonest distances, each
 /// weighted with what it covers, that allocation is taken before which memory rises least over the rounds,
 /// or hardly more, and of such that with the least memory in use: between two steps only what stays is
-/// live. A length explains an allocation if the round before
-/// has the same, wherever in it: so an odd allocation now and then moves nothing. Of the lengths that
-/// explain nearly the most the shortest wins.
+/// live. A length explains an allocation if the round before has the same, wherever in it: so an odd
+/// allocation now and then moves nothing. Of the lengths that explain nearly the most the shortest wins.
 ///
 /// The layers of a model repeat as steps do. A repetition is none of steps if all of it comes from one
 /// line of a model's `forward`, as where a recording holds a single forward pass; or if live memory falls
