@@ -8,6 +8,7 @@
 mod corpus;
 mod golden;
 mod layers;
+mod memory_analysis;
 mod nsys_damage;
 mod nsys_oracle;
 mod nsys_report;

@@ -2,8 +2,10 @@
 
 use hashbrown::HashMap;
 
+use super::signature::Frame;
+use super::trend::trend;
 use crate::model::memory::MemoryAction;
-use crate::model::{MemoryHistory, StackId};
+use crate::model::{MemoryHistory, StackId, Trace};
 
 /// A repetition that most of the allocations take part in.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,23 +42,27 @@ struct Anchor {
     span: usize,
     count: usize,
     /// Mean of the bytes in use before it.
-    in_use: u128,
+    in_use: i64,
+    /// The same over the later half of its places less that over the earlier.
+    rise: i64,
 }
 
-/// Finds the repetition of the allocations of one size at one place, if most of them take part; else
-/// that of those at one place whatever their size.
+/// Finds the repetition of the allocations at one place, if most of them take part; else that of those
+/// of one size at one place. Where no stack is known the size is all there is.
 ///
 /// Rounds begin at an allocation that comes at an even distance. For the commonest distances, each
-/// weighted with what it covers, that allocation is taken which has the least memory in use before it,
-/// since between two steps only what stays is live. A length explains an allocation if the round before
-/// has the same, wherever in it: so an odd allocation now and then moves nothing. Of the lengths that
-/// explain nearly the most the shortest wins.
+/// weighted with what it covers, that allocation is taken before which memory rises least over the rounds,
+/// or hardly more, and of such that with the least memory in use: between two steps only what stays is
+/// live. A length explains an allocation if the round before has the same, wherever in it: so an odd
+/// allocation now and then moves nothing. Of the lengths that explain nearly the most the shortest wins.
+///
+/// The layers of a model repeat as steps do. A repetition is none of steps if all of it comes from one
+/// line of a model's `forward`, as where a recording holds a single forward pass; or if live memory falls
+/// from round to round, as it does in a single backward pass.
 ///
 /// * What follows the last beginning of a round belongs to none: nothing says whether it is whole.
-/// * Steps that consist of hundreds of equal parts and hardly anything else may be taken apart into
-///   these.
 /// * Cost: O(n log n) for n events; a few dozen bytes an allocation.
-pub fn period(history: &MemoryHistory, is_cancelled: &dyn Fn() -> bool) -> Option<Period> {
+pub fn period(trace: &Trace, history: &MemoryHistory, is_cancelled: &dyn Fn() -> bool) -> Option<Period> {
     let events = &history.events;
     let allocs: Vec<u32> =
         (0..events.len() as u32).filter(|&event| events.action[event as usize] == MemoryAction::Alloc).collect();
@@ -64,7 +70,43 @@ pub fn period(history: &MemoryHistory, is_cancelled: &dyn Fn() -> bool) -> Optio
         let symbols = symbols(history, &allocs, has_size);
         of_symbols(history, &allocs, &symbols, is_cancelled)
     };
-    by(true).or_else(|| by(false))
+    let found = by(false).or_else(|| by(true))?;
+    let is_of_layers = is_in_forward(trace, history, &found) || is_falling(history, &found);
+    (!is_of_layers).then_some(found)
+}
+
+/// Whether one line of a model's `forward` leads to all allocations of the rounds. Only frames of Python
+/// count: those of C++ between them come and go.
+fn is_in_forward(trace: &Trace, history: &MemoryHistory, found: &Period) -> bool {
+    let events = &history.events;
+    let rounds = found.boundaries[0] as usize..found.boundaries[found.boundaries.len() - 1] as usize;
+    let in_rounds = rounds.filter(|&event| events.action[event] == MemoryAction::Alloc);
+    let mut stacks: Vec<StackId> = in_rounds.map(|event| events.stack[event]).collect();
+    stacks.sort_unstable();
+    stacks.dedup();
+    let python = |stack| {
+        let frames = trace.stacks.frames(stack).map(|frame| trace.strings.get(frame));
+        let mut frames: Vec<&str> = frames.filter(|frame| Frame::of(frame).is_python()).collect();
+        frames.reverse();
+        frames
+    };
+    let common = stacks.into_iter().map(python).reduce(|mut common, frames| {
+        let same = common.iter().zip(&frames).take_while(|(a, b)| a == b).count();
+        common.truncate(same);
+        common
+    });
+    // What spreads a batch over devices only passes it on.
+    let is_forward = |frame: Frame<'_>| {
+        let is_wrapper = frame.file.replace('\\', "/").contains("torch/nn/parallel/");
+        frame.function == "forward" && !is_wrapper
+    };
+    common.unwrap_or_default().into_iter().any(|frame| is_forward(Frame::of(frame)))
+}
+
+/// Whether live memory falls from round to round.
+fn is_falling(history: &MemoryHistory, found: &Period) -> bool {
+    let live = found.boundaries.iter().map(|&state| history.curves.active[state as usize] as i64);
+    trend(&live.collect::<Vec<_>>()).tau <= -2.0 / 3.0
 }
 
 fn of_symbols(
@@ -95,14 +137,15 @@ fn of_symbols(
     })
 }
 
-/// A number for each distinct pair of stack and size, or for each distinct stack.
+/// A number for each distinct stack, or for each distinct pair of stack and size.
 fn symbols(history: &MemoryHistory, allocs: &[u32], has_size: bool) -> Vec<u32> {
     let mut known: HashMap<(StackId, u64), u32> = HashMap::new();
     let symbol = |&event: &u32| {
         let event = event as usize;
         let next = known.len() as u32;
-        let bytes = if has_size { history.events.bytes[event] } else { 0 };
-        *known.entry((history.events.stack[event], bytes)).or_insert(next)
+        let stack = history.events.stack[event];
+        let bytes = if has_size || stack == StackId::default() { history.events.bytes[event] } else { 0 };
+        *known.entry((stack, bytes)).or_insert(next)
     };
     allocs.iter().map(symbol).collect()
 }
@@ -126,9 +169,13 @@ fn anchors(history: &MemoryHistory, allocs: &[u32], symbols: &[u32]) -> Vec<Anch
         if length < MIN_ALLOCATIONS || (even as f64) < MIN_EVEN * distances.len() as f64 {
             continue;
         }
-        let in_use = places.iter().map(|&i| u128::from(history.curves.allocated[allocs[i as usize] as usize]));
-        let in_use = in_use.sum::<u128>() / places.len() as u128;
-        all.push(Anchor { symbol: symbols[first], length, span: last - first, count: places.len(), in_use });
+        let mean = |places: &[u32]| {
+            let in_use = places.iter().map(|&i| i128::from(history.curves.allocated[allocs[i as usize] as usize]));
+            (in_use.sum::<i128>() / places.len() as i128) as i64
+        };
+        let (early, late) = places.split_at(places.len() / 2);
+        let (in_use, rise) = (mean(places), mean(late) - mean(early));
+        all.push(Anchor { symbol: symbols[first], length, span: last - first, count: places.len(), in_use, rise });
     }
     all.sort_by_key(|anchor| anchor.length);
     let mut best: Vec<(usize, Anchor)> = Vec::new();
@@ -140,9 +187,13 @@ fn anchors(history: &MemoryHistory, allocs: &[u32], symbols: &[u32]) -> Vec<Anch
         }
         let covered = same.iter().map(|anchor| anchor.span).sum();
         let most = same.iter().map(|anchor| anchor.count).max().unwrap_or_default();
-        // One that begins late would leave rounds out. Symbols ascend with where they come first.
-        let throughout = same.into_iter().filter(|anchor| anchor.count + 1 >= most);
-        best.extend(throughout.min_by_key(|anchor| (anchor.in_use, anchor.symbol)).map(|anchor| (covered, anchor)));
+        // One that begins late would leave rounds out.
+        same.retain(|anchor| anchor.count + 1 >= most);
+        let least = same.iter().map(|anchor| anchor.rise).min().unwrap_or_default();
+        same.retain(|anchor| anchor.rise <= least + anchor.in_use / 100);
+        // Symbols ascend with where they come first.
+        let first = same.into_iter().min_by_key(|anchor| (anchor.in_use, anchor.symbol));
+        best.extend(first.map(|anchor| (covered, anchor)));
     }
     best.sort_by_key(|anchor| std::cmp::Reverse(anchor.0));
     best.into_iter().take(MAX_LENGTHS).map(|anchor| anchor.1).collect()
@@ -184,7 +235,7 @@ mod tests {
     use crate::model::Trace;
 
     fn find(trace: &Trace) -> Option<Period> {
-        period(history(trace), &|| false)
+        period(trace, history(trace), &|| false)
     }
 
     /// Allocates and frees one block of this size at this place.
@@ -260,6 +311,37 @@ mod tests {
     }
 
     #[test]
+    fn the_layers_of_one_pass_are_no_steps() {
+        let pass = |forward: &str| {
+            let mut script = Script::default();
+            for layer in 0..24 {
+                for place in ["norm (m.py:1)", "qkv (m.py:2)", "attend (m.py:3)", "up (m.py:4)", "down (m.py:5)"] {
+                    let call = "_call_impl (torch/nn/modules/module.py:9)";
+                    let stack = script.stack(&[place, call, forward, "main (x.py:1)"]);
+                    script.alloc(0x1000 * (100 * layer + 1), 4096, stack);
+                    script.free(0x1000 * (100 * layer + 1), 4096);
+                }
+            }
+            script.finish()
+        };
+        assert_eq!(find(&pass("forward (model.py:52)")), None);
+        assert_eq!(find(&pass("generate (model.py:52)")).unwrap().boundaries.len(), 24);
+        assert!(find(&pass("forward (/x/torch/nn/parallel/distributed.py:52)")).is_some());
+        // A backward pass has no stack of Python, and frees what the forward pass left.
+        let mut script = Script::default();
+        for activation in 0..200 {
+            script.alloc(0x100_0000 + 0x1000 * activation, 4096, StackId(0));
+        }
+        for layer in 0..24 {
+            for node in 1..8 {
+                touch(&mut script, &format!("apply{node} (engine.cpp:0)"), 512);
+                script.free(0x100_0000 + 0x1000 * (8 * layer + node), 4096);
+            }
+        }
+        assert_eq!(find(&script.finish()), None);
+    }
+
+    #[test]
     fn sizes_may_differ_from_step_to_step() {
         let mut script = Script::default();
         for step in 0..12 {
@@ -286,6 +368,6 @@ mod tests {
         assert_eq!(find(&training(2, 12, |_, _| {})), None, "two rounds are not enough");
         assert_eq!(find(&Script::default().finish()), None);
         let trace = training(10, 12, |_, _| {});
-        assert_eq!(period(history(&trace), &|| true), None);
+        assert_eq!(period(&trace, history(&trace), &|| true), None);
     }
 }

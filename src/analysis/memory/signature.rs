@@ -44,6 +44,8 @@ const NOISE_FILES: [&str; 9] = [
     "cpython/abstract.h",
     "libc_start_call_main.h",
 ];
+/// Frames that every allocation has.
+const ALLOCATOR: [&str; 4] = ["CachingAllocator", "at::detail::", "c10::", "at::empty"];
 /// What follows a folder `torch` if it is PyTorch and not a person's own.
 const TORCH_PARTS: [&str; 15] = [
     "amp",
@@ -208,12 +210,19 @@ impl Signatures {
         frames
     }
 
-    /// What to call it in short: its innermost frame of the person's own program; where there is none
-    /// its innermost frame of Python, else its innermost frame. `None` without frames.
+    /// What to call it in short: its innermost frame of the person's own program. Where there is none, its
+    /// innermost frame of Python, the node of the backward pass, the operator, what called the allocator,
+    /// or its innermost frame, whichever of these is there first. `None` without frames.
     pub fn label<'a>(&self, trace: &'a Trace, signature: SignatureId) -> Option<Cow<'a, str>> {
         let mut frames = self.frames(trace, signature);
         let at = |is_it: &dyn Fn(Frame<'_>) -> bool| frames.iter().position(|frame| is_it(Frame::of(frame)));
-        let at = at(&|frame| frame.is_user()).or_else(|| at(&|frame| frame.is_python())).unwrap_or(0);
+        let named = |part: &'static str| at(&move |frame| frame.function.contains(part));
+        let at = at(&|frame| frame.is_user())
+            .or_else(|| at(&|frame| frame.is_python()))
+            .or_else(|| named("autograd::generated::"))
+            .or_else(|| named("at::native::"))
+            .or_else(|| at(&|frame| !ALLOCATOR.iter().any(|part| frame.function.contains(part))))
+            .unwrap_or(0);
         (at < frames.len()).then(|| frames.swap_remove(at))
     }
 }
@@ -317,6 +326,10 @@ mod tests {
         let c = script.stack(&["mul (a.cpp:1)", "step (/me/train.py:8)"]);
         let noise = script.stack(&["??", "_start"]);
         let torch = script.stack(&["mul (a.cpp:1)", "call (/x/site-packages/torch/nn/m.py:3)"]);
+        let malloc = "c10::cuda::CUDACachingAllocator::Native::malloc(void**) (CUDACachingAllocator.cpp:0)";
+        let backward = [malloc, "at::native::mm(int)", "torch::autograd::generated::MmBackward0::apply()", "clone"];
+        let backward = script.stack(&backward);
+        let cublas = script.stack(&[malloc, "cublasCreate"]);
         let trace = script.finish();
         let exact = Signatures::new(&trace, false);
         assert_eq!(exact.of(a), exact.of(b));
@@ -327,6 +340,9 @@ mod tests {
         assert_eq!(exact.label(&trace, exact.of(a)), Some("step (/me/train.py:7)".into()));
         assert_eq!(exact.label(&trace, exact.of(torch)), Some("call (/x/site-packages/torch/nn/m.py:3)".into()));
         assert_eq!(exact.label(&trace, SignatureId(0)), None);
+        let node = "torch::autograd::generated::MmBackward0::apply()";
+        assert_eq!(exact.label(&trace, exact.of(backward)), Some(node.into()));
+        assert_eq!(exact.label(&trace, exact.of(cublas)), Some("cublasCreate".into()));
         let loose = Signatures::new(&trace, true);
         assert_eq!(loose.of(a), loose.of(c));
         assert_eq!(loose.frames(&trace, loose.of(c)), ["mul (a.cpp)", "step (/me/train.py)"]);

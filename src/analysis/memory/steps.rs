@@ -102,6 +102,8 @@ impl Steps {
 /// Finds the steps: by `ProfilerStep#N`, else by what PyTorch names once a step, else by the repetition
 /// of allocations of the same size at the same place.
 ///
+/// * Where something is named once or twice, the recording holds no more than three steps: what repeats
+///   more often are layers.
 /// * Annotations come from the snapshot itself, or where it has none from the slices of its trace. They
 ///   cannot be used where events have no times.
 /// * No event is dropped here: whoever judges steps leaves out those at the start as he needs.
@@ -115,7 +117,11 @@ pub fn steps(trace: &Trace, history: &MemoryHistory, is_cancelled: &dyn Fn() -> 
     }
     let mut found = found.into_iter();
     let Some(mut best) = found.next() else {
-        let Period { allocations, share, boundaries } = period::period(history, is_cancelled)?;
+        let Period { allocations, share, boundaries } = period::period(trace, history, is_cancelled)?;
+        let most = if named.is_empty() { usize::MAX } else { MIN_ANCHORS };
+        if boundaries.len() > most {
+            return None;
+        }
         return Some(Steps::new(history, StepSource::Period { allocations, share }, boundaries, None));
     };
     // One more or less is how a recording begins and ends.

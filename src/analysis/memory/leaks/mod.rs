@@ -11,7 +11,7 @@ pub use total::{Total, TotalVerdict};
 
 use super::live::{self, Group, Live};
 use super::signature::{SignatureId, Signatures};
-use super::steps::Steps;
+use super::steps::{StepSource, Steps};
 use super::trend::trend;
 use crate::model::memory::{MemoryAction, Oddity};
 use crate::model::{MemoryHistory, Trace};
@@ -430,6 +430,9 @@ fn doubt(history: &MemoryHistory, steps: Option<&Steps>, thresholds: &Thresholds
         add(Confidence::Low, "There are no steps to compare".to_owned());
         return;
     };
+    if let StepSource::Period { .. } = steps.source {
+        add(Confidence::Medium, "Steps are guessed from what repeats".to_owned());
+    }
     if steps.len() - found.warm_up < 2 * thresholds.min_steps {
         add(Confidence::Medium, format!("Only {} steps count", steps.len() - found.warm_up));
     }

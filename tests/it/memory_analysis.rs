@@ -1,0 +1,276 @@
+//! Are leaks what they are said to be? A Python script counts them anew in real and generated memory
+//! snapshots, and generated ones have leaks that are known.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use lacuna::analysis::memory::leaks::{self, Leaks, Thresholds, TotalVerdict, Verdict};
+use lacuna::analysis::memory::reserved::{Cause, growth};
+use lacuna::analysis::memory::signature::{SignatureId, Signatures};
+use lacuna::analysis::memory::state::allocator;
+use lacuna::analysis::memory::steps::{StepSource, Steps, marked, steps};
+use lacuna::analysis::memory::{oom, summary};
+use lacuna::model::{MemoryHistory, Trace};
+use serde_json::Value;
+
+use super::support::{has_python, lacuna, name, project, read, real, scratch};
+
+/// A generated snapshot and what is planted in it.
+fn sample(folder: &Path, plant: &str, args: &[&str]) -> (PathBuf, Value) {
+    let [out, answer] = ["pickle", "json"].map(|end| folder.join(format!("{plant}{}.{end}", args.join(""))));
+    let mut all = vec!["sample", "snapshot", "--plant", plant, "--overwrite", "--out", out.to_str().unwrap()];
+    all.extend(["--answer", answer.to_str().unwrap()]);
+    all.extend(args);
+    let output = lacuna(&all);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    (out, serde_json::from_slice(&std::fs::read(answer).unwrap()).unwrap())
+}
+
+/// The only trace of a file.
+fn trace(path: &Path) -> Trace {
+    let mut traces = read(path).unwrap_or_else(|failure| panic!("{}: {failure:?}", path.display()));
+    assert_eq!(traces.len(), 1, "{}", path.display());
+    traces.remove(0)
+}
+
+fn find(trace: &Trace, history: &MemoryHistory, steps: Option<&Steps>, thresholds: &Thresholds) -> Leaks {
+    let signatures = Signatures::new(trace, false);
+    let capacity = leaks::capacity(trace, history);
+    leaks::leaks(history, &signatures, steps, capacity, thresholds, &|| false)
+}
+
+fn label(trace: &Trace, signature: SignatureId) -> String {
+    Signatures::new(trace, false).label(trace, signature).unwrap_or_default().into_owned()
+}
+
+/// Where the planted verdicts of this sort are.
+fn planted(answer: &Value, verdict: &str) -> Vec<String> {
+    let planted = answer["planted"].as_array().unwrap().iter().filter(|planted| planted["verdict"] == verdict);
+    let text = |frame: &Value| {
+        format!("{} ({}:{})", frame["name"].as_str().unwrap(), frame["file"].as_str().unwrap(), frame["line"])
+    };
+    let mut places: Vec<String> = planted.map(|planted| text(&planted["frame"])).collect();
+    places.sort();
+    places
+}
+
+/// Steps of a real file that has none of its own: equal parts of its events.
+fn parts(history: &MemoryHistory) -> Steps {
+    let n = history.last_state() as usize;
+    let ts: Vec<i64> =
+        (0..=16).filter_map(|part| history.events.ts.get(part * n.saturating_sub(1) / 16).copied()).collect();
+    marked(history, &ts).unwrap()
+}
+
+fn oracle(path: &Path, device: i32, boundaries: &[u32], folder: &Path) -> Value {
+    let list = folder.join("boundaries.json");
+    std::fs::write(&list, serde_json::to_vec(boundaries).unwrap()).unwrap();
+    let script = project().join("tests/oracle/leaks.py");
+    let output = Command::new("python3").arg(script).arg(path).arg(device.to_string()).arg(&list).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Compares each place that grows at all, and whether it is a suspect. Returns how many were compared.
+fn assert_agrees(path: &Path, folder: &Path) -> usize {
+    let trace = trace(path);
+    let signatures = Signatures::new(&trace, false);
+    let mut compared = 0;
+    for history in trace.memories.iter().filter(|history| history.events.len() > 100) {
+        let steps = steps(&trace, history, &|| false).unwrap_or_else(|| parts(history));
+        let theirs = oracle(path, history.device, &steps.boundaries, folder);
+        // Whatever rises in any step, so that there is something to compare.
+        let lenient = Thresholds {
+            min_bytes_per_step: 1.0,
+            min_growth_share: 0.0,
+            min_monotonic: 0.01,
+            min_survivor_steps: 1,
+            ..Thresholds::default()
+        };
+        let ours = find(&trace, history, Some(&steps), &lenient);
+        assert_eq!(theirs["warm_up"], ours.warm_up);
+        let places = theirs["places"].as_array().unwrap();
+        for suspect in &ours.suspects {
+            let stack = signatures.frames(&trace, suspect.signature);
+            let place = places.iter().find(|place| {
+                let frames = place["stack"].as_array().unwrap();
+                frames.len() == stack.len() && frames.iter().zip(&stack).all(|(a, b)| a == b.as_ref())
+            });
+            let place = place.unwrap_or_else(|| panic!("{}: {stack:?} is unknown", path.display()));
+            let figures = [suspect.bytes_per_step, suspect.monotonic, suspect.r2];
+            for (ours, key) in figures.into_iter().zip(["slope", "monotonic", "r2"]) {
+                let theirs = place[key].as_f64().unwrap();
+                assert!((ours - theirs).abs() <= 1e-9 * theirs.abs().max(1.0), "{stack:?}: {key} {ours} {theirs}");
+            }
+            assert_eq!(place["growth"], suspect.growth_bytes, "{stack:?}");
+            assert_eq!(place["live"], serde_json::to_value(&suspect.live_bytes).unwrap(), "{stack:?}");
+            assert_eq!(place["survivors"], suspect.survivors, "{stack:?}");
+            assert_eq!(place["survivor_steps"], suspect.survivor_steps, "{stack:?}");
+            compared += 1;
+        }
+        // The rule itself, from their figures.
+        let strict = Thresholds::default();
+        let total: i64 = history.curves.active[*steps.boundaries.last().unwrap() as usize] as i64;
+        let at_end: i64 =
+            places.iter().map(|place| place["live"].as_array().unwrap().last().unwrap().as_i64().unwrap()).sum();
+        assert_eq!(at_end, total, "{}", path.display());
+        let found = find(&trace, history, Some(&steps), &strict);
+        let least = found.total.unwrap().trend.slope * strict.min_growth_share;
+        let is_suspect = |place: &&Value| {
+            place["slope"].as_f64().unwrap() >= strict.min_bytes_per_step.max(least)
+                && place["monotonic"].as_f64().unwrap() >= strict.min_monotonic
+                && place["survivor_steps"].as_u64().unwrap() >= 3
+                && steps.len() - found.warm_up >= strict.min_steps
+        };
+        let theirs = places.iter().filter(is_suspect).count();
+        let cleared = |one: &&leaks::Innocent| one.verdict != Verdict::Setup;
+        let cleared = found.innocents.iter().filter(cleared).count();
+        assert!((found.suspects.len()..=found.suspects.len() + cleared).contains(&theirs), "{}", path.display());
+    }
+    compared
+}
+
+#[test]
+fn leaks_of_generated_snapshots_are_those_of_the_oracle() {
+    if !has_python() {
+        return;
+    }
+    let folder = scratch("memory_leaks");
+    let compared = ["none", "steady-leak", "warm-up-cache", "fragmentation", "history-lost"].map(|plant| {
+        let (path, _) = sample(&folder, plant, &["--scale", "14", "--layers", "2"]);
+        assert_agrees(&path, &folder)
+    });
+    assert!(compared[1] >= 2, "{compared:?}");
+}
+
+#[test]
+fn leaks_of_real_snapshots_are_those_of_the_oracle() {
+    if !has_python() {
+        return;
+    }
+    let folder = scratch("memory_real_leaks");
+    let files = real("C_pickle");
+    let compared: usize = files.iter().map(|path| assert_agrees(path, &folder)).sum();
+    assert!(files.is_empty() || compared > 0, "nothing to compare");
+}
+
+#[test]
+fn what_is_planted_gets_its_verdict() {
+    let folder = scratch("memory_planted");
+    for (plant, verdict) in [
+        ("none", TotalVerdict::Flat),
+        ("steady-leak", TotalVerdict::Growth),
+        ("ratchet", TotalVerdict::Ratchet),
+        ("setup", TotalVerdict::Flat),
+        ("warm-up-cache", TotalVerdict::Flat),
+        ("fragmentation", TotalVerdict::FragmentationGrowth),
+    ] {
+        for args in [&["--scale", "40"][..], &["--scale", "40", "--no-times"], &["--scale", "160", "--layers", "2"]] {
+            let (path, answer) = sample(&folder, plant, args);
+            let trace = trace(&path);
+            let history = &trace.memories[0];
+            let steps = steps(&trace, history, &|| false).unwrap();
+            let has_times = !args.contains(&"--no-times");
+            assert_eq!(steps.source == StepSource::ProfilerStep, has_times, "{plant}: {:?}", steps.source);
+            let found = find(&trace, history, Some(&steps), &Thresholds::default());
+            let mut suspects: Vec<String> = found.suspects.iter().map(|one| label(&trace, one.signature)).collect();
+            suspects.sort();
+            assert_eq!(suspects, planted(&answer, "leak"), "{plant} {args:?}");
+            for (key, wanted) in [("setup", Verdict::Setup), ("warm_up_cache", Verdict::WarmUpCache)] {
+                for place in planted(&answer, key) {
+                    let is_it = |one: &&leaks::Innocent| label(&trace, one.signature) == place;
+                    let one = found.innocents.iter().find(is_it);
+                    assert_eq!(one.map(|one| one.verdict), Some(wanted), "{plant} {args:?}");
+                }
+            }
+            assert_eq!(found.total.unwrap().verdict, verdict, "{plant} {args:?}: {:?}", found.total);
+            // Ever more blocks make a ratchet, so its steps differ.
+            let is_sure = has_times && plant != "ratchet";
+            let least = if is_sure { leaks::Confidence::High } else { leaks::Confidence::Medium };
+            assert!(found.confidence >= least, "{plant} {args:?}: {:?}", found.doubts);
+            assert!(has_times || found.confidence == leaks::Confidence::Medium, "{plant} {args:?}");
+        }
+    }
+}
+
+#[test]
+fn why_memory_ran_out_is_told() {
+    let folder = scratch("memory_oom");
+    for (plant, setting) in [("oom", ""), ("oom,fragmentation", "expandable_segments:True")] {
+        let (path, answer) = sample(&folder, plant, &["--scale", "12"]);
+        let trace = trace(&path);
+        let history = &trace.memories[0];
+        let cards = oom::cards(history, &Signatures::new(&trace, false), None);
+        let (card, oom) = (&cards[0], &answer["oom"]);
+        assert_eq!((&oom["entry"], &oom["requested"]), (&card.event.into(), &card.requested.into()));
+        assert_eq!(oom["device_free"], card.device_free.unwrap());
+        assert_eq!(leaks::capacity(&trace, history), answer["device_bytes"].as_u64());
+        assert_eq!(card.reserved, card.allocated + card.awaiting_free + card.inactive);
+        let is_fragmented = oom["cause"] == "fragmentation";
+        assert_eq!(is_fragmented, plant.contains("fragmentation"));
+        let settings: Vec<_> = card.what_ifs.iter().map(|what| what.setting).collect();
+        assert!(!is_fragmented || settings.contains(&setting), "{plant}: {settings:?}");
+    }
+}
+
+#[test]
+fn growth_of_what_is_reserved_is_explained() {
+    let folder = scratch("memory_growth");
+    let causes = |plant| {
+        let (path, _) = sample(&folder, plant, &["--scale", "24"]);
+        let trace = trace(&path);
+        let found = growth(&trace.memories[0], &|| false);
+        assert!(found.iter().all(|growth| growth.cause != Cause::NoRequest), "{plant}");
+        let count = |cause| found.iter().filter(|growth| growth.cause == cause).count();
+        [Cause::Demand, Cause::Fragmentation, Cause::Unexplained].map(count)
+    };
+    let [_, scattered, _] = causes("fragmentation");
+    assert!(scattered >= 10, "{:?}", causes("fragmentation"));
+    assert_eq!(causes("none")[2], 0);
+}
+
+/// Says what comes out for each real file, so that a person can judge it: `--nocapture`.
+#[test]
+fn real_snapshots_add_up() {
+    for path in real("C_pickle") {
+        let trace = trace(&path);
+        for history in &trace.memories {
+            let figures = summary::summary(history);
+            let at_end = allocator(history, history.last_state()).sums;
+            assert_eq!(at_end.reserved, figures.end_reserved, "{}", path.display());
+            assert_eq!(at_end.allocated, figures.end_allocated, "{}", path.display());
+            assert_eq!(at_end.unsplit, 0, "{}: blocks at the end are known exactly", path.display());
+            let steps = steps(&trace, history, &|| false);
+            let found = find(&trace, history, steps.as_ref(), &Thresholds::default());
+            let reserved = growth(history, &|| false);
+            eprintln!("{}, {}, {} events", name(&path), history.title(), history.events.len());
+            if let Some(steps) = &steps {
+                eprintln!("  {} steps by {}, {:.2} regular", steps.len(), steps.source.label(), steps.regularity);
+            }
+            if let Some(total) = &found.total {
+                eprintln!(
+                    "  {:?}, {:.0} bytes a step, {} in all",
+                    total.verdict, total.trend.slope, total.growth_bytes
+                );
+            }
+            eprintln!("  confidence {:?}: {:?}; coverage {:.2}", found.confidence, found.doubts, found.coverage);
+            for suspect in &found.suspects {
+                let place = label(&trace, suspect.signature);
+                let (slope, m, r2) = (suspect.bytes_per_step, suspect.monotonic, suspect.r2);
+                eprintln!(
+                    "  leak {place}: {slope:.0} bytes a step, m {m:.2}, R² {r2:.2}, {} survivors",
+                    suspect.survivors
+                );
+            }
+            for one in found.innocents.iter().take(3) {
+                eprintln!("  {:?} {}: {} bytes", one.verdict, label(&trace, one.signature), one.bytes);
+            }
+            for gain in found.gains.iter().take(3) {
+                eprintln!("  gain {}: {} bytes, {} blocks", label(&trace, gain.signature), gain.bytes, gain.count);
+            }
+            let count = |cause| reserved.iter().filter(|growth| growth.cause == cause).count();
+            let causes = [Cause::Demand, Cause::Fragmentation, Cause::Unexplained, Cause::NoRequest].map(count);
+            eprintln!("  reserved grew by demand, fragmentation, unexplained, without request: {causes:?}");
+        }
+    }
+}
