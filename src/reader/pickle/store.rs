@@ -144,7 +144,10 @@ impl Store {
                         self.items.len() as u32 - 1
                     }
                 };
-                self.items[at as usize].extend_from_slice(values);
+                let items = &mut self.items[at as usize];
+                // Most hold no more than they get at once.
+                items.reserve_exact(values.len());
+                items.extend_from_slice(values);
                 *state = State::Open(at);
             }
             State::Taken | State::Folded(..) => {

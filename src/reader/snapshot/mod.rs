@@ -76,7 +76,7 @@ pub fn read(carrier: Carrier, source: &Source, options: Options, progress: &Prog
     }
     let root = match Root::find(reading.root, &reading.heap.store) {
         Ok(root) => root,
-        Err(why) => return Err(ReadError::NotATrace(lost.unwrap_or(why))),
+        Err(why) => return Err(lost.map_or(ReadError::NotATrace(why), |lost| nothing_left(&lost))),
     };
     let Heap { store, fold: folder, .. } = &mut reading.heap;
     let settings = root.settings(store);
@@ -85,8 +85,8 @@ pub fn read(carrier: Carrier, source: &Source, options: Options, progress: &Prog
     let mut resolver = Resolver::new(store, folder);
     resolver.run(&root, is_cut);
     let (devices, tables) = (std::mem::take(&mut resolver.devices), std::mem::take(&mut resolver.tables));
-    if is_cut && devices.is_empty() {
-        return Err(ReadError::NotATrace(lost.unwrap_or_default()));
+    if let Some(lost) = lost.as_deref().filter(|_| devices.is_empty()) {
+        return Err(nothing_left(lost));
     }
     builder.strings = std::mem::take(&mut folder.strings);
     builder.stacks = std::mem::take(&mut folder.stacks.table);
@@ -107,7 +107,8 @@ pub fn read(carrier: Carrier, source: &Source, options: Options, progress: &Prog
     }
     import.tables = tables;
     if let Some(lost) = lost {
-        import.note(Severity::Error, &lost, 1, Some(text_bytes));
+        let text = format!("{lost}: what was complete by then is shown");
+        import.note(Severity::Error, &text, 1, Some(text_bytes));
     }
     for (severity, note) in text.notes.take() {
         import.note(severity, &note, 1, None);
@@ -152,20 +153,16 @@ fn heap() -> Heap<Folder> {
     heap
 }
 
-/// A sentence on how far the file could be read; an error where nothing may be kept.
+/// Why the file could not be read to its end; an error where nothing of it may be kept.
 fn what_is_lost(fault: Fault, carrier: Carrier, offset: u64) -> Result<String, ReadError> {
     let what = if carrier == Carrier::Json { "JSON text" } else { "pickle" };
     Ok(match fault {
-        Fault::Cut => format!("The {what} ends early, at byte {offset}: what was complete by then is shown"),
-        Fault::Damaged(why) => {
-            format!("The {what} is damaged at byte {offset} ({why}): what came before that is shown")
-        }
+        Fault::Cut => format!("The {what} ends early, at byte {offset}"),
+        Fault::Damaged(why) => format!("The {what} is damaged at byte {offset} ({why})"),
+        Fault::LongText => format!("A text of more than 16 MiB at byte {offset}, which no snapshot has"),
         Fault::Refused(sentence) => return Err(ReadError::NotATrace(sentence)),
         Fault::TooMuch(what) => {
             return Err(ReadError::NotATrace(format!("No memory snapshot: it has more {what} than any real one")));
-        }
-        Fault::LongText => {
-            format!("A text of more than 16 MiB at byte {offset}, which no snapshot has: what came before it is shown")
         }
         Fault::Cancelled => return Err(ReadError::Cancelled),
         Fault::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<NeedsConsent>()) => {
@@ -173,6 +170,11 @@ fn what_is_lost(fault: Fault, carrier: Carrier, offset: u64) -> Result<String, R
         }
         Fault::Io(error) => format!("The file could not be read to its end ({error})"),
     })
+}
+
+/// The sentence for a file of which nothing can be shown.
+fn nothing_left(lost: &str) -> ReadError {
+    ReadError::NotATrace(format!("{lost}, and nothing before that is complete enough to be shown"))
 }
 
 fn describe(builder: &mut TraceBuilder, source: &Source, text_bytes: u64, settings: &[(String, String)]) {

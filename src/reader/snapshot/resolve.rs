@@ -107,6 +107,8 @@ pub struct Resolver<'a> {
     pub devices: BTreeMap<i32, RawMemory>,
     pub tables: Vec<TableAccount>,
     is_used: Vec<bool>,
+    /// Events that were named again.
+    n_again: usize,
     pools: Vec<MemoryPool>,
 }
 
@@ -114,7 +116,7 @@ impl<'a> Resolver<'a> {
     pub fn new(store: &'a mut Store, folder: &'a mut Folder) -> Self {
         let is_used = vec![false; folder.events.events.len()];
         let pools = folder.events.pools.clone();
-        Self { store, folder, devices: BTreeMap::new(), tables: Vec::new(), is_used, pools }
+        Self { store, folder, devices: BTreeMap::new(), tables: Vec::new(), is_used, n_again: 0, pools }
     }
 
     /// Hands each device what is its own. `is_cut`: the file lost its end.
@@ -187,6 +189,12 @@ impl<'a> Resolver<'a> {
             match item.as_folded(EVENT) {
                 Some(row) if !self.is_used[row as usize] => {
                     self.is_used[row as usize] = true;
+                    rows.push(row);
+                    continue;
+                }
+                // A few bytes can name an entry again and again: as often as there are entries, at most.
+                Some(row) if self.n_again < self.is_used.len() => {
+                    self.n_again += 1;
                     rows.push(row);
                     continue;
                 }
@@ -333,7 +341,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// A copy of some rows.
+/// A copy of some rows. What a row says beside its columns goes to the last place that names it.
 fn gather(all: &RawMemory, rows: &[u32]) -> RawMemory {
     let mut memory = RawMemory::default();
     let mut new_row = vec![u32::MAX; all.events.len()];
