@@ -159,6 +159,7 @@ impl Bench {
             marks: &mut Vec::new(),
             hits: &[],
             memory: &mut Default::default(),
+            is_one_clock: true,
             is_dark: true,
             commands: &mut Vec::new(),
         };

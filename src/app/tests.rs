@@ -1,6 +1,7 @@
 mod files;
 mod flame;
 mod glyphs;
+mod memory;
 mod monkey;
 mod tables;
 

@@ -91,7 +91,7 @@ fn recording() -> Trace {
 #[test]
 fn no_input_makes_it_panic() {
     let effort: u32 = std::env::var("LACUNA_EFFORT").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
-    let traces = || vec![recording(), trace()];
+    let traces = || vec![recording(), trace(), super::memory::sample("snapshot_oom.pickle")];
     let started = Instant::now();
     let (mut seed, mut n_steps) = (0x2545_F491_4F6C_DD1D_u64, 0);
     while started.elapsed() < BUDGET * effort {

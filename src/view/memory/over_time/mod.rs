@@ -183,6 +183,7 @@ impl MemoryOverTime {
                 marks: &mut marks,
                 hits: ctx.hits,
                 memory: &mut *ctx.memory,
+                is_one_clock: ctx.is_one_clock,
                 is_dark: ctx.is_dark,
                 commands: &mut *ctx.commands,
             },
