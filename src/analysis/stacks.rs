@@ -105,7 +105,7 @@ pub fn flame(scope: &Scope<'_>, thread: Option<(u32, TrackId)>) -> FlameTree {
                 }
             }
         }
-        draft.add(trace, &weights, &mut names);
+        draft.add(trace, &weights, 0, &mut names);
     }
     draft.finish(names.list.into_iter().map(Box::from).collect())
 }
@@ -118,7 +118,18 @@ pub fn flame(scope: &Scope<'_>, thread: Option<(u32, TrackId)>) -> FlameTree {
 pub fn weighted(trace: &Trace, weights: &[i64]) -> FlameTree {
     let mut draft = Draft::default();
     let mut names = Names::default();
-    draft.add(trace, weights, &mut names);
+    draft.add(trace, weights, 0, &mut names);
+    draft.finish(names.list.into_iter().map(Box::from).collect())
+}
+
+/// The same in groups, each a frame of its own above its stacks; one without a name is no frame.
+pub fn weighted_in_groups(trace: &Trace, groups: &[(String, Vec<i64>)]) -> FlameTree {
+    let mut draft = Draft::default();
+    let mut names = Names::default();
+    for (name, weights) in groups.iter().filter(|(_, weights)| weights.iter().any(|&weight| weight != 0)) {
+        let root = if name.is_empty() { 0 } else { draft.child(0, names.intern(name)) };
+        draft.add(trace, weights, root, &mut names);
+    }
     draft.finish(names.list.into_iter().map(Box::from).collect())
 }
 
@@ -202,8 +213,8 @@ impl Draft {
         id
     }
 
-    /// Adds the stacks of a trace that have weight.
-    fn add<'a>(&mut self, trace: &'a Trace, weights: &[i64], names: &mut Names<'a>) {
+    /// Adds the stacks of a trace that have weight, below the node `root`.
+    fn add<'a>(&mut self, trace: &'a Trace, weights: &[i64], root: u32, names: &mut Names<'a>) {
         let stacks = &trace.stacks;
         let mut is_used: Vec<bool> = weights.iter().map(|&weight| weight != 0).collect();
         for i in (1..stacks.len()).rev() {
@@ -212,14 +223,14 @@ impl Draft {
             }
         }
         // A stack's callers have a smaller id, so their node is there already.
-        let mut node_of = vec![0; stacks.len()];
+        let mut node_of = vec![root; stacks.len()];
         for i in (1..stacks.len()).filter(|&i| is_used[i]) {
             let name = names.intern(trace.strings.get(stacks.frame[i]));
             node_of[i] = self.child(node_of[stacks.parent[i].0 as usize], name);
             self.own[node_of[i] as usize] += weights[i];
         }
         if let Some(&weight) = weights.get(StackId::default().0 as usize).filter(|&&weight| weight != 0) {
-            let node = self.child(0, names.intern(NO_STACK));
+            let node = self.child(root, names.intern(NO_STACK));
             self.own[node as usize] += weight;
         }
     }

@@ -11,7 +11,7 @@ use eframe::egui::{CentralPanel, ColorImage, Context, Pos2, RawInput, Rect, Them
 use super::{Failure, Outcome, input, output};
 use crate::analysis::clock;
 use crate::model::{TimeRange, Trace};
-use crate::view::memory::MemoryOverTime;
+use crate::view::memory::{LeaksView, LiveMemory, MemoryOverTime, MemoryState, ReservedView};
 use crate::view::timeline::Timeline;
 use crate::view::{Navigation, OpenTrace, Selection, View, ViewContext};
 use crate::widget::raster::Raster;
@@ -42,6 +42,14 @@ pub enum ViewName {
     Timeline,
     /// Every allocation over time
     Memory,
+    /// The allocator's segments and blocks at the end
+    MemoryState,
+    /// What is live at the end, by call stack
+    LiveMemory,
+    /// Whose memory grows from step to step
+    Leaks,
+    /// Why reserved memory grew, and why there was too little
+    Reserved,
 }
 
 impl ViewName {
@@ -49,6 +57,10 @@ impl ViewName {
         match self {
             Self::Timeline => Box::new(Timeline::default()),
             Self::Memory => Box::new(MemoryOverTime::default()),
+            Self::MemoryState => Box::new(MemoryState::default()),
+            Self::LiveMemory => Box::new(LiveMemory::default()),
+            Self::Leaks => Box::new(LeaksView::default()),
+            Self::Reserved => Box::new(ReservedView::default()),
         }
     }
 }

@@ -202,7 +202,7 @@ impl<'a, R: Read, F: Fold> Machine<'a, R, F> {
     }
 
     fn text(&mut self, head: usize, len: u64) -> Result<(), Fault> {
-        let len = self.input.want_text(len + head as u64)?;
+        let len = self.input.want_text(len.saturating_add(head as u64))?;
         let value = self.heap.store.text(&self.input.bytes()[head..len]);
         self.input.advance(len);
         self.heap.push(value)

@@ -1,10 +1,12 @@
 //! Whose memory is live, by call stack: at a moment, at the peak, at the end, or between two moments.
 
-use eframe::egui;
+use eframe::egui::{self, ComboBox};
 
 use super::head::{self, state_text};
 use super::{MemoryFocus, ShownMemory};
-use crate::analysis::memory::live::{self, Live};
+use crate::analysis::memory::grouped::{GroupBy, Scope};
+use crate::analysis::memory::live::Live;
+use crate::analysis::memory::steps::steps;
 use crate::analysis::stacks::FlameTree;
 use crate::command::Command;
 use crate::job::Progress;
@@ -53,18 +55,20 @@ struct Question {
     mode: Mode,
     moment: u32,
     base: u32,
+    by: GroupBy,
 }
 
 /// The tab of live memory by stack.
 #[derive(Debug)]
 pub struct LiveMemory {
     mode: Mode,
+    by: GroupBy,
     pane: FlamePane<Question>,
 }
 
 impl Default for LiveMemory {
     fn default() -> Self {
-        Self { mode: Mode::default(), pane: FlamePane::new(&BYTES) }
+        Self { mode: Mode::default(), by: GroupBy::default(), pane: FlamePane::new(&BYTES) }
     }
 }
 
@@ -92,6 +96,7 @@ impl View for LiveMemory {
             }
             self.moment_ui(&question, &shown, ctx, ui);
             ui.separator();
+            self.group_ui(&shown, ui);
             self.pane.tools_ui(ui);
         });
         if self.pane.has_crashed(&question) {
@@ -130,7 +135,25 @@ impl LiveMemory {
             Mode::Grown | Mode::Shrunk => (chosen, focus.base.unwrap_or(0)),
         };
         let trace = TraceKey::new(std::slice::from_ref(&shown.open));
-        Question { trace, memory: shown.memory, mode: self.mode, moment, base }
+        Question { trace, memory: shown.memory, mode: self.mode, moment, base, by: self.by }
+    }
+
+    /// By what memory is told apart above its stacks.
+    fn group_ui(&mut self, shown: &ShownMemory, ui: &mut egui::Ui) {
+        let history = shown.history();
+        let choices = [
+            (GroupBy::Nothing, "By stack alone", true),
+            (GroupBy::Category, "By category", !history.allocations.category.is_empty()),
+            (GroupBy::Stream, "By stream", history.pools.len() > 1),
+            (GroupBy::Pool, "By pool", history.pools.len() > 1),
+            (GroupBy::Age, "By age in steps", history.events.len() > 1),
+        ];
+        let label = choices.iter().find(|choice| choice.0 == self.by).map_or("", |choice| choice.1);
+        ComboBox::from_id_salt("groups of memory").selected_text(label).width(120.0).show_ui(ui, |ui| {
+            for (by, label, _) in choices.into_iter().filter(|choice| choice.2) {
+                ui.selectable_value(&mut self.by, by, label);
+            }
+        });
     }
 
     /// Which moments these are, and a button to keep one as the base.
@@ -151,11 +174,13 @@ impl LiveMemory {
     }
 }
 
-fn tree(shown: &ShownMemory, asked: &Question, _progress: &Progress) -> FlameTree {
+fn tree(shown: &ShownMemory, asked: &Question, progress: &Progress) -> FlameTree {
     let (trace, history) = (shown.trace(), shown.history());
+    let steps = (asked.by == GroupBy::Age).then(|| steps(trace, history, &|| progress.is_cancelled())).flatten();
+    let scope = Scope { trace, history, until: Live::Active, by: asked.by, steps: steps.as_ref() };
     match asked.mode {
-        Mode::Moment | Mode::Peak | Mode::End => live::flame(trace, history, asked.moment, Live::Active),
-        Mode::Grown => live::difference(trace, history, asked.base, asked.moment, Live::Active).grown,
-        Mode::Shrunk => live::difference(trace, history, asked.base, asked.moment, Live::Active).shrunk,
+        Mode::Moment | Mode::Peak | Mode::End => scope.flame(asked.moment),
+        Mode::Grown => scope.difference(asked.base, asked.moment).grown,
+        Mode::Shrunk => scope.difference(asked.base, asked.moment).shrunk,
     }
 }

@@ -1,0 +1,160 @@
+//! Live memory by stack, told apart by what it is for, where it lies, or how old it is.
+
+use hashbrown::HashMap;
+
+use super::live::{Difference, Group, Live, by_age, by_category, by_pool, by_stream, live};
+use super::steps::Steps;
+use crate::analysis::stacks::{FlameTree, weighted_in_groups};
+use crate::model::memory::AllocationId;
+use crate::model::{MemoryHistory, Trace};
+
+/// By what live memory is told apart above its stacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GroupBy {
+    #[default]
+    Nothing,
+    Category,
+    Stream,
+    Pool,
+    /// In how many steps before the present one it was allocated.
+    Age,
+}
+
+/// Which memory, and how it is told apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope<'a> {
+    pub trace: &'a Trace,
+    pub history: &'a MemoryHistory,
+    pub until: Live,
+    pub by: GroupBy,
+    /// Those of the history; without them no block has an age.
+    pub steps: Option<&'a Steps>,
+}
+
+/// A group's name and its live bytes, one figure a stack of the trace.
+type Weights = (String, Vec<i64>);
+
+impl Scope<'_> {
+    /// Live bytes in a state as a tree: groups above their stacks.
+    ///
+    /// Cost: O(blocks that began by then + groups · stacks).
+    pub fn flame(&self, state: u32) -> FlameTree {
+        weighted_in_groups(self.trace, &self.weights(state))
+    }
+
+    /// How two states differ, as two trees: what each stack of each group has more of, and less of.
+    pub fn difference(&self, from: u32, to: u32) -> Difference {
+        let mut before: HashMap<String, Vec<i64>> = self.weights(from).into_iter().collect();
+        let (mut grown, mut shrunk): (Vec<Weights>, Vec<Weights>) = (Vec::new(), Vec::new());
+        let mut add = |name: String, changes: Vec<i64>| {
+            grown.push((name.clone(), changes.iter().map(|&change| change.max(0)).collect()));
+            shrunk.push((name, changes.iter().map(|&change| (-change).max(0)).collect()));
+        };
+        for (name, mut bytes) in self.weights(to) {
+            let known = before.remove(&name).unwrap_or_default();
+            bytes.iter_mut().zip(known).for_each(|(after, before)| *after -= before);
+            add(name, bytes);
+        }
+        let mut gone: Vec<Weights> = before.into_iter().collect();
+        gone.sort();
+        for (name, bytes) in gone {
+            add(name, bytes.into_iter().map(|bytes| -bytes).collect());
+        }
+        Difference { grown: weighted_in_groups(self.trace, &grown), shrunk: weighted_in_groups(self.trace, &shrunk) }
+    }
+
+    fn weights(&self, state: u32) -> Vec<Weights> {
+        let all = &self.history.allocations;
+        let group = self.group(state);
+        let mut index: HashMap<Group, usize> = HashMap::new();
+        let mut found: Vec<Weights> = Vec::new();
+        for id in live(self.history, state, self.until) {
+            let group = group(id);
+            let at = *index.entry(group).or_insert(found.len());
+            if at == found.len() {
+                found.push((self.name(group), vec![0; self.trace.stacks.len()]));
+            }
+            let stack = all.stack[id.idx()].0 as usize;
+            // A stack of another trace counts as none.
+            found[at].1[if stack < self.trace.stacks.len() { stack } else { 0 }] += all.bytes[id.idx()] as i64;
+        }
+        found
+    }
+
+    fn group(&self, state: u32) -> Box<dyn Fn(AllocationId) -> Group + '_> {
+        match (self.by, self.steps) {
+            (GroupBy::Category, _) => Box::new(by_category(self.history)),
+            (GroupBy::Stream, _) => Box::new(by_stream(self.history)),
+            (GroupBy::Pool, _) => Box::new(by_pool(self.history)),
+            (GroupBy::Age, Some(steps)) => {
+                let age = by_age(self.history, steps, state);
+                // Ages that double from group to group: few groups, however many steps.
+                Box::new(move |id| match age(id) {
+                    Group::Age(Some(steps)) => Group::Age(Some(u32::BITS - steps.leading_zeros())),
+                    other => other,
+                })
+            }
+            (GroupBy::Nothing | GroupBy::Age, _) => Box::new(|_| Group::Age(None)),
+        }
+    }
+
+    fn name(&self, group: Group) -> String {
+        let pool = |pool: usize| self.history.pools.get(pool).copied().unwrap_or_default();
+        let stream = |stream: i64| if stream == 0 { "Default stream".to_owned() } else { format!("Stream {stream:#x}") };
+        match group {
+            _ if self.by == GroupBy::Nothing => String::new(),
+            Group::Category(category) if category == Default::default() => "(no category)".to_owned(),
+            Group::Category(category) => self.trace.strings.get(category).to_owned(),
+            Group::Stream(handle) => stream(handle),
+            Group::Pool(id) => match pool(id.0.into()) {
+                pool if pool.private == (0, 0) => format!("{}, common pool", stream(pool.stream)),
+                pool => format!("{}, private pool {}.{}", stream(pool.stream), pool.private.0, pool.private.1),
+            },
+            Group::Age(None) => "Before the first step".to_owned(),
+            Group::Age(Some(0)) => "Of this step".to_owned(),
+            Group::Age(Some(1)) => "Of the step before".to_owned(),
+            Group::Age(Some(bits)) => format!("{} to {} steps old", 1_u64 << (bits - 1), (1_u64 << bits) - 1),
+            Group::Signature(_) => String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::memory::{MemoryAction, MemoryEvent, MemoryPool, RawMemory};
+    use crate::model::{StackId, TraceBuilder};
+
+    #[test]
+    fn groups_stand_above_their_stacks_and_sum_to_the_curve() {
+        let mut builder = TraceBuilder::default();
+        let frame = builder.strings.intern("forward (model.py:3)");
+        let stack = builder.stacks.intern(StackId(0), frame);
+        let mut raw = RawMemory { has_time: true, ..RawMemory::default() };
+        let pools = [0, 7].map(|stream| raw.pool(MemoryPool { stream, private: (0, 0) }));
+        for (i, bytes) in [512, 1024, 4096].into_iter().enumerate() {
+            let (ts, addr, pool) = (i as i64, 0x1000 * i as u64, pools[i / 2]);
+            raw.events.push(MemoryEvent { ts, action: MemoryAction::Alloc, addr, bytes, pool, stack });
+        }
+        builder.memories.push(raw);
+        let trace = builder.finish();
+        let history = &trace.memories[0];
+        let scope = |by| Scope { trace: &trace, history, until: Live::Active, by, steps: None };
+        let top = |tree: &FlameTree| -> Vec<(String, i64)> {
+            let children = tree.nodes[0].children.clone();
+            children.map(|node| (tree.name(node).to_owned(), tree.nodes[node as usize].total)).collect()
+        };
+        let tree = scope(GroupBy::Stream).flame(3);
+        assert_eq!(top(&tree), [("Stream 0x7".to_owned(), 4096), ("Default stream".to_owned(), 1536)]);
+        assert_eq!(tree.total() as u64, history.curves.active[3]);
+        let below = tree.nodes[1].children.start;
+        assert_eq!(tree.name(below), "forward (model.py:3)");
+        assert_eq!(top(&scope(GroupBy::Nothing).flame(3)), [("forward (model.py:3)".to_owned(), 5632)]);
+        assert_eq!(top(&scope(GroupBy::Category).flame(1)), [("(no category)".to_owned(), 512)]);
+        let changes = scope(GroupBy::Stream).difference(1, 3);
+        assert_eq!(top(&changes.grown), [("Stream 0x7".to_owned(), 4096), ("Default stream".to_owned(), 1024)]);
+        assert_eq!(changes.shrunk.total(), 0);
+        let back = scope(GroupBy::Stream).difference(3, 1);
+        assert_eq!((back.grown.total(), back.shrunk.total()), (0, 5120));
+    }
+}
