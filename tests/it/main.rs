@@ -14,4 +14,5 @@ mod nsys_report;
 mod operators;
 mod oracle;
 mod properties;
+mod snapshots;
 mod support;
