@@ -19,6 +19,7 @@ const SAMPLES: Unit = Unit {
     whole: "All samples",
     table: "Hottest frames",
     text: samples,
+    part: |part, whole| format!("{} of {}", format::count(part.unsigned_abs()), samples(whole)),
     cell: |n| Cell::Count(n.unsigned_abs()),
     keys: ["self_samples", "total_samples"],
     help: [

@@ -24,6 +24,8 @@ pub struct Unit {
     pub table: &'static str,
     /// A weight in words.
     pub text: fn(i64) -> String,
+    /// A part of a weight in words.
+    pub part: fn(i64, i64) -> String,
     /// A weight in a table.
     pub cell: fn(i64) -> Cell,
     /// For spreadsheets: of the frame itself, and with all below.
@@ -212,7 +214,7 @@ impl<K: Clone + PartialEq + Send + 'static, X: Send + Sync + 'static> FlamePane<
         match self.matches(&shown, ui) {
             Some(matches) => {
                 let share = matches.total as f64 / total.max(1) as f64 * 100.0;
-                ui.label(format!("{} of {}, {share:.1} %", text(matches.total), text(total)));
+                ui.label(format!("{}, {share:.1} %", (self.unit.part)(matches.total, total)));
             }
             None => {
                 ui.label(text(total));

@@ -16,5 +16,6 @@ mod operators;
 mod oracle;
 mod properties;
 mod snapshot_oracle;
+mod snapshots;
 mod support;
 mod trace_memory;

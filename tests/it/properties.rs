@@ -291,3 +291,75 @@ fn damage_to_a_compressed_file_is_survived() {
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// Small pickles to damage: real ones, and a few of each protocol.
+fn pickles() -> Vec<(String, Vec<u8>)> {
+    let small: &[&[u8]] = &[
+        b"(dp0\nS'segments'\np1\n(lp2\n(dp3\nS'address'\nI4096\nsS'total_size'\nI4096\nsS'blocks'\n(lsas.",
+        b"\x80\x02}q\x00(X\x0d\x00\x00\x00device_traces](](}(X\x06\x00\x00\x00actionX\x05\x00\x00\x00alloc\
+          X\x04\x00\x00\x00addrK\x01X\x04\x00\x00\x00sizeM\x00\x02uee\
+          X\x08\x00\x00\x00segments](}(X\x07\x00\x00\x00addressK\x01X\x0a\x00\x00\x00total_sizeM\x00\x04ueu.",
+    ];
+    let mut found: Vec<_> = small.iter().map(|bytes| ("small".to_owned(), bytes.to_vec())).collect();
+    for path in real("C_pickle") {
+        let bytes = std::fs::read(&path).unwrap();
+        if bytes.len() < 120_000 {
+            found.push((name(&path), bytes));
+        }
+    }
+    found
+}
+
+#[test]
+fn damage_to_a_pickle_is_survived() {
+    let folder = scratch("pickle");
+    let mut dice = Dice(5);
+    let pickles = pickles();
+    let path = folder.join("t.pickle");
+    let (mut n_shown, mut n_refused) = (0, 0);
+    for (name, bytes) in &pickles {
+        let rounds = if bytes.len() < 1000 { 1500 } else { 60 };
+        for round in 0..rounds * effort() {
+            let mut damaged = bytes.clone();
+            for _ in 0..1 << dice.below(4) {
+                let (at, to, len) = (dice.below(damaged.len()), dice.below(damaged.len()), dice.below(40));
+                let end = (at + len).min(damaged.len());
+                match dice.below(5) {
+                    0 => damaged[at] ^= 1 << dice.below(8),
+                    1 => damaged[at] = dice.below(256) as u8,
+                    2 => drop(damaged.drain(at..end)),
+                    3 => {
+                        let part = damaged[at..end].to_vec();
+                        damaged.splice(to..to, part);
+                    }
+                    _ => damaged.truncate(at.max(damaged.len() / 2)),
+                }
+                if damaged.is_empty() {
+                    damaged.push(b'.');
+                }
+            }
+            std::fs::write(&path, &damaged).unwrap();
+            match read(&path) {
+                Ok(traces) => {
+                    for trace in &traces {
+                        assert_eq!(unbalanced(&trace.import), None, "{name} round {round}");
+                        let curves = trace.memories.iter().map(|memory| &memory.curves);
+                        let is_sane = |curve: &Vec<u64>| curve.iter().all(|&bytes| bytes < 1 << 63);
+                        for curves in curves {
+                            assert!(is_sane(&curves.allocated) && is_sane(&curves.active), "{name} round {round}");
+                            assert!(is_sane(&curves.reserved), "{name} round {round}");
+                        }
+                    }
+                    n_shown += 1;
+                }
+                Err(Failure::Refused(_)) => n_refused += 1,
+                Err(failure) => panic!("{name} round {round}: {failure:?}"),
+            }
+        }
+    }
+    assert!(
+        n_shown > 100 && n_refused > 100,
+        "{n_shown} shown, {n_refused} refused: the damages are too mild or too wild"
+    );
+    std::fs::remove_dir_all(&folder).unwrap();
+}

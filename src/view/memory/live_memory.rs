@@ -19,6 +19,7 @@ const BYTES: Unit = Unit {
     whole: "All live memory",
     table: "Frames by memory",
     text: |bytes| format::bytes(bytes as f64),
+    part: |part, whole| format!("{} of {}", format::bytes(part as f64), format::bytes(whole as f64)),
     cell: Cell::Bytes,
     keys: ["self_bytes", "total_bytes"],
     help: [
