@@ -223,6 +223,40 @@ fn assert_planted(path: &Path, planted: &Value, theirs: &Value) {
     assert_eq!(bytes, expected, "{}: {verdict} at {frame}", name(path));
 }
 
+/// Prints how many opcodes each pickle has, and how many of them Python would write otherwise. Frames of
+/// protocol 4 may end anywhere.
+const SPELLING: &str = "
+import pickle, pickletools, sys
+def opcodes(text):
+    return [(op.name, arg) for op, arg, _ in pickletools.genops(text) if op.name != 'FRAME']
+for path in sys.argv[1:]:
+    text = open(path, 'rb').read()
+    ours = opcodes(text)
+    protocol = ours[0][1] if ours[0][0] == 'PROTO' else int(ours[0][0] != 'MARK')
+    theirs = opcodes(pickle.dumps(pickle.loads(text), protocol))
+    print(len(ours), abs(len(ours) - len(theirs)) + sum(a != b for a, b in zip(ours, theirs)))
+";
+
+/// Pickled again by Python, a sample has the same opcodes: all texts, lists and frames are shared as there.
+#[test]
+fn samples_are_spelled_as_python_spells_them() {
+    if !has_python() {
+        return;
+    }
+    let folder = scratch("snapshot-spelling");
+    let paths: Vec<_> = samples(&folder).into_iter().map(|(path, _)| path).collect();
+    let output = Command::new("python3").args(["-c", SPELLING]).args(&paths).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), paths.len());
+    for (line, path) in lines.iter().zip(&paths) {
+        let [total, other] = [0, 1].map(|i| line.split(' ').nth(i).unwrap().parse::<u64>().unwrap());
+        assert!(total > 500 && other == 0, "{}: {other} of {total} opcodes differ", name(path));
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 /// The committed samples are what the command writes today, so the recipes in their README.md hold.
 #[test]
 fn committed_samples_are_current() {

@@ -1,13 +1,13 @@
 //! Is the memory that traces tell of, replayed block by block, what their own figures say?
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lacuna::cli::sample::{ExportShape, Schema, write_export};
 use lacuna::model::memory::MemorySource;
 use lacuna::model::{MemoryHistory, Trace};
 use rusqlite::Connection;
 
-use super::support::{name, read, real, scratch};
+use super::support::{name, project, read, real, scratch};
 
 /// Whether a counter of the trace holds these values, one after each event.
 fn is_a_counter(trace: &Trace, title: &str, bytes: &[u64]) -> bool {
@@ -29,13 +29,11 @@ fn bytes_per_event(history: &MemoryHistory) -> u64 {
     columns.iter().map(|(n, bytes)| *n as u64 * bytes).sum::<u64>() / events.max(1) as u64
 }
 
-/// The totals that PyTorch wrote into each `[memory]` event are what the blocks sum to.
-#[test]
-fn blocks_of_real_kineto_traces_sum_to_the_totals_in_their_events() {
-    let folders = ["A_kineto", "A_kineto_generated_cpu"];
-    let paths: Vec<_> = folders.iter().flat_map(|folder| real(folder)).collect();
+/// The totals that PyTorch wrote into each `[memory]` event must be what the blocks sum to. Returns the
+/// number of histories and their events.
+fn check_traces(paths: &[PathBuf]) -> (usize, usize) {
     let (mut n_histories, mut n_events) = (0, 0);
-    for path in &paths {
+    for path in paths {
         for trace in read(path).unwrap_or_default() {
             let (mut in_histories, mut contradicted) = (0, 0);
             for history in histories(&trace, MemorySource::Profiler) {
@@ -63,9 +61,22 @@ fn blocks_of_real_kineto_traces_sum_to_the_totals_in_their_events() {
             n_events += in_histories;
         }
     }
+    (n_histories, n_events)
+}
+
+#[test]
+fn blocks_of_real_kineto_traces_sum_to_the_totals_in_their_events() {
+    let folders = ["A_kineto", "A_kineto_generated_cpu"];
+    let paths: Vec<_> = folders.iter().flat_map(|folder| real(folder)).collect();
+    let found = check_traces(&paths);
     if !paths.is_empty() {
-        assert_eq!((n_histories, n_events), (8, 48_055));
+        assert_eq!(found, (8, 48_055));
     }
+}
+
+#[test]
+fn blocks_of_a_kineto_sample_sum_to_the_totals_in_its_events() {
+    assert_eq!(check_traces(&[project().join("sample_traces/kineto_10_steps.json.gz")]), (1, 960));
 }
 
 /// One number of a query.

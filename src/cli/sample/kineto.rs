@@ -84,7 +84,8 @@ impl Emit {
             }
             Event::Allocation { tid, at, bytes, allocated, index } => {
                 const RESERVED: i64 = 12 << 30;
-                let address = 0x7f12_0000_0000_i64 + (index as i64 % 4096) * 0x20_0000;
+                // What is allocated last is freed first, so a block begins at the level below it.
+                let address = 0x7f12_0000_0000_i64 + allocated.min(allocated - bytes);
                 let args = format!(
                     "\"Total Reserved\": {RESERVED}, \"Total Allocated\": {allocated}, \"Bytes\": {bytes}, \"Addr\": {address}, \"Device Id\": 0, \"Device Type\": 1, \"Ev Idx\": {index}"
                 );

@@ -274,7 +274,7 @@ fn stretches(end: &Allocator) -> Vec<Stretch<'_>> {
 fn settings(pickler: &mut Pickler<'_>, is_expandable: bool) -> io::Result<()> {
     let mut items = pickler.dict(9);
     pickler.key(&mut items, "PYTORCH_CUDA_ALLOC_CONF")?;
-    pickler.text(if is_expandable { "expandable_segments:True" } else { "" });
+    pickler.shared(if is_expandable { "expandable_segments:True" } else { "" });
     pickler.key(&mut items, "max_split_size")?;
     pickler.int(-1);
     pickler.key(&mut items, "garbage_collection_threshold")?;
