@@ -15,7 +15,7 @@ pub struct WhatIf {
 }
 
 /// One request that the device could not serve, and what was so then. Sizes are in bytes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OomCard {
     pub event: u32,
     /// `None` if the history has no times.

@@ -13,7 +13,7 @@ use crate::model::{StackId, StringId, Trace};
 pub struct SignatureId(pub u32);
 
 /// Frames that say nothing of the program: how the recorder looked at the stack, and how the
-/// interpreter runs and calls. The beginnings of their names, after any namespace; much as MemoryViz
+/// interpreter runs and calls. The beginnings of their names, after any namespace; much as `MemoryViz`
 /// leaves them out.
 const NOISE_NAMES: [&str; 13] = [
     "_PyEval_",

@@ -26,7 +26,7 @@ pub struct Summary {
     /// counts the same.
     pub is_by_time: bool,
     /// Of the free memory at the end: 0 is one stretch, towards 1 are ever more and smaller ones, by
-    /// MemoryViz's formula. `None` where nothing is known of segments.
+    /// the formula of `MemoryViz`. `None` where nothing is known of segments.
     pub fragmentation: Option<f64>,
 }
 

@@ -1,0 +1,89 @@
+//! How far can the verdicts be trusted?
+
+use super::{Leaks, Thresholds};
+use crate::analysis::memory::live::{Live, live};
+use crate::analysis::memory::signature::{SignatureId, Signatures};
+use crate::analysis::memory::steps::{StepSource, Steps};
+use crate::model::MemoryHistory;
+use crate::model::memory::{MemoryAction, Oddity};
+
+/// How far the verdicts can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Confidence {
+    Low,
+    Medium,
+    High,
+}
+
+impl Confidence {
+    /// Machine name.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+}
+
+/// Share of the bytes live at the end whose stack is known.
+pub fn coverage(history: &MemoryHistory, signatures: &Signatures) -> f64 {
+    let (mut known, mut whole) = (0_u64, 0_u64);
+    for id in live(history, history.last_state(), Live::Active) {
+        let bytes = history.allocations.bytes[id.idx()];
+        whole += bytes;
+        if signatures.of(history.allocations.stack[id.idx()]) != SignatureId::default() {
+            known += bytes;
+        }
+    }
+    if whole == 0 { 1.0 } else { known as f64 / whole as f64 }
+}
+
+/// Says what makes the verdicts less sure.
+pub fn doubt(history: &MemoryHistory, steps: Option<&Steps>, thresholds: &Thresholds, found: &mut Leaks) {
+    let mut add = |confidence: Confidence, text: String| {
+        found.confidence = found.confidence.min(confidence);
+        found.doubts.push(text);
+    };
+    let count = |wanted: Oddity| history.oddities.iter().find(|odd| odd.0 == wanted).map_or(0, |odd| odd.1);
+    let n = |wanted| history.events.action.iter().filter(|&&action| action == wanted).count() as f64;
+    let frees = n(MemoryAction::FreeCompleted).max(1.0);
+    let lost = count(Oddity::FreedFromBefore) as f64 / frees;
+    if lost > thresholds.max_lost {
+        let text = format!("History is lost: {:.1} % of frees have no allocation", lost * 100.0);
+        add(Confidence::Low, text);
+    }
+    let contradictions = [Oddity::AllocTwice, Oddity::FreedTwice, Oddity::Gone, Oddity::Appeared].map(count);
+    let odd = contradictions.iter().sum::<u64>() as f64 / n(MemoryAction::Alloc).max(1.0);
+    if odd > thresholds.max_lost {
+        add(Confidence::Low, format!("Events contradict each other: {:.1} % of allocations", odd * 100.0));
+    }
+    // PyTorch keeps the last `max_entries` events, a round number when a person chose it.
+    let is_full = history.events.len().is_multiple_of(10_000) && !history.events.is_empty();
+    if is_full && count(Oddity::FreedFromBefore) + count(Oddity::LiveFromBefore) > 0 {
+        let text = format!("The recording holds exactly {} events: earlier ones may be lost", history.events.len());
+        add(Confidence::Low, text);
+    }
+    let Some(steps) = steps.filter(|steps| !steps.is_empty()) else {
+        add(Confidence::Low, "There are no steps to compare".to_owned());
+        return;
+    };
+    if let StepSource::Period { .. } = steps.source {
+        add(Confidence::Medium, "Steps are guessed from what repeats".to_owned());
+    }
+    if steps.len() - found.warm_up < 2 * thresholds.min_steps {
+        add(Confidence::Medium, format!("Only {} steps count", steps.len() - found.warm_up));
+    }
+    if steps.regularity < 0.8 {
+        let text = format!("Steps differ: {:.0} % have about as many events as most", steps.regularity * 100.0);
+        add(Confidence::Medium, text);
+    }
+    if let Some((other, count)) = &steps.disagreement {
+        let text = format!("{} steps by {}, but {count} by {}", steps.len(), steps.source.label(), other.label());
+        add(Confidence::Medium, text);
+    }
+    if found.coverage < 0.5 {
+        let text = format!("Only {:.0} % of the bytes live at the end have a call stack", found.coverage * 100.0);
+        add(Confidence::Medium, text);
+    }
+}

@@ -1,0 +1,234 @@
+//! What is free, state by state?
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::analysis::memory::state::{SMALL, kinds};
+use crate::model::MemoryHistory;
+use crate::model::memory::{PoolId, SegmentKind};
+
+/// Free stretches of one pool and kind.
+#[derive(Debug, Default)]
+struct Space {
+    /// Ends by start.
+    by_addr: BTreeMap<u64, u64>,
+    /// (size, start).
+    by_size: BTreeSet<(u64, u64)>,
+    total: u64,
+}
+
+impl Space {
+    fn insert(&mut self, start: u64, end: u64) {
+        if start < end {
+            self.by_addr.insert(start, end);
+            self.by_size.insert((end - start, start));
+            self.total += end - start;
+        }
+    }
+
+    fn remove(&mut self, start: u64) -> Option<u64> {
+        let end = self.by_addr.remove(&start)?;
+        self.by_size.remove(&(end - start, start));
+        self.total -= end - start;
+        Some(end)
+    }
+
+    /// Takes `start..end` away.
+    fn cut(&mut self, start: u64, end: u64) {
+        while let Some((&at, &until)) = self.by_addr.range(..end).next_back().filter(|(_, until)| **until > start) {
+            self.remove(at);
+            self.insert(at, start.min(until));
+            self.insert(end.max(at), until);
+        }
+    }
+}
+
+/// Something reserved.
+#[derive(Clone, Copy, Debug)]
+struct Region {
+    end: u64,
+    pool: PoolId,
+    kind: SegmentKind,
+    is_expandable: bool,
+}
+
+/// What is free, brought forward from state to state. Cost: O(log m) for each block and segment that
+/// begins or ends.
+pub struct Sweep<'a> {
+    history: &'a MemoryHistory,
+    kinds: Vec<SegmentKind>,
+    /// Segments and blocks by end.
+    segments_by_end: Vec<u32>,
+    blocks_by_end: Vec<u32>,
+    /// How many of each have begun and ended.
+    segments: (usize, usize),
+    blocks: (usize, usize),
+    /// The state it is at; none at first.
+    next: u32,
+    /// Live segments by address.
+    regions: BTreeMap<u64, Region>,
+    /// Live blocks by address, with their ends.
+    live: BTreeMap<u64, u64>,
+    spaces: Vec<((PoolId, SegmentKind), Space)>,
+}
+
+impl<'a> Sweep<'a> {
+    pub fn new(history: &'a MemoryHistory) -> Self {
+        let order = |ends: Vec<u32>| {
+            let mut order: Vec<u32> = (0..ends.len() as u32).collect();
+            order.sort_by_key(|&i| ends[i as usize]);
+            order
+        };
+        Self {
+            history,
+            kinds: kinds(history),
+            segments_by_end: order(history.segments.iter().map(|segment| segment.end).collect()),
+            blocks_by_end: order(history.allocations.end.clone()),
+            segments: (0, 0),
+            blocks: (0, 0),
+            next: 0,
+            regions: BTreeMap::new(),
+            live: BTreeMap::new(),
+            spaces: Vec::new(),
+        }
+    }
+
+    /// Free bytes and the largest stretch.
+    pub fn free(&self, pool: PoolId, kind: SegmentKind) -> (u64, u64) {
+        let space = self.spaces.iter().find(|space| space.0 == (pool, kind)).map(|space| &space.1);
+        space.map_or((0, 0), |space| (space.total, space.by_size.last().map_or(0, |last| last.0)))
+    }
+
+    /// Goes on to `state`, the states in between included.
+    pub fn advance(&mut self, state: u32) {
+        while self.next <= state {
+            let (at, history) = (self.next, self.history);
+            while let Some(&block) = self.blocks_by_end.get(self.blocks.1) {
+                if history.allocations.end[block as usize] > at {
+                    break;
+                }
+                self.end_block(block as usize);
+                self.blocks.1 += 1;
+            }
+            while let Some(&segment) = self.segments_by_end.get(self.segments.1) {
+                if history.segments[segment as usize].end > at {
+                    break;
+                }
+                self.end_segment(segment as usize);
+                self.segments.1 += 1;
+            }
+            while history.segments.get(self.segments.0).is_some_and(|segment| segment.start <= at) {
+                self.begin_segment(self.segments.0, at);
+                self.segments.0 += 1;
+            }
+            while history.allocations.start.get(self.blocks.0).is_some_and(|&start| start <= at) {
+                self.begin_block(self.blocks.0, at);
+                self.blocks.0 += 1;
+            }
+            self.next += 1;
+        }
+    }
+
+    /// Free bytes of all pools.
+    #[cfg(test)]
+    pub fn all_free(&self) -> u64 {
+        self.spaces.iter().map(|space| space.1.total).sum()
+    }
+
+    fn space(&mut self, region: &Region) -> &mut Space {
+        let key = (region.pool, region.kind);
+        let known = self.spaces.iter().position(|space| space.0 == key);
+        let at = known.unwrap_or_else(|| {
+            self.spaces.push((key, Space::default()));
+            self.spaces.len() - 1
+        });
+        &mut self.spaces[at].1
+    }
+
+    fn begin_segment(&mut self, index: usize, state: u32) {
+        let segment = &self.history.segments[index];
+        if segment.end <= state {
+            return;
+        }
+        let end = segment.addr.saturating_add(segment.bytes);
+        let region = Region { end, pool: segment.pool, kind: self.kinds[index], is_expandable: segment.is_expandable };
+        self.regions.insert(segment.addr, region);
+        self.release(segment.addr, end);
+        let within: Vec<(u64, u64)> = self
+            .live
+            .range(..end)
+            .rev()
+            .map(|(&start, &end)| (start, end))
+            .take_while(|block| block.1 > segment.addr)
+            .collect();
+        within.into_iter().for_each(|(start, end)| self.space(&region).cut(start, end));
+    }
+
+    fn end_segment(&mut self, index: usize) {
+        let addr = self.history.segments[index].addr;
+        let Some(region) = self.regions.remove(&addr) else { return };
+        self.space(&region).cut(addr, region.end);
+    }
+
+    fn begin_block(&mut self, index: usize, state: u32) {
+        let all = &self.history.allocations;
+        let addr = all.addr[index];
+        if all.end[index] <= state {
+            return;
+        }
+        let mut end = addr.saturating_add(all.bytes[index]);
+        let region = self.regions.range(..=addr).next_back().map(|entry| *entry.1).filter(|region| region.end > addr);
+        if let Some(region) = region.filter(|region| region.kind == SegmentKind::Large && !region.is_expandable) {
+            // What is left is too small to be split off: the block has it as long as it lives.
+            let space = self.space(&region);
+            let until = space.by_addr.range(..=addr).next_back().map_or(0, |entry| *entry.1);
+            if until > end && until - end <= SMALL {
+                end = until;
+            }
+        }
+        self.live.insert(addr, end);
+        for (_, region) in self.overlapping(addr, end) {
+            self.space(&region).cut(addr, end);
+        }
+    }
+
+    fn end_block(&mut self, index: usize) {
+        let addr = self.history.allocations.addr[index];
+        if let Some(end) = self.live.remove(&addr) {
+            self.release(addr, end);
+        }
+    }
+
+    fn overlapping(&self, addr: u64, end: u64) -> Vec<(u64, Region)> {
+        let regions = self.regions.range(..end).rev().take_while(|(_, region)| region.end > addr);
+        regions.map(|(&start, &region)| (start, region)).collect()
+    }
+
+    /// Makes a stretch free where it is reserved, and joins it with what is free beside it. Segments
+    /// that touch by chance stay apart; pieces of expandable ones are one.
+    fn release(&mut self, addr: u64, end: u64) {
+        for (start, region) in self.overlapping(addr, end) {
+            let (mut from, mut to) = (addr.max(start), end.min(region.end));
+            let joins = |regions: &BTreeMap<u64, Region>, at: u64| match regions.get(&at) {
+                None => true,
+                Some(right) => {
+                    let left = regions.range(..at).next_back().filter(|left| left.1.end == at);
+                    right.is_expandable && left.is_some_and(|left| left.1.is_expandable)
+                }
+            };
+            let (joins_left, joins_right) = (joins(&self.regions, from), joins(&self.regions, to));
+            let space = self.space(&region);
+            space.cut(from, to);
+            if joins_left
+                && let Some((&at, &until)) = space.by_addr.range(..from).next_back()
+                && until == from
+            {
+                space.remove(at);
+                from = at;
+            }
+            if joins_right && let Some(until) = space.remove(to) {
+                to = until;
+            }
+            space.insert(from, to);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Causes of growth, and free memory brought forward against free memory worked out anew.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::analysis::memory::fixture::{Script, history};
+use crate::model::StackId;
+use crate::model::memory::MemoryAction::{Alloc, FreeCompleted, SegmentAlloc, SegmentFree, SegmentMap, SegmentUnmap};
+
+const MIB: u64 = 1 << 20;
+
+fn all(script: Script) -> (crate::model::Trace, Vec<Growth>) {
+    let trace = script.finish();
+    let found = growth(history(&trace), &|| false);
+    (trace, found)
+}
+
+/// A segment of 20 MiB with blocks of 4 MiB, of which every other one is freed again.
+fn checkered() -> Script {
+    let mut script = Script::default();
+    script.event(SegmentAlloc, 0, 20 * MIB, StackId(0));
+    for block in 0..5 {
+        script.alloc(block * 4 * MIB, 4 * MIB, StackId(0));
+    }
+    for block in [0, 2, 4] {
+        script.free(block * 4 * MIB, 4 * MIB);
+    }
+    script
+}
+
+#[test]
+fn a_request_that_no_free_stretch_serves_is_fragmentation() {
+    let mut script = checkered();
+    script.event(SegmentAlloc, 100 * MIB, 20 * MIB, StackId(0));
+    let request = script.alloc(100 * MIB, 8 * MIB, StackId(0));
+    let (trace, found) = all(script);
+    assert_eq!(found.len(), 2);
+    assert_eq!((found[0].cause, found[0].free, found[0].requested), (Cause::Demand, 0, 4 * MIB));
+    let second = &found[1];
+    assert_eq!((second.cause, second.free, second.largest_free), (Cause::Fragmentation, 12 * MIB, 4 * MIB));
+    assert_eq!((second.bytes, second.released, second.events.clone()), (20 * MIB, 0, 9..10));
+    assert_eq!(second.request, Some(AllocationId(history(&trace).events.allocation[request as usize])));
+    let pins = pins(history(&trace), second).unwrap();
+    assert_eq!(pins, Pins { addr: 0, bytes: 8 * MIB, blocks: vec![AllocationId(1)], blocks_bytes: 4 * MIB });
+}
+
+#[test]
+fn a_request_for_more_than_is_free_is_demand() {
+    let mut script = checkered();
+    // Given back and taken again, for one request.
+    script.event(SegmentAlloc, 200 * MIB, 2 * MIB, StackId(0));
+    script.event(SegmentFree, 200 * MIB, 2 * MIB, StackId(0));
+    script.event(SegmentAlloc, 100 * MIB, 32 * MIB, StackId(0));
+    script.alloc(100 * MIB, 31 * MIB, StackId(0));
+    script.event(SegmentAlloc, 300 * MIB, 2 * MIB, StackId(0));
+    let (trace, found) = all(script);
+    let last = &found[1..];
+    assert_eq!((last[0].cause, last[0].bytes, last[0].released), (Cause::Demand, 34 * MIB, 2 * MIB));
+    assert_eq!(pins(history(&trace), &last[0]), None);
+    assert_eq!((last[1].cause, last[1].request), (Cause::NoRequest, None));
+}
+
+#[test]
+fn small_requests_and_other_pools_see_their_own_space() {
+    let mut script = checkered();
+    script.event(SegmentAlloc, 100 * MIB, 2 * MIB, StackId(0));
+    script.alloc(100 * MIB, 512, StackId(0));
+    let (_, found) = all(script);
+    assert_eq!((found[1].cause, found[1].kind, found[1].free), (Cause::Demand, SegmentKind::Small, 0));
+}
+
+#[test]
+fn what_is_unsplit_behind_a_block_is_not_free() {
+    let mut script = Script::default();
+    script.event(SegmentAlloc, 0, 20 * MIB, StackId(0));
+    script.alloc(0, 19 * MIB + MIB / 2, StackId(0));
+    script.event(SegmentAlloc, 100 * MIB, 20 * MIB, StackId(0));
+    script.alloc(100 * MIB, 4 * MIB, StackId(0));
+    script.free(0, 19 * MIB + MIB / 2);
+    script.event(SegmentAlloc, 200 * MIB, 22 * MIB, StackId(0));
+    script.alloc(200 * MIB, 21 * MIB, StackId(0));
+    let (_, found) = all(script);
+    let free: Vec<_> = found.iter().map(|growth| (growth.free, growth.largest_free)).collect();
+    assert_eq!(free, [(0, 0), (0, 0), (36 * MIB, 20 * MIB)]);
+}
+
+#[test]
+fn pieces_mapped_for_one_request_are_one_growth() {
+    let mut script = Script::default();
+    script.event(SegmentMap, 0, 20 * MIB, StackId(0));
+    script.alloc(0, 4 * MIB, StackId(0));
+    script.event(SegmentMap, 20 * MIB, 20 * MIB, StackId(0));
+    script.event(SegmentMap, 40 * MIB, 20 * MIB, StackId(0));
+    script.alloc(4 * MIB, 50 * MIB, StackId(0));
+    let (_, found) = all(script);
+    assert_eq!(found.len(), 2);
+    let second = &found[1];
+    assert_eq!((second.bytes, second.requested, second.cause), (40 * MIB, 50 * MIB, Cause::Demand));
+    assert_eq!((second.free, second.largest_free, second.events.len()), (16 * MIB, 16 * MIB, 2));
+}
+
+proptest! {
+    /// The sweep against the state worked out anew each time. Sizes are whole units of 2 MiB, so
+    /// nothing is left unsplit; blocks may overlap no border or other block, as in any allocator.
+    #[test]
+    fn free_memory_is_that_of_the_state(events in prop::collection::vec((0_u8..8, 0_u64..60, 0_u64..4), 0..150)) {
+        let mut script = Script::default();
+        let mut busy: Vec<(u64, u64)> = Vec::new();
+        let mut reserved: Vec<(u64, u64, bool)> = Vec::new();
+        for (what, at, size) in events {
+            let unit = 2 * MIB;
+            let (start, end) = (at * unit, (at + 1 + size) * unit);
+            let overlaps = |range: &(u64, u64)| range.0 < end && start < range.1;
+            let is_reserved = reserved.iter().any(|range| overlaps(&(range.0, range.1)));
+            match what {
+                0 | 1 if !is_reserved => {
+                    reserved.push((start, end, what == 1));
+                    script.event([SegmentAlloc, SegmentMap][what as usize], start, end - start, StackId(0));
+                }
+                2 if !busy.iter().any(overlaps) => {
+                    if let Some(at) = reserved.iter().position(|range| (range.0, range.1) == (start, end)) {
+                        let action = if reserved.swap_remove(at).2 { SegmentUnmap } else { SegmentFree };
+                        script.event(action, start, end - start, StackId(0));
+                    }
+                }
+                3..6 if reserved.iter().any(|range| range.0 <= start && end <= range.1) && !busy.iter().any(overlaps) => {
+                    busy.push((start, end));
+                    script.event(Alloc, start, end - start, StackId(0));
+                }
+                _ => {
+                    if let Some(at) = busy.iter().position(|range| range.0 == start) {
+                        let (start, end) = busy.swap_remove(at);
+                        script.event(FreeCompleted, start, end - start, StackId(0));
+                    }
+                }
+            }
+        }
+        let trace = script.finish();
+        let history = history(&trace);
+        let mut sweep = Sweep::new(history);
+        for state in 0..history.n_states() {
+            sweep.advance(state);
+            let expected = allocator(history, state);
+                        prop_assert_eq!(sweep.all_free(), expected.sums.free);
+            for pool in &expected.pools {
+                prop_assert_eq!(sweep.free(pool.pool, pool.kind), (pool.sums.free, pool.sums.largest_free), "state {}", state);
+            }
+        }
+    }
+}
