@@ -3,16 +3,14 @@
 //!
 //! Prints the median CPU time of a frame (layout and painting, then tessellation; without the upload
 //! to a GPU) at several zooms, at rest and while panning, and the time until a new picture is there.
-//! `cargo bench --bench memory`; numbers after `--` are the events, and `--png DIR` writes pictures.
+//! `cargo bench --bench memory`; a number after `--` sets the events.
 
 #![expect(clippy::print_stdout, reason = "a benchmark reports on standard output")]
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use eframe::egui::{Context, RawInput, Rect, Ui, pos2, vec2};
-use lacuna::cli::render::{Look, Size, picture, png};
 use lacuna::model::memory::{MemoryAction, MemoryEvent, MemoryPool, PoolId, RawMemory};
 use lacuna::model::{StackId, TimeNs, TimeRange, TraceBuilder};
 use lacuna::view::memory::MemoryOverTime;
@@ -195,26 +193,10 @@ impl Bench {
 }
 
 fn main() {
-    let mut args = std::env::args().skip(1);
-    let (mut n_events, mut folder) = (1_000_000, None);
-    while let Some(arg) = args.next() {
-        match arg.as_str() {
-            "--png" => folder = args.next().map(PathBuf::from),
-            other => n_events = other.parse().unwrap_or(n_events),
-        }
-    }
+    let n_events = std::env::args().filter_map(|arg| arg.parse::<usize>().ok()).next_back().unwrap_or(1_000_000);
     for (name, is_random) in [("train-like", false), ("random", true)] {
         let start = Instant::now();
         let builder = trace(n_events, is_random);
-        if let Some(folder) = &folder {
-            for (look, theme) in [(Look::Dark, "dark"), (Look::Light, "light")] {
-                let traces = vec![trace(n_events, is_random).finish()];
-                let shot = picture(traces, &mut MemoryOverTime::default(), Size([1920, 1080]), look);
-                let bytes = png(&shot.image).unwrap_or_default();
-                let written = std::fs::write(folder.join(format!("memory-{name}-{theme}.png")), bytes);
-                println!("picture of {name}, {theme}: {written:?}, incomplete {}", shot.is_incomplete);
-            }
-        }
         let trace = Arc::new(builder.finish());
         let history = &trace.memories[0];
         let n = history.allocations.len();

@@ -52,8 +52,6 @@ pub struct Canvas {
     band_labels: Labels<u64>,
     selected: Outline,
     hovered: Outline,
-    /// Rows of bands that the last picture needed.
-    pub n_lanes: usize,
     /// What the context menu is about: a block, and the state under the pointer.
     pub menu: Option<(Option<AllocationId>, u32)>,
 }
@@ -61,7 +59,7 @@ pub struct Canvas {
 impl Canvas {
     /// Forgets what belongs to another history.
     pub fn forget(&mut self) {
-        *self = Self { n_lanes: self.n_lanes, ..Self::default() };
+        *self = Self::default();
     }
 }
 
@@ -82,7 +80,6 @@ impl MemoryOverTime {
             paint::labels(&painter, &mut self.canvas.labels, &picture.labels, fit);
             under = pointer.and_then(|pointer| fit.under(pointer)).and_then(|[column, row]| picture.at(column, row));
             self.outlines(ctx, &painter, place, (fit, picture), under);
-            self.canvas.n_lanes = picture.bars.iter().map(|bar| bar.lane + 1).max().unwrap_or(1).max(self.canvas.n_lanes);
         }
         if !place.index.bands.is_empty() {
             let bars = frame.picture.as_ref().map_or((&[][..], 0), |(_, picture)| (&picture.bars[..], picture.n_hidden));
@@ -191,13 +188,8 @@ impl MemoryOverTime {
                 None => Selection::None,
             };
         }
-        if let Some(id) = under.filter(|_| response.double_clicked_by(PointerButton::Primary)) {
-            self.zoom_to_block(ctx, place, id);
-        }
-        if std::mem::take(&mut self.is_block_wanted)
-            && let Selection::Allocation { id, .. } = *ctx.selection
-        {
-            self.zoom_to_block(ctx, place, id);
+        if let (Some(id), Some(state), true) = (under, state, response.double_clicked_by(PointerButton::Primary)) {
+            self.zoom_to_block(ctx, place, id, state);
         }
     }
 }

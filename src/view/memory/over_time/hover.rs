@@ -115,7 +115,7 @@ impl MemoryOverTime {
                 ui.ctx().copy_text(format!("{:#x}", place.shown.history().allocations.addr[id.idx()]));
             }
             if ui.button("Zoom to it").clicked() {
-                self.zoom_to_block(ctx, place, id);
+                self.zoom_to_block(ctx, place, id, state);
             }
             ui.separator();
         }

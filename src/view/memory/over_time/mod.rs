@@ -38,6 +38,7 @@ use super::head::choose_ui;
 use crate::command::Command;
 use crate::job::Memo;
 use crate::model::TimeRange;
+use crate::model::memory::AllocationId;
 use crate::view::timeline::{Minimap, Motion, Scale, fitted};
 use crate::view::{Mark, Navigation, View, ViewContext};
 
@@ -73,8 +74,9 @@ pub struct MemoryOverTime {
     canvas: Canvas,
     /// Where the pointer is on the axis, while it is over the view.
     pointer_place: Option<i64>,
-    /// Whether the selected block is to be fitted in both axes.
-    is_block_wanted: bool,
+    /// A block to be fitted in height, by where it lies in a state.
+    wanted: Option<(AllocationId, u32)>,
+    below: Memo<(HistoryKey, AllocationId, u32), u64>,
     is_pending: bool,
 }
 
@@ -97,7 +99,8 @@ impl Default for MemoryOverTime {
             drag: None,
             canvas: Canvas::default(),
             pointer_place: None,
-            is_block_wanted: false,
+            wanted: None,
+            below: Memo::default(),
             is_pending: false,
         }
     }
@@ -204,6 +207,7 @@ impl MemoryOverTime {
             self.bytes = None;
             self.drag = None;
             self.asked = None;
+            self.wanted = None;
             self.canvas.forget();
         }
         key
@@ -299,12 +303,11 @@ impl MemoryOverTime {
                 let margin = if axis.kind == AxisKind::Events { 0.0 } else { 0.02 };
                 ctx.navigation.glide(fitted(ctx.span, margin, ctx.span));
             }
-            let n_lanes = index.bands.len().min(1) * this.canvas.n_lanes.clamp(1, bands::MAX_LANES);
             let (rect, _) = ui.allocate_exact_size(ui.available_size(), Sense::hover());
             if rect.width() < 160.0 || rect.height() < 120.0 {
                 return;
             }
-            let parts = Parts::new(rect, n_lanes, ui.pixels_per_point());
+            let parts = Parts::new(rect, index.n_lanes, ui.pixels_per_point());
             let place = Place { shown, axis, index: &index, key: &key, parts };
             this.parts_ui(ctx, ui, &place, colors.as_ref());
         });
@@ -317,6 +320,7 @@ impl MemoryOverTime {
             let canvas = place.parts.canvas;
             Scale::new(ctx.navigation.visible(), canvas.left(), canvas.width(), ui.pixels_per_point())
         };
+        self.fit_wanted(place, ui.ctx());
         let before = scale(ctx, ui);
         let response = self.canvas_input(ctx, ui, place, before, all);
         let scale = scale(ctx, ui);

@@ -10,7 +10,7 @@ use crate::view::ViewContext;
 use crate::view::timeline::{Scale, paint_ruler};
 use crate::widget::labels::Labels;
 use crate::widget::text::display_name;
-use crate::widget::{format, slice_color, theme};
+use crate::widget::{format, theme};
 
 use super::LANE_HEIGHT;
 
@@ -37,7 +37,11 @@ pub fn ruler(ctx: &ViewContext<'_>, ui: &Ui, place: &Place<'_>, scale: &Scale) {
         }
         painter.vline(x, rect.bottom() - 5.0..=canvas.bottom(), visuals.widgets.noninteractive.bg_stroke);
         let text = format::count(state.unsigned_abs());
-        painter.text(pos2(x + 3.0, rect.center().y), Align2::LEFT_CENTER, text, FontId::proportional(11.0), visuals.weak_text_color());
+        let galley = painter.layout_no_wrap(text, FontId::proportional(11.0), visuals.weak_text_color());
+        if x + 3.0 + galley.size().x <= rect.right() {
+            let at = pos2(x + 3.0, rect.center().y - galley.size().y / 2.0);
+            painter.galley(at, galley, visuals.weak_text_color());
+        }
     }
 }
 
@@ -169,6 +173,6 @@ pub fn range_of_states(painter: &Painter, scale: &Scale, canvas: Rect, range: Ti
         let at = pos2(x, canvas.bottom() - galley.size().y - 6.0);
         let back = Rect::from_min_size(at, galley.size()).expand2(vec2(5.0, 2.0));
         painter.rect_filled(back, 4.0, Color32::from_black_alpha(200));
-        painter.galley(at, galley, slice_color::TEXT);
+        painter.galley(at, galley, Color32::WHITE);
     }
 }

@@ -44,6 +44,8 @@ pub struct Index {
     /// For each stack the frame that says most.
     pub telling: Vec<StringId>,
     pub bands: Vec<Band>,
+    /// Rows that the bands need.
+    pub n_lanes: usize,
     pub steps: Vec<Step>,
     /// Events at which the program took a snapshot.
     pub snapshots: Vec<u32>,
@@ -58,7 +60,10 @@ impl Index {
         let bands = bands::bands(trace, history);
         let actions = history.events.action.iter().enumerate();
         let snapshots = actions.filter(|entry| *entry.1 == MemoryAction::Snapshot).map(|entry| entry.0 as u32);
+        let time = Axis { kind: AxisKind::Time, history, offset: 0 };
+        let (bars, _) = bands::lay_out(&time, &bands, TimeRange { start: i64::MIN / 4, end: i64::MAX / 4 }, usize::MAX);
         Self {
+            n_lanes: bars.iter().map(|bar| bar.lane + 1).max().unwrap_or(0),
             by_end: raster::by_end(history),
             telling: frames::telling(trace),
             steps: bands::steps(trace, history, &bands),
