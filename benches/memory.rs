@@ -116,7 +116,11 @@ impl Recorder {
 fn trace(n_events: usize, is_random: bool) -> TraceBuilder {
     let mut builder = TraceBuilder::default();
     let mut recorder = Recorder::new(&mut builder);
-    if is_random { recorder.random(n_events) } else { recorder.train(n_events) }
+    if is_random {
+        recorder.random(n_events)
+    } else {
+        recorder.train(n_events)
+    }
     builder.memories.push(recorder.raw);
     builder
 }
@@ -137,7 +141,8 @@ impl Bench {
         self.time += 1.0 / 60.0;
         let start = Instant::now();
         let egui = self.egui.clone();
-        let input = RawInput { screen_rect, time: Some(self.time), max_texture_side: Some(16_384), ..RawInput::default() };
+        let input =
+            RawInput { screen_rect, time: Some(self.time), max_texture_side: Some(16_384), ..RawInput::default() };
         let mut output = egui.run_ui(input, |ui| self.ui(ui));
         let ui = start.elapsed();
         output.textures_delta.clear();
@@ -223,7 +228,13 @@ fn main() {
             bench.settle();
             let rest = bench.measure(|_| {});
             let pan = bench.measure(|navigation| navigation.glide(navigation.visible().shifted((dur / 100).max(1))));
-            println!("{:>10} ns/px  picture {:6.1} ms\n{:>17} rest {rest}\n{:>17} pan  {pan}", dur / 1840, pictures[4], "", "");
+            println!(
+                "{:>10} ns/px  picture {:6.1} ms\n{:>17} rest {rest}\n{:>17} pan  {pan}",
+                dur / 1840,
+                pictures[4],
+                "",
+                ""
+            );
             dur /= 8;
         }
     }

@@ -72,7 +72,8 @@ impl MemoryOverTime {
         strips::ruler(ctx, ui, place, &frame.scale);
         frame.heights.paint(ui.painter(), ui.visuals());
         let painter = ui.painter_at(canvas);
-        let fit = frame.picture.as_ref().map(|(asked, picture)| (Fit::new(asked, &frame.scale, &frame.heights), picture));
+        let fit =
+            frame.picture.as_ref().map(|(asked, picture)| (Fit::new(asked, &frame.scale, &frame.heights), picture));
         let pointer = frame.response.hover_pos().filter(|_| self.drag.is_none());
         let mut under = None;
         if let Some((fit, picture)) = &fit {
@@ -82,7 +83,8 @@ impl MemoryOverTime {
             self.outlines(ctx, &painter, place, (fit, picture), under);
         }
         if !place.index.bands.is_empty() {
-            let bars = frame.picture.as_ref().map_or((&[][..], 0), |(_, picture)| (&picture.bars[..], picture.n_hidden));
+            let bars =
+                frame.picture.as_ref().map_or((&[][..], 0), |(_, picture)| (&picture.bars[..], picture.n_hidden));
             strips::lanes(ctx, ui, place, &frame.scale, &mut self.canvas.band_labels, bars);
         }
         let picture = frame.picture.as_ref().map(|(asked, picture)| (asked, &**picture));
@@ -101,7 +103,13 @@ impl MemoryOverTime {
             cross_hair(&with_ruler, pointer.x, strong);
         }
         if self.asked.as_ref().is_some_and(|asked| self.pictures.has_crashed(asked)) {
-            painter.text(canvas.center(), eframe::egui::Align2::CENTER_CENTER, "This picture could not be made", Default::default(), strong);
+            painter.text(
+                canvas.center(),
+                eframe::egui::Align2::CENTER_CENTER,
+                "This picture could not be made",
+                Default::default(),
+                strong,
+            );
         }
         let state = pointer.map(|pointer| self.state_under(place, frame, pointer));
         self.clicks(ctx, place, frame, under, state);
@@ -141,7 +149,14 @@ impl MemoryOverTime {
         }
     }
 
-    fn ranges(&self, ctx: &ViewContext<'_>, ui: &Ui, place: &Place<'_>, frame: &Frame, (strong, accent): (Color32, Color32)) {
+    fn ranges(
+        &self,
+        ctx: &ViewContext<'_>,
+        ui: &Ui,
+        place: &Place<'_>,
+        frame: &Frame,
+        (strong, accent): (Color32, Color32),
+    ) {
         let painter = ui.painter_at(place.parts.plots());
         let area = Rect::from_min_max(place.parts.lanes.min, place.parts.canvas.max);
         if let Some(range) = *ctx.range {

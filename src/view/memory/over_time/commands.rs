@@ -4,8 +4,8 @@ use super::axis::Axis;
 use super::heights::within;
 use super::{MemoryOverTime, Place};
 use crate::command::Command;
-use crate::model::memory::AllocationId;
 use crate::model::TimeRange;
+use crate::model::memory::AllocationId;
 use crate::view::timeline::{centered, fitted, panned, zoomed};
 use crate::view::{Mark, Selection, ViewContext};
 
@@ -17,7 +17,8 @@ impl MemoryOverTime {
         let axis = self.axis(&shown);
         if *command == Command::MarkMoment {
             // A mark is a moment of session time on whatever axis.
-            let view = if axis.kind == super::AxisKind::Time { ctx.navigation.visible() } else { self.navigation.visible() };
+            let view =
+                if axis.kind == super::AxisKind::Time { ctx.navigation.visible() } else { self.navigation.visible() };
             let middle = self.pointer_place.unwrap_or_else(|| view.start.saturating_add(view.dur() / 2));
             let looked_at = ctx.memory.moment.map(|state| shown.session_time(state));
             let ts = looked_at.unwrap_or_else(|| axis.time(middle));
@@ -33,7 +34,9 @@ impl MemoryOverTime {
                 let all = &shown.history().allocations;
                 Some(axis.range(all.start[id.idx()], all.end[id.idx()]))
             }
-            None => ctx.selected_time().map(|range| TimeRange { start: axis.from_time(range.start), end: axis.from_time(range.end) }),
+            None => ctx
+                .selected_time()
+                .map(|range| TimeRange { start: axis.at_time(range.start), end: axis.at_time(range.end) }),
         };
         self.on_axis(&axis, ctx, |this, ctx| this.run_on_axis(command, ctx, &axis, selected, time))
     }
@@ -121,7 +124,8 @@ impl MemoryOverTime {
         let Some((id, state)) = self.wanted else { return };
         let key = (place.key.clone(), id, state);
         let (waker, shown) = (egui.clone(), place.shown.clone());
-        let below = self.below.get(&key, move || waker.request_repaint(), move |_| shown.history().bytes_below(id, state));
+        let below =
+            self.below.get(&key, move || waker.request_repaint(), move |_| shown.history().bytes_below(id, state));
         let below = below.copied();
         if self.below.is_current(&key)
             && let Some(below) = below

@@ -106,7 +106,10 @@ impl MemoryOverTime {
         if let Some(id) = id {
             let stack = place.shown.history().allocations.stack[id.idx()];
             let trace = place.shown.trace();
-            ui.weak(format!("Allocation of {}", format::bytes(place.shown.history().allocations.bytes[id.idx()] as f64)));
+            ui.weak(format!(
+                "Allocation of {}",
+                format::bytes(place.shown.history().allocations.bytes[id.idx()] as f64)
+            ));
             if ui.button("Copy stack").clicked() {
                 let frames: Vec<&str> = trace.stacks.frames(stack).map(|frame| trace.strings.get(frame)).collect();
                 ui.ctx().copy_text(frames.join("\n"));

@@ -139,7 +139,8 @@ impl Parts {
         let ruler = part(RULER_HEIGHT, 0.0);
         let lanes = part(LANE_HEIGHT * n_lanes as f32, if n_lanes > 0 { 3.0 } else { 0.0 });
         let curves = part(curves_height, 4.0);
-        let canvas = Rect::from_min_max(pos2(left, top), pos2(right.max(left + 1.0), snap(rect.bottom()).max(top + 1.0)));
+        let canvas =
+            Rect::from_min_max(pos2(left, top), pos2(right.max(left + 1.0), snap(rect.bottom()).max(top + 1.0)));
         Self { minimap, ruler, lanes, curves, canvas }
     }
 
@@ -170,7 +171,7 @@ impl MemoryOverTime {
             return act(self, ctx);
         }
         let mut navigation = std::mem::take(&mut self.navigation);
-        let place = |range: TimeRange| TimeRange { start: axis.from_time(range.start), end: axis.from_time(range.end) };
+        let place = |range: TimeRange| TimeRange { start: axis.at_time(range.start), end: axis.at_time(range.end) };
         let before = ctx.range.map(place);
         let mut range = before;
         let mark = |mark: &Mark| Mark { range: place(mark.range), note: mark.note.clone() };
@@ -222,7 +223,7 @@ impl MemoryOverTime {
     /// The picture for what is on show, or the last one while it is being made.
     fn picture(
         &mut self,
-        wanted: Question,
+        wanted: &Question,
         shown: &ShownMemory,
         index: &Arc<Index>,
         colors: &Arc<Colors>,
@@ -231,13 +232,13 @@ impl MemoryOverTime {
         // A picture that is nearly made is let be finished, or a view that keeps moving would never have
         // one; what can no longer stand in for it is cancelled.
         let is_free = self.asked.as_ref().is_none_or(|asked| {
-            self.pictures.is_current(asked) || self.pictures.has_crashed(asked) || !asked.is_near(&wanted)
+            self.pictures.is_current(asked) || self.pictures.has_crashed(asked) || !asked.is_near(wanted)
         });
         if is_free {
             self.asked = Some(wanted.clone());
         }
         let asked = self.asked.clone()?;
-        self.is_pending |= asked != wanted || !self.pictures.is_current(&asked) && !self.pictures.has_crashed(&asked);
+        self.is_pending |= asked != *wanted || !self.pictures.is_current(&asked) && !self.pictures.has_crashed(&asked);
         let (waker, question) = (egui.clone(), asked.clone());
         let (shown, index, colors) = (shown.clone(), Arc::clone(index), Arc::clone(colors));
         let made = self.pictures.get(
@@ -247,7 +248,7 @@ impl MemoryOverTime {
         );
         let made = Arc::clone(made?);
         let question = self.pictures.question()?.clone();
-        if asked != wanted && self.pictures.is_current(&asked) {
+        if asked != *wanted && self.pictures.is_current(&asked) {
             egui.request_repaint();
         }
         (question.history == wanted.history && question.axis == wanted.axis).then_some((question, made))
@@ -335,11 +336,12 @@ impl MemoryOverTime {
             bytes: heights.bytes,
             size: [scale.n_pixels.min(most), n_rows.min(most)],
             pixel: scale.pixel,
-            color_by: self.color_by,
+            // What the person has just chosen comes with the next frame.
+            color_by: colors.map_or(self.color_by, |colors| colors.by),
             marked: Marked(Arc::clone(&ctx.memory.marked)),
             is_dark: ctx.is_dark,
         };
-        let picture = colors.and_then(|colors| self.picture(wanted, place.shown, place.index, colors, ui.ctx()));
+        let picture = colors.and_then(|colors| self.picture(&wanted, place.shown, place.index, colors, ui.ctx()));
         self.canvas_ui(ctx, ui, place, &canvas::Frame { scale, heights, response, picture });
         self.overview.paint(ui, place, ctx.span);
         self.is_pending |= self.overview.is_pending();

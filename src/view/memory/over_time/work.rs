@@ -155,20 +155,22 @@ impl Picture {
 }
 
 /// Answers a question.
-pub fn picture(shown: &ShownMemory, index: &Index, colors: &Arc<Colors>, asked: &Question, progress: &Progress) -> Picture {
+pub fn picture(
+    shown: &ShownMemory,
+    index: &Index,
+    colors: &Arc<Colors>,
+    asked: &Question,
+    progress: &Progress,
+) -> Picture {
     let history = shown.history();
     let axis = Axis { kind: asked.axis, history, offset: shown.open.offset };
     let [n_columns, n_rows] = asked.size;
     let columns = axis.columns(asked.view, n_columns);
     let paint = Paint::new(Arc::clone(colors), &asked.marked.0, asked.is_dark);
-    let rows = Rows {
-        bottom: asked.bytes.start,
-        per_byte: n_rows as f64 / asked.bytes.dur().max(1) as f64,
-        n: n_rows as u32,
-    };
+    let rows =
+        Rows { bottom: asked.bytes.start, per_byte: n_rows as f64 / asked.bytes.dur().max(1) as f64, n: n_rows as u32 };
     let room = LABEL_ROOM.map(|points| (points / asked.pixel).ceil() as u32);
-    let scene =
-        Scene { history, by_end: &index.by_end, columns: &columns, rows, paint: &paint, tall: room[1] };
+    let scene = Scene { history, by_end: &index.by_end, columns: &columns, rows, paint: &paint, tall: room[1] };
     let raster = raster::raster(&scene, progress);
     let label = |place: Place| {
         let size = format::bytes(history.allocations.bytes[place.id as usize] as f64);
