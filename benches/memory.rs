@@ -3,16 +3,14 @@
 //!
 //! Prints the median CPU time of a frame (layout and painting, then tessellation; without the upload
 //! to a GPU) at several zooms, at rest and while panning, and the time until a new picture is there.
-//! `cargo bench --bench memory`; numbers after `--` are the events, and `--png DIR` writes pictures.
+//! `cargo bench --bench memory`; a number after `--` sets the events.
 
 #![expect(clippy::print_stdout, reason = "a benchmark reports on standard output")]
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use eframe::egui::{Context, RawInput, Rect, Ui, pos2, vec2};
-use lacuna::cli::render::{Look, Size, picture, png};
 use lacuna::model::memory::{MemoryAction, MemoryEvent, MemoryPool, PoolId, RawMemory};
 use lacuna::model::{StackId, TimeNs, TimeRange, TraceBuilder};
 use lacuna::view::memory::MemoryOverTime;
@@ -118,7 +116,11 @@ impl Recorder {
 fn trace(n_events: usize, is_random: bool) -> TraceBuilder {
     let mut builder = TraceBuilder::default();
     let mut recorder = Recorder::new(&mut builder);
-    if is_random { recorder.random(n_events) } else { recorder.train(n_events) }
+    if is_random {
+        recorder.random(n_events)
+    } else {
+        recorder.train(n_events)
+    }
     builder.memories.push(recorder.raw);
     builder
 }
@@ -139,7 +141,8 @@ impl Bench {
         self.time += 1.0 / 60.0;
         let start = Instant::now();
         let egui = self.egui.clone();
-        let input = RawInput { screen_rect, time: Some(self.time), max_texture_side: Some(16_384), ..RawInput::default() };
+        let input =
+            RawInput { screen_rect, time: Some(self.time), max_texture_side: Some(16_384), ..RawInput::default() };
         let mut output = egui.run_ui(input, |ui| self.ui(ui));
         let ui = start.elapsed();
         output.textures_delta.clear();
@@ -196,26 +199,10 @@ impl Bench {
 }
 
 fn main() {
-    let mut args = std::env::args().skip(1);
-    let (mut n_events, mut folder) = (1_000_000, None);
-    while let Some(arg) = args.next() {
-        match arg.as_str() {
-            "--png" => folder = args.next().map(PathBuf::from),
-            other => n_events = other.parse().unwrap_or(n_events),
-        }
-    }
+    let n_events = std::env::args().filter_map(|arg| arg.parse::<usize>().ok()).next_back().unwrap_or(1_000_000);
     for (name, is_random) in [("train-like", false), ("random", true)] {
         let start = Instant::now();
         let builder = trace(n_events, is_random);
-        if let Some(folder) = &folder {
-            for (look, theme) in [(Look::Dark, "dark"), (Look::Light, "light")] {
-                let traces = vec![trace(n_events, is_random).finish()];
-                let shot = picture(traces, &mut MemoryOverTime::default(), Size([1920, 1080]), look);
-                let bytes = png(&shot.image).unwrap_or_default();
-                let written = std::fs::write(folder.join(format!("memory-{name}-{theme}.png")), bytes);
-                println!("picture of {name}, {theme}: {written:?}, incomplete {}", shot.is_incomplete);
-            }
-        }
         let trace = Arc::new(builder.finish());
         let history = &trace.memories[0];
         let n = history.allocations.len();
@@ -242,7 +229,13 @@ fn main() {
             bench.settle();
             let rest = bench.measure(|_| {});
             let pan = bench.measure(|navigation| navigation.glide(navigation.visible().shifted((dur / 100).max(1))));
-            println!("{:>10} ns/px  picture {:6.1} ms\n{:>17} rest {rest}\n{:>17} pan  {pan}", dur / 1840, pictures[4], "", "");
+            println!(
+                "{:>10} ns/px  picture {:6.1} ms\n{:>17} rest {rest}\n{:>17} pan  {pan}",
+                dur / 1840,
+                pictures[4],
+                "",
+                ""
+            );
             dur /= 8;
         }
     }

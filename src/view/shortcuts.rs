@@ -5,12 +5,13 @@ use eframe::egui::{self, RichText};
 use crate::command::{COMMANDS, Menu, key_text};
 
 /// What is not a command: keys that are held, and the mouse.
-const HANDS: [(&str, &str); 12] = [
+const HANDS: [(&str, &str); 13] = [
     ("W, S held", "Zoom in, out at the pointer"),
     ("A, D held", "Pan left, right"),
     ("Wheel", "Scroll the tracks"),
     ("Ctrl+Wheel", "Zoom at the pointer"),
     ("Shift+Wheel", "Pan"),
+    ("Alt+Wheel", "Zoom the bytes of memory over time"),
     ("Drag", "Select a time range"),
     ("Shift+Drag", "Pan"),
     ("Alt+Drag", "Zoom to the dragged range"),

@@ -256,6 +256,13 @@ impl MemoryHistory {
         self.allocations.end[id.idx()].checked_sub(1).filter(|&event| event < self.last_state())
     }
 
+    /// Bytes of all that was allocated before `id` and is live in `state`: where the block lies in a
+    /// stack by age. Cost: O(allocations).
+    pub fn bytes_below(&self, id: AllocationId, state: u32) -> u64 {
+        let older = (0..id.0).map(AllocationId).filter(|&older| self.allocations.is_live(older, state));
+        older.map(|older| self.allocations.bytes[older.idx()]).sum()
+    }
+
     /// The pool of an allocation.
     pub fn pool_of(&self, id: AllocationId) -> MemoryPool {
         self.pools.get(self.allocations.pool[id.idx()].0 as usize).copied().unwrap_or_default()

@@ -50,9 +50,7 @@ impl Axis<'_> {
     pub fn state(&self, place: i64) -> u32 {
         match self.kind {
             AxisKind::Time => self.history.state_at(place.saturating_sub(self.offset)),
-            AxisKind::Events => {
-                place.div_euclid(UNITS).clamp(0, i64::from(self.history.last_state())) as u32
-            }
+            AxisKind::Events => place.div_euclid(UNITS).clamp(0, i64::from(self.history.last_state())) as u32,
         }
     }
 
@@ -66,7 +64,7 @@ impl Axis<'_> {
     }
 
     /// A moment of session time as a place.
-    pub fn from_time(&self, ts: TimeNs) -> i64 {
+    pub fn at_time(&self, ts: TimeNs) -> i64 {
         match self.kind {
             AxisKind::Time => ts,
             AxisKind::Events => {
@@ -101,7 +99,8 @@ impl Axis<'_> {
             let (from, to) = (left, edge(i + 1));
             left = to;
             // The last moment of a history belongs to it: there its last event happened.
-            let is_inside = to > span.start && (from < span.end || from == span.start || from <= span.end && self.kind == AxisKind::Time);
+            let is_inside = to > span.start
+                && (from < span.end || from == span.start || from <= span.end && self.kind == AxisKind::Time);
             if !is_inside {
                 return Column { state: NO_STATE, first: NO_STATE, last: NO_STATE };
             }

@@ -42,8 +42,10 @@ pub fn bands(trace: &Trace, history: &MemoryHistory) -> Vec<Band> {
     let mut all: Vec<Band> = own.collect();
     if all.is_empty() && history.source != MemorySource::Snapshot {
         let slices = &trace.slices;
-        let is_step = |&i: &usize| slices.kind[i] == SliceKind::Annotation && is_profiler_step(trace.strings.get(slices.name[i]));
-        let band = |i: usize| Band { name: slices.name[i], range: TimeRange { start: slices.ts[i], end: slices.end[i] } };
+        let is_step =
+            |&i: &usize| slices.kind[i] == SliceKind::Annotation && is_profiler_step(trace.strings.get(slices.name[i]));
+        let band =
+            |i: usize| Band { name: slices.name[i], range: TimeRange { start: slices.ts[i], end: slices.end[i] } };
         all = (0..slices.len()).filter(is_step).map(band).collect();
         all.sort_by_key(|band| (band.range.start, std::cmp::Reverse(band.range.end)));
     }
@@ -82,8 +84,8 @@ pub fn lay_out(axis: &Axis<'_>, bands: &[Band], view: TimeRange, n_pixels: usize
     let mut n_hidden = 0;
     for band in bands {
         let range = TimeRange {
-            start: axis.from_time(band.range.start.saturating_add(axis.offset)),
-            end: axis.from_time(band.range.end.saturating_add(axis.offset)),
+            start: axis.at_time(band.range.start.saturating_add(axis.offset)),
+            end: axis.at_time(band.range.end.saturating_add(axis.offset)),
         };
         if range.end < view.start || range.start >= view.end {
             continue;
@@ -119,7 +121,8 @@ mod tests {
 
     #[test]
     fn every_band_in_view_is_shown_merged_or_counted() {
-        let history = MemoryHistory { span: TimeRange { start: 0, end: 1_000 }, has_time: true, ..MemoryHistory::default() };
+        let history =
+            MemoryHistory { span: TimeRange { start: 0, end: 1_000 }, has_time: true, ..MemoryHistory::default() };
         let axis = Axis { kind: AxisKind::Time, history: &history, offset: 0 };
         let band = |start, end| Band { name: StringId(1), range: TimeRange { start, end } };
         let nested = [band(0, 900), band(10, 800), band(20, 700), band(30, 600), band(950, 960)];

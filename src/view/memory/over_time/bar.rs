@@ -40,7 +40,14 @@ impl MemoryOverTime {
             for (i, curve) in Curve::ALL.into_iter().enumerate() {
                 let is_known = index.peaks[i].1 > 0;
                 ui.spacing_mut().item_spacing.x = 4.0;
-                patch(ui, curve.color(ctx.is_dark).gamma_multiply(if self.is_curve_shown[i] && is_known { 1.0 } else { 0.35 }));
+                patch(
+                    ui,
+                    curve.color(ctx.is_dark).gamma_multiply(if self.is_curve_shown[i] && is_known {
+                        1.0
+                    } else {
+                        0.35
+                    }),
+                );
                 let toggle = Button::selectable(self.is_curve_shown[i] && is_known, curve.label());
                 let toggle = ui.add_enabled(is_known, toggle).on_hover_text(curve.help());
                 if toggle.on_disabled_hover_text("The recording does not say").clicked() {

@@ -52,8 +52,6 @@ pub struct Canvas {
     band_labels: Labels<u64>,
     selected: Outline,
     hovered: Outline,
-    /// Rows of bands that the last picture needed.
-    pub n_lanes: usize,
     /// What the context menu is about: a block, and the state under the pointer.
     pub menu: Option<(Option<AllocationId>, u32)>,
 }
@@ -61,7 +59,7 @@ pub struct Canvas {
 impl Canvas {
     /// Forgets what belongs to another history.
     pub fn forget(&mut self) {
-        *self = Self { n_lanes: self.n_lanes, ..Self::default() };
+        *self = Self::default();
     }
 }
 
@@ -74,7 +72,8 @@ impl MemoryOverTime {
         strips::ruler(ctx, ui, place, &frame.scale);
         frame.heights.paint(ui.painter(), ui.visuals());
         let painter = ui.painter_at(canvas);
-        let fit = frame.picture.as_ref().map(|(asked, picture)| (Fit::new(asked, &frame.scale, &frame.heights), picture));
+        let fit =
+            frame.picture.as_ref().map(|(asked, picture)| (Fit::new(asked, &frame.scale, &frame.heights), picture));
         let pointer = frame.response.hover_pos().filter(|_| self.drag.is_none());
         let mut under = None;
         if let Some((fit, picture)) = &fit {
@@ -82,10 +81,10 @@ impl MemoryOverTime {
             paint::labels(&painter, &mut self.canvas.labels, &picture.labels, fit);
             under = pointer.and_then(|pointer| fit.under(pointer)).and_then(|[column, row]| picture.at(column, row));
             self.outlines(ctx, &painter, place, (fit, picture), under);
-            self.canvas.n_lanes = picture.bars.iter().map(|bar| bar.lane + 1).max().unwrap_or(1).max(self.canvas.n_lanes);
         }
         if !place.index.bands.is_empty() {
-            let bars = frame.picture.as_ref().map_or((&[][..], 0), |(_, picture)| (&picture.bars[..], picture.n_hidden));
+            let bars =
+                frame.picture.as_ref().map_or((&[][..], 0), |(_, picture)| (&picture.bars[..], picture.n_hidden));
             strips::lanes(ctx, ui, place, &frame.scale, &mut self.canvas.band_labels, bars);
         }
         let picture = frame.picture.as_ref().map(|(asked, picture)| (asked, &**picture));
@@ -104,7 +103,13 @@ impl MemoryOverTime {
             cross_hair(&with_ruler, pointer.x, strong);
         }
         if self.asked.as_ref().is_some_and(|asked| self.pictures.has_crashed(asked)) {
-            painter.text(canvas.center(), eframe::egui::Align2::CENTER_CENTER, "This picture could not be made", Default::default(), strong);
+            painter.text(
+                canvas.center(),
+                eframe::egui::Align2::CENTER_CENTER,
+                "This picture could not be made",
+                Default::default(),
+                strong,
+            );
         }
         let state = pointer.map(|pointer| self.state_under(place, frame, pointer));
         self.clicks(ctx, place, frame, under, state);
@@ -144,7 +149,14 @@ impl MemoryOverTime {
         }
     }
 
-    fn ranges(&self, ctx: &ViewContext<'_>, ui: &Ui, place: &Place<'_>, frame: &Frame, (strong, accent): (Color32, Color32)) {
+    fn ranges(
+        &self,
+        ctx: &ViewContext<'_>,
+        ui: &Ui,
+        place: &Place<'_>,
+        frame: &Frame,
+        (strong, accent): (Color32, Color32),
+    ) {
         let painter = ui.painter_at(place.parts.plots());
         let area = Rect::from_min_max(place.parts.lanes.min, place.parts.canvas.max);
         if let Some(range) = *ctx.range {
@@ -191,13 +203,8 @@ impl MemoryOverTime {
                 None => Selection::None,
             };
         }
-        if let Some(id) = under.filter(|_| response.double_clicked_by(PointerButton::Primary)) {
-            self.zoom_to_block(ctx, place, id);
-        }
-        if std::mem::take(&mut self.is_block_wanted)
-            && let Selection::Allocation { id, .. } = *ctx.selection
-        {
-            self.zoom_to_block(ctx, place, id);
+        if let (Some(id), Some(state), true) = (under, state, response.double_clicked_by(PointerButton::Primary)) {
+            self.zoom_to_block(ctx, place, id, state);
         }
     }
 }

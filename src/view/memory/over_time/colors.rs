@@ -65,6 +65,8 @@ pub enum Legend {
 /// The color of each allocation.
 #[derive(Debug)]
 pub struct Colors {
+    /// What they stand for.
+    pub by: ColorBy,
     /// By allocation, an index into `palette`.
     pub index: Vec<u8>,
     pub palette: Vec<Color32>,
@@ -85,7 +87,16 @@ fn unknown(is_dark: bool) -> Color32 {
 
 /// Colors that stay apart, also for the color-blind; in the order of Okabe and Ito.
 fn names_palette(is_dark: bool) -> Vec<Color32> {
-    let hues = [(245.0, 0.11), (75.0, 0.13), (165.0, 0.10), (40.0, 0.14), (350.0, 0.10), (105.0, 0.12), (220.0, 0.07), (300.0, 0.10)];
+    let hues = [
+        (245.0, 0.11),
+        (75.0, 0.13),
+        (165.0, 0.10),
+        (40.0, 0.14),
+        (350.0, 0.10),
+        (105.0, 0.12),
+        (220.0, 0.07),
+        (300.0, 0.10),
+    ];
     let light = if is_dark { [0.68, 0.78] } else { [0.76, 0.86] };
     light.into_iter().flat_map(|light| hues.map(|(hue, chroma)| oklch(light, chroma, hue))).collect()
 }
@@ -102,7 +113,7 @@ fn ramp(is_dark: bool) -> Vec<Color32> {
 impl Colors {
     /// Gives every allocation its color. Cost: O(allocations + stacks).
     pub fn build(trace: &Trace, history: &MemoryHistory, steps: &[Step], by: ColorBy, is_dark: bool) -> Self {
-        match by {
+        let colors = match by {
             ColorBy::Stack => by_stack(trace, history, is_dark),
             ColorBy::Size => {
                 let value = |i: usize| history.allocations.bytes[i];
@@ -120,7 +131,11 @@ impl Colors {
             ColorBy::Stream => {
                 let name = |&pool: &u16| {
                     let pool = history.pools.get(usize::from(pool)).copied().unwrap_or_default();
-                    let stream = if pool.stream == 0 { "default stream".to_owned() } else { format!("stream {:#x}", pool.stream) };
+                    let stream = if pool.stream == 0 {
+                        "default stream".to_owned()
+                    } else {
+                        format!("stream {:#x}", pool.stream)
+                    };
                     match pool.private {
                         (0, 0) => stream,
                         (a, b) => format!("{stream}, private pool {a}.{b}"),
@@ -129,11 +144,15 @@ impl Colors {
                 by_name(history, |i| Some(history.allocations.pool[i].0), name, is_dark)
             }
             ColorBy::Category => {
-                let of = |i: usize| Some(history.allocations.category(AllocationId(i as u32))).filter(|id| !trace.strings.get(*id).is_empty());
+                let of = |i: usize| {
+                    Some(history.allocations.category(AllocationId(i as u32)))
+                        .filter(|id| !trace.strings.get(*id).is_empty())
+                };
                 by_name(history, of, |&id| display_name(trace.strings.get(id)).into_owned(), is_dark)
             }
             ColorBy::Step => by_step(history, steps, is_dark),
-        }
+        };
+        Self { by, ..colors }
     }
 }
 
@@ -153,7 +172,7 @@ fn by_stack(trace: &Trace, history: &MemoryHistory, is_dark: bool) -> Colors {
     let of_stack: Vec<u8> = (0..frames.len()).map(of_stack).collect();
     let index = history.allocations.stack.iter();
     let index = index.map(|stack| of_stack.get(stack.0 as usize).copied().unwrap_or(HUES as u8));
-    Colors { index: index.collect(), palette, legend: Legend::None }
+    Colors { by: ColorBy::default(), index: index.collect(), palette, legend: Legend::None }
 }
 
 fn by_ramp(n: usize, value: impl Fn(usize) -> u64, text: impl Fn(u64) -> String, is_dark: bool) -> Colors {
@@ -164,7 +183,7 @@ fn by_ramp(n: usize, value: impl Fn(usize) -> u64, text: impl Fn(u64) -> String,
     let per_step = (RAMP - 1) as f64 / (high - low).max(1e-9);
     let index = (0..n).map(|i| ((log(value(i)) - low) * per_step).round() as u8).collect();
     let legend = if n == 0 { Legend::None } else { Legend::Ramp(palette.clone(), text(least), text(most)) };
-    Colors { index, palette, legend }
+    Colors { by: ColorBy::default(), index, palette, legend }
 }
 
 fn by_name<K: Copy + Eq + std::hash::Hash + Ord>(
@@ -195,7 +214,7 @@ fn by_name<K: Copy + Eq + std::hash::Hash + Ord>(
     if has_unknown {
         list.push((palette[gray as usize], "unknown".to_owned()));
     }
-    Colors { index, palette, legend: Legend::List(list, order.len().saturating_sub(MAX_NAMES)) }
+    Colors { by: ColorBy::default(), index, palette, legend: Legend::List(list, order.len().saturating_sub(MAX_NAMES)) }
 }
 
 fn by_step(history: &MemoryHistory, steps: &[Step], is_dark: bool) -> Colors {
@@ -213,7 +232,7 @@ fn by_step(history: &MemoryHistory, steps: &[Step], is_dark: bool) -> Colors {
     let named = steps.iter().take(MAX_NAMES).enumerate();
     let mut list: Vec<_> = named.map(|(i, step)| (palette[i % n], display_name(&step.name).into_owned())).collect();
     list.push((palette[n], "outside of all steps".to_owned()));
-    Colors { index, palette, legend: Legend::List(list, steps.len().saturating_sub(MAX_NAMES)) }
+    Colors { by: ColorBy::default(), index, palette, legend: Legend::List(list, steps.len().saturating_sub(MAX_NAMES)) }
 }
 
 /// The colors of one picture: those of the blocks, and which are brought out.

@@ -4,8 +4,8 @@ use super::axis::Axis;
 use super::heights::within;
 use super::{MemoryOverTime, Place};
 use crate::command::Command;
-use crate::model::memory::AllocationId;
 use crate::model::TimeRange;
+use crate::model::memory::AllocationId;
 use crate::view::timeline::{centered, fitted, panned, zoomed};
 use crate::view::{Mark, Selection, ViewContext};
 
@@ -17,7 +17,8 @@ impl MemoryOverTime {
         let axis = self.axis(&shown);
         if *command == Command::MarkMoment {
             // A mark is a moment of session time on whatever axis.
-            let view = if axis.kind == super::AxisKind::Time { ctx.navigation.visible() } else { self.navigation.visible() };
+            let view =
+                if axis.kind == super::AxisKind::Time { ctx.navigation.visible() } else { self.navigation.visible() };
             let middle = self.pointer_place.unwrap_or_else(|| view.start.saturating_add(view.dur() / 2));
             let looked_at = ctx.memory.moment.map(|state| shown.session_time(state));
             let ts = looked_at.unwrap_or_else(|| axis.time(middle));
@@ -33,7 +34,9 @@ impl MemoryOverTime {
                 let all = &shown.history().allocations;
                 Some(axis.range(all.start[id.idx()], all.end[id.idx()]))
             }
-            None => ctx.selected_time().map(|range| TimeRange { start: axis.from_time(range.start), end: axis.from_time(range.end) }),
+            None => ctx
+                .selected_time()
+                .map(|range| TimeRange { start: axis.at_time(range.start), end: axis.at_time(range.end) }),
         };
         self.on_axis(&axis, ctx, |this, ctx| this.run_on_axis(command, ctx, &axis, selected, time))
     }
@@ -69,7 +72,10 @@ impl MemoryOverTime {
                 let target = centered(view, time.start.saturating_add(time.dur() / 2), ctx.span);
                 let is_second = view == target;
                 ctx.navigation.go(if is_second { fitted(time, 0.1, ctx.span) } else { target });
-                self.is_block_wanted = is_second && selected.is_some();
+                if let Some(id) = selected.filter(|_| is_second) {
+                    let start = axis.history.allocations.start[id.idx()];
+                    self.wanted = Some((id, axis.state(at).max(start)));
+                }
             }
             Command::Reveal => {
                 let Some(time) = time else { return true };
@@ -103,29 +109,35 @@ impl MemoryOverTime {
         }
     }
 
-    /// Shows the whole life of a block, and its bytes where it is first seen.
-    pub(super) fn zoom_to_block(&mut self, ctx: &mut ViewContext<'_>, place: &Place<'_>, id: AllocationId) {
+    /// Shows the whole life of a block, and its bytes where they lie in `state`.
+    pub(super) fn zoom_to_block(&mut self, ctx: &mut ViewContext<'_>, place: &Place<'_>, id: AllocationId, state: u32) {
         let all = &place.shown.history().allocations;
-        let life = place.axis.range(all.start[id.idx()], all.end[id.idx()]);
-        let everything = Self::all_bytes(place.index);
-        if let Some(bytes) = self.bytes_of(id) {
-            let room = bytes.dur() / 2;
-            let bytes = TimeRange { start: bytes.start.saturating_sub(room), end: bytes.end.saturating_add(room) };
-            self.bytes = within(bytes, everything);
-        }
+        let (start, end) = (all.start[id.idx()], all.end[id.idx()]);
+        let life = place.axis.range(start, end);
         let margin = if life == ctx.span { 0.0 } else { 0.1 };
         ctx.navigation.go(fitted(life, margin, ctx.span));
+        self.wanted = Some((id, state.clamp(start, end.saturating_sub(1).max(start))));
     }
 
-    /// The bytes that a block covers in the picture on show, over all columns.
-    fn bytes_of(&self, id: AllocationId) -> Option<TimeRange> {
-        let (asked, picture) = (self.pictures.question()?, self.pictures.answer()?);
-        let rows = picture.rows_of(id);
-        let (low, high) = rows.into_iter().flatten().fold((u32::MAX, 0), |(low, high), rows| (low.min(rows[0]), high.max(rows[1])));
-        let byte = |row: u32| {
-            let part = i128::from(asked.bytes.dur()) * i128::from(row) / asked.size[1].max(1) as i128;
-            asked.bytes.start.saturating_add(part as i64)
-        };
-        (low < high).then(|| TimeRange { start: byte(low), end: byte(high) })
+    /// Fits the bytes of a block that was asked for, once it is known where they lie.
+    pub(super) fn fit_wanted(&mut self, place: &Place<'_>, egui: &eframe::egui::Context) {
+        let Some((id, state)) = self.wanted else { return };
+        let key = (place.key.clone(), id, state);
+        let (waker, shown) = (egui.clone(), place.shown.clone());
+        let below =
+            self.below.get(&key, move || waker.request_repaint(), move |_| shown.history().bytes_below(id, state));
+        let below = below.copied();
+        if self.below.is_current(&key)
+            && let Some(below) = below
+        {
+            let bytes = place.shown.history().allocations.bytes[id.idx()].max(1) as i64;
+            let (room, below) = (bytes / 2, below as i64);
+            let wide = TimeRange { start: below.saturating_sub(room), end: below.saturating_add(bytes + room) };
+            self.bytes = within(wide, Self::all_bytes(place.index));
+            self.wanted = None;
+        } else if self.below.has_crashed(&key) {
+            self.wanted = None;
+        }
+        self.is_pending |= self.wanted.is_some();
     }
 }

@@ -2,9 +2,11 @@
 
 use crate::model::{StackId, StringId, Trace};
 
-/// How much a frame says: the person's own code, other Python code, or anything else.
+/// How much a frame says: the person's own code, other Python code, or anything else; least the
+/// allocator's and the recorder's own frames, which are innermost in every stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
+    Allocator,
     Other,
     Python,
     Own,
@@ -14,7 +16,17 @@ enum Rank {
 fn rank(frame: &str) -> Rank {
     let is_python = frame.contains(".py") || frame.contains("<string>") || frame.contains("ipython-input");
     if !is_python {
-        return Rank::Other;
+        let allocator = [
+            "torch::unwind",
+            "CapturedTraceback",
+            "gather_with",
+            "CachingAllocator",
+            "c10::",
+            "at::detail::empty",
+            "??",
+        ];
+        let is_allocator = allocator.iter().any(|part| frame.contains(part));
+        return if is_allocator { Rank::Allocator } else { Rank::Other };
     }
     let library = ["site-packages", "dist-packages", "/torch/", "torch/nn/", "/lib/python", "<frozen", "/runpy.py"];
     let is_library = library.iter().any(|part| frame.contains(part));
@@ -40,7 +52,8 @@ pub fn foremost(trace: &Trace, stack: StackId, n: usize) -> Vec<&str> {
     let frames: Vec<&str> = trace.stacks.frames(stack).map(|frame| trace.strings.get(frame)).take(400).collect();
     let of_rank = |wanted: Rank| frames.iter().copied().filter(move |frame| rank(frame) == wanted);
     let own = of_rank(Rank::Own);
-    own.chain(of_rank(Rank::Python)).chain(of_rank(Rank::Other)).take(n).collect()
+    let rest = of_rank(Rank::Other).chain(of_rank(Rank::Allocator));
+    own.chain(of_rank(Rank::Python)).chain(rest).take(n).collect()
 }
 
 /// A frame in few letters: `forward (model.py:12)` of `forward (/home/me/model.py:12)`.
@@ -58,7 +71,12 @@ mod tests {
     fn own_frames_come_first() {
         let mut trace = Trace::default();
         let mut stack = StackId(0);
-        let frames = ["main (train.py:3)", "forward (/home/me/model.py:9)", "linear (/x/site-packages/torch/nn/f.py:1)", "at::empty (Empty.cpp:2)"];
+        let frames = [
+            "main (train.py:3)",
+            "forward (/home/me/model.py:9)",
+            "linear (/x/site-packages/torch/nn/f.py:1)",
+            "at::empty (Empty.cpp:2)",
+        ];
         for frame in frames {
             let frame = trace.strings.intern(frame);
             stack = trace.stacks.intern(stack, frame);

@@ -10,7 +10,7 @@ use crate::widget::format;
 const MIN_DISTANCE: f64 = 44.0;
 
 /// The vertical axis for one frame.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heights {
     /// The bytes from bottom to top; not empty.
     pub bytes: TimeRange,
@@ -50,7 +50,13 @@ impl Heights {
             let y = self.y(tick);
             painter.hline(self.rect.left() - 4.0..=self.rect.left(), y, line);
             let at = pos2(self.rect.left() - 7.0, y.clamp(self.rect.top() + 6.0, self.rect.bottom() - 6.0));
-            painter.text(at, Align2::RIGHT_CENTER, amount(tick, step), FontId::proportional(11.0), visuals.weak_text_color());
+            painter.text(
+                at,
+                Align2::RIGHT_CENTER,
+                amount(tick, step),
+                FontId::proportional(11.0),
+                visuals.weak_text_color(),
+            );
         }
         painter.vline(self.rect.left() - 1.0, self.rect.y_range(), line);
     }
@@ -81,7 +87,8 @@ pub fn zoomed_bytes(bytes: TimeRange, at: i64, factor: f64, all: TimeRange) -> O
 
 /// `bytes` moved by `by`.
 pub fn panned_bytes(bytes: TimeRange, by: i64, all: TimeRange) -> Option<TimeRange> {
-    within(bytes.shifted(by), all)
+    // Farther than all is all the way, and no sum runs over.
+    within(bytes.shifted(by.clamp(-all.dur(), all.dur())), all)
 }
 
 /// `bytes` moved and cut to lie in `all`; `None` if it is all.

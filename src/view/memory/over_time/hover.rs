@@ -106,7 +106,10 @@ impl MemoryOverTime {
         if let Some(id) = id {
             let stack = place.shown.history().allocations.stack[id.idx()];
             let trace = place.shown.trace();
-            ui.weak(format!("Allocation of {}", format::bytes(place.shown.history().allocations.bytes[id.idx()] as f64)));
+            ui.weak(format!(
+                "Allocation of {}",
+                format::bytes(place.shown.history().allocations.bytes[id.idx()] as f64)
+            ));
             if ui.button("Copy stack").clicked() {
                 let frames: Vec<&str> = trace.stacks.frames(stack).map(|frame| trace.strings.get(frame)).collect();
                 ui.ctx().copy_text(frames.join("\n"));
@@ -115,7 +118,7 @@ impl MemoryOverTime {
                 ui.ctx().copy_text(format!("{:#x}", place.shown.history().allocations.addr[id.idx()]));
             }
             if ui.button("Zoom to it").clicked() {
-                self.zoom_to_block(ctx, place, id);
+                self.zoom_to_block(ctx, place, id, state);
             }
             ui.separator();
         }

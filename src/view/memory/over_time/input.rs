@@ -9,7 +9,7 @@ use crate::view::ViewContext;
 use crate::view::timeline::{Scale, fitted, fixed_edge, panned, zoomed};
 
 /// What a drag on the picture does.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drag {
     /// Selects a range from here.
     Range { anchor: i64 },
@@ -65,9 +65,8 @@ impl MemoryOverTime {
         pointer: Pos2,
         all: TimeRange,
     ) {
-        let (delta, zoom, modifiers, now) = ui.input(|input| {
-            (input.smooth_scroll_delta(), f64::from(input.zoom_delta()), input.modifiers, input.time)
-        });
+        let (delta, zoom, modifiers, now) =
+            ui.input(|input| (input.smooth_scroll_delta(), f64::from(input.zoom_delta()), input.modifiers, input.time));
         let mut view = ctx.navigation.visible();
         let mut bytes_zoom = 1.0;
         if zoom != 1.0 && modifiers.shift {

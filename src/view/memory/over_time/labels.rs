@@ -67,9 +67,11 @@ mod tests {
             .flat_map(|column| {
                 let low = if column < 20 { 30 } else { 28 };
                 let is_there = !(10..30).contains(&column);
-                [Tall { column, id: 7, rows: [low, low + 20] }]
-                    .into_iter()
-                    .chain(is_there.then_some(Tall { column, id: 9, rows: [60, 80] }))
+                [Tall { column, id: 7, rows: [low, low + 20] }].into_iter().chain(is_there.then_some(Tall {
+                    column,
+                    id: 9,
+                    rows: [60, 80],
+                }))
             })
             .collect();
         let found = places(&tall, [5, 12]);

@@ -57,7 +57,10 @@ impl Overview {
             let height = (f64::from(rect.height() - 2.0) * run[0] as f64 / highest) as f32;
             let bottom = rect.bottom() - 1.0;
             if run[0] > 0 {
-                mesh.add_colored_rect(Rect::from_min_max(pos2(left, bottom - height.max(1.0)), pos2(right, bottom)), color);
+                mesh.add_colored_rect(
+                    Rect::from_min_max(pos2(left, bottom - height.max(1.0)), pos2(right, bottom)),
+                    color,
+                );
             }
             at += run.len();
         }

@@ -38,6 +38,7 @@ use super::head::choose_ui;
 use crate::command::Command;
 use crate::job::Memo;
 use crate::model::TimeRange;
+use crate::model::memory::AllocationId;
 use crate::view::timeline::{Minimap, Motion, Scale, fitted};
 use crate::view::{Mark, Navigation, View, ViewContext};
 
@@ -73,8 +74,9 @@ pub struct MemoryOverTime {
     canvas: Canvas,
     /// Where the pointer is on the axis, while it is over the view.
     pointer_place: Option<i64>,
-    /// Whether the selected block is to be fitted in both axes.
-    is_block_wanted: bool,
+    /// A block to be fitted in height, by where it lies in a state.
+    wanted: Option<(AllocationId, u32)>,
+    below: Memo<(HistoryKey, AllocationId, u32), u64>,
     is_pending: bool,
 }
 
@@ -97,7 +99,8 @@ impl Default for MemoryOverTime {
             drag: None,
             canvas: Canvas::default(),
             pointer_place: None,
-            is_block_wanted: false,
+            wanted: None,
+            below: Memo::default(),
             is_pending: false,
         }
     }
@@ -136,7 +139,8 @@ impl Parts {
         let ruler = part(RULER_HEIGHT, 0.0);
         let lanes = part(LANE_HEIGHT * n_lanes as f32, if n_lanes > 0 { 3.0 } else { 0.0 });
         let curves = part(curves_height, 4.0);
-        let canvas = Rect::from_min_max(pos2(left, top), pos2(right.max(left + 1.0), snap(rect.bottom()).max(top + 1.0)));
+        let canvas =
+            Rect::from_min_max(pos2(left, top), pos2(right.max(left + 1.0), snap(rect.bottom()).max(top + 1.0)));
         Self { minimap, ruler, lanes, curves, canvas }
     }
 
@@ -167,7 +171,7 @@ impl MemoryOverTime {
             return act(self, ctx);
         }
         let mut navigation = std::mem::take(&mut self.navigation);
-        let place = |range: TimeRange| TimeRange { start: axis.from_time(range.start), end: axis.from_time(range.end) };
+        let place = |range: TimeRange| TimeRange { start: axis.at_time(range.start), end: axis.at_time(range.end) };
         let before = ctx.range.map(place);
         let mut range = before;
         let mark = |mark: &Mark| Mark { range: place(mark.range), note: mark.note.clone() };
@@ -205,6 +209,7 @@ impl MemoryOverTime {
             self.bytes = None;
             self.drag = None;
             self.asked = None;
+            self.wanted = None;
             self.canvas.forget();
         }
         key
@@ -219,7 +224,7 @@ impl MemoryOverTime {
     /// The picture for what is on show, or the last one while it is being made.
     fn picture(
         &mut self,
-        wanted: Question,
+        wanted: &Question,
         shown: &ShownMemory,
         index: &Arc<Index>,
         colors: &Arc<Colors>,
@@ -228,13 +233,13 @@ impl MemoryOverTime {
         // A picture that is nearly made is let be finished, or a view that keeps moving would never have
         // one; what can no longer stand in for it is cancelled.
         let is_free = self.asked.as_ref().is_none_or(|asked| {
-            self.pictures.is_current(asked) || self.pictures.has_crashed(asked) || !asked.is_near(&wanted)
+            self.pictures.is_current(asked) || self.pictures.has_crashed(asked) || !asked.is_near(wanted)
         });
         if is_free {
             self.asked = Some(wanted.clone());
         }
         let asked = self.asked.clone()?;
-        self.is_pending |= asked != wanted || !self.pictures.is_current(&asked) && !self.pictures.has_crashed(&asked);
+        self.is_pending |= asked != *wanted || !self.pictures.is_current(&asked) && !self.pictures.has_crashed(&asked);
         let (waker, question) = (egui.clone(), asked.clone());
         let (shown, index, colors) = (shown.clone(), Arc::clone(index), Arc::clone(colors));
         let made = self.pictures.get(
@@ -244,7 +249,7 @@ impl MemoryOverTime {
         );
         let made = Arc::clone(made?);
         let question = self.pictures.question()?.clone();
-        if asked != wanted && self.pictures.is_current(&asked) {
+        if asked != *wanted && self.pictures.is_current(&asked) {
             egui.request_repaint();
         }
         (question.history == wanted.history && question.axis == wanted.axis).then_some((question, made))
@@ -300,12 +305,11 @@ impl MemoryOverTime {
                 let margin = if axis.kind == AxisKind::Events { 0.0 } else { 0.02 };
                 ctx.navigation.glide(fitted(ctx.span, margin, ctx.span));
             }
-            let n_lanes = index.bands.len().min(1) * this.canvas.n_lanes.clamp(1, bands::MAX_LANES);
             let (rect, _) = ui.allocate_exact_size(ui.available_size(), Sense::hover());
             if rect.width() < 160.0 || rect.height() < 120.0 {
                 return;
             }
-            let parts = Parts::new(rect, n_lanes, ui.pixels_per_point());
+            let parts = Parts::new(rect, index.n_lanes, ui.pixels_per_point());
             let place = Place { shown, axis, index: &index, key: &key, parts };
             this.parts_ui(ctx, ui, &place, colors.as_ref());
         });
@@ -318,6 +322,7 @@ impl MemoryOverTime {
             let canvas = place.parts.canvas;
             Scale::new(ctx.navigation.visible(), canvas.left(), canvas.width(), ui.pixels_per_point())
         };
+        self.fit_wanted(place, ui.ctx());
         let before = scale(ctx, ui);
         let response = self.canvas_input(ctx, ui, place, before, all);
         let scale = scale(ctx, ui);
@@ -332,11 +337,12 @@ impl MemoryOverTime {
             bytes: heights.bytes,
             size: [scale.n_pixels.min(most), n_rows.min(most)],
             pixel: scale.pixel,
-            color_by: self.color_by,
+            // What the person has just chosen comes with the next frame.
+            color_by: colors.map_or(self.color_by, |colors| colors.by),
             marked: Marked(Arc::clone(&ctx.memory.marked)),
             is_dark: ctx.is_dark,
         };
-        let picture = colors.and_then(|colors| self.picture(wanted, place.shown, place.index, colors, ui.ctx()));
+        let picture = colors.and_then(|colors| self.picture(&wanted, place.shown, place.index, colors, ui.ctx()));
         self.canvas_ui(ctx, ui, place, &canvas::Frame { scale, heights, response, picture });
         self.overview.paint(ui, place, ctx.span);
         self.is_pending |= self.overview.is_pending();

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use eframe::egui::{
-    Color32, ColorImage, ImageData, Mesh, Painter, Pos2, Rect, Shape, TextureHandle, TextureOptions, epaint::Vertex, pos2,
+    Color32, ColorImage, ImageData, Mesh, Painter, Pos2, Rect, Shape, TextureHandle, TextureOptions, epaint::Vertex,
+    pos2,
 };
 
 use super::heights::Heights;
@@ -82,7 +83,12 @@ impl PictureTexture {
         let rect = fit.rect([0, n_columns as u32], [0, n_rows as u32]);
         // The image lies on its side: u goes up, v to the right.
         let mut mesh = Mesh::with_texture(texture.id());
-        let corners = [(rect.left_bottom(), 0.0, 0.0), (rect.left_top(), 1.0, 0.0), (rect.right_bottom(), 0.0, 1.0), (rect.right_top(), 1.0, 1.0)];
+        let corners = [
+            (rect.left_bottom(), 0.0, 0.0),
+            (rect.left_top(), 1.0, 0.0),
+            (rect.right_bottom(), 0.0, 1.0),
+            (rect.right_top(), 1.0, 1.0),
+        ];
         mesh.vertices = corners.map(|(pos, u, v)| Vertex { pos, uv: pos2(u, v), color: Color32::WHITE }).to_vec();
         mesh.add_triangle(0, 1, 2);
         mesh.add_triangle(2, 1, 3);
@@ -118,7 +124,10 @@ pub fn outline(painter: &Painter, rows: &[Option<[u32; 2]>], fit: &Fit, (color, 
     let mut at = 0_u32;
     let mut before: Option<[f32; 2]> = None;
     let upright = |mesh: &mut Mesh, x: f32, a: f32, b: f32| {
-        let rect = Rect::from_min_max(pos2(x - width / 2.0, a.min(b) - width / 2.0), pos2(x + width / 2.0, a.max(b) + width / 2.0));
+        let rect = Rect::from_min_max(
+            pos2(x - width / 2.0, a.min(b) - width / 2.0),
+            pos2(x + width / 2.0, a.max(b) + width / 2.0),
+        );
         mesh.add_colored_rect(rect, color);
     };
     for run in rows.chunk_by(|a, b| a == b) {

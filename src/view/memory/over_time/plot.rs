@@ -49,7 +49,8 @@ impl MemoryOverTime {
             let weak = ui.visuals().weak_text_color();
             let is_dark = ctx.is_dark;
             ui.scope_builder(UiBuilder::new().max_rect(rect), |ui| {
-                let plot = Plot::new("memory curves").width(rect.width()).height(rect.height()).min_size(vec2(1.0, 1.0));
+                let plot =
+                    Plot::new("memory curves").width(rect.width()).height(rect.height()).min_size(vec2(1.0, 1.0));
                 let plot = plot.show_axes(false).show_grid(false).show_background(false).show_crosshair(false);
                 let plot = plot.show_x(false).show_y(false).set_margin_fraction(vec2(0.0, 0.0)).auto_bounds(false);
                 let plot = plot.allow_zoom(false).allow_drag(false).allow_scroll(false).allow_boxed_zoom(false);
@@ -57,7 +58,9 @@ impl MemoryOverTime {
                 plot.show(ui, |plot| {
                     plot.set_plot_bounds(bounds);
                     if let Some(capacity) = capacity {
-                        plot.hline(HLine::new("Device", capacity).color(weak).width(1.0).style(LineStyle::dashed_loose()));
+                        plot.hline(
+                            HLine::new("Device", capacity).color(weak).width(1.0).style(LineStyle::dashed_loose()),
+                        );
                     }
                     for (curve, points) in lines {
                         let line = Line::new(curve.label(), PlotPoints::Borrowed(points));
@@ -88,7 +91,13 @@ impl MemoryOverTime {
             let at = y(tick as f64);
             painter.hline(rect.left() - 4.0..=rect.left(), at, line);
             let at = pos2(rect.left() - 7.0, at.clamp(rect.top() + 6.0, rect.bottom() - 5.0));
-            painter.text(at, Align2::RIGHT_CENTER, amount(tick, step), FontId::proportional(11.0), visuals.weak_text_color());
+            painter.text(
+                at,
+                Align2::RIGHT_CENTER,
+                amount(tick, step),
+                FontId::proportional(11.0),
+                visuals.weak_text_color(),
+            );
             tick += step;
         }
         painter.vline(rect.left() - 1.0, rect.y_range(), line);

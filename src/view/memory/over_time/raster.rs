@@ -35,6 +35,9 @@ pub struct Tall {
     pub rows: [u32; 2],
 }
 
+/// Stretches of columns painted at once.
+const MAX_PARTS: usize = 8;
+
 /// What a picture is made of.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene<'a> {
@@ -69,7 +72,7 @@ pub fn by_end(history: &MemoryHistory) -> Vec<u32> {
 
 /// Paints all columns, on all cores. Stops early, with an unfinished picture, if nobody wants it.
 ///
-/// Cost: O(allocations / 16 + changes in the window · log + pixels) for each core.
+/// Cost: O(allocations + changes in the window · log + pixels · log) for each core.
 pub fn raster(scene: &Scene<'_>, progress: &Progress) -> Raster {
     let (n_rows, n) = (scene.rows.n as usize, scene.columns.len());
     let mut ids = vec![NO_BLOCK; n * n_rows];
@@ -77,8 +80,8 @@ pub fn raster(scene: &Scene<'_>, progress: &Progress) -> Raster {
     if n_rows == 0 || n == 0 {
         return Raster { n_rows, ..Raster::default() };
     }
-    // Some columns have many more events than others.
-    let n_parts = (rayon::current_num_threads() * 3).min(n);
+    // Some columns have many more events than others; but each part has a tree of its own.
+    let n_parts = (rayon::current_num_threads() * 2).clamp(1, MAX_PARTS);
     let width = n.div_ceil(n_parts);
     let parts = ids.par_chunks_mut(width * n_rows).zip(pixels.par_chunks_mut(width * n_rows));
     let tall = parts.zip(scene.columns.par_chunks(width)).enumerate().map(|(part, ((ids, pixels), columns))| {
@@ -129,8 +132,8 @@ struct Painted<'a> {
 impl Painted<'_> {
     fn column(self, scene: &Scene<'_>, live: &Live<'_>, column: u32) {
         let freed = &scene.history.allocations.freed;
-        live.tree.stack(&scene.rows, |leaf, from, to| {
-            let id = live.id(leaf);
+        live.tree.stack(&scene.rows, |id, from, to| {
+            let id = id as u32;
             let place = from as usize..to as usize;
             self.ids[place.clone()].fill(id);
             let color = scene.paint.color(id);
@@ -158,13 +161,11 @@ struct Live<'a> {
     history: &'a MemoryHistory,
     by_end: &'a [u32],
     state: u32,
-    /// The live blocks of the first state, in order; those born later follow in the tree.
-    before: Vec<u32>,
-    /// The first block born later.
-    first_born: u32,
+    /// The first allocation born later.
     next_born: u32,
     /// Index into `by_end`.
     next_end: usize,
+    /// By id, so that the same blocks share a node in every column of every picture.
     tree: SumTree,
 }
 
@@ -175,48 +176,36 @@ impl<'a> Live<'a> {
         let state = states.next()?;
         let last = states.next_back().unwrap_or(state);
         let all = &scene.history.allocations;
-        let first_born = all.start.partition_point(|&start| start <= state);
-        let n_born = all.start.partition_point(|&start| start <= last) - first_born;
-        let before: Vec<u32> = (0..first_born as u32).filter(|&id| all.end[id as usize] > state).collect();
-        let mut tree = SumTree::new(before.len() + n_born);
-        tree.fill(before.iter().map(|&id| all.bytes[id as usize]));
+        let n_born = all.start.partition_point(|&start| start <= state);
+        let mut tree = SumTree::new(all.start.partition_point(|&start| start <= last));
+        let lives = all.end[..n_born].iter().zip(&all.bytes);
+        tree.fill(lives.map(|(&end, &bytes)| if end > state { bytes } else { 0 }));
         Some(Self {
             history: scene.history,
             by_end: scene.by_end,
             state,
-            before,
-            first_born: first_born as u32,
-            next_born: first_born as u32,
+            next_born: n_born as u32,
             next_end: scene.by_end.partition_point(|&id| all.end[id as usize] <= state),
             tree,
         })
     }
 
-    fn id(&self, leaf: usize) -> u32 {
-        self.before.get(leaf).copied().unwrap_or_else(|| (leaf - self.before.len()) as u32 + self.first_born)
-    }
-
-    fn leaf(&self, id: u32) -> Option<usize> {
-        match id.checked_sub(self.first_born) {
-            Some(born) => Some(self.before.len() + born as usize),
-            None => self.before.binary_search(&id).ok(),
-        }
-    }
-
     /// Moves on to a later state.
     fn go_to(&mut self, state: u32) {
         let all = &self.history.allocations;
-        while let Some(&start) = all.start.get(self.next_born as usize).filter(|&&start| start <= state) {
+        while all.start.get(self.next_born as usize).is_some_and(|&start| start <= state) {
             let id = self.next_born as usize;
             // What is gone again by then is never seen.
-            if start <= state && all.end[id] > state {
-                self.tree.set(self.before.len() + id - self.first_born as usize, all.bytes[id]);
+            if all.end[id] > state {
+                self.tree.set(id, all.bytes[id]);
             }
             self.next_born += 1;
         }
         while let Some(&id) = self.by_end.get(self.next_end).filter(|&&id| all.end[id as usize] <= state) {
-            if let Some(leaf) = self.leaf(id).filter(|&leaf| self.tree.get(leaf) > 0) {
-                self.tree.set(leaf, 0);
+            let id = id as usize;
+            // Of what is born later the tree may not even have a place.
+            if (id as u32) < self.next_born && self.tree.get(id) > 0 {
+                self.tree.set(id, 0);
             }
             self.next_end += 1;
         }

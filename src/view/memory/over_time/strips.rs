@@ -10,7 +10,7 @@ use crate::view::ViewContext;
 use crate::view::timeline::{Scale, paint_ruler};
 use crate::widget::labels::Labels;
 use crate::widget::text::display_name;
-use crate::widget::{format, slice_color, theme};
+use crate::widget::{format, theme};
 
 use super::LANE_HEIGHT;
 
@@ -37,12 +37,23 @@ pub fn ruler(ctx: &ViewContext<'_>, ui: &Ui, place: &Place<'_>, scale: &Scale) {
         }
         painter.vline(x, rect.bottom() - 5.0..=canvas.bottom(), visuals.widgets.noninteractive.bg_stroke);
         let text = format::count(state.unsigned_abs());
-        painter.text(pos2(x + 3.0, rect.center().y), Align2::LEFT_CENTER, text, FontId::proportional(11.0), visuals.weak_text_color());
+        let galley = painter.layout_no_wrap(text, FontId::proportional(11.0), visuals.weak_text_color());
+        if x + 3.0 + galley.size().x <= rect.right() {
+            let at = pos2(x + 3.0, rect.center().y - galley.size().y / 2.0);
+            painter.galley(at, galley, visuals.weak_text_color());
+        }
     }
 }
 
 /// Paints annotations and steps as named bands; what overlaps too often is counted.
-pub fn lanes(ctx: &ViewContext<'_>, ui: &Ui, place: &Place<'_>, scale: &Scale, kept: &mut Labels<u64>, (bars, n_hidden): (&[Bar], u32)) {
+pub fn lanes(
+    ctx: &ViewContext<'_>,
+    ui: &Ui,
+    place: &Place<'_>,
+    scale: &Scale,
+    kept: &mut Labels<u64>,
+    (bars, n_hidden): (&[Bar], u32),
+) {
     let rect = place.parts.lanes;
     let painter = ui.painter_at(rect.expand2(vec2(0.0, 1.0)));
     let trace = place.shown.trace();
@@ -60,7 +71,13 @@ pub fn lanes(ctx: &ViewContext<'_>, ui: &Ui, place: &Place<'_>, scale: &Scale, k
         let name = display_name(trace.strings.get(bar.name));
         let words = if bar.count > 1 { format!("{name} and {} more", bar.count - 1) } else { name.into_owned() };
         if bar_rect.width() > 24.0 {
-            let cut = |n: usize| if words.chars().count() <= n { words.clone() } else { words.chars().take(n - 1).chain(['…']).collect() };
+            let cut = |n: usize| {
+                if words.chars().count() <= n {
+                    words.clone()
+                } else {
+                    words.chars().take(n - 1).chain(['…']).collect()
+                }
+            };
             let key = u64::from(bar.name.0) << 32 | u64::from(bar.count);
             if let Some(galley) = kept.fitting(&painter, key, bar_rect.width() - 8.0, cut) {
                 let at = pos2(bar_rect.left() + 4.0, bar_rect.center().y - galley.size().y / 2.0);
@@ -111,7 +128,8 @@ pub fn flags(ctx: &ViewContext<'_>, ui: &Ui, place: &Place<'_>, scale: &Scale) {
         let from = history.ooms.partition_point(|oom| place.axis.place(oom.event + 1) < view.start);
         history.ooms.get(from).map(|oom| {
             let free = oom.device_free.map(|free| format!(", {} of the device were free", format::bytes(free as f64)));
-            let text = format!("Out of memory: {} requested{}", format::bytes(oom.requested as f64), free.unwrap_or_default());
+            let text =
+                format!("Out of memory: {} requested{}", format::bytes(oom.requested as f64), free.unwrap_or_default());
             Flag { state: oom.event + 1, text, color: tokens.severity[2] }
         })
     };
@@ -135,7 +153,11 @@ fn each_pixel(ui: &Ui, place: &Place<'_>, scale: &Scale, next: &dyn Fn(TimeRange
             break;
         }
         let (x, ruler) = (scale.x(at), place.parts.ruler);
-        painter.vline(x, ruler.center().y..=place.parts.canvas.bottom(), Stroke::new(1.0, flag.color.gamma_multiply(0.7)));
+        painter.vline(
+            x,
+            ruler.center().y..=place.parts.canvas.bottom(),
+            Stroke::new(1.0, flag.color.gamma_multiply(0.7)),
+        );
         let top = ruler.bottom() - 10.0;
         let corners = vec![pos2(x, top), pos2(x + 9.0, top + 4.0), pos2(x, top + 8.0)];
         painter.add(Shape::convex_polygon(corners, flag.color, Stroke::NONE));
@@ -169,6 +191,6 @@ pub fn range_of_states(painter: &Painter, scale: &Scale, canvas: Rect, range: Ti
         let at = pos2(x, canvas.bottom() - galley.size().y - 6.0);
         let back = Rect::from_min_size(at, galley.size()).expand2(vec2(5.0, 2.0));
         painter.rect_filled(back, 4.0, Color32::from_black_alpha(200));
-        painter.galley(at, galley, slice_color::TEXT);
+        painter.galley(at, galley, Color32::WHITE);
     }
 }

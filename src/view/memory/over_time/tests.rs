@@ -1,0 +1,572 @@
+//! Memory over time as a person uses it, and its picture against the plainest calculation.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use eframe::egui::{Event, Modifiers, MouseWheelSource, MouseWheelUnit, PointerButton, Pos2, TouchPhase, Ui, vec2};
+use egui_kittest::Harness;
+use egui_kittest::kittest::Queryable as _;
+
+use super::axis::{Axis, AxisKind, NO_STATE, UNITS};
+use super::colors::{ColorBy, Colors, Legend};
+use super::curves::{Curve, points};
+use super::raster::NO_BLOCK;
+use super::work::{HistoryKey, Index, Marked, Picture, Question, picture};
+use super::*;
+use crate::job::Progress;
+use crate::model::memory::{
+    AllocationId, BlockState, MemoryAction, MemoryEvent, MemoryPool, OutOfMemory, RawBlock, RawMemory, RawSegment,
+};
+use crate::model::{StackId, TraceBuilder};
+use crate::view::{OpenTrace, Selection};
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+/// Blocks of any size that live for any time, on two streams, at uneven moments.
+fn random(n_events: usize, has_time: bool) -> TraceBuilder {
+    let mut builder = TraceBuilder::default();
+    let mut random = Random(11);
+    let mut raw = RawMemory { has_time, ..RawMemory::default() };
+    let pools = [0, 7].map(|stream| raw.pool(MemoryPool { stream, ..MemoryPool::default() }));
+    let frame = builder.strings.intern("forward (/home/me/model.py:9)");
+    let stack = builder.stacks.intern(StackId(0), frame);
+    let (mut live, mut ts, mut addr) = (Vec::new(), 0, 1_u64 << 20);
+    while raw.events.len() < n_events {
+        ts += random.below(50) as i64 * random.below(50) as i64;
+        let pool = pools[random.below(2) as usize];
+        let mut push = |action, addr, bytes| raw.events.push(MemoryEvent { ts, action, addr, bytes, pool, stack });
+        if live.len() < 200 && random.below(100) < 55 {
+            let bytes = 512 << random.below(12);
+            push(MemoryAction::Alloc, addr, bytes);
+            live.push((addr, bytes));
+            addr += bytes;
+        } else if !live.is_empty() {
+            let (addr, bytes) = live.swap_remove(random.below(live.len() as u64) as usize);
+            push(MemoryAction::FreeRequested, addr, bytes);
+            if random.below(2) == 0 {
+                push(MemoryAction::FreeCompleted, addr, bytes);
+            }
+        }
+    }
+    builder.memories.push(raw);
+    builder
+}
+
+fn shown(builder: TraceBuilder) -> ShownMemory {
+    let open = OpenTrace { trace: Arc::new(builder.finish()), offset: 1_000 };
+    ShownMemory { trace: 0, open, memory: 0 }
+}
+
+fn question(shown: &ShownMemory, axis: AxisKind, view: TimeRange, bytes: TimeRange, size: [usize; 2]) -> Question {
+    Question {
+        history: HistoryKey::new(shown),
+        axis,
+        view,
+        bytes,
+        size,
+        pixel: 1.0,
+        color_by: ColorBy::Stack,
+        marked: Marked::default(),
+        is_dark: true,
+    }
+}
+
+fn make(shown: &ShownMemory, asked: &Question) -> Picture {
+    let index = Index::build(shown);
+    let colors = Arc::new(Colors::build(shown.trace(), shown.history(), &index.steps, asked.color_by, true));
+    picture(shown, &index, &colors, asked, &Progress::default())
+}
+
+/// Every pixel against a stack of the live blocks of its column's state.
+fn assert_picture(shown: &ShownMemory, asked: &Question, made: &Picture) {
+    let history = shown.history();
+    let axis = Axis { kind: asked.axis, history, offset: shown.open.offset };
+    let per_row = asked.bytes.dur() as f64 / asked.size[1] as f64;
+    for (at, column) in made.columns.iter().enumerate() {
+        let ids = &made.ids[at * made.n_rows..(at + 1) * made.n_rows];
+        if column.state == NO_STATE {
+            assert!(ids.iter().all(|&id| id == NO_BLOCK));
+            continue;
+        }
+        let edge = |i: usize| asked.view.start + (asked.view.dur() as i128 * i as i128 / asked.size[0] as i128) as i64;
+        let states = axis.state(edge(at))..=axis.state(edge(at + 1) - 1);
+        let highest = states.clone().map(|state| history.curves.active[state as usize]).max();
+        assert_eq!(Some(history.curves.active[column.state as usize]), highest, "column {at}");
+        assert!(states.contains(&column.state));
+        let mut top = 0_u64;
+        let stack = history.allocations.ids().filter(|&id| history.allocations.is_live(id, column.state));
+        let stack: Vec<(u32, f64, f64)> = stack
+            .map(|id| {
+                let bottom = top;
+                top += history.allocations.bytes[id.idx()];
+                (id.0, bottom as f64, top as f64)
+            })
+            .collect();
+        assert_eq!(top, history.curves.active[column.state as usize]);
+        for (row, &id) in ids.iter().enumerate() {
+            let middle = asked.bytes.start as f64 + (row as f64 + 0.5) * per_row;
+            let exact = stack.iter().find(|block| block.1 < middle && middle <= block.2);
+            let near = stack.iter().filter(|block| block.2 > middle - per_row && block.1 < middle + per_row);
+            match exact {
+                None => assert_eq!(id, NO_BLOCK, "column {at}, row {row}"),
+                Some(block) if block.2 - block.1 > per_row => assert_eq!(id, block.0, "column {at}, row {row}"),
+                Some(_) => assert!(near.clone().any(|block| block.0 == id), "column {at}, row {row} shows {id}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn every_pixel_shows_the_block_that_lies_there() {
+    for has_time in [true, false] {
+        let shown = shown(random(6_000, has_time));
+        let kinds: &[AxisKind] = if has_time { &[AxisKind::Time, AxisKind::Events] } else { &[AxisKind::Events] };
+        for &kind in kinds {
+            let axis = Axis { kind, history: shown.history(), offset: shown.open.offset };
+            let span = axis.span();
+            let all = MemoryOverTime::all_bytes(&Index::build(&shown));
+            let mut view = TimeRange { start: span.start - span.dur() / 10, end: span.end + span.dur() / 10 };
+            let mut bytes = all;
+            for _ in 0..7 {
+                let asked = question(&shown, kind, view, bytes, [97, 83]);
+                assert_picture(&shown, &asked, &make(&shown, &asked));
+                let middle = view.start + view.dur() * 4 / 9;
+                view = TimeRange { start: middle - view.dur() / 8, end: middle + view.dur() / 8 + 3 };
+                bytes = TimeRange { start: bytes.start + bytes.dur() / 5, end: bytes.end - bytes.dur() / 5 };
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_is_shown_however_many_cores_there_are() {
+    let shown = shown(random(4_000, true));
+    let axis = Axis { kind: AxisKind::Time, history: shown.history(), offset: shown.open.offset };
+    let asked = question(&shown, AxisKind::Time, axis.span(), TimeRange { start: 0, end: 20_000_000 }, [300, 100]);
+    let with = |n| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap().install(|| make(&shown, &asked));
+    let (one, many) = (with(1), with(5));
+    assert!(one.ids == many.ids);
+    assert!(one.image.pixels == many.image.pixels);
+    let words = |made: &Picture| made.labels.iter().map(|label| (label.place, label.text.clone())).collect::<Vec<_>>();
+    assert_eq!(words(&one), words(&many));
+}
+
+#[test]
+fn no_peak_vanishes_from_a_curve() {
+    let shown = shown(random(20_000, true));
+    for kind in [AxisKind::Time, AxisKind::Events] {
+        let axis = Axis { kind, history: shown.history(), offset: shown.open.offset };
+        for n in [7, 100, 1920] {
+            for part in [1, 10, 1_000, 20_000] {
+                let span = axis.span();
+                let view = TimeRange { start: span.start, end: span.start + (span.dur() / part).max(20) };
+                let columns = axis.columns(view, n);
+                let inside = || columns.iter().filter(|column| column.state != NO_STATE);
+                let last = inside().map(|column| column.last).max().unwrap() as usize;
+                for curve in Curve::ALL {
+                    let values = curve.values(shown.history());
+                    let made = points(&axis, values, &columns, view);
+                    assert!(made.len() <= 2 * n + 2, "{} points for {n} columns", made.len());
+                    assert!(made.is_sorted_by(|a, b| a.x <= b.x));
+                    let bytes = || made.iter().map(|point| point.y as u64);
+                    let first = inside().map(|column| column.first).min().unwrap() as usize;
+                    assert_eq!(bytes().max(), values[first..=last].iter().copied().max());
+                    assert_eq!(bytes().min(), values[first..=last].iter().copied().min());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn colors_say_what_the_legend_says() {
+    let shown = shown(random(2_000, true));
+    let history = shown.history();
+    let build = |by| Colors::build(shown.trace(), history, &[], by, true);
+    let streams = build(ColorBy::Stream);
+    let Legend::List(names, 0) = &streams.legend else { panic!("{:?}", streams.legend) };
+    assert_eq!(names.len(), 2);
+    for id in history.allocations.ids() {
+        let color = streams.palette[usize::from(streams.index[id.idx()])];
+        let name = &names.iter().find(|name| name.0 == color).unwrap().1;
+        assert_eq!(*name, hover::pool_text(history.pool_of(id)));
+    }
+    let sizes = build(ColorBy::Size);
+    let Legend::Ramp(_, least, most) = &sizes.legend else { panic!("{:?}", sizes.legend) };
+    assert_eq!((least.as_str(), most.as_str()), ("512 B", "1.00 MiB"));
+    let of = |bytes| history.allocations.bytes.iter().position(|&x| x == bytes).map(|i| sizes.index[i]);
+    assert!(of(512) == Some(0) && of(512) < of(1 << 14) && of(1 << 14) < of(1 << 20));
+    let categories = build(ColorBy::Category);
+    assert!(
+        categories.index.iter().all(|&index| usize::from(index) == categories.palette.len() - 1),
+        "all are unknown"
+    );
+    for by in ColorBy::ALL.map(|choice| choice.0) {
+        let colors = build(by);
+        assert_eq!(colors.index.len(), history.allocations.len());
+        assert!(colors.index.iter().all(|&index| usize::from(index) < colors.palette.len()));
+    }
+}
+
+#[test]
+fn a_block_that_waits_to_be_free_looks_otherwise() {
+    let mut builder = TraceBuilder::default();
+    let mut raw = RawMemory::default();
+    let pool = raw.pool(MemoryPool::default());
+    for action in
+        [MemoryAction::Alloc, MemoryAction::FreeRequested, MemoryAction::Annotate, MemoryAction::FreeCompleted]
+    {
+        raw.events.push(MemoryEvent { ts: 0, action, addr: 512, bytes: 512, pool, stack: StackId(0) });
+    }
+    builder.memories.push(raw);
+    let shown = shown(builder);
+    // Ten columns a state: nothing, live, waiting for two states, nothing.
+    let view = TimeRange { start: 0, end: 5 * UNITS };
+    let made = make(&shown, &question(&shown, AxisKind::Events, view, TimeRange { start: 0, end: 1024 }, [50, 20]));
+    let column = |at: usize| (&made.ids[at * 20..at * 20 + 10], &made.image.pixels[at * 20..at * 20 + 9]);
+    assert!([5, 45].into_iter().all(|at| column(at).0.iter().all(|&id| id == NO_BLOCK)));
+    assert!([15, 25, 35].into_iter().all(|at| column(at).0.iter().all(|&id| id == 0)));
+    let live = column(15).1[0];
+    assert!(column(15).1.iter().all(|&pixel| pixel == live));
+    assert!([25, 35].into_iter().all(|at| column(at).1.iter().all(|&pixel| pixel != live)));
+}
+
+/// What the view is given, and what it asked for.
+#[derive(Default)]
+struct Session {
+    traces: Vec<OpenTrace>,
+    span: TimeRange,
+    navigation: Navigation,
+    selection: Selection,
+    range: Option<TimeRange>,
+    memory: crate::view::memory::MemoryFocus,
+    view: MemoryOverTime,
+    commands: Vec<Command>,
+}
+
+impl Session {
+    fn with<R>(&mut self, work: impl FnOnce(&mut MemoryOverTime, &mut ViewContext<'_>) -> R) -> R {
+        let mut ctx = ViewContext {
+            traces: &self.traces,
+            span: self.span,
+            navigation: &mut self.navigation,
+            selection: &mut self.selection,
+            range: &mut self.range,
+            marks: &mut Vec::new(),
+            hits: &[],
+            memory: &mut self.memory,
+            is_one_clock: true,
+            is_dark: true,
+            commands: &mut self.commands,
+        };
+        work(&mut self.view, &mut ctx)
+    }
+
+    fn run(&mut self, command: &Command) {
+        assert!(self.with(|view, ctx| view.run(command, ctx)), "{command:?} is this view's");
+    }
+}
+
+fn harness(builder: TraceBuilder) -> Harness<'static, Session> {
+    let trace = builder.finish();
+    let span = trace.span;
+    let session = Session { traces: vec![OpenTrace { trace: Arc::new(trace), offset: 0 }], span, ..Session::default() };
+    let app = |ui: &mut Ui, session: &mut Session| session.with(|view, ctx| view.ui(ctx, ui));
+    let builder = Harness::builder().with_size(vec2(1300.0, 700.0)).with_step_dt(1.0 / 60.0).with_max_steps(400);
+    let mut harness = builder.build_ui_state(app, session);
+    settle(&mut harness);
+    harness
+}
+
+/// Runs frames until the picture is there, and runs what was asked for.
+fn settle(harness: &mut Harness<'_, Session>) {
+    let started = Instant::now();
+    for _ in 0..3 {
+        harness.step();
+        while harness.state().view.is_pending() {
+            assert!(started.elapsed() < Duration::from_secs(60), "still waiting");
+            std::thread::sleep(Duration::from_millis(2));
+            harness.step();
+        }
+        for command in std::mem::take(&mut harness.state_mut().commands) {
+            harness.state_mut().with(|view, ctx| view.run(&command, ctx));
+        }
+    }
+}
+
+/// A block that grows to 1 MiB, in one of many steps, under one of 3 MiB that lives long.
+fn stairs() -> TraceBuilder {
+    let mut builder = TraceBuilder::default();
+    let mut raw = RawMemory { has_time: true, ..RawMemory::default() };
+    let pool = raw.pool(MemoryPool::default());
+    let frame = builder.strings.intern("forward (/home/me/model.py:9)");
+    let stack = builder.stacks.intern(StackId(0), frame);
+    let mut push = |ts, action, addr, bytes| raw.events.push(MemoryEvent { ts, action, addr, bytes, pool, stack });
+    push(0, MemoryAction::Alloc, 0x1000, 3 << 20);
+    push(400, MemoryAction::Alloc, 0x40_0000, 1 << 20);
+    push(600, MemoryAction::FreeCompleted, 0x40_0000, 1 << 20);
+    push(700, MemoryAction::OutOfMemory, 0, 5 << 30);
+    push(1_000, MemoryAction::Snapshot, 0, 0);
+    raw.ooms.push(OutOfMemory { event: 3, requested: 5 << 30, device_free: None });
+    builder.memories.push(raw);
+    builder
+}
+
+/// The point of the picture at a moment and an amount.
+fn at(harness: &Harness<'_, Session>, ts: i64, bytes: f32) -> Pos2 {
+    let rect = harness.get_by_label("Memory picture").rect();
+    let view = harness.state().navigation.visible();
+    let x = rect.left() + (ts - view.start) as f32 / view.dur() as f32 * rect.width();
+    let top = (4_u64 << 20) as f32 * 1.04;
+    Pos2::new(x, rect.bottom() - bytes / top * rect.height())
+}
+
+fn click(harness: &mut Harness<'_, Session>, pos: Pos2, button: PointerButton) {
+    harness.event(Event::PointerMoved(pos));
+    harness.step();
+    for pressed in [true, false] {
+        harness.event(Event::PointerButton { pos, button, pressed, modifiers: Modifiers::NONE });
+        harness.step();
+    }
+    settle(harness);
+}
+
+#[test]
+fn the_block_under_the_pointer_is_named_and_selected() {
+    let mut harness = harness(stairs());
+    let place = at(&harness, 500, (3.5 * 1_048_576.0) as f32);
+    harness.event(Event::PointerMoved(place));
+    settle(&mut harness);
+    harness.get_by_label("1.00 MiB (1,048,576 B)");
+    harness.get_by_label("Lifetime 200 ns, age here 0 ns");
+    harness.get_by_label("forward (/home/me/model.py:9)");
+    click(&mut harness, place, PointerButton::Primary);
+    assert_eq!(harness.state().selection, Selection::Allocation { trace: 0, memory: 0, id: AllocationId(1) });
+    let below = at(&harness, 500, (1 << 20) as f32);
+    click(&mut harness, below, PointerButton::Primary);
+    assert_eq!(harness.state().selection, Selection::Allocation { trace: 0, memory: 0, id: AllocationId(0) });
+    let beside = at(&harness, 200, (3.5 * 1_048_576.0) as f32);
+    click(&mut harness, beside, PointerButton::Primary);
+    assert_eq!(harness.state().selection, Selection::None);
+}
+
+#[test]
+fn the_menu_leads_to_the_state_and_the_difference() {
+    let mut harness = harness(stairs());
+    let place = at(&harness, 500, (3.5 * 1_048_576.0) as f32);
+    click(&mut harness, place, PointerButton::Secondary);
+    harness.get_by_label("Copy stack");
+    harness.get_by_label("Set as base for difference").click();
+    settle(&mut harness);
+    assert_eq!(harness.state().memory.base, Some(2));
+    click(&mut harness, place, PointerButton::Secondary);
+    harness.get_by_label("Show this moment's state").click();
+    harness.step();
+    assert_eq!(harness.state().memory.moment, Some(2));
+    assert!(harness.state().commands.contains(&Command::ShowMemoryState));
+}
+
+#[test]
+fn moments_are_reached_by_key_and_by_button() {
+    let mut harness = harness(stairs());
+    harness.get_by_label("Go to peak").click();
+    settle(&mut harness);
+    assert_eq!(harness.state().memory.moment, Some(2));
+    harness.get_by_label("active 4.00 MiB");
+    harness.state_mut().run(&Command::NextSlice);
+    settle(&mut harness);
+    harness.get_by_label("active 3.00 MiB");
+    harness.state_mut().run(&Command::PreviousSlice);
+    harness.state_mut().run(&Command::PreviousSlice);
+    assert_eq!(harness.state().memory.moment, Some(1));
+    harness.state_mut().run(&Command::Deselect);
+    assert_eq!(harness.state().memory.moment, None);
+}
+
+#[test]
+fn the_axis_can_be_changed_and_keeps_its_own_range() {
+    let mut harness = harness(stairs());
+    let time = harness.state().navigation.visible();
+    harness.get_by_label("Events").click();
+    settle(&mut harness);
+    harness.state_mut().run(&Command::ZoomIn);
+    settle(&mut harness);
+    assert_eq!(harness.state().navigation.visible(), time, "the timeline does not move");
+    assert!(harness.state().view.navigation.visible().dur() < 6 * UNITS);
+    harness.get_by_label("Zoom to fit").click();
+    settle(&mut harness);
+    assert!(harness.state().view.navigation.visible().dur() >= 6 * UNITS);
+    harness.get_by_label("Time").click();
+    settle(&mut harness);
+    harness.state_mut().run(&Command::ZoomIn);
+    assert!(harness.state().navigation.visible().dur() < time.dur());
+    harness.state_mut().run(&Command::UndoZoom);
+    assert_eq!(harness.state().navigation.visible(), time);
+}
+
+fn wheel(harness: &mut Harness<'_, Session>, pos: Pos2, y: f32, modifiers: Modifiers) {
+    harness.event(Event::PointerMoved(pos));
+    harness.step();
+    let (unit, source) = (MouseWheelUnit::Point, MouseWheelSource::Wheel);
+    let event = Event::MouseWheel { unit, delta: vec2(0.0, y), phase: TouchPhase::Move, source, modifiers };
+    harness.event_modifiers(event, modifiers);
+    for _ in 0..20 {
+        harness.step();
+    }
+    harness.event_modifiers(Event::PointerMoved(pos), Modifiers::NONE);
+    settle(harness);
+}
+
+#[test]
+fn the_wheel_zooms_both_axes() {
+    let mut harness = harness(stairs());
+    let place = at(&harness, 500, (1 << 20) as f32);
+    let before = harness.state().navigation.visible();
+    wheel(&mut harness, place, 80.0, Modifiers::COMMAND | Modifiers::CTRL);
+    assert!(harness.state().navigation.visible().dur() < before.dur());
+    assert_eq!(harness.state().view.bytes, None);
+    wheel(&mut harness, place, 80.0, Modifiers::COMMAND | Modifiers::CTRL | Modifiers::SHIFT);
+    let near = harness.state().view.bytes.expect("the bytes are zoomed");
+    wheel(&mut harness, place, 80.0, Modifiers::ALT);
+    let nearer = harness.state().view.bytes.expect("the bytes are zoomed");
+    assert!(nearer.dur() < near.dur());
+    wheel(&mut harness, place, 30.0, Modifiers::NONE);
+    assert!(harness.state().view.bytes.expect("still zoomed").start > nearer.start);
+    harness.state_mut().run(&Command::ZoomToFit);
+    assert_eq!(harness.state().view.bytes, None);
+}
+
+#[test]
+fn a_drag_selects_a_range_and_a_double_click_fits_a_block() {
+    let mut harness = harness(stairs());
+    let (from, to) = (at(&harness, 300, 1e6), at(&harness, 600, 1e6));
+    harness.event(Event::PointerMoved(from));
+    harness.step();
+    harness.event(Event::PointerButton {
+        pos: from,
+        button: PointerButton::Primary,
+        pressed: true,
+        modifiers: Modifiers::NONE,
+    });
+    harness.step();
+    harness.event(Event::PointerMoved(to));
+    harness.step();
+    harness.event(Event::PointerButton {
+        pos: to,
+        button: PointerButton::Primary,
+        pressed: false,
+        modifiers: Modifiers::NONE,
+    });
+    settle(&mut harness);
+    let range = harness.state().range.expect("a range is selected");
+    assert!((range.start - 300).abs() <= 2 && (range.end - 600).abs() <= 2, "{range:?}");
+    let place = at(&harness, 500, (3.5 * 1_048_576.0) as f32);
+    harness.event(Event::PointerMoved(place));
+    harness.step();
+    for pressed in [true, false, true, false] {
+        harness.event(Event::PointerButton {
+            pos: place,
+            button: PointerButton::Primary,
+            pressed,
+            modifiers: Modifiers::NONE,
+        });
+        harness.step();
+    }
+    settle(&mut harness);
+    let view = harness.state().navigation.visible();
+    assert!(view.start < 400 && view.start > 350 && view.end > 600 && view.end < 650, "{view:?}");
+    let bytes = harness.state().view.bytes.expect("the block is fitted in height too");
+    assert!(bytes.start > 2 << 20 && bytes.end > 4 << 20, "{bytes:?}");
+}
+
+#[test]
+fn what_is_not_known_is_said() {
+    let without_times = harness(random(300, false));
+    without_times.get_by_label("Axis: events (no times were recorded)");
+    let mut raw = RawMemory::default();
+    let block = RawBlock { addr: 0x1000, bytes: 512, requested: 500, state: BlockState::Allocated, stack: StackId(0) };
+    raw.end = Some(vec![RawSegment { addr: 0x1000, bytes: 4096, blocks: vec![block], ..RawSegment::default() }]);
+    let mut builder = TraceBuilder::default();
+    builder.memories.push(raw);
+    let mut state = harness(builder);
+    state.get_by_label_contains("No history was recorded");
+    let middle = state.get_by_label("Memory picture").rect().center();
+    click(&mut state, middle, PointerButton::Primary);
+    assert_eq!(state.state().selection, Selection::Allocation { trace: 0, memory: 0, id: AllocationId(0) });
+    let mut builder = TraceBuilder::default();
+    builder.memories.push(RawMemory::default());
+    harness(builder).get_by_label("No allocation is known");
+    harness(TraceBuilder::default()).get_by_label("Nothing is known of memory");
+}
+
+#[test]
+fn what_is_marked_stands_out_and_can_be_cleared() {
+    let mut harness = harness(stairs());
+    let color = |harness: &Harness<'_, Session>, id: u32| {
+        let made = harness.state().view.pictures.answer().cloned().unwrap();
+        made.image.pixels[made.ids.iter().position(|&other| other == id).unwrap()]
+    };
+    let before = [0, 1].map(|id| color(&harness, id));
+    harness.state_mut().memory.marked = Arc::new(vec![AllocationId(1)]);
+    settle(&mut harness);
+    assert_eq!(color(&harness, 1), before[1]);
+    assert_ne!(color(&harness, 0), before[0]);
+    harness.get_by_label("Clear 1 marked").click();
+    settle(&mut harness);
+    assert_eq!(color(&harness, 0), before[0]);
+}
+
+#[test]
+fn curves_can_be_hidden_and_colors_chosen() {
+    let mut harness = harness(stairs());
+    assert_eq!(harness.state().view.is_curve_shown, [true, false, true, false]);
+    harness.get_by_label("Active").click();
+    settle(&mut harness);
+    assert_eq!(harness.state().view.is_curve_shown, [true, true, true, false]);
+    harness.get_by_role_and_label(eframe::egui::Role::ComboBox, "Color").click();
+    settle(&mut harness);
+    harness.get_by_label("Size").click();
+    settle(&mut harness);
+    assert_eq!(harness.state().view.color_by, ColorBy::Size);
+    let made = harness.state().view.pictures.answer().cloned().unwrap();
+    let sizes = Colors::build(
+        &harness.state().traces[0].trace,
+        &harness.state().traces[0].trace.memories[0],
+        &[],
+        ColorBy::Size,
+        true,
+    );
+    for id in [0, 1_u32] {
+        let at = made.ids.iter().position(|&other| other == id).unwrap();
+        assert_eq!(made.image.pixels[at], sizes.palette[usize::from(sizes.index[id as usize])]);
+    }
+    harness.get_by_label("1.00 MiB");
+    harness.get_by_label("3.00 MiB");
+}
+
+#[test]
+fn a_view_of_any_size_does_not_panic() {
+    let ctx = eframe::egui::Context::default();
+    let trace = stairs().finish();
+    let mut session = Session {
+        span: trace.span,
+        traces: vec![OpenTrace { trace: Arc::new(trace), offset: 0 }],
+        ..Session::default()
+    };
+    for size in [[0.0, 0.0], [1.0, 1.0], [170.0, 130.0], [60.0, 3000.0], [4000.0, 4000.0]] {
+        for _ in 0..30 {
+            let screen_rect = Some(Rect::from_min_size(Pos2::ZERO, size.into()));
+            let input = eframe::egui::RawInput { screen_rect, ..Default::default() };
+            let output = ctx.run_ui(input, |ui| session.with(|view, ctx| view.ui(ctx, ui)));
+            output.drop_without_applying_deltas();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}

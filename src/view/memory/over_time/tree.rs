@@ -151,7 +151,13 @@ mod tests {
     }
 
     fn check(sizes: &[u64], rows: &Rows, shown: &[Option<usize>]) {
-        let ends: Vec<u64> = sizes.iter().scan(0, |sum, &bytes| { *sum += bytes; Some(*sum) }).collect();
+        let ends: Vec<u64> = sizes
+            .iter()
+            .scan(0, |sum, &bytes| {
+                *sum += bytes;
+                Some(*sum)
+            })
+            .collect();
         for (row, &shown) in shown.iter().enumerate() {
             let byte = rows.bottom as f64 + (row as f64 + 0.5) / rows.per_byte;
             let exact = ends.iter().position(|&end| end as f64 >= byte);

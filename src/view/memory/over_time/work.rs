@@ -44,6 +44,8 @@ pub struct Index {
     /// For each stack the frame that says most.
     pub telling: Vec<StringId>,
     pub bands: Vec<Band>,
+    /// Rows that the bands need.
+    pub n_lanes: usize,
     pub steps: Vec<Step>,
     /// Events at which the program took a snapshot.
     pub snapshots: Vec<u32>,
@@ -58,7 +60,10 @@ impl Index {
         let bands = bands::bands(trace, history);
         let actions = history.events.action.iter().enumerate();
         let snapshots = actions.filter(|entry| *entry.1 == MemoryAction::Snapshot).map(|entry| entry.0 as u32);
+        let time = Axis { kind: AxisKind::Time, history, offset: 0 };
+        let (bars, _) = bands::lay_out(&time, &bands, TimeRange { start: i64::MIN / 4, end: i64::MAX / 4 }, usize::MAX);
         Self {
+            n_lanes: bars.iter().map(|bar| bar.lane + 1).max().unwrap_or(0),
             by_end: raster::by_end(history),
             telling: frames::telling(trace),
             steps: bands::steps(trace, history, &bands),
@@ -150,20 +155,22 @@ impl Picture {
 }
 
 /// Answers a question.
-pub fn picture(shown: &ShownMemory, index: &Index, colors: &Arc<Colors>, asked: &Question, progress: &Progress) -> Picture {
+pub fn picture(
+    shown: &ShownMemory,
+    index: &Index,
+    colors: &Arc<Colors>,
+    asked: &Question,
+    progress: &Progress,
+) -> Picture {
     let history = shown.history();
     let axis = Axis { kind: asked.axis, history, offset: shown.open.offset };
     let [n_columns, n_rows] = asked.size;
     let columns = axis.columns(asked.view, n_columns);
     let paint = Paint::new(Arc::clone(colors), &asked.marked.0, asked.is_dark);
-    let rows = Rows {
-        bottom: asked.bytes.start,
-        per_byte: n_rows as f64 / asked.bytes.dur().max(1) as f64,
-        n: n_rows as u32,
-    };
+    let rows =
+        Rows { bottom: asked.bytes.start, per_byte: n_rows as f64 / asked.bytes.dur().max(1) as f64, n: n_rows as u32 };
     let room = LABEL_ROOM.map(|points| (points / asked.pixel).ceil() as u32);
-    let scene =
-        Scene { history, by_end: &index.by_end, columns: &columns, rows, paint: &paint, tall: room[1] };
+    let scene = Scene { history, by_end: &index.by_end, columns: &columns, rows, paint: &paint, tall: room[1] };
     let raster = raster::raster(&scene, progress);
     let label = |place: Place| {
         let size = format::bytes(history.allocations.bytes[place.id as usize] as f64);
