@@ -38,7 +38,7 @@ const EPOCH_2001_NS: i64 = 1_000_000_000_000_000_000;
 pub enum Carrier {
     Pickle,
     Json,
-    /// The list of base64 texts that PyTorch's viewer embeds in its pages.
+    /// The base64 text that PyTorch's viewer embeds in its pages, or the list around it.
     Base64,
 }
 
