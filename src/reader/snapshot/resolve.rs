@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::fold::{self, ANNOTATION, BAD_EVENT, EVENT, Folder, NO_TIME, SEGMENT};
+use super::describe;
+use super::fold::{ANNOTATION, BAD_EVENT, EVENT, Folder, NO_TIME, SEGMENT};
 use super::known as key;
 use super::tally::Reason;
 use crate::model::memory::{
@@ -70,7 +71,7 @@ impl Root {
         let pairs = self.settings.map(|settings| store.items(settings)).unwrap_or_default();
         let named = pairs.as_chunks::<2>().0.iter().filter(|pair| pair[0].tag() == Tag::Str).map(|&[name, value]| {
             let name = store.strings.get(StringId(name.index())).chars().take(80).collect::<String>();
-            (name, fold::describe(store, store.settled(value)))
+            (name, describe::describe(store, store.settled(value)))
         });
         let is_secret = |name: &str| SECRETS.iter().any(|word| name.to_ascii_lowercase().contains(word));
         named.filter(|(name, _)| !is_secret(name)).take(MAX_SETTINGS).collect()
