@@ -195,8 +195,8 @@ fn describe_file(builder: &mut TraceBuilder, source: &Source, text_bytes: u64, s
 fn add_memories(builder: &mut TraceBuilder, mut memories: Vec<RawMemory>, root: &Root, settings: &[(String, String)]) {
     let import = &mut builder.import;
     let mut note = |text: &str, count: u64| import.note(Severity::Note, text, count, None);
-    if root.is_bare() {
-        note("An old snapshot without traces, as torch 1.11 to 2.0 write it", 1);
+    if root.is_bare {
+        note("A bare list of segments, as `torch.cuda.memory_snapshot()` gives it: it has no traces", 1);
     }
     if memories.iter().all(|memory| memory.events.is_empty()) {
         let how = "record with `torch.cuda.memory._record_memory_history()` to see how it came about";

@@ -21,6 +21,8 @@ pub struct Root {
     annotations: Option<Value>,
     host_segments: Option<Value>,
     host_traces: Option<Value>,
+    /// It is the list of segments itself.
+    pub is_bare: bool,
 }
 
 impl Root {
@@ -30,7 +32,10 @@ impl Root {
         let items = store.items(root);
         let mut found = Self::default();
         match root.tag() {
-            Tag::List if items.iter().any(|item| item.as_folded(SEGMENT).is_some()) => found.segments = Some(root),
+            Tag::List if items.iter().any(|item| item.as_folded(SEGMENT).is_some()) => {
+                found.segments = Some(root);
+                found.is_bare = true;
+            }
             Tag::Dict => {
                 for &[name, value] in items.as_chunks::<2>().0 {
                     let place = match name.index() {
@@ -53,11 +58,6 @@ impl Root {
             true => Ok(found),
             false => Err(what_it_is(root, store)),
         }
-    }
-
-    /// Whether it is a bare list of segments, as the first torch versions with snapshots gave them.
-    pub fn is_bare(&self) -> bool {
-        self.device_traces.is_none() && self.settings.is_none()
     }
 
     pub fn has_traces(&self) -> bool {

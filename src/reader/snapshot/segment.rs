@@ -88,7 +88,7 @@ impl Folder {
                 self.tally.count(Reason::BadBlock, self.offset);
                 continue;
             };
-            // Before torch 2.1 blocks had no address: each begins where the one before it ends.
+            // In old snapshots blocks have no address: each begins where the one before it ends.
             let addr = block.addr.unwrap_or(next);
             if addr < next || addr >= end {
                 self.tally.count(Reason::BlockOutside, self.offset);
