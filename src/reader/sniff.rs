@@ -61,7 +61,10 @@ pub fn sniff(head: &[u8]) -> Kind {
 
 fn sniff_text(head: &[u8]) -> Kind {
     let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
+    let has = |word: &[u8]| memchr::memmem::find(text, word).is_some();
     match text {
+        // A page of PyTorch's memory viewer, with the snapshot in it.
+        [b'<', ..] if has(b"MemoryViz.js") && has(b"\"base64\"") => Kind::SnapshotBase64,
         [b'<', ..] => Kind::Other(sniff_html(text)),
         [b'[', rest @ ..] if matches!(rest.trim_ascii_start(), [b'[', ..]) => sniff_lists(rest),
         [b'{', rest @ ..] => sniff_object(rest),
@@ -108,6 +111,7 @@ fn first_key(rest: &[u8]) -> &[u8] {
 }
 
 fn sniff_object(rest: &[u8]) -> Kind {
+    let has = |word: &[u8]| memchr::memmem::find(rest, word).is_some();
     match first_key(rest) {
         b"segments"
         | b"device_traces"
@@ -115,6 +119,7 @@ fn sniff_object(rest: &[u8]) -> Kind {
         | b"external_annotations"
         | b"host_segments"
         | b"host_traces" => Kind::SnapshotJson,
+        _ if has(b"\"device_traces\"") && !has(b"\"traceEvents\"") => Kind::SnapshotJson,
         _ => Kind::Json,
     }
 }
@@ -181,6 +186,8 @@ mod tests {
         assert_eq!(sniff(b"{\"segments\": ["), Kind::SnapshotJson);
         assert_eq!(sniff(b"[{\"device\": 0, \"address\": 1, \"total_size\": 2"), Kind::SnapshotJson);
         assert_eq!(sniff(b"[{\"name\": \"snapshot.pickle\", \"base64\": \"gAR9"), Kind::SnapshotBase64);
+        let page = b"\n<!DOCTYPE html>\n<script>import {add} from \"https://x/MemoryViz.js\"\nx = [{\"name\": \"s\", \"base64\": \"gA\"";
+        assert_eq!(sniff(page), Kind::SnapshotBase64);
         assert_eq!(sniff(b"[{\"name\": \"a\", \"ph\": \"X\", \"args\": {\"base64\""), Kind::Json);
         assert_eq!(sniff(b"{\"traceEvents\": ["), Kind::Json);
         assert!(matches!(sniff(b"code in words\nand more\n"), Kind::Other(_)));

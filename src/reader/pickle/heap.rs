@@ -103,7 +103,7 @@ impl<F: Fold> Heap<F> {
         let items = &self.stack[base..];
         let is_whole = items.len() < BATCH && items.len() > 1 && self.store.is_empty_box(list);
         match if is_whole { self.fold.list(items, &self.store) } else { None } {
-            Some(folded) => self.replace(list, folded, Some(base - 1)),
+            Some(folded) => self.replace(list, folded, base - 1),
             None => self.store.extend(list, items)?,
         }
         self.stack.truncate(base);
@@ -123,7 +123,7 @@ impl<F: Fold> Heap<F> {
         let is_whole = pairs.len() < 2 * BATCH && pairs.len() > 2 && self.store.is_empty_box(dict);
         let folded = if is_whole { self.fold.dict(pairs, &mut self.store, self.offset) } else { None };
         match folded {
-            Some(folded) => self.replace(dict, folded, Some(base - 1)),
+            Some(folded) => self.replace(dict, folded, base - 1),
             None => self.store.extend(dict, &self.stack[base..])?,
         }
         self.stack.truncate(base);
@@ -175,18 +175,17 @@ impl<F: Fold> Heap<F> {
         };
         self.store.keep(value, items);
         if let Some(folded) = folded {
-            self.replace(value, folded, Some(at));
+            self.replace(value, folded, at);
         }
     }
 
-    fn replace(&mut self, container: Value, folded: (u8, u32), on_stack: Option<usize>) {
+    /// Puts what a container was folded into where the container was: on the stack and in the memo.
+    fn replace(&mut self, container: Value, folded: (u8, u32), at: usize) {
         let value = Value::folded(folded.0, folded.1);
         let memo = self.store.fold(container, folded);
         if let Some(known) = self.memo.get_mut(memo as usize).filter(|known| **known == container) {
             *known = value;
         }
-        if let Some(at) = on_stack {
-            self.stack[at] = value;
-        }
+        self.stack[at] = value;
     }
 }

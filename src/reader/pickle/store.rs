@@ -131,6 +131,9 @@ impl Store {
     ///
     /// Errors: it is complete already, or too many hold something.
     pub fn extend(&mut self, container: Value, values: &[Value]) -> Result<(), Fault> {
+        if !container.is_box() {
+            return Err(Fault::Damaged("items without a list"));
+        }
         let state = &mut self.boxes[container.index() as usize];
         match *state {
             State::Open(at) | State::Kept(at) => self.items[at as usize].extend_from_slice(values),

@@ -2,12 +2,12 @@
 
 use hashbrown::HashMap;
 
+use super::describe;
 use super::frames::{self, Stacks};
 use super::known as key;
 use super::tally::{Reason, Tally};
 use crate::model::memory::{
-    BlockState, MemoryAction, MemoryEvent, MemoryNote, MemoryPool, OutOfMemory, PoolId, RawBlock, RawMemory,
-    RawSegment, SegmentKind,
+    BlockState, MemoryAction, MemoryEvent, MemoryNote, MemoryPool, OutOfMemory, PoolId, RawMemory, RawSegment,
 };
 use crate::model::{StackId, StringId, StringTable, TimeNs};
 use crate::reader::pickle::{Fold, Store, Tag, Value};
@@ -23,7 +23,8 @@ pub const BAD_EVENT: u8 = 5;
 pub const BLOCK: u8 = 6;
 pub const SEGMENT: u8 = 7;
 pub const ANNOTATION: u8 = 8;
-const PAST: u8 = 9;
+/// What was in a block, as torch 2.0 has it.
+pub const PAST: u8 = 9;
 
 /// Sizes beyond this are no sizes: 256 TiB.
 const MAX_BYTES: u64 = 1 << 48;
@@ -32,12 +33,12 @@ const MAX_BYTES: u64 = 1 << 48;
 pub const NO_TIME: TimeNs = TimeNs::MIN;
 
 /// A block as it is written; its segment decides what it is.
-struct Block {
-    addr: Option<u64>,
+pub struct Block {
+    pub addr: Option<u64>,
     /// `None` if its size or state makes no sense.
-    known: Option<(u64, BlockState)>,
-    requested: u64,
-    stack: StackId,
+    pub known: Option<(u64, BlockState)>,
+    pub requested: u64,
+    pub stack: StackId,
 }
 
 /// A segment, with the account of its blocks.
@@ -67,17 +68,19 @@ pub struct Folder {
     pub events: RawMemory,
     pub n_bad_events: u64,
     pub segments: Vec<Segment>,
-    /// Blocks that no segment took yet, and how many there were at all.
-    blocks: Vec<Block>,
+    /// Blocks of all segments.
+    pub blocks: Vec<Block>,
     pub annotations: Vec<Stage>,
     pub tally: Tally,
     pool_ids: Vec<(u64, u64)>,
     pool_index: HashMap<(u64, u64), u32>,
-    pasts: Vec<(Option<u64>, StackId)>,
+    /// Size and stack of each.
+    pub pasts: Vec<(Option<u64>, StackId)>,
     last_pool: Option<(MemoryPool, PoolId)>,
     fields: [Value; key::N_KEYS],
     has: u64,
-    offset: u64,
+    /// Where the dictionary at hand ends.
+    pub offset: u64,
     /// The trace's string of each of the file's.
     names: Vec<StringId>,
     text: String,
@@ -165,23 +168,23 @@ impl Folder {
     }
 
     #[inline]
-    fn has(&self, key: u32) -> bool {
+    pub fn has(&self, key: u32) -> bool {
         self.has >> key & 1 != 0
     }
 
     /// The value of a key, if it has one that is not `None`.
     #[inline]
-    fn field(&self, key: u32) -> Option<Value> {
+    pub fn field(&self, key: u32) -> Option<Value> {
         let value = self.fields[key as usize];
         (self.has(key) && value != Value::NONE).then_some(value)
     }
 
-    fn int(&self, store: &Store, key: u32) -> Option<i128> {
+    pub fn int(&self, store: &Store, key: u32) -> Option<i128> {
         self.field(key).and_then(|value| store.as_int(value))
     }
 
     /// A number of at most 64 bits, with or without a sign: C++ writes high addresses as negative.
-    fn word(&mut self, store: &Store, key: u32) -> Option<u64> {
+    pub fn word(&mut self, store: &Store, key: u32) -> Option<u64> {
         let value = self.field(key)?;
         if value.tag() == Tag::Int {
             return Some(value.as_small_int() as u64);
@@ -197,7 +200,7 @@ impl Folder {
     }
 
     /// A size in bytes; `None` if it is missing or none.
-    fn size(&self, store: &Store, key: u32) -> Option<u64> {
+    pub fn size(&self, store: &Store, key: u32) -> Option<u64> {
         let size = self.int(store, key).and_then(|size| u64::try_from(size).ok());
         size.filter(|&size| size <= MAX_BYTES)
     }
@@ -210,11 +213,11 @@ impl Folder {
     }
 
     /// The number of a text that [`super::known`] may list.
-    fn word_of(&self, key: u32) -> Option<u32> {
+    pub fn word_of(&self, key: u32) -> Option<u32> {
         self.field(key).filter(|value| value.tag() == Tag::Str).map(Value::index)
     }
 
-    fn device(&mut self, store: &Store) -> i32 {
+    pub fn device(&mut self, store: &Store) -> i32 {
         let Some(device) = self.field(key::DEVICE) else { return 0 };
         store.as_int(device).and_then(|device| i32::try_from(device).ok()).unwrap_or_else(|| {
             self.tally.count(Reason::BadField, self.offset);
@@ -222,7 +225,7 @@ impl Folder {
         })
     }
 
-    fn stack(&mut self, store: &Store, key: u32) -> StackId {
+    pub fn stack(&mut self, store: &Store, key: u32) -> StackId {
         let Some(value) = self.field(key) else { return StackId::default() };
         match value.as_folded(STACK) {
             Some(stack) => StackId(stack),
@@ -235,7 +238,7 @@ impl Folder {
         }
     }
 
-    fn pool(&mut self, store: &Store, key: u32) -> PoolId {
+    pub fn pool(&mut self, store: &Store, key: u32) -> PoolId {
         let stream = self.word(store, key::STREAM).unwrap_or_default().cast_signed();
         let private = self.field(key).and_then(|id| id.as_folded(POOL));
         let private = private.map_or((0, 0), |at| self.pool_ids[at as usize]);
@@ -346,7 +349,7 @@ impl Folder {
                 Tag::Str if matches!(value.index(), key::EMPTY | key::NOT_AVAILABLE) => continue,
                 Tag::Str => self.string(store, value),
                 _ => {
-                    let text = describe(store, value);
+                    let text = describe::describe(store, value);
                     self.strings.intern(&text)
                 }
             };
@@ -355,113 +358,6 @@ impl Folder {
             if name == key::CATEGORY && event.action == MemoryAction::Alloc {
                 self.events.categories.push((row, text));
             }
-        }
-    }
-
-    fn block(&mut self, store: &mut Store) -> (u8, u32) {
-        let state = match self.word_of(key::STATE) {
-            Some(key::ACTIVE_ALLOCATED) => Some(BlockState::Allocated),
-            Some(key::ACTIVE_AWAITING_FREE | key::ACTIVE_PENDING_FREE) => Some(BlockState::AwaitingFree),
-            Some(key::INACTIVE) => Some(BlockState::Inactive),
-            _ => None,
-        };
-        let bytes = self.size(store, key::SIZE).filter(|&bytes| bytes > 0);
-        let mut requested = self.size(store, key::REQUESTED_SIZE);
-        let mut stack = self.stack(store, key::FRAMES);
-        let history = self.field(key::HISTORY).filter(|value| value.tag() == Tag::List);
-        let newest = history.and_then(|list| store.items(list).first().copied());
-        if let Some(past) = newest.and_then(|past| past.as_folded(PAST)) {
-            let (size, past_stack) = self.pasts[past as usize];
-            requested = requested.or(size);
-            stack = if stack == StackId::default() { past_stack } else { stack };
-        }
-        let known = bytes.zip(state);
-        let addr = self.word(store, key::ADDRESS);
-        let requested = requested.or(bytes).unwrap_or(0);
-        self.blocks.push(Block { addr, known, requested, stack });
-        (BLOCK, self.blocks.len() as u32 - 1)
-    }
-
-    fn segment(&mut self, store: &mut Store) -> (u8, u32) {
-        let device = self.device(store);
-        let size = self.size(store, key::TOTAL_SIZE).filter(|&bytes| bytes > 0);
-        let addr = self.word(store, key::ADDRESS);
-        let kind = match self.word_of(key::SEGMENT_TYPE) {
-            Some(key::SMALL) => SegmentKind::Small,
-            Some(key::LARGE) => SegmentKind::Large,
-            _ => SegmentKind::Unknown,
-        };
-        let pool = if self.has(key::SEGMENT_POOL_ID) { key::SEGMENT_POOL_ID } else { key::POOL_ID };
-        let mut segment = RawSegment {
-            addr: addr.unwrap_or_default(),
-            bytes: size.unwrap_or_default(),
-            pool: self.pool(store, pool),
-            kind,
-            is_expandable: self.field(key::IS_EXPANDABLE) == Some(Value::bool(true)),
-            stack: self.stack(store, key::FRAMES),
-            blocks: Vec::new(),
-        };
-        let list = self.field(key::BLOCKS).filter(|value| value.tag() == Tag::List);
-        let list = list.and_then(|list| store.take(list));
-        if list.is_none() && self.has(key::BLOCKS) {
-            self.tally.count(Reason::BadField, self.offset);
-        }
-        let list = list.unwrap_or_default();
-        let n_blocks = list.len() as u64;
-        let is_good = size.is_some() && addr.is_some() && segment.addr.checked_add(segment.bytes).is_some();
-        if is_good {
-            self.place_blocks(&mut segment, &list);
-            self.compare_sums(store, &segment);
-        } else {
-            self.tally.count(Reason::BadSegment, self.offset);
-            self.tally.add(Reason::LostBlock, n_blocks);
-        }
-        let n_shown = segment.blocks.len() as u64;
-        self.segments.push(Segment { device, segment: is_good.then_some(segment), n_blocks, n_shown });
-        (SEGMENT, self.segments.len() as u32 - 1)
-    }
-
-    /// Gives a segment its blocks, each within it and behind the one before.
-    fn place_blocks(&mut self, segment: &mut RawSegment, list: &[Value]) {
-        let end = segment.addr + segment.bytes;
-        let mut next = segment.addr;
-        for item in list {
-            let Some(block) = item.as_folded(BLOCK).map(|at| &self.blocks[at as usize]) else {
-                self.tally.count(Reason::NoEntry, self.offset);
-                continue;
-            };
-            let Some((bytes, state)) = block.known else {
-                self.tally.count(Reason::BadBlock, self.offset);
-                continue;
-            };
-            // Before torch 2.1 blocks had no address: each begins where the one before it ends.
-            let addr = block.addr.unwrap_or(next);
-            if addr < next || addr >= end {
-                self.tally.count(Reason::BlockOutside, self.offset);
-                continue;
-            }
-            if bytes > end - addr {
-                self.tally.count(Reason::BlockClipped, self.offset);
-            }
-            let bytes = bytes.min(end - addr);
-            next = addr + bytes;
-            segment.blocks.push(RawBlock { addr, bytes, requested: block.requested, state, stack: block.stack });
-        }
-    }
-
-    /// Notes where a segment's own sums are not those of its blocks.
-    fn compare_sums(&mut self, store: &Store, segment: &RawSegment) {
-        let sum = |is_in: fn(BlockState) -> bool| {
-            segment.blocks.iter().filter(|block| is_in(block.state)).map(|block| block.bytes).sum::<u64>()
-        };
-        let sums = [
-            (key::ALLOCATED_SIZE, sum(|state| state == BlockState::Allocated)),
-            (key::ACTIVE_SIZE, sum(|state| state != BlockState::Inactive)),
-            (key::TOTAL_SIZE, sum(|_| true)),
-        ];
-        let differs = |&(key, sum): &(u32, u64)| self.has(key) && self.int(store, key) != Some(sum.into());
-        if sums.iter().any(differs) {
-            self.tally.count(Reason::SumsDiffer, self.offset);
         }
     }
 
@@ -482,51 +378,4 @@ impl Folder {
         self.annotations.push(Stage { device, name, ts: ts.unwrap_or_default(), is_start });
         (ANNOTATION, self.annotations.len() as u32 - 1)
     }
-}
-
-/// A value as text, as Python writes it; at most 400 characters.
-pub fn describe(store: &Store, value: Value) -> String {
-    const MAX_CHARS: usize = 400;
-    let mut out = String::new();
-    write_value(store, value, 4, MAX_CHARS, &mut out);
-    if let Some((at, _)) = out.char_indices().nth(MAX_CHARS) {
-        out.truncate(at);
-        out.push('…');
-    }
-    out
-}
-
-fn write_value(store: &Store, value: Value, depth: usize, limit: usize, out: &mut String) {
-    use std::fmt::Write as _;
-    // Writing into a string cannot fail.
-    let _ = match value.tag() {
-        Tag::None => write!(out, "None"),
-        Tag::Bool => write!(out, "{}", if value == Value::bool(true) { "True" } else { "False" }),
-        Tag::Int | Tag::Big => write!(out, "{}", store.as_int(value).unwrap_or_default()),
-        Tag::Float => write!(out, "{}", store.as_float(value).unwrap_or_default()),
-        Tag::Str => {
-            let text = store.strings.get(StringId(value.index()));
-            out.extend(text.chars().take(limit + 1));
-            Ok(())
-        }
-        Tag::List | Tag::Tuple | Tag::Dict => {
-            let marks = if value.tag() == Tag::Dict { ["{", "}"] } else { ["[", "]"] };
-            out.push_str(marks[0]);
-            for (i, &item) in store.items(value).iter().enumerate() {
-                if depth == 0 || out.len() > 4 * limit {
-                    out.push('…');
-                    break;
-                }
-                out.push_str(match (i, value.tag()) {
-                    (0, _) => "",
-                    (i, Tag::Dict) if i % 2 == 1 => ": ",
-                    _ => ", ",
-                });
-                write_value(store, item, depth - 1, limit, out);
-            }
-            out.push_str(marks[1]);
-            Ok(())
-        }
-        _ => write!(out, "…"),
-    };
 }

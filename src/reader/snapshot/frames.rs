@@ -87,7 +87,8 @@ impl Stacks {
 pub fn frame(strings: &mut StringTable, text: &mut String, name: &str, file: &str, line: Option<i128>) -> StringId {
     use std::fmt::Write as _;
     text.clear();
-    let is_known = !matches!(file, "" | "??");
+    // C++ frames have no file; frames that torch's profiler knows by name only are in `none`.
+    let is_known = !matches!(file, "" | "??" | "none");
     text.push_str(if name.is_empty() { "??" } else { name });
     // Where a recorder knows no line it writes -1, or what that is in 64 bits without a sign.
     let line = line.filter(|line| (0..=i128::from(u32::MAX)).contains(line));

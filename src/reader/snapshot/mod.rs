@@ -7,11 +7,13 @@
 //! Format: <https://docs.pytorch.org/docs/stable/torch_cuda_memory.html>
 
 mod base64;
+mod describe;
 mod fold;
 mod frames;
 mod known;
 mod resolve;
 mod salvage;
+mod segment;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -38,7 +40,7 @@ const EPOCH_2001_NS: i64 = 1_000_000_000_000_000_000;
 pub enum Carrier {
     Pickle,
     Json,
-    /// The list of base64 texts that PyTorch's viewer embeds in its pages.
+    /// The base64 text that PyTorch's viewer embeds in its pages, or the list around it.
     Base64,
 }
 
@@ -113,8 +115,8 @@ pub fn read(carrier: Carrier, source: &Source, options: Options, progress: &Prog
     for (severity, note) in text.notes.take() {
         import.note(severity, &note, 1, None);
     }
-    describe(&mut builder, source, text_bytes, &settings);
-    add_memories(&mut builder, devices.into_values().collect(), &root, settings);
+    describe_file(&mut builder, source, text_bytes, &settings);
+    add_memories(&mut builder, devices.into_values().collect(), &root, &settings);
     let mut trace = builder.finish();
     trace.info.utc_offset_ns = (trace.span.start > EPOCH_2001_NS).then_some(0);
     trace.import.sort();
@@ -177,7 +179,7 @@ fn nothing_left(lost: &str) -> ReadError {
     ReadError::NotATrace(format!("{lost}, and nothing before that is complete enough to be shown"))
 }
 
-fn describe(builder: &mut TraceBuilder, source: &Source, text_bytes: u64, settings: &[(String, String)]) {
+fn describe_file(builder: &mut TraceBuilder, source: &Source, text_bytes: u64, settings: &[(String, String)]) {
     let info = &mut builder.info;
     info.path = source.path.clone();
     info.member = source.member.clone();
@@ -190,16 +192,11 @@ fn describe(builder: &mut TraceBuilder, source: &Source, text_bytes: u64, settin
 }
 
 /// Adds the memory of each device, and says what the recording lacks.
-fn add_memories(
-    builder: &mut TraceBuilder,
-    mut memories: Vec<RawMemory>,
-    root: &Root,
-    settings: Vec<(String, String)>,
-) {
+fn add_memories(builder: &mut TraceBuilder, mut memories: Vec<RawMemory>, root: &Root, settings: &[(String, String)]) {
     let import = &mut builder.import;
     let mut note = |text: &str, count: u64| import.note(Severity::Note, text, count, None);
-    if root.is_bare() {
-        note("An old snapshot without traces, as torch 1.11 to 2.0 write it", 1);
+    if root.is_bare {
+        note("A bare list of segments, as `torch.cuda.memory_snapshot()` gives it: it has no traces", 1);
     }
     if memories.iter().all(|memory| memory.events.is_empty()) {
         let how = "record with `torch.cuda.memory._record_memory_history()` to see how it came about";
@@ -213,7 +210,7 @@ fn add_memories(
         note("The snapshot is empty: nothing was allocated, and nothing recorded", 1);
     }
     for memory in &mut memories {
-        memory.settings.clone_from(&settings);
+        memory.settings = settings.to_vec();
     }
     builder.memories = memories;
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::fold::{self, ANNOTATION, BAD_EVENT, EVENT, Folder, NO_TIME, SEGMENT};
+use super::describe;
+use super::fold::{ANNOTATION, BAD_EVENT, EVENT, Folder, NO_TIME, SEGMENT};
 use super::known as key;
 use super::tally::Reason;
 use crate::model::memory::{
@@ -20,6 +21,8 @@ pub struct Root {
     annotations: Option<Value>,
     host_segments: Option<Value>,
     host_traces: Option<Value>,
+    /// It is the list of segments itself.
+    pub is_bare: bool,
 }
 
 impl Root {
@@ -29,7 +32,10 @@ impl Root {
         let items = store.items(root);
         let mut found = Self::default();
         match root.tag() {
-            Tag::List if items.iter().any(|item| item.as_folded(SEGMENT).is_some()) => found.segments = Some(root),
+            Tag::List if items.iter().any(|item| item.as_folded(SEGMENT).is_some()) => {
+                found.segments = Some(root);
+                found.is_bare = true;
+            }
             Tag::Dict => {
                 for &[name, value] in items.as_chunks::<2>().0 {
                     let place = match name.index() {
@@ -54,11 +60,6 @@ impl Root {
         }
     }
 
-    /// Whether it is a bare list of segments, as the first torch versions with snapshots gave them.
-    pub fn is_bare(&self) -> bool {
-        self.device_traces.is_none() && self.settings.is_none()
-    }
-
     pub fn has_traces(&self) -> bool {
         self.device_traces.is_some() || self.host_traces.is_some()
     }
@@ -70,7 +71,7 @@ impl Root {
         let pairs = self.settings.map(|settings| store.items(settings)).unwrap_or_default();
         let named = pairs.as_chunks::<2>().0.iter().filter(|pair| pair[0].tag() == Tag::Str).map(|&[name, value]| {
             let name = store.strings.get(StringId(name.index())).chars().take(80).collect::<String>();
-            (name, fold::describe(store, store.settled(value)))
+            (name, describe::describe(store, store.settled(value)))
         });
         let is_secret = |name: &str| SECRETS.iter().any(|word| name.to_ascii_lowercase().contains(word));
         named.filter(|(name, _)| !is_secret(name)).take(MAX_SETTINGS).collect()

@@ -12,6 +12,9 @@ const MAX_DEPTH: usize = 3;
 /// a snapshot hold no texts, so a text is a key of the top.
 pub fn salvage(stack: &[Value], store: &mut Store) -> Value {
     let Some((&root, rest)) = stack.split_first() else { return Value::NONE };
+    if !root.is_box() {
+        return root;
+    }
     let mut path = vec![root];
     let mut key = None;
     for &value in rest {

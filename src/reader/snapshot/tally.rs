@@ -15,6 +15,7 @@ pub enum Reason {
     BadFrames,
     DeepStack,
     BadSegment,
+    EmptySegment,
     LostBlock,
     BadBlock,
     BlockClipped,
@@ -32,7 +33,7 @@ pub enum Reason {
 }
 
 /// (reason, severity, sentence), in the order of [`Reason`].
-const REASONS: [(Reason, Severity, &str); 23] = {
+const REASONS: [(Reason, Severity, &str); 24] = {
     use Reason as R;
     use Severity::{Loss, Note};
     [
@@ -49,6 +50,7 @@ const REASONS: [(Reason, Severity, &str); 23] = {
             Loss,
             "Segment without an address, or whose size is missing, negative or beyond 256 TiB: not shown",
         ),
+        (R::EmptySegment, Note, "Segment without an address, a size and blocks: not shown"),
         (R::LostBlock, Loss, "Block of a segment that is not shown"),
         (R::BadBlock, Loss, "Block whose size or state makes no sense: not shown"),
         (R::BlockClipped, Loss, "Block that reaches beyond its segment: cut where the segment ends"),

@@ -247,7 +247,7 @@ fn states_without_history_and_events_without_time() {
     let bare =
         read_all(&json!([segment(0, 4096, &block), segment(0, 8192, &json!([{"size": 512, "state": "inactive"}]))]));
     assert_eq!(bare.memories[0].curves.reserved, [1024]);
-    assert_eq!((problem(&bare, "old snapshot"), problem(&bare, "was not recorded")), (1, 1));
+    assert_eq!((problem(&bare, "bare list of segments"), problem(&bare, "was not recorded")), (1, 1));
     let empty = read_all(&json!({"segments": [], "device_traces": [[], []]}));
     assert_eq!((empty.memories.len(), problem(&empty, "snapshot is empty")), (1, 1));
     let mut timeless = event("alloc", 4096, 1, 1);
