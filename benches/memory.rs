@@ -74,21 +74,25 @@ impl Recorder {
     /// Parameters, then steps: activations that are freed in reverse, with temporaries in between.
     fn train(&mut self, n_events: usize) {
         for i in 0..400 {
-            self.alloc(512 << self.random.below(14), i % 20);
+            let bytes = 512 << self.random.below(14);
+            self.alloc(bytes, i % 20);
         }
         while self.raw.events.len() < n_events {
             let mut activations = Vec::new();
             for layer in 0..96 {
                 for i in 0..6 {
-                    activations.push(self.alloc((1 << 18) + 512 * self.random.below(4_000), layer + i));
+                    let bytes = (1 << 18) + 512 * self.random.below(4_000);
+                    activations.push(self.alloc(bytes, layer + i));
                 }
-                let temporary = self.alloc((1 << 20) + 512 * self.random.below(9_000), layer + 100);
+                let bytes = (1 << 20) + 512 * self.random.below(9_000);
+                let temporary = self.alloc(bytes, layer + 100);
                 self.free(temporary);
             }
             let mut gradients = Vec::new();
             while let Some(activation) = activations.pop() {
                 if activations.len().is_multiple_of(6) {
-                    gradients.push(self.alloc(512 << self.random.below(12), activations.len() + 50));
+                    let bytes = 512 << self.random.below(12);
+                    gradients.push(self.alloc(bytes, activations.len() + 50));
                 }
                 self.free(activation);
             }
@@ -117,9 +121,9 @@ fn trace(n_events: usize, is_random: bool) -> TraceBuilder {
     let mut builder = TraceBuilder::default();
     let mut recorder = Recorder::new(&mut builder);
     if is_random {
-        recorder.random(n_events)
+        recorder.random(n_events);
     } else {
-        recorder.train(n_events)
+        recorder.train(n_events);
     }
     builder.memories.push(recorder.raw);
     builder

@@ -1,4 +1,6 @@
-//! Memory over time as a person uses it, and its picture against the plainest calculation.
+//! Memory over time as a person uses it: by the names of its controls, keys and the pointer.
+
+mod picture;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,13 +9,8 @@ use eframe::egui::{Event, Modifiers, MouseWheelSource, MouseWheelUnit, PointerBu
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 
-use super::axis::{Axis, AxisKind, NO_STATE, UNITS};
-use super::colors::{ColorBy, Colors, Legend};
-use super::curves::{Curve, points};
-use super::raster::NO_BLOCK;
-use super::work::{HistoryKey, Index, Marked, Picture, Question, picture};
+use super::axis::UNITS;
 use super::*;
-use crate::job::Progress;
 use crate::model::memory::{
     AllocationId, BlockState, MemoryAction, MemoryEvent, MemoryPool, OutOfMemory, RawBlock, RawMemory, RawSegment,
 };
@@ -57,185 +54,6 @@ fn random(n_events: usize, has_time: bool) -> TraceBuilder {
     }
     builder.memories.push(raw);
     builder
-}
-
-fn shown(builder: TraceBuilder) -> ShownMemory {
-    let open = OpenTrace { trace: Arc::new(builder.finish()), offset: 1_000 };
-    ShownMemory { trace: 0, open, memory: 0 }
-}
-
-fn question(shown: &ShownMemory, axis: AxisKind, view: TimeRange, bytes: TimeRange, size: [usize; 2]) -> Question {
-    Question {
-        history: HistoryKey::new(shown),
-        axis,
-        view,
-        bytes,
-        size,
-        pixel: 1.0,
-        color_by: ColorBy::Stack,
-        marked: Marked::default(),
-        is_dark: true,
-    }
-}
-
-fn make(shown: &ShownMemory, asked: &Question) -> Picture {
-    let index = Index::build(shown);
-    let colors = Arc::new(Colors::build(shown.trace(), shown.history(), &index.steps, asked.color_by, true));
-    picture(shown, &index, &colors, asked, &Progress::default())
-}
-
-/// Every pixel against a stack of the live blocks of its column's state.
-fn assert_picture(shown: &ShownMemory, asked: &Question, made: &Picture) {
-    let history = shown.history();
-    let axis = Axis { kind: asked.axis, history, offset: shown.open.offset };
-    let per_row = asked.bytes.dur() as f64 / asked.size[1] as f64;
-    for (at, column) in made.columns.iter().enumerate() {
-        let ids = &made.ids[at * made.n_rows..(at + 1) * made.n_rows];
-        if column.state == NO_STATE {
-            assert!(ids.iter().all(|&id| id == NO_BLOCK));
-            continue;
-        }
-        let edge = |i: usize| asked.view.start + (asked.view.dur() as i128 * i as i128 / asked.size[0] as i128) as i64;
-        let states = axis.state(edge(at))..=axis.state(edge(at + 1) - 1);
-        let highest = states.clone().map(|state| history.curves.active[state as usize]).max();
-        assert_eq!(Some(history.curves.active[column.state as usize]), highest, "column {at}");
-        assert!(states.contains(&column.state));
-        let mut top = 0_u64;
-        let stack = history.allocations.ids().filter(|&id| history.allocations.is_live(id, column.state));
-        let stack: Vec<(u32, f64, f64)> = stack
-            .map(|id| {
-                let bottom = top;
-                top += history.allocations.bytes[id.idx()];
-                (id.0, bottom as f64, top as f64)
-            })
-            .collect();
-        assert_eq!(top, history.curves.active[column.state as usize]);
-        for (row, &id) in ids.iter().enumerate() {
-            let middle = asked.bytes.start as f64 + (row as f64 + 0.5) * per_row;
-            let exact = stack.iter().find(|block| block.1 < middle && middle <= block.2);
-            let near = stack.iter().filter(|block| block.2 > middle - per_row && block.1 < middle + per_row);
-            match exact {
-                None => assert_eq!(id, NO_BLOCK, "column {at}, row {row}"),
-                Some(block) if block.2 - block.1 > per_row => assert_eq!(id, block.0, "column {at}, row {row}"),
-                Some(_) => assert!(near.clone().any(|block| block.0 == id), "column {at}, row {row} shows {id}"),
-            }
-        }
-    }
-}
-
-#[test]
-fn every_pixel_shows_the_block_that_lies_there() {
-    for has_time in [true, false] {
-        let shown = shown(random(6_000, has_time));
-        let kinds: &[AxisKind] = if has_time { &[AxisKind::Time, AxisKind::Events] } else { &[AxisKind::Events] };
-        for &kind in kinds {
-            let axis = Axis { kind, history: shown.history(), offset: shown.open.offset };
-            let span = axis.span();
-            let all = MemoryOverTime::all_bytes(&Index::build(&shown));
-            let mut view = TimeRange { start: span.start - span.dur() / 10, end: span.end + span.dur() / 10 };
-            let mut bytes = all;
-            for _ in 0..7 {
-                let asked = question(&shown, kind, view, bytes, [97, 83]);
-                assert_picture(&shown, &asked, &make(&shown, &asked));
-                let middle = view.start + view.dur() * 4 / 9;
-                view = TimeRange { start: middle - view.dur() / 8, end: middle + view.dur() / 8 + 3 };
-                bytes = TimeRange { start: bytes.start + bytes.dur() / 5, end: bytes.end - bytes.dur() / 5 };
-            }
-        }
-    }
-}
-
-#[test]
-fn the_same_is_shown_however_many_cores_there_are() {
-    let shown = shown(random(4_000, true));
-    let axis = Axis { kind: AxisKind::Time, history: shown.history(), offset: shown.open.offset };
-    let asked = question(&shown, AxisKind::Time, axis.span(), TimeRange { start: 0, end: 20_000_000 }, [300, 100]);
-    let with = |n| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap().install(|| make(&shown, &asked));
-    let (one, many) = (with(1), with(5));
-    assert!(one.ids == many.ids);
-    assert!(one.image.pixels == many.image.pixels);
-    let words = |made: &Picture| made.labels.iter().map(|label| (label.place, label.text.clone())).collect::<Vec<_>>();
-    assert_eq!(words(&one), words(&many));
-}
-
-#[test]
-fn no_peak_vanishes_from_a_curve() {
-    let shown = shown(random(20_000, true));
-    for kind in [AxisKind::Time, AxisKind::Events] {
-        let axis = Axis { kind, history: shown.history(), offset: shown.open.offset };
-        for n in [7, 100, 1920] {
-            for part in [1, 10, 1_000, 20_000] {
-                let span = axis.span();
-                let view = TimeRange { start: span.start, end: span.start + (span.dur() / part).max(20) };
-                let columns = axis.columns(view, n);
-                let inside = || columns.iter().filter(|column| column.state != NO_STATE);
-                let last = inside().map(|column| column.last).max().unwrap() as usize;
-                for curve in Curve::ALL {
-                    let values = curve.values(shown.history());
-                    let made = points(&axis, values, &columns, view);
-                    assert!(made.len() <= 2 * n + 2, "{} points for {n} columns", made.len());
-                    assert!(made.is_sorted_by(|a, b| a.x <= b.x));
-                    let bytes = || made.iter().map(|point| point.y as u64);
-                    let first = inside().map(|column| column.first).min().unwrap() as usize;
-                    assert_eq!(bytes().max(), values[first..=last].iter().copied().max());
-                    assert_eq!(bytes().min(), values[first..=last].iter().copied().min());
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn colors_say_what_the_legend_says() {
-    let shown = shown(random(2_000, true));
-    let history = shown.history();
-    let build = |by| Colors::build(shown.trace(), history, &[], by, true);
-    let streams = build(ColorBy::Stream);
-    let Legend::List(names, 0) = &streams.legend else { panic!("{:?}", streams.legend) };
-    assert_eq!(names.len(), 2);
-    for id in history.allocations.ids() {
-        let color = streams.palette[usize::from(streams.index[id.idx()])];
-        let name = &names.iter().find(|name| name.0 == color).unwrap().1;
-        assert_eq!(*name, hover::pool_text(history.pool_of(id)));
-    }
-    let sizes = build(ColorBy::Size);
-    let Legend::Ramp(_, least, most) = &sizes.legend else { panic!("{:?}", sizes.legend) };
-    assert_eq!((least.as_str(), most.as_str()), ("512 B", "1.00 MiB"));
-    let of = |bytes| history.allocations.bytes.iter().position(|&x| x == bytes).map(|i| sizes.index[i]);
-    assert!(of(512) == Some(0) && of(512) < of(1 << 14) && of(1 << 14) < of(1 << 20));
-    let categories = build(ColorBy::Category);
-    assert!(
-        categories.index.iter().all(|&index| usize::from(index) == categories.palette.len() - 1),
-        "all are unknown"
-    );
-    for by in ColorBy::ALL.map(|choice| choice.0) {
-        let colors = build(by);
-        assert_eq!(colors.index.len(), history.allocations.len());
-        assert!(colors.index.iter().all(|&index| usize::from(index) < colors.palette.len()));
-    }
-}
-
-#[test]
-fn a_block_that_waits_to_be_free_looks_otherwise() {
-    let mut builder = TraceBuilder::default();
-    let mut raw = RawMemory::default();
-    let pool = raw.pool(MemoryPool::default());
-    for action in
-        [MemoryAction::Alloc, MemoryAction::FreeRequested, MemoryAction::Annotate, MemoryAction::FreeCompleted]
-    {
-        raw.events.push(MemoryEvent { ts: 0, action, addr: 512, bytes: 512, pool, stack: StackId(0) });
-    }
-    builder.memories.push(raw);
-    let shown = shown(builder);
-    // Ten columns a state: nothing, live, waiting for two states, nothing.
-    let view = TimeRange { start: 0, end: 5 * UNITS };
-    let made = make(&shown, &question(&shown, AxisKind::Events, view, TimeRange { start: 0, end: 1024 }, [50, 20]));
-    let column = |at: usize| (&made.ids[at * 20..at * 20 + 10], &made.image.pixels[at * 20..at * 20 + 9]);
-    assert!([5, 45].into_iter().all(|at| column(at).0.iter().all(|&id| id == NO_BLOCK)));
-    assert!([15, 25, 35].into_iter().all(|at| column(at).0.iter().all(|&id| id == 0)));
-    let live = column(15).1[0];
-    assert!(column(15).1.iter().all(|&pixel| pixel == live));
-    assert!([25, 35].into_iter().all(|at| column(at).1.iter().all(|&pixel| pixel != live)));
 }
 
 /// What the view is given, and what it asked for.
