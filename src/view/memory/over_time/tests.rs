@@ -110,7 +110,6 @@ fn settle(harness: &mut Harness<'_, Session>) {
         harness.step();
         while harness.state().view.is_pending() {
             assert!(started.elapsed() < Duration::from_secs(60), "still waiting");
-            std::thread::sleep(Duration::from_millis(2));
             harness.step();
         }
         for command in std::mem::take(&mut harness.state_mut().commands) {
@@ -379,12 +378,16 @@ fn a_view_of_any_size_does_not_panic() {
         ..Session::default()
     };
     for size in [[0.0, 0.0], [1.0, 1.0], [170.0, 130.0], [60.0, 3000.0], [4000.0, 4000.0]] {
-        for _ in 0..30 {
+        let started = Instant::now();
+        for frame in 0.. {
+            assert!(started.elapsed() < Duration::from_secs(60), "still waiting");
+            if frame > 3 && !session.view.is_pending() {
+                break;
+            }
             let screen_rect = Some(Rect::from_min_size(Pos2::ZERO, size.into()));
             let input = eframe::egui::RawInput { screen_rect, ..Default::default() };
             let output = ctx.run_ui(input, |ui| session.with(|view, ctx| view.ui(ctx, ui)));
             output.drop_without_applying_deltas();
-            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
