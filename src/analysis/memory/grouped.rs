@@ -100,7 +100,8 @@ impl Scope<'_> {
 
     fn name(&self, group: Group) -> String {
         let pool = |pool: usize| self.history.pools.get(pool).copied().unwrap_or_default();
-        let stream = |stream: i64| if stream == 0 { "Default stream".to_owned() } else { format!("Stream {stream:#x}") };
+        let stream =
+            |stream: i64| if stream == 0 { "Default stream".to_owned() } else { format!("Stream {stream:#x}") };
         match group {
             _ if self.by == GroupBy::Nothing => String::new(),
             Group::Category(category) if category == Default::default() => "(no category)".to_owned(),

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use hashbrown::HashMap;
 
+use super::labels::Worth;
 use crate::model::{StackId, StringId, Trace};
 
 /// A signature of one [`Signatures`]; 0 is that of memory without a stack.
@@ -44,8 +45,6 @@ const NOISE_FILES: [&str; 9] = [
     "cpython/abstract.h",
     "libc_start_call_main.h",
 ];
-/// Frames that every allocation has.
-const ALLOCATOR: [&str; 4] = ["CachingAllocator", "at::detail::", "c10::", "at::empty"];
 /// What follows a folder `torch` if it is PyTorch and not a person's own.
 const TORCH_PARTS: [&str; 15] = [
     "amp",
@@ -210,20 +209,10 @@ impl Signatures {
         frames
     }
 
-    /// What to call it in short: its innermost frame of the person's own program. Where there is none, its
-    /// innermost frame of Python, the node of the backward pass, the operator, what called the allocator,
-    /// or its innermost frame, whichever of these is there first. `None` without frames.
+    /// What to call it in short: of its frames that say most the innermost. `None` without frames.
     pub fn label<'a>(&self, trace: &'a Trace, signature: SignatureId) -> Option<Cow<'a, str>> {
-        let mut frames = self.frames(trace, signature);
-        let at = |is_it: &dyn Fn(Frame<'_>) -> bool| frames.iter().position(|frame| is_it(Frame::of(frame)));
-        let named = |part: &'static str| at(&move |frame| frame.function.contains(part));
-        let at = at(&|frame| frame.is_user())
-            .or_else(|| at(&|frame| frame.is_python()))
-            .or_else(|| named("autograd::generated::"))
-            .or_else(|| named("at::native::"))
-            .or_else(|| at(&|frame| !ALLOCATOR.iter().any(|part| frame.function.contains(part))))
-            .unwrap_or(0);
-        (at < frames.len()).then(|| frames.swap_remove(at))
+        // Of those that are worth the same, the last counts.
+        self.frames(trace, signature).into_iter().rev().max_by_key(|frame| Worth::of(frame))
     }
 }
 

@@ -9,6 +9,7 @@ mod map;
 mod over_time;
 mod reserved;
 mod rows;
+mod stack_colors;
 mod state;
 mod transport;
 

@@ -73,7 +73,7 @@ impl View for ReservedView {
         self.grid.update(&answer.table, ui.ctx());
         self.head_ui(&answer, ui);
         if !answer.cards.is_empty() {
-            Panel::left(egui::Id::unique("out of memory")).default_size(430.0).size_range(200.0..=900.0).show(
+            Panel::left(egui::Id::unique("out of memory")).default_size(290.0).size_range(200.0..=900.0).show(
                 ui,
                 |ui| {
                     egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
@@ -157,7 +157,7 @@ impl ReservedView {
         let found = found.filter(|_| self.pins.is_current(&key));
         let bytes = |bytes: u64| format::bytes(bytes as f64);
         Panel::right(egui::Id::unique("why reserved"))
-            .default_size(380.0)
+            .default_size(300.0)
             .size_range(180.0..=1200.0)
             .frame(Frame::NONE.inner_margin(egui::Margin { left: 8, ..egui::Margin::ZERO }))
             .show(ui, |ui| {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use eframe::egui::{self, Color32, CornerRadius, Pos2, Rect, Sense, Stroke, StrokeKind, pos2, vec2};
 
 use super::map::{Fill, Map, MapBox, MapLine, fitting_scale, lay_out};
+use super::stack_colors::StackColors;
 use super::transport::Transport;
 use super::{ShownMemory, head};
 use crate::analysis::memory::labels::stack_labels;
@@ -15,7 +16,6 @@ use crate::job::Memo;
 use crate::model::StringId;
 use crate::model::memory::{AllocationId, SegmentKind};
 use crate::view::{Selection, TraceKey, View, ViewContext};
-use crate::widget::slice_color::frame_color;
 use crate::widget::text::display_name;
 use crate::widget::{format, theme};
 
@@ -36,6 +36,7 @@ struct Question {
     lines: u32,
     /// How much larger than fitted.
     zoom: f64,
+    is_dark: bool,
 }
 
 #[derive(Debug)]
@@ -44,6 +45,7 @@ struct Answer {
     map: Map,
     /// The frame that names each stack.
     labels: Arc<Vec<StringId>>,
+    colors: StackColors,
 }
 
 /// The state at a moment, in the middle of the window.
@@ -107,6 +109,7 @@ impl MemoryState {
             // The sums stand in a line of their own.
             lines: ((area.height() - 28.0) / (LINE_HEIGHT + LINE_GAP)).max(1.0) as u32,
             zoom: self.zoom,
+            is_dark: ctx.is_dark,
         };
         let Some(answer) = self.ask(&question, shown, ui) else {
             ui.spinner();
@@ -151,7 +154,8 @@ impl MemoryState {
             let least = state.sums.reserved as f64 / (f64::from(asked.width) * MAX_LINES);
             let map = lay_out(&state, asked.width as f32, (fitting / asked.zoom).max(least).max(1.0));
             let labels = known.unwrap_or_else(|| Arc::new(stack_labels(shown.trace())));
-            Arc::new(Answer { state, map, labels })
+            let colors = StackColors::new(shown.trace(), &labels, asked.is_dark);
+            Arc::new(Answer { state, map, labels, colors })
         };
         let answer = self.memo.get(question, move || waker.request_repaint(), work).cloned();
         self.is_waiting = !self.memo.is_current(question) && !self.memo.has_crashed(question);
@@ -248,7 +252,7 @@ impl Canvas<'_> {
 
     fn color(&self, fill: Fill, ctx: &ViewContext<'_>) -> Color32 {
         let block = |id: AllocationId| {
-            let color = frame_color(self.label(id), ctx.is_dark);
+            let color = self.answer.colors.color(self.shown.history().allocations.stack[id.idx()]);
             let is_dimmed = !ctx.memory.marked.is_empty() && ctx.memory.marked.binary_search(&id).is_err();
             if is_dimmed { color.lerp_to_gamma(free_color(ctx.is_dark), 0.75) } else { color }
         };

@@ -6,9 +6,10 @@ use eframe::egui::Color32;
 use hashbrown::HashMap;
 
 use super::bands::Step;
-use super::frames::telling;
+use crate::analysis::memory::labels::stack_labels;
 use crate::model::memory::AllocationId;
 use crate::model::{MemoryHistory, Trace};
+use crate::view::memory::stack_colors::{StackColors, unknown};
 use crate::widget::slice_color::oklch;
 use crate::widget::text::display_name;
 use crate::widget::{format, theme};
@@ -77,13 +78,6 @@ pub struct Colors {
 const RAMP: usize = 24;
 /// Names in a legend.
 const MAX_NAMES: usize = 12;
-/// Hues of call stacks.
-const HUES: usize = 60;
-
-/// Nothing is known: gray.
-fn unknown(is_dark: bool) -> Color32 {
-    oklch(if is_dark { 0.62 } else { 0.78 }, 0.0, 0.0)
-}
 
 /// Colors that stay apart, also for the color-blind; in the order of Okabe and Ito.
 fn names_palette(is_dark: bool) -> Vec<Color32> {
@@ -157,22 +151,9 @@ impl Colors {
 }
 
 fn by_stack(trace: &Trace, history: &MemoryHistory, is_dark: bool) -> Colors {
-    let hue = |i: usize| {
-        // Neighbors in hue differ in lightness, so that shades stay apart without color.
-        let light = if is_dark { 0.64 } else { 0.74 } + (i % 3) as f32 * 0.045;
-        oklch(light, 0.10, i as f32 * 360.0 / HUES as f32)
-    };
-    let palette: Vec<Color32> = (0..HUES).map(hue).chain([unknown(is_dark)]).collect();
-    let frames = telling(trace);
-    let of_stack = |stack: usize| {
-        let frame = trace.strings.get(frames.get(stack).copied().unwrap_or_default());
-        let hash = crate::model::hash_bytes(frame.as_bytes());
-        if frame.is_empty() { HUES as u8 } else { ((hash >> 16) % HUES as u64) as u8 }
-    };
-    let of_stack: Vec<u8> = (0..frames.len()).map(of_stack).collect();
-    let index = history.allocations.stack.iter();
-    let index = index.map(|stack| of_stack.get(stack.0 as usize).copied().unwrap_or(HUES as u8));
-    Colors { by: ColorBy::default(), index: index.collect(), palette, legend: Legend::None }
+    let colors = StackColors::new(trace, &stack_labels(trace), is_dark);
+    let index = history.allocations.stack.iter().map(|&stack| colors.index(stack)).collect();
+    Colors { by: ColorBy::default(), index, palette: colors.palette, legend: Legend::None }
 }
 
 fn by_ramp(n: usize, value: impl Fn(usize) -> u64, text: impl Fn(u64) -> String, is_dark: bool) -> Colors {

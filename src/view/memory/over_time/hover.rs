@@ -2,8 +2,8 @@
 
 use eframe::egui::{PopupAnchor, Response, RichText, Tooltip, Ui};
 
-use super::frames::foremost;
 use super::{MemoryOverTime, Place};
+use crate::analysis::memory::labels::foremost;
 use crate::command::Command;
 use crate::model::memory::{AllocationId, MemoryPool};
 use crate::view::ViewContext;

@@ -7,7 +7,6 @@ mod canvas;
 mod colors;
 mod commands;
 mod curves;
-mod frames;
 mod heights;
 mod hover;
 mod input;

@@ -9,10 +9,10 @@ use super::axis::{Axis, AxisKind, Column};
 use super::bands::{self, Band, Bar, Step};
 use super::colors::{ColorBy, Colors, Paint};
 use super::curves::{self, Curve};
-use super::frames;
 use super::labels::{self, Place};
 use super::raster::{self, NO_BLOCK, Scene};
 use super::tree::Rows;
+use crate::analysis::memory::labels::{short, stack_labels};
 use crate::job::Progress;
 use crate::model::memory::{AllocationId, MemoryAction};
 use crate::model::{StringId, TimeRange};
@@ -65,7 +65,7 @@ impl Index {
         Self {
             n_lanes: bars.iter().map(|bar| bar.lane + 1).max().unwrap_or(0),
             by_end: raster::by_end(history),
-            telling: frames::telling(trace),
+            telling: stack_labels(trace),
             steps: bands::steps(trace, history, &bands),
             bands,
             snapshots: snapshots.collect(),
@@ -176,7 +176,7 @@ pub fn picture(
         let size = format::bytes(history.allocations.bytes[place.id as usize] as f64);
         let stack = history.allocations.stack[place.id as usize];
         let frame = shown.trace().strings.get(index.telling.get(stack.0 as usize).copied().unwrap_or_default());
-        let text = if frame.is_empty() { size } else { format!("{size}  {}", display_name(&frames::short(frame))) };
+        let text = if frame.is_empty() { size } else { format!("{size}  {}", display_name(&short(frame))) };
         Label { place, text }
     };
     let labels = labels::places(&raster.tall, room).into_iter().map(label).collect();
