@@ -278,7 +278,8 @@ fn two_ranks_are_two_groups_on_one_clock() {
     }
     session.span = TimeRange { start: 0, end: 2_000_000 };
     let app = |ui: &mut egui::Ui, session: &mut Session| session.with(|timeline, ctx| timeline.ui(ctx, ui));
-    let mut harness = Harness::builder().with_size(vec2(1200.0, 600.0)).build_ui_state(app, session);
+    let mut harness =
+        Harness::builder().with_size(vec2(1200.0, 600.0)).with_max_steps(200).build_ui_state(app, session);
     harness.run();
     harness.get_by_label_contains("Collapse Rank 0").click();
     harness.run();
