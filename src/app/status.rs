@@ -118,6 +118,14 @@ impl App {
         }
     }
 
+    /// Whether there is no time in all that is open, only numbers of events.
+    fn counts_events(&self) -> bool {
+        self.session.traces().iter().all(|open| {
+            let memories = &open.trace.memories;
+            !memories.is_empty() && memories.iter().all(|history| !history.has_time) && open.trace.slices.is_empty()
+        })
+    }
+
     /// Where no device did anything: a person looks for the streams, and should know why there are none.
     fn no_device_ui(&self, ui: &mut egui::Ui) {
         let has_stream = |open: &OpenTrace| open.trace.tracks.iter().any(|track| track.kind == TrackKind::Stream);
@@ -150,11 +158,15 @@ impl App {
                     self.files_ui(ui);
                     self.badge_ui(ui);
                     let visible = self.session.navigation.visible().dur();
-                    ui.label(format!("{} visible", format::duration(visible))).on_hover_text(format!(
-                        "{} of {}",
-                        format::duration_exact(visible),
-                        format::duration_exact(self.session.span().dur())
-                    ));
+                    if self.counts_events() {
+                        ui.label(format!("{} events visible", format::count(visible.unsigned_abs())));
+                    } else {
+                        ui.label(format!("{} visible", format::duration(visible))).on_hover_text(format!(
+                            "{} of {}",
+                            format::duration_exact(visible),
+                            format::duration_exact(self.session.span().dur())
+                        ));
+                    }
                     if let Some(range) = self.session.range {
                         ui.label(format!("{} selected", format::duration(range.dur())))
                             .on_hover_text(format::duration_exact(range.dur()));

@@ -15,6 +15,7 @@ use crate::view::memory::{LeaksView, LiveMemory, MemoryOverTime, MemoryState, Re
 use crate::view::timeline::Timeline;
 use crate::view::{Navigation, OpenTrace, Selection, View, ViewContext};
 use crate::widget::raster::Raster;
+use crate::widget::theme;
 
 /// Arguments of `lacuna render`.
 #[derive(Debug, clap::Args)]
@@ -124,6 +125,7 @@ pub fn picture(traces: Vec<Trace>, view: &mut dyn View, size: Size, look: Look) 
     navigation.glide(span);
     let (mut selection, mut range, mut marks) = (Selection::None, None, Vec::new());
     let ctx = Context::default();
+    theme::apply(&ctx);
     ctx.set_theme(match look {
         Look::Light => Theme::Light,
         Look::Dark => Theme::Dark,

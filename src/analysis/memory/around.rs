@@ -24,7 +24,7 @@ fn innermost(trace: &Trace, track: TrackId, ts: TimeNs) -> Option<SliceId> {
     let at = |row| {
         let window = trace.slices.window(row, moment);
         let is_there = |&slice: &usize| trace.slices.ts[slice] <= ts && ts < trace.slices.end[slice];
-        window.filter(is_there).last().map(|slice| SliceId(slice as u32))
+        window.rev().find(is_there).map(|slice| SliceId(slice as u32))
     };
     // Of two that hold the moment the later one is inside.
     trace.rows(track).iter().filter_map(at).max_by_key(|slice| trace.slices.ts[slice.idx()])

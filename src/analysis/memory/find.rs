@@ -207,22 +207,22 @@ mod tests {
         builder.finish()
     }
 
-    fn found(filter: Filter) -> Vec<u32> {
+    fn found(filter: &Filter) -> Vec<u32> {
         let trace = trace();
-        find(&trace, &trace.memories[0], &filter, &|| false).iter().map(|id| id.0).collect()
+        find(&trace, &trace.memories[0], filter, &|| false).iter().map(|id| id.0).collect()
     }
 
     #[test]
     fn each_condition_counts() {
-        assert_eq!(found(Filter::default()), [0, 1, 2]);
-        assert_eq!(found(Filter { bytes: (600, 4_096), ..Filter::default() }), [1, 2]);
-        assert_eq!(found(Filter { life: (0, 300), ..Filter::default() }), [1, 2]);
-        assert_eq!(found(Filter { stream: Some(7), ..Filter::default() }), [2]);
-        assert_eq!(found(Filter { among: Some(Arc::new(vec![AllocationId(1)])), ..Filter::default() }), [1]);
+        assert_eq!(found(&Filter::default()), [0, 1, 2]);
+        assert_eq!(found(&Filter { bytes: (600, 4_096), ..Filter::default() }), [1, 2]);
+        assert_eq!(found(&Filter { life: (0, 300), ..Filter::default() }), [1, 2]);
+        assert_eq!(found(&Filter { stream: Some(7), ..Filter::default() }), [2]);
+        assert_eq!(found(&Filter { among: Some(Arc::new(vec![AllocationId(1)])), ..Filter::default() }), [1]);
         let range = Some(TimeRange { start: 410, end: 450 });
-        assert_eq!(found(Filter { range, bytes: (600, 2_000), ..Filter::default() }), [1]);
+        assert_eq!(found(&Filter { range, bytes: (600, 2_000), ..Filter::default() }), [1]);
         let range = Some(TimeRange { start: 200, end: 400 });
-        assert_eq!(found(Filter { range, wanted: Wanted::BornInRange, ..Filter::default() }), [1, 2]);
+        assert_eq!(found(&Filter { range, wanted: Wanted::BornInRange, ..Filter::default() }), [1, 2]);
         for (wanted, expected) in [
             (Wanted::LiveIn(1), vec![0]),
             (Wanted::LiveIn(4), vec![0, 1, 2]),
@@ -232,13 +232,13 @@ mod tests {
             (Wanted::Awaited, vec![1]),
             (Wanted::BornInRange, vec![0, 1, 2]),
         ] {
-            assert_eq!(found(Filter { wanted, ..Filter::default() }), expected, "{wanted:?}");
+            assert_eq!(found(&Filter { wanted, ..Filter::default() }), expected, "{wanted:?}");
         }
     }
 
     #[test]
     fn stacks_fit_by_any_frame_as_expression_or_as_text() {
-        let stack = |text: &str| found(Filter { stack: text.to_owned(), ..Filter::default() });
+        let stack = |text: &str| found(&Filter { stack: text.to_owned(), ..Filter::default() });
         assert_eq!(stack("TRAIN"), [0, 1, 2]);
         assert_eq!(stack("^(forward|step) "), [0, 2]);
         assert_eq!(stack(r"model\.py:\d"), [0, 1]);

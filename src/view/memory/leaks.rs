@@ -6,8 +6,9 @@ use eframe::egui::{self, CentralPanel, Frame, Panel, RichText};
 use egui_plot::{GridInput, GridMark, HoverPosition, Line, Plot, PlotPoints, Points};
 use hashbrown::HashMap;
 
+use super::leak_rows::LeakRows;
 use super::{ShownMemory, head};
-use crate::analysis::memory::leaks::{Leaks, Severity, Suspect, Thresholds, Verdict, capacity, leaks};
+use crate::analysis::memory::leaks::{Leaks, Suspect, Thresholds, capacity, leaks};
 use crate::analysis::memory::live::{Live, live};
 use crate::analysis::memory::signature::{SignatureId, Signatures};
 use crate::analysis::memory::steps::{Steps, marked, steps};
@@ -17,7 +18,7 @@ use crate::model::memory::AllocationId;
 use crate::model::{StackId, TimeNs};
 use crate::view::tables::{Answer as Table, Grid};
 use crate::view::{Selection, TraceKey, View, ViewContext};
-use crate::widget::table::{Action, Cell, Column, Data};
+use crate::widget::table::Action;
 use crate::widget::text::display_name;
 use crate::widget::{format, theme};
 
@@ -233,88 +234,9 @@ fn answer(shown: ShownMemory, asked: &Question, progress: &Progress) -> Answer {
     };
     let limit = capacity(trace, history);
     let found = leaks(history, &signatures, steps.as_ref(), limit, &Thresholds::default(), &is_cancelled);
-    let stack = |signature| signatures.frames(trace, signature).join("; ");
-    let place = |signature| {
-        [Cell::text(&signatures.label(trace, signature).unwrap_or_default()), Cell::text(&stack(signature))]
-    };
-    let column = |title, key, help, width, is_text| Column { title, key, help, width, is_text };
-    let place_columns = [
-        column("Where", "frame", "The innermost frame of the person's own program", 300, true),
-        column("Stack", "stack", "The whole call stack, innermost frame first", 300, true),
-    ];
-    // The place stands behind the first two figures, where it is seen without scrolling.
-    let table = |mut columns: Vec<Column>, rows: Vec<Vec<Cell>>| {
-        columns.splice(2..2, place_columns);
-        let in_place = |mut row: Vec<Cell>| {
-            let place = row.split_off(columns.len() - place_columns.len());
-            row.splice(2..2, place);
-            row
-        };
-        let rows = rows.into_iter().map(in_place).collect();
-        let data = Data { columns, rows };
-        Arc::new(Table { data, ..Table::default() })
-    };
-    let suspects = found.suspects.iter().map(|suspect| {
-        let cells = [
-            Cell::text(severity_text(suspect.severity)),
-            Cell::Bytes(suspect.bytes_per_step.round() as i64),
-            Cell::Bytes(suspect.growth_bytes),
-            Cell::Share(suspect.slope_share),
-            Cell::Share(suspect.monotonic),
-            Cell::Share(suspect.r2),
-            Cell::Count(suspect.survivors),
-            Cell::Count(suspect.survivor_steps as u64),
-        ];
-        cells.into_iter().chain(place(suspect.signature)).collect()
-    });
-    let suspect_columns = vec![
-        column(
-            "Severity",
-            "severity",
-            "By what it gained in all: more than 100 MB is high, more than 10 MB medium",
-            70,
-            true,
-        ),
-        column(
-            "Growth a step",
-            "bytes_per_step",
-            "Theil and Sen's slope of its live bytes at the ends of steps",
-            100,
-            false,
-        ),
-        column("Growth", "growth_bytes", "Live bytes at the last step less those at the first that counts", 90, false),
-        column("Share", "slope_share", "Its share of the growth of all suspects", 60, false),
-        column("Rising", "monotonic", "Share of steps after which it has more", 60, false),
-        column("R²", "r2", "How well a straight line fits its growth", 60, false),
-        column("Survivors", "survivors", "Blocks that outlived their own step by another whole one", 76, false),
-        column("Of steps", "survivor_steps", "From how many different steps they are", 66, false),
-    ];
-    let innocents = found.innocents.iter().map(|innocent| {
-        let verdict = match innocent.verdict {
-            Verdict::Setup => "Set up before the steps that count",
-            Verdict::WarmUpCache => "A cache that filled up",
-            Verdict::Offset => "Another place gives up as much",
-            Verdict::Leak => "Leak",
-        };
-        [Cell::Bytes(innocent.bytes), Cell::text(verdict)].into_iter().chain(place(innocent.signature)).collect()
-    });
-    let innocent_columns = vec![
-        column("Live at the end", "live_bytes", "Live bytes at the last boundary of steps", 100, false),
-        column("Verdict", "verdict", "Why it is no suspect", 220, true),
-    ];
-    let gains = found.gains.iter().map(|gain| {
-        [Cell::Bytes(gain.bytes), Cell::text(&format!("{:+}", gain.count))]
-            .into_iter()
-            .chain(place(gain.signature))
-            .collect()
-    });
-    let gain_columns = vec![
-        column("Growth", "growth_bytes", "Live bytes at the end less those at the start", 100, false),
-        column("Blocks", "blocks", "How many blocks more, or fewer", 70, true),
-    ];
-    let (suspects, innocents) =
-        (table(suspect_columns, suspects.collect()), table(innocent_columns, innocents.collect()));
-    let gains = table(gain_columns, gains.collect());
+    let rows = LeakRows { trace, signatures: &signatures };
+    let (suspects, innocents) = (rows.suspects(&found.suspects), rows.innocents(&found.innocents));
+    let gains = rows.gains(&found.gains);
     let of_rows = [
         found.innocents.iter().map(|innocent| innocent.signature).collect(),
         found.gains.iter().map(|gain| gain.signature).collect(),
@@ -325,14 +247,6 @@ fn answer(shown: ShownMemory, asked: &Question, progress: &Progress) -> Answer {
     }
     let left = left.into_iter().map(|(signature, ids)| (signature, Arc::new(ids))).collect();
     Answer { suspects, innocents, gains, of_rows, left, leaks: found, steps, signatures, shown }
-}
-
-fn severity_text(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Low => "Low",
-        Severity::Medium => "Medium",
-        Severity::High => "High",
-    }
 }
 
 /// What all memory does, which steps were compared, and how far that can be trusted.
@@ -430,7 +344,7 @@ fn innermost(answer: &Answer, stack: StackId) -> String {
 }
 
 /// Lines at round numbers of bytes, four or so.
-fn byte_marks(input: GridInput) -> Vec<GridMark> {
+fn byte_marks(input: &GridInput) -> Vec<GridMark> {
     let (low, high) = input.bounds;
     let step = ((high - low) / 4.0).max(1.0).log2().ceil().exp2();
     if !step.is_finite() {
@@ -464,7 +378,7 @@ fn growth_ui(suspect: &Suspect, warm_up: usize, ui: &mut egui::Ui) {
         .allow_boxed_zoom(false)
         .show_grid([false, true])
         .include_y(0.0)
-        .y_grid_spacer(byte_marks)
+        .y_grid_spacer(|input| byte_marks(&input))
         .y_axis_formatter(|mark, _| format::bytes(mark.value))
         .label_formatter(|at| match at {
             HoverPosition::NearDataPoint { position, .. } => {

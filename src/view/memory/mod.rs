@@ -3,6 +3,7 @@
 mod allocations;
 mod focus;
 mod head;
+mod leak_rows;
 mod leaks;
 mod live_memory;
 mod map;

@@ -93,7 +93,7 @@ impl View for ReservedView {
         }
         let row = self.grid.shown().and_then(|(_, row)| row);
         if let Some((row, growth)) = row.and_then(|row| Some((row, answer.growth.get(row)?))) {
-            self.side_ui(&answer, (question, row), growth, ctx, ui);
+            self.side_ui(&answer, &(question, row), growth, ctx, ui);
         }
         CentralPanel::default().frame(Frame::NONE).show(ui, |ui| {
             match self.grid.ui("Growth of reserved memory", Some("Show the state just before"), ui) {
@@ -146,15 +146,15 @@ impl ReservedView {
     fn side_ui(
         &mut self,
         answer: &Arc<Answer>,
-        key: (Question, usize),
+        key: &(Question, usize),
         growth: &Growth,
         ctx: &mut ViewContext<'_>,
         ui: &mut egui::Ui,
     ) {
         let (waker, asked, row) = (ui.ctx().clone(), Arc::clone(answer), key.1);
         let work = move |_: &Progress| pins(asked.shown.history(), &asked.growth[row]);
-        let found = self.pins.get(&key, move || waker.request_repaint(), work).cloned();
-        let found = found.filter(|_| self.pins.is_current(&key));
+        let found = self.pins.get(key, move || waker.request_repaint(), work).cloned();
+        let found = found.filter(|_| self.pins.is_current(key));
         let bytes = |bytes: u64| format::bytes(bytes as f64);
         Panel::right(egui::Id::unique("why reserved"))
             .default_size(300.0)

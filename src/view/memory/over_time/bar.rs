@@ -107,7 +107,7 @@ impl MemoryOverTime {
         let label = ui.label("Color");
         let combo = ComboBox::from_id_salt("memory colors").selected_text(self.color_by.label()).show_ui(ui, |ui| {
             for (by, label, help) in ColorBy::ALL {
-                let is_known = by.is_known(shown.history(), !index.steps.is_empty());
+                let is_known = by.is_known(shown.history(), index);
                 let choice = ui.add_enabled(is_known, Button::selectable(self.color_by == by, label));
                 if choice.on_hover_text(help).on_disabled_hover_text("The recording does not say").clicked() {
                     self.color_by = by;

@@ -6,6 +6,7 @@ use eframe::egui::Color32;
 use hashbrown::HashMap;
 
 use super::bands::Step;
+use super::work::Index;
 use crate::analysis::memory::labels::stack_labels;
 use crate::model::memory::AllocationId;
 use crate::model::{MemoryHistory, Trace};
@@ -43,10 +44,11 @@ impl ColorBy {
     }
 
     /// Whether the history says anything of it.
-    pub fn is_known(self, history: &MemoryHistory, has_steps: bool) -> bool {
+    pub fn is_known(self, history: &MemoryHistory, index: &Index) -> bool {
         match self {
+            Self::Stack => index.has_stacks,
             Self::Category => !history.allocations.category.is_empty(),
-            Self::Step => has_steps,
+            Self::Step => !index.steps.is_empty(),
             _ => true,
         }
     }

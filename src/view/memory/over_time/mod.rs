@@ -265,8 +265,11 @@ impl MemoryOverTime {
         let (waker, open) = (egui.clone(), shown.clone());
         let index = self.index.get(key, move || waker.request_repaint(), move |_| Arc::new(Index::build(&open)));
         let index = index.cloned().filter(|_| self.index.is_current(key))?;
-        if !self.color_by.is_known(shown.history(), !index.steps.is_empty()) {
-            self.color_by = ColorBy::default();
+        if !self.color_by.is_known(shown.history(), &index) {
+            // What a profiler records has no stacks; sizes are always known.
+            let choices = [ColorBy::Stack, ColorBy::Category, ColorBy::Size];
+            let known = choices.into_iter().find(|by| by.is_known(shown.history(), &index));
+            self.color_by = known.unwrap_or_default();
         }
         let (by, color_key) = (self.color_by, (key.clone(), self.color_by, is_dark));
         let (waker, open, steps) = (egui.clone(), shown.clone(), Arc::clone(&index));

@@ -15,7 +15,7 @@ use super::tree::Rows;
 use crate::analysis::memory::labels::{short, stack_labels};
 use crate::job::Progress;
 use crate::model::memory::{AllocationId, MemoryAction};
-use crate::model::{StringId, TimeRange};
+use crate::model::{StackId, StringId, TimeRange};
 use crate::view::TraceKey;
 use crate::view::memory::ShownMemory;
 use crate::widget::format;
@@ -43,6 +43,8 @@ pub struct Index {
     pub by_end: Vec<u32>,
     /// For each stack the frame that says most.
     pub telling: Vec<StringId>,
+    /// Whether any allocation has a call stack.
+    pub has_stacks: bool,
     pub bands: Vec<Band>,
     /// Rows that the bands need.
     pub n_lanes: usize,
@@ -66,6 +68,7 @@ impl Index {
             n_lanes: bars.iter().map(|bar| bar.lane + 1).max().unwrap_or(0),
             by_end: raster::by_end(history),
             telling: stack_labels(trace),
+            has_stacks: history.allocations.stack.iter().any(|&stack| stack != StackId(0)),
             steps: bands::steps(trace, history, &bands),
             bands,
             snapshots: snapshots.collect(),
