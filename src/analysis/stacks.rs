@@ -110,19 +110,13 @@ pub fn flame(scope: &Scope<'_>, thread: Option<(u32, TrackId)>) -> FlameTree {
     draft.finish(names.list.into_iter().map(Box::from).collect())
 }
 
-/// Weights by call stack, outermost frame first.
+/// Weights by call stack in groups, each a frame of its own above its stacks; one without a name is no
+/// frame.
 ///
-/// * `weights`: one a stack of the trace, by id; 0 leaves a stack out. Negative ones would make frames
-///   look lighter than what lies below them: gains and losses belong in trees of their own.
-/// * Cost: O(stacks of the trace).
-pub fn weighted(trace: &Trace, weights: &[i64]) -> FlameTree {
-    let mut draft = Draft::default();
-    let mut names = Names::default();
-    draft.add(trace, weights, 0, &mut names);
-    draft.finish(names.list.into_iter().map(Box::from).collect())
-}
-
-/// The same in groups, each a frame of its own above its stacks; one without a name is no frame.
+/// * `groups`: names, and of each one weight a stack of the trace, by id; 0 leaves a stack out. Negative
+///   ones would make frames look lighter than what lies below them: gains and losses belong in trees of
+///   their own.
+/// * Cost: O(groups · stacks of the trace).
 pub fn weighted_in_groups(trace: &Trace, groups: &[(String, Vec<i64>)]) -> FlameTree {
     let mut draft = Draft::default();
     let mut names = Names::default();

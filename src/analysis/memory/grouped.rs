@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 
-use super::live::{Difference, Group, Live, by_age, by_category, by_pool, by_stream, live};
+use super::live::{Group, Live, by_age, by_category, by_pool, by_stream, live};
 use super::steps::Steps;
 use crate::analysis::stacks::{FlameTree, weighted_in_groups};
 use crate::model::memory::AllocationId;
@@ -33,6 +33,16 @@ pub struct Scope<'a> {
 
 /// A group's name and its live bytes, one figure a stack of the trace.
 type Weights = (String, Vec<i64>);
+
+/// How two states differ, as two trees: one with what each stack has more of, one with what each has
+/// less of. `grown.total() - shrunk.total()` is how much the curve rose, exactly.
+///
+/// Two trees, since in one the gain of one stack would hide the loss of another below the same frame.
+#[derive(Clone, Debug, Default)]
+pub struct Difference {
+    pub grown: FlameTree,
+    pub shrunk: FlameTree,
+}
 
 impl Scope<'_> {
     /// Live bytes in a state as a tree: groups above their stacks.
@@ -122,9 +132,39 @@ impl Scope<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fixture::{Script, history};
     use super::*;
+    use crate::analysis::stacks::NO_STACK;
     use crate::model::memory::{MemoryAction, MemoryEvent, MemoryPool, RawMemory};
     use crate::model::{StackId, TraceBuilder};
+
+    #[test]
+    fn trees_sum_to_the_curves_and_keep_gains_and_losses_apart() {
+        let mut script = Script::default();
+        let a = script.stack(&["mul (a.py:1)", "main (a.py:9)"]);
+        let b = script.stack(&["add (a.py:2)", "main (a.py:9)"]);
+        script.alloc(0x0000, 1024, a);
+        script.alloc(0x1000, 512, b);
+        script.alloc(0x2000, 2048, StackId(0));
+        script.event(MemoryAction::FreeRequested, 0x0000, 1024, StackId(0));
+        script.alloc(0x3000, 4096, b);
+        script.free(0x0000, 1024);
+        let trace = script.finish();
+        let history = history(&trace);
+        let scope = |until| Scope { trace: &trace, history, until, by: GroupBy::Nothing, steps: None };
+        let active = scope(Live::Active);
+        let tree = active.flame(4);
+        let main = tree.find(&["main (a.py:9)"]);
+        assert_eq!((tree.total(), tree.nodes[main as usize].total), (3584, 1536));
+        assert_eq!(tree.nodes[tree.find(&[NO_STACK]) as usize].own, 2048);
+        assert_eq!(scope(Live::Allocated).flame(4).total(), 2560);
+        let Difference { grown, shrunk } = active.difference(2, 6);
+        assert_eq!((grown.total(), shrunk.total()), (2048 + 4096, 1024));
+        let at = |tree: &FlameTree, name| tree.nodes[tree.find(&["main (a.py:9)", name]) as usize].own;
+        assert_eq!((at(&grown, "add (a.py:2)"), at(&shrunk, "mul (a.py:1)")), (4096, 1024));
+        let back = active.difference(6, 2);
+        assert_eq!((back.grown.total(), back.shrunk.total()), (1024, 2048 + 4096));
+    }
 
     #[test]
     fn groups_stand_above_their_stacks_and_sum_to_the_curve() {

@@ -4,9 +4,8 @@ use hashbrown::HashMap;
 
 use super::signature::{SignatureId, Signatures};
 use super::steps::Steps;
-use crate::analysis::stacks::{FlameTree, weighted};
 use crate::model::memory::{AllocationId, PoolId};
-use crate::model::{MemoryHistory, StringId, Trace};
+use crate::model::{MemoryHistory, StringId};
 
 /// Until when a block counts as live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -33,41 +32,6 @@ pub fn live(history: &MemoryHistory, state: u32, until: Live) -> impl Iterator<I
     // Ids ascend with the start of life.
     let began = history.allocations.start.partition_point(|&start| start <= state) as u32;
     (0..began).map(AllocationId).filter(move |&id| until.end(history, id) > state)
-}
-
-/// Live bytes by stack: one a stack of the trace, by id. They sum to the curve, exactly.
-pub fn by_stack(trace: &Trace, history: &MemoryHistory, state: u32, until: Live) -> Vec<i64> {
-    let mut weights = vec![0_i64; trace.stacks.len()];
-    for id in live(history, state, until) {
-        let stack = history.allocations.stack[id.idx()].0 as usize;
-        // A stack of another trace counts as none.
-        weights[if stack < trace.stacks.len() { stack } else { 0 }] += history.allocations.bytes[id.idx()] as i64;
-    }
-    weights
-}
-
-/// Live bytes as a tree of stacks.
-pub fn flame(trace: &Trace, history: &MemoryHistory, state: u32, until: Live) -> FlameTree {
-    weighted(trace, &by_stack(trace, history, state, until))
-}
-
-/// How two states differ, as two trees: one with what each stack has more of, one with what each has
-/// less of. `grown.total() - shrunk.total()` is how much the curve rose, exactly.
-///
-/// Two trees, since in one the gain of one stack would hide the loss of another below the same frame.
-#[derive(Clone, Debug, Default)]
-pub struct Difference {
-    pub grown: FlameTree,
-    pub shrunk: FlameTree,
-}
-
-/// What became of live memory between two states, by stack.
-pub fn difference(trace: &Trace, history: &MemoryHistory, from: u32, to: u32, until: Live) -> Difference {
-    let (before, after) = (by_stack(trace, history, from, until), by_stack(trace, history, to, until));
-    let changes = || after.iter().zip(&before).map(|(after, before)| after - before);
-    let grown: Vec<i64> = changes().map(|change| change.max(0)).collect();
-    let shrunk: Vec<i64> = changes().map(|change| (-change).max(0)).collect();
-    Difference { grown: weighted(trace, &grown), shrunk: weighted(trace, &shrunk) }
 }
 
 /// What live blocks can be told apart by.
@@ -158,8 +122,8 @@ mod tests {
     use super::super::fixture::{Script, history};
     use super::super::steps;
     use super::*;
-    use crate::analysis::stacks::NO_STACK;
     use crate::model::StackId;
+    use crate::model::Trace;
     use crate::model::memory::{MemoryAction, MemoryPool};
 
     fn trace() -> Trace {
@@ -183,27 +147,10 @@ mod tests {
         let trace = trace();
         let history = history(&trace);
         for state in 0..history.n_states() {
-            let sum = |until| by_stack(&trace, history, state, until).iter().sum::<i64>() as u64;
+            let sum = |until| live(history, state, until).map(|id| history.allocations.bytes[id.idx()]).sum::<u64>();
             assert_eq!(sum(Live::Active), history.curves.active[state as usize]);
             assert_eq!(sum(Live::Allocated), history.curves.allocated[state as usize]);
         }
-        let tree = flame(&trace, history, 4, Live::Active);
-        let main = tree.find(&["main (a.py:9)"]);
-        assert_eq!((tree.total(), tree.nodes[main as usize].total), (3584, 1536));
-        assert_eq!(tree.nodes[tree.find(&[NO_STACK]) as usize].own, 2048);
-        assert_eq!(flame(&trace, history, 4, Live::Allocated).total(), 2560);
-    }
-
-    #[test]
-    fn a_difference_keeps_gains_and_losses_apart() {
-        let trace = trace();
-        let history = history(&trace);
-        let Difference { grown, shrunk } = difference(&trace, history, 2, 6, Live::Active);
-        assert_eq!((grown.total(), shrunk.total()), (2048 + 4096, 1024));
-        let at = |tree: &FlameTree, name| tree.nodes[tree.find(&["main (a.py:9)", name]) as usize].own;
-        assert_eq!((at(&grown, "add (a.py:2)"), at(&shrunk, "mul (a.py:1)")), (4096, 1024));
-        let back = difference(&trace, history, 6, 2, Live::Active);
-        assert_eq!((back.grown.total(), back.shrunk.total()), (1024, 2048 + 4096));
     }
 
     #[test]

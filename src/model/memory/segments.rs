@@ -139,8 +139,16 @@ pub fn replay_segments(raw: &RawMemory, oddities: &mut Oddities) -> Vec<Segment>
 fn meet_end(reserved: &mut Reserved, end: &[RawSegment], last: u32, oddities: &mut Oddities) {
     let mut is_kept = vec![false; reserved.segments.len()];
     let mut unseen = Vec::new();
-    for segment in end {
-        let (mut at, stop) = (segment.addr, segment.addr.saturating_add(segment.bytes));
+    let mut by_addr: Vec<&RawSegment> = end.iter().collect();
+    by_addr.sort_by_key(|segment| segment.addr);
+    let mut reached = 0;
+    for segment in by_addr {
+        // Where a damaged file has segments lie over each other, the first has the memory.
+        let (mut at, stop) = (segment.addr.max(reached), segment.addr.saturating_add(segment.bytes));
+        if at >= stop {
+            continue;
+        }
+        reached = stop;
         for i in reserved.overlapping(at, stop) {
             let live = &mut reserved.segments[i as usize];
             let live_end = live.addr.saturating_add(live.bytes);

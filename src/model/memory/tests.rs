@@ -134,6 +134,16 @@ fn pieces_of_expandable_segments_come_and_go() {
 }
 
 #[test]
+fn segments_that_lie_over_each_other_count_once() {
+    let mut raw = raw(&[(SegmentAlloc, 0x1000, 0x1000), (SegmentAlloc, 0x2000, 0x1000)]);
+    // As many as there are bytes: looking at all pieces for each would take its square.
+    raw.end = Some((0..4096).map(|i| segment(0x1000 + i, 0x3000 - i, &[])).collect());
+    let history = replay(raw);
+    assert_curves(&history);
+    assert_eq!(history.curves.reserved, [0x1000, 0x2000, 0x3000]);
+}
+
+#[test]
 fn a_state_without_history_is_one_moment() {
     let mut raw = raw(&[]);
     raw.end = Some(vec![segment(0x1000, 4096, &[(0x1000, 512, BlockState::Allocated)])]);
