@@ -12,10 +12,12 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::totals::Scope;
-use crate::model::{StackId, TimeRange, Trace, TrackId};
+use crate::model::{StackId, StringId, TimeRange, Trace, TrackId};
 
 /// The frame of what was recorded without a stack.
 pub const NO_STACK: &str = "(no call stack)";
+/// The frame of a stack whose own frames are all left out.
+pub const LEFT_OUT: &str = "(other frames)";
 /// A frame whose name is empty.
 const NO_NAME: &str = "(no name)";
 /// Frames of a tree that is not bounded by the recording's own table of stacks.
@@ -105,7 +107,7 @@ pub fn flame(scope: &Scope<'_>, thread: Option<(u32, TrackId)>) -> FlameTree {
                 }
             }
         }
-        draft.add(trace, &weights, 0, &mut names);
+        draft.add(trace, &weights, 0, &mut names, &mut |_| false);
     }
     draft.finish(names.list.into_iter().map(Box::from).collect())
 }
@@ -116,13 +118,21 @@ pub fn flame(scope: &Scope<'_>, thread: Option<(u32, TrackId)>) -> FlameTree {
 /// * `groups`: names, and of each one weight a stack of the trace, by id; 0 leaves a stack out. Negative
 ///   ones would make frames look lighter than what lies below them: gains and losses belong in trees of
 ///   their own.
+/// * `is_left_out`: by its text, whether a frame is skipped; what it weighs is its caller's.
 /// * Cost: O(groups · stacks of the trace).
-pub fn weighted_in_groups(trace: &Trace, groups: &[(String, Vec<i64>)]) -> FlameTree {
+pub fn weighted_in_groups(
+    trace: &Trace,
+    groups: &[(String, Vec<i64>)],
+    is_left_out: impl Fn(&str) -> bool,
+) -> FlameTree {
+    let mut known = HashMap::new();
     let mut draft = Draft::default();
     let mut names = Names::default();
     for (name, weights) in groups.iter().filter(|(_, weights)| weights.iter().any(|&weight| weight != 0)) {
         let root = if name.is_empty() { 0 } else { draft.child(0, names.intern(name)) };
-        draft.add(trace, weights, root, &mut names);
+        draft.add(trace, weights, root, &mut names, &mut |frame| {
+            *known.entry(frame).or_insert_with(|| is_left_out(trace.strings.get(frame)))
+        });
     }
     draft.finish(names.list.into_iter().map(Box::from).collect())
 }
@@ -208,7 +218,14 @@ impl Draft {
     }
 
     /// Adds the stacks of a trace that have weight, below the node `root`.
-    fn add<'a>(&mut self, trace: &'a Trace, weights: &[i64], root: u32, names: &mut Names<'a>) {
+    fn add<'a>(
+        &mut self,
+        trace: &'a Trace,
+        weights: &[i64],
+        root: u32,
+        names: &mut Names<'a>,
+        is_left_out: &mut dyn FnMut(StringId) -> bool,
+    ) {
         let stacks = &trace.stacks;
         let mut is_used: Vec<bool> = weights.iter().map(|&weight| weight != 0).collect();
         for i in (1..stacks.len()).rev() {
@@ -219,9 +236,14 @@ impl Draft {
         // A stack's callers have a smaller id, so their node is there already.
         let mut node_of = vec![root; stacks.len()];
         for i in (1..stacks.len()).filter(|&i| is_used[i]) {
-            let name = names.intern(trace.strings.get(stacks.frame[i]));
-            node_of[i] = self.child(node_of[stacks.parent[i].0 as usize], name);
-            self.own[node_of[i] as usize] += weights[i];
+            let (frame, caller) = (stacks.frame[i], node_of[stacks.parent[i].0 as usize]);
+            node_of[i] = match is_left_out(frame) {
+                true => caller,
+                false => self.child(caller, names.intern(trace.strings.get(frame))),
+            };
+            let is_all_left_out = node_of[i] == root && weights[i] != 0;
+            let own = if is_all_left_out { self.child(root, names.intern(LEFT_OUT)) } else { node_of[i] };
+            self.own[own as usize] += weights[i];
         }
         if let Some(&weight) = weights.get(StackId::default().0 as usize).filter(|&&weight| weight != 0) {
             let node = self.child(root, names.intern(NO_STACK));

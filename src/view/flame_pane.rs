@@ -193,9 +193,11 @@ impl<K: Clone + PartialEq + Send + 'static, X: Send + Sync + 'static> FlamePane<
             ui.selectable_value(&mut self.is_bottom_up, way, label).on_hover_text(hint);
         }
         ui.separator();
-        let label = ui.label("Find");
-        let edit = egui::TextEdit::singleline(&mut self.grid.filter).hint_text("Words of a name");
-        ui.add(edit.desired_width(140.0)).labelled_by(label.id);
+        // Without a label beside it, which could be left alone at the end of a line.
+        let edit = egui::TextEdit::singleline(&mut self.grid.filter).hint_text("Find words of a name");
+        let edit = ui.add(edit.desired_width(150.0));
+        let find = || egui::WidgetInfo::labeled(egui::Role::TextInput, true, "Find");
+        edit.widget_info(find);
         let has_any = self.shown.as_ref().is_some_and(|shown| shown.tree.total() > 0);
         if ui.add_enabled(has_any, egui::Button::new("Copy stacks")).on_hover_text(self.unit.copy).clicked() {
             self.copy_folded(ui);
@@ -246,9 +248,9 @@ impl<K: Clone + PartialEq + Send + 'static, X: Send + Sync + 'static> FlamePane<
                 let action = self.grid.ui(self.unit.table, Some("Find in the flame graph"), ui);
                 let table = self.grid.shown().map(|(table, _)| Arc::clone(table));
                 if let (Some(Action::Open(row)), Some(table)) = (action, table)
-                    && let Some([Cell::Text(name), ..]) = table.data.rows.get(row).map(Vec::as_slice)
+                    && let Some(name) = table.data.rows.get(row).and_then(|row| row.first()?.name())
                 {
-                    self.grid.filter = name.to_string();
+                    self.grid.filter = name.to_owned();
                 }
             });
         CentralPanel::default().frame(egui::Frame::NONE).show(ui, |ui| self.graph_ui(&shown, ui));
@@ -345,7 +347,7 @@ fn heaviest(unit: &Unit, tree: &FlameTree) -> (tables::Answer, Vec<u32>) {
     let column = |title, key, help, width, is_text| Column { title, key, help, width, is_text };
     let share = "Share of all that is shown";
     let columns = vec![
-        column("Frame", "frame", "A function, or the library of one without a name", 165, true),
+        column("Frame", "frame", "A function, or the library of one without a name", 130, true),
         column("Self", unit.keys[0], unit.help[0], 70, false),
         column("Self share", "self_share", share, 62, false),
         column("Total", unit.keys[1], unit.help[1], 70, false),

@@ -45,6 +45,13 @@ pub fn function_name(signature: &str) -> &str {
     if words.is_empty() { signature } else { words }
 }
 
+/// A frame in few letters: `forward (model.py:12)` of `forward (/home/me/model.py:12)`.
+pub fn short_frame(frame: &str) -> String {
+    let Some((name, place)) = frame.rsplit_once(" (") else { return frame.to_owned() };
+    let file = place.rsplit(['/', '\\']).next().unwrap_or(place);
+    format!("{name} ({file}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,5 +85,12 @@ mod tests {
         for (signature, expected) in cases {
             assert_eq!(function_name(signature), expected);
         }
+    }
+
+    #[test]
+    fn frames_are_cut_to_the_name_of_their_file() {
+        assert_eq!(short_frame("forward (/home/me/model.py:9)"), "forward (model.py:9)");
+        assert_eq!(short_frame("?? (C:\\a\\b.py:1)"), "?? (b.py:1)");
+        assert_eq!(short_frame("odd"), "odd");
     }
 }

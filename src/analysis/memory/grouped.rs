@@ -3,6 +3,7 @@
 use hashbrown::HashMap;
 
 use super::live::{Group, Live, by_age, by_category, by_pool, by_stream, live};
+use super::signature::Frame;
 use super::steps::Steps;
 use crate::analysis::stacks::{FlameTree, weighted_in_groups};
 use crate::model::memory::AllocationId;
@@ -29,6 +30,9 @@ pub struct Scope<'a> {
     pub by: GroupBy,
     /// Those of the history; without them no block has an age.
     pub steps: Option<&'a Steps>,
+    /// Whether frames that say nothing of the program are there too: those of the interpreter, of the
+    /// start of the process, and of the recorder.
+    pub has_all_frames: bool,
 }
 
 /// A group's name and its live bytes, one figure a stack of the trace.
@@ -49,7 +53,7 @@ impl Scope<'_> {
     ///
     /// Cost: O(blocks that began by then + groups · stacks).
     pub fn flame(&self, state: u32) -> FlameTree {
-        weighted_in_groups(self.trace, &self.weights(state))
+        self.tree(&self.weights(state))
     }
 
     /// How two states differ, as two trees: what each stack of each group has more of, and less of.
@@ -70,7 +74,11 @@ impl Scope<'_> {
         for (name, bytes) in gone {
             add(name, bytes.into_iter().map(|bytes| -bytes).collect());
         }
-        Difference { grown: weighted_in_groups(self.trace, &grown), shrunk: weighted_in_groups(self.trace, &shrunk) }
+        Difference { grown: self.tree(&grown), shrunk: self.tree(&shrunk) }
+    }
+
+    fn tree(&self, groups: &[Weights]) -> FlameTree {
+        weighted_in_groups(self.trace, groups, |frame| !self.has_all_frames && Frame::of(frame).is_noise())
     }
 
     fn weights(&self, state: u32) -> Vec<Weights> {
@@ -134,7 +142,7 @@ impl Scope<'_> {
 mod tests {
     use super::super::fixture::{Script, history};
     use super::*;
-    use crate::analysis::stacks::NO_STACK;
+    use crate::analysis::stacks::{LEFT_OUT, NO_STACK};
     use crate::model::memory::{MemoryAction, MemoryEvent, MemoryPool, RawMemory};
     use crate::model::{StackId, TraceBuilder};
 
@@ -151,7 +159,8 @@ mod tests {
         script.free(0x0000, 1024);
         let trace = script.finish();
         let history = history(&trace);
-        let scope = |until| Scope { trace: &trace, history, until, by: GroupBy::Nothing, steps: None };
+        let scope =
+            |until| Scope { trace: &trace, history, until, by: GroupBy::Nothing, steps: None, has_all_frames: false };
         let active = scope(Live::Active);
         let tree = active.flame(4);
         let main = tree.find(&["main (a.py:9)"]);
@@ -164,6 +173,26 @@ mod tests {
         assert_eq!((at(&grown, "add (a.py:2)"), at(&shrunk, "mul (a.py:1)")), (4096, 1024));
         let back = active.difference(6, 2);
         assert_eq!((back.grown.total(), back.shrunk.total()), (1024, 2048 + 4096));
+    }
+
+    #[test]
+    fn frames_that_say_nothing_of_the_program_are_skipped_unless_wanted() {
+        let mut script = Script::default();
+        let run = "PyRun_SimpleFile (??:0)";
+        let named = script.stack(&["torch::unwind::unwind() (??:0)", "mul (a.py:1)", run, "_start (??:0)"]);
+        let nameless = script.stack(&[run, "_start (??:0)"]);
+        script.alloc(0x0000, 1024, named);
+        script.alloc(0x1000, 512, nameless);
+        let trace = script.finish();
+        let (history, until, by) = (history(&trace), Live::Active, GroupBy::Nothing);
+        let scope = |has_all_frames| Scope { trace: &trace, history, until, by, steps: None, has_all_frames };
+        let own = |tree: &FlameTree, path: &[&str]| tree.nodes[tree.find(path) as usize].own;
+        let tree = scope(false).flame(2);
+        assert_eq!((tree.nodes.len(), tree.total(), tree.nodes[0].own), (3, 1536, 0));
+        assert_eq!((own(&tree, &["mul (a.py:1)"]), own(&tree, &[LEFT_OUT])), (1024, 512));
+        let tree = scope(true).flame(2);
+        assert_eq!((tree.nodes.len(), tree.total()), (5, 1536));
+        assert_eq!(own(&tree, &["_start (??:0)", run]), 512);
     }
 
     #[test]
@@ -180,7 +209,7 @@ mod tests {
         builder.memories.push(raw);
         let trace = builder.finish();
         let history = &trace.memories[0];
-        let scope = |by| Scope { trace: &trace, history, until: Live::Active, by, steps: None };
+        let scope = |by| Scope { trace: &trace, history, until: Live::Active, by, steps: None, has_all_frames: false };
         let top = |tree: &FlameTree| -> Vec<(String, i64)> {
             let children = tree.nodes[0].children.clone();
             children.map(|node| (tree.name(node).to_owned(), tree.nodes[node as usize].total)).collect()

@@ -69,13 +69,6 @@ pub fn foremost(trace: &Trace, stack: StackId, n: usize) -> Vec<&str> {
     frames.into_iter().take(n).map(|(_, frame)| frame).collect()
 }
 
-/// A frame in few letters: `forward (model.py:12)` of `forward (/home/me/model.py:12)`.
-pub fn short(frame: &str) -> String {
-    let Some((name, place)) = frame.rsplit_once(" (") else { return frame.to_owned() };
-    let file = place.rsplit(['/', '\\']).next().unwrap_or(place);
-    format!("{name} ({file}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,12 +104,5 @@ mod tests {
         assert_eq!(of, ["step (/me/train.py:9)", LINEAR, backward, "other()", MALLOC, ""]);
         let foremost = foremost(&trace, stacks[0], 3);
         assert_eq!(foremost, ["step (/me/train.py:9)", "main (train.py:1)", LINEAR]);
-    }
-
-    #[test]
-    fn frames_are_cut_to_the_name_of_their_file() {
-        assert_eq!(short("forward (/home/me/model.py:9)"), "forward (model.py:9)");
-        assert_eq!(short("?? (C:\\a\\b.py:1)"), "?? (b.py:1)");
-        assert_eq!(short("odd"), "odd");
     }
 }

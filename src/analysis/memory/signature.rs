@@ -101,7 +101,8 @@ impl<'a> Frame<'a> {
     pub fn is_noise(&self) -> bool {
         let Self { function, file, .. } = *self;
         let name = function.split('(').next().unwrap_or_default();
-        (matches!(function, "" | "??" | "_start" | "clone" | "start_thread") && !self.is_python())
+        (matches!(function, "" | "??" | "_start" | "clone" | "__clone" | "clone3" | "__clone3" | "start_thread")
+            && !self.is_python())
             || NOISE_NAMES.iter().any(|noise| name.starts_with(noise))
             || NOISE_PARTS.iter().any(|noise| function.contains(noise))
             || NOISE_FILES.iter().any(|noise| file.ends_with(noise))

@@ -103,7 +103,7 @@ impl LeakRows<'_> {
     fn placed(&self, mut cells: Vec<Cell>, signature: SignatureId) -> Vec<Cell> {
         let label = self.signatures.label(self.trace, signature).unwrap_or_default();
         let stack = self.signatures.frames(self.trace, signature).join("; ");
-        cells.splice(BEHIND..BEHIND, [Cell::text(&label), Cell::text(&stack)]);
+        cells.splice(BEHIND..BEHIND, [Cell::frames(&label), Cell::frames(&stack)]);
         cells
     }
 }

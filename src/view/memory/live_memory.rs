@@ -57,6 +57,7 @@ struct Question {
     moment: u32,
     base: u32,
     by: GroupBy,
+    has_all_frames: bool,
 }
 
 /// The tab of live memory by stack.
@@ -64,12 +65,13 @@ struct Question {
 pub struct LiveMemory {
     mode: Mode,
     by: GroupBy,
+    has_all_frames: bool,
     pane: FlamePane<Question>,
 }
 
 impl Default for LiveMemory {
     fn default() -> Self {
-        Self { mode: Mode::default(), by: GroupBy::default(), pane: FlamePane::new(&BYTES) }
+        Self { mode: Mode::default(), by: GroupBy::default(), has_all_frames: false, pane: FlamePane::new(&BYTES) }
     }
 }
 
@@ -98,6 +100,8 @@ impl View for LiveMemory {
             self.moment_ui(&question, &shown, ctx, ui);
             ui.separator();
             self.group_ui(&shown, ui);
+            let hint = "Also those of the interpreter, of the start of the process, and of the recorder";
+            ui.checkbox(&mut self.has_all_frames, "All frames").on_hover_text(hint);
             self.pane.tools_ui(ui);
         });
         if self.pane.has_crashed(&question) {
@@ -136,7 +140,15 @@ impl LiveMemory {
             Mode::Grown | Mode::Shrunk => (chosen, focus.base.unwrap_or(0)),
         };
         let trace = TraceKey::new(std::slice::from_ref(&shown.open));
-        Question { trace, memory: shown.memory, mode: self.mode, moment, base, by: self.by }
+        Question {
+            trace,
+            memory: shown.memory,
+            mode: self.mode,
+            moment,
+            base,
+            by: self.by,
+            has_all_frames: self.has_all_frames,
+        }
     }
 
     /// By what memory is told apart above its stacks.
@@ -178,7 +190,8 @@ impl LiveMemory {
 fn tree(shown: &ShownMemory, asked: &Question, progress: &Progress) -> FlameTree {
     let (trace, history) = (shown.trace(), shown.history());
     let steps = (asked.by == GroupBy::Age).then(|| steps(trace, history, &|| progress.is_cancelled())).flatten();
-    let scope = Scope { trace, history, until: Live::Active, by: asked.by, steps: steps.as_ref() };
+    let (by, has_all_frames) = (asked.by, asked.has_all_frames);
+    let scope = Scope { trace, history, until: Live::Active, by, steps: steps.as_ref(), has_all_frames };
     match asked.mode {
         Mode::Moment | Mode::Peak | Mode::End => scope.flame(asked.moment),
         Mode::Grown => scope.difference(asked.base, asked.moment).grown,

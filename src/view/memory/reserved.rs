@@ -326,7 +326,7 @@ fn answer(shown: ShownMemory, progress: &Progress) -> Answer {
             Cell::Bytes(growth.free as i64),
             Cell::Bytes(growth.largest_free as i64),
             Cell::text(&format::stream(pool.stream)),
-            Cell::text(trace.strings.get(label)),
+            Cell::frames(trace.strings.get(label)),
         ]
     };
     let data = Data { columns, rows: growth.iter().map(row).collect() };

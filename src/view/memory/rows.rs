@@ -115,10 +115,10 @@ impl AllocationRows {
             Kind::Category => Cell::text(trace.strings.get(all.category(id))),
             Kind::Frame => {
                 let label = self.label.get(all.stack[i].0 as usize).copied().unwrap_or_default();
-                Cell::text(trace.strings.get(label))
+                Cell::frames(trace.strings.get(label))
             }
             Kind::Address => Cell::text(&format!("{:#x}", all.addr[i])),
-            Kind::Stack => Cell::text(&self.stack(all.stack[i])),
+            Kind::Stack => Cell::frames(&self.stack(all.stack[i])),
         }
     }
 
@@ -146,10 +146,11 @@ impl Rows for AllocationRows {
         Cow::Owned(self.kinds.iter().map(|&kind| self.cell(kind, id)).collect())
     }
 
-    /// What is looked for is part of the question, so there is no filter here. Cost: O(n log n).
+    /// Largest first, if not asked otherwise. What is looked for is part of the question, so there is no
+    /// filter here. Cost: O(n log n).
     fn order(&self, sort: Option<Sort>, _filter: &str) -> Vec<u32> {
         let mut order: Vec<u32> = (0..self.ids.len() as u32).collect();
-        let Some(sort) = sort else { return order };
+        let sort = sort.unwrap_or(Sort { column: 0, is_descending: true });
         let Some(&kind) = self.kinds.get(sort.column) else { return order };
         let (trace, history) = (self.shown.trace(), self.shown.history());
         let all = &history.allocations;

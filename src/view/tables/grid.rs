@@ -192,10 +192,7 @@ impl<T: Table> Grid<T> {
             }
             Action::Open(row) => self.selected = Some(row),
             Action::CopyName(row) => {
-                let text = answer.row(row).iter().find_map(|cell| match cell {
-                    Cell::Text(text) => Some(text.to_string()),
-                    _ => None,
-                });
+                let text = answer.row(row).iter().find_map(|cell| cell.name().map(str::to_owned));
                 ui.ctx().copy_text(text.unwrap_or_default());
             }
             Action::CopyRow(row) => ui.ctx().copy_text(tsv(&*answer, &[row as u32])),

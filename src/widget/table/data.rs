@@ -5,7 +5,11 @@ use std::cmp::Ordering;
 
 use crate::escape::{csv_cell, tsv_cell};
 use crate::model::time::DurNs;
-use crate::widget::{format, text::display_name};
+use crate::widget::format;
+use crate::widget::text::{display_name, short_frame};
+
+/// The most frames that are shown in a cell; no column is wide enough for more.
+const MAX_FRAMES: usize = 8;
 
 /// One value of a table.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -14,6 +18,9 @@ pub enum Cell {
     #[default]
     Empty,
     Text(Box<str>),
+    /// Frames of a call stack, innermost first, with `; ` between them. The window leaves out their
+    /// folders, which would crowd out the rest.
+    Frames(Box<str>),
     Count(u64),
     Ns(DurNs),
     Bytes(i64),
@@ -30,6 +37,18 @@ impl Cell {
         if text.is_empty() { Self::Empty } else { Self::Text(text.into()) }
     }
 
+    pub fn frames(frames: &str) -> Self {
+        if frames.is_empty() { Self::Empty } else { Self::Frames(frames.into()) }
+    }
+
+    /// A name, if it holds one.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) | Self::Frames(text) => Some(text),
+            _ => None,
+        }
+    }
+
     /// `value` as `cell` has it; `None` is empty.
     pub fn or_empty<T>(value: Option<T>, cell: impl Fn(T) -> Self) -> Self {
         value.map_or(Self::Empty, cell)
@@ -40,6 +59,10 @@ impl Cell {
         match self {
             Self::Empty => String::new(),
             Self::Text(text) => display_name(text).into_owned(),
+            Self::Frames(frames) => {
+                let frames: Vec<String> = frames.split("; ").take(MAX_FRAMES).map(short_frame).collect();
+                display_name(&frames.join("; ")).into_owned()
+            }
             Self::Count(n) => format::count(*n),
             Self::Ns(ns) => format::duration(*ns),
             Self::Bytes(bytes) => format::bytes(*bytes as f64),
@@ -66,7 +89,7 @@ impl Cell {
     fn exact(&self) -> String {
         match self {
             Self::Empty => String::new(),
-            Self::Text(text) => text.to_string(),
+            Self::Text(text) | Self::Frames(text) => text.to_string(),
             Self::Count(n) => n.to_string(),
             Self::Ns(n) | Self::Bytes(n) => n.to_string(),
             Self::Share(figure) | Self::GbPerS(figure) => figure.to_string(),
@@ -81,7 +104,7 @@ impl Cell {
             (Self::Empty, Self::Empty) => return Ordering::Equal,
             (Self::Empty, _) => return Ordering::Greater,
             (_, Self::Empty) => return Ordering::Less,
-            (Self::Text(a), Self::Text(b)) => a.cmp(b),
+            (Self::Text(a), Self::Text(b)) | (Self::Frames(a), Self::Frames(b)) => a.cmp(b),
             (Self::Count(a), Self::Count(b)) => a.cmp(b),
             (Self::Ns(a), Self::Ns(b)) | (Self::Bytes(a), Self::Bytes(b)) => a.cmp(b),
             (Self::Share(a), Self::Share(b)) | (Self::GbPerS(a), Self::GbPerS(b)) => a.total_cmp(b),
@@ -159,10 +182,7 @@ impl Data {
         if words.is_empty() {
             return true;
         }
-        let texts = self.rows[row as usize].iter().filter_map(|cell| match cell {
-            Cell::Text(text) => Some(text.to_lowercase()),
-            _ => None,
-        });
+        let texts = self.rows[row as usize].iter().filter_map(|cell| cell.name().map(str::to_lowercase));
         let texts = texts.collect::<Vec<_>>().join("\n");
         words.iter().all(|word| texts.contains(word))
     }

@@ -47,6 +47,7 @@ pub struct Look<'a> {
 pub fn table_ui(data: &dyn Rows, look: Look<'_>, ui: &mut egui::Ui) -> Option<Action> {
     let mut action = None;
     let keyboard = ui.scope_id().with((look.name, "keyboard"));
+    let (room, spacing) = (ui.available_width(), ui.spacing().item_spacing.x);
     let area = egui::ScrollArea::horizontal().id_salt(look.name).auto_shrink(false);
     let shown = area.show(ui, |ui| {
         let keys: Vec<&str> = data.columns().iter().map(|column| column.key).collect();
@@ -58,9 +59,8 @@ pub fn table_ui(data: &dyn Rows, look: Look<'_>, ui: &mut egui::Ui) -> Option<Ac
             .auto_shrink(false)
             .animate_scrolling(false)
             .min_scrolled_height(0.0);
-        for column in data.columns() {
-            let width = Width::initial(f32::from(column.width)).at_least(36.0);
-            table = table.column(width.resizable(true).clip(true));
+        for width in widths(data.columns(), room, spacing) {
+            table = table.column(Width::initial(width).at_least(36.0).resizable(true).clip(true));
         }
         if let Some(at) = position(look).filter(|_| look.is_moved) {
             table = table.scroll_to_row(at, None);
@@ -85,6 +85,18 @@ pub fn table_ui(data: &dyn Rows, look: Look<'_>, ui: &mut egui::Ui) -> Option<Ac
         action = action.or_else(|| keys(look, page.max(1), ui));
     }
     action
+}
+
+/// Widths to start with, in points. The widest column of names gets the room that is left.
+fn widths(columns: &[Column], room: f32, spacing: f32) -> impl Iterator<Item = f32> {
+    let used: f32 = columns.iter().map(|column| f32::from(column.width) + spacing).sum();
+    let rest = (room - used).max(0.0);
+    let names = columns.iter().enumerate().filter(|(_, column)| column.is_text);
+    let widest = names.max_by_key(|(_, column)| column.width).map(|(i, _)| i);
+    columns
+        .iter()
+        .enumerate()
+        .map(move |(i, column)| f32::from(column.width) + if Some(i) == widest { rest } else { 0.0 })
 }
 
 /// Where the cursor is on screen. Cost: O(rows), a few microseconds for all that a table holds.
@@ -213,16 +225,12 @@ fn cell_ui(cell: &Cell, ui: &mut egui::Ui) {
     if !label.hovered() {
         return;
     }
-    match cell {
-        Cell::Text(text) => {
-            let full: String = text.chars().take(MAX_HOVER).collect();
-            label.on_hover_text(escape::visible(&full));
-        }
-        cell => {
-            if let Some(full) = cell.in_full() {
-                label.on_hover_text(full);
-            }
-        }
+    if let Some(name) = cell.name() {
+        let full: String = name.chars().take(MAX_HOVER).collect();
+        let full = escape::visible(&full);
+        label.on_hover_text(if matches!(cell, Cell::Frames(_)) { full.replace("; ", "\n").into() } else { full });
+    } else if let Some(full) = cell.in_full() {
+        label.on_hover_text(full);
     }
 }
 

@@ -22,6 +22,7 @@ pub enum ColorBy {
     Stack,
     Size,
     Lifetime,
+    Age,
     Stream,
     Category,
     Step,
@@ -29,10 +30,11 @@ pub enum ColorBy {
 
 impl ColorBy {
     /// Every choice, with its name and what it does.
-    pub const ALL: [(Self, &str, &str); 6] = [
+    pub const ALL: [(Self, &str, &str); 7] = [
         (Self::Stack, "Call stack", "One color for each innermost frame of your own code"),
         (Self::Size, "Size", "From small to large, by powers of two"),
         (Self::Lifetime, "Lifetime", "From short to long, by powers of two"),
+        (Self::Age, "Age", "From the newest to the oldest, by how long before the end it was allocated"),
         (Self::Stream, "Stream", "One color for each stream and private pool"),
         (Self::Category, "Category", "What the file says the memory is for"),
         (Self::Step, "Step", "The training step in which it was allocated"),
@@ -113,16 +115,16 @@ impl Colors {
             ColorBy::Stack => by_stack(trace, history, is_dark),
             ColorBy::Size => {
                 let value = |i: usize| history.allocations.bytes[i];
-                by_ramp(history.allocations.len(), value, |bytes| format::bytes(bytes as f64), is_dark)
-            }
-            ColorBy::Lifetime if history.has_time => {
-                let value = |i: usize| history.life(AllocationId(i as u32)).dur().unsigned_abs();
-                by_ramp(history.allocations.len(), value, |ns| format::duration(ns as i64), is_dark)
+                by_ramp(history.allocations.len(), value, log2, |bytes| format::bytes(bytes as f64), is_dark)
             }
             ColorBy::Lifetime => {
-                let all = &history.allocations;
-                let value = |i: usize| u64::from(all.end[i] - all.start[i]);
-                by_ramp(all.len(), value, |events| format!("{} events", format::count(events)), is_dark)
+                let value = |i: usize| span(history, history.allocations.start[i], history.allocations.end[i]);
+                by_ramp(history.allocations.len(), value, log2, |span| span_text(history, span), is_dark)
+            }
+            // Ages differ by sums, not by factors: a leak shows as an even run of colors.
+            ColorBy::Age => {
+                let value = |i: usize| span(history, history.allocations.start[i], history.n_states());
+                by_ramp(history.allocations.len(), value, |age| age as f64, |span| span_text(history, span), is_dark)
             }
             ColorBy::Stream => {
                 let name = |&pool: &u16| {
@@ -158,13 +160,37 @@ fn by_stack(trace: &Trace, history: &MemoryHistory, is_dark: bool) -> Colors {
     Colors { by: ColorBy::default(), index, palette: colors.palette, legend: Legend::None }
 }
 
-fn by_ramp(n: usize, value: impl Fn(usize) -> u64, text: impl Fn(u64) -> String, is_dark: bool) -> Colors {
+/// From one state to another, or to the end if that is past the last: ns, or events where the
+/// history has no times.
+fn span(history: &MemoryHistory, start: u32, end: u32) -> u64 {
+    if history.has_time {
+        let end = if end > history.last_state() { history.span.end } else { history.time_of(end) };
+        history.time_of(start).abs_diff(end)
+    } else {
+        u64::from(end.saturating_sub(start))
+    }
+}
+
+fn span_text(history: &MemoryHistory, span: u64) -> String {
+    if history.has_time { format::duration(span as i64) } else { format!("{} events", format::count(span)) }
+}
+
+fn log2(x: u64) -> f64 {
+    (x.max(1) as f64).log2()
+}
+
+fn by_ramp(
+    n: usize,
+    value: impl Fn(usize) -> u64,
+    scale: fn(u64) -> f64,
+    text: impl Fn(u64) -> String,
+    is_dark: bool,
+) -> Colors {
     let palette = ramp(is_dark);
     let (least, most) = (0..n).map(&value).fold((u64::MAX, 0), |(least, most), x| (least.min(x), most.max(x)));
-    let log = |x: u64| (x.max(1) as f64).log2();
-    let (low, high) = (log(least.min(most)), log(most));
+    let (low, high) = (scale(least.min(most)), scale(most));
     let per_step = (RAMP - 1) as f64 / (high - low).max(1e-9);
-    let index = (0..n).map(|i| ((log(value(i)) - low) * per_step).round() as u8).collect();
+    let index = (0..n).map(|i| ((scale(value(i)) - low) * per_step).round() as u8).collect();
     let legend = if n == 0 { Legend::None } else { Legend::Ramp(palette.clone(), text(least), text(most)) };
     Colors { by: ColorBy::default(), index, palette, legend }
 }

@@ -12,14 +12,14 @@ use super::curves::{self, Curve};
 use super::labels::{self, Place};
 use super::raster::{self, NO_BLOCK, Scene};
 use super::tree::Rows;
-use crate::analysis::memory::labels::{short, stack_labels};
+use crate::analysis::memory::labels::stack_labels;
 use crate::job::Progress;
 use crate::model::memory::{AllocationId, MemoryAction};
 use crate::model::{StackId, StringId, TimeRange};
 use crate::view::TraceKey;
 use crate::view::memory::ShownMemory;
 use crate::widget::format;
-use crate::widget::text::display_name;
+use crate::widget::text::{display_name, short_frame};
 
 /// Least width and height of a label, in points.
 const LABEL_ROOM: [f32; 2] = [44.0, 13.0];
@@ -179,7 +179,7 @@ pub fn picture(
         let size = format::bytes(history.allocations.bytes[place.id as usize] as f64);
         let stack = history.allocations.stack[place.id as usize];
         let frame = shown.trace().strings.get(index.telling.get(stack.0 as usize).copied().unwrap_or_default());
-        let text = if frame.is_empty() { size } else { format!("{size}  {}", display_name(&short(frame))) };
+        let text = if frame.is_empty() { size } else { format!("{size}  {}", display_name(&short_frame(frame))) };
         Label { place, text }
     };
     let labels = labels::places(&raster.tall, room).into_iter().map(label).collect();
