@@ -36,7 +36,7 @@ fn trace(path: &Path) -> Trace {
 fn find(trace: &Trace, history: &MemoryHistory, steps: Option<&Steps>, thresholds: &Thresholds) -> Leaks {
     let signatures = Signatures::new(trace, false);
     let capacity = leaks::capacity(trace, history);
-    leaks::leaks(history, &signatures, steps, capacity, thresholds, &|| false)
+    leaks::leaks(trace, history, &signatures, steps, capacity, thresholds, &|| false).1
 }
 
 fn label(trace: &Trace, signature: SignatureId) -> String {
@@ -85,6 +85,8 @@ fn assert_agrees(path: &Path, folder: &Path) -> usize {
             min_growth_share: 0.0,
             min_monotonic: 0.01,
             min_survivor_steps: 1,
+            min_kept: 0.0,
+            min_seldom_steps: usize::MAX,
             ..Thresholds::default()
         };
         let ours = find(&trace, history, Some(&steps), &lenient);
@@ -116,11 +118,17 @@ fn assert_agrees(path: &Path, folder: &Path) -> usize {
         assert_eq!(at_end, total, "{}", path.display());
         let found = find(&trace, history, Some(&steps), &strict);
         let least = found.total.unwrap().trend.slope * strict.min_growth_share;
+        let least = strict.min_bytes_per_step.max(least);
+        let n_counted = steps.len() - found.warm_up;
         let is_suspect = |place: &&Value| {
-            place["slope"].as_f64().unwrap() >= strict.min_bytes_per_step.max(least)
-                && place["monotonic"].as_f64().unwrap() >= strict.min_monotonic
-                && place["survivor_steps"].as_u64().unwrap() >= 3
-                && steps.len() - found.warm_up >= strict.min_steps
+            let figure = |key: &str| place[key].as_f64().unwrap();
+            let is_steady = figure("slope") >= least
+                && figure("monotonic") >= strict.min_monotonic
+                && figure("survivor_steps") >= strict.min_survivor_steps as f64;
+            let is_seldom = figure("growth") / n_counted as f64 >= least
+                && figure("kept_steps") >= strict.min_seldom_steps as f64
+                && figure("tau") >= strict.min_seldom_tau;
+            n_counted >= strict.min_steps && figure("kept") >= strict.min_kept && (is_steady || is_seldom)
         };
         let theirs = places.iter().filter(is_suspect).count();
         let cleared = |one: &&leaks::Innocent| one.verdict != Verdict::Setup;

@@ -5,7 +5,7 @@ Usage: leaks.py FILE DEVICE BOUNDARIES   (a pickle or its JSON; a device; a JSON
 
 State i is after i events; step k is what happens between the boundaries k and k + 1. Prints one JSON
 object: {"warm_up", "places": [{"stack", "live", "slope", "monotonic", "r2", "growth", "survivors",
-"survivor_steps"}]} with one entry for each place that has live bytes at some boundary. A place is a call
+"survivor_steps", "kept_steps", "kept", "tau"}]} with one entry for each place that has live bytes at some boundary. A place is a call
 stack, innermost frame first, without the frames of the interpreter and of the recorder.
 
 From the meaning of the figures alone, by the plainest means: live bytes are counted by walking through
@@ -76,7 +76,7 @@ def lives(snapshot, device):
     return done
 
 
-def figures(blocks, boundaries, warm_up):
+def figures(blocks, boundaries, warm_up, last_state):
     live = [sum(size for _, size, start, end in blocks if start <= state < end) for state in boundaries]
     counted = live[warm_up:]
     pairs = [(i, j) for j in range(len(counted)) for i in range(j)]
@@ -84,15 +84,21 @@ def figures(blocks, boundaries, warm_up):
     rises = sum(after > before for before, after in zip(counted, counted[1:]))
     flat = len(counted) < 2 or len(set(counted)) == 1
     r2 = 0 if flat else statistics.correlation(range(len(counted)), counted) ** 2
-    born = []
-    for _, _, start, end in blocks:
+    balance = sum((counted[j] > counted[i]) - (counted[j] < counted[i]) for i, j in pairs)
+    born, kept = [], []
+    for _, size, start, end in blocks:
         for k in range(warm_up, len(boundaries) - 2):
             if boundaries[k] < start <= boundaries[k + 1] and end > boundaries[k + 2]:
-                born.append(k)
+                born.append((k, size))
+                if end > last_state:
+                    kept.append((k, size))
                 break
     return {
         "live": live, "slope": slope, "monotonic": rises / max(1, len(counted) - 1), "r2": r2,
-        "growth": counted[-1] - counted[0], "survivors": len(born), "survivor_steps": len(set(born)),
+        "growth": counted[-1] - counted[0], "survivors": len(born),
+        "survivor_steps": len({k for k, _ in born}), "kept_steps": len({k for k, _ in kept}),
+        "kept": sum(size for _, size in kept) / max(1, sum(size for _, size in born)),
+        "tau": balance / max(1, len(pairs)),
     }
 
 
@@ -100,11 +106,13 @@ def main(path, device, boundaries):
     with open(boundaries) as file:
         boundaries = json.load(file)
     warm_up = min(5, (len(boundaries) - 1) // 4)
+    snapshot, device = memory.load(path), int(device)
+    last_state = len(snapshot["device_traces"][device])
     places = {}
-    for block in lives(memory.load(path), int(device)):
+    for block in lives(snapshot, device):
         if any(block[2] <= state < block[3] for state in boundaries):
             places.setdefault(block[0], []).append(block)
-    answers = [{"stack": where, **figures(blocks, boundaries, warm_up)} for where, blocks in places.items()]
+    answers = [{"stack": where, **figures(blocks, boundaries, warm_up, last_state)} for where, blocks in places.items()]
     print(json.dumps({"warm_up": warm_up, "places": answers}))
 
 

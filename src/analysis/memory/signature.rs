@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use hashbrown::HashMap;
 
-use super::labels::Worth;
+use super::labels::{Worth, stack_labels};
 use crate::model::{StackId, StringId, Trace};
 
 /// A signature of one [`Signatures`]; 0 is that of memory without a stack.
@@ -180,6 +180,34 @@ impl Signatures {
             };
         }
         all
+    }
+
+    /// Gives stacks that are named by the same function of the same file the same signature, which has
+    /// only this frame: for programs whose stacks differ from step to step.
+    ///
+    /// Cost: O(stacks), once a distinct frame also O(its length).
+    pub fn by_function(trace: &Trace) -> Self {
+        let mut all = Self {
+            of_stack: Vec::new(),
+            parent: vec![SignatureId::default()],
+            frame: vec![StringId::EMPTY],
+            ignores_lines: true,
+        };
+        let mut known: HashMap<StringId, SignatureId> = HashMap::new();
+        let mut by_place: HashMap<&str, SignatureId> = HashMap::new();
+        known.insert(StringId::EMPTY, SignatureId::default());
+        let labels = stack_labels(trace);
+        let of = labels.into_iter().map(|frame| {
+            *known.entry(frame).or_insert_with(|| {
+                *by_place.entry(without_line(trace.strings.get(frame))).or_insert_with(|| {
+                    all.parent.push(SignatureId::default());
+                    all.frame.push(frame);
+                    SignatureId(all.frame.len() as u32 - 1)
+                })
+            })
+        });
+        let of_stack = of.collect();
+        Self { of_stack, ..all }
     }
 
     /// The signature of a stack; that of none for a stack of another trace.

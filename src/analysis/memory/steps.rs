@@ -1,5 +1,7 @@
 //! Where does one step of the training end and the next begin, in the memory's history?
 
+use hashbrown::HashMap;
+
 use super::period::{self, Period};
 use crate::analysis::totals::Durations;
 use crate::model::{MemoryHistory, SliceKind, TimeNs, TimeRange, Trace};
@@ -54,6 +56,8 @@ pub struct Steps {
 
 /// Anchors need two whole steps between them to be compared.
 const MIN_ANCHORS: usize = 3;
+/// So many steps are enough to compare, however many more another name would make.
+const ENOUGH_STEPS: usize = 5;
 /// What PyTorch itself names once a step, the best first.
 const ANCHORS: [&str; 3] = ["Optimizer.step#", "Optimizer.zero_grad#", "enumerate(DataLoader)#"];
 const PROFILER_STEP: &str = "ProfilerStep#";
@@ -100,10 +104,11 @@ impl Steps {
 }
 
 /// Finds the steps: by `ProfilerStep#N`, else by what PyTorch names once a step, else by the repetition
-/// of allocations of the same size at the same place.
+/// of allocations of the same size at the same place. The first of these that fills at least half of
+/// what the widest does, and has five steps or a fifth of the most.
 ///
-/// * Where something is named once or twice, the recording holds no more than three steps: what repeats
-///   more often are layers.
+/// * Where something is named once or twice, the recording up to there holds no more than three steps:
+///   what repeats more often are layers.
 /// * Annotations come from the snapshot itself, or where it has none from the slices of its trace. They
 ///   cannot be used where events have no times.
 /// * No event is dropped here: whoever judges steps leaves out those at the start as he needs.
@@ -115,18 +120,25 @@ pub fn steps(trace: &Trace, history: &MemoryHistory, is_cancelled: &dyn Fn() -> 
     for prefix in ANCHORS {
         found.extend(anchored(history, &named, prefix));
     }
-    let mut found = found.into_iter();
-    let Some(mut best) = found.next() else {
+    if found.is_empty() {
         let Period { allocations, share, boundaries } = period::period(trace, history, is_cancelled)?;
-        let most = if named.is_empty() { usize::MAX } else { MIN_ANCHORS };
-        if boundaries.len() > most {
+        let last_named = named.last().map_or(TimeNs::MIN, |(_, time)| time.end);
+        let is_after = boundaries.first().is_some_and(|&first| history.time_of(first + 1) >= last_named);
+        if boundaries.len() > MIN_ANCHORS && !named.is_empty() && !is_after {
             return None;
         }
         return Some(Steps::new(history, StepSource::Period { allocations, share }, boundaries, None));
-    };
+    }
+    let span =
+        |steps: &Steps| steps.boundaries.last().zip(steps.boundaries.first()).map_or(0, |(end, start)| end - start);
+    let widest = found.iter().map(span).max().unwrap_or_default();
+    let most = found.iter().map(Steps::len).max().unwrap_or_default();
+    // The profiler often runs for a few steps of many, or calls a whole epoch a step.
+    let is_fit = |steps: &Steps| span(steps) >= widest / 2 && (steps.len() >= ENOUGH_STEPS || 5 * steps.len() >= most);
+    let mut best = found.remove(found.iter().position(is_fit).unwrap_or(0));
     // One more or less is how a recording begins and ends.
-    let differs = |other: &Steps| other.len().abs_diff(best.len()) > 1;
-    best.disagreement = found.find(differs).map(|other| (other.source.clone(), other.len()));
+    let differs = |other: &&Steps| other.len().abs_diff(best.len()) > 1;
+    best.disagreement = found.iter().find(differs).map(|other| (other.source.clone(), other.len()));
     Some(best)
 }
 
@@ -178,15 +190,10 @@ fn profiler_steps(history: &MemoryHistory, named: &[(&str, TimeRange)]) -> Optio
 /// By the name with this beginning that occurs most often; of those as often, by the first.
 fn anchored(history: &MemoryHistory, named: &[(&str, TimeRange)], prefix: &str) -> Option<Steps> {
     let of_prefix = || named.iter().filter(|(name, _)| name.starts_with(prefix));
-    let mut counts: Vec<(&str, usize)> = Vec::new();
-    for (name, _) in of_prefix() {
-        match counts.iter_mut().find(|known| known.0 == *name) {
-            Some(known) => known.1 += 1,
-            None => counts.push((*name, 1)),
-        }
-    }
-    let most = counts.iter().map(|known| known.1).max().filter(|&most| most >= MIN_ANCHORS)?;
-    let name = counts.into_iter().find(|known| known.1 == most)?.0;
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    of_prefix().for_each(|(name, _)| *counts.entry(name).or_default() += 1);
+    let most = counts.values().copied().max().filter(|&most| most >= MIN_ANCHORS)?;
+    let name = of_prefix().find(|(name, _)| counts[name] == most)?.0;
     let mut ends: Vec<TimeNs> = of_prefix().filter(|found| found.0 == name).map(|found| found.1.end).collect();
     ends.sort_unstable();
     let boundaries = ends.into_iter().map(|end| before(history, end)).collect();
@@ -252,6 +259,53 @@ mod tests {
         assert_eq!(steps.boundaries, [4, 8, 12, 16]);
         let other = StepSource::Annotation("Optimizer.zero_grad#SGD.zero_grad".to_owned());
         assert_eq!(steps.disagreement, Some((other, 7)));
+    }
+
+    #[test]
+    fn a_profiler_that_ran_for_a_few_steps_of_many_tells_none() {
+        let trace = script(30, |script, step| {
+            let now = script.now();
+            if (10..12).contains(&step) {
+                script.annotate(&format!("ProfilerStep#{step}"), now, now + 19);
+            }
+            script.annotate("Optimizer.step#SGD.step", now + 11, now + 12);
+        });
+        let trace = trace.finish();
+        let steps = find(&trace).unwrap();
+        assert_eq!(steps.source, StepSource::Annotation("Optimizer.step#SGD.step".to_owned()));
+        assert_eq!(steps.len(), 29);
+        assert_eq!(steps.disagreement, Some((StepSource::ProfilerStep, 2)));
+    }
+
+    #[test]
+    fn what_repeats_after_all_that_is_named_may_be_steps() {
+        let repeating = |named_first: bool| {
+            let mut script = Script::default();
+            let (x, y) = (script.stack(&["mm (train.py:1)"]), script.stack(&["add (train.py:2)"]));
+            let annotate = |script: &mut Script| {
+                let now = script.now();
+                script.annotate("Optimizer.step#SGD.step", now, now + 1);
+            };
+            script.alloc(0x9000, 512, StackId(0));
+            if named_first {
+                annotate(&mut script);
+                script.free(0x9000, 512);
+            }
+            for _ in 0..40 {
+                for (addr, bytes, stack) in [(0x1000, 512, x), (0x2000, 1024, y), (0x3000, 2048, x), (0x4000, 4096, y)]
+                {
+                    script.alloc(addr, bytes, stack);
+                    script.free(addr, bytes);
+                }
+            }
+            if !named_first {
+                annotate(&mut script);
+            }
+            script.finish()
+        };
+        let steps = find(&repeating(true)).unwrap();
+        assert!(matches!(steps.source, StepSource::Period { .. }), "{:?}", steps.source);
+        assert_eq!(find(&repeating(false)), None);
     }
 
     #[test]

@@ -24,6 +24,12 @@ impl<T> Cut<T> {
         self.shown.is_empty()
     }
 
+    /// The first `top` of `all` as `row` has them; 0 keeps all. Makes no rows that are left out.
+    pub fn rows<S>(all: &[S], top: usize, row: impl FnMut(&S) -> T) -> Self {
+        let n = if top == 0 { all.len() } else { all.len().min(top) };
+        Self { shown: all[..n].iter().map(row).collect(), n_hidden: all.len() - n }
+    }
+
     /// The first `top` of `all`; 0 keeps all.
     pub fn new(mut all: Vec<T>, top: usize) -> Self {
         let n_hidden = if top == 0 { 0 } else { all.len().saturating_sub(top) };
@@ -275,10 +281,68 @@ pub struct Memory {
     /// What is allocated where the peak is reached first.
     pub peak_by_stack: Cut<Held>,
     pub live_at_end: Cut<Held>,
+    /// All memory together; absent without steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub growth: Option<Growth>,
     /// The likeliest first.
-    pub leaks: Cut<Growing>,
-    /// How far `leaks` can be trusted: `low`, `medium` or `high`.
+    pub leaks: Cut<Leak>,
+    /// Places that are no leak, with the reason; the most bytes first.
+    pub no_leaks: Cut<Innocent>,
+    /// What has more at the end than at the start, whatever the reason; the most bytes first.
+    pub gains: Cut<Gain>,
+    /// How far all this can be trusted: `low`, `medium` or `high`,
     pub confidence: &'static str,
+    /// and why not further.
+    pub doubts: Vec<String>,
+}
+
+/// What all memory of a device does from step to step, the warm-up left out.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Growth {
+    /// `growth`, `ratchet`, `fragmentation_growth`, `flat` or `too_few_steps`.
+    pub verdict: &'static str,
+    /// By what steps are told apart.
+    pub step_source: String,
+    pub steps: u64,
+    /// The first steps, which are left out.
+    pub warm_up: u64,
+    /// Slopes of Theil and Sen: of live bytes at the ends of steps, of the peaks within them, of reserved
+    /// bytes.
+    pub bytes_per_step: i64,
+    pub peak_bytes_per_step: i64,
+    pub reserved_bytes_per_step: i64,
+    /// Live bytes at the last step less those at the first that counts.
+    pub growth_bytes: i64,
+    /// Whether that is more than 1 MB a step in ten steps, or 100 MB in all.
+    pub alarm: bool,
+    /// Steps until memory runs out at this rate, if it grows and its size is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps_to_oom: Option<f64>,
+}
+
+/// A place whose memory is no leak.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Innocent {
+    /// As in [`Held`].
+    pub stack: Vec<String>,
+    #[serde(skip)]
+    pub label: String,
+    /// Live at the last step.
+    pub bytes: i64,
+    /// `warm_up_cache`, `setup`, `released`, `growing_buffer` or `offset`.
+    pub verdict: &'static str,
+}
+
+/// A place that has more at the end of the recording than at its start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Gain {
+    /// As in [`Held`].
+    pub stack: Vec<String>,
+    #[serde(skip)]
+    pub label: String,
+    pub bytes: i64,
+    /// Blocks more; may be fewer.
+    pub count: i64,
 }
 
 /// `reserved_bytes == allocated_bytes + awaiting_free_bytes + inactive_bytes`.
@@ -317,7 +381,7 @@ pub struct Held {
 
 /// A place whose memory grows step after step.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Growing {
+pub struct Leak {
     /// As in [`Held`].
     pub stack: Vec<String>,
     #[serde(skip)]

@@ -1,12 +1,12 @@
 //! What became of memory: the part `memory` of the report.
 
-use super::keys::{Cut, Growing, Held, Memory, Oom};
+use super::keys::{Cut, Held, Memory, Oom};
+use super::leaks::{self, Growing};
 use super::table::{Cell, Table, text};
-use crate::analysis::memory::leaks::{self, Suspect, Thresholds};
+use crate::analysis::memory::leaks::device_total;
 use crate::analysis::memory::live::{self, Group, Live, LiveGroup};
 use crate::analysis::memory::oom::{self, OomCard};
 use crate::analysis::memory::signature::{SignatureId, Signatures};
-use crate::analysis::memory::steps::steps;
 use crate::analysis::memory::summary::summary;
 use crate::model::{DurNs, MemoryHistory, Trace};
 
@@ -34,15 +34,12 @@ struct Place<'a> {
 impl Place<'_> {
     fn memory(&self, history: &MemoryHistory) -> Memory {
         let figures = summary(history);
-        let steps = steps(self.trace, history, &|| false);
-        let capacity = leaks::capacity(self.trace, history);
-        let thresholds = Thresholds::default();
-        let found = leaks::leaks(history, self.signatures, steps.as_ref(), capacity, &thresholds, &|| false);
+        let growing = Growing::of(self.trace, history, self.signatures, self.top);
         let held = |state| {
             let groups = live::groups(history, state, Live::Allocated, live::by_signature(history, self.signatures));
             Cut::new(groups.iter().map(|group| self.held(group)).collect(), self.top)
         };
-        let cards = oom::cards(history, self.signatures, leaks::device_total(self.trace, history));
+        let cards = oom::cards(history, self.signatures, device_total(self.trace, history));
         let reserved = |bytes| history.has_segments.then_some(bytes);
         Memory {
             rank: self.trace.info.rank,
@@ -62,8 +59,12 @@ impl Place<'_> {
             oom: cards.into_iter().map(|card| self.oom(card)).collect(),
             peak_by_stack: held(figures.peak_allocated.state),
             live_at_end: held(history.last_state()),
-            leaks: Cut::new(found.suspects.iter().map(|suspect| self.leak(suspect)).collect(), self.top),
-            confidence: found.confidence.key(),
+            growth: growing.growth,
+            leaks: growing.leaks,
+            no_leaks: growing.no_leaks,
+            gains: growing.gains,
+            confidence: growing.confidence,
+            doubts: growing.doubts,
         }
     }
 
@@ -82,20 +83,6 @@ impl Place<'_> {
         };
         let (stack, label) = (self.stack(signature), self.label(signature));
         Held { stack, label, bytes: group.bytes, count: group.count }
-    }
-
-    fn leak(&self, suspect: &Suspect) -> Growing {
-        Growing {
-            stack: self.stack(suspect.signature),
-            label: self.label(suspect.signature),
-            bytes_per_step: suspect.bytes_per_step.round() as i64,
-            growth_bytes: suspect.growth_bytes,
-            survivors: suspect.survivors,
-            monotonic: suspect.monotonic,
-            r2: suspect.r2,
-            severity: suspect.severity.key(),
-            verdict: suspect.verdict.key(),
-        }
     }
 
     fn oom(&self, card: OomCard) -> Oom {
@@ -122,22 +109,25 @@ impl Place<'_> {
     }
 }
 
-const DEVICE: (&str, &str) = ("device", "Device");
+pub(super) const DEVICE: (&str, &str) = ("device", "Device");
 const BYTES: (&str, &str) = ("bytes", "Size");
-const STACK: (&str, &str) = ("stack", "Allocated at");
+pub(super) const STACK: (&str, &str) = ("stack", "Allocated at");
 
 /// The part as tables, with a place in the program in short for each stack.
 pub fn tables(memories: &[Memory]) -> Vec<Table> {
     vec![
         figures(memories),
         ooms(memories),
-        leaks_table(memories),
+        leaks::growth_table(memories),
+        leaks::leaks_table(memories),
+        leaks::no_leaks_table(memories),
+        leaks::gains_table(memories),
         held("peak_by_stack", "Memory at its peak", memories, |memory| &memory.peak_by_stack),
         held("live_at_end", "Memory at the end", memories, |memory| &memory.live_at_end),
     ]
 }
 
-fn device(memory: &Memory) -> [Cell; 2] {
+pub(super) fn device(memory: &Memory) -> [Cell; 2] {
     let rank = memory.rank.map_or(Cell::Empty, |rank| Cell::Count(u64::from(rank)));
     [rank, u64::try_from(memory.device).map_or_else(|_| text("host"), Cell::Count)]
 }
@@ -199,34 +189,6 @@ fn ooms(memories: &[Memory]) -> Table {
             row.extend(held.map(Cell::Bytes));
             row.extend([Cell::Bytes(oom.largest_free_bytes), bytes(oom.non_pytorch_bytes)]);
             row.push(text(&oom.advice.join(". ")));
-            table.rows.push(row);
-        }
-    }
-    table
-}
-
-fn leaks_table(memories: &[Memory]) -> Table {
-    let columns = [
-        ("rank", "Rank"),
-        DEVICE,
-        ("verdict", "Verdict"),
-        ("severity", "Severity"),
-        ("bytes_per_step", "Gain a step"),
-        ("growth_bytes", "Gain in all"),
-        ("survivors", "Survivors"),
-        ("monotonic", "Steps with gain"),
-        ("r2", "R²"),
-        STACK,
-    ];
-    let mut table = Table::new("leaks", "Leaks", &columns);
-    for memory in memories {
-        table.n_hidden += memory.leaks.n_hidden;
-        for leak in &memory.leaks.shown {
-            let mut row = Vec::from(device(memory));
-            row.extend([text(leak.verdict), text(leak.severity)]);
-            row.extend([leak.bytes_per_step, leak.growth_bytes].map(Cell::Change));
-            row.extend([Cell::Count(leak.survivors), Cell::Share(leak.monotonic), Cell::Plain(leak.r2)]);
-            row.push(text(&leak.label));
             table.rows.push(row);
         }
     }

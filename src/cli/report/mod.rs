@@ -2,6 +2,7 @@
 
 mod build;
 mod keys;
+mod leaks;
 mod memory;
 mod table;
 mod text;
@@ -39,7 +40,8 @@ pub struct Args {
     /// Tell operators with different input shapes apart
     #[arg(long)]
     pub by_shape: bool,
-    /// Exit with 1 if a finding or an import problem is at least this bad
+    /// Exit with 1 if a finding or an import problem is at least this bad: leaks and growth of memory, out
+    /// of memory, parts of a file that could not be read
     #[arg(long, value_enum, value_name = "LEVEL")]
     pub fail_on: Option<Level>,
 }
@@ -112,12 +114,25 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let traces: Vec<&Trace> = input.traces.iter().collect();
     let report = build::report(&traces, args.top, args.kernels_by.into(), args.by_shape);
     output::write(written(&report, args.format)?.as_bytes(), args.out.as_deref(), &args.paths)?;
-    let worst = traces.iter().filter_map(|trace| trace.import.worst()).max().map(Level::from);
+    let problem = traces.iter().filter_map(|trace| trace.import.worst()).max().map(Level::from);
+    let worst = problem.max(report.memory.iter().filter_map(worst_of_memory).max());
     Ok(match args.fail_on {
         _ if input.has_unreadable => Outcome::PartlyUnreadable,
         Some(level) if worst >= Some(level) => Outcome::ThresholdMet,
         _ => Outcome::Done,
     })
+}
+
+/// The worst that was found in the memory of a device.
+fn worst_of_memory(memory: &keys::Memory) -> Option<Level> {
+    let leak = memory.leaks.shown.iter().map(|leak| match leak.severity {
+        "high" => Level::High,
+        "medium" => Level::Warn,
+        _ => Level::Note,
+    });
+    let alarm = memory.growth.as_ref().filter(|growth| growth.alarm).map(|_| Level::Warn);
+    let oom = (!memory.oom.is_empty()).then_some(Level::High);
+    leak.chain(alarm).chain(oom).max()
 }
 
 fn written(report: &keys::Report, format: Format) -> Result<String, Failure> {

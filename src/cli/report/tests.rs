@@ -254,7 +254,15 @@ fn memory_has_the_keys_of_the_contract() {
             "stack": append, "bytes_per_step": 1 << 20, "growth_bytes": 5 << 20, "survivors": 4,
             "monotonic": 1.0, "r2": 1.0, "severity": "low", "verdict": "leak",
         }],
-        "confidence": "medium",
+        "growth": {
+            "verdict": "growth", "step_source": "ProfilerStep annotations", "steps": 6, "warm_up": 1,
+            "bytes_per_step": 1 << 20, "peak_bytes_per_step": 1 << 20, "reserved_bytes_per_step": 0,
+            "growth_bytes": 5 << 20, "alarm": false,
+            // 10 MiB are left on the device, and all that is reserved counts as used.
+            "steps_to_oom": 10.0,
+        },
+        "no_leaks": [], "gains": held,
+        "confidence": "medium", "doubts": ["Only 5 steps count"],
     });
     assert_eq!(memory, expected);
     let expected = serde_json::json!([{

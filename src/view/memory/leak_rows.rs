@@ -78,6 +78,8 @@ impl LeakRows<'_> {
             let verdict = match innocent.verdict {
                 Verdict::Setup => "Set up before the steps that count",
                 Verdict::WarmUpCache => "A cache that filled up",
+                Verdict::Released => "Grows for some steps, then is given back",
+                Verdict::GrowingBuffer => "One buffer, replaced by a larger one each step",
                 Verdict::Offset => "Another place gives up as much",
                 Verdict::Leak => "Leak",
             };

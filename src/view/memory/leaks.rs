@@ -233,7 +233,9 @@ fn answer(shown: ShownMemory, asked: &Question, progress: &Progress) -> Answer {
         None => steps(trace, history, &is_cancelled),
     };
     let limit = capacity(trace, history);
-    let found = leaks(history, &signatures, steps.as_ref(), limit, &Thresholds::default(), &is_cancelled);
+    let thresholds = Thresholds::default();
+    let (other, found) = leaks(trace, history, &signatures, steps.as_ref(), limit, &thresholds, &is_cancelled);
+    let signatures = other.unwrap_or(signatures);
     let rows = LeakRows { trace, signatures: &signatures };
     let (suspects, innocents) = (rows.suspects(&found.suspects), rows.innocents(&found.innocents));
     let gains = rows.gains(&found.gains);

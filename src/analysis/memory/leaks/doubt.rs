@@ -59,9 +59,10 @@ pub fn doubt(history: &MemoryHistory, steps: Option<&Steps>, thresholds: &Thresh
         add(Confidence::Low, format!("Events contradict each other: {:.1} % of allocations", odd * 100.0));
     }
     // PyTorch keeps the last `max_entries` events, a round number when a person chose it.
-    let is_full = history.events.len().is_multiple_of(10_000) && !history.events.is_empty();
+    let n_events = history.events.len();
+    let is_full = n_events > 0 && (n_events.is_multiple_of(10_000) || n_events > 1000 && n_events.is_power_of_two());
     if is_full && count(Oddity::FreedFromBefore) + count(Oddity::LiveFromBefore) > 0 {
-        let text = format!("The recording holds exactly {} events: earlier ones may be lost", history.events.len());
+        let text = format!("The recording holds exactly {n_events} events: earlier ones may be lost");
         add(Confidence::Low, text);
     }
     let Some(steps) = steps.filter(|steps| !steps.is_empty()) else {
@@ -82,7 +83,9 @@ pub fn doubt(history: &MemoryHistory, steps: Option<&Steps>, thresholds: &Thresh
         let text = format!("{} steps by {}, but {count} by {}", steps.len(), steps.source.label(), other.label());
         add(Confidence::Medium, text);
     }
-    if found.coverage < 0.5 {
+    if found.coverage == 0.0 {
+        add(Confidence::Low, "Nothing that is live at the end has a call stack: no place can be named".to_owned());
+    } else if found.coverage < 0.5 {
         let text = format!("Only {:.0} % of the bytes live at the end have a call stack", found.coverage * 100.0);
         add(Confidence::Medium, text);
     }

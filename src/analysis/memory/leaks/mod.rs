@@ -2,6 +2,7 @@
 
 mod doubt;
 mod evidence;
+mod judge;
 mod series;
 #[cfg(test)]
 mod tests;
@@ -14,9 +15,8 @@ pub use total::{Total, TotalVerdict};
 use super::live::{self, Group, Live};
 use super::signature::{SignatureId, Signatures};
 use super::steps::Steps;
-use super::trend::trend;
 use crate::model::{MemoryHistory, Trace};
-use series::Crossing;
+use judge::{Judge, Moved};
 
 /// From when on something counts. Sizes are in bytes, 1 MB = 10^6 bytes.
 ///
@@ -44,8 +44,14 @@ pub struct Thresholds {
     pub min_monotonic: f64,
     /// and if blocks of at least so many different steps
     pub min_survivor_steps: usize,
-    /// outlive their own step by so many more.
+    /// outlive their own step by so many more,
     pub survivor_delay: usize,
+    /// of which bytes at least this share is still live at the end of the recording.
+    pub min_kept: f64,
+    /// Growth in fewer steps counts if blocks of at least so many different steps stay
+    pub min_seldom_steps: usize,
+    /// and live bytes have at least this Kendall's tau.
+    pub min_seldom_tau: f64,
     /// At most so many first steps are left out as warm-up, and never more than a quarter.
     pub max_warm_up: usize,
     /// All memory is growing if it gains more than this in a step
@@ -71,6 +77,9 @@ impl Default for Thresholds {
             min_monotonic: 0.7,
             min_survivor_steps: 3,
             survivor_delay: 1,
+            min_kept: 2.0 / 3.0,
+            min_seldom_steps: 6,
+            min_seldom_tau: 0.5,
             max_warm_up: 5,
             alarm_bytes_per_step: 1e6,
             alarm_points: 10,
@@ -104,8 +113,14 @@ impl Severity {
 /// What the memory of one place in the program does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Grows step after step, and what it gains stays.
+    /// Grows with the steps, and what it gains stays.
     Leak,
+    /// Grows for some steps, but most of it is given back: a queue, garbage until it is collected, what
+    /// is gathered in one phase.
+    Released,
+    /// One buffer that is replaced by a larger one step after step. No block stays, so whether the program
+    /// needs all of it cannot be seen here.
+    GrowingBuffer,
     /// Grew while the first steps ran, and hardly any more.
     WarmUpCache,
     /// Was allocated before the steps that count, and stays.
@@ -119,6 +134,8 @@ impl Verdict {
     pub fn key(self) -> &'static str {
         match self {
             Self::Leak => "leak",
+            Self::Released => "released",
+            Self::GrowingBuffer => "growing_buffer",
             Self::WarmUpCache => "warm_up_cache",
             Self::Setup => "setup",
             Self::Offset => "offset",
@@ -194,21 +211,54 @@ pub struct Leaks {
 ///
 /// At each boundary of steps the live bytes of every signature are summed. The first steps are left out:
 /// five, or a quarter where there are fewer than 20. A suspect gains enough by [`Thresholds`], in most
-/// steps, and has blocks of several steps that outlive their step by another whole one; so a batch that
-/// is prefetched is none. What stopped growing in the last third is a warm-up cache; and where all memory
-/// stays level because other places lose as much, blocks only move.
+/// steps or in some all over the recording, and has blocks of several steps that outlive their step by
+/// another whole one, and most of which are never freed. So a batch that is prefetched is none, and
+/// neither is what is gathered for some steps. What stopped growing in the last third is a warm-up cache;
+/// and where all memory stays level because other places lose as much, blocks only move.
+///
+/// Where all memory grows and no place has half of it, the stacks themselves may differ from step to
+/// step, as those of compiled code do: then places are told apart by file and function alone, if that
+/// tells more. The answer is then of the signatures that come with it, and not of those given.
 ///
 /// Where there are no steps nothing is judged: `gains` says what has more at the end.
 ///
+/// * `signatures`: those of the trace.
 /// * `steps`: those of this history.
 /// * `capacity`: what the allocator can reserve in all, in bytes, if known: see [`capacity`].
-/// * Cost: O(m log n) for m blocks and n steps; for each signature with blocks that outlive steps O(n),
-///   and only for what passes all other rules O(min(n, 200)²).
+/// * Cost: O(m log m) for m blocks; for each signature that rises most of the time, or of which much stays,
+///   O(n + min(n, 200)²) for n steps.
 ///
 /// Source: the rule is this project's own, from the survivors of Ascend's msMemScope, the share of rising
 /// steps of stormlog, and the limits of PyTorch's user guides. What real and generated recordings show
 /// stands at [`Thresholds`].
 pub fn leaks(
+    trace: &Trace,
+    history: &MemoryHistory,
+    signatures: &Signatures,
+    steps: Option<&Steps>,
+    capacity: Option<u64>,
+    thresholds: &Thresholds,
+    is_cancelled: &dyn Fn() -> bool,
+) -> (Option<Signatures>, Leaks) {
+    let find = |signatures: &Signatures| judged(history, signatures, steps, capacity, thresholds, is_cancelled);
+    let found = find(signatures);
+    let explained = |found: &Leaks| found.suspects.iter().map(|suspect| suspect.growth_bytes).sum::<i64>();
+    let (known, whole) = (explained(&found), found.total.map_or(0, |total| total.growth_bytes));
+    let is_growing = found.total.is_some_and(|total| total.verdict == TotalVerdict::Growth);
+    if is_growing && 2 * known < whole {
+        let coarse = Signatures::by_function(trace);
+        let mut other = find(&coarse);
+        if explained(&other) > (2 * known).max(whole / 4) {
+            other.confidence = other.confidence.min(Confidence::Medium);
+            let text = "Stacks differ from step to step: places are told apart by file and function alone";
+            other.doubts.push(text.to_owned());
+            return (Some(coarse), other);
+        }
+    }
+    (None, found)
+}
+
+fn judged(
     history: &MemoryHistory,
     signatures: &Signatures,
     steps: Option<&Steps>,
@@ -233,15 +283,16 @@ pub fn leaks(
         let mut total = total::total(history, steps, warm_up, capacity, thresholds);
         let least = thresholds.min_bytes_per_step.max(thresholds.min_growth_share * total.trend.slope);
         let crossings = series::crossings(history, signatures, &steps.boundaries);
-        let mut falling = 0;
+        let judge = Judge { history, warm_up, n_steps: steps.len(), least, thresholds };
+        let mut moved = Moved::default();
         for blocks in crossings.chunk_by(|a, b| a.signature == b.signature) {
             if is_cancelled() {
                 return found;
             }
-            falling += judge(history, blocks, steps.len(), least, thresholds, &mut found);
+            judge.judge(blocks, &mut moved, &mut found);
         }
         if !total.rises(thresholds) {
-            clear_offset(&mut found, falling);
+            moved.clear(&crossings, &judge, &mut found);
         }
         rank(&mut found);
         evidence::gather(history, signatures, steps, &crossings, thresholds, &mut found);
@@ -250,91 +301,6 @@ pub fn leaks(
     }
     doubt::doubt(history, steps, thresholds, &mut found);
     found
-}
-
-/// Judges the blocks of one signature that outlive a boundary. Returns the bytes that it steadily loses.
-fn judge(
-    history: &MemoryHistory,
-    blocks: &[Crossing],
-    n_steps: usize,
-    least: f64,
-    thresholds: &Thresholds,
-    found: &mut Leaks,
-) -> i64 {
-    let Some(&Crossing { signature, .. }) = blocks.first() else { return 0 };
-    let warm_up = found.warm_up;
-    let bytes = series::sums(blocks, n_steps + 1, |block| history.allocations.bytes[block.id.idx()] as i64);
-    let (last, counted) = (bytes[n_steps], &bytes[warm_up..]);
-    let growth = last - bytes[warm_up];
-    let third = counted.len() / 3;
-    let is_over = third >= 2 && (last - counted[counted.len() - 1 - third]) as f64 <= 0.1 * growth as f64;
-    if growth as f64 >= least && is_over {
-        found.innocents.push(Innocent { signature, verdict: Verdict::WarmUpCache, bytes: last });
-        return 0;
-    }
-    let share = |is_it: fn(&i64, &i64) -> bool| {
-        let count = counted.windows(2).filter(|pair| is_it(&pair[1], &pair[0])).count();
-        count as f64 / (counted.len() - 1).max(1) as f64
-    };
-    let lost = if share(i64::lt) >= thresholds.min_monotonic { -growth.min(0) } else { 0 };
-    if blocks.iter().all(|block| block.birth().is_none_or(|step| step < warm_up)) {
-        if last > 0 {
-            found.innocents.push(Innocent { signature, verdict: Verdict::Setup, bytes: last });
-        }
-        return lost;
-    }
-    let survivors = blocks.iter().filter(|block| block.survives(warm_up, n_steps, thresholds.survivor_delay));
-    let mut born: Vec<usize> = survivors.filter_map(Crossing::birth).collect();
-    let survivors = born.len() as u64;
-    born.sort_unstable();
-    born.dedup();
-    // No median of slopes is steeper than the whole range: what is flatter needs no slope.
-    let (low, high) = (counted.iter().min(), counted.iter().max());
-    let range = high.zip(low).map_or(0, |(high, low)| high - low);
-    let is_enough = n_steps - warm_up >= thresholds.min_steps && born.len() >= thresholds.min_survivor_steps;
-    if !is_enough || (range as f64) < least || share(i64::gt) < thresholds.min_monotonic {
-        return lost;
-    }
-    let trend = trend(counted);
-    if trend.slope < least {
-        return lost;
-    }
-    let severity = match growth {
-        growth if growth > thresholds.high_growth as i64 => Severity::High,
-        growth if growth > thresholds.medium_growth as i64 => Severity::Medium,
-        _ => Severity::Low,
-    };
-    let counts = series::sums(blocks, n_steps + 1, |_| 1);
-    found.suspects.push(Suspect {
-        signature,
-        verdict: Verdict::Leak,
-        bytes_per_step: trend.slope,
-        slope_share: 0.0,
-        growth_bytes: growth,
-        live_bytes: bytes,
-        live_count: counts.into_iter().map(|count| count as u32).collect(),
-        monotonic: trend.monotonic,
-        r2: trend.r2,
-        survivors,
-        survivor_steps: born.len(),
-        severity,
-        score: 0.0,
-        evidence: Evidence::default(),
-    });
-    0
-}
-
-/// Takes the suspects back where other places lose about what they gain. Only where all memory together
-/// does not grow.
-fn clear_offset(found: &mut Leaks, falling: i64) {
-    let gained: i64 = found.suspects.iter().map(|suspect| suspect.growth_bytes).sum();
-    if falling as f64 >= 0.9 * gained as f64 {
-        let innocent = |suspect: Suspect| {
-            let bytes = suspect.live_bytes.last().copied().unwrap_or_default();
-            Innocent { signature: suspect.signature, verdict: Verdict::Offset, bytes }
-        };
-        found.innocents.extend(found.suspects.drain(..).map(innocent));
-    }
 }
 
 fn rank(found: &mut Leaks) {

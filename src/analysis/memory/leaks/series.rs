@@ -44,20 +44,72 @@ pub fn crossings(history: &MemoryHistory, signatures: &Signatures, boundaries: &
     found
 }
 
-/// What blocks sum to at each of `n` boundaries. Cost: O(blocks + n).
-pub fn sums(blocks: &[Crossing], n: usize, of: impl Fn(&Crossing) -> i64) -> Vec<i64> {
-    let mut sums = vec![0_i64; n];
-    for block in blocks {
-        let amount = of(block);
-        sums[block.first as usize] += amount;
-        if let Some(after) = sums.get_mut(block.end as usize) {
-            *after -= amount;
+/// What blocks sum to at the boundaries of steps, kept only where it changes: most places have few
+/// blocks, and there may be as many places as steps.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// From which boundary on, and how much; ascending.
+    changes: Vec<(u32, i64)>,
+}
+
+impl Series {
+    /// * `of`: what a block adds while it is live.
+    ///
+    /// Cost: O(b log b) for b blocks.
+    pub fn new(blocks: &[Crossing], of: impl Fn(&Crossing) -> i64) -> Self {
+        let ends = |block: &Crossing| [(block.first, of(block)), (block.end, -of(block))];
+        let mut moves: Vec<(u32, i64)> = blocks.iter().flat_map(ends).collect();
+        moves.sort_unstable();
+        let mut sum = 0;
+        let changes = moves.chunk_by(|a, b| a.0 == b.0).filter_map(|same| {
+            let change: i64 = same.iter().map(|&(_, amount)| amount).sum();
+            sum += change;
+            (change != 0).then_some((same[0].0, sum))
+        });
+        Self { changes: changes.collect() }
+    }
+
+    /// At a boundary.
+    pub fn at(&self, boundary: usize) -> i64 {
+        let after = self.changes.partition_point(|&(from, _)| from as usize <= boundary);
+        after.checked_sub(1).map_or(0, |last| self.changes[last].1)
+    }
+
+    /// At each of the first `n` boundaries.
+    pub fn dense(&self, n: usize) -> Vec<i64> {
+        let mut all = vec![0; n];
+        for (i, &(from, sum)) in self.changes.iter().enumerate() {
+            let until = self.changes.get(i + 1).map_or(n, |next| next.0 as usize).min(n);
+            all[(from as usize).min(until)..until].fill(sum);
         }
+        all
     }
-    let mut sum = 0;
-    for at in &mut sums {
-        sum += *at;
-        *at = sum;
+
+    /// After how many of the steps from boundary `from` to boundary `to` it is more than before.
+    pub fn rises(&self, from: usize, to: usize) -> usize {
+        let mut before = self.at(from);
+        let within = self.changes.iter().filter(|change| (from + 1..=to).contains(&(change.0 as usize)));
+        within.filter(|&&(_, sum)| std::mem::replace(&mut before, sum) < sum).count()
     }
-    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_series_is_what_is_live_at_each_boundary() {
+        let block = |first, end| Crossing { signature: SignatureId(1), id: AllocationId(0), first, end };
+        // Live at boundaries 1 to 3, 2 to 3, 3 to the end; two that take each other's place; 5.
+        let blocks = [block(1, 4), block(2, 4), block(3, 7), block(1, 2), block(2, 3), block(5, 6)];
+        let series = Series::new(&blocks, |_| 10);
+        let by_hand: Vec<i64> = (0..7)
+            .map(|k| 10 * blocks.iter().filter(|block| (block.first..block.end).contains(&k)).count() as i64)
+            .collect();
+        assert_eq!(by_hand, [0, 20, 30, 30, 10, 20, 10]);
+        assert_eq!(series.dense(7), by_hand);
+        assert_eq!((0..7).map(|k| series.at(k)).collect::<Vec<_>>(), by_hand);
+        assert_eq!([series.rises(0, 6), series.rises(1, 4), series.rises(6, 6)], [3, 1, 0]);
+        assert_eq!(Series::new(&[], |_| 1).dense(2), [0, 0]);
+    }
 }

@@ -52,7 +52,7 @@ fn find(trace: &Trace, capacity: Option<u64>) -> Leaks {
     let history = history(trace);
     let signatures = Signatures::new(trace, false);
     let steps = steps::steps(trace, history, &|| false);
-    leaks(history, &signatures, steps.as_ref(), capacity, &Thresholds::default(), &|| false)
+    leaks(trace, history, &signatures, steps.as_ref(), capacity, &Thresholds::default(), &|| false).1
 }
 
 fn label(trace: &Trace, signature: SignatureId) -> String {
@@ -150,14 +150,134 @@ fn a_cache_that_fills_up_is_told_from_a_leak() {
 fn too_little_or_too_seldom_is_no_leak() {
     let trace = training(40, |training| {
         training.keep(1024, "scalar (metrics.py:1)");
-        if training.step.is_multiple_of(4) {
-            training.keep(4 * MIB, "checkpoint (save.py:1)");
+        if training.step.is_multiple_of(10) {
+            training.keep(16 * MIB, "checkpoint (save.py:1)");
         }
     });
     let found = find(&trace, None);
     assert_eq!(found.suspects, []);
     // All together it grows nevertheless, and that is said.
     assert_eq!(found.total.unwrap().verdict, TotalVerdict::Growth);
+}
+
+#[test]
+fn leaks_in_some_steps_only_are_found() {
+    let gains: [(&str, fn(u64) -> bool); 4] = [
+        ("every second", |step| step % 2 == 1),
+        ("every tenth", |step| step % 10 == 3),
+        ("from the middle on", |step| step >= 50),
+        ("seven of ten", |step| step % 10 < 7),
+    ];
+    for (name, is_leaking) in gains {
+        let mut n = 0;
+        let trace = training(100, |training| {
+            if is_leaking(training.step) {
+                training.keep(4 * MIB, "append (losses.py:12)");
+                n += i64::from(training.step >= 5);
+            }
+        });
+        let found = find(&trace, None);
+        let labels: Vec<_> = found.suspects.iter().map(|suspect| label(&trace, suspect.signature)).collect();
+        assert_eq!(labels, ["append (losses.py:12)"], "{name}");
+        assert_eq!(found.suspects[0].growth_bytes, n * 4 * MIB as i64, "{name}");
+        let by_hand = n as f64 * 4.0 * MIB as f64 / 95.0;
+        let told = found.suspects[0].bytes_per_step;
+        assert!((told / by_hand - 1.0).abs() < 0.06, "{name}: {told} and not about {by_hand}");
+    }
+}
+
+/// A place that keeps what `is_kept` says, and gives all of it back in steps in which it says so.
+fn kept_until(n: u64, is_given_back: impl Fn(u64) -> bool) -> Trace {
+    let mut kept = Vec::new();
+    training(n, |training| {
+        kept.push(training.keep(4 * MIB, "append (losses.py:12)"));
+        if is_given_back(training.step) {
+            kept.drain(..).for_each(|at| _ = training.script.free(at, 4 * MIB));
+        }
+    })
+}
+
+#[test]
+fn what_is_given_back_in_the_end_is_no_leak() {
+    let verdict = |found: &Leaks| found.innocents.iter().map(|innocent| innocent.verdict).max_by_key(|v| v.key().len());
+    // Garbage that is collected once in a while.
+    let collected = find(&kept_until(60, |step| step == 35), None);
+    assert_eq!((collected.suspects.len(), verdict(&collected)), (0, Some(Verdict::Released)));
+    // A phase whose end lies behind the last step.
+    let mut kept = Vec::new();
+    let mut trace = None;
+    for is_freed in [false, true] {
+        let mut training = Training { script: Script::default(), step: 0, next: 1 << 40 };
+        for step in 0..30 {
+            let start = training.script.now();
+            kept.push(training.keep(4 * MIB, "gather (predict.py:8)"));
+            let end = training.script.now();
+            training.script.annotate(&format!("ProfilerStep#{step}"), start, end);
+        }
+        kept.drain(..).for_each(|at| {
+            if is_freed {
+                training.script.free(at, 4 * MIB);
+            }
+        });
+        let next = training.script.finish();
+        assert_eq!(find(&next, None).suspects.len(), usize::from(!is_freed));
+        trace = Some(next);
+    }
+    assert_eq!(verdict(&find(&trace.unwrap(), None)), Some(Verdict::Released));
+}
+
+#[test]
+fn a_buffer_that_is_replaced_by_a_larger_one_is_told_apart() {
+    let mut last = None;
+    let trace = training(40, |training| {
+        let bytes = MIB * (1 + training.step);
+        let next = training.keep(bytes, "cat (model.py:3)");
+        if let Some(at) = last.replace(next) {
+            training.script.free(at, bytes - MIB);
+        }
+    });
+    let found = find(&trace, None);
+    assert_eq!(found.suspects, []);
+    let growing = found.innocents.iter().find(|one| one.verdict == Verdict::GrowingBuffer).unwrap();
+    assert_eq!(label(&trace, growing.signature), "cat (model.py:3)");
+    assert_eq!(found.total.unwrap().verdict, TotalVerdict::Growth);
+}
+
+#[test]
+fn stacks_that_differ_from_step_to_step_are_put_together_where_they_hide_a_leak() {
+    let trace = training(40, |training| {
+        let compiled = format!("compiled_{} (<eval_with_key>.{}:5)", training.step, training.step);
+        let stack = training.script.stack(&["append (losses.py:12)", &compiled, "step (train.py:9)"]);
+        training.next += 8 * MIB;
+        training.script.alloc(training.next, 4 * MIB, stack);
+    });
+    let history = history(&trace);
+    let steps = steps::steps(&trace, history, &|| false);
+    let exact = Signatures::new(&trace, false);
+    let thresholds = Thresholds::default();
+    let (signatures, found) = leaks(&trace, history, &exact, steps.as_ref(), None, &thresholds, &|| false);
+    let signatures = signatures.unwrap();
+    assert_eq!(found.suspects.len(), 1);
+    assert_eq!(signatures.frames(&trace, found.suspects[0].signature), ["append (losses.py)"]);
+    assert_eq!((found.suspects[0].growth_bytes, found.confidence), (35 * 4 * MIB as i64, Confidence::Medium));
+    assert!(found.doubts.iter().any(|doubt| doubt.contains("file and function")), "{:?}", found.doubts);
+}
+
+#[test]
+fn only_blocks_of_the_same_size_take_the_place_of_others() {
+    let mut old = Vec::new();
+    let trace = training(24, |training| {
+        if training.step == 0 {
+            old = (0..24).map(|_| training.keep(8 * MIB, "to (module.py:1)")).collect();
+        }
+        for _ in 0..8 {
+            training.keep(MIB, "append (losses.py:12)");
+        }
+        training.script.free(old.pop().unwrap(), 8 * MIB);
+    });
+    let found = find(&trace, None);
+    let labels: Vec<_> = found.suspects.iter().map(|suspect| label(&trace, suspect.signature)).collect();
+    assert_eq!(labels, ["append (losses.py:12)"]);
 }
 
 #[test]

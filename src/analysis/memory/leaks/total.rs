@@ -20,6 +20,17 @@ pub enum TotalVerdict {
 }
 
 impl TotalVerdict {
+    /// Machine name.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Growth => "growth",
+            Self::Ratchet => "ratchet",
+            Self::FragmentationGrowth => "fragmentation_growth",
+            Self::Flat => "flat",
+            Self::TooFewSteps => "too_few_steps",
+        }
+    }
+
     /// A sentence for the person.
     pub fn sentence(self) -> &'static str {
         match self {

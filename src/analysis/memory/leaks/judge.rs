@@ -1,0 +1,182 @@
+//! Is the growth of one place a leak?
+
+use super::series::{Crossing, Series};
+use super::{Evidence, Innocent, Leaks, Severity, Suspect, Thresholds, Verdict};
+use crate::analysis::memory::trend::trend;
+use crate::model::MemoryHistory;
+
+/// Kendall's tau from which a buffer is said to grow: nearly all pairs of steps rise.
+const GROWING: f64 = 0.9;
+
+/// What all places of a history are judged by.
+#[derive(Clone, Copy, Debug)]
+pub struct Judge<'a> {
+    pub history: &'a MemoryHistory,
+    pub warm_up: usize,
+    pub n_steps: usize,
+    /// The least growth that counts, in bytes a step.
+    pub least: f64,
+    pub thresholds: &'a Thresholds,
+}
+
+/// What became of the blocks that outlived their step by enough.
+struct Survivors {
+    count: u64,
+    /// Different steps they are of.
+    steps: usize,
+    /// Different steps that those are of which are never freed.
+    kept_steps: usize,
+    /// Share of their bytes that is never freed.
+    kept: f64,
+}
+
+impl Judge<'_> {
+    fn bytes(&self, block: &Crossing) -> i64 {
+        self.history.allocations.bytes[block.id.idx()] as i64
+    }
+
+    /// Judges the blocks of one signature that outlive a boundary.
+    pub fn judge(&self, blocks: &[Crossing], moved: &mut Moved, found: &mut Leaks) {
+        let Some(&Crossing { signature, .. }) = blocks.first() else { return };
+        let Self { warm_up, n_steps, least, thresholds, .. } = *self;
+        let series = Series::new(blocks, |block| self.bytes(block));
+        let last = series.at(n_steps);
+        let mut acquit = |verdict| found.innocents.push(Innocent { signature, verdict, bytes: last });
+        if blocks.iter().all(|block| block.birth().is_none_or(|step| step < warm_up)) && last > 0 {
+            acquit(Verdict::Setup);
+        }
+        // Places are many and most are small: these need no look at all steps.
+        if (blocks.iter().map(|block| self.bytes(block)).sum::<i64>() as f64) < least {
+            return;
+        }
+        let n_counted = n_steps - warm_up;
+        let growth = last - series.at(warm_up);
+        let third = (n_counted + 1) / 3;
+        let is_over = third >= 2 && (last - series.at(n_steps - third)) as f64 <= 0.1 * growth as f64;
+        if growth as f64 >= least && is_over {
+            return acquit(Verdict::WarmUpCache);
+        }
+        if growth < 0 {
+            moved.lose(self, blocks);
+        }
+        let is_most_rising =
+            series.rises(warm_up, n_steps) as f64 / n_counted.max(1) as f64 >= thresholds.min_monotonic;
+        let survivors = self.survivors(blocks);
+        let is_seldom = survivors.kept_steps >= thresholds.min_seldom_steps;
+        if n_counted < thresholds.min_steps || !(is_most_rising || is_seldom) {
+            return;
+        }
+        let live_bytes = series.dense(n_steps + 1);
+        let trend = trend(&live_bytes[warm_up..]);
+        let mean = growth as f64 / n_counted as f64;
+        let is_steady = is_most_rising && trend.slope >= least;
+        let is_seldom = is_seldom && trend.tau >= thresholds.min_seldom_tau && mean >= least;
+        let is_surviving = survivors.steps >= thresholds.min_survivor_steps;
+        let is_kept = survivors.kept >= thresholds.min_kept;
+        if !(is_kept && (is_seldom || is_steady && is_surviving)) {
+            if is_steady && is_surviving {
+                acquit(Verdict::Released);
+            } else if is_steady && trend.tau >= GROWING && n_counted >= thresholds.alarm_points {
+                acquit(Verdict::GrowingBuffer);
+            }
+            return;
+        }
+        let severity = match growth {
+            growth if growth > thresholds.high_growth as i64 => Severity::High,
+            growth if growth > thresholds.medium_growth as i64 => Severity::Medium,
+            _ => Severity::Low,
+        };
+        let counts = Series::new(blocks, |_| 1).dense(n_steps + 1);
+        found.suspects.push(Suspect {
+            signature,
+            verdict: Verdict::Leak,
+            // The median of slopes tells little of what grows in a few steps only.
+            bytes_per_step: if is_steady { trend.slope } else { mean },
+            slope_share: 0.0,
+            growth_bytes: growth,
+            live_bytes,
+            live_count: counts.into_iter().map(|count| count as u32).collect(),
+            monotonic: trend.monotonic,
+            r2: trend.r2,
+            survivors: survivors.count,
+            survivor_steps: survivors.steps,
+            severity,
+            score: 0.0,
+            evidence: Evidence::default(),
+        });
+    }
+
+    fn survivors(&self, blocks: &[Crossing]) -> Survivors {
+        let delay = self.thresholds.survivor_delay;
+        let survivors = blocks.iter().filter(|block| block.survives(self.warm_up, self.n_steps, delay));
+        let (mut count, mut bytes, mut kept) = (0, 0_i64, 0_i64);
+        let (mut steps, mut kept_steps) = (Vec::new(), Vec::new());
+        for block in survivors {
+            count += 1;
+            bytes += self.bytes(block);
+            steps.extend(block.birth());
+            if self.history.allocations.is_live(block.id, self.history.last_state()) {
+                kept += self.bytes(block);
+                kept_steps.extend(block.birth());
+            }
+        }
+        let distinct = |mut steps: Vec<usize>| {
+            steps.sort_unstable();
+            steps.dedup();
+            steps.len()
+        };
+        let kept = kept as f64 / bytes.max(1) as f64;
+        Survivors { count, steps: distinct(steps), kept_steps: distinct(kept_steps), kept }
+    }
+
+    /// Bytes more at the last boundary than at the first that counts, by size of block as a power of two.
+    fn change(&self, blocks: &[Crossing]) -> [i64; 64] {
+        let mut change = [0; 64];
+        for block in blocks {
+            let is_live = |boundary: usize| (block.first as usize..block.end as usize).contains(&boundary);
+            let more = i64::from(is_live(self.n_steps)) - i64::from(is_live(self.warm_up));
+            change[self.bytes(block).max(1).ilog2() as usize] += more * self.bytes(block);
+        }
+        change
+    }
+}
+
+/// What places that have less at the last boundary have lost, by size of block as a power of two.
+#[derive(Clone, Copy, Debug)]
+pub struct Moved([i64; 64]);
+
+impl Default for Moved {
+    fn default() -> Self {
+        Self([0; 64])
+    }
+}
+
+impl Moved {
+    fn lose(&mut self, judge: &Judge<'_>, blocks: &[Crossing]) {
+        for (lost, change) in self.0.iter_mut().zip(judge.change(blocks)) {
+            *lost += -change.min(0);
+        }
+    }
+
+    /// Takes suspects back, those that gained most first, where other places lost about as much in blocks
+    /// of about the same size. Only where all memory together does not grow.
+    pub fn clear(mut self, crossings: &[Crossing], judge: &Judge<'_>, found: &mut Leaks) {
+        found.suspects.sort_by_key(|suspect| (std::cmp::Reverse(suspect.growth_bytes), suspect.signature));
+        let (mut left, mut offset) = (Vec::new(), Vec::new());
+        for suspect in found.suspects.drain(..) {
+            let first = crossings.partition_point(|block| block.signature < suspect.signature);
+            let n = crossings[first..].partition_point(|block| block.signature == suspect.signature);
+            let gained = judge.change(&crossings[first..first + n]).map(|change| change.max(0));
+            let matched: [i64; 64] = std::array::from_fn(|size| gained[size].min(self.0[size]));
+            if (matched.iter().sum::<i64>() as f64) < 0.9 * gained.iter().sum::<i64>() as f64 {
+                left.push(suspect);
+                continue;
+            }
+            self.0.iter_mut().zip(matched).for_each(|(lost, matched)| *lost -= matched);
+            let bytes = suspect.live_bytes.last().copied().unwrap_or_default();
+            offset.push(Innocent { signature: suspect.signature, verdict: Verdict::Offset, bytes });
+        }
+        found.suspects = left;
+        found.innocents.extend(offset);
+    }
+}
