@@ -97,7 +97,7 @@ def figures(blocks, boundaries, warm_up, last_state):
         "live": live, "slope": slope, "monotonic": rises / max(1, len(counted) - 1), "r2": r2,
         "growth": counted[-1] - counted[0], "survivors": len(born),
         "survivor_steps": len({k for k, _ in born}), "kept_steps": len({k for k, _ in kept}),
-        "kept": sum(size for _, size in kept) / max(1, sum(size for _, size in born)),
+        "kept": sum(size for _, size in kept) / sum(size for _, size in born) if born else 1,
         "tau": balance / max(1, len(pairs)),
     }
 

@@ -393,6 +393,8 @@ pub struct Leak {
     /// Share of steps with a gain.
     pub monotonic: f64,
     pub r2: f64,
+    /// Share of the growth of all suspects x `monotonic` x share of bytes with a stack: the order of the list.
+    pub score: f64,
     /// `low`, `medium` or `high`.
     pub severity: &'static str,
     pub verdict: &'static str,

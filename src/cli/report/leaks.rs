@@ -72,6 +72,7 @@ fn leak(suspect: &Suspect, (stack, label): (Vec<String>, String)) -> Leak {
         survivors: suspect.survivors,
         monotonic: suspect.monotonic,
         r2: suspect.r2,
+        score: suspect.score,
         severity: suspect.severity.key(),
         verdict: suspect.verdict.key(),
     }

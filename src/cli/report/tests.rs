@@ -252,7 +252,7 @@ fn memory_has_the_keys_of_the_contract() {
         "live_at_end": held,
         "leaks": [{
             "stack": append, "bytes_per_step": 1 << 20, "growth_bytes": 5 << 20, "survivors": 4,
-            "monotonic": 1.0, "r2": 1.0, "severity": "low", "verdict": "leak",
+            "monotonic": 1.0, "r2": 1.0, "score": 1.0, "severity": "low", "verdict": "leak",
         }],
         "growth": {
             "verdict": "growth", "step_source": "ProfilerStep annotations", "steps": 6, "warm_up": 1,

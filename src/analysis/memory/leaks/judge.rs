@@ -26,7 +26,7 @@ struct Survivors {
     steps: usize,
     /// Different steps that those are of which are never freed.
     kept_steps: usize,
-    /// Share of their bytes that is never freed.
+    /// Share of their bytes that is never freed; 1 if there are none.
     kept: f64,
 }
 
@@ -53,7 +53,9 @@ impl Judge<'_> {
         let growth = last - series.at(warm_up);
         let third = (n_counted + 1) / 3;
         let is_over = third >= 2 && (last - series.at(n_steps - third)) as f64 <= 0.1 * growth as f64;
-        if growth as f64 >= least && is_over {
+        let survivors = self.survivors(blocks);
+        let is_kept = survivors.kept >= thresholds.min_kept;
+        if growth as f64 >= least && is_over && is_kept {
             return acquit(Verdict::WarmUpCache);
         }
         if growth < 0 {
@@ -61,7 +63,6 @@ impl Judge<'_> {
         }
         let is_most_rising =
             series.rises(warm_up, n_steps) as f64 / n_counted.max(1) as f64 >= thresholds.min_monotonic;
-        let survivors = self.survivors(blocks);
         let is_seldom = survivors.kept_steps >= thresholds.min_seldom_steps;
         if n_counted < thresholds.min_steps || !(is_most_rising || is_seldom) {
             return;
@@ -72,7 +73,6 @@ impl Judge<'_> {
         let is_steady = is_most_rising && trend.slope >= least;
         let is_seldom = is_seldom && trend.tau >= thresholds.min_seldom_tau && mean >= least;
         let is_surviving = survivors.steps >= thresholds.min_survivor_steps;
-        let is_kept = survivors.kept >= thresholds.min_kept;
         if !(is_kept && (is_seldom || is_steady && is_surviving)) {
             if is_steady && is_surviving {
                 acquit(Verdict::Released);
@@ -125,7 +125,7 @@ impl Judge<'_> {
             steps.dedup();
             steps.len()
         };
-        let kept = kept as f64 / bytes.max(1) as f64;
+        let kept = if bytes == 0 { 1.0 } else { kept as f64 / bytes as f64 };
         Survivors { count, steps: distinct(steps), kept_steps: distinct(kept_steps), kept }
     }
 

@@ -29,6 +29,13 @@ use judge::{Judge, Moved};
 /// would do. A warm-up cache had up to eight steps with survivors, but a slope of 0. The share of 0.1 %
 /// decided nowhere: it needs more than 64 MiB a step in all.
 ///
+/// The rest were set on recordings written for it, of 40 to 300 steps. Leaks in each second or tenth step,
+/// once an epoch, from the middle on, or behind stacks that differ from step to step are all named: of
+/// these tau was 0.75 and more, and nothing was given back. Garbage collected every 15 steps, queues of
+/// growing batches, predictions gathered by an evaluation, and keys and values of one generation are not:
+/// of these a third at most was kept. A cache by shape that still meets new shapes in the last third is
+/// named too; nothing in a recording tells it from a leak.
+///
 /// None of the 11 real snapshots of the test data holds four steps, so they only show what is to be left
 /// alone: of layers, which repeat as steps do, seven places of one forward pass under autocast grew by 1.1
 /// to 4.5 MiB each. That is why steps are refused there, and not leaks by any constant here.
