@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 use super::signature::Frame;
 use super::trend::trend;
 use crate::model::memory::MemoryAction;
-use crate::model::{MemoryHistory, StackId, Trace};
+use crate::model::{MemoryHistory, StackId, StringId, Trace};
 
 /// A repetition that most of the allocations take part in.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,23 +84,26 @@ fn is_in_forward(trace: &Trace, history: &MemoryHistory, found: &Period) -> bool
     let mut stacks: Vec<StackId> = in_rounds.map(|event| events.stack[event]).collect();
     stacks.sort_unstable();
     stacks.dedup();
-    let python = |stack| {
-        let frames = trace.stacks.frames(stack).map(|frame| trace.strings.get(frame));
-        let mut frames: Vec<&str> = frames.filter(|frame| Frame::of(frame).is_python()).collect();
+    let mut known: HashMap<StringId, bool> = HashMap::new();
+    let mut is_python = |frame| *known.entry(frame).or_insert_with(|| Frame::of(trace.strings.get(frame)).is_python());
+    let mut common: Option<Vec<StringId>> = None;
+    for stack in stacks {
+        let mut frames: Vec<StringId> = trace.stacks.frames(stack).filter(|&frame| is_python(frame)).collect();
         frames.reverse();
-        frames
-    };
-    let common = stacks.into_iter().map(python).reduce(|mut common, frames| {
-        let same = common.iter().zip(&frames).take_while(|(a, b)| a == b).count();
-        common.truncate(same);
-        common
-    });
+        match &mut common {
+            Some(common) => common.truncate(common.iter().zip(&frames).take_while(|(a, b)| a == b).count()),
+            None => common = Some(frames),
+        }
+        if common.as_ref().is_some_and(Vec::is_empty) {
+            return false;
+        }
+    }
     // What spreads a batch over devices only passes it on.
     let is_forward = |frame: Frame<'_>| {
         let is_wrapper = frame.file.replace('\\', "/").contains("torch/nn/parallel/");
         frame.function == "forward" && !is_wrapper
     };
-    common.unwrap_or_default().into_iter().any(|frame| is_forward(Frame::of(frame)))
+    common.unwrap_or_default().into_iter().any(|frame| is_forward(Frame::of(trace.strings.get(frame))))
 }
 
 /// Whether live memory falls from round to round.
