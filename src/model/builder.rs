@@ -222,7 +222,7 @@ impl TraceBuilder {
     fn replay_memories(&mut self) -> Vec<MemoryHistory> {
         let raw = std::mem::take(&mut self.memories);
         let mut histories: Vec<MemoryHistory> = raw.into_par_iter().map(replay).collect();
-        histories.sort_by_key(|history| (history.source, history.device));
+        histories.sort_by_key(|history| (history.source, history.device, history.pid));
         for history in &histories {
             for &(oddity, count, _) in &history.oddities {
                 let severity = if oddity.is_harmless() { Severity::Note } else { Severity::Loss };

@@ -14,7 +14,7 @@ use super::pickle::{Fault, Fold, Heap, Store, Tag, Value, json};
 use super::source::{NeedsConsent, Source};
 use super::{Options, ReadError};
 use crate::job::Progress;
-use crate::model::memory::{MemoryAction, MemoryEvent, MemorySource, PoolId, RawMemory};
+use crate::model::memory::{BlockBefore, MemoryAction, MemoryEvent, MemorySource, PoolId, RawMemory};
 use crate::model::{
     Counter, CounterUnit, ImportReport, Process, ProcessId, Severity, StackId, StringId, TimeNs, Trace, TraceBuilder,
     Track, TrackId, TrackKind,
@@ -207,24 +207,39 @@ struct Pairing {
 impl Pairing {
     fn event(&mut self, ts: TimeNs, action: MemoryAction, addr: u64, bytes: u64, category: i64) {
         let event = MemoryEvent { ts, action, addr, bytes, pool: PoolId::default(), stack: StackId::default() };
-        let row = self.raw.events.len() as u32;
-        let at = category as usize;
-        let sign = if action == MemoryAction::Alloc {
-            self.raw.categories.push((row, self.names[at]));
-            1
+        if action == MemoryAction::Alloc {
+            self.raw.categories.push((self.raw.events.len() as u32, self.names[category as usize]));
+            self.count(ts, bytes as i64, category);
         } else {
-            -1
-        };
+            self.count(ts, -(bytes as i64), category);
+        }
         self.raw.events.push(event);
-        self.sums[at] = self.sums[at].saturating_add(sign * bytes as i64);
-        self.curves.set(ts, at, self.sums[at]);
+    }
+
+    /// Adds to the bytes of a category.
+    fn count(&mut self, ts: TimeNs, bytes: i64, category: i64) {
+        let sum = &mut self.sums[category as usize];
+        *sum = sum.saturating_add(bytes);
+        self.curves.set(ts, category as usize, *sum);
+    }
+
+    /// A new block; returns its address.
+    fn begin(&mut self, bytes: u64, category: i64) -> u64 {
+        self.next += 1;
+        self.live.entry((bytes, category)).or_default().push_back(self.next);
+        self.next
+    }
+
+    /// A block from before the recording; `ts` is where that begins.
+    fn preexist(&mut self, ts: TimeNs, bytes: u64, category: i64) {
+        let addr = self.begin(bytes, category);
+        self.raw.before.push(BlockBefore { addr, bytes, category: self.names[category as usize] });
+        self.count(ts, bytes as i64, category);
     }
 
     fn create(&mut self, ts: TimeNs, bytes: u64, category: i64) {
-        self.next += 1;
-        let addr = self.next;
+        let addr = self.begin(bytes, category);
         self.event(ts, MemoryAction::Alloc, addr, bytes, category);
-        self.live.entry((bytes, category)).or_default().push_back(addr);
     }
 
     /// Ends the oldest block; false if there is none.
@@ -274,10 +289,14 @@ fn add_events(rows: &[Row], builder: &mut TraceBuilder) {
         }
         let ts = if ts < 0 { start } else { ts };
         match (action, bytes >= 0) {
-            (PREEXISTING | CREATE, true) => {
+            (PREEXISTING, true) => {
+                pairing.preexist(start, size, category);
+                account.shown += 1;
+                account.n_before += 1;
+            }
+            (CREATE, true) => {
                 pairing.create(ts, size, category);
                 account.shown += 1;
-                account.n_before += u64::from(action == PREEXISTING);
             }
             (DESTROY, _) if bytes <= 0 => {
                 let is_paired = pairing.destroy(ts, size, category);
@@ -314,7 +333,7 @@ fn report(import: &mut ImportReport, account: &Account) {
     import.reject(Severity::Loss, bad, account.n_bad, None);
     let unpaired = "End or change of a block of which none is live in its size and category: not shown";
     import.reject(Severity::Loss, unpaired, account.n_unpaired, None);
-    let before = "Live before the recording began: shown from its first moment on";
+    let before = "Live before the recording began: shown from its start on";
     import.note(Severity::Note, before, account.n_before, None);
     import.note(Severity::Note, "The file does not say which device this is: shown as device 0", 1, None);
 }
@@ -386,7 +405,8 @@ mod tests {
         assert_eq!((import.read, import.shown, import.merged, import.rejected), (11, 3, 4, 4));
         let memory = &trace.memories[0];
         assert_eq!((memory.source, memory.span.start), (MemorySource::Timeline, 1_700_000_000_000_000_100));
-        assert_eq!(memory.curves.active, [0, 64, 128, 64, 128, 64]);
+        assert_eq!(memory.curves.active, [64, 128, 64, 128, 64]);
+        assert_eq!(memory.allocations.start, [0, 1, 3]);
         let categories: Vec<_> =
             memory.allocations.ids().map(|id| trace.strings.get(memory.allocations.category(id))).collect();
         assert_eq!(categories, ["PARAMETER", "TEMPORARY", "GRADIENT"]);
@@ -409,7 +429,7 @@ mod tests {
     #[test]
     fn cut_and_foreign_texts() {
         let cut = read_text("[[-1, 1, 64, 0], [5, 2, 64, 3], [6, 4, -6").unwrap();
-        assert_eq!((cut.import.shown, cut.memories[0].events.len()), (2, 2));
+        assert_eq!((cut.import.shown, cut.memories[0].events.len()), (2, 1));
         assert!(cut.import.problems[0].reason.contains("ends early"));
         let cut = read_text("[[100, 200], [[0,1,0,0,0,0,0,0,7],[0,2,0,0,0").unwrap();
         assert_eq!((cut.import.shown, cut.import.rejected), (1, 1));

@@ -208,7 +208,7 @@ fn why_memory_ran_out_is_told() {
         let (path, answer) = sample(&folder, plant, &["--scale", "12"]);
         let trace = trace(&path);
         let history = &trace.memories[0];
-        let cards = oom::cards(history, &Signatures::new(&trace, false), None);
+        let cards = oom::cards(&trace, history, &Signatures::new(&trace, false), 0, &|| false);
         let (card, oom) = (&cards[0], &answer["oom"]);
         assert_eq!((&oom["entry"], &oom["requested"]), (&card.event.into(), &card.requested.into()));
         assert_eq!(oom["device_free"], card.device_free.unwrap());
@@ -216,7 +216,7 @@ fn why_memory_ran_out_is_told() {
         assert_eq!(card.reserved, card.allocated + card.awaiting_free + card.inactive);
         let is_fragmented = oom["cause"] == "fragmentation";
         assert_eq!(is_fragmented, plant.contains("fragmentation"));
-        let settings: Vec<_> = card.what_ifs.iter().map(|what| what.setting).collect();
+        let settings: Vec<_> = card.what_ifs.iter().map(oom::WhatIf::setting).collect();
         assert!(!is_fragmented || settings.contains(&setting), "{plant}: {settings:?}");
     }
 }
@@ -244,7 +244,7 @@ fn real_snapshots_add_up() {
         let trace = trace(&path);
         for history in &trace.memories {
             let figures = summary::summary(history);
-            let at_end = allocator(history, history.last_state()).sums;
+            let at_end = allocator(history, history.last_state(), &|| false).sums;
             assert_eq!(at_end.reserved, figures.end_reserved, "{}", path.display());
             assert_eq!(at_end.allocated, figures.end_allocated, "{}", path.display());
             assert_eq!(at_end.unsplit, 0, "{}: blocks at the end are known exactly", path.display());

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use lacuna::analysis::memory::summary::summary;
 use lacuna::cli::sample::{Plant, SnapshotShape, write_snapshot};
 use lacuna::model::MemoryHistory;
 use lacuna::model::memory::MemorySource;
@@ -95,6 +96,12 @@ fn differences(history: &MemoryHistory, theirs: &Value) -> Vec<String> {
     for (name, ours) in [("allocated", &curves.allocated), ("active", &curves.active), ("reserved", &curves.reserved)] {
         if ours.last().copied() != theirs["end"][name].as_u64() {
             found.push(format!("{name} at the end: {:?}, not {}", ours.last(), theirs["end"][name]));
+        }
+    }
+    if let Some(ours) = summary(history).fragmentation {
+        let theirs = theirs["end"]["fragmentation"].as_f64().unwrap();
+        if (ours - theirs).abs() > 1e-9 {
+            found.push(format!("fragmentation: {ours}, not {theirs}"));
         }
     }
     let peak = curves.peak(0..history.n_states());

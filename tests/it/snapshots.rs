@@ -33,7 +33,8 @@ print(json.dumps(devices))
 const AS_JSON: &str =
     "import json, pickle, sys; json.dump(pickle.load(open(sys.argv[1], 'rb')), open(sys.argv[2], 'w'))";
 
-/// Per category of a raw memory timeline: [time, bytes] wherever the bytes change.
+/// Per category of a raw memory timeline: [time, bytes] wherever the bytes change. Then the bytes at the
+/// end and before the recording.
 const TIMELINE: &str = r#"
 import gzip, json, sys
 rows = json.loads(gzip.open(sys.argv[1]).read())
@@ -46,7 +47,8 @@ for time, action, size, category in rows:
     if curve and curve[-1][0] == time:
         curve.pop()
     curve.append([time, sums[category]])
-print(json.dumps([curves, sum(sums.values())]))
+before = sum(size for time, _, size, _ in rows if time < 0)
+print(json.dumps([curves, sum(sums.values()), before]))
 "#;
 
 fn python(script: &str, args: &[&Path]) -> Value {
@@ -143,6 +145,7 @@ fn memory_timelines_have_the_bytes_of_each_category() {
         }
         let memory = &trace.memories[0];
         assert_eq!(memory.curves.active.last().copied(), expected[1].as_u64(), "{}", name(&path));
+        assert_eq!(memory.curves.active.first().copied(), expected[2].as_u64(), "{}", name(&path));
         assert_eq!((memory.oddities.len(), trace.import.rejected), (0, 0), "{}", name(&path));
     }
 }

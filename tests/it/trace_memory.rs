@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use lacuna::cli::sample::{ExportShape, Schema, write_export};
-use lacuna::model::memory::MemorySource;
+use lacuna::model::memory::{MemorySource, Oddity};
 use lacuna::model::{MemoryHistory, Trace};
 use rusqlite::Connection;
 
@@ -102,6 +102,36 @@ fn check_export(path: &Path) {
     assert!(history.allocations.ids().all(|id| trace.strings.get(history.allocations.category(id)) == "Device"));
     assert!(history.allocations.len() > 2 && !history.has_segments);
     assert!(is_a_counter(trace, "Device memory", &curve[1..]));
+}
+
+/// What a late recording tells: blocks are freed that it does not know, and one of them twice.
+#[test]
+fn the_counter_of_an_nsys_export_is_the_replayed_curve() {
+    let folder = scratch("nsys-memory-late");
+    let path = folder.join("late.sqlite");
+    write_export(ExportShape { steps: 14, seed: 2, schema: Schema::V2023 }, &path).unwrap();
+    let table = "CUDA_GPU_MEMORY_USAGE_EVENTS";
+    let connection = Connection::open(&path).unwrap();
+    let first_free = format!("(SELECT min(start) FROM {table} WHERE memoryOperationType = 1)");
+    connection.execute(&format!("UPDATE {table} SET start = start + 1 WHERE start > {first_free}"), []).unwrap();
+    // As a row of its own with all other columns alike.
+    connection
+        .execute_batch(&format!(
+            "CREATE TEMP TABLE again AS SELECT * FROM {table} WHERE start = {first_free};
+             UPDATE again SET start = start + 1;
+             INSERT INTO {table} SELECT * FROM again;
+             DELETE FROM {table} WHERE rowid IN
+                 (SELECT rowid FROM {table} WHERE memoryOperationType = 0 ORDER BY start LIMIT 2);"
+        ))
+        .unwrap();
+    drop(connection);
+    let traces = read(&path).unwrap();
+    let history = histories(&traces[0], MemorySource::Driver).next().unwrap();
+    let odd = |wanted| history.oddities.iter().find(|odd| odd.0 == wanted).map(|odd| odd.1);
+    assert!(odd(Oddity::FreedFromBefore).is_some() && odd(Oddity::FreedTwice) == Some(1), "{:?}", history.oddities);
+    assert!(history.curves.allocated[0] > 0 && history.pid.is_some());
+    assert!(is_a_counter(&traces[0], "Device memory", &history.curves.allocated[1..]));
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]

@@ -10,7 +10,8 @@ The definition, from the meaning of the recorded actions alone:
   waits for a stream is active, but no longer allocated.
 - Every other block holds what was asked for, rounded up to 512 bytes.
 - Going back over an event undoes it: before its alloc a block is not there, before its free_completed
-  it is active, before the request to free it (or the completion, if nothing requested it) allocated.
+  it is active, before the request to free it allocated. A block whose request is not in the recording
+  was never allocated in it.
 - Reserved is the sum of the segments; going back over an event undoes that, too.
 So what was there before the first event needs no thought: it is what is left after the last step back.
 """
@@ -58,21 +59,6 @@ def key(frames):
     return " < ".join(f"{frame['name']}@{frame['filename']}:{frame['line']}" for frame in frames or [])
 
 
-def requested_completions(events):
-    """Indices of the completions that a request came before: one of the same life of the address."""
-    found, pending = set(), set()
-    for i, event in enumerate(events):
-        action, addr = event["action"], event.get("addr")
-        if action == "free_requested":
-            pending.add(addr)
-        elif action == "alloc":
-            pending.discard(addr)
-        elif action == "free_completed" and addr in pending:
-            pending.discard(addr)
-            found.add(i)
-    return found
-
-
 class Block:
     """A life of a block; the states in which it is active are start..end, allocated start..freed."""
 
@@ -96,7 +82,6 @@ def lives(events, segments):
             there[addr] = Block(size, requested, key(frames), len(events) + 1 if is_allocated else 0, len(events) + 1)
             for i, amount in enumerate([size * is_allocated, size, requested * is_allocated]):
                 end[i] += amount
-    was_requested = requested_completions(events)
     steps, done = [(0, 0, 0)] * len(events), []
     for i in range(len(events) - 1, -1, -1):
         event = events[i]
@@ -105,14 +90,16 @@ def lives(events, segments):
             if addr in there:
                 raise ValueError(f"event {i} frees what is live after it")
             size = rounded(event["size"])
-            there[addr] = Block(size, event["size"], "", state, state)
-            steps[i] = (0, -size, 0) if i in was_requested else (-size, -size, -event["size"])
+            there[addr] = Block(size, event["size"], "", 0, state)
+            steps[i] = (0, -size, 0)
         elif action == "free_requested":
             block = there[addr]
             block.freed = state
             steps[i] = (-block.size, 0, -block.requested)
         elif action == "alloc":
             block = there.pop(addr)
+            if block.freed == 0:
+                raise ValueError(f"the block of event {i} is freed without a request")
             block.start, block.stack = state, key(event.get("frames")) or block.stack
             steps[i] = (block.size, block.size, block.requested)
             done.append(block)
@@ -126,6 +113,24 @@ def walk(steps, end):
         sums.append(tuple(value - change for value, change in zip(sums[-1], step)))
     sums.reverse()
     return sums
+
+
+def fragmentation(segments):
+    """How scattered free memory is within segments: 1 - sum of squares / square of the sum, over the
+    stretches between blocks, weighed with the free bytes of each segment."""
+    weighed, free = 0, 0
+    for segment in segments:
+        stretches, at = [], segment["address"]
+        taken = sorted((addr, addr + size) for addr, size, _, state, _ in blocks_of(segment) if state != "inactive")
+        for start, end in [*taken, (segment["address"] + segment["total_size"], None)]:
+            if start > at:
+                stretches.append(start - at)
+            at = end
+        own = sum(stretches)
+        if own:
+            weighed += own * (1 - sum(size * size for size in stretches) / (own * own))
+        free += own
+    return weighed / free if free else 0
 
 
 SIGNS = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
@@ -167,7 +172,7 @@ def describe(device, events, segments, full):
     return {
         "device": device,
         "events": len(events),
-        "has_time": bool(events) and all("time_us" in event for event in events),
+        "has_time": any("time_us" in event for event in events),
         "curves": {
             name: summary(curve, full)
             for name, curve in [
@@ -180,6 +185,7 @@ def describe(device, events, segments, full):
             "active": sum(segment["active_size"] for segment in segments),
             "reserved": total,
             "segments": len(segments),
+            "fragmentation": fragmentation(segments),
         },
         "allocations": len(blocks),
         "before": sum(1 for block in blocks if block.start == 0),

@@ -6,7 +6,7 @@ use super::live::{Group, Live, by_age, by_category, by_pool, by_stream, live};
 use super::signature::Frame;
 use super::steps::Steps;
 use crate::analysis::stacks::{FlameTree, weighted_in_groups};
-use crate::model::memory::AllocationId;
+use crate::model::memory::{AllocationId, PoolId};
 use crate::model::{MemoryHistory, Trace};
 
 /// By what live memory is told apart above its stacks.
@@ -117,24 +117,31 @@ impl Scope<'_> {
     }
 
     fn name(&self, group: Group) -> String {
-        let pool = |pool: usize| self.history.pools.get(pool).copied().unwrap_or_default();
-        let stream =
-            |stream: i64| if stream == 0 { "Default stream".to_owned() } else { format!("Stream {stream:#x}") };
         match group {
             _ if self.by == GroupBy::Nothing => String::new(),
             Group::Category(category) if category == Default::default() => "(no category)".to_owned(),
             Group::Category(category) => self.trace.strings.get(category).to_owned(),
-            Group::Stream(handle) => stream(handle),
-            Group::Pool(id) => match pool(id.0.into()) {
-                pool if pool.private == (0, 0) => format!("{}, common pool", stream(pool.stream)),
-                pool => format!("{}, private pool {}.{}", stream(pool.stream), pool.private.0, pool.private.1),
-            },
+            Group::Stream(handle) => stream_name(handle),
+            Group::Pool(id) => pool_name(self.history, id),
             Group::Age(None) => "Before the first step".to_owned(),
             Group::Age(Some(0)) => "Of this step".to_owned(),
             Group::Age(Some(1)) => "Of the step before".to_owned(),
             Group::Age(Some(bits)) => format!("{} to {} steps old", 1_u64 << (bits - 1), (1_u64 << bits) - 1),
             Group::Signature(_) => String::new(),
         }
+    }
+}
+
+fn stream_name(handle: i64) -> String {
+    if handle == 0 { "Default stream".to_owned() } else { format!("Stream {handle:#x}") }
+}
+
+/// `Default stream, private pool 0.1`.
+pub fn pool_name(history: &MemoryHistory, id: PoolId) -> String {
+    let pool = history.pools.get(id.0 as usize).copied().unwrap_or_default();
+    match pool.private {
+        (0, 0) => format!("{}, common pool", stream_name(pool.stream)),
+        (a, b) => format!("{}, private pool {a}.{b}", stream_name(pool.stream)),
     }
 }
 

@@ -1,11 +1,13 @@
 //! Whose memory is live at a moment? By stack, and by everything else that tells blocks apart.
 
+use std::borrow::Cow;
+
 use hashbrown::HashMap;
 
 use super::signature::{SignatureId, Signatures};
 use super::steps::Steps;
 use crate::model::memory::{AllocationId, PoolId};
-use crate::model::{MemoryHistory, StringId};
+use crate::model::{MemoryHistory, StringId, Trace};
 
 /// Until when a block counts as live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -55,6 +57,16 @@ pub struct LiveGroup {
     pub count: u64,
 }
 
+impl LiveGroup {
+    /// Its frames, the innermost first; none unless it is of a signature.
+    pub fn frames<'a>(&self, trace: &'a Trace, signatures: &Signatures) -> Vec<Cow<'a, str>> {
+        match self.group {
+            Group::Signature(signature) => signatures.frames(trace, signature),
+            _ => Vec::new(),
+        }
+    }
+}
+
 /// Sums live blocks by group; the most bytes first, then in the order of groups.
 ///
 /// Cost: O(blocks that began by then + groups · log groups).
@@ -77,6 +89,15 @@ pub fn groups(
     }
     found.sort_unstable_by(|a, b| b.bytes.cmp(&a.bytes).then(a.group.cmp(&b.group)));
     found
+}
+
+/// Puts the first `top` groups in order: the most bytes first, then by name; 0 puts all in order.
+///
+/// Names are read only of groups that have the same bytes. Cost: O(groups + top · log top) of them.
+pub fn sort_first<Name: Ord>(groups: &mut [LiveGroup], top: usize, name: impl Fn(&LiveGroup) -> Name) {
+    let order = |a: &LiveGroup, b: &LiveGroup| b.bytes.cmp(&a.bytes).then_with(|| name(a).cmp(&name(b)));
+    let first = if (1..groups.len()).contains(&top) { groups.select_nth_unstable_by(top, order).0 } else { groups };
+    first.sort_unstable_by(order);
 }
 
 /// By place in the program.
@@ -123,7 +144,6 @@ mod tests {
     use super::super::steps;
     use super::*;
     use crate::model::StackId;
-    use crate::model::Trace;
     use crate::model::memory::{MemoryAction, MemoryPool};
 
     fn trace() -> Trace {
@@ -150,6 +170,24 @@ mod tests {
             let sum = |until| live(history, state, until).map(|id| history.allocations.bytes[id.idx()]).sum::<u64>();
             assert_eq!(sum(Live::Active), history.curves.active[state as usize]);
             assert_eq!(sum(Live::Allocated), history.curves.allocated[state as usize]);
+        }
+    }
+
+    #[test]
+    fn the_first_are_those_with_the_most_then_by_name() {
+        let group = |stream, bytes| LiveGroup { group: Group::Stream(stream), bytes, count: 1 };
+        let all = [group(5, 10), group(4, 30), group(3, 10), group(2, 20), group(1, 10)];
+        // By the stream's number, backwards.
+        let name = |of: &LiveGroup| match of.group {
+            Group::Stream(stream) => -stream,
+            _ => 0,
+        };
+        let expected = [all[1], all[3], all[0], all[2], all[4]];
+        for top in 0..7 {
+            let mut found = all;
+            sort_first(&mut found, top, name);
+            let n = if top == 0 { 5 } else { top.min(5) };
+            assert_eq!(found[..n], expected[..n], "{top}");
         }
     }
 

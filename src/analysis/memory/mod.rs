@@ -6,6 +6,7 @@ pub mod around;
 pub mod find;
 #[cfg(test)]
 pub mod fixture;
+mod free;
 pub mod grouped;
 pub mod labels;
 pub mod leaks;

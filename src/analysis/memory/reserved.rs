@@ -1,15 +1,14 @@
 //! Why did the allocator take more memory from the device?
 
-mod sweep;
 #[cfg(test)]
 mod tests;
 
 use std::ops::Range;
 
-use super::state::{Held, PoolState, allocator, kind_for};
+use super::free::Sweep;
+use super::state::{Held, PoolState, allocator};
 use crate::model::MemoryHistory;
 use crate::model::memory::{AllocationId, MemoryAction, PoolId, SegmentKind};
-use sweep::Sweep;
 
 /// Why a request could not be served from what was reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -116,7 +115,7 @@ fn one(history: &MemoryHistory, sweep: &Sweep<'_>, events: Range<usize>) -> Opti
     });
     let requested = request.map_or(0, |id| history.allocations.bytes[id.idx()]);
     let pool = of.pool[last];
-    let kind = kind_for(if request.is_some() { requested } else { of.bytes[last] });
+    let kind = SegmentKind::serving(if request.is_some() { requested } else { of.bytes[last] });
     let (free, largest_free) = sweep.free(pool, kind);
     let cause = match request {
         None => Cause::NoRequest,
@@ -152,14 +151,14 @@ pub struct Pins {
 /// Which blocks stood in the way of a request. `None` if no segment is large enough at all.
 ///
 /// Cost: that of [`allocator`].
-pub fn pins(history: &MemoryHistory, growth: &Growth) -> Option<Pins> {
-    let state = allocator(history, growth.state());
+pub fn pins(history: &MemoryHistory, growth: &Growth, is_cancelled: &dyn Fn() -> bool) -> Option<Pins> {
+    let state = allocator(history, growth.state(), is_cancelled);
     let pool = state.pools.iter().find(|pool| (pool.pool, pool.kind) == (growth.pool, growth.kind))?;
     pins_in(pool, growth.requested)
 }
 
 /// The same in any pool and state.
-pub fn pins_in(pool: &PoolState, requested: u64) -> Option<Pins> {
+fn pins_in(pool: &PoolState, requested: u64) -> Option<Pins> {
     let mut best: Option<(u64, usize, Range<usize>)> = None;
     for (i, segment) in pool.segments.iter().enumerate() {
         let held = |at: usize| match segment.parts[at].held {

@@ -5,18 +5,13 @@ mod tests;
 
 use super::live::{Live, live};
 use crate::model::MemoryHistory;
-use crate::model::memory::{AllocationId, PoolId, Segment, SegmentKind};
+use crate::model::memory::{AllocationId, PoolId, SMALL, Segment, SegmentKind};
 
-/// PyTorch serves requests up to this from small segments (`kSmallSize`). In large ones it splits no
-/// block when no more than this would be left.
-pub const SMALL: u64 = 1 << 20;
-/// Size of PyTorch's small segments (`kSmallBuffer`).
-const SMALL_SEGMENT: u64 = 2 << 20;
 /// Nothing smaller is ever split off (`kMinBlockSize`).
 const MIN_BLOCK: u64 = 512;
 
 /// Bytes of a segment, a pool, or all. `reserved = allocated + awaiting_free + unsplit + free`, exactly.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sums {
     pub reserved: u64,
     pub allocated: u64,
@@ -29,16 +24,20 @@ pub struct Sums {
     pub largest_free: u64,
     /// Number of free stretches.
     pub free_parts: u64,
-    /// Sum of the squares of the free stretches' sizes.
-    free_squares: u128,
+    /// Free bytes of each segment times how scattered they are in it.
+    scattered: f64,
 }
 
 impl Sums {
-    /// How scattered free memory is, by the formula of `MemoryViz`: 1 - Σ free² / (Σ free)². 0 is one stretch
-    /// or none; n equal stretches give 1 - 1/n.
+    /// How scattered free memory is within its segments: of a segment 1 - Σ free² / (Σ free)² over its
+    /// free stretches, as `MemoryViz` has it; of many the mean, weighed with their free bytes. 0 is at
+    /// most one stretch in each segment, near 1 are many small ones.
+    ///
+    /// Over the stretches of all segments the formula would say nothing: twenty wholly free segments
+    /// would give 0.95, though any of them can be given back to the device and serves any request that
+    /// fits in it.
     pub fn fragmentation(&self) -> f64 {
-        let whole = self.free as f64;
-        if self.free == 0 { 0.0 } else { (1.0 - self.free_squares as f64 / (whole * whole)).max(0.0) }
+        if self.free == 0 { 0.0 } else { self.scattered / self.free as f64 }
     }
 
     /// Share of what is reserved that no block has; 0 if nothing is reserved.
@@ -52,19 +51,28 @@ impl Sums {
         if self.free == 0 { 0.0 } else { 1.0 - self.largest_free as f64 / self.free as f64 }
     }
 
-    fn add_part(&mut self, part: &Part) {
-        self.reserved += part.bytes;
-        match part.held {
-            Held::Allocated(_) => self.allocated += part.bytes,
-            Held::AwaitingFree(_) => self.awaiting_free += part.bytes,
-            Held::Unsplit => self.unsplit += part.bytes,
-            Held::Free => {
-                self.free += part.bytes;
-                self.largest_free = self.largest_free.max(part.bytes);
-                self.free_parts += 1;
-                self.free_squares += u128::from(part.bytes) * u128::from(part.bytes);
+    /// The sums of one segment.
+    fn of(parts: &[Part]) -> Self {
+        let mut sums = Self::default();
+        let mut squares = 0_u128;
+        for part in parts {
+            sums.reserved += part.bytes;
+            match part.held {
+                Held::Allocated(_) => sums.allocated += part.bytes,
+                Held::AwaitingFree(_) => sums.awaiting_free += part.bytes,
+                Held::Unsplit => sums.unsplit += part.bytes,
+                Held::Free => {
+                    sums.free += part.bytes;
+                    sums.largest_free = sums.largest_free.max(part.bytes);
+                    sums.free_parts += 1;
+                    squares += u128::from(part.bytes) * u128::from(part.bytes);
+                }
             }
         }
+        if sums.free_parts > 1 {
+            sums.scattered = sums.free as f64 - squares as f64 / sums.free as f64;
+        }
+        sums
     }
 
     fn add(&mut self, other: &Self) {
@@ -75,7 +83,7 @@ impl Sums {
         self.free += other.free;
         self.largest_free = self.largest_free.max(other.largest_free);
         self.free_parts += other.free_parts;
-        self.free_squares += other.free_squares;
+        self.scattered += other.scattered;
     }
 }
 
@@ -97,7 +105,7 @@ pub struct Part {
 }
 
 /// A segment; the adjacent pieces of an expandable one are one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SegmentState {
     /// Indices into [`MemoryHistory::segments`].
     pub segments: Vec<u32>,
@@ -110,7 +118,7 @@ pub struct SegmentState {
 }
 
 /// What serves requests of one stream and size class.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PoolState {
     pub pool: PoolId,
     pub kind: SegmentKind,
@@ -120,7 +128,7 @@ pub struct PoolState {
 }
 
 /// All that an allocator holds at a moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct AllocatorState {
     pub state: u32,
     /// By pool, then kind.
@@ -132,48 +140,24 @@ pub struct AllocatorState {
     pub unplaced: u64,
 }
 
-/// The size class of each segment of a history, known or worked out: by the first block in it, else by
-/// its size. Pieces of expandable segments are told by their size alone: they come in multiples of 2 MiB
-/// for small requests, of 20 MiB for large ones, and a block may begin in another piece.
-///
-/// Cost: O(blocks + segments).
-pub fn kinds(history: &MemoryHistory) -> Vec<SegmentKind> {
-    let mut kinds: Vec<SegmentKind> = history.segments.iter().map(|segment| segment.kind).collect();
-    let blocks = &history.allocations;
-    for (&segment, &bytes) in blocks.segment.iter().zip(&blocks.bytes) {
-        let is_expandable = history.segments.get(segment as usize).is_some_and(|segment| segment.is_expandable);
-        if let Some(kind) = kinds.get_mut(segment as usize).filter(|kind| **kind == SegmentKind::Unknown)
-            && !is_expandable
-        {
-            *kind = kind_for(bytes);
-        }
-    }
-    for (kind, segment) in kinds.iter_mut().zip(&history.segments) {
-        if *kind == SegmentKind::Unknown {
-            *kind = if segment.bytes <= SMALL_SEGMENT { SegmentKind::Small } else { SegmentKind::Large };
-        }
-    }
-    kinds
-}
-
-/// The size class that serves a block of this size.
-pub fn kind_for(bytes: u64) -> SegmentKind {
-    if bytes <= SMALL { SegmentKind::Small } else { SegmentKind::Large }
-}
-
 /// The allocator in a state.
 ///
 /// * Free is what no block covers. Where only a block's request is known its size is that, rounded up,
 ///   and what PyTorch left unsplit behind it is told apart from free memory by its size.
-/// * Cost: O(segments + blocks that began by then + live blocks · log).
-pub fn allocator(history: &MemoryHistory, state: u32) -> AllocatorState {
+/// * Cost: O(segments + blocks that began by then + live blocks · log). Nothing once cancelled.
+pub fn allocator(history: &MemoryHistory, state: u32, is_cancelled: &dyn Fn() -> bool) -> AllocatorState {
     let all = &history.allocations;
-    let kinds = kinds(history);
-    let mut blocks: Vec<AllocationId> = live(history, state, Live::Active).collect();
-    blocks.sort_by_key(|id| all.addr[id.idx()]);
     let mut found = AllocatorState { state, ..AllocatorState::default() };
+    let mut blocks: Vec<AllocationId> = live(history, state, Live::Active).collect();
+    if is_cancelled() {
+        return found;
+    }
+    blocks.sort_by_key(|id| all.addr[id.idx()]);
     let mut blocks = blocks.into_iter().peekable();
-    for (pool, kind, mut segment) in segments(history, &kinds, state) {
+    for (pool, kind, mut segment) in segments(history, state) {
+        if is_cancelled() {
+            return AllocatorState { state, ..AllocatorState::default() };
+        }
         let end = segment.addr + segment.bytes;
         let mut at = segment.addr;
         while let Some(id) = blocks.next_if(|id| all.addr[id.idx()] < end) {
@@ -190,7 +174,7 @@ pub fn allocator(history: &MemoryHistory, state: u32) -> AllocatorState {
             }
         }
         segment.gap(at, end, kind);
-        segment.parts.iter().for_each(|part| segment.sums.add_part(part));
+        segment.sums = Sums::of(&segment.parts);
         found.sums.add(&segment.sums);
         let known = found.pools.iter().position(|known| (known.pool, known.kind) == (pool, kind));
         let at = known.unwrap_or_else(|| {
@@ -216,14 +200,13 @@ impl SegmentState {
 }
 
 /// What is reserved in a state, by address.
-fn segments(history: &MemoryHistory, kinds: &[SegmentKind], state: u32) -> Vec<(PoolId, SegmentKind, SegmentState)> {
+fn segments(history: &MemoryHistory, state: u32) -> Vec<(PoolId, SegmentKind, SegmentState)> {
     let mut live: Vec<u32> = (0..history.segments.len() as u32).collect();
     live.retain(|&segment| history.segments[segment as usize].is_live(state));
     live.sort_by_key(|&segment| history.segments[segment as usize].addr);
     let mut found: Vec<(PoolId, SegmentKind, SegmentState)> = Vec::new();
     for index in live {
-        let Segment { addr, bytes, pool, is_expandable, .. } = history.segments[index as usize];
-        let kind = kinds[index as usize];
+        let Segment { addr, bytes, pool, kind, is_expandable, .. } = history.segments[index as usize];
         match found.last_mut() {
             Some((last_pool, last_kind, last))
                 if is_expandable

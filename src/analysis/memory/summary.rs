@@ -25,8 +25,9 @@ pub struct Summary {
     /// Whether the means weigh each state with how long it lasted. Where there are no times, each event
     /// counts the same.
     pub is_by_time: bool,
-    /// Of the free memory at the end: 0 is one stretch, towards 1 are ever more and smaller ones, by
-    /// the formula of `MemoryViz`. `None` where nothing is known of segments.
+    /// Of the free memory at the end, as [`Sums::fragmentation`](state::Sums::fragmentation) defines it:
+    /// 0 is at most one stretch in each segment, near 1 are many small ones. `None` where nothing is known
+    /// of segments.
     pub fragmentation: Option<f64>,
 }
 
@@ -73,7 +74,7 @@ pub fn summary(history: &MemoryHistory) -> Summary {
         mean_reserved: mean(&curves.reserved),
         is_by_time,
         fragmentation: (!history.segments.is_empty())
-            .then(|| state::allocator(history, history.last_state()).sums.fragmentation()),
+            .then(|| state::allocator(history, history.last_state(), &|| false).sums.fragmentation()),
     }
 }
 

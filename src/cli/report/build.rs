@@ -33,12 +33,12 @@ pub fn report(traces: &[&Trace], top: usize, by: KernelsBy, by_shape: bool) -> R
         clock,
         span_ns: [span.start, span.end],
         devices: traces.iter().flat_map(|trace| devices(trace)).collect(),
-        operators: Cut::new(operators(traces, by_shape).into_iter().map(operator).collect(), top),
-        kernels: Cut::new(kernels(&scope, by).into_iter().map(kernel).collect(), top),
-        copies: Cut::new(copies(&scope, false).iter().map(copy).collect(), top),
-        apis: Cut::new(calls(&scope, CallSort::Api).into_iter().map(api).collect(), top),
-        os_calls: Cut::new(calls(&scope, CallSort::Os).into_iter().map(api).collect(), top),
-        annotations: Cut::new(annotations(&scope).into_iter().map(annotation).collect(), top),
+        operators: Cut::new(operators(traces, by_shape).into_iter().map(operator), top),
+        kernels: Cut::new(kernels(&scope, by).into_iter().map(kernel), top),
+        copies: Cut::new(copies(&scope, false).iter().map(copy), top),
+        apis: Cut::new(calls(&scope, CallSort::Api).into_iter().map(api), top),
+        os_calls: Cut::new(calls(&scope, CallSort::Os).into_iter().map(api), top),
+        annotations: Cut::new(annotations(&scope).into_iter().map(annotation), top),
         memory,
     }
 }

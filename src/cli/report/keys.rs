@@ -24,17 +24,12 @@ impl<T> Cut<T> {
         self.shown.is_empty()
     }
 
-    /// The first `top` of `all` as `row` has them; 0 keeps all. Makes no rows that are left out.
-    pub fn rows<S>(all: &[S], top: usize, row: impl FnMut(&S) -> T) -> Self {
-        let n = if top == 0 { all.len() } else { all.len().min(top) };
-        Self { shown: all[..n].iter().map(row).collect(), n_hidden: all.len() - n }
-    }
-
-    /// The first `top` of `all`; 0 keeps all.
-    pub fn new(mut all: Vec<T>, top: usize) -> Self {
+    /// The first `top` of `all`; 0 keeps all. What is left out is not even made.
+    pub fn new(all: impl IntoIterator<IntoIter: ExactSizeIterator<Item = T>>, top: usize) -> Self {
+        let all = all.into_iter();
         let n_hidden = if top == 0 { 0 } else { all.len().saturating_sub(top) };
-        all.truncate(all.len() - n_hidden);
-        Self { shown: all, n_hidden }
+        let n_shown = all.len() - n_hidden;
+        Self { shown: all.take(n_shown).collect(), n_hidden }
     }
 }
 
@@ -257,8 +252,12 @@ pub struct Memory {
     pub rank: Option<u32>,
     /// -1 is the host.
     pub device: i32,
+    /// Whose memory it is, where the file tells processes apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<i64>,
     /// `snapshot`, `profiler`, `driver` or `memory_timeline`.
     pub source: &'static str,
+    /// As many as the file has.
     pub events: u64,
     pub peak_allocated_bytes: u64,
     /// Absent if the file has no times.
@@ -271,13 +270,15 @@ pub struct Memory {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_reserved_bytes: Option<u64>,
     pub start_allocated_bytes: u64,
-    /// Of what is free at the end: 1 - sum of squares / square of the sum, over free stretches.
+    /// Of what is free at the end: 1 - sum of squares / square of the sum, over the free stretches of
+    /// each segment; the mean of the segments, weighed with their free bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fragmentation: Option<f64>,
     /// Mean of what is allocated over mean of what is reserved, by time; by event without times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub efficiency: Option<f64>,
-    pub oom: Vec<Oom>,
+    /// In order of time.
+    pub oom: Cut<Oom>,
     /// What is allocated where the peak is reached first.
     pub peak_by_stack: Cut<Held>,
     pub live_at_end: Cut<Held>,
@@ -357,12 +358,17 @@ pub struct Oom {
     pub allocated_bytes: u64,
     pub awaiting_free_bytes: u64,
     pub inactive_bytes: u64,
-    /// The largest free stretch.
+    /// Free where the request is served from: of `inactive_bytes` what lies in segments of its stream,
+    /// private pool and size class.
+    pub free_bytes: u64,
+    /// The largest stretch of that.
     pub largest_free_bytes: u64,
+    /// Free in all other segments.
+    pub free_elsewhere_bytes: u64,
     /// What others have of the device, if its size is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub non_pytorch_bytes: Option<u64>,
-    pub by_stack: Cut<Held>,
+    pub by_stack: Vec<Held>,
     /// Settings that might have helped, each with the fact that speaks for it.
     pub advice: Vec<String>,
 }

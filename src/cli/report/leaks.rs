@@ -3,7 +3,7 @@
 use super::keys::{Cut, Gain, Growth, Innocent, Leak, Memory};
 use super::memory::{DEVICE, STACK, device};
 use super::table::{Cell, Table, text};
-use crate::analysis::memory::leaks::{Suspect, Thresholds, Total, capacity, leaks};
+use crate::analysis::memory::leaks::{self, Suspect, Thresholds, Total};
 use crate::analysis::memory::signature::{SignatureId, Signatures};
 use crate::analysis::memory::steps::{Steps, steps};
 use crate::analysis::stacks::NO_STACK;
@@ -23,25 +23,27 @@ impl Growing {
     /// * `top`: rows of each list; 0 keeps all.
     pub fn of(trace: &Trace, history: &MemoryHistory, signatures: &Signatures, top: usize) -> Self {
         let steps = steps(trace, history, &|| false);
-        let (limit, thresholds) = (capacity(trace, history), Thresholds::default());
-        let (other, found) = leaks(trace, history, signatures, steps.as_ref(), limit, &thresholds, &|| false);
+        let (limit, thresholds) = (leaks::capacity(trace, history), Thresholds::default());
+        let (other, found) = leaks::leaks(trace, history, signatures, steps.as_ref(), limit, &thresholds, &|| false);
         let signatures = other.as_ref().unwrap_or(signatures);
         let place = |signature: SignatureId| {
             let stack = signatures.frames(trace, signature).into_iter().map(String::from).collect();
             (stack, signatures.label(trace, signature).unwrap_or_default().into_owned())
         };
+        let innocent = |one: &leaks::Innocent| {
+            let (stack, label) = place(one.signature);
+            Innocent { stack, label, bytes: one.bytes, verdict: one.verdict.key() }
+        };
+        let gain = |one: &leaks::Gain| {
+            let (stack, label) = place(one.signature);
+            Gain { stack, label, bytes: one.bytes, count: one.count }
+        };
         let growth = found.total.zip(steps.as_ref()).map(|(total, steps)| growth(&total, steps, found.warm_up));
         Self {
             growth,
-            leaks: Cut::rows(&found.suspects, top, |suspect| leak(suspect, place(suspect.signature))),
-            no_leaks: Cut::rows(&found.innocents, top, |innocent| {
-                let (stack, label) = place(innocent.signature);
-                Innocent { stack, label, bytes: innocent.bytes, verdict: innocent.verdict.key() }
-            }),
-            gains: Cut::rows(&found.gains, top, |gain| {
-                let (stack, label) = place(gain.signature);
-                Gain { stack, label, bytes: gain.bytes, count: gain.count }
-            }),
+            leaks: Cut::new(found.suspects.iter().map(|suspect| leak(suspect, place(suspect.signature))), top),
+            no_leaks: Cut::new(found.innocents.iter().map(innocent), top),
+            gains: Cut::new(found.gains.iter().map(gain), top),
             confidence: found.confidence.key(),
             doubts: found.doubts,
         }

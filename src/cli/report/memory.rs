@@ -2,12 +2,12 @@
 
 use super::keys::{Cut, Held, Memory, Oom};
 use super::leaks::{self, Growing};
-use super::table::{Cell, Table, text};
-use crate::analysis::memory::leaks::device_total;
-use crate::analysis::memory::live::{self, Group, Live, LiveGroup};
+use super::table::{Cell, Table, grouped, text};
+use crate::analysis::memory::live::{self, Group, Live, LiveGroup, sort_first};
 use crate::analysis::memory::oom::{self, OomCard};
 use crate::analysis::memory::signature::{SignatureId, Signatures};
 use crate::analysis::memory::summary::summary;
+use crate::model::memory::MemorySource;
 use crate::model::{DurNs, MemoryHistory, Trace};
 
 /// The memory of each device of a trace.
@@ -36,16 +36,23 @@ impl Place<'_> {
         let figures = summary(history);
         let growing = Growing::of(self.trace, history, self.signatures, self.top);
         let held = |state| {
-            let groups = live::groups(history, state, Live::Allocated, live::by_signature(history, self.signatures));
-            Cut::new(groups.iter().map(|group| self.held(group)).collect(), self.top)
+            let by_signature = live::by_signature(history, self.signatures);
+            let mut groups = live::groups(history, state, Live::Allocated, by_signature);
+            sort_first(&mut groups, self.top, |group| group.frames(self.trace, self.signatures));
+            Cut::new(groups.iter().map(|group| self.held(group)), self.top)
         };
-        let cards = oom::cards(history, self.signatures, device_total(self.trace, history));
+        let cards = oom::cards(self.trace, history, self.signatures, self.top, &|| false);
         let reserved = |bytes| history.has_segments.then_some(bytes);
         Memory {
             rank: self.trace.info.rank,
             device: history.device,
+            pid: history.pid,
             source: history.source.key(),
-            events: history.events.len() as u64,
+            events: match history.source {
+                // Its rows become events by pairs, and those from before the recording none.
+                MemorySource::Timeline => self.trace.import.read,
+                _ => history.events.len() as u64,
+            },
             peak_allocated_bytes: figures.peak_allocated.bytes,
             peak_allocated_at: history
                 .has_time
@@ -56,7 +63,7 @@ impl Place<'_> {
             start_allocated_bytes: figures.start_allocated,
             fragmentation: figures.fragmentation,
             efficiency: figures.efficiency(),
-            oom: cards.into_iter().map(|card| self.oom(card)).collect(),
+            oom: Cut::new(cards.into_iter().map(|card| self.oom(card)), self.top),
             peak_by_stack: held(figures.peak_allocated.state),
             live_at_end: held(history.last_state()),
             growth: growing.growth,
@@ -94,19 +101,27 @@ impl Place<'_> {
             allocated_bytes: card.allocated,
             awaiting_free_bytes: card.awaiting_free,
             inactive_bytes: card.inactive,
+            free_bytes: card.free,
             largest_free_bytes: card.largest_free,
+            free_elsewhere_bytes: card.free_elsewhere,
             non_pytorch_bytes: card.non_pytorch,
-            by_stack: Cut::new(card.stacks.iter().map(|group| self.held(group)).collect(), self.top),
+            by_stack: card.stacks.iter().map(|group| self.held(group)).collect(),
             advice: card
                 .what_ifs
                 .into_iter()
-                .map(|what| match what.setting {
-                    "" => what.fact,
-                    setting => format!("{setting}? {}", what.fact),
+                .map(|what| match what.setting() {
+                    "" => what.fact(mib),
+                    setting => format!("{setting}? {}", what.fact(mib)),
                 })
                 .collect(),
         }
     }
+}
+
+/// `1,234.5 MiB`.
+fn mib(bytes: u64) -> String {
+    let tenths = ((u128::from(bytes) * 10 + (1 << 19)) >> 20) as u64;
+    format!("{}.{} MiB", grouped(tenths / 10), tenths % 10)
 }
 
 pub(super) const DEVICE: (&str, &str) = ("device", "Device");
@@ -136,6 +151,7 @@ fn figures(memories: &[Memory]) -> Table {
     let columns = [
         ("rank", "Rank"),
         DEVICE,
+        ("pid", "Process"),
         ("source", "Source"),
         ("events", "Events"),
         ("peak_allocated_bytes", "Peak allocated"),
@@ -153,6 +169,7 @@ fn figures(memories: &[Memory]) -> Table {
         let bytes = |bytes: Option<u64>| bytes.map_or(Cell::Empty, Cell::Bytes);
         let share = |share: Option<f64>| share.map_or(Cell::Empty, Cell::Share);
         let mut row = Vec::from(device(memory));
+        row.push(memory.pid.map_or(Cell::Empty, |pid| text(&pid.to_string())));
         row.extend([text(memory.source), Cell::Count(memory.events), Cell::Bytes(memory.peak_allocated_bytes)]);
         row.extend([memory.peak_allocated_at.map_or(Cell::Empty, Cell::Ns), bytes(memory.peak_reserved_bytes)]);
         row.extend([memory.start_allocated_bytes, memory.end_allocated_bytes].map(Cell::Bytes));
@@ -174,20 +191,24 @@ fn ooms(memories: &[Memory]) -> Table {
         ("allocated_bytes", "= Allocated"),
         ("awaiting_free_bytes", "+ Awaiting free"),
         ("inactive_bytes", "+ Inactive"),
-        ("largest_free_bytes", "Largest free"),
+        ("free_bytes", "Free for it"),
+        ("largest_free_bytes", "Largest of it"),
+        ("free_elsewhere_bytes", "Free elsewhere"),
         ("non_pytorch_bytes", "Other programs"),
         ("advice", "What might have helped"),
     ];
     let mut table = Table::new("oom", "Out of memory", &columns);
     for memory in memories {
-        for oom in &memory.oom {
+        table.n_hidden += memory.oom.n_hidden;
+        for oom in &memory.oom.shown {
             let bytes = |bytes: Option<u64>| bytes.map_or(Cell::Empty, Cell::Bytes);
             let mut row = Vec::from(device(memory));
             row.extend([oom.at_ns.map_or(Cell::Empty, Cell::Ns), Cell::Bytes(oom.requested_bytes)]);
             row.push(bytes(oom.device_free_bytes));
             let held = [oom.reserved_bytes, oom.allocated_bytes, oom.awaiting_free_bytes, oom.inactive_bytes];
             row.extend(held.map(Cell::Bytes));
-            row.extend([Cell::Bytes(oom.largest_free_bytes), bytes(oom.non_pytorch_bytes)]);
+            row.extend([oom.free_bytes, oom.largest_free_bytes, oom.free_elsewhere_bytes].map(Cell::Bytes));
+            row.push(bytes(oom.non_pytorch_bytes));
             row.push(text(&oom.advice.join(". ")));
             table.rows.push(row);
         }

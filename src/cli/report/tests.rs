@@ -268,7 +268,9 @@ fn memory_has_the_keys_of_the_contract() {
     let expected = serde_json::json!([{
         "at_ns": 10 * (6 * 39 + 1), "requested_bytes": 80 << 20, "device_free_bytes": 10 << 20,
         "reserved_bytes": 64 << 20, "allocated_bytes": 6 << 20, "awaiting_free_bytes": 0,
-        "inactive_bytes": 58 << 20, "largest_free_bytes": oom[0]["largest_free_bytes"],
+        "inactive_bytes": 58 << 20,
+        // The segment serves small requests.
+        "free_bytes": 0, "largest_free_bytes": 0, "free_elsewhere_bytes": 58 << 20,
         "non_pytorch_bytes": 6 << 20, "by_stack": held, "advice": [],
     }]);
     assert_eq!(oom, expected);
@@ -279,4 +281,62 @@ fn memory_has_the_keys_of_the_contract() {
     for format in [Format::Csv, Format::Html, Format::Markdown] {
         assert!(written(&report, format).unwrap().contains("losses.py:12"));
     }
+}
+
+/// A segment with blocks of 2 MiB at three places, then memory runs out three times.
+fn out_of_memory() -> Trace {
+    let mut builder = TraceBuilder::default();
+    let places = ["c (a.py:1)", "a (a.py:1)", "b (a.py:1)"].map(|name| {
+        let name = builder.strings.intern(name);
+        builder.stacks.intern(StackId(0), name)
+    });
+    let mut raw = RawMemory { has_time: true, ..RawMemory::default() };
+    let pool = raw.pool(MemoryPool::default());
+    let mut push = |action, addr, bytes, stack| {
+        let ts = raw.events.len() as i64;
+        raw.events.push(MemoryEvent { ts, action, addr, bytes, pool, stack });
+    };
+    push(MemoryAction::SegmentAlloc, 0, 4 << 30, StackId(0));
+    for (i, stack) in places.into_iter().enumerate() {
+        push(MemoryAction::Alloc, (1 + i as u64) << 30, 2 << 20, stack);
+    }
+    for requested in [2 << 30, 3 << 30, 5 << 30] {
+        push(MemoryAction::OutOfMemory, 0, requested, StackId(0));
+        let event = raw.events.len() as u32 - 1;
+        raw.ooms.push(OutOfMemory { event, requested, device_free: None });
+    }
+    builder.memories.push(raw);
+    builder.finish()
+}
+
+#[test]
+fn lists_of_memory_are_cut_and_what_is_equal_is_sorted_by_name() {
+    let trace = out_of_memory();
+    let report = |top| build::report(&[&trace], top, KernelsBy::Name, true);
+    let json: serde_json::Value = serde_json::from_str(&written(&report(2), Format::Json).unwrap()).unwrap();
+    let memory = &json["memory"][0];
+    let stacks = |list: &serde_json::Value| -> Vec<String> {
+        list.as_array().unwrap().iter().map(|held| held["stack"][0].as_str().unwrap().to_owned()).collect()
+    };
+    for list in [&memory["live_at_end"], &memory["peak_by_stack"], &memory["oom"][1]["by_stack"]] {
+        assert_eq!(stacks(list), ["a (a.py:1)", "b (a.py:1)"]);
+    }
+    assert_eq!(memory["oom"].as_array().unwrap().len(), 2);
+    let advice = memory["oom"][0]["advice"][0].as_str().unwrap();
+    let expected = "expandable_segments:True? 4,090.0 MiB are reserved and unused, no less than the 2,048.0 MiB";
+    assert!(advice.starts_with(expected), "{advice}");
+    assert_eq!((report(2).memory[0].oom.n_hidden, report(0).memory[0].oom.n_hidden), (1, 0));
+    let held = &report(2).memory[0].live_at_end;
+    assert_eq!((held.shown.len(), held.n_hidden), (2, 1));
+}
+
+#[test]
+fn rows_that_are_not_shown_are_not_made() {
+    let made = std::cell::Cell::new(0);
+    let all = [1, 2, 3, 4, 5].iter().map(|row| {
+        made.set(made.get() + 1);
+        *row
+    });
+    let cut = keys::Cut::new(all, 2);
+    assert_eq!((cut.shown, cut.n_hidden, made.get()), (vec![1, 2], 3, 2));
 }

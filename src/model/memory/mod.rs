@@ -6,6 +6,8 @@
 
 mod curves;
 mod event;
+mod kind;
+mod oddity;
 mod raw;
 mod replay;
 mod segments;
@@ -17,8 +19,10 @@ use super::{StackId, StringId, TimeNs, TimeRange};
 
 pub use curves::Curves;
 pub use event::{MemoryAction, MemoryEvent, MemoryEvents, MemoryNote, OutOfMemory};
-pub use raw::{BlockState, RawBlock, RawMemory, RawSegment};
-pub use replay::{Oddity, replay};
+pub use kind::{SMALL, SegmentKind};
+pub use oddity::Oddity;
+pub use raw::{BlockBefore, BlockState, RawBlock, RawMemory, RawSegment};
+pub use replay::replay;
 pub(super) use timeline::add_to_timeline;
 
 /// An allocation of one [`MemoryHistory`]; an index into the columns of its [`Allocations`].
@@ -86,22 +90,13 @@ impl MemorySource {
     }
 }
 
-/// The size class from which PyTorch's allocator serves requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum SegmentKind {
-    /// The file does not say.
-    #[default]
-    Unknown,
-    /// For requests up to 1 MiB.
-    Small,
-    Large,
-}
-
 /// The memory of one device, replayed. Immutable once read.
 #[derive(Debug, Default)]
 pub struct MemoryHistory {
     /// Index of the device; -1 is the host.
     pub device: i32,
+    /// The process that had it, where the file tells processes apart.
+    pub pid: Option<i64>,
     pub source: MemorySource,
     /// Whether events have times. Where not, `events.ts` counts events and is no time.
     pub has_time: bool,

@@ -8,6 +8,7 @@ use super::{MemoryAnnotation, MemoryEvents, MemoryNote, MemoryPool, MemorySource
 #[derive(Debug, Default)]
 pub struct RawMemory {
     pub device: i32,
+    pub pid: Option<i64>,
     pub source: MemorySource,
     pub has_time: bool,
     pub pools: Vec<MemoryPool>,
@@ -15,9 +16,8 @@ pub struct RawMemory {
     pub events: MemoryEvents,
     /// The allocator's state after the last event; `None` if the file does not say.
     pub end: Option<Vec<RawSegment>>,
-    /// Bytes live before the first event of which nothing else is known, such as a profiler's running
-    /// total. They become one allocation.
-    pub before: u64,
+    /// What the file says was live before the first event.
+    pub before: Vec<BlockBefore>,
     pub ooms: Vec<OutOfMemory>,
     pub notes: Vec<MemoryNote>,
     /// The category of allocating events, by event; may be empty. Ascending.
@@ -25,6 +25,15 @@ pub struct RawMemory {
     pub forward: Vec<(u32, StackId)>,
     pub annotations: Vec<MemoryAnnotation>,
     pub settings: Vec<(String, String)>,
+}
+
+/// A block that was live before the first event.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BlockBefore {
+    /// 0 for what is only a sum, such as the rest of a profiler's running total: no event frees it.
+    pub addr: u64,
+    pub bytes: u64,
+    pub category: StringId,
 }
 
 /// A segment at the end of the recording.

@@ -2,79 +2,13 @@
 
 use hashbrown::HashMap;
 
+use super::kind::settle_kinds;
+use super::oddity::{Oddities, Oddity};
 use super::segments::replay_segments;
 use super::{
     Allocations, BlockState, Curves, MemoryAction, MemoryHistory, MemorySource, PoolId, RawBlock, RawMemory, Segment,
 };
 use crate::model::{StackId, StringId, TimeNs, TimeRange};
-
-/// What a history says that could not have happened so, or that its beginning cut off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Oddity {
-    /// A block from before the recording was freed.
-    FreedFromBefore,
-    /// A block from before the recording is live at the end.
-    LiveFromBefore,
-    /// A block was allocated where one was live: the free in between is lost.
-    AllocTwice,
-    /// A block was freed that had been freed before.
-    FreedTwice,
-    /// A block is live in the history, but not in the state at the end.
-    Gone,
-    /// A block is live in the state at the end that was freed in the history.
-    Appeared,
-    SegmentTwice,
-    SegmentFreedTwice,
-    SegmentGone,
-    SegmentAppeared,
-    /// An event's time is before that of the one before it.
-    TimeGoesBack,
-    /// The sizes sum to more than any device has; each was cut.
-    TooLarge,
-}
-
-impl Oddity {
-    /// A sentence for the person.
-    pub fn sentence(self) -> &'static str {
-        match self {
-            Self::FreedFromBefore => "Freed without being allocated in the history: live before the recording began",
-            Self::LiveFromBefore => "Live at the end, but allocated before the recording began",
-            Self::AllocTwice => {
-                "Allocated where a block was live: its free is lost, so it ends where the next one begins"
-            }
-            Self::FreedTwice => "Freed again without having been allocated in between: ignored",
-            Self::Gone => "Live in the history, but not in the state at its end: shown until the last event",
-            Self::Appeared => "Freed in the history, but live in the state at its end: shown from the last event on",
-            Self::SegmentTwice => "Reserved where memory was reserved already: the earlier segment ends there",
-            Self::SegmentFreedTwice => "Given back to the device without being reserved: ignored",
-            Self::SegmentGone => "Reserved in the history, but not at its end: shown until the last event",
-            Self::SegmentAppeared => "Given back in the history, but reserved at its end: shown from the last event on",
-            Self::TimeGoesBack => "Times go back: events keep the order of the file",
-            Self::TooLarge => "The sizes sum to more than any device has: each was cut",
-        }
-    }
-
-    /// Whether the picture is whole and true nevertheless.
-    pub fn is_harmless(self) -> bool {
-        matches!(self, Self::FreedFromBefore | Self::LiveFromBefore)
-    }
-}
-
-/// Oddities met so far: how often each, and the first event.
-#[derive(Debug, Default)]
-pub struct Oddities(Vec<(Oddity, u64, u32)>);
-
-impl Oddities {
-    pub fn add(&mut self, oddity: Oddity, event: u32) {
-        match self.0.iter_mut().find(|known| known.0 == oddity) {
-            Some(known) => {
-                known.1 += 1;
-                known.2 = known.2.min(event);
-            }
-            None => self.0.push((oddity, 1, event)),
-        }
-    }
-}
 
 /// PyTorch's allocator gives out multiples of this (`kMinBlockSize`).
 const MIN_BLOCK: u64 = 512;
@@ -100,26 +34,19 @@ pub fn replay(mut raw: RawMemory) -> MemoryHistory {
     lives.follow(&mut oddities);
     lives.meet_end(&mut oddities);
     lives.find_segments(&segments);
+    lives.find_categories();
     let mut allocations = lives.allocations;
     let links = lives.links;
     let n_states = raw.events.len() + 1;
     cut_sizes(&mut allocations, &mut segments, &mut oddities);
     raw.events.allocation = sort_by_start(&mut allocations, links);
-    if !raw.categories.is_empty() {
-        allocations.category = vec![StringId::EMPTY; allocations.len()];
-        for &(event, category) in &raw.categories {
-            let allocation = raw.events.allocation.get(event as usize).copied().unwrap_or(NONE);
-            if let Some(known) = allocations.category.get_mut(allocation as usize) {
-                *known = category;
-            }
-        }
-    }
+    settle_kinds(&mut segments, &allocations);
     let reserved = std::mem::take(&mut raw.events.reserved);
     let has_segments = raw.end.is_some() || !segments.is_empty() || !reserved.is_empty();
     let curves = Curves::build(n_states, &allocations, &segments, &reserved);
-    oddities.0.sort_unstable();
     let mut history = MemoryHistory {
         device: raw.device,
+        pid: raw.pid,
         source: raw.source,
         has_time: raw.has_time,
         span: TimeRange::default(),
@@ -133,7 +60,7 @@ pub fn replay(mut raw: RawMemory) -> MemoryHistory {
         notes: raw.notes,
         forward: raw.forward,
         annotations: raw.annotations,
-        oddities: oddities.0,
+        oddities: oddities.sorted(),
         settings: raw.settings,
     };
     if history.pools.is_empty() {
@@ -196,8 +123,11 @@ impl<'a> Lives<'a> {
             links: vec![NONE; raw.events.len()],
             latest: HashMap::new(),
         };
-        if raw.before > 0 {
-            lives.add(0, raw.before, raw.before, 0, PoolId::default(), StackId::default());
+        for block in &raw.before {
+            let id = lives.add(block.addr, block.bytes, block.bytes, 0, PoolId::default(), StackId::default());
+            if block.addr != 0 {
+                lives.latest.insert(block.addr, id);
+            }
         }
         lives
     }
@@ -261,7 +191,13 @@ impl<'a> Lives<'a> {
                         None => {
                             oddities.add(Oddity::FreedFromBefore, event as u32);
                             let bytes = self.block_bytes(requested);
-                            self.add(addr, bytes, requested, 0, pool, StackId::default())
+                            let id = self.add(addr, bytes, requested, 0, pool, StackId::default());
+                            // PyTorch's allocator completes no free that was not requested: the request
+                            // came before the first event, and the block only waited for a stream.
+                            if action == MemoryAction::FreeCompleted && self.raw.source == MemorySource::Snapshot {
+                                self.allocations.freed[id as usize] = 0;
+                            }
+                            id
                         }
                     };
                     self.latest.insert(addr, id);
@@ -304,9 +240,7 @@ impl<'a> Lives<'a> {
             self.take_over(id, block, pool, last);
         }
         for id in 0..is_kept.len() as u32 {
-            // What a recorder's total holds beside its blocks has no address.
-            let is_total = id == 0 && self.raw.before > 0;
-            if self.is_live(id) && !is_kept[id as usize] && !is_total {
+            if self.is_live(id) && !is_kept[id as usize] {
                 oddities.add(Oddity::Gone, last.saturating_sub(1));
                 self.close(id, last.max(self.allocations.start[id as usize]));
             }
@@ -363,6 +297,23 @@ impl<'a> Lives<'a> {
             self.allocations.segment[i] = found.unwrap_or(NO_SEGMENT);
         }
     }
+
+    /// Notes what each block is for, if the file says so of any.
+    fn find_categories(&mut self) {
+        let Self { raw, allocations, links, .. } = self;
+        if raw.categories.is_empty() && raw.before.iter().all(|block| block.category == StringId::EMPTY) {
+            return;
+        }
+        // Blocks from before were added first.
+        allocations.category = raw.before.iter().map(|block| block.category).collect();
+        allocations.category.resize(allocations.addr.len(), StringId::EMPTY);
+        for &(event, category) in &raw.categories {
+            let allocation = links.get(event as usize).copied().unwrap_or(NONE);
+            if let Some(known) = allocations.category.get_mut(allocation as usize) {
+                *known = category;
+            }
+        }
+    }
 }
 
 /// Keeps sums within 64 bits, whatever sizes a file invents.
@@ -402,6 +353,9 @@ fn sort_by_start(allocations: &mut Allocations, mut links: Vec<u32>) -> Vec<u32>
     gather(&mut allocations.pool, &order);
     gather(&mut allocations.segment, &order);
     gather(&mut allocations.stack, &order);
+    if !allocations.category.is_empty() {
+        gather(&mut allocations.category, &order);
+    }
     let mut new_id = vec![0_u32; order.len()];
     order.iter().enumerate().for_each(|(new, &old)| new_id[old as usize] = new as u32);
     for link in links.iter_mut().filter(|link| **link != NONE) {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::replay::Oddities;
-use super::{MemoryAction, Oddity, RawMemory, RawSegment, Segment};
+use super::oddity::{Oddities, Oddity};
+use super::{MemoryAction, RawMemory, RawSegment, Segment};
 use crate::model::StackId;
 
 /// The reserved stretches while events are replayed.

@@ -78,12 +78,52 @@ fn what_was_there_before_is_worked_out_from_frees_and_from_the_end() {
     let history = replay(raw);
     assert_curves(&history);
     // The block of the end is larger than the request rounded up would be.
-    assert_eq!(history.curves.allocated, [1024, 512, 1536]);
+    // What is freed for good first was given back before the recording: it only waited for a stream.
+    assert_eq!(history.curves.allocated, [512, 512, 1536]);
     assert_eq!(history.curves.active, [3072, 2560, 3584]);
     assert_eq!(history.curves.reserved, [4096; 3]);
     assert_eq!(history.allocations.addr, [0x1000, 0x1200, 0x1800, 0x1400]);
     assert_eq!(history.events.allocation, [1, 3]);
     assert_eq!(oddities(&history), [(Oddity::FreedFromBefore, 1), (Oddity::LiveFromBefore, 2)]);
+}
+
+#[test]
+fn what_a_file_says_was_there_before_is_there_in_the_first_state() {
+    let mut raw = raw(&[(FreeCompleted, 7, 512), (Alloc, 0, 100)]);
+    raw.source = MemorySource::Timeline;
+    raw.before = vec![
+        BlockBefore { addr: 9, bytes: 64, category: StringId(2) },
+        BlockBefore { addr: 7, bytes: 512, category: StringId(3) },
+        BlockBefore { addr: 0, bytes: 1000, category: StringId::EMPTY },
+    ];
+    raw.categories = vec![(1, StringId(4))];
+    let history = replay(raw);
+    assert_curves(&history);
+    assert_eq!(history.curves.allocated, [1576, 1064, 1164]);
+    assert_eq!((&history.allocations.addr, &history.events.allocation), (&vec![0, 7, 9, 0], &vec![1, 3]));
+    assert_eq!(history.allocations.category, [StringId::EMPTY, StringId(3), StringId(2), StringId(4)]);
+    assert_eq!(oddities(&history), []);
+}
+
+#[test]
+fn segments_are_small_or_large_by_what_lies_in_them() {
+    let mib = 1 << 20;
+    let history = replay(raw(&[
+        (SegmentAlloc, 0, 20 * mib),
+        (SegmentAlloc, 40 * mib, 20 * mib),
+        (SegmentAlloc, 80 * mib, 2 * mib),
+        (SegmentAlloc, 90 * mib, 20 * mib),
+        (SegmentMap, 120 * mib, 2 * mib),
+        (SegmentMap, 122 * mib, 20 * mib),
+        // The first block counts.
+        (Alloc, 40 * mib, mib),
+        (Alloc, 42 * mib, 2 * mib),
+        (Alloc, 90 * mib, 2 * mib),
+        (Alloc, 122 * mib, mib),
+    ]));
+    let kinds: Vec<_> = history.segments.iter().map(|segment| segment.kind).collect();
+    use SegmentKind::{Large, Small};
+    assert_eq!(kinds, [Large, Small, Small, Large, Small, Large]);
 }
 
 #[test]

@@ -3,11 +3,16 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::model::StackId;
-use crate::model::memory::{MemoryAction, MemoryEvent as Event, MemoryPool, MemorySource, PoolId, RawMemory};
+use crate::model::memory::{
+    BlockBefore, MemoryAction, MemoryEvent as Event, MemoryPool, MemorySource, PoolId, RawMemory,
+};
 
 use super::assemble::Thread;
 use super::batch::MemoryEvent;
 use super::tally::{Reason, Tally};
+
+/// Sizes beyond this are no sizes: 256 TiB.
+const MAX_BYTES: u64 = 1 << 48;
 
 /// The memory of one process on one device, while its events are taken over.
 struct Blocks {
@@ -36,7 +41,8 @@ pub fn memories(events: &[MemoryEvent], threads: &[Thread], tally: &mut Tally) -
     for event in events {
         let Some(addr) = event.addr else { continue };
         let device = event.device();
-        let blocks = all.entry((&threads[event.track.0 as usize].pid, device)).or_insert_with(|| Blocks::new(device));
+        let pid = &threads[event.track.0 as usize].pid;
+        let blocks = all.entry((pid, device)).or_insert_with(|| Blocks::new(pid.parse().ok(), device));
         if !blocks.take(event, addr) {
             tally.count(Reason::WildMemory, event.source);
         }
@@ -45,9 +51,10 @@ pub fn memories(events: &[MemoryEvent], threads: &[Thread], tally: &mut Tally) -
 }
 
 impl Blocks {
-    fn new(device: i32) -> Self {
+    fn new(pid: Option<i64>, device: i32) -> Self {
         let pools = vec![MemoryPool::default()];
-        let raw = RawMemory { device, source: MemorySource::Profiler, has_time: true, pools, ..RawMemory::default() };
+        let source = MemorySource::Profiler;
+        let raw = RawMemory { device, pid, source, has_time: true, pools, ..RawMemory::default() };
         let known = HashMap::new();
         Self { raw, known, total: None, change: 0, at_first: None, freed_from_before: 0, has_reserved: false }
     }
@@ -79,16 +86,20 @@ impl Blocks {
         let action = if is_free { MemoryAction::FreeCompleted } else { MemoryAction::Alloc };
         let (pool, stack) = (PoolId(0), StackId::default());
         self.raw.events.push(Event { ts: event.ts, action, addr, bytes, pool, stack });
-        let reserved = event.reserved.and_then(|bytes| u64::try_from(bytes).ok());
+        let said = event.reserved.map(|bytes| u64::try_from(bytes).ok().filter(|&bytes| bytes <= MAX_BYTES));
+        let reserved = said.flatten();
         self.has_reserved |= reserved.is_some_and(|bytes| bytes > 0);
         let latest = self.raw.events.reserved.last().copied();
         self.raw.events.reserved.push(reserved.or(latest).unwrap_or(0));
-        follows && adds_up
+        follows && adds_up && said != Some(None)
     }
 
     fn finish(mut self) -> RawMemory {
         let before = self.at_first.unwrap_or(0).saturating_sub(self.freed_from_before);
-        self.raw.before = u64::try_from(before).unwrap_or(0);
+        let bytes = u64::try_from(before).unwrap_or(0);
+        if bytes > 0 {
+            self.raw.before.push(BlockBefore { bytes, ..BlockBefore::default() });
+        }
         if !self.has_reserved {
             // The host's allocator holds nothing.
             self.raw.events.reserved = Vec::new();
@@ -130,6 +141,40 @@ mod tests {
         assert_eq!(history.allocations.start, [0, 0, 1, 3]);
         assert_eq!(history.allocations.end, [6, 2, 5, 4]);
         assert!(trace.import.problems.iter().all(|problem| !problem.reason.contains("contradicts")));
+    }
+
+    #[test]
+    fn a_total_that_no_device_has_is_not_taken_over() {
+        let text = |reserved: i64| {
+            format!(
+                r#"{{"ph":"i","name":"[memory]","pid":7,"tid":7,"ts":1,"args":{{"Device Type":1,"Device Id":1,
+                "Addr":1,"Bytes":512,"Total Allocated":512,"Total Reserved":{reserved}}}}}"#
+            )
+        };
+        for (reserved, expected, n_wild) in [(4096, vec![4096; 2], 0), (i64::MAX, vec![0; 2], 1), (-1, vec![0; 2], 1)] {
+            let mut assembly = Assembly::default();
+            let _ = pipeline::read(text(reserved).as_bytes(), &Progress::default(), &mut assembly);
+            let trace = assembly.finish(&Default::default()).finish();
+            assert_eq!(trace.memories[0].curves.reserved, expected);
+            let problems = trace.import.problems.iter().filter(|problem| problem.reason.contains("contradicts"));
+            assert_eq!(problems.map(|problem| problem.count).sum::<u64>(), n_wild, "{reserved}");
+        }
+    }
+
+    #[test]
+    fn two_processes_on_one_device_are_told_apart() {
+        let event = |pid| {
+            format!(
+                r#"{{"ph":"i","name":"[memory]","pid":{pid},"tid":7,"ts":1,"args":{{"Device Type":1,"Device Id":0,
+                "Addr":1,"Bytes":512,"Total Allocated":512}}}}"#
+            )
+        };
+        let mut assembly = Assembly::default();
+        let text = format!("[{},{}]", event("12"), event("9"));
+        let _ = pipeline::read(text.as_bytes(), &Progress::default(), &mut assembly);
+        let trace = assembly.finish(&Default::default()).finish();
+        let of: Vec<_> = trace.memories.iter().map(|history| (history.device, history.pid)).collect();
+        assert_eq!(of, [(0, Some(9)), (0, Some(12))]);
     }
 
     #[test]

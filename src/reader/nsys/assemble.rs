@@ -256,13 +256,6 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// Notes something odd about rows that are shown.
-    pub fn note(&mut self, table: &str, reason: Reason, count: u64) {
-        if let Some(index) = self.catalog.tables.iter().position(|known| known.name == table) {
-            self.accounts[index].tally.add(reason, count);
-        }
-    }
-
     /// A new track for a counter.
     pub fn add_counter_track(&mut self, owner: super::places::Owner, name: String) -> TrackId {
         let process = self.places.owner(owner, &self.names, &self.builder.info.devices);

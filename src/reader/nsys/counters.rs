@@ -1,5 +1,6 @@
 //! Values over time: GPU and network metrics, and memory that CUDA gave out.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::model::{CounterUnit, TimeNs};
@@ -80,37 +81,46 @@ fn gpu_metric(assembly: &mut Assembly<'_>, owner: Owner, name: &str, mut samples
     }
 }
 
-/// Bytes at the end, and after each event.
-type Curve = (i64, Vec<(TimeNs, f64)>);
+/// Bytes of one device and kind.
+#[derive(Default)]
+struct Curve {
+    /// Those from before the recording.
+    before: i64,
+    /// What came and went since.
+    change: i64,
+    /// That after each event.
+    samples: Vec<(TimeNs, i64)>,
+}
 
-/// Bytes that CUDA gave out, by device and kind of memory: the sum of what was allocated since the
-/// recording began, less what of it was freed.
+/// Bytes that CUDA gave out, by device and kind of memory. As in the replayed history, what is freed
+/// without having been allocated was there from the start, and a second free changes nothing.
 ///
 /// * `events`: sorted by time.
 pub fn memory(assembly: &mut Assembly<'_>, events: &[MemoryEvent]) {
+    // The size of the block at each address; 0 once it is freed.
     let mut live: HashMap<(i64, i64), i64> = HashMap::new();
     let mut curves: BTreeMap<(i64, i64, i64), Curve> = BTreeMap::new();
-    let mut n_unknown = 0;
     for event in events {
         let curve = curves.entry((event.process, event.device, event.kind)).or_default();
-        let place = (event.process, event.address);
-        if !event.is_free {
-            live.insert(place, event.bytes);
-            curve.0 = curve.0.saturating_add(event.bytes);
-        } else if let Some(bytes) = live.remove(&place) {
-            curve.0 = curve.0.saturating_sub(bytes);
-        } else {
-            n_unknown += 1;
+        let bytes = event.bytes.max(0);
+        let place = live.entry((event.process, event.address));
+        let is_from_before = event.is_free && matches!(place, Entry::Vacant(_));
+        let held = place.or_default();
+        if is_from_before {
+            curve.before = curve.before.saturating_add(bytes);
+            *held = bytes;
         }
-        curve.1.push((event.ts, curve.0 as f64));
+        let new = if event.is_free { 0 } else { bytes };
+        curve.change = curve.change.saturating_add(new).saturating_sub(std::mem::replace(held, new));
+        curve.samples.push((event.ts, curve.change));
     }
-    assembly.note("CUDA_GPU_MEMORY_USAGE_EVENTS", Reason::FreedUnknown, n_unknown);
     let n_processes = {
         let mut processes: Vec<i64> = curves.keys().map(|key| key.0).collect();
         processes.dedup();
         processes.len()
     };
-    for ((process, device, kind), (_, samples)) in curves {
+    for ((process, device, kind), Curve { before, samples, .. }) in curves {
+        let samples = samples.into_iter().map(|(ts, change)| (ts, before.saturating_add(change) as f64)).collect();
         let owner = assembly.names.gpu(process, device);
         let mut name = format!("{} memory", memory_name(kind).unwrap_or("CUDA"));
         if n_processes > 1 {

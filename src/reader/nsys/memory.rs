@@ -6,7 +6,7 @@ use crate::model::memory::{MemoryAction, MemoryEvent as Event, MemoryPool, Memor
 use crate::model::{StackId, StringId, TraceBuilder};
 
 use super::device::memory as kind_name;
-use super::part::MemoryEvent;
+use super::part::{MemoryEvent, system_ids};
 use super::places::{Names, Owner};
 
 /// Kinds of memory that lie on the host: pageable and pinned.
@@ -26,6 +26,7 @@ pub fn histories(events: &[MemoryEvent], names: &Names, builder: &mut TraceBuild
         };
         let raw = all.entry((event.process, device)).or_insert_with(|| RawMemory {
             device,
+            pid: Some(system_ids(event.process).0),
             source: MemorySource::Driver,
             has_time: true,
             pools: vec![MemoryPool::default()],

@@ -18,12 +18,11 @@ pub enum Reason {
     UnpairedSched,
     UnknownNvtx,
     NoEventTime,
-    FreedUnknown,
     OrphanStack,
 }
 
 /// (reason, severity, whether the row is not shown at all, sentence), in the order of [`Reason`].
-const REASONS: [(Reason, Severity, bool, &str); 15] = {
+const REASONS: [(Reason, Severity, bool, &str); 14] = {
     use Reason as R;
     use Severity::{Loss, Note};
     [
@@ -45,7 +44,6 @@ const REASONS: [(Reason, Severity, bool, &str); 15] = {
             false,
             "CUDA event record without a time of its own, as all before 2025: it lives on in the API call that made it",
         ),
-        (R::FreedUnknown, Note, false, "Memory freed that was allocated before the recording: counted from there on"),
         (R::OrphanStack, Note, true, "Frame of a call stack whose sample is not in the file"),
     ]
 };

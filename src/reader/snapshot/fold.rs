@@ -29,8 +29,9 @@ pub const PAST: u8 = 9;
 /// Sizes beyond this are no sizes: 256 TiB.
 const MAX_BYTES: u64 = 1 << 48;
 
-/// The time of an event that has none.
+/// The time of an event that has none, and of one whose time makes no sense.
 pub const NO_TIME: TimeNs = TimeNs::MIN;
+pub const BAD_TIME: TimeNs = TimeNs::MIN + 1;
 
 /// A block as it is written; its segment decides what it is.
 pub struct Block {
@@ -317,7 +318,11 @@ impl Folder {
             None if action == A::Annotate && !self.has(key::SIZE) => 0,
             None => return Err(Reason::BadSize),
         };
-        let ts = self.time(store)?;
+        // An event without a time is still an event: without it the curves would be wrong.
+        let ts = self.time(store).unwrap_or_else(|reason| {
+            self.tally.count(reason, self.offset);
+            BAD_TIME
+        });
         let pool = self.pool(store, key::POOL_ID);
         let stack = self.stack(store, key::FRAMES);
         Ok(MemoryEvent { ts, action, addr: addr.unwrap_or(0), bytes, pool, stack })
@@ -331,7 +336,10 @@ impl Folder {
             | 1 << key::CATEGORY
             | 1 << key::DEVICE_FREE;
         if event.action == MemoryAction::OutOfMemory {
-            let device_free = self.word(store, key::DEVICE_FREE);
+            let device_free = self.size(store, key::DEVICE_FREE);
+            if device_free.is_none() && self.field(key::DEVICE_FREE).is_some() {
+                self.tally.count(Reason::BadField, self.offset);
+            }
             self.events.ooms.push(OutOfMemory { event: row, requested: event.bytes, device_free });
         }
         if self.has & RARE == 0 {

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::describe;
-use super::fold::{ANNOTATION, BAD_EVENT, EVENT, Folder, NO_TIME, SEGMENT};
+use super::fold::{ANNOTATION, BAD_EVENT, BAD_TIME, EVENT, Folder, NO_TIME, SEGMENT};
 use super::known as key;
 use super::tally::Reason;
 use crate::model::memory::{
     MemoryAction, MemoryAnnotation, MemoryEvents, MemoryNote, MemoryPool, MemorySource, OutOfMemory, RawMemory,
 };
-use crate::model::{StringId, TableAccount};
+use crate::model::{StringId, TableAccount, TimeNs};
 use crate::reader::pickle::{Store, Tag, Value};
 
 /// What the top of a file names.
@@ -225,7 +225,10 @@ impl<'a> Resolver<'a> {
         let all = &mut self.folder.events;
         let is_all = rows.len() == all.events.len() && rows.iter().enumerate().all(|(i, &row)| i as u32 == row);
         let mut memory = if is_all { std::mem::take(all) } else { gather(all, rows) };
-        memory.has_time = !memory.events.ts.contains(&NO_TIME);
+        memory.has_time = memory.events.ts.iter().any(|&ts| is_time(ts));
+        if memory.has_time {
+            self.folder.tally.add(Reason::NoTime, carry_times(&mut memory.events.ts));
+        }
         memory
     }
 
@@ -340,6 +343,26 @@ impl<'a> Resolver<'a> {
         table.rejected += n_orphans;
         self.tables.push(table);
     }
+}
+
+fn is_time(ts: TimeNs) -> bool {
+    ts != NO_TIME && ts != BAD_TIME
+}
+
+/// Gives events without a time that of the one before, the first ones that of the first that has one.
+/// Returns how many had none at all; bad ones are counted already.
+fn carry_times(times: &mut [TimeNs]) -> u64 {
+    let mut latest = times.iter().copied().find(|&ts| is_time(ts)).unwrap_or_default();
+    let mut n_without = 0;
+    for ts in times {
+        n_without += u64::from(*ts == NO_TIME);
+        if is_time(*ts) {
+            latest = *ts;
+        } else {
+            *ts = latest;
+        }
+    }
+    n_without
 }
 
 /// A copy of some rows. What a row says beside its columns goes to the last place that names it.

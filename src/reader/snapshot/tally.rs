@@ -11,6 +11,7 @@ pub enum Reason {
     NoAddress,
     BadSize,
     BadTime,
+    NoTime,
     BadField,
     BadFrames,
     DeepStack,
@@ -33,7 +34,7 @@ pub enum Reason {
 }
 
 /// (reason, severity, sentence), in the order of [`Reason`].
-const REASONS: [(Reason, Severity, &str); 24] = {
+const REASONS: [(Reason, Severity, &str); 25] = {
     use Reason as R;
     use Severity::{Loss, Note};
     [
@@ -41,8 +42,13 @@ const REASONS: [(Reason, Severity, &str); 24] = {
         (R::UnknownAction, Loss, "Event with an action that Lacuna does not know: not shown"),
         (R::NoAddress, Loss, "Event without an address: not shown"),
         (R::BadSize, Loss, "Event whose size is missing, negative or beyond 256 TiB: not shown"),
-        (R::BadTime, Loss, "Time that is no whole number of microseconds, or beyond 292 years: not shown"),
-        (R::BadField, Loss, "Field of the wrong type: left out, the rest is shown"),
+        (
+            R::BadTime,
+            Loss,
+            "Time that is no whole number of microseconds, or beyond 292 years: shown with the event before",
+        ),
+        (R::NoTime, Loss, "Event without a time among others that have one: shown with the event before"),
+        (R::BadField, Loss, "Field of the wrong type, or out of range: left out, the rest is shown"),
         (R::BadFrames, Loss, "Call stack that is no list of frames: shown without it"),
         (R::DeepStack, Loss, "Call stack deeper than 2,048 frames: frames in its middle are left out"),
         (

@@ -18,10 +18,14 @@ fn pickle(value: &Json, out: &mut Vec<u8>) {
                 out.extend([0x8a, 8]);
                 out.extend(number.to_le_bytes());
             }
-            None => {
+            None if number.is_u64() => {
                 out.extend([0x8a, 9]);
                 out.extend(number.as_u64().unwrap().to_le_bytes());
                 out.push(0);
+            }
+            None => {
+                out.push(b'G');
+                out.extend(number.as_f64().unwrap().to_be_bytes());
             }
         },
         Json::String(string) => text(string, out),
@@ -214,7 +218,7 @@ fn what_makes_no_sense_is_counted_and_the_rest_shown() {
         ], "x"],
         "external_annotations": [{"stage": "MIDDLE", "name": "a", "time_us": 1}, 3],
     }));
-    assert_eq!(table(&trace, "device_traces"), [10, 1, 0, 9]);
+    assert_eq!(table(&trace, "device_traces"), [10, 2, 0, 8]);
     assert_eq!((table(&trace, "segments"), table(&trace, "blocks")), ([3, 1, 0, 2], [7, 2, 0, 5]));
     assert_eq!(table(&trace, "external_annotations"), [2, 0, 0, 2]);
     for (words, count) in [
@@ -252,11 +256,37 @@ fn states_without_history_and_events_without_time() {
     assert_eq!((empty.memories.len(), problem(&empty, "snapshot is empty")), (1, 1));
     let mut timeless = event("alloc", 4096, 1, 1);
     timeless.as_object_mut().unwrap().remove("time_us");
-    let trace = read_all(
-        &json!({"segments": [segment(0, 4096, &block)], "device_traces": [[event("alloc", 1 << 20, 1, 9), timeless]]}),
-    );
+    let mut other = timeless.clone();
+    other["addr"] = json!(1 << 20);
+    let trace = read_all(&json!({"segments": [segment(0, 4096, &block)], "device_traces": [[other, timeless]]}));
     assert!(!trace.memories[0].has_time);
     assert_eq!((trace.memories[0].events.ts.as_slice(), problem(&trace, "axis counts events")), (&[0, 1][..], 1));
+}
+
+#[test]
+fn an_event_without_a_time_is_shown_with_the_one_before() {
+    let mut events: Vec<Json> = (0..7).map(|i| event("alloc", 4096 + 512 * i, 512, 10 + i as i64)).collect();
+    for (at, time) in [(0, None), (2, None), (3, Some(json!(12.5))), (5, Some(json!(i64::MAX / 2)))] {
+        let event = events[at].as_object_mut().unwrap();
+        event.remove("time_us");
+        event.extend(time.map(|time| ("time_us".to_owned(), time)));
+    }
+    let trace = read_all(&json!({"device_traces": [events]}));
+    let memory = &trace.memories[0];
+    assert!(memory.has_time && *memory.curves.allocated.last().unwrap() == 7 * 512);
+    assert_eq!(memory.events.ts, [11_000, 11_000, 11_000, 11_000, 14_000, 14_000, 16_000]);
+    assert_eq!((problem(&trace, "without a time among others"), problem(&trace, "no whole number of micro")), (2, 2));
+    assert_eq!((problem(&trace, "No times were recorded"), table(&trace, "device_traces")), (0, [7, 7, 0, 0]));
+}
+
+#[test]
+fn what_a_device_had_left_is_a_size_or_nothing() {
+    let oom = |device_free: Json| json!({"action": "oom", "size": 512, "device_free": device_free, "time_us": 1});
+    let events = [json!(77), json!(-1), json!(u64::MAX), json!("x"), json!(null)].map(oom);
+    let trace = read_all(&json!({"device_traces": [events]}));
+    let free: Vec<_> = trace.memories[0].ooms.iter().map(|oom| oom.device_free).collect();
+    assert_eq!(free, [Some(77), None, None, None, None]);
+    assert_eq!(problem(&trace, "out of range"), 3);
 }
 
 #[test]

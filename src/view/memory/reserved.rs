@@ -7,7 +7,6 @@ use eframe::egui::{self, CentralPanel, Frame, Panel, RichText};
 use super::head::state_text;
 use super::{ShownMemory, head};
 use crate::analysis::memory::labels::stack_labels;
-use crate::analysis::memory::leaks::device_total;
 use crate::analysis::memory::live::Group;
 use crate::analysis::memory::oom::{OomCard, cards};
 use crate::analysis::memory::reserved::{Cause, Growth, Pins, growth, pins};
@@ -152,7 +151,8 @@ impl ReservedView {
         ui: &mut egui::Ui,
     ) {
         let (waker, asked, row) = (ui.ctx().clone(), Arc::clone(answer), key.1);
-        let work = move |_: &Progress| pins(asked.shown.history(), &asked.growth[row]);
+        let work =
+            move |progress: &Progress| pins(asked.shown.history(), &asked.growth[row], &|| progress.is_cancelled());
         let found = self.pins.get(key, move || waker.request_repaint(), work).cloned();
         let found = found.filter(|_| self.pins.is_current(key));
         let bytes = |bytes: u64| format::bytes(bytes as f64);
@@ -252,7 +252,9 @@ fn card_ui(answer: &Answer, card: &OomCard, ctx: &mut ViewContext<'_>, ui: &mut 
             ("Allocated", Some(card.allocated)),
             ("Awaiting a stream", Some(card.awaiting_free).filter(|&bytes| bytes > 0)),
             ("Reserved, but unused", Some(card.inactive)),
-            ("Largest free stretch", Some(card.largest_free)),
+            ("Free for this request", Some(card.free)),
+            ("Largest stretch of it", Some(card.largest_free)),
+            ("Free in other pools", Some(card.free_elsewhere)),
             ("Used by others", card.non_pytorch),
         ];
         for (label, value) in rows {
@@ -264,17 +266,17 @@ fn card_ui(answer: &Answer, card: &OomCard, ctx: &mut ViewContext<'_>, ui: &mut 
         }
     });
     for what_if in &card.what_ifs {
-        if !what_if.setting.is_empty() {
-            ui.label(RichText::new(what_if.setting).monospace());
+        if !what_if.setting().is_empty() {
+            ui.label(RichText::new(what_if.setting()).monospace());
         }
-        ui.add(egui::Label::new(&what_if.fact).wrap());
+        ui.add(egui::Label::new(what_if.fact(bytes)).wrap());
     }
     if ui.button("Show the state then").clicked() {
         ctx.memory.moment = Some(card.event.min(answer.shown.history().last_state()));
         ctx.commands.push(Command::ShowMemoryState);
     }
     ui.weak("Who had it");
-    for group in card.stacks.iter().take(MAX_NAMED) {
+    for group in &card.stacks {
         let Group::Signature(signature) = group.group else { continue };
         let label = answer.signatures.label(answer.shown.trace(), signature);
         let label = label.as_deref().unwrap_or("(no call stack)");
@@ -295,7 +297,7 @@ fn answer(shown: ShownMemory, progress: &Progress) -> Answer {
     let (trace, history) = (shown.trace(), shown.history());
     let growth = growth(history, &|| progress.is_cancelled());
     let signatures = Signatures::new(trace, false);
-    let cards = cards(history, &signatures, device_total(trace, history));
+    let cards = cards(trace, history, &signatures, MAX_NAMED, &|| progress.is_cancelled());
     let labels = stack_labels(trace);
     let column = |title, key, help, width, is_text| Column { title, key, help, width, is_text };
     let when = if history.has_time { "at_ns" } else { "event" };

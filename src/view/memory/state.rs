@@ -146,10 +146,10 @@ impl MemoryState {
         });
         let before = before.map(Arc::clone).filter(|answer| answer.state.state == question.state);
         let (waker, asked, shown) = (ui.ctx().clone(), question.clone(), shown.clone());
-        let work = move |_: &crate::job::Progress| {
+        let work = move |progress: &crate::job::Progress| {
             // A map of another size is of the same state.
             let state = before.map(|answer| answer.state.clone());
-            let state = state.unwrap_or_else(|| allocator(shown.history(), asked.state));
+            let state = state.unwrap_or_else(|| allocator(shown.history(), asked.state, &|| progress.is_cancelled()));
             let fitting = fitting_scale(&state, asked.width as f32, asked.lines);
             let least = state.sums.reserved as f64 / (f64::from(asked.width) * MAX_LINES);
             let map = lay_out(&state, asked.width as f32, (fitting / asked.zoom).max(least).max(1.0));
@@ -190,7 +190,7 @@ fn sums_ui(answer: &Answer, ui: &mut egui::Ui) {
         }
         ui.separator();
         ui.label(format!("largest free {}", bytes(largest_free)));
-        let hint = "1 - Σ free² / (Σ free)² over all free stretches: 0 is one stretch, near 1 is many small ones";
+        let hint = "1 - Σ free² / (Σ free)² of each segment, weighed with its free bytes: 0 is one stretch a segment, near 1 is many small ones";
         ui.label(format!("fragmentation {:.1} %", answer.state.sums.fragmentation() * 100.0)).on_hover_text(hint);
         if answer.state.unplaced > 0 {
             let hint = "Blocks that lie in no segment of the recording, or where another block does";

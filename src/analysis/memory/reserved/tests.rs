@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::analysis::memory::fixture::{Script, history};
+use crate::analysis::memory::state::SegmentState;
 use crate::model::StackId;
 use crate::model::memory::MemoryAction::{Alloc, FreeCompleted, SegmentAlloc, SegmentFree, SegmentMap, SegmentUnmap};
 
@@ -40,7 +41,7 @@ fn a_request_that_no_free_stretch_serves_is_fragmentation() {
     assert_eq!((second.cause, second.free, second.largest_free), (Cause::Fragmentation, 12 * MIB, 4 * MIB));
     assert_eq!((second.bytes, second.released, second.events.clone()), (20 * MIB, 0, 9..10));
     assert_eq!(second.request, Some(AllocationId(history(&trace).events.allocation[request as usize])));
-    let pins = pins(history(&trace), second).unwrap();
+    let pins = pins(history(&trace), second, &|| false).unwrap();
     assert_eq!(pins, Pins { addr: 0, bytes: 8 * MIB, blocks: vec![AllocationId(1)], blocks_bytes: 4 * MIB });
 }
 
@@ -56,7 +57,7 @@ fn a_request_for_more_than_is_free_is_demand() {
     let (trace, found) = all(script);
     let last = &found[1..];
     assert_eq!((last[0].cause, last[0].bytes, last[0].released), (Cause::Demand, 34 * MIB, 2 * MIB));
-    assert_eq!(pins(history(&trace), &last[0]), None);
+    assert_eq!(pins(history(&trace), &last[0], &|| false), None);
     assert_eq!((last[1].cause, last[1].request), (Cause::NoRequest, None));
 }
 
@@ -140,10 +141,15 @@ proptest! {
         let mut sweep = Sweep::new(history);
         for state in 0..history.n_states() {
             sweep.advance(state);
-            let expected = allocator(history, state);
-                        prop_assert_eq!(sweep.all_free(), expected.sums.free);
+            let expected = allocator(history, state, &|| false);
+            prop_assert_eq!(sweep.each().map(|of| of.1).sum::<u64>(), expected.sums.free);
             for pool in &expected.pools {
                 prop_assert_eq!(sweep.free(pool.pool, pool.kind), (pool.sums.free, pool.sums.largest_free), "state {}", state);
+                if pool.segments.iter().all(|segment| !segment.is_expandable) {
+                    let is_split = |of: &&SegmentState| of.bytes >= 8192 && of.sums.free > 0 && of.sums.free < of.bytes;
+                    let n_split = pool.segments.iter().filter(is_split).count();
+                    prop_assert_eq!(sweep.split_segments(pool.pool, pool.kind, 8192), n_split, "state {}", state);
+                }
             }
         }
     }

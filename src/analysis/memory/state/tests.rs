@@ -33,7 +33,7 @@ fn blocks_and_gaps_tile_a_segment() {
     script.alloc(0x9000, 512, StackId(0));
     script.alloc(0x2f00, 512, StackId(0));
     let trace = script.finish();
-    let found = allocator(history(&trace), 6);
+    let found = allocator(history(&trace), 6, &|| false);
     let expected = [
         (0x1000, 0x400, "free"),
         (0x1400, 0x400, "allocated"),
@@ -49,8 +49,35 @@ fn blocks_and_gaps_tile_a_segment() {
     assert!((found.sums.fragmentation() - fragmentation).abs() < 1e-12);
     assert_eq!(found.sums.scattered_share(), 1.0 - 3840.0 / 4864.0);
     assert_eq!(found.sums.inactive_share(), 4864.0 / 8192.0);
-    assert_eq!(allocator(history(&trace), 0), AllocatorState::default());
+    assert_eq!(allocator(history(&trace), 0, &|| false), AllocatorState::default());
     assert_eq!((Sums::default().fragmentation(), Sums::default().scattered_share()), (0.0, 0.0));
+}
+
+#[test]
+fn only_what_blocks_tear_apart_is_fragmented() {
+    // Twenty segments without a block, and one more with a block at its start.
+    let mut script = Script::default();
+    for segment in 0..21 {
+        script.event(SegmentAlloc, segment * 40 * MIB, 20 * MIB, StackId(0));
+    }
+    script.alloc(0, 4 * MIB, StackId(0));
+    let whole = script.now() / 10;
+    // Then two blocks that leave 2, 6 and 4 MiB of it.
+    script.alloc(6 * MIB, 2 * MIB, StackId(0));
+    script.alloc(14 * MIB, 2 * MIB, StackId(0));
+    let trace = script.finish();
+    let fragmentation = |state| allocator(history(&trace), state, &|| false).sums.fragmentation();
+    assert_eq!(fragmentation(whole as u32), 0.0);
+    let expected = (12.0 - (2.0 * 2.0 + 6.0 * 6.0 + 4.0 * 4.0) / 12.0) / (12.0 + 20.0 * 20.0);
+    assert!((fragmentation(whole as u32 + 2) - expected).abs() < 1e-12);
+}
+
+#[test]
+fn who_gave_up_gets_nothing() {
+    let mut script = Script::default();
+    script.event(SegmentAlloc, 0, 20 * MIB, StackId(0));
+    let trace = script.finish();
+    assert_eq!(allocator(history(&trace), 1, &|| true), AllocatorState { state: 1, ..AllocatorState::default() });
 }
 
 #[test]
@@ -60,7 +87,7 @@ fn what_is_left_unsplit_is_not_free() {
     script.alloc(0, 9 * MIB, StackId(0));
     script.alloc(10 * MIB, 8 * MIB, StackId(0));
     let trace = script.finish();
-    let found = allocator(history(&trace), 3);
+    let found = allocator(history(&trace), 3, &|| false);
     let kinds = [
         (0, 9 * MIB, "allocated"),
         (9 * MIB, MIB, "unsplit"),
@@ -82,7 +109,7 @@ fn pieces_of_an_expandable_segment_are_one() {
     script.pool = script.raw.pool(MemoryPool { stream: 9, private: (0, 1) });
     script.event(SegmentAlloc, 62 * MIB, 20 * MIB, StackId(0));
     let trace = script.finish();
-    let found = allocator(history(&trace), 6);
+    let found = allocator(history(&trace), 6, &|| false);
     let pool = |pool: &PoolState| (pool.pool, pool.kind, pool.segments.len(), pool.sums.reserved);
     let expected = [
         (PoolId(0), SegmentKind::Small, 1, 2 * MIB),
@@ -122,7 +149,7 @@ proptest! {
         let trace = random(&events).finish();
         let history = history(&trace);
         for state in 0..history.n_states() {
-            let found = allocator(history, state);
+            let found = allocator(history, state, &|| false);
             let at = state as usize;
             let Sums { reserved, allocated, awaiting_free, unsplit, free, .. } = found.sums;
             prop_assert_eq!(reserved, history.curves.reserved[at]);
@@ -134,9 +161,9 @@ proptest! {
                 for part in &segment.parts {
                     prop_assert_eq!(part.addr, next);
                     prop_assert!(part.bytes > 0);
-                    of_parts.add_part(part);
                     next += part.bytes;
                 }
+                of_parts.add(&Sums::of(&segment.parts));
                 prop_assert_eq!(next, segment.addr + segment.bytes);
             }
             prop_assert_eq!(of_parts, found.sums);

@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::analysis::memory::state::{SMALL, kinds};
 use crate::model::MemoryHistory;
-use crate::model::memory::{PoolId, SegmentKind};
+use crate::model::memory::{PoolId, SMALL, SegmentKind};
 
 /// Free stretches of one pool and kind.
 #[derive(Debug, Default)]
@@ -55,7 +54,6 @@ struct Region {
 /// begins or ends.
 pub struct Sweep<'a> {
     history: &'a MemoryHistory,
-    kinds: Vec<SegmentKind>,
     /// Segments and blocks by end.
     segments_by_end: Vec<u32>,
     blocks_by_end: Vec<u32>,
@@ -80,7 +78,6 @@ impl<'a> Sweep<'a> {
         };
         Self {
             history,
-            kinds: kinds(history),
             segments_by_end: order(history.segments.iter().map(|segment| segment.end).collect()),
             blocks_by_end: order(history.allocations.end.clone()),
             segments: (0, 0),
@@ -96,6 +93,25 @@ impl<'a> Sweep<'a> {
     pub fn free(&self, pool: PoolId, kind: SegmentKind) -> (u64, u64) {
         let space = self.spaces.iter().find(|space| space.0 == (pool, kind)).map(|space| &space.1);
         space.map_or((0, 0), |space| (space.total, space.by_size.last().map_or(0, |last| last.0)))
+    }
+
+    /// Free bytes of each pool and kind.
+    pub fn each(&self) -> impl Iterator<Item = ((PoolId, SegmentKind), u64)> + '_ {
+        self.spaces.iter().map(|(of, space)| (*of, space.total))
+    }
+
+    /// How many segments of at least `bytes` are free in part. Cost: O(segments + free stretches).
+    pub fn split_segments(&self, pool: PoolId, kind: SegmentKind, bytes: u64) -> usize {
+        let Some((_, space)) = self.spaces.iter().find(|space| space.0 == (pool, kind)) else { return 0 };
+        let large = self
+            .regions
+            .iter()
+            .filter(|&(start, region)| (region.pool, region.kind) == (pool, kind) && region.end - start >= bytes);
+        let is_split = |(start, region): &(&u64, &Region)| {
+            let free: u64 = space.by_addr.range(**start..region.end).map(|(from, to)| to - from).sum();
+            free > 0 && free < region.end - **start
+        };
+        large.filter(is_split).count()
     }
 
     /// Goes on to `state`, the states in between included.
@@ -128,12 +144,6 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Free bytes of all pools.
-    #[cfg(test)]
-    pub fn all_free(&self) -> u64 {
-        self.spaces.iter().map(|space| space.1.total).sum()
-    }
-
     fn space(&mut self, region: &Region) -> &mut Space {
         let key = (region.pool, region.kind);
         let known = self.spaces.iter().position(|space| space.0 == key);
@@ -150,7 +160,7 @@ impl<'a> Sweep<'a> {
             return;
         }
         let end = segment.addr.saturating_add(segment.bytes);
-        let region = Region { end, pool: segment.pool, kind: self.kinds[index], is_expandable: segment.is_expandable };
+        let region = Region { end, pool: segment.pool, kind: segment.kind, is_expandable: segment.is_expandable };
         self.regions.insert(segment.addr, region);
         self.release(segment.addr, end);
         let within: Vec<(u64, u64)> = self

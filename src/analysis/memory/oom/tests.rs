@@ -1,0 +1,122 @@
+//! Cards of memory that ran out, by hand.
+
+use super::*;
+use crate::analysis::memory::fixture::{Script, history};
+use crate::analysis::memory::live;
+use crate::model::memory::MemoryAction::{FreeRequested, SegmentAlloc, SegmentFree};
+use crate::model::memory::MemoryPool;
+use crate::model::{DeviceInfo, StackId};
+
+const MIB: u64 = 1 << 20;
+
+fn card_of(script: Script, device_total: Option<u64>) -> OomCard {
+    let mut cards = all(script, device_total, 0);
+    assert_eq!(cards.len(), 1);
+    cards.remove(0)
+}
+
+fn all(mut script: Script, device_total: Option<u64>, top: usize) -> Vec<OomCard> {
+    script.builder.info.devices.push(DeviceInfo { total_memory_bytes: device_total, ..DeviceInfo::default() });
+    let trace = script.finish();
+    cards(&trace, history(&trace), &Signatures::new(&trace, false), top, &|| false)
+}
+
+/// The settings and the other facts of a card.
+fn advice(card: &OomCard) -> Vec<String> {
+    let mib = |bytes: u64| format!("{} MiB", bytes / MIB);
+    let text = |what: &WhatIf| if what.setting().is_empty() { what.fact(mib) } else { what.setting().to_owned() };
+    card.what_ifs.iter().map(text).collect()
+}
+
+#[test]
+fn the_card_accounts_for_the_device() {
+    let mut script = Script::default();
+    let stack = script.stack(&["grow (train.py:3)"]);
+    script.event(SegmentAlloc, 0, 40 * MIB, StackId(0));
+    for block in 0..10 {
+        script.alloc(block * 4 * MIB, 4 * MIB, stack);
+    }
+    for block in [1, 3, 5, 7] {
+        script.free(block * 4 * MIB, 4 * MIB);
+    }
+    script.event(FreeRequested, 0, 4 * MIB, StackId(0));
+    script.event(SegmentFree, 100 * MIB, 2 * MIB, StackId(0));
+    script.oom(10 * MIB, Some(3 * MIB));
+    let card = card_of(script, Some(64 * MIB));
+    assert_eq!((card.requested, card.device_free, card.reserved), (10 * MIB, Some(3 * MIB), 40 * MIB));
+    assert_eq!((card.allocated, card.awaiting_free, card.inactive), (20 * MIB, 4 * MIB, 16 * MIB));
+    assert_eq!((card.largest_free, card.non_pytorch, card.at), (4 * MIB, Some(21 * MIB), Some(170)));
+    assert_eq!((card.stacks[0].bytes, card.stacks[0].count), (20 * MIB, 5));
+    assert_eq!((card.free, card.free_elsewhere), (16 * MIB, 0));
+    assert_eq!(advice(&card), ["expandable_segments:True", "max_split_size_mb", "garbage_collection_threshold"]);
+    assert_eq!(card.what_ifs[1], WhatIf::MaxSplit { segments: 1 });
+    let fact = card.what_ifs[0].fact(|bytes| format!("{}M", bytes / MIB));
+    assert!(fact.starts_with("16M are reserved and unused, no less than the 10M requested"), "{fact}");
+}
+
+#[test]
+fn where_the_program_has_it_all_no_setting_helps() {
+    let mut script = Script::default();
+    script.event(SegmentAlloc, 0, 20 * MIB, StackId(0));
+    script.alloc(0, 20 * MIB, StackId(0));
+    script.oom(10 * MIB, None);
+    let card = card_of(script, Some(64 * MIB));
+    assert_eq!((card.non_pytorch, card.inactive), (None, 0));
+    assert_eq!(card.what_ifs, [WhatIf::InUse { share: 1.0 }]);
+}
+
+/// Memory of another stream or pool does not serve a request, whatever its stretches.
+#[test]
+fn only_what_serves_the_request_counts() {
+    for (pool, name) in [
+        (MemoryPool { stream: 7, private: (0, 0) }, "Stream 0x7, common pool"),
+        (MemoryPool { stream: 0, private: (0, 1) }, "Default stream, private pool 0.1"),
+    ] {
+        let mut script = Script::default();
+        script.event(SegmentAlloc, 0, 80 * MIB, StackId(0));
+        script.alloc(0, 80 * MIB, StackId(0));
+        let own = script.pool;
+        script.pool = script.raw.pool(pool);
+        for segment in 1..9 {
+            script.event(SegmentAlloc, segment * 100 * MIB, 10 * MIB, StackId(0));
+            script.alloc(segment * 100 * MIB, 2 * MIB, StackId(0));
+        }
+        script.pool = own;
+        script.oom(20 * MIB, Some(0));
+        let card = card_of(script, None);
+        assert_eq!((card.free, card.largest_free, card.free_elsewhere, card.inactive), (0, 0, 64 * MIB, 64 * MIB));
+        let expected = format!(
+            "64 MiB are free in other pools, streams or size classes, which do not serve this request; \
+             64 MiB of it: {name}, large segments"
+        );
+        assert_eq!(advice(&card), [expected]);
+    }
+}
+
+#[test]
+fn many_cards_come_from_one_sweep() {
+    let mut script = Script::default();
+    let stacks = ["f (a.py:1)", "g (a.py:2)", "h (a.py:3)"].map(|frame| script.stack(&[frame]));
+    script.event(SegmentAlloc, 0, 64 * MIB, StackId(0));
+    for i in 0..30_u64 {
+        script.alloc(i * 2 * MIB, (1 + i % 2) * MIB, stacks[i as usize % 3]);
+        if i % 4 == 3 {
+            script.event(FreeRequested, (i - 2) * 2 * MIB, (1 + i % 2) * MIB, StackId(0));
+            script.oom(90 * MIB, None);
+            script.free((i - 2) * 2 * MIB, (1 + i % 2) * MIB);
+        }
+    }
+    let trace = script.finish();
+    let (history, signatures) = (history(&trace), Signatures::new(&trace, false));
+    let found = cards(&trace, history, &signatures, 0, &|| false);
+    assert_eq!(found.len(), 7);
+    for card in &found {
+        let by_signature = live::by_signature(history, &signatures);
+        let groups = live::groups(history, card.event, live::Live::Allocated, by_signature);
+        assert_eq!(card.stacks, groups);
+        assert_eq!(card.allocated, groups.iter().map(|group| group.bytes).sum::<u64>());
+    }
+    let cut = cards(&trace, history, &signatures, 2, &|| false);
+    assert!(cut.iter().zip(&found).all(|(cut, all)| cut.stacks == all.stacks[..2]));
+    assert!(cards(&trace, history, &signatures, 2, &|| true).is_empty());
+}

@@ -1,0 +1,75 @@
+//! What does a history say that cannot be?
+
+/// What a history says that could not have happened so, or that its beginning cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Oddity {
+    /// A block from before the recording was freed.
+    FreedFromBefore,
+    /// A block from before the recording is live at the end.
+    LiveFromBefore,
+    /// A block was allocated where one was live: the free in between is lost.
+    AllocTwice,
+    /// A block was freed that had been freed before.
+    FreedTwice,
+    /// A block is live in the history, but not in the state at the end.
+    Gone,
+    /// A block is live in the state at the end that was freed in the history.
+    Appeared,
+    SegmentTwice,
+    SegmentFreedTwice,
+    SegmentGone,
+    SegmentAppeared,
+    /// An event's time is before that of the one before it.
+    TimeGoesBack,
+    /// The sizes sum to more than any device has; each was cut.
+    TooLarge,
+}
+
+impl Oddity {
+    /// A sentence for the person.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::FreedFromBefore => "Freed without being allocated in the history: live before the recording began",
+            Self::LiveFromBefore => "Live at the end, but allocated before the recording began",
+            Self::AllocTwice => {
+                "Allocated where a block was live: its free is lost, so it ends where the next one begins"
+            }
+            Self::FreedTwice => "Freed again without having been allocated in between: ignored",
+            Self::Gone => "Live in the history, but not in the state at its end: shown until the last event",
+            Self::Appeared => "Freed in the history, but live in the state at its end: shown from the last event on",
+            Self::SegmentTwice => "Reserved where memory was reserved already: the earlier segment ends there",
+            Self::SegmentFreedTwice => "Given back to the device without being reserved: ignored",
+            Self::SegmentGone => "Reserved in the history, but not at its end: shown until the last event",
+            Self::SegmentAppeared => "Given back in the history, but reserved at its end: shown from the last event on",
+            Self::TimeGoesBack => "Times go back: events keep the order of the file",
+            Self::TooLarge => "The sizes sum to more than any device has: each was cut",
+        }
+    }
+
+    /// Whether the picture is whole and true nevertheless.
+    pub fn is_harmless(self) -> bool {
+        matches!(self, Self::FreedFromBefore | Self::LiveFromBefore)
+    }
+}
+
+/// Oddities met so far: how often each, and the first event.
+#[derive(Debug, Default)]
+pub struct Oddities(Vec<(Oddity, u64, u32)>);
+
+impl Oddities {
+    pub fn add(&mut self, oddity: Oddity, event: u32) {
+        match self.0.iter_mut().find(|known| known.0 == oddity) {
+            Some(known) => {
+                known.1 += 1;
+                known.2 = known.2.min(event);
+            }
+            None => self.0.push((oddity, 1, event)),
+        }
+    }
+
+    /// All of them, in the order of [`Oddity`].
+    pub fn sorted(mut self) -> Vec<(Oddity, u64, u32)> {
+        self.0.sort_unstable();
+        self.0
+    }
+}
