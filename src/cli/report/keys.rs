@@ -257,7 +257,7 @@ pub struct Memory {
     pub pid: Option<i64>,
     /// `snapshot`, `profiler`, `driver` or `memory_timeline`.
     pub source: &'static str,
-    /// As many as the file has.
+    /// Those of the device; of a memory timeline the rows of the file.
     pub events: u64,
     pub peak_allocated_bytes: u64,
     /// Absent if the file has no times.

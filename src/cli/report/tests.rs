@@ -295,16 +295,18 @@ fn out_of_memory() -> Trace {
     let mut push = |action, addr, bytes, stack| {
         let ts = raw.events.len() as i64;
         raw.events.push(MemoryEvent { ts, action, addr, bytes, pool, stack });
+        ts as u32
     };
     push(MemoryAction::SegmentAlloc, 0, 4 << 30, StackId(0));
     for (i, stack) in places.into_iter().enumerate() {
         push(MemoryAction::Alloc, (1 + i as u64) << 30, 2 << 20, stack);
     }
+    let mut ooms = Vec::new();
     for requested in [2 << 30, 3 << 30, 5 << 30] {
-        push(MemoryAction::OutOfMemory, 0, requested, StackId(0));
-        let event = raw.events.len() as u32 - 1;
-        raw.ooms.push(OutOfMemory { event, requested, device_free: None });
+        let event = push(MemoryAction::OutOfMemory, 0, requested, StackId(0));
+        ooms.push(OutOfMemory { event, requested, device_free: None });
     }
+    raw.ooms = ooms;
     builder.memories.push(raw);
     builder.finish()
 }

@@ -1,0 +1,166 @@
+//! The raw form: from rows of sizes and categories to blocks.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
+
+use super::curves::Curves;
+use super::{CATEGORIES, Row};
+use crate::model::memory::{BlockBefore, MemoryAction, MemoryEvent, MemorySource, PoolId, RawMemory};
+use crate::model::{ImportReport, Severity, StackId, StringId, TimeNs, TraceBuilder};
+
+/// Numbers of `_memory_profiler.Action`.
+const PREEXISTING: i64 = 1;
+const CREATE: i64 = 2;
+const INCREMENT_VERSION: i64 = 3;
+const DESTROY: i64 = 4;
+
+/// Gives each allocation of the raw form an address, so that it can be replayed.
+///
+/// The file says only sizes and categories: a block that is destroyed is taken to be the oldest live one
+/// of the same size and category, which leaves every sum as it is. A block whose contents change
+/// category ends in the one and begins in the other, at the same address and moment.
+#[derive(Default)]
+struct Pairing {
+    /// Addresses of live blocks by size and category, the oldest first.
+    live: HashMap<(u64, i64), VecDeque<u64>>,
+    next: u64,
+    raw: RawMemory,
+    curves: Curves,
+    sums: [i64; CATEGORIES.len()],
+    names: [StringId; CATEGORIES.len()],
+}
+
+impl Pairing {
+    fn event(&mut self, ts: TimeNs, action: MemoryAction, addr: u64, bytes: u64, category: i64) {
+        let event = MemoryEvent { ts, action, addr, bytes, pool: PoolId::default(), stack: StackId::default() };
+        if action == MemoryAction::Alloc {
+            self.raw.categories.push((self.raw.events.len() as u32, self.names[category as usize]));
+            self.count(ts, bytes as i64, category);
+        } else {
+            self.count(ts, -(bytes as i64), category);
+        }
+        self.raw.events.push(event);
+    }
+
+    /// Adds to the bytes of a category.
+    fn count(&mut self, ts: TimeNs, bytes: i64, category: i64) {
+        let sum = &mut self.sums[category as usize];
+        *sum = sum.saturating_add(bytes);
+        self.curves.set(ts, category as usize, *sum);
+    }
+
+    /// A new block; returns its address.
+    fn begin(&mut self, bytes: u64, category: i64) -> u64 {
+        self.next += 1;
+        self.live.entry((bytes, category)).or_default().push_back(self.next);
+        self.next
+    }
+
+    /// A block from before the recording; `ts` is where that begins.
+    fn preexist(&mut self, ts: TimeNs, bytes: u64, category: i64) {
+        let addr = self.begin(bytes, category);
+        self.raw.before.push(BlockBefore { addr, bytes, category: self.names[category as usize] });
+        self.count(ts, bytes as i64, category);
+    }
+
+    fn create(&mut self, ts: TimeNs, bytes: u64, category: i64) {
+        let addr = self.begin(bytes, category);
+        self.event(ts, MemoryAction::Alloc, addr, bytes, category);
+    }
+
+    /// Ends the oldest block; false if there is none.
+    fn destroy(&mut self, ts: TimeNs, bytes: u64, category: i64) -> bool {
+        let Some(block) = self.live.get_mut(&(bytes, category)).and_then(VecDeque::pop_front) else { return false };
+        self.event(ts, MemoryAction::FreeCompleted, block, bytes, category);
+        true
+    }
+
+    /// Moves the oldest block to another category; false if there is none.
+    fn change(&mut self, ts: TimeNs, bytes: u64, from: i64, to: i64) -> bool {
+        let Some(block) = self.live.get_mut(&(bytes, from)).and_then(VecDeque::pop_front) else { return false };
+        if from != to {
+            self.event(ts, MemoryAction::FreeCompleted, block, bytes, from);
+            self.event(ts, MemoryAction::Alloc, block, bytes, to);
+        }
+        self.live.entry((bytes, to)).or_default().push_back(block);
+        true
+    }
+}
+
+/// What became of the rows of the raw form.
+#[derive(Default)]
+struct Account {
+    shown: u64,
+    merged: u64,
+    n_before: u64,
+    n_bad: u64,
+    n_unpaired: u64,
+}
+
+/// Adds the blocks of the raw form.
+pub fn add_blocks(rows: &[Row], builder: &mut TraceBuilder) {
+    let mut pairing = Pairing { names: CATEGORIES.map(|name| builder.strings.intern(name)), ..Pairing::default() };
+    pairing.raw.source = MemorySource::Timeline;
+    pairing.raw.has_time = true;
+    let start = rows.iter().filter(|row| row.len == 4).map(|row| row.numbers[0]).find(|&ts| ts >= 0).unwrap_or(0);
+    let mut account = Account::default();
+    let mut at = 0;
+    while let Some(row) = rows.get(at) {
+        at += 1;
+        let [ts, action, bytes, category, ..] = row.numbers;
+        let size = bytes.unsigned_abs();
+        if row.len != 4 || !(0..CATEGORIES.len() as i64).contains(&category) || size > 1 << 48 {
+            account.n_bad += 1;
+            continue;
+        }
+        let ts = if ts < 0 { start } else { ts };
+        match (action, bytes >= 0) {
+            (PREEXISTING, true) => {
+                pairing.preexist(start, size, category);
+                account.shown += 1;
+                account.n_before += 1;
+            }
+            (CREATE, true) => {
+                pairing.create(ts, size, category);
+                account.shown += 1;
+            }
+            (DESTROY, _) if bytes <= 0 => {
+                let is_paired = pairing.destroy(ts, size, category);
+                account.shown += u64::from(is_paired);
+                account.n_unpaired += u64::from(!is_paired);
+            }
+            // A pair of rows: out of one category, into another or the same.
+            (INCREMENT_VERSION, false) => {
+                let next = rows.get(at).filter(|next| next.len == 4).map(|next| next.numbers);
+                let to = next.filter(|next| next[1] == INCREMENT_VERSION && next[2] == -bytes);
+                let to = to.map(|next| next[3]).filter(|to| (0..CATEGORIES.len() as i64).contains(to));
+                match to.map(|to| pairing.change(ts, size, category, to)) {
+                    Some(is_paired) => {
+                        at += 1;
+                        account.merged += 2 * u64::from(is_paired);
+                        account.n_unpaired += 2 * u64::from(!is_paired);
+                    }
+                    None => account.n_unpaired += 1,
+                }
+            }
+            _ => account.n_bad += 1,
+        }
+    }
+    let import = &mut builder.import;
+    import.read += account.shown + account.merged + account.n_bad + account.n_unpaired;
+    (import.shown, import.merged) = (import.shown + account.shown, import.merged + account.merged);
+    report(import, &account);
+    builder.memories.push(pairing.raw);
+    pairing.curves.add_to(builder);
+}
+
+fn report(import: &mut ImportReport, account: &Account) {
+    let bad = "Event that is not a time, an action, a size and a category of PyTorch: not shown";
+    import.reject(Severity::Loss, bad, account.n_bad, None);
+    let unpaired = "End or change of a block of which none is live in its size and category: not shown";
+    import.reject(Severity::Loss, unpaired, account.n_unpaired, None);
+    let before = "Live before the recording began: shown from its start on";
+    import.note(Severity::Note, before, account.n_before, None);
+    import.note(Severity::Note, "The file does not say which device this is: shown as device 0", 1, None);
+}

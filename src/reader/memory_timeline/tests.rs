@@ -1,0 +1,61 @@
+//! Both forms, whole and cut.
+
+use super::*;
+use crate::model::Counter;
+use crate::model::memory::MemorySource;
+
+fn read_text(text: &str) -> Result<Trace, ReadError> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    read(&Source::file(file.path()).unwrap(), Options::default(), &Progress::default())
+}
+
+fn counter<'a>(trace: &'a Trace, category: &str) -> &'a Counter {
+    trace.counters.iter().find(|counter| trace.track(counter.track).name == category).unwrap()
+}
+
+#[test]
+fn blocks_are_paired_by_size_and_category() {
+    // Two blocks of one size: one is there before, one turns from TEMPORARY into GRADIENT.
+    let rows = "[[-1, 1, 64, 0], [1700000000000000100, 2, 64, 3], [1700000000000000200, 3, -64, 3],
+        [1700000000000000200, 3, 64, 5], [1700000000000000300, 3, -64, 0], [1700000000000000300, 3, 64, 0],
+        [1700000000000000400, 4, -64, 5], [1700000000000000500, 4, -64, 5], [1700000000000000600, 9, 1, 1],
+        [1700000000000000700, 2, 1, 8], \"x\"]";
+    let trace = read_text(rows).unwrap();
+    let import = &trace.import;
+    assert_eq!((import.read, import.shown, import.merged, import.rejected), (11, 3, 4, 4));
+    let memory = &trace.memories[0];
+    assert_eq!((memory.source, memory.span.start), (MemorySource::Timeline, 1_700_000_000_000_000_100));
+    assert_eq!(memory.curves.active, [64, 128, 64, 128, 64]);
+    assert_eq!(memory.allocations.start, [0, 1, 3]);
+    let categories: Vec<_> =
+        memory.allocations.ids().map(|id| trace.strings.get(memory.allocations.category(id))).collect();
+    assert_eq!(categories, ["PARAMETER", "TEMPORARY", "GRADIENT"]);
+    assert_eq!(memory.allocations.addr, [1, 2, 2]);
+    assert_eq!(counter(&trace, "GRADIENT").value, [64.0, 0.0]);
+    assert_eq!(counter(&trace, "PARAMETER").value, [64.0]);
+    assert_eq!(counter(&trace, "TEMPORARY").ts, [1_700_000_000_000_000_100, 1_700_000_000_000_000_200]);
+}
+
+#[test]
+fn sums_are_counters() {
+    let trace = read_text("[[100, 200, 300], [[0,1,0,0,0,0,0,0,7],[0,2,0,0,0,0,0,0,7],[0,2]]]").unwrap();
+    assert_eq!((trace.import.read, trace.import.shown, trace.import.rejected), (3, 2, 1));
+    let parameters = counter(&trace, "PARAMETER");
+    assert_eq!((parameters.ts.as_slice(), parameters.value.as_slice()), (&[100_000, 200_000][..], &[1.0, 2.0][..]));
+    assert_eq!((counter(&trace, "UNKNOWN").value.as_slice(), trace.counters.len()), (&[7.0][..], 2));
+    assert!(trace.memories.is_empty());
+}
+
+#[test]
+fn cut_and_foreign_texts() {
+    let cut = read_text("[[-1, 1, 64, 0], [5, 2, 64, 3], [6, 4, -6").unwrap();
+    assert_eq!((cut.import.shown, cut.memories[0].events.len()), (2, 1));
+    assert!(cut.import.problems[0].reason.contains("ends early"));
+    let cut = read_text("[[100, 200], [[0,1,0,0,0,0,0,0,7],[0,2,0,0,0").unwrap();
+    assert_eq!((cut.import.shown, cut.import.rejected), (1, 1));
+    for text in ["[[]]", "[[], []]", "[[1]]", "[[\"a\", \"b\"]]", "[[1,2,3,4],[[5]]]", "[[", "[[1,2], {}]"] {
+        let error = read_text(text).map(|trace| trace.import).unwrap_err().to_string();
+        assert!(error.contains("lists within lists"), "{text}: {error}");
+    }
+}
