@@ -6,7 +6,7 @@ use std::process::Command;
 use lacuna::model::Trace;
 use serde_json::Value;
 
-use super::support::{has_python, name, read, real, scratch};
+use super::support::{has_python, name, read, real, report, scratch};
 
 /// Per device: bytes allocated, active, requested and reserved at the end, and events, as the file's own
 /// lists have them.
@@ -34,7 +34,7 @@ const AS_JSON: &str =
     "import json, pickle, sys; json.dump(pickle.load(open(sys.argv[1], 'rb')), open(sys.argv[2], 'w'))";
 
 /// Per category of a raw memory timeline: [time, bytes] wherever the bytes change. Then the bytes at the
-/// end and before the recording.
+/// end and before the recording, and the number of rows.
 const TIMELINE: &str = r#"
 import gzip, json, sys
 rows = json.loads(gzip.open(sys.argv[1]).read())
@@ -48,7 +48,7 @@ for time, action, size, category in rows:
         curve.pop()
     curve.append([time, sums[category]])
 before = sum(size for time, _, size, _ in rows if time < 0)
-print(json.dumps([curves, sum(sums.values()), before]))
+print(json.dumps([curves, sum(sums.values()), before, len(rows)]))
 "#;
 
 fn python(script: &str, args: &[&Path]) -> Value {
@@ -146,6 +146,7 @@ fn memory_timelines_have_the_bytes_of_each_category() {
         let memory = &trace.memories[0];
         assert_eq!(memory.curves.active.last().copied(), expected[1].as_u64(), "{}", name(&path));
         assert_eq!(memory.curves.active.first().copied(), expected[2].as_u64(), "{}", name(&path));
+        assert_eq!(report(&path, "5").unwrap()["memory"][0]["events"], expected[3], "{}", name(&path));
         assert_eq!((memory.oddities.len(), trace.import.rejected), (0, 0), "{}", name(&path));
     }
 }

@@ -7,7 +7,7 @@ use lacuna::model::memory::{MemorySource, Oddity};
 use lacuna::model::{MemoryHistory, Trace};
 use rusqlite::Connection;
 
-use super::support::{name, project, read, real, scratch};
+use super::support::{name, project, read, real, report, scratch};
 
 /// Whether a counter of the trace holds these values, one after each event.
 fn is_a_counter(trace: &Trace, title: &str, bytes: &[u64]) -> bool {
@@ -131,6 +131,7 @@ fn the_counter_of_an_nsys_export_is_the_replayed_curve() {
     assert!(odd(Oddity::FreedFromBefore).is_some() && odd(Oddity::FreedTwice) == Some(1), "{:?}", history.oddities);
     assert!(history.curves.allocated[0] > 0 && history.pid.is_some());
     assert!(is_a_counter(&traces[0], "Device memory", &history.curves.allocated[1..]));
+    assert_eq!(report(&path, "5").unwrap()["memory"][0]["pid"].as_i64(), history.pid);
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
