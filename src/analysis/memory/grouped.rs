@@ -6,7 +6,7 @@ use super::live::{Group, Live, by_age, by_category, by_pool, by_stream, live};
 use super::signature::Frame;
 use super::steps::Steps;
 use crate::analysis::stacks::{FlameTree, weighted_in_groups};
-use crate::model::memory::AllocationId;
+use crate::model::memory::{AllocationId, stream_name};
 use crate::model::{MemoryHistory, Trace};
 
 /// By what live memory is told apart above its stacks.
@@ -118,8 +118,10 @@ impl Scope<'_> {
 
     fn name(&self, group: Group) -> String {
         let pool = |pool: usize| self.history.pools.get(pool).copied().unwrap_or_default();
-        let stream =
-            |stream: i64| if stream == 0 { "Default stream".to_owned() } else { format!("Stream {stream:#x}") };
+        let stream = |handle: i64| match handle {
+            0 => "Default stream".to_owned(),
+            handle => format!("Stream {}", stream_name(handle)),
+        };
         match group {
             _ if self.by == GroupBy::Nothing => String::new(),
             Group::Category(category) if category == Default::default() => "(no category)".to_owned(),
@@ -215,14 +217,14 @@ mod tests {
             children.map(|node| (tree.name(node).to_owned(), tree.nodes[node as usize].total)).collect()
         };
         let tree = scope(GroupBy::Stream).flame(3);
-        assert_eq!(top(&tree), [("Stream 0x7".to_owned(), 4096), ("Default stream".to_owned(), 1536)]);
+        assert_eq!(top(&tree), [("Stream 7".to_owned(), 4096), ("Default stream".to_owned(), 1536)]);
         assert_eq!(tree.total() as u64, history.curves.active[3]);
         let below = tree.nodes[1].children.start;
         assert_eq!(tree.name(below), "forward (model.py:3)");
         assert_eq!(top(&scope(GroupBy::Nothing).flame(3)), [("forward (model.py:3)".to_owned(), 5632)]);
         assert_eq!(top(&scope(GroupBy::Category).flame(1)), [("(no category)".to_owned(), 512)]);
         let changes = scope(GroupBy::Stream).difference(1, 3);
-        assert_eq!(top(&changes.grown), [("Stream 0x7".to_owned(), 4096), ("Default stream".to_owned(), 1024)]);
+        assert_eq!(top(&changes.grown), [("Stream 7".to_owned(), 4096), ("Default stream".to_owned(), 1024)]);
         assert_eq!(changes.shrunk.total(), 0);
         let back = scope(GroupBy::Stream).difference(3, 1);
         assert_eq!((back.grown.total(), back.shrunk.total()), (0, 5120));

@@ -63,6 +63,12 @@ impl Map {
         &self.boxes[first..last.max(first)]
     }
 
+    /// The line of what lies at an address of a segment: (pool, segment, address).
+    pub fn line_of(&self, place: (u32, u32, u64)) -> u32 {
+        let after = self.boxes.partition_point(|known| (known.pool, known.segment, known.addr) <= place);
+        after.checked_sub(1).and_then(|at| self.boxes.get(at)).map_or(0, |known| known.line)
+    }
+
     /// The box at a place.
     pub fn at(&self, line: u32, x: f32) -> Option<&MapBox> {
         let boxes = self.of_lines(line..line + 1);

@@ -1,6 +1,7 @@
 //! GPU memory: over time, at a moment, by stack, and what leaks.
 
 mod allocations;
+mod commands;
 mod focus;
 mod head;
 mod leak_rows;
@@ -15,7 +16,8 @@ mod state;
 mod transport;
 
 pub use allocations::AllocationsView;
-pub use focus::{MemoryFocus, ShownMemory};
+pub use focus::{MemoryFocus, MemoryKey, OpenMemory, ShownMemory};
+pub use head::shown_title;
 pub use leaks::LeaksView;
 pub use live_memory::LiveMemory;
 pub use over_time::MemoryOverTime;

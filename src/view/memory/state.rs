@@ -1,21 +1,21 @@
 //! The allocator's segments and blocks at a moment, as a map; the moment can be moved and played.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use eframe::egui::{self, Color32, CornerRadius, Pos2, Rect, Sense, Stroke, StrokeKind, pos2, vec2};
 
 use super::map::{Fill, Map, MapBox, MapLine, fitting_scale, lay_out};
 use super::stack_colors::StackColors;
 use super::transport::Transport;
-use super::{ShownMemory, head};
+use super::{MemoryKey, ShownMemory, commands, head};
 use crate::analysis::memory::labels::stack_labels;
 use crate::analysis::memory::state::{AllocatorState, Held, PoolState, Sums, allocator};
 use crate::command::Command;
-use crate::job::Memo;
+use crate::job::{Memo, Progress};
 use crate::model::StringId;
 use crate::model::memory::{AllocationId, SegmentKind};
-use crate::view::{Selection, TraceKey, View, ViewContext};
+use crate::view::timeline::wheel;
+use crate::view::{Selection, View, ViewContext};
 use crate::widget::text::display_name;
 use crate::widget::{format, theme};
 
@@ -28,8 +28,7 @@ const MIN_BORDERED: f32 = 4.0;
 
 #[derive(Clone, Debug, PartialEq)]
 struct Question {
-    trace: TraceKey,
-    memory: usize,
+    of: MemoryKey,
     state: u32,
     /// In points.
     width: u32,
@@ -45,7 +44,18 @@ struct Answer {
     map: Map,
     /// The frame that names each stack.
     labels: Arc<Vec<StringId>>,
-    colors: StackColors,
+    colors: Arc<StackColors>,
+    /// What it can be enlarged to, until each stretch has a line of its own.
+    max_zoom: f64,
+}
+
+/// A place on the map that stays on screen while the map is enlarged.
+#[derive(Clone, Copy, Debug)]
+struct Anchor {
+    /// Its pool, segment and address.
+    place: (u32, u32, u64),
+    /// How far below the upper edge of what is on show its line begins.
+    y: f32,
 }
 
 /// The state at a moment, in the middle of the window.
@@ -54,9 +64,13 @@ pub struct MemoryState {
     transport: Transport,
     /// How much larger than fitted; 1 shows everything.
     zoom: f64,
+    /// Whether the wheel zooms and Ctrl+wheel scrolls, instead of the other way round.
+    pub wheel_zooms: bool,
     memo: Memo<Question, Arc<Answer>>,
-    /// By trace: worked out once.
-    labels: Option<(TraceKey, Arc<Vec<StringId>>)>,
+    /// What was under the pointer when it was zoomed, until the map of that size is there.
+    anchor: Option<Anchor>,
+    /// What is on show, in points from the top.
+    scroll: f32,
     is_waiting: bool,
 }
 
@@ -84,26 +98,56 @@ impl View for MemoryState {
     fn run(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
         let Some(shown) = ctx.memory.resolve(ctx.traces) else { return false };
         match command {
-            Command::ZoomIn => self.zoom *= 1.5,
-            Command::ZoomOut => self.zoom /= 1.5,
+            Command::ZoomIn => self.zoom_by(1.5),
+            Command::ZoomOut => self.zoom_by(1.0 / 1.5),
             Command::ZoomToFit => self.zoom = 1.0,
-            _ => return self.transport.run(command, &shown, ctx),
+            Command::FocusSelection | Command::Reveal => {
+                // Where it is live, it is on the map.
+                if let Some(id) = shown.selected(*ctx.selection) {
+                    let all = &shown.history().allocations;
+                    let state = ctx.memory.moment.unwrap_or(shown.history().last_state());
+                    if !all.is_live(id, state) {
+                        ctx.memory.moment = Some(all.start[id.idx()]);
+                    }
+                }
+            }
+            _ => return commands::run(command, &shown, None, ctx) || self.transport.run(command, &shown, ctx),
         }
         true
     }
 }
 
 impl MemoryState {
+    fn zoom_by(&mut self, factor: f64) {
+        let most = self.memo.answer().map_or(1e9, |answer| answer.max_zoom);
+        self.zoom = (self.zoom * factor).clamp(1.0, most);
+    }
+
+    /// Turns the wheel over the map: what is under the pointer stays there. Returns by how much to scroll.
+    fn wheel(&mut self, area: Rect, row: f32, ui: &egui::Ui) -> f32 {
+        let Some(pointer) = ui.ctx().pointer_latest_pos().filter(|_| ui.rect_contains_pointer(area)) else {
+            return 0.0;
+        };
+        let (delta, factor) = wheel(ui.ctx(), self.wheel_zooms);
+        let before = self.zoom;
+        self.zoom_by(factor);
+        if self.zoom != before {
+            let line = ((self.scroll + pointer.y - area.top()) / row).max(0.0) as u32;
+            let boxes = self.memo.answer().map(|answer| answer.map.of_lines(line..u32::MAX)).unwrap_or_default();
+            let x = pointer.x - area.left();
+            let under = boxes.iter().take_while(|place| place.line == line && place.x[0] <= x).last();
+            let place = under.or(boxes.first()).map(|place| (place.pool, place.segment, place.addr));
+            let y = line as f32 * row - self.scroll;
+            self.anchor = self.anchor.or(place.map(|place| Anchor { place, y }));
+        }
+        delta.y
+    }
+
     fn map_ui(&mut self, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         let area = ui.available_rect_before_wrap();
-        if ui.rect_contains_pointer(area) {
-            let turned = ui.input(egui::InputState::zoom_delta);
-            self.zoom = (self.zoom * f64::from(turned)).clamp(1.0, 1e9);
-        }
         let scroll_bar = ui.spacing().scroll.allocated_width() + 2.0;
         let question = Question {
-            trace: TraceKey::new(std::slice::from_ref(&shown.open)),
-            memory: shown.memory,
+            of: shown.key(),
             state: ctx.memory.moment.unwrap_or(shown.history().last_state()),
             width: (area.width() - scroll_bar).max(60.0) as u32,
             // The sums stand in a line of their own.
@@ -111,10 +155,16 @@ impl MemoryState {
             zoom: self.zoom,
             is_dark: ctx.is_dark,
         };
-        let Some(answer) = self.ask(&question, shown, ui) else {
+        let answer = self.ask(&question, shown, ui);
+        if self.memo.has_crashed(&question) {
+            ui.label("The map of this moment crashed. Please report it");
+            return;
+        }
+        let Some(answer) = answer else {
             ui.spinner();
             return;
         };
+        self.zoom = self.zoom.min(answer.max_zoom);
         sums_ui(&answer, ui);
         if answer.state.sums.reserved == 0 {
             ui.label("Nothing is reserved at this moment");
@@ -122,8 +172,17 @@ impl MemoryState {
         }
         let n_lines = answer.map.lines.len();
         let row = LINE_HEIGHT + LINE_GAP;
+        let area = ui.available_rect_before_wrap();
+        let by = self.wheel(area, row, ui);
+        if let Some(anchor) = self.anchor.filter(|_| self.memo.is_current(&question)) {
+            self.scroll = answer.map.line_of(anchor.place) as f32 * row - anchor.y;
+            self.anchor = None;
+        }
+        self.scroll = (self.scroll - by).clamp(0.0, (n_lines as f32 * row - area.height()).max(0.0));
+        // The wheel is read above, where it may zoom as well.
         let scroll = egui::ScrollArea::vertical().auto_shrink(false).id_salt("memory map");
-        scroll.show_viewport(ui, |ui, viewport| {
+        let scroll = scroll.scroll_source(egui::scroll_area::ScrollSource::SCROLL_BAR);
+        let shown_part = scroll.vertical_scroll_offset(self.scroll).show_viewport(ui, |ui, viewport| {
             let (rect, response) =
                 ui.allocate_exact_size(vec2(question.width as f32, n_lines as f32 * row), Sense::click());
             let first = (viewport.top() / row).max(0.0) as u32;
@@ -132,39 +191,34 @@ impl MemoryState {
             canvas.paint(first..last, ctx, ui);
             canvas.interact(&response, ctx);
         });
+        self.scroll = shown_part.state.unclamped_offset().y;
     }
 
     fn ask(&mut self, question: &Question, shown: &ShownMemory, ui: &egui::Ui) -> Option<Arc<Answer>> {
-        if self.labels.as_ref().is_some_and(|known| known.0 != question.trace) {
-            self.labels = None;
-        }
-        let known = self.labels.as_ref().map(|known| Arc::clone(&known.1));
-        let before = self.memo.answer().filter(|_| {
-            self.memo.question().is_some_and(|known| {
-                (&known.trace, known.memory, known.state) == (&question.trace, question.memory, question.state)
-            })
-        });
-        let before = before.map(Arc::clone).filter(|answer| answer.state.state == question.state);
-        let (waker, asked, shown) = (ui.ctx().clone(), question.clone(), shown.clone());
-        let work = move |_: &crate::job::Progress| {
-            // A map of another size is of the same state.
-            let state = before.map(|answer| answer.state.clone());
-            let state = state.unwrap_or_else(|| allocator(shown.history(), asked.state));
+        let known = self.memo.question().filter(|known| known.of == question.of);
+        let before = known.cloned().zip(self.memo.answer().cloned());
+        let (waker, asked, of) = (ui.ctx().clone(), question.clone(), shown.of.clone());
+        let work = move |_: &Progress| {
+            // A map of another size is of the same state, and one of another moment has the same stacks.
+            let same = |is_same: fn(&Question, &Question) -> bool| {
+                before.as_ref().filter(|(known, _)| is_same(known, &asked)).map(|(_, answer)| answer)
+            };
+            let state = same(|a, b| a.state == b.state).map(|answer| answer.state.clone());
+            let state = state.unwrap_or_else(|| allocator(of.history(), asked.state));
             let fitting = fitting_scale(&state, asked.width as f32, asked.lines);
-            let least = state.sums.reserved as f64 / (f64::from(asked.width) * MAX_LINES);
-            let map = lay_out(&state, asked.width as f32, (fitting / asked.zoom).max(least).max(1.0));
-            let labels = known.unwrap_or_else(|| Arc::new(stack_labels(shown.trace())));
-            let colors = StackColors::new(shown.trace(), &labels, asked.is_dark);
-            Arc::new(Answer { state, map, labels, colors })
+            let least = (state.sums.reserved as f64 / (f64::from(asked.width) * MAX_LINES)).max(1.0);
+            let map = lay_out(&state, asked.width as f32, (fitting / asked.zoom).max(least));
+            let labels = same(|_, _| true).map(|answer| Arc::clone(&answer.labels));
+            let labels = labels.unwrap_or_else(|| Arc::new(stack_labels(of.trace())));
+            let colors = same(|a, b| a.is_dark == b.is_dark).map(|answer| Arc::clone(&answer.colors));
+            let colors = colors.unwrap_or_else(|| Arc::new(StackColors::new(of.trace(), &labels, asked.is_dark)));
+            Arc::new(Answer { state, map, labels, colors, max_zoom: (fitting / least).max(1.0) })
         };
-        let answer = self.memo.get(question, move || waker.request_repaint(), work).cloned();
+        let is_near = |known: &Question| known.of == question.of;
+        let answer = self.memo.get_in_turn(question, is_near, move || waker.request_repaint(), work).cloned();
         self.is_waiting = !self.memo.is_current(question) && !self.memo.has_crashed(question);
         // A map of another history would be a lie; one of a moment ago stays until the next is there.
-        let is_same = self.memo.question().is_some_and(|known| known.trace == question.trace)
-            && self.memo.question().is_some_and(|known| known.memory == question.memory);
-        let answer = answer.filter(|_| is_same)?;
-        self.labels = Some((question.trace.clone(), Arc::clone(&answer.labels)));
-        Some(answer)
+        answer.filter(|_| self.memo.question().is_some_and(is_near))
     }
 }
 
@@ -197,8 +251,8 @@ fn sums_ui(answer: &Answer, ui: &mut egui::Ui) {
             ui.label(format!("{} in no segment", bytes(answer.state.unplaced))).on_hover_text(hint);
         }
         let n: usize = answer.state.pools.iter().map(|pool| pool.segments.len()).sum();
-        let point = format::bytes(answer.map.bytes_per_point);
-        ui.weak(format!("{} segments, {point} a pixel", format::count(n as u64)));
+        let pixel = format::bytes(answer.map.bytes_per_point / f64::from(ui.pixels_per_point()));
+        ui.weak(format!("{} segments, {pixel} a pixel", format::count(n as u64)));
     });
 }
 
@@ -214,7 +268,7 @@ fn awaiting_color(is_dark: bool) -> Color32 {
     theme::tokens(is_dark).severity[1]
 }
 
-/// `stream default, large segments`.
+/// `default stream, large segments`.
 fn pool_title(shown: &ShownMemory, pool: &PoolState) -> String {
     let known = shown.history().pools.get(pool.pool.0 as usize).copied().unwrap_or_default();
     let kind = match pool.kind {
@@ -222,11 +276,7 @@ fn pool_title(shown: &ShownMemory, pool: &PoolState) -> String {
         SegmentKind::Large => "large segments",
         SegmentKind::Unknown => "segments",
     };
-    let private = match known.private {
-        (0, 0) => String::new(),
-        (a, b) => format!(", private pool {a}.{b}"),
-    };
-    format!("Stream {}{private}, {kind}", format::stream(known.stream))
+    format!("{known}, {kind}")
 }
 
 /// What the map is painted on.
@@ -289,12 +339,7 @@ impl Canvas<'_> {
                 painter.text(at, egui::Align2::LEFT_BOTTOM, text, font.clone(), tokens.text);
             }
         }
-        let selected = match *ctx.selection {
-            Selection::Allocation { trace, memory, id } if (trace, memory) == (self.shown.trace, self.shown.memory) => {
-                Some(id)
-            }
-            _ => None,
-        };
+        let selected = self.shown.selected(*ctx.selection);
         let mut mesh = egui::Mesh::default();
         let mut borders = Vec::new();
         let mut outlines = Vec::new();
@@ -334,10 +379,7 @@ impl Canvas<'_> {
             _ => None,
         };
         if response.clicked() {
-            *ctx.selection = match id {
-                Some(id) => Selection::Allocation { trace: self.shown.trace, memory: self.shown.memory, id },
-                None => Selection::None,
-            };
+            *ctx.selection = id.map_or(Selection::None, |id| self.shown.selection(id));
         }
         let text = self.hover_text(place, id);
         response.clone().on_hover_ui_at_pointer(|ui| {
@@ -378,6 +420,3 @@ impl Canvas<'_> {
         )
     }
 }
-
-/// How often a playing view moves.
-pub const TICK: Duration = Duration::from_millis(50);

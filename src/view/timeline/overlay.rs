@@ -99,6 +99,19 @@ pub fn selection(painter: &Painter, places: &Places<'_>, selection: Selection, c
     }
 }
 
+/// Shades the life of the selected allocation through all rows, with a line where it begins. Where the
+/// clocks of the traces are not one, nothing can be said of other rows.
+pub fn allocation(painter: &Painter, ctx: &ViewContext<'_>, scale: &Scale, color: Color32) {
+    let Selection::Allocation { trace, memory, .. } = *ctx.selection else { return };
+    let history = ctx.traces.get(trace).and_then(|open| open.trace.memories.get(memory));
+    let life = ctx.selected_time().filter(|_| ctx.is_one_clock && history.is_some_and(|history| history.has_time));
+    let Some(life) = life else { return };
+    let canvas = painter.clip_rect();
+    let (left, right) = (scale.x(life.start), scale.x(life.end));
+    painter.rect_filled(Rect::from_x_y_ranges(left..=right, canvas.y_range()), 0.0, color.gamma_multiply(0.07));
+    painter.vline(left, canvas.y_range(), Stroke::new(1.5, color));
+}
+
 /// A curve from the start of one slice to the start of another.
 fn arrow(painter: &Painter, places: &Places<'_>, trace: usize, (from, to): (SliceId, SliceId), color: Color32) {
     let (Some((from, _)), Some((to, _))) = (places.slice(trace, from), places.slice(trace, to)) else { return };
