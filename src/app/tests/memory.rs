@@ -147,10 +147,10 @@ fn closing_a_trace_keeps_the_memory_of_another_in_view() {
     assert_eq!(session.selection, Selection::Allocation { trace: 1, memory: 0, id: AllocationId(3) });
     // What a row stands for is told by where its trace is now.
     app_mut(&mut harness).commands.push(Command::ShowAllocations);
-    wait_for(&mut harness, |harness| harness.query_all_by_label_contains("MiB").count() > 20);
+    wait_for(&mut harness, |harness| harness.query_by_label("Size, descending").is_some());
     app_mut(&mut harness).commands.push(Command::CloseTraceAt(0));
     settle(&mut harness);
-    wait_for(&mut harness, |harness| harness.query_by_label_contains("allocations, ").is_some());
+    wait_for(&mut harness, |harness| harness.query_by_label("Size, descending").is_some());
     harness.get_by_role_and_label(egui::accesskit::Role::Table, "Allocations").focus();
     settle(&mut harness);
     harness.key_press(Key::Home);
@@ -242,6 +242,35 @@ fn playing_ends_when_another_moment_is_chosen() {
     settle(&mut harness);
     assert_eq!(app(&harness).session().memory.moment, Some(1));
     harness.get_by_label("Play");
+}
+
+#[test]
+fn another_moment_keeps_the_way_back_in_the_graph() {
+    let mut harness = show("snapshot_leak.pickle", Command::ShowLiveMemory);
+    let whole = "Flame graph: All live memory";
+    wait_for(&mut harness, |harness| harness.query_by_label_contains(whole).is_some());
+    let graph = harness.get_by_label_contains(whole).rect();
+    let pos = graph.left_top() + egui::vec2(graph.width() * 0.2, 18.0 * 3.0 + 9.0);
+    for pressed in [true, false] {
+        harness.event(Event::PointerMoved(pos));
+        let (button, modifiers) = (PointerButton::Primary, Modifiers::NONE);
+        harness.event(Event::PointerButton { pos, button, pressed, modifiers });
+        harness.step();
+    }
+    settle(&mut harness);
+    let title = harness.get_by_label_contains("Flame graph: ").accesskit_node().label().unwrap();
+    let frame = title.split(", ").next().unwrap().to_owned();
+    assert_ne!(frame, whole);
+    let last = app(&harness).session().traces()[0].trace.memories[0].last_state();
+    for state in [last - 1, last - 40] {
+        app_mut(&mut harness).session.memory.moment = Some(state);
+        settle(&mut harness);
+        wait_for(&mut harness, |harness| !app(harness).live_memory.is_pending());
+        harness.get_by_label_contains(&frame);
+    }
+    harness.key_press(Key::Backspace);
+    settle(&mut harness);
+    harness.get_by_label_contains(whole);
 }
 
 #[test]

@@ -65,16 +65,17 @@ pub fn moment_slider(strip: &Response, shown: &ShownMemory, ctx: &mut ViewContex
     if strip.clicked() || strip.drag_started() {
         strip.request_focus();
     }
+    let has_focus = strip.has_focus();
     let (up, down) = strip.ctx.input_mut(|input| {
         let asked = |input: &InputState, action| input.num_accesskit_action_requests(strip.id, action) as u32;
         let (mut up, mut down) = (asked(input, Action::Increment), asked(input, Action::Decrement));
-        if strip.has_focus() {
+        if has_focus {
             up += input.count_and_consume_key(Modifiers::NONE, Key::ArrowUp) as u32;
             down += input.count_and_consume_key(Modifiers::NONE, Key::ArrowDown) as u32;
         }
         (up, down)
     });
-    if strip.has_focus() {
+    if has_focus {
         let filter = EventFilter { vertical_arrows: true, ..Default::default() };
         strip.ctx.memory_mut(|memory| memory.set_focus_lock_filter(strip.id, filter));
     }

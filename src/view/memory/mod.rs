@@ -8,6 +8,7 @@ mod leak_rows;
 mod leaks;
 mod live_memory;
 mod map;
+mod map_canvas;
 mod over_time;
 mod reserved;
 mod rows;

@@ -2,29 +2,26 @@
 
 use std::sync::Arc;
 
-use eframe::egui::{self, Color32, CornerRadius, Pos2, Rect, Sense, Stroke, StrokeKind, pos2, vec2};
+use eframe::egui::{self, CornerRadius, Rect, Sense, vec2};
 
-use super::map::{Fill, Map, MapBox, MapLine, fitting_scale, lay_out};
+use super::map::{Map, fitting_scale, lay_out};
+use super::map_canvas::{Canvas, LINE_GAP, LINE_HEIGHT, awaiting_color, free_color, unsplit_color};
 use super::stack_colors::StackColors;
 use super::transport::Transport;
 use super::{MemoryKey, ShownMemory, commands, head};
 use crate::analysis::memory::labels::stack_labels;
-use crate::analysis::memory::state::{AllocatorState, Held, PoolState, Sums, allocator};
+use crate::analysis::memory::state::{AllocatorState, Sums, allocator};
 use crate::command::Command;
 use crate::job::{Memo, Progress};
 use crate::model::StringId;
-use crate::model::memory::{AllocationId, SegmentKind};
-use crate::view::timeline::wheel;
-use crate::view::{Selection, View, ViewContext};
-use crate::widget::text::display_name;
-use crate::widget::{format, theme};
 
-const LINE_HEIGHT: f32 = 18.0;
-const LINE_GAP: f32 = 3.0;
+use crate::view::timeline::wheel;
+use crate::view::{View, ViewContext};
+
+use crate::widget::format;
+
 /// A map of more lines than this says nothing more.
 const MAX_LINES: f64 = 20_000.0;
-/// Boxes at least this wide have a border.
-const MIN_BORDERED: f32 = 4.0;
 
 #[derive(Clone, Debug, PartialEq)]
 struct Question {
@@ -38,13 +35,14 @@ struct Question {
     is_dark: bool,
 }
 
+/// A map, and what its blocks are called and colored.
 #[derive(Debug)]
-struct Answer {
-    state: AllocatorState,
-    map: Map,
+pub struct Answer {
+    pub state: AllocatorState,
+    pub map: Map,
     /// The frame that names each stack.
-    labels: Arc<Vec<StringId>>,
-    colors: Arc<StackColors>,
+    pub labels: Arc<Vec<StringId>>,
+    pub colors: Arc<StackColors>,
     /// What it can be enlarged to, until each stretch has a line of its own.
     max_zoom: f64,
 }
@@ -54,6 +52,8 @@ struct Answer {
 struct Anchor {
     /// Its pool, segment and address.
     place: (u32, u32, u64),
+    /// Which of its lines it is, as a share of them.
+    share: f32,
     /// How far below the upper edge of what is on show its line begins.
     y: f32,
 }
@@ -136,9 +136,13 @@ impl MemoryState {
             let boxes = self.memo.answer().map(|answer| answer.map.of_lines(line..u32::MAX)).unwrap_or_default();
             let x = pointer.x - area.left();
             let under = boxes.iter().take_while(|place| place.line == line && place.x[0] <= x).last();
-            let place = under.or(boxes.first()).map(|place| (place.pool, place.segment, place.addr));
-            let y = line as f32 * row - self.scroll;
-            self.anchor = self.anchor.or(place.map(|place| Anchor { place, y }));
+            let anchor = under.or(boxes.first()).zip(self.memo.answer()).map(|(under, answer)| {
+                let place = (under.pool, under.segment, under.addr);
+                let (first, n) = answer.map.lines_of(place);
+                Anchor { place, share: (under.line - first) as f32 / n as f32, y: line as f32 * row - self.scroll }
+            });
+            // Until the larger map is there, further turns are about the same place.
+            self.anchor = self.anchor.or(anchor);
         }
         delta.y
     }
@@ -175,7 +179,8 @@ impl MemoryState {
         let area = ui.available_rect_before_wrap();
         let by = self.wheel(area, row, ui);
         if let Some(anchor) = self.anchor.filter(|_| self.memo.is_current(&question)) {
-            self.scroll = answer.map.line_of(anchor.place) as f32 * row - anchor.y;
+            let (first, n) = answer.map.lines_of(anchor.place);
+            self.scroll = (first as f32 + (anchor.share * n as f32).round()) * row - anchor.y;
             self.anchor = None;
         }
         self.scroll = (self.scroll - by).clamp(0.0, (n_lines as f32 * row - area.height()).max(0.0));
@@ -254,169 +259,4 @@ fn sums_ui(answer: &Answer, ui: &mut egui::Ui) {
         let pixel = format::bytes(answer.map.bytes_per_point / f64::from(ui.pixels_per_point()));
         ui.weak(format!("{} segments, {pixel} a pixel", format::count(n as u64)));
     });
-}
-
-fn free_color(is_dark: bool) -> Color32 {
-    if is_dark { Color32::from_gray(48) } else { Color32::from_gray(222) }
-}
-
-fn unsplit_color(is_dark: bool) -> Color32 {
-    if is_dark { Color32::from_gray(84) } else { Color32::from_gray(178) }
-}
-
-fn awaiting_color(is_dark: bool) -> Color32 {
-    theme::tokens(is_dark).severity[1]
-}
-
-/// `default stream, large segments`.
-fn pool_title(shown: &ShownMemory, pool: &PoolState) -> String {
-    let known = shown.history().pools.get(pool.pool.0 as usize).copied().unwrap_or_default();
-    let kind = match pool.kind {
-        SegmentKind::Small => "small segments",
-        SegmentKind::Large => "large segments",
-        SegmentKind::Unknown => "segments",
-    };
-    format!("{known}, {kind}")
-}
-
-/// What the map is painted on.
-struct Canvas<'a> {
-    answer: &'a Answer,
-    shown: &'a ShownMemory,
-    origin: Pos2,
-}
-
-impl Canvas<'_> {
-    fn rect(&self, place: &MapBox) -> Rect {
-        let top = self.origin.y + place.line as f32 * (LINE_HEIGHT + LINE_GAP);
-        Rect::from_min_max(
-            pos2(self.origin.x + place.x[0], top),
-            pos2(self.origin.x + place.x[1].max(place.x[0] + 1.0), top + LINE_HEIGHT),
-        )
-    }
-
-    fn label(&self, id: AllocationId) -> &str {
-        let stack = self.shown.history().allocations.stack[id.idx()].0 as usize;
-        self.shown.trace().strings.get(self.answer.labels.get(stack).copied().unwrap_or_default())
-    }
-
-    fn color(&self, fill: Fill, ctx: &ViewContext<'_>) -> Color32 {
-        let block = |id: AllocationId| {
-            let color = self.answer.colors.color(self.shown.history().allocations.stack[id.idx()]);
-            let is_dimmed = !ctx.memory.marked.is_empty() && ctx.memory.marked.binary_search(&id).is_err();
-            if is_dimmed { color.lerp_to_gamma(free_color(ctx.is_dark), 0.75) } else { color }
-        };
-        match fill {
-            Fill::One(Held::Allocated(id)) => block(id),
-            Fill::One(Held::AwaitingFree(_)) => awaiting_color(ctx.is_dark),
-            Fill::One(Held::Unsplit) => unsplit_color(ctx.is_dark),
-            Fill::One(Held::Free) => free_color(ctx.is_dark),
-            Fill::Mixed(id, held) => {
-                let color = id.map_or(unsplit_color(ctx.is_dark), block);
-                free_color(ctx.is_dark).lerp_to_gamma(color, held)
-            }
-        }
-    }
-
-    fn paint(&self, lines: std::ops::Range<u32>, ctx: &ViewContext<'_>, ui: &egui::Ui) {
-        let tokens = theme::tokens(ctx.is_dark);
-        let painter = ui.painter();
-        let font = egui::TextStyle::Body.resolve(ui.style());
-        for line in lines.clone() {
-            if let Some(MapLine::Heading(pool)) = self.answer.map.lines.get(line as usize) {
-                let pool = &self.answer.state.pools[*pool as usize];
-                let sums = &pool.sums;
-                let text = format!(
-                    "{}: {} in {}, {} free, largest free {}, fragmentation {:.1} %",
-                    pool_title(self.shown, pool),
-                    format::bytes(sums.reserved as f64),
-                    format::count(pool.segments.len() as u64),
-                    format::bytes(sums.free as f64),
-                    format::bytes(sums.largest_free as f64),
-                    sums.fragmentation() * 100.0,
-                );
-                let at = self.origin + vec2(0.0, (line + 1) as f32 * (LINE_HEIGHT + LINE_GAP) - LINE_GAP - 2.0);
-                painter.text(at, egui::Align2::LEFT_BOTTOM, text, font.clone(), tokens.text);
-            }
-        }
-        let selected = self.shown.selected(*ctx.selection);
-        let mut mesh = egui::Mesh::default();
-        let mut borders = Vec::new();
-        let mut outlines = Vec::new();
-        for place in self.answer.map.of_lines(lines) {
-            let rect = self.rect(place);
-            mesh.add_colored_rect(rect, self.color(place.fill, ctx));
-            if rect.width() >= MIN_BORDERED {
-                borders.push(Rect::from_min_max(pos2(rect.right() - 1.0, rect.top()), rect.max));
-            }
-            if let Fill::One(Held::Allocated(id) | Held::AwaitingFree(id)) | Fill::Mixed(Some(id), _) = place.fill
-                && Some(id) == selected
-            {
-                outlines.push(rect);
-            }
-        }
-        for border in borders {
-            mesh.add_colored_rect(border, tokens.canvas);
-        }
-        painter.add(mesh);
-        for rect in outlines {
-            painter.rect_stroke(
-                rect.expand(1.0),
-                CornerRadius::ZERO,
-                Stroke::new(2.0, tokens.accent),
-                StrokeKind::Outside,
-            );
-        }
-    }
-
-    fn interact(&self, response: &egui::Response, ctx: &mut ViewContext<'_>) {
-        response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Image, true, "Map of the allocator's memory"));
-        let Some(at) = response.hover_pos() else { return };
-        let line = ((at.y - self.origin.y) / (LINE_HEIGHT + LINE_GAP)).max(0.0) as u32;
-        let Some(place) = self.answer.map.at(line, at.x - self.origin.x) else { return };
-        let id = match place.fill {
-            Fill::One(Held::Allocated(id) | Held::AwaitingFree(id)) | Fill::Mixed(Some(id), _) => Some(id),
-            _ => None,
-        };
-        if response.clicked() {
-            *ctx.selection = id.map_or(Selection::None, |id| self.shown.selection(id));
-        }
-        let text = self.hover_text(place, id);
-        response.clone().on_hover_ui_at_pointer(|ui| {
-            ui.set_max_width(560.0);
-            ui.label(text);
-        });
-    }
-
-    fn hover_text(&self, place: &MapBox, id: Option<AllocationId>) -> String {
-        let all = &self.shown.history().allocations;
-        let bytes = |bytes: u64| format::bytes(bytes as f64);
-        let what = match (place.fill, id) {
-            (Fill::One(Held::Free), _) => format!("Free, {}", bytes(place.bytes)),
-            (Fill::One(Held::Unsplit), _) => {
-                format!("{} left unsplit: too little behind the block to be given out", bytes(place.bytes))
-            }
-            (Fill::One(Held::AwaitingFree(_)), Some(id)) => {
-                format!("Freed, awaiting a stream, {}\n{}", bytes(all.bytes[id.idx()]), self.label(id))
-            }
-            (Fill::One(_), Some(id)) => format!("{}\n{}", bytes(all.bytes[id.idx()]), self.label(id)),
-            (_, Some(id)) => format!(
-                "Several blocks in one pixel, {} in all; the largest {}\n{}",
-                bytes(place.bytes),
-                bytes(all.bytes[id.idx()]),
-                self.label(id)
-            ),
-            (_, None) => format!("Free and unsplit memory, {}", bytes(place.bytes)),
-        };
-        let pool = &self.answer.state.pools[place.pool as usize];
-        let segment = &pool.segments[place.segment as usize];
-        let expandable = if segment.is_expandable { ", expandable" } else { "" };
-        format!(
-            "{}\nAt {:#x}, in a segment of {}{expandable} with {} free",
-            display_name(&what),
-            place.addr,
-            bytes(segment.bytes),
-            bytes(segment.sums.free)
-        )
-    }
 }
