@@ -245,6 +245,30 @@ fn playing_ends_when_another_moment_is_chosen() {
 }
 
 #[test]
+fn the_map_is_enlarged_around_the_pointer_and_no_farther_than_it_can_be() {
+    let mut harness = show("snapshot_leak.pickle", Command::ShowLeaks);
+    wait_for(&mut harness, |harness| harness.query_by_label("Map of the allocator's memory").is_some());
+    let before = harness.get_by_label("Map of the allocator's memory").rect();
+    let pos = before.center();
+    harness.event(Event::PointerMoved(pos));
+    settle(&mut harness);
+    let turn = |harness: &mut Harness<'static, Option<App>>, factor: f32| {
+        harness.event(Event::Zoom(factor));
+        settle(harness);
+        wait_for(harness, |harness| !app(harness).memory_state.is_pending());
+        settle(harness);
+        harness.get_by_label("Map of the allocator's memory").rect()
+    };
+    let near = turn(&mut harness, 4.0);
+    let share = |rect: egui::Rect| (pos.y - rect.top()) / rect.height();
+    assert!(near.height() > before.height() * 2.0 && near.top() < before.top(), "{near:?} of {before:?}");
+    assert!((share(near) - share(before)).abs() < 0.2, "{near:?} of {before:?}");
+    let nearest = (0..40).map(|_| turn(&mut harness, 8.0)).last().unwrap();
+    let farther = turn(&mut harness, 0.25);
+    assert!(farther.height() < nearest.height(), "no turn of the wheel is without effect");
+}
+
+#[test]
 fn another_moment_keeps_the_way_back_in_the_graph() {
     let mut harness = show("snapshot_leak.pickle", Command::ShowLiveMemory);
     let whole = "Flame graph: All live memory";

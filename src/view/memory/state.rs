@@ -14,10 +14,8 @@ use crate::analysis::memory::state::{AllocatorState, Sums, allocator};
 use crate::command::Command;
 use crate::job::{Memo, Progress};
 use crate::model::StringId;
-
 use crate::view::timeline::wheel;
 use crate::view::{View, ViewContext};
-
 use crate::widget::format;
 
 /// A map of more lines than this says nothing more.
@@ -168,7 +166,6 @@ impl MemoryState {
             ui.spinner();
             return;
         };
-        self.zoom = self.zoom.min(answer.max_zoom);
         sums_ui(&answer, ui);
         if answer.state.sums.reserved == 0 {
             ui.label("Nothing is reserved at this moment");
@@ -178,7 +175,7 @@ impl MemoryState {
         let row = LINE_HEIGHT + LINE_GAP;
         let area = ui.available_rect_before_wrap();
         let by = self.wheel(area, row, ui);
-        if let Some(anchor) = self.anchor.filter(|_| self.memo.is_current(&question)) {
+        if let Some(anchor) = self.anchor.filter(|_| question.zoom == self.zoom && self.memo.is_current(&question)) {
             let (first, n) = answer.map.lines_of(anchor.place);
             self.scroll = (first as f32 + (anchor.share * n as f32).round()) * row - anchor.y;
             self.anchor = None;
