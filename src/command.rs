@@ -399,7 +399,13 @@ pub const COMMANDS: &[CommandSpec] = &[
         &[key(Key::M)],
     ),
     spec(Menu::Select, Command::MarkRange, "Mark range", "Mark the selected time range", &[shift(Key::M)]),
-    spec(Menu::Select, Command::CopyName, "Copy name", "Copy the name of the selected slice", &[ctrl(Key::C)]),
+    spec(
+        Menu::Select,
+        Command::CopyName,
+        "Copy name",
+        "Copy the name of the selected slice, or size, address and stack of the selected allocation",
+        &[ctrl(Key::C)],
+    ),
     spec(
         Menu::Select,
         Command::Deselect,

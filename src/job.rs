@@ -126,6 +126,21 @@ impl<K: PartialEq + Clone, T: Send + 'static> Memo<K, T> {
         wake: impl Fn() + Send + 'static,
         work: impl FnOnce(&Progress) -> T + Send + 'static,
     ) -> Option<&T> {
+        self.get_in_turn(key, |_| false, wake, work)
+    }
+
+    /// The same for a question that changes faster than it is answered, such as a view that keeps
+    /// moving: what is being worked out is let be finished, or there would never be an answer.
+    ///
+    /// * `is_near`: whether the answer to that question can stand in for this one until it is there; if
+    ///   not, that work is cancelled.
+    pub fn get_in_turn(
+        &mut self,
+        key: &K,
+        is_near: impl Fn(&K) -> bool,
+        wake: impl Fn() + Send + 'static,
+        work: impl FnOnce(&Progress) -> T + Send + 'static,
+    ) -> Option<&T> {
         if let Some((running_key, job)) = &self.running {
             match job.poll() {
                 Poll::Running => {}
@@ -141,7 +156,7 @@ impl<K: PartialEq + Clone, T: Send + 'static> Memo<K, T> {
         }
         let is_known = self.is_current(key)
             || self.crashed.as_ref() == Some(key)
-            || self.running.as_ref().is_some_and(|running| running.0 == *key);
+            || self.running.as_ref().is_some_and(|running| running.0 == *key || is_near(&running.0));
         if !is_known {
             // Replacing the job cancels the one before it.
             self.running = Job::spawn("answer", wake, work).ok().map(|job| (key.clone(), job));
@@ -224,5 +239,26 @@ mod tests {
             memo.get(&2, || {}, |_| "never asked");
         }
         assert_eq!(memo.get(&2, || {}, |_| "never asked"), Some(&"two"));
+    }
+
+    #[test]
+    fn work_that_can_stand_in_is_finished_before_the_next_begins() {
+        let mut memo = Memo::default();
+        let (sender, receiver) = sync_channel::<()>(1);
+        let slow = move |progress: &Progress| {
+            receiver.recv().unwrap();
+            if progress.is_cancelled() { "cancelled" } else { "one" }
+        };
+        memo.get(&1, || {}, slow);
+        for moved in 2..50 {
+            assert_eq!(memo.get_in_turn(&moved, |_| true, || {}, |_| "too soon"), None);
+        }
+        sender.send(()).unwrap();
+        while memo.get_in_turn(&50, |_| true, || {}, |_| "fifty").is_none() {}
+        assert_eq!(memo.answer(), Some(&"one"));
+        while !memo.is_current(&50) {
+            memo.get_in_turn(&50, |_| true, || {}, |_| "never asked");
+        }
+        assert_eq!(memo.answer(), Some(&"fifty"));
     }
 }

@@ -6,6 +6,7 @@ use super::App;
 use crate::model::Severity;
 use crate::settings::{BottomTab, CenterTab};
 use crate::view::View as _;
+use crate::view::memory::shown_title;
 use crate::view::tables::TableKind;
 use crate::widget::theme;
 
@@ -57,6 +58,8 @@ impl App {
         let frame = Frame::NONE.fill(theme::tokens(is_dark).canvas);
         let had_range = self.session.range.is_some();
         let center = self.center_tab();
+        let wheel_zooms = self.timeline.settings().wheel_zooms;
+        (self.memory.wheel_zooms, self.memory_state.wheel_zooms) = (wheel_zooms, wheel_zooms);
         if self.has_memories() {
             self.center_tabs_ui(ui);
         }
@@ -137,6 +140,14 @@ impl App {
             tab_ui(ui, !is_memory, BottomTab::Samples, "Samples");
             for (tab, label) in MEMORY_TABS {
                 tab_ui(ui, is_memory, tab, label);
+            }
+            // These tabs list one memory, which where there are several is not told by the tab alone.
+            if MEMORY_TABS.iter().any(|(tab, _)| *tab == self.settings.bottom_tab) {
+                let mut view = self.session.context(is_dark, &mut self.commands);
+                if let Some(title) = shown_title(&mut view) {
+                    ui.separator();
+                    ui.add(egui::Label::new(egui::RichText::new(format!("of {title}")).weak()).truncate());
+                }
             }
         });
         ui.separator();

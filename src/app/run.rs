@@ -12,13 +12,13 @@ use crate::reader::Options;
 use crate::settings::{BottomTab, CenterTab, ThemeChoice};
 use crate::view::palette::Mode;
 use crate::view::timeline::TimelineSettings;
-use crate::view::{Selection, View as _};
+use crate::view::{Selection, View};
 
 /// One step of "larger" or "smaller".
 const SCALE_STEP: f32 = 0.1;
 
 impl App {
-    /// Runs one command. What is neither the window's nor another view's is the timeline's.
+    /// Runs one command. What is not the window's is a view's.
     pub(super) fn run(&mut self, ctx: &Context, command: Command) {
         match command {
             Command::OpenFile => self.dialog.ask(ctx, Pick::Files),
@@ -86,13 +86,24 @@ impl App {
         let mut view = self.session.context(is_dark, &mut self.commands);
         match (command, *view.selection) {
             (Command::Reveal, Selection::Slice { trace, slice }) => self.timeline.reveal(&mut view, trace, slice),
+            // Its settings, which other views follow, can be changed from anywhere.
+            (Command::ToggleWheelZooms | Command::CollapseAll | Command::ExpandAll, _) => {
+                self.timeline.run(command, &mut view);
+            }
+            // Nothing moves in a view that is not on show.
             _ => {
-                let has_flame = self.settings.is_bottom_open && self.settings.bottom_tab == BottomTab::Samples;
-                let _ = (has_flame && self.flame.run(command, &mut view))
+                let is_run = match self.settings.bottom_tab {
+                    BottomTab::Samples if self.settings.is_bottom_open => self.flame.run(command, &mut view),
+                    BottomTab::LiveMemory if self.settings.is_bottom_open => self.live_memory.run(command, &mut view),
+                    _ => false,
+                };
+                let _ = is_run
                     || self.search.run(command, &mut view)
-                    || (center == CenterTab::Memory && self.memory.run(command, &mut view))
-                    || (center == CenterTab::MemoryState && self.memory_state.run(command, &mut view))
-                    || self.timeline.run(command, &mut view);
+                    || match center {
+                        CenterTab::Timeline => self.timeline.run(command, &mut view),
+                        CenterTab::Memory => self.memory.run(command, &mut view),
+                        CenterTab::MemoryState => self.memory_state.run(command, &mut view),
+                    };
             }
         }
     }
@@ -115,6 +126,9 @@ impl App {
 
     fn close(&mut self, ctx: &Context, is_closed: impl Fn(usize, &Trace) -> bool) {
         self.session.close(is_closed);
+        let views: [&mut dyn View; 4] =
+            [&mut self.allocations, &mut self.live_memory, &mut self.leaks, &mut self.reserved];
+        views.into_iter().for_each(View::forget);
         // No later command may go to a hit in a trace that is gone.
         let visible = self.session.navigation.visible();
         self.search.update(self.session.traces(), visible, self.session.range, ctx);
@@ -126,10 +140,21 @@ impl App {
     }
 
     fn copy_name(&self, ctx: &Context) {
-        if let Selection::Slice { trace, slice } = self.session.selection
-            && let Some(open) = self.session.traces().get(trace)
-        {
-            ctx.copy_text(open.trace.slice_name(slice).to_owned());
+        match self.session.selection {
+            Selection::Slice { trace, slice } => {
+                if let Some(open) = self.session.traces().get(trace) {
+                    ctx.copy_text(open.trace.slice_name(slice).to_owned());
+                }
+            }
+            Selection::Allocation { trace, memory, id } => {
+                let open = self.session.traces().get(trace);
+                if let Some((open, history)) = open.and_then(|open| Some((open, open.trace.memories.get(memory)?))) {
+                    let (all, i) = (&history.allocations, id.idx());
+                    let stack = open.trace.stack_text(all.stack[i]);
+                    ctx.copy_text(format!("{} B at {:#x}\n{stack}", all.bytes[i], all.addr[i]));
+                }
+            }
+            Selection::None | Selection::Instant { .. } => {}
         }
     }
 

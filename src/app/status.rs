@@ -168,8 +168,12 @@ impl App {
                         ));
                     }
                     if let Some(range) = self.session.range {
-                        ui.label(format!("{} selected", format::duration(range.dur())))
-                            .on_hover_text(format::duration_exact(range.dur()));
+                        if self.counts_events() {
+                            ui.label(format!("{} events selected", format::count(range.dur().unsigned_abs())));
+                        } else {
+                            ui.label(format!("{} selected", format::duration(range.dur())))
+                                .on_hover_text(format::duration_exact(range.dur()));
+                        }
                     }
                     if let Some(note) = self.session.clock().note() {
                         ui.weak(note);

@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 
 use super::{
     AllocationTable, CorrelationIndex, Counter, DurNs, FlowTable, ImportReport, InstantTable, Launch, MemoryCopy,
-    MemoryHistory, Process, ProcessId, Row, SampleTable, SliceId, SliceKind, SliceTable, StackTable, StringId,
+    MemoryHistory, Process, ProcessId, Row, SampleTable, SliceId, SliceKind, SliceTable, StackId, StackTable, StringId,
     StringTable, TimeNs, TimeRange, Track, TrackId,
 };
 
@@ -145,6 +145,12 @@ impl Trace {
     /// The name of a slice.
     pub fn slice_name(&self, id: SliceId) -> &str {
         self.strings.get(self.slices.name[id.idx()])
+    }
+
+    /// The frames of a call stack, innermost first, a line each.
+    pub fn stack_text(&self, stack: StackId) -> String {
+        let frames: Vec<&str> = self.stacks.frames(stack).map(|frame| self.strings.get(frame)).collect();
+        frames.join("\n")
     }
 
     /// How a kernel was launched, if it is one and the recording says so.

@@ -50,9 +50,14 @@ pub struct Mark {
 #[derive(Clone, Debug, Default)]
 pub struct Navigation {
     visible: TimeRange,
-    undo: Vec<TimeRange>,
-    redo: Vec<TimeRange>,
+    /// The bytes on show in the picture of memory, from bottom to top; `None` is all.
+    pub bytes: Option<TimeRange>,
+    undo: Vec<Seen>,
+    redo: Vec<Seen>,
 }
+
+/// What was on show: time and bytes.
+type Seen = (TimeRange, Option<TimeRange>);
 
 impl Navigation {
     const MAX_UNDO: usize = 100;
@@ -71,8 +76,9 @@ impl Navigation {
 
     /// Remembers the present range, as the start of a movement to undo.
     pub fn remember(&mut self) {
-        if self.undo.last() != Some(&self.visible) {
-            self.undo.push(self.visible);
+        let seen = self.seen();
+        if self.undo.last() != Some(&seen) {
+            self.undo.push(seen);
             let surplus = self.undo.len().saturating_sub(Self::MAX_UNDO);
             self.undo.drain(..surplus);
         }
@@ -87,22 +93,28 @@ impl Navigation {
 
     /// Moves all ranges by `offset` nanoseconds, after the session's clock moved.
     pub fn shift(&mut self, offset: DurNs) {
-        let ranges = self.undo.iter_mut().chain(&mut self.redo).chain([&mut self.visible]);
-        ranges.for_each(|range| *range = range.shifted(offset));
+        let seen = self.undo.iter_mut().chain(&mut self.redo).map(|seen| &mut seen.0);
+        seen.chain([&mut self.visible]).for_each(|range| *range = range.shifted(offset));
     }
 
     /// Back to the range before; false if there is none.
     pub fn undo(&mut self) -> bool {
-        let Some(range) = self.undo.pop() else { return false };
-        self.redo.push(std::mem::replace(&mut self.visible, range));
+        let Some(seen) = self.undo.pop() else { return false };
+        self.redo.push(self.seen());
+        (self.visible, self.bytes) = seen;
         true
     }
 
     /// Forward again; false if nothing was undone.
     pub fn redo(&mut self) -> bool {
-        let Some(range) = self.redo.pop() else { return false };
-        self.undo.push(std::mem::replace(&mut self.visible, range));
+        let Some(seen) = self.redo.pop() else { return false };
+        self.undo.push(self.seen());
+        (self.visible, self.bytes) = seen;
         true
+    }
+
+    fn seen(&self) -> Seen {
+        (self.visible, self.bytes)
     }
 }
 
@@ -155,17 +167,17 @@ impl ViewContext<'_> {
         match *self.selection {
             Selection::None => None,
             Selection::Slice { trace, slice } => {
-                let open = &self.traces[trace];
+                let open = self.traces.get(trace)?;
                 Some(open.trace.slices.time(slice).shifted(open.offset))
             }
             Selection::Instant { trace, instant } => {
-                let open = &self.traces[trace];
-                let ts = open.trace.instants.ts[instant].saturating_add(open.offset);
+                let open = self.traces.get(trace)?;
+                let ts = open.trace.instants.ts.get(instant)?.saturating_add(open.offset);
                 Some(TimeRange { start: ts, end: ts })
             }
             Selection::Allocation { trace, memory, id } => {
-                let open = &self.traces[trace];
-                Some(open.trace.memories[memory].life(id).shifted(open.offset))
+                let open = self.traces.get(trace)?;
+                Some(open.trace.memories.get(memory)?.life(id).shifted(open.offset))
             }
         }
     }
@@ -181,6 +193,10 @@ pub trait View {
     fn is_pending(&self) -> bool {
         false
     }
+
+    /// Lets go of everything that keeps a trace alive, since some were closed. A view that is not on show
+    /// would keep it for as long as it is not.
+    fn forget(&mut self) {}
 
     /// Runs a command that is this view's own; false if it is not.
     fn run(&mut self, _command: &Command, _ctx: &mut ViewContext<'_>) -> bool {

@@ -76,7 +76,7 @@ impl View for FlameView {
         let range = ctx.range.filter(|_| !self.is_whole);
         let question = Question { traces, range, thread: self.thread };
         let (traces, asked) = (ctx.traces.to_vec(), question.clone());
-        self.pane.ask(&question, move |progress| answer(&traces, &asked, progress), ctx, ui);
+        self.pane.ask(&question, |_| false, move |progress| answer(&traces, &asked, progress), ctx, ui);
         ui.horizontal_wrapped(|ui| {
             range_switch_ui(&mut self.is_whole, "Count the samples in the selected time range", ctx, ui);
             ui.separator();

@@ -48,8 +48,9 @@ pub struct Shown<X> {
     heaviest: Arc<tables::Answer>,
     /// The row of each name in `heaviest`.
     row_of_name: Vec<u32>,
-    /// Where the frames that were in focus and selected are in this tree.
-    kept: (u32, Option<u32>),
+    /// Rows of `heaviest`, sorted by their names.
+    rows_by_name: Vec<u32>,
+    is_bottom_up: bool,
     /// What else came with the tree.
     pub extra: X,
 }
@@ -149,41 +150,65 @@ impl<K: Clone + PartialEq + Send + 'static, X: Send + Sync + 'static> FlamePane<
 
     /// Takes the newest answer. Call it every frame.
     ///
+    /// * `is_near`: whether the tree for that question can stand in while another is made.
     /// * `make`: the tree with the outermost frames on top, and what comes with it. Runs in the background.
     pub fn ask(
         &mut self,
         question: &K,
+        is_near: impl Fn(&K) -> bool,
         make: impl FnOnce(&Progress) -> (FlameTree, X) + Send + 'static,
         ctx: &mut ViewContext<'_>,
         ui: &egui::Ui,
     ) {
         let key = (question.clone(), self.is_bottom_up);
         let (is_bottom_up, waker) = (self.is_bottom_up, ui.ctx().clone());
-        let is_same_way = self.memo.question().is_some_and(|known| known.1 == is_bottom_up);
-        let before = self.shown.as_ref().map(|shown| Before {
-            answer: Arc::clone(shown),
-            row: self.grid.shown().and_then(|(_, row)| row),
-            focus: if is_same_way { self.graph.focus() } else { 0 },
-            selected: self.graph.selected().filter(|_| is_same_way),
-        });
         let unit = self.unit;
         let work = move |progress: &Progress| {
             let (tree, extra) = make(progress);
-            Arc::new(work_out(unit, tree, extra, is_bottom_up, before.as_ref(), progress))
+            Arc::new(work_out(unit, tree, extra, is_bottom_up, progress))
         };
         self.is_waiting = true;
-        if let Some(answer) = self.memo.get(&key, move || waker.request_repaint(), work).cloned() {
+        let is_near = |known: &(K, bool)| known.1 == is_bottom_up && is_near(&known.0);
+        let answer = self.memo.get_in_turn(&key, is_near, move || waker.request_repaint(), work).cloned();
+        if let Some(answer) = answer {
             if self.shown.as_ref().is_none_or(|shown| !Arc::ptr_eq(shown, &answer)) {
-                let (focus, selected) = answer.kept;
-                self.graph.show_other(focus, selected);
-                self.shown = Some(Arc::clone(&answer));
+                self.show(&answer);
             }
+            let before = self.grid.shown().map(|(table, row)| (Arc::clone(table), row));
             self.grid.update(&answer.heaviest, ui.ctx());
+            if let Some((table, Some(row))) = before {
+                self.keep_row(&answer, &table, row);
+            }
             let has_table = self.grid.shown().is_some_and(|(table, _)| Arc::ptr_eq(table, &answer.heaviest));
             self.is_waiting = !has_table || !self.memo.is_current(&key) && !self.memo.has_crashed(&key);
         }
         self.grid.poll_text(ctx.commands, ui.ctx());
         self.poll_folded(ui);
+    }
+
+    /// Puts another tree on show. What was looked at in the one before is looked at in this one, found now:
+    /// while it was made, the person may have gone on.
+    fn show(&mut self, answer: &Arc<Shown<X>>) {
+        let before = self.shown.replace(Arc::clone(answer));
+        let before = before.filter(|before| before.is_bottom_up == answer.is_bottom_up);
+        self.graph.show_other(|frame| before.as_ref().map(|before| answer.tree.find(&before.tree.path(frame))));
+    }
+
+    /// Keeps the cursor on the frame of the same name, once the table of another tree is there.
+    fn keep_row(&mut self, answer: &Shown<X>, before: &Arc<tables::Answer>, row: usize) {
+        let is_there = self.grid.shown().is_some_and(|(table, _)| Arc::ptr_eq(table, &answer.heaviest));
+        if !is_there || Arc::ptr_eq(before, &answer.heaviest) {
+            return;
+        }
+        let name = |table: &tables::Answer, row: usize| {
+            table.data.rows.get(row).and_then(|row| row.first()?.name()).map(str::to_owned)
+        };
+        let Some(wanted) = name(before, row) else { return };
+        let found =
+            answer.rows_by_name.binary_search_by_key(&Some(wanted), |&row| name(&answer.heaviest, row as usize));
+        if let Ok(at) = found {
+            self.grid.go(answer.rows_by_name[at] as usize);
+        }
     }
 
     /// Which way up, what to find, and how much there is.
@@ -314,32 +339,15 @@ impl<K: Clone + PartialEq + Send + 'static, X: Send + Sync + 'static> FlamePane<
     }
 }
 
-/// What was on show when a question was asked.
-struct Before<X> {
-    answer: Arc<Shown<X>>,
-    row: Option<usize>,
-    focus: u32,
-    selected: Option<u32>,
-}
-
-fn work_out<X>(
-    unit: &Unit,
-    tree: FlameTree,
-    extra: X,
-    is_bottom_up: bool,
-    before: Option<&Before<X>>,
-    progress: &Progress,
-) -> Shown<X> {
+fn work_out<X>(unit: &Unit, tree: FlameTree, extra: X, is_bottom_up: bool, progress: &Progress) -> Shown<X> {
     let is_cancelled = || progress.is_cancelled();
     let top_down = Arc::new(tree);
     let tree = if is_bottom_up { Arc::new(top_down.inverted(&is_cancelled)) } else { Arc::clone(&top_down) };
-    let (mut heaviest, row_of_name) = heaviest(unit, &top_down);
-    heaviest.kept = before.and_then(|before| heaviest.same_row(&before.answer.heaviest, before.row?));
-    let kept = before.map_or((0, None), |before| {
-        let same = |frame| tree.find(&before.answer.tree.path(frame));
-        (same(before.focus), before.selected.map(same))
-    });
-    Shown { top_down, tree, heaviest: Arc::new(heaviest), row_of_name, kept, extra }
+    let (heaviest, row_of_name) = heaviest(unit, &top_down);
+    let name = |row: u32| heaviest.data.rows[row as usize].first().and_then(Cell::name);
+    let mut rows_by_name: Vec<u32> = (0..heaviest.data.rows.len() as u32).collect();
+    rows_by_name.sort_unstable_by_key(|&row| name(row));
+    Shown { top_down, tree, heaviest: Arc::new(heaviest), row_of_name, rows_by_name, is_bottom_up, extra }
 }
 
 /// The table of frames, and the row of each name.

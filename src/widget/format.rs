@@ -47,20 +47,14 @@ pub fn count(n: u64) -> String {
 
 /// An amount of memory: `1.50 GiB`, `512 B`.
 pub fn bytes(n: f64) -> String {
-    let units = [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    match units.into_iter().find(|&(unit, _)| n.abs() >= unit as f64) {
-        Some((unit, name)) => format!("{:.2} {name}", n / unit as f64),
-        None => format!("{n:.0} B"),
+    if n.abs().round() < 1024.0 {
+        return format!("{n:.0} B");
     }
-}
-
-/// A CUDA stream by its handle: `default`, `7`, `0x5f3a10`.
-pub fn stream(handle: i64) -> String {
-    match handle {
-        0 => "default".to_owned(),
-        small @ 1..4096 => small.to_string(),
-        other => format!("{other:#x}"),
-    }
+    let units = [(1_u64 << 10, "KiB"), (1 << 20, "MiB"), (1 << 30, "GiB")];
+    // The smallest unit in which it is less than 1024 once rounded, so never "1024.00 KiB".
+    let is_short = |unit: u64| (n.abs() / unit as f64 * 100.0).round() < 102_400.0;
+    let (unit, name) = units.into_iter().find(|&(unit, _)| is_short(unit)).unwrap_or((1 << 40, "TiB"));
+    format!("{:.2} {name}", n / unit as f64)
 }
 
 /// A value without a unit, short: `0.5`, `1234.25`, `1.5e12`.
@@ -109,6 +103,11 @@ mod tests {
         assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!(bytes(512.0), "512 B");
         assert_eq!(bytes(1.5 * 1024.0 * 1024.0), "1.50 MiB");
+        assert_eq!(
+            [1_023.0, 1_024.0, 1_048_575.0, -1_048_575.0].map(bytes),
+            ["1023 B", "1.00 KiB", "1.00 MiB", "-1.00 MiB"]
+        );
+        assert_eq!(bytes(2_f64.powi(51)), "2048.00 TiB");
         assert_eq!([0.0, 0.5, 1234.25, 1.5e12].map(value), ["0", "0.5", "1234.25", "1.500e12"]);
     }
 }

@@ -60,10 +60,18 @@ impl Default for Filter {
     }
 }
 
+fn build(text: &str) -> Option<Regex> {
+    RegexBuilder::new(text).case_insensitive(true).size_limit(1 << 20).build().ok()
+}
+
+/// Whether a text is a regular expression.
+pub fn is_pattern(text: &str) -> bool {
+    build(text).is_some()
+}
+
 /// A person's regular expression; their text as it is, where it is none.
 fn pattern(text: &str) -> Option<Regex> {
-    let build = |text: &str| RegexBuilder::new(text).case_insensitive(true).size_limit(1 << 20).build();
-    build(text).or_else(|_| build(&regex_lite::escape(text))).ok()
+    build(text).or_else(|| build(&regex_lite::escape(text)))
 }
 
 /// Which of a trace's stacks have a frame that fits; all of them for an empty text.
@@ -121,7 +129,7 @@ pub fn find(
             && filter.stream.is_none_or(|stream| history.pool_of(id).stream == stream)
             && filter.category.is_none_or(|category| all.category(id) == category)
             && states.is_none_or(|(first, last)| start <= last && first < end)
-            && (filter.life.0..=filter.life.1).contains(&history.life(id).dur())
+            && (filter.life.0..=filter.life.1).contains(&history.lifetime(id))
     };
     let ids = |range: std::ops::Range<usize>| -> Vec<AllocationId> {
         match &filter.among {

@@ -6,7 +6,7 @@ use super::live::{Group, Live, by_age, by_category, by_pool, by_stream, live};
 use super::signature::Frame;
 use super::steps::Steps;
 use crate::analysis::stacks::{FlameTree, weighted_in_groups};
-use crate::model::memory::{AllocationId, PoolId};
+use crate::model::memory::{AllocationId, MemoryPool};
 use crate::model::{MemoryHistory, Trace};
 
 /// By what live memory is told apart above its stacks.
@@ -121,27 +121,14 @@ impl Scope<'_> {
             _ if self.by == GroupBy::Nothing => String::new(),
             Group::Category(category) if category == Default::default() => "(no category)".to_owned(),
             Group::Category(category) => self.trace.strings.get(category).to_owned(),
-            Group::Stream(handle) => stream_name(handle),
-            Group::Pool(id) => pool_name(self.history, id),
+            Group::Stream(stream) => MemoryPool { stream, ..MemoryPool::default() }.to_string(),
+            Group::Pool(id) => self.history.pools.get(id.0 as usize).copied().unwrap_or_default().to_string(),
             Group::Age(None) => "Before the first step".to_owned(),
             Group::Age(Some(0)) => "Of this step".to_owned(),
             Group::Age(Some(1)) => "Of the step before".to_owned(),
             Group::Age(Some(bits)) => format!("{} to {} steps old", 1_u64 << (bits - 1), (1_u64 << bits) - 1),
             Group::Signature(_) => String::new(),
         }
-    }
-}
-
-fn stream_name(handle: i64) -> String {
-    if handle == 0 { "Default stream".to_owned() } else { format!("Stream {handle:#x}") }
-}
-
-/// `Default stream, private pool 0.1`.
-pub fn pool_name(history: &MemoryHistory, id: PoolId) -> String {
-    let pool = history.pools.get(id.0 as usize).copied().unwrap_or_default();
-    match pool.private {
-        (0, 0) => format!("{}, common pool", stream_name(pool.stream)),
-        (a, b) => format!("{}, private pool {a}.{b}", stream_name(pool.stream)),
     }
 }
 
@@ -222,14 +209,14 @@ mod tests {
             children.map(|node| (tree.name(node).to_owned(), tree.nodes[node as usize].total)).collect()
         };
         let tree = scope(GroupBy::Stream).flame(3);
-        assert_eq!(top(&tree), [("Stream 0x7".to_owned(), 4096), ("Default stream".to_owned(), 1536)]);
+        assert_eq!(top(&tree), [("stream 7".to_owned(), 4096), ("default stream".to_owned(), 1536)]);
         assert_eq!(tree.total() as u64, history.curves.active[3]);
         let below = tree.nodes[1].children.start;
         assert_eq!(tree.name(below), "forward (model.py:3)");
         assert_eq!(top(&scope(GroupBy::Nothing).flame(3)), [("forward (model.py:3)".to_owned(), 5632)]);
         assert_eq!(top(&scope(GroupBy::Category).flame(1)), [("(no category)".to_owned(), 512)]);
         let changes = scope(GroupBy::Stream).difference(1, 3);
-        assert_eq!(top(&changes.grown), [("Stream 0x7".to_owned(), 4096), ("Default stream".to_owned(), 1024)]);
+        assert_eq!(top(&changes.grown), [("stream 7".to_owned(), 4096), ("default stream".to_owned(), 1024)]);
         assert_eq!(changes.shrunk.total(), 0);
         let back = scope(GroupBy::Stream).difference(3, 1);
         assert_eq!((back.grown.total(), back.shrunk.total()), (0, 5120));

@@ -5,7 +5,6 @@ mod holders;
 mod tests;
 
 use super::free::Sweep;
-use super::grouped::pool_name;
 use super::leaks;
 use super::live::LiveGroup;
 use super::signature::Signatures;
@@ -192,7 +191,7 @@ fn what_ifs(history: &MemoryHistory, card: &OomCard, sweep: &Sweep<'_>, own: (Po
         && let Some(((pool, kind), in_pool)) = others.max_by_key(|other| other.1)
     {
         let kind = if kind == SegmentKind::Small { "small" } else { "large" };
-        let pool = format!("{}, {kind} segments", pool_name(history, pool));
+        let pool = format!("{}, {kind} segments", history.pools.get(pool.0 as usize).copied().unwrap_or_default());
         found.push(WhatIf::Elsewhere { free: free_elsewhere, pool, in_pool });
     }
     if !is_scattered && card.allocated as f64 >= IN_USE * card.reserved as f64 && card.reserved > 0 {

@@ -5,6 +5,7 @@ use crate::job::Progress;
 use crate::model::memory::AllocationId;
 use crate::reader;
 use crate::settings::CenterTab;
+use crate::view::View;
 
 /// One of the samples, such as `snapshot_leak.pickle`.
 pub fn sample(name: &str) -> Trace {
@@ -144,4 +145,178 @@ fn closing_a_trace_keeps_the_memory_of_another_in_view() {
     let session = app(&harness).session();
     assert_eq!(session.memory.history, Some((1, 0)));
     assert_eq!(session.selection, Selection::Allocation { trace: 1, memory: 0, id: AllocationId(3) });
+    // What a row stands for is told by where its trace is now.
+    app_mut(&mut harness).commands.push(Command::ShowAllocations);
+    wait_for(&mut harness, |harness| harness.query_by_label("Size, descending").is_some());
+    app_mut(&mut harness).commands.push(Command::CloseTraceAt(0));
+    settle(&mut harness);
+    wait_for(&mut harness, |harness| harness.query_by_label("Size, descending").is_some());
+    harness.get_by_role_and_label(egui::accesskit::Role::Table, "Allocations").focus();
+    settle(&mut harness);
+    harness.key_press(Key::Home);
+    settle(&mut harness);
+    let selected = app(&harness).session().selection;
+    assert!(matches!(selected, Selection::Allocation { trace: 0, .. }), "{selected:?}");
+    app_mut(&mut harness).commands.push(Command::FocusSelection);
+    settle(&mut harness);
+}
+
+#[test]
+fn what_is_closed_is_let_go_by_views_that_are_not_on_show() {
+    let tabs = [Command::ShowAllocations, Command::ShowLiveMemory, Command::ShowLeaks, Command::ShowReserved];
+    let centers = [Command::ShowMemory, Command::ShowMemoryState];
+    let mut harness = harness(vec![sample("snapshot_leak.pickle")]);
+    for command in tabs.into_iter().chain(centers).chain([Command::ShowSearch, Command::ShowTimeline]) {
+        app_mut(&mut harness).commands.push(command);
+        settle(&mut harness);
+        wait_for(&mut harness, |harness| !is_pending(app(harness)));
+    }
+    let trace = Arc::downgrade(&app(&harness).session().traces()[0].trace);
+    app_mut(&mut harness).commands.push(Command::CloseAll);
+    wait_for(&mut harness, |_| trace.upgrade().is_none());
+}
+
+fn is_pending(app: &App) -> bool {
+    let views: [&dyn View; 6] =
+        [&app.memory, &app.memory_state, &app.allocations, &app.live_memory, &app.leaks, &app.reserved];
+    views.into_iter().any(View::is_pending)
+}
+
+#[test]
+fn an_allocation_selected_before_its_table_is_there_has_the_cursor() {
+    let mut harness = harness(vec![sample("snapshot_leak.pickle")]);
+    let all = &app(&harness).session().traces()[0].trace.memories[0].allocations;
+    let mut by_size: Vec<AllocationId> = all.ids().collect();
+    by_size.sort_by_key(|id| std::cmp::Reverse(all.bytes[id.idx()]));
+    app_mut(&mut harness).session.selection = Selection::Allocation { trace: 0, memory: 0, id: by_size[40] };
+    app_mut(&mut harness).commands.push(Command::ShowAllocations);
+    wait_for(&mut harness, |harness| harness.query_by_label_contains("allocations, ").is_some());
+    wait_for(&mut harness, |harness| harness.query_by_label("Size, descending").is_some());
+    harness.get_by_role_and_label(egui::accesskit::Role::Table, "Allocations").focus();
+    settle(&mut harness);
+    harness.key_press(Key::ArrowDown);
+    settle(&mut harness);
+    let selected = app(&harness).session().selection;
+    assert_eq!(selected, Selection::Allocation { trace: 0, memory: 0, id: by_size[41] });
+}
+
+#[test]
+fn keys_in_the_state_of_memory_move_nothing_else() {
+    let mut harness = show("snapshot_leak.pickle", Command::ShowLiveMemory);
+    let before = app(&harness).session().navigation.visible();
+    let id = AllocationId(30);
+    let start = app(&harness).session().traces()[0].trace.memories[0].allocations.start[id.idx()];
+    app_mut(&mut harness).session.memory.moment = Some(0);
+    app_mut(&mut harness).session.selection = Selection::Allocation { trace: 0, memory: 0, id };
+    for key in [Key::ArrowLeft, Key::Backspace, Key::F] {
+        harness.key_press(key);
+        settle(&mut harness);
+    }
+    assert_eq!(app(&harness).session().navigation.visible(), before);
+    assert_eq!(app(&harness).session().memory.moment, Some(start), "the moment at which it is there");
+    harness.key_press(Key::M);
+    settle(&mut harness);
+    let marked = app(&harness).session().marks[0].range.start;
+    let session = app(&harness).session();
+    let moment = session.traces()[0].trace.memories[0].time_of(start) + session.traces()[0].offset;
+    assert_eq!(marked, moment);
+    harness.key_press_modifiers(Modifiers::COMMAND, Key::C);
+    settle(&mut harness);
+    for is_left in [Selection::Allocation { trace: 0, memory: 0, id }, Selection::None] {
+        assert_eq!(app(&harness).session().selection, is_left);
+        harness.key_press(Key::Escape);
+        settle(&mut harness);
+    }
+    assert_eq!(app(&harness).session().memory.moment, None);
+}
+
+#[test]
+fn playing_ends_when_another_moment_is_chosen() {
+    let mut harness = show("snapshot_leak.pickle", Command::ShowLeaks);
+    harness.get_by_label("Start").click();
+    settle(&mut harness);
+    harness.get_by_label("Play").click();
+    settle(&mut harness);
+    assert!(app(&harness).session().memory.moment > Some(0));
+    app_mut(&mut harness).session.memory.moment = Some(1);
+    settle(&mut harness);
+    assert_eq!(app(&harness).session().memory.moment, Some(1));
+    harness.get_by_label("Play");
+}
+
+#[test]
+fn the_map_is_enlarged_around_the_pointer_and_no_farther_than_it_can_be() {
+    let mut harness = show("snapshot_leak.pickle", Command::ShowLeaks);
+    wait_for(&mut harness, |harness| harness.query_by_label("Map of the allocator's memory").is_some());
+    let before = harness.get_by_label("Map of the allocator's memory").rect();
+    let pos = before.center();
+    harness.event(Event::PointerMoved(pos));
+    settle(&mut harness);
+    let turn = |harness: &mut Harness<'static, Option<App>>, factor: f32| {
+        harness.event(Event::Zoom(factor));
+        settle(harness);
+        wait_for(harness, |harness| !app(harness).memory_state.is_pending());
+        settle(harness);
+        harness.get_by_label("Map of the allocator's memory").rect()
+    };
+    let near = turn(&mut harness, 4.0);
+    let share = |rect: egui::Rect| (pos.y - rect.top()) / rect.height();
+    assert!(near.height() > before.height() * 2.0 && near.top() < before.top(), "{near:?} of {before:?}");
+    assert!((share(near) - share(before)).abs() < 0.2, "{near:?} of {before:?}");
+    let nearest = (0..40).map(|_| turn(&mut harness, 8.0)).last().unwrap();
+    let farther = turn(&mut harness, 0.25);
+    assert!(farther.height() < nearest.height(), "no turn of the wheel is without effect");
+}
+
+#[test]
+fn another_moment_keeps_the_way_back_in_the_graph() {
+    let mut harness = show("snapshot_leak.pickle", Command::ShowLiveMemory);
+    let whole = "Flame graph: All live memory";
+    wait_for(&mut harness, |harness| harness.query_by_label_contains(whole).is_some());
+    let graph = harness.get_by_label_contains(whole).rect();
+    let pos = graph.left_top() + egui::vec2(graph.width() * 0.2, 18.0 * 3.0 + 9.0);
+    for pressed in [true, false] {
+        harness.event(Event::PointerMoved(pos));
+        let (button, modifiers) = (PointerButton::Primary, Modifiers::NONE);
+        harness.event(Event::PointerButton { pos, button, pressed, modifiers });
+        harness.step();
+    }
+    settle(&mut harness);
+    let title = harness.get_by_label_contains("Flame graph: ").accesskit_node().label().unwrap();
+    let frame = title.split(", ").next().unwrap().to_owned();
+    assert_ne!(frame, whole);
+    let last = app(&harness).session().traces()[0].trace.memories[0].last_state();
+    for state in [last - 1, last - 40] {
+        app_mut(&mut harness).session.memory.moment = Some(state);
+        settle(&mut harness);
+        wait_for(&mut harness, |harness| !app(harness).live_memory.is_pending());
+        harness.get_by_label_contains(&frame);
+    }
+    harness.key_press(Key::Backspace);
+    settle(&mut harness);
+    harness.get_by_label_contains(whole);
+}
+
+#[test]
+fn the_base_can_be_cleared_and_memories_are_named() {
+    let mut harness = harness(vec![sample("snapshot_oom.pickle"), sample("snapshot_leak.pickle")]);
+    app_mut(&mut harness).commands.extend([Command::ShowMemoryState, Command::ShowLiveMemory]);
+    settle(&mut harness);
+    harness.get_by_label_contains("of GPU 0 memory (memory history), snapshot_leak");
+    harness.get_by_label("Set as base").click();
+    settle(&mut harness);
+    assert!(app(&harness).session().memory.base.is_some());
+    harness.get_by_label("Clear base").click();
+    settle(&mut harness);
+    assert_eq!(app(&harness).session().memory.base, None);
+}
+
+#[test]
+fn what_is_no_regular_expression_is_said_to_be_none() {
+    let mut harness = show("snapshot_leak.pickle", Command::ShowAllocations);
+    harness.get_by_role_and_label(egui::accesskit::Role::TextInput, "Stack").focus();
+    settle(&mut harness);
+    type_text(&mut harness, "forward(");
+    harness.get_by_role_and_label(egui::accesskit::Role::TextInput, "Stack").hover();
+    wait_for(&mut harness, |harness| harness.query_by_label_contains("No regular expression").is_some());
 }

@@ -17,6 +17,8 @@ pub struct Curves {
     pub reserved: Vec<u64>,
     /// The first state with the highest `active` of every [`CHUNK`] states.
     peaks: Vec<u32>,
+    /// The first state with the highest `active` of all.
+    highest: u32,
 }
 
 /// States a chunk, for finding peaks.
@@ -66,7 +68,13 @@ impl Curves {
             }
         };
         curves.peaks = (0..n_states).step_by(CHUNK).map(|at| curves.scan(at..(at + CHUNK).min(n_states))).collect();
+        curves.highest = curves.peak(0..n_states as u32);
         curves
+    }
+
+    /// The first state of the highest `active`, and that many bytes.
+    pub fn highest(&self) -> (u32, u64) {
+        (self.highest, self.active.get(self.highest as usize).copied().unwrap_or(0))
     }
 
     /// The first state of the highest `active` within `states`, which must not be empty.

@@ -15,7 +15,7 @@ mod segments;
 mod tests;
 mod timeline;
 
-use super::{StackId, StringId, TimeNs, TimeRange};
+use super::{DurNs, StackId, StringId, TimeNs, TimeRange};
 
 pub use curves::Curves;
 pub use event::{MemoryAction, MemoryEvent, MemoryEvents, MemoryNote, OutOfMemory};
@@ -52,6 +52,29 @@ pub struct MemoryPool {
     pub stream: i64,
     /// PyTorch's id of a private pool; (0, 0) is the common one.
     pub private: (u64, u64),
+}
+
+/// A CUDA stream by its handle: `default`, `7`, `0x5f3a10`.
+pub fn stream_name(handle: i64) -> String {
+    match handle {
+        0 => "default".to_owned(),
+        small @ 1..4096 => small.to_string(),
+        other => format!("{other:#x}"),
+    }
+}
+
+impl std::fmt::Display for MemoryPool {
+    /// `stream 7, private pool 0.1`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.stream {
+            0 => f.write_str("default stream")?,
+            stream => write!(f, "stream {}", stream_name(stream))?,
+        }
+        match self.private {
+            (0, 0) => Ok(()),
+            (a, b) => write!(f, ", private pool {a}.{b}"),
+        }
+    }
 }
 
 /// Where a history was recorded.
@@ -239,6 +262,16 @@ impl MemoryHistory {
         let (start, end) = (self.allocations.start[id.idx()], self.allocations.end[id.idx()]);
         let end = if end > self.last_state() { self.span.end } else { self.time_of(end) };
         TimeRange { start: self.time_of(start), end }
+    }
+
+    /// How long an allocation was live, or of one that is live at the end, until then: in nanoseconds, or
+    /// in events where the history has no times.
+    pub fn lifetime(&self, id: AllocationId) -> DurNs {
+        if self.has_time {
+            return self.life(id).dur();
+        }
+        let (start, end) = (self.allocations.start[id.idx()], self.allocations.end[id.idx()]);
+        i64::from(end.min(self.last_state()).saturating_sub(start))
     }
 
     /// The event that allocated it; `None` if it is from before the recording.

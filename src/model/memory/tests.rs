@@ -231,3 +231,22 @@ fn peaks_are_found_in_any_range() {
         assert!((start..end).contains(&peak) && !active[start as usize..peak as usize].contains(highest));
     }
 }
+
+#[test]
+fn lifetimes_are_counted_in_events_where_there_are_no_times() {
+    let events = [(Alloc, 0x1000, 512), (Alloc, 0x2000, 512), (FreeCompleted, 0x1000, 512)];
+    let with_time = replay(raw(&events));
+    let without = replay(RawMemory { has_time: false, ..raw(&events) });
+    let of = |history: &MemoryHistory| [0, 1].map(|id| history.lifetime(AllocationId(id)));
+    assert_eq!(of(&with_time), [20, 10]);
+    assert_eq!(of(&without), [2, 1]);
+    assert_eq!(without.curves.highest(), (2, 1024));
+}
+
+#[test]
+fn a_stream_has_one_name() {
+    let pool = |stream, private| MemoryPool { stream, private }.to_string();
+    assert_eq!(pool(0, (0, 0)), "default stream");
+    assert_eq!(pool(7, (0, 2)), "stream 7, private pool 0.2");
+    assert_eq!(pool(0x5f_3a10, (0, 0)), "stream 0x5f3a10");
+}

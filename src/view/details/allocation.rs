@@ -1,21 +1,74 @@
 //! What is known of one allocation of memory?
 
+use std::sync::Arc;
+
 use eframe::egui;
 
-use super::{MAX_LINES, cut, exact_ui, more_ui, name_ui, row_ui, section_ui};
+use super::{Details, MAX_LINES, cut, exact_ui, more_ui, name_ui, row_ui, section_ui};
 use crate::analysis::memory::around::running_at;
 use crate::command::Command;
-use crate::model::memory::{AllocationId, MemoryPool, SegmentKind};
-use crate::model::{MemoryHistory, StackId};
-use crate::view::{OpenTrace, Selection, ViewContext};
+use crate::model::memory::{AllocationId, MemoryPool, SegmentKind, stream_name};
+use crate::model::{MemoryHistory, SliceId, StackId};
+use crate::view::{OpenTrace, Selection, TraceKey, ViewContext};
 use crate::widget::format;
 use crate::widget::text::display_name;
 
 /// Slices named of one trace.
 const MAX_RUNNING: usize = 12;
 
-/// Everything about an allocation: size, life, place, what the program said of it, and call stacks.
-pub fn allocation_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, memory: usize, id: AllocationId, ui: &mut egui::Ui) {
+/// What ran on threads and streams at a moment: (trace, slice), and how much more of it there was.
+#[derive(Clone, Debug, Default)]
+pub struct Running {
+    slices: Vec<(usize, SliceId)>,
+    n_more: usize,
+}
+
+impl Running {
+    /// When an allocation was made, on the clock of the session. Cost: that of [`running_at`] for each trace.
+    fn new(ctx: &ViewContext<'_>, open: &OpenTrace, history: &MemoryHistory, id: AllocationId) -> Self {
+        let mut running = Self::default();
+        let Some(event) = history.alloc_event(id).filter(|_| history.has_time) else { return running };
+        let moment = history.events.ts[event as usize].saturating_add(open.offset);
+        for (trace, other) in ctx.traces.iter().enumerate() {
+            let is_same = Arc::ptr_eq(&other.trace, &open.trace);
+            // Another rank or device was doing something else.
+            let is_other_rank = other.trace.info.rank.is_some()
+                && open.trace.info.rank.is_some()
+                && other.trace.info.rank != open.trace.info.rank;
+            if !(is_same || ctx.is_one_clock) || is_other_rank {
+                continue;
+            }
+            let slices = running_at(&other.trace, moment.saturating_sub(other.offset));
+            running.n_more += slices.len().saturating_sub(MAX_RUNNING);
+            running.slices.extend(slices.into_iter().take(MAX_RUNNING).map(|slice| (trace, slice)));
+        }
+        running
+    }
+}
+
+impl Details {
+    /// Everything about an allocation: size, life, place, what the program said of it, and call stacks.
+    pub(super) fn allocation_ui(
+        &mut self,
+        ctx: &mut ViewContext<'_>,
+        open: &OpenTrace,
+        memory: usize,
+        id: AllocationId,
+        ui: &mut egui::Ui,
+    ) {
+        let history = &open.trace.memories[memory];
+        let question = (TraceKey::new(ctx.traces), *ctx.selection);
+        if self.running.as_ref().is_none_or(|known| known.0 != question) {
+            self.running = Some((question, Running::new(ctx, open, history, id)));
+        }
+        let running = self.running.as_ref().map(|known| known.1.clone()).unwrap_or_default();
+        facts_ui(ctx, open, memory, id, ui);
+        running_ui(ctx, &running, ui);
+        stacks_ui(open, history, id, ui);
+    }
+}
+
+fn facts_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, memory: usize, id: AllocationId, ui: &mut egui::Ui) {
     let (trace, history) = (&open.trace, &open.trace.memories[memory]);
     let (all, i) = (&history.allocations, id.idx());
     let bytes_ui = |ui: &mut egui::Ui, label: &str, bytes: u64| {
@@ -55,61 +108,47 @@ pub fn allocation_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, memory: usize,
         ctx.commands.push(Command::ShowTimeline);
         ctx.center_on(history.life(id).start.saturating_add(open.offset));
     }
-    running_ui(ctx, open, history, id, ui);
+}
+
+fn stacks_ui(open: &OpenTrace, history: &MemoryHistory, id: AllocationId, ui: &mut egui::Ui) {
+    let stack = history.allocations.stack[id.idx()];
     let freed = history.free_event(id).map_or(StackId(0), |event| history.events.stack[event as usize]);
     let forward = history.alloc_event(id).and_then(|event| {
         let at = history.forward.binary_search_by_key(&event, |entry| entry.0).ok()?;
         Some(history.forward[at].1)
     });
-    stack_ui(open, "Allocated at, innermost first", all.stack[i], ui);
+    stack_ui(open, "Allocated at, innermost first", stack, ui);
     stack_ui(open, "In the forward pass at", forward.unwrap_or_default(), ui);
     stack_ui(open, "Freed at", freed, ui);
-    if all.stack[i] == StackId(0) {
+    if stack == StackId(0) {
         ui.add_space(6.0);
         ui.weak("No call stack was recorded for it");
     }
 }
 
-/// What ran on threads and streams when it was allocated, as links to the timeline.
-fn running_ui(
-    ctx: &mut ViewContext<'_>,
-    open: &OpenTrace,
-    history: &MemoryHistory,
-    id: AllocationId,
-    ui: &mut egui::Ui,
-) {
-    let Some(event) = history.alloc_event(id).filter(|_| history.has_time) else { return };
-    let moment = history.events.ts[event as usize].saturating_add(open.offset);
-    let mut is_first = true;
-    for trace in 0..ctx.traces.len() {
-        let other = ctx.traces[trace].clone();
-        let is_same = std::sync::Arc::ptr_eq(&other.trace, &open.trace);
-        // Another rank or device was doing something else.
-        let is_other_rank = other.trace.info.rank.is_some()
-            && open.trace.info.rank.is_some()
-            && other.trace.info.rank != open.trace.info.rank;
-        if !(is_same || ctx.is_one_clock) || is_other_rank {
-            continue;
+/// What ran when it was allocated, as links to the timeline.
+fn running_ui(ctx: &mut ViewContext<'_>, running: &Running, ui: &mut egui::Ui) {
+    if !running.slices.is_empty() {
+        ui.add_space(4.0);
+        ui.weak("Running when it was allocated");
+    }
+    for &(trace, slice) in &running.slices {
+        let model = &ctx.traces[trace].trace;
+        let track = model.track(model.slices.track_of(slice));
+        let text = format!("{}, on {}", display_name(model.slice_name(slice)), display_name(&track.name));
+        let link = ui.add(egui::Button::new(text).truncate());
+        if link.on_hover_text("Select it on the timeline").clicked() {
+            *ctx.selection = Selection::Slice { trace, slice };
+            ctx.commands.extend([Command::ShowTimeline, Command::Reveal]);
         }
-        for slice in running_at(&other.trace, moment.saturating_sub(other.offset)).into_iter().take(MAX_RUNNING) {
-            if std::mem::take(&mut is_first) {
-                ui.add_space(4.0);
-                ui.weak("Running when it was allocated");
-            }
-            let name = display_name(other.trace.slice_name(slice)).into_owned();
-            let track = other.trace.track(other.trace.slices.track_of(slice));
-            let text = format!("{name}, on {}", display_name(&track.name));
-            let link = ui.add(egui::Button::new(text).truncate());
-            if link.on_hover_text("Select it on the timeline").clicked() {
-                *ctx.selection = Selection::Slice { trace, slice };
-                ctx.commands.extend([Command::ShowTimeline, Command::Reveal]);
-            }
-        }
+    }
+    if running.n_more > 0 {
+        ui.weak(format!("and {} more threads and streams", format::count(running.n_more as u64)));
     }
 }
 
 fn life_rows_ui(ui: &mut egui::Ui, open: &OpenTrace, history: &MemoryHistory, id: AllocationId) {
-    let life = history.life(id);
+    let lifetime = history.lifetime(id);
     let moment_ui = |ui: &mut egui::Ui, label: &str, event: u32| {
         let ts = history.events.ts[event as usize];
         let number = format!("event {}", format::count(u64::from(event)));
@@ -127,7 +166,9 @@ fn life_rows_ui(ui: &mut egui::Ui, open: &OpenTrace, history: &MemoryHistory, id
         None => row_ui(ui, "Freed", "not until the recording ended"),
     }
     if history.has_time {
-        exact_ui(ui, "Lifetime", &format::duration(life.dur()), &format::duration_exact(life.dur()));
+        exact_ui(ui, "Lifetime", &format::duration(lifetime), &format::duration_exact(lifetime));
+    } else {
+        row_ui(ui, "Lifetime", &format!("{} events", format::count(lifetime.unsigned_abs())));
     }
     let all = &history.allocations;
     let wait = all.end[id.idx()].min(history.n_states()) - all.freed[id.idx()].min(history.n_states());
@@ -141,7 +182,7 @@ fn life_rows_ui(ui: &mut egui::Ui, open: &OpenTrace, history: &MemoryHistory, id
 }
 
 fn pool_rows_ui(ui: &mut egui::Ui, pool: MemoryPool) {
-    row_ui(ui, "Stream", &format::stream(pool.stream));
+    row_ui(ui, "Stream", &stream_name(pool.stream));
     if pool.private != (0, 0) {
         row_ui(ui, "Pool", &format!("private {}.{}", pool.private.0, pool.private.1));
     }
@@ -151,10 +192,10 @@ fn stack_ui(open: &OpenTrace, title: &str, stack: StackId, ui: &mut egui::Ui) {
     if stack == StackId(0) {
         return;
     }
-    let frames: Vec<_> = open.trace.stacks.frames(stack).map(|frame| open.trace.strings.get(frame)).collect();
-    section_ui(ui, title, "Copy stack", || frames.join("\n"));
-    for frame in frames.iter().take(MAX_LINES) {
-        ui.add(egui::Label::new(egui::RichText::new(cut(frame)).monospace()).wrap());
+    let trace = &open.trace;
+    section_ui(ui, title, "Copy stack", || trace.stack_text(stack));
+    for frame in trace.stacks.frames(stack).take(MAX_LINES) {
+        ui.add(egui::Label::new(egui::RichText::new(cut(trace.strings.get(frame))).monospace()).wrap());
     }
-    more_ui(ui, frames.len());
+    more_ui(ui, trace.stacks.frames(stack).count());
 }

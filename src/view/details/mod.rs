@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use eframe::egui::{self, RichText};
 
-use self::allocation::allocation_ui;
+use self::allocation::Running;
 use self::facts::{Facts, Links, MAX_LINKS, self_ns};
 use super::{OpenTrace, Selection, TraceKey, View, ViewContext};
 use crate::analysis::annotations::{Projection, projection};
 use crate::command::Command;
 use crate::job::Memo;
+use crate::model::memory::AllocationId;
 use crate::model::{DurNs, EventDetails, SliceId, SliceKind, TimeRange, Trace, TrackId};
 use crate::widget::{format, text::display_name, theme};
 
@@ -38,6 +39,8 @@ pub struct Details {
     memo: Memo<Question, Answer>,
     /// Where the links of the selected slice lead, looked up when the selection changes.
     facts: Option<(Question, Facts)>,
+    /// What ran when the selected allocation was made, looked up when the selection changes.
+    running: Option<(Question, Running)>,
 }
 
 impl View for Details {
@@ -56,11 +59,17 @@ impl View for Details {
                 _ => nothing_ui(ui),
             },
             Selection::Allocation { trace, memory, id } => match ctx.traces.get(trace).cloned() {
-                Some(open) => allocation_ui(ctx, &open, memory, id, ui),
-                None => nothing_ui(ui),
+                Some(open) if has_allocation(&open.trace, memory, id) => {
+                    self.allocation_ui(ctx, &open, memory, id, ui);
+                }
+                _ => nothing_ui(ui),
             },
         });
     }
+}
+
+fn has_allocation(trace: &Trace, memory: usize, id: AllocationId) -> bool {
+    trace.memories.get(memory).is_some_and(|history| id.idx() < history.allocations.len())
 }
 
 fn nothing_ui(ui: &mut egui::Ui) {

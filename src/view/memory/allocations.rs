@@ -1,27 +1,30 @@
 //! Every allocation that fits, as a table that leads to the picture and back.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use eframe::egui::{self, ComboBox, TextEdit};
 
 use super::rows::AllocationRows;
-use super::{ShownMemory, head};
-use crate::analysis::memory::find::{Filter, Wanted, find, parse_bytes, parse_duration};
+use super::{MemoryKey, ShownMemory, head};
+use crate::analysis::memory::find::{Filter, Wanted, find, is_pattern, parse_bytes, parse_duration};
 use crate::analysis::memory::labels::stack_labels;
 use crate::command::Command;
 use crate::job::Memo;
 use crate::model::DurNs;
+use crate::model::memory::stream_name;
 use crate::view::tables::{Grid, range_switch_ui};
-use crate::view::{Selection, TraceKey, View, ViewContext};
+use crate::view::{Selection, View, ViewContext};
 use crate::widget::table::Action;
 use crate::widget::{format, theme};
 
-type Question = (TraceKey, usize, Filter);
+type Question = (MemoryKey, Filter);
 
 /// What the person typed and chose.
 #[derive(Debug, Default)]
 struct Fields {
     stack: String,
+    /// Whether the text above is no regular expression.
+    is_stack_bad: bool,
     min_bytes: String,
     min_life: String,
     stream: Option<i64>,
@@ -51,7 +54,8 @@ pub struct AllocationsView {
     fields: Fields,
     memo: Memo<Question, Arc<AllocationRows>>,
     grid: Grid<AllocationRows>,
-    followed: Selection,
+    /// The selection and the rows for which the cursor was placed.
+    followed: (Selection, Weak<AllocationRows>),
     is_waiting: bool,
 }
 
@@ -63,12 +67,12 @@ impl View for AllocationsView {
             return;
         };
         let filter = self.filter(&shown, ctx);
-        let question = (TraceKey::new(std::slice::from_ref(&shown.open)), shown.memory, filter);
-        if self.memo.question().is_some_and(|known| (&known.0, known.1) != (&question.0, question.1)) {
+        let question = (shown.key(), filter);
+        if self.memo.question().is_some_and(|known| known.0 != question.0) {
             // Allocations of another history must not be on show for one frame.
-            *self = Self { fields: std::mem::take(&mut self.fields), ..Self::default() };
+            self.forget();
         }
-        self.ask(&question, &shown, ctx, ui);
+        self.ask(&question, &shown, ui);
         self.grid.poll_text(ctx.commands, ui.ctx());
         self.head_ui(&shown, ctx, ui);
         if self.memo.has_crashed(&question) {
@@ -84,9 +88,9 @@ impl View for AllocationsView {
             return;
         }
         match self.grid.ui("Allocations", Some("Show in the picture"), ui) {
-            Some(Action::Select(row)) => self.select(&rows, row, ctx),
+            Some(Action::Select(row)) => self.select(&rows, row, &shown, ctx),
             Some(Action::Open(row)) => {
-                self.select(&rows, row, ctx);
+                self.select(&rows, row, &shown, ctx);
                 ctx.commands.extend([Command::ShowMemory, Command::FocusSelection]);
             }
             _ => {}
@@ -95,6 +99,10 @@ impl View for AllocationsView {
 
     fn is_pending(&self) -> bool {
         self.is_waiting
+    }
+
+    fn forget(&mut self) {
+        *self = Self { fields: std::mem::take(&mut self.fields), ..Self::default() };
     }
 }
 
@@ -134,16 +142,12 @@ impl AllocationsView {
         }
     }
 
-    fn ask(&mut self, question: &Question, shown: &ShownMemory, ctx: &ViewContext<'_>, ui: &egui::Ui) {
-        let (waker, shown, filter) = (ui.ctx().clone(), shown.clone(), question.2.clone());
-        let kept = match *ctx.selection {
-            Selection::Allocation { trace, memory, id } if (trace, memory) == (shown.trace, shown.memory) => Some(id),
-            _ => None,
-        };
+    fn ask(&mut self, question: &Question, shown: &ShownMemory, ui: &egui::Ui) {
+        let (waker, of, filter) = (ui.ctx().clone(), shown.of.clone(), question.1.clone());
         let work = move |progress: &crate::job::Progress| {
-            let ids = find(shown.trace(), shown.history(), &filter, &|| progress.is_cancelled());
-            let labels = stack_labels(shown.trace());
-            Arc::new(AllocationRows::new(shown, ids, labels, kept))
+            let ids = find(of.trace(), of.history(), &filter, &|| progress.is_cancelled());
+            let labels = stack_labels(of.trace());
+            Arc::new(AllocationRows::new(of, ids, labels))
         };
         if let Some(rows) = self.memo.get(question, move || waker.request_repaint(), work) {
             let rows = Arc::clone(rows);
@@ -151,23 +155,23 @@ impl AllocationsView {
         }
     }
 
-    fn select(&mut self, rows: &AllocationRows, row: usize, ctx: &mut ViewContext<'_>) {
+    fn select(&mut self, rows: &AllocationRows, row: usize, shown: &ShownMemory, ctx: &mut ViewContext<'_>) {
         if let Some(&id) = rows.ids.get(row) {
-            *ctx.selection = Selection::Allocation { trace: rows.shown.trace, memory: rows.shown.memory, id };
-            self.followed = *ctx.selection;
+            *ctx.selection = shown.selection(id);
+            self.followed.0 = *ctx.selection;
         }
     }
 
-    /// Moves the cursor to an allocation that was selected elsewhere.
+    /// Moves the cursor to an allocation that was selected elsewhere, or before these rows came.
     fn follow(&mut self, shown: &ShownMemory, ctx: &ViewContext<'_>) {
-        if std::mem::replace(&mut self.followed, *ctx.selection) == *ctx.selection {
+        let Some(rows) = self.grid.shown().map(|(rows, _)| Arc::clone(rows)) else { return };
+        let (selection, known) = std::mem::replace(&mut self.followed, (*ctx.selection, Arc::downgrade(&rows)));
+        if selection == *ctx.selection && std::ptr::eq(known.as_ptr(), Arc::as_ptr(&rows)) {
             return;
         }
-        let Selection::Allocation { trace, memory, id } = *ctx.selection else { return };
-        let rows = self.grid.shown().map(|(rows, _)| Arc::clone(rows));
-        let row = rows.filter(|_| (trace, memory) == (shown.trace, shown.memory)).and_then(|rows| rows.row_of(id));
-        if let Some(row) = row {
-            self.grid.go(row);
+        match shown.selected(*ctx.selection).and_then(|id| rows.row_of(id)) {
+            Some(row) => self.grid.go(row),
+            None => self.grid.leave(),
         }
     }
 
@@ -177,7 +181,9 @@ impl AllocationsView {
             let life_hint = if history.has_time { "10 ms" } else { "100" };
             let fields = &mut self.fields;
             let is_bad = |text: &str, parsed: bool| !text.trim().is_empty() && !parsed;
-            field_ui(ui, "Stack", &mut fields.stack, "Regular expression", 180.0, false);
+            if field_ui(ui, "Stack", &mut fields.stack, "Regular expression", 180.0, fields.is_stack_bad) {
+                fields.is_stack_bad = !is_pattern(fields.stack.trim());
+            }
             let bad_bytes = is_bad(&fields.min_bytes, parse_bytes(&fields.min_bytes).is_some());
             field_ui(ui, "Size from", &mut fields.min_bytes, "1 MiB", 64.0, bad_bytes);
             let parsed = match history.has_time {
@@ -187,7 +193,7 @@ impl AllocationsView {
             let label = if history.has_time { "Lifetime from" } else { "Lifetime in events from" };
             let bad_life = is_bad(&fields.min_life, parsed);
             field_ui(ui, label, &mut fields.min_life, life_hint, 64.0, bad_life);
-            self.choices_ui(shown, ctx, ui);
+            self.choices_ui(ctx, ui);
             let (listed, _) = self.grid.counts();
             let bytes = self.grid.shown().map_or(0, |(rows, _)| rows.bytes);
             let all = history.allocations.len() as u64;
@@ -200,26 +206,28 @@ impl AllocationsView {
         });
     }
 
-    fn choices_ui(&mut self, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+    fn choices_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         let fields = &mut self.fields;
         let combo = ComboBox::from_id_salt("state of allocations").selected_text(CHOICES[fields.choice].0);
-        combo.width(130.0).show_ui(ui, |ui| {
+        let combo = combo.width(130.0).show_ui(ui, |ui| {
             for (i, (label, help)) in CHOICES.iter().enumerate() {
                 ui.selectable_value(&mut fields.choice, i, *label).on_hover_text(*help);
             }
         });
-        let mut streams: Vec<i64> = shown.history().pools.iter().map(|pool| pool.stream).collect();
-        streams.sort_unstable();
-        streams.dedup();
+        combo.response.accessible_name("State of allocations");
+        // Worked out with the rows: a program may have thousands of streams.
+        let streams = self.grid.shown().map_or(&[][..], |(rows, _)| &rows.streams);
         if streams.len() > 1 {
             let text = |stream: Option<i64>| {
-                stream.map_or("All streams".to_owned(), |stream| format!("Stream {}", format::stream(stream)))
+                stream.map_or("All streams".to_owned(), |stream| format!("Stream {}", stream_name(stream)))
             };
-            ComboBox::from_id_salt("stream of allocations").selected_text(text(fields.stream)).show_ui(ui, |ui| {
-                for stream in std::iter::once(None).chain(streams.into_iter().map(Some)) {
+            let combo = ComboBox::from_id_salt("stream of allocations").selected_text(text(fields.stream));
+            let combo = combo.show_ui(ui, |ui| {
+                for stream in std::iter::once(None).chain(streams.iter().copied().map(Some)) {
                     ui.selectable_value(&mut fields.stream, stream, text(stream));
                 }
             });
+            combo.response.accessible_name("Stream of allocations");
         }
         if ctx.range.is_some() {
             range_switch_ui(&mut fields.is_whole, "List what is live at some moment of the selected range", ctx, ui);
@@ -236,7 +244,7 @@ impl AllocationsView {
         };
         if button(ui, "Highlight", "Bring these allocations out in the picture of memory over time") {
             if let Some((rows, _)) = self.grid.shown() {
-                ctx.memory.marked = Arc::new(rows.ids.clone());
+                ctx.memory.marked = Arc::clone(&rows.ids);
             }
             ctx.commands.push(Command::ShowMemory);
         }
@@ -254,15 +262,21 @@ impl AllocationsView {
     }
 }
 
-/// A labelled text field; what cannot be understood is red.
-fn field_ui(ui: &mut egui::Ui, label: &str, text: &mut String, hint: &str, width: f32, is_bad: bool) {
+/// A labelled text field; what cannot be understood is red. Says whether the text changed.
+fn field_ui(ui: &mut egui::Ui, label: &str, text: &mut String, hint: &str, width: f32, is_bad: bool) -> bool {
     let name = ui.label(label);
     let mut edit = TextEdit::singleline(text).hint_text(hint).desired_width(width);
     if is_bad {
         edit = edit.text_color(theme::tokens(ui.visuals().dark_mode).severity[2]);
     }
     let edit = ui.add(edit).labelled_by(name.id);
+    let is_changed = edit.changed();
     if is_bad {
-        edit.on_hover_text(format!("Not understood, so it does not count. Write something like {hint}"));
+        let help = match label {
+            "Stack" => "No regular expression, so it is looked for as it is".to_owned(),
+            _ => format!("Not understood, so it does not count. Write something like {hint}"),
+        };
+        edit.on_hover_text(help);
     }
+    is_changed
 }

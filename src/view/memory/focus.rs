@@ -1,10 +1,11 @@
 //! Which memory do the memory views look at, and at which moment?
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::model::memory::AllocationId;
 use crate::model::{MemoryHistory, TimeNs, Trace};
-use crate::view::OpenTrace;
+use crate::view::{OpenTrace, Selection, TraceKey};
 
 /// What the memory views look at: one value, the same in each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,17 +20,55 @@ pub struct MemoryFocus {
     pub marked: Arc<Vec<AllocationId>>,
 }
 
-/// The history on show.
+/// A history with its trace. It holds no index into the open traces, which closing one of them changes:
+/// so answers may keep it.
 #[derive(Clone, Debug)]
-pub struct ShownMemory {
-    /// Index into the open traces.
-    pub trace: usize,
+pub struct OpenMemory {
     pub open: OpenTrace,
     /// Index into the trace's memories.
     pub memory: usize,
 }
 
+/// Which history an answer is for; keeps no trace alive.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MemoryKey(TraceKey, usize);
+
+/// The history on show in this frame.
+#[derive(Clone, Debug)]
+pub struct ShownMemory {
+    /// Index into the open traces.
+    pub index: usize,
+    pub of: OpenMemory,
+}
+
+impl Deref for ShownMemory {
+    type Target = OpenMemory;
+
+    fn deref(&self) -> &OpenMemory {
+        &self.of
+    }
+}
+
 impl ShownMemory {
+    /// One of its allocations, as the selection.
+    pub fn selection(&self, id: AllocationId) -> Selection {
+        Selection::Allocation { trace: self.index, memory: self.memory, id }
+    }
+
+    /// The allocation that is selected, if it is one of this history.
+    pub fn selected(&self, selection: Selection) -> Option<AllocationId> {
+        match selection {
+            Selection::Allocation { trace, memory, id } if (trace, memory) == (self.index, self.memory) => Some(id),
+            _ => None,
+        }
+    }
+}
+
+impl OpenMemory {
+    pub fn key(&self) -> MemoryKey {
+        MemoryKey(TraceKey::new(std::slice::from_ref(&self.open)), self.memory)
+    }
+
     pub fn trace(&self) -> &Trace {
         &self.open.trace
     }
@@ -73,7 +112,7 @@ impl MemoryFocus {
             *self = Self { history: best.map(|(place, _)| place), ..Self::default() };
         }
         let (trace, memory) = self.history?;
-        let shown = ShownMemory { trace, open: traces[trace].clone(), memory };
+        let shown = ShownMemory { index: trace, of: OpenMemory { open: traces[trace].clone(), memory } };
         let last = shown.history().last_state();
         self.moment = self.moment.map(|state| state.min(last));
         self.base = self.base.map(|state| state.min(last));

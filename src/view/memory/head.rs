@@ -1,8 +1,9 @@
 //! The line above the memory views: which memory, and at which moment?
 
-use eframe::egui::{self, ComboBox};
+use eframe::egui::accesskit::Action;
+use eframe::egui::{self, ComboBox, EventFilter, InputState, Key, Modifiers, Response, WidgetInfo};
 
-use super::ShownMemory;
+use super::{OpenMemory, ShownMemory};
 use crate::view::{OpenTrace, ViewContext};
 use crate::widget::format;
 use crate::widget::text::display_name;
@@ -24,21 +25,63 @@ pub fn choose_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) -> Option<ShownMe
     };
     let n_histories: usize = ctx.traces.iter().map(|open| open.trace.memories.len()).sum();
     if n_histories > 1 {
-        let now = title(ctx.traces, shown.trace, shown.memory);
-        ComboBox::from_label("").selected_text(now).width(240.0).show_ui(ui, |ui| {
+        let now = title(ctx.traces, shown.index, shown.memory);
+        let combo = ComboBox::from_id_salt("memory").selected_text(now).width(240.0).show_ui(ui, |ui| {
             for (trace, open) in ctx.traces.iter().enumerate() {
                 for memory in 0..open.trace.memories.len() {
-                    let is_shown = (trace, memory) == (shown.trace, shown.memory);
+                    let is_shown = (trace, memory) == (shown.index, shown.memory);
                     if ui.selectable_label(is_shown, title(ctx.traces, trace, memory)).clicked() {
                         ctx.memory.show(trace, memory);
                     }
                 }
             }
         });
+        combo.response.accessible_name("Memory");
     } else {
-        ui.label(title(ctx.traces, shown.trace, shown.memory));
+        ui.label(title(ctx.traces, shown.index, shown.memory));
     }
     Some(shown)
+}
+
+/// What the memory views look at, where several memories could be meant.
+pub fn shown_title(ctx: &mut ViewContext<'_>) -> Option<String> {
+    let n_histories: usize = ctx.traces.iter().map(|open| open.trace.memories.len()).sum();
+    let shown = ctx.memory.resolve(ctx.traces).filter(|_| n_histories > 1)?;
+    Some(title(ctx.traces, shown.index, shown.memory))
+}
+
+/// Makes a slider of a strip on which the moment is chosen: one that is read aloud, and moved by keys and
+/// by whoever cannot see it.
+pub fn moment_slider(strip: &Response, shown: &ShownMemory, ctx: &mut ViewContext<'_>) {
+    let last = shown.history().last_state();
+    let state = ctx.memory.moment.unwrap_or(last);
+    strip.widget_info(|| WidgetInfo::slider(true, f64::from(state), "Moment"));
+    strip.ctx.accesskit_node_builder(strip.id, |node| {
+        node.set_min_numeric_value(0.0);
+        node.set_max_numeric_value(f64::from(last));
+        node.add_action(Action::Increment);
+        node.add_action(Action::Decrement);
+    });
+    if strip.clicked() || strip.drag_started() {
+        strip.request_focus();
+    }
+    let has_focus = strip.has_focus();
+    let (up, down) = strip.ctx.input_mut(|input| {
+        let asked = |input: &InputState, action| input.num_accesskit_action_requests(strip.id, action) as u32;
+        let (mut up, mut down) = (asked(input, Action::Increment), asked(input, Action::Decrement));
+        if has_focus {
+            up += input.count_and_consume_key(Modifiers::NONE, Key::ArrowUp) as u32;
+            down += input.count_and_consume_key(Modifiers::NONE, Key::ArrowDown) as u32;
+        }
+        (up, down)
+    });
+    if has_focus {
+        let filter = EventFilter { vertical_arrows: true, ..Default::default() };
+        strip.ctx.memory_mut(|memory| memory.set_focus_lock_filter(strip.id, filter));
+    }
+    if up != down {
+        ctx.memory.moment = Some(state.saturating_add(up).saturating_sub(down).min(last));
+    }
 }
 
 /// What to do where nothing is known of memory.
@@ -51,7 +94,7 @@ pub fn nothing_ui(ui: &mut egui::Ui) {
 }
 
 /// A state in words: `event 1,234 at 1.2 s`.
-pub fn state_text(shown: &ShownMemory, state: u32) -> String {
+pub fn state_text(shown: &OpenMemory, state: u32) -> String {
     let number = match state.checked_sub(1) {
         Some(event) => format!("event {}", format::count(u64::from(event))),
         None => "before the first event".to_owned(),

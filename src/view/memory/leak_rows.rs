@@ -49,12 +49,12 @@ impl LeakRows<'_> {
         ];
         let row = |suspect: &Suspect| {
             let severity = match suspect.severity {
-                Severity::Low => "Low",
-                Severity::Medium => "Medium",
-                Severity::High => "High",
+                Severity::Low => Cell::Rank(0, "Low"),
+                Severity::Medium => Cell::Rank(1, "Medium"),
+                Severity::High => Cell::Rank(2, "High"),
             };
             let cells = vec![
-                Cell::text(severity),
+                severity,
                 Cell::Bytes(suspect.bytes_per_step.round() as i64),
                 Cell::Bytes(suspect.growth_bytes),
                 Cell::Share(suspect.slope_share),
@@ -92,10 +92,10 @@ impl LeakRows<'_> {
     pub fn gains(&self, gains: &[Gain]) -> Arc<Table> {
         let columns = vec![
             column("Growth", "growth_bytes", "Live bytes at the end less those at the start", 100, false),
-            column("Blocks", "blocks", "How many blocks more, or fewer", 70, true),
+            column("Blocks", "blocks", "How many blocks more, or fewer", 70, false),
         ];
         let row = |gain: &Gain| {
-            let cells = vec![Cell::Bytes(gain.bytes), Cell::text(&format!("{:+}", gain.count))];
+            let cells = vec![Cell::Bytes(gain.bytes), Cell::Change(gain.count)];
             self.placed(cells, gain.signature)
         };
         table(columns, gains.iter().map(row).collect())

@@ -7,7 +7,7 @@ use egui_plot::{GridInput, GridMark, HoverPosition, Line, Plot, PlotPoints, Poin
 use hashbrown::HashMap;
 
 use super::leak_rows::LeakRows;
-use super::{ShownMemory, head};
+use super::{MemoryKey, OpenMemory, ShownMemory, head};
 use crate::analysis::memory::leaks::{Leaks, Suspect, Thresholds, capacity, leaks};
 use crate::analysis::memory::live::{Live, live};
 use crate::analysis::memory::signature::{SignatureId, Signatures};
@@ -17,15 +17,14 @@ use crate::job::{Memo, Progress};
 use crate::model::memory::AllocationId;
 use crate::model::{StackId, TimeNs};
 use crate::view::tables::{Answer as Table, Grid};
-use crate::view::{Selection, TraceKey, View, ViewContext};
+use crate::view::{View, ViewContext};
 use crate::widget::table::Action;
 use crate::widget::text::display_name;
 use crate::widget::{format, theme};
 
 #[derive(Clone, Debug, PartialEq)]
 struct Question {
-    trace: TraceKey,
-    memory: usize,
+    of: MemoryKey,
     ignores_lines: bool,
     /// The person's marks, if they are to be the steps; in the trace's own time.
     marks: Option<Vec<TimeNs>>,
@@ -42,7 +41,7 @@ enum List {
 
 #[derive(Debug)]
 struct Answer {
-    shown: ShownMemory,
+    of: OpenMemory,
     signatures: Signatures,
     steps: Option<Steps>,
     leaks: Leaks,
@@ -77,18 +76,20 @@ impl View for LeaksView {
         };
         let marks = ctx.marks.iter().map(|mark| mark.range.start.saturating_sub(shown.open.offset));
         let question = Question {
-            trace: TraceKey::new(std::slice::from_ref(&shown.open)),
-            memory: shown.memory,
+            of: shown.key(),
             ignores_lines: self.ignores_lines,
             marks: (self.uses_marks && ctx.marks.len() > 1).then(|| marks.collect()),
         };
-        let Some(answer) = self.ask(&question, &shown, ui) else {
-            let text = if self.memo.has_crashed(&question) {
-                "The search for leaks crashed. Please report it"
-            } else {
-                "Comparing steps…"
-            };
-            ui.label(text);
+        let answer = self.ask(&question, &shown, ui);
+        if self.memo.has_crashed(&question) {
+            ui.label("The search for leaks crashed. Please report it");
+            // The choices that led here can be taken back.
+            ui.checkbox(&mut self.ignores_lines, "Ignore line numbers");
+            ui.checkbox(&mut self.uses_marks, "Marks are the steps");
+            return;
+        }
+        let Some(answer) = answer else {
+            ui.label("Comparing steps…");
             return;
         };
         self.grid.poll_text(ctx.commands, ui.ctx());
@@ -117,7 +118,7 @@ impl View for LeaksView {
         }
         let selected = self.grid.shown().filter(|(known, _)| Arc::ptr_eq(known, table)).and_then(|(_, row)| row);
         if let Some(row) = selected {
-            self.side_ui(&answer, row, ctx, ui);
+            self.side_ui(&answer, row, &shown, ctx, ui);
         }
         CentralPanel::default().frame(Frame::NONE).show(ui, |ui| {
             match self.grid.ui("Leaks", Some("Highlight in the picture"), ui) {
@@ -134,17 +135,20 @@ impl View for LeaksView {
     fn is_pending(&self) -> bool {
         self.is_waiting
     }
+
+    fn forget(&mut self) {
+        self.memo = Memo::default();
+        self.grid.reset();
+    }
 }
 
 impl LeaksView {
     fn ask(&mut self, question: &Question, shown: &ShownMemory, ui: &egui::Ui) -> Option<Arc<Answer>> {
-        let is_same = |known: &Question| known.trace == question.trace && known.memory == question.memory;
-        if self.memo.question().is_some_and(|known| !is_same(known)) {
-            self.memo = Memo::default();
-            self.grid.reset();
+        if self.memo.question().is_some_and(|known| known.of != question.of) {
+            self.forget();
         }
-        let (waker, asked, shown) = (ui.ctx().clone(), question.clone(), shown.clone());
-        let work = move |progress: &Progress| Arc::new(answer(shown, &asked, progress));
+        let (waker, asked, of) = (ui.ctx().clone(), question.clone(), shown.of.clone());
+        let work = move |progress: &Progress| Arc::new(answer(of, &asked, progress));
         let answer = self.memo.get(question, move || waker.request_repaint(), work).cloned();
         self.is_waiting = !self.memo.is_current(question) && !self.memo.has_crashed(question);
         answer
@@ -202,7 +206,7 @@ impl LeaksView {
     }
 
     /// The stack of a row, and of a suspect what speaks for it.
-    fn side_ui(&self, answer: &Answer, row: usize, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+    fn side_ui(&self, answer: &Answer, row: usize, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         let Some(signature) = self.signature(answer, row) else { return };
         Panel::right(egui::Id::unique("evidence"))
             .default_size(420.0)
@@ -213,10 +217,10 @@ impl LeaksView {
                 egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
                     let suspect = answer.leaks.suspects.get(row).filter(|_| self.list == List::Suspects);
                     if let Some(suspect) = suspect {
-                        evidence_ui(answer, suspect, ctx, ui);
+                        evidence_ui(answer, suspect, shown, ctx, ui);
                     }
                     ui.strong("Stack, innermost first");
-                    for frame in answer.signatures.frames(answer.shown.trace(), signature).iter().take(64) {
+                    for frame in answer.signatures.frames(answer.of.trace(), signature).iter().take(64) {
                         ui.add(egui::Label::new(RichText::new(display_name(frame)).monospace()).wrap());
                     }
                 });
@@ -224,9 +228,9 @@ impl LeaksView {
     }
 }
 
-fn answer(shown: ShownMemory, asked: &Question, progress: &Progress) -> Answer {
+fn answer(of: OpenMemory, asked: &Question, progress: &Progress) -> Answer {
     let is_cancelled = || progress.is_cancelled();
-    let (trace, history) = (shown.trace(), shown.history());
+    let (trace, history) = (of.trace(), of.history());
     let signatures = Signatures::new(trace, asked.ignores_lines);
     let steps = match &asked.marks {
         Some(marks) => marked(history, marks),
@@ -248,7 +252,7 @@ fn answer(shown: ShownMemory, asked: &Question, progress: &Progress) -> Answer {
         left.entry(signatures.of(history.allocations.stack[id.idx()])).or_default().push(id);
     }
     let left = left.into_iter().map(|(signature, ids)| (signature, Arc::new(ids))).collect();
-    Answer { suspects, innocents, gains, of_rows, left, leaks: found, steps, signatures, shown }
+    Answer { suspects, innocents, gains, of_rows, left, leaks: found, steps, signatures, of }
 }
 
 /// What all memory does, which steps were compared, and how far that can be trusted.
@@ -300,8 +304,8 @@ fn summary_ui(answer: &Answer, ui: &mut egui::Ui) {
     });
 }
 
-fn evidence_ui(answer: &Answer, suspect: &Suspect, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-    let trace = answer.shown.trace();
+fn evidence_ui(answer: &Answer, suspect: &Suspect, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+    let trace = answer.of.trace();
     let evidence = &suspect.evidence;
     growth_ui(suspect, answer.leaks.warm_up, ui);
     let steps = |index: usize| {
@@ -325,7 +329,7 @@ fn evidence_ui(answer: &Answer, suspect: &Suspect, ctx: &mut ViewContext<'_>, ui
     if let Some(&id) = evidence.examples.last()
         && ui.button("Select the latest").on_hover_text("Select the latest block that stayed").clicked()
     {
-        *ctx.selection = Selection::Allocation { trace: answer.shown.trace, memory: answer.shown.memory, id };
+        *ctx.selection = shown.selection(id);
         ctx.commands.extend([Command::ShowMemory, Command::FocusSelection]);
     }
     if !evidence.freed_by.is_empty() {
@@ -340,7 +344,7 @@ fn evidence_ui(answer: &Answer, suspect: &Suspect, ctx: &mut ViewContext<'_>, ui
 }
 
 fn innermost(answer: &Answer, stack: StackId) -> String {
-    let trace = answer.shown.trace();
+    let trace = answer.of.trace();
     let label = answer.signatures.label(trace, answer.signatures.of(stack));
     label.map_or_else(|| "an unknown place".to_owned(), |label| label.into_owned())
 }

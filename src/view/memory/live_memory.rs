@@ -3,7 +3,7 @@
 use eframe::egui::{self, ComboBox};
 
 use super::head::{self, state_text};
-use super::{MemoryFocus, ShownMemory};
+use super::{MemoryFocus, MemoryKey, OpenMemory, ShownMemory};
 use crate::analysis::memory::grouped::{GroupBy, Scope};
 use crate::analysis::memory::live::Live;
 use crate::analysis::memory::steps::steps;
@@ -11,7 +11,7 @@ use crate::analysis::stacks::FlameTree;
 use crate::command::Command;
 use crate::job::Progress;
 use crate::view::flame_pane::{FlamePane, Unit};
-use crate::view::{TraceKey, View, ViewContext};
+use crate::view::{View, ViewContext};
 use crate::widget::format;
 use crate::widget::table::Cell;
 
@@ -51,8 +51,7 @@ const MODES: [(Mode, &str, &str); 5] = [
 
 #[derive(Clone, Debug, PartialEq)]
 struct Question {
-    trace: TraceKey,
-    memory: usize,
+    of: MemoryKey,
     mode: Mode,
     moment: u32,
     base: u32,
@@ -82,12 +81,13 @@ impl View for LiveMemory {
             return;
         };
         let question = self.question(&shown, ctx.memory);
-        let is_same = |known: &Question| known.trace == question.trace && known.memory == question.memory;
-        if self.pane.question().is_some_and(|known| !is_same(known)) {
+        if self.pane.question().is_some_and(|known| known.of != question.of) {
             self.pane.reset();
         }
-        let (asked, memory) = (question.clone(), shown.clone());
-        self.pane.ask(&question, move |progress| (tree(&memory, &asked, progress), ()), ctx, ui);
+        let (asked, of) = (question.clone(), shown.of.clone());
+        // While the moment moves, each tree is shown: all are of the same memory.
+        let is_near = |known: &Question| Question { moment: question.moment, ..known.clone() } == question;
+        self.pane.ask(&question, is_near, move |progress| (tree(&of, &asked, progress), ()), ctx, ui);
         ui.horizontal_wrapped(|ui| {
             for (mode, label, hint) in MODES {
                 let needs_base = matches!(mode, Mode::Grown | Mode::Shrunk);
@@ -124,6 +124,10 @@ impl View for LiveMemory {
         self.pane.is_pending()
     }
 
+    fn forget(&mut self) {
+        self.pane.reset();
+    }
+
     fn run(&mut self, command: &Command, _ctx: &mut ViewContext<'_>) -> bool {
         self.pane.run(command)
     }
@@ -135,20 +139,12 @@ impl LiveMemory {
         let chosen = focus.moment.unwrap_or(history.last_state());
         let (moment, base) = match self.mode {
             Mode::Moment => (chosen, 0),
-            Mode::Peak => (history.curves.peak(0..history.n_states()), 0),
+            Mode::Peak => (history.curves.highest().0, 0),
             Mode::End => (history.last_state(), 0),
             Mode::Grown | Mode::Shrunk => (chosen, focus.base.unwrap_or(0)),
         };
-        let trace = TraceKey::new(std::slice::from_ref(&shown.open));
-        Question {
-            trace,
-            memory: shown.memory,
-            mode: self.mode,
-            moment,
-            base,
-            by: self.by,
-            has_all_frames: self.has_all_frames,
-        }
+        let (mode, by, has_all_frames) = (self.mode, self.by, self.has_all_frames);
+        Question { of: shown.key(), mode, moment, base, by, has_all_frames }
     }
 
     /// By what memory is told apart above its stacks.
@@ -162,11 +158,12 @@ impl LiveMemory {
             (GroupBy::Age, "By age in steps", history.events.len() > 1),
         ];
         let label = choices.iter().find(|choice| choice.0 == self.by).map_or("", |choice| choice.1);
-        ComboBox::from_id_salt("groups of memory").selected_text(label).width(120.0).show_ui(ui, |ui| {
+        let combo = ComboBox::from_id_salt("groups of memory").selected_text(label).width(120.0).show_ui(ui, |ui| {
             for (by, label, _) in choices.into_iter().filter(|choice| choice.2) {
                 ui.selectable_value(&mut self.by, by, label);
             }
         });
+        combo.response.accessible_name("Grouped");
     }
 
     /// Which moments these are, and a button to keep one as the base.
@@ -184,11 +181,16 @@ impl LiveMemory {
         if ui.button("Set as base").on_hover_text(hint).clicked() {
             ctx.memory.base = Some(question.moment);
         }
+        if ctx.memory.base.is_some()
+            && ui.button("Clear base").on_hover_text("Compare with the start of the recording again").clicked()
+        {
+            ctx.memory.base = None;
+        }
     }
 }
 
-fn tree(shown: &ShownMemory, asked: &Question, progress: &Progress) -> FlameTree {
-    let (trace, history) = (shown.trace(), shown.history());
+fn tree(of: &OpenMemory, asked: &Question, progress: &Progress) -> FlameTree {
+    let (trace, history) = (of.trace(), of.history());
     let steps = (asked.by == GroupBy::Age).then(|| steps(trace, history, &|| progress.is_cancelled())).flatten();
     let (by, has_all_frames) = (asked.by, asked.has_all_frames);
     let scope = Scope { trace, history, until: Live::Active, by, steps: steps.as_ref(), has_all_frames };

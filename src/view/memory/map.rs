@@ -63,6 +63,18 @@ impl Map {
         &self.boxes[first..last.max(first)]
     }
 
+    /// The first line of what lies at an address of a segment, and how many lines it has.
+    ///
+    /// * `place`: pool, segment and address.
+    pub fn lines_of(&self, place: (u32, u32, u64)) -> (u32, u32) {
+        let of = |known: &MapBox| (known.pool, known.segment, known.addr);
+        let after = self.boxes.partition_point(|known| of(known) <= place);
+        // From afar it may share a box with what lies before it.
+        let Some(last) = after.checked_sub(1).map(|at| self.boxes[at]) else { return (0, 1) };
+        let first = self.boxes[self.boxes.partition_point(|known| of(known) < of(&last))].line;
+        (first, last.line - first + 1)
+    }
+
     /// The box at a place.
     pub fn at(&self, line: u32, x: f32) -> Option<&MapBox> {
         let boxes = self.of_lines(line..line + 1);
@@ -275,6 +287,18 @@ mod tests {
             let points = state.sums.reserved as f64 / scale + 2.0 * segments.len() as f64;
             let n_most = points + map.lines.len() as f64 + 2.0 * segments.len() as f64;
             prop_assert!(map.boxes.len() as f64 <= n_most.max(segments.iter().map(Vec::len).sum::<usize>() as f64));
+        }
+    }
+
+    #[test]
+    fn a_place_is_found_again_at_another_size() {
+        let state = state(&[vec![1 << 20, 512, 7 << 20], vec![1 << 20; 3]]);
+        for scale in [1_000.0, 10_000.0, 100_000.0] {
+            let map = lay_out(&state, 100.0, scale);
+            for place in &map.boxes {
+                let (first, n) = map.lines_of((place.pool, place.segment, place.addr));
+                assert!((first..first + n).contains(&place.line), "{place:?} in {n} lines from {first}");
+            }
         }
     }
 

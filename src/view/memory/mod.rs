@@ -1,12 +1,14 @@
 //! GPU memory: over time, at a moment, by stack, and what leaks.
 
 mod allocations;
+mod commands;
 mod focus;
 mod head;
 mod leak_rows;
 mod leaks;
 mod live_memory;
 mod map;
+mod map_canvas;
 mod over_time;
 mod reserved;
 mod rows;
@@ -15,7 +17,8 @@ mod state;
 mod transport;
 
 pub use allocations::AllocationsView;
-pub use focus::{MemoryFocus, ShownMemory};
+pub use focus::{MemoryFocus, MemoryKey, OpenMemory, ShownMemory};
+pub use head::shown_title;
 pub use leaks::LeaksView;
 pub use live_memory::LiveMemory;
 pub use over_time::MemoryOverTime;

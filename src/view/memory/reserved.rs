@@ -5,7 +5,7 @@ use std::sync::Arc;
 use eframe::egui::{self, CentralPanel, Frame, Panel, RichText};
 
 use super::head::state_text;
-use super::{ShownMemory, head};
+use super::{MemoryKey, OpenMemory, ShownMemory, head};
 use crate::analysis::memory::labels::stack_labels;
 use crate::analysis::memory::live::Group;
 use crate::analysis::memory::oom::{OomCard, cards};
@@ -14,21 +14,24 @@ use crate::analysis::memory::signature::Signatures;
 use crate::command::Command;
 use crate::job::{Memo, Progress};
 use crate::model::StringId;
+use crate::model::memory::stream_name;
 use crate::view::tables::{Answer as Table, Grid};
-use crate::view::{Selection, TraceKey, View, ViewContext};
+use crate::view::{View, ViewContext};
 use crate::widget::table::{Action, Cell, Column, Data};
 use crate::widget::text::display_name;
 use crate::widget::{format, theme};
 
 /// Stacks named on a card, and blocks named beside a row.
 const MAX_NAMED: usize = 12;
-
-type Question = (TraceKey, usize);
+/// A program that catches the error and tries again may run out of memory thousands of times.
+const MAX_CARDS: usize = 50;
 
 #[derive(Debug)]
 struct Answer {
-    shown: ShownMemory,
+    of: OpenMemory,
     growth: Vec<Growth>,
+    /// How often reserved memory grew for each cause, and by how much in all.
+    sums: Vec<(Cause, u64, u64)>,
     cards: Vec<OomCard>,
     signatures: Signatures,
     labels: Vec<StringId>,
@@ -38,10 +41,10 @@ struct Answer {
 /// The tab of reserved memory.
 #[derive(Debug, Default)]
 pub struct ReservedView {
-    memo: Memo<Question, Arc<Answer>>,
+    memo: Memo<MemoryKey, Arc<Answer>>,
     grid: Grid,
     /// What stood in the way of a row's request.
-    pins: Memo<(Question, usize), Option<Pins>>,
+    pins: Memo<(MemoryKey, usize), Option<Pins>>,
     is_waiting: bool,
 }
 
@@ -52,11 +55,11 @@ impl View for ReservedView {
             head::nothing_ui(ui);
             return;
         };
-        let question = (TraceKey::new(std::slice::from_ref(&shown.open)), shown.memory);
+        let question = shown.key();
         if self.memo.question().is_some_and(|known| *known != question) {
-            *self = Self::default();
+            self.forget();
         }
-        let (waker, asked) = (ui.ctx().clone(), shown.clone());
+        let (waker, asked) = (ui.ctx().clone(), shown.of.clone());
         let work = move |progress: &Progress| Arc::new(answer(asked, progress));
         let answer = self.memo.get(&question, move || waker.request_repaint(), work).cloned();
         let Some(answer) = answer else {
@@ -76,8 +79,12 @@ impl View for ReservedView {
                 ui,
                 |ui| {
                     egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
-                        for card in &answer.cards {
+                        for card in answer.cards.iter().take(MAX_CARDS) {
                             card_ui(&answer, card, ctx, ui);
+                        }
+                        if answer.cards.len() > MAX_CARDS {
+                            let more = format::count((answer.cards.len() - MAX_CARDS) as u64);
+                            ui.weak(format!("and {more} more times out of memory"));
                         }
                     });
                 },
@@ -92,7 +99,7 @@ impl View for ReservedView {
         }
         let row = self.grid.shown().and_then(|(_, row)| row);
         if let Some((row, growth)) = row.and_then(|row| Some((row, answer.growth.get(row)?))) {
-            self.side_ui(&answer, &(question, row), growth, ctx, ui);
+            self.side_ui(&answer, &(question, row), growth, &shown, ctx, ui);
         }
         CentralPanel::default().frame(Frame::NONE).show(ui, |ui| {
             match self.grid.ui("Growth of reserved memory", Some("Show the state just before"), ui) {
@@ -115,20 +122,20 @@ impl View for ReservedView {
     fn is_pending(&self) -> bool {
         self.is_waiting
     }
+
+    fn forget(&mut self) {
+        *self = Self::default();
+    }
 }
 
 impl ReservedView {
     fn head_ui(&mut self, answer: &Answer, ui: &mut egui::Ui) {
         ui.horizontal_wrapped(|ui| {
-            for cause in [Cause::Fragmentation, Cause::Demand, Cause::Unexplained, Cause::NoRequest] {
-                let of_cause = || answer.growth.iter().filter(move |growth| growth.cause == cause);
-                let bytes: u64 = of_cause().fold(0, |sum, growth| sum.saturating_add(growth.bytes));
-                if bytes > 0 {
-                    let n = format::count(of_cause().count() as u64);
-                    let (label, help) = cause_text(cause);
-                    ui.label(format!("{label}: {n} times, {}", format::bytes(bytes as f64))).on_hover_text(help);
-                    ui.separator();
-                }
+            for &(cause, n, bytes) in answer.sums.iter().filter(|sum| sum.1 > 0) {
+                let (label, help) = cause_text(cause);
+                let text = format!("{label}: {} times, {}", format::count(n), format::bytes(bytes as f64));
+                ui.label(text).on_hover_text(help);
+                ui.separator();
             }
             let label = ui.label("Filter");
             let edit = egui::TextEdit::singleline(&mut self.grid.filter).hint_text("Words of a cause or place");
@@ -145,16 +152,17 @@ impl ReservedView {
     fn side_ui(
         &mut self,
         answer: &Arc<Answer>,
-        key: &(Question, usize),
+        key: &(MemoryKey, usize),
         growth: &Growth,
+        shown: &ShownMemory,
         ctx: &mut ViewContext<'_>,
         ui: &mut egui::Ui,
     ) {
         let (waker, asked, row) = (ui.ctx().clone(), Arc::clone(answer), key.1);
-        let work =
-            move |progress: &Progress| pins(asked.shown.history(), &asked.growth[row], &|| progress.is_cancelled());
+        let work = move |progress: &Progress| pins(asked.of.history(), &asked.growth[row], &|| progress.is_cancelled());
         let found = self.pins.get(key, move || waker.request_repaint(), work).cloned();
         let found = found.filter(|_| self.pins.is_current(key));
+        let has_crashed = self.pins.has_crashed(key);
         let bytes = |bytes: u64| format::bytes(bytes as f64);
         Panel::right(egui::Id::unique("why reserved"))
             .default_size(300.0)
@@ -177,21 +185,23 @@ impl ReservedView {
                     if let Some(id) = growth.request
                         && ui.button("Select the request").clicked()
                     {
-                        let (trace, memory) = (answer.shown.trace, answer.shown.memory);
-                        *ctx.selection = Selection::Allocation { trace, memory, id };
+                        *ctx.selection = shown.selection(id);
                     }
                     if growth.cause != Cause::Fragmentation {
                         return;
                     }
                     ui.add_space(6.0);
                     match found {
+                        None if has_crashed => {
+                            ui.label("What stood in the way could not be worked out. Please report it");
+                        }
                         None => {
                             ui.spinner();
                         }
                         Some(None) => {
                             ui.label("No segment of this pool is as large as the request");
                         }
-                        Some(Some(pins)) => pins_ui(answer, &pins, ctx, ui),
+                        Some(Some(pins)) => pins_ui(answer, &pins, shown, ctx, ui),
                     }
                 });
             });
@@ -199,8 +209,8 @@ impl ReservedView {
 }
 
 /// The blocks that stood in the way.
-fn pins_ui(answer: &Answer, pins: &Pins, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-    let all = &answer.shown.history().allocations;
+fn pins_ui(answer: &Answer, pins: &Pins, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+    let all = &answer.of.history().allocations;
     ui.label(format!(
         "{} blocks of {} in all kept a stretch of {} from serving it",
         format::count(pins.blocks.len() as u64),
@@ -214,10 +224,10 @@ fn pins_ui(answer: &Answer, pins: &Pins, ctx: &mut ViewContext<'_>, ui: &mut egu
     }
     for &id in pins.blocks.iter().take(MAX_NAMED) {
         let label = answer.labels.get(all.stack[id.idx()].0 as usize).copied().unwrap_or_default();
-        let place = display_name(answer.shown.trace().strings.get(label)).into_owned();
+        let place = display_name(answer.of.trace().strings.get(label)).into_owned();
         let text = format!("{}, {place}", format::bytes(all.bytes[id.idx()] as f64));
         if ui.add(egui::Button::new(text).truncate()).on_hover_text("Select it").clicked() {
-            *ctx.selection = Selection::Allocation { trace: answer.shown.trace, memory: answer.shown.memory, id };
+            *ctx.selection = shown.selection(id);
         }
     }
     if pins.blocks.len() > MAX_NAMED {
@@ -243,8 +253,8 @@ fn card_ui(answer: &Answer, card: &OomCard, ctx: &mut ViewContext<'_>, ui: &mut 
     ui.label(
         RichText::new(format!("Out of memory: {} requested", bytes(card.requested))).strong().color(tokens.severity[2]),
     );
-    let state = card.event.saturating_add(1).min(answer.shown.history().last_state());
-    ui.weak(state_text(&answer.shown, state));
+    let state = card.event.saturating_add(1).min(answer.of.history().last_state());
+    ui.weak(state_text(&answer.of, state));
     egui::Grid::new(("out of memory", card.event)).num_columns(2).spacing([12.0, 2.0]).show(ui, |ui| {
         let rows = [
             ("Free on the device", card.device_free),
@@ -272,13 +282,13 @@ fn card_ui(answer: &Answer, card: &OomCard, ctx: &mut ViewContext<'_>, ui: &mut 
         ui.add(egui::Label::new(what_if.fact(bytes)).wrap());
     }
     if ui.button("Show the state then").clicked() {
-        ctx.memory.moment = Some(card.event.min(answer.shown.history().last_state()));
+        ctx.memory.moment = Some(card.event.min(answer.of.history().last_state()));
         ctx.commands.push(Command::ShowMemoryState);
     }
     ui.weak("Who had it");
     for group in &card.stacks {
         let Group::Signature(signature) = group.group else { continue };
-        let label = answer.signatures.label(answer.shown.trace(), signature);
+        let label = answer.signatures.label(answer.of.trace(), signature);
         let label = label.as_deref().unwrap_or("(no call stack)");
         ui.add(
             egui::Label::new(format!(
@@ -293,8 +303,8 @@ fn card_ui(answer: &Answer, card: &OomCard, ctx: &mut ViewContext<'_>, ui: &mut 
     ui.separator();
 }
 
-fn answer(shown: ShownMemory, progress: &Progress) -> Answer {
-    let (trace, history) = (shown.trace(), shown.history());
+fn answer(of: OpenMemory, progress: &Progress) -> Answer {
+    let (trace, history) = (of.trace(), of.history());
     let growth = growth(history, &|| progress.is_cancelled());
     let signatures = Signatures::new(trace, false);
     let cards = cards(trace, history, &signatures, MAX_NAMED, &|| progress.is_cancelled());
@@ -313,7 +323,7 @@ fn answer(shown: ShownMemory, progress: &Progress) -> Answer {
     ];
     let row = |growth: &Growth| {
         let event = growth.events.end.saturating_sub(1);
-        let ts = history.events.ts[event as usize].saturating_add(shown.open.offset);
+        let ts = history.events.ts[event as usize].saturating_add(of.open.offset);
         let pool = history.pools.get(growth.pool.0 as usize).copied().unwrap_or_default();
         let stack = match growth.request {
             Some(id) => history.allocations.stack[id.idx()],
@@ -327,11 +337,16 @@ fn answer(shown: ShownMemory, progress: &Progress) -> Answer {
             if growth.request.is_some() { Cell::Bytes(growth.requested as i64) } else { Cell::Empty },
             Cell::Bytes(growth.free as i64),
             Cell::Bytes(growth.largest_free as i64),
-            Cell::text(&format::stream(pool.stream)),
+            Cell::text(&stream_name(pool.stream)),
             Cell::frames(trace.strings.get(label)),
         ]
     };
     let data = Data { columns, rows: growth.iter().map(row).collect() };
     let table = Arc::new(Table { data, ..Table::default() });
-    Answer { growth, cards, signatures, labels, table, shown }
+    let sum = |cause: Cause| {
+        let of_cause = growth.iter().filter(|growth| growth.cause == cause);
+        of_cause.fold((cause, 0, 0_u64), |(_, n, bytes), growth| (cause, n + 1, bytes.saturating_add(growth.bytes)))
+    };
+    let sums = [Cause::Fragmentation, Cause::Demand, Cause::Unexplained, Cause::NoRequest].map(sum);
+    Answer { sums: sums.into(), growth, cards, signatures, labels, table, of }
 }

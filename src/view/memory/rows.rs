@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
+use std::sync::Arc;
 
-use crate::model::memory::AllocationId;
+use crate::model::memory::{AllocationId, stream_name};
 use crate::model::{StackId, StringId};
 use crate::view::tables::Table;
-use crate::widget::format;
-use crate::widget::table::{Cell, Column, Rows, Sort};
+use crate::widget::table::{Cell, Column, MAX_FRAMES, Rows, Sort};
 
-use super::ShownMemory;
+use super::OpenMemory;
 
 /// What a column shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,25 +30,25 @@ enum Kind {
 /// Allocations that fit a filter.
 #[derive(Debug)]
 pub struct AllocationRows {
-    pub shown: ShownMemory,
+    of: OpenMemory,
     /// In order of id.
-    pub ids: Vec<AllocationId>,
+    pub ids: Arc<Vec<AllocationId>>,
+    /// The handles of all streams of the history, sorted.
+    pub streams: Vec<i64>,
     /// The sum of their sizes, in bytes.
     pub bytes: u64,
     columns: Vec<Column>,
     kinds: Vec<Kind>,
     /// The frame to name each stack by.
     label: Vec<StringId>,
-    kept: Option<usize>,
 }
 
 impl AllocationRows {
     /// * `label`: for each stack of the trace, the frame that says most of it.
-    /// * `kept`: the allocation that the cursor is on.
     ///
     /// Cost: O(ids).
-    pub fn new(shown: ShownMemory, ids: Vec<AllocationId>, label: Vec<StringId>, kept: Option<AllocationId>) -> Self {
-        let history = shown.history();
+    pub fn new(of: OpenMemory, ids: Vec<AllocationId>, label: Vec<StringId>) -> Self {
+        let history = of.history();
         let (all, has_time) = (&history.allocations, history.has_time);
         let bytes = ids.iter().map(|id| all.bytes[id.idx()]).sum();
         let life = "How long it was live; of one that is live at the end, until then";
@@ -78,8 +78,10 @@ impl AllocationRows {
             _ => true,
         });
         let (kinds, columns) = columns.into_iter().unzip();
-        let kept = kept.and_then(|id| ids.binary_search(&id).ok());
-        Self { ids, bytes, columns, kinds, label, kept, shown }
+        let mut streams: Vec<i64> = history.pools.iter().map(|pool| pool.stream).collect();
+        streams.sort_unstable();
+        streams.dedup();
+        Self { ids: Arc::new(ids), streams, bytes, columns, kinds, label, of }
     }
 
     /// The row of an allocation.
@@ -87,17 +89,18 @@ impl AllocationRows {
         self.ids.binary_search(&id).ok()
     }
 
-    fn stack(&self, stack: StackId) -> String {
-        let trace = self.shown.trace();
-        let frames: Vec<&str> = trace.stacks.frames(stack).map(|frame| trace.strings.get(frame)).collect();
+    fn stack(&self, stack: StackId, most: usize) -> String {
+        let trace = self.of.trace();
+        let frames: Vec<&str> = trace.stacks.frames(stack).take(most).map(|frame| trace.strings.get(frame)).collect();
         frames.join("; ")
     }
 
-    fn cell(&self, kind: Kind, id: AllocationId) -> Cell {
-        let (trace, history) = (self.shown.trace(), self.shown.history());
+    /// * `most`: frames of a stack.
+    fn cell(&self, kind: Kind, id: AllocationId, most: usize) -> Cell {
+        let (trace, history) = (self.of.trace(), self.of.history());
         let (all, i) = (&history.allocations, id.idx());
         let moment = |event: u32| match history.has_time {
-            true => Cell::Ns(history.events.ts[event as usize].saturating_add(self.shown.open.offset)),
+            true => Cell::Ns(history.events.ts[event as usize].saturating_add(self.of.open.offset)),
             false => Cell::Count(u64::from(event)),
         };
         match kind {
@@ -105,9 +108,9 @@ impl AllocationRows {
             Kind::Requested => Cell::Bytes(all.requested[i] as i64),
             Kind::Start => Cell::or_empty(history.alloc_event(id), moment),
             Kind::End => Cell::or_empty(history.free_event(id), moment),
-            Kind::Life if history.has_time => Cell::Ns(history.life(id).dur()),
-            Kind::Life => Cell::Count(history.life(id).dur().unsigned_abs()),
-            Kind::Stream => Cell::text(&format::stream(history.pool_of(id).stream)),
+            Kind::Life if history.has_time => Cell::Ns(history.lifetime(id)),
+            Kind::Life => Cell::Count(history.lifetime(id).unsigned_abs()),
+            Kind::Stream => Cell::text(&stream_name(history.pool_of(id).stream)),
             Kind::Pool => match history.pool_of(id).private {
                 (0, 0) => Cell::Empty,
                 (a, b) => Cell::text(&format!("{a}.{b}")),
@@ -118,8 +121,13 @@ impl AllocationRows {
                 Cell::frames(trace.strings.get(label))
             }
             Kind::Address => Cell::text(&format!("{:#x}", all.addr[i])),
-            Kind::Stack => Cell::frames(&self.stack(all.stack[i])),
+            Kind::Stack => Cell::frames(&self.stack(all.stack[i], most)),
         }
+    }
+
+    fn cells(&self, row: usize, most: usize) -> Cow<'_, [Cell]> {
+        let Some(&id) = self.ids.get(row) else { return Cow::Borrowed(&[]) };
+        Cow::Owned(self.kinds.iter().map(|&kind| self.cell(kind, id, most)).collect())
     }
 
     /// Sorts rows by a key; those without one come last either way.
@@ -142,17 +150,25 @@ impl Rows for AllocationRows {
     }
 
     fn row(&self, row: usize) -> Cow<'_, [Cell]> {
-        let Some(&id) = self.ids.get(row) else { return Cow::Borrowed(&[]) };
-        Cow::Owned(self.kinds.iter().map(|&kind| self.cell(kind, id)).collect())
+        self.cells(row, MAX_FRAMES)
     }
 
-    /// Largest first, if not asked otherwise. What is looked for is part of the question, so there is no
+    fn row_in_full(&self, row: usize) -> Cow<'_, [Cell]> {
+        self.cells(row, usize::MAX)
+    }
+
+    /// Largest first.
+    fn own_sort(&self) -> Option<Sort> {
+        Some(Sort { column: 0, is_descending: true })
+    }
+
+    /// What is looked for is part of the question, so there is no
     /// filter here. Cost: O(n log n).
     fn order(&self, sort: Option<Sort>, _filter: &str) -> Vec<u32> {
         let mut order: Vec<u32> = (0..self.ids.len() as u32).collect();
-        let sort = sort.unwrap_or(Sort { column: 0, is_descending: true });
+        let Some(sort) = sort else { return order };
         let Some(&kind) = self.kinds.get(sort.column) else { return order };
-        let (trace, history) = (self.shown.trace(), self.shown.history());
+        let (trace, history) = (self.of.trace(), self.of.history());
         let all = &history.allocations;
         let down = sort.is_descending;
         match kind {
@@ -160,8 +176,12 @@ impl Rows for AllocationRows {
             Kind::Requested => self.sort_by(&mut order, down, |id| Some(all.requested[id.idx()])),
             Kind::Start => self.sort_by(&mut order, down, |id| history.alloc_event(id)),
             Kind::End => self.sort_by(&mut order, down, |id| history.free_event(id)),
-            Kind::Life => self.sort_by(&mut order, down, |id| Some(history.life(id).dur())),
-            Kind::Stream | Kind::Pool => self.sort_by(&mut order, down, |id| Some(history.pool_of(id))),
+            Kind::Life => self.sort_by(&mut order, down, |id| Some(history.lifetime(id))),
+            Kind::Stream => self.sort_by(&mut order, down, |id| Some(history.pool_of(id).stream)),
+            Kind::Pool => {
+                let private = |id| Some(history.pool_of(id).private).filter(|&private| private != (0, 0));
+                self.sort_by(&mut order, down, private);
+            }
             Kind::Address => self.sort_by(&mut order, down, |id| Some(all.addr[id.idx()])),
             Kind::Category | Kind::Frame | Kind::Stack => {
                 let text = |id: AllocationId| {
@@ -180,8 +200,4 @@ impl Rows for AllocationRows {
     }
 }
 
-impl Table for AllocationRows {
-    fn kept(&self) -> Option<usize> {
-        self.kept
-    }
-}
+impl Table for AllocationRows {}

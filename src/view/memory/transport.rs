@@ -1,30 +1,44 @@
 //! Moves the moment that is looked at: by hand, event by event, or playing.
 
+use std::time::Duration;
+
 use eframe::egui::{self, Color32, Sense, Stroke, pos2, vec2};
 
-use super::ShownMemory;
-use super::head::state_text;
-use super::state::TICK;
+use super::head::{moment_slider, state_text};
+use super::{MemoryKey, OpenMemory, ShownMemory};
 use crate::command::Command;
+use crate::job::Memo;
 use crate::view::ViewContext;
 use crate::widget::{format, theme};
 
 /// How long the whole recording takes at normal speed, in seconds.
 const WHOLE_SECONDS: f64 = 20.0;
 const SPEEDS: [f64; 5] = [0.1, 0.5, 1.0, 2.0, 10.0];
+/// How often a playing moment moves.
+const TICK: Duration = Duration::from_millis(50);
+
+/// A moment that moves by itself.
+#[derive(Debug)]
+struct Playing {
+    of: MemoryKey,
+    /// Between two states.
+    position: f64,
+    /// Where it put the moment last; a person who looks elsewhere stops it.
+    shown: Option<u32>,
+}
 
 /// The controls of the moment.
 #[derive(Debug)]
 pub struct Transport {
-    is_playing: bool,
+    playing: Option<Playing>,
     speed: f64,
-    /// Where a playing moment is between two states.
-    position: f64,
+    /// The highest `active` of each point of the strip, 0 to 1.
+    strip: Memo<(MemoryKey, u32), Vec<f32>>,
 }
 
 impl Default for Transport {
     fn default() -> Self {
-        Self { is_playing: false, speed: 1.0, position: 0.0 }
+        Self { playing: None, speed: 1.0, strip: Memo::default() }
     }
 }
 
@@ -36,7 +50,7 @@ impl Transport {
             ui.weak("No history was recorded: this is the state when the snapshot was taken");
             return;
         }
-        self.play(last, ctx, ui);
+        self.play(shown, ctx, ui);
         let state = ctx.memory.moment.unwrap_or(last);
         ui.horizontal_wrapped(|ui| {
             let mut to = None;
@@ -47,28 +61,33 @@ impl Transport {
             if button(ui, "Previous event", "One event back (,)") {
                 to = Some(state.saturating_sub(1));
             }
-            let play = if self.is_playing { "Pause" } else { "Play" };
+            let play = if self.playing.is_some() { "Pause" } else { "Play" };
             if button(ui, play, "Move through the recording, event after event") {
-                self.is_playing ^= true;
-                self.position = if state == last { 0.0 } else { f64::from(state) };
+                self.playing = match self.playing {
+                    Some(_) => None,
+                    None => {
+                        let position = if state == last { 0.0 } else { f64::from(state) };
+                        Some(Playing { of: shown.key(), position, shown: ctx.memory.moment })
+                    }
+                };
             }
             if button(ui, "Next event", "One event on (.)") {
                 to = Some((state + 1).min(last));
             }
             if button(ui, "Peak", "When most memory is in use") {
-                to = Some(history.curves.peak(0..history.n_states()));
+                to = Some(history.curves.highest().0);
             }
             if button(ui, "End", "After the last event") {
                 to = Some(last);
             }
             let speed = egui::ComboBox::from_id_salt("speed").selected_text(speed_text(self.speed)).width(60.0);
-            speed.show_ui(ui, |ui| {
+            let speed = speed.show_ui(ui, |ui| {
                 for choice in SPEEDS {
                     ui.selectable_value(&mut self.speed, choice, speed_text(choice));
                 }
             });
+            speed.response.accessible_name("Speed");
             if to.is_some() {
-                self.is_playing = false;
                 ctx.memory.moment = to;
             }
             ui.separator();
@@ -86,21 +105,24 @@ impl Transport {
             Command::PreviousSlice => state.saturating_sub(1),
             _ => return false,
         };
-        self.is_playing = false;
         ctx.memory.moment = Some(to);
         true
     }
 
-    fn play(&mut self, last: u32, ctx: &mut ViewContext<'_>, ui: &egui::Ui) {
-        if !self.is_playing {
-            return;
+    fn play(&mut self, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &egui::Ui) {
+        let last = shown.history().last_state();
+        let is_left = |playing: &Playing| playing.shown != ctx.memory.moment || playing.of != shown.key();
+        if self.playing.as_ref().is_some_and(is_left) {
+            self.playing = None;
         }
+        let Some(playing) = &mut self.playing else { return };
         let seconds = f64::from(ui.input(|input| input.stable_dt)).min(0.25);
-        self.position += f64::from(last) * seconds / WHOLE_SECONDS * self.speed;
-        if self.position >= f64::from(last) {
-            self.is_playing = false;
+        playing.position += f64::from(last) * seconds / WHOLE_SECONDS * self.speed;
+        playing.shown = Some((playing.position as u32).min(last));
+        ctx.memory.moment = playing.shown;
+        if playing.shown == Some(last) {
+            self.playing = None;
         }
-        ctx.memory.moment = Some((self.position as u32).min(last));
         ui.ctx().request_repaint_after(TICK);
     }
 
@@ -109,20 +131,20 @@ impl Transport {
         let history = shown.history();
         let n = history.n_states();
         let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), 36.0), Sense::click_and_drag());
-        response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Slider, true, "Moment"));
+        moment_slider(&response, shown, ctx);
         let tokens = theme::tokens(ctx.is_dark);
-        let curves = &history.curves;
-        let most = curves.active[curves.peak(0..n) as usize].max(1) as f64;
         let state_at =
             |x: f32| (f64::from((x - rect.left()) / rect.width()).clamp(0.0, 1.0) * f64::from(n - 1)).round();
         let x_of = |state: u32| rect.left() + (f64::from(state) / f64::from(n - 1).max(1.0)) as f32 * rect.width();
+        let (asked, n_points) = ((shown.key(), rect.width() as u32), rect.width() as u32);
+        let (waker, of) = (ui.ctx().clone(), shown.of.clone());
+        self.strip.get(&asked, move || waker.request_repaint(), move |_| heights(&of, n_points));
+        // That of another history would be a lie.
+        let heights = self.strip.answer().filter(|_| self.strip.is_current(&asked));
         let mut mesh = egui::Mesh::default();
-        for column in 0..rect.width() as u32 {
+        for (column, height) in heights.into_iter().flatten().enumerate() {
             let x = rect.left() + column as f32;
-            let (from, to) = (state_at(x) as u32, state_at(x + 1.0) as u32);
-            // Each column shows the highest of its states.
-            let bytes = curves.active[curves.peak(from..to.max(from + 1)) as usize] as f64;
-            let top = rect.bottom() - (bytes / most) as f32 * rect.height();
+            let top = rect.bottom() - height * rect.height();
             let bar = egui::Rect::from_min_max(pos2(x, top), pos2(x + 1.0, rect.bottom()));
             mesh.add_colored_rect(bar, tokens.accent.gamma_multiply(0.45));
         }
@@ -134,7 +156,6 @@ impl Transport {
             ui.painter().vline(x_of(base), rect.y_range(), Stroke::new(1.0, Color32::GRAY));
         }
         if let Some(at) = response.interact_pointer_pos().filter(|_| response.dragged() || response.clicked()) {
-            self.is_playing = false;
             ctx.memory.moment = Some(state_at(at.x) as u32);
         }
         if let Some(at) = response.hover_pos() {
@@ -144,6 +165,15 @@ impl Transport {
             });
         }
     }
+}
+
+/// For each of `n` points the highest `active` of its states, as a share of the highest of all.
+fn heights(of: &OpenMemory, n: u32) -> Vec<f32> {
+    let curves = &of.history().curves;
+    let (last, most) = (u64::from(of.history().last_state()), curves.highest().1.max(1) as f64);
+    let state = |point: u32| (last * u64::from(point) / u64::from(n.max(1))) as u32;
+    let bytes = |point: u32| curves.active[curves.peak(state(point)..state(point + 1) + 1) as usize];
+    (0..n).map(|point| (bytes(point) as f64 / most) as f32).collect()
 }
 
 fn speed_text(speed: f64) -> String {

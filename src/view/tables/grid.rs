@@ -8,7 +8,7 @@ use eframe::egui;
 use crate::analysis::totals::Instance;
 use crate::command::Command;
 use crate::job::{Job, Memo, Poll, Progress};
-use crate::widget::table::{Action, Cell, Column, Data, Look, Rows, Sort, csv, table_ui, tsv};
+use crate::widget::table::{Action, Cell, Column, Data, Look, Order, Rows, Sort, csv, table_ui, tsv};
 
 /// A table with the slices that its rows stand for.
 #[derive(Debug, Default)]
@@ -89,7 +89,7 @@ impl<T> PartialEq for OrderKey<T> {
 #[derive(Debug)]
 struct Ordered<T> {
     answer: Arc<T>,
-    order: Arc<Vec<u32>>,
+    order: Arc<Order>,
 }
 
 /// What becomes of the text of a table.
@@ -109,7 +109,7 @@ pub struct Grid<T = Answer> {
     is_moved: bool,
     memo: Memo<OrderKey<T>, Ordered<T>>,
     /// What is on screen: an answer and the order of its rows.
-    shown: Option<(Arc<T>, Arc<Vec<u32>>)>,
+    shown: Option<(Arc<T>, Arc<Order>)>,
     text: Option<(Target, Job<String>)>,
 }
 
@@ -135,7 +135,7 @@ impl<T: Table> Grid<T> {
 
     /// How many rows are listed, of how many.
     pub fn counts(&self) -> (u64, u64) {
-        let counts = self.shown.as_ref().map(|(answer, order)| (order.len() as u64, answer.n_rows() as u64));
+        let counts = self.shown.as_ref().map(|(answer, order)| (order.rows().len() as u64, answer.n_rows() as u64));
         counts.unwrap_or_default()
     }
 
@@ -145,6 +145,11 @@ impl<T: Table> Grid<T> {
         self.is_moved = true;
     }
 
+    /// Takes the cursor away.
+    pub fn leave(&mut self) {
+        self.selected = None;
+    }
+
     /// Back to the order of the answer: other columns come.
     pub fn unsort(&mut self) {
         self.sort = None;
@@ -152,27 +157,29 @@ impl<T: Table> Grid<T> {
 
     /// Forgets what is on screen, and how it was sorted: another table comes.
     pub fn reset(&mut self) {
-        (self.sort, self.selected, self.shown) = (None, None, None);
+        (self.sort, self.selected, self.shown, self.memo) = (None, None, None, Memo::default());
     }
 
     /// Takes the newest order of `answer`. Call it every frame.
     pub fn update(&mut self, answer: &Arc<T>, ctx: &egui::Context) {
         let filter = self.filter.trim().to_owned();
-        let key = OrderKey { answer: Arc::downgrade(answer), sort: self.sort, filter };
+        let sort = self.sort.or(answer.own_sort());
+        let key = OrderKey { answer: Arc::downgrade(answer), sort, filter };
         let (waker, asked, table) = (ctx.clone(), key.clone(), Arc::clone(answer));
         let work = move |_: &Progress| {
             let order = table.order(asked.sort, &asked.filter);
+            let order = Order::new(order, table.n_rows());
             Ordered { answer: table, order: Arc::new(order) }
         };
         let Some(ordered) = self.memo.get(&key, move || waker.request_repaint(), work) else { return };
-        let is_same = |(answer, order): &(Arc<T>, Arc<Vec<u32>>)| {
+        let is_same = |(answer, order): &(Arc<T>, Arc<Order>)| {
             Arc::ptr_eq(answer, &ordered.answer) && Arc::ptr_eq(order, &ordered.order)
         };
         if self.shown.as_ref().is_some_and(is_same) {
             return;
         }
         let before = self.shown.replace((Arc::clone(&ordered.answer), Arc::clone(&ordered.order)));
-        if before.is_some_and(|(before, _)| !Arc::ptr_eq(&before, &ordered.answer)) {
+        if before.is_none_or(|(before, _)| !Arc::ptr_eq(&before, &ordered.answer)) {
             self.selected = ordered.answer.kept();
         }
         self.is_moved = true;
@@ -182,7 +189,8 @@ impl<T: Table> Grid<T> {
     pub fn ui(&mut self, name: &str, open: Option<&str>, ui: &mut egui::Ui) -> Option<Action> {
         let (answer, order) = self.shown.clone()?;
         let is_moved = std::mem::take(&mut self.is_moved) && self.selected.is_some();
-        let look = Look { name, order: &order, sort: self.sort, selected: self.selected, is_moved, open };
+        let sort = self.sort.or(answer.own_sort());
+        let look = Look { name, order: &order, sort, selected: self.selected, is_moved, open };
         let action = table_ui(&*answer, look, ui)?;
         match action {
             Action::Sort(sort) => self.sort = Some(sort),
@@ -215,7 +223,7 @@ impl<T: Table> Grid<T> {
     fn write(&mut self, target: Target, ctx: &egui::Context) {
         let Some((answer, order)) = self.shown.clone() else { return };
         let (waker, is_csv) = (ctx.clone(), matches!(target, Target::File(_)));
-        let work = move |_: &Progress| if is_csv { csv(&*answer, &order) } else { tsv(&*answer, &order) };
+        let work = move |_: &Progress| if is_csv { csv(&*answer, order.rows()) } else { tsv(&*answer, order.rows()) };
         self.text = Job::spawn("table text", move || waker.request_repaint(), work).ok().map(|job| (target, job));
     }
 

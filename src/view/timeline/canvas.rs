@@ -237,5 +237,6 @@ fn paint_overlay(
     }
     overlay::marks(&with_ruler, ctx, &places.scale, [parts.ruler, parts.canvas], MARK_COLOR);
     overlay::selection(&painter, places, *ctx.selection, strong);
+    overlay::allocation(&painter, ctx, &places.scale, strong);
     overlay::hovered(&painter, places, lists, under, strong);
 }

@@ -73,14 +73,26 @@ pub struct Motion {
 impl Motion {
     /// Shows `range`; the first of several quick moves is the step to undo.
     pub fn glide(&mut self, ctx: &mut ViewContext<'_>, range: TimeRange, now: f64) {
-        if range == ctx.navigation.visible() {
-            return;
+        if range != ctx.navigation.visible() {
+            self.step(ctx, now);
+            ctx.navigation.glide(range);
         }
+    }
+
+    /// The same for the bytes on show.
+    pub fn glide_bytes(&mut self, ctx: &mut ViewContext<'_>, bytes: Option<TimeRange>, now: f64) {
+        if bytes != ctx.navigation.bytes {
+            self.step(ctx, now);
+            ctx.navigation.bytes = bytes;
+        }
+    }
+
+    /// Remembers what is on show, if it did not just move.
+    fn step(&mut self, ctx: &mut ViewContext<'_>, now: f64) {
         if self.moved_at.is_none_or(|moved| now - moved > ONE_MOVE_SECS) {
             ctx.navigation.remember();
         }
         self.moved_at = Some(now);
-        ctx.navigation.glide(range);
     }
 
     /// W and S zoom, A and D pan, as long as they are held, by their place on the keyboard.
@@ -126,14 +138,8 @@ impl Motion {
         (scale, pointer): (&Scale, egui::Pos2),
         wheel_zooms: bool,
     ) -> f32 {
-        let (mut delta, mut zoom, now) =
-            egui.input(|input| (input.smooth_scroll_delta(), f64::from(input.zoom_delta()), input.time));
-        let mut scroll = delta.y;
-        if wheel_zooms {
-            scroll = zoom.ln() as f32 * 200.0;
-            zoom = f64::from(delta.y / 200.0).exp();
-            delta.y = 0.0;
-        }
+        let (delta, zoom) = wheel(egui, wheel_zooms);
+        let now = egui.input(|input| input.time);
         let mut view = ctx.navigation.visible();
         if zoom != 1.0 {
             view = zoomed(view, scale.time(pointer.x), 1.0 / zoom, ctx.span);
@@ -142,8 +148,19 @@ impl Motion {
             view = panned(view, (-f64::from(delta.x) * scale.ns_per_point()) as DurNs, ctx.span);
         }
         self.glide(ctx, view, now);
-        scroll
+        delta.y
     }
+}
+
+/// What wheel and pinch ask for: by how many points to scroll, and by which factor to zoom.
+///
+/// * `wheel_zooms`: whether the plain wheel zooms and Ctrl+wheel scrolls.
+pub fn wheel(egui: &egui::Context, wheel_zooms: bool) -> (egui::Vec2, f64) {
+    let (delta, zoom) = egui.input(|input| (input.smooth_scroll_delta(), f64::from(input.zoom_delta())));
+    if wheel_zooms {
+        return (egui::vec2(delta.x, zoom.ln() as f32 * 200.0), f64::from(delta.y / 200.0).exp());
+    }
+    (delta, zoom)
 }
 
 #[cfg(test)]

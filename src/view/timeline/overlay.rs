@@ -99,6 +99,19 @@ pub fn selection(painter: &Painter, places: &Places<'_>, selection: Selection, c
     }
 }
 
+/// Shades the life of the selected allocation through all rows, with a line where it begins. Where the
+/// clocks of the traces are not one, nothing can be said of other rows.
+pub fn allocation(painter: &Painter, ctx: &ViewContext<'_>, scale: &Scale, color: Color32) {
+    let Selection::Allocation { trace, memory, .. } = *ctx.selection else { return };
+    let history = ctx.traces.get(trace).and_then(|open| open.trace.memories.get(memory));
+    let life = ctx.selected_time().filter(|_| ctx.is_one_clock && history.is_some_and(|history| history.has_time));
+    let Some(life) = life else { return };
+    let canvas = painter.clip_rect();
+    let (left, right) = (scale.x(life.start), scale.x(life.end));
+    painter.rect_filled(Rect::from_x_y_ranges(left..=right, canvas.y_range()), 0.0, color.gamma_multiply(0.07));
+    painter.vline(left, canvas.y_range(), Stroke::new(1.5, color));
+}
+
 /// A curve from the start of one slice to the start of another.
 fn arrow(painter: &Painter, places: &Places<'_>, trace: usize, (from, to): (SliceId, SliceId), color: Color32) {
     let (Some((from, _)), Some((to, _))) = (places.slice(trace, from), places.slice(trace, to)) else { return };
@@ -242,8 +255,45 @@ mod tests {
     use eframe::egui::{CentralPanel, Context, RawInput};
 
     use super::*;
-    use crate::model::{SliceKind, TraceBuilder};
+    use crate::model::memory::{AllocationId, MemoryAction, MemoryEvent, MemoryPool, RawMemory};
+    use crate::model::{SliceKind, StackId, TraceBuilder};
     use crate::view::timeline::TimelineSettings;
+
+    #[test]
+    fn the_life_of_an_allocation_shows_on_the_timeline() {
+        let mut builder = TraceBuilder::from_slices(&[("main", SliceKind::Operator, "step", 0, 1000)]);
+        let mut raw = RawMemory { has_time: true, ..RawMemory::default() };
+        let pool = raw.pool(MemoryPool::default());
+        for (ts, action) in [(100, MemoryAction::Alloc), (400, MemoryAction::FreeCompleted)] {
+            raw.events.push(MemoryEvent { ts, action, addr: 512, bytes: 512, pool, stack: StackId(0) });
+        }
+        builder.memories.push(raw);
+        let traces = [OpenTrace { trace: Arc::new(builder.finish()), offset: 0 }];
+        let scale = Scale::new(TimeRange { start: 0, end: 1000 }, 0.0, 500.0, 1.0);
+        let output = Context::default().run_ui(RawInput::default(), |ui| {
+            let color = Color32::from_rgb(1, 2, 3);
+            let ctx = ViewContext {
+                traces: &traces,
+                span: scale.view,
+                navigation: &mut Default::default(),
+                selection: &mut Selection::Allocation { trace: 0, memory: 0, id: AllocationId(0) },
+                range: &mut None,
+                marks: &mut Vec::new(),
+                hits: &[],
+                memory: &mut Default::default(),
+                is_one_clock: true,
+                is_dark: true,
+                commands: &mut Vec::new(),
+            };
+            CentralPanel::default().show(ui, |ui| allocation(ui.painter(), &ctx, &scale, color));
+        });
+        let band = output.shapes.iter().find_map(|clipped| match &clipped.shape {
+            Shape::Rect(band) if band.rect.left() == 50.0 => Some(band.rect.right()),
+            _ => None,
+        });
+        assert_eq!(band, Some(200.0));
+        output.drop_without_applying_deltas();
+    }
 
     #[test]
     fn hits_at_one_moment_show_in_every_row() {

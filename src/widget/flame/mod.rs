@@ -93,17 +93,16 @@ pub struct FlameGraph {
 }
 
 impl FlameGraph {
-    /// Another tree comes, in which these frames are what was in focus and selected.
-    pub fn show_other(&mut self, focus: u32, selected: Option<u32>) {
-        (self.focus, self.selected) = (Focus::of(focus), selected);
-        self.back.clear();
+    /// Another tree comes.
+    ///
+    /// * `same`: what a frame of the one before is in it; `None` if the two have nothing in common.
+    pub fn show_other(&mut self, same: impl Fn(u32) -> Option<u32>) {
+        self.focus = Focus::of(same(self.focus.frame).unwrap_or_default());
+        self.selected = self.selected.and_then(&same);
+        let back = std::mem::take(&mut self.back);
+        self.back = back.into_iter().filter_map(|focus| same(focus.frame).map(Focus::of)).collect();
         self.layout = None;
         self.labels.clear();
-    }
-
-    /// The frame that is as wide as the graph.
-    pub fn focus(&self) -> u32 {
-        self.focus.frame
     }
 
     pub fn selected(&self) -> Option<u32> {

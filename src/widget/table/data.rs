@@ -9,7 +9,7 @@ use crate::widget::format;
 use crate::widget::text::{display_name, short_frame};
 
 /// The most frames that are shown in a cell; no column is wide enough for more.
-const MAX_FRAMES: usize = 8;
+pub const MAX_FRAMES: usize = 8;
 
 /// One value of a table.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,10 +18,14 @@ pub enum Cell {
     #[default]
     Empty,
     Text(Box<str>),
+    /// A word that sorts by its rank: `High` is more than `Low`.
+    Rank(u8, &'static str),
     /// Frames of a call stack, innermost first, with `; ` between them. The window leaves out their
     /// folders, which would crowd out the rest.
     Frames(Box<str>),
     Count(u64),
+    /// How many more, or fewer.
+    Change(i64),
     Ns(DurNs),
     Bytes(i64),
     /// 0 to 1.
@@ -45,6 +49,7 @@ impl Cell {
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::Text(text) | Self::Frames(text) => Some(text),
+            Self::Rank(_, word) => Some(word),
             _ => None,
         }
     }
@@ -63,7 +68,10 @@ impl Cell {
                 let frames: Vec<String> = frames.split("; ").take(MAX_FRAMES).map(short_frame).collect();
                 display_name(&frames.join("; ")).into_owned()
             }
+            Self::Rank(_, word) => (*word).to_owned(),
             Self::Count(n) => format::count(*n),
+            Self::Change(n) if *n < 0 => format!("-{}", format::count(n.unsigned_abs())),
+            Self::Change(n) => format!("+{}", format::count(n.unsigned_abs())),
             Self::Ns(ns) => format::duration(*ns),
             Self::Bytes(bytes) => format::bytes(*bytes as f64),
             Self::Share(share) => format!("{:.1} %", share * 100.0),
@@ -90,8 +98,9 @@ impl Cell {
         match self {
             Self::Empty => String::new(),
             Self::Text(text) | Self::Frames(text) => text.to_string(),
+            Self::Rank(_, word) => (*word).to_owned(),
             Self::Count(n) => n.to_string(),
-            Self::Ns(n) | Self::Bytes(n) => n.to_string(),
+            Self::Change(n) | Self::Ns(n) | Self::Bytes(n) => n.to_string(),
             Self::Share(figure) | Self::GbPerS(figure) => figure.to_string(),
             Self::Sides([x, y, z]) => format!("{x}x{y}x{z}"),
         }
@@ -106,7 +115,10 @@ impl Cell {
             (_, Self::Empty) => return Ordering::Less,
             (Self::Text(a), Self::Text(b)) | (Self::Frames(a), Self::Frames(b)) => a.cmp(b),
             (Self::Count(a), Self::Count(b)) => a.cmp(b),
-            (Self::Ns(a), Self::Ns(b)) | (Self::Bytes(a), Self::Bytes(b)) => a.cmp(b),
+            (Self::Rank(a, _), Self::Rank(b, _)) => a.cmp(b),
+            (Self::Change(a), Self::Change(b)) | (Self::Ns(a), Self::Ns(b)) | (Self::Bytes(a), Self::Bytes(b)) => {
+                a.cmp(b)
+            }
             (Self::Share(a), Self::Share(b)) | (Self::GbPerS(a), Self::GbPerS(b)) => a.total_cmp(b),
             (Self::Sides(a), Self::Sides(b)) => volume(a).cmp(&volume(b)).then(a.cmp(b)),
             // A column holds one sort of value.
@@ -144,10 +156,51 @@ pub trait Rows {
     /// A cell for each column. No cells if there is no such row.
     fn row(&self, row: usize) -> Cow<'_, [Cell]>;
 
+    /// The same with texts that a row on screen has in part.
+    fn row_in_full(&self, row: usize) -> Cow<'_, [Cell]> {
+        self.row(row)
+    }
+
+    /// How it is sorted as long as nobody asks otherwise; `None` is an order that no head stands for.
+    fn own_sort(&self) -> Option<Sort> {
+        None
+    }
+
     /// Indices of the rows that fit `filter`, sorted; without `sort` in the table's own order.
     ///
     /// Rows that sort the same keep their order. Not for the frame thread.
     fn order(&self, sort: Option<Sort>, filter: &str) -> Vec<u32>;
+}
+
+/// The listed rows in order, and the place of each: a cursor on one of ten million is found at once.
+#[derive(Debug, Default)]
+pub struct Order {
+    rows: Vec<u32>,
+    /// By row; `u32::MAX` if it is not listed.
+    places: Vec<u32>,
+}
+
+impl Order {
+    /// * `n_rows`: how many rows the table has, listed or not.
+    ///
+    /// Cost: O(n).
+    pub fn new(rows: Vec<u32>, n_rows: usize) -> Self {
+        let mut places = vec![u32::MAX; n_rows];
+        for (place, &row) in (0..).zip(&rows) {
+            places[row as usize] = place;
+        }
+        Self { rows, places }
+    }
+
+    /// As indices into [`Rows`].
+    pub fn rows(&self) -> &[u32] {
+        &self.rows
+    }
+
+    /// Where a row is listed.
+    pub fn place(&self, row: usize) -> Option<usize> {
+        self.places.get(row).filter(|&&place| place != u32::MAX).map(|&place| place as usize)
+    }
 }
 
 /// A table, its rows in an order of their own.
@@ -230,7 +283,7 @@ fn text(table: &dyn Rows, rows: &[u32], comma: &str, end: &str, escape: impl Fn(
     let keys: Vec<&str> = table.columns().iter().map(|column| column.key).collect();
     let mut out = keys.join(comma) + end;
     for &row in rows.iter().filter(|&&row| (row as usize) < table.n_rows()) {
-        for (i, cell) in table.row(row as usize).iter().enumerate() {
+        for (i, cell) in table.row_in_full(row as usize).iter().enumerate() {
             out.push_str(if i == 0 { "" } else { comma });
             match cell {
                 // A negative number is no formula.
@@ -273,6 +326,11 @@ mod tests {
         assert_eq!(order(2, true), [2, 1, 0]);
         assert_eq!(order(2, false), [1, 2, 0]);
         assert_eq!(order(9, false), [0, 1, 2], "a column that is gone");
+        assert_eq!(Cell::Change(10).compare(&Cell::Change(2), false), Ordering::Greater);
+        assert_eq!([Cell::Change(10), Cell::Change(-2000)].map(|cell| cell.shown()), ["+10", "-2,000"]);
+        assert_eq!(Cell::Rank(2, "High").compare(&Cell::Rank(1, "Medium"), true), Ordering::Less);
+        let order = Order::new(vec![2, 0], 3);
+        assert_eq!([0, 1, 2, 3].map(|row| order.place(row)), [Some(1), None, Some(0), None]);
         assert_eq!(Cell::Sides([2, 3, 1]).compare(&Cell::Sides([7, 1, 1]), false), Ordering::Less);
     }
 

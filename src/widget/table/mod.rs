@@ -5,7 +5,7 @@ mod data;
 use eframe::egui::{self, Align, Event, EventFilter, Key, Layout, RichText, Sense, WidgetInfo};
 use egui_extras::{Column as Width, TableBuilder, TableRow};
 
-pub use self::data::{Cell, Column, Data, Rows, Sort, csv, tsv};
+pub use self::data::{Cell, Column, Data, MAX_FRAMES, Order, Rows, Sort, csv, tsv};
 use crate::escape;
 
 const ROW_HEIGHT: f32 = 20.0;
@@ -32,8 +32,7 @@ pub struct Look<'a> {
     /// Keeps the widths of its columns apart from those of others, and names it for the reader of
     /// the screen.
     pub name: &'a str,
-    /// Rows in order, as indices into [`Rows`].
-    pub order: &'a [u32],
+    pub order: &'a Order,
     pub sort: Option<Sort>,
     /// The row that the cursor is on.
     pub selected: Option<usize>,
@@ -62,11 +61,11 @@ pub fn table_ui(data: &dyn Rows, look: Look<'_>, ui: &mut egui::Ui) -> Option<Ac
         for width in widths(data.columns(), room, spacing) {
             table = table.column(Width::initial(width).at_least(36.0).resizable(true).clip(true));
         }
-        if let Some(at) = position(look).filter(|_| look.is_moved) {
+        if let Some(at) = look.place().filter(|_| look.is_moved) {
             table = table.scroll_to_row(at, None);
         }
         table.header(ROW_HEIGHT, |row| action = heads_ui(data, look.sort, row)).body(|body| {
-            body.rows(ROW_HEIGHT, look.order.len(), |row| {
+            body.rows(ROW_HEIGHT, look.order.rows().len(), |row| {
                 if let Some(asked) = row_ui(data, look, row) {
                     action = Some(asked);
                 }
@@ -99,13 +98,16 @@ fn widths(columns: &[Column], room: f32, spacing: f32) -> impl Iterator<Item = f
         .map(move |(i, column)| f32::from(column.width) + if Some(i) == widest { rest } else { 0.0 })
 }
 
-/// Where the cursor is on screen. Cost: O(rows), a few microseconds for all that a table holds.
-fn position(look: Look<'_>) -> Option<usize> {
-    look.order.iter().position(|&row| Some(row as usize) == look.selected)
+impl Look<'_> {
+    /// Where the cursor is among the listed rows.
+    fn place(&self) -> Option<usize> {
+        self.order.place(self.selected?)
+    }
 }
 
 fn keys(look: Look<'_>, page: isize, ui: &egui::Ui) -> Option<Action> {
-    let last = look.order.len().checked_sub(1)?;
+    let rows = look.order.rows();
+    let last = rows.len().checked_sub(1)?;
     let all = isize::MAX / 2;
     let by = |key| match key {
         Key::ArrowDown => Some(1),
@@ -123,8 +125,8 @@ fn keys(look: Look<'_>, page: isize, ui: &egui::Ui) -> Option<Action> {
         });
         keys.collect::<Vec<_>>()
     });
-    let at = if pressed.is_empty() { None } else { position(look) };
-    let row = |at: usize| look.order.get(at).map(|&row| row as usize);
+    let at = look.place();
+    let row = |at: usize| rows.get(at).map(|&row| row as usize);
     if pressed.contains(&Key::Enter) {
         return Some(Action::Open(row(at?)?));
     }
@@ -174,11 +176,12 @@ pub fn sort_mark_ui(head: &egui::Response, title: &str, is_descending: bool, ui:
 }
 
 fn row_ui(data: &dyn Rows, look: Look<'_>, mut row: TableRow<'_, '_>) -> Option<Action> {
-    let index = *look.order.get(row.index())? as usize;
+    let index = *look.order.rows().get(row.index())? as usize;
     let cells = data.row(index);
     row.set_selected(look.selected == Some(index));
-    for (column, cell) in data.columns().iter().zip(&*cells) {
-        row.col(|ui| aligned(column, ui, |ui| cell_ui(cell, ui)));
+    for (i, (column, cell)) in data.columns().iter().zip(&*cells).enumerate() {
+        let in_full = || data.row_in_full(index).get(i).cloned().unwrap_or_default();
+        row.col(|ui| aligned(column, ui, |ui| cell_ui(cell, in_full, ui)));
     }
     let response = row.response();
     let mut action = None;
@@ -217,7 +220,8 @@ fn aligned(column: &Column, ui: &mut egui::Ui, add: impl FnOnce(&mut egui::Ui)) 
     }
 }
 
-fn cell_ui(cell: &Cell, ui: &mut egui::Ui) {
+/// * `in_full`: the same cell with everything that the window has no room for.
+fn cell_ui(cell: &Cell, in_full: impl FnOnce() -> Cell, ui: &mut egui::Ui) {
     if *cell == Cell::Empty {
         return;
     }
@@ -225,6 +229,7 @@ fn cell_ui(cell: &Cell, ui: &mut egui::Ui) {
     if !label.hovered() {
         return;
     }
+    let cell = in_full();
     if let Some(name) = cell.name() {
         let full: String = name.chars().take(MAX_HOVER).collect();
         let full = escape::visible(&full);
@@ -253,7 +258,7 @@ mod tests {
             cells
         };
         let data = Data { columns, rows: (0..ROWS).map(row).collect() };
-        let order = data.order(Some(Sort { column: 1, is_descending: true }), "");
+        let order = Order::new(data.order(Some(Sort { column: 1, is_descending: true }), ""), ROWS as usize);
         let frame = move |ui: &mut egui::Ui, selected: &mut Option<usize>| {
             let (selected, is_moved) = (*selected, selected.is_some());
             let look = Look { name: "Kernels", order: &order, sort: None, selected, is_moved, open: None };

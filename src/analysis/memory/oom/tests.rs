@@ -69,8 +69,8 @@ fn where_the_program_has_it_all_no_setting_helps() {
 #[test]
 fn only_what_serves_the_request_counts() {
     for (pool, name) in [
-        (MemoryPool { stream: 7, private: (0, 0) }, "Stream 0x7, common pool"),
-        (MemoryPool { stream: 0, private: (0, 1) }, "Default stream, private pool 0.1"),
+        (MemoryPool { stream: 7, private: (0, 0) }, "stream 7"),
+        (MemoryPool { stream: 0, private: (0, 1) }, "default stream, private pool 0.1"),
     ] {
         let mut script = Script::default();
         script.event(SegmentAlloc, 0, 80 * MIB, StackId(0));

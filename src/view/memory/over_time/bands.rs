@@ -1,4 +1,4 @@
-//! What the program named while memory was recorded: annotations and training steps.
+//! What the program named while memory was recorded.
 
 use super::axis::Axis;
 use crate::model::memory::MemorySource;
@@ -6,14 +6,6 @@ use crate::model::{MemoryHistory, SliceKind, StringId, TimeRange, Trace};
 
 /// Rows of bands; what overlaps more often is counted.
 pub const MAX_LANES: usize = 3;
-
-/// A training step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    pub name: String,
-    /// In the time of the trace.
-    pub range: TimeRange,
-}
 
 /// A named stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,36 +34,15 @@ pub fn bands(trace: &Trace, history: &MemoryHistory) -> Vec<Band> {
     let mut all: Vec<Band> = own.collect();
     if all.is_empty() && history.source != MemorySource::Snapshot {
         let slices = &trace.slices;
-        let is_step =
-            |&i: &usize| slices.kind[i] == SliceKind::Annotation && is_profiler_step(trace.strings.get(slices.name[i]));
+        let is_step = |&i: &usize| {
+            slices.kind[i] == SliceKind::Annotation && trace.strings.get(slices.name[i]).starts_with("ProfilerStep#")
+        };
         let band =
             |i: usize| Band { name: slices.name[i], range: TimeRange { start: slices.ts[i], end: slices.end[i] } };
         all = (0..slices.len()).filter(is_step).map(band).collect();
         all.sort_by_key(|band| (band.range.start, std::cmp::Reverse(band.range.end)));
     }
     all
-}
-
-fn is_profiler_step(name: &str) -> bool {
-    name.starts_with("ProfilerStep#")
-}
-
-/// The training steps: those that the profiler names, else what lies between the optimizer's steps.
-pub fn steps(trace: &Trace, history: &MemoryHistory, bands: &[Band]) -> Vec<Step> {
-    let name = |band: &Band| trace.strings.get(band.name);
-    let named = bands.iter().filter(|band| is_profiler_step(name(band)));
-    let named: Vec<Step> = named.map(|band| Step { name: name(band).to_owned(), range: band.range }).collect();
-    if !named.is_empty() {
-        return named;
-    }
-    let mut start = history.span.start;
-    let optimizer = bands.iter().filter(|band| name(band).starts_with("Optimizer.step"));
-    let step = |(i, band): (usize, &Band)| {
-        let range = TimeRange { start, end: band.range.end };
-        start = band.range.end;
-        Step { name: format!("step {}", i + 1), range }
-    };
-    optimizer.enumerate().map(step).filter(|step| step.range.dur() > 0).collect()
 }
 
 /// Places the bands in view into lanes, and counts those that find none.

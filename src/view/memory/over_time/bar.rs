@@ -2,7 +2,7 @@
 
 use eframe::egui::{self, Button, Color32, ComboBox, RichText, Sense, Ui, vec2};
 
-use super::axis::{Axis, AxisKind, NO_STATE};
+use super::axis::{Axis, AxisKind};
 use super::colors::{ColorBy, Colors, Legend};
 use super::curves::Curve;
 use super::work::Index;
@@ -38,7 +38,7 @@ impl MemoryOverTime {
             self.colors_ui(ui, shown, index);
             ui.separator();
             for (i, curve) in Curve::ALL.into_iter().enumerate() {
-                let is_known = index.peaks[i].1 > 0;
+                let is_known = index.peak(curve).1 > 0;
                 ui.spacing_mut().item_spacing.x = 4.0;
                 patch(
                     ui,
@@ -56,7 +56,7 @@ impl MemoryOverTime {
             }
             ui.separator();
             if ui.button("Go to peak").on_hover_text("Look at the moment with the most active memory").clicked() {
-                let state = index.peaks[1].0;
+                let state = index.peak(Curve::Active).0;
                 self.on_axis(axis, ctx, |this, ctx| this.go_to_peak(ctx, axis, state));
             }
             if ui.button("Zoom to fit").on_hover_text("Show all events and all bytes (0)").clicked() {
@@ -69,17 +69,22 @@ impl MemoryOverTime {
                 }
             }
         });
-        ui.horizontal_wrapped(|ui| {
+        // In a line of its own that never wraps: it changes with the pointer, and the picture below must not
+        // move under it.
+        ui.horizontal(|ui| {
             ui.add_space(MARGIN);
             if history.events.is_empty() {
                 ui.weak("No history was recorded: these are the blocks that were live when the snapshot was taken");
             } else {
                 self.readout_ui(ctx, ui, shown, axis);
             }
-            if let Some(colors) = colors {
-                legend_ui(ui, colors);
-            }
         });
+        if let Some(colors) = colors {
+            ui.horizontal_wrapped(|ui| {
+                ui.add_space(MARGIN);
+                legend_ui(ui, colors);
+            });
+        }
     }
 
     fn axis_ui(&mut self, ui: &mut Ui, axis: &Axis<'_>) {
@@ -125,9 +130,6 @@ impl MemoryOverTime {
             (None, Some(state)) => ("Pointer", state),
             (None, None) => ("End", shown.history().last_state()),
         };
-        if state == NO_STATE {
-            return;
-        }
         ui.label(RichText::new(format!("{what}: {}", state_text(shown, state))).strong());
         for curve in [Curve::Allocated, Curve::Active, Curve::Reserved] {
             let bytes = curve.values(shown.history()).get(state as usize).copied().unwrap_or(0);
@@ -137,7 +139,6 @@ impl MemoryOverTime {
             let text = format!("{} {}", curve.label().to_lowercase(), format::bytes(bytes as f64));
             ui.label(text).on_hover_text(format!("{} B", format::count(bytes)));
         }
-        ui.separator();
     }
 }
 

@@ -16,6 +16,8 @@ use crate::view::{Selection, ViewContext};
 use crate::widget::labels::Labels;
 use crate::widget::theme;
 
+/// Least distance between two named amounts, in points.
+const TICK_DISTANCE: f64 = 44.0;
 const MARK_COLOR: Color32 = Color32::from_rgb(230, 159, 0);
 
 /// What a frame is painted from.
@@ -24,6 +26,8 @@ pub struct Frame {
     pub heights: Heights,
     pub response: Response,
     pub picture: Option<(Question, Arc<Picture>)>,
+    /// Whether it, or its colors, could not be made.
+    pub has_crashed: bool,
 }
 
 /// The rows of one block in each column, kept while picture and block are the same.
@@ -70,7 +74,7 @@ impl MemoryOverTime {
         let canvas = parts.canvas;
         let (strong, accent) = (ui.visuals().strong_text_color(), theme::tokens(ctx.is_dark).accent);
         strips::ruler(ctx, ui, place, &frame.scale);
-        frame.heights.paint(ui.painter(), ui.visuals());
+        frame.heights.paint(ui.painter(), ui.visuals(), TICK_DISTANCE);
         let painter = ui.painter_at(canvas);
         let fit =
             frame.picture.as_ref().map(|(asked, picture)| (Fit::new(asked, &frame.scale, &frame.heights), picture));
@@ -102,11 +106,11 @@ impl MemoryOverTime {
         if let Some(pointer) = pointer {
             cross_hair(&with_ruler, pointer.x, strong);
         }
-        if self.asked.as_ref().is_some_and(|asked| self.pictures.has_crashed(asked)) {
+        if frame.has_crashed {
             painter.text(
                 canvas.center(),
                 eframe::egui::Align2::CENTER_CENTER,
-                "This picture could not be made",
+                "This picture crashed. Please report it",
                 Default::default(),
                 strong,
             );
@@ -139,9 +143,7 @@ impl MemoryOverTime {
     ) {
         let strong = theme::tokens(ctx.is_dark).strong_text;
         let glow = Color32::from_white_alpha(40);
-        if let Selection::Allocation { trace, memory, id } = *ctx.selection
-            && (trace, memory) == (place.shown.trace, place.shown.memory)
-        {
+        if let Some(id) = place.shown.selected(*ctx.selection) {
             paint::outline(painter, self.canvas.selected.rows(picture, id), fit, (strong, 2.0), glow);
         }
         if let Some(id) = under {
@@ -169,9 +171,7 @@ impl MemoryOverTime {
             strips::rubber_band(&ui.painter_at(place.parts.canvas), Rect::from_two_pos(corner, pointer), strong);
         }
         // The life of what is selected, also where it is too small to be seen.
-        if let Selection::Allocation { trace, memory, id } = *ctx.selection
-            && (trace, memory) == (place.shown.trace, place.shown.memory)
-        {
+        if let Some(id) = place.shown.selected(*ctx.selection) {
             let all = &place.shown.history().allocations;
             let life = place.axis.range(all.start[id.idx()], all.end[id.idx()]);
             let y = place.parts.canvas.top() - 2.0;
@@ -198,13 +198,10 @@ impl MemoryOverTime {
             if under.is_none() && response.clicked() && *ctx.selection == Selection::None {
                 *ctx.range = None;
             }
-            *ctx.selection = match under {
-                Some(id) => Selection::Allocation { trace: place.shown.trace, memory: place.shown.memory, id },
-                None => Selection::None,
-            };
+            *ctx.selection = under.map_or(Selection::None, |id| place.shown.selection(id));
         }
         if let (Some(id), Some(state), true) = (under, state, response.double_clicked_by(PointerButton::Primary)) {
-            self.zoom_to_block(ctx, place, id, state);
+            self.zoom_to_block(ctx, &place.axis, id, state);
         }
     }
 }

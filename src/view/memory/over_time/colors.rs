@@ -5,9 +5,9 @@ use std::sync::Arc;
 use eframe::egui::Color32;
 use hashbrown::HashMap;
 
-use super::bands::Step;
 use super::work::Index;
 use crate::analysis::memory::labels::stack_labels;
+use crate::analysis::memory::steps::Steps;
 use crate::model::memory::AllocationId;
 use crate::model::{MemoryHistory, Trace};
 use crate::view::memory::stack_colors::{StackColors, unknown};
@@ -50,16 +50,17 @@ impl ColorBy {
         match self {
             Self::Stack => index.has_stacks,
             Self::Category => !history.allocations.category.is_empty(),
-            Self::Step => !index.steps.is_empty(),
+            Self::Step => index.steps.is_some(),
             _ => true,
         }
     }
 }
 
 /// What the colors of a picture mean.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Legend {
     /// Nothing that a list could tell.
+    #[default]
     None,
     /// Colors with their names, most bytes first, and how many more there are.
     List(Vec<(Color32, String)>, usize),
@@ -68,10 +69,11 @@ pub enum Legend {
 }
 
 /// The color of each allocation.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Colors {
     /// What they stand for.
     pub by: ColorBy,
+    pub is_dark: bool,
     /// By allocation, an index into `palette`.
     pub index: Vec<u8>,
     pub palette: Vec<Color32>,
@@ -110,7 +112,7 @@ fn ramp(is_dark: bool) -> Vec<Color32> {
 
 impl Colors {
     /// Gives every allocation its color. Cost: O(allocations + stacks).
-    pub fn build(trace: &Trace, history: &MemoryHistory, steps: &[Step], by: ColorBy, is_dark: bool) -> Self {
+    pub fn build(trace: &Trace, history: &MemoryHistory, steps: Option<&Steps>, by: ColorBy, is_dark: bool) -> Self {
         let colors = match by {
             ColorBy::Stack => by_stack(trace, history, is_dark),
             ColorBy::Size => {
@@ -118,27 +120,16 @@ impl Colors {
                 by_ramp(history.allocations.len(), value, log2, |bytes| format::bytes(bytes as f64), is_dark)
             }
             ColorBy::Lifetime => {
-                let value = |i: usize| span(history, history.allocations.start[i], history.allocations.end[i]);
+                let value = |i: usize| history.lifetime(AllocationId(i as u32)).unsigned_abs();
                 by_ramp(history.allocations.len(), value, log2, |span| span_text(history, span), is_dark)
             }
             // Ages differ by sums, not by factors: a leak shows as an even run of colors.
             ColorBy::Age => {
-                let value = |i: usize| span(history, history.allocations.start[i], history.n_states());
+                let value = |i: usize| age(history, history.allocations.start[i]);
                 by_ramp(history.allocations.len(), value, |age| age as f64, |span| span_text(history, span), is_dark)
             }
             ColorBy::Stream => {
-                let name = |&pool: &u16| {
-                    let pool = history.pools.get(usize::from(pool)).copied().unwrap_or_default();
-                    let stream = if pool.stream == 0 {
-                        "default stream".to_owned()
-                    } else {
-                        format!("stream {:#x}", pool.stream)
-                    };
-                    match pool.private {
-                        (0, 0) => stream,
-                        (a, b) => format!("{stream}, private pool {a}.{b}"),
-                    }
-                };
+                let name = |&pool: &u16| history.pools.get(usize::from(pool)).copied().unwrap_or_default().to_string();
                 by_name(history, |i| Some(history.allocations.pool[i].0), name, is_dark)
             }
             ColorBy::Category => {
@@ -150,24 +141,21 @@ impl Colors {
             }
             ColorBy::Step => by_step(history, steps, is_dark),
         };
-        Self { by, ..colors }
+        Self { by, is_dark, ..colors }
     }
 }
 
 fn by_stack(trace: &Trace, history: &MemoryHistory, is_dark: bool) -> Colors {
     let colors = StackColors::new(trace, &stack_labels(trace), is_dark);
     let index = history.allocations.stack.iter().map(|&stack| colors.index(stack)).collect();
-    Colors { by: ColorBy::default(), index, palette: colors.palette, legend: Legend::None }
+    Colors { index, palette: colors.palette, ..Colors::default() }
 }
 
-/// From one state to another, or to the end if that is past the last: ns, or events where the
-/// history has no times.
-fn span(history: &MemoryHistory, start: u32, end: u32) -> u64 {
-    if history.has_time {
-        let end = if end > history.last_state() { history.span.end } else { history.time_of(end) };
-        history.time_of(start).abs_diff(end)
-    } else {
-        u64::from(end.saturating_sub(start))
+/// From a state to the end: ns, or events where the history has no times.
+fn age(history: &MemoryHistory, start: u32) -> u64 {
+    match history.has_time {
+        true => history.time_of(start).abs_diff(history.span.end),
+        false => u64::from(history.last_state().saturating_sub(start)),
     }
 }
 
@@ -192,7 +180,7 @@ fn by_ramp(
     let per_step = (RAMP - 1) as f64 / (high - low).max(1e-9);
     let index = (0..n).map(|i| ((scale(value(i)) - low) * per_step).round() as u8).collect();
     let legend = if n == 0 { Legend::None } else { Legend::Ramp(palette.clone(), text(least), text(most)) };
-    Colors { by: ColorBy::default(), index, palette, legend }
+    Colors { index, palette, legend, ..Colors::default() }
 }
 
 fn by_name<K: Copy + Eq + std::hash::Hash + Ord>(
@@ -223,25 +211,25 @@ fn by_name<K: Copy + Eq + std::hash::Hash + Ord>(
     if has_unknown {
         list.push((palette[gray as usize], "unknown".to_owned()));
     }
-    Colors { by: ColorBy::default(), index, palette, legend: Legend::List(list, order.len().saturating_sub(MAX_NAMES)) }
+    let legend = Legend::List(list, order.len().saturating_sub(MAX_NAMES));
+    Colors { index, palette, legend, ..Colors::default() }
 }
 
-fn by_step(history: &MemoryHistory, steps: &[Step], is_dark: bool) -> Colors {
+fn by_step(history: &MemoryHistory, steps: Option<&Steps>, is_dark: bool) -> Colors {
     let mut palette = names_palette(is_dark);
     let n = palette.len();
     palette.push(unknown(is_dark));
     let step_of = |i: usize| {
-        let start = history.allocations.start[i];
         // What was there before the recording belongs to no step.
-        let ts = (start > 0).then(|| history.time_of(start))?;
-        let at = steps.partition_point(|step| step.range.start <= ts).checked_sub(1)?;
-        steps[at].range.contains(ts).then_some(at)
+        steps?.step_of(history.allocations.start[i])
     };
     let index = (0..history.allocations.len()).map(|i| step_of(i).map_or(n, |step| step % n) as u8).collect();
-    let named = steps.iter().take(MAX_NAMES).enumerate();
-    let mut list: Vec<_> = named.map(|(i, step)| (palette[i % n], display_name(&step.name).into_owned())).collect();
+    let names = steps.map_or(&[][..], |steps| &steps.names);
+    let named = names.iter().take(MAX_NAMES).enumerate();
+    let mut list: Vec<_> = named.map(|(i, name)| (palette[i % n], display_name(name).into_owned())).collect();
     list.push((palette[n], "outside of all steps".to_owned()));
-    Colors { by: ColorBy::default(), index, palette, legend: Legend::List(list, steps.len().saturating_sub(MAX_NAMES)) }
+    let legend = Legend::List(list, names.len().saturating_sub(MAX_NAMES));
+    Colors { index, palette, legend, ..Colors::default() }
 }
 
 /// The colors of one picture: those of the blocks, and which are brought out.
@@ -250,12 +238,11 @@ pub struct Paint {
     pub colors: Arc<Colors>,
     /// By allocation, whether it is brought out; empty if all are equal.
     pub is_marked: Vec<bool>,
-    pub is_dark: bool,
 }
 
 impl Paint {
     /// * `marked`: allocations to bring out, sorted; none if empty.
-    pub fn new(colors: Arc<Colors>, marked: &[AllocationId], is_dark: bool) -> Self {
+    pub fn new(colors: Arc<Colors>, marked: &[AllocationId]) -> Self {
         let mut is_marked = Vec::new();
         if !marked.is_empty() {
             is_marked = vec![false; colors.index.len()];
@@ -265,7 +252,7 @@ impl Paint {
                 }
             }
         }
-        Self { colors, is_marked, is_dark }
+        Self { colors, is_marked }
     }
 
     /// The color of a block.
@@ -280,7 +267,8 @@ impl Paint {
     /// What is not brought out: nearly gone, and without color.
     fn dim(&self, color: Color32) -> Color32 {
         let gray = color.intensity() * 255.0;
-        mix(Color32::from_gray(gray as u8), theme::tokens(self.is_dark).canvas, if self.is_dark { 200 } else { 190 })
+        let is_dark = self.colors.is_dark;
+        mix(Color32::from_gray(gray as u8), theme::tokens(is_dark).canvas, if is_dark { 200 } else { 190 })
     }
 
     /// The line at the upper edge of a block.
@@ -290,7 +278,7 @@ impl Paint {
 
     /// A block that was freed but cannot be used again yet.
     pub fn waiting(&self, color: Color32, is_stripe: bool) -> Color32 {
-        mix(color, theme::tokens(self.is_dark).canvas, if is_stripe { 160 } else { 90 })
+        mix(color, theme::tokens(self.colors.is_dark).canvas, if is_stripe { 160 } else { 90 })
     }
 }
 

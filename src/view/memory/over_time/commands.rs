@@ -6,29 +6,24 @@ use super::{MemoryOverTime, Place};
 use crate::command::Command;
 use crate::model::TimeRange;
 use crate::model::memory::AllocationId;
+use crate::view::ViewContext;
+use crate::view::memory::commands;
 use crate::view::timeline::{centered, fitted, panned, zoomed};
-use crate::view::{Mark, Selection, ViewContext};
 
 impl MemoryOverTime {
     /// Runs a command; false if it is another's.
     pub(super) fn run_command(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
         let Some(shown) = ctx.memory.resolve(ctx.traces) else { return false };
-        self.follow(&shown);
+        self.follow(ctx, &shown);
         let axis = self.axis(&shown);
-        if *command == Command::MarkMoment {
-            // A mark is a moment of session time on whatever axis.
-            let view =
-                if axis.kind == super::AxisKind::Time { ctx.navigation.visible() } else { self.navigation.visible() };
-            let middle = self.pointer_place.unwrap_or_else(|| view.start.saturating_add(view.dur() / 2));
-            let looked_at = ctx.memory.moment.map(|state| shown.session_time(state));
-            let ts = looked_at.unwrap_or_else(|| axis.time(middle));
-            ctx.add_mark(Mark { range: TimeRange { start: ts, end: ts }, note: String::new() });
+        // A mark is a moment of session time on whatever axis.
+        let view =
+            if axis.kind == super::AxisKind::Time { ctx.navigation.visible() } else { self.navigation.visible() };
+        let middle = self.pointer_place.unwrap_or_else(|| view.start.saturating_add(view.dur() / 2));
+        if commands::run(command, &shown, Some(axis.time(middle)), ctx) {
             return true;
         }
-        let selected = match *ctx.selection {
-            Selection::Allocation { trace, memory, id } if (trace, memory) == (shown.trace, shown.memory) => Some(id),
-            _ => None,
-        };
+        let selected = shown.selected(*ctx.selection);
         let time = match selected {
             Some(id) => {
                 let all = &shown.history().allocations;
@@ -60,7 +55,7 @@ impl MemoryOverTime {
             Command::ZoomToFit => {
                 let margin = if axis.kind == super::AxisKind::Events { 0.0 } else { 0.02 };
                 ctx.navigation.go(fitted(ctx.span, margin, ctx.span));
-                self.bytes = None;
+                ctx.navigation.bytes = None;
             }
             Command::ZoomToRange => {
                 if let Some(range) = *ctx.range {
@@ -70,11 +65,10 @@ impl MemoryOverTime {
             Command::FocusSelection => {
                 let Some(time) = time.or(*ctx.range) else { return true };
                 let target = centered(view, time.start.saturating_add(time.dur() / 2), ctx.span);
-                let is_second = view == target;
-                ctx.navigation.go(if is_second { fitted(time, 0.1, ctx.span) } else { target });
-                if let Some(id) = selected.filter(|_| is_second) {
-                    let start = axis.history.allocations.start[id.idx()];
-                    self.wanted = Some((id, axis.state(at).max(start)));
+                match selected {
+                    _ if view != target => ctx.navigation.go(target),
+                    Some(id) => self.zoom_to_block(ctx, axis, id, axis.state(at)),
+                    None => ctx.navigation.go(fitted(time, 0.1, ctx.span)),
                 }
             }
             Command::Reveal => {
@@ -87,9 +81,6 @@ impl MemoryOverTime {
             Command::RedoZoom => drop(ctx.navigation.redo()),
             Command::NextSlice => self.step(ctx, axis, 1),
             Command::PreviousSlice => self.step(ctx, axis, -1),
-            Command::Deselect if *ctx.selection != Selection::None => *ctx.selection = Selection::None,
-            Command::Deselect if ctx.range.is_some() => *ctx.range = None,
-            Command::Deselect => ctx.memory.moment = None,
             _ => return false,
         }
         true
@@ -109,31 +100,32 @@ impl MemoryOverTime {
         }
     }
 
-    /// Shows the whole life of a block, and its bytes where they lie in `state`.
-    pub(super) fn zoom_to_block(&mut self, ctx: &mut ViewContext<'_>, place: &Place<'_>, id: AllocationId, state: u32) {
-        let all = &place.shown.history().allocations;
+    /// Shows the whole life of a block, and its bytes where they lie in `state`, or while it lives.
+    pub(super) fn zoom_to_block(&mut self, ctx: &mut ViewContext<'_>, axis: &Axis<'_>, id: AllocationId, state: u32) {
+        let all = &axis.history.allocations;
         let (start, end) = (all.start[id.idx()], all.end[id.idx()]);
-        let life = place.axis.range(start, end);
+        let life = axis.range(start, end);
         let margin = if life == ctx.span { 0.0 } else { 0.1 };
         ctx.navigation.go(fitted(life, margin, ctx.span));
         self.wanted = Some((id, state.clamp(start, end.saturating_sub(1).max(start))));
     }
 
     /// Fits the bytes of a block that was asked for, once it is known where they lie.
-    pub(super) fn fit_wanted(&mut self, place: &Place<'_>, egui: &eframe::egui::Context) {
+    pub(super) fn fit_wanted(&mut self, ctx: &mut ViewContext<'_>, place: &Place<'_>, egui: &eframe::egui::Context) {
         let Some((id, state)) = self.wanted else { return };
         let key = (place.key.clone(), id, state);
-        let (waker, shown) = (egui.clone(), place.shown.clone());
-        let below =
-            self.below.get(&key, move || waker.request_repaint(), move |_| shown.history().bytes_below(id, state));
+        let (waker, of) = (egui.clone(), place.shown.of.clone());
+        let below = self.below.get(&key, move || waker.request_repaint(), move |_| of.history().bytes_below(id, state));
         let below = below.copied();
         if self.below.is_current(&key)
             && let Some(below) = below
         {
-            let bytes = place.shown.history().allocations.bytes[id.idx()].max(1) as i64;
-            let (room, below) = (bytes / 2, below as i64);
-            let wide = TimeRange { start: below.saturating_sub(room), end: below.saturating_add(bytes + room) };
-            self.bytes = within(wide, Self::all_bytes(place.index));
+            let amount = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+            let bytes = amount(place.shown.history().allocations.bytes[id.idx()].max(1));
+            let (room, below) = (bytes / 2, amount(below));
+            let wide =
+                TimeRange { start: below.saturating_sub(room), end: below.saturating_add(bytes).saturating_add(room) };
+            ctx.navigation.bytes = within(wide, Self::all_bytes(place.index));
             self.wanted = None;
         } else if self.below.has_crashed(&key) {
             self.wanted = None;

@@ -6,9 +6,6 @@ use crate::model::TimeRange;
 use crate::view::timeline::zoomed;
 use crate::widget::format;
 
-/// Least distance between two named amounts, in points.
-const MIN_DISTANCE: f64 = 44.0;
-
 /// The vertical axis for one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heights {
@@ -39,10 +36,12 @@ impl Heights {
         self.bytes.dur() as f64 / f64::from(self.rect.height()).max(1.0)
     }
 
-    /// Paints names of amounts left of the picture, and faint lines over it.
-    pub fn paint(&self, painter: &Painter, visuals: &Visuals) {
+    /// Paints names of amounts at the left edge.
+    ///
+    /// * `distance`: the least between two of them, in points.
+    pub fn paint(&self, painter: &Painter, visuals: &Visuals, distance: f64) {
         let line = visuals.widgets.noninteractive.bg_stroke;
-        let step = step(MIN_DISTANCE * self.per_point());
+        let step = step(distance * self.per_point());
         let first = self.bytes.start.max(0).div_euclid(step).saturating_mul(step);
         let n = self.bytes.dur() / step + 2;
         let ticks = (0..n).map(|i| first.saturating_add(step.saturating_mul(i)));

@@ -1,26 +1,15 @@
-//! What is known of the block under the pointer, and what can be done with it.
+//! What is known of the block under the pointer.
 
 use eframe::egui::{PopupAnchor, Response, RichText, Tooltip, Ui};
 
-use super::{MemoryOverTime, Place};
+use super::Place;
 use crate::analysis::memory::labels::foremost;
-use crate::command::Command;
-use crate::model::memory::{AllocationId, MemoryPool};
-use crate::view::ViewContext;
+use crate::model::memory::AllocationId;
 use crate::widget::format;
 use crate::widget::text::display_name;
 
 /// Frames in the readout.
 const MAX_FRAMES: usize = 6;
-
-/// A stream and pool in words.
-pub fn pool_text(pool: MemoryPool) -> String {
-    let stream = if pool.stream == 0 { "default stream".to_owned() } else { format!("stream {:#x}", pool.stream) };
-    match pool.private {
-        (0, 0) => stream,
-        (a, b) => format!("{stream}, private pool {a}.{b}"),
-    }
-}
 
 /// The readout of a block in a state.
 pub fn lines(place: &Place<'_>, id: AllocationId, state: u32) -> Vec<String> {
@@ -34,7 +23,7 @@ pub fn lines(place: &Place<'_>, id: AllocationId, state: u32) -> Vec<String> {
     if !category.is_empty() {
         lines.push(format!("Category {}", display_name(category)));
     }
-    lines.push(format!("{:#x}, {}", all.addr[i], pool_text(history.pool_of(id))));
+    lines.push(format!("{:#x}, {}", all.addr[i], history.pool_of(id)));
     let born = match history.alloc_event(id) {
         Some(event) => format!("Allocated by event {}", format::count(event.into())),
         None => "Allocated before the recording began".to_owned(),
@@ -48,10 +37,10 @@ pub fn lines(place: &Place<'_>, id: AllocationId, state: u32) -> Vec<String> {
     let at = state.clamp(start, end.max(start));
     if history.has_time {
         let age = history.time_of(at).saturating_sub(history.time_of(start));
-        let lifetime = format::duration(history.life(id).dur());
+        let lifetime = format::duration(history.lifetime(id));
         lines.push(format!("Lifetime {lifetime}, age here {}", format::duration(age)));
     } else {
-        let [lifetime, age] = [end - start, at - start].map(|n| format::count(n.into()));
+        let [lifetime, age] = [history.lifetime(id), i64::from(at - start)].map(|n| format::count(n.unsigned_abs()));
         lines.push(format!("Lifetime {lifetime} events, age here {age} events"));
     }
     if all.freed[i] <= state && state < all.end[i] {
@@ -68,7 +57,8 @@ pub fn ui(ui: &Ui, canvas: &Response, place: &Place<'_>, id: AllocationId, state
     let tooltip =
         Tooltip::always_open(ui.ctx().clone(), canvas.layer_id, canvas.id, PopupAnchor::Pointer).gap(14.0).width(460.0);
     tooltip.show(|ui| {
-        ui.label(RichText::new(format!("{} ({} B)", format::bytes(bytes as f64), format::count(bytes))).strong());
+        let exact = if bytes < 1024 { String::new() } else { format!(" ({} B)", format::count(bytes)) };
+        ui.label(RichText::new(format!("{}{exact}", format::bytes(bytes as f64))).strong());
         lines(place, id, state).into_iter().for_each(|line| drop(ui.label(line)));
         let frames = foremost(trace, stack, MAX_FRAMES + 1);
         ui.add_space(3.0);
@@ -97,41 +87,4 @@ fn cut(frame: &str) -> String {
     let n_place = place.chars().count();
     let place: String = place.chars().skip(n_place.saturating_sub(room)).collect();
     if name.is_empty() { format!("…{place}") } else { format!("{name} (…{place}") }
-}
-
-impl MemoryOverTime {
-    /// What can be done with a block and the moment under the pointer.
-    pub(super) fn menu_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, place: &Place<'_>) {
-        let Some((id, state)) = self.canvas.menu else { return };
-        if let Some(id) = id {
-            let stack = place.shown.history().allocations.stack[id.idx()];
-            let trace = place.shown.trace();
-            ui.weak(format!(
-                "Allocation of {}",
-                format::bytes(place.shown.history().allocations.bytes[id.idx()] as f64)
-            ));
-            if ui.button("Copy stack").clicked() {
-                let frames: Vec<&str> = trace.stacks.frames(stack).map(|frame| trace.strings.get(frame)).collect();
-                ui.ctx().copy_text(frames.join("\n"));
-            }
-            if ui.button("Copy address").clicked() {
-                ui.ctx().copy_text(format!("{:#x}", place.shown.history().allocations.addr[id.idx()]));
-            }
-            if ui.button("Zoom to it").clicked() {
-                self.zoom_to_block(ctx, place, id, state);
-            }
-            ui.separator();
-        }
-        if ui.button("Show this moment's state").clicked() {
-            ctx.memory.moment = Some(state);
-            ctx.commands.push(Command::ShowMemoryState);
-        }
-        if ui.button("Set as base for difference").clicked() {
-            ctx.memory.base = Some(state);
-        }
-        ui.separator();
-        if ui.button("Zoom to fit all").clicked() {
-            ctx.commands.push(Command::ZoomToFit);
-        }
-    }
 }

@@ -6,7 +6,8 @@ use super::heights::{Heights, panned_bytes, within, zoomed_bytes};
 use super::{MemoryOverTime, Place};
 use crate::model::TimeRange;
 use crate::view::ViewContext;
-use crate::view::timeline::{Scale, fitted, fixed_edge, panned, zoomed};
+use crate::view::memory::head::moment_slider;
+use crate::view::timeline::{Scale, fitted, fixed_edge, panned, wheel, zoomed};
 
 /// What a drag on the picture does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +37,7 @@ impl MemoryOverTime {
         response.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, "Memory picture"));
         let is_over = |pointer: &Pos2| parts.plots().contains(*pointer);
         let ruler = ui.interact(parts.ruler, Id::unique("memory ruler"), Sense::click_and_drag());
-        ruler.widget_info(|| WidgetInfo::labeled(Role::Slider, true, "Moment"));
+        moment_slider(&ruler, place.shown, ctx);
         let ruler = ruler.on_hover_cursor(CursorIcon::PointingHand);
         let strips = ui.interact(parts.curves.union(parts.lanes), Id::unique("memory strips"), Sense::hover());
         let is_hovered = response.contains_pointer() || ruler.contains_pointer() || strips.contains_pointer();
@@ -45,14 +46,14 @@ impl MemoryOverTime {
         let view = ctx.navigation.visible();
         let at = self.pointer_place.unwrap_or_else(|| view.start.saturating_add(view.dur() / 2));
         self.motion.keys(ctx, ui.ctx(), at);
-        let heights = Heights::new(self.bytes.unwrap_or(all), parts.canvas);
+        let heights = Heights::new(ctx.navigation.bytes.unwrap_or(all), parts.canvas);
         if let Some(pointer) = pointer {
             self.wheel(ctx, ui, (&scale, &heights), pointer, all);
         }
         if let Some(pointer) = ruler.interact_pointer_pos().filter(|_| ruler.clicked() || ruler.dragged()) {
             ctx.memory.moment = Some(place.axis.state(scale.time(pointer.x.clamp(scale.left, scale.right()))));
         }
-        let heights = Heights::new(self.bytes.unwrap_or(all), parts.canvas);
+        let heights = Heights::new(ctx.navigation.bytes.unwrap_or(all), parts.canvas);
         self.drag(ctx, ui, (&scale, &heights), &response, all);
         response
     }
@@ -65,11 +66,11 @@ impl MemoryOverTime {
         pointer: Pos2,
         all: TimeRange,
     ) {
-        let (delta, zoom, modifiers, now) =
-            ui.input(|input| (input.smooth_scroll_delta(), f64::from(input.zoom_delta()), input.modifiers, input.time));
+        let (delta, zoom) = wheel(ui.ctx(), self.wheel_zooms);
+        let (modifiers, now) = ui.input(|input| (input.modifiers, input.time));
         let mut view = ctx.navigation.visible();
         let mut bytes_zoom = 1.0;
-        if zoom != 1.0 && modifiers.shift {
+        if zoom != 1.0 && (modifiers.shift || modifiers.alt) {
             bytes_zoom = zoom;
         } else if zoom != 1.0 {
             view = zoomed(view, scale.time(pointer.x), 1.0 / zoom, ctx.span);
@@ -81,12 +82,14 @@ impl MemoryOverTime {
         if modifiers.alt && delta.y != 0.0 {
             bytes_zoom = f64::from(delta.y / 200.0).exp();
         } else if delta.y != 0.0
-            && let Some(bytes) = self.bytes
+            && let Some(bytes) = ctx.navigation.bytes
         {
-            self.bytes = panned_bytes(bytes, (f64::from(delta.y) * heights.per_point()) as i64, all);
+            let bytes = panned_bytes(bytes, (f64::from(delta.y) * heights.per_point()) as i64, all);
+            self.motion.glide_bytes(ctx, bytes, now);
         }
         if bytes_zoom != 1.0 {
-            self.bytes = zoomed_bytes(heights.bytes, heights.byte(pointer.y), 1.0 / bytes_zoom, all);
+            let bytes = zoomed_bytes(heights.bytes, heights.byte(pointer.y), 1.0 / bytes_zoom, all);
+            self.motion.glide_bytes(ctx, bytes, now);
         }
     }
 
@@ -131,7 +134,7 @@ impl MemoryOverTime {
                 let bytes = TimeRange::new(heights.byte(corner.y), heights.byte(pointer.y));
                 if range.dur() > 0 && bytes.dur() > 0 {
                     ctx.navigation.go(fitted(range, 0.0, ctx.span));
-                    self.bytes = within(bytes, all);
+                    ctx.navigation.bytes = within(bytes, all);
                 }
             }
             Drag::Zoom { .. } => {}
@@ -143,8 +146,9 @@ impl MemoryOverTime {
                 };
                 let by = (-f64::from(moved.x) * scale.ns_per_point()) as i64;
                 self.motion.glide(ctx, panned(view, by, ctx.span), now);
-                if self.bytes.is_some() {
-                    self.bytes = panned_bytes(bytes, (f64::from(moved.y) * heights.per_point()) as i64, all);
+                if ctx.navigation.bytes.is_some() {
+                    let bytes = panned_bytes(bytes, (f64::from(moved.y) * heights.per_point()) as i64, all);
+                    self.motion.glide_bytes(ctx, bytes, now);
                 }
                 ui.set_cursor_icon(CursorIcon::Grabbing);
             }

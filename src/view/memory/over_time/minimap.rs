@@ -4,13 +4,14 @@ use eframe::egui::{Mesh, Rect, Shape, Ui, pos2};
 
 use super::Place;
 use super::axis::{Axis, AxisKind, NO_STATE};
-use super::work::HistoryKey;
+use super::curves::Curve;
 use crate::job::Memo;
 use crate::model::TimeRange;
+use crate::view::memory::MemoryKey;
 
 #[derive(Clone, Debug, PartialEq)]
 struct Question {
-    history: HistoryKey,
+    history: MemoryKey,
     axis: AxisKind,
     span: TimeRange,
     n_pixels: usize,
@@ -37,17 +38,19 @@ impl Overview {
         ui.painter().rect_filled(rect, 2.0, ui.visuals().extreme_bg_color);
         let n_pixels = (rect.width() * ui.pixels_per_point()).round().clamp(1.0, 16_384.0) as usize;
         let asked = Question { history: place.key.clone(), axis: place.axis.kind, span, n_pixels };
-        let (waker, shown, kind) = (ui.ctx().clone(), place.shown.clone(), place.axis.kind);
+        let (waker, shown, kind) = (ui.ctx().clone(), place.shown.of.clone(), place.axis.kind);
         let work = move |_: &crate::job::Progress| {
             let history = shown.history();
             let columns = Axis { kind, history, offset: shown.open.offset }.columns(span, n_pixels);
             let active = |state: u32| if state == NO_STATE { 0 } else { history.curves.active[state as usize] };
             columns.iter().map(|column| active(column.state)).collect()
         };
-        let heights = self.memo.get(&asked, move || waker.request_repaint(), work);
-        self.asked = Some(asked);
-        let Some(heights) = heights else { return };
-        let highest = place.index.peaks[1].1.max(1) as f64;
+        self.memo.get(&asked, move || waker.request_repaint(), work);
+        // The strip of another history or axis would be a lie; one of another width is stretched.
+        let is_alike = |known: &Question| Question { n_pixels, ..known.clone() } == asked;
+        let heights = self.memo.answer().filter(|_| self.memo.question().is_some_and(is_alike));
+        let heights = heights.map_or(&[][..], Vec::as_slice);
+        let highest = place.index.peak(Curve::Active).1.max(1) as f64;
         let pixel = rect.width() / heights.len().max(1) as f32;
         let color = ui.visuals().selection.bg_fill;
         let mut mesh = Mesh::default();
@@ -64,6 +67,7 @@ impl Overview {
             }
             at += run.len();
         }
-        ui.painter().add(Shape::mesh(mesh));
+        ui.painter_at(rect).add(Shape::mesh(mesh));
+        self.asked = Some(asked);
     }
 }

@@ -11,6 +11,7 @@ mod heights;
 mod hover;
 mod input;
 mod labels;
+mod menu;
 mod minimap;
 mod paint;
 mod plot;
@@ -28,12 +29,13 @@ use eframe::egui::{self, Frame, Margin, Rect, Sense, Ui, pos2};
 use self::axis::{Axis, AxisKind};
 use self::canvas::Canvas;
 use self::colors::{ColorBy, Colors};
+use self::curves::Curve;
 use self::heights::Heights;
 use self::input::Drag;
 use self::minimap::Overview;
-use self::work::{HistoryKey, Index, Marked, Picture, Question};
-use super::ShownMemory;
+use self::work::{Index, Marked, Picture, Question};
 use super::head::choose_ui;
+use super::{MemoryKey, ShownMemory};
 use crate::command::Command;
 use crate::job::Memo;
 use crate::model::TimeRange;
@@ -56,16 +58,15 @@ pub struct MemoryOverTime {
     wants_events: bool,
     /// What of the events axis is visible.
     navigation: Navigation,
-    /// The bytes on show from bottom to top; `None` is all.
-    bytes: Option<TimeRange>,
+    /// Whether the wheel zooms and Ctrl+wheel scrolls, instead of the other way round.
+    pub wheel_zooms: bool,
     color_by: ColorBy,
     /// Which curves are on show, in the order of [`curves::Curve::ALL`].
     is_curve_shown: [bool; 4],
-    history: Option<HistoryKey>,
-    index: Memo<HistoryKey, Arc<Index>>,
-    colors: Memo<(HistoryKey, ColorBy, bool), Arc<Colors>>,
+    history: Option<MemoryKey>,
+    index: Memo<MemoryKey, Arc<Index>>,
+    colors: Memo<(MemoryKey, ColorBy, bool), Arc<Colors>>,
     pictures: Memo<Question, Arc<Picture>>,
-    asked: Option<Question>,
     overview: Overview,
     motion: Motion,
     minimap: Minimap,
@@ -75,7 +76,9 @@ pub struct MemoryOverTime {
     pointer_place: Option<i64>,
     /// A block to be fitted in height, by where it lies in a state.
     wanted: Option<(AllocationId, u32)>,
-    below: Memo<(HistoryKey, AllocationId, u32), u64>,
+    below: Memo<(MemoryKey, AllocationId, u32), u64>,
+    /// Whether working out the colors that were asked for crashed.
+    have_colors_crashed: bool,
     is_pending: bool,
 }
 
@@ -84,14 +87,13 @@ impl Default for MemoryOverTime {
         Self {
             wants_events: false,
             navigation: Navigation::default(),
-            bytes: None,
+            wheel_zooms: false,
             color_by: ColorBy::default(),
             is_curve_shown: [true, false, true, false],
             history: None,
             index: Memo::default(),
             colors: Memo::default(),
             pictures: Memo::default(),
-            asked: None,
             overview: Overview::default(),
             motion: Motion::default(),
             minimap: Minimap::default(),
@@ -100,6 +102,7 @@ impl Default for MemoryOverTime {
             pointer_place: None,
             wanted: None,
             below: Memo::default(),
+            have_colors_crashed: false,
             is_pending: false,
         }
     }
@@ -170,6 +173,8 @@ impl MemoryOverTime {
             return act(self, ctx);
         }
         let mut navigation = std::mem::take(&mut self.navigation);
+        // Amounts are the same on either axis.
+        navigation.bytes = ctx.navigation.bytes;
         let place = |range: TimeRange| TimeRange { start: axis.at_time(range.start), end: axis.at_time(range.end) };
         let before = ctx.range.map(place);
         let mut range = before;
@@ -191,6 +196,7 @@ impl MemoryOverTime {
                 commands: &mut *ctx.commands,
             },
         );
+        ctx.navigation.bytes = navigation.bytes;
         self.navigation = navigation;
         if range != before {
             let time = |range: TimeRange| TimeRange { start: axis.time(range.start), end: axis.time(range.end) };
@@ -200,14 +206,13 @@ impl MemoryOverTime {
     }
 
     /// Forgets what belongs to another history.
-    fn follow(&mut self, shown: &ShownMemory) -> HistoryKey {
-        let key = HistoryKey::new(shown);
+    fn follow(&mut self, ctx: &mut ViewContext<'_>, shown: &ShownMemory) -> MemoryKey {
+        let key = shown.key();
         if self.history.as_ref() != Some(&key) {
             self.history = Some(key.clone());
             self.navigation = Navigation::default();
-            self.bytes = None;
+            ctx.navigation.bytes = None;
             self.drag = None;
-            self.asked = None;
             self.wanted = None;
             self.canvas.forget();
         }
@@ -216,7 +221,7 @@ impl MemoryOverTime {
 
     /// All bytes that there ever were, with some room above.
     fn all_bytes(index: &Index) -> TimeRange {
-        let highest = index.peaks[1].1.max(1);
+        let highest = index.peak(Curve::Active).1.max(1);
         TimeRange { start: 0, end: (highest as f64 * (1.0 + HEADROOM)).ceil().min(i64::MAX as f64 / 4.0) as i64 + 1 }
     }
 
@@ -229,41 +234,34 @@ impl MemoryOverTime {
         colors: &Arc<Colors>,
         egui: &egui::Context,
     ) -> Option<(Question, Arc<Picture>)> {
-        // A picture that is nearly made is let be finished, or a view that keeps moving would never have
-        // one; what can no longer stand in for it is cancelled.
-        let is_free = self.asked.as_ref().is_none_or(|asked| {
-            self.pictures.is_current(asked) || self.pictures.has_crashed(asked) || !asked.is_near(wanted)
-        });
-        if is_free {
-            self.asked = Some(wanted.clone());
-        }
-        let asked = self.asked.clone()?;
-        self.is_pending |= asked != *wanted || !self.pictures.is_current(&asked) && !self.pictures.has_crashed(&asked);
-        let (waker, question) = (egui.clone(), asked.clone());
-        let (shown, index, colors) = (shown.clone(), Arc::clone(index), Arc::clone(colors));
-        let made = self.pictures.get(
-            &asked,
+        let (waker, question) = (egui.clone(), wanted.clone());
+        let (of, index, colors) = (shown.of.clone(), Arc::clone(index), Arc::clone(colors));
+        let made = self.pictures.get_in_turn(
+            wanted,
+            |asked| asked.is_near(wanted),
             move || waker.request_repaint(),
-            move |progress| Arc::new(work::picture(&shown, &index, &colors, &question, progress)),
+            move |progress| Arc::new(work::picture(&of, &index, &colors, &question, progress)),
         );
-        let made = Arc::clone(made?);
-        let question = self.pictures.question()?.clone();
-        if asked != *wanted && self.pictures.is_current(&asked) {
-            egui.request_repaint();
-        }
+        let made = made.map(Arc::clone);
+        self.is_pending |= !self.pictures.is_current(wanted) && !self.pictures.has_crashed(wanted);
+        let (made, question) = (made?, self.pictures.question()?.clone());
         (question.history == wanted.history && question.axis == wanted.axis).then_some((question, made))
     }
 
     /// What is worked out once for the history, and the color of each of its allocations.
     fn prepare(
         &mut self,
-        key: &HistoryKey,
+        key: &MemoryKey,
         shown: &ShownMemory,
         is_dark: bool,
         egui: &egui::Context,
     ) -> Option<(Arc<Index>, Option<Arc<Colors>>)> {
-        let (waker, open) = (egui.clone(), shown.clone());
-        let index = self.index.get(key, move || waker.request_repaint(), move |_| Arc::new(Index::build(&open)));
+        let (waker, open) = (egui.clone(), shown.of.clone());
+        let index = self.index.get(
+            key,
+            move || waker.request_repaint(),
+            move |progress| Arc::new(Index::build(&open, progress)),
+        );
         let index = index.cloned().filter(|_| self.index.is_current(key))?;
         if !self.color_by.is_known(shown.history(), &index) {
             // What a profiler records has no stacks; sizes are always known.
@@ -272,18 +270,22 @@ impl MemoryOverTime {
             self.color_by = known.unwrap_or_default();
         }
         let (by, color_key) = (self.color_by, (key.clone(), self.color_by, is_dark));
-        let (waker, open, steps) = (egui.clone(), shown.clone(), Arc::clone(&index));
+        let (waker, open, steps) = (egui.clone(), shown.of.clone(), Arc::clone(&index));
         let work = move |_: &crate::job::Progress| {
-            Arc::new(Colors::build(open.trace(), open.history(), &steps.steps, by, is_dark))
+            Arc::new(Colors::build(open.trace(), open.history(), steps.steps.as_ref(), by, is_dark))
         };
         let colors = self.colors.get(&color_key, move || waker.request_repaint(), work).cloned();
-        Some((index, colors.filter(|_| self.colors.is_current(&color_key))))
+        self.have_colors_crashed = self.colors.has_crashed(&color_key);
+        self.is_pending |= !self.colors.is_current(&color_key) && !self.have_colors_crashed;
+        // Until the new colors are there, the picture keeps those that it has.
+        let is_same = self.colors.question().is_some_and(|known| known.0 == *key);
+        Some((index, colors.filter(|_| is_same)))
     }
 
     fn shown_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, shown: &ShownMemory) {
-        let key = self.follow(shown);
+        let key = self.follow(ctx, shown);
         let prepared = self.prepare(&key, shown, ctx.is_dark, ui.ctx());
-        self.is_pending = prepared.as_ref().is_none_or(|(_, colors)| colors.is_none());
+        self.is_pending |= prepared.is_none();
         let axis = self.axis(shown);
         let Some((index, colors)) = prepared else {
             if self.index.has_crashed(&key) {
@@ -324,11 +326,11 @@ impl MemoryOverTime {
             let canvas = place.parts.canvas;
             Scale::new(ctx.navigation.visible(), canvas.left(), canvas.width(), ui.pixels_per_point())
         };
-        self.fit_wanted(place, ui.ctx());
+        self.fit_wanted(ctx, place, ui.ctx());
         let before = scale(ctx, ui);
         let response = self.canvas_input(ctx, ui, place, before, all);
         let scale = scale(ctx, ui);
-        let heights = Heights::new(self.bytes.unwrap_or(all), parts.canvas);
+        let heights = Heights::new(ctx.navigation.bytes.unwrap_or(all), parts.canvas);
         // Textures have a largest size.
         let most = ui.input(|input| input.max_texture_side);
         let n_rows = (parts.canvas.height() * ui.pixels_per_point()).round() as usize;
@@ -339,13 +341,13 @@ impl MemoryOverTime {
             bytes: heights.bytes,
             size: [scale.n_pixels.min(most), n_rows.min(most)],
             pixel: scale.pixel,
-            // What the person has just chosen comes with the next frame.
-            color_by: colors.map_or(self.color_by, |colors| colors.by),
+            // What the person has just chosen comes when it is worked out.
+            colors: colors.map_or((self.color_by, ctx.is_dark), |colors| (colors.by, colors.is_dark)),
             marked: Marked(Arc::clone(&ctx.memory.marked)),
-            is_dark: ctx.is_dark,
         };
         let picture = colors.and_then(|colors| self.picture(&wanted, place.shown, place.index, colors, ui.ctx()));
-        self.canvas_ui(ctx, ui, place, &canvas::Frame { scale, heights, response, picture });
+        let has_crashed = self.have_colors_crashed || self.pictures.has_crashed(&wanted);
+        self.canvas_ui(ctx, ui, place, &canvas::Frame { scale, heights, response, picture, has_crashed });
         self.overview.paint(ui, place, ctx.span);
         self.is_pending |= self.overview.is_pending();
         self.minimap.window_ui(ctx, ui, parts.minimap, &mut self.motion);
@@ -357,7 +359,7 @@ struct Place<'a> {
     shown: &'a ShownMemory,
     axis: Axis<'a>,
     index: &'a Arc<Index>,
-    key: &'a HistoryKey,
+    key: &'a MemoryKey,
     parts: Parts,
 }
 

@@ -4,7 +4,7 @@ use eframe::egui::{Align2, Color32, FontId, Id, Rect, Role, Sense, Stroke, Ui, U
 use egui_plot::{HLine, Line, LineStyle, Plot, PlotBounds, PlotPoints};
 
 use super::curves::Curve;
-use super::heights::amount;
+use super::heights::Heights;
 use super::work::{Picture, Question};
 use super::{MemoryOverTime, Place};
 use crate::model::TimeRange;
@@ -15,6 +15,8 @@ use crate::widget::{format, theme};
 
 /// A device that holds more than this many times the highest curve is not drawn: the curves would be flat.
 const MOST_ROOM: f64 = 2.5;
+/// Least distance between two named amounts, in points.
+const TICK_DISTANCE: f64 = 32.0;
 
 impl MemoryOverTime {
     /// What the device has, if the file says so.
@@ -35,7 +37,7 @@ impl MemoryOverTime {
     ) {
         let rect = place.parts.curves;
         let shown = || Curve::ALL.into_iter().enumerate().filter(|(i, _)| self.is_curve_shown[*i]);
-        let highest = shown().map(|(i, _)| place.index.peaks[i].1).max().unwrap_or(0).max(1) as f64;
+        let highest = shown().map(|(_, curve)| place.index.peak(curve).1).max().unwrap_or(0).max(1) as f64;
         let capacity = Self::capacity(place).map(|bytes| bytes as f64).filter(|&bytes| bytes <= highest * MOST_ROOM);
         let top = highest.max(capacity.unwrap_or(0.0)) * 1.08;
         ui.painter().rect_filled(rect, 0.0, theme::tokens(ctx.is_dark).canvas);
@@ -69,38 +71,16 @@ impl MemoryOverTime {
                 });
             });
         }
-        let y = |bytes: f64| rect.bottom() - (bytes / top * f64::from(rect.height())) as f32;
-        self.scale_ui(ui, rect, top, &y);
+        // A cast stops at the largest number.
+        let heights = Heights::new(TimeRange { start: 0, end: top as i64 }, rect);
+        heights.paint(ui.painter(), ui.visuals(), TICK_DISTANCE);
+        let y = |bytes: f64| heights.y(bytes as i64);
         if let Some(capacity) = capacity {
             let at = pos2(rect.right() - 4.0, y(capacity) + 1.0);
             let text = format!("device {}", format::bytes(capacity));
             ui.painter().text(at, Align2::RIGHT_TOP, text, FontId::proportional(10.5), ui.visuals().weak_text_color());
         }
         self.peaks_ui(ctx, ui, place, scale, &y);
-    }
-
-    fn scale_ui(&self, ui: &Ui, rect: Rect, top: f64, y: &impl Fn(f64) -> f32) {
-        let (painter, visuals) = (ui.painter(), ui.visuals());
-        let line = visuals.widgets.noninteractive.bg_stroke;
-        let mut step: i64 = 1;
-        while (step as f64) < top / 3.0 && step < 1 << 61 {
-            step *= 2;
-        }
-        let mut tick = 0_i64;
-        while tick as f64 <= top {
-            let at = y(tick as f64);
-            painter.hline(rect.left() - 4.0..=rect.left(), at, line);
-            let at = pos2(rect.left() - 7.0, at.clamp(rect.top() + 6.0, rect.bottom() - 5.0));
-            painter.text(
-                at,
-                Align2::RIGHT_CENTER,
-                amount(tick, step),
-                FontId::proportional(11.0),
-                visuals.weak_text_color(),
-            );
-            tick += step;
-        }
-        painter.vline(rect.left() - 1.0, rect.y_range(), line);
     }
 
     /// Dots on the highest points, which say their value and moment.
@@ -112,10 +92,10 @@ impl MemoryOverTime {
         scale: &Scale,
         y: &impl Fn(f64) -> f32,
     ) {
-        for (i, curve) in Curve::ALL.into_iter().enumerate().filter(|(i, _)| *i != 1 && *i != 3) {
-            let (state, bytes) = place.index.peaks[i];
+        for (_, curve) in Curve::ALL.into_iter().enumerate().filter(|(i, _)| self.is_curve_shown[*i]) {
+            let (state, bytes) = place.index.peak(curve);
             let at = place.axis.place(state);
-            if !self.is_curve_shown[i] || bytes == 0 || at < scale.view.start || at > scale.view.end {
+            if bytes == 0 || at < scale.view.start || at > scale.view.end {
                 continue;
             }
             let center = pos2(scale.x(at).clamp(scale.left + 3.0, scale.right() - 3.0), y(bytes as f64));

@@ -88,7 +88,7 @@ pub fn raster(scene: &Scene<'_>, progress: &Progress) -> Raster {
         let mut tall = Vec::new();
         let first = part * width;
         let Some(mut live) = Live::new(scene, columns) else { return tall };
-        let mut last = None;
+        let (mut last, mut hatched): (_, Vec<Hatched>) = (None, Vec::new());
         for (i, column) in columns.iter().enumerate() {
             if progress.is_cancelled() {
                 break;
@@ -102,11 +102,14 @@ pub fn raster(scene: &Scene<'_>, progress: &Progress) -> Raster {
                 ids.copy_within(place.start - n_rows..place.start, place.start);
                 pixels.copy_within(place.start - n_rows..place.start, place.start);
                 repeat_last(&mut tall, (first + i) as u32);
+                hatched.iter().for_each(|block| block.paint(scene, (first + i) as u32, &mut pixels[place.clone()]));
                 continue;
             }
             last = Some(column.state);
             live.go_to(column.state);
-            let painted = Painted { ids: &mut ids[place.clone()], pixels: &mut pixels[place], tall: &mut tall };
+            hatched.clear();
+            let (ids, pixels) = (&mut ids[place.clone()], &mut pixels[place]);
+            let painted = Painted { ids, pixels, tall: &mut tall, hatched: &mut hatched };
             painted.column(scene, &live, (first + i) as u32);
         }
         tall
@@ -127,6 +130,23 @@ struct Painted<'a> {
     ids: &'a mut [u32],
     pixels: &'a mut [Color32],
     tall: &'a mut Vec<Tall>,
+    /// Blocks whose look is not the same in every column.
+    hatched: &'a mut Vec<Hatched>,
+}
+
+/// A block that the program freed, but that cannot be used again yet, in one column.
+#[derive(Clone, Copy, Debug)]
+struct Hatched {
+    rows: [u32; 2],
+    color: Color32,
+}
+
+impl Hatched {
+    fn paint(&self, scene: &Scene<'_>, column: u32, pixels: &mut [Color32]) {
+        for row in self.rows[0]..self.rows[1] {
+            pixels[row as usize] = scene.paint.waiting(self.color, (column + row) % 8 < 4);
+        }
+    }
 }
 
 impl Painted<'_> {
@@ -137,17 +157,16 @@ impl Painted<'_> {
             let place = from as usize..to as usize;
             self.ids[place.clone()].fill(id);
             let color = scene.paint.color(id);
-            let pixels = &mut self.pixels[place];
-            pixels.fill(color);
-            if freed[id as usize] <= live.state {
-                // Freed by the program, but not yet to be used again: hatched.
-                for (row, pixel) in (from..).zip(pixels.iter_mut()) {
-                    *pixel = scene.paint.waiting(color, (column + row) % 8 < 4);
-                }
-            }
+            self.pixels[place].fill(color);
             let n = to - from;
-            if n >= EDGED && to < scene.rows.n {
-                pixels[n as usize - 1] = scene.paint.edge(color);
+            let is_edged = n >= EDGED && to < scene.rows.n;
+            if freed[id as usize] <= live.state {
+                let hatched = Hatched { rows: [from, to - u32::from(is_edged)], color };
+                hatched.paint(scene, column, self.pixels);
+                self.hatched.push(hatched);
+            }
+            if is_edged {
+                self.pixels[to as usize - 1] = scene.paint.edge(color);
             }
             if n >= scene.tall {
                 self.tall.push(Tall { column, id, rows: [from, to] });

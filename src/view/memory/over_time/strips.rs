@@ -29,14 +29,16 @@ pub fn ruler(ctx: &ViewContext<'_>, ui: &Ui, place: &Place<'_>, scale: &Scale) {
         // 1, 2, 5, 10, 20, …
         step = if step.to_string().starts_with('2') { step / 2 * 5 } else { step * 2 };
     }
-    let first = (scale.view.start / UNITS / step).max(0) * step;
-    for state in (0..).map(|i| first + i * step).take_while(|state| state * UNITS <= scale.view.end) {
-        let x = scale.x(state * UNITS);
-        if state > i64::from(place.shown.history().last_state()) || x < rect.left() {
+    // Events are counted from 0, as everywhere: event i leads to state i + 1, and happens where that begins.
+    let at = |event: i64| (event + 1) * UNITS;
+    let first = ((scale.view.start / UNITS - 1) / step).max(0) * step;
+    for event in (0..).map(|i| first + i * step).take_while(|&event| at(event) <= scale.view.end) {
+        let x = scale.x(at(event));
+        if event >= i64::from(place.shown.history().last_state()) || x < rect.left() {
             continue;
         }
         painter.vline(x, rect.bottom() - 5.0..=canvas.bottom(), visuals.widgets.noninteractive.bg_stroke);
-        let text = format::count(state.unsigned_abs());
+        let text = format::count(event.unsigned_abs());
         let galley = painter.layout_no_wrap(text, FontId::proportional(11.0), visuals.weak_text_color());
         if x + 3.0 + galley.size().x <= rect.right() {
             let at = pos2(x + 3.0, rect.center().y - galley.size().y / 2.0);

@@ -248,16 +248,16 @@ fn the_wheel_zooms_both_axes() {
     let before = harness.state().navigation.visible();
     wheel(&mut harness, place, 80.0, Modifiers::COMMAND | Modifiers::CTRL);
     assert!(harness.state().navigation.visible().dur() < before.dur());
-    assert_eq!(harness.state().view.bytes, None);
+    assert_eq!(harness.state().navigation.bytes, None);
     wheel(&mut harness, place, 80.0, Modifiers::COMMAND | Modifiers::CTRL | Modifiers::SHIFT);
-    let near = harness.state().view.bytes.expect("the bytes are zoomed");
+    let near = harness.state().navigation.bytes.expect("the bytes are zoomed");
     wheel(&mut harness, place, 80.0, Modifiers::ALT);
-    let nearer = harness.state().view.bytes.expect("the bytes are zoomed");
+    let nearer = harness.state().navigation.bytes.expect("the bytes are zoomed");
     assert!(nearer.dur() < near.dur());
     wheel(&mut harness, place, 30.0, Modifiers::NONE);
-    assert!(harness.state().view.bytes.expect("still zoomed").start > nearer.start);
+    assert!(harness.state().navigation.bytes.expect("still zoomed").start > nearer.start);
     harness.state_mut().run(&Command::ZoomToFit);
-    assert_eq!(harness.state().view.bytes, None);
+    assert_eq!(harness.state().navigation.bytes, None);
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn a_drag_selects_a_range_and_a_double_click_fits_a_block() {
     settle(&mut harness);
     let view = harness.state().navigation.visible();
     assert!(view.start < 400 && view.start > 350 && view.end > 600 && view.end < 650, "{view:?}");
-    let bytes = harness.state().view.bytes.expect("the block is fitted in height too");
+    let bytes = harness.state().navigation.bytes.expect("the block is fitted in height too");
     assert!(bytes.start > 2 << 20 && bytes.end > 4 << 20, "{bytes:?}");
 }
 
@@ -356,7 +356,7 @@ fn curves_can_be_hidden_and_colors_chosen() {
     let sizes = Colors::build(
         &harness.state().traces[0].trace,
         &harness.state().traces[0].trace.memories[0],
-        &[],
+        None,
         ColorBy::Size,
         true,
     );
@@ -390,4 +390,98 @@ fn a_view_of_any_size_does_not_panic() {
             output.drop_without_applying_deltas();
         }
     }
+}
+
+#[test]
+fn amounts_near_the_largest_number_are_drawn() {
+    let mut builder = TraceBuilder::default();
+    let mut raw = RawMemory { has_time: true, ..RawMemory::default() };
+    let pool = raw.pool(MemoryPool::default());
+    let (action, bytes) = (MemoryAction::Alloc, i64::MAX as u64 - 1);
+    raw.events.push(MemoryEvent { ts: 500, action, addr: 512, bytes, pool, stack: StackId(0) });
+    raw.events.push(MemoryEvent {
+        ts: 900,
+        action: MemoryAction::Snapshot,
+        addr: 0,
+        bytes: 0,
+        pool,
+        stack: StackId(0),
+    });
+    builder.memories.push(raw);
+    let mut harness = harness(builder);
+    assert!(harness.state().traces[0].trace.memories[0].curves.highest().1 > 1 << 62);
+    harness.state_mut().selection = Selection::Allocation { trace: 0, memory: 0, id: AllocationId(0) };
+    for command in [Command::FocusSelection, Command::FocusSelection] {
+        harness.state_mut().run(&command);
+        settle(&mut harness);
+    }
+}
+
+#[test]
+fn undo_brings_back_time_and_bytes() {
+    let mut harness = harness(stairs());
+    let before = harness.state().navigation.visible();
+    let place = at(&harness, 500, (3.5 * 1_048_576.0) as f32);
+    click(&mut harness, place, PointerButton::Primary);
+    // The first centers, the second fits; the pointer is where the block is not live.
+    let beside = at(&harness, 900, 1e6);
+    harness.event(Event::PointerMoved(beside));
+    harness.step();
+    for _ in 0..2 {
+        harness.state_mut().run(&Command::FocusSelection);
+        settle(&mut harness);
+    }
+    let bytes = harness.state().navigation.bytes.expect("the block is fitted in height");
+    assert!(bytes.start > 2 << 20 && bytes.end > 4 << 20, "{bytes:?} is where it lies while it lives");
+    while harness.state().navigation.bytes.is_some() {
+        harness.state_mut().run(&Command::UndoZoom);
+    }
+    harness.state_mut().run(&Command::UndoZoom);
+    assert_eq!((harness.state().navigation.visible(), harness.state().navigation.bytes), (before, None));
+    harness.state_mut().run(&Command::RedoZoom);
+    harness.state_mut().run(&Command::RedoZoom);
+    assert_eq!(harness.state().navigation.bytes, Some(bytes));
+}
+
+#[test]
+fn the_plain_wheel_zooms_for_those_who_want_that() {
+    let mut harness = harness(stairs());
+    harness.state_mut().view.wheel_zooms = true;
+    let place = at(&harness, 500, (1 << 20) as f32);
+    let before = harness.state().navigation.visible();
+    wheel(&mut harness, place, 80.0, Modifiers::NONE);
+    assert!(harness.state().navigation.visible().dur() < before.dur());
+    wheel(&mut harness, place, 80.0, Modifiers::ALT);
+    assert!(harness.state().navigation.bytes.is_some());
+}
+
+#[test]
+fn other_colors_leave_the_picture_on_show() {
+    let mut harness = harness(stairs());
+    harness.state_mut().view.color_by = ColorBy::Lifetime;
+    harness.step();
+    let (view, shown) = (&harness.state().view, harness.state().view.pictures.answer().is_some());
+    assert!(shown && view.colors.answer().is_some());
+}
+
+#[test]
+fn the_ruler_counts_events_as_all_readouts_do() {
+    let mut harness = harness(random(300, false));
+    let strip = harness.get_by_role_and_label(eframe::egui::Role::Slider, "Moment").rect();
+    let view = harness.state().view.navigation.visible();
+    // Event 0 leads to state 1.
+    let x = strip.left() + (1.5 * UNITS as f32 - view.start as f32) / view.dur() as f32 * strip.width();
+    click(&mut harness, Pos2::new(x, strip.center().y), PointerButton::Primary);
+    assert_eq!(harness.state().memory.moment, Some(1));
+    harness.get_by_label("Moment: event 0");
+}
+
+#[test]
+fn the_moment_is_a_slider_for_keys_too() {
+    let mut harness = harness(stairs());
+    harness.get_by_role_and_label(eframe::egui::Role::Slider, "Moment").focus();
+    harness.step();
+    harness.key_press(eframe::egui::Key::ArrowDown);
+    settle(&mut harness);
+    assert_eq!(harness.state().memory.moment, Some(4));
 }

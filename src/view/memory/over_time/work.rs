@@ -6,36 +6,23 @@ use eframe::egui::ColorImage;
 use egui_plot::PlotPoint;
 
 use super::axis::{Axis, AxisKind, Column};
-use super::bands::{self, Band, Bar, Step};
+use super::bands::{self, Band, Bar};
 use super::colors::{ColorBy, Colors, Paint};
 use super::curves::{self, Curve};
 use super::labels::{self, Place};
 use super::raster::{self, NO_BLOCK, Scene};
 use super::tree::Rows;
 use crate::analysis::memory::labels::stack_labels;
+use crate::analysis::memory::steps::{Steps, steps};
 use crate::job::Progress;
 use crate::model::memory::{AllocationId, MemoryAction};
 use crate::model::{StackId, StringId, TimeRange};
-use crate::view::TraceKey;
-use crate::view::memory::ShownMemory;
+use crate::view::memory::{MemoryKey, OpenMemory};
 use crate::widget::format;
 use crate::widget::text::{display_name, short_frame};
 
 /// Least width and height of a label, in points.
 const LABEL_ROOM: [f32; 2] = [44.0, 13.0];
-
-/// Which history: its trace with its offset, and its index there.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HistoryKey {
-    trace: TraceKey,
-    memory: usize,
-}
-
-impl HistoryKey {
-    pub fn new(shown: &ShownMemory) -> Self {
-        Self { trace: TraceKey::new(std::slice::from_ref(&shown.open)), memory: shown.memory }
-    }
-}
 
 /// What is worked out once for a history.
 #[derive(Debug)]
@@ -48,17 +35,22 @@ pub struct Index {
     pub bands: Vec<Band>,
     /// Rows that the bands need.
     pub n_lanes: usize,
-    pub steps: Vec<Step>,
+    pub steps: Option<Steps>,
     /// Events at which the program took a snapshot.
     pub snapshots: Vec<u32>,
-    /// State and bytes of the highest of each curve, in the order of [`Curve::ALL`].
-    pub peaks: [(u32, u64); 4],
+    /// In the order of [`Curve::ALL`].
+    peaks: [(u32, u64); 4],
 }
 
 impl Index {
-    /// Cost: O(events + allocations + slices).
-    pub fn build(shown: &ShownMemory) -> Self {
-        let (trace, history) = (shown.trace(), shown.history());
+    /// State and bytes of the highest point of a curve.
+    pub fn peak(&self, curve: Curve) -> (u32, u64) {
+        self.peaks[curve as usize]
+    }
+
+    /// Cost: that of [`steps`], and O(events + allocations + slices).
+    pub fn build(of: &OpenMemory, progress: &Progress) -> Self {
+        let (trace, history) = (of.trace(), of.history());
         let bands = bands::bands(trace, history);
         let actions = history.events.action.iter().enumerate();
         let snapshots = actions.filter(|entry| *entry.1 == MemoryAction::Snapshot).map(|entry| entry.0 as u32);
@@ -69,7 +61,7 @@ impl Index {
             by_end: raster::by_end(history),
             telling: stack_labels(trace),
             has_stacks: history.allocations.stack.iter().any(|&stack| stack != StackId(0)),
-            steps: bands::steps(trace, history, &bands),
+            steps: steps(trace, history, &|| progress.is_cancelled()),
             bands,
             snapshots: snapshots.collect(),
             peaks: Curve::ALL.map(|curve| curves::peak(curve.values(history))),
@@ -90,7 +82,7 @@ impl PartialEq for Marked {
 /// Which picture is wanted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    pub history: HistoryKey,
+    pub history: MemoryKey,
     pub axis: AxisKind,
     /// In places on the axis.
     pub view: TimeRange,
@@ -100,9 +92,9 @@ pub struct Question {
     pub size: [usize; 2],
     /// Points in a pixel.
     pub pixel: f32,
-    pub color_by: ColorBy,
+    /// What colors stand for, and whether they are for the dark theme.
+    pub colors: (ColorBy, bool),
     pub marked: Marked,
-    pub is_dark: bool,
 }
 
 impl Question {
@@ -158,18 +150,12 @@ impl Picture {
 }
 
 /// Answers a question.
-pub fn picture(
-    shown: &ShownMemory,
-    index: &Index,
-    colors: &Arc<Colors>,
-    asked: &Question,
-    progress: &Progress,
-) -> Picture {
-    let history = shown.history();
-    let axis = Axis { kind: asked.axis, history, offset: shown.open.offset };
+pub fn picture(of: &OpenMemory, index: &Index, colors: &Arc<Colors>, asked: &Question, progress: &Progress) -> Picture {
+    let history = of.history();
+    let axis = Axis { kind: asked.axis, history, offset: of.open.offset };
     let [n_columns, n_rows] = asked.size;
     let columns = axis.columns(asked.view, n_columns);
-    let paint = Paint::new(Arc::clone(colors), &asked.marked.0, asked.is_dark);
+    let paint = Paint::new(Arc::clone(colors), &asked.marked.0);
     let rows =
         Rows { bottom: asked.bytes.start, per_byte: n_rows as f64 / asked.bytes.dur().max(1) as f64, n: n_rows as u32 };
     let room = LABEL_ROOM.map(|points| (points / asked.pixel).ceil() as u32);
@@ -178,7 +164,7 @@ pub fn picture(
     let label = |place: Place| {
         let size = format::bytes(history.allocations.bytes[place.id as usize] as f64);
         let stack = history.allocations.stack[place.id as usize];
-        let frame = shown.trace().strings.get(index.telling.get(stack.0 as usize).copied().unwrap_or_default());
+        let frame = of.trace().strings.get(index.telling.get(stack.0 as usize).copied().unwrap_or_default());
         let text = if frame.is_empty() { size } else { format!("{size}  {}", display_name(&short_frame(frame))) };
         Label { place, text }
     };

@@ -7,41 +7,40 @@ use crate::job::Progress;
 use crate::model::memory::{MemoryAction, MemoryEvent, MemoryPool, RawMemory};
 use crate::model::{StackId, TimeRange, TraceBuilder};
 use crate::view::OpenTrace;
-use crate::view::memory::ShownMemory;
+use crate::view::memory::OpenMemory;
+use crate::view::memory::over_time::MemoryOverTime;
 use crate::view::memory::over_time::axis::{Axis, AxisKind, NO_STATE, UNITS};
 use crate::view::memory::over_time::colors::{ColorBy, Colors, Legend};
 use crate::view::memory::over_time::curves::{Curve, points};
 use crate::view::memory::over_time::raster::NO_BLOCK;
-use crate::view::memory::over_time::work::{HistoryKey, Index, Marked, Picture, Question, picture};
-use crate::view::memory::over_time::{MemoryOverTime, hover};
+use crate::view::memory::over_time::work::{Index, Marked, Picture, Question, picture};
 
-fn shown(builder: TraceBuilder) -> ShownMemory {
+fn shown(builder: TraceBuilder) -> OpenMemory {
     let open = OpenTrace { trace: Arc::new(builder.finish()), offset: 1_000 };
-    ShownMemory { trace: 0, open, memory: 0 }
+    OpenMemory { open, memory: 0 }
 }
 
-fn question(shown: &ShownMemory, axis: AxisKind, view: TimeRange, bytes: TimeRange, size: [usize; 2]) -> Question {
+fn question(shown: &OpenMemory, axis: AxisKind, view: TimeRange, bytes: TimeRange, size: [usize; 2]) -> Question {
     Question {
-        history: HistoryKey::new(shown),
+        history: shown.key(),
         axis,
         view,
         bytes,
         size,
         pixel: 1.0,
-        color_by: ColorBy::Stack,
+        colors: (ColorBy::Stack, true),
         marked: Marked::default(),
-        is_dark: true,
     }
 }
 
-fn make(shown: &ShownMemory, asked: &Question) -> Picture {
-    let index = Index::build(shown);
-    let colors = Arc::new(Colors::build(shown.trace(), shown.history(), &index.steps, asked.color_by, true));
+fn make(shown: &OpenMemory, asked: &Question) -> Picture {
+    let index = Index::build(shown, &Progress::default());
+    let colors = Arc::new(Colors::build(shown.trace(), shown.history(), index.steps.as_ref(), asked.colors.0, true));
     picture(shown, &index, &colors, asked, &Progress::default())
 }
 
 /// Every pixel against a stack of the live blocks of its column's state.
-fn assert_picture(shown: &ShownMemory, asked: &Question, made: &Picture) {
+fn assert_picture(shown: &OpenMemory, asked: &Question, made: &Picture) {
     let history = shown.history();
     let axis = Axis { kind: asked.axis, history, offset: shown.open.offset };
     let per_row = asked.bytes.dur() as f64 / asked.size[1] as f64;
@@ -87,7 +86,7 @@ fn every_pixel_shows_the_block_that_lies_there() {
         for &kind in kinds {
             let axis = Axis { kind, history: shown.history(), offset: shown.open.offset };
             let span = axis.span();
-            let all = MemoryOverTime::all_bytes(&Index::build(&shown));
+            let all = MemoryOverTime::all_bytes(&Index::build(&shown, &Progress::default()));
             let mut view = TimeRange { start: span.start - span.dur() / 10, end: span.end + span.dur() / 10 };
             let mut bytes = all;
             for _ in 0..7 {
@@ -145,14 +144,14 @@ fn no_peak_vanishes_from_a_curve() {
 fn colors_say_what_the_legend_says() {
     let shown = shown(random(2_000, true));
     let history = shown.history();
-    let build = |by| Colors::build(shown.trace(), history, &[], by, true);
+    let build = |by| Colors::build(shown.trace(), history, None, by, true);
     let streams = build(ColorBy::Stream);
     let Legend::List(names, 0) = &streams.legend else { panic!("{:?}", streams.legend) };
     assert_eq!(names.len(), 2);
     for id in history.allocations.ids() {
         let color = streams.palette[usize::from(streams.index[id.idx()])];
         let name = &names.iter().find(|name| name.0 == color).unwrap().1;
-        assert_eq!(*name, hover::pool_text(history.pool_of(id)));
+        assert_eq!(*name, history.pool_of(id).to_string());
     }
     let sizes = build(ColorBy::Size);
     let Legend::Ramp(_, least, most) = &sizes.legend else { panic!("{:?}", sizes.legend) };
@@ -192,4 +191,6 @@ fn a_block_that_waits_to_be_free_looks_otherwise() {
     let live = column(15).1[0];
     assert!(column(15).1.iter().all(|&pixel| pixel == live));
     assert!([25, 35].into_iter().all(|at| column(at).1.iter().all(|&pixel| pixel != live)));
+    // The stripes go on from column to column, also where nothing changes and where another core paints.
+    assert!((20..39).all(|at| column(at).1[1..] == column(at + 1).1[..8]));
 }

@@ -1,0 +1,30 @@
+//! Commands that mean the same in every picture of memory: marks, ranges, and what is looked at.
+
+use super::ShownMemory;
+use crate::command::Command;
+use crate::model::{TimeNs, TimeRange};
+use crate::view::{Mark, Selection, ViewContext};
+
+/// Runs a command; false if it is another's.
+///
+/// * `at`: the moment that the person points to, in session time, where no moment is looked at.
+pub fn run(command: &Command, shown: &ShownMemory, at: Option<TimeNs>, ctx: &mut ViewContext<'_>) -> bool {
+    match command {
+        Command::MarkMoment => {
+            let looked_at = ctx.memory.moment.map(|state| shown.session_time(state));
+            let ts = looked_at.or(at).unwrap_or_else(|| shown.session_time(shown.history().last_state()));
+            ctx.add_mark(Mark { range: TimeRange { start: ts, end: ts }, note: String::new() });
+        }
+        Command::MarkRange => {
+            if let Some(range) = *ctx.range {
+                ctx.add_mark(Mark { range, note: String::new() });
+            }
+        }
+        Command::RangeFromSelection => *ctx.range = ctx.selected_time().or(*ctx.range),
+        Command::Deselect if *ctx.selection != Selection::None => *ctx.selection = Selection::None,
+        Command::Deselect if ctx.range.is_some() => *ctx.range = None,
+        Command::Deselect => ctx.memory.moment = None,
+        _ => return false,
+    }
+    true
+}

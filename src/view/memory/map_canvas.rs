@@ -1,0 +1,182 @@
+//! The map of the allocator's state on screen: its boxes, and what they say when pointed to or clicked.
+
+use eframe::egui::{self, Color32, CornerRadius, Pos2, Rect, Stroke, StrokeKind, pos2, vec2};
+
+use super::ShownMemory;
+use super::map::{Fill, MapBox, MapLine};
+use super::state::Answer;
+use crate::analysis::memory::state::{Held, PoolState};
+use crate::model::memory::{AllocationId, SegmentKind};
+use crate::view::{Selection, ViewContext};
+use crate::widget::text::display_name;
+use crate::widget::{format, theme};
+
+pub const LINE_HEIGHT: f32 = 18.0;
+pub const LINE_GAP: f32 = 3.0;
+/// Boxes at least this wide have a border.
+const MIN_BORDERED: f32 = 4.0;
+
+pub fn free_color(is_dark: bool) -> Color32 {
+    if is_dark { Color32::from_gray(48) } else { Color32::from_gray(222) }
+}
+
+pub fn unsplit_color(is_dark: bool) -> Color32 {
+    if is_dark { Color32::from_gray(84) } else { Color32::from_gray(178) }
+}
+
+pub fn awaiting_color(is_dark: bool) -> Color32 {
+    theme::tokens(is_dark).severity[1]
+}
+
+/// `default stream, large segments`.
+fn pool_title(shown: &ShownMemory, pool: &PoolState) -> String {
+    let known = shown.history().pools.get(pool.pool.0 as usize).copied().unwrap_or_default();
+    let kind = match pool.kind {
+        SegmentKind::Small => "small segments",
+        SegmentKind::Large => "large segments",
+        SegmentKind::Unknown => "segments",
+    };
+    format!("{known}, {kind}")
+}
+
+/// What the map is painted on.
+pub struct Canvas<'a> {
+    pub answer: &'a Answer,
+    pub shown: &'a ShownMemory,
+    pub origin: Pos2,
+}
+
+impl Canvas<'_> {
+    fn rect(&self, place: &MapBox) -> Rect {
+        let top = self.origin.y + place.line as f32 * (LINE_HEIGHT + LINE_GAP);
+        Rect::from_min_max(
+            pos2(self.origin.x + place.x[0], top),
+            pos2(self.origin.x + place.x[1].max(place.x[0] + 1.0), top + LINE_HEIGHT),
+        )
+    }
+
+    fn label(&self, id: AllocationId) -> &str {
+        let stack = self.shown.history().allocations.stack[id.idx()].0 as usize;
+        self.shown.trace().strings.get(self.answer.labels.get(stack).copied().unwrap_or_default())
+    }
+
+    fn color(&self, fill: Fill, ctx: &ViewContext<'_>) -> Color32 {
+        let block = |id: AllocationId| {
+            let color = self.answer.colors.color(self.shown.history().allocations.stack[id.idx()]);
+            let is_dimmed = !ctx.memory.marked.is_empty() && ctx.memory.marked.binary_search(&id).is_err();
+            if is_dimmed { color.lerp_to_gamma(free_color(ctx.is_dark), 0.75) } else { color }
+        };
+        match fill {
+            Fill::One(Held::Allocated(id)) => block(id),
+            Fill::One(Held::AwaitingFree(_)) => awaiting_color(ctx.is_dark),
+            Fill::One(Held::Unsplit) => unsplit_color(ctx.is_dark),
+            Fill::One(Held::Free) => free_color(ctx.is_dark),
+            Fill::Mixed(id, held) => {
+                let color = id.map_or(unsplit_color(ctx.is_dark), block);
+                free_color(ctx.is_dark).lerp_to_gamma(color, held)
+            }
+        }
+    }
+
+    pub fn paint(&self, lines: std::ops::Range<u32>, ctx: &ViewContext<'_>, ui: &egui::Ui) {
+        let tokens = theme::tokens(ctx.is_dark);
+        let painter = ui.painter();
+        let font = egui::TextStyle::Body.resolve(ui.style());
+        for line in lines.clone() {
+            if let Some(MapLine::Heading(pool)) = self.answer.map.lines.get(line as usize) {
+                let pool = &self.answer.state.pools[*pool as usize];
+                let sums = &pool.sums;
+                let text = format!(
+                    "{}: {} in {}, {} free, largest free {}, fragmentation {:.1} %",
+                    pool_title(self.shown, pool),
+                    format::bytes(sums.reserved as f64),
+                    format::count(pool.segments.len() as u64),
+                    format::bytes(sums.free as f64),
+                    format::bytes(sums.largest_free as f64),
+                    sums.fragmentation() * 100.0,
+                );
+                let at = self.origin + vec2(0.0, (line + 1) as f32 * (LINE_HEIGHT + LINE_GAP) - LINE_GAP - 2.0);
+                painter.text(at, egui::Align2::LEFT_BOTTOM, text, font.clone(), tokens.text);
+            }
+        }
+        let selected = self.shown.selected(*ctx.selection);
+        let mut mesh = egui::Mesh::default();
+        let mut borders = Vec::new();
+        let mut outlines = Vec::new();
+        for place in self.answer.map.of_lines(lines) {
+            let rect = self.rect(place);
+            mesh.add_colored_rect(rect, self.color(place.fill, ctx));
+            if rect.width() >= MIN_BORDERED {
+                borders.push(Rect::from_min_max(pos2(rect.right() - 1.0, rect.top()), rect.max));
+            }
+            if let Fill::One(Held::Allocated(id) | Held::AwaitingFree(id)) | Fill::Mixed(Some(id), _) = place.fill
+                && Some(id) == selected
+            {
+                outlines.push(rect);
+            }
+        }
+        for border in borders {
+            mesh.add_colored_rect(border, tokens.canvas);
+        }
+        painter.add(mesh);
+        for rect in outlines {
+            painter.rect_stroke(
+                rect.expand(1.0),
+                CornerRadius::ZERO,
+                Stroke::new(2.0, tokens.accent),
+                StrokeKind::Outside,
+            );
+        }
+    }
+
+    pub fn interact(&self, response: &egui::Response, ctx: &mut ViewContext<'_>) {
+        response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Image, true, "Map of the allocator's memory"));
+        let Some(at) = response.hover_pos() else { return };
+        let line = ((at.y - self.origin.y) / (LINE_HEIGHT + LINE_GAP)).max(0.0) as u32;
+        let Some(place) = self.answer.map.at(line, at.x - self.origin.x) else { return };
+        let id = match place.fill {
+            Fill::One(Held::Allocated(id) | Held::AwaitingFree(id)) | Fill::Mixed(Some(id), _) => Some(id),
+            _ => None,
+        };
+        if response.clicked() {
+            *ctx.selection = id.map_or(Selection::None, |id| self.shown.selection(id));
+        }
+        let text = self.hover_text(place, id);
+        response.clone().on_hover_ui_at_pointer(|ui| {
+            ui.set_max_width(560.0);
+            ui.label(text);
+        });
+    }
+
+    fn hover_text(&self, place: &MapBox, id: Option<AllocationId>) -> String {
+        let all = &self.shown.history().allocations;
+        let bytes = |bytes: u64| format::bytes(bytes as f64);
+        let what = match (place.fill, id) {
+            (Fill::One(Held::Free), _) => format!("Free, {}", bytes(place.bytes)),
+            (Fill::One(Held::Unsplit), _) => {
+                format!("{} left unsplit: too little behind the block to be given out", bytes(place.bytes))
+            }
+            (Fill::One(Held::AwaitingFree(_)), Some(id)) => {
+                format!("Freed, awaiting a stream, {}\n{}", bytes(all.bytes[id.idx()]), self.label(id))
+            }
+            (Fill::One(_), Some(id)) => format!("{}\n{}", bytes(all.bytes[id.idx()]), self.label(id)),
+            (_, Some(id)) => format!(
+                "Several blocks in one pixel, {} in all; the largest {}\n{}",
+                bytes(place.bytes),
+                bytes(all.bytes[id.idx()]),
+                self.label(id)
+            ),
+            (_, None) => format!("Free and unsplit memory, {}", bytes(place.bytes)),
+        };
+        let pool = &self.answer.state.pools[place.pool as usize];
+        let segment = &pool.segments[place.segment as usize];
+        let expandable = if segment.is_expandable { ", expandable" } else { "" };
+        format!(
+            "{}\nAt {:#x}, in a segment of {}{expandable} with {} free",
+            display_name(&what),
+            place.addr,
+            bytes(segment.bytes),
+            bytes(segment.sums.free)
+        )
+    }
+}

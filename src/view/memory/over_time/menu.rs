@@ -1,0 +1,47 @@
+//! What can be done with the block and the moment under the pointer.
+
+use eframe::egui::Ui;
+
+use super::{MemoryOverTime, Place};
+use crate::command::Command;
+use crate::view::ViewContext;
+use crate::widget::format;
+
+impl MemoryOverTime {
+    /// What can be done with a block and the moment under the pointer.
+    pub(super) fn menu_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, place: &Place<'_>) {
+        let Some((id, state)) = self.canvas.menu else { return };
+        if let Some(id) = id {
+            let stack = place.shown.history().allocations.stack[id.idx()];
+            let trace = place.shown.trace();
+            ui.weak(format!(
+                "Allocation of {}",
+                format::bytes(place.shown.history().allocations.bytes[id.idx()] as f64)
+            ));
+            if ui.button("Copy stack").clicked() {
+                ui.ctx().copy_text(trace.stack_text(stack));
+            }
+            if ui.button("Copy address").clicked() {
+                ui.ctx().copy_text(format!("{:#x}", place.shown.history().allocations.addr[id.idx()]));
+            }
+            if ui.button("Zoom to it").clicked() {
+                self.zoom_to_block(ctx, &place.axis, id, state);
+            }
+            ui.separator();
+        }
+        if ui.button("Show this moment's state").clicked() {
+            ctx.memory.moment = Some(state);
+            ctx.commands.push(Command::ShowMemoryState);
+        }
+        if ui.button("Set as base for difference").clicked() {
+            ctx.memory.base = Some(state);
+        }
+        if ctx.memory.base.is_some() && ui.button("Clear base").clicked() {
+            ctx.memory.base = None;
+        }
+        ui.separator();
+        if ui.button("Zoom to fit all").clicked() {
+            ctx.commands.push(Command::ZoomToFit);
+        }
+    }
+}
