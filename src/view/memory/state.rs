@@ -181,7 +181,9 @@ impl MemoryState {
             self.anchor = None;
         }
         self.scroll = (self.scroll - by).clamp(0.0, (n_lines as f32 * row - area.height()).max(0.0));
-        // The wheel is read above, where it may zoom as well.
+        // The wheel is read above, where it may zoom as well; of the area it is only the bar that scrolls. It
+        // learns only while it paints how high the map is now, so what it makes of the offset does not count.
+        ui.spacing_mut().scroll.kinetic.rubber_band = false;
         let scroll = egui::ScrollArea::vertical().auto_shrink(false).id_salt("memory map");
         let scroll = scroll.scroll_source(egui::scroll_area::ScrollSource::SCROLL_BAR);
         let shown_part = scroll.vertical_scroll_offset(self.scroll).show_viewport(ui, |ui, viewport| {
@@ -193,7 +195,9 @@ impl MemoryState {
             canvas.paint(first..last, ctx, ui);
             canvas.interact(&response, ctx);
         });
-        self.scroll = shown_part.state.unclamped_offset().y;
+        if ui.input(|input| input.pointer.any_down()) {
+            self.scroll = shown_part.state.clamped_offset().y;
+        }
     }
 
     fn ask(&mut self, question: &Question, shown: &ShownMemory, ui: &egui::Ui) -> Option<Arc<Answer>> {
