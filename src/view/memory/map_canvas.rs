@@ -28,15 +28,15 @@ pub fn awaiting_color(is_dark: bool) -> Color32 {
     theme::tokens(is_dark).severity[1]
 }
 
-/// `default stream, large segments`.
+/// `Large segments, default stream`.
 fn pool_title(shown: &ShownMemory, pool: &PoolState) -> String {
     let known = shown.history().pools.get(pool.pool.0 as usize).copied().unwrap_or_default();
     let kind = match pool.kind {
-        SegmentKind::Small => "small segments",
-        SegmentKind::Large => "large segments",
-        SegmentKind::Unknown => "segments",
+        SegmentKind::Small => "Small segments",
+        SegmentKind::Large => "Large segments",
+        SegmentKind::Unknown => "Segments",
     };
-    format!("{known}, {kind}")
+    format!("{kind}, {known}")
 }
 
 /// What the map is painted on.
