@@ -87,6 +87,7 @@ fn assert_agrees(path: &Path, folder: &Path) -> usize {
             min_survivor_steps: 1,
             min_kept: 0.0,
             min_seldom_steps: usize::MAX,
+            min_explained: f64::INFINITY,
             ..Thresholds::default()
         };
         let ours = find(&trace, history, Some(&steps), &lenient);

@@ -111,7 +111,7 @@ impl View for LeaksView {
                     "Without steps no leak can be told from work in progress. What has more at the end is under \"Grown\""
                 }
                 List::Suspects => "No stack is suspected: none gains memory step after step that stays",
-                List::Innocents => "No stack was judged to be set up once or a cache that filled up",
+                List::Innocents => "No other place grew, or has memory since before the steps that count",
                 List::Gains => "No stack has more memory at the end than at the start",
             });
             return;
@@ -158,7 +158,7 @@ impl LeaksView {
         ui.horizontal_wrapped(|ui| {
             let lists = [
                 (List::Suspects, "Suspects", answer.suspects.data.rows.len(), "What grows step after step, and stays"),
-                (List::Innocents, "Not leaks", answer.innocents.data.rows.len(), "What stays for a known reason"),
+                (List::Innocents, "Others", answer.innocents.data.rows.len(), "What stays for a known reason"),
                 (List::Gains, "Grown", answer.gains.data.rows.len(), "What has more at the end than at the start"),
             ];
             for (list, label, n, help) in lists {

@@ -7,7 +7,6 @@ use crate::model::MemoryHistory;
 
 /// Kendall's tau from which a buffer is said to grow: nearly all pairs of steps rise.
 const GROWING: f64 = 0.9;
-
 /// What all places of a history are judged by.
 #[derive(Clone, Copy, Debug)]
 pub struct Judge<'a> {
@@ -159,24 +158,29 @@ impl Moved {
     }
 
     /// Takes suspects back, those that gained most first, where other places lost about as much in blocks
-    /// of about the same size. Only where all memory together does not grow.
-    pub fn clear(mut self, crossings: &[Crossing], judge: &Judge<'_>, found: &mut Leaks) {
+    /// of about the same size; but only if those that are left tell why all memory grows.
+    ///
+    /// * `growth`: of all memory, in bytes; 0 if it stays level.
+    pub fn clear(mut self, crossings: &[Crossing], judge: &Judge<'_>, growth: i64, found: &mut Leaks) {
         found.suspects.sort_by_key(|suspect| (std::cmp::Reverse(suspect.growth_bytes), suspect.signature));
         let (mut left, mut offset) = (Vec::new(), Vec::new());
-        for suspect in found.suspects.drain(..) {
+        for suspect in &found.suspects {
             let first = crossings.partition_point(|block| block.signature < suspect.signature);
             let n = crossings[first..].partition_point(|block| block.signature == suspect.signature);
             let gained = judge.change(&crossings[first..first + n]).map(|change| change.max(0));
             let matched: [i64; 64] = std::array::from_fn(|size| gained[size].min(self.0[size]));
             if (matched.iter().sum::<i64>() as f64) < 0.9 * gained.iter().sum::<i64>() as f64 {
-                left.push(suspect);
+                left.push(suspect.clone());
                 continue;
             }
             self.0.iter_mut().zip(matched).for_each(|(lost, matched)| *lost -= matched);
             let bytes = suspect.live_bytes.last().copied().unwrap_or_default();
             offset.push(Innocent { signature: suspect.signature, verdict: Verdict::Offset, bytes });
         }
-        found.suspects = left;
-        found.innocents.extend(offset);
+        let explained: i64 = left.iter().map(|suspect| suspect.growth_bytes).sum();
+        if explained as f64 >= judge.thresholds.min_explained * growth as f64 {
+            found.suspects = left;
+            found.innocents.extend(offset);
+        }
     }
 }

@@ -59,6 +59,9 @@ pub struct Thresholds {
     pub min_seldom_steps: usize,
     /// and live bytes have at least this Kendall's tau.
     pub min_seldom_tau: f64,
+    /// Suspects that gain what others lose are taken back if those that are left have at least this share of
+    /// the growth of all memory.
+    pub min_explained: f64,
     /// At most so many first steps are left out as warm-up, and never more than a quarter.
     pub max_warm_up: usize,
     /// All memory is growing if it gains more than this in a step
@@ -87,6 +90,7 @@ impl Default for Thresholds {
             min_kept: 2.0 / 3.0,
             min_seldom_steps: 6,
             min_seldom_tau: 0.5,
+            min_explained: 2.0 / 3.0,
             max_warm_up: 5,
             alarm_bytes_per_step: 1e6,
             alarm_points: 10,
@@ -298,9 +302,7 @@ fn judged(
             }
             judge.judge(blocks, &mut moved, &mut found);
         }
-        if !total.rises(thresholds) {
-            moved.clear(&crossings, &judge, &mut found);
-        }
+        moved.clear(&crossings, &judge, if total.rises(thresholds) { total.growth_bytes } else { 0 }, &mut found);
         rank(&mut found);
         evidence::gather(history, signatures, steps, &crossings, thresholds, &mut found);
         total.judge(!found.suspects.is_empty(), thresholds);

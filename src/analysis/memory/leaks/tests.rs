@@ -264,6 +264,27 @@ fn stacks_that_differ_from_step_to_step_are_put_together_where_they_hide_a_leak(
 }
 
 #[test]
+fn blocks_that_move_are_told_from_a_leak_beside_them_but_hide_none() {
+    for is_leaking in [true, false] {
+        let mut old = Vec::new();
+        let trace = training(24, |training| {
+            if training.step == 0 {
+                old = (0..24).map(|_| training.keep(2 * MIB, "to (module.py:1)")).collect();
+            }
+            training.keep(2 * MIB + 512, "pack (batch.py:8)");
+            // Of the same size as what moves, and three times as much.
+            for _ in 0..3 {
+                training.keep(2 * MIB + 1024, if is_leaking { "append (losses.py:12)" } else { "pack (batch.py:8)" });
+            }
+            training.script.free(old.pop().unwrap(), 2 * MIB);
+        });
+        let found = find(&trace, None);
+        let labels: Vec<_> = found.suspects.iter().map(|suspect| label(&trace, suspect.signature)).collect();
+        assert_eq!(labels, [if is_leaking { "append (losses.py:12)" } else { "pack (batch.py:8)" }]);
+    }
+}
+
+#[test]
 fn only_blocks_of_the_same_size_take_the_place_of_others() {
     let mut old = Vec::new();
     let trace = training(24, |training| {
