@@ -9,7 +9,7 @@ use super::{App, NoteKind};
 use crate::command::Command;
 use crate::model::{Severity, TrackKind};
 use crate::reader::Options;
-use crate::view::OpenTrace;
+use crate::view::{OpenTrace, counts_events};
 use crate::widget::{format, theme};
 
 /// A load that ends sooner shows no progress: a bar that flashes up is noise.
@@ -118,14 +118,6 @@ impl App {
         }
     }
 
-    /// Whether there is no time in all that is open, only numbers of events.
-    fn counts_events(&self) -> bool {
-        self.session.traces().iter().all(|open| {
-            let memories = &open.trace.memories;
-            !memories.is_empty() && memories.iter().all(|history| !history.has_time) && open.trace.slices.is_empty()
-        })
-    }
-
     /// Where no device did anything: a person looks for the streams, and should know why there are none.
     fn no_device_ui(&self, ui: &mut egui::Ui) {
         let has_stream = |open: &OpenTrace| open.trace.tracks.iter().any(|track| track.kind == TrackKind::Stream);
@@ -158,7 +150,7 @@ impl App {
                     self.files_ui(ui);
                     self.badge_ui(ui);
                     let visible = self.session.navigation.visible().dur();
-                    if self.counts_events() {
+                    if counts_events(self.session.traces()) {
                         ui.label(format!("{} events visible", format::count(visible.unsigned_abs())));
                     } else {
                         ui.label(format!("{} visible", format::duration(visible))).on_hover_text(format!(
@@ -168,7 +160,7 @@ impl App {
                         ));
                     }
                     if let Some(range) = self.session.range {
-                        if self.counts_events() {
+                        if counts_events(self.session.traces()) {
                             ui.label(format!("{} events selected", format::count(range.dur().unsigned_abs())));
                         } else {
                             ui.label(format!("{} selected", format::duration(range.dur())))

@@ -140,6 +140,14 @@ pub struct ViewContext<'a> {
     pub commands: &'a mut Vec<Command>,
 }
 
+/// Whether there is no time in all of these, only numbers of events.
+pub fn counts_events(traces: &[OpenTrace]) -> bool {
+    traces.iter().all(|open| {
+        let memories = &open.trace.memories;
+        !memories.is_empty() && memories.iter().all(|history| !history.has_time) && open.trace.slices.is_empty()
+    })
+}
+
 impl ViewContext<'_> {
     /// Adds a mark at its place in time, unless the very same range is marked already.
     pub fn add_mark(&mut self, mark: Mark) {

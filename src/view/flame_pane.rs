@@ -369,7 +369,7 @@ fn heaviest(unit: &Unit, tree: &FlameTree) -> (tables::Answer, Vec<u32>) {
     }
     let weight = |n: i64| [(unit.cell)(n), Cell::Share(n as f64 / whole)];
     let rows = frames.iter().map(|frame| {
-        let name = Cell::text(&tree.names[frame.name as usize]);
+        let name = Cell::frames(&tree.names[frame.name as usize]);
         [name].into_iter().chain(weight(frame.own)).chain(weight(frame.total)).collect()
     });
     let data = Data { columns, rows: rows.collect() };

@@ -16,5 +16,5 @@ pub mod tables;
 pub mod timeline;
 mod trace_key;
 
-pub use context::{Mark, Navigation, OpenTrace, Selection, View, ViewContext};
+pub use context::{Mark, Navigation, OpenTrace, Selection, View, ViewContext, counts_events};
 pub use trace_key::TraceKey;

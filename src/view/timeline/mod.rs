@@ -37,9 +37,10 @@ use self::canvas::Canvas;
 use self::hit::Hit;
 use self::layout::Area;
 use self::track_list::{TrackList, total_height};
-use super::{Selection, View, ViewContext};
+use super::{Selection, View, ViewContext, counts_events};
 use crate::command::Command;
 use crate::model::{SliceId, TimeNs, Trace};
+use crate::widget::format;
 
 const MINIMAP_HEIGHT: f32 = 26.0;
 const RULER_HEIGHT: f32 = 20.0;
@@ -261,7 +262,8 @@ impl View for Timeline {
         let areas = self.areas(parts.canvas);
         let scale =
             Scale::new(ctx.navigation.visible(), parts.canvas.left(), parts.canvas.width(), ui.pixels_per_point());
-        ruler::paint(ui.painter(), parts.ruler, parts.canvas, &scale, ctx.span.start, ui.visuals());
+        let name = if counts_events(ctx.traces) { ruler::event } else { format::moment };
+        ruler::paint(ui.painter(), parts.ruler, parts.canvas, &scale, ctx.span.start, name, ui.visuals());
         self.canvas_ui(ctx, ui, &parts, areas, scale);
         self.labels_ui(ctx, ui, &parts, areas);
         self.filter_ui(ui, parts.filter);

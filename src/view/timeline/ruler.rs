@@ -33,8 +33,23 @@ pub fn ticks(view: TimeRange, origin: TimeNs, width_points: f32) -> (DurNs, Vec<
     (step, ticks.filter(|&tick| tick >= from && tick <= view.end.saturating_sub(origin)).collect())
 }
 
+/// What to call a moment where there is no time, only numbers of events: `2,000`.
+pub fn event(tick: DurNs, _step: DurNs) -> String {
+    format::count(tick.unsigned_abs())
+}
+
 /// Paints the ruler, and faint lines at its moments over `canvas`.
-pub fn paint(painter: &Painter, rect: Rect, canvas: Rect, scale: &Scale, origin: TimeNs, visuals: &Visuals) {
+///
+/// * `name`: what to call a moment relative to `origin`, of moments that are so far apart.
+pub fn paint(
+    painter: &Painter,
+    rect: Rect,
+    canvas: Rect,
+    scale: &Scale,
+    origin: TimeNs,
+    name: fn(DurNs, DurNs) -> String,
+    visuals: &Visuals,
+) {
     let (step, ticks) = ticks(scale.view, origin, scale.width());
     let line = visuals.widgets.noninteractive.bg_stroke;
     for tick in ticks {
@@ -42,7 +57,7 @@ pub fn paint(painter: &Painter, rect: Rect, canvas: Rect, scale: &Scale, origin:
         painter.vline(x, rect.bottom() - 5.0..=canvas.bottom(), line);
         let at = pos2(x + 3.0, rect.center().y);
         let font = FontId::proportional(11.0);
-        painter.text(at, Align2::LEFT_CENTER, format::moment(tick, step), font, visuals.weak_text_color());
+        painter.text(at, Align2::LEFT_CENTER, name(tick, step), font, visuals.weak_text_color());
     }
 }
 
@@ -69,5 +84,10 @@ mod tests {
             let view = TimeRange { start: -5, end: 1 << shift };
             assert!(super::ticks(view, 0, 1920.0).1.len() <= 19, "at {shift}");
         }
+    }
+
+    #[test]
+    fn events_are_named_by_their_number() {
+        assert_eq!([event(0, 500), event(2_500, 500)], ["0", "2,500"]);
     }
 }

@@ -162,7 +162,8 @@ fn too_little_or_too_seldom_is_no_leak() {
 
 #[test]
 fn leaks_in_some_steps_only_are_found() {
-    let gains: [(&str, fn(u64) -> bool); 4] = [
+    type IsLeaking = fn(u64) -> bool;
+    let gains: [(&str, IsLeaking); 4] = [
         ("every second", |step| step % 2 == 1),
         ("every tenth", |step| step % 10 == 3),
         ("from the middle on", |step| step >= 50),

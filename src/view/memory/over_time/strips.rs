@@ -19,7 +19,7 @@ pub fn ruler(ctx: &ViewContext<'_>, ui: &Ui, place: &Place<'_>, scale: &Scale) {
     let (rect, canvas) = (place.parts.ruler, place.parts.canvas);
     let painter = ui.painter_at(rect.union(canvas).expand2(vec2(0.0, 1.0)));
     if place.axis.kind == AxisKind::Time {
-        paint_ruler(&painter, rect, canvas, scale, ctx.span.start, ui.visuals());
+        paint_ruler(&painter, rect, canvas, scale, ctx.span.start, format::moment, ui.visuals());
         return;
     }
     let visuals = ui.visuals();
