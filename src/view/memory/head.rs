@@ -4,6 +4,7 @@ use eframe::egui::accesskit::Action;
 use eframe::egui::{self, ComboBox, EventFilter, InputState, Key, Modifiers, Response, WidgetInfo};
 
 use super::{OpenMemory, ShownMemory};
+use crate::model::MemoryHistory;
 use crate::view::{OpenTrace, ViewContext};
 use crate::widget::format;
 use crate::widget::text::display_name;
@@ -14,7 +15,11 @@ fn title(traces: &[OpenTrace], trace: usize, memory: usize) -> String {
     let history = &open.trace.memories[memory];
     let rank = open.trace.info.rank.map(|rank| format!("rank {rank}, ")).unwrap_or_default();
     let file = if traces.len() > 1 { format!(", {}", display_name(&open.trace.info.title())) } else { String::new() };
-    format!("{rank}{} ({}){file}", history.title(), history.source.label())
+    // Several processes may have used one device.
+    let is_alike = |other: &&MemoryHistory| (other.device, other.source) == (history.device, history.source);
+    let is_alone = open.trace.memories.iter().filter(is_alike).count() == 1;
+    let process = history.pid.filter(|_| !is_alone).map(|pid| format!(", process {pid}")).unwrap_or_default();
+    format!("{rank}{}{process} ({}){file}", history.title(), history.source.label())
 }
 
 /// Lets the person choose the history on show; says so where nothing is known of memory.
@@ -102,5 +107,26 @@ pub fn state_text(shown: &OpenMemory, state: u32) -> String {
     match shown.history().has_time && state > 0 {
         true => format!("{number} at {}", format::duration(shown.session_time(state))),
         false => number,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::model::TraceBuilder;
+    use crate::model::memory::RawMemory;
+
+    #[test]
+    fn memories_of_one_device_are_told_apart_by_their_processes() {
+        let mut builder = TraceBuilder::default();
+        for (device, pid) in [(0, 7), (0, 8), (1, 7)] {
+            builder.memories.push(RawMemory { device, pid: Some(pid), ..RawMemory::default() });
+        }
+        let traces = [OpenTrace { trace: Arc::new(builder.finish()), offset: 0 }];
+        let titles = [0, 1, 2].map(|memory| title(&traces, 0, memory));
+        let expected = ["GPU 0 memory, process 7", "GPU 0 memory, process 8", "GPU 1 memory"];
+        assert_eq!(titles, expected.map(|title| format!("{title} (memory history)")));
     }
 }
