@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod tests;
 
+use hashbrown::HashMap;
+
 use super::live::{Live, live};
 use crate::model::MemoryHistory;
 use crate::model::memory::{AllocationId, PoolId, SMALL, Segment, SegmentKind};
@@ -24,6 +26,9 @@ pub struct Sums {
     pub largest_free: u64,
     /// Number of free stretches.
     pub free_parts: u64,
+    /// Free, but in segments that blocks keep from being given back to the device. Those that expand do
+    /// not count: they give back page by page.
+    pub pinned: u64,
     /// Free bytes of each segment times how scattered they are in it.
     scattered: f64,
 }
@@ -40,19 +45,8 @@ impl Sums {
         if self.free == 0 { 0.0 } else { self.scattered / self.free as f64 }
     }
 
-    /// Share of what is reserved that no block has; 0 if nothing is reserved.
-    pub fn inactive_share(&self) -> f64 {
-        let active = self.allocated + self.awaiting_free;
-        if self.reserved == 0 { 0.0 } else { (self.reserved - active) as f64 / self.reserved as f64 }
-    }
-
-    /// Share of free memory that is not in the largest stretch; 0 if nothing is free.
-    pub fn scattered_share(&self) -> f64 {
-        if self.free == 0 { 0.0 } else { 1.0 - self.largest_free as f64 / self.free as f64 }
-    }
-
     /// The sums of one segment.
-    fn of(parts: &[Part]) -> Self {
+    fn of(parts: &[Part], is_expandable: bool) -> Self {
         let mut sums = Self::default();
         let mut squares = 0_u128;
         for part in parts {
@@ -69,6 +63,7 @@ impl Sums {
                 }
             }
         }
+        sums.pinned = if is_expandable || sums.free == sums.reserved { 0 } else { sums.free };
         if sums.free_parts > 1 {
             sums.scattered = sums.free as f64 - squares as f64 / sums.free as f64;
         }
@@ -83,6 +78,7 @@ impl Sums {
         self.free += other.free;
         self.largest_free = self.largest_free.max(other.largest_free);
         self.free_parts += other.free_parts;
+        self.pinned += other.pinned;
         self.scattered += other.scattered;
     }
 }
@@ -154,6 +150,7 @@ pub fn allocator(history: &MemoryHistory, state: u32, is_cancelled: &dyn Fn() ->
     }
     blocks.sort_by_key(|id| all.addr[id.idx()]);
     let mut blocks = blocks.into_iter().peekable();
+    let mut index: HashMap<(PoolId, SegmentKind), usize> = HashMap::new();
     for (pool, kind, mut segment) in segments(history, state) {
         if is_cancelled() {
             return AllocatorState { state, ..AllocatorState::default() };
@@ -174,10 +171,9 @@ pub fn allocator(history: &MemoryHistory, state: u32, is_cancelled: &dyn Fn() ->
             }
         }
         segment.gap(at, end, kind);
-        segment.sums = Sums::of(&segment.parts);
+        segment.sums = Sums::of(&segment.parts, segment.is_expandable);
         found.sums.add(&segment.sums);
-        let known = found.pools.iter().position(|known| (known.pool, known.kind) == (pool, kind));
-        let at = known.unwrap_or_else(|| {
+        let at = *index.entry((pool, kind)).or_insert_with(|| {
             found.pools.push(PoolState { pool, kind, ..PoolState::default() });
             found.pools.len() - 1
         });

@@ -29,6 +29,8 @@ pub struct Summary {
     /// 0 is at most one stretch in each segment, near 1 are many small ones. `None` where nothing is known
     /// of segments.
     pub fragmentation: Option<f64>,
+    /// Free at the end, but in segments that blocks keep from being given back; `None` likewise.
+    pub end_pinned: Option<u64>,
 }
 
 impl Summary {
@@ -62,6 +64,8 @@ pub fn summary(history: &MemoryHistory) -> Summary {
     };
     let (start_allocated, end_allocated) = of(&curves.allocated);
     let (start_reserved, end_reserved) = of(&curves.reserved);
+    let at_end =
+        (!history.segments.is_empty()).then(|| state::allocator(history, history.last_state(), &|| false).sums);
     Summary {
         peak_allocated: peak(&curves.allocated),
         peak_active: peak(&curves.active),
@@ -73,8 +77,8 @@ pub fn summary(history: &MemoryHistory) -> Summary {
         mean_allocated: mean(&curves.allocated),
         mean_reserved: mean(&curves.reserved),
         is_by_time,
-        fragmentation: (!history.segments.is_empty())
-            .then(|| state::allocator(history, history.last_state(), &|| false).sums.fragmentation()),
+        fragmentation: at_end.map(|sums| sums.fragmentation()),
+        end_pinned: at_end.map(|sums| sums.pinned),
     }
 }
 

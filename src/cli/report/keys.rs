@@ -274,6 +274,9 @@ pub struct Memory {
     /// each segment; the mean of the segments, weighed with their free bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fragmentation: Option<f64>,
+    /// Free at the end, but in segments that blocks keep from being given back to the device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end_pinned_bytes: Option<u64>,
     /// Mean of what is allocated over mean of what is reserved, by time; by event without times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub efficiency: Option<f64>,

@@ -62,6 +62,7 @@ impl Place<'_> {
             end_reserved_bytes: reserved(figures.end_reserved),
             start_allocated_bytes: figures.start_allocated,
             fragmentation: figures.fragmentation,
+            end_pinned_bytes: figures.end_pinned,
             efficiency: figures.efficiency(),
             oom: Cut::new(cards.into_iter().map(|card| self.oom(card)), self.top),
             peak_by_stack: held(figures.peak_allocated.state),
@@ -162,6 +163,7 @@ fn figures(memories: &[Memory]) -> Table {
         ("end_reserved_bytes", "Reserved at end"),
         ("efficiency", "Allocated share"),
         ("fragmentation", "Fragmentation"),
+        ("end_pinned_bytes", "Pinned at end"),
         ("confidence", "Confidence"),
     ];
     let mut table = Table::new("memory", "Memory", &columns);
@@ -174,6 +176,7 @@ fn figures(memories: &[Memory]) -> Table {
         row.extend([memory.peak_allocated_at.map_or(Cell::Empty, Cell::Ns), bytes(memory.peak_reserved_bytes)]);
         row.extend([memory.start_allocated_bytes, memory.end_allocated_bytes].map(Cell::Bytes));
         row.extend([bytes(memory.end_reserved_bytes), share(memory.efficiency), share(memory.fragmentation)]);
+        row.push(bytes(memory.end_pinned_bytes));
         row.push(text(memory.confidence));
         table.rows.push(row);
     }

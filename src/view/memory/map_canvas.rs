@@ -87,12 +87,13 @@ impl Canvas<'_> {
                 let pool = &self.answer.state.pools[*pool as usize];
                 let sums = &pool.sums;
                 let text = format!(
-                    "{}: {} in {}, {} free, largest free {}, fragmentation {:.1} %",
+                    "{}: {} in {}, {} free, largest {}, pinned {}, fragmentation {:.1} %",
                     pool_title(self.shown, pool),
                     format::bytes(sums.reserved as f64),
                     format::count(pool.segments.len() as u64),
                     format::bytes(sums.free as f64),
                     format::bytes(sums.largest_free as f64),
+                    format::bytes(sums.pinned as f64),
                     sums.fragmentation() * 100.0,
                 );
                 let at = self.origin + vec2(0.0, (line + 1) as f32 * (LINE_HEIGHT + LINE_GAP) - LINE_GAP - 2.0);

@@ -230,7 +230,7 @@ impl MemoryState {
 
 /// What all segments sum to.
 fn sums_ui(answer: &Answer, ui: &mut egui::Ui) {
-    let Sums { reserved, allocated, awaiting_free, unsplit, free, largest_free, .. } = answer.state.sums;
+    let Sums { reserved, allocated, awaiting_free, unsplit, free, largest_free, pinned, .. } = answer.state.sums;
     let is_dark = ui.visuals().dark_mode;
     let bytes = |bytes: u64| format::bytes(bytes as f64);
     ui.horizontal_wrapped(|ui| {
@@ -250,6 +250,8 @@ fn sums_ui(answer: &Answer, ui: &mut egui::Ui) {
         }
         ui.separator();
         ui.label(format!("largest free {}", bytes(largest_free)));
+        let hint = "Free, but in segments that blocks keep from being given back to the device";
+        ui.label(format!("pinned {}", bytes(pinned))).on_hover_text(hint);
         let hint = "1 - Σ free² / (Σ free)² of each segment, weighed with its free bytes: 0 is one stretch a segment, near 1 is many small ones";
         ui.label(format!("fragmentation {:.1} %", answer.state.sums.fragmentation() * 100.0)).on_hover_text(hint);
         if answer.state.unplaced > 0 {

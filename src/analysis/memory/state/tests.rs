@@ -47,10 +47,9 @@ fn blocks_and_gaps_tile_a_segment() {
     assert_eq!((largest_free, free_parts, found.unplaced), (3840, 2, 512 + 256));
     let fragmentation = 1.0 - (1024.0 * 1024.0 + 3840.0 * 3840.0) / (4864.0 * 4864.0);
     assert!((found.sums.fragmentation() - fragmentation).abs() < 1e-12);
-    assert_eq!(found.sums.scattered_share(), 1.0 - 3840.0 / 4864.0);
-    assert_eq!(found.sums.inactive_share(), 4864.0 / 8192.0);
+    assert_eq!(found.sums.pinned, 4864, "both segments hold blocks");
     assert_eq!(allocator(history(&trace), 0, &|| false), AllocatorState::default());
-    assert_eq!((Sums::default().fragmentation(), Sums::default().scattered_share()), (0.0, 0.0));
+    assert_eq!(Sums::default().fragmentation(), 0.0);
 }
 
 #[test]
@@ -66,7 +65,10 @@ fn only_what_blocks_tear_apart_is_fragmented() {
     script.alloc(6 * MIB, 2 * MIB, StackId(0));
     script.alloc(14 * MIB, 2 * MIB, StackId(0));
     let trace = script.finish();
-    let fragmentation = |state| allocator(history(&trace), state, &|| false).sums.fragmentation();
+    let sums = |state| allocator(history(&trace), state, &|| false).sums;
+    let fragmentation = |state| sums(state).fragmentation();
+    // Twenty segments can be given back; of the other, what is behind and between its blocks is pinned.
+    assert_eq!([0, whole as u32, whole as u32 + 2].map(|state| sums(state).pinned), [0, 16 * MIB, 12 * MIB]);
     assert_eq!(fragmentation(whole as u32), 0.0);
     let expected = (12.0 - (2.0 * 2.0 + 6.0 * 6.0 + 4.0 * 4.0) / 12.0) / (12.0 + 20.0 * 20.0);
     assert!((fragmentation(whole as u32 + 2) - expected).abs() < 1e-12);
@@ -163,7 +165,7 @@ proptest! {
                     prop_assert!(part.bytes > 0);
                     next += part.bytes;
                 }
-                of_parts.add(&Sums::of(&segment.parts));
+                of_parts.add(&Sums::of(&segment.parts, segment.is_expandable));
                 prop_assert_eq!(next, segment.addr + segment.bytes);
             }
             prop_assert_eq!(of_parts, found.sums);
