@@ -154,6 +154,10 @@ impl<K: PartialEq + Clone, T: Send + 'static> Memo<K, T> {
                 }
             }
         }
+        if self.is_current(key) {
+            // Nobody wants the other answer any more.
+            self.running = None;
+        }
         let is_known = self.is_current(key)
             || self.crashed.as_ref() == Some(key)
             || self.running.as_ref().is_some_and(|running| running.0 == *key || is_near(&running.0));
@@ -260,5 +264,31 @@ mod tests {
             memo.get_in_turn(&50, |_| true, || {}, |_| "never asked");
         }
         assert_eq!(memo.answer(), Some(&"fifty"));
+    }
+
+    #[test]
+    fn an_answer_that_is_there_is_not_replaced_by_one_that_nobody_wants_any_more() {
+        let mut memo = Memo::<u32, u32>::default();
+        while memo.get(&1, || {}, |_| 10).is_none() {
+            std::thread::yield_now();
+        }
+        let (sender, receiver) = sync_channel::<()>(1);
+        let (done, finished) = sync_channel(1);
+        memo.get(
+            &2,
+            || {},
+            move |_| {
+                _ = receiver.recv();
+                _ = done.send(());
+                20
+            },
+        );
+        // Back again, before the other is known.
+        assert_eq!(memo.get(&1, || {}, |_| 11), Some(&10));
+        _ = sender.send(());
+        _ = finished.recv();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert_eq!(memo.get(&1, || {}, |_| 12), Some(&10));
+        assert!(memo.is_current(&1));
     }
 }

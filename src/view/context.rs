@@ -59,6 +59,11 @@ pub struct Navigation {
 /// What was on show: time and bytes.
 type Seen = (TimeRange, Option<TimeRange>);
 
+/// Takes the last that is not what is on show already.
+fn last_other(steps: &mut Vec<Seen>, now: Seen) -> Option<Seen> {
+    std::iter::from_fn(|| steps.pop()).find(|&seen| seen != now)
+}
+
 impl Navigation {
     const MAX_UNDO: usize = 100;
 
@@ -97,18 +102,26 @@ impl Navigation {
         seen.chain([&mut self.visible]).for_each(|range| *range = range.shifted(offset));
     }
 
-    /// Back to the range before; false if there is none.
+    /// Shows all bytes, and forgets which were on show: they are of another memory.
+    pub fn forget_bytes(&mut self) {
+        self.bytes = None;
+        self.undo.iter_mut().chain(&mut self.redo).for_each(|seen| seen.1 = None);
+    }
+
+    /// Back to what was on show before; false if there was nothing else.
     pub fn undo(&mut self) -> bool {
-        let Some(seen) = self.undo.pop() else { return false };
-        self.redo.push(self.seen());
+        let now = self.seen();
+        let Some(seen) = last_other(&mut self.undo, now) else { return false };
+        self.redo.push(now);
         (self.visible, self.bytes) = seen;
         true
     }
 
     /// Forward again; false if nothing was undone.
     pub fn redo(&mut self) -> bool {
-        let Some(seen) = self.redo.pop() else { return false };
-        self.undo.push(self.seen());
+        let now = self.seen();
+        let Some(seen) = last_other(&mut self.redo, now) else { return false };
+        self.undo.push(now);
         (self.visible, self.bytes) = seen;
         true
     }
@@ -209,5 +222,35 @@ pub trait View {
     /// Runs a command that is this view's own; false if it is not.
     fn run(&mut self, _command: &Command, _ctx: &mut ViewContext<'_>) -> bool {
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(start: TimeNs, end: TimeNs) -> TimeRange {
+        TimeRange { start, end }
+    }
+
+    #[test]
+    fn every_step_back_is_seen_and_bytes_are_of_one_memory() {
+        let mut navigation = Navigation::default();
+        navigation.glide(range(0, 100));
+        // One that moves nothing, one that moves time, one that moves bytes.
+        navigation.go(range(0, 100));
+        navigation.go(range(10, 20));
+        navigation.remember();
+        navigation.bytes = Some(range(0, 7));
+        assert!(navigation.undo());
+        assert_eq!((navigation.visible(), navigation.bytes), (range(10, 20), None));
+        assert!(navigation.redo());
+        assert_eq!(navigation.bytes, Some(range(0, 7)));
+        navigation.forget_bytes();
+        assert!(navigation.undo());
+        assert_eq!((navigation.visible(), navigation.bytes), (range(0, 100), None));
+        assert!(!navigation.undo());
+        while navigation.redo() {}
+        assert_eq!((navigation.visible(), navigation.bytes), (range(10, 20), None));
     }
 }

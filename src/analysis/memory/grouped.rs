@@ -35,6 +35,9 @@ pub struct Scope<'a> {
     pub has_all_frames: bool,
 }
 
+/// Figures that are kept at once: 256 MiB.
+const MAX_WEIGHTS: usize = 1 << 25;
+
 /// A group's name and its live bytes, one figure a stack of the trace.
 type Weights = (String, Vec<i64>);
 
@@ -86,11 +89,13 @@ impl Scope<'_> {
         let group = self.group(state);
         let mut index: HashMap<Group, usize> = HashMap::new();
         let mut found: Vec<Weights> = Vec::new();
+        let most = (MAX_WEIGHTS / self.trace.stacks.len().max(1)).clamp(16, 1000);
         for id in live(self.history, state, self.until) {
             let group = group(id);
-            let at = *index.entry(group).or_insert(found.len());
+            let at = *index.entry(group).or_insert(found.len().min(most));
             if at == found.len() {
-                found.push((self.name(group), vec![0; self.trace.stacks.len()]));
+                let name = if at == most { "All others".to_owned() } else { self.name(group) };
+                found.push((name, vec![0; self.trace.stacks.len()]));
             }
             let stack = all.stack[id.idx()].0 as usize;
             // A stack of another trace counts as none.

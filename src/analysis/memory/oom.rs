@@ -177,7 +177,8 @@ fn what_ifs(history: &MemoryHistory, card: &OomCard, sweep: &Sweep<'_>, own: (Po
         found.push(WhatIf::Expandable { free, requested, largest_free });
         // Only a large block that was split keeps the rest of its segment from a large request.
         let segments = sweep.split_segments(own.0, own.1, requested);
-        found.extend((segments > 0).then_some(WhatIf::MaxSplit { segments }));
+        let is_large = own.1 != SegmentKind::Small;
+        found.extend((is_large && segments > 0).then_some(WhatIf::MaxSplit { segments }));
     }
     let before = (0..card.event as usize).rev();
     let freed = before.take_while(|&event| {

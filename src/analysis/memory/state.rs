@@ -210,7 +210,7 @@ fn segments(history: &MemoryHistory, state: u32) -> Vec<(PoolId, SegmentKind, Se
                     && (*last_pool, *last_kind) == (pool, kind)
                     && last.addr + last.bytes == addr =>
             {
-                last.bytes += bytes;
+                last.bytes += bytes.min(u64::MAX - addr);
                 last.segments.push(index);
             }
             _ => {

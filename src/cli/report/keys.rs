@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 
+use crate::analysis::memory::leaks::Severity as LeakSeverity;
 use crate::model::{DurNs, Severity, TableAccount, TimeNs};
 
 /// Version of the keys: goes up when one changes its meaning or goes away.
@@ -290,6 +291,9 @@ pub struct Memory {
     pub growth: Option<Growth>,
     /// The likeliest first.
     pub leaks: Cut<Leak>,
+    /// The worst of all leaks, those that are cut included.
+    #[serde(skip)]
+    pub worst_leak: Option<LeakSeverity>,
     /// Places that are no leak, with the reason; the most bytes first.
     pub no_leaks: Cut<Innocent>,
     /// What has more at the end than at the start, whatever the reason; the most bytes first.

@@ -3,7 +3,7 @@
 use super::keys::{Cut, Gain, Growth, Innocent, Leak, Memory};
 use super::memory::{DEVICE, STACK, device};
 use super::table::{Cell, Table, text};
-use crate::analysis::memory::leaks::{self, Suspect, Thresholds, Total};
+use crate::analysis::memory::leaks::{self, Severity, Suspect, Thresholds, Total};
 use crate::analysis::memory::signature::{SignatureId, Signatures};
 use crate::analysis::memory::steps::{Steps, steps};
 use crate::analysis::stacks::NO_STACK;
@@ -13,6 +13,7 @@ use crate::model::{MemoryHistory, Trace};
 pub struct Growing {
     pub growth: Option<Growth>,
     pub leaks: Cut<Leak>,
+    pub worst_leak: Option<Severity>,
     pub no_leaks: Cut<Innocent>,
     pub gains: Cut<Gain>,
     pub confidence: &'static str,
@@ -41,6 +42,7 @@ impl Growing {
         let growth = found.total.zip(steps.as_ref()).map(|(total, steps)| growth(&total, steps, found.warm_up));
         Self {
             growth,
+            worst_leak: found.suspects.iter().map(|suspect| suspect.severity).max(),
             leaks: Cut::new(found.suspects.iter().map(|suspect| leak(suspect, place(suspect.signature))), top),
             no_leaks: Cut::new(found.innocents.iter().map(innocent), top),
             gains: Cut::new(found.gains.iter().map(gain), top),

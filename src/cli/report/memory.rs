@@ -69,6 +69,7 @@ impl Place<'_> {
             live_at_end: held(history.last_state()),
             growth: growing.growth,
             leaks: growing.leaks,
+            worst_leak: growing.worst_leak,
             no_leaks: growing.no_leaks,
             gains: growing.gains,
             confidence: growing.confidence,

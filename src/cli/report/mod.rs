@@ -13,6 +13,7 @@ use clap::ValueEnum;
 
 use super::{Failure, Outcome, escape, input, output};
 use crate::analysis::kernels::KernelsBy;
+use crate::analysis::memory::leaks::Severity as LeakSeverity;
 use crate::model::{Severity, Trace};
 
 pub use build::file;
@@ -125,14 +126,14 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
 
 /// The worst that was found in the memory of a device.
 fn worst_of_memory(memory: &keys::Memory) -> Option<Level> {
-    let leak = memory.leaks.shown.iter().map(|leak| match leak.severity {
-        "high" => Level::High,
-        "medium" => Level::Warn,
-        _ => Level::Note,
+    let leak = memory.worst_leak.map(|severity| match severity {
+        LeakSeverity::High => Level::High,
+        LeakSeverity::Medium => Level::Warn,
+        LeakSeverity::Low => Level::Note,
     });
     let alarm = memory.growth.as_ref().filter(|growth| growth.alarm).map(|_| Level::Warn);
     let oom = (!memory.oom.is_empty()).then_some(Level::High);
-    leak.chain(alarm).chain(oom).max()
+    leak.max(alarm).max(oom)
 }
 
 fn written(report: &keys::Report, format: Format) -> Result<String, Failure> {

@@ -144,6 +144,21 @@ fn severities_map_to_levels() {
     assert!(Level::from(Severity::Error) > Level::Warn);
 }
 
+#[test]
+fn leaks_are_judged_also_where_they_are_cut() {
+    let mut memory = build::report(&[&leaking()], 0, KernelsBy::Name, true).memory.remove(0);
+    memory.oom = keys::Cut::new(Vec::new(), 0);
+    // 5 MiB in all.
+    assert_eq!(worst_of_memory(&memory), Some(Level::Note));
+    memory.leaks = keys::Cut::new(memory.leaks.shown.drain(..0), 0);
+    assert_eq!(worst_of_memory(&memory), Some(Level::Note));
+    let growth = memory.growth.as_mut().unwrap();
+    growth.alarm = true;
+    assert_eq!(worst_of_memory(&memory), Some(Level::Warn));
+    (memory.growth, memory.worst_leak) = (None, None);
+    assert_eq!(worst_of_memory(&memory), None);
+}
+
 /// A kernel, a copy, and an event without a time; then a file that is no trace.
 #[test]
 fn files_are_read_written_and_judged() {

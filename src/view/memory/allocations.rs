@@ -146,10 +146,17 @@ impl AllocationsView {
         let (waker, of, filter) = (ui.ctx().clone(), shown.of.clone(), question.1.clone());
         let work = move |progress: &crate::job::Progress| {
             let ids = find(of.trace(), of.history(), &filter, &|| progress.is_cancelled());
-            let labels = stack_labels(of.trace());
+            let labels = if progress.is_cancelled() { Vec::new() } else { stack_labels(of.trace()) };
             Arc::new(AllocationRows::new(of, ids, labels))
         };
-        if let Some(rows) = self.memo.get(question, move || waker.request_repaint(), work) {
+        // While the moment moves, what is live at one a little before stands in.
+        let is_near = |known: &Question| match (known.1.wanted, question.1.wanted) {
+            (Wanted::LiveIn(_), wanted @ Wanted::LiveIn(_)) => {
+                known.0 == question.0 && Filter { wanted, ..known.1.clone() } == question.1
+            }
+            _ => false,
+        };
+        if let Some(rows) = self.memo.get_in_turn(question, is_near, move || waker.request_repaint(), work) {
             let rows = Arc::clone(rows);
             self.grid.update(&rows, ui.ctx());
         }

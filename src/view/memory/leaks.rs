@@ -120,8 +120,10 @@ impl View for LeaksView {
         if let Some(row) = selected {
             self.side_ui(&answer, row, &shown, ctx, ui);
         }
+        // The rows before stay on show until these are sorted.
+        let is_shown = self.grid.shown().is_some_and(|(known, _)| Arc::ptr_eq(known, table));
         CentralPanel::default().frame(Frame::NONE).show(ui, |ui| {
-            match self.grid.ui("Leaks", Some("Highlight in the picture"), ui) {
+            match self.grid.ui("Leaks", Some("Highlight in the picture"), ui).filter(|_| is_shown) {
                 Some(Action::Open(row)) => {
                     self.highlight(&answer, row, ctx);
                     ctx.commands.push(Command::ShowMemory);

@@ -110,7 +110,8 @@ impl View for LiveMemory {
         }
         let Some(known) = self.pane.shown() else { return };
         if known.tree.total() == 0 {
-            ui.label(match self.mode {
+            // Of the tree on show, which may be of the question before.
+            ui.label(match self.pane.question().map_or(self.mode, |known| known.mode) {
                 Mode::Grown => "No stack has more memory than at the base",
                 Mode::Shrunk => "No stack has less memory than at the base",
                 _ => "Nothing is live at this moment",

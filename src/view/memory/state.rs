@@ -128,7 +128,9 @@ impl MemoryState {
         };
         let (delta, factor) = wheel(ui.ctx(), self.wheel_zooms);
         let before = self.zoom;
-        self.zoom_by(factor);
+        if factor != 1.0 {
+            self.zoom_by(factor);
+        }
         if self.zoom != before {
             let line = ((self.scroll + pointer.y - area.top()) / row).max(0.0) as u32;
             let boxes = self.memo.answer().map(|answer| answer.map.of_lines(line..u32::MAX)).unwrap_or_default();

@@ -32,8 +32,9 @@ impl Timeline {
                     ctx.navigation.go(fitted(range, 0.02, ctx.span));
                 }
             }
-            Command::UndoZoom => drop(ctx.navigation.undo()),
-            Command::RedoZoom => drop(ctx.navigation.redo()),
+            // Steps that changed only what the picture of memory shows are not seen here.
+            Command::UndoZoom => while ctx.navigation.undo() && ctx.navigation.visible() == view {},
+            Command::RedoZoom => while ctx.navigation.redo() && ctx.navigation.visible() == view {},
             Command::NextSlice => self.step(ctx, |trace, slice| beside(trace, slice, Way::Forward)),
             Command::PreviousSlice => self.step(ctx, |trace, slice| beside(trace, slice, Way::Back)),
             Command::ParentSlice => self.step(ctx, |trace, slice| trace.slices.parent(slice)),

@@ -118,7 +118,9 @@ impl FlameGraph {
     pub fn go_back(&mut self, frames: &dyn Frames) -> bool {
         let Focus { frame, .. } = self.focus;
         let caller = (frame != 0).then(|| Focus::of(frames.frame(frame).parent));
-        let Some(focus) = self.back.pop().or(caller) else { return false };
+        // In another tree several of them may be the same frame.
+        let before = std::iter::from_fn(|| self.back.pop()).find(|focus| focus.frame != frame);
+        let Some(focus) = before.or(caller) else { return false };
         self.focus = focus;
         true
     }

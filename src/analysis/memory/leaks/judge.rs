@@ -7,6 +7,7 @@ use crate::model::MemoryHistory;
 
 /// Kendall's tau from which a buffer is said to grow: nearly all pairs of steps rise.
 const GROWING: f64 = 0.9;
+
 /// What all places of a history are judged by.
 #[derive(Clone, Copy, Debug)]
 pub struct Judge<'a> {
@@ -69,7 +70,7 @@ impl Judge<'_> {
         let live_bytes = series.dense(n_steps + 1);
         let trend = trend(&live_bytes[warm_up..]);
         let mean = growth as f64 / n_counted as f64;
-        let is_steady = is_most_rising && trend.slope >= least;
+        let is_steady = is_most_rising && trend.slope >= least && growth > 0;
         let is_seldom = is_seldom && trend.tau >= thresholds.min_seldom_tau && mean >= least;
         let is_surviving = survivors.steps >= thresholds.min_survivor_steps;
         if !(is_kept && (is_seldom || is_steady && is_surviving)) {

@@ -227,7 +227,7 @@ pub struct Leaks {
 /// neither is what is gathered for some steps. What stopped growing in the last third is a warm-up cache;
 /// and where all memory stays level because other places lose as much, blocks only move.
 ///
-/// Where all memory grows and no place has half of it, the stacks themselves may differ from step to
+/// Where all memory grows and the suspects together have less than half of it, the stacks themselves may differ from step to
 /// step, as those of compiled code do: then places are told apart by file and function alone, if that
 /// tells more. The answer is then of the signatures that come with it, and not of those given.
 ///
@@ -256,10 +256,10 @@ pub fn leaks(
     let explained = |found: &Leaks| found.suspects.iter().map(|suspect| suspect.growth_bytes).sum::<i64>();
     let (known, whole) = (explained(&found), found.total.map_or(0, |total| total.growth_bytes));
     let is_growing = found.total.is_some_and(|total| total.verdict == TotalVerdict::Growth);
-    if is_growing && 2 * known < whole {
+    if is_growing && known.saturating_mul(2) < whole {
         let coarse = Signatures::by_function(trace);
         let mut other = find(&coarse);
-        if explained(&other) > (2 * known).max(whole / 4) {
+        if explained(&other) > known.saturating_mul(2).max(whole / 4) {
             other.confidence = other.confidence.min(Confidence::Medium);
             let text = "Stacks differ from step to step: places are told apart by file and function alone";
             other.doubts.push(text.to_owned());

@@ -64,7 +64,11 @@ impl MemoryOverTime {
             }
             if !ctx.memory.marked.is_empty() {
                 let n = format::count(ctx.memory.marked.len() as u64);
-                if ui.button(format!("Clear {n} marked")).on_hover_text("Show all allocations alike again").clicked() {
+                if ui
+                    .button(format!("Clear {n} highlighted"))
+                    .on_hover_text("Show all allocations alike again")
+                    .clicked()
+                {
                     ctx.memory.marked = std::sync::Arc::default();
                 }
             }

@@ -77,8 +77,14 @@ impl MemoryOverTime {
                     ctx.navigation.go(centered(view, time.start, ctx.span));
                 }
             }
-            Command::UndoZoom => drop(ctx.navigation.undo()),
-            Command::RedoZoom => drop(ctx.navigation.redo()),
+            Command::UndoZoom => {
+                self.wanted = None;
+                ctx.navigation.undo();
+            }
+            Command::RedoZoom => {
+                self.wanted = None;
+                ctx.navigation.redo();
+            }
             Command::NextSlice => self.step(ctx, axis, 1),
             Command::PreviousSlice => self.step(ctx, axis, -1),
             _ => return false,

@@ -211,7 +211,7 @@ impl MemoryOverTime {
         if self.history.as_ref() != Some(&key) {
             self.history = Some(key.clone());
             self.navigation = Navigation::default();
-            ctx.navigation.bytes = None;
+            ctx.navigation.forget_bytes();
             self.drag = None;
             self.wanted = None;
             self.canvas.forget();

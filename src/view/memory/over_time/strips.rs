@@ -186,7 +186,8 @@ pub fn range_of_states(painter: &Painter, scale: &Scale, canvas: Rect, range: Ti
     }
     let visible = rect.intersect(canvas);
     if visible.width() > 0.0 {
-        let text = format!("{} events", format::count((range.dur() / UNITS).unsigned_abs()));
+        let n = range.end.div_euclid(UNITS) - range.start.div_euclid(UNITS);
+        let text = format!("{} events", format::count(n.unsigned_abs()));
         let galley = painter.layout_no_wrap(text, FontId::proportional(12.0), Color32::WHITE);
         let most = (canvas.right() - galley.size().x).max(canvas.left());
         let x = (visible.center().x - galley.size().x / 2.0).clamp(canvas.left(), most);
