@@ -126,8 +126,14 @@ impl App {
 
     fn close(&mut self, ctx: &Context, is_closed: impl Fn(usize, &Trace) -> bool) {
         self.session.close(is_closed);
-        let views: [&mut dyn View; 4] =
-            [&mut self.allocations, &mut self.live_memory, &mut self.leaks, &mut self.reserved];
+        let views: [&mut dyn View; 6] = [
+            &mut self.memory,
+            &mut self.memory_state,
+            &mut self.allocations,
+            &mut self.live_memory,
+            &mut self.leaks,
+            &mut self.reserved,
+        ];
         views.into_iter().for_each(View::forget);
         // No later command may go to a hit in a trace that is gone.
         let visible = self.session.navigation.visible();

@@ -93,6 +93,11 @@ impl View for MemoryState {
         self.is_waiting
     }
 
+    fn forget(&mut self) {
+        (self.memo, self.anchor) = (Memo::default(), None);
+        self.transport.forget();
+    }
+
     fn run(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
         let Some(shown) = ctx.memory.resolve(ctx.traces) else { return false };
         match command {

@@ -43,6 +43,11 @@ impl Default for Transport {
 }
 
 impl Transport {
+    /// Lets go of what was made of a history that may be closed.
+    pub fn forget(&mut self) {
+        (self.playing, self.strip) = (None, Memo::default());
+    }
+
     pub fn ui(&mut self, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         let history = shown.history();
         let last = history.last_state();

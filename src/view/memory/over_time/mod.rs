@@ -384,6 +384,19 @@ impl View for MemoryOverTime {
         self.is_pending
     }
 
+    fn forget(&mut self) {
+        // What the person chose stays, and what is on show if it is still open.
+        *self = Self {
+            wants_events: self.wants_events,
+            navigation: std::mem::take(&mut self.navigation),
+            wheel_zooms: self.wheel_zooms,
+            color_by: self.color_by,
+            is_curve_shown: self.is_curve_shown,
+            history: self.history.take(),
+            ..Self::default()
+        };
+    }
+
     fn run(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
         self.run_command(command, ctx)
     }
