@@ -66,7 +66,7 @@ pub struct Sweep<'a> {
     regions: BTreeMap<u64, Region>,
     /// Live blocks by address, with their ends.
     live: BTreeMap<u64, u64>,
-    spaces: Vec<((PoolId, SegmentKind), Space)>,
+    spaces: BTreeMap<(PoolId, SegmentKind), Space>,
 }
 
 impl<'a> Sweep<'a> {
@@ -85,14 +85,15 @@ impl<'a> Sweep<'a> {
             next: 0,
             regions: BTreeMap::new(),
             live: BTreeMap::new(),
-            spaces: Vec::new(),
+            spaces: BTreeMap::new(),
         }
     }
 
     /// Free bytes and the largest stretch.
     pub fn free(&self, pool: PoolId, kind: SegmentKind) -> (u64, u64) {
-        let space = self.spaces.iter().find(|space| space.0 == (pool, kind)).map(|space| &space.1);
-        space.map_or((0, 0), |space| (space.total, space.by_size.last().map_or(0, |last| last.0)))
+        self.spaces
+            .get(&(pool, kind))
+            .map_or((0, 0), |space| (space.total, space.by_size.last().map_or(0, |last| last.0)))
     }
 
     /// Free bytes of each pool and kind.
@@ -102,7 +103,7 @@ impl<'a> Sweep<'a> {
 
     /// How many segments of at least `bytes` are free in part. Cost: O(segments + free stretches).
     pub fn split_segments(&self, pool: PoolId, kind: SegmentKind, bytes: u64) -> usize {
-        let Some((_, space)) = self.spaces.iter().find(|space| space.0 == (pool, kind)) else { return 0 };
+        let Some(space) = self.spaces.get(&(pool, kind)) else { return 0 };
         let large = self
             .regions
             .iter()
@@ -145,13 +146,7 @@ impl<'a> Sweep<'a> {
     }
 
     fn space(&mut self, region: &Region) -> &mut Space {
-        let key = (region.pool, region.kind);
-        let known = self.spaces.iter().position(|space| space.0 == key);
-        let at = known.unwrap_or_else(|| {
-            self.spaces.push((key, Space::default()));
-            self.spaces.len() - 1
-        });
-        &mut self.spaces[at].1
+        self.spaces.entry((region.pool, region.kind)).or_default()
     }
 
     fn begin_segment(&mut self, index: usize, state: u32) {
@@ -182,7 +177,8 @@ impl<'a> Sweep<'a> {
     fn begin_block(&mut self, index: usize, state: u32) {
         let all = &self.history.allocations;
         let addr = all.addr[index];
-        if all.end[index] <= state {
+        // A block without bytes tears nothing apart.
+        if all.end[index] <= state || all.bytes[index] == 0 {
             return;
         }
         let mut end = addr.saturating_add(all.bytes[index]);
@@ -203,6 +199,9 @@ impl<'a> Sweep<'a> {
 
     fn end_block(&mut self, index: usize) {
         let addr = self.history.allocations.addr[index];
+        if self.history.allocations.bytes[index] == 0 {
+            return;
+        }
         if let Some(end) = self.live.remove(&addr) {
             self.release(addr, end);
         }
