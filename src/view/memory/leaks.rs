@@ -287,7 +287,8 @@ fn summary_ui(answer: &Answer, ui: &mut egui::Ui) {
                     )
                 });
                 let warm_up = answer.leaks.warm_up;
-                let text = format!("{} steps by {}", format::count(steps.len() as u64), steps.source.label());
+                let plural = if steps.len() == 1 { "" } else { "s" };
+                let text = format!("{} step{plural} by {}", format::count(steps.len() as u64), steps.source.label());
                 ui.label(format!("{text}{}", median.unwrap_or_default()));
                 if warm_up > 0 {
                     ui.weak(format!("the first {warm_up} do not count"));

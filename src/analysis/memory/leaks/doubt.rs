@@ -73,7 +73,11 @@ pub fn doubt(history: &MemoryHistory, steps: Option<&Steps>, thresholds: &Thresh
         add(Confidence::Medium, "Steps are guessed from what repeats".to_owned());
     }
     if steps.len() - found.warm_up < 2 * thresholds.min_steps {
-        add(Confidence::Medium, format!("Only {} steps count", steps.len() - found.warm_up));
+        let text = match steps.len() - found.warm_up {
+            1 => "Only one step counts".to_owned(),
+            n => format!("Only {n} steps count"),
+        };
+        add(Confidence::Medium, text);
     }
     if steps.regularity < 0.8 {
         let text = format!("Steps differ: {:.0} % have about as many events as most", steps.regularity * 100.0);
