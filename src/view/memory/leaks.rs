@@ -290,8 +290,10 @@ fn summary_ui(answer: &Answer, ui: &mut egui::Ui) {
                 let plural = if steps.len() == 1 { "" } else { "s" };
                 let text = format!("{} step{plural} by {}", format::count(steps.len() as u64), steps.source.label());
                 ui.label(format!("{text}{}", median.unwrap_or_default()));
-                if warm_up > 0 {
-                    ui.weak(format!("the first {warm_up} do not count"));
+                match warm_up {
+                    0 => {}
+                    1 => _ = ui.weak("the first does not count"),
+                    n => _ = ui.weak(format!("the first {n} do not count")),
                 }
             }
             None => {

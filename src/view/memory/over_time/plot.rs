@@ -5,8 +5,9 @@ use egui_plot::{HLine, Line, LineStyle, Plot, PlotBounds, PlotPoints};
 
 use super::curves::Curve;
 use super::heights::Heights;
-use super::work::{Picture, Question};
+use super::work::{Index, Picture, Question};
 use super::{MemoryOverTime, Place};
+use crate::analysis::memory::leaks::device_total;
 use crate::model::TimeRange;
 use crate::view::ViewContext;
 use crate::view::memory::head::state_text;
@@ -19,11 +20,11 @@ const MOST_ROOM: f64 = 2.5;
 const TICK_DISTANCE: f64 = 32.0;
 
 impl MemoryOverTime {
-    /// What the device has, if the file says so.
-    pub(super) fn capacity(place: &Place<'_>) -> Option<u64> {
-        let device = u32::try_from(place.shown.history().device).ok()?;
-        let devices = &place.shown.trace().info.devices;
-        devices.iter().find(|known| known.id == device)?.total_memory_bytes
+    /// The curves on show, and their places in [`Curve::ALL`]. One that the recording says nothing of would
+    /// be a line at zero.
+    fn shown_curves(&self, index: &Index) -> impl Iterator<Item = (usize, Curve)> {
+        let is_shown = |(i, curve): &(usize, Curve)| self.is_curve_shown[*i] && index.peak(*curve).1 > 0;
+        Curve::ALL.into_iter().enumerate().filter(is_shown)
     }
 
     /// Paints the curves, their highest points and the scale.
@@ -36,9 +37,11 @@ impl MemoryOverTime {
         picture: Option<(&Question, &Picture)>,
     ) {
         let rect = place.parts.curves;
-        let shown = || Curve::ALL.into_iter().enumerate().filter(|(i, _)| self.is_curve_shown[*i]);
+        let shown = || self.shown_curves(place.index);
         let highest = shown().map(|(_, curve)| place.index.peak(curve).1).max().unwrap_or(0).max(1) as f64;
-        let capacity = Self::capacity(place).map(|bytes| bytes as f64).filter(|&bytes| bytes <= highest * MOST_ROOM);
+        let capacity = device_total(place.shown.trace(), place.shown.history())
+            .map(|bytes| bytes as f64)
+            .filter(|&bytes| bytes <= highest * MOST_ROOM);
         let top = highest.max(capacity.unwrap_or(0.0)) * 1.08;
         ui.painter().rect_filled(rect, 0.0, theme::tokens(ctx.is_dark).canvas);
         if let Some((asked, picture)) = picture {
@@ -92,10 +95,10 @@ impl MemoryOverTime {
         scale: &Scale,
         y: &impl Fn(f64) -> f32,
     ) {
-        for (_, curve) in Curve::ALL.into_iter().enumerate().filter(|(i, _)| self.is_curve_shown[*i]) {
+        for (_, curve) in self.shown_curves(place.index) {
             let (state, bytes) = place.index.peak(curve);
             let at = place.axis.place(state);
-            if bytes == 0 || at < scale.view.start || at > scale.view.end {
+            if at < scale.view.start || at > scale.view.end {
                 continue;
             }
             let center = pos2(scale.x(at).clamp(scale.left + 3.0, scale.right() - 3.0), y(bytes as f64));
