@@ -63,14 +63,15 @@ struct Question {
 #[derive(Debug)]
 pub struct LiveMemory {
     mode: Mode,
-    by: GroupBy,
+    /// What the person chose.
+    by: Option<GroupBy>,
     has_all_frames: bool,
     pane: FlamePane<Question>,
 }
 
 impl Default for LiveMemory {
     fn default() -> Self {
-        Self { mode: Mode::default(), by: GroupBy::default(), has_all_frames: false, pane: FlamePane::new(&BYTES) }
+        Self { mode: Mode::default(), by: None, has_all_frames: false, pane: FlamePane::new(&BYTES) }
     }
 }
 
@@ -144,13 +145,19 @@ impl LiveMemory {
             Mode::End => (history.last_state(), 0),
             Mode::Grown | Mode::Shrunk => (chosen, focus.base.unwrap_or(0)),
         };
-        let (mode, by, has_all_frames) = (self.mode, self.by, self.has_all_frames);
+        let (mode, by, has_all_frames) = (self.mode, self.by(shown), self.has_all_frames);
         Question { of: shown.key(), mode, moment, base, by, has_all_frames }
     }
 
-    /// By what memory is told apart above its stacks.
+    /// By what memory is told apart: as the person chose, else by what there is to tell it apart by.
+    fn by(&self, shown: &ShownMemory) -> GroupBy {
+        let has_stacks = shown.trace().stacks.len() > 1;
+        let is_named = !has_stacks && !shown.history().allocations.category.is_empty();
+        self.by.unwrap_or(if is_named { GroupBy::Category } else { GroupBy::Nothing })
+    }
+
     fn group_ui(&mut self, shown: &ShownMemory, ui: &mut egui::Ui) {
-        let history = shown.history();
+        let (history, chosen) = (shown.history(), self.by(shown));
         let choices = [
             (GroupBy::Nothing, "By stack alone", true),
             (GroupBy::Category, "By category", !history.allocations.category.is_empty()),
@@ -158,10 +165,12 @@ impl LiveMemory {
             (GroupBy::Pool, "By pool", history.pools.len() > 1),
             (GroupBy::Age, "By age in steps", history.events.len() > 1),
         ];
-        let label = choices.iter().find(|choice| choice.0 == self.by).map_or("", |choice| choice.1);
+        let label = choices.iter().find(|choice| choice.0 == chosen).map_or("", |choice| choice.1);
         let combo = ComboBox::from_id_salt("groups of memory").selected_text(label).width(120.0).show_ui(ui, |ui| {
             for (by, label, _) in choices.into_iter().filter(|choice| choice.2) {
-                ui.selectable_value(&mut self.by, by, label);
+                if ui.selectable_label(by == chosen, label).clicked() {
+                    self.by = Some(by);
+                }
             }
         });
         combo.response.accessible_name("Grouped");
