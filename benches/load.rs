@@ -6,6 +6,9 @@
 //! figures come from `/proc`.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a bench talks to the person who runs it, and may stop")]
 
+#[path = "common/process.rs"]
+mod process;
+
 use std::borrow::Cow;
 use std::io::{BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -14,8 +17,7 @@ use std::time::Instant;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// Clock ticks a second in `/proc/self/stat`: 100 on every Linux that Rust runs on.
-const TICKS_PER_SECOND: f64 = 100.0;
+use process::{cpu_seconds, peak_megabytes};
 
 fn main() {
     lacuna::memory::give_back_at_once();
@@ -114,21 +116,6 @@ fn child(reader: &str, path: &Path) {
         cpu_seconds(),
         peak_megabytes()
     );
-}
-
-/// Processor time of this process so far, all threads, in user and kernel.
-fn cpu_seconds() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    // The second field, the name, may hold spaces; it ends with the last parenthesis.
-    let fields: Vec<_> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
-    fields[11..13].iter().map(|ticks| ticks.parse::<f64>().unwrap()).sum::<f64>() / TICKS_PER_SECOND
-}
-
-/// The most memory this process ever had.
-fn peak_megabytes() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() * 1024.0 / 1e6
 }
 
 /// The least that a reader on `serde_json` does: three columns, nothing kept of the rest.

@@ -7,16 +7,16 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark reports on standard output")]
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+#[path = "common/frame.rs"]
+mod frame;
 
-use eframe::egui::{Context, RawInput, Rect, Ui, pos2, vec2};
+use std::sync::Arc;
+use std::time::Instant;
+
+use frame::Bench;
 use lacuna::model::memory::{MemoryAction, MemoryEvent, MemoryPool, PoolId, RawMemory};
 use lacuna::model::{StackId, TimeNs, TimeRange, TraceBuilder};
 use lacuna::view::memory::MemoryOverTime;
-use lacuna::view::{Navigation, OpenTrace, Selection, View as _, ViewContext};
-
-const N_FRAMES: usize = 31;
 
 struct Random(u64);
 
@@ -129,98 +129,6 @@ fn trace(n_events: usize, is_random: bool) -> TraceBuilder {
     builder
 }
 
-struct Bench {
-    traces: Vec<OpenTrace>,
-    span: TimeRange,
-    navigation: Navigation,
-    view: MemoryOverTime,
-    egui: Context,
-    time: f64,
-}
-
-impl Bench {
-    /// One frame; (ui, tessellation).
-    fn frame(&mut self) -> (Duration, Duration) {
-        let screen_rect = Some(Rect::from_min_size(pos2(0.0, 0.0), vec2(1920.0, 1080.0)));
-        self.time += 1.0 / 60.0;
-        let start = Instant::now();
-        let egui = self.egui.clone();
-        let input =
-            RawInput { screen_rect, time: Some(self.time), max_texture_side: Some(16_384), ..RawInput::default() };
-        let mut output = egui.run_ui(input, |ui| self.ui(ui));
-        let ui = start.elapsed();
-        output.textures_delta.clear();
-        let start = Instant::now();
-        let primitives = self.egui.tessellate(output.shapes, output.pixels_per_point);
-        std::hint::black_box(primitives);
-        (ui, start.elapsed())
-    }
-
-    fn ui(&mut self, ui: &mut Ui) {
-        let mut ctx = ViewContext {
-            traces: &self.traces,
-            span: self.span,
-            navigation: &mut self.navigation,
-            selection: &mut Selection::None,
-            range: &mut None,
-            marks: &mut Vec::new(),
-            hits: &[],
-            memory: &mut Default::default(),
-            is_one_clock: true,
-            is_dark: true,
-            commands: &mut Vec::new(),
-        };
-        self.view.ui(&mut ctx, ui);
-    }
-
-    /// Frames until the picture for what is on show is there; how long that takes.
-    fn settle(&mut self) -> Duration {
-        let start = Instant::now();
-        self.frame();
-        while self.view.is_pending() {
-            std::thread::sleep(Duration::from_micros(200));
-            self.frame();
-        }
-        start.elapsed()
-    }
-
-    /// Median frame, worst frame, and the most that the processor spent on one, in milliseconds, with `step`
-    /// before each: the frame's thread may have to wait while others make the next picture.
-    fn measure(&mut self, mut step: impl FnMut(&mut Navigation)) -> String {
-        let mut most = Duration::ZERO;
-        let mut times: Vec<[f64; 3]> = (0..N_FRAMES)
-            .map(|_| {
-                step(&mut self.navigation);
-                let before = on_processor();
-                let (ui, tessellation) = self.frame();
-                most = most.max(on_processor() - before);
-                // As a window at 60 frames a second has it: the worker has the time in between.
-                std::thread::sleep(Duration::from_millis(12));
-                [ui + tessellation, ui, tessellation].map(|time| time.as_secs_f64() * 1e3)
-            })
-            .collect();
-        times.sort_by(|a, b| a[0].total_cmp(&b[0]));
-        let [total, ui, tessellation] = times[N_FRAMES / 2];
-        let worst = times[N_FRAMES - 1][0];
-        let most = most.as_secs_f64() * 1e3;
-        format!("{total:6.2} ms (ui {ui:5.2}, tessellation {tessellation:5.2}), worst {worst:6.2}, on CPU {most:6.2}")
-    }
-}
-
-/// What the processor has spent on this thread; all time where the system does not say.
-fn on_processor() -> Duration {
-    #[cfg(unix)]
-    {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-    }
-    #[cfg(not(unix))]
-    {
-        static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
-        START.elapsed()
-    }
-}
-
 fn main() {
     let n_events = std::env::args().filter_map(|arg| arg.parse::<usize>().ok()).next_back().unwrap_or(1_000_000);
     for (name, is_random) in [("train-like", false), ("random", true)] {
@@ -231,9 +139,7 @@ fn main() {
         let n = history.allocations.len();
         println!("{name}: {} events, {n} allocations, made in {:.1?}", history.events.len(), start.elapsed());
         let span = trace.span;
-        let traces = vec![OpenTrace { trace, offset: 0 }];
-        let (navigation, view, egui) = (Navigation::default(), MemoryOverTime::default(), Context::default());
-        let mut bench = Bench { traces, span, navigation, view, egui, time: 0.0 };
+        let mut bench = Bench::new(trace, MemoryOverTime::default());
         bench.frame();
         println!("  first picture after {:.1?}", bench.settle());
         let middle = span.start + span.dur() / 2;

@@ -6,6 +6,9 @@
 //! millions; `LACUNA_BENCH_NSYS=FILE,...` opens files that are there.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints; what fails in it should stop it")]
 
+#[path = "common/process.rs"]
+mod process;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -14,8 +17,7 @@ use lacuna::cli::sample::{ExportShape, Schema, write_export};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 
-/// Clock ticks a second in `/proc/self/stat`: 100 on every Linux that Rust runs on.
-const TICKS_PER_SECOND: f64 = 100.0;
+use process::{cpu_seconds, peak_megabytes};
 
 /// The tables with the most rows, and the columns that the reader takes of them.
 const SCANNED: [(&str, &str); 8] = [
@@ -168,19 +170,4 @@ fn columns(connection: &Connection, table: &str) -> Vec<String> {
     let mut statement = connection.prepare("SELECT name FROM pragma_table_info(?1)").unwrap();
     let rows = statement.query_map([table], |row| row.get(0)).unwrap();
     rows.map(Result::unwrap).collect()
-}
-
-/// Processor time of this process so far, all threads, in user and kernel.
-fn cpu_seconds() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    // The second field, the name, may hold spaces; it ends with the last parenthesis.
-    let fields: Vec<_> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
-    fields[11..13].iter().map(|ticks| ticks.parse::<f64>().unwrap()).sum::<f64>() / TICKS_PER_SECOND
-}
-
-/// The most memory this process ever had.
-fn peak_megabytes() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() * 1024.0 / 1e6
 }

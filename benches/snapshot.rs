@@ -7,6 +7,9 @@
 //! files that are there.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints; what fails in it should stop it")]
 
+#[path = "common/process.rs"]
+mod process;
+
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -14,8 +17,7 @@ use std::time::Instant;
 
 use lacuna::cli::sample::{Plant, SnapshotShape, write_snapshot};
 
-/// Clock ticks a second in `/proc/self/stat`: 100 on every Linux that Rust runs on.
-const TICKS_PER_SECOND: f64 = 100.0;
+use process::{cpu_seconds, peak_megabytes};
 
 /// Prints what `pickle.load` took: entries, wall and CPU seconds, peak MB.
 const PYTHON: &str = "
@@ -125,19 +127,4 @@ fn child(path: &Path) {
     let wall = start.elapsed().as_secs_f64();
     let entries: usize = traces.iter().flat_map(|trace| &trace.memories).map(|history| history.events.len()).sum();
     println!("{entries} {wall} {} {}", cpu_seconds(), peak_megabytes());
-}
-
-/// Processor time of this process so far, all threads, in user and kernel.
-fn cpu_seconds() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    // The second field, the name, may hold spaces; it ends with the last parenthesis.
-    let fields: Vec<_> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
-    fields[11..13].iter().map(|ticks| ticks.parse::<f64>().unwrap()).sum::<f64>() / TICKS_PER_SECOND
-}
-
-/// The most memory this process ever had.
-fn peak_megabytes() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() * 1024.0 / 1e6
 }

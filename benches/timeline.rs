@@ -6,18 +6,19 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark reports on standard output")]
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+#[path = "common/frame.rs"]
+mod frame;
 
-use eframe::egui::{Context, RawInput, Rect, Ui, pos2, vec2};
+use std::sync::Arc;
+use std::time::Instant;
+
+use frame::Bench;
 use lacuna::model::{
     Process, ProcessId, RawSlice, RawSlices, SliceKind, TimeRange, TraceBuilder, Track, TrackId, TrackKind,
 };
 use lacuna::view::timeline::Timeline;
-use lacuna::view::{Navigation, OpenTrace, Selection, View as _, ViewContext};
 
 const N_TRACKS: u32 = 60;
-const N_FRAMES: usize = 31;
 
 /// Kernels of uneven length on 56 streams, nested operators on 4 threads.
 fn trace(n_slices: u32) -> TraceBuilder {
@@ -58,74 +59,15 @@ fn trace(n_slices: u32) -> TraceBuilder {
     builder
 }
 
-struct Bench {
-    traces: Vec<OpenTrace>,
-    span: TimeRange,
-    navigation: Navigation,
-    timeline: Timeline,
-    egui: Context,
-}
-
-impl Bench {
-    /// One frame; (ui, tessellation).
-    fn frame(&mut self) -> (Duration, Duration) {
-        let screen_rect = Some(Rect::from_min_size(pos2(0.0, 0.0), vec2(1920.0, 1080.0)));
-        let start = Instant::now();
-        let egui = self.egui.clone();
-        let mut output = egui.run_ui(RawInput { screen_rect, ..RawInput::default() }, |ui| self.ui(ui));
-        let ui = start.elapsed();
-        output.textures_delta.clear();
-        let start = Instant::now();
-        let primitives = self.egui.tessellate(output.shapes, output.pixels_per_point);
-        std::hint::black_box(primitives);
-        (ui, start.elapsed())
-    }
-
-    fn ui(&mut self, ui: &mut Ui) {
-        let mut ctx = ViewContext {
-            traces: &self.traces,
-            span: self.span,
-            navigation: &mut self.navigation,
-            selection: &mut Selection::None,
-            range: &mut None,
-            marks: &mut Vec::new(),
-            hits: &[],
-            memory: &mut Default::default(),
-            is_one_clock: true,
-            is_dark: true,
-            commands: &mut Vec::new(),
-        };
-        self.timeline.ui(&mut ctx, ui);
-    }
-
-    /// Median and worst frame in milliseconds, with `step` before each.
-    fn measure(&mut self, mut step: impl FnMut(&mut Navigation)) -> String {
-        let mut times: Vec<[f64; 3]> = (0..N_FRAMES)
-            .map(|_| {
-                step(&mut self.navigation);
-                let (ui, tessellation) = self.frame();
-                [ui + tessellation, ui, tessellation].map(|time| time.as_secs_f64() * 1e3)
-            })
-            .collect();
-        times.sort_by(|a, b| a[0].total_cmp(&b[0]));
-        let [total, ui, tessellation] = times[N_FRAMES / 2];
-        let worst = times[N_FRAMES - 1][0];
-        format!("{total:6.2} ms (ui {ui:5.2}, tessellation {tessellation:5.2}, worst {worst:6.2})")
-    }
-}
-
 fn main() {
     let millions = std::env::args().filter_map(|arg| arg.parse::<u32>().ok()).next_back().unwrap_or(10);
     let start = Instant::now();
     let trace = Arc::new(trace(millions * 1_000_000).finish());
     println!("{} slices on {} rows, made in {:.1?}", trace.slices.len(), trace.slices.rows.len(), start.elapsed());
     let span = trace.span;
-    let traces = vec![OpenTrace { trace, offset: 0 }];
-    let (navigation, timeline, egui) = (Navigation::default(), Timeline::default(), Context::default());
-    let mut bench = Bench { traces, span, navigation, timeline, egui };
-    bench.frame();
+    let mut bench = Bench::new(trace, Timeline::default());
     // The minimap is worked out in the background once.
-    std::thread::sleep(Duration::from_secs(4));
+    bench.settle();
     let middle = span.start + span.dur() / 2;
     let mut dur = span.dur();
     while dur > 100 {

@@ -14,7 +14,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use crate::job::Progress;
-use crate::model::{Severity, Trace};
+use crate::model::{Severity, Trace, TraceInfo};
 
 pub use folder::Folder;
 
@@ -133,6 +133,17 @@ fn note_layers(source: &Source, trace: &mut Trace) {
         trace.import.note(Severity::Loss, text, 1, None);
     }
     trace.import.sort();
+}
+
+/// Notes which file this is.
+///
+/// * `text_bytes`: its size as it was read, after any decompression.
+fn note_source(info: &mut TraceInfo, source: &Source, text_bytes: u64) {
+    info.path = source.path.clone();
+    info.member = source.member.clone();
+    info.bytes = source.bytes;
+    info.text_bytes = text_bytes;
+    info.rank = rank_in_name(source);
 }
 
 /// The rank that the file's own name tells, as in `rank-3.json` or `trace_rank_0.json.gz`.

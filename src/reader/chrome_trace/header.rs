@@ -18,15 +18,12 @@ const MAX_FACT: usize = 400;
 pub fn apply(outcome: &Outcome, source: &Source, builder: &mut TraceBuilder) {
     let values = &outcome.document.values;
     let info = &mut builder.info;
-    info.path = source.path.clone();
-    info.member = source.member.clone();
+    crate::reader::note_source(info, source, outcome.text_bytes);
     info.format = "chrome";
-    info.bytes = source.bytes;
-    info.text_bytes = outcome.text_bytes;
     info.producer = producer(values).to_owned();
     let distributed = values.get("distributedInfo");
     let number = |key| distributed.and_then(|info| info.get(key)).and_then(as_u32);
-    info.rank = number("rank").or_else(|| crate::reader::rank_in_name(source));
+    info.rank = number("rank").or(info.rank);
     info.world_size = number("world_size");
     info.utc_offset_ns = values.get("baseTimeNanoseconds").and_then(as_i64);
     info.devices = devices(values.get("deviceProperties"));

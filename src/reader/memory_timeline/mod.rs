@@ -130,13 +130,9 @@ pub fn read(source: &Source, options: Options, progress: &Progress) -> Result<Tr
         builder.import.note(severity, &note, 1, None);
     }
     let info = &mut builder.info;
-    info.path = source.path.clone();
-    info.member = source.member.clone();
+    super::note_source(info, source, text_bytes);
     info.format = "memory_timeline";
     info.producer = "PyTorch profiler".to_owned();
-    info.bytes = source.bytes;
-    info.text_bytes = text_bytes;
-    info.rank = super::rank_in_name(source);
     match &document.times {
         Some(times) => add_sums(times, &document.rows, &mut builder),
         None => add_blocks(&document.rows, &mut builder),

@@ -68,11 +68,7 @@ pub fn read(source: &Source, options: Options, progress: &Progress) -> Result<Tr
 
     let mut builder = TraceBuilder::default();
     let info = &mut builder.info;
-    info.path = source.path.clone();
-    info.member = source.member.clone();
-    info.bytes = source.bytes;
-    info.text_bytes = source.bytes;
-    info.rank = super::rank_in_name(source);
+    super::note_source(info, source, source.bytes);
     let schema = info::apply(&connection, &catalog, info);
 
     let reading = Reading { database: &database, catalog: &catalog, stop: &stop, progress, bytes: source.bytes };

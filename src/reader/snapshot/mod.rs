@@ -181,13 +181,9 @@ fn nothing_left(lost: &str) -> ReadError {
 
 fn describe_file(builder: &mut TraceBuilder, source: &Source, text_bytes: u64, settings: &[(String, String)]) {
     let info = &mut builder.info;
-    info.path = source.path.clone();
-    info.member = source.member.clone();
+    super::note_source(info, source, text_bytes);
     info.format = "snapshot";
     info.producer = "PyTorch memory history".to_owned();
-    info.bytes = source.bytes;
-    info.text_bytes = text_bytes;
-    info.rank = super::rank_in_name(source);
     info.facts = settings.to_vec();
 }
 

@@ -1,10 +1,10 @@
 //! The canvas itself: what a pointer does there, and in which order its parts are painted.
 
-use eframe::egui::{Color32, CursorIcon, Id, PointerButton, Pos2, Rect, Response, Role, Sense, Stroke, Ui, WidgetInfo};
+use eframe::egui::{Color32, CursorIcon, Id, Pos2, Rect, Response, Role, Sense, Stroke, Ui, WidgetInfo};
 
 use super::hit::{Hit, hit};
 use super::layout::{Area, DrawList, layout};
-use super::navigate::{Drag, fitted, panned};
+use super::navigate::{Drag, DragKind, fitted, panned};
 use super::overlay::{self, Places};
 use super::paint::{self, AreaPaint, Labels};
 use super::scale::Scale;
@@ -63,19 +63,14 @@ impl Timeline {
         }
         if let Some(origin) = origin.filter(|_| response.drag_started()) {
             let anchor = scale.time(origin.x);
-            let pan = Drag::Pan { view: scale.view, scroll: self.scroll[1] };
-            self.motion.drag = if response.drag_started_by(PointerButton::Middle) {
-                Some(pan)
-            } else if !response.drag_started_by(PointerButton::Primary) {
-                None
-            } else if modifiers.shift {
-                Some(pan)
-            } else if modifiers.alt {
-                Some(Drag::Zoom { anchor })
-            } else {
-                let fixed = overlay::fixed_edge(ui, scale, *ctx.range, origin);
-                Some(Drag::Range { anchor: fixed.unwrap_or(anchor) })
-            };
+            self.motion.drag = DragKind::of(response, modifiers).map(|kind| match kind {
+                DragKind::Pan => Drag::Pan { view: scale.view, scroll: self.scroll[1] },
+                DragKind::Zoom => Drag::Zoom { anchor },
+                DragKind::Range => {
+                    let fixed = overlay::fixed_edge(ui, scale, *ctx.range, origin);
+                    Drag::Range { anchor: fixed.unwrap_or(anchor) }
+                }
+            });
         }
         let (Some(drag), Some(pointer)) = (self.motion.drag, response.interact_pointer_pos()) else {
             self.motion.drag = self.motion.drag.filter(|_| response.dragged());

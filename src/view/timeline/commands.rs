@@ -1,7 +1,7 @@
 //! The timeline's own commands: zoom and pan, steps from slice to slice, gaps, arrows and marks.
 
 use super::Timeline;
-use super::navigate::{centered, fitted, panned, zoomed};
+use super::navigate::{self, centered, fitted, zoomed};
 use super::track_list::LineKind;
 use crate::command::Command;
 use crate::model::{Row, SliceId, SliceKind, TimeRange, Trace};
@@ -19,12 +19,10 @@ impl Timeline {
     pub(super) fn run_command(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
         let view = ctx.navigation.visible();
         let at = self.pointer_time.unwrap_or_else(|| view.start.saturating_add(view.dur() / 2));
-        let quarter = view.dur() / 4;
+        if navigate::run(command, ctx.navigation, at, ctx.span) {
+            return true;
+        }
         match command {
-            Command::ZoomIn => ctx.navigation.go(zoomed(view, at, 0.5, ctx.span)),
-            Command::ZoomOut => ctx.navigation.go(zoomed(view, at, 2.0, ctx.span)),
-            Command::PanLeft => ctx.navigation.go(panned(view, -quarter, ctx.span)),
-            Command::PanRight => ctx.navigation.go(panned(view, quarter, ctx.span)),
             Command::ZoomToFit => ctx.navigation.go(fitted(ctx.span, 0.02, ctx.span)),
             Command::FocusSelection => self.focus(ctx),
             Command::ZoomToRange => {

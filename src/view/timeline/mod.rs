@@ -27,7 +27,9 @@ pub use settings::TimelineSettings;
 
 // Other views over time move and measure in the same way.
 pub(in crate::view) use self::minimap::Minimap;
-pub(in crate::view) use self::navigate::{Motion, centered, fitted, panned, wheel, zoomed};
+pub(in crate::view) use self::navigate::{
+    DragKind, Motion, centered, fitted, panned, run as run_navigation, wheel, zoomed,
+};
 pub(in crate::view) use self::overlay::{cross_hair, fixed_edge, marks, range as selected_range};
 pub(in crate::view) use self::ruler::paint as paint_ruler;
 pub(in crate::view) use self::scale::Scale;

@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 
-use eframe::egui::{self, Event, Key};
+use eframe::egui::{self, Event, Key, PointerButton};
 
 use super::scale::Scale;
+use crate::command::Command;
 use crate::model::{DurNs, TimeNs, TimeRange};
-use crate::view::ViewContext;
+use crate::view::{Navigation, ViewContext};
 
 /// The shortest visible range, in nanoseconds.
 const MIN_VIEW: DurNs = 20;
@@ -22,6 +23,43 @@ pub fn zoomed(view: TimeRange, at: TimeNs, factor: f64, span: TimeRange) -> Time
     let share = at.saturating_sub(view.start) as f64 / view.dur().max(1) as f64;
     let start = at.saturating_sub((share * dur as f64).round() as DurNs);
     kept_near(TimeRange { start, end: start.saturating_add(dur) }, span)
+}
+
+/// Runs the commands that zoom and pan; false if it is none of them.
+///
+/// * `at`: what keeps its place on screen.
+pub fn run(command: &Command, navigation: &mut Navigation, at: TimeNs, span: TimeRange) -> bool {
+    let view = navigation.visible();
+    let quarter = view.dur() / 4;
+    navigation.go(match command {
+        Command::ZoomIn => zoomed(view, at, 0.5, span),
+        Command::ZoomOut => zoomed(view, at, 2.0, span),
+        Command::PanLeft => panned(view, -quarter, span),
+        Command::PanRight => panned(view, quarter, span),
+        _ => return false,
+    });
+    true
+}
+
+/// What a drag does, by its button and the keys held when it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DragKind {
+    Pan,
+    Zoom,
+    Range,
+}
+
+impl DragKind {
+    /// `None` if it is of no button that drags here.
+    pub fn of(response: &egui::Response, modifiers: egui::Modifiers) -> Option<Self> {
+        match () {
+            () if response.drag_started_by(PointerButton::Middle) => Some(Self::Pan),
+            () if !response.drag_started_by(PointerButton::Primary) => None,
+            () if modifiers.shift => Some(Self::Pan),
+            () if modifiers.alt => Some(Self::Zoom),
+            () => Some(Self::Range),
+        }
+    }
 }
 
 /// `view` moved by `by` nanoseconds.

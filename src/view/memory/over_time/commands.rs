@@ -8,7 +8,7 @@ use crate::model::TimeRange;
 use crate::model::memory::AllocationId;
 use crate::view::ViewContext;
 use crate::view::memory::commands;
-use crate::view::timeline::{centered, fitted, panned, zoomed};
+use crate::view::timeline::{centered, fitted, run_navigation};
 
 impl MemoryOverTime {
     /// Runs a command; false if it is another's.
@@ -46,12 +46,10 @@ impl MemoryOverTime {
     ) -> bool {
         let view = ctx.navigation.visible();
         let at = self.pointer_place.unwrap_or_else(|| view.start.saturating_add(view.dur() / 2));
-        let quarter = view.dur() / 4;
+        if run_navigation(command, ctx.navigation, at, ctx.span) {
+            return true;
+        }
         match command {
-            Command::ZoomIn => ctx.navigation.go(zoomed(view, at, 0.5, ctx.span)),
-            Command::ZoomOut => ctx.navigation.go(zoomed(view, at, 2.0, ctx.span)),
-            Command::PanLeft => ctx.navigation.go(panned(view, -quarter, ctx.span)),
-            Command::PanRight => ctx.navigation.go(panned(view, quarter, ctx.span)),
             Command::ZoomToFit => {
                 let margin = if axis.kind == super::AxisKind::Events { 0.0 } else { 0.02 };
                 ctx.navigation.go(fitted(ctx.span, margin, ctx.span));

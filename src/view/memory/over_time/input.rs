@@ -1,13 +1,13 @@
 //! What wheel, drags and held keys do: both axes move, and a stretch of time is selected.
 
-use eframe::egui::{CursorIcon, Id, PointerButton, Pos2, Response, Role, Sense, Ui, WidgetInfo};
+use eframe::egui::{CursorIcon, Id, Pos2, Response, Role, Sense, Ui, WidgetInfo};
 
 use super::heights::{Heights, panned_bytes, within, zoomed_bytes};
 use super::{MemoryOverTime, Place};
 use crate::model::TimeRange;
 use crate::view::ViewContext;
 use crate::view::memory::head::moment_slider;
-use crate::view::timeline::{Scale, fitted, fixed_edge, panned, wheel, zoomed};
+use crate::view::timeline::{DragKind, Scale, fitted, fixed_edge, panned, wheel, zoomed};
 
 /// What a drag on the picture does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,19 +108,14 @@ impl MemoryOverTime {
             fixed_edge(ui, scale, *ctx.range, pointer);
         }
         if let Some(origin) = origin.filter(|_| response.drag_started()) {
-            let pan = Drag::Pan { view: scale.view, bytes: heights.bytes };
-            self.drag = if response.drag_started_by(PointerButton::Middle) {
-                Some(pan)
-            } else if !response.drag_started_by(PointerButton::Primary) {
-                None
-            } else if modifiers.shift {
-                Some(pan)
-            } else if modifiers.alt {
-                Some(Drag::Zoom { corner: origin })
-            } else {
-                let fixed = fixed_edge(ui, scale, *ctx.range, origin);
-                Some(Drag::Range { anchor: fixed.unwrap_or_else(|| scale.time(origin.x)) })
-            };
+            self.drag = DragKind::of(response, modifiers).map(|kind| match kind {
+                DragKind::Pan => Drag::Pan { view: scale.view, bytes: heights.bytes },
+                DragKind::Zoom => Drag::Zoom { corner: origin },
+                DragKind::Range => {
+                    let fixed = fixed_edge(ui, scale, *ctx.range, origin);
+                    Drag::Range { anchor: fixed.unwrap_or_else(|| scale.time(origin.x)) }
+                }
+            });
         }
         let (Some(drag), Some(pointer)) = (self.drag, response.interact_pointer_pos()) else {
             self.drag = self.drag.filter(|_| response.dragged());
