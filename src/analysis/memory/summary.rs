@@ -2,6 +2,7 @@
 
 use super::state;
 use crate::model::MemoryHistory;
+use crate::model::memory::highest;
 
 /// A highest point and where it is reached first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,8 +50,7 @@ impl Summary {
 pub fn summary(history: &MemoryHistory) -> Summary {
     let curves = &history.curves;
     let peak = |curve: &[u64]| {
-        let bytes = curve.iter().copied().max().unwrap_or_default();
-        let state = curve.iter().position(|&at| at == bytes).unwrap_or_default() as u32;
+        let (state, bytes) = highest(curve);
         Peak { bytes, state }
     };
     let of = |curve: &[u64]| (curve.first().copied().unwrap_or_default(), curve.last().copied().unwrap_or_default());

@@ -78,7 +78,7 @@ fn leak(suspect: &Suspect, (stack, label): (Vec<String>, String)) -> Leak {
         r2: suspect.r2,
         score: suspect.score,
         severity: suspect.severity.key(),
-        verdict: suspect.verdict.key(),
+        verdict: "leak",
     }
 }
 

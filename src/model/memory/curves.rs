@@ -42,6 +42,12 @@ fn accumulate(curve: &mut [u64]) {
     }
 }
 
+/// The first state in which a curve is highest, and how high; 0 of an empty one.
+pub fn highest(curve: &[u64]) -> (u32, u64) {
+    let bytes = curve.iter().copied().max().unwrap_or_default();
+    (curve.iter().position(|&at| at == bytes).unwrap_or_default() as u32, bytes)
+}
+
 impl Curves {
     /// Sums the lives of all blocks and segments; no sum may reach 2^64.
     ///

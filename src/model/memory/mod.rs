@@ -17,7 +17,7 @@ mod timeline;
 
 use super::{DurNs, StackId, StringId, TimeNs, TimeRange};
 
-pub use curves::Curves;
+pub use curves::{Curves, highest};
 pub use event::{MemoryAction, MemoryEvent, MemoryEvents, MemoryNote, OutOfMemory};
 pub use kind::{SMALL, SegmentKind};
 pub use oddity::Oddity;

@@ -30,7 +30,7 @@ impl LeakRows<'_> {
             column(
                 "Growth a step",
                 "bytes_per_step",
-                "Theil and Sen's slope of its live bytes at the ends of steps",
+                "Theil and Sen's slope of its live bytes at the ends of steps; the mean gain if it grows in some steps only",
                 100,
                 false,
             ),
@@ -81,7 +81,6 @@ impl LeakRows<'_> {
                 Verdict::Released => "Grows for some steps, then is given back",
                 Verdict::GrowingBuffer => "One buffer, replaced by a larger one each step",
                 Verdict::Offset => "Another place gives up as much",
-                Verdict::Leak => "Leak",
             };
             self.placed(vec![Cell::Bytes(innocent.bytes), Cell::text(verdict)], innocent.signature)
         };

@@ -89,7 +89,6 @@ impl Judge<'_> {
         let counts = Series::new(blocks, |_| 1).dense(n_steps + 1);
         found.suspects.push(Suspect {
             signature,
-            verdict: Verdict::Leak,
             // The median of slopes tells little of what grows in a few steps only.
             bytes_per_step: if is_steady { trend.slope } else { mean },
             slope_share: 0.0,

@@ -121,11 +121,9 @@ impl Severity {
     }
 }
 
-/// What the memory of one place in the program does.
+/// Why the memory of one place in the program is no leak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Grows with the steps, and what it gains stays.
-    Leak,
     /// Grows for some steps, but most of it is given back: a queue, garbage until it is collected, what
     /// is gathered in one phase.
     Released,
@@ -144,7 +142,6 @@ impl Verdict {
     /// Machine name.
     pub fn key(self) -> &'static str {
         match self {
-            Self::Leak => "leak",
             Self::Released => "released",
             Self::GrowingBuffer => "growing_buffer",
             Self::WarmUpCache => "warm_up_cache",
@@ -158,8 +155,8 @@ impl Verdict {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Suspect {
     pub signature: SignatureId,
-    pub verdict: Verdict,
-    /// Theil and Sen's slope of its live bytes at the boundaries of steps.
+    /// Theil and Sen's slope of its live bytes at the boundaries of steps; the mean gain of one that grows in
+    /// some steps only.
     pub bytes_per_step: f64,
     /// The same as share of all suspects together.
     pub slope_share: f64,

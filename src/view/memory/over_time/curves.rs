@@ -62,12 +62,6 @@ impl Curve {
     }
 }
 
-/// The first state of the highest value, and the value.
-pub fn peak(values: &[u64]) -> (u32, u64) {
-    let highest = values.iter().copied().max().unwrap_or(0);
-    (values.iter().position(|&value| value == highest).unwrap_or(0) as u32, highest)
-}
-
 /// The points of one curve, with x relative to the start of `view`.
 ///
 /// Where columns hold few states each state is a step; else each column has its lowest and its highest

@@ -15,7 +15,7 @@ use super::tree::Rows;
 use crate::analysis::memory::labels::stack_labels;
 use crate::analysis::memory::steps::{Steps, steps};
 use crate::job::Progress;
-use crate::model::memory::{AllocationId, MemoryAction};
+use crate::model::memory::{AllocationId, MemoryAction, highest};
 use crate::model::{StackId, StringId, TimeRange};
 use crate::view::memory::{MemoryKey, OpenMemory};
 use crate::widget::format;
@@ -64,7 +64,7 @@ impl Index {
             steps: steps(trace, history, &|| progress.is_cancelled()),
             bands,
             snapshots: snapshots.collect(),
-            peaks: Curve::ALL.map(|curve| curves::peak(curve.values(history))),
+            peaks: Curve::ALL.map(|curve| highest(curve.values(history))),
         }
     }
 }
