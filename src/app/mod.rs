@@ -29,6 +29,7 @@ use crate::model::Trace;
 use crate::reader::Options;
 use crate::session::Session;
 use crate::settings::{BottomTab, CenterTab, Settings, ThemeChoice};
+use crate::view::ViewContext;
 use crate::view::details::Details;
 use crate::view::events::Events;
 use crate::view::flame::FlameView;
@@ -249,7 +250,7 @@ impl App {
         }
         self.save.ui(ctx);
         let is_dark = ctx.global_style().visuals.dark_mode;
-        let mut view = self.session.context(is_dark, &mut self.commands);
+        let mut view = ViewContext::new(&mut self.session, is_dark, &mut self.commands);
         self.palette.ui(&mut view, ctx);
         self.shortcuts.ui(ctx, self.timeline.settings().wheel_zooms);
         welcome::drop_ui(ctx);

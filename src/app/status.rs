@@ -9,7 +9,7 @@ use super::{App, NoteKind};
 use crate::command::Command;
 use crate::model::{Severity, TrackKind};
 use crate::reader::Options;
-use crate::view::{OpenTrace, counts_events};
+use crate::session::{OpenTrace, counts_events};
 use crate::widget::{format, theme};
 
 /// A load that ends sooner shows no progress: a bar that flashes up is noise.
@@ -167,7 +167,7 @@ impl App {
                                 .on_hover_text(format::duration_exact(range.dur()));
                         }
                     }
-                    if let Some(note) = self.session.clock().note() {
+                    if let Some(note) = self.session.open().clock_note() {
                         ui.weak(note);
                     }
                     self.no_device_ui(ui);

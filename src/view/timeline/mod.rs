@@ -39,9 +39,10 @@ use self::canvas::Canvas;
 use self::hit::Hit;
 use self::layout::Area;
 use self::track_list::{TrackList, total_height};
-use super::{Selection, View, ViewContext, counts_events};
+use super::{View, ViewContext};
 use crate::command::Command;
 use crate::model::{SliceId, TimeNs, Trace};
+use crate::session::{Selection, counts_events};
 use crate::widget::format;
 
 const MINIMAP_HEIGHT: f32 = 26.0;

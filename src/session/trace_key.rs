@@ -1,4 +1,4 @@
-//! Which traces was an answer made for?
+//! The traces that an answer was made for.
 
 use std::sync::{Arc, Weak};
 
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn only_the_same_traces_are_equal() {
-        let open = |offset| OpenTrace { trace: Arc::new(Trace::default()), offset };
+        let open = |offset| OpenTrace::new(Trace::default(), offset);
         let (a, b) = (open(0), open(0));
         let key = |open: &OpenTrace| TraceKey::new(std::slice::from_ref(open));
         assert_eq!(key(&a), key(&a));

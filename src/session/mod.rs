@@ -1,46 +1,29 @@
-//! What is open, on which clock, and what the person is looking at. One owner for all of it.
+//! What is open, on which clock, and what the person has chosen about it. One owner for all of it.
 
-use std::path::PathBuf;
+mod mark;
+mod memory_focus;
+mod navigation;
+mod open;
+mod selection;
+mod trace_key;
+
+use std::path::Path;
 use std::sync::Arc;
 
-use crate::analysis::clock;
-use crate::command::Command;
 use crate::model::{DurNs, SliceId, TimeRange, Trace};
-use crate::view::memory::MemoryFocus;
-use crate::view::{Mark, Navigation, OpenTrace, Selection, ViewContext};
 
-/// How the times of several traces were brought together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Clock {
-    /// At most one trace: there is nothing to bring together.
-    #[default]
-    Single,
-    /// Every trace says when it was recorded.
-    Utc,
-    /// Not every trace does, or they are of different runs, so all start at 0.
-    AlignedStarts,
-}
-
-impl Clock {
-    /// What the person should know about it.
-    pub fn note(self) -> Option<&'static str> {
-        match self {
-            Self::Single => None,
-            Self::Utc => Some("All files are on one UTC clock"),
-            Self::AlignedStarts => {
-                Some("Starts aligned at 0: not every file says when it was recorded, or they are hours apart")
-            }
-        }
-    }
-}
+pub use self::mark::Mark;
+pub use self::memory_focus::{MemoryFocus, MemoryKey, OpenMemory, ShownMemory};
+pub use self::navigation::Navigation;
+pub use self::open::{OpenTrace, OpenTraces, counts_events};
+pub use self::selection::Selection;
+pub use self::trace_key::TraceKey;
 
 /// The open traces and everything that is chosen about them.
 #[derive(Debug, Default)]
 pub struct Session {
-    traces: Vec<OpenTrace>,
-    clock: Clock,
-    /// From the first start to the last end, in session time. It starts at 0.
-    span: TimeRange,
+    /// Changed by [`Session::add`], [`Session::close`] and [`Session::clear`] only.
+    open: OpenTraces,
     pub navigation: Navigation,
     pub selection: Selection,
     /// The selected time range, in session time.
@@ -52,20 +35,45 @@ pub struct Session {
     pub memory: MemoryFocus,
 }
 
+/// A session's parts, each to be read or changed apart from the others.
+#[derive(Debug)]
+pub struct SessionParts<'a> {
+    pub open: &'a OpenTraces,
+    pub navigation: &'a mut Navigation,
+    pub selection: &'a mut Selection,
+    pub range: &'a mut Option<TimeRange>,
+    pub marks: &'a mut Vec<Mark>,
+    pub hits: &'a [(usize, SliceId)],
+    pub memory: &'a mut MemoryFocus,
+}
+
 impl Session {
+    /// A session in which `traces` are open.
+    pub fn of(traces: Vec<Trace>) -> Self {
+        let mut session = Self::default();
+        session.add(traces);
+        session
+    }
+
     /// The open traces, in the order in which they were opened.
     pub fn traces(&self) -> &[OpenTrace] {
-        &self.traces
+        &self.open
     }
 
-    /// How their times were brought together.
-    pub fn clock(&self) -> Clock {
-        self.clock
+    /// The open traces with the runs that they are of.
+    pub fn open(&self) -> &OpenTraces {
+        &self.open
     }
 
-    /// From the first start to the last end, in session time.
+    /// From the first start to the last end, in session time. Never empty.
     pub fn span(&self) -> TimeRange {
-        self.span
+        self.open.span()
+    }
+
+    /// All parts at once.
+    pub fn parts(&mut self) -> SessionParts<'_> {
+        let Self { open, navigation, selection, range, marks, hits, memory } = self;
+        SessionParts { open, navigation, selection, range, marks, hits, memory }
     }
 
     /// Opens `traces` beside those that are open.
@@ -74,45 +82,29 @@ impl Session {
     /// everything goes on to do so.
     pub fn add(&mut self, traces: Vec<Trace>) {
         let shows_all = self.shows_all();
-        self.traces.extend(traces.into_iter().map(|trace| OpenTrace { trace: Arc::new(trace), offset: 0 }));
-        self.place(shows_all);
+        let moved_by = self.open.add(traces);
+        self.follow_clock(moved_by, shows_all);
     }
 
-    /// Closes the traces that `is_closed` says, by their index; the others stay as they are on
+    /// Closes the traces that `is_closed` names, by their index; the others stay as they are on
     /// screen, and so does what is chosen about them. Marks stay, since their notes are the
     /// person's own.
     pub fn close(&mut self, is_closed: impl Fn(usize, &Trace) -> bool) {
         let shows_all = self.shows_all();
-        let mut n_kept = 0;
-        let mut new_index = Vec::with_capacity(self.traces.len());
-        for (i, open) in self.traces.iter().enumerate() {
-            let is_kept = !is_closed(i, &open.trace);
-            new_index.push(is_kept.then_some(n_kept));
-            n_kept += usize::from(is_kept);
-        }
-        if n_kept == 0 {
+        let (new_index, moved_by) = self.open.close(is_closed);
+        if self.open.is_empty() {
             return self.clear();
         }
-        let mut is_kept = new_index.iter().map(Option::is_some);
-        self.traces.retain(|_| is_kept.next().unwrap_or(true));
         let moved = |trace: usize| new_index.get(trace).copied().flatten();
-        self.selection = match self.selection {
-            Selection::None => None,
-            Selection::Slice { trace, slice } => moved(trace).map(|trace| Selection::Slice { trace, slice }),
-            Selection::Instant { trace, instant } => moved(trace).map(|trace| Selection::Instant { trace, instant }),
-            Selection::Allocation { trace, memory, id } => {
-                moved(trace).map(|trace| Selection::Allocation { trace, memory, id })
-            }
-        }
-        .unwrap_or_default();
+        self.selection = self.selection.moved(moved);
         let hits = self.hits.iter().filter_map(|&(trace, slice)| Some((moved(trace)?, slice)));
         self.hits = Arc::new(hits.collect());
         self.memory.follow(moved);
-        self.place(shows_all);
-        let is_there = |range: &TimeRange| range.intersect(self.span).is_some();
+        self.follow_clock(moved_by, shows_all);
+        let is_there = |range: &TimeRange| range.intersect(self.open.span()).is_some();
         self.range = self.range.filter(is_there);
         if !is_there(&self.navigation.visible()) {
-            self.navigation.go(self.span);
+            self.navigation.go(self.open.span());
         }
     }
 
@@ -122,62 +114,26 @@ impl Session {
     }
 
     /// Whether a trace of this file is open.
-    pub fn has_file(&self, path: &PathBuf) -> bool {
-        self.traces.iter().any(|open| open.trace.info.path == *path)
-    }
-
-    /// What a view gets for one frame.
-    pub fn context<'a>(&'a mut self, is_dark: bool, commands: &'a mut Vec<Command>) -> ViewContext<'a> {
-        ViewContext {
-            traces: &self.traces,
-            span: self.span,
-            navigation: &mut self.navigation,
-            selection: &mut self.selection,
-            range: &mut self.range,
-            marks: &mut self.marks,
-            hits: &self.hits,
-            memory: &mut self.memory,
-            is_one_clock: self.clock != Clock::AlignedStarts,
-            is_dark,
-            commands,
-        }
+    pub fn has_file(&self, path: &Path) -> bool {
+        self.open.iter().any(|open| open.trace.info.path == path)
     }
 
     /// Whether everything is on screen, from start to end.
     fn shows_all(&self) -> bool {
-        self.traces.is_empty() || self.navigation.visible().union(self.span) == self.navigation.visible()
+        self.open.is_empty() || self.navigation.visible().union(self.span()) == self.navigation.visible()
     }
 
-    /// Chooses the clock, gives each trace its offset on it, and moves what is on screen along
-    /// with the first trace; or shows everything, if `shows_all`.
-    fn place(&mut self, shows_all: bool) {
-        let offset_before = self.traces.first().map_or(0, |open| open.offset);
-        let models: Vec<&Trace> = self.traces.iter().map(|open| &*open.trace).collect();
-        let clock::Clock { offsets, origin_utc_ns, span } = clock::clock(&models);
-        self.clock = match origin_utc_ns {
-            _ if self.traces.len() < 2 => Clock::Single,
-            Some(_) => Clock::Utc,
-            None => Clock::AlignedStarts,
-        };
-        for (open, offset) in self.traces.iter_mut().zip(offsets) {
-            open.offset = offset;
-        }
-        // A view of no length cannot be drawn.
-        self.span = TimeRange { end: span.end.max(span.start.saturating_add(1)), ..span };
-        self.shift(self.traces.first().map_or(0, |open| open.offset).saturating_sub(offset_before));
-        if shows_all {
-            self.navigation.glide(self.span);
-        }
-    }
-
-    /// Moves what is on screen and chosen, after the clock moved.
-    fn shift(&mut self, by: DurNs) {
-        if by != 0 {
-            self.navigation.shift(by);
-            self.range = self.range.map(|range| range.shifted(by));
+    /// Moves what is on screen and chosen along with the first trace; or shows everything, if `shows_all`.
+    fn follow_clock(&mut self, moved_by: DurNs, shows_all: bool) {
+        if moved_by != 0 {
+            self.navigation.shift(moved_by);
+            self.range = self.range.map(|range| range.shifted(moved_by));
             for mark in &mut self.marks {
-                mark.range = mark.range.shifted(by);
+                mark.range = mark.range.shifted(moved_by);
             }
+        }
+        if shows_all {
+            self.navigation.glide(self.span());
         }
     }
 }
@@ -201,13 +157,14 @@ mod tests {
     fn known_clocks_are_shared() {
         let mut session = Session::default();
         session.add(vec![trace(1_000, 2_000, Some(5_000)), trace(100, 900, Some(5_500))]);
-        assert_eq!(session.clock(), Clock::Utc);
+        assert_eq!(session.open().clock_note().unwrap(), "All files are on one UTC clock");
         assert_eq!(session_starts(&session), [400, 0]);
         assert_eq!(session.span(), TimeRange { start: 0, end: 1_400 });
         let epoch = 1_700_000_000_000_000_000;
         session.clear();
         session.add(vec![trace(epoch, epoch + 5, None), trace(100, 900, Some(epoch))]);
-        assert_eq!((session.clock(), session_starts(&session)), (Clock::Utc, vec![0, 100]));
+        assert!(session.open().is_one_clock());
+        assert_eq!(session_starts(&session), [0, 100]);
     }
 
     #[test]
@@ -215,7 +172,8 @@ mod tests {
         let mut session = Session::default();
         session.add(vec![trace(1_000, 2_000, Some(5_000)), trace(70, 900, None)]);
         assert_eq!(session_starts(&session), [0, 0]);
-        assert!(session.clock().note().unwrap().contains("aligned"));
+        let note = session.open().clock_note().unwrap();
+        assert_eq!(note, "2 runs, their starts aligned at 0; 1 file does not say when it was recorded");
     }
 
     #[test]
@@ -249,7 +207,8 @@ mod tests {
         session.close(|i, _| i == 0);
         // The second trace, which started 2,000 ns later, is the new zero.
         assert_eq!(session_starts(&session), [0, 3_000]);
-        assert_eq!((session.clock(), session.span()), (Clock::Utc, TimeRange { start: 0, end: 4_000 }));
+        assert!(session.open().is_one_clock());
+        assert_eq!(session.span(), TimeRange { start: 0, end: 4_000 });
         assert!(Arc::ptr_eq(&session.traces()[1].trace, &last));
         assert_eq!(session.selection, Selection::Slice { trace: 1, slice: SliceId(0) });
         assert_eq!(*session.hits, [(0, SliceId(0)), (1, SliceId(0))]);
@@ -258,7 +217,7 @@ mod tests {
         assert_eq!(session.marks[0].range, moved);
 
         session.close(|i, _| i == 1);
-        assert_eq!((session.clock(), session.selection), (Clock::Single, Selection::None));
+        assert_eq!((session.open().clock_note(), session.selection), (None, Selection::None));
         assert_eq!(session.range, None, "nothing is left there");
         assert_eq!(session.navigation.visible(), session.span());
         assert_eq!(session.marks[0].note, "slow");
@@ -279,8 +238,26 @@ mod tests {
         session.add(vec![of_file("a.tar", 0), of_file("a.tar", 1), of_file("b.json", 0)]);
         session.close(|_, trace| trace.info.path == *"a.tar");
         assert_eq!(session.traces().len(), 1);
-        assert!(session.has_file(&PathBuf::from("b.json")) && !session.has_file(&PathBuf::from("a.tar")));
+        assert!(session.has_file(Path::new("b.json")) && !session.has_file(Path::new("a.tar")));
         assert_eq!(session.navigation.visible(), session.span());
+    }
+
+    #[test]
+    fn the_same_rank_of_two_runs_has_two_keys_which_stay() {
+        let rank_0 = |at| {
+            let mut trace = trace(at, at + 100, Some(0));
+            trace.info.rank = Some(0);
+            trace
+        };
+        let keys = |session: &Session| session.traces().iter().map(|open| open.key.to_string()).collect::<Vec<_>>();
+        let mut session = Session::of(vec![rank_0(0)]);
+        session.add(vec![rank_0(86_400_000_000_000), rank_0(50)]);
+        assert_eq!(keys(&session), ["rank 0", "rank 0 (2)", "rank 0 (3)"]);
+        assert_eq!(session.traces().iter().map(|open| open.run).collect::<Vec<_>>(), [0, 1, 0]);
+        let [a, b, c] = session.traces() else { panic!("three are open") };
+        assert!(a.shares_clock(c) && !a.shares_clock(b) && b.shares_clock(b));
+        session.close(|i, _| i == 0);
+        assert_eq!(keys(&session), ["rank 0 (2)", "rank 0 (3)"]);
     }
 
     #[test]

@@ -1,11 +1,12 @@
-//! Which memory do the memory views look at, and at which moment?
+//! The memory that the memory views show, and the moment they show it at.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::model::memory::AllocationId;
 use crate::model::{MemoryHistory, TimeNs, Trace};
-use crate::view::{OpenTrace, Selection, TraceKey};
+
+use super::{OpenTrace, Selection, TraceKey};
 
 /// What the memory views look at: one value, the same in each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
