@@ -52,10 +52,7 @@ impl OpenDialog {
                 return dialog.pick_folders();
             }
             dialog
-                .add_filter(
-                    "Traces",
-                    &["json", "gz", "zst", "zip", "tar", "tgz", "sqlite", "nsys-rep", "qdrep", "pt", "trace"],
-                )
+                .add_filter("Traces and memory snapshots", &crate::reader::extensions())
                 .add_filter("All files", &["*"])
                 .pick_files()
         };

@@ -7,7 +7,7 @@ use eframe::egui::{self, Panel, ProgressBar, RichText};
 use super::loads::Load;
 use super::{App, NoteKind};
 use crate::command::Command;
-use crate::model::{Severity, TrackKind};
+use crate::model::{Format, Severity, TrackKind};
 use crate::reader::Options;
 use crate::view::{OpenTrace, counts_events};
 use crate::widget::{format, theme};
@@ -122,12 +122,12 @@ impl App {
     fn no_device_ui(&self, ui: &mut egui::Ui) {
         let has_stream = |open: &OpenTrace| open.trace.tracks.iter().any(|track| track.kind == TrackKind::Stream);
         // What records memory alone is not expected to have any.
-        let is_of_memory = |open: &OpenTrace| ["snapshot", "memory_timeline"].contains(&open.trace.info.format);
+        let is_of_memory = |open: &OpenTrace| open.trace.info.format.is_memory_only();
         let traces = self.session.traces();
         if traces.iter().any(has_stream) || traces.iter().all(is_of_memory) {
             return;
         }
-        let is_nsys = self.session.traces().iter().all(|open| open.trace.info.format == "nsys");
+        let is_nsys = self.session.traces().iter().all(|open| open.trace.info.format == Format::Nsys);
         let remedy = match is_nsys {
             true => "Record with `nsys profile --trace=cuda,nvtx` on a machine with a GPU",
             false => "Record with ProfilerActivity.CUDA on a machine with a GPU",

@@ -1,8 +1,8 @@
-//! Which files of a folder are traces, by their names?
+//! The files of a folder whose names are like those of traces.
 
 use std::path::{Path, PathBuf};
 
-use super::EXTENSIONS;
+use super::format::is_read;
 
 /// What lies directly inside a folder.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ impl Folder {
                 continue;
             }
             let extension = file.extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase());
-            match extension.is_some_and(|extension| EXTENSIONS.contains(&extension.as_str())) {
+            match extension.is_some_and(|extension| is_read(&extension)) {
                 true => folder.files.push(file),
                 false => folder.n_others += 1,
             }
