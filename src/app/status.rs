@@ -8,7 +8,7 @@ use super::loads::Load;
 use super::{App, NoteKind};
 use crate::command::Command;
 use crate::model::{Format, Severity, TrackKind};
-use crate::reader::Options;
+use crate::reader::{CONVERTED, Options};
 use crate::view::{OpenTrace, counts_events};
 use crate::widget::{format, theme};
 
@@ -43,8 +43,8 @@ impl App {
                         let text = progress_text(done, total, load.elapsed());
                         let bar = ui.add(ProgressBar::new(share).text(text).desired_width(ui.available_width()));
                         bar.widget_info(|| {
-                            let is_report = name.ends_with(".nsys-rep") || name.ends_with(".qdrep");
-                            let label = format!("{} {name}", if is_report { "Converting" } else { "Reading" });
+                            let is_converted = CONVERTED.iter().any(|end| name.ends_with(&format!(".{end}")));
+                            let label = format!("{} {name}", if is_converted { "Converting" } else { "Reading" });
                             egui::WidgetInfo::labeled(egui::Role::ProgressIndicator, true, label)
                         });
                     });

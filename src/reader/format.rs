@@ -1,6 +1,6 @@
 //! The formats of files: how each is recognized by its first bytes, and what reads it.
 
-use super::source::{Layer, Source};
+use super::source::Source;
 use super::{Options, ReadError, archive, chrome_trace, memory_timeline, nsys, refused, snapshot};
 use crate::job::Progress;
 use crate::model::Trace;
@@ -94,19 +94,17 @@ pub fn sniff(head: &[u8]) -> Option<&'static FileFormat> {
     FORMATS.iter().find(|format| (format.sniff)(&head))
 }
 
-/// What the names of all files end in that can be opened, converted ones included.
+/// What the names of files that are read end in, sorted.
 pub fn extensions() -> Vec<&'static str> {
-    let mut found: Vec<_> = FORMATS.iter().flat_map(|format| format.extensions).copied().collect();
+    let is_read = |format: &&FileFormat| !matches!(format.contents, Contents::Refused(_));
+    let mut found: Vec<_> = FORMATS.iter().filter(is_read).flat_map(|format| format.extensions).copied().collect();
     found.sort_unstable();
     found.dedup();
     found
 }
 
-/// Whether files with this extension are read.
-pub fn is_read(extension: &str) -> bool {
-    let of_format = |format: &FileFormat| format.extensions.contains(&extension);
-    FORMATS.iter().any(|format| of_format(format) && !matches!(format.contents, Contents::Refused(_)))
-}
+/// What the names of files end in that are converted before they are read.
+pub const CONVERTED: &[&str] = nsys::REPORT.extensions;
 
 /// The sentence for a file of which nothing is known.
 pub fn unknown() -> String {
@@ -199,9 +197,9 @@ mod tests {
     }
 
     #[test]
-    fn reports_are_offered_but_not_read_from_folders() {
-        assert!(extensions().contains(&"nsys-rep") && !is_read("nsys-rep"));
-        assert!(extensions().contains(&"pickle") && is_read("pickle"));
+    fn names_tell_what_is_read() {
+        let read = extensions();
+        assert!(read.contains(&"pickle") && read.contains(&"json") && !read.contains(&"nsys-rep"), "{read:?}");
         let known = unknown();
         assert!(
             known.contains("(.pickle, .pkl)") && known.contains("gzip (.gz, .tgz)") && known.len() < 400,

@@ -19,7 +19,7 @@ use crate::job::Progress;
 use crate::model::{Severity, Trace, TraceInfo};
 
 pub use folder::Folder;
-pub use format::extensions;
+pub use format::{CONVERTED, extensions};
 
 use format::{Contents, HEAD, sniff};
 use source::{Layer, NeedsConsent, Source};

@@ -10,7 +10,6 @@ reasons! {
     NeverEnded: Note, "Range that was never ended: drawn to the end of the trace";
     BadValue: Loss, "Cell of the wrong type: left out, the rest of its row is shown";
     NoName: Note, "Row without a name";
-    UnknownString: Loss, "Name that StringIds does not have: shown as its number";
     BadText: Loss, "Text that is not valid Unicode: shown with replacement characters";
     WildMetric: Loss rejected, "Metric value beyond its range: a sampling error of the recorder";
     UnpairedSched: Note rejected, "Scheduling event without its other half: a thread that came or went unseen";

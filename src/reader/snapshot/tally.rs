@@ -24,7 +24,6 @@ reasons! {
     BadAnnotation: Loss, "Annotation without a name, a stage or a time: not shown";
     EndWithoutStart: Note, "Annotation that began before the recording: not shown";
     StartWithoutEnd: Note, "Annotation that was never ended: drawn to the end";
-    CutOff: Loss, "The file ends inside of this part: not shown";
     BadText: Loss, "Text that is not valid Unicode: shown with replacement characters";
     Class: Note, "Python container class: read as a plain dictionary";
     CutState: Loss, "State after the last event, of which the file lost the last ones: not shown";
