@@ -210,8 +210,8 @@ fn thread_groups(trace: &Trace, Thread { track, work, allocations }: Thread, by_
             counts_to[i] = counts_to[parent as usize];
         }
         let call = base + counts_to[i] as usize;
-        let shapes = if by_shape { StringId(slices.attr[call]) } else { StringId::EMPTY };
-        let group = groups.entry((slices.name[call], shapes)).or_default();
+        let shapes = if by_shape { trace.facts.shapes.get(SliceId(call as u32)).copied() } else { None };
+        let group = groups.entry((slices.name[call], shapes.unwrap_or_default())).or_default();
         group.host_self_ns = group.host_self_ns.saturating_add(host_self[i]);
         group.own.add(own[i]);
         if passed_on.is_none() {
@@ -275,7 +275,7 @@ fn add_bytes(trace: &Trace, track: TrackId, mut open: Vec<usize>, mut add: impl 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::model::TraceBuilder;
+    use crate::model::{SliceFacts, TraceBuilder};
 
     const OP: SliceKind = SliceKind::Operator;
     const CALL: SliceKind = SliceKind::Runtime;
@@ -301,7 +301,7 @@ pub(super) mod tests {
         raw.correlation = vec![0, 0, 1, 2, 0, 0, 0, 1, 2, 3, 220];
         raw.external = vec![10, 11, 1, 2, 20, 21, 220, 1, 2, 21, 220];
         let shapes = builder.strings.intern("[[2, 3]]");
-        builder.slices[0].attr = vec![shapes.0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        builder.say(0, SliceFacts { shapes, ..Default::default() });
         let main = TrackId(0);
         // During addmm, between addmm and its parent's end, on the edge of two, outside of all.
         for (ts, device, bytes) in [(15, -1, 64), (61, 0, 512), (220, 0, 8), (240, 0, -4), (400, 0, 1)] {

@@ -128,7 +128,7 @@ fn columns_are_as_the_text_says() {
                         trace.input_shapes(id) == text.unwrap_or_default().replace(',', ", ")
                     }
                     SliceKind::Kernel => {
-                        let launch = trace.launch(id).copied().unwrap_or_default();
+                        let launch = trace.facts.launches.get(id).copied().unwrap_or_default();
                         let sides = |sides: [u32; 3]| format!("{sides:?}").replace(' ', "");
                         sides(launch.grid) == arg("grid").unwrap_or("[0,0,0]".to_owned())
                             && sides(launch.block) == arg("block").unwrap_or("[0,0,0]".to_owned())
@@ -136,7 +136,7 @@ fn columns_are_as_the_text_says() {
                             && u64::from(launch.shared_bytes) == number("shared memory").unwrap_or(0)
                             && launch.recorded_occupancy.map(u64::from) == number("est. achieved occupancy %")
                     }
-                    _ => trace.copy(id).is_some_and(|copy| copy.bytes == number("bytes")),
+                    _ => trace.facts.copies.get(id).is_some_and(|copy| copy.bytes == number("bytes")),
                 };
                 assert!(is_right, "{}: {} {args:?}", name(&path), trace.slice_name(id));
                 n_checked[place] += 1;

@@ -9,7 +9,7 @@ use crate::analysis::copies::copies;
 use crate::analysis::kernels::{KernelsBy, kernels};
 use crate::analysis::operators::operators;
 use crate::analysis::totals::{Durations, Instance, Part, Scope, group};
-use crate::model::{Launch, SliceKind, StringId, Trace};
+use crate::model::{Launch, SliceId, SliceKind, StringId, Trace};
 use crate::widget::format;
 use crate::widget::table::{Cell, Column, Data};
 
@@ -201,12 +201,12 @@ fn kernel_rows(scope: &Scope<'_>, choice: usize) -> Answer {
 
 fn operator_rows(scope: &Scope<'_>, by_shape: bool) -> Answer {
     let local = |part: &Part<'_>, i: usize| {
-        let slices = &part.trace.slices;
-        (slices.name[i], if by_shape { slices.attr[i] } else { 0 })
+        let shapes = if by_shape { part.trace.facts.shapes.get(SliceId(i as u32)).copied() } else { None };
+        (part.trace.slices.name[i], shapes.unwrap_or_default())
     };
-    let key = |part: &Part<'_>, &(name, shapes): &(StringId, u32)| {
+    let key = |part: &Part<'_>, &(name, shapes): &(StringId, StringId)| {
         let strings = &part.trace.strings;
-        (strings.get(name).to_owned(), strings.get(StringId(shapes)).to_owned())
+        (strings.get(name).to_owned(), strings.get(shapes).to_owned())
     };
     let whole = Scope { ranges: None, ..*scope };
     let groups = group(&whole, |kind| kind == SliceKind::Operator, local, key);
