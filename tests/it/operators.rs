@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lacuna::analysis::operators::{kernels_of, operator_of, operators};
+use lacuna::analysis::totals::Scope;
 use lacuna::model::{SliceId, SliceKind, Trace};
 use serde_json::Value;
 
@@ -22,7 +23,7 @@ fn ours(traces: &[&Trace], by_shape: bool) -> Table {
         let figures: Vec<_> = times.map(Some).into_iter().chain(bytes).collect();
         ((row.name, row.shapes), figures.try_into().unwrap())
     };
-    operators(traces, by_shape).into_iter().map(row).collect()
+    operators(&Scope::whole(traces), by_shape).into_iter().map(row).collect()
 }
 
 /// A table as JSON: name, shapes, figures.

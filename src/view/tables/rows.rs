@@ -64,11 +64,6 @@ impl TableKind {
         }
     }
 
-    /// Whether its figures can be limited to a time range.
-    pub fn has_range(self) -> bool {
-        self != Self::Operators
-    }
-
     /// What to say where nothing of the sort was recorded, and how to record it.
     pub fn empty(self, choice: usize) -> [&'static str; 2] {
         match (self, choice) {
@@ -208,8 +203,7 @@ fn operator_rows(scope: &Scope<'_>, by_shape: bool) -> Answer {
         let strings = &part.trace.strings;
         (strings.get(name).to_owned(), strings.get(shapes).to_owned())
     };
-    let whole = Scope { ranges: None, ..*scope };
-    let groups = group(&whole, |kind| kind == SliceKind::Operator, local, key);
+    let groups = group(scope, |kind| kind == SliceKind::Operator, local, key);
     let mut instances: HashMap<(String, String), Vec<Instance>> =
         groups.into_iter().map(|group| (group.key, group.instances)).collect();
     let columns = vec![
@@ -226,7 +220,7 @@ fn operator_rows(scope: &Scope<'_>, by_shape: bool) -> Answer {
         figure("Self host memory", "host_self_bytes", 120, "Host memory that it allocated less freed itself"),
     ];
     let mut answer = Answer { data: Data { columns, rows: Vec::new() }, ..Answer::default() };
-    for row in operators(scope.traces, by_shape) {
+    for row in operators(scope, by_shape) {
         let shapes = row.shapes.clone().unwrap_or_default();
         let times = [row.device_total_ns, row.device_self_ns, row.host_total_ns, row.host_self_ns];
         let bytes = [row.device_bytes, row.device_self_bytes, row.host_bytes, row.host_self_bytes];
