@@ -88,7 +88,12 @@ impl<T> SideTable<T> {
             let rest = std::iter::successors(Some(has).filter(|&has| has != 0), next);
             rest.map(move |left| SliceId(word as u32 * u64::BITS + left.trailing_zeros()))
         };
-        self.has.iter().enumerate().flat_map(bits).zip(&self.ids).filter_map(|(slice, &id)| Some((slice, self.value(id)?)))
+        self.has
+            .iter()
+            .enumerate()
+            .flat_map(bits)
+            .zip(&self.ids)
+            .filter_map(|(slice, &id)| Some((slice, self.value(id)?)))
     }
 }
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::{
-    AllocationTable, CorrelationIndex, Counter, DurNs, FactTables, FlowTable, ImportReport, InstantTable, MemoryHistory,
-    Process, ProcessId, Row, SampleTable, SliceId, SliceTable, StackId, StackTable, StringId, StringTable, SyncKind,
-    Synchronization, TimeNs, TimeRange, Tint, Track, TrackId,
+    AllocationTable, CorrelationIndex, Counter, DurNs, FactTables, FlowTable, ImportReport, InstantTable,
+    MemoryHistory, Process, ProcessId, Row, SampleTable, SliceId, SliceTable, StackId, StackTable, StringId,
+    StringTable, SyncKind, Synchronization, TimeNs, TimeRange, Tint, Track, TrackId,
 };
 
 /// One recording of one process of a job. Immutable once read, and shared as `Arc<Trace>`.

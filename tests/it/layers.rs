@@ -44,7 +44,11 @@ const LAYERS: &[Layer] = &[
     Layer { name: "escape", may_use: &[], never: WINDOW_AND_DATABASE },
     Layer { name: "capture", may_use: &["model", "job"], never: WINDOW_AND_DATABASE },
     Layer { name: "command", may_use: &["model"], never: &["rusqlite", "std::fs", "std::thread"] },
-    Layer { name: "widget", may_use: &["model::time", "model::SliceKind", "model::Tint", "escape"], never: &["rusqlite", "std::fs", "std::thread"] },
+    Layer {
+        name: "widget",
+        may_use: &["model::time", "model::SliceKind", "model::Tint", "escape"],
+        never: &["rusqlite", "std::fs", "std::thread"],
+    },
     Layer {
         name: "view",
         may_use: &["model", "analysis", "widget", "command", "job", "escape"],

@@ -95,8 +95,7 @@ fn syncs(trace: &Trace, oracle: &Value) -> Value {
 fn graphs(trace: &Trace) -> Value {
     let nodes = trace.facts.graph_nodes.iter();
     let graphs = nodes.filter(|(slice, _)| trace.slices.kind[slice.idx()] == SliceKind::CudaGraph);
-    let mut rows: Vec<_> =
-        graphs.map(|(slice, node)| (trace.slices.ts[slice.idx()], node.graph, node.exec)).collect();
+    let mut rows: Vec<_> = graphs.map(|(slice, node)| (trace.slices.ts[slice.idx()], node.graph, node.exec)).collect();
     rows.sort_unstable();
     json!(rows)
 }

@@ -105,7 +105,11 @@ impl WorkTexts {
         let work = &event.work;
         match kind {
             SliceKind::Operator if work.collective.is_empty() => {
-                if work.shapes.is_empty() { 0 } else { SHAPES | (self.shapes.intern(work.shapes).0 + 1) }
+                if work.shapes.is_empty() {
+                    0
+                } else {
+                    SHAPES | (self.shapes.intern(work.shapes).0 + 1)
+                }
             }
             SliceKind::Kernel | SliceKind::Memcpy | SliceKind::Memset | SliceKind::Sync => self.other(kind, event),
             _ if work.collective.is_empty() => 0,
@@ -402,7 +406,10 @@ mod tests {
         let text = |id| trace.strings.get(id);
         let call = facts.collectives.get(nccl).unwrap();
         assert_eq!([call.op, call.group, call.dtype, call.ranks].map(text), ["allreduce", "0", "BFloat16", "[0, 1]"]);
-        assert_eq!((call.n_ranks, call.seq, call.in_bytes(), call.out_bytes()), (Some(8), Some(41), Some(20), Some(40)));
+        assert_eq!(
+            (call.n_ranks, call.seq, call.in_bytes(), call.out_bytes()),
+            (Some(8), Some(41), Some(20), Some(40))
+        );
         let op = find("record_param_comms");
         let call = facts.collectives.get(op).unwrap();
         assert_eq!((text(call.group), call.seq, call.in_bytes()), ("5", None, None));

@@ -108,18 +108,11 @@ impl GlobalIds {
 ///
 /// * `names`: of the row's part.
 /// * `bases`: what to add to the correlation ids of each process.
-pub fn facts_of(
-    row: RowFacts,
-    names: &[StringId],
-    records: &EventRecords,
-    bases: &HashMap<i64, u32>,
-) -> SliceFacts {
+pub fn facts_of(row: RowFacts, names: &[StringId], records: &EventRecords, bases: &HashMap<i64, u32>) -> SliceFacts {
     let graph_node = |node| (node != 0).then_some(GraphNode { node, ..Default::default() });
     let nothing = SliceFacts::default();
     match row {
-        RowFacts::Launch(launch, node) => {
-            SliceFacts { launch: Some(launch), graph_node: graph_node(node), ..nothing }
-        }
+        RowFacts::Launch(launch, node) => SliceFacts { launch: Some(launch), graph_node: graph_node(node), ..nothing },
         RowFacts::Copy(copy, node) => SliceFacts { copy: Some(copy), graph_node: graph_node(node), ..nothing },
         RowFacts::Graph { graph, exec } => {
             SliceFacts { graph_node: Some(GraphNode { graph, exec, node: 0 }), ..nothing }

@@ -75,7 +75,10 @@ pub enum RowFacts {
     /// The same.
     Copy(MemoryCopy, u64),
     /// A CUDA graph that was recorded as one.
-    Graph { graph: u32, exec: u32 },
+    Graph {
+        graph: u32,
+        exec: u32,
+    },
     Wait(Wait),
     /// The local id of a domain's name.
     Domain(u32),
