@@ -36,10 +36,13 @@ pub struct AnnotationTotals {
 /// * Cost: O(n log n) for n annotations, calls and pieces of work, however they nest.
 /// * Source: `nvtx_gpu_proj_sum` of NVIDIA Nsight Systems.
 pub fn annotations(scope: &Scope<'_>) -> Vec<AnnotationTotals> {
-    let local = |part: &Part<'_>, i: usize| (part.trace.slices.name[i], part.trace.slices.attr[i]);
-    let key = |part: &Part<'_>, &(name, domain): &(StringId, u32)| {
+    let local = |part: &Part<'_>, i: usize| {
+        let domain = part.trace.facts.domains.get(SliceId(i as u32)).copied().unwrap_or_default();
+        (part.trace.slices.name[i], domain)
+    };
+    let key = |part: &Part<'_>, &(name, domain): &(StringId, StringId)| {
         let strings = &part.trace.strings;
-        (strings.get(name).to_owned(), strings.get(StringId(domain)).to_owned())
+        (strings.get(name).to_owned(), strings.get(domain).to_owned())
     };
     let groups = group(scope, |kind| kind == SliceKind::Annotation, local, key);
     let wanted = |index: usize| {
@@ -158,7 +161,7 @@ mod tests {
 
     use super::*;
     use crate::analysis::sweep::plainly;
-    use crate::model::TraceBuilder;
+    use crate::model::{SliceFacts, TraceBuilder};
 
     const NOTE: SliceKind = SliceKind::Annotation;
     const CALL: SliceKind = SliceKind::Runtime;
@@ -180,7 +183,7 @@ mod tests {
         ]);
         builder.slices[0].correlation = vec![0, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4];
         let domain = builder.strings.intern("NCCL");
-        builder.slices[0].attr[1] = domain.0;
+        builder.say(1, SliceFacts { domain, ..Default::default() });
         let trace = builder.finish();
         let rows = annotations(&Scope::whole(&[&trace]));
         let figures: Vec<_> = rows

@@ -1,7 +1,7 @@
 //! How much memory was moved, which way, and how fast?
 
 use super::totals::{Durations, Group, Instance, Part, Scope, group};
-use crate::model::{CopyKind, SliceKind};
+use crate::model::{CopyKind, SliceId, SliceKind};
 
 /// All copies or memsets of one row.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,10 +31,9 @@ type Key = (CopyKind, Option<bool>, Option<u64>);
 /// * Cost: O(slices of the rows in scope), and 8 bytes a copy.
 pub fn copies(scope: &Scope<'_>, by_size: bool) -> Vec<CopyTotals> {
     let is_copy = |kind| matches!(kind, SliceKind::Memcpy | SliceKind::Memset);
-    let local = |part: &Part<'_>, i: usize| part.trace.slices.attr[i];
-    let key = |part: &Part<'_>, &attr: &u32| -> Key {
-        let recorded = (attr as usize).checked_sub(1).and_then(|i| part.trace.copies.get(i)).copied();
-        let copy = recorded.unwrap_or_default();
+    let local = |part: &Part<'_>, i: usize| part.trace.facts.copies.id(SliceId(i as u32));
+    let key = |part: &Part<'_>, &copy: &u32| -> Key {
+        let copy = part.trace.facts.copies.value(copy).copied().unwrap_or_default();
         (copy.kind, copy.is_pageable, copy.bytes.filter(|_| by_size).map(size_class))
     };
     group(scope, is_copy, local, key).into_iter().map(|group| totals(scope, group)).collect()
@@ -50,7 +49,7 @@ fn totals(scope: &Scope<'_>, group: Group<Key>) -> CopyTotals {
     let (mut bytes, mut ns, mut is_known) = (0_u64, 0_i64, false);
     for instance in &group.instances {
         let trace = scope.traces[instance.trace as usize];
-        if let Some(size) = trace.copy(instance.slice).and_then(|copy| copy.bytes) {
+        if let Some(size) = trace.facts.copies.get(instance.slice).and_then(|copy| copy.bytes) {
             is_known = true;
             bytes = bytes.saturating_add(size);
             ns = ns.saturating_add(trace.slices.time(instance.slice).dur());
@@ -72,7 +71,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::{MemoryCopy, TraceBuilder};
+    use crate::model::{MemoryCopy, SliceFacts, TraceBuilder};
 
     #[test]
     fn size_classes_are_powers_of_two() {
@@ -93,8 +92,9 @@ mod tests {
             let slices: Vec<_> = work.iter().enumerate()
                 .map(|(i, w)| ("stream 7", SliceKind::Memcpy, "", 100 * i as i64, 100 * i as i64 + w.1)).collect();
             let mut builder = TraceBuilder::from_slices(&slices);
-            builder.copies = sorts.to_vec();
-            builder.slices[0].attr = work.iter().map(|w| w.0 as u32 + 1).collect();
+            for (slice, w) in work.iter().enumerate() {
+                builder.say(slice, SliceFacts { copy: Some(sorts[w.0]), ..Default::default() });
+            }
             let trace = builder.finish();
             let traces = [&trace];
             let scope = Scope::whole(&traces);

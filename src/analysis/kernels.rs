@@ -3,7 +3,7 @@
 use super::occupancy::{self, Limits};
 use super::short_name::short_name;
 use super::totals::{Durations, Group, Instance, Part, Scope, group};
-use crate::model::{DurNs, Launch, SliceKind, StringId, Trace};
+use crate::model::{DurNs, Launch, SliceId, SliceKind, StringId, Trace};
 
 /// What makes two kernels one row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -55,18 +55,17 @@ type Key = (String, bool, Place, Option<Launch>);
 pub fn kernels(scope: &Scope<'_>, by: KernelsBy) -> Vec<KernelTotals> {
     let is_kernel = |kind| matches!(kind, SliceKind::Kernel | SliceKind::CudaGraph);
     let local = |part: &Part<'_>, i: usize| {
-        let slices = &part.trace.slices;
-        let attr = if by == KernelsBy::Shape { slices.attr[i] } else { 0 };
-        (slices.name[i], slices.kind[i], attr, device_of(part))
+        let (slices, launches) = (&part.trace.slices, &part.trace.facts.launches);
+        let launch = if by == KernelsBy::Shape { launches.id(SliceId(i as u32)) } else { 0 };
+        (slices.name[i], slices.kind[i], launch, device_of(part))
     };
-    let key = |part: &Part<'_>, &(name, kind, attr, device): &(StringId, SliceKind, u32, Option<u32>)| -> Key {
+    let key = |part: &Part<'_>, &(name, kind, launch, device): &(StringId, SliceKind, u32, Option<u32>)| -> Key {
         let trace = part.trace;
         let name = if by == KernelsBy::Short { short(trace, name) } else { trace.strings.get(name).to_owned() };
-        let launch = (attr as usize).checked_sub(1).and_then(|i| trace.launches.get(i)).copied();
         // What the recorder estimated is no part of the shape.
-        let launch = launch.map(|launch| Launch { recorded_occupancy: None, ..launch });
+        let launch = trace.facts.launches.value(launch).map(|&launch| Launch { recorded_occupancy: None, ..launch });
         let is_graph = kind == SliceKind::CudaGraph;
-        (name, is_graph, Place { rank: trace.info.rank, device }, launch.filter(|_| !is_graph))
+        (name, is_graph, Place { rank: trace.info.rank, device }, launch)
     };
     let groups = group(scope, is_kernel, local, key);
     let all: f64 = groups.iter().map(|group| group.durations.total_ns as f64).sum();
@@ -100,19 +99,19 @@ fn totals(scope: &Scope<'_>, limits: &[Vec<(u32, Limits)>], all: f64, group: Gro
     let mut known: Option<(Instance, u32, Option<f64>)> = None;
     for &instance in &group.instances {
         let trace = scope.traces[instance.trace as usize];
-        let Some(this) = trace.launch(instance.slice) else { continue };
+        let id = trace.facts.launches.id(instance.slice);
+        let Some(this) = trace.facts.launches.value(id) else { continue };
         let shape = Launch { recorded_occupancy: None, ..*this };
         has_many_shapes |= launch.is_some_and(|launch| launch != shape);
         launch = Some(shape);
-        let attr = trace.slices.attr[instance.slice.idx()];
         let occupancy = match known {
-            Some((other, same, occupancy)) if (other.trace, same) == (instance.trace, attr) => occupancy,
+            Some((other, same, occupancy)) if (other.trace, same) == (instance.trace, id) => occupancy,
             _ => {
                 let of_device = limits[instance.trace as usize].iter().find(|(id, _)| Some(*id) == place.device);
                 of_device.and_then(|(_, limits)| occupancy::theoretical(limits, &shape))
             }
         };
-        known = Some((instance, attr, occupancy));
+        known = Some((instance, id, occupancy));
         let dur = trace.slices.time(instance.slice).dur();
         theoretical.add(occupancy, dur);
         recorded_percent.add(this.recorded_occupancy.map(f64::from), dur);
@@ -159,7 +158,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::{DeviceInfo, TraceBuilder};
+    use crate::model::{DeviceInfo, SliceFacts, TraceBuilder};
 
     const KERNEL: SliceKind = SliceKind::Kernel;
 
@@ -181,9 +180,11 @@ mod tests {
             ("stream 7", SliceKind::CudaGraph, "graph 3", 500, 1_000),
             ("stream 7", SliceKind::Memcpy, "Memcpy HtoD", 1_000, 9_000),
         ]);
-        builder.slices[0].attr = vec![1, 2, 1, 0, 0];
         // 1,024 registers a warp: all 64 warps; 2,048 a warp: 32 of them.
-        builder.launches = vec![launch(256, 32, 90), launch(256, 64, 40)];
+        let launches = [launch(256, 32, 90), launch(256, 64, 40)];
+        for (slice, of) in [(0, 0), (1, 1), (2, 0)] {
+            builder.say(slice, SliceFacts { launch: Some(launches[of]), ..Default::default() });
+        }
         let device = DeviceInfo { compute_major: Some(8), compute_minor: Some(0), ..Default::default() };
         builder.info.devices = vec![device];
         builder.finish()
@@ -243,8 +244,10 @@ mod tests {
             let slices: Vec<_> = work.iter().enumerate()
                 .map(|(i, w)| ("stream 7", KERNEL, names[w.0], 100 * i as i64, 100 * i as i64 + w.2)).collect();
             let mut builder = TraceBuilder::from_slices(&slices);
-            builder.slices[0].attr = work.iter().map(|w| w.1).collect();
-            builder.launches = vec![launch(128, 32, 10), launch(128, 32, 20)];
+            for (slice, w) in work.iter().enumerate() {
+                let launch = [None, Some(launch(128, 32, 10)), Some(launch(128, 32, 20))][w.1 as usize];
+                builder.say(slice, SliceFacts { launch, ..Default::default() });
+            }
             let trace = builder.finish();
             let total: i64 = work.iter().map(|w| w.2).sum();
             for by in [KernelsBy::Name, KernelsBy::Short, KernelsBy::Shape] {

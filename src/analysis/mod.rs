@@ -1,10 +1,11 @@
-//! Questions about a trace and their answers: pure functions of the model.
+//! Analyses of a trace: pure functions of the model.
 
 pub mod annotations;
 pub mod busy;
 pub mod calls;
 pub mod clock;
 pub mod copies;
+pub mod frame;
 pub mod kernels;
 pub mod launches;
 pub mod memory;
@@ -15,5 +16,6 @@ pub mod related;
 pub mod search;
 pub mod short_name;
 pub mod stacks;
+pub mod steps;
 mod sweep;
 pub mod totals;

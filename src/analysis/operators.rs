@@ -1,4 +1,4 @@
-//! Which operators took the time and the memory, on the host and on the device?
+//! Time and memory of operators, on the host and on the device.
 //!
 //! The figures are those of PyTorch's own table, `key_averages()` in `torch/autograd/profiler_util.py`
 //! (read as of 2.15), so that the two can be laid side by side:
@@ -19,7 +19,8 @@ use rayon::prelude::*;
 
 use super::launches;
 pub use super::launches::{kernels_of, operator_of};
-use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeNs, Trace, TrackId};
+use super::totals::Scope;
+use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeNs, TimeRange, Trace, TrackId};
 
 /// All calls of one operator, or of one operator with the same input shapes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,22 +47,26 @@ pub struct OperatorTotals {
     pub longest: (usize, SliceId),
 }
 
-/// The operators of all traces together.
+/// The operators in scope, those of all traces together.
 ///
-/// * `by_shape`: whether calls with different input shapes are told apart.
+/// * A call counts if it starts in the scope's range, with all its time, device work and bytes; what a
+///   call passes on counts with it.
+/// * `by_shape`: whether calls with different input shapes are rows of their own.
 /// * Sorted by device total, then host total, descending, then name and shapes.
 /// * Units: nanoseconds and bytes. Sums saturate.
 /// * Device self over all operators is exactly the device work that any operator launched, and self
 ///   bytes are the bytes that any operator asked for.
-/// * Errors: none; without operators it is empty.
-/// * Cost: O(n log n) for n slices; tracks in parallel, about 40 bytes a host slice while it runs.
-pub fn operators(traces: &[&Trace], by_shape: bool) -> Vec<OperatorTotals> {
+/// * Errors: none; without operators it is empty. Once cancelled it is incomplete.
+/// * Cost: O(n log n) for n slices of the traces, whatever the range; tracks in parallel, about 40 bytes
+///   a host slice while it runs.
+pub fn operators(scope: &Scope<'_>, by_shape: bool) -> Vec<OperatorTotals> {
+    let traces = scope.traces;
     let has_bytes =
         |is_wanted: fn(&i32) -> bool| traces.iter().any(|trace| trace.allocations.device.iter().any(is_wanted));
     let (has_host_bytes, has_device_bytes) = (has_bytes(|&device| device < 0), has_bytes(|&device| device >= 0));
     let mut groups: HashMap<(&str, &str), Group> = HashMap::new();
     for (index, trace) in traces.iter().enumerate() {
-        for ((name, shapes), found) in trace_groups(trace, by_shape) {
+        for ((name, shapes), found) in trace_groups(trace, scope, index, by_shape) {
             let key = (trace.strings.get(name), trace.strings.get(shapes));
             groups.entry(key).or_default().merge(index, &found);
         }
@@ -135,7 +140,10 @@ impl Group {
 /// The groups of one trace, by name and shapes.
 type Groups = HashMap<(StringId, StringId), Group>;
 
-fn trace_groups(trace: &Trace, by_shape: bool) -> Groups {
+fn trace_groups(trace: &Trace, scope: &Scope<'_>, index: usize, by_shape: bool) -> Groups {
+    if (scope.is_cancelled)() {
+        return Groups::new();
+    }
     let mut work = launches::device_time(trace);
     let mut tracks: Vec<Thread> = Vec::new();
     for track in (0..trace.tracks.len() as u32).map(TrackId) {
@@ -150,7 +158,9 @@ fn trace_groups(trace: &Trace, by_shape: bool) -> Groups {
             tracks[found].allocations.push(i);
         }
     }
-    let found: Vec<Groups> = tracks.into_par_iter().map(|thread| thread_groups(trace, thread, by_shape)).collect();
+    let range = scope.range(index);
+    let tracks = tracks.into_par_iter().filter(|_| !(scope.is_cancelled)());
+    let found: Vec<Groups> = tracks.map(|thread| thread_groups(trace, thread, range, by_shape)).collect();
     let mut all = Groups::new();
     for (key, group) in found.into_iter().flatten() {
         all.entry(key).or_default().merge(0, &group);
@@ -167,7 +177,12 @@ struct Thread {
     allocations: Vec<usize>,
 }
 
-fn thread_groups(trace: &Trace, Thread { track, work, allocations }: Thread, by_shape: bool) -> Groups {
+fn thread_groups(
+    trace: &Trace,
+    Thread { track, work, allocations }: Thread,
+    range: Option<TimeRange>,
+    by_shape: bool,
+) -> Groups {
     let slices = &trace.slices;
     let all = trace.track_slices(track);
     let base = all.start;
@@ -210,8 +225,11 @@ fn thread_groups(trace: &Trace, Thread { track, work, allocations }: Thread, by_
             counts_to[i] = counts_to[parent as usize];
         }
         let call = base + counts_to[i] as usize;
-        let shapes = if by_shape { StringId(slices.attr[call]) } else { StringId::EMPTY };
-        let group = groups.entry((slices.name[call], shapes)).or_default();
+        if range.is_some_and(|range| !range.contains(slices.ts[call])) {
+            continue;
+        }
+        let shapes = if by_shape { trace.facts.shapes.get(SliceId(call as u32)).copied() } else { None };
+        let group = groups.entry((slices.name[call], shapes.unwrap_or_default())).or_default();
         group.host_self_ns = group.host_self_ns.saturating_add(host_self[i]);
         group.own.add(own[i]);
         if passed_on.is_none() {
@@ -275,7 +293,7 @@ fn add_bytes(trace: &Trace, track: TrackId, mut open: Vec<usize>, mut add: impl 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::model::TraceBuilder;
+    use crate::model::{SliceFacts, TraceBuilder};
 
     const OP: SliceKind = SliceKind::Operator;
     const CALL: SliceKind = SliceKind::Runtime;
@@ -301,7 +319,7 @@ pub(super) mod tests {
         raw.correlation = vec![0, 0, 1, 2, 0, 0, 0, 1, 2, 3, 220];
         raw.external = vec![10, 11, 1, 2, 20, 21, 220, 1, 2, 21, 220];
         let shapes = builder.strings.intern("[[2, 3]]");
-        builder.slices[0].attr = vec![shapes.0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        builder.say(0, SliceFacts { shapes, ..Default::default() });
         let main = TrackId(0);
         // During addmm, between addmm and its parent's end, on the edge of two, outside of all.
         for (ts, device, bytes) in [(15, -1, 64), (61, 0, 512), (220, 0, 8), (240, 0, -4), (400, 0, 1)] {
@@ -317,7 +335,7 @@ pub(super) mod tests {
     #[test]
     fn figures_by_name_and_by_shape() {
         let trace = trace();
-        let all = operators(&[&trace], false);
+        let all = operators(&Scope::whole(&[&trace]), false);
         let names: Vec<_> = all.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(names, ["aten::linear", "aten::addmm", "aten::t"]);
         let linear = &all[0];
@@ -332,7 +350,7 @@ pub(super) mod tests {
         assert_eq!(all[2].device_self_bytes, Some(4));
         assert_eq!(trace.slice_name(linear.longest.1), "aten::linear");
 
-        let all = operators(&[&trace, &trace], true);
+        let all = operators(&Scope::whole(&[&trace, &trace]), true);
         assert_eq!(find(&all, "aten::linear", Some("[[2, 3]]")).host_total_ns, 200);
         assert_eq!(find(&all, "aten::linear", Some("")).device_total_ns, 10);
         assert_eq!(find(&all, "aten::t", Some("")).calls, 2);
@@ -341,8 +359,36 @@ pub(super) mod tests {
     #[test]
     fn nothing_recorded_is_none() {
         let trace = TraceBuilder::from_slices(&[("main", OP, "aten::mm", 0, 9)]).finish();
-        let all = operators(&[&trace], false);
+        let all = operators(&Scope::whole(&[&trace]), false);
         assert_eq!((all[0].host_bytes, all[0].device_bytes, all[0].shapes.as_deref()), (None, None, None));
-        assert!(operators(&[], true).is_empty());
+        assert!(operators(&Scope::whole(&[]), true).is_empty());
+    }
+
+    #[test]
+    fn ranges_that_tile_a_trace_sum_to_the_whole() {
+        let trace = trace();
+        let traces = [&trace];
+        let figures = |ranges: Option<TimeRange>| {
+            let scope = Scope { ranges: ranges.map(|range| vec![range]), ..Scope::whole(&traces) };
+            operators(&scope, false).iter().fold([0; 6], |sums, row| {
+                let bytes =
+                    [row.host_self_bytes, row.device_self_bytes, row.device_bytes].map(Option::unwrap_or_default);
+                let row = [row.calls as i64, row.host_self_ns, row.device_self_ns, bytes[0], bytes[1], bytes[2]];
+                std::array::from_fn(|i| sums[i] + row[i])
+            })
+        };
+        let whole = figures(None);
+        for cut in [-5, 0, 10, 60, 205, 215, 400] {
+            let parts = [(i64::MIN, cut), (cut, i64::MAX)].map(|(start, end)| figures(Some(TimeRange { start, end })));
+            assert_eq!(std::array::from_fn(|i| parts[0][i] + parts[1][i]), whole, "cut at {cut}");
+        }
+        // Between the second `linear` and the call that it passes on: both count where it starts.
+        assert_eq!(figures(Some(TimeRange { start: 205, end: 215 })), [0; 6]);
+    }
+
+    #[test]
+    fn a_cancelled_answer_is_incomplete() {
+        let trace = trace();
+        assert!(operators(&Scope { is_cancelled: &|| true, ..Scope::whole(&[&trace]) }, false).is_empty());
     }
 }

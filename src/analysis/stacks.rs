@@ -155,7 +155,7 @@ fn sampled<'a>(
     index: usize,
     trace: &'a Trace,
 ) -> impl Iterator<Item = (TrackId, Range<usize>)> + 'a {
-    let range = scope.ranges.as_ref().map(|ranges| ranges.get(index).copied().unwrap_or_default());
+    let range = scope.range(index);
     let samples = &trace.samples;
     let mut next = 0;
     std::iter::from_fn(move || {

@@ -43,10 +43,15 @@ impl<'a> Scope<'a> {
         Self { traces, ranges: None, is_cancelled: &|| false }
     }
 
+    /// What counts of the trace with this index, in its own time; `None` is everything.
+    pub fn range(&self, index: usize) -> Option<TimeRange> {
+        self.ranges.as_ref().map(|ranges| ranges.get(index).copied().unwrap_or_default())
+    }
+
     /// What counts, row by row.
     pub fn parts(&self) -> impl Iterator<Item = Part<'a>> {
         let of_trace = |(index, &trace): (usize, &&'a Trace)| {
-            let range = self.ranges.as_ref().map(|ranges| ranges.get(index).copied().unwrap_or_default());
+            let range = self.range(index);
             trace.slices.rows.iter().enumerate().map(move |(row, this)| {
                 let slices = range.map_or(this.range(), |range| starting_in(&trace.slices, this.range(), range));
                 Part { index: index as u32, trace, row, track: this.track, slices }

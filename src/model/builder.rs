@@ -7,9 +7,9 @@ use super::flow::{FlowPoint, points_by_track};
 use super::layout::{Layout, Point, layout};
 use super::memory::{MemorySource, RawMemory, add_to_timeline, replay};
 use super::{
-    AllocationTable, CorrelationIndex, Counter, ImportReport, InstantTable, Launch, MemoryCopy, MemoryHistory, Process,
-    Pyramid, Row, SampleTable, Severity, SliceId, SliceKind, SliceTable, StackTable, StringId, StringTable, TimeNs,
-    TimeRange, Trace, TraceInfo, Track, TrackId, tint,
+    AllocationTable, CorrelationIndex, Counter, FactLists, ImportReport, InstantTable, MemoryHistory, Process, Pyramid,
+    Row, SampleTable, Severity, SliceId, SliceKind, SliceTable, StackTable, StringId, StringTable, TimeNs, TimeRange,
+    Tint, Trace, TraceInfo, Track, TrackId,
 };
 
 /// Rows with fewer slices than this are drawn slice by slice at every zoom.
@@ -26,7 +26,8 @@ pub struct RawSlice {
     pub track: TrackId,
     pub correlation: u32,
     pub external: u32,
-    pub attr: u32,
+    /// The number of its facts in [`TraceBuilder::facts`]; 0 for none.
+    pub facts: u32,
     pub source: u64,
 }
 
@@ -40,7 +41,7 @@ pub struct RawSlices {
     pub track: Vec<TrackId>,
     pub correlation: Vec<u32>,
     pub external: Vec<u32>,
-    pub attr: Vec<u32>,
+    pub facts: Vec<u32>,
     pub source: Vec<u64>,
 }
 
@@ -54,7 +55,7 @@ impl RawSlices {
         self.track.push(slice.track);
         self.correlation.push(slice.correlation);
         self.external.push(slice.external);
-        self.attr.push(slice.attr);
+        self.facts.push(slice.facts);
         self.source.push(slice.source);
     }
 
@@ -67,7 +68,7 @@ impl RawSlices {
         self.track.reserve_exact(n);
         self.correlation.reserve_exact(n);
         self.external.reserve_exact(n);
-        self.attr.reserve_exact(n);
+        self.facts.reserve_exact(n);
         self.source.reserve_exact(n);
     }
 
@@ -80,7 +81,7 @@ impl RawSlices {
         self.track.shrink_to_fit();
         self.correlation.shrink_to_fit();
         self.external.shrink_to_fit();
-        self.attr.shrink_to_fit();
+        self.facts.shrink_to_fit();
         self.source.shrink_to_fit();
     }
 
@@ -108,8 +109,7 @@ pub struct TraceBuilder {
     /// Samples in any order.
     pub counters: Vec<Counter>,
     pub flows: Vec<FlowPoint>,
-    pub launches: Vec<Launch>,
-    pub copies: Vec<MemoryCopy>,
+    pub facts: FactLists,
     /// In any order.
     pub allocations: AllocationTable,
     /// In any order.
@@ -179,11 +179,12 @@ impl TraceBuilder {
         if has_external {
             slices.external = gather(&join(&mut parts, |part| &mut part.external), &order);
         }
-        slices.attr = gather(&join(&mut parts, |part| &mut part.attr), &order);
+        let facts = gather(&join(&mut parts, |part| &mut part.facts), &order);
+        let facts = std::mem::take(&mut self.facts).build(&facts);
         slices.source = gather(&join(&mut parts, |part| &mut part.source), &order);
         drop(parts);
-        let name_tints: Vec<u8> = self.strings.iter().map(|(_, name)| tint(SliceKind::Kernel, name) & 15).collect();
-        let track_rows = make_rows(&mut slices, &layouts, &name_tints, span);
+        let name_shades: Vec<u8> = self.strings.iter().map(|(_, name)| Tint::shade_of(name)).collect();
+        let track_rows = make_rows(&mut slices, &layouts, &name_shades, span);
         if !unfinished.is_empty() {
             let is_unfinished = |i: &u32| unfinished.binary_search(&slices.source[*i as usize]).is_ok();
             slices.unfinished = (0..slices.len() as u32).filter(is_unfinished).map(SliceId).collect();
@@ -196,15 +197,14 @@ impl TraceBuilder {
         Trace {
             info: self.info,
             strings: self.strings,
-            name_tints,
+            name_shades,
             processes: self.processes,
             tracks: self.tracks,
             slices,
             track_rows,
             instants: self.instants,
             counters: self.counters,
-            launches: self.launches,
-            copies: self.copies,
+            facts,
             allocations: self.allocations,
             memories,
             stacks: self.stacks,
@@ -456,7 +456,7 @@ fn lay_out_track(
 fn make_rows(
     slices: &mut SliceTable,
     layouts: &[Layout],
-    name_tint: &[u8],
+    name_shades: &[u8],
     span: TimeRange,
 ) -> Vec<std::ops::Range<u32>> {
     let mut rows: Vec<Row> = Vec::new();
@@ -485,7 +485,7 @@ fn make_rows(
         };
         let bounds = TimeRange { start: start.max(span.start), end: end.min(span.end).max(start) };
         let slices = range.map(|i| {
-            let tint = (table.kind[i] as u8) << 4 | name_tint[table.name[i].0 as usize];
+            let tint = Tint::new(table.kind[i], name_shades[table.name[i].0 as usize]);
             (table.ts[i].max(bounds.start), table.end[i].max(bounds.start), tint)
         });
         row.pyramid = Some(Pyramid::build(slices, bounds));

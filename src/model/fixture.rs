@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::{Process, ProcessId, RawSlice, RawSlices, SliceKind, TimeNs, TraceBuilder, Track, TrackId, TrackKind};
+use super::{
+    Process, ProcessId, RawSlice, RawSlices, SliceFacts, SliceKind, TimeNs, TraceBuilder, Track, TrackId, TrackKind,
+};
 
 impl TraceBuilder {
     /// A builder with these slices on (process, thread) tracks, for tests and generated inputs.
@@ -22,6 +24,11 @@ impl TraceBuilder {
         builder.import.shown = raw.len() as u64;
         builder.slices.push(raw);
         builder
+    }
+
+    /// Gives the slice of this index in the first part these facts.
+    pub fn say(&mut self, slice: usize, facts: SliceFacts) {
+        self.slices[0].facts[slice] = self.facts.add(&facts);
     }
 
     fn add_thread(&mut self, thread: &str) -> TrackId {

@@ -4,10 +4,12 @@
 //! changes after that.
 
 mod builder;
+mod facts;
 mod fixture;
 mod flow;
 mod format;
 mod import;
+mod interner;
 mod kind;
 mod layout;
 pub mod memory;
@@ -17,14 +19,17 @@ mod stack;
 mod strings;
 mod tables;
 pub mod time;
+mod tint;
 mod trace;
 mod track;
 mod work;
 
 pub use builder::{RawSlice, RawSlices, TraceBuilder};
+pub use facts::{FactLists, FactTables, SideTable, SliceFacts};
 pub use flow::{FlowEnd, FlowPoint};
 pub use format::Format;
 pub use import::{ImportReport, Problem, Severity, TableAccount};
+pub use interner::Interner;
 pub use kind::SliceKind;
 pub use memory::MemoryHistory;
 pub use pyramid::{Cell, Pyramid};
@@ -33,6 +38,7 @@ pub use stack::{SampleTable, StackId, StackTable};
 pub use strings::{StringId, StringTable, hash_bytes};
 pub use tables::{AllocationTable, CorrelationIndex, Counter, CounterUnit, FlowTable, InstantTable};
 pub use time::{DurNs, TimeNs, TimeRange};
-pub use trace::{Details, DeviceInfo, EventDetails, Trace, TraceInfo, tint};
+pub use tint::Tint;
+pub use trace::{Details, DeviceInfo, EventDetails, Trace, TraceInfo};
 pub use track::{Process, ProcessId, Track, TrackId, TrackKind};
-pub use work::{CopyKind, Launch, MemoryCopy};
+pub use work::{Collective, CopyKind, GraphNode, Launch, MemoryCopy, SyncKind, Synchronization, element_bytes};

@@ -4,7 +4,7 @@
 //! that hides the gaps people come for. So from afar a row is drawn from this: per time bucket the
 //! exact share of time in which a slice was running, at every power-of-two bucket width.
 
-use super::{DurNs, TimeNs, TimeRange};
+use super::{DurNs, TimeNs, TimeRange, Tint};
 
 /// What one bucket, or one pixel, of a row looks like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,8 +12,8 @@ pub struct Cell {
     /// Busy share: 0 is idle to the last nanosecond, 255 is busy to the last nanosecond, and
     /// everything between is neither, however close it comes.
     pub share: u8,
-    /// Tint of the slice that fills most of it; see [`super::tint`].
-    pub tint: u8,
+    /// Tint of the slice that fills most of it; see [`Tint`].
+    pub tint: Tint,
 }
 
 /// Busy shares of one row at all bucket widths from `1 << base_shift` nanoseconds up.
@@ -32,7 +32,7 @@ struct Sum {
     busy: u64,
     /// Busy time of the tint's own slice, to let the larger win when buckets merge.
     top: u64,
-    tint: u8,
+    tint: Tint,
 }
 
 impl Pyramid {
@@ -41,7 +41,7 @@ impl Pyramid {
     ///
     /// The base bucket is one to two times the mean spacing of the slices: below that, drawing the
     /// slices themselves is cheaper. Cost: O(slices), 2 to 4 bytes a slice.
-    pub fn build(slices: impl ExactSizeIterator<Item = (TimeNs, TimeNs, u8)>, span: TimeRange) -> Self {
+    pub fn build(slices: impl ExactSizeIterator<Item = (TimeNs, TimeNs, Tint)>, span: TimeRange) -> Self {
         let n_slices = slices.len().max(1) as u128;
         let span_ns = (i128::from(span.end) - i128::from(span.start)).max(1) as u128;
         let wanted = (span_ns / n_slices).max(1);
@@ -114,7 +114,7 @@ impl Sum {
 }
 
 /// Adds the time from `start` to `end`, both relative to the origin, to the buckets it touches.
-fn add(sums: &mut [Sum], shift: u32, start: u64, end: u64, tint: u8) {
+fn add(sums: &mut [Sum], shift: u32, start: u64, end: u64, tint: Tint) {
     let mut from = start;
     while from < end {
         let bucket = (from >> shift) as usize;
@@ -139,7 +139,7 @@ fn blend(cells: &[Cell], from: f64, to: f64) -> Cell {
     }
     let (first, last) = (from.max(0.0) as usize, to.min(n).ceil() as usize);
     let mut busy = 0.0;
-    let mut best = (0.0, 0);
+    let mut best = (0.0, Tint::default());
     for (index, cell) in cells.iter().enumerate().take(last).skip(first) {
         let part = (to.min(index as f64 + 1.0) - from.max(index as f64)).max(0.0);
         let weight = part * f64::from(cell.share);
@@ -162,7 +162,7 @@ mod tests {
 
     fn build(slices: &[(i64, i64)]) -> Pyramid {
         let span = TimeRange { start: slices[0].0, end: slices[slices.len() - 1].1 };
-        Pyramid::build(slices.iter().map(|&(start, end)| (start, end, 7)), span)
+        Pyramid::build(slices.iter().map(|&(start, end)| (start, end, Tint::default())), span)
     }
 
     fn pixels(pyramid: &Pyramid, start: i64, end: i64, n: usize) -> Vec<u8> {

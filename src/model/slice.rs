@@ -34,11 +34,6 @@ pub struct SliceTable {
     /// Kineto's `External id`: joins an operator to the API calls made inside it. 0 is "none".
     /// Empty if no slice has one; see [`Self::external`].
     pub external: Vec<u32>,
-    /// What there is to say of its kind beyond the name, 0 for nothing. Of a kernel: 1 + its index
-    /// in [`super::Trace::launches`]; of a memcpy or memset: 1 + its index in
-    /// [`super::Trace::copies`]; of an operator: the [`StringId`] of its input shapes; of an
-    /// annotation: that of its domain.
-    pub attr: Vec<u32>,
     /// Where the event's own text starts, for [`super::Details`].
     pub source: Vec<u64>,
     /// The rows, in order of the columns, without holes: each starts where the one before ends.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::{
-    AllocationTable, CorrelationIndex, Counter, DurNs, FlowTable, Format, ImportReport, InstantTable, Launch,
-    MemoryCopy, MemoryHistory, Process, ProcessId, Row, SampleTable, SliceId, SliceKind, SliceTable, StackId,
-    StackTable, StringId, StringTable, TimeNs, TimeRange, Track, TrackId,
+    AllocationTable, CorrelationIndex, Counter, DurNs, FactTables, FlowTable, Format, ImportReport, InstantTable,
+    MemoryHistory, Process, ProcessId, Row, SampleTable, SliceId, SliceTable, StackId, StackTable, StringId,
+    StringTable, SyncKind, Synchronization, TimeNs, TimeRange, Tint, Track, TrackId,
 };
 
 /// One recording of one process of a job. Immutable once read, and shared as `Arc<Trace>`.
@@ -17,8 +17,8 @@ use super::{
 pub struct Trace {
     pub info: TraceInfo,
     pub strings: StringTable,
-    /// The name's half of each string's [`tint`]; one entry a string.
-    pub name_tints: Vec<u8>,
+    /// The shade of each string's [`Tint`]; one entry a string.
+    pub name_shades: Vec<u8>,
     pub processes: Vec<Process>,
     /// Sorted as they are to be shown: by process, then by kind and the file's own wishes.
     pub tracks: Vec<Track>,
@@ -27,10 +27,8 @@ pub struct Trace {
     pub track_rows: Vec<std::ops::Range<u32>>,
     pub instants: InstantTable,
     pub counters: Vec<Counter>,
-    /// Each launch shape once; kernels refer to them by [`SliceTable::attr`].
-    pub launches: Vec<Launch>,
-    /// Each sort of copy once; memcpys and memsets refer to them by [`SliceTable::attr`].
-    pub copies: Vec<MemoryCopy>,
+    /// What slices say beyond their columns.
+    pub facts: FactTables,
     /// What an allocator gave out and took back, as a profiler saw it.
     pub allocations: AllocationTable,
     /// The memory of each device of which the file tells, replayed; by source, then by device.
@@ -152,38 +150,35 @@ impl Trace {
         frames.join("\n")
     }
 
-    /// How a kernel was launched, if it is one and the recording says so.
-    pub fn launch(&self, id: SliceId) -> Option<&Launch> {
-        let is_kernel = self.slices.kind[id.idx()] == SliceKind::Kernel;
-        self.launches.get((self.slices.attr[id.idx()] as usize).checked_sub(1)?).filter(|_| is_kernel)
-    }
-
-    /// What a memcpy or memset moved, if it is one and the recording says so.
-    pub fn copy(&self, id: SliceId) -> Option<&MemoryCopy> {
-        let is_copy = matches!(self.slices.kind[id.idx()], SliceKind::Memcpy | SliceKind::Memset);
-        self.copies.get((self.slices.attr[id.idx()] as usize).checked_sub(1)?).filter(|_| is_copy)
-    }
-
     /// The input shapes of an operator as its recorder wrote them: `[[32, 64], []]`. Empty if
     /// unknown.
     pub fn input_shapes(&self, id: SliceId) -> &str {
-        self.attr_text(id, SliceKind::Operator)
+        self.strings.get(self.facts.shapes.get(id).copied().unwrap_or_default())
     }
 
     /// The domain of an annotation, such as NVTX has them. Empty for the default one.
     pub fn domain(&self, id: SliceId) -> &str {
-        self.attr_text(id, SliceKind::Annotation)
+        self.strings.get(self.facts.domains.get(id).copied().unwrap_or_default())
     }
 
-    fn attr_text(&self, id: SliceId, kind: SliceKind) -> &str {
-        let is_kind = self.slices.kind[id.idx()] == kind;
-        self.strings.get(if is_kind { StringId(self.slices.attr[id.idx()]) } else { StringId::EMPTY })
+    /// What a wait waited for: of a recorded one what its record says, of an API call what the record
+    /// with its correlation id says, else what the call's name says. `None` if it is no wait.
+    pub fn sync(&self, id: SliceId) -> Option<Synchronization> {
+        if let Some(&sync) = self.facts.syncs.get(id) {
+            return Some(sync);
+        }
+        if !self.slices.kind[id.idx()].is_call() {
+            return None;
+        }
+        let kind = SyncKind::of_call(self.slice_name(id))?;
+        let recorded = self.correlated(id).find_map(|other| self.facts.syncs.get(other).copied());
+        Some(recorded.unwrap_or(Synchronization { kind, ..Default::default() }))
     }
 
-    /// The [`tint`] of a slice.
-    pub fn slice_tint(&self, id: SliceId) -> u8 {
-        let name = self.name_tints.get(self.slices.name[id.idx()].0 as usize).copied().unwrap_or_default();
-        (self.slices.kind[id.idx()] as u8) << 4 | name
+    /// The [`Tint`] of a slice.
+    pub fn slice_tint(&self, id: SliceId) -> Tint {
+        let shade = self.name_shades.get(self.slices.name[id.idx()].0 as usize).copied().unwrap_or_default();
+        Tint::new(self.slices.kind[id.idx()], shade)
     }
 
     /// The API call that launched this device work, by correlation id.
@@ -210,10 +205,4 @@ impl Trace {
         };
         self.rows(track).iter().rev().find_map(in_row).map(|i| SliceId(i as u32))
     }
-}
-
-/// The byte from which a slice gets its color: its kind in the high half, a hash of its name in
-/// the low. The name's part is the same in every trace.
-pub fn tint(kind: SliceKind, name: &str) -> u8 {
-    (kind as u8) << 4 | (super::hash_bytes(name.as_bytes()) >> 60) as u8
 }

@@ -2,30 +2,37 @@
 
 use eframe::egui::Color32;
 
+use crate::model::{SliceKind, Tint};
+
 /// Text on any slice.
 pub const TEXT: Color32 = Color32::from_gray(12);
 
-/// (hue in degrees, spread of hues over names, chroma) of each kind, in the order of their numbers.
+/// A family of colors: (hue in degrees, spread of hues over shades, chroma).
+type Hue = (f32, f32, f32);
+
 /// The hues of device work, host work and waiting stay apart for the color-blind too: blue to
 /// green, orange to yellow, purple.
-const KINDS: [(f32, f32, f32); 16] = [
-    (200.0, 100.0, 0.105), // Kernel
-    (20.0, 20.0, 0.12),    // Memcpy
-    (355.0, 10.0, 0.12),   // Memset
-    (175.0, 30.0, 0.12),   // CudaGraph
-    (290.0, 30.0, 0.09),   // Runtime
-    (315.0, 20.0, 0.09),   // Driver
-    (75.0, 60.0, 0.10),    // Operator
-    (110.0, 20.0, 0.05),   // Annotation
-    (150.0, 20.0, 0.05),   // GpuAnnotation
-    (240.0, 50.0, 0.06),   // PythonFunction
-    (330.0, 20.0, 0.05),   // Sync
-    (45.0, 20.0, 0.13),    // Collective
-    (0.0, 0.0, 0.0),       // Overhead
-    (60.0, 10.0, 0.03),    // Os
-    (220.0, 90.0, 0.04),   // Other
-    (0.0, 0.0, 0.0),
-];
+fn hue_of(kind: SliceKind) -> Hue {
+    match kind {
+        SliceKind::Kernel => (200.0, 100.0, 0.105),
+        SliceKind::Memcpy => (20.0, 20.0, 0.12),
+        SliceKind::Memset => (355.0, 10.0, 0.12),
+        SliceKind::CudaGraph => (175.0, 30.0, 0.12),
+        SliceKind::Runtime => (290.0, 30.0, 0.09),
+        SliceKind::Driver => (315.0, 20.0, 0.09),
+        SliceKind::Operator => (75.0, 60.0, 0.10),
+        SliceKind::Annotation => (110.0, 20.0, 0.05),
+        SliceKind::GpuAnnotation => (150.0, 20.0, 0.05),
+        SliceKind::PythonFunction => (240.0, 50.0, 0.06),
+        SliceKind::Sync => (330.0, 20.0, 0.05),
+        SliceKind::Collective => (45.0, 20.0, 0.13),
+        SliceKind::Overhead => (0.0, 0.0, 0.0),
+        SliceKind::Os => (60.0, 10.0, 0.03),
+        SliceKind::Other => (220.0, 90.0, 0.04),
+    }
+}
+
+const COUNTERS: Hue = (60.0, 10.0, 0.03);
 
 /// The colors of one theme, ready to look up.
 pub struct SliceColors {
@@ -43,8 +50,8 @@ impl std::fmt::Debug for SliceColors {
 impl SliceColors {
     /// All colors of the dark or the light theme. Costs about a millisecond: keep it.
     pub fn new(is_dark: bool) -> Self {
-        let table = (0..=u16::from(u8::MAX)).flat_map(|tint| {
-            let color = color(tint as u8, is_dark);
+        let table = Tint::all().flat_map(|tint| {
+            let color = color(hue_of(tint.kind()), tint.shade(), is_dark);
             (0..=u8::MAX).map(move |share| color.linear_multiply(strength(share)))
         });
         Self { is_dark, table: table.collect() }
@@ -56,13 +63,19 @@ impl SliceColors {
     }
 
     /// A slice, or a stretch that is busy to the last nanosecond.
-    pub fn full(&self, tint: u8) -> Color32 {
+    pub fn full(&self, tint: Tint) -> Color32 {
         self.mixed(tint, u8::MAX)
     }
 
+    /// The curve at this place of its track; neighbors differ.
+    pub fn counter(&self, place: usize) -> Color32 {
+        let n = usize::from(Tint::N_SHADES);
+        color(COUNTERS, (place % n * 5 % n) as u8, self.is_dark)
+    }
+
     /// A stretch of which `share` / 255 is busy; the background shows through.
-    pub fn mixed(&self, tint: u8, share: u8) -> Color32 {
-        self.table[usize::from(tint) << 8 | usize::from(share)]
+    pub fn mixed(&self, tint: Tint, share: u8) -> Color32 {
+        self.table[tint.index() << 8 | usize::from(share)]
     }
 }
 
@@ -75,12 +88,10 @@ fn strength(share: u8) -> f32 {
     }
 }
 
-fn color(tint: u8, is_dark: bool) -> Color32 {
-    let (hue, spread, chroma) = KINDS[usize::from(tint >> 4)];
-    let name = f32::from(tint & 15);
-    let hue = hue + spread * (name / 15.0 - 0.5);
+fn color((hue, spread, chroma): Hue, shade: u8, is_dark: bool) -> Color32 {
+    let hue = hue + spread * (f32::from(shade) / f32::from(Tint::N_SHADES - 1) - 0.5);
     // Neighbors in hue differ in lightness, so that shades stay apart without color.
-    let step = (name as u8 % 4) as f32 * 0.035;
+    let step = f32::from(shade % 4) * 0.035;
     let lightness = if is_dark { 0.66 + step } else { 0.74 + step };
     oklch(lightness, chroma, hue)
 }
@@ -134,9 +145,9 @@ mod tests {
     fn text_is_readable_on_every_slice() {
         for is_dark in [false, true] {
             let colors = SliceColors::new(is_dark);
-            for tint in 0..=u8::MAX {
+            for tint in Tint::all() {
                 let contrast = (luminance(colors.full(tint)) + 0.05) / (luminance(TEXT) + 0.05);
-                assert!(contrast >= 4.5, "tint {tint}: {contrast:.2}");
+                assert!(contrast >= 4.5, "{tint:?}: {contrast:.2}");
             }
             for i in 0..500 {
                 let contrast = (luminance(frame_color(&format!("f{i}"), is_dark)) + 0.05) / (luminance(TEXT) + 0.05);
@@ -148,8 +159,9 @@ mod tests {
     #[test]
     fn share_shows_through_and_its_ends_are_exact() {
         let colors = SliceColors::new(true);
-        assert_eq!(colors.mixed(7, 0), Color32::TRANSPARENT);
-        let alpha = |share| colors.mixed(7, share).a();
+        let tint = Tint::new(SliceKind::Kernel, 7);
+        assert_eq!(colors.mixed(tint, 0), Color32::TRANSPARENT);
+        let alpha = |share| colors.mixed(tint, share).a();
         assert!(alpha(1) > 20, "the least work is visible");
         assert!(alpha(254) < 220, "the least idle time is visible");
         assert_eq!(alpha(255), 255);
@@ -159,7 +171,9 @@ mod tests {
     #[test]
     fn kinds_differ() {
         let colors = SliceColors::new(true);
-        assert_ne!(colors.full(0x00), colors.full(0x10));
-        assert_ne!(colors.full(0x00), colors.full(0x0f));
+        let kernel = colors.full(Tint::new(SliceKind::Kernel, 0));
+        assert_ne!(kernel, colors.full(Tint::new(SliceKind::Memcpy, 0)));
+        assert_ne!(kernel, colors.full(Tint::new(SliceKind::Kernel, 15)));
+        assert_ne!(colors.counter(0), colors.counter(1));
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lacuna::analysis::busy;
-use lacuna::model::{SliceKind, Trace, Track, TrackKind};
+use lacuna::model::{SliceId, SliceKind, Trace, Track, TrackKind};
 use lacuna::sample::nsys::{self, Schema, Shape};
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ fn annotations(trace: &Trace, kind: TrackKind) -> Value {
     let mut sums: BTreeMap<&str, (u64, i64)> = BTreeMap::new();
     for row in slices.rows.iter().filter(|row| trace.track(row.track).kind == kind) {
         for i in row.range().filter(|&i| slices.kind[i] == SliceKind::Annotation) {
-            if slices.unfinished.binary_search(&lacuna::model::SliceId(i as u32)).is_err() {
+            if slices.unfinished.binary_search(&SliceId(i as u32)).is_err() {
                 let sum = sums.entry(trace.strings.get(slices.name[i])).or_default();
                 *sum = (sum.0 + 1, sum.1 + slices.end[i] - slices.ts[i]);
             }
@@ -68,12 +68,36 @@ fn bytes(trace: &Trace) -> Value {
     let mut sums: BTreeMap<&str, (u64, i64, u64)> = BTreeMap::new();
     for i in 0..slices.len() {
         if matches!(slices.kind[i], SliceKind::Memcpy | SliceKind::Memset) {
-            let copy = trace.copies[slices.attr[i] as usize - 1];
+            let copy = trace.facts.copies.get(SliceId(i as u32)).unwrap();
             let sum = sums.entry(copy.kind.label()).or_default();
             *sum = (sum.0 + 1, sum.1 + slices.end[i] - slices.ts[i], sum.2 + copy.bytes.unwrap_or(0));
         }
     }
     sums.into_iter().map(|(kind, (count, ns, bytes))| (kind.to_owned(), json!([count, ns, bytes]))).collect()
+}
+
+/// [start, kind, stream, event, stream and correlation id of its record] of each wait, sorted by start; no
+/// kind where the oracle has none either, for want of a call.
+fn syncs(trace: &Trace, oracle: &Value) -> Value {
+    let slices = &trace.slices;
+    let mut all: Vec<_> = trace.facts.syncs.iter().collect();
+    all.sort_by_key(|(slice, _)| (slices.ts[slice.idx()], slices.correlation[slice.idx()]));
+    let theirs = oracle["syncs"].as_array().cloned().unwrap_or_default();
+    let rows = all.into_iter().enumerate().map(|(i, (slice, wait))| {
+        let kind = theirs.get(i).is_some_and(|row| !row[1].is_null()).then(|| wait.kind.label());
+        let record = Some(wait.event_record).filter(|&id| id != 0);
+        json!([slices.ts[slice.idx()], kind, wait.stream, wait.event, wait.event_stream, record])
+    });
+    rows.collect()
+}
+
+/// [start, graph, executable] of each graph that was recorded as one, by start.
+fn graphs(trace: &Trace) -> Value {
+    let nodes = trace.facts.graph_nodes.iter();
+    let graphs = nodes.filter(|(slice, _)| trace.slices.kind[slice.idx()] == SliceKind::CudaGraph);
+    let mut rows: Vec<_> = graphs.map(|(slice, node)| (trace.slices.ts[slice.idx()], node.graph, node.exec)).collect();
+    rows.sort_unstable();
+    json!(rows)
 }
 
 /// Device, kernels, copies, sets, graphs, window, busy and idle of each device; sorted.
@@ -127,6 +151,9 @@ fn differences(trace: &Trace, oracle: &Value) -> Vec<String> {
         ("start_end", annotations(trace, TrackKind::Async)),
         ("bytes", bytes(trace)),
         ("never_ended", json!(trace.slices.unfinished.len())),
+        ("syncs", syncs(trace, oracle)),
+        ("graphs", graphs(trace)),
+        ("graph_nodes", json!(trace.facts.graph_nodes.iter().filter(|(_, node)| node.node != 0).count())),
     ];
     for (what, ours) in ours {
         let theirs = &oracle[what];

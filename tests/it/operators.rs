@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lacuna::analysis::operators::{kernels_of, operator_of, operators};
+use lacuna::analysis::totals::Scope;
 use lacuna::model::{SliceId, SliceKind, Trace};
 use serde_json::Value;
 
@@ -22,7 +23,7 @@ fn ours(traces: &[&Trace], by_shape: bool) -> Table {
         let figures: Vec<_> = times.map(Some).into_iter().chain(bytes).collect();
         ((row.name, row.shapes), figures.try_into().unwrap())
     };
-    operators(traces, by_shape).into_iter().map(row).collect()
+    operators(&Scope::whole(traces), by_shape).into_iter().map(row).collect()
 }
 
 /// A table as JSON: name, shapes, figures.
@@ -128,7 +129,7 @@ fn columns_are_as_the_text_says() {
                         trace.input_shapes(id) == text.unwrap_or_default().replace(',', ", ")
                     }
                     SliceKind::Kernel => {
-                        let launch = trace.launch(id).copied().unwrap_or_default();
+                        let launch = trace.facts.launches.get(id).copied().unwrap_or_default();
                         let sides = |sides: [u32; 3]| format!("{sides:?}").replace(' ', "");
                         sides(launch.grid) == arg("grid").unwrap_or("[0,0,0]".to_owned())
                             && sides(launch.block) == arg("block").unwrap_or("[0,0,0]".to_owned())
@@ -136,7 +137,7 @@ fn columns_are_as_the_text_says() {
                             && u64::from(launch.shared_bytes) == number("shared memory").unwrap_or(0)
                             && launch.recorded_occupancy.map(u64::from) == number("est. achieved occupancy %")
                     }
-                    _ => trace.copy(id).is_some_and(|copy| copy.bytes == number("bytes")),
+                    _ => trace.facts.copies.get(id).is_some_and(|copy| copy.bytes == number("bytes")),
                 };
                 assert!(is_right, "{}: {} {args:?}", name(&path), trace.slice_name(id));
                 n_checked[place] += 1;

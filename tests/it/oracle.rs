@@ -1,11 +1,13 @@
 //! Does the program find the same busy time as others do? A Python script and the generator say.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use lacuna::model::{SliceKind, Trace};
 use serde_json::Value;
 
-use super::support::{has_python, name, project, real, report, scratch};
+use super::support::{has_python, name, project, read, real, report, scratch};
 
 /// The oracle's answer for some files: one object each.
 fn ask_oracle(files: &[PathBuf]) -> Vec<Value> {
@@ -62,6 +64,58 @@ fn agrees_with_the_oracle_on_every_real_kineto_trace() {
     }
     assert!(wrong.is_empty(), "{} of {} files:\n{}", wrong.len(), files.len(), wrong.join("\n"));
     assert!(n_devices > 20, "only {n_devices} devices compared");
+}
+
+/// {"values|of|one": count} of the collectives and of the waits of some traces, as the oracle writes them.
+fn said(traces: &[Trace]) -> [BTreeMap<String, u64>; 2] {
+    fn text<T: ToString>(value: Option<T>) -> String {
+        value.map(|value| value.to_string()).unwrap_or_default()
+    }
+    let [mut collectives, mut syncs]: [BTreeMap<String, u64>; 2] = Default::default();
+    for trace in traces {
+        for (slice, call) in trace.facts.collectives.iter() {
+            let category = match trace.slices.kind[slice.idx()] {
+                SliceKind::Kernel => "kernel",
+                SliceKind::Operator => "cpu_op",
+                _ => "other",
+            };
+            let [op, group, dtype] = [call.op, call.group, call.dtype].map(|id| trace.strings.get(id));
+            let (n_ranks, seq) = (text(call.n_ranks), text(call.seq));
+            let [input, output] = [call.in_bytes(), call.out_bytes()].map(text);
+            let key = format!("{category}|{op}|{group}|{n_ranks}|{seq}|{dtype}|{input}|{output}");
+            *collectives.entry(key).or_default() += 1;
+        }
+        for (_, wait) in trace.facts.syncs.iter() {
+            let [stream, event, event_stream] = [wait.stream, wait.event, wait.event_stream].map(text);
+            let record = text(Some(wait.event_record).filter(|&id| id != 0));
+            let key = format!("{}|{stream}|{event}|{event_stream}|{record}", wait.kind.label());
+            *syncs.entry(key).or_default() += 1;
+        }
+    }
+    [collectives, syncs]
+}
+
+#[test]
+fn collectives_and_waits_are_those_of_the_oracle() {
+    let files = real("A_kineto");
+    if files.is_empty() || !has_python() {
+        return;
+    }
+    let mut n_values = [0; 2];
+    for (path, answer) in files.iter().zip(ask_oracle(&files)) {
+        let mut theirs: [BTreeMap<String, u64>; 2] = Default::default();
+        for trace in array(&answer["traces"]) {
+            for (all, key) in theirs.iter_mut().zip(["collectives", "syncs"]) {
+                let counts: BTreeMap<String, u64> = serde_json::from_value(trace[key].clone()).unwrap();
+                counts.into_iter().for_each(|(values, count)| *all.entry(values).or_default() += count);
+            }
+        }
+        let traces = read(path).unwrap_or_else(|failure| panic!("{}: {failure:?}", name(path)));
+        let ours = said(&traces);
+        assert_eq!(ours, theirs, "{}", name(path));
+        n_values = [0, 1].map(|i| n_values[i] + ours[i].len());
+    }
+    assert!(n_values[0] > 20 && n_values[1] > 8, "{n_values:?} distinct collectives and waits compared");
 }
 
 #[test]

@@ -6,7 +6,9 @@ Usage: kineto.py FILE...   (.json, .gz, .tar or .tar.gz of them)
 Prints one JSON object a file: {"file", "traces": [{"member"?, "devices": [...]}]} with, for each
 process id that has kernels, copies or memsets: kernels (count), memcpys, memsets, window [start, end], window_ns,
 busy_ns (union of kernels, copies and memsets over all streams) and idle_ns. Times are integer
-nanoseconds, from the digits of the text. Standard library only; shares no code with Lacuna.
+nanoseconds, from the digits of the text. Beside them "collectives" and "syncs": {"values|of|one": count}, for
+each set of values that events have, with nothing for what they do not say. Standard library only; shares no
+code with Lacuna.
 """
 import gzip
 import io
@@ -19,6 +21,12 @@ from decimal import Decimal
 # The category names of every era (2020-21 with capitals) and of ROCm.
 KINDS = {
     "kernel": "kernels", "gpu_memcpy": "memcpys", "memcpy": "memcpys", "gpu_memset": "memsets", "memset": "memsets",
+}
+
+
+# Bytes of an element of each type that PyTorch names.
+SIZES = {
+    "Bool": 1, "Byte": 1, "Char": 1, "Half": 2, "BFloat16": 2, "Short": 2, "Int": 4, "Float": 4, "Long": 8, "Double": 8,
 }
 
 
@@ -70,6 +78,52 @@ def devices(trace):
     return answer
 
 
+def said(event, *keys):
+    """What an event says, with nothing for -1, which stands for none, and was written as 32 bits once."""
+    args = event["args"]
+    return ["" if args.get(key) in (None, -1, 0xFFFFFFFF) else str(args[key]) for key in keys]
+
+
+def count(rows):
+    answer = {}
+    for row in rows:
+        answer["|".join(row)] = answer.get("|".join(row), 0) + 1
+    return answer
+
+
+def shown(trace):
+    """The X events with args that can be placed in time."""
+    events = trace if isinstance(trace, list) else trace.get("traceEvents", [])
+    for event in events:
+        if isinstance(event, dict) and event.get("ph") == "X" and isinstance(event.get("args"), dict):
+            start, dur = ns(event.get("ts")), ns(event.get("dur"))
+            if start is not None and dur is not None and dur >= 0:
+                yield event
+
+
+def collectives(trace):
+    rows = []
+    for event in shown(trace):
+        if "Collective name" in event["args"]:
+            op, n_ranks, seq, dtype = said(event, "Collective name", "Group size", "Seq", "dtype")
+            name, number = said(event, "Process Group Name", "Process Group ID")
+            sizes = [
+                str(int(elements) * SIZES[dtype]) if elements and dtype in SIZES else ""
+                for elements in said(event, "In msg nelems", "Out msg nelems")
+            ]
+            rows.append([event["cat"], op, name or number, n_ranks, seq, dtype, *sizes])
+    return count(rows)
+
+
+def syncs(trace):
+    keys = ("cuda_sync_kind", "stream", "wait_on_cuda_event_id", "wait_on_stream", "wait_on_cuda_event_record_corr_id")
+    return count(said(event, *keys) for event in shown(trace) if event.get("cat") == "cuda_sync")
+
+
+def answers(trace):
+    return {"devices": devices(trace), "collectives": collectives(trace), "syncs": syncs(trace)}
+
+
 def load(data):
     # What some writers leave in strings or at the end must not stop the oracle: strict=False takes
     # control characters, and the few files that are no JSON at all are reported as such.
@@ -88,9 +142,9 @@ def traces(path):
                     inner = archive.extractfile(member).read()
                     if inner[:2] == b"\x1f\x8b":
                         inner = gzip.decompress(inner)
-                    yield {"member": member.name, "devices": devices(load(inner))}
+                    yield {"member": member.name, **answers(load(inner))}
     else:
-        yield {"devices": devices(load(data))}
+        yield answers(load(data))
 
 
 def main():

@@ -10,6 +10,10 @@ Prints one JSON object a file:
   bytes      {direction of the copy: [count, sum of ns, sum of bytes]}
   never_ended   NVTX ranges without an end, which are in no sum
   devices    [{machine, device, kernels, memcpys, memsets, graphs, window, window_ns, busy_ns, idle_ns}]
+  syncs      [[start, kind by the name of the call, stream, event, stream and correlation id of its record]];
+             null for what is unknown
+  graphs     [[start, graph, executable]] of graphs that were recorded as one
+  graph_nodes   device work that ran as a node of a graph
 Times are integer nanoseconds. Rows whose times are not whole numbers in order are left out, as no
 tool can place them. The file is opened read-only and immutable. Standard library only; shares no
 code with Lacuna.
@@ -73,6 +77,33 @@ def union(intervals):
     return total
 
 
+CALLS = {
+    "cudaDeviceSynchronize": "Context Sync", "cuCtxSynchronize": "Context Sync",
+    "cudaStreamSynchronize": "Stream Sync", "cuStreamSynchronize": "Stream Sync",
+    "cudaStreamWaitEvent": "Stream Wait Event", "cuStreamWaitEvent": "Stream Wait Event",
+    **dict.fromkeys(("cudaEventSynchronize", "cuEventSynchronize", "cudaEventQuery", "cuEventQuery"), "Event Sync"),
+}
+
+
+def syncs(export):
+    """Waits, with their kind by the name of their call alone, and the last record of their event before them."""
+    table, calls, records = (f"CUPTI_ACTIVITY_KIND_{name}" for name in ("SYNCHRONIZATION", "RUNTIME", "CUDA_EVENT"))
+    timed = TIMED.replace("start", "w.start").replace('"end"', 'w."end"')
+    sql = f"""
+        SELECT w.start, (SELECT s.value FROM {calls} c JOIN StringIds s ON s.id = c.nameId
+                         WHERE c.correlationId = w.correlationId LIMIT 1),
+               nullif(w.streamId, 4294967295), nullif(w.eventId, 4294967295), {{}}
+        FROM {table} w WHERE {timed} ORDER BY w.start, w.correlationId"""
+    record = f"""(SELECT r.{{}} FROM {records} r WHERE r.eventId = w.eventId AND r.contextId = w.contextId AND r.globalPid IS w.globalPid
+                  AND r.correlationId < w.correlationId ORDER BY r.correlationId DESC LIMIT 1)"""
+    has_records = records in export.tables
+    last = ", ".join(record.format(column) if has_records else "NULL" for column in ("streamId", "correlationId"))
+    rows = export.query(sql.format(last), table, calls, "StringIds")
+    return [
+        [start, CALLS[re.sub(r"_v\d{4,}$", "", call.decode())] if call else None, *ids] for start, call, *ids in rows
+    ]
+
+
 def devices(export):
     gpus = {
         (pid, cuda): gpu
@@ -114,6 +145,10 @@ def answer(path):
     for row in export.query(sets, "CUPTI_ACTIVITY_KIND_MEMSET"):
         moved["Memset"] = list(row)
     never = export.query('SELECT count(*) FROM NVTX_EVENTS WHERE eventType IN (59, 60, 70, 71) AND "end" IS NULL', nvtx)
+    graph = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+    of_graph = f"SELECT count(*) FROM {{}} WHERE {TIMED} AND graphNodeId > 0"
+    with_node = [table for table in WORK if table in export.tables and "graphNodeId" in export.columns(table)]
+    nodes = sum(export.query(of_graph.format(table))[0][0] for table in with_node)
     return {
         "file": path,
         "rows": {table: export.query(f'SELECT count(*) FROM "{table}"')[0][0] for table in sorted(export.tables)},
@@ -126,6 +161,9 @@ def answer(path):
         "bytes": moved,
         "never_ended": never[0][0] if never else 0,
         "devices": devices(export),
+        "syncs": syncs(export),
+        "graphs": export.query(f"SELECT start, graphId, graphExecId FROM {graph} WHERE {TIMED} ORDER BY 1", graph),
+        "graph_nodes": nodes,
     }
 
 

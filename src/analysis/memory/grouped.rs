@@ -3,8 +3,8 @@
 use hashbrown::HashMap;
 
 use super::live::{Group, Live, by_age, by_category, by_pool, by_stream, live};
-use super::signature::Frame;
 use super::steps::Steps;
+use crate::analysis::frame::Frame;
 use crate::analysis::stacks::{FlameTree, weighted_in_groups};
 use crate::model::memory::{AllocationId, MemoryPool};
 use crate::model::{MemoryHistory, Trace};

@@ -1,8 +1,8 @@
-//! By which frame is a call stack best named?
+//! Labels of call stacks: the frame of each that says most.
 
 use hashbrown::HashMap;
 
-use super::signature::Frame;
+use crate::analysis::frame::Frame;
 use crate::model::{StackId, StringId, Trace};
 
 /// Frames that every allocation has.
@@ -23,7 +23,7 @@ pub enum Worth {
     /// A node of the backward pass.
     Backward,
     Python,
-    /// The person's own program.
+    /// The user's own program.
     User,
 }
 

@@ -1,6 +1,6 @@
-//! Questions about the memory of one device: what grows, what is live, what is reserved and why.
+//! Analyses of the memory of one device: what grows, what is live, what is reserved and why.
 //!
-//! All ask a [`MemoryHistory`](crate::model::MemoryHistory), whose unit of time is the state.
+//! All work on a [`MemoryHistory`](crate::model::MemoryHistory), whose unit of time is the state.
 
 pub mod around;
 pub mod find;
@@ -12,7 +12,7 @@ pub mod labels;
 pub mod leaks;
 pub mod live;
 pub mod oom;
-mod period;
+mod repetition;
 pub mod reserved;
 pub mod signature;
 pub mod state;

@@ -1,140 +1,18 @@
-//! Which stacks are one place in the program? Stacks without the frames of the interpreter and of the
-//! recorder itself.
+//! Signatures: call stacks without the frames of the interpreter and of the recorder itself, so that all
+//! stacks of one place in the program are equal.
 
 use std::borrow::Cow;
 
 use hashbrown::HashMap;
 
 use super::labels::{Worth, stack_labels};
+use crate::analysis::frame::Frame;
 use crate::model::{StackId, StringId, Trace};
 
 /// A signature of one [`Signatures`]; 0 is that of memory without a stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct SignatureId(pub u32);
-
-/// Frames that say nothing of the program: how the recorder looked at the stack, and how the
-/// interpreter runs and calls. The beginnings of their names, after any namespace; much as `MemoryViz`
-/// leaves them out.
-const NOISE_NAMES: [&str; 13] = [
-    "_PyEval_",
-    "PyEval_",
-    "_PyObject_",
-    "PyObject_",
-    "_PyFunction_",
-    "PyFunction_",
-    "PyVectorcall_",
-    "PyRun_",
-    "_PyRun_",
-    "Py_RunMain",
-    "Py_BytesMain",
-    "__libc_start_",
-    "__libc_init_first",
-];
-/// Names of their own, or parts of names.
-const NOISE_PARTS: [&str; 3] = ["torch::unwind", "CapturedTraceback::gather", "gather_with_cpp"];
-/// The same by file.
-const NOISE_FILES: [&str; 9] = [
-    "pythonrun.c",
-    "Modules/main.c",
-    "Objects/call.c",
-    "Objects/methodobject.c",
-    "Objects/descrobject.c",
-    "pycore_ceval.h",
-    "ceval.c",
-    "cpython/abstract.h",
-    "libc_start_call_main.h",
-];
-/// What follows a folder `torch` if it is PyTorch and not a person's own.
-const TORCH_PARTS: [&str; 15] = [
-    "amp",
-    "compiler",
-    "cuda",
-    "distributed",
-    "func",
-    "functional.py",
-    "fx",
-    "jit",
-    "nn",
-    "optim",
-    "profiler",
-    "serialization.py",
-    "storage.py",
-    "testing",
-    "utils",
-];
-
-/// A frame as readers write it: `forward (model.py:12)`, or what of it is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame<'a> {
-    pub function: &'a str,
-    /// Empty if unknown; the unwinder's `??` counts as that.
-    pub file: &'a str,
-    /// 0 if unknown.
-    pub line: u64,
-}
-
-impl<'a> Frame<'a> {
-    /// Takes a frame's text apart. What does not end in `(file:line)` or `(file)` is all function.
-    pub fn of(text: &'a str) -> Self {
-        Self::split(text).unwrap_or(Self { function: text, file: "", line: 0 })
-    }
-
-    fn split(text: &'a str) -> Option<Self> {
-        let inner_end = text.len().checked_sub(1).filter(|_| text.ends_with(')'))?;
-        // The folder of a file may have brackets of its own: `C:\Program Files (x86)\…`.
-        let mut depth = 0_usize;
-        let open = text.bytes().rposition(|byte| {
-            depth += usize::from(byte == b')');
-            depth -= usize::from(byte == b'(').min(depth);
-            byte == b'(' && depth == 0
-        })?;
-        let function = text[..open].strip_suffix(' ')?;
-        let inner = &text[open + 1..inner_end];
-        let with_line = inner.rsplit_once(':').and_then(|(file, line)| Some((file, line.parse().ok()?)));
-        let is_file = |inner: &&str| inner.starts_with('<') || (inner.contains('.') && !inner.contains([',', ':']));
-        let (file, line) = with_line.or_else(|| Some(inner).filter(is_file).map(|file| (file, 0)))?;
-        Some(Self { function, file: if file == "??" { "" } else { file }, line })
-    }
-
-    /// Whether it only says how the interpreter or the recorder came there.
-    pub fn is_noise(&self) -> bool {
-        let Self { function, file, .. } = *self;
-        let name = function.split('(').next().unwrap_or_default();
-        (matches!(function, "" | "??" | "_start" | "clone" | "__clone" | "clone3" | "__clone3" | "start_thread")
-            && !self.is_python())
-            || NOISE_NAMES.iter().any(|noise| name.starts_with(noise))
-            || NOISE_PARTS.iter().any(|noise| function.contains(noise))
-            || NOISE_FILES.iter().any(|noise| file.ends_with(noise))
-    }
-
-    /// Whether it is one of Python.
-    pub fn is_python(&self) -> bool {
-        self.file.ends_with(".py") || self.file.starts_with('<') || self.file.ends_with(".ipynb")
-    }
-
-    /// Whether it is of the person's own program: Python, but neither of the standard library nor of an
-    /// installed package.
-    pub fn is_user(&self) -> bool {
-        let path = self.file.replace('\\', "/").to_ascii_lowercase();
-        let of_torch = |(at, _): (usize, &str)| {
-            let rest = &path[at + "torch/".len()..];
-            let starts_component = at == 0 || path.as_bytes()[at - 1] == b'/';
-            let part = rest.split('/').next().unwrap_or_default();
-            starts_component && (part.starts_with('_') || TORCH_PARTS.contains(&part))
-        };
-        let is_frozen = path.starts_with("<frozen") || path.starts_with("<eval") || path == "<string>";
-        let is_library = ["site-packages/", "dist-packages/", "/lib/python", "importlib/"];
-        // On Windows the standard library lies directly in `Lib`.
-        let is_windows_library =
-            path.as_bytes().get(1) == Some(&b':') && path.contains("python3") && path.contains("/lib/");
-        self.is_python()
-            && !is_frozen
-            && !is_windows_library
-            && !is_library.iter().any(|folder| path.contains(folder))
-            && !path.match_indices("torch/").any(of_torch)
-    }
-}
 
 /// Every stack's signature.
 #[derive(Debug)]
@@ -283,51 +161,6 @@ impl Frames<'_> {
 mod tests {
     use super::super::fixture::Script;
     use super::*;
-
-    #[test]
-    fn frames_are_taken_apart() {
-        let frame = |function, file, line| Frame { function, file, line };
-        let windows = r"forward (C:\Program Files (x86)\app\model.py:12)";
-        assert_eq!(Frame::of(windows), frame("forward", r"C:\Program Files (x86)\app\model.py", 12));
-        assert_eq!(
-            Frame::of("at::mul(at::Tensor const&) (Register.cpp:0)"),
-            frame("at::mul(at::Tensor const&)", "Register.cpp", 0)
-        );
-        assert_eq!(Frame::of("at::mul(int, bool)"), frame("at::mul(int, bool)", "", 0));
-        assert_eq!(Frame::of("f (??:0)"), frame("f", "", 0));
-        assert_eq!(Frame::of("?? (b.py)"), frame("??", "b.py", 0));
-        for odd in ["", "(", ")", "x)", ") (", "f (a)", "f (:)", "(((", "f (a.b, c.d)"] {
-            assert_eq!(Frame::of(odd), frame(odd, "", 0), "{odd}");
-        }
-    }
-
-    #[test]
-    fn the_persons_own_frames_are_known() {
-        let is_user = |file: &str| Frame { function: "f", file, line: 1 }.is_user();
-        for file in [
-            "/home/me/train.py",
-            "train.py",
-            "/home/me/torch/train.py",
-            "D:\\Dev\\model.py",
-            "<stdin>",
-            "/tmp/ipykernel_1/1.py",
-        ] {
-            assert!(is_user(file), "{file}");
-        }
-        for file in [
-            "",
-            "CUDACachingAllocator.cpp",
-            "/usr/lib/python3.11/runpy.py",
-            "<frozen runpy>",
-            "/x/site-packages/a/b.py",
-            "D:\\Dev\\.venv\\Lib\\site-packages\\torch\\nn\\modules\\module.py",
-            "/opt/pytorch/torch/nn/linear.py",
-            "torch/_dynamo/eval_frame.py",
-            "C:\\Python311\\Lib\\threading.py",
-        ] {
-            assert!(!is_user(file), "{file}");
-        }
-    }
 
     #[test]
     fn stacks_with_the_same_frames_of_the_program_are_one() {

@@ -33,7 +33,7 @@ pub fn report(traces: &[&Trace], top: usize, by: KernelsBy, by_shape: bool) -> R
         clock,
         span_ns: [span.start, span.end],
         devices: traces.iter().flat_map(|trace| devices(trace)).collect(),
-        operators: Cut::new(operators(traces, by_shape).into_iter().map(operator), top),
+        operators: Cut::new(operators(&scope, by_shape).into_iter().map(operator), top),
         kernels: Cut::new(kernels(&scope, by).into_iter().map(kernel), top),
         copies: Cut::new(copies(&scope, false).iter().map(copy), top),
         apis: Cut::new(calls(&scope, CallSort::Api).into_iter().map(api), top),

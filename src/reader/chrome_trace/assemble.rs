@@ -14,7 +14,7 @@ use super::profile::Profile;
 use super::stacks::add_samples;
 use super::tally::Tally;
 use super::text::unescape;
-use super::work::WorkIds;
+use super::work::FactNumbers;
 
 /// A thread or stream as the file names it.
 #[derive(Debug, Default)]
@@ -48,7 +48,6 @@ impl Thread {
 pub struct Assembly {
     pub builder: TraceBuilder,
     pub tally: Tally,
-    work: WorkIds,
     threads: Vec<Thread>,
     thread_ids: HashMap<Vec<u8>, u32>,
     flow_groups: HashMap<Vec<u8>, u32>,
@@ -72,8 +71,8 @@ impl Assembly {
         import.merged += batch.n_merged;
         self.tally.merge(&batch.tally);
 
-        let attrs = self.work.absorb(&batch.work, &mut self.builder);
-        batch.slices.attr.iter_mut().zip(&batch.slices.kind).for_each(|(attr, &kind)| *attr = attrs.of(kind, *attr));
+        let facts = FactNumbers::new(&batch.work, &mut self.builder);
+        batch.slices.facts.iter_mut().for_each(|number| *number = facts.of(*number));
         batch.slices.name.iter_mut().for_each(name);
         batch.slices.track.iter_mut().for_each(track);
         for (&track, &kind) in batch.slices.track.iter().zip(&batch.slices.kind) {
@@ -105,7 +104,7 @@ impl Assembly {
         self.begin_ends.extend(batch.begin_ends.into_iter().map(|mut event| {
             name(&mut event.slice.name);
             track(&mut event.slice.track);
-            event.slice.attr = attrs.of(event.slice.kind, event.slice.attr);
+            event.slice.facts = facts.of(event.slice.facts);
             event
         }));
         self.asyncs.extend(batch.asyncs.into_iter().map(|mut event| {

@@ -95,7 +95,7 @@ pub struct Batch {
     pub names: Interner,
     /// Process and thread id, each as written, with a byte 0x1f between.
     pub tracks: Interner,
-    /// Their `attr` is 1 + an index into `work`, by kind.
+    /// Their `facts` are numbers of `work`.
     pub slices: RawSlices,
     pub work: WorkTexts,
     pub flows: Vec<FlowPoint>,
@@ -155,7 +155,7 @@ impl Batch {
             track: self.track(event),
             correlation: event.correlation,
             external: event.external,
-            attr: self.work.attr(kind, event),
+            facts: self.work.facts(kind, event),
             source,
         }
     }

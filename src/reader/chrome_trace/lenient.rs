@@ -155,7 +155,7 @@ fn number_after(args: &[u8], key: &[u8]) -> u32 {
 }
 
 /// The raw value of a key of args.
-fn value_after<'a>(args: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
+pub fn value_after<'a>(args: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     let is_key = |&at: &usize| args[..at].ends_with(b"\"") && args[at + key.len()..].starts_with(b"\"");
     let at = memchr::memmem::find_iter(args, key).find(is_key)?;
     let colon = skip_space(args, at + key.len() + 1);

@@ -12,13 +12,14 @@ use crate::model::{
 
 use super::catalog::Catalog;
 use super::counters;
-use super::ids::{GlobalIds, Texts, correlation_bases};
+use super::ids::{GlobalIds, Texts, correlation_bases, facts_of};
 use super::memory::histories;
-use super::part::{Frame, Interner, MemoryEvent, NameKey, Part, SampleEvent, SchedEvent, TrackKey};
+use super::part::{Frame, MemoryEvent, NameKey, Part, SampleEvent, SchedEvent, TrackKey};
 use super::places::{Names, Places, program_of};
 use super::project::project;
 use super::scan::Lost;
 use super::strings::Strings;
+use super::sync::EventRecords;
 use super::tally::{Reason, Tally};
 
 /// What became of one table's rows.
@@ -137,18 +138,19 @@ impl<'a> Assembly<'a> {
         let of_part = |part: &Part| part.tracks.items.iter().map(|&key| program_of(key).unwrap_or(0)).collect();
         let owners: Vec<Vec<i64>> = parts.iter().map(|part| of_part(&part.0)).collect();
         let bases = correlation_bases(parts.iter().map(|part| &part.0), &owners);
-        let (mut launches, mut copies) = (Interner::default(), Interner::default());
-        let ids = parts.iter().zip(&owners).map(|((part, _), owners)| GlobalIds {
-            names: part.names.items.iter().map(|&key| texts.get(key, part, &mut self.builder)).collect(),
-            tracks: part.tracks.items.iter().map(|&key| self.places.get(key)).collect(),
-            launches: part.launches.items.iter().map(|&launch| launches.intern(launch)).collect(),
-            copies: part.copies.items.iter().map(|&copy| copies.intern(copy)).collect(),
-            bases: owners.iter().map(|owner| bases.get(owner).copied().unwrap_or(0)).collect(),
+        let records = EventRecords::new(parts.iter().flat_map(|part| &part.0.event_records).copied().collect());
+        let ids = parts.iter().zip(&owners).map(|((part, _), owners)| {
+            let names: Vec<StringId> =
+                part.names.items.iter().map(|&key| texts.get(key, part, &mut self.builder)).collect();
+            let facts = part.facts.items.iter().map(|&row| facts_of(row, &names, &records, &bases));
+            GlobalIds {
+                facts: facts.map(|facts| self.builder.facts.add(&facts)).collect(),
+                names,
+                tracks: part.tracks.items.iter().map(|&key| self.places.get(key)).collect(),
+                bases: owners.iter().map(|owner| bases.get(owner).copied().unwrap_or(0)).collect(),
+            }
         });
-        let ids = ids.collect();
-        self.builder.launches = launches.items;
-        self.builder.copies = copies.items;
-        ids
+        ids.collect()
     }
 
     fn take_instants(&mut self, part: &mut Part, ids: &GlobalIds) {

@@ -4,7 +4,8 @@ use rusqlite::types::ValueRef;
 
 use crate::model::{CopyKind, Launch, MemoryCopy, RawSlice, SliceKind};
 
-use super::part::{Cells, CounterKey, MemoryEvent, NameKey, Part, TrackKey};
+use super::part::{Cells, CounterKey, MemoryEvent, NameKey, Part, RowFacts, TrackKey};
+use super::sync::{EventRecord, Wait};
 use super::tables::Spec;
 use super::tally::Reason;
 
@@ -39,6 +40,11 @@ pub fn correlation(part: &mut Part, cell: ValueRef<'_>) -> u32 {
     u32::try_from(part.int_or_0(cell)).unwrap_or(0)
 }
 
+/// `graphNodeId`; 0 is none.
+fn graph_node(part: &mut Part, cell: ValueRef<'_>) -> u64 {
+    u64::try_from(part.int_or_0(cell)).unwrap_or(0)
+}
+
 fn small(part: &mut Part, cell: ValueRef<'_>) -> u32 {
     u32::try_from(part.int_or_0(cell)).unwrap_or(0)
 }
@@ -65,6 +71,7 @@ pub const KERNEL: Spec = Spec {
         "registersPerThread",
         "staticSharedMemory",
         "dynamicSharedMemory",
+        "graphNodeId",
     ],
     read: |part, cells, source| {
         let Some(mut slice) = work(part, cells, SliceKind::Kernel, source) else { return };
@@ -85,7 +92,8 @@ pub const KERNEL: Spec = Spec {
             let (grid, block) = ([gx, gy, gz], [bx, by, bz]);
             let shared_bytes = fixed.saturating_add(dynamic);
             let launch = Launch { grid, block, registers_per_thread, shared_bytes, recorded_occupancy: None };
-            slice.attr = 1 + part.launches.intern(launch);
+            let node = graph_node(part, cells[19]);
+            slice.facts = 1 + part.facts.intern(RowFacts::Launch(launch, node));
         }
         part.slices.push(slice);
     },
@@ -106,6 +114,7 @@ pub const MEMCPY: Spec = Spec {
         "copyKind",
         "srcKind",
         "dstKind",
+        "graphNodeId",
     ],
     read: |part, cells, source| {
         let Some(mut slice) = work(part, cells, SliceKind::Memcpy, source) else { return };
@@ -119,7 +128,8 @@ pub const MEMCPY: Spec = Spec {
             CopyKind::DtoH => to.map(|kind| kind == 0),
             _ => None,
         };
-        slice.attr = 1 + part.copies.intern(MemoryCopy { kind, bytes, is_pageable });
+        let node = graph_node(part, cells[12]);
+        slice.facts = 1 + part.facts.intern(RowFacts::Copy(MemoryCopy { kind, bytes, is_pageable }, node));
         slice.name = part.key(NameKey::Copy(oper, from.unwrap_or(-1), to.unwrap_or(-1)));
         part.slices.push(slice);
     },
@@ -166,11 +176,14 @@ pub const MEMSET: Spec = Spec {
         "globalPid",
         "bytes",
         "memKind",
+        "graphNodeId",
     ],
     read: |part, cells, source| {
         let Some(mut slice) = work(part, cells, SliceKind::Memset, source) else { return };
         let bytes = part.int(cells[N_PLACE]).and_then(|bytes| u64::try_from(bytes).ok());
-        slice.attr = 1 + part.copies.intern(MemoryCopy { kind: CopyKind::Memset, bytes, is_pageable: None });
+        let set = MemoryCopy { kind: CopyKind::Memset, bytes, is_pageable: None };
+        let node = graph_node(part, cells[10]);
+        slice.facts = 1 + part.facts.intern(RowFacts::Copy(set, node));
         let kind = part.int(cells[9]).unwrap_or(-1);
         slice.name = part.key(NameKey::Memset(kind));
         part.slices.push(slice);
@@ -189,35 +202,46 @@ pub const GRAPH_TRACE: Spec = Spec {
         "correlationId",
         "globalPid",
         "graphId",
+        "graphExecId",
     ],
     read: |part, cells, source| {
         let Some(mut slice) = work(part, cells, SliceKind::CudaGraph, source) else { return };
-        let graph = part.int_or_0(cells[N_PLACE]);
-        slice.name = part.key(NameKey::Numbered("CUDA graph", graph));
+        let number = part.int_or_0(cells[N_PLACE]);
+        slice.name = part.key(NameKey::Numbered("CUDA graph", number));
+        let [graph, exec] = [N_PLACE, 9].map(|i| small(part, cells[i]));
+        slice.facts = 1 + part.facts.intern(RowFacts::Graph { graph, exec });
         part.slices.push(slice);
     },
 };
 
 pub const SYNCHRONIZATION: Spec = Spec {
     table: "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
-    columns: &["start", "end", "deviceId", "globalPid", "correlationId", "syncType"],
+    columns: &[
+        "start",
+        "end",
+        "deviceId",
+        "globalPid",
+        "correlationId",
+        "syncType",
+        "contextId",
+        "streamId",
+        "eventId",
+        "eventSyncId",
+    ],
     read: |part, cells, source| {
         let Some((ts, end)) = part.span(cells[0], cells[1]) else { return };
         part.n_shown += 1;
         let (device, process) = (part.int_or_0(cells[2]), part.int_or_0(cells[3]));
         let track = part.track(TrackKey::Syncs { process, device });
         let correlation = correlation(part, cells[4]);
-        // `ENUM_CUPTI_SYNC_TYPE`, in Kineto's words.
-        let name = match part.int_or_0(cells[5]) {
-            1 => "Event Sync",
-            2 => "Stream Wait Event",
-            3 => "Stream Sync",
-            4 => "Context Sync",
-            _ => "Synchronization",
-        };
-        let name = part.key(NameKey::Fixed(name));
+        let (sync_type, context) = (part.int_or_0(cells[5]), part.int_or_0(cells[6]));
+        let [stream, event, event_sync] = [7, 8, 9].map(|i| part.int(cells[i]));
+        let mut wait = Wait { process, context, event_sync, correlation, ..Default::default() };
+        wait.set(stream, event, sync_type);
+        let name = part.key(NameKey::Fixed(wait.kind.label()));
+        let facts = 1 + part.facts.intern(RowFacts::Wait(wait));
         let kind = SliceKind::Sync;
-        part.slices.push(RawSlice { ts, end, name, kind, track, correlation, source, ..Default::default() });
+        part.slices.push(RawSlice { ts, end, name, kind, track, correlation, facts, source, ..Default::default() });
     },
 };
 
@@ -232,19 +256,24 @@ pub const CUDA_EVENT: Spec = Spec {
         "streamId",
         "correlationId",
         "globalPid",
+        "eventSyncId",
     ],
-    read: |part, cells, source| match part.int(cells[0]) {
-        Some(ts) if ts != 0 => {
-            part.n_shown += 1;
-            let stream = stream(part, cells);
-            let track = part.track(stream);
-            let event = part.int_or_0(cells[1]);
-            let name = part.key(NameKey::Numbered("CUDA event", event));
-            part.instants.push((track, ts, name, source));
-        }
-        _ => {
-            part.n_merged += 1;
-            part.tally.add(Reason::NoEventTime, 1);
+    read: |part, cells, source| {
+        let [event, context, on, process] = [1, 3, 5, 7].map(|i| part.int_or_0(cells[i]));
+        let (correlation, event_sync) = (correlation(part, cells[6]), part.int(cells[8]));
+        part.event_records.push(EventRecord { process, context, event, correlation, stream: on, event_sync });
+        match part.int(cells[0]) {
+            Some(ts) if ts != 0 => {
+                part.n_shown += 1;
+                let stream = stream(part, cells);
+                let track = part.track(stream);
+                let name = part.key(NameKey::Numbered("CUDA event", event));
+                part.instants.push((track, ts, name, source));
+            }
+            _ => {
+                part.n_merged += 1;
+                part.tally.add(Reason::NoEventTime, 1);
+            }
         }
     },
 };

@@ -5,7 +5,7 @@ use rusqlite::types::ValueRef;
 use crate::model::{RawSlice, SliceKind};
 
 use super::device::correlation;
-use super::part::{Cells, Frame, NameKey, Part, SampleEvent, SchedEvent, TrackKey, process_of};
+use super::part::{Cells, Frame, NameKey, Part, RowFacts, SampleEvent, SchedEvent, TrackKey, process_of};
 use super::tables::Spec;
 use super::tally::Reason;
 
@@ -96,13 +96,16 @@ fn range(part: &mut Part, cells: &Cells<'_>, place: TrackKey, name: crate::model
         },
     };
     part.n_shown += 1;
-    let attr = match (domain, place) {
+    let facts = match (domain, place) {
         (0, _) => 0,
-        (_, TrackKey::Thread(id) | TrackKey::Ranges(id)) => 1 + part.key(NameKey::Domain(process_of(id), domain)).0,
+        (_, TrackKey::Thread(id) | TrackKey::Ranges(id)) => {
+            let name = part.key(NameKey::Domain(process_of(id), domain));
+            1 + part.facts.intern(RowFacts::Domain(name.0))
+        }
         _ => 0,
     };
     let (track, kind) = (part.track(place), SliceKind::Annotation);
-    part.slices.push(RawSlice { ts, end, name, kind, track, attr, source, ..Default::default() });
+    part.slices.push(RawSlice { ts, end, name, kind, track, facts, source, ..Default::default() });
 }
 
 pub const COMPOSITE: Spec = Spec {

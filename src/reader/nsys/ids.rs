@@ -1,13 +1,14 @@
-//! The ids of a part translated into those of the trace: names, tracks, launches, copies and correlations.
+//! The ids of a part translated into those of the trace: names, tracks, facts and correlations.
 
 use std::collections::{HashMap, HashSet};
 
-use crate::model::{RawSlices, SliceKind, StringId, TraceBuilder, TrackId};
+use crate::model::{GraphNode, RawSlices, SliceFacts, StringId, TraceBuilder, TrackId};
 
 use super::catalog::Catalog;
 use super::device::{copy_name, memory};
-use super::part::{NameKey, Part};
+use super::part::{NameKey, Part, RowFacts};
 use super::strings::{Strings, call_name, module_name};
+use super::sync::EventRecords;
 use super::tables;
 
 /// Rows of `StringIds` that these parts refer to.
@@ -81,8 +82,7 @@ impl<'a> Texts<'a> {
 pub struct GlobalIds {
     pub names: Vec<StringId>,
     pub tracks: Vec<TrackId>,
-    pub launches: Vec<u32>,
-    pub copies: Vec<u32>,
+    pub facts: Vec<u32>,
     /// By track: what to add to correlation ids.
     pub bases: Vec<u32>,
 }
@@ -97,14 +97,31 @@ impl GlobalIds {
             }
             slices.track[i] = self.tracks[track];
             slices.name[i] = self.names[slices.name[i].0 as usize];
-            if let Some(attr) = (slices.attr[i] as usize).checked_sub(1) {
-                slices.attr[i] = match slices.kind[i] {
-                    SliceKind::Kernel => 1 + self.launches[attr],
-                    SliceKind::Memcpy | SliceKind::Memset => 1 + self.copies[attr],
-                    _ => self.names[attr].0,
-                };
+            if let Some(facts) = (slices.facts[i] as usize).checked_sub(1) {
+                slices.facts[i] = self.facts[facts];
             }
         }
+    }
+}
+
+/// What a row says, in the ids of the trace.
+///
+/// * `names`: of the row's part.
+/// * `bases`: what to add to the correlation ids of each process.
+pub fn facts_of(row: RowFacts, names: &[StringId], records: &EventRecords, bases: &HashMap<i64, u32>) -> SliceFacts {
+    let graph_node = |node| (node != 0).then_some(GraphNode { node, ..Default::default() });
+    let nothing = SliceFacts::default();
+    match row {
+        RowFacts::Launch(launch, node) => SliceFacts { launch: Some(launch), graph_node: graph_node(node), ..nothing },
+        RowFacts::Copy(copy, node) => SliceFacts { copy: Some(copy), graph_node: graph_node(node), ..nothing },
+        RowFacts::Graph { graph, exec } => {
+            SliceFacts { graph_node: Some(GraphNode { graph, exec, node: 0 }), ..nothing }
+        }
+        RowFacts::Wait(wait) => {
+            let base = bases.get(&wait.process).copied().unwrap_or(0);
+            SliceFacts { sync: Some(records.resolve(&wait, base)), ..nothing }
+        }
+        RowFacts::Domain(name) => SliceFacts { domain: names[name as usize], ..nothing },
     }
 }
 

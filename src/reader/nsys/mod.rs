@@ -23,6 +23,7 @@ mod places;
 mod project;
 mod scan;
 mod strings;
+mod sync;
 mod tables;
 mod tally;
 

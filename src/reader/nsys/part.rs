@@ -1,46 +1,12 @@
 //! What one stretch of one table holds: rows as what they become, ids local to the stretch.
 
-use std::hash::Hash;
-
-use hashbrown::HashMap;
 use rusqlite::types::ValueRef;
 
-use crate::model::{Launch, MemoryCopy, RawSlices, SliceKind, StringId, StringTable, TimeNs, TrackId};
+use crate::model::{Interner, Launch, MemoryCopy, RawSlices, SliceKind, StringId, StringTable, TimeNs, TrackId};
 
 use super::strings::Wanted;
+use super::sync::{EventRecord, Wait};
 use super::tally::{Reason, Tally};
-
-/// Distinct values, numbered in the order in which they came.
-#[derive(Debug)]
-pub struct Interner<T> {
-    pub items: Vec<T>,
-    index: HashMap<T, u32>,
-    last: Option<(T, u32)>,
-}
-
-impl<T> Default for Interner<T> {
-    fn default() -> Self {
-        Self { items: Vec::new(), index: HashMap::new(), last: None }
-    }
-}
-
-impl<T: Copy + Eq + Hash> Interner<T> {
-    #[inline]
-    pub fn intern(&mut self, item: T) -> u32 {
-        match self.last {
-            Some((last, id)) if last == item => id,
-            _ => {
-                let next = self.items.len() as u32;
-                let id = *self.index.entry(item).or_insert(next);
-                if id == next {
-                    self.items.push(item);
-                }
-                self.last = Some((item, id));
-                id
-            }
-        }
-    }
-}
 
 /// Where a name is to be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -101,6 +67,23 @@ pub enum CounterKey {
     Network { adapter: i64, list: i64, index: i64 },
 }
 
+/// What a row says of its slice beyond the columns of slices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RowFacts {
+    /// With the `graphNodeId`; 0 is none.
+    Launch(Launch, u64),
+    /// The same.
+    Copy(MemoryCopy, u64),
+    /// A CUDA graph that was recorded as one.
+    Graph {
+        graph: u32,
+        exec: u32,
+    },
+    Wait(Wait),
+    /// The local id of a domain's name.
+    Domain(u32),
+}
+
 /// A memory operation that CUPTI saw: bytes of one kind on one device.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryEvent {
@@ -156,10 +139,10 @@ pub struct Part {
     pub names: Interner<NameKey>,
     pub texts: StringTable,
     pub tracks: Interner<TrackKey>,
-    pub launches: Interner<Launch>,
-    pub copies: Interner<MemoryCopy>,
-    /// Names and tracks are local; so is what `attr` refers to, of annotations the domain's name.
+    pub facts: Interner<RowFacts>,
+    /// Names and tracks are local, and `facts` are 1 + an index into those here.
     pub slices: RawSlices,
+    pub event_records: Vec<EventRecord>,
     /// By source.
     pub unfinished: Vec<u64>,
     pub instants: Vec<(TrackId, TimeNs, StringId, u64)>,

@@ -67,7 +67,7 @@ fn grow(reach: &mut Reach, (stream, start, end): (TrackId, TimeNs, TimeNs)) {
 struct Open {
     end: TimeNs,
     name: StringId,
-    attr: u32,
+    facts: u32,
     source: u64,
     reach: Reach,
 }
@@ -132,8 +132,8 @@ fn walk(all: &All<'_>, calls: &mut [u32], work: &mut [(u32, u32)], out: &mut Raw
             if open.len() >= MAX_OPEN {
                 continue;
             }
-            let (end, name, attr, source) = (part.end[i], part.name[i], part.attr[i], part.source[i]);
-            open.push(Open { end, name, attr, source, reach: Reach::new() });
+            let (end, name, facts, source) = (part.end[i], part.name[i], part.facts[i], part.source[i]);
+            open.push(Open { end, name, facts, source, reach: Reach::new() });
             continue;
         }
         let correlation = part.correlation[i];
@@ -164,9 +164,9 @@ fn walk(all: &All<'_>, calls: &mut [u32], work: &mut [(u32, u32)], out: &mut Raw
 fn close(open: &mut Vec<Open>, out: &mut RawSlices) {
     let Some(range) = open.pop() else { return };
     for (&track, &(ts, end)) in &range.reach {
-        let Open { name, attr, source, .. } = range;
+        let Open { name, facts, source, .. } = range;
         let kind = SliceKind::GpuAnnotation;
-        out.push(RawSlice { ts, end, name, kind, track, attr, source, ..Default::default() });
+        out.push(RawSlice { ts, end, name, kind, track, facts, source, ..Default::default() });
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use eframe::egui::{self, CentralPanel, Frame, Panel, RichText};
+use eframe::egui::{self, CentralPanel, Frame, Panel};
 
 use super::grid::{Answer, Grid};
 use super::rows::{TableKind, answer};
@@ -60,7 +60,7 @@ impl Pane {
     }
 
     pub fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-        let range = ctx.range.filter(|_| self.kind.has_range() && !self.is_whole);
+        let range = ctx.range.filter(|_| !self.is_whole);
         let question = (TraceKey::new(ctx.traces), self.choice, range);
         if self.memo.question().is_some_and(|known| known.0 != question.0) {
             // Slices of other traces must not be on show for one frame.
@@ -191,10 +191,6 @@ impl Pane {
 
     /// The switch between everything and the selected range.
     fn scope_ui(&mut self, ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
-        if !self.kind.has_range() {
-            ui.label(RichText::new(whole(ctx))).on_hover_text("Operators are counted over everything that is open");
-            return;
-        }
         let hint = "Count what starts in the selected time range, with all its time";
         range_switch_ui(&mut self.is_whole, hint, ctx, ui);
     }

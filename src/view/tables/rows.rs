@@ -9,7 +9,7 @@ use crate::analysis::copies::copies;
 use crate::analysis::kernels::{KernelsBy, kernels};
 use crate::analysis::operators::operators;
 use crate::analysis::totals::{Durations, Instance, Part, Scope, group};
-use crate::model::{Launch, SliceKind, StringId, Trace};
+use crate::model::{Launch, SliceId, SliceKind, StringId, Trace};
 use crate::widget::format;
 use crate::widget::table::{Cell, Column, Data};
 
@@ -62,11 +62,6 @@ impl TableKind {
             ],
             Self::Annotations => &[],
         }
-    }
-
-    /// Whether its figures can be limited to a time range.
-    pub fn has_range(self) -> bool {
-        self != Self::Operators
     }
 
     /// What to say where nothing of the sort was recorded, and how to record it.
@@ -201,15 +196,14 @@ fn kernel_rows(scope: &Scope<'_>, choice: usize) -> Answer {
 
 fn operator_rows(scope: &Scope<'_>, by_shape: bool) -> Answer {
     let local = |part: &Part<'_>, i: usize| {
-        let slices = &part.trace.slices;
-        (slices.name[i], if by_shape { slices.attr[i] } else { 0 })
+        let shapes = if by_shape { part.trace.facts.shapes.get(SliceId(i as u32)).copied() } else { None };
+        (part.trace.slices.name[i], shapes.unwrap_or_default())
     };
-    let key = |part: &Part<'_>, &(name, shapes): &(StringId, u32)| {
+    let key = |part: &Part<'_>, &(name, shapes): &(StringId, StringId)| {
         let strings = &part.trace.strings;
-        (strings.get(name).to_owned(), strings.get(StringId(shapes)).to_owned())
+        (strings.get(name).to_owned(), strings.get(shapes).to_owned())
     };
-    let whole = Scope { ranges: None, ..*scope };
-    let groups = group(&whole, |kind| kind == SliceKind::Operator, local, key);
+    let groups = group(scope, |kind| kind == SliceKind::Operator, local, key);
     let mut instances: HashMap<(String, String), Vec<Instance>> =
         groups.into_iter().map(|group| (group.key, group.instances)).collect();
     let columns = vec![
@@ -226,7 +220,7 @@ fn operator_rows(scope: &Scope<'_>, by_shape: bool) -> Answer {
         figure("Self host memory", "host_self_bytes", 120, "Host memory that it allocated less freed itself"),
     ];
     let mut answer = Answer { data: Data { columns, rows: Vec::new() }, ..Answer::default() };
-    for row in operators(scope.traces, by_shape) {
+    for row in operators(scope, by_shape) {
         let shapes = row.shapes.clone().unwrap_or_default();
         let times = [row.device_total_ns, row.device_self_ns, row.host_total_ns, row.host_self_ns];
         let bytes = [row.device_bytes, row.device_self_bytes, row.host_bytes, row.host_self_bytes];

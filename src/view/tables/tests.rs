@@ -9,7 +9,9 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
 use super::{TableKind, Tables};
 use crate::command::Command;
-use crate::model::{CopyKind, DeviceInfo, Launch, MemoryCopy, SliceId, SliceKind, TimeRange, Trace, TraceBuilder};
+use crate::model::{
+    CopyKind, DeviceInfo, Launch, MemoryCopy, SliceFacts, SliceId, SliceKind, TimeRange, Trace, TraceBuilder,
+};
 use crate::session::{Mark, Navigation, OpenTrace, Selection};
 use crate::view::{View as _, ViewContext};
 
@@ -55,15 +57,17 @@ fn trace() -> Trace {
         ("stream 7", kernel, "void gemm<float>(int)", 5_000, 6_000),
     ]);
     builder.slices[0].correlation = vec![0, 0, 1, 0, 2, 3, 1, 2, 3, 0];
-    builder.slices[0].attr = vec![0, 0, 0, 0, 0, 0, 1, 2, 1, 1];
     let launch = |block, registers_per_thread| Launch {
         grid: [64, 2, 1],
         block: [block, 1, 1],
         registers_per_thread,
         ..Default::default()
     };
-    builder.launches = vec![launch(256, 64), launch(512, 32)];
-    builder.copies = vec![MemoryCopy { kind: CopyKind::HtoD, bytes: Some(12_000), is_pageable: Some(true) }];
+    for (slice, launch) in [(6, launch(256, 64)), (7, launch(512, 32)), (9, launch(256, 64))] {
+        builder.say(slice, SliceFacts { launch: Some(launch), ..Default::default() });
+    }
+    let copy = MemoryCopy { kind: CopyKind::HtoD, bytes: Some(12_000), is_pageable: Some(true) };
+    builder.say(8, SliceFacts { copy: Some(copy), ..Default::default() });
     builder.info.devices = vec![DeviceInfo { compute_major: Some(8), compute_minor: Some(0), ..Default::default() }];
     builder.finish()
 }

@@ -11,7 +11,7 @@ use super::cells::{Spans, layout_spans};
 use super::peaks::Peaks;
 use super::track_list::LineKind;
 use crate::job::{Job, Poll, Progress};
-use crate::model::{Cell, Pyramid, Row, SliceId, TimeNs, TimeRange, Trace, TrackId, TrackKind};
+use crate::model::{Cell, Pyramid, Row, SliceId, TimeNs, TimeRange, Tint, Trace, TrackId, TrackKind};
 use crate::session::OpenTrace;
 
 /// Counters with fewer samples are drawn from their samples.
@@ -45,7 +45,7 @@ pub enum Answer {
 pub struct Union {
     ts: Vec<TimeNs>,
     end: Vec<TimeNs>,
-    tint: Vec<u8>,
+    tint: Vec<Tint>,
     pyramid: Option<Pyramid>,
 }
 
@@ -162,7 +162,7 @@ fn union(trace: &Trace, is_member: &dyn Fn(TrackId) -> bool, progress: &Progress
     let is_stream = |row: &Row| trace.track(row.track).kind == TrackKind::Stream;
     let is_wanted = |row: &&Row| row.depth == 0 || row.is_overflow || is_stream(row);
     let rows = trace.slices.rows.iter().filter(is_wanted).filter(|row| is_member(row.track));
-    let mut all: Vec<(TimeNs, TimeNs, u8)> = Vec::new();
+    let mut all: Vec<(TimeNs, TimeNs, Tint)> = Vec::new();
     for row in rows {
         if progress.is_cancelled() {
             return None;

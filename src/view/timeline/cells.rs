@@ -1,7 +1,7 @@
 //! What one row looks like: slices wide enough to tell apart, and for all else the busy share of
 //! each pixel.
 
-use crate::model::{Cell, Pyramid, Row, SliceId, TimeNs, TimeRange, Trace};
+use crate::model::{Cell, Pyramid, Row, SliceId, TimeNs, TimeRange, Tint, Trace};
 
 /// Slices at least this wide, in physical pixels, are drawn one by one.
 pub const MIN_SLICE_PIXELS: f64 = 3.0;
@@ -20,7 +20,7 @@ pub struct Spans<'a> {
     pub ts: &'a [TimeNs],
     pub end: &'a [TimeNs],
     /// The tint of each, by its index here.
-    pub tint: &'a dyn Fn(usize) -> u8,
+    pub tint: &'a dyn Fn(usize) -> Tint,
     pub pyramid: Option<&'a Pyramid>,
 }
 
@@ -108,7 +108,7 @@ fn find_wide(spans: Spans<'_>, view: TimeRange, cells: &[Cell], wide: &mut Vec<W
 struct Sum {
     busy_ns: f64,
     top_ns: f64,
-    tint: u8,
+    tint: Tint,
     /// Whether any slice touches it, of whatever length.
     is_touched: bool,
     /// Whether part of it is an estimate, which is never taken for full.
@@ -172,7 +172,7 @@ impl<'a> PixelSums<'a> {
     }
 
     /// Adds a slice, given in nanoseconds from the start of the view; returns its last pixel.
-    fn add(&mut self, from_ns: f64, to_ns: f64, tint: u8) -> usize {
+    fn add(&mut self, from_ns: f64, to_ns: f64, tint: Tint) -> usize {
         let n = self.sums.len();
         let pixel_of = |ns: f64| (ns / self.ns_per_pixel) as usize;
         let (first, last) = (pixel_of(from_ns.max(0.0)), pixel_of(to_ns.max(0.0)).min(n - 1));

@@ -7,7 +7,7 @@ use super::cells::{WideSlice, layout_row};
 use super::peaks::Column;
 use super::scale::Scale;
 use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, visible_lines};
-use crate::model::{Cell, SliceId, TrackId, TrackKind};
+use crate::model::{Cell, SliceId, Tint, TrackId, TrackKind};
 use crate::session::OpenTrace;
 
 /// Free space between two rows, in points.
@@ -42,7 +42,7 @@ impl Area {
 pub struct SliceBox {
     pub trace: usize,
     pub slice: SliceId,
-    pub tint: u8,
+    pub tint: Tint,
     pub rect: Rect,
 }
 

@@ -115,7 +115,7 @@ pub fn ticks(painter: &Painter, list: &DrawList, color: Color32, pixel: f32) {
 pub fn curves(painter: &Painter, list: &DrawList, colors: &SliceColors, pixel: f32) {
     let mut mesh = Mesh::default();
     for curve in &list.curves {
-        curve_mesh(&mut mesh, curve, colors.full((13 << 4) | ((curve.place % 16) as u8 * 5 % 16)), pixel);
+        curve_mesh(&mut mesh, curve, colors.counter(curve.place), pixel);
     }
     painter.add(Shape::mesh(mesh));
 }

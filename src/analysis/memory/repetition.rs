@@ -1,0 +1,231 @@
+//! Repetition of allocations: rounds of the same allocations that may be steps.
+
+use hashbrown::HashMap;
+
+use super::trend::trend;
+use crate::analysis::frame::Frame;
+use crate::analysis::steps::{Period, period};
+use crate::model::memory::MemoryAction;
+use crate::model::{MemoryHistory, StackId, StringId, Trace};
+
+/// Finds the period of the allocations at one place, if most of them take part; else that of those of one
+/// size at one place. Where no stack is known the size is all there is. Also gives where rounds begin, as
+/// states.
+///
+/// Rounds begin where little memory is in use: between two steps only what stays is live.
+///
+/// The layers of a model repeat as steps do. A repetition is none of steps if all of it comes from one
+/// line of a model's `forward`, as where a recording holds a single forward pass; or if live memory falls
+/// from round to round, as it does in a single backward pass.
+///
+/// * What follows the last beginning of a round belongs to none: nothing says whether it is whole.
+/// * Cost: O(n log n) for n events; a few dozen bytes an allocation.
+pub fn repetition(
+    trace: &Trace,
+    history: &MemoryHistory,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Option<(Period, Vec<u32>)> {
+    let events = &history.events;
+    let allocs: Vec<u32> =
+        (0..events.len() as u32).filter(|&event| events.action[event as usize] == MemoryAction::Alloc).collect();
+    let in_use = |item: usize| history.curves.allocated[allocs[item] as usize] as i64;
+    let by = |has_size| period(&symbols(history, &allocs, has_size), &in_use, is_cancelled);
+    let found = by(false).or_else(|| by(true))?;
+    // State `event` is the one before the event.
+    let boundaries: Vec<u32> = found.starts.iter().map(|&item| allocs[item]).collect();
+    let is_of_layers = is_in_forward(trace, history, &boundaries) || is_falling(history, &boundaries);
+    (!is_of_layers).then_some((found, boundaries))
+}
+
+/// Whether one line of a model's `forward` leads to all allocations of the rounds. Only frames of Python
+/// count: those of C++ between them come and go.
+fn is_in_forward(trace: &Trace, history: &MemoryHistory, boundaries: &[u32]) -> bool {
+    let events = &history.events;
+    let rounds = boundaries[0] as usize..boundaries[boundaries.len() - 1] as usize;
+    let in_rounds = rounds.filter(|&event| events.action[event] == MemoryAction::Alloc);
+    let mut stacks: Vec<StackId> = in_rounds.map(|event| events.stack[event]).collect();
+    stacks.sort_unstable();
+    stacks.dedup();
+    let mut known: HashMap<StringId, bool> = HashMap::new();
+    let mut is_python = |frame| *known.entry(frame).or_insert_with(|| Frame::of(trace.strings.get(frame)).is_python());
+    let mut common: Option<Vec<StringId>> = None;
+    for stack in stacks {
+        let mut frames: Vec<StringId> = trace.stacks.frames(stack).filter(|&frame| is_python(frame)).collect();
+        frames.reverse();
+        match &mut common {
+            Some(common) => common.truncate(common.iter().zip(&frames).take_while(|(a, b)| a == b).count()),
+            None => common = Some(frames),
+        }
+        if common.as_ref().is_some_and(Vec::is_empty) {
+            return false;
+        }
+    }
+    // What spreads a batch over devices only passes it on.
+    let is_forward = |frame: Frame<'_>| {
+        let is_wrapper = frame.file.replace('\\', "/").contains("torch/nn/parallel/");
+        frame.function == "forward" && !is_wrapper
+    };
+    common.unwrap_or_default().into_iter().any(|frame| is_forward(Frame::of(trace.strings.get(frame))))
+}
+
+/// Whether live memory falls from round to round.
+fn is_falling(history: &MemoryHistory, boundaries: &[u32]) -> bool {
+    let live = boundaries.iter().map(|&state| history.curves.active[state as usize] as i64);
+    trend(&live.collect::<Vec<_>>()).tau <= -2.0 / 3.0
+}
+
+/// A number for each distinct stack, or for each distinct pair of stack and size.
+fn symbols(history: &MemoryHistory, allocs: &[u32], has_size: bool) -> Vec<u32> {
+    let mut known: HashMap<(StackId, u64), u32> = HashMap::new();
+    let symbol = |&event: &u32| {
+        let event = event as usize;
+        let next = known.len() as u32;
+        let stack = history.events.stack[event];
+        let bytes = if has_size || stack == StackId::default() { history.events.bytes[event] } else { 0 };
+        *known.entry((stack, bytes)).or_insert(next)
+    };
+    allocs.iter().map(symbol).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{Script, history};
+    use super::*;
+    use crate::model::Trace;
+
+    fn find(trace: &Trace) -> Option<(Period, Vec<u32>)> {
+        repetition(trace, history(trace), &|| false)
+    }
+
+    /// Allocates and frees one block of this size at this place.
+    fn touch(script: &mut Script, place: &str, bytes: u64) {
+        let stack = script.stack(&[place, "main (train.py:1)"]);
+        script.alloc(0x10_0000, bytes, stack);
+        script.free(0x10_0000, bytes);
+    }
+
+    /// Setup, then steps of a batch, layers forward and backward, and a loss; `odd` may add to a step.
+    fn training(steps: u64, layers: u64, odd: impl Fn(&mut Script, u64)) -> Trace {
+        let mut script = Script::default();
+        for parameter in 0..37 {
+            let stack = script.stack(&["init (model.py:1)"]);
+            script.alloc(0x100_0000 + parameter * 0x1000, 512 * (1 + parameter), stack);
+        }
+        for step in 0..steps {
+            touch(&mut script, "batch (data.py:1)", 4096);
+            for _ in 0..layers {
+                for place in ["linear (model.py:3)", "relu (model.py:4)", "norm (model.py:5)"] {
+                    touch(&mut script, place, 2048);
+                }
+            }
+            touch(&mut script, "loss (train.py:9)", 512);
+            odd(&mut script, step);
+            for _ in 0..layers {
+                for place in ["linear backward", "relu backward"] {
+                    touch(&mut script, place, 2048);
+                }
+            }
+        }
+        script.finish()
+    }
+
+    #[test]
+    fn steps_are_found_and_layers_are_not_taken_for_them() {
+        let trace = training(10, 12, |_, _| {});
+        let (period, boundaries) = find(&trace).unwrap();
+        assert_eq!(period.length, 2 + 12 * 5);
+        // Two events an allocation; the first step begins after the setup.
+        let expected: Vec<u32> = (0..10).map(|step| 37 + step * 2 * 62).collect();
+        assert_eq!(boundaries, expected);
+        // All but the setup, and the last round, of which nothing says where it ends.
+        assert_eq!(period.share, f64::from(9 * 62) / f64::from(37 + 10 * 62));
+    }
+
+    #[test]
+    fn an_odd_allocation_moves_no_boundary() {
+        let trace = training(10, 12, |script, step| {
+            if step == 4 || step == 7 {
+                touch(script, "log (train.py:20)", 1024);
+            }
+        });
+        let (period, boundaries) = find(&trace).unwrap();
+        let extra = |step: u32| 2 * (u32::from(step > 4) + u32::from(step > 7));
+        let expected: Vec<u32> = (0..10).map(|step| 37 + step * 2 * 62 + extra(step)).collect();
+        assert_eq!((period.length, boundaries), (62, expected));
+    }
+
+    #[test]
+    fn many_equal_layers_are_no_steps() {
+        // Inference: little but layers between two batches.
+        let mut script = Script::default();
+        for _ in 0..8 {
+            touch(&mut script, "batch (data.py:1)", 4096);
+            for layer in 0..60 * 6 {
+                touch(&mut script, &format!("operator{} (model.py:1)", layer % 6), 2048);
+            }
+            touch(&mut script, "head (model.py:9)", 512);
+        }
+        assert_eq!(find(&script.finish()).unwrap().0.length, 2 + 60 * 6);
+    }
+
+    #[test]
+    fn the_layers_of_one_pass_are_no_steps() {
+        let pass = |forward: &str| {
+            let mut script = Script::default();
+            for layer in 0..24 {
+                for place in ["norm (m.py:1)", "qkv (m.py:2)", "attend (m.py:3)", "up (m.py:4)", "down (m.py:5)"] {
+                    let call = "_call_impl (torch/nn/modules/module.py:9)";
+                    let stack = script.stack(&[place, call, forward, "main (x.py:1)"]);
+                    script.alloc(0x1000 * (100 * layer + 1), 4096, stack);
+                    script.free(0x1000 * (100 * layer + 1), 4096);
+                }
+            }
+            script.finish()
+        };
+        assert_eq!(find(&pass("forward (model.py:52)")), None);
+        assert_eq!(find(&pass("generate (model.py:52)")).unwrap().1.len(), 24);
+        assert!(find(&pass("forward (/x/torch/nn/parallel/distributed.py:52)")).is_some());
+        // A backward pass has no stack of Python, and frees what the forward pass left.
+        let mut script = Script::default();
+        for activation in 0..200 {
+            script.alloc(0x100_0000 + 0x1000 * activation, 4096, StackId(0));
+        }
+        for layer in 0..24 {
+            for node in 1..8 {
+                touch(&mut script, &format!("apply{node} (engine.cpp:0)"), 512);
+                script.free(0x100_0000 + 0x1000 * (8 * layer + node), 4096);
+            }
+        }
+        assert_eq!(find(&script.finish()), None);
+    }
+
+    #[test]
+    fn sizes_may_differ_from_step_to_step() {
+        let mut script = Script::default();
+        for step in 0..12 {
+            for place in
+                ["batch (data.py:1)", "forward (m.py:1)", "loss (m.py:2)", "backward (m.py:3)", "step (o.py:1)"]
+            {
+                touch(&mut script, place, 512 * (1 + step * step));
+            }
+        }
+        let (period, boundaries) = find(&script.finish()).unwrap();
+        assert_eq!((period.length, boundaries.len(), period.share), (5, 12, 55.0 / 60.0));
+    }
+
+    #[test]
+    fn what_does_not_repeat_has_no_period() {
+        let mut script = Script::default();
+        // Sizes by a linear congruence: each occurs, in no order that repeats.
+        let mut seed = 12_345_u64;
+        for _ in 0..2000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            touch(&mut script, "f (x.py:1)", 512 * (1 + (seed >> 33) % 50));
+        }
+        assert_eq!(find(&script.finish()), None);
+        assert_eq!(find(&training(2, 12, |_, _| {})), None, "two rounds are not enough");
+        assert_eq!(find(&Script::default().finish()), None);
+        let trace = training(10, 12, |_, _| {});
+        assert_eq!(repetition(&trace, history(&trace), &|| true), None);
+    }
+}

@@ -1,0 +1,156 @@
+//! The period of a sequence: whether the same items come again and again.
+
+/// A repetition that most items of a sequence take part in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Period {
+    /// Items of one round: the median.
+    pub length: usize,
+    /// Share of all items that were also in the round before, or are the first round.
+    pub share: f64,
+    /// The first item of each round, ascending. What follows the last one belongs to no whole round.
+    pub starts: Vec<usize>,
+}
+
+/// Rounds that must follow each other.
+const MIN_ROUNDS: usize = 3;
+/// At least so many items make a round: fewer are a loop inside something.
+const MIN_LENGTH: usize = 4;
+/// At least so large a share of all items must lie in the rounds, and of these be in the round
+/// before as well.
+const MIN_SHARE: f64 = 0.5;
+const MIN_REPEATED: f64 = 0.85;
+/// What begins a round must come after about as many others in this share of rounds.
+const MIN_EVEN: f64 = 0.8;
+/// A shorter round wins over a longer one that explains no more than this share of items more.
+const TOLERANCE: f64 = 0.003;
+/// How many lengths are tried.
+const MAX_LENGTHS: usize = 24;
+
+/// What may begin a round: an item that comes again and again at about the same distance.
+struct Anchor {
+    symbol: u32,
+    /// The median distance, in items.
+    length: usize,
+    /// From its first to its last, in items.
+    span: usize,
+    count: usize,
+    /// Mean level before it.
+    level: i64,
+    /// The same over the later half of its places less that over the earlier.
+    rise: i64,
+}
+
+/// The period of a sequence, if most of its items take part in one.
+///
+/// * `symbols`: a number below the number of items for each item, the same for equal ones, ascending with
+///   their first places.
+/// * `level`: what should be low where a round begins, such as memory in use before an item; 0 if there is
+///   nothing of the sort.
+///
+/// Rounds begin at an item that comes at an even distance. For the commonest distances, each weighted
+/// with what it covers, that item is taken before which the level rises least over the rounds, or hardly
+/// more, and of such that with the lowest level. A length explains an item if the round before has the
+/// same, wherever in it: so an odd item now and then moves nothing. Of the lengths that explain nearly the
+/// most the shortest wins. Cost: O(n log n); a few dozen bytes an item.
+pub fn period(symbols: &[u32], level: &dyn Fn(usize) -> i64, is_cancelled: &dyn Fn() -> bool) -> Option<Period> {
+    let mut found: Vec<(f64, usize, Vec<usize>, Anchor)> = Vec::new();
+    for anchor in anchors(symbols, level) {
+        if is_cancelled() {
+            return None;
+        }
+        let starts: Vec<usize> = (0..symbols.len()).filter(|&i| symbols[i] == anchor.symbol).collect();
+        let (explained, repeated) = explained(symbols, &starts);
+        if repeated >= MIN_REPEATED {
+            found.push((repeated, explained, starts, anchor));
+        }
+    }
+    let most = found.iter().map(|candidate| candidate.0).max_by(f64::total_cmp)?;
+    found.retain(|candidate| candidate.0 >= most - TOLERANCE);
+    let (_, explained, starts, anchor) = found.into_iter().min_by_key(|candidate| candidate.3.length)?;
+    Some(Period { length: anchor.length, share: explained as f64 / symbols.len() as f64, starts })
+}
+
+/// For each of the commonest distances what best begins a round of that length.
+fn anchors(symbols: &[u32], level: &dyn Fn(usize) -> i64) -> Vec<Anchor> {
+    let mut by_symbol: Vec<u32> = (0..symbols.len() as u32).collect();
+    by_symbol.sort_by_key(|&i| symbols[i as usize]);
+    let mut all: Vec<Anchor> = Vec::new();
+    let mut distances = Vec::new();
+    for places in by_symbol.chunk_by(|&a, &b| symbols[a as usize] == symbols[b as usize]) {
+        let (first, last) = (places[0] as usize, places[places.len() - 1] as usize);
+        distances.clear();
+        distances.extend(places.windows(2).map(|pair| (pair[1] - pair[0]) as usize));
+        if distances.len() < MIN_ROUNDS || ((last - first) as f64) < MIN_SHARE * symbols.len() as f64 {
+            continue;
+        }
+        let middle = distances.len() / 2;
+        let length = *distances.select_nth_unstable(middle).1;
+        let even = distances.iter().filter(|&&distance| distance.abs_diff(length) <= length / 10).count();
+        if length < MIN_LENGTH || (even as f64) < MIN_EVEN * distances.len() as f64 {
+            continue;
+        }
+        let mean = |places: &[u32]| {
+            let levels = places.iter().map(|&i| i128::from(level(i as usize)));
+            (levels.sum::<i128>() / places.len() as i128) as i64
+        };
+        let (early, late) = places.split_at(places.len() / 2);
+        let (mean_level, rise) = (mean(places), mean(late) - mean(early));
+        all.push(Anchor {
+            symbol: symbols[first],
+            length,
+            span: last - first,
+            count: places.len(),
+            level: mean_level,
+            rise,
+        });
+    }
+    all.sort_by_key(|anchor| anchor.length);
+    let mut best: Vec<(usize, Anchor)> = Vec::new();
+    let mut rest = all.into_iter().peekable();
+    while let Some(first) = rest.next() {
+        let mut same = vec![first];
+        while let Some(next) = rest.next_if(|next| next.length == same[0].length) {
+            same.push(next);
+        }
+        let covered = same.iter().map(|anchor| anchor.span).sum();
+        let most = same.iter().map(|anchor| anchor.count).max().unwrap_or_default();
+        // One that begins late would leave rounds out.
+        same.retain(|anchor| anchor.count + 1 >= most);
+        let least = same.iter().map(|anchor| anchor.rise).min().unwrap_or_default();
+        same.retain(|anchor| anchor.rise <= least + anchor.level / 100);
+        // Symbols ascend with where they come first.
+        let first = same.into_iter().min_by_key(|anchor| (anchor.level, anchor.symbol));
+        best.extend(first.map(|anchor| (covered, anchor)));
+    }
+    best.sort_by_key(|anchor| std::cmp::Reverse(anchor.0));
+    best.into_iter().take(MAX_LENGTHS).map(|anchor| anchor.1).collect()
+}
+
+/// How many items are also in the round before or in the first round, and the share of those
+/// after the first round that are. Cost: O(n).
+fn explained(symbols: &[u32], starts: &[usize]) -> (usize, f64) {
+    // How often each symbol is left in the round before, and in which round that was.
+    let mut left = vec![(0_usize, 0_u32); symbols.len()];
+    let (mut repeated, mut whole) = (0, 0);
+    for (round, pair) in starts.windows(2).enumerate() {
+        let mut found = 0;
+        for &symbol in &symbols[pair[0]..pair[1]] {
+            let (of, count) = &mut left[symbol as usize];
+            if round > 0 && *of == round && *count > 0 {
+                *count -= 1;
+                found += 1;
+            }
+        }
+        if round > 0 {
+            let before = pair[0] - starts[round - 1];
+            repeated += found;
+            whole += before.max(pair[1] - pair[0]);
+        }
+        for &symbol in &symbols[pair[0]..pair[1]] {
+            let of = &mut left[symbol as usize];
+            *of = (round + 1, if of.0 == round + 1 { of.1 + 1 } else { 1 });
+        }
+    }
+    let first = starts.get(1).zip(starts.first()).map_or(0, |(end, start)| end - start);
+    (first + repeated, repeated as f64 / whole.max(1) as f64)
+}

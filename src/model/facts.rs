@@ -1,0 +1,218 @@
+//! What slices say beyond their columns: typed tables, each with a value for some of the slices.
+
+use std::hash::Hash;
+
+use super::{Collective, GraphNode, Interner, Launch, MemoryCopy, SliceId, StringId, Synchronization};
+
+/// A value for some of the slices of a trace. Equal values are stored once.
+///
+/// A bit a slice says whether it has a value, and a count every 64 slices where to find it, so that
+/// a look-up costs O(1) and a slice without a value 0.2 bytes.
+#[derive(Debug)]
+pub struct SideTable<T> {
+    /// One bit a slice; empty if no slice has a value.
+    has: Vec<u64>,
+    /// Slices with a value before those of each word of `has`.
+    before: Vec<u32>,
+    /// For each slice with a value, ascending: 1 + an index into `distinct`.
+    ids: Vec<u32>,
+    distinct: Vec<T>,
+}
+
+impl<T> Default for SideTable<T> {
+    fn default() -> Self {
+        Self { has: Vec::new(), before: Vec::new(), ids: Vec::new(), distinct: Vec::new() }
+    }
+}
+
+impl<T> SideTable<T> {
+    /// * `rows`: for each slice, ascending, its row; 0 says nothing.
+    /// * `ids`: for each row, 1 + an index into `distinct`, or 0.
+    fn build(rows: &[u32], ids: &[u32], distinct: Vec<T>) -> Self {
+        let mut table = Self { distinct, ..Default::default() };
+        if table.distinct.is_empty() {
+            return table;
+        }
+        for chunk in rows.chunks(u64::BITS as usize) {
+            let mut word = 0;
+            table.before.push(table.ids.len() as u32);
+            for (bit, &row) in chunk.iter().enumerate().filter(|entry| *entry.1 != 0) {
+                let id = ids[row as usize];
+                if id != 0 {
+                    word |= 1 << bit;
+                    table.ids.push(id);
+                }
+            }
+            table.has.push(word);
+        }
+        table.ids.shrink_to_fit();
+        table
+    }
+
+    /// The value of a slice, if it has one.
+    pub fn get(&self, slice: SliceId) -> Option<&T> {
+        self.value(self.id(slice))
+    }
+
+    /// A number for the value of a slice, the same for equal values; 0 if it has none.
+    pub fn id(&self, slice: SliceId) -> u32 {
+        let (word, bit) = (slice.idx() / u64::BITS as usize, slice.0 % u64::BITS);
+        match self.has.get(word) {
+            Some(has) if has >> bit & 1 == 1 => {
+                let below = has & ((1 << bit) - 1);
+                self.ids[(self.before[word] + below.count_ones()) as usize]
+            }
+            _ => 0,
+        }
+    }
+
+    /// The value of an [`Self::id`].
+    pub fn value(&self, id: u32) -> Option<&T> {
+        self.distinct.get((id as usize).checked_sub(1)?)
+    }
+
+    /// How many slices have a value.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether no slice has a value.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// The slices that have a value, ascending, with it.
+    pub fn iter(&self) -> impl Iterator<Item = (SliceId, &T)> {
+        let bits = |(word, &has): (usize, &u64)| {
+            let next = move |left: &u64| Some(left & (left - 1)).filter(|&rest| rest != 0);
+            let rest = std::iter::successors(Some(has).filter(|&has| has != 0), next);
+            rest.map(move |left| SliceId(word as u32 * u64::BITS + left.trailing_zeros()))
+        };
+        self.has
+            .iter()
+            .enumerate()
+            .flat_map(bits)
+            .zip(&self.ids)
+            .filter_map(|(slice, &id)| Some((slice, self.value(id)?)))
+    }
+}
+
+/// What a file says of one slice beyond the columns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SliceFacts {
+    pub launch: Option<Launch>,
+    pub copy: Option<MemoryCopy>,
+    pub collective: Option<Collective>,
+    pub sync: Option<Synchronization>,
+    pub graph_node: Option<GraphNode>,
+    /// Input shapes of an operator; empty for none.
+    pub shapes: StringId,
+    /// Domain of an annotation; empty for the default one.
+    pub domain: StringId,
+}
+
+/// Number of tables.
+const N: usize = 7;
+
+/// All that a reader learned of slices beyond their columns, each value once.
+#[derive(Debug, Default)]
+pub struct FactLists {
+    launches: Interner<Launch>,
+    copies: Interner<MemoryCopy>,
+    collectives: Interner<Collective>,
+    syncs: Interner<Synchronization>,
+    graph_nodes: Interner<GraphNode>,
+    shapes: Interner<StringId>,
+    domains: Interner<StringId>,
+    /// Sets of values that slices have: for each table 1 + an index into its values, or 0.
+    rows: Interner<[u32; N]>,
+}
+
+impl FactLists {
+    /// The number of these facts, for [`super::RawSlice::facts`]; 0 if they say nothing.
+    pub fn add(&mut self, facts: &SliceFacts) -> u32 {
+        fn id<T: Copy + Eq + Hash>(values: &mut Interner<T>, value: Option<T>) -> u32 {
+            value.map_or(0, |value| 1 + values.intern(value))
+        }
+        let text = |text: StringId| Some(text).filter(|&text| text != StringId::EMPTY);
+        let row = [
+            id(&mut self.launches, facts.launch),
+            id(&mut self.copies, facts.copy),
+            id(&mut self.collectives, facts.collective),
+            id(&mut self.syncs, facts.sync),
+            id(&mut self.graph_nodes, facts.graph_node),
+            id(&mut self.shapes, text(facts.shapes)),
+            id(&mut self.domains, text(facts.domain)),
+        ];
+        if row == [0; N] { 0 } else { 1 + self.rows.intern(row) }
+    }
+
+    /// The tables of a trace.
+    ///
+    /// * `facts`: for each slice of the trace the number of its facts.
+    pub(super) fn build(self, facts: &[u32]) -> FactTables {
+        let rows = &self.rows.items;
+        let ids = |table: usize| -> Vec<u32> { std::iter::once(0).chain(rows.iter().map(|row| row[table])).collect() };
+        FactTables {
+            launches: SideTable::build(facts, &ids(0), self.launches.items),
+            copies: SideTable::build(facts, &ids(1), self.copies.items),
+            collectives: SideTable::build(facts, &ids(2), self.collectives.items),
+            syncs: SideTable::build(facts, &ids(3), self.syncs.items),
+            graph_nodes: SideTable::build(facts, &ids(4), self.graph_nodes.items),
+            shapes: SideTable::build(facts, &ids(5), self.shapes.items),
+            domains: SideTable::build(facts, &ids(6), self.domains.items),
+        }
+    }
+}
+
+/// What the slices of a trace say beyond their columns, by sort. A slice may be in several tables: a
+/// collective of a CUDA graph is a kernel with a launch too.
+#[derive(Debug, Default)]
+pub struct FactTables {
+    /// How kernels were launched.
+    pub launches: SideTable<Launch>,
+    /// What memcpys and memsets moved.
+    pub copies: SideTable<MemoryCopy>,
+    /// Which call of a collective a kernel, or the operator that asked for it, belongs to.
+    pub collectives: SideTable<Collective>,
+    /// What recorded waits waited for.
+    pub syncs: SideTable<Synchronization>,
+    /// Device work that a CUDA graph launched.
+    pub graph_nodes: SideTable<GraphNode>,
+    /// Input shapes of operators as their recorder wrote them: `[[32, 64], []]`.
+    pub shapes: SideTable<StringId>,
+    /// Domains of annotations, such as NVTX has them; none for the default one.
+    pub domains: SideTable<StringId>,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn tables_give_back_what_was_said(said in prop::collection::vec((0_u32..6, 0_u64..4), 0..400)) {
+            let facts = |&(shape, node): &(u32, u64)| SliceFacts {
+                shapes: StringId(shape),
+                graph_node: (node > 0).then_some(GraphNode { node, ..Default::default() }),
+                ..Default::default()
+            };
+            let mut lists = FactLists::default();
+            let rows: Vec<u32> = said.iter().map(|said| lists.add(&facts(said))).collect();
+            let tables = lists.build(&rows);
+            for (i, said) in said.iter().enumerate() {
+                let (slice, facts) = (SliceId(i as u32), facts(said));
+                prop_assert_eq!(tables.graph_nodes.get(slice).copied(), facts.graph_node);
+                prop_assert_eq!(tables.shapes.get(slice).copied().unwrap_or_default(), facts.shapes);
+                prop_assert_eq!(tables.launches.get(slice), None);
+            }
+            let expected: Vec<(SliceId, u32)> = said.iter().enumerate()
+                .filter(|(_, said)| said.0 > 0).map(|(i, said)| (SliceId(i as u32), said.0)).collect();
+            let found: Vec<_> = tables.shapes.iter().map(|(slice, text)| (slice, text.0)).collect();
+            prop_assert_eq!((found, tables.shapes.len()), (expected.clone(), expected.len()));
+            prop_assert_eq!(tables.shapes.id(SliceId(said.len() as u32 + 64)), 0);
+        }
+    }
+}
