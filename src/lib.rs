@@ -5,7 +5,7 @@ pub mod app;
 pub mod capture;
 pub mod cli;
 pub mod command;
-pub mod escape;
+pub mod figures;
 pub mod job;
 pub mod memory;
 pub mod model;

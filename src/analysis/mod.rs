@@ -5,6 +5,7 @@ pub mod busy;
 pub mod calls;
 pub mod clock;
 pub mod copies;
+pub mod finding;
 pub mod frame;
 pub mod kernels;
 pub mod launches;

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use super::report::{self, File};
-use super::{Failure, Outcome, input, output};
+use super::{Failure, Outcome, input, output, report};
+use crate::figures::Table;
+use crate::model::Trace;
 
 /// Arguments of `lacuna check`.
 #[derive(Debug, clap::Args)]
@@ -29,7 +30,7 @@ pub enum Format {
 /// The part `files` of the report, by itself.
 #[derive(serde::Serialize)]
 struct Answer {
-    files: Vec<File>,
+    files: Table,
 }
 
 /// Runs `lacuna check`.
@@ -37,7 +38,8 @@ struct Answer {
 /// Errors: nothing could be read, or stdout cannot be written to.
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let input = input::read(&args.paths, &args.reading)?;
-    let files: Vec<File> = input.traces.iter().map(report::file).collect();
+    let traces: Vec<&Trace> = input.traces.iter().collect();
+    let files = report::files(&traces);
     let text = match args.format {
         Format::Text => report::import_text(&files),
         Format::Json => report::json(&Answer { files })?,

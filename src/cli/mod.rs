@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::escape;
+use crate::figures::escape;
 
 /// A native viewer for GPU-training profiles that accounts for every idle nanosecond
 #[derive(Debug, Parser)]

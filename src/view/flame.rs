@@ -10,23 +10,18 @@ use super::{View, ViewContext};
 use crate::analysis::stacks::{FlameTree, SampledThread, flame, sampled_threads};
 use crate::analysis::totals::Scope;
 use crate::command::Command;
+use crate::figures::stacks;
 use crate::job::Progress;
 use crate::model::{TimeRange, Trace, TrackId};
 use crate::session::{OpenTrace, TraceKey};
 use crate::widget::format;
-use crate::widget::table::Cell;
 
 const SAMPLES: Unit = Unit {
     whole: "All samples",
     table: "Hottest frames",
     text: samples,
     part: |part, whole| format!("{} of {}", format::count(part.unsigned_abs()), samples(whole)),
-    cell: |n| Cell::Count(n.unsigned_abs()),
-    keys: ["self_samples", "total_samples"],
-    help: [
-        "Samples that fell into this frame itself",
-        "Samples with this frame anywhere in their stack, each counted once",
-    ],
+    weight: stacks::SAMPLES,
     ways: ["Callers above what they call", "Where the samples fell on top, below it who called"],
     copy: "Copy all stacks as text, a line each with its number of samples: main;step;gemm 12",
 };

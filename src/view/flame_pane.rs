@@ -9,11 +9,12 @@ use super::ViewContext;
 use super::tables::{self, Grid};
 use crate::analysis::stacks::{FlameTree, Matches};
 use crate::command::Command;
-use crate::escape;
+use crate::figures::stacks::{Weight, frames};
+use crate::figures::{Cell, escape};
 use crate::job::{Job, Memo, Poll, Progress};
 use crate::widget::flame::{FlameGraph, Frame, Frames, Look};
 use crate::widget::format;
-use crate::widget::table::{Action, Cell, Column, Data};
+use crate::widget::table::Action;
 
 /// What the weights are.
 #[derive(Debug)]
@@ -26,12 +27,8 @@ pub struct Unit {
     pub text: fn(i64) -> String,
     /// A part of a weight in words.
     pub part: fn(i64, i64) -> String,
-    /// A weight in a table.
-    pub cell: fn(i64) -> Cell,
-    /// For spreadsheets: of the frame itself, and with all below.
-    pub keys: [&'static str; 2],
-    /// What the two are: sentences.
-    pub help: [&'static str; 2],
+    /// In the table of frames.
+    pub weight: Weight,
     /// What top-down and bottom-up mean: sentences.
     pub ways: [&'static str; 2],
     /// What is copied, with an example.
@@ -201,7 +198,7 @@ impl<K: Clone + PartialEq + Send + 'static, X: Send + Sync + 'static> FlamePane<
             return;
         }
         let name = |table: &tables::Answer, row: usize| {
-            table.data.rows.get(row).and_then(|row| row.first()?.name()).map(str::to_owned)
+            table.data.rows.get(row).and_then(|row| row.first()?.as_name()).map(str::to_owned)
         };
         let Some(wanted) = name(before, row) else { return };
         let found =
@@ -273,7 +270,7 @@ impl<K: Clone + PartialEq + Send + 'static, X: Send + Sync + 'static> FlamePane<
                 let action = self.grid.ui(self.unit.table, Some("Find in the flame graph"), ui);
                 let table = self.grid.shown().map(|(table, _)| Arc::clone(table));
                 if let (Some(Action::Open(row)), Some(table)) = (action, table)
-                    && let Some(name) = table.data.rows.get(row).and_then(|row| row.first()?.name())
+                    && let Some(name) = table.data.rows.get(row).and_then(|row| row.first()?.as_name())
                 {
                     self.grid.filter = name.to_owned();
                 }
@@ -325,7 +322,7 @@ impl<K: Clone + PartialEq + Send + 'static, X: Send + Sync + 'static> FlamePane<
     fn copy_folded(&mut self, ui: &egui::Ui) {
         let Some(shown) = self.shown.clone() else { return };
         let waker = ui.ctx().clone();
-        let work = move |_: &Progress| shown.top_down.folded(escape::visible);
+        let work = move |_: &Progress| shown.top_down.folded(escape::no_formula);
         self.folded = Job::spawn("stacks text", move || waker.request_repaint(), work).ok();
     }
 
@@ -343,35 +340,10 @@ fn work_out<X>(unit: &Unit, tree: FlameTree, extra: X, is_bottom_up: bool, progr
     let is_cancelled = || progress.is_cancelled();
     let top_down = Arc::new(tree);
     let tree = if is_bottom_up { Arc::new(top_down.inverted(&is_cancelled)) } else { Arc::clone(&top_down) };
-    let (heaviest, row_of_name) = heaviest(unit, &top_down);
-    let name = |row: u32| heaviest.data.rows[row as usize].first().and_then(Cell::name);
+    let (data, row_of_name) = frames(&top_down, &unit.weight);
+    let heaviest = tables::Answer { data, ..Default::default() };
+    let name = |row: u32| heaviest.data.rows[row as usize].first().and_then(Cell::as_name);
     let mut rows_by_name: Vec<u32> = (0..heaviest.data.rows.len() as u32).collect();
     rows_by_name.sort_unstable_by_key(|&row| name(row));
     Shown { top_down, tree, heaviest: Arc::new(heaviest), row_of_name, rows_by_name, is_bottom_up, extra }
-}
-
-/// The table of frames, and the row of each name.
-fn heaviest(unit: &Unit, tree: &FlameTree) -> (tables::Answer, Vec<u32>) {
-    let column = |title, key, help, width, is_text| Column { title, key, help, width, is_text };
-    let share = "Share of all that is shown";
-    let columns = vec![
-        column("Frame", "frame", "A function, or the library of one without a name", 130, true),
-        column("Self", unit.keys[0], unit.help[0], 70, false),
-        column("Self share", "self_share", share, 62, false),
-        column("Total", unit.keys[1], unit.help[1], 70, false),
-        column("Total share", "total_share", share, 62, false),
-    ];
-    let whole = tree.total().max(1) as f64;
-    let frames = tree.hottest();
-    let mut row_of_name = vec![0; tree.names.len()];
-    for (row, frame) in frames.iter().enumerate() {
-        row_of_name[frame.name as usize] = row as u32;
-    }
-    let weight = |n: i64| [(unit.cell)(n), Cell::Share(n as f64 / whole)];
-    let rows = frames.iter().map(|frame| {
-        let name = Cell::frames(&tree.names[frame.name as usize]);
-        [name].into_iter().chain(weight(frame.own)).chain(weight(frame.total)).collect()
-    });
-    let data = Data { columns, rows: rows.collect() };
-    (tables::Answer { data, ..Default::default() }, row_of_name)
 }

@@ -1,11 +1,11 @@
 //! Theme and reusable widgets; they know no trace.
 
 pub mod flame;
-pub mod format;
 pub mod fuzzy;
 pub mod labels;
 pub mod raster;
 pub mod slice_color;
 pub mod table;
-pub mod text;
 pub mod theme;
+
+pub use crate::figures::{format, text};

@@ -30,7 +30,6 @@ const LAYERS: &[Layer] = &[
     Layer { name: "reader", may_use: &["model", "job"], never: &[WINDOW, PROCESSES, NETWORK] },
     Layer { name: "analysis", may_use: &["model"], never: &[WINDOW, DATABASE, FILES, THREADS, PROCESSES, NETWORK] },
     Layer { name: "job", may_use: &[], never: &[WINDOW, DATABASE, FILES, PROCESSES, NETWORK] },
-    Layer { name: "escape", may_use: &[], never: &[WINDOW, DATABASE, FILES, THREADS, PROCESSES, NETWORK] },
     Layer { name: "capture", may_use: &["model", "job"], never: &[WINDOW, DATABASE] },
     Layer { name: "command", may_use: &["model"], never: &[DATABASE, FILES, THREADS, PROCESSES, NETWORK] },
     Layer {
@@ -45,25 +44,23 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "figures",
-        may_use: &["model", "analysis", "job", "escape"],
+        may_use: &["model", "analysis", "job"],
         never: &[WINDOW, DATABASE, FILES, THREADS, PROCESSES, NETWORK],
     },
     Layer {
         name: "widget",
-        may_use: &["model::time", "model::SliceKind", "model::Tint", "escape", "figures"],
+        may_use: &["model::time", "model::SliceKind", "model::Tint", "figures"],
         never: &[DIALOG, DATABASE, FILES, THREADS, PROCESSES, NETWORK],
     },
     Layer {
         name: "view",
-        may_use: &["model", "analysis", "session", "answers", "figures", "widget", "command", "job", "escape"],
+        may_use: &["model", "analysis", "session", "answers", "figures", "widget", "command", "job"],
         never: &[DIALOG, DATABASE, FILES, THREADS, PROCESSES, NETWORK],
     },
     Layer { name: "sample", may_use: &[], never: &[WINDOW, THREADS, PROCESSES, NETWORK] },
     Layer {
         name: "cli",
-        may_use: &[
-            "model", "reader", "analysis", "session", "answers", "figures", "sample", "capture", "job", "escape",
-        ],
+        may_use: &["model", "reader", "analysis", "session", "answers", "figures", "sample", "capture", "job"],
         never: &[WINDOW, DATABASE, NETWORK],
     },
     // Draws views without a window, so it alone of the commands sees them.

@@ -2,22 +2,20 @@
 
 mod build;
 mod keys;
-mod leaks;
 mod memory;
-mod table;
 mod text;
 
 use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use super::{Failure, Outcome, escape, input, output};
+use super::{Failure, Outcome, input, output};
+use crate::analysis::finding;
 use crate::analysis::kernels::KernelsBy;
-use crate::analysis::memory::leaks::Severity as LeakSeverity;
+use crate::figures::{Table, escape, format};
 use crate::model::{Severity, Trace};
 
-pub use build::file;
-pub use keys::File;
+pub use build::files;
 
 /// Arguments of `lacuna report`.
 #[derive(Debug, clap::Args)]
@@ -82,21 +80,20 @@ impl From<KernelRows> for KernelsBy {
     }
 }
 
-/// How bad something is. An import problem that lost something is a warning, and a part of a file
-/// that could not be read is high.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+/// How much a finding must matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Level {
     Note,
     Warn,
     High,
 }
 
-impl From<Severity> for Level {
-    fn from(severity: Severity) -> Self {
-        match severity {
-            Severity::Note => Self::Note,
-            Severity::Loss => Self::Warn,
-            Severity::Error => Self::High,
+impl From<Level> for finding::Severity {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Note => Self::Note,
+            Level::Warn => Self::Warn,
+            Level::High => Self::High,
         }
     }
 }
@@ -115,29 +112,16 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let traces: Vec<&Trace> = input.traces.iter().collect();
     let report = build::report(&traces, args.top, args.kernels_by.into(), args.by_shape);
     output::write(written(&report, args.format)?.as_bytes(), args.out.as_deref(), &args.paths)?;
-    let problem = traces.iter().filter_map(|trace| trace.import.worst()).max().map(Level::from);
-    let worst = problem.max(report.memory.iter().filter_map(worst_of_memory).max());
+    let worst = report.findings.iter().map(|finding| finding.severity).max();
     Ok(match args.fail_on {
         _ if input.has_unreadable => Outcome::PartlyUnreadable,
-        Some(level) if worst >= Some(level) => Outcome::ThresholdMet,
+        Some(level) if worst >= Some(level.into()) => Outcome::ThresholdMet,
         _ => Outcome::Done,
     })
 }
 
-/// The worst that was found in the memory of a device.
-fn worst_of_memory(memory: &keys::Memory) -> Option<Level> {
-    let leak = memory.worst_leak.map(|severity| match severity {
-        LeakSeverity::High => Level::High,
-        LeakSeverity::Medium => Level::Warn,
-        LeakSeverity::Low => Level::Note,
-    });
-    let alarm = memory.growth.as_ref().filter(|growth| growth.alarm).map(|_| Level::Warn);
-    let oom = (!memory.oom.is_empty()).then_some(Level::High);
-    leak.max(alarm).max(oom)
-}
-
 fn written(report: &keys::Report, format: Format) -> Result<String, Failure> {
-    let tables = || table::tables(report);
+    let tables = || report.tables();
     Ok(match format {
         Format::Json => json(report)?,
         Format::Text => text::text(&tables()),
@@ -156,14 +140,14 @@ pub fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
 }
 
 /// The import report of these files, for a terminal.
-pub fn import_text(files: &[File]) -> String {
-    text::text(&table::import_tables(files))
+pub fn import_text(files: &Table) -> String {
+    text::text(&keys::import_tables(files))
 }
 
 /// Says on stderr what was lost in reading one trace; mere notes are left to `lacuna check`.
 fn say_problems(trace: &Trace) {
     for problem in trace.import.problems.iter().filter(|problem| problem.severity > Severity::Note) {
-        output::say(&format!("{} ({}): {}", problem.reason, table::grouped(problem.count), input::label(trace)));
+        output::say(&format!("{} ({}): {}", problem.reason, format::count(problem.count), input::label(trace)));
     }
 }
 

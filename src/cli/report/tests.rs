@@ -1,6 +1,7 @@
 //! The report of a small trace with hostile names, in every format.
 
 use super::*;
+use crate::figures::Cell;
 use crate::model::memory::{MemoryAction, MemoryAnnotation, MemoryEvent, MemoryPool, OutOfMemory, RawMemory};
 use crate::model::{CopyKind, DeviceInfo, Launch, MemoryCopy, SliceFacts, SliceKind, StackId, TraceBuilder, TrackId};
 
@@ -131,34 +132,82 @@ fn other_formats_escape_what_they_must() {
 fn kernels_are_grouped_as_asked() {
     let rows = |by| {
         let report = build::report(&[&trace(0)], 0, by, false);
-        report.kernels.shown.into_iter().map(|kernel| (kernel.name, kernel.grid)).collect::<Vec<_>>()
+        let cell = |row, key| report.kernels.cell(row, key).clone();
+        (0..report.kernels.rows.len()).map(|row| (cell(row, "name"), cell(row, "grid"))).collect::<Vec<_>>()
     };
     assert_eq!(rows(KernelsBy::Name), rows(KernelsBy::Shape));
-    assert_eq!(rows(KernelsBy::Short)[1].0, "=cmd");
+    assert_eq!(rows(KernelsBy::Short)[1].0, Cell::name("=cmd"));
     let text = written(&build::report(&[&trace(0)], 0, KernelsBy::Shape, false), Format::Text).unwrap();
     assert!(text.contains("64x2x1") && text.contains("128x1x1") && text.contains("50.00"), "{text}");
     assert!(!text.contains("Rank"), "a column without values is not shown: {text}");
 }
 
 #[test]
-fn severities_map_to_levels() {
-    assert_eq!(trace(0).import.worst().map(Level::from), Some(Level::Warn));
-    assert!(Level::from(Severity::Error) > Level::Warn);
+fn findings_are_of_all_rows_whatever_is_cut() {
+    let findings = |trace: &Trace| {
+        let found = build::report(&[trace], 1, KernelsBy::Name, true).findings;
+        found.into_iter().map(|finding| (finding.rule, finding.severity)).collect::<Vec<_>>()
+    };
+    assert_eq!(findings(&trace(0)), [("import_problem", finding::Severity::Warn)]);
+    // The leak is of 5 MiB in all, and no alarm.
+    let expected = [("memory_leak", finding::Severity::Note), ("out_of_memory", finding::Severity::High)];
+    assert_eq!(findings(&leaking()), expected);
+    assert_eq!(findings(&out_of_memory()), [("out_of_memory", finding::Severity::High); 3]);
 }
 
 #[test]
-fn leaks_are_judged_also_where_they_are_cut() {
-    let mut memory = build::report(&[&leaking()], 0, KernelsBy::Name, true).memory.remove(0);
-    memory.oom = keys::Cut::new(Vec::new(), 0);
-    // 5 MiB in all.
-    assert_eq!(worst_of_memory(&memory), Some(Level::Note));
-    memory.leaks = keys::Cut::new(memory.leaks.shown.drain(..0), 0);
-    assert_eq!(worst_of_memory(&memory), Some(Level::Note));
-    let growth = memory.growth.as_mut().unwrap();
-    growth.alarm = true;
-    assert_eq!(worst_of_memory(&memory), Some(Level::Warn));
-    (memory.growth, memory.worst_leak) = (None, None);
-    assert_eq!(worst_of_memory(&memory), None);
+fn severities_of_imports_map_to_those_of_findings() {
+    let of = [Severity::Note, Severity::Loss, Severity::Error].map(finding::Severity::from);
+    assert_eq!(of, [Level::Note, Level::Warn, Level::High].map(finding::Severity::from));
+    assert!(of.is_sorted());
+}
+
+/// The cells of CSV, line by line.
+fn parsed(csv: &str) -> Vec<Vec<String>> {
+    let (mut rows, mut row, mut cell, mut is_quoted) = (Vec::new(), Vec::new(), String::new(), false);
+    for c in csv.replace("\"\"", "\u{0}").chars() {
+        match c {
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => row.push(std::mem::take(&mut cell)),
+            '\r' if !is_quoted => {}
+            '\n' if !is_quoted => {
+                row.push(std::mem::take(&mut cell));
+                rows.push(std::mem::take(&mut row));
+            }
+            '\u{0}' => cell.push('"'),
+            c => cell.push(c),
+        }
+    }
+    rows
+}
+
+#[test]
+fn hostile_text_is_a_formula_nowhere_and_breaks_no_line() {
+    let mut evil = trace(1_000);
+    evil.info.path = EVIL.into();
+    evil.info.producer = EVIL.into();
+    evil.info.devices[0].name = EVIL.into();
+    evil.import.note(Severity::Loss, EVIL, 1, None);
+    let mut memory = leaking();
+    memory.info.path = EVIL.into();
+    let all = build::report(&[&evil, &memory], 0, KernelsBy::Name, true);
+    let rows = parsed(&written(&all, Format::Csv).unwrap());
+    let parts: std::collections::HashSet<&str> = rows.iter().map(|row| row[0].as_str()).collect();
+    for part in ["files", "problems", "devices", "kernels", "operators", "copies", "annotations", "leaks", "oom"] {
+        assert!(parts.contains(part), "{part}");
+    }
+    for row in &rows {
+        assert_eq!(row.len(), rows[0].len(), "{row:?}");
+        for cell in row {
+            let is_safe = cell.parse::<f64>().is_ok() || !cell.starts_with(['=', '+', '-', '@']);
+            assert!(is_safe && !cell.chars().any(escape::is_hidden), "{cell:?}");
+        }
+    }
+    assert!(rows.iter().flatten().filter(|cell| cell.starts_with("'=cmd")).count() >= 7);
+    for format in [Format::Text, Format::Markdown, Format::Html, Format::Json] {
+        let text = written(&all, format).unwrap();
+        assert!(!text.chars().any(|c| c != '\n' && escape::is_hidden(c)), "{text}");
+    }
 }
 
 /// A kernel, a copy, and an event without a time; then a file that is no trace.
@@ -294,7 +343,8 @@ fn memory_has_the_keys_of_the_contract() {
     }]);
     assert_eq!(oom, expected);
     let report = report(0);
-    assert_eq!(serde_json::to_value(&report.memory[0].peak_by_stack.shown[1].stack).unwrap(), forward);
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["memory"][0]["peak_by_stack"][1]["stack"], forward);
     let text = written(&report, Format::Text).unwrap();
     assert!(text.contains("append (/me/losses.py:12)") && text.contains("forward (/me/model.py:7)"), "{text}");
     for format in [Format::Csv, Format::Html, Format::Markdown] {
@@ -346,18 +396,11 @@ fn lists_of_memory_are_cut_and_what_is_equal_is_sorted_by_name() {
     let advice = memory["oom"][0]["advice"][0].as_str().unwrap();
     let expected = "expandable_segments:True? 4,090.0 MiB are reserved and unused, no less than the 2,048.0 MiB";
     assert!(advice.starts_with(expected), "{advice}");
-    assert_eq!((report(2).memory[0].oom.n_hidden, report(0).memory[0].oom.n_hidden), (1, 0));
-    let held = &report(2).memory[0].live_at_end;
-    assert_eq!((held.shown.len(), held.n_hidden), (2, 1));
-}
-
-#[test]
-fn rows_that_are_not_shown_are_not_made() {
-    let made = std::cell::Cell::new(0);
-    let all = [1, 2, 3, 4, 5].iter().map(|row| {
-        made.set(made.get() + 1);
-        *row
-    });
-    let cut = keys::Cut::new(all, 2);
-    assert_eq!((cut.shown, cut.n_hidden, made.get()), (vec![1, 2], 3, 2));
+    let listed = |top, key: &str| {
+        let report = report(top);
+        let table = report.tables().into_iter().find(|table| table.key == key).unwrap();
+        (table.rows.len(), table.n_hidden)
+    };
+    assert_eq!((listed(2, "oom"), listed(0, "oom")), ((2, 1), (3, 0)));
+    assert_eq!(listed(2, "live_at_end"), (2, 1));
 }

@@ -1,29 +1,31 @@
 //! Tables as text for a terminal, as Markdown, as one HTML page, as CSV.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use super::table::{Cell, Column, Table, grouped};
-use crate::escape::{csv_cell, visible};
+use crate::figures::escape::{self, csv_cell, visible};
+use crate::figures::format::{count, signed};
+use crate::figures::{Cell, Column, Table};
 use crate::model::DurNs;
 
 /// Aligned tables for a terminal. Numbers have a comma every three digits, units are in the heads.
-pub fn text(tables: &[Table]) -> String {
+pub fn text(tables: &[Cow<'_, Table>]) -> String {
     let mut out = String::new();
-    for table in &for_people(tables) {
-        let lines = lines(table, |text| visible(text).into_owned());
+    for table in tables.iter().filter_map(|table| ForPeople::new(table)) {
+        let lines = table.lines(|text| visible(text).into_owned());
         let widths: Vec<usize> = (0..table.columns.len())
             .map(|i| lines.iter().map(|line| line[i].chars().count()).max().unwrap_or(0))
             .collect();
-        let _ = writeln!(out, "{}", table.title);
+        let _ = writeln!(out, "{}", table.of.title);
         for line in &lines {
             let mut text = String::from(" ");
             for (i, cell) in line.iter().enumerate() {
                 let pad = " ".repeat(widths[i].saturating_sub(cell.chars().count()));
-                let _ = if is_number(table, i) { write!(text, " {pad}{cell} ") } else { write!(text, " {cell}{pad} ") };
+                let _ = if table.is_number(i) { write!(text, " {pad}{cell} ") } else { write!(text, " {cell}{pad} ") };
             }
             let _ = writeln!(out, "{}", text.trim_end());
         }
-        if let Some(rest) = rest(table) {
+        if let Some(rest) = table.rest() {
             let _ = writeln!(out, "  {rest}");
         }
         out.push('\n');
@@ -32,19 +34,18 @@ pub fn text(tables: &[Table]) -> String {
 }
 
 /// Markdown tables under headings.
-pub fn markdown(tables: &[Table]) -> String {
+pub fn markdown(tables: &[Cow<'_, Table>]) -> String {
     let mut out = String::from("# Lacuna report\n");
-    for table in &for_people(tables) {
-        let _ = writeln!(out, "\n## {}\n", table.title);
-        for (i, line) in lines(table, escape_markdown).iter().enumerate() {
+    for table in tables.iter().filter_map(|table| ForPeople::new(table)) {
+        let _ = writeln!(out, "\n## {}\n", table.of.title);
+        for (i, line) in table.lines(escape::markdown).iter().enumerate() {
             let _ = writeln!(out, "| {} |", line.join(" | "));
             if i == 0 {
-                let rule: String =
-                    (0..line.len()).map(|i| if is_number(table, i) { "---:|" } else { "---|" }).collect();
+                let rule: String = (0..line.len()).map(|i| if table.is_number(i) { "---:|" } else { "---|" }).collect();
                 let _ = writeln!(out, "|{rule}");
             }
         }
-        if let Some(rest) = rest(table) {
+        if let Some(rest) = table.rest() {
             let _ = writeln!(out, "\n{rest}");
         }
     }
@@ -52,7 +53,7 @@ pub fn markdown(tables: &[Table]) -> String {
 }
 
 /// One HTML page without scripts or anything to load.
-pub fn html(tables: &[Table]) -> String {
+pub fn html(tables: &[Cow<'_, Table>]) -> String {
     let mut out = String::from(concat!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>Lacuna report</title>\n<style>\n",
         "body { font: 14px/1.4 system-ui, sans-serif; margin: 2em; color-scheme: light dark }\n",
@@ -61,19 +62,19 @@ pub fn html(tables: &[Table]) -> String {
         "th.n, td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }\n",
         "</style>\n</head>\n<body>\n<h1>Lacuna report</h1>\n"
     ));
-    for table in &for_people(tables) {
-        let _ = writeln!(out, "<h2>{}</h2>\n<table>", table.title);
-        for (i, line) in lines(table, escape_html).iter().enumerate() {
+    for table in tables.iter().filter_map(|table| ForPeople::new(table)) {
+        let _ = writeln!(out, "<h2>{}</h2>\n<table>", table.of.title);
+        for (i, line) in table.lines(escape::html).iter().enumerate() {
             let tag = if i == 0 { "th" } else { "td" };
             out.push_str("<tr>");
             for (i, cell) in line.iter().enumerate() {
-                let class = if is_number(table, i) { " class=\"n\"" } else { "" };
+                let class = if table.is_number(i) { " class=\"n\"" } else { "" };
                 let _ = write!(out, "<{tag}{class}>{cell}</{tag}>");
             }
             out.push_str("</tr>\n");
         }
         out.push_str("</table>\n");
-        if let Some(rest) = rest(table) {
+        if let Some(rest) = table.rest() {
             let _ = writeln!(out, "<p>{rest}</p>");
         }
     }
@@ -83,27 +84,25 @@ pub fn html(tables: &[Table]) -> String {
 
 /// One table for all parts: the first column says which part a row is of, and what a part does not
 /// have stays empty. Numbers are plain: nanoseconds, bytes, shares.
-pub fn csv(tables: &[Table]) -> String {
+pub fn csv(tables: &[Cow<'_, Table>]) -> String {
     let mut keys: Vec<&str> = Vec::new();
-    for column in tables.iter().flat_map(|table| &table.columns) {
-        if !keys.contains(&column.key) {
-            keys.push(column.key);
+    for table in tables {
+        for column in table.report.iter().map(|&i| table.columns[i]) {
+            if !keys.contains(&column.key) {
+                keys.push(column.key);
+            }
         }
     }
     let mut out = format!("part,{}\r\n", keys.join(","));
     for table in tables {
-        let place = |key: &&str| table.columns.iter().position(|column| column.key == *key);
+        let place = |key: &&str| table.report.iter().copied().find(|&i| table.columns[i].key == *key);
         let places: Vec<Option<usize>> = keys.iter().map(place).collect();
         for row in &table.rows {
             out.push_str(table.key);
             for place in &places {
                 out.push(',');
-                match place.and_then(|place| row.get(place)) {
-                    None | Some(Cell::Empty) => {}
-                    Some(Cell::Text(text)) => out.push_str(&csv_cell(text)),
-                    Some(Cell::Count(number) | Cell::Bytes(number)) => out.push_str(&number.to_string()),
-                    Some(Cell::Ns(number) | Cell::Change(number)) => out.push_str(&number.to_string()),
-                    Some(Cell::Share(figure) | Cell::Plain(figure)) => out.push_str(&figure.to_string()),
+                if let Some(cell) = place.and_then(|place| row.get(place)) {
+                    out.push_str(&cell.exact(csv_cell));
                 }
             }
             out.push_str("\r\n");
@@ -112,41 +111,76 @@ pub fn csv(tables: &[Table]) -> String {
     out
 }
 
-/// The tables that say something, without the columns that say nothing.
-fn for_people(tables: &[Table]) -> Vec<Table> {
-    let mut tables: Vec<Table> = tables.iter().filter(|table| !table.rows.is_empty()).cloned().collect();
-    for table in &mut tables {
-        for i in (0..table.columns.len()).rev() {
-            if table.rows.iter().all(|row| row.get(i).is_none_or(|cell| *cell == Cell::Empty)) {
-                table.columns.remove(i);
-                table.rows.iter_mut().filter(|row| i < row.len()).for_each(|row| drop(row.remove(i)));
-            }
-        }
-    }
-    tables
+/// A table without the columns that have no value.
+struct ForPeople<'a> {
+    of: &'a Table,
+    /// Indices of the columns that are left.
+    columns: Vec<usize>,
 }
 
-/// The head and the rows, written for people. Text from files goes through `escape`.
-fn lines(table: &Table, escape: impl Fn(&str) -> String) -> Vec<Vec<String>> {
-    let units: Vec<Unit> = (0..table.columns.len()).map(|i| Unit::of(table, i)).collect();
-    let head = table.columns.iter().zip(&units).map(|(Column { title, .. }, unit)| format!("{title}{}", unit.suffix()));
-    let mut lines = vec![head.collect::<Vec<_>>()];
-    for row in &table.rows {
-        let cells = row.iter().zip(&units).map(|(cell, unit)| match cell {
-            Cell::Empty => String::new(),
-            Cell::Text(text) => escape(text),
-            Cell::Count(number) | Cell::Bytes(number) => grouped(*number),
-            Cell::Change(bytes) => format!("{}{}", sign(*bytes), grouped(bytes.unsigned_abs())),
-            Cell::Ns(ns) => unit.time(*ns),
-            Cell::Share(share) => format!("{:.2}", share * 100.0),
-            Cell::Plain(figure) => format!("{figure:.3}"),
+impl<'a> ForPeople<'a> {
+    /// `None` if the table has no rows.
+    fn new(of: &'a Table) -> Option<Self> {
+        let has_value = |&i: &usize| of.rows.iter().any(|row| !row[i].is_blank());
+        let columns = of.report.iter().copied().filter(has_value).collect();
+        (!of.is_empty()).then_some(Self { of, columns })
+    }
+
+    fn cells(&self, column: usize) -> impl Iterator<Item = &'a Cell> {
+        let place = self.columns[column];
+        self.of.rows.iter().map(move |row| &row[place])
+    }
+
+    /// The head and the rows, written for people. Text from files goes through `escape`.
+    fn lines(&self, escape: impl Fn(&str) -> String) -> Vec<Vec<String>> {
+        let units: Vec<Unit> = (0..self.columns.len()).map(|i| Unit::of(self.cells(i))).collect();
+        let head = self.columns.iter().zip(&units).map(|(&i, unit)| {
+            let Column { title, .. } = self.of.columns[i];
+            format!("{title}{}", unit.suffix())
         });
-        lines.push(cells.collect());
+        let mut lines = vec![head.collect::<Vec<_>>()];
+        for row in &self.of.rows {
+            let cells = self.columns.iter().zip(&units);
+            lines.push(cells.map(|(&i, unit)| cell_text(&row[i], *unit, &escape)).collect());
+        }
+        lines
     }
-    lines
+
+    /// Whether it holds numbers, which stand to the right.
+    fn is_number(&self, column: usize) -> bool {
+        self.cells(column).all(|cell| cell.is_blank() || is_number(cell))
+    }
+
+    /// What the person does not see, if anything.
+    fn rest(&self) -> Option<String> {
+        let n = self.of.n_hidden as u64;
+        (n > 0).then(|| format!("and {} more; --top 0 lists all", count(n)))
+    }
 }
 
-/// In what a column is written. One unit a column, so that its numbers can be compared by eye.
+fn is_number(cell: &Cell) -> bool {
+    match cell {
+        Cell::Device(device) => *device >= 0,
+        Cell::Count(_) | Cell::Estimate(_) | Cell::Plain(_) | Cell::Ns(_) | Cell::Bytes(_) | Cell::Gain(_) => true,
+        Cell::Share(_) | Cell::GbPerS(_) => true,
+        _ => false,
+    }
+}
+
+fn cell_text(cell: &Cell, unit: Unit, escape: impl Fn(&str) -> String) -> String {
+    match cell {
+        Cell::Count(n) | Cell::Bytes(n) => count(*n),
+        Cell::Gain(bytes) => signed(*bytes),
+        Cell::Change(n) => format!("{n:+}"),
+        Cell::Estimate(n) => count(*n as u64),
+        Cell::Ns(ns) => unit.time(*ns),
+        Cell::Share(share) => format!("{:.2}", share * 100.0),
+        Cell::Plain(figure) | Cell::GbPerS(figure) => format!("{figure:.3}"),
+        other => other.exact(escape),
+    }
+}
+
+/// The unit of a column, the same in all its rows, so that its numbers can be compared by eye.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     None,
@@ -159,17 +193,16 @@ enum Unit {
 }
 
 impl Unit {
-    fn of(table: &Table, column: usize) -> Self {
+    fn of<'a>(cells: impl Iterator<Item = &'a Cell>) -> Self {
         const TEN_SECONDS: u64 = 10_000_000_000;
-        let cells = table.rows.iter().filter_map(|row| row.get(column));
         let mut unit = Self::None;
         for cell in cells {
             match cell {
-                Cell::Bytes(_) | Cell::Change(_) => unit = Self::Bytes,
+                Cell::Bytes(_) | Cell::Gain(_) => unit = Self::Bytes,
                 Cell::Share(_) => unit = Self::Percent,
                 Cell::Ns(ns) if ns.unsigned_abs() >= TEN_SECONDS => return Self::Millis,
                 Cell::Ns(_) => unit = Self::Micros,
-                Cell::Empty | Cell::Text(_) | Cell::Count(_) | Cell::Plain(_) => {}
+                _ => {}
             }
         }
         unit
@@ -186,49 +219,10 @@ impl Unit {
     }
 
     fn time(self, ns: DurNs) -> String {
-        let (sign, ns) = (sign(ns), ns.unsigned_abs());
+        let (sign, ns) = (if ns < 0 { "-" } else { "" }, ns.unsigned_abs());
         match self {
-            Self::Millis => format!("{sign}{}.{:06}", grouped(ns / 1_000_000), ns % 1_000_000),
-            _ => format!("{sign}{}.{:03}", grouped(ns / 1000), ns % 1000),
+            Self::Millis => format!("{sign}{}.{:06}", count(ns / 1_000_000), ns % 1_000_000),
+            _ => format!("{sign}{}.{:03}", count(ns / 1000), ns % 1000),
         }
     }
-}
-
-fn sign(number: i64) -> &'static str {
-    if number < 0 { "-" } else { "" }
-}
-
-/// Numbers stand to the right.
-fn is_number(table: &Table, column: usize) -> bool {
-    !table.rows.iter().filter_map(|row| row.get(column)).any(|cell| matches!(cell, Cell::Text(_)))
-}
-
-/// What the person does not see, if anything.
-fn rest(table: &Table) -> Option<String> {
-    let n = table.n_hidden as u64;
-    (n > 0).then(|| format!("and {} more; --top 0 lists all", grouped(n)))
-}
-
-fn escape_markdown(text: &str) -> String {
-    visible(text).chars().fold(String::with_capacity(text.len()), |mut out, c| {
-        if matches!(c, '\\' | '|' | '`' | '*' | '_' | '<' | '>' | '[' | ']' | '#' | '~' | '&') {
-            out.push('\\');
-        }
-        out.push(c);
-        out
-    })
-}
-
-fn escape_html(text: &str) -> String {
-    visible(text).chars().fold(String::with_capacity(text.len()), |mut out, c| {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-        out
-    })
 }

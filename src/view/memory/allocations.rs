@@ -5,10 +5,10 @@ use std::sync::{Arc, Weak};
 use eframe::egui::{self, ComboBox, TextEdit};
 
 use super::head;
-use super::rows::AllocationRows;
 use crate::analysis::memory::find::{Filter, Wanted, find, is_pattern, parse_bytes, parse_duration};
 use crate::analysis::memory::labels::stack_labels;
 use crate::command::Command;
+use crate::figures::memory::AllocationRows;
 use crate::job::Memo;
 use crate::model::DurNs;
 use crate::model::memory::stream_name;
@@ -148,7 +148,8 @@ impl AllocationsView {
         let work = move |progress: &crate::job::Progress| {
             let ids = find(of.trace(), of.history(), &filter, &|| progress.is_cancelled());
             let labels = if progress.is_cancelled() { Vec::new() } else { stack_labels(of.trace()) };
-            Arc::new(AllocationRows::new(of, ids, labels))
+            let (memory, offset) = (of.memory, of.open.offset);
+            Arc::new(AllocationRows::new(of.open.trace, memory, offset, ids, labels))
         };
         // While the moment moves, what is live at one a little before stands in.
         let is_near = |known: &Question| match (known.1.wanted, question.1.wanted) {

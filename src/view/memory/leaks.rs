@@ -1,4 +1,4 @@
-//! Whose memory grows from step to step, and what speaks for a leak.
+//! Places whose memory grows from step to step, and the evidence for a leak.
 
 use std::sync::Arc;
 
@@ -7,12 +7,13 @@ use egui_plot::{GridInput, GridMark, HoverPosition, Line, Plot, PlotPoints, Poin
 use hashbrown::HashMap;
 
 use super::head;
-use super::leak_rows::LeakRows;
 use crate::analysis::memory::leaks::{Leaks, Suspect, Thresholds, capacity, leaks};
 use crate::analysis::memory::live::{Live, live};
 use crate::analysis::memory::signature::{SignatureId, Signatures};
 use crate::analysis::memory::steps::{Steps, marked, steps};
 use crate::command::Command;
+use crate::figures::memory::{Owner, Places};
+use crate::figures::{self, findings};
 use crate::job::{Memo, Progress};
 use crate::model::memory::AllocationId;
 use crate::model::{StackId, TimeNs};
@@ -243,9 +244,14 @@ fn answer(of: OpenMemory, asked: &Question, progress: &Progress) -> Answer {
     let thresholds = Thresholds::default();
     let (other, found) = leaks(trace, history, &signatures, steps.as_ref(), limit, &thresholds, &is_cancelled);
     let signatures = other.unwrap_or(signatures);
-    let rows = LeakRows { trace, signatures: &signatures };
-    let (suspects, innocents) = (rows.suspects(&found.suspects), rows.innocents(&found.innocents));
-    let gains = rows.gains(&found.gains);
+    let places = Places { trace, signatures: &signatures, owner: Owner::default() };
+    let table = |data| Arc::new(Table { data, ..Table::default() });
+    let suspects = found.suspects.iter().map(|one| places.placed(one.signature, one));
+    let innocents = found.innocents.iter().map(|&one| places.placed(one.signature, one));
+    let gains = found.gains.iter().map(|&one| places.placed(one.signature, one));
+    let (suspects, innocents) =
+        (table(figures::memory::leaks().data(suspects)), table(figures::memory::no_leaks().data(innocents)));
+    let gains = table(figures::memory::gains().data(gains));
     let of_rows = [
         found.innocents.iter().map(|innocent| innocent.signature).collect(),
         found.gains.iter().map(|gain| gain.signature).collect(),
@@ -264,7 +270,10 @@ fn summary_ui(answer: &Answer, ui: &mut egui::Ui) {
     ui.horizontal_wrapped(|ui| {
         if let Some(total) = &answer.leaks.total {
             let text = RichText::new(total.verdict.sentence()).strong();
-            ui.label(if total.is_alarm { text.color(tokens.severity[2]) } else { text });
+            ui.label(match findings::growth(total) {
+                Some(finding) => text.color(tokens.severity[finding.severity as usize]),
+                None => text,
+            });
             let slope = total.trend.slope;
             let sign = if slope < 0.0 { "-" } else { "+" };
             ui.label(format!("{sign}{} a step", format::bytes(slope.abs())));

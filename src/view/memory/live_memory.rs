@@ -8,24 +8,19 @@ use crate::analysis::memory::live::Live;
 use crate::analysis::memory::steps::steps;
 use crate::analysis::stacks::FlameTree;
 use crate::command::Command;
+use crate::figures::stacks;
 use crate::job::Progress;
 use crate::session::{MemoryFocus, MemoryKey, OpenMemory, ShownMemory};
 use crate::view::flame_pane::{FlamePane, Unit};
 use crate::view::{View, ViewContext};
 use crate::widget::format;
-use crate::widget::table::Cell;
 
 const BYTES: Unit = Unit {
     whole: "All live memory",
     table: "Frames by memory",
     text: |bytes| format::bytes(bytes as f64),
     part: |part, whole| format!("{} of {}", format::bytes(part as f64), format::bytes(whole as f64)),
-    cell: Cell::Bytes,
-    keys: ["self_bytes", "total_bytes"],
-    help: [
-        "Bytes that this frame itself allocated",
-        "Bytes allocated with this frame anywhere in the stack, each counted once",
-    ],
+    weight: stacks::LIVE_BYTES,
     ways: ["Callers above what they call", "What allocated on top, below it who called"],
     copy: "Copy all stacks as text, a line each with its bytes: main;step;empty 4096",
 };

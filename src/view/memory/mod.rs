@@ -3,14 +3,12 @@
 mod allocations;
 mod commands;
 mod head;
-mod leak_rows;
 mod leaks;
 mod live_memory;
 mod map;
 mod map_canvas;
 mod over_time;
 mod reserved;
-mod rows;
 mod stack_colors;
 mod state;
 mod transport;

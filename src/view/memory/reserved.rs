@@ -12,13 +12,14 @@ use crate::analysis::memory::oom::{OomCard, cards};
 use crate::analysis::memory::reserved::{Cause, Growth, Pins, growth, pins};
 use crate::analysis::memory::signature::Signatures;
 use crate::command::Command;
+use crate::figures::memory::{ReservedGrowth, cause_text, reserved_growth};
+use crate::figures::{Cell, findings};
 use crate::job::{Memo, Progress};
 use crate::model::StringId;
-use crate::model::memory::stream_name;
 use crate::session::{MemoryKey, OpenMemory, ShownMemory};
 use crate::view::tables::{Answer as Table, Grid};
 use crate::view::{View, ViewContext};
-use crate::widget::table::{Action, Cell, Column, Data};
+use crate::widget::table::Action;
 use crate::widget::text::display_name;
 use crate::widget::{format, theme};
 
@@ -236,24 +237,11 @@ fn pins_ui(answer: &Answer, pins: &Pins, shown: &ShownMemory, ctx: &mut ViewCont
     }
 }
 
-/// What a cause is called, and what it means.
-fn cause_text(cause: Cause) -> (&'static str, &'static str) {
-    match cause {
-        Cause::Fragmentation => ("Fragmentation", "Enough was free, but no stretch of it was large enough"),
-        Cause::Demand => ("Demand", "Less was free than was asked for"),
-        Cause::Unexplained => {
-            ("Not explained", "A large enough stretch was free and yet not used: large blocks may be kept whole")
-        }
-        Cause::NoRequest => ("No request", "No allocation follows that lies in what was reserved"),
-    }
-}
-
 fn card_ui(answer: &Answer, card: &OomCard, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
     let tokens = theme::tokens(ctx.is_dark);
     let bytes = |bytes: u64| format::bytes(bytes as f64);
-    ui.label(
-        RichText::new(format!("Out of memory: {} requested", bytes(card.requested))).strong().color(tokens.severity[2]),
-    );
+    let finding = findings::out_of_memory(card, None);
+    ui.label(RichText::new(&finding.text).strong().color(tokens.severity[finding.severity as usize]));
     let state = card.event.saturating_add(1).min(answer.of.history().last_state());
     ui.weak(state_text(&answer.of, state));
     egui::Grid::new(("out of memory", card.event)).num_columns(2).spacing([12.0, 2.0]).show(ui, |ui| {
@@ -310,39 +298,21 @@ fn answer(of: OpenMemory, progress: &Progress) -> Answer {
     let signatures = Signatures::new(trace, false);
     let cards = cards(trace, history, &signatures, MAX_NAMED, &|| progress.is_cancelled());
     let labels = stack_labels(trace);
-    let column = |title, key, help, width, is_text| Column { title, key, help, width, is_text };
-    let when = if history.has_time { "at_ns" } else { "event" };
-    let columns = vec![
-        column("When", when, "When it was reserved", 100, false),
-        column("Reserved", "reserved_bytes", "How much was reserved at once", 90, false),
-        column("Cause", "cause", "Why what was free did not serve", 110, true),
-        column("Request", "requested_bytes", "The block that needed it", 90, false),
-        column("Free", "free_bytes", "Free before, in segments of the same pool", 90, false),
-        column("Largest free", "largest_free_bytes", "The largest free stretch of them", 90, false),
-        column("Stream", "stream", "The stream it was reserved for", 70, true),
-        column("Where", "frame", "The innermost frame of the person's own program", 340, true),
-    ];
-    let row = |growth: &Growth| {
+    let rows = growth.iter().map(|growth| {
         let event = growth.events.end.saturating_sub(1);
         let ts = history.events.ts[event as usize].saturating_add(of.open.offset);
-        let pool = history.pools.get(growth.pool.0 as usize).copied().unwrap_or_default();
         let stack = match growth.request {
             Some(id) => history.allocations.stack[id.idx()],
             None => history.events.stack[event as usize],
         };
-        let label = labels.get(stack.0 as usize).copied().unwrap_or_default();
-        vec![
-            if history.has_time { Cell::Ns(ts) } else { Cell::Count(u64::from(event)) },
-            Cell::Bytes(growth.bytes as i64),
-            Cell::text(cause_text(growth.cause).0),
-            if growth.request.is_some() { Cell::Bytes(growth.requested as i64) } else { Cell::Empty },
-            Cell::Bytes(growth.free as i64),
-            Cell::Bytes(growth.largest_free as i64),
-            Cell::text(&stream_name(pool.stream)),
-            Cell::frames(trace.strings.get(label)),
-        ]
-    };
-    let data = Data { columns, rows: growth.iter().map(row).collect() };
+        ReservedGrowth {
+            growth,
+            at: if history.has_time { Cell::Ns(ts) } else { Cell::Count(u64::from(event)) },
+            stream: history.pools.get(growth.pool.0 as usize).copied().unwrap_or_default().stream,
+            frame: trace.strings.get(labels.get(stack.0 as usize).copied().unwrap_or_default()),
+        }
+    });
+    let data = reserved_growth(history.has_time).data(rows);
     let table = Arc::new(Table { data, ..Table::default() });
     let sum = |cause: Cause| {
         let of_cause = growth.iter().filter(|growth| growth.cause == cause);

@@ -1,4 +1,4 @@
-//! One table on screen: its answer, its order, its cursor, and what is copied of it.
+//! One table on screen: its rows, their order, its cursor, and what is copied from it.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Weak};
@@ -7,8 +7,10 @@ use eframe::egui;
 
 use crate::analysis::totals::Instance;
 use crate::command::Command;
+use crate::figures::memory::AllocationRows;
+use crate::figures::{Cell, Column, Data, Order, Rows, Sort, csv, escape, tsv};
 use crate::job::{Job, Memo, Poll, Progress};
-use crate::widget::table::{Action, Cell, Column, Data, Look, Order, Rows, Sort, csv, table_ui, tsv};
+use crate::widget::table::{Action, Look, table_ui};
 
 /// A table with the slices that its rows stand for.
 #[derive(Debug, Default)]
@@ -16,7 +18,7 @@ pub struct Answer {
     pub data: Data,
     /// For each row the slice to show: the longest of it.
     pub longest: Vec<Instance>,
-    /// For each row its slices, sorted; empty where nobody asks.
+    /// For each row its slices, sorted; empty where they are not needed.
     pub instances: Vec<Vec<Instance>>,
     /// The row that is what the cursor was on when the answer was asked for.
     pub kept: Option<usize>,
@@ -35,7 +37,7 @@ impl Answer {
     }
 }
 
-/// What a [`Grid`] shows.
+/// The rows of a [`Grid`].
 pub trait Table: Rows + Send + Sync + 'static {
     /// The row that is what the cursor was on when the table was asked for.
     fn kept(&self) -> Option<usize> {
@@ -66,6 +68,8 @@ impl Table for Answer {
         self.kept
     }
 }
+
+impl Table for AllocationRows {}
 
 #[derive(Debug)]
 struct OrderKey<T> {
@@ -200,8 +204,8 @@ impl<T: Table> Grid<T> {
             }
             Action::Open(row) => self.selected = Some(row),
             Action::CopyName(row) => {
-                let text = answer.row(row).iter().find_map(|cell| cell.name().map(str::to_owned));
-                ui.ctx().copy_text(text.unwrap_or_default());
+                let name = answer.row_in_full(row).iter().find_map(|cell| cell.as_name().map(escape::tsv_cell));
+                ui.ctx().copy_text(name.unwrap_or_default());
             }
             Action::CopyRow(row) => ui.ctx().copy_text(tsv(&*answer, &[row as u32])),
             Action::CopyAll => self.copy(ui.ctx()),

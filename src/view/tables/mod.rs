@@ -1,5 +1,4 @@
-//! Where did the time go, by kernel, operator, call, copy and annotation? Tables that lead to the
-//! timeline and back.
+//! Tables of time by kernel, operator, call, copy and annotation, linked with the timeline.
 
 mod grid;
 mod pane;

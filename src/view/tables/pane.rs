@@ -1,4 +1,4 @@
-//! One table with what is chosen about it, and beside it the slices of the chosen row.
+//! One table with its choices, and beside it the slices of the chosen row.
 
 use std::sync::{Arc, Weak};
 

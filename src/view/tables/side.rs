@@ -1,4 +1,4 @@
-//! Which slices does the chosen row stand for, and what did they launch, or what launched them?
+//! The slices of the chosen row, and what they launched or what launched them.
 
 use std::sync::{Arc, Weak};
 
@@ -6,15 +6,17 @@ use eframe::egui::{self, RichText};
 
 use super::grid::{Answer, Grid};
 use super::pane::reveal;
-use super::rows::{TableKind, figure, longest, text};
+use super::rows::{TableKind, longest};
 use crate::analysis::related::{launched_in, operators_of};
 use crate::analysis::totals::{Group, Instance};
+use crate::figures::range::{SliceTime, slices};
+use crate::figures::{Cell, work};
 use crate::job::{Memo, Progress};
 use crate::model::Trace;
 use crate::session::OpenTrace;
 use crate::view::ViewContext;
 use crate::view::search::track_title;
-use crate::widget::table::{Action, Cell, Data};
+use crate::widget::table::Action;
 use crate::widget::{format, text::display_name};
 
 /// How many slices are listed, the longest; all are counted.
@@ -79,7 +81,7 @@ impl Side {
         if let Some(found) = found.filter(|_| self.memo.is_current(&question)) {
             self.grid.update(&found, ui.ctx());
         } else if is_new {
-            // Slices of another row would be a lie.
+            // Slices of another row must not be shown for this one.
             self.grid.reset();
         }
         self.grid.poll_text(ctx.commands, ui.ctx());
@@ -117,27 +119,20 @@ impl Side {
 }
 
 /// The slices of a row, the longest first.
-fn instance_rows(traces: &[OpenTrace], slices: &[Instance]) -> Answer {
+fn instance_rows(traces: &[OpenTrace], instances: &[Instance]) -> Answer {
     let time = |instance: &Instance| {
         let open = &traces[instance.trace as usize];
         open.trace.slices.time(instance.slice).shifted(open.offset)
     };
-    let mut longest = slices.to_vec();
+    let mut longest = instances.to_vec();
     longest.sort_by_key(|instance| (std::cmp::Reverse(time(instance).dur()), *instance));
     longest.truncate(LIMIT);
     let row = |instance: &Instance| {
         let model = &traces[instance.trace as usize].trace;
         let track = model.track(model.slices.track_of(instance.slice));
-        let track = track_title(traces, instance.trace as usize, &track.name);
-        let time = time(instance);
-        vec![Cell::Ns(time.dur()), Cell::Ns(time.start), Cell::text(&track)]
+        SliceTime { time: time(instance), track: track_title(traces, instance.trace as usize, &track.name) }
     };
-    let columns = vec![
-        figure("Duration", "dur_ns", 90, "How long it took"),
-        figure("Start", "start_ns", 96, "When it started, from the start of the session"),
-        text("Track", "track", 140, "Where it ran"),
-    ];
-    Answer { data: Data { columns, rows: longest.iter().map(row).collect() }, longest, ..Answer::default() }
+    Answer { data: slices().data(longest.iter().map(row)), longest, ..Answer::default() }
 }
 
 /// What the slices of a row launched, or which operators launched them.
@@ -156,15 +151,7 @@ fn related_rows(
             ("Device work", "Total", launched_in(&models, slices, is_cancelled))
         }
     };
-    let columns = vec![
-        text(title, "name", 170, "Click a row to see its longest in the timeline"),
-        figure("Calls", "calls", 56, "How many of them"),
-        figure(total, "total_ns", 84, "Sum of their own durations"),
-    ];
-    let row = |group: &Group<String>| {
-        vec![Cell::text(&group.key), Cell::Count(group.durations.calls), Cell::Ns(group.durations.total_ns)]
-    };
-    let data = Data { columns, rows: groups.iter().map(row).collect() };
+    let data = work::related(title, total).data(&groups);
     let longest = groups.iter().map(|group| longest(&models, &group.instances)).collect();
     Answer { data, longest, ..Answer::default() }
 }

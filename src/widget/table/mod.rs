@@ -1,12 +1,9 @@
 //! A table that sorts by its heads, has a cursor, and paints only the rows on screen.
 
-mod data;
-
 use eframe::egui::{self, Align, Event, EventFilter, Key, Layout, RichText, Sense, WidgetInfo};
 use egui_extras::{Column as Width, TableBuilder, TableRow};
 
-pub use self::data::{Cell, Column, Data, MAX_FRAMES, Order, Rows, Sort, csv, tsv};
-use crate::escape;
+use crate::figures::{Cell, Column, Order, Rows, Sort, escape};
 
 const ROW_HEIGHT: f32 = 20.0;
 /// The longest text on hover, in characters.
@@ -163,7 +160,7 @@ fn heads_ui(data: &dyn Rows, sort: Option<Sort>, mut row: TableRow<'_, '_>) -> O
 
 /// A triangle beside the head by which a table is sorted; it points down where the largest is first.
 /// Painted, because not every font has one.
-pub fn sort_mark_ui(head: &egui::Response, title: &str, is_descending: bool, ui: &mut egui::Ui) {
+fn sort_mark_ui(head: &egui::Response, title: &str, is_descending: bool, ui: &mut egui::Ui) {
     let way = if is_descending { "descending" } else { "ascending" };
     head.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, format!("{title}, {way}")));
     let (rect, _) = ui.allocate_exact_size(egui::vec2(8.0, 8.0), Sense::hover());
@@ -230,11 +227,13 @@ fn cell_ui(cell: &Cell, in_full: impl FnOnce() -> Cell, ui: &mut egui::Ui) {
         return;
     }
     let cell = in_full();
-    if let Some(name) = cell.name() {
-        let full: String = name.chars().take(MAX_HOVER).collect();
-        let full = escape::visible(&full);
-        label.on_hover_text(if matches!(cell, Cell::Frames(_)) { full.replace("; ", "\n").into() } else { full });
-    } else if let Some(full) = cell.in_full() {
+    let visible = |text: &str| escape::visible(&text.chars().take(MAX_HOVER).collect::<String>()).into_owned();
+    let full = match &cell {
+        Cell::Frames(frames) => Some(visible(frames).replace("; ", "\n")),
+        Cell::Stack(stack) => Some(visible(&stack.frames.join("; ")).replace("; ", "\n")),
+        _ => cell.words().map(visible).or_else(|| cell.in_full()),
+    };
+    if let Some(full) = full.filter(|full| !full.is_empty()) {
         label.on_hover_text(full);
     }
 }
@@ -245,6 +244,7 @@ mod tests {
     use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
     use super::*;
+    use crate::figures::Data;
 
     #[test]
     fn only_rows_on_screen_are_painted() {

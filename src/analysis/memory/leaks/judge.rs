@@ -1,7 +1,8 @@
 //! Is the growth of one place a leak?
 
 use super::series::{Crossing, Series};
-use super::{Evidence, Innocent, Leaks, Severity, Suspect, Thresholds, Verdict};
+use super::{Evidence, Innocent, Leaks, Suspect, Thresholds, Verdict};
+use crate::analysis::finding::Severity;
 use crate::analysis::memory::trend::trend;
 use crate::model::MemoryHistory;
 
@@ -83,8 +84,8 @@ impl Judge<'_> {
         }
         let severity = match growth {
             growth if growth > thresholds.high_growth as i64 => Severity::High,
-            growth if growth > thresholds.medium_growth as i64 => Severity::Medium,
-            _ => Severity::Low,
+            growth if growth > thresholds.medium_growth as i64 => Severity::Warn,
+            _ => Severity::Note,
         };
         let counts = Series::new(blocks, |_| 1).dense(n_steps + 1);
         found.suspects.push(Suspect {

@@ -15,6 +15,7 @@ pub use total::{Total, TotalVerdict};
 use super::live::{self, Group, Live};
 use super::signature::{SignatureId, Signatures};
 use super::steps::Steps;
+use crate::analysis::finding::Severity;
 use crate::model::{MemoryHistory, Trace};
 use judge::{Judge, Moved};
 
@@ -98,25 +99,6 @@ impl Default for Thresholds {
             high_growth: 100_000_000,
             medium_growth: 10_000_000,
             max_lost: 0.01,
-        }
-    }
-}
-
-/// How much a leak matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    Low,
-    Medium,
-    High,
-}
-
-impl Severity {
-    /// Machine name.
-    pub fn key(self) -> &'static str {
-        match self {
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
         }
     }
 }

@@ -97,7 +97,7 @@ fn a_leak_is_found_with_its_evidence() {
     assert_eq!(found.doubts, [] as [String; 0]);
     let suspect = &found.suspects[0];
     assert_eq!(label(&trace, suspect.signature), "append (losses.py:12)");
-    assert_eq!(suspect.severity, Severity::Medium);
+    assert_eq!(suspect.severity, Severity::Warn);
     // From boundary 5 to 20: 15 steps, of which those with the numbers 9, 14 and 19 keep nothing.
     assert_eq!((suspect.growth_bytes, suspect.live_bytes.len()), (24 * MIB as i64, 21));
     assert_eq!(suspect.live_count[20], 16);

@@ -1,6 +1,9 @@
-//! How names from a file are shown: short enough, and without characters that lie.
+//! Names from a file as the screen shows them: short enough, and without hidden characters.
 
 use std::borrow::Cow;
+
+/// What memory of the host is called instead of by the index of a device.
+pub const HOST: &str = "host";
 
 /// The longest name that reaches the screen, in characters.
 pub const MAX_CHARS: usize = 256;

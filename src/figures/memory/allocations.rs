@@ -4,11 +4,9 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use crate::figures::{Cell, Column, MAX_FRAMES, Rows, Sort};
 use crate::model::memory::{AllocationId, stream_name};
-use crate::model::{StackId, StringId};
-use crate::session::OpenMemory;
-use crate::view::tables::Table;
-use crate::widget::table::{Cell, Column, MAX_FRAMES, Rows, Sort};
+use crate::model::{DurNs, MemoryHistory, StackId, StringId, Trace};
 
 /// What a column shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +27,11 @@ enum Kind {
 /// Allocations that fit a filter.
 #[derive(Debug)]
 pub struct AllocationRows {
-    of: OpenMemory,
+    trace: Arc<Trace>,
+    /// Index into the trace's memories.
+    memory: usize,
+    /// What to add to the trace's times to get session times.
+    offset_ns: DurNs,
     /// In order of id.
     pub ids: Arc<Vec<AllocationId>>,
     /// The handles of all streams of the history, sorted.
@@ -43,17 +45,25 @@ pub struct AllocationRows {
 }
 
 impl AllocationRows {
+    /// * `memory`: index into the trace's memories.
+    /// * `offset_ns`: what to add to the trace's times to get session times.
     /// * `label`: for each stack of the trace, the frame that says most of it.
     ///
     /// Cost: O(ids).
-    pub fn new(of: OpenMemory, ids: Vec<AllocationId>, label: Vec<StringId>) -> Self {
-        let history = of.history();
+    pub fn new(
+        trace: Arc<Trace>,
+        memory: usize,
+        offset_ns: DurNs,
+        ids: Vec<AllocationId>,
+        label: Vec<StringId>,
+    ) -> Self {
+        let history = &trace.memories[memory];
         let (all, has_time) = (&history.allocations, history.has_time);
         let bytes = ids.iter().map(|id| all.bytes[id.idx()]).sum();
         let life = "How long it was live; of one that is live at the end, until then";
         let (start, end, life_key) =
             if has_time { ("start_ns", "end_ns", "life_ns") } else { ("start_event", "end_event", "life_events") };
-        let column = |title, key, width, is_text, help| Column { title, key, help, width, is_text };
+        let column = |title, key, width, is_text, help| Column { key, title, width, is_text, help };
         let mut columns = vec![
             (Kind::Size, column("Size", "bytes", 90, false, "Size of its block")),
             (Kind::Requested, column("Requested", "requested_bytes", 90, false, "What the program asked for")),
@@ -63,9 +73,12 @@ impl AllocationRows {
             (Kind::Stream, column("Stream", "stream", 80, false, "The stream it was allocated for, 0 is the default")),
             (Kind::Pool, column("Pool", "pool", 60, true, "The private pool it is from, if it is from one")),
             (Kind::Category, column("Category", "category", 100, true, "What the file says it is for")),
-            (Kind::Frame, column("Where", "frame", 340, true, "The innermost frame of the person's own program")),
+            (
+                Kind::Frame,
+                column("Allocated at", "stack", 340, true, "The innermost frame of the person's own program"),
+            ),
             (Kind::Address, column("Address", "address", 130, true, "On the device")),
-            (Kind::Stack, column("Stack", "stack", 400, true, "The whole call stack, innermost frame first")),
+            (Kind::Stack, column("Stack", "frames", 400, true, "The whole call stack, innermost frame first")),
         ];
         let has_category = !all.category.is_empty();
         let has_private = history.pools.iter().any(|pool| pool.private != (0, 0));
@@ -80,7 +93,11 @@ impl AllocationRows {
         let mut streams: Vec<i64> = history.pools.iter().map(|pool| pool.stream).collect();
         streams.sort_unstable();
         streams.dedup();
-        Self { ids: Arc::new(ids), streams, bytes, columns, kinds, label, of }
+        Self { ids: Arc::new(ids), streams, bytes, columns, kinds, label, memory, offset_ns, trace }
+    }
+
+    fn history(&self) -> &MemoryHistory {
+        &self.trace.memories[self.memory]
     }
 
     /// The row of an allocation.
@@ -89,22 +106,22 @@ impl AllocationRows {
     }
 
     fn stack(&self, stack: StackId, most: usize) -> String {
-        let trace = self.of.trace();
+        let trace = &self.trace;
         let frames: Vec<&str> = trace.stacks.frames(stack).take(most).map(|frame| trace.strings.get(frame)).collect();
         frames.join("; ")
     }
 
     /// * `most`: frames of a stack.
     fn cell(&self, kind: Kind, id: AllocationId, most: usize) -> Cell {
-        let (trace, history) = (self.of.trace(), self.of.history());
+        let (trace, history) = (&self.trace, self.history());
         let (all, i) = (&history.allocations, id.idx());
         let moment = |event: u32| match history.has_time {
-            true => Cell::Ns(history.events.ts[event as usize].saturating_add(self.of.open.offset)),
+            true => Cell::Ns(history.events.ts[event as usize].saturating_add(self.offset_ns)),
             false => Cell::Count(u64::from(event)),
         };
         match kind {
-            Kind::Size => Cell::Bytes(all.bytes[i] as i64),
-            Kind::Requested => Cell::Bytes(all.requested[i] as i64),
+            Kind::Size => Cell::Bytes(all.bytes[i]),
+            Kind::Requested => Cell::Bytes(all.requested[i]),
             Kind::Start => Cell::or_empty(history.alloc_event(id), moment),
             Kind::End => Cell::or_empty(history.free_event(id), moment),
             Kind::Life if history.has_time => Cell::Ns(history.lifetime(id)),
@@ -161,13 +178,12 @@ impl Rows for AllocationRows {
         Some(Sort { column: 0, is_descending: true })
     }
 
-    /// What is looked for is part of the question, so there is no
-    /// filter here. Cost: O(n log n).
+    /// The rows are filtered already. Cost: O(n log n).
     fn order(&self, sort: Option<Sort>, _filter: &str) -> Vec<u32> {
         let mut order: Vec<u32> = (0..self.ids.len() as u32).collect();
         let Some(sort) = sort else { return order };
         let Some(&kind) = self.kinds.get(sort.column) else { return order };
-        let (trace, history) = (self.of.trace(), self.of.history());
+        let (trace, history) = (&self.trace, self.history());
         let all = &history.allocations;
         let down = sort.is_descending;
         match kind {
@@ -198,5 +214,3 @@ impl Rows for AllocationRows {
         order
     }
 }
-
-impl Table for AllocationRows {}

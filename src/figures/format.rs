@@ -1,4 +1,4 @@
-//! How numbers are written: durations, bytes and counts, each with its unit.
+//! Numbers as text: durations, bytes and counts, each with its unit.
 
 use crate::model::time::DurNs;
 
@@ -19,11 +19,10 @@ pub fn duration(ns: DurNs) -> String {
 
 /// The same, exact: `1,234,567 ns`.
 pub fn duration_exact(ns: DurNs) -> String {
-    let sign = if ns < 0 { "-" } else { "" };
-    format!("{sign}{} ns", count(ns.unsigned_abs()))
+    format!("{} ns", signed(ns))
 }
 
-/// A moment, written with as many digits as tell it from others `step` nanoseconds away:
+/// A moment, with enough digits to differ from others `step` nanoseconds away:
 /// `1.25 s`, `12.503 ms`.
 pub fn moment(ns: DurNs, step: DurNs) -> String {
     let magnitude = ns.unsigned_abs().max(step.unsigned_abs()) as f64;
@@ -43,6 +42,17 @@ pub fn count(n: u64) -> String {
         out.push(digit);
     }
     out
+}
+
+/// A number that may be negative: `-1,234,567`.
+pub fn signed(n: i64) -> String {
+    format!("{}{}", if n < 0 { "-" } else { "" }, count(n.unsigned_abs()))
+}
+
+/// An amount of memory in one unit, so that amounts compare by eye: `1,234.5 MiB`.
+pub fn mebibytes(bytes: u64) -> String {
+    let tenths = ((u128::from(bytes) * 10 + (1 << 19)) >> 20) as u64;
+    format!("{}.{} MiB", count(tenths / 10), tenths % 10)
 }
 
 /// An amount of memory: `1.50 GiB`, `512 B`.
@@ -101,6 +111,7 @@ mod tests {
     #[test]
     fn counts_bytes_and_values() {
         assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([mebibytes(4090 << 20), mebibytes(1 << 19)], ["4,090.0 MiB", "0.5 MiB"]);
         assert_eq!(bytes(512.0), "512 B");
         assert_eq!(bytes(1.5 * 1024.0 * 1024.0), "1.50 MiB");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! How does text from a file reach a terminal or a spreadsheet without commanding it?
+//! Escaping of text that leaves the program: for terminals, JSON, CSV, the clipboard, Markdown and HTML.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -45,17 +45,50 @@ pub fn visible_json(json: &str) -> String {
 /// The text as one cell of CSV (RFC 4180) that no spreadsheet takes for a formula.
 pub fn csv_cell(text: &str) -> String {
     let text = no_formula(text);
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+    if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into_owned() }
 }
 
-/// The text as one cell of a table that is pasted into a spreadsheet: columns are parted by tabs.
+/// The text as one cell of a table that is pasted into a spreadsheet, whose columns are separated by tabs.
 pub fn tsv_cell(text: &str) -> String {
-    no_formula(&text.replace(['\t', '\n', '\r'], " "))
+    no_formula(&text.replace(['\t', '\n', '\r'], " ")).into_owned()
 }
 
-fn no_formula(text: &str) -> String {
-    let mark = if text.trim_start().starts_with(['=', '+', '-', '@']) { "'" } else { "" };
-    format!("{mark}{}", visible(text))
+/// The text as a line that no spreadsheet takes for a formula when it is pasted there.
+pub fn no_formula(text: &str) -> Cow<'_, str> {
+    // Spreadsheets in some languages take the wide forms as well.
+    let starts = ['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
+    match visible(text) {
+        visible if text.trim_start_matches(|c: char| c.is_whitespace() || is_hidden(c)).starts_with(starts) => {
+            Cow::Owned(format!("'{visible}"))
+        }
+        visible => visible,
+    }
+}
+
+/// The text as a part of Markdown that stands for itself.
+pub fn markdown(text: &str) -> String {
+    visible(text).chars().fold(String::with_capacity(text.len()), |mut out, c| {
+        if matches!(c, '\\' | '|' | '`' | '*' | '_' | '<' | '>' | '[' | ']' | '#' | '~' | '&') {
+            out.push('\\');
+        }
+        out.push(c);
+        out
+    })
+}
+
+/// The text as a part of an HTML page, or of an attribute there.
+pub fn html(text: &str) -> String {
+    visible(text).chars().fold(String::with_capacity(text.len()), |mut out, c| {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+        out
+    })
 }
 
 #[cfg(test)]
@@ -80,6 +113,9 @@ mod tests {
     fn cells_are_no_formulas() {
         assert_eq!(csv_cell("=1+1"), "'=1+1");
         assert_eq!(csv_cell(" @SUM(A1), \"x\""), "\"' @SUM(A1), \"\"x\"\"\"");
+        assert_eq!(csv_cell("\t=cmd"), r"'\t=cmd");
+        assert_eq!(csv_cell("\u{200b}-1"), r"'\u{200b}-1");
+        assert_eq!(tsv_cell("\u{ff1d}1"), "'\u{ff1d}1");
         assert_eq!(csv_cell("gemm<a, b>"), "\"gemm<a, b>\"");
         assert_eq!(tsv_cell("-a\tb\nc\u{1b}"), r"'-a b c\u{1b}");
         assert_eq!(tsv_cell("plain"), "plain");

@@ -1,0 +1,36 @@
+//! Figures of GPU memory: of each device, of places in the program, of each time that memory ran out.
+
+mod allocations;
+mod growth;
+mod oom;
+mod places;
+mod reserved;
+mod summary;
+
+pub use allocations::AllocationRows;
+pub use growth::{MemoryGrowth, growth};
+pub use oom::{OutOfMemory, oom};
+pub use places::{Placed, Places, gains, leaks, live_at_end, no_leaks, peak_by_stack};
+pub use reserved::{ReservedGrowth, cause_text, reserved_growth};
+pub use summary::{DeviceMemory, memory};
+
+/// Whose memory it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    pub rank: Option<u32>,
+    /// -1 is the host.
+    pub device: i32,
+}
+
+/// Rows about the memory of one device.
+pub trait Owned {
+    fn owner(&self) -> Owner;
+}
+
+/// The first figures of every flat table about memory.
+fn owner<R: Owned>() -> [super::Figure<R>; 2] {
+    [
+        super::number("rank", "Rank", 50, "Rank of the process", |row| super::Cell::number(row.owner().rank)),
+        super::number("device", "Device", 58, "Index of the device", |row| super::Cell::Device(row.owner().device)),
+    ]
+}

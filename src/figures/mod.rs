@@ -1,0 +1,25 @@
+//! Every figure that a person or a program reads, defined once: of which rows it is, its key, title, unit and
+//! help, and how it sorts. Tables of the window, text, JSON and CSV are all made from these definitions.
+//!
+//! A [`Part`] defines a table by its figures. The window asks it for [`Data`], the report for a [`Table`].
+//! All text that leaves the program goes through [`escape`].
+
+mod cell;
+pub mod devices;
+pub mod escape;
+pub mod files;
+pub mod findings;
+pub mod format;
+pub mod memory;
+pub mod range;
+mod rows;
+pub mod stacks;
+mod table;
+#[cfg(test)]
+mod tests;
+pub mod text;
+pub mod work;
+
+pub use cell::{Cell, MAX_FRAMES, Stack, Word};
+pub use rows::{Data, Order, Rows, Sort, csv, tsv};
+pub use table::{Column, Figure, Keys, Object, Part, Table, number, words};

@@ -1,0 +1,218 @@
+//! The rows of a table, their order, and the text that a spreadsheet gets of them.
+
+use std::borrow::Cow;
+
+use super::cell::Cell;
+use super::escape::{csv_cell, tsv_cell};
+use super::table::Column;
+
+/// The rows of a table. They are asked for one by one, so that millions need not be ready.
+pub trait Rows {
+    fn columns(&self) -> &[Column];
+
+    /// How many rows there are.
+    fn n_rows(&self) -> usize;
+
+    /// A cell for each column. No cells if there is no such row.
+    fn row(&self, row: usize) -> Cow<'_, [Cell]>;
+
+    /// The same with texts that a row on screen has in part.
+    fn row_in_full(&self, row: usize) -> Cow<'_, [Cell]> {
+        self.row(row)
+    }
+
+    /// How it is sorted by default; `None` is an order of the rows that no column stands for.
+    fn own_sort(&self) -> Option<Sort> {
+        None
+    }
+
+    /// Indices of the rows that fit `filter`, sorted; without `sort` in the table's own order.
+    ///
+    /// Rows that sort the same keep their order. Not for the frame thread.
+    fn order(&self, sort: Option<Sort>, filter: &str) -> Vec<u32>;
+}
+
+/// The listed rows in order, and the place of each: a cursor on one of ten million is found at once.
+#[derive(Debug, Default)]
+pub struct Order {
+    rows: Vec<u32>,
+    /// By row; `u32::MAX` if it is not listed.
+    places: Vec<u32>,
+}
+
+impl Order {
+    /// * `n_rows`: how many rows the table has, listed or not.
+    ///
+    /// Cost: O(n).
+    pub fn new(rows: Vec<u32>, n_rows: usize) -> Self {
+        let mut places = vec![u32::MAX; n_rows];
+        for (place, &row) in (0..).zip(&rows) {
+            places[row as usize] = place;
+        }
+        Self { rows, places }
+    }
+
+    /// As indices into [`Rows`].
+    pub fn rows(&self) -> &[u32] {
+        &self.rows
+    }
+
+    /// Where a row is listed.
+    pub fn place(&self, row: usize) -> Option<usize> {
+        self.places.get(row).filter(|&&place| place != u32::MAX).map(|&place| place as usize)
+    }
+}
+
+/// A table, its rows in an order of their own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Data {
+    pub columns: Vec<Column>,
+    /// A cell for each column.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// By which column, and which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sort {
+    pub column: usize,
+    pub is_descending: bool,
+}
+
+impl Data {
+    /// Removes the columns without a value. Cost: O(cells).
+    pub fn drop_empty_columns(&mut self) {
+        for i in (0..self.columns.len()).rev() {
+            if self.rows.iter().all(|row| row[i].is_blank()) && !self.rows.is_empty() {
+                self.columns.remove(i);
+                for row in &mut self.rows {
+                    row.remove(i);
+                }
+            }
+        }
+    }
+
+    fn fits(&self, row: u32, words: &[String]) -> bool {
+        if words.is_empty() {
+            return true;
+        }
+        let texts = self.rows[row as usize].iter().filter_map(|cell| cell.words().map(str::to_lowercase));
+        let texts = texts.collect::<Vec<_>>().join("\n");
+        words.iter().all(|word| texts.contains(word))
+    }
+
+    fn cell(&self, row: u32, column: usize) -> &Cell {
+        self.rows.get(row as usize).and_then(|row| row.get(column)).unwrap_or(&Cell::Empty)
+    }
+}
+
+impl Rows for Data {
+    fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    fn n_rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn row(&self, row: usize) -> Cow<'_, [Cell]> {
+        Cow::Borrowed(self.rows.get(row).map_or(&[], Vec::as_slice))
+    }
+
+    /// A row fits if each word of the filter occurs in its texts, in any case. Cost: O(n log n).
+    fn order(&self, sort: Option<Sort>, filter: &str) -> Vec<u32> {
+        let words: Vec<String> = filter.split_whitespace().map(str::to_lowercase).collect();
+        let mut order: Vec<u32> = (0..self.rows.len() as u32).filter(|&row| self.fits(row, &words)).collect();
+        if let Some(Sort { column, is_descending }) = sort.filter(|sort| sort.column < self.columns.len()) {
+            order.sort_by(|&a, &b| self.cell(a, column).compare(self.cell(b, column), is_descending));
+        }
+        order
+    }
+}
+
+/// These rows below a head, separated by tabs, for pasting into a spreadsheet.
+pub fn tsv(table: &dyn Rows, rows: &[u32]) -> String {
+    text(table, rows, "\t", "\n", tsv_cell)
+}
+
+/// These rows below a head as comma-separated values (RFC 4180).
+pub fn csv(table: &dyn Rows, rows: &[u32]) -> String {
+    text(table, rows, ",", "\r\n", csv_cell)
+}
+
+fn text(table: &dyn Rows, rows: &[u32], comma: &str, end: &str, escape: impl Fn(&str) -> String) -> String {
+    let keys: Vec<&str> = table.columns().iter().map(|column| column.key).collect();
+    let mut out = keys.join(comma) + end;
+    for &row in rows.iter().filter(|&&row| (row as usize) < table.n_rows()) {
+        for (i, cell) in table.row_in_full(row as usize).iter().enumerate() {
+            out.push_str(if i == 0 { "" } else { comma });
+            out.push_str(&cell.exact(&escape));
+        }
+        out.push_str(end);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn column(key: &'static str, is_text: bool) -> Column {
+        Column { title: key, key, help: "", width: 80, is_text }
+    }
+
+    fn data() -> Data {
+        let columns = vec![column("name", true), column("total_ns", false), column("bytes", false), column("x", false)];
+        let row = |name: &str, ns, bytes: Option<i64>| {
+            vec![Cell::text(name), Cell::Ns(ns), Cell::or_empty(bytes, Cell::Gain), Cell::Empty]
+        };
+        Data {
+            columns,
+            rows: vec![row("Gemm fp16", 5, None), row("=softmax", 9, Some(-7)), row("gemm fp32", 1, Some(2))],
+        }
+    }
+
+    #[test]
+    fn rows_sort_either_way_with_the_empty_ones_last() {
+        let data = data();
+        let order = |column, is_descending| data.order(Some(Sort { column, is_descending }), "");
+        assert_eq!(order(1, true), [1, 0, 2]);
+        assert_eq!(order(1, false), [2, 0, 1]);
+        assert_eq!(order(2, true), [2, 1, 0]);
+        assert_eq!(order(2, false), [1, 2, 0]);
+        assert_eq!(order(9, false), [0, 1, 2], "a column that is gone");
+        let order = Order::new(vec![2, 0], 3);
+        assert_eq!([0, 1, 2, 3].map(|row| order.place(row)), [Some(1), None, Some(0), None]);
+    }
+
+    #[test]
+    fn every_word_of_the_filter_must_occur() {
+        let data = data();
+        assert_eq!(data.order(None, "GEMM"), [0, 2]);
+        assert_eq!(data.order(None, " 32 gem "), [2]);
+        assert_eq!(data.order(None, "gemm softmax"), [0_u32; 0]);
+    }
+
+    #[test]
+    fn spreadsheets_get_exact_figures_and_no_formulas() {
+        let mut data = data();
+        data.drop_empty_columns();
+        assert_eq!(csv(&data, &[1, 0]), "name,total_ns,bytes\r\n'=softmax,9,-7\r\nGemm fp16,5,\r\n");
+        assert_eq!(tsv(&data, &[2]), "name\ttotal_ns\tbytes\ngemm fp32\t1\t2\n");
+    }
+
+    proptest! {
+        #[test]
+        fn an_order_holds_each_row_once_and_is_sorted(figures in prop::collection::vec(prop::option::of(0_i64..9), 0..40)) {
+            let rows = figures.iter().map(|&ns| vec![Cell::or_empty(ns, Cell::Ns)]).collect();
+            let data = Data { columns: vec![column("ns", false)], rows };
+            let order = data.order(Some(Sort { column: 0, is_descending: true }), "");
+            let sorted: Vec<i64> = order.iter().map(|&row| figures[row as usize].unwrap_or(-1)).collect();
+            prop_assert!(sorted.is_sorted_by(|a, b| a >= b));
+            let mut rows = order;
+            rows.sort_unstable();
+            prop_assert_eq!(rows, (0..figures.len() as u32).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Frames of call stacks by what they weigh: samples, or bytes.
+
+use super::{Cell, Column, Data};
+use crate::analysis::stacks::FlameTree;
+
+/// What frames weigh.
+#[derive(Debug)]
+pub struct Weight {
+    pub cell: fn(i64) -> Cell,
+    /// Of the frame itself, and with all that it called.
+    pub keys: [&'static str; 2],
+    /// What the two are.
+    pub help: [&'static str; 2],
+}
+
+/// CPU samples.
+pub const SAMPLES: Weight = Weight {
+    cell: |n| Cell::Count(n.unsigned_abs()),
+    keys: ["self_samples", "total_samples"],
+    help: [
+        "Samples that fell into this frame itself",
+        "Samples with this frame anywhere in their stack, each counted once",
+    ],
+};
+
+/// Live memory.
+pub const LIVE_BYTES: Weight = Weight {
+    cell: Cell::Gain,
+    keys: ["self_bytes", "total_bytes"],
+    help: [
+        "Bytes that this frame itself allocated",
+        "Bytes allocated with this frame anywhere in the stack, each counted once",
+    ],
+};
+
+/// The frames of a tree, the heaviest first, and for each name of the tree its row.
+pub fn frames(tree: &FlameTree, weight: &Weight) -> (Data, Vec<u32>) {
+    const SHARE: &str = "Share of all that is shown";
+    let column = |title, key, help, width, is_text| Column { key, title, width, is_text, help };
+    let columns = vec![
+        column("Frame", "frame", "A function, or the library of one without a name", 130, true),
+        column("Self", weight.keys[0], weight.help[0], 70, false),
+        column("Self share", "self_share", SHARE, 62, false),
+        column("Total", weight.keys[1], weight.help[1], 70, false),
+        column("Total share", "total_share", SHARE, 62, false),
+    ];
+    let whole = tree.total().max(1) as f64;
+    let frames = tree.hottest();
+    let mut row_of_name = vec![0; tree.names.len()];
+    for (row, frame) in frames.iter().enumerate() {
+        row_of_name[frame.name as usize] = row as u32;
+    }
+    let cells = |n: i64| [(weight.cell)(n), Cell::Share(n as f64 / whole)];
+    let rows = frames.iter().map(|frame| {
+        let name = Cell::frames(&tree.names[frame.name as usize]);
+        [name].into_iter().chain(cells(frame.own)).chain(cells(frame.total)).collect()
+    });
+    (Data { columns, rows: rows.collect() }, row_of_name)
+}

@@ -1,0 +1,198 @@
+//! What a table is made of: its figures, each defined once, and its rows.
+
+use std::borrow::Borrow;
+
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+
+use super::cell::Cell;
+use super::rows::Data;
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// For programs and spreadsheets, with the unit: `total_ns`. In JSON it is a contract.
+    pub key: &'static str,
+    /// For people, without the unit.
+    pub title: &'static str,
+    /// Width in the window to start with, in points.
+    pub width: u16,
+    /// Whether it holds words, which stand to the left and sort from the first.
+    pub is_text: bool,
+    /// What the figure is: a sentence or two, without a period at the end.
+    pub help: &'static str,
+}
+
+/// A figure of rows of type `R`.
+#[derive(Debug)]
+pub struct Figure<R> {
+    pub column: Column,
+    pub of: fn(&R) -> Cell,
+}
+
+/// A figure of words.
+pub const fn words<R>(
+    key: &'static str,
+    title: &'static str,
+    width: u16,
+    help: &'static str,
+    of: fn(&R) -> Cell,
+) -> Figure<R> {
+    Figure { column: Column { key, title, width, is_text: true, help }, of }
+}
+
+/// A figure that is a number.
+pub const fn number<R>(
+    key: &'static str,
+    title: &'static str,
+    width: u16,
+    help: &'static str,
+    of: fn(&R) -> Cell,
+) -> Figure<R> {
+    Figure { column: Column { key, title, width, is_text: false, help }, of }
+}
+
+/// Which figures one reader of a table gets, in which order, by their keys. `None` is all, as defined.
+pub type Keys = Option<&'static [&'static str]>;
+
+/// The definition of a table: every figure of its rows, and who reads which.
+#[derive(Debug)]
+pub struct Part<R> {
+    /// As in JSON.
+    pub key: &'static str,
+    /// For people.
+    pub title: &'static str,
+    pub figures: Vec<Figure<R>>,
+    pub window: Keys,
+    /// Text, Markdown, HTML and CSV.
+    pub report: Keys,
+    pub json: Keys,
+}
+
+impl<R> Part<R> {
+    /// A table whose readers all get all figures.
+    pub fn new(key: &'static str, title: &'static str, figures: Vec<Figure<R>>) -> Self {
+        Self { key, title, figures, window: None, report: None, json: None }
+    }
+
+    /// Where each key is among the figures.
+    fn places(&self, keys: Keys) -> Vec<usize> {
+        let place = |key: &&str| self.figures.iter().position(|figure| figure.column.key == *key);
+        keys.map_or_else(|| (0..self.figures.len()).collect(), |keys| keys.iter().filter_map(place).collect())
+    }
+
+    /// For the window.
+    pub fn data<T: Borrow<R>>(&self, rows: impl IntoIterator<Item = T>) -> Data {
+        let places = self.places(self.window);
+        let row = |row: T| places.iter().map(|&place| (self.figures[place].of)(row.borrow())).collect();
+        let columns = places.iter().map(|&place| self.figures[place].column).collect();
+        Data { columns, rows: rows.into_iter().map(row).collect() }
+    }
+
+    /// For the report: the first `top` rows, 0 takes all. Rows that are left out are not even made.
+    pub fn table<T: Borrow<R>>(
+        &self,
+        rows: impl IntoIterator<IntoIter: ExactSizeIterator<Item = T>>,
+        top: usize,
+    ) -> Table {
+        let (report, json) = (self.places(self.report), self.places(self.json));
+        let is_read = |place: &usize| report.contains(place) || json.contains(place);
+        let used: Vec<usize> = (0..self.figures.len()).filter(is_read).collect();
+        let rows = rows.into_iter();
+        let n_hidden = if top == 0 { 0 } else { rows.len().saturating_sub(top) };
+        let n_shown = rows.len() - n_hidden;
+        let row = |row: T| used.iter().map(|&place| (self.figures[place].of)(row.borrow())).collect();
+        let kept = |places: Vec<usize>| places.iter().filter_map(|place| used.binary_search(place).ok()).collect();
+        Table {
+            key: self.key,
+            title: self.title,
+            columns: used.iter().map(|&place| self.figures[place].column).collect(),
+            rows: rows.take(n_shown).map(row).collect(),
+            n_hidden,
+            report: kept(report),
+            json: kept(json),
+        }
+    }
+
+    /// Some figures of one row, as an object in JSON.
+    pub fn object(&self, row: &R, keys: &'static [&'static str]) -> Object {
+        let figures = self.places(Some(keys)).into_iter().map(|place| &self.figures[place]);
+        Object(figures.map(|figure| (figure.column.key, (figure.of)(row))).collect())
+    }
+
+    /// The tables of this definition as one, for reports that are flat.
+    pub fn joined<'a>(&self, tables: impl IntoIterator<Item = &'a Table>) -> Table {
+        let mut all = self.table(std::iter::empty::<R>(), 0);
+        for table in tables {
+            all.n_hidden += table.n_hidden;
+            all.rows.extend_from_slice(&table.rows);
+        }
+        all
+    }
+}
+
+/// Figures under their keys. In JSON it is an object, in which empty figures are absent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Object(pub Vec<(&'static str, Cell)>);
+
+impl Serialize for Object {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        object(self.0.iter().map(|(key, cell)| (*key, cell)), serializer)
+    }
+}
+
+fn object<'a, S: Serializer>(
+    figures: impl Iterator<Item = (&'static str, &'a Cell)>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(None)?;
+    for (key, cell) in figures.filter(|figure| *figure.1 != Cell::Empty) {
+        map.serialize_entry(key, cell)?;
+    }
+    map.end()
+}
+
+/// One part of the report. In JSON it is a list of objects.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// As in JSON.
+    pub key: &'static str,
+    pub title: &'static str,
+    pub columns: Vec<Column>,
+    /// A cell for each column.
+    pub rows: Vec<Vec<Cell>>,
+    /// Rows that were left out.
+    pub n_hidden: usize,
+    /// Indices of the columns that flat reports have, in their order.
+    pub report: Vec<usize>,
+    json: Vec<usize>,
+}
+
+impl Table {
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The cell under a key of a row.
+    pub fn cell(&self, row: usize, key: &str) -> &Cell {
+        let place = self.columns.iter().position(|column| column.key == key);
+        place.and_then(|place| self.rows.get(row)?.get(place)).unwrap_or(&Cell::Empty)
+    }
+}
+
+impl Serialize for Table {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.rows.iter().map(|cells| Row { table: self, cells }))
+    }
+}
+
+struct Row<'a> {
+    table: &'a Table,
+    cells: &'a [Cell],
+}
+
+impl Serialize for Row<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        object(self.table.json.iter().map(|&i| (self.table.columns[i].key, &self.cells[i])), serializer)
+    }
+}
