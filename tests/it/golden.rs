@@ -93,7 +93,8 @@ fn memory_summary(memory: &mut Value) -> Value {
             }
             // Each with the innermost line of its stack.
             ("peak_by_stack" | "live_at_end" | "leaks" | "no_leaks", Value::Array(mut list)) => {
-                list.iter_mut().for_each(|place| place["stack"] = place["stack"][0].take());
+                let innermost = |stack: &mut Value| stack.get_mut(0).map(Value::take).unwrap_or_default();
+                list.iter_mut().for_each(|place| place["stack"] = innermost(&mut place["stack"]));
                 kept.insert(key.clone(), list.into());
             }
             ("gains" | "doubts", _) => {}
