@@ -1,4 +1,4 @@
-//! How do several traces come onto one clock?
+//! One clock for several traces.
 
 use crate::model::{DurNs, TimeNs, TimeRange, Trace};
 

@@ -12,6 +12,7 @@ mod interner;
 mod kind;
 mod layout;
 pub mod memory;
+mod nesting;
 mod pyramid;
 mod slice;
 mod stack;

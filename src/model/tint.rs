@@ -20,7 +20,7 @@ impl Tint {
 
     /// * `shade`: below [`Self::N_SHADES`]; higher bits are dropped.
     pub const fn new(kind: SliceKind, shade: u8) -> Self {
-        Self((kind as u8) << SHADE_BITS | shade % Self::N_SHADES)
+        Self(((kind as u8) << SHADE_BITS) | (shade % Self::N_SHADES))
     }
 
     /// All tints, by index.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use eframe::egui::{self, RichText};
 
 use self::allocation::Running;
-use self::facts::{Facts, Links, MAX_LINKS, self_ns};
+use self::facts::{Facts, Links, MAX_LINKS};
 use super::{OpenTrace, Selection, TraceKey, View, ViewContext};
 use crate::analysis::annotations::{Projection, projection};
 use crate::command::Command;
@@ -153,7 +153,7 @@ impl Details {
     ) -> Option<&Answer> {
         let (model, waker) = (Arc::clone(trace), ui.ctx().clone());
         let work = move |_: &crate::job::Progress| Answer {
-            self_ns: slice.map(|slice| self_ns(&model, slice)),
+            self_ns: slice.map(|slice| model.slices.self_time(slice)),
             projection: slice
                 .filter(|slice| model.slices.kind[slice.idx()] == SliceKind::Annotation)
                 .and_then(|slice| projection(&model, slice)),
