@@ -1,4 +1,4 @@
-//! What did the device do for each range that a person named, and how long did that take?
+//! Annotations: their time on the host, and the device work that was launched inside them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

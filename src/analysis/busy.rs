@@ -1,7 +1,8 @@
-//! When was a device at work, and when did it wait?
+//! Busy and idle time of devices.
 
 use rayon::prelude::*;
 
+use crate::model::time::{length, unite};
 use crate::model::{DurNs, ProcessId, SliceKind, TimeRange, Trace, TrackId};
 
 /// All device work of one sort.
@@ -105,30 +106,6 @@ fn collect_work(trace: &Trace, track: TrackId, spans: &mut [Vec<TimeRange>; 4]) 
             spans[to].push(span);
         }
     }
-}
-
-/// Sum of the lengths, cut at `i64::MAX`.
-fn length(spans: &[TimeRange]) -> DurNs {
-    spans.iter().fold(0, |sum, span| sum.saturating_add(span.dur()))
-}
-
-/// Turns ranges in any order into their union: sorted, disjoint, not touching, none empty.
-///
-/// The sort merges ascending runs, so k sorted rows cost O(n log k).
-pub fn unite(spans: &mut Vec<TimeRange>) {
-    spans.retain(|span| span.start < span.end);
-    spans.sort_by_key(|span| span.start);
-    let mut n = 0;
-    for i in 0..spans.len() {
-        let span = spans[i];
-        if n > 0 && span.start <= spans[n - 1].end {
-            spans[n - 1].end = spans[n - 1].end.max(span.end);
-        } else {
-            spans[n] = span;
-            n += 1;
-        }
-    }
-    spans.truncate(n);
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Where did the host spend its time in CUDA, in the operating system and in the profiler?
+//! Time of the host in CUDA, in the operating system and in the profiler, by call.
 
 use super::totals::{Group, Part, Scope, group};
 use crate::model::SliceKind;

@@ -1,4 +1,4 @@
-//! How much memory was moved, which way, and how fast?
+//! Memory that was moved, by direction: bytes, time and speed.
 
 use super::totals::{Durations, Group, Instance, Part, Scope, group};
 use crate::model::{CopyKind, SliceId, SliceKind};

@@ -1,4 +1,4 @@
-//! Which kernels took the device's time, and how well did each launch fill it?
+//! Time of kernels on the device, and the occupancy of their launches.
 
 use super::occupancy::{self, Limits};
 use super::short_name::short_name;

@@ -1,9 +1,9 @@
-//! Which operator launched which device work?
+//! The join of operators and the device work that they launched.
 
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
-use crate::model::{DurNs, Row, SliceId, SliceKind, SliceTable, Trace};
+use crate::model::{DurNs, SliceId, SliceKind, SliceTable, Trace};
 
 /// The device work launched inside an operator, by it or by an operator inside it, ascending.
 ///
@@ -14,7 +14,7 @@ pub fn kernels_of(trace: &Trace, op: SliceId) -> Vec<SliceId> {
     let slices = &trace.slices;
     let mut by_external: HashMap<u32, SliceId> = HashMap::new();
     let mut work: Vec<SliceId> = Vec::new();
-    for inside in inside(slices, op) {
+    for inside in slices.inside(op) {
         if slices.kind[inside] == SliceKind::Operator {
             by_external.insert(slices.external(SliceId(inside as u32)), SliceId(inside as u32));
         } else if slices.kind[inside].is_call() {
@@ -54,8 +54,7 @@ pub fn operator_of_launch(trace: &Trace, work: SliceId) -> Option<SliceId> {
 
 /// The innermost operator around a slice.
 fn operator_around(slices: &SliceTable, of: SliceId) -> Option<SliceId> {
-    std::iter::successors(slices.parent(of), |&id| slices.parent(id))
-        .find(|id| slices.kind[id.idx()] == SliceKind::Operator)
+    slices.ancestors(of).find(|id| slices.kind[id.idx()] == SliceKind::Operator)
 }
 
 /// The `External id` of device work; 0 if it has none that names an operator.
@@ -69,20 +68,6 @@ fn external_of(slices: &SliceTable, work: SliceId) -> u32 {
 fn device_work(trace: &Trace) -> impl Iterator<Item = SliceId> {
     let all = (0..trace.slices.len() as u32).map(SliceId);
     all.filter(|id| trace.slices.kind[id.idx()].is_device_work())
-}
-
-/// A slice and all that lies inside it, as indices.
-fn inside(slices: &SliceTable, id: SliceId) -> impl Iterator<Item = usize> {
-    let row = slices.row_of(id);
-    let (this, time) = (&slices.rows[row], slices.time(id));
-    let is_below = move |below: &&Row| below.track == this.track && !below.is_overflow;
-    let below = slices.rows[row + 1..].iter().take_while(is_below).take(if this.is_overflow { 0 } else { usize::MAX });
-    std::iter::once(id.idx()).chain(below.flat_map(move |row| {
-        let all = row.range();
-        let first = all.start + slices.ts[all.clone()].partition_point(|&ts| ts < time.start);
-        let last = all.start + slices.end[all].partition_point(|&end| end <= time.end);
-        first..last.max(first)
-    }))
 }
 
 /// The duration of each piece of device work with the operator that launched it, sorted by

@@ -1,4 +1,4 @@
-//! How many warps of a kernel fit on a multiprocessor, of those that it could hold?
+//! Theoretical occupancy: the share of a multiprocessor's warps that a kernel's launch can fill.
 
 use crate::model::{DeviceInfo, Launch};
 

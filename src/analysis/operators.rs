@@ -192,7 +192,8 @@ fn thread_groups(
     }
     add_bytes(trace, track, allocations, |operator, sums| own[operator - base].add(sums));
 
-    let parents = parents(trace, track);
+    let rows = &trace.track_rows[track.0 as usize];
+    let parents = slices.parents(rows.start as usize..rows.end as usize);
     let dur = |i: usize| slices.end[i].saturating_sub(slices.ts[i]);
     let mut total = own.clone();
     let mut host_self: Vec<DurNs> = all.clone().map(dur).collect();
@@ -243,26 +244,6 @@ fn thread_groups(
         }
     }
     groups
-}
-
-/// For each slice of a track the one directly around it, both counted from the track's first.
-fn parents(trace: &Trace, track: TrackId) -> Vec<Option<u32>> {
-    let slices = &trace.slices;
-    let all = trace.track_slices(track);
-    let mut parents = vec![None; all.len()];
-    let rows = trace.rows(track);
-    for (above, below) in rows.iter().zip(rows.iter().skip(1)).filter(|(_, below)| !below.is_overflow) {
-        let mut parent = above.range().start;
-        for i in below.range() {
-            while parent + 1 < above.range().end && slices.ts[parent + 1] <= slices.ts[i] {
-                parent += 1;
-            }
-            if slices.ts[parent] <= slices.ts[i] && slices.end[parent] >= slices.end[i] {
-                parents[i - all.start] = Some((parent - all.start) as u32);
-            }
-        }
-    }
-    parents
 }
 
 /// Gives each allocation of a track to the innermost operator that runs at that moment, its first

@@ -1,10 +1,11 @@
-//! What ran in a stretch of time, by track and by name?
+//! What ran in a range of time, by track and by name.
 
 use std::ops::Range;
 
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
+use crate::model::time::{length, unite};
 use crate::model::{DurNs, Row, SliceKind, SliceTable, StringId, TimeRange, Trace, TrackId, TrackKind};
 
 /// What one track did in the range.
@@ -118,31 +119,31 @@ fn sort_names(names: &mut [NameSummary]) {
 fn summarize_track(trace: &Trace, track: TrackId, range: TimeRange) -> (TrackSummary, HashMap<Key, Sums>) {
     let slices = &trace.slices;
     let rows = trace.rows(track);
+    let first_row = trace.track_rows[track.0 as usize].start as usize;
     let mut summary = TrackSummary { track, ..Default::default() };
     let mut names: HashMap<Key, Sums> = HashMap::new();
     let mut spans: Vec<TimeRange> = Vec::new();
     let is_stream = trace.track(track).kind == TrackKind::Stream;
     for (i, row) in rows.iter().enumerate() {
         let window = inside(slices, row, range);
-        let below = rows.get(i + 1).filter(|below| !row.is_overflow && !below.is_overflow);
-        let mut below = below.map_or(0..0, |below| inside(slices, below, range));
-        for slice in window {
-            let part = clipped(slices, slice, range);
-            let children = children_ns(slices, part, &mut below, range);
+        let own = slices.self_times(first_row + i, window.clone(), range);
+        for (slice, own) in window.zip(own) {
+            let part = slices.clipped(slice, range);
             summary.count += 1;
             summary.total_ns = summary.total_ns.saturating_add(part.dur());
-            summary.self_ns = summary.self_ns.saturating_add(part.dur() - children);
+            summary.self_ns = summary.self_ns.saturating_add(own);
             let sums = names.entry((slices.kind[slice], slices.name[slice])).or_default();
             sums.count += 1;
             sums.total_ns = sums.total_ns.saturating_add(part.dur());
-            sums.self_ns = sums.self_ns.saturating_add(part.dur() - children);
+            sums.self_ns = sums.self_ns.saturating_add(own);
             let is_top = row.depth == 0 || row.is_overflow;
             if if is_stream { slices.kind[slice].is_device_work() } else { is_top } {
                 spans.push(part);
             }
         }
     }
-    summary.busy_ns = union_ns(spans, is_stream || rows.iter().any(|row| row.is_overflow));
+    unite(&mut spans);
+    summary.busy_ns = length(&spans);
     (summary, names)
 }
 
@@ -159,43 +160,6 @@ fn inside(slices: &SliceTable, row: &Row, range: TimeRange) -> Range<usize> {
         window.start += 1;
     }
     window
-}
-
-fn clipped(slices: &SliceTable, slice: usize, range: TimeRange) -> TimeRange {
-    let start = slices.ts[slice].max(range.start);
-    TimeRange { start, end: slices.end[slice].min(range.end).max(start) }
-}
-
-/// Time that the slices of the row below spend within `parent`; takes them off `below`.
-fn children_ns(slices: &SliceTable, parent: TimeRange, below: &mut Range<usize>, range: TimeRange) -> DurNs {
-    let mut sum = 0;
-    while below.start < below.end {
-        let child = clipped(slices, below.start, range);
-        if child.start >= parent.end && child.dur() > 0 {
-            break;
-        }
-        if child.start > parent.end {
-            break;
-        }
-        sum += child.dur();
-        below.start += 1;
-    }
-    sum
-}
-
-/// Time in which at least one of `spans` ran.
-fn union_ns(mut spans: Vec<TimeRange>, may_overlap: bool) -> DurNs {
-    if may_overlap {
-        spans.sort_unstable_by_key(|span| span.start);
-    }
-    let mut end = DurNs::MIN;
-    let mut sum: DurNs = 0;
-    for span in spans {
-        let start = span.start.max(end);
-        sum = sum.saturating_add(span.end.saturating_sub(start).max(0));
-        end = end.max(span.end);
-    }
-    sum
 }
 
 #[cfg(test)]
@@ -267,7 +231,7 @@ mod tests {
             // Each nested level's time is taken off the level above, so what is left is the union
             // of the top row, and all of the rows that cross.
             let part = |row: &Row| -> i64 {
-                row.range().map(|i| clipped(&trace.slices, i, range).dur()).sum()
+                row.range().map(|i| trace.slices.clipped(i, range).dur()).sum()
             };
             let own: i64 = trace.rows(TrackId(0)).iter().filter(|r| r.depth == 0 || r.is_overflow).map(part).sum();
             prop_assert_eq!(summary.names.iter().map(|n| n.self_ns).sum::<i64>(), own);

@@ -1,9 +1,10 @@
-//! What did some host ranges launch on the device, and which operators launched some kernels?
+//! The device work that host slices launched, and the operators that launched device work.
 
 use hashbrown::HashMap;
 
 use super::launches::operator_of_launch;
 use super::totals::{Group, Instance, durations};
+use crate::model::time::unite;
 use crate::model::{SliceId, SliceKind, StringId, TimeRange, Trace, TrackId};
 
 /// The device work launched on the threads and in the time of some host slices, by name.
@@ -44,7 +45,7 @@ fn spans_by_track<'a>(trace: &Trace, slices: impl Iterator<Item = &'a Instance>)
     for instance in slices {
         spans.entry(trace.slices.track_of(instance.slice)).or_default().push(trace.slices.time(instance.slice));
     }
-    spans.values_mut().for_each(super::busy::unite);
+    spans.values_mut().for_each(unite);
     spans
 }
 

@@ -1,4 +1,4 @@
-//! Which slices have a name that contains a text?
+//! Search for slices by a part of their names.
 
 use rayon::prelude::*;
 

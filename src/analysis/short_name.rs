@@ -1,4 +1,4 @@
-//! What is a kernel called, without what a compiler hung around it?
+//! Short names of kernels, without template and call arguments.
 
 /// The name of a function in a C++ signature, with its scopes but without return type, template
 /// arguments, call arguments and `(anonymous namespace)`.

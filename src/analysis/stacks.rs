@@ -1,5 +1,4 @@
-//! Under which call stacks lies the weight? Samples, or anything else that has stacks, as a tree
-//! for flame graphs.
+//! Weights by call stack as a tree for flame graphs: samples, or anything else that has stacks.
 
 #[cfg(test)]
 mod tests;

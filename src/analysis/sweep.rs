@@ -1,4 +1,4 @@
-//! When did the last of some spans run, taken together?
+//! Start, end and union length of the most recent N of some spans.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct Projection {
     pub launches: u64,
 }
 
-/// Takes spans one after the other, and says of any number of the last ones when they ran.
+/// Takes spans one after the other, and gives the projection onto any number of the last ones.
 ///
 /// Adding and asking cost O(log n) each, over all spans together.
 #[derive(Debug, Default)]
@@ -141,7 +141,7 @@ impl Fenwick {
 #[cfg(test)]
 pub fn plainly(spans: &[TimeRange]) -> Projection {
     let mut union = spans.to_vec();
-    super::busy::unite(&mut union);
+    crate::model::time::unite(&mut union);
     let time = spans.iter().copied().reduce(TimeRange::union).unwrap_or_default();
     let sum = |spans: &[TimeRange]| spans.iter().map(|span| span.dur()).sum();
     Projection { time, work_ns: sum(spans), busy_ns: sum(&union), launches: spans.len() as u64 }

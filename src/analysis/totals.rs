@@ -1,4 +1,4 @@
-//! How often and how long, by group? What all tables of slices have in common.
+//! Calls and durations of slices by group: what all tables of slices have in common.
 
 use std::hash::Hash;
 use std::ops::Range;
@@ -155,8 +155,8 @@ pub fn group<L: Eq + Hash, K: Eq + Hash + Ord + Clone + Send>(
         if !slices.kind[part.slices.clone()].iter().any(|&kind| is_wanted(kind)) {
             continue;
         }
-        let first = slices.rows[part.row].range().start;
-        let own = self_times(slices, part.row);
+        let first = part.slices.start;
+        let own = slices.self_times(part.row, part.slices.clone(), TimeRange::ALL);
         for i in part.slices.clone().filter(|&i| is_wanted(slices.kind[i])) {
             let local = local(&part, i);
             let at = known.get(&local).copied().unwrap_or_else(|| {
@@ -183,39 +183,11 @@ pub fn durations(traces: &[&Trace], instances: &[Instance]) -> Durations {
     Durations::of(&mut instances.iter().map(dur).collect::<Vec<_>>())
 }
 
-/// Time that each slice of a row spent outside the slices directly inside it, in nanoseconds.
-///
-/// Over the nested rows of a track it sums to the union of the topmost row, exactly. Slices on
-/// overflow rows have nothing inside, so all their time is their own.
-///
-/// * `row`: an index into [`SliceTable::rows`].
-/// * Cost: O(slices of this row and the one below).
-pub fn self_times(slices: &SliceTable, row: usize) -> Vec<DurNs> {
-    let Some(this) = slices.rows.get(row) else { return Vec::new() };
-    let first = this.range().start;
-    let mut own: Vec<DurNs> = this.range().map(|i| slices.end[i].saturating_sub(slices.ts[i])).collect();
-    let below = slices.rows.get(row + 1);
-    let Some(below) = below.filter(|below| below.track == this.track && !below.is_overflow) else { return own };
-    let mut parent = 0;
-    for child in below.range() {
-        let (ts, end) = (slices.ts[child], slices.end[child]);
-        // Every slice of a nested row lies within one of the row above.
-        while parent < own.len() && slices.end[first + parent] <= ts {
-            parent += 1;
-        }
-        if let Some(own) = own.get_mut(parent).filter(|_| ts < end) {
-            *own -= end.saturating_sub(ts);
-        }
-    }
-    own
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::analysis::busy::unite;
     use crate::model::TraceBuilder;
 
     const OP: SliceKind = SliceKind::Operator;
@@ -296,23 +268,6 @@ mod tests {
             prop_assert_eq!(figures.std_ns.is_some(), expected.is_some());
             if let (Some(std), Some(expected)) = (figures.std_ns, expected) {
                 prop_assert!((std as f64 - expected).abs() <= 0.5 + 1e-6, "{} {}", std, expected);
-            }
-        }
-
-        #[test]
-        fn own_times_sum_to_the_union_of_the_top_row(work in prop::collection::vec((0_i64..200, 0_i64..60), 1..80)) {
-            let slices: Vec<_> = work.iter().map(|&(ts, dur)| ("main", OP, "x", ts, ts + dur)).collect();
-            let trace = TraceBuilder::from_slices(&slices).finish();
-            let nested: Vec<_> =
-                (0..trace.slices.rows.len()).filter(|&row| !trace.slices.rows[row].is_overflow).collect();
-            let own: i64 = nested.iter().flat_map(|&row| self_times(&trace.slices, row)).sum();
-            let top = &trace.rows(TrackId(0))[0];
-            let mut union: Vec<_> =
-                top.range().map(|i| TimeRange { start: trace.slices.ts[i], end: trace.slices.end[i] }).collect();
-            unite(&mut union);
-            prop_assert_eq!(own, union.iter().map(|span| span.dur()).sum::<i64>());
-            for &row in &nested {
-                prop_assert!(self_times(&trace.slices, row).iter().all(|&own| own >= 0));
             }
         }
     }

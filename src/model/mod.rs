@@ -13,6 +13,7 @@ mod interner;
 mod kind;
 mod layout;
 pub mod memory;
+mod nesting;
 mod pyramid;
 mod slice;
 mod stack;

@@ -100,36 +100,4 @@ impl SliceTable {
         let last = all.start + self.ts[all].partition_point(|&ts| ts < range.end);
         first..last.max(first)
     }
-
-    /// The slice that encloses `id` most closely: the one of the row above that spans it.
-    ///
-    /// Slices that cross others have none; neither have the outermost.
-    pub fn parent(&self, id: SliceId) -> Option<SliceId> {
-        let row = self.row_of(id);
-        let this = &self.rows[row];
-        let above = self.rows[..row].last()?;
-        if this.is_overflow || above.track != this.track || above.is_overflow {
-            return None;
-        }
-        let all = above.range();
-        let time = self.time(id);
-        let after = all.start + self.ts[all.clone()].partition_point(|&ts| ts <= time.start);
-        let candidate = (after > all.start).then(|| after - 1)?;
-        (self.end[candidate] >= time.end).then_some(SliceId(candidate as u32))
-    }
-
-    /// The slices directly inside `id`, as indices.
-    pub fn children(&self, id: SliceId) -> Range<usize> {
-        let row = self.row_of(id);
-        let this = &self.rows[row];
-        let Some(below) = self.rows.get(row + 1) else { return 0..0 };
-        if this.is_overflow || below.track != this.track || below.is_overflow {
-            return 0..0;
-        }
-        let all = below.range();
-        let time = self.time(id);
-        let first = all.start + self.ts[all.clone()].partition_point(|&ts| ts < time.start);
-        let last = all.start + self.end[all].partition_point(|&end| end <= time.end);
-        first..last.max(first)
-    }
 }

@@ -1,4 +1,4 @@
-//! What time is: integer nanoseconds, until it becomes a pixel.
+//! Moments, durations and ranges of time: integer nanoseconds, until they become pixels.
 
 /// A moment, in nanoseconds on the clock of its trace.
 ///
@@ -17,6 +17,9 @@ pub struct TimeRange {
 }
 
 impl TimeRange {
+    /// All of time.
+    pub const ALL: Self = Self { start: TimeNs::MIN, end: TimeNs::MAX };
+
     /// The range between two moments, given in either order.
     pub fn new(a: TimeNs, b: TimeNs) -> Self {
         Self { start: a.min(b), end: a.max(b) }
@@ -47,4 +50,28 @@ impl TimeRange {
     pub fn shifted(self, offset: DurNs) -> Self {
         Self { start: self.start.saturating_add(offset), end: self.end.saturating_add(offset) }
     }
+}
+
+/// Sum of the lengths, cut at `i64::MAX`.
+pub fn length(spans: &[TimeRange]) -> DurNs {
+    spans.iter().fold(0, |sum, span| sum.saturating_add(span.dur()))
+}
+
+/// Turns ranges in any order into their union: sorted, disjoint, not touching, none empty.
+///
+/// The sort merges ascending runs, so k sorted rows cost O(n log k).
+pub fn unite(spans: &mut Vec<TimeRange>) {
+    spans.retain(|span| span.start < span.end);
+    spans.sort_by_key(|span| span.start);
+    let mut n = 0;
+    for i in 0..spans.len() {
+        let span = spans[i];
+        if n > 0 && span.start <= spans[n - 1].end {
+            spans[n - 1].end = spans[n - 1].end.max(span.end);
+        } else {
+            spans[n] = span;
+            n += 1;
+        }
+    }
+    spans.truncate(n);
 }

@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use super::{
     AllocationTable, CorrelationIndex, Counter, DurNs, FactTables, FlowTable, Format, ImportReport, InstantTable,
     MemoryHistory, Process, ProcessId, Row, SampleTable, SliceId, SliceTable, StackId, StackTable, StringId,
-    StringTable, SyncKind, Synchronization, TimeNs, TimeRange, Tint, Track, TrackId,
+    StringTable, SyncKind, Synchronization, TimeRange, Tint, Track, TrackId,
 };
 
 /// One recording of one process of a job. Immutable once read, and shared as `Arc<Trace>`.
@@ -194,15 +194,5 @@ impl Trace {
     fn correlated(&self, id: SliceId) -> impl Iterator<Item = SliceId> {
         let ids = &self.slices.correlation;
         self.correlations.slices(ids, ids[id.idx()]).iter().copied().filter(move |&other| other != id)
-    }
-
-    /// The innermost slice of `track` that is running at `ts`.
-    pub fn slice_at(&self, track: TrackId, ts: TimeNs) -> Option<SliceId> {
-        let at = TimeRange { start: ts, end: ts.saturating_add(1) };
-        let in_row = |row: &Row| {
-            let window = self.slices.window(row, at);
-            window.rev().find(|&i| self.slices.end[i] > ts || self.slices.ts[i] == ts)
-        };
-        self.rows(track).iter().rev().find_map(in_row).map(|i| SliceId(i as u32))
     }
 }

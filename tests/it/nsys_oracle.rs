@@ -1,4 +1,4 @@
-//! Does the program find in an nsys export what plain SQL finds? And what the generator knows?
+//! What is read from nsys exports, against plain SQL and the generator.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Does the program find the same busy time as others do? A Python script and the generator say.
+//! Busy time, collectives and waits of Kineto traces, against a Python script and the generator.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

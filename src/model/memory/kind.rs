@@ -1,4 +1,4 @@
-//! Which requests does a segment serve?
+//! Kinds of segments, by the requests that they serve.
 
 use super::{Allocations, Segment};
 

@@ -1,4 +1,4 @@
-//! What does a history say that cannot be?
+//! Contradictions in the history of a memory.
 
 /// What a history says that could not have happened so, or that its beginning cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

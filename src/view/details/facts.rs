@@ -62,14 +62,6 @@ impl Facts {
     }
 }
 
-/// Time that a slice spent outside the slices directly inside it, in nanoseconds.
-///
-/// Cost: O(slices directly inside), so not for the frame thread.
-pub fn self_ns(trace: &Trace, id: SliceId) -> DurNs {
-    let children = trace.slices.children(id).map(|i| trace.slices.time(SliceId(i as u32)).dur());
-    children.fold(trace.slices.time(id).dur(), DurNs::saturating_sub)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn self_time_is_what_children_leave() {
+    fn parents_and_children_are_known() {
         let op = SliceKind::Operator;
         let trace = TraceBuilder::from_slices(&[
             ("main", op, "outer", 0, 100),
@@ -100,7 +92,6 @@ mod tests {
             ("main", op, "b", 50, 60),
         ])
         .finish();
-        assert_eq!(self_ns(&trace, SliceId(0)), 70);
         assert_eq!(Facts::new(&trace, SliceId(0)).n_children, 2);
         assert_eq!(Facts::new(&trace, SliceId(1)).parent, Some(SliceId(0)));
     }

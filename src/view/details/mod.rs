@@ -16,6 +16,7 @@ use crate::job::Memo;
 use crate::model::memory::AllocationId;
 use crate::model::{DurNs, EventDetails, SliceId, SliceKind, TimeRange, Trace, TrackId};
 use crate::session::{OpenTrace, Selection, TraceKey};
+use crate::session::{OpenTrace, Selection, TraceKey};
 use crate::widget::{format, text::display_name, theme};
 
 /// The longest text that is laid out; all of it can be copied.
@@ -154,7 +155,7 @@ impl Details {
     ) -> Option<&Answer> {
         let (model, waker) = (Arc::clone(trace), ui.ctx().clone());
         let work = move |_: &crate::job::Progress| Answer {
-            self_ns: slice.map(|slice| self_ns(&model, slice)),
+            self_ns: slice.map(|slice| model.slices.self_time(slice)),
             projection: slice
                 .filter(|slice| model.slices.kind[slice.idx()] == SliceKind::Annotation)
                 .and_then(|slice| projection(&model, slice)),
