@@ -31,8 +31,6 @@ pub trait Owned {
 fn owner<R: Owned>() -> [super::Figure<R>; 2] {
     [
         super::number("rank", "Rank", 50, "Rank of the process", |row| super::Cell::number(row.owner().rank)),
-        super::number("device", "Device", 58, "Index of the device", |row| {
-            super::Cell::Device(row.owner().device)
-        }),
+        super::number("device", "Device", 58, "Index of the device", |row| super::Cell::Device(row.owner().device)),
     ]
 }

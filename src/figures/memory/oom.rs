@@ -44,9 +44,7 @@ pub fn oom<'a>() -> Part<OutOfMemory<'a>> {
         number("at_ns", "At", 100, "When", |row: &OutOfMemory<'a>| {
             Cell::or_empty(row.card.at, |at| Cell::Ns(at.saturating_add(row.offset_ns)))
         }),
-        number("requested_bytes", "Requested", 90, "What the program asked for", |row| {
-            Cell::Bytes(row.card.requested)
-        }),
+        number("requested_bytes", "Requested", 90, "What the program asked for", |row| Cell::Bytes(row.card.requested)),
         number("device_free_bytes", "Free on device", 110, "What the device had left", |row| {
             Cell::or_empty(row.card.device_free, Cell::Bytes)
         }),
@@ -72,6 +70,11 @@ pub fn oom<'a>() -> Part<OutOfMemory<'a>> {
         }),
     ]);
     #[rustfmt::skip]
+    let window: &[&str] = &[
+        "device_free_bytes", "reserved_bytes", "allocated_bytes", "awaiting_free_bytes", "inactive_bytes",
+        "free_bytes", "largest_free_bytes", "free_elsewhere_bytes", "non_pytorch_bytes",
+    ];
+    #[rustfmt::skip]
     let report: &[&str] = &[
         "rank", "device", "at_ns", "requested_bytes", "device_free_bytes", "reserved_bytes", "allocated_bytes",
         "awaiting_free_bytes", "inactive_bytes", "free_bytes", "largest_free_bytes", "free_elsewhere_bytes",
@@ -83,5 +86,6 @@ pub fn oom<'a>() -> Part<OutOfMemory<'a>> {
         "inactive_bytes", "free_bytes", "largest_free_bytes", "free_elsewhere_bytes", "non_pytorch_bytes", "by_stack",
         "advice",
     ];
-    Part { report: Some(report), json: Some(json), ..Part::new("oom", "Out of memory", figures) }
+    let part = Part::new("oom", "Out of memory", figures);
+    Part { window: Some(window), report: Some(report), json: Some(json), ..part }
 }

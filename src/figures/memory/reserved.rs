@@ -19,9 +19,13 @@ pub struct ReservedGrowth<'a> {
 /// * `has_time`: whether the recording has times.
 pub fn reserved_growth<'a>(has_time: bool) -> Part<ReservedGrowth<'a>> {
     let figures = vec![
-        number(if has_time { "at_ns" } else { "event" }, "When", 100, "When it was reserved", |row: &ReservedGrowth<'a>| {
-            row.at.clone()
-        }),
+        number(
+            if has_time { "at_ns" } else { "event" },
+            "When",
+            100,
+            "When it was reserved",
+            |row: &ReservedGrowth<'a>| row.at.clone(),
+        ),
         number("reserved_bytes", "Reserved", 90, "How much was reserved at once", |row| Cell::Bytes(row.growth.bytes)),
         words("cause", "Cause", 110, "Why what was free did not serve", |row| {
             Cell::name(cause_text(row.growth.cause).0)

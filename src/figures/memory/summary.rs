@@ -81,15 +81,18 @@ pub fn memory<'a>() -> Part<DeviceMemory<'a>> {
 }
 
 fn amounts<'a>() -> Vec<crate::figures::Figure<DeviceMemory<'a>>> {
-    const EFFICIENCY: &str =
-        "Mean of what is allocated over mean of what is reserved, by time; by event without times";
+    const EFFICIENCY: &str = "Mean of what is allocated over mean of what is reserved, by time; by event without times";
     const FRAGMENTATION: &str = "Of what is free at the end, 1 - sum of squares / square of the sum over the free \
                                  stretches of each segment; the mean of the segments, weighted by their free bytes";
     const PINNED: &str = "Free at the end, but in segments that blocks keep from being given back to the device";
     vec![
-        number("pid", "Process", 80, "Whose memory it is, where the file separates processes", |row: &DeviceMemory<'a>| {
-            Cell::or_empty(row.history.pid, Cell::Id)
-        }),
+        number(
+            "pid",
+            "Process",
+            80,
+            "Whose memory it is, where the file separates processes",
+            |row: &DeviceMemory<'a>| Cell::or_empty(row.history.pid, Cell::Id),
+        ),
         words("source", "Source", 110, "What recorded it", |row| Cell::name(row.history.source.key())),
         number("events", "Events", 80, "Events of the device; rows of a memory timeline", |row| {
             Cell::Count(row.n_events())
