@@ -30,7 +30,7 @@ pub struct Finding {
     /// Machine name of the rule that found it: `memory_leak`.
     pub rule: &'static str,
     pub severity: Severity,
-    /// A sentence without a period at its end.
+    /// A sentence without a period at its end. It may hold text from a file: escape it.
     pub text: String,
     /// The figure that the rule judges, in the unit that the rule says: bytes, or a count.
     pub measured: f64,

@@ -31,7 +31,7 @@ pub enum Cell {
     /// folders, which would crowd out the rest.
     Frames(Box<str>),
     /// A call stack that tables name by one of its frames.
-    Stack(Box<Stack>),
+    Stack(Arc<Stack>),
     /// A number that names something, such as a process.
     Id(i64),
     /// Index of a device; negative is the host.
@@ -272,12 +272,12 @@ mod tests {
     fn each_reader_gets_its_own_text() {
         assert_eq!([Cell::Change(10), Cell::Change(-2000)].map(|cell| cell.shown()), ["+10", "-2,000"]);
         let stack =
-            Cell::Stack(Box::new(Stack { label: "f (/a/b.py:1)".into(), frames: vec!["f (/a/b.py:1)".into()] }));
+            Cell::Stack(Arc::new(Stack { label: "f (/a/b.py:1)".into(), frames: vec!["f (/a/b.py:1)".into()] }));
         assert_eq!(stack.shown(), "f (b.py:1)");
         assert_eq!(stack.exact(str::to_owned), "f (/a/b.py:1)");
         assert_eq!(serde_json::to_string(&stack).unwrap(), r#"["f (/a/b.py:1)"]"#);
-        assert_eq!(Cell::Stack(Box::default()).shown(), NO_STACK);
-        assert_eq!(serde_json::to_string(&Cell::Stack(Box::default())).unwrap(), "[]");
+        assert_eq!(Cell::Stack(Arc::default()).shown(), NO_STACK);
+        assert_eq!(serde_json::to_string(&Cell::Stack(Arc::default())).unwrap(), "[]");
         assert_eq!(Cell::Bytes(u64::MAX).exact(str::to_owned), u64::MAX.to_string());
     }
 }

@@ -153,7 +153,7 @@ fn object<'a, S: Serializer>(
 }
 
 /// One part of the report. In JSON it is a list of objects.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     /// As in JSON.
     pub key: &'static str,

@@ -1,5 +1,7 @@
 //! The definitions hold together, and no text leaves a table as a formula.
 
+use std::sync::Arc;
+
 use super::memory::{MemoryGrowth, OutOfMemory, Owner, Placed};
 use super::table::Part;
 use super::*;
@@ -57,7 +59,8 @@ fn hostile_tables() -> Vec<Data> {
     ]);
     let trace = trace.finish();
     let traces = [&trace];
-    let placed = || Stack { label: EVIL.to_owned(), frames: vec![EVIL.to_owned(), EVIL.to_owned()] };
+    let stack = Stack { label: EVIL.to_owned(), frames: vec![EVIL.to_owned(), EVIL.to_owned()] };
+    let placed = || Arc::new(stack.clone());
     let (signature, owner) = (SignatureId::default(), Owner::default());
     let suspect = Suspect {
         signature,

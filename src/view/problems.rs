@@ -1,11 +1,13 @@
-//! What could not be read or was changed on the way in, and why?
+//! What could not be read or was changed while reading, and why.
 
 use std::fmt::Write as _;
 
 use eframe::egui::{self, RichText};
 
 use super::{View, ViewContext};
-use crate::model::{ImportReport, Severity, TableAccount, Trace};
+use crate::analysis::finding::Severity;
+use crate::figures::{escape, files::severity};
+use crate::model::{ImportReport, TableAccount, Trace};
 use crate::widget::{format, theme};
 
 /// Rows painted for one file; a reader joins equal reasons, so more are rare.
@@ -59,8 +61,8 @@ fn file_ui(trace: &Trace, ui: &mut egui::Ui) {
         }
         ui.end_row();
         for problem in problems.iter().take(MAX_ROWS) {
-            let color = tokens.severity[problem.severity as usize % tokens.severity.len()];
-            ui.colored_label(color, word(problem.severity));
+            let color = tokens.severity[Severity::from(problem.severity) as usize];
+            ui.colored_label(color, severity(problem.severity).label);
             ui.label(format::count(problem.count));
             if has_place {
                 ui.label(problem.first_offset.map_or_else(|| "unknown".to_owned(), format::count));
@@ -99,29 +101,23 @@ fn title(trace: &Trace) -> String {
     }
 }
 
-/// The severity as a word, so that color is never alone.
-pub fn word(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Note => "Note",
-        Severity::Loss => "Loss",
-        Severity::Error => "Error",
-    }
-}
-
 fn report_text(trace: &Trace) -> String {
     let ImportReport { read, shown, merged, rejected, tables, problems } = &trace.import;
-    let mut text = format!("{}\n", trace.info.path.display());
+    let path = trace.info.path.display().to_string();
+    let mut text = format!("{}\n", escape::visible(&path));
     if let Some(member) = &trace.info.member {
-        text = format!("{text}  {member}\n");
+        text = format!("{text}  {}\n", escape::visible(member));
     }
     // Writing into a String cannot fail.
     let _ = writeln!(text, "  {read} events read = {shown} shown + {merged} merged + {rejected} rejected");
     for TableAccount { table, read, shown, merged, rejected } in tables {
+        let table = escape::visible(table);
         let _ = writeln!(text, "  {table}: {read} rows = {shown} shown + {merged} merged + {rejected} rejected");
     }
     for problem in problems {
         let at = problem.first_offset.map(|offset| format!(", first at byte {offset}")).unwrap_or_default();
-        let _ = writeln!(text, "  {}: {} × {}{at}", word(problem.severity), problem.count, problem.reason);
+        let (word, reason) = (severity(problem.severity).label, escape::visible(&problem.reason));
+        let _ = writeln!(text, "  {word}: {} × {reason}{at}", problem.count);
     }
     text
 }
@@ -129,6 +125,7 @@ fn report_text(trace: &Trace) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Severity;
 
     #[test]
     fn the_copied_text_has_every_problem() {

@@ -70,6 +70,11 @@ pub fn oom<'a>() -> Part<OutOfMemory<'a>> {
         }),
     ]);
     #[rustfmt::skip]
+    let window: &[&str] = &[
+        "device_free_bytes", "reserved_bytes", "allocated_bytes", "awaiting_free_bytes", "inactive_bytes",
+        "free_bytes", "largest_free_bytes", "free_elsewhere_bytes", "non_pytorch_bytes",
+    ];
+    #[rustfmt::skip]
     let report: &[&str] = &[
         "rank", "device", "at_ns", "requested_bytes", "device_free_bytes", "reserved_bytes", "allocated_bytes",
         "awaiting_free_bytes", "inactive_bytes", "free_bytes", "largest_free_bytes", "free_elsewhere_bytes",
@@ -81,5 +86,6 @@ pub fn oom<'a>() -> Part<OutOfMemory<'a>> {
         "inactive_bytes", "free_bytes", "largest_free_bytes", "free_elsewhere_bytes", "non_pytorch_bytes", "by_stack",
         "advice",
     ];
-    Part { report: Some(report), json: Some(json), ..Part::new("oom", "Out of memory", figures) }
+    let part = Part::new("oom", "Out of memory", figures);
+    Part { window: Some(window), report: Some(report), json: Some(json), ..part }
 }

@@ -1,5 +1,7 @@
 //! Places in the program by their memory: leaks, what is not a leak, gains, and what is live.
 
+use std::sync::Arc;
+
 use super::{Owned, Owner, owner};
 use crate::analysis::finding::Severity;
 use crate::analysis::memory::leaks::{Gain, Innocent, Suspect, Verdict};
@@ -12,7 +14,7 @@ use crate::model::Trace;
 #[derive(Clone, Debug)]
 pub struct Placed<T> {
     pub owner: Owner,
-    pub stack: Stack,
+    pub stack: Arc<Stack>,
     pub of: T,
 }
 
@@ -34,7 +36,7 @@ impl Places<'_> {
 
     /// `of` with its place.
     pub fn placed<T>(&self, signature: SignatureId, of: T) -> Placed<T> {
-        Placed { owner: self.owner, stack: self.stack(signature), of }
+        Placed { owner: self.owner, stack: Arc::new(self.stack(signature)), of }
     }
 
     /// Live memory with its place.
@@ -57,7 +59,7 @@ impl<T> Owned for Placed<T> {
 fn stack<T>() -> [Figure<Placed<T>>; 2] {
     const SHORT: &str = "The frame that says most: the innermost of the person's own program";
     [
-        words("stack", "Allocated at", 300, SHORT, |row: &Placed<T>| Cell::Stack(Box::new(row.stack.clone()))),
+        words("stack", "Allocated at", 300, SHORT, |row: &Placed<T>| Cell::Stack(Arc::clone(&row.stack))),
         words("frames", "Stack", 300, "The whole call stack, innermost frame first", |row| {
             Cell::frames(&row.stack.frames.join("; "))
         }),

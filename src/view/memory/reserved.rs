@@ -1,4 +1,4 @@
-//! Why did reserved memory grow, and why was there too little?
+//! Why reserved memory grew, and why there was too little.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::analysis::memory::oom::{OomCard, cards};
 use crate::analysis::memory::reserved::{Cause, Growth, Pins, growth, pins};
 use crate::analysis::memory::signature::Signatures;
 use crate::command::Command;
-use crate::figures::memory::{ReservedGrowth, cause_text, reserved_growth};
+use crate::figures::memory::{OutOfMemory, Owner, ReservedGrowth, cause_text, oom, reserved_growth};
 use crate::figures::{Cell, findings};
 use crate::job::{Memo, Progress};
 use crate::model::StringId;
@@ -244,22 +244,13 @@ fn card_ui(answer: &Answer, card: &OomCard, ctx: &mut ViewContext<'_>, ui: &mut 
     ui.label(RichText::new(&finding.text).strong().color(tokens.severity[finding.severity as usize]));
     let state = card.event.saturating_add(1).min(answer.of.history().last_state());
     ui.weak(state_text(&answer.of, state));
+    let row = OutOfMemory { owner: Owner::default(), card, offset_ns: answer.of.open.offset, by_stack: Arc::default() };
+    let figures = oom().data([row]);
     egui::Grid::new(("out of memory", card.event)).num_columns(2).spacing([12.0, 2.0]).show(ui, |ui| {
-        let rows = [
-            ("Free on the device", card.device_free),
-            ("Reserved", Some(card.reserved)),
-            ("Allocated", Some(card.allocated)),
-            ("Awaiting a stream", Some(card.awaiting_free).filter(|&bytes| bytes > 0)),
-            ("Reserved, but unused", Some(card.inactive)),
-            ("Free for this request", Some(card.free)),
-            ("Largest stretch of it", Some(card.largest_free)),
-            ("Free in other pools", Some(card.free_elsewhere)),
-            ("Used by others", card.non_pytorch),
-        ];
-        for (label, value) in rows {
-            if let Some(value) = value {
-                ui.weak(label);
-                ui.label(bytes(value));
+        for (column, cell) in figures.columns.iter().zip(figures.rows.iter().flatten()) {
+            if *cell != Cell::Empty {
+                ui.weak(column.title).on_hover_text(column.help);
+                ui.label(cell.shown());
                 ui.end_row();
             }
         }

@@ -14,6 +14,7 @@ use super::labels::{Labels, cut_function};
 use super::slice_color;
 use super::text::display_name;
 use super::theme;
+use crate::figures::escape;
 
 const ROW_HEIGHT: f32 = 18.0;
 /// Narrower bars have no label, in points.
@@ -198,7 +199,7 @@ impl FlameGraph {
         if let Some(frame) = self.selected {
             response.context_menu(|ui| {
                 if ui.button("Copy name").clicked() {
-                    ui.ctx().copy_text(look.frames.frame(frame).name.to_owned());
+                    ui.ctx().copy_text(escape::no_formula(look.frames.frame(frame).name).into_owned());
                     ui.close();
                 }
             });
