@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use eframe::egui;
+use eframe::egui::{self, Rect, Ui};
 use rayon::prelude::*;
 
 use super::cells::{Spans, layout_spans};
@@ -12,7 +12,8 @@ use super::peaks::Peaks;
 use super::track_list::LineKind;
 use crate::job::{Job, Poll, Progress};
 use crate::model::{Cell, Pyramid, Row, SliceId, TimeNs, TimeRange, Trace, TrackId, TrackKind};
-use crate::view::OpenTrace;
+use crate::view::axis::Scale;
+use crate::view::{OpenTrace, ViewContext};
 
 /// Counters with fewer samples are drawn from their samples.
 const MIN_SAMPLES_FOR_PEAKS: usize = 4096;
@@ -105,6 +106,21 @@ impl Background {
     /// Whether something is being worked out.
     pub fn is_pending(&self) -> bool {
         self.running.is_some()
+    }
+
+    /// The busy share of each pixel of a strip over all open traces, 0 to 1: of the busiest of them.
+    pub fn busy_shares(&mut self, ctx: &ViewContext<'_>, rect: Rect, ui: &Ui) -> Vec<f32> {
+        let scale = Scale::new(ctx.span, rect.left(), rect.width(), ui.pixels_per_point());
+        let mut busiest = vec![0_u8; scale.n_pixels];
+        let mut cells: Vec<Cell> = Vec::new();
+        for (trace, open) in ctx.traces.iter().enumerate() {
+            if let Some(Answer::Busy(union)) = self.get(Question::Whole(trace), &open.trace, ui.ctx()) {
+                cells.clear();
+                union.cells(scale.view.shifted(open.offset.saturating_neg()), scale.n_pixels, &mut cells);
+                busiest.iter_mut().zip(&cells).for_each(|(max, cell)| *max = cell.share.max(*max));
+            }
+        }
+        busiest.into_iter().map(|share| f32::from(share) / 255.0).collect()
     }
 
     /// The answer, if it is there; else it is worked out, one question at a time, and `egui`

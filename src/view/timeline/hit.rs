@@ -4,10 +4,10 @@
 use eframe::egui::Pos2;
 
 use super::layout::Area;
-use super::scale::Scale;
 use super::track_list::{Line, LineKind, ROW_HEIGHT, visible_lines};
 use crate::model::{Row, SliceId, TimeNs, TimeRange, Trace, TrackId};
 use crate::view::OpenTrace;
+use crate::view::axis::Scale;
 
 /// How far beside a slice the pointer still hits it, in points.
 const SLACK: f32 = 2.5;

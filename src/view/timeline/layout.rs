@@ -5,10 +5,10 @@ use eframe::egui::{self, Rect};
 use super::background::{Answer, Background, Question};
 use super::cells::{WideSlice, layout_row};
 use super::peaks::Column;
-use super::scale::Scale;
 use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, visible_lines};
 use crate::model::{Cell, SliceId, TrackId, TrackKind};
 use crate::view::OpenTrace;
+use crate::view::axis::Scale;
 
 /// Free space between two rows, in points.
 const ROW_GAP: f32 = 1.0;

@@ -5,10 +5,10 @@ use eframe::egui::Ui;
 use super::Timeline;
 use super::hit::Hit;
 use super::labels::{Wish, apply};
-use super::navigate::fitted;
 use crate::command::Command;
 use crate::model::{TimeRange, TrackId};
 use crate::view::ViewContext;
+use crate::view::axis::{MARGIN, fitted};
 use crate::widget::format;
 use crate::widget::text::display_name;
 
@@ -55,7 +55,7 @@ impl Timeline {
         }
         ui.separator();
         if ui.button("Zoom to fit all").clicked() {
-            ctx.navigation.go(fitted(ctx.span, 0.02, ctx.span));
+            ctx.navigation.go(fitted(ctx.span, MARGIN, ctx.span));
         }
     }
 

@@ -1,18 +1,13 @@
-//! What is painted over the rows: the selection and its arrows, the selected range, marks, search
-//! hits and what the pointer hovers.
+//! What is painted over the rows: the selection and its arrows, search hits and what the pointer hovers.
 
-use eframe::egui::{
-    Color32, CursorIcon, FontId, Mesh, Painter, Pos2, Rect, Shape, Stroke, StrokeKind, Ui, epaint::CubicBezierShape,
-    pos2, vec2,
-};
+use eframe::egui::{Color32, Mesh, Painter, Rect, Shape, Stroke, StrokeKind, epaint::CubicBezierShape, pos2, vec2};
 
 use super::hit::Hit;
 use super::layout::{Area, DrawList};
-use super::scale::Scale;
 use super::track_list::TrackList;
-use crate::model::{SliceId, TimeRange, Trace};
+use crate::model::{SliceId, Trace};
+use crate::view::axis::Scale;
 use crate::view::{OpenTrace, Selection, ViewContext};
-use crate::widget::{format, theme};
 
 /// Arrows drawn for one selection.
 const MAX_ARROWS: usize = 200;
@@ -148,61 +143,6 @@ pub fn hovered(painter: &Painter, places: &Places<'_>, lists: [&DrawList; 2], hi
     }
 }
 
-/// A line through all rows at the pointer.
-pub fn cross_hair(painter: &Painter, x: f32, color: Color32) {
-    painter.vline(x, painter.clip_rect().y_range(), Stroke::new(1.0, color.gamma_multiply(0.35)));
-}
-
-/// Shades a time range and writes its length.
-pub fn range(painter: &Painter, scale: &Scale, canvas: Rect, range: TimeRange, color: Color32) {
-    let (left, right) = (scale.x(range.start), scale.x(range.end));
-    let rect = Rect::from_x_y_ranges(left..=right, canvas.y_range());
-    painter.rect_filled(rect, 0.0, color.gamma_multiply(0.12));
-    for x in [left, right] {
-        painter.vline(x, canvas.y_range(), Stroke::new(1.0, color));
-    }
-    let visible = rect.intersect(canvas);
-    if visible.width() > 0.0 {
-        let text = format::duration(range.dur());
-        let galley = painter.layout_no_wrap(text, FontId::proportional(12.0), Color32::WHITE);
-        let x = (visible.center().x - galley.size().x / 2.0)
-            .clamp(canvas.left(), (canvas.right() - galley.size().x).max(canvas.left()));
-        let at = pos2(x, canvas.bottom() - galley.size().y - 6.0);
-        painter.rect_filled(
-            Rect::from_min_size(at, galley.size()).expand2(vec2(5.0, 2.0)),
-            4.0,
-            Color32::from_black_alpha(200),
-        );
-        painter.galley(at, galley, Color32::WHITE);
-    }
-}
-
-/// Marks as flags in the ruler, with a line or a band over the rows.
-pub fn marks(painter: &Painter, ctx: &ViewContext<'_>, scale: &Scale, [ruler, canvas]: [Rect; 2], color: Color32) {
-    let background = theme::tokens(ctx.is_dark).canvas;
-    for mark in ctx.marks.iter().filter(|mark| mark.range.start <= scale.view.end && mark.range.end >= scale.view.start)
-    {
-        let (left, right) = (scale.x(mark.range.start), scale.x(mark.range.end));
-        painter.vline(left, ruler.top()..=canvas.bottom(), Stroke::new(1.0, color));
-        if right > left {
-            let band = Rect::from_min_max(pos2(left, ruler.bottom() - 4.0), pos2(right, ruler.bottom()));
-            painter.rect_filled(band, 0.0, color.gamma_multiply(0.7));
-            painter.vline(right, ruler.top()..=canvas.bottom(), Stroke::new(1.0, color));
-        }
-        let flag = [pos2(left, ruler.top()), pos2(left + 9.0, ruler.top() + 4.0), pos2(left, ruler.top() + 8.0)];
-        painter.add(Shape::convex_polygon(flag.to_vec(), color, Stroke::NONE));
-        if !mark.note.is_empty() {
-            let text: String = mark.note.chars().take(40).collect();
-            let galley = painter.layout_no_wrap(text, FontId::proportional(10.0), color);
-            let at = pos2(left + 11.0, ruler.top());
-            let place = Rect::from_min_size(at, galley.size()).expand2(vec2(2.0, 0.0));
-            // The ruler's own words lie behind.
-            painter.rect_filled(place, 2.0, background);
-            painter.galley(at, galley, color);
-        }
-    }
-}
-
 /// Frames the search hits in view, or puts a bar on them if they are narrow, and marks them in the
 /// ruler; at most one a pixel of each row, and of few rows.
 pub fn hits(painter: &Painter, places: &Places<'_>, hits: &[(usize, SliceId)], ruler: Rect, color: Color32) {
@@ -235,19 +175,6 @@ pub fn hits(painter: &Painter, places: &Places<'_>, hits: &[(usize, SliceId)], r
     }
 }
 
-/// Lets the edges of the selected range be dragged: the fixed edge of the one at the pointer.
-pub fn fixed_edge(ui: &Ui, scale: &Scale, range: Option<TimeRange>, pointer: Pos2) -> Option<i64> {
-    let range = range?;
-    let near = |ts: i64| (scale.x(ts) - pointer.x).abs() <= 4.0;
-    let fixed = match (near(range.start), near(range.end)) {
-        (_, true) => range.start,
-        (true, false) => range.end,
-        _ => return None,
-    };
-    ui.set_cursor_icon(CursorIcon::ResizeHorizontal);
-    Some(fixed)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -256,7 +183,7 @@ mod tests {
 
     use super::*;
     use crate::model::memory::{AllocationId, MemoryAction, MemoryEvent, MemoryPool, RawMemory};
-    use crate::model::{SliceKind, StackId, TraceBuilder};
+    use crate::model::{SliceKind, StackId, TimeRange, TraceBuilder};
     use crate::view::timeline::TimelineSettings;
 
     #[test]

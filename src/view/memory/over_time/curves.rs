@@ -75,8 +75,8 @@ pub fn points(axis: &Axis<'_>, values: &[u64], columns: &[Column], view: TimeRan
         let span = axis.span();
         let stairs = (first.first..=last.last).flat_map(|state| {
             let bytes = values.get(state as usize).copied().unwrap_or(0);
-            let from = axis.place(state).max(view.start).max(span.start);
-            let to = axis.place(state + 1).min(view.end).max(from);
+            let from = axis.position(state).max(view.start).max(span.start);
+            let to = axis.position(state + 1).min(view.end).max(from);
             [point(from, bytes), point(to, bytes)]
         });
         return stairs.collect();
