@@ -4,7 +4,7 @@ use eframe::egui::{Color32, Id, Pos2, Rect, Response, Role, Sense, Stroke, Ui, W
 
 use super::hit::{Hit, hit};
 use super::layout::{Area, DrawList, layout};
-use super::overlay::{self, Places};
+use super::overlay::{self, Geometry};
 use super::paint::{self, AreaPaint, Labels};
 use super::track_list::{LineKind, visible_lines};
 use super::{Parts, Timeline, hover};
@@ -93,10 +93,10 @@ impl Timeline {
         let Some(response) = response else { return };
         let pointer = response.hover_pos().filter(|_| !self.drag.is_active());
         let under = pointer.map_or(Hit::Nothing, |pointer| self.hit(ctx, areas, &scale, pointer));
-        let places = Places { traces: ctx.traces, list: &self.tracks, scale, pinned, scrolled };
+        let geometry = Geometry { traces: ctx.traces, list: &self.tracks, scale, pinned, scrolled };
         let zoom = self.drag.zoom_start().zip(ui.ctx().pointer_latest_pos());
         let zoom = zoom.map(|((anchor, _), pointer)| TimeRange::new(anchor, scale.time(pointer.x)));
-        paint_overlay(ctx, ui, parts, &places, [&lists[0], &lists[1]], (under, zoom));
+        paint_overlay(ctx, ui, parts, &geometry, [&lists[0], &lists[1]], (under, zoom));
         if let Some(pointer) = pointer {
             paint_hover_line(&ui.painter_at(parts.canvas), pointer.x, ui.visuals().strong_text_color());
         }
@@ -117,7 +117,7 @@ impl Timeline {
         if response.secondary_clicked() {
             self.menu = under;
         }
-        // A click without a pointer comes from the keyboard, and means no place on the canvas.
+        // A click without a pointer comes from the keyboard, and points at nothing on the canvas.
         let has_pointer = response.interact_pointer_pos().is_some();
         if has_pointer && (response.clicked() || response.secondary_clicked()) {
             let is_empty = matches!(under, Hit::Nothing | Hit::Track { .. });
@@ -174,7 +174,7 @@ fn paint_overlay(
     ctx: &ViewContext<'_>,
     ui: &Ui,
     parts: &Parts,
-    places: &Places<'_>,
+    geometry: &Geometry<'_>,
     lists: [&DrawList; 2],
     (under, zoom): (Hit, Option<TimeRange>),
 ) {
@@ -182,15 +182,15 @@ fn paint_overlay(
     let with_ruler = ui.painter_at(parts.canvas.union(parts.ruler));
     let strong = ui.visuals().strong_text_color();
     let accent = ui.visuals().selection.stroke.color;
-    overlay::hits(&with_ruler, places, ctx.hits, parts.ruler, HIT_COLOR);
+    overlay::hits(&with_ruler, geometry, ctx.hits, parts.ruler, HIT_COLOR);
     for (range, color) in [(*ctx.range, accent), (zoom, strong)] {
         if let Some(range) = range {
-            paint_range(&painter, &places.scale, parts.canvas, range, format::duration(range.dur()), color);
+            paint_range(&painter, &geometry.scale, parts.canvas, range, format::duration(range.dur()), color);
         }
     }
     let marks = ctx.marks.iter().map(|mark| (mark.range, mark.note.as_str()));
-    paint_marks(&with_ruler, marks, &places.scale, [parts.ruler, parts.canvas], ctx.is_dark);
-    overlay::selection(&painter, places, *ctx.selection, strong);
-    overlay::allocation(&painter, ctx, &places.scale, strong);
-    overlay::hovered(&painter, places, lists, under, strong);
+    paint_marks(&with_ruler, marks, &geometry.scale, [parts.ruler, parts.canvas], ctx.is_dark);
+    overlay::selection(&painter, geometry, *ctx.selection, strong);
+    overlay::allocation(&painter, ctx, &geometry.scale, strong);
+    overlay::hovered(&painter, geometry, lists, under, strong);
 }

@@ -91,7 +91,7 @@ impl Timeline {
         for key in keys {
             self.is_stale |= self.settings.collapsed.remove(&key) | self.settings.hidden.remove(&key);
         }
-        if self.tracks.place(index, track).is_none() && !self.filter.is_empty() {
+        if self.tracks.line_of(index, track).is_none() && !self.filter.is_empty() {
             self.set_filter("");
         }
     }
@@ -186,7 +186,7 @@ fn follow_back(trace: &Trace, slice: SliceId) -> Option<SliceId> {
 }
 
 /// The first gap after `slice`, or the last before it; from the gap `shown` on, if it is one of
-/// this row. All in the trace's own time. Cost: O(slices in between), on a key press only.
+/// this row. All in the time of the trace. Cost: O(slices in between), on a key press only.
 fn next_gap(trace: &Trace, row: &Row, slice: SliceId, shown: Option<TimeRange>, way: Way) -> Option<TimeRange> {
     let (slices, all) = (&trace.slices, row.range());
     let gap_after = |i: usize| TimeRange { start: slices.end[i], end: slices.ts[i + 1] };

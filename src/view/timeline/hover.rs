@@ -1,4 +1,4 @@
-//! What the readout beside the pointer says.
+//! The readout beside the pointer.
 
 use eframe::egui::{PopupAnchor, Response, RichText, Tooltip, Ui};
 

@@ -165,14 +165,14 @@ impl Timeline {
         [Area { rect: rects[0], scroll: self.scroll[0] }, Area { rect: rects[1], scroll: self.scroll[1] }]
     }
 
-    /// Scrolls to the row of a slice that was asked for.
+    /// Scrolls to the row of the slice to reveal.
     fn scroll_to_revealed(&mut self, ctx: &ViewContext<'_>, areas: [Area; 2]) {
         let Some((trace, slice)) = self.reveal.take() else { return };
         let Some(open) = ctx.traces.get(trace) else { return };
         let Some(row) = open.trace.slices.rows.get(open.trace.slices.row_of(slice)) else { return };
-        let Some(place) = self.tracks.place(trace, row.track) else { return };
-        let Some(line) = self.tracks.line(place) else { return };
-        let index = usize::from(!place.is_pinned);
+        let Some(at) = self.tracks.line_of(trace, row.track) else { return };
+        let Some(line) = self.tracks.line(at) else { return };
+        let index = usize::from(!at.is_pinned);
         let area = areas[index];
         let (top, height) = area.row(line, row.depth);
         let below = top + height * 2.0 - area.rect.bottom();
@@ -195,11 +195,11 @@ impl Timeline {
     fn labels_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, parts: &Parts, areas: [Area; 2]) {
         let [pinned, scrolled] = areas;
         let list = &self.tracks;
-        let asked = labels::ui(ui, ctx.traces, list, &list.pinned, pinned, parts.labels);
-        let asked = labels::ui(ui, ctx.traces, list, &list.scrolled, scrolled, parts.labels).or(asked);
-        if let Some((line, wish)) = asked {
-            ctx.commands.extend(labels::command(ctx.traces, &line, &wish));
-            labels::apply(&mut self.settings, list, &line, wish);
+        let chosen = labels::ui(ui, ctx.traces, list, &list.pinned, pinned, parts.labels);
+        let chosen = labels::ui(ui, ctx.traces, list, &list.scrolled, scrolled, parts.labels).or(chosen);
+        if let Some((line, action)) = chosen {
+            ctx.commands.extend(labels::command(ctx.traces, &line, &action));
+            labels::apply(&mut self.settings, list, &line, action);
             self.is_stale = true;
             ui.ctx().request_repaint();
         }

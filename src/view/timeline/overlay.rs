@@ -14,12 +14,12 @@ const MAX_ARROWS: usize = 200;
 /// Narrower search hits have a bar instead of a frame, in points: frames side by side would hide
 /// the row.
 const MIN_FRAMED_HIT: f32 = 5.0;
-/// Search hits looked at for one pixel, in all rows together.
+/// Search hits examined for one pixel, in all rows together.
 const MAX_HITS_PER_PIXEL: usize = 16;
 
-/// Where everything is on this frame.
+/// Where slices are on screen in this frame.
 #[derive(Clone, Copy, Debug)]
-pub struct Places<'a> {
+pub struct Geometry<'a> {
     pub traces: &'a [OpenTrace],
     pub list: &'a TrackList,
     pub scale: Scale,
@@ -27,13 +27,13 @@ pub struct Places<'a> {
     pub scrolled: Area,
 }
 
-impl Places<'_> {
+impl Geometry<'_> {
     /// Where a slice is, or would be if its row were on screen, with the area it belongs to.
     pub fn slice(&self, trace: usize, slice: SliceId) -> Option<(Rect, Rect)> {
         let open = self.traces.get(trace)?;
         let row = open.trace.slices.rows.get(open.trace.slices.row_of(slice))?;
-        let place = self.list.place(trace, row.track)?;
-        let (line, area) = (self.list.line(place)?, if place.is_pinned { self.pinned } else { self.scrolled });
+        let at = self.list.line_of(trace, row.track)?;
+        let (line, area) = (self.list.line(at)?, if at.is_pinned { self.pinned } else { self.scrolled });
         let (top, height) = area.row(line, row.depth);
         let time = open.trace.slices.time(slice).shifted(open.offset);
         let (left, right) = (self.scale.x(time.start), self.scale.x(time.end));
@@ -69,27 +69,27 @@ pub fn arrows(trace: &Trace, slice: SliceId) -> Vec<(SliceId, SliceId)> {
 }
 
 /// Paints the selected slice or instant with its arrows.
-pub fn selection(painter: &Painter, places: &Places<'_>, selection: Selection, color: Color32) {
+pub fn selection(painter: &Painter, geometry: &Geometry<'_>, selection: Selection, color: Color32) {
     match selection {
         Selection::None | Selection::Allocation { .. } => {}
         Selection::Instant { trace, instant } => {
-            let Some(open) = places.traces.get(trace) else { return };
+            let Some(open) = geometry.traces.get(trace) else { return };
             let instants = &open.trace.instants;
             let (Some(&ts), Some(&track)) = (instants.ts.get(instant), instants.track.get(instant)) else { return };
-            let Some(place) = places.list.place(trace, track) else { return };
-            let Some(line) = places.list.line(place) else { return };
-            let area = if place.is_pinned { places.pinned } else { places.scrolled };
-            let center = pos2(places.scale.x(ts.saturating_add(open.offset)), area.top(line) + 5.0);
+            let Some(at) = geometry.list.line_of(trace, track) else { return };
+            let Some(line) = geometry.list.line(at) else { return };
+            let area = if at.is_pinned { geometry.pinned } else { geometry.scrolled };
+            let center = pos2(geometry.scale.x(ts.saturating_add(open.offset)), area.top(line) + 5.0);
             painter.with_clip_rect(area.rect).circle_stroke(center, 6.0, Stroke::new(2.0, color));
         }
         Selection::Slice { trace, slice } => {
-            let Some(open) = places.traces.get(trace) else { return };
+            let Some(open) = geometry.traces.get(trace) else { return };
             for (from, to) in arrows(&open.trace, slice) {
-                arrow(painter, places, trace, (from, to), color);
+                arrow(painter, geometry, trace, (from, to), color);
                 let other = if from == slice { to } else { from };
-                places.frame(painter, trace, other, Stroke::new(1.5, color.gamma_multiply(0.8)));
+                geometry.frame(painter, trace, other, Stroke::new(1.5, color.gamma_multiply(0.8)));
             }
-            places.frame(painter, trace, slice, Stroke::new(2.0, color));
+            geometry.frame(painter, trace, slice, Stroke::new(2.0, color));
         }
     }
 }
@@ -108,8 +108,8 @@ pub fn allocation(painter: &Painter, ctx: &ViewContext<'_>, scale: &Scale, color
 }
 
 /// A curve from the start of one slice to the start of another.
-fn arrow(painter: &Painter, places: &Places<'_>, trace: usize, (from, to): (SliceId, SliceId), color: Color32) {
-    let (Some((from, _)), Some((to, _))) = (places.slice(trace, from), places.slice(trace, to)) else { return };
+fn arrow(painter: &Painter, geometry: &Geometry<'_>, trace: usize, (from, to): (SliceId, SliceId), color: Color32) {
+    let (Some((from, _)), Some((to, _))) = (geometry.slice(trace, from), geometry.slice(trace, to)) else { return };
     let start =
         pos2(from.left() + from.width().min(6.0), if to.top() > from.top() { from.bottom() } else { from.top() });
     let end = to.left_center();
@@ -125,9 +125,9 @@ fn arrow(painter: &Painter, places: &Places<'_>, trace: usize, (from, to): (Slic
 }
 
 /// Paints the hovered slice, its launch or kernels, and brightens all of the same name.
-pub fn hovered(painter: &Painter, places: &Places<'_>, lists: [&DrawList; 2], hit: Hit, color: Color32) {
+pub fn hovered(painter: &Painter, geometry: &Geometry<'_>, lists: [&DrawList; 2], hit: Hit, color: Color32) {
     let Hit::Slice { trace, slice } = hit else { return };
-    let Some(open) = places.traces.get(trace) else { return };
+    let Some(open) = geometry.traces.get(trace) else { return };
     let names = &open.trace.slices.name;
     let glow = Color32::from_white_alpha(45);
     let mut mesh = Mesh::default();
@@ -137,29 +137,32 @@ pub fn hovered(painter: &Painter, places: &Places<'_>, lists: [&DrawList; 2], hi
         }
     }
     painter.add(Shape::mesh(mesh));
-    places.frame(painter, trace, slice, Stroke::new(1.0, color));
+    geometry.frame(painter, trace, slice, Stroke::new(1.0, color));
     for (from, to) in arrows(&open.trace, slice).into_iter().take(64) {
-        places.frame(painter, trace, if from == slice { to } else { from }, Stroke::new(1.5, color));
+        geometry.frame(painter, trace, if from == slice { to } else { from }, Stroke::new(1.5, color));
     }
 }
 
 /// Frames the search hits in view, or puts a bar on them if they are narrow, and marks them in the
 /// ruler; at most one a pixel of each row, and of few rows.
-pub fn hits(painter: &Painter, places: &Places<'_>, hits: &[(usize, SliceId)], ruler: Rect, color: Color32) {
+pub fn hits(painter: &Painter, geometry: &Geometry<'_>, hits: &[(usize, SliceId)], ruler: Rect, color: Color32) {
     let start = |&(trace, slice): &(usize, SliceId)| {
-        places.traces.get(trace).map_or(i64::MAX, |open| open.trace.slices.ts[slice.idx()].saturating_add(open.offset))
+        geometry
+            .traces
+            .get(trace)
+            .map_or(i64::MAX, |open| open.trace.slices.ts[slice.idx()].saturating_add(open.offset))
     };
-    let view = places.scale.view;
-    let step = (places.scale.ns_per_pixel() as i64).max(1);
+    let view = geometry.scale.view;
+    let step = (geometry.scale.ns_per_pixel() as i64).max(1);
     let mut next = hits.partition_point(|hit| start(hit) < view.start);
-    for _ in 0..places.scale.n_pixels {
+    for _ in 0..geometry.scale.n_pixels {
         let Some(first) = hits.get(next).filter(|hit| start(hit) < view.end) else { break };
         let ts = start(first);
-        painter.vline(places.scale.x(ts), ruler.bottom() - 6.0..=ruler.bottom(), Stroke::new(1.5, color));
+        painter.vline(geometry.scale.x(ts), ruler.bottom() - 6.0..=ruler.bottom(), Stroke::new(1.5, color));
         let in_pixel = &hits[next..next + hits[next..].partition_point(|hit| start(hit) < ts.saturating_add(step))];
         let mut tops = [f32::NAN; MAX_HITS_PER_PIXEL];
         for (hit, n) in in_pixel.iter().zip(0..MAX_HITS_PER_PIXEL) {
-            let Some((rect, area)) = places.slice(hit.0, hit.1) else { continue };
+            let Some((rect, area)) = geometry.slice(hit.0, hit.1) else { continue };
             if tops.contains(&rect.top()) {
                 continue;
             }
@@ -168,7 +171,7 @@ pub fn hits(painter: &Painter, places: &Places<'_>, hits: &[(usize, SliceId)], r
                 let bar = Rect::from_min_size(rect.min, vec2(rect.width(), 3.0));
                 painter.with_clip_rect(area.intersect(painter.clip_rect())).rect_filled(bar, 0.0, color);
             } else {
-                places.frame(painter, hit.0, hit.1, Stroke::new(1.5, color));
+                geometry.frame(painter, hit.0, hit.1, Stroke::new(1.5, color));
             }
         }
         next += in_pixel.len();
@@ -234,9 +237,9 @@ mod tests {
             [Rect::from_min_size(rect.min, vec2(500.0, 0.0)), rect].map(|rect| Area { rect, scroll: 0.0 });
         let found = [(0, SliceId(0)), (0, SliceId(1))];
         let output = Context::default().run_ui(RawInput::default(), |ui| {
-            let places = Places { traces: &traces, list: &list, scale, pinned, scrolled };
+            let geometry = Geometry { traces: &traces, list: &list, scale, pinned, scrolled };
             let ruler = Rect::from_min_size(pos2(0.0, 0.0), vec2(500.0, 20.0));
-            CentralPanel::default().show(ui, |ui| hits(ui.painter(), &places, &found, ruler, Color32::YELLOW));
+            CentralPanel::default().show(ui, |ui| hits(ui.painter(), &geometry, &found, ruler, Color32::YELLOW));
         });
         let bars = |shape: &Shape| match shape {
             Shape::Rect(bar) if bar.fill == Color32::YELLOW => Some(bar.rect.top()),

@@ -73,7 +73,7 @@ impl MemoryOverTime {
                 }
             }
         });
-        // In a line of its own that never wraps: it changes with the pointer, and the picture below must not
+        // In a separate line that never wraps: it changes with the pointer, and the picture below must not
         // move under it.
         ui.horizontal(|ui| {
             ui.add_space(MARGIN);
@@ -132,7 +132,7 @@ impl MemoryOverTime {
         combo.response.labelled_by(label.id);
     }
 
-    /// What is in use at the moment that is looked at, else under the pointer.
+    /// What is in use at the chosen moment, else under the pointer.
     fn readout_ui(&self, ctx: &ViewContext<'_>, ui: &mut Ui, shown: &ShownMemory, axis: &Axis<'_>) {
         let under = self.pointer_position.map(|position| axis.state(position));
         let (what, state) = match (ctx.memory.moment, under) {

@@ -90,7 +90,7 @@ impl MemoryOverTime {
         self.wanted = Some((id, state.clamp(start, end.saturating_sub(1).max(start))));
     }
 
-    /// Fits the bytes of a block that was asked for, once it is known where they lie.
+    /// Fits the bytes of the block in `wanted`, once it is known where they lie.
     pub(super) fn fit_wanted(&mut self, ctx: &mut ViewContext<'_>, chart: &Chart<'_>, egui: &eframe::egui::Context) {
         let Some((id, state)) = self.wanted else { return };
         let key = (chart.key.clone(), id, state);

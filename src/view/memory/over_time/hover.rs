@@ -1,4 +1,4 @@
-//! What is known of the block under the pointer.
+//! The readout of the block under the pointer.
 
 use eframe::egui::{PopupAnchor, Response, RichText, Tooltip, Ui};
 

@@ -1,4 +1,4 @@
-//! Which blocks have room for words, and where?
+//! Blocks with room for a label, and the rectangle of the label.
 
 use hashbrown::HashMap;
 
@@ -7,7 +7,7 @@ use super::raster::Tall;
 /// The most labels of one picture; those with most room are kept.
 const MAX_LABELS: usize = 400;
 
-/// A rect for the words of a block: a rectangle of pixels that it fills wholly.
+/// A rectangle of pixels that a block fills wholly, with room for its label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LabelRect {
     pub id: u32,
@@ -23,10 +23,10 @@ impl LabelRect {
     }
 }
 
-/// For each block the largest rect that is found by following it from column to column.
+/// For each block the largest rectangle that is found by following it from column to column.
 ///
 /// * `tall`: sorted by column.
-/// * `least`: columns and rows that a rect must have.
+/// * `least`: columns and rows that a rectangle must have.
 pub fn label_rects(tall: &[Tall], least: [u32; 2]) -> Vec<LabelRect> {
     let mut open: HashMap<u32, LabelRect> = HashMap::new();
     let mut best: HashMap<u32, LabelRect> = HashMap::new();
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_filled_by_its_block_in_every_column() {
+    fn a_label_lies_on_its_block_in_every_column() {
         // A block that sinks by two rows in the middle, and one that is there twice.
         let tall: Vec<Tall> = (0..40)
             .flat_map(|column| {

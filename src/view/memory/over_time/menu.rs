@@ -1,4 +1,4 @@
-//! What can be done with the block and the moment under the pointer.
+//! The context menu of the block and the moment under the pointer.
 
 use eframe::egui::Ui;
 

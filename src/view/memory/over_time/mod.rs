@@ -1,4 +1,4 @@
-//! Every allocation over time: stacked by age, at every zoom all of them.
+//! Memory over time: every allocation, stacked by age.
 
 mod axis;
 mod bands;
@@ -77,7 +77,7 @@ pub struct MemoryOverTime {
     /// A block to be fitted in height, by where it lies in a state.
     wanted: Option<(AllocationId, u32)>,
     below: Memo<(MemoryKey, AllocationId, u32), u64>,
-    /// Whether working out the colors that were asked for crashed.
+    /// Whether the computation of the chosen colors crashed.
     have_colors_crashed: bool,
     is_pending: bool,
 }
@@ -289,7 +289,7 @@ impl MemoryOverTime {
             bytes: heights.bytes,
             size: [scale.n_pixels.min(most), n_rows.min(most)],
             pixel: scale.pixel,
-            // What the person has just chosen comes when it is worked out.
+            // Colors that were just chosen come when they are computed.
             colors: colors.map_or((self.color_by, ctx.is_dark), |colors| (colors.by, colors.is_dark)),
             marked: Marked(Arc::clone(&ctx.memory.marked)),
         };

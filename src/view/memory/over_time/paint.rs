@@ -1,4 +1,4 @@
-//! From a picture to egui shapes: a textured rectangle, words on blocks, outlines.
+//! Painting of a picture: a textured rectangle, labels on blocks, outlines.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::view::axis::Scale;
 use crate::widget::labels::Labels;
 use crate::widget::slice_color;
 
-/// Where a picture lies on screen: in its own window, or stretched into another.
+/// Where a picture lies on screen: where it was made for, or stretched until the next one is there.
 #[derive(Clone, Copy, Debug)]
 pub struct Fit {
     /// Position of column 0 and row 0, and points in a column and a row.
@@ -65,7 +65,7 @@ pub struct PictureTexture {
 }
 
 impl PictureTexture {
-    /// Paints a picture into its place.
+    /// Paints a picture where it belongs.
     pub fn paint(&mut self, painter: &Painter, picture: &Picture, fit: &Fit) {
         let [n_rows, n_columns] = picture.image.size;
         if n_rows == 0 || n_columns == 0 {

@@ -115,7 +115,7 @@ impl MemoryOverTime {
         }
     }
 
-    /// Looks at the moment of the highest `active`, and shows it.
+    /// Chooses the moment of the highest `active`, and shows it.
     pub(super) fn go_to_peak(&mut self, ctx: &mut ViewContext<'_>, axis: &super::Axis<'_>, state: u32) {
         ctx.memory.moment = Some(state);
         let navigation = axis.navigation(&mut self.navigation, ctx.navigation);
@@ -126,7 +126,7 @@ impl MemoryOverTime {
     }
 }
 
-/// A line from top to bottom at the moment that is looked at.
+/// A line from top to bottom at the chosen moment.
 pub fn moment_line(ui: &Ui, chart: &Chart<'_>, scale: &Scale, state: u32, color: Color32) {
     let at = chart.axis.position(state);
     if at < scale.view.start || at > scale.view.end {

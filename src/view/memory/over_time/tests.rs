@@ -1,4 +1,4 @@
-//! Memory over time as a person uses it: by the names of its controls, keys and the pointer.
+//! Memory over time, driven by the names of its controls, keys and the pointer.
 
 mod picture;
 
@@ -56,7 +56,7 @@ fn random(n_events: usize, has_time: bool) -> TraceBuilder {
     builder
 }
 
-/// What the view is given, and what it asked for.
+/// What the view is given, and the commands that it pushed.
 #[derive(Default)]
 struct Session {
     traces: Vec<OpenTrace>,
@@ -103,7 +103,7 @@ fn harness(builder: TraceBuilder) -> Harness<'static, Session> {
     harness
 }
 
-/// Runs frames until the picture is there, and runs what was asked for.
+/// Runs frames until the picture is there, and the commands that were pushed.
 fn settle(harness: &mut Harness<'_, Session>) {
     let started = Instant::now();
     for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! What is worked out in the background, and for which question.
+//! What is computed in the background: the index of a history, and pictures of a part of it.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::widget::text::{display_name, short_frame};
 /// Least width and height of a label, in points.
 const LABEL_ROOM: [f32; 2] = [44.0, 13.0];
 
-/// What is worked out once for a history.
+/// What is computed once for a history.
 #[derive(Debug)]
 pub struct Index {
     pub by_end: Vec<u32>,
@@ -79,12 +79,12 @@ impl PartialEq for Marked {
     }
 }
 
-/// Which picture is wanted.
+/// What a picture is made for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PictureKey {
     pub history: MemoryKey,
     pub axis: AxisKind,
-    /// In places on the axis.
+    /// In positions on the axis.
     pub view: TimeRange,
     /// The bytes from bottom to top.
     pub bytes: TimeRange,
@@ -98,7 +98,7 @@ pub struct PictureKey {
 }
 
 impl PictureKey {
-    /// Whether the picture of `other` can stand in for this one, stretched into place.
+    /// Whether the picture of `other` can be shown, stretched, until this one is there.
     pub fn is_near(&self, other: &Self) -> bool {
         self.history == other.history
             && self.axis == other.axis
@@ -149,7 +149,7 @@ impl Picture {
     }
 }
 
-/// Answers a question.
+/// The picture for a key.
 pub fn picture(of: &OpenMemory, index: &Index, colors: &Arc<Colors>, key: &PictureKey, progress: &Progress) -> Picture {
     let history = of.history();
     let axis = Axis { kind: key.axis, history, offset: of.open.offset };
