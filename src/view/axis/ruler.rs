@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use eframe::egui::{Align2, FontId, Painter, Rect, Visuals, pos2};
+use eframe::egui::{FontId, Painter, Rect, Visuals, pos2};
 
 use super::Scale;
 use crate::model::{DurNs, TimeNs, TimeRange};
@@ -60,8 +60,13 @@ impl RulerLabels {
         for tick in ticks {
             let x = scale.x(self.position(tick));
             painter.vline(x, rect.bottom() - 5.0..=canvas.bottom(), line);
-            let (at, font) = (pos2(x + 3.0, rect.center().y), FontId::proportional(11.0));
-            painter.text(at, Align2::LEFT_CENTER, (self.name)(tick, step), font, visuals.weak_text_color());
+            let color = visuals.weak_text_color();
+            let galley = painter.layout_no_wrap((self.name)(tick, step), FontId::proportional(11.0), color);
+            let at = pos2(x + 3.0, rect.center().y - galley.size().y / 2.0);
+            // A number that is cut off would read as another.
+            if at.x + galley.size().x <= rect.right() {
+                painter.galley(at, galley, color);
+            }
         }
     }
 }

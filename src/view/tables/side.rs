@@ -127,7 +127,7 @@ fn instance_rows(traces: &[OpenTrace], slices: &[Instance]) -> Answer {
     let row = |instance: &Instance| {
         let model = &traces[instance.trace as usize].trace;
         let track = model.track(model.slices.track_of(instance.slice));
-        let track = track_title(traces, instance.trace as usize, &track.name);
+        let track = track_title(traces, instance.trace as usize, &track.title());
         let time = time(instance);
         vec![Cell::Ns(time.dur()), Cell::Ns(time.start), Cell::text(&track)]
     };

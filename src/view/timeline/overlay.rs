@@ -7,7 +7,7 @@ use super::layout::{Area, DrawList};
 use super::track_list::TrackList;
 use crate::model::{SliceId, Trace};
 use crate::view::axis::Scale;
-use crate::view::{OpenTrace, Selection, ViewContext};
+use crate::view::{OpenTrace, Selection};
 
 /// Arrows drawn for one selection.
 const MAX_ARROWS: usize = 200;
@@ -25,6 +25,8 @@ pub struct Geometry<'a> {
     pub scale: Scale,
     pub pinned: Area,
     pub scrolled: Area,
+    /// Whether moments of different traces can be compared.
+    pub is_one_clock: bool,
 }
 
 impl Geometry<'_> {
@@ -68,10 +70,22 @@ pub fn arrows(trace: &Trace, slice: SliceId) -> Vec<(SliceId, SliceId)> {
     all
 }
 
-/// Paints the selected slice or instant with its arrows.
+/// Paints the selected slice with its arrows, the selected instant, or the life of the selected allocation
+/// through all rows.
 pub fn selection(painter: &Painter, geometry: &Geometry<'_>, selection: Selection, color: Color32) {
     match selection {
-        Selection::None | Selection::Allocation { .. } => {}
+        Selection::None => {}
+        // Where the clocks of the traces are not one, nothing can be said of other rows.
+        Selection::Allocation { .. } if !geometry.is_one_clock => {}
+        Selection::Allocation { trace, memory, id } => {
+            let Some(open) = geometry.traces.get(trace) else { return };
+            let Some(history) = open.trace.memories.get(memory).filter(|history| history.has_time) else { return };
+            let life = history.life(id).shifted(open.offset);
+            let (left, right) = (geometry.scale.x(life.start), geometry.scale.x(life.end));
+            let rows = painter.clip_rect().y_range();
+            painter.rect_filled(Rect::from_x_y_ranges(left..=right, rows), 0.0, color.gamma_multiply(0.07));
+            painter.vline(left, rows, Stroke::new(1.5, color));
+        }
         Selection::Instant { trace, instant } => {
             let Some(open) = geometry.traces.get(trace) else { return };
             let instants = &open.trace.instants;
@@ -92,19 +106,6 @@ pub fn selection(painter: &Painter, geometry: &Geometry<'_>, selection: Selectio
             geometry.frame(painter, trace, slice, Stroke::new(2.0, color));
         }
     }
-}
-
-/// Shades the life of the selected allocation through all rows, with a line where it begins. Where the
-/// clocks of the traces are not one, nothing can be said of other rows.
-pub fn allocation(painter: &Painter, ctx: &ViewContext<'_>, scale: &Scale, color: Color32) {
-    let Selection::Allocation { trace, memory, .. } = *ctx.selection else { return };
-    let history = ctx.traces.get(trace).and_then(|open| open.trace.memories.get(memory));
-    let life = ctx.selected_time().filter(|_| ctx.is_one_clock && history.is_some_and(|history| history.has_time));
-    let Some(life) = life else { return };
-    let canvas = painter.clip_rect();
-    let (left, right) = (scale.x(life.start), scale.x(life.end));
-    painter.rect_filled(Rect::from_x_y_ranges(left..=right, canvas.y_range()), 0.0, color.gamma_multiply(0.07));
-    painter.vline(left, canvas.y_range(), Stroke::new(1.5, color));
 }
 
 /// A curve from the start of one slice to the start of another.
@@ -201,21 +202,12 @@ mod tests {
         let traces = [OpenTrace { trace: Arc::new(builder.finish()), offset: 0 }];
         let scale = Scale::new(TimeRange { start: 0, end: 1000 }, 0.0, 500.0, 1.0);
         let output = Context::default().run_ui(RawInput::default(), |ui| {
-            let color = Color32::from_rgb(1, 2, 3);
-            let ctx = ViewContext {
-                traces: &traces,
-                span: scale.view,
-                navigation: &mut Default::default(),
-                selection: &mut Selection::Allocation { trace: 0, memory: 0, id: AllocationId(0) },
-                range: &mut None,
-                marks: &mut Vec::new(),
-                hits: &[],
-                memory: &mut Default::default(),
-                is_one_clock: true,
-                is_dark: true,
-                commands: &mut Vec::new(),
-            };
-            CentralPanel::default().show(ui, |ui| allocation(ui.painter(), &ctx, &scale, color));
+            let area = Area { rect: ui.max_rect(), scroll: 0.0 };
+            let list = TrackList::default();
+            let geometry =
+                Geometry { traces: &traces, list: &list, scale, pinned: area, scrolled: area, is_one_clock: true };
+            let allocation = Selection::Allocation { trace: 0, memory: 0, id: AllocationId(0) };
+            CentralPanel::default().show(ui, |ui| selection(ui.painter(), &geometry, allocation, Color32::RED));
         });
         let band = output.shapes.iter().find_map(|clipped| match &clipped.shape {
             Shape::Rect(band) if band.rect.left() == 50.0 => Some(band.rect.right()),
@@ -237,7 +229,7 @@ mod tests {
             [Rect::from_min_size(rect.min, vec2(500.0, 0.0)), rect].map(|rect| Area { rect, scroll: 0.0 });
         let found = [(0, SliceId(0)), (0, SliceId(1))];
         let output = Context::default().run_ui(RawInput::default(), |ui| {
-            let geometry = Geometry { traces: &traces, list: &list, scale, pinned, scrolled };
+            let geometry = Geometry { traces: &traces, list: &list, scale, pinned, scrolled, is_one_clock: true };
             let ruler = Rect::from_min_size(pos2(0.0, 0.0), vec2(500.0, 20.0));
             CentralPanel::default().show(ui, |ui| hits(ui.painter(), &geometry, &found, ruler, Color32::YELLOW));
         });

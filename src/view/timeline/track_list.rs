@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::settings::TimelineSettings;
 use crate::model::{ProcessId, Trace, TrackId, TrackKind};
 use crate::view::OpenTrace;
+use crate::widget::text::display_name;
 
 /// Height of one row of slices, in points.
 pub const ROW_HEIGHT: f32 = 18.0;
@@ -103,20 +104,6 @@ pub fn process_key(trace: &Trace, process: ProcessId) -> String {
 pub fn track_key(trace: &Trace, track: TrackId) -> String {
     let info = trace.track(track);
     format!("{}/{}/{}", process_key(trace, info.process), info.name, info.tid)
-}
-
-/// What a track is called on screen.
-pub fn track_title(trace: &Trace, track: TrackId) -> String {
-    let info = trace.track(track);
-    let name = if info.name.is_empty() { &info.tid } else { &info.name };
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let title = match info.kind {
-        TrackKind::Stream if is_number(name) => format!("stream {name}"),
-        TrackKind::Thread if is_number(name) => format!("thread {name}"),
-        _ if name.is_empty() => "Track without name".to_owned(),
-        _ => name.clone(),
-    };
-    crate::widget::text::display_name(title.trim()).into_owned()
 }
 
 impl TrackList {
@@ -234,7 +221,7 @@ impl Builder<'_> {
             .collect();
         self.sort(key, &mut processes, |entry| &entry.1);
         for (process, process_key, tracks) in processes {
-            let title = crate::widget::text::display_name(&data.process(process).title()).into_owned();
+            let title = display_name(&data.process(process).title()).into_owned();
             let home = match (has_line, data.info.rank) {
                 (false, _) => title.clone(),
                 (true, Some(rank)) => format!("{title}, rank {rank}"),
@@ -272,7 +259,7 @@ impl Builder<'_> {
             tracks.into_iter().map(|track| (track, track_key(data, track))).collect();
         self.sort(&group.key, &mut tracks, |entry| &entry.1);
         for (track, key) in tracks {
-            let title = track_title(data, track);
+            let title = display_name(&data.track(track).title()).into_owned();
             let is_pinned = self.settings.pinned.contains(&key);
             if (is_folded && !is_pinned) || !(is_match || self.matches(&title)) || self.is_hidden(&key) {
                 continue;

@@ -42,16 +42,16 @@ impl MemoryOverTime {
                 ui.spacing_mut().item_spacing.x = 4.0;
                 patch(
                     ui,
-                    curve.color(ctx.is_dark).gamma_multiply(if self.is_curve_shown[i] && is_known {
+                    curve.color(ctx.is_dark).gamma_multiply(if self.is_curve_shown.0[i] && is_known {
                         1.0
                     } else {
                         0.35
                     }),
                 );
-                let toggle = Button::selectable(self.is_curve_shown[i] && is_known, curve.label());
+                let toggle = Button::selectable(self.is_curve_shown.0[i] && is_known, curve.label());
                 let toggle = ui.add_enabled(is_known, toggle).on_hover_text(curve.help());
                 if toggle.on_disabled_hover_text("The recording does not say").clicked() {
-                    self.is_curve_shown[i] ^= true;
+                    self.is_curve_shown.0[i] ^= true;
                 }
             }
             ui.separator();

@@ -62,6 +62,16 @@ impl Curve {
     }
 }
 
+/// Whether each curve is on show, in the order of [`Curve::ALL`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShownCurves(pub [bool; 4]);
+
+impl Default for ShownCurves {
+    fn default() -> Self {
+        Self([true, false, true, false])
+    }
+}
+
 /// The points of one curve, with x relative to the start of `view`.
 ///
 /// Where columns hold few states each state is a step; else each column has its lowest and its highest

@@ -29,7 +29,7 @@ use eframe::egui::{self, Frame, Margin, Rect, Sense, Ui, pos2};
 use self::axis::{Axis, AxisKind};
 use self::canvas::Canvas;
 use self::colors::{ColorBy, Colors};
-use self::curves::Curve;
+use self::curves::{Curve, ShownCurves};
 use self::heights::Heights;
 use self::minimap::Overview;
 use self::work::{Index, Marked, Picture, PictureKey};
@@ -52,6 +52,7 @@ const MARGIN: f32 = 6.0;
 const HEADROOM: f64 = 0.04;
 
 /// Memory over time, in the middle of the window.
+#[derive(Default)]
 pub struct MemoryOverTime {
     /// Whether the person wants events along the axis where there is time as well.
     wants_events: bool,
@@ -60,8 +61,7 @@ pub struct MemoryOverTime {
     /// Whether the wheel zooms and Ctrl+wheel scrolls, instead of the other way round.
     pub wheel_zooms: bool,
     color_by: ColorBy,
-    /// Which curves are on show, in the order of [`curves::Curve::ALL`].
-    is_curve_shown: [bool; 4],
+    is_curve_shown: ShownCurves,
     history: Option<MemoryKey>,
     index: Memo<MemoryKey, Arc<Index>>,
     colors: Memo<(MemoryKey, ColorBy, bool), Arc<Colors>>,
@@ -80,32 +80,6 @@ pub struct MemoryOverTime {
     /// Whether the computation of the chosen colors crashed.
     have_colors_crashed: bool,
     is_pending: bool,
-}
-
-impl Default for MemoryOverTime {
-    fn default() -> Self {
-        Self {
-            wants_events: false,
-            navigation: Navigation::default(),
-            wheel_zooms: false,
-            color_by: ColorBy::default(),
-            is_curve_shown: [true, false, true, false],
-            history: None,
-            index: Memo::default(),
-            colors: Memo::default(),
-            pictures: Memo::default(),
-            overview: Overview::default(),
-            motion: Motion::default(),
-            minimap: Minimap::default(),
-            drag: Drag::default(),
-            canvas: Canvas::default(),
-            pointer_position: None,
-            wanted: None,
-            below: Memo::default(),
-            have_colors_crashed: false,
-            is_pending: false,
-        }
-    }
 }
 
 impl std::fmt::Debug for MemoryOverTime {
@@ -175,7 +149,7 @@ impl MemoryOverTime {
         key
     }
 
-    /// All bytes that there ever were, with some room above.
+    /// From 0 to the most bytes that were active at once, with some room above.
     fn all_bytes(index: &Index) -> TimeRange {
         let highest = index.peak(Curve::Active).1.max(1);
         TimeRange { start: 0, end: (highest as f64 * (1.0 + HEADROOM)).ceil().min(i64::MAX as f64 / 4.0) as i64 + 1 }
@@ -190,21 +164,21 @@ impl MemoryOverTime {
         colors: &Arc<Colors>,
         egui: &egui::Context,
     ) -> Option<(PictureKey, Arc<Picture>)> {
-        let (waker, question) = (egui.clone(), wanted.clone());
+        let (waker, key) = (egui.clone(), wanted.clone());
         let (of, index, colors) = (shown.of.clone(), Arc::clone(index), Arc::clone(colors));
         let made = self.pictures.get_in_turn(
             wanted,
-            |asked| asked.is_near(wanted),
+            |known| known.is_near(wanted),
             move || waker.request_repaint(),
-            move |progress| Arc::new(work::picture(&of, &index, &colors, &question, progress)),
+            move |progress| Arc::new(work::picture(&of, &index, &colors, &key, progress)),
         );
         let made = made.map(Arc::clone);
         self.is_pending |= !self.pictures.is_current(wanted) && !self.pictures.has_crashed(wanted);
-        let (made, question) = (made?, self.pictures.question()?.clone());
-        (question.history == wanted.history && question.axis == wanted.axis).then_some((question, made))
+        let (made, key) = (made?, self.pictures.question()?.clone());
+        (key.history == wanted.history && key.axis == wanted.axis).then_some((key, made))
     }
 
-    /// What is worked out once for the history, and the color of each of its allocations.
+    /// The index of the history, and the color of each of its allocations.
     fn prepare(
         &mut self,
         key: &MemoryKey,

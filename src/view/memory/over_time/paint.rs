@@ -10,7 +10,7 @@ use eframe::egui::{
 use super::heights::Heights;
 use super::work::{Label, Picture, PictureKey};
 use crate::view::axis::Scale;
-use crate::widget::labels::Labels;
+use crate::widget::labels::{Labels, cut};
 use crate::widget::slice_color;
 
 /// Where a picture lies on screen: where it was made for, or stretched until the next one is there.
@@ -104,10 +104,7 @@ pub fn labels(painter: &Painter, kept: &mut Labels<u32>, labels: &[Label], fit: 
         if rect.width() < 30.0 || rect.height() < 11.0 {
             continue;
         }
-        let cut = |n: usize| {
-            let n_chars = label.text.chars().count();
-            if n_chars <= n { label.text.clone() } else { label.text.chars().take(n - 1).chain(['…']).collect() }
-        };
+        let cut = |length| cut(&label.text, |text| text, length);
         if let Some(galley) = kept.fitting(painter, label.rect.id, rect.width() - 6.0, cut) {
             let at = pos2(rect.left() + 4.0, rect.center().y - galley.size().y / 2.0);
             painter.galley(at, galley, slice_color::TEXT);

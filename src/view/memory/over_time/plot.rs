@@ -23,7 +23,7 @@ impl MemoryOverTime {
     /// The curves on show, and their indices in [`Curve::ALL`]. One of which nothing was recorded would be a
     /// line at zero.
     fn shown_curves(&self, index: &Index) -> impl Iterator<Item = (usize, Curve)> {
-        let is_shown = |(i, curve): &(usize, Curve)| self.is_curve_shown[*i] && index.peak(*curve).1 > 0;
+        let is_shown = |(i, curve): &(usize, Curve)| self.is_curve_shown.0[*i] && index.peak(*curve).1 > 0;
         Curve::ALL.into_iter().enumerate().filter(is_shown)
     }
 

@@ -7,7 +7,7 @@ use super::{Chart, LANE_HEIGHT};
 use crate::model::TimeRange;
 use crate::view::ViewContext;
 use crate::view::axis::{Scale, paint_flag};
-use crate::widget::labels::Labels;
+use crate::widget::labels::{Labels, cut};
 use crate::widget::text::display_name;
 use crate::widget::{format, theme};
 
@@ -37,13 +37,7 @@ pub fn lanes(
         let name = display_name(trace.strings.get(bar.name));
         let words = if bar.count > 1 { format!("{name} and {} more", bar.count - 1) } else { name.into_owned() };
         if bar_rect.width() > 24.0 {
-            let cut = |n: usize| {
-                if words.chars().count() <= n {
-                    words.clone()
-                } else {
-                    words.chars().take(n - 1).chain(['…']).collect()
-                }
-            };
+            let cut = |length| cut(&words, |words| words, length);
             let key = u64::from(bar.name.0) << 32 | u64::from(bar.count);
             if let Some(galley) = kept.fitting(&painter, key, bar_rect.width() - 8.0, cut) {
                 let at = pos2(bar_rect.left() + 4.0, bar_rect.center().y - galley.size().y / 2.0);
