@@ -29,6 +29,7 @@ use crate::model::Trace;
 use crate::reader::Options;
 use crate::session::Session;
 use crate::settings::{BottomTab, CenterTab, Settings, ThemeChoice};
+use crate::view::ViewContext;
 use crate::view::details::Details;
 use crate::view::events::Events;
 use crate::view::flame::FlameView;
@@ -206,9 +207,7 @@ impl App {
             match loaded.outcome {
                 Ok(Found::Traces(traces)) => {
                     let is_first = self.session.traces().is_empty();
-                    if is_first
-                        && traces.iter().all(|trace| ["snapshot", "memory_timeline"].contains(&trace.info.format))
-                    {
+                    if is_first && traces.iter().all(|trace| trace.info.format.is_memory_only()) {
                         self.settings.center_tab = CenterTab::Memory;
                         if self.settings.bottom_tab == BottomTab::Search {
                             self.settings.bottom_tab = BottomTab::Leaks;
@@ -249,7 +248,7 @@ impl App {
         }
         self.save.ui(ctx);
         let is_dark = ctx.global_style().visuals.dark_mode;
-        let mut view = self.session.context(is_dark, &mut self.commands);
+        let mut view = ViewContext::new(&mut self.session, is_dark, &mut self.commands);
         self.palette.ui(&mut view, ctx);
         self.shortcuts.ui(ctx, self.timeline.settings().wheel_zooms);
         welcome::drop_ui(ctx);

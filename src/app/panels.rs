@@ -5,9 +5,9 @@ use eframe::egui::{self, CentralPanel, Frame, Panel};
 use super::App;
 use crate::model::Severity;
 use crate::settings::{BottomTab, CenterTab};
-use crate::view::View as _;
 use crate::view::memory::shown_title;
 use crate::view::tables::TableKind;
+use crate::view::{View as _, ViewContext};
 use crate::widget::theme;
 
 /// The tabs of the tables, from left to right.
@@ -41,7 +41,7 @@ impl App {
             ui,
             &mut is_side_open,
             |ui| {
-                let mut view = self.session.context(is_dark, &mut self.commands);
+                let mut view = ViewContext::new(&mut self.session, is_dark, &mut self.commands);
                 self.guards[1].show("Details", ui, |ui| self.details.ui(&mut view, ui));
             },
         );
@@ -64,7 +64,7 @@ impl App {
             self.center_tabs_ui(ui);
         }
         CentralPanel::default().frame(frame).show(ui, |ui| {
-            let mut view = self.session.context(is_dark, &mut self.commands);
+            let mut view = ViewContext::new(&mut self.session, is_dark, &mut self.commands);
             match center {
                 CenterTab::Timeline => self.guards[0].show("Timeline", ui, |ui| self.timeline.ui(&mut view, ui)),
                 CenterTab::Memory => self.guards[3].show("Memory", ui, |ui| self.memory.ui(&mut view, ui)),
@@ -143,7 +143,7 @@ impl App {
             }
             // These tabs list one memory, which where there are several is not told by the tab alone.
             if MEMORY_TABS.iter().any(|(tab, _)| *tab == self.settings.bottom_tab) {
-                let mut view = self.session.context(is_dark, &mut self.commands);
+                let mut view = ViewContext::new(&mut self.session, is_dark, &mut self.commands);
                 if let Some(title) = shown_title(&mut view) {
                     ui.separator();
                     ui.add(egui::Label::new(egui::RichText::new(format!("of {title}")).weak()).truncate());
@@ -153,7 +153,7 @@ impl App {
         ui.separator();
         // The panel keeps its height whatever is in it.
         ui.set_min_height(ui.available_height());
-        let mut view = self.session.context(is_dark, &mut self.commands);
+        let mut view = ViewContext::new(&mut self.session, is_dark, &mut self.commands);
         let tab = self.settings.bottom_tab;
         if let Some((_, kind)) = TABLES.iter().find(|table| table.0 == tab) {
             self.tables.choose(*kind);

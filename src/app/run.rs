@@ -9,10 +9,11 @@ use super::{App, Note, NoteKind};
 use crate::command::Command;
 use crate::model::Trace;
 use crate::reader::Options;
+use crate::session::Selection;
 use crate::settings::{BottomTab, CenterTab, ThemeChoice};
 use crate::view::palette::Mode;
 use crate::view::timeline::TimelineSettings;
-use crate::view::{Selection, View};
+use crate::view::{View, ViewContext};
 
 /// One step of "larger" or "smaller".
 const SCALE_STEP: f32 = 0.1;
@@ -45,7 +46,7 @@ impl App {
             Command::ListEvents(trace, track) => {
                 self.show_tab(BottomTab::Events);
                 let is_dark = ctx.global_style().visuals.dark_mode;
-                self.events.show(&self.session.context(is_dark, &mut self.commands), trace, track);
+                self.events.show(&ViewContext::new(&mut self.session, is_dark, &mut self.commands), trace, track);
             }
             Command::ShowMarks => self.show_tab(BottomTab::Marks),
             Command::ShowKernels => self.show_tab(BottomTab::Kernels),
@@ -83,7 +84,7 @@ impl App {
     fn run_in_views(&mut self, ctx: &Context, command: &Command) {
         let is_dark = ctx.global_style().visuals.dark_mode;
         let center = self.center_tab();
-        let mut view = self.session.context(is_dark, &mut self.commands);
+        let mut view = ViewContext::new(&mut self.session, is_dark, &mut self.commands);
         match (command, *view.selection) {
             (Command::Reveal, Selection::Slice { trace, slice }) => self.timeline.reveal(&mut view, trace, slice),
             // Its settings, which other views follow, can be changed from anywhere.

@@ -13,8 +13,8 @@ use egui_kittest::{Harness, HarnessBuilder};
 
 use super::*;
 use crate::model::{Details, EventDetails, Severity, SliceId, SliceKind, TimeRange, TraceBuilder};
+use crate::session::Selection;
 use crate::settings::BottomTab;
-use crate::view::Selection;
 
 #[derive(Debug)]
 struct FixedDetails;

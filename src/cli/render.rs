@@ -2,18 +2,17 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use eframe::egui::{CentralPanel, ColorImage, Context, Pos2, RawInput, Rect, Theme, Ui, Vec2, ViewportId};
 
 use super::{Failure, Outcome, input, output};
-use crate::analysis::clock;
-use crate::model::{TimeRange, Trace};
+use crate::model::Trace;
+use crate::session::Session;
 use crate::view::memory::{LeaksView, LiveMemory, MemoryOverTime, MemoryState, ReservedView};
 use crate::view::timeline::Timeline;
-use crate::view::{Navigation, OpenTrace, Selection, View, ViewContext};
+use crate::view::{View, ViewContext};
 use crate::widget::raster::Raster;
 use crate::widget::theme;
 
@@ -116,14 +115,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
 ///
 /// What the view asks the app to do is left undone: a picture has no app.
 pub fn picture(traces: Vec<Trace>, view: &mut dyn View, size: Size, look: Look) -> Screenshot {
-    let placed = clock::clock(&traces.iter().collect::<Vec<_>>());
-    let open = |(trace, &offset)| OpenTrace { trace: Arc::new(trace), offset };
-    let traces: Vec<OpenTrace> = traces.into_iter().zip(&placed.offsets).map(open).collect();
-    // A view of no length cannot be drawn.
-    let span = TimeRange { end: placed.span.end.max(placed.span.start.saturating_add(1)), ..placed.span };
-    let mut navigation = Navigation::default();
-    navigation.glide(span);
-    let (mut selection, mut range, mut marks) = (Selection::None, None, Vec::new());
+    let mut session = Session::of(traces);
     let ctx = Context::default();
     theme::apply(&ctx);
     ctx.set_theme(match look {
@@ -131,19 +123,8 @@ pub fn picture(traces: Vec<Trace>, view: &mut dyn View, size: Size, look: Look) 
         Look::Dark => Theme::Dark,
     });
     screenshot(&ctx, size.0.map(usize::from), 1.0, PATIENCE, |ui| {
-        let mut context = ViewContext {
-            traces: &traces,
-            span,
-            navigation: &mut navigation,
-            selection: &mut selection,
-            range: &mut range,
-            marks: &mut marks,
-            hits: &[],
-            memory: &mut Default::default(),
-            is_one_clock: placed.origin_utc_ns.is_some(),
-            is_dark: look == Look::Dark,
-            commands: &mut Vec::new(),
-        };
+        let mut commands = Vec::new();
+        let mut context = ViewContext::new(&mut session, look == Look::Dark, &mut commands);
         CentralPanel::default().show(ui, |ui| view.ui(&mut context, ui));
         view.is_pending()
     })

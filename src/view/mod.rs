@@ -15,7 +15,5 @@ pub mod search;
 pub mod shortcuts;
 pub mod tables;
 pub mod timeline;
-mod trace_key;
 
-pub use context::{Mark, Navigation, OpenTrace, Selection, View, ViewContext, counts_events};
-pub use trace_key::TraceKey;
+pub use context::{View, ViewContext};

@@ -2,10 +2,11 @@
 
 use eframe::egui::{self, Align2, Key, Modifiers, RichText};
 
+use super::ViewContext;
 use super::search::track_title;
-use super::{Selection, ViewContext};
 use crate::command::{COMMANDS, Command, key_text};
 use crate::model::{SliceId, TrackId};
+use crate::session::Selection;
 use crate::widget::fuzzy;
 
 const ROW_HEIGHT: f32 = 24.0;
@@ -193,7 +194,7 @@ fn entries(mode: Mode, view: &ViewContext<'_>, ctx: &egui::Context) -> Vec<Entry
         }
         Mode::OpenTraces => to_close(view),
         Mode::Tracks => {
-            let of_trace = |(trace, open): (usize, &super::OpenTrace)| {
+            let of_trace = |(trace, open): (usize, &crate::session::OpenTrace)| {
                 let model = std::sync::Arc::clone(&open.trace);
                 (0..model.tracks.len()).map(move |i| (trace, std::sync::Arc::clone(&model), TrackId(i as u32)))
             };

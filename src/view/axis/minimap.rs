@@ -4,7 +4,7 @@ use eframe::egui::{CursorIcon, Mesh, Rect, Role, Sense, Shape, Stroke, StrokeKin
 
 use super::{Motion, Scale, centered};
 use crate::model::TimeRange;
-use crate::view::Navigation;
+use crate::session::Navigation;
 
 /// How near the pointer must be to an edge of the window to move it, in points.
 const GRIP: f32 = 5.0;

@@ -6,7 +6,7 @@ use eframe::egui::{Context, Event, Key, Vec2, vec2};
 
 use super::{Scale, panned, zoomed};
 use crate::model::{DurNs, TimeNs, TimeRange};
-use crate::view::Navigation;
+use crate::session::Navigation;
 
 /// Moves closer together than this, in seconds, are one step to undo.
 const ONE_MOVE_SECS: f64 = 0.6;

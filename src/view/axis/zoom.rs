@@ -2,7 +2,7 @@
 
 use crate::command::Command;
 use crate::model::{DurNs, TimeNs, TimeRange};
-use crate::view::Navigation;
+use crate::session::Navigation;
 
 /// The shortest visible range.
 const MIN_VIEW: DurNs = 20;

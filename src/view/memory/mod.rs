@@ -2,7 +2,6 @@
 
 mod allocations;
 mod commands;
-mod focus;
 mod head;
 mod leak_rows;
 mod leaks;
@@ -17,7 +16,6 @@ mod state;
 mod transport;
 
 pub use allocations::AllocationsView;
-pub use focus::{MemoryFocus, MemoryKey, OpenMemory, ShownMemory};
 pub use head::shown_title;
 pub use leaks::LeaksView;
 pub use live_memory::LiveMemory;

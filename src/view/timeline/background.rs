@@ -12,8 +12,9 @@ use super::peaks::Peaks;
 use super::track_list::LineKind;
 use crate::job::{Job, Poll, Progress};
 use crate::model::{Cell, Pyramid, Row, SliceId, TimeNs, TimeRange, Trace, TrackId, TrackKind};
+use crate::session::OpenTrace;
+use crate::view::ViewContext;
 use crate::view::axis::Scale;
-use crate::view::{OpenTrace, ViewContext};
 
 /// Counters with fewer samples are drawn from their samples.
 const MIN_SAMPLES_FOR_PEAKS: usize = 4096;

@@ -9,8 +9,9 @@ use super::paint::{self, AreaPaint, Labels};
 use super::track_list::{LineKind, visible_lines};
 use super::{Parts, Timeline, hover};
 use crate::model::TimeRange;
+use crate::session::Selection;
+use crate::view::ViewContext;
 use crate::view::axis::{DragAction, Scale, Wheel, fitted, middle, paint_hover_line, paint_marks, paint_range, panned};
-use crate::view::{Selection, ViewContext};
 use crate::widget::format;
 use crate::widget::slice_color::SliceColors;
 

@@ -27,9 +27,10 @@ use self::hit::Hit;
 use self::layout::Area;
 use self::track_list::{TrackList, total_height};
 use super::axis::{Drag, MARGIN, Minimap, Motion, RulerLabels, Scale, fitted};
-use super::{Selection, View, ViewContext, counts_events};
+use super::{View, ViewContext};
 use crate::command::Command;
 use crate::model::{SliceId, TimeNs, Trace};
+use crate::session::{Selection, counts_events};
 
 const MINIMAP_HEIGHT: f32 = 26.0;
 const RULER_HEIGHT: f32 = 20.0;

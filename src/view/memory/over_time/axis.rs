@@ -1,7 +1,7 @@
 //! The horizontal axis: session time, or one event after another.
 
 use crate::model::{MemoryHistory, TimeNs, TimeRange};
-use crate::view::Navigation;
+use crate::session::Navigation;
 use crate::view::axis::{MARGIN, RulerLabels};
 use crate::widget::format;
 

@@ -9,8 +9,9 @@ use super::paint::{self, Fit, PictureTexture};
 use super::work::{Picture, PictureKey};
 use super::{Chart, MemoryOverTime, hover, plot, strips};
 use crate::model::memory::AllocationId;
+use crate::session::Selection;
+use crate::view::ViewContext;
 use crate::view::axis::{Scale, paint_hover_line, paint_marks, paint_range};
-use crate::view::{Selection, ViewContext};
 use crate::widget::labels::Labels;
 use crate::widget::theme;
 

@@ -34,13 +34,13 @@ use self::heights::Heights;
 use self::minimap::Overview;
 use self::work::{Index, Marked, Picture, PictureKey};
 use super::head::choose_ui;
-use super::{MemoryKey, ShownMemory};
 use crate::command::Command;
 use crate::job::Memo;
 use crate::model::TimeRange;
 use crate::model::memory::AllocationId;
+use crate::session::{MemoryKey, Navigation, ShownMemory};
 use crate::view::axis::{Drag, Minimap, Motion, Scale, fitted};
-use crate::view::{Navigation, View, ViewContext};
+use crate::view::{View, ViewContext};
 
 const GUTTER: f32 = 72.0;
 const MINIMAP_HEIGHT: f32 = 26.0;
