@@ -53,7 +53,7 @@ impl<V> Default for Drag<V> {
 }
 
 /// What a drag asks for in one frame.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub enum DragAction<V> {
     /// Select this range.
     Range(Option<TimeRange>),
