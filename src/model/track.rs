@@ -37,6 +37,20 @@ pub struct Track {
     pub sort_index: i64,
 }
 
+impl Track {
+    /// What it is called on screen: `main`, or by its id `stream 7`.
+    pub fn title(&self) -> String {
+        let name = if self.name.is_empty() { &self.tid } else { &self.name };
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        match self.kind {
+            TrackKind::Stream if is_number(name) => format!("stream {name}"),
+            TrackKind::Thread if is_number(name) => format!("thread {name}"),
+            _ if name.is_empty() => "Track without name".to_owned(),
+            _ => name.trim().to_owned(),
+        }
+    }
+}
+
 /// A process of the recording, or a device: Chrome traces give each GPU a process of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {

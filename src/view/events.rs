@@ -147,7 +147,7 @@ impl Events {
         let Some(open) = ctx.traces.get(trace) else { return };
         ui.horizontal_wrapped(|ui| {
             let info = open.trace.track(track);
-            ui.strong(track_title(ctx.traces, trace, &info.name));
+            ui.strong(track_title(ctx.traces, trace, &info.title()));
             ui.weak(display_name(&open.trace.process(info.process).title()));
             let events = if len == 1 { "event" } else { "events" };
             ui.label(format!("{} {events}", format::count(len as u64)));

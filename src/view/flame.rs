@@ -1,5 +1,4 @@
-//! Where were threads when the profiler looked? Their call stacks as a flame graph, and as a table of
-//! the hottest frames.
+//! The samples of threads by call stack: a flame graph, and a table of the hottest frames.
 
 use eframe::egui::{self, ComboBox};
 
@@ -28,7 +27,7 @@ const SAMPLES: Unit = Unit {
 
 /// What of the open traces is shown.
 #[derive(Clone, Debug, PartialEq)]
-struct Question {
+struct FlameKey {
     traces: TraceKey,
     /// In session time.
     range: Option<TimeRange>,
@@ -42,7 +41,7 @@ pub struct FlameView {
     /// Whether the person wants the whole trace although a range is selected.
     is_whole: bool,
     thread: Option<(u32, TrackId)>,
-    pane: FlamePane<Question, Vec<SampledThread>>,
+    pane: FlamePane<FlameKey, Vec<SampledThread>>,
 }
 
 impl Default for FlameView {
@@ -70,9 +69,9 @@ impl View for FlameView {
             self.thread = None;
         }
         let range = ctx.range.filter(|_| !self.is_whole);
-        let question = Question { traces, range, thread: self.thread };
-        let (traces, asked) = (ctx.traces.to_vec(), question.clone());
-        self.pane.ask(&question, |_| false, move |progress| answer(&traces, &asked, progress), ctx, ui);
+        let key = FlameKey { traces, range, thread: self.thread };
+        let (traces, of) = (ctx.traces.to_vec(), key.clone());
+        self.pane.ask(&key, |_| false, move |progress| sampled_flame(&traces, &of, progress), ctx, ui);
         ui.horizontal_wrapped(|ui| {
             range_switch_ui(&mut self.is_whole, "Count the samples in the selected time range", ctx, ui);
             ui.separator();
@@ -80,7 +79,7 @@ impl View for FlameView {
             ui.separator();
             self.pane.tools_ui(ui);
         });
-        if self.pane.has_crashed(&question) {
+        if self.pane.has_crashed(&key) {
             ui.label("The flame graph crashed. Please report it");
             return;
         }
@@ -124,13 +123,13 @@ impl FlameView {
     }
 }
 
-fn answer(traces: &[OpenTrace], asked: &Question, progress: &Progress) -> (FlameTree, Vec<SampledThread>) {
+fn sampled_flame(traces: &[OpenTrace], key: &FlameKey, progress: &Progress) -> (FlameTree, Vec<SampledThread>) {
     let is_cancelled = || progress.is_cancelled();
     let models: Vec<&Trace> = traces.iter().map(|open| &*open.trace).collect();
     let in_trace =
         |range: TimeRange| traces.iter().map(|open| range.shifted(open.offset.saturating_neg())).collect::<Vec<_>>();
-    let scope = Scope { traces: &models, ranges: asked.range.map(in_trace), is_cancelled: &is_cancelled };
-    (flame(&scope, asked.thread), sampled_threads(&scope))
+    let scope = Scope { traces: &models, ranges: key.range.map(in_trace), is_cancelled: &is_cancelled };
+    (flame(&scope, key.thread), sampled_threads(&scope))
 }
 
 /// A thread by its name, without saying that its track is one of samples.

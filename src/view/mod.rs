@@ -1,5 +1,6 @@
 //! What is on screen: one file or folder a view. Views paint answers and compute none.
 
+mod axis;
 mod context;
 pub mod details;
 pub mod events;

@@ -202,7 +202,7 @@ fn entries(mode: Mode, view: &ViewContext<'_>, ctx: &egui::Context) -> Vec<Entry
             all.map(|(trace, model, id)| {
                 let track = model.track(id);
                 let hint = model.process(track.process).title();
-                let label = track_title(view.traces, trace, &track.name);
+                let label = track_title(view.traces, trace, &track.title());
                 Entry { label, hint, help: "", choice: Choice::Track(trace, id) }
             })
             .collect()

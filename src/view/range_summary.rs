@@ -86,7 +86,7 @@ fn track_time(traces: &[OpenTrace], trace: usize, summary: &TrackSummary, range:
     let model = traces.get(trace).map(|open| &open.trace);
     let name = model.map_or_else(String::new, |model| {
         let track = model.track(track);
-        format!("{}, {}", model.process(track.process).title(), track.name)
+        format!("{}, {}", model.process(track.process).title(), track.title())
     });
     let busy = busy_ns as f64 / range.dur().max(1) as f64;
     TrackTime { track: track_title(traces, trace, &name), busy, count, total_ns, self_ns }

@@ -248,7 +248,7 @@ impl Search {
                 let track = open.trace.track(open.trace.slices.track_of(slice));
                 let cells = [
                     display_name(open.trace.slice_name(slice)).into_owned(),
-                    track_title(ctx.traces, trace, &track.name),
+                    track_title(ctx.traces, trace, &track.title()),
                     format::moment(time.start.saturating_add(open.offset), 1),
                     format::duration(time.dur()),
                 ];
@@ -268,7 +268,7 @@ impl Search {
     }
 }
 
-/// The track's name; with several traces open, also which one.
+/// The name of a track for display; with several traces open, also which one.
 pub(super) fn track_title(traces: &[OpenTrace], trace: usize, name: &str) -> String {
     let name = display_name(name.trim());
     match traces.get(trace).filter(|_| traces.len() > 1).map(|open| &open.trace.info) {

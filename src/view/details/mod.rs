@@ -8,14 +8,13 @@ use std::sync::Arc;
 use eframe::egui::{self, RichText};
 
 use self::allocation::Running;
-use self::facts::{Facts, Links, MAX_LINKS, self_ns};
+use self::facts::{Facts, Links, MAX_LINKS};
 use super::{View, ViewContext};
 use crate::analysis::annotations::{Projection, projection};
 use crate::command::Command;
 use crate::job::Memo;
 use crate::model::memory::AllocationId;
 use crate::model::{DurNs, EventDetails, SliceId, SliceKind, TimeRange, Trace, TrackId};
-use crate::session::{OpenTrace, Selection, TraceKey};
 use crate::session::{OpenTrace, Selection, TraceKey};
 use crate::widget::{format, text::display_name, theme};
 

@@ -15,7 +15,7 @@ use crate::command::Command;
 use crate::job::{Memo, Progress};
 use crate::model::StringId;
 use crate::session::{MemoryKey, ShownMemory};
-use crate::view::timeline::wheel;
+use crate::view::axis::Wheel;
 use crate::view::{View, ViewContext};
 use crate::widget::format;
 
@@ -132,7 +132,7 @@ impl MemoryState {
         let Some(pointer) = ui.ctx().pointer_latest_pos().filter(|_| ui.rect_contains_pointer(area)) else {
             return 0.0;
         };
-        let (delta, factor) = wheel(ui.ctx(), self.wheel_zooms);
+        let Wheel { scroll, zoom: factor } = Wheel::read(ui.ctx(), self.wheel_zooms);
         let before = self.zoom;
         if factor != 1.0 {
             self.zoom_by(factor);
@@ -150,7 +150,7 @@ impl MemoryState {
             // Until the larger map is there, further turns are about the same place.
             self.anchor = self.anchor.or(anchor);
         }
-        delta.y
+        scroll.y
     }
 
     fn map_ui(&mut self, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {

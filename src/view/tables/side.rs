@@ -130,7 +130,7 @@ fn instance_rows(traces: &[OpenTrace], instances: &[Instance]) -> Answer {
     let row = |instance: &Instance| {
         let model = &traces[instance.trace as usize].trace;
         let track = model.track(model.slices.track_of(instance.slice));
-        SliceTime { time: time(instance), track: track_title(traces, instance.trace as usize, &track.name) }
+        SliceTime { time: time(instance), track: track_title(traces, instance.trace as usize, &track.title()) }
     };
     Answer { data: slices().data(longest.iter().map(row)), longest, ..Answer::default() }
 }

@@ -1,10 +1,10 @@
-//! What is worked out once per trace, off the frame thread: busy shares of groups and of the whole
-//! trace, and peaks of counters.
+//! Summaries computed once per trace, in the background: busy times of groups and of the whole trace, and
+//! peaks of counters.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use eframe::egui;
+use eframe::egui::{self, Rect, Ui};
 use rayon::prelude::*;
 
 use super::cells::{Spans, layout_spans};
@@ -13,16 +13,18 @@ use super::track_list::LineKind;
 use crate::job::{Job, Poll, Progress};
 use crate::model::{Cell, Pyramid, Row, SliceId, TimeNs, TimeRange, Tint, Trace, TrackId, TrackKind};
 use crate::session::OpenTrace;
+use crate::view::ViewContext;
+use crate::view::axis::Scale;
 
 /// Counters with fewer samples are drawn from their samples.
 const MIN_SAMPLES_FOR_PEAKS: usize = 4096;
 
-/// Unions of fewer stretches are drawn from these at every zoom.
+/// Unions of fewer spans are drawn from these at every zoom.
 const MIN_SPANS_FOR_PYRAMID: usize = 256;
 
-/// Something to work out; the first number is the trace.
+/// What is summarized; the first number is the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Question {
+pub enum Subject {
     /// When any device was at work; in traces without devices, when anything ran.
     Whole(usize),
     /// When anything of a group ran.
@@ -31,16 +33,16 @@ pub enum Question {
     Counter(usize, usize),
 }
 
-/// The answer to a [`Question`].
+/// The summary of a [`Subject`].
 #[derive(Debug)]
-pub enum Answer {
-    /// Nothing of it has a length in time, or working it out failed.
+pub enum Summary {
+    /// Nothing of it has a length in time, or the computation failed.
     Nothing,
     Busy(Union),
     Peaks(Peaks),
 }
 
-/// When any of several rows was busy: their slices, overlaps counted once.
+/// The times at which any of several rows was busy: their slices, overlaps counted once.
 #[derive(Debug, Default)]
 pub struct Union {
     ts: Vec<TimeNs>,
@@ -50,12 +52,12 @@ pub struct Union {
 }
 
 impl Union {
-    /// Frees what only a closer look needs.
+    /// Frees what only a zoomed-in view needs.
     fn without_details(self) -> Self {
         if self.pyramid.is_some() { Self { pyramid: self.pyramid, ..Self::default() } } else { self }
     }
 
-    /// Lays it out as a row: appends `n_pixels` cells.
+    /// Appends `n_pixels` cells over `view`, in the time of the trace.
     pub fn cells(&self, view: TimeRange, n_pixels: usize, cells: &mut Vec<Cell>) {
         let tint = |index: usize| self.tint.get(index).copied().unwrap_or_default();
         let spans = Spans { ts: &self.ts, end: &self.end, tint: &tint, pyramid: self.pyramid.as_ref() };
@@ -82,12 +84,12 @@ impl Union {
     }
 }
 
-/// Answers so far, and the one being worked out.
+/// The summaries so far, and the one being computed.
 #[derive(Debug, Default)]
 pub struct Background {
     opened: Vec<Weak<Trace>>,
-    answers: HashMap<Question, Answer>,
-    running: Option<(Question, Job<Answer>)>,
+    summaries: HashMap<Subject, Summary>,
+    running: Option<(Subject, Job<Summary>)>,
 }
 
 impl Background {
@@ -102,62 +104,76 @@ impl Background {
         true
     }
 
-    /// Whether something is being worked out.
+    /// Whether a summary is being computed.
     pub fn is_pending(&self) -> bool {
         self.running.is_some()
     }
 
-    /// The answer, if it is there; else it is worked out, one question at a time, and `egui`
-    /// repaints when it is done.
-    pub fn get(&mut self, question: Question, trace: &Arc<Trace>, egui: &egui::Context) -> Option<&Answer> {
-        if let Question::Counter(_, counter) = question
+    /// The busy share of each pixel of a strip over all open traces, 0 to 1: of the busiest of them.
+    pub fn busy_shares(&mut self, ctx: &ViewContext<'_>, rect: Rect, ui: &Ui) -> Vec<f32> {
+        let scale = Scale::new(ctx.span, rect.left(), rect.width(), ui.pixels_per_point());
+        let mut busiest = vec![0_u8; scale.n_pixels];
+        let mut cells: Vec<Cell> = Vec::new();
+        for (trace, open) in ctx.traces.iter().enumerate() {
+            if let Some(Summary::Busy(union)) = self.get(Subject::Whole(trace), &open.trace, ui.ctx()) {
+                cells.clear();
+                union.cells(scale.view.shifted(open.offset.saturating_neg()), scale.n_pixels, &mut cells);
+                busiest.iter_mut().zip(&cells).for_each(|(max, cell)| *max = cell.share.max(*max));
+            }
+        }
+        busiest.into_iter().map(|share| f32::from(share) / 255.0).collect()
+    }
+
+    /// The summary, if it is there; else it is computed, one at a time, and `egui` repaints when it is done.
+    pub fn get(&mut self, subject: Subject, trace: &Arc<Trace>, egui: &egui::Context) -> Option<&Summary> {
+        if let Subject::Counter(_, counter) = subject
             && trace.counters.get(counter).is_none_or(|counter| counter.ts.len() < MIN_SAMPLES_FOR_PEAKS)
         {
-            return Some(self.answers.entry(question).or_insert_with(|| Answer::Peaks(Peaks::default())));
+            return Some(self.summaries.entry(subject).or_insert_with(|| Summary::Peaks(Peaks::default())));
         }
         if let Some((running, job)) = &self.running {
-            let answer = match job.poll() {
+            let summary = match job.poll() {
                 Poll::Running => None,
-                Poll::Done(answer) => Some(answer),
-                Poll::Crashed(_) => Some(Answer::Nothing),
+                Poll::Done(summary) => Some(summary),
+                Poll::Crashed(_) => Some(Summary::Nothing),
             };
-            if let Some(answer) = answer {
-                self.answers.insert(*running, answer);
+            if let Some(summary) = summary {
+                self.summaries.insert(*running, summary);
                 self.running = None;
             }
         }
-        if self.running.is_none() && !self.answers.contains_key(&question) {
+        if self.running.is_none() && !self.summaries.contains_key(&subject) {
             let (trace, egui) = (Arc::clone(trace), egui.clone());
-            let work = move |progress: &Progress| answer(question, &trace, progress);
+            let work = move |progress: &Progress| summarize(subject, &trace, progress);
             match Job::spawn("timeline", move || egui.request_repaint(), work) {
-                Ok(job) => self.running = Some((question, job)),
-                Err(_) => drop(self.answers.insert(question, Answer::Nothing)),
+                Ok(job) => self.running = Some((subject, job)),
+                Err(_) => drop(self.summaries.insert(subject, Summary::Nothing)),
             }
         }
-        self.answers.get(&question)
+        self.summaries.get(&subject)
     }
 }
 
-fn answer(question: Question, trace: &Trace, progress: &Progress) -> Answer {
+fn summarize(subject: Subject, trace: &Trace, progress: &Progress) -> Summary {
     let busy =
-        |is_member: &dyn Fn(TrackId) -> bool| union(trace, is_member, progress).map_or(Answer::Nothing, Answer::Busy);
-    match question {
-        Question::Whole(_) => {
+        |is_member: &dyn Fn(TrackId) -> bool| union(trace, is_member, progress).map_or(Summary::Nothing, Summary::Busy);
+    match subject {
+        Subject::Whole(_) => {
             let is_device = |track: TrackId| trace.track(track).kind == TrackKind::Stream;
             let whole = union(trace, &is_device, progress).or_else(|| union(trace, &|_| true, progress));
-            whole.map_or(Answer::Nothing, |whole| Answer::Busy(whole.without_details()))
+            whole.map_or(Summary::Nothing, |whole| Summary::Busy(whole.without_details()))
         }
-        Question::Group(_, LineKind::Trace) => busy(&|_| true),
-        Question::Group(_, LineKind::Process(process)) => busy(&|track| trace.track(track).process == process),
-        Question::Group(_, LineKind::Track(track)) => busy(&|other| other == track),
-        Question::Counter(_, counter) => {
-            trace.counters.get(counter).map_or(Answer::Nothing, |counter| Answer::Peaks(Peaks::build(&counter.value)))
+        Subject::Group(_, LineKind::Trace) => busy(&|_| true),
+        Subject::Group(_, LineKind::Process(process)) => busy(&|track| trace.track(track).process == process),
+        Subject::Group(_, LineKind::Track(track)) => busy(&|other| other == track),
+        Subject::Counter(_, counter) => {
+            trace.counters.get(counter).map_or(Summary::Nothing, |counter| Summary::Peaks(Peaks::build(&counter.value)))
         }
     }
 }
 
-/// When anything on the chosen tracks ran, overlaps counted once: of threads their outermost
-/// slices, of streams the device's work, since an annotation on a stream spans idle time too.
+/// The times at which anything on the chosen tracks ran, overlaps counted once. Of threads their outermost
+/// slices count, of streams the device's work: an annotation on a stream spans idle time too.
 fn union(trace: &Trace, is_member: &dyn Fn(TrackId) -> bool, progress: &Progress) -> Option<Union> {
     let is_stream = |row: &Row| trace.track(row.track).kind == TrackKind::Stream;
     let is_wanted = |row: &&Row| row.depth == 0 || row.is_overflow || is_stream(row);
@@ -198,12 +214,12 @@ mod tests {
     use super::*;
     use crate::model::{SliceKind, TraceBuilder};
 
-    fn wait(trace: &Arc<Trace>, question: Question) -> Vec<u8> {
+    fn wait(trace: &Arc<Trace>, subject: Subject) -> Vec<u8> {
         let (mut background, egui) = (Background::default(), egui::Context::default());
-        while background.get(question, trace, &egui).is_none() {
+        while background.get(subject, trace, &egui).is_none() {
             std::thread::yield_now();
         }
-        let Some(Answer::Busy(union)) = background.get(question, trace, &egui) else { return Vec::new() };
+        let Some(Summary::Busy(union)) = background.get(subject, trace, &egui) else { return Vec::new() };
         let mut cells: Vec<Cell> = Vec::new();
         union.cells(TimeRange { start: 0, end: 1024 }, 4, &mut cells);
         cells.iter().map(|cell| cell.share).collect()
@@ -220,9 +236,9 @@ mod tests {
             ("main", SliceKind::Operator, "op", 0, 1024),
         ]);
         let trace = Arc::new(trace.finish());
-        assert_eq!(wait(&trace, Question::Whole(0)), [255, 255, 0, 127]);
+        assert_eq!(wait(&trace, Subject::Whole(0)), [255, 255, 0, 127]);
         let device = trace.track(TrackId(1)).process;
-        assert_eq!(wait(&trace, Question::Group(0, LineKind::Process(device))), [255, 255, 0, 127]);
-        assert_eq!(wait(&trace, Question::Group(0, LineKind::Trace)), [255; 4]);
+        assert_eq!(wait(&trace, Subject::Group(0, LineKind::Process(device))), [255, 255, 0, 127]);
+        assert_eq!(wait(&trace, Subject::Group(0, LineKind::Trace)), [255; 4]);
     }
 }

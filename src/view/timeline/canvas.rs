@@ -1,21 +1,20 @@
-//! The canvas itself: what a pointer does there, and in which order its parts are painted.
+//! The canvas: input from the pointer, and painting in order.
 
-use eframe::egui::{Color32, CursorIcon, Id, Pos2, Rect, Response, Role, Sense, Stroke, Ui, WidgetInfo};
+use eframe::egui::{Color32, Id, Pos2, Rect, Response, Role, Sense, Stroke, Ui, WidgetInfo};
 
 use super::hit::{Hit, hit};
 use super::layout::{Area, DrawList, layout};
-use super::navigate::{Drag, DragKind, fitted, panned};
-use super::overlay::{self, Places};
+use super::overlay::{self, Geometry};
 use super::paint::{self, AreaPaint, Labels};
-use super::scale::Scale;
 use super::track_list::{LineKind, visible_lines};
 use super::{Parts, Timeline, hover};
 use crate::model::TimeRange;
 use crate::session::Selection;
 use crate::view::ViewContext;
+use crate::view::axis::{DragAction, Scale, Wheel, fitted, middle, paint_hover_line, paint_marks, paint_range, panned};
+use crate::widget::format;
 use crate::widget::slice_color::SliceColors;
 
-const MARK_COLOR: Color32 = Color32::from_rgb(230, 159, 0);
 const HIT_COLOR: Color32 = Color32::from_rgb(240, 228, 66);
 
 /// What the canvas keeps from frame to frame.
@@ -41,68 +40,27 @@ impl Timeline {
         response.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, "Timeline canvas"));
         let view = ctx.navigation.visible();
         let scale = Scale::new(view, rect.left(), rect.width(), ui.pixels_per_point());
-        let pointer = response.hover_pos();
+        let (pointer, now) = (response.hover_pos(), ui.input(|input| input.time));
         self.pointer_time = pointer.map(|pointer| scale.time(pointer.x));
-        let at = self.pointer_time.unwrap_or_else(|| view.start.saturating_add(view.dur() / 2));
-        self.motion.keys(ctx, ui.ctx(), at);
+        self.motion.keys(ctx.navigation, ctx.span, ui.ctx(), self.pointer_time.unwrap_or(middle(view)));
         if let Some(pointer) = pointer {
-            let scroll = self.motion.wheel(ctx, ui.ctx(), (&scale, pointer), self.settings.wheel_zooms);
+            let wheel = Wheel::read(ui.ctx(), self.settings.wheel_zooms);
+            self.motion.wheel(ctx.navigation, ctx.span, (&scale, pointer.x), wheel, now);
             let [pinned, _] = self.areas(rect);
             let index = usize::from(!pinned.rect.contains(pointer));
-            self.scroll[index] -= f64::from(scroll);
+            self.scroll[index] -= f64::from(wheel.scroll.y);
         }
-        self.drag(ctx, ui, &scale, &response);
+        match self.drag.update(ui, &response, &scale, *ctx.range, self.scroll[1]) {
+            Some(DragAction::Range(range)) => *ctx.range = range,
+            Some(DragAction::Zoom(range, _)) => ctx.navigation.go(fitted(range, 0.0, ctx.span)),
+            Some(DragAction::Pan { view, vertical, moved }) => {
+                let view = panned(view, scale.distance(-moved.x), ctx.span);
+                self.motion.glide(ctx.navigation, view, now);
+                self.scroll[1] = vertical - f64::from(moved.y);
+            }
+            None => {}
+        }
         self.canvas.response = Some(response);
-    }
-
-    fn drag(&mut self, ctx: &mut ViewContext<'_>, ui: &Ui, scale: &Scale, response: &Response) {
-        let (origin, modifiers, now) = ui.input(|input| (input.pointer.press_origin(), input.modifiers, input.time));
-        if self.motion.drag.is_none()
-            && let Some(pointer) = response.hover_pos()
-        {
-            overlay::fixed_edge(ui, scale, *ctx.range, pointer);
-        }
-        if let Some(origin) = origin.filter(|_| response.drag_started()) {
-            let anchor = scale.time(origin.x);
-            self.motion.drag = DragKind::of(response, modifiers).map(|kind| match kind {
-                DragKind::Pan => Drag::Pan { view: scale.view, scroll: self.scroll[1] },
-                DragKind::Zoom => Drag::Zoom { anchor },
-                DragKind::Range => {
-                    let fixed = overlay::fixed_edge(ui, scale, *ctx.range, origin);
-                    Drag::Range { anchor: fixed.unwrap_or(anchor) }
-                }
-            });
-        }
-        let (Some(drag), Some(pointer)) = (self.motion.drag, response.interact_pointer_pos()) else {
-            self.motion.drag = self.motion.drag.filter(|_| response.dragged());
-            return;
-        };
-        let at = scale.time(pointer.x.clamp(scale.left, scale.right()));
-        match drag {
-            Drag::Range { anchor } => *ctx.range = Some(TimeRange::new(anchor, at)).filter(|range| range.dur() > 0),
-            Drag::Zoom { anchor } if response.drag_stopped() => {
-                let range = TimeRange::new(anchor, at);
-                if range.dur() > 0 {
-                    ctx.navigation.go(fitted(range, 0.0, ctx.span));
-                }
-            }
-            Drag::Zoom { .. } => {}
-            Drag::Pan { view, scroll } => {
-                // On release there is no origin any more, and nothing left to move.
-                let moved = origin.map(|origin| pointer - origin);
-                let Some(moved) = moved else {
-                    self.motion.drag = None;
-                    return;
-                };
-                let by = (-f64::from(moved.x) * scale.ns_per_point()) as i64;
-                self.motion.glide(ctx, panned(view, by, ctx.span), now);
-                self.scroll[1] = scroll - f64::from(moved.y);
-                ui.set_cursor_icon(CursorIcon::Grabbing);
-            }
-        }
-        if response.drag_stopped() {
-            self.motion.drag = None;
-        }
     }
 
     /// Paints everything on the canvas, and acts on clicks.
@@ -134,12 +92,15 @@ impl Timeline {
         self.paint_separators(ui, parts, areas);
         let response = self.canvas.response.take();
         let Some(response) = response else { return };
-        let pointer = response.hover_pos().filter(|_| self.motion.drag.is_none());
+        let pointer = response.hover_pos().filter(|_| !self.drag.is_active());
         let under = pointer.map_or(Hit::Nothing, |pointer| self.hit(ctx, areas, &scale, pointer));
-        let places = Places { traces: ctx.traces, list: &self.tracks, scale, pinned, scrolled };
-        paint_overlay(ctx, ui, parts, &places, [&lists[0], &lists[1]], (under, self.motion.drag));
+        let (traces, is_one_clock) = (ctx.traces, ctx.is_one_clock);
+        let geometry = Geometry { traces, list: &self.tracks, scale, pinned, scrolled, is_one_clock };
+        let zoom = self.drag.zoom_start().zip(ui.ctx().pointer_latest_pos());
+        let zoom = zoom.map(|((anchor, _), pointer)| TimeRange::new(anchor, scale.time(pointer.x)));
+        paint_overlay(ctx, ui, parts, &geometry, [&lists[0], &lists[1]], (under, zoom));
         if let Some(pointer) = pointer {
-            overlay::cross_hair(&ui.painter_at(parts.canvas), pointer.x, ui.visuals().strong_text_color());
+            paint_hover_line(&ui.painter_at(parts.canvas), pointer.x, ui.visuals().strong_text_color());
         }
         self.clicks(ctx, &response, under);
         response.context_menu(|ui| self.menu_ui(ctx, ui));
@@ -158,7 +119,7 @@ impl Timeline {
         if response.secondary_clicked() {
             self.menu = under;
         }
-        // A click without a pointer comes from the keyboard, and means no place on the canvas.
+        // A click without a pointer comes from the keyboard, and points at nothing on the canvas.
         let has_pointer = response.interact_pointer_pos().is_some();
         if has_pointer && (response.clicked() || response.secondary_clicked()) {
             let is_empty = matches!(under, Hit::Nothing | Hit::Track { .. });
@@ -215,24 +176,22 @@ fn paint_overlay(
     ctx: &ViewContext<'_>,
     ui: &Ui,
     parts: &Parts,
-    places: &Places<'_>,
+    geometry: &Geometry<'_>,
     lists: [&DrawList; 2],
-    (under, drag): (Hit, Option<Drag>),
+    (under, zoom): (Hit, Option<TimeRange>),
 ) {
     let painter = ui.painter_at(parts.canvas);
     let with_ruler = ui.painter_at(parts.canvas.union(parts.ruler));
     let strong = ui.visuals().strong_text_color();
     let accent = ui.visuals().selection.stroke.color;
-    overlay::hits(&with_ruler, places, ctx.hits, parts.ruler, HIT_COLOR);
-    if let Some(range) = *ctx.range {
-        overlay::range(&painter, &places.scale, parts.canvas, range, accent);
+    overlay::hits(&with_ruler, geometry, ctx.hits, parts.ruler, HIT_COLOR);
+    for (range, color) in [(*ctx.range, accent), (zoom, strong)] {
+        if let Some(range) = range {
+            paint_range(&painter, &geometry.scale, parts.canvas, range, format::duration(range.dur()), color);
+        }
     }
-    if let (Some(Drag::Zoom { anchor }), Some(pointer)) = (drag, ui.ctx().pointer_latest_pos()) {
-        let range = TimeRange::new(anchor, places.scale.time(pointer.x));
-        overlay::range(&painter, &places.scale, parts.canvas, range, strong);
-    }
-    overlay::marks(&with_ruler, ctx, &places.scale, [parts.ruler, parts.canvas], MARK_COLOR);
-    overlay::selection(&painter, places, *ctx.selection, strong);
-    overlay::allocation(&painter, ctx, &places.scale, strong);
-    overlay::hovered(&painter, places, lists, under, strong);
+    let marks = ctx.marks.iter().map(|mark| (mark.range, mark.note.as_str()));
+    paint_marks(&with_ruler, marks, &geometry.scale, [parts.ruler, parts.canvas], ctx.is_dark);
+    overlay::selection(&painter, geometry, *ctx.selection, strong);
+    overlay::hovered(&painter, geometry, lists, under, strong);
 }

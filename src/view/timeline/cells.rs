@@ -1,20 +1,19 @@
-//! What one row looks like: slices wide enough to tell apart, and for all else the busy share of
-//! each pixel.
+//! The layout of one row: slices that are wide enough, and for all else the busy share of each pixel.
 
 use crate::model::{Cell, Pyramid, Row, SliceId, TimeNs, TimeRange, Tint, Trace};
 
 /// Slices at least this wide, in physical pixels, are drawn one by one.
 pub const MIN_SLICE_PIXELS: f64 = 3.0;
 
-/// Stretches of one color at least this wide are asked for the slice behind them, so that a long
+/// In runs of one color at least this wide the slice behind them is searched for, so that a long
 /// slice among many short ones keeps its label.
 const MIN_LABEL_PIXELS: usize = 24;
 
 /// Within one pixel this many slices are added up one by one; beyond, the rest is jumped over and
-/// the pyramid asked, so that work is bound by pixels.
+/// the pyramid used, so that work is bounded by pixels.
 const MAX_SLICES_PER_PIXEL: u32 = 16;
 
-/// Stretches of time that do not overlap, in time order: a row, or what a whole group makes of one.
+/// Spans of time that do not overlap, in time order: those of a row, or of a group.
 #[derive(Clone, Copy)]
 pub struct Spans<'a> {
     pub ts: &'a [TimeNs],
@@ -57,7 +56,7 @@ pub fn layout_row(
     layout_spans(Spans { ts, end, tint: &tint, pyramid: row.pyramid.as_ref() }, view, n_pixels, cells, wide);
 }
 
-/// Lays out one row over `view`, in the trace's own time: appends `n_pixels` cells to `cells` and
+/// Lays out one row over `view`, in the time of the trace: appends `n_pixels` cells to `cells` and
 /// the slices to draw by themselves to `wide`, in time order.
 ///
 /// Cost: O(pixels · log slices) if there is a pyramid.
@@ -83,7 +82,7 @@ pub fn layout_spans(
     }
 }
 
-/// Finds the slices behind long stretches of one color.
+/// Finds the slices behind long runs of one color.
 fn find_wide(spans: Spans<'_>, view: TimeRange, cells: &[Cell], wide: &mut Vec<WideSlice>) {
     let ns_per_pixel = view.dur() as f64 / cells.len() as f64;
     let mut pixel = 0;
@@ -223,7 +222,7 @@ mod tests {
         (cells, wide)
     }
 
-    /// How busy each pixel looks: by its cell and by the slices drawn over it.
+    /// How busy each pixel is shown: by its cell and by the slices drawn over it.
     fn shown(cells: &[Cell], wide: &[WideSlice]) -> Vec<f64> {
         let mut out: Vec<f64> = cells.iter().map(|cell| f64::from(cell.share) / 255.0).collect();
         for slice in wide {

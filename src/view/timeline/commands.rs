@@ -1,12 +1,12 @@
-//! The timeline's own commands: zoom and pan, steps from slice to slice, gaps, arrows and marks.
+//! The timeline's commands: zoom and pan, steps from slice to slice, gaps, arrows and marks.
 
 use super::Timeline;
-use super::navigate::{self, centered, fitted, zoomed};
 use super::track_list::LineKind;
 use crate::command::Command;
 use crate::model::{Row, SliceId, SliceKind, TimeRange, Trace};
 use crate::session::{Mark, OpenTrace, Selection};
 use crate::view::ViewContext;
+use crate::view::axis::{self, MARGIN, ZoomTarget, centered, fitted, middle, zoomed};
 
 /// Which way a step goes in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,18 +19,13 @@ impl Timeline {
     /// Runs a command of the timeline; false if it is another's.
     pub(super) fn run_command(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
         let view = ctx.navigation.visible();
-        let at = self.pointer_time.unwrap_or_else(|| view.start.saturating_add(view.dur() / 2));
-        if navigate::run(command, ctx.navigation, at, ctx.span) {
+        let at = self.pointer_time.unwrap_or(middle(view));
+        let target = ZoomTarget { at, span: ctx.span, margin: MARGIN, range: *ctx.range };
+        if axis::run(command, ctx.navigation, target) {
             return true;
         }
         match command {
-            Command::ZoomToFit => ctx.navigation.go(fitted(ctx.span, 0.02, ctx.span)),
             Command::FocusSelection => self.focus(ctx),
-            Command::ZoomToRange => {
-                if let Some(range) = *ctx.range {
-                    ctx.navigation.go(fitted(range, 0.02, ctx.span));
-                }
-            }
             // Steps that changed only what the picture of memory shows are not seen here.
             Command::UndoZoom => while ctx.navigation.undo() && ctx.navigation.visible() == view {},
             Command::RedoZoom => while ctx.navigation.redo() && ctx.navigation.visible() == view {},
@@ -82,7 +77,7 @@ impl Timeline {
         let is_in_sight = time.start < view.end && time.end > view.start;
         // A slice narrower than a few pixels cannot be read: come closer.
         let is_tiny = time.dur() < view.dur() / 500;
-        let middle = time.start.saturating_add(time.dur() / 2);
+        let middle = middle(time);
         if time.dur() > view.dur() && !is_in_sight {
             ctx.navigation.go(fitted(time, 0.1, ctx.span));
         } else if !is_in_sight {
@@ -98,7 +93,7 @@ impl Timeline {
         for key in keys {
             self.is_stale |= self.settings.collapsed.remove(&key) | self.settings.hidden.remove(&key);
         }
-        if self.tracks.place(index, track).is_none() && !self.filter.is_empty() {
+        if self.tracks.line_of(index, track).is_none() && !self.filter.is_empty() {
             self.set_filter("");
         }
     }
@@ -110,10 +105,7 @@ impl Timeline {
             self.unfold(open, trace, open.trace.slices.track_of(slice));
             self.reveal = Some((trace, slice));
         }
-        let middle = time.start.saturating_add(time.dur() / 2);
-        let target = centered(ctx.navigation.visible(), middle, ctx.span);
-        let is_second = ctx.navigation.visible() == target;
-        ctx.navigation.go(if is_second { fitted(time, 0.1, ctx.span) } else { target });
+        axis::focus(ctx.navigation, time, ctx.span);
     }
 
     /// Goes from the selected slice to another; without one, to the first in view.
@@ -156,12 +148,11 @@ impl Timeline {
         let gap = gap.shifted(open.offset);
         *ctx.range = Some(gap);
         let view = ctx.navigation.visible();
-        let middle = gap.start.saturating_add(gap.dur() / 2);
         if gap.dur() > view.dur() || gap.dur() < view.dur() / 200 {
             // A gap too long or too short to see: choose a zoom that shows it with its neighbors.
             ctx.navigation.go(fitted(gap, 2.0, ctx.span));
         } else if gap.start < view.start || gap.end > view.end {
-            ctx.navigation.go(centered(view, middle, ctx.span));
+            ctx.navigation.go(centered(view, middle(gap), ctx.span));
         }
         self.reveal = Some((trace, slice));
     }
@@ -197,7 +188,7 @@ fn follow_back(trace: &Trace, slice: SliceId) -> Option<SliceId> {
 }
 
 /// The first gap after `slice`, or the last before it; from the gap `shown` on, if it is one of
-/// this row. All in the trace's own time. Cost: O(slices in between), on a key press only.
+/// this row. All in the time of the trace. Cost: O(slices in between), on a key press only.
 fn next_gap(trace: &Trace, row: &Row, slice: SliceId, shown: Option<TimeRange>, way: Way) -> Option<TimeRange> {
     let (slices, all) = (&trace.slices, row.range());
     let gap_after = |i: usize| TimeRange { start: slices.end[i], end: slices.ts[i + 1] };

@@ -1,13 +1,13 @@
-//! What lies under the pointer: found in the model by row and time, so that every slice can be
-//! hit, drawn by itself or not.
+//! What lies under the pointer, found in the model by row and time: every slice can be hit, also one that is
+//! too narrow to be drawn by itself.
 
 use eframe::egui::Pos2;
 
 use super::layout::Area;
-use super::scale::Scale;
 use super::track_list::{Line, LineKind, ROW_HEIGHT, visible_lines};
 use crate::model::{Row, SliceId, TimeNs, TimeRange, Trace, TrackId};
 use crate::session::OpenTrace;
+use crate::view::axis::Scale;
 
 /// How far beside a slice the pointer still hits it, in points.
 const SLACK: f32 = 2.5;
@@ -25,8 +25,8 @@ pub enum Hit {
         trace: usize,
         instant: usize,
     },
-    /// Free space of a track; `gap` is the stretch between two slices in which nothing runs, in
-    /// the trace's own time.
+    /// Free space of a track; `gap` is the time between two slices in which nothing runs, in the
+    /// time of the trace.
     Track {
         trace: usize,
         track: TrackId,
@@ -58,7 +58,7 @@ pub fn hit(traces: &[OpenTrace], lines: &[Line], area: Area, scale: &Scale, poin
     }
 }
 
-/// The stretch around `at` between two slices of a row.
+/// The gap around `at` between two slices of a row.
 fn gap_at(trace: &Trace, row: &Row, at: TimeNs) -> Option<TimeRange> {
     let (slices, all) = (&trace.slices, row.range());
     let next = all.start + slices.end[all.clone()].partition_point(|&end| end <= at);

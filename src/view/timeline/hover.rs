@@ -1,10 +1,9 @@
-//! What the readout beside the pointer says.
+//! The readout beside the pointer.
 
 use eframe::egui::{PopupAnchor, Response, RichText, Tooltip, Ui};
 
 use super::hit::Hit;
 use super::overlay::arrows;
-use super::track_list::track_title;
 use crate::model::{CounterUnit, SliceId, SliceKind, TimeNs, Trace, TrackId};
 use crate::view::ViewContext;
 use crate::widget::format;
@@ -42,25 +41,26 @@ fn words(ctx: &ViewContext<'_>, hit: Hit, at: TimeNs) -> Option<(String, Vec<Str
         }
         Hit::Track { trace, track, gap } => {
             let open = ctx.traces.get(trace)?;
+            let title = display_name(&open.trace.track(track).title()).into_owned();
             let values = counter_lines(&open.trace, track, at.saturating_sub(open.offset));
             if !values.is_empty() {
-                return Some((track_title(&open.trace, track), values));
+                return Some((title, values));
             }
             let gap = gap?;
             let lines = vec![
                 format!("Nothing runs here for {}", format::duration(gap.dur())),
                 format::duration_exact(gap.dur()),
             ];
-            Some((track_title(&open.trace, track), lines))
+            Some((title, lines))
         }
     }
 }
 
 fn slice_lines(trace: &Trace, slice: SliceId, start: i64) -> Vec<String> {
     let dur = trace.slices.time(slice).dur();
-    let kind = trace.slices.kind[slice.idx()];
+    let (kind, track) = (trace.slices.kind[slice.idx()], trace.track(trace.slices.track_of(slice)));
     let mut lines = vec![
-        format!("{} on {}", kind.label(), track_title(trace, trace.slices.track_of(slice))),
+        format!("{} on {}", kind.label(), display_name(&track.title())),
         format!("Duration {} ({})", format::duration(dur), format::duration_exact(dur)),
         format!("Start {} ({})", format::duration(start), format::duration_exact(start)),
     ];

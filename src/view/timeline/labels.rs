@@ -1,4 +1,4 @@
-//! The column beside the canvas: names of tracks and groups, and what can be done with them.
+//! The column of labels beside the canvas: names of tracks and groups, with their actions.
 
 use eframe::egui::{
     Align, Color32, Label, Layout, Painter, Rect, RichText, Role, Sense, Shape, Stroke, Ui, UiBuilder, WidgetInfo,
@@ -14,9 +14,9 @@ use crate::session::OpenTrace;
 const BUTTON: f32 = 16.0;
 const INDENT: f32 = 10.0;
 
-/// What the person asked for at a label.
+/// What a person chose at a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum LabelAction {
     ToggleCollapsed,
     TogglePinned,
     Hide,
@@ -27,13 +27,13 @@ pub enum Wish {
     CloseTrace,
     /// Closes all traces of its file.
     CloseFile,
-    /// Moves it among its siblings by this many places.
+    /// Moves it up or down among its siblings.
     Move(isize),
-    /// Moves it to the place of the line with this key.
+    /// Moves it to where the line with this key is.
     MoveTo(String),
 }
 
-/// Shows the labels of the lines visible in `area`; returns what was asked of which line.
+/// Shows the labels of the lines visible in `area`; returns a line with the action chosen for it.
 pub fn ui(
     ui: &mut Ui,
     traces: &[OpenTrace],
@@ -41,10 +41,10 @@ pub fn ui(
     lines: &[Line],
     area: Area,
     column: Rect,
-) -> Option<(Line, Wish)> {
+) -> Option<(Line, LabelAction)> {
     let clip = Rect::from_x_y_ranges(column.x_range(), area.rect.y_range());
     let bottom = area.scroll + f64::from(area.rect.height());
-    let mut asked = None;
+    let mut chosen = None;
     let mut outer = ui.new_child(UiBuilder::new().max_rect(clip).id_salt(("labels", area.rect.top() as i32)));
     outer.set_clip_rect(clip.intersect(ui.clip_rect()));
     for line in lines.get(visible_lines(lines, area.scroll, bottom)).unwrap_or_default() {
@@ -57,25 +57,26 @@ pub fn ui(
             .max_rect(rect)
             .id_salt((line.trace, line.kind))
             .layout(Layout::left_to_right(Align::Center));
-        let wish = outer.scope_builder(builder, |ui| {
+        let action = outer.scope_builder(builder, |ui| {
             ui.spacing_mut().item_spacing.x = 2.0;
             let can_collapse = line.can_collapse(&open.trace);
-            let wish = line_ui(ui, line, can_collapse, list.n_hidden, n_closed(traces, line));
+            let action = line_ui(ui, line, can_collapse, list.n_hidden, n_closed(traces, line));
             let dropped =
                 ui.input(|input| input.pointer.any_released()).then(|| ui.ctx().pointer_hover_pos()).flatten();
-            wish.or_else(|| dragged_to(lines, area, line, ui, dropped?))
+            action.or_else(|| dragged_to(lines, area, line, ui, dropped?))
         });
-        asked = wish.inner.map(|wish| (line.clone(), wish)).or(asked);
+        chosen = action.inner.map(|action| (line.clone(), action)).or(chosen);
     }
-    asked
+    chosen
 }
 
 /// Where the label was dropped, if it was dragged onto a sibling.
-fn dragged_to(lines: &[Line], area: Area, line: &Line, ui: &Ui, pointer: eframe::egui::Pos2) -> Option<Wish> {
+fn dragged_to(lines: &[Line], area: Area, line: &Line, ui: &Ui, pointer: eframe::egui::Pos2) -> Option<LabelAction> {
     let is_dragged = ui.ctx().drag_stopped_id() == Some(label_id(line));
     let y = area.scroll + f64::from(pointer.y - area.rect.top());
     let target = lines.get(visible_lines(lines, y, y + 1e-3))?.first()?;
-    (is_dragged && target.key != line.key && target.parent == line.parent).then(|| Wish::MoveTo(target.key.clone()))
+    (is_dragged && target.key != line.key && target.parent == line.parent)
+        .then(|| LabelAction::MoveTo(target.key.clone()))
 }
 
 /// Pictures on buttons, painted, since fonts differ in what they have.
@@ -134,8 +135,8 @@ fn n_closed(traces: &[OpenTrace], line: &Line) -> usize {
     own.map_or(0, |own| traces.iter().filter(|open| open.trace.info.path == *own).count())
 }
 
-fn line_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize, n_closed: usize) -> Option<Wish> {
-    let mut wish = None;
+fn line_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize, n_closed: usize) -> Option<LabelAction> {
+    let mut action = None;
     let button = |ui: &mut Ui, icon: Icon, name: String| {
         let (rect, response) = ui.allocate_exact_size(vec2(BUTTON, BUTTON), Sense::click());
         response.widget_info(|| WidgetInfo::labeled(Role::Button, true, &name));
@@ -146,7 +147,7 @@ fn line_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize, n_clos
     if !can_collapse {
         ui.add_space(BUTTON + 2.0);
     } else if button(ui, if line.is_collapsed { Icon::Closed } else { Icon::Open }, format!("{verb} {}", line.title)) {
-        wish = Some(Wish::ToggleCollapsed);
+        action = Some(LabelAction::ToggleCollapsed);
     }
     let is_track = matches!(line.kind, LineKind::Track(_));
     let room = ui.available_width() - if is_track { BUTTON + 2.0 } else { 0.0 };
@@ -158,82 +159,84 @@ fn line_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize, n_clos
     let label = ui.interact(rect, label_id(line), Sense::click_and_drag());
     let label = label.on_hover_text(&line.title);
     if label.double_clicked() && can_collapse {
-        wish = Some(Wish::ToggleCollapsed);
+        action = Some(LabelAction::ToggleCollapsed);
     }
     if label.dragged() {
         ui.set_cursor_icon(eframe::egui::CursorIcon::Grabbing);
     }
-    label.context_menu(|ui| wish = menu_ui(ui, line, can_collapse, n_hidden, n_closed).or(wish.take()));
+    label.context_menu(|ui| action = menu_ui(ui, line, can_collapse, n_hidden, n_closed).or(action.take()));
     let pin = if line.is_pinned { "Unpin" } else { "Pin" };
     if is_track && button(ui, if line.is_pinned { Icon::Pinned } else { Icon::Pin }, format!("{pin} {}", line.title)) {
-        wish = Some(Wish::TogglePinned);
+        action = Some(LabelAction::TogglePinned);
     }
-    wish
+    action
 }
 
-fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize, n_closed: usize) -> Option<Wish> {
-    let mut wish = None;
-    let mut item = |ui: &mut Ui, text: &str, what: Wish| {
+fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize, n_closed: usize) -> Option<LabelAction> {
+    let mut action = None;
+    let mut item = |ui: &mut Ui, text: &str, what: LabelAction| {
         if ui.button(text).clicked() {
-            wish = Some(what);
+            action = Some(what);
         }
     };
     if can_collapse {
-        item(ui, if line.is_collapsed { "Expand" } else { "Collapse" }, Wish::ToggleCollapsed);
+        item(ui, if line.is_collapsed { "Expand" } else { "Collapse" }, LabelAction::ToggleCollapsed);
     }
     if matches!(line.kind, LineKind::Track(_)) {
-        item(ui, "List events", Wish::ListEvents);
-        item(ui, if line.is_pinned { "Unpin track" } else { "Pin track" }, Wish::TogglePinned);
+        item(ui, "List events", LabelAction::ListEvents);
+        item(ui, if line.is_pinned { "Unpin track" } else { "Pin track" }, LabelAction::TogglePinned);
     }
-    item(ui, "Move up", Wish::Move(-1));
-    item(ui, "Move down", Wish::Move(1));
-    item(ui, "Hide", Wish::Hide);
+    item(ui, "Move up", LabelAction::Move(-1));
+    item(ui, "Move down", LabelAction::Move(1));
+    item(ui, "Hide", LabelAction::Hide);
     if n_hidden > 0 {
-        item(ui, &format!("Show {n_hidden} hidden"), Wish::ShowHidden);
+        item(ui, &format!("Show {n_hidden} hidden"), LabelAction::ShowHidden);
     }
     if n_closed > 0 {
-        item(ui, "Close trace", Wish::CloseTrace);
+        item(ui, "Close trace", LabelAction::CloseTrace);
     }
     if n_closed > 1 {
-        item(ui, &format!("Close all {n_closed} traces of this file"), Wish::CloseFile);
+        item(ui, &format!("Close all {n_closed} traces of this file"), LabelAction::CloseFile);
     }
     if ui.button("Copy name").clicked() {
         ui.ctx().copy_text(line.title.clone());
     }
-    wish
+    action
 }
 
-/// What the app has to do, if what was asked is not about the settings.
-pub fn command(traces: &[OpenTrace], line: &Line, wish: &Wish) -> Option<Command> {
-    match (wish, line.kind) {
-        (Wish::ListEvents, LineKind::Track(track)) => Some(Command::ListEvents(line.trace, track)),
-        (Wish::CloseTrace, _) => Some(Command::CloseTraceAt(line.trace)),
-        (Wish::CloseFile, _) => traces.get(line.trace).map(|open| Command::CloseFile(open.trace.info.path.clone())),
+/// The command for an action that is not about the settings.
+pub fn command(traces: &[OpenTrace], line: &Line, action: &LabelAction) -> Option<Command> {
+    match (action, line.kind) {
+        (LabelAction::ListEvents, LineKind::Track(track)) => Some(Command::ListEvents(line.trace, track)),
+        (LabelAction::CloseTrace, _) => Some(Command::CloseTraceAt(line.trace)),
+        (LabelAction::CloseFile, _) => {
+            traces.get(line.trace).map(|open| Command::CloseFile(open.trace.info.path.clone()))
+        }
         _ => None,
     }
 }
 
-/// Changes the settings as asked.
-pub fn apply(settings: &mut TimelineSettings, list: &TrackList, line: &Line, wish: Wish) {
+/// Changes the settings by an action.
+pub fn apply(settings: &mut TimelineSettings, list: &TrackList, line: &Line, action: LabelAction) {
     let toggle = |set: &mut std::collections::BTreeSet<String>| {
         if !set.remove(&line.key) {
             set.insert(line.key.clone());
         }
     };
-    match wish {
-        Wish::ToggleCollapsed => toggle(&mut settings.collapsed),
-        Wish::TogglePinned => match settings.pinned.iter().position(|key| *key == line.key) {
+    match action {
+        LabelAction::ToggleCollapsed => toggle(&mut settings.collapsed),
+        LabelAction::TogglePinned => match settings.pinned.iter().position(|key| *key == line.key) {
             Some(at) => drop(settings.pinned.remove(at)),
             None => settings.pinned.push(line.key.clone()),
         },
-        Wish::Hide => toggle(&mut settings.hidden),
-        Wish::ShowHidden => settings.hidden.clear(),
-        // The app's, by a command.
-        Wish::ListEvents | Wish::CloseTrace | Wish::CloseFile => {}
-        Wish::Move(by) => {
+        LabelAction::Hide => toggle(&mut settings.hidden),
+        LabelAction::ShowHidden => settings.hidden.clear(),
+        // Commands.
+        LabelAction::ListEvents | LabelAction::CloseTrace | LabelAction::CloseFile => {}
+        LabelAction::Move(by) => {
             reorder(settings, list, line, |from, n| from.saturating_add_signed(by).min(n.saturating_sub(1)));
         }
-        Wish::MoveTo(key) => {
+        LabelAction::MoveTo(key) => {
             let siblings = siblings(settings, list, line);
             let to = siblings.iter().position(|sibling| *sibling == key);
             reorder(settings, list, line, |from, _| to.unwrap_or(from));

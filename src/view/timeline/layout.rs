@@ -1,19 +1,19 @@
-//! What is drawn where: a list of shapes, bound by pixels, before any of it is painted.
+//! The draw list of a frame: shapes with their rectangles, bounded by pixels.
 
 use eframe::egui::{self, Rect};
 
-use super::background::{Answer, Background, Question};
+use super::background::{Background, Subject, Summary};
 use super::cells::{WideSlice, layout_row};
 use super::peaks::Column;
-use super::scale::Scale;
 use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, visible_lines};
 use crate::model::{Cell, SliceId, Tint, TrackId, TrackKind};
 use crate::session::OpenTrace;
+use crate::view::axis::Scale;
 
 /// Free space between two rows, in points.
 const ROW_GAP: f32 = 1.0;
 
-/// A part of the canvas with lines of its own: the pinned ones, or those that scroll.
+/// A part of the canvas: the pinned lines, or those that scroll.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Area {
     pub rect: Rect,
@@ -51,7 +51,7 @@ pub struct SliceBox {
 pub struct Tick {
     pub trace: usize,
     pub instant: usize,
-    /// Whether a sampling profiler looked here, one of very many times.
+    /// Whether it is a sample of a profiler, one of very many.
     pub is_sample: bool,
     pub x: f32,
     pub top: f32,
@@ -62,8 +62,8 @@ pub struct Tick {
 pub struct Curve {
     pub trace: usize,
     pub counter: usize,
-    /// Place among the curves of its track.
-    pub place: usize,
+    /// Index among the curves of its track.
+    pub index: usize,
     pub rect: Rect,
     /// One a pixel.
     pub columns: Vec<Column>,
@@ -76,7 +76,7 @@ pub struct Curve {
 #[derive(Debug, Default, PartialEq)]
 pub struct DrawList {
     pub n_pixels: usize,
-    /// The looks of all rows, each `n_pixels` long, in the order of `cell_rows`.
+    /// The cells of all rows, each `n_pixels` long, in the order of `cell_rows`.
     pub cells: Vec<Cell>,
     /// Top and height of each row of cells.
     pub cell_rows: Vec<(f32, f32)>,
@@ -107,8 +107,8 @@ pub fn layout(
                 }
             }
             kind if line.is_collapsed => {
-                let question = Question::Group(line.trace, kind);
-                if let Some(Answer::Busy(union)) = background.get(question, &open.trace, egui) {
+                let subject = Subject::Group(line.trace, kind);
+                if let Some(Summary::Busy(union)) = background.get(subject, &open.trace, egui) {
                     union.cells(scale.view.shifted(open.offset.saturating_neg()), scale.n_pixels, &mut list.cells);
                     list.cell_rows.push(area.row(line, 0));
                 }
@@ -183,11 +183,11 @@ impl DrawList {
         let y = area.top(line);
         let rect = Rect::from_x_y_ranges(scale.left..=scale.right(), y..=y + line.height);
         let view = scale.view.shifted(open.offset.saturating_neg());
-        for (place, &counter) in of_track.iter().enumerate() {
-            let question = Question::Counter(line.trace, counter);
-            let Some(Answer::Peaks(peaks)) = background.get(question, &open.trace, egui) else { continue };
+        for (index, &counter) in of_track.iter().enumerate() {
+            let subject = Subject::Counter(line.trace, counter);
+            let Some(Summary::Peaks(peaks)) = background.get(subject, &open.trace, egui) else { continue };
             let columns = peaks.columns(&counters[counter], view, open.trace.span.end, scale.n_pixels);
-            self.curves.push(Curve { trace: line.trace, counter, place, rect, columns, bottom, top });
+            self.curves.push(Curve { trace: line.trace, counter, index, rect, columns, bottom, top });
         }
     }
 }

@@ -4,11 +4,11 @@ use eframe::egui::Ui;
 
 use super::Timeline;
 use super::hit::Hit;
-use super::labels::{Wish, apply};
-use super::navigate::fitted;
+use super::labels::{LabelAction, apply};
 use crate::command::Command;
 use crate::model::{TimeRange, TrackId};
 use crate::view::ViewContext;
+use crate::view::axis::{MARGIN, fitted};
 use crate::widget::format;
 use crate::widget::text::display_name;
 
@@ -55,21 +55,21 @@ impl Timeline {
         }
         ui.separator();
         if ui.button("Zoom to fit all").clicked() {
-            ctx.navigation.go(fitted(ctx.span, 0.02, ctx.span));
+            ctx.navigation.go(fitted(ctx.span, MARGIN, ctx.span));
         }
     }
 
     fn track_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, trace: usize, track: TrackId) {
-        let line = self.tracks.place(trace, track).and_then(|place| self.tracks.line(place)).cloned();
+        let line = self.tracks.line_of(trace, track).and_then(|at| self.tracks.line(at)).cloned();
         let Some(line) = line else { return };
         ui.separator();
         if ui.button("List events of the track").clicked() {
             ctx.commands.push(Command::ListEvents(trace, track));
         }
         let pin = if line.is_pinned { "Unpin track" } else { "Pin track" };
-        for (text, wish) in [(pin, Wish::TogglePinned), ("Hide track", Wish::Hide)] {
+        for (text, action) in [(pin, LabelAction::TogglePinned), ("Hide track", LabelAction::Hide)] {
             if ui.button(text).clicked() {
-                apply(&mut self.settings, &self.tracks, &line, wish);
+                apply(&mut self.settings, &self.tracks, &line, action);
                 self.is_stale = true;
             }
         }

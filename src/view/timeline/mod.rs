@@ -1,4 +1,4 @@
-//! The timeline: when did what run, and where did nothing run?
+//! The timeline: what ran when, a row for each track, and where nothing ran.
 
 mod background;
 mod canvas;
@@ -9,13 +9,9 @@ mod hover;
 mod labels;
 mod layout;
 mod menu;
-mod minimap;
-mod navigate;
 mod overlay;
 mod paint;
 mod peaks;
-mod ruler;
-mod scale;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -25,25 +21,16 @@ use eframe::egui::{self, Id, Rect, Sense, TextEdit, Ui, UiBuilder, pos2, vec2};
 
 pub use settings::TimelineSettings;
 
-// Other views over time move and measure in the same way.
-pub(in crate::view) use self::minimap::Minimap;
-pub(in crate::view) use self::navigate::{
-    DragKind, Motion, centered, fitted, panned, run as run_navigation, wheel, zoomed,
-};
-pub(in crate::view) use self::overlay::{cross_hair, fixed_edge, marks, range as selected_range};
-pub(in crate::view) use self::ruler::paint as paint_ruler;
-pub(in crate::view) use self::scale::Scale;
-
 use self::background::Background;
 use self::canvas::Canvas;
 use self::hit::Hit;
 use self::layout::Area;
 use self::track_list::{TrackList, total_height};
+use super::axis::{Drag, MARGIN, Minimap, Motion, RulerLabels, Scale, fitted};
 use super::{View, ViewContext};
 use crate::command::Command;
 use crate::model::{SliceId, TimeNs, Trace};
 use crate::session::{Selection, counts_events};
-use crate::widget::format;
 
 const MINIMAP_HEIGHT: f32 = 26.0;
 const RULER_HEIGHT: f32 = 20.0;
@@ -63,6 +50,8 @@ pub struct Timeline {
     scroll: [f64; 2],
     background: Background,
     motion: Motion,
+    /// Remembers the scroll of the tracks.
+    drag: Drag<f64>,
     minimap: Minimap,
     canvas: Canvas,
     /// A slice to scroll to once the lines are laid out.
@@ -157,7 +146,7 @@ impl Timeline {
             self.tracks = TrackList::build(ctx.traces, &self.settings, &self.filter);
         }
         if ctx.navigation.visible().dur() <= 0 {
-            ctx.navigation.glide(fitted(ctx.span, 0.02, ctx.span));
+            ctx.navigation.glide(fitted(ctx.span, MARGIN, ctx.span));
         }
     }
 
@@ -177,14 +166,14 @@ impl Timeline {
         [Area { rect: rects[0], scroll: self.scroll[0] }, Area { rect: rects[1], scroll: self.scroll[1] }]
     }
 
-    /// Scrolls to the row of a slice that was asked for.
+    /// Scrolls to the row of the slice to reveal.
     fn scroll_to_revealed(&mut self, ctx: &ViewContext<'_>, areas: [Area; 2]) {
         let Some((trace, slice)) = self.reveal.take() else { return };
         let Some(open) = ctx.traces.get(trace) else { return };
         let Some(row) = open.trace.slices.rows.get(open.trace.slices.row_of(slice)) else { return };
-        let Some(place) = self.tracks.place(trace, row.track) else { return };
-        let Some(line) = self.tracks.line(place) else { return };
-        let index = usize::from(!place.is_pinned);
+        let Some(at) = self.tracks.line_of(trace, row.track) else { return };
+        let Some(line) = self.tracks.line(at) else { return };
+        let index = usize::from(!at.is_pinned);
         let area = areas[index];
         let (top, height) = area.row(line, row.depth);
         let below = top + height * 2.0 - area.rect.bottom();
@@ -207,11 +196,11 @@ impl Timeline {
     fn labels_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, parts: &Parts, areas: [Area; 2]) {
         let [pinned, scrolled] = areas;
         let list = &self.tracks;
-        let asked = labels::ui(ui, ctx.traces, list, &list.pinned, pinned, parts.labels);
-        let asked = labels::ui(ui, ctx.traces, list, &list.scrolled, scrolled, parts.labels).or(asked);
-        if let Some((line, wish)) = asked {
-            ctx.commands.extend(labels::command(ctx.traces, &line, &wish));
-            labels::apply(&mut self.settings, list, &line, wish);
+        let chosen = labels::ui(ui, ctx.traces, list, &list.pinned, pinned, parts.labels);
+        let chosen = labels::ui(ui, ctx.traces, list, &list.scrolled, scrolled, parts.labels).or(chosen);
+        if let Some((line, action)) = chosen {
+            ctx.commands.extend(labels::command(ctx.traces, &line, &action));
+            labels::apply(&mut self.settings, list, &line, action);
             self.is_stale = true;
             ui.ctx().request_repaint();
         }
@@ -265,12 +254,15 @@ impl View for Timeline {
         let areas = self.areas(parts.canvas);
         let scale =
             Scale::new(ctx.navigation.visible(), parts.canvas.left(), parts.canvas.width(), ui.pixels_per_point());
-        let name = if counts_events(ctx.traces) { ruler::event } else { format::moment };
-        ruler::paint(ui.painter(), parts.ruler, parts.canvas, &scale, ctx.span.start, name, ui.visuals());
+        let origin = ctx.span.start;
+        let is_counted = counts_events(ctx.traces);
+        let ruler = if is_counted { RulerLabels::events(origin, 1, i64::MAX) } else { RulerLabels::time(origin) };
+        ruler.paint(ui.painter(), parts.ruler, parts.canvas, &scale, ui.visuals());
         self.canvas_ui(ctx, ui, &parts, areas, scale);
         self.labels_ui(ctx, ui, &parts, areas);
         self.filter_ui(ui, parts.filter);
-        self.minimap.ui(ctx, ui, parts.minimap, &mut self.background, &mut self.motion);
+        let heights = self.background.busy_shares(ctx, parts.minimap, ui);
+        self.minimap.ui(ui, parts.minimap, &heights, ctx.navigation, ctx.span, &mut self.motion);
         self.scroll_bar_ui(ui, parts.scroll_bar, areas[1]);
     }
 

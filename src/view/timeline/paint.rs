@@ -1,5 +1,4 @@
-//! From a draw list to egui shapes: one texture for all rows, one mesh for all slices, cached
-//! labels under one clip rectangle.
+//! Painting of a draw list: one texture for all rows, one mesh for all slices, cached labels.
 
 use eframe::egui::{
     Align2, Color32, ColorImage, FontId, Mesh, Painter, Pos2, Rect, Shape, TextureHandle, TextureOptions, pos2, vec2,
@@ -115,14 +114,14 @@ pub fn ticks(painter: &Painter, list: &DrawList, color: Color32, pixel: f32) {
 pub fn curves(painter: &Painter, list: &DrawList, colors: &SliceColors, pixel: f32) {
     let mut mesh = Mesh::default();
     for curve in &list.curves {
-        curve_mesh(&mut mesh, curve, colors.counter(curve.place), pixel);
+        curve_mesh(&mut mesh, curve, colors.counter(curve.index), pixel);
     }
     painter.add(Shape::mesh(mesh));
 }
 
 /// Writes the largest value of each counter track at its top left.
 pub fn curve_scales(painter: &Painter, traces: &[OpenTrace], list: &DrawList, color: Color32) {
-    for curve in list.curves.iter().filter(|curve| curve.place == 0) {
+    for curve in list.curves.iter().filter(|curve| curve.index == 0) {
         let counter = traces.get(curve.trace).and_then(|open| open.trace.counters.get(curve.counter));
         let Some(counter) = counter else { continue };
         let top = match counter.unit {
@@ -142,7 +141,7 @@ fn curve_mesh(mesh: &mut Mesh, curve: &Curve, color: Color32, pixel: f32) {
         curve.rect.bottom() - height * share.clamp(0.0, 1.0) as f32
     };
     let zero = y(0.0);
-    let strength = if curve.place == 0 { 0.45 } else { 0.2 };
+    let strength = if curve.index == 0 { 0.45 } else { 0.2 };
     let (solid, faint) = (color.linear_multiply(strength), color.linear_multiply(strength * 0.6));
     let mut x = curve.rect.left();
     for run in curve.columns.chunk_by(|a, b| a == b) {
@@ -187,8 +186,7 @@ impl Labels {
     }
 }
 
-/// A name cut to `length` characters. Of a function that does not fit, the part that tells it from
-/// others is kept.
+/// A name cut to `length` characters. Of a function that does not fit, the distinctive part is kept.
 fn cut(text: &str, kind: SliceKind, length: usize) -> String {
     match kind {
         SliceKind::Kernel => labels::cut_function(text, length),

@@ -1,4 +1,4 @@
-//! The smallest and largest value of a counter over any stretch, without looking at its samples.
+//! The smallest and largest value of a counter over any range, without reading all of its samples.
 
 use crate::model::{Counter, TimeNs, TimeRange};
 
@@ -52,7 +52,7 @@ impl Peaks {
         all
     }
 
-    /// Smallest and largest value in each of `n_pixels` parts of `view`, in the trace's own time.
+    /// Smallest and largest value in each of `n_pixels` parts of `view`, in the time of the trace.
     ///
     /// A sample holds until the next, the last one until `until`, the end of its trace. Cost:
     /// O(pixels · log samples) where levels were built.

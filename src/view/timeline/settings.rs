@@ -1,5 +1,4 @@
-//! What of the timeline survives a restart, by the names of tracks, since ids change from file to
-//! file.
+//! The settings of the timeline, by the names of tracks, since ids change from file to file.
 
 use std::collections::{BTreeMap, BTreeSet};
 

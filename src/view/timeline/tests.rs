@@ -1,4 +1,4 @@
-//! The timeline as a person uses it: by the names of its controls, keys and the pointer.
+//! The timeline, driven by the names of its controls, keys and the pointer.
 
 use eframe::egui::{self, Event, Key, Modifiers, MouseWheelUnit, PointerButton, Pos2, TouchPhase, vec2};
 use egui_kittest::Harness;

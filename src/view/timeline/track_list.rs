@@ -1,10 +1,11 @@
-//! Which tracks are shown, in which order and at which height.
+//! The list of tracks on show, with their order and heights.
 
 use std::collections::HashMap;
 
 use super::settings::TimelineSettings;
 use crate::model::{ProcessId, Trace, TrackId, TrackKind};
 use crate::session::OpenTrace;
+use crate::widget::text::display_name;
 
 /// Height of one row of slices, in points.
 pub const ROW_HEIGHT: f32 = 18.0;
@@ -61,15 +62,15 @@ impl Line {
 pub struct TrackList {
     pub pinned: Vec<Line>,
     pub scrolled: Vec<Line>,
-    /// How many lines are hidden by the person's wish.
+    /// How many lines the person has hidden.
     pub n_hidden: usize,
-    /// Where each track is shown, itself or by the group it is folded into.
-    place: HashMap<(usize, TrackId), Place>,
+    /// The line of each track, or of the group that it is folded into.
+    line_of: HashMap<(usize, TrackId), LineIndex>,
 }
 
-/// Which line shows a track.
+/// The index of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct LineIndex {
     pub is_pinned: bool,
     pub line: usize,
 }
@@ -79,7 +80,7 @@ pub fn total_height(lines: &[Line]) -> f64 {
     lines.last().map_or(0.0, |line| line.y + f64::from(line.height + SPACING))
 }
 
-/// The lines that touch the stretch from `top` to `bottom`.
+/// The lines that lie between `top` and `bottom`, in points.
 pub fn visible_lines(lines: &[Line], top: f64, bottom: f64) -> std::ops::Range<usize> {
     let first = lines.partition_point(|line| line.y + f64::from(line.height + SPACING) <= top);
     let last = lines.partition_point(|line| line.y < bottom);
@@ -95,20 +96,6 @@ pub fn process_key(open: &OpenTrace, process: ProcessId) -> String {
 pub fn track_key(open: &OpenTrace, track: TrackId) -> String {
     let info = open.trace.track(track);
     format!("{}/{}/{}", process_key(open, info.process), info.name, info.tid)
-}
-
-/// What a track is called on screen.
-pub fn track_title(trace: &Trace, track: TrackId) -> String {
-    let info = trace.track(track);
-    let name = if info.name.is_empty() { &info.tid } else { &info.name };
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let title = match info.kind {
-        TrackKind::Stream if is_number(name) => format!("stream {name}"),
-        TrackKind::Thread if is_number(name) => format!("thread {name}"),
-        _ if name.is_empty() => "Track without name".to_owned(),
-        _ => name.clone(),
-    };
-    crate::widget::text::display_name(title.trim()).into_owned()
 }
 
 impl TrackList {
@@ -127,18 +114,18 @@ impl TrackList {
     }
 
     fn index(&mut self, traces: &[OpenTrace]) {
-        let mut folded: HashMap<(usize, Option<ProcessId>), Place> = HashMap::new();
+        let mut folded: HashMap<(usize, Option<ProcessId>), LineIndex> = HashMap::new();
         for (is_pinned, lines) in [(true, &mut self.pinned), (false, &mut self.scrolled)] {
             let mut y = 0.0;
             for (line, entry) in lines.iter_mut().enumerate() {
                 entry.y = y;
                 y += f64::from(entry.height + SPACING);
-                let place = Place { is_pinned, line };
+                let at = LineIndex { is_pinned, line };
                 match entry.kind {
-                    LineKind::Track(track) => drop(self.place.insert((entry.trace, track), place)),
+                    LineKind::Track(track) => drop(self.line_of.insert((entry.trace, track), at)),
                     _ if !entry.is_collapsed => {}
-                    LineKind::Trace => drop(folded.insert((entry.trace, None), place)),
-                    LineKind::Process(process) => drop(folded.insert((entry.trace, Some(process)), place)),
+                    LineKind::Trace => drop(folded.insert((entry.trace, None), at)),
+                    LineKind::Process(process) => drop(folded.insert((entry.trace, Some(process)), at)),
                 }
             }
         }
@@ -146,20 +133,20 @@ impl TrackList {
             for (track, info) in (0..).map(TrackId).zip(&open.trace.tracks) {
                 let group = folded.get(&(trace, Some(info.process))).or_else(|| folded.get(&(trace, None)));
                 if let Some(&group) = group {
-                    self.place.entry((trace, track)).or_insert(group);
+                    self.line_of.entry((trace, track)).or_insert(group);
                 }
             }
         }
     }
 
     /// The line that shows `track`.
-    pub fn place(&self, trace: usize, track: TrackId) -> Option<Place> {
-        self.place.get(&(trace, track)).copied()
+    pub fn line_of(&self, trace: usize, track: TrackId) -> Option<LineIndex> {
+        self.line_of.get(&(trace, track)).copied()
     }
 
-    /// The line at a place.
-    pub fn line(&self, place: Place) -> Option<&Line> {
-        if place.is_pinned { self.pinned.get(place.line) } else { self.scrolled.get(place.line) }
+    /// The line at an index.
+    pub fn line(&self, at: LineIndex) -> Option<&Line> {
+        if at.is_pinned { self.pinned.get(at.line) } else { self.scrolled.get(at.line) }
     }
 }
 
@@ -226,7 +213,7 @@ impl Builder<'_> {
             .collect();
         self.sort(key, &mut processes, |entry| &entry.1);
         for (process, process_key, tracks) in processes {
-            let title = crate::widget::text::display_name(&data.process(process).title()).into_owned();
+            let title = display_name(&data.process(process).title()).into_owned();
             let home = match (has_line, data.info.rank) {
                 (false, _) => title.clone(),
                 (true, Some(rank)) => format!("{title}, rank {rank}"),
@@ -264,7 +251,7 @@ impl Builder<'_> {
             tracks.into_iter().map(|track| (track, track_key(open, track))).collect();
         self.sort(&group.key, &mut tracks, |entry| &entry.1);
         for (track, key) in tracks {
-            let title = track_title(&open.trace, track);
+            let title = display_name(&open.trace.track(track).title()).into_owned();
             let is_pinned = self.settings.pinned.contains(&key);
             if (is_folded && !is_pinned) || !(is_match || self.matches(&title)) || self.is_hidden(&key) {
                 continue;
@@ -381,8 +368,8 @@ mod tests {
         assert_eq!(titles(&list.scrolled), ["python", "main", "GPU 0"]);
         assert_eq!(titles(&list.pinned), ["stream 20, GPU 0"]);
         assert_eq!(list.scrolled[1].height, ROW_HEIGHT);
-        assert_eq!(list.line(list.place(0, TrackId(1)).unwrap()).unwrap().title, "GPU 0");
-        assert_eq!(list.line(list.place(0, TrackId(2)).unwrap()).unwrap().title, "stream 20, GPU 0");
+        assert_eq!(list.line(list.line_of(0, TrackId(1)).unwrap()).unwrap().title, "GPU 0");
+        assert_eq!(list.line(list.line_of(0, TrackId(2)).unwrap()).unwrap().title, "stream 20, GPU 0");
 
         settings.hidden.insert(key_of(&all, "python").to_owned());
         let list = TrackList::build(&traces, &settings, "");

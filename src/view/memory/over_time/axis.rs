@@ -1,6 +1,9 @@
-//! What lies along the horizontal axis: time, or one event after another.
+//! The horizontal axis: session time, or one event after another.
 
 use crate::model::{MemoryHistory, TimeNs, TimeRange};
+use crate::session::Navigation;
+use crate::view::axis::{MARGIN, RulerLabels};
+use crate::widget::format;
 
 /// The unit of the horizontal axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -15,10 +18,10 @@ pub enum AxisKind {
 /// Units of the events axis in a state: whole numbers, and still fine enough to zoom into one state.
 pub const UNITS: i64 = 1 << 10;
 
-/// No state: nothing is known there.
+/// Stands for no state, outside of the history.
 pub const NO_STATE: u32 = u32::MAX;
 
-/// The horizontal axis of one history. A *place* on it is session time or a multiple of a state.
+/// The horizontal axis of one history. A *position* on it is session time, or a multiple of [`UNITS`] a state.
 #[derive(Clone, Copy, Debug)]
 pub struct Axis<'a> {
     pub kind: AxisKind,
@@ -38,7 +41,53 @@ pub struct Column {
 }
 
 impl Axis<'_> {
-    /// From the first to the last place of the history.
+    /// What of the events axis or of session time is on show.
+    pub fn navigation<'n>(&self, events: &'n mut Navigation, time: &'n mut Navigation) -> &'n mut Navigation {
+        match self.kind {
+            AxisKind::Time => time,
+            AxisKind::Events => events,
+        }
+    }
+
+    /// From the first to the last position that can be reached: the time axis is that of all traces.
+    pub fn reach(&self, session: TimeRange) -> TimeRange {
+        match self.kind {
+            AxisKind::Time => session,
+            AxisKind::Events => self.span(),
+        }
+    }
+
+    /// Room on both sides where all is shown, as a share of it.
+    pub fn margin(&self) -> f64 {
+        match self.kind {
+            AxisKind::Time => MARGIN,
+            AxisKind::Events => 0.0,
+        }
+    }
+
+    /// How the ruler counts.
+    ///
+    /// * `start`: the start of session time.
+    pub fn ruler(&self, start: TimeNs) -> RulerLabels {
+        match self.kind {
+            AxisKind::Time => RulerLabels::time(start),
+            // Event i leads to state i + 1, and happens where that begins.
+            AxisKind::Events => RulerLabels::events(UNITS, UNITS, i64::from(self.history.last_state())),
+        }
+    }
+
+    /// The length of a range in words: `2.5 ms` or `1,234 events`.
+    pub fn length_text(&self, range: TimeRange) -> String {
+        match self.kind {
+            AxisKind::Time => format::duration(range.dur()),
+            AxisKind::Events => {
+                let n = range.end.div_euclid(UNITS) - range.start.div_euclid(UNITS);
+                format!("{} events", format::count(n.unsigned_abs()))
+            }
+        }
+    }
+
+    /// From the first to the last position of the history.
     pub fn span(&self) -> TimeRange {
         match self.kind {
             AxisKind::Time => self.history.span.shifted(self.offset),
@@ -46,16 +95,16 @@ impl Axis<'_> {
         }
     }
 
-    /// The state at a place; the nearest one outside of the history.
-    pub fn state(&self, place: i64) -> u32 {
+    /// The state at a position; the nearest one outside of the history.
+    pub fn state(&self, position: i64) -> u32 {
         match self.kind {
-            AxisKind::Time => self.history.state_at(place.saturating_sub(self.offset)),
-            AxisKind::Events => place.div_euclid(UNITS).clamp(0, i64::from(self.history.last_state())) as u32,
+            AxisKind::Time => self.history.state_at(position.saturating_sub(self.offset)),
+            AxisKind::Events => position.div_euclid(UNITS).clamp(0, i64::from(self.history.last_state())) as u32,
         }
     }
 
-    /// The place at which a state begins; that of the state after the last is the end.
-    pub fn place(&self, state: u32) -> i64 {
+    /// The position at which a state begins; that of the state after the last is the end.
+    pub fn position(&self, state: u32) -> i64 {
         match self.kind {
             AxisKind::Time if state > self.history.last_state() => self.span().end,
             AxisKind::Time => self.history.time_of(state).saturating_add(self.offset),
@@ -63,7 +112,7 @@ impl Axis<'_> {
         }
     }
 
-    /// A moment of session time as a place.
+    /// A moment of session time as a position.
     pub fn at_time(&self, ts: TimeNs) -> i64 {
         match self.kind {
             AxisKind::Time => ts,
@@ -74,17 +123,28 @@ impl Axis<'_> {
         }
     }
 
-    /// A place as session time.
-    pub fn time(&self, place: i64) -> TimeNs {
+    /// A range of session time in positions.
+    pub fn at_times(&self, range: TimeRange) -> TimeRange {
+        TimeRange { start: self.at_time(range.start), end: self.at_time(range.end) }
+    }
+
+    /// A range of positions in session time; `None` if it has no length there.
+    pub fn times(&self, range: TimeRange) -> Option<TimeRange> {
+        let range = TimeRange { start: self.time(range.start), end: self.time(range.end) };
+        Some(range).filter(|range| range.dur() > 0)
+    }
+
+    /// A position as session time.
+    pub fn time(&self, position: i64) -> TimeNs {
         match self.kind {
-            AxisKind::Time => place,
-            AxisKind::Events => self.history.time_of(self.state(place)).saturating_add(self.offset),
+            AxisKind::Time => position,
+            AxisKind::Events => self.history.time_of(self.state(position)).saturating_add(self.offset),
         }
     }
 
-    /// The life of blocks and the like, in states, as places.
+    /// A range of states, such as the life of a block, in positions.
     pub fn range(&self, start: u32, end: u32) -> TimeRange {
-        TimeRange { start: self.place(start), end: self.place(end) }
+        TimeRange { start: self.position(start), end: self.position(end) }
     }
 
     /// What each of `n` pixel columns over `view` shows.

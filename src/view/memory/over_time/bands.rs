@@ -1,4 +1,4 @@
-//! What the program named while memory was recorded.
+//! Named ranges of time, such as annotations and steps, in lanes over the picture.
 
 use super::axis::Axis;
 use crate::model::memory::MemorySource;
@@ -7,7 +7,7 @@ use crate::model::{MemoryHistory, SliceKind, StringId, TimeRange, Trace};
 /// Rows of bands; what overlaps more often is counted.
 pub const MAX_LANES: usize = 3;
 
-/// A named stretch of time.
+/// A named range of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Band {
     pub name: StringId,
@@ -15,19 +15,19 @@ pub struct Band {
     pub range: TimeRange,
 }
 
-/// A band, or several that share a pixel, in its place.
+/// A band, or several that share a pixel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bar {
     /// The first one's name.
     pub name: StringId,
-    /// In places on the axis.
+    /// In positions on the axis.
     pub range: TimeRange,
     pub lane: usize,
     /// How many bands it stands for.
     pub count: u32,
 }
 
-/// The named stretches of a history, by start: its own annotations, else the profiler's steps.
+/// The bands of a history, by start: its own annotations, else the profiler's steps.
 pub fn bands(trace: &Trace, history: &MemoryHistory) -> Vec<Band> {
     let own = history.annotations.iter();
     let own = own.map(|note| Band { name: note.name, range: TimeRange { start: note.start, end: note.end } });
@@ -45,7 +45,7 @@ pub fn bands(trace: &Trace, history: &MemoryHistory) -> Vec<Band> {
     all
 }
 
-/// Places the bands in view into lanes, and counts those that find none.
+/// Puts the bands in view into lanes, and counts those that find none.
 ///
 /// Bands that are narrower than a pixel and share it become one. Cost: O(bands).
 pub fn lay_out(axis: &Axis<'_>, bands: &[Band], view: TimeRange, n_pixels: usize) -> (Vec<Bar>, u32) {
@@ -54,10 +54,7 @@ pub fn lay_out(axis: &Axis<'_>, bands: &[Band], view: TimeRange, n_pixels: usize
     let pixel = (view.dur() / n_pixels.max(1) as i64).max(1);
     let mut n_hidden = 0;
     for band in bands {
-        let range = TimeRange {
-            start: axis.at_time(band.range.start.saturating_add(axis.offset)),
-            end: axis.at_time(band.range.end.saturating_add(axis.offset)),
-        };
+        let range = axis.at_times(band.range.shifted(axis.offset));
         if range.end < view.start || range.start >= view.end {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The controls over the picture, and the readout of a moment.
+//! The controls above the picture, and the readout of a moment.
 
 use eframe::egui::{self, Button, Color32, ComboBox, RichText, Sense, Ui, vec2};
 
@@ -33,7 +33,7 @@ impl MemoryOverTime {
         let history = shown.history();
         ui.horizontal_wrapped(|ui| {
             ui.add_space(MARGIN);
-            self.axis_ui(ui, axis);
+            self.axis_ui(ctx, ui, axis);
             ui.separator();
             self.colors_ui(ui, shown, index);
             ui.separator();
@@ -42,22 +42,22 @@ impl MemoryOverTime {
                 ui.spacing_mut().item_spacing.x = 4.0;
                 patch(
                     ui,
-                    curve.color(ctx.is_dark).gamma_multiply(if self.is_curve_shown[i] && is_known {
+                    curve.color(ctx.is_dark).gamma_multiply(if self.is_curve_shown.0[i] && is_known {
                         1.0
                     } else {
                         0.35
                     }),
                 );
-                let toggle = Button::selectable(self.is_curve_shown[i] && is_known, curve.label());
+                let toggle = Button::selectable(self.is_curve_shown.0[i] && is_known, curve.label());
                 let toggle = ui.add_enabled(is_known, toggle).on_hover_text(curve.help());
                 if toggle.on_disabled_hover_text("The recording does not say").clicked() {
-                    self.is_curve_shown[i] ^= true;
+                    self.is_curve_shown.0[i] ^= true;
                 }
             }
             ui.separator();
             if ui.button("Go to peak").on_hover_text("Look at the moment with the most active memory").clicked() {
                 let state = index.peak(Curve::Active).0;
-                self.on_axis(axis, ctx, |this, ctx| this.go_to_peak(ctx, axis, state));
+                self.go_to_peak(ctx, axis, state);
             }
             if ui.button("Zoom to fit").on_hover_text("Show all events and all bytes (0)").clicked() {
                 ctx.commands.push(Command::ZoomToFit);
@@ -73,7 +73,7 @@ impl MemoryOverTime {
                 }
             }
         });
-        // In a line of its own that never wraps: it changes with the pointer, and the picture below must not
+        // In a separate line that never wraps: it changes with the pointer, and the picture below must not
         // move under it.
         ui.horizontal(|ui| {
             ui.add_space(MARGIN);
@@ -91,7 +91,7 @@ impl MemoryOverTime {
         }
     }
 
-    fn axis_ui(&mut self, ui: &mut Ui, axis: &Axis<'_>) {
+    fn axis_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, axis: &Axis<'_>) {
         let has_time = axis.history.has_time && axis.history.span.dur() > 0;
         if !has_time && !axis.history.events.is_empty() {
             ui.label("Axis: events (no times were recorded)");
@@ -102,12 +102,18 @@ impl MemoryOverTime {
         }
         ui.label("Axis");
         for (wants_events, label, help) in [
-            (false, "Time", "Real time, the same stretch as on the timeline"),
+            (false, "Time", "Real time, the same range as on the timeline"),
             (true, "Events", "One event after another, each equally wide"),
         ] {
             let is_chosen = (axis.kind == AxisKind::Events) == wants_events;
             if ui.add(Button::selectable(is_chosen, label)).on_hover_text(help).clicked() {
                 self.wants_events = wants_events;
+                // Amounts are the same on either axis.
+                let (from, to) = match axis.kind {
+                    AxisKind::Time => (&*ctx.navigation, &mut self.navigation),
+                    AxisKind::Events => (&self.navigation, &mut *ctx.navigation),
+                };
+                to.bytes = from.bytes;
             }
         }
     }
@@ -126,9 +132,9 @@ impl MemoryOverTime {
         combo.response.labelled_by(label.id);
     }
 
-    /// What is in use at the moment that is looked at, else under the pointer.
+    /// What is in use at the chosen moment, else under the pointer.
     fn readout_ui(&self, ctx: &ViewContext<'_>, ui: &mut Ui, shown: &ShownMemory, axis: &Axis<'_>) {
-        let under = self.pointer_place.map(|place| axis.state(place));
+        let under = self.pointer_position.map(|position| axis.state(position));
         let (what, state) = match (ctx.memory.moment, under) {
             (Some(state), _) => ("Moment", state),
             (None, Some(state)) => ("Pointer", state),

@@ -1,32 +1,29 @@
-//! The picture on screen: in which order its parts are painted, and what a click does.
+//! The canvas: painting in order, and clicks.
 
 use std::sync::Arc;
 
-use eframe::egui::{Color32, PointerButton, Pos2, Rect, Response, Stroke, Ui};
+use eframe::egui::{Color32, PointerButton, Pos2, Rect, Response, Stroke, Ui, vec2};
 
-use super::axis::AxisKind;
 use super::heights::Heights;
-use super::input::Drag;
 use super::paint::{self, Fit, PictureTexture};
-use super::work::{Picture, Question};
-use super::{MemoryOverTime, Place, hover, plot, strips};
+use super::work::{Picture, PictureKey};
+use super::{Chart, MemoryOverTime, hover, plot, strips};
 use crate::model::memory::AllocationId;
 use crate::session::Selection;
 use crate::view::ViewContext;
-use crate::view::timeline::{Scale, cross_hair, marks, selected_range};
+use crate::view::axis::{Scale, paint_hover_line, paint_marks, paint_range};
 use crate::widget::labels::Labels;
 use crate::widget::theme;
 
 /// Least distance between two named amounts, in points.
 const TICK_DISTANCE: f64 = 44.0;
-const MARK_COLOR: Color32 = Color32::from_rgb(230, 159, 0);
 
 /// What a frame is painted from.
 pub struct Frame {
     pub scale: Scale,
     pub heights: Heights,
     pub response: Response,
-    pub picture: Option<(Question, Arc<Picture>)>,
+    pub picture: Option<(PictureKey, Arc<Picture>)>,
     /// Whether it, or its colors, could not be made.
     pub has_crashed: bool,
 }
@@ -70,42 +67,43 @@ impl Canvas {
 
 impl MemoryOverTime {
     /// Paints everything, and acts on clicks.
-    pub(super) fn canvas_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, place: &Place<'_>, frame: &Frame) {
-        let parts = &place.parts;
+    pub(super) fn canvas_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, chart: &Chart<'_>, frame: &Frame) {
+        let parts = &chart.parts;
         let canvas = parts.canvas;
         let (strong, accent) = (ui.visuals().strong_text_color(), theme::tokens(ctx.is_dark).accent);
-        strips::ruler(ctx, ui, place, &frame.scale);
+        let with_ruler = ui.painter_at(parts.ruler.union(canvas).expand2(vec2(0.0, 1.0)));
+        chart.axis.ruler(ctx.span.start).paint(&with_ruler, parts.ruler, canvas, &frame.scale, ui.visuals());
         frame.heights.paint(ui.painter(), ui.visuals(), TICK_DISTANCE);
         let painter = ui.painter_at(canvas);
-        let fit =
-            frame.picture.as_ref().map(|(asked, picture)| (Fit::new(asked, &frame.scale, &frame.heights), picture));
-        let pointer = frame.response.hover_pos().filter(|_| self.drag.is_none());
+        let fit = frame.picture.as_ref().map(|(key, picture)| (Fit::new(key, &frame.scale, &frame.heights), picture));
+        let pointer = frame.response.hover_pos().filter(|_| !self.drag.is_active());
         let mut under = None;
         if let Some((fit, picture)) = &fit {
             self.canvas.texture.paint(&painter, picture, fit);
             paint::labels(&painter, &mut self.canvas.labels, &picture.labels, fit);
             under = pointer.and_then(|pointer| fit.under(pointer)).and_then(|[column, row]| picture.at(column, row));
-            self.outlines(ctx, &painter, place, (fit, picture), under);
+            self.outlines(ctx, &painter, chart, (fit, picture), under);
         }
-        if !place.index.bands.is_empty() {
+        if !chart.index.bands.is_empty() {
             let bars =
                 frame.picture.as_ref().map_or((&[][..], 0), |(_, picture)| (&picture.bars[..], picture.n_hidden));
-            strips::lanes(ctx, ui, place, &frame.scale, &mut self.canvas.band_labels, bars);
+            strips::lanes(ctx, ui, chart, &frame.scale, &mut self.canvas.band_labels, bars);
         }
-        let picture = frame.picture.as_ref().map(|(asked, picture)| (asked, &**picture));
-        self.curves_ui(ctx, ui, place, &frame.scale, picture);
-        strips::flags(ctx, ui, place, &frame.scale);
-        self.ranges(ctx, ui, place, frame, (strong, accent));
+        let picture = frame.picture.as_ref().map(|(key, picture)| (key, &**picture));
+        self.curves_ui(ctx, ui, chart, &frame.scale, picture);
+        strips::flags(ctx, ui, chart, &frame.scale);
+        self.ranges(ctx, ui, chart, frame, (strong, accent));
         let with_ruler = ui.painter_at(parts.plots());
-        marks(&with_ruler, ctx, &frame.scale, [parts.ruler, canvas], MARK_COLOR);
+        let marks = ctx.marks.iter().map(|mark| (chart.axis.at_times(mark.range), mark.note.as_str()));
+        paint_marks(&with_ruler, marks, &frame.scale, [parts.ruler, canvas], ctx.is_dark);
         if let Some(state) = ctx.memory.base {
-            plot::moment_line(ui, place, &frame.scale, state, ui.visuals().weak_text_color());
+            plot::moment_line(ui, chart, &frame.scale, state, ui.visuals().weak_text_color());
         }
         if let Some(state) = ctx.memory.moment {
-            plot::moment_line(ui, place, &frame.scale, state, accent);
+            plot::moment_line(ui, chart, &frame.scale, state, accent);
         }
         if let Some(pointer) = pointer {
-            cross_hair(&with_ruler, pointer.x, strong);
+            paint_hover_line(&with_ruler, pointer.x, strong);
         }
         if frame.has_crashed {
             painter.text(
@@ -116,21 +114,21 @@ impl MemoryOverTime {
                 strong,
             );
         }
-        let state = pointer.map(|pointer| self.state_under(place, frame, pointer));
-        self.clicks(ctx, place, frame, under, state);
-        frame.response.context_menu(|ui| self.menu_ui(ctx, ui, place));
+        let state = pointer.map(|pointer| self.state_under(chart, frame, pointer));
+        self.clicks(ctx, chart, frame, under, state);
+        frame.response.context_menu(|ui| self.menu_ui(ctx, ui, chart));
         if let (Some(id), Some(state), false) = (under, state, frame.response.context_menu_opened()) {
-            hover::ui(ui, &frame.response, place, id, state);
+            hover::ui(ui, &frame.response, chart, id, state);
         }
     }
 
     /// The state that the picture shows under the pointer.
-    fn state_under(&self, place: &Place<'_>, frame: &Frame, pointer: Pos2) -> u32 {
-        let drawn = frame.picture.as_ref().and_then(|(asked, picture)| {
-            let [column, _] = Fit::new(asked, &frame.scale, &frame.heights).under(pointer)?;
+    fn state_under(&self, chart: &Chart<'_>, frame: &Frame, pointer: Pos2) -> u32 {
+        let drawn = frame.picture.as_ref().and_then(|(key, picture)| {
+            let [column, _] = Fit::new(key, &frame.scale, &frame.heights).under(pointer)?;
             picture.columns.get(column).map(|column| column.state)
         });
-        let exact = place.axis.state(frame.scale.time(pointer.x));
+        let exact = chart.axis.state(frame.scale.time(pointer.x));
         drawn.filter(|&state| state != super::axis::NO_STATE).unwrap_or(exact)
     }
 
@@ -138,13 +136,13 @@ impl MemoryOverTime {
         &mut self,
         ctx: &ViewContext<'_>,
         painter: &eframe::egui::Painter,
-        place: &Place<'_>,
+        chart: &Chart<'_>,
         (fit, picture): (&Fit, &Arc<Picture>),
         under: Option<AllocationId>,
     ) {
         let strong = theme::tokens(ctx.is_dark).strong_text;
         let glow = Color32::from_white_alpha(40);
-        if let Some(id) = place.shown.selected(*ctx.selection) {
+        if let Some(id) = chart.shown.selected(*ctx.selection) {
             paint::outline(painter, self.canvas.selected.rows(picture, id), fit, (strong, 2.0), glow);
         }
         if let Some(id) = under {
@@ -156,26 +154,24 @@ impl MemoryOverTime {
         &self,
         ctx: &ViewContext<'_>,
         ui: &Ui,
-        place: &Place<'_>,
+        chart: &Chart<'_>,
         frame: &Frame,
         (strong, accent): (Color32, Color32),
     ) {
-        let painter = ui.painter_at(place.parts.plots());
-        let area = Rect::from_min_max(place.parts.lanes.min, place.parts.canvas.max);
+        let painter = ui.painter_at(chart.parts.plots());
+        let area = Rect::from_min_max(chart.parts.lanes.min, chart.parts.canvas.max);
         if let Some(range) = *ctx.range {
-            match place.axis.kind {
-                AxisKind::Time => selected_range(&painter, &frame.scale, area, range, accent),
-                AxisKind::Events => strips::range_of_states(&painter, &frame.scale, area, range, accent),
-            }
+            let range = chart.axis.at_times(range);
+            paint_range(&painter, &frame.scale, area, range, chart.axis.length_text(range), accent);
         }
-        if let (Some(Drag::Zoom { corner }), Some(pointer)) = (self.drag, ui.ctx().pointer_latest_pos()) {
-            strips::rubber_band(&ui.painter_at(place.parts.canvas), Rect::from_two_pos(corner, pointer), strong);
+        if let Some(((_, corner), pointer)) = self.drag.zoom_start().zip(ui.ctx().pointer_latest_pos()) {
+            strips::rubber_band(&ui.painter_at(chart.parts.canvas), Rect::from_two_pos(corner, pointer), strong);
         }
         // The life of what is selected, also where it is too small to be seen.
-        if let Some(id) = place.shown.selected(*ctx.selection) {
-            let all = &place.shown.history().allocations;
-            let life = place.axis.range(all.start[id.idx()], all.end[id.idx()]);
-            let y = place.parts.canvas.top() - 2.0;
+        if let Some(id) = chart.shown.selected(*ctx.selection) {
+            let all = &chart.shown.history().allocations;
+            let life = chart.axis.range(all.start[id.idx()], all.end[id.idx()]);
+            let y = chart.parts.canvas.top() - 2.0;
             let (left, right) = (frame.scale.x(life.start), frame.scale.x(life.end));
             painter.hline(left..=right.max(left + 1.0), y, Stroke::new(3.0, strong));
         }
@@ -184,7 +180,7 @@ impl MemoryOverTime {
     fn clicks(
         &mut self,
         ctx: &mut ViewContext<'_>,
-        place: &Place<'_>,
+        chart: &Chart<'_>,
         frame: &Frame,
         under: Option<AllocationId>,
         state: Option<u32>,
@@ -193,16 +189,16 @@ impl MemoryOverTime {
         if response.secondary_clicked() {
             self.canvas.menu = state.map(|state| (under, state));
         }
-        // A click without a pointer comes from the keyboard, and means no place in the picture.
+        // A click without a pointer comes from the keyboard, and points at nothing in the picture.
         let has_pointer = response.interact_pointer_pos().is_some();
         if has_pointer && (response.clicked() || response.secondary_clicked()) {
             if under.is_none() && response.clicked() && *ctx.selection == Selection::None {
                 *ctx.range = None;
             }
-            *ctx.selection = under.map_or(Selection::None, |id| place.shown.selection(id));
+            *ctx.selection = under.map_or(Selection::None, |id| chart.shown.selection(id));
         }
         if let (Some(id), Some(state), true) = (under, state, response.double_clicked_by(PointerButton::Primary)) {
-            self.zoom_to_block(ctx, &place.axis, id, state);
+            self.zoom_to_block(ctx, &chart.axis, id, state);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which color does a block have?
+//! The color of each block, and the legend.
 
 use std::sync::Arc;
 

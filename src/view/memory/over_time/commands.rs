@@ -1,14 +1,14 @@
-//! This view's own commands: zoom and pan in both axes, and steps from event to event.
+//! The commands of this view: zoom and pan in both axes, and steps from event to event.
 
 use super::axis::Axis;
 use super::heights::within;
-use super::{MemoryOverTime, Place};
+use super::{Chart, MemoryOverTime};
 use crate::command::Command;
 use crate::model::TimeRange;
 use crate::model::memory::AllocationId;
 use crate::view::ViewContext;
+use crate::view::axis::{self, ZoomTarget, centered, fitted, is_centered, middle};
 use crate::view::memory::commands;
-use crate::view::timeline::{centered, fitted, run_navigation};
 
 impl MemoryOverTime {
     /// Runs a command; false if it is another's.
@@ -16,91 +16,67 @@ impl MemoryOverTime {
         let Some(shown) = ctx.memory.resolve(ctx.traces) else { return false };
         self.follow(ctx, &shown);
         let axis = self.axis(&shown);
-        // A mark is a moment of session time on whatever axis.
-        let view =
-            if axis.kind == super::AxisKind::Time { ctx.navigation.visible() } else { self.navigation.visible() };
-        let middle = self.pointer_place.unwrap_or_else(|| view.start.saturating_add(view.dur() / 2));
-        if commands::run(command, &shown, Some(axis.time(middle)), ctx) {
+        let navigation = axis.navigation(&mut self.navigation, ctx.navigation);
+        let (view, span) = (navigation.visible(), axis.reach(ctx.span));
+        let at = self.pointer_position.unwrap_or(middle(view));
+        // A mark is a moment of session time on either axis.
+        if commands::run(command, &shown, Some(axis.time(at)), ctx) {
+            return true;
+        }
+        let range = ctx.range.map(|range| axis.at_times(range));
+        let navigation = axis.navigation(&mut self.navigation, ctx.navigation);
+        if axis::run(command, navigation, ZoomTarget { at, span, margin: axis.margin(), range }) {
+            if *command == Command::ZoomToFit {
+                navigation.bytes = None;
+            }
             return true;
         }
         let selected = shown.selected(*ctx.selection);
-        let time = match selected {
-            Some(id) => {
-                let all = &shown.history().allocations;
-                Some(axis.range(all.start[id.idx()], all.end[id.idx()]))
-            }
-            None => ctx
-                .selected_time()
-                .map(|range| TimeRange { start: axis.at_time(range.start), end: axis.at_time(range.end) }),
-        };
-        self.on_axis(&axis, ctx, |this, ctx| this.run_on_axis(command, ctx, &axis, selected, time))
-    }
-
-    fn run_on_axis(
-        &mut self,
-        command: &Command,
-        ctx: &mut ViewContext<'_>,
-        axis: &Axis<'_>,
-        selected: Option<AllocationId>,
-        time: Option<TimeRange>,
-    ) -> bool {
-        let view = ctx.navigation.visible();
-        let at = self.pointer_place.unwrap_or_else(|| view.start.saturating_add(view.dur() / 2));
-        if run_navigation(command, ctx.navigation, at, ctx.span) {
-            return true;
-        }
+        let all = &shown.history().allocations;
+        let life = selected.map(|id| axis.range(all.start[id.idx()], all.end[id.idx()]));
+        let time = life.or_else(|| ctx.selected_time().map(|range| axis.at_times(range)));
+        let navigation = axis.navigation(&mut self.navigation, ctx.navigation);
         match command {
-            Command::ZoomToFit => {
-                let margin = if axis.kind == super::AxisKind::Events { 0.0 } else { 0.02 };
-                ctx.navigation.go(fitted(ctx.span, margin, ctx.span));
-                ctx.navigation.bytes = None;
-            }
-            Command::ZoomToRange => {
-                if let Some(range) = *ctx.range {
-                    ctx.navigation.go(fitted(range, 0.02, ctx.span));
-                }
-            }
             Command::FocusSelection => {
-                let Some(time) = time.or(*ctx.range) else { return true };
-                let target = centered(view, time.start.saturating_add(time.dur() / 2), ctx.span);
-                match selected {
-                    _ if view != target => ctx.navigation.go(target),
-                    Some(id) => self.zoom_to_block(ctx, axis, id, axis.state(at)),
-                    None => ctx.navigation.go(fitted(time, 0.1, ctx.span)),
+                let Some(time) = time.or(range) else { return true };
+                match selected.filter(|_| is_centered(view, time, span)) {
+                    Some(id) => self.zoom_to_block(ctx, &axis, id, axis.state(at)),
+                    None => axis::focus(navigation, time, span),
                 }
             }
             Command::Reveal => {
                 let Some(time) = time else { return true };
                 if time.end < view.start || time.start > view.end {
-                    ctx.navigation.go(centered(view, time.start, ctx.span));
+                    navigation.go(centered(view, time.start, span));
                 }
             }
             Command::UndoZoom => {
                 self.wanted = None;
-                ctx.navigation.undo();
+                navigation.undo();
             }
             Command::RedoZoom => {
                 self.wanted = None;
-                ctx.navigation.redo();
+                navigation.redo();
             }
-            Command::NextSlice => self.step(ctx, axis, 1),
-            Command::PreviousSlice => self.step(ctx, axis, -1),
+            Command::NextSlice => self.step(ctx, &axis, 1),
+            Command::PreviousSlice => self.step(ctx, &axis, -1),
             _ => return false,
         }
         true
     }
 
-    /// Looks at the state `by` events away; without one, at the middle of the view.
+    /// Moves the moment by so many events; without one, puts it in the middle of the view.
     fn step(&mut self, ctx: &mut ViewContext<'_>, axis: &Axis<'_>, by: i64) {
-        let view = ctx.navigation.visible();
+        let navigation = axis.navigation(&mut self.navigation, ctx.navigation);
+        let view = navigation.visible();
         let state = match ctx.memory.moment {
             Some(state) => (i64::from(state) + by).clamp(0, i64::from(axis.history.last_state())) as u32,
-            None => axis.state(view.start.saturating_add(view.dur() / 2)),
+            None => axis.state(middle(view)),
         };
         ctx.memory.moment = Some(state);
-        let at = axis.place(state);
+        let at = axis.position(state);
         if at < view.start || at > view.end {
-            ctx.navigation.go(centered(view, at, ctx.span));
+            navigation.go(centered(view, at, axis.reach(ctx.span)));
         }
     }
 
@@ -108,28 +84,29 @@ impl MemoryOverTime {
     pub(super) fn zoom_to_block(&mut self, ctx: &mut ViewContext<'_>, axis: &Axis<'_>, id: AllocationId, state: u32) {
         let all = &axis.history.allocations;
         let (start, end) = (all.start[id.idx()], all.end[id.idx()]);
-        let life = axis.range(start, end);
-        let margin = if life == ctx.span { 0.0 } else { 0.1 };
-        ctx.navigation.go(fitted(life, margin, ctx.span));
+        let (life, span) = (axis.range(start, end), axis.reach(ctx.span));
+        let margin = if life == span { 0.0 } else { 0.1 };
+        axis.navigation(&mut self.navigation, ctx.navigation).go(fitted(life, margin, span));
         self.wanted = Some((id, state.clamp(start, end.saturating_sub(1).max(start))));
     }
 
-    /// Fits the bytes of a block that was asked for, once it is known where they lie.
-    pub(super) fn fit_wanted(&mut self, ctx: &mut ViewContext<'_>, place: &Place<'_>, egui: &eframe::egui::Context) {
+    /// Fits the bytes of the block in `wanted`, once it is known where they lie.
+    pub(super) fn fit_wanted(&mut self, ctx: &mut ViewContext<'_>, chart: &Chart<'_>, egui: &eframe::egui::Context) {
         let Some((id, state)) = self.wanted else { return };
-        let key = (place.key.clone(), id, state);
-        let (waker, of) = (egui.clone(), place.shown.of.clone());
+        let key = (chart.key.clone(), id, state);
+        let (waker, of) = (egui.clone(), chart.shown.of.clone());
         let below = self.below.get(&key, move || waker.request_repaint(), move |_| of.history().bytes_below(id, state));
         let below = below.copied();
         if self.below.is_current(&key)
             && let Some(below) = below
         {
             let amount = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
-            let bytes = amount(place.shown.history().allocations.bytes[id.idx()].max(1));
+            let bytes = amount(chart.shown.history().allocations.bytes[id.idx()].max(1));
             let (room, below) = (bytes / 2, amount(below));
             let wide =
                 TimeRange { start: below.saturating_sub(room), end: below.saturating_add(bytes).saturating_add(room) };
-            ctx.navigation.bytes = within(wide, Self::all_bytes(place.index));
+            let navigation = chart.axis.navigation(&mut self.navigation, ctx.navigation);
+            navigation.bytes = within(wide, Self::all_bytes(chart.index));
             self.wanted = None;
         } else if self.below.has_crashed(&key) {
             self.wanted = None;

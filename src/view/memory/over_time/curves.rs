@@ -62,6 +62,16 @@ impl Curve {
     }
 }
 
+/// Whether each curve is on show, in the order of [`Curve::ALL`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShownCurves(pub [bool; 4]);
+
+impl Default for ShownCurves {
+    fn default() -> Self {
+        Self([true, false, true, false])
+    }
+}
+
 /// The points of one curve, with x relative to the start of `view`.
 ///
 /// Where columns hold few states each state is a step; else each column has its lowest and its highest
@@ -75,8 +85,8 @@ pub fn points(axis: &Axis<'_>, values: &[u64], columns: &[Column], view: TimeRan
         let span = axis.span();
         let stairs = (first.first..=last.last).flat_map(|state| {
             let bytes = values.get(state as usize).copied().unwrap_or(0);
-            let from = axis.place(state).max(view.start).max(span.start);
-            let to = axis.place(state + 1).min(view.end).max(from);
+            let from = axis.position(state).max(view.start).max(span.start);
+            let to = axis.position(state + 1).min(view.end).max(from);
             [point(from, bytes), point(to, bytes)]
         });
         return stairs.collect();

@@ -1,9 +1,9 @@
-//! Where an amount of memory lies on screen, and how the bytes on show change.
+//! The vertical axis: the mapping between bytes and y coordinates, and the zoom and pan of the bytes on show.
 
 use eframe::egui::{Align2, FontId, Painter, Rect, Visuals, pos2};
 
 use crate::model::TimeRange;
-use crate::view::timeline::zoomed;
+use crate::view::axis::zoomed;
 use crate::widget::format;
 
 /// The vertical axis for one frame.
@@ -31,8 +31,13 @@ impl Heights {
         self.bytes.start.saturating_add((f64::from(self.rect.bottom() - y) * self.per_point()).floor() as i64)
     }
 
+    /// Bytes in so many points.
+    pub fn distance(&self, points: f32) -> i64 {
+        (f64::from(points) * self.per_point()) as i64
+    }
+
     /// Bytes in a point.
-    pub fn per_point(&self) -> f64 {
+    fn per_point(&self) -> f64 {
         self.bytes.dur() as f64 / f64::from(self.rect.height()).max(1.0)
     }
 
@@ -70,7 +75,7 @@ fn step(bytes: f64) -> i64 {
     step
 }
 
-/// An amount with as many digits as tell it from others `step` bytes away.
+/// An amount with the digits that distinguish it from others `step` bytes away.
 pub fn amount(bytes: i64, step: i64) -> String {
     let units = [(1_i64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let Some((unit, name)) = units.into_iter().find(|&(unit, _)| bytes >= unit) else { return format!("{bytes} B") };
@@ -78,8 +83,8 @@ pub fn amount(bytes: i64, step: i64) -> String {
     if digits > 3 { format::bytes(bytes as f64) } else { format!("{:.digits$} {name}", bytes as f64 / unit as f64) }
 }
 
-/// `bytes` scaled by `factor` (below 1 zooms in), with the amount `at` kept at its place on screen.
-/// Never less than nothing, and never more than all.
+/// `bytes` scaled by `factor` (below 1 zooms in), with the amount `at` kept where it is on screen.
+/// `None` if all of `all` is on show.
 pub fn zoomed_bytes(bytes: TimeRange, at: i64, factor: f64, all: TimeRange) -> Option<TimeRange> {
     within(zoomed(bytes, at, factor, all), all)
 }

@@ -1,8 +1,8 @@
-//! What is known of the block under the pointer.
+//! The readout of the block under the pointer.
 
 use eframe::egui::{PopupAnchor, Response, RichText, Tooltip, Ui};
 
-use super::Place;
+use super::Chart;
 use crate::analysis::memory::labels::foremost;
 use crate::model::memory::AllocationId;
 use crate::widget::format;
@@ -12,8 +12,8 @@ use crate::widget::text::display_name;
 const MAX_FRAMES: usize = 6;
 
 /// The readout of a block in a state.
-pub fn lines(place: &Place<'_>, id: AllocationId, state: u32) -> Vec<String> {
-    let (history, trace) = (place.shown.history(), place.shown.trace());
+pub fn lines(chart: &Chart<'_>, id: AllocationId, state: u32) -> Vec<String> {
+    let (history, trace) = (chart.shown.history(), chart.shown.trace());
     let (all, i) = (&history.allocations, id.idx());
     let mut lines = Vec::new();
     if all.requested[i] != all.bytes[i] {
@@ -50,8 +50,8 @@ pub fn lines(place: &Place<'_>, id: AllocationId, state: u32) -> Vec<String> {
 }
 
 /// Shows the readout beside the pointer.
-pub fn ui(ui: &Ui, canvas: &Response, place: &Place<'_>, id: AllocationId, state: u32) {
-    let (history, trace) = (place.shown.history(), place.shown.trace());
+pub fn ui(ui: &Ui, canvas: &Response, chart: &Chart<'_>, id: AllocationId, state: u32) {
+    let (history, trace) = (chart.shown.history(), chart.shown.trace());
     let bytes = history.allocations.bytes[id.idx()];
     let stack = history.allocations.stack[id.idx()];
     let tooltip =
@@ -59,7 +59,7 @@ pub fn ui(ui: &Ui, canvas: &Response, place: &Place<'_>, id: AllocationId, state
     tooltip.show(|ui| {
         let exact = if bytes < 1024 { String::new() } else { format!(" ({} B)", format::count(bytes)) };
         ui.label(RichText::new(format!("{}{exact}", format::bytes(bytes as f64))).strong());
-        lines(place, id, state).into_iter().for_each(|line| drop(ui.label(line)));
+        lines(chart, id, state).into_iter().for_each(|line| drop(ui.label(line)));
         let frames = foremost(trace, stack, MAX_FRAMES + 1);
         ui.add_space(3.0);
         if frames.is_empty() {
@@ -82,9 +82,9 @@ fn cut(frame: &str) -> String {
     if n <= MOST {
         return text.into_owned();
     }
-    let (name, place) = text.rsplit_once(" (").unwrap_or(("", &text));
+    let (name, location) = text.rsplit_once(" (").unwrap_or(("", &text));
     let room = MOST.saturating_sub(name.chars().count() + 3).max(16);
-    let n_place = place.chars().count();
-    let place: String = place.chars().skip(n_place.saturating_sub(room)).collect();
-    if name.is_empty() { format!("…{place}") } else { format!("{name} (…{place}") }
+    let n_location = location.chars().count();
+    let location: String = location.chars().skip(n_location.saturating_sub(room)).collect();
+    if name.is_empty() { format!("…{location}") } else { format!("{name} (…{location}") }
 }

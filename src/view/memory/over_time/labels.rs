@@ -1,4 +1,4 @@
-//! Which blocks have room for words, and where?
+//! Blocks with room for a label, and the rectangle of the label.
 
 use hashbrown::HashMap;
 
@@ -7,9 +7,9 @@ use super::raster::Tall;
 /// The most labels of one picture; those with most room are kept.
 const MAX_LABELS: usize = 400;
 
-/// A place for the words of a block: a rectangle of pixels that it fills wholly.
+/// A rectangle of pixels that a block fills wholly, with room for its label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct LabelRect {
     pub id: u32,
     /// From the first column to the one after the last.
     pub columns: [u32; 2],
@@ -17,41 +17,41 @@ pub struct Place {
     pub rows: [u32; 2],
 }
 
-impl Place {
+impl LabelRect {
     fn area(&self) -> u64 {
         u64::from(self.columns[1] - self.columns[0]) * u64::from(self.rows[1] - self.rows[0])
     }
 }
 
-/// For each block the largest place that is found by following it from column to column.
+/// For each block the largest rectangle that is found by following it from column to column.
 ///
 /// * `tall`: sorted by column.
-/// * `least`: columns and rows that a place must have.
-pub fn places(tall: &[Tall], least: [u32; 2]) -> Vec<Place> {
-    let mut open: HashMap<u32, Place> = HashMap::new();
-    let mut best: HashMap<u32, Place> = HashMap::new();
-    let mut keep = |place: Place| {
-        if place.columns[1] - place.columns[0] >= least[0] {
-            let known = best.entry(place.id).or_insert(place);
-            if place.area() > known.area() {
-                *known = place;
+/// * `least`: columns and rows that a rectangle must have.
+pub fn label_rects(tall: &[Tall], least: [u32; 2]) -> Vec<LabelRect> {
+    let mut open: HashMap<u32, LabelRect> = HashMap::new();
+    let mut best: HashMap<u32, LabelRect> = HashMap::new();
+    let mut keep = |rect: LabelRect| {
+        if rect.columns[1] - rect.columns[0] >= least[0] {
+            let known = best.entry(rect.id).or_insert(rect);
+            if rect.area() > known.area() {
+                *known = rect;
             }
         }
     };
     for next in tall {
-        let fresh = Place { id: next.id, columns: [next.column, next.column + 1], rows: next.rows };
-        let place = open.entry(next.id).or_insert(fresh);
-        let both = [place.rows[0].max(next.rows[0]), place.rows[1].min(next.rows[1])];
-        let goes_on = place.columns[1] >= next.column && both[0] + least[1] <= both[1];
+        let fresh = LabelRect { id: next.id, columns: [next.column, next.column + 1], rows: next.rows };
+        let rect = open.entry(next.id).or_insert(fresh);
+        let both = [rect.rows[0].max(next.rows[0]), rect.rows[1].min(next.rows[1])];
+        let goes_on = rect.columns[1] >= next.column && both[0] + least[1] <= both[1];
         if goes_on {
-            *place = Place { columns: [place.columns[0], next.column + 1], rows: both, ..*place };
+            *rect = LabelRect { columns: [rect.columns[0], next.column + 1], rows: both, ..*rect };
         } else {
-            keep(std::mem::replace(place, fresh));
+            keep(std::mem::replace(rect, fresh));
         }
     }
     open.into_values().for_each(keep);
-    let mut all: Vec<Place> = best.into_values().collect();
-    all.sort_unstable_by_key(|place| (std::cmp::Reverse(place.area()), place.id));
+    let mut all: Vec<LabelRect> = best.into_values().collect();
+    all.sort_unstable_by_key(|rect| (std::cmp::Reverse(rect.area()), rect.id));
     all.truncate(MAX_LABELS);
     all
 }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_filled_by_its_block_in_every_column() {
+    fn a_label_lies_on_its_block_in_every_column() {
         // A block that sinks by two rows in the middle, and one that is there twice.
         let tall: Vec<Tall> = (0..40)
             .flat_map(|column| {
@@ -74,10 +74,10 @@ mod tests {
                 }))
             })
             .collect();
-        let found = places(&tall, [5, 12]);
+        let found = label_rects(&tall, [5, 12]);
         assert_eq!(found.len(), 2);
-        assert_eq!(found[0], Place { id: 7, columns: [0, 40], rows: [30, 48] });
+        assert_eq!(found[0], LabelRect { id: 7, columns: [0, 40], rows: [30, 48] });
         assert_eq!((found[1].id, found[1].columns[1] - found[1].columns[0]), (9, 10));
-        assert!(places(&tall, [50, 12]).is_empty());
+        assert!(label_rects(&tall, [50, 12]).is_empty());
     }
 }

@@ -1,31 +1,31 @@
-//! What can be done with the block and the moment under the pointer.
+//! The context menu of the block and the moment under the pointer.
 
 use eframe::egui::Ui;
 
-use super::{MemoryOverTime, Place};
+use super::{Chart, MemoryOverTime};
 use crate::command::Command;
 use crate::view::ViewContext;
 use crate::widget::format;
 
 impl MemoryOverTime {
     /// What can be done with a block and the moment under the pointer.
-    pub(super) fn menu_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, place: &Place<'_>) {
+    pub(super) fn menu_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, chart: &Chart<'_>) {
         let Some((id, state)) = self.canvas.menu else { return };
         if let Some(id) = id {
-            let stack = place.shown.history().allocations.stack[id.idx()];
-            let trace = place.shown.trace();
+            let stack = chart.shown.history().allocations.stack[id.idx()];
+            let trace = chart.shown.trace();
             ui.weak(format!(
                 "Allocation of {}",
-                format::bytes(place.shown.history().allocations.bytes[id.idx()] as f64)
+                format::bytes(chart.shown.history().allocations.bytes[id.idx()] as f64)
             ));
             if ui.button("Copy stack").clicked() {
                 ui.ctx().copy_text(trace.stack_text(stack));
             }
             if ui.button("Copy address").clicked() {
-                ui.ctx().copy_text(format!("{:#x}", place.shown.history().allocations.addr[id.idx()]));
+                ui.ctx().copy_text(format!("{:#x}", chart.shown.history().allocations.addr[id.idx()]));
             }
             if ui.button("Zoom to it").clicked() {
-                self.zoom_to_block(ctx, &place.axis, id, state);
+                self.zoom_to_block(ctx, &chart.axis, id, state);
             }
             ui.separator();
         }

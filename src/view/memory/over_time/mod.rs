@@ -1,4 +1,4 @@
-//! Every allocation over time: stacked by age, at every zoom all of them.
+//! Memory over time: every allocation, stacked by age.
 
 mod axis;
 mod bands;
@@ -29,18 +29,17 @@ use eframe::egui::{self, Frame, Margin, Rect, Sense, Ui, pos2};
 use self::axis::{Axis, AxisKind};
 use self::canvas::Canvas;
 use self::colors::{ColorBy, Colors};
-use self::curves::Curve;
+use self::curves::{Curve, ShownCurves};
 use self::heights::Heights;
-use self::input::Drag;
 use self::minimap::Overview;
-use self::work::{Index, Marked, Picture, Question};
+use self::work::{Index, Marked, Picture, PictureKey};
 use super::head::choose_ui;
 use crate::command::Command;
 use crate::job::Memo;
 use crate::model::TimeRange;
 use crate::model::memory::AllocationId;
-use crate::session::{Mark, MemoryKey, Navigation, ShownMemory};
-use crate::view::timeline::{Minimap, Motion, Scale, fitted};
+use crate::session::{MemoryKey, Navigation, ShownMemory};
+use crate::view::axis::{Drag, Minimap, Motion, Scale, fitted};
 use crate::view::{View, ViewContext};
 
 const GUTTER: f32 = 72.0;
@@ -53,59 +52,34 @@ const MARGIN: f32 = 6.0;
 const HEADROOM: f64 = 0.04;
 
 /// Memory over time, in the middle of the window.
+#[derive(Default)]
 pub struct MemoryOverTime {
     /// Whether the person wants events along the axis where there is time as well.
     wants_events: bool,
-    /// What of the events axis is visible.
+    /// What of the events axis is visible; [`Axis::navigation`] chooses between it and session time.
     navigation: Navigation,
     /// Whether the wheel zooms and Ctrl+wheel scrolls, instead of the other way round.
     pub wheel_zooms: bool,
     color_by: ColorBy,
-    /// Which curves are on show, in the order of [`curves::Curve::ALL`].
-    is_curve_shown: [bool; 4],
+    is_curve_shown: ShownCurves,
     history: Option<MemoryKey>,
     index: Memo<MemoryKey, Arc<Index>>,
     colors: Memo<(MemoryKey, ColorBy, bool), Arc<Colors>>,
-    pictures: Memo<Question, Arc<Picture>>,
+    pictures: Memo<PictureKey, Arc<Picture>>,
     overview: Overview,
     motion: Motion,
     minimap: Minimap,
-    drag: Option<Drag>,
+    /// Remembers the bytes on show.
+    drag: Drag<TimeRange>,
     canvas: Canvas,
     /// Where the pointer is on the axis, while it is over the view.
-    pointer_place: Option<i64>,
+    pointer_position: Option<i64>,
     /// A block to be fitted in height, by where it lies in a state.
     wanted: Option<(AllocationId, u32)>,
     below: Memo<(MemoryKey, AllocationId, u32), u64>,
-    /// Whether working out the colors that were asked for crashed.
+    /// Whether the computation of the chosen colors crashed.
     have_colors_crashed: bool,
     is_pending: bool,
-}
-
-impl Default for MemoryOverTime {
-    fn default() -> Self {
-        Self {
-            wants_events: false,
-            navigation: Navigation::default(),
-            wheel_zooms: false,
-            color_by: ColorBy::default(),
-            is_curve_shown: [true, false, true, false],
-            history: None,
-            index: Memo::default(),
-            colors: Memo::default(),
-            pictures: Memo::default(),
-            overview: Overview::default(),
-            motion: Motion::default(),
-            minimap: Minimap::default(),
-            drag: None,
-            canvas: Canvas::default(),
-            pointer_place: None,
-            wanted: None,
-            below: Memo::default(),
-            have_colors_crashed: false,
-            is_pending: false,
-        }
-    }
 }
 
 impl std::fmt::Debug for MemoryOverTime {
@@ -161,50 +135,6 @@ impl MemoryOverTime {
         Axis { kind, history, offset: shown.open.offset }
     }
 
-    /// Runs `act` with a context whose times are places on the axis, so that whatever is made for
-    /// session time works for events too.
-    fn on_axis<R>(
-        &mut self,
-        axis: &Axis<'_>,
-        ctx: &mut ViewContext<'_>,
-        act: impl FnOnce(&mut Self, &mut ViewContext<'_>) -> R,
-    ) -> R {
-        if axis.kind == AxisKind::Time {
-            return act(self, ctx);
-        }
-        let mut navigation = std::mem::take(&mut self.navigation);
-        // Amounts are the same on either axis.
-        navigation.bytes = ctx.navigation.bytes;
-        let place = |range: TimeRange| TimeRange { start: axis.at_time(range.start), end: axis.at_time(range.end) };
-        let before = ctx.range.map(place);
-        let mut range = before;
-        let mark = |mark: &Mark| Mark { range: place(mark.range), note: mark.note.clone() };
-        let mut marks: Vec<Mark> = ctx.marks.iter().map(mark).collect();
-        let result = act(
-            self,
-            &mut ViewContext {
-                traces: ctx.traces,
-                span: axis.span(),
-                navigation: &mut navigation,
-                selection: &mut *ctx.selection,
-                range: &mut range,
-                marks: &mut marks,
-                hits: ctx.hits,
-                memory: &mut *ctx.memory,
-                is_one_clock: ctx.is_one_clock,
-                is_dark: ctx.is_dark,
-                commands: &mut *ctx.commands,
-            },
-        );
-        ctx.navigation.bytes = navigation.bytes;
-        self.navigation = navigation;
-        if range != before {
-            let time = |range: TimeRange| TimeRange { start: axis.time(range.start), end: axis.time(range.end) };
-            *ctx.range = range.map(time).filter(|range| range.dur() > 0);
-        }
-        result
-    }
-
     /// Forgets what belongs to another history.
     fn follow(&mut self, ctx: &mut ViewContext<'_>, shown: &ShownMemory) -> MemoryKey {
         let key = shown.key();
@@ -212,14 +142,14 @@ impl MemoryOverTime {
             self.history = Some(key.clone());
             self.navigation = Navigation::default();
             ctx.navigation.forget_bytes();
-            self.drag = None;
+            self.drag = Drag::default();
             self.wanted = None;
             self.canvas.forget();
         }
         key
     }
 
-    /// All bytes that there ever were, with some room above.
+    /// From 0 to the most bytes that were active at once, with some room above.
     fn all_bytes(index: &Index) -> TimeRange {
         let highest = index.peak(Curve::Active).1.max(1);
         TimeRange { start: 0, end: (highest as f64 * (1.0 + HEADROOM)).ceil().min(i64::MAX as f64 / 4.0) as i64 + 1 }
@@ -228,27 +158,27 @@ impl MemoryOverTime {
     /// The picture for what is on show, or the last one while it is being made.
     fn picture(
         &mut self,
-        wanted: &Question,
+        wanted: &PictureKey,
         shown: &ShownMemory,
         index: &Arc<Index>,
         colors: &Arc<Colors>,
         egui: &egui::Context,
-    ) -> Option<(Question, Arc<Picture>)> {
-        let (waker, question) = (egui.clone(), wanted.clone());
+    ) -> Option<(PictureKey, Arc<Picture>)> {
+        let (waker, key) = (egui.clone(), wanted.clone());
         let (of, index, colors) = (shown.of.clone(), Arc::clone(index), Arc::clone(colors));
         let made = self.pictures.get_in_turn(
             wanted,
-            |asked| asked.is_near(wanted),
+            |known| known.is_near(wanted),
             move || waker.request_repaint(),
-            move |progress| Arc::new(work::picture(&of, &index, &colors, &question, progress)),
+            move |progress| Arc::new(work::picture(&of, &index, &colors, &key, progress)),
         );
         let made = made.map(Arc::clone);
         self.is_pending |= !self.pictures.is_current(wanted) && !self.pictures.has_crashed(wanted);
-        let (made, question) = (made?, self.pictures.question()?.clone());
-        (question.history == wanted.history && question.axis == wanted.axis).then_some((question, made))
+        let (made, key) = (made?, self.pictures.question()?.clone());
+        (key.history == wanted.history && key.axis == wanted.axis).then_some((key, made))
     }
 
-    /// What is worked out once for the history, and the color of each of its allocations.
+    /// The index of the history, and the color of each of its allocations.
     fn prepare(
         &mut self,
         key: &MemoryKey,
@@ -304,60 +234,65 @@ impl MemoryOverTime {
             ui.weak("The recording has no events of blocks, and no block was live at its end");
             return;
         }
-        self.on_axis(&axis, ctx, |this, ctx| {
-            if ctx.navigation.visible().dur() <= 0 {
-                let margin = if axis.kind == AxisKind::Events { 0.0 } else { 0.02 };
-                ctx.navigation.glide(fitted(ctx.span, margin, ctx.span));
-            }
-            let (rect, _) = ui.allocate_exact_size(ui.available_size(), Sense::hover());
-            if rect.width() < 160.0 || rect.height() < 120.0 {
-                return;
-            }
-            let parts = Parts::new(rect, index.n_lanes, ui.pixels_per_point());
-            let place = Place { shown, axis, index: &index, key: &key, parts };
-            this.parts_ui(ctx, ui, &place, colors.as_ref());
-        });
+        let (rect, _) = ui.allocate_exact_size(ui.available_size(), Sense::hover());
+        if rect.width() < 160.0 || rect.height() < 120.0 {
+            return;
+        }
+        let parts = Parts::new(rect, index.n_lanes, ui.pixels_per_point());
+        let chart = Chart { shown, span: axis.reach(ctx.span), axis, index: &index, key: &key, parts };
+        self.parts_ui(ctx, ui, &chart, colors.as_ref());
     }
 
-    fn parts_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, place: &Place<'_>, colors: Option<&Arc<Colors>>) {
-        let parts = &place.parts;
-        let all = Self::all_bytes(place.index);
-        let scale = |ctx: &ViewContext<'_>, ui: &Ui| {
-            let canvas = place.parts.canvas;
-            Scale::new(ctx.navigation.visible(), canvas.left(), canvas.width(), ui.pixels_per_point())
-        };
-        self.fit_wanted(ctx, place, ui.ctx());
-        let before = scale(ctx, ui);
-        let response = self.canvas_input(ctx, ui, place, before, all);
-        let scale = scale(ctx, ui);
-        let heights = Heights::new(ctx.navigation.bytes.unwrap_or(all), parts.canvas);
+    fn parts_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, chart: &Chart<'_>, colors: Option<&Arc<Colors>>) {
+        let parts = &chart.parts;
+        let all = Self::all_bytes(chart.index);
+        let navigation = chart.axis.navigation(&mut self.navigation, ctx.navigation);
+        if navigation.visible().dur() <= 0 {
+            navigation.glide(fitted(chart.span, chart.axis.margin(), chart.span));
+        }
+        self.fit_wanted(ctx, chart, ui.ctx());
+        let response = self.canvas_input(ctx, ui, chart, all);
+        let (scale, heights) = self.scales(ctx, ui, chart, all);
         // Textures have a largest size.
         let most = ui.input(|input| input.max_texture_side);
         let n_rows = (parts.canvas.height() * ui.pixels_per_point()).round() as usize;
-        let wanted = Question {
-            history: place.key.clone(),
-            axis: place.axis.kind,
+        let wanted = PictureKey {
+            history: chart.key.clone(),
+            axis: chart.axis.kind,
             view: scale.view,
             bytes: heights.bytes,
             size: [scale.n_pixels.min(most), n_rows.min(most)],
             pixel: scale.pixel,
-            // What the person has just chosen comes when it is worked out.
+            // Colors that were just chosen come when they are computed.
             colors: colors.map_or((self.color_by, ctx.is_dark), |colors| (colors.by, colors.is_dark)),
             marked: Marked(Arc::clone(&ctx.memory.marked)),
         };
-        let picture = colors.and_then(|colors| self.picture(&wanted, place.shown, place.index, colors, ui.ctx()));
+        let picture = colors.and_then(|colors| self.picture(&wanted, chart.shown, chart.index, colors, ui.ctx()));
         let has_crashed = self.have_colors_crashed || self.pictures.has_crashed(&wanted);
-        self.canvas_ui(ctx, ui, place, &canvas::Frame { scale, heights, response, picture, has_crashed });
-        self.overview.paint(ui, place, ctx.span);
+        self.canvas_ui(ctx, ui, chart, &canvas::Frame { scale, heights, response, picture, has_crashed });
+        let columns = self.overview.heights(ui, chart);
         self.is_pending |= self.overview.is_pending();
-        self.minimap.window_ui(ctx, ui, parts.minimap, &mut self.motion);
+        let navigation = chart.axis.navigation(&mut self.navigation, ctx.navigation);
+        self.minimap.ui(ui, parts.minimap, &columns, navigation, chart.span, &mut self.motion);
+    }
+
+    /// Both axes of the canvas as they are now.
+    ///
+    /// * `all`: the bytes of the whole history.
+    fn scales(&mut self, ctx: &mut ViewContext<'_>, ui: &Ui, chart: &Chart<'_>, all: TimeRange) -> (Scale, Heights) {
+        let canvas = chart.parts.canvas;
+        let navigation = chart.axis.navigation(&mut self.navigation, ctx.navigation);
+        let scale = Scale::new(navigation.visible(), canvas.left(), canvas.width(), ui.pixels_per_point());
+        (scale, Heights::new(navigation.bytes.unwrap_or(all), canvas))
     }
 }
 
-/// What is on show, and where.
-struct Place<'a> {
+/// What is on show in this frame, and where.
+struct Chart<'a> {
     shown: &'a ShownMemory,
     axis: Axis<'a>,
+    /// From the first to the last position that can be reached.
+    span: TimeRange,
     index: &'a Arc<Index>,
     key: &'a MemoryKey,
     parts: Parts,

@@ -1,4 +1,4 @@
-//! From a picture to egui shapes: a textured rectangle, words on blocks, outlines.
+//! Painting of a picture: a textured rectangle, labels on blocks, outlines.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use eframe::egui::{
 };
 
 use super::heights::Heights;
-use super::work::{Label, Picture, Question};
-use crate::view::timeline::Scale;
-use crate::widget::labels::Labels;
+use super::work::{Label, Picture, PictureKey};
+use crate::view::axis::Scale;
+use crate::widget::labels::{Labels, cut};
 use crate::widget::slice_color;
 
-/// Where a picture lies on screen: in its own window, or stretched into another.
+/// Where a picture lies on screen: where it was made for, or stretched until the next one is there.
 #[derive(Clone, Copy, Debug)]
 pub struct Fit {
     /// Position of column 0 and row 0, and points in a column and a row.
@@ -23,15 +23,15 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// * `asked`: the window that the picture was made for.
-    pub fn new(asked: &Question, scale: &Scale, heights: &Heights) -> Self {
+    /// * `key`: the window that the picture was made for.
+    pub fn new(key: &PictureKey, scale: &Scale, heights: &Heights) -> Self {
         let per_place = f64::from(scale.width()) / scale.view.dur().max(1) as f64;
         let per_byte = f64::from(heights.rect.height()) / heights.bytes.dur().max(1) as f64;
-        let left = asked.view.start.saturating_sub(scale.view.start) as f64 * per_place;
-        let up = asked.bytes.start.saturating_sub(heights.bytes.start) as f64 * per_byte;
+        let left = key.view.start.saturating_sub(scale.view.start) as f64 * per_place;
+        let up = key.bytes.start.saturating_sub(heights.bytes.start) as f64 * per_byte;
         let step = [
-            asked.view.dur() as f64 * per_place / asked.size[0].max(1) as f64,
-            asked.bytes.dur() as f64 * per_byte / asked.size[1].max(1) as f64,
+            key.view.dur() as f64 * per_place / key.size[0].max(1) as f64,
+            key.bytes.dur() as f64 * per_byte / key.size[1].max(1) as f64,
         ];
         let clip = heights.rect;
         Self { origin: [f64::from(scale.left) + left, f64::from(clip.bottom()) - up], step, clip }
@@ -65,7 +65,7 @@ pub struct PictureTexture {
 }
 
 impl PictureTexture {
-    /// Paints a picture into its place.
+    /// Paints a picture where it belongs.
     pub fn paint(&mut self, painter: &Painter, picture: &Picture, fit: &Fit) {
         let [n_rows, n_columns] = picture.image.size;
         if n_rows == 0 || n_columns == 0 {
@@ -100,15 +100,12 @@ impl PictureTexture {
 pub fn labels(painter: &Painter, kept: &mut Labels<u32>, labels: &[Label], fit: &Fit) {
     kept.begin(painter);
     for label in labels {
-        let rect = fit.rect(label.place.columns, label.place.rows).intersect(fit.clip).shrink(1.0);
+        let rect = fit.rect(label.rect.columns, label.rect.rows).intersect(fit.clip).shrink(1.0);
         if rect.width() < 30.0 || rect.height() < 11.0 {
             continue;
         }
-        let cut = |n: usize| {
-            let n_chars = label.text.chars().count();
-            if n_chars <= n { label.text.clone() } else { label.text.chars().take(n - 1).chain(['…']).collect() }
-        };
-        if let Some(galley) = kept.fitting(painter, label.place.id, rect.width() - 6.0, cut) {
+        let cut = |length| cut(&label.text, |text| text, length);
+        if let Some(galley) = kept.fitting(painter, label.rect.id, rect.width() - 6.0, cut) {
             let at = pos2(rect.left() + 4.0, rect.center().y - galley.size().y / 2.0);
             painter.galley(at, galley, slice_color::TEXT);
         }

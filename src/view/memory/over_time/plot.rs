@@ -1,17 +1,17 @@
-//! The strip of curves over the picture, on the same horizontal axis.
+//! The curves above the picture, on the same horizontal axis.
 
 use eframe::egui::{Align2, Color32, FontId, Id, Rect, Role, Sense, Stroke, Ui, UiBuilder, WidgetInfo, pos2, vec2};
 use egui_plot::{HLine, Line, LineStyle, Plot, PlotBounds, PlotPoints};
 
 use super::curves::Curve;
 use super::heights::Heights;
-use super::work::{Index, Picture, Question};
-use super::{MemoryOverTime, Place};
+use super::work::{Index, Picture, PictureKey};
+use super::{Chart, MemoryOverTime};
 use crate::analysis::memory::leaks::device_total;
 use crate::model::TimeRange;
 use crate::view::ViewContext;
+use crate::view::axis::{Scale, centered};
 use crate::view::memory::head::state_text;
-use crate::view::timeline::{Scale, centered};
 use crate::widget::{format, theme};
 
 /// A device that holds more than this many times the highest curve is not drawn: the curves would be flat.
@@ -20,10 +20,10 @@ const MOST_ROOM: f64 = 2.5;
 const TICK_DISTANCE: f64 = 32.0;
 
 impl MemoryOverTime {
-    /// The curves on show, and their places in [`Curve::ALL`]. One that the recording says nothing of would
-    /// be a line at zero.
+    /// The curves on show, and their indices in [`Curve::ALL`]. One of which nothing was recorded would be a
+    /// line at zero.
     fn shown_curves(&self, index: &Index) -> impl Iterator<Item = (usize, Curve)> {
-        let is_shown = |(i, curve): &(usize, Curve)| self.is_curve_shown[*i] && index.peak(*curve).1 > 0;
+        let is_shown = |(i, curve): &(usize, Curve)| self.is_curve_shown.0[*i] && index.peak(*curve).1 > 0;
         Curve::ALL.into_iter().enumerate().filter(is_shown)
     }
 
@@ -32,20 +32,20 @@ impl MemoryOverTime {
         &mut self,
         ctx: &mut ViewContext<'_>,
         ui: &mut Ui,
-        place: &Place<'_>,
+        chart: &Chart<'_>,
         scale: &Scale,
-        picture: Option<(&Question, &Picture)>,
+        picture: Option<(&PictureKey, &Picture)>,
     ) {
-        let rect = place.parts.curves;
-        let shown = || self.shown_curves(place.index);
-        let highest = shown().map(|(_, curve)| place.index.peak(curve).1).max().unwrap_or(0).max(1) as f64;
-        let capacity = device_total(place.shown.trace(), place.shown.history())
+        let rect = chart.parts.curves;
+        let shown = || self.shown_curves(chart.index);
+        let highest = shown().map(|(_, curve)| chart.index.peak(curve).1).max().unwrap_or(0).max(1) as f64;
+        let capacity = device_total(chart.shown.trace(), chart.shown.history())
             .map(|bytes| bytes as f64)
             .filter(|&bytes| bytes <= highest * MOST_ROOM);
         let top = highest.max(capacity.unwrap_or(0.0)) * 1.08;
         ui.painter().rect_filled(rect, 0.0, theme::tokens(ctx.is_dark).canvas);
-        if let Some((asked, picture)) = picture {
-            let base = asked.view.start;
+        if let Some((key, picture)) = picture {
+            let base = key.view.start;
             let bounds = PlotBounds::from_min_max(
                 [scale.view.start.saturating_sub(base) as f64, 0.0],
                 [scale.view.end.saturating_sub(base) as f64, top],
@@ -83,7 +83,7 @@ impl MemoryOverTime {
             let text = format!("device {}", format::bytes(capacity));
             ui.painter().text(at, Align2::RIGHT_TOP, text, FontId::proportional(10.5), ui.visuals().weak_text_color());
         }
-        self.peaks_ui(ctx, ui, place, scale, &y);
+        self.peaks_ui(ctx, ui, chart, scale, &y);
     }
 
     /// Dots on the highest points, which say their value and moment.
@@ -91,13 +91,13 @@ impl MemoryOverTime {
         &mut self,
         ctx: &mut ViewContext<'_>,
         ui: &Ui,
-        place: &Place<'_>,
+        chart: &Chart<'_>,
         scale: &Scale,
         y: &impl Fn(f64) -> f32,
     ) {
-        for (_, curve) in self.shown_curves(place.index) {
-            let (state, bytes) = place.index.peak(curve);
-            let at = place.axis.place(state);
+        for (_, curve) in self.shown_curves(chart.index) {
+            let (state, bytes) = chart.index.peak(curve);
+            let at = chart.axis.position(state);
             if at < scale.view.start || at > scale.view.end {
                 continue;
             }
@@ -108,33 +108,34 @@ impl MemoryOverTime {
             let dot = ui.interact(Rect::from_center_size(center, vec2(12.0, 12.0)), id, Sense::click());
             let name = format!("Peak {}", curve.label().to_lowercase());
             dot.widget_info(|| WidgetInfo::labeled(Role::Button, true, &name));
-            let text = format!("{name}: {}, {}", format::bytes(bytes as f64), state_text(place.shown, state));
+            let text = format!("{name}: {}, {}", format::bytes(bytes as f64), state_text(chart.shown, state));
             if dot.on_hover_text(text).clicked() {
                 ctx.memory.moment = Some(state);
             }
         }
     }
 
-    /// Looks at the moment of the highest `active`, and shows it.
-    pub(super) fn go_to_peak(&mut self, ctx: &mut ViewContext<'_>, place: &super::Axis<'_>, state: u32) {
+    /// Chooses the moment of the highest `active`, and shows it.
+    pub(super) fn go_to_peak(&mut self, ctx: &mut ViewContext<'_>, axis: &super::Axis<'_>, state: u32) {
         ctx.memory.moment = Some(state);
-        let (at, view) = (place.place(state), ctx.navigation.visible());
+        let navigation = axis.navigation(&mut self.navigation, ctx.navigation);
+        let (at, view) = (axis.position(state), navigation.visible());
         if !(TimeRange { end: view.end.saturating_add(1), ..view }).contains(at) {
-            ctx.navigation.go(centered(view, at, ctx.span));
+            navigation.go(centered(view, at, axis.reach(ctx.span)));
         }
     }
 }
 
-/// A line from top to bottom at the moment that is looked at.
-pub fn moment_line(ui: &Ui, place: &Place<'_>, scale: &Scale, state: u32, color: Color32) {
-    let at = place.axis.place(state);
+/// A line from top to bottom at the chosen moment.
+pub fn moment_line(ui: &Ui, chart: &Chart<'_>, scale: &Scale, state: u32, color: Color32) {
+    let at = chart.axis.position(state);
     if at < scale.view.start || at > scale.view.end {
         return;
     }
     let x = scale.x(at);
-    let painter = ui.painter_at(place.parts.plots());
-    painter.vline(x, place.parts.plots().y_range(), Stroke::new(1.5, color));
-    let head = place.parts.ruler.bottom();
+    let painter = ui.painter_at(chart.parts.plots());
+    painter.vline(x, chart.parts.plots().y_range(), Stroke::new(1.5, color));
+    let head = chart.parts.ruler.bottom();
     let corners = vec![pos2(x - 5.0, head - 9.0), pos2(x + 5.0, head - 9.0), pos2(x, head - 1.0)];
     painter.add(eframe::egui::Shape::convex_polygon(corners, color, Stroke::NONE));
 }

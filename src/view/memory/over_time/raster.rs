@@ -35,7 +35,7 @@ pub struct Tall {
     pub rows: [u32; 2],
 }
 
-/// Stretches of columns painted at once.
+/// Ranges of columns painted at once.
 const MAX_PARTS: usize = 8;
 
 /// What a picture is made of.
@@ -70,7 +70,7 @@ pub fn by_end(history: &MemoryHistory) -> Vec<u32> {
     order
 }
 
-/// Paints all columns, on all cores. Stops early, with an unfinished picture, if nobody wants it.
+/// Paints all columns, on all cores. Stops early, with an unfinished picture, if cancelled.
 ///
 /// Cost: O(allocations + changes in the window · log + pixels · log) for each core.
 pub fn raster(scene: &Scene<'_>, progress: &Progress) -> Raster {
@@ -80,7 +80,7 @@ pub fn raster(scene: &Scene<'_>, progress: &Progress) -> Raster {
     if n_rows == 0 || n == 0 {
         return Raster { n_rows, ..Raster::default() };
     }
-    // Some columns have many more events than others; but each part has a tree of its own.
+    // Some columns have many more events than others; but each part has its own tree.
     let n_parts = (rayon::current_num_threads() * 2).clamp(1, MAX_PARTS);
     let width = n.div_ceil(n_parts);
     let parts = ids.par_chunks_mut(width * n_rows).zip(pixels.par_chunks_mut(width * n_rows));
@@ -118,7 +118,7 @@ pub fn raster(scene: &Scene<'_>, progress: &Progress) -> Raster {
     Raster { n_rows, ids, pixels, tall: tall.concat() }
 }
 
-/// The tall blocks of a column that looks like the one before.
+/// The tall blocks of a column that is equal to the one before.
 fn repeat_last(tall: &mut Vec<Tall>, column: u32) {
     let from = tall.iter().rposition(|tall| tall.column + 1 != column).map_or(0, |at| at + 1);
     let again: Vec<Tall> = tall[from..].iter().map(|tall| Tall { column, ..*tall }).collect();
@@ -130,7 +130,7 @@ struct Painted<'a> {
     ids: &'a mut [u32],
     pixels: &'a mut [Color32],
     tall: &'a mut Vec<Tall>,
-    /// Blocks whose look is not the same in every column.
+    /// Blocks that are not drawn alike in every column.
     hatched: &'a mut Vec<Hatched>,
 }
 

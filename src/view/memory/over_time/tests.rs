@@ -1,4 +1,4 @@
-//! Memory over time as a person uses it: by the names of its controls, keys and the pointer.
+//! Memory over time, driven by the names of its controls, keys and the pointer.
 
 mod picture;
 
@@ -56,7 +56,7 @@ fn random(n_events: usize, has_time: bool) -> TraceBuilder {
     builder
 }
 
-/// What the view is given, and what it asked for.
+/// What the view is given, and the commands that it pushed.
 #[derive(Default)]
 struct Session {
     traces: Vec<OpenTrace>,
@@ -103,7 +103,7 @@ fn harness(builder: TraceBuilder) -> Harness<'static, Session> {
     harness
 }
 
-/// Runs frames until the picture is there, and runs what was asked for.
+/// Runs frames until the picture is there, and the commands that were pushed.
 fn settle(harness: &mut Harness<'_, Session>) {
     let started = Instant::now();
     for _ in 0..3 {
@@ -260,41 +260,59 @@ fn the_wheel_zooms_both_axes() {
     assert_eq!(harness.state().navigation.bytes, None);
 }
 
+fn button(harness: &mut Harness<'_, Session>, pos: Pos2, pressed: bool) {
+    let (button, modifiers) = (PointerButton::Primary, Modifiers::NONE);
+    harness.event(Event::PointerButton { pos, button, pressed, modifiers });
+    harness.step();
+}
+
+fn drag(harness: &mut Harness<'_, Session>, from: Pos2, to: Pos2) {
+    harness.event(Event::PointerMoved(from));
+    harness.step();
+    button(harness, from, true);
+    harness.event(Event::PointerMoved(to));
+    harness.step();
+    button(harness, to, false);
+    settle(harness);
+}
+
+#[test]
+fn a_range_of_events_is_one_of_time_and_bytes_are_those_of_both_axes() {
+    let mut harness = harness(stairs());
+    harness.get_by_label("Events").click();
+    settle(&mut harness);
+    let rect = harness.get_by_label("Memory picture").rect();
+    let [from, to] = [2.5, 4.5].map(|state| Pos2::new(rect.left() + rect.width() * state / 6.0, rect.center().y));
+    drag(&mut harness, from, to);
+    assert_eq!(harness.state().range, Some(TimeRange { start: 400, end: 700 }));
+    harness.state_mut().run(&Command::ZoomToRange);
+    let view = harness.state().view.navigation.visible();
+    assert!(view.start < 2 * UNITS && view.end > 4 * UNITS && view.dur() < 3 * UNITS, "{view:?}");
+    wheel(&mut harness, from, 80.0, Modifiers::ALT);
+    let bytes = harness.state().view.navigation.bytes;
+    assert!(bytes.is_some());
+    harness.get_by_label("Time").click();
+    settle(&mut harness);
+    assert_eq!(harness.state().navigation.bytes, bytes);
+    let minimap = harness.get_by_label("Minimap").rect();
+    let visible = harness.state().navigation.visible();
+    drag(&mut harness, minimap.center(), minimap.right_center());
+    let moved = harness.state().navigation.visible();
+    assert!(moved.dur() == visible.dur() && moved.start > visible.start, "{moved:?}");
+}
+
 #[test]
 fn a_drag_selects_a_range_and_a_double_click_fits_a_block() {
     let mut harness = harness(stairs());
     let (from, to) = (at(&harness, 300, 1e6), at(&harness, 600, 1e6));
-    harness.event(Event::PointerMoved(from));
-    harness.step();
-    harness.event(Event::PointerButton {
-        pos: from,
-        button: PointerButton::Primary,
-        pressed: true,
-        modifiers: Modifiers::NONE,
-    });
-    harness.step();
-    harness.event(Event::PointerMoved(to));
-    harness.step();
-    harness.event(Event::PointerButton {
-        pos: to,
-        button: PointerButton::Primary,
-        pressed: false,
-        modifiers: Modifiers::NONE,
-    });
-    settle(&mut harness);
+    drag(&mut harness, from, to);
     let range = harness.state().range.expect("a range is selected");
     assert!((range.start - 300).abs() <= 2 && (range.end - 600).abs() <= 2, "{range:?}");
     let place = at(&harness, 500, (3.5 * 1_048_576.0) as f32);
     harness.event(Event::PointerMoved(place));
     harness.step();
     for pressed in [true, false, true, false] {
-        harness.event(Event::PointerButton {
-            pos: place,
-            button: PointerButton::Primary,
-            pressed,
-            modifiers: Modifiers::NONE,
-        });
-        harness.step();
+        button(&mut harness, place, pressed);
     }
     settle(&mut harness);
     let view = harness.state().navigation.visible();
@@ -343,10 +361,10 @@ fn what_is_marked_stands_out_and_can_be_cleared() {
 #[test]
 fn curves_can_be_hidden_and_colors_chosen() {
     let mut harness = harness(stairs());
-    assert_eq!(harness.state().view.is_curve_shown, [true, false, true, false]);
+    assert_eq!(harness.state().view.is_curve_shown.0, [true, false, true, false]);
     harness.get_by_label("Active").click();
     settle(&mut harness);
-    assert_eq!(harness.state().view.is_curve_shown, [true, true, true, false]);
+    assert_eq!(harness.state().view.is_curve_shown.0, [true, true, true, false]);
     harness.get_by_role_and_label(eframe::egui::Role::ComboBox, "Color").click();
     settle(&mut harness);
     harness.get_by_label("Size").click();

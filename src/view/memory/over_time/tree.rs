@@ -10,7 +10,7 @@ pub struct SumTree {
     levels: Vec<Vec<u64>>,
 }
 
-/// Which pixel rows a stretch of bytes covers: those whose middle lies in it.
+/// The pixel rows that a range of bytes covers: those with their middle in it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rows {
     /// The byte at the bottom of the lowest row.

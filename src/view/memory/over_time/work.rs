@@ -1,4 +1,4 @@
-//! What is worked out in the background, and for which question.
+//! What is computed in the background: the index of a history, and pictures of a part of it.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::axis::{Axis, AxisKind, Column};
 use super::bands::{self, Band, Bar};
 use super::colors::{ColorBy, Colors, Paint};
 use super::curves::{self, Curve};
-use super::labels::{self, Place};
+use super::labels::{LabelRect, label_rects};
 use super::raster::{self, NO_BLOCK, Scene};
 use super::tree::Rows;
 use crate::analysis::memory::labels::stack_labels;
@@ -24,7 +24,7 @@ use crate::widget::text::{display_name, short_frame};
 /// Least width and height of a label, in points.
 const LABEL_ROOM: [f32; 2] = [44.0, 13.0];
 
-/// What is worked out once for a history.
+/// What is computed once for a history.
 #[derive(Debug)]
 pub struct Index {
     pub by_end: Vec<u32>,
@@ -79,12 +79,12 @@ impl PartialEq for Marked {
     }
 }
 
-/// Which picture is wanted.
+/// What a picture is made for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Question {
+pub struct PictureKey {
     pub history: MemoryKey,
     pub axis: AxisKind,
-    /// In places on the axis.
+    /// In positions on the axis.
     pub view: TimeRange,
     /// The bytes from bottom to top.
     pub bytes: TimeRange,
@@ -97,8 +97,8 @@ pub struct Question {
     pub marked: Marked,
 }
 
-impl Question {
-    /// Whether the picture of `other` can stand in for this one, stretched into place.
+impl PictureKey {
+    /// Whether the picture of `other` can be shown, stretched, until this one is there.
     pub fn is_near(&self, other: &Self) -> bool {
         self.history == other.history
             && self.axis == other.axis
@@ -110,7 +110,7 @@ impl Question {
 /// The words on a block.
 #[derive(Clone, Debug)]
 pub struct Label {
-    pub place: Place,
+    pub rect: LabelRect,
     pub text: String,
 }
 
@@ -149,28 +149,28 @@ impl Picture {
     }
 }
 
-/// Answers a question.
-pub fn picture(of: &OpenMemory, index: &Index, colors: &Arc<Colors>, asked: &Question, progress: &Progress) -> Picture {
+/// The picture for a key.
+pub fn picture(of: &OpenMemory, index: &Index, colors: &Arc<Colors>, key: &PictureKey, progress: &Progress) -> Picture {
     let history = of.history();
-    let axis = Axis { kind: asked.axis, history, offset: of.open.offset };
-    let [n_columns, n_rows] = asked.size;
-    let columns = axis.columns(asked.view, n_columns);
-    let paint = Paint::new(Arc::clone(colors), &asked.marked.0);
+    let axis = Axis { kind: key.axis, history, offset: of.open.offset };
+    let [n_columns, n_rows] = key.size;
+    let columns = axis.columns(key.view, n_columns);
+    let paint = Paint::new(Arc::clone(colors), &key.marked.0);
     let rows =
-        Rows { bottom: asked.bytes.start, per_byte: n_rows as f64 / asked.bytes.dur().max(1) as f64, n: n_rows as u32 };
-    let room = LABEL_ROOM.map(|points| (points / asked.pixel).ceil() as u32);
+        Rows { bottom: key.bytes.start, per_byte: n_rows as f64 / key.bytes.dur().max(1) as f64, n: n_rows as u32 };
+    let room = LABEL_ROOM.map(|points| (points / key.pixel).ceil() as u32);
     let scene = Scene { history, by_end: &index.by_end, columns: &columns, rows, paint: &paint, tall: room[1] };
     let raster = raster::raster(&scene, progress);
-    let label = |place: Place| {
-        let size = format::bytes(history.allocations.bytes[place.id as usize] as f64);
-        let stack = history.allocations.stack[place.id as usize];
+    let label = |rect: LabelRect| {
+        let size = format::bytes(history.allocations.bytes[rect.id as usize] as f64);
+        let stack = history.allocations.stack[rect.id as usize];
         let frame = of.trace().strings.get(index.telling.get(stack.0 as usize).copied().unwrap_or_default());
         let text = if frame.is_empty() { size } else { format!("{size}  {}", display_name(&short_frame(frame))) };
-        Label { place, text }
+        Label { rect, text }
     };
-    let labels = labels::places(&raster.tall, room).into_iter().map(label).collect();
-    let curves = Curve::ALL.map(|curve| curves::points(&axis, curve.values(history), &columns, asked.view));
-    let (bars, n_hidden) = bands::lay_out(&axis, &index.bands, asked.view, n_columns);
+    let labels = label_rects(&raster.tall, room).into_iter().map(label).collect();
+    let curves = Curve::ALL.map(|curve| curves::points(&axis, curve.values(history), &columns, key.view));
+    let (bars, n_hidden) = bands::lay_out(&axis, &index.bands, key.view, n_columns);
     let image = Arc::new(ColorImage::new([raster.n_rows, n_columns], raster.pixels));
     Picture { columns, n_rows: raster.n_rows, ids: raster.ids, image, labels, curves, bars, n_hidden }
 }

@@ -12,15 +12,15 @@ use crate::view::memory::over_time::axis::{Axis, AxisKind, NO_STATE, UNITS};
 use crate::view::memory::over_time::colors::{ColorBy, Colors, Legend};
 use crate::view::memory::over_time::curves::{Curve, points};
 use crate::view::memory::over_time::raster::NO_BLOCK;
-use crate::view::memory::over_time::work::{Index, Marked, Picture, Question, picture};
+use crate::view::memory::over_time::work::{Index, Marked, Picture, PictureKey, picture};
 
 fn shown(builder: TraceBuilder) -> OpenMemory {
     let open = OpenTrace::new(builder.finish(), 1_000);
     OpenMemory { open, memory: 0 }
 }
 
-fn question(shown: &OpenMemory, axis: AxisKind, view: TimeRange, bytes: TimeRange, size: [usize; 2]) -> Question {
-    Question {
+fn question(shown: &OpenMemory, axis: AxisKind, view: TimeRange, bytes: TimeRange, size: [usize; 2]) -> PictureKey {
+    PictureKey {
         history: shown.key(),
         axis,
         view,
@@ -32,24 +32,24 @@ fn question(shown: &OpenMemory, axis: AxisKind, view: TimeRange, bytes: TimeRang
     }
 }
 
-fn make(shown: &OpenMemory, asked: &Question) -> Picture {
+fn make(shown: &OpenMemory, key: &PictureKey) -> Picture {
     let index = Index::build(shown, &Progress::default());
-    let colors = Arc::new(Colors::build(shown.trace(), shown.history(), index.steps.as_ref(), asked.colors.0, true));
-    picture(shown, &index, &colors, asked, &Progress::default())
+    let colors = Arc::new(Colors::build(shown.trace(), shown.history(), index.steps.as_ref(), key.colors.0, true));
+    picture(shown, &index, &colors, key, &Progress::default())
 }
 
 /// Every pixel against a stack of the live blocks of its column's state.
-fn assert_picture(shown: &OpenMemory, asked: &Question, made: &Picture) {
+fn assert_picture(shown: &OpenMemory, key: &PictureKey, made: &Picture) {
     let history = shown.history();
-    let axis = Axis { kind: asked.axis, history, offset: shown.open.offset };
-    let per_row = asked.bytes.dur() as f64 / asked.size[1] as f64;
+    let axis = Axis { kind: key.axis, history, offset: shown.open.offset };
+    let per_row = key.bytes.dur() as f64 / key.size[1] as f64;
     for (at, column) in made.columns.iter().enumerate() {
         let ids = &made.ids[at * made.n_rows..(at + 1) * made.n_rows];
         if column.state == NO_STATE {
             assert!(ids.iter().all(|&id| id == NO_BLOCK));
             continue;
         }
-        let edge = |i: usize| asked.view.start + (asked.view.dur() as i128 * i as i128 / asked.size[0] as i128) as i64;
+        let edge = |i: usize| key.view.start + (key.view.dur() as i128 * i as i128 / key.size[0] as i128) as i64;
         let states = axis.state(edge(at))..=axis.state(edge(at + 1) - 1);
         let highest = states.clone().map(|state| history.curves.active[state as usize]).max();
         assert_eq!(Some(history.curves.active[column.state as usize]), highest, "column {at}");
@@ -65,7 +65,7 @@ fn assert_picture(shown: &OpenMemory, asked: &Question, made: &Picture) {
             .collect();
         assert_eq!(top, history.curves.active[column.state as usize]);
         for (row, &id) in ids.iter().enumerate() {
-            let middle = asked.bytes.start as f64 + (row as f64 + 0.5) * per_row;
+            let middle = key.bytes.start as f64 + (row as f64 + 0.5) * per_row;
             let exact = stack.iter().find(|block| block.1 < middle && middle <= block.2);
             let near = stack.iter().filter(|block| block.2 > middle - per_row && block.1 < middle + per_row);
             match exact {
@@ -89,8 +89,8 @@ fn every_pixel_shows_the_block_that_lies_there() {
             let mut view = TimeRange { start: span.start - span.dur() / 10, end: span.end + span.dur() / 10 };
             let mut bytes = all;
             for _ in 0..7 {
-                let asked = question(&shown, kind, view, bytes, [97, 83]);
-                assert_picture(&shown, &asked, &make(&shown, &asked));
+                let key = question(&shown, kind, view, bytes, [97, 83]);
+                assert_picture(&shown, &key, &make(&shown, &key));
                 let middle = view.start + view.dur() * 4 / 9;
                 view = TimeRange { start: middle - view.dur() / 8, end: middle + view.dur() / 8 + 3 };
                 bytes = TimeRange { start: bytes.start + bytes.dur() / 5, end: bytes.end - bytes.dur() / 5 };
@@ -103,12 +103,12 @@ fn every_pixel_shows_the_block_that_lies_there() {
 fn the_same_is_shown_however_many_cores_there_are() {
     let shown = shown(random(4_000, true));
     let axis = Axis { kind: AxisKind::Time, history: shown.history(), offset: shown.open.offset };
-    let asked = question(&shown, AxisKind::Time, axis.span(), TimeRange { start: 0, end: 20_000_000 }, [300, 100]);
-    let with = |n| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap().install(|| make(&shown, &asked));
+    let key = question(&shown, AxisKind::Time, axis.span(), TimeRange { start: 0, end: 20_000_000 }, [300, 100]);
+    let with = |n| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap().install(|| make(&shown, &key));
     let (one, many) = (with(1), with(5));
     assert!(one.ids == many.ids);
     assert!(one.image.pixels == many.image.pixels);
-    let words = |made: &Picture| made.labels.iter().map(|label| (label.place, label.text.clone())).collect::<Vec<_>>();
+    let words = |made: &Picture| made.labels.iter().map(|label| (label.rect, label.text.clone())).collect::<Vec<_>>();
     assert_eq!(words(&one), words(&many));
 }
 

@@ -1,11 +1,11 @@
-//! Where a moment lies on screen, and which moment lies under a pixel.
+//! The mapping between positions on the axis and x coordinates on screen.
 
 use crate::model::{DurNs, TimeNs, TimeRange};
 
-/// The mapping between session time and the x axis of the canvas, for one frame.
+/// The mapping between positions and the x axis of a canvas, for one frame.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
-    /// What is visible, in session time; not empty.
+    /// What is visible; not empty.
     pub view: TimeRange,
     /// Left edge of the canvas, in points.
     pub left: f32,
@@ -33,24 +33,29 @@ impl Scale {
         self.left + self.width()
     }
 
-    /// Nanoseconds in a physical pixel.
+    /// Length of a physical pixel along the axis.
     pub fn ns_per_pixel(&self) -> f64 {
         self.view.dur() as f64 / self.n_pixels as f64
     }
 
-    /// Nanoseconds in a point.
+    /// Length of a point along the axis.
     pub fn ns_per_point(&self) -> f64 {
         self.view.dur() as f64 / f64::from(self.width())
     }
 
-    /// The x of a moment, in points; moments far outside stop just beyond the edge.
+    /// The x of a position, in points; positions far outside stop just beyond the edge.
     pub fn x(&self, ts: TimeNs) -> f32 {
         let width = f64::from(self.width());
         let x = ts.saturating_sub(self.view.start) as f64 / self.view.dur() as f64 * width;
         self.left + x.clamp(-64.0, width + 64.0) as f32
     }
 
-    /// The moment at `x` points.
+    /// The length of `points` along the axis.
+    pub fn distance(&self, points: f32) -> DurNs {
+        (f64::from(points) * self.ns_per_point()) as DurNs
+    }
+
+    /// The position at `x` points.
     pub fn time(&self, x: f32) -> TimeNs {
         self.view.start.saturating_add((f64::from(x - self.left) * self.ns_per_point()).floor() as DurNs)
     }
@@ -61,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pixels_and_moments_agree_far_from_zero() {
+    fn pixels_and_positions_agree_far_from_zero() {
         let start = 1_700_000_000_000_000_000;
         let scale = Scale::new(TimeRange { start, end: start + 1_000 }, 200.0, 1_000.0, 2.0);
         assert_eq!(scale.n_pixels, 2_000);

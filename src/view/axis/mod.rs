@@ -1,0 +1,20 @@
+//! The parts of a view along a horizontal axis: scale, ruler, minimap, marks, ranges, zoom, pan and drags.
+//!
+//! A *position* on the axis is session time in nanoseconds, or on an axis of events a multiple of an event.
+//! The parts work on positions alone: what they move, paint or name is given to them.
+
+mod drag;
+mod minimap;
+mod motion;
+mod overlay;
+mod ruler;
+mod scale;
+mod zoom;
+
+pub use drag::{Drag, DragAction};
+pub use minimap::Minimap;
+pub use motion::{Motion, Wheel};
+pub use overlay::{paint_flag, paint_hover_line, paint_marks, paint_range};
+pub use ruler::RulerLabels;
+pub use scale::Scale;
+pub use zoom::{MARGIN, ZoomTarget, centered, fitted, focus, is_centered, middle, panned, run, zoomed};

@@ -1,0 +1,123 @@
+//! The ruler: ticks at round positions, with their names.
+
+use std::ops::Range;
+
+use eframe::egui::{FontId, Painter, Rect, Visuals, pos2};
+
+use super::Scale;
+use crate::model::{DurNs, TimeNs, TimeRange};
+use crate::widget::format;
+
+/// Least distance between two ticks, in points.
+const MIN_DISTANCE: f64 = 110.0;
+
+/// How positions are counted and named.
+#[derive(Clone, Debug)]
+pub struct RulerLabels {
+    /// The position of tick 0.
+    origin: TimeNs,
+    /// The distance from one tick to the next.
+    unit: DurNs,
+    /// The ticks that exist.
+    ticks: Range<i64>,
+    /// The name of a tick, among ticks that are so far apart.
+    name: fn(i64, i64) -> String,
+}
+
+impl RulerLabels {
+    /// Nanoseconds from `origin`.
+    pub fn time(origin: TimeNs) -> Self {
+        Self { origin, unit: 1, ticks: i64::MIN..i64::MAX, name: format::moment }
+    }
+
+    /// Numbers of events: event 0 is at `origin`, and each has the length `unit`.
+    pub fn events(origin: TimeNs, unit: DurNs, n_events: i64) -> Self {
+        Self { origin, unit, ticks: 0..n_events, name: |event, _| format::count(event.unsigned_abs()) }
+    }
+
+    /// The step between ticks, and those in view.
+    fn ticks(&self, view: TimeRange, width_points: f32) -> (i64, impl Iterator<Item = i64>) {
+        let n_units = view.dur() as f64 / self.unit as f64;
+        let step = step(n_units / (f64::from(width_points) / MIN_DISTANCE).max(1.0));
+        let distance = step.saturating_mul(self.unit);
+        let first = view.start.saturating_sub(self.origin).div_euclid(distance);
+        let ticks = (first..).take((view.dur() / distance + 2) as usize).map(move |i| i.saturating_mul(step));
+        let is_shown = move |&tick: &i64| {
+            let at = self.position(tick);
+            self.ticks.contains(&tick) && at >= view.start && at <= view.end
+        };
+        (step, ticks.filter(is_shown))
+    }
+
+    fn position(&self, tick: i64) -> TimeNs {
+        self.origin.saturating_add(tick.saturating_mul(self.unit))
+    }
+
+    /// Paints the ruler, and faint lines at its ticks over `canvas`.
+    pub fn paint(&self, painter: &Painter, rect: Rect, canvas: Rect, scale: &Scale, visuals: &Visuals) {
+        let (step, ticks) = self.ticks(scale.view, scale.width());
+        let line = visuals.widgets.noninteractive.bg_stroke;
+        for tick in ticks {
+            let x = scale.x(self.position(tick));
+            painter.vline(x, rect.bottom() - 5.0..=canvas.bottom(), line);
+            let color = visuals.weak_text_color();
+            let galley = painter.layout_no_wrap((self.name)(tick, step), FontId::proportional(11.0), color);
+            let at = pos2(x + 3.0, rect.center().y - galley.size().y / 2.0);
+            // A number that is cut off would read as another.
+            if at.x + galley.size().x <= rect.right() {
+                painter.galley(at, galley, color);
+            }
+        }
+    }
+}
+
+/// The smallest of 1, 2, 5, 10, 20, … that is at least `units`.
+fn step(units: f64) -> i64 {
+    let mut decade: i64 = 1;
+    loop {
+        for factor in [1, 2, 5] {
+            let step = decade.saturating_mul(factor);
+            if step as f64 >= units || step == i64::MAX {
+                return step;
+            }
+        }
+        decade = decade.saturating_mul(10);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_one_two_or_five() {
+        let cases = [(0.1, 1), (1.5, 2), (3.0, 5), (6.0, 10), (1e9, 1_000_000_000), (2.1e9, 5_000_000_000)];
+        for (units, expected) in cases {
+            assert_eq!(step(units), expected);
+        }
+        assert_eq!(step(f64::INFINITY), i64::MAX);
+    }
+
+    #[test]
+    fn ticks_lie_on_the_step_and_in_view() {
+        let view = TimeRange { start: 1_000_123, end: 1_002_123 };
+        let labels = RulerLabels::time(1_000_000);
+        let (step, ticks) = labels.ticks(view, 1100.0);
+        assert_eq!(step, 200);
+        assert_eq!(ticks.collect::<Vec<_>>(), (1..=10).map(|i| i * 200).collect::<Vec<_>>());
+        for shift in 0..60 {
+            let view = TimeRange { start: -5, end: 1 << shift };
+            assert!(RulerLabels::time(0).ticks(view, 1920.0).1.count() <= 19, "at {shift}");
+        }
+    }
+
+    #[test]
+    fn ticks_of_events_are_numbers_that_exist() {
+        let labels = RulerLabels::events(1024, 1024, 3_000);
+        let view = TimeRange { start: -500 * 1024, end: 4_001 * 1024 };
+        let (step, ticks) = labels.ticks(view, 1100.0);
+        let names: Vec<String> = ticks.map(|tick| (labels.name)(tick, step)).collect();
+        assert_eq!(names, ["0", "500", "1,000", "1,500", "2,000", "2,500"]);
+        assert_eq!(labels.position(2_500), 2_501 * 1024, "an event is where the state after it begins");
+    }
+}
