@@ -91,10 +91,13 @@ fn memory_summary(memory: &mut Value) -> Value {
                 });
                 kept.insert(key.clone(), figures.collect());
             }
-            // Each with the innermost line of its stack.
+            // Each with the innermost Python line of its stack.
             ("peak_by_stack" | "live_at_end" | "leaks" | "no_leaks", Value::Array(mut list)) => {
-                let innermost = |stack: &mut Value| stack.get_mut(0).map(Value::take).unwrap_or_default();
-                list.iter_mut().for_each(|place| place["stack"] = innermost(&mut place["stack"]));
+                let innermost = |stack: &Value| {
+                    let frames: Vec<&str> = stack.as_array().unwrap().iter().filter_map(Value::as_str).collect();
+                    frames.iter().find(|frame| frame.contains(".py:")).or(frames.first()).copied().map(str::to_owned)
+                };
+                list.iter_mut().for_each(|place| place["stack"] = innermost(&place["stack"]).into());
                 kept.insert(key.clone(), list.into());
             }
             ("gains" | "doubts", _) => {}
