@@ -206,9 +206,7 @@ impl App {
             match loaded.outcome {
                 Ok(Found::Traces(traces)) => {
                     let is_first = self.session.traces().is_empty();
-                    if is_first
-                        && traces.iter().all(|trace| ["snapshot", "memory_timeline"].contains(&trace.info.format))
-                    {
+                    if is_first && traces.iter().all(|trace| trace.info.format.is_memory_only()) {
                         self.settings.center_tab = CenterTab::Memory;
                         if self.settings.bottom_tab == BottomTab::Search {
                             self.settings.bottom_tab = BottomTab::Leaks;

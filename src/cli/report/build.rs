@@ -54,7 +54,7 @@ pub fn file(trace: &Trace) -> File {
     };
     File {
         path: input::label(trace),
-        format: trace.info.format,
+        format: trace.info.format.key(),
         bytes: trace.info.bytes,
         producer: trace.info.producer.clone(),
         rank: trace.info.rank,

@@ -12,6 +12,7 @@ mod counters;
 mod database;
 mod details;
 mod device;
+mod format;
 mod host;
 mod ids;
 mod info;
@@ -41,6 +42,7 @@ use assemble::Assembly;
 use catalog::{Catalog, Table};
 use database::{Database, Stop};
 use details::NsysDetails;
+pub use format::{EXPORT, REPORT, UNFINISHED};
 use pages::Leaf;
 use part::Part;
 use places::Names;
@@ -59,7 +61,7 @@ const MAX_STRETCHES: u64 = 512;
 /// Reads one export.
 ///
 /// Errors: no export of Nsight Systems, cancelled, or the file cannot be read.
-pub fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace, ReadError> {
+fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace, ReadError> {
     let database = Database::new(source, options, progress)?;
     let stop = Stop::default();
     let connection = database.connect(&stop).map_err(refused)?;
