@@ -10,6 +10,7 @@ mod pickle;
 mod refused;
 mod snapshot;
 mod source;
+mod tally;
 
 use std::io::Read as _;
 use std::path::Path;

@@ -150,7 +150,7 @@ impl Reading<'_> {
             lost.merge(of_part.clone());
             tally.merge(&part.tally);
         }
-        tally.report(&table.name, &mut builder.import);
+        tally.report_table(&table.name, &mut builder.import);
         let text = "StringIds: text of more than 16 MiB left out";
         builder.import.note(Severity::Loss, text, lost.n_too_large, None);
         let text = "StringIds: texts on damaged pages could not be read; names are shown as their numbers";
