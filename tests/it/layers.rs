@@ -69,7 +69,6 @@ const LAYERS: &[Layer] = &[
         ],
         never: &[WINDOW, DATABASE, NETWORK],
     },
-    Layer { name: "cli::sample::nsys", may_use: &["cli"], never: &[WINDOW] },
     // Draws views without a window, so it alone of the commands sees them.
     Layer {
         name: "cli::render",

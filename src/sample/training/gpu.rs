@@ -1,24 +1,24 @@
-//! What reaches the GPU, and when does it run? Runtime calls, launches and the streams.
+//! Calls of the CUDA runtime, launches, and the streams on which work runs.
 
+use super::Run;
 use super::device::Work;
 use super::event::{Event, Graphs, OnGpu, Transfer};
-use super::run::Run;
 
-pub(super) const DEVICE: u32 = 0;
+pub const DEVICE: u32 = 0;
 
 /// A CUDA stream: its number in the trace and its place in [`Run::free`].
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stream {
+pub struct Stream {
     pub id: i64,
     pub slot: usize,
 }
 
-pub(super) const COMPUTE: Stream = Stream { id: 7, slot: 0 };
-pub(super) const COMMS: Stream = Stream { id: 20, slot: 1 };
+pub const COMPUTE: Stream = Stream { id: 7, slot: 0 };
+pub const COMMS: Stream = Stream { id: 20, slot: 1 };
 
 /// A kernel: its name, its range of durations in ns, and its launch.
 #[derive(Debug)]
-pub(super) struct Kernel {
+pub struct Kernel {
     pub name: &'static str,
     pub low: i64,
     pub high: i64,

@@ -1,11 +1,11 @@
-//! What does the simulated program allocate? A small transformer, step by step, and what is planted.
+//! What the simulated program allocates: a small transformer, step by step, and what is planted.
 
 use std::io;
 
 use super::allocator::{Allocator, Entry, OutOfMemory, Pool, round};
 use super::code::{self, Stack};
 use super::{Plant, PlantedMemory};
-use crate::cli::sample::rng::Rng;
+use crate::sample::rng::Rng;
 
 /// When the recording begins, in µs since 1970.
 const START_US: i64 = 1_759_395_740_000_000;

@@ -1,12 +1,17 @@
-//! What does the training run look like to the PyTorch profiler? Chrome trace JSON.
+//! The training run as the PyTorch profiler (Kineto) records it: Chrome trace JSON.
+
+mod emit;
+#[cfg(test)]
+mod tests;
 
 use std::io::Write;
 
 use super::answer::Answer;
-use super::emit::{Emit, Place};
-use super::event::{Event, Graphs, OnGpu, Recorder, Transfer};
-use super::gpu;
-use super::run::{AUTOGRAD_TID, BASE_TIME_NS, PID, Plan, START_NS, simulate};
+use super::training::{
+    AUTOGRAD_TID, BASE_TIME_NS, COMMS, COMPUTE, DEVICE, Event, Graphs, Kernel, OnGpu, PID, Plan, Recorder, START_NS,
+    Transfer, simulate,
+};
+use emit::{Emit, Place};
 
 /// What to generate.
 #[derive(Clone, Copy, Debug)]
@@ -114,7 +119,7 @@ impl Emit {
                 self.on_gpu((cat, name), gpu, "", &args);
             }
             Event::StepOnGpu { name, range, external } => {
-                let at = Place { pid: &gpu::DEVICE, tid: &gpu::COMPUTE.id };
+                let at = Place { pid: &DEVICE, tid: &COMPUTE.id };
                 self.slice("gpu_user_annotation", name, at, range, &format!("\"External id\": {external}"));
             }
             Event::Overhead { range } => {
@@ -133,8 +138,8 @@ impl Emit {
     }
 
     /// A kernel, with its launch; `more` is added to its arguments.
-    fn kernel(&mut self, kernel: &gpu::Kernel, gpu: OnGpu, more: &str) {
-        let &gpu::Kernel { name, grid, block, registers, shared, .. } = kernel;
+    fn kernel(&mut self, kernel: &Kernel, gpu: OnGpu, more: &str) {
+        let &Kernel { name, grid, block, registers, shared, .. } = kernel;
         let per_sm = f64::from(grid) / 132.0;
         let warps = per_sm * f64::from(block) / 32.0;
         let occupancy = (warps / 64.0 * 100.0).min(100.0);
@@ -147,8 +152,8 @@ impl Emit {
     /// Work on the GPU, with the end of the arrow from its launch.
     fn on_gpu(&mut self, (cat, name): (&str, &str), gpu: OnGpu, first: &str, more: &str) {
         let OnGpu { stream, range, correlation, external } = gpu;
-        let at = Place { pid: &gpu::DEVICE, tid: &stream.id };
-        let (device, stream) = (gpu::DEVICE, stream.id);
+        let at = Place { pid: &DEVICE, tid: &stream.id };
+        let (device, stream) = (DEVICE, stream.id);
         self.flow_end("ac2g", correlation, at, range.0);
         let args = format!(
             "\"External id\": {external},      {first}\"device\": {device}, \"context\": 1,      \"stream\": {stream}, \"correlation\": {correlation},{more}"
@@ -172,14 +177,14 @@ fn footer() -> String {
 /// Names and orders of processes and threads, and the recording's own spans.
 fn footer_events(emit: &mut Emit, end: i64) {
     let cpu: (&dyn std::fmt::Display, &str, i64) = (&PID, "\"CPU\"", PID);
-    let device: (&dyn std::fmt::Display, &str, i64) = (&gpu::DEVICE, "\"GPU 0\"", 16_777_216);
+    let device: (&dyn std::fmt::Display, &str, i64) = (&DEVICE, "\"GPU 0\"", 16_777_216);
     for (pid, label, order) in [cpu, device] {
         let at = Place { pid, tid: &0 };
         emit.metadata("process_name", at, START_NS, ("name", &"\"python3\""));
         emit.metadata("process_labels", at, START_NS, ("labels", &label));
         emit.metadata("process_sort_index", at, START_NS, ("sort_index", &order));
     }
-    let streams = [gpu::COMPUTE.id, gpu::COMMS.id].map(|id| (i64::from(gpu::DEVICE), id, format!("\"stream {id} \"")));
+    let streams = [COMPUTE.id, COMMS.id].map(|id| (i64::from(DEVICE), id, format!("\"stream {id} \"")));
     let threads = [PID, AUTOGRAD_TID].map(|id| (PID, id, format!("\"thread {id} (python3)\"")));
     for (pid, tid, name) in streams.into_iter().chain(threads) {
         let at = Place { pid: &pid, tid: &tid };

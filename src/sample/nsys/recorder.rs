@@ -1,17 +1,15 @@
-//! How does nsys write down what happens? One row an event, in the table of its kind.
+//! The rows that nsys writes: one an event, in the table of its kind.
 
 use std::collections::HashMap;
 
-use super::super::answer;
-use super::super::event::{Event, OnGpu, Range, Recorder, Transfer};
-use super::super::gpu::{COMMS, DEVICE, Kernel};
-use super::super::run::{AUTOGRAD_TID, PID};
 use super::metrics::Metrics;
 use super::schema::{
     CALLCHAINS, GRAPH_TRACE, KERNEL, MEMCPY, MEMORY_USAGE, MEMSET, NVTX, OSRT, OVERHEAD, RUNTIME, SAMPLES, STRINGS,
     SYNCHRONIZATION,
 };
 use super::tables::{Cell, Tables, row};
+use crate::sample::answer;
+use crate::sample::training::{AUTOGRAD_TID, COMMS, DEVICE, Event, Kernel, OnGpu, PID, Range, Recorder, Transfer};
 
 /// The machine's number within ids, in its place.
 pub(super) const VM: i64 = 1 << 48;

@@ -1,8 +1,8 @@
-//! How does Kineto spell an event? Chrome trace JSON as PyTorch 2.x writes it, event by event.
+//! The text of single events: Chrome trace JSON as PyTorch 2.x writes it.
 
 use std::fmt::{Display, Formatter, Write as _};
 
-use super::answer::Events;
+use crate::sample::answer::Events;
 
 /// Nanoseconds, written as decimal microseconds with all three digits, as Kineto does.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
-//! When is the generated GPU busy? Streams in order, and the union of all their work, exactly.
+//! The busy time of the simulated GPU: the exact union of the work on all streams, and the gaps in it.
 
-use super::answer::{DeviceAnswer, PlantedGap};
+use crate::sample::answer::{DeviceAnswer, PlantedGap};
 
 /// Gaps from here on count as macro gaps, in ns.
 const MACRO_GAP_NS: i64 = 30_000;

@@ -1,4 +1,4 @@
-//! What must a reader find? The sums after each entry, by what the file says of sizes.
+//! What a reader must find: the sums after each entry, by what the file says of sizes.
 //!
 //! An entry says what was asked for, not how large the block was. Only for blocks that are live at the
 //! end does the file say that; for the others a reader rounds up to 512 bytes, and so does this.
@@ -7,7 +7,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::allocator::{Action, Allocator, Entry, State, round};
 use super::is_active;
-use crate::cli::sample::answer::{MemoryEnd, Peak};
+use crate::sample::answer::{MemoryEnd, Peak};
 
 #[derive(Debug)]
 pub struct Expected {

@@ -1,4 +1,4 @@
-//! How do rows get into the tables of an export? Prepared once, and made with the first row.
+//! Rows into the tables of an export, each of which is made with its first row.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ impl<'a> From<&'a str> for Cell<'a> {
 
 /// A row from values of any of the kinds above.
 macro_rules! row {
-    ($($value:expr),* $(,)?) => { &[$($crate::cli::sample::nsys::tables::Cell::from($value)),*] };
+    ($($value:expr),* $(,)?) => { &[$($crate::sample::nsys::tables::Cell::from($value)),*] };
 }
 pub(super) use row;
 

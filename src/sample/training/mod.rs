@@ -1,23 +1,31 @@
-//! How does the simulated training run pass? A host that issues work, a GPU that runs it, step by step.
+//! A simulated training run: a host that issues work and a GPU that runs it, step by step.
 //!
 //! Times come from these two clocks alone, so busy and idle time are known to the nanosecond. Stalls
 //! are planted at fixed steps: a slow data loader, a sync by `.item()`, an allocator that goes to the
 //! driver, a garbage collection.
 
+mod device;
+mod event;
+mod gpu;
+mod host;
+mod kernels;
+mod phases;
+
 use super::answer::DeviceAnswer;
-use super::device::{Device, Stall};
-use super::event::{Event, Graphs, Recorder};
 use super::rng::Rng;
-use super::{frame, training};
+use device::{Device, Stall};
+
+pub use event::{Event, Graphs, OnGpu, Range, Recorder, Transfer};
+pub use gpu::{COMMS, COMPUTE, DEVICE, Kernel};
 
 /// Clock of the run: nanoseconds since 1970 at time 0.
-pub(super) const BASE_TIME_NS: i64 = 1_759_395_740_000_000_000;
+pub const BASE_TIME_NS: i64 = 1_759_395_740_000_000_000;
 /// When the recording begins, in ns after the base.
-pub(super) const START_NS: i64 = 4_812_345_678_901;
+pub const START_NS: i64 = 4_812_345_678_901;
 /// The training process, and its main thread.
-pub(super) const PID: i64 = 4242;
+pub const PID: i64 = 4242;
 /// The thread that runs the backward pass.
-pub(super) const AUTOGRAD_TID: i64 = 4310;
+pub const AUTOGRAD_TID: i64 = 4310;
 /// Host time from the start of the recording to the first step, in ns.
 const WARM_UP_NS: i64 = 500_000;
 /// How far the host may run ahead of the GPU at the end of a step, in ns.
@@ -25,7 +33,7 @@ const RUN_AHEAD_NS: i64 = 2_000_000;
 
 /// What to simulate.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
+pub struct Plan {
     pub steps: u32,
     pub seed: u64,
     /// What the recording's clock shows when it begins, in ns.
@@ -35,7 +43,7 @@ pub(super) struct Plan {
 
 /// What the run came to.
 #[derive(Debug)]
-pub(super) struct Outcome {
+pub struct Outcome {
     /// When the last thread and the last stream were done, in ns.
     pub end: i64,
     pub device: DeviceAnswer,
@@ -45,7 +53,7 @@ pub(super) struct Outcome {
 
 /// The state of the simulated run.
 #[derive(Debug)]
-pub(super) struct Run<'a> {
+pub struct Run<'a> {
     pub recorder: &'a mut dyn Recorder,
     pub graphs: Graphs,
     pub rng: Rng,
@@ -65,13 +73,13 @@ pub(super) struct Run<'a> {
     pub operators: Vec<u64>,
     pub frames: Vec<u64>,
     pub allocated: i64,
-    pub graph: Vec<training::Node>,
+    pub graph: Vec<phases::Node>,
 }
 
 /// Trains for `plan.steps` and records it. Memory does not grow with the steps, but for planted gaps.
 ///
 /// Errors: the recorder's.
-pub(super) fn simulate(plan: Plan, recorder: &mut dyn Recorder) -> std::io::Result<Outcome> {
+pub fn simulate(plan: Plan, recorder: &mut dyn Recorder) -> std::io::Result<Outcome> {
     let mut run = Run {
         recorder,
         graphs: plan.graphs,
@@ -156,7 +164,7 @@ impl Run<'_> {
     fn limit_run_ahead(&mut self) {
         let until = self.free[0] - RUN_AHEAD_NS;
         if until > self.now + 20_000 {
-            self.frame(frame::EVENT_SYNC, |run| run.runtime_until("cudaEventSynchronize", 137, until));
+            self.frame(host::EVENT_SYNC, |run| run.runtime_until("cudaEventSynchronize", 137, until));
         }
     }
 }

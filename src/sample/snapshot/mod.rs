@@ -1,4 +1,4 @@
-//! What does a training run leave in PyTorch's memory history? A snapshot whose leaks are known.
+//! PyTorch's memory history of a training run: a snapshot whose leaks are known.
 //!
 //! The program runs twice: once to learn the state at the end, which a snapshot begins with, and once
 //! to write what led to it.
@@ -46,7 +46,7 @@ pub enum Plant {
 
 /// What to generate.
 #[derive(Clone, Debug)]
-pub struct SnapshotShape {
+pub struct Shape {
     pub steps: u32,
     pub seed: u64,
     pub layers: u32,
@@ -63,7 +63,7 @@ pub struct SnapshotShape {
 ///
 /// Memory grows with what is live at the end, and by 24 bytes a mark of the profiler.
 /// Errors: the sink's; plants that contradict each other.
-pub fn write(shape: &SnapshotShape, sink: &mut dyn Write) -> io::Result<Answer> {
+pub fn write(shape: &Shape, sink: &mut dyn Write) -> io::Result<Answer> {
     let has = |plant| shape.plants.contains(&plant);
     if shape.is_expandable && has(Plant::Fragmentation) {
         let sentence = "Expandable segments do not fragment: leave one of --expandable and fragmentation out";

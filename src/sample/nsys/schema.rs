@@ -1,7 +1,7 @@
-//! Which tables and columns does the sample fill, and which does each version of nsys have?
+//! The tables and columns that the sample fills, and those that each version of nsys has.
 
-use super::super::event::Graphs;
 use super::tables::Spec;
+use crate::sample::training::Graphs;
 
 /// A version of Nsight Systems whose export is imitated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

@@ -1,4 +1,4 @@
-//! How does PyTorch write a snapshot? `torch.cuda.memory._dump_snapshot` of 2.6, key by key.
+//! A snapshot as `torch.cuda.memory._dump_snapshot` of PyTorch 2.6 writes it, key by key.
 
 use std::io::{self, Write};
 use std::ptr::from_ref;

@@ -1,4 +1,4 @@
-//! What does the training run look like to Nsight Systems? Its SQLite export, table by table.
+//! The training run as Nsight Systems exports it: an SQLite database, table by table.
 
 mod metrics;
 mod recorder;
@@ -11,9 +11,9 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::answer::Answer;
-use super::event::Recorder as _;
-use super::gpu::{COMMS, COMPUTE, DEVICE};
-use super::run::{AUTOGRAD_TID, BASE_TIME_NS, PID, Plan, START_NS, simulate};
+use super::training::{
+    AUTOGRAD_TID, BASE_TIME_NS, COMMS, COMPUTE, DEVICE, PID, Plan, Recorder as _, START_NS, simulate,
+};
 use recorder::{
     CATEGORY, CONTEXT_ID, DOMAIN, FIRST_CORRELATION, LOADING, NCCL, Nsys, Nvtx, VM, global_pid, global_tid,
 };
@@ -29,7 +29,7 @@ const UUIDS: [&str; 2] = ["5b9f1c2e-0d3a-4f68-9b7e-2c1d4e5f6a70", "5b9f1c2e-0d3a
 
 /// What to generate.
 #[derive(Clone, Copy, Debug)]
-pub struct ExportShape {
+pub struct Shape {
     pub steps: u32,
     pub seed: u64,
     pub schema: Schema,
@@ -39,7 +39,7 @@ pub struct ExportShape {
 ///
 /// Memory: SQLite's cache of 32 MiB, the texts of the steps and about 100 bytes a planted gap.
 /// Errors: SQLite's.
-pub fn write(shape: ExportShape, path: &Path) -> std::io::Result<Answer> {
+pub fn write(shape: Shape, path: &Path) -> std::io::Result<Answer> {
     let connection = Connection::open(path).map_err(Error::other)?;
     // A file that is not finished is thrown away, so nothing needs to survive a crash.
     let begin = "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE; \
@@ -51,8 +51,8 @@ pub fn write(shape: ExportShape, path: &Path) -> std::io::Result<Answer> {
     Ok(answer)
 }
 
-fn fill(shape: ExportShape, connection: &Connection) -> std::io::Result<Answer> {
-    let ExportShape { steps, seed, schema } = shape;
+fn fill(shape: Shape, connection: &Connection) -> std::io::Result<Answer> {
+    let Shape { steps, seed, schema } = shape;
     let mut nsys = Nsys::new(Tables::new(connection, schema.sql()));
     before(&mut nsys, schema);
     let outcome = simulate(Plan { steps, seed, start: 0, graphs: schema.graphs() }, &mut nsys)?;
@@ -162,7 +162,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("lacuna-sample-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("sample.sqlite");
-        let answer = write(ExportShape { steps, seed: 3, schema }, &path).unwrap();
+        let answer = write(Shape { steps, seed: 3, schema }, &path).unwrap();
         (path, answer)
     }
 

@@ -1,4 +1,4 @@
-//! What is trained? A six-block transformer: its operators, step by step, and the planted stalls.
+//! The training of a six-block transformer: its operators, phase by phase, and the planted stalls.
 
 use super::event::{Event, Graphs, Transfer};
 use super::gpu::{COMMS, COMPUTE};
@@ -6,7 +6,7 @@ use super::kernels::{
     ADAM, ADD, ALL_REDUCE, FLASH, FLASH_WORK, GELU, GELU_WORK, GEMM, LINEAR_WORK, LOSS, LOSS_WORK, NORM, NORM_WORK,
     Work,
 };
-use super::run::{AUTOGRAD_TID, PID, Run};
+use super::{AUTOGRAD_TID, PID, Run};
 
 const N_BLOCKS: usize = 6;
 /// Bytes of one activation tensor.
@@ -14,7 +14,7 @@ const ACTIVATION: i64 = 16 << 20;
 
 /// A step of the backward pass, noted by the forward pass.
 #[derive(Debug)]
-pub(super) struct Node {
+pub struct Node {
     name: &'static str,
     sequence: u64,
     /// When the forward operator started, in ns.

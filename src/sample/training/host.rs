@@ -1,10 +1,10 @@
-//! What does the host do between launches? Annotations, operators and Python frames, nested.
+//! What the host does between launches: annotations, operators and Python frames, nested.
 
+use super::Run;
 use super::event::Event;
-use super::run::Run;
 
 /// The frame that waits so that the host does not run too far ahead.
-pub(super) const EVENT_SYNC: &str = "torch/cuda/streams.py(225): synchronize";
+pub const EVENT_SYNC: &str = "torch/cuda/streams.py(225): synchronize";
 
 impl Run<'_> {
     /// Opens a Python frame; [`Self::close_frame`] records it.

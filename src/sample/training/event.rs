@@ -1,13 +1,13 @@
-//! What happens in the simulated run? Facts, which each format writes in its own way.
+//! What happens in the simulated run, which each format writes in its own way.
 
 use super::gpu::{Kernel, Stream};
 
 /// Start and end in ns of the recording's clock.
-pub(super) type Range = (i64, i64);
+pub type Range = (i64, i64);
 
 /// Something that happened. Host events come when they end, so inner ones come first.
 #[derive(Debug)]
-pub(super) enum Event<'a> {
+pub enum Event<'a> {
     /// A call of a Python function on the main thread; `id` and `parent` number the calls.
     Frame { name: &'a str, range: Range, id: u64, parent: Option<u64>, index: u64 },
     /// A range that the program named.
@@ -38,7 +38,7 @@ pub(super) enum Event<'a> {
 
 /// Where and when work ran on the GPU, and what sent it there.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OnGpu {
+pub struct OnGpu {
     pub stream: Stream,
     pub range: Range,
     pub correlation: u64,
@@ -47,7 +47,7 @@ pub(super) struct OnGpu {
 
 /// Copies and fills of the training loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Transfer {
+pub enum Transfer {
     PinnedToDevice,
     DeviceToPageable,
     Fill,
@@ -55,7 +55,7 @@ pub(super) enum Transfer {
 
 /// How a format shows CUDA graphs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Graphs {
+pub enum Graphs {
     /// The run uses none.
     #[default]
     Unused,
@@ -66,7 +66,7 @@ pub(super) enum Graphs {
 }
 
 /// Writes events down.
-pub(super) trait Recorder: std::fmt::Debug {
+pub trait Recorder: std::fmt::Debug {
     fn record(&mut self, event: &Event<'_>);
 
     /// Called when nothing will be recorded any more that began before `now` on the host.

@@ -1,12 +1,11 @@
-//! What do the GPU's own counters show? Shares of each millisecond, from the work on the compute stream.
+//! The GPU's own counters: shares of each millisecond, from the work on the compute stream.
 
 use std::collections::VecDeque;
 
-use super::super::event::{OnGpu, Range};
-use super::super::gpu::COMPUTE;
 use super::recorder::VM;
 use super::schema::{METRIC_NAMES, METRICS};
 use super::tables::{Cell, Spec, row};
+use crate::sample::training::{COMPUTE, OnGpu, Range};
 
 /// Time between two values, in ns.
 const PERIOD: i64 = 1_000_000;

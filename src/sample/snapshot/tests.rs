@@ -4,8 +4,8 @@ use super::*;
 
 const MIB: u64 = 1 << 20;
 
-fn shape(steps: u32, plants: &[Plant]) -> SnapshotShape {
-    SnapshotShape {
+fn shape(steps: u32, plants: &[Plant]) -> Shape {
+    Shape {
         steps,
         seed: 3,
         layers: 2,
@@ -17,7 +17,7 @@ fn shape(steps: u32, plants: &[Plant]) -> SnapshotShape {
     }
 }
 
-fn written(shape: &SnapshotShape) -> (Vec<u8>, MemoryAnswer) {
+fn written(shape: &Shape) -> (Vec<u8>, MemoryAnswer) {
     let mut bytes = Vec::new();
     let answer = write(shape, &mut bytes).unwrap();
     (bytes, answer.memory.unwrap())
@@ -42,7 +42,7 @@ fn assert_whole(allocator: &Allocator) {
 fn same_seed_same_bytes() {
     let plants = [Plant::SteadyLeak, Plant::Fragmentation];
     assert!(written(&shape(6, &plants)) == written(&shape(6, &plants)));
-    let other = SnapshotShape { seed: 4, ..shape(6, &plants) };
+    let other = Shape { seed: 4, ..shape(6, &plants) };
     assert!(written(&shape(6, &plants)).0 != written(&other).0);
 }
 
@@ -202,7 +202,7 @@ fn the_cause_of_an_out_of_memory_is_the_planted_one() {
 
 #[test]
 fn contradictions_are_refused() {
-    let expandable = SnapshotShape { is_expandable: true, ..shape(1, &[Plant::Fragmentation]) };
+    let expandable = Shape { is_expandable: true, ..shape(1, &[Plant::Fragmentation]) };
     for shape in [expandable, shape(1, &[Plant::None, Plant::Oom])] {
         assert_eq!(write(&shape, &mut Vec::new()).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }

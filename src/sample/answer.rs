@@ -1,4 +1,4 @@
-//! What must a correct tool say about a generated trace? The generator knows, and writes it here.
+//! What a correct tool must say about a generated input: the generator knows, and writes it down.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! How does Python pickle? The opcodes that Python's own pickler writes for plain data, protocols 0 to 5.
+//! The opcodes that Python's own pickler writes for plain data, protocols 0 to 5.
 //!
 //! Every dictionary, list, tuple and text is memoised, and items come in batches of 1000, as there.
 

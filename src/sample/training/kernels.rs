@@ -3,7 +3,7 @@
 use super::gpu::Kernel;
 
 /// Operators of a backward step with the kernel that each launches.
-pub(super) type Work = &'static [(&'static str, &'static Kernel)];
+pub type Work = &'static [(&'static str, &'static Kernel)];
 
 const fn kernel(
     name: &'static str,
@@ -16,7 +16,7 @@ const fn kernel(
     Kernel { name, low, high, grid, block, registers, shared }
 }
 
-pub(super) static GEMM: Kernel = kernel(
+pub static GEMM: Kernel = kernel(
     "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas",
     58_000,
     96_000,
@@ -24,7 +24,7 @@ pub(super) static GEMM: Kernel = kernel(
     168,
     231_424,
 );
-pub(super) static GEMM_NN: Kernel = kernel(
+pub static GEMM_NN: Kernel = kernel(
     "sm90_xmma_gemm_bf16bf16_bf16f32_f32_nn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas",
     61_000,
     104_000,
@@ -32,7 +32,7 @@ pub(super) static GEMM_NN: Kernel = kernel(
     168,
     231_424,
 );
-pub(super) static GEMM_NT: Kernel = kernel(
+pub static GEMM_NT: Kernel = kernel(
     "sm90_xmma_gemm_bf16bf16_bf16f32_f32_nt_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas",
     63_000,
     99_000,
@@ -40,7 +40,7 @@ pub(super) static GEMM_NT: Kernel = kernel(
     168,
     231_424,
 );
-pub(super) static NORM: Kernel = kernel(
+pub static NORM: Kernel = kernel(
     "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float>(int, float, c10::BFloat16 const*, c10::BFloat16 const*, c10::BFloat16 const*, float*, float*, c10::BFloat16*)",
     9_000,
     14_000,
@@ -48,7 +48,7 @@ pub(super) static NORM: Kernel = kernel(
     40,
     24,
 );
-pub(super) static NORM_BACKWARD: Kernel = kernel(
+pub static NORM_BACKWARD: Kernel = kernel(
     "void at::native::(anonymous namespace)::layer_norm_grad_input_kernel<c10::BFloat16, float>(c10::BFloat16 const*, c10::BFloat16 const*, float const*, float const*, c10::BFloat16 const*, c10::BFloat16*, int)",
     15_000,
     22_000,
@@ -56,7 +56,7 @@ pub(super) static NORM_BACKWARD: Kernel = kernel(
     56,
     48,
 );
-pub(super) static FLASH: Kernel = kernel(
+pub static FLASH: Kernel = kernel(
     "void flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4, false, false, cutlass::bfloat16_t>, false, true>(Flash_fwd_params)",
     71_000,
     99_000,
@@ -64,7 +64,7 @@ pub(super) static FLASH: Kernel = kernel(
     255,
     49_152,
 );
-pub(super) static FLASH_BACKWARD: Kernel = kernel(
+pub static FLASH_BACKWARD: Kernel = kernel(
     "void flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<Flash_bwd_kernel_traits<64, 128, 128, 8, 4, 4, 4, false, false, cutlass::bfloat16_t>, false, true>(Flash_bwd_params)",
     160_000,
     230_000,
@@ -72,7 +72,7 @@ pub(super) static FLASH_BACKWARD: Kernel = kernel(
     255,
     147_456,
 );
-pub(super) static GELU: Kernel = kernel(
+pub static GELU: Kernel = kernel(
     "void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&, at::native::GeluType)::{lambda()#2}, at::detail::Array<char*, 2> >(int, at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&, at::native::GeluType)::{lambda()#2}, at::detail::Array<char*, 2>)",
     12_000,
     19_000,
@@ -80,7 +80,7 @@ pub(super) static GELU: Kernel = kernel(
     32,
     0,
 );
-pub(super) static GELU_BACKWARD: Kernel = kernel(
+pub static GELU_BACKWARD: Kernel = kernel(
     "void at::native::vectorized_elementwise_kernel<4, at::native::GeluBackwardCUDAKernelImpl(at::TensorIteratorBase&, at::native::GeluType)::{lambda()#2}, at::detail::Array<char*, 3> >(int, at::native::GeluBackwardCUDAKernelImpl(at::TensorIteratorBase&, at::native::GeluType)::{lambda()#2}, at::detail::Array<char*, 3>)",
     17_000,
     26_000,
@@ -88,7 +88,7 @@ pub(super) static GELU_BACKWARD: Kernel = kernel(
     32,
     0,
 );
-pub(super) static ADD: Kernel = kernel(
+pub static ADD: Kernel = kernel(
     "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16>, at::detail::Array<char*, 3> >(int, at::native::CUDAFunctor_add<c10::BFloat16>, at::detail::Array<char*, 3>)",
     8_000,
     12_000,
@@ -96,7 +96,7 @@ pub(super) static ADD: Kernel = kernel(
     24,
     0,
 );
-pub(super) static LOSS: Kernel = kernel(
+pub static LOSS: Kernel = kernel(
     "void at::native::(anonymous namespace)::cunn_SoftMaxForward<8, c10::BFloat16, float, float, at::native::(anonymous namespace)::LogSoftMaxForwardEpilogue>(float*, c10::BFloat16 const*, int)",
     30_000,
     44_000,
@@ -104,7 +104,7 @@ pub(super) static LOSS: Kernel = kernel(
     32,
     4096,
 );
-pub(super) static LOSS_BACKWARD: Kernel = kernel(
+pub static LOSS_BACKWARD: Kernel = kernel(
     "void at::native::(anonymous namespace)::cunn_SoftMaxBackward<8, float, float, c10::BFloat16, at::native::(anonymous namespace)::LogSoftMaxBackwardEpilogue>(c10::BFloat16*, float const*, float const*, long)",
     33_000,
     47_000,
@@ -112,7 +112,7 @@ pub(super) static LOSS_BACKWARD: Kernel = kernel(
     32,
     4096,
 );
-pub(super) static ADAM: Kernel = kernel(
+pub static ADAM: Kernel = kernel(
     "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::FusedOptimizerTensorListMetadata<4>, at::native::(anonymous namespace)::FusedAdamMathFunctor<float, 4, (at::native::(anonymous namespace)::ADAM_MODE)1, false>>(at::native::(anonymous namespace)::FusedOptimizerTensorListMetadata<4>)",
     90_000,
     140_000,
@@ -120,7 +120,7 @@ pub(super) static ADAM: Kernel = kernel(
     64,
     0,
 );
-pub(super) static ALL_REDUCE: Kernel = kernel(
+pub static ALL_REDUCE: Kernel = kernel(
     "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevComm*, unsigned long, ncclWork*)",
     310_000,
     520_000,
@@ -129,8 +129,8 @@ pub(super) static ALL_REDUCE: Kernel = kernel(
     92_456,
 );
 
-pub(super) static LINEAR_WORK: [(&str, &Kernel); 2] = [("aten::mm", &GEMM_NN), ("aten::mm", &GEMM_NT)];
-pub(super) static NORM_WORK: [(&str, &Kernel); 1] = [("aten::native_layer_norm_backward", &NORM_BACKWARD)];
-pub(super) static FLASH_WORK: [(&str, &Kernel); 1] = [("aten::_flash_attention_backward", &FLASH_BACKWARD)];
-pub(super) static GELU_WORK: [(&str, &Kernel); 1] = [("aten::gelu_backward", &GELU_BACKWARD)];
-pub(super) static LOSS_WORK: [(&str, &Kernel); 1] = [("aten::_log_softmax_backward_data", &LOSS_BACKWARD)];
+pub static LINEAR_WORK: [(&str, &Kernel); 2] = [("aten::mm", &GEMM_NN), ("aten::mm", &GEMM_NT)];
+pub static NORM_WORK: [(&str, &Kernel); 1] = [("aten::native_layer_norm_backward", &NORM_BACKWARD)];
+pub static FLASH_WORK: [(&str, &Kernel); 1] = [("aten::_flash_attention_backward", &FLASH_BACKWARD)];
+pub static GELU_WORK: [(&str, &Kernel); 1] = [("aten::gelu_backward", &GELU_BACKWARD)];
+pub static LOSS_WORK: [(&str, &Kernel); 1] = [("aten::_log_softmax_backward_data", &LOSS_BACKWARD)];

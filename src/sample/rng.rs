@@ -1,4 +1,4 @@
-//! Where does the variety of a sample come from? From a seed alone, the same on every machine.
+//! Random numbers from a seed alone, the same on every machine.
 
 /// Splitmix64: 64 bits of state, every seed is a good one.
 #[derive(Clone, Debug)]

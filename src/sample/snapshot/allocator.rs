@@ -1,4 +1,4 @@
-//! How does PyTorch's caching allocator serve a program? The same rules as `CUDACachingAllocator.cpp`:
+//! PyTorch's caching allocator, simulated by the rules of `CUDACachingAllocator.cpp`:
 //! sizes in 512 bytes, a pool for small requests and one for large, best fit, splitting, joining of free
 //! neighbours, whole segments from and back to the device, or pieces of expandable ones.
 
