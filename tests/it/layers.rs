@@ -226,7 +226,8 @@ fn breaches(file: &Path, source: &str) -> Vec<String> {
     found
 }
 
-fn sources(folder: &Path) -> Vec<PathBuf> {
+/// The Rust sources below a folder, by name.
+pub fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut found: Vec<_> = entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect();
     found.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));

@@ -157,13 +157,17 @@ impl Database {
 }
 
 /// The path as SQLite's URI, every byte that is not plain escaped.
+///
+/// On Windows it has forward slashes, the first of them before the drive.
+///
+/// Source: <https://www.sqlite.org/uri.html>
 fn uri(path: &Path, mode: &str) -> String {
     use std::fmt::Write as _;
-    use std::os::unix::ffi::OsStrExt as _;
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let mut uri = "file:".to_owned();
-    for &byte in path.as_os_str().as_bytes() {
+    let mut uri = if cfg!(windows) { "file:/" } else { "file:" }.to_owned();
+    for &byte in path.as_os_str().as_encoded_bytes() {
         match byte {
+            b'\\' if cfg!(windows) => uri.push('/'),
             b'/' | b'.' | b'_' | b'-' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => uri.push(char::from(byte)),
             // Writing into a String cannot fail.
             _ => _ = write!(uri, "%{byte:02x}"),
@@ -235,6 +239,7 @@ fn check_header(path: &Path) -> Result<bool, ReadError> {
 mod tests {
     use super::*;
 
+    #[cfg(unix)]
     #[test]
     fn paths_become_uris_that_mean_nothing_else() {
         let path = Path::new("/tmp/a b?mode=rwc&x#ü%41.sqlite");

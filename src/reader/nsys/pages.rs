@@ -8,8 +8,7 @@
 //! Format: <https://www.sqlite.org/fileformat2.html#b_tree_pages>
 
 use std::fs::File;
-use std::io::Read as _;
-use std::os::unix::fs::FileExt as _;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use rusqlite::types::ValueRef;
@@ -78,8 +77,8 @@ impl Reader {
         let n = self.n_ahead.min(self.n_pages - index);
         self.window.resize(n as usize * self.page_size, 0);
         self.first = index;
-        let read = self.file.read_exact_at(&mut self.window, index * self.page_size as u64);
-        if read.is_err() {
+        let start = self.file.seek(SeekFrom::Start(index * self.page_size as u64));
+        if start.and_then(|_| self.file.read_exact(&mut self.window)).is_err() {
             self.window.clear();
             return Err(Unexpected);
         }
