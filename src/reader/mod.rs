@@ -29,7 +29,7 @@ use source::{Layer, NeedsConsent, Source};
 /// Messages say what is wrong and what to do; the caller adds the path, last.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The file is readable, but it is no trace that Lacuna opens.
+    /// The file is readable, but not a trace that Lacuna opens.
     #[error("{0}")]
     NotATrace(String),
     /// Reading it could fill the memory; ask the person, then read with

@@ -1,4 +1,4 @@
-//! What the keys around the events say: rank, devices, clock, producer.
+//! The facts in the keys around the events: rank, devices, clock, producer.
 
 use serde_json::Value;
 
@@ -77,7 +77,7 @@ fn devices(properties: Option<&Value>) -> Vec<DeviceInfo> {
         .collect()
 }
 
-/// A key and its value as text, unless it could be a secret or is no plain fact.
+/// A key and its value as text, unless it could be a secret or is not a plain fact.
 fn fact(key: &str, value: &Value) -> Option<(String, String)> {
     const SECRETS: [&str; 6] = ["env", "token", "secret", "password", "credential", "key"];
     let lower = key.to_ascii_lowercase();
@@ -103,7 +103,7 @@ fn name_devices(builder: &mut TraceBuilder) {
     }
 }
 
-/// Why a file without a list of events is no trace, in a sentence.
+/// The sentence that says why a file without a list of events is not a trace.
 pub fn why_no_trace(document: &Document) -> String {
     let has = |key| document.values.contains_key(key);
     let unread = |key: &str| document.unread.iter().any(|(unread, _)| unread == key);

@@ -1,8 +1,8 @@
 //! Chrome trace JSON, as the PyTorch profiler (Kineto) and many others write it.
 //!
-//! Object and array form, every phase of the format, damage of every kind that was seen in the
-//! wild. The way of an event: [`pipeline`] reads blocks of text and scans them on all cores,
-//! [`walk`] goes from event to event, [`scan`] reads one strictly, [`lenient`] one that is no
+//! Object and array form, every phase of the format, damage of every kind that real
+//! files have. The way of an event: [`pipeline`] reads blocks of text and scans them on all cores,
+//! [`walk`] goes from event to event, [`scan`] reads one strictly, [`lenient`] one that is not
 //! strict JSON, [`batch`] sorts them by what they become, [`assemble`] puts all together.
 //!
 //! Format: <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>

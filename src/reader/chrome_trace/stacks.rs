@@ -91,7 +91,7 @@ impl Stacks<'_> {
                     break;
                 }
                 Some(Resolved::Open) => {
-                    tally.count(Reason::FrameCircle, frame.source);
+                    tally.count(Reason::FrameCycle, frame.source);
                     break;
                 }
                 None => {

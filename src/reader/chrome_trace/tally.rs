@@ -5,7 +5,7 @@ use crate::reader::tally::reasons;
 reasons! {
     Repaired: Loss, "Not valid JSON (a raw quote, line break, backslash or NaN): repaired and shown";
     Damaged: Loss rejected, "Damaged beyond repair: skipped up to the next event";
-    Hopeless: Loss rejected, "Too much damage in one place: what follows it was skipped, up to 2 MiB of text each";
+    TooMuchDamage: Loss rejected, "Too much damage in one place: what follows it was skipped, up to 2 MiB of text each";
     CutOff: Loss rejected, "The file ends inside this event: its writer was stopped before it had finished";
     NoPhase: Loss rejected, "Event without a phase (`ph`)";
     UnknownPhase: Loss rejected, "Event with a phase (`ph`) that the format does not have";
@@ -34,18 +34,18 @@ reasons! {
     LostFrame: Loss, "Sample whose stack frame is not in the file: shown without its call stack";
     DeepStack: Loss, "Call stack deeper than 2,048 frames: frames in its middle are left out";
     DamagedFrame: Loss, "Stack frame that is no object, or beyond 1 GiB of different names: left out";
-    DoubleFrame: Loss, "Stack frame with the id of another: the last one counts";
+    DuplicateFrame: Loss, "Stack frame with the id of another: the last one counts";
     LostParent: Loss, "Stack frame whose caller is not in the file: the stack begins with it";
-    FrameCircle: Loss, "Stack frames that call each other in a circle: cut where it closes";
+    FrameCycle: Loss, "Stack frames that call each other in a circle: cut where it closes";
     UnusedFrame: Note, "Stack frame that no sample was in: seen only with the events that name it";
-    WildMemory: Note,
+    InconsistentMemory: Note,
         "[memory] event that contradicts those before it: its total or its block does not follow from them";
 }
 
 impl Tally {
     /// Whether anything was met that has the form of an event.
     pub fn has_events(&self) -> bool {
-        let shapeless = [Reason::Damaged, Reason::Hopeless, Reason::CutOff, Reason::NoPhase];
+        let shapeless = [Reason::Damaged, Reason::TooMuchDamage, Reason::CutOff, Reason::NoPhase];
         self.n_rejected() > shapeless.into_iter().map(|reason| self.n(reason)).sum()
     }
 }

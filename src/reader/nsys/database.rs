@@ -111,7 +111,7 @@ impl Database {
     pub fn connect(&self, stop: &Stop) -> rusqlite::Result<Connection> {
         let mut flags = OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let uri = match self.copy {
-            // A log must be played back, which writes: into our copy.
+            // A log must be played back, which writes: into the copy.
             Some(_) => {
                 flags |= OpenFlags::SQLITE_OPEN_READ_WRITE;
                 uri(&self.path, "rw")
@@ -193,7 +193,7 @@ fn unpack(source: &Source, options: Options, progress: &Progress) -> Result<temp
     }
 }
 
-/// Checks what SQLite itself would accept or report in riddles; returns whether the file was
+/// Checks what SQLite itself would accept or would report without a clear message; returns whether the file was
 /// written through a write-ahead log.
 ///
 /// Format: <https://www.sqlite.org/fileformat2.html#the_database_header>

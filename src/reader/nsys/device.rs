@@ -292,6 +292,6 @@ fn sample(part: &mut Part, key: CounterKey, ts: i64, value: ValueRef<'_>) {
             let counter = part.counters.intern(key);
             part.samples.push((counter, ts, value as f64));
         }
-        _ => part.tally.add(Reason::WildMetric, 1),
+        _ => part.tally.add(Reason::MetricOutOfRange, 1),
     }
 }

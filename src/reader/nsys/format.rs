@@ -1,4 +1,4 @@
-//! What Nsight Systems writes: exports are read; reports are converted first, and by others.
+//! The files of Nsight Systems: exports are read, reports have to be converted first.
 
 use super::super::format::{Contents, FileFormat};
 

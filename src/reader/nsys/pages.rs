@@ -1,7 +1,7 @@
 //! The rows of a table straight from the file's pages, several times as fast as through SQLite's
-//! machine.
+//! virtual machine.
 //!
-//! An export is written once, in order, and never changed, so a table is a row of leaf pages with
+//! An export is written once, in order, and never changed, so a table is a sequence of leaf pages with
 //! small records. Whatever does not look like that makes [`Reader::read`] fail, and the caller
 //! reads the same rows through SQLite: nothing here repairs or guesses.
 //!
@@ -13,7 +13,7 @@ use std::path::Path;
 
 use rusqlite::types::ValueRef;
 
-/// Something that is better left to SQLite.
+/// Something that only SQLite should read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unexpected;
 
@@ -126,7 +126,7 @@ impl Reader {
             }
             children.push(Leaf { page: u32_at(page, 8)?, last_row: parent.last_row });
             last = parent.last_row;
-            // A tree that visits pages twice is a trap.
+            // A tree that visits a page twice would never end.
             if children.len() as u64 > self.n_pages {
                 return Err(Unexpected);
             }
@@ -135,7 +135,7 @@ impl Reader {
     }
 
     /// Reads the rows of these leaves into cells, as `columns` says; `row` takes each over, until it
-    /// says that nobody wants more. All ids are above `after`.
+    /// returns false. All ids are above `after`.
     ///
     /// Errors: something is not as an export has it; rows before it were taken over.
     pub fn read(

@@ -11,7 +11,7 @@ reasons! {
     BadValue: Loss, "Cell of the wrong type: left out, the rest of its row is shown";
     NoName: Note, "Row without a name";
     BadText: Loss, "Text that is not valid Unicode: shown with replacement characters";
-    WildMetric: Loss rejected, "Metric value beyond its range: a sampling error of the recorder";
+    MetricOutOfRange: Loss rejected, "Metric value beyond its range: a sampling error of the recorder";
     UnpairedSched: Note rejected, "Scheduling event without its other half: a thread that came or went unseen";
     UnknownNvtx: Loss rejected, "NVTX event of a type that Lacuna does not know";
     NoEventTime: Note,

@@ -1,4 +1,4 @@
-//! The same values from JSON.
+//! Reads JSON into the same values as a pickle.
 
 use std::io::{BufReader, Read};
 

@@ -1,4 +1,4 @@
-//! The forms in which memory snapshots come: pickles, JSON, and what PyTorch's viewer makes of them.
+//! The forms of memory snapshots: pickles, JSON, and what PyTorch's viewer makes of them.
 
 use super::super::format::{Contents, FileFormat, Head};
 use super::{Carrier, read};

@@ -1,7 +1,7 @@
 //! PyTorch's memory history: `torch.cuda.memory._dump_snapshot`, and what else carries the same data.
 //!
-//! The way of an entry: the pickle machine, or its sister for JSON, hands each finished dictionary to [`fold`],
-//! which makes a row, a block or a frame of it; [`resolve`] gives each device what is its own, and the
+//! The way of an entry: the pickle machine, or the JSON reader, hands each finished dictionary to [`fold`],
+//! which makes a row, a block or a frame of it; [`resolve`] gives each device its events and segments, and the
 //! model replays it. No tree of the file is ever kept.
 //!
 //! Format: <https://docs.pytorch.org/docs/stable/torch_cuda_memory.html>
@@ -144,7 +144,7 @@ fn unpickle<R: Read>(input: Input<'_, R>, builder: &mut TraceBuilder) -> Reading
             _ => {}
         }
     }
-    machine.heap.fold.tally.add(Reason::Class, machine.n_classes);
+    machine.heap.fold.tally.add(Reason::ContainerClass, machine.n_classes);
     Reading { heap: machine.heap, root, fault, text_bytes }
 }
 

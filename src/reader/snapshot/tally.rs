@@ -3,7 +3,7 @@
 use crate::reader::tally::reasons;
 
 reasons! {
-    NoEntry: Loss, "Not what this list should hold: not shown";
+    UnexpectedItem: Loss, "Not what this list should hold: not shown";
     UnknownAction: Loss, "Event with an action that Lacuna does not know: not shown";
     NoAddress: Loss, "Event without an address: not shown";
     BadSize: Loss, "Event whose size is missing, negative or beyond 256 TiB: not shown";
@@ -20,11 +20,11 @@ reasons! {
     BlockOutside: Loss, "Block outside of its segment or over the one before it: not shown";
     SumsDiffer: Loss, "Segment whose own sums differ from those of its blocks: the blocks count";
     Orphan: Loss, "Part of a snapshot outside of its lists: not shown";
-    Twice: Loss, "Named a second time in the file: shown once";
+    Duplicate: Loss, "Named a second time in the file: shown once";
     BadAnnotation: Loss, "Annotation without a name, a stage or a time: not shown";
     EndWithoutStart: Note, "Annotation that began before the recording: not shown";
     StartWithoutEnd: Note, "Annotation that was never ended: drawn to the end";
     BadText: Loss, "Text that is not valid Unicode: shown with replacement characters";
-    Class: Note, "Python container class: read as a plain dictionary";
+    ContainerClass: Note, "Python container class: read as a plain dictionary";
     CutState: Loss, "State after the last event, of which the file lost the last ones: not shown";
 }

@@ -175,7 +175,7 @@ fn a_whole_snapshot() {
 }
 
 #[test]
-fn each_device_gets_its_own_and_the_host_is_apart() {
+fn each_device_and_the_host_get_their_own() {
     let block =
         |address: u64| json!([{"address": address, "size": 512, "requested_size": 1, "state": "active_allocated"}]);
     let trace = read_all(&json!({

@@ -16,7 +16,7 @@ impl Display for Us {
 
 /// Where an event happens: the text of `pid` and `tid`, quoted if they are strings.
 #[derive(Clone, Copy)]
-pub struct Place<'a> {
+pub struct Location<'a> {
     pub pid: &'a dyn Display,
     pub tid: &'a dyn Display,
 }
@@ -37,10 +37,10 @@ impl Emit {
     }
 
     /// A complete slice; `args` is the text between the braces, or empty for none.
-    pub fn slice(&mut self, cat: &str, name: &str, at: Place<'_>, (start, end): (i64, i64), args: &str) {
+    pub fn slice(&mut self, cat: &str, name: &str, at: Location<'_>, (start, end): (i64, i64), args: &str) {
         self.next();
         self.counts.slices += 1;
-        let Place { pid, tid } = at;
+        let Location { pid, tid } = at;
         let (ts, dur) = (Us(start), Us(end - start));
         let text = &mut self.text;
         let _ = write!(
@@ -54,20 +54,20 @@ impl Emit {
     }
 
     /// The start of an arrow.
-    pub fn flow_start(&mut self, cat: &str, id: u64, at: Place<'_>, ts: i64) {
+    pub fn flow_start(&mut self, cat: &str, id: u64, at: Location<'_>, ts: i64) {
         self.counts.flow_starts += 1;
         self.flow('s', cat, id, at, ts);
     }
 
     /// The end of an arrow, bound to the slice around it.
-    pub fn flow_end(&mut self, cat: &str, id: u64, at: Place<'_>, ts: i64) {
+    pub fn flow_end(&mut self, cat: &str, id: u64, at: Location<'_>, ts: i64) {
         self.counts.flow_ends += 1;
         self.flow('f', cat, id, at, ts);
     }
 
-    fn flow(&mut self, ph: char, cat: &str, id: u64, at: Place<'_>, ts: i64) {
+    fn flow(&mut self, ph: char, cat: &str, id: u64, at: Location<'_>, ts: i64) {
         self.next();
-        let Place { pid, tid } = at;
+        let Location { pid, tid } = at;
         let binding = if ph == 'f' { ", \"bp\": \"e\"" } else { "" };
         let _ = write!(
             self.text,
@@ -77,10 +77,10 @@ impl Emit {
     }
 
     /// A change of allocated memory.
-    pub fn memory(&mut self, at: Place<'_>, ts: i64, args: &str) {
+    pub fn memory(&mut self, at: Location<'_>, ts: i64, args: &str) {
         self.next();
         self.counts.instants += 1;
-        let Place { pid, tid } = at;
+        let Location { pid, tid } = at;
         let _ = write!(
             self.text,
             "    \"ph\": \"i\", \"cat\": \"cpu_instant_event\", \"s\": \"t\", \"name\": \"[memory]\",\n    \"pid\": {pid}, \"tid\": {tid},\n    \"ts\": {},\n    \"args\": {{\n      {args}\n    }}\n  }}",
@@ -89,10 +89,10 @@ impl Emit {
     }
 
     /// A mark across the whole trace.
-    pub fn global_instant(&mut self, name: &str, at: Place<'_>, ts: i64) {
+    pub fn global_instant(&mut self, name: &str, at: Location<'_>, ts: i64) {
         self.next();
         self.counts.instants += 1;
-        let Place { pid, tid } = at;
+        let Location { pid, tid } = at;
         let _ = write!(
             self.text,
             "    \"name\": \"{name}\", \"ph\": \"i\", \"s\": \"g\",\n    \"pid\": {pid}, \"tid\": {tid}, \"ts\": {}\n  }}",
@@ -101,10 +101,10 @@ impl Emit {
     }
 
     /// A fact about a process or thread: `key` of `args` has the JSON text `value`.
-    pub fn metadata(&mut self, name: &str, at: Place<'_>, ts: i64, (key, value): (&str, &dyn Display)) {
+    pub fn metadata(&mut self, name: &str, at: Location<'_>, ts: i64, (key, value): (&str, &dyn Display)) {
         self.next();
         self.counts.metadata += 1;
-        let Place { pid, tid } = at;
+        let Location { pid, tid } = at;
         let _ = write!(
             self.text,
             "    \"name\": \"{name}\", \"ph\": \"M\", \"ts\": {}, \"pid\": {pid}, \"tid\": {tid},\n    \"args\": {{\n      \"{key}\": {value}\n    }}\n  }}",
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn events_are_json() {
         let mut emit = Emit::default();
-        let at = Place { pid: &0, tid: &"\"stream 7\"" };
+        let at = Location { pid: &0, tid: &"\"stream 7\"" };
         emit.slice("kernel", "k", at, (1, 3), "\"stream\": 7");
         emit.flow_start("ac2g", 7, at, 1);
         emit.flow_end("ac2g", 7, at, 1);

@@ -11,7 +11,7 @@ use super::training::{
     AUTOGRAD_TID, BASE_TIME_NS, COMMS, COMPUTE, DEVICE, Event, Graphs, Kernel, OnGpu, PID, Plan, Recorder, START_NS,
     Transfer, simulate,
 };
-use emit::{Emit, Place};
+use emit::{Emit, Location};
 
 /// What to generate.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +67,7 @@ impl Emit {
             Event::Frame { name, range, id, parent, index } => {
                 let parent = parent.map_or_else(|| "null".to_owned(), |id| id.to_string());
                 let args = format!("\"Python parent id\": {parent}, \"Python id\": {id}, \"Ev Idx\": {index}");
-                self.slice("python_function", name, Place { pid: &PID, tid: &PID }, range, &args);
+                self.slice("python_function", name, Location { pid: &PID, tid: &PID }, range, &args);
             }
             Event::Annotation { name, tid, range, external, index } => {
                 self.function(("user_annotation", name), tid, range, (external, ""), index);
@@ -84,8 +84,8 @@ impl Emit {
                 self.function(("cpu_op", name), tid, range, (external, &more), index);
             }
             Event::Backward { sequence, forward, now } => {
-                self.flow_start("fwdbwd", sequence, Place { pid: &PID, tid: &PID }, forward);
-                self.flow_end("fwdbwd", sequence, Place { pid: &PID, tid: &AUTOGRAD_TID }, now);
+                self.flow_start("fwdbwd", sequence, Location { pid: &PID, tid: &PID }, forward);
+                self.flow_end("fwdbwd", sequence, Location { pid: &PID, tid: &AUTOGRAD_TID }, now);
             }
             Event::Allocation { tid, at, bytes, allocated, index } => {
                 const RESERVED: i64 = 12 << 30;
@@ -94,11 +94,11 @@ impl Emit {
                 let args = format!(
                     "\"Total Reserved\": {RESERVED}, \"Total Allocated\": {allocated}, \"Bytes\": {bytes}, \"Addr\": {address}, \"Device Id\": 0, \"Device Type\": 1, \"Ev Idx\": {index}"
                 );
-                self.memory(Place { pid: &PID, tid: &tid }, at, &args);
+                self.memory(Location { pid: &PID, tid: &tid }, at, &args);
             }
             Event::Call { name, cbid, tid, range, correlation, external, submits } => {
                 let args = format!("\"External id\": {external}, \"cbid\": {cbid}, \"correlation\": {correlation}");
-                let at = Place { pid: &PID, tid: &tid };
+                let at = Location { pid: &PID, tid: &tid };
                 self.slice("cuda_runtime", name, at, range, &args);
                 // A call that sends nothing gets the end of an arrow that starts nowhere.
                 if submits {
@@ -119,11 +119,11 @@ impl Emit {
                 self.on_gpu((cat, name), gpu, "", &args);
             }
             Event::StepOnGpu { name, range, external } => {
-                let at = Place { pid: &DEVICE, tid: &COMPUTE.id };
+                let at = Location { pid: &DEVICE, tid: &COMPUTE.id };
                 self.slice("gpu_user_annotation", name, at, range, &format!("\"External id\": {external}"));
             }
             Event::Overhead { range } => {
-                self.slice("overhead", "Buffer Flush", Place { pid: &-1, tid: &0 }, range, "");
+                self.slice("overhead", "Buffer Flush", Location { pid: &-1, tid: &0 }, range, "");
             }
             // Kineto has no record of parts of a step, and this run launches no graphs.
             Event::Phase { .. } | Event::Graph { .. } => {}
@@ -134,7 +134,7 @@ impl Emit {
     fn function(&mut self, (cat, name): (&str, &str), tid: i64, range: (i64, i64), args: (u64, &str), index: u64) {
         let (external, more) = args;
         let args = format!("\"External id\": {external},\"Record function id\": {external}{more}, \"Ev Idx\": {index}");
-        self.slice(cat, name, Place { pid: &PID, tid: &tid }, range, &args);
+        self.slice(cat, name, Location { pid: &PID, tid: &tid }, range, &args);
     }
 
     /// A kernel, with its launch; `more` is added to its arguments.
@@ -152,7 +152,7 @@ impl Emit {
     /// Work on the GPU, with the end of the arrow from its launch.
     fn on_gpu(&mut self, (cat, name): (&str, &str), gpu: OnGpu, first: &str, more: &str) {
         let OnGpu { stream, range, correlation, external } = gpu;
-        let at = Place { pid: &DEVICE, tid: &stream.id };
+        let at = Location { pid: &DEVICE, tid: &stream.id };
         let (device, stream) = (DEVICE, stream.id);
         self.flow_end("ac2g", correlation, at, range.0);
         let args = format!(
@@ -179,7 +179,7 @@ fn footer_events(emit: &mut Emit, end: i64) {
     let cpu: (&dyn std::fmt::Display, &str, i64) = (&PID, "\"CPU\"", PID);
     let device: (&dyn std::fmt::Display, &str, i64) = (&DEVICE, "\"GPU 0\"", 16_777_216);
     for (pid, label, order) in [cpu, device] {
-        let at = Place { pid, tid: &0 };
+        let at = Location { pid, tid: &0 };
         emit.metadata("process_name", at, START_NS, ("name", &"\"python3\""));
         emit.metadata("process_labels", at, START_NS, ("labels", &label));
         emit.metadata("process_sort_index", at, START_NS, ("sort_index", &order));
@@ -187,16 +187,16 @@ fn footer_events(emit: &mut Emit, end: i64) {
     let streams = [COMPUTE.id, COMMS.id].map(|id| (i64::from(DEVICE), id, format!("\"stream {id} \"")));
     let threads = [PID, AUTOGRAD_TID].map(|id| (PID, id, format!("\"thread {id} (python3)\"")));
     for (pid, tid, name) in streams.into_iter().chain(threads) {
-        let at = Place { pid: &pid, tid: &tid };
+        let at = Location { pid: &pid, tid: &tid };
         emit.metadata("thread_name", at, START_NS, ("name", &name));
         emit.metadata("thread_sort_index", at, START_NS, ("sort_index", &tid));
     }
     let end = end + 100_000;
-    let spans = Place { pid: &"\"Spans\"", tid: &"\"PyTorch Profiler\"" };
+    let spans = Location { pid: &"\"Spans\"", tid: &"\"PyTorch Profiler\"" };
     emit.slice("Trace", "PyTorch Profiler (0)", spans, (START_NS, end), "\"Op count\": 0");
-    emit.metadata("process_sort_index", Place { tid: &0, ..spans }, START_NS, ("sort_index", &536_870_912));
-    let traces = Place { pid: &"\"Traces\"", tid: &"\"Trace PyTorch Profiler\"" };
+    emit.metadata("process_sort_index", Location { tid: &0, ..spans }, START_NS, ("sort_index", &536_870_912));
+    let traces = Location { pid: &"\"Traces\"", tid: &"\"Trace PyTorch Profiler\"" };
     emit.global_instant("Iteration Start: PyTorch Profiler", traces, START_NS);
-    emit.metadata("process_sort_index", Place { tid: &0, ..traces }, START_NS, ("sort_index", &536_870_912));
-    emit.global_instant("Record Window End", Place { pid: &"\"\"", tid: &"\"\"" }, end);
+    emit.metadata("process_sort_index", Location { tid: &0, ..traces }, START_NS, ("sort_index", &536_870_912));
+    emit.global_instant("Record Window End", Location { pid: &"\"\"", tid: &"\"\"" }, end);
 }

@@ -122,7 +122,7 @@ impl<'c> Nsys<'c> {
         self.nvtx.push(Nvtx { start: range.0, end: Some(range.1), ..nvtx });
     }
 
-    /// Notes an NVTX row that is no range.
+    /// Notes an NVTX row that is not a range.
     pub fn fact(&mut self, nvtx: Nvtx) {
         self.nvtx.push(nvtx);
     }

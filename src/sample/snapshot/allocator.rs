@@ -118,7 +118,7 @@ pub struct Allocator {
     next_context: u64,
     next_allocation: u64,
     pub reserved: u64,
-    /// Entries that nobody has taken yet.
+    /// Entries that were not taken yet.
     pub log: Vec<Entry>,
 }
 
@@ -299,7 +299,7 @@ impl Allocator {
         self.blocks.insert(addr, Block { size, requested: 0, state, context: None, allocation: u64::MAX, segment });
     }
 
-    /// The first addresses that nobody has.
+    /// The first free addresses.
     fn addresses(&mut self, bytes: u64) -> u64 {
         let found = self.holes.iter().find(|hole| *hole.1 >= bytes).map(|(&addr, &size)| (addr, size));
         if let Some((addr, size)) = found {

@@ -25,8 +25,8 @@ pub struct Document<'a> {
     no_frames: Option<u32>,
 }
 
-/// A stretch of a device's memory at the end: of an expandable segment what is mapped without a gap.
-type Stretch<'a> = (u64, &'a Segment, Vec<(u64, &'a Block)>);
+/// A segment as a snapshot shows it: of an expandable one, what is mapped without a gap.
+type ShownSegment<'a> = (u64, &'a Segment, Vec<(u64, &'a Block)>);
 
 impl<'a> Document<'a> {
     /// Begins a snapshot with the allocator's state after the last of `entries` entries.
@@ -56,18 +56,18 @@ impl<'a> Document<'a> {
     }
 
     fn segments(&mut self, end: &Allocator) -> io::Result<()> {
-        let stretches = stretches(end);
+        let segments = segments(end);
         self.pickler.key(&mut self.top, "segments")?;
-        let mut list = self.pickler.list(stretches.len() as u64);
-        for stretch in &stretches {
+        let mut list = self.pickler.list(segments.len() as u64);
+        for segment in &segments {
             self.pickler.next(&mut list)?;
-            self.segment(stretch)?;
+            self.segment(segment)?;
         }
         self.pickler.end(&list);
         Ok(())
     }
 
-    fn segment(&mut self, (addr, segment, blocks): &Stretch<'_>) -> io::Result<()> {
+    fn segment(&mut self, (addr, segment, blocks): &ShownSegment<'_>) -> io::Result<()> {
         let sum = |states: &[State], size: fn(&Block) -> u64| {
             blocks.iter().filter(|(_, block)| states.contains(&block.state)).map(|(_, block)| size(block)).sum::<u64>()
         };
@@ -253,22 +253,22 @@ fn name(action: Action) -> &'static str {
 }
 
 /// The segments as a snapshot shows them, by address.
-fn stretches(end: &Allocator) -> Vec<Stretch<'_>> {
-    let mut stretches = Vec::new();
+fn segments(end: &Allocator) -> Vec<ShownSegment<'_>> {
+    let mut segments = Vec::new();
     for (&base, segment) in &end.segments {
         let mut is_open = false;
         for (&addr, block) in end.blocks.range(base..base + segment.size) {
             let is_mapped = block.state != State::Unmapped;
             if is_mapped && !is_open {
-                stretches.push((addr, segment, Vec::new()));
+                segments.push((addr, segment, Vec::new()));
             }
             is_open = is_mapped;
-            if let Some((_, _, blocks)) = stretches.last_mut().filter(|_| is_mapped) {
+            if let Some((_, _, blocks)) = segments.last_mut().filter(|_| is_mapped) {
                 blocks.push((addr, block));
             }
         }
     }
-    stretches
+    segments
 }
 
 fn settings(pickler: &mut Pickler<'_>, is_expandable: bool) -> io::Result<()> {
