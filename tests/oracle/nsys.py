@@ -92,16 +92,21 @@ def syncs(export):
     sql = f"""
         SELECT w.start, (SELECT s.value FROM {calls} c JOIN StringIds s ON s.id = c.nameId
                          WHERE c.correlationId = w.correlationId LIMIT 1),
-               nullif(w.streamId, 4294967295), nullif(w.eventId, 4294967295), {{}}
+               nullif(w.streamId, 4294967295), nullif(nullif(w.eventId, 4294967295), 0), {{}}
         FROM {table} w WHERE {timed} ORDER BY w.start, w.correlationId"""
     record = f"""(SELECT r.{{}} FROM {records} r WHERE r.eventId = w.eventId AND r.contextId = w.contextId AND r.globalPid IS w.globalPid
                   AND r.correlationId < w.correlationId ORDER BY r.correlationId DESC LIMIT 1)"""
     has_records = records in export.tables
     last = ", ".join(record.format(column) if has_records else "NULL" for column in ("streamId", "correlationId"))
     rows = export.query(sql.format(last), table, calls, "StringIds")
-    return [
-        [start, CALLS[re.sub(r"_v\d{4,}$", "", call.decode())] if call else None, *ids] for start, call, *ids in rows
-    ]
+    answer = []
+    for start, call, stream, event, *record in rows:
+        kind = CALLS[re.sub(r"_v\d{4,}$", "", call.decode())] if call else None
+        # Only generated exports have a stream wait for an event without the event: their kind is not compared.
+        if kind == "Stream Wait Event" and event is None:
+            kind = None
+        answer.append([start, kind, stream, event, *record])
+    return answer
 
 
 def devices(export):

@@ -28,7 +28,8 @@ impl Wait {
     /// stream, one for an event an event, and one of a stream for an event both.
     pub fn set(&mut self, stream: Option<i64>, event: Option<i64>, sync_type: i64) {
         let id = |id: Option<i64>| u32::try_from(id?).ok().filter(|&id| id != NONE);
-        (self.stream, self.event) = (id(stream), id(event));
+        // Events are counted from 1.
+        (self.stream, self.event) = (id(stream), id(event).filter(|&event| event != 0));
         self.kind = match (self.stream, self.event) {
             (Some(_), Some(_)) => SyncKind::StreamWait,
             (Some(_), None) => SyncKind::Stream,
