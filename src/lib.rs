@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 pub mod analysis;
+pub mod answers;
 pub mod app;
 pub mod capture;
 pub mod cli;

@@ -143,6 +143,8 @@ impl App {
         };
         app.timeline.set_settings(app.settings.timeline.clone());
         app.loads.nsys.clone_from(&app.settings.nsys);
+        let waker = ctx.clone();
+        app.session.answers().wake_with(move || waker.request_repaint());
         app.apply_settings(ctx);
         app.commands.extend(paths.into_iter().map(Command::OpenPath));
         app

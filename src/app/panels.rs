@@ -33,7 +33,7 @@ impl App {
         // Before anything is painted, so that no hit is of a trace that is gone; and also while its
         // tab is hidden, so that the timeline shows what was found.
         let visible = self.session.navigation.visible();
-        self.search.update(self.session.traces(), visible, self.session.range, ui.ctx());
+        self.search.update(self.session.traces(), visible, self.session.range, self.session.answers());
         self.session.hits = self.search.hits();
 
         let mut is_side_open = self.settings.is_side_open;

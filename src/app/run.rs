@@ -26,11 +26,11 @@ impl App {
             Command::OpenFolder => self.dialog.ask(ctx, Pick::Folders),
             Command::OpenPath(path) => self.open(path, self.options),
             Command::CloseTrace => self.palette.open(Mode::OpenTraces),
-            Command::CloseTraceAt(index) => self.close(ctx, |i, _| i == index),
-            Command::CloseFile(path) => self.close(ctx, |_, trace| trace.info.path == path),
+            Command::CloseTraceAt(index) => self.close(|i, _| i == index),
+            Command::CloseFile(path) => self.close(|_, trace| trace.info.path == path),
             Command::CloseAll => {
                 self.loads.cancel_all();
-                self.close(ctx, |_, _| true);
+                self.close(|_, _| true);
             }
             Command::Quit => ctx.send_viewport_cmd(ViewportCommand::Close),
             Command::Search => {
@@ -125,20 +125,13 @@ impl App {
         }
     }
 
-    fn close(&mut self, ctx: &Context, is_closed: impl Fn(usize, &Trace) -> bool) {
+    fn close(&mut self, is_closed: impl Fn(usize, &Trace) -> bool) {
         self.session.close(is_closed);
-        let views: [&mut dyn View; 6] = [
-            &mut self.memory,
-            &mut self.memory_state,
-            &mut self.allocations,
-            &mut self.live_memory,
-            &mut self.leaks,
-            &mut self.reserved,
-        ];
+        let views: [&mut dyn View; 4] = [&mut self.memory, &mut self.allocations, &mut self.leaks, &mut self.reserved];
         views.into_iter().for_each(View::forget);
         // No later command may go to a hit in a trace that is gone.
         let visible = self.session.navigation.visible();
-        self.search.update(self.session.traces(), visible, self.session.range, ctx);
+        self.search.update(self.session.traces(), visible, self.session.range, self.session.answers());
     }
 
     fn show_tab(&mut self, tab: BottomTab) {

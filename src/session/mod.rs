@@ -10,6 +10,7 @@ mod trace_key;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::answers::Answers;
 use crate::model::{DurNs, SliceId, TimeRange, Trace};
 
 pub use self::mark::Mark;
@@ -33,6 +34,8 @@ pub struct Session {
     /// What the last search found, as (trace, slice), sorted by time.
     pub hits: Arc<Vec<(usize, SliceId)>>,
     pub memory: MemoryFocus,
+    /// What the analyses found in the open traces.
+    answers: Answers,
 }
 
 /// A session's parts, each to be read or changed apart from the others.
@@ -45,6 +48,7 @@ pub struct SessionParts<'a> {
     pub marks: &'a mut Vec<Mark>,
     pub hits: &'a [(usize, SliceId)],
     pub memory: &'a mut MemoryFocus,
+    pub answers: &'a Answers,
 }
 
 impl Session {
@@ -65,6 +69,11 @@ impl Session {
         &self.open
     }
 
+    /// What the analyses found in the open traces.
+    pub fn answers(&self) -> &Answers {
+        &self.answers
+    }
+
     /// From the first start to the last end, in session time. Never empty.
     pub fn span(&self) -> TimeRange {
         self.open.span()
@@ -72,8 +81,8 @@ impl Session {
 
     /// All parts at once.
     pub fn parts(&mut self) -> SessionParts<'_> {
-        let Self { open, navigation, selection, range, marks, hits, memory } = self;
-        SessionParts { open, navigation, selection, range, marks, hits, memory }
+        let Self { open, navigation, selection, range, marks, hits, memory, answers } = self;
+        SessionParts { open, navigation, selection, range, marks, hits, memory, answers }
     }
 
     /// Opens `traces` beside those that are open.
@@ -83,6 +92,7 @@ impl Session {
     pub fn add(&mut self, traces: Vec<Trace>) {
         let shows_all = self.shows_all();
         let moved_by = self.open.add(traces);
+        self.answers.follow(&self.open);
         self.follow_clock(moved_by, shows_all);
     }
 
@@ -95,6 +105,7 @@ impl Session {
         if self.open.is_empty() {
             return self.clear();
         }
+        self.answers.follow(&self.open);
         let moved = |trace: usize| new_index.get(trace).copied().flatten();
         self.selection = self.selection.moved(moved);
         let hits = self.hits.iter().filter_map(|&(trace, slice)| Some((moved(trace)?, slice)));
@@ -110,7 +121,8 @@ impl Session {
 
     /// Closes everything.
     pub fn clear(&mut self) {
-        *self = Self::default();
+        self.answers.follow(&[]);
+        *self = Self { answers: self.answers.clone(), ..Self::default() };
     }
 
     /// Whether a trace of this file is open.

@@ -1,5 +1,6 @@
 //! What every view is given: the open traces and the one selection.
 
+use crate::answers::Answers;
 use crate::command::Command;
 use crate::model::{SliceId, TimeNs, TimeRange};
 use crate::session::{Mark, MemoryFocus, Navigation, OpenTrace, Selection, Session, SessionParts};
@@ -19,6 +20,7 @@ pub struct ViewContext<'a> {
     /// Slices found by the last search, as (trace, slice), sorted by time; painted as highlights.
     pub hits: &'a [(usize, SliceId)],
     pub memory: &'a mut MemoryFocus,
+    pub answers: &'a Answers,
     /// Whether moments of different traces can be compared.
     pub is_one_clock: bool,
     pub is_dark: bool,
@@ -31,9 +33,23 @@ impl<'a> ViewContext<'a> {
     ///
     /// * `commands`: gets what the view asks for.
     pub fn new(session: &'a mut Session, is_dark: bool, commands: &'a mut Vec<Command>) -> Self {
-        let SessionParts { open, navigation, selection, range, marks, hits, memory } = session.parts();
+        let SessionParts { open, navigation, selection, range, marks, hits, memory, answers } = session.parts();
         let (span, is_one_clock) = (open.span(), open.is_one_clock());
-        Self { traces: open, span, navigation, selection, range, marks, hits, memory, is_one_clock, is_dark, commands }
+        let traces: &[OpenTrace] = open;
+        Self {
+            traces,
+            span,
+            navigation,
+            selection,
+            range,
+            marks,
+            hits,
+            memory,
+            answers,
+            is_one_clock,
+            is_dark,
+            commands,
+        }
     }
 
     /// Adds a mark at its place in time, unless the very same range is marked already.
@@ -65,8 +81,8 @@ impl<'a> ViewContext<'a> {
 
 /// One view: a panel or tab of the window.
 pub trait View {
-    /// Paints one frame. Must not do work that grows with the trace: fold, page, or ask a
-    /// [`crate::job::Memo`].
+    /// Paints one frame. Must not do work that grows with the trace: fold, page, or ask the
+    /// [`Answers`].
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut eframe::egui::Ui);
 
     /// Whether it waits for an answer from the background that it will show.

@@ -2,17 +2,18 @@
 
 use eframe::egui::{self, ComboBox};
 
-use super::flame_pane::{FlamePane, Unit};
+use super::flame_pane::{FlamePane, Unit, Weights};
 use super::search::track_title;
 use super::tables::range_switch_ui;
 use super::{View, ViewContext};
 use crate::analysis::stacks::{FlameTree, SampledThread, flame, sampled_threads};
 use crate::analysis::totals::Scope;
+use crate::answers::{Subject as _, SubjectKey, Work};
 use crate::command::Command;
 use crate::figures::stacks;
-use crate::job::Progress;
 use crate::model::{TimeRange, Trace, TrackId};
-use crate::session::{OpenTrace, TraceKey};
+use crate::session::OpenTrace;
+use crate::view::states::{answer_ui, nothing_ui};
 use crate::widget::format;
 
 const SAMPLES: Unit = Unit {
@@ -25,10 +26,9 @@ const SAMPLES: Unit = Unit {
     copy: "Copy all stacks as text, a line each with its number of samples: main;step;gemm 12",
 };
 
-/// What of the open traces is shown.
-#[derive(Clone, Debug, PartialEq)]
-struct FlameKey {
-    traces: TraceKey,
+/// The samples that are shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Samples {
     /// In session time.
     range: Option<TimeRange>,
     /// Only this track of this trace.
@@ -36,18 +36,14 @@ struct FlameKey {
 }
 
 /// The samples tab.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct FlameView {
     /// Whether the person wants the whole trace although a range is selected.
     is_whole: bool,
     thread: Option<(u32, TrackId)>,
-    pane: FlamePane<FlameKey, Vec<SampledThread>>,
-}
-
-impl Default for FlameView {
-    fn default() -> Self {
-        Self { is_whole: false, thread: None, pane: FlamePane::new(&SAMPLES) }
-    }
+    /// The traces that `thread` is of.
+    of: Option<SubjectKey>,
+    pane: FlamePane<Samples>,
 }
 
 fn samples(n: i64) -> String {
@@ -58,38 +54,32 @@ fn samples(n: i64) -> String {
 impl View for FlameView {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         if ctx.traces.iter().all(|open| open.trace.samples.is_empty()) {
-            ui.label("No CPU samples were recorded");
-            ui.weak("Nsight Systems takes them with: nsys profile --sample=process-tree");
+            let how = "Nsight Systems takes them with: nsys profile --sample=process-tree";
+            nothing_ui("No CPU samples were recorded", how, ui);
             return;
         }
-        let traces = TraceKey::new(ctx.traces);
-        if self.pane.question().is_some_and(|known| known.traces != traces) {
-            // Threads of other traces must not be on show for one frame.
-            self.pane.reset();
-            self.thread = None;
+        let of = Some(ctx.traces.key());
+        if self.of != of {
+            // The thread is one of the traces that were open.
+            (self.of, self.thread) = (of, None);
         }
         let range = ctx.range.filter(|_| !self.is_whole);
-        let key = FlameKey { traces, range, thread: self.thread };
-        let (traces, of) = (ctx.traces.to_vec(), key.clone());
-        self.pane.ask(&key, |_| false, move |progress| sampled_flame(&traces, &of, progress), ctx, ui);
+        let (traces, wanted) = (ctx.traces, Samples { range, thread: self.thread });
+        let answer = self.pane.ask(traces, &wanted, |_| false, ctx, ui);
         ui.horizontal_wrapped(|ui| {
             range_switch_ui(&mut self.is_whole, "Count the samples in the selected time range", ctx, ui);
             ui.separator();
             self.thread_ui(ctx, ui);
             ui.separator();
-            self.pane.tools_ui(ui);
+            self.pane.tools_ui(ctx.answers, ui);
         });
-        if self.pane.has_crashed(&key) {
-            ui.label("The flame graph crashed. Please report it");
-            return;
-        }
-        let Some(shown) = self.pane.shown() else { return };
+        let Some(shown) = answer_ui(&answer, "Adding up…", ui) else { return };
         if shown.tree.total() == 0 {
-            ui.label("No sample of these threads lies in the selected time range");
-            ui.weak("Choose the whole trace or all threads above, or press Escape to clear the range");
+            let how = "Choose the whole trace or all threads above, or press Escape to clear the range";
+            nothing_ui("No sample of these threads lies in the selected time range", how, ui);
             return;
         }
-        self.pane.body_ui(ui);
+        self.pane.body_ui(ctx.answers, ui);
     }
 
     fn is_pending(&self) -> bool {
@@ -123,13 +113,19 @@ impl FlameView {
     }
 }
 
-fn sampled_flame(traces: &[OpenTrace], key: &FlameKey, progress: &Progress) -> (FlameTree, Vec<SampledThread>) {
-    let is_cancelled = || progress.is_cancelled();
-    let models: Vec<&Trace> = traces.iter().map(|open| &*open.trace).collect();
-    let in_trace =
-        |range: TimeRange| traces.iter().map(|open| range.shifted(open.offset.saturating_neg())).collect::<Vec<_>>();
-    let scope = Scope { traces: &models, ranges: key.range.map(in_trace), is_cancelled: &is_cancelled };
-    (flame(&scope, key.thread), sampled_threads(&scope))
+impl Weights for Samples {
+    type Of = [OpenTrace];
+    type Extra = Vec<SampledThread>;
+    const UNIT: &'static Unit = &SAMPLES;
+
+    fn tree(&self, traces: &[OpenTrace], work: &Work<'_>) -> Option<(FlameTree, Vec<SampledThread>)> {
+        let is_cancelled = || work.is_cancelled();
+        let models: Vec<&Trace> = traces.iter().map(|open| &*open.trace).collect();
+        let in_trace =
+            |range: TimeRange| traces.iter().map(|open| range.shifted(open.offset.saturating_neg())).collect();
+        let scope = Scope { traces: &models, ranges: self.range.map(in_trace), is_cancelled: &is_cancelled };
+        Some((flame(&scope, self.thread), sampled_threads(&scope)))
+    }
 }
 
 /// A thread by its name, without saying that its track is one of samples.

@@ -8,10 +8,11 @@ use eframe::egui::{self, CentralPanel, Panel};
 use super::ViewContext;
 use super::tables::{self, Grid};
 use crate::analysis::stacks::{FlameTree, Matches};
+use crate::answers::{Analysis, Answer, Answers, Query, Subject, Work};
 use crate::command::Command;
 use crate::figures::stacks::{Weight, frames};
 use crate::figures::{Cell, escape};
-use crate::job::{Job, Memo, Poll, Progress};
+use crate::job::{Job, Poll, Progress};
 use crate::widget::flame::{FlameGraph, Frame, Frames, Look};
 use crate::widget::format;
 use crate::widget::table::Action;
@@ -52,34 +53,78 @@ pub struct Shown<X> {
     pub extra: X,
 }
 
-#[derive(Debug)]
-struct MatchKey<X>(Weak<Shown<X>>, String);
+/// What is weighed by call stack, with its parameters.
+pub trait Weights: Clone + PartialEq + std::fmt::Debug + Send + 'static {
+    type Of: Subject + ?Sized;
+    /// What else comes with the tree.
+    type Extra: Send + Sync + 'static;
+    const UNIT: &'static Unit;
 
-impl<X> Clone for MatchKey<X> {
-    fn clone(&self) -> Self {
-        Self(Weak::clone(&self.0), self.1.clone())
-    }
+    /// The tree with the outermost frames on top, as in [`Analysis::run`].
+    fn tree(&self, of: &Self::Of, work: &Work<'_>) -> Option<(FlameTree, Self::Extra)>;
 }
 
-impl<X> PartialEq for MatchKey<X> {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.ptr_eq(&other.0) && self.1 == other.1
-    }
-}
-
-/// The graph, the table and what is searched for, for answers to questions of sort `K`.
-#[derive(Debug)]
-pub struct FlamePane<K, X = ()> {
-    unit: &'static Unit,
+/// Works out a [`Shown`].
+#[derive(Clone, Debug, PartialEq)]
+struct Flame<W> {
+    weights: W,
     is_bottom_up: bool,
-    memo: Memo<(K, bool), Arc<Shown<X>>>,
-    shown: Option<Arc<Shown<X>>>,
+}
+
+impl<W: Weights> Analysis for Flame<W> {
+    type Of = W::Of;
+    type Output = Shown<W::Extra>;
+    const NAME: &'static str = "The flame graph";
+    /// The one on show, and the next.
+    const KEPT: usize = 2;
+
+    fn run(&self, of: &W::Of, work: &Work<'_>) -> Option<Self::Output> {
+        let (tree, extra) = self.weights.tree(of, work)?;
+        Some(work_out(W::UNIT, tree, extra, self.is_bottom_up, work))
+    }
+}
+
+/// The frames whose names have these words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FindFrames(String);
+
+impl Analysis for FindFrames {
+    type Of = Arc<FlameTree>;
+    type Output = Matches;
+    const NAME: &'static str = "The search in the flame graph";
+
+    fn run(&self, of: &Arc<FlameTree>, _: &Work<'_>) -> Option<Matches> {
+        Some(of.matches(&self.0))
+    }
+}
+
+/// The graph, the table and what is searched for.
+#[derive(Debug)]
+pub struct FlamePane<W: Weights> {
+    is_bottom_up: bool,
+    flame: Query<Flame<W>>,
+    shown: Option<Weak<Shown<W::Extra>>>,
     graph: FlameGraph,
     /// The table; what is searched for is its filter.
     grid: Grid,
-    matches: Memo<MatchKey<X>, Arc<Matches>>,
+    matches: Query<FindFrames>,
     folded: Option<Job<String>>,
     is_waiting: bool,
+}
+
+impl<W: Weights> Default for FlamePane<W> {
+    fn default() -> Self {
+        Self {
+            is_bottom_up: false,
+            flame: Query::default(),
+            shown: None,
+            graph: FlameGraph::default(),
+            grid: Grid::default(),
+            matches: Query::default(),
+            folded: None,
+            is_waiting: false,
+        }
+    }
 }
 
 impl Frames for FlameTree {
@@ -96,34 +141,15 @@ impl Frames for FlameTree {
     }
 }
 
-impl<K: Clone + PartialEq + Send + 'static, X: Send + Sync + 'static> FlamePane<K, X> {
-    pub fn new(unit: &'static Unit) -> Self {
-        Self {
-            unit,
-            is_bottom_up: false,
-            memo: Memo::default(),
-            shown: None,
-            graph: FlameGraph::default(),
-            grid: Grid::default(),
-            matches: Memo::default(),
-            folded: None,
-            is_waiting: false,
-        }
-    }
-
-    /// Forgets what is on show, because it is about something else; habits stay.
-    pub fn reset(&mut self) {
-        *self = Self { is_bottom_up: self.is_bottom_up, ..Self::new(self.unit) };
-    }
-
-    /// The newest question that was asked.
-    pub fn question(&self) -> Option<&K> {
-        self.memo.question().map(|known| &known.0)
+impl<W: Weights> FlamePane<W> {
+    /// The parameters of what is on show.
+    pub fn weights(&self) -> Option<&W> {
+        self.flame.shown().map(|known| &known.weights)
     }
 
     /// What is on show.
-    pub fn shown(&self) -> Option<&Arc<Shown<X>>> {
-        self.shown.as_ref()
+    pub fn shown(&self) -> Option<Arc<Shown<W::Extra>>> {
+        self.shown.as_ref()?.upgrade()
     }
 
     /// Whether it waits for something that it will show.
@@ -131,68 +157,68 @@ impl<K: Clone + PartialEq + Send + 'static, X: Send + Sync + 'static> FlamePane<
         self.is_waiting
     }
 
-    /// Whether working out the answer crashed.
-    pub fn has_crashed(&self, question: &K) -> bool {
-        self.memo.has_crashed(&(question.clone(), self.is_bottom_up))
-    }
-
     /// Goes back in the graph, if it has the keyboard.
     pub fn run(&mut self, command: &Command) -> bool {
         let is_back = matches!(command, Command::UndoZoom | Command::Deselect);
-        match &self.shown {
+        match self.shown() {
             Some(shown) if is_back && self.graph.has_keyboard() => self.graph.go_back(&*shown.tree),
             _ => false,
         }
     }
 
-    /// Takes the newest answer. Call it every frame.
+    /// Takes the newest tree. Call it every frame.
     ///
-    /// * `is_near`: whether the tree for that question can stand in while another is made.
-    /// * `make`: the tree with the outermost frames on top, and what comes with it. Runs in the background.
+    /// * `is_near`: whether the tree of those parameters can stand in while another is made.
     pub fn ask(
         &mut self,
-        question: &K,
-        is_near: impl Fn(&K) -> bool,
-        make: impl FnOnce(&Progress) -> (FlameTree, X) + Send + 'static,
+        of: &W::Of,
+        weights: &W,
+        is_near: impl Fn(&W) -> bool,
         ctx: &mut ViewContext<'_>,
         ui: &egui::Ui,
-    ) {
-        let key = (question.clone(), self.is_bottom_up);
-        let (is_bottom_up, waker) = (self.is_bottom_up, ui.ctx().clone());
-        let unit = self.unit;
-        let work = move |progress: &Progress| {
-            let (tree, extra) = make(progress);
-            Arc::new(work_out(unit, tree, extra, is_bottom_up, progress))
-        };
-        self.is_waiting = true;
-        let is_near = |known: &(K, bool)| known.1 == is_bottom_up && is_near(&known.0);
-        let answer = self.memo.get_in_turn(&key, is_near, move || waker.request_repaint(), work).cloned();
-        if let Some(answer) = answer {
-            if self.shown.as_ref().is_none_or(|shown| !Arc::ptr_eq(shown, &answer)) {
-                self.show(&answer);
+    ) -> Answer<Shown<W::Extra>> {
+        let is_bottom_up = self.is_bottom_up;
+        let wanted = Flame { weights: weights.clone(), is_bottom_up };
+        let is_near = |known: &Flame<W>| known.is_bottom_up == is_bottom_up && is_near(&known.weights);
+        let answer = self.flame.ask_in_turn(ctx.answers, of, &wanted, is_near);
+        self.is_waiting = answer.is_working();
+        match answer.newest() {
+            Some(tree) => {
+                self.show(tree);
+                let before = self.grid.shown().map(|(table, row)| (Arc::clone(table), row));
+                self.grid.update(&tree.heaviest, ui.ctx());
+                if let Some((table, Some(row))) = before {
+                    self.keep_row(tree, &table, row);
+                }
+                let has_table = self.grid.shown().is_some_and(|(table, _)| Arc::ptr_eq(table, &tree.heaviest));
+                self.is_waiting |= !has_table;
             }
-            let before = self.grid.shown().map(|(table, row)| (Arc::clone(table), row));
-            self.grid.update(&answer.heaviest, ui.ctx());
-            if let Some((table, Some(row))) = before {
-                self.keep_row(&answer, &table, row);
+            // It is of something else: habits stay, and nothing is on show.
+            None if self.shown.is_some() => {
+                let (flame, is_waiting) = (std::mem::take(&mut self.flame), self.is_waiting);
+                *self = Self { is_bottom_up, flame, is_waiting, ..Self::default() };
             }
-            let has_table = self.grid.shown().is_some_and(|(table, _)| Arc::ptr_eq(table, &answer.heaviest));
-            self.is_waiting = !has_table || !self.memo.is_current(&key) && !self.memo.has_crashed(&key);
+            None => {}
         }
         self.grid.poll_text(ctx.commands, ui.ctx());
         self.poll_folded(ui);
+        answer
     }
 
     /// Puts another tree on show. What was looked at in the one before is looked at in this one, found now:
     /// while it was made, the person may have gone on.
-    fn show(&mut self, answer: &Arc<Shown<X>>) {
-        let before = self.shown.replace(Arc::clone(answer));
-        let before = before.filter(|before| before.is_bottom_up == answer.is_bottom_up);
-        self.graph.show_other(|frame| before.as_ref().map(|before| answer.tree.find(&before.tree.path(frame))));
+    fn show(&mut self, tree: &Arc<Shown<W::Extra>>) {
+        let before = self.shown();
+        if before.as_ref().is_some_and(|before| Arc::ptr_eq(before, tree)) {
+            return;
+        }
+        self.shown = Some(Arc::downgrade(tree));
+        let before = before.filter(|before| before.is_bottom_up == tree.is_bottom_up);
+        self.graph.show_other(|frame| before.as_ref().map(|before| tree.tree.find(&before.tree.path(frame))));
     }
 
     /// Keeps the cursor on the frame of the same name, once the table of another tree is there.
-    fn keep_row(&mut self, answer: &Shown<X>, before: &Arc<tables::Answer>, row: usize) {
+    fn keep_row(&mut self, answer: &Shown<W::Extra>, before: &Arc<tables::Answer>, row: usize) {
         let is_there = self.grid.shown().is_some_and(|(table, _)| Arc::ptr_eq(table, &answer.heaviest));
         if !is_there || Arc::ptr_eq(before, &answer.heaviest) {
             return;
@@ -209,8 +235,8 @@ impl<K: Clone + PartialEq + Send + 'static, X: Send + Sync + 'static> FlamePane<
     }
 
     /// Which way up, what to find, and how much there is.
-    pub fn tools_ui(&mut self, ui: &mut egui::Ui) {
-        let ways = [(false, "Top-down", self.unit.ways[0]), (true, "Bottom-up", self.unit.ways[1])];
+    pub fn tools_ui(&mut self, answers: &Answers, ui: &mut egui::Ui) {
+        let ways = [(false, "Top-down", W::UNIT.ways[0]), (true, "Bottom-up", W::UNIT.ways[1])];
         for (way, label, hint) in ways {
             ui.selectable_value(&mut self.is_bottom_up, way, label).on_hover_text(hint);
         }
@@ -220,11 +246,11 @@ impl<K: Clone + PartialEq + Send + 'static, X: Send + Sync + 'static> FlamePane<
         let edit = ui.add(edit.desired_width(150.0));
         let find = || egui::WidgetInfo::labeled(egui::Role::TextInput, true, "Find");
         edit.widget_info(find);
-        let has_any = self.shown.as_ref().is_some_and(|shown| shown.tree.total() > 0);
-        if ui.add_enabled(has_any, egui::Button::new("Copy stacks")).on_hover_text(self.unit.copy).clicked() {
+        let has_any = self.shown().is_some_and(|shown| shown.tree.total() > 0);
+        if ui.add_enabled(has_any, egui::Button::new("Copy stacks")).on_hover_text(W::UNIT.copy).clicked() {
             self.copy_folded(ui);
         }
-        self.found_ui(ui);
+        self.found_ui(answers, ui);
         if self.is_waiting {
             ui.spinner();
             ui.weak("Adding up…");
@@ -232,13 +258,13 @@ impl<K: Clone + PartialEq + Send + 'static, X: Send + Sync + 'static> FlamePane<
     }
 
     /// How much was found, else how much there is.
-    fn found_ui(&mut self, ui: &mut egui::Ui) {
-        let Some(shown) = self.shown.clone() else { return };
-        let (total, text) = (shown.tree.total(), self.unit.text);
-        match self.matches(&shown, ui) {
+    fn found_ui(&mut self, answers: &Answers, ui: &mut egui::Ui) {
+        let Some(shown) = self.shown() else { return };
+        let (total, text) = (shown.tree.total(), W::UNIT.text);
+        match self.matches(&shown, answers) {
             Some(matches) => {
                 let share = matches.total as f64 / total.max(1) as f64 * 100.0;
-                ui.label(format!("{}, {share:.1} %", (self.unit.part)(matches.total, total)));
+                ui.label(format!("{}, {share:.1} %", (W::UNIT.part)(matches.total, total)));
             }
             None => {
                 ui.label(text(total));
@@ -258,16 +284,16 @@ impl<K: Clone + PartialEq + Send + 'static, X: Send + Sync + 'static> FlamePane<
     }
 
     /// The table at the right and the graph beside it.
-    pub fn body_ui(&mut self, ui: &mut egui::Ui) {
-        let Some(shown) = self.shown.clone() else { return };
-        Panel::right(egui::Id::unique(self.unit.table))
+    pub fn body_ui(&mut self, answers: &Answers, ui: &mut egui::Ui) {
+        let Some(shown) = self.shown() else { return };
+        Panel::right(egui::Id::unique(W::UNIT.table))
             .default_size(440.0)
             .size_range(180.0..=1200.0)
             .frame(egui::Frame::NONE.inner_margin(egui::Margin { left: 8, ..egui::Margin::ZERO }))
             .show(ui, |ui| {
                 // It keeps its width, whatever is in it.
                 ui.set_min_size(ui.available_size());
-                let action = self.grid.ui(self.unit.table, Some("Find in the flame graph"), ui);
+                let action = self.grid.ui(W::UNIT.table, Some("Find in the flame graph"), ui);
                 let table = self.grid.shown().map(|(table, _)| Arc::clone(table));
                 if let (Some(Action::Open(row)), Some(table)) = (action, table)
                     && let Some(name) = table.data.rows.get(row).and_then(|row| row.first()?.as_name())
@@ -275,12 +301,12 @@ impl<K: Clone + PartialEq + Send + 'static, X: Send + Sync + 'static> FlamePane<
                     self.grid.filter = name.to_owned();
                 }
             });
-        CentralPanel::default().frame(egui::Frame::NONE).show(ui, |ui| self.graph_ui(&shown, ui));
+        CentralPanel::default().frame(egui::Frame::NONE).show(ui, |ui| self.graph_ui(&shown, answers, ui));
     }
 
-    fn graph_ui(&mut self, shown: &Arc<Shown<X>>, ui: &mut egui::Ui) {
+    fn graph_ui(&mut self, shown: &Shown<W::Extra>, answers: &Answers, ui: &mut egui::Ui) {
         let tree = &*shown.tree;
-        let matches = self.matches(shown, ui);
+        let matches = self.matches(shown, answers);
         let is_match = matches.map(|matches| {
             move |frame: u32| {
                 let name = tree.nodes.get(frame as usize).map_or(0, |node| node.name);
@@ -289,9 +315,9 @@ impl<K: Clone + PartialEq + Send + 'static, X: Send + Sync + 'static> FlamePane<
         });
         let look = Look {
             frames: tree,
-            whole: self.unit.whole,
+            whole: W::UNIT.whole,
             is_match: is_match.as_ref().map(|is_match| is_match as &dyn Fn(u32) -> bool),
-            weight: &self.unit.text,
+            weight: &W::UNIT.text,
         };
         let is_other = self.graph.ui("Flame graph", &look, ui);
         // The table goes along.
@@ -303,24 +329,18 @@ impl<K: Clone + PartialEq + Send + 'static, X: Send + Sync + 'static> FlamePane<
     }
 
     /// What fits the search in the answer on show; `None` without a search.
-    fn matches(&mut self, shown: &Arc<Shown<X>>, ui: &egui::Ui) -> Option<Arc<Matches>> {
+    fn matches(&mut self, shown: &Shown<W::Extra>, answers: &Answers) -> Option<Arc<Matches>> {
         let text = self.grid.filter.trim().to_owned();
         if text.is_empty() {
             return None;
         }
-        let key = MatchKey(Arc::downgrade(shown), text);
-        let (asked, tree, waker) = (key.1.clone(), Arc::clone(&shown.tree), ui.ctx().clone());
-        let work = move |_: &Progress| Arc::new(tree.matches(&asked));
-        let matches = self.matches.get(&key, move || waker.request_repaint(), work).cloned();
-        let is_current = self.matches.is_current(&key);
-        self.is_waiting |= !is_current && !self.matches.has_crashed(&key);
-        // What fits is told by the tree's own numbers for names.
-        let is_of_tree = self.matches.question().is_some_and(|known| known.0.ptr_eq(&key.0));
-        matches.filter(|_| is_of_tree)
+        let matches = self.matches.ask(answers, &shown.tree, &FindFrames(text));
+        self.is_waiting |= matches.is_working();
+        matches.newest().cloned()
     }
 
     fn copy_folded(&mut self, ui: &egui::Ui) {
-        let Some(shown) = self.shown.clone() else { return };
+        let Some(shown) = self.shown() else { return };
         let waker = ui.ctx().clone();
         let work = move |_: &Progress| shown.top_down.folded(escape::no_formula);
         self.folded = Job::spawn("stacks text", move || waker.request_repaint(), work).ok();
@@ -336,8 +356,8 @@ impl<K: Clone + PartialEq + Send + 'static, X: Send + Sync + 'static> FlamePane<
     }
 }
 
-fn work_out<X>(unit: &Unit, tree: FlameTree, extra: X, is_bottom_up: bool, progress: &Progress) -> Shown<X> {
-    let is_cancelled = || progress.is_cancelled();
+fn work_out<X>(unit: &Unit, tree: FlameTree, extra: X, is_bottom_up: bool, work: &Work<'_>) -> Shown<X> {
+    let is_cancelled = || work.is_cancelled();
     let top_down = Arc::new(tree);
     let tree = if is_bottom_up { Arc::new(top_down.inverted(&is_cancelled)) } else { Arc::clone(&top_down) };
     let (data, row_of_name) = frames(&top_down, &unit.weight);

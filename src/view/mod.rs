@@ -13,6 +13,7 @@ pub mod problems;
 pub mod range_summary;
 pub mod search;
 pub mod shortcuts;
+mod states;
 pub mod tables;
 pub mod timeline;
 

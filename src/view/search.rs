@@ -1,4 +1,4 @@
-//! Which slices have the name I look for? A text field, a list, and a step to the next one.
+//! Search for slices by name: a text field, a list of hits, and steps from one to the next.
 
 use std::sync::Arc;
 
@@ -7,10 +7,11 @@ use egui_extras::{Column, TableBuilder};
 
 use super::{View, ViewContext};
 use crate::analysis::search::search;
+use crate::answers::{Analysis, Answer, Answers, Query, Subject as _, SubjectKey, Work};
 use crate::command::Command;
-use crate::job::Memo;
 use crate::model::{SliceId, TimeRange};
-use crate::session::{OpenTrace, Selection, TraceKey};
+use crate::session::{OpenTrace, Selection};
+use crate::view::states::failed_ui;
 use crate::widget::{format, text::display_name, theme};
 
 /// How many slices are listed; all are counted.
@@ -19,15 +20,16 @@ const ROW_HEIGHT: f32 = 20.0;
 
 type Hits = Vec<(usize, SliceId)>;
 
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Question {
-    traces: TraceKey,
+/// The slices that have a text in their names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Find {
     text: String,
+    /// In session time.
     range: Option<TimeRange>,
 }
 
 #[derive(Debug, Default)]
-struct Answer {
+struct Found {
     total: u64,
     hits: Arc<Hits>,
 }
@@ -62,8 +64,13 @@ pub struct Search {
     text: String,
     scope: Scope,
     wants_focus: bool,
-    question: Question,
-    memo: Memo<Question, Answer>,
+    wanted: Find,
+    found: Query<Find>,
+    /// The traces that the hits are of.
+    of: Option<SubjectKey>,
+    is_searching: bool,
+    /// Why the search failed.
+    failed: Option<Arc<str>>,
     total: u64,
     hits: Arc<Hits>,
     /// Index of the hit that was gone to last.
@@ -91,42 +98,34 @@ impl Search {
     /// Takes the newest answer. Call it every frame, also while the tab is hidden.
     ///
     /// * `visible`, `range`: what is on screen and what is selected, in session time.
-    pub fn update(&mut self, traces: &[OpenTrace], visible: TimeRange, range: Option<TimeRange>, ctx: &egui::Context) {
+    pub fn update(&mut self, traces: &[OpenTrace], visible: TimeRange, range: Option<TimeRange>, answers: &Answers) {
         let range = match self.scope {
             Scope::All => None,
             Scope::Visible => Some(visible),
             Scope::Range => range,
         };
-        let question = Question { traces: TraceKey::new(traces), text: self.text.trim().to_owned(), range };
-        if question.text.is_empty() || question.traces != self.question.traces {
+        self.wanted = Find { text: self.text.trim().to_owned(), range };
+        let of = Some(traces.key());
+        if self.wanted.text.is_empty() || self.of != of {
             // Slices of other traces must not be on show for one frame.
             (self.total, self.hits, self.current) = (0, Arc::default(), None);
         }
-        self.question = question;
-        if self.question.text.is_empty() {
+        (self.of, self.is_searching, self.failed) = (of, false, None);
+        if self.wanted.text.is_empty() {
+            self.found = Query::default();
             return;
         }
-        let waker = ctx.clone();
-        let (asked, open) = (self.question.clone(), traces.to_vec());
-        let answer = self.memo.get(
-            &self.question,
-            move || waker.request_repaint(),
-            move |progress| find(&open, &asked, &|| progress.is_cancelled()),
-        );
-        let Some(answer) = answer else { return };
-        let (total, hits) = (answer.total, Arc::clone(&answer.hits));
-        if self.memo.is_current(&self.question) && !Arc::ptr_eq(&hits, &self.hits) {
-            // The hit one stands on stays the present one, wherever it is in the new list.
-            let at = self.current.and_then(|current| self.hits.get(current));
-            self.current = at.and_then(|at| hits.iter().position(|hit| hit == at));
-            (self.total, self.hits) = (total, hits);
+        match self.found.ask(answers, traces, &self.wanted) {
+            Answer::Working(_) => self.is_searching = true,
+            Answer::Failed(why) => self.failed = Some(why),
+            Answer::Ready(found) if !Arc::ptr_eq(&found.hits, &self.hits) => {
+                // The hit one stands on stays the present one, wherever it is in the new list.
+                let at = self.current.and_then(|current| self.hits.get(current));
+                self.current = at.and_then(|at| found.hits.iter().position(|hit| hit == at));
+                (self.total, self.hits) = (found.total, Arc::clone(&found.hits));
+            }
+            Answer::Ready(_) => {}
         }
-    }
-
-    fn is_searching(&self) -> bool {
-        !self.question.text.is_empty()
-            && !self.memo.is_current(&self.question)
-            && !self.memo.has_crashed(&self.question)
     }
 
     fn go(&mut self, index: usize, ctx: &mut ViewContext<'_>) {
@@ -183,13 +182,14 @@ impl Search {
                 self.run(&Command::NextHit, ctx);
             }
             // The count belongs to the list, which stays until the next one is there.
-            let is_searching = self.is_searching();
-            if is_searching && self.hits.is_empty() {
+            if let Some(why) = &self.failed {
+                failed_ui(why, ui);
+            } else if self.is_searching && self.hits.is_empty() {
                 ui.weak("Searching…");
-            } else if !self.question.text.is_empty() {
+            } else if !self.wanted.text.is_empty() {
                 ui.label(self.count_text());
             }
-            if is_searching {
+            if self.is_searching {
                 ui.spinner();
             }
         });
@@ -201,8 +201,7 @@ impl Search {
         let listed = self.hits.len() as u64;
         let cut = if listed < self.total { format!(", first {} listed", format::count(listed)) } else { String::new() };
         match (self.current, self.total) {
-            _ if self.memo.has_crashed(&self.question) => "The search crashed. Please report it".to_owned(),
-            (_, 0) => match (self.scope, self.question.range) {
+            (_, 0) => match (self.scope, self.wanted.range) {
                 (Scope::Visible, _) => "No slice has such a name in view".to_owned(),
                 (Scope::Range, Some(_)) => "No slice has such a name in the selected range".to_owned(),
                 _ => "No slice has such a name".to_owned(),
@@ -280,22 +279,29 @@ pub(super) fn track_title(traces: &[OpenTrace], trace: usize, name: &str) -> Str
     }
 }
 
-fn find(traces: &[OpenTrace], question: &Question, is_cancelled: &(dyn Fn() -> bool + Sync)) -> Answer {
-    let mut total = 0;
-    let mut hits = Vec::new();
-    for (i, open) in traces.iter().enumerate() {
-        let range = question.range.map(|range| range.shifted(open.offset.saturating_neg()));
-        let found = search(&open.trace, &question.text, range, LIMIT, is_cancelled);
-        total += found.total;
-        hits.extend(found.slices.into_iter().map(|slice| (i, slice)));
+impl Analysis for Find {
+    type Of = [OpenTrace];
+    type Output = Found;
+    const NAME: &'static str = "The search";
+    const KEPT: usize = 2;
+
+    fn run(&self, traces: &[OpenTrace], work: &Work<'_>) -> Option<Found> {
+        let mut total = 0;
+        let mut hits = Vec::new();
+        for (i, open) in traces.iter().enumerate() {
+            let range = self.range.map(|range| range.shifted(open.offset.saturating_neg()));
+            let found = search(&open.trace, &self.text, range, LIMIT, &|| work.is_cancelled());
+            total += found.total;
+            hits.extend(found.slices.into_iter().map(|slice| (i, slice)));
+        }
+        if traces.len() > 1 {
+            hits.sort_by_key(|&(i, slice): &(usize, SliceId)| {
+                traces.get(i).map(|open| open.trace.slices.ts[slice.idx()].saturating_add(open.offset))
+            });
+            hits.truncate(LIMIT);
+        }
+        Some(Found { total, hits: Arc::new(hits) })
     }
-    if traces.len() > 1 {
-        hits.sort_by_key(|&(i, slice): &(usize, SliceId)| {
-            traces.get(i).map(|open| open.trace.slices.ts[slice.idx()].saturating_add(open.offset))
-        });
-        hits.truncate(LIMIT);
-    }
-    Answer { total, hits: Arc::new(hits) }
 }
 
 impl View for Search {

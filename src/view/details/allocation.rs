@@ -1,15 +1,14 @@
-//! What is known of one allocation of memory?
-
-use std::sync::Arc;
+//! Everything that is known of one allocation of memory.
 
 use eframe::egui;
 
-use super::{Details, MAX_LINES, cut, exact_ui, more_ui, name_ui, row_ui, section_ui};
+use super::{MAX_LINES, cut, exact_ui, more_ui, name_ui, row_ui, section_ui};
 use crate::analysis::memory::around::running_at;
+use crate::answers::{Analysis, Work};
 use crate::command::Command;
 use crate::model::memory::{AllocationId, MemoryPool, SegmentKind, stream_name};
 use crate::model::{MemoryHistory, SliceId, StackId};
-use crate::session::{OpenTrace, Selection, TraceKey};
+use crate::session::{OpenTrace, Selection};
 use crate::view::ViewContext;
 use crate::widget::format;
 use crate::widget::text::display_name;
@@ -18,55 +17,63 @@ use crate::widget::text::display_name;
 const MAX_RUNNING: usize = 12;
 
 /// What ran on threads and streams at a moment: (trace, slice), and how much more of it there was.
-#[derive(Clone, Debug, Default)]
-pub struct Running {
+#[derive(Debug, Default)]
+struct Running {
     slices: Vec<(usize, SliceId)>,
     n_more: usize,
 }
 
-impl Running {
-    /// When an allocation was made, on the clock of the session. Cost: that of [`running_at`] for each trace.
-    fn new(ctx: &ViewContext<'_>, open: &OpenTrace, history: &MemoryHistory, id: AllocationId) -> Self {
-        let mut running = Self::default();
-        let Some(event) = history.alloc_event(id).filter(|_| history.has_time) else { return running };
+/// What ran when an allocation was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct RunningAt {
+    /// Index into the open traces.
+    trace: usize,
+    memory: usize,
+    id: AllocationId,
+}
+
+impl Analysis for RunningAt {
+    type Of = [OpenTrace];
+    type Output = Running;
+    const NAME: &'static str = "The search for what ran";
+
+    /// Cost: that of [`running_at`] for each trace.
+    fn run(&self, traces: &[OpenTrace], _: &Work<'_>) -> Option<Running> {
+        let mut running = Running::default();
+        let open = &traces[self.trace];
+        let history = &open.trace.memories[self.memory];
+        let event = history.alloc_event(self.id).filter(|_| history.has_time);
+        let Some(event) = event else { return Some(running) };
         let moment = history.events.ts[event as usize].saturating_add(open.offset);
-        for (trace, other) in ctx.traces.iter().enumerate() {
-            let is_same = Arc::ptr_eq(&other.trace, &open.trace);
+        for (trace, other) in traces.iter().enumerate() {
             // Another rank or device was doing something else.
             let is_other_rank = other.trace.info.rank.is_some()
                 && open.trace.info.rank.is_some()
                 && other.trace.info.rank != open.trace.info.rank;
-            if !(is_same || ctx.is_one_clock) || is_other_rank {
+            if !other.shares_clock(open) || is_other_rank {
                 continue;
             }
             let slices = running_at(&other.trace, moment.saturating_sub(other.offset));
             running.n_more += slices.len().saturating_sub(MAX_RUNNING);
             running.slices.extend(slices.into_iter().take(MAX_RUNNING).map(|slice| (trace, slice)));
         }
-        running
+        Some(running)
     }
 }
 
-impl Details {
-    /// Everything about an allocation: size, life, place, what the program said of it, and call stacks.
-    pub(super) fn allocation_ui(
-        &mut self,
-        ctx: &mut ViewContext<'_>,
-        open: &OpenTrace,
-        memory: usize,
-        id: AllocationId,
-        ui: &mut egui::Ui,
-    ) {
-        let history = &open.trace.memories[memory];
-        let question = (TraceKey::new(ctx.traces), *ctx.selection);
-        if self.running.as_ref().is_none_or(|known| known.0 != question) {
-            self.running = Some((question, Running::new(ctx, open, history, id)));
-        }
-        let running = self.running.as_ref().map(|known| known.1.clone()).unwrap_or_default();
-        facts_ui(ctx, open, memory, id, ui);
-        running_ui(ctx, &running, ui);
-        stacks_ui(open, history, id, ui);
-    }
+/// Everything about an allocation: size, life, place, what the program said of it, and call stacks.
+pub fn allocation_ui(
+    ctx: &mut ViewContext<'_>,
+    open: &OpenTrace,
+    (trace, memory): (usize, usize),
+    id: AllocationId,
+    ui: &mut egui::Ui,
+) {
+    // A few binary searches: no longer than a frame may take.
+    let running = ctx.answers.get(ctx.traces, &RunningAt { trace, memory, id });
+    facts_ui(ctx, open, memory, id, ui);
+    running_ui(ctx, running.as_deref(), ui);
+    stacks_ui(open, &open.trace.memories[memory], id, ui);
 }
 
 fn facts_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, memory: usize, id: AllocationId, ui: &mut egui::Ui) {
@@ -128,7 +135,8 @@ fn stacks_ui(open: &OpenTrace, history: &MemoryHistory, id: AllocationId, ui: &m
 }
 
 /// What ran when it was allocated, as links to the timeline.
-fn running_ui(ctx: &mut ViewContext<'_>, running: &Running, ui: &mut egui::Ui) {
+fn running_ui(ctx: &mut ViewContext<'_>, running: Option<&Running>, ui: &mut egui::Ui) {
+    let Some(running) = running else { return };
     if !running.slices.is_empty() {
         ui.add_space(4.0);
         ui.weak("Running when it was allocated");

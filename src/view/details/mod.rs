@@ -7,26 +7,34 @@ use std::sync::Arc;
 
 use eframe::egui::{self, RichText};
 
-use self::allocation::Running;
+use self::allocation::allocation_ui;
 use self::facts::{Facts, Links, MAX_LINKS};
 use super::{View, ViewContext};
 use crate::analysis::annotations::{Projection, projection};
+use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
-use crate::job::Memo;
 use crate::model::memory::AllocationId;
 use crate::model::{DurNs, EventDetails, SliceId, SliceKind, TimeRange, Trace, TrackId};
-use crate::session::{OpenTrace, Selection, TraceKey};
-use crate::widget::{format, text::display_name, theme};
+use crate::session::{OpenTrace, Selection};
+use crate::view::states::{failed_ui, nothing_ui, working_ui};
+use crate::widget::{format, text::display_name};
 
 /// The longest text that is laid out; all of it can be copied.
 const MAX_CHARS: usize = 4096;
 /// Arguments and stack frames that are laid out; all of them can be copied.
 const MAX_LINES: usize = 500;
 
-type Question = (TraceKey, Selection);
+/// Looks up what takes time about an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct LookUp {
+    /// Unless it is an instant.
+    slice: Option<SliceId>,
+    /// Where it is in the file.
+    source: u64,
+}
 
-#[derive(Debug, Default)]
-struct Answer {
+#[derive(Debug)]
+struct Found {
     self_ns: Option<DurNs>,
     /// Where an annotation ran on the device.
     projection: Option<Projection>,
@@ -37,11 +45,7 @@ struct Answer {
 /// The details panel.
 #[derive(Debug, Default)]
 pub struct Details {
-    memo: Memo<Question, Answer>,
-    /// Where the links of the selected slice lead, looked up when the selection changes.
-    facts: Option<(Question, Facts)>,
-    /// What ran when the selected allocation was made, looked up when the selection changes.
-    running: Option<(Question, Running)>,
+    found: Query<LookUp>,
 }
 
 impl View for Details {
@@ -50,20 +54,20 @@ impl View for Details {
         ui.heading("Details");
         ui.separator();
         egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| match *ctx.selection {
-            Selection::None => nothing_ui(ui),
+            Selection::None => unselected_ui(ui),
             Selection::Slice { trace, slice } => match ctx.traces.get(trace).cloned() {
                 Some(open) if slice.idx() < open.trace.slices.len() => self.slice_ui(ctx, &open, trace, slice, ui),
-                _ => nothing_ui(ui),
+                _ => unselected_ui(ui),
             },
             Selection::Instant { trace, instant } => match ctx.traces.get(trace).cloned() {
                 Some(open) if instant < open.trace.instants.len() => self.instant_ui(ctx, &open, instant, ui),
-                _ => nothing_ui(ui),
+                _ => unselected_ui(ui),
             },
             Selection::Allocation { trace, memory, id } => match ctx.traces.get(trace).cloned() {
                 Some(open) if has_allocation(&open.trace, memory, id) => {
-                    self.allocation_ui(ctx, &open, memory, id, ui);
+                    allocation_ui(ctx, &open, (trace, memory), id, ui);
                 }
-                _ => nothing_ui(ui),
+                _ => unselected_ui(ui),
             },
         });
     }
@@ -73,9 +77,9 @@ fn has_allocation(trace: &Trace, memory: usize, id: AllocationId) -> bool {
     trace.memories.get(memory).is_some_and(|history| id.idx() < history.allocations.len())
 }
 
-fn nothing_ui(ui: &mut egui::Ui) {
-    ui.label("Nothing is selected");
-    ui.weak("Click a slice or a block of memory, or press / to search for a slice");
+fn unselected_ui(ui: &mut egui::Ui) {
+    let how = "Click a slice or a block of memory, or press / to search for a slice";
+    nothing_ui("Nothing is selected", how, ui);
 }
 
 impl Details {
@@ -88,15 +92,11 @@ impl Details {
         ui: &mut egui::Ui,
     ) {
         let model = &open.trace;
-        let question = (TraceKey::new(std::slice::from_ref(open)), *ctx.selection);
-        if self.facts.as_ref().is_none_or(|facts| facts.0 != question) {
-            self.facts = Some((question.clone(), Facts::new(model, slice)));
-        }
-        let facts = self.facts.as_ref().map(|facts| facts.1.clone()).unwrap_or_default();
-        let source = model.slices.source[slice.idx()];
-        let answer = self.ask(&question, model, Some(slice), source, ui);
-        let own = answer.map(|answer| answer.self_ns);
-        let on_device = answer.and_then(|answer| answer.projection);
+        let facts = Facts::new(model, slice);
+        let wanted = LookUp { slice: Some(slice), source: model.slices.source[slice.idx()] };
+        let found = self.found.ask(ctx.answers, open, &wanted);
+        let own = found.ready().map(|found| found.self_ns);
+        let on_device = found.ready().and_then(|found| found.projection);
 
         name_ui(model.slice_name(slice), ui);
         let track = model.slices.track_of(slice);
@@ -127,68 +127,49 @@ impl Details {
         });
         links_ui(ctx, open, trace, &facts, ui);
         memory_ui(ctx, open, facts.time, ui);
-        self.event_ui(&question, ui);
+        event_ui(&found, ui);
     }
 
     fn instant_ui(&mut self, ctx: &mut ViewContext<'_>, open: &OpenTrace, instant: usize, ui: &mut egui::Ui) {
         let instants = &open.trace.instants;
-        let question = (TraceKey::new(std::slice::from_ref(open)), *ctx.selection);
-        self.ask(&question, &open.trace, None, instants.source[instant], ui);
+        let found = self.found.ask(ctx.answers, open, &LookUp { slice: None, source: instants.source[instant] });
         name_ui(open.trace.strings.get(instants.name[instant]), ui);
         egui::Grid::new("facts").num_columns(2).spacing([12.0, 4.0]).show(ui, |ui| {
             row_ui(ui, "Kind", "Instant");
             time_rows_ui(ui, instants.ts[instant], open.offset);
             place_rows_ui(ui, open, instants.track[instant]);
         });
-        self.event_ui(&question, ui);
+        event_ui(&found, ui);
     }
+}
 
-    /// Starts to look up what takes time; returns what is known of it.
-    fn ask(
-        &mut self,
-        question: &Question,
-        trace: &Arc<Trace>,
-        slice: Option<SliceId>,
-        source: u64,
-        ui: &egui::Ui,
-    ) -> Option<&Answer> {
-        let (model, waker) = (Arc::clone(trace), ui.ctx().clone());
-        let work = move |_: &crate::job::Progress| Answer {
-            self_ns: slice.map(|slice| model.slices.self_time(slice)),
-            projection: slice
-                .filter(|slice| model.slices.kind[slice.idx()] == SliceKind::Annotation)
-                .and_then(|slice| projection(&model, slice)),
-            event: model.details.as_ref().map(|details| details.event(source)),
-        };
-        self.memo.get(question, move || waker.request_repaint(), work);
-        // Details of another slice would be a lie, so the old answer is not kept on show here.
-        self.answer(question)
+impl Analysis for LookUp {
+    type Of = OpenTrace;
+    type Output = Found;
+    const NAME: &'static str = "Reading the arguments";
+
+    fn run(&self, open: &OpenTrace, _: &Work<'_>) -> Option<Found> {
+        let model = &open.trace;
+        let annotation = self.slice.filter(|slice| model.slices.kind[slice.idx()] == SliceKind::Annotation);
+        Some(Found {
+            self_ns: self.slice.map(|slice| model.slices.self_time(slice)),
+            projection: annotation.and_then(|slice| projection(model, slice)),
+            event: model.details.as_ref().map(|details| details.event(self.source)),
+        })
     }
+}
 
-    fn answer(&self, question: &Question) -> Option<&Answer> {
-        self.memo.answer().filter(|_| self.memo.is_current(question))
-    }
-
-    fn event_ui(&self, question: &Question, ui: &mut egui::Ui) {
-        ui.add_space(6.0);
-        let error = theme::tokens(ui.visuals().dark_mode).severity[2];
-        if self.memo.has_crashed(question) {
-            ui.colored_label(error, "Reading the arguments crashed. Please report it");
-            return;
-        }
-        match self.answer(question).map(|answer| &answer.event) {
-            None => {
-                ui.horizontal(|ui| {
-                    ui.spinner();
-                    ui.weak("Reading arguments…");
-                });
-            }
-            Some(None) => {}
-            Some(Some(Err(message))) => {
-                ui.colored_label(error, message);
-            }
-            Some(Some(Ok(event))) => event_details_ui(event, ui),
-        }
+/// Arguments and call stack. Those of another event would be wrong, so only the answer to this one is shown.
+fn event_ui(found: &Answer<Found>, ui: &mut egui::Ui) {
+    ui.add_space(6.0);
+    match found {
+        Answer::Working(_) => working_ui("Reading arguments…", ui),
+        Answer::Failed(why) => failed_ui(why, ui),
+        Answer::Ready(found) => match &found.event {
+            None => {}
+            Some(Err(message)) => failed_ui(message, ui),
+            Some(Ok(event)) => event_details_ui(event, ui),
+        },
     }
 }
 

@@ -6,19 +6,36 @@ use eframe::egui::{self, ComboBox, TextEdit};
 
 use super::head;
 use crate::analysis::memory::find::{Filter, Wanted, find, is_pattern, parse_bytes, parse_duration};
-use crate::analysis::memory::labels::stack_labels;
+use crate::answers::memory::StackLabels;
+use crate::answers::{Analysis, Query, Work};
 use crate::command::Command;
 use crate::figures::memory::AllocationRows;
-use crate::job::Memo;
 use crate::model::DurNs;
 use crate::model::memory::stream_name;
-use crate::session::{MemoryKey, Selection, ShownMemory};
+use crate::session::{OpenMemory, Selection, ShownMemory};
+use crate::view::states::{answer_ui, nothing_ui};
 use crate::view::tables::{Grid, range_switch_ui};
 use crate::view::{View, ViewContext};
 use crate::widget::table::Action;
 use crate::widget::{format, theme};
 
-type Question = (MemoryKey, Filter);
+/// The allocations that fit a filter.
+#[derive(Clone, Debug, PartialEq)]
+struct Listed(Filter);
+
+impl Analysis for Listed {
+    type Of = OpenMemory;
+    type Output = AllocationRows;
+    const NAME: &'static str = "Listing the allocations";
+    const KEPT: usize = 1;
+
+    fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<AllocationRows> {
+        let ids = find(of.trace(), of.history(), &self.0, &|| work.is_cancelled());
+        let labels = work.get(&of.open.trace, &StackLabels)?;
+        let open = &of.open;
+        Some(AllocationRows::new(Arc::clone(&open.trace), of.memory, open.offset, ids, labels.to_vec()))
+    }
+}
 
 /// What the person typed and chose.
 #[derive(Debug, Default)]
@@ -53,7 +70,7 @@ const BORN_IN_RANGE: usize = 5;
 #[derive(Debug, Default)]
 pub struct AllocationsView {
     fields: Fields,
-    memo: Memo<Question, Arc<AllocationRows>>,
+    rows: Query<Listed>,
     grid: Grid<AllocationRows>,
     /// The selection and the rows for which the cursor was placed.
     followed: (Selection, Weak<AllocationRows>),
@@ -62,30 +79,33 @@ pub struct AllocationsView {
 
 impl View for AllocationsView {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-        self.is_waiting = false;
         let Some(shown) = ctx.memory.resolve(ctx.traces) else {
+            self.is_waiting = false;
             head::nothing_ui(ui);
             return;
         };
-        let filter = self.filter(&shown, ctx);
-        let question = (shown.key(), filter);
-        if self.memo.question().is_some_and(|known| known.0 != question.0) {
+        let wanted = Listed(self.filter(&shown, ctx));
+        // While the moment moves, what is live at one a little before stands in.
+        let is_near = |known: &Listed| match (known.0.wanted, wanted.0.wanted) {
+            (Wanted::LiveIn(_), at @ Wanted::LiveIn(_)) => Filter { wanted: at, ..known.0.clone() } == wanted.0,
+            _ => false,
+        };
+        let answer = self.rows.ask_in_turn(ctx.answers, &shown.of, &wanted, is_near);
+        self.is_waiting = answer.is_working();
+        match answer.newest() {
+            Some(rows) => self.grid.update(rows, ui.ctx()),
             // Allocations of another history must not be on show for one frame.
-            self.forget();
+            None => self.grid.reset(),
         }
-        self.ask(&question, &shown, ui);
         self.grid.poll_text(ctx.commands, ui.ctx());
         self.head_ui(&shown, ctx, ui);
-        if self.memo.has_crashed(&question) {
-            ui.label("The table crashed. Please report it");
+        if answer_ui(&answer, "Listing allocations…", ui).is_none() {
             return;
         }
-        self.is_waiting = !self.memo.is_current(&question);
         self.follow(&shown, ctx);
         let Some(rows) = self.grid.shown().map(|(rows, _)| Arc::clone(rows)) else { return };
         if rows.ids.is_empty() {
-            ui.label("No allocation fits");
-            ui.weak("Make the conditions above wider");
+            nothing_ui("No allocation fits", "Make the conditions above wider", ui);
             return;
         }
         match self.grid.ui("Allocations", Some("Show in the picture"), ui) {
@@ -103,7 +123,7 @@ impl View for AllocationsView {
     }
 
     fn forget(&mut self) {
-        *self = Self { fields: std::mem::take(&mut self.fields), ..Self::default() };
+        self.grid.reset();
     }
 }
 
@@ -140,27 +160,6 @@ impl AllocationsView {
             wanted: wanted[fields.choice],
             range: range.map(|range| range.shifted(shown.open.offset.saturating_neg())),
             among: Some(Arc::clone(&ctx.memory.marked)).filter(|marked| fields.is_marked_only && !marked.is_empty()),
-        }
-    }
-
-    fn ask(&mut self, question: &Question, shown: &ShownMemory, ui: &egui::Ui) {
-        let (waker, of, filter) = (ui.ctx().clone(), shown.of.clone(), question.1.clone());
-        let work = move |progress: &crate::job::Progress| {
-            let ids = find(of.trace(), of.history(), &filter, &|| progress.is_cancelled());
-            let labels = if progress.is_cancelled() { Vec::new() } else { stack_labels(of.trace()) };
-            let (memory, offset) = (of.memory, of.open.offset);
-            Arc::new(AllocationRows::new(of.open.trace, memory, offset, ids, labels))
-        };
-        // While the moment moves, what is live at one a little before stands in.
-        let is_near = |known: &Question| match (known.1.wanted, question.1.wanted) {
-            (Wanted::LiveIn(_), wanted @ Wanted::LiveIn(_)) => {
-                known.0 == question.0 && Filter { wanted, ..known.1.clone() } == question.1
-            }
-            _ => false,
-        };
-        if let Some(rows) = self.memo.get_in_turn(question, is_near, move || waker.request_repaint(), work) {
-            let rows = Arc::clone(rows);
-            self.grid.update(&rows, ui.ctx());
         }
     }
 

@@ -7,30 +7,23 @@ use egui_plot::{GridInput, GridMark, HoverPosition, Line, Plot, PlotPoints, Poin
 use hashbrown::HashMap;
 
 use super::head;
-use crate::analysis::memory::leaks::{Leaks, Suspect, Thresholds, capacity, leaks};
+use crate::analysis::memory::leaks::Suspect;
 use crate::analysis::memory::live::{Live, live};
-use crate::analysis::memory::signature::{SignatureId, Signatures};
-use crate::analysis::memory::steps::{Steps, marked, steps};
+use crate::analysis::memory::signature::SignatureId;
+use crate::answers::memory::{FoundLeaks, LeakSearch};
+use crate::answers::{Analysis, Query, Work};
 use crate::command::Command;
 use crate::figures::memory::{Owner, Places};
 use crate::figures::{self, findings};
-use crate::job::{Memo, Progress};
+use crate::model::StackId;
 use crate::model::memory::AllocationId;
-use crate::model::{StackId, TimeNs};
-use crate::session::{MemoryKey, OpenMemory, ShownMemory};
+use crate::session::{OpenMemory, ShownMemory};
+use crate::view::states::answer_ui;
 use crate::view::tables::{Answer as Table, Grid};
 use crate::view::{View, ViewContext};
 use crate::widget::table::Action;
 use crate::widget::text::display_name;
 use crate::widget::{format, theme};
-
-#[derive(Clone, Debug, PartialEq)]
-struct Question {
-    of: MemoryKey,
-    ignores_lines: bool,
-    /// The person's marks, if they are to be the steps; in the trace's own time.
-    marks: Option<Vec<TimeNs>>,
-}
 
 /// What is listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,12 +34,13 @@ enum List {
     Gains,
 }
 
+/// The tables of a search for leaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct LeakTables(LeakSearch);
+
 #[derive(Debug)]
-struct Answer {
-    of: OpenMemory,
-    signatures: Signatures,
-    steps: Option<Steps>,
-    leaks: Leaks,
+struct Tables {
+    found: Arc<FoundLeaks>,
     suspects: Arc<Table>,
     innocents: Arc<Table>,
     gains: Arc<Table>,
@@ -64,7 +58,7 @@ pub struct LeaksView {
     is_chosen: bool,
     ignores_lines: bool,
     uses_marks: bool,
-    memo: Memo<Question, Arc<Answer>>,
+    tables: Query<LeakTables>,
     grid: Grid,
     is_waiting: bool,
 }
@@ -77,39 +71,38 @@ impl View for LeaksView {
             return;
         };
         let marks = ctx.marks.iter().map(|mark| mark.range.start.saturating_sub(shown.open.offset));
-        let question = Question {
-            of: shown.key(),
+        let wanted = LeakTables(LeakSearch {
             ignores_lines: self.ignores_lines,
             marks: (self.uses_marks && ctx.marks.len() > 1).then(|| marks.collect()),
-        };
-        let answer = self.ask(&question, &shown, ui);
-        if self.memo.has_crashed(&question) {
-            ui.label("The search for leaks crashed. Please report it");
-            // The choices that led here can be taken back.
-            ui.checkbox(&mut self.ignores_lines, "Ignore line numbers");
-            ui.checkbox(&mut self.uses_marks, "Marks are the steps");
-            return;
-        }
-        let Some(answer) = answer else {
-            ui.label("Comparing steps…");
+        });
+        let answer = self.tables.ask(ctx.answers, &shown.of, &wanted);
+        self.is_waiting = answer.is_working();
+        let Some(tables) = answer_ui(&answer, "Comparing steps…", ui) else {
+            self.grid.reset();
+            if !self.is_waiting {
+                // The choices that led here can be taken back.
+                ui.checkbox(&mut self.ignores_lines, "Ignore line numbers");
+                ui.checkbox(&mut self.uses_marks, "Marks are the steps");
+            }
             return;
         };
         self.grid.poll_text(ctx.commands, ui.ctx());
-        summary_ui(&answer, ui);
-        self.head_ui(&answer, ctx, ui);
+        summary_ui(&tables.found, ui);
+        self.head_ui(&tables, ctx, ui);
+        let has_steps = tables.found.steps.is_some();
         if !self.is_chosen {
             // Without steps there is nothing else to see.
-            self.list = if answer.steps.is_none() { List::Gains } else { List::Suspects };
+            self.list = if !has_steps { List::Gains } else { List::Suspects };
         }
         let table = match self.list {
-            List::Suspects => &answer.suspects,
-            List::Innocents => &answer.innocents,
-            List::Gains => &answer.gains,
+            List::Suspects => &tables.suspects,
+            List::Innocents => &tables.innocents,
+            List::Gains => &tables.gains,
         };
         self.grid.update(table, ui.ctx());
         if table.data.rows.is_empty() {
             ui.label(match self.list {
-                List::Suspects if answer.steps.is_none() => {
+                List::Suspects if !has_steps => {
                     "Without steps no leak can be told from work in progress. What has more at the end is under \"Grown\""
                 }
                 List::Suspects => "No stack is suspected: none gains memory step after step that stays",
@@ -120,17 +113,17 @@ impl View for LeaksView {
         }
         let selected = self.grid.shown().filter(|(known, _)| Arc::ptr_eq(known, table)).and_then(|(_, row)| row);
         if let Some(row) = selected {
-            self.side_ui(&answer, row, &shown, ctx, ui);
+            self.side_ui(&tables, row, &shown, ctx, ui);
         }
         // The rows before stay on show until these are sorted.
         let is_shown = self.grid.shown().is_some_and(|(known, _)| Arc::ptr_eq(known, table));
         CentralPanel::default().frame(Frame::NONE).show(ui, |ui| {
             match self.grid.ui("Leaks", Some("Highlight in the picture"), ui).filter(|_| is_shown) {
                 Some(Action::Open(row)) => {
-                    self.highlight(&answer, row, ctx);
+                    self.highlight(&tables, row, ctx);
                     ctx.commands.push(Command::ShowMemory);
                 }
-                Some(Action::Select(row)) => self.highlight(&answer, row, ctx),
+                Some(Action::Select(row)) => self.highlight(&tables, row, ctx),
                 _ => {}
             }
         });
@@ -141,29 +134,17 @@ impl View for LeaksView {
     }
 
     fn forget(&mut self) {
-        self.memo = Memo::default();
         self.grid.reset();
     }
 }
 
 impl LeaksView {
-    fn ask(&mut self, question: &Question, shown: &ShownMemory, ui: &egui::Ui) -> Option<Arc<Answer>> {
-        if self.memo.question().is_some_and(|known| known.of != question.of) {
-            self.forget();
-        }
-        let (waker, asked, of) = (ui.ctx().clone(), question.clone(), shown.of.clone());
-        let work = move |progress: &Progress| Arc::new(answer(of, &asked, progress));
-        let answer = self.memo.get(question, move || waker.request_repaint(), work).cloned();
-        self.is_waiting = !self.memo.is_current(question) && !self.memo.has_crashed(question);
-        answer
-    }
-
-    fn head_ui(&mut self, answer: &Answer, ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
+    fn head_ui(&mut self, tables: &Tables, ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
         ui.horizontal_wrapped(|ui| {
             let lists = [
-                (List::Suspects, "Suspects", answer.suspects.data.rows.len(), "What grows step after step, and stays"),
-                (List::Innocents, "Others", answer.innocents.data.rows.len(), "What stays for a known reason"),
-                (List::Gains, "Grown", answer.gains.data.rows.len(), "What has more at the end than at the start"),
+                (List::Suspects, "Suspects", tables.suspects.data.rows.len(), "What grows step after step, and stays"),
+                (List::Innocents, "Others", tables.innocents.data.rows.len(), "What stays for a known reason"),
+                (List::Gains, "Grown", tables.gains.data.rows.len(), "What has more at the end than at the start"),
             ];
             for (list, label, n, help) in lists {
                 let text = format!("{label} ({})", format::count(n as u64));
@@ -195,23 +176,23 @@ impl LeaksView {
         });
     }
 
-    fn signature(&self, answer: &Answer, row: usize) -> Option<SignatureId> {
+    fn signature(&self, tables: &Tables, row: usize) -> Option<SignatureId> {
         match self.list {
-            List::Suspects => answer.leaks.suspects.get(row).map(|suspect| suspect.signature),
-            List::Innocents => answer.of_rows[0].get(row).copied(),
-            List::Gains => answer.of_rows[1].get(row).copied(),
+            List::Suspects => tables.found.leaks.suspects.get(row).map(|suspect| suspect.signature),
+            List::Innocents => tables.of_rows[0].get(row).copied(),
+            List::Gains => tables.of_rows[1].get(row).copied(),
         }
     }
 
     /// Brings out in the picture what the row's stack has live at the end.
-    fn highlight(&self, answer: &Answer, row: usize, ctx: &mut ViewContext<'_>) {
-        let ids = self.signature(answer, row).and_then(|signature| answer.left.get(&signature));
+    fn highlight(&self, tables: &Tables, row: usize, ctx: &mut ViewContext<'_>) {
+        let ids = self.signature(tables, row).and_then(|signature| tables.left.get(&signature));
         ctx.memory.marked = ids.map(Arc::clone).unwrap_or_default();
     }
 
     /// The stack of a row, and of a suspect what speaks for it.
-    fn side_ui(&self, answer: &Answer, row: usize, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-        let Some(signature) = self.signature(answer, row) else { return };
+    fn side_ui(&self, tables: &Tables, row: usize, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        let Some(signature) = self.signature(tables, row) else { return };
         Panel::right(egui::Id::unique("evidence"))
             .default_size(420.0)
             .size_range(180.0..=1200.0)
@@ -219,12 +200,13 @@ impl LeaksView {
             .show(ui, |ui| {
                 ui.set_min_size(ui.available_size());
                 egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
-                    let suspect = answer.leaks.suspects.get(row).filter(|_| self.list == List::Suspects);
+                    let found = &tables.found;
+                    let suspect = found.leaks.suspects.get(row).filter(|_| self.list == List::Suspects);
                     if let Some(suspect) = suspect {
-                        evidence_ui(answer, suspect, shown, ctx, ui);
+                        evidence_ui(found, suspect, shown, ctx, ui);
                     }
                     ui.strong("Stack, innermost first");
-                    for frame in answer.signatures.frames(answer.of.trace(), signature).iter().take(64) {
+                    for frame in found.signatures.frames(shown.trace(), signature).iter().take(64) {
                         ui.add(egui::Label::new(RichText::new(display_name(frame)).monospace()).wrap());
                     }
                 });
@@ -232,43 +214,40 @@ impl LeaksView {
     }
 }
 
-fn answer(of: OpenMemory, asked: &Question, progress: &Progress) -> Answer {
-    let is_cancelled = || progress.is_cancelled();
-    let (trace, history) = (of.trace(), of.history());
-    let signatures = Signatures::new(trace, asked.ignores_lines);
-    let steps = match &asked.marks {
-        Some(marks) => marked(history, marks),
-        None => steps(trace, history, &is_cancelled),
-    };
-    let limit = capacity(trace, history);
-    let thresholds = Thresholds::default();
-    let (other, found) = leaks(trace, history, &signatures, steps.as_ref(), limit, &thresholds, &is_cancelled);
-    let signatures = other.unwrap_or(signatures);
-    let places = Places { trace, signatures: &signatures, owner: Owner::default() };
-    let table = |data| Arc::new(Table { data, ..Table::default() });
-    let suspects = found.suspects.iter().map(|one| places.placed(one.signature, one));
-    let innocents = found.innocents.iter().map(|&one| places.placed(one.signature, one));
-    let gains = found.gains.iter().map(|&one| places.placed(one.signature, one));
-    let (suspects, innocents) =
-        (table(figures::memory::leaks().data(suspects)), table(figures::memory::no_leaks().data(innocents)));
-    let gains = table(figures::memory::gains().data(gains));
-    let of_rows = [
-        found.innocents.iter().map(|innocent| innocent.signature).collect(),
-        found.gains.iter().map(|gain| gain.signature).collect(),
-    ];
-    let mut left: HashMap<SignatureId, Vec<AllocationId>> = HashMap::new();
-    for id in live(history, history.last_state(), Live::Active) {
-        left.entry(signatures.of(history.allocations.stack[id.idx()])).or_default().push(id);
+impl Analysis for LeakTables {
+    type Of = OpenMemory;
+    type Output = Tables;
+    const NAME: &'static str = "Listing what leaks";
+
+    fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Tables> {
+        let found = work.get(of, &self.0)?;
+        let (history, signatures, leaks) = (of.history(), &found.signatures, &found.leaks);
+        let places = Places { trace: of.trace(), signatures, owner: Owner::default() };
+        let table = |data| Arc::new(Table { data, ..Table::default() });
+        let suspects = leaks.suspects.iter().map(|one| places.placed(one.signature, one));
+        let innocents = leaks.innocents.iter().map(|&one| places.placed(one.signature, one));
+        let gains = leaks.gains.iter().map(|&one| places.placed(one.signature, one));
+        let suspects = table(figures::memory::leaks().data(suspects));
+        let innocents = table(figures::memory::no_leaks().data(innocents));
+        let gains = table(figures::memory::gains().data(gains));
+        let of_rows = [
+            leaks.innocents.iter().map(|innocent| innocent.signature).collect(),
+            leaks.gains.iter().map(|gain| gain.signature).collect(),
+        ];
+        let mut left: HashMap<SignatureId, Vec<AllocationId>> = HashMap::new();
+        for id in live(history, history.last_state(), Live::Active) {
+            left.entry(signatures.of(history.allocations.stack[id.idx()])).or_default().push(id);
+        }
+        let left = left.into_iter().map(|(signature, ids)| (signature, Arc::new(ids))).collect();
+        Some(Tables { suspects, innocents, gains, of_rows, left, found })
     }
-    let left = left.into_iter().map(|(signature, ids)| (signature, Arc::new(ids))).collect();
-    Answer { suspects, innocents, gains, of_rows, left, leaks: found, steps, signatures, of }
 }
 
 /// What all memory does, which steps were compared, and how far that can be trusted.
-fn summary_ui(answer: &Answer, ui: &mut egui::Ui) {
+fn summary_ui(found: &FoundLeaks, ui: &mut egui::Ui) {
     let tokens = theme::tokens(ui.visuals().dark_mode);
     ui.horizontal_wrapped(|ui| {
-        if let Some(total) = &answer.leaks.total {
+        if let Some(total) = &found.leaks.total {
             let text = RichText::new(total.verdict.sentence()).strong();
             ui.label(match findings::growth(total) {
                 Some(finding) => text.color(tokens.severity[finding.severity as usize]),
@@ -285,7 +264,7 @@ fn summary_ui(answer: &Answer, ui: &mut egui::Ui) {
             }
             ui.separator();
         }
-        match &answer.steps {
+        match &*found.steps {
             Some(steps) => {
                 let median = steps.durations.as_ref().map(|durations| {
                     let of = |ns| format::duration(ns);
@@ -296,7 +275,7 @@ fn summary_ui(answer: &Answer, ui: &mut egui::Ui) {
                         of(durations.max_ns)
                     )
                 });
-                let warm_up = answer.leaks.warm_up;
+                let warm_up = found.leaks.warm_up;
                 let plural = if steps.len() == 1 { "" } else { "s" };
                 let text = format!("{} step{plural} by {}", format::count(steps.len() as u64), steps.source.label());
                 ui.label(format!("{text}{}", median.unwrap_or_default()));
@@ -312,19 +291,25 @@ fn summary_ui(answer: &Answer, ui: &mut egui::Ui) {
             }
         }
         ui.separator();
-        ui.label(format!("Confidence: {}", answer.leaks.confidence.key()));
-        if !answer.leaks.doubts.is_empty() {
-            ui.weak(answer.leaks.doubts.join("; "));
+        ui.label(format!("Confidence: {}", found.leaks.confidence.key()));
+        if !found.leaks.doubts.is_empty() {
+            ui.weak(found.leaks.doubts.join("; "));
         }
     });
 }
 
-fn evidence_ui(answer: &Answer, suspect: &Suspect, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-    let trace = answer.of.trace();
+fn evidence_ui(
+    found: &FoundLeaks,
+    suspect: &Suspect,
+    shown: &ShownMemory,
+    ctx: &mut ViewContext<'_>,
+    ui: &mut egui::Ui,
+) {
+    let trace = shown.trace();
     let evidence = &suspect.evidence;
-    growth_ui(suspect, answer.leaks.warm_up, ui);
+    growth_ui(suspect, found.leaks.warm_up, ui);
     let steps = |index: usize| {
-        let name = answer.steps.as_ref().and_then(|steps| steps.names.get(index));
+        let name = (*found.steps).as_ref().and_then(|steps| steps.names.get(index));
         name.map_or_else(|| format!("step {index}"), |name| display_name(name).into_owned())
     };
     ui.label(format!(
@@ -351,16 +336,16 @@ fn evidence_ui(answer: &Answer, suspect: &Suspect, shown: &ShownMemory, ctx: &mu
         ui.add_space(6.0);
         ui.strong("Where others of this stack were freed");
         for &(stack, count) in &evidence.freed_by {
-            let frame = innermost(answer, stack);
+            let frame = innermost(found, shown, stack);
             ui.add(egui::Label::new(format!("{} times at {}", format::count(count), display_name(&frame))).wrap());
         }
     }
     ui.add_space(6.0);
 }
 
-fn innermost(answer: &Answer, stack: StackId) -> String {
-    let trace = answer.of.trace();
-    let label = answer.signatures.label(trace, answer.signatures.of(stack));
+fn innermost(found: &FoundLeaks, shown: &ShownMemory, stack: StackId) -> String {
+    let trace = shown.trace();
+    let label = found.signatures.label(trace, found.signatures.of(stack));
     label.map_or_else(|| "an unknown place".to_owned(), |label| label.into_owned())
 }
 

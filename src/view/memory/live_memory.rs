@@ -1,17 +1,18 @@
-//! Whose memory is live, by call stack: at a moment, at the peak, at the end, or between two moments.
+//! Live memory by call stack: at a moment, at the peak, at the end, or between two moments.
 
 use eframe::egui::{self, ComboBox};
 
 use super::head::{self, state_text};
 use crate::analysis::memory::grouped::{GroupBy, Scope};
 use crate::analysis::memory::live::Live;
-use crate::analysis::memory::steps::steps;
 use crate::analysis::stacks::FlameTree;
+use crate::answers::Work;
+use crate::answers::memory::MemorySteps;
 use crate::command::Command;
 use crate::figures::stacks;
-use crate::job::Progress;
-use crate::session::{MemoryFocus, MemoryKey, OpenMemory, ShownMemory};
-use crate::view::flame_pane::{FlamePane, Unit};
+use crate::session::{MemoryFocus, OpenMemory, ShownMemory};
+use crate::view::flame_pane::{FlamePane, Unit, Weights};
+use crate::view::states::{answer_ui, nothing_ui};
 use crate::view::{View, ViewContext};
 use crate::widget::format;
 
@@ -44,9 +45,9 @@ const MODES: [(Mode, &str, &str); 5] = [
     (Mode::Shrunk, "Shrunk", "What each stack has less of at the moment than at the base"),
 ];
 
-#[derive(Clone, Debug, PartialEq)]
-struct Question {
-    of: MemoryKey,
+/// Live memory in a state, or what changed since another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct LiveBytes {
     mode: Mode,
     moment: u32,
     base: u32,
@@ -55,19 +56,13 @@ struct Question {
 }
 
 /// The tab of live memory by stack.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct LiveMemory {
     mode: Mode,
     /// What the person chose.
     by: Option<GroupBy>,
     has_all_frames: bool,
-    pane: FlamePane<Question>,
-}
-
-impl Default for LiveMemory {
-    fn default() -> Self {
-        Self { mode: Mode::default(), by: None, has_all_frames: false, pane: FlamePane::new(&BYTES) }
-    }
+    pane: FlamePane<LiveBytes>,
 }
 
 impl View for LiveMemory {
@@ -76,53 +71,42 @@ impl View for LiveMemory {
             head::nothing_ui(ui);
             return;
         };
-        let question = self.question(&shown, ctx.memory);
-        if self.pane.question().is_some_and(|known| known.of != question.of) {
-            self.pane.reset();
-        }
-        let (asked, of) = (question.clone(), shown.of.clone());
-        // While the moment moves, each tree is shown: all are of the same memory.
-        let is_near = |known: &Question| Question { moment: question.moment, ..known.clone() } == question;
-        self.pane.ask(&question, is_near, move |progress| (tree(&of, &asked, progress), ()), ctx, ui);
+        let wanted = self.wanted(&shown, ctx.memory);
+        // While the moment moves, each tree is shown.
+        let is_near = |known: &LiveBytes| LiveBytes { moment: wanted.moment, ..known.clone() } == wanted;
+        let answer = self.pane.ask(&shown.of, &wanted, is_near, ctx, ui);
         ui.horizontal_wrapped(|ui| {
             for (mode, label, hint) in MODES {
                 let needs_base = matches!(mode, Mode::Grown | Mode::Shrunk);
-                let is_possible = !needs_base || question.base != question.moment || ctx.memory.base.is_some();
+                let is_possible = !needs_base || wanted.base != wanted.moment || ctx.memory.base.is_some();
                 let choice = ui.add_enabled(is_possible, egui::Button::selectable(self.mode == mode, label));
                 if choice.on_hover_text(hint).on_disabled_hover_text("Choose a moment first").clicked() {
                     self.mode = mode;
                 }
             }
-            self.moment_ui(&question, &shown, ctx, ui);
+            self.moment_ui(&wanted, &shown, ctx, ui);
             ui.separator();
             self.group_ui(&shown, ui);
             let hint = "Also those of the interpreter, of the start of the process, and of the recorder";
             ui.checkbox(&mut self.has_all_frames, "All frames").on_hover_text(hint);
-            self.pane.tools_ui(ui);
+            self.pane.tools_ui(ctx.answers, ui);
         });
-        if self.pane.has_crashed(&question) {
-            ui.label("The flame graph crashed. Please report it");
-            return;
-        }
-        let Some(known) = self.pane.shown() else { return };
+        let Some(known) = answer_ui(&answer, "Adding up…", ui) else { return };
         if known.tree.total() == 0 {
-            // Of the tree on show, which may be of the question before.
-            ui.label(match self.pane.question().map_or(self.mode, |known| known.mode) {
+            // Of the tree on show, whose parameters may be those before.
+            let what = match self.pane.weights().map_or(self.mode, |known| known.mode) {
                 Mode::Grown => "No stack has more memory than at the base",
                 Mode::Shrunk => "No stack has less memory than at the base",
                 _ => "Nothing is live at this moment",
-            });
+            };
+            nothing_ui(what, "Choose another moment", ui);
             return;
         }
-        self.pane.body_ui(ui);
+        self.pane.body_ui(ctx.answers, ui);
     }
 
     fn is_pending(&self) -> bool {
         self.pane.is_pending()
-    }
-
-    fn forget(&mut self) {
-        self.pane.reset();
     }
 
     fn run(&mut self, command: &Command, _ctx: &mut ViewContext<'_>) -> bool {
@@ -131,7 +115,7 @@ impl View for LiveMemory {
 }
 
 impl LiveMemory {
-    fn question(&self, shown: &ShownMemory, focus: &MemoryFocus) -> Question {
+    fn wanted(&self, shown: &ShownMemory, focus: &MemoryFocus) -> LiveBytes {
         let history = shown.history();
         let chosen = focus.moment.unwrap_or(history.last_state());
         let (moment, base) = match self.mode {
@@ -141,7 +125,7 @@ impl LiveMemory {
             Mode::Grown | Mode::Shrunk => (chosen, focus.base.unwrap_or(0)),
         };
         let (mode, by, has_all_frames) = (self.mode, self.by(shown), self.has_all_frames);
-        Question { of: shown.key(), mode, moment, base, by, has_all_frames }
+        LiveBytes { mode, moment, base, by, has_all_frames }
     }
 
     /// By what memory is told apart: as the person chose, else by what there is to tell it apart by.
@@ -172,11 +156,11 @@ impl LiveMemory {
     }
 
     /// Which moments these are, and a button to keep one as the base.
-    fn moment_ui(&self, question: &Question, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-        let at = state_text(shown, question.moment);
-        match question.mode {
+    fn moment_ui(&self, wanted: &LiveBytes, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        let at = state_text(shown, wanted.moment);
+        match wanted.mode {
             Mode::Grown | Mode::Shrunk => {
-                ui.weak(format!("from {} to {at}", state_text(shown, question.base)));
+                ui.weak(format!("from {} to {at}", state_text(shown, wanted.base)));
             }
             _ => {
                 ui.weak(at);
@@ -184,7 +168,7 @@ impl LiveMemory {
         }
         let hint = "Compare later moments with this one";
         if ui.button("Set as base").on_hover_text(hint).clicked() {
-            ctx.memory.base = Some(question.moment);
+            ctx.memory.base = Some(wanted.moment);
         }
         if ctx.memory.base.is_some()
             && ui.button("Clear base").on_hover_text("Compare with the start of the recording again").clicked()
@@ -194,14 +178,22 @@ impl LiveMemory {
     }
 }
 
-fn tree(of: &OpenMemory, asked: &Question, progress: &Progress) -> FlameTree {
-    let (trace, history) = (of.trace(), of.history());
-    let steps = (asked.by == GroupBy::Age).then(|| steps(trace, history, &|| progress.is_cancelled())).flatten();
-    let (by, has_all_frames) = (asked.by, asked.has_all_frames);
-    let scope = Scope { trace, history, until: Live::Active, by, steps: steps.as_ref(), has_all_frames };
-    match asked.mode {
-        Mode::Moment | Mode::Peak | Mode::End => scope.flame(asked.moment),
-        Mode::Grown => scope.difference(asked.base, asked.moment).grown,
-        Mode::Shrunk => scope.difference(asked.base, asked.moment).shrunk,
+impl Weights for LiveBytes {
+    type Of = OpenMemory;
+    type Extra = ();
+    const UNIT: &'static Unit = &BYTES;
+
+    fn tree(&self, of: &OpenMemory, work: &Work<'_>) -> Option<(FlameTree, ())> {
+        let (trace, history) = (of.trace(), of.history());
+        let steps = if self.by == GroupBy::Age { Some(work.get(of, &MemorySteps)?) } else { None };
+        let steps = steps.as_ref().and_then(|steps| (**steps).as_ref());
+        let (by, has_all_frames) = (self.by, self.has_all_frames);
+        let scope = Scope { trace, history, until: Live::Active, by, steps, has_all_frames };
+        let tree = match self.mode {
+            Mode::Moment | Mode::Peak | Mode::End => scope.flame(self.moment),
+            Mode::Grown => scope.difference(self.base, self.moment).grown,
+            Mode::Shrunk => scope.difference(self.base, self.moment).shrunk,
+        };
+        Some((tree, ()))
     }
 }

@@ -3,7 +3,7 @@
 use eframe::egui::{self, Color32, CornerRadius, Pos2, Rect, Stroke, StrokeKind, pos2, vec2};
 
 use super::map::{Fill, MapBox, MapLine};
-use super::state::Answer;
+use super::state::StateMap;
 use crate::analysis::memory::state::{Held, PoolState};
 use crate::model::memory::{AllocationId, SegmentKind};
 use crate::session::{Selection, ShownMemory};
@@ -41,7 +41,7 @@ fn pool_title(shown: &ShownMemory, pool: &PoolState) -> String {
 
 /// What the map is painted on.
 pub struct Canvas<'a> {
-    pub answer: &'a Answer,
+    pub map: &'a StateMap,
     pub shown: &'a ShownMemory,
     pub origin: Pos2,
 }
@@ -57,12 +57,12 @@ impl Canvas<'_> {
 
     fn label(&self, id: AllocationId) -> &str {
         let stack = self.shown.history().allocations.stack[id.idx()].0 as usize;
-        self.shown.trace().strings.get(self.answer.labels.get(stack).copied().unwrap_or_default())
+        self.shown.trace().strings.get(self.map.labels.get(stack).copied().unwrap_or_default())
     }
 
     fn color(&self, fill: Fill, ctx: &ViewContext<'_>) -> Color32 {
         let block = |id: AllocationId| {
-            let color = self.answer.colors.color(self.shown.history().allocations.stack[id.idx()]);
+            let color = self.map.colors.color(self.shown.history().allocations.stack[id.idx()]);
             let is_dimmed = !ctx.memory.marked.is_empty() && ctx.memory.marked.binary_search(&id).is_err();
             if is_dimmed { color.lerp_to_gamma(free_color(ctx.is_dark), 0.75) } else { color }
         };
@@ -83,8 +83,8 @@ impl Canvas<'_> {
         let painter = ui.painter();
         let font = egui::TextStyle::Body.resolve(ui.style());
         for line in lines.clone() {
-            if let Some(MapLine::Heading(pool)) = self.answer.map.lines.get(line as usize) {
-                let pool = &self.answer.state.pools[*pool as usize];
+            if let Some(MapLine::Heading(pool)) = self.map.map.lines.get(line as usize) {
+                let pool = &self.map.state.pools[*pool as usize];
                 let sums = &pool.sums;
                 let text = format!(
                     "{}: {} in {}, {} free, largest {}, pinned {}, fragmentation {:.1} %",
@@ -104,7 +104,7 @@ impl Canvas<'_> {
         let mut mesh = egui::Mesh::default();
         let mut borders = Vec::new();
         let mut outlines = Vec::new();
-        for place in self.answer.map.of_lines(lines) {
+        for place in self.map.map.of_lines(lines) {
             let rect = self.rect(place);
             mesh.add_colored_rect(rect, self.color(place.fill, ctx));
             if rect.width() >= MIN_BORDERED {
@@ -134,7 +134,7 @@ impl Canvas<'_> {
         response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Image, true, "Map of the allocator's memory"));
         let Some(at) = response.hover_pos() else { return };
         let line = ((at.y - self.origin.y) / (LINE_HEIGHT + LINE_GAP)).max(0.0) as u32;
-        let Some(place) = self.answer.map.at(line, at.x - self.origin.x) else { return };
+        let Some(place) = self.map.map.at(line, at.x - self.origin.x) else { return };
         let id = match place.fill {
             Fill::One(Held::Allocated(id) | Held::AwaitingFree(id)) | Fill::Mixed(Some(id), _) => Some(id),
             _ => None,
@@ -169,7 +169,7 @@ impl Canvas<'_> {
             ),
             (_, None) => format!("Free and unsplit memory, {}", bytes(place.bytes)),
         };
-        let pool = &self.answer.state.pools[place.pool as usize];
+        let pool = &self.map.state.pools[place.pool as usize];
         let segment = &pool.segments[place.segment as usize];
         let expandable = if segment.is_expandable { ", expandable" } else { "" };
         format!(

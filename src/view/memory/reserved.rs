@@ -6,17 +6,18 @@ use eframe::egui::{self, CentralPanel, Frame, Panel, RichText};
 
 use super::head;
 use super::head::state_text;
-use crate::analysis::memory::labels::stack_labels;
 use crate::analysis::memory::live::Group;
-use crate::analysis::memory::oom::{OomCard, cards};
-use crate::analysis::memory::reserved::{Cause, Growth, Pins, growth, pins};
+use crate::analysis::memory::oom::OomCard;
+use crate::analysis::memory::reserved::{Cause, Growth, Pins};
 use crate::analysis::memory::signature::Signatures;
+use crate::answers::memory::{GrowthOfReserved, GrowthPins, OomCards, StackLabels, StackSignatures};
+use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
 use crate::figures::memory::{OutOfMemory, Owner, ReservedGrowth, cause_text, oom, reserved_growth};
 use crate::figures::{Cell, findings};
-use crate::job::{Memo, Progress};
 use crate::model::StringId;
-use crate::session::{MemoryKey, OpenMemory, ShownMemory};
+use crate::session::{OpenMemory, ShownMemory};
+use crate::view::states::{answer_ui, failed_ui, nothing_ui, working_ui};
 use crate::view::tables::{Answer as Table, Grid};
 use crate::view::{View, ViewContext};
 use crate::widget::table::Action;
@@ -28,25 +29,28 @@ const MAX_NAMED: usize = 12;
 /// A program that catches the error and tries again may run out of memory thousands of times.
 const MAX_CARDS: usize = 50;
 
+/// Everything that the tab shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ReservedTables;
+
 #[derive(Debug)]
-struct Answer {
-    of: OpenMemory,
-    growth: Vec<Growth>,
+struct Tables {
+    growth: Arc<Vec<Growth>>,
     /// How often reserved memory grew for each cause, and by how much in all.
     sums: Vec<(Cause, u64, u64)>,
-    cards: Vec<OomCard>,
-    signatures: Signatures,
-    labels: Vec<StringId>,
+    cards: Arc<Vec<OomCard>>,
+    signatures: Arc<Signatures>,
+    labels: Arc<Vec<StringId>>,
     table: Arc<Table>,
 }
 
 /// The tab of reserved memory.
 #[derive(Debug, Default)]
 pub struct ReservedView {
-    memo: Memo<MemoryKey, Arc<Answer>>,
+    tables: Query<ReservedTables>,
     grid: Grid,
     /// What stood in the way of a row's request.
-    pins: Memo<(MemoryKey, usize), Option<Pins>>,
+    pins: Query<GrowthPins>,
     is_waiting: bool,
 }
 
@@ -57,62 +61,56 @@ impl View for ReservedView {
             head::nothing_ui(ui);
             return;
         };
-        let question = shown.key();
-        if self.memo.question().is_some_and(|known| *known != question) {
-            self.forget();
-        }
-        let (waker, asked) = (ui.ctx().clone(), shown.of.clone());
-        let work = move |progress: &Progress| Arc::new(answer(asked, progress));
-        let answer = self.memo.get(&question, move || waker.request_repaint(), work).cloned();
-        let Some(answer) = answer else {
-            self.is_waiting = !self.memo.has_crashed(&question);
-            ui.label(if self.is_waiting {
-                "Working out why memory was reserved…"
-            } else {
-                "This crashed. Please report it"
-            });
+        let answer = self.tables.ask(ctx.answers, &shown.of, &ReservedTables);
+        self.is_waiting = answer.is_working();
+        let Some(tables) = answer_ui(&answer, "Working out why memory was reserved…", ui) else {
+            self.grid.reset();
             return;
         };
         self.grid.poll_text(ctx.commands, ui.ctx());
-        self.grid.update(&answer.table, ui.ctx());
-        self.head_ui(&answer, ui);
-        if !answer.cards.is_empty() {
+        self.grid.update(&tables.table, ui.ctx());
+        self.head_ui(&tables, ui);
+        if !tables.cards.is_empty() {
             Panel::left(egui::Id::unique("out of memory")).default_size(290.0).size_range(200.0..=900.0).show(
                 ui,
                 |ui| {
                     egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
-                        for card in answer.cards.iter().take(MAX_CARDS) {
-                            card_ui(&answer, card, ctx, ui);
+                        for card in tables.cards.iter().take(MAX_CARDS) {
+                            card_ui(&tables, &shown, card, ctx, ui);
                         }
-                        if answer.cards.len() > MAX_CARDS {
-                            let more = format::count((answer.cards.len() - MAX_CARDS) as u64);
+                        if tables.cards.len() > MAX_CARDS {
+                            let more = format::count((tables.cards.len() - MAX_CARDS) as u64);
                             ui.weak(format!("and {more} more times out of memory"));
                         }
                     });
                 },
             );
         }
-        if answer.growth.is_empty() {
-            ui.label(match shown.history().has_segments {
-                true => "Nothing was reserved while this was recorded: all segments are from before",
-                false => "This recording does not say what was reserved, and when",
-            });
+        if tables.growth.is_empty() {
+            let [what, how] = match shown.history().has_segments {
+                true => ["Nothing was reserved while this was recorded", "All segments are from before"],
+                false => [
+                    "This recording does not say what was reserved, and when",
+                    "A memory history (torch.cuda.memory._dump_snapshot) does",
+                ],
+            };
+            nothing_ui(what, how, ui);
             return;
         }
         let row = self.grid.shown().and_then(|(_, row)| row);
-        if let Some((row, growth)) = row.and_then(|row| Some((row, answer.growth.get(row)?))) {
-            self.side_ui(&answer, &(question, row), growth, &shown, ctx, ui);
+        if let Some((row, growth)) = row.and_then(|row| Some((row, tables.growth.get(row)?))) {
+            self.side_ui(&tables, row, growth, &shown, ctx, ui);
         }
         CentralPanel::default().frame(Frame::NONE).show(ui, |ui| {
             match self.grid.ui("Growth of reserved memory", Some("Show the state just before"), ui) {
                 Some(Action::Open(row)) => {
-                    if let Some(growth) = answer.growth.get(row) {
+                    if let Some(growth) = tables.growth.get(row) {
                         ctx.memory.moment = Some(growth.state());
                         ctx.commands.push(Command::ShowMemoryState);
                     }
                 }
                 Some(Action::Select(row)) => {
-                    if let Some(growth) = answer.growth.get(row) {
+                    if let Some(growth) = tables.growth.get(row) {
                         ctx.memory.moment = Some(growth.state());
                     }
                 }
@@ -126,14 +124,14 @@ impl View for ReservedView {
     }
 
     fn forget(&mut self) {
-        *self = Self::default();
+        self.grid.reset();
     }
 }
 
 impl ReservedView {
-    fn head_ui(&mut self, answer: &Answer, ui: &mut egui::Ui) {
+    fn head_ui(&mut self, tables: &Tables, ui: &mut egui::Ui) {
         ui.horizontal_wrapped(|ui| {
-            for &(cause, n, bytes) in answer.sums.iter().filter(|sum| sum.1 > 0) {
+            for &(cause, n, bytes) in tables.sums.iter().filter(|sum| sum.1 > 0) {
                 let (label, help) = cause_text(cause);
                 let text = format!("{label}: {} times, {}", format::count(n), format::bytes(bytes as f64));
                 ui.label(text).on_hover_text(help);
@@ -153,18 +151,15 @@ impl ReservedView {
 
     fn side_ui(
         &mut self,
-        answer: &Arc<Answer>,
-        key: &(MemoryKey, usize),
+        tables: &Tables,
+        row: usize,
         growth: &Growth,
         shown: &ShownMemory,
         ctx: &mut ViewContext<'_>,
         ui: &mut egui::Ui,
     ) {
-        let (waker, asked, row) = (ui.ctx().clone(), Arc::clone(answer), key.1);
-        let work = move |progress: &Progress| pins(asked.of.history(), &asked.growth[row], &|| progress.is_cancelled());
-        let found = self.pins.get(key, move || waker.request_repaint(), work).cloned();
-        let found = found.filter(|_| self.pins.is_current(key));
-        let has_crashed = self.pins.has_crashed(key);
+        // Pins of another row would be wrong, so only the answer to this one is shown.
+        let found = self.pins.ask(ctx.answers, &shown.of, &GrowthPins(row));
         let bytes = |bytes: u64| format::bytes(bytes as f64);
         Panel::right(egui::Id::unique("why reserved"))
             .default_size(300.0)
@@ -193,17 +188,13 @@ impl ReservedView {
                         return;
                     }
                     ui.add_space(6.0);
-                    match found {
-                        None if has_crashed => {
-                            ui.label("What stood in the way could not be worked out. Please report it");
-                        }
-                        None => {
-                            ui.spinner();
-                        }
-                        Some(None) => {
-                            ui.label("No segment of this pool is as large as the request");
-                        }
-                        Some(Some(pins)) => pins_ui(answer, &pins, shown, ctx, ui),
+                    match &found {
+                        Answer::Failed(why) => failed_ui(why, ui),
+                        Answer::Working(_) => working_ui("Looking for what stood in the way…", ui),
+                        Answer::Ready(pins) => match &**pins {
+                            Some(pins) => pins_ui(tables, pins, shown, ctx, ui),
+                            None => _ = ui.label("No segment of this pool is as large as the request"),
+                        },
                     }
                 });
             });
@@ -211,8 +202,8 @@ impl ReservedView {
 }
 
 /// The blocks that stood in the way.
-fn pins_ui(answer: &Answer, pins: &Pins, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-    let all = &answer.of.history().allocations;
+fn pins_ui(tables: &Tables, pins: &Pins, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+    let all = &shown.history().allocations;
     ui.label(format!(
         "{} blocks of {} in all kept a stretch of {} from serving it",
         format::count(pins.blocks.len() as u64),
@@ -225,8 +216,8 @@ fn pins_ui(answer: &Answer, pins: &Pins, shown: &ShownMemory, ctx: &mut ViewCont
         ctx.memory.marked = Arc::new(ids);
     }
     for &id in pins.blocks.iter().take(MAX_NAMED) {
-        let label = answer.labels.get(all.stack[id.idx()].0 as usize).copied().unwrap_or_default();
-        let place = display_name(answer.of.trace().strings.get(label)).into_owned();
+        let label = tables.labels.get(all.stack[id.idx()].0 as usize).copied().unwrap_or_default();
+        let place = display_name(shown.trace().strings.get(label)).into_owned();
         let text = format!("{}, {place}", format::bytes(all.bytes[id.idx()] as f64));
         if ui.add(egui::Button::new(text).truncate()).on_hover_text("Select it").clicked() {
             *ctx.selection = shown.selection(id);
@@ -237,14 +228,14 @@ fn pins_ui(answer: &Answer, pins: &Pins, shown: &ShownMemory, ctx: &mut ViewCont
     }
 }
 
-fn card_ui(answer: &Answer, card: &OomCard, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+fn card_ui(tables: &Tables, shown: &ShownMemory, card: &OomCard, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
     let tokens = theme::tokens(ctx.is_dark);
     let bytes = |bytes: u64| format::bytes(bytes as f64);
     let finding = findings::out_of_memory(card, None);
     ui.label(RichText::new(&finding.text).strong().color(tokens.severity[finding.severity as usize]));
-    let state = card.event.saturating_add(1).min(answer.of.history().last_state());
-    ui.weak(state_text(&answer.of, state));
-    let row = OutOfMemory { owner: Owner::default(), card, offset_ns: answer.of.open.offset, by_stack: Arc::default() };
+    let state = card.event.saturating_add(1).min(shown.history().last_state());
+    ui.weak(state_text(shown, state));
+    let row = OutOfMemory { owner: Owner::default(), card, offset_ns: shown.open.offset, by_stack: Arc::default() };
     let figures = oom().data([row]);
     egui::Grid::new(("out of memory", card.event)).num_columns(2).spacing([12.0, 2.0]).show(ui, |ui| {
         for (column, cell) in figures.columns.iter().zip(figures.rows.iter().flatten()) {
@@ -262,13 +253,13 @@ fn card_ui(answer: &Answer, card: &OomCard, ctx: &mut ViewContext<'_>, ui: &mut 
         ui.add(egui::Label::new(what_if.fact(bytes)).wrap());
     }
     if ui.button("Show the state then").clicked() {
-        ctx.memory.moment = Some(card.event.min(answer.of.history().last_state()));
+        ctx.memory.moment = Some(card.event.min(shown.history().last_state()));
         ctx.commands.push(Command::ShowMemoryState);
     }
     ui.weak("Who had it");
     for group in &card.stacks {
         let Group::Signature(signature) = group.group else { continue };
-        let label = answer.signatures.label(answer.of.trace(), signature);
+        let label = tables.signatures.label(shown.trace(), signature);
         let label = label.as_deref().unwrap_or("(no call stack)");
         ui.add(
             egui::Label::new(format!(
@@ -283,12 +274,28 @@ fn card_ui(answer: &Answer, card: &OomCard, ctx: &mut ViewContext<'_>, ui: &mut 
     ui.separator();
 }
 
-fn answer(of: OpenMemory, progress: &Progress) -> Answer {
+impl Analysis for ReservedTables {
+    type Of = OpenMemory;
+    type Output = Tables;
+    const NAME: &'static str = "Listing what was reserved";
+
+    fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Tables> {
+        let growth = work.get(of, &GrowthOfReserved)?;
+        let signatures = work.get(&of.open.trace, &StackSignatures { ignores_lines: false })?;
+        let cards = work.get(of, &OomCards(MAX_NAMED))?;
+        let labels = work.get(&of.open.trace, &StackLabels)?;
+        let table = Arc::new(growth_table(of, &growth, &labels));
+        let sum = |cause: Cause| {
+            let of_cause = growth.iter().filter(|growth| growth.cause == cause);
+            of_cause.fold((cause, 0, 0_u64), |(_, n, bytes), growth| (cause, n + 1, bytes.saturating_add(growth.bytes)))
+        };
+        let sums = [Cause::Fragmentation, Cause::Demand, Cause::Unexplained, Cause::NoRequest].map(sum);
+        Some(Tables { sums: sums.into(), growth, cards, signatures, labels, table })
+    }
+}
+
+fn growth_table(of: &OpenMemory, growth: &[Growth], labels: &[StringId]) -> Table {
     let (trace, history) = (of.trace(), of.history());
-    let growth = growth(history, &|| progress.is_cancelled());
-    let signatures = Signatures::new(trace, false);
-    let cards = cards(trace, history, &signatures, MAX_NAMED, &|| progress.is_cancelled());
-    let labels = stack_labels(trace);
     let rows = growth.iter().map(|growth| {
         let event = growth.events.end.saturating_sub(1);
         let ts = history.events.ts[event as usize].saturating_add(of.open.offset);
@@ -304,11 +311,5 @@ fn answer(of: OpenMemory, progress: &Progress) -> Answer {
         }
     });
     let data = reserved_growth(history.has_time).data(rows);
-    let table = Arc::new(Table { data, ..Table::default() });
-    let sum = |cause: Cause| {
-        let of_cause = growth.iter().filter(|growth| growth.cause == cause);
-        of_cause.fold((cause, 0, 0_u64), |(_, n, bytes), growth| (cause, n + 1, bytes.saturating_add(growth.bytes)))
-    };
-    let sums = [Cause::Fragmentation, Cause::Demand, Cause::Unexplained, Cause::NoRequest].map(sum);
-    Answer { sums: sums.into(), growth, cards, signatures, labels, table, of }
+    Table { data, ..Table::default() }
 }

@@ -1,7 +1,11 @@
-//! Which color does memory of a call stack have? The same in every picture of memory.
+//! The color of memory by its call stack: the same in every picture of memory.
+
+use std::sync::Arc;
 
 use eframe::egui::Color32;
 
+use crate::answers::memory::StackLabels;
+use crate::answers::{Analysis, Work};
 use crate::model::{StackId, StringId, Trace, hash_bytes};
 use crate::widget::slice_color::oklch;
 
@@ -47,5 +51,21 @@ impl StackColors {
     /// The color of a stack.
     pub fn color(&self, stack: StackId) -> Color32 {
         self.palette[usize::from(self.index(stack))]
+    }
+}
+
+/// The [`StackColors`] of a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColorStacks {
+    pub is_dark: bool,
+}
+
+impl Analysis for ColorStacks {
+    type Of = Arc<Trace>;
+    type Output = StackColors;
+    const NAME: &'static str = "Coloring the call stacks";
+
+    fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<StackColors> {
+        Some(StackColors::new(of, &work.get(of, &StackLabels)?, self.is_dark))
     }
 }

@@ -6,25 +6,26 @@ use eframe::egui::{self, CornerRadius, Rect, Sense, vec2};
 
 use super::map::{Map, fitting_scale, lay_out};
 use super::map_canvas::{Canvas, LINE_GAP, LINE_HEIGHT, awaiting_color, free_color, unsplit_color};
-use super::stack_colors::StackColors;
+use super::stack_colors::{ColorStacks, StackColors};
 use super::transport::Transport;
 use super::{commands, head};
-use crate::analysis::memory::labels::stack_labels;
-use crate::analysis::memory::state::{AllocatorState, Sums, allocator};
+use crate::analysis::memory::state::{AllocatorState, Sums};
+use crate::answers::memory::{StackLabels, StateAt};
+use crate::answers::{Analysis, Query, Work};
 use crate::command::Command;
-use crate::job::{Memo, Progress};
 use crate::model::StringId;
-use crate::session::{MemoryKey, ShownMemory};
+use crate::session::{OpenMemory, ShownMemory};
 use crate::view::axis::Wheel;
+use crate::view::states::{answer_ui, nothing_ui};
 use crate::view::{View, ViewContext};
 use crate::widget::format;
 
 /// A map of more lines than this says nothing more.
 const MAX_LINES: f64 = 20_000.0;
 
+/// A map of the allocator's memory.
 #[derive(Clone, Debug, PartialEq)]
-struct Question {
-    of: MemoryKey,
+struct MapOf {
     state: u32,
     /// In points.
     width: u32,
@@ -36,8 +37,8 @@ struct Question {
 
 /// A map, and what its blocks are called and colored.
 #[derive(Debug)]
-pub struct Answer {
-    pub state: AllocatorState,
+pub struct StateMap {
+    pub state: Arc<AllocatorState>,
     pub map: Map,
     /// The frame that names each stack.
     pub labels: Arc<Vec<StringId>>,
@@ -65,7 +66,7 @@ pub struct MemoryState {
     zoom: f64,
     /// Whether the wheel zooms and Ctrl+wheel scrolls, instead of the other way round.
     pub wheel_zooms: bool,
-    memo: Memo<Question, Arc<Answer>>,
+    map: Query<MapOf>,
     /// What was under the pointer when it was zoomed, until the map of that size is there.
     anchor: Option<Anchor>,
     /// What is on show, in points from the top.
@@ -81,8 +82,8 @@ impl View for MemoryState {
             let shown = ui.horizontal_wrapped(|ui| head::choose_ui(ctx, ui)).inner;
             let Some(shown) = shown else { return };
             if !shown.history().has_segments {
-                ui.label("This recording has blocks, but not the segments they lie in");
-                ui.weak("A memory history (torch.cuda.memory._dump_snapshot) has both");
+                let how = "A memory history (torch.cuda.memory._dump_snapshot) has both";
+                nothing_ui("This recording has blocks, but not the segments they lie in", how, ui);
                 return;
             }
             self.transport.ui(&shown, ctx, ui);
@@ -92,11 +93,6 @@ impl View for MemoryState {
 
     fn is_pending(&self) -> bool {
         self.is_waiting
-    }
-
-    fn forget(&mut self) {
-        (self.memo, self.anchor) = (Memo::default(), None);
-        self.transport.forget();
     }
 
     fn run(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
@@ -123,7 +119,7 @@ impl View for MemoryState {
 
 impl MemoryState {
     fn zoom_by(&mut self, factor: f64) {
-        let most = self.memo.answer().map_or(1e9, |answer| answer.max_zoom);
+        let most = self.map.newest().map_or(1e9, |shown| shown.max_zoom);
         self.zoom = (self.zoom * factor).clamp(1.0, most);
     }
 
@@ -139,12 +135,13 @@ impl MemoryState {
         }
         if self.zoom != before {
             let line = ((self.scroll + pointer.y - area.top()) / row).max(0.0) as u32;
-            let boxes = self.memo.answer().map(|answer| answer.map.of_lines(line..u32::MAX)).unwrap_or_default();
+            let newest = self.map.newest();
+            let boxes = newest.as_ref().map(|shown| shown.map.of_lines(line..u32::MAX)).unwrap_or_default();
             let x = pointer.x - area.left();
             let under = boxes.iter().take_while(|place| place.line == line && place.x[0] <= x).last();
-            let anchor = under.or(boxes.first()).zip(self.memo.answer()).map(|(under, answer)| {
+            let anchor = under.or(boxes.first()).zip(newest.as_ref()).map(|(under, shown)| {
                 let place = (under.pool, under.segment, under.addr);
-                let (first, n) = answer.map.lines_of(place);
+                let (first, n) = shown.map.lines_of(place);
                 Anchor { place, share: (under.line - first) as f32 / n as f32, y: line as f32 * row - self.scroll }
             });
             // Until the larger map is there, further turns are about the same place.
@@ -156,8 +153,7 @@ impl MemoryState {
     fn map_ui(&mut self, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         let area = ui.available_rect_before_wrap();
         let scroll_bar = ui.spacing().scroll.allocated_width() + 2.0;
-        let question = Question {
-            of: shown.key(),
+        let wanted = MapOf {
             state: ctx.memory.moment.unwrap_or(shown.history().last_state()),
             width: (area.width() - scroll_bar).max(60.0) as u32,
             // The sums stand in a line of their own.
@@ -165,26 +161,21 @@ impl MemoryState {
             zoom: self.zoom,
             is_dark: ctx.is_dark,
         };
-        let answer = self.ask(&question, shown, ui);
-        if self.memo.has_crashed(&question) {
-            ui.label("The map of this moment crashed. Please report it");
+        // A map of a moment ago stays until the next is there.
+        let answer = self.map.ask_in_turn(ctx.answers, &shown.of, &wanted, |_| true);
+        self.is_waiting = answer.is_working();
+        let Some(map) = answer_ui(&answer, "Laying out the map…", ui) else { return };
+        sums_ui(&map, ui);
+        if map.state.sums.reserved == 0 {
+            nothing_ui("Nothing is reserved at this moment", "Choose another one above", ui);
             return;
         }
-        let Some(answer) = answer else {
-            ui.spinner();
-            return;
-        };
-        sums_ui(&answer, ui);
-        if answer.state.sums.reserved == 0 {
-            ui.label("Nothing is reserved at this moment");
-            return;
-        }
-        let n_lines = answer.map.lines.len();
+        let n_lines = map.map.lines.len();
         let row = LINE_HEIGHT + LINE_GAP;
         let area = ui.available_rect_before_wrap();
         let by = self.wheel(area, row, ui);
-        if let Some(anchor) = self.anchor.filter(|_| question.zoom == self.zoom && self.memo.is_current(&question)) {
-            let (first, n) = answer.map.lines_of(anchor.place);
+        if let Some(anchor) = self.anchor.filter(|_| wanted.zoom == self.zoom && !self.is_waiting) {
+            let (first, n) = map.map.lines_of(anchor.place);
             self.scroll = (first as f32 + (anchor.share * n as f32).round()) * row - anchor.y;
             self.anchor = None;
         }
@@ -196,10 +187,10 @@ impl MemoryState {
         let scroll = scroll.scroll_source(egui::scroll_area::ScrollSource::SCROLL_BAR);
         let shown_part = scroll.vertical_scroll_offset(self.scroll).show_viewport(ui, |ui, viewport| {
             let (rect, response) =
-                ui.allocate_exact_size(vec2(question.width as f32, n_lines as f32 * row), Sense::click());
+                ui.allocate_exact_size(vec2(wanted.width as f32, n_lines as f32 * row), Sense::click());
             let first = (viewport.top() / row).max(0.0) as u32;
             let last = (((viewport.bottom() / row).ceil() as u32) + 1).min(n_lines as u32);
-            let canvas = Canvas { answer: &answer, shown, origin: rect.min };
+            let canvas = Canvas { map: &map, shown, origin: rect.min };
             canvas.paint(first..last, ctx, ui);
             canvas.interact(&response, ctx);
         });
@@ -207,38 +198,28 @@ impl MemoryState {
             self.scroll = shown_part.state.clamped_offset().y;
         }
     }
+}
 
-    fn ask(&mut self, question: &Question, shown: &ShownMemory, ui: &egui::Ui) -> Option<Arc<Answer>> {
-        let known = self.memo.question().filter(|known| known.of == question.of);
-        let before = known.cloned().zip(self.memo.answer().cloned());
-        let (waker, asked, of) = (ui.ctx().clone(), question.clone(), shown.of.clone());
-        let work = move |progress: &Progress| {
-            // A map of another size is of the same state, and one of another moment has the same stacks.
-            let same = |is_same: fn(&Question, &Question) -> bool| {
-                before.as_ref().filter(|(known, _)| is_same(known, &asked)).map(|(_, answer)| answer)
-            };
-            let state = same(|a, b| a.state == b.state).map(|answer| answer.state.clone());
-            let state = state.unwrap_or_else(|| allocator(of.history(), asked.state, &|| progress.is_cancelled()));
-            let fitting = fitting_scale(&state, asked.width as f32, asked.lines);
-            let least = (state.sums.reserved as f64 / (f64::from(asked.width) * MAX_LINES)).max(1.0);
-            let map = lay_out(&state, asked.width as f32, (fitting / asked.zoom).max(least));
-            let labels = same(|_, _| true).map(|answer| Arc::clone(&answer.labels));
-            let labels = labels.unwrap_or_else(|| Arc::new(stack_labels(of.trace())));
-            let colors = same(|a, b| a.is_dark == b.is_dark).map(|answer| Arc::clone(&answer.colors));
-            let colors = colors.unwrap_or_else(|| Arc::new(StackColors::new(of.trace(), &labels, asked.is_dark)));
-            Arc::new(Answer { state, map, labels, colors, max_zoom: (fitting / least).max(1.0) })
-        };
-        let is_near = |known: &Question| known.of == question.of;
-        let answer = self.memo.get_in_turn(question, is_near, move || waker.request_repaint(), work).cloned();
-        self.is_waiting = !self.memo.is_current(question) && !self.memo.has_crashed(question);
-        // A map of another history would be a lie; one of a moment ago stays until the next is there.
-        answer.filter(|_| self.memo.question().is_some_and(is_near))
+impl Analysis for MapOf {
+    type Of = OpenMemory;
+    type Output = StateMap;
+    const NAME: &'static str = "The map of this moment";
+    const KEPT: usize = 1;
+
+    fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<StateMap> {
+        let state = work.get(of, &StateAt(self.state))?;
+        let fitting = fitting_scale(&state, self.width as f32, self.lines);
+        let least = (state.sums.reserved as f64 / (f64::from(self.width) * MAX_LINES)).max(1.0);
+        let map = lay_out(&state, self.width as f32, (fitting / self.zoom).max(least));
+        let labels = work.get(&of.open.trace, &StackLabels)?;
+        let colors = work.get(&of.open.trace, &ColorStacks { is_dark: self.is_dark })?;
+        Some(StateMap { state, map, labels, colors, max_zoom: (fitting / least).max(1.0) })
     }
 }
 
 /// What all segments sum to.
-fn sums_ui(answer: &Answer, ui: &mut egui::Ui) {
-    let Sums { reserved, allocated, awaiting_free, unsplit, free, largest_free, pinned, .. } = answer.state.sums;
+fn sums_ui(map: &StateMap, ui: &mut egui::Ui) {
+    let Sums { reserved, allocated, awaiting_free, unsplit, free, largest_free, pinned, .. } = map.state.sums;
     let is_dark = ui.visuals().dark_mode;
     let bytes = |bytes: u64| format::bytes(bytes as f64);
     ui.horizontal_wrapped(|ui| {
@@ -261,13 +242,13 @@ fn sums_ui(answer: &Answer, ui: &mut egui::Ui) {
         let hint = "Free, but in segments that blocks keep from being given back to the device";
         ui.label(format!("pinned {}", bytes(pinned))).on_hover_text(hint);
         let hint = "1 - Σ free² / (Σ free)² of each segment, weighed with its free bytes: 0 is one stretch a segment, near 1 is many small ones";
-        ui.label(format!("fragmentation {:.1} %", answer.state.sums.fragmentation() * 100.0)).on_hover_text(hint);
-        if answer.state.unplaced > 0 {
+        ui.label(format!("fragmentation {:.1} %", map.state.sums.fragmentation() * 100.0)).on_hover_text(hint);
+        if map.state.unplaced > 0 {
             let hint = "Blocks that lie in no segment of the recording, or where another block does";
-            ui.label(format!("{} in no segment", bytes(answer.state.unplaced))).on_hover_text(hint);
+            ui.label(format!("{} in no segment", bytes(map.state.unplaced))).on_hover_text(hint);
         }
-        let n: usize = answer.state.pools.iter().map(|pool| pool.segments.len()).sum();
-        let pixel = format::bytes(answer.map.bytes_per_point / f64::from(ui.pixels_per_point()));
+        let n: usize = map.state.pools.iter().map(|pool| pool.segments.len()).sum();
+        let pixel = format::bytes(map.map.bytes_per_point / f64::from(ui.pixels_per_point()));
         ui.weak(format!("{} segments, {pixel} a pixel", format::count(n as u64)));
     });
 }

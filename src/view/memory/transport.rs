@@ -5,8 +5,8 @@ use std::time::Duration;
 use eframe::egui::{self, Color32, Sense, Stroke, pos2, vec2};
 
 use super::head::{moment_slider, state_text};
+use crate::answers::{Analysis, Query, Work};
 use crate::command::Command;
-use crate::job::Memo;
 use crate::session::{MemoryKey, OpenMemory, ShownMemory};
 use crate::view::ViewContext;
 use crate::widget::{format, theme};
@@ -32,22 +32,16 @@ struct Playing {
 pub struct Transport {
     playing: Option<Playing>,
     speed: f64,
-    /// The highest `active` of each point of the strip, 0 to 1.
-    strip: Memo<(MemoryKey, u32), Vec<f32>>,
+    strip: Query<Strip>,
 }
 
 impl Default for Transport {
     fn default() -> Self {
-        Self { playing: None, speed: 1.0, strip: Memo::default() }
+        Self { playing: None, speed: 1.0, strip: Query::default() }
     }
 }
 
 impl Transport {
-    /// Lets go of what was made of a history that may be closed.
-    pub fn forget(&mut self) {
-        (self.playing, self.strip) = (None, Memo::default());
-    }
-
     pub fn ui(&mut self, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         let history = shown.history();
         let last = history.last_state();
@@ -141,13 +135,10 @@ impl Transport {
         let state_at =
             |x: f32| (f64::from((x - rect.left()) / rect.width()).clamp(0.0, 1.0) * f64::from(n - 1)).round();
         let x_of = |state: u32| rect.left() + (f64::from(state) / f64::from(n - 1).max(1.0)) as f32 * rect.width();
-        let (asked, n_points) = ((shown.key(), rect.width() as u32), rect.width() as u32);
-        let (waker, of) = (ui.ctx().clone(), shown.of.clone());
-        self.strip.get(&asked, move || waker.request_repaint(), move |_| heights(&of, n_points));
-        // That of another history would be a lie.
-        let heights = self.strip.answer().filter(|_| self.strip.is_current(&asked));
+        let strip = self.strip.ask(ctx.answers, &shown.of, &Strip { n_points: rect.width() as u32 });
+        let heights = strip.ready().map_or(&[][..], |strip| &strip[..]);
         let mut mesh = egui::Mesh::default();
-        for (column, height) in heights.into_iter().flatten().enumerate() {
+        for (column, height) in heights.iter().enumerate() {
             let x = rect.left() + column as f32;
             let top = rect.bottom() - height * rect.height();
             let bar = egui::Rect::from_min_max(pos2(x, top), pos2(x + 1.0, rect.bottom()));
@@ -172,13 +163,24 @@ impl Transport {
     }
 }
 
-/// For each of `n` points the highest `active` of its states, as a share of the highest of all.
-fn heights(of: &OpenMemory, n: u32) -> Vec<f32> {
-    let curves = &of.history().curves;
-    let (last, most) = (u64::from(of.history().last_state()), curves.highest().1.max(1) as f64);
-    let state = |point: u32| (last * u64::from(point) / u64::from(n.max(1))) as u32;
-    let bytes = |point: u32| curves.active[curves.peak(state(point)..state(point + 1) + 1) as usize];
-    (0..n).map(|point| (bytes(point) as f64 / most) as f32).collect()
+/// For each point of a strip the highest `active` of its states, as a share of the highest of all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Strip {
+    n_points: u32,
+}
+
+impl Analysis for Strip {
+    type Of = OpenMemory;
+    type Output = Vec<f32>;
+    const NAME: &'static str = "The strip of moments";
+
+    fn run(&self, of: &OpenMemory, _: &Work<'_>) -> Option<Vec<f32>> {
+        let curves = &of.history().curves;
+        let (last, most) = (u64::from(of.history().last_state()), curves.highest().1.max(1) as f64);
+        let state = |point: u32| (last * u64::from(point) / u64::from(self.n_points.max(1))) as u32;
+        let bytes = |point: u32| curves.active[curves.peak(state(point)..state(point + 1) + 1) as usize];
+        Some((0..self.n_points).map(|point| (bytes(point) as f64 / most) as f32).collect())
+    }
 }
 
 fn speed_text(speed: f64) -> String {

@@ -77,6 +77,7 @@ fn harness(trace: Trace, kind: TableKind) -> Harness<'static, Session> {
     session.tables.choose(kind);
     let frame = |ui: &mut egui::Ui, session: &mut Session| {
         let mut ctx = ViewContext {
+            answers: &Default::default(),
             traces: &session.traces,
             span: session.traces[0].trace.span,
             navigation: &mut session.navigation,

@@ -34,6 +34,7 @@ impl Session {
     fn with<R>(&mut self, work: impl FnOnce(&mut Timeline, &mut ViewContext<'_>) -> R) -> R {
         let mut commands = Vec::new();
         let mut ctx = ViewContext {
+            answers: &Default::default(),
             traces: &self.traces,
             span: self.span,
             navigation: &mut self.navigation,

@@ -72,6 +72,7 @@ struct Session {
 impl Session {
     fn with<R>(&mut self, work: impl FnOnce(&mut MemoryOverTime, &mut ViewContext<'_>) -> R) -> R {
         let mut ctx = ViewContext {
+            answers: &Default::default(),
             traces: &self.traces,
             span: self.span,
             navigation: &mut self.navigation,

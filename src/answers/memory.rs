@@ -1,0 +1,153 @@
+//! What is asked of memory at several places: steps, signatures, labels, leaks, states of the allocator.
+
+use std::sync::Arc;
+
+use super::{Analysis, Work};
+use crate::analysis::memory::labels::stack_labels;
+use crate::analysis::memory::leaks::{self, Leaks, Thresholds, capacity};
+use crate::analysis::memory::oom::{OomCard, cards};
+use crate::analysis::memory::reserved::{Growth, Pins, growth, pins};
+use crate::analysis::memory::signature::Signatures;
+use crate::analysis::memory::state::{AllocatorState, allocator};
+use crate::analysis::memory::steps::{self, Steps};
+use crate::model::{StringId, TimeNs, Trace};
+use crate::session::OpenMemory;
+
+/// For each stack of a trace the frame that says most.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StackLabels;
+
+impl Analysis for StackLabels {
+    type Of = Arc<Trace>;
+    type Output = Vec<StringId>;
+    const NAME: &'static str = "Naming the call stacks";
+
+    fn run(&self, of: &Arc<Trace>, _: &Work<'_>) -> Option<Self::Output> {
+        Some(stack_labels(of))
+    }
+}
+
+/// The signature of each stack of a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StackSignatures {
+    pub ignores_lines: bool,
+}
+
+impl Analysis for StackSignatures {
+    type Of = Arc<Trace>;
+    type Output = Signatures;
+    const NAME: &'static str = "Comparing the call stacks";
+
+    fn run(&self, of: &Arc<Trace>, _: &Work<'_>) -> Option<Self::Output> {
+        Some(Signatures::new(of, self.ignores_lines))
+    }
+}
+
+/// The training steps of a memory, if there are any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemorySteps;
+
+impl Analysis for MemorySteps {
+    type Of = OpenMemory;
+    type Output = Option<Steps>;
+    const NAME: &'static str = "The search for steps";
+
+    fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Self::Output> {
+        Some(steps::steps(of.trace(), of.history(), &|| work.is_cancelled()))
+    }
+}
+
+/// What grows from step to step.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeakSearch {
+    pub ignores_lines: bool,
+    /// The person's marks, if they are to be the steps; in the trace's own time.
+    pub marks: Option<Vec<TimeNs>>,
+}
+
+/// The outcome of a [`LeakSearch`], with the signatures that it names places by.
+#[derive(Debug)]
+pub struct FoundLeaks {
+    pub signatures: Arc<Signatures>,
+    pub steps: Arc<Option<Steps>>,
+    pub leaks: Leaks,
+}
+
+impl Analysis for LeakSearch {
+    type Of = OpenMemory;
+    type Output = FoundLeaks;
+    const NAME: &'static str = "The search for leaks";
+
+    fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Self::Output> {
+        let (trace, history) = (of.trace(), of.history());
+        let signatures = work.get(&of.open.trace, &StackSignatures { ignores_lines: self.ignores_lines })?;
+        let steps = match &self.marks {
+            Some(marks) => Arc::new(steps::marked(history, marks)),
+            None => work.get(of, &MemorySteps)?,
+        };
+        let (limit, thresholds) = (capacity(trace, history), Thresholds::default());
+        let is_cancelled = || work.is_cancelled();
+        let (other, leaks) =
+            leaks::leaks(trace, history, &signatures, (*steps).as_ref(), limit, &thresholds, &is_cancelled);
+        Some(FoundLeaks { signatures: other.map_or(signatures, Arc::new), steps, leaks })
+    }
+}
+
+/// The allocator's segments and blocks in a state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateAt(pub u32);
+
+impl Analysis for StateAt {
+    type Of = OpenMemory;
+    type Output = AllocatorState;
+    const NAME: &'static str = "The state of the allocator";
+    const KEPT: usize = 1;
+
+    fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Self::Output> {
+        Some(allocator(of.history(), self.0, &|| work.is_cancelled()))
+    }
+}
+
+/// Each time that reserved memory grew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrowthOfReserved;
+
+impl Analysis for GrowthOfReserved {
+    type Of = OpenMemory;
+    type Output = Vec<Growth>;
+    const NAME: &'static str = "The search for what was reserved";
+
+    fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Self::Output> {
+        Some(growth(of.history(), &|| work.is_cancelled()))
+    }
+}
+
+/// The blocks that stood in the way of a request, by its index in [`GrowthOfReserved`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrowthPins(pub usize);
+
+impl Analysis for GrowthPins {
+    type Of = OpenMemory;
+    type Output = Option<Pins>;
+    const NAME: &'static str = "The search for what stood in the way";
+
+    fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Self::Output> {
+        let all = work.get(of, &GrowthOfReserved)?;
+        Some(pins(of.history(), all.get(self.0)?, &|| work.is_cancelled()))
+    }
+}
+
+/// Each time that memory ran out, with this many stacks that held most.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OomCards(pub usize);
+
+impl Analysis for OomCards {
+    type Of = OpenMemory;
+    type Output = Vec<OomCard>;
+    const NAME: &'static str = "The search for why memory ran out";
+
+    fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Self::Output> {
+        let signatures = work.get(&of.open.trace, &StackSignatures { ignores_lines: false })?;
+        Some(cards(of.trace(), of.history(), &signatures, self.0, &|| work.is_cancelled()))
+    }
+}

@@ -1,0 +1,120 @@
+//! The place from which a view asks for one answer, frame after frame.
+
+use std::sync::{Arc, Weak};
+
+use super::shelf::{State, shelf_of};
+use super::{Analysis, Answers, Subject as _, SubjectKey};
+use crate::job::Wanted;
+
+/// What there is of an answer in this frame.
+#[derive(Debug)]
+pub enum Answer<T> {
+    /// It is being worked out; until it comes, the answer to the parameters before can stay on show.
+    Working(Option<Arc<T>>),
+    Ready(Arc<T>),
+    /// A sentence that says why there is none.
+    Failed(Arc<str>),
+}
+
+impl<T> Answer<T> {
+    /// The answer to just what was asked.
+    pub fn ready(&self) -> Option<&Arc<T>> {
+        match self {
+            Self::Ready(output) => Some(output),
+            Self::Working(_) | Self::Failed(_) => None,
+        }
+    }
+
+    /// What to show: the answer, or until it comes the one before.
+    pub fn newest(&self) -> Option<&Arc<T>> {
+        match self {
+            Self::Ready(output) | Self::Working(Some(output)) => Some(output),
+            Self::Working(None) | Self::Failed(_) => None,
+        }
+    }
+
+    /// Whether it is still to come.
+    pub fn is_working(&self) -> bool {
+        matches!(self, Self::Working(_))
+    }
+}
+
+/// Asks for one answer each frame. With other parameters it asks for another one: what it waited for is
+/// cancelled unless others wait for it too, and what it showed stays on show until the next is there,
+/// since a table that blinks on every key press cannot be read. Keeps no answer alive.
+#[derive(Debug)]
+pub struct Query<A: Analysis> {
+    waits_for: Option<(SubjectKey, A, Arc<Wanted>)>,
+    newest: Option<(SubjectKey, A, Weak<A::Output>)>,
+}
+
+impl<A: Analysis> Default for Query<A> {
+    fn default() -> Self {
+        Self { waits_for: None, newest: None }
+    }
+}
+
+impl<A: Analysis> Query<A> {
+    /// The answer as far as it is there; starts the work for it if nobody has. Call it every frame.
+    pub fn ask(&mut self, answers: &Answers, of: &A::Of, wanted: &A) -> Answer<A::Output> {
+        self.ask_in_turn(answers, of, wanted, |_| false)
+    }
+
+    /// The same for parameters that change faster than they are answered, such as those of a view that keeps
+    /// moving: the work under way is finished first, or there would never be an answer.
+    ///
+    /// * `is_near`: whether the answer to those parameters can stand in for this one; if not, work on it is
+    ///   cancelled.
+    pub fn ask_in_turn(
+        &mut self,
+        answers: &Answers,
+        of: &A::Of,
+        wanted: &A,
+        is_near: impl Fn(&A) -> bool,
+    ) -> Answer<A::Output> {
+        let key = of.key();
+        if let Some((known, analysis, wanted)) = self.waits_for.take() {
+            match look(answers, &known, &analysis) {
+                Some(State::Ready(output)) => self.newest = Some((known, analysis, Arc::downgrade(&output))),
+                Some(State::Running(_)) => self.waits_for = Some((known, analysis, wanted)),
+                Some(State::Failed(_)) | None => {}
+            }
+        }
+        let run = match look(answers, &key, wanted) {
+            Some(State::Ready(output)) => {
+                self.waits_for = None;
+                self.newest = Some((key, wanted.clone(), Arc::downgrade(&output)));
+                return Answer::Ready(output);
+            }
+            Some(State::Failed(why)) => {
+                self.waits_for = None;
+                return Answer::Failed(why);
+            }
+            Some(State::Running(run)) => run.upgrade().filter(|run| !run.is_cancelled()),
+            None => None,
+        };
+        let is_awaited = |(known, analysis, _): &(SubjectKey, A, Arc<Wanted>)| {
+            *known == key && (*analysis == *wanted && run.is_some() || is_near(analysis))
+        };
+        if !self.waits_for.as_ref().is_some_and(is_awaited) {
+            let run = run.unwrap_or_else(|| answers.start(of, &key, wanted));
+            self.waits_for = Some((key.clone(), wanted.clone(), run));
+        }
+        let newest = self.newest.as_ref().filter(|newest| newest.0 == key);
+        Answer::Working(newest.and_then(|newest| newest.2.upgrade()))
+    }
+
+    /// The parameters of the newest answer, whatever was asked for since.
+    pub fn shown(&self) -> Option<&A> {
+        self.newest.as_ref().map(|newest| &newest.1)
+    }
+
+    /// The newest answer, whatever was asked for since; starts nothing.
+    pub fn newest(&self) -> Option<Arc<A::Output>> {
+        self.newest.as_ref()?.2.upgrade()
+    }
+}
+
+fn look<A: Analysis>(answers: &Answers, key: &SubjectKey, analysis: &A) -> Option<State<A::Output>> {
+    shelf_of::<A>(&mut answers.lock()).find(key, analysis).cloned()
+}

@@ -1,0 +1,100 @@
+//! What an answer is of, and how it is recognized without keeping it alive.
+
+use std::any::Any;
+use std::sync::{Arc, Weak};
+
+use crate::model::{DurNs, Trace};
+use crate::session::{OpenMemory, OpenTrace};
+
+/// What an analysis is of. Clones are cheap: they share what is large.
+pub trait Subject: ToOwned<Owned: Send + 'static> {
+    fn key(&self) -> SubjectKey;
+}
+
+/// Recognizes a [`Subject`]: equal only for the very same traces at the same offsets, or the very same
+/// answer. Keeps none of them alive, and while it exists their addresses are not used for others.
+#[derive(Clone, Debug)]
+pub enum SubjectKey {
+    /// A trace whatever its offset, or an answer.
+    Shared(Weak<dyn Any + Send + Sync>),
+    Trace(PlacedTrace),
+    /// With the index of the memory.
+    Memory(PlacedTrace, usize),
+    Traces(Vec<PlacedTrace>),
+}
+
+/// A trace at an offset on the session's clock.
+#[derive(Clone, Debug)]
+pub struct PlacedTrace(Weak<Trace>, DurNs);
+
+impl PlacedTrace {
+    fn new(open: &OpenTrace) -> Self {
+        Self(Arc::downgrade(&open.trace), open.offset)
+    }
+}
+
+impl PartialEq for PlacedTrace {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ptr_eq(&other.0) && self.1 == other.1
+    }
+}
+
+impl PartialEq for SubjectKey {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Shared(a), Self::Shared(b)) => a.ptr_eq(b),
+            (Self::Trace(a), Self::Trace(b)) => a == b,
+            (Self::Memory(a, i), Self::Memory(b, j)) => i == j && a == b,
+            (Self::Traces(a), Self::Traces(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+impl SubjectKey {
+    /// Whether it is of what still exists.
+    pub(super) fn is_alive(&self) -> bool {
+        match self {
+            Self::Shared(shared) => shared.strong_count() > 0,
+            Self::Trace(trace) | Self::Memory(trace, _) => trace.0.strong_count() > 0,
+            Self::Traces(traces) => traces.iter().all(|trace| trace.0.strong_count() > 0),
+        }
+    }
+
+    /// Whether it is of these traces, at their offsets, or of an answer that is kept.
+    pub(super) fn is_current(&self, open: &[OpenTrace]) -> bool {
+        match self {
+            Self::Shared(shared) => shared.upgrade().is_some_and(|shared| match shared.downcast::<Trace>() {
+                Ok(trace) => open.iter().any(|open| Arc::ptr_eq(&open.trace, &trace)),
+                Err(_) => true,
+            }),
+            Self::Trace(trace) | Self::Memory(trace, _) => open.iter().any(|open| PlacedTrace::new(open) == *trace),
+            Self::Traces(_) => open.key() == *self,
+        }
+    }
+}
+
+impl<T: Send + Sync + 'static> Subject for Arc<T> {
+    fn key(&self) -> SubjectKey {
+        let shared: Weak<T> = Self::downgrade(self);
+        SubjectKey::Shared(shared)
+    }
+}
+
+impl Subject for OpenTrace {
+    fn key(&self) -> SubjectKey {
+        SubjectKey::Trace(PlacedTrace::new(self))
+    }
+}
+
+impl Subject for [OpenTrace] {
+    fn key(&self) -> SubjectKey {
+        SubjectKey::Traces(self.iter().map(PlacedTrace::new).collect())
+    }
+}
+
+impl Subject for OpenMemory {
+    fn key(&self) -> SubjectKey {
+        SubjectKey::Memory(PlacedTrace::new(&self.open), self.memory)
+    }
+}
