@@ -135,10 +135,12 @@ impl Session {
             selection: &mut self.selection,
             range: &mut self.range,
             marks: &mut self.marks,
-            hits: &self.hits,
+            hits: &mut self.hits,
             memory: &mut self.memory,
             is_one_clock: self.clock != Clock::AlignedStarts,
             is_dark,
+            wheel_zooms: false,
+            has_keys: true,
             commands,
         }
     }

@@ -50,10 +50,12 @@ impl<V: View> Bench<V> {
             selection: &mut Selection::None,
             range: &mut None,
             marks: &mut Vec::new(),
-            hits: &[],
+            hits: &mut Default::default(),
             memory: &mut Default::default(),
             is_one_clock: true,
             is_dark: true,
+            wheel_zooms: false,
+            has_keys: true,
             commands: &mut Vec::new(),
         };
         self.view.ui(&mut ctx, ui);

@@ -3,7 +3,8 @@
 use eframe::egui::{self, Align2, CentralPanel, Color32, Context, FontId, Frame, Id, LayerId, Order, RichText};
 
 use super::App;
-use crate::command::{Command, key_text, spec_of};
+use crate::command::{Command, key_text};
+use crate::view::command_spec;
 use crate::widget::theme;
 
 /// Keys to know on the first day.
@@ -55,7 +56,7 @@ impl App {
         self.recent_files_ui(ui);
         ui.strong("Keys to start with");
         egui::Grid::new("first keys").num_columns(2).spacing([18.0, 4.0]).show(ui, |ui| {
-            for spec in FIRST_KEYS.iter().filter_map(spec_of) {
+            for spec in FIRST_KEYS.iter().filter_map(command_spec) {
                 let key = spec.keys.first().map(|key| key_text(ui.ctx(), key)).unwrap_or_default();
                 ui.monospace(key);
                 ui.label(spec.help);

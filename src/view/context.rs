@@ -144,11 +144,15 @@ pub struct ViewContext<'a> {
     /// Sorted by time; no range is there twice.
     pub marks: &'a mut Vec<Mark>,
     /// Slices found by the last search, as (trace, slice), sorted by time; painted as highlights.
-    pub hits: &'a [(usize, SliceId)],
+    pub hits: &'a mut Arc<Vec<(usize, SliceId)>>,
     pub memory: &'a mut MemoryFocus,
     /// Whether moments of different traces can be compared.
     pub is_one_clock: bool,
     pub is_dark: bool,
+    /// Whether the plain wheel zooms and Ctrl+wheel scrolls, instead of the other way round.
+    pub wheel_zooms: bool,
+    /// Whether keys that are held down are meant for this view: of those on screen it was used last.
+    pub has_keys: bool,
     /// Run after the frame, in order.
     pub commands: &'a mut Vec<Command>,
 }
@@ -201,27 +205,6 @@ impl ViewContext<'_> {
                 Some(open.trace.memories.get(memory)?.life(id).shifted(open.offset))
             }
         }
-    }
-}
-
-/// One view: a panel or tab of the window.
-pub trait View {
-    /// Paints one frame. Must not do work that grows with the trace: fold, page, or ask a
-    /// [`crate::job::Memo`].
-    fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut eframe::egui::Ui);
-
-    /// Whether it waits for an answer from the background that it will show.
-    fn is_pending(&self) -> bool {
-        false
-    }
-
-    /// Lets go of everything that keeps a trace alive, since some were closed. A view that is not on show
-    /// would keep it for as long as it is not.
-    fn forget(&mut self) {}
-
-    /// Runs a command that is this view's own; false if it is not.
-    fn run(&mut self, _command: &Command, _ctx: &mut ViewContext<'_>) -> bool {
-        false
     }
 }
 

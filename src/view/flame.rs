@@ -1,15 +1,15 @@
 //! Where were threads when the profiler looked? Their call stacks as a flame graph, and as a table of
 //! the hottest frames.
 
-use eframe::egui::{self, ComboBox};
+use eframe::egui::{self, ComboBox, Key};
 
 use super::flame_pane::{FlamePane, Unit};
 use super::search::track_title;
 use super::tables::range_switch_ui;
-use super::{OpenTrace, TraceKey, View, ViewContext};
+use super::{OpenTrace, Place, TraceKey, View, ViewContext, ViewSpec};
 use crate::analysis::stacks::{FlameTree, SampledThread, flame, sampled_threads};
 use crate::analysis::totals::Scope;
-use crate::command::Command;
+use crate::command::{Command, ctrl};
 use crate::job::Progress;
 use crate::model::{TimeRange, Trace, TrackId};
 use crate::widget::format;
@@ -39,6 +39,17 @@ struct Question {
     /// Only this track of this trace.
     thread: Option<(u32, TrackId)>,
 }
+
+/// Its row in the table of views.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "samples",
+    title: "CPU samples",
+    help: "Show under which call stacks the samples of threads lie, as a flame graph",
+    keys: &[ctrl(Key::Num6)],
+    place: Place::Bottom,
+    has_content: |traces| traces.iter().any(|open| !open.trace.samples.is_empty()),
+    make: || Box::new(FlameView::default()),
+};
 
 /// The samples tab.
 #[derive(Debug)]

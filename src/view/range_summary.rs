@@ -7,7 +7,7 @@ use eframe::egui::{self, RichText};
 use egui_extras::{Column, TableBuilder};
 
 use super::search::track_title;
-use super::{OpenTrace, TraceKey, View, ViewContext};
+use super::{OpenTrace, Place, TraceKey, View, ViewContext, ViewSpec, has_slices};
 use crate::analysis::range_summary::{NameSummary, TrackSummary, join_names, range_summary};
 use crate::command::Command;
 use crate::job::Memo;
@@ -52,6 +52,17 @@ impl Answer {
 }
 
 type Question = (TraceKey, TimeRange);
+
+/// Its row in the table of views.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "range",
+    title: "Range summary",
+    help: "Show what ran in the selected time range",
+    keys: &[],
+    place: Place::Bottom,
+    has_content: has_slices,
+    make: || Box::new(RangeSummaryView::default()),
+};
 
 /// The range summary tab.
 #[derive(Debug, Default)]

@@ -1,11 +1,11 @@
-//! Which slices have the name I look for? A text field, a list, and a step to the next one.
+//! Search for slices by name: a text field, a list, and a step to the next hit.
 
 use std::sync::Arc;
 
 use eframe::egui::{self, Key, Modifiers};
 use egui_extras::{Column, TableBuilder};
 
-use super::{OpenTrace, Selection, TraceKey, View, ViewContext};
+use super::{OpenTrace, Place, Selection, TraceKey, View, ViewContext, ViewSpec, has_slices};
 use crate::analysis::search::search;
 use crate::command::Command;
 use crate::job::Memo;
@@ -55,6 +55,17 @@ impl Scope {
     }
 }
 
+/// Its row in the table of views.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "search",
+    title: "Search results",
+    help: "Show the list of slices that the search found",
+    keys: &[],
+    place: Place::Bottom,
+    has_content: has_slices,
+    make: || Box::new(Search::default()),
+};
+
 /// The search tab.
 #[derive(Debug, Default)]
 pub struct Search {
@@ -69,34 +80,20 @@ pub struct Search {
     current: Option<usize>,
     /// Whether the list is to be scrolled to it.
     is_moved: bool,
+    /// Whether a range was selected in the last frame, and whether the one of this frame is the first.
+    had_range: bool,
+    is_first_range: bool,
 }
 
 impl Search {
-    /// Puts the keyboard into the text field when it is next painted.
-    pub fn focus(&mut self) {
-        self.wants_focus = true;
-    }
-
-    /// Whether nothing is being searched for.
-    pub fn is_empty(&self) -> bool {
-        self.text.trim().is_empty()
-    }
-
-    /// What was found, as (trace, slice), sorted by time.
-    pub fn hits(&self) -> Arc<Hits> {
-        Arc::clone(&self.hits)
-    }
-
-    /// Takes the newest answer. Call it every frame, also while the tab is hidden.
-    ///
-    /// * `visible`, `range`: what is on screen and what is selected, in session time.
-    pub fn update(&mut self, traces: &[OpenTrace], visible: TimeRange, range: Option<TimeRange>, ctx: &egui::Context) {
+    /// Takes the newest answer.
+    fn take_answer(&mut self, ctx: &ViewContext<'_>, egui: &egui::Context) {
         let range = match self.scope {
             Scope::All => None,
-            Scope::Visible => Some(visible),
-            Scope::Range => range,
+            Scope::Visible => Some(ctx.navigation.visible()),
+            Scope::Range => *ctx.range,
         };
-        let question = Question { traces: TraceKey::new(traces), text: self.text.trim().to_owned(), range };
+        let question = Question { traces: TraceKey::new(ctx.traces), text: self.text.trim().to_owned(), range };
         if question.text.is_empty() || question.traces != self.question.traces {
             // Slices of other traces must not be on show for one frame.
             (self.total, self.hits, self.current) = (0, Arc::default(), None);
@@ -105,8 +102,8 @@ impl Search {
         if self.question.text.is_empty() {
             return;
         }
-        let waker = ctx.clone();
-        let (asked, open) = (self.question.clone(), traces.to_vec());
+        let waker = egui.clone();
+        let (asked, open) = (self.question.clone(), ctx.traces.to_vec());
         let answer = self.memo.get(
             &self.question,
             move || waker.request_repaint(),
@@ -159,7 +156,7 @@ impl Search {
             }
             if edit.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter)) {
                 let is_back = ui.input(|input| input.modifiers == Modifiers::SHIFT);
-                self.run(if is_back { &Command::PreviousHit } else { &Command::NextHit }, ctx);
+                self.run_hidden(if is_back { &Command::PreviousHit } else { &Command::NextHit }, ctx);
                 edit.request_focus();
             }
             for (scope, label, help) in Scope::CHOICES {
@@ -176,10 +173,10 @@ impl Search {
                 .on_hover_text("Previous hit (Shift+Enter)")
                 .clicked()
             {
-                self.run(&Command::PreviousHit, ctx);
+                self.run_hidden(&Command::PreviousHit, ctx);
             }
             if ui.add_enabled(has_hits, egui::Button::new("Next")).on_hover_text("Next hit (Enter)").clicked() {
-                self.run(&Command::NextHit, ctx);
+                self.run_hidden(&Command::NextHit, ctx);
             }
             // The count belongs to the list, which stays until the next one is there.
             let is_searching = self.is_searching();
@@ -298,9 +295,21 @@ fn find(traces: &[OpenTrace], question: &Question, is_cancelled: &(dyn Fn() -> b
 }
 
 impl View for Search {
+    fn update(&mut self, ctx: &mut ViewContext<'_>, egui: &egui::Context) {
+        self.take_answer(ctx, egui);
+        // Also while the tab is hidden, so that the timeline shows what was found.
+        ctx.hits.clone_from(&self.hits);
+        let has_range = ctx.range.is_some();
+        self.is_first_range = has_range && !std::mem::replace(&mut self.had_range, has_range);
+    }
+
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         self.field_ui(ctx, ui);
         if self.text.trim().is_empty() {
+            if self.is_first_range {
+                // Whoever selects a range and searches for nothing wants to know what is in the range.
+                ctx.commands.push(Command::Show(super::range_summary::SPEC.id));
+            }
             let tokens = theme::tokens(ctx.is_dark);
             ui.colored_label(
                 tokens.weak_text,
@@ -311,9 +320,18 @@ impl View for Search {
         }
     }
 
-    fn run(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
+    fn is_pending(&self) -> bool {
+        self.is_searching()
+    }
+
+    fn run_hidden(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
         let len = self.hits.len();
         let index = match (command, self.current) {
+            (Command::Search, _) => {
+                self.wants_focus = true;
+                ctx.commands.push(Command::Show(SPEC.id));
+                return true;
+            }
             (Command::NextHit | Command::PreviousHit, _) if len == 0 => return true,
             (Command::NextHit, Some(current)) => (current + 1) % len,
             (Command::PreviousHit, Some(current)) => (current + len - 1) % len,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use eframe::egui::{MouseWheelUnit, TouchPhase, Vec2};
 
 use super::*;
-use crate::command::COMMANDS;
+use crate::view::all_commands;
 use crate::job::Progress;
 use crate::reader;
 
@@ -65,7 +65,7 @@ impl Monkey {
                 Event::Cut,
             ])),
             14 => {
-                let command = COMMANDS[self.below(COMMANDS.len())].command.clone();
+                let command = all_commands()[self.below(all_commands().len())].command.clone();
                 app_mut(harness).commands.push(command);
             }
             _ => {
@@ -107,7 +107,7 @@ fn no_input_makes_it_panic() {
             app_mut(&mut harness).commands.retain(|command| !matches!(command, Command::SaveText(..)));
             harness.step();
             let app = app(&harness);
-            assert!(app.guards.iter().all(|guard| !guard.has_failed()), "seed {seed:#x}, step {step}: a view crashed");
+            assert!(app.views.iter().all(|slot| !slot.guard.has_failed()), "seed {seed:#x}, step {step}: a view crashed");
             n_steps += 1;
             if app.session().traces().is_empty() {
                 // Everything was closed: an empty window is soon looked at.

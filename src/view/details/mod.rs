@@ -9,7 +9,7 @@ use eframe::egui::{self, RichText};
 
 use self::allocation::Running;
 use self::facts::{Facts, Links, MAX_LINKS, self_ns};
-use super::{OpenTrace, Selection, TraceKey, View, ViewContext};
+use super::{OpenTrace, Place, Selection, TraceKey, View, ViewContext, ViewSpec, always};
 use crate::analysis::annotations::{Projection, projection};
 use crate::command::Command;
 use crate::job::Memo;
@@ -33,6 +33,17 @@ struct Answer {
     event: Option<Result<EventDetails, String>>,
 }
 
+/// Its row in the table of views.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "details",
+    title: "Details",
+    help: "Show everything about the selection: times, links, arguments and call stack",
+    keys: &[],
+    place: Place::Side,
+    has_content: always,
+    make: || Box::new(Details::default()),
+};
+
 /// The details panel.
 #[derive(Debug, Default)]
 pub struct Details {
@@ -45,9 +56,6 @@ pub struct Details {
 
 impl View for Details {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-        ui.add_space(4.0);
-        ui.heading("Details");
-        ui.separator();
         egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| match *ctx.selection {
             Selection::None => nothing_ui(ui),
             Selection::Slice { trace, slice } => match ctx.traces.get(trace).cloned() {

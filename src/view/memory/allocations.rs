@@ -2,18 +2,18 @@
 
 use std::sync::{Arc, Weak};
 
-use eframe::egui::{self, ComboBox, TextEdit};
+use eframe::egui::{self, ComboBox, Key, TextEdit};
 
 use super::rows::AllocationRows;
 use super::{MemoryKey, ShownMemory, head};
 use crate::analysis::memory::find::{Filter, Wanted, find, is_pattern, parse_bytes, parse_duration};
 use crate::analysis::memory::labels::stack_labels;
-use crate::command::Command;
+use crate::command::{Command, ctrl};
 use crate::job::Memo;
 use crate::model::DurNs;
 use crate::model::memory::stream_name;
 use crate::view::tables::{Grid, range_switch_ui};
-use crate::view::{Selection, View, ViewContext};
+use crate::view::{Place, Selection, View, ViewContext, ViewSpec, has_memory};
 use crate::widget::table::Action;
 use crate::widget::{format, theme};
 
@@ -47,6 +47,17 @@ const CHOICES: [(&str, &str); 7] = [
 
 /// The choice of what was allocated in the selected range.
 const BORN_IN_RANGE: usize = 5;
+
+/// Its row in the table of views.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "allocations",
+    title: "Allocations",
+    help: "List allocations of memory, filtered by stack, size, lifetime, stream and state",
+    keys: &[ctrl(Key::Num7)],
+    place: Place::Bottom,
+    has_content: has_memory,
+    make: || Box::new(AllocationsView::default()),
+};
 
 /// The allocations tab.
 #[derive(Debug, Default)]
@@ -91,7 +102,7 @@ impl View for AllocationsView {
             Some(Action::Select(row)) => self.select(&rows, row, &shown, ctx),
             Some(Action::Open(row)) => {
                 self.select(&rows, row, &shown, ctx);
-                ctx.commands.extend([Command::ShowMemory, Command::FocusSelection]);
+                ctx.commands.extend([Command::Show(super::OVER_TIME.id), Command::FocusSelection]);
             }
             _ => {}
         }
@@ -103,6 +114,18 @@ impl View for AllocationsView {
 
     fn forget(&mut self) {
         *self = Self { fields: std::mem::take(&mut self.fields), ..Self::default() };
+    }
+
+    fn run_hidden(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
+        let &Command::ListAllocations(range) = command else { return false };
+        *ctx.range = Some(range);
+        self.look_in_range();
+        ctx.commands.push(Command::Show(SPEC.id));
+        true
+    }
+
+    fn subject(&self, ctx: &mut ViewContext<'_>) -> Option<String> {
+        head::shown_title(ctx)
     }
 }
 
@@ -253,7 +276,7 @@ impl AllocationsView {
             if let Some((rows, _)) = self.grid.shown() {
                 ctx.memory.marked = Arc::clone(&rows.ids);
             }
-            ctx.commands.push(Command::ShowMemory);
+            ctx.commands.push(Command::Show(super::OVER_TIME.id));
         }
         if !ctx.memory.marked.is_empty()
             && ui.button("Highlight none").on_hover_text("Show the picture in its own colors").clicked()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use eframe::egui::{self, CentralPanel, Frame, Panel, RichText};
+use eframe::egui::{self, CentralPanel, Frame, Key, Panel, RichText};
 use egui_plot::{GridInput, GridMark, HoverPosition, Line, Plot, PlotPoints, Points};
 use hashbrown::HashMap;
 
@@ -12,12 +12,12 @@ use crate::analysis::memory::leaks::{Leaks, Suspect, Thresholds, capacity, leaks
 use crate::analysis::memory::live::{Live, live};
 use crate::analysis::memory::signature::{SignatureId, Signatures};
 use crate::analysis::memory::steps::{Steps, marked, steps};
-use crate::command::Command;
+use crate::command::{Command, ctrl};
 use crate::job::{Memo, Progress};
 use crate::model::memory::AllocationId;
 use crate::model::{StackId, TimeNs};
 use crate::view::tables::{Answer as Table, Grid};
-use crate::view::{View, ViewContext};
+use crate::view::{Place, View, ViewContext, ViewSpec, has_memory};
 use crate::widget::table::Action;
 use crate::widget::text::display_name;
 use crate::widget::{format, theme};
@@ -53,6 +53,17 @@ struct Answer {
     /// What each place has live at the end.
     left: HashMap<SignatureId, Arc<Vec<AllocationId>>>,
 }
+
+/// Its row in the table of views.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "leaks",
+    title: "Leaks",
+    help: "Show whose memory grows from step to step",
+    keys: &[ctrl(Key::Num9)],
+    place: Place::Bottom,
+    has_content: has_memory,
+    make: || Box::new(LeaksView::default()),
+};
 
 /// The tab of leaks.
 #[derive(Debug, Default)]
@@ -126,7 +137,7 @@ impl View for LeaksView {
             match self.grid.ui("Leaks", Some("Highlight in the picture"), ui).filter(|_| is_shown) {
                 Some(Action::Open(row)) => {
                     self.highlight(&answer, row, ctx);
-                    ctx.commands.push(Command::ShowMemory);
+                    ctx.commands.push(Command::Show(super::OVER_TIME.id));
                 }
                 Some(Action::Select(row)) => self.highlight(&answer, row, ctx),
                 _ => {}
@@ -141,6 +152,10 @@ impl View for LeaksView {
     fn forget(&mut self) {
         self.memo = Memo::default();
         self.grid.reset();
+    }
+
+    fn subject(&self, ctx: &mut ViewContext<'_>) -> Option<String> {
+        head::shown_title(ctx)
     }
 }
 
@@ -335,7 +350,7 @@ fn evidence_ui(answer: &Answer, suspect: &Suspect, shown: &ShownMemory, ctx: &mu
         && ui.button("Select the latest").on_hover_text("Select the latest block that stayed").clicked()
     {
         *ctx.selection = shown.selection(id);
-        ctx.commands.extend([Command::ShowMemory, Command::FocusSelection]);
+        ctx.commands.extend([Command::Show(super::OVER_TIME.id), Command::FocusSelection]);
     }
     if !evidence.freed_by.is_empty() {
         ui.add_space(6.0);

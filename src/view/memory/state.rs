@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use eframe::egui::{self, CornerRadius, Rect, Sense, vec2};
+use eframe::egui::{self, CornerRadius, Key, Rect, Sense, vec2};
 
 use super::map::{Map, fitting_scale, lay_out};
 use super::map_canvas::{Canvas, LINE_GAP, LINE_HEIGHT, awaiting_color, free_color, unsplit_color};
@@ -11,11 +11,11 @@ use super::transport::Transport;
 use super::{MemoryKey, ShownMemory, commands, head};
 use crate::analysis::memory::labels::stack_labels;
 use crate::analysis::memory::state::{AllocatorState, Sums, allocator};
-use crate::command::Command;
+use crate::command::{Command, ctrl_shift};
 use crate::job::{Memo, Progress};
 use crate::model::StringId;
 use crate::view::timeline::wheel;
-use crate::view::{View, ViewContext};
+use crate::view::{Place, View, ViewContext, ViewSpec, has_memory};
 use crate::widget::format;
 
 /// A map of more lines than this says nothing more.
@@ -56,14 +56,23 @@ struct Anchor {
     y: f32,
 }
 
-/// The state at a moment, in the middle of the window.
+/// Its row in the table of views.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "memory-state",
+    title: "Memory state",
+    help: "Show the allocator's segments and blocks at a moment",
+    keys: &[ctrl_shift(Key::M)],
+    place: Place::Center,
+    has_content: has_memory,
+    make: || Box::new(MemoryState::default()),
+};
+
+/// The state at a moment.
 #[derive(Debug, Default)]
 pub struct MemoryState {
     transport: Transport,
     /// How much larger than fitted; 1 shows everything.
     zoom: f64,
-    /// Whether the wheel zooms and Ctrl+wheel scrolls, instead of the other way round.
-    pub wheel_zooms: bool,
     memo: Memo<Question, Arc<Answer>>,
     /// What was under the pointer when it was zoomed, until the map of that size is there.
     anchor: Option<Anchor>,
@@ -127,11 +136,11 @@ impl MemoryState {
     }
 
     /// Turns the wheel over the map: what is under the pointer stays there. Returns by how much to scroll.
-    fn wheel(&mut self, area: Rect, row: f32, ui: &egui::Ui) -> f32 {
+    fn wheel(&mut self, area: Rect, row: f32, wheel_zooms: bool, ui: &egui::Ui) -> f32 {
         let Some(pointer) = ui.ctx().pointer_latest_pos().filter(|_| ui.rect_contains_pointer(area)) else {
             return 0.0;
         };
-        let (delta, factor) = wheel(ui.ctx(), self.wheel_zooms);
+        let (delta, factor) = wheel(ui.ctx(), wheel_zooms);
         let before = self.zoom;
         if factor != 1.0 {
             self.zoom_by(factor);
@@ -181,7 +190,7 @@ impl MemoryState {
         let n_lines = answer.map.lines.len();
         let row = LINE_HEIGHT + LINE_GAP;
         let area = ui.available_rect_before_wrap();
-        let by = self.wheel(area, row, ui);
+        let by = self.wheel(area, row, ctx.wheel_zooms, ui);
         if let Some(anchor) = self.anchor.filter(|_| question.zoom == self.zoom && self.memo.is_current(&question)) {
             let (first, n) = answer.map.lines_of(anchor.place);
             self.scroll = (first as f32 + (anchor.share * n as f32).round()) * row - anchor.y;

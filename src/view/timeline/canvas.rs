@@ -45,7 +45,7 @@ impl Timeline {
         let at = self.pointer_time.unwrap_or_else(|| view.start.saturating_add(view.dur() / 2));
         self.motion.keys(ctx, ui.ctx(), at);
         if let Some(pointer) = pointer {
-            let scroll = self.motion.wheel(ctx, ui.ctx(), (&scale, pointer), self.settings.wheel_zooms);
+            let scroll = self.motion.wheel(ctx, ui.ctx(), (&scale, pointer), ctx.wheel_zooms);
             let [pinned, _] = self.areas(rect);
             let index = usize::from(!pinned.rect.contains(pointer));
             self.scroll[index] -= f64::from(scroll);

@@ -149,7 +149,7 @@ impl Motion {
             let modifiers = input.modifiers;
             (modifiers.ctrl || modifiers.alt || modifiers.command || !input.focused, input.time, input.stable_dt)
         });
-        if is_busy || egui.text_edit_focused() || egui.any_popup_open() {
+        if is_busy || !ctx.has_keys || egui.text_edit_focused() || egui.any_popup_open() {
             self.held.clear();
             return;
         }

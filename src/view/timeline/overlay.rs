@@ -279,10 +279,12 @@ mod tests {
                 selection: &mut Selection::Allocation { trace: 0, memory: 0, id: AllocationId(0) },
                 range: &mut None,
                 marks: &mut Vec::new(),
-                hits: &[],
+                hits: &mut Default::default(),
                 memory: &mut Default::default(),
                 is_one_clock: true,
                 is_dark: true,
+                wheel_zooms: false,
+                has_keys: true,
                 commands: &mut Vec::new(),
             };
             CentralPanel::default().show(ui, |ui| allocation(ui.painter(), &ctx, &scale, color));

@@ -66,7 +66,7 @@ impl MemoryOverTime {
         pointer: Pos2,
         all: TimeRange,
     ) {
-        let (delta, zoom) = wheel(ui.ctx(), self.wheel_zooms);
+        let (delta, zoom) = wheel(ui.ctx(), ctx.wheel_zooms);
         let (modifiers, now) = ui.input(|input| (input.modifiers, input.time));
         let mut view = ctx.navigation.visible();
         let mut bytes_zoom = 1.0;

@@ -24,7 +24,7 @@ mod work;
 
 use std::sync::Arc;
 
-use eframe::egui::{self, Frame, Margin, Rect, Sense, Ui, pos2};
+use eframe::egui::{self, Frame, Key, Margin, Rect, Sense, Ui, pos2};
 
 use self::axis::{Axis, AxisKind};
 use self::canvas::Canvas;
@@ -36,12 +36,12 @@ use self::minimap::Overview;
 use self::work::{Index, Marked, Picture, Question};
 use super::head::choose_ui;
 use super::{MemoryKey, ShownMemory};
-use crate::command::Command;
+use crate::command::{Command, ctrl};
 use crate::job::Memo;
 use crate::model::TimeRange;
 use crate::model::memory::AllocationId;
 use crate::view::timeline::{Minimap, Motion, Scale, fitted};
-use crate::view::{Mark, Navigation, View, ViewContext};
+use crate::view::{self, Mark, Navigation, View, ViewContext, ViewSpec, has_memory};
 
 const GUTTER: f32 = 72.0;
 const MINIMAP_HEIGHT: f32 = 26.0;
@@ -52,14 +52,23 @@ const MARGIN: f32 = 6.0;
 /// Room over the highest stack, as a share of it.
 const HEADROOM: f64 = 0.04;
 
-/// Memory over time, in the middle of the window.
+/// Its row in the table of views.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "memory",
+    title: "Memory over time",
+    help: "Show every allocation over time",
+    keys: &[ctrl(Key::M)],
+    place: view::Place::Center,
+    has_content: has_memory,
+    make: || Box::new(MemoryOverTime::default()),
+};
+
+/// Memory over time.
 pub struct MemoryOverTime {
     /// Whether the person wants events along the axis where there is time as well.
     wants_events: bool,
     /// What of the events axis is visible.
     navigation: Navigation,
-    /// Whether the wheel zooms and Ctrl+wheel scrolls, instead of the other way round.
-    pub wheel_zooms: bool,
     color_by: ColorBy,
     /// Which curves are on show, in the order of [`curves::Curve::ALL`].
     is_curve_shown: [bool; 4],
@@ -87,7 +96,6 @@ impl Default for MemoryOverTime {
         Self {
             wants_events: false,
             navigation: Navigation::default(),
-            wheel_zooms: false,
             color_by: ColorBy::default(),
             is_curve_shown: [true, false, true, false],
             history: None,
@@ -189,10 +197,12 @@ impl MemoryOverTime {
                 selection: &mut *ctx.selection,
                 range: &mut range,
                 marks: &mut marks,
-                hits: ctx.hits,
+                hits: &mut *ctx.hits,
                 memory: &mut *ctx.memory,
                 is_one_clock: ctx.is_one_clock,
                 is_dark: ctx.is_dark,
+                wheel_zooms: ctx.wheel_zooms,
+                has_keys: ctx.has_keys,
                 commands: &mut *ctx.commands,
             },
         );
@@ -389,7 +399,6 @@ impl View for MemoryOverTime {
         *self = Self {
             wants_events: self.wants_events,
             navigation: std::mem::take(&mut self.navigation),
-            wheel_zooms: self.wheel_zooms,
             color_by: self.color_by,
             is_curve_shown: self.is_curve_shown,
             history: self.history.take(),
