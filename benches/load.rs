@@ -85,13 +85,13 @@ fn inputs() -> Vec<PathBuf> {
 
 /// Writes a sample of about `megabytes`, under its name only once it is whole.
 fn generate(path: &Path, megabytes: u32) {
-    let shape = |steps| lacuna::cli::sample::Shape { steps, seed: 1, is_array: false };
+    let shape = |steps| lacuna::sample::kineto::Shape { steps, seed: 1, is_array: false };
     let mut probe = Vec::new();
-    lacuna::cli::sample::write_to(shape(20), &mut probe).unwrap();
+    lacuna::sample::kineto::write(shape(20), &mut probe).unwrap();
     let steps = (f64::from(megabytes) * 1e6 / (probe.len() as f64 / 20.0)).round() as u32;
     let part = path.with_extension("part");
     let mut file = BufWriter::with_capacity(1 << 20, std::fs::File::create(&part).unwrap());
-    lacuna::cli::sample::write_to(shape(steps.max(1)), &mut file).unwrap();
+    lacuna::sample::kineto::write(shape(steps.max(1)), &mut file).unwrap();
     file.flush().unwrap();
     std::fs::rename(part, path).unwrap();
 }

@@ -10,7 +10,6 @@
 #[path = "common/frame.rs"]
 mod frame;
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use frame::Bench;
@@ -134,12 +133,12 @@ fn main() {
     for (name, is_random) in [("train-like", false), ("random", true)] {
         let start = Instant::now();
         let builder = trace(n_events, is_random);
-        let trace = Arc::new(builder.finish());
+        let trace = builder.finish();
         let history = &trace.memories[0];
         let n = history.allocations.len();
         println!("{name}: {} events, {n} allocations, made in {:.1?}", history.events.len(), start.elapsed());
-        let span = trace.span;
         let mut bench = Bench::new(trace, MemoryOverTime::default());
+        let span = bench.session.span();
         bench.frame();
         println!("  first picture after {:.1?}", bench.settle());
         let middle = span.start + span.dur() / 2;
@@ -149,12 +148,12 @@ fn main() {
             // A view that is new each time, so that each has a picture made.
             let mut pictures: Vec<f64> = (0..9)
                 .map(|i| {
-                    bench.navigation.glide(view.shifted(i * (dur / 500).max(1)));
+                    bench.session.navigation.glide(view.shifted(i * (dur / 500).max(1)));
                     bench.settle().as_secs_f64() * 1e3
                 })
                 .collect();
             pictures.sort_by(f64::total_cmp);
-            bench.navigation.glide(view);
+            bench.session.navigation.glide(view);
             bench.settle();
             let rest = bench.measure(|_| {});
             let pan = bench.measure(|navigation| navigation.glide(navigation.visible().shifted((dur / 100).max(1))));

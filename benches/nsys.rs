@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use lacuna::cli::sample::{ExportShape, Schema, write_export};
+use lacuna::sample::nsys::{self, Schema, Shape};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 
@@ -89,7 +89,7 @@ fn inputs() -> Vec<PathBuf> {
             let part = path.with_extension("part");
             let _ = std::fs::remove_file(&part);
             let start = Instant::now();
-            let answer = write_export(ExportShape { steps, seed: 1, schema: Schema::V2023 }, &part).unwrap();
+            let answer = nsys::write(Shape { steps, seed: 1, schema: Schema::V2023 }, &part).unwrap();
             let rows: u64 = answer.tables.unwrap().rows.values().sum();
             let wall = start.elapsed().as_secs_f64();
             println!("generated {} with {:.1} M rows in {wall:.1} s", path.display(), rows as f64 / 1e6);

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Instant;
 
-use lacuna::cli::sample::{Plant, SnapshotShape, write_snapshot};
+use lacuna::sample::snapshot::{self, Plant, Shape};
 
 use process::{cpu_seconds, peak_megabytes};
 
@@ -97,7 +97,7 @@ fn inputs() -> Vec<PathBuf> {
 
 /// Writes a snapshot of about so many entries, under its name only once it is whole.
 fn generate(path: &Path, entries: u64) {
-    let shape = |steps| SnapshotShape {
+    let shape = |steps| Shape {
         steps,
         seed: 1,
         layers: 6,
@@ -107,13 +107,13 @@ fn generate(path: &Path, entries: u64) {
         is_expandable: false,
         plants: vec![Plant::SteadyLeak, Plant::Fragmentation],
     };
-    let n_entries = |steps| write_snapshot(&shape(steps), &mut std::io::sink()).unwrap().memory.unwrap().entries;
+    let n_entries = |steps| snapshot::write(&shape(steps), &mut std::io::sink()).unwrap().memory.unwrap().entries;
     // The first steps and those with a longer batch have more than the others.
     let per_step = (n_entries(300) - n_entries(200)) / 100;
     let part = path.with_extension("part");
     let start = Instant::now();
     let mut file = BufWriter::with_capacity(1 << 20, std::fs::File::create(&part).unwrap());
-    let answer = write_snapshot(&shape((entries / per_step) as u32), &mut file).unwrap();
+    let answer = snapshot::write(&shape((entries / per_step) as u32), &mut file).unwrap();
     file.flush().unwrap();
     let (written, wall) = (answer.memory.unwrap().entries as f64 / 1e6, start.elapsed().as_secs_f64());
     println!("generated {} with {written:.2} M entries in {wall:.1} s", path.display());

@@ -9,7 +9,6 @@
 #[path = "common/frame.rs"]
 mod frame;
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use frame::Bench;
@@ -62,23 +61,23 @@ fn trace(n_slices: u32) -> TraceBuilder {
 fn main() {
     let millions = std::env::args().filter_map(|arg| arg.parse::<u32>().ok()).next_back().unwrap_or(10);
     let start = Instant::now();
-    let trace = Arc::new(trace(millions * 1_000_000).finish());
+    let trace = trace(millions * 1_000_000).finish();
     println!("{} slices on {} rows, made in {:.1?}", trace.slices.len(), trace.slices.rows.len(), start.elapsed());
-    let span = trace.span;
     let mut bench = Bench::new(trace, Timeline::default());
+    let span = bench.session.span();
     // The minimap is worked out in the background once.
     bench.settle();
     let middle = span.start + span.dur() / 2;
     let mut dur = span.dur();
     while dur > 100 {
         let view = TimeRange { start: middle - dur / 2, end: middle - dur / 2 + dur };
-        bench.navigation.glide(view);
+        bench.session.navigation.glide(view);
         for _ in 0..10 {
             bench.frame();
         }
         let rest = bench.measure(|_| {});
         let pan = bench.measure(|navigation| navigation.glide(navigation.visible().shifted((dur / 100).max(1))));
-        bench.navigation.glide(view);
+        bench.session.navigation.glide(view);
         let zoom = bench.measure(|navigation| {
             let view = navigation.visible();
             let by = (view.dur() / 200).max(1);

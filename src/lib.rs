@@ -10,6 +10,7 @@ pub mod job;
 pub mod memory;
 pub mod model;
 pub mod reader;
+pub mod sample;
 pub mod session;
 pub mod settings;
 pub mod view;

@@ -1,28 +1,25 @@
 //! What does a frame of a view cost? Layout and painting, then tessellation; without the upload to a GPU.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use eframe::egui::{Context, RawInput, Rect, Ui, pos2, vec2};
-use lacuna::model::{TimeRange, Trace};
-use lacuna::view::{Navigation, OpenTrace, Selection, View, ViewContext};
+use lacuna::model::Trace;
+use lacuna::session::{Navigation, Session};
+use lacuna::view::{View, ViewContext};
 
 const N_FRAMES: usize = 31;
 
 /// A view of one trace, 1920 points wide and 1080 high.
 pub struct Bench<V> {
-    pub navigation: Navigation,
-    traces: Vec<OpenTrace>,
-    span: TimeRange,
+    pub session: Session,
     view: V,
     egui: Context,
     time: f64,
 }
 
 impl<V: View> Bench<V> {
-    pub fn new(trace: Arc<Trace>, view: V) -> Self {
-        let (navigation, egui) = (Navigation::default(), Context::default());
-        Self { span: trace.span, traces: vec![OpenTrace { trace, offset: 0 }], navigation, view, egui, time: 0.0 }
+    pub fn new(trace: Trace, view: V) -> Self {
+        Self { session: Session::of(vec![trace]), view, egui: Context::default(), time: 0.0 }
     }
 
     /// One frame; (ui, tessellation).
@@ -43,21 +40,8 @@ impl<V: View> Bench<V> {
     }
 
     fn ui(&mut self, ui: &mut Ui) {
-        let mut ctx = ViewContext {
-            traces: &self.traces,
-            span: self.span,
-            navigation: &mut self.navigation,
-            selection: &mut Selection::None,
-            range: &mut None,
-            marks: &mut Vec::new(),
-            hits: &mut Default::default(),
-            memory: &mut Default::default(),
-            is_one_clock: true,
-            is_dark: true,
-            wheel_zooms: false,
-            has_keys: true,
-            commands: &mut Vec::new(),
-        };
+        let mut commands = Vec::new();
+        let mut ctx = ViewContext::new(&mut self.session, true, &mut commands);
         self.view.ui(&mut ctx, ui);
     }
 
@@ -78,7 +62,7 @@ impl<V: View> Bench<V> {
         let mut most = Duration::ZERO;
         let mut times: Vec<[f64; 3]> = (0..N_FRAMES)
             .map(|_| {
-                step(&mut self.navigation);
+                step(&mut self.session.navigation);
                 let before = on_processor();
                 let (ui, tessellation) = self.frame();
                 most = most.max(on_processor() - before);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use eframe::egui::{self, Context, Key, Modal};
 
 use crate::job::{Job, Poll};
+use crate::reader;
 
 /// A dialog that ends sooner was never on screen: no person is that fast.
 pub const NO_DIALOG: Duration = Duration::from_millis(150);
@@ -53,8 +54,8 @@ impl OpenDialog {
             }
             dialog
                 .add_filter(
-                    "Traces",
-                    &["json", "gz", "zst", "zip", "tar", "tgz", "sqlite", "nsys-rep", "qdrep", "pt", "trace"],
+                    "Traces and memory snapshots",
+                    &[reader::extensions().as_slice(), reader::CONVERTED].concat(),
                 )
                 .add_filter("All files", &["*"])
                 .pick_files()

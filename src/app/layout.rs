@@ -5,8 +5,9 @@ use egui_tiles::{Behavior, Container, Linear, LinearDir, Tabs, Tile, TileId, Til
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::session::{OpenTrace, TraceKey};
 use crate::settings::OldLayout;
-use crate::view::{OpenTrace, Place, TraceKey, VIEWS, ViewSpec, view_spec};
+use crate::view::{Place, VIEWS, ViewSpec, view_spec};
 
 /// Shares of what is in the middle and of what is beside or below it.
 const SIDE_SHARES: [f32; 2] = [3.0, 1.0];

@@ -170,7 +170,7 @@ fn list(path: &Path) -> Result<Found, LoadError> {
     match Folder::list(path) {
         Err(error) => Err(LoadError::Failed(format!("Cannot list the folder: {error}"))),
         Ok(folder) if folder.files.is_empty() => {
-            let kinds = reader::EXTENSIONS.map(|extension| format!(".{extension}")).join(", ");
+            let kinds = format!(".{}", reader::extensions().join(", ."));
             Err(LoadError::Failed(format!("No file directly in this folder is named like a trace ({kinds})")))
         }
         Ok(mut folder) => {

@@ -83,7 +83,7 @@ impl App {
             Command::ZoomToRange | Command::MarkRange => self.session.range.is_some(),
             Command::NextHit | Command::PreviousHit => !self.session.hits.is_empty(),
             Command::CopyName | Command::RangeFromSelection | Command::FocusSelection | Command::Reveal => {
-                self.session.selection != crate::view::Selection::None
+                self.session.selection != crate::session::Selection::None
             }
             other => {
                 let spec = command_spec(other);

@@ -35,7 +35,7 @@ use crate::session::Session;
 use crate::settings::{OldLayout, Settings, ThemeChoice};
 use crate::view::palette::Palette;
 use crate::view::shortcuts::Shortcuts;
-use crate::view::{all_commands, memory};
+use crate::view::{ViewContext, all_commands, memory};
 use crate::widget::theme;
 
 /// Something the person should read and may then close.
@@ -174,9 +174,7 @@ impl App {
             match loaded.outcome {
                 Ok(Found::Traces(traces)) => {
                     let is_first = self.session.traces().is_empty();
-                    if is_first
-                        && traces.iter().all(|trace| ["snapshot", "memory_timeline"].contains(&trace.info.format))
-                    {
+                    if is_first && traces.iter().all(|trace| trace.info.format.is_memory_only()) {
                         // What a recording of memory alone is opened for.
                         for spec in [memory::OVER_TIME, memory::LEAKS] {
                             self.layout.activate(spec.id);
@@ -218,7 +216,7 @@ impl App {
         self.save.ui(ctx);
         let is_dark = ctx.global_style().visuals.dark_mode;
         let is_open = |command: &Command| matches!(command, Command::Show(id) if self.layout.is_open(id));
-        self.palette.ui(&mut self.session.context(is_dark, &mut self.commands), is_open, ctx);
+        self.palette.ui(&mut ViewContext::new(&mut self.session, is_dark, &mut self.commands), is_open, ctx);
         self.shortcuts.ui(ctx, self.settings.wheel_zooms);
         welcome::drop_ui(ctx);
     }

@@ -24,7 +24,7 @@ impl App {
         let is_dark = ui.visuals().dark_mode;
         self.layout.follow(self.session.traces());
         // Before anything is painted, so that no hit is of a trace that is gone.
-        self.views.update(&mut self.session.context(is_dark, &mut self.commands), ui.ctx());
+        self.views.update(&mut ViewContext::new(&mut self.session, is_dark, &mut self.commands), ui.ctx());
         let on_screen = self.layout.on_screen();
         let is_center = |id: &&str| view_spec(id).is_some_and(|spec| spec.place == Place::Center);
         let mut panels = Panels {
@@ -113,7 +113,7 @@ impl Panels<'_> {
     /// A view's title, with the number of things that it lists.
     fn title(&mut self, id: &str) -> String {
         let Some(slot) = self.views.get(id) else { return String::new() };
-        match slot.view.count(&self.session.context(self.is_dark, self.commands)) {
+        match slot.view.count(&ViewContext::new(self.session, self.is_dark, self.commands)) {
             0 => slot.spec.title.to_owned(),
             n => format!("{} ({n})", slot.spec.title),
         }
@@ -121,7 +121,7 @@ impl Panels<'_> {
 
     /// The menu of all tabs of a group, where they have too little room.
     fn tabs_menu_ui(&mut self, tiles: &Tiles<Pane>, tabs: &Tabs, ui: &mut Ui) {
-        let button = ui.add(egui::Button::new("⏷").frame(false)).accessible_name("All tabs of this group");
+        let button = ui.add(egui::Button::new("…").frame(false)).accessible_name("All tabs of this group");
         egui::Popup::menu(&button).show(|ui| {
             for &tile in tabs.children.iter().filter(|&&tile| tiles.is_visible(tile)) {
                 let Some(spec) = Self::spec(tiles, tile) else { continue };
@@ -147,7 +147,7 @@ impl Behavior<Pane> for Panels<'_> {
         let mut ctx = ViewContext {
             wheel_zooms: self.wheel_zooms,
             has_keys: self.has_keys == Some(id),
-            ..self.session.context(self.is_dark, self.commands)
+            ..ViewContext::new(self.session, self.is_dark, self.commands)
         };
         // What egui remembers of a view follows it wherever it is dragged to.
         let builder = UiBuilder::new().scope_id(Id::unique(id)).max_rect(rect - margin);
@@ -210,7 +210,7 @@ impl Behavior<Pane> for Panels<'_> {
         }
         let view = tabs.active.and_then(|tile| Self::spec(tiles, tile)).and_then(|spec| self.views.get(spec.id));
         let Some(slot) = view.filter(|_| room > 80.0) else { return };
-        if let Some(subject) = slot.view.subject(&mut self.session.context(self.is_dark, self.commands)) {
+        if let Some(subject) = slot.view.subject(&mut ViewContext::new(self.session, self.is_dark, self.commands)) {
             ui.allocate_ui(vec2(room - 24.0, ui.available_height()), |ui| {
                 ui.add(egui::Label::new(egui::RichText::new(format!("of {subject}")).weak()).truncate());
             });

@@ -10,9 +10,10 @@ use super::{App, Note, NoteKind};
 use crate::command::Command;
 use crate::model::Trace;
 use crate::reader::Options;
+use crate::session::Selection;
 use crate::settings::ThemeChoice;
 use crate::view::palette::Mode;
-use crate::view::{Place, Selection};
+use crate::view::{Place, ViewContext};
 
 /// One step of "larger" or "smaller".
 const SCALE_STEP: f32 = 0.1;
@@ -59,7 +60,7 @@ impl App {
     fn run_in_views(&mut self, ctx: &Context, command: &Command) -> bool {
         let is_dark = ctx.global_style().visuals.dark_mode;
         let on_screen = self.layout.on_screen();
-        self.views.run(command, &on_screen, &mut self.session.context(is_dark, &mut self.commands))
+        self.views.run(command, &on_screen, &mut ViewContext::new(&mut self.session, is_dark, &mut self.commands))
     }
 
     /// Starts to read a file that is not open yet, or the files of a folder.
@@ -83,7 +84,7 @@ impl App {
         self.views.forget();
         // No later command may go to a hit in a trace that is gone.
         let is_dark = ctx.global_style().visuals.dark_mode;
-        self.views.update(&mut self.session.context(is_dark, &mut self.commands), ctx);
+        self.views.update(&mut ViewContext::new(&mut self.session, is_dark, &mut self.commands), ctx);
     }
 
     fn copy_name(&self, ctx: &Context) {

@@ -7,9 +7,10 @@ use eframe::egui::{self, Panel, ProgressBar, RichText};
 use super::loads::Load;
 use super::{App, NoteKind};
 use crate::command::Command;
-use crate::model::{Severity, TrackKind};
-use crate::reader::Options;
-use crate::view::{OpenTrace, counts_events, problems};
+use crate::model::{Format, Severity, TrackKind};
+use crate::reader::{CONVERTED, Options};
+use crate::session::{OpenTrace, counts_events};
+use crate::view::problems;
 use crate::widget::{format, theme};
 
 /// A load that ends sooner shows no progress: a bar that flashes up is noise.
@@ -43,8 +44,8 @@ impl App {
                         let text = progress_text(done, total, load.elapsed());
                         let bar = ui.add(ProgressBar::new(share).text(text).desired_width(ui.available_width()));
                         bar.widget_info(|| {
-                            let is_report = name.ends_with(".nsys-rep") || name.ends_with(".qdrep");
-                            let label = format!("{} {name}", if is_report { "Converting" } else { "Reading" });
+                            let is_converted = CONVERTED.iter().any(|end| name.ends_with(&format!(".{end}")));
+                            let label = format!("{} {name}", if is_converted { "Converting" } else { "Reading" });
                             egui::WidgetInfo::labeled(egui::Role::ProgressIndicator, true, label)
                         });
                     });
@@ -122,12 +123,12 @@ impl App {
     fn no_device_ui(&self, ui: &mut egui::Ui) {
         let has_stream = |open: &OpenTrace| open.trace.tracks.iter().any(|track| track.kind == TrackKind::Stream);
         // What records memory alone is not expected to have any.
-        let is_of_memory = |open: &OpenTrace| ["snapshot", "memory_timeline"].contains(&open.trace.info.format);
+        let is_of_memory = |open: &OpenTrace| open.trace.info.format.is_memory_only();
         let traces = self.session.traces();
         if traces.iter().any(has_stream) || traces.iter().all(is_of_memory) {
             return;
         }
-        let is_nsys = self.session.traces().iter().all(|open| open.trace.info.format == "nsys");
+        let is_nsys = self.session.traces().iter().all(|open| open.trace.info.format == Format::Nsys);
         let remedy = match is_nsys {
             true => "Record with `nsys profile --trace=cuda,nvtx` on a machine with a GPU",
             false => "Record with ProfilerActivity.CUDA on a machine with a GPU",
@@ -167,7 +168,7 @@ impl App {
                                 .on_hover_text(format::duration_exact(range.dur()));
                         }
                     }
-                    if let Some(note) = self.session.clock().note() {
+                    if let Some(note) = self.session.open().clock_note() {
                         ui.weak(note);
                     }
                     self.no_device_ui(ui);

@@ -1,3 +1,4 @@
+mod docking;
 mod files;
 mod flame;
 mod glyphs;
@@ -13,7 +14,8 @@ use egui_kittest::{Harness, HarnessBuilder};
 
 use super::*;
 use crate::model::{Details, EventDetails, Severity, SliceId, SliceKind, TimeRange, TraceBuilder};
-use crate::view::{Place, Selection};
+use crate::session::Selection;
+use crate::view::Place;
 
 #[derive(Debug)]
 struct FixedDetails;

@@ -48,6 +48,11 @@ impl Views {
         self.0.iter()
     }
 
+    #[cfg(test)]
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
+        self.0.iter_mut()
+    }
+
     /// Starts a view anew, since its tab was closed; what survives a restart stays.
     pub fn renew(&mut self, id: &str) {
         if let Some(slot) = self.get(id) {

@@ -8,7 +8,7 @@ mod input;
 pub mod output;
 mod render;
 mod report;
-pub mod sample;
+mod sample;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

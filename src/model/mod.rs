@@ -6,6 +6,7 @@
 mod builder;
 mod fixture;
 mod flow;
+mod format;
 mod import;
 mod kind;
 mod layout;
@@ -22,6 +23,7 @@ mod work;
 
 pub use builder::{RawSlice, RawSlices, TraceBuilder};
 pub use flow::{FlowEnd, FlowPoint};
+pub use format::Format;
 pub use import::{ImportReport, Problem, Severity, TableAccount};
 pub use kind::SliceKind;
 pub use memory::MemoryHistory;

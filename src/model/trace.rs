@@ -7,9 +7,9 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::{
-    AllocationTable, CorrelationIndex, Counter, DurNs, FlowTable, ImportReport, InstantTable, Launch, MemoryCopy,
-    MemoryHistory, Process, ProcessId, Row, SampleTable, SliceId, SliceKind, SliceTable, StackId, StackTable, StringId,
-    StringTable, TimeNs, TimeRange, Track, TrackId,
+    AllocationTable, CorrelationIndex, Counter, DurNs, FlowTable, Format, ImportReport, InstantTable, Launch,
+    MemoryCopy, MemoryHistory, Process, ProcessId, Row, SampleTable, SliceId, SliceKind, SliceTable, StackId,
+    StackTable, StringId, StringTable, TimeNs, TimeRange, Track, TrackId,
 };
 
 /// One recording of one process of a job. Immutable once read, and shared as `Arc<Trace>`.
@@ -56,8 +56,7 @@ pub struct TraceInfo {
     /// The file, and for a file inside an archive its name there.
     pub path: PathBuf,
     pub member: Option<String>,
-    /// Machine name of the format: `chrome`, `nsys`, `snapshot`, `memory_timeline`.
-    pub format: &'static str,
+    pub format: Format,
     /// Size of the file as it lies on disk.
     pub bytes: u64,
     /// Size of its text after decompression.

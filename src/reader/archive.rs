@@ -1,9 +1,52 @@
-//! Which files inside an archive are traces.
+//! Wrappings: compressed files, UTF-16, and archives with the files in them.
 
 use std::fs::File;
 
+use super::format::{Contents, FileFormat};
 use super::source::{Layer, Source};
 use super::{Options, ReadError};
+
+pub const GZIP: FileFormat = FileFormat {
+    name: "gzip",
+    extensions: &["gz", "tgz"],
+    sniff: |head| head.bytes.starts_with(&[0x1f, 0x8b]),
+    contents: Contents::Wrapped(|source| Ok(source.with(Layer::Gzip))),
+};
+
+pub const ZSTD: FileFormat = FileFormat {
+    name: "Zstandard",
+    extensions: &["zst"],
+    sniff: |head| head.bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]),
+    contents: Contents::Wrapped(|source| Ok(source.with(Layer::Zstd))),
+};
+
+pub const ZIP: FileFormat = FileFormat {
+    name: "zip",
+    extensions: &["zip"],
+    sniff: |head| matches!(head.bytes, [b'P', b'K', 3 | 5 | 7, ..]),
+    contents: Contents::Wrapped(zip_member),
+};
+
+pub const TAR: FileFormat = FileFormat {
+    name: "tar",
+    extensions: &["tar"],
+    sniff: |head| head.bytes.get(257..262) == Some(b"ustar"),
+    contents: Contents::Archive(tar_members),
+};
+
+pub const UTF16_LE: FileFormat = FileFormat {
+    name: "UTF-16, little-endian",
+    extensions: &[],
+    sniff: |head| head.bytes.starts_with(&[0xff, 0xfe]),
+    contents: Contents::Wrapped(|source| Ok(source.with(Layer::Utf16 { is_big_endian: false }))),
+};
+
+pub const UTF16_BE: FileFormat = FileFormat {
+    name: "UTF-16, big-endian",
+    extensions: &[],
+    sniff: |head| head.bytes.starts_with(&[0xfe, 0xff]),
+    contents: Contents::Wrapped(|source| Ok(source.with(Layer::Utf16 { is_big_endian: true }))),
+};
 
 /// Members of one archive that are opened at once.
 const MAX_MEMBERS: usize = 4096;
@@ -13,7 +56,7 @@ const MAX_MEMBERS: usize = 4096;
 /// Nothing is extracted to disk, so names that point elsewhere do no harm.
 ///
 /// Errors: it holds none or several, is encrypted or damaged, or lies inside another archive.
-pub fn zip_member(source: &Source) -> Result<Source, ReadError> {
+fn zip_member(source: &Source) -> Result<Source, ReadError> {
     let refuse = |text: String| Err(ReadError::NotATrace(text));
     if !source.layers.is_empty() {
         return refuse("A zip file inside another compressed file: unpack it".to_owned());
@@ -54,7 +97,7 @@ pub fn zip_member(source: &Source) -> Result<Source, ReadError> {
 /// The files inside a tar, in order of name.
 ///
 /// Errors: it holds no file, or cannot be read.
-pub fn tar_members(source: &Source, options: Options) -> Result<Vec<Source>, ReadError> {
+fn tar_members(source: &Source, options: Options) -> Result<Vec<Source>, ReadError> {
     let mut archive = tar::Archive::new(source.open(options)?.reader);
     let mut members = Vec::new();
     for entry in archive.entries()? {

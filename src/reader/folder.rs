@@ -1,8 +1,8 @@
-//! Which files of a folder are traces, by their names?
+//! The files of a folder whose names are like those of traces.
 
 use std::path::{Path, PathBuf};
 
-use super::EXTENSIONS;
+use super::format::extensions;
 
 /// What lies directly inside a folder.
 #[derive(Debug, Default)]
@@ -18,14 +18,14 @@ impl Folder {
     ///
     /// Errors: the folder cannot be listed.
     pub fn list(path: &Path) -> std::io::Result<Self> {
-        let mut folder = Self::default();
+        let (mut folder, known) = (Self::default(), extensions());
         for entry in std::fs::read_dir(path)? {
             let file = entry?.path();
             if !file.is_file() {
                 continue;
             }
             let extension = file.extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase());
-            match extension.is_some_and(|extension| EXTENSIONS.contains(&extension.as_str())) {
+            match extension.is_some_and(|extension| known.contains(&extension.as_str())) {
                 true => folder.files.push(file),
                 false => folder.n_others += 1,
             }

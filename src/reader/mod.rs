@@ -3,12 +3,14 @@
 mod archive;
 mod chrome_trace;
 mod folder;
+mod format;
 mod memory_timeline;
 mod nsys;
 mod pickle;
+mod refused;
 mod snapshot;
-mod sniff;
 mod source;
+mod tally;
 
 use std::io::Read as _;
 use std::path::Path;
@@ -17,9 +19,9 @@ use crate::job::Progress;
 use crate::model::{Severity, Trace, TraceInfo};
 
 pub use folder::Folder;
+pub use format::{CONVERTED, extensions};
 
-use snapshot::Carrier;
-use sniff::{HEAD, Kind, sniff};
+use format::{Contents, HEAD, sniff};
 use source::{Layer, NeedsConsent, Source};
 
 /// Why a file could not be read at all.
@@ -27,7 +29,7 @@ use source::{Layer, NeedsConsent, Source};
 /// Messages say what is wrong and what to do; the caller adds the path, last.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The file is readable, but it is no trace that Lacuna opens.
+    /// The file is readable, but not a trace that Lacuna opens.
     #[error("{0}")]
     NotATrace(String),
     /// Reading it could fill the memory; ask the person, then read with
@@ -55,9 +57,6 @@ pub struct Options {
     /// Read compressed files however much they grow.
     pub allow_any_ratio: bool,
 }
-
-/// What the open dialog offers.
-pub const EXTENSIONS: [&str; 11] = ["json", "gz", "zst", "zip", "tar", "tgz", "tmp", "sqlite", "db", "pickle", "pkl"];
 
 /// Most wrappings around a text; a real one is `.tar.gz` of `.json.gz`.
 const MAX_LAYERS: usize = 4;
@@ -89,32 +88,26 @@ fn read_source(source: &Source, options: Options, progress: &Progress) -> Result
     let mut head = Vec::with_capacity(HEAD);
     text.reader.by_ref().take(HEAD as u64).read_to_end(&mut head)?;
     drop(text);
-    let one = |trace: Result<Trace, ReadError>| {
-        let mut trace = trace?;
-        note_layers(source, &mut trace);
-        Ok(vec![trace])
-    };
-    match sniff(&head) {
-        Kind::Json => one(chrome_trace::read(source, options, progress)),
-        Kind::Sqlite => one(nsys::read(source, options, progress)),
-        Kind::Pickle => one(snapshot::read(Carrier::Pickle, source, options, progress)),
-        Kind::SnapshotJson => one(snapshot::read(Carrier::Json, source, options, progress)),
-        Kind::SnapshotBase64 => one(snapshot::read(Carrier::Base64, source, options, progress)),
-        Kind::MemoryTimeline => one(memory_timeline::read(source, options, progress)),
-        Kind::Gzip => read_source(&source.with(Layer::Gzip), options, progress),
-        Kind::Zstd => read_source(&source.with(Layer::Zstd), options, progress),
-        Kind::Utf16 { is_big_endian } => read_source(&source.with(Layer::Utf16 { is_big_endian }), options, progress),
-        Kind::Zip => read_source(&archive::zip_member(source)?, options, progress),
-        Kind::Tar => archive::tar_members(source, options)?
-            .iter()
-            .map(|member| read_source(member, options, progress))
-            .collect::<Result<Vec<_>, _>>()
-            .map(|traces| traces.into_iter().flatten().collect()),
-        Kind::Other(_) if head.is_empty() => {
-            let text = "Nothing could be decompressed: the file is damaged, or only its first bytes were written";
-            Err(ReadError::NotATrace(text.to_owned()))
+    if head.is_empty() {
+        let text = "Nothing could be decompressed: the file is damaged, or only its first bytes were written";
+        return Err(ReadError::NotATrace(text.to_owned()));
+    }
+    let Some(format) = sniff(&head) else { return Err(ReadError::NotATrace(format::unknown())) };
+    match &format.contents {
+        Contents::Trace(read) => {
+            let mut trace = read(source, options, progress)?;
+            note_layers(source, &mut trace);
+            Ok(vec![trace])
         }
-        Kind::Other(sentence) => Err(ReadError::NotATrace(sentence.to_owned())),
+        Contents::Wrapped(inner) => read_source(&inner(source)?, options, progress),
+        Contents::Archive(members) => {
+            let mut traces = Vec::new();
+            for member in members(source, options)? {
+                traces.append(&mut read_source(&member, options, progress)?);
+            }
+            Ok(traces)
+        }
+        Contents::Refused(sentence) => Err(ReadError::NotATrace((*sentence).to_owned())),
     }
 }
 

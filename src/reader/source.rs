@@ -1,6 +1,6 @@
-//! Where a trace's text comes from: a file, through the layers it is wrapped in.
+//! The source of a trace's text: a file, and the layers it is wrapped in.
 //!
-//! A [`Source`] is a recipe, not a stream: it can be opened again to decode one event when a person
+//! A [`Source`] is a description, not a stream: it can be opened again to decode one event when a person
 //! looks at it. Files are read into owned memory, never mapped: a mapped file that is cut by its
 //! writer kills the process.
 
@@ -31,7 +31,7 @@ pub enum Layer {
     },
 }
 
-/// How to get at a text: the file and its layers.
+/// How to read a text: the file and its layers.
 #[derive(Clone, Debug)]
 pub struct Source {
     pub path: PathBuf,
@@ -42,7 +42,7 @@ pub struct Source {
     pub bytes: u64,
 }
 
-/// What was odd about the layers, noted while the text is read.
+/// Problems of the layers, noted while the text is read.
 #[derive(Clone, Debug, Default)]
 pub struct Notes(Arc<Mutex<Vec<(Severity, String)>>>);
 
@@ -75,7 +75,7 @@ pub struct Text {
 impl Source {
     /// The plain file.
     ///
-    /// Errors: there is no such file, or it is no regular file.
+    /// Errors: there is no such file, or it is not a regular file.
     pub fn file(path: &Path) -> Result<Self, ReadError> {
         let metadata = std::fs::metadata(path)?;
         if metadata.is_dir() {
@@ -156,15 +156,15 @@ fn open_layer(
     Ok(match layer {
         Layer::Gzip => {
             let member = flate2::bufread::GzDecoder::new(buffered);
-            Box::new(Forgiving { inner: Gzip { member: Some(member), notes: notes.clone() }, limit, notes })
+            Box::new(Tolerant { inner: Gzip { member: Some(member), notes: notes.clone() }, limit, notes })
         }
         Layer::Zstd => {
             let decoder = zstd::stream::read::Decoder::with_buffer(buffered)?;
-            Box::new(Forgiving { inner: decoder, limit, notes })
+            Box::new(Tolerant { inner: decoder, limit, notes })
         }
         Layer::Deflate => {
             let decoder = flate2::bufread::DeflateDecoder::new(buffered);
-            Box::new(Forgiving { inner: decoder, limit, notes })
+            Box::new(Tolerant { inner: decoder, limit, notes })
         }
         Layer::Part { offset, len } => {
             let mut buffered = buffered;
@@ -215,13 +215,13 @@ impl Limit {
 pub struct NeedsConsent;
 
 /// Ends the text at damage instead of failing: what was decoded up to there is kept.
-struct Forgiving<R> {
+struct Tolerant<R> {
     inner: R,
     limit: Limit,
     notes: Notes,
 }
 
-impl<R: Read> Read for Forgiving<R> {
+impl<R: Read> Read for Tolerant<R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         match self.inner.read(buffer) {
             Ok(n) => self.limit.check(n).map(|()| n),

@@ -7,9 +7,10 @@ use eframe::egui;
 use egui_extras::{Column, TableBuilder};
 
 use super::search::track_title;
-use super::{OpenTrace, Place, Selection, TraceKey, View, ViewContext, ViewSpec};
+use super::{Place, View, ViewContext, ViewSpec};
 use crate::command::Command;
 use crate::model::{SliceId, TimeRange, Trace, TrackId};
+use crate::session::{OpenTrace, Selection, TraceKey};
 use crate::widget::{format, text::display_name};
 
 const ROW_HEIGHT: f32 = 20.0;

@@ -6,12 +6,13 @@ use eframe::egui::{self, ComboBox, Key};
 use super::flame_pane::{FlamePane, Unit};
 use super::search::track_title;
 use super::tables::range_switch_ui;
-use super::{OpenTrace, Place, TraceKey, View, ViewContext, ViewSpec};
+use super::{Place, View, ViewContext, ViewSpec};
 use crate::analysis::stacks::{FlameTree, SampledThread, flame, sampled_threads};
 use crate::analysis::totals::Scope;
 use crate::command::{Command, ctrl};
 use crate::job::Progress;
 use crate::model::{TimeRange, Trace, TrackId};
+use crate::session::{OpenTrace, TraceKey};
 use crate::widget::format;
 use crate::widget::table::Cell;
 

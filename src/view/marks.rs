@@ -3,8 +3,9 @@
 use eframe::egui;
 use egui_extras::{Column, TableBuilder};
 
-use super::{Mark, Place, TraceKey, View, ViewContext, ViewSpec, always};
+use super::{Place, View, ViewContext, ViewSpec, always};
 use crate::command::Command;
+use crate::session::{Mark, TraceKey};
 use crate::widget::format;
 
 const ROW_HEIGHT: f32 = 24.0;

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use eframe::egui::{Context, KeyboardShortcut, Ui};
 
 use crate::command::{COMMANDS, Command, CommandSpec, Menu};
+use crate::session::OpenTrace;
 
 mod context;
 pub mod details;
@@ -21,10 +22,8 @@ pub mod search;
 pub mod shortcuts;
 pub mod tables;
 pub mod timeline;
-mod trace_key;
 
-pub use context::{Mark, Navigation, OpenTrace, Selection, ViewContext, counts_events};
-pub use trace_key::TraceKey;
+pub use context::ViewContext;
 
 /// Every view, in the order of menus and tabs.
 pub const VIEWS: &[ViewSpec] = &[

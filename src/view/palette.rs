@@ -3,9 +3,10 @@
 use eframe::egui::{self, Align2, Key, Modifiers, RichText};
 
 use super::search::track_title;
-use super::{Selection, ViewContext, all_commands};
+use super::{ViewContext, all_commands};
 use crate::command::{Command, CommandSpec, key_text};
 use crate::model::{SliceId, TrackId};
+use crate::session::Selection;
 use crate::widget::fuzzy;
 
 const ROW_HEIGHT: f32 = 24.0;
@@ -195,7 +196,7 @@ fn entries(mode: Mode, view: &ViewContext<'_>, is_on: impl Fn(&Command) -> bool,
         }
         Mode::OpenTraces => to_close(view),
         Mode::Tracks => {
-            let of_trace = |(trace, open): (usize, &super::OpenTrace)| {
+            let of_trace = |(trace, open): (usize, &crate::session::OpenTrace)| {
                 let model = std::sync::Arc::clone(&open.trace);
                 (0..model.tracks.len()).map(move |i| (trace, std::sync::Arc::clone(&model), TrackId(i as u32)))
             };
@@ -211,10 +212,10 @@ fn entries(mode: Mode, view: &ViewContext<'_>, is_on: impl Fn(&Command) -> bool,
     }
 }
 
-/// The key of a command, and a check mark for a view that is open.
+/// The key of a command, and for a view whether it is open.
 fn hint(spec: &CommandSpec, is_on: bool, ctx: &egui::Context) -> String {
     let key = spec.keys.first().map(|key| key_text(ctx, key)).unwrap_or_default();
-    if is_on { format!("{key}  ✓") } else { key }
+    if is_on { format!("open  {key}") } else { key }
 }
 
 /// Each open trace, and before the first of several traces of one file all of them together.

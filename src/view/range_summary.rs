@@ -7,11 +7,12 @@ use eframe::egui::{self, RichText};
 use egui_extras::{Column, TableBuilder};
 
 use super::search::track_title;
-use super::{OpenTrace, Place, TraceKey, View, ViewContext, ViewSpec, has_slices};
+use super::{Place, View, ViewContext, ViewSpec, has_slices};
 use crate::analysis::range_summary::{NameSummary, TrackSummary, join_names, range_summary};
 use crate::command::Command;
 use crate::job::Memo;
 use crate::model::TimeRange;
+use crate::session::{OpenTrace, TraceKey};
 use crate::widget::{format, table::sort_mark_ui, text::display_name};
 
 const ROW_HEIGHT: f32 = 20.0;
@@ -301,7 +302,7 @@ mod tests {
             ("main", SliceKind::Operator, "tab\there", 0, 1_500_000),
             ("stream 7", SliceKind::Kernel, "gemm", 500_000, 1_000_000),
         ]);
-        let traces = [OpenTrace { trace: Arc::new(trace.finish()), offset: 0 }];
+        let traces = [OpenTrace::new(trace.finish(), 0)];
         let answer = summarize(&traces, TimeRange { start: 0, end: 1_000_000 }, &|| false);
         let order: Vec<usize> = (0..answer.names.len()).collect();
         let expected = "name\tkind\tcount\ttotal_ns\tself_ns\n\

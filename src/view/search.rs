@@ -5,11 +5,12 @@ use std::sync::Arc;
 use eframe::egui::{self, Key, Modifiers};
 use egui_extras::{Column, TableBuilder};
 
-use super::{OpenTrace, Place, Selection, TraceKey, View, ViewContext, ViewSpec, has_slices};
+use super::{Place, View, ViewContext, ViewSpec, has_slices};
 use crate::analysis::search::search;
 use crate::command::Command;
 use crate::job::Memo;
 use crate::model::{SliceId, TimeRange};
+use crate::session::{OpenTrace, Selection, TraceKey};
 use crate::widget::{format, text::display_name, theme};
 
 /// How many slices are listed; all are counted.

@@ -1,16 +1,20 @@
-//! Has what we say about real files changed? Summaries of reports, kept under `tests/golden`.
+//! Summaries of reports of our own samples and of real files, held to those kept under `tests/golden`.
 //!
 //! `LACUNA_BLESS=1 cargo test --test it golden` records them anew.
 
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::support::{Failure, name, project, read, real, report, unbalanced};
 
-/// A varied dozen: eras 2020 to 2026, NVIDIA and ROCm, CPU only, arrays, other producers, a tar; and
+/// Own samples, in every checkout: each format, with planted idle time and leaks.
+const SAMPLES: [&str; 4] =
+    ["kineto_10_steps.json.gz", "nsys_5_steps.sqlite", "snapshot_leak.pickle", "snapshot_oom.pickle"];
+
+/// A varied choice: eras 2020 to 2026, NVIDIA and ROCm, CPU only, arrays, other producers, a tar; and
 /// nsys exports: H100, ranges only, GH200, CUDA graphs; and memory snapshots: with annotations, of torch
-/// 2.0, of an NPU with expandable segments.
+/// 2.0, of an NPU with expandable segments; and a memory timeline.
 const FILES: &[(&str, &str)] = &[
     ("A_kineto", "pytorch_kineto__2d19c6-resnet50_num_workers_0-worker0.pt.trace.json.gz"),
     (
@@ -36,11 +40,13 @@ const FILES: &[(&str, &str)] = &[
     ("B_sqlite", "zx3xyy_assignment2-systems__1c3e00-result_2_7B_compile_ro.sqlite"),
     ("C_pickle", "ZidongLiu_DeComFL__2f29ac-memory.pickle"),
     ("C_pickle", "Yiyi-philosophy_LLM-inference__a228b8-1.3b_snapshot.pickle"),
+    ("C_pickle", "Yiyi-philosophy_LLM-inference__fc31f1-oom_snapshot.pickle"),
     ("C_pickle", "xiaobingling93-pixel_Ascend-msinsight__snapshot_with_empty_cache_expandable.pkl"),
+    ("C_memory_timeline", "facebookresearch_HolisticTraceAnalysis__memory_analysis-memory_timeline.raw.gz"),
 ];
 
 /// The parts of a report that a change of code should not move without being noticed.
-fn summary(mut report: Value) -> Value {
+fn summary(path: &Path, mut report: Value) -> Value {
     let mut kept = Map::new();
     for key in ["files", "span_ns", "devices", "steps", "kernels", "operators"] {
         let mut part = report[key].take();
@@ -57,39 +63,90 @@ fn summary(mut report: Value) -> Value {
             kept.insert(key.to_owned(), part);
         }
     }
+    let memory: Vec<Value> = report["memory"].as_array_mut().into_iter().flatten().map(memory_summary).collect();
+    if !memory.is_empty() {
+        kept.insert("memory".to_owned(), memory.into());
+    }
+    let traces = read(path).unwrap();
+    let histories = traces.iter().flat_map(|trace| &trace.memories);
+    let counts: Vec<Value> = histories
+        .map(|history| json!({"allocations": history.allocations.len(), "segments": history.segments.len()}))
+        .collect();
+    if !counts.is_empty() {
+        kept.insert("memory_counts".to_owned(), counts.into());
+    }
     Value::Object(kept)
 }
 
-#[test]
-fn reports_are_as_recorded() {
-    let is_blessing = std::env::var_os("LACUNA_BLESS").is_some();
-    let folder = project().join("tests/golden");
-    let mut wrong = Vec::new();
-    for (group, file) in FILES {
-        let Some(path) = real(group).into_iter().find(|path| name(path) == *file) else { continue };
-        let golden = folder.join(format!("{file}.golden.json"));
-        let report = match report(&path, "5") {
-            Ok(report) => summary(report),
-            Err(error) => {
-                wrong.push(format!("{file}: {error}"));
-                continue;
+/// The figures of one device's memory, and of each place that grows its line and its verdict.
+fn memory_summary(memory: &mut Value) -> Value {
+    let mut kept = Map::new();
+    for (key, value) in memory.as_object_mut().into_iter().flatten() {
+        match (key.as_str(), value.take()) {
+            ("oom", Value::Array(mut list)) => {
+                let figures = list.iter_mut().map(|oom| {
+                    let figures = oom.as_object_mut().unwrap();
+                    figures.retain(|key, _| key.ends_with("_bytes") || key == "at_ns");
+                    Value::Object(std::mem::take(figures))
+                });
+                kept.insert(key.clone(), figures.collect());
             }
-        };
-        if is_blessing {
-            std::fs::create_dir_all(&folder).unwrap();
-            let text = serde_json::to_string_pretty(&report).unwrap() + "\n";
-            assert!(text.len() < 60_000, "{file}: a golden file of {} bytes is too large to review", text.len());
-            std::fs::write(&golden, text).unwrap();
-        }
-        let recorded = std::fs::read(&golden).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
-        match recorded {
-            None => wrong.push(format!("{file}: not recorded, run with LACUNA_BLESS=1")),
-            Some(recorded) => {
-                wrong.extend(first_difference("", &recorded, &report).map(|text| format!("{file}: {text}")));
+            // Each with the innermost line of its stack.
+            ("peak_by_stack" | "live_at_end" | "leaks" | "no_leaks", Value::Array(mut list)) => {
+                list.iter_mut().for_each(|place| place["stack"] = place["stack"][0].take());
+                kept.insert(key.clone(), list.into());
             }
+            ("gains" | "doubts", _) => {}
+            (_, figure) => drop(kept.insert(key.clone(), figure)),
         }
     }
+    Value::Object(kept)
+}
+
+/// Where two summaries first differ, if they do, or why there are not two. Records the new one first if asked to.
+fn difference(path: &Path, golden: &Path) -> Option<String> {
+    let report = match report(path, "5") {
+        Ok(report) => summary(path, report),
+        Err(error) => return Some(error),
+    };
+    if std::env::var_os("LACUNA_BLESS").is_some() {
+        let text = serde_json::to_string_pretty(&report).unwrap() + "\n";
+        assert!(text.len() < 60_000, "a golden file of {} bytes is too large to review", text.len());
+        std::fs::write(golden, text).unwrap();
+    }
+    match std::fs::read(golden).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok()) {
+        None => Some("not recorded, run with LACUNA_BLESS=1".to_owned()),
+        Some(recorded) => first_difference("", &recorded, &report),
+    }
+}
+
+fn check(paths: impl Iterator<Item = PathBuf>) {
+    let folder = project().join("tests/golden");
+    let one = |path: PathBuf| {
+        let difference = difference(&path, &folder.join(format!("{}.golden.json", name(&path))));
+        difference.map(|text| format!("{}: {text}", name(&path)))
+    };
+    let wrong: Vec<String> = paths.filter_map(one).collect();
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn reports_of_samples_are_as_recorded() {
+    check(SAMPLES.iter().map(|file| project().join("sample_traces").join(file)));
+}
+
+#[test]
+fn reports_of_real_files_are_as_recorded() {
+    check(FILES.iter().filter_map(|(group, file)| real(group).into_iter().find(|path| name(path) == *file)));
+}
+
+#[test]
+fn a_difference_is_found() {
+    let old = json!({"a": [1, {"b": 2}], "c": null});
+    assert_eq!(first_difference("", &old, &old), None);
+    for new in [json!({"a": [1, {"b": 3}]}), json!({"a": [1]}), json!({"a": [1, {"b": 2}], "d": 1})] {
+        assert!(first_difference("", &old, &new).is_some(), "{new}");
+    }
 }
 
 /// Where two values first differ, and how.

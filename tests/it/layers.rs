@@ -1,68 +1,82 @@
-//! Does each layer use only what it may? Reads the paths in the sources and holds them to the table.
+//! Holds the paths in the sources to the table of layers.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::support::project;
 
-/// A layer, the layers it may use (itself aside), and the libraries it must not use.
+/// A layer, the layers it may use beside itself, and the libraries it must not use.
 struct Layer {
     name: &'static str,
     may_use: &'static [&'static str],
-    never: &'static [&'static str],
+    never: &'static [&'static [&'static str]],
 }
 
-const WINDOW: &[&str] = &["egui", "eframe", "egui_extras", "rfd"];
+const WINDOW: &[&str] = &["egui", "eframe", "egui_extras", "egui_plot", "egui_tiles", "rfd"];
+const DIALOG: &[&str] = &["rfd"];
+const DATABASE: &[&str] = &["rusqlite"];
+const JSON: &[&str] = &["serde_json"];
+const FILES: &[&str] = &["std::fs"];
+const THREADS: &[&str] = &["std::thread"];
+const PROCESSES: &[&str] = &["std::process"];
+const NETWORK: &[&str] = &["std::net"];
 
-/// Databases are the reader's, and the generator's of samples.
-const WINDOW_AND_DATABASE: &[&str] = &["egui", "eframe", "egui_extras", "rfd", "rusqlite"];
+/// The rooms at the top may use everything, and no layer uses them unless its row says so.
+const TOP: [&str; 5] = ["app", "lib", "main", "memory", "settings"];
 
-/// What `app`, `session`, `settings` and `main` use is free; nobody else may use those.
+/// Still above the views; a room of its own will be below them.
+const NOT_YET: &str = "session.rs";
+
+/// Every other room, a room within a room after the one around it.
 const LAYERS: &[Layer] = &[
+    Layer { name: "model", may_use: &[], never: &[WINDOW, DATABASE, JSON, FILES, THREADS, PROCESSES, NETWORK] },
+    Layer { name: "reader", may_use: &["model", "job"], never: &[WINDOW, PROCESSES, NETWORK] },
+    Layer { name: "analysis", may_use: &["model"], never: &[WINDOW, DATABASE, FILES, THREADS, PROCESSES, NETWORK] },
+    Layer { name: "job", may_use: &[], never: &[WINDOW, DATABASE, FILES, PROCESSES, NETWORK] },
+    Layer { name: "escape", may_use: &[], never: &[WINDOW, DATABASE, FILES, THREADS, PROCESSES, NETWORK] },
+    Layer { name: "capture", may_use: &["model", "job"], never: &[WINDOW, DATABASE] },
+    Layer { name: "command", may_use: &["model"], never: &[DATABASE, FILES, THREADS, PROCESSES, NETWORK] },
     Layer {
-        name: "model",
-        may_use: &[],
-        never: &["egui", "eframe", "egui_extras", "rfd", "rusqlite", "serde_json", "std::fs", "std::thread"],
+        name: "session",
+        may_use: &["model", "analysis", "job"],
+        never: &[WINDOW, DATABASE, FILES, THREADS, PROCESSES, NETWORK],
     },
-    Layer { name: "reader", may_use: &["model", "job"], never: WINDOW },
     Layer {
-        name: "analysis",
-        may_use: &["model"],
-        never: &[
-            "egui",
-            "eframe",
-            "egui_extras",
-            "rfd",
-            "rusqlite",
-            "std::fs",
-            "std::thread",
-            "std::net",
-            "std::process",
-        ],
+        name: "answers",
+        may_use: &["model", "analysis", "job"],
+        never: &[WINDOW, DATABASE, FILES, THREADS, PROCESSES, NETWORK],
     },
-    Layer { name: "job", may_use: &[], never: WINDOW_AND_DATABASE },
-    Layer { name: "escape", may_use: &[], never: WINDOW_AND_DATABASE },
-    Layer { name: "capture", may_use: &["model", "job"], never: WINDOW_AND_DATABASE },
-    Layer { name: "command", may_use: &["model"], never: &["rusqlite", "std::fs", "std::thread"] },
-    Layer { name: "widget", may_use: &["model::time", "escape"], never: &["rusqlite", "std::fs", "std::thread"] },
+    Layer {
+        name: "figures",
+        may_use: &["model", "analysis", "job", "escape"],
+        never: &[WINDOW, DATABASE, FILES, THREADS, PROCESSES, NETWORK],
+    },
+    Layer {
+        name: "widget",
+        may_use: &["model::time", "escape", "figures"],
+        never: &[DIALOG, DATABASE, FILES, THREADS, PROCESSES, NETWORK],
+    },
     Layer {
         name: "view",
-        may_use: &["model", "analysis", "widget", "command", "job", "escape"],
-        never: &["rusqlite", "std::fs", "std::thread", "std::process", "rfd"],
+        may_use: &["model", "analysis", "session", "answers", "figures", "widget", "command", "job", "escape"],
+        never: &[DIALOG, DATABASE, FILES, THREADS, PROCESSES, NETWORK],
     },
+    Layer { name: "sample", may_use: &[], never: &[WINDOW, THREADS, PROCESSES, NETWORK] },
     Layer {
         name: "cli",
-        may_use: &["model", "reader", "analysis", "capture", "job", "escape"],
-        never: WINDOW_AND_DATABASE,
+        may_use: &[
+            "model", "reader", "analysis", "session", "answers", "figures", "sample", "capture", "job", "escape",
+        ],
+        never: &[WINDOW, DATABASE, NETWORK],
     },
-    Layer { name: "cli::sample::nsys", may_use: &["cli"], never: WINDOW },
     // Draws views without a window, so it alone of the commands sees them.
     Layer {
         name: "cli::render",
         may_use: &[
-            "cli", "model", "reader", "analysis", "job", "view", "widget", "command", "session", "settings", "app",
+            "cli", "model", "reader", "analysis", "job", "session", "answers", "figures", "view", "widget", "command",
+            "settings", "app",
         ],
-        never: &["rfd"],
+        never: &[DIALOG, DATABASE, NETWORK],
     },
 ];
 
@@ -76,11 +90,57 @@ fn module_of(file: &Path) -> Vec<String> {
     parts
 }
 
-/// The source without comments and without its test module, which may use anything.
+/// The source without comments and without test modules, which may use anything.
 fn code(source: &str) -> String {
-    let until_tests = source.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
-    let lines = until_tests.lines().filter(|line| !line.trim_start().starts_with("//"));
-    lines.collect::<Vec<_>>().join("\n")
+    let mut kept = Vec::new();
+    let mut lines = source.lines().filter(|line| !line.trim_start().starts_with("//"));
+    while let Some(line) = lines.next() {
+        if line.trim() != "#[cfg(test)]" {
+            kept.push(line);
+            continue;
+        }
+        // Further attributes may stand between.
+        let mut item = lines.by_ref().skip_while(|line| line.trim_start().starts_with("#["));
+        let Some(first) = item.next() else { break };
+        match module_name(first) {
+            Some(_) if first.ends_with('{') => {
+                // As rustfmt closes it: no brace within is as far to the left.
+                let closing = format!("{}}}", &first[..first.len() - first.trim_start().len()]);
+                item.find(|line| *line == closing);
+            }
+            Some(_) => {}
+            None => kept.push(first),
+        }
+    }
+    kept.join("\n")
+}
+
+/// The name of the module that a line declares or opens.
+fn module_name(line: &str) -> Option<&str> {
+    let rest = line.trim_start();
+    let rest = match rest.strip_prefix("pub") {
+        Some(rest) => rest.split_once(' ')?.1,
+        None => rest,
+    };
+    rest.strip_prefix("mod ")?.split([';', ' ']).next()
+}
+
+/// The paths of the modules in files of their own that `source` declares for tests alone.
+fn test_modules(module: &[String], source: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut is_test = false;
+    for line in source.lines() {
+        match module_name(line).filter(|_| is_test && line.ends_with(';')) {
+            Some(name) => found.push(module.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join("::")),
+            None if line.trim_start().starts_with("#[") => {
+                is_test |= line.trim() == "#[cfg(test)]";
+                continue;
+            }
+            None => {}
+        }
+        is_test = false;
+    }
+    found
 }
 
 /// Every path that begins at the crate's root, at `super`, or at a library: `crate::model::time`.
@@ -134,21 +194,29 @@ fn heads(rest: &str) -> Vec<Vec<String>> {
     branches.iter().map(|branch| two(branch.trim_matches([',', ' ', '\n']))).filter(|two| !two[0].is_empty()).collect()
 }
 
+/// Whether the module `inner` is `outer` or within it.
+fn is_in(inner: &str, outer: &str) -> bool {
+    inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
 /// What in `source`, the text of `src/FILE`, breaks the table.
 fn breaches(file: &Path, source: &str) -> Vec<String> {
     let module = module_of(file);
     let path = module.join("::");
-    let is_in = |inner: &str, outer: &str| inner == outer || inner.starts_with(&format!("{outer}::"));
-    let Some(layer) = LAYERS.iter().rev().find(|layer| is_in(&path, layer.name)) else { return Vec::new() };
-    let all: Vec<&str> = LAYERS.iter().map(|layer| layer.name).chain(["app", "session", "settings", "main"]).collect();
+    if file == Path::new(NOT_YET) || TOP.iter().any(|top| is_in(&path, top)) {
+        return Vec::new();
+    }
+    let Some(layer) = LAYERS.iter().rev().find(|layer| is_in(&path, layer.name)) else {
+        return vec![format!("src/{} is in no layer of the table", file.display())];
+    };
+    let rooms = || LAYERS.iter().map(|layer| layer.name).chain(TOP);
     let mut found = Vec::new();
     for used in paths(&code(source), &module) {
         let is_bad = match used.strip_prefix("::") {
-            Some(library) => layer.never.iter().any(|never| is_in(library, never)),
+            Some(library) => layer.never.concat().iter().any(|never| is_in(library, never)),
             None => {
-                let is_layer = all.iter().any(|name| is_in(&used, name));
                 let is_own = is_in(&used, layer.name) || layer.may_use.iter().any(|may| is_in(&used, may));
-                is_layer && !is_own
+                rooms().any(|name| is_in(&used, name)) && !is_own
             }
         };
         if is_bad {
@@ -158,7 +226,8 @@ fn breaches(file: &Path, source: &str) -> Vec<String> {
     found
 }
 
-fn sources(folder: &Path) -> Vec<PathBuf> {
+/// The Rust sources below a folder, by name.
+pub fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut found: Vec<_> = entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect();
     found.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
@@ -169,11 +238,14 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn layers_are_kept() {
     let root = project().join("src");
-    let mut found = Vec::new();
-    for file in sources(&root) {
-        let source = std::fs::read_to_string(&file).unwrap();
-        found.extend(breaches(file.strip_prefix(&root).unwrap(), &source));
-    }
+    let files: Vec<(PathBuf, String)> = sources(&root)
+        .into_iter()
+        .map(|file| (file.strip_prefix(&root).unwrap().to_owned(), std::fs::read_to_string(&file).unwrap()))
+        .collect();
+    let tests: Vec<String> = files.iter().flat_map(|(file, source)| test_modules(&module_of(file), source)).collect();
+    let is_test = |file: &Path| tests.iter().any(|test| is_in(&module_of(file).join("::"), test));
+    let found: Vec<String> =
+        files.iter().filter(|(file, _)| !is_test(file)).flat_map(|(file, source)| breaches(file, source)).collect();
     assert!(found.is_empty(), "\n{}", found.join("\n"));
 }
 
@@ -191,15 +263,35 @@ fn planted_breaches_are_found() {
     check("analysis/gaps.rs", "use crate::{model::{Trace, time}, analysis::busy};", false);
     check("view/timeline/mod.rs", "use super::super::reader;", true);
     check("view/timeline/paint.rs", "use super::super::context::ViewContext;", false);
-    check("view/timeline/paint.rs", "fn f() { crate::session::open(); }", true);
+    check("view/timeline/paint.rs", "fn f() { crate::app::open_window(); }", true);
+    check("view/timeline/paint.rs", "use crate::session::Session;", false);
     check("widget/theme.rs", "use crate::model::time::TimeNs;", false);
     check("widget/theme.rs", "use crate::model::Trace;", true);
     check("reader/mod.rs", "#[cfg(test)]\nmod tests {\n use crate::analysis::busy;\n}", false);
     check("reader/chrome.rs", "use egui::Color32;", true);
     check("cli/report/mod.rs", "use crate::view::VIEWS;", true);
     check("cli/render.rs", "use crate::view::VIEWS;", false);
-    check("cli/sample/nsys/mod.rs", "use rusqlite::Connection;", false);
-    check("cli/sample/kineto.rs", "use rusqlite::Connection;", true);
+    check("sample/nsys/mod.rs", "use rusqlite::Connection;", false);
+    check("sample/nsys/mod.rs", "use crate::view::VIEWS;", true);
+    check("cli/sample.rs", "use rusqlite::Connection;", true);
+    check("session/mod.rs", "use crate::reader;", true);
+    check("session/mod.rs", "use crate::analysis::clock;", false);
+    check("answers/mod.rs", "use egui::Ui;", true);
+    check("figures/table.rs", "use crate::view::VIEWS;", true);
+    check("view/mod.rs", "use crate::answers::Answers;", false);
+    check("new_room/mod.rs", "", true);
+    check("model/a.rs", "#[cfg(test)]\nmod tests;\nuse crate::app;", true);
+    check("model/a.rs", "#[cfg(test)]\npub(super) mod fixture;\nuse crate::app;", true);
+    check("model/a.rs", "#[cfg(test)]\nmod tests {\n    fn f() {\n    }\n    use crate::app;\n}\n", false);
+    check("model/a.rs", "#[cfg(test)]\nmod tests {\n}\nuse crate::app;", true);
+    check("model/a.rs", "#[cfg(test)]\nuse crate::app;", true);
     check("capture/nsys/mod.rs", "use rusqlite::Connection;", true);
     check("app.rs", "use crate::reader;", false);
+}
+
+#[test]
+fn modules_for_tests_alone_are_known() {
+    let source = "mod a;\n#[cfg(test)]\nmod tests;\nmod b;\n#[cfg(test)]\n#[path = \"x\"]\npub mod fixture;\n";
+    assert_eq!(test_modules(&["view".to_owned()], source), ["view::tests", "view::fixture"]);
+    assert!(test_modules(&[], "#[cfg(test)]\nmod tests {\n}\nmod a;\n").is_empty());
 }

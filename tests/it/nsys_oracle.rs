@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lacuna::analysis::busy;
-use lacuna::cli::sample::{ExportShape, Schema, write_export};
 use lacuna::model::{SliceKind, Trace, Track, TrackKind};
+use lacuna::sample::nsys::{self, Schema, Shape};
 use serde_json::{Value, json};
 
 use super::support::{beside, files, has_python, lacuna, name, project, read, real, scratch, unbalanced};
@@ -188,7 +188,7 @@ fn agrees_with_the_oracle_on_every_real_export() {
 fn samples(folder: &Path) -> Vec<(PathBuf, Value)> {
     let sample = |(schema, name): (Schema, &str)| {
         let path = folder.join(format!("{name}.sqlite"));
-        let answer = write_export(ExportShape { steps: 12, seed: 7, schema }, &path).unwrap();
+        let answer = nsys::write(Shape { steps: 12, seed: 7, schema }, &path).unwrap();
         (path, serde_json::to_value(answer).unwrap())
     };
     SCHEMAS.into_iter().map(sample).collect()

@@ -95,9 +95,9 @@ fn agrees_with_the_generator() {
 #[test]
 fn committed_sample_is_current() {
     let folder = project().join("sample_traces");
-    let shape = lacuna::cli::sample::Shape { steps: 10, seed: 1, is_array: false };
+    let shape = lacuna::sample::kineto::Shape { steps: 10, seed: 1, is_array: false };
     let mut text = Vec::new();
-    let answer = lacuna::cli::sample::write_to(shape, &mut text).unwrap();
+    let answer = lacuna::sample::kineto::write(shape, &mut text).unwrap();
     let mut committed = Vec::new();
     let file = std::fs::File::open(folder.join("kineto_10_steps.json.gz")).unwrap();
     std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(file), &mut committed).unwrap();

@@ -15,8 +15,8 @@ fn effort() -> usize {
 /// A trace of one step, in both forms.
 fn generated(is_array: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let shape = lacuna::cli::sample::Shape { steps: 1, seed: 11, is_array };
-    lacuna::cli::sample::write_to(shape, &mut bytes).unwrap();
+    let shape = lacuna::sample::kineto::Shape { steps: 1, seed: 11, is_array };
+    lacuna::sample::kineto::write(shape, &mut bytes).unwrap();
     bytes
 }
 

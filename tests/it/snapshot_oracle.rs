@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lacuna::analysis::memory::summary::summary;
-use lacuna::cli::sample::{Plant, SnapshotShape, write_snapshot};
 use lacuna::model::MemoryHistory;
 use lacuna::model::memory::MemorySource;
+use lacuna::sample::snapshot::{self, Plant, Shape};
 use serde_json::{Value, json};
 
 use super::support::{has_python, lacuna, name, project, read, real, scratch};
 
 /// A run of a few steps.
-fn shape(plants: &[Plant]) -> SnapshotShape {
-    SnapshotShape {
+fn shape(plants: &[Plant]) -> Shape {
+    Shape {
         steps: 12,
         seed: 5,
         layers: 2,
@@ -28,31 +28,31 @@ fn shape(plants: &[Plant]) -> SnapshotShape {
 }
 
 /// Each plant, some together, and each form that a file may have.
-fn shapes() -> Vec<(&'static str, SnapshotShape)> {
+fn shapes() -> Vec<(&'static str, Shape)> {
     use Plant::{Fragmentation, HistoryLost, Oom, Ratchet, Setup, SteadyLeak, WarmUpCache};
-    let expandable = SnapshotShape { is_expandable: true, ..shape(&[SteadyLeak, Oom]) };
+    let expandable = Shape { is_expandable: true, ..shape(&[SteadyLeak, Oom]) };
     vec![
         ("healthy", shape(&[])),
-        ("steady-leak", SnapshotShape { protocol: 2, ..shape(&[SteadyLeak]) }),
-        ("ratchet", SnapshotShape { protocol: 3, ..shape(&[Ratchet]) }),
-        ("warm-up-cache", SnapshotShape { protocol: 5, ..shape(&[WarmUpCache]) }),
-        ("setup", SnapshotShape { has_times: false, ..shape(&[Setup]) }),
+        ("steady-leak", Shape { protocol: 2, ..shape(&[SteadyLeak]) }),
+        ("ratchet", Shape { protocol: 3, ..shape(&[Ratchet]) }),
+        ("warm-up-cache", Shape { protocol: 5, ..shape(&[WarmUpCache]) }),
+        ("setup", Shape { has_times: false, ..shape(&[Setup]) }),
         ("fragmentation", shape(&[Fragmentation])),
         ("demand", shape(&[Oom])),
         ("fragmented-oom", shape(&[Fragmentation, Oom])),
-        ("history-lost", SnapshotShape { protocol: 1, ..shape(&[SteadyLeak, HistoryLost]) }),
-        ("expandable", SnapshotShape { protocol: 0, ..expandable.clone() }),
-        ("few-entries", SnapshotShape { max_entries: Some(77), ..expandable }),
-        ("no-entries", SnapshotShape { max_entries: Some(0), ..shape(&[Setup]) }),
+        ("history-lost", Shape { protocol: 1, ..shape(&[SteadyLeak, HistoryLost]) }),
+        ("expandable", Shape { protocol: 0, ..expandable.clone() }),
+        ("few-entries", Shape { max_entries: Some(77), ..expandable }),
+        ("no-entries", Shape { max_entries: Some(0), ..shape(&[Setup]) }),
         ("all", shape(&[SteadyLeak, Ratchet, WarmUpCache, Setup, Fragmentation])),
     ]
 }
 
 /// The generated snapshots with their answers.
 fn samples(folder: &Path) -> Vec<(PathBuf, Value)> {
-    let write = |(name, shape): (&str, SnapshotShape)| {
+    let write = |(name, shape): (&str, Shape)| {
         let path = folder.join(format!("{name}.pickle"));
-        let answer = write_snapshot(&shape, &mut std::fs::File::create(&path).unwrap()).unwrap();
+        let answer = snapshot::write(&shape, &mut std::fs::File::create(&path).unwrap()).unwrap();
         (path, serde_json::to_value(answer).unwrap())
     };
     shapes().into_iter().map(write).collect()

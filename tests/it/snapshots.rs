@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use lacuna::model::Trace;
+use lacuna::model::{Format, Trace};
 use serde_json::Value;
 
 use super::support::{has_python, name, read, real, report, scratch};
@@ -107,7 +107,7 @@ fn a_snapshot_dumped_as_json_is_the_same() {
         let json = folder.join("snapshot.json");
         python(AS_JSON, &[path, &json]);
         let (pickle, json) = (read(path).unwrap().remove(0), read(&json).unwrap().remove(0));
-        assert_eq!(json.info.format, "snapshot");
+        assert_eq!(json.info.format, Format::Snapshot);
         assert!(memory(&pickle) == memory(&json), "{}", name(path));
     }
     std::fs::remove_dir_all(&folder).unwrap();

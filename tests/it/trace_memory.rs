@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use lacuna::cli::sample::{ExportShape, Schema, write_export};
 use lacuna::model::memory::{MemorySource, Oddity};
 use lacuna::model::{MemoryHistory, Trace};
+use lacuna::sample::nsys::{self, Schema, Shape};
 use rusqlite::Connection;
 
 use super::support::{name, project, read, real, report, scratch};
@@ -109,7 +109,7 @@ fn check_export(path: &Path) {
 fn the_counter_of_an_nsys_export_is_the_replayed_curve() {
     let folder = scratch("nsys-memory-late");
     let path = folder.join("late.sqlite");
-    write_export(ExportShape { steps: 14, seed: 2, schema: Schema::V2023 }, &path).unwrap();
+    nsys::write(Shape { steps: 14, seed: 2, schema: Schema::V2023 }, &path).unwrap();
     let table = "CUDA_GPU_MEMORY_USAGE_EVENTS";
     let connection = Connection::open(&path).unwrap();
     let first_free = format!("(SELECT min(start) FROM {table} WHERE memoryOperationType = 1)");
@@ -140,7 +140,7 @@ fn blocks_of_nsys_exports_sum_to_what_sql_says() {
     let folder = scratch("nsys-memory");
     for (schema, name) in [(Schema::V2022, "2022"), (Schema::V2023, "2023"), (Schema::V2026, "2026")] {
         let path = folder.join(format!("{name}.sqlite"));
-        write_export(ExportShape { steps: 14, seed: 2, schema }, &path).unwrap();
+        nsys::write(Shape { steps: 14, seed: 2, schema }, &path).unwrap();
         check_export(&path);
     }
     std::fs::remove_dir_all(&folder).unwrap();

@@ -22,9 +22,6 @@ fn show(name: &str, command: Command) -> Harness<'static, Option<App>> {
 fn a_trace_without_memory_has_no_choice_of_the_middle() {
     let mut harness = harness(vec![trace()]);
     assert!(harness.query_by_label("Memory over time").is_none());
-    app_mut(&mut harness).commands.push(Command::Show("memory"));
-    settle(&mut harness);
-    assert!(app(&harness).layout.is_on_screen("timeline"));
     app_mut(&mut harness).commands.push(Command::Show("allocations"));
     settle(&mut harness);
     harness.get_by_label("Nothing is known of memory");

@@ -79,9 +79,9 @@ impl Monkey {
 /// A generated recording of some steps.
 fn recording() -> Trace {
     let path = std::env::temp_dir().join(format!("lacuna-monkey-{}.json", std::process::id()));
-    let shape = crate::cli::sample::Shape { steps: 2, seed: 5, is_array: false };
+    let shape = crate::sample::kineto::Shape { steps: 2, seed: 5, is_array: false };
     let mut text = Vec::new();
-    let _ = crate::cli::sample::write_to(shape, &mut text).unwrap();
+    let _ = crate::sample::kineto::write(shape, &mut text).unwrap();
     std::fs::write(&path, text).unwrap();
     let mut traces = reader::read(&path, &Progress::default()).unwrap();
     std::fs::remove_file(&path).unwrap();

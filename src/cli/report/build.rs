@@ -54,7 +54,7 @@ pub fn file(trace: &Trace) -> File {
     };
     File {
         path: input::label(trace),
-        format: trace.info.format,
+        format: trace.info.format.key(),
         bytes: trace.info.bytes,
         producer: trace.info.producer.clone(),
         rank: trace.info.rank,
@@ -67,11 +67,12 @@ pub fn file(trace: &Trace) -> File {
 /// On which clock the report's times are, and how each trace came onto it.
 fn clock(traces: &[&Trace]) -> (Clock, TimeRange) {
     let placed = clock::clock(traces);
-    let source = if placed.origin_utc_ns.is_some() { "utc" } else { "start" };
-    let files = traces.iter().zip(&placed.offsets);
-    let per_file =
-        files.map(|(trace, &offset_ns)| FileClock { path: input::label(trace), offset_ns, source }).collect();
-    (Clock { origin_utc_ns: placed.origin_utc_ns, per_file }, placed.span)
+    let per_file = traces.iter().zip(&placed.placed).map(|(trace, place)| FileClock {
+        path: input::label(trace),
+        offset_ns: place.offset,
+        source: place.source.key(),
+    });
+    (Clock { origin_utc_ns: placed.origin_utc_ns(), per_file: per_file.collect() }, placed.span)
 }
 
 fn devices(trace: &Trace) -> Vec<Device> {

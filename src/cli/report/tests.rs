@@ -32,7 +32,6 @@ fn trace(first: i64) -> Trace {
     builder.info.devices.push(DeviceInfo { compute_major: Some(8), compute_minor: Some(0), ..Default::default() });
     builder.allocations.push(first + 400, TrackId(0), 0, -4_096);
     builder.info.path = "dir/a.json".into();
-    builder.info.format = "chrome";
     builder.info.bytes = 1_234;
     builder.import.reject(Severity::Loss, "Event without a time", 2, Some(77));
     builder.import.read += 2;

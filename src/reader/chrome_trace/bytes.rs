@@ -1,10 +1,10 @@
-//! Which bytes of a text matter: quotes, brackets, letters, 32 or 64 bytes at a time.
+//! Classifies the bytes of a text (quotes, brackets, letters), 32 or 64 at a time.
 //!
 //! The scanner is written once against [`Bytes`] and compiled twice: for AVX2, chosen at run time,
 //! and for any machine. On AVX2 the whole scan loop is compiled with the feature on, since a call
 //! at every 64 bytes would cost more than it saves (283 against 820 MB/s when measured).
 
-/// Bit `i` of each mask speaks of byte `i` of a 64-byte chunk.
+/// Bit `i` of each mask is for byte `i` of a 64-byte chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Masks {
     pub quote: u64,

@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(outer(br#"{"ph": "i", "stack": ["0x1", "0x2"]}"#).stack, ["0x1", "0x2"]);
         let sample = outer(br#"{"ts": 1, "weight": 5, "cpu": 0, "name": "cycles", "sf": 9}"#);
         assert_eq!((sample.stack.len(), sample.args.len()), (0, 3));
-        // A circle is no hang.
+        // Frames that form a cycle come to an end.
         assert_eq!(outer(br#"{"ph": "i", "sf": 3}"#).stack.len(), super::super::profile::MAX_DEPTH as usize);
     }
 }

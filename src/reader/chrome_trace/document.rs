@@ -1,4 +1,4 @@
-//! Everything around the events: the top-level object, its other keys, second documents, rubbish.
+//! Everything around the events: the top-level object, its other keys, further documents, and damage.
 
 use super::bytes::Portable;
 use super::profile::Profile;
@@ -20,7 +20,7 @@ pub struct Document {
     pub damaged: Vec<u64>,
     /// Offset of the second and every further array of events.
     pub further_arrays: Vec<u64>,
-    /// Bytes after the end that are no part of any document, and where they start.
+    /// Bytes after the end that are not part of any document, and where they start.
     pub trailing: Option<(u64, u64)>,
     pub n_arrays: u32,
     /// One event after another, with no array around them.
@@ -264,7 +264,7 @@ impl Document {
             return Step::To(at + 1 + next);
         }
         if is_last {
-            // Rubbish may hide the closing brace: the object is as good as closed if it ends so.
+            // Damage may hide the closing brace: the object is as good as closed if it ends so.
             self.is_open &= !text[..len].trim_ascii_end().ends_with(b"}");
             return Step::To(len);
         }

@@ -1,8 +1,8 @@
-//! What the keys around the events say: rank, devices, clock, producer.
+//! The facts in the keys around the events: rank, devices, clock, producer.
 
 use serde_json::Value;
 
-use crate::model::{DeviceInfo, TraceBuilder};
+use crate::model::{DeviceInfo, Format, TraceBuilder};
 
 use super::super::source::Source;
 use super::document::Document;
@@ -19,7 +19,7 @@ pub fn apply(outcome: &Outcome, source: &Source, builder: &mut TraceBuilder) {
     let values = &outcome.document.values;
     let info = &mut builder.info;
     crate::reader::note_source(info, source, outcome.text_bytes);
-    info.format = "chrome";
+    info.format = Format::ChromeTrace;
     info.producer = producer(values).to_owned();
     let distributed = values.get("distributedInfo");
     let number = |key| distributed.and_then(|info| info.get(key)).and_then(as_u32);
@@ -77,7 +77,7 @@ fn devices(properties: Option<&Value>) -> Vec<DeviceInfo> {
         .collect()
 }
 
-/// A key and its value as text, unless it could be a secret or is no plain fact.
+/// A key and its value as text, unless it could be a secret or is not a plain fact.
 fn fact(key: &str, value: &Value) -> Option<(String, String)> {
     const SECRETS: [&str; 6] = ["env", "token", "secret", "password", "credential", "key"];
     let lower = key.to_ascii_lowercase();
@@ -103,7 +103,7 @@ fn name_devices(builder: &mut TraceBuilder) {
     }
 }
 
-/// Why a file without a list of events is no trace, in a sentence.
+/// The sentence that says why a file without a list of events is not a trace.
 pub fn why_no_trace(document: &Document) -> String {
     let has = |key| document.values.contains_key(key);
     let unread = |key: &str| document.unread.iter().any(|(unread, _)| unread == key);

@@ -1,4 +1,4 @@
-//! What a category says a slice is.
+//! The kind of slice that a category stands for.
 
 use crate::model::SliceKind;
 

@@ -1,4 +1,4 @@
-//! One event that is not strict JSON: the second, forgiving tier, and the way back to the next.
+//! One event that is not strict JSON, read leniently, and the search for the event after it.
 //!
 //! What is repaired here: quotes, line breaks and other raw control characters inside strings,
 //! backslashes that escape nothing, `NaN` and `Infinity`. All of these come from real recorders.

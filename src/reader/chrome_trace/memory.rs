@@ -11,7 +11,7 @@ use super::assemble::Thread;
 use super::batch::MemoryEvent;
 use super::tally::{Reason, Tally};
 
-/// Sizes beyond this are no sizes: 256 TiB.
+/// Larger sizes are taken for damage: 256 TiB.
 const MAX_BYTES: u64 = 1 << 48;
 
 /// The memory of one process on one device, while its events are taken over.
@@ -44,7 +44,7 @@ pub fn memories(events: &[MemoryEvent], threads: &[Thread], tally: &mut Tally) -
         let pid = &threads[event.track.0 as usize].pid;
         let blocks = all.entry((pid, device)).or_insert_with(|| Blocks::new(pid.parse().ok(), device));
         if !blocks.take(event, addr) {
-            tally.count(Reason::WildMemory, event.source);
+            tally.count(Reason::InconsistentMemory, event.source);
         }
     }
     all.into_values().map(Blocks::finish).collect()
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn two_processes_on_one_device_are_told_apart() {
+    fn two_processes_on_one_device_have_a_history_each() {
         let event = |pid| {
             format!(
                 r#"{{"ph":"i","name":"[memory]","pid":{pid},"tid":7,"ts":1,"args":{{"Device Type":1,"Device Id":0,

@@ -1,8 +1,8 @@
 //! Chrome trace JSON, as the PyTorch profiler (Kineto) and many others write it.
 //!
-//! Object and array form, every phase of the format, damage of every kind that was seen in the
-//! wild. The way of an event: [`pipeline`] reads blocks of text and scans them on all cores,
-//! [`walk`] goes from event to event, [`scan`] reads one strictly, [`lenient`] one that is no
+//! Object and array form, every phase of the format, damage of every kind that real
+//! files have. The way of an event: [`pipeline`] reads blocks of text and scans them on all cores,
+//! [`walk`] goes from event to event, [`scan`] reads one strictly, [`lenient`] one that is not
 //! strict JSON, [`batch`] sorts them by what they become, [`assemble`] puts all together.
 //!
 //! Format: <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>
@@ -35,6 +35,7 @@ use std::sync::Arc;
 use crate::job::Progress;
 use crate::model::{Severity, Trace};
 
+use super::format::{Contents, FileFormat};
 use super::source::{NeedsConsent, Source};
 use super::{Options, ReadError};
 use assemble::Assembly;
@@ -47,10 +48,18 @@ const MANY_TRACKS: usize = 4096;
 /// Deeper nesting than this is noted: the rows are there, far down.
 const MANY_ROWS: u32 = 512;
 
+pub const FORMAT: FileFormat = FileFormat {
+    name: "Chrome traces such as the PyTorch profiler writes",
+    extensions: &["json", "trace", "tmp"],
+    // A file that lost its beginning still has the name of the list of events.
+    sniff: |head| matches!(head.text, [b'{' | b'[', ..]) || head.has("\"traceEvents\""),
+    contents: Contents::Trace(read),
+};
+
 /// Reads one trace.
 ///
 /// Errors: no list of events, cancelled, or the file cannot be read.
-pub fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace, ReadError> {
+fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace, ReadError> {
     let text = source.open(options)?;
     let reader = Watched { inner: text.reader, file_bytes: Arc::clone(&text.file_bytes), progress };
     let mut assembly = Assembly::default();

@@ -1,5 +1,4 @@
-//! What a skipped object or array must be like to be JSON: matching brackets, known words, known
-//! escapes.
+//! Checks that a skipped object or array is JSON: matching brackets, known words, known escapes.
 
 use super::scan::Fail;
 use super::text::hex4;

@@ -1,6 +1,6 @@
 //! Decimal text to integer nanoseconds, exactly.
 
-/// Why a text is no time.
+/// Why a text is not a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeError {
     /// Not a number, or not a finite one.

@@ -19,7 +19,7 @@ use super::document::{Document, Found};
 use super::lenient::last_event_start;
 use super::scan::PADDING;
 use super::tally::Reason;
-use super::walk::{End, Stretch, walk};
+use super::walk::{End, EventText, walk};
 
 /// Large enough that cutting and joining cost nothing, small enough for the second-level cache to
 /// help and for cancelling to feel immediate.
@@ -28,7 +28,7 @@ const BLOCK: usize = 2 << 20;
 /// Blocks in flight: bounds memory when one block takes long.
 const MAX_AHEAD: u64 = 16;
 
-/// A stretch of the file's text, padded.
+/// A block of the file's text, padded.
 struct Block {
     seq: u64,
     offset: u64,
@@ -96,7 +96,7 @@ struct Shared<'a, R> {
     /// Texts of blocks that are done with: fresh memory must be cleared by the system first.
     spare: Mutex<Vec<Vec<u8>>>,
     moved: Condvar,
-    /// Off while the text is no list of events: scanning it would be in vain.
+    /// Off while the text is not a list of events, since scanning it would be wasted work.
     is_speculating: AtomicBool,
     progress: &'a Progress,
 }
@@ -178,8 +178,8 @@ fn scan_blocks<R: Read>(shared: &Shared<'_, R>, sender: &SyncSender<Scanned>) {
         let mut batch = Batch::default();
         let end = shared.is_speculating.load(Ordering::Relaxed).then(|| {
             let Block { text, offset, is_last, .. } = &block;
-            let stretch = Stretch { text, start: 0, offset: *offset, is_last: *is_last, after_event: false };
-            walk(stretch, &mut batch)
+            let input = EventText { text, start: 0, offset: *offset, is_last: *is_last, after_event: false };
+            walk(input, &mut batch)
         });
         batch.close();
         if sender.send(Scanned { block, batch, end }).is_err() {
@@ -264,7 +264,7 @@ impl Merger<'_> {
                 self.in_events = true;
             }
             let mut batch = Batch::default();
-            let end = walk(Stretch { text, start: at, offset, is_last, after_event: false }, &mut batch);
+            let end = walk(EventText { text, start: at, offset, is_last, after_event: false }, &mut batch);
             batch.close();
             self.assembly.absorb(batch);
             match end {

@@ -121,7 +121,7 @@ impl Profile {
         match [id, name, parent].map(|text| self.intern(text)) {
             [Some(id), Some(name), Some(parent)] => {
                 if self.frames.insert(id, Frame { name, parent, source }).is_some() {
-                    self.tally.count(Reason::DoubleFrame, source);
+                    self.tally.count(Reason::DuplicateFrame, source);
                 }
             }
             _ => self.tally.count(Reason::DamagedFrame, source),

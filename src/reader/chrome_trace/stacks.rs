@@ -50,7 +50,7 @@ pub fn add_samples(
     let unused = profile.frames.iter().filter(|(id, _)| !stacks.known.contains_key(*id));
     let (n_unused, first) = unused.fold((0, u64::MAX), |(n, first), (_, frame)| (n + 1, first.min(frame.source)));
     if n_unused > 0 {
-        tally.add(Reason::UnusedFrame, n_unused, first);
+        tally.add_at(Reason::UnusedFrame, n_unused, first);
     }
 }
 
@@ -91,7 +91,7 @@ impl Stacks<'_> {
                     break;
                 }
                 Some(Resolved::Open) => {
-                    tally.count(Reason::FrameCircle, frame.source);
+                    tally.count(Reason::FrameCycle, frame.source);
                     break;
                 }
                 None => {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// Undoes the escapes of the inside of a JSON string.
 ///
-/// Never fails. A backslash before anything that is no escape stands for itself, as in Windows
+/// Never fails. A backslash that does not begin an escape stands for itself, as in Windows
 /// paths that were written without escaping; half a surrogate pair and bytes that are not UTF-8
 /// become U+FFFD.
 pub fn unescape(raw: &[u8]) -> Cow<'_, str> {

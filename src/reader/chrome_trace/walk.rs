@@ -1,4 +1,4 @@
-//! The events of one stretch of text, strictly first and leniently where that fails.
+//! Reads the events of one block of text: strictly first, and leniently where that fails.
 
 use super::batch::Batch;
 use super::bytes::{Bytes, Portable};
@@ -9,14 +9,14 @@ use super::tally::Reason;
 /// An event that has not ended after this many bytes is taken for damage.
 pub const MAX_EVENT: usize = 64 << 20;
 
-/// Bytes that may be looked at again after damage, for each byte of a stretch: a text made to look
-/// like the start of an event everywhere would else be read over and over.
+/// Bytes that may be looked at again after damage, for each byte of the text. Text made to look like the
+/// start of an event everywhere would otherwise be read over and over.
 const BUDGET_FACTOR: usize = 32;
 
-/// The same, for short stretches.
+/// The same, for short texts.
 const MIN_BUDGET: usize = 1 << 20;
 
-/// How a stretch of text ended.
+/// How a text ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// Between two events. `after_comma`: the last thing seen was a comma.
@@ -27,9 +27,9 @@ pub enum End {
     Closed(usize),
 }
 
-/// A stretch of text with events.
+/// Text with events: a block of the file, or the rest of one.
 #[derive(Clone, Copy, Debug)]
-pub struct Stretch<'a> {
+pub struct EventText<'a> {
     /// The text, followed by [`PADDING`] zero bytes.
     pub text: &'a [u8],
     /// Where to start, between events.
@@ -42,13 +42,13 @@ pub struct Stretch<'a> {
     pub after_event: bool,
 }
 
-/// Reads all events of a stretch into `batch`.
-pub fn walk(stretch: Stretch<'_>, batch: &mut Batch) -> End {
+/// Reads all events of the text into `batch`.
+pub fn walk(input: EventText<'_>, batch: &mut Batch) -> End {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
-        return on_avx2::walk(stretch, batch);
+        return on_avx2::walk(input, batch);
     }
-    walk_with::<Portable>(stretch, batch)
+    walk_with::<Portable>(input, batch)
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -57,22 +57,22 @@ mod on_avx2 {
     #![expect(unsafe_code, reason = "calling a function compiled for AVX2, after it was found")]
 
     use super::super::bytes::avx2::Avx2;
-    use super::{Batch, End, Stretch, walk_with};
+    use super::{Batch, End, EventText, walk_with};
 
-    pub fn walk(stretch: Stretch<'_>, batch: &mut Batch) -> End {
+    pub fn walk(input: EventText<'_>, batch: &mut Batch) -> End {
         // SAFETY: the only caller has found AVX2; CPUs that have it have the others too.
-        unsafe { walk_avx2(stretch, batch) }
+        unsafe { walk_avx2(input, batch) }
     }
 
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    fn walk_avx2(stretch: Stretch<'_>, batch: &mut Batch) -> End {
-        walk_with::<Avx2>(stretch, batch)
+    fn walk_avx2(input: EventText<'_>, batch: &mut Batch) -> End {
+        walk_with::<Avx2>(input, batch)
     }
 }
 
 #[inline(always)]
-fn walk_with<B: Bytes>(stretch: Stretch<'_>, batch: &mut Batch) -> End {
-    let Stretch { text, start, offset, mut after_event, .. } = stretch;
+fn walk_with<B: Bytes>(input: EventText<'_>, batch: &mut Batch) -> End {
+    let EventText { text, start, offset, mut after_event, .. } = input;
     let len = text.len() - PADDING;
     let mut scanner = Scanner::<B>::new(text, start);
     let mut after_comma = false;
@@ -99,7 +99,7 @@ fn walk_with<B: Bytes>(stretch: Stretch<'_>, batch: &mut Batch) -> End {
                     Ok(event) => batch.push(&event, offset + at as u64),
                     Err(fail) => {
                         budget = budget.saturating_sub(scanner.at.saturating_sub(at));
-                        match again(&stretch, at, fail, &mut budget, batch) {
+                        match again(&input, at, fail, &mut budget, batch) {
                             Some(next) => scanner.at = next,
                             None => return End::Inside(at),
                         }
@@ -114,7 +114,7 @@ fn walk_with<B: Bytes>(stretch: Stretch<'_>, batch: &mut Batch) -> End {
                 return End::Closed(at);
             }
             _ => {
-                scanner.at = skip_damage(&stretch, at, batch);
+                scanner.at = skip_damage(&input, at, batch);
                 (after_event, after_comma) = (false, false);
             }
         }
@@ -124,22 +124,22 @@ fn walk_with<B: Bytes>(stretch: Stretch<'_>, batch: &mut Batch) -> End {
 /// Looks leniently at the event at `at`, which is not strict JSON. Returns where to go on; `None`
 /// if the text ends inside it and more will follow.
 #[cold]
-fn again(stretch: &Stretch<'_>, at: usize, fail: Fail, budget: &mut usize, batch: &mut Batch) -> Option<usize> {
-    let Stretch { text, offset, is_last, .. } = *stretch;
+fn again(input: &EventText<'_>, at: usize, fail: Fail, budget: &mut usize, batch: &mut Batch) -> Option<usize> {
+    let EventText { text, offset, is_last, .. } = *input;
     let text = &text[..text.len() - PADDING];
     if *budget == 0 {
         batch.n_read += 1;
-        batch.tally.count(Reason::Hopeless, offset + at as u64);
+        batch.tally.count(Reason::TooMuchDamage, offset + at as u64);
         return Some(text.len());
     }
-    let next = following_event(stretch.text, at + 1, budget);
+    let next = following_event(input.text, at + 1, budget);
     let is_whole = is_last || next.is_some() || text.len() - at > MAX_EVENT;
     if fail == Fail::Short && !is_whole {
         return None;
     }
     let limit = next.unwrap_or(text.len());
     if let Some((event, end)) = lenient::event(&text[..limit], at) {
-        // Text that could go on in the next stretch may make a whole event of this one.
+        // The next block may complete this event.
         batch.tally.count(Reason::Repaired, offset + at as u64);
         batch.push(&event, offset + at as u64);
         return Some(end);
@@ -175,12 +175,12 @@ fn following_event(text: &[u8], from: usize, budget: &mut usize) -> Option<usize
     None
 }
 
-/// Skips what is no event; returns where the next one starts.
+/// Skips what is not an event; returns where the next one starts.
 #[cold]
-fn skip_damage(stretch: &Stretch<'_>, at: usize, batch: &mut Batch) -> usize {
-    let text = &stretch.text[..stretch.text.len() - PADDING];
+fn skip_damage(input: &EventText<'_>, at: usize, batch: &mut Batch) -> usize {
+    let text = &input.text[..input.text.len() - PADDING];
     batch.n_read += 1;
-    batch.tally.count(Reason::Damaged, stretch.offset + at as u64);
+    batch.tally.count(Reason::Damaged, input.offset + at as u64);
     let next = lenient::next_keyed_object(text, at).unwrap_or(text.len());
     // The end of the array is as good a place to go on, if no event comes before it.
     match memchr::memchr(b']', &text[at..next]) {
@@ -195,10 +195,10 @@ mod tests {
 
     fn check(text: &str, n_shown: u64, n_rejected: u64, end: End) {
         let padded = [text.as_bytes(), &[0; PADDING]].concat();
-        let stretch = Stretch { text: &padded, start: 0, offset: 0, is_last: true, after_event: false };
+        let input = EventText { text: &padded, start: 0, offset: 0, is_last: true, after_event: false };
         for portable in [false, true] {
             let mut batch = Batch::default();
-            let found = if portable { walk_with::<Portable>(stretch, &mut batch) } else { walk(stretch, &mut batch) };
+            let found = if portable { walk_with::<Portable>(input, &mut batch) } else { walk(input, &mut batch) };
             assert_eq!(found, end, "{text}");
             let counts = (batch.n_shown, batch.tally.n_rejected());
             assert_eq!(counts, (n_shown, n_rejected), "{text}");
@@ -231,9 +231,9 @@ mod tests {
         for part in [r#","{"args":{"#, r#",{"args":{"#, r#",{"ph":"X","args":[[["#, r#",{"name":"\""#] {
             let text = part.repeat((1 << 20) / part.len());
             let padded = [text.as_bytes(), &[0; PADDING]].concat();
-            let stretch = Stretch { text: &padded, start: 0, offset: 0, is_last: true, after_event: false };
+            let input = EventText { text: &padded, start: 0, offset: 0, is_last: true, after_event: false };
             let mut batch = Batch::default();
-            walk(stretch, &mut batch);
+            walk(input, &mut batch);
             assert_eq!(batch.n_shown, 0, "{part}");
         }
     }
@@ -241,9 +241,9 @@ mod tests {
     #[test]
     fn an_event_that_may_go_on_is_left_for_more_text() {
         let text = [A.as_bytes(), b",", &A.as_bytes()[..30], &[0; PADDING]].concat();
-        let stretch = Stretch { text: &text, start: 0, offset: 0, is_last: false, after_event: false };
+        let input = EventText { text: &text, start: 0, offset: 0, is_last: false, after_event: false };
         let mut batch = Batch::default();
-        assert_eq!(walk(stretch, &mut batch), End::Inside(A.len() + 1));
+        assert_eq!(walk(input, &mut batch), End::Inside(A.len() + 1));
         assert_eq!(batch.n_read, 1);
     }
 }

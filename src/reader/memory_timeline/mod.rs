@@ -15,11 +15,12 @@ use std::sync::atomic::Ordering;
 use blocks::add_blocks;
 use curves::Curves;
 
+use super::format::{Contents, FileFormat};
 use super::pickle::{Fault, Fold, Heap, Store, Tag, Value, json};
 use super::source::{NeedsConsent, Source};
 use super::{Options, ReadError};
 use crate::job::Progress;
-use crate::model::{Severity, Trace, TraceBuilder};
+use crate::model::{Format, Severity, Trace, TraceBuilder};
 
 /// Names by number: the order of `_CATEGORY_TO_COLORS`, the last for what torch could not tell.
 const CATEGORIES: [&str; 8] =
@@ -105,10 +106,17 @@ impl Document {
     }
 }
 
+pub const FORMAT: FileFormat = FileFormat {
+    name: "PyTorch memory timelines",
+    extensions: &["json"],
+    sniff: |head| head.after("[[").is_some_and(|rest| !rest.starts_with(b"[")),
+    contents: Contents::Trace(read),
+};
+
 /// Reads one memory timeline.
 ///
 /// Errors: no timeline, cancelled, or the file cannot be read.
-pub fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace, ReadError> {
+fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace, ReadError> {
     let text = source.open(options)?;
     let done = || text.file_bytes.load(Ordering::Relaxed);
     let mut heap = Heap::new(Rows::default());
@@ -131,7 +139,7 @@ pub fn read(source: &Source, options: Options, progress: &Progress) -> Result<Tr
     }
     let info = &mut builder.info;
     super::note_source(info, source, text_bytes);
-    info.format = "memory_timeline";
+    info.format = Format::MemoryTimeline;
     info.producer = "PyTorch profiler".to_owned();
     match &document.times {
         Some(times) => add_sums(times, &document.rows, &mut builder),

@@ -280,7 +280,7 @@ impl<'a> Assembly<'a> {
             if read == 0 {
                 continue;
             }
-            tally.report(&table.name, import);
+            tally.report_table(&table.name, import);
             let error = lost.error.as_deref().unwrap_or("damaged");
             let text = format!(
                 "{}: rows on damaged pages could not be read ({error}); those before and after are shown",

@@ -1,4 +1,4 @@
-//! Which tables the file has, with which columns and how many rows.
+//! The tables of the file, with their columns and row ids.
 
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
@@ -76,7 +76,7 @@ pub fn quoted(name: &str) -> String {
 
 /// Reads the schema. Tables with known names come first, so that none of them is beyond the limit.
 ///
-/// Errors: the schema cannot be read; then the file is no database or badly damaged.
+/// Errors: the schema cannot be read; then the file is not a database, or badly damaged.
 pub fn read(connection: &Connection) -> rusqlite::Result<Catalog> {
     let mut catalog = Catalog::default();
     let mut names: Vec<(String, u32)> = Vec::new();

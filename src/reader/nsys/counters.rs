@@ -73,7 +73,7 @@ fn gpu_metric(assembly: &mut Assembly<'_>, owner: Owner, name: &str, mut samples
     let unit = if is_share { CounterUnit::Percent } else { CounterUnit::Plain };
     let n_before = samples.len();
     samples.retain(|&(_, value)| !is_share || value <= 100.0);
-    assembly.take_back("GPU_METRICS", Reason::WildMetric, (n_before - samples.len()) as u64);
+    assembly.take_back("GPU_METRICS", Reason::MetricOutOfRange, (n_before - samples.len()) as u64);
     if !samples.is_empty() {
         let title = name.replace(" [Throughput %]", "");
         let track = assembly.add_counter_track(owner, title);

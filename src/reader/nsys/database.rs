@@ -111,7 +111,7 @@ impl Database {
     pub fn connect(&self, stop: &Stop) -> rusqlite::Result<Connection> {
         let mut flags = OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let uri = match self.copy {
-            // A log must be played back, which writes: into our copy.
+            // A log must be played back, which writes: into the copy.
             Some(_) => {
                 flags |= OpenFlags::SQLITE_OPEN_READ_WRITE;
                 uri(&self.path, "rw")
@@ -157,13 +157,17 @@ impl Database {
 }
 
 /// The path as SQLite's URI, every byte that is not plain escaped.
+///
+/// On Windows it has forward slashes, the first of them before the drive.
+///
+/// Source: <https://www.sqlite.org/uri.html>
 fn uri(path: &Path, mode: &str) -> String {
     use std::fmt::Write as _;
-    use std::os::unix::ffi::OsStrExt as _;
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let mut uri = "file:".to_owned();
-    for &byte in path.as_os_str().as_bytes() {
+    let mut uri = if cfg!(windows) { "file:/" } else { "file:" }.to_owned();
+    for &byte in path.as_os_str().as_encoded_bytes() {
         match byte {
+            b'\\' if cfg!(windows) => uri.push('/'),
             b'/' | b'.' | b'_' | b'-' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => uri.push(char::from(byte)),
             // Writing into a String cannot fail.
             _ => _ = write!(uri, "%{byte:02x}"),
@@ -189,7 +193,7 @@ fn unpack(source: &Source, options: Options, progress: &Progress) -> Result<temp
     }
 }
 
-/// Checks what SQLite itself would accept or report in riddles; returns whether the file was
+/// Checks what SQLite itself would accept or would report without a clear message; returns whether the file was
 /// written through a write-ahead log.
 ///
 /// Format: <https://www.sqlite.org/fileformat2.html#the_database_header>
@@ -235,6 +239,7 @@ fn check_header(path: &Path) -> Result<bool, ReadError> {
 mod tests {
     use super::*;
 
+    #[cfg(unix)]
     #[test]
     fn paths_become_uris_that_mean_nothing_else() {
         let path = Path::new("/tmp/a b?mode=rwc&x#ü%41.sqlite");

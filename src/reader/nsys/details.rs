@@ -106,7 +106,7 @@ fn row(connection: &Connection, table: &str, row_id: i64) -> rusqlite::Result<Ev
             "SYSCALL" => "SYSCALL_CALLCHAINS",
             _ => "CUDA_CALLCHAINS",
         };
-        // A chain that is not there is no reason to hide the row.
+        // The row is shown even if its call chain is missing.
         details.stack = stack(connection, chains, id).unwrap_or_default();
     }
     Ok(details)

@@ -244,7 +244,7 @@ pub const CUDA_EVENT: Spec = Spec {
         }
         _ => {
             part.n_merged += 1;
-            part.tally.count(Reason::NoEventTime);
+            part.tally.add(Reason::NoEventTime, 1);
         }
     },
 };
@@ -292,6 +292,6 @@ fn sample(part: &mut Part, key: CounterKey, ts: i64, value: ValueRef<'_>) {
             let counter = part.counters.intern(key);
             part.samples.push((counter, ts, value as f64));
         }
-        _ => part.tally.count(Reason::WildMetric),
+        _ => part.tally.add(Reason::MetricOutOfRange, 1),
     }
 }

@@ -78,7 +78,7 @@ fn nvtx(part: &mut Part, cells: &Cells<'_>, source: u64) {
         }
         // Names of categories and CUDA objects, and the end of domains.
         Some(33 | 76 | 97..=99) => part.n_merged += 1,
-        Some(_) => part.tally.count(Reason::UnknownNvtx),
+        Some(_) => part.tally.add(Reason::UnknownNvtx, 1),
     }
 }
 
@@ -87,7 +87,7 @@ fn range(part: &mut Part, cells: &Cells<'_>, place: TrackKey, name: crate::model
         ValueRef::Null => {
             let Some(ts) = part.time(cells[0]) else { return };
             part.unfinished.push(source);
-            part.tally.count(Reason::NeverEnded);
+            part.tally.add(Reason::NeverEnded, 1);
             (ts, ts)
         }
         end => match part.span(cells[0], end) {

@@ -1,4 +1,4 @@
-//! What the ids of a part are in the trace: names, tracks, launches, copies and correlations.
+//! The ids of a part translated into those of the trace: names, tracks, launches, copies and correlations.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,7 +1,7 @@
 //! Exports of NVIDIA Nsight Systems as SQLite databases, of any version.
 //!
 //! The way of a row: [`database`] opens the file so that it can do no harm, [`catalog`] lists its
-//! tables, [`tables`] says what each becomes, [`scan`] reads stretches of them on all cores,
+//! tables, [`tables`] says what each becomes, [`scan`] reads ranges of their rows on all cores,
 //! [`device`] and [`host`] take over one row into a [`part`], [`assemble`] puts the parts together.
 //!
 //! Format: <https://docs.nvidia.com/nsight-systems/UserGuide/index.html#sqlite-schema-reference>
@@ -12,6 +12,7 @@ mod counters;
 mod database;
 mod details;
 mod device;
+mod format;
 mod host;
 mod ids;
 mod info;
@@ -41,25 +42,26 @@ use assemble::Assembly;
 use catalog::{Catalog, Table};
 use database::{Database, Stop};
 use details::NsysDetails;
+pub use format::{EXPORT, REPORT, UNFINISHED};
 use pages::Leaf;
 use part::Part;
 use places::Names;
-use scan::{Lost, Piece, Stretch, Worker};
+use scan::{Lost, RowRange, Task, Worker};
 use strings::{STRING_IDS, Strings, Wanted};
 use tables::{EVENT_LIKE, Role, Spec};
 
-/// Pages of one piece of work, and rows where pages are not known: large enough that opening a
-/// connection does not matter.
-const LEAVES: usize = 4096;
-const STRETCH: u64 = 250_000;
+/// Pages of one task, and rows where pages are not known: enough that the cost of opening a connection
+/// does not matter.
+const LEAVES_PER_TASK: usize = 4096;
+const ROWS_PER_TASK: u64 = 250_000;
 
-/// Most stretches of one table, whatever ids its rows claim to have.
-const MAX_STRETCHES: u64 = 512;
+/// Most tasks of one table, whatever row ids it claims to have.
+const MAX_TASKS: u64 = 512;
 
 /// Reads one export.
 ///
 /// Errors: no export of Nsight Systems, cancelled, or the file cannot be read.
-pub fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace, ReadError> {
+fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace, ReadError> {
     let database = Database::new(source, options, progress)?;
     let stop = Stop::default();
     let connection = database.connect(&stop).map_err(refused)?;
@@ -95,7 +97,7 @@ fn refused(error: impl std::fmt::Display) -> ReadError {
     ReadError::NotATrace(format!("SQLite cannot read the file ({error}): it is damaged. Export it again"))
 }
 
-/// Refuses what is no export.
+/// Refuses a database that is not an export.
 fn check(catalog: &Catalog, database: &Database) -> Result<(), ReadError> {
     let is_export = catalog.tables.iter().any(|table| tables::is_known(&table.name));
     if is_export || (catalog.tables.is_empty() && database.lacks_log) {
@@ -121,17 +123,17 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Reads all tables of events, stretches side by side.
+    /// Reads all tables of events, in parallel.
     fn events(&self) -> Result<Vec<(Part, Lost)>, ReadError> {
         let mut pages = self.database.pages();
-        let mut work: Vec<Piece<'_>> = Vec::new();
+        let mut work: Vec<Task<'_>> = Vec::new();
         for (index, table) in self.catalog.tables.iter().enumerate() {
             let spec = match table.role {
                 Role::Events(spec) => spec,
                 Role::EventLike => &EVENT_LIKE,
                 Role::Context | Role::Unknown => continue,
             };
-            work.extend(pieces(&mut pages, index, table, spec));
+            work.extend(tasks(&mut pages, index, table, spec));
         }
         self.run(&work, &Wanted::default(), self.bytes)
     }
@@ -140,7 +142,7 @@ impl Reading<'_> {
     fn strings(&self, wanted: HashSet<i64>, builder: &mut TraceBuilder) -> Result<Strings, ReadError> {
         let known = self.catalog.tables.iter().enumerate().find(|(_, table)| table.name == "StringIds");
         let Some((index, table)) = known else { return Ok(Strings::default()) };
-        let work = pieces(&mut self.database.pages(), index, table, &STRING_IDS);
+        let work = tasks(&mut self.database.pages(), index, table, &STRING_IDS);
         let parts = self.run(&work, &Arc::new(wanted), 0)?;
         let mut lost = Lost::default();
         let mut tally = tally::Tally::default();
@@ -148,7 +150,7 @@ impl Reading<'_> {
             lost.merge(of_part.clone());
             tally.merge(&part.tally);
         }
-        tally.report(&table.name, &mut builder.import);
+        tally.report_table(&table.name, &mut builder.import);
         let text = "StringIds: text of more than 16 MiB left out";
         builder.import.note(Severity::Loss, text, lost.n_too_large, None);
         let text = "StringIds: texts on damaged pages could not be read; names are shown as their numbers";
@@ -156,20 +158,20 @@ impl Reading<'_> {
         Ok(Strings::new(parts.iter().map(|part| &part.0)))
     }
 
-    /// Reads pieces side by side; the progress goes up by `bytes`, to the whole file's.
-    fn run(&self, work: &[Piece<'_>], wanted: &Wanted, bytes: u64) -> Result<Vec<(Part, Lost)>, ReadError> {
+    /// Runs tasks in parallel; the progress goes up by `bytes`, to the whole file's.
+    fn run(&self, work: &[Task<'_>], wanted: &Wanted, bytes: u64) -> Result<Vec<(Part, Lost)>, ReadError> {
         let done = AtomicU64::new(0);
         let worker = || Ok(Worker { connection: self.database.connect(self.stop)?, pages: self.database.pages() });
-        let read = |worker: &mut rusqlite::Result<Worker>, piece: &Piece<'_>| {
+        let read = |worker: &mut rusqlite::Result<Worker>, task: &Task<'_>| {
             let worker = worker.as_mut().map_err(|error| error.to_string())?;
-            let part = scan::scan(worker, piece, wanted, (self.stop, self.progress));
+            let part = scan::scan(worker, task, wanted, (self.stop, self.progress));
             let n_done = 1 + done.fetch_add(1, Ordering::Relaxed);
-            // In this order, for `bytes` times the number of pieces may be beyond 64 bits.
+            // In 128 bits, since `bytes` times the number of tasks may exceed 64.
             let share = u128::from(bytes) * u128::from(n_done) / work.len().max(1) as u128;
             self.progress.set_done(self.bytes - bytes + share as u64);
             Ok::<_, String>(part)
         };
-        // One piece of work at a time a thread: the pieces are of unequal cost.
+        // One task at a time per thread, since tasks differ in cost.
         let parts: Result<Vec<_>, String> = work.par_iter().with_max_len(1).map_init(worker, read).collect();
         if self.progress.is_cancelled() {
             return Err(ReadError::Cancelled);
@@ -178,26 +180,27 @@ impl Reading<'_> {
     }
 }
 
-/// A table in pieces of about [`LEAVES`] pages, or [`STRETCH`] rows where its pages are not known.
-fn pieces<'a>(pages: &mut Option<pages::Reader>, index: usize, table: &'a Table, spec: &'a Spec) -> Vec<Piece<'a>> {
+/// The tasks that read a table: about [`LEAVES_PER_TASK`] pages each, or [`ROWS_PER_TASK`] rows where its
+/// pages are not known.
+fn tasks<'a>(pages: &mut Option<pages::Reader>, index: usize, table: &'a Table, spec: &'a Spec) -> Vec<Task<'a>> {
     let Some((first, last)) = table.row_ids else { return Vec::new() };
     let leaves = table.layout.zip(pages.as_mut()).and_then(|(layout, pages)| pages.leaves(layout.root).ok());
     if let Some(leaves) = leaves {
         let mut at = first;
-        let piece = |leaves: &[Leaf]| {
+        let task = |leaves: &[Leaf]| {
             let end = leaves.last().map_or(last, |leaf| leaf.last_row.min(last));
-            let rows = Stretch { first: at, last: end };
+            let rows = RowRange { first: at, last: end };
             at = end.saturating_add(1);
-            Piece { index, table, spec, rows, leaves: Some(leaves.into()) }
+            Task { index, table, spec, rows, leaves: Some(leaves.into()) }
         };
-        return leaves.chunks(LEAVES).map(piece).collect();
+        return leaves.chunks(LEAVES_PER_TASK).map(task).collect();
     }
-    let len = STRETCH.max(table.max_rows().div_ceil(MAX_STRETCHES));
+    let len = ROWS_PER_TASK.max(table.max_rows().div_ceil(MAX_TASKS));
     let mut out = Vec::new();
     let mut at = first;
     loop {
         let end = at.saturating_add_unsigned(len - 1).min(last);
-        out.push(Piece { index, table, spec, rows: Stretch { first: at, last: end }, leaves: None });
+        out.push(Task { index, table, spec, rows: RowRange { first: at, last: end }, leaves: None });
         if end == last {
             return out;
         }

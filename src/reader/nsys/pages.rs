@@ -1,20 +1,19 @@
 //! The rows of a table straight from the file's pages, several times as fast as through SQLite's
-//! machine.
+//! virtual machine.
 //!
-//! An export is written once, in order, and never changed, so a table is a row of leaf pages with
+//! An export is written once, in order, and never changed, so a table is a sequence of leaf pages with
 //! small records. Whatever does not look like that makes [`Reader::read`] fail, and the caller
 //! reads the same rows through SQLite: nothing here repairs or guesses.
 //!
 //! Format: <https://www.sqlite.org/fileformat2.html#b_tree_pages>
 
 use std::fs::File;
-use std::io::Read as _;
-use std::os::unix::fs::FileExt as _;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use rusqlite::types::ValueRef;
 
-/// Something that is better left to SQLite.
+/// Something that only SQLite should read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unexpected;
 
@@ -78,8 +77,8 @@ impl Reader {
         let n = self.n_ahead.min(self.n_pages - index);
         self.window.resize(n as usize * self.page_size, 0);
         self.first = index;
-        let read = self.file.read_exact_at(&mut self.window, index * self.page_size as u64);
-        if read.is_err() {
+        let start = self.file.seek(SeekFrom::Start(index * self.page_size as u64));
+        if start.and_then(|_| self.file.read_exact(&mut self.window)).is_err() {
             self.window.clear();
             return Err(Unexpected);
         }
@@ -127,7 +126,7 @@ impl Reader {
             }
             children.push(Leaf { page: u32_at(page, 8)?, last_row: parent.last_row });
             last = parent.last_row;
-            // A tree that visits pages twice is a trap.
+            // A tree that visits a page twice would never end.
             if children.len() as u64 > self.n_pages {
                 return Err(Unexpected);
             }
@@ -136,7 +135,7 @@ impl Reader {
     }
 
     /// Reads the rows of these leaves into cells, as `columns` says; `row` takes each over, until it
-    /// says that nobody wants more. All ids are above `after`.
+    /// returns false. All ids are above `after`.
     ///
     /// Errors: something is not as an export has it; rows before it were taken over.
     pub fn read(

@@ -198,7 +198,7 @@ impl Part {
             ValueRef::Integer(value) => Some(value),
             ValueRef::Null => None,
             _ => {
-                self.tally.count(Reason::BadValue);
+                self.tally.add(Reason::BadValue, 1);
                 None
             }
         }
@@ -216,11 +216,11 @@ impl Part {
         match cell {
             ValueRef::Integer(value) => Some(value),
             ValueRef::Null => {
-                self.tally.count(Reason::NoTime);
+                self.tally.add(Reason::NoTime, 1);
                 None
             }
             _ => {
-                self.tally.count(Reason::BadTime);
+                self.tally.add(Reason::BadTime, 1);
                 None
             }
         }
@@ -246,7 +246,7 @@ impl Part {
             (ValueRef::Integer(_), ValueRef::Integer(_)) => Reason::EndBeforeStart,
             _ => Reason::BadTime,
         };
-        self.tally.count(reason);
+        self.tally.add(reason, 1);
     }
 
     /// The local id of a name in `StringIds`.
@@ -255,7 +255,7 @@ impl Part {
         match self.int(cell) {
             Some(id) => self.key(NameKey::Id(id)),
             None => {
-                self.tally.count(Reason::NoName);
+                self.tally.add(Reason::NoName, 1);
                 self.key(NameKey::Empty)
             }
         }
@@ -271,7 +271,7 @@ impl Part {
     pub fn text(&mut self, bytes: &[u8]) -> StringId {
         let text = String::from_utf8_lossy(bytes);
         if matches!(text, std::borrow::Cow::Owned(_)) {
-            self.tally.count(Reason::BadText);
+            self.tally.add(Reason::BadText, 1);
         }
         let id = self.texts.intern(&text);
         self.key(NameKey::Text(id))

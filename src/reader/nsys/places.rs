@@ -46,7 +46,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Looks up the names of what `keys` speaks of. Names of other processes and threads of the
+    /// Looks up the names of what `keys` refers to. Names of other processes and threads of the
     /// machine stay in the file.
     pub fn new(connection: &Connection, catalog: &Catalog, keys: &HashSet<TrackKey>) -> Self {
         let threads: HashSet<i64> = keys.iter().filter_map(thread_of).collect();

@@ -1,4 +1,4 @@
-//! Where NVTX ranges ran: each range as it is seen on the streams that its launches went to.
+//! NVTX ranges projected onto the GPU: each range on the streams that its launches went to.
 
 use std::collections::{BTreeMap, HashMap};
 

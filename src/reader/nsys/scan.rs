@@ -1,4 +1,4 @@
-//! Reads a stretch of a table, row by row, past damage.
+//! Reads a range of rows of a table, past damage.
 
 use std::sync::Arc;
 
@@ -20,17 +20,17 @@ const MAX_ROWS_OF_A_PAGE: usize = 200;
 /// Rows after which a person's wish to cancel is looked for.
 const CHECK: u64 = 2048;
 
-/// Damaged places in one stretch after which the rest of it is given up.
+/// Damaged places in one range of rows after which the rest of it is given up.
 const MAX_DAMAGES: usize = 200;
 
-/// Rows from one id to another, both included.
+/// Row ids from the first to the last, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct RowRange {
     pub first: i64,
     pub last: i64,
 }
 
-/// What could not be read of a stretch.
+/// What could not be read of a range of rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
     /// Rows on damaged pages. Ids may have holes, so this is a bound.
@@ -58,14 +58,14 @@ pub fn source(table: usize, row_id: i64) -> u64 {
     (table as u64) << SOURCE_BITS | (row_id as u64 & ((1 << SOURCE_BITS) - 1))
 }
 
-/// A stretch of a table, to be read in one go.
+/// A range of rows of a table, read by one thread.
 #[derive(Clone, Debug)]
-pub struct Piece<'a> {
+pub struct Task<'a> {
     /// Index of the table in the catalog.
     pub index: usize,
     pub table: &'a Table,
     pub spec: &'a Spec,
-    pub rows: Stretch,
+    pub rows: RowRange,
     /// The pages that hold it, where they are known.
     pub leaves: Option<Arc<[Leaf]>>,
 }
@@ -84,48 +84,48 @@ fn select(table: &Table, spec: &Spec) -> String {
     format!("SELECT rowid, {} FROM {} WHERE rowid BETWEEN ?1 AND ?2", columns.join(", "), quoted(&table.name))
 }
 
-/// Reads a stretch of a table: from its pages, and if they hold anything unusual through SQLite.
+/// Reads the rows of a task: from the pages, or through SQLite if these hold anything unusual.
 pub fn scan(
     worker: &mut Worker,
-    piece: &Piece<'_>,
+    task: &Task<'_>,
     wanted: &Wanted,
     (stop, progress): (&Stop, &Progress),
 ) -> (Part, Lost) {
     let part = || Part {
-        table: piece.index,
-        kind: tables::kind_like(&piece.table.name),
-        is_call: tables::is_call(&piece.table.name),
+        table: task.index,
+        kind: tables::kind_like(&task.table.name),
+        is_call: tables::is_call(&task.table.name),
         wanted: Arc::clone(wanted),
         ..Default::default()
     };
-    if let (Some(pages), Some(leaves), Some(layout)) = (&mut worker.pages, &piece.leaves, piece.table.layout) {
+    if let (Some(pages), Some(leaves), Some(layout)) = (&mut worker.pages, &task.leaves, task.table.layout) {
         let mut part = part();
-        if scan_pages(pages, piece, (leaves, layout), &mut part, progress) == Ok(()) {
+        if scan_pages(pages, task, (leaves, layout), &mut part, progress) == Ok(()) {
             part.slices.shrink();
             return (part, Lost::default());
         }
     }
     let mut part = part();
-    let lost = scan_rows(&worker.connection, piece, &mut part, (stop, progress));
+    let lost = scan_rows(&worker.connection, task, &mut part, (stop, progress));
     (part, lost)
 }
 
 fn scan_pages(
     pages: &mut pages::Reader,
-    piece: &Piece<'_>,
+    task: &Task<'_>,
     (leaves, layout): (&[Leaf], Layout),
     part: &mut Part,
     progress: &Progress,
 ) -> Result<(), pages::Unexpected> {
-    let wanted: Vec<Option<usize>> = piece.spec.columns.iter().map(|wanted| piece.table.column(wanted)).collect();
+    let wanted: Vec<Option<usize>> = task.spec.columns.iter().map(|wanted| task.table.column(wanted)).collect();
     let columns = pages::Columns::new(&wanted, layout.row_id);
-    let Some(after) = piece.rows.first.checked_sub(1) else { return Err(pages::Unexpected) };
+    let Some(after) = task.rows.first.checked_sub(1) else { return Err(pages::Unexpected) };
     // Ids follow each other in an export. A page holds no more rows than one of a few bytes each.
-    let n_rows = usize::try_from(piece.rows.last.abs_diff(after)).unwrap_or(usize::MAX);
+    let n_rows = usize::try_from(task.rows.last.abs_diff(after)).unwrap_or(usize::MAX);
     let expected = n_rows.min(leaves.len() * MAX_ROWS_OF_A_PAGE);
     pages.read(leaves, after, &columns, |row_id, cells| {
         part.n_read += 1;
-        (piece.spec.read)(part, cells, source(part.table, row_id));
+        (task.spec.read)(part, cells, source(part.table, row_id));
         if part.n_read == 1 && part.slices.len() == 1 {
             part.slices.reserve(expected);
         }
@@ -133,35 +133,30 @@ fn scan_pages(
     })
 }
 
-/// Reads a stretch through SQLite. What cannot be read is skipped as narrowly as SQLite allows and
+/// Reads the rows of a task through SQLite. What cannot be read is skipped as narrowly as SQLite allows and
 /// returned as lost.
-fn scan_rows(
-    connection: &Connection,
-    piece: &Piece<'_>,
-    part: &mut Part,
-    (stop, progress): (&Stop, &Progress),
-) -> Lost {
-    let (table, spec, stretch) = (piece.table, piece.spec, piece.rows);
+fn scan_rows(connection: &Connection, task: &Task<'_>, part: &mut Part, (stop, progress): (&Stop, &Progress)) -> Lost {
+    let Task { table, spec, rows, .. } = *task;
     let sql = select(table, spec);
     let mut lost = Lost::default();
-    let mut first = stretch.first;
+    let mut first = rows.first;
     for _ in 0..MAX_DAMAGES {
         let (last_read, error) =
-            read_rows(connection, &sql, Stretch { first, ..stretch }, spec, part, || stop.saw_row(progress));
+            read_rows(connection, &sql, RowRange { first, ..rows }, spec, part, || stop.saw_row(progress));
         let Some(error) = error else { return lost };
         if progress.is_cancelled() {
             return lost;
         }
         let bad = last_read.map_or(first, |last| last.saturating_add(1));
-        let rest = (stretch.last.saturating_sub(bad) as u64).saturating_add(1);
+        let rest = (rows.last.saturating_sub(bad) as u64).saturating_add(1);
         let is_over = error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted);
         let next = match error.sqlite_error_code() {
             Some(ErrorCode::TooBig) => {
                 lost.n_too_large += 1;
-                after_large(connection, table, Stretch { first: bad, ..stretch })
+                after_large(connection, table, RowRange { first: bad, ..rows })
             }
             _ if is_over => None,
-            _ => after_damage(connection, &sql, Stretch { first: bad, ..stretch }),
+            _ => after_damage(connection, &sql, RowRange { first: bad, ..rows }),
         };
         let is_damage = error.sqlite_error_code() != Some(ErrorCode::TooBig);
         if is_damage {
@@ -173,7 +168,7 @@ fn scan_rows(
             None => return lost,
         }
     }
-    let rest = (stretch.last.saturating_sub(first) as u64).saturating_add(1);
+    let rest = (rows.last.saturating_sub(first) as u64).saturating_add(1);
     lost.merge(Lost { n_damaged: rest, ..Default::default() });
     lost
 }
@@ -182,7 +177,7 @@ fn scan_rows(
 fn read_rows(
     connection: &Connection,
     sql: &str,
-    stretch: Stretch,
+    range: RowRange,
     spec: &Spec,
     part: &mut Part,
     mut go_on: impl FnMut() -> bool,
@@ -190,7 +185,7 @@ fn read_rows(
     let mut last_read = None;
     let mut read = || -> Result<(), Error> {
         let mut statement = connection.prepare(sql)?;
-        let mut rows = statement.query([stretch.first, stretch.last])?;
+        let mut rows = statement.query([range.first, range.last])?;
         let n_columns = spec.columns.len().min(MAX_CELLS);
         while let Some(row) = rows.next()? {
             let row_id = match row.get_ref(0)? {
@@ -215,20 +210,20 @@ fn read_rows(
 }
 
 /// The first row after one that is too large to read. Looking for an id loads no cell.
-fn after_large(connection: &Connection, table: &Table, stretch: Stretch) -> Option<i64> {
+fn after_large(connection: &Connection, table: &Table, range: RowRange) -> Option<i64> {
     let sql = format!("SELECT min(rowid) FROM {} WHERE rowid BETWEEN ?1 AND ?2", quoted(&table.name));
-    let large: i64 = connection.query_row(&sql, [stretch.first, stretch.last], |row| row.get(0)).ok()?;
-    large.checked_add(1).filter(|&next| next <= stretch.last)
+    let large: i64 = connection.query_row(&sql, [range.first, range.last], |row| row.get(0)).ok()?;
+    large.checked_add(1).filter(|&next| next <= range.last)
 }
 
 /// The first row after a damaged place: in growing strides until one can be read, then back as far
 /// as it goes.
-fn after_damage(connection: &Connection, sql: &str, stretch: Stretch) -> Option<i64> {
+fn after_damage(connection: &Connection, sql: &str, range: RowRange) -> Option<i64> {
     let mut statement = connection.prepare(&format!("{sql} LIMIT 1")).ok()?;
-    let mut readable = |first: i64| statement.query_row([first, stretch.last], |row| row.get::<_, i64>(0)).ok();
-    let (mut bad, mut stride) = (stretch.first, 1_i64);
+    let mut readable = |first: i64| statement.query_row([first, range.last], |row| row.get::<_, i64>(0)).ok();
+    let (mut bad, mut stride) = (range.first, 1_i64);
     let mut found = loop {
-        let at = bad.checked_add(stride).filter(|&at| at <= stretch.last)?;
+        let at = bad.checked_add(stride).filter(|&at| at <= range.last)?;
         match readable(at) {
             Some(row) => break row,
             None => bad = at,
@@ -252,7 +247,7 @@ mod tests {
 
     use super::super::database::Database;
     use super::super::tables::Role;
-    use super::super::{Options, Source, catalog, pieces};
+    use super::super::{Options, Source, catalog, tasks};
     use super::*;
 
     /// All exports in reach: our own, and real ones where they are.
@@ -276,9 +271,9 @@ mod tests {
             let mut worker = Worker { connection, pages: database.pages() };
             for (index, table) in catalog.tables.iter().enumerate() {
                 let Role::Events(spec) = table.role else { continue };
-                for piece in pieces(&mut database.pages(), index, table, spec) {
-                    let (by_pages, _) = scan(&mut worker, &piece, &Wanted::default(), (&stop, &progress));
-                    let through = Piece { leaves: None, ..piece };
+                for task in tasks(&mut database.pages(), index, table, spec) {
+                    let (by_pages, _) = scan(&mut worker, &task, &Wanted::default(), (&stop, &progress));
+                    let through = Task { leaves: None, ..task };
                     let (by_sqlite, lost) = scan(&mut worker, &through, &Wanted::default(), (&stop, &progress));
                     let rows = |part: &Part| format!("{:?} {:?} {:?}", part.slices, part.instants, part.names.items);
                     assert_eq!(lost, Lost::default(), "{}: {}", path.display(), table.name);

@@ -22,7 +22,7 @@ pub const STRING_IDS: Spec = Spec {
         let (ValueRef::Text(bytes) | ValueRef::Blob(bytes)) = cells[1] else { return };
         let text = String::from_utf8_lossy(bytes);
         if matches!(text, std::borrow::Cow::Owned(_)) {
-            part.tally.count(Reason::BadText);
+            part.tally.add(Reason::BadText, 1);
         }
         let text = part.texts.intern(&text);
         part.strings.push((id, text));

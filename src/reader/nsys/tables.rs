@@ -1,7 +1,7 @@
 //! What each table of an export becomes.
 //!
 //! Columns are found by name, since they come and go between versions. A table that is not known
-//! but has a start time, and an end or a name, is shown all the same: new versions of Nsight
+//! but has a start time, and an end or a name, is shown as well: new versions of Nsight
 //! Systems add such tables every year.
 
 use rusqlite::types::ValueRef;
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_told_apart_by_name_then_by_columns() {
+    fn tables_are_known_by_name_then_by_columns() {
         let columns = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
         assert!(matches!(role("NVTX_EVENTS_V2", &[]), Role::Events(spec) if spec.table == "NVTX_EVENTS"));
         assert!(matches!(role("TARGET_INFO_SYSTEM_ENV", &columns(&["start", "end", "globalTid"])), Role::Context));

@@ -1,4 +1,4 @@
-//! Opcodes that would run code, and the two classes that may be named all the same.
+//! Opcodes that would run code, and the two classes that are allowed.
 
 /// Opcodes that construct or call, or refer to something outside of the file.
 const REFUSED: [(u8, &str); 14] = [
@@ -31,7 +31,7 @@ pub fn sentence(opcode: &str, offset: u64, what: &str) -> String {
     )
 }
 
-/// A class that is no more than a plain container.
+/// A class that only stands for a plain container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Calls for an empty dictionary.

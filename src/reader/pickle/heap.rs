@@ -29,7 +29,7 @@ pub struct Heap<F> {
     pub store: Store,
     pub fold: F,
     pub stack: Vec<Value>,
-    /// Where in the file the machine is.
+    /// The offset in the file.
     pub offset: u64,
     memo: Vec<Value>,
     n_memo: u32,

@@ -1,4 +1,4 @@
-//! The same values from JSON.
+//! Reads JSON into the same values as a pickle.
 
 use std::io::{BufReader, Read};
 
@@ -6,6 +6,7 @@ use serde::de::{DeserializeSeed, Deserializer as _, MapAccess, SeqAccess, Visito
 
 use super::{Fault, Fold, Heap, MAX_TEXT, Tag, Value};
 use crate::job::Progress;
+use crate::reader::tally::NO_OFFSET;
 
 /// Reads the text to its end or to the first damage, with why it ends there; what was made so far is on
 /// the stack, and the bottom is the text as a whole. Returns how many bytes were read.
@@ -32,9 +33,6 @@ pub fn read<R: Read, F: Fold>(
     drop(json);
     (n_bytes, fault)
 }
-
-/// A parser does not say where it is.
-pub const NO_OFFSET: u64 = u64::MAX;
 
 /// Tells the progress how much was read.
 struct Watched<'a, R> {

@@ -1,6 +1,6 @@
-//! What the values of a pickle refer to: one arena for each sort, nothing that nests.
+//! The arenas that the values of a pickle refer to, one for each type; nothing in them nests.
 //!
-//! A container is a place in an arena, so that hostile nesting is no recursion, neither while reading
+//! A container is an index into an arena, so that deep nesting causes no recursion, neither while reading
 //! nor when all is dropped. Lists and dictionaries that hold something are few: a reader folds each
 //! finished one into something smaller.
 
@@ -68,7 +68,7 @@ impl Store {
         Value::new(Tag::Float, self.floats.len() as u64 - 1)
     }
 
-    /// A string; bytes that are no UTF-8 become U+FFFD.
+    /// A string; bytes that are not UTF-8 become U+FFFD.
     pub fn text(&mut self, bytes: &[u8]) -> Value {
         let id = match std::str::from_utf8(bytes) {
             Ok(text) => self.strings.intern(text),
@@ -168,7 +168,7 @@ impl Store {
         }
     }
 
-    /// Puts back what [`Store::foldable`] lent: it is no such thing.
+    /// Puts back the values that [`Store::foldable`] lent, since they were not folded.
     pub fn keep(&mut self, value: Value, items: Vec<Value>) {
         if let State::Open(at) = self.boxes[value.index() as usize] {
             self.items[at as usize] = items;
@@ -187,7 +187,7 @@ impl Store {
         self.memo_of[at]
     }
 
-    /// The values of a list or tuple, or the pairs of a dictionary, the first time that somebody asks:
+    /// The values of a list or tuple, or the pairs of a dictionary, the first time they are asked for:
     /// what a file refers to again and again is walked once.
     pub fn take(&mut self, value: Value) -> Option<Vec<Value>> {
         if !value.is_box() {
@@ -207,7 +207,7 @@ impl Store {
         }
     }
 
-    /// The values of a list or dictionary that nobody took, or of a tuple.
+    /// The values of a list or dictionary that were not taken, or of a tuple.
     pub fn items(&self, value: Value) -> &[Value] {
         match value.tag() {
             Tag::Tuple => {

@@ -136,7 +136,7 @@ fn what_would_run_code_is_refused_by_name() {
 }
 
 #[test]
-fn nonsense_is_told_apart_from_a_missing_end() {
+fn damage_differs_from_a_missing_end() {
     for bytes in
         [&b""[..], b"]", b"\x80", b"\x80\x04\x95", b"X\x05\x00\x00\x00abc", b"I12", b"j\x00", b"\x8a\x08ab", b"C\x05a"]
     {

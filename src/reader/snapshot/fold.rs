@@ -1,4 +1,4 @@
-//! What becomes of each dictionary and list of a snapshot as soon as it is complete.
+//! Turns each dictionary and list of a snapshot into a row, a block or a frame as soon as it is complete.
 
 use hashbrown::HashMap;
 
@@ -26,7 +26,7 @@ pub const ANNOTATION: u8 = 8;
 /// What was in a block, as torch 2.0 has it.
 pub const PAST: u8 = 9;
 
-/// Sizes beyond this are no sizes: 256 TiB.
+/// Larger sizes are taken for damage: 256 TiB.
 const MAX_BYTES: u64 = 1 << 48;
 
 /// The time of an event that has none, and of one whose time makes no sense.
@@ -80,7 +80,7 @@ pub struct Folder {
     last_pool: Option<(MemoryPool, PoolId)>,
     fields: [Value; key::N_KEYS],
     has: u64,
-    /// Where the dictionary at hand ends.
+    /// Where the current dictionary ends.
     pub offset: u64,
     /// The trace's string of each of the file's.
     names: Vec<StringId>,

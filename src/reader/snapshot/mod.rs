@@ -1,7 +1,7 @@
 //! PyTorch's memory history: `torch.cuda.memory._dump_snapshot`, and what else carries the same data.
 //!
-//! The way of an entry: the pickle machine, or its sister for JSON, hands each finished dictionary to [`fold`],
-//! which makes a row, a block or a frame of it; [`resolve`] gives each device what is its own, and the
+//! The way of an entry: the pickle machine, or the JSON reader, hands each finished dictionary to [`fold`],
+//! which makes a row, a block or a frame of it; [`resolve`] gives each device its events and segments, and the
 //! model replays it. No tree of the file is ever kept.
 //!
 //! Format: <https://docs.pytorch.org/docs/stable/torch_cuda_memory.html>
@@ -9,6 +9,7 @@
 mod base64;
 mod describe;
 mod fold;
+mod format;
 mod frames;
 mod known;
 mod resolve;
@@ -23,12 +24,13 @@ use std::sync::atomic::Ordering;
 
 use crate::job::Progress;
 use crate::model::memory::{MemorySource, RawMemory};
-use crate::model::{Severity, Trace, TraceBuilder};
+use crate::model::{Format, Severity, Trace, TraceBuilder};
 
 use super::pickle::{Fault, Heap, Input, Machine, Value, json};
 use super::source::{NeedsConsent, Source};
 use super::{Options, ReadError};
 use fold::Folder;
+pub use format::{EMBEDDED, JSON, PAGE, PICKLE};
 use resolve::{Resolver, Root};
 use tally::Reason;
 
@@ -37,7 +39,7 @@ const EPOCH_2001_NS: i64 = 1_000_000_000_000_000_000;
 
 /// What a snapshot is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carrier {
+enum Carrier {
     Pickle,
     Json,
     /// The base64 text that PyTorch's viewer embeds in its pages, or the list around it.
@@ -56,7 +58,7 @@ struct Reading {
 /// Reads one snapshot.
 ///
 /// Errors: no snapshot, it asks to run code, too damaged, cancelled, or the file cannot be read.
-pub fn read(carrier: Carrier, source: &Source, options: Options, progress: &Progress) -> Result<Trace, ReadError> {
+fn read(carrier: Carrier, source: &Source, options: Options, progress: &Progress) -> Result<Trace, ReadError> {
     let text = source.open(options)?;
     let file_bytes = text.file_bytes;
     let done = || file_bytes.load(Ordering::Relaxed);
@@ -142,7 +144,7 @@ fn unpickle<R: Read>(input: Input<'_, R>, builder: &mut TraceBuilder) -> Reading
             _ => {}
         }
     }
-    machine.heap.fold.tally.add(Reason::Class, machine.n_classes);
+    machine.heap.fold.tally.add(Reason::ContainerClass, machine.n_classes);
     Reading { heap: machine.heap, root, fault, text_bytes }
 }
 
@@ -182,7 +184,7 @@ fn nothing_left(lost: &str) -> ReadError {
 fn describe_file(builder: &mut TraceBuilder, source: &Source, text_bytes: u64, settings: &[(String, String)]) {
     let info = &mut builder.info;
     super::note_source(info, source, text_bytes);
-    info.format = "snapshot";
+    info.format = Format::Snapshot;
     info.producer = "PyTorch memory history".to_owned();
     info.facts = settings.to_vec();
 }

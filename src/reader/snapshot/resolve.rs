@@ -78,7 +78,7 @@ impl Root {
     }
 }
 
-/// Says what a pickle or JSON text is that is no snapshot.
+/// Describes a pickle or JSON text that is not a snapshot.
 fn what_it_is(root: Value, store: &Store) -> String {
     let pairs = store.items(root).as_chunks::<2>().0;
     let keys = pairs.iter().filter(|pair| pair[0].tag() == Tag::Str);
@@ -120,7 +120,7 @@ impl<'a> Resolver<'a> {
         Self { store, folder, devices: BTreeMap::new(), tables: Vec::new(), is_used, n_again: 0, pools }
     }
 
-    /// Hands each device what is its own. `is_cut`: the file lost its end.
+    /// Gives each device its events and segments. `is_cut`: the file lost its end.
     pub fn run(&mut self, root: &Root, is_cut: bool) {
         self.traces("device_traces", root.device_traces, 0);
         self.traces("host_traces", root.host_traces, -1);
@@ -141,14 +141,14 @@ impl<'a> Resolver<'a> {
         self.devices.entry(device).or_insert_with(new)
     }
 
-    /// The items of a list that nobody took yet.
+    /// The items of a list that were not taken yet.
     fn items(&mut self, list: Option<Value>, table: &mut TableAccount) -> Vec<Value> {
         let Some(list) = list.map(|list| self.store.settled(list)).filter(|&list| list != Value::NONE) else {
             return Vec::new();
         };
         let items = if list.tag() == Tag::List { self.store.take(list) } else { None };
         items.unwrap_or_else(|| {
-            self.folder.tally.add(Reason::NoEntry, 1);
+            self.folder.tally.add(Reason::UnexpectedItem, 1);
             table.rejected += 1;
             Vec::new()
         })
@@ -199,12 +199,12 @@ impl<'a> Resolver<'a> {
                     rows.push(row);
                     continue;
                 }
-                Some(_) => self.folder.tally.add(Reason::Twice, 1),
+                Some(_) => self.folder.tally.add(Reason::Duplicate, 1),
                 None if item.as_folded(BAD_EVENT).is_some() => {
                     // Its reason is counted already.
                     self.folder.n_bad_events = self.folder.n_bad_events.saturating_sub(1);
                 }
-                None => self.folder.tally.add(Reason::NoEntry, 1),
+                None => self.folder.tally.add(Reason::UnexpectedItem, 1),
             }
             table.rejected += 1;
         }
@@ -245,12 +245,12 @@ impl<'a> Resolver<'a> {
         let is_known = list.is_some_and(|list| list.tag() == Tag::List);
         for item in self.items(list, &mut table) {
             let Some(at) = item.as_folded(SEGMENT) else {
-                self.folder.tally.add(Reason::NoEntry, 1);
+                self.folder.tally.add(Reason::UnexpectedItem, 1);
                 table.rejected += 1;
                 continue;
             };
             if std::mem::replace(&mut is_placed[at as usize], true) {
-                self.folder.tally.add(Reason::Twice, 1);
+                self.folder.tally.add(Reason::Duplicate, 1);
                 table.rejected += 1;
                 continue;
             }
@@ -307,7 +307,7 @@ impl<'a> Resolver<'a> {
         for item in self.items(list, &mut table) {
             let at = item.as_folded(ANNOTATION).map(|at| at as usize);
             let Some(at) = at.filter(|&at| !std::mem::replace(&mut is_placed[at], true)) else {
-                self.folder.tally.add(if at.is_some() { Reason::Twice } else { Reason::NoEntry }, 1);
+                self.folder.tally.add(if at.is_some() { Reason::Duplicate } else { Reason::UnexpectedItem }, 1);
                 table.rejected += 1;
                 continue;
             };

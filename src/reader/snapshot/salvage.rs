@@ -5,7 +5,7 @@ use crate::reader::pickle::{Store, Tag, Value};
 /// Deepest list of a snapshot: the events of a device, in the list of devices, in the dictionary at the top.
 const MAX_DEPTH: usize = 3;
 
-/// Puts what waits on the stack where it belongs, as far as it is complete; returns the top.
+/// Adds the complete values on the stack to the containers they belong to; returns the top.
 ///
 /// The stack of a machine that was interrupted holds, from the bottom: the top, keys, lists that are
 /// being filled, their finished items, and the beginning of one part that is not finished. The lists of

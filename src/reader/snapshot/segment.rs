@@ -81,7 +81,7 @@ impl Folder {
         let mut next = segment.addr;
         for item in list {
             let Some(block) = item.as_folded(BLOCK).map(|at| &self.blocks[at as usize]) else {
-                self.tally.count(Reason::NoEntry, self.offset);
+                self.tally.count(Reason::UnexpectedItem, self.offset);
                 continue;
             };
             let Some((bytes, state)) = block.known else {

@@ -171,11 +171,11 @@ fn a_whole_snapshot() {
         ("roundup_power2_divisions", "{1: 0, 2: 4}"),
     ];
     assert_eq!(trace.info.facts, facts.map(|(key, text)| (key.to_owned(), text.to_owned())));
-    assert_eq!((trace.info.format, trace.info.utc_offset_ns), ("snapshot", Some(0)));
+    assert_eq!((trace.info.format, trace.info.utc_offset_ns), (Format::Snapshot, Some(0)));
 }
 
 #[test]
-fn each_device_gets_its_own_and_the_host_is_apart() {
+fn each_device_and_the_host_get_their_own() {
     let block =
         |address: u64| json!([{"address": address, "size": 512, "requested_size": 1, "state": "active_allocated"}]);
     let trace = read_all(&json!({

@@ -9,7 +9,8 @@ use crate::analysis::memory::around::running_at;
 use crate::command::Command;
 use crate::model::memory::{AllocationId, MemoryPool, SegmentKind, stream_name};
 use crate::model::{MemoryHistory, SliceId, StackId};
-use crate::view::{OpenTrace, Selection, TraceKey, ViewContext};
+use crate::session::{OpenTrace, Selection, TraceKey};
+use crate::view::ViewContext;
 use crate::widget::format;
 use crate::widget::text::display_name;
 

@@ -9,12 +9,13 @@ use eframe::egui::{self, RichText};
 
 use self::allocation::Running;
 use self::facts::{Facts, Links, MAX_LINKS, self_ns};
-use super::{OpenTrace, Place, Selection, TraceKey, View, ViewContext, ViewSpec, always};
+use super::{Place, View, ViewContext, ViewSpec, always};
 use crate::analysis::annotations::{Projection, projection};
 use crate::command::Command;
 use crate::job::Memo;
 use crate::model::memory::AllocationId;
 use crate::model::{DurNs, EventDetails, SliceId, SliceKind, TimeRange, Trace, TrackId};
+use crate::session::{OpenTrace, Selection, TraceKey};
 use crate::widget::{format, text::display_name, theme};
 
 /// The longest text that is laid out; all of it can be copied.

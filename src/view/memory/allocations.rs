@@ -4,16 +4,17 @@ use std::sync::{Arc, Weak};
 
 use eframe::egui::{self, ComboBox, Key, TextEdit};
 
+use super::head;
 use super::rows::AllocationRows;
-use super::{MemoryKey, ShownMemory, head};
 use crate::analysis::memory::find::{Filter, Wanted, find, is_pattern, parse_bytes, parse_duration};
 use crate::analysis::memory::labels::stack_labels;
 use crate::command::{Command, ctrl};
 use crate::job::Memo;
 use crate::model::DurNs;
 use crate::model::memory::stream_name;
+use crate::session::{MemoryKey, Selection, ShownMemory};
 use crate::view::tables::{Grid, range_switch_ui};
-use crate::view::{Place, Selection, View, ViewContext, ViewSpec, has_memory};
+use crate::view::{Place, View, ViewContext, ViewSpec, has_memory};
 use crate::widget::table::Action;
 use crate::widget::{format, theme};
 

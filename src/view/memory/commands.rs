@@ -1,9 +1,9 @@
 //! Commands that mean the same in every picture of memory: marks, ranges, and what is looked at.
 
-use super::ShownMemory;
 use crate::command::Command;
 use crate::model::{TimeNs, TimeRange};
-use crate::view::{Mark, Selection, ViewContext};
+use crate::session::{Mark, Selection, ShownMemory};
+use crate::view::ViewContext;
 
 /// Runs a command; false if it is another's.
 ///

@@ -3,9 +3,9 @@
 use eframe::egui::accesskit::Action;
 use eframe::egui::{self, ComboBox, EventFilter, InputState, Key, Modifiers, Response, WidgetInfo};
 
-use super::{OpenMemory, ShownMemory};
 use crate::model::MemoryHistory;
-use crate::view::{OpenTrace, ViewContext};
+use crate::session::{OpenMemory, OpenTrace, ShownMemory};
+use crate::view::ViewContext;
 use crate::widget::format;
 use crate::widget::text::display_name;
 
@@ -112,8 +112,6 @@ pub fn state_text(shown: &OpenMemory, state: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::model::TraceBuilder;
     use crate::model::memory::RawMemory;
@@ -124,7 +122,7 @@ mod tests {
         for (device, pid) in [(0, 7), (0, 8), (1, 7)] {
             builder.memories.push(RawMemory { device, pid: Some(pid), ..RawMemory::default() });
         }
-        let traces = [OpenTrace { trace: Arc::new(builder.finish()), offset: 0 }];
+        let traces = [OpenTrace::new(builder.finish(), 0)];
         let titles = [0, 1, 2].map(|memory| title(&traces, 0, memory));
         let expected = ["GPU 0 memory, process 7", "GPU 0 memory, process 8", "GPU 1 memory"];
         assert_eq!(titles, expected.map(|title| format!("{title} (memory history)")));

@@ -6,8 +6,8 @@ use eframe::egui::{self, CentralPanel, Frame, Key, Panel, RichText};
 use egui_plot::{GridInput, GridMark, HoverPosition, Line, Plot, PlotPoints, Points};
 use hashbrown::HashMap;
 
+use super::head;
 use super::leak_rows::LeakRows;
-use super::{MemoryKey, OpenMemory, ShownMemory, head};
 use crate::analysis::memory::leaks::{Leaks, Suspect, Thresholds, capacity, leaks};
 use crate::analysis::memory::live::{Live, live};
 use crate::analysis::memory::signature::{SignatureId, Signatures};
@@ -16,6 +16,7 @@ use crate::command::{Command, ctrl};
 use crate::job::{Memo, Progress};
 use crate::model::memory::AllocationId;
 use crate::model::{StackId, TimeNs};
+use crate::session::{MemoryKey, OpenMemory, ShownMemory};
 use crate::view::tables::{Answer as Table, Grid};
 use crate::view::{Place, View, ViewContext, ViewSpec, has_memory};
 use crate::widget::table::Action;

@@ -3,13 +3,13 @@
 use eframe::egui::{self, ComboBox, Key};
 
 use super::head::{self, state_text};
-use super::{MemoryFocus, MemoryKey, OpenMemory, ShownMemory};
 use crate::analysis::memory::grouped::{GroupBy, Scope};
 use crate::analysis::memory::live::Live;
 use crate::analysis::memory::steps::steps;
 use crate::analysis::stacks::FlameTree;
 use crate::command::{Command, ctrl};
 use crate::job::Progress;
+use crate::session::{MemoryFocus, MemoryKey, OpenMemory, ShownMemory};
 use crate::view::flame_pane::{FlamePane, Unit};
 use crate::view::{Place, View, ViewContext, ViewSpec, has_memory};
 use crate::widget::format;

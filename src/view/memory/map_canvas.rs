@@ -2,12 +2,12 @@
 
 use eframe::egui::{self, Color32, CornerRadius, Pos2, Rect, Stroke, StrokeKind, pos2, vec2};
 
-use super::ShownMemory;
 use super::map::{Fill, MapBox, MapLine};
 use super::state::Answer;
 use crate::analysis::memory::state::{Held, PoolState};
 use crate::model::memory::{AllocationId, SegmentKind};
-use crate::view::{Selection, ViewContext};
+use crate::session::{Selection, ShownMemory};
+use crate::view::ViewContext;
 use crate::widget::text::display_name;
 use crate::widget::{format, theme};
 

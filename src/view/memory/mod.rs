@@ -2,7 +2,6 @@
 
 mod allocations;
 mod commands;
-mod focus;
 mod head;
 mod leak_rows;
 mod leaks;
@@ -17,7 +16,6 @@ mod state;
 mod transport;
 
 pub use allocations::SPEC as ALLOCATIONS;
-pub use focus::{MemoryFocus, MemoryKey, OpenMemory, ShownMemory};
 pub use leaks::SPEC as LEAKS;
 pub use live_memory::SPEC as LIVE;
 pub use over_time::SPEC as OVER_TIME;

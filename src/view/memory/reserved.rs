@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use eframe::egui::{self, CentralPanel, Frame, Panel, RichText};
 
+use super::head;
 use super::head::state_text;
-use super::{MemoryKey, OpenMemory, ShownMemory, head};
 use crate::analysis::memory::labels::stack_labels;
 use crate::analysis::memory::live::Group;
 use crate::analysis::memory::oom::{OomCard, cards};
@@ -15,6 +15,7 @@ use crate::command::Command;
 use crate::job::{Memo, Progress};
 use crate::model::StringId;
 use crate::model::memory::stream_name;
+use crate::session::{MemoryKey, OpenMemory, ShownMemory};
 use crate::view::tables::{Answer as Table, Grid};
 use crate::view::{Place, View, ViewContext, ViewSpec, has_memory};
 use crate::widget::table::{Action, Cell, Column, Data};

@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use crate::model::memory::{AllocationId, stream_name};
 use crate::model::{StackId, StringId};
+use crate::session::OpenMemory;
 use crate::view::tables::Table;
 use crate::widget::table::{Cell, Column, MAX_FRAMES, Rows, Sort};
-
-use super::OpenMemory;
 
 /// What a column shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,9 +5,9 @@ use std::time::Duration;
 use eframe::egui::{self, Color32, Sense, Stroke, pos2, vec2};
 
 use super::head::{moment_slider, state_text};
-use super::{MemoryKey, OpenMemory, ShownMemory};
 use crate::command::Command;
 use crate::job::Memo;
+use crate::session::{MemoryKey, OpenMemory, ShownMemory};
 use crate::view::ViewContext;
 use crate::widget::{format, theme};
 

@@ -11,7 +11,8 @@ use crate::analysis::totals::{Instance, Scope};
 use crate::command::Command;
 use crate::job::Memo;
 use crate::model::{TimeRange, Trace};
-use crate::view::{OpenTrace, Selection, TraceKey, View, ViewContext};
+use crate::session::{OpenTrace, Selection, TraceKey};
+use crate::view::{View, ViewContext};
 use crate::widget::format;
 use crate::widget::table::Action;
 

@@ -11,8 +11,9 @@ use crate::analysis::related::{launched_in, operators_of};
 use crate::analysis::totals::{Group, Instance};
 use crate::job::{Memo, Progress};
 use crate::model::Trace;
+use crate::session::OpenTrace;
+use crate::view::ViewContext;
 use crate::view::search::track_title;
-use crate::view::{OpenTrace, ViewContext};
 use crate::widget::table::{Action, Cell, Data};
 use crate::widget::{format, text::display_name};
 

@@ -1,6 +1,5 @@
 //! The tables as a person uses them: by the names of their controls and keys.
 
-use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
@@ -11,8 +10,11 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use super::TableKind;
 use super::pane::Pane;
 use crate::command::Command;
-use crate::model::{CopyKind, DeviceInfo, Launch, MemoryCopy, SliceId, SliceKind, TimeRange, Trace, TraceBuilder};
-use crate::view::{Mark, Navigation, OpenTrace, Selection, View as _, ViewContext};
+use crate::model::{
+    CopyKind, DeviceInfo, Launch, MemoryCopy, SliceId, SliceKind, TimeRange, Trace, TraceBuilder,
+};
+use crate::session::{Mark, Navigation, OpenTrace, Selection};
+use crate::view::{View as _, ViewContext};
 
 struct Session {
     traces: Vec<OpenTrace>,
@@ -70,7 +72,7 @@ fn trace() -> Trace {
 
 fn harness(trace: Trace, kind: TableKind) -> Harness<'static, Session> {
     let session = Session {
-        traces: vec![OpenTrace { trace: Arc::new(trace), offset: 0 }],
+        traces: vec![OpenTrace::new(trace, 0)],
         navigation: Navigation::default(),
         selection: Selection::None,
         range: None,
@@ -315,7 +317,7 @@ fn another_trace_leaves_no_stale_row() {
     let mut harness = harness(trace(), TableKind::Kernels);
     click(&mut harness, GEMM);
     let other = TraceBuilder::from_slices(&[("stream 7", SliceKind::Kernel, "other", 0, 10)]).finish();
-    harness.state_mut().traces = vec![OpenTrace { trace: Arc::new(other), offset: 0 }];
+    harness.state_mut().traces = vec![OpenTrace::new(other, 0)];
     harness.step();
     assert!(harness.query_by_label(GEMM).is_none(), "not for one frame");
     settle(&mut harness);

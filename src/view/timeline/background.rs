@@ -12,7 +12,7 @@ use super::peaks::Peaks;
 use super::track_list::LineKind;
 use crate::job::{Job, Poll, Progress};
 use crate::model::{Cell, Pyramid, Row, SliceId, TimeNs, TimeRange, Trace, TrackId, TrackKind};
-use crate::view::OpenTrace;
+use crate::session::OpenTrace;
 
 /// Counters with fewer samples are drawn from their samples.
 const MIN_SAMPLES_FOR_PEAKS: usize = 4096;

@@ -11,7 +11,8 @@ use super::scale::Scale;
 use super::track_list::{LineKind, visible_lines};
 use super::{Parts, Timeline, hover};
 use crate::model::TimeRange;
-use crate::view::{Selection, ViewContext};
+use crate::session::Selection;
+use crate::view::ViewContext;
 use crate::widget::slice_color::SliceColors;
 
 const MARK_COLOR: Color32 = Color32::from_rgb(230, 159, 0);

@@ -5,7 +5,8 @@ use super::navigate::{self, centered, fitted, zoomed};
 use super::track_list::LineKind;
 use crate::command::Command;
 use crate::model::{Row, SliceId, SliceKind, TimeRange, Trace};
-use crate::view::{Mark, Selection, ViewContext};
+use crate::session::{Mark, OpenTrace, Selection};
+use crate::view::ViewContext;
 
 /// Which way a step goes in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +74,7 @@ impl Timeline {
         let data = &open.trace;
         let track = data.slices.track_of(slice);
         *ctx.selection = Selection::Slice { trace, slice };
-        self.unfold(data, trace, track);
+        self.unfold(open, trace, track);
         self.reveal = Some((trace, slice));
         let time = data.slices.time(slice).shifted(open.offset);
         let view = ctx.navigation.visible();
@@ -89,9 +90,10 @@ impl Timeline {
         }
     }
 
-    fn unfold(&mut self, trace: &Trace, index: usize, track: crate::model::TrackId) {
-        use super::track_list::{process_key, trace_key, track_key};
-        let keys = [trace_key(trace), process_key(trace, trace.track(track).process), track_key(trace, track)];
+    fn unfold(&mut self, open: &OpenTrace, index: usize, track: crate::model::TrackId) {
+        use super::track_list::{process_key, track_key};
+        let process = open.trace.track(track).process;
+        let keys = [open.key.to_string(), process_key(open, process), track_key(open, track)];
         for key in keys {
             self.is_stale |= self.settings.collapsed.remove(&key) | self.settings.hidden.remove(&key);
         }
@@ -103,8 +105,8 @@ impl Timeline {
     fn focus(&mut self, ctx: &mut ViewContext<'_>) {
         let Some(time) = ctx.selected_time().or(*ctx.range) else { return };
         if let Selection::Slice { trace, slice } = *ctx.selection {
-            let data = &ctx.traces[trace].trace;
-            self.unfold(data, trace, data.slices.track_of(slice));
+            let open = &ctx.traces[trace];
+            self.unfold(open, trace, open.trace.slices.track_of(slice));
             self.reveal = Some((trace, slice));
         }
         let middle = time.start.saturating_add(time.dur() / 2);
@@ -167,7 +169,7 @@ impl Timeline {
         use super::track_list::process_key;
         for open in ctx.traces {
             let ids = (0..open.trace.processes.len() as u32).map(crate::model::ProcessId);
-            self.settings.collapsed.extend(ids.map(|process| process_key(&open.trace, process)));
+            self.settings.collapsed.extend(ids.map(|process| process_key(open, process)));
         }
         self.is_stale = true;
     }

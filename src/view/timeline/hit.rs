@@ -7,7 +7,7 @@ use super::layout::Area;
 use super::scale::Scale;
 use super::track_list::{Line, LineKind, ROW_HEIGHT, visible_lines};
 use crate::model::{Row, SliceId, TimeNs, TimeRange, Trace, TrackId};
-use crate::view::OpenTrace;
+use crate::session::OpenTrace;
 
 /// How far beside a slice the pointer still hits it, in points.
 const SLACK: f32 = 2.5;
@@ -104,7 +104,7 @@ mod tests {
             ("main", SliceKind::Operator, "last", 300, 310),
         ];
         let trace = Arc::new(TraceBuilder::from_slices(&slices).finish());
-        let traces = [OpenTrace { trace, offset: 1000 }];
+        let traces = [OpenTrace::new(trace, 1000)];
         let lines = TrackList::build(&traces, &TimelineSettings::default(), "").scrolled;
         let rect = Rect::from_min_size(pos2(0.0, 0.0), vec2(1000.0, 400.0));
         let (area, scale) =

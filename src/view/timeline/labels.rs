@@ -9,7 +9,7 @@ use super::layout::Area;
 use super::settings::TimelineSettings;
 use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, TrackList, visible_lines};
 use crate::command::Command;
-use crate::view::OpenTrace;
+use crate::session::OpenTrace;
 
 const BUTTON: f32 = 16.0;
 const INDENT: f32 = 10.0;

@@ -8,7 +8,7 @@ use super::peaks::Column;
 use super::scale::Scale;
 use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, visible_lines};
 use crate::model::{Cell, SliceId, TrackId, TrackKind};
-use crate::view::OpenTrace;
+use crate::session::OpenTrace;
 
 /// Free space between two rows, in points.
 const ROW_GAP: f32 = 1.0;
@@ -217,7 +217,7 @@ mod tests {
             (names[i as usize % 100].as_str(), SliceKind::Kernel, "k", start, start + 70)
         };
         let slices: Vec<_> = (0..1_000_000).map(slice).collect();
-        let traces = [OpenTrace { trace: Arc::new(TraceBuilder::from_slices(&slices).finish()), offset: 500 }];
+        let traces = [OpenTrace::new(TraceBuilder::from_slices(&slices).finish(), 500)];
         for dur in [1_000_000, 100_000, 10_000, 1_000, 100, 10] {
             let view = TimeRange { start: 400_500, end: 400_500 + dur };
             let list = draw(&traces, view);
@@ -238,7 +238,7 @@ mod tests {
             builder.counters.push(samples);
             Arc::new(builder.finish())
         };
-        let traces = [OpenTrace { trace: trace(300), offset: 0 }, OpenTrace { trace: trace(200), offset: 500 }];
+        let traces = [OpenTrace::new(trace(300), 0), OpenTrace::new(trace(200), 500)];
         let list = draw(&traces, TimeRange { start: 0, end: 1000 });
         let drawn = |curve: &Curve| {
             let mut shown = curve.columns.iter().enumerate().filter(|(_, column)| column.is_some());
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn the_offset_of_a_trace_moves_its_slices() {
         let trace = Arc::new(TraceBuilder::from_slices(&[("stream 7", SliceKind::Kernel, "k", 100, 200)]).finish());
-        let list = draw(&[OpenTrace { trace, offset: 50 }], TimeRange { start: 0, end: 1000 });
+        let list = draw(&[OpenTrace::new(trace, 50)], TimeRange { start: 0, end: 1000 });
         assert_eq!(list.boxes.len(), 1);
         assert_eq!((list.boxes[0].rect.left(), list.boxes[0].rect.right()), (350.0, 450.0));
     }

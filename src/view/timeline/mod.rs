@@ -39,9 +39,10 @@ use self::canvas::Canvas;
 use self::hit::Hit;
 use self::layout::Area;
 use self::track_list::{TrackList, total_height};
-use super::{OpenTrace, Place, Selection, View, ViewContext, ViewSpec, counts_events, has_memory};
+use super::{Place, View, ViewContext, ViewSpec, has_memory};
 use crate::command::{Command, ctrl};
 use crate::model::{SliceId, TimeNs, Trace};
+use crate::session::{OpenTrace, Selection, counts_events};
 use crate::widget::format;
 
 const MINIMAP_HEIGHT: f32 = 26.0;

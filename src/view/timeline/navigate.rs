@@ -7,7 +7,8 @@ use eframe::egui::{self, Event, Key, PointerButton};
 use super::scale::Scale;
 use crate::command::Command;
 use crate::model::{DurNs, TimeNs, TimeRange};
-use crate::view::{Navigation, ViewContext};
+use crate::session::Navigation;
+use crate::view::ViewContext;
 
 /// The shortest visible range, in nanoseconds.
 const MIN_VIEW: DurNs = 20;

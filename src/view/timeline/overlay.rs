@@ -11,7 +11,8 @@ use super::layout::{Area, DrawList};
 use super::scale::Scale;
 use super::track_list::TrackList;
 use crate::model::{SliceId, TimeRange, Trace};
-use crate::view::{OpenTrace, Selection, ViewContext};
+use crate::session::{OpenTrace, Selection};
+use crate::view::ViewContext;
 use crate::widget::{format, theme};
 
 /// Arrows drawn for one selection.
@@ -250,8 +251,6 @@ pub fn fixed_edge(ui: &Ui, scale: &Scale, range: Option<TimeRange>, pointer: Pos
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use eframe::egui::{CentralPanel, Context, RawInput};
 
     use super::*;
@@ -268,7 +267,7 @@ mod tests {
             raw.events.push(MemoryEvent { ts, action, addr: 512, bytes: 512, pool, stack: StackId(0) });
         }
         builder.memories.push(raw);
-        let traces = [OpenTrace { trace: Arc::new(builder.finish()), offset: 0 }];
+        let traces = [OpenTrace::new(builder.finish(), 0)];
         let scale = Scale::new(TimeRange { start: 0, end: 1000 }, 0.0, 500.0, 1.0);
         let output = Context::default().run_ui(RawInput::default(), |ui| {
             let color = Color32::from_rgb(1, 2, 3);
@@ -301,7 +300,7 @@ mod tests {
     fn hits_at_one_moment_show_in_every_row() {
         let kernel = SliceKind::Kernel;
         let slices = [("stream 7", kernel, "k", 500, 501), ("stream 9", kernel, "k", 500, 501)];
-        let traces = [OpenTrace { trace: Arc::new(TraceBuilder::from_slices(&slices).finish()), offset: 0 }];
+        let traces = [OpenTrace::new(TraceBuilder::from_slices(&slices).finish(), 0)];
         let list = TrackList::build(&traces, &TimelineSettings::default(), "");
         let scale = Scale::new(TimeRange { start: 0, end: 1000 }, 0.0, 500.0, 1.0);
         let rect = Rect::from_min_size(pos2(0.0, 20.0), vec2(500.0, 400.0));

@@ -7,7 +7,7 @@ use eframe::egui::{
 
 use super::layout::{Curve, DrawList};
 use crate::model::{CounterUnit, SliceKind, StringId};
-use crate::view::OpenTrace;
+use crate::session::OpenTrace;
 use crate::widget::slice_color::{self, SliceColors};
 use crate::widget::{format, labels};
 

@@ -1,7 +1,5 @@
 //! The timeline as a person uses it: by the names of its controls, keys and the pointer.
 
-use std::sync::Arc;
-
 use eframe::egui::{self, Event, Key, Modifiers, MouseWheelUnit, PointerButton, Pos2, TouchPhase, vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
@@ -9,7 +7,8 @@ use egui_kittest::kittest::Queryable as _;
 use super::Timeline;
 use crate::command::Command;
 use crate::model::{SliceId, SliceKind, TimeRange, Trace, TraceBuilder};
-use crate::view::{Mark, Navigation, OpenTrace, Selection, View as _, ViewContext};
+use crate::session::{Mark, Navigation, OpenTrace, Selection};
+use crate::view::{View as _, ViewContext};
 
 const OP: SliceKind = SliceKind::Operator;
 const CALL: SliceKind = SliceKind::Runtime;
@@ -29,7 +28,7 @@ struct Session {
 impl Session {
     fn new(trace: Trace) -> Self {
         let span = trace.span;
-        Self { traces: vec![OpenTrace { trace: Arc::new(trace), offset: 0 }], span, ..Default::default() }
+        Self { traces: vec![OpenTrace::new(trace, 0)], span, ..Default::default() }
     }
 
     fn with<R>(&mut self, work: impl FnOnce(&mut Timeline, &mut ViewContext<'_>) -> R) -> R {
@@ -275,7 +274,7 @@ fn two_ranks_are_two_groups_on_one_clock() {
     for (rank, open) in (0..).zip([small(), small()]) {
         let trace = Trace { info: crate::model::TraceInfo { rank: Some(rank), ..Default::default() }, ..open };
         let offset = i64::from(rank) * 1_000_000;
-        let open = OpenTrace { trace: Arc::new(trace), offset };
+        let open = OpenTrace::new(trace, offset);
         if rank == 0 { session.traces = vec![open] } else { session.traces.push(open) }
     }
     session.span = TimeRange { start: 0, end: 2_000_000 };
@@ -299,8 +298,7 @@ fn closing_a_trace_clears_what_was_selected_in_it() {
     harness.state_mut().selection = Selection::Slice { trace: 0, slice: SliceId(3) };
     harness.run();
     let slices = [("main", OP, "only", 0, 10)];
-    harness.state_mut().traces =
-        vec![OpenTrace { trace: Arc::new(TraceBuilder::from_slices(&slices).finish()), offset: 0 }];
+    harness.state_mut().traces = vec![OpenTrace::new(TraceBuilder::from_slices(&slices).finish(), 0)];
     harness.run();
     assert_eq!(harness.state().selection, Selection::None);
 }

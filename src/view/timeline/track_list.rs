@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::settings::TimelineSettings;
 use crate::model::{ProcessId, Trace, TrackId, TrackKind};
-use crate::view::OpenTrace;
+use crate::session::OpenTrace;
 
 /// Height of one row of slices, in points.
 pub const ROW_HEIGHT: f32 = 18.0;
@@ -86,23 +86,15 @@ pub fn visible_lines(lines: &[Line], top: f64, bottom: f64) -> std::ops::Range<u
     first..last.max(first)
 }
 
-/// The settings key of a trace.
-pub fn trace_key(trace: &Trace) -> String {
-    match trace.info.rank {
-        Some(rank) => format!("rank {rank}"),
-        None => trace.info.title(),
-    }
-}
-
 /// The settings key of a process, unique within its trace.
-pub fn process_key(trace: &Trace, process: ProcessId) -> String {
-    format!("{}/{}", trace_key(trace), trace.process(process).title())
+pub fn process_key(open: &OpenTrace, process: ProcessId) -> String {
+    format!("{}/{}", open.key, open.trace.process(process).title())
 }
 
 /// The settings key of a track.
-pub fn track_key(trace: &Trace, track: TrackId) -> String {
-    let info = trace.track(track);
-    format!("{}/{}/{}", process_key(trace, info.process), info.name, info.tid)
+pub fn track_key(open: &OpenTrace, track: TrackId) -> String {
+    let info = open.trace.track(track);
+    format!("{}/{}/{}", process_key(open, info.process), info.name, info.tid)
 }
 
 /// What a track is called on screen.
@@ -123,11 +115,10 @@ impl TrackList {
     /// Lays out all lines. Cost: O(tracks); call it when tracks, settings or the filter change.
     pub fn build(traces: &[OpenTrace], settings: &TimelineSettings, filter: &str) -> Self {
         let mut list = Builder { settings, filter: filter.trim().to_lowercase(), out: Self::default() };
-        let mut order: Vec<(usize, String)> =
-            traces.iter().enumerate().map(|(i, open)| (i, trace_key(&open.trace))).collect();
-        list.sort("", &mut order, |entry| &entry.1);
-        for (trace, key) in order {
-            list.add_trace(trace, &traces[trace].trace, &key, traces.len() > 1);
+        let mut order: Vec<(usize, &OpenTrace)> = traces.iter().enumerate().collect();
+        list.sort("", &mut order, |entry| &entry.1.key);
+        for (trace, open) in order {
+            list.add_trace(trace, open, traces.len() > 1);
         }
         let rank = |line: &Line| settings.pinned.iter().position(|key| *key == line.key);
         list.out.pinned.sort_by_key(rank);
@@ -181,9 +172,9 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     /// Puts members of the group `parent` in the person's order.
-    fn sort<T>(&self, parent: &str, members: &mut [T], key: impl Fn(&T) -> &String) {
+    fn sort<T>(&self, parent: &str, members: &mut [T], key: impl Fn(&T) -> &str) {
         if let Some(order) = self.settings.order.get(parent) {
-            let rank: HashMap<&String, usize> = order.iter().enumerate().map(|(i, key)| (key, i)).collect();
+            let rank: HashMap<&str, usize> = order.iter().enumerate().map(|(i, key)| (key.as_str(), i)).collect();
             members.sort_by_key(|member| rank.get(key(member)).copied().unwrap_or(usize::MAX));
         }
     }
@@ -202,7 +193,8 @@ impl Builder<'_> {
         is_hidden
     }
 
-    fn add_trace(&mut self, trace: usize, data: &Trace, key: &str, has_line: bool) {
+    fn add_trace(&mut self, trace: usize, open: &OpenTrace, has_line: bool) {
+        let (data, key) = (&*open.trace, &*open.key);
         if has_line && self.is_hidden(key) {
             return;
         }
@@ -230,7 +222,7 @@ impl Builder<'_> {
             .map(ProcessId)
             .zip(by_process)
             .filter(|(_, tracks)| !tracks.is_empty())
-            .map(|(process, tracks)| (process, process_key(data, process), tracks))
+            .map(|(process, tracks)| (process, process_key(open, process), tracks))
             .collect();
         self.sort(key, &mut processes, |entry| &entry.1);
         for (process, process_key, tracks) in processes {
@@ -242,7 +234,7 @@ impl Builder<'_> {
             };
             let is_folded = is_collapsed;
             let group = Group { trace, parent: key, key: process_key, title, home, indent, is_folded, is_match };
-            self.add_process(data, process, tracks, &group);
+            self.add_process(open, process, tracks, &group);
         }
         let has_members = self.out.scrolled.len() > at + 1 || is_collapsed;
         if has_line && !has_members && !self.filter.is_empty() {
@@ -250,7 +242,7 @@ impl Builder<'_> {
         }
     }
 
-    fn add_process(&mut self, data: &Trace, process: ProcessId, tracks: Vec<TrackId>, group: &Group<'_>) {
+    fn add_process(&mut self, open: &OpenTrace, process: ProcessId, tracks: Vec<TrackId>, group: &Group<'_>) {
         if self.is_hidden(&group.key) {
             return;
         }
@@ -269,15 +261,15 @@ impl Builder<'_> {
         }
         let is_folded = group.is_folded || is_collapsed;
         let mut tracks: Vec<(TrackId, String)> =
-            tracks.into_iter().map(|track| (track, track_key(data, track))).collect();
+            tracks.into_iter().map(|track| (track, track_key(open, track))).collect();
         self.sort(&group.key, &mut tracks, |entry| &entry.1);
         for (track, key) in tracks {
-            let title = track_title(data, track);
+            let title = track_title(&open.trace, track);
             let is_pinned = self.settings.pinned.contains(&key);
             if (is_folded && !is_pinned) || !(is_match || self.matches(&title)) || self.is_hidden(&key) {
                 continue;
             }
-            self.push_track(data, track, (key, group), title, is_pinned);
+            self.push_track(&open.trace, track, (key, group), title, is_pinned);
         }
         if self.out.scrolled.len() == at + 1 && !is_folded && !self.filter.is_empty() {
             self.out.scrolled.truncate(at);
@@ -348,8 +340,6 @@ struct Group<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::model::{SliceKind, TraceBuilder};
 
@@ -360,7 +350,7 @@ mod tests {
             ("stream 7", SliceKind::Kernel, "gemm", 30, 60),
             ("stream 20", SliceKind::Kernel, "copy", 30, 60),
         ];
-        vec![OpenTrace { trace: Arc::new(TraceBuilder::from_slices(&slices).finish()), offset: 0 }]
+        vec![OpenTrace::new(TraceBuilder::from_slices(&slices).finish(), 0)]
     }
 
     fn titles(lines: &[Line]) -> Vec<&str> {

@@ -8,8 +8,8 @@ use super::curves::Curve;
 use super::work::Index;
 use super::{MARGIN, MemoryOverTime};
 use crate::command::Command;
+use crate::session::ShownMemory;
 use crate::view::ViewContext;
-use crate::view::memory::ShownMemory;
 use crate::view::memory::head::state_text;
 use crate::widget::format;
 

@@ -11,8 +11,9 @@ use super::paint::{self, Fit, PictureTexture};
 use super::work::{Picture, Question};
 use super::{MemoryOverTime, Place, hover, plot, strips};
 use crate::model::memory::AllocationId;
+use crate::session::Selection;
+use crate::view::ViewContext;
 use crate::view::timeline::{Scale, cross_hair, marks, selected_range};
-use crate::view::{Selection, ViewContext};
 use crate::widget::labels::Labels;
 use crate::widget::theme;
 

@@ -7,7 +7,7 @@ use super::axis::{Axis, AxisKind, NO_STATE};
 use super::curves::Curve;
 use crate::job::Memo;
 use crate::model::TimeRange;
-use crate::view::memory::MemoryKey;
+use crate::session::MemoryKey;
 
 #[derive(Clone, Debug, PartialEq)]
 struct Question {

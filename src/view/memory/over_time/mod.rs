@@ -35,13 +35,13 @@ use self::input::Drag;
 use self::minimap::Overview;
 use self::work::{Index, Marked, Picture, Question};
 use super::head::choose_ui;
-use super::{MemoryKey, ShownMemory};
 use crate::command::{Command, ctrl};
 use crate::job::Memo;
 use crate::model::TimeRange;
 use crate::model::memory::AllocationId;
+use crate::session::{Mark, MemoryKey, Navigation, ShownMemory};
 use crate::view::timeline::{Minimap, Motion, Scale, fitted};
-use crate::view::{self, Mark, Navigation, View, ViewContext, ViewSpec, has_memory};
+use crate::view::{self, View, ViewContext, ViewSpec, has_memory};
 
 const GUTTER: f32 = 72.0;
 const MINIMAP_HEIGHT: f32 = 26.0;

@@ -15,7 +15,7 @@ use crate::model::memory::{
     AllocationId, BlockState, MemoryAction, MemoryEvent, MemoryPool, OutOfMemory, RawBlock, RawMemory, RawSegment,
 };
 use crate::model::{StackId, TraceBuilder};
-use crate::view::{OpenTrace, Selection};
+use crate::session::{OpenTrace, Selection};
 
 struct Random(u64);
 
@@ -64,7 +64,7 @@ struct Session {
     navigation: Navigation,
     selection: Selection,
     range: Option<TimeRange>,
-    memory: crate::view::memory::MemoryFocus,
+    memory: crate::session::MemoryFocus,
     view: MemoryOverTime,
     wheel_zooms: bool,
     commands: Vec<Command>,
@@ -98,7 +98,7 @@ impl Session {
 fn harness(builder: TraceBuilder) -> Harness<'static, Session> {
     let trace = builder.finish();
     let span = trace.span;
-    let session = Session { traces: vec![OpenTrace { trace: Arc::new(trace), offset: 0 }], span, ..Session::default() };
+    let session = Session { traces: vec![OpenTrace::new(trace, 0)], span, ..Session::default() };
     let app = |ui: &mut Ui, session: &mut Session| session.with(|view, ctx| view.ui(ctx, ui));
     let builder = Harness::builder().with_size(vec2(1300.0, 700.0)).with_step_dt(1.0 / 60.0).with_max_steps(400);
     let mut harness = builder.build_ui_state(app, session);
@@ -375,11 +375,7 @@ fn curves_can_be_hidden_and_colors_chosen() {
 fn a_view_of_any_size_does_not_panic() {
     let ctx = eframe::egui::Context::default();
     let trace = stairs().finish();
-    let mut session = Session {
-        span: trace.span,
-        traces: vec![OpenTrace { trace: Arc::new(trace), offset: 0 }],
-        ..Session::default()
-    };
+    let mut session = Session { span: trace.span, traces: vec![OpenTrace::new(trace, 0)], ..Session::default() };
     for size in [[0.0, 0.0], [1.0, 1.0], [170.0, 130.0], [60.0, 3000.0], [4000.0, 4000.0]] {
         let started = Instant::now();
         for frame in 0.. {

@@ -17,7 +17,7 @@ use crate::analysis::memory::steps::{Steps, steps};
 use crate::job::Progress;
 use crate::model::memory::{AllocationId, MemoryAction, highest};
 use crate::model::{StackId, StringId, TimeRange};
-use crate::view::memory::{MemoryKey, OpenMemory};
+use crate::session::{MemoryKey, OpenMemory};
 use crate::widget::format;
 use crate::widget::text::{display_name, short_frame};
 

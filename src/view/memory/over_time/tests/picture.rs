@@ -6,8 +6,7 @@ use super::random;
 use crate::job::Progress;
 use crate::model::memory::{MemoryAction, MemoryEvent, MemoryPool, RawMemory};
 use crate::model::{StackId, TimeRange, TraceBuilder};
-use crate::view::OpenTrace;
-use crate::view::memory::OpenMemory;
+use crate::session::{OpenMemory, OpenTrace};
 use crate::view::memory::over_time::MemoryOverTime;
 use crate::view::memory::over_time::axis::{Axis, AxisKind, NO_STATE, UNITS};
 use crate::view::memory::over_time::colors::{ColorBy, Colors, Legend};
@@ -16,7 +15,7 @@ use crate::view::memory::over_time::raster::NO_BLOCK;
 use crate::view::memory::over_time::work::{Index, Marked, Picture, Question, picture};
 
 fn shown(builder: TraceBuilder) -> OpenMemory {
-    let open = OpenTrace { trace: Arc::new(builder.finish()), offset: 1_000 };
+    let open = OpenTrace::new(builder.finish(), 1_000);
     OpenMemory { open, memory: 0 }
 }
 

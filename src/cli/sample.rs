@@ -1,0 +1,158 @@
+//! `lacuna sample`: generates inputs whose right answer is known.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::output::{check_target, temporary};
+use crate::sample::nsys::Schema;
+use crate::sample::snapshot::Plant;
+use crate::sample::{Answer, kineto, nsys, snapshot};
+
+/// What can be generated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum SampleKind {
+    /// A training run as the PyTorch profiler records it, in Chrome trace JSON
+    Kineto,
+    /// The same run as Nsight Systems exports it, an SQLite database
+    Nsys,
+    /// A training run as PyTorch's memory history records it, a pickle
+    Snapshot,
+}
+
+/// Generates an input whose right answer is known
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// What to generate
+    #[arg(value_enum)]
+    pub kind: SampleKind,
+    /// The file to write; a Kineto trace whose name ends in .gz is compressed
+    #[arg(long, value_name = "PATH")]
+    pub out: PathBuf,
+    /// How many training steps; one has about 144 kernels, in 0.33 MB of JSON
+    /// or 0.04 MB of SQLite, or with six layers about 450 entries of memory in 0.05 MB of pickle
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub scale: u32,
+    /// The same seed gives the same bytes
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Kineto: write the bare array form instead of the object form
+    #[arg(long)]
+    pub array: bool,
+    /// Nsys: the version whose tables are written
+    #[arg(long, value_enum, value_name = "YEAR", default_value_t)]
+    pub schema: Schema,
+    /// Snapshot: what is wrong with the program's memory
+    #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',', default_value = "none")]
+    pub plant: Vec<Plant>,
+    /// Snapshot: how many layers the model has; one makes about 70 entries a step
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub layers: u32,
+    /// Snapshot: the version of the pickle format
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(0..=5))]
+    pub protocol: u8,
+    /// Snapshot: record no times, as PyTorch did before 2.2
+    #[arg(long)]
+    pub no_times: bool,
+    /// Snapshot: how many entries are kept, the latest
+    #[arg(long, value_name = "N")]
+    pub max_entries: Option<u64>,
+    /// Snapshot: reserve memory in expandable segments
+    #[arg(long)]
+    pub expandable: bool,
+    /// Write what a correct reader must find, as JSON
+    #[arg(long, value_name = "PATH")]
+    pub answer: Option<PathBuf>,
+    /// Write over files that exist
+    #[arg(long)]
+    pub overwrite: bool,
+}
+
+/// Runs `lacuna sample`: 0 when done, 2 when a file is in the way, 3 when one cannot be written.
+pub fn run(args: &Args) -> ExitCode {
+    let targets = std::iter::once(&args.out).chain(&args.answer);
+    for path in targets {
+        let is_free = check_target(path, &[]).map_err(|failure| failure.to_string());
+        let is_free = is_free.and_then(|()| match path.exists() && !args.overwrite {
+            true => Err(format!("The file exists; add --overwrite to replace it: {}", path.display())),
+            false => Ok(()),
+        });
+        if let Err(sentence) = is_free {
+            super::output::say(&sentence);
+            return ExitCode::from(2);
+        }
+    }
+    match write(args) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            super::output::say(&format!("Cannot write the sample: {error}: {}", args.out.display()));
+            ExitCode::from(3)
+        }
+    }
+}
+
+/// Writes the files that `args` asks for, each whole or not at all, and returns the known answer.
+///
+/// Memory does not grow with `scale`, but for the names of steps and about 100 bytes a planted gap.
+/// Errors: a file cannot be created or written.
+fn write(args: &Args) -> std::io::Result<Answer> {
+    let part = temporary(&args.out);
+    let written = match args.kind {
+        SampleKind::Kineto => write_kineto(args, &part),
+        SampleKind::Snapshot => write_pickle(args, &part),
+        SampleKind::Nsys => {
+            let shape = nsys::Shape { steps: args.scale, seed: args.seed, schema: args.schema };
+            File::create_new(&part).and_then(|_| nsys::write(shape, &part))
+        }
+    };
+    let answer = written.and_then(|answer| std::fs::rename(&part, &args.out).map(|()| answer)).inspect_err(|_| {
+        // What is left of a failed write is of no use to anyone.
+        let _ = std::fs::remove_file(&part);
+    })?;
+    if let Some(path) = &args.answer {
+        let mut text = serde_json::to_string_pretty(&answer)?;
+        text.push('\n');
+        std::fs::write(path, text)?;
+    }
+    Ok(answer)
+}
+
+fn write_kineto(args: &Args, path: &Path) -> std::io::Result<Answer> {
+    let shape = kineto::Shape { steps: args.scale, seed: args.seed, is_array: args.array };
+    let mut file = BufWriter::with_capacity(1 << 20, File::create_new(path)?);
+    if is_gzip(&args.out) {
+        // The header holds no time and no name, so equal seeds give equal bytes.
+        let mut encoder = GzEncoder::new(file, Compression::default());
+        let answer = kineto::write(shape, &mut encoder)?;
+        encoder.finish()?.flush()?;
+        return Ok(answer);
+    }
+    let answer = kineto::write(shape, &mut file)?;
+    file.flush()?;
+    Ok(answer)
+}
+
+fn write_pickle(args: &Args, path: &Path) -> std::io::Result<Answer> {
+    let shape = snapshot::Shape {
+        steps: args.scale,
+        seed: args.seed,
+        layers: args.layers,
+        protocol: args.protocol,
+        has_times: !args.no_times,
+        max_entries: args.max_entries,
+        is_expandable: args.expandable,
+        plants: args.plant.clone(),
+    };
+    let mut file = BufWriter::with_capacity(1 << 20, File::create_new(path)?);
+    let answer = snapshot::write(&shape, &mut file)?;
+    file.flush()?;
+    Ok(answer)
+}
+
+fn is_gzip(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"))
+}

@@ -1,0 +1,32 @@
+//! The formats that traces are read from.
+
+/// The format of the file that a trace was read from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// Chrome trace JSON, as the PyTorch profiler (Kineto) and others write it.
+    #[default]
+    ChromeTrace,
+    /// SQLite exports of Nsight Systems.
+    Nsys,
+    /// PyTorch's memory history.
+    Snapshot,
+    /// PyTorch's `export_memory_timeline`.
+    MemoryTimeline,
+}
+
+impl Format {
+    /// The name in the JSON report, on which programs rely.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::ChromeTrace => "chrome",
+            Self::Nsys => "nsys",
+            Self::Snapshot => "snapshot",
+            Self::MemoryTimeline => "memory_timeline",
+        }
+    }
+
+    /// Whether such files record memory alone, and no work on any device.
+    pub const fn is_memory_only(self) -> bool {
+        matches!(self, Self::Snapshot | Self::MemoryTimeline)
+    }
+}

@@ -1,0 +1,209 @@
+//! The formats of files: how each is recognized by its first bytes, and what reads it.
+
+use super::source::Source;
+use super::{Options, ReadError, archive, chrome_trace, memory_timeline, nsys, refused, snapshot};
+use crate::job::Progress;
+use crate::model::Trace;
+
+/// A format of files.
+#[derive(Debug)]
+pub struct FileFormat {
+    /// For lists of formats and for tests.
+    pub name: &'static str,
+    /// What the names of such files end in, in lower case and without the dot.
+    pub extensions: &'static [&'static str],
+    /// Whether a file that begins like this is of the format. Names are not asked: they lie.
+    pub sniff: fn(&Head<'_>) -> bool,
+    pub contents: Contents,
+}
+
+/// What a file of some format holds.
+#[derive(Debug)]
+pub enum Contents {
+    /// One trace.
+    Trace(fn(&Source, Options, &Progress) -> Result<Trace, ReadError>),
+    /// Another file, whose first bytes decide again.
+    Wrapped(fn(&Source) -> Result<Source, ReadError>),
+    /// Several files.
+    Archive(fn(&Source, Options) -> Result<Vec<Source>, ReadError>),
+    /// Nothing that Lacuna reads: a sentence that says what it is and what to do.
+    Refused(&'static str),
+}
+
+/// Every format, most specific first: the first whose `sniff` says yes decides.
+pub const FORMATS: &[FileFormat] = &[
+    nsys::REPORT,
+    nsys::UNFINISHED,
+    refused::GIT_LFS,
+    nsys::EXPORT,
+    archive::GZIP,
+    archive::ZSTD,
+    archive::ZIP,
+    archive::TAR,
+    archive::UTF16_LE,
+    archive::UTF16_BE,
+    snapshot::PICKLE,
+    snapshot::PAGE,
+    refused::TIMELINE_PICTURE,
+    refused::SYSTRACE,
+    refused::WEB_PAGE,
+    memory_timeline::FORMAT,
+    refused::NESTED_LISTS,
+    snapshot::JSON,
+    snapshot::EMBEDDED,
+    chrome_trace::FORMAT,
+    refused::FTRACE,
+    refused::BLANK,
+];
+
+/// Bytes that [`FileFormat::sniff`] wants to see, where the file has them.
+pub const HEAD: usize = 4096;
+
+/// The first [`HEAD`] bytes of a file, or all of a shorter one.
+pub struct Head<'a> {
+    pub bytes: &'a [u8],
+    /// The same from the first character of a text on: no byte order mark and no white space.
+    pub text: &'a [u8],
+}
+
+impl<'a> Head<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, text: bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start() }
+    }
+
+    /// Whether the word is anywhere in the text.
+    pub fn has(&self, word: &str) -> bool {
+        memchr::memmem::find(self.text, word.as_bytes()).is_some()
+    }
+
+    /// What follows if the text begins with these characters, white space between them aside.
+    pub fn after(&self, opening: &str) -> Option<&'a [u8]> {
+        opening.bytes().try_fold(self.text, |text, byte| Some(text.strip_prefix(&[byte])?.trim_ascii_start()))
+    }
+
+    /// The first key of the JSON object that the text begins with after these characters.
+    pub fn first_key(&self, opening: &str) -> Option<&'a [u8]> {
+        let key = self.after(opening)?.strip_prefix(b"\"").unwrap_or_default();
+        Some(&key[..memchr::memchr(b'"', key).unwrap_or(0)])
+    }
+}
+
+/// The format of a file that begins like this.
+pub fn sniff(head: &[u8]) -> Option<&'static FileFormat> {
+    let head = Head::new(head);
+    FORMATS.iter().find(|format| (format.sniff)(&head))
+}
+
+/// What the names of files that are read end in, sorted.
+pub fn extensions() -> Vec<&'static str> {
+    let is_read = |format: &&FileFormat| !matches!(format.contents, Contents::Refused(_));
+    let mut found: Vec<_> = FORMATS.iter().filter(is_read).flat_map(|format| format.extensions).copied().collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// What the names of files end in that are converted before they are read.
+pub const CONVERTED: &[&str] = nsys::REPORT.extensions;
+
+/// The sentence for a file of which nothing is known.
+pub fn unknown() -> String {
+    let list = |is_wanted: fn(&Contents) -> bool| {
+        let named = FORMATS.iter().filter(|format| is_wanted(&format.contents) && !format.extensions.is_empty());
+        let one = |format: &FileFormat| format!("{} (.{})", format.name, format.extensions.join(", ."));
+        named.map(one).collect::<Vec<_>>().join(", ")
+    };
+    let traces = list(|contents| matches!(contents, Contents::Trace(_)));
+    let wrappings = list(|contents| matches!(contents, Contents::Wrapped(_) | Contents::Archive(_)));
+    format!("Unknown kind of file. Lacuna opens {traces}; also in {wrappings}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(head: &[u8]) -> &'static str {
+        sniff(head).map_or("", |format| format.name)
+    }
+
+    #[test]
+    fn content_decides() {
+        for (format, heads) in [
+            (archive::GZIP, &[&b"\x1f\x8b\x08"[..]] as &[&[u8]]),
+            (archive::UTF16_LE, &[b"\xff\xfe{\0"]),
+            (nsys::EXPORT, &[b"SQLite format 3\0"]),
+            (memory_timeline::FORMAT, &[b"[[-1, 1, 512, 0]", b" [ [1"]),
+            (refused::NESTED_LISTS, &[b"[[[["]),
+            (
+                chrome_trace::FORMAT,
+                &[
+                    b"\xef\xbb\xbf {\"a\"",
+                    b"[{",
+                    b"[",
+                    b"[{\"name\": \"a\", \"ph\": \"X\", \"args\": {\"base64\"",
+                    b"{\"traceEvents\": [",
+                    b"window.x = {\"traceEvents\": [",
+                ],
+            ),
+            (
+                snapshot::PICKLE,
+                &[
+                    b"\x80\x02}q\x00",
+                    b"\x80\x05\x95",
+                    b"(dp0\nS'segments'",
+                    b"(lp0\n(dp1",
+                    b"}q\x00(X",
+                    b"]q\x00}q",
+                    b"cos\nsystem\n(S'true'\ntR.",
+                    b"(S'true'\nios\nsystem\n.",
+                ],
+            ),
+            (snapshot::JSON, &[b"{\"segments\": [", b"[{\"device\": 0, \"address\": 1, \"total_size\": 2"]),
+            (snapshot::EMBEDDED, &[b"[{\"name\": \"snapshot.pickle\", \"base64\": \"gAR9"]),
+            (
+                snapshot::PAGE,
+                &[b"\n<!DOCTYPE html>\n<script>import {add} from \"https://x/MemoryViz.js\"\nx = [{\"base64\": \"gA\""],
+            ),
+            (refused::WEB_PAGE, &[b"<!DOCTYPE html><body>404"]),
+            (refused::FTRACE, &[b"# tracer: nop"]),
+            (refused::BLANK, &[b" \n "]),
+            (nsys::REPORT, &[b"QDRP", b"NVIDIA Tegra Profiler Report 1"]),
+            (refused::GIT_LFS, &[b"version https://git-lfs.github.com/spec/v1"]),
+        ] {
+            for head in heads {
+                assert_eq!(name(head), format.name, "{:?}", String::from_utf8_lossy(head));
+            }
+        }
+        assert!(sniff(b"code in words\nand more\n").is_none());
+    }
+
+    #[test]
+    fn each_format_has_a_name_of_its_own() {
+        let mut names: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), FORMATS.len());
+    }
+
+    #[test]
+    fn known_wrong_kinds_say_what_to_do() {
+        let sentence = |head: &[u8]| match sniff(head).unwrap().contents {
+            Contents::Refused(sentence) => sentence,
+            ref contents => panic!("{contents:?}"),
+        };
+        assert!(sentence(b"<!DOCTYPE html><body>404").contains("web page"));
+        assert!(sentence(b"version https://git-lfs.github.com/spec/v1").contains("git lfs pull"));
+        assert!(sentence(b"QDRP").contains("nsys export"));
+    }
+
+    #[test]
+    fn names_tell_what_is_read() {
+        let read = extensions();
+        assert!(read.contains(&"pickle") && read.contains(&"json") && !read.contains(&"nsys-rep"), "{read:?}");
+        let known = unknown();
+        assert!(
+            known.contains("(.pickle, .pkl)") && known.contains("gzip (.gz, .tgz)") && known.len() < 400,
+            "{known}"
+        );
+    }
+}

@@ -1,0 +1,54 @@
+//! Files that are mistaken for traces: each says what it is and where the trace may be.
+
+use super::format::{Contents, FileFormat, Head};
+
+/// A format without extensions of its own that is never read.
+const fn refused(name: &'static str, sniff: fn(&Head<'_>) -> bool, sentence: &'static str) -> FileFormat {
+    FileFormat { name, extensions: &[], sniff, contents: Contents::Refused(sentence) }
+}
+
+pub const GIT_LFS: FileFormat = refused(
+    "Git LFS pointers",
+    |head| head.bytes.starts_with(b"version https://git-lfs.github.com/"),
+    "This is a Git LFS pointer, not the file itself: fetch the file with `git lfs pull`",
+);
+
+pub const TIMELINE_PICTURE: FileFormat = refused(
+    "pictures of memory timelines",
+    |head| {
+        let words = ["data:image/png;base64", "Memory Timeline", "Total Memory"];
+        is_page(head) && words.iter().any(|word| head.has(word))
+    },
+    "This is a picture of a memory timeline in a web page: export it as .json or .raw.json.gz",
+);
+
+pub const SYSTRACE: FileFormat = refused(
+    "systrace and catapult reports",
+    |head| {
+        let words = ["trace-viewer", "systrace", "viewer-data", "linux-perf-data", "# tracer"];
+        is_page(head) && words.iter().any(|word| head.has(word))
+    },
+    "This is a systrace or catapult report, a web page around a trace: open the JSON trace it was made from",
+);
+
+pub const WEB_PAGE: FileFormat = refused(
+    "web pages",
+    is_page,
+    "This is a web page, not a trace: a download may have ended at an error or login page",
+);
+
+pub const NESTED_LISTS: FileFormat =
+    refused("nested lists", |head| head.after("[[").is_some(), "JSON, but lists within lists: this is no Chrome trace");
+
+pub const FTRACE: FileFormat = refused(
+    "ftrace texts",
+    |head| head.text.starts_with(b"# tracer:") || head.has("sched_switch:"),
+    "This is a Linux ftrace text, which Lacuna does not open",
+);
+
+pub const BLANK: FileFormat =
+    refused("blank files", |head| head.text.is_empty(), "The file holds nothing but white space");
+
+fn is_page(head: &Head<'_>) -> bool {
+    head.text.starts_with(b"<")
+}

@@ -1,0 +1,11 @@
+//! A moment or range that the person marked.
+
+use crate::model::TimeRange;
+
+/// A moment or range that the person marked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Session time; a moment has equal start and end.
+    pub range: TimeRange,
+    pub note: String,
+}

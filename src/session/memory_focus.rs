@@ -1,0 +1,133 @@
+//! The memory that the memory views show, and the moment they show it at.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::model::memory::AllocationId;
+use crate::model::{MemoryHistory, TimeNs, Trace};
+
+use super::{OpenTrace, Selection, TraceKey};
+
+/// What the memory views look at: one value, the same in each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemoryFocus {
+    /// The history on show: an index into the open traces, and one into that trace's memories.
+    pub history: Option<(usize, usize)>,
+    /// The state that is looked at, if the person chose one.
+    pub moment: Option<u32>,
+    /// The state that the moment is compared with.
+    pub base: Option<u32>,
+    /// Allocations to bring out, such as those of one stack. Sorted.
+    pub marked: Arc<Vec<AllocationId>>,
+}
+
+/// A history with its trace. It holds no index into the open traces, which closing one of them changes:
+/// so answers may keep it.
+#[derive(Clone, Debug)]
+pub struct OpenMemory {
+    pub open: OpenTrace,
+    /// Index into the trace's memories.
+    pub memory: usize,
+}
+
+/// Which history an answer is for; keeps no trace alive.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MemoryKey(TraceKey, usize);
+
+/// The history on show in this frame.
+#[derive(Clone, Debug)]
+pub struct ShownMemory {
+    /// Index into the open traces.
+    pub index: usize,
+    pub of: OpenMemory,
+}
+
+impl Deref for ShownMemory {
+    type Target = OpenMemory;
+
+    fn deref(&self) -> &OpenMemory {
+        &self.of
+    }
+}
+
+impl ShownMemory {
+    /// One of its allocations, as the selection.
+    pub fn selection(&self, id: AllocationId) -> Selection {
+        Selection::Allocation { trace: self.index, memory: self.memory, id }
+    }
+
+    /// The allocation that is selected, if it is one of this history.
+    pub fn selected(&self, selection: Selection) -> Option<AllocationId> {
+        match selection {
+            Selection::Allocation { trace, memory, id } if (trace, memory) == (self.index, self.memory) => Some(id),
+            _ => None,
+        }
+    }
+}
+
+impl OpenMemory {
+    pub fn key(&self) -> MemoryKey {
+        MemoryKey(TraceKey::new(std::slice::from_ref(&self.open)), self.memory)
+    }
+
+    pub fn trace(&self) -> &Trace {
+        &self.open.trace
+    }
+
+    pub fn history(&self) -> &MemoryHistory {
+        &self.open.trace.memories[self.memory]
+    }
+
+    /// The moment at which a state begins, in session time.
+    pub fn session_time(&self, state: u32) -> TimeNs {
+        self.history().time_of(state).saturating_add(self.open.offset)
+    }
+
+    /// The state at a moment of session time.
+    pub fn state_at(&self, ts: TimeNs) -> u32 {
+        self.history().state_at(ts.saturating_sub(self.open.offset))
+    }
+}
+
+impl MemoryFocus {
+    /// Looks at another history.
+    pub fn show(&mut self, trace: usize, memory: usize) {
+        if self.history != Some((trace, memory)) {
+            *self = Self { history: Some((trace, memory)), ..Self::default() };
+        }
+    }
+
+    /// The history on show; if there is none, the one with the most events is put on show. `None` if no
+    /// open trace knows anything of memory.
+    pub fn resolve(&mut self, traces: &[OpenTrace]) -> Option<ShownMemory> {
+        let is_there = |&(trace, memory): &(usize, usize)| {
+            traces.get(trace).is_some_and(|open| memory < open.trace.memories.len())
+        };
+        if self.history.filter(is_there).is_none() {
+            let all = traces.iter().enumerate().flat_map(|(trace, open)| {
+                open.trace.memories.iter().enumerate().map(move |(memory, history)| ((trace, memory), history))
+            });
+            let best = all.max_by_key(|((trace, memory), history)| {
+                (history.events.len(), history.allocations.len(), std::cmp::Reverse((*trace, *memory)))
+            });
+            *self = Self { history: best.map(|(place, _)| place), ..Self::default() };
+        }
+        let (trace, memory) = self.history?;
+        let shown = ShownMemory { index: trace, of: OpenMemory { open: traces[trace].clone(), memory } };
+        let last = shown.history().last_state();
+        self.moment = self.moment.map(|state| state.min(last));
+        self.base = self.base.map(|state| state.min(last));
+        Some(shown)
+    }
+
+    /// Follows the open traces after some were closed.
+    ///
+    /// * `moved`: the new index of a trace, if it is still open.
+    pub fn follow(&mut self, moved: impl Fn(usize) -> Option<usize>) {
+        match self.history.map(|(trace, memory)| (moved(trace), memory)) {
+            Some((Some(trace), memory)) => self.history = Some((trace, memory)),
+            Some((None, _)) => *self = Self::default(),
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! What is open, on which clock, and what the person has chosen about it. One owner for all of it.
+
+mod mark;
+mod memory_focus;
+mod navigation;
+mod open;
+mod selection;
+mod trace_key;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::model::{DurNs, SliceId, TimeRange, Trace};
+
+pub use self::mark::Mark;
+pub use self::memory_focus::{MemoryFocus, MemoryKey, OpenMemory, ShownMemory};
+pub use self::navigation::Navigation;
+pub use self::open::{OpenTrace, OpenTraces, counts_events};
+pub use self::selection::Selection;
+pub use self::trace_key::TraceKey;
+
+/// The open traces and everything that is chosen about them.
+#[derive(Debug, Default)]
+pub struct Session {
+    /// Changed by [`Session::add`], [`Session::close`] and [`Session::clear`] only.
+    open: OpenTraces,
+    pub navigation: Navigation,
+    pub selection: Selection,
+    /// The selected time range, in session time.
+    pub range: Option<TimeRange>,
+    /// Sorted by time; no range is there twice.
+    pub marks: Vec<Mark>,
+    /// What the last search found, as (trace, slice), sorted by time.
+    pub hits: Arc<Vec<(usize, SliceId)>>,
+    pub memory: MemoryFocus,
+}
+
+/// A session's parts, each to be read or changed apart from the others.
+#[derive(Debug)]
+pub struct SessionParts<'a> {
+    pub open: &'a OpenTraces,
+    pub navigation: &'a mut Navigation,
+    pub selection: &'a mut Selection,
+    pub range: &'a mut Option<TimeRange>,
+    pub marks: &'a mut Vec<Mark>,
+    pub hits: &'a mut Arc<Vec<(usize, SliceId)>>,
+    pub memory: &'a mut MemoryFocus,
+}
+
+impl Session {
+    /// A session in which `traces` are open.
+    pub fn of(traces: Vec<Trace>) -> Self {
+        let mut session = Self::default();
+        session.add(traces);
+        session
+    }
+
+    /// The open traces, in the order in which they were opened.
+    pub fn traces(&self) -> &[OpenTrace] {
+        &self.open
+    }
+
+    /// The open traces with the runs that they are of.
+    pub fn open(&self) -> &OpenTraces {
+        &self.open
+    }
+
+    /// From the first start to the last end, in session time. Never empty.
+    pub fn span(&self) -> TimeRange {
+        self.open.span()
+    }
+
+    /// All parts at once.
+    pub fn parts(&mut self) -> SessionParts<'_> {
+        let Self { open, navigation, selection, range, marks, hits, memory } = self;
+        SessionParts { open, navigation, selection, range, marks, hits, memory }
+    }
+
+    /// Opens `traces` beside those that are open.
+    ///
+    /// What is on screen stays where it is, on whatever clock it was; a person who looked at
+    /// everything goes on to do so.
+    pub fn add(&mut self, traces: Vec<Trace>) {
+        let shows_all = self.shows_all();
+        let moved_by = self.open.add(traces);
+        self.follow_clock(moved_by, shows_all);
+    }
+
+    /// Closes the traces that `is_closed` names, by their index; the others stay as they are on
+    /// screen, and so does what is chosen about them. Marks stay, since their notes are the
+    /// person's own.
+    pub fn close(&mut self, is_closed: impl Fn(usize, &Trace) -> bool) {
+        let shows_all = self.shows_all();
+        let (new_index, moved_by) = self.open.close(is_closed);
+        if self.open.is_empty() {
+            return self.clear();
+        }
+        let moved = |trace: usize| new_index.get(trace).copied().flatten();
+        self.selection = self.selection.moved(moved);
+        let hits = self.hits.iter().filter_map(|&(trace, slice)| Some((moved(trace)?, slice)));
+        self.hits = Arc::new(hits.collect());
+        self.memory.follow(moved);
+        self.follow_clock(moved_by, shows_all);
+        let is_there = |range: &TimeRange| range.intersect(self.open.span()).is_some();
+        self.range = self.range.filter(is_there);
+        if !is_there(&self.navigation.visible()) {
+            self.navigation.go(self.open.span());
+        }
+    }
+
+    /// Closes everything.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Whether a trace of this file is open.
+    pub fn has_file(&self, path: &Path) -> bool {
+        self.open.iter().any(|open| open.trace.info.path == path)
+    }
+
+    /// Whether everything is on screen, from start to end.
+    fn shows_all(&self) -> bool {
+        self.open.is_empty() || self.navigation.visible().union(self.span()) == self.navigation.visible()
+    }
+
+    /// Moves what is on screen and chosen along with the first trace; or shows everything, if `shows_all`.
+    fn follow_clock(&mut self, moved_by: DurNs, shows_all: bool) {
+        if moved_by != 0 {
+            self.navigation.shift(moved_by);
+            self.range = self.range.map(|range| range.shifted(moved_by));
+            for mark in &mut self.marks {
+                mark.range = mark.range.shifted(moved_by);
+            }
+        }
+        if shows_all {
+            self.navigation.glide(self.span());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{SliceKind, TimeNs, TraceBuilder};
+
+    fn trace(start: TimeNs, end: TimeNs, utc_offset_ns: Option<DurNs>) -> Trace {
+        let mut builder = TraceBuilder::from_slices(&[("main", SliceKind::Operator, "op", start, end)]);
+        builder.info.utc_offset_ns = utc_offset_ns;
+        builder.finish()
+    }
+
+    fn session_starts(session: &Session) -> Vec<TimeNs> {
+        session.traces().iter().map(|open| open.trace.span.start + open.offset).collect()
+    }
+
+    #[test]
+    fn known_clocks_are_shared() {
+        let mut session = Session::default();
+        session.add(vec![trace(1_000, 2_000, Some(5_000)), trace(100, 900, Some(5_500))]);
+        assert_eq!(session.open().clock_note().unwrap(), "All files are on one UTC clock");
+        assert_eq!(session_starts(&session), [400, 0]);
+        assert_eq!(session.span(), TimeRange { start: 0, end: 1_400 });
+        let epoch = 1_700_000_000_000_000_000;
+        session.clear();
+        session.add(vec![trace(epoch, epoch + 5, None), trace(100, 900, Some(epoch))]);
+        assert!(session.open().is_one_clock());
+        assert_eq!(session_starts(&session), [0, 100]);
+    }
+
+    #[test]
+    fn unknown_clocks_start_together_and_say_so() {
+        let mut session = Session::default();
+        session.add(vec![trace(1_000, 2_000, Some(5_000)), trace(70, 900, None)]);
+        assert_eq!(session_starts(&session), [0, 0]);
+        let note = session.open().clock_note().unwrap();
+        assert_eq!(note, "2 runs, their starts aligned at 0; 1 file does not say when it was recorded");
+    }
+
+    #[test]
+    fn what_is_on_screen_stays_when_the_clock_moves() {
+        let mut session = Session::default();
+        session.add(vec![trace(1_000, 2_000, Some(5_000))]);
+        let visible = TimeRange { start: 100, end: 200 };
+        session.navigation.go(visible);
+        session.range = Some(visible);
+        session.add(vec![trace(0, 10, Some(5_000))]);
+        // The second trace starts 1,000 ns earlier and is the new zero.
+        assert_eq!(session.navigation.visible(), visible.shifted(1_000));
+        assert_eq!(session.range, Some(visible.shifted(1_000)));
+        session.navigation.undo();
+        assert_eq!(session.navigation.visible(), TimeRange { start: 1_000, end: 2_000 });
+    }
+
+    #[test]
+    fn closing_one_of_three_keeps_clock_selection_and_hits_of_the_others() {
+        let mut session = Session::default();
+        let known = |start| trace(start, start + 1_000, Some(0));
+        session.add(vec![known(1_000), known(3_000), known(6_000)]);
+        let last = Arc::clone(&session.traces()[2].trace);
+        session.selection = Selection::Slice { trace: 2, slice: SliceId(0) };
+        session.hits = Arc::new(vec![(0, SliceId(0)), (1, SliceId(0)), (2, SliceId(0))]);
+        let on_last = TimeRange { start: 5_100, end: 5_200 };
+        session.navigation.go(on_last);
+        session.range = Some(on_last);
+        session.marks.push(Mark { range: on_last, note: "slow".to_owned() });
+
+        session.close(|i, _| i == 0);
+        // The second trace, which started 2,000 ns later, is the new zero.
+        assert_eq!(session_starts(&session), [0, 3_000]);
+        assert!(session.open().is_one_clock());
+        assert_eq!(session.span(), TimeRange { start: 0, end: 4_000 });
+        assert!(Arc::ptr_eq(&session.traces()[1].trace, &last));
+        assert_eq!(session.selection, Selection::Slice { trace: 1, slice: SliceId(0) });
+        assert_eq!(*session.hits, [(0, SliceId(0)), (1, SliceId(0))]);
+        let moved = on_last.shifted(-2_000);
+        assert_eq!((session.navigation.visible(), session.range), (moved, Some(moved)));
+        assert_eq!(session.marks[0].range, moved);
+
+        session.close(|i, _| i == 1);
+        assert_eq!((session.open().clock_note(), session.selection), (None, Selection::None));
+        assert_eq!(session.range, None, "nothing is left there");
+        assert_eq!(session.navigation.visible(), session.span());
+        assert_eq!(session.marks[0].note, "slow");
+
+        session.close(|_, _| true);
+        assert!(session.traces().is_empty());
+    }
+
+    #[test]
+    fn all_traces_of_one_file_close_in_one_step() {
+        let of_file = |path: &str, rank| {
+            let mut trace = trace(0, 100, None);
+            trace.info.path = path.into();
+            trace.info.rank = Some(rank);
+            trace
+        };
+        let mut session = Session::default();
+        session.add(vec![of_file("a.tar", 0), of_file("a.tar", 1), of_file("b.json", 0)]);
+        session.close(|_, trace| trace.info.path == *"a.tar");
+        assert_eq!(session.traces().len(), 1);
+        assert!(session.has_file(Path::new("b.json")) && !session.has_file(Path::new("a.tar")));
+        assert_eq!(session.navigation.visible(), session.span());
+    }
+
+    #[test]
+    fn the_same_rank_of_two_runs_has_two_keys_which_stay() {
+        let rank_0 = |at| {
+            let mut trace = trace(at, at + 100, Some(0));
+            trace.info.rank = Some(0);
+            trace
+        };
+        let keys = |session: &Session| session.traces().iter().map(|open| open.key.to_string()).collect::<Vec<_>>();
+        let mut session = Session::of(vec![rank_0(0)]);
+        session.add(vec![rank_0(86_400_000_000_000), rank_0(50)]);
+        assert_eq!(keys(&session), ["rank 0", "rank 0 (2)", "rank 0 (3)"]);
+        assert_eq!(session.traces().iter().map(|open| open.run).collect::<Vec<_>>(), [0, 1, 0]);
+        let [a, b, c] = session.traces() else { panic!("three are open") };
+        assert!(a.shares_clock(c) && !a.shares_clock(b) && b.shares_clock(b));
+        session.close(|i, _| i == 0);
+        assert_eq!(keys(&session), ["rank 0 (2)", "rank 0 (3)"]);
+    }
+
+    #[test]
+    fn a_trace_without_events_does_not_break_the_clock() {
+        let mut session = Session::default();
+        session.add(vec![Trace::default()]);
+        assert!(session.span().dur() > 0);
+        session.add(vec![trace(i64::MAX - 5, i64::MAX, Some(i64::MAX)), trace(i64::MIN, 0, Some(i64::MIN))]);
+        assert!(session.span().dur() > 0);
+    }
+}

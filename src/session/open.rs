@@ -1,0 +1,154 @@
+//! The open traces: which run each is of, where it is on the session clock, and its name in the settings.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::analysis::clock::{self, ClockSource, Run};
+use crate::model::{DurNs, TimeRange, Trace};
+
+/// An open trace and its place on the session clock.
+#[derive(Clone, Debug)]
+pub struct OpenTrace {
+    pub trace: Arc<Trace>,
+    /// Add this to the trace's times to get session times.
+    pub offset: DurNs,
+    /// How the offset is known.
+    pub source: ClockSource,
+    /// Index into [`OpenTraces::runs`].
+    pub run: usize,
+    /// Names the trace in the settings, unlike any other open trace: `rank 3`, or its title; where
+    /// another trace has that name, such as the same rank of another run, `rank 3 (2)`.
+    pub key: Arc<str>,
+}
+
+impl OpenTrace {
+    /// A trace at an offset of its own, outside any session.
+    pub fn new(trace: impl Into<Arc<Trace>>, offset: DurNs) -> Self {
+        let trace = trace.into();
+        let key = base_key(&trace).into();
+        Self { trace, offset, source: ClockSource::Start, run: 0, key }
+    }
+
+    /// Whether times of the two can be compared: both are of one run and know their UTC time, or they
+    /// are the same trace.
+    pub fn shares_clock(&self, other: &Self) -> bool {
+        let is_utc = |open: &Self| open.source == ClockSource::Utc;
+        Arc::ptr_eq(&self.trace, &other.trace) || (self.run == other.run && is_utc(self) && is_utc(other))
+    }
+}
+
+/// The open traces, in the order in which they were opened.
+#[derive(Debug)]
+pub struct OpenTraces {
+    traces: Vec<OpenTrace>,
+    runs: Vec<Run>,
+    span: TimeRange,
+}
+
+impl Default for OpenTraces {
+    fn default() -> Self {
+        Self { traces: Vec::new(), runs: Vec::new(), span: TimeRange { start: 0, end: 1 } }
+    }
+}
+
+impl Deref for OpenTraces {
+    type Target = [OpenTrace];
+
+    fn deref(&self) -> &[OpenTrace] {
+        &self.traces
+    }
+}
+
+impl OpenTraces {
+    /// From the first start to the last end, in session time. Never empty: it could not be drawn.
+    pub fn span(&self) -> TimeRange {
+        self.span
+    }
+
+    /// The runs that are open. Each starts at zero.
+    pub fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+
+    /// Whether all traces share one clock.
+    pub fn is_one_clock(&self) -> bool {
+        self.traces.windows(2).all(|pair| pair[0].shares_clock(&pair[1]))
+    }
+
+    /// What the person should know about the clock; `None` for a single trace.
+    pub fn clock_note(&self) -> Option<String> {
+        if self.traces.len() < 2 {
+            return None;
+        }
+        let n = self.traces.iter().filter(|open| open.source == ClockSource::Start).count();
+        let without_utc = match n {
+            0 => String::new(),
+            n if n == self.traces.len() => "; no file says when it was recorded".to_owned(),
+            1 => "; 1 file does not say when it was recorded".to_owned(),
+            n => format!("; {n} files do not say when they were recorded"),
+        };
+        Some(match self.runs.len() {
+            1 if n == 0 => "All files are on one UTC clock".to_owned(),
+            1 => format!("Starts aligned at 0{without_utc}"),
+            n => format!("{n} runs, their starts aligned at 0{without_utc}"),
+        })
+    }
+
+    /// Opens more; by how much the first trace moved on the session clock.
+    pub(super) fn add(&mut self, traces: Vec<Trace>) -> DurNs {
+        for trace in traces {
+            let mut open = OpenTrace::new(trace, 0);
+            let base = Arc::clone(&open.key);
+            let mut n = 1;
+            while self.traces.iter().any(|other| other.key == open.key) {
+                n += 1;
+                open.key = format!("{base} ({n})").into();
+            }
+            self.traces.push(open);
+        }
+        self.place(self.traces.first().map_or(0, |open| open.offset))
+    }
+
+    /// Closes those that `is_closed` names. The new index of each trace that was open, `None` if it was
+    /// closed; and by how much what is now the first trace moved on the session clock.
+    pub(super) fn close(&mut self, is_closed: impl Fn(usize, &Trace) -> bool) -> (Vec<Option<usize>>, DurNs) {
+        let mut n_kept = 0;
+        let mut new_index = Vec::with_capacity(self.traces.len());
+        for (i, open) in self.traces.iter().enumerate() {
+            let is_kept = !is_closed(i, &open.trace);
+            new_index.push(is_kept.then_some(n_kept));
+            n_kept += usize::from(is_kept);
+        }
+        let mut is_kept = new_index.iter().map(Option::is_some);
+        self.traces.retain(|_| is_kept.next().unwrap_or(true));
+        let offset_before = self.traces.first().map_or(0, |open| open.offset);
+        (new_index, self.place(offset_before))
+    }
+
+    /// Places all traces anew; by how much the first moved from `offset_before`.
+    fn place(&mut self, offset_before: DurNs) -> DurNs {
+        let models: Vec<&Trace> = self.traces.iter().map(|open| &*open.trace).collect();
+        let clock::Clock { placed, runs, span } = clock::clock(&models);
+        for (open, place) in self.traces.iter_mut().zip(placed) {
+            (open.offset, open.source, open.run) = (place.offset, place.source, place.run);
+        }
+        self.runs = runs;
+        self.span = TimeRange { end: span.end.max(span.start.saturating_add(1)), ..span };
+        self.traces.first().map_or(0, |open| open.offset.saturating_sub(offset_before))
+    }
+}
+
+/// Whether there is no time in all of these, only numbers of events.
+pub fn counts_events(traces: &[OpenTrace]) -> bool {
+    traces.iter().all(|open| {
+        let memories = &open.trace.memories;
+        !memories.is_empty() && memories.iter().all(|history| !history.has_time) && open.trace.slices.is_empty()
+    })
+}
+
+fn base_key(trace: &Trace) -> String {
+    match trace.info.rank {
+        Some(rank) => format!("rank {rank}"),
+        None => trace.info.title(),
+    }
+}
