@@ -203,7 +203,9 @@ impl Layout {
     pub fn toggle(&mut self, place: Place) {
         let groups: Vec<Group> = self.groups().into_iter().filter(|group| group.place() == place).collect();
         if groups.is_empty() {
-            for spec in VIEWS.iter().filter(|spec| spec.place == place && self.tile(spec.id).is_none()).collect::<Vec<_>>() {
+            for spec in
+                VIEWS.iter().filter(|spec| spec.place == place && self.tile(spec.id).is_none()).collect::<Vec<_>>()
+            {
                 self.open(spec);
             }
             self.traces = TraceKey::default();

@@ -1,8 +1,7 @@
 //! The middle of the window: tab groups that can be dragged, split and resized, with a view in each tab.
 
 use eframe::egui::{
-    self, Align, CentralPanel, Color32, Frame, Id, Margin, Response, Stroke, Ui, UiBuilder, Visuals,
-    WidgetText, vec2,
+    self, Align, CentralPanel, Color32, Frame, Id, Margin, Response, Stroke, Ui, UiBuilder, Visuals, WidgetText, vec2,
 };
 use egui_tiles::{Behavior, EditAction, SimplificationOptions, TabState, Tabs, Tile, TileId, Tiles, UiResponse};
 
@@ -175,7 +174,11 @@ impl Behavior<Pane> for Panels<'_> {
             is_active: state.active,
             is_focused: view.is_some() && view == self.focused,
             is_dragged: state.is_being_dragged,
-            fill: if spec.is_some_and(|spec| spec.place == Place::Center) { self.tokens.canvas } else { self.tokens.panel },
+            fill: if spec.is_some_and(|spec| spec.place == Place::Center) {
+                self.tokens.canvas
+            } else {
+                self.tokens.panel
+            },
             is_closable: matches!(tiles.get(tile), Some(Tile::Pane(_))),
         };
         let (response, is_closed) = tab::ui(ui, id, title.text(), &look, self.tokens);

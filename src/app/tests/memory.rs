@@ -158,7 +158,8 @@ fn closing_a_trace_keeps_the_memory_of_another_in_view() {
 
 #[test]
 fn what_is_closed_is_let_go_by_views_that_are_not_on_show() {
-    let tabs = [Command::Show("allocations"), Command::Show("live-memory"), Command::Show("leaks"), Command::Show("reserved")];
+    let tabs =
+        [Command::Show("allocations"), Command::Show("live-memory"), Command::Show("leaks"), Command::Show("reserved")];
     let centers = [Command::Show("memory"), Command::Show("memory-state")];
     let mut harness = harness(vec![sample("snapshot_leak.pickle")]);
     for command in tabs.into_iter().chain(centers).chain([Command::Show("search"), Command::Show("timeline")]) {

@@ -10,9 +10,7 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use super::TableKind;
 use super::pane::Pane;
 use crate::command::Command;
-use crate::model::{
-    CopyKind, DeviceInfo, Launch, MemoryCopy, SliceId, SliceKind, TimeRange, Trace, TraceBuilder,
-};
+use crate::model::{CopyKind, DeviceInfo, Launch, MemoryCopy, SliceId, SliceKind, TimeRange, Trace, TraceBuilder};
 use crate::session::{Mark, Navigation, OpenTrace, Selection};
 use crate::view::{View as _, ViewContext};
 
