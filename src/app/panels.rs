@@ -15,6 +15,8 @@ use crate::view::{Place, ViewContext, ViewSpec, view_spec};
 use crate::widget::theme::{self, Tokens};
 
 const TAB_BAR_HEIGHT: f32 = 26.0;
+/// What the name of a tab's subject gets of the tab bar where tabs fill it.
+const MIN_SUBJECT_SHARE: f32 = 0.2;
 /// Between groups; the pointer takes hold of it to resize them.
 const GAP: f32 = 3.0;
 
@@ -212,9 +214,10 @@ impl Behavior<Pane> for Panels<'_> {
             self.tabs_menu_ui(tiles, tabs, ui);
         }
         let view = tabs.active.and_then(|tile| Self::spec(tiles, tile)).and_then(|spec| self.views.get(spec.id));
-        let Some(slot) = view.filter(|_| room > 80.0) else { return };
+        let Some(slot) = view else { return };
         if let Some(subject) = slot.view.subject(&mut ViewContext::new(self.session, self.is_dark, self.commands)) {
-            ui.allocate_ui(vec2(room - 24.0, ui.available_height()), |ui| {
+            let width = (room - 24.0).max(ui.available_width() * MIN_SUBJECT_SHARE);
+            ui.allocate_ui(vec2(width, ui.available_height()), |ui| {
                 ui.add(egui::Label::new(egui::RichText::new(format!("of {subject}")).weak()).truncate());
             });
         }
