@@ -15,7 +15,7 @@ use std::time::Instant;
 use frame::Bench;
 use lacuna::model::memory::{MemoryAction, MemoryEvent, MemoryPool, PoolId, RawMemory};
 use lacuna::model::{StackId, TimeNs, TimeRange, TraceBuilder};
-use lacuna::view::memory::MemoryOverTime;
+use lacuna::view::memory;
 
 struct Random(u64);
 
@@ -137,7 +137,7 @@ fn main() {
         let history = &trace.memories[0];
         let n = history.allocations.len();
         println!("{name}: {} events, {n} allocations, made in {:.1?}", history.events.len(), start.elapsed());
-        let mut bench = Bench::new(trace, MemoryOverTime::default());
+        let mut bench = Bench::new(trace, &memory::OVER_TIME);
         let span = bench.session.span();
         bench.frame();
         println!("  first picture after {:.1?}", bench.settle());

@@ -15,7 +15,7 @@ use frame::Bench;
 use lacuna::model::{
     Process, ProcessId, RawSlice, RawSlices, SliceKind, TimeRange, TraceBuilder, Track, TrackId, TrackKind,
 };
-use lacuna::view::timeline::Timeline;
+use lacuna::view::timeline;
 
 const N_TRACKS: u32 = 60;
 
@@ -63,7 +63,7 @@ fn main() {
     let start = Instant::now();
     let trace = trace(millions * 1_000_000).finish();
     println!("{} slices on {} rows, made in {:.1?}", trace.slices.len(), trace.slices.rows.len(), start.elapsed());
-    let mut bench = Bench::new(trace, Timeline::default());
+    let mut bench = Bench::new(trace, &timeline::SPEC);
     let span = bench.session.span();
     // The minimap is worked out in the background once.
     bench.settle();

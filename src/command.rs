@@ -1,11 +1,11 @@
-//! Every command: label, help and key in one table. Menu, palette and shortcut sheet follow from it.
+//! Every command but those that show a view, which follow from the table of views: label, help and keys.
 
 use eframe::egui::text_selection::LabelSelectionState;
 use eframe::egui::{Context, Event, Key, KeyboardShortcut, Modifiers};
 
 use crate::model::TrackId;
 
-/// Something a person can ask for by menu, key or palette. Run by the app after the frame.
+/// What can be asked for by menu, key or palette, or by a view. The app runs it before the next frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     OpenFile,
@@ -61,37 +61,20 @@ pub enum Command {
     FindTrack,
     Palette,
     Shortcuts,
-    ShowProblems,
-    ShowSearch,
-    ShowRangeSummary,
-    /// The timeline, in the middle.
-    ShowTimeline,
-    /// Memory over time, in the middle.
-    ShowMemory,
-    /// The allocator's state at a moment, in the middle.
-    ShowMemoryState,
-    ShowEvents,
+    /// Brings the view of this id to the front, and back if it was closed.
+    Show(&'static str),
+    /// Closes the view that has the focus.
+    CloseView,
     /// Lists the events of this track, by the index of its trace.
     ListEvents(usize, TrackId),
-    ShowMarks,
-    ShowKernels,
-    ShowOperators,
-    ShowCalls,
-    ShowCopies,
-    ShowAnnotations,
-    ShowSamples,
-    ShowAllocations,
     /// Lists what was allocated in this range of session time, which becomes the selected one.
     ListAllocations(crate::model::TimeRange),
-    ShowLiveMemory,
-    ShowLeaks,
-    ShowReserved,
     /// Asks where to, and writes a text there: a name for the file to begin with, and the text.
     SaveText(String, std::sync::Arc<str>),
     ToggleBottomPanel,
     ToggleSidePanel,
     ToggleTheme,
-    /// Lets the plain wheel zoom and Ctrl+wheel scroll, or the other way round.
+    /// Swaps what the plain wheel and Ctrl+wheel do: scroll and zoom.
     ToggleWheelZooms,
     ScaleUp,
     ScaleDown,
@@ -128,7 +111,7 @@ impl Menu {
 }
 
 /// One row of the command table.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CommandSpec {
     pub command: Command,
     pub menu: Menu,
@@ -162,15 +145,16 @@ const fn alt(key: Key) -> KeyboardShortcut {
     KeyboardShortcut::new(Modifiers::ALT, key)
 }
 
-const fn ctrl(key: Key) -> KeyboardShortcut {
+pub const fn ctrl(key: Key) -> KeyboardShortcut {
     KeyboardShortcut::new(Modifiers::COMMAND, key)
 }
 
-const fn ctrl_shift(key: Key) -> KeyboardShortcut {
+pub const fn ctrl_shift(key: Key) -> KeyboardShortcut {
     KeyboardShortcut::new(Modifiers::COMMAND.plus(Modifiers::SHIFT), key)
 }
 
-/// Every command a person can choose, in the order of the menus. What names a file, trace or track is no choice of its own.
+/// Every command that can be chosen, in the order of the menus, but [`Command::Show`]. Those that name a file,
+/// trace or track are not listed.
 pub const COMMANDS: &[CommandSpec] = &[
     spec(
         Menu::File,
@@ -201,85 +185,9 @@ pub const COMMANDS: &[CommandSpec] = &[
         &[ctrl(Key::W)],
     ),
     spec(Menu::File, Command::Quit, "Quit", "Close the window; what is loading is canceled", &[ctrl(Key::Q)]),
-    spec(Menu::View, Command::ToggleSidePanel, "Side panel", "Show or hide the details at the right", &[ctrl(Key::B)]),
-    spec(
-        Menu::View,
-        Command::ToggleBottomPanel,
-        "Bottom panel",
-        "Show or hide search, range summary, events, marks and problems",
-        &[ctrl(Key::J)],
-    ),
-    spec(Menu::View, Command::ShowTimeline, "Timeline", "Show the timeline in the middle", &[ctrl(Key::T)]),
-    spec(
-        Menu::View,
-        Command::ShowMemory,
-        "Memory over time",
-        "Show every allocation over time in the middle",
-        &[ctrl(Key::M)],
-    ),
-    spec(
-        Menu::View,
-        Command::ShowMemoryState,
-        "Memory state",
-        "Show the allocator's segments and blocks at a moment in the middle",
-        &[ctrl_shift(Key::M)],
-    ),
-    spec(Menu::View, Command::ShowRangeSummary, "Range summary", "Show what ran in the selected time range", &[]),
-    spec(Menu::View, Command::ShowEvents, "Events", "Show the list of events of the selected track", &[]),
-    spec(Menu::View, Command::ShowMarks, "Marks", "Show the list of marks with their notes", &[]),
-    spec(Menu::View, Command::ShowKernels, "Kernels", "Show which kernels took the device's time", &[ctrl(Key::Num1)]),
-    spec(
-        Menu::View,
-        Command::ShowOperators,
-        "Operators",
-        "Show which operators took time on host and device",
-        &[ctrl(Key::Num2)],
-    ),
-    spec(
-        Menu::View,
-        Command::ShowCalls,
-        "Calls",
-        "Show calls of CUDA and of the operating system, and the profiler's own work",
-        &[ctrl(Key::Num3)],
-    ),
-    spec(Menu::View, Command::ShowCopies, "Copies", "Show how much memory was moved, and how fast", &[ctrl(Key::Num4)]),
-    spec(
-        Menu::View,
-        Command::ShowAnnotations,
-        "Annotations",
-        "Show named ranges with their time on host and device",
-        &[ctrl(Key::Num5)],
-    ),
-    spec(
-        Menu::View,
-        Command::ShowSamples,
-        "CPU samples",
-        "Show under which call stacks the samples of threads lie, as a flame graph",
-        &[ctrl(Key::Num6)],
-    ),
-    spec(
-        Menu::View,
-        Command::ShowAllocations,
-        "Allocations",
-        "List allocations of memory, filtered by stack, size, lifetime, stream and state",
-        &[ctrl(Key::Num7)],
-    ),
-    spec(
-        Menu::View,
-        Command::ShowLiveMemory,
-        "Live memory by stack",
-        "Show whose memory is live at a moment, as a flame graph",
-        &[ctrl(Key::Num8)],
-    ),
-    spec(Menu::View, Command::ShowLeaks, "Leaks", "Show whose memory grows from step to step", &[ctrl(Key::Num9)]),
-    spec(
-        Menu::View,
-        Command::ShowReserved,
-        "Reserved and out of memory",
-        "Show why reserved memory grew, and why there was too little",
-        &[],
-    ),
-    spec(Menu::View, Command::ShowProblems, "Problems", "Show what could not be read, and why", &[]),
+    spec(Menu::View, Command::ToggleSidePanel, "Side panel", "Show or hide the details", &[ctrl(Key::B)]),
+    spec(Menu::View, Command::ToggleBottomPanel, "Bottom panel", "Show or hide tables and lists", &[ctrl(Key::J)]),
+    spec(Menu::View, Command::CloseView, "Close view", "Close the view that was used last", &[]),
     spec(
         Menu::View,
         Command::ToggleWheelZooms,
@@ -303,7 +211,7 @@ pub const COMMANDS: &[CommandSpec] = &[
         Menu::View,
         Command::ResetLayout,
         "Reset layout",
-        "Put all panels back where they were at first",
+        "Open every view again, where it was at first, with its first settings",
         &[ctrl_shift(Key::R)],
     ),
     spec(Menu::Navigate, Command::ZoomToFit, "Zoom to fit", "Show everything from start to end", &[key(Key::Num0)]),
@@ -422,7 +330,6 @@ pub const COMMANDS: &[CommandSpec] = &[
         "Select the slice before that the search found",
         &[shift(Key::Enter)],
     ),
-    spec(Menu::Search, Command::ShowSearch, "Search results", "Show the list of slices that the search found", &[]),
     spec(Menu::Search, Command::FindTrack, "Find track…", "Find a track by its name", &[ctrl(Key::P)]),
     spec(
         Menu::Help,
@@ -440,12 +347,7 @@ pub const COMMANDS: &[CommandSpec] = &[
     ),
 ];
 
-/// The row of `command`; `None` for those that are no choice of their own.
-pub fn spec_of(command: &Command) -> Option<&'static CommandSpec> {
-    COMMANDS.iter().find(|spec| spec.command == *command)
-}
-
-/// A shortcut as the key caps have it: `Ctrl+/`, not "Ctrl+Slash".
+/// A shortcut as it is printed on the keys: `Ctrl+/`, not "Ctrl+Slash".
 pub fn key_text(ctx: &Context, shortcut: &KeyboardShortcut) -> String {
     let key = match shortcut.logical_key {
         arrow @ (Key::ArrowUp | Key::ArrowDown | Key::ArrowLeft | Key::ArrowRight) => arrow.name(),
@@ -462,12 +364,13 @@ pub fn key_text(ctx: &Context, shortcut: &KeyboardShortcut) -> String {
 /// While a text field has the keyboard, only shortcuts with Ctrl or Cmd count; while another
 /// control has it, the keys that work a control do not.
 ///
+/// * `table`: the commands to look for.
 /// * `is_taken`: whether at the end of the last frame a text field, a menu or a dialog had the keyboard.
-///   Escape makes egui take the focus away before anybody can ask who had it.
-pub fn pressed(ctx: &Context, is_taken: bool) -> Vec<Command> {
+///   On Escape egui takes the focus away before this runs.
+pub fn pressed(ctx: &Context, table: &[CommandSpec], is_taken: bool) -> Vec<Command> {
     let is_typing = is_taken || ctx.text_edit_focused();
     let is_on_control = ctx.egui_wants_keyboard_input();
-    let is_ours = |shortcut: &KeyboardShortcut| {
+    let is_free = |shortcut: &KeyboardShortcut| {
         let is_for_text = shortcut.logical_key == Key::C;
         let is_for_control = matches!(
             shortcut.logical_key,
@@ -481,8 +384,8 @@ pub fn pressed(ctx: &Context, is_taken: bool) -> Vec<Command> {
     let has_copied = !is_typing && !has_selected_text(ctx);
     let mut commands = Vec::new();
     ctx.input_mut(|input| {
-        for (command, shortcut) in by_specificity() {
-            while is_ours(shortcut) && input.consume_shortcut(shortcut) {
+        for (command, shortcut) in by_specificity(table) {
+            while is_free(shortcut) && input.consume_shortcut(shortcut) {
                 commands.push(command.clone());
             }
         }
@@ -494,15 +397,15 @@ pub fn pressed(ctx: &Context, is_taken: bool) -> Vec<Command> {
     commands
 }
 
-/// Whether the person has marked text of a label, which Ctrl+C is then for.
+/// Whether text of a label is selected, which Ctrl+C then copies.
 fn has_selected_text(ctx: &Context) -> bool {
     ctx.plugin_opt::<LabelSelectionState>().is_some_and(|state| state.lock().has_selection())
 }
 
 /// Most modifiers first: egui lets "G" match Shift+G.
-fn by_specificity() -> impl Iterator<Item = (&'static Command, &'static KeyboardShortcut)> {
+fn by_specificity(table: &[CommandSpec]) -> impl Iterator<Item = (&Command, &KeyboardShortcut)> {
     let with_rank = |rank| {
-        let all = COMMANDS.iter().flat_map(|spec| spec.keys.iter().map(move |key| (&spec.command, key)));
+        let all = table.iter().flat_map(|spec| spec.keys.iter().map(move |key| (&spec.command, key)));
         all.filter(move |(_, key)| n_modifiers(key) == rank)
     };
     (0..=3).rev().flat_map(with_rank)
@@ -518,12 +421,13 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+    use crate::view::{all_commands, command_spec};
 
     #[test]
     fn keys_and_labels_are_unique() {
         let mut keys = HashSet::new();
         let mut labels = HashSet::new();
-        for spec in COMMANDS {
+        for spec in all_commands() {
             assert!(labels.insert(spec.label), "{} is there twice", spec.label);
             assert!(!spec.help.ends_with('.') && !spec.help.is_empty(), "{}", spec.label);
             for key in spec.keys {
@@ -549,7 +453,7 @@ mod tests {
     #[test]
     fn keys_are_written_as_on_the_keyboard() {
         let ctx = Context::default();
-        let text = |command| key_text(&ctx, &spec_of(&command).unwrap().keys[0]);
+        let text = |command| key_text(&ctx, &command_spec(&command).unwrap().keys[0]);
         assert_eq!(text(Command::Shortcuts), "?");
         assert_eq!(text(Command::Search), "/");
         assert_eq!(text(Command::UndoZoom), "Alt+Left");
@@ -560,7 +464,7 @@ mod tests {
         let event = Event::Key { key, physical_key: None, pressed: true, repeat: false, modifiers };
         let input = eframe::egui::RawInput { events: vec![event], ..Default::default() };
         let mut commands = Vec::new();
-        let output = ctx.run_ui(input, |ui| commands = pressed(ui.ctx(), false));
+        let output = ctx.run_ui(input, |ui| commands = pressed(ui.ctx(), all_commands(), false));
         output.drop_without_applying_deltas();
         commands
     }

@@ -1,10 +1,12 @@
-//! What survives a restart.
+//! What survives a restart, of this version and of those before.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
-use crate::view::timeline::TimelineSettings;
+use eframe::{Storage, get_value};
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 /// Which theme the window has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,53 +18,71 @@ pub enum ThemeChoice {
     Light,
 }
 
-/// What is in the middle of the window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CenterTab {
-    #[default]
-    Timeline,
-    Memory,
-    MemoryState,
+/// The panels of versions without docking; read only.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct OldLayout {
+    pub is_side_open: bool,
+    pub is_bottom_open: bool,
+    #[serde(deserialize_with = "variant")]
+    center_tab: Option<String>,
+    #[serde(deserialize_with = "variant")]
+    bottom_tab: Option<String>,
+    /// With the direction of the wheel, which is a setting of the window now.
+    timeline: Value,
 }
 
-/// A tab of the bottom panel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum BottomTab {
-    #[default]
-    Search,
-    Range,
-    Events,
-    Marks,
-    Problems,
-    Kernels,
-    Operators,
-    Calls,
-    Copies,
-    Annotations,
-    Samples,
-    Allocations,
-    LiveMemory,
-    Leaks,
-    Reserved,
+impl Default for OldLayout {
+    fn default() -> Self {
+        Self { is_side_open: true, is_bottom_open: true, center_tab: None, bottom_tab: None, timeline: Value::Null }
+    }
 }
 
-/// A person's choices. Unknown or broken stored text gives the defaults.
+impl OldLayout {
+    /// The ids of the views whose tabs were in front: `LiveMemory` was `live-memory`.
+    pub fn tabs(&self) -> impl Iterator<Item = String> {
+        let id = |name: &String| {
+            let dashed = |(i, c): (usize, char)| (i > 0 && c.is_uppercase()).then_some('-').into_iter().chain([c]);
+            name.chars().enumerate().flat_map(dashed).collect::<String>().to_lowercase()
+        };
+        [&self.center_tab, &self.bottom_tab].into_iter().flatten().map(id)
+    }
+}
+
+/// The name of an enum's variant, whatever enum it was of.
+fn variant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    struct Name;
+    impl Visitor<'_> for Name {
+        type Value = String;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a name")
+        }
+
+        fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<String, E> {
+            Ok(name.to_owned())
+        }
+    }
+    deserializer.deserialize_identifier(Name).map(Some)
+}
+
+/// What was chosen. Unknown or broken stored text gives the defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
     pub theme: ThemeChoice,
     /// Factor on all sizes, 1 being normal.
     pub scale: f32,
-    /// Files opened lately, the latest first.
+    /// Files opened recently, the latest first.
     pub recent: Vec<PathBuf>,
-    pub is_side_open: bool,
-    pub is_bottom_open: bool,
-    pub center_tab: CenterTab,
-    pub bottom_tab: BottomTab,
-    /// The `nsys` that converts reports of Nsight Systems; without one it is looked for.
+    /// Whether the plain wheel zooms and Ctrl+wheel scrolls, instead of the other way round.
+    pub wheel_zooms: bool,
+    /// The `nsys` that converts reports of Nsight Systems; `None` looks for one.
     pub nsys: Option<PathBuf>,
-    /// How the tracks are arranged.
-    pub timeline: TimelineSettings,
+    /// Where the views are; null is the default layout. It may hold anything.
+    pub layout: Value,
+    /// What each view keeps, by its id. It may hold anything.
+    pub views: BTreeMap<String, Value>,
 }
 
 impl Default for Settings {
@@ -71,12 +91,10 @@ impl Default for Settings {
             theme: ThemeChoice::System,
             scale: 1.0,
             recent: Vec::new(),
-            is_side_open: true,
-            is_bottom_open: true,
-            center_tab: CenterTab::Timeline,
-            bottom_tab: BottomTab::Search,
+            wheel_zooms: false,
             nsys: None,
-            timeline: TimelineSettings::default(),
+            layout: Value::Null,
+            views: BTreeMap::new(),
         }
     }
 }
@@ -87,6 +105,21 @@ impl Settings {
     /// How many recent files are remembered.
     pub const MAX_RECENT: usize = 20;
     const SCALES: std::ops::RangeInclusive<f32> = 0.5..=3.0;
+
+    /// The stored settings, and the panels of a version without docking if that stored them.
+    pub fn load(storage: Option<&dyn Storage>) -> (Self, OldLayout) {
+        let Some(storage) = storage else { return Default::default() };
+        let mut settings: Self = get_value(storage, Self::KEY).unwrap_or_default();
+        if !settings.layout.is_null() {
+            return (settings, OldLayout::default());
+        }
+        let mut old: OldLayout = get_value(storage, Self::KEY).unwrap_or_default();
+        if let timeline @ Value::Object(_) = old.timeline.take() {
+            settings.wheel_zooms = timeline["wheel_zooms"] == true;
+            settings.views.insert("timeline".to_owned(), timeline);
+        }
+        (settings, old)
+    }
 
     /// Puts `path` first among the recent files.
     pub fn remember(&mut self, path: &Path) {

@@ -5,21 +5,21 @@ use std::time::{Duration, Instant};
 use eframe::egui::{Context, RawInput, Rect, Ui, pos2, vec2};
 use lacuna::model::Trace;
 use lacuna::session::{Navigation, Session};
-use lacuna::view::{View, ViewContext};
+use lacuna::view::{View, ViewContext, ViewSpec};
 
 const N_FRAMES: usize = 31;
 
 /// A view of one trace, 1920 points wide and 1080 high.
-pub struct Bench<V> {
+pub struct Bench {
     pub session: Session,
-    view: V,
+    view: Box<dyn View>,
     egui: Context,
     time: f64,
 }
 
-impl<V: View> Bench<V> {
-    pub fn new(trace: Trace, view: V) -> Self {
-        Self { session: Session::of(vec![trace]), view, egui: Context::default(), time: 0.0 }
+impl Bench {
+    pub fn new(trace: Trace, view: &ViewSpec) -> Self {
+        Self { session: Session::of(vec![trace]), view: (view.make)(), egui: Context::default(), time: 0.0 }
     }
 
     /// One frame; (ui, tessellation).

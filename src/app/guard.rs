@@ -1,4 +1,4 @@
-//! What is on screen where a view fails, so that the others go on?
+//! Keeps a view that panics from taking the window down.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -19,12 +19,12 @@ impl Guard {
         self.failure.is_some()
     }
 
-    /// Paints the view called `name`, or what became of it.
+    /// Paints the view called `name`, or why it failed.
     pub fn show(&mut self, name: &str, ui: &mut Ui, view: impl FnOnce(&mut Ui)) {
         if let Some(failure) = &self.failure {
             let text = format!("{name} failed: {failure}");
             ui.label(&text);
-            ui.label("The other views go on. Please report this with the text above");
+            ui.label("The other views still work. Please report this with the text above");
             if ui.button("Copy details").clicked() {
                 ui.ctx().copy_text(format!("Lacuna {}: {text}", env!("CARGO_PKG_VERSION")));
             }
@@ -33,10 +33,17 @@ impl Guard {
             }
             return;
         }
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| view(ui))) {
-            self.failure = Some(panic_message(&*panic));
+        if self.catch(|| view(ui)).is_none() {
             ui.ctx().request_repaint();
         }
+    }
+
+    /// Runs work of the view that paints nothing; `None` if it fails now or the view failed before.
+    pub fn catch<T>(&mut self, work: impl FnOnce() -> T) -> Option<T> {
+        if self.failure.is_some() {
+            return None;
+        }
+        catch_unwind(AssertUnwindSafe(work)).map_err(|panic| self.failure = Some(panic_message(&*panic))).ok()
     }
 }
 

@@ -1,10 +1,11 @@
-//! The menu bar, made from the command table.
+//! The menu bar, made from the tables of commands and views.
 
 use eframe::egui::{self, Button, MenuBar, Panel};
 
 use super::App;
-use crate::command::{COMMANDS, Command, CommandSpec, Menu, key_text};
+use crate::command::{Command, CommandSpec, Menu, key_text};
 use crate::settings::ThemeChoice;
+use crate::view::{Place, all_commands, command_spec};
 
 impl App {
     pub(super) fn menu_ui(&mut self, ui: &mut egui::Ui) {
@@ -19,7 +20,7 @@ impl App {
 
     fn entries_ui(&mut self, ui: &mut egui::Ui, menu: Menu) {
         ui.set_min_width(230.0);
-        for spec in COMMANDS.iter().filter(|spec| spec.menu == menu) {
+        for spec in all_commands().iter().filter(|spec| spec.menu == menu) {
             if entry_ui(ui, spec, self.is_possible(&spec.command), self.is_on(&spec.command)).clicked() {
                 self.commands.push(spec.command.clone());
             }
@@ -65,9 +66,10 @@ impl App {
     /// For a command that is a switch, whether it is on.
     fn is_on(&self, command: &Command) -> Option<bool> {
         match command {
-            Command::ToggleSidePanel => Some(self.settings.is_side_open),
-            Command::ToggleBottomPanel => Some(self.settings.is_bottom_open),
-            Command::ToggleWheelZooms => Some(self.timeline.settings().wheel_zooms),
+            Command::Show(id) => Some(self.layout.is_open(id)),
+            Command::ToggleSidePanel => Some(self.layout.is_place_shown(Place::Side)),
+            Command::ToggleBottomPanel => Some(self.layout.is_place_shown(Place::Bottom)),
+            Command::ToggleWheelZooms => Some(self.settings.wheel_zooms),
             _ => None,
         }
     }
@@ -84,7 +86,7 @@ impl App {
                 self.session.selection != crate::session::Selection::None
             }
             other => {
-                let spec = crate::command::spec_of(other);
+                let spec = command_spec(other);
                 is_open || spec.is_none_or(|spec| matches!(spec.menu, Menu::File | Menu::View | Menu::Help))
             }
         }

@@ -3,14 +3,17 @@
 mod dialog;
 mod fonts;
 mod guard;
+mod layout;
 mod loads;
 mod menu;
 mod panels;
 mod run;
 mod save;
 mod status;
+mod tab;
 #[cfg(test)]
 mod tests;
+mod views;
 mod welcome;
 mod window;
 
@@ -20,28 +23,19 @@ use eframe::egui::{self, Context, ThemePreference};
 
 use self::dialog::OpenDialog;
 use self::fonts::SystemFonts;
-use self::guard::Guard;
+use self::layout::Layout;
 use self::loads::{Found, LoadError, Loads};
 use self::save::SaveDialog;
+use self::views::Views;
 pub use self::window::open_window;
 use crate::command::{self, Command};
 use crate::model::Trace;
 use crate::reader::Options;
 use crate::session::Session;
-use crate::settings::{BottomTab, CenterTab, Settings, ThemeChoice};
-use crate::view::ViewContext;
-use crate::view::details::Details;
-use crate::view::events::Events;
-use crate::view::flame::FlameView;
-use crate::view::marks::Marks;
-use crate::view::memory::{AllocationsView, LeaksView, LiveMemory, MemoryOverTime, MemoryState, ReservedView};
+use crate::settings::{OldLayout, Settings, ThemeChoice};
 use crate::view::palette::Palette;
-use crate::view::problems::Problems;
-use crate::view::range_summary::RangeSummaryView;
-use crate::view::search::Search;
 use crate::view::shortcuts::Shortcuts;
-use crate::view::tables::Tables;
-use crate::view::timeline::Timeline;
+use crate::view::{ViewContext, all_commands, memory};
 use crate::widget::theme;
 
 /// Something the person should read and may then close.
@@ -74,25 +68,10 @@ pub struct App {
     dialog: OpenDialog,
     save: SaveDialog,
     notes: Vec<Note>,
-    timeline: Timeline,
-    memory: MemoryOverTime,
-    memory_state: MemoryState,
-    allocations: AllocationsView,
-    live_memory: LiveMemory,
-    leaks: LeaksView,
-    reserved: ReservedView,
-    details: Details,
-    search: Search,
-    range_summary: RangeSummaryView,
-    events: Events,
-    marks: Marks,
-    tables: Tables,
-    flame: FlameView,
-    problems: Problems,
+    views: Views,
+    layout: Layout,
     palette: Palette,
     shortcuts: Shortcuts,
-    /// Of the timeline, the details, the tables, memory over time and memory state.
-    guards: [Guard; 5],
     /// Asked for during the last frame, run before the next.
     commands: Vec<Command>,
     /// Whether a text field, a menu or a dialog had the keyboard at the end of the last frame.
@@ -107,41 +86,28 @@ impl std::fmt::Debug for App {
 
 impl App {
     /// The window's content, about to read `paths`.
-    pub fn new(ctx: &Context, settings: Settings, paths: Vec<PathBuf>, options: Options) -> Self {
+    ///
+    /// * `old`: the panels of a version without docking, where `settings` have no layout.
+    pub fn new(ctx: &Context, settings: Settings, old: &OldLayout, paths: Vec<PathBuf>, options: Options) -> Self {
         theme::apply(ctx);
-        // Ctrl and +, -, 0 are commands of ours.
+        // Ctrl and +, -, 0 are commands of the window.
         ctx.options_mut(|options| options.zoom_with_keyboard = false);
         let mut app = Self {
             session: Session::default(),
-            settings: settings.checked(),
             options,
             loads: Loads::default(),
             fonts: SystemFonts::new(ctx),
             dialog: OpenDialog::default(),
             save: SaveDialog::default(),
             notes: Vec::new(),
-            timeline: Timeline::default(),
-            memory: MemoryOverTime::default(),
-            memory_state: MemoryState::default(),
-            allocations: AllocationsView::default(),
-            live_memory: LiveMemory::default(),
-            leaks: LeaksView::default(),
-            reserved: ReservedView::default(),
-            details: Details::default(),
-            search: Search::default(),
-            range_summary: RangeSummaryView::default(),
-            events: Events::default(),
-            marks: Marks::default(),
-            tables: Tables::default(),
-            flame: FlameView::default(),
-            problems: Problems,
+            views: Views::new(&settings.views),
+            layout: Layout::restore(&settings.layout).unwrap_or_else(|| Layout::of_old(old)),
             palette: Palette::default(),
             shortcuts: Shortcuts::default(),
-            guards: Default::default(),
+            settings: settings.checked(),
             commands: Vec::new(),
             is_keyboard_taken: false,
         };
-        app.timeline.set_settings(app.settings.timeline.clone());
         app.loads.nsys.clone_from(&app.settings.nsys);
         let waker = ctx.clone();
         app.session.answers().wake_with(move || waker.request_repaint());
@@ -152,14 +118,14 @@ impl App {
 
     /// The same with traces that are there already, for tests and generated inputs.
     pub fn with_traces(ctx: &Context, settings: Settings, traces: Vec<Trace>) -> Self {
-        let mut app = Self::new(ctx, settings, Vec::new(), Options::default());
+        let mut app = Self::new(ctx, settings, &OldLayout::default(), Vec::new(), Options::default());
         app.session.add(traces);
         app
     }
 
     /// What survives a restart.
     pub fn settings(&self) -> Settings {
-        Settings { timeline: self.timeline.settings().clone(), ..self.settings.clone() }
+        Settings { layout: self.layout.save(), views: self.views.save(), ..self.settings.clone() }
     }
 
     /// What is open and chosen.
@@ -174,14 +140,15 @@ impl App {
         self.notes.extend(self.save.poll(&self.session, ctx));
         let dropped = ctx.input_mut(|input| std::mem::take(&mut input.raw.dropped_files));
         self.commands.extend(dropped.iter().map(|file| Command::OpenPath(file.path().to_owned())));
-        let pressed = command::pressed(ctx, self.is_keyboard_taken);
+        let pressed = command::pressed(ctx, all_commands(), self.is_keyboard_taken);
         if !pressed.is_empty() {
-            // A menu is for the moment before.
+            // A menu offers what could be done before this.
             egui::Popup::close_all(ctx);
         }
         self.commands.extend(pressed);
         for command in std::mem::take(&mut self.commands) {
-            self.run(ctx, command);
+            // Some views handle it and some do not: without one of those on screen, nothing happens.
+            let _is_handled = self.run(ctx, command);
         }
     }
 
@@ -210,9 +177,9 @@ impl App {
                 Ok(Found::Traces(traces)) => {
                     let is_first = self.session.traces().is_empty();
                     if is_first && traces.iter().all(|trace| trace.info.format.is_memory_only()) {
-                        self.settings.center_tab = CenterTab::Memory;
-                        if self.settings.bottom_tab == BottomTab::Search {
-                            self.settings.bottom_tab = BottomTab::Leaks;
+                        // What a recording of memory alone is opened for.
+                        for spec in [memory::OVER_TIME, memory::LEAKS] {
+                            self.layout.activate(spec.id);
                         }
                     }
                     self.session.add(traces);
@@ -250,9 +217,9 @@ impl App {
         }
         self.save.ui(ctx);
         let is_dark = ctx.global_style().visuals.dark_mode;
-        let mut view = ViewContext::new(&mut self.session, is_dark, &mut self.commands);
-        self.palette.ui(&mut view, ctx);
-        self.shortcuts.ui(ctx, self.timeline.settings().wheel_zooms);
+        let is_open = |command: &Command| matches!(command, Command::Show(id) if self.layout.is_open(id));
+        self.palette.ui(&mut ViewContext::new(&mut self.session, is_dark, &mut self.commands), is_open, ctx);
+        self.shortcuts.ui(ctx, self.settings.wheel_zooms);
         welcome::drop_ui(ctx);
     }
 }

@@ -1,180 +1,66 @@
-//! Where do the views lie: timeline in the middle, details at the right, tables below.
+//! The middle of the window: tab groups that can be dragged, split and resized, with a view in each tab.
 
-use eframe::egui::{self, CentralPanel, Frame, Panel};
+use eframe::egui::{
+    self, Align, CentralPanel, Color32, Frame, Id, Margin, Response, Stroke, Ui, UiBuilder, Visuals, WidgetText, vec2,
+};
+use egui_tiles::{Behavior, EditAction, SimplificationOptions, TabState, Tabs, Tile, TileId, Tiles, UiResponse};
 
-use super::App;
+use super::layout::Pane;
+use super::views::Views;
+use super::{App, tab};
+use crate::command::Command;
 use crate::model::Severity;
-use crate::settings::{BottomTab, CenterTab};
-use crate::view::memory::shown_title;
-use crate::view::tables::TableKind;
-use crate::view::{View as _, ViewContext};
-use crate::widget::theme;
+use crate::session::Session;
+use crate::view::{Place, ViewContext, ViewSpec, view_spec};
+use crate::widget::theme::{self, Tokens};
 
-/// The tabs of the tables, from left to right.
-const TABLES: [(BottomTab, TableKind); 5] = [
-    (BottomTab::Kernels, TableKind::Kernels),
-    (BottomTab::Operators, TableKind::Operators),
-    (BottomTab::Calls, TableKind::Calls),
-    (BottomTab::Copies, TableKind::Copies),
-    (BottomTab::Annotations, TableKind::Annotations),
-];
-
-/// The tabs about memory, from left to right.
-const MEMORY_TABS: [(BottomTab, &str); 4] = [
-    (BottomTab::Allocations, "Allocations"),
-    (BottomTab::LiveMemory, "Live by stack"),
-    (BottomTab::Leaks, "Leaks"),
-    (BottomTab::Reserved, "Reserved and out of memory"),
-];
+const TAB_BAR_HEIGHT: f32 = 26.0;
+/// What the name of a tab's subject gets of the tab bar where tabs fill it.
+const MIN_SUBJECT_SHARE: f32 = 0.2;
+/// Between groups; the pointer takes hold of it to resize them.
+const GAP: f32 = 3.0;
 
 impl App {
-    pub(super) fn panels_ui(&mut self, ui: &mut egui::Ui) {
+    pub(super) fn panels_ui(&mut self, ui: &mut Ui) {
         let is_dark = ui.visuals().dark_mode;
-        // Before anything is painted, so that no hit is of a trace that is gone; and also while its
-        // tab is hidden, so that the timeline shows what was found.
-        let visible = self.session.navigation.visible();
-        self.search.update(self.session.traces(), visible, self.session.range, self.session.answers());
-        self.session.hits = self.search.hits();
-
-        let mut is_side_open = self.settings.is_side_open;
-        Panel::right("details").default_size(320.0).size_range(200.0..=900.0).show_collapsible(
-            ui,
-            &mut is_side_open,
-            |ui| {
-                let mut view = ViewContext::new(&mut self.session, is_dark, &mut self.commands);
-                self.guards[1].show("Details", ui, |ui| self.details.ui(&mut view, ui));
-            },
-        );
-        self.settings.is_side_open = is_side_open;
-
-        let mut is_bottom_open = self.settings.is_bottom_open;
-        Panel::bottom("tables").default_size(240.0).size_range(90.0..=1200.0).show_collapsible(
-            ui,
-            &mut is_bottom_open,
-            |ui| self.tabs_ui(ui),
-        );
-        self.settings.is_bottom_open = is_bottom_open;
-
-        let frame = Frame::NONE.fill(theme::tokens(is_dark).canvas);
-        let had_range = self.session.range.is_some();
-        let center = self.center_tab();
-        let wheel_zooms = self.timeline.settings().wheel_zooms;
-        (self.memory.wheel_zooms, self.memory_state.wheel_zooms) = (wheel_zooms, wheel_zooms);
-        if self.has_memories() {
-            self.center_tabs_ui(ui);
-        }
-        CentralPanel::default().frame(frame).show(ui, |ui| {
-            let mut view = ViewContext::new(&mut self.session, is_dark, &mut self.commands);
-            match center {
-                CenterTab::Timeline => self.guards[0].show("Timeline", ui, |ui| self.timeline.ui(&mut view, ui)),
-                CenterTab::Memory => self.guards[3].show("Memory", ui, |ui| self.memory.ui(&mut view, ui)),
-                CenterTab::MemoryState => {
-                    self.guards[4].show("Memory state", ui, |ui| self.memory_state.ui(&mut view, ui));
-                }
+        self.layout.follow(self.session.traces());
+        // Before anything is painted, so that no hit is of a trace that is gone.
+        self.views.update(&mut ViewContext::new(&mut self.session, is_dark, &mut self.commands), ui.ctx());
+        let on_screen = self.layout.on_screen();
+        let is_center = |id: &&str| view_spec(id).is_some_and(|spec| spec.place == Place::Center);
+        let mut panels = Panels {
+            views: &mut self.views,
+            session: &mut self.session,
+            commands: &mut self.commands,
+            wheel_zooms: self.settings.wheel_zooms,
+            tokens: theme::tokens(is_dark),
+            is_dark,
+            focused: self.layout.focused(),
+            has_keys: on_screen.iter().copied().find(is_center),
+            fronted: self.layout.fronted.take(),
+            used: None,
+            closed: None,
+        };
+        CentralPanel::default().frame(Frame::NONE.fill(panels.tokens.line)).show(ui, |ui| {
+            if on_screen.is_empty() && self.layout.tree.active_tiles().is_empty() {
+                all_closed_ui(&mut panels, ui);
+            } else {
+                self.layout.tree.ui(&mut panels, ui);
             }
         });
-        // A first range asks what is in it; a search that is under way and a list that is being read
-        // are left alone.
-        let is_free = self.settings.bottom_tab == BottomTab::Search && self.search.is_empty();
-        if !had_range && self.session.range.is_some() && is_free {
-            self.settings.bottom_tab = BottomTab::Range;
+        let Panels { used, closed, .. } = panels;
+        if let Some(id) = used {
+            self.layout.focus(id);
+        }
+        if let Some(id) = closed {
+            self.close_view(id);
         }
     }
 
-    /// Whether any open trace knows of memory.
-    fn has_memories(&self) -> bool {
-        self.session.traces().iter().any(|open| !open.trace.memories.is_empty())
-    }
-
-    /// What is in the middle.
-    pub(super) fn center_tab(&self) -> CenterTab {
-        if self.has_memories() { self.settings.center_tab } else { CenterTab::Timeline }
-    }
-
-    /// Chooses what is in the middle, where there is a choice.
-    fn center_tabs_ui(&mut self, ui: &mut egui::Ui) {
-        Panel::top("center").show(ui, |ui| {
-            ui.horizontal(|ui| {
-                let tabs = [
-                    (CenterTab::Timeline, "Timeline"),
-                    (CenterTab::Memory, "Memory over time"),
-                    (CenterTab::MemoryState, "Memory state"),
-                ];
-                for (tab, label) in tabs {
-                    ui.selectable_value(&mut self.settings.center_tab, tab, label);
-                }
-            });
-        });
-    }
-
-    fn tabs_ui(&mut self, ui: &mut egui::Ui) {
-        let is_dark = ui.visuals().dark_mode;
-        ui.horizontal(|ui| {
-            let n_problems = self.session.traces().iter().map(|open| open.trace.import.problems.len()).sum::<usize>();
-            let problems = if n_problems == 0 { "Problems".to_owned() } else { format!("Problems ({n_problems})") };
-            let n_marks = self.session.marks.len();
-            let marks = if n_marks == 0 { "Marks".to_owned() } else { format!("Marks ({n_marks})") };
-            let tabs = [
-                (BottomTab::Search, "Search results".to_owned()),
-                (BottomTab::Range, "Range summary".to_owned()),
-                (BottomTab::Events, "Events".to_owned()),
-                (BottomTab::Marks, marks),
-                (BottomTab::Problems, problems),
-            ];
-            let is_memory = self.center_tab() != CenterTab::Timeline;
-            let now = self.settings.bottom_tab;
-            let mut tab_ui = |ui: &mut egui::Ui, is_in_place: bool, tab: BottomTab, label: &str| {
-                // What is out of place is there only while it is on show.
-                if is_in_place || tab == now {
-                    ui.selectable_value(&mut self.settings.bottom_tab, tab, label);
-                }
-            };
-            for (tab, label) in tabs {
-                let is_general = matches!(tab, BottomTab::Marks | BottomTab::Problems);
-                tab_ui(ui, !is_memory || is_general, tab, &label);
-            }
-            ui.separator();
-            for (tab, kind) in TABLES {
-                tab_ui(ui, !is_memory, tab, kind.label());
-            }
-            tab_ui(ui, !is_memory, BottomTab::Samples, "Samples");
-            for (tab, label) in MEMORY_TABS {
-                tab_ui(ui, is_memory, tab, label);
-            }
-            // These tabs list one memory, which where there are several is not told by the tab alone.
-            if MEMORY_TABS.iter().any(|(tab, _)| *tab == self.settings.bottom_tab) {
-                let mut view = ViewContext::new(&mut self.session, is_dark, &mut self.commands);
-                if let Some(title) = shown_title(&mut view) {
-                    ui.separator();
-                    ui.add(egui::Label::new(egui::RichText::new(format!("of {title}")).weak()).truncate());
-                }
-            }
-        });
-        ui.separator();
-        // The panel keeps its height whatever is in it.
-        ui.set_min_height(ui.available_height());
-        let mut view = ViewContext::new(&mut self.session, is_dark, &mut self.commands);
-        let tab = self.settings.bottom_tab;
-        if let Some((_, kind)) = TABLES.iter().find(|table| table.0 == tab) {
-            self.tables.choose(*kind);
-        }
-        self.guards[2].show("The table", ui, |ui| match tab {
-            BottomTab::Search => self.search.ui(&mut view, ui),
-            BottomTab::Range => self.range_summary.ui(&mut view, ui),
-            BottomTab::Events => self.events.ui(&mut view, ui),
-            BottomTab::Marks => self.marks.ui(&mut view, ui),
-            BottomTab::Problems => self.problems.ui(&mut view, ui),
-            BottomTab::Samples => self.flame.ui(&mut view, ui),
-            BottomTab::Kernels
-            | BottomTab::Operators
-            | BottomTab::Calls
-            | BottomTab::Copies
-            | BottomTab::Annotations => self.tables.ui(&mut view, ui),
-            BottomTab::Allocations => self.allocations.ui(&mut view, ui),
-            BottomTab::LiveMemory => self.live_memory.ui(&mut view, ui),
-            BottomTab::Leaks => self.leaks.ui(&mut view, ui),
-            BottomTab::Reserved => self.reserved.ui(&mut view, ui),
-        });
+    /// Closes a view; it begins anew when it is opened again.
+    pub(super) fn close_view(&mut self, id: &str) {
+        self.layout.close(id);
+        self.views.renew(id);
     }
 
     /// The worst that happened while reading, with the number of problems.
@@ -183,4 +69,205 @@ impl App {
         let worst = reports().filter_map(crate::model::ImportReport::worst).max()?;
         Some((worst, reports().map(|report| report.problems.len()).sum()))
     }
+}
+
+/// What stands where no view is open.
+fn all_closed_ui(panels: &mut Panels<'_>, ui: &mut Ui) {
+    Frame::NONE.fill(panels.tokens.canvas).inner_margin(24).show(ui, |ui| {
+        ui.set_min_size(ui.available_size());
+        ui.label("Every view is closed");
+        ui.weak("The View menu opens them one by one");
+        if ui.button("Reset layout").clicked() {
+            panels.commands.push(Command::ResetLayout);
+        }
+    });
+}
+
+/// Paints tabs and views.
+struct Panels<'a> {
+    views: &'a mut Views,
+    session: &'a mut Session,
+    commands: &'a mut Vec<Command>,
+    wheel_zooms: bool,
+    tokens: &'static Tokens,
+    is_dark: bool,
+    /// The view that was used last.
+    focused: Option<&'static str>,
+    /// The view that moves while keys are held.
+    has_keys: Option<&'static str>,
+    /// The view that a command brought to the front since the last frame.
+    fronted: Option<&'static str>,
+    /// What was clicked in this frame: a view or its tab, and a close button.
+    used: Option<&'static str>,
+    closed: Option<&'static str>,
+}
+
+impl Panels<'_> {
+    /// The view of a tab; of a tab that was split, the first one in it.
+    fn spec(tiles: &Tiles<Pane>, tile: TileId) -> Option<&'static ViewSpec> {
+        match tiles.get(tile)? {
+            Tile::Pane(pane) => view_spec(pane),
+            Tile::Container(container) => container.children().find_map(|&child| Self::spec(tiles, child)),
+        }
+    }
+
+    /// A view's title, with the number of things that it lists.
+    fn title(&mut self, id: &str) -> String {
+        let Some(slot) = self.views.get(id) else { return String::new() };
+        match slot.view.count(&ViewContext::new(self.session, self.is_dark, self.commands)) {
+            0 => slot.spec.title.to_owned(),
+            n => format!("{} ({n})", slot.spec.title),
+        }
+    }
+
+    /// The menu of all tabs of a group, where they have too little room.
+    fn tabs_menu_ui(&mut self, tiles: &Tiles<Pane>, tabs: &Tabs, ui: &mut Ui) {
+        let button = ui.add(egui::Button::new("…").frame(false)).accessible_name("All tabs of this group");
+        egui::Popup::menu(&button).show(|ui| {
+            for &tile in tabs.children.iter().filter(|&&tile| tiles.is_visible(tile)) {
+                let Some(spec) = Self::spec(tiles, tile) else { continue };
+                if ui.selectable_label(tabs.is_active(tile), self.title(spec.id)).clicked() {
+                    self.commands.push(Command::Show(spec.id));
+                    ui.close();
+                }
+            }
+        });
+    }
+}
+
+impl Behavior<Pane> for Panels<'_> {
+    fn pane_ui(&mut self, ui: &mut Ui, _tile: TileId, pane: &mut Pane) -> UiResponse {
+        let Some(slot) = self.views.get(pane) else { return UiResponse::None };
+        let id = slot.spec.id;
+        let (fill, margin) = match slot.spec.place {
+            Place::Center => (self.tokens.canvas, Margin::ZERO),
+            Place::Side | Place::Bottom => (self.tokens.panel, Margin::symmetric(8, 4)),
+        };
+        let rect = ui.max_rect();
+        ui.painter().rect_filled(rect, 0.0, fill);
+        let mut ctx = ViewContext {
+            wheel_zooms: self.wheel_zooms,
+            has_keys: self.has_keys == Some(id),
+            ..ViewContext::new(self.session, self.is_dark, self.commands)
+        };
+        // What egui remembers of a view follows it wherever it is dragged to.
+        let builder = UiBuilder::new().scope_id(Id::unique(id)).max_rect(rect - margin);
+        ui.scope_builder(builder, |ui| slot.guard.show(slot.spec.title, ui, |ui| slot.view.ui(&mut ctx, ui)));
+        if ui.rect_contains_pointer(rect) && ui.input(|input| input.pointer.any_pressed()) {
+            self.used = Some(id);
+        }
+        UiResponse::None
+    }
+
+    fn tab_title_for_pane(&mut self, pane: &Pane) -> WidgetText {
+        self.title(pane).into()
+    }
+
+    fn tab_title_for_tile(&mut self, tiles: &Tiles<Pane>, tile: TileId) -> WidgetText {
+        let title = Self::spec(tiles, tile).map(|spec| self.title(spec.id)).unwrap_or_default();
+        if matches!(tiles.get(tile), Some(Tile::Container(_))) { format!("{title}, …").into() } else { title.into() }
+    }
+
+    fn tab_ui(&mut self, tiles: &mut Tiles<Pane>, ui: &mut Ui, id: Id, tile: TileId, state: &TabState) -> Response {
+        let title = self.tab_title_for_tile(tiles, tile);
+        let spec = Self::spec(tiles, tile);
+        let view = spec.map(|spec| spec.id);
+        let look = tab::Look {
+            is_active: state.active,
+            is_focused: view.is_some() && view == self.focused,
+            is_dragged: state.is_being_dragged,
+            fill: if spec.is_some_and(|spec| spec.place == Place::Center) {
+                self.tokens.canvas
+            } else {
+                self.tokens.panel
+            },
+            is_closable: matches!(tiles.get(tile), Some(Tile::Pane(_))),
+        };
+        let (response, is_closed) = tab::ui(ui, id, title.text(), &look, self.tokens);
+        if is_closed {
+            self.closed = view;
+        } else if response.clicked() || response.drag_started() {
+            self.used = view;
+        }
+        if view.is_some() && view == self.fronted {
+            ui.scroll_to_rect_animation(response.rect, Some(Align::Center), egui::style::ScrollAnimation::none());
+        }
+        response
+    }
+
+    fn tab_bar_trailing_ui(&mut self, _tiles: &Tiles<Pane>, ui: &mut Ui, tile: TileId, _tabs: &Tabs) {
+        let width = ui.min_rect().width();
+        ui.data_mut(|data| data.insert_temp(width_id(tile), width));
+    }
+
+    fn top_bar_right_ui(
+        &mut self,
+        tiles: &Tiles<Pane>,
+        ui: &mut Ui,
+        tile: TileId,
+        tabs: &Tabs,
+        _scroll_offset: &mut f32,
+    ) {
+        let width: f32 = ui.data(|data| data.get_temp(width_id(tile))).unwrap_or_default();
+        let room = ui.available_width() - width;
+        if room < 0.0 {
+            self.tabs_menu_ui(tiles, tabs, ui);
+        }
+        let view = tabs.active.and_then(|tile| Self::spec(tiles, tile)).and_then(|spec| self.views.get(spec.id));
+        let Some(slot) = view else { return };
+        if let Some(subject) = slot.view.subject(&mut ViewContext::new(self.session, self.is_dark, self.commands)) {
+            let width = (room - 24.0).max(ui.available_width() * MIN_SUBJECT_SHARE);
+            ui.allocate_ui(vec2(width, ui.available_height()), |ui| {
+                ui.add(egui::Label::new(egui::RichText::new(format!("of {subject}")).weak()).truncate());
+            });
+        }
+    }
+
+    fn drag_ui(&mut self, tiles: &Tiles<Pane>, ui: &mut Ui, tile: TileId) {
+        Frame::popup(ui.style()).show(ui, |ui| ui.label(self.tab_title_for_tile(tiles, tile)));
+    }
+
+    fn tab_bar_height(&self, _style: &egui::Style) -> f32 {
+        TAB_BAR_HEIGHT
+    }
+
+    fn tab_bar_color(&self, _visuals: &Visuals) -> Color32 {
+        self.tokens.stripe
+    }
+
+    fn gap_width(&self, _style: &egui::Style) -> f32 {
+        GAP
+    }
+
+    fn min_size(&self) -> f32 {
+        80.0
+    }
+
+    fn resize_stroke(&self, _style: &egui::Style, state: egui_tiles::ResizeState) -> Stroke {
+        match state {
+            egui_tiles::ResizeState::Idle => Stroke::new(GAP, self.tokens.line),
+            egui_tiles::ResizeState::Hovering | egui_tiles::ResizeState::Dragging => {
+                Stroke::new(GAP, self.tokens.accent)
+            }
+        }
+    }
+
+    fn drag_preview_stroke(&self, _visuals: &Visuals) -> Stroke {
+        Stroke::new(1.0, self.tokens.accent)
+    }
+
+    fn drag_preview_color(&self, _visuals: &Visuals) -> Color32 {
+        self.tokens.accent.gamma_multiply(0.25)
+    }
+
+    fn simplification_options(&self) -> SimplificationOptions {
+        SimplificationOptions { all_panes_must_have_tabs: true, ..SimplificationOptions::default() }
+    }
+
+    fn on_edit(&mut self, _action: EditAction) {}
+}
+
+/// Where the width of a group's tabs is kept from frame to frame.
+fn width_id(tile: TileId) -> Id {
+    Id::unique(("tabs", tile))
 }

@@ -1,4 +1,4 @@
-//! What is going on: files on their way in, what went wrong, and the line at the bottom.
+//! Files that are being read, messages, and the line at the bottom of the window.
 
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use crate::command::Command;
 use crate::model::{Format, Severity, TrackKind};
 use crate::reader::{CONVERTED, Options};
 use crate::session::{OpenTrace, counts_events};
+use crate::view::problems;
 use crate::widget::{format, theme};
 
 /// A load that ends sooner shows no progress: a bar that flashes up is noise.
@@ -208,7 +209,7 @@ impl App {
         let color = theme::tokens(ui.visuals().dark_mode).severity[color];
         let text = RichText::new(format!("{n} {}, {word}", if n == 1 { "problem" } else { "problems" })).color(color);
         if ui.button(text).on_hover_text("Show what could not be read, and why").clicked() {
-            self.commands.push(Command::ShowProblems);
+            self.commands.push(Command::Show(problems::SPEC.id));
         }
     }
 }

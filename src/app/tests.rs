@@ -1,3 +1,4 @@
+mod docking;
 mod files;
 mod flame;
 mod glyphs;
@@ -14,7 +15,7 @@ use egui_kittest::{Harness, HarnessBuilder};
 use super::*;
 use crate::model::{Details, EventDetails, Severity, SliceId, SliceKind, TimeRange, TraceBuilder};
 use crate::session::Selection;
-use crate::settings::BottomTab;
+use crate::view::Place;
 
 #[derive(Debug)]
 struct FixedDetails;
@@ -201,7 +202,7 @@ fn menus_run_commands() {
     settle(&mut harness);
     harness.get_by_label_contains("Side panel").click();
     settle(&mut harness);
-    assert!(!app(&harness).settings.is_side_open);
+    assert!(!app(&harness).layout.is_place_shown(Place::Side));
 }
 
 #[test]
@@ -224,13 +225,12 @@ fn details_show_times_arguments_and_links_both_ways() {
 #[test]
 fn the_palette_runs_commands_by_name() {
     let mut harness = harness(vec![trace()]);
-    let is_open = app(&harness).settings.is_side_open;
     harness.key_press_modifiers(Modifiers::COMMAND | Modifiers::SHIFT, Key::P);
     settle(&mut harness);
     type_text(&mut harness, "side pan");
     harness.key_press(Key::Enter);
     settle(&mut harness);
-    assert_eq!(app(&harness).settings.is_side_open, !is_open);
+    assert!(!app(&harness).layout.is_place_shown(Place::Side));
     assert!(harness.query_by_label("Command").is_none(), "the palette is closed");
 }
 
@@ -250,7 +250,7 @@ fn problems_are_a_click_away() {
     let mut harness = harness(vec![trace()]);
     harness.get_by_label("1 problem, losses").click();
     settle(&mut harness);
-    assert_eq!(app(&harness).settings.bottom_tab, BottomTab::Problems);
+    assert!(app(&harness).layout.is_on_screen("problems"));
     harness.get_by_label("Not a number");
     harness.get_by_label("17");
 }
@@ -307,7 +307,7 @@ fn the_wheel_zooms_if_the_person_wants_it_and_the_choice_is_kept() {
     settle(&mut harness);
     let stored = serde_json::to_string(&app(&harness).settings()).unwrap();
     let settings: Settings = serde_json::from_str(&stored).unwrap();
-    assert!(settings.timeline.wheel_zooms);
+    assert!(settings.wheel_zooms);
     harness.key_press(Key::Questionmark);
     settle(&mut harness);
     // The sheet says so: what the wheel does stands beside it.
@@ -333,7 +333,7 @@ fn a_failed_load_leaves_what_is_open() {
 fn every_control_has_a_name() {
     let mut harness = harness(vec![trace()]);
     select(&mut harness, "gemm_fp16");
-    for tab in ["Range summary", "Events", "Marks", "Problems (1)", "Samples", "Search results"] {
+    for tab in ["Range summary", "Events", "Marks", "Problems (1)", "Kernels", "Search results"] {
         harness.get_by_label(tab).click();
         settle(&mut harness);
         for node in harness.root().children_recursive() {

@@ -1,12 +1,13 @@
-//! What does a person see before anything is open, and while files hover over the window?
+//! What the window shows before anything is open, and while files hover over it.
 
 use eframe::egui::{self, Align2, CentralPanel, Color32, Context, FontId, Frame, Id, LayerId, Order, RichText};
 
 use super::App;
-use crate::command::{Command, key_text, spec_of};
+use crate::command::{Command, key_text};
+use crate::view::command_spec;
 use crate::widget::theme;
 
-/// Keys to know on the first day.
+/// The keys that are named before anything is open.
 const FIRST_KEYS: [Command; 5] =
     [Command::OpenFile, Command::Palette, Command::Search, Command::FocusSelection, Command::Shortcuts];
 const MAX_RECENT_SHOWN: usize = 8;
@@ -48,14 +49,14 @@ impl App {
         });
         ui.add_space(6.0);
         ui.label(
-            "Lacuna opens traces of the PyTorch profiler and other Chrome trace JSON, also compressed \
-             with gzip or Zstandard, and archives with a trace of each rank",
+            "Lacuna opens traces of the PyTorch profiler and other Chrome trace JSON, also compressed and in archives, \
+             SQLite exports of Nsight Systems, and memory snapshots of PyTorch",
         );
         ui.add_space(18.0);
         self.recent_files_ui(ui);
         ui.strong("Keys to start with");
         egui::Grid::new("first keys").num_columns(2).spacing([18.0, 4.0]).show(ui, |ui| {
-            for spec in FIRST_KEYS.iter().filter_map(spec_of) {
+            for spec in FIRST_KEYS.iter().filter_map(command_spec) {
                 let key = spec.keys.first().map(|key| key_text(ui.ctx(), key)).unwrap_or_default();
                 ui.monospace(key);
                 ui.label(spec.help);
@@ -71,7 +72,7 @@ impl App {
         if self.settings.recent.is_empty() {
             return;
         }
-        ui.strong("Opened lately");
+        ui.strong("Opened recently");
         for path in self.settings.recent.iter().take(MAX_RECENT_SHOWN) {
             let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
             ui.horizontal(|ui| {

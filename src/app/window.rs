@@ -34,10 +34,9 @@ pub fn open_window(paths: Vec<PathBuf>, options: Options, nsys: Option<PathBuf>)
         return complain(reason);
     }
     let create = |cc: &eframe::CreationContext<'_>| {
-        let settings = cc.storage.and_then(|storage| eframe::get_value::<Settings>(storage, Settings::KEY));
-        let mut settings = settings.unwrap_or_default();
+        let (mut settings, old) = Settings::load(cc.storage);
         settings.nsys = nsys.or(settings.nsys);
-        Ok(Box::new(App::new(&cc.egui_ctx, settings, paths, options)) as Box<dyn eframe::App>)
+        Ok(Box::new(App::new(&cc.egui_ctx, settings, &old, paths, options)) as Box<dyn eframe::App>)
     };
     // Window systems and graphics drivers that do not work may also panic.
     match catch_unwind(AssertUnwindSafe(|| eframe::run_native("Lacuna", native_options(), Box::new(create)))) {

@@ -5,14 +5,13 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use eframe::egui::{CentralPanel, ColorImage, Context, Pos2, RawInput, Rect, Theme, Ui, Vec2, ViewportId};
 
 use super::{Failure, Outcome, input, output};
 use crate::model::Trace;
 use crate::session::Session;
-use crate::view::memory::{LeaksView, LiveMemory, MemoryOverTime, MemoryState, ReservedView};
-use crate::view::timeline::Timeline;
-use crate::view::{View, ViewContext};
+use crate::view::{VIEWS, View, ViewContext, ViewSpec, view_spec};
 use crate::widget::raster::Raster;
 use crate::widget::theme;
 
@@ -22,8 +21,8 @@ pub struct Args {
     /// A trace, an archive of traces, or a folder of them
     #[arg(value_name = "FILE")]
     pub path: PathBuf,
-    #[arg(long, value_enum, value_name = "NAME")]
-    pub view: ViewName,
+    #[arg(long, value_parser = view_parser(), value_name = "NAME")]
+    pub view: &'static ViewSpec,
     /// The picture to write, as PNG
     #[arg(long, value_name = "PNG")]
     pub out: PathBuf,
@@ -36,33 +35,10 @@ pub struct Args {
     pub reading: input::Reading,
 }
 
-/// The views there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ViewName {
-    Timeline,
-    /// Every allocation over time
-    Memory,
-    /// The allocator's segments and blocks at the end
-    MemoryState,
-    /// What is live at the end, by call stack
-    LiveMemory,
-    /// Whose memory grows from step to step
-    Leaks,
-    /// Why reserved memory grew, and why there was too little
-    Reserved,
-}
-
-impl ViewName {
-    fn make(self) -> Box<dyn View> {
-        match self {
-            Self::Timeline => Box::new(Timeline::default()),
-            Self::Memory => Box::new(MemoryOverTime::default()),
-            Self::MemoryState => Box::new(MemoryState::default()),
-            Self::LiveMemory => Box::new(LiveMemory::default()),
-            Self::Leaks => Box::new(LeaksView::default()),
-            Self::Reserved => Box::new(ReservedView::default()),
-        }
-    }
+/// Every view, by its id.
+fn view_parser() -> impl TypedValueParser<Value = &'static ViewSpec> {
+    let ids: Vec<_> = VIEWS.iter().map(|spec| PossibleValue::new(spec.id).help(spec.help)).collect();
+    PossibleValuesParser::from(ids).try_map(|id| view_spec(&id).ok_or("There is no such view"))
 }
 
 /// How long a picture waits for what is worked out in the background.
@@ -80,7 +56,7 @@ pub enum Look {
 pub struct Size(pub [u16; 2]);
 
 impl Size {
-    /// A larger picture has no reader, and its memory is better spent otherwise.
+    /// A larger picture would take gigabytes.
     pub const MAX: u16 = 16_384;
 }
 
@@ -101,7 +77,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let paths = std::slice::from_ref(&args.path);
     output::check_target(&args.out, paths)?;
     let input = input::read(paths, &args.reading)?;
-    let picture = picture(input.traces, &mut *args.view.make(), args.size, args.theme);
+    let picture = picture(input.traces, &mut *(args.view.make)(), args.size, args.theme);
     if picture.is_incomplete {
         let text = "Parts of the picture are missing: they were not worked out after";
         output::say(&format!("{text} {} s: {}", PATIENCE.as_secs(), args.out.display()));
@@ -113,9 +89,9 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
 
 /// What `view` shows of these traces, from their start to their end.
 ///
-/// What the view asks the app to do is left undone: a picture has no app.
+/// The commands that it asks for are not run.
 pub fn picture(traces: Vec<Trace>, view: &mut dyn View, size: Size, look: Look) -> Screenshot {
-    let mut session = Session::of(traces);
+    let (mut session, mut commands) = (Session::of(traces), Vec::new());
     let ctx = Context::default();
     theme::apply(&ctx);
     ctx.set_theme(match look {
@@ -123,8 +99,8 @@ pub fn picture(traces: Vec<Trace>, view: &mut dyn View, size: Size, look: Look) 
         Look::Dark => Theme::Dark,
     });
     screenshot(&ctx, size.0.map(usize::from), 1.0, PATIENCE, |ui| {
-        let mut commands = Vec::new();
         let mut context = ViewContext::new(&mut session, look == Look::Dark, &mut commands);
+        view.update(&mut context, ui.ctx());
         CentralPanel::default().show(ui, |ui| view.ui(&mut context, ui));
         view.is_pending()
     })
@@ -214,6 +190,8 @@ mod tests {
 
     use super::*;
     use crate::model::{SliceKind, TraceBuilder};
+    use crate::view::ViewContext;
+    use crate::view::timeline::Timeline;
 
     /// A bar as long as the first slice, over the width of the view.
     struct Bar;

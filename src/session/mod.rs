@@ -46,7 +46,7 @@ pub struct SessionParts<'a> {
     pub selection: &'a mut Selection,
     pub range: &'a mut Option<TimeRange>,
     pub marks: &'a mut Vec<Mark>,
-    pub hits: &'a [(usize, SliceId)],
+    pub hits: &'a mut Arc<Vec<(usize, SliceId)>>,
     pub memory: &'a mut MemoryFocus,
     pub answers: &'a Answers,
 }

@@ -4,6 +4,7 @@ use crate::answers::Answers;
 use crate::command::Command;
 use crate::model::{SliceId, TimeNs, TimeRange};
 use crate::session::{Mark, MemoryFocus, Navigation, OpenTrace, Selection, Session, SessionParts};
+use std::sync::Arc;
 
 /// What a view may read and change during one frame. All else is a [`Command`].
 #[derive(Debug)]
@@ -18,12 +19,16 @@ pub struct ViewContext<'a> {
     /// Sorted by time; no range is there twice.
     pub marks: &'a mut Vec<Mark>,
     /// Slices found by the last search, as (trace, slice), sorted by time; painted as highlights.
-    pub hits: &'a [(usize, SliceId)],
+    pub hits: &'a mut Arc<Vec<(usize, SliceId)>>,
     pub memory: &'a mut MemoryFocus,
     pub answers: &'a Answers,
     /// Whether moments of different traces can be compared.
     pub is_one_clock: bool,
     pub is_dark: bool,
+    /// Whether the plain wheel zooms and Ctrl+wheel scrolls, instead of the other way round.
+    pub wheel_zooms: bool,
+    /// Whether keys that are held down are meant for this view: of those on screen it was used last.
+    pub has_keys: bool,
     /// Run after the frame, in order.
     pub commands: &'a mut Vec<Command>,
 }
@@ -48,6 +53,8 @@ impl<'a> ViewContext<'a> {
             answers,
             is_one_clock,
             is_dark,
+            wheel_zooms: false,
+            has_keys: true,
             commands,
         }
     }
@@ -76,26 +83,5 @@ impl<'a> ViewContext<'a> {
     /// Start and end of what is selected, in session time.
     pub fn selected_time(&self) -> Option<TimeRange> {
         self.selection.time(self.traces)
-    }
-}
-
-/// One view: a panel or tab of the window.
-pub trait View {
-    /// Paints one frame. Must not do work that grows with the trace: fold, page, or ask the
-    /// [`Answers`].
-    fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut eframe::egui::Ui);
-
-    /// Whether it waits for an answer from the background that it will show.
-    fn is_pending(&self) -> bool {
-        false
-    }
-
-    /// Lets go of everything that keeps a trace alive, since some were closed. A view that is not on show
-    /// would keep it for as long as it is not.
-    fn forget(&mut self) {}
-
-    /// Runs a command that is this view's own; false if it is not.
-    fn run(&mut self, _command: &Command, _ctx: &mut ViewContext<'_>) -> bool {
-        false
     }
 }

@@ -7,7 +7,7 @@ use eframe::egui;
 use egui_extras::{Column, TableBuilder};
 
 use super::search::track_title;
-use super::{View, ViewContext};
+use super::{Place, View, ViewContext, ViewSpec};
 use crate::command::Command;
 use crate::model::{SliceId, TimeRange, Trace, TrackId};
 use crate::session::{OpenTrace, Selection, TraceKey};
@@ -19,6 +19,17 @@ const PAGE: usize = 500_000;
 
 /// What a listing was made for; the range is in session time.
 type Key = (TraceKey, TrackId, Option<TimeRange>);
+
+/// Its row in the table of views.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "events",
+    title: "Events",
+    help: "Show the list of events of the selected track",
+    keys: &[],
+    place: Place::Bottom,
+    has_content: |traces| traces.iter().any(|open| !open.trace.tracks.is_empty()),
+    make: || Box::new(Events::default()),
+};
 
 /// The events tab.
 #[derive(Debug, Default)]
@@ -111,7 +122,7 @@ fn within(trace: &Trace, window: Range<usize>, range: TimeRange) -> Range<usize>
 
 impl Events {
     /// Lists this track, whatever is selected.
-    pub fn show(&mut self, ctx: &ViewContext<'_>, trace: usize, track: TrackId) {
+    fn show(&mut self, ctx: &ViewContext<'_>, trace: usize, track: TrackId) {
         self.track = ctx.traces.get(trace).map(|open| (Arc::downgrade(&open.trace), track));
         self.followed = *ctx.selection;
         self.page = 0;
@@ -288,6 +299,13 @@ impl View for Events {
             self.table_ui(ctx, trace, &listing, ui);
         }
         self.listed = Some((key, listing));
+    }
+
+    fn run_hidden(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
+        let &Command::ListEvents(trace, track) = command else { return false };
+        self.show(ctx, trace, track);
+        ctx.commands.push(Command::Show(SPEC.id));
+        true
     }
 }
 

@@ -1,15 +1,15 @@
 //! The samples of threads by call stack: a flame graph, and a table of the hottest frames.
 
-use eframe::egui::{self, ComboBox};
+use eframe::egui::{self, ComboBox, Key};
 
 use super::flame_pane::{FlamePane, Unit, Weights};
 use super::search::track_title;
 use super::tables::range_switch_ui;
-use super::{View, ViewContext};
+use super::{Place, View, ViewContext, ViewSpec};
 use crate::analysis::stacks::{FlameTree, SampledThread, flame, sampled_threads};
 use crate::analysis::totals::Scope;
 use crate::answers::{Subject as _, SubjectKey, Work};
-use crate::command::Command;
+use crate::command::{Command, ctrl};
 use crate::figures::stacks;
 use crate::model::{TimeRange, Trace, TrackId};
 use crate::session::OpenTrace;
@@ -34,6 +34,17 @@ struct Samples {
     /// Only this track of this trace.
     thread: Option<(u32, TrackId)>,
 }
+
+/// Its row in the table of views.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "samples",
+    title: "CPU samples",
+    help: "Show under which call stacks the samples of threads lie, as a flame graph",
+    keys: &[ctrl(Key::Num6)],
+    place: Place::Bottom,
+    has_content: |traces| traces.iter().any(|open| !open.trace.samples.is_empty()),
+    make: || Box::new(FlameView::default()),
+};
 
 /// The samples tab.
 #[derive(Debug, Default)]

@@ -3,12 +3,23 @@
 use eframe::egui;
 use egui_extras::{Column, TableBuilder};
 
-use super::{View, ViewContext};
+use super::{Place, View, ViewContext, ViewSpec, always};
 use crate::command::Command;
 use crate::session::{Mark, TraceKey};
 use crate::widget::format;
 
 const ROW_HEIGHT: f32 = 24.0;
+
+/// Its row in the table of views.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "marks",
+    title: "Marks",
+    help: "Show the list of marks with their notes",
+    keys: &[],
+    place: Place::Bottom,
+    has_content: always,
+    make: || Box::new(Marks::default()),
+};
 
 /// The marks tab.
 #[derive(Debug, Default)]
@@ -127,5 +138,9 @@ impl View for Marks {
         } else {
             self.table_ui(ctx, ui);
         }
+    }
+
+    fn count(&self, ctx: &ViewContext<'_>) -> usize {
+        ctx.marks.len()
     }
 }

@@ -1,10 +1,10 @@
-//! How is a command or a track found by typing a bit of its name?
+//! Commands, tracks and open traces, found by typing a part of their names.
 
 use eframe::egui::{self, Align2, Key, Modifiers, RichText};
 
-use super::ViewContext;
 use super::search::track_title;
-use crate::command::{COMMANDS, Command, key_text};
+use super::{ViewContext, all_commands};
+use crate::command::{Command, CommandSpec, key_text};
 use crate::model::{SliceId, TrackId};
 use crate::session::Selection;
 use crate::widget::fuzzy;
@@ -62,10 +62,12 @@ impl Palette {
     }
 
     /// Paints the palette, if it is open.
-    pub fn ui(&mut self, view: &mut ViewContext<'_>, ctx: &egui::Context) {
+    ///
+    /// * `is_on`: whether a command shows a view that is open.
+    pub fn ui(&mut self, view: &mut ViewContext<'_>, is_on: impl Fn(&Command) -> bool, ctx: &egui::Context) {
         let Some(mode) = self.mode else { return };
         if self.is_stale {
-            self.entries = entries(mode, view, ctx);
+            self.entries = entries(mode, view, is_on, ctx);
             self.filter();
         }
         let screen = ctx.content_rect().size();
@@ -181,16 +183,16 @@ fn slice_to_show(view: &ViewContext<'_>, trace: usize, track: TrackId) -> Option
     Some(SliceId(window.start.min(last) as u32))
 }
 
-fn entries(mode: Mode, view: &ViewContext<'_>, ctx: &egui::Context) -> Vec<Entry> {
+fn entries(mode: Mode, view: &ViewContext<'_>, is_on: impl Fn(&Command) -> bool, ctx: &egui::Context) -> Vec<Entry> {
     match mode {
         Mode::Commands => {
-            let entry = |spec: &crate::command::CommandSpec| Entry {
+            let entry = |spec: &CommandSpec| Entry {
                 label: spec.label.to_owned(),
-                hint: spec.keys.first().map(|key| key_text(ctx, key)).unwrap_or_default(),
+                hint: hint(spec, is_on(&spec.command), ctx),
                 help: spec.help,
                 choice: Choice::Command(spec.command.clone()),
             };
-            COMMANDS.iter().filter(|spec| spec.command != Command::Palette).map(entry).collect()
+            all_commands().iter().filter(|spec| spec.command != Command::Palette).map(entry).collect()
         }
         Mode::OpenTraces => to_close(view),
         Mode::Tracks => {
@@ -208,6 +210,12 @@ fn entries(mode: Mode, view: &ViewContext<'_>, ctx: &egui::Context) -> Vec<Entry
             .collect()
         }
     }
+}
+
+/// The key of a command, and for a view whether it is open.
+fn hint(spec: &CommandSpec, is_on: bool, ctx: &egui::Context) -> String {
+    let key = spec.keys.first().map(|key| key_text(ctx, key)).unwrap_or_default();
+    if is_on { format!("open  {key}") } else { key }
 }
 
 /// Each open trace, and before the first of several traces of one file all of them together.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use eframe::egui::{self, RichText};
 
-use super::{View, ViewContext};
+use super::{Place, View, ViewContext, ViewSpec, always};
 use crate::analysis::finding::Severity;
 use crate::figures::{escape, files::severity};
 use crate::model::{ImportReport, TableAccount, Trace};
@@ -14,6 +14,17 @@ use crate::widget::{format, theme};
 const MAX_ROWS: usize = 200;
 /// Files painted; an archive of more ranks says how many are left out.
 const MAX_FILES: usize = 64;
+
+/// Its row in the table of views.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "problems",
+    title: "Problems",
+    help: "Show what could not be read, and why",
+    keys: &[],
+    place: Place::Bottom,
+    has_content: always,
+    make: || Box::new(Problems),
+};
 
 /// The problems tab.
 #[derive(Debug, Default)]
@@ -33,6 +44,10 @@ impl View for Problems {
                 ui.weak(format!("{} more files are in the copied text", ctx.traces.len() - MAX_FILES));
             }
         });
+    }
+
+    fn count(&self, ctx: &ViewContext<'_>) -> usize {
+        ctx.traces.iter().map(|open| open.trace.import.problems.len()).sum()
     }
 }
 

@@ -6,7 +6,7 @@ use eframe::egui::{self, RichText};
 
 use super::search::track_title;
 use super::tables::{Answer as Table, Grid};
-use super::{View, ViewContext};
+use super::{Place, View, ViewContext, ViewSpec, has_slices};
 use crate::analysis::range_summary::{TrackSummary, join_names, range_summary};
 use crate::command::Command;
 use crate::figures::range::{TrackTime, names, tracks};
@@ -30,6 +30,17 @@ struct Answer {
 }
 
 type Question = (TraceKey, TimeRange);
+
+/// Its row in the table of views.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "range",
+    title: "Range summary",
+    help: "Show what ran in the selected time range",
+    keys: &[],
+    place: Place::Bottom,
+    has_content: has_slices,
+    make: || Box::new(RangeSummaryView::default()),
+};
 
 /// The range summary tab.
 #[derive(Debug, Default)]

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use eframe::egui::{self, Key, Modifiers};
 use egui_extras::{Column, TableBuilder};
 
-use super::{View, ViewContext};
+use super::{Place, View, ViewContext, ViewSpec, has_slices};
 use crate::analysis::search::search;
-use crate::answers::{Analysis, Answer, Answers, Query, Subject as _, SubjectKey, Work};
+use crate::answers::{Analysis, Answer, Query, Subject as _, SubjectKey, Work};
 use crate::command::Command;
 use crate::model::{SliceId, TimeRange};
 use crate::session::{OpenTrace, Selection};
@@ -58,6 +58,17 @@ impl Scope {
     }
 }
 
+/// Its row in the table of views.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "search",
+    title: "Search results",
+    help: "Show the list of slices that the search found",
+    keys: &[],
+    place: Place::Bottom,
+    has_content: has_slices,
+    make: || Box::new(Search::default()),
+};
+
 /// The search tab.
 #[derive(Debug, Default)]
 pub struct Search {
@@ -77,35 +88,21 @@ pub struct Search {
     current: Option<usize>,
     /// Whether the list is to be scrolled to it.
     is_moved: bool,
+    /// Whether a range was selected in the last frame, and whether the one of this frame is the first.
+    had_range: bool,
+    is_first_range: bool,
 }
 
 impl Search {
-    /// Puts the keyboard into the text field when it is next painted.
-    pub fn focus(&mut self) {
-        self.wants_focus = true;
-    }
-
-    /// Whether nothing is being searched for.
-    pub fn is_empty(&self) -> bool {
-        self.text.trim().is_empty()
-    }
-
-    /// What was found, as (trace, slice), sorted by time.
-    pub fn hits(&self) -> Arc<Hits> {
-        Arc::clone(&self.hits)
-    }
-
-    /// Takes the newest answer. Call it every frame, also while the tab is hidden.
-    ///
-    /// * `visible`, `range`: what is on screen and what is selected, in session time.
-    pub fn update(&mut self, traces: &[OpenTrace], visible: TimeRange, range: Option<TimeRange>, answers: &Answers) {
+    /// Takes the newest answer.
+    fn take_answer(&mut self, ctx: &ViewContext<'_>) {
         let range = match self.scope {
             Scope::All => None,
-            Scope::Visible => Some(visible),
-            Scope::Range => range,
+            Scope::Visible => Some(ctx.navigation.visible()),
+            Scope::Range => *ctx.range,
         };
         self.wanted = Find { text: self.text.trim().to_owned(), range };
-        let of = Some(traces.key());
+        let of = Some(ctx.traces.key());
         if self.wanted.text.is_empty() || self.of != of {
             // Slices of other traces must not be on show for one frame.
             (self.total, self.hits, self.current) = (0, Arc::default(), None);
@@ -115,7 +112,7 @@ impl Search {
             self.found = Query::default();
             return;
         }
-        match self.found.ask(answers, traces, &self.wanted) {
+        match self.found.ask(ctx.answers, ctx.traces, &self.wanted) {
             Answer::Working(_) => self.is_searching = true,
             Answer::Failed(why) => self.failed = Some(why),
             Answer::Ready(found) if !Arc::ptr_eq(&found.hits, &self.hits) => {
@@ -159,7 +156,7 @@ impl Search {
             }
             if edit.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter)) {
                 let is_back = ui.input(|input| input.modifiers == Modifiers::SHIFT);
-                self.run(if is_back { &Command::PreviousHit } else { &Command::NextHit }, ctx);
+                self.run_hidden(if is_back { &Command::PreviousHit } else { &Command::NextHit }, ctx);
                 edit.request_focus();
             }
             for (scope, label, help) in Scope::CHOICES {
@@ -176,10 +173,10 @@ impl Search {
                 .on_hover_text("Previous hit (Shift+Enter)")
                 .clicked()
             {
-                self.run(&Command::PreviousHit, ctx);
+                self.run_hidden(&Command::PreviousHit, ctx);
             }
             if ui.add_enabled(has_hits, egui::Button::new("Next")).on_hover_text("Next hit (Enter)").clicked() {
-                self.run(&Command::NextHit, ctx);
+                self.run_hidden(&Command::NextHit, ctx);
             }
             // The count belongs to the list, which stays until the next one is there.
             if let Some(why) = &self.failed {
@@ -305,9 +302,21 @@ impl Analysis for Find {
 }
 
 impl View for Search {
+    fn update(&mut self, ctx: &mut ViewContext<'_>, _egui: &egui::Context) {
+        self.take_answer(ctx);
+        // Also while the tab is hidden, so that the timeline shows what was found.
+        ctx.hits.clone_from(&self.hits);
+        let has_range = ctx.range.is_some();
+        self.is_first_range = has_range && !std::mem::replace(&mut self.had_range, has_range);
+    }
+
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         self.field_ui(ctx, ui);
         if self.text.trim().is_empty() {
+            if self.is_first_range {
+                // Whoever selects a range and searches for nothing wants to know what is in the range.
+                ctx.commands.push(Command::Show(super::range_summary::SPEC.id));
+            }
             let tokens = theme::tokens(ctx.is_dark);
             ui.colored_label(
                 tokens.weak_text,
@@ -318,9 +327,18 @@ impl View for Search {
         }
     }
 
-    fn run(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
+    fn is_pending(&self) -> bool {
+        self.is_searching
+    }
+
+    fn run_hidden(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
         let len = self.hits.len();
         let index = match (command, self.current) {
+            (Command::Search, _) => {
+                self.wants_focus = true;
+                ctx.commands.push(Command::Show(SPEC.id));
+                return true;
+            }
             (Command::NextHit | Command::PreviousHit, _) if len == 0 => return true,
             (Command::NextHit, Some(current)) => (current + 1) % len,
             (Command::PreviousHit, Some(current)) => (current + len - 1) % len,

@@ -1,11 +1,12 @@
-//! Which keys are there, and what does the mouse do?
+//! The sheet of all keys and of what the mouse does.
 
 use eframe::egui::{self, RichText};
 
-use crate::command::{COMMANDS, Menu, key_text};
+use super::all_commands;
+use crate::command::{Menu, key_text};
 
 /// What is not a command: keys that are held, and the mouse.
-const HANDS: [(&str, &str); 13] = [
+const HANDS: [(&str, &str); 15] = [
     ("W, S held", "Zoom in, out at the pointer"),
     ("A, D held", "Pan left, right"),
     ("Wheel", "Scroll the tracks"),
@@ -19,6 +20,8 @@ const HANDS: [(&str, &str); 13] = [
     ("Double-click", "Zoom to a slice"),
     ("Right click", "Menu for a slice or track"),
     ("Drop files", "Open them beside what is open"),
+    ("Drag a tab", "Move a view beside, below or among others"),
+    ("Ctrl+Tab", "Next tab of the group under the pointer"),
 ];
 
 /// The sheet of keys, made from the command table.
@@ -83,7 +86,7 @@ impl Shortcuts {
 fn menu_ui(menu: Menu, ui: &mut egui::Ui) {
     ui.label(RichText::new(menu.label()).strong());
     egui::Grid::new(menu.label()).num_columns(2).min_col_width(175.0).spacing([12.0, 3.0]).show(ui, |ui| {
-        for spec in COMMANDS.iter().filter(|spec| spec.menu == menu && !spec.keys.is_empty()) {
+        for spec in all_commands().iter().filter(|spec| spec.menu == menu && !spec.keys.is_empty()) {
             let keys: Vec<_> = spec.keys.iter().map(|key| key_text(ui.ctx(), key)).collect();
             ui.monospace(keys.join(", "));
             ui.label(spec.label).on_hover_text(spec.help);

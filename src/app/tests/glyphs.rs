@@ -49,16 +49,16 @@ fn names_that_no_font_has_are_boxes_and_no_crash() {
     // What the window itself does with such characters: nothing but a test panics.
     assert_eq!(Context::default().missing_glyph_policy(), harness.ctx.missing_glyph_policy());
     let tabs = [
-        Command::ShowKernels,
-        Command::ShowOperators,
-        Command::ShowCalls,
-        Command::ShowCopies,
-        Command::ShowAnnotations,
-        Command::ShowRangeSummary,
-        Command::ShowEvents,
-        Command::ShowMarks,
-        Command::ShowProblems,
-        Command::ShowSearch,
+        Command::Show("kernels"),
+        Command::Show("operators"),
+        Command::Show("calls"),
+        Command::Show("copies"),
+        Command::Show("annotations"),
+        Command::Show("range"),
+        Command::Show("events"),
+        Command::Show("marks"),
+        Command::Show("problems"),
+        Command::Show("search"),
     ];
     for (i, name) in names.iter().enumerate() {
         app_mut(&mut harness).commands.push(tabs[i % tabs.len()].clone());
@@ -79,5 +79,5 @@ fn names_that_no_font_has_are_boxes_and_no_crash() {
         app_mut(&mut harness).commands.push(tab);
         settle(&mut harness);
     }
-    assert!(app(&harness).guards.iter().all(|guard| !guard.has_failed()), "a view crashed");
+    assert!(app(&harness).views.iter().all(|slot| !slot.guard.has_failed()), "a view crashed");
 }

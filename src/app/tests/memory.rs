@@ -4,8 +4,6 @@ use super::*;
 use crate::job::Progress;
 use crate::model::memory::AllocationId;
 use crate::reader;
-use crate::settings::CenterTab;
-use crate::view::View;
 
 /// One of the samples, such as `snapshot_leak.pickle`.
 pub fn sample(name: &str) -> Trace {
@@ -15,7 +13,7 @@ pub fn sample(name: &str) -> Trace {
 
 fn show(name: &str, command: Command) -> Harness<'static, Option<App>> {
     let mut harness = harness(vec![sample(name)]);
-    app_mut(&mut harness).commands.extend([Command::ShowMemoryState, command]);
+    app_mut(&mut harness).commands.extend([Command::Show("memory-state"), command]);
     settle(&mut harness);
     harness
 }
@@ -24,17 +22,14 @@ fn show(name: &str, command: Command) -> Harness<'static, Option<App>> {
 fn a_trace_without_memory_has_no_choice_of_the_middle() {
     let mut harness = harness(vec![trace()]);
     assert!(harness.query_by_label("Memory over time").is_none());
-    app_mut(&mut harness).commands.push(Command::ShowMemory);
-    settle(&mut harness);
-    assert_eq!(app(&harness).center_tab(), CenterTab::Timeline);
-    app_mut(&mut harness).commands.push(Command::ShowAllocations);
+    app_mut(&mut harness).commands.push(Command::Show("allocations"));
     settle(&mut harness);
     harness.get_by_label("Nothing is known of memory");
 }
 
 #[test]
 fn the_planted_leaks_are_named_with_their_evidence_and_brought_out() {
-    let mut harness = show("snapshot_leak.pickle", Command::ShowLeaks);
+    let mut harness = show("snapshot_leak.pickle", Command::Show("leaks"));
     wait_for(&mut harness, |harness| harness.query_by_label("Suspects (2)").is_some());
     harness.get_by_label("Memory between steps grows");
     harness.get_by_label_contains("12 steps by ProfilerStep annotations");
@@ -54,7 +49,7 @@ fn the_planted_leaks_are_named_with_their_evidence_and_brought_out() {
 
 #[test]
 fn every_allocation_can_be_found_by_stack_size_and_state() {
-    let mut harness = show("snapshot_leak.pickle", Command::ShowAllocations);
+    let mut harness = show("snapshot_leak.pickle", Command::Show("allocations"));
     let n = app(&harness).session().traces()[0].trace.memories[0].allocations.len();
     let all = format!("{} allocations", crate::widget::format::count(n as u64));
     wait_for(&mut harness, |harness| harness.query_by_label_contains(&all).is_some());
@@ -66,7 +61,7 @@ fn every_allocation_can_be_found_by_stack_size_and_state() {
     harness.get_by_label("Highlight").click();
     settle(&mut harness);
     assert_eq!(app(&harness).session().memory.marked.len(), 12);
-    assert_eq!(app(&harness).center_tab(), CenterTab::Memory);
+    assert!(app(&harness).layout.is_on_screen("memory"));
     harness.get_by_label("Highlight none").click();
     settle(&mut harness);
     assert!(app(&harness).session().memory.marked.is_empty());
@@ -78,7 +73,7 @@ fn every_allocation_can_be_found_by_stack_size_and_state() {
 
 #[test]
 fn an_allocation_is_told_in_full() {
-    let mut harness = show("snapshot_leak.pickle", Command::ShowAllocations);
+    let mut harness = show("snapshot_leak.pickle", Command::Show("allocations"));
     let all = &app(&harness).session().traces()[0].trace.memories[0].allocations;
     let id = all.ids().find(|id| all.bytes[id.idx()] == 393_216 && all.start[id.idx()] > 0).unwrap();
     app_mut(&mut harness).session.selection = Selection::Allocation { trace: 0, memory: 0, id };
@@ -88,7 +83,7 @@ fn an_allocation_is_told_in_full() {
     harness.get_by_label_contains("not until the recording ended");
     harness.get_by_label("Show on the timeline").click();
     settle(&mut harness);
-    assert_eq!(app(&harness).center_tab(), CenterTab::Timeline);
+    assert!(app(&harness).layout.is_on_screen("timeline"));
     // Closing the trace takes the selection and what is looked at along.
     app_mut(&mut harness).commands.push(Command::CloseAll);
     settle(&mut harness);
@@ -98,7 +93,7 @@ fn an_allocation_is_told_in_full() {
 
 #[test]
 fn the_moment_is_moved_event_by_event_and_the_map_follows() {
-    let mut harness = show("snapshot_leak.pickle", Command::ShowLiveMemory);
+    let mut harness = show("snapshot_leak.pickle", Command::Show("live-memory"));
     let last = app(&harness).session().traces()[0].trace.memories[0].last_state();
     harness.get_by_label("Start").click();
     settle(&mut harness);
@@ -125,7 +120,7 @@ fn the_moment_is_moved_event_by_event_and_the_map_follows() {
 
 #[test]
 fn want_of_memory_is_explained() {
-    let mut harness = show("snapshot_oom.pickle", Command::ShowReserved);
+    let mut harness = show("snapshot_oom.pickle", Command::Show("reserved"));
     wait_for(&mut harness, |harness| harness.query_by_label("Out of memory: 96.00 MiB requested").is_some());
     harness.get_by_label("expandable_segments:True");
     harness.get_by_label_contains("Fragmentation: ");
@@ -140,13 +135,13 @@ fn closing_a_trace_keeps_the_memory_of_another_in_view() {
     let window = app_mut(&mut harness);
     window.session.memory.show(2, 0);
     window.session.selection = Selection::Allocation { trace: 2, memory: 0, id: AllocationId(3) };
-    window.commands.extend([Command::ShowMemoryState, Command::CloseTraceAt(1)]);
+    window.commands.extend([Command::Show("memory-state"), Command::CloseTraceAt(1)]);
     settle(&mut harness);
     let session = app(&harness).session();
     assert_eq!(session.memory.history, Some((1, 0)));
     assert_eq!(session.selection, Selection::Allocation { trace: 1, memory: 0, id: AllocationId(3) });
     // What a row stands for is told by where its trace is now.
-    app_mut(&mut harness).commands.push(Command::ShowAllocations);
+    app_mut(&mut harness).commands.push(Command::Show("allocations"));
     wait_for(&mut harness, |harness| harness.query_by_label("Size, descending").is_some());
     app_mut(&mut harness).commands.push(Command::CloseTraceAt(0));
     settle(&mut harness);
@@ -163,10 +158,11 @@ fn closing_a_trace_keeps_the_memory_of_another_in_view() {
 
 #[test]
 fn what_is_closed_is_let_go_by_views_that_are_not_on_show() {
-    let tabs = [Command::ShowAllocations, Command::ShowLiveMemory, Command::ShowLeaks, Command::ShowReserved];
-    let centers = [Command::ShowMemory, Command::ShowMemoryState];
+    let tabs =
+        [Command::Show("allocations"), Command::Show("live-memory"), Command::Show("leaks"), Command::Show("reserved")];
+    let centers = [Command::Show("memory"), Command::Show("memory-state")];
     let mut harness = harness(vec![sample("snapshot_leak.pickle")]);
-    for command in tabs.into_iter().chain(centers).chain([Command::ShowSearch, Command::ShowTimeline]) {
+    for command in tabs.into_iter().chain(centers).chain([Command::Show("search"), Command::Show("timeline")]) {
         app_mut(&mut harness).commands.push(command);
         settle(&mut harness);
         wait_for(&mut harness, |harness| !is_pending(app(harness)));
@@ -177,9 +173,7 @@ fn what_is_closed_is_let_go_by_views_that_are_not_on_show() {
 }
 
 fn is_pending(app: &App) -> bool {
-    let views: [&dyn View; 6] =
-        [&app.memory, &app.memory_state, &app.allocations, &app.live_memory, &app.leaks, &app.reserved];
-    views.into_iter().any(View::is_pending)
+    app.views.iter().any(|slot| slot.view.is_pending())
 }
 
 #[test]
@@ -189,7 +183,7 @@ fn an_allocation_selected_before_its_table_is_there_has_the_cursor() {
     let mut by_size: Vec<AllocationId> = all.ids().collect();
     by_size.sort_by_key(|id| std::cmp::Reverse(all.bytes[id.idx()]));
     app_mut(&mut harness).session.selection = Selection::Allocation { trace: 0, memory: 0, id: by_size[40] };
-    app_mut(&mut harness).commands.push(Command::ShowAllocations);
+    app_mut(&mut harness).commands.push(Command::Show("allocations"));
     wait_for(&mut harness, |harness| harness.query_by_label_contains("allocations, ").is_some());
     wait_for(&mut harness, |harness| harness.query_by_label("Size, descending").is_some());
     harness.get_by_role_and_label(egui::accesskit::Role::Table, "Allocations").focus();
@@ -202,7 +196,7 @@ fn an_allocation_selected_before_its_table_is_there_has_the_cursor() {
 
 #[test]
 fn keys_in_the_state_of_memory_move_nothing_else() {
-    let mut harness = show("snapshot_leak.pickle", Command::ShowLiveMemory);
+    let mut harness = show("snapshot_leak.pickle", Command::Show("live-memory"));
     let before = app(&harness).session().navigation.visible();
     let id = AllocationId(30);
     let start = app(&harness).session().traces()[0].trace.memories[0].allocations.start[id.idx()];
@@ -232,7 +226,7 @@ fn keys_in_the_state_of_memory_move_nothing_else() {
 
 #[test]
 fn playing_ends_when_another_moment_is_chosen() {
-    let mut harness = show("snapshot_leak.pickle", Command::ShowLeaks);
+    let mut harness = show("snapshot_leak.pickle", Command::Show("leaks"));
     harness.get_by_label("Start").click();
     settle(&mut harness);
     harness.get_by_label("Play").click();
@@ -246,7 +240,7 @@ fn playing_ends_when_another_moment_is_chosen() {
 
 #[test]
 fn the_map_is_enlarged_around_the_pointer_and_no_farther_than_it_can_be() {
-    let mut harness = show("snapshot_leak.pickle", Command::ShowLeaks);
+    let mut harness = show("snapshot_leak.pickle", Command::Show("leaks"));
     wait_for(&mut harness, |harness| harness.query_by_label("Map of the allocator's memory").is_some());
     let before = harness.get_by_label("Map of the allocator's memory").rect();
     let pos = before.center();
@@ -255,7 +249,7 @@ fn the_map_is_enlarged_around_the_pointer_and_no_farther_than_it_can_be() {
     let turn = |harness: &mut Harness<'static, Option<App>>, factor: f32| {
         harness.event(Event::Zoom(factor));
         settle(harness);
-        wait_for(harness, |harness| !app(harness).memory_state.is_pending());
+        wait_for(harness, |harness| !is_pending(app(harness)));
         settle(harness);
         harness.get_by_label("Map of the allocator's memory").rect()
     };
@@ -270,7 +264,7 @@ fn the_map_is_enlarged_around_the_pointer_and_no_farther_than_it_can_be() {
 
 #[test]
 fn another_moment_keeps_the_way_back_in_the_graph() {
-    let mut harness = show("snapshot_leak.pickle", Command::ShowLiveMemory);
+    let mut harness = show("snapshot_leak.pickle", Command::Show("live-memory"));
     let whole = "Flame graph: All live memory";
     wait_for(&mut harness, |harness| harness.query_by_label_contains(whole).is_some());
     let graph = harness.get_by_label_contains(whole).rect();
@@ -289,7 +283,7 @@ fn another_moment_keeps_the_way_back_in_the_graph() {
     for state in [last - 1, last - 40] {
         app_mut(&mut harness).session.memory.moment = Some(state);
         settle(&mut harness);
-        wait_for(&mut harness, |harness| !app(harness).live_memory.is_pending());
+        wait_for(&mut harness, |harness| !is_pending(app(harness)));
         harness.get_by_label_contains(&frame);
     }
     harness.key_press(Key::Backspace);
@@ -300,7 +294,7 @@ fn another_moment_keeps_the_way_back_in_the_graph() {
 #[test]
 fn the_base_can_be_cleared_and_memories_are_named() {
     let mut harness = harness(vec![sample("snapshot_oom.pickle"), sample("snapshot_leak.pickle")]);
-    app_mut(&mut harness).commands.extend([Command::ShowMemoryState, Command::ShowLiveMemory]);
+    app_mut(&mut harness).commands.extend([Command::Show("memory-state"), Command::Show("live-memory")]);
     settle(&mut harness);
     harness.get_by_label_contains("of GPU 0 memory (memory history), snapshot_leak");
     harness.get_by_label("Set as base").click();
@@ -313,7 +307,7 @@ fn the_base_can_be_cleared_and_memories_are_named() {
 
 #[test]
 fn what_is_no_regular_expression_is_said_to_be_none() {
-    let mut harness = show("snapshot_leak.pickle", Command::ShowAllocations);
+    let mut harness = show("snapshot_leak.pickle", Command::Show("allocations"));
     harness.get_by_role_and_label(egui::accesskit::Role::TextInput, "Stack").focus();
     settle(&mut harness);
     type_text(&mut harness, "forward(");

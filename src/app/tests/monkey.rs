@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use eframe::egui::{MouseWheelUnit, TouchPhase, Vec2};
 
 use super::*;
-use crate::command::COMMANDS;
 use crate::job::Progress;
 use crate::reader;
+use crate::view::all_commands;
 
 /// How long to go on, for each unit of `LACUNA_EFFORT`: `LACUNA_EFFORT=10` for 20 s.
 const BUDGET: Duration = Duration::from_secs(2);
@@ -65,7 +65,7 @@ impl Monkey {
                 Event::Cut,
             ])),
             14 => {
-                let command = COMMANDS[self.below(COMMANDS.len())].command.clone();
+                let command = all_commands()[self.below(all_commands().len())].command.clone();
                 app_mut(harness).commands.push(command);
             }
             _ => {
@@ -107,7 +107,10 @@ fn no_input_makes_it_panic() {
             app_mut(&mut harness).commands.retain(|command| !matches!(command, Command::SaveText(..)));
             harness.step();
             let app = app(&harness);
-            assert!(app.guards.iter().all(|guard| !guard.has_failed()), "seed {seed:#x}, step {step}: a view crashed");
+            assert!(
+                app.views.iter().all(|slot| !slot.guard.has_failed()),
+                "seed {seed:#x}, step {step}: a view crashed"
+            );
             n_steps += 1;
             if app.session().traces().is_empty() {
                 // Everything was closed: an empty window is soon looked at.

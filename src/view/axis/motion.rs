@@ -66,7 +66,15 @@ impl Motion {
     }
 
     /// W and S zoom at `at`, A and D pan, as long as they are held, by their place on the keyboard.
-    pub fn keys(&mut self, navigation: &mut Navigation, span: TimeRange, egui: &Context, at: TimeNs) {
+    ///
+    /// * `has_keys`: whether they are for this view; of several on screen, one has them.
+    pub fn keys(
+        &mut self,
+        navigation: &mut Navigation,
+        span: TimeRange,
+        egui: &Context,
+        (at, has_keys): (TimeNs, bool),
+    ) {
         let (is_busy, now, dt) = egui.input(|input| {
             for event in &input.events {
                 if let Event::Key { key, physical_key, pressed, .. } = event {
@@ -81,7 +89,7 @@ impl Motion {
             let modifiers = input.modifiers;
             (modifiers.ctrl || modifiers.alt || modifiers.command || !input.focused, input.time, input.stable_dt)
         });
-        if is_busy || egui.text_edit_focused() || egui.any_popup_open() {
+        if is_busy || !has_keys || egui.text_edit_focused() || egui.any_popup_open() {
             self.held.clear();
             return;
         }

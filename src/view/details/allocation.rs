@@ -113,7 +113,7 @@ fn facts_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, memory: usize, id: Allo
         row_ui(ui, "File", &display_name(&trace.info.title()));
     });
     if history.has_time && ui.button("Show on the timeline").clicked() {
-        ctx.commands.push(Command::ShowTimeline);
+        ctx.commands.push(Command::Show(crate::view::timeline::SPEC.id));
         ctx.center_on(history.life(id).start.saturating_add(open.offset));
     }
 }
@@ -148,7 +148,7 @@ fn running_ui(ctx: &mut ViewContext<'_>, running: Option<&Running>, ui: &mut egu
         let link = ui.add(egui::Button::new(text).truncate());
         if link.on_hover_text("Select it on the timeline").clicked() {
             *ctx.selection = Selection::Slice { trace, slice };
-            ctx.commands.extend([Command::ShowTimeline, Command::Reveal]);
+            ctx.commands.extend([Command::Show(crate::view::timeline::SPEC.id), Command::Reveal]);
         }
     }
     if running.n_more > 0 {

@@ -9,7 +9,7 @@ use eframe::egui::{self, RichText};
 
 use self::allocation::allocation_ui;
 use self::facts::{Facts, Links, MAX_LINKS};
-use super::{View, ViewContext};
+use super::{Place, View, ViewContext, ViewSpec, always};
 use crate::analysis::annotations::{Projection, projection};
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
@@ -42,6 +42,17 @@ struct Found {
     event: Option<Result<EventDetails, String>>,
 }
 
+/// Its row in the table of views.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "details",
+    title: "Details",
+    help: "Show everything about the selection: times, links, arguments and call stack",
+    keys: &[],
+    place: Place::Side,
+    has_content: always,
+    make: || Box::new(Details::default()),
+};
+
 /// The details panel.
 #[derive(Debug, Default)]
 pub struct Details {
@@ -50,9 +61,6 @@ pub struct Details {
 
 impl View for Details {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-        ui.add_space(4.0);
-        ui.heading("Details");
-        ui.separator();
         egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| match *ctx.selection {
             Selection::None => unselected_ui(ui),
             Selection::Slice { trace, slice } => match ctx.traces.get(trace).cloned() {

@@ -2,20 +2,20 @@
 
 use std::sync::{Arc, Weak};
 
-use eframe::egui::{self, ComboBox, TextEdit};
+use eframe::egui::{self, ComboBox, Key, TextEdit};
 
 use super::head;
 use crate::analysis::memory::find::{Filter, Wanted, find, is_pattern, parse_bytes, parse_duration};
 use crate::answers::memory::StackLabels;
 use crate::answers::{Analysis, Query, Work};
-use crate::command::Command;
+use crate::command::{Command, ctrl};
 use crate::figures::memory::AllocationRows;
 use crate::model::DurNs;
 use crate::model::memory::stream_name;
 use crate::session::{OpenMemory, Selection, ShownMemory};
 use crate::view::states::{answer_ui, nothing_ui};
 use crate::view::tables::{Grid, range_switch_ui};
-use crate::view::{View, ViewContext};
+use crate::view::{Place, View, ViewContext, ViewSpec, has_memory};
 use crate::widget::table::Action;
 use crate::widget::{format, theme};
 
@@ -66,6 +66,17 @@ const CHOICES: [(&str, &str); 7] = [
 /// The choice of what was allocated in the selected range.
 const BORN_IN_RANGE: usize = 5;
 
+/// Its row in the table of views.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "allocations",
+    title: "Allocations",
+    help: "List allocations of memory, filtered by stack, size, lifetime, stream and state",
+    keys: &[ctrl(Key::Num7)],
+    place: Place::Bottom,
+    has_content: has_memory,
+    make: || Box::new(AllocationsView::default()),
+};
+
 /// The allocations tab.
 #[derive(Debug, Default)]
 pub struct AllocationsView {
@@ -112,7 +123,7 @@ impl View for AllocationsView {
             Some(Action::Select(row)) => self.select(&rows, row, &shown, ctx),
             Some(Action::Open(row)) => {
                 self.select(&rows, row, &shown, ctx);
-                ctx.commands.extend([Command::ShowMemory, Command::FocusSelection]);
+                ctx.commands.extend([Command::Show(super::OVER_TIME.id), Command::FocusSelection]);
             }
             _ => {}
         }
@@ -124,6 +135,18 @@ impl View for AllocationsView {
 
     fn forget(&mut self) {
         self.grid.reset();
+    }
+
+    fn run_hidden(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
+        let &Command::ListAllocations(range) = command else { return false };
+        *ctx.range = Some(range);
+        self.look_in_range();
+        ctx.commands.push(Command::Show(SPEC.id));
+        true
+    }
+
+    fn subject(&self, ctx: &mut ViewContext<'_>) -> Option<String> {
+        head::shown_title(ctx)
     }
 }
 
@@ -254,7 +277,7 @@ impl AllocationsView {
             if let Some((rows, _)) = self.grid.shown() {
                 ctx.memory.marked = Arc::clone(&rows.ids);
             }
-            ctx.commands.push(Command::ShowMemory);
+            ctx.commands.push(Command::Show(super::OVER_TIME.id));
         }
         if !ctx.memory.marked.is_empty()
             && ui.button("Highlight none").on_hover_text("Show the picture in its own colors").clicked()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use eframe::egui::{self, CentralPanel, Frame, Panel, RichText};
+use eframe::egui::{self, CentralPanel, Frame, Key, Panel, RichText};
 use egui_plot::{GridInput, GridMark, HoverPosition, Line, Plot, PlotPoints, Points};
 use hashbrown::HashMap;
 
@@ -12,7 +12,7 @@ use crate::analysis::memory::live::{Live, live};
 use crate::analysis::memory::signature::SignatureId;
 use crate::answers::memory::{FoundLeaks, LeakSearch};
 use crate::answers::{Analysis, Query, Work};
-use crate::command::Command;
+use crate::command::{Command, ctrl};
 use crate::figures::memory::{Owner, Places};
 use crate::figures::{self, findings};
 use crate::model::StackId;
@@ -20,7 +20,7 @@ use crate::model::memory::AllocationId;
 use crate::session::{OpenMemory, ShownMemory};
 use crate::view::states::answer_ui;
 use crate::view::tables::{Answer as Table, Grid};
-use crate::view::{View, ViewContext};
+use crate::view::{Place, View, ViewContext, ViewSpec, has_memory};
 use crate::widget::table::Action;
 use crate::widget::text::display_name;
 use crate::widget::{format, theme};
@@ -49,6 +49,17 @@ struct Tables {
     /// What each place has live at the end.
     left: HashMap<SignatureId, Arc<Vec<AllocationId>>>,
 }
+
+/// Its row in the table of views.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "leaks",
+    title: "Leaks",
+    help: "Show whose memory grows from step to step",
+    keys: &[ctrl(Key::Num9)],
+    place: Place::Bottom,
+    has_content: has_memory,
+    make: || Box::new(LeaksView::default()),
+};
 
 /// The tab of leaks.
 #[derive(Debug, Default)]
@@ -121,7 +132,7 @@ impl View for LeaksView {
             match self.grid.ui("Leaks", Some("Highlight in the picture"), ui).filter(|_| is_shown) {
                 Some(Action::Open(row)) => {
                     self.highlight(&tables, row, ctx);
-                    ctx.commands.push(Command::ShowMemory);
+                    ctx.commands.push(Command::Show(super::OVER_TIME.id));
                 }
                 Some(Action::Select(row)) => self.highlight(&tables, row, ctx),
                 _ => {}
@@ -135,6 +146,10 @@ impl View for LeaksView {
 
     fn forget(&mut self) {
         self.grid.reset();
+    }
+
+    fn subject(&self, ctx: &mut ViewContext<'_>) -> Option<String> {
+        head::shown_title(ctx)
     }
 }
 
@@ -330,7 +345,7 @@ fn evidence_ui(
         && ui.button("Select the latest").on_hover_text("Select the latest block that stayed").clicked()
     {
         *ctx.selection = shown.selection(id);
-        ctx.commands.extend([Command::ShowMemory, Command::FocusSelection]);
+        ctx.commands.extend([Command::Show(super::OVER_TIME.id), Command::FocusSelection]);
     }
     if !evidence.freed_by.is_empty() {
         ui.add_space(6.0);

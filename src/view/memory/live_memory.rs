@@ -1,6 +1,6 @@
 //! Live memory by call stack: at a moment, at the peak, at the end, or between two moments.
 
-use eframe::egui::{self, ComboBox};
+use eframe::egui::{self, ComboBox, Key};
 
 use super::head::{self, state_text};
 use crate::analysis::memory::grouped::{GroupBy, Scope};
@@ -8,12 +8,12 @@ use crate::analysis::memory::live::Live;
 use crate::analysis::stacks::FlameTree;
 use crate::answers::Work;
 use crate::answers::memory::MemorySteps;
-use crate::command::Command;
+use crate::command::{Command, ctrl};
 use crate::figures::stacks;
 use crate::session::{MemoryFocus, OpenMemory, ShownMemory};
 use crate::view::flame_pane::{FlamePane, Unit, Weights};
 use crate::view::states::{answer_ui, nothing_ui};
-use crate::view::{View, ViewContext};
+use crate::view::{Place, View, ViewContext, ViewSpec, has_memory};
 use crate::widget::format;
 
 const BYTES: Unit = Unit {
@@ -54,6 +54,17 @@ struct LiveBytes {
     by: GroupBy,
     has_all_frames: bool,
 }
+
+/// Its row in the table of views.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "live-memory",
+    title: "Live memory by stack",
+    help: "Show whose memory is live at a moment, as a flame graph",
+    keys: &[ctrl(Key::Num8)],
+    place: Place::Bottom,
+    has_content: has_memory,
+    make: || Box::new(LiveMemory::default()),
+};
 
 /// The tab of live memory by stack.
 #[derive(Debug, Default)]
@@ -111,6 +122,10 @@ impl View for LiveMemory {
 
     fn run(&mut self, command: &Command, _ctx: &mut ViewContext<'_>) -> bool {
         self.pane.run(command)
+    }
+
+    fn subject(&self, ctx: &mut ViewContext<'_>) -> Option<String> {
+        head::shown_title(ctx)
     }
 }
 

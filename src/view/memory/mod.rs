@@ -13,10 +13,9 @@ mod stack_colors;
 mod state;
 mod transport;
 
-pub use allocations::AllocationsView;
-pub use head::shown_title;
-pub use leaks::LeaksView;
-pub use live_memory::LiveMemory;
-pub use over_time::MemoryOverTime;
-pub use reserved::ReservedView;
-pub use state::MemoryState;
+pub use allocations::SPEC as ALLOCATIONS;
+pub use leaks::SPEC as LEAKS;
+pub use live_memory::SPEC as LIVE;
+pub use over_time::SPEC as OVER_TIME;
+pub use reserved::SPEC as RESERVED;
+pub use state::SPEC as STATE;

@@ -19,7 +19,7 @@ use crate::model::StringId;
 use crate::session::{OpenMemory, ShownMemory};
 use crate::view::states::{answer_ui, failed_ui, nothing_ui, working_ui};
 use crate::view::tables::{Answer as Table, Grid};
-use crate::view::{View, ViewContext};
+use crate::view::{Place, View, ViewContext, ViewSpec, has_memory};
 use crate::widget::table::Action;
 use crate::widget::text::display_name;
 use crate::widget::{format, theme};
@@ -43,6 +43,17 @@ struct Tables {
     labels: Arc<Vec<StringId>>,
     table: Arc<Table>,
 }
+
+/// Its row in the table of views.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "reserved",
+    title: "Reserved and out of memory",
+    help: "Show why reserved memory grew, and why there was too little",
+    keys: &[],
+    place: Place::Bottom,
+    has_content: has_memory,
+    make: || Box::new(ReservedView::default()),
+};
 
 /// The tab of reserved memory.
 #[derive(Debug, Default)]
@@ -106,7 +117,7 @@ impl View for ReservedView {
                 Some(Action::Open(row)) => {
                     if let Some(growth) = tables.growth.get(row) {
                         ctx.memory.moment = Some(growth.state());
-                        ctx.commands.push(Command::ShowMemoryState);
+                        ctx.commands.push(Command::Show(super::STATE.id));
                     }
                 }
                 Some(Action::Select(row)) => {
@@ -125,6 +136,10 @@ impl View for ReservedView {
 
     fn forget(&mut self) {
         self.grid.reset();
+    }
+
+    fn subject(&self, ctx: &mut ViewContext<'_>) -> Option<String> {
+        head::shown_title(ctx)
     }
 }
 
@@ -254,7 +269,7 @@ fn card_ui(tables: &Tables, shown: &ShownMemory, card: &OomCard, ctx: &mut ViewC
     }
     if ui.button("Show the state then").clicked() {
         ctx.memory.moment = Some(card.event.min(shown.history().last_state()));
-        ctx.commands.push(Command::ShowMemoryState);
+        ctx.commands.push(Command::Show(super::STATE.id));
     }
     ui.weak("Who had it");
     for group in &card.stacks {

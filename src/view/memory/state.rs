@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use eframe::egui::{self, CornerRadius, Rect, Sense, vec2};
+use eframe::egui::{self, CornerRadius, Key, Rect, Sense, vec2};
 
 use super::map::{Map, fitting_scale, lay_out};
 use super::map_canvas::{Canvas, LINE_GAP, LINE_HEIGHT, awaiting_color, free_color, unsplit_color};
@@ -12,12 +12,12 @@ use super::{commands, head};
 use crate::analysis::memory::state::{AllocatorState, Sums};
 use crate::answers::memory::{StackLabels, StateAt};
 use crate::answers::{Analysis, Query, Work};
-use crate::command::Command;
+use crate::command::{Command, ctrl_shift};
 use crate::model::StringId;
 use crate::session::{OpenMemory, ShownMemory};
 use crate::view::axis::Wheel;
 use crate::view::states::{answer_ui, nothing_ui};
-use crate::view::{View, ViewContext};
+use crate::view::{Place, View, ViewContext, ViewSpec, has_memory};
 use crate::widget::format;
 
 /// A map of more lines than this says nothing more.
@@ -58,14 +58,23 @@ struct Anchor {
     y: f32,
 }
 
-/// The state at a moment, in the middle of the window.
+/// Its row in the table of views.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "memory-state",
+    title: "Memory state",
+    help: "Show the allocator's segments and blocks at a moment",
+    keys: &[ctrl_shift(Key::M)],
+    place: Place::Center,
+    has_content: has_memory,
+    make: || Box::new(MemoryState::default()),
+};
+
+/// The state at a moment.
 #[derive(Debug, Default)]
 pub struct MemoryState {
     transport: Transport,
     /// How much larger than fitted; 1 shows everything.
     zoom: f64,
-    /// Whether the wheel zooms and Ctrl+wheel scrolls, instead of the other way round.
-    pub wheel_zooms: bool,
     map: Query<MapOf>,
     /// What was under the pointer when it was zoomed, until the map of that size is there.
     anchor: Option<Anchor>,
@@ -124,11 +133,11 @@ impl MemoryState {
     }
 
     /// Turns the wheel over the map: what is under the pointer stays there. Returns by how much to scroll.
-    fn wheel(&mut self, area: Rect, row: f32, ui: &egui::Ui) -> f32 {
+    fn wheel(&mut self, area: Rect, row: f32, wheel_zooms: bool, ui: &egui::Ui) -> f32 {
         let Some(pointer) = ui.ctx().pointer_latest_pos().filter(|_| ui.rect_contains_pointer(area)) else {
             return 0.0;
         };
-        let Wheel { scroll, zoom: factor } = Wheel::read(ui.ctx(), self.wheel_zooms);
+        let Wheel { scroll, zoom: factor } = Wheel::read(ui.ctx(), wheel_zooms);
         let before = self.zoom;
         if factor != 1.0 {
             self.zoom_by(factor);
@@ -173,7 +182,7 @@ impl MemoryState {
         let n_lines = map.map.lines.len();
         let row = LINE_HEIGHT + LINE_GAP;
         let area = ui.available_rect_before_wrap();
-        let by = self.wheel(area, row, ui);
+        let by = self.wheel(area, row, ctx.wheel_zooms, ui);
         if let Some(anchor) = self.anchor.filter(|_| wanted.zoom == self.zoom && !self.is_waiting) {
             let (first, n) = map.map.lines_of(anchor.place);
             self.scroll = (first as f32 + (anchor.share * n as f32).round()) * row - anchor.y;

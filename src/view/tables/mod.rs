@@ -7,37 +7,61 @@ mod side;
 #[cfg(test)]
 mod tests;
 
-use eframe::egui;
+use eframe::egui::Key;
 
 pub use self::grid::{Answer, Grid, Table};
 use self::pane::Pane;
 pub use self::pane::range_switch_ui;
 pub use self::rows::TableKind;
-use super::{View, ViewContext};
+use super::{Place, ViewSpec, has_slices};
+use crate::command::ctrl;
 
-/// The tables, of which one is on show.
-#[derive(Debug)]
-pub struct Tables {
-    kind: TableKind,
-    panes: [Pane; 5],
-}
+pub const KERNELS: ViewSpec = ViewSpec {
+    id: "kernels",
+    title: "Kernels",
+    help: "Show which kernels took the device's time",
+    keys: &[ctrl(Key::Num1)],
+    make: || Box::new(Pane::new(TableKind::Kernels)),
+    place: Place::Bottom,
+    has_content: has_slices,
+};
 
-impl Default for Tables {
-    fn default() -> Self {
-        Self { kind: TableKind::default(), panes: TableKind::ALL.map(Pane::new) }
-    }
-}
+pub const OPERATORS: ViewSpec = ViewSpec {
+    id: "operators",
+    title: "Operators",
+    help: "Show which operators took time on host and device",
+    keys: &[ctrl(Key::Num2)],
+    make: || Box::new(Pane::new(TableKind::Operators)),
+    place: Place::Bottom,
+    has_content: has_slices,
+};
 
-impl Tables {
-    /// Puts this table on show.
-    pub fn choose(&mut self, kind: TableKind) {
-        self.kind = kind;
-    }
-}
+pub const CALLS: ViewSpec = ViewSpec {
+    id: "calls",
+    title: "Calls",
+    help: "Show calls of CUDA and of the operating system, and the profiler's own work",
+    keys: &[ctrl(Key::Num3)],
+    make: || Box::new(Pane::new(TableKind::Calls)),
+    place: Place::Bottom,
+    has_content: has_slices,
+};
 
-impl View for Tables {
-    fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-        let index = TableKind::ALL.iter().position(|&kind| kind == self.kind).unwrap_or_default();
-        self.panes[index].ui(ctx, ui);
-    }
-}
+pub const COPIES: ViewSpec = ViewSpec {
+    id: "copies",
+    title: "Copies",
+    help: "Show how much memory was moved, and how fast",
+    keys: &[ctrl(Key::Num4)],
+    make: || Box::new(Pane::new(TableKind::Copies)),
+    place: Place::Bottom,
+    has_content: has_slices,
+};
+
+pub const ANNOTATIONS: ViewSpec = ViewSpec {
+    id: "annotations",
+    title: "Annotations",
+    help: "Show named ranges with their time on host and device",
+    keys: &[ctrl(Key::Num5)],
+    make: || Box::new(Pane::new(TableKind::Annotations)),
+    place: Place::Bottom,
+    has_content: has_slices,
+};

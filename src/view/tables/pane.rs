@@ -12,7 +12,7 @@ use crate::command::Command;
 use crate::job::Memo;
 use crate::model::{TimeRange, Trace};
 use crate::session::{OpenTrace, Selection, TraceKey};
-use crate::view::ViewContext;
+use crate::view::{View, ViewContext};
 use crate::widget::format;
 use crate::widget::table::Action;
 
@@ -58,8 +58,10 @@ impl Pane {
             followed: FindKey::default(),
         }
     }
+}
 
-    pub fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+impl View for Pane {
+    fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         let range = ctx.range.filter(|_| !self.is_whole);
         let question = (TraceKey::new(ctx.traces), self.choice, range);
         if self.memo.question().is_some_and(|known| known.0 != question.0) {
@@ -103,7 +105,9 @@ impl Pane {
             }
         });
     }
+}
 
+impl Pane {
     /// Takes the newest answer and the newest order of its rows.
     fn ask(&mut self, question: &Question, ctx: &ViewContext<'_>, ui: &egui::Ui) {
         let (traces, waker) = (ctx.traces.to_vec(), ui.ctx().clone());

@@ -7,7 +7,8 @@ use eframe::egui::{self, Event, Key, OutputCommand};
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
-use super::{TableKind, Tables};
+use super::TableKind;
+use super::pane::Pane;
 use crate::command::Command;
 use crate::model::{
     CopyKind, DeviceInfo, Launch, MemoryCopy, SliceFacts, SliceId, SliceKind, TimeRange, Trace, TraceBuilder,
@@ -15,7 +16,6 @@ use crate::model::{
 use crate::session::{Mark, Navigation, OpenTrace, Selection};
 use crate::view::{View as _, ViewContext};
 
-#[derive(Default)]
 struct Session {
     traces: Vec<OpenTrace>,
     navigation: Navigation,
@@ -23,7 +23,7 @@ struct Session {
     range: Option<TimeRange>,
     marks: Vec<Mark>,
     commands: Vec<Command>,
-    tables: Tables,
+    table: Pane,
 }
 
 impl Session {
@@ -73,8 +73,15 @@ fn trace() -> Trace {
 }
 
 fn harness(trace: Trace, kind: TableKind) -> Harness<'static, Session> {
-    let mut session = Session { traces: vec![OpenTrace::new(trace, 0)], ..Default::default() };
-    session.tables.choose(kind);
+    let session = Session {
+        traces: vec![OpenTrace::new(trace, 0)],
+        navigation: Navigation::default(),
+        selection: Selection::None,
+        range: None,
+        marks: Vec::new(),
+        commands: Vec::new(),
+        table: Pane::new(kind),
+    };
     let frame = |ui: &mut egui::Ui, session: &mut Session| {
         let mut ctx = ViewContext {
             answers: &Default::default(),
@@ -84,13 +91,15 @@ fn harness(trace: Trace, kind: TableKind) -> Harness<'static, Session> {
             selection: &mut session.selection,
             range: &mut session.range,
             marks: &mut session.marks,
-            hits: &[],
+            hits: &mut Default::default(),
             memory: &mut Default::default(),
             is_one_clock: true,
             is_dark: true,
+            wheel_zooms: false,
+            has_keys: true,
             commands: &mut session.commands,
         };
-        session.tables.ui(&mut ctx, ui);
+        session.table.ui(&mut ctx, ui);
     };
     let mut harness = Harness::builder().with_size([1900.0, 500.0]).with_max_steps(200).build_ui_state(frame, session);
     settle(&mut harness);
@@ -217,7 +226,7 @@ fn operators_and_kernels_lead_to_each_other() {
     click(&mut harness, "Launched by");
     click(&mut harness, "aten::add");
     assert_eq!(harness.state().selected_name(), "aten::add");
-    harness.state_mut().tables.choose(TableKind::Operators);
+    harness.state_mut().table = Pane::new(TableKind::Operators);
     settle(&mut harness);
     // The timeline's selection leads the cursor here too.
     harness.get_by_label("Instances (1)");
@@ -253,7 +262,7 @@ fn copies_and_annotations_have_their_own_figures() {
     }
     click(&mut harness, "By size");
     harness.get_by_label("8.00 KiB to 16.00 KiB");
-    harness.state_mut().tables.choose(TableKind::Annotations);
+    harness.state_mut().table = Pane::new(TableKind::Annotations);
     settle(&mut harness);
     // From the first kernel at 500 to the end of the copy at 4,000, without a gap.
     assert_eq!(harness.query_all_by_label("3.500 µs").count(), 2);

@@ -42,9 +42,9 @@ impl Timeline {
         let scale = Scale::new(view, rect.left(), rect.width(), ui.pixels_per_point());
         let (pointer, now) = (response.hover_pos(), ui.input(|input| input.time));
         self.pointer_time = pointer.map(|pointer| scale.time(pointer.x));
-        self.motion.keys(ctx.navigation, ctx.span, ui.ctx(), self.pointer_time.unwrap_or(middle(view)));
+        self.motion.keys(ctx.navigation, ctx.span, ui.ctx(), (self.pointer_time.unwrap_or(middle(view)), ctx.has_keys));
         if let Some(pointer) = pointer {
-            let wheel = Wheel::read(ui.ctx(), self.settings.wheel_zooms);
+            let wheel = Wheel::read(ui.ctx(), ctx.wheel_zooms);
             self.motion.wheel(ctx.navigation, ctx.span, (&scale, pointer.x), wheel, now);
             let [pinned, _] = self.areas(rect);
             let index = usize::from(!pinned.rect.contains(pointer));

@@ -52,7 +52,6 @@ impl Timeline {
                 }
             }
             Command::RangeFromSelection => *ctx.range = ctx.selected_time().or(*ctx.range),
-            Command::ToggleWheelZooms => self.settings.wheel_zooms ^= true,
             Command::CollapseAll => self.collapse_all(ctx),
             Command::ExpandAll => {
                 self.settings.collapsed.clear();

@@ -17,7 +17,7 @@ mod settings;
 mod tests;
 mod track_list;
 
-use eframe::egui::{self, Id, Rect, Sense, TextEdit, Ui, UiBuilder, pos2, vec2};
+use eframe::egui::{self, Id, Key, Rect, Sense, TextEdit, Ui, UiBuilder, pos2, vec2};
 
 pub use settings::TimelineSettings;
 
@@ -27,16 +27,32 @@ use self::hit::Hit;
 use self::layout::Area;
 use self::track_list::{TrackList, total_height};
 use super::axis::{Drag, MARGIN, Minimap, Motion, RulerLabels, Scale, fitted};
-use super::{View, ViewContext};
-use crate::command::Command;
+use super::{Place, View, ViewContext, ViewSpec, has_memory};
+use crate::command::{Command, ctrl};
 use crate::model::{SliceId, TimeNs, Trace};
-use crate::session::{Selection, counts_events};
+use crate::session::{OpenTrace, Selection, counts_events};
 
 const MINIMAP_HEIGHT: f32 = 26.0;
 const RULER_HEIGHT: f32 = 20.0;
 const SCROLL_BAR: f32 = 9.0;
 /// The most of the canvas that pinned tracks take.
 const MAX_PINNED_SHARE: f32 = 0.5;
+
+/// Its row in the table of views.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "timeline",
+    title: "Timeline",
+    help: "Show the timeline",
+    keys: &[ctrl(Key::T)],
+    place: Place::Center,
+    has_content,
+    make: || Box::new(Timeline::default()),
+};
+
+/// Memory alone leaves nothing on the timeline.
+fn has_content(traces: &[OpenTrace]) -> bool {
+    !has_memory(traces) || traces.iter().any(|open| !open.trace.tracks.is_empty())
+}
 
 /// The timeline view.
 #[derive(Default)]
@@ -103,17 +119,6 @@ impl std::fmt::Debug for Timeline {
 }
 
 impl Timeline {
-    /// What should survive a restart.
-    pub fn settings(&self) -> &TimelineSettings {
-        &self.settings
-    }
-
-    /// Takes over what survived a restart.
-    pub fn set_settings(&mut self, settings: TimelineSettings) {
-        self.settings = settings;
-        self.is_stale = true;
-    }
-
     /// Shows only tracks and groups whose name contains `text`; all if it is empty.
     pub fn set_filter(&mut self, text: &str) {
         if self.filter != text {
@@ -272,5 +277,23 @@ impl View for Timeline {
 
     fn run(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
         self.run_command(command, ctx)
+    }
+
+    fn run_hidden(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
+        match (command, *ctx.selection) {
+            (Command::Reveal, Selection::Slice { trace, slice }) => self.reveal(ctx, trace, slice),
+            (Command::CollapseAll | Command::ExpandAll, _) => return self.run_command(command, ctx),
+            _ => return false,
+        }
+        true
+    }
+
+    fn save(&self) -> serde_json::Value {
+        serde_json::to_value(&self.settings).unwrap_or_default()
+    }
+
+    fn load(&mut self, saved: &serde_json::Value) {
+        self.settings = serde_json::from_value(saved.clone()).unwrap_or_default();
+        self.is_stale = true;
     }
 }

@@ -19,8 +19,6 @@ pub struct TimelineSettings {
     pub order: BTreeMap<String, Vec<String>>,
     /// Width of the column of labels, in points.
     pub label_width: f32,
-    /// Whether the plain wheel zooms and Ctrl+wheel scrolls, instead of the other way round.
-    pub wheel_zooms: bool,
 }
 
 impl Default for TimelineSettings {
@@ -31,7 +29,6 @@ impl Default for TimelineSettings {
             hidden: BTreeSet::new(),
             order: BTreeMap::new(),
             label_width: 200.0,
-            wheel_zooms: false,
         }
     }
 }

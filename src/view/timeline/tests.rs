@@ -41,10 +41,12 @@ impl Session {
             selection: &mut self.selection,
             range: &mut self.range,
             marks: &mut self.marks,
-            hits: &[],
+            hits: &mut Default::default(),
             memory: &mut Default::default(),
             is_one_clock: true,
             is_dark: true,
+            wheel_zooms: false,
+            has_keys: true,
             commands: &mut commands,
         };
         work(&mut self.timeline, &mut ctx)
@@ -156,7 +158,7 @@ fn groups_collapse_and_tracks_are_pinned_by_their_buttons() {
     harness.run();
     harness.get_by_label("Pin stream 7").click();
     harness.run();
-    assert_eq!(harness.state().timeline.settings().pinned.len(), 1);
+    assert_eq!(harness.state().timeline.settings.pinned.len(), 1);
     let canvas = harness.get_by_label("Timeline canvas").rect();
     assert!(harness.get_by_label("Unpin stream 7, GPU 0").rect().top() < canvas.top() + 20.0);
     harness.get_by_label("Unpin stream 7, GPU 0").click();

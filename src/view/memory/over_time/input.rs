@@ -34,7 +34,7 @@ impl MemoryOverTime {
         self.pointer_position = pointer.map(|pointer| scale.time(pointer.x));
         let navigation = chart.axis.navigation(&mut self.navigation, ctx.navigation);
         let at = self.pointer_position.unwrap_or(middle(scale.view));
-        self.motion.keys(navigation, chart.span, ui.ctx(), at);
+        self.motion.keys(navigation, chart.span, ui.ctx(), (at, ctx.has_keys));
         if let Some(pointer) = pointer {
             self.wheel(ctx, ui, chart, &scale, pointer, all);
         }
@@ -58,7 +58,7 @@ impl MemoryOverTime {
         let (modifiers, now) = ui.input(|input| (input.modifiers, input.time));
         let navigation = chart.axis.navigation(&mut self.navigation, ctx.navigation);
         let heights = Heights::new(navigation.bytes.unwrap_or(all), chart.parts.canvas);
-        let mut wheel = Wheel::read(ui.ctx(), self.wheel_zooms);
+        let mut wheel = Wheel::read(ui.ctx(), ctx.wheel_zooms);
         let mut bytes_zoom = 1.0;
         if modifiers.shift || modifiers.alt {
             bytes_zoom = std::mem::replace(&mut wheel.zoom, 1.0);

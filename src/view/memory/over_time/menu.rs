@@ -31,7 +31,7 @@ impl MemoryOverTime {
         }
         if ui.button("Show this moment's state").clicked() {
             ctx.memory.moment = Some(state);
-            ctx.commands.push(Command::ShowMemoryState);
+            ctx.commands.push(Command::Show(crate::view::memory::STATE.id));
         }
         if ui.button("Set as base for difference").clicked() {
             ctx.memory.base = Some(state);

@@ -24,7 +24,7 @@ mod work;
 
 use std::sync::Arc;
 
-use eframe::egui::{self, Frame, Margin, Rect, Sense, Ui, pos2};
+use eframe::egui::{self, Frame, Key, Margin, Rect, Sense, Ui, pos2};
 
 use self::axis::{Axis, AxisKind};
 use self::canvas::Canvas;
@@ -34,13 +34,13 @@ use self::heights::Heights;
 use self::minimap::Overview;
 use self::work::{Index, Marked, Picture, PictureKey};
 use super::head::choose_ui;
-use crate::command::Command;
+use crate::command::{Command, ctrl};
 use crate::job::Memo;
 use crate::model::TimeRange;
 use crate::model::memory::AllocationId;
 use crate::session::{MemoryKey, Navigation, ShownMemory};
 use crate::view::axis::{Drag, Minimap, Motion, Scale, fitted};
-use crate::view::{View, ViewContext};
+use crate::view::{self, View, ViewContext, ViewSpec, has_memory};
 
 const GUTTER: f32 = 72.0;
 const MINIMAP_HEIGHT: f32 = 26.0;
@@ -51,15 +51,24 @@ const MARGIN: f32 = 6.0;
 /// Room over the highest stack, as a share of it.
 const HEADROOM: f64 = 0.04;
 
-/// Memory over time, in the middle of the window.
+/// Its row in the table of views.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "memory",
+    title: "Memory over time",
+    help: "Show every allocation over time",
+    keys: &[ctrl(Key::M)],
+    place: view::Place::Center,
+    has_content: has_memory,
+    make: || Box::new(MemoryOverTime::default()),
+};
+
+/// Memory over time.
 #[derive(Default)]
 pub struct MemoryOverTime {
     /// Whether the person wants events along the axis where there is time as well.
     wants_events: bool,
     /// What of the events axis is visible; [`Axis::navigation`] chooses between it and session time.
     navigation: Navigation,
-    /// Whether the wheel zooms and Ctrl+wheel scrolls, instead of the other way round.
-    pub wheel_zooms: bool,
     color_by: ColorBy,
     is_curve_shown: ShownCurves,
     history: Option<MemoryKey>,
@@ -324,7 +333,6 @@ impl View for MemoryOverTime {
         *self = Self {
             wants_events: self.wants_events,
             navigation: std::mem::take(&mut self.navigation),
-            wheel_zooms: self.wheel_zooms,
             color_by: self.color_by,
             is_curve_shown: self.is_curve_shown,
             history: self.history.take(),

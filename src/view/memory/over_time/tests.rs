@@ -66,6 +66,7 @@ struct Session {
     range: Option<TimeRange>,
     memory: crate::session::MemoryFocus,
     view: MemoryOverTime,
+    wheel_zooms: bool,
     commands: Vec<Command>,
 }
 
@@ -79,10 +80,12 @@ impl Session {
             selection: &mut self.selection,
             range: &mut self.range,
             marks: &mut Vec::new(),
-            hits: &[],
+            hits: &mut Default::default(),
             memory: &mut self.memory,
             is_one_clock: true,
             is_dark: true,
+            wheel_zooms: self.wheel_zooms,
+            has_keys: true,
             commands: &mut self.commands,
         };
         work(&mut self.view, &mut ctx)
@@ -188,7 +191,7 @@ fn the_menu_leads_to_the_state_and_the_difference() {
     harness.get_by_label("Show this moment's state").click();
     harness.step();
     assert_eq!(harness.state().memory.moment, Some(2));
-    assert!(harness.state().commands.contains(&Command::ShowMemoryState));
+    assert!(harness.state().commands.contains(&Command::Show(crate::view::memory::STATE.id)));
 }
 
 #[test]
@@ -461,7 +464,7 @@ fn undo_brings_back_time_and_bytes() {
 #[test]
 fn the_plain_wheel_zooms_for_those_who_want_that() {
     let mut harness = harness(stairs());
-    harness.state_mut().view.wheel_zooms = true;
+    harness.state_mut().wheel_zooms = true;
     let place = at(&harness, 500, (1 << 20) as f32);
     let before = harness.state().navigation.visible();
     wheel(&mut harness, place, 80.0, Modifiers::NONE);

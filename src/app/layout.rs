@@ -1,0 +1,307 @@
+//! Where each view is: a tree of splits and tab groups. All changes that are not made by dragging.
+
+use eframe::egui::{Id, Ui, WidgetText};
+use egui_tiles::{Behavior, Container, Linear, LinearDir, Tabs, Tile, TileId, Tiles, Tree, UiResponse};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::session::{OpenTrace, TraceKey};
+use crate::settings::OldLayout;
+use crate::view::{Place, VIEWS, ViewSpec, view_spec};
+
+/// Shares of what is in the middle and of what is beside or below it.
+const SIDE_SHARES: [f32; 2] = [3.0, 1.0];
+const BOTTOM_SHARES: [f32; 2] = [2.1, 1.0];
+/// A stored tree of more tiles is broken: each view has one, and each split at least two.
+const MAX_TILES: usize = 200;
+
+/// A tab: the id of its view.
+pub type Pane = String;
+
+/// The arrangement of the views.
+pub struct Layout {
+    pub tree: Tree<Pane>,
+    /// The traces for which tabs without content were hidden.
+    traces: TraceKey,
+    /// The views that had the focus, the latest first.
+    recent: Vec<&'static str>,
+    /// The view that was brought to the front last, until its tab is scrolled into sight.
+    pub fronted: Option<&'static str>,
+}
+
+/// What of it is stored.
+#[derive(Serialize, Deserialize)]
+struct Stored<T> {
+    root: Option<TileId>,
+    tiles: T,
+}
+
+/// The tabs of one group, hidden ones too.
+struct Group {
+    tile: TileId,
+    views: Vec<&'static ViewSpec>,
+}
+
+impl Group {
+    /// Which part of the window it is by what is in it, wherever it was dragged to.
+    fn place(&self) -> Place {
+        let n_of = |place| self.views.iter().filter(|spec| spec.place == place).count();
+        match (n_of(Place::Center), n_of(Place::Side), n_of(Place::Bottom)) {
+            (1.., ..) => Place::Center,
+            (_, n_side, n_bottom) if n_side > n_bottom => Place::Side,
+            _ => Place::Bottom,
+        }
+    }
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        let mut tiles = Tiles::default();
+        let mut group = |place| {
+            let views = VIEWS.iter().filter(|spec| spec.place == place);
+            let tabs = views.map(|spec| tiles.insert_pane(spec.id.to_owned())).collect();
+            tiles.insert_tab_tile(tabs)
+        };
+        let [center, side, bottom] = [Place::Center, Place::Side, Place::Bottom].map(&mut group);
+        let main = tiles.insert_container(split(LinearDir::Vertical, [center, bottom], BOTTOM_SHARES));
+        let root = tiles.insert_container(split(LinearDir::Horizontal, [main, side], SIDE_SHARES));
+        Self::new(Some(root), tiles)
+    }
+}
+
+fn split(dir: LinearDir, children: [TileId; 2], shares: [f32; 2]) -> Linear {
+    let mut linear = Linear::new(dir, children.to_vec());
+    children.into_iter().zip(shares).for_each(|(child, share)| linear.shares.set_share(child, share));
+    linear
+}
+
+impl Layout {
+    fn new(root: Option<TileId>, tiles: Tiles<Pane>) -> Self {
+        let mut tree = Tree::empty(Id::unique("views"));
+        (tree.root, tree.tiles) = (root, tiles);
+        Self { tree, traces: TraceKey::default(), recent: Vec::new(), fronted: None }
+    }
+
+    /// What [`Self::restore`] takes.
+    pub fn save(&self) -> Value {
+        serde_json::to_value(Stored { root: self.tree.root, tiles: &self.tree.tiles }).unwrap_or_default()
+    }
+
+    /// A stored layout without what this version does not know; `None` if it is broken.
+    pub fn restore(saved: &Value) -> Option<Self> {
+        let Stored { root, mut tiles } = Stored::<Tiles<Pane>>::deserialize(saved).ok()?;
+        let is_sound = |tile: &Tile<Pane>| match tile {
+            Tile::Pane(_) | Tile::Container(Container::Tabs(_)) => true,
+            Tile::Container(Container::Linear(linear)) => {
+                linear.shares.iter().all(|(_, share)| (1e-3..1e6).contains(share))
+            }
+            // No drag makes one.
+            Tile::Container(Container::Grid(_)) => false,
+        };
+        if tiles.len() > MAX_TILES || !tiles.tiles().all(is_sound) || root.is_some_and(|id| tiles.get(id).is_none()) {
+            return None;
+        }
+        tiles.recompute_next_tile_id();
+        let mut layout = Self::new(root, tiles);
+        layout.tree.gc(&mut Known::default());
+        Some(layout)
+    }
+
+    /// The layout of versions without docking.
+    pub fn of_old(old: &OldLayout) -> Self {
+        let mut layout = Self::default();
+        old.tabs().for_each(|id| layout.activate(&id));
+        if !old.is_side_open {
+            layout.toggle(Place::Side);
+        }
+        if !old.is_bottom_open {
+            layout.toggle(Place::Bottom);
+        }
+        layout
+    }
+
+    /// Hides the tabs of views that have nothing to show for what is open, and brings back the others.
+    pub fn follow(&mut self, traces: &[OpenTrace]) {
+        let key = TraceKey::new(traces);
+        if self.traces != key {
+            self.traces = key;
+            for spec in VIEWS {
+                if let Some(tile) = self.tile(spec.id) {
+                    self.tree.set_visible(tile, (spec.has_content)(traces));
+                }
+            }
+        }
+    }
+
+    /// Whether a view has a tab.
+    pub fn is_open(&self, id: &str) -> bool {
+        self.tile(id).is_some()
+    }
+
+    /// Whether a view's tab is in front.
+    #[cfg(test)]
+    pub fn is_on_screen(&self, id: &str) -> bool {
+        self.on_screen().contains(&id)
+    }
+
+    /// The views whose tabs are in front, those used last first.
+    pub fn on_screen(&self) -> Vec<&'static str> {
+        let active = self.tree.active_tiles();
+        let is_active = |spec: &&ViewSpec| self.tile(spec.id).is_some_and(|tile| active.contains(&tile));
+        let mut views: Vec<_> = VIEWS.iter().filter(is_active).map(|spec| spec.id).collect();
+        views.sort_by_key(|id| self.recent.iter().position(|known| known == id).unwrap_or(usize::MAX));
+        views
+    }
+
+    /// The view that was used last, of those on screen.
+    pub fn focused(&self) -> Option<&'static str> {
+        let on_screen = self.on_screen();
+        on_screen.first().copied().filter(|id| self.recent.contains(id))
+    }
+
+    /// Makes a view the one that was used last.
+    pub fn focus(&mut self, id: &'static str) {
+        if self.recent.first() != Some(&id) {
+            self.recent.retain(|known| *known != id);
+            self.recent.insert(0, id);
+        }
+    }
+
+    /// Brings a view to the front. If it was closed, it opens among the views of its place.
+    pub fn show(&mut self, id: &'static str) {
+        let Some(spec) = view_spec(id) else { return };
+        let tile = self.tile(id).unwrap_or_else(|| self.open(spec));
+        let mut shown = Some(tile);
+        while let Some(tile) = shown {
+            self.tree.set_visible(tile, true);
+            shown = self.tree.tiles.parent_of(tile);
+        }
+        self.activate(id);
+        self.focus(id);
+        self.fronted = Some(id);
+    }
+
+    /// Brings a view to the front of its group, which stays hidden if it is.
+    pub fn activate(&mut self, id: &str) {
+        let tile = self.tile(id);
+        self.tree.make_active(|candidate, _| Some(candidate) == tile);
+    }
+
+    /// Takes a view's tab away.
+    pub fn close(&mut self, id: &str) {
+        if let Some(tile) = self.tile(id) {
+            self.tree.remove_recursively(tile);
+        }
+    }
+
+    /// Whether something of this place is shown.
+    pub fn is_place_shown(&self, place: Place) -> bool {
+        self.groups().iter().any(|group| group.place() == place && self.tree.is_visible(group.tile))
+    }
+
+    /// Hides the groups of a place, or shows them; if all its views are closed, opens them.
+    pub fn toggle(&mut self, place: Place) {
+        let groups: Vec<Group> = self.groups().into_iter().filter(|group| group.place() == place).collect();
+        if groups.is_empty() {
+            for spec in
+                VIEWS.iter().filter(|spec| spec.place == place && self.tile(spec.id).is_none()).collect::<Vec<_>>()
+            {
+                self.open(spec);
+            }
+            self.traces = TraceKey::default();
+        }
+        let is_shown = self.is_place_shown(place);
+        groups.iter().for_each(|group| self.tree.set_visible(group.tile, !is_shown));
+    }
+
+    fn tile(&self, id: &str) -> Option<TileId> {
+        self.tree.tiles.iter().find(|(_, tile)| matches!(tile, Tile::Pane(pane) if pane == id)).map(|(&tile, _)| tile)
+    }
+
+    /// The groups that have tabs, from left to right and from top to bottom.
+    fn groups(&self) -> Vec<Group> {
+        let mut groups = Vec::new();
+        let mut waiting: Vec<TileId> = self.tree.root.into_iter().collect();
+        while let Some(tile) = waiting.pop() {
+            let Some(container) = self.tree.tiles.get_container(tile) else { continue };
+            let pane = |child: &TileId| view_spec(self.tree.tiles.get_pane(child)?);
+            let views: Vec<_> = container.children().filter_map(pane).collect();
+            if matches!(container, Container::Tabs(_)) && !views.is_empty() {
+                groups.push(Group { tile, views });
+            }
+            let children: Vec<TileId> = container.children().copied().collect();
+            waiting.extend(children.into_iter().rev());
+        }
+        groups
+    }
+
+    /// Gives a view a tab among others of its place, or a group of its own.
+    fn open(&mut self, spec: &'static ViewSpec) -> TileId {
+        let tile = self.tree.tiles.insert_pane(spec.id.to_owned());
+        let groups = self.groups();
+        let group_of = |place| groups.iter().find(|group| group.place() == place);
+        if let Some(group) = group_of(spec.place) {
+            let rank = |id: &str| VIEWS.iter().position(|other| other.id == id);
+            let at = group.views.iter().position(|other| rank(other.id) > rank(spec.id)).unwrap_or(group.views.len());
+            if let Some(Tile::Container(Container::Tabs(tabs))) = self.tree.tiles.get_mut(group.tile) {
+                tabs.children.insert(at.min(tabs.children.len()), tile);
+            }
+            return tile;
+        }
+        let beside = |place| group_of(place).map(|group| group.tile).or(self.tree.root);
+        let (beside, dir, shares, is_first) = match spec.place {
+            Place::Side => (self.tree.root, LinearDir::Horizontal, SIDE_SHARES, false),
+            Place::Center => (beside(Place::Bottom), LinearDir::Vertical, BOTTOM_SHARES, true),
+            Place::Bottom => (beside(Place::Center), LinearDir::Vertical, BOTTOM_SHARES, false),
+        };
+        let group = self.tree.tiles.insert_tab_tile(vec![tile]);
+        let Some(beside) = beside else {
+            self.tree.root = Some(group);
+            return tile;
+        };
+        let children = if is_first { [group, beside] } else { [beside, group] };
+        let parent = self.tree.tiles.parent_of(beside);
+        let both = self.tree.tiles.insert_container(split(dir, children, shares));
+        match parent.and_then(|parent| self.tree.tiles.get_mut(parent)) {
+            Some(Tile::Container(parent)) => replace(parent, beside, both),
+            _ => self.tree.root = Some(both),
+        }
+        tile
+    }
+}
+
+/// Puts another tile in the place of a child.
+fn replace(parent: &mut Container, old: TileId, new: TileId) {
+    let children = match parent {
+        Container::Linear(linear) => {
+            linear.shares.replace_with(old, new);
+            &mut linear.children
+        }
+        Container::Tabs(Tabs { children, active }) => {
+            *active = active.map(|active| if active == old { new } else { active });
+            children
+        }
+        Container::Grid(_) => return,
+    };
+    children.iter_mut().filter(|child| **child == old).for_each(|child| *child = new);
+}
+
+/// Keeps one tab for each view that there is.
+#[derive(Default)]
+struct Known(Vec<&'static str>);
+
+impl Behavior<Pane> for Known {
+    fn pane_ui(&mut self, _ui: &mut Ui, _tile: TileId, _pane: &mut Pane) -> UiResponse {
+        UiResponse::None
+    }
+
+    fn tab_title_for_pane(&mut self, pane: &Pane) -> WidgetText {
+        pane.as_str().into()
+    }
+
+    fn retain_pane(&mut self, pane: &Pane) -> bool {
+        let id = view_spec(pane).map(|spec| spec.id).filter(|id| !self.0.contains(id));
+        self.0.extend(id);
+        id.is_some()
+    }
+}

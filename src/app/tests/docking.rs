@@ -1,0 +1,166 @@
+//! Tabs, the layout that is kept, and the tables of views and commands.
+
+use serde_json::json;
+
+use super::*;
+use crate::settings::OldLayout;
+use crate::view::{VIEWS, all_commands};
+
+fn on_screen(layout: &Layout) -> Vec<&'static str> {
+    layout.on_screen()
+}
+
+#[test]
+fn every_view_closes_and_comes_back() {
+    let mut layout = Layout::default();
+    for spec in VIEWS {
+        assert!(layout.is_open(spec.id));
+        layout.close(spec.id);
+        assert!(!layout.is_open(spec.id) && !layout.is_on_screen(spec.id), "{}", spec.id);
+    }
+    for spec in VIEWS {
+        layout.show(spec.id);
+        assert_eq!(layout.focused(), Some(spec.id));
+    }
+    assert_eq!(on_screen(&layout).len(), 3, "one of each part of the window");
+}
+
+#[test]
+fn panels_are_hidden_and_shown_with_what_was_in_front() {
+    let mut layout = Layout::default();
+    layout.show("leaks");
+    layout.toggle(Place::Bottom);
+    assert!(!layout.is_place_shown(Place::Bottom) && !layout.is_on_screen("leaks"));
+    layout.toggle(Place::Bottom);
+    assert!(layout.is_on_screen("leaks"));
+    layout.close("details");
+    layout.toggle(Place::Side);
+    assert!(layout.is_on_screen("details"), "a panel whose views are closed opens them");
+    layout.toggle(Place::Side);
+    layout.show("details");
+    assert!(layout.is_on_screen("details"), "a command shows a view of a hidden panel");
+}
+
+#[test]
+fn a_layout_is_kept_and_a_broken_one_is_refused() {
+    let mut layout = Layout::default();
+    layout.close("marks");
+    layout.show("leaks");
+    let saved = layout.save();
+    let restored = Layout::restore(&saved).unwrap();
+    assert_eq!(restored.tree.tiles, layout.tree.tiles);
+    assert!(restored.is_on_screen("leaks") && !restored.is_open("marks"));
+    let broken = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut saved = saved.clone();
+        change(&mut saved);
+        Layout::restore(&saved)
+    };
+    assert!(Layout::restore(&json!(null)).is_none());
+    assert!(Layout::restore(&json!({"root": 5, "tiles": 7})).is_none());
+    assert!(broken(&|saved| saved["root"] = json!(4_000)).is_none());
+    let text = saved.to_string().replace("\"leaks\"", "\"of a later version\"");
+    let later = Layout::restore(&serde_json::from_str(&text).unwrap()).unwrap();
+    assert!(!later.is_open("leaks") && later.is_open("kernels"));
+}
+
+#[test]
+fn the_panels_of_older_versions_become_the_matching_layout() {
+    #[derive(Default)]
+    struct Store(String);
+    impl eframe::Storage for Store {
+        fn get_string(&self, _key: &str) -> Option<String> {
+            Some(self.0.clone())
+        }
+        fn set_string(&mut self, _key: &str, value: String) {
+            self.0 = value;
+        }
+        fn remove_string(&mut self, _key: &str) {}
+        fn flush(&mut self) {}
+    }
+    let old = "(theme:Light,scale:1.2,recent:[\"/a.json\"],is_side_open:false,is_bottom_open:true,center_tab:MemoryState,\
+               bottom_tab:LiveMemory,nsys:None,timeline:(collapsed:[\"x\"],pinned:[\"p\"],hidden:[],order:{},\
+               label_width:250.0,wheel_zooms:true))";
+    let mut store = Store(old.to_owned());
+    let (settings, old) = Settings::load(Some(&store));
+    assert_eq!((settings.theme, settings.scale, settings.wheel_zooms), (ThemeChoice::Light, 1.2, true));
+    assert_eq!(settings.views["timeline"]["pinned"], json!(["p"]));
+    let layout = Layout::of_old(&old);
+    assert!(!layout.is_place_shown(Place::Side) && layout.is_place_shown(Place::Bottom));
+    assert!(layout.is_on_screen("memory-state") && layout.is_on_screen("live-memory"));
+
+    // What this version stores comes back, and a broken layout harms nothing else.
+    let mut app = App::new(&Context::default(), settings, &old, Vec::new(), Options::default());
+    app.layout.close("marks");
+    eframe::set_value(&mut store, Settings::KEY, &app.settings());
+    let (settings, old) = Settings::load(Some(&store));
+    assert_eq!((&settings, &old), (&app.settings(), &OldLayout::default()));
+    assert!(!Layout::restore(&settings.layout).unwrap().is_open("marks"));
+    let broken = Settings { layout: json!({"root": "x"}), ..settings.clone() };
+    eframe::set_value(&mut store, Settings::KEY, &broken);
+    let (settings, old) = Settings::load(Some(&store));
+    let app = App::new(&Context::default(), settings, &old, Vec::new(), Options::default());
+    assert!(app.layout.is_open("marks") && app.settings.wheel_zooms);
+}
+
+#[test]
+fn every_command_is_handled() {
+    for spec in all_commands() {
+        let mut harness = harness(vec![trace(), super::memory::sample("snapshot_leak.pickle")]);
+        let ctx = harness.ctx.clone();
+        let app = app_mut(&mut harness);
+        app.session.selection = Selection::Slice { trace: 0, slice: SliceId(0) };
+        assert!(app.run(&ctx, spec.command.clone()), "nothing handles {:?}", spec.command);
+    }
+}
+
+#[test]
+fn every_view_survives_whatever_is_open_at_every_size() {
+    let contents: [fn() -> Vec<Trace>; 4] = [
+        Vec::new,
+        || vec![Trace::default()],
+        || vec![trace()],
+        || vec![trace(), super::memory::sample("snapshot_oom.pickle")],
+    ];
+    for make in contents {
+        for is_dark in [false, true] {
+            let ctx = Context::default();
+            let mut app = App::with_traces(&ctx, Settings::default(), make());
+            let mut commands = Vec::new();
+            for slot in app.views.iter_mut() {
+                for size in [[0.0, 0.0], [1.0, 900.0], [640.0, 240.0], [4_000.0, 3_000.0]] {
+                    let screen_rect = Some(egui::Rect::from_min_size(Pos2::ZERO, size.into()));
+                    for _ in 0..2 {
+                        let input = RawInput { screen_rect, ..Default::default() };
+                        let mut view = ViewContext::new(&mut app.session, is_dark, &mut commands);
+                        let output = ctx.run_ui(input, |ui| {
+                            slot.view.update(&mut view, ui.ctx());
+                            slot.view.ui(&mut view, ui);
+                        });
+                        output.drop_without_applying_deltas();
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_tab_is_closed_by_its_cross_and_comes_back_by_the_menu() {
+    let mut harness = harness(vec![trace()]);
+    harness.get_by_label("Marks").hover();
+    settle(&mut harness);
+    let marks = harness.get_by_label("Marks").rect();
+    let crosses = harness.query_all_by_label("Close view");
+    let cross = crosses.map(|node| node.rect().center()).find(|at| marks.contains(*at)).unwrap();
+    for pressed in [true, false] {
+        let (button, modifiers) = (PointerButton::Primary, Modifiers::NONE);
+        harness.event(Event::PointerMoved(cross));
+        harness.event(Event::PointerButton { pos: cross, button, pressed, modifiers });
+        harness.step();
+    }
+    settle(&mut harness);
+    assert!(!app(&harness).layout.is_open("marks") && harness.query_by_label("Marks").is_none());
+    app_mut(&mut harness).commands.push(Command::Show("marks"));
+    settle(&mut harness);
+    harness.get_by_label("Nothing is marked");
+}
