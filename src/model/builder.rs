@@ -179,10 +179,10 @@ impl TraceBuilder {
         if has_external {
             slices.external = gather(&join(&mut parts, |part| &mut part.external), &order);
         }
-        let facts = gather(&join(&mut parts, |part| &mut part.facts), &order);
-        let facts = std::mem::take(&mut self.facts).build(&facts);
         slices.source = gather(&join(&mut parts, |part| &mut part.source), &order);
+        let facts = gather(&join(&mut parts, |part| &mut part.facts), &order);
         drop(parts);
+        let facts = std::mem::take(&mut self.facts).build(&facts);
         let name_shades: Vec<u8> = self.strings.iter().map(|(_, name)| Tint::shade_of(name)).collect();
         let track_rows = make_rows(&mut slices, &layouts, &name_shades, span);
         if !unfinished.is_empty() {

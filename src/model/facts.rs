@@ -33,19 +33,21 @@ impl<T> SideTable<T> {
         if table.distinct.is_empty() {
             return table;
         }
-        for chunk in rows.chunks(u64::BITS as usize) {
-            let mut word = 0;
-            table.before.push(table.ids.len() as u32);
-            for (bit, &row) in chunk.iter().enumerate().filter(|entry| *entry.1 != 0) {
-                let id = ids[row as usize];
-                if id != 0 {
-                    word |= 1 << bit;
-                    table.ids.push(id);
-                }
-            }
-            table.has.push(word);
-        }
-        table.ids.shrink_to_fit();
+        let id = |row: &u32| ids[*row as usize];
+        let word = |rows: &[u32]| rows.iter().rev().fold(0, |word, row| word << 1 | u64::from(id(row) != 0));
+        table.has = rows.chunks(u64::BITS as usize).map(word).collect();
+        let mut n = 0;
+        table.before = table
+            .has
+            .iter()
+            .map(|word| {
+                n += word.count_ones();
+                n - word.count_ones()
+            })
+            .collect();
+        // No more room than that: memory is at its highest here.
+        table.ids.reserve_exact(n as usize);
+        table.ids.extend(rows.iter().map(id).filter(|&id| id != 0));
         table
     }
 

@@ -238,6 +238,10 @@ pub const SYNCHRONIZATION: Spec = Spec {
         let [stream, event, event_sync] = [7, 8, 9].map(|i| part.int(cells[i]));
         let mut wait = Wait { process, context, event_sync, correlation, ..Default::default() };
         wait.set(stream, event, sync_type);
+        if wait.event.is_none() {
+            // Without an event there is no record to look up, and equal waits are kept once.
+            wait = Wait { kind: wait.kind, stream: wait.stream, ..Default::default() };
+        }
         let name = part.key(NameKey::Fixed(wait.kind.label()));
         let facts = 1 + part.facts.intern(RowFacts::Wait(wait));
         let kind = SliceKind::Sync;
