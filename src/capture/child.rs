@@ -16,7 +16,7 @@ const TAIL_LINES: usize = 20;
 
 /// How a program ended.
 #[derive(Debug)]
-pub enum End {
+pub enum ExitReason {
     Exited(ExitStatus),
     /// `keep_on` said no.
     Stopped,
@@ -29,7 +29,11 @@ pub enum End {
 /// `keep_on` is asked every 20 ms, with the time since the start; once it says no, the group is killed.
 /// Whatever the program started in its group is gone when this returns.
 /// Errors: the program cannot be started, or the log cannot be written.
-pub fn run(command: &mut Command, log: &Path, mut keep_on: impl FnMut(Duration) -> bool) -> std::io::Result<End> {
+pub fn run(
+    command: &mut Command,
+    log: &Path,
+    mut keep_on: impl FnMut(Duration) -> bool,
+) -> std::io::Result<ExitReason> {
     let file = File::create(log)?;
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
     #[cfg(unix)]
@@ -40,13 +44,13 @@ pub fn run(command: &mut Command, log: &Path, mut keep_on: impl FnMut(Duration) 
         // It stays in the process table until it is waited for, so its number is still its own.
         if child.has_ended()? {
             child.kill();
-            return Ok(End::Exited(child.0.wait()?));
+            return Ok(ExitReason::Exited(child.0.wait()?));
         }
         if !keep_on(started.elapsed()) {
-            return Ok(End::Stopped);
+            return Ok(ExitReason::Stopped);
         }
         if std::fs::metadata(log).is_ok_and(|log| log.len() > MAX_LOG) {
-            return Ok(End::Flooded);
+            return Ok(ExitReason::Flooded);
         }
         std::thread::sleep(LOOK);
     }

@@ -27,7 +27,7 @@ pub struct Cli {
     #[arg(value_name = "FILE")]
     pub paths: Vec<PathBuf>,
     #[command(flatten)]
-    pub reading: input::Reading,
+    pub reading: input::ReadArgs,
 }
 
 /// A command that needs no window.
@@ -77,7 +77,7 @@ pub fn run(command: &Headless) -> ExitCode {
         Ok(Outcome::ThresholdMet) => ExitCode::from(1),
         Ok(Outcome::PartlyUnreadable) => ExitCode::from(3),
         Err(failure) => {
-            output::say(&failure.to_string());
+            output::write_stderr(&failure.to_string());
             ExitCode::from(match failure {
                 Failure::Usage(_) => 2,
                 Failure::Unreadable => 3,

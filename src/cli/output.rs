@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::{Failure, escape};
 
 /// Writes a line for the person to stderr; if nobody reads it, it is lost.
-pub fn say(message: &str) {
+pub fn write_stderr(message: &str) {
     let _ = writeln!(std::io::stderr(), "{}", escape::visible(message));
 }
 

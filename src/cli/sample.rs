@@ -82,14 +82,14 @@ pub fn run(args: &Args) -> ExitCode {
             false => Ok(()),
         });
         if let Err(sentence) = is_free {
-            super::output::say(&sentence);
+            super::output::write_stderr(&sentence);
             return ExitCode::from(2);
         }
     }
     match write(args) {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
-            super::output::say(&format!("Cannot write the sample: {error}: {}", args.out.display()));
+            super::output::write_stderr(&format!("Cannot write the sample: {error}: {}", args.out.display()));
             ExitCode::from(3)
         }
     }

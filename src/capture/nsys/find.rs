@@ -15,7 +15,7 @@ const INSIDE: [&str; 3] = ["bin/nsys", "target-linux-x64/nsys", "target-linux-sb
 
 /// Where to look.
 #[derive(Clone, Debug, Default)]
-pub struct Places {
+pub struct SearchPaths {
     /// The person's own choice; if set, nothing else is looked at.
     pub chosen: Option<PathBuf>,
     /// Folders of programs, in order. Relative ones and the current folder are left out.
@@ -26,7 +26,7 @@ pub struct Places {
     pub root: PathBuf,
 }
 
-impl Places {
+impl SearchPaths {
     /// The places of this machine.
     pub fn of_machine(chosen: Option<PathBuf>) -> Self {
         let path = std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();

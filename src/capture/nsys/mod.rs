@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::child::{End, last_lines, run};
+use super::child::{ExitReason, last_lines, run};
 use crate::job::Progress;
 use crate::model::{Severity, Trace};
 use cache::Cache;
 use version::Version;
 
-pub use find::Places;
+pub use find::SearchPaths;
 
 /// What a report's first bytes are; the older ones are said to begin with the second.
 const MAGIC: [&[u8]; 2] = [b"NVIDIA Tegra Profiler Report", b"QDRP"];
@@ -34,7 +34,7 @@ const GROWTH: u64 = 3;
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where `nsys` may be.
-    pub places: Places,
+    pub search: SearchPaths,
     /// Where exports are kept; nowhere if the person has no folder for caches.
     pub cache: Option<PathBuf>,
     /// Bytes that kept exports may take together.
@@ -47,7 +47,7 @@ impl Options {
     /// As the machine is set up; `nsys` is the person's own choice, if there is one.
     pub fn new(nsys: Option<PathBuf>) -> Self {
         Self {
-            places: Places::of_machine(nsys),
+            search: SearchPaths::of_machine(nsys),
             cache: cache::folder(),
             cache_limit: 20 << 30,
             patience: Duration::from_secs(600),
@@ -136,7 +136,7 @@ fn choose(
 ) -> Result<(PathBuf, Version), ConvertError> {
     let mut too_old: Option<(PathBuf, Version)> = None;
     let mut mute: Option<PathBuf> = None;
-    for nsys in options.places.candidates() {
+    for nsys in options.search.candidates() {
         match ask_version(&nsys, progress)? {
             Some(version) if of_report.is_none_or(|report| version.reads(report)) => return Ok((nsys, version)),
             Some(version) => too_old = too_old.or(Some((nsys, version))),
@@ -149,7 +149,7 @@ fn choose(
             format!("the newest nsys found here is {}, too old to read it ({})", version.short(), nsys.display())
         }
         (None, Some(nsys)) => format!("the nsys found here does not tell its version ({})", nsys.display()),
-        (None, None) => format!("no nsys was found here (looked in {})", options.places.described()),
+        (None, None) => format!("no nsys was found here (looked in {})", options.search.described()),
     };
     let text = format!("This is a report of Nsight Systems{report}, and {why}. {}", what_to_run(path, of_report));
     Err(ConvertError::Failed(text))
@@ -193,7 +193,7 @@ fn ask_version(nsys: &Path, progress: &Progress) -> Result<Option<Version>, Conv
     let end = run(&mut command, &log, |elapsed| elapsed < VERSION_LIMIT && !progress.is_cancelled());
     match end {
         _ if progress.is_cancelled() => Err(ConvertError::Cancelled),
-        Ok(End::Exited(status)) if status.success() => Ok(Version::in_answer(&last_lines(&log))),
+        Ok(ExitReason::Exited(status)) if status.success() => Ok(Version::in_answer(&last_lines(&log))),
         // One that does not even start is no nsys.
         _ => Ok(None),
     }
@@ -232,14 +232,14 @@ fn convert(
         Err(ConvertError::Failed(format!("The export of the report by {} {what}\n{said}", nsys.display())))
     };
     match end {
-        End::Stopped if has_hung => {
+        ExitReason::Stopped if has_hung => {
             failed(format!("made no progress for {} s and was ended", options.patience.as_secs()))
         }
-        End::Stopped => Err(ConvertError::Cancelled),
-        End::Flooded => failed("wrote messages without end and was ended".to_owned()),
-        End::Exited(status) if !status.success() => failed(format!("failed ({status})")),
-        End::Exited(_) if !is_database(&export) => failed("wrote no database".to_owned()),
-        End::Exited(_) => Ok(cache.keep(work)?),
+        ExitReason::Stopped => Err(ConvertError::Cancelled),
+        ExitReason::Flooded => failed("wrote messages without end and was ended".to_owned()),
+        ExitReason::Exited(status) if !status.success() => failed(format!("failed ({status})")),
+        ExitReason::Exited(_) if !is_database(&export) => failed("wrote no database".to_owned()),
+        ExitReason::Exited(_) => Ok(cache.keep(work)?),
     }
 }
 

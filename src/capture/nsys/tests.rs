@@ -26,9 +26,9 @@ impl Bench {
         let mut report = b"NVIDIA Tegra Profiler Report 2023@4@4@54-234433681190v0.".to_vec();
         report.resize(4000, 7);
         std::fs::write(folder.path().join("run one.nsys-rep"), report).unwrap();
-        let places = Places { chosen: None, path: vec![bin], current: None, root: folder.path().join("root") };
+        let search = SearchPaths { chosen: None, path: vec![bin], current: None, root: folder.path().join("root") };
         let cache = Some(folder.path().join("cache/nsys"));
-        let options = Options { places, cache, cache_limit: 1 << 30, patience: Duration::from_secs(60) };
+        let options = Options { search, cache, cache_limit: 1 << 30, patience: Duration::from_secs(60) };
         Self { folder, options }
     }
 
@@ -203,19 +203,19 @@ fn an_old_nsys_is_not_tried_and_a_newer_one_is_found() {
         let folder = bench.folder.path().join("root/opt/nvidia/nsight-systems").join(version);
         write_program(&folder.join("target-linux-x64/nsys"), script);
     }
-    let candidates = bench.options.places.candidates();
+    let candidates = bench.options.search.candidates();
     assert_eq!(candidates.len(), 4);
     assert!(candidates[0].ends_with("bin/nsys") && candidates[1].to_string_lossy().contains("2023.10.1"));
     assert!(bench.open().unwrap().converter.unwrap().contains("2023.10.1.0"));
     // The person's choice is the only one.
-    bench.options.places.chosen = Some(bench.folder.path().join("bin/nsys"));
+    bench.options.search.chosen = Some(bench.folder.path().join("bin/nsys"));
     assert!(bench.failure().contains("2022.4"));
 }
 
 #[test]
 fn without_nsys_the_person_learns_what_to_do() {
     let mut bench = Bench::new(WORKS);
-    bench.options.places.path = vec![PathBuf::from("."), PathBuf::from("bin"), PathBuf::new()];
+    bench.options.search.path = vec![PathBuf::from("."), PathBuf::from("bin"), PathBuf::new()];
     let text = bench.failure();
     assert!(text.contains("no nsys was found here (looked in PATH"), "{text}");
     assert!(text.contains("nsys export --type sqlite"), "{text}");
@@ -230,12 +230,12 @@ fn without_nsys_the_person_learns_what_to_do() {
 #[test]
 fn a_program_in_the_current_folder_is_not_taken() {
     let mut bench = Bench::new(WORKS);
-    assert_eq!(bench.options.places.candidates().len(), 1);
-    bench.options.places.current = Some(bench.folder.path().join("bin"));
-    assert!(bench.options.places.candidates().is_empty());
+    assert_eq!(bench.options.search.candidates().len(), 1);
+    bench.options.search.current = Some(bench.folder.path().join("bin"));
+    assert!(bench.options.search.candidates().is_empty());
     // Nor under another name of the folder.
-    bench.options.places.path.push(bench.folder.path().join("bin/../bin"));
-    assert!(bench.options.places.candidates().is_empty());
+    bench.options.search.path.push(bench.folder.path().join("bin/../bin"));
+    assert!(bench.options.search.candidates().is_empty());
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn arguments_are_no_commands() {
     assert!(is_database(&opened.path));
     let names = || std::fs::read_dir(opened.path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().file_name());
     assert!(names().all(|name| name != "X" && name != "Y"));
-    bench.options.places.path.clear();
+    bench.options.search.path.clear();
     let Err(ConvertError::Failed(text)) = openable(&evil, &bench.options, &Progress::default()) else { panic!() };
     assert!(text.contains("'; touch X $(touch Y).nsys-rep'"), "{text}");
 }

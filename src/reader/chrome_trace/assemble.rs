@@ -6,7 +6,7 @@ use crate::model::{
     InstantTable, Process, ProcessId, RawSlices, StringId, TimeNs, TraceBuilder, Track, TrackId, TrackKind,
 };
 
-use super::batch::{AsyncEvent, Batch, BeginEnd, MemoryEvent, Metadata, Sample, is_on_device};
+use super::batch::{AllocatorEvent, AsyncEvent, Batch, BeginEnd, CounterSample, Metadata, is_on_device};
 use super::counters::{add_counters, add_memory};
 use super::memory::memories;
 use super::pairing;
@@ -53,8 +53,8 @@ pub struct Assembly {
     flow_groups: HashMap<Vec<u8>, u32>,
     begin_ends: Vec<BeginEnd>,
     asyncs: Vec<AsyncEvent>,
-    samples: Vec<Sample>,
-    memory: Vec<MemoryEvent>,
+    samples: Vec<CounterSample>,
+    memory: Vec<AllocatorEvent>,
     metadata: Vec<Metadata>,
 }
 
@@ -164,26 +164,32 @@ impl Assembly {
     pub fn finish(mut self, profile: &Profile) -> TraceBuilder {
         let paired = pairing::pair(std::mem::take(&mut self.begin_ends), &mut self.tally);
         self.take_pairs(paired, None);
-        let mut places = Places::new(&self.threads);
-        places.name(&mut self.threads, std::mem::take(&mut self.metadata));
+        let mut process_tracks = ProcessTracks::new(&self.threads);
+        process_tracks.name(&mut self.threads, std::mem::take(&mut self.metadata));
         let asyncs = std::mem::take(&mut self.asyncs);
-        let mut track_ids = places.add_threads(&self.threads);
-        self.take_asyncs(asyncs, &mut places, &mut track_ids);
+        let mut track_ids = process_tracks.add_threads(&self.threads);
+        self.take_asyncs(asyncs, &mut process_tracks, &mut track_ids);
         self.remap_tracks(&track_ids);
         self.tally.merge(&profile.tally);
-        add_samples(profile, &self.threads, &mut places, &mut self.builder, &mut self.tally);
-        let mut counters = add_counters(&self.samples, &self.threads, &self.builder, &mut places);
+        add_samples(profile, &self.threads, &mut process_tracks, &mut self.builder, &mut self.tally);
+        let mut counters = add_counters(&self.samples, &self.threads, &self.builder, &mut process_tracks);
         self.memory.sort_by_key(|event| event.ts);
         let memory = std::mem::take(&mut self.memory);
         self.builder.memories = memories(&memory, &self.threads, &mut self.tally);
-        counters.extend(add_memory(&memory, &self.threads, &track_ids, &mut places, &mut self.builder.allocations));
+        counters.extend(add_memory(
+            &memory,
+            &self.threads,
+            &track_ids,
+            &mut process_tracks,
+            &mut self.builder.allocations,
+        ));
         let mut builder = self.builder;
         self.tally.report(&mut builder.import);
-        places.prune();
-        places.arrange();
+        process_tracks.prune();
+        process_tracks.arrange();
         builder.counters = counters;
-        builder.processes = places.processes;
-        builder.tracks = places.tracks;
+        builder.processes = process_tracks.processes;
+        builder.tracks = process_tracks.tracks;
         builder
     }
 
@@ -207,18 +213,23 @@ impl Assembly {
     /// Gives asynchronous operations tracks of their own, one a process and category.
     ///
     /// They get numbers behind those of the threads; `track_ids` maps both to final tracks.
-    fn take_asyncs(&mut self, asyncs: Vec<AsyncEvent>, places: &mut Places, track_ids: &mut Vec<Option<TrackId>>) {
+    fn take_asyncs(
+        &mut self,
+        asyncs: Vec<AsyncEvent>,
+        process_tracks: &mut ProcessTracks,
+        track_ids: &mut Vec<Option<TrackId>>,
+    ) {
         let mut known: HashMap<(u32, StringId), u32> = HashMap::new();
         let mut instants = InstantTable::default();
         let asyncs: Vec<AsyncEvent> = asyncs
             .into_iter()
             .map(|mut event| {
-                let process = places.process(&self.threads[event.track.0 as usize].pid);
+                let process = process_tracks.process(&self.threads[event.track.0 as usize].pid);
                 let place = *known.entry((process.0, event.category)).or_insert_with(|| {
                     let category = self.builder.strings.get(event.category);
                     let name = if category.is_empty() { "Asynchronous" } else { category };
                     let track = Track { kind: TrackKind::Async, process, name: name.to_owned(), ..Default::default() };
-                    track_ids.push(Some(places.add(track)));
+                    track_ids.push(Some(process_tracks.add(track)));
                     track_ids.len() as u32 - 1
                 });
                 event.track = TrackId(place);
@@ -253,27 +264,27 @@ impl Assembly {
 
 /// Processes and tracks on their way into the trace.
 #[derive(Debug, Default)]
-pub struct Places {
+pub struct ProcessTracks {
     pub processes: Vec<Process>,
     by_pid: HashMap<String, ProcessId>,
     tracks: Vec<Track>,
 }
 
-impl Places {
+impl ProcessTracks {
     fn new(threads: &[Thread]) -> Self {
-        let mut places = Self::default();
+        let mut process_tracks = Self::default();
         for thread in threads {
-            let process = places.process(&thread.pid);
+            let process = process_tracks.process(&thread.pid);
             if thread.has_device_work {
                 let device = thread.pid.parse().ok().or(digits_of(&thread.pid)).unwrap_or(0);
-                places.processes[process.0 as usize].device = Some(device);
+                process_tracks.processes[process.0 as usize].device = Some(device);
             }
         }
-        for process in &mut places.processes {
+        for process in &mut process_tracks.processes {
             // Kineto gives GPUs 5,000,000 and up: behind all threads.
             process.sort_index = process.device.map_or(0, |device| 5_000_000 + i64::from(device));
         }
-        places
+        process_tracks
     }
 
     pub fn process(&mut self, pid: &str) -> ProcessId {

@@ -6,20 +6,20 @@ use crate::model::{
     AllocationTable, Counter, CounterUnit, ProcessId, StringId, TraceBuilder, Track, TrackId, TrackKind,
 };
 
-use super::assemble::{Places, Thread};
-use super::batch::{MemoryEvent, Sample};
+use super::assemble::{ProcessTracks, Thread};
+use super::batch::{AllocatorEvent, CounterSample};
 
 /// Counters from `C` events: one a process, name and series.
 pub fn add_counters(
-    samples: &[Sample],
+    samples: &[CounterSample],
     threads: &[Thread],
     builder: &TraceBuilder,
-    places: &mut Places,
+    process_tracks: &mut ProcessTracks,
 ) -> Vec<Counter> {
     let mut known: HashMap<(ProcessId, StringId, StringId), usize> = HashMap::new();
     let mut counters: Vec<Counter> = Vec::new();
     for sample in samples {
-        let process = places.process(&threads[sample.track.0 as usize].pid);
+        let process = process_tracks.process(&threads[sample.track.0 as usize].pid);
         let index = *known.entry((process, sample.name, sample.series)).or_insert_with(|| {
             let [name, series] = [sample.name, sample.series].map(|id| builder.strings.get(id));
             let title = match (name, series) {
@@ -27,7 +27,8 @@ pub fn add_counters(
                 ("", series) => series.to_owned(),
                 (name, series) => format!("{name}: {series}"),
             };
-            let track = places.add(Track { kind: TrackKind::Counter, process, name: title, ..Default::default() });
+            let track =
+                process_tracks.add(Track { kind: TrackKind::Counter, process, name: title, ..Default::default() });
             counters.push(Counter { track, series: series.to_owned(), unit: sample.unit, ..Default::default() });
             counters.len() - 1
         });
@@ -44,22 +45,22 @@ pub fn add_counters(
 /// Recordings of 2021 have only the change: there the sum of changes since the start is shown, and
 /// named so.
 pub fn add_memory(
-    events: &[MemoryEvent],
+    events: &[AllocatorEvent],
     threads: &[Thread],
     track_ids: &[Option<TrackId>],
-    places: &mut Places,
+    process_tracks: &mut ProcessTracks,
     allocations: &mut AllocationTable,
 ) -> Vec<Counter> {
     let mut known: HashMap<(ProcessId, i64, i64, &str), (usize, i64)> = HashMap::new();
     let mut counters: Vec<Counter> = Vec::new();
     for event in events {
-        let device = places
+        let device = process_tracks
             .processes
             .iter()
             .position(|p| event.device_type != 0 && p.device.map(i64::from) == Some(event.device_id));
         let process = match device {
             Some(index) => ProcessId(index as u32),
-            None => places.process(&threads[event.track.0 as usize].pid),
+            None => process_tracks.process(&threads[event.track.0 as usize].pid),
         };
         let values = match (event.allocated, event.reserved) {
             (None, None) => [Some(("change since start", event.bytes)), None],
@@ -77,7 +78,7 @@ pub fn add_memory(
                     _ => format!("GPU {}", event.device_id),
                 };
                 let name = format!("{device} memory {series}");
-                let track = places.add(Track { kind: TrackKind::Counter, process, name, ..Default::default() });
+                let track = process_tracks.add(Track { kind: TrackKind::Counter, process, name, ..Default::default() });
                 let unit = CounterUnit::Bytes;
                 counters.push(Counter { track, series: series.to_owned(), unit, ..Default::default() });
                 (counters.len() - 1, 0)

@@ -6,7 +6,7 @@ use crate::model::{DeviceInfo, Format, TraceBuilder};
 
 use super::super::source::Source;
 use super::document::Document;
-use super::pipeline::Outcome;
+use super::pipeline::TextSummary;
 
 /// 2001-09-09 in nanoseconds: time stamps beyond it are epoch times, not times since a start.
 pub const EPOCH_2001_NS: i64 = 1_000_000_000_000_000_000;
@@ -15,10 +15,10 @@ pub const EPOCH_2001_NS: i64 = 1_000_000_000_000_000_000;
 const MAX_FACT: usize = 400;
 
 /// Writes what the header says into the trace's info.
-pub fn apply(outcome: &Outcome, source: &Source, builder: &mut TraceBuilder) {
-    let values = &outcome.document.values;
+pub fn apply(summary: &TextSummary, source: &Source, builder: &mut TraceBuilder) {
+    let values = &summary.document.values;
     let info = &mut builder.info;
-    crate::reader::note_source(info, source, outcome.text_bytes);
+    crate::reader::note_source(info, source, summary.text_bytes);
     info.format = Format::ChromeTrace;
     info.producer = producer(values).to_owned();
     let distributed = values.get("distributedInfo");

@@ -3,12 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::model::StackId;
-use crate::model::memory::{
-    BlockBefore, MemoryAction, MemoryEvent as Event, MemoryPool, MemorySource, PoolId, RawMemory,
-};
+use crate::model::memory::{BlockBefore, MemoryAction, MemoryEvent, MemoryPool, MemorySource, PoolId, RawMemory};
 
 use super::assemble::Thread;
-use super::batch::MemoryEvent;
+use super::batch::AllocatorEvent;
 use super::tally::{Reason, Tally};
 
 /// Larger sizes are taken for damage: 256 TiB.
@@ -36,7 +34,7 @@ struct Blocks {
 /// curve is the file's own total after each event. Events that contradict that are counted.
 ///
 /// * `events`: sorted by time.
-pub fn memories(events: &[MemoryEvent], threads: &[Thread], tally: &mut Tally) -> Vec<RawMemory> {
+pub fn memories(events: &[AllocatorEvent], threads: &[Thread], tally: &mut Tally) -> Vec<RawMemory> {
     let mut all: BTreeMap<(&str, i32), Blocks> = BTreeMap::new();
     for event in events {
         let Some(addr) = event.addr else { continue };
@@ -60,7 +58,7 @@ impl Blocks {
     }
 
     /// Returns whether the event agrees with those before it.
-    fn take(&mut self, event: &MemoryEvent, addr: u64) -> bool {
+    fn take(&mut self, event: &AllocatorEvent, addr: u64) -> bool {
         let bytes = event.bytes.unsigned_abs();
         let known = self.known.get(&addr).copied();
         // An empty block is given back by an event of no bytes, too.
@@ -85,7 +83,7 @@ impl Blocks {
         self.total = event.allocated.or(self.total);
         let action = if is_free { MemoryAction::FreeCompleted } else { MemoryAction::Alloc };
         let (pool, stack) = (PoolId(0), StackId::default());
-        self.raw.events.push(Event { ts: event.ts, action, addr, bytes, pool, stack });
+        self.raw.events.push(MemoryEvent { ts: event.ts, action, addr, bytes, pool, stack });
         let said = event.reserved.map(|bytes| u64::try_from(bytes).ok().filter(|&bytes| bytes <= MAX_BYTES));
         let reserved = said.flatten();
         self.has_reserved |= reserved.is_some_and(|bytes| bytes > 0);

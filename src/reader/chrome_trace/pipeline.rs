@@ -29,7 +29,7 @@ const BLOCK: usize = 2 << 20;
 const MAX_AHEAD: u64 = 16;
 
 /// A block of the file's text, padded.
-struct Block {
+struct TextBlock {
     seq: u64,
     offset: u64,
     text: Vec<u8>,
@@ -49,7 +49,7 @@ struct Feeder<R> {
 
 impl<R: Read> Feeder<R> {
     /// The next block, in the memory of one that is done with.
-    fn next(&mut self, spare: Option<Vec<u8>>) -> Option<Block> {
+    fn next(&mut self, spare: Option<Vec<u8>>) -> Option<TextBlock> {
         if self.is_at_end {
             return None;
         }
@@ -72,7 +72,7 @@ impl<R: Read> Feeder<R> {
                 text.truncate(cut);
             }
         }
-        let block = Block { seq: self.seq, offset: self.offset, is_last: self.is_at_end, text };
+        let block = TextBlock { seq: self.seq, offset: self.offset, is_last: self.is_at_end, text };
         self.seq += 1;
         self.offset += block.text.len() as u64;
         let mut block = block;
@@ -83,7 +83,7 @@ impl<R: Read> Feeder<R> {
 
 /// A block with what its scan found, if it was scanned.
 struct Scanned {
-    block: Block,
+    block: TextBlock,
     batch: Batch,
     end: Option<End>,
 }
@@ -103,7 +103,7 @@ struct Shared<'a, R> {
 
 /// What stood around the events, and how the reading ended.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct TextSummary {
     pub document: Document,
     pub text_bytes: u64,
     /// The text ended inside an array of events.
@@ -112,7 +112,7 @@ pub struct Outcome {
 }
 
 /// Reads all of `reader` into `assembly`. Stops early, without an error, when cancelled.
-pub fn read(reader: impl Read + Send, progress: &Progress, assembly: &mut Assembly) -> Outcome {
+pub fn read(reader: impl Read + Send, progress: &Progress, assembly: &mut Assembly) -> TextSummary {
     let feeder = Feeder { reader, carry: Vec::new(), offset: 0, seq: 0, is_at_end: false, error: None };
     let shared = Shared {
         feeder: Mutex::new(feeder),
@@ -151,7 +151,7 @@ pub fn read(reader: impl Read + Send, progress: &Progress, assembly: &mut Assemb
     }
     let Merger { document, in_events, offset, .. } = merger;
     let error = lock(&shared.feeder).error.take();
-    Outcome { document, text_bytes: offset, is_unclosed: in_events, error }
+    TextSummary { document, text_bytes: offset, is_unclosed: in_events, error }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -177,7 +177,7 @@ fn scan_blocks<R: Read>(shared: &Shared<'_, R>, sender: &SyncSender<Scanned>) {
         }
         let mut batch = Batch::default();
         let end = shared.is_speculating.load(Ordering::Relaxed).then(|| {
-            let Block { text, offset, is_last, .. } = &block;
+            let TextBlock { text, offset, is_last, .. } = &block;
             let input = EventText { text, start: 0, offset: *offset, is_last: *is_last, after_event: false };
             walk(input, &mut batch)
         });
@@ -279,7 +279,7 @@ impl Merger<'_> {
     }
 }
 
-impl Outcome {
+impl TextSummary {
     /// Writes into the tally and the report what was odd around the events.
     pub fn report(&self, assembly: &mut Assembly) {
         use crate::model::Severity::{Loss, Note};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::model::{StackId, StringId, TraceBuilder, Track, TrackId, TrackKind};
 
-use super::assemble::{Places, Thread};
+use super::assemble::{ProcessTracks, Thread};
 use super::profile::{Frame, MAX_DEPTH, NONE, Profile};
 use super::tally::{Reason, Tally};
 use super::text::unescape;
@@ -16,14 +16,14 @@ use super::text::unescape;
 pub fn add_samples(
     profile: &Profile,
     threads: &[Thread],
-    places: &mut Places,
+    process_tracks: &mut ProcessTracks,
     builder: &mut TraceBuilder,
     tally: &mut Tally,
 ) {
     let mut tracks = Tracks::new(profile, threads);
     let mut stacks = Stacks { profile, known: HashMap::new() };
     for sample in &profile.samples {
-        let track = tracks.get(sample.thread, sample.comm, places);
+        let track = tracks.get(sample.thread, sample.comm, process_tracks);
         let (mut stack, mut name) = (StackId(0), None);
         if sample.frame != NONE {
             match stacks.get(sample.frame, builder, tally) {
@@ -149,7 +149,7 @@ impl<'a> Tracks<'a> {
         Self { profile, threads, by_ids, by_tid, known: HashMap::new(), by_thread: HashMap::new() }
     }
 
-    fn get(&mut self, key: u32, comm: u32, places: &mut Places) -> TrackId {
+    fn get(&mut self, key: u32, comm: u32, process_tracks: &mut ProcessTracks) -> TrackId {
         if let Some(&track) = self.known.get(&key) {
             return track;
         }
@@ -167,7 +167,7 @@ impl<'a> Tracks<'a> {
         };
         // With and without its process, a thread is one thread.
         let track = *self.by_thread.entry((pid.clone(), tid.clone())).or_insert_with(|| {
-            let process = places.process(&pid);
+            let process = process_tracks.process(&pid);
             let mut track = match index {
                 Some(index) => self.threads[index].track(TrackKind::Thread, process),
                 None => {
@@ -177,7 +177,7 @@ impl<'a> Tracks<'a> {
                 }
             };
             track.name += ": samples";
-            places.add(track)
+            process_tracks.add(track)
         });
         self.known.insert(key, track);
         track
@@ -196,9 +196,9 @@ mod tests {
 
     fn read(text: &str) -> Trace {
         let mut assembly = Assembly::default();
-        let mut outcome = pipeline::read(text.as_bytes(), &Progress::default(), &mut assembly);
-        outcome.report(&mut assembly);
-        let profile = std::mem::take(&mut outcome.document.profile);
+        let mut summary = pipeline::read(text.as_bytes(), &Progress::default(), &mut assembly);
+        summary.report(&mut assembly);
+        let profile = std::mem::take(&mut summary.document.profile);
         let trace = assembly.finish(&profile).finish();
         let import = &trace.import;
         assert_eq!(import.read, import.shown + import.merged + import.rejected);
@@ -292,9 +292,9 @@ mod tests {
         let trace = {
             let text = format!(r#"{{"samples": [{{"ts":1}}, {{"ts":2,}}, {{"ts":3}}], "traceEvents": [{event}]}}"#);
             let mut assembly = Assembly::default();
-            let mut outcome = pipeline::read(text.as_bytes(), &Progress::default(), &mut assembly);
-            outcome.report(&mut assembly);
-            assembly.finish(&std::mem::take(&mut outcome.document.profile)).finish()
+            let mut summary = pipeline::read(text.as_bytes(), &Progress::default(), &mut assembly);
+            summary.report(&mut assembly);
+            assembly.finish(&std::mem::take(&mut summary.document.profile)).finish()
         };
         assert_eq!((trace.samples.len(), trace.instants.len()), (1, 2));
         assert_eq!((trace.import.read, trace.import.shown, trace.import.rejected), (3, 2, 1));
@@ -304,9 +304,9 @@ mod tests {
         );
         for end in 20..text.len() {
             let mut assembly = Assembly::default();
-            let mut outcome = pipeline::read(&text.as_bytes()[..end], &Progress::default(), &mut assembly);
-            outcome.report(&mut assembly);
-            let import = assembly.finish(&std::mem::take(&mut outcome.document.profile)).finish().import;
+            let mut summary = pipeline::read(&text.as_bytes()[..end], &Progress::default(), &mut assembly);
+            summary.report(&mut assembly);
+            let import = assembly.finish(&std::mem::take(&mut summary.document.profile)).finish().import;
             assert_eq!(import.read, import.shown + import.merged + import.rejected, "{}", &text[..end]);
         }
     }

@@ -90,7 +90,7 @@ impl Pairing {
 
 /// What became of the rows of the raw form.
 #[derive(Default)]
-struct Account {
+struct RowCounts {
     shown: u64,
     merged: u64,
     n_before: u64,
@@ -104,7 +104,7 @@ pub fn add_blocks(rows: &[Row], builder: &mut TraceBuilder) {
     pairing.raw.source = MemorySource::Timeline;
     pairing.raw.has_time = true;
     let start = rows.iter().filter(|row| row.len == 4).map(|row| row.numbers[0]).find(|&ts| ts >= 0).unwrap_or(0);
-    let mut account = Account::default();
+    let mut account = RowCounts::default();
     let mut at = 0;
     while let Some(row) = rows.get(at) {
         at += 1;
@@ -155,7 +155,7 @@ pub fn add_blocks(rows: &[Row], builder: &mut TraceBuilder) {
     pairing.curves.add_to(builder);
 }
 
-fn report(import: &mut ImportReport, account: &Account) {
+fn report(import: &mut ImportReport, account: &RowCounts) {
     let bad = "Event that is not a time, an action, a size and a category of PyTorch: not shown";
     import.reject(Severity::Loss, bad, account.n_bad, None);
     let unpaired = "End or change of a block of which none is live in its size and category: not shown";

@@ -42,12 +42,12 @@ pub struct Database {
 
 /// What stops a running query.
 #[derive(Clone, Debug, Default)]
-pub struct Stop {
+pub struct Interrupt {
     is_cancelled: Arc<AtomicBool>,
     n_calls: Arc<AtomicU32>,
 }
 
-impl Stop {
+impl Interrupt {
     /// Notes that a row came; tells whether to go on.
     pub fn saw_row(&self, progress: &Progress) -> bool {
         self.n_calls.store(0, Ordering::Relaxed);
@@ -108,7 +108,7 @@ impl Database {
     /// A hardened connection.
     ///
     /// Errors: SQLite refuses the file.
-    pub fn connect(&self, stop: &Stop) -> rusqlite::Result<Connection> {
+    pub fn connect(&self, interrupt: &Interrupt) -> rusqlite::Result<Connection> {
         let mut flags = OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let uri = match self.copy {
             // A log must be played back, which writes: into the copy.
@@ -145,10 +145,10 @@ impl Database {
         ] {
             connection.set_limit(limit, value)?;
         }
-        let stop = stop.clone();
+        let interrupt = interrupt.clone();
         let is_over = move || {
-            stop.is_cancelled.load(Ordering::Relaxed)
-                || stop.n_calls.fetch_add(1, Ordering::Relaxed) > MAX_CALLS_WITHOUT_A_ROW
+            interrupt.is_cancelled.load(Ordering::Relaxed)
+                || interrupt.n_calls.fetch_add(1, Ordering::Relaxed) > MAX_CALLS_WITHOUT_A_ROW
         };
         connection.progress_handler(STEPS, Some(is_over))?;
         connection.execute_batch("PRAGMA query_only=ON; PRAGMA cell_size_check=ON; PRAGMA mmap_size=0;")?;

@@ -9,8 +9,8 @@ use crate::model::{Details, EventDetails};
 
 use super::super::source::Source;
 use super::catalog::quoted;
-use super::database::{Database, Stop};
-use super::part::system_ids;
+use super::chunk::system_ids;
+use super::database::{Database, Interrupt};
 use super::scan::SOURCE_BITS;
 use super::strings::{call_name, module_name};
 
@@ -71,7 +71,7 @@ impl Details for NsysDetails {
         let connection = match &mut *guard {
             Some(connection) => connection,
             none => {
-                let opened = self.database.connect(&Stop::default()).map_err(|error| error.to_string())?;
+                let opened = self.database.connect(&Interrupt::default()).map_err(|error| error.to_string())?;
                 none.insert(opened)
             }
         };

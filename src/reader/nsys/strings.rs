@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rusqlite::types::ValueRef;
 
-use super::part::{Cells, Part};
+use super::chunk::{Cells, Chunk};
 use super::tables::Spec;
 use super::tally::Reason;
 
@@ -14,18 +14,18 @@ use super::tally::Reason;
 pub const STRING_IDS: Spec = Spec {
     table: "StringIds",
     columns: &["id", "value"],
-    read: |part: &mut Part, cells: &Cells<'_>, _| {
-        let Some(id) = part.int(cells[0]) else { return };
-        if !part.wanted.contains(&id) {
+    read: |chunk: &mut Chunk, cells: &Cells<'_>, _| {
+        let Some(id) = chunk.int(cells[0]) else { return };
+        if !chunk.wanted.contains(&id) {
             return;
         }
         let (ValueRef::Text(bytes) | ValueRef::Blob(bytes)) = cells[1] else { return };
         let text = String::from_utf8_lossy(bytes);
         if matches!(text, std::borrow::Cow::Owned(_)) {
-            part.tally.add(Reason::BadText, 1);
+            chunk.tally.add(Reason::BadText, 1);
         }
-        let text = part.texts.intern(&text);
-        part.strings.push((id, text));
+        let text = chunk.texts.intern(&text);
+        chunk.strings.push((id, text));
     },
 };
 
@@ -36,9 +36,9 @@ pub struct Strings {
 }
 
 impl Strings {
-    pub fn new<'a>(parts: impl Iterator<Item = &'a Part>) -> Self {
-        let entries = |part: &'a Part| part.strings.iter().map(|&(id, text)| (id, part.texts.get(text).to_owned()));
-        Self { texts: parts.flat_map(entries).collect() }
+    pub fn new<'a>(chunks: impl Iterator<Item = &'a Chunk>) -> Self {
+        let entries = |chunk: &'a Chunk| chunk.strings.iter().map(|&(id, text)| (id, chunk.texts.get(text).to_owned()));
+        Self { texts: chunks.flat_map(entries).collect() }
     }
 
     pub fn get(&self, id: i64) -> Option<&str> {
@@ -47,7 +47,7 @@ impl Strings {
 }
 
 /// Ids that are looked for.
-pub type Wanted = Arc<HashSet<i64>>;
+pub type WantedStrings = Arc<HashSet<i64>>;
 
 /// An API call's name without the version that CUPTI adds: `cudaLaunchKernel_v7000`. Names that end
 /// so by themselves (`cuMemAlloc_v2`) keep their end: CUPTI's versions have four digits and more.

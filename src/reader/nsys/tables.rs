@@ -8,7 +8,7 @@ use rusqlite::types::ValueRef;
 
 use crate::model::{RawSlice, SliceKind};
 
-use super::part::{Cells, NameKey, Part, TrackKey, process_of};
+use super::chunk::{Cells, Chunk, NameKey, TrackKey, process_of};
 use super::{device, host};
 
 /// How the rows of one table are read.
@@ -18,7 +18,7 @@ pub struct Spec {
     /// Columns in the order of the cells; `a|b` takes the first that the table has.
     pub columns: &'static [&'static str],
     /// Takes over one row; the last figure is its source for details.
-    pub read: fn(&mut Part, &Cells<'_>, u64),
+    pub read: fn(&mut Chunk, &Cells<'_>, u64),
 }
 
 /// What a table is to the reader.
@@ -128,30 +128,30 @@ const LIKE: &[&str] = &[
 /// How to read a table that is known only by its columns.
 pub const EVENT_LIKE: Spec = Spec { table: "", columns: LIKE, read: read_like };
 
-fn read_like(part: &mut Part, cells: &Cells<'_>, source: u64) {
-    let Some(ts) = part.time(cells[0]) else { return };
+fn read_like(chunk: &mut Chunk, cells: &Cells<'_>, source: u64) {
+    let Some(ts) = chunk.time(cells[0]) else { return };
     let name = match (cells[2], cells[3]) {
-        (ValueRef::Integer(id), _) => part.key(NameKey::Id(id)),
-        (_, ValueRef::Text(text)) if text.len() < 200 => part.text(text),
-        _ => part.key(NameKey::Table(part.table)),
+        (ValueRef::Integer(id), _) => chunk.key(NameKey::Id(id)),
+        (_, ValueRef::Text(text)) if text.len() < 200 => chunk.text(text),
+        _ => chunk.key(NameKey::Table(chunk.table)),
     };
     let place = match (cells[4], cells[5]) {
-        (ValueRef::Integer(thread), _) if part.is_call => TrackKey::Thread(thread),
-        (ValueRef::Integer(thread), _) => TrackKey::Table(process_of(thread), part.table),
-        (_, ValueRef::Integer(process)) => TrackKey::Table(process, part.table),
-        _ => TrackKey::Table(0, part.table),
+        (ValueRef::Integer(thread), _) if chunk.is_call => TrackKey::Thread(thread),
+        (ValueRef::Integer(thread), _) => TrackKey::Table(process_of(thread), chunk.table),
+        (_, ValueRef::Integer(process)) => TrackKey::Table(process, chunk.table),
+        _ => TrackKey::Table(0, chunk.table),
     };
-    let track = part.track(place);
+    let track = chunk.track(place);
     match cells[1] {
         ValueRef::Null => {
-            part.n_shown += 1;
-            part.instants.push((track, ts, name, source));
+            chunk.n_shown += 1;
+            chunk.instants.push((track, ts, name, source));
         }
         end => {
-            let Some((ts, end)) = part.span(cells[0], end) else { return };
-            part.n_shown += 1;
-            let kind = part.kind;
-            part.slices.push(RawSlice { ts, end, name, kind, track, source, ..Default::default() });
+            let Some((ts, end)) = chunk.span(cells[0], end) else { return };
+            chunk.n_shown += 1;
+            let kind = chunk.kind;
+            chunk.slices.push(RawSlice { ts, end, name, kind, track, source, ..Default::default() });
         }
     }
 }

@@ -18,7 +18,7 @@ pub fn read<R: Read, F: Fold>(
 ) -> (u64, Option<Fault>) {
     heap.offset = NO_OFFSET;
     let mut n_bytes = 0;
-    let watched = Watched { inner: reader, progress, done, n_bytes: &mut n_bytes };
+    let watched = CountedReader { inner: reader, progress, done, n_bytes: &mut n_bytes };
     let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(256 << 10, watched));
     let mut fault = None;
     let outcome = json.deserialize_any(Node { heap, fault: &mut fault });
@@ -35,14 +35,14 @@ pub fn read<R: Read, F: Fold>(
 }
 
 /// Tells the progress how much was read.
-struct Watched<'a, R> {
+struct CountedReader<'a, R> {
     inner: R,
     progress: &'a Progress,
     done: &'a dyn Fn() -> u64,
     n_bytes: &'a mut u64,
 }
 
-impl<R: Read> Read for Watched<'_, R> {
+impl<R: Read> Read for CountedReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         if self.progress.is_cancelled() {
             return Ok(0);

@@ -16,7 +16,7 @@ use crate::reader::pickle::{Fold, Store, Tag, Value};
 pub const FRAME: u8 = 1;
 pub const STACK: u8 = 2;
 pub const POOL: u8 = 3;
-/// A trace entry that is an event: a row of [`Folder::events`].
+/// A trace entry that is an event: a row of [`SnapshotFold::events`].
 pub const EVENT: u8 = 4;
 /// A trace entry that is not shown.
 pub const BAD_EVENT: u8 = 5;
@@ -62,7 +62,7 @@ pub struct Stage {
 }
 
 /// The parts of a snapshot, in the order of the file.
-pub struct Folder {
+pub struct SnapshotFold {
     pub strings: StringTable,
     pub stacks: Stacks,
     /// Events of all devices, with what belongs to them by row.
@@ -87,7 +87,7 @@ pub struct Folder {
     text: String,
 }
 
-impl Fold for Folder {
+impl Fold for SnapshotFold {
     fn dict(&mut self, pairs: &[Value], store: &mut Store, offset: u64) -> Option<(u8, u32)> {
         self.has = 0;
         self.offset = offset;
@@ -140,7 +140,7 @@ impl Fold for Folder {
     }
 }
 
-impl Folder {
+impl SnapshotFold {
     pub fn new() -> Self {
         Self {
             strings: StringTable::default(),

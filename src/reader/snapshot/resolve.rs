@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::describe;
-use super::fold::{ANNOTATION, BAD_EVENT, BAD_TIME, EVENT, Folder, NO_TIME, SEGMENT};
+use super::fold::{ANNOTATION, BAD_EVENT, BAD_TIME, EVENT, NO_TIME, SEGMENT, SnapshotFold};
 use super::known as key;
 use super::tally::Reason;
 use crate::model::memory::{
@@ -56,7 +56,7 @@ impl Root {
         let lists = [found.segments, found.device_traces, found.host_segments, found.host_traces];
         match lists.iter().flatten().any(|value| value.tag() == Tag::List) {
             true => Ok(found),
-            false => Err(what_it_is(root, store)),
+            false => Err(describe_other(root, store)),
         }
     }
 
@@ -79,7 +79,7 @@ impl Root {
 }
 
 /// Describes a pickle or JSON text that is not a snapshot.
-fn what_it_is(root: Value, store: &Store) -> String {
+fn describe_other(root: Value, store: &Store) -> String {
     let pairs = store.items(root).as_chunks::<2>().0;
     let keys = pairs.iter().filter(|pair| pair[0].tag() == Tag::Str);
     let keys: Vec<&str> = keys.take(6).map(|pair| store.strings.get(StringId(pair[0].index()))).collect();
@@ -103,7 +103,7 @@ fn account(table: &str) -> TableAccount {
 /// The parts of a file on their way to devices.
 pub struct Resolver<'a> {
     pub store: &'a mut Store,
-    pub folder: &'a mut Folder,
+    pub fold: &'a mut SnapshotFold,
     /// The host is -1.
     pub devices: BTreeMap<i32, RawMemory>,
     pub tables: Vec<TableAccount>,
@@ -114,10 +114,10 @@ pub struct Resolver<'a> {
 }
 
 impl<'a> Resolver<'a> {
-    pub fn new(store: &'a mut Store, folder: &'a mut Folder) -> Self {
-        let is_used = vec![false; folder.events.events.len()];
-        let pools = folder.events.pools.clone();
-        Self { store, folder, devices: BTreeMap::new(), tables: Vec::new(), is_used, n_again: 0, pools }
+    pub fn new(store: &'a mut Store, fold: &'a mut SnapshotFold) -> Self {
+        let is_used = vec![false; fold.events.events.len()];
+        let pools = fold.events.pools.clone();
+        Self { store, fold, devices: BTreeMap::new(), tables: Vec::new(), is_used, n_again: 0, pools }
     }
 
     /// Gives each device its events and segments. `is_cut`: the file lost its end.
@@ -125,7 +125,7 @@ impl<'a> Resolver<'a> {
         self.traces("device_traces", root.device_traces, 0);
         self.traces("host_traces", root.host_traces, -1);
         self.orphan_events();
-        let mut is_placed = vec![false; self.folder.segments.len()];
+        let mut is_placed = vec![false; self.fold.segments.len()];
         self.segments(["segments", "blocks"], root.segments, None, &mut is_placed, is_cut);
         self.segments(["host_segments", "host_blocks"], root.host_segments, Some(-1), &mut is_placed, is_cut);
         self.orphan_segments(&is_placed);
@@ -148,7 +148,7 @@ impl<'a> Resolver<'a> {
         };
         let items = if list.tag() == Tag::List { self.store.take(list) } else { None };
         items.unwrap_or_else(|| {
-            self.folder.tally.add(Reason::UnexpectedItem, 1);
+            self.fold.tally.add(Reason::UnexpectedItem, 1);
             table.rejected += 1;
             Vec::new()
         })
@@ -199,12 +199,12 @@ impl<'a> Resolver<'a> {
                     rows.push(row);
                     continue;
                 }
-                Some(_) => self.folder.tally.add(Reason::Duplicate, 1),
+                Some(_) => self.fold.tally.add(Reason::Duplicate, 1),
                 None if item.as_folded(BAD_EVENT).is_some() => {
                     // Its reason is counted already.
-                    self.folder.n_bad_events = self.folder.n_bad_events.saturating_sub(1);
+                    self.fold.n_bad_events = self.fold.n_bad_events.saturating_sub(1);
                 }
-                None => self.folder.tally.add(Reason::UnexpectedItem, 1),
+                None => self.fold.tally.add(Reason::UnexpectedItem, 1),
             }
             table.rejected += 1;
         }
@@ -214,20 +214,20 @@ impl<'a> Resolver<'a> {
     /// Events that no list names.
     fn orphan_events(&mut self) {
         let n = self.is_used.iter().filter(|is_used| !**is_used).count() as u64;
-        self.folder.tally.add(Reason::Orphan, n);
+        self.fold.tally.add(Reason::Orphan, n);
         if let Some(table) = self.tables.first_mut() {
-            table.rejected += n + self.folder.n_bad_events;
+            table.rejected += n + self.fold.n_bad_events;
         }
     }
 
     /// The events of some rows, with what belongs to them.
     fn select(&mut self, rows: &[u32]) -> RawMemory {
-        let all = &mut self.folder.events;
+        let all = &mut self.fold.events;
         let is_all = rows.len() == all.events.len() && rows.iter().enumerate().all(|(i, &row)| i as u32 == row);
         let mut memory = if is_all { std::mem::take(all) } else { gather(all, rows) };
         memory.has_time = memory.events.ts.iter().any(|&ts| is_time(ts));
         if memory.has_time {
-            self.folder.tally.add(Reason::NoTime, carry_times(&mut memory.events.ts));
+            self.fold.tally.add(Reason::NoTime, carry_times(&mut memory.events.ts));
         }
         memory
     }
@@ -245,23 +245,23 @@ impl<'a> Resolver<'a> {
         let is_known = list.is_some_and(|list| list.tag() == Tag::List);
         for item in self.items(list, &mut table) {
             let Some(at) = item.as_folded(SEGMENT) else {
-                self.folder.tally.add(Reason::UnexpectedItem, 1);
+                self.fold.tally.add(Reason::UnexpectedItem, 1);
                 table.rejected += 1;
                 continue;
             };
             if std::mem::replace(&mut is_placed[at as usize], true) {
-                self.folder.tally.add(Reason::Duplicate, 1);
+                self.fold.tally.add(Reason::Duplicate, 1);
                 table.rejected += 1;
                 continue;
             }
-            let segment = &mut self.folder.segments[at as usize];
+            let segment = &mut self.fold.segments[at as usize];
             let (n_blocks, n_shown) = (segment.n_blocks, segment.n_shown);
             let of = device.unwrap_or(segment.device);
             let raw = segment.segment.take();
             let has_lost_events = is_cut && self.devices.get(&of).is_some_and(|memory| !memory.events.is_empty());
             let Some(mut raw) = raw.filter(|_| !has_lost_events) else {
                 if has_lost_events {
-                    self.folder.tally.add(Reason::CutState, 1 + n_blocks);
+                    self.fold.tally.add(Reason::CutState, 1 + n_blocks);
                 }
                 table.rejected += 1;
                 blocks.rejected += n_blocks;
@@ -287,11 +287,11 @@ impl<'a> Resolver<'a> {
 
     /// Segments and blocks that no list names.
     fn orphan_segments(&mut self, is_placed: &[bool]) {
-        let orphans = self.folder.segments.iter().zip(is_placed).filter(|entry| !entry.1);
+        let orphans = self.fold.segments.iter().zip(is_placed).filter(|entry| !entry.1);
         let (n, n_blocks) = orphans.fold((0, 0), |sum, (segment, _)| (sum.0 + 1, sum.1 + segment.n_blocks));
-        let in_segments: u64 = self.folder.segments.iter().map(|segment| segment.n_blocks).sum();
-        let loose = self.folder.n_blocks().saturating_sub(in_segments);
-        self.folder.tally.add(Reason::Orphan, n + n_blocks + loose);
+        let in_segments: u64 = self.fold.segments.iter().map(|segment| segment.n_blocks).sum();
+        let loose = self.fold.n_blocks().saturating_sub(in_segments);
+        self.fold.tally.add(Reason::Orphan, n + n_blocks + loose);
         for (name, n) in [("segments", n), ("blocks", n_blocks + loose)] {
             if let Some(table) = self.tables.iter_mut().find(|table| table.table == name) {
                 table.rejected += n;
@@ -302,16 +302,16 @@ impl<'a> Resolver<'a> {
     /// Pairs starts and ends by device and name.
     fn annotations(&mut self, list: Option<Value>) {
         let mut table = account("external_annotations");
-        let mut is_placed = vec![false; self.folder.annotations.len()];
+        let mut is_placed = vec![false; self.fold.annotations.len()];
         let mut open = hashbrown::HashMap::<(i32, StringId), Vec<usize>>::new();
         for item in self.items(list, &mut table) {
             let at = item.as_folded(ANNOTATION).map(|at| at as usize);
             let Some(at) = at.filter(|&at| !std::mem::replace(&mut is_placed[at], true)) else {
-                self.folder.tally.add(if at.is_some() { Reason::Duplicate } else { Reason::UnexpectedItem }, 1);
+                self.fold.tally.add(if at.is_some() { Reason::Duplicate } else { Reason::UnexpectedItem }, 1);
                 table.rejected += 1;
                 continue;
             };
-            let stage = self.folder.annotations[at];
+            let stage = self.fold.annotations[at];
             let key = (stage.device, stage.name);
             match stage.is_start {
                 Some(true) => {
@@ -329,7 +329,7 @@ impl<'a> Resolver<'a> {
                         table.merged += 1;
                     }
                     None => {
-                        self.folder.tally.add(Reason::EndWithoutStart, 1);
+                        self.fold.tally.add(Reason::EndWithoutStart, 1);
                         table.rejected += 1;
                     }
                 },
@@ -337,9 +337,9 @@ impl<'a> Resolver<'a> {
             }
         }
         let n_open = self.devices.values().flat_map(|memory| &memory.annotations).filter(|note| !note.has_end).count();
-        self.folder.tally.add(Reason::StartWithoutEnd, n_open as u64);
+        self.fold.tally.add(Reason::StartWithoutEnd, n_open as u64);
         let n_orphans = is_placed.iter().filter(|is_placed| !**is_placed).count() as u64;
-        self.folder.tally.add(Reason::Orphan, n_orphans);
+        self.fold.tally.add(Reason::Orphan, n_orphans);
         table.rejected += n_orphans;
         self.tables.push(table);
     }

@@ -1,13 +1,13 @@
 //! Segments and their blocks, as the state at the end of a recording has them.
 
-use super::fold::{BLOCK, Block, Folder, PAST, SEGMENT, Segment};
+use super::fold::{BLOCK, Block, PAST, SEGMENT, Segment, SnapshotFold};
 use super::known as key;
 use super::tally::Reason;
 use crate::model::StackId;
 use crate::model::memory::{BlockState, RawBlock, RawSegment, SegmentKind};
 use crate::reader::pickle::{Store, Tag, Value};
 
-impl Folder {
+impl SnapshotFold {
     /// A block, which waits for its segment.
     pub fn block(&mut self, store: &mut Store) -> (u8, u32) {
         let state = match self.word_of(key::STATE) {

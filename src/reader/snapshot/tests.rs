@@ -45,7 +45,7 @@ fn pickle(value: &Json, out: &mut Vec<u8>) {
     }
 }
 
-fn read_bytes(carrier: Carrier, bytes: &[u8]) -> Result<Trace, ReadError> {
+fn read_bytes(carrier: Encoding, bytes: &[u8]) -> Result<Trace, ReadError> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), bytes).unwrap();
     read(carrier, &Source::file(file.path()).unwrap(), Options::default(), &Progress::default())
@@ -56,8 +56,8 @@ fn read_all(snapshot: &Json) -> Trace {
     let mut bytes = b"\x80\x02".to_vec();
     pickle(snapshot, &mut bytes);
     bytes.push(b'.');
-    let trace = read_bytes(Carrier::Pickle, &bytes).unwrap();
-    let json = read_bytes(Carrier::Json, snapshot.to_string().as_bytes()).unwrap();
+    let trace = read_bytes(Encoding::Pickle, &bytes).unwrap();
+    let json = read_bytes(Encoding::Json, snapshot.to_string().as_bytes()).unwrap();
     assert_eq!(summary(&trace), summary(&json));
     let import = &trace.import;
     assert_eq!(import.read, import.shown + import.merged + import.rejected);
@@ -295,8 +295,8 @@ fn what_is_no_snapshot_is_refused_with_what_it_is() {
         let mut bytes = b"\x80\x02".to_vec();
         pickle(&value, &mut bytes);
         bytes.push(b'.');
-        let text = read_bytes(Carrier::Pickle, &bytes).unwrap_err().to_string();
-        assert_eq!(text, read_bytes(Carrier::Json, value.to_string().as_bytes()).unwrap_err().to_string());
+        let text = read_bytes(Encoding::Pickle, &bytes).unwrap_err().to_string();
+        assert_eq!(text, read_bytes(Encoding::Json, value.to_string().as_bytes()).unwrap_err().to_string());
         text
     };
     assert!(refuse(json!({"model": 1, "epoch\u{1b}": 2, "loss": 3})).contains("with the keys model, epoch, loss"));
@@ -321,7 +321,7 @@ fn a_cut_file_keeps_what_is_complete() {
     pickle(&snapshot, &mut bytes);
     bytes.push(b'.');
     let text = snapshot.to_string().into_bytes();
-    for (carrier, whole) in [(Carrier::Pickle, &bytes), (Carrier::Json, &text)] {
+    for (carrier, whole) in [(Encoding::Pickle, &bytes), (Encoding::Json, &text)] {
         let (mut n_before, mut n_shown) = (0, 0);
         for end in 1..whole.len() {
             let Ok(trace) = read_bytes(carrier, &whole[..end]) else {
@@ -360,7 +360,7 @@ fn the_viewers_form_holds_a_pickle() {
         text.push_str(&"="[..usize::from(part.len() == 2)]);
     }
     text.push_str("\"}]");
-    let embedded = read_bytes(Carrier::Base64, text.as_bytes()).unwrap();
-    assert_eq!(summary(&embedded), summary(&read_bytes(Carrier::Pickle, &bytes).unwrap()));
+    let embedded = read_bytes(Encoding::Base64, text.as_bytes()).unwrap();
+    assert_eq!(summary(&embedded), summary(&read_bytes(Encoding::Pickle, &bytes).unwrap()));
     assert_eq!(embedded.memories[0].allocations.len(), 1);
 }

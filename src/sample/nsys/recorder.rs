@@ -7,7 +7,7 @@ use super::schema::{
     CALLCHAINS, GRAPH_TRACE, KERNEL, MEMCPY, MEMORY_USAGE, MEMSET, NVTX, OSRT, OVERHEAD, RUNTIME, SAMPLES, STRINGS,
     SYNCHRONIZATION,
 };
-use super::tables::{Cell, Tables, row};
+use super::tables::{SqlValue, Tables, row};
 use crate::sample::answer;
 use crate::sample::training::{AUTOGRAD_TID, COMMS, DEVICE, Event, Kernel, OnGpu, PID, Range, Recorder, Transfer};
 
@@ -63,7 +63,7 @@ pub(super) struct Nvtx {
 #[derive(Debug)]
 pub(super) struct Nsys<'c> {
     pub tables: Tables<'c>,
-    pub answer: answer::Tables,
+    pub answer: answer::TablesAnswer,
     strings: HashMap<String, i64>,
     nvtx: Vec<Nvtx>,
     metrics: Metrics,
@@ -84,7 +84,7 @@ impl<'c> Nsys<'c> {
     pub fn new(tables: Tables<'c>) -> Self {
         Self {
             tables,
-            answer: answer::Tables::default(),
+            answer: answer::TablesAnswer::default(),
             strings: HashMap::new(),
             nvtx: Vec::new(),
             metrics: Metrics::default(),
@@ -99,7 +99,7 @@ impl<'c> Nsys<'c> {
         }
     }
 
-    pub fn insert(&mut self, spec: &super::tables::Spec, row: &[Cell<'_>]) {
+    pub fn insert(&mut self, spec: &super::tables::TableColumns, row: &[SqlValue<'_>]) {
         if let Err(error) = self.tables.insert(spec, row) {
             self.failed.get_or_insert(error);
         }

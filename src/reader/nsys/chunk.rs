@@ -4,7 +4,7 @@ use rusqlite::types::ValueRef;
 
 use crate::model::{Interner, Launch, MemoryCopy, RawSlices, SliceKind, StringId, StringTable, TimeNs, TrackId};
 
-use super::strings::Wanted;
+use super::strings::WantedStrings;
 use super::sync::{EventRecord, Wait};
 use super::tally::{Reason, Tally};
 
@@ -16,7 +16,7 @@ pub enum NameKey {
     Id(i64),
     /// The same, with the version that API calls carry: `cudaLaunchKernel_v7000`.
     Call(i64),
-    /// A text of the part.
+    /// A text of the chunk.
     Text(StringId),
     /// An NVTX domain of a process: (`globalPid`, `domainId`).
     Domain(i64, i64),
@@ -86,7 +86,7 @@ pub enum RowFacts {
 
 /// A memory operation that CUPTI saw: bytes of one kind on one device.
 #[derive(Clone, Copy, Debug)]
-pub struct MemoryEvent {
+pub struct MemoryUsage {
     pub ts: TimeNs,
     pub process: i64,
     pub device: i64,
@@ -129,7 +129,7 @@ pub struct Frame {
 
 /// Rows of one table.
 #[derive(Debug, Default)]
-pub struct Part {
+pub struct Chunk {
     /// Index of the table in the catalog.
     pub table: usize,
     pub n_read: u64,
@@ -151,7 +151,7 @@ pub struct Part {
     pub counters: Interner<CounterKey>,
     /// (counter, time, value)
     pub samples: Vec<(u32, TimeNs, f64)>,
-    pub memory: Vec<MemoryEvent>,
+    pub memory: Vec<MemoryUsage>,
     pub sched: Vec<SchedEvent>,
     pub stack_samples: Vec<SampleEvent>,
     pub frames: Vec<Frame>,
@@ -162,7 +162,7 @@ pub struct Part {
     /// What the recorder said of itself: (severity, name).
     pub diagnostics: Vec<(i64, u32)>,
     /// Rows of `StringIds` to keep, and those kept: (id, text).
-    pub wanted: Wanted,
+    pub wanted: WantedStrings,
     pub strings: Vec<(i64, StringId)>,
     /// Of slices in a table that is known only by its columns.
     pub kind: SliceKind,
@@ -173,7 +173,7 @@ pub struct Part {
 /// One row's cells, in the order of the columns asked for. What the table lacks is NULL.
 pub type Cells<'a> = [ValueRef<'a>];
 
-impl Part {
+impl Chunk {
     /// A whole number, or nothing: NULL, or another type, which is counted.
     #[inline(always)]
     pub fn int(&mut self, cell: ValueRef<'_>) -> Option<i64> {
