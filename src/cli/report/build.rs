@@ -1,5 +1,7 @@
 //! From traces to the report: asks the analyses and puts the traces on one clock.
 
+use std::cmp::Reverse;
+
 use super::keys::{Clock, Report, SCHEMA};
 use super::memory;
 use crate::analysis::annotations::annotations;
@@ -33,6 +35,8 @@ pub fn report(traces: &[&Trace], top: usize, by: KernelsBy, by_shape: bool) -> R
         let path = input::label(trace);
         found.extend(trace.import.problems.iter().map(|problem| findings::import_problem(problem, &path)));
     }
+    found.sort_by_key(|finding| Reverse(finding.severity));
+    found.truncate(if top == 0 { usize::MAX } else { top });
     Report {
         schema: SCHEMA,
         lacuna: env!("CARGO_PKG_VERSION"),

@@ -39,8 +39,7 @@ pub struct Report {
     pub device_work: Table,
     #[serde(skip)]
     pub growth: Table,
-    /// For `--fail-on`.
-    #[serde(skip)]
+    /// Worst first.
     pub findings: Vec<Finding>,
 }
 
