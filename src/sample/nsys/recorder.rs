@@ -182,7 +182,7 @@ impl<'c> Nsys<'c> {
         let (start, end) = (range.0 + 200, range.1 - 100);
         let wait = match name {
             "cudaEventSynchronize" => Some((1, NONE, 4)),
-            "cudaStreamWaitEvent" => Some((2, COMMS.id, NONE)),
+            "cudaStreamWaitEvent" => Some((2, COMMS.id, 3)),
             "cudaStreamSynchronize" => Some((3, 7, NONE)),
             _ => None,
         };
