@@ -65,7 +65,7 @@ const REFUSED: [(&str, &str); 13] = [
     ("PK09", "(INST at byte 9)"),
     ("PK10", "(GLOBAL at byte 2, builtins.object)"),
     ("PK11", "(BINPERSID at byte 5)"),
-    ("PK14", "No memory snapshot: a list"),
+    ("PK14", "Not a memory snapshot: a list"),
     ("PK16", "more than 16 MiB at byte 2"),
     ("PK17", "ends early"),
     ("PK18", "damaged at byte 2"),

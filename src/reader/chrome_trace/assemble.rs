@@ -1,4 +1,5 @@
-//! Batches to a trace: ids made global, begins joined with ends, processes and threads named.
+//! Assembles batches into a trace: maps local ids to global ones, pairs begin and end events, names processes
+//! and threads.
 
 use std::collections::HashMap;
 
@@ -16,12 +17,12 @@ use super::tally::Tally;
 use super::text::unescape;
 use super::work::FactNumbers;
 
-/// A thread or stream as the file names it.
+/// A thread or stream, identified as in the file.
 #[derive(Debug, Default)]
 pub struct Thread {
     pub pid: String,
     pub tid: String,
-    /// Has slices or instants.
+    /// Whether it has slices or instants.
     is_used: bool,
     has_device_work: bool,
     name: Option<String>,
@@ -29,7 +30,7 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// Its track, named as the file names it, else by its id.
+    /// Its track, with the name given in the file, else its id.
     pub fn track(&self, kind: TrackKind, process: ProcessId) -> Track {
         let tid = self.tid.clone();
         let name = self.name.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| match kind {
@@ -59,7 +60,7 @@ pub struct Assembly {
 }
 
 impl Assembly {
-    /// Takes over a batch; they must come in the order of the file.
+    /// Appends a batch. Batches must arrive in file order.
     pub fn absorb(&mut self, mut batch: Batch) {
         let names: Vec<StringId> = batch.names.iter().map(|raw| self.builder.strings.intern(&unescape(raw))).collect();
         let tracks: Vec<TrackId> = batch.tracks.iter().map(|key| self.thread(key)).collect();
@@ -150,17 +151,16 @@ impl Assembly {
         TrackId(id)
     }
 
-    /// Whether the list held things, and none of them was like an event.
+    /// Whether the list had items, but none resembled an event.
     pub fn is_hopeless(&self) -> bool {
         let import = &self.builder.import;
         let n_pending = self.begin_ends.len() + self.asyncs.len() + self.builder.flows.len();
         import.read > 0 && import.shown + import.merged == 0 && n_pending == 0 && !self.tally.has_events()
     }
 
-    /// Joins what belongs together and names processes and tracks. The builder is complete then,
-    /// but for the header's facts.
+    /// Pairs events and names processes and tracks. The builder then lacks only the header's facts.
     ///
-    /// * `profile`: what stood beside the events.
+    /// * `profile`: the samples recorded outside the event list.
     pub fn finish(mut self, profile: &Profile) -> TraceBuilder {
         let paired = pairing::pair(std::mem::take(&mut self.begin_ends), &mut self.tally);
         self.take_pairs(paired, None);
@@ -210,9 +210,9 @@ impl Assembly {
         self.builder.slices.push(paired.slices);
     }
 
-    /// Gives asynchronous operations tracks of their own, one a process and category.
+    /// Creates tracks for asynchronous operations, one per process and category.
     ///
-    /// They get numbers behind those of the threads; `track_ids` maps both to final tracks.
+    /// Their numbers follow those of the threads; `track_ids` maps both to final tracks.
     fn take_asyncs(
         &mut self,
         asyncs: Vec<AsyncEvent>,
@@ -246,7 +246,7 @@ impl Assembly {
         self.take_pairs(paired, Some(TrackId(0)));
     }
 
-    /// From thread numbers to tracks.
+    /// Maps thread numbers to tracks.
     fn remap_tracks(&mut self, track_ids: &[Option<TrackId>]) {
         let remap = |track: &mut TrackId| *track = track_ids[track.0 as usize].unwrap_or_default();
         self.builder.slices.iter_mut().for_each(|part: &mut RawSlices| part.track.iter_mut().for_each(remap));
@@ -262,7 +262,7 @@ impl Assembly {
     }
 }
 
-/// Processes and tracks on their way into the trace.
+/// Processes and tracks of the trace under construction.
 #[derive(Debug, Default)]
 pub struct ProcessTracks {
     pub processes: Vec<Process>,
@@ -281,7 +281,7 @@ impl ProcessTracks {
             }
         }
         for process in &mut process_tracks.processes {
-            // Kineto gives GPUs 5,000,000 and up: behind all threads.
+            // Kineto sorts GPUs at 5,000,000 and up: after all threads.
             process.sort_index = process.device.map_or(0, |device| 5_000_000 + i64::from(device));
         }
         process_tracks
@@ -302,7 +302,7 @@ impl ProcessTracks {
         TrackId(self.tracks.len() as u32 - 1)
     }
 
-    /// Drops processes that only metadata speaks of, such as GPUs that ran nothing.
+    /// Drops processes that occur only in metadata, such as idle GPUs.
     fn prune(&mut self) {
         let mut is_used = vec![false; self.processes.len()];
         self.tracks.iter().for_each(|track| is_used[track.process.0 as usize] = true);
@@ -313,9 +313,9 @@ impl ProcessTracks {
         self.processes.retain(|_| used.next() == Some(&true));
     }
 
-    /// Puts devices first: they are what people look at, and a deep Python stack above them would
-    /// push them out of the window. Then come the programs, then what the recorder adds, which has
-    /// no process id of the system; within each as the file wishes.
+    /// Sorts processes: devices first, because a deep Python stack above them would push them out of the
+    /// window; then programs; then the recorder's own entries, which have no system process id. Within each
+    /// group, by the file's sort index.
     fn arrange(&mut self) {
         let key = |process: &Process| {
             let is_program = process.pid.parse::<u64>().is_ok() || (process.pid.is_empty() && !process.name.is_empty());
@@ -346,7 +346,7 @@ impl ProcessTracks {
         }
     }
 
-    /// Makes a track of each thread that has something to show.
+    /// Creates a track for each thread with slices or instants.
     fn add_threads(&mut self, threads: &[Thread]) -> Vec<Option<TrackId>> {
         let mut ids = Vec::with_capacity(threads.len());
         for thread in threads {

@@ -1,4 +1,4 @@
-//! What one block of text holds: events sorted by what they become, ids local to the block.
+//! The parsed events of one block of text, sorted by type, with ids local to the block.
 
 use crate::model::{
     CounterUnit, FlowEnd, FlowPoint, RawSlice, RawSlices, SliceKind, StringId, TimeNs, TrackId, hash_bytes,
@@ -16,11 +16,11 @@ use super::work::WorkTexts;
 #[derive(Clone, Copy, Debug)]
 pub struct BeginEnd {
     pub is_begin: bool,
-    /// `end` is not known yet and equals `ts`.
+    /// `end` equals `ts` until the events are paired.
     pub slice: RawSlice,
 }
 
-/// What an asynchronous or object event does.
+/// The phase of an asynchronous or object event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AsyncPhase {
     Begin,
@@ -28,11 +28,11 @@ pub enum AsyncPhase {
     Instant,
 }
 
-/// An event of an operation that belongs to no thread: `b e n S T p F`, and objects' `N O D`.
+/// An event of an operation without a thread: `b e n S T p F`, and `N O D` of objects.
 #[derive(Clone, Copy, Debug)]
 pub struct AsyncEvent {
     pub phase: AsyncPhase,
-    /// Legacy operations (`S T p F`) are told apart by name too.
+    /// Legacy operations (`S T p F`) are identified by name as well as id.
     pub is_legacy: bool,
     pub track: TrackId,
     pub name: StringId,
@@ -53,7 +53,7 @@ pub struct CounterSample {
     pub unit: CounterUnit,
 }
 
-/// A `[memory]` event: bytes that PyTorch's allocator gave out or took back.
+/// A `[memory]` event: bytes that PyTorch's allocator allocated or freed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AllocatorEvent {
     pub track: TrackId,
@@ -63,7 +63,7 @@ pub struct AllocatorEvent {
     pub device_id: i64,
     /// Negative when freed.
     pub bytes: i64,
-    /// Not in recordings of 2021.
+    /// Missing in recordings of 2021.
     pub addr: Option<u64>,
     pub allocated: Option<i64>,
     pub reserved: Option<i64>,
@@ -85,13 +85,13 @@ pub struct Metadata {
     pub value: serde_json::Value,
 }
 
-/// All of one block. Ids of strings and tracks are indices into its own interners.
+/// The events of one block. String and track ids index the block's own interners.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub n_read: u64,
     pub n_merged: u64,
     pub n_shown: u64,
-    /// Raw insides of JSON strings: names, categories, names of counter series.
+    /// Raw contents of JSON strings: names, categories, names of counter series.
     pub names: Interner,
     /// Process and thread id, each as written, with a byte 0x1f between.
     pub tracks: Interner,
@@ -115,7 +115,7 @@ pub struct Batch {
 const LONG_NAME: usize = 65_536;
 
 impl Batch {
-    /// Takes over one event, whose text starts at `source`.
+    /// Adds one event, whose text starts at `source`.
     #[inline(always)]
     pub fn push(&mut self, event: &Event<'_>, source: u64) {
         self.n_read += 1;
@@ -326,7 +326,7 @@ impl Batch {
         self.metadata.push(Metadata { track, key, value });
     }
 
-    /// Gives back memory that was reserved for more.
+    /// Releases excess capacity.
     pub fn close(&mut self) {
         self.slices.shrink();
     }

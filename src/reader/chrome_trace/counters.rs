@@ -1,4 +1,4 @@
-//! Values over time: `C` events, and what PyTorch's allocator holds.
+//! Counters: `C` events, and the totals of PyTorch's allocator.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::model::{
 use super::assemble::{ProcessTracks, Thread};
 use super::batch::{AllocatorEvent, CounterSample};
 
-/// Counters from `C` events: one a process, name and series.
+/// Counters from `C` events: one per process, name and series.
 pub fn add_counters(
     samples: &[CounterSample],
     threads: &[Thread],
@@ -38,12 +38,12 @@ pub fn add_counters(
     counters
 }
 
-/// Counters from `[memory]` events, one a device and figure, and the events as allocations.
+/// Counters from `[memory]` events, one per device and figure, and the events as allocations.
 ///
 /// * `events`: sorted by time.
 ///
-/// Recordings of 2021 have only the change: there the sum of changes since the start is shown, and
-/// named so.
+/// Recordings of 2021 have only the change: their counter is the sum of changes since the start, and is
+/// named accordingly.
 pub fn add_memory(
     events: &[AllocatorEvent],
     threads: &[Thread],
@@ -68,7 +68,7 @@ pub fn add_memory(
                 [allocated.map(|bytes| ("allocated", bytes)), reserved.map(|bytes| ("reserved", bytes))]
             }
         };
-        // A thread that did nothing else has no track of its own.
+        // A thread without other events has no track.
         let mut track = track_ids[event.track.0 as usize];
         for (series, value) in values.into_iter().flatten() {
             let key = (process, event.device_type, event.device_id, series);
@@ -117,7 +117,7 @@ mod tests {
             (&[2000, 3000, 4000][..], &[3, -1, -1][..], &[512, 8, -64][..])
         );
         let names: Vec<_> = all.track.iter().map(|&track| trace.track(track).name.as_str()).collect();
-        // The second thread did nothing but allocate: it has no track but that of the counter.
+        // The second thread only allocated: its only track is that of the counter.
         assert_eq!(names, ["Thread 2", "CPU memory change since start", "Thread 2"]);
         assert_eq!((trace.import.read, trace.import.shown), (4, 4));
     }

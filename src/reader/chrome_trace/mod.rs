@@ -1,9 +1,9 @@
 //! Chrome trace JSON, as the PyTorch profiler (Kineto) and many others write it.
 //!
-//! Object and array form, every phase of the format, damage of every kind that real
-//! files have. The way of an event: [`pipeline`] reads blocks of text and scans them on all cores,
-//! [`walk`] goes from event to event, [`scan`] reads one strictly, [`lenient`] one that is not
-//! strict JSON, [`batch`] sorts them by what they become, [`assemble`] puts all together.
+//! Supports the object and array forms, every phase of the format, and all kinds of damage seen in real
+//! files. [`pipeline`] reads blocks of text and scans them on all cores, [`walk`] iterates over the events,
+//! [`scan`] parses one strictly, [`lenient`] parses those that are not strict JSON, [`batch`] sorts them by
+//! type, [`assemble`] builds the trace.
 //!
 //! Format: <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>
 
@@ -42,16 +42,16 @@ use assemble::Assembly;
 use details::ChromeDetails;
 use profile::Profile;
 
-/// More tracks than this are folded in the window, not lost.
+/// Tracks beyond this number are collapsed in the window.
 const MANY_TRACKS: usize = 4096;
 
-/// Deeper nesting than this is noted: the rows are there, far down.
+/// Deeper nesting is reported; all rows are still shown.
 const MANY_ROWS: u32 = 512;
 
 pub const FORMAT: FileFormat = FileFormat {
     name: "Chrome traces such as the PyTorch profiler writes",
     extensions: &["json", "trace", "tmp"],
-    // A file that lost its beginning still has the name of the list of events.
+    // A file without its beginning still contains the name of the event list.
     sniff: |head| matches!(head.text, [b'{' | b'[', ..]) || head.has("\"traceEvents\""),
     contents: Contents::Trace(read),
 };
@@ -79,7 +79,7 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
     }
     if assembly.is_hopeless() {
         return Err(ReadError::NotATrace(
-            "JSON, but a list of something else than events: this is no Chrome trace".to_owned(),
+            "JSON, but a list of something other than events: this is not a Chrome trace".to_owned(),
         ));
     }
     summary.report(&mut assembly);
@@ -114,7 +114,7 @@ fn finish(trace: &mut Trace, source: &Source, profile: Profile) {
     trace.details = Some(Arc::new(ChromeDetails::new(source.clone(), profile)));
 }
 
-/// Tells the progress how much of the file was read.
+/// Reports how much of the file was read.
 struct ProgressReader<'a, R> {
     inner: R,
     file_bytes: Arc<std::sync::atomic::AtomicU64>,

@@ -1,4 +1,4 @@
-//! Parts to a trace: local ids made global, what belongs together joined.
+//! Assembles chunks into a trace: maps local ids to global ones and joins related rows.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,7 +22,7 @@ use super::sync::EventRecords;
 use super::tally::{Reason, Tally};
 use super::tracks::{Names, TrackTable, program_of};
 
-/// What became of one table's rows.
+/// Counts of one table's rows.
 #[derive(Clone, Debug, Default)]
 struct TableCounts {
     n_read: u64,
@@ -32,7 +32,7 @@ struct TableCounts {
     lost: LostRows,
 }
 
-/// The tracks that these chunks speak of.
+/// The tracks of the events in these chunks.
 pub fn track_keys<'a>(chunks: impl Iterator<Item = &'a Chunk>) -> HashSet<TrackKey> {
     let mut keys: HashSet<TrackKey> = HashSet::new();
     for chunk in chunks {
@@ -43,7 +43,7 @@ pub fn track_keys<'a>(chunks: impl Iterator<Item = &'a Chunk>) -> HashSet<TrackK
     keys
 }
 
-/// All that was read, on its way into a builder.
+/// A trace under construction.
 pub struct Assembly<'a> {
     pub builder: TraceBuilder,
     pub catalog: &'a Catalog,
@@ -51,12 +51,12 @@ pub struct Assembly<'a> {
     pub tracks: TrackTable,
     pub names: Names,
     accounts: Vec<TableCounts>,
-    /// (severity, text) of what the recorder said.
+    /// (severity, text) of the recorder's messages.
     diagnostics: Vec<(i64, StringId)>,
 }
 
 impl<'a> Assembly<'a> {
-    /// Joins all chunks; those of one table must come in its order.
+    /// Joins all chunks; those of one table must be in row order.
     pub fn join(
         connection: &'a Connection,
         catalog: &'a Catalog,
@@ -133,7 +133,7 @@ impl<'a> Assembly<'a> {
         assembly
     }
 
-    /// What the ids of each chunk are in the trace.
+    /// Maps the ids of each chunk to those of the trace.
     fn global_ids(&mut self, chunks: &[(Chunk, LostRows)], texts: &mut Texts<'_>) -> Vec<GlobalIds> {
         let of_chunk = |chunk: &Chunk| chunk.tracks.items.iter().map(|&key| program_of(key).unwrap_or(0)).collect();
         let owners: Vec<Vec<i64>> = chunks.iter().map(|chunk| of_chunk(&chunk.0)).collect();
@@ -163,8 +163,7 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// Ranges as seen on streams, on a track for each stream. They are derived, so they are in no
-    /// account.
+    /// Projected ranges, on one track per stream. They are derived and therefore not counted as rows.
     fn take_projection(&mut self) {
         let mut slices = project(&self.builder.slices);
         let mut tracks: HashMap<TrackId, TrackId> = HashMap::new();
@@ -180,7 +179,7 @@ impl<'a> Assembly<'a> {
         self.builder.slices.push(slices);
     }
 
-    /// Scheduling events as slices: from the moment a thread came onto a CPU until it went off.
+    /// Converts scheduling events to slices: from switch-in to switch-out of a thread.
     fn take_sched(&mut self, mut events: Vec<SchedEvent>) {
         let Some(table) = self.catalog.tables.iter().position(|table| table.name == "SCHED_EVENTS") else { return };
         events.sort_by_key(|event| (event.thread, event.ts));
@@ -223,7 +222,7 @@ impl<'a> Assembly<'a> {
     fn take_samples(&mut self, samples: Vec<SampleEvent>, mut frames: Vec<(i64, i64, StringId, usize)>) {
         // Outermost first: depth 0 is the innermost frame.
         frames.sort_by_key(|&(sample, depth, ..)| (sample, std::cmp::Reverse(depth)));
-        // Each chain once, however many samples claim its id.
+        // Each chain once, even if several samples have its id.
         let mut chains: HashMap<i64, (StackId, StringId)> = HashMap::new();
         for chain in frames.chunk_by(|a, b| a.0 == b.0) {
             let whole = chain.iter().fold(StackId(0), |stack, frame| self.builder.stacks.intern(stack, frame.2));
@@ -271,8 +270,7 @@ impl<'a> Assembly<'a> {
         self.builder.counters.push(Counter { track, unit, ts, value, ..Default::default() });
     }
 
-    /// The builder, with the account of every table. Rows of tables that are not known are counted
-    /// as not shown.
+    /// The builder, with the row counts of every table. Rows of unknown tables are counted as not shown.
     pub fn finish(mut self, unread: Vec<(String, u64)>) -> TraceBuilder {
         let import = &mut self.builder.import;
         for (table, account) in self.catalog.tables.iter().zip(&self.accounts) {
@@ -301,7 +299,7 @@ impl<'a> Assembly<'a> {
             });
         }
         for (table, n) in unread {
-            let text = format!("{table}: a table that Lacuna does not know; its rows are not shown");
+            let text = format!("{table}: unknown table; its rows are not shown");
             import.note(Severity::Loss, &text, n, None);
             import.tables.push(TableAccount { table, read: n, rejected: n, ..Default::default() });
         }
@@ -316,7 +314,7 @@ impl<'a> Assembly<'a> {
         self.builder
     }
 
-    /// Warnings of the recorder, which say why something is missing.
+    /// Reports the recorder's warnings, which explain missing data.
     fn report_diagnostics(&mut self) {
         const MAX: usize = 30;
         let mut seen = HashSet::new();

@@ -1,4 +1,4 @@
-//! Values over time: GPU and network metrics, and memory that CUDA gave out.
+//! Counters: GPU and network metrics, and memory allocated by CUDA.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -30,7 +30,7 @@ impl Samples {
     }
 }
 
-/// Makes a counter of each metric, named as the file names it.
+/// Creates a counter for each metric, with the name in the file.
 pub fn metrics(assembly: &mut Assembly<'_>, samples: Samples) {
     let (connection, catalog) = (assembly.connection, assembly.catalog);
     let mut names: HashMap<CounterKey, String> = HashMap::new();
@@ -84,16 +84,16 @@ fn gpu_metric(assembly: &mut Assembly<'_>, owner: ProcessKey, name: &str, mut sa
 /// Bytes of one device and kind.
 #[derive(Default)]
 struct Curve {
-    /// Those from before the recording.
+    /// Bytes allocated before the recording.
     before: i64,
-    /// What came and went since.
+    /// The sum of changes since.
     change: i64,
-    /// That after each event.
+    /// The sum after each event.
     samples: Vec<(TimeNs, i64)>,
 }
 
-/// Bytes that CUDA gave out, by device and kind of memory. As in the replayed history, what is freed
-/// without having been allocated was there from the start, and a second free changes nothing.
+/// Bytes allocated by CUDA, by device and kind of memory. As in the replayed history, a block freed without an
+/// allocation existed from the start, and a second free is ignored.
 ///
 /// * `events`: sorted by time.
 pub fn memory(assembly: &mut Assembly<'_>, events: &[MemoryUsage]) {

@@ -1,4 +1,4 @@
-//! Rows of what devices did: kernels, copies, graphs, waits, memory and metrics.
+//! Reads rows of device activity: kernels, copies, graphs, waits, memory and metrics.
 
 use rusqlite::types::ValueRef;
 
@@ -9,10 +9,10 @@ use super::sync::{EventRecord, Wait};
 use super::tables::Spec;
 use super::tally::Reason;
 
-/// The first cells of all device work.
+/// The leading cells common to all device work.
 const N_PLACE: usize = 8;
 
-/// Device work, without what its kind adds: time, stream and correlation.
+/// Reads the columns common to all device work: time, stream and correlation.
 #[inline(always)]
 fn work(chunk: &mut Chunk, cells: &Cells<'_>, kind: SliceKind, source: u64) -> Option<RawSlice> {
     let (ts, end) = chunk.span(cells[0], cells[1])?;
@@ -40,7 +40,7 @@ pub fn correlation(chunk: &mut Chunk, cell: ValueRef<'_>) -> u32 {
     u32::try_from(chunk.int_or_0(cell)).unwrap_or(0)
 }
 
-/// `graphNodeId`; 0 is none.
+/// `graphNodeId`; 0 without one.
 fn graph_node(chunk: &mut Chunk, cell: ValueRef<'_>) -> u64 {
     u64::try_from(chunk.int_or_0(cell)).unwrap_or(0)
 }
@@ -135,7 +135,7 @@ pub const MEMCPY: Spec = Spec {
     },
 };
 
-/// `ENUM_CUDA_MEMCPY_OPER` as every export has it; 11 to 13 are moves of unified memory.
+/// `ENUM_CUDA_MEMCPY_OPER`, the same in every export; 11 to 13 are unified memory transfers.
 fn copy_kind(oper: i64) -> CopyKind {
     match oper {
         1 | 3 | 11 => CopyKind::HtoD,
@@ -147,7 +147,7 @@ fn copy_kind(oper: i64) -> CopyKind {
     }
 }
 
-/// What a copy is called: as Kineto does, so that both formats speak of the same things.
+/// Name of a copy, as in Kineto traces, so that both formats use the same names.
 pub fn copy_name(oper: i64, from: i64, to: i64) -> String {
     let kind = copy_kind(oper).label();
     match (oper, memory(from), memory(to)) {
@@ -312,8 +312,7 @@ fn network(chunk: &mut Chunk, cells: &Cells<'_>, _: u64) {
     sample(chunk, CounterKey::Network { adapter, list, index }, ts, cells[4]);
 }
 
-/// Takes over one value of a counter. No metric of the recorder is negative: where one is, sampling
-/// failed.
+/// Adds one counter value. No metric is ever negative: a negative value means that sampling failed.
 fn sample(chunk: &mut Chunk, key: CounterKey, ts: i64, value: ValueRef<'_>) {
     match chunk.int(value) {
         Some(value) if value >= 0 => {

@@ -1,4 +1,4 @@
-//! Rows of what threads did: API calls, NVTX ranges, system calls, CPU samples and scheduling.
+//! Reads rows of host activity: API calls, NVTX ranges, system calls, CPU samples and scheduling.
 
 use rusqlite::types::ValueRef;
 
@@ -47,12 +47,12 @@ pub const NVTX: Spec = Spec {
     read: nvtx,
 };
 
-/// One row of NVTX, by its `ENUM_NSYS_EVENT_TYPE`.
+/// Reads one NVTX row, by its `ENUM_NSYS_EVENT_TYPE`.
 fn nvtx(chunk: &mut Chunk, cells: &Cells<'_>, source: u64) {
     let name = match (cells[3], cells[4]) {
         (ValueRef::Text(text), _) => chunk.text(text),
         (_, ValueRef::Integer(id)) => chunk.key(NameKey::Id(id)),
-        // A range without a message is NVTX's right.
+        // NVTX ranges need no message.
         _ => chunk.key(NameKey::Empty),
     };
     let (thread, domain) = (chunk.int_or_0(cells[5]), chunk.int_or_0(cells[6]));
@@ -66,7 +66,7 @@ fn nvtx(chunk: &mut Chunk, cells: &Cells<'_>, source: u64) {
         }
         // Push/pop ranges, and those imported from text, nest on their thread.
         Some(59 | 70 | 71) | None => range(chunk, cells, TrackKey::Thread(thread), name, domain, source),
-        // Start/end ranges may end anywhere.
+        // Start/end ranges may end on another thread.
         Some(60) => range(chunk, cells, TrackKey::Ranges(process_of(thread)), name, domain, source),
         Some(75) => {
             chunk.n_merged += 1;
@@ -131,7 +131,7 @@ pub const CALLCHAINS: Spec = Spec {
     columns: &["id", "stackDepth", "symbol", "module", "unresolved"],
     read: |chunk, cells, _| {
         let (sample, depth) = (chunk.int_or_0(cells[0]), chunk.int_or_0(cells[1]));
-        // An address without a symbol says nothing by itself; its module does.
+        // An address without a symbol is named by its module.
         let name = match (chunk.int_or_0(cells[4]), chunk.int(cells[3])) {
             (1.., Some(module)) => chunk.key(NameKey::Module(module)),
             _ => chunk.name(cells[2]),

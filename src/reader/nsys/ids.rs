@@ -1,4 +1,4 @@
-//! The ids of a chunk translated into those of the trace: names, tracks, facts and correlations.
+//! Maps the ids of a chunk to those of the trace: names, tracks, facts and correlations.
 
 use std::collections::{HashMap, HashSet};
 
@@ -25,14 +25,14 @@ pub fn string_ids<'a>(chunks: impl Iterator<Item = &'a Chunk>) -> HashSet<i64> {
     ids
 }
 
-/// The texts of names, made once each.
+/// The texts of names, each created once.
 pub struct Texts<'a> {
     strings: &'a Strings,
     catalog: &'a Catalog,
     known: HashMap<NameKey, StringId>,
     /// NVTX domains by (process, id).
     pub domains: HashMap<(i64, i64), StringId>,
-    /// Ids that `StringIds` lacks.
+    /// Ids missing in `StringIds`.
     pub n_unknown: u64,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// What the ids of one chunk are in the trace.
+/// Maps the ids of one chunk to those of the trace.
 #[derive(Debug)]
 pub struct GlobalIds {
     pub names: Vec<StringId>,
@@ -88,7 +88,7 @@ pub struct GlobalIds {
 }
 
 impl GlobalIds {
-    /// Gives the chunk's slices their ids in the trace.
+    /// Replaces the ids of the chunk's slices by those of the trace.
     pub fn apply(&self, slices: &mut RawSlices) {
         for i in 0..slices.len() {
             let track = slices.track[i].0 as usize;
@@ -104,7 +104,7 @@ impl GlobalIds {
     }
 }
 
-/// What a row says, in the ids of the trace.
+/// The facts of a row, with ids of the trace.
 ///
 /// * `names`: of the row's chunk.
 /// * `bases`: what to add to the correlation ids of each process.
@@ -125,8 +125,8 @@ pub fn facts_of(row: RowFacts, names: &[StringId], records: &EventRecords, bases
     }
 }
 
-/// What to add to the correlation ids of each process. They count from 1 in every process: where
-/// several processes have some, each gets a range of its own.
+/// The offset of each process's correlation ids. They count from 1 in every process: with several processes,
+/// each gets a separate range.
 ///
 /// * `owners`: for each chunk the process of each of its tracks.
 pub fn correlation_bases<'a>(chunks: impl Iterator<Item = &'a Chunk>, owners: &[Vec<i64>]) -> HashMap<i64, u32> {

@@ -1,4 +1,4 @@
-//! What CUDA gave out, block by block, for the model to replay.
+//! Allocation histories of CUDA memory, for the model to replay.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use super::chunk::{MemoryUsage, system_ids};
 use super::device::memory as kind_name;
 use super::tracks::{Names, ProcessKey};
 
-/// Kinds of memory that lie on the host: pageable and pinned.
+/// Kinds of host memory: pageable and pinned.
 const ON_HOST: [i64; 2] = [0, 1];
 
-/// One history a process and device; pinned and pageable memory is the host's. Each block says its kind.
+/// One history per process and device; pinned and pageable memory belongs to the host. Blocks carry their kind.
 ///
 /// * `events`: sorted by time.
 pub fn histories(events: &[MemoryUsage], names: &Names, builder: &mut TraceBuilder) -> Vec<RawMemory> {

@@ -1,8 +1,8 @@
 //! Exports of NVIDIA Nsight Systems as SQLite databases, of any version.
 //!
-//! The way of a row: [`database`] opens the file so that it can do no harm, [`catalog`] lists its
-//! tables, [`tables`] says what each becomes, [`scan`] reads ranges of their rows on all cores,
-//! [`device`] and [`host`] take over one row into a [`chunk`], [`assemble`] puts the chunks together.
+//! [`database`] opens the file safely, [`catalog`] lists its tables, [`tables`] selects the reader of each,
+//! [`scan`] reads ranges of rows on all cores, [`device`] and [`host`] add one row to a [`chunk`],
+//! [`assemble`] builds the trace from the chunks.
 //!
 //! Format: <https://docs.nvidia.com/nsight-systems/UserGuide/index.html#sqlite-schema-reference>
 
@@ -51,17 +51,17 @@ use strings::{STRING_IDS, Strings, WantedStrings};
 use tables::{EVENT_LIKE, Role, Spec};
 use tracks::Names;
 
-/// Pages of one task, and rows where pages are not known: enough that the cost of opening a connection
-/// does not matter.
+/// Pages of one task, and rows where pages are unknown: enough to make the cost of opening a connection
+/// negligible.
 const LEAVES_PER_TASK: usize = 4096;
 const ROWS_PER_TASK: u64 = 250_000;
 
-/// Most tasks of one table, whatever row ids it claims to have.
+/// Most tasks of one table, regardless of the range of its row ids.
 const MAX_TASKS: u64 = 512;
 
 /// Reads one export.
 ///
-/// Errors: no export of Nsight Systems, cancelled, or the file cannot be read.
+/// Errors: not an export of Nsight Systems, cancelled, or the file cannot be read.
 fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace, ReadError> {
     let database = Database::new(source, options, progress)?;
     let interrupt = Interrupt::default();
@@ -115,7 +115,7 @@ fn check(catalog: &Catalog, database: &Database) -> Result<(), ReadError> {
     }))
 }
 
-/// What all threads that read need.
+/// State shared by all scanning threads.
 struct Scans<'a> {
     database: &'a Database,
     catalog: &'a Catalog,
@@ -140,7 +140,7 @@ impl Scans<'_> {
         self.run(&work, &WantedStrings::default(), self.bytes)
     }
 
-    /// Reads the texts that are wanted.
+    /// Reads the texts that events refer to.
     fn strings(&self, wanted: HashSet<i64>, builder: &mut TraceBuilder) -> Result<Strings, ReadError> {
         let known = self.catalog.tables.iter().enumerate().find(|(_, table)| table.name == "StringIds");
         let Some((index, table)) = known else { return Ok(Strings::default()) };
@@ -160,7 +160,7 @@ impl Scans<'_> {
         Ok(Strings::new(chunks.iter().map(|chunk| &chunk.0)))
     }
 
-    /// Runs tasks in parallel; the progress goes up by `bytes`, to the whole file's.
+    /// Runs tasks in parallel; progress advances by `bytes` in total, up to the size of the file.
     fn run(&self, work: &[Task<'_>], wanted: &WantedStrings, bytes: u64) -> Result<Vec<(Chunk, LostRows)>, ReadError> {
         let done = AtomicU64::new(0);
         let worker = || Ok(Worker { connection: self.database.connect(self.interrupt)?, pages: self.database.pages() });
@@ -182,8 +182,8 @@ impl Scans<'_> {
     }
 }
 
-/// The tasks that read a table: about [`LEAVES_PER_TASK`] pages each, or [`ROWS_PER_TASK`] rows where its
-/// pages are not known.
+/// The tasks of a table: about [`LEAVES_PER_TASK`] pages each, or [`ROWS_PER_TASK`] rows where its pages are
+/// unknown.
 fn tasks<'a>(pages: &mut Option<pages::Reader>, index: usize, table: &'a Table, spec: &'a Spec) -> Vec<Task<'a>> {
     let Some((first, last)) = table.row_ids else { return Vec::new() };
     let leaves = table.layout.zip(pages.as_mut()).and_then(|(layout, pages)| pages.leaves(layout.root).ok());
@@ -210,7 +210,7 @@ fn tasks<'a>(pages: &mut Option<pages::Reader>, index: usize, table: &'a Table, 
     }
 }
 
-/// Rows of tables that are not known, to be counted as not shown.
+/// Row counts of unknown tables, to be counted as not shown.
 fn unread(
     connection: &Connection,
     catalog: &Catalog,
@@ -226,7 +226,7 @@ fn unread(
     unknown.map(|table| (table.name.clone(), count(table))).collect()
 }
 
-/// Notes what a person should know of the file as a whole.
+/// Adds notes about the file as a whole.
 fn note_oddities(builder: &mut TraceBuilder, catalog: &Catalog, database: &Database, schema: Option<(i64, i64)>) {
     let import = &mut builder.import;
     for &(severity, text) in &database.notes {
@@ -247,7 +247,7 @@ fn note_oddities(builder: &mut TraceBuilder, catalog: &Catalog, database: &Datab
         }
         Some((major, minor)) if major > info::NEWEST_SCHEMA => {
             let text = format!(
-                "Schema {major}.{minor} is newer than Lacuna knows ({}): known columns are read, others are missing",
+                "Schema {major}.{minor} is newer than the newest known one ({}): known columns are read, others are missing",
                 info::NEWEST_SCHEMA
             );
             import.note(Severity::Loss, &text, 1, None);

@@ -1,4 +1,4 @@
-//! NVTX ranges projected onto the GPU: each range on the streams that its launches went to.
+//! Projects NVTX ranges onto the GPU: each range on the streams of its launches.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,14 +6,13 @@ use rayon::prelude::*;
 
 use crate::model::{RawSlice, RawSlices, SliceKind, StringId, TimeNs, TrackId};
 
-/// Ranges open at once on one thread; deeper ones are shown on their thread alone. Real ones nest a
-/// dozen deep.
+/// Most open ranges per thread; deeper ones are not projected. Real ones nest a dozen deep.
 const MAX_OPEN: usize = 256;
 
-/// Stands for device work that was given to its call.
+/// Marks device work already assigned to a call.
 const TAKEN: u32 = u32::MAX;
 
-/// Slices of all chunks, by one number: a third of the memory that two would take.
+/// Slices of all chunks under one index, which takes a third of the memory of an index pair.
 struct SliceIndex<'a> {
     chunks: &'a [RawSlices],
     /// The number of each chunk's first slice, and of the end.
@@ -55,7 +54,7 @@ impl<'a> SliceIndex<'a> {
     }
 }
 
-/// What was launched inside a range, by stream: (first start, last end).
+/// Device work launched inside a range, by stream: (first start, last end).
 type Reach = BTreeMap<TrackId, (TimeNs, TimeNs)>;
 
 fn grow(reach: &mut Reach, (stream, start, end): (TrackId, TimeNs, TimeNs)) {
@@ -63,7 +62,7 @@ fn grow(reach: &mut Reach, (stream, start, end): (TrackId, TimeNs, TimeNs)) {
     *known = (known.0.min(start), known.1.max(end));
 }
 
-/// A range that is open at one moment of the walk along its thread.
+/// An open range while iterating over its thread.
 struct OpenRange {
     end: TimeNs,
     name: StringId,
@@ -72,9 +71,9 @@ struct OpenRange {
     reach: Reach,
 }
 
-/// The ranges of all threads as seen on streams: from the start of the first device work that was
-/// launched inside a range to the end of the last, for each stream on its own, as Kineto records
-/// it and NVIDIA's `nvtx_gpu_proj_trace` computes it. Their track is that of the stream.
+/// Projects the ranges of all threads onto streams: per stream, from the start of the first device work
+/// launched inside a range to the end of the last, as Kineto records it and NVIDIA's `nvtx_gpu_proj_trace`
+/// computes it. Their track is that of the stream.
 ///
 /// A launch belongs to a range if its API call starts inside it, on the same thread. Cost:
 /// O(n log n) for n calls, launches and ranges.
@@ -113,9 +112,9 @@ pub fn project(chunks: &[RawSlices]) -> RawSlices {
     out
 }
 
-/// Goes along one thread's calls and ranges.
+/// Projects the ranges of one thread.
 fn walk(all: &SliceIndex<'_>, calls: &mut [u32], work: &mut [(u32, u32)], out: &mut RawSlices) {
-    // Ranges come before what starts with them, outer ones before inner ones.
+    // Ranges precede calls with the same start, outer ranges precede inner ones.
     calls.par_sort_by_key(|&slice| {
         let (chunk, i) = all.chunk(slice);
         let is_call = chunk.kind[i] != SliceKind::Annotation;

@@ -1,4 +1,4 @@
-//! Reads a range of rows of a table, past damage.
+//! Reads a range of rows of a table, skipping damage.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use super::tables::{self, Spec};
 /// Event rows of an ordinary page of 4 KiB are 20 to 60.
 const MAX_ROWS_OF_A_PAGE: usize = 200;
 
-/// Rows after which a person's wish to cancel is looked for.
+/// Rows between checks for cancellation.
 const CHECK: u64 = 2048;
 
-/// Damaged places in one range of rows after which the rest of it is given up.
+/// Damaged places in one range of rows after which the rest of it is skipped.
 const MAX_DAMAGES: usize = 200;
 
 /// Row ids from the first to the last, both included.
@@ -30,14 +30,14 @@ pub struct RowRange {
     pub last: i64,
 }
 
-/// What could not be read of a range of rows.
+/// The unreadable rows of a range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LostRows {
-    /// Rows on damaged pages. Ids may have holes, so this is a bound.
+    /// Rows on damaged pages; an upper bound, since ids may have gaps.
     pub n_damaged: u64,
     /// Rows with a cell of more than 16 MiB.
     pub n_too_large: u64,
-    /// What SQLite said of the first damage.
+    /// SQLite's message for the first damage.
     pub error: Option<String>,
 }
 
@@ -49,7 +49,7 @@ impl LostRows {
     }
 }
 
-/// Where a table's source numbers carry its index, above 48 bits of row id.
+/// Bit position of the table index in source numbers, above 48 bits of row id.
 pub const SOURCE_BITS: u32 = 48;
 
 /// The source of a row, for details.
@@ -66,25 +66,25 @@ pub struct Task<'a> {
     pub table: &'a Table,
     pub spec: &'a Spec,
     pub rows: RowRange,
-    /// The pages that hold it, where they are known.
+    /// Its leaf pages, where known.
     pub leaves: Option<Arc<[Leaf]>>,
 }
 
-/// What a thread reads with.
+/// The connection and pages of a scanning thread.
 #[derive(Debug)]
 pub struct Worker {
     pub connection: Connection,
-    /// Absent where rows can be in a log beside the pages.
+    /// Absent where rows may be in a separate log.
     pub pages: Option<pages::Reader>,
 }
 
-/// The SELECT that gives row id and cells in the order of the columns asked for.
+/// The SELECT of the row id and of the cells in the order of the requested columns.
 fn select(table: &Table, spec: &Spec) -> String {
     let columns: Vec<String> = spec.columns.iter().map(|wanted| table.column_sql(wanted)).collect();
     format!("SELECT rowid, {} FROM {} WHERE rowid BETWEEN ?1 AND ?2", columns.join(", "), quoted(&table.name))
 }
 
-/// Reads the rows of a task: from the pages, or through SQLite if these hold anything unusual.
+/// Reads the rows of a task: from the pages, or through SQLite if the pages contain anything unusual.
 pub fn scan(
     worker: &mut Worker,
     task: &Task<'_>,
@@ -120,7 +120,7 @@ fn scan_pages(
     let wanted: Vec<Option<usize>> = task.spec.columns.iter().map(|wanted| task.table.column(wanted)).collect();
     let columns = pages::Columns::new(&wanted, layout.row_id);
     let Some(after) = task.rows.first.checked_sub(1) else { return Err(pages::Unexpected) };
-    // Ids follow each other in an export. A page holds no more rows than one of a few bytes each.
+    // Ids are consecutive in an export. The minimum size of a row bounds the rows of a page.
     let n_rows = usize::try_from(task.rows.last.abs_diff(after)).unwrap_or(usize::MAX);
     let expected = n_rows.min(leaves.len() * MAX_ROWS_OF_A_PAGE);
     pages.read(leaves, after, &columns, |row_id, cells| {
@@ -133,7 +133,7 @@ fn scan_pages(
     })
 }
 
-/// Reads the rows of a task through SQLite. What cannot be read is skipped as narrowly as SQLite allows and
+/// Reads the rows of a task through SQLite. Unreadable rows are skipped as narrowly as SQLite allows and
 /// returned as lost.
 fn scan_rows(
     connection: &Connection,
@@ -214,15 +214,15 @@ fn read_rows(
     (last_read, error)
 }
 
-/// The first row after one that is too large to read. Looking for an id loads no cell.
+/// The first row after one that is too large to read. The query for an id loads no cell.
 fn after_large(connection: &Connection, table: &Table, range: RowRange) -> Option<i64> {
     let sql = format!("SELECT min(rowid) FROM {} WHERE rowid BETWEEN ?1 AND ?2", quoted(&table.name));
     let large: i64 = connection.query_row(&sql, [range.first, range.last], |row| row.get(0)).ok()?;
     large.checked_add(1).filter(|&next| next <= range.last)
 }
 
-/// The first row after a damaged place: in growing strides until one can be read, then back as far
-/// as it goes.
+/// The first row after a damaged place: searches forward in growing strides until a row is readable, then
+/// backward to the first readable one.
 fn after_damage(connection: &Connection, sql: &str, range: RowRange) -> Option<i64> {
     let mut statement = connection.prepare(&format!("{sql} LIMIT 1")).ok()?;
     let mut readable = |first: i64| statement.query_row([first, range.last], |row| row.get::<_, i64>(0)).ok();

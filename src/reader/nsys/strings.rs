@@ -1,4 +1,4 @@
-//! The texts that rows refer to by number.
+//! The strings that rows refer to by id.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub const STRING_IDS: Spec = Spec {
     },
 };
 
-/// The texts of `StringIds` that are wanted.
+/// The texts of the requested rows of `StringIds`.
 #[derive(Debug, Default)]
 pub struct Strings {
     texts: HashMap<i64, String>,
@@ -46,11 +46,11 @@ impl Strings {
     }
 }
 
-/// Ids that are looked for.
+/// The requested ids.
 pub type WantedStrings = Arc<HashSet<i64>>;
 
-/// An API call's name without the version that CUPTI adds: `cudaLaunchKernel_v7000`. Names that end
-/// so by themselves (`cuMemAlloc_v2`) keep their end: CUPTI's versions have four digits and more.
+/// The name of an API call without CUPTI's version suffix: `cudaLaunchKernel_v7000`. Names with a suffix of
+/// their own (`cuMemAlloc_v2`) keep it: CUPTI's versions have at least four digits.
 pub fn call_name(name: &str) -> &str {
     match name.rsplit_once("_v") {
         Some((plain, digits)) if digits.len() >= 4 && digits.bytes().all(|byte| byte.is_ascii_digit()) => plain,
@@ -58,7 +58,7 @@ pub fn call_name(name: &str) -> &str {
     }
 }
 
-/// The file's name in a path of a library; the recorder itself writes some as `[vdso]`.
+/// The file name of a library's path; the recorder writes some without a path, as `[vdso]`.
 pub fn module_name(path: &str) -> String {
     let file = path.rsplit(['/', '\\']).next().unwrap_or(path);
     format!("[{}]", file.trim_matches(['[', ']']))

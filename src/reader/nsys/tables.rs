@@ -1,8 +1,7 @@
-//! What each table of an export becomes.
+//! Maps the tables of an export to their readers.
 //!
-//! Columns are found by name, since they come and go between versions. A table that is not known
-//! but has a start time, and an end or a name, is shown as well: new versions of Nsight
-//! Systems add such tables every year.
+//! Columns are found by name, since they differ between versions. An unknown table with a start time and an
+//! end or a name is shown as well: new versions of Nsight Systems add such tables every year.
 
 use rusqlite::types::ValueRef;
 
@@ -17,17 +16,17 @@ pub struct Spec {
     pub table: &'static str,
     /// Columns in the order of the cells; `a|b` takes the first that the table has.
     pub columns: &'static [&'static str],
-    /// Takes over one row; the last figure is its source for details.
+    /// Adds one row to a chunk; the last argument is its source for details.
     pub read: fn(&mut Chunk, &Cells<'_>, u64),
 }
 
-/// What a table is to the reader.
+/// The role of a table.
 #[derive(Clone, Copy, Debug)]
 pub enum Role {
     Events(&'static Spec),
-    /// Has the form of events: start, perhaps end, name, thread or process.
+    /// Unknown, with columns of events: start, optionally end, name, thread or process.
     EventLike,
-    /// Names, devices, settings: looked up, never events.
+    /// Names, devices, settings: lookup data, never events.
     Context,
     Unknown,
 }
@@ -52,7 +51,7 @@ const SPECS: &[Spec] = &[
     host::DIAGNOSTIC,
 ];
 
-/// Tables that describe others. Call chains of API calls are looked up for one call at a time.
+/// Tables with lookup data. Call chains of API calls are read for one call at a time.
 const CONTEXT: [&str; 22] = [
     "StringIds",
     "PROCESSES",
@@ -80,7 +79,7 @@ const CONTEXT: [&str; 22] = [
 
 const CONTEXT_PREFIXES: [&str; 4] = ["ENUM_", "TARGET_INFO_", "META_DATA_", "NVTX_PAYLOAD_"];
 
-/// The name without the version that some exports were said to add: `NVTX_EVENTS_V2`.
+/// The name without a version suffix, as in `NVTX_EVENTS_V2`.
 fn plain(name: &str) -> &str {
     match name.rsplit_once("_V") {
         Some((plain, digits)) if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => plain,
@@ -102,7 +101,7 @@ pub fn is_known(name: &str) -> bool {
             .any(|prefix| name.starts_with(prefix))
 }
 
-/// What to do with a table of this name and these columns.
+/// The role of a table with this name and these columns.
 pub fn role(name: &str, columns: &[String]) -> Role {
     if CONTEXT.contains(&name) || CONTEXT_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
         return Role::Context;
@@ -115,7 +114,7 @@ pub fn role(name: &str, columns: &[String]) -> Role {
     if is_like { Role::EventLike } else { Role::Unknown }
 }
 
-/// The columns that make rows look like events, in the order of [`read_like`]'s cells.
+/// The columns that identify rows as events, in the order of [`read_like`]'s cells.
 const LIKE: &[&str] = &[
     "start|timestamp|startedAt|rawTimestamp",
     "end|endedAt",
@@ -125,7 +124,7 @@ const LIKE: &[&str] = &[
     "globalPid|globalVm",
 ];
 
-/// How to read a table that is known only by its columns.
+/// The reader of a table recognized only by its columns.
 pub const EVENT_LIKE: Spec = Spec { table: "", columns: LIKE, read: read_like };
 
 fn read_like(chunk: &mut Chunk, cells: &Cells<'_>, source: u64) {
@@ -156,7 +155,7 @@ fn read_like(chunk: &mut Chunk, cells: &Cells<'_>, source: u64) {
     }
 }
 
-/// The kind of slices in a table that is known only by its columns.
+/// The kind of slices in a table recognized only by its columns.
 pub fn kind_like(table: &str) -> SliceKind {
     match table {
         _ if table.ends_with("OVERHEAD") => SliceKind::Overhead,

@@ -1,4 +1,4 @@
-//! Where rows belong: processes, threads, devices and streams, and what they are called.
+//! Processes and tracks of an export, with their names and order.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -11,7 +11,7 @@ use super::chunk::{TrackKey, machine_of, process_of, system_ids};
 use super::info::{Value, rows};
 use super::tables;
 
-/// A process of the trace: a GPU, a program, or what belongs to neither.
+/// A process of the trace: a GPU, a program, or the recorder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ProcessKey {
     Device {
@@ -23,21 +23,21 @@ pub enum ProcessKey {
     Recorder,
 }
 
-/// What the file says about processes, threads and streams that own events.
+/// Names of the processes, threads and streams that own events.
 #[derive(Debug, Default)]
 pub struct Names {
     /// By `globalPid`.
     processes: HashMap<i64, String>,
     /// Row of `StringIds` by `globalTid`.
     pub threads: HashMap<i64, i64>,
-    /// Names that the program gave its threads (NVTX), by `globalTid`.
+    /// Thread names set by the program (NVTX), by `globalTid`.
     pub nvtx_threads: HashMap<i64, String>,
     /// The GPU behind a program's CUDA device, by (process, device): `CUDA_VISIBLE_DEVICES` moves
     /// them.
     gpus: HashMap<(i64, i64), i64>,
     /// Null streams by (process, context).
     null_streams: HashSet<(i64, i64, i64)>,
-    /// Names that the program gave its streams (NVTX), by (process, context, stream).
+    /// Stream names set by the program (NVTX), by (process, context, stream).
     streams: HashMap<(i64, i64, i64), String>,
     /// Green contexts by (process, context).
     green: HashSet<(i64, i64)>,
@@ -46,8 +46,8 @@ pub struct Names {
 }
 
 impl Names {
-    /// Looks up the names of what `keys` refers to. Names of other processes and threads of the
-    /// machine stay in the file.
+    /// Looks up the names of the processes and threads in `keys`. Names of others on the machine are not
+    /// read.
     pub fn new(connection: &Connection, catalog: &Catalog, keys: &HashSet<TrackKey>) -> Self {
         let threads: HashSet<i64> = keys.iter().filter_map(thread_of).collect();
         let processes: HashSet<i64> = keys.iter().filter_map(|key| program_of(*key)).collect();
@@ -104,7 +104,7 @@ impl Names {
         self.device(process, gpu)
     }
 
-    /// A GPU by its own number; `process` tells the machine, or is 0.
+    /// A GPU by its own number; `process` identifies the machine, or is 0.
     pub fn device(&self, process: i64, gpu: i64) -> ProcessKey {
         let only = self.machines.first().copied().unwrap_or(0);
         let machine = if process == 0 || self.machines.len() < 2 { only } else { machine_of(process) };
@@ -137,7 +137,7 @@ impl Names {
     }
 }
 
-/// The thread a track belongs to.
+/// The thread of a track.
 fn thread_of(key: &TrackKey) -> Option<i64> {
     match *key {
         TrackKey::Thread(thread) | TrackKey::Running(thread) | TrackKey::Samples(thread) => Some(thread),
@@ -145,7 +145,7 @@ fn thread_of(key: &TrackKey) -> Option<i64> {
     }
 }
 
-/// The process a track's events came from.
+/// The process of a track's events.
 pub fn program_of(key: TrackKey) -> Option<i64> {
     match key {
         TrackKey::Thread(id) | TrackKey::Running(id) | TrackKey::Samples(id) => Some(process_of(id)),
@@ -156,7 +156,7 @@ pub fn program_of(key: TrackKey) -> Option<i64> {
     }
 }
 
-/// Processes and tracks on their way into the trace.
+/// Processes and tracks of the trace under construction.
 #[derive(Debug, Default)]
 pub struct TrackTable {
     pub processes: Vec<Process>,
@@ -166,7 +166,7 @@ pub struct TrackTable {
 }
 
 impl TrackTable {
-    /// Makes a track of each key. [`Self::arrange`] puts them in order.
+    /// Creates a track for each key. [`Self::arrange`] sorts them.
     pub fn new(
         keys: &HashSet<TrackKey>,
         names: &Names,
@@ -201,9 +201,8 @@ impl TrackTable {
         id
     }
 
-    /// Puts first what people look for: programs and threads that called CUDA or named ranges, then
-    /// those that only ran. The main thread leads those of its sort, and what is known of a thread
-    /// besides its calls stays below it.
+    /// Sorts tracks: programs and threads with CUDA calls or named ranges first, then those without. The main
+    /// thread is the first of its group, and the other tracks of a thread follow it.
     pub fn arrange(&mut self, slices: &[RawSlices]) {
         const ONLY_RAN: i64 = 2;
         let mut of_track = vec![ONLY_RAN; self.tracks.len()];
@@ -247,7 +246,7 @@ impl TrackTable {
     }
 }
 
-/// Which devices several processes or contexts use: their streams need longer names.
+/// Devices used by several processes or contexts: their streams need longer names.
 #[derive(Debug, Default)]
 struct Sharing {
     processes: HashMap<ProcessKey, HashSet<i64>>,
@@ -290,7 +289,7 @@ fn track(
     let of_thread = |id: i64, suffix: &str| {
         let (title, tid) = thread(id);
         let (pid, _) = system_ids(id);
-        // The main thread first; what is known of it besides right below it.
+        // The main thread first, directly followed by its other tracks.
         let sort_index = i64::from(tid != pid.to_string());
         Track { kind: TrackKind::Thread, name: title + suffix, tid, sort_index, ..Default::default() }
     };

@@ -8,8 +8,8 @@ use super::{Fault, Fold, Heap, MAX_TEXT, Tag, Value};
 use crate::job::Progress;
 use crate::reader::tally::NO_OFFSET;
 
-/// Reads the text to its end or to the first damage, with why it ends there; what was made so far is on
-/// the stack, and the bottom is the text as a whole. Returns how many bytes were read.
+/// Reads the text up to its end or the first damage. The values read so far are on the stack, with the
+/// document at the bottom. Returns the number of bytes read and the reason for an early end.
 pub fn read<R: Read, F: Fold>(
     reader: R,
     progress: &Progress,
@@ -27,14 +27,14 @@ pub fn read<R: Read, F: Fold>(
             _ if progress.is_cancelled() => Fault::Cancelled,
             serde_json::error::Category::Io => Fault::Io(error.into()),
             serde_json::error::Category::Eof => Fault::Cut,
-            _ => Fault::Damaged("it is no valid JSON"),
+            _ => Fault::Damaged("it is not valid JSON"),
         });
     }
     drop(json);
     (n_bytes, fault)
 }
 
-/// Tells the progress how much was read.
+/// Reports how much was read.
 struct CountedReader<'a, R> {
     inner: R,
     progress: &'a Progress,
@@ -61,7 +61,7 @@ struct Node<'a, F> {
 }
 
 impl<F: Fold> Node<'_, F> {
-    /// Keeps why the heap takes no more.
+    /// Keeps the heap's first error.
     fn check<E: serde::de::Error>(fault: &mut Option<Fault>, outcome: Result<(), Fault>) -> Result<(), E> {
         outcome.map_err(|why| {
             *fault = Some(why);

@@ -1,8 +1,8 @@
-//! PyTorch's memory history: `torch.cuda.memory._dump_snapshot`, and what else carries the same data.
+//! PyTorch's memory history: `torch.cuda.memory._dump_snapshot`, and other files with the same data.
 //!
-//! The way of an entry: the pickle machine, or the JSON reader, hands each finished dictionary to [`fold`],
-//! which makes a row, a block or a frame of it; [`resolve`] gives each device its events and segments, and the
-//! model replays it. No tree of the file is ever kept.
+//! The pickle machine, or the JSON reader, passes each finished dictionary to [`fold`], which converts it to a
+//! row, a block or a frame; [`resolve`] assigns events and segments to devices, and the model replays them.
+//! No tree of the file is ever kept.
 //!
 //! Format: <https://docs.pytorch.org/docs/stable/torch_cuda_memory.html>
 
@@ -34,10 +34,10 @@ pub use format::{EMBEDDED, JSON, PAGE, PICKLE};
 use resolve::{Resolver, Root};
 use tally::Reason;
 
-/// Nanoseconds since 1970 beyond this are a date.
+/// Times beyond this are nanoseconds since 1970.
 const EPOCH_2001_NS: i64 = 1_000_000_000_000_000_000;
 
-/// What a snapshot is written in.
+/// The encoding of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Encoding {
     Pickle,
@@ -50,14 +50,14 @@ enum Encoding {
 struct PartialSnapshot {
     heap: Heap<SnapshotFold>,
     root: Value,
-    /// Why not to its end.
+    /// The reason for an early end.
     fault: Option<Fault>,
     text_bytes: u64,
 }
 
 /// Reads one snapshot.
 ///
-/// Errors: no snapshot, it asks to run code, too damaged, cancelled, or the file cannot be read.
+/// Errors: not a snapshot, it asks to run code, too damaged, cancelled, or the file cannot be read.
 fn read(carrier: Encoding, source: &Source, options: Options, progress: &Progress) -> Result<Trace, ReadError> {
     let text = source.open(options)?;
     let file_bytes = text.file_bytes;
@@ -95,7 +95,7 @@ fn read(carrier: Encoding, source: &Source, options: Options, progress: &Progres
     builder.strings = std::mem::take(&mut fold.strings);
     builder.stacks = std::mem::take(&mut fold.stacks.table);
     let tally = std::mem::take(&mut fold.tally);
-    // Frees what replaying does not need.
+    // Frees memory that replaying does not need.
     let text_bytes = reading.text_bytes;
     drop(reading);
     if progress.is_cancelled() {
@@ -125,7 +125,7 @@ fn read(carrier: Encoding, source: &Source, options: Options, progress: &Progres
     Ok(trace)
 }
 
-/// Runs a pickle, and notes what is odd about it as a whole.
+/// Runs a pickle and notes problems of the whole.
 fn unpickle<R: Read>(input: Input<'_, R>, builder: &mut TraceBuilder) -> PartialSnapshot {
     let mut machine = Machine::new(input, heap());
     let outcome = machine.run();
@@ -148,7 +148,7 @@ fn unpickle<R: Read>(input: Input<'_, R>, builder: &mut TraceBuilder) -> Partial
     PartialSnapshot { heap: machine.heap, root, fault, text_bytes }
 }
 
-/// A heap that knows the texts of snapshots.
+/// A heap with the known texts of snapshots interned.
 fn heap() -> Heap<SnapshotFold> {
     let mut heap = Heap::new(SnapshotFold::new());
     for text in known::TEXTS {
@@ -157,7 +157,7 @@ fn heap() -> Heap<SnapshotFold> {
     heap
 }
 
-/// Why the file could not be read to its end; an error where nothing of it may be kept.
+/// The reason why the file could not be read to its end; an error where nothing may be kept.
 fn why_incomplete(fault: Fault, carrier: Encoding, offset: u64) -> Result<String, ReadError> {
     let what = if carrier == Encoding::Json { "JSON text" } else { "pickle" };
     Ok(match fault {
@@ -166,7 +166,7 @@ fn why_incomplete(fault: Fault, carrier: Encoding, offset: u64) -> Result<String
         Fault::LongText => format!("A text of more than 16 MiB at byte {offset}, which no snapshot has"),
         Fault::Refused(sentence) => return Err(ReadError::NotATrace(sentence)),
         Fault::TooMuch(what) => {
-            return Err(ReadError::NotATrace(format!("No memory snapshot: it has more {what} than any real one")));
+            return Err(ReadError::NotATrace(format!("Not a memory snapshot: it has more {what} than any real one")));
         }
         Fault::Cancelled => return Err(ReadError::Cancelled),
         Fault::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<NeedsConsent>()) => {
@@ -176,7 +176,7 @@ fn why_incomplete(fault: Fault, carrier: Encoding, offset: u64) -> Result<String
     })
 }
 
-/// The sentence for a file of which nothing can be shown.
+/// The sentence for a file without anything to show.
 fn why_nothing(lost: &str) -> ReadError {
     ReadError::NotATrace(format!("{lost}, and nothing before that is complete enough to be shown"))
 }
@@ -189,7 +189,7 @@ fn describe_file(builder: &mut TraceBuilder, source: &Source, text_bytes: u64, s
     info.facts = settings.to_vec();
 }
 
-/// Adds the memory of each device, and says what the recording lacks.
+/// Adds the memory of each device, and notes missing parts of the recording.
 fn add_memories(builder: &mut TraceBuilder, mut memories: Vec<RawMemory>, root: &Root, settings: &[(String, String)]) {
     let import = &mut builder.import;
     let mut note = |text: &str, count: u64| import.note(Severity::Note, text, count, None);

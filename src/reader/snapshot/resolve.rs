@@ -1,4 +1,4 @@
-//! From the top of a snapshot to the memory of each device, with the account of its parts.
+//! Assigns the parts of a snapshot to devices, and counts them.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::model::memory::{
 use crate::model::{StringId, TableAccount, TimeNs};
 use crate::reader::pickle::{Store, Tag, Value};
 
-/// What the top of a file names.
+/// The entries of the top-level dictionary.
 #[derive(Clone, Copy, Default)]
 pub struct Root {
     segments: Option<Value>,
@@ -21,12 +21,12 @@ pub struct Root {
     annotations: Option<Value>,
     host_segments: Option<Value>,
     host_traces: Option<Value>,
-    /// It is the list of segments itself.
+    /// The top level is the list of segments itself.
     pub is_bare: bool,
 }
 
 impl Root {
-    /// Finds the parts; an error says what the file is instead.
+    /// Finds the parts. The error describes what the file is instead.
     pub fn find(root: Value, store: &Store) -> Result<Self, String> {
         let root = store.settled(root);
         let items = store.items(root);
@@ -85,22 +85,22 @@ fn describe_other(root: Value, store: &Store) -> String {
     let keys: Vec<&str> = keys.take(6).map(|pair| store.strings.get(StringId(pair[0].index()))).collect();
     match root.tag() {
         Tag::Dict if !keys.is_empty() => format!(
-            "No memory snapshot: a dictionary without lists of segments or traces, with the keys {}",
+            "Not a memory snapshot: a dictionary without lists of segments or traces, with the keys {}",
             crate::reader::printable(&keys.join(", "))
         ),
-        Tag::Dict => "No memory snapshot: a dictionary without lists of segments or traces".to_owned(),
-        Tag::List | Tag::Tuple => "No memory snapshot: a list of something else than segments".to_owned(),
-        Tag::Folded => "No memory snapshot: only one part of it".to_owned(),
-        _ => "No memory snapshot: a single value".to_owned(),
+        Tag::Dict => "Not a memory snapshot: a dictionary without lists of segments or traces".to_owned(),
+        Tag::List | Tag::Tuple => "Not a memory snapshot: a list of something other than segments".to_owned(),
+        Tag::Folded => "Not a memory snapshot: only one part of it".to_owned(),
+        _ => "Not a memory snapshot: a single value".to_owned(),
     }
 }
 
-/// A table of the account; `read` is set last.
+/// The counts of one part; `read` is set last.
 fn account(table: &str) -> TableAccount {
     TableAccount { table: table.to_owned(), ..TableAccount::default() }
 }
 
-/// The parts of a file on their way to devices.
+/// Assigns parts of a file to devices.
 pub struct Resolver<'a> {
     pub store: &'a mut Store,
     pub fold: &'a mut SnapshotFold,
@@ -108,7 +108,7 @@ pub struct Resolver<'a> {
     pub devices: BTreeMap<i32, RawMemory>,
     pub tables: Vec<TableAccount>,
     is_used: Vec<bool>,
-    /// Events that were named again.
+    /// Events that are already assigned.
     n_again: usize,
     pools: Vec<MemoryPool>,
 }
@@ -120,7 +120,7 @@ impl<'a> Resolver<'a> {
         Self { store, fold, devices: BTreeMap::new(), tables: Vec::new(), is_used, n_again: 0, pools }
     }
 
-    /// Gives each device its events and segments. `is_cut`: the file lost its end.
+    /// Assigns events and segments to devices. `is_cut`: the file is truncated.
     pub fn run(&mut self, root: &Root, is_cut: bool) {
         self.traces("device_traces", root.device_traces, 0);
         self.traces("host_traces", root.host_traces, -1);
@@ -193,7 +193,7 @@ impl<'a> Resolver<'a> {
                     rows.push(row);
                     continue;
                 }
-                // A few bytes can name an entry again and again: as often as there are entries, at most.
+                // A few bytes can repeat an entry many times: accept at most as many as there are entries.
                 Some(row) if self.n_again < self.is_used.len() => {
                     self.n_again += 1;
                     rows.push(row);
@@ -211,7 +211,7 @@ impl<'a> Resolver<'a> {
         rows
     }
 
-    /// Events that no list names.
+    /// Counts events in no list.
     fn orphan_events(&mut self) {
         let n = self.is_used.iter().filter(|is_used| !**is_used).count() as u64;
         self.fold.tally.add(Reason::Orphan, n);
@@ -220,7 +220,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// The events of some rows, with what belongs to them.
+    /// The events of some rows, with their additions.
     fn select(&mut self, rows: &[u32]) -> RawMemory {
         let all = &mut self.fold.events;
         let is_all = rows.len() == all.events.len() && rows.iter().enumerate().all(|(i, &row)| i as u32 == row);
@@ -232,7 +232,7 @@ impl<'a> Resolver<'a> {
         memory
     }
 
-    /// Segments and their blocks; `device` says whose they are where they do not.
+    /// Segments and their blocks; `device` applies to those without a device of their own.
     fn segments(
         &mut self,
         names: [&str; 2],
@@ -275,7 +275,7 @@ impl<'a> Resolver<'a> {
             raw.pool = memory.pool(pool);
             memory.end.get_or_insert_default().push(raw);
         }
-        // A list without segments says that nothing was reserved.
+        // An empty list of segments means that nothing was reserved.
         if is_known && !is_cut {
             let is_host = device.is_some();
             for memory in self.devices.values_mut().filter(|memory| (memory.device < 0) == is_host) {
@@ -285,7 +285,7 @@ impl<'a> Resolver<'a> {
         self.tables.extend([table, blocks]);
     }
 
-    /// Segments and blocks that no list names.
+    /// Counts segments and blocks in no list.
     fn orphan_segments(&mut self, is_placed: &[bool]) {
         let orphans = self.fold.segments.iter().zip(is_placed).filter(|entry| !entry.1);
         let (n, n_blocks) = orphans.fold((0, 0), |sum, (segment, _)| (sum.0 + 1, sum.1 + segment.n_blocks));
@@ -349,8 +349,8 @@ fn is_time(ts: TimeNs) -> bool {
     ts != NO_TIME && ts != BAD_TIME
 }
 
-/// Gives events without a time that of the one before, the first ones that of the first that has one.
-/// Returns how many had none at all; bad ones are counted already.
+/// Gives events without a time that of the preceding event, or of the first event with a time. Returns the
+/// number of events without any time; invalid times are counted already.
 fn carry_times(times: &mut [TimeNs]) -> u64 {
     let mut latest = times.iter().copied().find(|&ts| is_time(ts)).unwrap_or_default();
     let mut n_without = 0;
@@ -365,7 +365,7 @@ fn carry_times(times: &mut [TimeNs]) -> u64 {
     n_without
 }
 
-/// A copy of some rows. What a row says beside its columns goes to the last place that names it.
+/// A copy of some rows. Additions of a row move to its last occurrence.
 fn gather(all: &RawMemory, rows: &[u32]) -> RawMemory {
     let mut memory = RawMemory::default();
     let mut new_row = vec![u32::MAX; all.events.len()];

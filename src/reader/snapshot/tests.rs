@@ -222,13 +222,13 @@ fn what_makes_no_sense_is_counted_and_the_rest_shown() {
     assert_eq!((table(&trace, "segments"), table(&trace, "blocks")), ([3, 1, 0, 2], [7, 2, 0, 5]));
     assert_eq!(table(&trace, "external_annotations"), [2, 0, 0, 2]);
     for (words, count) in [
-        ("action that Lacuna does not know", 1),
+        ("Event with an unknown action", 1),
         ("negative or beyond 256 TiB: not shown", 3),
         ("no whole number of microseconds", 1),
         ("without an address: not shown", 1),
         ("no list of frames", 1),
-        ("Not what this list should hold", 7),
-        ("size or state makes no sense", 1),
+        ("List item of an unexpected type", 7),
+        ("invalid size or state", 1),
         ("outside of its segment", 2),
         ("reaches beyond its segment", 1),
         ("own sums differ", 1),
