@@ -1,4 +1,4 @@
-//! `lacuna check`: what became of every event of a file.
+//! `lacuna check`: counts of shown, merged and rejected events of each file.
 
 use std::path::PathBuf;
 

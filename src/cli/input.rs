@@ -1,4 +1,4 @@
-//! Which files does a command read, and what comes out of them?
+//! Input files of commands: listing, reading and error reporting.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub struct ReadArgs {
 }
 
 impl ReadArgs {
-    /// What the reader is told.
+    /// The options of the reader.
     pub fn options(&self) -> Options {
         Options { allow_any_ratio: self.allow_any_ratio }
     }
@@ -39,7 +39,7 @@ pub struct Input {
     pub has_unreadable: bool,
 }
 
-/// Reads files and folders. What cannot be read is said on stderr, and the rest goes on.
+/// Reads files and folders. Unreadable files are reported on stderr and skipped.
 ///
 /// Errors: nothing could be read at all.
 pub fn read(paths: &[PathBuf], reading: &ReadArgs) -> Result<Input, Failure> {
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_grows_without_measure_is_read_only_if_asked() {
+    fn a_high_compression_ratio_needs_consent() {
         let path = std::env::temp_dir().join(format!("lacuna-ratio-{}.json.gz", std::process::id()));
         let file = std::fs::File::create(&path).unwrap();
         let mut gzip = flate2::write::GzEncoder::new(file, flate2::Compression::default());

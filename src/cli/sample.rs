@@ -1,4 +1,4 @@
-//! `lacuna sample`: generates inputs whose right answer is known.
+//! `lacuna sample`: generates inputs with a known correct answer.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -110,7 +110,7 @@ fn write(args: &Args) -> std::io::Result<Answer> {
         }
     };
     let answer = written.and_then(|answer| std::fs::rename(&part, &args.out).map(|()| answer)).inspect_err(|_| {
-        // What is left of a failed write is of no use to anyone.
+        // Remove the partial file of a failed write.
         let _ = std::fs::remove_file(&part);
     })?;
     if let Some(path) = &args.answer {

@@ -1,4 +1,4 @@
-//! What was read: files, what became of their events, the problems met, and where each is on the clock.
+//! Figures of files: event counts, problems, and clock offsets.
 
 use std::sync::Arc;
 

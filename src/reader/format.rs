@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn known_wrong_kinds_say_what_to_do() {
+    fn refused_formats_say_what_to_do() {
         let sentence = |head: &[u8]| match sniff(head).unwrap().contents {
             Contents::Refused(sentence) => sentence,
             ref contents => panic!("{contents:?}"),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_what_is_read() {
+    fn extensions_of_readable_files_are_listed() {
         let read = extensions();
         assert!(read.contains(&"pickle") && read.contains(&"json") && !read.contains(&"nsys-rep"), "{read:?}");
         let known = unknown();

@@ -1,4 +1,4 @@
-//! What a correct tool must say about a generated input: the generator knows, and writes it down.
+//! The known correct answer of a generated input.
 
 use std::collections::BTreeMap;
 

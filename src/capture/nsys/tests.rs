@@ -120,7 +120,7 @@ fn other_files_are_opened_as_they_are() {
 }
 
 #[test]
-fn what_nsys_says_when_it_fails_is_told() {
+fn output_of_a_failed_nsys_is_reported() {
     let bench = Bench::new("printf 'one\\ntwo \\377\\033[31m\\nProcessing 10%%\\rProcessing 20%%\\n' >&2; exit 1");
     let text = bench.failure();
     assert!(text.contains("exit status: 1") && text.contains("one\ntwo \u{fffd}[31m\nProcessing 20%"), "{text}");
@@ -132,7 +132,7 @@ fn what_nsys_says_when_it_fails_is_told() {
 }
 
 #[test]
-fn an_export_that_is_none_is_refused() {
+fn an_invalid_export_is_refused() {
     let text = Bench::new("exit 0").failure();
     assert!(text.contains("wrote no database") && text.ends_with("It said nothing"), "{text}");
     let text = Bench::new("shift 6; echo garbage > \"$1\"").failure();
@@ -140,7 +140,7 @@ fn an_export_that_is_none_is_refused() {
 }
 
 #[test]
-fn a_cancel_ends_it_and_all_it_started() {
+fn cancelling_ends_the_process_group() {
     let word = format!("86{}", std::process::id());
     let bench = Bench::new(&format!("sleep {word} & sleep {word}"));
     let (report, options) = (bench.report(), bench.options.clone());
@@ -178,7 +178,7 @@ fn one_that_hangs_is_ended() {
 }
 
 #[test]
-fn what_outlives_its_parent_is_ended_too() {
+fn orphaned_processes_are_ended() {
     let word = format!("87{}", std::process::id());
     let bench = Bench::new(&format!("sleep {word} &\n{WORKS}"));
     bench.open().unwrap();
@@ -213,7 +213,7 @@ fn an_old_nsys_is_not_tried_and_a_newer_one_is_found() {
 }
 
 #[test]
-fn without_nsys_the_person_learns_what_to_do() {
+fn without_nsys_the_error_says_what_to_do() {
     let mut bench = Bench::new(WORKS);
     bench.options.search.path = vec![PathBuf::from("."), PathBuf::from("bin"), PathBuf::new()];
     let text = bench.failure();
@@ -239,7 +239,7 @@ fn a_program_in_the_current_folder_is_not_taken() {
 }
 
 #[test]
-fn arguments_are_no_commands() {
+fn arguments_are_not_run_as_commands() {
     let mut bench = Bench::new(WORKS);
     let evil = bench.folder.path().join("; touch X $(touch Y).nsys-rep");
     std::fs::rename(bench.report(), &evil).unwrap();
@@ -253,7 +253,7 @@ fn arguments_are_no_commands() {
 }
 
 #[test]
-fn the_cache_forgets_what_was_not_used_for_longest() {
+fn the_cache_evicts_the_least_recently_used_export() {
     let mut bench = Bench::new(WORKS);
     let first = bench.open().unwrap().path;
     let note = first.with_file_name("made-of.txt");

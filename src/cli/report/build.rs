@@ -1,4 +1,4 @@
-//! From traces to the report: asks the analyses and puts the traces on one clock.
+//! Builds the report: runs the analyses and places the traces on one clock.
 
 use std::cmp::Reverse;
 
@@ -57,14 +57,14 @@ pub fn report(traces: &[&Trace], top: usize, by: KernelsBy, by_shape: bool) -> R
     }
 }
 
-/// What became of the events of each trace.
+/// Counts of shown, merged and rejected events of each trace.
 pub fn files(traces: &[&Trace]) -> Table {
     let paths: Vec<String> = traces.iter().map(|trace| input::label(trace)).collect();
     let rows = traces.iter().zip(&paths).map(|(trace, path)| File { trace, path });
     files::files().table(rows, 0)
 }
 
-/// On which clock the report's times are, how each trace came onto it, and what to add to its times.
+/// The clock of the report, its span, and the offset of each trace.
 fn clock(traces: &[&Trace]) -> (Clock, TimeRange, Vec<i64>) {
     let placed = clock::clock(traces);
     let paths: Vec<String> = traces.iter().map(|trace| input::label(trace)).collect();

@@ -1,4 +1,4 @@
-//! The report as data. The keys of its lists are defined in [`crate::figures`]; here is what holds them.
+//! The report as data. The keys of its lists are defined in [`crate::figures`].
 //!
 //! Times are integer nanoseconds on the session clock, shares lie between 0 and 1. What does not
 //! apply is absent.

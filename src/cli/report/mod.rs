@@ -1,4 +1,4 @@
-//! `lacuna report`: where did the time go, for people and for programs.
+//! `lacuna report`: the figures of traces as text, JSON, Markdown, HTML or CSV.
 
 mod build;
 mod keys;
@@ -144,7 +144,7 @@ pub fn import_text(files: &Table) -> String {
     text::text(&keys::import_tables(files))
 }
 
-/// Says on stderr what was lost in reading one trace; mere notes are left to `lacuna check`.
+/// Writes the problems of reading one trace to stderr, except notes, which `lacuna check` lists.
 fn print_problems(trace: &Trace) {
     for problem in trace.import.problems.iter().filter(|problem| problem.severity > Severity::Note) {
         output::write_stderr(&format!(

@@ -105,7 +105,7 @@ fn json_has_the_keys_of_the_contract() {
 }
 
 #[test]
-fn text_is_aligned_and_never_commands_the_terminal() {
+fn text_is_aligned_and_has_no_control_characters() {
     let text = report(Format::Text, 50);
     assert!(!text.chars().any(|c| c != '\n' && escape::is_hidden(c)), "{text}");
     assert!(text.contains(r"\u{1b}[2J\u{202e}"), "{text}");
@@ -118,7 +118,7 @@ fn text_is_aligned_and_never_commands_the_terminal() {
 }
 
 #[test]
-fn other_formats_escape_what_they_must() {
+fn other_formats_escape_special_characters() {
     let csv = report(Format::Csv, 50);
     assert!(csv.contains(r#","'=cmd(""a"",1)|<script>\u{1b}[2J\u{202e}""#), "{csv}");
     let n_columns = csv.lines().next().unwrap().split(',').count();
@@ -167,7 +167,7 @@ fn findings_have_the_keys_of_the_contract() {
     clean.import.problems.clear();
     assert_eq!(findings(&clean), serde_json::json!([]));
     let problem = serde_json::json!([{
-        "rule": "import_problem", "severity": "warn", "text": trace(0).import.problems[0].reason, "measured": 1.0,
+        "rule": "import_problem", "severity": "warn", "text": trace(0).import.problems[0].reason, "measured": 2.0,
         "threshold": 1.0, "evidence": {"file": "dir/a.json", "names": []}, "advice": [],
     }]);
     assert_eq!(findings(&trace(0)), problem);
@@ -205,7 +205,7 @@ fn parsed(csv: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn hostile_text_is_a_formula_nowhere_and_breaks_no_line() {
+fn hostile_text_yields_no_formulas_and_no_line_breaks() {
     let mut evil = trace(1_000);
     evil.info.path = EVIL.into();
     evil.info.producer = EVIL.into();

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_no_facts() {
+    fn secrets_are_not_facts() {
         let value = Value::String("x".to_owned());
         assert!(fact("API_TOKEN", &value).is_none());
         assert!(fact("mast_job_environment", &value).is_none());

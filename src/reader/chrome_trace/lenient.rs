@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_none_are_kept_in_args_and_refused_as_times() {
+    fn invalid_numbers_are_kept_in_args_and_refused_as_times() {
         let text = br#"{"ph":"X","ts":Infinity,"args":{"a":[NaN, -Infinity],"correlation": 7, "grid" : [1, 2,3]}}"#;
         let (event, end) = event(text, 0).unwrap();
         assert_eq!(end, text.len());
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn args_are_no_event_start() {
+    fn args_do_not_look_like_events() {
         let text = br#"{"ph":"M","args":{"name":"x"}}"#;
         assert_eq!(next_event_start(text, 1), None);
     }

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn other_text_is_no_time() {
+    fn other_text_is_not_a_time() {
         for text in ["", "-", ".", "100a", "NaN", "Infinity", "-1.-23", "1e", "1.2.3", "0x10", "null"] {
             check(text, Err(TimeError::NotANumber));
         }

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_close_their_namesake() {
+    fn ends_close_the_slice_of_their_name() {
         check(&[('B', 1, 0), ('B', 2, 5), ('E', 1, 7), ('E', 2, 9)], &[(1, 0, 7), (2, 5, 9)], 0);
         check(&[('B', 1, 0), ('E', 9, 7)], &[(1, 0, 7)], 0);
     }

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sample_is_rejected_and_says_why() {
+    fn invalid_samples_are_rejected_with_a_reason() {
         let trace = read(
             r#"{"traceEvents": [], "samples": [7, {}, {"ts": "x"}, null, {"ts": 1}, [[]], {"ts":1e99}, {"ts":2,"sf":9}],
                 "stackFrames": {"a": 3}}"#,
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_and_missing_callers_end_a_stack() {
+    fn cycles_and_missing_callers_end_a_stack() {
         let trace = read(
             r#"{"traceEvents": [], "samples": [{"ts":1,"sf":1}, {"ts":2,"sf":2}, {"ts":3,"sf":3}, {"ts":4,"sf":5}],
                 "stackFrames": {"1": {"name":"a","parent":2}, "2": {"name":"b","parent":1}, "3": {"name":"c","parent":3},

@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_are_told_apart_by_direction_and_host_memory() {
+    fn copies_have_a_direction_and_a_kind_of_host_memory() {
         for (name, bytes, expected) in [
             ("Memcpy HtoD (Pageable -> Device)", "65536", (CopyKind::HtoD, Some(65_536), Some(true))),
             ("Memcpy DtoH (Device -> Pinned)", "", (CopyKind::DtoH, None, Some(false))),

@@ -241,7 +241,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn paths_become_uris_that_mean_nothing_else() {
+    fn paths_become_escaped_uris() {
         let path = Path::new("/tmp/a b?mode=rwc&x#ü%41.sqlite");
         assert_eq!(uri(path, "ro"), "file:/tmp/a%20b%3fmode%3drwc%26x%23%c3%bc%2541.sqlite?mode=ro");
     }

@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_tell_their_category_domain_and_color() {
+    fn details_of_ranges_have_category_domain_and_color() {
         let thread = global(1, 10, 10);
         let other = global(1, 20, 20);
         let (file, trace) = export(&format!(

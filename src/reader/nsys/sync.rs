@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ids_that_a_wait_has_say_its_kind() {
+    fn the_kind_of_a_wait_follows_from_its_ids() {
         let kind = |stream, event, sync_type| {
             let mut wait = Wait::default();
             wait.set(stream, event, sync_type);

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn titles_read_like_words() {
+    fn titles_are_in_plain_words() {
         assert_eq!(title("CUDA_UM_GPU_PAGE_FAULT_EVENTS"), "CUDA UM GPU page fault");
         assert_eq!(title("PROFILER_OVERHEAD"), "Profiler overhead");
         assert_eq!(title("CUPTI_ACTIVITY_KIND_OVERHEAD"), "Overhead");

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_says_what_is_known() {
+    fn frames_show_their_known_parts() {
         let mut strings = StringTable::default();
         let mut text = |name, file, line| {
             let id = frame(&mut strings, &mut String::new(), name, file, line);

@@ -192,7 +192,7 @@ fn each_device_and_the_host_get_their_own() {
 }
 
 #[test]
-fn what_makes_no_sense_is_counted_and_the_rest_shown() {
+fn invalid_parts_are_counted_and_the_rest_is_shown() {
     let blocks = json!([
         {"size": 512, "state": "active_allocated", "history": [{"addr": 4096, "real_size": 300, "frames": frames(&["old"])}]},
         {"size": 512, "state": "gone"},
@@ -224,9 +224,9 @@ fn what_makes_no_sense_is_counted_and_the_rest_shown() {
     for (words, count) in [
         ("Event with an unknown action", 1),
         ("negative or beyond 256 TiB: not shown", 3),
-        ("no whole number of microseconds", 1),
+        ("not a whole number of microseconds", 1),
         ("without an address: not shown", 1),
-        ("no list of frames", 1),
+        ("not a list of frames", 1),
         ("List item of an unexpected type", 7),
         ("invalid size or state", 1),
         ("outside of its segment", 2),
@@ -275,12 +275,12 @@ fn an_event_without_a_time_is_shown_with_the_one_before() {
     let memory = &trace.memories[0];
     assert!(memory.has_time && *memory.curves.allocated.last().unwrap() == 7 * 512);
     assert_eq!(memory.events.ts, [11_000, 11_000, 11_000, 11_000, 14_000, 14_000, 16_000]);
-    assert_eq!((problem(&trace, "without a time among others"), problem(&trace, "no whole number of micro")), (2, 2));
+    assert_eq!((problem(&trace, "without a time among others"), problem(&trace, "not a whole number of micro")), (2, 2));
     assert_eq!((problem(&trace, "No times were recorded"), table(&trace, "device_traces")), (0, [7, 7, 0, 0]));
 }
 
 #[test]
-fn what_a_device_had_left_is_a_size_or_nothing() {
+fn free_device_memory_is_a_size_or_missing() {
     let oom = |device_free: Json| json!({"action": "oom", "size": 512, "device_free": device_free, "time_us": 1});
     let events = [json!(77), json!(-1), json!(u64::MAX), json!("x"), json!(null)].map(oom);
     let trace = read_all(&json!({"device_traces": [events]}));
@@ -290,7 +290,7 @@ fn what_a_device_had_left_is_a_size_or_nothing() {
 }
 
 #[test]
-fn what_is_no_snapshot_is_refused_with_what_it_is() {
+fn other_files_are_refused_with_a_description() {
     let refuse = |value: Json| {
         let mut bytes = b"\x80\x02".to_vec();
         pickle(&value, &mut bytes);
@@ -301,8 +301,8 @@ fn what_is_no_snapshot_is_refused_with_what_it_is() {
     };
     assert!(refuse(json!({"model": 1, "epoch\u{1b}": 2, "loss": 3})).contains("with the keys model, epoch, loss"));
     assert!(refuse(json!({"segments": {"a": 1, "b": 2}, "device_traces": "x"})).contains("without lists"));
-    assert!(refuse(json!([1, 2, 3])).contains("a list of something else"));
-    assert!(refuse(json!([])).contains("a list of something else"));
+    assert!(refuse(json!([1, 2, 3])).contains("a list of something other"));
+    assert!(refuse(json!([])).contains("a list of something other"));
     assert!(refuse(json!("text")).contains("a single value"));
     assert!(refuse(event("alloc", 1, 1, 1)).contains("only one part"));
 }

@@ -1,4 +1,4 @@
-//! The rows that nsys writes: one an event, in the table of its kind.
+//! Records events as rows of an nsys export.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::sample::training::{AUTOGRAD_TID, COMMS, DEVICE, Event, Kernel, OnGpu,
 
 /// The machine's number within ids, in its place.
 pub(super) const VM: i64 = 1 << 48;
-/// A stream or event that a synchronization does not have.
+/// Stream or event id of a synchronization without one.
 const NONE: i64 = 0xffff_ffff;
 pub(super) const CONTEXT_ID: i64 = 1;
 /// Every so many runtime calls, a sample of the CPU is taken.
