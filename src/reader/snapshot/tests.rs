@@ -275,7 +275,10 @@ fn an_event_without_a_time_is_shown_with_the_one_before() {
     let memory = &trace.memories[0];
     assert!(memory.has_time && *memory.curves.allocated.last().unwrap() == 7 * 512);
     assert_eq!(memory.events.ts, [11_000, 11_000, 11_000, 11_000, 14_000, 14_000, 16_000]);
-    assert_eq!((problem(&trace, "without a time among others"), problem(&trace, "not a whole number of micro")), (2, 2));
+    assert_eq!(
+        (problem(&trace, "without a time among others"), problem(&trace, "not a whole number of micro")),
+        (2, 2)
+    );
     assert_eq!((problem(&trace, "No times were recorded"), table(&trace, "device_traces")), (0, [7, 7, 0, 0]));
 }
 
