@@ -38,7 +38,6 @@ pub struct Finding {
     pub threshold: f64,
     pub evidence: Evidence,
     /// What might help, a sentence each.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub advice: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! How does a program run for us so that it cannot hang us, flood us or outlive us?
+//! Runs a child program with limits on time and output, and ends its whole process group.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -6,30 +6,34 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How often a running program is looked at; a cancel is heard within this time.
+/// Polling interval of a running program, and the latency of a cancel.
 const LOOK: Duration = Duration::from_millis(20);
-/// The most that is kept of a program's output, in bytes; one that writes more is ended.
+/// Most output of a program, in bytes; a program that writes more is ended.
 const MAX_LOG: u64 = 256 << 20;
-/// As much of the end of its output is looked at for the last lines.
+/// Bytes at the end of the output that are searched for the last lines.
 const TAIL: u64 = 64 << 10;
 const TAIL_LINES: usize = 20;
 
 /// How a program ended.
 #[derive(Debug)]
-pub enum End {
+pub enum ExitReason {
     Exited(ExitStatus),
-    /// `keep_on` said no.
+    /// `keep_on` returned false.
     Stopped,
-    /// Its output grew beyond all measure.
+    /// Its output exceeded the limit.
     Flooded,
 }
 
 /// Runs `command` in a process group of its own, without input, its output into the file `log`.
 ///
-/// `keep_on` is asked every 20 ms, with the time since the start; once it says no, the group is killed.
-/// Whatever the program started in its group is gone when this returns.
+/// `keep_on` is called every 20 ms with the time since the start; once it returns false, the group is killed.
+/// All processes in the group have ended when this returns.
 /// Errors: the program cannot be started, or the log cannot be written.
-pub fn run(command: &mut Command, log: &Path, mut keep_on: impl FnMut(Duration) -> bool) -> std::io::Result<End> {
+pub fn run(
+    command: &mut Command,
+    log: &Path,
+    mut keep_on: impl FnMut(Duration) -> bool,
+) -> std::io::Result<ExitReason> {
     let file = File::create(log)?;
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
     #[cfg(unix)]
@@ -37,22 +41,22 @@ pub fn run(command: &mut Command, log: &Path, mut keep_on: impl FnMut(Duration) 
     let started = Instant::now();
     let mut child = Group(command.spawn()?);
     loop {
-        // It stays in the process table until it is waited for, so its number is still its own.
+        // It stays in the process table until it is waited for, so its id is not reused.
         if child.has_ended()? {
             child.kill();
-            return Ok(End::Exited(child.0.wait()?));
+            return Ok(ExitReason::Exited(child.0.wait()?));
         }
         if !keep_on(started.elapsed()) {
-            return Ok(End::Stopped);
+            return Ok(ExitReason::Stopped);
         }
         if std::fs::metadata(log).is_ok_and(|log| log.len() > MAX_LOG) {
-            return Ok(End::Flooded);
+            return Ok(ExitReason::Flooded);
         }
         std::thread::sleep(LOOK);
     }
 }
 
-/// A program and what it started; dropping it ends them all.
+/// A program and its descendants; dropping it ends them all.
 struct Group(Child);
 
 impl Group {
@@ -75,7 +79,7 @@ impl Group {
         rustix::process::Pid::from_raw(i32::try_from(self.0.id()).ok()?)
     }
 
-    /// Ends the program and its group. That one of them is gone already is fine.
+    /// Ends the program and its group. Processes that have already ended are ignored.
     fn kill(&mut self) {
         #[cfg(unix)]
         if let Some(id) = self.id() {
@@ -88,7 +92,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // After a wait its number may be another's, so it must not be used again.
+        // After a wait its id may be reused, so it must not be signalled again.
         if matches!(self.0.try_wait(), Ok(None)) {
             self.kill();
             let _ = self.0.wait();
@@ -108,7 +112,7 @@ pub fn last_lines(log: &Path) -> String {
     };
     let bytes = read().unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
-    // A progress bar draws over itself: of each line, what came last is what a person saw.
+    // Progress bars overwrite a line: keep the last text of each.
     let shown = |line: &str| {
         let last = line.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default();
         last.chars().filter(|c| !c.is_control()).collect::<String>().trim().to_owned()

@@ -1,4 +1,4 @@
-//! Other programs at work for us: found, started, watched and ended.
+//! Conversion of files by external programs.
 
 mod child;
 pub mod nsys;

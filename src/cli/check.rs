@@ -1,4 +1,4 @@
-//! `lacuna check`: what became of every event of a file.
+//! `lacuna check`: counts of shown, merged and rejected events of each file.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
     #[command(flatten)]
-    pub reading: input::Reading,
+    pub reading: input::ReadArgs,
 }
 
 /// How the import report is written.
@@ -29,7 +29,7 @@ pub enum Format {
 
 /// The part `files` of the report, by itself.
 #[derive(serde::Serialize)]
-struct Answer {
+struct CheckReport {
     files: Table,
 }
 
@@ -42,7 +42,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let files = report::files(&traces);
     let text = match args.format {
         Format::Text => report::import_text(&files),
-        Format::Json => report::json(&Answer { files })?,
+        Format::Json => report::json(&CheckReport { files })?,
     };
     output::write(text.as_bytes(), None, &args.paths)?;
     Ok(if input.has_unreadable { Outcome::PartlyUnreadable } else { Outcome::Done })

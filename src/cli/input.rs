@@ -1,10 +1,10 @@
-//! Which files does a command read, and what comes out of them?
+//! Input files of commands: listing, reading and error reporting.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use super::Failure;
-use super::output::say;
+use super::output::write_stderr;
 use crate::capture::nsys;
 use crate::job::Progress;
 use crate::model::Trace;
@@ -12,7 +12,7 @@ use crate::reader::{self, Folder, Options, ReadError};
 
 /// Arguments of every command that reads traces.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub struct Reading {
+pub struct ReadArgs {
     /// Read compressed files even if they grow more than 200 fold, which could fill the memory
     #[arg(long)]
     pub allow_any_ratio: bool,
@@ -23,8 +23,8 @@ pub struct Reading {
     pub nsys: Option<PathBuf>,
 }
 
-impl Reading {
-    /// What the reader is told.
+impl ReadArgs {
+    /// The options of the reader.
     pub fn options(&self) -> Options {
         Options { allow_any_ratio: self.allow_any_ratio }
     }
@@ -39,10 +39,10 @@ pub struct Input {
     pub has_unreadable: bool,
 }
 
-/// Reads files and folders. What cannot be read is said on stderr, and the rest goes on.
+/// Reads files and folders. Unreadable files are reported on stderr and skipped.
 ///
 /// Errors: nothing could be read at all.
-pub fn read(paths: &[PathBuf], reading: &Reading) -> Result<Input, Failure> {
+pub fn read(paths: &[PathBuf], reading: &ReadArgs) -> Result<Input, Failure> {
     let mut input = Input::default();
     for path in paths {
         match files(path) {
@@ -54,7 +54,7 @@ pub fn read(paths: &[PathBuf], reading: &Reading) -> Result<Input, Failure> {
             }
             Err(error) => {
                 input.has_unreadable = true;
-                say(&format!("{error}: {}", path.display()));
+                write_stderr(&format!("{error}: {}", path.display()));
             }
         }
     }
@@ -62,9 +62,9 @@ pub fn read(paths: &[PathBuf], reading: &Reading) -> Result<Input, Failure> {
 }
 
 /// Adds the traces of one file; false if it cannot be read.
-fn read_file(path: &Path, reading: &Reading, traces: &mut Vec<Trace>) -> bool {
+fn read_file(path: &Path, reading: &ReadArgs, traces: &mut Vec<Trace>) -> bool {
     if std::io::stderr().is_terminal() {
-        say(&format!("Reading {}", path.display()));
+        write_stderr(&format!("Reading {}", path.display()));
     }
     match read_report(path, reading) {
         Ok(read) => {
@@ -73,8 +73,8 @@ fn read_file(path: &Path, reading: &Reading, traces: &mut Vec<Trace>) -> bool {
         }
         Err(error) => {
             let mut lines = error.lines();
-            say(&format!("{}: {}", lines.next().unwrap_or_default(), path.display()));
-            lines.for_each(say);
+            write_stderr(&format!("{}: {}", lines.next().unwrap_or_default(), path.display()));
+            lines.for_each(write_stderr);
             false
         }
     }
@@ -83,7 +83,7 @@ fn read_file(path: &Path, reading: &Reading, traces: &mut Vec<Trace>) -> bool {
 /// Reads a file; a report of Nsight Systems by way of its export.
 ///
 /// Errors: a sentence for the person, without the path, and by which flag the file could be read.
-fn read_report(path: &Path, reading: &Reading) -> Result<Vec<Trace>, String> {
+fn read_report(path: &Path, reading: &ReadArgs) -> Result<Vec<Trace>, String> {
     let progress = Progress::default();
     let nsys = nsys::Options::new(reading.nsys.clone());
     let openable = nsys::openable(path, &nsys, &progress).map_err(|error| error.to_string())?;
@@ -102,7 +102,7 @@ fn files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     }
     let folder = Folder::list(path)?;
     if let Some(note) = folder.note() {
-        say(&format!("{note}: {}", path.display()));
+        write_stderr(&format!("{note}: {}", path.display()));
     }
     Ok(folder.files)
 }
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_grows_without_measure_is_read_only_if_asked() {
+    fn a_high_compression_ratio_needs_consent() {
         let path = std::env::temp_dir().join(format!("lacuna-ratio-{}.json.gz", std::process::id()));
         let file = std::fs::File::create(&path).unwrap();
         let mut gzip = flate2::write::GzEncoder::new(file, flate2::Compression::default());
@@ -134,10 +134,10 @@ mod tests {
         gzip.write_all(br#"{"ph":"X","ts":1,"dur":2,"name":"a","pid":1,"tid":1}]"#).unwrap();
         gzip.finish().unwrap();
         let paths = [path.clone()];
-        assert!(matches!(read(&paths, &Reading::default()), Err(Failure::Unreadable)));
-        let error = read_report(&path, &Reading::default()).unwrap_err();
+        assert!(matches!(read(&paths, &ReadArgs::default()), Err(Failure::Unreadable)));
+        let error = read_report(&path, &ReadArgs::default()).unwrap_err();
         assert!(error.contains("more than 200 times") && error.ends_with("with --allow-any-ratio"), "{error}");
-        let read = read(&paths, &Reading { allow_any_ratio: true, nsys: None }).unwrap();
+        let read = read(&paths, &ReadArgs { allow_any_ratio: true, nsys: None }).unwrap();
         assert_eq!((read.traces.len(), read.traces[0].slices.len(), read.has_unreadable), (1, 1, false));
         std::fs::remove_file(&path).unwrap();
     }

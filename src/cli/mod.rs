@@ -1,4 +1,4 @@
-//! What can be done without a window: the command line and its commands.
+//! The command line and its headless commands.
 //!
 //! Exit codes: 0 done, 1 a threshold was met, 2 wrong usage or nowhere to write, 3 unreadable input.
 //! The answer goes to stdout and nothing else does; progress and problems go to stderr.
@@ -27,7 +27,7 @@ pub struct Cli {
     #[arg(value_name = "FILE")]
     pub paths: Vec<PathBuf>,
     #[command(flatten)]
-    pub reading: input::Reading,
+    pub reading: input::ReadArgs,
 }
 
 /// A command that needs no window.
@@ -43,10 +43,10 @@ pub enum Headless {
     Render(render::Args),
 }
 
-/// Why a command could not do what it was asked to.
+/// The reason why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// A sentence for the person: wrong arguments, or a place that cannot be written to.
+    /// A sentence for the user: wrong arguments, or a path that cannot be written to.
     #[error("{0}")]
     Usage(String),
     /// Nothing could be read; the reasons are on stderr already.
@@ -54,7 +54,7 @@ pub enum Failure {
     Unreadable,
 }
 
-/// How a command ended that did its work.
+/// The outcome of a successful command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done,
@@ -64,7 +64,7 @@ pub enum Outcome {
     PartlyUnreadable,
 }
 
-/// Runs a headless command; says on stderr why it failed, if it did.
+/// Runs a headless command; reports its failure on stderr.
 pub fn run(command: &Headless) -> ExitCode {
     let outcome = match command {
         Headless::Sample(args) => return sample::run(args),
@@ -77,7 +77,7 @@ pub fn run(command: &Headless) -> ExitCode {
         Ok(Outcome::ThresholdMet) => ExitCode::from(1),
         Ok(Outcome::PartlyUnreadable) => ExitCode::from(3),
         Err(failure) => {
-            output::say(&failure.to_string());
+            output::write_stderr(&failure.to_string());
             ExitCode::from(match failure {
                 Failure::Usage(_) => 2,
                 Failure::Unreadable => 3,
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_command_line_is_valid() {
         Cli::command().debug_assert();
     }
 

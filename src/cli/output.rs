@@ -1,4 +1,4 @@
-//! Where does the answer go, and what must it never overwrite?
+//! Output of commands, without overwriting inputs.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use super::{Failure, escape};
 
-/// Writes a line for the person to stderr; if nobody reads it, it is lost.
-pub fn say(message: &str) {
+/// Writes a line for the user to stderr, ignoring errors.
+pub fn write_stderr(message: &str) {
     let _ = writeln!(std::io::stderr(), "{}", escape::visible(message));
 }
 
 /// Writes the answer to `out`, else to stdout.
 ///
-/// Errors: see [`write_file`]; stdout cannot be written to. A reader that stops reading is no error.
+/// Errors: see [`write_file`]; stdout cannot be written to. A closed pipe is not an error.
 pub fn write(bytes: &[u8], out: Option<&Path>, inputs: &[PathBuf]) -> Result<(), Failure> {
     if let Some(path) = out {
         return write_file(bytes, path, inputs);
@@ -39,7 +39,7 @@ pub fn write_file(bytes: &[u8], path: &Path, inputs: &[PathBuf]) -> Result<(), F
             .and_then(|()| file.sync_all())
             .and_then(|()| std::fs::rename(&temporary, path))
             .inspect_err(|_| {
-                // What is left of a failed write is of no use to anyone.
+                // Remove the partial file of a failed write.
                 let _ = std::fs::remove_file(&temporary);
             })
     });

@@ -32,7 +32,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Look::Dark)]
     pub theme: Look,
     #[command(flatten)]
-    pub reading: input::Reading,
+    pub reading: input::ReadArgs,
 }
 
 /// Every view, by its id.
@@ -80,7 +80,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let picture = picture(input.traces, &mut *(args.view.make)(), args.size, args.theme);
     if picture.is_incomplete {
         let text = "Parts of the picture are missing: they were not worked out after";
-        output::say(&format!("{text} {} s: {}", PATIENCE.as_secs(), args.out.display()));
+        output::write_stderr(&format!("{text} {} s: {}", PATIENCE.as_secs(), args.out.display()));
     }
     let png = png(&picture.image).map_err(|error| Failure::Usage(format!("{error}: {}", args.out.display())))?;
     output::write_file(&png, &args.out, paths)?;

@@ -1,4 +1,4 @@
-//! `lacuna sample`: generates inputs whose right answer is known.
+//! `lacuna sample`: generates inputs with a known correct answer.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -82,14 +82,14 @@ pub fn run(args: &Args) -> ExitCode {
             false => Ok(()),
         });
         if let Err(sentence) = is_free {
-            super::output::say(&sentence);
+            super::output::write_stderr(&sentence);
             return ExitCode::from(2);
         }
     }
     match write(args) {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
-            super::output::say(&format!("Cannot write the sample: {error}: {}", args.out.display()));
+            super::output::write_stderr(&format!("Cannot write the sample: {error}: {}", args.out.display()));
             ExitCode::from(3)
         }
     }
@@ -110,7 +110,7 @@ fn write(args: &Args) -> std::io::Result<Answer> {
         }
     };
     let answer = written.and_then(|answer| std::fs::rename(&part, &args.out).map(|()| answer)).inspect_err(|_| {
-        // What is left of a failed write is of no use to anyone.
+        // Remove the partial file of a failed write.
         let _ = std::fs::remove_file(&part);
     })?;
     if let Some(path) = &args.answer {

@@ -1,4 +1,4 @@
-//! One value of a table, and how each reader of a table writes it.
+//! One value of a table, and its form in each output.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ pub enum Cell {
 /// A word of a fixed set.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Word {
-    /// A higher rank is more: `High` is more than `Low`. Words of one rank sort by their text.
+    /// Sort order: `High` ranks above `Low`. Words of equal rank sort by their text.
     pub rank: u8,
     /// In JSON and in reports.
     pub key: &'static str,
@@ -73,7 +73,7 @@ pub struct Word {
 /// A call stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stack {
-    /// The frame that says most; empty without frames.
+    /// The most telling frame; empty without frames.
     pub label: String,
     /// Innermost first.
     pub frames: Vec<String>,
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_sort_by_what_they_mean() {
+    fn cells_sort_by_value() {
         let high = Cell::Word(&Word { rank: 2, key: "high", label: "High" });
         let medium = Cell::Word(&Word { rank: 1, key: "medium", label: "Medium" });
         assert_eq!(high.compare(&medium, true), Ordering::Less);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn each_reader_gets_its_own_text() {
+    fn cells_have_a_form_for_each_output() {
         assert_eq!([Cell::Change(10), Cell::Change(-2000)].map(|cell| cell.shown()), ["+10", "-2,000"]);
         let stack =
             Cell::Stack(Arc::new(Stack { label: "f (/a/b.py:1)".into(), frames: vec!["f (/a/b.py:1)".into()] }));

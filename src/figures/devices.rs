@@ -1,9 +1,9 @@
-//! Devices: when they worked, and at what.
+//! Figures of devices: busy time and work by kind.
 
 use super::{Cell, Object, Part, number, words};
 use crate::analysis::busy::{DeviceBusy, WorkTotals};
 
-/// What one device did.
+/// The activity of one device.
 #[derive(Clone, Copy, Debug)]
 pub struct Device<'a> {
     pub rank: Option<u32>,
@@ -12,7 +12,7 @@ pub struct Device<'a> {
     pub busy: &'a DeviceBusy,
 }
 
-/// What one device did of one kind of work.
+/// The work of one kind on one device.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceWork {
     pub rank: Option<u32>,

@@ -1,4 +1,4 @@
-//! What was read: files, what became of their events, the problems met, and where each is on the clock.
+//! Figures of files: event counts, problems, and clock offsets.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub fn files<'a>() -> Part<File<'a>> {
         number("shown", "= Shown", 90, "Events on screen in their own right", |file| {
             Cell::Count(file.trace.import.shown)
         }),
-        number("merged", "+ Merged", 90, "Events that live on inside another thing", |file| {
+        number("merged", "+ Merged", 90, "Events that became part of another item", |file| {
             Cell::Count(file.trace.import.merged)
         }),
         number("rejected", "+ Rejected", 90, "Events that are not shown, each for one of the problems", |file| {
@@ -79,7 +79,7 @@ fn accounts() -> Part<TableAccount> {
         words("table", "Table", 200, "Name in the file", |account: &TableAccount| Cell::name(&account.table)),
         number("read", "Rows read", 90, "Rows found", |account| Cell::Count(account.read)),
         number("shown", "= Shown", 90, "Rows on screen in their own right", |account| Cell::Count(account.shown)),
-        number("merged", "+ Merged", 90, "Rows that live on inside another thing", |account| {
+        number("merged", "+ Merged", 90, "Rows that became part of another item", |account| {
             Cell::Count(account.merged)
         }),
         number("rejected", "+ Rejected", 90, "Rows that are not shown", |account| Cell::Count(account.rejected)),

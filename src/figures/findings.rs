@@ -1,4 +1,4 @@
-//! Findings: what analyses found, in words and with their figures.
+//! Converts results of analyses to findings, with text and figures.
 
 use super::format;
 use crate::analysis::finding::{Evidence, Finding, Severity};

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_tell_neighbors_apart() {
+    fn moments_have_enough_digits_for_their_step() {
         assert_eq!(moment(12_503_000, 1_000), "12.503 ms");
         assert_eq!(moment(1_250_000_000, 50_000_000), "1.25 s");
         assert_eq!(moment(0, 500), "0 ns");

@@ -1,4 +1,4 @@
-//! What ran in a time range: by track, by name, and slice by slice.
+//! Figures of a time range: by track, by name, and by slice.
 
 use super::{Cell, Part, number, words};
 use crate::analysis::range_summary::NameSummary;

@@ -1,4 +1,4 @@
-//! Frames of call stacks by what they weigh: samples, or bytes.
+//! Frames of call stacks by weight: samples or bytes.
 
 use super::{Cell, Column, Data};
 use crate::analysis::stacks::FlameTree;

@@ -1,4 +1,4 @@
-//! What a table is made of: its figures, each defined once, and its rows.
+//! Tables: figures, each defined once, and rows.
 
 use std::borrow::Borrow;
 

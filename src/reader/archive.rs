@@ -1,4 +1,4 @@
-//! Wrappings: compressed files, UTF-16, and archives with the files in them.
+//! Compressed files, UTF-16 text and archives.
 
 use std::fs::File;
 
@@ -53,9 +53,9 @@ const MAX_MEMBERS: usize = 4096;
 
 /// The one file inside a zip.
 ///
-/// Nothing is extracted to disk, so names that point elsewhere do no harm.
+/// Nothing is extracted to disk, so path traversal in member names has no effect.
 ///
-/// Errors: it holds none or several, is encrypted or damaged, or lies inside another archive.
+/// Errors: the zip holds no file or several, is encrypted or damaged, or is nested in another archive.
 fn zip_member(source: &Source) -> Result<Source, ReadError> {
     let refuse = |text: String| Err(ReadError::NotATrace(text));
     if !source.layers.is_empty() {
@@ -69,7 +69,7 @@ fn zip_member(source: &Source) -> Result<Source, ReadError> {
     let names: Vec<String> = names.into_iter().filter(|name| !name.ends_with('/')).collect();
     if names.iter().any(|name| name.ends_with("/data.pkl") || name == "data.pkl") {
         return refuse(
-            "An archive of torch.save, no memory snapshot: write one with `torch.cuda.memory._dump_snapshot(FILE)`"
+            "A torch.save archive, not a memory snapshot: write one with `torch.cuda.memory._dump_snapshot(FILE)`"
                 .to_owned(),
         );
     }
@@ -89,14 +89,14 @@ fn zip_member(source: &Source) -> Result<Source, ReadError> {
     match member.compression() {
         zip::CompressionMethod::Stored => {}
         zip::CompressionMethod::Deflated => inner.layers.push(Layer::Deflate),
-        method => return refuse(format!("The zip uses a compression that Lacuna does not know ({method})")),
+        method => return refuse(format!("The zip uses an unsupported compression method ({method})")),
     }
     Ok(inner)
 }
 
 /// The files inside a tar, in order of name.
 ///
-/// Errors: it holds no file, or cannot be read.
+/// Errors: the tar holds no file, or cannot be read.
 fn tar_members(source: &Source, options: Options) -> Result<Vec<Source>, ReadError> {
     let mut archive = tar::Archive::new(source.open(options)?.reader);
     let mut members = Vec::new();

@@ -1,20 +1,20 @@
-//! The files of a folder whose names are like those of traces.
+//! Lists the files of a folder that have a trace's extension.
 
 use std::path::{Path, PathBuf};
 
 use super::format::extensions;
 
-/// What lies directly inside a folder.
+/// The direct contents of a folder.
 #[derive(Debug, Default)]
 pub struct Folder {
-    /// Files whose names are like a trace's, by name.
+    /// Files with a trace's extension, by name.
     pub files: Vec<PathBuf>,
-    /// How many files have other names. Folders are not counted.
+    /// Number of other files, without folders.
     pub n_others: usize,
 }
 
 impl Folder {
-    /// Lists a folder; a file's content is not looked at.
+    /// Lists a folder without opening its files.
     ///
     /// Errors: the folder cannot be listed.
     pub fn list(path: &Path) -> std::io::Result<Self> {
@@ -34,7 +34,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// What the person should know of the other files, if there are any.
+    /// A note for the user about the other files, if there are any.
     pub fn note(&self) -> Option<String> {
         match self.n_others {
             0 => None,

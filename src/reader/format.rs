@@ -1,18 +1,18 @@
-//! The formats of files: how each is recognized by its first bytes, and what reads it.
+//! Known file formats: detection by the first bytes, and the reader of each.
 
 use super::source::Source;
 use super::{Options, ReadError, archive, chrome_trace, memory_timeline, nsys, refused, snapshot};
 use crate::job::Progress;
 use crate::model::Trace;
 
-/// A format of files.
+/// A file format.
 #[derive(Debug)]
 pub struct FileFormat {
     /// For lists of formats and for tests.
     pub name: &'static str,
-    /// What the names of such files end in, in lower case and without the dot.
+    /// File extensions, in lower case and without the dot.
     pub extensions: &'static [&'static str],
-    /// Whether a file that begins like this is of the format. Names are not asked: they lie.
+    /// Whether a file with these first bytes has the format. File names are ignored as unreliable.
     pub sniff: fn(&Head<'_>) -> bool,
     pub contents: Contents,
 }
@@ -22,15 +22,15 @@ pub struct FileFormat {
 pub enum Contents {
     /// One trace.
     Trace(fn(&Source, Options, &Progress) -> Result<Trace, ReadError>),
-    /// Another file, whose first bytes decide again.
+    /// Another file, whose format is detected in turn.
     Wrapped(fn(&Source) -> Result<Source, ReadError>),
     /// Several files.
     Archive(fn(&Source, Options) -> Result<Vec<Source>, ReadError>),
-    /// Nothing that Lacuna reads: a sentence that says what it is and what to do.
+    /// An unsupported format: a sentence that says what it is and what to do.
     Refused(&'static str),
 }
 
-/// Every format, most specific first: the first whose `sniff` says yes decides.
+/// Every format, most specific first: the first whose `sniff` matches is used.
 pub const FORMATS: &[FileFormat] = &[
     nsys::REPORT,
     nsys::UNFINISHED,
@@ -56,13 +56,13 @@ pub const FORMATS: &[FileFormat] = &[
     refused::BLANK,
 ];
 
-/// Bytes that [`FileFormat::sniff`] wants to see, where the file has them.
+/// Bytes passed to [`FileFormat::sniff`], fewer if the file is shorter.
 pub const HEAD: usize = 4096;
 
 /// The first [`HEAD`] bytes of a file, or all of a shorter one.
 pub struct Head<'a> {
     pub bytes: &'a [u8],
-    /// The same from the first character of a text on: no byte order mark and no white space.
+    /// The same without a leading byte order mark and white space.
     pub text: &'a [u8],
 }
 
@@ -76,7 +76,7 @@ impl<'a> Head<'a> {
         memchr::memmem::find(self.text, word.as_bytes()).is_some()
     }
 
-    /// What follows if the text begins with these characters, white space between them aside.
+    /// The rest of the text if it begins with these characters, ignoring white space between them.
     pub fn after(&self, opening: &str) -> Option<&'a [u8]> {
         opening.bytes().try_fold(self.text, |text, byte| Some(text.strip_prefix(&[byte])?.trim_ascii_start()))
     }
@@ -88,13 +88,13 @@ impl<'a> Head<'a> {
     }
 }
 
-/// The format of a file that begins like this.
+/// The format of a file with these first bytes.
 pub fn sniff(head: &[u8]) -> Option<&'static FileFormat> {
     let head = Head::new(head);
     FORMATS.iter().find(|format| (format.sniff)(&head))
 }
 
-/// What the names of files that are read end in, sorted.
+/// Extensions of files that can be read, sorted.
 pub fn extensions() -> Vec<&'static str> {
     let is_read = |format: &&FileFormat| !matches!(format.contents, Contents::Refused(_));
     let mut found: Vec<_> = FORMATS.iter().filter(is_read).flat_map(|format| format.extensions).copied().collect();
@@ -103,10 +103,10 @@ pub fn extensions() -> Vec<&'static str> {
     found
 }
 
-/// What the names of files end in that are converted before they are read.
+/// Extensions of files that are converted before they are read.
 pub const CONVERTED: &[&str] = nsys::REPORT.extensions;
 
-/// The sentence for a file of which nothing is known.
+/// The sentence for a file of unknown format.
 pub fn unknown() -> String {
     let list = |is_wanted: fn(&Contents) -> bool| {
         let named = FORMATS.iter().filter(|format| is_wanted(&format.contents) && !format.extensions.is_empty());
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn known_wrong_kinds_say_what_to_do() {
+    fn refused_formats_say_what_to_do() {
         let sentence = |head: &[u8]| match sniff(head).unwrap().contents {
             Contents::Refused(sentence) => sentence,
             ref contents => panic!("{contents:?}"),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_what_is_read() {
+    fn extensions_of_readable_files_are_listed() {
         let read = extensions();
         assert!(read.contains(&"pickle") && read.contains(&"json") && !read.contains(&"nsys-rep"), "{read:?}");
         let known = unknown();

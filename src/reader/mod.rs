@@ -1,4 +1,4 @@
-//! Bytes to model: one file or folder a format.
+//! Readers that convert files to the model: one file or folder per format.
 
 mod archive;
 mod chrome_trace;
@@ -24,7 +24,7 @@ pub use format::{CONVERTED, extensions};
 use format::{Contents, HEAD, sniff};
 use source::{Layer, NeedsConsent, Source};
 
-/// Why a file could not be read at all.
+/// The reason why a file could not be read at all.
 ///
 /// Messages say what is wrong and what to do; the caller adds the path, last.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +32,7 @@ pub enum ReadError {
     /// The file is readable, but not a trace that Lacuna opens.
     #[error("{0}")]
     NotATrace(String),
-    /// Reading it could fill the memory; ask the person, then read with
+    /// Reading it could exhaust memory; ask the user, then read with
     /// [`Options::allow_any_ratio`].
     #[error("{0}")]
     NeedsConsent(String),
@@ -51,17 +51,17 @@ impl From<std::io::Error> for ReadError {
     }
 }
 
-/// What the person agreed to.
+/// What the user agreed to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Read compressed files however much they grow.
+    /// Read compressed files regardless of their compression ratio.
     pub allow_any_ratio: bool,
 }
 
-/// Most wrappings around a text; a real one is `.tar.gz` of `.json.gz`.
+/// Most layers of compression and archives; `.tar.gz` of `.json.gz` occurs in practice.
 const MAX_LAYERS: usize = 4;
 
-/// Reads a file of any known format. An archive of ranks gives one trace each, in order of rank.
+/// Reads a file of any known format. An archive of ranks yields one trace per rank, in order of rank.
 ///
 /// Errors: see [`ReadError`]. Damage inside a readable file is not an error: what was lost is in
 /// each trace's import report.
@@ -69,7 +69,7 @@ pub fn read(path: &Path, progress: &Progress) -> Result<Vec<Trace>, ReadError> {
     read_with(path, Options::default(), progress)
 }
 
-/// The same with what the person agreed to.
+/// The same with the user's options.
 ///
 /// Errors: see [`ReadError`].
 pub fn read_with(path: &Path, options: Options, progress: &Progress) -> Result<Vec<Trace>, ReadError> {
@@ -111,7 +111,7 @@ fn read_source(source: &Source, options: Options, progress: &Progress) -> Result
     }
 }
 
-/// Notes wrappings that a person would not expect.
+/// Notes layers that the user would not expect.
 fn note_layers(source: &Source, trace: &mut Trace) {
     let n_gzip = source.layers.iter().filter(|layer| **layer == Layer::Gzip).count();
     if n_gzip > 1 && source.member.is_none() {
@@ -128,7 +128,7 @@ fn note_layers(source: &Source, trace: &mut Trace) {
     trace.import.sort();
 }
 
-/// Notes which file this is.
+/// Records the file in the trace's info.
 ///
 /// * `text_bytes`: its size as it was read, after any decompression.
 fn note_source(info: &mut TraceInfo, source: &Source, text_bytes: u64) {
@@ -139,7 +139,7 @@ fn note_source(info: &mut TraceInfo, source: &Source, text_bytes: u64) {
     info.rank = rank_in_name(source);
 }
 
-/// The rank that the file's own name tells, as in `rank-3.json` or `trace_rank_0.json.gz`.
+/// The rank in the file's name, as in `rank-3.json` or `trace_rank_0.json.gz`.
 fn rank_in_name(source: &Source) -> Option<u32> {
     let name = match &source.member {
         Some(member) => member.rsplit('/').next().unwrap_or_default().to_owned(),

@@ -1,8 +1,8 @@
-//! Files that are mistaken for traces: each says what it is and where the trace may be.
+//! Recognized formats that are not traces, each with a sentence that says what to open instead.
 
 use super::format::{Contents, FileFormat, Head};
 
-/// A format without extensions of its own that is never read.
+/// A recognized format that is never read, without extensions.
 const fn refused(name: &'static str, sniff: fn(&Head<'_>) -> bool, sentence: &'static str) -> FileFormat {
     FileFormat { name, extensions: &[], sniff, contents: Contents::Refused(sentence) }
 }
@@ -38,7 +38,7 @@ pub const WEB_PAGE: FileFormat = refused(
 );
 
 pub const NESTED_LISTS: FileFormat =
-    refused("nested lists", |head| head.after("[[").is_some(), "JSON, but lists within lists: this is no Chrome trace");
+    refused("nested lists", |head| head.after("[[").is_some(), "JSON, but nested lists: this is not a Chrome trace");
 
 pub const FTRACE: FileFormat = refused(
     "ftrace texts",

@@ -1,8 +1,7 @@
-//! The source of a trace's text: a file, and the layers it is wrapped in.
+//! The source of a trace's text: a file and its layers of compression and archives.
 //!
-//! A [`Source`] is a description, not a stream: it can be opened again to decode one event when a person
-//! looks at it. Files are read into owned memory, never mapped: a mapped file that is cut by its
-//! writer kills the process.
+//! A [`Source`] is a description, not a stream: it can be reopened to decode one event on demand. Files are
+//! read into owned memory, never mapped: if a mapped file is truncated by its writer, the process crashes.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek as _, SeekFrom};
@@ -14,7 +13,7 @@ use crate::model::Severity;
 
 use super::{Options, ReadError};
 
-/// One wrapping, from the outside in.
+/// One layer, from the outside in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Layer {
     Gzip,
@@ -57,11 +56,11 @@ impl Notes {
     }
 }
 
-/// A compressed file that grows more than this is opened only if the person agrees: of real traces
-/// the highest ratio measured is 30.
+/// A compressed file that expands more than this is opened only with the user's consent: the highest ratio
+/// measured of real traces is 30.
 const MAX_RATIO: u64 = 200;
 
-/// Below this no ratio matters.
+/// Smaller texts are read at any ratio.
 const MAX_UNASKED: u64 = 64 << 20;
 
 /// An open text.
@@ -75,7 +74,7 @@ pub struct Text {
 impl Source {
     /// The plain file.
     ///
-    /// Errors: there is no such file, or it is not a regular file.
+    /// Errors: the file does not exist, or is not a regular file.
     pub fn file(path: &Path) -> Result<Self, ReadError> {
         let metadata = std::fs::metadata(path)?;
         if metadata.is_dir() {
@@ -191,7 +190,7 @@ impl<R: Read> Read for Counting<R> {
     }
 }
 
-/// Guards against a small file that fills the memory.
+/// Protects against a small file that exhausts memory.
 struct Limit {
     consumed: Arc<AtomicU64>,
     produced: u64,
@@ -209,12 +208,12 @@ impl Limit {
     }
 }
 
-/// The text is suspiciously larger than its file.
+/// The text is much larger than its file.
 #[derive(Debug, thiserror::Error)]
 #[error("Decompresses to more than 200 times its size, which no real trace does: open it only if you trust it")]
 pub struct NeedsConsent;
 
-/// Ends the text at damage instead of failing: what was decoded up to there is kept.
+/// Ends the text at damage instead of failing, keeping the text decoded so far.
 struct Tolerant<R> {
     inner: R,
     limit: Limit,
@@ -243,7 +242,7 @@ impl<R: Read> Read for Tolerant<R> {
     }
 }
 
-/// All members of a gzip file, one after another; what follows the last is noted.
+/// All members of a gzip file in sequence; trailing bytes are noted.
 struct Gzip<R> {
     member: Option<flate2::bufread::GzDecoder<R>>,
     notes: Notes,

@@ -1,14 +1,14 @@
-//! Why parts of a file are not shown as they were written, counted by reason.
+//! Counts of repaired and rejected parts of a file, by reason.
 
 use std::marker::PhantomData;
 
 use crate::model::{ImportReport, Severity};
 
-/// What is told of one reason.
+/// Severity and text of one reason.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     pub severity: Severity,
-    /// Whether what has this reason is not shown at all.
+    /// Whether parts with this reason are not shown at all.
     pub is_rejected: bool,
     /// Without a trailing period.
     pub sentence: &'static str,
@@ -23,15 +23,15 @@ pub trait Reasons: Copy {
     fn index(self) -> usize;
 }
 
-/// The offset of what is nowhere in the file.
+/// The offset of problems without a position in the file.
 pub const NO_OFFSET: u64 = u64::MAX;
 
 /// Makes a `Reason` of one line each, and its `Tally`:
-/// `Name: severity, "sentence";`, where `rejected` after the severity says that what has this reason is not
-/// shown at all.
+/// `Name: severity, "sentence";`, where `rejected` after the severity means that parts with this reason are
+/// not shown at all.
 macro_rules! reasons {
     ($($name:ident: $severity:ident $($fate:ident)?, $sentence:literal;)*) => {
-        /// A way in which a part of a file can be odd.
+        /// A reason for repairing or rejecting a part of a file.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Reason {
             $($name,)*
@@ -56,10 +56,10 @@ macro_rules! reasons {
 }
 pub(in crate::reader) use reasons;
 
-/// How often each reason was met, and the first byte offset at which it was, where that is known.
+/// The count of each reason, and the first byte offset, where known.
 #[derive(Clone, Debug)]
 pub struct Tally<R> {
-    /// One entry a reason; empty as long as none was met.
+    /// One entry per reason; empty without any.
     met: Vec<(u64, Option<u64>)>,
     reasons: PhantomData<R>,
 }
@@ -76,7 +76,7 @@ impl<R: Reasons> Tally<R> {
         self.meet(reason.index(), 1, Some(offset).filter(|&offset| offset != NO_OFFSET));
     }
 
-    /// Counts several whose places are not known.
+    /// Counts several without known positions.
     pub fn add(&mut self, reason: R, count: u64) {
         self.meet(reason.index(), count, None);
     }
@@ -112,12 +112,12 @@ impl<R: Reasons> Tally<R> {
         }
     }
 
-    /// How often this reason was met.
+    /// The count of this reason.
     pub fn n(&self, reason: R) -> u64 {
         self.met.get(reason.index()).map_or(0, |met| met.0)
     }
 
-    /// How many are not shown at all.
+    /// Number of parts that are not shown at all.
     pub fn n_rejected(&self) -> u64 {
         self.met.iter().zip(R::ENTRIES).filter(|(_, entry)| entry.is_rejected).map(|(met, _)| met.0).sum()
     }
@@ -128,7 +128,7 @@ impl<R: Reasons> Tally<R> {
         report.rejected += self.n_rejected();
     }
 
-    /// Notes what was met in `table`. The caller adds up what is rejected.
+    /// Adds the counts of `table` as problems. The caller sums up the rejected rows.
     pub fn report_table(&self, table: &str, report: &mut ImportReport) {
         self.report_of(&format!("{table}: "), report);
     }

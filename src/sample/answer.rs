@@ -1,4 +1,4 @@
-//! What a correct tool must say about a generated input: the generator knows, and writes it down.
+//! The known correct answer of a generated input.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub struct Answer {
     pub steps: u32,
     /// Events in a Chrome trace, by what they are.
     #[serde(flatten)]
-    pub events: Option<Events>,
+    pub events: Option<EventsAnswer>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceAnswer>,
     /// What a memory snapshot holds.
@@ -21,12 +21,12 @@ pub struct Answer {
     pub memory: Option<MemoryAnswer>,
     /// What the tables of a database hold.
     #[serde(flatten)]
-    pub tables: Option<Tables>,
+    pub tables: Option<TablesAnswer>,
 }
 
 /// How many events of each form a Chrome trace holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Events {
+pub struct EventsAnswer {
     pub slices: u64,
     pub flow_starts: u64,
     pub flow_ends: u64,
@@ -36,7 +36,7 @@ pub struct Events {
 
 /// What the tables of an nsys export hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Tables {
+pub struct TablesAnswer {
     /// Rows of each table.
     pub rows: BTreeMap<&'static str, u64>,
     /// By full name.
@@ -78,7 +78,7 @@ impl Answer {
         Self { schema: 1, kind, seed, steps, events: None, devices, memory: None, tables: None }
     }
 
-    pub(super) fn with_events(self, events: Events) -> Self {
+    pub(super) fn with_events(self, events: EventsAnswer) -> Self {
         Self { events: Some(events), ..self }
     }
 
@@ -86,7 +86,7 @@ impl Answer {
         Self { memory: Some(memory), ..self }
     }
 
-    pub(super) fn with_tables(self, tables: Tables) -> Self {
+    pub(super) fn with_tables(self, tables: TablesAnswer) -> Self {
         Self { tables: Some(tables), ..self }
     }
 }
@@ -141,7 +141,7 @@ pub struct MemoryAnswer {
     /// What the device can give the allocator.
     pub device_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub lost: Option<Lost>,
+    pub lost: Option<LostHistory>,
     pub end: MemoryEnd,
     pub peak_allocated: Peak,
     pub peak_active: Peak,
@@ -152,7 +152,7 @@ pub struct MemoryAnswer {
 
 /// Entries that the recorder overwrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Lost {
+pub struct LostHistory {
     pub entries: u64,
     /// Blocks whose free is in the file, but not their allocation.
     pub freed_from_before: u64,

@@ -1,4 +1,4 @@
-//! Generated inputs whose right answer is known.
+//! Generated inputs with known correct answers.
 //!
 //! One simulated training run is recorded as the PyTorch profiler ([`kineto`]) and as Nsight Systems ([`nsys`])
 //! would record it. [`snapshot`] simulates PyTorch's allocator instead. The same seed gives the same bytes.

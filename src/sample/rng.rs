@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn between_stays_inside() {
+    fn between_stays_within_its_bounds() {
         let mut rng = Rng::new(1);
         assert!((0..10_000).all(|_| (-3..4).contains(&rng.between(-3, 4))));
         assert_eq!(rng.between(5, 5), 5);

@@ -1,4 +1,4 @@
-//! Does each odd or hostile file get what it must? One file for each kind of damage.
+//! Reads a corpus of damaged and hostile files, one per kind of damage, and checks the result of each.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ const REFUSED: [(&str, &str); 13] = [
     ("PK09", "(INST at byte 9)"),
     ("PK10", "(GLOBAL at byte 2, builtins.object)"),
     ("PK11", "(BINPERSID at byte 5)"),
-    ("PK14", "No memory snapshot: a list"),
+    ("PK14", "Not a memory snapshot: a list"),
     ("PK16", "more than 16 MiB at byte 2"),
     ("PK17", "ends early"),
     ("PK18", "damaged at byte 2"),
@@ -224,7 +224,7 @@ fn listing(folder: &Path) -> BTreeMap<PathBuf, u64> {
 }
 
 #[test]
-fn each_odd_file_gets_what_it_must() {
+fn each_corpus_file_has_the_expected_result() {
     let Some(cases) = corpus() else { return };
     let folder = cases[0].path.ancestors().nth(2).unwrap();
     let before = listing(folder);
@@ -261,7 +261,7 @@ fn the_program_survives_hostile_files() {
 
 /// What the recorder's environment held is nowhere in what we print.
 #[test]
-fn the_recorded_environment_is_not_told() {
+fn the_recorded_environment_is_not_printed() {
     let Some(case) = corpus().and_then(|cases| cases.iter().find(|case| case.id == "SQ27")) else { return };
     let bytes = std::fs::read(&case.path).unwrap();
     let is_there = |text: &[u8], word: &str| text.windows(word.len()).any(|window| window == word.as_bytes());

@@ -1,4 +1,4 @@
-//! Summaries of reports of our own samples and of real files, held to those kept under `tests/golden`.
+//! Compares summaries of reports of the committed samples and of real files with those under `tests/golden`.
 //!
 //! `LACUNA_BLESS=1 cargo test --test it golden` records them anew.
 
@@ -204,7 +204,7 @@ fn a_tar_of_eight_ranks_gives_eight_traces() {
 }
 
 #[test]
-fn what_is_no_trace_is_refused_by_name() {
+fn other_files_are_refused_by_name() {
     let files: Vec<_> = ["A_kineto_generated_cpu", "A_chrome"].iter().flat_map(|f| real(f)).collect();
     for path in files.iter().filter(|path| is_no_trace(path)) {
         let what = ["html", "web page", "systrace"];

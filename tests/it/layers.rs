@@ -1,4 +1,4 @@
-//! Holds the paths in the sources to the table of layers.
+//! Checks the paths in the sources against the table of layers.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Does the whole program keep its promises on real, odd and generated files?
+//! Integration tests on real, damaged and generated files.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,

@@ -1,5 +1,5 @@
-//! Are leaks what they are said to be? A Python script counts them anew in real and generated memory
-//! snapshots, and generated ones have leaks that are known.
+//! Compares leaks with those of an independent Python script on real and generated memory snapshots, and with the
+//! known leaks of generated ones.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -164,7 +164,7 @@ fn leaks_of_real_snapshots_are_those_of_the_oracle() {
 }
 
 #[test]
-fn what_is_planted_gets_its_verdict() {
+fn planted_memory_gets_the_expected_verdict() {
     let folder = scratch("memory_planted");
     for (plant, verdict) in [
         ("none", TotalVerdict::Flat),
@@ -203,7 +203,7 @@ fn what_is_planted_gets_its_verdict() {
 }
 
 #[test]
-fn why_memory_ran_out_is_told() {
+fn out_of_memory_is_explained() {
     let folder = scratch("memory_oom");
     for (plant, setting) in [("oom", ""), ("oom,fragmentation", "expandable_segments:True")] {
         let (path, answer) = sample(&folder, plant, &["--scale", "12"]);
@@ -223,7 +223,7 @@ fn why_memory_ran_out_is_told() {
 }
 
 #[test]
-fn growth_of_what_is_reserved_is_explained() {
+fn growth_of_reserved_memory_is_explained() {
     let folder = scratch("memory_growth");
     let causes = |plant| {
         let (path, _) = sample(&folder, plant, &["--scale", "24"]);

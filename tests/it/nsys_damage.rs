@@ -1,4 +1,4 @@
-//! Does a damaged nsys export end in a sentence or in what is left of it, and never in a crash?
+//! Damaged nsys exports: reading yields an error message or the intact rows, without a crash.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What is read from nsys exports, against plain SQL and the generator.
+//! Compares the reading of nsys exports with plain SQL and with the generator's answers.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

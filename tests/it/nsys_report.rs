@@ -1,4 +1,4 @@
-//! Does a report of Nsight Systems open by way of `nsys`, and is it clear what to do without one?
+//! Reports of Nsight Systems: conversion by `nsys`, and the error message without it.
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,5 +1,4 @@
-//! Are the figures of operators those of PyTorch? A Python script says what they are for real
-//! recordings, and PyTorch itself for new ones.
+//! Compares the figures of operators with a Python script on real recordings and with PyTorch itself on new ones.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -105,7 +104,7 @@ fn unlinked(traces: &[&Trace]) -> Option<String> {
 
 /// What the input shapes, launches and copies of a recording should be, from its raw text.
 #[test]
-fn columns_are_as_the_text_says() {
+fn columns_match_the_raw_text() {
     let mut n_checked = [0; 3];
     for path in real("A_kineto") {
         for trace in traces_of(&path) {

@@ -1,4 +1,4 @@
-//! Busy time, collectives and waits of Kineto traces, against a Python script and the generator.
+//! Compares busy time, collectives and waits of Kineto traces with a Python script and the generator's answers.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Holds what only some systems have to places that are compiled for those systems alone.
+//! Checks that system-specific interfaces are used only in code compiled for that system.
 //!
 //! No other system is at hand to build for, so this reads the sources instead.
 
@@ -43,7 +43,7 @@ fn ungated(source: &str) -> Vec<usize> {
 }
 
 #[test]
-fn what_one_system_has_is_used_on_that_system_alone() {
+fn system_interfaces_are_used_only_on_their_system() {
     let root = project().join("src");
     let mut found = Vec::new();
     for file in sources(&root) {

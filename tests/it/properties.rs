@@ -1,4 +1,4 @@
-//! What holds for any file, whole, cut or damaged? Repeatable damages of real and generated traces.
+//! Property tests of the readers on repeatable damages of real and generated traces.
 
 use std::path::{Path, PathBuf};
 
@@ -177,7 +177,7 @@ fn one_damaged_byte_costs_at_most_two_events() {
 }
 
 #[test]
-fn any_damage_is_survived() {
+fn random_damage_causes_no_panic() {
     let folder = scratch("havoc");
     let mut dice = Dice(3);
     for (name, text) in texts() {

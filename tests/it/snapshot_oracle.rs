@@ -1,4 +1,4 @@
-//! Does the replayed memory of a snapshot equal an independent replay, state by state?
+//! Compares the replayed memory of snapshots with an independent replay, state by state.
 //!
 //! `tests/oracle/memory.py` goes backwards from the segments of the end; the model goes forward.
 
@@ -183,7 +183,7 @@ fn agrees_with_the_oracle_and_the_answer_on_samples() {
 
 /// What the generator says of its own file is what the oracle finds there.
 #[test]
-fn samples_are_what_their_answers_say() {
+fn samples_match_their_answers() {
     if !has_python() {
         return;
     }
@@ -246,7 +246,7 @@ for path in sys.argv[1:]:
 
 /// Pickled again by Python, a sample has the same opcodes: all texts, lists and frames are shared as there.
 #[test]
-fn samples_are_spelled_as_python_spells_them() {
+fn samples_have_the_opcodes_of_pythons_pickler() {
     if !has_python() {
         return;
     }

@@ -1,4 +1,4 @@
-//! Is the memory that we show that of the file? Held against a few lines of Python that read it alone.
+//! Compares the memory read from snapshots with an independent reading in Python.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! What do the tests share? Where files lie, and reading them under a small stack with a time limit.
+//! Shared helpers: locations of files, and reading on a small stack with a time limit.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,4 +1,4 @@
-//! Is the memory that traces tell of, replayed block by block, what their own figures say?
+//! Compares the replayed memory of traces with the totals in their own events.
 
 use std::path::{Path, PathBuf};
 

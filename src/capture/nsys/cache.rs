@@ -1,4 +1,4 @@
-//! Where are converted reports kept, so that no report is converted twice, and how do they go again?
+//! The cache of converted reports, with eviction of the least recently used.
 
 use std::fs::{DirBuilder, File};
 use std::io::Result;
@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What an export was made of; a file of this name lies beside each.
 const MADE_OF: &str = "made-of.txt";
-/// What a conversion that was killed leaves behind is thrown away after this time.
+/// Remains of a killed conversion are removed after this time.
 const ABANDONED: Duration = Duration::from_secs(24 * 3600);
 
-/// The person's folder for exports: `$XDG_CACHE_HOME/lacuna/nsys`, or the same in `~/.cache`.
+/// The user's folder for exports: `$XDG_CACHE_HOME/lacuna/nsys`, or the same in `~/.cache`.
 pub fn folder() -> Option<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let caches = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
@@ -37,7 +37,7 @@ impl Cache {
         let made_of = format!("{}\n{} bytes\nmodified {modified}\nnsys {version}\n", report.display(), data.len());
         private_folder(root)?;
         let folder = root.join(format!("{:016x}", fnv(made_of.as_bytes())));
-        // The export has the report's name, which is what a person sees.
+        // The export has the report's name, which is what the user sees.
         let name = Path::new(report.file_name().unwrap_or_default()).with_extension("sqlite");
         Ok(Self { root: root.to_owned(), made_of, folder, name })
     }
@@ -55,7 +55,7 @@ impl Cache {
         if !is_ours || !export.is_file() {
             return None;
         }
-        // If the time cannot be set, it is thrown away sooner, that is all.
+        // If the time cannot be set, it is only evicted sooner.
         let _ = File::options().append(true).open(note).and_then(|file| file.set_modified(SystemTime::now()));
         Some(export)
     }
@@ -77,7 +77,7 @@ impl Cache {
     pub fn keep(&self, work: tempfile::TempDir) -> Result<PathBuf> {
         std::fs::write(work.path().join(MADE_OF), &self.made_of)?;
         let _ = std::fs::remove_file(work.path().join("log"));
-        // What is in the way is damaged, or of another Lacuna that was a moment faster.
+        // An existing entry is damaged, or was just created by another process.
         if let Some(export) = self.find() {
             return Ok(export);
         }
@@ -88,8 +88,7 @@ impl Cache {
         Ok(self.folder.join(&self.name))
     }
 
-    /// Throws away what was not used for longest, until all exports together have at most `limit` bytes.
-    /// This one stays.
+    /// Removes the least recently used exports until all together have at most `limit` bytes. Keeps this one.
     pub fn prune(&self, limit: u64) {
         let mut kept: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
         for entry in std::fs::read_dir(&self.root).into_iter().flatten().flatten() {
@@ -116,7 +115,7 @@ impl Cache {
     }
 }
 
-/// Makes a folder, and those above it, that only the person may enter: a report holds their environment.
+/// Creates a folder and its parents with access for the user only: a report contains their environment.
 fn private_folder(folder: &Path) -> Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);

@@ -1,4 +1,4 @@
-//! Where is `nsys`? The person's choice, then `PATH`, then where its installers put it.
+//! Search for `nsys`: the user's choice, then `PATH`, then the folders of its installers.
 
 use std::path::{Path, PathBuf};
 
@@ -15,31 +15,31 @@ const INSIDE: [&str; 3] = ["bin/nsys", "target-linux-x64/nsys", "target-linux-sb
 
 /// Where to look.
 #[derive(Clone, Debug, Default)]
-pub struct Places {
-    /// The person's own choice; if set, nothing else is looked at.
+pub struct SearchPaths {
+    /// The user's choice; if set, no other place is searched.
     pub chosen: Option<PathBuf>,
     /// Folders of programs, in order. Relative ones and the current folder are left out.
     pub path: Vec<PathBuf>,
-    /// The folder in which the person happens to be.
+    /// The current folder.
     pub current: Option<PathBuf>,
     /// The folder in which the installers' folders lie: `/`.
     pub root: PathBuf,
 }
 
-impl Places {
+impl SearchPaths {
     /// The places of this machine.
     pub fn of_machine(chosen: Option<PathBuf>) -> Self {
         let path = std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
         Self { chosen, path, current: std::env::current_dir().ok(), root: PathBuf::from("/") }
     }
 
-    /// Each `nsys` there is, the best first.
+    /// All candidates for `nsys`, best first.
     pub fn candidates(&self) -> Vec<PathBuf> {
         if let Some(chosen) = &self.chosen {
             let is_good = chosen.is_absolute() && is_program(chosen);
             return if is_good { vec![chosen.clone()] } else { Vec::new() };
         }
-        // A file that lies where the person happens to be is not one that was installed.
+        // A file in the current folder is not an installed program.
         let current = self.current.as_ref().and_then(|folder| folder.canonicalize().ok());
         let is_current = |folder: &Path| folder.canonicalize().is_ok_and(|folder| Some(folder) == current);
         let of_path = self.path.iter().filter(|folder| folder.is_absolute() && !is_current(folder));
@@ -66,7 +66,7 @@ impl Places {
         found
     }
 
-    /// What was looked at, for a person.
+    /// The searched places, for messages.
     pub fn described(&self) -> String {
         match &self.chosen {
             Some(chosen) => format!("{}, as set", chosen.display()),

@@ -1,7 +1,7 @@
 //! Reports of Nsight Systems (`.nsys-rep`, `.qdrep`): made readable by NVIDIA's own `nsys export`.
 //!
-//! Nobody but NVIDIA can read a report, so `nsys` turns it into the SQLite export that the reader
-//! opens. The export lies in a cache of ours, never beside the person's file.
+//! The format of reports is not public, so `nsys` converts them to the SQLite export that the reader opens. The
+//! export is kept in a cache, never beside the user's file.
 
 mod cache;
 mod find;
@@ -13,15 +13,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::child::{End, last_lines, run};
+use super::child::{ExitReason, last_lines, run};
 use crate::job::Progress;
 use crate::model::{Severity, Trace};
 use cache::Cache;
 use version::Version;
 
-pub use find::Places;
+pub use find::SearchPaths;
 
-/// What a report's first bytes are; the older ones are said to begin with the second.
+/// First bytes of a report; the second form is of older versions.
 const MAGIC: [&[u8]; 2] = [b"NVIDIA Tegra Profiler Report", b"QDRP"];
 /// Bytes in which a report says its version.
 const HEAD: u64 = 128;
@@ -34,20 +34,20 @@ const GROWTH: u64 = 3;
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where `nsys` may be.
-    pub places: Places,
-    /// Where exports are kept; nowhere if the person has no folder for caches.
+    pub search: SearchPaths,
+    /// The folder for exports; `None` if the user has no cache folder.
     pub cache: Option<PathBuf>,
     /// Bytes that kept exports may take together.
     pub cache_limit: u64,
-    /// A conversion whose output does not grow for so long has hung.
+    /// A conversion without new output for this long has hung.
     pub patience: Duration,
 }
 
 impl Options {
-    /// As the machine is set up; `nsys` is the person's own choice, if there is one.
+    /// The defaults of this machine; `nsys` is the user's choice, if any.
     pub fn new(nsys: Option<PathBuf>) -> Self {
         Self {
-            places: Places::of_machine(nsys),
+            search: SearchPaths::of_machine(nsys),
             cache: cache::folder(),
             cache_limit: 20 << 30,
             patience: Duration::from_secs(600),
@@ -55,12 +55,12 @@ impl Options {
     }
 }
 
-/// Why a report could not be made readable.
+/// The reason why a report could not be converted.
 #[derive(Debug, thiserror::Error)]
 pub enum ConvertError {
     #[error("Cancelled")]
     Cancelled,
-    /// A sentence for the person, without the path; lines of what the converter said may follow.
+    /// A sentence for the user, without the path; lines of the converter's output may follow.
     #[error("{0}")]
     Failed(String),
 }
@@ -93,8 +93,8 @@ impl Openable {
     }
 }
 
-/// Gives what the reader can open: the file itself, or if it is a report, an export of it, which may
-/// take minutes to make. `progress` counts bytes of the export against a guess of its size.
+/// Returns a file that the reader can open: the file itself, or the export of a report, which may take minutes
+/// to create. `progress` counts bytes of the export against an estimate of its size.
 ///
 /// Errors: cancelled; no `nsys` that can read the report; or what `nsys` said when it failed.
 pub fn openable(path: &Path, options: &Options, progress: &Progress) -> Result<Openable, ConvertError> {
@@ -136,7 +136,7 @@ fn choose(
 ) -> Result<(PathBuf, Version), ConvertError> {
     let mut too_old: Option<(PathBuf, Version)> = None;
     let mut mute: Option<PathBuf> = None;
-    for nsys in options.places.candidates() {
+    for nsys in options.search.candidates() {
         match ask_version(&nsys, progress)? {
             Some(version) if of_report.is_none_or(|report| version.reads(report)) => return Ok((nsys, version)),
             Some(version) => too_old = too_old.or(Some((nsys, version))),
@@ -149,13 +149,13 @@ fn choose(
             format!("the newest nsys found here is {}, too old to read it ({})", version.short(), nsys.display())
         }
         (None, Some(nsys)) => format!("the nsys found here does not tell its version ({})", nsys.display()),
-        (None, None) => format!("no nsys was found here (looked in {})", options.places.described()),
+        (None, None) => format!("no nsys was found here (looked in {})", options.search.described()),
     };
     let text = format!("This is a report of Nsight Systems{report}, and {why}. {}", what_to_run(path, of_report));
     Err(ConvertError::Failed(text))
 }
 
-/// What a person without the right `nsys` can do.
+/// Advice for users without a suitable `nsys`.
 fn what_to_run(path: &Path, of_report: Option<Version>) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let export = path.with_extension("sqlite");
@@ -193,8 +193,8 @@ fn ask_version(nsys: &Path, progress: &Progress) -> Result<Option<Version>, Conv
     let end = run(&mut command, &log, |elapsed| elapsed < VERSION_LIMIT && !progress.is_cancelled());
     match end {
         _ if progress.is_cancelled() => Err(ConvertError::Cancelled),
-        Ok(End::Exited(status)) if status.success() => Ok(Version::in_answer(&last_lines(&log))),
-        // One that does not even start is no nsys.
+        Ok(ExitReason::Exited(status)) if status.success() => Ok(Version::in_answer(&last_lines(&log))),
+        // A program that does not start is not nsys.
         _ => Ok(None),
     }
 }
@@ -212,7 +212,7 @@ fn convert(
     let export = work.path().join(cache.name());
     let mut command = Command::new(nsys);
     command.args(["export", "--type", "sqlite", "--force-overwrite", "true", "--output"]).arg(&export).arg(report);
-    // What it leaves beside its output goes with the folder.
+    // Other files that it writes are removed with the folder.
     command.current_dir(work.path()).env("TMPDIR", work.path());
     progress.set_total(report.metadata()?.len().saturating_mul(GROWTH));
     let mut seen = (0, Duration::ZERO);
@@ -232,14 +232,14 @@ fn convert(
         Err(ConvertError::Failed(format!("The export of the report by {} {what}\n{said}", nsys.display())))
     };
     match end {
-        End::Stopped if has_hung => {
+        ExitReason::Stopped if has_hung => {
             failed(format!("made no progress for {} s and was ended", options.patience.as_secs()))
         }
-        End::Stopped => Err(ConvertError::Cancelled),
-        End::Flooded => failed("wrote messages without end and was ended".to_owned()),
-        End::Exited(status) if !status.success() => failed(format!("failed ({status})")),
-        End::Exited(_) if !is_database(&export) => failed("wrote no database".to_owned()),
-        End::Exited(_) => Ok(cache.keep(work)?),
+        ExitReason::Stopped => Err(ConvertError::Cancelled),
+        ExitReason::Flooded => failed("wrote messages without end and was ended".to_owned()),
+        ExitReason::Exited(status) if !status.success() => failed(format!("failed ({status})")),
+        ExitReason::Exited(_) if !is_database(&export) => failed("wrote no database".to_owned()),
+        ExitReason::Exited(_) => Ok(cache.keep(work)?),
     }
 }
 

@@ -26,9 +26,9 @@ impl Bench {
         let mut report = b"NVIDIA Tegra Profiler Report 2023@4@4@54-234433681190v0.".to_vec();
         report.resize(4000, 7);
         std::fs::write(folder.path().join("run one.nsys-rep"), report).unwrap();
-        let places = Places { chosen: None, path: vec![bin], current: None, root: folder.path().join("root") };
+        let search = SearchPaths { chosen: None, path: vec![bin], current: None, root: folder.path().join("root") };
         let cache = Some(folder.path().join("cache/nsys"));
-        let options = Options { places, cache, cache_limit: 1 << 30, patience: Duration::from_secs(60) };
+        let options = Options { search, cache, cache_limit: 1 << 30, patience: Duration::from_secs(60) };
         Self { folder, options }
     }
 
@@ -120,7 +120,7 @@ fn other_files_are_opened_as_they_are() {
 }
 
 #[test]
-fn what_nsys_says_when_it_fails_is_told() {
+fn output_of_a_failed_nsys_is_reported() {
     let bench = Bench::new("printf 'one\\ntwo \\377\\033[31m\\nProcessing 10%%\\rProcessing 20%%\\n' >&2; exit 1");
     let text = bench.failure();
     assert!(text.contains("exit status: 1") && text.contains("one\ntwo \u{fffd}[31m\nProcessing 20%"), "{text}");
@@ -132,7 +132,7 @@ fn what_nsys_says_when_it_fails_is_told() {
 }
 
 #[test]
-fn an_export_that_is_none_is_refused() {
+fn an_invalid_export_is_refused() {
     let text = Bench::new("exit 0").failure();
     assert!(text.contains("wrote no database") && text.ends_with("It said nothing"), "{text}");
     let text = Bench::new("shift 6; echo garbage > \"$1\"").failure();
@@ -140,7 +140,7 @@ fn an_export_that_is_none_is_refused() {
 }
 
 #[test]
-fn a_cancel_ends_it_and_all_it_started() {
+fn cancelling_ends_the_process_group() {
     let word = format!("86{}", std::process::id());
     let bench = Bench::new(&format!("sleep {word} & sleep {word}"));
     let (report, options) = (bench.report(), bench.options.clone());
@@ -178,7 +178,7 @@ fn one_that_hangs_is_ended() {
 }
 
 #[test]
-fn what_outlives_its_parent_is_ended_too() {
+fn orphaned_processes_are_ended() {
     let word = format!("87{}", std::process::id());
     let bench = Bench::new(&format!("sleep {word} &\n{WORKS}"));
     bench.open().unwrap();
@@ -203,19 +203,19 @@ fn an_old_nsys_is_not_tried_and_a_newer_one_is_found() {
         let folder = bench.folder.path().join("root/opt/nvidia/nsight-systems").join(version);
         write_program(&folder.join("target-linux-x64/nsys"), script);
     }
-    let candidates = bench.options.places.candidates();
+    let candidates = bench.options.search.candidates();
     assert_eq!(candidates.len(), 4);
     assert!(candidates[0].ends_with("bin/nsys") && candidates[1].to_string_lossy().contains("2023.10.1"));
     assert!(bench.open().unwrap().converter.unwrap().contains("2023.10.1.0"));
     // The person's choice is the only one.
-    bench.options.places.chosen = Some(bench.folder.path().join("bin/nsys"));
+    bench.options.search.chosen = Some(bench.folder.path().join("bin/nsys"));
     assert!(bench.failure().contains("2022.4"));
 }
 
 #[test]
-fn without_nsys_the_person_learns_what_to_do() {
+fn without_nsys_the_error_says_what_to_do() {
     let mut bench = Bench::new(WORKS);
-    bench.options.places.path = vec![PathBuf::from("."), PathBuf::from("bin"), PathBuf::new()];
+    bench.options.search.path = vec![PathBuf::from("."), PathBuf::from("bin"), PathBuf::new()];
     let text = bench.failure();
     assert!(text.contains("no nsys was found here (looked in PATH"), "{text}");
     assert!(text.contains("nsys export --type sqlite"), "{text}");
@@ -230,16 +230,16 @@ fn without_nsys_the_person_learns_what_to_do() {
 #[test]
 fn a_program_in_the_current_folder_is_not_taken() {
     let mut bench = Bench::new(WORKS);
-    assert_eq!(bench.options.places.candidates().len(), 1);
-    bench.options.places.current = Some(bench.folder.path().join("bin"));
-    assert!(bench.options.places.candidates().is_empty());
+    assert_eq!(bench.options.search.candidates().len(), 1);
+    bench.options.search.current = Some(bench.folder.path().join("bin"));
+    assert!(bench.options.search.candidates().is_empty());
     // Nor under another name of the folder.
-    bench.options.places.path.push(bench.folder.path().join("bin/../bin"));
-    assert!(bench.options.places.candidates().is_empty());
+    bench.options.search.path.push(bench.folder.path().join("bin/../bin"));
+    assert!(bench.options.search.candidates().is_empty());
 }
 
 #[test]
-fn arguments_are_no_commands() {
+fn arguments_are_not_run_as_commands() {
     let mut bench = Bench::new(WORKS);
     let evil = bench.folder.path().join("; touch X $(touch Y).nsys-rep");
     std::fs::rename(bench.report(), &evil).unwrap();
@@ -247,13 +247,13 @@ fn arguments_are_no_commands() {
     assert!(is_database(&opened.path));
     let names = || std::fs::read_dir(opened.path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().file_name());
     assert!(names().all(|name| name != "X" && name != "Y"));
-    bench.options.places.path.clear();
+    bench.options.search.path.clear();
     let Err(ConvertError::Failed(text)) = openable(&evil, &bench.options, &Progress::default()) else { panic!() };
     assert!(text.contains("'; touch X $(touch Y).nsys-rep'"), "{text}");
 }
 
 #[test]
-fn the_cache_forgets_what_was_not_used_for_longest() {
+fn the_cache_evicts_the_least_recently_used_export() {
     let mut bench = Bench::new(WORKS);
     let first = bench.open().unwrap().path;
     let note = first.with_file_name("made-of.txt");

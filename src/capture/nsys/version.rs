@@ -1,4 +1,4 @@
-//! Which Nsight Systems is it, and can it read a report of another?
+//! Versions of Nsight Systems and their compatibility.
 
 use std::fmt::{Display, Formatter};
 
@@ -39,7 +39,7 @@ impl Version {
         self.0[..2] >= report.0[..2]
     }
 
-    /// As people speak of it: `2023.4`.
+    /// The short form: `2023.4`.
     pub fn short(self) -> String {
         let [year, month, ..] = self.0;
         format!("{year}.{month}")

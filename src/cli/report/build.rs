@@ -1,4 +1,6 @@
-//! From traces to the report: asks the analyses and puts the traces on one clock.
+//! Builds the report: runs the analyses and places the traces on one clock.
+
+use std::cmp::Reverse;
 
 use super::keys::{Clock, Report, SCHEMA};
 use super::memory;
@@ -33,6 +35,8 @@ pub fn report(traces: &[&Trace], top: usize, by: KernelsBy, by_shape: bool) -> R
         let path = input::label(trace);
         found.extend(trace.import.problems.iter().map(|problem| findings::import_problem(problem, &path)));
     }
+    found.sort_by_key(|finding| Reverse(finding.severity));
+    found.truncate(if top == 0 { usize::MAX } else { top });
     Report {
         schema: SCHEMA,
         lacuna: env!("CARGO_PKG_VERSION"),
@@ -53,14 +57,14 @@ pub fn report(traces: &[&Trace], top: usize, by: KernelsBy, by_shape: bool) -> R
     }
 }
 
-/// What became of the events of each trace.
+/// Counts of shown, merged and rejected events of each trace.
 pub fn files(traces: &[&Trace]) -> Table {
     let paths: Vec<String> = traces.iter().map(|trace| input::label(trace)).collect();
     let rows = traces.iter().zip(&paths).map(|(trace, path)| File { trace, path });
     files::files().table(rows, 0)
 }
 
-/// On which clock the report's times are, how each trace came onto it, and what to add to its times.
+/// The clock of the report, its span, and the offset of each trace.
 fn clock(traces: &[&Trace]) -> (Clock, TimeRange, Vec<i64>) {
     let placed = clock::clock(traces);
     let paths: Vec<String> = traces.iter().map(|trace| input::label(trace)).collect();

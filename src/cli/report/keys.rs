@@ -1,4 +1,4 @@
-//! The report as data. The keys of its lists are defined in [`crate::figures`]; here is what holds them.
+//! The report as data. The keys of its lists are defined in [`crate::figures`].
 //!
 //! Times are integer nanoseconds on the session clock, shares lie between 0 and 1. What does not
 //! apply is absent.
@@ -39,8 +39,7 @@ pub struct Report {
     pub device_work: Table,
     #[serde(skip)]
     pub growth: Table,
-    /// For `--fail-on`.
-    #[serde(skip)]
+    /// Worst first.
     pub findings: Vec<Finding>,
 }
 

@@ -1,4 +1,4 @@
-//! `lacuna report`: where did the time go, for people and for programs.
+//! `lacuna report`: the figures of traces as text, JSON, Markdown, HTML or CSV.
 
 mod build;
 mod keys;
@@ -24,7 +24,7 @@ pub struct Args {
     #[arg(required = true, value_name = "FILE|FOLDER")]
     pub paths: Vec<PathBuf>,
     #[command(flatten)]
-    pub reading: input::Reading,
+    pub reading: input::ReadArgs,
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
     /// Write here instead of to stdout
@@ -107,12 +107,12 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     }
     let input = input::read(&args.paths, &args.reading)?;
     for trace in &input.traces {
-        say_problems(trace);
+        print_problems(trace);
     }
     let traces: Vec<&Trace> = input.traces.iter().collect();
     let report = build::report(&traces, args.top, args.kernels_by.into(), args.by_shape);
     output::write(written(&report, args.format)?.as_bytes(), args.out.as_deref(), &args.paths)?;
-    let worst = report.findings.iter().map(|finding| finding.severity).max();
+    let worst = report.findings.first().map(|finding| finding.severity);
     Ok(match args.fail_on {
         _ if input.has_unreadable => Outcome::PartlyUnreadable,
         Some(level) if worst >= Some(level.into()) => Outcome::ThresholdMet,
@@ -144,10 +144,15 @@ pub fn import_text(files: &Table) -> String {
     text::text(&keys::import_tables(files))
 }
 
-/// Says on stderr what was lost in reading one trace; mere notes are left to `lacuna check`.
-fn say_problems(trace: &Trace) {
+/// Writes the problems of reading one trace to stderr, except notes, which `lacuna check` lists.
+fn print_problems(trace: &Trace) {
     for problem in trace.import.problems.iter().filter(|problem| problem.severity > Severity::Note) {
-        output::say(&format!("{} ({}): {}", problem.reason, format::count(problem.count), input::label(trace)));
+        output::write_stderr(&format!(
+            "{} ({}): {}",
+            problem.reason,
+            format::count(problem.count),
+            input::label(trace)
+        ));
     }
 }
 

@@ -62,6 +62,7 @@ fn json_has_the_keys_of_the_contract() {
         "copies",
         "apis",
         "annotations",
+        "findings",
     ];
     assert_eq!(keys, expected);
     let device = serde_json::json!({
@@ -104,7 +105,7 @@ fn json_has_the_keys_of_the_contract() {
 }
 
 #[test]
-fn text_is_aligned_and_never_commands_the_terminal() {
+fn text_is_aligned_and_has_no_control_characters() {
     let text = report(Format::Text, 50);
     assert!(!text.chars().any(|c| c != '\n' && escape::is_hidden(c)), "{text}");
     assert!(text.contains(r"\u{1b}[2J\u{202e}"), "{text}");
@@ -117,7 +118,7 @@ fn text_is_aligned_and_never_commands_the_terminal() {
 }
 
 #[test]
-fn other_formats_escape_what_they_must() {
+fn other_formats_escape_special_characters() {
     let csv = report(Format::Csv, 50);
     assert!(csv.contains(r#","'=cmd(""a"",1)|<script>\u{1b}[2J\u{202e}""#), "{csv}");
     let n_columns = csv.lines().next().unwrap().split(',').count();
@@ -143,16 +144,38 @@ fn kernels_are_grouped_as_asked() {
 }
 
 #[test]
-fn findings_are_of_all_rows_whatever_is_cut() {
-    let findings = |trace: &Trace| {
-        let found = build::report(&[trace], 1, KernelsBy::Name, true).findings;
+fn findings_are_worst_first_and_cut_like_other_lists() {
+    let findings = |trace: &Trace, top| {
+        let found = build::report(&[trace], top, KernelsBy::Name, true).findings;
         found.into_iter().map(|finding| (finding.rule, finding.severity)).collect::<Vec<_>>()
     };
-    assert_eq!(findings(&trace(0)), [("import_problem", finding::Severity::Warn)]);
-    // The leak is of 5 MiB in all, and no alarm.
-    let expected = [("memory_leak", finding::Severity::Note), ("out_of_memory", finding::Severity::High)];
-    assert_eq!(findings(&leaking()), expected);
-    assert_eq!(findings(&out_of_memory()), [("out_of_memory", finding::Severity::High); 3]);
+    assert_eq!(findings(&trace(0), 0), [("import_problem", finding::Severity::Warn)]);
+    // The leak is 5 MiB in total, below the alarm threshold.
+    let expected = [("out_of_memory", finding::Severity::High), ("memory_leak", finding::Severity::Note)];
+    assert_eq!(findings(&leaking(), 0), expected);
+    assert_eq!(findings(&leaking(), 1), expected[..1]);
+    assert_eq!(findings(&out_of_memory(), 0), [("out_of_memory", finding::Severity::High); 3]);
+}
+
+#[test]
+fn findings_have_the_keys_of_the_contract() {
+    let findings = |trace: &Trace| {
+        let report = build::report(&[trace], 0, KernelsBy::Name, true);
+        serde_json::to_value(&report).unwrap()["findings"].clone()
+    };
+    let mut clean = trace(0);
+    clean.import.problems.clear();
+    assert_eq!(findings(&clean), serde_json::json!([]));
+    let problem = serde_json::json!([{
+        "rule": "import_problem", "severity": "warn", "text": trace(0).import.problems[0].reason, "measured": 2.0,
+        "threshold": 1.0, "evidence": {"file": "dir/a.json", "names": []}, "advice": [],
+    }]);
+    assert_eq!(findings(&trace(0)), problem);
+    let leaking = findings(&leaking());
+    assert_eq!(leaking[0]["evidence"]["range_ns"].as_array().map(Vec::len), Some(2));
+    assert!(!leaking[0]["advice"].as_array().unwrap().is_empty());
+    assert_eq!(leaking[1]["rule"], "memory_leak");
+    assert_eq!(leaking[1]["evidence"]["names"].as_array().map(Vec::len), Some(1));
 }
 
 #[test]
@@ -182,7 +205,7 @@ fn parsed(csv: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn hostile_text_is_a_formula_nowhere_and_breaks_no_line() {
+fn hostile_text_yields_no_formulas_and_no_line_breaks() {
     let mut evil = trace(1_000);
     evil.info.path = EVIL.into();
     evil.info.producer = EVIL.into();
@@ -231,7 +254,7 @@ fn files_are_read_written_and_judged() {
         kernels_by: KernelRows::Name,
         by_shape: false,
         fail_on,
-        reading: input::Reading::default(),
+        reading: input::ReadArgs::default(),
     };
     assert_eq!(run(&args(&[&trace], None)).unwrap(), Outcome::Done);
     let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();

@@ -73,10 +73,7 @@ impl AllocationRows {
             (Kind::Stream, column("Stream", "stream", 80, false, "The stream it was allocated for, 0 is the default")),
             (Kind::Pool, column("Pool", "pool", 60, true, "The private pool it is from, if it is from one")),
             (Kind::Category, column("Category", "category", 100, true, "What the file says it is for")),
-            (
-                Kind::Frame,
-                column("Allocated at", "stack", 340, true, "The innermost frame of the person's own program"),
-            ),
+            (Kind::Frame, column("Allocated at", "stack", 340, true, "The innermost frame in user code")),
             (Kind::Address, column("Address", "address", 130, true, "On the device")),
             (Kind::Stack, column("Stack", "frames", 400, true, "The whole call stack, innermost frame first")),
         ];

@@ -1,4 +1,4 @@
-//! What all memory of a device does from step to step.
+//! Figures of the growth of a device's total memory per step.
 
 use super::{Owned, Owner, owner};
 use crate::analysis::memory::leaks::{Leaks, Total};

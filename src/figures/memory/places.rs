@@ -57,7 +57,7 @@ impl<T> Owned for Placed<T> {
 
 /// The place in short, and in full for the window.
 fn stack<T>() -> [Figure<Placed<T>>; 2] {
-    const SHORT: &str = "The frame that says most: the innermost of the person's own program";
+    const SHORT: &str = "The most telling frame: the innermost one in user code";
     [
         words("stack", "Allocated at", 300, SHORT, |row: &Placed<T>| Cell::Stack(Arc::clone(&row.stack))),
         words("frames", "Stack", 300, "The whole call stack, innermost frame first", |row| {

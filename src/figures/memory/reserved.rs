@@ -12,7 +12,7 @@ pub struct ReservedGrowth<'a> {
     pub at: Cell,
     /// Handle of the stream.
     pub stream: i64,
-    /// The innermost frame of the person's own program.
+    /// The innermost frame in user code.
     pub frame: &'a str,
 }
 
@@ -40,9 +40,7 @@ pub fn reserved_growth<'a>(has_time: bool) -> Part<ReservedGrowth<'a>> {
             Cell::Bytes(row.growth.largest_free)
         }),
         words("stream", "Stream", 70, "The stream it was reserved for", |row| Cell::text(&stream_name(row.stream))),
-        words("stack", "Allocated at", 340, "The innermost frame of the person's own program", |row| {
-            Cell::frames(row.frame)
-        }),
+        words("stack", "Allocated at", 340, "The innermost frame in user code", |row| Cell::frames(row.frame)),
     ];
     Part::new("reserved_growth", "Growth of reserved memory", figures)
 }

@@ -1,4 +1,5 @@
-//! Batches to a trace: ids made global, begins joined with ends, processes and threads named.
+//! Assembles batches into a trace: maps local ids to global ones, pairs begin and end events, names processes
+//! and threads.
 
 use std::collections::HashMap;
 
@@ -6,7 +7,7 @@ use crate::model::{
     InstantTable, Process, ProcessId, RawSlices, StringId, TimeNs, TraceBuilder, Track, TrackId, TrackKind,
 };
 
-use super::batch::{AsyncEvent, Batch, BeginEnd, MemoryEvent, Metadata, Sample, is_on_device};
+use super::batch::{AllocatorEvent, AsyncEvent, Batch, BeginEnd, CounterSample, Metadata, is_on_device};
 use super::counters::{add_counters, add_memory};
 use super::memory::memories;
 use super::pairing;
@@ -16,12 +17,12 @@ use super::tally::Tally;
 use super::text::unescape;
 use super::work::FactNumbers;
 
-/// A thread or stream as the file names it.
+/// A thread or stream, identified as in the file.
 #[derive(Debug, Default)]
 pub struct Thread {
     pub pid: String,
     pub tid: String,
-    /// Has slices or instants.
+    /// Whether it has slices or instants.
     is_used: bool,
     has_device_work: bool,
     name: Option<String>,
@@ -29,7 +30,7 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// Its track, named as the file names it, else by its id.
+    /// Its track, with the name given in the file, else its id.
     pub fn track(&self, kind: TrackKind, process: ProcessId) -> Track {
         let tid = self.tid.clone();
         let name = self.name.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| match kind {
@@ -53,13 +54,13 @@ pub struct Assembly {
     flow_groups: HashMap<Vec<u8>, u32>,
     begin_ends: Vec<BeginEnd>,
     asyncs: Vec<AsyncEvent>,
-    samples: Vec<Sample>,
-    memory: Vec<MemoryEvent>,
+    samples: Vec<CounterSample>,
+    memory: Vec<AllocatorEvent>,
     metadata: Vec<Metadata>,
 }
 
 impl Assembly {
-    /// Takes over a batch; they must come in the order of the file.
+    /// Appends a batch. Batches must arrive in file order.
     pub fn absorb(&mut self, mut batch: Batch) {
         let names: Vec<StringId> = batch.names.iter().map(|raw| self.builder.strings.intern(&unescape(raw))).collect();
         let tracks: Vec<TrackId> = batch.tracks.iter().map(|key| self.thread(key)).collect();
@@ -150,40 +151,45 @@ impl Assembly {
         TrackId(id)
     }
 
-    /// Whether the list held things, and none of them was like an event.
+    /// Whether the list had items, but none resembled an event.
     pub fn is_hopeless(&self) -> bool {
         let import = &self.builder.import;
         let n_pending = self.begin_ends.len() + self.asyncs.len() + self.builder.flows.len();
         import.read > 0 && import.shown + import.merged == 0 && n_pending == 0 && !self.tally.has_events()
     }
 
-    /// Joins what belongs together and names processes and tracks. The builder is complete then,
-    /// but for the header's facts.
+    /// Pairs events and names processes and tracks. The builder then lacks only the header's facts.
     ///
-    /// * `profile`: what stood beside the events.
+    /// * `profile`: the samples recorded outside the event list.
     pub fn finish(mut self, profile: &Profile) -> TraceBuilder {
         let paired = pairing::pair(std::mem::take(&mut self.begin_ends), &mut self.tally);
         self.take_pairs(paired, None);
-        let mut places = Places::new(&self.threads);
-        places.name(&mut self.threads, std::mem::take(&mut self.metadata));
+        let mut process_tracks = ProcessTracks::new(&self.threads);
+        process_tracks.name(&mut self.threads, std::mem::take(&mut self.metadata));
         let asyncs = std::mem::take(&mut self.asyncs);
-        let mut track_ids = places.add_threads(&self.threads);
-        self.take_asyncs(asyncs, &mut places, &mut track_ids);
+        let mut track_ids = process_tracks.add_threads(&self.threads);
+        self.take_asyncs(asyncs, &mut process_tracks, &mut track_ids);
         self.remap_tracks(&track_ids);
         self.tally.merge(&profile.tally);
-        add_samples(profile, &self.threads, &mut places, &mut self.builder, &mut self.tally);
-        let mut counters = add_counters(&self.samples, &self.threads, &self.builder, &mut places);
+        add_samples(profile, &self.threads, &mut process_tracks, &mut self.builder, &mut self.tally);
+        let mut counters = add_counters(&self.samples, &self.threads, &self.builder, &mut process_tracks);
         self.memory.sort_by_key(|event| event.ts);
         let memory = std::mem::take(&mut self.memory);
         self.builder.memories = memories(&memory, &self.threads, &mut self.tally);
-        counters.extend(add_memory(&memory, &self.threads, &track_ids, &mut places, &mut self.builder.allocations));
+        counters.extend(add_memory(
+            &memory,
+            &self.threads,
+            &track_ids,
+            &mut process_tracks,
+            &mut self.builder.allocations,
+        ));
         let mut builder = self.builder;
         self.tally.report(&mut builder.import);
-        places.prune();
-        places.arrange();
+        process_tracks.prune();
+        process_tracks.arrange();
         builder.counters = counters;
-        builder.processes = places.processes;
-        builder.tracks = places.tracks;
+        builder.processes = process_tracks.processes;
+        builder.tracks = process_tracks.tracks;
         builder
     }
 
@@ -204,21 +210,26 @@ impl Assembly {
         self.builder.slices.push(paired.slices);
     }
 
-    /// Gives asynchronous operations tracks of their own, one a process and category.
+    /// Creates tracks for asynchronous operations, one per process and category.
     ///
-    /// They get numbers behind those of the threads; `track_ids` maps both to final tracks.
-    fn take_asyncs(&mut self, asyncs: Vec<AsyncEvent>, places: &mut Places, track_ids: &mut Vec<Option<TrackId>>) {
+    /// Their numbers follow those of the threads; `track_ids` maps both to final tracks.
+    fn take_asyncs(
+        &mut self,
+        asyncs: Vec<AsyncEvent>,
+        process_tracks: &mut ProcessTracks,
+        track_ids: &mut Vec<Option<TrackId>>,
+    ) {
         let mut known: HashMap<(u32, StringId), u32> = HashMap::new();
         let mut instants = InstantTable::default();
         let asyncs: Vec<AsyncEvent> = asyncs
             .into_iter()
             .map(|mut event| {
-                let process = places.process(&self.threads[event.track.0 as usize].pid);
+                let process = process_tracks.process(&self.threads[event.track.0 as usize].pid);
                 let place = *known.entry((process.0, event.category)).or_insert_with(|| {
                     let category = self.builder.strings.get(event.category);
                     let name = if category.is_empty() { "Asynchronous" } else { category };
                     let track = Track { kind: TrackKind::Async, process, name: name.to_owned(), ..Default::default() };
-                    track_ids.push(Some(places.add(track)));
+                    track_ids.push(Some(process_tracks.add(track)));
                     track_ids.len() as u32 - 1
                 });
                 event.track = TrackId(place);
@@ -235,7 +246,7 @@ impl Assembly {
         self.take_pairs(paired, Some(TrackId(0)));
     }
 
-    /// From thread numbers to tracks.
+    /// Maps thread numbers to tracks.
     fn remap_tracks(&mut self, track_ids: &[Option<TrackId>]) {
         let remap = |track: &mut TrackId| *track = track_ids[track.0 as usize].unwrap_or_default();
         self.builder.slices.iter_mut().for_each(|part: &mut RawSlices| part.track.iter_mut().for_each(remap));
@@ -251,29 +262,29 @@ impl Assembly {
     }
 }
 
-/// Processes and tracks on their way into the trace.
+/// Processes and tracks of the trace under construction.
 #[derive(Debug, Default)]
-pub struct Places {
+pub struct ProcessTracks {
     pub processes: Vec<Process>,
     by_pid: HashMap<String, ProcessId>,
     tracks: Vec<Track>,
 }
 
-impl Places {
+impl ProcessTracks {
     fn new(threads: &[Thread]) -> Self {
-        let mut places = Self::default();
+        let mut process_tracks = Self::default();
         for thread in threads {
-            let process = places.process(&thread.pid);
+            let process = process_tracks.process(&thread.pid);
             if thread.has_device_work {
                 let device = thread.pid.parse().ok().or(digits_of(&thread.pid)).unwrap_or(0);
-                places.processes[process.0 as usize].device = Some(device);
+                process_tracks.processes[process.0 as usize].device = Some(device);
             }
         }
-        for process in &mut places.processes {
-            // Kineto gives GPUs 5,000,000 and up: behind all threads.
+        for process in &mut process_tracks.processes {
+            // Kineto sorts GPUs at 5,000,000 and up: after all threads.
             process.sort_index = process.device.map_or(0, |device| 5_000_000 + i64::from(device));
         }
-        places
+        process_tracks
     }
 
     pub fn process(&mut self, pid: &str) -> ProcessId {
@@ -291,7 +302,7 @@ impl Places {
         TrackId(self.tracks.len() as u32 - 1)
     }
 
-    /// Drops processes that only metadata speaks of, such as GPUs that ran nothing.
+    /// Drops processes that occur only in metadata, such as idle GPUs.
     fn prune(&mut self) {
         let mut is_used = vec![false; self.processes.len()];
         self.tracks.iter().for_each(|track| is_used[track.process.0 as usize] = true);
@@ -302,9 +313,9 @@ impl Places {
         self.processes.retain(|_| used.next() == Some(&true));
     }
 
-    /// Puts devices first: they are what people look at, and a deep Python stack above them would
-    /// push them out of the window. Then come the programs, then what the recorder adds, which has
-    /// no process id of the system; within each as the file wishes.
+    /// Sorts processes: devices first, because a deep Python stack above them would push them out of the
+    /// window; then programs; then the recorder's own entries, which have no system process id. Within each
+    /// group, by the file's sort index.
     fn arrange(&mut self) {
         let key = |process: &Process| {
             let is_program = process.pid.parse::<u64>().is_ok() || (process.pid.is_empty() && !process.name.is_empty());
@@ -335,7 +346,7 @@ impl Places {
         }
     }
 
-    /// Makes a track of each thread that has something to show.
+    /// Creates a track for each thread with slices or instants.
     fn add_threads(&mut self, threads: &[Thread]) -> Vec<Option<TrackId>> {
         let mut ids = Vec::with_capacity(threads.len());
         for thread in threads {

@@ -1,4 +1,4 @@
-//! What one block of text holds: events sorted by what they become, ids local to the block.
+//! The parsed events of one block of text, sorted by type, with ids local to the block.
 
 use crate::model::{
     CounterUnit, FlowEnd, FlowPoint, RawSlice, RawSlices, SliceKind, StringId, TimeNs, TrackId, hash_bytes,
@@ -16,11 +16,11 @@ use super::work::WorkTexts;
 #[derive(Clone, Copy, Debug)]
 pub struct BeginEnd {
     pub is_begin: bool,
-    /// `end` is not known yet and equals `ts`.
+    /// `end` equals `ts` until the events are paired.
     pub slice: RawSlice,
 }
 
-/// What an asynchronous or object event does.
+/// The phase of an asynchronous or object event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AsyncPhase {
     Begin,
@@ -28,11 +28,11 @@ pub enum AsyncPhase {
     Instant,
 }
 
-/// An event of an operation that belongs to no thread: `b e n S T p F`, and objects' `N O D`.
+/// An event of an operation without a thread: `b e n S T p F`, and `N O D` of objects.
 #[derive(Clone, Copy, Debug)]
 pub struct AsyncEvent {
     pub phase: AsyncPhase,
-    /// Legacy operations (`S T p F`) are told apart by name too.
+    /// Legacy operations (`S T p F`) are identified by name as well as id.
     pub is_legacy: bool,
     pub track: TrackId,
     pub name: StringId,
@@ -44,7 +44,7 @@ pub struct AsyncEvent {
 
 /// One value of a `C` event.
 #[derive(Clone, Copy, Debug)]
-pub struct Sample {
+pub struct CounterSample {
     pub track: TrackId,
     pub name: StringId,
     pub series: StringId,
@@ -53,9 +53,9 @@ pub struct Sample {
     pub unit: CounterUnit,
 }
 
-/// A `[memory]` event: bytes that PyTorch's allocator gave out or took back.
+/// A `[memory]` event: bytes that PyTorch's allocator allocated or freed.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct MemoryEvent {
+pub struct AllocatorEvent {
     pub track: TrackId,
     pub ts: TimeNs,
     /// 0 is the CPU, 1 CUDA.
@@ -63,14 +63,14 @@ pub struct MemoryEvent {
     pub device_id: i64,
     /// Negative when freed.
     pub bytes: i64,
-    /// Not in recordings of 2021.
+    /// Missing in recordings of 2021.
     pub addr: Option<u64>,
     pub allocated: Option<i64>,
     pub reserved: Option<i64>,
     pub source: u64,
 }
 
-impl MemoryEvent {
+impl AllocatorEvent {
     /// Index of the device; -1 is the host.
     pub fn device(&self) -> i32 {
         if self.device_type == 0 { -1 } else { self.device_id.clamp(0, i64::from(i32::MAX)) as i32 }
@@ -85,13 +85,13 @@ pub struct Metadata {
     pub value: serde_json::Value,
 }
 
-/// All of one block. Ids of strings and tracks are indices into its own interners.
+/// The events of one block. String and track ids index the block's own interners.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub n_read: u64,
     pub n_merged: u64,
     pub n_shown: u64,
-    /// Raw insides of JSON strings: names, categories, names of counter series.
+    /// Raw contents of JSON strings: names, categories, names of counter series.
     pub names: Interner,
     /// Process and thread id, each as written, with a byte 0x1f between.
     pub tracks: Interner,
@@ -104,8 +104,8 @@ pub struct Batch {
     pub begin_ends: Vec<BeginEnd>,
     pub asyncs: Vec<AsyncEvent>,
     pub instants: Vec<(TrackId, TimeNs, StringId, u64)>,
-    pub samples: Vec<Sample>,
-    pub memory: Vec<MemoryEvent>,
+    pub samples: Vec<CounterSample>,
+    pub memory: Vec<AllocatorEvent>,
     pub metadata: Vec<Metadata>,
     pub tally: Tally,
     last_track: (Vec<u8>, Vec<u8>, TrackId),
@@ -115,7 +115,7 @@ pub struct Batch {
 const LONG_NAME: usize = 65_536;
 
 impl Batch {
-    /// Takes over one event, whose text starts at `source`.
+    /// Adds one event, whose text starts at `source`.
     #[inline(always)]
     pub fn push(&mut self, event: &Event<'_>, source: u64) {
         self.n_read += 1;
@@ -292,7 +292,7 @@ impl Batch {
             let number = value.as_f64().or_else(|| value.as_str().and_then(|text| text.parse().ok()));
             let Some(value) = number.filter(|number| number.is_finite()) else { continue };
             let series = StringId(self.names.intern(series.as_bytes()).0);
-            self.samples.push(Sample { track, name, series, ts, value, unit: CounterUnit::Plain });
+            self.samples.push(CounterSample { track, name, series, ts, value, unit: CounterUnit::Plain });
             n_values += 1;
         }
         match n_values {
@@ -326,7 +326,7 @@ impl Batch {
         self.metadata.push(Metadata { track, key, value });
     }
 
-    /// Gives back memory that was reserved for more.
+    /// Releases excess capacity.
     pub fn close(&mut self) {
         self.slices.shrink();
     }
@@ -338,7 +338,7 @@ fn id_number(text: &[u8]) -> u64 {
     number.unwrap_or_else(|| hash_bytes(text) | 1 << 63)
 }
 
-fn memory_of(args: &[u8]) -> Option<MemoryEvent> {
+fn memory_of(args: &[u8]) -> Option<AllocatorEvent> {
     #[derive(serde::Deserialize)]
     struct Args {
         #[serde(rename = "Bytes")]
@@ -355,7 +355,7 @@ fn memory_of(args: &[u8]) -> Option<MemoryEvent> {
         reserved: Option<i64>,
     }
     let args: Args = serde_json::from_slice(args).ok()?;
-    Some(MemoryEvent {
+    Some(AllocatorEvent {
         device_type: args.device_type,
         device_id: args.device_id,
         bytes: args.bytes,

@@ -25,7 +25,7 @@ pub trait Bytes {
     fn string_stops(chunk: &[u8; 32]) -> u32;
 }
 
-/// For any machine; the compiler makes what it can of it.
+/// Portable implementation, left to the compiler to vectorize.
 #[derive(Debug)]
 pub struct Portable;
 
@@ -62,14 +62,14 @@ pub mod avx2 {
 
     use super::{Bytes, Masks};
 
-    /// Only to be used where AVX2 was found: inside functions that are compiled for it.
+    /// Must only be used where AVX2 was detected, inside functions compiled for it.
     #[derive(Debug)]
     pub struct Avx2;
 
     impl Bytes for Avx2 {
         #[inline(always)]
         fn masks(chunk: &[u8; 64]) -> Masks {
-            // SAFETY: `Avx2` is named only by `scan_avx2`, which runs after AVX2 was found.
+            // SAFETY: `Avx2` is used only by `scan_avx2`, which runs only after AVX2 was detected.
             unsafe { masks(chunk) }
         }
 
@@ -110,10 +110,10 @@ pub mod avx2 {
     #[inline]
     #[target_feature(enable = "avx2")]
     fn half_masks(bytes: __m256i) -> [__m256i; 5] {
-        // Bit 0x20 makes `[` to `{`, `]` to `}`, and upper case to lower case.
+        // Bit 0x20 maps `[` to `{`, `]` to `}`, and upper case to lower case.
         let folded = _mm256_or_si256(bytes, _mm256_set1_epi8(0x20));
         let letters = at_most(_mm256_sub_epi8(folded, _mm256_set1_epi8(b'a' as i8)), 25);
-        // Folding makes a letter of no other byte, but bit 7 must be clear.
+        // Folding maps no other byte to a letter, but bit 7 must be clear.
         let ascii = at_most(bytes, 0x7f);
         [
             equal(bytes, b'"'),
@@ -166,23 +166,23 @@ pub mod avx2 {
     }
 }
 
-/// Which bytes are escaped by a backslash before them.
+/// Bytes that are escaped by a preceding backslash.
 ///
-/// `carry`: whether the first byte is escaped by the last byte of the chunk before.
+/// `carry`: whether the first byte is escaped by the last byte of the previous chunk.
 #[inline(always)]
 pub fn escaped(backslash: u64, carry: &mut bool) -> u64 {
     const EVEN: u64 = 0x5555_5555_5555_5555;
     let backslash = backslash & !u64::from(*carry);
     let follows = backslash << 1 | u64::from(*carry);
     // In a run of backslashes every second one is itself escaped; adding carries through the run
-    // and tells, by the parity of where the run started, which byte after it is escaped.
+    // and yields, from the parity of the run's start, which byte after it is escaped.
     let odd_starts = backslash & !EVEN & !follows;
     let (runs, overflow) = odd_starts.overflowing_add(backslash);
     *carry = overflow;
     (EVEN ^ (runs << 1)) & follows
 }
 
-/// Bit `i` of the answer is the parity of bits `0..=i`: between quotes it is 1.
+/// Bit `i` of the result is the parity of bits `0..=i`: 1 between quotes.
 #[inline(always)]
 pub fn prefix_xor(mut bits: u64) -> u64 {
     for shift in [1, 2, 4, 8, 16, 32] {

@@ -1,4 +1,4 @@
-//! Values over time: `C` events, and what PyTorch's allocator holds.
+//! Counters: `C` events, and the totals of PyTorch's allocator.
 
 use std::collections::HashMap;
 
@@ -6,20 +6,20 @@ use crate::model::{
     AllocationTable, Counter, CounterUnit, ProcessId, StringId, TraceBuilder, Track, TrackId, TrackKind,
 };
 
-use super::assemble::{Places, Thread};
-use super::batch::{MemoryEvent, Sample};
+use super::assemble::{ProcessTracks, Thread};
+use super::batch::{AllocatorEvent, CounterSample};
 
-/// Counters from `C` events: one a process, name and series.
+/// Counters from `C` events: one per process, name and series.
 pub fn add_counters(
-    samples: &[Sample],
+    samples: &[CounterSample],
     threads: &[Thread],
     builder: &TraceBuilder,
-    places: &mut Places,
+    process_tracks: &mut ProcessTracks,
 ) -> Vec<Counter> {
     let mut known: HashMap<(ProcessId, StringId, StringId), usize> = HashMap::new();
     let mut counters: Vec<Counter> = Vec::new();
     for sample in samples {
-        let process = places.process(&threads[sample.track.0 as usize].pid);
+        let process = process_tracks.process(&threads[sample.track.0 as usize].pid);
         let index = *known.entry((process, sample.name, sample.series)).or_insert_with(|| {
             let [name, series] = [sample.name, sample.series].map(|id| builder.strings.get(id));
             let title = match (name, series) {
@@ -27,7 +27,8 @@ pub fn add_counters(
                 ("", series) => series.to_owned(),
                 (name, series) => format!("{name}: {series}"),
             };
-            let track = places.add(Track { kind: TrackKind::Counter, process, name: title, ..Default::default() });
+            let track =
+                process_tracks.add(Track { kind: TrackKind::Counter, process, name: title, ..Default::default() });
             counters.push(Counter { track, series: series.to_owned(), unit: sample.unit, ..Default::default() });
             counters.len() - 1
         });
@@ -37,29 +38,29 @@ pub fn add_counters(
     counters
 }
 
-/// Counters from `[memory]` events, one a device and figure, and the events as allocations.
+/// Counters from `[memory]` events, one per device and figure, and the events as allocations.
 ///
 /// * `events`: sorted by time.
 ///
-/// Recordings of 2021 have only the change: there the sum of changes since the start is shown, and
-/// named so.
+/// Recordings of 2021 have only the change: their counter is the sum of changes since the start, and is
+/// named accordingly.
 pub fn add_memory(
-    events: &[MemoryEvent],
+    events: &[AllocatorEvent],
     threads: &[Thread],
     track_ids: &[Option<TrackId>],
-    places: &mut Places,
+    process_tracks: &mut ProcessTracks,
     allocations: &mut AllocationTable,
 ) -> Vec<Counter> {
     let mut known: HashMap<(ProcessId, i64, i64, &str), (usize, i64)> = HashMap::new();
     let mut counters: Vec<Counter> = Vec::new();
     for event in events {
-        let device = places
+        let device = process_tracks
             .processes
             .iter()
             .position(|p| event.device_type != 0 && p.device.map(i64::from) == Some(event.device_id));
         let process = match device {
             Some(index) => ProcessId(index as u32),
-            None => places.process(&threads[event.track.0 as usize].pid),
+            None => process_tracks.process(&threads[event.track.0 as usize].pid),
         };
         let values = match (event.allocated, event.reserved) {
             (None, None) => [Some(("change since start", event.bytes)), None],
@@ -67,7 +68,7 @@ pub fn add_memory(
                 [allocated.map(|bytes| ("allocated", bytes)), reserved.map(|bytes| ("reserved", bytes))]
             }
         };
-        // A thread that did nothing else has no track of its own.
+        // A thread without other events has no track.
         let mut track = track_ids[event.track.0 as usize];
         for (series, value) in values.into_iter().flatten() {
             let key = (process, event.device_type, event.device_id, series);
@@ -77,7 +78,7 @@ pub fn add_memory(
                     _ => format!("GPU {}", event.device_id),
                 };
                 let name = format!("{device} memory {series}");
-                let track = places.add(Track { kind: TrackKind::Counter, process, name, ..Default::default() });
+                let track = process_tracks.add(Track { kind: TrackKind::Counter, process, name, ..Default::default() });
                 let unit = CounterUnit::Bytes;
                 counters.push(Counter { track, series: series.to_owned(), unit, ..Default::default() });
                 (counters.len() - 1, 0)
@@ -116,7 +117,7 @@ mod tests {
             (&[2000, 3000, 4000][..], &[3, -1, -1][..], &[512, 8, -64][..])
         );
         let names: Vec<_> = all.track.iter().map(|&track| trace.track(track).name.as_str()).collect();
-        // The second thread did nothing but allocate: it has no track but that of the counter.
+        // The second thread only allocated: its only track is that of the counter.
         assert_eq!(names, ["Thread 2", "CPU memory change since start", "Thread 2"]);
         assert_eq!((trace.import.read, trace.import.shown), (4, 4));
     }

@@ -1,4 +1,4 @@
-//! One event's args and stack, decoded from the file when a person looks at them.
+//! Args and stack of one event, decoded from the file on demand.
 
 use std::collections::VecDeque;
 use std::io::Read as _;
@@ -16,19 +16,18 @@ use super::scan::{Fail, PADDING, Scanner};
 use super::text::unescape;
 use super::walk::MAX_EVENT;
 
-/// Texts around events looked at are kept, since the next one is often near: at most this many of
-/// [`WINDOW`] bytes.
+/// Number of cached text windows of [`WINDOW`] bytes: the next event shown is often near the last.
 const MAX_WINDOWS: usize = 8;
 const WINDOW: usize = 4 << 20;
 
-/// Reads single events of one file again.
+/// Rereads single events of one file.
 #[derive(Debug)]
 pub struct ChromeDetails {
     source: Source,
-    /// For the frames that events and samples name.
+    /// The frames that events and samples refer to.
     profile: Profile,
     modified: Option<std::time::SystemTime>,
-    /// (offset, text), the newest last.
+    /// (offset, text), newest last.
     windows: Mutex<VecDeque<(u64, Vec<u8>)>>,
 }
 
@@ -39,7 +38,7 @@ impl ChromeDetails {
         Self { source, profile, modified, windows: Mutex::default() }
     }
 
-    /// Text from `offset` on, at least `len` bytes if the file has them.
+    /// Text from `offset` on, at least `len` bytes unless the file ends first.
     fn text_at(&self, offset: u64, len: usize) -> Result<Vec<u8>, String> {
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         for (start, text) in windows.iter() {
@@ -68,7 +67,7 @@ impl ChromeDetails {
 }
 
 impl ChromeDetails {
-    /// Adds what stands beside the args: stacks, and what a sample says of itself.
+    /// Adds the fields outside the args: stacks, and the fields of a sample.
     fn add_outer(&self, text: &[u8], details: &mut EventDetails) {
         let Ok(Value::Object(event)) = serde_json::from_slice::<Value>(text) else { return };
         let is_sample = !event.contains_key("ph");
@@ -189,7 +188,7 @@ mod tests {
         assert_eq!(outer(br#"{"ph": "i", "stack": ["0x1", "0x2"]}"#).stack, ["0x1", "0x2"]);
         let sample = outer(br#"{"ts": 1, "weight": 5, "cpu": 0, "name": "cycles", "sf": 9}"#);
         assert_eq!((sample.stack.len(), sample.args.len()), (0, 3));
-        // Frames that form a cycle come to an end.
+        // A cycle of frames terminates.
         assert_eq!(outer(br#"{"ph": "i", "sf": 3}"#).stack.len(), super::super::profile::MAX_DEPTH as usize);
     }
 }

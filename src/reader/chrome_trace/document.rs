@@ -1,4 +1,4 @@
-//! Everything around the events: the top-level object, its other keys, further documents, and damage.
+//! Parses the text outside the events: the top-level object, its other keys, further documents, and damage.
 
 use super::bytes::Portable;
 use super::profile::Profile;
@@ -7,23 +7,23 @@ use super::scan::{Fail, PADDING, Scanner};
 /// Values of the header that are larger than this are not kept.
 const MAX_VALUE: usize = 16 << 20;
 
-/// What stands at the top level around the arrays of events.
+/// The top-level contents outside the event arrays.
 #[derive(Debug, Default)]
 pub struct Document {
-    /// Values by key, in file order; of a key that occurs twice, the last.
+    /// Values by key, in file order; the last value of a repeated key.
     pub values: serde_json::Map<String, serde_json::Value>,
-    /// Keys that hold data of another kind, which is not shown: (key, byte offset).
+    /// Keys with data of other kinds, which is not shown: (key, byte offset).
     pub unread: Vec<(String, u64)>,
-    /// What a sampling profiler recorded beside the events.
+    /// The samples of a sampling profiler.
     pub profile: Profile,
     /// Offset of each damaged part outside the events.
     pub damaged: Vec<u64>,
     /// Offset of the second and every further array of events.
     pub further_arrays: Vec<u64>,
-    /// Bytes after the end that are not part of any document, and where they start.
+    /// Trailing bytes outside any document, and their offset.
     pub trailing: Option<(u64, u64)>,
     pub n_arrays: u32,
-    /// One event after another, with no array around them.
+    /// Events without an enclosing array.
     pub is_lines: bool,
     pub is_array_form: bool,
     /// An object or array is open.
@@ -41,7 +41,7 @@ enum State {
     InSamples,
     /// In the object of stack frames.
     InFrames,
-    /// In a value that is not kept.
+    /// In a skipped value.
     Skipping {
         depth: u32,
         in_string: bool,
@@ -54,21 +54,21 @@ enum State {
 pub enum Found {
     /// Events start at this position.
     Events(usize),
-    /// All is read up to this position; give the rest again with more text behind it.
+    /// Everything up to this position is read; pass the rest again with more text appended.
     More(usize),
 }
 
 /// Keys whose values are never kept: they hold recorded environments.
 const SECRET_KEYS: [&str; 3] = ["env", "environment", "ENVIRONMENT_VARIABLES"];
 
-/// Keys with data of another kind, which is not shown (yet).
+/// Keys with data of other kinds, which is not shown.
 const DATA_KEYS: [&str; 5] =
     ["systemTraceEvents", "powerTraceAsString", "controllerTraceDataKey", "traceAnnotations", "file_info"];
 
 impl Document {
-    /// Reads what stands between arrays of events.
+    /// Reads the text between event arrays.
     ///
-    /// * `text`: followed by [`PADDING`] zero bytes; `offset`: where it lies in the file.
+    /// * `text`: followed by [`PADDING`] zero bytes; `offset`: its position in the file.
     /// * `is_last`: no text follows.
     pub fn feed(&mut self, text: &[u8], offset: u64, is_last: bool) -> Found {
         let len = text.len() - PADDING;
@@ -95,7 +95,7 @@ impl Document {
         }
     }
 
-    /// Tells that the array of events was closed.
+    /// Notes that the event array was closed.
     pub fn close_array(&mut self) {
         if self.state == State::Outside {
             self.is_open = false;
@@ -145,7 +145,7 @@ impl Document {
                 self.is_open = false;
                 Step::To(at + 1)
             }
-            // A stray bracket seemed to close the list of events, but it goes on.
+            // A stray bracket closed the event list too early.
             b'{' if self.n_arrays > 0 && is_bare_event(text, at) => {
                 self.damaged.push(offset + at as u64);
                 Step::Events(at)
@@ -183,11 +183,11 @@ impl Document {
         }
         let mut scanner = Scanner::<Portable>::new(text, value);
         scanner.skip_value()?;
-        // A number that reaches the end of the text may go on.
+        // A number at the end of the text may be incomplete.
         if scanner.at >= text.len() - PADDING {
             return Err(Fail::Short);
         }
-        // A bracket lost in the header lets a value swallow the events; then there is damage.
+        // With a bracket missing in the header, a value would swallow the events: treat it as damage.
         if self.n_arrays == 0 && find_events(&text[value..scanner.at]).is_some() {
             return Err(Fail::Irregular);
         }
@@ -225,7 +225,7 @@ impl Document {
         }
     }
 
-    /// Skips a value that is too large to be kept.
+    /// Skips a value that is too large to keep.
     fn start_skipping(&mut self, text: &[u8], at: usize, offset: u64) -> Step {
         let Ok((key, value)) = key_of(text, at) else { return Step::To(text.len() - PADDING) };
         self.unread.push((key, offset + at as u64));
@@ -254,7 +254,7 @@ impl Document {
         text.len()
     }
 
-    /// Goes on behind damage, at the next array of events.
+    /// Resumes after damage, at the next event array.
     fn recover(&mut self, text: &[u8], at: usize, offset: u64, is_last: bool) -> Step {
         let len = text.len() - PADDING;
         if self.damaged.is_empty() {
@@ -264,7 +264,7 @@ impl Document {
             return Step::To(at + 1 + next);
         }
         if is_last {
-            // Damage may hide the closing brace: the object is as good as closed if it ends so.
+            // Damage may hide the closing brace: treat the object as closed at the end of the text.
             self.is_open &= !text[..len].trim_ascii_end().ends_with(b"}");
             return Step::To(len);
         }
@@ -295,7 +295,7 @@ fn key_of(text: &[u8], at: usize) -> Result<(String, usize), Fail> {
     Ok((key, scanner.at))
 }
 
-/// Where the key `traceEvents` with a list as its value stands.
+/// Position of the key `traceEvents` with a list as its value.
 fn find_events(text: &[u8]) -> Option<usize> {
     memchr::memmem::find_iter(text, b"\"traceEvents\"").find(|&at| {
         let rest = text[at + b"\"traceEvents\"".len()..].trim_ascii_start();
@@ -309,7 +309,7 @@ fn is_bare_event(text: &[u8], at: usize) -> bool {
     event.is_ok_and(|event| event.phase != 0)
 }
 
-/// Takes recorded environments out of a value: they hold passwords and tokens.
+/// Removes recorded environments from a value: they contain passwords and tokens.
 fn remove_secrets(value: &mut serde_json::Value) {
     // The depth is bounded by what serde_json accepts.
     match value {

@@ -1,4 +1,4 @@
-//! The facts in the keys around the events: rank, devices, clock, producer.
+//! Facts from the top-level keys: rank, devices, clock, producer.
 
 use serde_json::Value;
 
@@ -6,19 +6,19 @@ use crate::model::{DeviceInfo, Format, TraceBuilder};
 
 use super::super::source::Source;
 use super::document::Document;
-use super::pipeline::Outcome;
+use super::pipeline::TextSummary;
 
 /// 2001-09-09 in nanoseconds: time stamps beyond it are epoch times, not times since a start.
 pub const EPOCH_2001_NS: i64 = 1_000_000_000_000_000_000;
 
-/// Longest text of a fact; what is longer is data, not a fact.
+/// Longest text of a fact; longer values are data.
 const MAX_FACT: usize = 400;
 
-/// Writes what the header says into the trace's info.
-pub fn apply(outcome: &Outcome, source: &Source, builder: &mut TraceBuilder) {
-    let values = &outcome.document.values;
+/// Writes the header's facts into the trace's info.
+pub fn apply(summary: &TextSummary, source: &Source, builder: &mut TraceBuilder) {
+    let values = &summary.document.values;
     let info = &mut builder.info;
-    crate::reader::note_source(info, source, outcome.text_bytes);
+    crate::reader::note_source(info, source, summary.text_bytes);
     info.format = Format::ChromeTrace;
     info.producer = producer(values).to_owned();
     let distributed = values.get("distributedInfo");
@@ -77,7 +77,7 @@ fn devices(properties: Option<&Value>) -> Vec<DeviceInfo> {
         .collect()
 }
 
-/// A key and its value as text, unless it could be a secret or is not a plain fact.
+/// A key and its value as text; `None` if it could be a secret or is not a scalar.
 fn fact(key: &str, value: &Value) -> Option<(String, String)> {
     const SECRETS: [&str; 6] = ["env", "token", "secret", "password", "credential", "key"];
     let lower = key.to_ascii_lowercase();
@@ -93,7 +93,7 @@ fn fact(key: &str, value: &Value) -> Option<(String, String)> {
     (text.len() <= MAX_FACT).then(|| (key.to_owned(), text))
 }
 
-/// Gives GPU processes that have only a number their device's name.
+/// Names GPU processes that have only a number after their device.
 fn name_devices(builder: &mut TraceBuilder) {
     for process in &mut builder.processes {
         let Some(device) = process.device else { continue };
@@ -103,13 +103,13 @@ fn name_devices(builder: &mut TraceBuilder) {
     }
 }
 
-/// The sentence that says why a file without a list of events is not a trace.
+/// The reason why a file without an event list is not a trace, as a sentence.
 pub fn why_no_trace(document: &Document) -> String {
     let has = |key| document.values.contains_key(key);
     let unread = |key: &str| document.unread.iter().any(|(unread, _)| unread == key);
     let text = match document.values.get("traceEvents") {
         Some(Value::Null) => "JSON with `traceEvents`, but it is null: the profiler recorded nothing",
-        Some(_) => "JSON with `traceEvents`, but it is no list",
+        Some(_) => "JSON with `traceEvents`, but it is not a list",
         None if has("nodes") && has("schema") => {
             "This is a PyTorch execution trace (operators without times): open the profiler's trace instead"
         }
@@ -117,7 +117,7 @@ pub fn why_no_trace(document: &Document) -> String {
             "This is a PyTorch memory snapshot as JSON, but it begins with something else: put its lists first"
         }
         None if has("$schema") || unread("frames") => "JSON, but no `traceEvents`: a profile of another tool",
-        None => "JSON, but no `traceEvents`: this is no Chrome trace",
+        None => "JSON, but no `traceEvents`: this is not a Chrome trace",
     };
     text.to_owned()
 }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_no_facts() {
+    fn secrets_are_not_facts() {
         let value = Value::String("x".to_owned());
         assert!(fact("API_TOKEN", &value).is_none());
         assert!(fact("mast_job_environment", &value).is_none());

@@ -1,4 +1,4 @@
-//! Raw texts of one block, each stored once.
+//! Interns the raw texts of one block.
 
 use hashbrown::HashTable;
 
@@ -34,7 +34,7 @@ impl Interner {
         self.table.find(hash_bytes(text), |&id| self.get(id) == text).copied()
     }
 
-    /// The text of an id that this interner gave.
+    /// The text of an id returned by this interner.
     pub fn get(&self, id: u32) -> &[u8] {
         slot(&self.bytes, &self.spans, id)
     }

@@ -1,10 +1,10 @@
-//! The kind of slice that a category stands for.
+//! Maps event categories to slice kinds.
 
 use crate::model::SliceKind;
 
 /// The kind of a slice of this category.
 ///
-/// Names of every era: Kineto wrote `Kernel`, `Operator`, … in 2020-21 and lower case since.
+/// Covers old and new names: Kineto wrote `Kernel`, `Operator`, … in 2020-21, lower case since.
 /// ROCm calls HIP runtime calls `cuda_runtime`. Others are [`SliceKind::Other`].
 pub fn kind_of(category: &[u8]) -> SliceKind {
     match category {

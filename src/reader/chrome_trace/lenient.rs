@@ -1,13 +1,13 @@
 //! One event that is not strict JSON, read leniently, and the search for the event after it.
 //!
-//! What is repaired here: quotes, line breaks and other raw control characters inside strings,
+//! Repairs quotes, line breaks and other raw control characters inside strings,
 //! backslashes that escape nothing, `NaN` and `Infinity`. All of these come from real recorders.
 
 use super::number::number_of;
 use super::scan::{Event, Time, time_of};
 use super::work::WORK_KEYS;
 
-/// Keys that events have; one of them follows where a string value really ends.
+/// Keys of events; one of them follows the true end of a string value.
 const KEYS: [&[u8]; 20] = [
     b"ph",
     b"cat",
@@ -31,7 +31,7 @@ const KEYS: [&[u8]; 20] = [
     b"esf",
 ];
 
-/// Where the next event seems to start at or after `from`: a `{` behind a comma, bracket or brace
+/// The likely start of the next event at or after `from`: a `{` after a comma, bracket or brace
 /// and before a key that events start with.
 pub fn next_event_start(text: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
@@ -44,8 +44,8 @@ pub fn next_event_start(text: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-/// Where an object with a key that events start with begins at or after `from`, whatever is before
-/// it.
+/// Start of the first object at or after `from` whose first key is one that events start with, regardless of
+/// the text before it.
 pub fn next_keyed_object(text: &[u8], from: usize) -> Option<usize> {
     let starts = |at: &usize| known_key(text, skip_space(text, at + 1)).is_some();
     memchr::memchr_iter(b'{', text.get(from..)?).map(|at| from + at).find(starts)
@@ -70,7 +70,7 @@ fn is_event_start(text: &[u8], at: usize) -> bool {
     is_behind && known_key(text, key).is_some()
 }
 
-/// Where the key at `at`, quotes included, ends, if events have such a key.
+/// End of the key at `at`, quotes included, if it is a key of events.
 fn known_key(text: &[u8], at: usize) -> Option<usize> {
     let rest = text.get(at..)?.strip_prefix(b"\"")?;
     let len = rest.iter().take(12).position(|&byte| byte == b'"')?;
@@ -86,8 +86,8 @@ fn skip_space(text: &[u8], mut at: usize) -> usize {
 
 /// Reads the event that starts at `start` and must end before the end of `text`.
 ///
-/// `text` should end where the next event starts, so that no damage can swallow that one. Returns
-/// the event and where it ends; `None` if it is beyond repair.
+/// `text` should end where the next event starts, so that damage cannot swallow the next event. Returns
+/// the event and its end; `None` if it cannot be repaired.
 pub fn event(text: &[u8], start: usize) -> Option<(Event<'_>, usize)> {
     let mut event = Event::default();
     let mut at = start + 1;
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_none_are_kept_in_args_and_refused_as_times() {
+    fn invalid_numbers_are_kept_in_args_and_refused_as_times() {
         let text = br#"{"ph":"X","ts":Infinity,"args":{"a":[NaN, -Infinity],"correlation": 7, "grid" : [1, 2,3]}}"#;
         let (event, end) = event(text, 0).unwrap();
         assert_eq!(end, text.len());
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn args_are_no_event_start() {
+    fn args_do_not_look_like_events() {
         let text = br#"{"ph":"M","args":{"name":"x"}}"#;
         assert_eq!(next_event_start(text, 1), None);
     }

@@ -1,42 +1,40 @@
-//! The allocator's blocks from `[memory]` events, for the model to replay.
+//! Allocation histories from `[memory]` events, for the model to replay.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::model::StackId;
-use crate::model::memory::{
-    BlockBefore, MemoryAction, MemoryEvent as Event, MemoryPool, MemorySource, PoolId, RawMemory,
-};
+use crate::model::memory::{BlockBefore, MemoryAction, MemoryEvent, MemoryPool, MemorySource, PoolId, RawMemory};
 
 use super::assemble::Thread;
-use super::batch::MemoryEvent;
+use super::batch::AllocatorEvent;
 use super::tally::{Reason, Tally};
 
-/// Larger sizes are taken for damage: 256 TiB.
+/// Larger sizes are treated as damage: 256 TiB.
 const MAX_BYTES: u64 = 1 << 48;
 
-/// The memory of one process on one device, while its events are taken over.
+/// The memory of one process on one device, while its events are read.
 struct Blocks {
     raw: RawMemory,
-    /// The size of each block that was seen; none once it is freed.
+    /// The size of each block seen; 0 after its free.
     known: HashMap<u64, Option<u64>>,
     /// The running total after the latest event.
     total: Option<i64>,
-    /// What the events so far add.
+    /// The sum of the changes so far.
     change: i64,
-    /// What was live before the first event, by the first total.
+    /// Bytes live before the first event, derived from the first total.
     at_first: Option<i64>,
-    /// What of it the events free.
+    /// Bytes of these that the events free.
     freed_from_before: i64,
     has_reserved: bool,
 }
 
-/// One history a process and device. Recordings of 2021 have no addresses and make none.
+/// One history per process and device. Recordings of 2021 have no addresses and yield none.
 ///
-/// What was live before the recording is the first total less the first event, so that the replayed
-/// curve is the file's own total after each event. Events that contradict that are counted.
+/// Bytes live before the recording are the first total minus the first change, so that the replayed
+/// curve equals the file's own total after each event. Contradicting events are counted.
 ///
 /// * `events`: sorted by time.
-pub fn memories(events: &[MemoryEvent], threads: &[Thread], tally: &mut Tally) -> Vec<RawMemory> {
+pub fn memories(events: &[AllocatorEvent], threads: &[Thread], tally: &mut Tally) -> Vec<RawMemory> {
     let mut all: BTreeMap<(&str, i32), Blocks> = BTreeMap::new();
     for event in events {
         let Some(addr) = event.addr else { continue };
@@ -59,11 +57,11 @@ impl Blocks {
         Self { raw, known, total: None, change: 0, at_first: None, freed_from_before: 0, has_reserved: false }
     }
 
-    /// Returns whether the event agrees with those before it.
-    fn take(&mut self, event: &MemoryEvent, addr: u64) -> bool {
+    /// Returns whether the event is consistent with the earlier ones.
+    fn take(&mut self, event: &AllocatorEvent, addr: u64) -> bool {
         let bytes = event.bytes.unsigned_abs();
         let known = self.known.get(&addr).copied();
-        // An empty block is given back by an event of no bytes, too.
+        // An empty block is also freed by an event of 0 bytes.
         let is_free = event.bytes < 0 || (bytes == 0 && known == Some(Some(0)));
         self.known.insert(addr, (!is_free).then_some(bytes));
         let follows = match (is_free, known) {
@@ -85,7 +83,7 @@ impl Blocks {
         self.total = event.allocated.or(self.total);
         let action = if is_free { MemoryAction::FreeCompleted } else { MemoryAction::Alloc };
         let (pool, stack) = (PoolId(0), StackId::default());
-        self.raw.events.push(Event { ts: event.ts, action, addr, bytes, pool, stack });
+        self.raw.events.push(MemoryEvent { ts: event.ts, action, addr, bytes, pool, stack });
         let said = event.reserved.map(|bytes| u64::try_from(bytes).ok().filter(|&bytes| bytes <= MAX_BYTES));
         let reserved = said.flatten();
         self.has_reserved |= reserved.is_some_and(|bytes| bytes > 0);
@@ -101,7 +99,7 @@ impl Blocks {
             self.raw.before.push(BlockBefore { bytes, ..BlockBefore::default() });
         }
         if !self.has_reserved {
-            // The host's allocator holds nothing.
+            // The host's allocator has no total.
             self.raw.events.reserved = Vec::new();
         }
         self.raw
@@ -116,7 +114,7 @@ mod tests {
     use crate::model::Trace;
     use crate::model::memory::MemorySource;
 
-    /// Reads events of (addr, bytes, total allocated) on GPU 1, a microsecond each.
+    /// Reads events of (addr, bytes, total allocated) on GPU 1, one per microsecond.
     fn trace(events: &[(u64, i64, i64)]) -> Trace {
         let event = |(i, (addr, bytes, total)): (usize, &(u64, i64, i64))| {
             format!(
@@ -137,7 +135,7 @@ mod tests {
         assert_eq!((history.device, history.source, history.has_segments), (1, MemorySource::Profiler, true));
         assert_eq!(history.curves.allocated, [1000, 1512, 1212, 1212, 1212, 700]);
         assert_eq!(history.curves.reserved, [2048; 6]);
-        // From before are the block that is freed, and the rest of the total.
+        // Live before the recording: the freed block, and the rest of the total.
         assert_eq!(history.allocations.start, [0, 0, 1, 3]);
         assert_eq!(history.allocations.end, [6, 2, 5, 4]);
         assert!(trace.import.problems.iter().all(|problem| !problem.reason.contains("contradicts")));

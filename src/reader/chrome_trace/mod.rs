@@ -1,9 +1,9 @@
 //! Chrome trace JSON, as the PyTorch profiler (Kineto) and many others write it.
 //!
-//! Object and array form, every phase of the format, damage of every kind that real
-//! files have. The way of an event: [`pipeline`] reads blocks of text and scans them on all cores,
-//! [`walk`] goes from event to event, [`scan`] reads one strictly, [`lenient`] one that is not
-//! strict JSON, [`batch`] sorts them by what they become, [`assemble`] puts all together.
+//! Supports the object and array forms, every phase of the format, and all kinds of damage seen in real
+//! files. [`pipeline`] reads blocks of text and scans them on all cores, [`walk`] iterates over the events,
+//! [`scan`] parses one strictly, [`lenient`] parses those that are not strict JSON, [`batch`] sorts them by
+//! type, [`assemble`] builds the trace.
 //!
 //! Format: <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>
 
@@ -42,16 +42,16 @@ use assemble::Assembly;
 use details::ChromeDetails;
 use profile::Profile;
 
-/// More tracks than this are folded in the window, not lost.
+/// Tracks beyond this number are collapsed in the window.
 const MANY_TRACKS: usize = 4096;
 
-/// Deeper nesting than this is noted: the rows are there, far down.
+/// Deeper nesting is reported; all rows are still shown.
 const MANY_ROWS: u32 = 512;
 
 pub const FORMAT: FileFormat = FileFormat {
     name: "Chrome traces such as the PyTorch profiler writes",
     extensions: &["json", "trace", "tmp"],
-    // A file that lost its beginning still has the name of the list of events.
+    // A file without its beginning still contains the name of the event list.
     sniff: |head| matches!(head.text, [b'{' | b'[', ..]) || head.has("\"traceEvents\""),
     contents: Contents::Trace(read),
 };
@@ -61,34 +61,34 @@ pub const FORMAT: FileFormat = FileFormat {
 /// Errors: no list of events, cancelled, or the file cannot be read.
 fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace, ReadError> {
     let text = source.open(options)?;
-    let reader = Watched { inner: text.reader, file_bytes: Arc::clone(&text.file_bytes), progress };
+    let reader = ProgressReader { inner: text.reader, file_bytes: Arc::clone(&text.file_bytes), progress };
     let mut assembly = Assembly::default();
-    let mut outcome = pipeline::read(reader, progress, &mut assembly);
+    let mut summary = pipeline::read(reader, progress, &mut assembly);
     if progress.is_cancelled() {
         return Err(ReadError::Cancelled);
     }
-    if let Some(error) = outcome.error.take() {
+    if let Some(error) = summary.error.take() {
         if error.get_ref().is_some_and(|inner| inner.is::<NeedsConsent>()) {
             return Err(error.into());
         }
         let text = format!("The file could not be read to its end ({error})");
-        assembly.builder.import.note(Severity::Error, &text, 1, Some(outcome.text_bytes));
+        assembly.builder.import.note(Severity::Error, &text, 1, Some(summary.text_bytes));
     }
-    if outcome.document.n_arrays == 0 {
-        return Err(ReadError::NotATrace(header::why_no_trace(&outcome.document)));
+    if summary.document.n_arrays == 0 {
+        return Err(ReadError::NotATrace(header::why_no_trace(&summary.document)));
     }
     if assembly.is_hopeless() {
         return Err(ReadError::NotATrace(
-            "JSON, but a list of something else than events: this is no Chrome trace".to_owned(),
+            "JSON, but a list of something other than events: this is not a Chrome trace".to_owned(),
         ));
     }
-    outcome.report(&mut assembly);
+    summary.report(&mut assembly);
     for (severity, note) in text.notes.take() {
         assembly.builder.import.note(severity, &note, 1, None);
     }
-    let profile = std::mem::take(&mut outcome.document.profile);
+    let profile = std::mem::take(&mut summary.document.profile);
     let mut builder = assembly.finish(&profile);
-    header::apply(&outcome, source, &mut builder);
+    header::apply(&summary, source, &mut builder);
     if builder.import.read == 0 {
         builder.import.note(Severity::Note, "The file holds no events", 1, None);
     }
@@ -114,14 +114,14 @@ fn finish(trace: &mut Trace, source: &Source, profile: Profile) {
     trace.details = Some(Arc::new(ChromeDetails::new(source.clone(), profile)));
 }
 
-/// Tells the progress how much of the file was read.
-struct Watched<'a, R> {
+/// Reports how much of the file was read.
+struct ProgressReader<'a, R> {
     inner: R,
     file_bytes: Arc<std::sync::atomic::AtomicU64>,
     progress: &'a Progress,
 }
 
-impl<R: std::io::Read> std::io::Read for Watched<'_, R> {
+impl<R: std::io::Read> std::io::Read for ProgressReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         if self.progress.is_cancelled() {
             return Ok(0);

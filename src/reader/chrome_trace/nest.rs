@@ -1,23 +1,23 @@
-//! Checks that a skipped object or array is JSON: matching brackets, known words, known escapes.
+//! Validates a skipped object or array: matching brackets, literals, escapes.
 
 use super::scan::Fail;
 use super::text::hex4;
 
-/// Deeper args than this are not looked into.
+/// Deeper args are not validated.
 const MAX_DEPTH: u32 = 100;
 
-/// The brackets that are open.
+/// The open brackets.
 #[derive(Debug, Default)]
 pub struct Nest {
     depth: u32,
     /// One bit a level, 1 for braces; levels beyond [`MAX_DEPTH`] are only counted.
     kinds: u128,
-    /// Whether it went deeper than [`MAX_DEPTH`].
+    /// Whether the depth exceeded [`MAX_DEPTH`].
     pub was_deep: bool,
 }
 
 impl Nest {
-    /// Follows the brackets of a chunk; returns the place of the one that closes all.
+    /// Tracks the brackets of a chunk; returns the position of the outermost closing bracket.
     #[inline(always)]
     pub fn walk(&mut self, chunk: &[u8; 64], mut brackets: u64) -> Result<Option<u32>, Fail> {
         while brackets != 0 {
@@ -72,7 +72,7 @@ pub fn are_words_known(rest: &[u8], words: u64, mut in_word: bool) -> bool {
     true
 }
 
-/// Whether the escaped bytes make escapes that JSON has.
+/// Whether the escaped bytes form valid JSON escapes.
 #[inline(never)]
 pub fn are_escapes_known(rest: &[u8], mut escapes: u64) -> bool {
     while escapes != 0 {

@@ -1,6 +1,6 @@
 //! Decimal text to integer nanoseconds, exactly.
 
-/// Why a text is not a time.
+/// The reason why a text is not a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeError {
     /// Not a number, or not a finite one.
@@ -9,10 +9,9 @@ pub enum TimeError {
     OutOfRange,
 }
 
-/// Microseconds as decimal text to nanoseconds; what is finer than a nanosecond is rounded, half
-/// away from zero.
+/// Decimal microseconds to nanoseconds; finer fractions are rounded half away from zero.
 ///
-/// Never through a float: an `f64` has a step of a quarter microsecond at today's epoch times.
+/// Not via `f64`, whose resolution is a quarter microsecond at current epoch times.
 pub fn us_to_ns(text: &[u8]) -> Result<i64, TimeError> {
     let (digits, is_negative) = match text {
         [b'-', rest @ ..] => (rest, true),
@@ -31,7 +30,7 @@ pub fn us_to_ns(text: &[u8]) -> Result<i64, TimeError> {
     if whole.len() + fraction.len() == 0 || !all.all(u8::is_ascii_digit) {
         return Err(TimeError::NotANumber);
     }
-    // The value is the digits, with the point this many places from their left; three more for ns.
+    // The decimal point is this many places from the left of the digits; three more for ns.
     let point = whole.len() as i64 + exponent + 3;
     let mut value = 0_i64;
     let mut seen = 0_i64;
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn other_text_is_no_time() {
+    fn other_text_is_not_a_time() {
         for text in ["", "-", ".", "100a", "NaN", "Infinity", "-1.-23", "1e", "1.2.3", "0x10", "null"] {
             check(text, Err(TimeError::NotANumber));
         }

@@ -1,4 +1,4 @@
-//! Begins joined with their ends.
+//! Pairs begin and end events.
 
 use std::collections::HashMap;
 
@@ -11,9 +11,9 @@ use super::tally::{Reason, Tally};
 #[derive(Debug, Default)]
 pub struct Paired {
     pub slices: RawSlices,
-    /// Ends that live on in their slices.
+    /// End events merged into their slices.
     pub n_ends: u64,
-    /// Sources of the slices that were never ended.
+    /// Sources of slices without an end event.
     pub unfinished: Vec<u64>,
 }
 
@@ -31,10 +31,10 @@ impl Paired {
     }
 }
 
-/// Joins `B` and `E` events by thread, in time order; events of equal time in file order.
+/// Pairs `B` and `E` events by thread, in time order; events of equal time in file order.
 ///
-/// An end closes the innermost open slice of its name; if none has its name, or it has none, the
-/// innermost of all.
+/// An end closes the innermost open slice with its name, or the innermost of all if none matches or the end
+/// has no name.
 pub fn pair(mut events: Vec<BeginEnd>, tally: &mut Tally) -> Paired {
     events.sort_by_key(|event| (event.slice.track, event.slice.ts));
     let mut paired = Paired::default();
@@ -66,7 +66,7 @@ pub fn pair(mut events: Vec<BeginEnd>, tally: &mut Tally) -> Paired {
     paired
 }
 
-/// Joins asynchronous begins and ends by track, id and, for legacy ones, name; steps go to
+/// Pairs asynchronous begins and ends by track, id and, for legacy events, name; steps go to
 /// `instants`.
 pub fn pair_asyncs(mut events: Vec<AsyncEvent>, tally: &mut Tally, instants: &mut InstantTable) -> Paired {
     events.sort_by_key(|event| event.ts);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_close_their_namesake() {
+    fn ends_close_the_slice_of_their_name() {
         check(&[('B', 1, 0), ('B', 2, 5), ('E', 1, 7), ('E', 2, 9)], &[(1, 0, 7), (2, 5, 9)], 0);
         check(&[('B', 1, 0), ('E', 9, 7)], &[(1, 0, 7)], 0);
     }

@@ -1,9 +1,8 @@
-//! Text in, batches out: blocks of text are read in order, scanned on all cores, and put together
-//! in order again.
+//! Reads blocks of text in order, scans them on all cores, and merges the batches in file order.
 //!
-//! A block is cut where an event seems to start. Scanning it from there is a guess, and the block
-//! before proves or refutes it: its scan must end exactly at the cut. Where it does not, because
-//! an event's text holds something that looks like an event, the two are joined and scanned again.
+//! A block is cut at the likely start of an event. The cut is confirmed if the scan of the previous block
+//! ends exactly there. If it does not, because the text of an event contains something that looks like an
+//! event, the two blocks are joined and scanned again.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -21,15 +20,15 @@ use super::scan::PADDING;
 use super::tally::Reason;
 use super::walk::{End, EventText, walk};
 
-/// Large enough that cutting and joining cost nothing, small enough for the second-level cache to
-/// help and for cancelling to feel immediate.
+/// Bytes per block: large enough to make cutting and joining negligible, small enough for the L2 cache and for
+/// prompt cancellation.
 const BLOCK: usize = 2 << 20;
 
 /// Blocks in flight: bounds memory when one block takes long.
 const MAX_AHEAD: u64 = 16;
 
 /// A block of the file's text, padded.
-struct Block {
+struct TextBlock {
     seq: u64,
     offset: u64,
     text: Vec<u8>,
@@ -39,7 +38,7 @@ struct Block {
 /// Hands out the text in blocks.
 struct Feeder<R> {
     reader: R,
-    /// What was read but belongs to the next block.
+    /// Text already read that belongs to the next block.
     carry: Vec<u8>,
     offset: u64,
     seq: u64,
@@ -48,8 +47,8 @@ struct Feeder<R> {
 }
 
 impl<R: Read> Feeder<R> {
-    /// The next block, in the memory of one that is done with.
-    fn next(&mut self, spare: Option<Vec<u8>>) -> Option<Block> {
+    /// The next block, reusing the memory of a finished one.
+    fn next(&mut self, spare: Option<Vec<u8>>) -> Option<TextBlock> {
         if self.is_at_end {
             return None;
         }
@@ -66,13 +65,13 @@ impl<R: Read> Feeder<R> {
             }
         }
         if !self.is_at_end {
-            // Without a cut the next block starts inside an event, and is joined to this one.
+            // Without a cut the next block starts inside an event and is joined to this one.
             if let Some(cut) = last_event_start(&text, text.len() / 2).filter(|&cut| cut > 0) {
                 self.carry.extend_from_slice(&text[cut..]);
                 text.truncate(cut);
             }
         }
-        let block = Block { seq: self.seq, offset: self.offset, is_last: self.is_at_end, text };
+        let block = TextBlock { seq: self.seq, offset: self.offset, is_last: self.is_at_end, text };
         self.seq += 1;
         self.offset += block.text.len() as u64;
         let mut block = block;
@@ -81,29 +80,29 @@ impl<R: Read> Feeder<R> {
     }
 }
 
-/// A block with what its scan found, if it was scanned.
+/// A block with the result of its scan, if it was scanned.
 struct Scanned {
-    block: Block,
+    block: TextBlock,
     batch: Batch,
     end: Option<End>,
 }
 
-/// What the workers share.
+/// State shared by the workers.
 struct Shared<'a, R> {
     feeder: Mutex<Feeder<R>>,
-    /// How many blocks were put together.
+    /// Number of merged blocks.
     merged: Mutex<u64>,
-    /// Texts of blocks that are done with: fresh memory must be cleared by the system first.
+    /// Buffers of finished blocks, reused because the system must zero fresh memory.
     spare: Mutex<Vec<Vec<u8>>>,
     moved: Condvar,
-    /// Off while the text is not a list of events, since scanning it would be wasted work.
+    /// Off outside event lists, where scanning would be wasted work.
     is_speculating: AtomicBool,
     progress: &'a Progress,
 }
 
-/// What stood around the events, and how the reading ended.
+/// The contents outside the events, and how the reading ended.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct TextSummary {
     pub document: Document,
     pub text_bytes: u64,
     /// The text ended inside an array of events.
@@ -112,7 +111,7 @@ pub struct Outcome {
 }
 
 /// Reads all of `reader` into `assembly`. Stops early, without an error, when cancelled.
-pub fn read(reader: impl Read + Send, progress: &Progress, assembly: &mut Assembly) -> Outcome {
+pub fn read(reader: impl Read + Send, progress: &Progress, assembly: &mut Assembly) -> TextSummary {
     let feeder = Feeder { reader, carry: Vec::new(), offset: 0, seq: 0, is_at_end: false, error: None };
     let shared = Shared {
         feeder: Mutex::new(feeder),
@@ -123,7 +122,7 @@ pub fn read(reader: impl Read + Send, progress: &Progress, assembly: &mut Assemb
         progress,
     };
     let mut merger = Merger { assembly, document: Document::default(), in_events: false, carry: Vec::new(), offset: 0 };
-    // The header, and small files as a whole, are read right here.
+    // The header, and small files as a whole, are read on this thread.
     while !merger.in_events && !progress.is_cancelled() {
         let Some(block) = lock(&shared.feeder).next(None) else { break };
         *lock(&shared.merged) = block.seq + 1;
@@ -144,14 +143,14 @@ pub fn read(reader: impl Read + Send, progress: &Progress, assembly: &mut Assemb
             drop(sender);
             merge_in_order(&receiver, &shared, &mut merger);
         });
-        // No thread could be had: do it here.
+        // No thread could be started: scan on this one.
         while let Some(block) = lock(&shared.feeder).next(None).filter(|_| !progress.is_cancelled()) {
             merger.take(Scanned { block, batch: Batch::default(), end: None });
         }
     }
     let Merger { document, in_events, offset, .. } = merger;
     let error = lock(&shared.feeder).error.take();
-    Outcome { document, text_bytes: offset, is_unclosed: in_events, error }
+    TextSummary { document, text_bytes: offset, is_unclosed: in_events, error }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -177,7 +176,7 @@ fn scan_blocks<R: Read>(shared: &Shared<'_, R>, sender: &SyncSender<Scanned>) {
         }
         let mut batch = Batch::default();
         let end = shared.is_speculating.load(Ordering::Relaxed).then(|| {
-            let Block { text, offset, is_last, .. } = &block;
+            let TextBlock { text, offset, is_last, .. } = &block;
             let input = EventText { text, start: 0, offset: *offset, is_last: *is_last, after_event: false };
             walk(input, &mut batch)
         });
@@ -204,20 +203,20 @@ fn merge_in_order<R>(receiver: &Receiver<Scanned>, shared: &Shared<'_, R>, merge
     }
 }
 
-/// Puts blocks together in the order of the file.
+/// Merges blocks in file order.
 struct Merger<'a> {
     assembly: &'a mut Assembly,
     document: Document,
     /// Inside an array of events; else at the top level around it.
     in_events: bool,
-    /// Text that needs what follows it.
+    /// Incomplete text that is prepended to the next block.
     carry: Vec<u8>,
     /// Where the text after `carry` starts.
     offset: u64,
 }
 
 impl Merger<'_> {
-    /// Takes over a block; gives back its text's memory.
+    /// Merges a block; returns its buffer for reuse.
     fn take(&mut self, scanned: Scanned) -> Vec<u8> {
         let Scanned { block, batch, end } = scanned;
         self.offset = block.offset + block.text.len() as u64 - PADDING as u64;
@@ -236,7 +235,7 @@ impl Merger<'_> {
         block.text
     }
 
-    /// Goes on where the scan of `text` ended.
+    /// Continues where the scan of `text` ended.
     fn follow(&mut self, end: End, text: &[u8], offset: u64, is_last: bool) {
         match end {
             End::Between { .. } => {}
@@ -249,7 +248,7 @@ impl Merger<'_> {
         }
     }
 
-    /// Reads `text` from `at` on, here and now.
+    /// Reads `text` from `at` on, on this thread.
     fn go_on(&mut self, text: &[u8], at: usize, offset: u64, is_last: bool) {
         let mut at = at;
         loop {
@@ -279,8 +278,8 @@ impl Merger<'_> {
     }
 }
 
-impl Outcome {
-    /// Writes into the tally and the report what was odd around the events.
+impl TextSummary {
+    /// Adds the problems outside the events to the tally and the report.
     pub fn report(&self, assembly: &mut Assembly) {
         use crate::model::Severity::{Loss, Note};
         let document = &self.document;

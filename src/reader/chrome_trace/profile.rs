@@ -1,4 +1,4 @@
-//! The samples of Chrome's own profiler, which stand beside the events: `samples` and `stackFrames`.
+//! Samples of Chrome's sampling profiler: the top-level keys `samples` and `stackFrames`.
 
 use hashbrown::HashMap;
 
@@ -7,27 +7,27 @@ use super::interner::Interner;
 use super::scan::{Fail, PADDING, Scanner, Time, time_of};
 use super::tally::{Reason, Tally};
 
-/// Distinct texts (names, ids) are kept up to this many bytes together.
+/// Limit of all distinct texts (names, ids), in bytes.
 const MAX_TEXTS: usize = 1 << 30;
 
-/// Most frames of a stack that are shown; real ones have some hundreds.
+/// Most frames shown of a stack; real ones have a few hundred.
 pub const MAX_DEPTH: u32 = 2048;
 
-/// Most bytes of names that one stack shows.
+/// Most bytes of names shown of one stack.
 const MAX_SHOWN: usize = 1 << 20;
 
-/// A text that is not there. The first text is the empty one.
+/// Id of a missing text: the first text is the empty one.
 pub const NONE: u32 = 0;
 
-/// One moment at which the profiler looked at a thread. Texts are ids in the profile.
+/// One sample of a thread. Texts are ids in the profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     pub ts: i64,
-    /// Process and thread id with a byte 0x1f between; the thread id alone if no process was said.
+    /// Process and thread id separated by a byte 0x1f; the thread id alone if the process is missing.
     pub thread: u32,
-    /// The thread's name, if it is said.
+    /// The thread's name, if recorded.
     pub comm: u32,
-    /// What was sampled, such as `cycles`.
+    /// The sampled event, such as `cycles`.
     pub name: u32,
     /// Id of the innermost frame.
     pub frame: u32,
@@ -44,16 +44,16 @@ pub struct Frame {
     pub source: u64,
 }
 
-/// All that was read of a profile.
+/// The samples and frames of a profile.
 #[derive(Debug, Default)]
 pub struct Profile {
-    /// Insides of JSON strings and numbers as written.
+    /// Contents of JSON strings, and numbers as written.
     texts: Interner,
     n_text_bytes: usize,
     /// By the text of their ids.
     pub frames: HashMap<u32, Frame>,
     pub samples: Vec<Sample>,
-    /// Samples met, whether they can be shown or not.
+    /// Samples read, including those that cannot be shown.
     pub n_read: u64,
     pub tally: Tally,
 }
@@ -129,7 +129,7 @@ impl Profile {
         Ok(end)
     }
 
-    /// Counts a sample of which nothing can be read.
+    /// Counts an unreadable sample.
     pub fn damage(&mut self, source: u64) {
         self.n_read += 1;
         self.tally.count(Reason::DamagedSample, source);
@@ -170,8 +170,8 @@ impl Profile {
     }
 }
 
-/// Walks over the object at `at`, giving each key with its value: a string's inside, anything else
-/// as written, nothing for null. Returns where the object ends.
+/// Iterates over the object at `at`, passing each key with its value: the contents of a string, other values
+/// as written, an empty text for null. Returns the end of the object.
 fn members<'a>(text: &'a [u8], at: usize, mut take: impl FnMut(&'a [u8], &'a [u8])) -> Result<usize, Fail> {
     let mut scanner = Scanner::<Portable>::new(text, at);
     scanner.expect(b'{')?;

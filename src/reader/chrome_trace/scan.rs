@@ -1,7 +1,7 @@
-//! One event of well-formed JSON, field by field: the first, strict tier of reading.
+//! Parses one event strictly, field by field.
 //!
-//! Whatever is not strict JSON makes [`Scanner::event`] fail, and [`super::lenient`] looks at that
-//! one event again. Strict first matters: a lenient reader alone damages valid files.
+//! [`Scanner::event`] fails on anything that is not strict JSON, and [`super::lenient`] then parses that
+//! event. The strict pass comes first because a lenient parser alone would misread valid files.
 
 use std::marker::PhantomData;
 
@@ -14,7 +14,7 @@ use super::work::WorkArgs;
 /// Zero bytes that must follow the text in its buffer, so that whole chunks can be loaded.
 pub const PADDING: usize = 64;
 
-/// Why no event was found.
+/// The reason why no event was parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fail {
     /// The text ends inside the event.
@@ -37,7 +37,7 @@ pub enum Time {
 pub struct Event<'a> {
     /// First letter of the phase; 0 if there is none.
     pub phase: u8,
-    /// Inside of the name's quotes, escapes not undone.
+    /// The name without its quotes, still escaped.
     pub name: &'a [u8],
     pub category: &'a [u8],
     pub ts: Time,
@@ -49,20 +49,20 @@ pub struct Event<'a> {
     pub scope: &'a [u8],
     /// The args object with its braces, or an empty text.
     pub args: &'a [u8],
-    /// 0 if absent or no 32-bit number.
+    /// 0 if absent or not a 32-bit number.
     pub correlation: u32,
     pub external: u32,
     pub work: WorkArgs<'a>,
     /// `bp` is `e`: an arrow's end belongs to the slice around it.
     pub binds_enclosing: bool,
-    /// Some number was written as a string.
+    /// A number was written as a string.
     pub has_text_number: bool,
     /// Args are nested too deeply to be shown.
     pub is_deep: bool,
     pub is_empty: bool,
 }
 
-/// Walks over the text of events.
+/// A cursor over the text of events.
 #[derive(Debug)]
 pub struct Scanner<'a, B> {
     /// Padded with [`PADDING`] zero bytes after `len`.
@@ -107,7 +107,7 @@ impl<'a, B: Bytes> Scanner<'a, B> {
         Ok(())
     }
 
-    /// The inside of the string that starts here.
+    /// The contents of the string that starts here.
     #[inline(always)]
     pub fn string(&mut self) -> Result<&'a [u8], Fail> {
         self.expect(b'"')?;
@@ -196,7 +196,7 @@ impl<'a, B: Bytes> Scanner<'a, B> {
         Ok(if token == b"null" { b"" } else { token })
     }
 
-    /// The inside of a string; any other value is skipped and gives an empty text.
+    /// The contents of a string; any other value is skipped and yields an empty text.
     #[inline(always)]
     fn text_value(&mut self) -> Result<&'a [u8], Fail> {
         if self.byte() == b'"' {
@@ -305,7 +305,7 @@ impl<'a, B: Bytes> Scanner<'a, B> {
                 || masks.control & inside & seen != 0
                 || escapes & inside & seen != 0 && !are_escapes_known(rest, escapes & inside & seen)
             {
-                // What comes after the text's end is zeros: not the text's fault.
+                // Bytes after the end of the text are padding, not control characters of the text.
                 return Err(if self.at + 64 > self.len { self.cut_or_irregular() } else { Fail::Irregular });
             }
             if let Some(end) = end {
@@ -319,15 +319,14 @@ impl<'a, B: Bytes> Scanner<'a, B> {
         }
     }
 
-    /// Decides what an irregular last chunk is: if it looks cut, more text may make it whole.
+    /// Classifies an irregular last chunk: cut off, if more text may complete it, else irregular.
     #[inline(never)]
     fn cut_or_irregular(&mut self) -> Fail {
         self.at = self.len;
         Fail::Short
     }
 
-    /// The event that starts here; the scanner must stand on its `{`. After an error its position
-    /// means nothing.
+    /// The event that starts here, at its `{`. After an error the position is undefined.
     #[inline(always)]
     pub fn event(&mut self) -> Result<Event<'a>, Fail> {
         let mut event = Event::default();
@@ -369,7 +368,7 @@ impl<'a, B: Bytes> Scanner<'a, B> {
         Ok(event)
     }
 
-    /// After a member of an object: whether another follows. Steps over the comma or the brace.
+    /// After a member of an object: whether another follows. Consumes the comma or the brace.
     #[inline(always)]
     pub fn goes_on(&mut self) -> Result<bool, Fail> {
         self.skip_space();

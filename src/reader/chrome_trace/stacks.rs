@@ -1,29 +1,29 @@
-//! A profile's samples as tracks of instants, and its frames as call stacks.
+//! Converts a profile's samples to instants and its frames to call stacks.
 
 use std::collections::HashMap;
 
 use crate::model::{StackId, StringId, TraceBuilder, Track, TrackId, TrackKind};
 
-use super::assemble::{Places, Thread};
+use super::assemble::{ProcessTracks, Thread};
 use super::profile::{Frame, MAX_DEPTH, NONE, Profile};
 use super::tally::{Reason, Tally};
 use super::text::unescape;
 
 /// Adds each sample to the builder, as a sample and as an instant named by its innermost frame.
 ///
-/// * `threads`: those that events speak of. A sample that says no process belongs to the one of
-///   them that has its thread id, if it is the only one.
+/// * `threads`: the threads of the events. A sample without a process is assigned to the thread with its
+///   thread id, if exactly one has it.
 pub fn add_samples(
     profile: &Profile,
     threads: &[Thread],
-    places: &mut Places,
+    process_tracks: &mut ProcessTracks,
     builder: &mut TraceBuilder,
     tally: &mut Tally,
 ) {
     let mut tracks = Tracks::new(profile, threads);
     let mut stacks = Stacks { profile, known: HashMap::new() };
     for sample in &profile.samples {
-        let track = tracks.get(sample.thread, sample.comm, places);
+        let track = tracks.get(sample.thread, sample.comm, process_tracks);
         let (mut stack, mut name) = (StackId(0), None);
         if sample.frame != NONE {
             match stacks.get(sample.frame, builder, tally) {
@@ -54,15 +54,15 @@ pub fn add_samples(
     }
 }
 
-/// What is known of a frame's stack.
+/// The state of resolving a frame's stack.
 #[derive(Clone, Copy, Debug)]
 enum Resolved {
-    /// It is being looked for: to meet it again is a circle.
+    /// In progress: reaching it again is a cycle.
     Open,
     Done {
         stack: StackId,
         depth: u32,
-        /// Frames in its middle are left out.
+        /// The middle frames are left out.
         is_cut: bool,
     },
 }
@@ -73,8 +73,8 @@ struct Stacks<'a> {
 }
 
 impl Stacks<'_> {
-    /// The stack of the frame with this id; `None` if there is no such frame. Each frame is looked
-    /// at once, however many stacks it is in.
+    /// The stack of the frame with this id; `None` if the frame does not exist. Each frame is resolved once,
+    /// regardless of the number of stacks that contain it.
     fn get(&mut self, id: u32, builder: &mut TraceBuilder, tally: &mut Tally) -> Option<Resolved> {
         let mut path: Vec<(u32, Frame)> = Vec::new();
         let mut at = id;
@@ -105,7 +105,7 @@ impl Stacks<'_> {
         for (id, frame) in path.into_iter().rev() {
             let name = frame_name(self.profile, id, frame, builder);
             if depth == MAX_DEPTH {
-                // The innermost frame says what ran, so it takes the place of the one before.
+                // The innermost frame is what ran, so it replaces the last kept frame.
                 stack = builder.stacks.parent[stack.0 as usize];
                 is_cut = true;
             } else {
@@ -125,7 +125,7 @@ fn frame_name(profile: &Profile, id: u32, frame: Frame, builder: &mut TraceBuild
     }
 }
 
-/// Tracks of samples, one a thread.
+/// Sample tracks, one per thread.
 struct Tracks<'a> {
     profile: &'a Profile,
     threads: &'a [Thread],
@@ -149,7 +149,7 @@ impl<'a> Tracks<'a> {
         Self { profile, threads, by_ids, by_tid, known: HashMap::new(), by_thread: HashMap::new() }
     }
 
-    fn get(&mut self, key: u32, comm: u32, places: &mut Places) -> TrackId {
+    fn get(&mut self, key: u32, comm: u32, process_tracks: &mut ProcessTracks) -> TrackId {
         if let Some(&track) = self.known.get(&key) {
             return track;
         }
@@ -165,9 +165,9 @@ impl<'a> Tracks<'a> {
                 (index.map_or_else(String::new, |index| self.threads[index].pid.clone()), first, index)
             }
         };
-        // With and without its process, a thread is one thread.
+        // A thread is the same with and without its process.
         let track = *self.by_thread.entry((pid.clone(), tid.clone())).or_insert_with(|| {
-            let process = places.process(&pid);
+            let process = process_tracks.process(&pid);
             let mut track = match index {
                 Some(index) => self.threads[index].track(TrackKind::Thread, process),
                 None => {
@@ -177,7 +177,7 @@ impl<'a> Tracks<'a> {
                 }
             };
             track.name += ": samples";
-            places.add(track)
+            process_tracks.add(track)
         });
         self.known.insert(key, track);
         track
@@ -196,9 +196,9 @@ mod tests {
 
     fn read(text: &str) -> Trace {
         let mut assembly = Assembly::default();
-        let mut outcome = pipeline::read(text.as_bytes(), &Progress::default(), &mut assembly);
-        outcome.report(&mut assembly);
-        let profile = std::mem::take(&mut outcome.document.profile);
+        let mut summary = pipeline::read(text.as_bytes(), &Progress::default(), &mut assembly);
+        summary.report(&mut assembly);
+        let profile = std::mem::take(&mut summary.document.profile);
         let trace = assembly.finish(&profile).finish();
         let import = &trace.import;
         assert_eq!(import.read, import.shown + import.merged + import.rejected);
@@ -243,18 +243,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sample_is_rejected_and_says_why() {
+    fn invalid_samples_are_rejected_with_a_reason() {
         let trace = read(
             r#"{"traceEvents": [], "samples": [7, {}, {"ts": "x"}, null, {"ts": 1}, [[]], {"ts":1e99}, {"ts":2,"sf":9}],
                 "stackFrames": {"a": 3}}"#,
         );
         assert_eq!((trace.import.read, trace.import.shown, trace.import.rejected), (8, 2, 6));
-        assert_eq!((count(&trace, "Sample that is no"), count(&trace, "Sample whose stack")), (3, 1));
-        assert_eq!(count(&trace, "Stack frame that is no"), 1);
+        assert_eq!((count(&trace, "Sample that is not"), count(&trace, "Sample whose stack")), (3, 1));
+        assert_eq!(count(&trace, "Stack frame that is not"), 1);
     }
 
     #[test]
-    fn circles_and_missing_callers_end_a_stack() {
+    fn cycles_and_missing_callers_end_a_stack() {
         let trace = read(
             r#"{"traceEvents": [], "samples": [{"ts":1,"sf":1}, {"ts":2,"sf":2}, {"ts":3,"sf":3}, {"ts":4,"sf":5}],
                 "stackFrames": {"1": {"name":"a","parent":2}, "2": {"name":"b","parent":1}, "3": {"name":"c","parent":3},
@@ -276,7 +276,7 @@ mod tests {
         }
         write!(text, r#"}}, "samples": [{{"ts":1,"sf":{MAX_DEPTH}}}, {{"ts":2,"sf":{n}}}, {{"ts":3,"sf":{n}}}]}}"#)
             .unwrap();
-        // The first frame's caller is 0, which is no frame.
+        // The first frame's caller is 0, which does not exist.
         let trace = read(&text);
         let found = samples(&trace);
         let (whole, cut) = (&found[0].2, &found[1].2);
@@ -292,21 +292,21 @@ mod tests {
         let trace = {
             let text = format!(r#"{{"samples": [{{"ts":1}}, {{"ts":2,}}, {{"ts":3}}], "traceEvents": [{event}]}}"#);
             let mut assembly = Assembly::default();
-            let mut outcome = pipeline::read(text.as_bytes(), &Progress::default(), &mut assembly);
-            outcome.report(&mut assembly);
-            assembly.finish(&std::mem::take(&mut outcome.document.profile)).finish()
+            let mut summary = pipeline::read(text.as_bytes(), &Progress::default(), &mut assembly);
+            summary.report(&mut assembly);
+            assembly.finish(&std::mem::take(&mut summary.document.profile)).finish()
         };
         assert_eq!((trace.samples.len(), trace.instants.len()), (1, 2));
         assert_eq!((trace.import.read, trace.import.shown, trace.import.rejected), (3, 2, 1));
-        // Wherever the file ends, what was read is accounted for.
+        // Every event read is accounted for, wherever the file ends.
         let text = format!(
             r#"{{"traceEvents": [{event}], "samples": [{{"ts":1,"sf":"1"}}, {{"ts":2}}], "stackFrames": {{"1": {{"name": "a"}}}}}}"#
         );
         for end in 20..text.len() {
             let mut assembly = Assembly::default();
-            let mut outcome = pipeline::read(&text.as_bytes()[..end], &Progress::default(), &mut assembly);
-            outcome.report(&mut assembly);
-            let import = assembly.finish(&std::mem::take(&mut outcome.document.profile)).finish().import;
+            let mut summary = pipeline::read(&text.as_bytes()[..end], &Progress::default(), &mut assembly);
+            summary.report(&mut assembly);
+            let import = assembly.finish(&std::mem::take(&mut summary.document.profile)).finish().import;
             assert_eq!(import.read, import.shown + import.merged + import.rejected, "{}", &text[..end]);
         }
     }

@@ -1,4 +1,4 @@
-//! Why events are not shown as they were written.
+//! Reasons for repairing or rejecting events.
 
 use crate::reader::tally::reasons;
 
@@ -28,12 +28,12 @@ reasons! {
     NameMismatch: Loss, "End event (`E`) names another slice than the one it ends: ends it all the same";
     AsyncEndWithoutBegin: Note rejected, "End of an asynchronous operation whose begin was not recorded";
     NeverEnded: Loss, "Slice that was never ended: drawn to the end of the trace";
-    Context: Note, "Context, clock or dump event: read, but it has no picture of its own";
-    DamagedSample: Loss rejected, "Sample that is no valid JSON object: not shown; after damage, neither is the rest";
+    Context: Note, "Context, clock or dump event: read, but not drawn";
+    DamagedSample: Loss rejected, "Sample that is not a valid JSON object: not shown, nor are those after the damage";
     TooManyTexts: Loss rejected, "Samples with more than 1 GiB of different names: not shown";
     LostFrame: Loss, "Sample whose stack frame is not in the file: shown without its call stack";
     DeepStack: Loss, "Call stack deeper than 2,048 frames: frames in its middle are left out";
-    DamagedFrame: Loss, "Stack frame that is no object, or beyond 1 GiB of different names: left out";
+    DamagedFrame: Loss, "Stack frame that is not an object, or beyond 1 GiB of different names: left out";
     DuplicateFrame: Loss, "Stack frame with the id of another: the last one counts";
     LostParent: Loss, "Stack frame whose caller is not in the file: the stack begins with it";
     FrameCycle: Loss, "Stack frames that call each other in a circle: cut where it closes";
@@ -43,7 +43,7 @@ reasons! {
 }
 
 impl Tally {
-    /// Whether anything was met that has the form of an event.
+    /// Whether anything in the form of an event was found.
     pub fn has_events(&self) -> bool {
         let shapeless = [Reason::Damaged, Reason::TooMuchDamage, Reason::CutOff, Reason::NoPhase];
         self.n_rejected() > shapeless.into_iter().map(|reason| self.n(reason)).sum()

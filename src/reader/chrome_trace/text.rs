@@ -1,10 +1,10 @@
-//! JSON string text as people mean it: escapes undone, damage replaced.
+//! Unescapes JSON strings and replaces damage.
 
 use std::borrow::Cow;
 
-/// Undoes the escapes of the inside of a JSON string.
+/// Unescapes the contents of a JSON string.
 ///
-/// Never fails. A backslash that does not begin an escape stands for itself, as in Windows
+/// Never fails. A backslash that does not begin an escape is kept, as in Windows
 /// paths that were written without escaping; half a surrogate pair and bytes that are not UTF-8
 /// become U+FFFD.
 pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
@@ -21,7 +21,7 @@ pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
     Cow::Owned(String::from_utf8_lossy(&out).into_owned())
 }
 
-/// Undoes one escape; `rest` starts after its backslash. Returns what follows it.
+/// Unescapes one escape; `rest` starts after its backslash. Returns the text after it.
 fn unescape_one<'a>(rest: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
     let plain = match rest.first() {
         Some(b'"') => b'"',
@@ -78,7 +78,7 @@ pub fn escape_len(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Whether undoing the escapes of `raw` replaces anything.
+/// Whether unescaping `raw` replaces anything.
 pub fn is_damaged(raw: &[u8]) -> bool {
     if std::str::from_utf8(raw).is_err() {
         return true;

@@ -1,4 +1,4 @@
-//! Reads the events of one block of text: strictly first, and leniently where that fails.
+//! Reads the events of one block of text: strictly, then leniently where that fails.
 
 use super::batch::Batch;
 use super::bytes::{Bytes, Portable};
@@ -6,22 +6,22 @@ use super::lenient;
 use super::scan::{Event, Fail, PADDING, Scanner};
 use super::tally::Reason;
 
-/// An event that has not ended after this many bytes is taken for damage.
+/// An event longer than this many bytes is treated as damage.
 pub const MAX_EVENT: usize = 64 << 20;
 
-/// Bytes that may be looked at again after damage, for each byte of the text. Text made to look like the
-/// start of an event everywhere would otherwise be read over and over.
+/// Bytes that may be rescanned after damage, per byte of text: bounds the cost of text that looks like the
+/// start of an event everywhere.
 const BUDGET_FACTOR: usize = 32;
 
 /// The same, for short texts.
 const MIN_BUDGET: usize = 1 << 20;
 
-/// How a text ended.
+/// The state at the end of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// Between two events. `after_comma`: the last thing seen was a comma.
     Between { after_comma: bool },
-    /// Inside the event that starts here: read it again with more text behind it.
+    /// Inside the event that starts here: read it again with more text appended.
     Inside(usize),
     /// At the `]` that closes the array of events, at this position.
     Closed(usize),
@@ -60,7 +60,7 @@ mod on_avx2 {
     use super::{Batch, End, EventText, walk_with};
 
     pub fn walk(input: EventText<'_>, batch: &mut Batch) -> End {
-        // SAFETY: the only caller has found AVX2; CPUs that have it have the others too.
+        // SAFETY: the only caller has detected AVX2, which implies the other features.
         unsafe { walk_avx2(input, batch) }
     }
 
@@ -121,8 +121,8 @@ fn walk_with<B: Bytes>(input: EventText<'_>, batch: &mut Batch) -> End {
     }
 }
 
-/// Looks leniently at the event at `at`, which is not strict JSON. Returns where to go on; `None`
-/// if the text ends inside it and more will follow.
+/// Parses the event at `at` leniently. Returns where to continue; `None` if the text ends inside the event
+/// and more will follow.
 #[cold]
 fn again(input: &EventText<'_>, at: usize, fail: Fail, budget: &mut usize, batch: &mut Batch) -> Option<usize> {
     let EventText { text, offset, is_last, .. } = *input;
@@ -153,8 +153,8 @@ fn again(input: &EventText<'_>, at: usize, fail: Fail, budget: &mut usize, batch
     Some(next.unwrap_or(text.len()))
 }
 
-/// Where the next whole event starts; `text` is padded. Nested objects can look like one from
-/// outside; those have no phase.
+/// Start of the next complete event; `text` is padded. Nested objects may look like events, but have no
+/// phase.
 fn following_event(text: &[u8], from: usize, budget: &mut usize) -> Option<usize> {
     const WINDOW: usize = 1 << 16;
     let len = text.len() - PADDING;
@@ -175,14 +175,14 @@ fn following_event(text: &[u8], from: usize, budget: &mut usize) -> Option<usize
     None
 }
 
-/// Skips what is not an event; returns where the next one starts.
+/// Skips to the next event; returns its start.
 #[cold]
 fn skip_damage(input: &EventText<'_>, at: usize, batch: &mut Batch) -> usize {
     let text = &input.text[..input.text.len() - PADDING];
     batch.n_read += 1;
     batch.tally.count(Reason::Damaged, input.offset + at as u64);
     let next = lenient::next_keyed_object(text, at).unwrap_or(text.len());
-    // The end of the array is as good a place to go on, if no event comes before it.
+    // Resume at the end of the array if no event precedes it.
     match memchr::memchr(b']', &text[at..next]) {
         Some(close) if next == text.len() => at + close,
         _ => next,
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn text_made_of_event_starts_ends_soon() {
-        // Without a limit each of these would be followed to the end of the text.
+        // Without a limit each of these would be scanned to the end of the text.
         for part in [r#","{"args":{"#, r#",{"args":{"#, r#",{"ph":"X","args":[[["#, r#",{"name":"\""#] {
             let text = part.repeat((1 << 20) / part.len());
             let padded = [text.as_bytes(), &[0; PADDING]].concat();

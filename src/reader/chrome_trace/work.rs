@@ -1,8 +1,8 @@
-//! What args say of a slice beyond its columns: launches, copies, input shapes, collectives, waits and
-//! nodes of CUDA graphs.
+//! Facts from args that are not columns of slices: launches, copies, input shapes, collectives, waits and
+//! CUDA graph nodes.
 //!
-//! Scanning takes the values of common keys as raw text. Those of rare events, collectives and waits, are
-//! looked up in the text of their args. Each distinct text is parsed once a block.
+//! Scanning keeps the values of common keys as raw text. Those of collectives and waits, which are rare, are
+//! looked up in the text of their args. Each distinct text is parsed once per block.
 
 use crate::model::{
     Collective, CopyKind, GraphNode, Launch, MemoryCopy, SliceFacts, SliceKind, StringId, SyncKind, Synchronization,
@@ -29,7 +29,7 @@ pub struct WorkArgs<'a> {
     pub collective: &'a [u8],
 }
 
-/// The keys that [`WorkArgs::slot`] knows.
+/// The keys that [`WorkArgs::slot`] recognizes.
 pub const WORK_KEYS: [&[u8]; 11] = [
     b"grid",
     b"block",
@@ -61,17 +61,17 @@ const COLLECTIVE_KEYS: [&[u8]; 8] = [
 const SYNC_KEYS: [&[u8]; 5] =
     [b"cuda_sync_kind", b"stream", b"wait_on_cuda_event_id", b"wait_on_stream", b"wait_on_cuda_event_record_corr_id"];
 
-/// Separates the parts of a text that stands for several values.
+/// Separator of values joined into one text.
 const BETWEEN: u8 = 0x1f;
 
 /// Marks the number of a text of [`WorkTexts::shapes`].
 const SHAPES: u32 = 1 << 31;
 
 impl<'a> WorkArgs<'a> {
-    /// Where the value of this key belongs, if anywhere.
+    /// The field for the value of this key.
     #[inline(always)]
     pub fn slot(&mut self, key: &[u8]) -> Option<&mut &'a [u8]> {
-        // By length first: nearly all keys are others, which one jump rules out.
+        // By length first: it rules out nearly all other keys with one jump.
         match key.len() {
             4 if key == b"grid" => Some(&mut self.grid),
             5 if key == b"block" => Some(&mut self.block),
@@ -91,15 +91,15 @@ impl<'a> WorkArgs<'a> {
 /// The distinct texts of one block.
 #[derive(Debug, Default)]
 pub struct WorkTexts {
-    /// Input shapes of operators that say nothing else.
+    /// Input shapes of operators without other facts.
     shapes: Interner,
-    /// All else: the kind of the slice, then the values that it has, as [`facts_of`] reads them.
+    /// All other facts: the kind of the slice, then its values, as parsed by [`facts_of`].
     others: Interner,
     key: Vec<u8>,
 }
 
 impl WorkTexts {
-    /// The number of what the args of this event say of its slice, for [`FactNumbers::of`]; 0 for nothing.
+    /// The number of this event's facts, for [`FactNumbers::of`]; 0 for none.
     #[inline(always)]
     pub fn facts(&mut self, kind: SliceKind, event: &Event<'_>) -> u32 {
         let work = &event.work;
@@ -148,7 +148,7 @@ fn join(key: &mut Vec<u8>, parts: &[&[u8]]) {
     }
 }
 
-/// From a block's numbers of facts to the trace's.
+/// Maps fact numbers of a block to those of the trace.
 #[derive(Debug)]
 pub struct FactNumbers {
     shapes: Vec<u32>,
@@ -156,7 +156,7 @@ pub struct FactNumbers {
 }
 
 impl FactNumbers {
-    /// Parses the texts of a block and puts what is new into the builder.
+    /// Parses the texts of a block and adds new facts to the builder.
     pub fn new(texts: &WorkTexts, builder: &mut TraceBuilder) -> Self {
         let mut shapes = |raw: &[u8]| {
             let shapes = builder.strings.intern(&shapes_of(raw));
@@ -171,7 +171,7 @@ impl FactNumbers {
         Self { shapes, others }
     }
 
-    /// The trace's number of a block's.
+    /// The trace's number for a block's number.
     #[inline]
     pub fn of(&self, number: u32) -> u32 {
         let known = if number & SHAPES == 0 { &self.others } else { &self.shapes };
@@ -179,7 +179,7 @@ impl FactNumbers {
     }
 }
 
-/// Parses what [`WorkTexts`] joined.
+/// Parses a text joined by [`WorkTexts`].
 fn facts_of(raw: &[u8], intern: &mut dyn FnMut(&str) -> StringId) -> SliceFacts {
     let (kind, raw) = raw.split_first().map_or((0, raw), |(&kind, raw)| (kind, raw));
     let kind = SliceKind::ALL.get(usize::from(kind)).copied().unwrap_or_default();
@@ -258,8 +258,7 @@ fn text_in(raw: &[u8]) -> std::borrow::Cow<'_, str> {
     unescape(raw.strip_prefix(b"\"").and_then(|raw| raw.strip_suffix(b"\"")).unwrap_or(raw))
 }
 
-/// Input shapes with one spacing, `[[32, 64], [], [64]]`; empty for an empty list and for what is
-/// no list.
+/// Input shapes in normalized spacing, `[[32, 64], [], [64]]`; empty for an empty list and for other values.
 fn shapes_of(raw: &[u8]) -> String {
     let text = String::from_utf8_lossy(raw);
     let mut out = String::with_capacity(text.len());
@@ -272,7 +271,7 @@ fn shapes_of(raw: &[u8]) -> String {
     if out.starts_with('[') && out != "[]" { out } else { String::new() }
 }
 
-/// The three numbers of `[256, 1, 1]`; 0 where there is none.
+/// The three numbers of `[256, 1, 1]`; 0 for missing ones.
 fn sides_of(raw: &[u8]) -> [u32; 3] {
     let inside = raw.trim_ascii().strip_prefix(b"[").and_then(|raw| raw.strip_suffix(b"]")).unwrap_or_default();
     let mut numbers = inside.split(|&byte| byte == b',').map(|raw| number_in(raw).unwrap_or(0));
@@ -426,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_are_told_apart_by_direction_and_host_memory() {
+    fn copies_have_a_direction_and_a_kind_of_host_memory() {
         for (name, bytes, expected) in [
             ("Memcpy HtoD (Pageable -> Device)", "65536", (CopyKind::HtoD, Some(65_536), Some(true))),
             ("Memcpy DtoH (Device -> Pinned)", "", (CopyKind::DtoH, None, Some(false))),

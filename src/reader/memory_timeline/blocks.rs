@@ -1,4 +1,4 @@
-//! The raw form: from rows of sizes and categories to blocks.
+//! Converts rows of the raw form (sizes and categories) to blocks.
 
 use std::collections::VecDeque;
 
@@ -17,12 +17,12 @@ const DESTROY: i64 = 4;
 
 /// Gives each allocation of the raw form an address, so that it can be replayed.
 ///
-/// The file says only sizes and categories: a block that is destroyed is taken to be the oldest live one
-/// of the same size and category, which leaves every sum as it is. A block whose contents change
-/// category ends in the one and begins in the other, at the same address and moment.
+/// The file has only sizes and categories: a destroyed block is assumed to be the oldest live one of the same
+/// size and category, which does not affect any sum. A block that changes category ends in one category and
+/// begins in the other, at the same address and time.
 #[derive(Default)]
 struct Pairing {
-    /// Addresses of live blocks by size and category, the oldest first.
+    /// Addresses of live blocks by size and category, oldest first.
     live: HashMap<(u64, i64), VecDeque<u64>>,
     next: u64,
     raw: RawMemory,
@@ -57,7 +57,7 @@ impl Pairing {
         self.next
     }
 
-    /// A block from before the recording; `ts` is where that begins.
+    /// Adds a block from before the recording; `ts` is the start of the recording.
     fn preexist(&mut self, ts: TimeNs, bytes: u64, category: i64) {
         let addr = self.begin(bytes, category);
         self.raw.before.push(BlockBefore { addr, bytes, category: self.names[category as usize] });
@@ -69,14 +69,14 @@ impl Pairing {
         self.event(ts, MemoryAction::Alloc, addr, bytes, category);
     }
 
-    /// Ends the oldest block; false if there is none.
+    /// Ends the oldest matching block; false if none exists.
     fn destroy(&mut self, ts: TimeNs, bytes: u64, category: i64) -> bool {
         let Some(block) = self.live.get_mut(&(bytes, category)).and_then(VecDeque::pop_front) else { return false };
         self.event(ts, MemoryAction::FreeCompleted, block, bytes, category);
         true
     }
 
-    /// Moves the oldest block to another category; false if there is none.
+    /// Moves the oldest matching block to another category; false if none exists.
     fn change(&mut self, ts: TimeNs, bytes: u64, from: i64, to: i64) -> bool {
         let Some(block) = self.live.get_mut(&(bytes, from)).and_then(VecDeque::pop_front) else { return false };
         if from != to {
@@ -88,9 +88,9 @@ impl Pairing {
     }
 }
 
-/// What became of the rows of the raw form.
+/// Counts of the rows of the raw form.
 #[derive(Default)]
-struct Account {
+struct RowCounts {
     shown: u64,
     merged: u64,
     n_before: u64,
@@ -104,7 +104,7 @@ pub fn add_blocks(rows: &[Row], builder: &mut TraceBuilder) {
     pairing.raw.source = MemorySource::Timeline;
     pairing.raw.has_time = true;
     let start = rows.iter().filter(|row| row.len == 4).map(|row| row.numbers[0]).find(|&ts| ts >= 0).unwrap_or(0);
-    let mut account = Account::default();
+    let mut account = RowCounts::default();
     let mut at = 0;
     while let Some(row) = rows.get(at) {
         at += 1;
@@ -130,7 +130,7 @@ pub fn add_blocks(rows: &[Row], builder: &mut TraceBuilder) {
                 account.shown += u64::from(is_paired);
                 account.n_unpaired += u64::from(!is_paired);
             }
-            // A pair of rows: out of one category, into another or the same.
+            // A pair of rows: from one category to another or the same.
             (INCREMENT_VERSION, false) => {
                 let next = rows.get(at).filter(|next| next.len == 4).map(|next| next.numbers);
                 let to = next.filter(|next| next[1] == INCREMENT_VERSION && next[2] == -bytes);
@@ -155,7 +155,7 @@ pub fn add_blocks(rows: &[Row], builder: &mut TraceBuilder) {
     pairing.curves.add_to(builder);
 }
 
-fn report(import: &mut ImportReport, account: &Account) {
+fn report(import: &mut ImportReport, account: &RowCounts) {
     let bad = "Event that is not a time, an action, a size and a category of PyTorch: not shown";
     import.reject(Severity::Loss, bad, account.n_bad, None);
     let unpaired = "End or change of a block of which none is live in its size and category: not shown";

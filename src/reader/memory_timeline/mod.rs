@@ -1,7 +1,7 @@
 //! PyTorch's `export_memory_timeline`: sizes by category over time, without addresses or stacks.
 //!
-//! Two forms. Raw: `[[time_ns, action, bytes, category], ...]`, an event each, with the time -1 for what
-//! was there before. Summed: `[[time_us, ...], [[0, bytes of each category], ...]]`.
+//! Two forms. Raw: `[[time_ns, action, bytes, category], ...]`, one event each, with time -1 for blocks from
+//! before the recording. Summed: `[[time_us, ...], [[0, bytes of each category], ...]]`.
 //!
 //! Source: `torch/profiler/_memory_profiler.py` (`MemoryProfileTimeline`).
 
@@ -22,17 +22,17 @@ use super::{Options, ReadError};
 use crate::job::Progress;
 use crate::model::{Format, Severity, Trace, TraceBuilder};
 
-/// Names by number: the order of `_CATEGORY_TO_COLORS`, the last for what torch could not tell.
+/// Names by number: the order of `_CATEGORY_TO_COLORS`, the last for blocks of unknown category.
 const CATEGORIES: [&str; 8] =
     ["PARAMETER", "OPTIMIZER_STATE", "INPUT", "TEMPORARY", "ACTIVATION", "GRADIENT", "AUTOGRAD_DETAIL", "UNKNOWN"];
 
-/// Nanoseconds since 1970 beyond this are a date.
+/// Times beyond this are nanoseconds since 1970.
 const EPOCH_2001_NS: i64 = 1_000_000_000_000_000_000;
 
-/// Numbers that are kept of a list: as many as the longer form has.
+/// Numbers kept of each list: the length of the longer form.
 const WIDTH: usize = CATEGORIES.len() + 1;
 
-/// A list of numbers, in the fold's own count.
+/// Kind of a folded list of numbers.
 const ROW: u8 = 1;
 
 /// One list of whole numbers.
@@ -68,14 +68,14 @@ impl Fold for Rows {
     }
 }
 
-/// The file as it is written.
+/// The parsed file.
 #[derive(Default)]
 struct Document {
     /// The times of the summed form, in microseconds; `None` for the raw form.
     times: Option<Vec<i64>>,
     /// Events or sums.
     rows: Vec<Row>,
-    /// What stands in the place of a row and is none.
+    /// Items that are not valid rows.
     n_odd: u64,
 }
 
@@ -83,7 +83,7 @@ impl Document {
     fn new(heap: &Heap<Rows>, is_cut: bool) -> Self {
         let store = &heap.store;
         let top = heap.stack.first().map(|&top| store.items(top)).unwrap_or_default();
-        // Where the text is cut, its parts still wait on the stack.
+        // Of truncated text, the parts are still on the stack.
         let parts = if is_cut { heap.stack.get(1..).unwrap_or_default() } else { top };
         let row = |value: &Value| value.as_folded(ROW).map(|at| heap.fold.0[at as usize]);
         let (times, items) = match parts {
@@ -115,7 +115,7 @@ pub const FORMAT: FileFormat = FileFormat {
 
 /// Reads one memory timeline.
 ///
-/// Errors: no timeline, cancelled, or the file cannot be read.
+/// Errors: not a timeline, cancelled, or the file cannot be read.
 fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace, ReadError> {
     let text = source.open(options)?;
     let done = || text.file_bytes.load(Ordering::Relaxed);

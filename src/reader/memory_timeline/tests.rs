@@ -56,6 +56,6 @@ fn cut_and_foreign_texts() {
     assert_eq!((cut.import.shown, cut.import.rejected), (1, 1));
     for text in ["[[]]", "[[], []]", "[[1]]", "[[\"a\", \"b\"]]", "[[1,2,3,4],[[5]]]", "[[", "[[1,2], {}]"] {
         let error = read_text(text).map(|trace| trace.import).unwrap_err().to_string();
-        assert!(error.contains("lists within lists"), "{text}: {error}");
+        assert!(error.contains("nested lists"), "{text}: {error}");
     }
 }

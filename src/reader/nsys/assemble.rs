@@ -1,4 +1,4 @@
-//! Parts to a trace: local ids made global, what belongs together joined.
+//! Assembles chunks into a trace: maps local ids to global ones and joins related rows.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,82 +11,82 @@ use crate::model::{
 };
 
 use super::catalog::Catalog;
+use super::chunk::{Chunk, Frame, MemoryUsage, NameKey, SampleEvent, SchedEvent, TrackKey};
 use super::counters;
 use super::ids::{GlobalIds, Texts, correlation_bases, facts_of};
 use super::memory::histories;
-use super::part::{Frame, MemoryEvent, NameKey, Part, SampleEvent, SchedEvent, TrackKey};
-use super::places::{Names, Places, program_of};
 use super::project::project;
-use super::scan::Lost;
+use super::scan::LostRows;
 use super::strings::Strings;
 use super::sync::EventRecords;
 use super::tally::{Reason, Tally};
+use super::tracks::{Names, TrackTable, program_of};
 
-/// What became of one table's rows.
+/// Counts of one table's rows.
 #[derive(Clone, Debug, Default)]
-struct Account {
+struct TableCounts {
     n_read: u64,
     n_shown: u64,
     n_merged: u64,
     tally: Tally,
-    lost: Lost,
+    lost: LostRows,
 }
 
-/// The tracks that these parts speak of.
-pub fn track_keys<'a>(parts: impl Iterator<Item = &'a Part>) -> HashSet<TrackKey> {
+/// The tracks of the events in these chunks.
+pub fn track_keys<'a>(chunks: impl Iterator<Item = &'a Chunk>) -> HashSet<TrackKey> {
     let mut keys: HashSet<TrackKey> = HashSet::new();
-    for part in parts {
-        keys.extend(part.tracks.items.iter().copied());
-        keys.extend(part.sched.iter().map(|event| TrackKey::Running(event.thread)));
-        keys.extend(part.stack_samples.iter().map(|event| TrackKey::Samples(event.thread)));
+    for chunk in chunks {
+        keys.extend(chunk.tracks.items.iter().copied());
+        keys.extend(chunk.sched.iter().map(|event| TrackKey::Running(event.thread)));
+        keys.extend(chunk.stack_samples.iter().map(|event| TrackKey::Samples(event.thread)));
     }
     keys
 }
 
-/// All that was read, on its way into a builder.
+/// A trace under construction.
 pub struct Assembly<'a> {
     pub builder: TraceBuilder,
     pub catalog: &'a Catalog,
     pub connection: &'a Connection,
-    pub places: Places,
+    pub tracks: TrackTable,
     pub names: Names,
-    accounts: Vec<Account>,
-    /// (severity, text) of what the recorder said.
+    accounts: Vec<TableCounts>,
+    /// (severity, text) of the recorder's messages.
     diagnostics: Vec<(i64, StringId)>,
 }
 
 impl<'a> Assembly<'a> {
-    /// Joins all parts; those of one table must come in its order.
+    /// Joins all chunks; those of one table must be in row order.
     pub fn join(
         connection: &'a Connection,
         catalog: &'a Catalog,
         builder: TraceBuilder,
         mut names: Names,
         keys: &HashSet<TrackKey>,
-        (mut parts, strings): (Vec<(Part, Lost)>, &Strings),
+        (mut chunks, strings): (Vec<(Chunk, LostRows)>, &Strings),
     ) -> Self {
         let mut texts = Texts::new(strings, catalog);
         let mut assembly = Self {
             builder,
             catalog,
             connection,
-            places: Places::default(),
+            tracks: TrackTable::default(),
             names: Names::default(),
-            accounts: vec![Account::default(); catalog.tables.len()],
+            accounts: vec![TableCounts::default(); catalog.tables.len()],
             diagnostics: Vec::new(),
         };
-        for (part, _) in &parts {
-            for &(place, name) in &part.domains {
-                let name = texts.get(part.names.items[name as usize], part, &mut assembly.builder);
+        for (chunk, _) in &chunks {
+            for &(place, name) in &chunk.domains {
+                let name = texts.get(chunk.names.items[name as usize], chunk, &mut assembly.builder);
                 texts.domains.insert(place, name);
             }
-            for &(thread, name) in &part.thread_names {
-                let name = texts.get(part.names.items[name as usize], part, &mut assembly.builder);
+            for &(thread, name) in &chunk.thread_names {
+                let name = texts.get(chunk.names.items[name as usize], chunk, &mut assembly.builder);
                 names.nvtx_threads.insert(thread, assembly.builder.strings.get(name).to_owned());
             }
         }
         let thread_name = |thread| strings.get(*names.threads.get(&thread)?).map(str::to_owned);
-        assembly.places = Places::new(keys, &names, &assembly.builder.info.devices, (catalog, &thread_name));
+        assembly.tracks = TrackTable::new(keys, &names, &assembly.builder.info.devices, (catalog, &thread_name));
         assembly.names = names;
 
         let mut sched: Vec<SchedEvent> = Vec::new();
@@ -94,68 +94,68 @@ impl<'a> Assembly<'a> {
         let mut frames: Vec<(i64, i64, StringId, usize)> = Vec::new();
         let mut memory = Vec::new();
         let mut counted = counters::Samples::default();
-        let ids = assembly.global_ids(&parts, &mut texts);
-        for ((part, lost), ids) in parts.iter_mut().zip(&ids) {
-            for &(full, short) in &part.short_names.items {
-                let [full, short] = [full, short].map(|id| texts.get(NameKey::Id(id), part, &mut assembly.builder));
+        let ids = assembly.global_ids(&chunks, &mut texts);
+        for ((chunk, lost), ids) in chunks.iter_mut().zip(&ids) {
+            for &(full, short) in &chunk.short_names.items {
+                let [full, short] = [full, short].map(|id| texts.get(NameKey::Id(id), chunk, &mut assembly.builder));
                 assembly.builder.short_names.insert(full, short);
             }
-            assembly.take_instants(part, ids);
-            let account = &mut assembly.accounts[part.table];
-            account.n_read += part.n_read;
-            account.n_shown += part.n_shown;
-            account.n_merged += part.n_merged;
-            account.tally.merge(&part.tally);
+            assembly.take_instants(chunk, ids);
+            let account = &mut assembly.accounts[chunk.table];
+            account.n_read += chunk.n_read;
+            account.n_shown += chunk.n_shown;
+            account.n_merged += chunk.n_merged;
+            account.tally.merge(&chunk.tally);
             account.lost.merge(lost.clone());
             let name = |name: u32| ids.names[name as usize];
-            assembly.diagnostics.extend(part.diagnostics.iter().map(|&(level, text)| (level, name(text))));
-            assembly.builder.unfinished.append(&mut part.unfinished);
-            sched.append(&mut part.sched);
-            samples.append(&mut part.stack_samples);
-            let frame = |frame: Frame| (frame.sample, frame.depth, name(frame.name), part.table);
-            frames.extend(part.frames.drain(..).map(frame));
-            memory.append(&mut part.memory);
-            counted.take(part);
+            assembly.diagnostics.extend(chunk.diagnostics.iter().map(|&(level, text)| (level, name(text))));
+            assembly.builder.unfinished.append(&mut chunk.unfinished);
+            sched.append(&mut chunk.sched);
+            samples.append(&mut chunk.stack_samples);
+            let frame = |frame: Frame| (frame.sample, frame.depth, name(frame.name), chunk.table);
+            frames.extend(chunk.frames.drain(..).map(frame));
+            memory.append(&mut chunk.memory);
+            counted.take(chunk);
         }
         let n_unknown = texts.n_unknown;
         let text = "Names that StringIds does not have: shown as their numbers";
         assembly.builder.import.note(Severity::Loss, text, n_unknown, None);
-        let mut slices: Vec<RawSlices> = parts.iter_mut().map(|part| std::mem::take(&mut part.0.slices)).collect();
+        let mut slices: Vec<RawSlices> = chunks.iter_mut().map(|chunk| std::mem::take(&mut chunk.0.slices)).collect();
         slices.par_iter_mut().zip(&ids).for_each(|(slices, ids)| ids.apply(slices));
         assembly.builder.slices = slices;
         assembly.take_projection();
         assembly.take_sched(sched);
         assembly.take_samples(samples, frames);
-        memory.sort_by_key(|event: &MemoryEvent| event.ts);
+        memory.sort_by_key(|event: &MemoryUsage| event.ts);
         counters::memory(&mut assembly, &memory);
         assembly.builder.memories = histories(&memory, &assembly.names, &mut assembly.builder);
         counters::metrics(&mut assembly, counted);
         assembly
     }
 
-    /// What the ids of each part are in the trace.
-    fn global_ids(&mut self, parts: &[(Part, Lost)], texts: &mut Texts<'_>) -> Vec<GlobalIds> {
-        let of_part = |part: &Part| part.tracks.items.iter().map(|&key| program_of(key).unwrap_or(0)).collect();
-        let owners: Vec<Vec<i64>> = parts.iter().map(|part| of_part(&part.0)).collect();
-        let bases = correlation_bases(parts.iter().map(|part| &part.0), &owners);
-        let records = EventRecords::new(parts.iter().flat_map(|part| &part.0.event_records).copied().collect());
-        let ids = parts.iter().zip(&owners).map(|((part, _), owners)| {
+    /// Maps the ids of each chunk to those of the trace.
+    fn global_ids(&mut self, chunks: &[(Chunk, LostRows)], texts: &mut Texts<'_>) -> Vec<GlobalIds> {
+        let of_chunk = |chunk: &Chunk| chunk.tracks.items.iter().map(|&key| program_of(key).unwrap_or(0)).collect();
+        let owners: Vec<Vec<i64>> = chunks.iter().map(|chunk| of_chunk(&chunk.0)).collect();
+        let bases = correlation_bases(chunks.iter().map(|chunk| &chunk.0), &owners);
+        let records = EventRecords::new(chunks.iter().flat_map(|chunk| &chunk.0.event_records).copied().collect());
+        let ids = chunks.iter().zip(&owners).map(|((chunk, _), owners)| {
             let names: Vec<StringId> =
-                part.names.items.iter().map(|&key| texts.get(key, part, &mut self.builder)).collect();
-            let facts = part.facts.items.iter().map(|&row| facts_of(row, &names, &records, &bases));
+                chunk.names.items.iter().map(|&key| texts.get(key, chunk, &mut self.builder)).collect();
+            let facts = chunk.facts.items.iter().map(|&row| facts_of(row, &names, &records, &bases));
             GlobalIds {
                 facts: facts.map(|facts| self.builder.facts.add(&facts)).collect(),
                 names,
-                tracks: part.tracks.items.iter().map(|&key| self.places.get(key)).collect(),
+                tracks: chunk.tracks.items.iter().map(|&key| self.tracks.get(key)).collect(),
                 bases: owners.iter().map(|owner| bases.get(owner).copied().unwrap_or(0)).collect(),
             }
         });
         ids.collect()
     }
 
-    fn take_instants(&mut self, part: &mut Part, ids: &GlobalIds) {
+    fn take_instants(&mut self, chunk: &mut Chunk, ids: &GlobalIds) {
         let all = &mut self.builder.instants;
-        for (track, ts, name, source) in part.instants.drain(..) {
+        for (track, ts, name, source) in chunk.instants.drain(..) {
             all.track.push(ids.tracks[track.0 as usize]);
             all.ts.push(ts);
             all.name.push(ids.names[name.0 as usize]);
@@ -163,24 +163,23 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// Ranges as seen on streams, on a track for each stream. They are derived, so they are in no
-    /// account.
+    /// Projected ranges, on one track per stream. They are derived and therefore not counted as rows.
     fn take_projection(&mut self) {
         let mut slices = project(&self.builder.slices);
         let mut tracks: HashMap<TrackId, TrackId> = HashMap::new();
         for track in &mut slices.track {
             *track = *tracks.entry(*track).or_insert_with(|| {
-                let stream = &self.places.tracks[track.0 as usize];
+                let stream = &self.tracks.tracks[track.0 as usize];
                 let name = format!("{}: NVTX", stream.name);
                 let projected = Track { kind: TrackKind::Async, name, ..stream.clone() };
-                self.places.tracks.push(projected);
-                TrackId(self.places.tracks.len() as u32 - 1)
+                self.tracks.tracks.push(projected);
+                TrackId(self.tracks.tracks.len() as u32 - 1)
             });
         }
         self.builder.slices.push(slices);
     }
 
-    /// Scheduling events as slices: from the moment a thread came onto a CPU until it went off.
+    /// Converts scheduling events to slices: from switch-in to switch-out of a thread.
     fn take_sched(&mut self, mut events: Vec<SchedEvent>) {
         let Some(table) = self.catalog.tables.iter().position(|table| table.name == "SCHED_EVENTS") else { return };
         events.sort_by_key(|event| (event.thread, event.ts));
@@ -191,7 +190,7 @@ impl<'a> Assembly<'a> {
             match open.take() {
                 Some(start) if !event.is_in && start.thread == event.thread => {
                     let name = self.builder.strings.intern(&format!("CPU {}", start.cpu));
-                    let track = self.places.get(TrackKey::Running(start.thread));
+                    let track = self.tracks.get(TrackKey::Running(start.thread));
                     slices.push(RawSlice {
                         ts: start.ts,
                         end: event.ts,
@@ -223,7 +222,7 @@ impl<'a> Assembly<'a> {
     fn take_samples(&mut self, samples: Vec<SampleEvent>, mut frames: Vec<(i64, i64, StringId, usize)>) {
         // Outermost first: depth 0 is the innermost frame.
         frames.sort_by_key(|&(sample, depth, ..)| (sample, std::cmp::Reverse(depth)));
-        // Each chain once, however many samples claim its id.
+        // Each chain once, even if several samples have its id.
         let mut chains: HashMap<i64, (StackId, StringId)> = HashMap::new();
         for chain in frames.chunk_by(|a, b| a.0 == b.0) {
             let whole = chain.iter().fold(StackId(0), |stack, frame| self.builder.stacks.intern(stack, frame.2));
@@ -232,7 +231,7 @@ impl<'a> Assembly<'a> {
         let owned: HashSet<i64> = samples.iter().map(|sample| sample.id).collect();
         for sample in samples {
             let (stack, innermost) = chains.get(&sample.id).copied().unwrap_or_default();
-            let track = self.places.get(TrackKey::Samples(sample.thread));
+            let track = self.tracks.get(TrackKey::Samples(sample.thread));
             self.builder.samples.ts.push(sample.ts);
             self.builder.samples.track.push(track);
             self.builder.samples.stack.push(stack);
@@ -259,10 +258,10 @@ impl<'a> Assembly<'a> {
     }
 
     /// A new track for a counter.
-    pub fn add_counter_track(&mut self, owner: super::places::Owner, name: String) -> TrackId {
-        let process = self.places.owner(owner, &self.names, &self.builder.info.devices);
-        self.places.tracks.push(Track { kind: TrackKind::Counter, process, name, ..Default::default() });
-        TrackId(self.places.tracks.len() as u32 - 1)
+    pub fn add_counter_track(&mut self, owner: super::tracks::ProcessKey, name: String) -> TrackId {
+        let process = self.tracks.owner(owner, &self.names, &self.builder.info.devices);
+        self.tracks.tracks.push(Track { kind: TrackKind::Counter, process, name, ..Default::default() });
+        TrackId(self.tracks.tracks.len() as u32 - 1)
     }
 
     /// A new counter on a track of its own.
@@ -271,12 +270,11 @@ impl<'a> Assembly<'a> {
         self.builder.counters.push(Counter { track, unit, ts, value, ..Default::default() });
     }
 
-    /// The builder, with the account of every table. Rows of tables that are not known are counted
-    /// as not shown.
+    /// The builder, with the row counts of every table. Rows of unknown tables are counted as not shown.
     pub fn finish(mut self, unread: Vec<(String, u64)>) -> TraceBuilder {
         let import = &mut self.builder.import;
         for (table, account) in self.catalog.tables.iter().zip(&self.accounts) {
-            let Account { n_read, n_shown, n_merged, tally, lost } = account;
+            let TableCounts { n_read, n_shown, n_merged, tally, lost } = account;
             let n_lost = lost.n_damaged + lost.n_too_large;
             let read = n_read + n_lost;
             if read == 0 {
@@ -301,7 +299,7 @@ impl<'a> Assembly<'a> {
             });
         }
         for (table, n) in unread {
-            let text = format!("{table}: a table that Lacuna does not know; its rows are not shown");
+            let text = format!("{table}: unknown table; its rows are not shown");
             import.note(Severity::Loss, &text, n, None);
             import.tables.push(TableAccount { table, read: n, rejected: n, ..Default::default() });
         }
@@ -310,13 +308,13 @@ impl<'a> Assembly<'a> {
         import.merged = import.tables.iter().map(|table| table.merged).sum();
         import.rejected = import.tables.iter().map(|table| table.rejected).sum();
         self.report_diagnostics();
-        self.places.arrange(&self.builder.slices);
-        self.builder.processes = self.places.processes;
-        self.builder.tracks = self.places.tracks;
+        self.tracks.arrange(&self.builder.slices);
+        self.builder.processes = self.tracks.processes;
+        self.builder.tracks = self.tracks.tracks;
         self.builder
     }
 
-    /// Warnings of the recorder, which say why something is missing.
+    /// Reports the recorder's warnings, which explain missing data.
     fn report_diagnostics(&mut self) {
         const MAX: usize = 30;
         let mut seen = HashSet::new();

@@ -1,11 +1,11 @@
-//! The tables of the file, with their columns and row ids.
+//! The tables of an export, with their columns and row ids.
 
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
 use super::tables::{self, Role};
 
-/// Tables beyond this many are neither looked into nor named one by one: a real export has 60.
+/// Tables beyond this number are not inspected or listed individually: a real export has 60.
 const MAX_TABLES: usize = 1000;
 
 /// A table of the file.
@@ -17,16 +17,16 @@ pub struct Table {
     pub columns: Vec<String>,
     /// Smallest and largest row id; `None` if it has no rows.
     pub row_ids: Option<(i64, i64)>,
-    /// How records lie in its pages, if they can be read without SQLite.
+    /// Record layout, if its pages can be read without SQLite.
     pub layout: Option<Layout>,
 }
 
-/// How the records of a table lie in its pages.
+/// Record layout of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
-    /// Page of the tree's root.
+    /// Root page of the B-tree.
     pub root: u32,
-    /// The column that stands for the row id.
+    /// The column that aliases the row id.
     pub row_id: Option<usize>,
 }
 
@@ -35,7 +35,7 @@ impl Table {
         self.column(column).is_some()
     }
 
-    /// The place of the first of these columns that the table has: `shortName|demangledName`.
+    /// Index of the first of these columns that the table has: `shortName|demangledName`.
     pub fn column(&self, wanted: &str) -> Option<usize> {
         let place = |wanted: &str| self.columns.iter().position(|name| name.eq_ignore_ascii_case(wanted));
         wanted.split('|').find_map(place)
@@ -46,24 +46,24 @@ impl Table {
         self.column(wanted).map_or_else(|| "NULL".to_owned(), |column| quoted(&self.columns[column]))
     }
 
-    /// A bound of the number of rows, for what must be sized before they are counted.
+    /// An upper bound of the number of rows, for sizing before they are counted.
     pub fn max_rows(&self) -> u64 {
         self.row_ids.map_or(0, |(first, last)| last.abs_diff(first).saturating_add(1))
     }
 }
 
-/// All that the file has.
+/// The schema of the file.
 #[derive(Debug, Default)]
 pub struct Catalog {
     pub tables: Vec<Table>,
-    /// Known names that are views or virtual tables here, which are not read.
+    /// Names of known tables that are views or virtual tables in this file, which are not read.
     pub not_tables: Vec<String>,
     /// Tables beyond [`MAX_TABLES`].
     pub n_beyond: usize,
 }
 
 impl Catalog {
-    /// The table of that name.
+    /// The table with this name.
     pub fn get(&self, name: &str) -> Option<&Table> {
         self.tables.iter().find(|table| table.name == name)
     }
@@ -74,9 +74,9 @@ pub fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Reads the schema. Tables with known names come first, so that none of them is beyond the limit.
+/// Reads the schema. Tables with known names come first, so that the limit never drops one of them.
 ///
-/// Errors: the schema cannot be read; then the file is not a database, or badly damaged.
+/// Errors: the schema cannot be read: the file is not a database, or badly damaged.
 pub fn read(connection: &Connection) -> rusqlite::Result<Catalog> {
     let mut catalog = Catalog::default();
     let mut names: Vec<(String, u32)> = Vec::new();
@@ -114,7 +114,7 @@ pub fn read(connection: &Connection) -> rusqlite::Result<Catalog> {
     Ok(catalog)
 }
 
-/// What stands for the row id in records that hold nothing unusual.
+/// The alias of the row id in ordinary records.
 #[derive(Clone, Copy, Debug)]
 enum RowId {
     Hidden,
@@ -130,8 +130,8 @@ impl RowId {
     }
 }
 
-/// The columns that can be asked for, and what stands for the row id; `None` where records hold
-/// something that only SQLite should read: generated columns.
+/// The selectable columns and the alias of the row id; `None` for tables that only SQLite should read, those
+/// with generated columns.
 fn columns(connection: &Connection, table: &str) -> rusqlite::Result<(Vec<String>, Option<RowId>)> {
     let mut statement = connection.prepare(&format!("PRAGMA table_xinfo({})", quoted(table)))?;
     let mut rows = statement.query([])?;
@@ -158,7 +158,7 @@ fn columns(connection: &Connection, table: &str) -> rusqlite::Result<(Vec<String
 }
 
 fn row_ids(connection: &Connection, table: &str) -> Option<(i64, i64)> {
-    // Two queries: SQLite looks up one end of a table at a time, and would scan for both.
+    // Two queries: SQLite finds one extreme by index, but scans the table for both.
     let end = |which: &str| {
         let sql = format!("SELECT {which}(rowid) FROM {}", quoted(table));
         connection.query_row(&sql, [], |row| row.get::<_, Option<i64>>(0)).ok().flatten()

@@ -1,4 +1,4 @@
-//! Values over time: GPU and network metrics, and memory that CUDA gave out.
+//! Counters: GPU and network metrics, and memory allocated by CUDA.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, HashMap};
 use crate::model::{CounterUnit, TimeNs};
 
 use super::assemble::Assembly;
+use super::chunk::{Chunk, CounterKey, MemoryUsage, system_ids};
 use super::device::memory as memory_name;
 use super::info::{Value, rows};
-use super::part::{CounterKey, MemoryEvent, Part, system_ids};
-use super::places::Owner;
 use super::tally::Reason;
+use super::tracks::ProcessKey;
 
 /// Samples of all counters.
 #[derive(Debug, Default)]
@@ -19,18 +19,18 @@ pub struct Samples {
 }
 
 impl Samples {
-    pub fn take(&mut self, part: &mut Part) {
-        let mut own: Vec<Vec<(TimeNs, f64)>> = vec![Vec::new(); part.counters.items.len()];
-        for (counter, ts, value) in part.samples.drain(..) {
+    pub fn take(&mut self, chunk: &mut Chunk) {
+        let mut own: Vec<Vec<(TimeNs, f64)>> = vec![Vec::new(); chunk.counters.items.len()];
+        for (counter, ts, value) in chunk.samples.drain(..) {
             own[counter as usize].push((ts, value));
         }
-        for (&key, mut samples) in part.counters.items.iter().zip(own) {
+        for (&key, mut samples) in chunk.counters.items.iter().zip(own) {
             self.by_counter.entry(key).or_default().append(&mut samples);
         }
     }
 }
 
-/// Makes a counter of each metric, named as the file names it.
+/// Creates a counter for each metric, with the name in the file.
 pub fn metrics(assembly: &mut Assembly<'_>, samples: Samples) {
     let (connection, catalog) = (assembly.connection, assembly.catalog);
     let mut names: HashMap<CounterKey, String> = HashMap::new();
@@ -60,7 +60,7 @@ pub fn metrics(assembly: &mut Assembly<'_>, samples: Samples) {
             CounterKey::Network { adapter, list, index } => {
                 let name = network.get(&(list, index)).cloned().unwrap_or_else(|| format!("Network metric {index}"));
                 let adapter = adapters.get(&adapter).copied().unwrap_or(adapter);
-                let track = assembly.add_counter_track(Owner::Recorder, format!("Adapter {adapter}: {name}"));
+                let track = assembly.add_counter_track(ProcessKey::Recorder, format!("Adapter {adapter}: {name}"));
                 assembly.add_counter(track, CounterUnit::Plain, samples);
             }
         }
@@ -68,7 +68,7 @@ pub fn metrics(assembly: &mut Assembly<'_>, samples: Samples) {
 }
 
 /// One metric of one GPU. Shares beyond 100 % are sampling errors.
-fn gpu_metric(assembly: &mut Assembly<'_>, owner: Owner, name: &str, mut samples: Vec<(TimeNs, f64)>) {
+fn gpu_metric(assembly: &mut Assembly<'_>, owner: ProcessKey, name: &str, mut samples: Vec<(TimeNs, f64)>) {
     let is_share = name.contains('%');
     let unit = if is_share { CounterUnit::Percent } else { CounterUnit::Plain };
     let n_before = samples.len();
@@ -84,19 +84,19 @@ fn gpu_metric(assembly: &mut Assembly<'_>, owner: Owner, name: &str, mut samples
 /// Bytes of one device and kind.
 #[derive(Default)]
 struct Curve {
-    /// Those from before the recording.
+    /// Bytes allocated before the recording.
     before: i64,
-    /// What came and went since.
+    /// The sum of changes since.
     change: i64,
-    /// That after each event.
+    /// The sum after each event.
     samples: Vec<(TimeNs, i64)>,
 }
 
-/// Bytes that CUDA gave out, by device and kind of memory. As in the replayed history, what is freed
-/// without having been allocated was there from the start, and a second free changes nothing.
+/// Bytes allocated by CUDA, by device and kind of memory. As in the replayed history, a block freed without an
+/// allocation existed from the start, and a second free is ignored.
 ///
 /// * `events`: sorted by time.
-pub fn memory(assembly: &mut Assembly<'_>, events: &[MemoryEvent]) {
+pub fn memory(assembly: &mut Assembly<'_>, events: &[MemoryUsage]) {
     // The size of the block at each address; 0 once it is freed.
     let mut live: HashMap<(i64, i64), i64> = HashMap::new();
     let mut curves: BTreeMap<(i64, i64, i64), Curve> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Opens a user's SQLite file so that nothing in it can do harm and nothing is written beside it.
+//! Opens an untrusted SQLite file safely, without writing beside it.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -20,35 +20,35 @@ use super::pages;
 /// Longest text that is read from a cell; longer ones cost their row.
 const MAX_CELL: i32 = 16 << 20;
 
-/// The progress handler runs each so many steps of SQLite's machine.
+/// SQLite VM steps between calls of the progress handler.
 const STEPS: i32 = 20_000;
 
-/// A query that gives no row within this many calls of the handler is stopped: 40 billion steps
-/// would be minutes.
+/// A query that yields no row within this many calls of the handler is interrupted: 40 billion steps take
+/// minutes.
 const MAX_CALLS_WITHOUT_A_ROW: u32 = 20_000;
 
-/// A database file that can be opened, by any number of connections.
+/// A database file that any number of connections can open.
 #[derive(Debug)]
 pub struct Database {
     /// The file to open: the user's, or a copy of it.
     path: PathBuf,
-    /// Holds the copy.
+    /// The folder of the copy.
     copy: Option<tempfile::TempDir>,
-    /// What the person should know of how it was opened.
+    /// Notes for the user about how it was opened.
     pub notes: Vec<(Severity, &'static str)>,
-    /// The header says that it was written through a write-ahead log, and there is none.
+    /// The header requires a write-ahead log, which is missing.
     pub lacks_log: bool,
 }
 
-/// What stops a running query.
+/// Interrupts a running query when cancelled or without progress.
 #[derive(Clone, Debug, Default)]
-pub struct Stop {
+pub struct Interrupt {
     is_cancelled: Arc<AtomicBool>,
     n_calls: Arc<AtomicU32>,
 }
 
-impl Stop {
-    /// Notes that a row came; tells whether to go on.
+impl Interrupt {
+    /// Notes that a row arrived; returns whether to continue.
     pub fn saw_row(&self, progress: &Progress) -> bool {
         self.n_calls.store(0, Ordering::Relaxed);
         if progress.is_cancelled() {
@@ -65,7 +65,7 @@ fn not_a_trace(text: impl Into<String>) -> ReadError {
 impl Database {
     /// Checks the file's header, and copies the file where SQLite would have to write beside it.
     ///
-    /// Errors: no whole SQLite 3 database in UTF-8, or it cannot be read or copied.
+    /// Errors: not a complete SQLite 3 database in UTF-8, or it cannot be read or copied.
     pub fn new(source: &Source, options: Options, progress: &Progress) -> Result<Self, ReadError> {
         if !source.layers.is_empty() {
             let copy = unpack(source, options, progress)?;
@@ -100,7 +100,7 @@ impl Database {
         Ok(Self { path, copy: Some(copy), notes: vec![(Severity::Note, text)], lacks_log: false })
     }
 
-    /// The file's pages, unless rows can be in a log beside them.
+    /// The file's pages, unless rows may be in a separate log.
     pub fn pages(&self) -> Option<pages::Reader> {
         if self.copy.is_some() { None } else { pages::Reader::open(&self.path).ok() }
     }
@@ -108,15 +108,15 @@ impl Database {
     /// A hardened connection.
     ///
     /// Errors: SQLite refuses the file.
-    pub fn connect(&self, stop: &Stop) -> rusqlite::Result<Connection> {
+    pub fn connect(&self, interrupt: &Interrupt) -> rusqlite::Result<Connection> {
         let mut flags = OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let uri = match self.copy {
-            // A log must be played back, which writes: into the copy.
+            // Replaying a log writes: into the copy.
             Some(_) => {
                 flags |= OpenFlags::SQLITE_OPEN_READ_WRITE;
                 uri(&self.path, "rw")
             }
-            // Immutable: SQLite looks for no log and takes no lock, so it writes nothing.
+            // Immutable: SQLite ignores logs and takes no lock, so it writes nothing.
             None => {
                 flags |= OpenFlags::SQLITE_OPEN_READ_ONLY;
                 uri(&self.path, "ro&immutable=1")
@@ -145,10 +145,10 @@ impl Database {
         ] {
             connection.set_limit(limit, value)?;
         }
-        let stop = stop.clone();
+        let interrupt = interrupt.clone();
         let is_over = move || {
-            stop.is_cancelled.load(Ordering::Relaxed)
-                || stop.n_calls.fetch_add(1, Ordering::Relaxed) > MAX_CALLS_WITHOUT_A_ROW
+            interrupt.is_cancelled.load(Ordering::Relaxed)
+                || interrupt.n_calls.fetch_add(1, Ordering::Relaxed) > MAX_CALLS_WITHOUT_A_ROW
         };
         connection.progress_handler(STEPS, Some(is_over))?;
         connection.execute_batch("PRAGMA query_only=ON; PRAGMA cell_size_check=ON; PRAGMA mmap_size=0;")?;
@@ -156,7 +156,7 @@ impl Database {
     }
 }
 
-/// The path as SQLite's URI, every byte that is not plain escaped.
+/// The path as an SQLite URI, with every special byte escaped.
 ///
 /// On Windows it has forward slashes, the first of them before the drive.
 ///
@@ -193,8 +193,8 @@ fn unpack(source: &Source, options: Options, progress: &Progress) -> Result<temp
     }
 }
 
-/// Checks what SQLite itself would accept or would report without a clear message; returns whether the file was
-/// written through a write-ahead log.
+/// Checks for damage that SQLite would accept or report unclearly; returns whether the file was written through a
+/// write-ahead log.
 ///
 /// Format: <https://www.sqlite.org/fileformat2.html#the_database_header>
 fn check_header(path: &Path) -> Result<bool, ReadError> {
@@ -223,7 +223,7 @@ fn check_header(path: &Path) -> Result<bool, ReadError> {
     if matches!(number(56), 2 | 3) {
         return Err(not_a_trace("The SQLite file keeps its texts in UTF-16, which no export of Nsight Systems does"));
     }
-    // The count of pages holds only if it was written together with the change counter.
+    // The page count is valid only if it was written together with the change counter.
     let n_pages = u64::from(number(28));
     if number(24) == number(92) && n_pages * page_size > len {
         return Err(not_a_trace(format!(
@@ -241,7 +241,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn paths_become_uris_that_mean_nothing_else() {
+    fn paths_become_escaped_uris() {
         let path = Path::new("/tmp/a b?mode=rwc&x#ü%41.sqlite");
         assert_eq!(uri(path, "ro"), "file:/tmp/a%20b%3fmode%3drwc%26x%23%c3%bc%2541.sqlite?mode=ro");
     }

@@ -1,4 +1,4 @@
-//! One row's cells, read again when a person looks at it.
+//! The cells of one row, read again on demand.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,15 +9,15 @@ use crate::model::{Details, EventDetails};
 
 use super::super::source::Source;
 use super::catalog::quoted;
-use super::database::{Database, Stop};
-use super::part::system_ids;
+use super::chunk::system_ids;
+use super::database::{Database, Interrupt};
 use super::scan::SOURCE_BITS;
 use super::strings::{call_name, module_name};
 
-/// Frames of a call stack that are read.
+/// Most frames read of a call stack.
 const MAX_FRAMES: usize = 1000;
 
-/// Reads single rows of one export again.
+/// Rereads single rows of one export.
 #[derive(Debug)]
 pub struct NsysDetails {
     source: Source,
@@ -28,11 +28,11 @@ pub struct NsysDetails {
     connection: Mutex<Option<Connection>>,
 }
 
-/// Columns whose numbers stand for rows of `StringIds`.
+/// Columns with ids of `StringIds`.
 const STRING_COLUMNS: [&str; 9] =
     ["nameId", "textId", "demangledName", "shortName", "mangledName", "apiCallId", "jsonTextId", "srcFile", "funcName"];
 
-/// Columns whose numbers stand for rows of a table of meanings.
+/// Columns with ids of an enum table.
 const ENUMS: [(&str, &str); 11] = [
     ("copyKind", "ENUM_CUDA_MEMCPY_OPER"),
     ("srcKind", "ENUM_CUDA_MEM_KIND"),
@@ -71,7 +71,7 @@ impl Details for NsysDetails {
         let connection = match &mut *guard {
             Some(connection) => connection,
             none => {
-                let opened = self.database.connect(&Stop::default()).map_err(|error| error.to_string())?;
+                let opened = self.database.connect(&Interrupt::default()).map_err(|error| error.to_string())?;
                 none.insert(opened)
             }
         };
@@ -132,7 +132,7 @@ fn value(connection: &Connection, column: &str, cell: ValueRef<'_>) -> String {
             let (pid, tid) = system_ids(id);
             format!("thread {tid} of process {pid}")
         }
-        // Stored in the signed 64 bits that SQLite has; the first byte of a color is transparency.
+        // Stored as signed 64 bits; the first byte of a color is its alpha.
         ValueRef::Integer(number) if column == "uint64Value" => (number as u64).to_string(),
         ValueRef::Integer(number) if column == "color" => format!("#{:06x}", number & 0xff_ffff),
         ValueRef::Integer(id) if column == "globalPid" => format!("process {}", system_ids(id).0),
@@ -148,8 +148,7 @@ fn value(connection: &Connection, column: &str, cell: ValueRef<'_>) -> String {
     }
 }
 
-/// Adds the names that NVTX gave a range's category and domain: rows of the same table, which belong
-/// to a process.
+/// Adds the NVTX names of a range's category and domain: rows of the same table, by process.
 fn name_nvtx(connection: &Connection, table: &str, row_id: i64, details: &mut EventDetails) {
     let table = quoted(table);
     for (column, event_type) in [("category", 33), ("domainId", 75)] {
@@ -165,7 +164,7 @@ fn name_nvtx(connection: &Connection, table: &str, row_id: i64, details: &mut Ev
                 _ => None,
             })
         };
-        // A file without these columns or names has nothing to add.
+        // Files without these columns or names add nothing.
         let Ok(Some(name)) = connection.query_row(&sql, [row_id], name) else { continue };
         if let Some(arg) = details.args.iter_mut().find(|arg| arg.0 == column) {
             arg.1 = format!("{name} ({})", arg.1);

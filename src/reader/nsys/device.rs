@@ -1,52 +1,52 @@
-//! Rows of what devices did: kernels, copies, graphs, waits, memory and metrics.
+//! Reads rows of device activity: kernels, copies, graphs, waits, memory and metrics.
 
 use rusqlite::types::ValueRef;
 
 use crate::model::{CopyKind, Launch, MemoryCopy, RawSlice, SliceKind};
 
-use super::part::{Cells, CounterKey, MemoryEvent, NameKey, Part, RowFacts, TrackKey};
+use super::chunk::{Cells, Chunk, CounterKey, MemoryUsage, NameKey, RowFacts, TrackKey};
 use super::sync::{EventRecord, Wait};
 use super::tables::Spec;
 use super::tally::Reason;
 
-/// The first cells of all device work.
+/// The leading cells common to all device work.
 const N_PLACE: usize = 8;
 
-/// Device work, without what its kind adds: time, stream and correlation.
+/// Reads the columns common to all device work: time, stream and correlation.
 #[inline(always)]
-fn work(part: &mut Part, cells: &Cells<'_>, kind: SliceKind, source: u64) -> Option<RawSlice> {
-    let (ts, end) = part.span(cells[0], cells[1])?;
-    part.n_shown += 1;
-    let stream = stream(part, cells);
-    let track = part.track(stream);
-    let correlation = correlation(part, cells[6]);
+fn work(chunk: &mut Chunk, cells: &Cells<'_>, kind: SliceKind, source: u64) -> Option<RawSlice> {
+    let (ts, end) = chunk.span(cells[0], cells[1])?;
+    chunk.n_shown += 1;
+    let stream = stream(chunk, cells);
+    let track = chunk.track(stream);
+    let correlation = correlation(chunk, cells[6]);
     Some(RawSlice { ts, end, kind, track, correlation, source, ..Default::default() })
 }
 
 #[inline(always)]
-fn stream(part: &mut Part, cells: &Cells<'_>) -> TrackKey {
+fn stream(chunk: &mut Chunk, cells: &Cells<'_>) -> TrackKey {
     TrackKey::Stream {
-        process: part.int_or_0(cells[7]),
-        device: part.int_or_0(cells[2]),
-        context: part.int_or_0(cells[3]),
-        green_context: part.int_or_0(cells[4]),
-        stream: part.int_or_0(cells[5]),
+        process: chunk.int_or_0(cells[7]),
+        device: chunk.int_or_0(cells[2]),
+        context: chunk.int_or_0(cells[3]),
+        green_context: chunk.int_or_0(cells[4]),
+        stream: chunk.int_or_0(cells[5]),
     }
 }
 
 /// CUPTI's correlation ids have 32 bits.
 #[inline(always)]
-pub fn correlation(part: &mut Part, cell: ValueRef<'_>) -> u32 {
-    u32::try_from(part.int_or_0(cell)).unwrap_or(0)
+pub fn correlation(chunk: &mut Chunk, cell: ValueRef<'_>) -> u32 {
+    u32::try_from(chunk.int_or_0(cell)).unwrap_or(0)
 }
 
-/// `graphNodeId`; 0 is none.
-fn graph_node(part: &mut Part, cell: ValueRef<'_>) -> u64 {
-    u64::try_from(part.int_or_0(cell)).unwrap_or(0)
+/// `graphNodeId`; 0 without one.
+fn graph_node(chunk: &mut Chunk, cell: ValueRef<'_>) -> u64 {
+    u64::try_from(chunk.int_or_0(cell)).unwrap_or(0)
 }
 
-fn small(part: &mut Part, cell: ValueRef<'_>) -> u32 {
-    u32::try_from(part.int_or_0(cell)).unwrap_or(0)
+fn small(chunk: &mut Chunk, cell: ValueRef<'_>) -> u32 {
+    u32::try_from(chunk.int_or_0(cell)).unwrap_or(0)
 }
 
 pub const KERNEL: Spec = Spec {
@@ -73,29 +73,29 @@ pub const KERNEL: Spec = Spec {
         "dynamicSharedMemory",
         "graphNodeId",
     ],
-    read: |part, cells, source| {
-        let Some(mut slice) = work(part, cells, SliceKind::Kernel, source) else { return };
-        let [full, short] = [part.int(cells[N_PLACE]), part.int(cells[9])];
+    read: |chunk, cells, source| {
+        let Some(mut slice) = work(chunk, cells, SliceKind::Kernel, source) else { return };
+        let [full, short] = [chunk.int(cells[N_PLACE]), chunk.int(cells[9])];
         if let (Some(full), Some(short)) = (full, short) {
-            part.short_names.intern((full, short));
+            chunk.short_names.intern((full, short));
         }
         slice.name = match full.or(short) {
-            Some(id) => part.key(NameKey::Id(id)),
-            None => part.name(ValueRef::Null),
+            Some(id) => chunk.key(NameKey::Id(id)),
+            None => chunk.name(ValueRef::Null),
         };
         if !matches!(cells[10], ValueRef::Null) {
             let mut sides = [0; 9];
             for (side, &cell) in sides.iter_mut().zip(&cells[10..]) {
-                *side = small(part, cell);
+                *side = small(chunk, cell);
             }
             let [gx, gy, gz, bx, by, bz, registers_per_thread, fixed, dynamic] = sides;
             let (grid, block) = ([gx, gy, gz], [bx, by, bz]);
             let shared_bytes = fixed.saturating_add(dynamic);
             let launch = Launch { grid, block, registers_per_thread, shared_bytes, recorded_occupancy: None };
-            let node = graph_node(part, cells[19]);
-            slice.facts = 1 + part.facts.intern(RowFacts::Launch(launch, node));
+            let node = graph_node(chunk, cells[19]);
+            slice.facts = 1 + chunk.facts.intern(RowFacts::Launch(launch, node));
         }
-        part.slices.push(slice);
+        chunk.slices.push(slice);
     },
 };
 
@@ -116,11 +116,11 @@ pub const MEMCPY: Spec = Spec {
         "dstKind",
         "graphNodeId",
     ],
-    read: |part, cells, source| {
-        let Some(mut slice) = work(part, cells, SliceKind::Memcpy, source) else { return };
-        let bytes = part.int(cells[N_PLACE]).and_then(|bytes| u64::try_from(bytes).ok());
-        let oper = part.int(cells[9]).unwrap_or(-1);
-        let [from, to] = [10, 11].map(|i| part.int(cells[i]));
+    read: |chunk, cells, source| {
+        let Some(mut slice) = work(chunk, cells, SliceKind::Memcpy, source) else { return };
+        let bytes = chunk.int(cells[N_PLACE]).and_then(|bytes| u64::try_from(bytes).ok());
+        let oper = chunk.int(cells[9]).unwrap_or(-1);
+        let [from, to] = [10, 11].map(|i| chunk.int(cells[i]));
         let kind = copy_kind(oper);
         // CUDA_MEMOPR_MEMORY_KIND 0 is pageable memory.
         let is_pageable = match kind {
@@ -128,14 +128,14 @@ pub const MEMCPY: Spec = Spec {
             CopyKind::DtoH => to.map(|kind| kind == 0),
             _ => None,
         };
-        let node = graph_node(part, cells[12]);
-        slice.facts = 1 + part.facts.intern(RowFacts::Copy(MemoryCopy { kind, bytes, is_pageable }, node));
-        slice.name = part.key(NameKey::Copy(oper, from.unwrap_or(-1), to.unwrap_or(-1)));
-        part.slices.push(slice);
+        let node = graph_node(chunk, cells[12]);
+        slice.facts = 1 + chunk.facts.intern(RowFacts::Copy(MemoryCopy { kind, bytes, is_pageable }, node));
+        slice.name = chunk.key(NameKey::Copy(oper, from.unwrap_or(-1), to.unwrap_or(-1)));
+        chunk.slices.push(slice);
     },
 };
 
-/// `ENUM_CUDA_MEMCPY_OPER` as every export has it; 11 to 13 are moves of unified memory.
+/// `ENUM_CUDA_MEMCPY_OPER`, the same in every export; 11 to 13 are unified memory transfers.
 fn copy_kind(oper: i64) -> CopyKind {
     match oper {
         1 | 3 | 11 => CopyKind::HtoD,
@@ -147,7 +147,7 @@ fn copy_kind(oper: i64) -> CopyKind {
     }
 }
 
-/// What a copy is called: as Kineto does, so that both formats speak of the same things.
+/// Name of a copy, as in Kineto traces, so that both formats use the same names.
 pub fn copy_name(oper: i64, from: i64, to: i64) -> String {
     let kind = copy_kind(oper).label();
     match (oper, memory(from), memory(to)) {
@@ -178,15 +178,15 @@ pub const MEMSET: Spec = Spec {
         "memKind",
         "graphNodeId",
     ],
-    read: |part, cells, source| {
-        let Some(mut slice) = work(part, cells, SliceKind::Memset, source) else { return };
-        let bytes = part.int(cells[N_PLACE]).and_then(|bytes| u64::try_from(bytes).ok());
+    read: |chunk, cells, source| {
+        let Some(mut slice) = work(chunk, cells, SliceKind::Memset, source) else { return };
+        let bytes = chunk.int(cells[N_PLACE]).and_then(|bytes| u64::try_from(bytes).ok());
         let set = MemoryCopy { kind: CopyKind::Memset, bytes, is_pageable: None };
-        let node = graph_node(part, cells[10]);
-        slice.facts = 1 + part.facts.intern(RowFacts::Copy(set, node));
-        let kind = part.int(cells[9]).unwrap_or(-1);
-        slice.name = part.key(NameKey::Memset(kind));
-        part.slices.push(slice);
+        let node = graph_node(chunk, cells[10]);
+        slice.facts = 1 + chunk.facts.intern(RowFacts::Copy(set, node));
+        let kind = chunk.int(cells[9]).unwrap_or(-1);
+        slice.name = chunk.key(NameKey::Memset(kind));
+        chunk.slices.push(slice);
     },
 };
 
@@ -204,13 +204,13 @@ pub const GRAPH_TRACE: Spec = Spec {
         "graphId",
         "graphExecId",
     ],
-    read: |part, cells, source| {
-        let Some(mut slice) = work(part, cells, SliceKind::CudaGraph, source) else { return };
-        let number = part.int_or_0(cells[N_PLACE]);
-        slice.name = part.key(NameKey::Numbered("CUDA graph", number));
-        let [graph, exec] = [N_PLACE, 9].map(|i| small(part, cells[i]));
-        slice.facts = 1 + part.facts.intern(RowFacts::Graph { graph, exec });
-        part.slices.push(slice);
+    read: |chunk, cells, source| {
+        let Some(mut slice) = work(chunk, cells, SliceKind::CudaGraph, source) else { return };
+        let number = chunk.int_or_0(cells[N_PLACE]);
+        slice.name = chunk.key(NameKey::Numbered("CUDA graph", number));
+        let [graph, exec] = [N_PLACE, 9].map(|i| small(chunk, cells[i]));
+        slice.facts = 1 + chunk.facts.intern(RowFacts::Graph { graph, exec });
+        chunk.slices.push(slice);
     },
 };
 
@@ -228,24 +228,24 @@ pub const SYNCHRONIZATION: Spec = Spec {
         "eventId",
         "eventSyncId",
     ],
-    read: |part, cells, source| {
-        let Some((ts, end)) = part.span(cells[0], cells[1]) else { return };
-        part.n_shown += 1;
-        let (device, process) = (part.int_or_0(cells[2]), part.int_or_0(cells[3]));
-        let track = part.track(TrackKey::Syncs { process, device });
-        let correlation = correlation(part, cells[4]);
-        let (sync_type, context) = (part.int_or_0(cells[5]), part.int_or_0(cells[6]));
-        let [stream, event, event_sync] = [7, 8, 9].map(|i| part.int(cells[i]));
+    read: |chunk, cells, source| {
+        let Some((ts, end)) = chunk.span(cells[0], cells[1]) else { return };
+        chunk.n_shown += 1;
+        let (device, process) = (chunk.int_or_0(cells[2]), chunk.int_or_0(cells[3]));
+        let track = chunk.track(TrackKey::Syncs { process, device });
+        let correlation = correlation(chunk, cells[4]);
+        let (sync_type, context) = (chunk.int_or_0(cells[5]), chunk.int_or_0(cells[6]));
+        let [stream, event, event_sync] = [7, 8, 9].map(|i| chunk.int(cells[i]));
         let mut wait = Wait { process, context, event_sync, correlation, ..Default::default() };
         wait.set(stream, event, sync_type);
         if wait.event.is_none() {
             // Without an event there is no record to look up, and equal waits are kept once.
             wait = Wait { kind: wait.kind, stream: wait.stream, ..Default::default() };
         }
-        let name = part.key(NameKey::Fixed(wait.kind.label()));
-        let facts = 1 + part.facts.intern(RowFacts::Wait(wait));
+        let name = chunk.key(NameKey::Fixed(wait.kind.label()));
+        let facts = 1 + chunk.facts.intern(RowFacts::Wait(wait));
         let kind = SliceKind::Sync;
-        part.slices.push(RawSlice { ts, end, name, kind, track, correlation, facts, source, ..Default::default() });
+        chunk.slices.push(RawSlice { ts, end, name, kind, track, correlation, facts, source, ..Default::default() });
     },
 };
 
@@ -262,21 +262,21 @@ pub const CUDA_EVENT: Spec = Spec {
         "globalPid",
         "eventSyncId",
     ],
-    read: |part, cells, source| {
-        let [event, context, on, process] = [1, 3, 5, 7].map(|i| part.int_or_0(cells[i]));
-        let (correlation, event_sync) = (correlation(part, cells[6]), part.int(cells[8]));
-        part.event_records.push(EventRecord { process, context, event, correlation, stream: on, event_sync });
-        match part.int(cells[0]) {
+    read: |chunk, cells, source| {
+        let [event, context, on, process] = [1, 3, 5, 7].map(|i| chunk.int_or_0(cells[i]));
+        let (correlation, event_sync) = (correlation(chunk, cells[6]), chunk.int(cells[8]));
+        chunk.event_records.push(EventRecord { process, context, event, correlation, stream: on, event_sync });
+        match chunk.int(cells[0]) {
             Some(ts) if ts != 0 => {
-                part.n_shown += 1;
-                let stream = stream(part, cells);
-                let track = part.track(stream);
-                let name = part.key(NameKey::Numbered("CUDA event", event));
-                part.instants.push((track, ts, name, source));
+                chunk.n_shown += 1;
+                let stream = stream(chunk, cells);
+                let track = chunk.track(stream);
+                let name = chunk.key(NameKey::Numbered("CUDA event", event));
+                chunk.instants.push((track, ts, name, source));
             }
             _ => {
-                part.n_merged += 1;
-                part.tally.add(Reason::NoEventTime, 1);
+                chunk.n_merged += 1;
+                chunk.tally.add(Reason::NoEventTime, 1);
             }
         }
     },
@@ -285,22 +285,22 @@ pub const CUDA_EVENT: Spec = Spec {
 pub const MEMORY_USAGE: Spec = Spec {
     table: "CUDA_GPU_MEMORY_USAGE_EVENTS",
     columns: &["start", "globalPid", "deviceId", "memKind", "address", "bytes", "memoryOperationType"],
-    read: |part, cells, _| {
-        let Some(ts) = part.time(cells[0]) else { return };
-        part.n_shown += 1;
-        let [process, device, kind, address, bytes, operation] = [1, 2, 3, 4, 5, 6].map(|i| part.int_or_0(cells[i]));
+    read: |chunk, cells, _| {
+        let Some(ts) = chunk.time(cells[0]) else { return };
+        chunk.n_shown += 1;
+        let [process, device, kind, address, bytes, operation] = [1, 2, 3, 4, 5, 6].map(|i| chunk.int_or_0(cells[i]));
         let is_free = operation == 1;
-        part.memory.push(MemoryEvent { ts, process, device, kind, address, bytes, is_free });
+        chunk.memory.push(MemoryUsage { ts, process, device, kind, address, bytes, is_free });
     },
 };
 
 pub const GPU_METRICS: Spec = Spec {
     table: "GPU_METRICS",
     columns: &["timestamp|rawTimestamp", "typeId", "metricId", "value"],
-    read: |part, cells, _| {
-        let Some(ts) = part.time(cells[0]) else { return };
-        let (type_id, metric_id) = (part.int_or_0(cells[1]), part.int_or_0(cells[2]));
-        sample(part, CounterKey::GpuMetric { type_id, metric_id }, ts, cells[3]);
+    read: |chunk, cells, _| {
+        let Some(ts) = chunk.time(cells[0]) else { return };
+        let (type_id, metric_id) = (chunk.int_or_0(cells[1]), chunk.int_or_0(cells[2]));
+        sample(chunk, CounterKey::GpuMetric { type_id, metric_id }, ts, cells[3]);
     },
 };
 
@@ -310,21 +310,20 @@ pub const NIC_METRIC: Spec = Spec { table: "NET_NIC_METRIC", columns: NETWORK, r
 
 pub const SWITCH_METRIC: Spec = Spec { table: "NET_IB_SWITCH_METRIC", columns: NETWORK, read: network };
 
-fn network(part: &mut Part, cells: &Cells<'_>, _: u64) {
-    let Some(ts) = part.time(cells[0]) else { return };
-    let [adapter, list, index] = [1, 2, 3].map(|i| part.int_or_0(cells[i]));
-    sample(part, CounterKey::Network { adapter, list, index }, ts, cells[4]);
+fn network(chunk: &mut Chunk, cells: &Cells<'_>, _: u64) {
+    let Some(ts) = chunk.time(cells[0]) else { return };
+    let [adapter, list, index] = [1, 2, 3].map(|i| chunk.int_or_0(cells[i]));
+    sample(chunk, CounterKey::Network { adapter, list, index }, ts, cells[4]);
 }
 
-/// Takes over one value of a counter. No metric of the recorder is negative: where one is, sampling
-/// failed.
-fn sample(part: &mut Part, key: CounterKey, ts: i64, value: ValueRef<'_>) {
-    match part.int(value) {
+/// Adds one counter value. No metric is ever negative: a negative value means that sampling failed.
+fn sample(chunk: &mut Chunk, key: CounterKey, ts: i64, value: ValueRef<'_>) {
+    match chunk.int(value) {
         Some(value) if value >= 0 => {
-            part.n_shown += 1;
-            let counter = part.counters.intern(key);
-            part.samples.push((counter, ts, value as f64));
+            chunk.n_shown += 1;
+            let counter = chunk.counters.intern(key);
+            chunk.samples.push((counter, ts, value as f64));
         }
-        _ => part.tally.add(Reason::MetricOutOfRange, 1),
+        _ => chunk.tally.add(Reason::MetricOutOfRange, 1),
     }
 }

@@ -1,4 +1,4 @@
-//! The files of Nsight Systems: exports are read, reports have to be converted first.
+//! File formats of Nsight Systems: exports are read, reports must be converted first.
 
 use super::super::format::{Contents, FileFormat};
 

@@ -1,38 +1,38 @@
-//! The ids of a part translated into those of the trace: names, tracks, facts and correlations.
+//! Maps the ids of a chunk to those of the trace: names, tracks, facts and correlations.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::model::{GraphNode, RawSlices, SliceFacts, StringId, TraceBuilder, TrackId};
 
 use super::catalog::Catalog;
+use super::chunk::{Chunk, NameKey, RowFacts};
 use super::device::{copy_name, memory};
-use super::part::{NameKey, Part, RowFacts};
 use super::strings::{Strings, call_name, module_name};
 use super::sync::EventRecords;
 use super::tables;
 
-/// Rows of `StringIds` that these parts refer to.
-pub fn string_ids<'a>(parts: impl Iterator<Item = &'a Part>) -> HashSet<i64> {
+/// Rows of `StringIds` that these chunks refer to.
+pub fn string_ids<'a>(chunks: impl Iterator<Item = &'a Chunk>) -> HashSet<i64> {
     let of_name = |key: &NameKey| match *key {
         NameKey::Id(id) | NameKey::Call(id) | NameKey::Module(id) => Some(id),
         _ => None,
     };
     let mut ids = HashSet::new();
-    for part in parts {
-        ids.extend(part.names.items.iter().filter_map(of_name));
-        ids.extend(part.short_names.items.iter().map(|pair| pair.1));
+    for chunk in chunks {
+        ids.extend(chunk.names.items.iter().filter_map(of_name));
+        ids.extend(chunk.short_names.items.iter().map(|pair| pair.1));
     }
     ids
 }
 
-/// The texts of names, made once each.
+/// The texts of names, each created once.
 pub struct Texts<'a> {
     strings: &'a Strings,
     catalog: &'a Catalog,
     known: HashMap<NameKey, StringId>,
     /// NVTX domains by (process, id).
     pub domains: HashMap<(i64, i64), StringId>,
-    /// Ids that `StringIds` lacks.
+    /// Ids missing in `StringIds`.
     pub n_unknown: u64,
 }
 
@@ -42,9 +42,9 @@ impl<'a> Texts<'a> {
     }
 
     /// The text of a name, in the builder's strings.
-    pub fn get(&mut self, key: NameKey, part: &Part, builder: &mut TraceBuilder) -> StringId {
+    pub fn get(&mut self, key: NameKey, chunk: &Chunk, builder: &mut TraceBuilder) -> StringId {
         if let NameKey::Text(id) = key {
-            return builder.strings.intern(part.texts.get(id));
+            return builder.strings.intern(chunk.texts.get(id));
         }
         if let Some(&id) = self.known.get(&key) {
             return id;
@@ -77,7 +77,7 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// What the ids of one part are in the trace.
+/// Maps the ids of one chunk to those of the trace.
 #[derive(Debug)]
 pub struct GlobalIds {
     pub names: Vec<StringId>,
@@ -88,7 +88,7 @@ pub struct GlobalIds {
 }
 
 impl GlobalIds {
-    /// Gives the part's slices their ids in the trace.
+    /// Replaces the ids of the chunk's slices by those of the trace.
     pub fn apply(&self, slices: &mut RawSlices) {
         for i in 0..slices.len() {
             let track = slices.track[i].0 as usize;
@@ -104,9 +104,9 @@ impl GlobalIds {
     }
 }
 
-/// What a row says, in the ids of the trace.
+/// The facts of a row, with ids of the trace.
 ///
-/// * `names`: of the row's part.
+/// * `names`: of the row's chunk.
 /// * `bases`: what to add to the correlation ids of each process.
 pub fn facts_of(row: RowFacts, names: &[StringId], records: &EventRecords, bases: &HashMap<i64, u32>) -> SliceFacts {
     let graph_node = |node| (node != 0).then_some(GraphNode { node, ..Default::default() });
@@ -125,15 +125,15 @@ pub fn facts_of(row: RowFacts, names: &[StringId], records: &EventRecords, bases
     }
 }
 
-/// What to add to the correlation ids of each process. They count from 1 in every process: where
-/// several processes have some, each gets a range of its own.
+/// The offset of each process's correlation ids. They count from 1 in every process: with several processes,
+/// each gets a separate range.
 ///
-/// * `owners`: for each part the process of each of its tracks.
-pub fn correlation_bases<'a>(parts: impl Iterator<Item = &'a Part>, owners: &[Vec<i64>]) -> HashMap<i64, u32> {
+/// * `owners`: for each chunk the process of each of its tracks.
+pub fn correlation_bases<'a>(chunks: impl Iterator<Item = &'a Chunk>, owners: &[Vec<i64>]) -> HashMap<i64, u32> {
     let mut highest: HashMap<i64, u32> = HashMap::new();
-    for (part, owners) in parts.zip(owners) {
+    for (chunk, owners) in chunks.zip(owners) {
         let mut of_track = vec![0; owners.len()];
-        for (track, &correlation) in part.slices.track.iter().zip(&part.slices.correlation) {
+        for (track, &correlation) in chunk.slices.track.iter().zip(&chunk.slices.correlation) {
             let highest = &mut of_track[track.0 as usize];
             *highest = correlation.max(*highest);
         }

@@ -1,4 +1,4 @@
-//! What an export says about itself: version, clock, devices and the names of things.
+//! Metadata of an export: version, clock, devices and names.
 
 use std::collections::HashMap;
 
@@ -9,16 +9,16 @@ use crate::model::{DeviceInfo, Format, TraceInfo};
 
 use super::catalog::{Catalog, Table, quoted};
 
-/// The newest schema that was seen: 2026.4.
+/// The newest known schema: 2026.4.
 pub const NEWEST_SCHEMA: i64 = 3;
 
-/// Rows that are read of any of these tables: real ones have thousands of processes and threads.
+/// Most rows read of any of these tables: real ones have thousands of processes and threads.
 const MAX_ROWS: usize = 1_000_000;
 
-/// Longest text of a fact; what is longer is data, not a fact.
+/// Longest text of a fact; longer values are data.
 const MAX_FACT: usize = 400;
 
-/// A cell that may be kept.
+/// A cell value of a fact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     Null,
@@ -46,7 +46,7 @@ impl Value {
 pub fn rows(connection: &Connection, catalog: &Catalog, table: &str, columns: &[&str]) -> Vec<Vec<Value>> {
     let Some(table) = catalog.get(table) else { return Vec::new() };
     let mut out = Vec::new();
-    // What cannot be read of a table of names is missing as a name, which is seen and counted.
+    // Unreadable rows become missing names, which are counted where they are used.
     let _ = read_rows(connection, table, columns, &mut out);
     out
 }
@@ -76,8 +76,8 @@ fn read_rows(
     Ok(())
 }
 
-/// The facts of the export, by key. Only keys that are listed here leave the file: it also holds
-/// command lines, folders, host names and the whole environment of the recorded program.
+/// The facts of the export, by key. Only the keys listed here are read: the file also holds command lines,
+/// folders, host names and the whole environment of the recorded program.
 pub fn facts(connection: &Connection, catalog: &Catalog) -> (HashMap<String, String>, Vec<(String, String)>) {
     const EXPORT: [(&str, &str); 6] = [
         ("EXPORT_PRODUCT_NAME", "product"),
@@ -121,7 +121,7 @@ pub fn facts(connection: &Connection, catalog: &Catalog) -> (HashMap<String, Str
     (export, facts)
 }
 
-/// The version of the schema, if the export says it: (major, minor).
+/// The schema version, if recorded: (major, minor).
 pub fn schema(export: &HashMap<String, String>) -> Option<(i64, i64)> {
     let mut parts = export.get("EXPORT_SCHEMA_VERSION")?.split('.').map(|part| part.parse().ok());
     Some((parts.next()??, parts.next().flatten().unwrap_or(0)))
@@ -138,7 +138,7 @@ pub fn utc_offset(connection: &Connection, catalog: &Catalog, export: &HashMap<S
     start.checked_sub(shift)
 }
 
-/// The GPUs of the machine, whether or not they ran anything.
+/// The GPUs of the machine, including idle ones.
 pub fn devices(connection: &Connection, catalog: &Catalog) -> Vec<DeviceInfo> {
     const COLUMNS: &[&str] = &[
         "id|deviceId",
@@ -176,7 +176,7 @@ pub fn devices(connection: &Connection, catalog: &Catalog) -> Vec<DeviceInfo> {
     devices
 }
 
-/// Writes what the export says about itself into the trace's info.
+/// Writes the export's metadata into the trace's info.
 pub fn apply(connection: &Connection, catalog: &Catalog, info: &mut TraceInfo) -> Option<(i64, i64)> {
     let (export, facts) = facts(connection, catalog);
     info.format = Format::Nsys;

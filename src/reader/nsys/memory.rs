@@ -1,27 +1,27 @@
-//! What CUDA gave out, block by block, for the model to replay.
+//! Allocation histories of CUDA memory, for the model to replay.
 
 use std::collections::BTreeMap;
 
-use crate::model::memory::{MemoryAction, MemoryEvent as Event, MemoryPool, MemorySource, PoolId, RawMemory};
+use crate::model::memory::{MemoryAction, MemoryEvent, MemoryPool, MemorySource, PoolId, RawMemory};
 use crate::model::{StackId, StringId, TraceBuilder};
 
+use super::chunk::{MemoryUsage, system_ids};
 use super::device::memory as kind_name;
-use super::part::{MemoryEvent, system_ids};
-use super::places::{Names, Owner};
+use super::tracks::{Names, ProcessKey};
 
-/// Kinds of memory that lie on the host: pageable and pinned.
+/// Kinds of host memory: pageable and pinned.
 const ON_HOST: [i64; 2] = [0, 1];
 
-/// One history a process and device; pinned and pageable memory is the host's. Each block says its kind.
+/// One history per process and device; pinned and pageable memory belongs to the host. Blocks carry their kind.
 ///
 /// * `events`: sorted by time.
-pub fn histories(events: &[MemoryEvent], names: &Names, builder: &mut TraceBuilder) -> Vec<RawMemory> {
+pub fn histories(events: &[MemoryUsage], names: &Names, builder: &mut TraceBuilder) -> Vec<RawMemory> {
     let mut all: BTreeMap<(i64, i32), RawMemory> = BTreeMap::new();
     let mut kinds: BTreeMap<i64, StringId> = BTreeMap::new();
     for event in events {
         let device = match names.gpu(event.process, event.device) {
             _ if ON_HOST.contains(&event.kind) => -1,
-            Owner::Device { gpu, .. } => i32::try_from(gpu).unwrap_or(i32::MAX),
+            ProcessKey::Device { gpu, .. } => i32::try_from(gpu).unwrap_or(i32::MAX),
             _ => -1,
         };
         let raw = all.entry((event.process, device)).or_insert_with(|| RawMemory {
@@ -38,7 +38,7 @@ pub fn histories(events: &[MemoryEvent], names: &Names, builder: &mut TraceBuild
             let kind = *kinds.entry(event.kind).or_insert_with(|| builder.strings.intern(&name()));
             raw.categories.push((raw.events.len() as u32, kind));
         }
-        raw.events.push(Event {
+        raw.events.push(MemoryEvent {
             ts: event.ts,
             action,
             addr: event.address as u64,

@@ -1,13 +1,14 @@
 //! Exports of NVIDIA Nsight Systems as SQLite databases, of any version.
 //!
-//! The way of a row: [`database`] opens the file so that it can do no harm, [`catalog`] lists its
-//! tables, [`tables`] says what each becomes, [`scan`] reads ranges of their rows on all cores,
-//! [`device`] and [`host`] take over one row into a [`part`], [`assemble`] puts the parts together.
+//! [`database`] opens the file safely, [`catalog`] lists its tables, [`tables`] selects the reader of each,
+//! [`scan`] reads ranges of rows on all cores, [`device`] and [`host`] add one row to a [`chunk`],
+//! [`assemble`] builds the trace from the chunks.
 //!
 //! Format: <https://docs.nvidia.com/nsight-systems/UserGuide/index.html#sqlite-schema-reference>
 
 mod assemble;
 mod catalog;
+mod chunk;
 mod counters;
 mod database;
 mod details;
@@ -18,14 +19,13 @@ mod ids;
 mod info;
 mod memory;
 mod pages;
-mod part;
-mod places;
 mod project;
 mod scan;
 mod strings;
 mod sync;
 mod tables;
 mod tally;
+mod tracks;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -41,31 +41,31 @@ use super::source::Source;
 use super::{Options, ReadError};
 use assemble::Assembly;
 use catalog::{Catalog, Table};
-use database::{Database, Stop};
+use chunk::Chunk;
+use database::{Database, Interrupt};
 use details::NsysDetails;
 pub use format::{EXPORT, REPORT, UNFINISHED};
 use pages::Leaf;
-use part::Part;
-use places::Names;
-use scan::{Lost, RowRange, Task, Worker};
-use strings::{STRING_IDS, Strings, Wanted};
+use scan::{LostRows, RowRange, Task, Worker};
+use strings::{STRING_IDS, Strings, WantedStrings};
 use tables::{EVENT_LIKE, Role, Spec};
+use tracks::Names;
 
-/// Pages of one task, and rows where pages are not known: enough that the cost of opening a connection
-/// does not matter.
+/// Pages of one task, and rows where pages are unknown: enough to make the cost of opening a connection
+/// negligible.
 const LEAVES_PER_TASK: usize = 4096;
 const ROWS_PER_TASK: u64 = 250_000;
 
-/// Most tasks of one table, whatever row ids it claims to have.
+/// Most tasks of one table, regardless of the range of its row ids.
 const MAX_TASKS: u64 = 512;
 
 /// Reads one export.
 ///
-/// Errors: no export of Nsight Systems, cancelled, or the file cannot be read.
+/// Errors: not an export of Nsight Systems, cancelled, or the file cannot be read.
 fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace, ReadError> {
     let database = Database::new(source, options, progress)?;
-    let stop = Stop::default();
-    let connection = database.connect(&stop).map_err(refused)?;
+    let interrupt = Interrupt::default();
+    let connection = database.connect(&interrupt).map_err(refused)?;
     let catalog = catalog::read(&connection).map_err(refused)?;
     check(&catalog, &database)?;
 
@@ -74,18 +74,19 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
     super::note_source(info, source, source.bytes);
     let schema = info::apply(&connection, &catalog, info);
 
-    let reading = Reading { database: &database, catalog: &catalog, stop: &stop, progress, bytes: source.bytes };
-    let parts = reading.events()?;
-    let keys = assemble::track_keys(parts.iter().map(|part| &part.0));
+    let reading =
+        Scans { database: &database, catalog: &catalog, interrupt: &interrupt, progress, bytes: source.bytes };
+    let chunks = reading.events()?;
+    let keys = assemble::track_keys(chunks.iter().map(|chunk| &chunk.0));
     let names = Names::new(&connection, &catalog, &keys);
-    let mut wanted = ids::string_ids(parts.iter().map(|part| &part.0));
+    let mut wanted = ids::string_ids(chunks.iter().map(|chunk| &chunk.0));
     wanted.extend(names.threads.values());
     let strings = reading.strings(wanted, &mut builder)?;
-    let unread = unread(&connection, &catalog, &stop, progress);
+    let unread = unread(&connection, &catalog, &interrupt, progress);
     if progress.is_cancelled() {
         return Err(ReadError::Cancelled);
     }
-    let mut builder = Assembly::join(&connection, &catalog, builder, names, &keys, (parts, &strings)).finish(unread);
+    let mut builder = Assembly::join(&connection, &catalog, builder, names, &keys, (chunks, &strings)).finish(unread);
     note_oddities(&mut builder, &catalog, &database, schema);
     let mut trace = builder.finish();
     trace.import.sort();
@@ -114,18 +115,18 @@ fn check(catalog: &Catalog, database: &Database) -> Result<(), ReadError> {
     }))
 }
 
-/// What all threads that read need.
-struct Reading<'a> {
+/// State shared by all scanning threads.
+struct Scans<'a> {
     database: &'a Database,
     catalog: &'a Catalog,
-    stop: &'a Stop,
+    interrupt: &'a Interrupt,
     progress: &'a Progress,
     bytes: u64,
 }
 
-impl Reading<'_> {
+impl Scans<'_> {
     /// Reads all tables of events, in parallel.
-    fn events(&self) -> Result<Vec<(Part, Lost)>, ReadError> {
+    fn events(&self) -> Result<Vec<(Chunk, LostRows)>, ReadError> {
         let mut pages = self.database.pages();
         let mut work: Vec<Task<'_>> = Vec::new();
         for (index, table) in self.catalog.tables.iter().enumerate() {
@@ -136,53 +137,53 @@ impl Reading<'_> {
             };
             work.extend(tasks(&mut pages, index, table, spec));
         }
-        self.run(&work, &Wanted::default(), self.bytes)
+        self.run(&work, &WantedStrings::default(), self.bytes)
     }
 
-    /// Reads the texts that are wanted.
+    /// Reads the texts that events refer to.
     fn strings(&self, wanted: HashSet<i64>, builder: &mut TraceBuilder) -> Result<Strings, ReadError> {
         let known = self.catalog.tables.iter().enumerate().find(|(_, table)| table.name == "StringIds");
         let Some((index, table)) = known else { return Ok(Strings::default()) };
         let work = tasks(&mut self.database.pages(), index, table, &STRING_IDS);
-        let parts = self.run(&work, &Arc::new(wanted), 0)?;
-        let mut lost = Lost::default();
+        let chunks = self.run(&work, &Arc::new(wanted), 0)?;
+        let mut lost = LostRows::default();
         let mut tally = tally::Tally::default();
-        for (part, of_part) in &parts {
-            lost.merge(of_part.clone());
-            tally.merge(&part.tally);
+        for (chunk, of_chunk) in &chunks {
+            lost.merge(of_chunk.clone());
+            tally.merge(&chunk.tally);
         }
         tally.report_table(&table.name, &mut builder.import);
         let text = "StringIds: text of more than 16 MiB left out";
         builder.import.note(Severity::Loss, text, lost.n_too_large, None);
         let text = "StringIds: texts on damaged pages could not be read; names are shown as their numbers";
         builder.import.note(Severity::Error, text, lost.n_damaged, None);
-        Ok(Strings::new(parts.iter().map(|part| &part.0)))
+        Ok(Strings::new(chunks.iter().map(|chunk| &chunk.0)))
     }
 
-    /// Runs tasks in parallel; the progress goes up by `bytes`, to the whole file's.
-    fn run(&self, work: &[Task<'_>], wanted: &Wanted, bytes: u64) -> Result<Vec<(Part, Lost)>, ReadError> {
+    /// Runs tasks in parallel; progress advances by `bytes` in total, up to the size of the file.
+    fn run(&self, work: &[Task<'_>], wanted: &WantedStrings, bytes: u64) -> Result<Vec<(Chunk, LostRows)>, ReadError> {
         let done = AtomicU64::new(0);
-        let worker = || Ok(Worker { connection: self.database.connect(self.stop)?, pages: self.database.pages() });
+        let worker = || Ok(Worker { connection: self.database.connect(self.interrupt)?, pages: self.database.pages() });
         let read = |worker: &mut rusqlite::Result<Worker>, task: &Task<'_>| {
             let worker = worker.as_mut().map_err(|error| error.to_string())?;
-            let part = scan::scan(worker, task, wanted, (self.stop, self.progress));
+            let chunk = scan::scan(worker, task, wanted, (self.interrupt, self.progress));
             let n_done = 1 + done.fetch_add(1, Ordering::Relaxed);
             // In 128 bits, since `bytes` times the number of tasks may exceed 64.
             let share = u128::from(bytes) * u128::from(n_done) / work.len().max(1) as u128;
             self.progress.set_done(self.bytes - bytes + share as u64);
-            Ok::<_, String>(part)
+            Ok::<_, String>(chunk)
         };
         // One task at a time per thread, since tasks differ in cost.
-        let parts: Result<Vec<_>, String> = work.par_iter().with_max_len(1).map_init(worker, read).collect();
+        let chunks: Result<Vec<_>, String> = work.par_iter().with_max_len(1).map_init(worker, read).collect();
         if self.progress.is_cancelled() {
             return Err(ReadError::Cancelled);
         }
-        parts.map_err(refused)
+        chunks.map_err(refused)
     }
 }
 
-/// The tasks that read a table: about [`LEAVES_PER_TASK`] pages each, or [`ROWS_PER_TASK`] rows where its
-/// pages are not known.
+/// The tasks of a table: about [`LEAVES_PER_TASK`] pages each, or [`ROWS_PER_TASK`] rows where its pages are
+/// unknown.
 fn tasks<'a>(pages: &mut Option<pages::Reader>, index: usize, table: &'a Table, spec: &'a Spec) -> Vec<Task<'a>> {
     let Some((first, last)) = table.row_ids else { return Vec::new() };
     let leaves = table.layout.zip(pages.as_mut()).and_then(|(layout, pages)| pages.leaves(layout.root).ok());
@@ -209,18 +210,23 @@ fn tasks<'a>(pages: &mut Option<pages::Reader>, index: usize, table: &'a Table, 
     }
 }
 
-/// Rows of tables that are not known, to be counted as not shown.
-fn unread(connection: &Connection, catalog: &Catalog, stop: &Stop, progress: &Progress) -> Vec<(String, u64)> {
+/// Row counts of unknown tables, to be counted as not shown.
+fn unread(
+    connection: &Connection,
+    catalog: &Catalog,
+    interrupt: &Interrupt,
+    progress: &Progress,
+) -> Vec<(String, u64)> {
     let unknown = catalog.tables.iter().filter(|table| matches!(table.role, Role::Unknown) && table.row_ids.is_some());
     let count = |table: &Table| {
-        stop.saw_row(progress);
+        interrupt.saw_row(progress);
         let sql = format!("SELECT count(*) FROM {}", catalog::quoted(&table.name));
         connection.query_row(&sql, [], |row| row.get::<_, i64>(0)).map_or(0, |n| n as u64)
     };
     unknown.map(|table| (table.name.clone(), count(table))).collect()
 }
 
-/// Notes what a person should know of the file as a whole.
+/// Adds notes about the file as a whole.
 fn note_oddities(builder: &mut TraceBuilder, catalog: &Catalog, database: &Database, schema: Option<(i64, i64)>) {
     let import = &mut builder.import;
     for &(severity, text) in &database.notes {
@@ -241,7 +247,7 @@ fn note_oddities(builder: &mut TraceBuilder, catalog: &Catalog, database: &Datab
         }
         Some((major, minor)) if major > info::NEWEST_SCHEMA => {
             let text = format!(
-                "Schema {major}.{minor} is newer than Lacuna knows ({}): known columns are read, others are missing",
+                "Schema {major}.{minor} is newer than the newest known one ({}): known columns are read, others are missing",
                 info::NEWEST_SCHEMA
             );
             import.note(Severity::Loss, &text, 1, None);
@@ -258,7 +264,7 @@ fn note_oddities(builder: &mut TraceBuilder, catalog: &Catalog, database: &Datab
             import.note(Severity::Loss, &text, 1, None);
         }
     }
-    let has_work = builder.slices.iter().any(|part| part.kind.iter().any(|kind: &SliceKind| kind.is_device_work()));
+    let has_work = builder.slices.iter().any(|chunk| chunk.kind.iter().any(|kind: &SliceKind| kind.is_device_work()));
     if !has_work {
         let text = "No GPU work in this export: record with `nsys profile --trace=cuda,nvtx` on a machine with a GPU";
         import.note(Severity::Note, text, 1, None);
@@ -324,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_tell_their_category_domain_and_color() {
+    fn details_of_ranges_have_category_domain_and_color() {
         let thread = global(1, 10, 10);
         let other = global(1, 20, 20);
         let (file, trace) = export(&format!(

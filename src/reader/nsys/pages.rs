@@ -1,9 +1,8 @@
-//! The rows of a table straight from the file's pages, several times as fast as through SQLite's
-//! virtual machine.
+//! Reads the rows of a table directly from its pages, several times as fast as through SQLite's VM.
 //!
 //! An export is written once, in order, and never changed, so a table is a sequence of leaf pages with
-//! small records. Whatever does not look like that makes [`Reader::read`] fail, and the caller
-//! reads the same rows through SQLite: nothing here repairs or guesses.
+//! small records. [`Reader::read`] fails on anything else, and the caller then reads the same rows through
+//! SQLite: nothing is repaired or guessed here.
 //!
 //! Format: <https://www.sqlite.org/fileformat2.html#b_tree_pages>
 
@@ -13,11 +12,11 @@ use std::path::Path;
 
 use rusqlite::types::ValueRef;
 
-/// Something that only SQLite should read.
+/// A structure that only SQLite should read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unexpected;
 
-/// A page of leaves in the order of the row ids, and the largest id that it may hold.
+/// A leaf page, and the largest row id it may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leaf {
     page: u32,
@@ -27,18 +26,18 @@ pub struct Leaf {
 const LEAF: u8 = 0x0d;
 const INTERIOR: u8 = 0x05;
 
-/// Deeper trees would have more pages than a file can.
+/// Deeper trees would exceed the largest possible file.
 const MAX_DEPTH: usize = 12;
 
-/// Most pages that are read at once, where they follow each other.
+/// Most consecutive pages read at once.
 const MAX_AHEAD: u64 = 64;
 
-/// A file of pages, with those read last.
+/// A database file with a window of recently read pages.
 #[derive(Debug)]
 pub struct Reader {
     file: File,
     page_size: usize,
-    /// Bytes of a page that SQLite uses.
+    /// Usable bytes of a page.
     usable: usize,
     n_pages: u64,
     window: Vec<u8>,
@@ -71,7 +70,7 @@ impl Reader {
         if let Some(inside) = index.checked_sub(self.first).filter(|&inside| inside < n_held) {
             return Ok(inside as usize * self.page_size);
         }
-        // Reading ahead pays where the table's pages follow each other, and only there.
+        // Read ahead only where the pages of the table are consecutive.
         let is_next = n_held > 0 && index == self.first + n_held;
         self.n_ahead = if is_next { (self.n_ahead * 2).min(MAX_AHEAD) } else { 1 };
         let n = self.n_ahead.min(self.n_pages - index);
@@ -87,14 +86,14 @@ impl Reader {
 
     /// The leaf pages of the table with this root, in order.
     ///
-    /// Errors: the tree is not as SQLite writes it.
+    /// Errors: the tree is not well-formed.
     pub fn leaves(&mut self, root: u32) -> Result<Vec<Leaf>, Unexpected> {
         if root < 2 {
             return Err(Unexpected);
         }
         let mut level = vec![Leaf { page: root, last_row: i64::MAX }];
         for _ in 0..MAX_DEPTH {
-            // All leaves are equally deep, so the first page tells for its level.
+            // All leaves have the same depth, so the first page determines the type of its level.
             let start = self.load(level[0].page)?;
             match self.window[start] {
                 LEAF => return Ok(level),
@@ -126,7 +125,7 @@ impl Reader {
             }
             children.push(Leaf { page: u32_at(page, 8)?, last_row: parent.last_row });
             last = parent.last_row;
-            // A tree that visits a page twice would never end.
+            // A tree with a cycle would never end.
             if children.len() as u64 > self.n_pages {
                 return Err(Unexpected);
             }
@@ -137,7 +136,7 @@ impl Reader {
     /// Reads the rows of these leaves into cells, as `columns` says; `row` takes each over, until it
     /// returns false. All ids are above `after`.
     ///
-    /// Errors: something is not as an export has it; rows before it were taken over.
+    /// Errors: an unexpected structure; earlier rows were already passed on.
     pub fn read(
         &mut self,
         leaves: &[Leaf],
@@ -176,15 +175,15 @@ impl Reader {
     }
 }
 
-/// Most cells that are asked for of one table.
+/// Most cells requested of one table.
 pub const MAX_CELLS: usize = 20;
 
-/// Which columns of a table go into which cells.
+/// Maps columns of a table to cells.
 #[derive(Clone, Debug)]
 pub struct Columns {
-    /// By column: its cell, if it is asked for. Ends with the last column that is.
+    /// By column: its cell, if requested. Ends with the last requested column.
     cell_of: Vec<Option<u8>>,
-    /// The column that stands for the row id, which records hold as NULL.
+    /// The column that aliases the row id, stored as NULL in records.
     row_id: Option<usize>,
     n_cells: usize,
 }
@@ -366,7 +365,7 @@ mod tests {
             let at = at % bytes.len();
             bytes[at] = byte;
             std::fs::write(file.path(), &bytes).unwrap();
-            // Whatever comes out, it comes to an end and without a panic.
+            // Reading damaged pages terminates without a panic.
             let mut reader = Reader::open(file.path()).unwrap();
             let columns = Columns::new(&[Some(2), Some(0), Some(1)], None);
             let mut n = 0;

@@ -1,4 +1,4 @@
-//! NVTX ranges projected onto the GPU: each range on the streams that its launches went to.
+//! Projects NVTX ranges onto the GPU: each range on the streams of its launches.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,56 +6,55 @@ use rayon::prelude::*;
 
 use crate::model::{RawSlice, RawSlices, SliceKind, StringId, TimeNs, TrackId};
 
-/// Ranges open at once on one thread; deeper ones are shown on their thread alone. Real ones nest a
-/// dozen deep.
+/// Most open ranges per thread; deeper ones are not projected. Real ones nest a dozen deep.
 const MAX_OPEN: usize = 256;
 
-/// Stands for device work that was given to its call.
+/// Marks device work already assigned to a call.
 const TAKEN: u32 = u32::MAX;
 
-/// Slices of all parts, by one number: a third of the memory that two would take.
-struct All<'a> {
-    parts: &'a [RawSlices],
-    /// The number of each part's first slice, and of the end.
+/// Slices of all chunks under one index, which takes a third of the memory of an index pair.
+struct SliceIndex<'a> {
+    chunks: &'a [RawSlices],
+    /// The number of each chunk's first slice, and of the end.
     firsts: Vec<u32>,
-    /// By number over [`All::STRIDE`]: the part of the first slice of that stride.
+    /// By number over [`SliceIndex::STRIDE`]: the chunk of the first slice of that stride.
     hints: Vec<u32>,
 }
 
-impl<'a> All<'a> {
+impl<'a> SliceIndex<'a> {
     const STRIDE: u32 = 1 << 14;
 
-    fn new(parts: &'a [RawSlices]) -> Self {
+    fn new(chunks: &'a [RawSlices]) -> Self {
         let mut firsts = vec![0_u32];
-        for part in parts {
-            firsts.push(firsts[firsts.len() - 1].saturating_add(part.len() as u32));
+        for chunk in chunks {
+            firsts.push(firsts[firsts.len() - 1].saturating_add(chunk.len() as u32));
         }
         let n = firsts[firsts.len() - 1];
-        let part_of = |slice: u32| firsts.partition_point(|&first| first <= slice) as u32 - 1;
-        let hints = (0..n.div_ceil(Self::STRIDE)).map(|stride| part_of(stride * Self::STRIDE)).collect();
-        Self { parts, firsts, hints }
+        let chunk_of = |slice: u32| firsts.partition_point(|&first| first <= slice) as u32 - 1;
+        let hints = (0..n.div_ceil(Self::STRIDE)).map(|stride| chunk_of(stride * Self::STRIDE)).collect();
+        Self { chunks, firsts, hints }
     }
 
     #[inline(always)]
-    fn part(&self, slice: u32) -> (&'a RawSlices, usize) {
-        let mut part = self.hints[(slice / Self::STRIDE) as usize] as usize;
-        while self.firsts[part + 1] <= slice {
-            part += 1;
+    fn chunk(&self, slice: u32) -> (&'a RawSlices, usize) {
+        let mut chunk = self.hints[(slice / Self::STRIDE) as usize] as usize;
+        while self.firsts[chunk + 1] <= slice {
+            chunk += 1;
         }
-        (&self.parts[part], (slice - self.firsts[part]) as usize)
+        (&self.chunks[chunk], (slice - self.firsts[chunk]) as usize)
     }
 
-    /// The slices of these kinds, in the order of the parts.
+    /// The slices of these kinds, in the order of the chunks.
     fn of_kind(&self, is_wanted: impl Fn(SliceKind) -> bool) -> impl Iterator<Item = u32> {
-        self.parts.iter().zip(&self.firsts).flat_map(move |(part, &first)| {
+        self.chunks.iter().zip(&self.firsts).flat_map(move |(chunk, &first)| {
             let wanted: Vec<u32> =
-                (0..part.len()).filter(|&i| is_wanted(part.kind[i])).map(|i| first + i as u32).collect();
+                (0..chunk.len()).filter(|&i| is_wanted(chunk.kind[i])).map(|i| first + i as u32).collect();
             wanted
         })
     }
 }
 
-/// What was launched inside a range, by stream: (first start, last end).
+/// Device work launched inside a range, by stream: (first start, last end).
 type Reach = BTreeMap<TrackId, (TimeNs, TimeNs)>;
 
 fn grow(reach: &mut Reach, (stream, start, end): (TrackId, TimeNs, TimeNs)) {
@@ -63,8 +62,8 @@ fn grow(reach: &mut Reach, (stream, start, end): (TrackId, TimeNs, TimeNs)) {
     *known = (known.0.min(start), known.1.max(end));
 }
 
-/// A range that is open at one moment of the walk along its thread.
-struct Open {
+/// An open range while iterating over its thread.
+struct OpenRange {
     end: TimeNs,
     name: StringId,
     facts: u32,
@@ -72,18 +71,18 @@ struct Open {
     reach: Reach,
 }
 
-/// The ranges of all threads as seen on streams: from the start of the first device work that was
-/// launched inside a range to the end of the last, for each stream on its own, as Kineto records
-/// it and NVIDIA's `nvtx_gpu_proj_trace` computes it. Their track is that of the stream.
+/// Projects the ranges of all threads onto streams: per stream, from the start of the first device work
+/// launched inside a range to the end of the last, as Kineto records it and NVIDIA's `nvtx_gpu_proj_trace`
+/// computes it. Their track is that of the stream.
 ///
 /// A launch belongs to a range if its API call starts inside it, on the same thread. Cost:
 /// O(n log n) for n calls, launches and ranges.
-pub fn project(parts: &[RawSlices]) -> RawSlices {
-    let all = All::new(parts);
+pub fn project(chunks: &[RawSlices]) -> RawSlices {
+    let all = SliceIndex::new(chunks);
     let mut by_thread: HashMap<TrackId, Vec<u32>> = HashMap::new();
     for slice in all.of_kind(|kind| kind == SliceKind::Annotation) {
-        let (part, i) = all.part(slice);
-        by_thread.entry(part.track[i]).or_default();
+        let (chunk, i) = all.chunk(slice);
+        by_thread.entry(chunk.track[i]).or_default();
     }
     if by_thread.is_empty() {
         return RawSlices::default();
@@ -91,16 +90,16 @@ pub fn project(parts: &[RawSlices]) -> RawSlices {
     let mut work: Vec<(u32, u32)> = all
         .of_kind(SliceKind::is_device_work)
         .map(|slice| {
-            let (part, i) = all.part(slice);
-            (part.correlation[i], slice)
+            let (chunk, i) = all.chunk(slice);
+            (chunk.correlation[i], slice)
         })
         .filter(|entry| entry.0 != 0)
         .collect();
     work.par_sort_unstable();
     let is_call = |kind| matches!(kind, SliceKind::Runtime | SliceKind::Driver | SliceKind::Annotation);
     for slice in all.of_kind(is_call) {
-        let (part, i) = all.part(slice);
-        if let Some(calls) = by_thread.get_mut(&part.track[i]) {
+        let (chunk, i) = all.chunk(slice);
+        if let Some(calls) = by_thread.get_mut(&chunk.track[i]) {
             calls.push(slice);
         }
     }
@@ -113,30 +112,30 @@ pub fn project(parts: &[RawSlices]) -> RawSlices {
     out
 }
 
-/// Goes along one thread's calls and ranges.
-fn walk(all: &All<'_>, calls: &mut [u32], work: &mut [(u32, u32)], out: &mut RawSlices) {
-    // Ranges come before what starts with them, outer ones before inner ones.
+/// Projects the ranges of one thread.
+fn walk(all: &SliceIndex<'_>, calls: &mut [u32], work: &mut [(u32, u32)], out: &mut RawSlices) {
+    // Ranges precede calls with the same start, outer ranges precede inner ones.
     calls.par_sort_by_key(|&slice| {
-        let (part, i) = all.part(slice);
-        let is_call = part.kind[i] != SliceKind::Annotation;
-        (part.ts[i], is_call, std::cmp::Reverse(part.end[i]))
+        let (chunk, i) = all.chunk(slice);
+        let is_call = chunk.kind[i] != SliceKind::Annotation;
+        (chunk.ts[i], is_call, std::cmp::Reverse(chunk.end[i]))
     });
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<OpenRange> = Vec::new();
     for &slice in calls.iter() {
-        let (part, i) = all.part(slice);
-        let ts = part.ts[i];
+        let (chunk, i) = all.chunk(slice);
+        let ts = chunk.ts[i];
         while open.last().is_some_and(|range| range.end <= ts) {
             close(&mut open, out);
         }
-        if part.kind[i] == SliceKind::Annotation {
+        if chunk.kind[i] == SliceKind::Annotation {
             if open.len() >= MAX_OPEN {
                 continue;
             }
-            let (end, name, facts, source) = (part.end[i], part.name[i], part.facts[i], part.source[i]);
-            open.push(Open { end, name, facts, source, reach: Reach::new() });
+            let (end, name, facts, source) = (chunk.end[i], chunk.name[i], chunk.facts[i], chunk.source[i]);
+            open.push(OpenRange { end, name, facts, source, reach: Reach::new() });
             continue;
         }
-        let correlation = part.correlation[i];
+        let correlation = chunk.correlation[i];
         if open.is_empty() || correlation == 0 {
             continue;
         }
@@ -148,10 +147,10 @@ fn walk(all: &All<'_>, calls: &mut [u32], work: &mut [(u32, u32)], out: &mut Raw
                 break;
             }
             entry.1 = TAKEN;
-            let (part, i) = all.part(launched);
+            let (chunk, i) = all.chunk(launched);
             // Ranges of different domains may cross: an outer one may have ended before an inner one.
             for range in open.iter_mut().filter(|range| range.end > ts) {
-                grow(&mut range.reach, (part.track[i], part.ts[i], part.end[i]));
+                grow(&mut range.reach, (chunk.track[i], chunk.ts[i], chunk.end[i]));
             }
         }
     }
@@ -161,10 +160,10 @@ fn walk(all: &All<'_>, calls: &mut [u32], work: &mut [(u32, u32)], out: &mut Raw
 }
 
 /// Closes the innermost range.
-fn close(open: &mut Vec<Open>, out: &mut RawSlices) {
+fn close(open: &mut Vec<OpenRange>, out: &mut RawSlices) {
     let Some(range) = open.pop() else { return };
     for (&track, &(ts, end)) in &range.reach {
-        let Open { name, facts, source, .. } = range;
+        let OpenRange { name, facts, source, .. } = range;
         let kind = SliceKind::GpuAnnotation;
         out.push(RawSlice { ts, end, name, kind, track, facts, source, ..Default::default() });
     }

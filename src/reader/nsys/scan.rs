@@ -1,4 +1,4 @@
-//! Reads a range of rows of a table, past damage.
+//! Reads a range of rows of a table, skipping damage.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use rusqlite::{Connection, Error, ErrorCode};
 use crate::job::Progress;
 
 use super::catalog::{Layout, Table, quoted};
-use super::database::Stop;
+use super::chunk::Chunk;
+use super::database::Interrupt;
 use super::pages::{self, Leaf, MAX_CELLS};
-use super::part::Part;
-use super::strings::Wanted;
+use super::strings::WantedStrings;
 use super::tables::{self, Spec};
 
 /// Event rows of an ordinary page of 4 KiB are 20 to 60.
 const MAX_ROWS_OF_A_PAGE: usize = 200;
 
-/// Rows after which a person's wish to cancel is looked for.
+/// Rows between checks for cancellation.
 const CHECK: u64 = 2048;
 
-/// Damaged places in one range of rows after which the rest of it is given up.
+/// Damaged places in one range of rows after which the rest of it is skipped.
 const MAX_DAMAGES: usize = 200;
 
 /// Row ids from the first to the last, both included.
@@ -30,18 +30,18 @@ pub struct RowRange {
     pub last: i64,
 }
 
-/// What could not be read of a range of rows.
+/// The unreadable rows of a range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lost {
-    /// Rows on damaged pages. Ids may have holes, so this is a bound.
+pub struct LostRows {
+    /// Rows on damaged pages; an upper bound, since ids may have gaps.
     pub n_damaged: u64,
     /// Rows with a cell of more than 16 MiB.
     pub n_too_large: u64,
-    /// What SQLite said of the first damage.
+    /// SQLite's message for the first damage.
     pub error: Option<String>,
 }
 
-impl Lost {
+impl LostRows {
     pub fn merge(&mut self, other: Self) {
         self.n_damaged = self.n_damaged.saturating_add(other.n_damaged);
         self.n_too_large += other.n_too_large;
@@ -49,7 +49,7 @@ impl Lost {
     }
 }
 
-/// Where a table's source numbers carry its index, above 48 bits of row id.
+/// Bit position of the table index in source numbers, above 48 bits of row id.
 pub const SOURCE_BITS: u32 = 48;
 
 /// The source of a row, for details.
@@ -66,32 +66,32 @@ pub struct Task<'a> {
     pub table: &'a Table,
     pub spec: &'a Spec,
     pub rows: RowRange,
-    /// The pages that hold it, where they are known.
+    /// Its leaf pages, where known.
     pub leaves: Option<Arc<[Leaf]>>,
 }
 
-/// What a thread reads with.
+/// The connection and pages of a scanning thread.
 #[derive(Debug)]
 pub struct Worker {
     pub connection: Connection,
-    /// Absent where rows can be in a log beside the pages.
+    /// Absent where rows may be in a separate log.
     pub pages: Option<pages::Reader>,
 }
 
-/// The SELECT that gives row id and cells in the order of the columns asked for.
+/// The SELECT of the row id and of the cells in the order of the requested columns.
 fn select(table: &Table, spec: &Spec) -> String {
     let columns: Vec<String> = spec.columns.iter().map(|wanted| table.column_sql(wanted)).collect();
     format!("SELECT rowid, {} FROM {} WHERE rowid BETWEEN ?1 AND ?2", columns.join(", "), quoted(&table.name))
 }
 
-/// Reads the rows of a task: from the pages, or through SQLite if these hold anything unusual.
+/// Reads the rows of a task: from the pages, or through SQLite if the pages contain anything unusual.
 pub fn scan(
     worker: &mut Worker,
     task: &Task<'_>,
-    wanted: &Wanted,
-    (stop, progress): (&Stop, &Progress),
-) -> (Part, Lost) {
-    let part = || Part {
+    wanted: &WantedStrings,
+    (interrupt, progress): (&Interrupt, &Progress),
+) -> (Chunk, LostRows) {
+    let chunk = || Chunk {
         table: task.index,
         kind: tables::kind_like(&task.table.name),
         is_call: tables::is_call(&task.table.name),
@@ -99,50 +99,55 @@ pub fn scan(
         ..Default::default()
     };
     if let (Some(pages), Some(leaves), Some(layout)) = (&mut worker.pages, &task.leaves, task.table.layout) {
-        let mut part = part();
-        if scan_pages(pages, task, (leaves, layout), &mut part, progress) == Ok(()) {
-            part.slices.shrink();
-            return (part, Lost::default());
+        let mut chunk = chunk();
+        if scan_pages(pages, task, (leaves, layout), &mut chunk, progress) == Ok(()) {
+            chunk.slices.shrink();
+            return (chunk, LostRows::default());
         }
     }
-    let mut part = part();
-    let lost = scan_rows(&worker.connection, task, &mut part, (stop, progress));
-    (part, lost)
+    let mut chunk = chunk();
+    let lost = scan_rows(&worker.connection, task, &mut chunk, (interrupt, progress));
+    (chunk, lost)
 }
 
 fn scan_pages(
     pages: &mut pages::Reader,
     task: &Task<'_>,
     (leaves, layout): (&[Leaf], Layout),
-    part: &mut Part,
+    chunk: &mut Chunk,
     progress: &Progress,
 ) -> Result<(), pages::Unexpected> {
     let wanted: Vec<Option<usize>> = task.spec.columns.iter().map(|wanted| task.table.column(wanted)).collect();
     let columns = pages::Columns::new(&wanted, layout.row_id);
     let Some(after) = task.rows.first.checked_sub(1) else { return Err(pages::Unexpected) };
-    // Ids follow each other in an export. A page holds no more rows than one of a few bytes each.
+    // Ids are consecutive in an export. The minimum size of a row bounds the rows of a page.
     let n_rows = usize::try_from(task.rows.last.abs_diff(after)).unwrap_or(usize::MAX);
     let expected = n_rows.min(leaves.len() * MAX_ROWS_OF_A_PAGE);
     pages.read(leaves, after, &columns, |row_id, cells| {
-        part.n_read += 1;
-        (task.spec.read)(part, cells, source(part.table, row_id));
-        if part.n_read == 1 && part.slices.len() == 1 {
-            part.slices.reserve(expected);
+        chunk.n_read += 1;
+        (task.spec.read)(chunk, cells, source(chunk.table, row_id));
+        if chunk.n_read == 1 && chunk.slices.len() == 1 {
+            chunk.slices.reserve(expected);
         }
-        !part.n_read.is_multiple_of(CHECK) || !progress.is_cancelled()
+        !chunk.n_read.is_multiple_of(CHECK) || !progress.is_cancelled()
     })
 }
 
-/// Reads the rows of a task through SQLite. What cannot be read is skipped as narrowly as SQLite allows and
+/// Reads the rows of a task through SQLite. Unreadable rows are skipped as narrowly as SQLite allows and
 /// returned as lost.
-fn scan_rows(connection: &Connection, task: &Task<'_>, part: &mut Part, (stop, progress): (&Stop, &Progress)) -> Lost {
+fn scan_rows(
+    connection: &Connection,
+    task: &Task<'_>,
+    chunk: &mut Chunk,
+    (interrupt, progress): (&Interrupt, &Progress),
+) -> LostRows {
     let Task { table, spec, rows, .. } = *task;
     let sql = select(table, spec);
-    let mut lost = Lost::default();
+    let mut lost = LostRows::default();
     let mut first = rows.first;
     for _ in 0..MAX_DAMAGES {
         let (last_read, error) =
-            read_rows(connection, &sql, RowRange { first, ..rows }, spec, part, || stop.saw_row(progress));
+            read_rows(connection, &sql, RowRange { first, ..rows }, spec, chunk, || interrupt.saw_row(progress));
         let Some(error) = error else { return lost };
         if progress.is_cancelled() {
             return lost;
@@ -161,7 +166,7 @@ fn scan_rows(connection: &Connection, task: &Task<'_>, part: &mut Part, (stop, p
         let is_damage = error.sqlite_error_code() != Some(ErrorCode::TooBig);
         if is_damage {
             let n = next.map_or(rest, |next| next.saturating_sub(bad) as u64);
-            lost.merge(Lost { n_damaged: n, error: Some(error.to_string()), ..Default::default() });
+            lost.merge(LostRows { n_damaged: n, error: Some(error.to_string()), ..Default::default() });
         }
         match next {
             Some(next) => first = next,
@@ -169,7 +174,7 @@ fn scan_rows(connection: &Connection, task: &Task<'_>, part: &mut Part, (stop, p
         }
     }
     let rest = (rows.last.saturating_sub(first) as u64).saturating_add(1);
-    lost.merge(Lost { n_damaged: rest, ..Default::default() });
+    lost.merge(LostRows { n_damaged: rest, ..Default::default() });
     lost
 }
 
@@ -179,7 +184,7 @@ fn read_rows(
     sql: &str,
     range: RowRange,
     spec: &Spec,
-    part: &mut Part,
+    chunk: &mut Chunk,
     mut go_on: impl FnMut() -> bool,
 ) -> (Option<i64>, Option<Error>) {
     let mut last_read = None;
@@ -196,10 +201,10 @@ fn read_rows(
             for (i, cell) in cells.iter_mut().enumerate().take(n_columns) {
                 *cell = row.get_ref(i + 1)?;
             }
-            part.n_read += 1;
-            (spec.read)(part, &cells[..n_columns], source(part.table, row_id));
+            chunk.n_read += 1;
+            (spec.read)(chunk, &cells[..n_columns], source(chunk.table, row_id));
             last_read = Some(row_id);
-            if part.n_read.is_multiple_of(CHECK) && !go_on() {
+            if chunk.n_read.is_multiple_of(CHECK) && !go_on() {
                 return Ok(());
             }
         }
@@ -209,15 +214,15 @@ fn read_rows(
     (last_read, error)
 }
 
-/// The first row after one that is too large to read. Looking for an id loads no cell.
+/// The first row after one that is too large to read. The query for an id loads no cell.
 fn after_large(connection: &Connection, table: &Table, range: RowRange) -> Option<i64> {
     let sql = format!("SELECT min(rowid) FROM {} WHERE rowid BETWEEN ?1 AND ?2", quoted(&table.name));
     let large: i64 = connection.query_row(&sql, [range.first, range.last], |row| row.get(0)).ok()?;
     large.checked_add(1).filter(|&next| next <= range.last)
 }
 
-/// The first row after a damaged place: in growing strides until one can be read, then back as far
-/// as it goes.
+/// The first row after a damaged place: searches forward in growing strides until a row is readable, then
+/// backward to the first readable one.
 fn after_damage(connection: &Connection, sql: &str, range: RowRange) -> Option<i64> {
     let mut statement = connection.prepare(&format!("{sql} LIMIT 1")).ok()?;
     let mut readable = |first: i64| statement.query_row([first, range.last], |row| row.get::<_, i64>(0)).ok();
@@ -250,7 +255,7 @@ mod tests {
     use super::super::{Options, Source, catalog, tasks};
     use super::*;
 
-    /// All exports in reach: our own, and real ones where they are.
+    /// All available exports: the committed samples, and real exports where the checkout has them.
     fn exports() -> Vec<PathBuf> {
         let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
         let folders = ["sample_traces", "../shared/data/real/B_sqlite", "../shared/data/nsys_cpu"];
@@ -261,22 +266,24 @@ mod tests {
 
     #[test]
     fn pages_and_sqlite_give_the_same_rows() {
-        let (stop, progress) = (Stop::default(), Progress::default());
+        let (interrupt, progress) = (Interrupt::default(), Progress::default());
         let mut n_rows = 0;
         for path in exports() {
             let source = Source::file(&path).unwrap();
             let database = Database::new(&source, Options::default(), &progress).unwrap();
-            let connection = database.connect(&stop).unwrap();
+            let connection = database.connect(&interrupt).unwrap();
             let catalog = catalog::read(&connection).unwrap();
             let mut worker = Worker { connection, pages: database.pages() };
             for (index, table) in catalog.tables.iter().enumerate() {
                 let Role::Events(spec) = table.role else { continue };
                 for task in tasks(&mut database.pages(), index, table, spec) {
-                    let (by_pages, _) = scan(&mut worker, &task, &Wanted::default(), (&stop, &progress));
+                    let (by_pages, _) = scan(&mut worker, &task, &WantedStrings::default(), (&interrupt, &progress));
                     let through = Task { leaves: None, ..task };
-                    let (by_sqlite, lost) = scan(&mut worker, &through, &Wanted::default(), (&stop, &progress));
-                    let rows = |part: &Part| format!("{:?} {:?} {:?}", part.slices, part.instants, part.names.items);
-                    assert_eq!(lost, Lost::default(), "{}: {}", path.display(), table.name);
+                    let (by_sqlite, lost) =
+                        scan(&mut worker, &through, &WantedStrings::default(), (&interrupt, &progress));
+                    let rows =
+                        |chunk: &Chunk| format!("{:?} {:?} {:?}", chunk.slices, chunk.instants, chunk.names.items);
+                    assert_eq!(lost, LostRows::default(), "{}: {}", path.display(), table.name);
                     assert!(rows(&by_pages) == rows(&by_sqlite), "{}: {}", path.display(), table.name);
                     assert_eq!(by_pages.n_read, by_sqlite.n_read);
                     n_rows += by_pages.n_read;

@@ -1,11 +1,11 @@
-//! The texts that rows refer to by number.
+//! The strings that rows refer to by id.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use rusqlite::types::ValueRef;
 
-use super::part::{Cells, Part};
+use super::chunk::{Cells, Chunk};
 use super::tables::Spec;
 use super::tally::Reason;
 
@@ -14,31 +14,31 @@ use super::tally::Reason;
 pub const STRING_IDS: Spec = Spec {
     table: "StringIds",
     columns: &["id", "value"],
-    read: |part: &mut Part, cells: &Cells<'_>, _| {
-        let Some(id) = part.int(cells[0]) else { return };
-        if !part.wanted.contains(&id) {
+    read: |chunk: &mut Chunk, cells: &Cells<'_>, _| {
+        let Some(id) = chunk.int(cells[0]) else { return };
+        if !chunk.wanted.contains(&id) {
             return;
         }
         let (ValueRef::Text(bytes) | ValueRef::Blob(bytes)) = cells[1] else { return };
         let text = String::from_utf8_lossy(bytes);
         if matches!(text, std::borrow::Cow::Owned(_)) {
-            part.tally.add(Reason::BadText, 1);
+            chunk.tally.add(Reason::BadText, 1);
         }
-        let text = part.texts.intern(&text);
-        part.strings.push((id, text));
+        let text = chunk.texts.intern(&text);
+        chunk.strings.push((id, text));
     },
 };
 
-/// The texts of `StringIds` that are wanted.
+/// The texts of the requested rows of `StringIds`.
 #[derive(Debug, Default)]
 pub struct Strings {
     texts: HashMap<i64, String>,
 }
 
 impl Strings {
-    pub fn new<'a>(parts: impl Iterator<Item = &'a Part>) -> Self {
-        let entries = |part: &'a Part| part.strings.iter().map(|&(id, text)| (id, part.texts.get(text).to_owned()));
-        Self { texts: parts.flat_map(entries).collect() }
+    pub fn new<'a>(chunks: impl Iterator<Item = &'a Chunk>) -> Self {
+        let entries = |chunk: &'a Chunk| chunk.strings.iter().map(|&(id, text)| (id, chunk.texts.get(text).to_owned()));
+        Self { texts: chunks.flat_map(entries).collect() }
     }
 
     pub fn get(&self, id: i64) -> Option<&str> {
@@ -46,11 +46,11 @@ impl Strings {
     }
 }
 
-/// Ids that are looked for.
-pub type Wanted = Arc<HashSet<i64>>;
+/// The requested ids.
+pub type WantedStrings = Arc<HashSet<i64>>;
 
-/// An API call's name without the version that CUPTI adds: `cudaLaunchKernel_v7000`. Names that end
-/// so by themselves (`cuMemAlloc_v2`) keep their end: CUPTI's versions have four digits and more.
+/// The name of an API call without CUPTI's version suffix: `cudaLaunchKernel_v7000`. Names with a suffix of
+/// their own (`cuMemAlloc_v2`) keep it: CUPTI's versions have at least four digits.
 pub fn call_name(name: &str) -> &str {
     match name.rsplit_once("_v") {
         Some((plain, digits)) if digits.len() >= 4 && digits.bytes().all(|byte| byte.is_ascii_digit()) => plain,
@@ -58,7 +58,7 @@ pub fn call_name(name: &str) -> &str {
     }
 }
 
-/// The file's name in a path of a library; the recorder itself writes some as `[vdso]`.
+/// The file name of a library's path; the recorder writes some without a path, as `[vdso]`.
 pub fn module_name(path: &str) -> String {
     let file = path.rsplit(['/', '\\']).next().unwrap_or(path);
     format!("[{}]", file.trim_matches(['[', ']']))

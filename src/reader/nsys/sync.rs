@@ -1,8 +1,8 @@
-//! Which recorded event a wait waited for.
+//! Resolves the recorded event that a wait waited for.
 
 use crate::model::{SyncKind, Synchronization};
 
-/// A stream or event that a wait does not have.
+/// Value of the stream or event id of a wait without one.
 const NONE: u32 = u32::MAX;
 
 /// A row of `CUPTI_ACTIVITY_KIND_SYNCHRONIZATION`.
@@ -14,7 +14,7 @@ pub struct Wait {
     pub kind: SyncKind,
     pub stream: Option<u32>,
     pub event: Option<u32>,
-    /// Names the record that it waits for, in exports of schema 3.28 and later.
+    /// Id of the record that it waits for, in exports of schema 3.28 and later.
     pub event_sync: Option<i64>,
     /// Of the call that waited, as the file has it.
     pub correlation: u32,
@@ -24,8 +24,8 @@ impl Wait {
     /// Sets stream, event and kind.
     ///
     /// The numbers of `syncType` changed between versions under one `ENUM_CUPTI_SYNC_TYPE`: 2 is
-    /// `cudaStreamSynchronize` in some exports and `cuEventQuery` in others. But a wait for a stream has a
-    /// stream, one for an event an event, and one of a stream for an event both.
+    /// `cudaStreamSynchronize` in some exports and `cuEventQuery` in others. The ids are reliable: a wait for a
+    /// stream has a stream, a wait for an event has an event, and a wait of a stream for an event has both.
     pub fn set(&mut self, stream: Option<i64>, event: Option<i64>, sync_type: i64) {
         let id = |id: Option<i64>| u32::try_from(id?).ok().filter(|&id| id != NONE);
         // Events are counted from 1.
@@ -93,7 +93,7 @@ impl EventRecords {
         self.by_event[..before].last().filter(|record| of(record) == key)
     }
 
-    /// What a wait waited for. `base` is what to add to the correlation ids of its process.
+    /// The object of a wait. `base` is the offset of the correlation ids of its process.
     pub fn resolve(&self, wait: &Wait, base: u32) -> Synchronization {
         let Wait { kind, stream, event, .. } = *wait;
         let record = self.of(wait);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ids_that_a_wait_has_say_its_kind() {
+    fn the_kind_of_a_wait_follows_from_its_ids() {
         let kind = |stream, event, sync_type| {
             let mut wait = Wait::default();
             wait.set(stream, event, sync_type);

@@ -1,14 +1,13 @@
-//! What each table of an export becomes.
+//! Maps the tables of an export to their readers.
 //!
-//! Columns are found by name, since they come and go between versions. A table that is not known
-//! but has a start time, and an end or a name, is shown as well: new versions of Nsight
-//! Systems add such tables every year.
+//! Columns are found by name, since they differ between versions. An unknown table with a start time and an
+//! end or a name is shown as well: new versions of Nsight Systems add such tables every year.
 
 use rusqlite::types::ValueRef;
 
 use crate::model::{RawSlice, SliceKind};
 
-use super::part::{Cells, NameKey, Part, TrackKey, process_of};
+use super::chunk::{Cells, Chunk, NameKey, TrackKey, process_of};
 use super::{device, host};
 
 /// How the rows of one table are read.
@@ -17,17 +16,17 @@ pub struct Spec {
     pub table: &'static str,
     /// Columns in the order of the cells; `a|b` takes the first that the table has.
     pub columns: &'static [&'static str],
-    /// Takes over one row; the last figure is its source for details.
-    pub read: fn(&mut Part, &Cells<'_>, u64),
+    /// Adds one row to a chunk; the last argument is its source for details.
+    pub read: fn(&mut Chunk, &Cells<'_>, u64),
 }
 
-/// What a table is to the reader.
+/// The role of a table.
 #[derive(Clone, Copy, Debug)]
 pub enum Role {
     Events(&'static Spec),
-    /// Has the form of events: start, perhaps end, name, thread or process.
+    /// Unknown, with columns of events: start, optionally end, name, thread or process.
     EventLike,
-    /// Names, devices, settings: looked up, never events.
+    /// Names, devices, settings: lookup data, never events.
     Context,
     Unknown,
 }
@@ -52,7 +51,7 @@ const SPECS: &[Spec] = &[
     host::DIAGNOSTIC,
 ];
 
-/// Tables that describe others. Call chains of API calls are looked up for one call at a time.
+/// Tables with lookup data. Call chains of API calls are read for one call at a time.
 const CONTEXT: [&str; 22] = [
     "StringIds",
     "PROCESSES",
@@ -80,7 +79,7 @@ const CONTEXT: [&str; 22] = [
 
 const CONTEXT_PREFIXES: [&str; 4] = ["ENUM_", "TARGET_INFO_", "META_DATA_", "NVTX_PAYLOAD_"];
 
-/// The name without the version that some exports were said to add: `NVTX_EVENTS_V2`.
+/// The name without a version suffix, as in `NVTX_EVENTS_V2`.
 fn plain(name: &str) -> &str {
     match name.rsplit_once("_V") {
         Some((plain, digits)) if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => plain,
@@ -102,7 +101,7 @@ pub fn is_known(name: &str) -> bool {
             .any(|prefix| name.starts_with(prefix))
 }
 
-/// What to do with a table of this name and these columns.
+/// The role of a table with this name and these columns.
 pub fn role(name: &str, columns: &[String]) -> Role {
     if CONTEXT.contains(&name) || CONTEXT_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
         return Role::Context;
@@ -115,7 +114,7 @@ pub fn role(name: &str, columns: &[String]) -> Role {
     if is_like { Role::EventLike } else { Role::Unknown }
 }
 
-/// The columns that make rows look like events, in the order of [`read_like`]'s cells.
+/// The columns that identify rows as events, in the order of [`read_like`]'s cells.
 const LIKE: &[&str] = &[
     "start|timestamp|startedAt|rawTimestamp",
     "end|endedAt",
@@ -125,38 +124,38 @@ const LIKE: &[&str] = &[
     "globalPid|globalVm",
 ];
 
-/// How to read a table that is known only by its columns.
+/// The reader of a table recognized only by its columns.
 pub const EVENT_LIKE: Spec = Spec { table: "", columns: LIKE, read: read_like };
 
-fn read_like(part: &mut Part, cells: &Cells<'_>, source: u64) {
-    let Some(ts) = part.time(cells[0]) else { return };
+fn read_like(chunk: &mut Chunk, cells: &Cells<'_>, source: u64) {
+    let Some(ts) = chunk.time(cells[0]) else { return };
     let name = match (cells[2], cells[3]) {
-        (ValueRef::Integer(id), _) => part.key(NameKey::Id(id)),
-        (_, ValueRef::Text(text)) if text.len() < 200 => part.text(text),
-        _ => part.key(NameKey::Table(part.table)),
+        (ValueRef::Integer(id), _) => chunk.key(NameKey::Id(id)),
+        (_, ValueRef::Text(text)) if text.len() < 200 => chunk.text(text),
+        _ => chunk.key(NameKey::Table(chunk.table)),
     };
     let place = match (cells[4], cells[5]) {
-        (ValueRef::Integer(thread), _) if part.is_call => TrackKey::Thread(thread),
-        (ValueRef::Integer(thread), _) => TrackKey::Table(process_of(thread), part.table),
-        (_, ValueRef::Integer(process)) => TrackKey::Table(process, part.table),
-        _ => TrackKey::Table(0, part.table),
+        (ValueRef::Integer(thread), _) if chunk.is_call => TrackKey::Thread(thread),
+        (ValueRef::Integer(thread), _) => TrackKey::Table(process_of(thread), chunk.table),
+        (_, ValueRef::Integer(process)) => TrackKey::Table(process, chunk.table),
+        _ => TrackKey::Table(0, chunk.table),
     };
-    let track = part.track(place);
+    let track = chunk.track(place);
     match cells[1] {
         ValueRef::Null => {
-            part.n_shown += 1;
-            part.instants.push((track, ts, name, source));
+            chunk.n_shown += 1;
+            chunk.instants.push((track, ts, name, source));
         }
         end => {
-            let Some((ts, end)) = part.span(cells[0], end) else { return };
-            part.n_shown += 1;
-            let kind = part.kind;
-            part.slices.push(RawSlice { ts, end, name, kind, track, source, ..Default::default() });
+            let Some((ts, end)) = chunk.span(cells[0], end) else { return };
+            chunk.n_shown += 1;
+            let kind = chunk.kind;
+            chunk.slices.push(RawSlice { ts, end, name, kind, track, source, ..Default::default() });
         }
     }
 }
 
-/// The kind of slices in a table that is known only by its columns.
+/// The kind of slices in a table recognized only by its columns.
 pub fn kind_like(table: &str) -> SliceKind {
     match table {
         _ if table.ends_with("OVERHEAD") => SliceKind::Overhead,
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn titles_read_like_words() {
+    fn titles_are_in_plain_words() {
         assert_eq!(title("CUDA_UM_GPU_PAGE_FAULT_EVENTS"), "CUDA UM GPU page fault");
         assert_eq!(title("PROFILER_OVERHEAD"), "Profiler overhead");
         assert_eq!(title("CUPTI_ACTIVITY_KIND_OVERHEAD"), "Overhead");

@@ -31,16 +31,16 @@ pub fn sentence(opcode: &str, offset: u64, what: &str) -> String {
     )
 }
 
-/// A class that only stands for a plain container.
+/// A class equivalent to a plain container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Calls for an empty dictionary.
     Dict,
-    /// May be the argument of a `defaultdict`: what it would make of a missing key.
+    /// May be the argument of a `defaultdict`: the factory for missing keys.
     Factory,
 }
 
-/// The class of this name, if it is harmless.
+/// The class with this name, if it is allowed.
 pub fn harmless(module: &str, name: &str) -> Option<Class> {
     match (module, name) {
         ("collections", "OrderedDict" | "defaultdict") => Some(Class::Dict),

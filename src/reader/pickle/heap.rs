@@ -1,4 +1,4 @@
-//! The stack and the memo of the machine, and how finished containers become something smaller.
+//! The stack and the memo of the pickle machine, and the folding of finished containers.
 
 use super::Fault;
 use super::store::{NO_MEMO, Store};
@@ -10,10 +10,10 @@ const BATCH: usize = 1000;
 /// Most values on the stack.
 const MAX_STACK: usize = 64 << 20;
 
-/// What a reader makes of containers as soon as they are complete, so that no tree of them is kept.
+/// Converts containers as soon as they are complete, so that no tree of them is kept.
 pub trait Fold {
-    /// A dictionary: key, value, key, value; a later one of the same key counts. A kind and an index
-    /// that mean something to the reader, or `None` to keep it as it is.
+    /// A dictionary: key, value, key, value; the last value of a key counts. Returns a kind and an index
+    /// defined by the implementation, or `None` to keep the dictionary.
     fn dict(&mut self, pairs: &[Value], store: &mut Store, offset: u64) -> Option<(u8, u32)>;
 
     /// A list that is not empty.
@@ -40,7 +40,7 @@ impl<F: Fold> Heap<F> {
         Self { store: Store::default(), fold, stack: Vec::new(), offset: 0, memo: Vec::new(), n_memo: 0 }
     }
 
-    /// Errors: there are more values than any snapshot has open at once.
+    /// Errors: more values than any snapshot has open at once.
     #[inline]
     pub fn push(&mut self, value: Value) -> Result<(), Fault> {
         if self.stack.len() >= MAX_STACK {
@@ -50,8 +50,8 @@ impl<F: Fold> Heap<F> {
         Ok(())
     }
 
-    /// Puts a value into the memo. Indices are below `limit`, the number of bytes so far: no file can
-    /// ask for more memory than it has bytes.
+    /// Puts a value into the memo. Indices must be below `limit`, the number of bytes so far, which bounds memory
+    /// by the size of the file.
     ///
     /// Errors: the index is higher.
     pub fn put(&mut self, index: u64, value: Value, limit: u64) -> Result<(), Fault> {
@@ -83,9 +83,9 @@ impl<F: Fold> Heap<F> {
         Ok(())
     }
 
-    /// Pushes what the memo holds.
+    /// Pushes a value of the memo.
     ///
-    /// Errors: it holds nothing there.
+    /// Errors: the index is empty.
     #[inline]
     pub fn get(&mut self, index: u64) -> Result<(), Fault> {
         match self.memo.get(index as usize) {
@@ -153,7 +153,7 @@ impl<F: Fold> Heap<F> {
         }))
     }
 
-    /// Folds what is complete now that something holds it.
+    /// Folds a value that is complete because it was put into a container.
     fn settle(&mut self, base: usize) {
         for at in base..self.stack.len() {
             if self.stack[at].is_box() {
@@ -179,7 +179,7 @@ impl<F: Fold> Heap<F> {
         }
     }
 
-    /// Puts what a container was folded into where the container was: on the stack and in the memo.
+    /// Replaces a container by its folded value on the stack and in the memo.
     fn replace(&mut self, container: Value, folded: (u8, u32), at: usize) {
         let value = Value::folded(folded.0, folded.1);
         let memo = self.store.fold(container, folded);

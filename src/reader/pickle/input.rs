@@ -1,4 +1,4 @@
-//! The bytes of a pickle, from a stream, with their offsets.
+//! A buffered window onto the byte stream of a pickle.
 
 use std::io::Read;
 
@@ -15,7 +15,7 @@ pub const MAX_TEXT: u64 = 16 << 20;
 pub struct Input<'a, R> {
     reader: R,
     progress: &'a Progress,
-    /// Tells the progress where the file is.
+    /// Bytes of the file read so far, for progress.
     done: &'a dyn Fn() -> u64,
     buffer: Vec<u8>,
     at: usize,
@@ -35,7 +35,7 @@ impl<'a, R: Read> Input<'a, R> {
         self.before + self.at as u64
     }
 
-    /// What of the window is not used yet.
+    /// The unused part of the window.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[self.at..self.end]
@@ -46,7 +46,7 @@ impl<'a, R: Read> Input<'a, R> {
         self.at += n;
     }
 
-    /// Makes the window hold `want` unused bytes, or all that there are.
+    /// Fills the window to `want` unused bytes, or to the end of the stream.
     ///
     /// Errors: cancelled, or the stream cannot be read.
     #[inline]
@@ -78,7 +78,7 @@ impl<'a, R: Read> Input<'a, R> {
         Ok(())
     }
 
-    /// Makes the window hold a whole string of this length.
+    /// Fills the window with a whole string of this length.
     ///
     /// Errors: the stream ends before it does, it is longer than any snapshot has, and those of
     /// [`Input::want`].
@@ -91,7 +91,7 @@ impl<'a, R: Read> Input<'a, R> {
         if self.end - self.at < len as usize { Err(Fault::Cut) } else { Ok(len as usize) }
     }
 
-    /// Makes the window hold a whole line; its length without the line break.
+    /// Fills the window with a whole line; returns its length without the line break.
     ///
     /// Errors: as of [`Input::want_text`].
     pub fn want_line(&mut self) -> Result<usize, Fault> {
@@ -129,7 +129,7 @@ impl<'a, R: Read> Input<'a, R> {
         }
     }
 
-    /// Whether anything but zeros follows, which pads pickles in web pages.
+    /// Whether anything but zeros follows; zeros pad pickles in web pages.
     ///
     /// Errors: as of [`Input::want`].
     pub fn has_more(&mut self) -> Result<bool, Fault> {

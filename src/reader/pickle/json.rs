@@ -8,8 +8,8 @@ use super::{Fault, Fold, Heap, MAX_TEXT, Tag, Value};
 use crate::job::Progress;
 use crate::reader::tally::NO_OFFSET;
 
-/// Reads the text to its end or to the first damage, with why it ends there; what was made so far is on
-/// the stack, and the bottom is the text as a whole. Returns how many bytes were read.
+/// Reads the text up to its end or the first damage. The values read so far are on the stack, with the
+/// document at the bottom. Returns the number of bytes read and the reason for an early end.
 pub fn read<R: Read, F: Fold>(
     reader: R,
     progress: &Progress,
@@ -18,7 +18,7 @@ pub fn read<R: Read, F: Fold>(
 ) -> (u64, Option<Fault>) {
     heap.offset = NO_OFFSET;
     let mut n_bytes = 0;
-    let watched = Watched { inner: reader, progress, done, n_bytes: &mut n_bytes };
+    let watched = CountedReader { inner: reader, progress, done, n_bytes: &mut n_bytes };
     let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(256 << 10, watched));
     let mut fault = None;
     let outcome = json.deserialize_any(Node { heap, fault: &mut fault });
@@ -27,22 +27,22 @@ pub fn read<R: Read, F: Fold>(
             _ if progress.is_cancelled() => Fault::Cancelled,
             serde_json::error::Category::Io => Fault::Io(error.into()),
             serde_json::error::Category::Eof => Fault::Cut,
-            _ => Fault::Damaged("it is no valid JSON"),
+            _ => Fault::Damaged("it is not valid JSON"),
         });
     }
     drop(json);
     (n_bytes, fault)
 }
 
-/// Tells the progress how much was read.
-struct Watched<'a, R> {
+/// Reports how much was read.
+struct CountedReader<'a, R> {
     inner: R,
     progress: &'a Progress,
     done: &'a dyn Fn() -> u64,
     n_bytes: &'a mut u64,
 }
 
-impl<R: Read> Read for Watched<'_, R> {
+impl<R: Read> Read for CountedReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         if self.progress.is_cancelled() {
             return Ok(0);
@@ -61,7 +61,7 @@ struct Node<'a, F> {
 }
 
 impl<F: Fold> Node<'_, F> {
-    /// Keeps why the heap takes no more.
+    /// Keeps the heap's first error.
     fn check<E: serde::de::Error>(fault: &mut Option<Fault>, outcome: Result<(), Fault>) -> Result<(), E> {
         outcome.map_err(|why| {
             *fault = Some(why);

@@ -1,4 +1,4 @@
-//! From opcodes to values.
+//! The pickle machine: executes opcodes.
 
 use std::io::Read;
 
@@ -8,19 +8,19 @@ use super::literal;
 use super::value::{Tag, Value};
 use super::{Fault, Fold, Heap};
 
-/// Longest opcode with its argument, but for texts.
+/// Longest opcode with its argument, except texts.
 const LONGEST: usize = 16;
 
 /// Most marks at once: lists and dictionaries that are being filled.
 const MAX_MARKS: usize = 16 << 20;
 
-/// The machine, at some place of the file.
+/// The state of the machine.
 pub struct Machine<'a, R, F> {
     input: Input<'a, R>,
     pub heap: Heap<F>,
-    /// How long the stack was at each mark.
+    /// Length of the stack at each mark.
     marks: Vec<usize>,
-    /// Containers of a class that stands for a plain one.
+    /// Containers of a class equivalent to a plain one.
     pub n_classes: u64,
 }
 
@@ -41,9 +41,9 @@ impl<'a, R: Read, F: Fold> Machine<'a, R, F> {
         self.input.has_more()
     }
 
-    /// Runs to the end; the value that the file is.
+    /// Runs to the end; returns the value of the pickle.
     ///
-    /// Errors: see [`Fault`]; what was made so far is on the stack.
+    /// Errors: see [`Fault`]; the values so far are on the stack.
     pub fn run(&mut self) -> Result<Value, Fault> {
         loop {
             self.input.want(LONGEST)?;
@@ -111,7 +111,7 @@ impl<'a, R: Read, F: Fold> Machine<'a, R, F> {
         }
     }
 
-    /// Runs the references to the memo that come next: in call stacks they are nearly all there is.
+    /// Runs consecutive references to the memo: call stacks consist almost entirely of them.
     #[inline]
     fn run_gets(&mut self) -> Result<usize, Fault> {
         let bytes = self.input.bytes();
@@ -172,7 +172,7 @@ impl<'a, R: Read, F: Fold> Machine<'a, R, F> {
         Ok(())
     }
 
-    /// Opcodes whose argument has no fixed length, or that none of today's writers uses.
+    /// Opcodes with arguments of variable length, and those that current writers do not use.
     fn run_with_argument(&mut self, op: u8, offset: u64) -> Result<(), Fault> {
         let length = |n: usize| {
             let bytes = self.input.bytes().get(1..=n).ok_or(Fault::Cut)?;
@@ -196,7 +196,7 @@ impl<'a, R: Read, F: Fold> Machine<'a, R, F> {
             b'c' => self.global(offset),
             _ => Err(match code::refused(op) {
                 Some(name) => Fault::Refused(code::sentence(name, offset, "")),
-                None => Fault::Damaged("a byte that is no opcode"),
+                None => Fault::Damaged("a byte that is not an opcode"),
             }),
         }
     }
@@ -208,7 +208,7 @@ impl<'a, R: Read, F: Fold> Machine<'a, R, F> {
         self.heap.push(value)
     }
 
-    /// Bytes: a snapshot has none that matter.
+    /// Bytes: a snapshot contains no relevant ones.
     fn bytes(&mut self, head: u64, len: u64) -> Result<(), Fault> {
         self.input.skip(len.saturating_add(head))?;
         self.heap.push(Value::new(Tag::Bytes, 0))
@@ -243,11 +243,11 @@ impl<'a, R: Read, F: Fold> Machine<'a, R, F> {
             (b'S', _) => literal::quoted(line).map(|text| store.text(&text)),
             (b'V', _) => Some(store.text(literal::raw_unicode(line).as_bytes())),
             (b'p', _) => {
-                let index = index(line).ok_or(Fault::Damaged("a memo index that is no number"))?;
+                let index = index(line).ok_or(Fault::Damaged("a memo index that is not a number"))?;
                 return self.put(len + 1, index, offset);
             }
             _ => {
-                let index = index(line).ok_or(Fault::Damaged("a memo index that is no number"))?;
+                let index = index(line).ok_or(Fault::Damaged("a memo index that is not a number"))?;
                 self.input.advance(len + 1);
                 return self.heap.get(index);
             }
@@ -268,7 +268,7 @@ impl<'a, R: Read, F: Fold> Machine<'a, R, F> {
         self.heap.push(class)
     }
 
-    /// The class that the two texts on the stack name.
+    /// The class named by the two texts on the stack.
     fn stack_global(&mut self, offset: u64) -> Result<(), Fault> {
         let (name, module) = (self.pop()?, self.pop()?);
         let text = |value: Value| match value.tag() {
@@ -279,7 +279,7 @@ impl<'a, R: Read, F: Fold> Machine<'a, R, F> {
         self.heap.push(class)
     }
 
-    /// A call, if it is one that makes an empty dictionary: that is what it becomes, and nothing is called.
+    /// A call, allowed only where it creates an empty dictionary, which is pushed without calling anything.
     fn reduce(&mut self, offset: u64) -> Result<(), Fault> {
         let (args, callee) = (self.pop()?, self.pop()?);
         let is_factory = |value: &Value| value.tag() == Tag::Class && value.index() == Class::Factory as u32;
@@ -296,7 +296,7 @@ impl<'a, R: Read, F: Fold> Machine<'a, R, F> {
         self.heap.push(dict)
     }
 
-    /// A list or dictionary of what lies above the mark.
+    /// A list or dictionary of the values above the mark.
     fn make_filled(&mut self, tag: Tag) -> Result<(), Fault> {
         let base = self.unmark()?;
         let container = self.heap.store.empty(tag)?;
@@ -338,7 +338,7 @@ impl<'a, R: Read, F: Fold> Machine<'a, R, F> {
 
 const EMPTY: Fault = Fault::Damaged("it takes a value where there is none");
 
-/// A harmless class.
+/// Pushes an allowed class.
 ///
 /// Errors: any other.
 fn class(opcode: &str, module: &str, name: &str, offset: u64) -> Result<Value, Fault> {

@@ -1,9 +1,9 @@
-//! Python values, from pickles and from JSON, as data and nothing else.
+//! Reads Python values from pickles and JSON as pure data.
 //!
-//! A pickle is a program for a small machine, and a full machine imports and calls whatever the file
-//! names. This one knows no opcode that could: it makes numbers, texts, lists, tuples and dictionaries,
-//! and refuses the rest by name. It reads a stream, keeps what it must in arenas, and hands each
-//! finished container to a [`Fold`], which turns it into something smaller at once.
+//! A pickle is a program for a stack machine that can import and call arbitrary code. This machine lacks those
+//! opcodes: it creates numbers, texts, lists, tuples and dictionaries, and refuses the rest by name. It reads
+//! a stream, keeps values in arenas, and passes each finished container to a [`Fold`], which immediately
+//! converts it to something smaller.
 //!
 //! Format: <https://github.com/python/cpython/blob/main/Lib/pickletools.py>
 
@@ -24,16 +24,16 @@ pub use machine::Machine;
 pub use store::Store;
 pub use value::{Tag, Value};
 
-/// Why the machine stopped before the end.
+/// The reason why the machine stopped before the end.
 #[derive(Debug)]
 pub enum Fault {
     /// The bytes end within the pickle.
     Cut,
-    /// The bytes make no sense: what is wrong.
+    /// The bytes are invalid, with the reason.
     Damaged(&'static str),
-    /// It asks to run code: a sentence for the person.
+    /// The pickle asks to run code, as a sentence for the user.
     Refused(String),
-    /// More of these than any snapshot has.
+    /// More of these objects than any snapshot has.
     TooMuch(&'static str),
     /// A text of more than [`MAX_TEXT`] bytes.
     LongText,

@@ -1,8 +1,8 @@
-//! The arenas that the values of a pickle refer to, one for each type; nothing in them nests.
+//! The arenas of pickle values, one for each type, without nesting.
 //!
-//! A container is an index into an arena, so that deep nesting causes no recursion, neither while reading
-//! nor when all is dropped. Lists and dictionaries that hold something are few: a reader folds each
-//! finished one into something smaller.
+//! A container is an index into an arena, so that deep nesting causes no recursion, neither when reading nor
+//! when dropping. Few lists and dictionaries hold values at a time: each finished one is folded into something
+//! smaller.
 
 use super::Fault;
 use super::value::{Tag, Value};
@@ -11,7 +11,7 @@ use crate::model::StringTable;
 /// Most lists and dictionaries of a file; a snapshot of five million events has eight million.
 const MAX_BOXES: usize = 48 << 20;
 
-/// Most lists and dictionaries that hold something and were not folded.
+/// Most non-empty lists and dictionaries that were not folded.
 const MAX_ITEMS: usize = 8 << 20;
 
 /// Most values in tuples.
@@ -20,13 +20,13 @@ const MAX_TUPLES: usize = 64 << 20;
 /// Longest tuple.
 const MAX_TUPLE: usize = 1 << 20;
 
-/// What became of a list or dictionary so far.
+/// The state of a list or dictionary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Empty,
     /// Holds values: a place in `items`.
     Open(u32),
-    /// The same, and known not to be foldable.
+    /// The same, but not foldable.
     Kept(u32),
     /// Its values were taken.
     Taken,
@@ -36,21 +36,21 @@ enum State {
 /// The arenas.
 #[derive(Debug, Default)]
 pub struct Store {
-    /// Every string once.
+    /// Interned strings.
     pub strings: StringTable,
     bigs: Vec<i128>,
     floats: Vec<f64>,
     tuples: Vec<Value>,
     boxes: Vec<State>,
-    /// The memo's index of each box, so that what it is folded into is found there at once.
+    /// The memo index of each box, for replacing it there when folded.
     memo_of: Vec<u32>,
     items: Vec<Vec<Value>>,
     spare: Vec<u32>,
-    /// Strings that were no UTF-8.
+    /// Strings that were not UTF-8.
     pub n_bad_texts: u64,
 }
 
-/// No place in the memo.
+/// Not in the memo.
 pub const NO_MEMO: u32 = u32::MAX;
 
 impl Store {
@@ -115,7 +115,7 @@ impl Store {
         value.is_box() && self.boxes[value.index() as usize] == State::Empty
     }
 
-    /// What a list or dictionary was folded into; other values are themselves.
+    /// The folded value of a list or dictionary; other values unchanged.
     #[inline]
     pub fn settled(&self, value: Value) -> Value {
         match value.is_box() {
@@ -148,7 +148,7 @@ impl Store {
                     }
                 };
                 let items = &mut self.items[at as usize];
-                // Most hold no more than they get at once.
+                // Most receive all their values at once.
                 items.reserve_exact(values.len());
                 items.extend_from_slice(values);
                 *state = State::Open(at);
@@ -187,8 +187,8 @@ impl Store {
         self.memo_of[at]
     }
 
-    /// The values of a list or tuple, or the pairs of a dictionary, the first time they are asked for:
-    /// what a file refers to again and again is walked once.
+    /// Takes the values of a list or tuple, or the pairs of a dictionary: containers that a file references
+    /// repeatedly are processed once.
     pub fn take(&mut self, value: Value) -> Option<Vec<Value>> {
         if !value.is_box() {
             return None;

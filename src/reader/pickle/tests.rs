@@ -110,7 +110,7 @@ fn a_plain_container_class_is_a_dictionary() {
 }
 
 #[test]
-fn what_would_run_code_is_refused_by_name() {
+fn opcodes_that_run_code_are_refused_by_name() {
     for (bytes, opcode) in [
         (&b"cos\nsystem\n(S'x'\ntR."[..], "GLOBAL at byte 0, os.system"),
         (b"\x80\x04\x8c\x05posix\x8c\x06system\x93.", "STACK_GLOBAL at byte 17, posix.system"),
@@ -174,7 +174,7 @@ fn damage_differs_from_a_missing_end() {
 }
 
 #[test]
-fn hostile_shapes_neither_recurse_nor_grow() {
+fn hostile_pickles_cause_no_recursion_and_no_growth() {
     const DEEP: usize = 300_000;
     let lists = [vec![b']'; DEEP], vec![b'a'; DEEP - 1], vec![b'.']].concat();
     let tuples = [vec![b')'], vec![0x85; DEEP], vec![b'.']].concat();

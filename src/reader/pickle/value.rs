@@ -1,6 +1,6 @@
 //! A value of a pickle in eight bytes: a tag, and a number or a place in the [`Store`](super::store).
 
-/// What a [`Value`] is.
+/// The type of a [`Value`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Tag {
@@ -12,16 +12,16 @@ pub enum Tag {
     Big,
     Float,
     Str,
-    /// Bytes; what they hold is not kept.
+    /// Bytes, whose contents are not kept.
     Bytes,
     Tuple,
     List,
     Dict,
-    /// The name of a container class that stands for a plain one.
+    /// A container class equivalent to a plain one.
     Class,
-    /// What the reader made of a finished list, tuple or dictionary.
+    /// A folded list, tuple or dictionary.
     Folded,
-    /// A place in the memo that holds nothing.
+    /// An empty slot of the memo.
     Unset,
 }
 
@@ -47,7 +47,7 @@ const TAGS: [Tag; 16] = [
 /// Bits of the part that is not the tag.
 const BITS: u32 = 56;
 
-/// A value; what it refers to lies in the store that made it.
+/// A value, which refers to data in the store that created it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Value(u64);
@@ -75,7 +75,7 @@ impl Value {
         if value << (64 - BITS) >> (64 - BITS) == value { Some(Self::new(Tag::Int, value as u64)) } else { None }
     }
 
-    /// What a reader made of a container: a kind of its own and an index of its own.
+    /// A folded container: a kind and an index defined by the [`Fold`](super::Fold).
     pub const fn folded(kind: u8, id: u32) -> Self {
         Self::new(Tag::Folded, (kind as u64) << 32 | id as u64)
     }

@@ -18,7 +18,7 @@ enum State {
 
 const KEY: &[u8] = b"\"base64\"";
 
-/// The six bits of a character, if it has any.
+/// The six bits of a base64 character.
 fn bits(byte: u8) -> Option<u32> {
     Some(u32::from(match byte {
         b'A'..=b'Z' => byte - b'A',
@@ -41,7 +41,7 @@ impl<R: Read> Embedded<R> {
         Ok(byte)
     }
 
-    /// Goes to the first character of the text.
+    /// Advances to the first character of the text.
     fn find(&mut self) -> std::io::Result<()> {
         let mut met = 0;
         while met < KEY.len() {

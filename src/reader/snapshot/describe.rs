@@ -1,4 +1,4 @@
-//! Values of any kind as text.
+//! Formats pickle values as text.
 
 use crate::model::StringId;
 use crate::reader::pickle::{Store, Tag, Value};

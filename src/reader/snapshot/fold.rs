@@ -16,33 +16,33 @@ use crate::reader::pickle::{Fold, Store, Tag, Value};
 pub const FRAME: u8 = 1;
 pub const STACK: u8 = 2;
 pub const POOL: u8 = 3;
-/// A trace entry that is an event: a row of [`Folder::events`].
+/// A trace entry that is an event: a row of [`SnapshotFold::events`].
 pub const EVENT: u8 = 4;
 /// A trace entry that is not shown.
 pub const BAD_EVENT: u8 = 5;
 pub const BLOCK: u8 = 6;
 pub const SEGMENT: u8 = 7;
 pub const ANNOTATION: u8 = 8;
-/// What was in a block, as torch 2.0 has it.
+/// The history of a block, as torch 2.0 writes it.
 pub const PAST: u8 = 9;
 
 /// Larger sizes are taken for damage: 256 TiB.
 const MAX_BYTES: u64 = 1 << 48;
 
-/// The time of an event that has none, and of one whose time makes no sense.
+/// The time of an event without one, and of one whose time is invalid.
 pub const NO_TIME: TimeNs = TimeNs::MIN;
 pub const BAD_TIME: TimeNs = TimeNs::MIN + 1;
 
-/// A block as it is written; its segment decides what it is.
+/// A block as written in the file; its segment determines its address and pool.
 pub struct Block {
     pub addr: Option<u64>,
-    /// `None` if its size or state makes no sense.
+    /// `None` if its size or state is invalid.
     pub known: Option<(u64, BlockState)>,
     pub requested: u64,
     pub stack: StackId,
 }
 
-/// A segment, with the account of its blocks.
+/// A segment, with the counts of its blocks.
 pub struct Segment {
     pub device: i32,
     /// `None` if it is not shown.
@@ -57,15 +57,15 @@ pub struct Stage {
     pub device: i32,
     pub name: StringId,
     pub ts: TimeNs,
-    /// `None` if it makes no sense.
+    /// `None` if it is invalid.
     pub is_start: Option<bool>,
 }
 
 /// The parts of a snapshot, in the order of the file.
-pub struct Folder {
+pub struct SnapshotFold {
     pub strings: StringTable,
     pub stacks: Stacks,
-    /// Events of all devices, with what belongs to them by row.
+    /// Events of all devices; notes and other additions refer to them by row.
     pub events: RawMemory,
     pub n_bad_events: u64,
     pub segments: Vec<Segment>,
@@ -87,7 +87,7 @@ pub struct Folder {
     text: String,
 }
 
-impl Fold for Folder {
+impl Fold for SnapshotFold {
     fn dict(&mut self, pairs: &[Value], store: &mut Store, offset: u64) -> Option<(u8, u32)> {
         self.has = 0;
         self.offset = offset;
@@ -140,7 +140,7 @@ impl Fold for Folder {
     }
 }
 
-impl Folder {
+impl SnapshotFold {
     pub fn new() -> Self {
         Self {
             strings: StringTable::default(),
@@ -200,13 +200,13 @@ impl Folder {
         word
     }
 
-    /// A size in bytes; `None` if it is missing or none.
+    /// A size in bytes; `None` if it is missing or not a size.
     pub fn size(&self, store: &Store, key: u32) -> Option<u64> {
         let size = self.int(store, key).and_then(|size| u64::try_from(size).ok());
         size.filter(|&size| size <= MAX_BYTES)
     }
 
-    /// A time in nanoseconds; an error if it is none, [`NO_TIME`] if there is none.
+    /// A time in nanoseconds; [`NO_TIME`] if it is missing, an error if it is not a time.
     fn time(&self, store: &Store) -> Result<TimeNs, Reason> {
         let Some(value) = self.field(key::TIME_US) else { return Ok(NO_TIME) };
         let us = store.as_int(value).and_then(|us| i64::try_from(us).ok());
@@ -254,7 +254,7 @@ impl Folder {
         }
     }
 
-    /// A text of the file as one of the trace.
+    /// The trace's string for a text of the file.
     pub fn string(&mut self, store: &Store, value: Value) -> StringId {
         let at = value.index() as usize;
         if at >= self.names.len() {
@@ -328,7 +328,7 @@ impl Folder {
         Ok(MemoryEvent { ts, action, addr: addr.unwrap_or(0), bytes, pool, stack })
     }
 
-    /// What an event says beside its columns.
+    /// Adds the fields of an event that are not columns.
     fn add_to_event(&mut self, store: &Store, row: u32, event: MemoryEvent) {
         const RARE: u64 = 1 << key::FORWARD_FRAMES
             | 1 << key::USER_METADATA

@@ -1,4 +1,4 @@
-//! Frames and call stacks: each text and each stack once.
+//! Interns frames and call stacks.
 
 use hashbrown::HashTable;
 
@@ -6,10 +6,10 @@ use super::fold::FRAME;
 use crate::model::{StackId, StackTable, StringId, StringTable};
 use crate::reader::pickle::Value;
 
-/// Longest call stack; of deeper ones the middle is left out.
+/// Longest call stack; the middle of deeper ones is left out.
 const MAX_DEPTH: usize = 2048;
 
-/// Lists of frames that were met, so that a stack costs one look-up and not one for each frame.
+/// Known lists of frames, so that a stack costs one lookup instead of one per frame.
 #[derive(Default)]
 pub struct Stacks {
     pub table: StackTable,
@@ -41,7 +41,7 @@ fn hash(frames: &[Value]) -> u64 {
 }
 
 impl Stacks {
-    /// The stack of a list of folded frames, innermost first. `frame` tells what a frame is.
+    /// The stack of a list of folded frames, innermost first. `frame` resolves a frame.
     pub fn intern(&mut self, list: &[Value]) -> StackId {
         let hash_of = hash(list);
         let (all, known) = (&self.frames, &self.known);
@@ -83,14 +83,14 @@ impl Stacks {
     }
 }
 
-/// The text of a frame: `name (filename:line)`, or what of it is known.
+/// The text of a frame: `name (filename:line)`, or its known parts.
 pub fn frame(strings: &mut StringTable, text: &mut String, name: &str, file: &str, line: Option<i128>) -> StringId {
     use std::fmt::Write as _;
     text.clear();
-    // C++ frames have no file; frames that torch's profiler knows by name only are in `none`.
+    // C++ frames have no file; frames of torch's profiler with only a name have the file `none`.
     let is_known = !matches!(file, "" | "??" | "none");
     text.push_str(if name.is_empty() { "??" } else { name });
-    // Where a recorder knows no line it writes -1, or what that is in 64 bits without a sign.
+    // Unknown lines are -1, possibly as an unsigned 64-bit number.
     let line = line.filter(|line| (0..=i128::from(u32::MAX)).contains(line));
     // Writing into a string cannot fail.
     let _ = match (is_known, line) {
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_says_what_is_known() {
+    fn frames_show_their_known_parts() {
         let mut strings = StringTable::default();
         let mut text = |name, file, line| {
             let id = frame(&mut strings, &mut String::new(), name, file, line);

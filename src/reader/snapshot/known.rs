@@ -1,4 +1,4 @@
-//! The texts that snapshots are made of: interned first, so that each is known by a small number.
+//! The keys and words of snapshots, interned first so that each has a small known number.
 
 macro_rules! known {
     ($($name:ident = $text:literal),* $(,)?) => {

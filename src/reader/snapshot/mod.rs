@@ -1,8 +1,8 @@
-//! PyTorch's memory history: `torch.cuda.memory._dump_snapshot`, and what else carries the same data.
+//! PyTorch's memory history: `torch.cuda.memory._dump_snapshot`, and other files with the same data.
 //!
-//! The way of an entry: the pickle machine, or the JSON reader, hands each finished dictionary to [`fold`],
-//! which makes a row, a block or a frame of it; [`resolve`] gives each device its events and segments, and the
-//! model replays it. No tree of the file is ever kept.
+//! The pickle machine, or the JSON reader, passes each finished dictionary to [`fold`], which converts it to a
+//! row, a block or a frame; [`resolve`] assigns events and segments to devices, and the model replays them.
+//! No tree of the file is ever kept.
 //!
 //! Format: <https://docs.pytorch.org/docs/stable/torch_cuda_memory.html>
 
@@ -29,17 +29,17 @@ use crate::model::{Format, Severity, Trace, TraceBuilder};
 use super::pickle::{Fault, Heap, Input, Machine, Value, json};
 use super::source::{NeedsConsent, Source};
 use super::{Options, ReadError};
-use fold::Folder;
+use fold::SnapshotFold;
 pub use format::{EMBEDDED, JSON, PAGE, PICKLE};
 use resolve::{Resolver, Root};
 use tally::Reason;
 
-/// Nanoseconds since 1970 beyond this are a date.
+/// Times beyond this are nanoseconds since 1970.
 const EPOCH_2001_NS: i64 = 1_000_000_000_000_000_000;
 
-/// What a snapshot is written in.
+/// The encoding of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Carrier {
+enum Encoding {
     Pickle,
     Json,
     /// The base64 text that PyTorch's viewer embeds in its pages, or the list around it.
@@ -47,55 +47,55 @@ enum Carrier {
 }
 
 /// A file as far as it could be read.
-struct Reading {
-    heap: Heap<Folder>,
+struct PartialSnapshot {
+    heap: Heap<SnapshotFold>,
     root: Value,
-    /// Why not to its end.
+    /// The reason for an early end.
     fault: Option<Fault>,
     text_bytes: u64,
 }
 
 /// Reads one snapshot.
 ///
-/// Errors: no snapshot, it asks to run code, too damaged, cancelled, or the file cannot be read.
-fn read(carrier: Carrier, source: &Source, options: Options, progress: &Progress) -> Result<Trace, ReadError> {
+/// Errors: not a snapshot, it asks to run code, too damaged, cancelled, or the file cannot be read.
+fn read(carrier: Encoding, source: &Source, options: Options, progress: &Progress) -> Result<Trace, ReadError> {
     let text = source.open(options)?;
     let file_bytes = text.file_bytes;
     let done = || file_bytes.load(Ordering::Relaxed);
     let mut builder = TraceBuilder::default();
     let mut reading = match carrier {
-        Carrier::Pickle => unpickle(Input::new(text.reader, progress, &done), &mut builder),
-        Carrier::Base64 => unpickle(Input::new(base64::Embedded::new(text.reader), progress, &done), &mut builder),
-        Carrier::Json => {
+        Encoding::Pickle => unpickle(Input::new(text.reader, progress, &done), &mut builder),
+        Encoding::Base64 => unpickle(Input::new(base64::Embedded::new(text.reader), progress, &done), &mut builder),
+        Encoding::Json => {
             let mut heap = heap();
             let (text_bytes, fault) = json::read(text.reader, progress, &done, &mut heap);
             let root = heap.stack.first().copied().unwrap_or(Value::NONE);
-            Reading { heap, root, fault, text_bytes }
+            PartialSnapshot { heap, root, fault, text_bytes }
         }
     };
     let is_cut = reading.fault.is_some();
-    let lost = reading.fault.take().map(|fault| what_is_lost(fault, carrier, reading.text_bytes)).transpose()?;
+    let lost = reading.fault.take().map(|fault| why_incomplete(fault, carrier, reading.text_bytes)).transpose()?;
     if is_cut {
         reading.root = salvage::salvage(&reading.heap.stack, &mut reading.heap.store);
     }
     let root = match Root::find(reading.root, &reading.heap.store) {
         Ok(root) => root,
-        Err(why) => return Err(lost.map_or(ReadError::NotATrace(why), |lost| nothing_left(&lost))),
+        Err(why) => return Err(lost.map_or(ReadError::NotATrace(why), |lost| why_nothing(&lost))),
     };
-    let Heap { store, fold: folder, .. } = &mut reading.heap;
+    let Heap { store, fold, .. } = &mut reading.heap;
     let settings = root.settings(store);
-    folder.tally.add(Reason::BadText, store.n_bad_texts);
-    folder.tally.add(Reason::DeepStack, folder.stacks.n_deep);
-    let mut resolver = Resolver::new(store, folder);
+    fold.tally.add(Reason::BadText, store.n_bad_texts);
+    fold.tally.add(Reason::DeepStack, fold.stacks.n_deep);
+    let mut resolver = Resolver::new(store, fold);
     resolver.run(&root, is_cut);
     let (devices, tables) = (std::mem::take(&mut resolver.devices), std::mem::take(&mut resolver.tables));
     if let Some(lost) = lost.as_deref().filter(|_| devices.is_empty()) {
-        return Err(nothing_left(lost));
+        return Err(why_nothing(lost));
     }
-    builder.strings = std::mem::take(&mut folder.strings);
-    builder.stacks = std::mem::take(&mut folder.stacks.table);
-    let tally = std::mem::take(&mut folder.tally);
-    // Frees what replaying does not need.
+    builder.strings = std::mem::take(&mut fold.strings);
+    builder.stacks = std::mem::take(&mut fold.stacks.table);
+    let tally = std::mem::take(&mut fold.tally);
+    // Frees memory that replaying does not need.
     let text_bytes = reading.text_bytes;
     drop(reading);
     if progress.is_cancelled() {
@@ -125,8 +125,8 @@ fn read(carrier: Carrier, source: &Source, options: Options, progress: &Progress
     Ok(trace)
 }
 
-/// Runs a pickle, and notes what is odd about it as a whole.
-fn unpickle<R: Read>(input: Input<'_, R>, builder: &mut TraceBuilder) -> Reading {
+/// Runs a pickle and notes problems of the whole.
+fn unpickle<R: Read>(input: Input<'_, R>, builder: &mut TraceBuilder) -> PartialSnapshot {
     let mut machine = Machine::new(input, heap());
     let outcome = machine.run();
     let text_bytes = machine.offset();
@@ -145,28 +145,28 @@ fn unpickle<R: Read>(input: Input<'_, R>, builder: &mut TraceBuilder) -> Reading
         }
     }
     machine.heap.fold.tally.add(Reason::ContainerClass, machine.n_classes);
-    Reading { heap: machine.heap, root, fault, text_bytes }
+    PartialSnapshot { heap: machine.heap, root, fault, text_bytes }
 }
 
-/// A heap that knows the texts of snapshots.
-fn heap() -> Heap<Folder> {
-    let mut heap = Heap::new(Folder::new());
+/// A heap with the known texts of snapshots interned.
+fn heap() -> Heap<SnapshotFold> {
+    let mut heap = Heap::new(SnapshotFold::new());
     for text in known::TEXTS {
         heap.store.strings.intern(text);
     }
     heap
 }
 
-/// Why the file could not be read to its end; an error where nothing of it may be kept.
-fn what_is_lost(fault: Fault, carrier: Carrier, offset: u64) -> Result<String, ReadError> {
-    let what = if carrier == Carrier::Json { "JSON text" } else { "pickle" };
+/// The reason why the file could not be read to its end; an error where nothing may be kept.
+fn why_incomplete(fault: Fault, carrier: Encoding, offset: u64) -> Result<String, ReadError> {
+    let what = if carrier == Encoding::Json { "JSON text" } else { "pickle" };
     Ok(match fault {
         Fault::Cut => format!("The {what} ends early, at byte {offset}"),
         Fault::Damaged(why) => format!("The {what} is damaged at byte {offset} ({why})"),
         Fault::LongText => format!("A text of more than 16 MiB at byte {offset}, which no snapshot has"),
         Fault::Refused(sentence) => return Err(ReadError::NotATrace(sentence)),
         Fault::TooMuch(what) => {
-            return Err(ReadError::NotATrace(format!("No memory snapshot: it has more {what} than any real one")));
+            return Err(ReadError::NotATrace(format!("Not a memory snapshot: it has more {what} than any real one")));
         }
         Fault::Cancelled => return Err(ReadError::Cancelled),
         Fault::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<NeedsConsent>()) => {
@@ -176,8 +176,8 @@ fn what_is_lost(fault: Fault, carrier: Carrier, offset: u64) -> Result<String, R
     })
 }
 
-/// The sentence for a file of which nothing can be shown.
-fn nothing_left(lost: &str) -> ReadError {
+/// The sentence for a file without anything to show.
+fn why_nothing(lost: &str) -> ReadError {
     ReadError::NotATrace(format!("{lost}, and nothing before that is complete enough to be shown"))
 }
 
@@ -189,7 +189,7 @@ fn describe_file(builder: &mut TraceBuilder, source: &Source, text_bytes: u64, s
     info.facts = settings.to_vec();
 }
 
-/// Adds the memory of each device, and says what the recording lacks.
+/// Adds the memory of each device, and notes missing parts of the recording.
 fn add_memories(builder: &mut TraceBuilder, mut memories: Vec<RawMemory>, root: &Root, settings: &[(String, String)]) {
     let import = &mut builder.import;
     let mut note = |text: &str, count: u64| import.note(Severity::Note, text, count, None);

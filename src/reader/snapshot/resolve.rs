@@ -1,9 +1,9 @@
-//! From the top of a snapshot to the memory of each device, with the account of its parts.
+//! Assigns the parts of a snapshot to devices, and counts them.
 
 use std::collections::BTreeMap;
 
 use super::describe;
-use super::fold::{ANNOTATION, BAD_EVENT, BAD_TIME, EVENT, Folder, NO_TIME, SEGMENT};
+use super::fold::{ANNOTATION, BAD_EVENT, BAD_TIME, EVENT, NO_TIME, SEGMENT, SnapshotFold};
 use super::known as key;
 use super::tally::Reason;
 use crate::model::memory::{
@@ -12,7 +12,7 @@ use crate::model::memory::{
 use crate::model::{StringId, TableAccount, TimeNs};
 use crate::reader::pickle::{Store, Tag, Value};
 
-/// What the top of a file names.
+/// The entries of the top-level dictionary.
 #[derive(Clone, Copy, Default)]
 pub struct Root {
     segments: Option<Value>,
@@ -21,12 +21,12 @@ pub struct Root {
     annotations: Option<Value>,
     host_segments: Option<Value>,
     host_traces: Option<Value>,
-    /// It is the list of segments itself.
+    /// The top level is the list of segments itself.
     pub is_bare: bool,
 }
 
 impl Root {
-    /// Finds the parts; an error says what the file is instead.
+    /// Finds the parts. The error describes what the file is instead.
     pub fn find(root: Value, store: &Store) -> Result<Self, String> {
         let root = store.settled(root);
         let items = store.items(root);
@@ -56,7 +56,7 @@ impl Root {
         let lists = [found.segments, found.device_traces, found.host_segments, found.host_traces];
         match lists.iter().flatten().any(|value| value.tag() == Tag::List) {
             true => Ok(found),
-            false => Err(what_it_is(root, store)),
+            false => Err(describe_other(root, store)),
         }
     }
 
@@ -79,53 +79,53 @@ impl Root {
 }
 
 /// Describes a pickle or JSON text that is not a snapshot.
-fn what_it_is(root: Value, store: &Store) -> String {
+fn describe_other(root: Value, store: &Store) -> String {
     let pairs = store.items(root).as_chunks::<2>().0;
     let keys = pairs.iter().filter(|pair| pair[0].tag() == Tag::Str);
     let keys: Vec<&str> = keys.take(6).map(|pair| store.strings.get(StringId(pair[0].index()))).collect();
     match root.tag() {
         Tag::Dict if !keys.is_empty() => format!(
-            "No memory snapshot: a dictionary without lists of segments or traces, with the keys {}",
+            "Not a memory snapshot: a dictionary without lists of segments or traces, with the keys {}",
             crate::reader::printable(&keys.join(", "))
         ),
-        Tag::Dict => "No memory snapshot: a dictionary without lists of segments or traces".to_owned(),
-        Tag::List | Tag::Tuple => "No memory snapshot: a list of something else than segments".to_owned(),
-        Tag::Folded => "No memory snapshot: only one part of it".to_owned(),
-        _ => "No memory snapshot: a single value".to_owned(),
+        Tag::Dict => "Not a memory snapshot: a dictionary without lists of segments or traces".to_owned(),
+        Tag::List | Tag::Tuple => "Not a memory snapshot: a list of something other than segments".to_owned(),
+        Tag::Folded => "Not a memory snapshot: only one part of it".to_owned(),
+        _ => "Not a memory snapshot: a single value".to_owned(),
     }
 }
 
-/// A table of the account; `read` is set last.
+/// The counts of one part; `read` is set last.
 fn account(table: &str) -> TableAccount {
     TableAccount { table: table.to_owned(), ..TableAccount::default() }
 }
 
-/// The parts of a file on their way to devices.
+/// Assigns parts of a file to devices.
 pub struct Resolver<'a> {
     pub store: &'a mut Store,
-    pub folder: &'a mut Folder,
+    pub fold: &'a mut SnapshotFold,
     /// The host is -1.
     pub devices: BTreeMap<i32, RawMemory>,
     pub tables: Vec<TableAccount>,
     is_used: Vec<bool>,
-    /// Events that were named again.
+    /// Events that are already assigned.
     n_again: usize,
     pools: Vec<MemoryPool>,
 }
 
 impl<'a> Resolver<'a> {
-    pub fn new(store: &'a mut Store, folder: &'a mut Folder) -> Self {
-        let is_used = vec![false; folder.events.events.len()];
-        let pools = folder.events.pools.clone();
-        Self { store, folder, devices: BTreeMap::new(), tables: Vec::new(), is_used, n_again: 0, pools }
+    pub fn new(store: &'a mut Store, fold: &'a mut SnapshotFold) -> Self {
+        let is_used = vec![false; fold.events.events.len()];
+        let pools = fold.events.pools.clone();
+        Self { store, fold, devices: BTreeMap::new(), tables: Vec::new(), is_used, n_again: 0, pools }
     }
 
-    /// Gives each device its events and segments. `is_cut`: the file lost its end.
+    /// Assigns events and segments to devices. `is_cut`: the file is truncated.
     pub fn run(&mut self, root: &Root, is_cut: bool) {
         self.traces("device_traces", root.device_traces, 0);
         self.traces("host_traces", root.host_traces, -1);
         self.orphan_events();
-        let mut is_placed = vec![false; self.folder.segments.len()];
+        let mut is_placed = vec![false; self.fold.segments.len()];
         self.segments(["segments", "blocks"], root.segments, None, &mut is_placed, is_cut);
         self.segments(["host_segments", "host_blocks"], root.host_segments, Some(-1), &mut is_placed, is_cut);
         self.orphan_segments(&is_placed);
@@ -148,7 +148,7 @@ impl<'a> Resolver<'a> {
         };
         let items = if list.tag() == Tag::List { self.store.take(list) } else { None };
         items.unwrap_or_else(|| {
-            self.folder.tally.add(Reason::UnexpectedItem, 1);
+            self.fold.tally.add(Reason::UnexpectedItem, 1);
             table.rejected += 1;
             Vec::new()
         })
@@ -193,46 +193,46 @@ impl<'a> Resolver<'a> {
                     rows.push(row);
                     continue;
                 }
-                // A few bytes can name an entry again and again: as often as there are entries, at most.
+                // A few bytes can repeat an entry many times: accept at most as many as there are entries.
                 Some(row) if self.n_again < self.is_used.len() => {
                     self.n_again += 1;
                     rows.push(row);
                     continue;
                 }
-                Some(_) => self.folder.tally.add(Reason::Duplicate, 1),
+                Some(_) => self.fold.tally.add(Reason::Duplicate, 1),
                 None if item.as_folded(BAD_EVENT).is_some() => {
                     // Its reason is counted already.
-                    self.folder.n_bad_events = self.folder.n_bad_events.saturating_sub(1);
+                    self.fold.n_bad_events = self.fold.n_bad_events.saturating_sub(1);
                 }
-                None => self.folder.tally.add(Reason::UnexpectedItem, 1),
+                None => self.fold.tally.add(Reason::UnexpectedItem, 1),
             }
             table.rejected += 1;
         }
         rows
     }
 
-    /// Events that no list names.
+    /// Counts events in no list.
     fn orphan_events(&mut self) {
         let n = self.is_used.iter().filter(|is_used| !**is_used).count() as u64;
-        self.folder.tally.add(Reason::Orphan, n);
+        self.fold.tally.add(Reason::Orphan, n);
         if let Some(table) = self.tables.first_mut() {
-            table.rejected += n + self.folder.n_bad_events;
+            table.rejected += n + self.fold.n_bad_events;
         }
     }
 
-    /// The events of some rows, with what belongs to them.
+    /// The events of some rows, with their additions.
     fn select(&mut self, rows: &[u32]) -> RawMemory {
-        let all = &mut self.folder.events;
+        let all = &mut self.fold.events;
         let is_all = rows.len() == all.events.len() && rows.iter().enumerate().all(|(i, &row)| i as u32 == row);
         let mut memory = if is_all { std::mem::take(all) } else { gather(all, rows) };
         memory.has_time = memory.events.ts.iter().any(|&ts| is_time(ts));
         if memory.has_time {
-            self.folder.tally.add(Reason::NoTime, carry_times(&mut memory.events.ts));
+            self.fold.tally.add(Reason::NoTime, carry_times(&mut memory.events.ts));
         }
         memory
     }
 
-    /// Segments and their blocks; `device` says whose they are where they do not.
+    /// Segments and their blocks; `device` applies to those without a device of their own.
     fn segments(
         &mut self,
         names: [&str; 2],
@@ -245,23 +245,23 @@ impl<'a> Resolver<'a> {
         let is_known = list.is_some_and(|list| list.tag() == Tag::List);
         for item in self.items(list, &mut table) {
             let Some(at) = item.as_folded(SEGMENT) else {
-                self.folder.tally.add(Reason::UnexpectedItem, 1);
+                self.fold.tally.add(Reason::UnexpectedItem, 1);
                 table.rejected += 1;
                 continue;
             };
             if std::mem::replace(&mut is_placed[at as usize], true) {
-                self.folder.tally.add(Reason::Duplicate, 1);
+                self.fold.tally.add(Reason::Duplicate, 1);
                 table.rejected += 1;
                 continue;
             }
-            let segment = &mut self.folder.segments[at as usize];
+            let segment = &mut self.fold.segments[at as usize];
             let (n_blocks, n_shown) = (segment.n_blocks, segment.n_shown);
             let of = device.unwrap_or(segment.device);
             let raw = segment.segment.take();
             let has_lost_events = is_cut && self.devices.get(&of).is_some_and(|memory| !memory.events.is_empty());
             let Some(mut raw) = raw.filter(|_| !has_lost_events) else {
                 if has_lost_events {
-                    self.folder.tally.add(Reason::CutState, 1 + n_blocks);
+                    self.fold.tally.add(Reason::CutState, 1 + n_blocks);
                 }
                 table.rejected += 1;
                 blocks.rejected += n_blocks;
@@ -275,7 +275,7 @@ impl<'a> Resolver<'a> {
             raw.pool = memory.pool(pool);
             memory.end.get_or_insert_default().push(raw);
         }
-        // A list without segments says that nothing was reserved.
+        // An empty list of segments means that nothing was reserved.
         if is_known && !is_cut {
             let is_host = device.is_some();
             for memory in self.devices.values_mut().filter(|memory| (memory.device < 0) == is_host) {
@@ -285,13 +285,13 @@ impl<'a> Resolver<'a> {
         self.tables.extend([table, blocks]);
     }
 
-    /// Segments and blocks that no list names.
+    /// Counts segments and blocks in no list.
     fn orphan_segments(&mut self, is_placed: &[bool]) {
-        let orphans = self.folder.segments.iter().zip(is_placed).filter(|entry| !entry.1);
+        let orphans = self.fold.segments.iter().zip(is_placed).filter(|entry| !entry.1);
         let (n, n_blocks) = orphans.fold((0, 0), |sum, (segment, _)| (sum.0 + 1, sum.1 + segment.n_blocks));
-        let in_segments: u64 = self.folder.segments.iter().map(|segment| segment.n_blocks).sum();
-        let loose = self.folder.n_blocks().saturating_sub(in_segments);
-        self.folder.tally.add(Reason::Orphan, n + n_blocks + loose);
+        let in_segments: u64 = self.fold.segments.iter().map(|segment| segment.n_blocks).sum();
+        let loose = self.fold.n_blocks().saturating_sub(in_segments);
+        self.fold.tally.add(Reason::Orphan, n + n_blocks + loose);
         for (name, n) in [("segments", n), ("blocks", n_blocks + loose)] {
             if let Some(table) = self.tables.iter_mut().find(|table| table.table == name) {
                 table.rejected += n;
@@ -302,16 +302,16 @@ impl<'a> Resolver<'a> {
     /// Pairs starts and ends by device and name.
     fn annotations(&mut self, list: Option<Value>) {
         let mut table = account("external_annotations");
-        let mut is_placed = vec![false; self.folder.annotations.len()];
+        let mut is_placed = vec![false; self.fold.annotations.len()];
         let mut open = hashbrown::HashMap::<(i32, StringId), Vec<usize>>::new();
         for item in self.items(list, &mut table) {
             let at = item.as_folded(ANNOTATION).map(|at| at as usize);
             let Some(at) = at.filter(|&at| !std::mem::replace(&mut is_placed[at], true)) else {
-                self.folder.tally.add(if at.is_some() { Reason::Duplicate } else { Reason::UnexpectedItem }, 1);
+                self.fold.tally.add(if at.is_some() { Reason::Duplicate } else { Reason::UnexpectedItem }, 1);
                 table.rejected += 1;
                 continue;
             };
-            let stage = self.folder.annotations[at];
+            let stage = self.fold.annotations[at];
             let key = (stage.device, stage.name);
             match stage.is_start {
                 Some(true) => {
@@ -329,7 +329,7 @@ impl<'a> Resolver<'a> {
                         table.merged += 1;
                     }
                     None => {
-                        self.folder.tally.add(Reason::EndWithoutStart, 1);
+                        self.fold.tally.add(Reason::EndWithoutStart, 1);
                         table.rejected += 1;
                     }
                 },
@@ -337,9 +337,9 @@ impl<'a> Resolver<'a> {
             }
         }
         let n_open = self.devices.values().flat_map(|memory| &memory.annotations).filter(|note| !note.has_end).count();
-        self.folder.tally.add(Reason::StartWithoutEnd, n_open as u64);
+        self.fold.tally.add(Reason::StartWithoutEnd, n_open as u64);
         let n_orphans = is_placed.iter().filter(|is_placed| !**is_placed).count() as u64;
-        self.folder.tally.add(Reason::Orphan, n_orphans);
+        self.fold.tally.add(Reason::Orphan, n_orphans);
         table.rejected += n_orphans;
         self.tables.push(table);
     }
@@ -349,8 +349,8 @@ fn is_time(ts: TimeNs) -> bool {
     ts != NO_TIME && ts != BAD_TIME
 }
 
-/// Gives events without a time that of the one before, the first ones that of the first that has one.
-/// Returns how many had none at all; bad ones are counted already.
+/// Gives events without a time that of the preceding event, or of the first event with a time. Returns the
+/// number of events without any time; invalid times are counted already.
 fn carry_times(times: &mut [TimeNs]) -> u64 {
     let mut latest = times.iter().copied().find(|&ts| is_time(ts)).unwrap_or_default();
     let mut n_without = 0;
@@ -365,7 +365,7 @@ fn carry_times(times: &mut [TimeNs]) -> u64 {
     n_without
 }
 
-/// A copy of some rows. What a row says beside its columns goes to the last place that names it.
+/// A copy of some rows. Additions of a row move to its last occurrence.
 fn gather(all: &RawMemory, rows: &[u32]) -> RawMemory {
     let mut memory = RawMemory::default();
     let mut new_row = vec![u32::MAX; all.events.len()];

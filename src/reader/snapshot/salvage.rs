@@ -1,15 +1,15 @@
-//! What can be kept of a snapshot whose end is missing.
+//! Salvages the complete parts of a truncated snapshot.
 
 use crate::reader::pickle::{Store, Tag, Value};
 
 /// Deepest list of a snapshot: the events of a device, in the list of devices, in the dictionary at the top.
 const MAX_DEPTH: usize = 3;
 
-/// Adds the complete values on the stack to the containers they belong to; returns the top.
+/// Adds the complete values on the stack to their containers; returns the top-level value.
 ///
-/// The stack of a machine that was interrupted holds, from the bottom: the top, keys, lists that are
-/// being filled, their finished items, and the beginning of one part that is not finished. The lists of
-/// a snapshot hold no texts, so a text is a key of the top.
+/// The stack of an interrupted machine holds, from the bottom: the top-level value, keys, open lists, their
+/// finished items, and the beginning of one unfinished part. The lists of a snapshot contain no texts, so a
+/// text is a key of the top-level value.
 pub fn salvage(stack: &[Value], store: &mut Store) -> Value {
     let Some((&root, rest)) = stack.split_first() else { return Value::NONE };
     if !root.is_box() {
@@ -30,7 +30,7 @@ pub fn salvage(stack: &[Value], store: &mut Store) -> Value {
                 Some(key) => store.extend(root, &[key, value]),
                 None => break,
             },
-            // A part that is not finished, and all above it belongs to it.
+            // An unfinished part, to which everything above it belongs.
             Tag::Dict => break,
             Tag::List => {
                 path.truncate(MAX_DEPTH - 1);

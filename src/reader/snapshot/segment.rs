@@ -1,14 +1,14 @@
-//! Segments and their blocks, as the state at the end of a recording has them.
+//! Segments and blocks of the state at the end of a recording.
 
-use super::fold::{BLOCK, Block, Folder, PAST, SEGMENT, Segment};
+use super::fold::{BLOCK, Block, PAST, SEGMENT, Segment, SnapshotFold};
 use super::known as key;
 use super::tally::Reason;
 use crate::model::StackId;
 use crate::model::memory::{BlockState, RawBlock, RawSegment, SegmentKind};
 use crate::reader::pickle::{Store, Tag, Value};
 
-impl Folder {
-    /// A block, which waits for its segment.
+impl SnapshotFold {
+    /// Stores a block until its segment is complete.
     pub fn block(&mut self, store: &mut Store) -> (u8, u32) {
         let state = match self.word_of(key::STATE) {
             Some(key::ACTIVE_ALLOCATED) => Some(BlockState::Allocated),
@@ -33,7 +33,7 @@ impl Folder {
         (BLOCK, self.blocks.len() as u32 - 1)
     }
 
-    /// A segment, which takes its blocks.
+    /// Stores a segment with its blocks.
     pub fn segment(&mut self, store: &mut Store) -> (u8, u32) {
         let device = self.device(store);
         let size = self.size(store, key::TOTAL_SIZE).filter(|&bytes| bytes > 0);
@@ -65,7 +65,7 @@ impl Folder {
             self.place_blocks(&mut segment, &list);
             self.compare_sums(store, &segment);
         } else {
-            // A profile that torch turns into a snapshot has such a segment for each unused device.
+            // Profiles that torch converts to snapshots have such a segment for each unused device.
             let is_empty = list.is_empty() && self.int(store, key::TOTAL_SIZE) == Some(0);
             self.tally.count(if is_empty { Reason::EmptySegment } else { Reason::BadSegment }, self.offset);
             self.tally.add(Reason::LostBlock, n_blocks);
@@ -75,7 +75,7 @@ impl Folder {
         (SEGMENT, self.segments.len() as u32 - 1)
     }
 
-    /// Gives a segment its blocks, each within it and behind the one before.
+    /// Places the blocks of a segment, each within it and after the previous one.
     fn place_blocks(&mut self, segment: &mut RawSegment, list: &[Value]) {
         let end = segment.addr + segment.bytes;
         let mut next = segment.addr;
@@ -88,7 +88,7 @@ impl Folder {
                 self.tally.count(Reason::BadBlock, self.offset);
                 continue;
             };
-            // In old snapshots blocks have no address: each begins where the one before it ends.
+            // Blocks of old snapshots have no address: each begins where the previous one ends.
             let addr = block.addr.unwrap_or(next);
             if addr < next || addr >= end {
                 self.tally.count(Reason::BlockOutside, self.offset);
@@ -103,7 +103,7 @@ impl Folder {
         }
     }
 
-    /// Notes where a segment's own sums are not those of its blocks.
+    /// Counts a segment whose own sums differ from those of its blocks.
     fn compare_sums(&mut self, store: &Store, segment: &RawSegment) {
         let sum = |is_in: fn(BlockState) -> bool| {
             segment.blocks.iter().filter(|block| is_in(block.state)).map(|block| block.bytes).sum::<u64>()

@@ -1,21 +1,21 @@
-//! Why parts of a snapshot are not shown as they were written.
+//! Reasons for repairing or rejecting parts of a snapshot.
 
 use crate::reader::tally::reasons;
 
 reasons! {
-    UnexpectedItem: Loss, "Not what this list should hold: not shown";
-    UnknownAction: Loss, "Event with an action that Lacuna does not know: not shown";
+    UnexpectedItem: Loss, "List item of an unexpected type: not shown";
+    UnknownAction: Loss, "Event with an unknown action: not shown";
     NoAddress: Loss, "Event without an address: not shown";
     BadSize: Loss, "Event whose size is missing, negative or beyond 256 TiB: not shown";
-    BadTime: Loss, "Time that is no whole number of microseconds, or beyond 292 years: shown with the event before";
+    BadTime: Loss, "Time that is not a whole number of microseconds, or beyond 292 years: shown with the event before";
     NoTime: Loss, "Event without a time among others that have one: shown with the event before";
     BadField: Loss, "Field of the wrong type, or out of range: left out, the rest is shown";
-    BadFrames: Loss, "Call stack that is no list of frames: shown without it";
+    BadFrames: Loss, "Call stack that is not a list of frames: shown without it";
     DeepStack: Loss, "Call stack deeper than 2,048 frames: frames in its middle are left out";
     BadSegment: Loss, "Segment without an address, or whose size is missing, negative or beyond 256 TiB: not shown";
     EmptySegment: Note, "Segment without an address, a size and blocks: not shown";
     LostBlock: Loss, "Block of a segment that is not shown";
-    BadBlock: Loss, "Block whose size or state makes no sense: not shown";
+    BadBlock: Loss, "Block with an invalid size or state: not shown";
     BlockClipped: Loss, "Block that reaches beyond its segment: cut where the segment ends";
     BlockOutside: Loss, "Block outside of its segment or over the one before it: not shown";
     SumsDiffer: Loss, "Segment whose own sums differ from those of its blocks: the blocks count";
@@ -26,5 +26,5 @@ reasons! {
     StartWithoutEnd: Note, "Annotation that was never ended: drawn to the end";
     BadText: Loss, "Text that is not valid Unicode: shown with replacement characters";
     ContainerClass: Note, "Python container class: read as a plain dictionary";
-    CutState: Loss, "State after the last event, of which the file lost the last ones: not shown";
+    CutState: Loss, "State after the last event, of which the file lacks the last ones: not shown";
 }

@@ -45,7 +45,7 @@ fn pickle(value: &Json, out: &mut Vec<u8>) {
     }
 }
 
-fn read_bytes(carrier: Carrier, bytes: &[u8]) -> Result<Trace, ReadError> {
+fn read_bytes(carrier: Encoding, bytes: &[u8]) -> Result<Trace, ReadError> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), bytes).unwrap();
     read(carrier, &Source::file(file.path()).unwrap(), Options::default(), &Progress::default())
@@ -56,8 +56,8 @@ fn read_all(snapshot: &Json) -> Trace {
     let mut bytes = b"\x80\x02".to_vec();
     pickle(snapshot, &mut bytes);
     bytes.push(b'.');
-    let trace = read_bytes(Carrier::Pickle, &bytes).unwrap();
-    let json = read_bytes(Carrier::Json, snapshot.to_string().as_bytes()).unwrap();
+    let trace = read_bytes(Encoding::Pickle, &bytes).unwrap();
+    let json = read_bytes(Encoding::Json, snapshot.to_string().as_bytes()).unwrap();
     assert_eq!(summary(&trace), summary(&json));
     let import = &trace.import;
     assert_eq!(import.read, import.shown + import.merged + import.rejected);
@@ -192,7 +192,7 @@ fn each_device_and_the_host_get_their_own() {
 }
 
 #[test]
-fn what_makes_no_sense_is_counted_and_the_rest_shown() {
+fn invalid_parts_are_counted_and_the_rest_is_shown() {
     let blocks = json!([
         {"size": 512, "state": "active_allocated", "history": [{"addr": 4096, "real_size": 300, "frames": frames(&["old"])}]},
         {"size": 512, "state": "gone"},
@@ -222,13 +222,13 @@ fn what_makes_no_sense_is_counted_and_the_rest_shown() {
     assert_eq!((table(&trace, "segments"), table(&trace, "blocks")), ([3, 1, 0, 2], [7, 2, 0, 5]));
     assert_eq!(table(&trace, "external_annotations"), [2, 0, 0, 2]);
     for (words, count) in [
-        ("action that Lacuna does not know", 1),
+        ("Event with an unknown action", 1),
         ("negative or beyond 256 TiB: not shown", 3),
-        ("no whole number of microseconds", 1),
+        ("not a whole number of microseconds", 1),
         ("without an address: not shown", 1),
-        ("no list of frames", 1),
-        ("Not what this list should hold", 7),
-        ("size or state makes no sense", 1),
+        ("not a list of frames", 1),
+        ("List item of an unexpected type", 7),
+        ("invalid size or state", 1),
         ("outside of its segment", 2),
         ("reaches beyond its segment", 1),
         ("own sums differ", 1),
@@ -275,12 +275,15 @@ fn an_event_without_a_time_is_shown_with_the_one_before() {
     let memory = &trace.memories[0];
     assert!(memory.has_time && *memory.curves.allocated.last().unwrap() == 7 * 512);
     assert_eq!(memory.events.ts, [11_000, 11_000, 11_000, 11_000, 14_000, 14_000, 16_000]);
-    assert_eq!((problem(&trace, "without a time among others"), problem(&trace, "no whole number of micro")), (2, 2));
+    assert_eq!(
+        (problem(&trace, "without a time among others"), problem(&trace, "not a whole number of micro")),
+        (2, 2)
+    );
     assert_eq!((problem(&trace, "No times were recorded"), table(&trace, "device_traces")), (0, [7, 7, 0, 0]));
 }
 
 #[test]
-fn what_a_device_had_left_is_a_size_or_nothing() {
+fn free_device_memory_is_a_size_or_missing() {
     let oom = |device_free: Json| json!({"action": "oom", "size": 512, "device_free": device_free, "time_us": 1});
     let events = [json!(77), json!(-1), json!(u64::MAX), json!("x"), json!(null)].map(oom);
     let trace = read_all(&json!({"device_traces": [events]}));
@@ -290,19 +293,19 @@ fn what_a_device_had_left_is_a_size_or_nothing() {
 }
 
 #[test]
-fn what_is_no_snapshot_is_refused_with_what_it_is() {
+fn other_files_are_refused_with_a_description() {
     let refuse = |value: Json| {
         let mut bytes = b"\x80\x02".to_vec();
         pickle(&value, &mut bytes);
         bytes.push(b'.');
-        let text = read_bytes(Carrier::Pickle, &bytes).unwrap_err().to_string();
-        assert_eq!(text, read_bytes(Carrier::Json, value.to_string().as_bytes()).unwrap_err().to_string());
+        let text = read_bytes(Encoding::Pickle, &bytes).unwrap_err().to_string();
+        assert_eq!(text, read_bytes(Encoding::Json, value.to_string().as_bytes()).unwrap_err().to_string());
         text
     };
     assert!(refuse(json!({"model": 1, "epoch\u{1b}": 2, "loss": 3})).contains("with the keys model, epoch, loss"));
     assert!(refuse(json!({"segments": {"a": 1, "b": 2}, "device_traces": "x"})).contains("without lists"));
-    assert!(refuse(json!([1, 2, 3])).contains("a list of something else"));
-    assert!(refuse(json!([])).contains("a list of something else"));
+    assert!(refuse(json!([1, 2, 3])).contains("a list of something other"));
+    assert!(refuse(json!([])).contains("a list of something other"));
     assert!(refuse(json!("text")).contains("a single value"));
     assert!(refuse(event("alloc", 1, 1, 1)).contains("only one part"));
 }
@@ -321,7 +324,7 @@ fn a_cut_file_keeps_what_is_complete() {
     pickle(&snapshot, &mut bytes);
     bytes.push(b'.');
     let text = snapshot.to_string().into_bytes();
-    for (carrier, whole) in [(Carrier::Pickle, &bytes), (Carrier::Json, &text)] {
+    for (carrier, whole) in [(Encoding::Pickle, &bytes), (Encoding::Json, &text)] {
         let (mut n_before, mut n_shown) = (0, 0);
         for end in 1..whole.len() {
             let Ok(trace) = read_bytes(carrier, &whole[..end]) else {
@@ -360,7 +363,7 @@ fn the_viewers_form_holds_a_pickle() {
         text.push_str(&"="[..usize::from(part.len() == 2)]);
     }
     text.push_str("\"}]");
-    let embedded = read_bytes(Carrier::Base64, text.as_bytes()).unwrap();
-    assert_eq!(summary(&embedded), summary(&read_bytes(Carrier::Pickle, &bytes).unwrap()));
+    let embedded = read_bytes(Encoding::Base64, text.as_bytes()).unwrap();
+    assert_eq!(summary(&embedded), summary(&read_bytes(Encoding::Pickle, &bytes).unwrap()));
     assert_eq!(embedded.memories[0].allocations.len(), 1);
 }

@@ -2,13 +2,13 @@
 
 use std::fmt::{Display, Formatter, Write as _};
 
-use crate::sample::answer::Events;
+use crate::sample::answer::EventsAnswer;
 
 /// Nanoseconds, written as decimal microseconds with all three digits, as Kineto does.
 #[derive(Clone, Copy, Debug)]
-pub struct Us(pub i64);
+pub struct Micros(pub i64);
 
-impl Display for Us {
+impl Display for Micros {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}.{:03}", self.0.div_euclid(1000), self.0.rem_euclid(1000))
     }
@@ -25,7 +25,7 @@ pub struct Location<'a> {
 #[derive(Debug, Default)]
 pub struct Emit {
     pub text: String,
-    pub counts: Events,
+    pub counts: EventsAnswer,
     has_event: bool,
 }
 
@@ -41,7 +41,7 @@ impl Emit {
         self.next();
         self.counts.slices += 1;
         let Location { pid, tid } = at;
-        let (ts, dur) = (Us(start), Us(end - start));
+        let (ts, dur) = (Micros(start), Micros(end - start));
         let text = &mut self.text;
         let _ = write!(
             text,
@@ -72,7 +72,7 @@ impl Emit {
         let _ = write!(
             self.text,
             "    \"ph\": \"{ph}\", \"id\": {id}, \"pid\": {pid}, \"tid\": {tid}, \"ts\": {},\n    \"cat\": \"{cat}\", \"name\": \"{cat}\"{binding}\n  }}",
-            Us(ts)
+            Micros(ts)
         );
     }
 
@@ -84,7 +84,7 @@ impl Emit {
         let _ = write!(
             self.text,
             "    \"ph\": \"i\", \"cat\": \"cpu_instant_event\", \"s\": \"t\", \"name\": \"[memory]\",\n    \"pid\": {pid}, \"tid\": {tid},\n    \"ts\": {},\n    \"args\": {{\n      {args}\n    }}\n  }}",
-            Us(ts)
+            Micros(ts)
         );
     }
 
@@ -96,7 +96,7 @@ impl Emit {
         let _ = write!(
             self.text,
             "    \"name\": \"{name}\", \"ph\": \"i\", \"s\": \"g\",\n    \"pid\": {pid}, \"tid\": {tid}, \"ts\": {}\n  }}",
-            Us(ts)
+            Micros(ts)
         );
     }
 
@@ -108,7 +108,7 @@ impl Emit {
         let _ = write!(
             self.text,
             "    \"name\": \"{name}\", \"ph\": \"M\", \"ts\": {}, \"pid\": {pid}, \"tid\": {tid},\n    \"args\": {{\n      \"{key}\": {value}\n    }}\n  }}",
-            Us(ts)
+            Micros(ts)
         );
     }
 }
@@ -119,8 +119,8 @@ mod tests {
 
     #[test]
     fn nanoseconds_keep_their_digits() {
-        assert_eq!(Us(1_234_567).to_string(), "1234.567");
-        assert_eq!(Us(5).to_string(), "0.005");
+        assert_eq!(Micros(1_234_567).to_string(), "1234.567");
+        assert_eq!(Micros(5).to_string(), "0.005");
     }
 
     #[test]

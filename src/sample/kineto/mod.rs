@@ -8,8 +8,8 @@ use std::io::Write;
 
 use super::answer::Answer;
 use super::training::{
-    AUTOGRAD_TID, BASE_TIME_NS, COMMS, COMPUTE, DEVICE, Event, Graphs, Kernel, OnGpu, PID, Plan, Recorder, START_NS,
-    Transfer, simulate,
+    AUTOGRAD_TID, BASE_TIME_NS, COMMS, COMPUTE, DEVICE, Event, Graphs, Kernel, OnGpu, PID, Recorder, START_NS,
+    TrainingPlan, Transfer, simulate,
 };
 use emit::{Emit, Location};
 
@@ -29,7 +29,7 @@ pub fn write(shape: Shape, sink: &mut dyn Write) -> std::io::Result<Answer> {
     sink.write_all(if shape.is_array { "[".to_owned() } else { header() }.as_bytes())?;
     let Shape { steps, seed, .. } = shape;
     let mut kineto = Kineto { emit: Emit::default(), sink };
-    let outcome = simulate(Plan { steps, seed, start: START_NS, graphs: Graphs::Unused }, &mut kineto)?;
+    let outcome = simulate(TrainingPlan { steps, seed, start: START_NS, graphs: Graphs::Unused }, &mut kineto)?;
     footer_events(&mut kineto.emit, outcome.end);
     kineto.end_step(outcome.end)?;
     let Kineto { emit, sink } = kineto;

@@ -26,7 +26,7 @@ fn same_seed_same_bytes() {
 }
 
 #[test]
-fn both_forms_hold_the_same_events_and_as_many_as_it_says() {
+fn both_forms_have_the_same_events_and_the_counts_of_the_answer() {
     let (object, answer) = sample(2, 1, false);
     let events_of_object = events(&object);
     assert_eq!(events_of_object, events(&sample(2, 1, true).0));

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::recorder::VM;
 use super::schema::{METRIC_NAMES, METRICS};
-use super::tables::{Cell, Spec, row};
+use super::tables::{SqlValue, TableColumns, row};
 use crate::sample::training::{COMPUTE, OnGpu, Range};
 
 /// Time between two values, in ns.
@@ -46,7 +46,7 @@ impl Metrics {
     }
 
     /// Writes the values of all periods that end by `now`.
-    pub fn flush(&mut self, now: i64, mut insert: impl FnMut(&Spec, &[Cell<'_>])) {
+    pub fn flush(&mut self, now: i64, mut insert: impl FnMut(&TableColumns, &[SqlValue<'_>])) {
         while (self.first + 1) * PERIOD <= now {
             let [kernels, copies] = self.busy.pop_front().unwrap_or_default();
             let shares = [kernels + copies, kernels, copies].map(|busy| busy * 100 / PERIOD);
@@ -60,7 +60,7 @@ impl Metrics {
 }
 
 /// Names what is measured.
-pub(super) fn describe(mut insert: impl FnMut(&Spec, &[Cell<'_>])) {
+pub(super) fn describe(mut insert: impl FnMut(&TableColumns, &[SqlValue<'_>])) {
     for (metric, name) in (0_i64..).zip(NAMES) {
         insert(&METRIC_NAMES, row![VM, VM, "GPU Metrics [0]", metric, name]);
     }

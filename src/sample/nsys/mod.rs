@@ -12,7 +12,7 @@ use rusqlite::Connection;
 
 use super::answer::Answer;
 use super::training::{
-    AUTOGRAD_TID, BASE_TIME_NS, COMMS, COMPUTE, DEVICE, PID, Plan, Recorder as _, START_NS, simulate,
+    AUTOGRAD_TID, BASE_TIME_NS, COMMS, COMPUTE, DEVICE, PID, Recorder as _, START_NS, TrainingPlan, simulate,
 };
 use recorder::{
     CATEGORY, CONTEXT_ID, DOMAIN, FIRST_CORRELATION, LOADING, NCCL, Nsys, Nvtx, VM, global_pid, global_tid,
@@ -55,7 +55,7 @@ fn fill(shape: Shape, connection: &Connection) -> std::io::Result<Answer> {
     let Shape { steps, seed, schema } = shape;
     let mut nsys = Nsys::new(Tables::new(connection, schema.sql()));
     before(&mut nsys, schema);
-    let outcome = simulate(Plan { steps, seed, start: 0, graphs: schema.graphs() }, &mut nsys)?;
+    let outcome = simulate(TrainingPlan { steps, seed, start: 0, graphs: schema.graphs() }, &mut nsys)?;
     let correlation = outcome.next_correlation as i64 + FIRST_CORRELATION;
     let end = nsys.free_all(outcome.end + 50_000, correlation);
     nsys.insert(&schema::ANALYSIS, row![VM, end, 0, end]);
@@ -72,7 +72,7 @@ fn before(nsys: &mut Nsys<'_>, schema: Schema) {
         let mut fields = row.split('\t');
         let table = fields.next().unwrap_or_default();
         let [id, name, label] = [(); 3].map(|()| fields.next().unwrap_or_default());
-        let is_same = |spec: &&tables::Spec| spec.name.replace("KRENEL", "KERNEL") == table;
+        let is_same = |spec: &&tables::TableColumns| spec.name.replace("KRENEL", "KERNEL") == table;
         for spec in schema::ENUMS.iter().filter(is_same) {
             nsys.insert(spec, row![id.parse::<i64>().unwrap_or_default(), name, label]);
         }

@@ -1,4 +1,4 @@
-//! The rows that nsys writes: one an event, in the table of its kind.
+//! Records events as rows of an nsys export.
 
 use std::collections::HashMap;
 
@@ -7,13 +7,13 @@ use super::schema::{
     CALLCHAINS, GRAPH_TRACE, KERNEL, MEMCPY, MEMORY_USAGE, MEMSET, NVTX, OSRT, OVERHEAD, RUNTIME, SAMPLES, STRINGS,
     SYNCHRONIZATION,
 };
-use super::tables::{Cell, Tables, row};
+use super::tables::{SqlValue, Tables, row};
 use crate::sample::answer;
 use crate::sample::training::{AUTOGRAD_TID, COMMS, DEVICE, Event, Kernel, OnGpu, PID, Range, Recorder, Transfer};
 
 /// The machine's number within ids, in its place.
 pub(super) const VM: i64 = 1 << 48;
-/// A stream or event that a synchronization does not have.
+/// Stream or event id of a synchronization without one.
 const NONE: i64 = 0xffff_ffff;
 pub(super) const CONTEXT_ID: i64 = 1;
 /// Every so many runtime calls, a sample of the CPU is taken.
@@ -63,7 +63,7 @@ pub(super) struct Nvtx {
 #[derive(Debug)]
 pub(super) struct Nsys<'c> {
     pub tables: Tables<'c>,
-    pub answer: answer::Tables,
+    pub answer: answer::TablesAnswer,
     strings: HashMap<String, i64>,
     nvtx: Vec<Nvtx>,
     metrics: Metrics,
@@ -84,7 +84,7 @@ impl<'c> Nsys<'c> {
     pub fn new(tables: Tables<'c>) -> Self {
         Self {
             tables,
-            answer: answer::Tables::default(),
+            answer: answer::TablesAnswer::default(),
             strings: HashMap::new(),
             nvtx: Vec::new(),
             metrics: Metrics::default(),
@@ -99,7 +99,7 @@ impl<'c> Nsys<'c> {
         }
     }
 
-    pub fn insert(&mut self, spec: &super::tables::Spec, row: &[Cell<'_>]) {
+    pub fn insert(&mut self, spec: &super::tables::TableColumns, row: &[SqlValue<'_>]) {
         if let Err(error) = self.tables.insert(spec, row) {
             self.failed.get_or_insert(error);
         }
@@ -182,7 +182,7 @@ impl<'c> Nsys<'c> {
         let (start, end) = (range.0 + 200, range.1 - 100);
         let wait = match name {
             "cudaEventSynchronize" => Some((1, NONE, 4)),
-            "cudaStreamWaitEvent" => Some((2, COMMS.id, NONE)),
+            "cudaStreamWaitEvent" => Some((2, COMMS.id, 3)),
             "cudaStreamSynchronize" => Some((3, 7, NONE)),
             _ => None,
         };

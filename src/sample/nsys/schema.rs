@@ -1,6 +1,6 @@
 //! The tables and columns that the sample fills, and those that each version of nsys has.
 
-use super::tables::Spec;
+use super::tables::TableColumns;
 use crate::sample::training::Graphs;
 
 /// A version of Nsight Systems whose export is imitated.
@@ -46,80 +46,83 @@ impl Schema {
     }
 }
 
-const fn table(name: &'static str, columns: &'static str) -> Spec {
-    Spec { name, columns }
+const fn table(name: &'static str, columns: &'static str) -> TableColumns {
+    TableColumns { name, columns }
 }
 
-pub(super) const KERNEL: Spec = table(
+pub(super) const KERNEL: TableColumns = table(
     "CUPTI_ACTIVITY_KIND_KERNEL",
     "start end deviceId contextId streamId correlationId globalPid demangledName shortName launchType cacheConfig \
      registersPerThread gridX gridY gridZ blockX blockY blockZ staticSharedMemory dynamicSharedMemory \
      localMemoryPerThread localMemoryTotal gridId sharedMemoryExecuted graphNodeId sharedMemoryLimitConfig \
      tensorSizeMinusOneElements",
 );
-pub(super) const MEMCPY: Spec = table(
+pub(super) const MEMCPY: TableColumns = table(
     "CUPTI_ACTIVITY_KIND_MEMCPY",
     "start end deviceId contextId streamId correlationId globalPid bytes copyKind srcKind dstKind copyCount",
 );
-pub(super) const MEMSET: Spec = table(
+pub(super) const MEMSET: TableColumns = table(
     "CUPTI_ACTIVITY_KIND_MEMSET",
     "start end deviceId contextId streamId correlationId globalPid value bytes memKind",
 );
-pub(super) const GRAPH_TRACE: Spec = table(
+pub(super) const GRAPH_TRACE: TableColumns = table(
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
     "start end deviceId contextId streamId correlationId globalPid graphId graphExecId",
 );
-pub(super) const RUNTIME: Spec =
+pub(super) const RUNTIME: TableColumns =
     table("CUPTI_ACTIVITY_KIND_RUNTIME", "start end eventClass globalTid correlationId nameId returnValue");
-pub(super) const SYNCHRONIZATION: Spec = table(
+pub(super) const SYNCHRONIZATION: TableColumns = table(
     "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
     "start end deviceId contextId streamId correlationId globalPid syncType eventId",
 );
-pub(super) const NVTX: Spec = table(
+pub(super) const NVTX: TableColumns = table(
     "NVTX_EVENTS",
     "start end eventType rangeId category color text globalTid endGlobalTid textId domainId int64Value",
 );
-pub(super) const OSRT: Spec =
+pub(super) const OSRT: TableColumns =
     table("OSRT_API", "start end eventClass globalTid nameId returnValue nestingLevel callchainId argumentsId");
-pub(super) const OVERHEAD: Spec = table("PROFILER_OVERHEAD", "start end globalTid nameId returnValue overheadType");
-pub(super) const SAMPLES: Spec = table("COMPOSITE_EVENTS", "id start cpu threadState globalTid cpuCycles");
-pub(super) const CALLCHAINS: Spec = table(
+pub(super) const OVERHEAD: TableColumns =
+    table("PROFILER_OVERHEAD", "start end globalTid nameId returnValue overheadType");
+pub(super) const SAMPLES: TableColumns = table("COMPOSITE_EVENTS", "id start cpu threadState globalTid cpuCycles");
+pub(super) const CALLCHAINS: TableColumns = table(
     "SAMPLING_CALLCHAINS",
     "id symbol module kernelMode thumbCode unresolved specialEntry originalIP unwindMethod stackDepth",
 );
-pub(super) const MEMORY_USAGE: Spec = table(
+pub(super) const MEMORY_USAGE: TableColumns = table(
     "CUDA_GPU_MEMORY_USAGE_EVENTS",
     "start globalPid deviceId contextId address pc bytes memKind memoryOperationType correlationId",
 );
-pub(super) const METRICS: Spec = table("GPU_METRICS", "rawTimestamp timestamp typeId metricId value");
-pub(super) const METRIC_NAMES: Spec = table("TARGET_INFO_GPU_METRICS", "typeId sourceId typeName metricId metricName");
-pub(super) const STRINGS: Spec = table("StringIds", "id value");
-pub(super) const PROCESSES: Spec = table("PROCESSES", "globalPid pid name");
-pub(super) const THREAD_NAMES: Spec = table("ThreadNames", "nameId priority globalTid");
-pub(super) const GPU: Spec = table(
+pub(super) const METRICS: TableColumns = table("GPU_METRICS", "rawTimestamp timestamp typeId metricId value");
+pub(super) const METRIC_NAMES: TableColumns =
+    table("TARGET_INFO_GPU_METRICS", "typeId sourceId typeName metricId metricName");
+pub(super) const STRINGS: TableColumns = table("StringIds", "id value");
+pub(super) const PROCESSES: TableColumns = table("PROCESSES", "globalPid pid name");
+pub(super) const THREAD_NAMES: TableColumns = table("ThreadNames", "nameId priority globalTid");
+pub(super) const GPU: TableColumns = table(
     "TARGET_INFO_GPU",
     "vmId id name busLocation isDiscrete l2CacheSize totalMemory memoryBandwidth clockRate smCount uuid chipName \
      cuDevice threadsPerWarp computeMajor computeMinor smMajor smMinor",
 );
-pub(super) const CUDA_DEVICE: Spec = table("TARGET_INFO_CUDA_DEVICE", "gpuId cudaId pid uuid numMultiprocessors");
-pub(super) const STREAMS: Spec =
+pub(super) const CUDA_DEVICE: TableColumns =
+    table("TARGET_INFO_CUDA_DEVICE", "gpuId cudaId pid uuid numMultiprocessors");
+pub(super) const STREAMS: TableColumns =
     table("TARGET_INFO_CUDA_STREAM", "streamId hwId vmId processId contextId priority flag");
-pub(super) const NULL_STREAM: Spec =
+pub(super) const NULL_STREAM: TableColumns =
     table("TARGET_INFO_CUDA_NULL_STREAM", "streamId hwId vmId processId deviceId contextId");
-pub(super) const CONTEXT: Spec = table(
+pub(super) const CONTEXT: TableColumns = table(
     "TARGET_INFO_CUDA_CONTEXT_INFO",
     "nullStreamId hwId vmId processId deviceId contextId parentContextId isGreenContext",
 );
-pub(super) const SESSION_START: Spec =
+pub(super) const SESSION_START: TableColumns =
     table("TARGET_INFO_SESSION_START_TIME", "utcEpochNs utcTime localTime systemClockNs");
-pub(super) const ANALYSIS: Spec = table("ANALYSIS_DETAILS", "globalVid duration startTime stopTime");
+pub(super) const ANALYSIS: TableColumns = table("ANALYSIS_DETAILS", "globalVid duration startTime stopTime");
 /// What the table of the exporter's facts was called first.
-pub(super) const EXPORT_FACTS_2022: Spec = table("EXPORT_META_DATA", "name value");
-pub(super) const EXPORT_FACTS: Spec = table("META_DATA_EXPORT", "name value");
-pub(super) const CAPTURE_FACTS: Spec = table("META_DATA_CAPTURE", "name value");
+pub(super) const EXPORT_FACTS_2022: TableColumns = table("EXPORT_META_DATA", "name value");
+pub(super) const EXPORT_FACTS: TableColumns = table("META_DATA_EXPORT", "name value");
+pub(super) const CAPTURE_FACTS: TableColumns = table("META_DATA_CAPTURE", "name value");
 
 /// Codes with their names. The misspelt one is how nsys 2022 spelt it.
-pub(super) const ENUMS: [Spec; 14] = [
+pub(super) const ENUMS: [TableColumns; 14] = [
     table("ENUM_NSYS_EVENT_TYPE", "id name label"),
     table("ENUM_NSYS_EVENT_CLASS", "id name label"),
     table("ENUM_CUDA_MEMCPY_OPER", "id name label"),

@@ -30,7 +30,7 @@ pub enum Action {
     SegmentFree,
     SegmentMap,
     SegmentUnmap,
-    OutOfMemory,
+    AllocationFailure,
 }
 
 /// One recorded entry.
@@ -95,7 +95,7 @@ pub struct Segment {
 
 /// The device cannot serve a request.
 #[derive(Clone, Copy, Debug)]
-pub struct OutOfMemory {
+pub struct AllocationFailure {
     /// Rounded, in bytes.
     pub requested: u64,
     pub device_free: u64,
@@ -162,7 +162,7 @@ impl Allocator {
     }
 
     /// Serves a request and returns the block's address.
-    pub fn malloc(&mut self, request: u64, stream: u64, stack: Stack, now: i64) -> Result<u64, OutOfMemory> {
+    pub fn malloc(&mut self, request: u64, stream: u64, stack: Stack, now: i64) -> Result<u64, AllocationFailure> {
         let context = self.context(stack);
         while let Some(&(addr, _)) = self.pending.front().filter(|entry| entry.1 <= now) {
             self.pending.pop_front();
@@ -176,8 +176,8 @@ impl Allocator {
                 Some(addr) => addr,
                 None => {
                     let device_free = self.device_free();
-                    self.record(Action::OutOfMemory, device_free, size, stream, context, now, u64::MAX);
-                    return Err(OutOfMemory { requested: size, device_free });
+                    self.record(Action::AllocationFailure, device_free, size, stream, context, now, u64::MAX);
+                    return Err(AllocationFailure { requested: size, device_free });
                 }
             },
         };

@@ -1,4 +1,4 @@
-//! Where is the simulated program when it allocates? The call stacks of a made-up project.
+//! Call stacks of the simulated program's allocations.
 //!
 //! Innermost frame first, as PyTorch records them: the allocator's C++, the operator, then Python. The
 //! backward pass runs on a thread without Python.

@@ -181,7 +181,7 @@ impl<'a> Document<'a> {
         let mut items = self.pickler.dict(if self.has_times { 8 } else { 7 });
         self.pickler.key(&mut items, "action")?;
         self.pickler.shared(name(entry.action));
-        let place = if entry.action == Action::OutOfMemory { "device_free" } else { "addr" };
+        let place = if entry.action == Action::AllocationFailure { "device_free" } else { "addr" };
         for (key, value) in [(place, entry.addr), ("size", entry.size), ("stream", entry.stream)] {
             self.number(&mut items, key, value)?;
         }
@@ -248,7 +248,7 @@ fn name(action: Action) -> &'static str {
         Action::SegmentFree => "segment_free",
         Action::SegmentMap => "segment_map",
         Action::SegmentUnmap => "segment_unmap",
-        Action::OutOfMemory => "oom",
+        Action::AllocationFailure => "oom",
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a reader must find: the sums after each entry, by what the file says of sizes.
+//! The expected sums after each entry, derived from the sizes in the file.
 //!
 //! An entry says what was asked for, not how large the block was. Only for blocks that are live at the
 //! end does the file say that; for the others a reader rounds up to 512 bytes, and so does this.

@@ -14,11 +14,11 @@ mod training;
 
 use std::io::{self, Write};
 
-use super::answer::{Answer, Lost, MemoryAnswer, OutOfMemoryAnswer, PlantedMemory};
+use super::answer::{Answer, LostHistory, MemoryAnswer, OutOfMemoryAnswer, PlantedMemory};
 use allocator::{Entry, Pool, State};
 use document::Document;
 use expected::Expected;
-use training::{Outcome, Plan, simulate};
+use training::{MemoryOutcome, MemoryPlan, simulate};
 
 /// What an H100 leaves to PyTorch, in bytes.
 const DEVICE: u64 = 79 << 30;
@@ -73,7 +73,7 @@ pub fn write(shape: &Shape, sink: &mut dyn Write) -> io::Result<Answer> {
         let sentence = "Nothing is planted with none: leave it or the other plants out";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, sentence));
     }
-    let plan = Plan {
+    let plan = MemoryPlan {
         steps: shape.steps,
         seed: shape.seed,
         layers: shape.layers,
@@ -81,7 +81,7 @@ pub fn write(shape: &Shape, sink: &mut dyn Write) -> io::Result<Answer> {
         is_expandable: shape.is_expandable,
         capacity: DEVICE,
     };
-    let plan = Plan { capacity: capacity(plan)?, ..plan };
+    let plan = MemoryPlan { capacity: capacity(plan)?, ..plan };
     let end = simulate(plan, &mut |_| Ok(()))?;
     let half = has(Plant::HistoryLost).then_some(end.entries / 2);
     let kept = shape.max_entries.or(half).unwrap_or(u64::MAX).min(end.entries);
@@ -98,7 +98,7 @@ pub fn write(shape: &Shape, sink: &mut dyn Write) -> io::Result<Answer> {
     let memory = MemoryAnswer {
         entries: kept,
         device_bytes: plan.capacity,
-        lost: (lost > 0).then_some(Lost { entries: lost, freed_from_before: expected.freed_from_before }),
+        lost: (lost > 0).then_some(LostHistory { entries: lost, freed_from_before: expected.freed_from_before }),
         end: expected.end(&end.allocator),
         peak_allocated: expected.peak_allocated,
         peak_active: expected.peak_active,
@@ -109,12 +109,12 @@ pub fn write(shape: &Shape, sink: &mut dyn Write) -> io::Result<Answer> {
 }
 
 /// What the device can give: little enough for the run to end in want of memory, where that is planted.
-fn capacity(plan: Plan<'_>) -> io::Result<u64> {
+fn capacity(plan: MemoryPlan<'_>) -> io::Result<u64> {
     if !plan.plants.contains(&Plant::Oom) {
         return Ok(plan.capacity);
     }
     let plants: Vec<_> = plan.plants.iter().copied().filter(|&plant| plant != Plant::Oom).collect();
-    let unhurt = simulate(Plan { plants: &plants, ..plan }, &mut |_| Ok(()))?;
+    let unhurt = simulate(MemoryPlan { plants: &plants, ..plan }, &mut |_| Ok(()))?;
     let bytes = match plants.contains(&Plant::Fragmentation) {
         true => unhurt.reserved[2].max(unhurt.reserved[0]),
         false => unhurt.most_reserved + (256 << 20),
@@ -122,7 +122,7 @@ fn capacity(plan: Plan<'_>) -> io::Result<u64> {
     Ok(bytes.min(plan.capacity))
 }
 
-fn out_of_memory(end: &Outcome, lost: u64) -> Option<OutOfMemoryAnswer> {
+fn out_of_memory(end: &MemoryOutcome, lost: u64) -> Option<OutOfMemoryAnswer> {
     let (entry, oom, stack) = end.oom?;
     let pool = Pool { stream: 0, is_small: false };
     let (inactive, largest_inactive) = end.allocator.inactive(pool);

@@ -103,7 +103,7 @@ fn what_is_not_in_use_goes_back_before_memory_runs_out() {
     let freed: Vec<_> = allocator.log.iter().filter(|entry| entry.action == Action::SegmentFree).collect();
     assert_eq!((freed.len(), freed[0].addr, freed[0].size), (1, block, 60 * MIB));
     assert!(allocator.blocks.contains_key(&kept));
-    assert_eq!(allocator.log.last().unwrap().action, Action::OutOfMemory);
+    assert_eq!(allocator.log.last().unwrap().action, Action::AllocationFailure);
     assert_whole(&allocator);
 }
 
@@ -128,7 +128,7 @@ fn expandable_segments_grow_and_shrink_by_pages() {
 
 /// Levels after each step and peaks within, by the allocator's own blocks.
 fn steps_of(plants: &[Plant], steps: u32) -> (Vec<u64>, Vec<u64>, Vec<u64>) {
-    let plan = Plan { steps, seed: 1, layers: 2, plants, is_expandable: false, capacity: DEVICE };
+    let plan = MemoryPlan { steps, seed: 1, layers: 2, plants, is_expandable: false, capacity: DEVICE };
     let mut allocated = Vec::new();
     let end = simulate(plan, &mut |entry| {
         let change = match entry.action {

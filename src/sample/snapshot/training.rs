@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::allocator::{Allocator, Entry, OutOfMemory, Pool, round};
+use super::allocator::{AllocationFailure, Allocator, Entry, Pool, round};
 use super::code::{self, Stack};
 use super::{Plant, PlantedMemory};
 use crate::sample::rng::Rng;
@@ -42,7 +42,7 @@ const PIECE: u64 = 8 * MIB;
 
 /// What to simulate.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan<'a> {
+pub struct MemoryPlan<'a> {
     pub steps: u32,
     pub seed: u64,
     pub layers: u32,
@@ -70,13 +70,13 @@ pub enum MarkName {
 
 /// What the run came to.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct MemoryOutcome {
     /// The allocator's state after the last entry.
     pub allocator: Allocator,
     pub marks: Vec<Mark>,
     pub entries: u64,
     /// The entry of a request that the device could not serve, with its call.
-    pub oom: Option<(u64, OutOfMemory, Stack)>,
+    pub oom: Option<(u64, AllocationFailure, Stack)>,
     /// What the allocator held of the device when each quarter of the steps was done, in bytes.
     pub reserved: [u64; 4],
     pub most_reserved: u64,
@@ -87,7 +87,7 @@ pub type Sink<'a> = dyn FnMut(&Entry) -> io::Result<()> + 'a;
 
 /// Why a run ends early.
 enum Stop {
-    Oom(OutOfMemory, Stack),
+    Oom(AllocationFailure, Stack),
     Io(io::Error),
 }
 
@@ -102,7 +102,7 @@ type Done<T> = Result<T, Stop>;
 /// Trains for `plan.steps`. Memory grows with what is live and with the marks, not with the entries.
 ///
 /// Errors: the sink's.
-pub fn simulate(plan: Plan<'_>, sink: &mut Sink<'_>) -> io::Result<Outcome> {
+pub fn simulate(plan: MemoryPlan<'_>, sink: &mut Sink<'_>) -> io::Result<MemoryOutcome> {
     let mut run = Run {
         plan,
         sink,
@@ -124,12 +124,12 @@ pub fn simulate(plan: Plan<'_>, sink: &mut Sink<'_>) -> io::Result<Outcome> {
         Err(Stop::Oom(oom, stack)) => Some((run.entries - 1, oom, stack)),
     };
     let Run { allocator, marks, entries, most_reserved, .. } = run;
-    Ok(Outcome { allocator, marks, entries, oom, reserved, most_reserved })
+    Ok(MemoryOutcome { allocator, marks, entries, oom, reserved, most_reserved })
 }
 
 /// The state of the simulated program.
 struct Run<'a, 'b> {
-    plan: Plan<'a>,
+    plan: MemoryPlan<'a>,
     sink: &'a mut Sink<'b>,
     allocator: Allocator,
     rng: Rng,
@@ -392,7 +392,7 @@ fn setup(steps: u32) -> u32 {
 }
 
 /// What is planted in a run, with the right verdict on it.
-pub fn planted(plan: Plan<'_>, end: &Outcome) -> Vec<PlantedMemory> {
+pub fn planted(plan: MemoryPlan<'_>, end: &MemoryOutcome) -> Vec<PlantedMemory> {
     // A run that ends early may not reach all steps.
     let steps = end.marks.iter().filter(|mark| mark.is_start && matches!(mark.name, MarkName::Step(_))).count() as u32;
     let one = |verdict, stack, bytes_per_step, until: u32| PlantedMemory {

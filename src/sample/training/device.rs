@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn settling_early_changes_nothing() {
+    fn early_merging_does_not_change_totals() {
         let work = [(5, 9), (8, 30), (40, 41), (41, 50), (55, 56)];
         let total = |step: i64| {
             let mut device = Device::default();

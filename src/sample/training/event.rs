@@ -1,4 +1,4 @@
-//! What happens in the simulated run, which each format writes in its own way.
+//! Events of the simulated run, which each format records in its own form.
 
 use super::gpu::{Kernel, Stream};
 

@@ -1,4 +1,4 @@
-//! Which kernels does the trained network run? Their names as CUPTI gives them, and how long they take.
+//! Kernels of the trained network: names as in CUPTI, and durations.
 
 use super::gpu::Kernel;
 

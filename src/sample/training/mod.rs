@@ -33,7 +33,7 @@ const RUN_AHEAD_NS: i64 = 2_000_000;
 
 /// What to simulate.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct TrainingPlan {
     pub steps: u32,
     pub seed: u64,
     /// What the recording's clock shows when it begins, in ns.
@@ -43,7 +43,7 @@ pub struct Plan {
 
 /// What the run came to.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct TrainingOutcome {
     /// When the last thread and the last stream were done, in ns.
     pub end: i64,
     pub device: DeviceAnswer,
@@ -79,7 +79,7 @@ pub struct Run<'a> {
 /// Trains for `plan.steps` and records it. Memory does not grow with the steps, but for planted gaps.
 ///
 /// Errors: the recorder's.
-pub fn simulate(plan: Plan, recorder: &mut dyn Recorder) -> std::io::Result<Outcome> {
+pub fn simulate(plan: TrainingPlan, recorder: &mut dyn Recorder) -> std::io::Result<TrainingOutcome> {
     let mut run = Run {
         recorder,
         graphs: plan.graphs,
@@ -108,7 +108,7 @@ pub fn simulate(plan: Plan, recorder: &mut dyn Recorder) -> std::io::Result<Outc
     run.close_frame(root, "train.py(61): main");
     let end = run.now.max(run.free[0]).max(run.free[1]);
     run.recorder.end_step(end)?;
-    Ok(Outcome { end, next_correlation: run.next_correlation, device: run.device.finish() })
+    Ok(TrainingOutcome { end, next_correlation: run.next_correlation, device: run.device.finish() })
 }
 
 impl Run<'_> {

@@ -1,4 +1,4 @@
-//! Where rows belong: processes, threads, devices and streams, and what they are called.
+//! Processes and tracks of an export, with their names and order.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -7,13 +7,13 @@ use rusqlite::Connection;
 use crate::model::{DeviceInfo, Process, ProcessId, RawSlices, SliceKind, Track, TrackId, TrackKind};
 
 use super::catalog::Catalog;
+use super::chunk::{TrackKey, machine_of, process_of, system_ids};
 use super::info::{Value, rows};
-use super::part::{TrackKey, machine_of, process_of, system_ids};
 use super::tables;
 
-/// A process of the trace: a GPU, a program, or what belongs to neither.
+/// A process of the trace: a GPU, a program, or the recorder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Owner {
+pub enum ProcessKey {
     Device {
         machine: i64,
         gpu: u32,
@@ -23,21 +23,21 @@ pub enum Owner {
     Recorder,
 }
 
-/// What the file says about processes, threads and streams that own events.
+/// Names of the processes, threads and streams that own events.
 #[derive(Debug, Default)]
 pub struct Names {
     /// By `globalPid`.
     processes: HashMap<i64, String>,
     /// Row of `StringIds` by `globalTid`.
     pub threads: HashMap<i64, i64>,
-    /// Names that the program gave its threads (NVTX), by `globalTid`.
+    /// Thread names set by the program (NVTX), by `globalTid`.
     pub nvtx_threads: HashMap<i64, String>,
     /// The GPU behind a program's CUDA device, by (process, device): `CUDA_VISIBLE_DEVICES` moves
     /// them.
     gpus: HashMap<(i64, i64), i64>,
     /// Null streams by (process, context).
     null_streams: HashSet<(i64, i64, i64)>,
-    /// Names that the program gave its streams (NVTX), by (process, context, stream).
+    /// Stream names set by the program (NVTX), by (process, context, stream).
     streams: HashMap<(i64, i64, i64), String>,
     /// Green contexts by (process, context).
     green: HashSet<(i64, i64)>,
@@ -46,8 +46,8 @@ pub struct Names {
 }
 
 impl Names {
-    /// Looks up the names of what `keys` refers to. Names of other processes and threads of the
-    /// machine stay in the file.
+    /// Looks up the names of the processes and threads in `keys`. Names of others on the machine are not
+    /// read.
     pub fn new(connection: &Connection, catalog: &Catalog, keys: &HashSet<TrackKey>) -> Self {
         let threads: HashSet<i64> = keys.iter().filter_map(thread_of).collect();
         let processes: HashSet<i64> = keys.iter().filter_map(|key| program_of(*key)).collect();
@@ -99,45 +99,45 @@ impl Names {
     }
 
     /// The GPU behind a program's CUDA device.
-    pub fn gpu(&self, process: i64, device: i64) -> Owner {
+    pub fn gpu(&self, process: i64, device: i64) -> ProcessKey {
         let gpu = *self.gpus.get(&(system_ids(process).0, device)).unwrap_or(&device);
         self.device(process, gpu)
     }
 
-    /// A GPU by its own number; `process` tells the machine, or is 0.
-    pub fn device(&self, process: i64, gpu: i64) -> Owner {
+    /// A GPU by its own number; `process` identifies the machine, or is 0.
+    pub fn device(&self, process: i64, gpu: i64) -> ProcessKey {
         let only = self.machines.first().copied().unwrap_or(0);
         let machine = if process == 0 || self.machines.len() < 2 { only } else { machine_of(process) };
-        Owner::Device { machine, gpu: u32::try_from(gpu).unwrap_or(u32::MAX) }
+        ProcessKey::Device { machine, gpu: u32::try_from(gpu).unwrap_or(u32::MAX) }
     }
 
-    fn owner(&self, key: TrackKey) -> Owner {
+    fn owner(&self, key: TrackKey) -> ProcessKey {
         match key {
             TrackKey::Stream { process, device, .. } | TrackKey::Syncs { process, device } => self.gpu(process, device),
-            key => program_of(key).filter(|&process| process != 0).map_or(Owner::Recorder, Owner::Program),
+            key => program_of(key).filter(|&process| process != 0).map_or(ProcessKey::Recorder, ProcessKey::Program),
         }
     }
 
-    fn process(&self, owner: Owner, devices: &[DeviceInfo]) -> Process {
+    fn process(&self, owner: ProcessKey, devices: &[DeviceInfo]) -> Process {
         match owner {
-            Owner::Device { machine, gpu } => {
+            ProcessKey::Device { machine, gpu } => {
                 let by_id = || devices.iter().find(|device| device.id == gpu).map(|device| device.name.clone());
                 let name = self.devices.get(&(machine, gpu)).cloned().or_else(by_id).unwrap_or_default();
                 let host = if self.machines.len() > 1 { format!(" of machine {machine}") } else { String::new() };
                 let labels = format!("GPU {gpu}{host} {name}").trim_end().to_owned();
                 Process { labels, device: Some(gpu), ..Default::default() }
             }
-            Owner::Program(process) => Process {
+            ProcessKey::Program(process) => Process {
                 pid: system_ids(process).0.to_string(),
                 name: self.processes.get(&process).cloned().unwrap_or_default(),
                 ..Default::default()
             },
-            Owner::Recorder => Process { name: "Nsight Systems".to_owned(), ..Default::default() },
+            ProcessKey::Recorder => Process { name: "Nsight Systems".to_owned(), ..Default::default() },
         }
     }
 }
 
-/// The thread a track belongs to.
+/// The thread of a track.
 fn thread_of(key: &TrackKey) -> Option<i64> {
     match *key {
         TrackKey::Thread(thread) | TrackKey::Running(thread) | TrackKey::Samples(thread) => Some(thread),
@@ -145,7 +145,7 @@ fn thread_of(key: &TrackKey) -> Option<i64> {
     }
 }
 
-/// The process a track's events came from.
+/// The process of a track's events.
 pub fn program_of(key: TrackKey) -> Option<i64> {
     match key {
         TrackKey::Thread(id) | TrackKey::Running(id) | TrackKey::Samples(id) => Some(process_of(id)),
@@ -156,59 +156,58 @@ pub fn program_of(key: TrackKey) -> Option<i64> {
     }
 }
 
-/// Processes and tracks on their way into the trace.
+/// Processes and tracks of the trace under construction.
 #[derive(Debug, Default)]
-pub struct Places {
+pub struct TrackTable {
     pub processes: Vec<Process>,
     pub tracks: Vec<Track>,
     ids: BTreeMap<TrackKey, TrackId>,
-    owners: BTreeMap<Owner, ProcessId>,
+    owners: BTreeMap<ProcessKey, ProcessId>,
 }
 
-impl Places {
-    /// Makes a track of each key. [`Self::arrange`] puts them in order.
+impl TrackTable {
+    /// Creates a track for each key. [`Self::arrange`] sorts them.
     pub fn new(
         keys: &HashSet<TrackKey>,
         names: &Names,
         devices: &[DeviceInfo],
         (catalog, thread_name): (&Catalog, &dyn Fn(i64) -> Option<String>),
     ) -> Self {
-        let mut places = Self::default();
+        let mut table = Self::default();
         let mut keys: Vec<TrackKey> = keys.iter().copied().collect();
         keys.sort_unstable();
         let sharing = Sharing::new(&keys, names);
         for &key in &keys {
-            let process = places.owner(names.owner(key), names, devices);
+            let process = table.owner(names.owner(key), names, devices);
             let track = Track { process, ..track(key, &sharing, names, (catalog, thread_name)) };
-            places.ids.insert(key, TrackId(places.tracks.len() as u32));
-            places.tracks.push(track);
+            table.ids.insert(key, TrackId(table.tracks.len() as u32));
+            table.tracks.push(track);
         }
-        places
+        table
     }
 
     /// The process of `owner`, new or known.
-    pub fn owner(&mut self, owner: Owner, names: &Names, devices: &[DeviceInfo]) -> ProcessId {
+    pub fn owner(&mut self, owner: ProcessKey, names: &Names, devices: &[DeviceInfo]) -> ProcessId {
         let next = ProcessId(self.processes.len() as u32);
         let id = *self.owners.entry(owner).or_insert(next);
         if id == next {
             let sort_index = match owner {
-                Owner::Device { machine, gpu } => machine << 32 | i64::from(gpu),
-                Owner::Program(process) => 1 << 50 | system_ids(process).0,
-                Owner::Recorder => 1 << 51,
+                ProcessKey::Device { machine, gpu } => machine << 32 | i64::from(gpu),
+                ProcessKey::Program(process) => 1 << 50 | system_ids(process).0,
+                ProcessKey::Recorder => 1 << 51,
             };
             self.processes.push(Process { sort_index, ..names.process(owner, devices) });
         }
         id
     }
 
-    /// Puts first what people look for: programs and threads that called CUDA or named ranges, then
-    /// those that only ran. The main thread leads those of its sort, and what is known of a thread
-    /// besides its calls stays below it.
+    /// Sorts tracks: programs and threads with CUDA calls or named ranges first, then those without. The main
+    /// thread is the first of its group, and the other tracks of a thread follow it.
     pub fn arrange(&mut self, slices: &[RawSlices]) {
         const ONLY_RAN: i64 = 2;
         let mut of_track = vec![ONLY_RAN; self.tracks.len()];
-        for part in slices {
-            for (track, kind) in part.track.iter().zip(&part.kind) {
+        for chunk in slices {
+            for (track, kind) in chunk.track.iter().zip(&chunk.kind) {
                 let class = match kind {
                     SliceKind::Runtime | SliceKind::Driver | SliceKind::Annotation => 0,
                     _ => 1,
@@ -234,25 +233,25 @@ impl Places {
             }
         }
         for (owner, process) in &self.owners {
-            if matches!(owner, Owner::Program(_)) {
+            if matches!(owner, ProcessKey::Program(_)) {
                 let class = of_process.get(process).copied().unwrap_or(ONLY_RAN);
                 self.processes[process.0 as usize].sort_index += class << 40;
             }
         }
     }
 
-    /// The track of a key that was there when the places were made.
+    /// The track of a key that was there when the table was made.
     pub fn get(&self, key: TrackKey) -> TrackId {
         self.ids.get(&key).copied().unwrap_or_default()
     }
 }
 
-/// Which devices several processes or contexts use: their streams need longer names.
+/// Devices used by several processes or contexts: their streams need longer names.
 #[derive(Debug, Default)]
 struct Sharing {
-    processes: HashMap<Owner, HashSet<i64>>,
+    processes: HashMap<ProcessKey, HashSet<i64>>,
     /// By device and process.
-    contexts: HashMap<(Owner, i64), HashSet<i64>>,
+    contexts: HashMap<(ProcessKey, i64), HashSet<i64>>,
     n_syncs: usize,
 }
 
@@ -290,7 +289,7 @@ fn track(
     let of_thread = |id: i64, suffix: &str| {
         let (title, tid) = thread(id);
         let (pid, _) = system_ids(id);
-        // The main thread first; what is known of it besides right below it.
+        // The main thread first, directly followed by its other tracks.
         let sort_index = i64::from(tid != pid.to_string());
         Track { kind: TrackKind::Thread, name: title + suffix, tid, sort_index, ..Default::default() }
     };

@@ -1,22 +1,22 @@
-//! What one stretch of one table holds: rows as what they become, ids local to the stretch.
+//! The parsed rows of a range of one table, sorted by type, with ids local to the chunk.
 
 use rusqlite::types::ValueRef;
 
 use crate::model::{Interner, Launch, MemoryCopy, RawSlices, SliceKind, StringId, StringTable, TimeNs, TrackId};
 
-use super::strings::Wanted;
+use super::strings::WantedStrings;
 use super::sync::{EventRecord, Wait};
 use super::tally::{Reason, Tally};
 
-/// Where a name is to be found.
+/// The source of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NameKey {
     Empty,
     /// A row of `StringIds`.
     Id(i64),
-    /// The same, with the version that API calls carry: `cudaLaunchKernel_v7000`.
+    /// The same, with the version suffix of API calls: `cudaLaunchKernel_v7000`.
     Call(i64),
-    /// A text of the part.
+    /// A text of the chunk.
     Text(StringId),
     /// An NVTX domain of a process: (`globalPid`, `domainId`).
     Domain(i64, i64),
@@ -26,7 +26,7 @@ pub enum NameKey {
     Numbered(&'static str, i64),
     /// The title of a table of the catalog.
     Table(usize),
-    /// A row of `StringIds` that names a library; only its file's name is of interest.
+    /// A row of `StringIds` with the path of a library, of which only the file name is shown.
     Module(i64),
     /// (`copyKind`, `srcKind`, `dstKind`) of a copy; -1 is unknown.
     Copy(i64, i64, i64),
@@ -34,16 +34,16 @@ pub enum NameKey {
     Memset(i64),
 }
 
-/// What a track is made for.
+/// The key of a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TrackKey {
     /// Calls and ranges of a thread, by `globalTid`.
     Thread(i64),
     /// When the thread ran, by `globalTid`.
     Running(i64),
-    /// Moments at which the thread was sampled, by `globalTid`.
+    /// CPU samples of a thread, by `globalTid`.
     Samples(i64),
-    /// NVTX ranges that begin and end anywhere, by the process's `globalPid`.
+    /// NVTX start/end ranges, by the process's `globalPid`.
     Ranges(i64),
     Stream {
         /// `globalPid`
@@ -55,26 +55,26 @@ pub enum TrackKey {
     },
     /// Waits on a device, as CUPTI records them.
     Syncs { process: i64, device: i64 },
-    /// Events of a table of the catalog that belong to a process but not to one of its threads; 0
-    /// is no process.
+    /// Events of a table of the catalog that belong to a process but not to a thread; 0 stands for no
+    /// process.
     Table(i64, usize),
 }
 
-/// What a counter counts.
+/// The key of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CounterKey {
     GpuMetric { type_id: i64, metric_id: i64 },
     Network { adapter: i64, list: i64, index: i64 },
 }
 
-/// What a row says of its slice beyond the columns of slices.
+/// Facts of a slice that are not columns of slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RowFacts {
-    /// With the `graphNodeId`; 0 is none.
+    /// With the `graphNodeId`; 0 without one.
     Launch(Launch, u64),
     /// The same.
     Copy(MemoryCopy, u64),
-    /// A CUDA graph that was recorded as one.
+    /// A CUDA graph recorded as a whole.
     Graph {
         graph: u32,
         exec: u32,
@@ -84,9 +84,9 @@ pub enum RowFacts {
     Domain(u32),
 }
 
-/// A memory operation that CUPTI saw: bytes of one kind on one device.
+/// A memory operation recorded by CUPTI: bytes of one kind on one device.
 #[derive(Clone, Copy, Debug)]
-pub struct MemoryEvent {
+pub struct MemoryUsage {
     pub ts: TimeNs,
     pub process: i64,
     pub device: i64,
@@ -96,7 +96,7 @@ pub struct MemoryEvent {
     pub is_free: bool,
 }
 
-/// A thread that came onto a CPU or went off it.
+/// A thread that was scheduled on a CPU or descheduled.
 #[derive(Clone, Copy, Debug)]
 pub struct SchedEvent {
     pub ts: TimeNs,
@@ -107,10 +107,10 @@ pub struct SchedEvent {
     pub source: u64,
 }
 
-/// A moment at which a thread's call stack was taken.
+/// A sample of a thread's call stack.
 #[derive(Clone, Copy, Debug)]
 pub struct SampleEvent {
-    /// Joins it with its frames.
+    /// Key of its frames.
     pub id: i64,
     pub ts: TimeNs,
     /// `globalTid`
@@ -129,7 +129,7 @@ pub struct Frame {
 
 /// Rows of one table.
 #[derive(Debug, Default)]
-pub struct Part {
+pub struct Chunk {
     /// Index of the table in the catalog.
     pub table: usize,
     pub n_read: u64,
@@ -151,30 +151,30 @@ pub struct Part {
     pub counters: Interner<CounterKey>,
     /// (counter, time, value)
     pub samples: Vec<(u32, TimeNs, f64)>,
-    pub memory: Vec<MemoryEvent>,
+    pub memory: Vec<MemoryUsage>,
     pub sched: Vec<SchedEvent>,
     pub stack_samples: Vec<SampleEvent>,
     pub frames: Vec<Frame>,
     /// Names of NVTX domains, by (process, id).
     pub domains: Vec<((i64, i64), u32)>,
-    /// `globalTid` and the name that the program gave the thread.
+    /// `globalTid` and the thread name set by the program.
     pub thread_names: Vec<(i64, u32)>,
-    /// What the recorder said of itself: (severity, name).
+    /// Messages of the recorder: (severity, name).
     pub diagnostics: Vec<(i64, u32)>,
     /// Rows of `StringIds` to keep, and those kept: (id, text).
-    pub wanted: Wanted,
+    pub wanted: WantedStrings,
     pub strings: Vec<(i64, StringId)>,
-    /// Of slices in a table that is known only by its columns.
+    /// Kind of the slices in a table recognized only by its columns.
     pub kind: SliceKind,
-    /// Whether they nest with the calls of their thread.
+    /// Whether these nest with the calls of their thread.
     pub is_call: bool,
 }
 
-/// One row's cells, in the order of the columns asked for. What the table lacks is NULL.
+/// The cells of one row, in the order of the requested columns. Missing columns are NULL.
 pub type Cells<'a> = [ValueRef<'a>];
 
-impl Part {
-    /// A whole number, or nothing: NULL, or another type, which is counted.
+impl Chunk {
+    /// An integer; `None` for NULL and for other types, which are counted.
     #[inline(always)]
     pub fn int(&mut self, cell: ValueRef<'_>) -> Option<i64> {
         match cell {
@@ -187,13 +187,13 @@ impl Part {
         }
     }
 
-    /// A whole number; 0 for nothing.
+    /// An integer; 0 without one.
     #[inline(always)]
     pub fn int_or_0(&mut self, cell: ValueRef<'_>) -> i64 {
         self.int(cell).unwrap_or(0)
     }
 
-    /// Start of a row; without one the row is counted as lost.
+    /// Start of a row; rows without one are counted as lost.
     #[inline(always)]
     pub fn time(&mut self, cell: ValueRef<'_>) -> Option<TimeNs> {
         match cell {
@@ -209,7 +209,7 @@ impl Part {
         }
     }
 
-    /// Start and end of a row; without both, in order, the row is counted as lost.
+    /// Start and end of a row; rows without both, in order, are counted as lost.
     #[inline(always)]
     pub fn span(&mut self, start: ValueRef<'_>, end: ValueRef<'_>) -> Option<(TimeNs, TimeNs)> {
         if let (ValueRef::Integer(start), ValueRef::Integer(end)) = (start, end)
@@ -276,12 +276,12 @@ pub fn process_of(thread: i64) -> i64 {
     thread & !0xff_ffff
 }
 
-/// The system's own number of a process or thread.
+/// The operating system's id of a process or thread.
 pub fn system_ids(id: i64) -> (i64, i64) {
     (id >> 24 & 0xff_ffff, id & 0xff_ffff)
 }
 
-/// The machine a process ran on: hardware and virtual machine.
+/// The machine of a process: hardware and virtual machine.
 pub fn machine_of(id: i64) -> i64 {
     id >> 48 & 0xffff
 }
