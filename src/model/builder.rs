@@ -224,7 +224,7 @@ impl TraceBuilder {
         let mut histories: Vec<MemoryHistory> = raw.into_par_iter().map(replay).collect();
         histories.sort_by_key(|history| (history.source, history.device, history.pid));
         for history in &histories {
-            for &(oddity, count, _) in &history.oddities {
+            for &(oddity, count, _) in &history.inconsistencies {
                 let severity = if oddity.is_harmless() { Severity::Note } else { Severity::Loss };
                 self.import.note(severity, oddity.sentence(), count, None);
             }

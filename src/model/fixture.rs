@@ -27,7 +27,7 @@ impl TraceBuilder {
     }
 
     /// Gives the slice of this index in the first part these facts.
-    pub fn say(&mut self, slice: usize, facts: SliceFacts) {
+    pub fn set_facts(&mut self, slice: usize, facts: SliceFacts) {
         self.slices[0].facts[slice] = self.facts.add(&facts);
     }
 

@@ -9,7 +9,7 @@ use crate::model::{DurNs, MemoryHistory, StackId, StringId, StringTable, TimeRan
 
 /// In what state an allocation must be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Wanted {
+pub enum Liveness {
     #[default]
     Any,
     /// Live in this state.
@@ -19,9 +19,9 @@ pub enum Wanted {
     /// Allocated before the recording began.
     FromBefore,
     /// Allocated and freed within the recording.
-    Passing,
+    FreedWithin,
     /// Freed by the program, but not yet to be used again, for at least one event.
-    Awaited,
+    AwaitingFree,
     /// Allocated within [`Filter::range`]; all without one.
     BornInRange,
 }
@@ -38,7 +38,7 @@ pub struct Filter {
     pub life: (DurNs, DurNs),
     pub stream: Option<i64>,
     pub category: Option<StringId>,
-    pub wanted: Wanted,
+    pub liveness: Liveness,
     /// Live at some moment of this range, in the trace's own time.
     pub range: Option<TimeRange>,
     /// Only these, sorted.
@@ -53,7 +53,7 @@ impl Default for Filter {
             life: (0, DurNs::MAX),
             stream: None,
             category: None,
-            wanted: Wanted::Any,
+            liveness: Liveness::Any,
             range: None,
             among: None,
         }
@@ -114,16 +114,16 @@ pub fn find(
     let fits = |id: AllocationId| {
         let i = id.idx();
         let (start, freed, end) = (all.start[i], all.freed[i], all.end[i]);
-        let is_wanted = match filter.wanted {
-            Wanted::Any => true,
-            Wanted::LiveIn(state) => all.is_live(id, state),
-            Wanted::LiveAtEnd => end >= n_states,
-            Wanted::FromBefore => start == 0,
-            Wanted::Passing => start > 0 && end < n_states,
-            Wanted::Awaited => end > freed.saturating_add(1),
-            Wanted::BornInRange => born.is_none_or(|(first, last)| first < start && start <= last),
+        let has_liveness = match filter.liveness {
+            Liveness::Any => true,
+            Liveness::LiveIn(state) => all.is_live(id, state),
+            Liveness::LiveAtEnd => end >= n_states,
+            Liveness::FromBefore => start == 0,
+            Liveness::FreedWithin => start > 0 && end < n_states,
+            Liveness::AwaitingFree => end > freed.saturating_add(1),
+            Liveness::BornInRange => born.is_none_or(|(first, last)| first < start && start <= last),
         };
-        is_wanted
+        has_liveness
             && (filter.bytes.0..=filter.bytes.1).contains(&all.bytes[i])
             && has_stack(all.stack[i])
             && filter.stream.is_none_or(|stream| history.pool_of(id).stream == stream)
@@ -230,17 +230,17 @@ mod tests {
         let range = Some(TimeRange { start: 410, end: 450 });
         assert_eq!(found(&Filter { range, bytes: (600, 2_000), ..Filter::default() }), [1]);
         let range = Some(TimeRange { start: 200, end: 400 });
-        assert_eq!(found(&Filter { range, wanted: Wanted::BornInRange, ..Filter::default() }), [1, 2]);
-        for (wanted, expected) in [
-            (Wanted::LiveIn(1), vec![0]),
-            (Wanted::LiveIn(4), vec![0, 1, 2]),
-            (Wanted::LiveAtEnd, vec![0, 2]),
-            (Wanted::FromBefore, vec![]),
-            (Wanted::Passing, vec![1]),
-            (Wanted::Awaited, vec![1]),
-            (Wanted::BornInRange, vec![0, 1, 2]),
+        assert_eq!(found(&Filter { range, liveness: Liveness::BornInRange, ..Filter::default() }), [1, 2]);
+        for (liveness, expected) in [
+            (Liveness::LiveIn(1), vec![0]),
+            (Liveness::LiveIn(4), vec![0, 1, 2]),
+            (Liveness::LiveAtEnd, vec![0, 2]),
+            (Liveness::FromBefore, vec![]),
+            (Liveness::FreedWithin, vec![1]),
+            (Liveness::AwaitingFree, vec![1]),
+            (Liveness::BornInRange, vec![0, 1, 2]),
         ] {
-            assert_eq!(found(&Filter { wanted, ..Filter::default() }), expected, "{wanted:?}");
+            assert_eq!(found(&Filter { liveness, ..Filter::default() }), expected, "{liveness:?}");
         }
     }
 

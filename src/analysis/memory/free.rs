@@ -7,7 +7,7 @@ use crate::model::memory::{PoolId, SMALL, SegmentKind};
 
 /// Free stretches of one pool and kind.
 #[derive(Debug, Default)]
-struct Space {
+struct FreeList {
     /// Ends by start.
     by_addr: BTreeMap<u64, u64>,
     /// (size, start).
@@ -15,7 +15,7 @@ struct Space {
     total: u64,
 }
 
-impl Space {
+impl FreeList {
     fn insert(&mut self, start: u64, end: u64) {
         if start < end {
             self.by_addr.insert(start, end);
@@ -52,7 +52,7 @@ struct Region {
 
 /// What is free, brought forward from state to state. Cost: O(log m) for each block and segment that
 /// begins or ends.
-pub struct Sweep<'a> {
+pub struct FreeSpaceSweep<'a> {
     history: &'a MemoryHistory,
     /// Segments and blocks by end.
     segments_by_end: Vec<u32>,
@@ -66,10 +66,10 @@ pub struct Sweep<'a> {
     regions: BTreeMap<u64, Region>,
     /// Live blocks by address, with their ends.
     live: BTreeMap<u64, u64>,
-    spaces: BTreeMap<(PoolId, SegmentKind), Space>,
+    spaces: BTreeMap<(PoolId, SegmentKind), FreeList>,
 }
 
-impl<'a> Sweep<'a> {
+impl<'a> FreeSpaceSweep<'a> {
     pub fn new(history: &'a MemoryHistory) -> Self {
         let order = |ends: Vec<u32>| {
             let mut order: Vec<u32> = (0..ends.len() as u32).collect();
@@ -145,7 +145,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    fn space(&mut self, region: &Region) -> &mut Space {
+    fn space(&mut self, region: &Region) -> &mut FreeList {
         self.spaces.entry((region.pool, region.kind)).or_default()
     }
 

@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 
-use super::live::{Group, Live, by_age, by_category, by_pool, by_stream, live};
+use super::live::{GroupKey, LiveUntil, by_age, by_category, by_pool, by_stream, live};
 use super::steps::Steps;
 use crate::analysis::frame::Frame;
 use crate::analysis::stacks::{FlameTree, weighted_in_groups};
@@ -23,10 +23,10 @@ pub enum GroupBy {
 
 /// Which memory, and how it is told apart.
 #[derive(Clone, Copy, Debug)]
-pub struct Scope<'a> {
+pub struct LiveScope<'a> {
     pub trace: &'a Trace,
     pub history: &'a MemoryHistory,
-    pub until: Live,
+    pub until: LiveUntil,
     pub by: GroupBy,
     /// Those of the history; without them no block has an age.
     pub steps: Option<&'a Steps>,
@@ -51,7 +51,7 @@ pub struct Difference {
     pub shrunk: FlameTree,
 }
 
-impl Scope<'_> {
+impl LiveScope<'_> {
     /// Live bytes in a state as a tree: groups above their stacks.
     ///
     /// Cost: O(blocks that began by then + groups · stacks).
@@ -87,7 +87,7 @@ impl Scope<'_> {
     fn weights(&self, state: u32) -> Vec<Weights> {
         let all = &self.history.allocations;
         let group = self.group(state);
-        let mut index: HashMap<Group, usize> = HashMap::new();
+        let mut index: HashMap<GroupKey, usize> = HashMap::new();
         let mut found: Vec<Weights> = Vec::new();
         let most = (MAX_WEIGHTS / self.trace.stacks.len().max(1)).clamp(16, 1000);
         for id in live(self.history, state, self.until) {
@@ -104,7 +104,7 @@ impl Scope<'_> {
         found
     }
 
-    fn group(&self, state: u32) -> Box<dyn Fn(AllocationId) -> Group + '_> {
+    fn group(&self, state: u32) -> Box<dyn Fn(AllocationId) -> GroupKey + '_> {
         match (self.by, self.steps) {
             (GroupBy::Category, _) => Box::new(by_category(self.history)),
             (GroupBy::Stream, _) => Box::new(by_stream(self.history)),
@@ -113,26 +113,26 @@ impl Scope<'_> {
                 let age = by_age(self.history, steps, state);
                 // Ages that double from group to group: few groups, however many steps.
                 Box::new(move |id| match age(id) {
-                    Group::Age(Some(steps)) => Group::Age(Some(u32::BITS - steps.leading_zeros())),
+                    GroupKey::Age(Some(steps)) => GroupKey::Age(Some(u32::BITS - steps.leading_zeros())),
                     other => other,
                 })
             }
-            (GroupBy::Nothing | GroupBy::Age, _) => Box::new(|_| Group::Age(None)),
+            (GroupBy::Nothing | GroupBy::Age, _) => Box::new(|_| GroupKey::Age(None)),
         }
     }
 
-    fn name(&self, group: Group) -> String {
+    fn name(&self, group: GroupKey) -> String {
         match group {
             _ if self.by == GroupBy::Nothing => String::new(),
-            Group::Category(category) if category == Default::default() => "(no category)".to_owned(),
-            Group::Category(category) => self.trace.strings.get(category).to_owned(),
-            Group::Stream(stream) => MemoryPool { stream, ..MemoryPool::default() }.to_string(),
-            Group::Pool(id) => self.history.pools.get(id.0 as usize).copied().unwrap_or_default().to_string(),
-            Group::Age(None) => "Before the first step".to_owned(),
-            Group::Age(Some(0)) => "Of this step".to_owned(),
-            Group::Age(Some(1)) => "Of the step before".to_owned(),
-            Group::Age(Some(bits)) => format!("{} to {} steps old", 1_u64 << (bits - 1), (1_u64 << bits) - 1),
-            Group::Signature(_) => String::new(),
+            GroupKey::Category(category) if category == Default::default() => "(no category)".to_owned(),
+            GroupKey::Category(category) => self.trace.strings.get(category).to_owned(),
+            GroupKey::Stream(stream) => MemoryPool { stream, ..MemoryPool::default() }.to_string(),
+            GroupKey::Pool(id) => self.history.pools.get(id.0 as usize).copied().unwrap_or_default().to_string(),
+            GroupKey::Age(None) => "Before the first step".to_owned(),
+            GroupKey::Age(Some(0)) => "Of this step".to_owned(),
+            GroupKey::Age(Some(1)) => "Of the step before".to_owned(),
+            GroupKey::Age(Some(bits)) => format!("{} to {} steps old", 1_u64 << (bits - 1), (1_u64 << bits) - 1),
+            GroupKey::Signature(_) => String::new(),
         }
     }
 }
@@ -158,14 +158,20 @@ mod tests {
         script.free(0x0000, 1024);
         let trace = script.finish();
         let history = history(&trace);
-        let scope =
-            |until| Scope { trace: &trace, history, until, by: GroupBy::Nothing, steps: None, has_all_frames: false };
-        let active = scope(Live::Active);
+        let scope = |until| LiveScope {
+            trace: &trace,
+            history,
+            until,
+            by: GroupBy::Nothing,
+            steps: None,
+            has_all_frames: false,
+        };
+        let active = scope(LiveUntil::Active);
         let tree = active.flame(4);
         let main = tree.find(&["main (a.py:9)"]);
         assert_eq!((tree.total(), tree.nodes[main as usize].total), (3584, 1536));
         assert_eq!(tree.nodes[tree.find(&[NO_STACK]) as usize].own, 2048);
-        assert_eq!(scope(Live::Allocated).flame(4).total(), 2560);
+        assert_eq!(scope(LiveUntil::Allocated).flame(4).total(), 2560);
         let Difference { grown, shrunk } = active.difference(2, 6);
         assert_eq!((grown.total(), shrunk.total()), (2048 + 4096, 1024));
         let at = |tree: &FlameTree, name| tree.nodes[tree.find(&["main (a.py:9)", name]) as usize].own;
@@ -183,8 +189,8 @@ mod tests {
         script.alloc(0x0000, 1024, named);
         script.alloc(0x1000, 512, nameless);
         let trace = script.finish();
-        let (history, until, by) = (history(&trace), Live::Active, GroupBy::Nothing);
-        let scope = |has_all_frames| Scope { trace: &trace, history, until, by, steps: None, has_all_frames };
+        let (history, until, by) = (history(&trace), LiveUntil::Active, GroupBy::Nothing);
+        let scope = |has_all_frames| LiveScope { trace: &trace, history, until, by, steps: None, has_all_frames };
         let own = |tree: &FlameTree, path: &[&str]| tree.nodes[tree.find(path) as usize].own;
         let tree = scope(false).flame(2);
         assert_eq!((tree.nodes.len(), tree.total(), tree.nodes[0].own), (3, 1536, 0));
@@ -208,7 +214,8 @@ mod tests {
         builder.memories.push(raw);
         let trace = builder.finish();
         let history = &trace.memories[0];
-        let scope = |by| Scope { trace: &trace, history, until: Live::Active, by, steps: None, has_all_frames: false };
+        let scope =
+            |by| LiveScope { trace: &trace, history, until: LiveUntil::Active, by, steps: None, has_all_frames: false };
         let top = |tree: &FlameTree| -> Vec<(String, i64)> {
             let children = tree.nodes[0].children.clone();
             children.map(|node| (tree.name(node).to_owned(), tree.nodes[node as usize].total)).collect()

@@ -12,7 +12,7 @@ const MAX_FRAMES: usize = 400;
 
 /// How much a frame says of whose memory it is, from least to most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Worth {
+pub enum FrameRank {
     /// How the interpreter or the recorder came there.
     Noise,
     /// The allocator's own.
@@ -27,7 +27,7 @@ pub enum Worth {
     User,
 }
 
-impl Worth {
+impl FrameRank {
     /// What a frame's text is worth.
     pub fn of(text: &str) -> Self {
         let frame = Frame::of(text);
@@ -50,10 +50,10 @@ impl Worth {
 pub fn stack_labels(trace: &Trace) -> Vec<StringId> {
     let stacks = &trace.stacks;
     let mut known = HashMap::new();
-    let mut best = vec![(Worth::Noise, StringId::EMPTY); stacks.len()];
+    let mut best = vec![(FrameRank::Noise, StringId::EMPTY); stacks.len()];
     for i in 1..stacks.len() {
         let frame = stacks.frame[i];
-        let own = *known.entry(frame).or_insert_with(|| Worth::of(trace.strings.get(frame)));
+        let own = *known.entry(frame).or_insert_with(|| FrameRank::of(trace.strings.get(frame)));
         // Callers have smaller ids, so theirs is known; of two that are worth the same the inner counts.
         let callers = best[stacks.parent[i].0 as usize];
         best[i] = if own >= callers.0 { (own, frame) } else { callers };
@@ -64,7 +64,7 @@ pub fn stack_labels(trace: &Trace) -> Vec<StringId> {
 /// The frames to show where there is room for `n`: those that say most first, each sort innermost first.
 pub fn foremost(trace: &Trace, stack: StackId, n: usize) -> Vec<&str> {
     let frames = trace.stacks.frames(stack).take(MAX_FRAMES).map(|frame| trace.strings.get(frame));
-    let mut frames: Vec<(Worth, &str)> = frames.map(|frame| (Worth::of(frame), frame)).collect();
+    let mut frames: Vec<(FrameRank, &str)> = frames.map(|frame| (FrameRank::of(frame), frame)).collect();
     frames.sort_by_key(|(worth, _)| std::cmp::Reverse(*worth));
     frames.into_iter().take(n).map(|(_, frame)| frame).collect()
 }

@@ -1,21 +1,21 @@
 //! Why did memory run out?
 
-mod holders;
+mod allocated;
 #[cfg(test)]
 mod tests;
 
-use super::free::Sweep;
+use super::free::FreeSpaceSweep;
 use super::leaks;
 use super::live::LiveGroup;
 use super::signature::Signatures;
 use crate::model::memory::{MemoryAction, OutOfMemory, PoolId, SegmentKind};
 use crate::model::{MemoryHistory, TimeNs, Trace};
-use holders::Holders;
+use allocated::AllocatedSweep;
 
 /// What might have helped, or why nothing would have, with the figures that speak for it. Sizes are in
 /// bytes.
 #[derive(Clone, Debug, PartialEq)]
-pub enum WhatIf {
+pub enum OomHint {
     /// Enough was free where the request is served from, but not in one stretch.
     Expandable { free: u64, requested: u64, largest_free: u64 },
     /// So many segments were large enough, but smaller blocks lay in them.
@@ -28,7 +28,7 @@ pub enum WhatIf {
     InUse { share: f64 },
 }
 
-impl WhatIf {
+impl OomHint {
     /// As in `PYTORCH_CUDA_ALLOC_CONF`; empty where no setting helps.
     pub fn setting(&self) -> &'static str {
         match self {
@@ -96,7 +96,7 @@ pub struct OomCard {
     /// What is allocated, by place in the program, the most first; no more than were asked for.
     pub stacks: Vec<LiveGroup>,
     /// What might have helped, by these figures. A guess, not an experiment.
-    pub what_ifs: Vec<WhatIf>,
+    pub hints: Vec<OomHint>,
 }
 
 /// A card for each time that memory ran out, in order.
@@ -115,23 +115,23 @@ pub fn cards(
         return Vec::new();
     }
     let device_total = leaks::device_total(trace, history);
-    let mut sweep = Sweep::new(history);
-    let mut holders = Holders::new(history, signatures);
+    let mut sweep = FreeSpaceSweep::new(history);
+    let mut allocated = AllocatedSweep::new(history, signatures);
     let running = history.ooms.iter().take_while(|_| !is_cancelled());
     running
         .map(|oom| {
             // The event itself changes nothing, so the state before it is that after it.
             let state = oom.event.min(history.last_state());
             sweep.advance(state);
-            holders.advance(state);
-            card(history, &sweep, device_total, oom, holders.most(trace, top))
+            allocated.advance(state);
+            card(history, &sweep, device_total, oom, allocated.most(trace, top))
         })
         .collect()
 }
 
 fn card(
     history: &MemoryHistory,
-    sweep: &Sweep<'_>,
+    sweep: &FreeSpaceSweep<'_>,
     device_total: Option<u64>,
     oom: &OutOfMemory,
     stacks: Vec<LiveGroup>,
@@ -159,33 +159,38 @@ fn card(
             .zip(oom.device_free)
             .and_then(|(total, free)| total.checked_sub(free)?.checked_sub(reserved)),
         stacks,
-        what_ifs: Vec::new(),
+        hints: Vec::new(),
     };
-    card.what_ifs = what_ifs(history, &card, sweep, own);
+    card.hints = hints(history, &card, sweep, own);
     card
 }
 
 /// Share of what is reserved from which on it counts as in use.
 const IN_USE: f64 = 0.9;
 
-fn what_ifs(history: &MemoryHistory, card: &OomCard, sweep: &Sweep<'_>, own: (PoolId, SegmentKind)) -> Vec<WhatIf> {
+fn hints(
+    history: &MemoryHistory,
+    card: &OomCard,
+    sweep: &FreeSpaceSweep<'_>,
+    own: (PoolId, SegmentKind),
+) -> Vec<OomHint> {
     let mut found = Vec::new();
     let &OomCard { requested, free, largest_free, free_elsewhere, .. } = card;
     let is_expandable = history.segments.iter().any(|segment| segment.is_expandable);
     let is_scattered = free >= requested && largest_free < requested;
     if is_scattered && !is_expandable {
-        found.push(WhatIf::Expandable { free, requested, largest_free });
+        found.push(OomHint::Expandable { free, requested, largest_free });
         // Only a large block that was split keeps the rest of its segment from a large request.
         let segments = sweep.split_segments(own.0, own.1, requested);
         let is_large = own.1 != SegmentKind::Small;
-        found.extend((is_large && segments > 0).then_some(WhatIf::MaxSplit { segments }));
+        found.extend((is_large && segments > 0).then_some(OomHint::MaxSplit { segments }));
     }
     let before = (0..card.event as usize).rev();
     let freed = before.take_while(|&event| {
         matches!(history.events.action[event], MemoryAction::SegmentFree | MemoryAction::SegmentUnmap)
     });
     let released: u64 = freed.fold(0, |sum, event| sum.saturating_add(history.events.bytes[event]));
-    found.extend((released > 0).then_some(WhatIf::GarbageCollection { released }));
+    found.extend((released > 0).then_some(OomHint::GarbageCollection { released }));
     let others = sweep.each().filter(|other| other.0 != own);
     if free < requested
         && free_elsewhere >= requested
@@ -193,10 +198,10 @@ fn what_ifs(history: &MemoryHistory, card: &OomCard, sweep: &Sweep<'_>, own: (Po
     {
         let kind = if kind == SegmentKind::Small { "small" } else { "large" };
         let pool = format!("{}, {kind} segments", history.pools.get(pool.0 as usize).copied().unwrap_or_default());
-        found.push(WhatIf::Elsewhere { free: free_elsewhere, pool, in_pool });
+        found.push(OomHint::Elsewhere { free: free_elsewhere, pool, in_pool });
     }
     if !is_scattered && card.allocated as f64 >= IN_USE * card.reserved as f64 && card.reserved > 0 {
-        found.push(WhatIf::InUse { share: card.allocated as f64 / card.reserved as f64 });
+        found.push(OomHint::InUse { share: card.allocated as f64 / card.reserved as f64 });
     }
     found
 }

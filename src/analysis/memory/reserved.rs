@@ -5,8 +5,8 @@ mod tests;
 
 use std::ops::Range;
 
-use super::free::Sweep;
-use super::state::{Held, PoolState, allocator};
+use super::free::FreeSpaceSweep;
+use super::state::{PartKind, PoolState, allocator};
 use crate::model::MemoryHistory;
 use crate::model::memory::{AllocationId, MemoryAction, PoolId, SegmentKind};
 
@@ -62,7 +62,7 @@ impl Growth {
 ///
 /// Cost: O((n + m) log m) for n events and m blocks and segments.
 pub fn growth(history: &MemoryHistory, is_cancelled: &dyn Fn() -> bool) -> Vec<Growth> {
-    let mut sweep = Sweep::new(history);
+    let mut sweep = FreeSpaceSweep::new(history);
     let actions = &history.events.action;
     let is_segment = |event: usize| actions.get(event).is_some_and(|&action| role(action).is_some());
     let mut found = Vec::new();
@@ -95,7 +95,7 @@ fn role(action: MemoryAction) -> Option<bool> {
 }
 
 /// The growth by segment events that follow each other, if they reserve anything.
-fn one(history: &MemoryHistory, sweep: &Sweep<'_>, events: Range<usize>) -> Option<Growth> {
+fn one(history: &MemoryHistory, sweep: &FreeSpaceSweep<'_>, events: Range<usize>) -> Option<Growth> {
     let of = &history.events;
     let sum = |wanted| {
         let sizes = events.clone().filter(|&event| role(of.action[event]) == Some(wanted));
@@ -140,7 +140,7 @@ fn one(history: &MemoryHistory, sweep: &Sweep<'_>, events: Range<usize>) -> Opti
 
 /// The stretch of a segment that fewest bytes of blocks keep from serving a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pins {
+pub struct PinnedRange {
     pub addr: u64,
     pub bytes: u64,
     /// The blocks in it: without them it would be free.
@@ -151,18 +151,18 @@ pub struct Pins {
 /// Which blocks stood in the way of a request. `None` if no segment is large enough at all.
 ///
 /// Cost: that of [`allocator`].
-pub fn pins(history: &MemoryHistory, growth: &Growth, is_cancelled: &dyn Fn() -> bool) -> Option<Pins> {
+pub fn pins(history: &MemoryHistory, growth: &Growth, is_cancelled: &dyn Fn() -> bool) -> Option<PinnedRange> {
     let state = allocator(history, growth.state(), is_cancelled);
     let pool = state.pools.iter().find(|pool| (pool.pool, pool.kind) == (growth.pool, growth.kind))?;
     pins_in(pool, growth.requested)
 }
 
 /// The same in any pool and state.
-fn pins_in(pool: &PoolState, requested: u64) -> Option<Pins> {
+fn pins_in(pool: &PoolState, requested: u64) -> Option<PinnedRange> {
     let mut best: Option<(u64, usize, Range<usize>)> = None;
     for (i, segment) in pool.segments.iter().enumerate() {
-        let held = |at: usize| match segment.parts[at].held {
-            Held::Free => 0,
+        let held = |at: usize| match segment.parts[at].kind {
+            PartKind::Free => 0,
             _ => segment.parts[at].bytes,
         };
         // The shortest stretch from each part on, by two indices that only go up.
@@ -185,10 +185,10 @@ fn pins_in(pool: &PoolState, requested: u64) -> Option<Pins> {
     }
     let (blocks_bytes, segment, parts) = best?;
     let parts = &pool.segments[segment].parts[parts];
-    let blocks = parts.iter().filter_map(|part| match part.held {
-        Held::Allocated(id) | Held::AwaitingFree(id) => Some(id),
-        Held::Unsplit | Held::Free => None,
+    let blocks = parts.iter().filter_map(|part| match part.kind {
+        PartKind::Allocated(id) | PartKind::AwaitingFree(id) => Some(id),
+        PartKind::Unsplit | PartKind::Free => None,
     });
     let bytes = parts.iter().map(|part| part.bytes).sum();
-    Some(Pins { addr: parts.first()?.addr, bytes, blocks: blocks.collect(), blocks_bytes })
+    Some(PinnedRange { addr: parts.first()?.addr, bytes, blocks: blocks.collect(), blocks_bytes })
 }

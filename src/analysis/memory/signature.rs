@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use hashbrown::HashMap;
 
-use super::labels::{Worth, stack_labels};
+use super::labels::{FrameRank, stack_labels};
 use crate::analysis::frame::Frame;
 use crate::model::{StackId, StringId, Trace};
 
@@ -119,7 +119,7 @@ impl Signatures {
     /// What to call it in short: of its frames that say most the innermost. `None` without frames.
     pub fn label<'a>(&self, trace: &'a Trace, signature: SignatureId) -> Option<Cow<'a, str>> {
         // Of those that are worth the same, the last counts.
-        self.frames(trace, signature).into_iter().rev().max_by_key(|frame| Worth::of(frame))
+        self.frames(trace, signature).into_iter().rev().max_by_key(|frame| FrameRank::of(frame))
     }
 }
 

@@ -5,7 +5,7 @@ mod tests;
 
 use hashbrown::HashMap;
 
-use super::live::{Live, live};
+use super::live::{LiveUntil, live};
 use crate::model::MemoryHistory;
 use crate::model::memory::{AllocationId, PoolId, SMALL, Segment, SegmentKind};
 
@@ -14,7 +14,7 @@ const MIN_BLOCK: u64 = 512;
 
 /// Bytes of a segment, a pool, or all. `reserved = allocated + awaiting_free + unsplit + free`, exactly.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Sums {
+pub struct MemorySums {
     pub reserved: u64,
     pub allocated: u64,
     /// Given back by the program, but not yet to be used again.
@@ -33,7 +33,7 @@ pub struct Sums {
     scattered: f64,
 }
 
-impl Sums {
+impl MemorySums {
     /// How scattered free memory is within its segments: of a segment 1 - Σ free² / (Σ free)² over its
     /// free stretches, as `MemoryViz` has it; of many the mean, weighed with their free bytes. 0 is at
     /// most one stretch in each segment, near 1 are many small ones.
@@ -46,16 +46,16 @@ impl Sums {
     }
 
     /// The sums of one segment.
-    fn of(parts: &[Part], is_expandable: bool) -> Self {
+    fn of(parts: &[SegmentPart], is_expandable: bool) -> Self {
         let mut sums = Self::default();
         let mut squares = 0_u128;
         for part in parts {
             sums.reserved += part.bytes;
-            match part.held {
-                Held::Allocated(_) => sums.allocated += part.bytes,
-                Held::AwaitingFree(_) => sums.awaiting_free += part.bytes,
-                Held::Unsplit => sums.unsplit += part.bytes,
-                Held::Free => {
+            match part.kind {
+                PartKind::Allocated(_) => sums.allocated += part.bytes,
+                PartKind::AwaitingFree(_) => sums.awaiting_free += part.bytes,
+                PartKind::Unsplit => sums.unsplit += part.bytes,
+                PartKind::Free => {
                     sums.free += part.bytes;
                     sums.largest_free = sums.largest_free.max(part.bytes);
                     sums.free_parts += 1;
@@ -85,7 +85,7 @@ impl Sums {
 
 /// Who has a stretch of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum PartKind {
     Allocated(AllocationId),
     AwaitingFree(AllocationId),
     Unsplit,
@@ -94,10 +94,10 @@ pub enum Held {
 
 /// A stretch of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct SegmentPart {
     pub addr: u64,
     pub bytes: u64,
-    pub held: Held,
+    pub kind: PartKind,
 }
 
 /// A segment; the adjacent pieces of an expandable one are one.
@@ -109,8 +109,8 @@ pub struct SegmentState {
     pub bytes: u64,
     pub is_expandable: bool,
     /// By address; they tile the segment.
-    pub parts: Vec<Part>,
-    pub sums: Sums,
+    pub parts: Vec<SegmentPart>,
+    pub sums: MemorySums,
 }
 
 /// What serves requests of one stream and size class.
@@ -120,7 +120,7 @@ pub struct PoolState {
     pub kind: SegmentKind,
     /// By address.
     pub segments: Vec<SegmentState>,
-    pub sums: Sums,
+    pub sums: MemorySums,
 }
 
 /// All that an allocator holds at a moment.
@@ -129,7 +129,7 @@ pub struct AllocatorState {
     pub state: u32,
     /// By pool, then kind.
     pub pools: Vec<PoolState>,
-    pub sums: Sums,
+    pub sums: MemorySums,
     /// Bytes of live blocks that lie in no segment, or where another block does: such as those of a
     /// recording without segments. `sums.allocated + sums.awaiting_free + unplaced` is the curve
     /// `active`, exactly.
@@ -144,7 +144,7 @@ pub struct AllocatorState {
 pub fn allocator(history: &MemoryHistory, state: u32, is_cancelled: &dyn Fn() -> bool) -> AllocatorState {
     let all = &history.allocations;
     let mut found = AllocatorState { state, ..AllocatorState::default() };
-    let mut blocks: Vec<AllocationId> = live(history, state, Live::Active).collect();
+    let mut blocks: Vec<AllocationId> = live(history, state, LiveUntil::Active).collect();
     if is_cancelled() {
         return found;
     }
@@ -165,13 +165,13 @@ pub fn allocator(history: &MemoryHistory, state: u32, is_cancelled: &dyn Fn() ->
             if placed > 0 {
                 segment.gap(at, from, kind);
                 let is_allocated = all.freed[id.idx()] > state;
-                let held = if is_allocated { Held::Allocated(id) } else { Held::AwaitingFree(id) };
-                segment.parts.push(Part { addr: from, bytes: placed, held });
+                let kind = if is_allocated { PartKind::Allocated(id) } else { PartKind::AwaitingFree(id) };
+                segment.parts.push(SegmentPart { addr: from, bytes: placed, kind });
                 at = to;
             }
         }
         segment.gap(at, end, kind);
-        segment.sums = Sums::of(&segment.parts, segment.is_expandable);
+        segment.sums = MemorySums::of(&segment.parts, segment.is_expandable);
         found.sums.add(&segment.sums);
         let at = *index.entry((pool, kind)).or_insert_with(|| {
             found.pools.push(PoolState { pool, kind, ..PoolState::default() });
@@ -190,8 +190,8 @@ impl SegmentState {
     fn gap(&mut self, from: u64, to: u64, kind: SegmentKind) {
         let Some(bytes) = to.checked_sub(from).filter(|&bytes| bytes > 0) else { return };
         let least = if kind == SegmentKind::Large && !self.is_expandable { SMALL + 1 } else { MIN_BLOCK };
-        let held = if !self.parts.is_empty() && bytes < least { Held::Unsplit } else { Held::Free };
-        self.parts.push(Part { addr: from, bytes, held });
+        let kind = if !self.parts.is_empty() && bytes < least { PartKind::Unsplit } else { PartKind::Free };
+        self.parts.push(SegmentPart { addr: from, bytes, kind });
     }
 }
 

@@ -26,7 +26,7 @@ pub struct Summary {
     /// Whether the means weigh each state with how long it lasted. Where there are no times, each event
     /// counts the same.
     pub is_by_time: bool,
-    /// Of the free memory at the end, as [`Sums::fragmentation`](state::Sums::fragmentation) defines it:
+    /// Of the free memory at the end, as [`MemorySums::fragmentation`](state::MemorySums::fragmentation) defines it:
     /// 0 is at most one stretch in each segment, near 1 are many small ones. `None` where nothing is known
     /// of segments.
     pub fragmentation: Option<f64>,

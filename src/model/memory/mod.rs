@@ -6,8 +6,8 @@
 
 mod curves;
 mod event;
+mod inconsistency;
 mod kind;
-mod oddity;
 mod raw;
 mod replay;
 mod segments;
@@ -19,9 +19,9 @@ use super::{DurNs, StackId, StringId, TimeNs, TimeRange};
 
 pub use curves::{Curves, highest};
 pub use event::{MemoryAction, MemoryEvent, MemoryEvents, MemoryNote, OutOfMemory};
+pub use inconsistency::Inconsistency;
 pub use kind::{SMALL, SegmentKind};
-pub use oddity::Oddity;
-pub use raw::{BlockBefore, BlockState, RawBlock, RawMemory, RawSegment};
+pub use raw::{BlockState, InitialBlock, RawBlock, RawMemory, RawSegment};
 pub use replay::replay;
 pub(super) use timeline::add_to_timeline;
 
@@ -144,7 +144,7 @@ pub struct MemoryHistory {
     /// Sorted by start.
     pub annotations: Vec<MemoryAnnotation>,
     /// What could not have happened as it is written, with how often and the first event.
-    pub oddities: Vec<(Oddity, u64, u32)>,
+    pub inconsistencies: Vec<(Inconsistency, u64, u32)>,
     /// The allocator's settings in the order of the file: (key, text).
     pub settings: Vec<(String, String)>,
 }

@@ -17,7 +17,7 @@ pub struct RawMemory {
     /// The allocator's state after the last event; `None` if the file does not say.
     pub end: Option<Vec<RawSegment>>,
     /// What the file says was live before the first event.
-    pub before: Vec<BlockBefore>,
+    pub before: Vec<InitialBlock>,
     pub ooms: Vec<OutOfMemory>,
     pub notes: Vec<MemoryNote>,
     /// The category of allocating events, by event; may be empty. Ascending.
@@ -29,7 +29,7 @@ pub struct RawMemory {
 
 /// A block that was live before the first event.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct BlockBefore {
+pub struct InitialBlock {
     /// 0 for what is only a sum, such as the rest of a profiler's running total: no event frees it.
     pub addr: u64,
     pub bytes: u64,

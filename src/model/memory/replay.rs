@@ -2,8 +2,8 @@
 
 use hashbrown::HashMap;
 
+use super::inconsistency::{Inconsistencies, Inconsistency};
 use super::kind::settle_kinds;
-use super::oddity::{Oddities, Oddity};
 use super::segments::replay_segments;
 use super::{
     Allocations, BlockState, Curves, MemoryAction, MemoryHistory, MemorySource, PoolId, RawBlock, RawMemory, Segment,
@@ -27,18 +27,18 @@ const NONE: u32 = u32::MAX;
 ///
 /// Cost: O(n log s) for n events and s segments.
 pub fn replay(mut raw: RawMemory) -> MemoryHistory {
-    let mut oddities = Oddities::default();
-    settle_times(&mut raw, &mut oddities);
-    let mut segments = replay_segments(&raw, &mut oddities);
+    let mut inconsistencies = Inconsistencies::default();
+    settle_times(&mut raw, &mut inconsistencies);
+    let mut segments = replay_segments(&raw, &mut inconsistencies);
     let mut lives = Lives::new(&raw);
-    lives.follow(&mut oddities);
-    lives.meet_end(&mut oddities);
+    lives.follow(&mut inconsistencies);
+    lives.meet_end(&mut inconsistencies);
     lives.find_segments(&segments);
     lives.find_categories();
     let mut allocations = lives.allocations;
     let links = lives.links;
     let n_states = raw.events.len() + 1;
-    cut_sizes(&mut allocations, &mut segments, &mut oddities);
+    cut_sizes(&mut allocations, &mut segments, &mut inconsistencies);
     raw.events.allocation = sort_by_start(&mut allocations, links);
     settle_kinds(&mut segments, &allocations);
     let reserved = std::mem::take(&mut raw.events.reserved);
@@ -60,7 +60,7 @@ pub fn replay(mut raw: RawMemory) -> MemoryHistory {
         notes: raw.notes,
         forward: raw.forward,
         annotations: raw.annotations,
-        oddities: oddities.sorted(),
+        inconsistencies: inconsistencies.sorted(),
         settings: raw.settings,
     };
     if history.pools.is_empty() {
@@ -71,7 +71,7 @@ pub fn replay(mut raw: RawMemory) -> MemoryHistory {
 }
 
 /// Makes times ascend, or counts events where there are none.
-fn settle_times(raw: &mut RawMemory, oddities: &mut Oddities) {
+fn settle_times(raw: &mut RawMemory, inconsistencies: &mut Inconsistencies) {
     if !raw.has_time {
         raw.events.ts = (0..raw.events.len() as TimeNs).collect();
         return;
@@ -79,7 +79,7 @@ fn settle_times(raw: &mut RawMemory, oddities: &mut Oddities) {
     let mut latest = TimeNs::MIN;
     for (event, ts) in raw.events.ts.iter_mut().enumerate() {
         if *ts < latest {
-            oddities.add(Oddity::TimeGoesBack, event as u32);
+            inconsistencies.add(Inconsistency::TimeGoesBack, event as u32);
             *ts = latest;
         }
         latest = *ts;
@@ -165,7 +165,7 @@ impl<'a> Lives<'a> {
         all.freed[allocation as usize] = all.freed[allocation as usize].min(state);
     }
 
-    fn follow(&mut self, oddities: &mut Oddities) {
+    fn follow(&mut self, inconsistencies: &mut Inconsistencies) {
         let events = &self.raw.events;
         for event in 0..events.len() {
             let (addr, requested, state) = (events.addr[event], events.bytes[event], event as u32 + 1);
@@ -174,7 +174,7 @@ impl<'a> Lives<'a> {
             match events.action[event] {
                 MemoryAction::Alloc => {
                     if let Some(known) = known.filter(|&known| self.is_live(known)) {
-                        oddities.add(Oddity::AllocTwice, event as u32);
+                        inconsistencies.add(Inconsistency::AllocTwice, event as u32);
                         self.close(known, state);
                     }
                     let id = self.add(addr, self.block_bytes(requested), requested, state, pool, stack);
@@ -185,11 +185,11 @@ impl<'a> Lives<'a> {
                     let id = match known {
                         Some(known) if self.is_live(known) => known,
                         Some(_) => {
-                            oddities.add(Oddity::FreedTwice, event as u32);
+                            inconsistencies.add(Inconsistency::FreedTwice, event as u32);
                             continue;
                         }
                         None => {
-                            oddities.add(Oddity::FreedFromBefore, event as u32);
+                            inconsistencies.add(Inconsistency::FreedFromBefore, event as u32);
                             let bytes = self.block_bytes(requested);
                             let id = self.add(addr, bytes, requested, 0, pool, StackId::default());
                             // PyTorch's allocator completes no free that was not requested: the request
@@ -216,7 +216,7 @@ impl<'a> Lives<'a> {
     }
 
     /// Makes the live blocks those that the file names at its end.
-    fn meet_end(&mut self, oddities: &mut Oddities) {
+    fn meet_end(&mut self, inconsistencies: &mut Inconsistencies) {
         let Some(end) = &self.raw.end else { return };
         let last = self.n_states - 1;
         let mut is_kept = vec![false; self.allocations.len()];
@@ -226,11 +226,11 @@ impl<'a> Lives<'a> {
             let id = match known {
                 Some(known) if self.is_live(known) => known,
                 Some(_) => {
-                    oddities.add(Oddity::Appeared, last.saturating_sub(1));
+                    inconsistencies.add(Inconsistency::Appeared, last.saturating_sub(1));
                     self.add(block.addr, block.bytes, block.requested, last, pool, block.stack)
                 }
                 None => {
-                    oddities.add(Oddity::LiveFromBefore, 0);
+                    inconsistencies.add(Inconsistency::LiveFromBefore, 0);
                     self.add(block.addr, block.bytes, block.requested, 0, pool, block.stack)
                 }
             };
@@ -241,7 +241,7 @@ impl<'a> Lives<'a> {
         }
         for id in 0..is_kept.len() as u32 {
             if self.is_live(id) && !is_kept[id as usize] {
-                oddities.add(Oddity::Gone, last.saturating_sub(1));
+                inconsistencies.add(Inconsistency::Gone, last.saturating_sub(1));
                 self.close(id, last.max(self.allocations.start[id as usize]));
             }
         }
@@ -317,18 +317,18 @@ impl<'a> Lives<'a> {
 }
 
 /// Keeps sums within 64 bits, whatever sizes a file invents.
-fn cut_sizes(allocations: &mut Allocations, segments: &mut [Segment], oddities: &mut Oddities) {
+fn cut_sizes(allocations: &mut Allocations, segments: &mut [Segment], inconsistencies: &mut Inconsistencies) {
     let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.map(u128::from).sum::<u128>();
     let most = u128::from(u64::MAX >> 1);
     if sum(&mut allocations.bytes.iter().copied()) > most || sum(&mut allocations.requested.iter().copied()) > most {
         let cap = (u64::MAX >> 1) / allocations.len().max(1) as u64;
         allocations.bytes.iter_mut().chain(&mut allocations.requested).for_each(|bytes| *bytes = (*bytes).min(cap));
-        oddities.add(Oddity::TooLarge, 0);
+        inconsistencies.add(Inconsistency::TooLarge, 0);
     }
     if sum(&mut segments.iter().map(|segment| segment.bytes)) > most {
         let cap = (u64::MAX >> 1) / segments.len().max(1) as u64;
         segments.iter_mut().for_each(|segment| segment.bytes = segment.bytes.min(cap));
-        oddities.add(Oddity::TooLarge, 0);
+        inconsistencies.add(Inconsistency::TooLarge, 0);
     }
 }
 

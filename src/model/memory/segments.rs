@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::oddity::{Oddities, Oddity};
+use super::inconsistency::{Inconsistencies, Inconsistency};
 use super::{MemoryAction, RawMemory, RawSegment, Segment};
 use crate::model::StackId;
 
@@ -83,7 +83,7 @@ impl Reserved {
 /// Replays the events of segments, and brings them together with what the file says of the end.
 ///
 /// Cost: O(n log n) for n events and final segments.
-pub fn replay_segments(raw: &RawMemory, oddities: &mut Oddities) -> Vec<Segment> {
+pub fn replay_segments(raw: &RawMemory, inconsistencies: &mut Inconsistencies) -> Vec<Segment> {
     use MemoryAction::{SegmentAlloc, SegmentFree, SegmentMap, SegmentUnmap};
     let n_states = raw.events.len() as u32 + 1;
     let mut reserved = Reserved::default();
@@ -93,7 +93,7 @@ pub fn replay_segments(raw: &RawMemory, oddities: &mut Oddities) -> Vec<Segment>
         match action {
             SegmentAlloc | SegmentMap => {
                 if reserved.take(addr, end, state) != [(addr, end)] {
-                    oddities.add(Oddity::SegmentTwice, event as u32);
+                    inconsistencies.add(Inconsistency::SegmentTwice, event as u32);
                 }
                 reserved.open(Segment {
                     addr,
@@ -109,7 +109,7 @@ pub fn replay_segments(raw: &RawMemory, oddities: &mut Oddities) -> Vec<Segment>
             SegmentFree | SegmentUnmap => {
                 for (addr, end) in reserved.take(addr, end, state) {
                     if reserved.is_touched(addr, end) {
-                        oddities.add(Oddity::SegmentFreedTwice, event as u32);
+                        inconsistencies.add(Inconsistency::SegmentFreedTwice, event as u32);
                         continue;
                     }
                     // It was there before the recording.
@@ -128,7 +128,7 @@ pub fn replay_segments(raw: &RawMemory, oddities: &mut Oddities) -> Vec<Segment>
         reserved.touch(addr, end);
     }
     if let Some(end) = &raw.end {
-        meet_end(&mut reserved, end, n_states - 1, oddities);
+        meet_end(&mut reserved, end, n_states - 1, inconsistencies);
     }
     reserved.segments.sort_by_key(|segment| (segment.start, segment.addr));
     reserved.segments
@@ -136,7 +136,7 @@ pub fn replay_segments(raw: &RawMemory, oddities: &mut Oddities) -> Vec<Segment>
 
 /// Makes the live segments those that the file names at its end. What history and end disagree about
 /// comes or goes with the last event: nothing says when it did.
-fn meet_end(reserved: &mut Reserved, end: &[RawSegment], last: u32, oddities: &mut Oddities) {
+fn meet_end(reserved: &mut Reserved, end: &[RawSegment], last: u32, inconsistencies: &mut Inconsistencies) {
     let mut is_kept = vec![false; reserved.segments.len()];
     let mut unseen = Vec::new();
     let mut by_addr: Vec<&RawSegment> = end.iter().collect();
@@ -169,13 +169,13 @@ fn meet_end(reserved: &mut Reserved, end: &[RawSegment], last: u32, oddities: &m
         let segment = &mut reserved.segments[i];
         if segment.end > last {
             segment.end = last.max(segment.start);
-            oddities.add(Oddity::SegmentGone, last.saturating_sub(1));
+            inconsistencies.add(Inconsistency::SegmentGone, last.saturating_sub(1));
         }
     }
     for (addr, stop, segment) in unseen.into_iter().filter(|part| part.0 < part.1) {
         let is_new = reserved.is_touched(addr, stop);
         if is_new {
-            oddities.add(Oddity::SegmentAppeared, last.saturating_sub(1));
+            inconsistencies.add(Inconsistency::SegmentAppeared, last.saturating_sub(1));
         }
         reserved.segments.push(Segment {
             addr,

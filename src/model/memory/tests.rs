@@ -16,8 +16,8 @@ fn segment(addr: u64, bytes: u64, blocks: &[(u64, u64, BlockState)]) -> RawSegme
     RawSegment { addr, bytes, blocks: blocks.iter().map(block).collect(), ..RawSegment::default() }
 }
 
-fn oddities(history: &MemoryHistory) -> Vec<(Oddity, u64)> {
-    history.oddities.iter().map(|&(oddity, count, _)| (oddity, count)).collect()
+fn inconsistencies(history: &MemoryHistory) -> Vec<(Inconsistency, u64)> {
+    history.inconsistencies.iter().map(|&(inconsistency, count, _)| (inconsistency, count)).collect()
 }
 
 /// The curves by the plainest means: every block and segment looked at for every state.
@@ -59,7 +59,7 @@ fn a_block_lives_from_its_allocation_until_its_free_is_completed() {
     assert_eq!(history.allocations.stack[0], StackId(2));
     assert_eq!(history.events.allocation, [u32::MAX, 0, 1, 0, 0, u32::MAX]);
     assert_eq!((history.state_at(-1), history.state_at(10), history.state_at(19)), (0, 2, 2));
-    assert_eq!(oddities(&history), []);
+    assert_eq!(inconsistencies(&history), []);
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn what_was_there_before_is_worked_out_from_frees_and_from_the_end() {
     assert_eq!(history.curves.reserved, [4096; 3]);
     assert_eq!(history.allocations.addr, [0x1000, 0x1200, 0x1800, 0x1400]);
     assert_eq!(history.events.allocation, [1, 3]);
-    assert_eq!(oddities(&history), [(Oddity::FreedFromBefore, 1), (Oddity::LiveFromBefore, 2)]);
+    assert_eq!(inconsistencies(&history), [(Inconsistency::FreedFromBefore, 1), (Inconsistency::LiveFromBefore, 2)]);
 }
 
 #[test]
@@ -92,9 +92,9 @@ fn what_a_file_says_was_there_before_is_there_in_the_first_state() {
     let mut raw = raw(&[(FreeCompleted, 7, 512), (Alloc, 0, 100)]);
     raw.source = MemorySource::Timeline;
     raw.before = vec![
-        BlockBefore { addr: 9, bytes: 64, category: StringId(2) },
-        BlockBefore { addr: 7, bytes: 512, category: StringId(3) },
-        BlockBefore { addr: 0, bytes: 1000, category: StringId::EMPTY },
+        InitialBlock { addr: 9, bytes: 64, category: StringId(2) },
+        InitialBlock { addr: 7, bytes: 512, category: StringId(3) },
+        InitialBlock { addr: 0, bytes: 1000, category: StringId::EMPTY },
     ];
     raw.categories = vec![(1, StringId(4))];
     let history = replay(raw);
@@ -102,7 +102,7 @@ fn what_a_file_says_was_there_before_is_there_in_the_first_state() {
     assert_eq!(history.curves.allocated, [1576, 1064, 1164]);
     assert_eq!((&history.allocations.addr, &history.events.allocation), (&vec![0, 7, 9, 0], &vec![1, 3]));
     assert_eq!(history.allocations.category, [StringId::EMPTY, StringId(3), StringId(2), StringId(4)]);
-    assert_eq!(oddities(&history), []);
+    assert_eq!(inconsistencies(&history), []);
 }
 
 #[test]
@@ -143,14 +143,14 @@ fn sequences_that_cannot_be_are_counted_and_end_as_the_file_says() {
     assert_curves(&history);
     assert_eq!((history.curves.allocated[8], history.curves.reserved[8]), (512, 4096));
     let expected = [
-        (Oddity::AllocTwice, 1),
-        (Oddity::FreedTwice, 1),
-        (Oddity::Gone, 1),
-        (Oddity::Appeared, 1),
-        (Oddity::SegmentFreedTwice, 1),
-        (Oddity::SegmentAppeared, 1),
+        (Inconsistency::AllocTwice, 1),
+        (Inconsistency::FreedTwice, 1),
+        (Inconsistency::Gone, 1),
+        (Inconsistency::Appeared, 1),
+        (Inconsistency::SegmentFreedTwice, 1),
+        (Inconsistency::SegmentAppeared, 1),
     ];
-    assert_eq!(oddities(&history), expected);
+    assert_eq!(inconsistencies(&history), expected);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn pieces_of_expandable_segments_come_and_go() {
     assert_eq!(history.curves.reserved, [0x1000, 0, 0x1000, 0x2000, 0x3000, 0x3000, 0x1000]);
     let piece = &history.segments[history.allocations.segment[0] as usize];
     assert_eq!((piece.addr, piece.bytes, piece.is_expandable), (0x2000, 0x1000, true));
-    assert_eq!(oddities(&history), [(Oddity::Gone, 1)]);
+    assert_eq!(inconsistencies(&history), [(Inconsistency::Gone, 1)]);
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn sizes_that_no_device_has_are_cut() {
     let history =
         replay(raw(&[(Alloc, 0, huge), (Alloc, 1, huge), (SegmentAlloc, 0, huge), (SegmentAlloc, huge, huge)]));
     assert_curves(&history);
-    assert_eq!(oddities(&history), [(Oddity::TooLarge, 2)]);
+    assert_eq!(inconsistencies(&history), [(Inconsistency::TooLarge, 2)]);
     assert!(history.curves.active.iter().all(|&bytes| bytes <= huge));
 }
 
@@ -210,7 +210,7 @@ fn times_ascend_whatever_the_file_says() {
     raw.events.ts = vec![50, 7, 60];
     let history = replay(raw);
     assert_eq!(history.events.ts, [50, 50, 60]);
-    assert_eq!(oddities(&history), [(Oddity::TimeGoesBack, 1)]);
+    assert_eq!(inconsistencies(&history), [(Inconsistency::TimeGoesBack, 1)]);
 }
 
 #[test]

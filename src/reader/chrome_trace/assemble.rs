@@ -6,7 +6,7 @@ use crate::model::{
     InstantTable, Process, ProcessId, RawSlices, StringId, TimeNs, TraceBuilder, Track, TrackId, TrackKind,
 };
 
-use super::batch::{AsyncEvent, Batch, BeginEnd, MemoryEvent, Metadata, Sample, is_on_device};
+use super::batch::{AsyncEvent, Batch, BeginEnd, Metadata, ProfilerMemoryEvent, Sample, is_on_device};
 use super::counters::{add_counters, add_memory};
 use super::memory::memories;
 use super::pairing;
@@ -54,7 +54,7 @@ pub struct Assembly {
     begin_ends: Vec<BeginEnd>,
     asyncs: Vec<AsyncEvent>,
     samples: Vec<Sample>,
-    memory: Vec<MemoryEvent>,
+    memory: Vec<ProfilerMemoryEvent>,
     metadata: Vec<Metadata>,
 }
 

@@ -55,7 +55,7 @@ pub struct Sample {
 
 /// A `[memory]` event: bytes that PyTorch's allocator gave out or took back.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct MemoryEvent {
+pub struct ProfilerMemoryEvent {
     pub track: TrackId,
     pub ts: TimeNs,
     /// 0 is the CPU, 1 CUDA.
@@ -70,7 +70,7 @@ pub struct MemoryEvent {
     pub source: u64,
 }
 
-impl MemoryEvent {
+impl ProfilerMemoryEvent {
     /// Index of the device; -1 is the host.
     pub fn device(&self) -> i32 {
         if self.device_type == 0 { -1 } else { self.device_id.clamp(0, i64::from(i32::MAX)) as i32 }
@@ -105,7 +105,7 @@ pub struct Batch {
     pub asyncs: Vec<AsyncEvent>,
     pub instants: Vec<(TrackId, TimeNs, StringId, u64)>,
     pub samples: Vec<Sample>,
-    pub memory: Vec<MemoryEvent>,
+    pub memory: Vec<ProfilerMemoryEvent>,
     pub metadata: Vec<Metadata>,
     pub tally: Tally,
     last_track: (Vec<u8>, Vec<u8>, TrackId),
@@ -338,7 +338,7 @@ fn id_number(text: &[u8]) -> u64 {
     number.unwrap_or_else(|| hash_bytes(text) | 1 << 63)
 }
 
-fn memory_of(args: &[u8]) -> Option<MemoryEvent> {
+fn memory_of(args: &[u8]) -> Option<ProfilerMemoryEvent> {
     #[derive(serde::Deserialize)]
     struct Args {
         #[serde(rename = "Bytes")]
@@ -355,7 +355,7 @@ fn memory_of(args: &[u8]) -> Option<MemoryEvent> {
         reserved: Option<i64>,
     }
     let args: Args = serde_json::from_slice(args).ok()?;
-    Some(MemoryEvent {
+    Some(ProfilerMemoryEvent {
         device_type: args.device_type,
         device_id: args.device_id,
         bytes: args.bytes,

@@ -7,7 +7,7 @@ use crate::model::{
 };
 
 use super::assemble::{Places, Thread};
-use super::batch::{MemoryEvent, Sample};
+use super::batch::{ProfilerMemoryEvent, Sample};
 
 /// Counters from `C` events: one a process, name and series.
 pub fn add_counters(
@@ -44,7 +44,7 @@ pub fn add_counters(
 /// Recordings of 2021 have only the change: there the sum of changes since the start is shown, and
 /// named so.
 pub fn add_memory(
-    events: &[MemoryEvent],
+    events: &[ProfilerMemoryEvent],
     threads: &[Thread],
     track_ids: &[Option<TrackId>],
     places: &mut Places,

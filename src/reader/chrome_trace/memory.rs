@@ -3,12 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::model::StackId;
-use crate::model::memory::{
-    BlockBefore, MemoryAction, MemoryEvent as Event, MemoryPool, MemorySource, PoolId, RawMemory,
-};
+use crate::model::memory::{InitialBlock, MemoryAction, MemoryEvent, MemoryPool, MemorySource, PoolId, RawMemory};
 
 use super::assemble::Thread;
-use super::batch::MemoryEvent;
+use super::batch::ProfilerMemoryEvent;
 use super::tally::{Reason, Tally};
 
 /// Larger sizes are taken for damage: 256 TiB.
@@ -36,7 +34,7 @@ struct Blocks {
 /// curve is the file's own total after each event. Events that contradict that are counted.
 ///
 /// * `events`: sorted by time.
-pub fn memories(events: &[MemoryEvent], threads: &[Thread], tally: &mut Tally) -> Vec<RawMemory> {
+pub fn memories(events: &[ProfilerMemoryEvent], threads: &[Thread], tally: &mut Tally) -> Vec<RawMemory> {
     let mut all: BTreeMap<(&str, i32), Blocks> = BTreeMap::new();
     for event in events {
         let Some(addr) = event.addr else { continue };
@@ -60,7 +58,7 @@ impl Blocks {
     }
 
     /// Returns whether the event agrees with those before it.
-    fn take(&mut self, event: &MemoryEvent, addr: u64) -> bool {
+    fn take(&mut self, event: &ProfilerMemoryEvent, addr: u64) -> bool {
         let bytes = event.bytes.unsigned_abs();
         let known = self.known.get(&addr).copied();
         // An empty block is given back by an event of no bytes, too.
@@ -85,7 +83,7 @@ impl Blocks {
         self.total = event.allocated.or(self.total);
         let action = if is_free { MemoryAction::FreeCompleted } else { MemoryAction::Alloc };
         let (pool, stack) = (PoolId(0), StackId::default());
-        self.raw.events.push(Event { ts: event.ts, action, addr, bytes, pool, stack });
+        self.raw.events.push(MemoryEvent { ts: event.ts, action, addr, bytes, pool, stack });
         let said = event.reserved.map(|bytes| u64::try_from(bytes).ok().filter(|&bytes| bytes <= MAX_BYTES));
         let reserved = said.flatten();
         self.has_reserved |= reserved.is_some_and(|bytes| bytes > 0);
@@ -98,7 +96,7 @@ impl Blocks {
         let before = self.at_first.unwrap_or(0).saturating_sub(self.freed_from_before);
         let bytes = u64::try_from(before).unwrap_or(0);
         if bytes > 0 {
-            self.raw.before.push(BlockBefore { bytes, ..BlockBefore::default() });
+            self.raw.before.push(InitialBlock { bytes, ..InitialBlock::default() });
         }
         if !self.has_reserved {
             // The host's allocator holds nothing.

@@ -14,7 +14,7 @@ use super::catalog::Catalog;
 use super::counters;
 use super::ids::{GlobalIds, Texts, correlation_bases, facts_of};
 use super::memory::histories;
-use super::part::{Frame, MemoryEvent, NameKey, Part, SampleEvent, SchedEvent, TrackKey};
+use super::part::{DriverMemoryEvent, Frame, NameKey, Part, SampleEvent, SchedEvent, TrackKey};
 use super::places::{Names, Places, program_of};
 use super::project::project;
 use super::scan::Lost;
@@ -126,7 +126,7 @@ impl<'a> Assembly<'a> {
         assembly.take_projection();
         assembly.take_sched(sched);
         assembly.take_samples(samples, frames);
-        memory.sort_by_key(|event: &MemoryEvent| event.ts);
+        memory.sort_by_key(|event: &DriverMemoryEvent| event.ts);
         counters::memory(&mut assembly, &memory);
         assembly.builder.memories = histories(&memory, &assembly.names, &mut assembly.builder);
         counters::metrics(&mut assembly, counted);

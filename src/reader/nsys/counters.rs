@@ -8,7 +8,7 @@ use crate::model::{CounterUnit, TimeNs};
 use super::assemble::Assembly;
 use super::device::memory as memory_name;
 use super::info::{Value, rows};
-use super::part::{CounterKey, MemoryEvent, Part, system_ids};
+use super::part::{CounterKey, DriverMemoryEvent, Part, system_ids};
 use super::places::Owner;
 use super::tally::Reason;
 
@@ -96,7 +96,7 @@ struct Curve {
 /// without having been allocated was there from the start, and a second free changes nothing.
 ///
 /// * `events`: sorted by time.
-pub fn memory(assembly: &mut Assembly<'_>, events: &[MemoryEvent]) {
+pub fn memory(assembly: &mut Assembly<'_>, events: &[DriverMemoryEvent]) {
     // The size of the block at each address; 0 once it is freed.
     let mut live: HashMap<(i64, i64), i64> = HashMap::new();
     let mut curves: BTreeMap<(i64, i64, i64), Curve> = BTreeMap::new();

@@ -4,7 +4,7 @@ use rusqlite::types::ValueRef;
 
 use crate::model::{CopyKind, Launch, MemoryCopy, RawSlice, SliceKind};
 
-use super::part::{Cells, CounterKey, MemoryEvent, NameKey, Part, RowFacts, TrackKey};
+use super::part::{Cells, CounterKey, DriverMemoryEvent, NameKey, Part, RowFacts, TrackKey};
 use super::sync::{EventRecord, Wait};
 use super::tables::Spec;
 use super::tally::Reason;
@@ -286,7 +286,7 @@ pub const MEMORY_USAGE: Spec = Spec {
         part.n_shown += 1;
         let [process, device, kind, address, bytes, operation] = [1, 2, 3, 4, 5, 6].map(|i| part.int_or_0(cells[i]));
         let is_free = operation == 1;
-        part.memory.push(MemoryEvent { ts, process, device, kind, address, bytes, is_free });
+        part.memory.push(DriverMemoryEvent { ts, process, device, kind, address, bytes, is_free });
     },
 };
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::memory::{MemoryAction, MemoryEvent as Event, MemoryPool, MemorySource, PoolId, RawMemory};
+use crate::model::memory::{MemoryAction, MemoryEvent, MemoryPool, MemorySource, PoolId, RawMemory};
 use crate::model::{StackId, StringId, TraceBuilder};
 
 use super::device::memory as kind_name;
-use super::part::{MemoryEvent, system_ids};
+use super::part::{DriverMemoryEvent, system_ids};
 use super::places::{Names, Owner};
 
 /// Kinds of memory that lie on the host: pageable and pinned.
@@ -15,7 +15,7 @@ const ON_HOST: [i64; 2] = [0, 1];
 /// One history a process and device; pinned and pageable memory is the host's. Each block says its kind.
 ///
 /// * `events`: sorted by time.
-pub fn histories(events: &[MemoryEvent], names: &Names, builder: &mut TraceBuilder) -> Vec<RawMemory> {
+pub fn histories(events: &[DriverMemoryEvent], names: &Names, builder: &mut TraceBuilder) -> Vec<RawMemory> {
     let mut all: BTreeMap<(i64, i32), RawMemory> = BTreeMap::new();
     let mut kinds: BTreeMap<i64, StringId> = BTreeMap::new();
     for event in events {
@@ -38,7 +38,7 @@ pub fn histories(events: &[MemoryEvent], names: &Names, builder: &mut TraceBuild
             let kind = *kinds.entry(event.kind).or_insert_with(|| builder.strings.intern(&name()));
             raw.categories.push((raw.events.len() as u32, kind));
         }
-        raw.events.push(Event {
+        raw.events.push(MemoryEvent {
             ts: event.ts,
             action,
             addr: event.address as u64,

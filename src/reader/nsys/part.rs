@@ -86,7 +86,7 @@ pub enum RowFacts {
 
 /// A memory operation that CUPTI saw: bytes of one kind on one device.
 #[derive(Clone, Copy, Debug)]
-pub struct MemoryEvent {
+pub struct DriverMemoryEvent {
     pub ts: TimeNs,
     pub process: i64,
     pub device: i64,
@@ -151,7 +151,7 @@ pub struct Part {
     pub counters: Interner<CounterKey>,
     /// (counter, time, value)
     pub samples: Vec<(u32, TimeNs, f64)>,
-    pub memory: Vec<MemoryEvent>,
+    pub memory: Vec<DriverMemoryEvent>,
     pub sched: Vec<SchedEvent>,
     pub stack_samples: Vec<SampleEvent>,
     pub frames: Vec<Frame>,

@@ -14,7 +14,7 @@ const MAX_NAMED: usize = 16;
 
 /// What is known of the blocks of one suspect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Evidence {
+pub struct LeakEvidence {
     /// Blocks that outlived their steps, by age: at most 256 from all over the recording.
     pub examples: Vec<AllocationId>,
     /// Where those that outlived their steps lie.
@@ -47,34 +47,34 @@ pub fn gather(
     thresholds: &Thresholds,
     found: &mut Leaks,
 ) {
-    for suspect in &mut found.suspects {
-        let first = crossings.partition_point(|block| block.signature < suspect.signature);
-        let blocks = crossings[first..].iter().take_while(|block| block.signature == suspect.signature);
+    for candidate in &mut found.candidates {
+        let first = crossings.partition_point(|block| block.signature < candidate.signature);
+        let blocks = crossings[first..].iter().take_while(|block| block.signature == candidate.signature);
         let survives = |block: &&Crossing| block.survives(found.warm_up, steps.len(), thresholds.survivor_delay);
-        suspect.evidence = of_survivors(history, &blocks.filter(survives).copied().collect::<Vec<_>>());
+        candidate.evidence = of_survivors(history, &blocks.filter(survives).copied().collect::<Vec<_>>());
     }
-    let mut suspect_of = vec![NONE; signatures.len()];
-    for (suspect, i) in found.suspects.iter().zip(0..) {
-        suspect_of[suspect.signature.0 as usize] = i;
+    let mut candidate_of = vec![NONE; signatures.len()];
+    for (candidate, i) in found.candidates.iter().zip(0..) {
+        candidate_of[candidate.signature.0 as usize] = i;
     }
     let all = &history.allocations;
     let mut freed: Vec<(u32, StackId)> = Vec::new();
     for id in all.ids() {
-        let index = suspect_of[signatures.of(all.stack[id.idx()]).0 as usize];
-        let Some(suspect) = found.suspects.get_mut(index as usize) else { continue };
-        suspect.evidence.allocated += 1;
+        let index = candidate_of[signatures.of(all.stack[id.idx()]).0 as usize];
+        let Some(candidate) = found.candidates.get_mut(index as usize) else { continue };
+        candidate.evidence.allocated += 1;
         if let Some(stack) = freed_by(history, id) {
-            suspect.evidence.freed += 1;
+            candidate.evidence.freed += 1;
             freed.push((index, stack));
         }
     }
     freed.sort_unstable();
     for same in freed.chunk_by(|a, b| a == b) {
-        let (suspect, stack) = same[0];
-        found.suspects[suspect as usize].evidence.freed_by.push((stack, same.len() as u64));
+        let (candidate, stack) = same[0];
+        found.candidates[candidate as usize].evidence.freed_by.push((stack, same.len() as u64));
     }
-    for suspect in &mut found.suspects {
-        let freed_by = &mut suspect.evidence.freed_by;
+    for candidate in &mut found.candidates {
+        let freed_by = &mut candidate.evidence.freed_by;
         freed_by.sort_by_key(|&(stack, count)| (std::cmp::Reverse(count), stack));
         freed_by.truncate(MAX_NAMED);
     }
@@ -87,11 +87,11 @@ fn freed_by(history: &MemoryHistory, id: AllocationId) -> Option<StackId> {
     is_its.then(|| history.events.stack[event])
 }
 
-fn of_survivors(history: &MemoryHistory, survivors: &[Crossing]) -> Evidence {
-    let mut evidence = Evidence {
+fn of_survivors(history: &MemoryHistory, survivors: &[Crossing]) -> LeakEvidence {
+    let mut evidence = LeakEvidence {
         first_step: survivors.iter().filter_map(Crossing::birth).min().unwrap_or_default(),
         last_step: survivors.iter().filter_map(Crossing::birth).max().unwrap_or_default(),
-        ..Evidence::default()
+        ..LeakEvidence::default()
     };
     let n_examples = survivors.len().min(MAX_EXAMPLES);
     evidence.examples = (0..n_examples).map(|i| survivors[i * survivors.len() / n_examples].id).collect();

@@ -1,23 +1,23 @@
 //! What grows from step to step, and is it a leak?
 
-mod doubt;
+mod classify;
+mod confidence;
 mod evidence;
-mod judge;
 mod series;
 #[cfg(test)]
 mod tests;
 mod total;
 
-pub use doubt::Confidence;
-pub use evidence::Evidence;
+pub use confidence::Confidence;
+pub use evidence::LeakEvidence;
 pub use total::{Total, TotalVerdict};
 
-use super::live::{self, Group, Live};
+use super::live::{self, GroupKey, LiveUntil};
 use super::signature::{SignatureId, Signatures};
 use super::steps::Steps;
 use crate::analysis::finding::Severity;
 use crate::model::{MemoryHistory, Trace};
-use judge::{Judge, Moved};
+use classify::{Criteria, Losses};
 
 /// From when on something counts. Sizes are in bytes, 1 MB = 10^6 bytes.
 ///
@@ -62,7 +62,7 @@ pub struct Thresholds {
     pub min_seldom_tau: f64,
     /// Suspects that gain what others lose are taken back if those that are left have at least this share of
     /// the growth of all memory.
-    pub min_explained: f64,
+    pub min_attributed: f64,
     /// At most so many first steps are left out as warm-up, and never more than a quarter.
     pub max_warm_up: usize,
     /// All memory is growing if it gains more than this in a step
@@ -91,7 +91,7 @@ impl Default for Thresholds {
             min_kept: 2.0 / 3.0,
             min_seldom_steps: 6,
             min_seldom_tau: 0.5,
-            min_explained: 2.0 / 3.0,
+            min_attributed: 2.0 / 3.0,
             max_warm_up: 5,
             alarm_bytes_per_step: 1e6,
             alarm_points: 10,
@@ -135,7 +135,7 @@ impl Verdict {
 
 /// A place in the program whose memory grows step after step.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Suspect {
+pub struct LeakCandidate {
     pub signature: SignatureId,
     /// Theil and Sen's slope of its live bytes at the boundaries of steps; the mean gain of one that grows in
     /// some steps only.
@@ -156,12 +156,12 @@ pub struct Suspect {
     pub severity: Severity,
     /// Slope share x monotonic share x coverage: the likelier, the higher.
     pub score: f64,
-    pub evidence: Evidence,
+    pub evidence: LeakEvidence,
 }
 
 /// A place that is no suspect, with the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Innocent {
+pub struct Explained {
     pub signature: SignatureId,
     pub verdict: Verdict,
     /// Live at the last boundary.
@@ -183,9 +183,9 @@ pub struct Leaks {
     /// The first steps, which do not count. 0 where there are no steps.
     pub warm_up: usize,
     /// The likeliest first. Always empty without steps.
-    pub suspects: Vec<Suspect>,
+    pub candidates: Vec<LeakCandidate>,
     /// The most bytes first.
-    pub innocents: Vec<Innocent>,
+    pub explained: Vec<Explained>,
     /// All memory together; `None` without steps.
     pub total: Option<Total>,
     /// What has more at the end than at the start, the most first: the answer where there are no steps.
@@ -194,7 +194,7 @@ pub struct Leaks {
     pub coverage: f64,
     pub confidence: Confidence,
     /// Why it is not higher.
-    pub doubts: Vec<String>,
+    pub caveats: Vec<String>,
 }
 
 /// Finds what grows from step to step.
@@ -230,25 +230,25 @@ pub fn leaks(
     thresholds: &Thresholds,
     is_cancelled: &dyn Fn() -> bool,
 ) -> (Option<Signatures>, Leaks) {
-    let find = |signatures: &Signatures| judged(history, signatures, steps, capacity, thresholds, is_cancelled);
+    let find = |signatures: &Signatures| find_growth(history, signatures, steps, capacity, thresholds, is_cancelled);
     let found = find(signatures);
-    let explained = |found: &Leaks| found.suspects.iter().map(|suspect| suspect.growth_bytes).sum::<i64>();
-    let (known, whole) = (explained(&found), found.total.map_or(0, |total| total.growth_bytes));
+    let attributed = |found: &Leaks| found.candidates.iter().map(|candidate| candidate.growth_bytes).sum::<i64>();
+    let (known, whole) = (attributed(&found), found.total.map_or(0, |total| total.growth_bytes));
     let is_growing = found.total.is_some_and(|total| total.verdict == TotalVerdict::Growth);
     if is_growing && known.saturating_mul(2) < whole {
         let coarse = Signatures::by_function(trace);
         let mut other = find(&coarse);
-        if explained(&other) > known.saturating_mul(2).max(whole / 4) {
+        if attributed(&other) > known.saturating_mul(2).max(whole / 4) {
             other.confidence = other.confidence.min(Confidence::Medium);
             let text = "Stacks differ from step to step: places are told apart by file and function alone";
-            other.doubts.push(text.to_owned());
+            other.caveats.push(text.to_owned());
             return (Some(coarse), other);
         }
     }
     (None, found)
 }
 
-fn judged(
+fn find_growth(
     history: &MemoryHistory,
     signatures: &Signatures,
     steps: Option<&Steps>,
@@ -256,16 +256,16 @@ fn judged(
     thresholds: &Thresholds,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Leaks {
-    let coverage = doubt::coverage(history, signatures);
+    let coverage = confidence::coverage(history, signatures);
     let mut found = Leaks {
         warm_up: 0,
-        suspects: Vec::new(),
-        innocents: Vec::new(),
+        candidates: Vec::new(),
+        explained: Vec::new(),
         total: None,
         gains: gains(history, signatures),
         coverage,
         confidence: Confidence::High,
-        doubts: Vec::new(),
+        caveats: Vec::new(),
     };
     if let Some(steps) = steps.filter(|steps| !steps.is_empty()) {
         let warm_up = thresholds.max_warm_up.min(steps.len() / 4);
@@ -273,36 +273,36 @@ fn judged(
         let mut total = total::total(history, steps, warm_up, capacity, thresholds);
         let least = thresholds.min_bytes_per_step.max(thresholds.min_growth_share * total.trend.slope);
         let crossings = series::crossings(history, signatures, &steps.boundaries);
-        let judge = Judge { history, warm_up, n_steps: steps.len(), least, thresholds };
-        let mut moved = Moved::default();
+        let criteria = Criteria { history, warm_up, n_steps: steps.len(), least, thresholds };
+        let mut losses = Losses::default();
         for blocks in crossings.chunk_by(|a, b| a.signature == b.signature) {
             if is_cancelled() {
                 return found;
             }
-            judge.judge(blocks, &mut moved, &mut found);
+            criteria.classify(blocks, &mut losses, &mut found);
         }
-        moved.clear(&crossings, &judge, if total.rises(thresholds) { total.growth_bytes } else { 0 }, &mut found);
+        losses.offset(&crossings, &criteria, if total.rises(thresholds) { total.growth_bytes } else { 0 }, &mut found);
         rank(&mut found);
         evidence::gather(history, signatures, steps, &crossings, thresholds, &mut found);
-        total.judge(!found.suspects.is_empty(), thresholds);
+        total.classify(!found.candidates.is_empty(), thresholds);
         found.total = Some(total);
     }
-    doubt::doubt(history, steps, thresholds, &mut found);
+    confidence::add_caveats(history, steps, thresholds, &mut found);
     found
 }
 
 fn rank(found: &mut Leaks) {
-    let whole: f64 = found.suspects.iter().map(|suspect| suspect.bytes_per_step).sum();
-    for suspect in &mut found.suspects {
-        suspect.slope_share = suspect.bytes_per_step / whole;
-        suspect.score = suspect.slope_share * suspect.monotonic * found.coverage;
+    let whole: f64 = found.candidates.iter().map(|candidate| candidate.bytes_per_step).sum();
+    for candidate in &mut found.candidates {
+        candidate.slope_share = candidate.bytes_per_step / whole;
+        candidate.score = candidate.slope_share * candidate.monotonic * found.coverage;
     }
     // The bytes decide where nothing has a stack and all scores are zero.
-    found.suspects.sort_by(|a, b| {
+    found.candidates.sort_by(|a, b| {
         let by_score = b.score.total_cmp(&a.score).then(b.bytes_per_step.total_cmp(&a.bytes_per_step));
         by_score.then(a.signature.cmp(&b.signature))
     });
-    found.innocents.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(a.signature.cmp(&b.signature)));
+    found.explained.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(a.signature.cmp(&b.signature)));
 }
 
 /// What the allocator can reserve in all: what it had and what the device had left when memory ran out,
@@ -324,8 +324,8 @@ pub fn device_total(trace: &Trace, history: &MemoryHistory) -> Option<u64> {
 fn gains(history: &MemoryHistory, signatures: &Signatures) -> Vec<Gain> {
     let mut change = vec![(0_i64, 0_i64); signatures.len()];
     for (state, sign) in [(0, -1), (history.last_state(), 1)] {
-        for found in live::groups(history, state, Live::Active, live::by_signature(history, signatures)) {
-            if let Group::Signature(signature) = found.group {
+        for found in live::groups(history, state, LiveUntil::Active, live::by_signature(history, signatures)) {
+            if let GroupKey::Signature(signature) = found.group {
                 let of = &mut change[signature.0 as usize];
                 *of = (of.0 + sign * found.bytes as i64, of.1 + sign * found.count as i64);
             }

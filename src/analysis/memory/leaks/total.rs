@@ -113,9 +113,9 @@ impl Total {
     ///
     /// Series that may rise by chance, as batches of different sizes make peaks do, must rise for most
     /// pairs of steps and over as many steps as an alarm needs.
-    pub fn judge(&mut self, has_suspects: bool, thresholds: &Thresholds) {
+    pub fn classify(&mut self, has_candidates: bool, thresholds: &Thresholds) {
         let is_long = self.points >= thresholds.alarm_points;
-        self.verdict = if has_suspects || self.rises(thresholds) {
+        self.verdict = if has_candidates || self.rises(thresholds) {
             TotalVerdict::Growth
         } else if !is_long {
             TotalVerdict::TooFewSteps

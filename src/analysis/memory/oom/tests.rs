@@ -24,8 +24,8 @@ fn all(mut script: Script, device_total: Option<u64>, top: usize) -> Vec<OomCard
 /// The settings and the other facts of a card.
 fn advice(card: &OomCard) -> Vec<String> {
     let mib = |bytes: u64| format!("{} MiB", bytes / MIB);
-    let text = |what: &WhatIf| if what.setting().is_empty() { what.fact(mib) } else { what.setting().to_owned() };
-    card.what_ifs.iter().map(text).collect()
+    let text = |what: &OomHint| if what.setting().is_empty() { what.fact(mib) } else { what.setting().to_owned() };
+    card.hints.iter().map(text).collect()
 }
 
 #[test]
@@ -49,8 +49,8 @@ fn the_card_accounts_for_the_device() {
     assert_eq!((card.stacks[0].bytes, card.stacks[0].count), (20 * MIB, 5));
     assert_eq!((card.free, card.free_elsewhere), (16 * MIB, 0));
     assert_eq!(advice(&card), ["expandable_segments:True", "max_split_size_mb", "garbage_collection_threshold"]);
-    assert_eq!(card.what_ifs[1], WhatIf::MaxSplit { segments: 1 });
-    let fact = card.what_ifs[0].fact(|bytes| format!("{}M", bytes / MIB));
+    assert_eq!(card.hints[1], OomHint::MaxSplit { segments: 1 });
+    let fact = card.hints[0].fact(|bytes| format!("{}M", bytes / MIB));
     assert!(fact.starts_with("16M are reserved and unused, no less than the 10M requested"), "{fact}");
 }
 
@@ -62,7 +62,7 @@ fn where_the_program_has_it_all_no_setting_helps() {
     script.oom(10 * MIB, None);
     let card = card_of(script, Some(64 * MIB));
     assert_eq!((card.non_pytorch, card.inactive), (None, 0));
-    assert_eq!(card.what_ifs, [WhatIf::InUse { share: 1.0 }]);
+    assert_eq!(card.hints, [OomHint::InUse { share: 1.0 }]);
 }
 
 /// Memory of another stream or pool does not serve a request, whatever its stretches.
@@ -112,7 +112,7 @@ fn many_cards_come_from_one_sweep() {
     assert_eq!(found.len(), 7);
     for card in &found {
         let by_signature = live::by_signature(history, &signatures);
-        let groups = live::groups(history, card.event, live::Live::Allocated, by_signature);
+        let groups = live::groups(history, card.event, live::LiveUntil::Allocated, by_signature);
         assert_eq!(card.stacks, groups);
         assert_eq!(card.allocated, groups.iter().map(|group| group.bytes).sum::<u64>());
     }

@@ -42,7 +42,7 @@ fn a_request_that_no_free_stretch_serves_is_fragmentation() {
     assert_eq!((second.bytes, second.released, second.events.clone()), (20 * MIB, 0, 9..10));
     assert_eq!(second.request, Some(AllocationId(history(&trace).events.allocation[request as usize])));
     let pins = pins(history(&trace), second, &|| false).unwrap();
-    assert_eq!(pins, Pins { addr: 0, bytes: 8 * MIB, blocks: vec![AllocationId(1)], blocks_bytes: 4 * MIB });
+    assert_eq!(pins, PinnedRange { addr: 0, bytes: 8 * MIB, blocks: vec![AllocationId(1)], blocks_bytes: 4 * MIB });
 }
 
 #[test]
@@ -138,7 +138,7 @@ proptest! {
         }
         let trace = script.finish();
         let history = history(&trace);
-        let mut sweep = Sweep::new(history);
+        let mut sweep = FreeSpaceSweep::new(history);
         for state in 0..history.n_states() {
             sweep.advance(state);
             let expected = allocator(history, state, &|| false);

@@ -12,14 +12,14 @@ use crate::model::memory::MemoryPool;
 
 const MIB: u64 = 1 << 20;
 
-fn held(segment: &SegmentState) -> Vec<(u64, u64, &'static str)> {
-    let name = |held| match held {
-        Held::Allocated(_) => "allocated",
-        Held::AwaitingFree(_) => "awaiting",
-        Held::Unsplit => "unsplit",
-        Held::Free => "free",
+fn parts(segment: &SegmentState) -> Vec<(u64, u64, &'static str)> {
+    let name = |kind| match kind {
+        PartKind::Allocated(_) => "allocated",
+        PartKind::AwaitingFree(_) => "awaiting",
+        PartKind::Unsplit => "unsplit",
+        PartKind::Free => "free",
     };
-    segment.parts.iter().map(|part| (part.addr, part.bytes, name(part.held))).collect()
+    segment.parts.iter().map(|part| (part.addr, part.bytes, name(part.kind))).collect()
 }
 
 #[test]
@@ -41,15 +41,15 @@ fn blocks_and_gaps_tile_a_segment() {
         (0x2000, 0xf00, "free"),
         (0x2f00, 0x100, "allocated"),
     ];
-    assert_eq!(held(&found.pools[0].segments[0]), expected);
-    let Sums { reserved, allocated, awaiting_free, unsplit, free, largest_free, free_parts, .. } = found.sums;
+    assert_eq!(parts(&found.pools[0].segments[0]), expected);
+    let MemorySums { reserved, allocated, awaiting_free, unsplit, free, largest_free, free_parts, .. } = found.sums;
     assert_eq!((reserved, allocated, awaiting_free, unsplit, free), (8192, 1280, 2048, 0, 4864));
     assert_eq!((largest_free, free_parts, found.unplaced), (3840, 2, 512 + 256));
     let fragmentation = 1.0 - (1024.0 * 1024.0 + 3840.0 * 3840.0) / (4864.0 * 4864.0);
     assert!((found.sums.fragmentation() - fragmentation).abs() < 1e-12);
     assert_eq!(found.sums.pinned, 4864, "both segments hold blocks");
     assert_eq!(allocator(history(&trace), 0, &|| false), AllocatorState::default());
-    assert_eq!(Sums::default().fragmentation(), 0.0);
+    assert_eq!(MemorySums::default().fragmentation(), 0.0);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn what_is_left_unsplit_is_not_free() {
         (10 * MIB, 8 * MIB, "allocated"),
         (18 * MIB, 2 * MIB, "free"),
     ];
-    assert_eq!(held(&found.pools[0].segments[0]), kinds);
+    assert_eq!(parts(&found.pools[0].segments[0]), kinds);
     assert_eq!((found.sums.unsplit, found.sums.free, found.pools[0].kind), (MIB, 2 * MIB, SegmentKind::Large));
 }
 
@@ -120,7 +120,7 @@ fn pieces_of_an_expandable_segment_are_one() {
     ];
     assert_eq!(found.pools.iter().map(pool).collect::<Vec<_>>(), expected);
     let whole = [(0, 10 * MIB, "free"), (10 * MIB, 30 * MIB, "allocated"), (40 * MIB, 20 * MIB, "free")];
-    assert_eq!(held(&found.pools[1].segments[0]), whole);
+    assert_eq!(parts(&found.pools[1].segments[0]), whole);
 }
 
 /// Random events within 16 pages of 4 KiB: the state by looking at every byte range of 512.
@@ -153,11 +153,11 @@ proptest! {
         for state in 0..history.n_states() {
             let found = allocator(history, state, &|| false);
             let at = state as usize;
-            let Sums { reserved, allocated, awaiting_free, unsplit, free, .. } = found.sums;
+            let MemorySums { reserved, allocated, awaiting_free, unsplit, free, .. } = found.sums;
             prop_assert_eq!(reserved, history.curves.reserved[at]);
             prop_assert_eq!(reserved, allocated + awaiting_free + unsplit + free);
             prop_assert_eq!(allocated + awaiting_free + found.unplaced, history.curves.active[at]);
-            let mut of_parts = Sums::default();
+            let mut of_parts = MemorySums::default();
             for segment in found.pools.iter().flat_map(|pool| &pool.segments) {
                 let mut next = segment.addr;
                 for part in &segment.parts {
@@ -165,7 +165,7 @@ proptest! {
                     prop_assert!(part.bytes > 0);
                     next += part.bytes;
                 }
-                of_parts.add(&Sums::of(&segment.parts, segment.is_expandable));
+                of_parts.add(&MemorySums::of(&segment.parts, segment.is_expandable));
                 prop_assert_eq!(next, segment.addr + segment.bytes);
             }
             prop_assert_eq!(of_parts, found.sums);
@@ -184,7 +184,7 @@ proptest! {
                 holder(addr) != holder(addr + bytes - 1)
             };
             // A block over the border of two segments, which no allocator makes, ends there.
-            if !live(history, state, Live::Active).any(is_crossing) {
+            if !live(history, state, LiveUntil::Active).any(is_crossing) {
                 prop_assert_eq!(free + unsplit, 512 * pages.count() as u64);
             }
         }

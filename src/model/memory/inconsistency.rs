@@ -2,7 +2,7 @@
 
 /// What a history says that could not have happened so, or that its beginning cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Oddity {
+pub enum Inconsistency {
     /// A block from before the recording was freed.
     FreedFromBefore,
     /// A block from before the recording is live at the end.
@@ -25,7 +25,7 @@ pub enum Oddity {
     TooLarge,
 }
 
-impl Oddity {
+impl Inconsistency {
     /// A sentence for the person.
     pub fn sentence(self) -> &'static str {
         match self {
@@ -54,21 +54,21 @@ impl Oddity {
 
 /// Oddities met so far: how often each, and the first event.
 #[derive(Debug, Default)]
-pub struct Oddities(Vec<(Oddity, u64, u32)>);
+pub struct Inconsistencies(Vec<(Inconsistency, u64, u32)>);
 
-impl Oddities {
-    pub fn add(&mut self, oddity: Oddity, event: u32) {
-        match self.0.iter_mut().find(|known| known.0 == oddity) {
+impl Inconsistencies {
+    pub fn add(&mut self, inconsistency: Inconsistency, event: u32) {
+        match self.0.iter_mut().find(|known| known.0 == inconsistency) {
             Some(known) => {
                 known.1 += 1;
                 known.2 = known.2.min(event);
             }
-            None => self.0.push((oddity, 1, event)),
+            None => self.0.push((inconsistency, 1, event)),
         }
     }
 
-    /// All of them, in the order of [`Oddity`].
-    pub fn sorted(mut self) -> Vec<(Oddity, u64, u32)> {
+    /// All of them, in the order of [`Inconsistency`].
+    pub fn sorted(mut self) -> Vec<(Inconsistency, u64, u32)> {
         self.0.sort_unstable();
         self.0
     }

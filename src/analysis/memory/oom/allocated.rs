@@ -1,12 +1,12 @@
 //! Who has how much, state by state?
 
-use crate::analysis::memory::live::{Group, LiveGroup, sort_first};
+use crate::analysis::memory::live::{GroupKey, LiveGroup, sort_first};
 use crate::analysis::memory::signature::{SignatureId, Signatures};
 use crate::model::{MemoryHistory, Trace};
 
 /// What is allocated, by place in the program, brought forward from state to state. Cost: O(m log m)
 /// for m blocks, however many states are asked for.
-pub struct Holders<'a> {
+pub struct AllocatedSweep<'a> {
     history: &'a MemoryHistory,
     signatures: &'a Signatures,
     /// Blocks by the state in which the program gives them back.
@@ -18,7 +18,7 @@ pub struct Holders<'a> {
     sums: Vec<(u64, u64)>,
 }
 
-impl<'a> Holders<'a> {
+impl<'a> AllocatedSweep<'a> {
     pub fn new(history: &'a MemoryHistory, signatures: &'a Signatures) -> Self {
         let freed = &history.allocations.freed;
         let mut by_freed: Vec<u32> = (0..freed.len() as u32).collect();
@@ -48,7 +48,7 @@ impl<'a> Holders<'a> {
         let signatures = (0..self.sums.len() as u32).map(SignatureId);
         let groups = signatures.zip(&self.sums).filter(|(_, sum)| sum.1 > 0);
         let mut groups: Vec<LiveGroup> = groups
-            .map(|(signature, &(bytes, count))| LiveGroup { group: Group::Signature(signature), bytes, count })
+            .map(|(signature, &(bytes, count))| LiveGroup { group: GroupKey::Signature(signature), bytes, count })
             .collect();
         sort_first(&mut groups, top, |group| group.frames(trace, self.signatures));
         if top > 0 {
