@@ -1,4 +1,4 @@
-//! Live memory by stack, told apart by what it is for, where it lies, or how old it is.
+//! Live memory as flame trees by call stack, optionally grouped by category, stream, pool or age.
 
 use hashbrown::HashMap;
 
@@ -9,7 +9,7 @@ use crate::analysis::stacks::{FlameTree, weighted_in_groups};
 use crate::model::memory::{AllocationId, MemoryPool};
 use crate::model::{MemoryHistory, Trace};
 
-/// By what live memory is told apart above its stacks.
+/// Grouping of live memory above the call stacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GroupBy {
     #[default]
@@ -17,34 +17,33 @@ pub enum GroupBy {
     Category,
     Stream,
     Pool,
-    /// In how many steps before the present one it was allocated.
+    /// By the number of steps since the allocation.
     Age,
 }
 
-/// Which memory, and how it is told apart.
+/// Selection and grouping of live memory.
 #[derive(Clone, Copy, Debug)]
 pub struct LiveScope<'a> {
     pub trace: &'a Trace,
     pub history: &'a MemoryHistory,
     pub until: LiveUntil,
     pub by: GroupBy,
-    /// Those of the history; without them no block has an age.
+    /// Steps of the history; without them all blocks have unknown age.
     pub steps: Option<&'a Steps>,
-    /// Whether frames that say nothing of the program are there too: those of the interpreter, of the
-    /// start of the process, and of the recorder.
+    /// Whether to include frames of the interpreter, of process startup, and of the recorder.
     pub has_all_frames: bool,
 }
 
-/// Figures that are kept at once: 256 MiB.
+/// Limit on the weights kept at once, which bounds memory at 256 MiB.
 const MAX_WEIGHTS: usize = 1 << 25;
 
-/// A group's name and its live bytes, one figure a stack of the trace.
+/// The name of a group and its live bytes per stack of the trace.
 type Weights = (String, Vec<i64>);
 
-/// How two states differ, as two trees: one with what each stack has more of, one with what each has
-/// less of. `grown.total() - shrunk.total()` is how much the curve rose, exactly.
+/// Difference between two states as two trees: gains and losses in bytes by stack.
+/// `grown.total() - shrunk.total()` equals the change of the curve.
 ///
-/// Two trees, since in one the gain of one stack would hide the loss of another below the same frame.
+/// In a single tree, the gain of one stack would cancel the loss of another below the same frame.
 #[derive(Clone, Debug, Default)]
 pub struct Difference {
     pub grown: FlameTree,
@@ -52,14 +51,14 @@ pub struct Difference {
 }
 
 impl LiveScope<'_> {
-    /// Live bytes in a state as a tree: groups above their stacks.
+    /// Live bytes in a state as a tree, with groups above their stacks.
     ///
-    /// Cost: O(blocks that began by then + groups · stacks).
+    /// Cost: O(blocks allocated so far + groups · stacks).
     pub fn flame(&self, state: u32) -> FlameTree {
         self.tree(&self.weights(state))
     }
 
-    /// How two states differ, as two trees: what each stack of each group has more of, and less of.
+    /// Gains and losses in bytes between two states, by group and stack. Cost: twice that of [`Self::flame`].
     pub fn difference(&self, from: u32, to: u32) -> Difference {
         let mut before: HashMap<String, Vec<i64>> = self.weights(from).into_iter().collect();
         let (mut grown, mut shrunk): (Vec<Weights>, Vec<Weights>) = (Vec::new(), Vec::new());
@@ -98,7 +97,7 @@ impl LiveScope<'_> {
                 found.push((name, vec![0; self.trace.stacks.len()]));
             }
             let stack = all.stack[id.idx()].0 as usize;
-            // A stack of another trace counts as none.
+            // A stack id of another trace counts as unknown.
             found[at].1[if stack < self.trace.stacks.len() { stack } else { 0 }] += all.bytes[id.idx()] as i64;
         }
         found
@@ -111,7 +110,7 @@ impl LiveScope<'_> {
             (GroupBy::Pool, _) => Box::new(by_pool(self.history)),
             (GroupBy::Age, Some(steps)) => {
                 let age = by_age(self.history, steps, state);
-                // Ages that double from group to group: few groups, however many steps.
+                // Group ages by powers of two, which keeps the number of groups small.
                 Box::new(move |id| match age(id) {
                     GroupKey::Age(Some(steps)) => GroupKey::Age(Some(u32::BITS - steps.leading_zeros())),
                     other => other,
@@ -146,7 +145,7 @@ mod tests {
     use crate::model::{StackId, TraceBuilder};
 
     #[test]
-    fn trees_sum_to_the_curves_and_keep_gains_and_losses_apart() {
+    fn trees_sum_to_the_curves_and_separate_gains_from_losses() {
         let mut script = Script::default();
         let a = script.stack(&["mul (a.py:1)", "main (a.py:9)"]);
         let b = script.stack(&["add (a.py:2)", "main (a.py:9)"]);
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_say_nothing_of_the_program_are_skipped_unless_wanted() {
+    fn interpreter_frames_are_skipped_unless_requested() {
         let mut script = Script::default();
         let run = "PyRun_SimpleFile (??:0)";
         let named = script.stack(&["torch::unwind::unwind() (??:0)", "mul (a.py:1)", run, "_start (??:0)"]);
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_stand_above_their_stacks_and_sum_to_the_curve() {
+    fn groups_are_above_their_stacks_and_sum_to_the_curve() {
         let mut builder = TraceBuilder::default();
         let frame = builder.strings.intern("forward (model.py:3)");
         let stack = builder.stacks.intern(StackId(0), frame);

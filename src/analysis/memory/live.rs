@@ -1,4 +1,4 @@
-//! Whose memory is live at a moment? By stack, and by everything else that tells blocks apart.
+//! Live memory in one state, summed by signature, pool, stream, category or age.
 
 use std::borrow::Cow;
 
@@ -9,13 +9,13 @@ use super::steps::Steps;
 use crate::model::memory::{AllocationId, PoolId};
 use crate::model::{MemoryHistory, StringId, Trace};
 
-/// Until when a block counts as live.
+/// When a block ceases to count as live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LiveUntil {
-    /// Until it can be used again: the curve `active`.
+    /// When it can be reused: the curve `active`.
     #[default]
     Active,
-    /// Until the program gives it back: the curve `allocated`.
+    /// When the program frees it: the curve `allocated`.
     Allocated,
 }
 
@@ -29,14 +29,14 @@ impl LiveUntil {
     }
 }
 
-/// The blocks that are live in a state, by id. Cost: O(blocks that began by then).
+/// The blocks that are live in a state, by id. Cost: O(blocks allocated so far).
 pub fn live(history: &MemoryHistory, state: u32, until: LiveUntil) -> impl Iterator<Item = AllocationId> + '_ {
-    // Ids ascend with the start of life.
+    // Ids ascend with the state of allocation.
     let began = history.allocations.start.partition_point(|&start| start <= state) as u32;
     (0..began).map(AllocationId).filter(move |&id| until.end(history, id) > state)
 }
 
-/// What live blocks can be told apart by.
+/// Key of a group of live blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum GroupKey {
     Signature(SignatureId),
@@ -44,21 +44,21 @@ pub enum GroupKey {
     /// The stream's handle.
     Stream(i64),
     Category(StringId),
-    /// In how many steps before this one it was allocated; 0 is in this step. `None` is before the first.
+    /// Steps since the allocation; 0 is the current step, `None` before the first step.
     Age(Option<u32>),
 }
 
-/// Live blocks of one group.
+/// Live memory of one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveGroup {
     pub group: GroupKey,
     pub bytes: u64,
-    /// Blocks.
+    /// Number of blocks.
     pub count: u64,
 }
 
 impl LiveGroup {
-    /// Its frames, the innermost first; none unless it is of a signature.
+    /// Its frames, innermost first; empty unless it is a signature.
     pub fn frames<'a>(&self, trace: &'a Trace, signatures: &Signatures) -> Vec<Cow<'a, str>> {
         match self.group {
             GroupKey::Signature(signature) => signatures.frames(trace, signature),
@@ -67,9 +67,9 @@ impl LiveGroup {
     }
 }
 
-/// Sums live blocks by group; the most bytes first, then in the order of groups.
+/// Sums live blocks by group; sorted by bytes, descending, then group.
 ///
-/// Cost: O(blocks that began by then + groups · log groups).
+/// Cost: O(blocks allocated so far + groups · log groups).
 pub fn groups(
     history: &MemoryHistory,
     state: u32,
@@ -91,16 +91,16 @@ pub fn groups(
     found
 }
 
-/// Puts the first `top` groups in order: the most bytes first, then by name; 0 puts all in order.
+/// Sorts the first `top` groups by bytes, descending, then name; 0 sorts all.
 ///
-/// Names are read only of groups that have the same bytes. Cost: O(groups + top · log top) of them.
+/// Names are computed only for groups of equal size. Cost: O(groups + top · log top).
 pub fn sort_first<Name: Ord>(groups: &mut [LiveGroup], top: usize, name: impl Fn(&LiveGroup) -> Name) {
     let order = |a: &LiveGroup, b: &LiveGroup| b.bytes.cmp(&a.bytes).then_with(|| name(a).cmp(&name(b)));
     let first = if (1..groups.len()).contains(&top) { groups.select_nth_unstable_by(top, order).0 } else { groups };
     first.sort_unstable_by(order);
 }
 
-/// By place in the program.
+/// Groups by signature.
 pub fn by_signature<'a>(
     history: &'a MemoryHistory,
     signatures: &'a Signatures,
@@ -108,28 +108,28 @@ pub fn by_signature<'a>(
     move |id| GroupKey::Signature(signatures.of(history.allocations.stack[id.idx()]))
 }
 
-/// By pool: stream and private pool.
+/// Groups by stream and private pool.
 pub fn by_pool(history: &MemoryHistory) -> impl Fn(AllocationId) -> GroupKey + use<'_> {
     move |id| GroupKey::Pool(history.allocations.pool[id.idx()])
 }
 
-/// By the stream that a block was allocated for.
+/// Groups by the stream that a block was allocated for.
 pub fn by_stream(history: &MemoryHistory) -> impl Fn(AllocationId) -> GroupKey + use<'_> {
     move |id| GroupKey::Stream(history.pool_of(id).stream)
 }
 
-/// By what the file says a block is for.
+/// Groups by recorded category.
 pub fn by_category(history: &MemoryHistory) -> impl Fn(AllocationId) -> GroupKey + use<'_> {
     move |id| GroupKey::Category(history.allocations.category(id))
 }
 
-/// By how many steps ago a block was allocated, seen from `state`.
+/// Groups by the number of steps between a block's allocation and `state`.
 pub fn by_age<'a>(
     history: &'a MemoryHistory,
     steps: &'a Steps,
     state: u32,
 ) -> impl Fn(AllocationId) -> GroupKey + use<'a> {
-    // What comes after the last step counts as one more.
+    // States after the last step count as one more step.
     let step_of = |state: u32| steps.boundaries.partition_point(|&boundary| boundary < state);
     let now = step_of(state);
     move |id| {
@@ -174,10 +174,10 @@ mod tests {
     }
 
     #[test]
-    fn the_first_are_those_with_the_most_then_by_name() {
+    fn sort_first_orders_by_bytes_then_name() {
         let group = |stream, bytes| LiveGroup { group: GroupKey::Stream(stream), bytes, count: 1 };
         let all = [group(5, 10), group(4, 30), group(3, 10), group(2, 20), group(1, 10)];
-        // By the stream's number, backwards.
+        // By descending stream number.
         let name = |of: &LiveGroup| match of.group {
             GroupKey::Stream(stream) => -stream,
             _ => 0,
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn live_blocks_are_grouped_by_everything_that_tells_them_apart() {
+    fn live_blocks_are_grouped_by_each_key() {
         let trace = trace();
         let history = history(&trace);
         let sums = |groups: Vec<LiveGroup>| groups.iter().map(|group| (group.bytes, group.count)).collect::<Vec<_>>();

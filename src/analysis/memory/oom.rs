@@ -1,4 +1,4 @@
-//! Why did memory run out?
+//! Out-of-memory events: memory use at the time, and settings that might have helped.
 
 mod allocated;
 #[cfg(test)]
@@ -12,24 +12,23 @@ use crate::model::memory::{MemoryAction, OutOfMemory, PoolId, SegmentKind};
 use crate::model::{MemoryHistory, TimeNs, Trace};
 use allocated::AllocatedSweep;
 
-/// What might have helped, or why nothing would have, with the figures that speak for it. Sizes are in
-/// bytes.
+/// A setting that might have helped, or the reason why none would, with its figures. Sizes are in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OomHint {
-    /// Enough was free where the request is served from, but not in one stretch.
+    /// Enough was free in the pool of the request, but not contiguously.
     Expandable { free: u64, requested: u64, largest_free: u64 },
-    /// So many segments were large enough, but smaller blocks lay in them.
+    /// Number of segments that were large enough, but held smaller blocks.
     MaxSplit { segments: usize },
-    /// So much was given back only when memory had run out.
+    /// Bytes released only after memory had run out.
     GarbageCollection { released: u64 },
-    /// Enough was free, but where this request is not served from; most of it in the pool named.
+    /// Enough was free in other pools or size classes; most of it in the one named.
     Elsewhere { free: u64, pool: String, in_pool: u64 },
-    /// The program itself had this share of what was reserved.
+    /// Share of reserved memory that was allocated by the program.
     InUse { share: f64 },
 }
 
 impl OomHint {
-    /// As in `PYTORCH_CUDA_ALLOC_CONF`; empty where no setting helps.
+    /// The option of `PYTORCH_CUDA_ALLOC_CONF`; empty if none helps.
     pub fn setting(&self) -> &'static str {
         match self {
             Self::Expandable { .. } => "expandable_segments:True",
@@ -39,7 +38,7 @@ impl OomHint {
         }
     }
 
-    /// The fact as a sentence; `bytes` writes an amount of memory.
+    /// The observation as a sentence; `bytes` formats a size.
     pub fn fact(&self, bytes: impl Fn(u64) -> String) -> String {
         match self {
             Self::Expandable { free, requested, largest_free } => format!(
@@ -70,7 +69,7 @@ impl OomHint {
     }
 }
 
-/// One request that the device could not serve, and what was so then. Sizes are in bytes.
+/// One failed request, with the memory use at that time. Sizes are in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OomCard {
     pub event: u32,
@@ -80,30 +79,29 @@ pub struct OomCard {
     pub device_free: Option<u64>,
     pub reserved: u64,
     pub allocated: u64,
-    /// Given back by the program, but not yet to be used again.
+    /// Freed by the program, but not yet reusable.
     pub awaiting_free: u64,
-    /// Reserved, but no block has it.
+    /// Reserved, but not part of a block.
     pub inactive: u64,
-    /// Free where the request is served from: in the segments of its stream, private pool and size class.
+    /// Free in segments that can serve the request: those of its stream, private pool and size class.
     pub free: u64,
-    /// The largest stretch of that.
+    /// The largest contiguous range of those.
     pub largest_free: u64,
     /// Free in all other segments.
     pub free_elsewhere: u64,
-    /// What others than this allocator have of the device: other processes, CUDA itself, libraries.
-    /// `None` unless the device's size and what it had left are known.
+    /// Device memory used outside of this allocator: by other processes, the CUDA context, libraries. `None`
+    /// unless the total and free memory of the device are known.
     pub non_pytorch: Option<u64>,
-    /// What is allocated, by place in the program, the most first; no more than were asked for.
+    /// Allocated memory by signature, descending; at most `top` entries.
     pub stacks: Vec<LiveGroup>,
-    /// What might have helped, by these figures. A guess, not an experiment.
+    /// Hints derived from these figures alone.
     pub hints: Vec<OomHint>,
 }
 
-/// A card for each time that memory ran out, in order.
+/// A card for each out-of-memory event, in event order; incomplete once cancelled.
 ///
-/// * `top`: how many places in the program each names; 0 names all.
-/// * Cost: O((n + m) log m) for n events and m blocks, and O(places + segments) a card. No more cards
-///   once cancelled.
+/// * `top`: the number of signatures listed per card; 0 lists all.
+/// * Cost: O((n + m) log m) for n events and m blocks, and O(signatures + segments) per card.
 pub fn cards(
     trace: &Trace,
     history: &MemoryHistory,
@@ -120,7 +118,7 @@ pub fn cards(
     let running = history.ooms.iter().take_while(|_| !is_cancelled());
     running
         .map(|oom| {
-            // The event itself changes nothing, so the state before it is that after it.
+            // The event itself does not change the state.
             let state = oom.event.min(history.last_state());
             sweep.advance(state);
             allocated.advance(state);
@@ -165,7 +163,7 @@ fn card(
     card
 }
 
-/// Share of what is reserved from which on it counts as in use.
+/// Share of reserved memory from which it counts as fully used.
 const IN_USE: f64 = 0.9;
 
 fn hints(
@@ -180,7 +178,7 @@ fn hints(
     let is_scattered = free >= requested && largest_free < requested;
     if is_scattered && !is_expandable {
         found.push(OomHint::Expandable { free, requested, largest_free });
-        // Only a large block that was split keeps the rest of its segment from a large request.
+        // Only blocks split from a large segment prevent it from serving a large request.
         let segments = sweep.split_segments(own.0, own.1, requested);
         let is_large = own.1 != SegmentKind::Small;
         found.extend((is_large && segments > 0).then_some(OomHint::MaxSplit { segments }));

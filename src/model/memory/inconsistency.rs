@@ -1,6 +1,6 @@
-//! Contradictions in the history of a memory.
+//! Inconsistencies in a recorded memory history.
 
-/// What a history says that could not have happened so, or that its beginning cut off.
+/// A contradiction in a history, or an event whose counterpart precedes the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Inconsistency {
     /// A block from before the recording was freed.
@@ -21,12 +21,12 @@ pub enum Inconsistency {
     SegmentAppeared,
     /// An event's time is before that of the one before it.
     TimeGoesBack,
-    /// The sizes sum to more than any device has; each was cut.
+    /// The sizes sum to more than any device has; each was clamped.
     TooLarge,
 }
 
 impl Inconsistency {
-    /// A sentence for the person.
+    /// Description for the user.
     pub fn sentence(self) -> &'static str {
         match self {
             Self::FreedFromBefore => "Freed without being allocated in the history: live before the recording began",
@@ -46,13 +46,13 @@ impl Inconsistency {
         }
     }
 
-    /// Whether the picture is whole and true nevertheless.
+    /// Whether the replayed history is nevertheless complete and correct.
     pub fn is_harmless(self) -> bool {
         matches!(self, Self::FreedFromBefore | Self::LiveFromBefore)
     }
 }
 
-/// Oddities met so far: how often each, and the first event.
+/// Inconsistencies found so far, with their counts and first events.
 #[derive(Debug, Default)]
 pub struct Inconsistencies(Vec<(Inconsistency, u64, u32)>);
 

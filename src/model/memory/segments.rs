@@ -1,4 +1,4 @@
-//! Which stretches of the device's memory were reserved, and when.
+//! Replay of segment events: reserved address ranges and their lifetimes.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use super::inconsistency::{Inconsistencies, Inconsistency};
 use super::{MemoryAction, RawMemory, RawSegment, Segment};
 use crate::model::StackId;
 
-/// The reserved stretches while events are replayed.
+/// The reserved ranges during the replay.
 #[derive(Default)]
 struct Reserved {
     segments: Vec<Segment>,
     /// Live segments by address. They do not overlap.
     live: BTreeMap<u64, u32>,
-    /// Stretches that an earlier event named: (start, end), joined where they touch.
+    /// Ranges mentioned by earlier events: (start, end), merged if adjacent.
     touched: BTreeMap<u64, u64>,
 }
 
@@ -36,8 +36,8 @@ impl Reserved {
         }
     }
 
-    /// Takes `addr..end` away from the live segments as of `state`; what is left of a segment lives on as
-    /// another. Returns the stretches that were not reserved.
+    /// Removes `addr..end` from the live segments as of `state`; the remainder of a segment continues as a new
+    /// one. Returns the ranges that were not reserved.
     fn take(&mut self, addr: u64, end: u64, state: u32) -> Vec<(u64, u64)> {
         let mut missing = Vec::new();
         let mut at = addr;
@@ -63,7 +63,7 @@ impl Reserved {
         missing
     }
 
-    /// Whether an earlier event named some of `addr..end`.
+    /// Whether an earlier event mentioned part of `addr..end`.
     fn is_touched(&self, addr: u64, end: u64) -> bool {
         self.touched.range(..end).next_back().is_some_and(|(_, &touched_end)| touched_end > addr)
     }
@@ -80,7 +80,7 @@ impl Reserved {
     }
 }
 
-/// Replays the events of segments, and brings them together with what the file says of the end.
+/// Replays the segment events and reconciles them with the final state in the file.
 ///
 /// Cost: O(n log n) for n events and final segments.
 pub fn replay_segments(raw: &RawMemory, inconsistencies: &mut Inconsistencies) -> Vec<Segment> {
@@ -112,7 +112,7 @@ pub fn replay_segments(raw: &RawMemory, inconsistencies: &mut Inconsistencies) -
                         inconsistencies.add(Inconsistency::SegmentFreedTwice, event as u32);
                         continue;
                     }
-                    // It was there before the recording.
+                    // It was reserved before the recording.
                     reserved.segments.push(Segment {
                         addr,
                         bytes: end - addr,
@@ -134,8 +134,8 @@ pub fn replay_segments(raw: &RawMemory, inconsistencies: &mut Inconsistencies) -
     reserved.segments
 }
 
-/// Makes the live segments those that the file names at its end. What history and end disagree about
-/// comes or goes with the last event: nothing says when it did.
+/// Reconciles the live segments with the final state in the file. Differences take effect at the last event,
+/// since their time is unknown.
 fn meet_end(reserved: &mut Reserved, end: &[RawSegment], last: u32, inconsistencies: &mut Inconsistencies) {
     let mut is_kept = vec![false; reserved.segments.len()];
     let mut unseen = Vec::new();
@@ -143,7 +143,7 @@ fn meet_end(reserved: &mut Reserved, end: &[RawSegment], last: u32, inconsistenc
     by_addr.sort_by_key(|segment| segment.addr);
     let mut reached = 0;
     for segment in by_addr {
-        // Where a damaged file has segments lie over each other, the first has the memory.
+        // If segments of a damaged file overlap, the first one keeps the memory.
         let (mut at, stop) = (segment.addr.max(reached), segment.addr.saturating_add(segment.bytes));
         if at >= stop {
             continue;

@@ -1,4 +1,4 @@
-//! Is the growth of one place a leak?
+//! Classification of each signature's growth as a leak candidate or as explained.
 
 use super::series::{Crossing, Series};
 use super::{Explained, LeakCandidate, LeakEvidence, Leaks, Thresholds, Verdict};
@@ -6,28 +6,28 @@ use crate::analysis::finding::Severity;
 use crate::analysis::memory::trend::trend;
 use crate::model::MemoryHistory;
 
-/// Kendall's tau from which a buffer is said to grow: nearly all pairs of steps rise.
+/// Kendall's tau from which a buffer counts as growing: nearly all pairs of steps rise.
 const GROWING: f64 = 0.9;
 
-/// What all places of a history are judged by.
+/// Parameters for classifying the signatures of one history.
 #[derive(Clone, Copy, Debug)]
 pub struct Criteria<'a> {
     pub history: &'a MemoryHistory,
     pub warm_up: usize,
     pub n_steps: usize,
-    /// The least growth that counts, in bytes a step.
+    /// Smallest growth considered, in bytes per step.
     pub least: f64,
     pub thresholds: &'a Thresholds,
 }
 
-/// What became of the blocks that outlived their step by enough.
+/// Blocks that outlived their step by [`Thresholds::survivor_delay`].
 struct Survivors {
     count: u64,
-    /// Different steps they are of.
+    /// Number of distinct steps in which they were allocated.
     steps: usize,
-    /// Different steps that those are of which are never freed.
+    /// The same for those that are never freed.
     kept_steps: usize,
-    /// Share of their bytes that is never freed; 1 if there are none.
+    /// Share of their bytes that is never freed; 1 without survivors.
     kept: f64,
 }
 
@@ -36,7 +36,7 @@ impl Criteria<'_> {
         self.history.allocations.bytes[block.id.idx()] as i64
     }
 
-    /// Judges the blocks of one signature that outlive a boundary.
+    /// Classifies one signature by its blocks that are live at a boundary.
     pub fn classify(&self, blocks: &[Crossing], losses: &mut Losses, found: &mut Leaks) {
         let Some(&Crossing { signature, .. }) = blocks.first() else { return };
         let Self { warm_up, n_steps, least, thresholds, .. } = *self;
@@ -46,7 +46,7 @@ impl Criteria<'_> {
         if blocks.iter().all(|block| block.birth().is_none_or(|step| step < warm_up)) && last > 0 {
             explain(Verdict::Setup);
         }
-        // Places are many and most are small: these need no look at all steps.
+        // Most signatures are too small to matter: skip them early.
         if (blocks.iter().map(|block| self.bytes(block)).sum::<i64>() as f64) < least {
             return;
         }
@@ -90,7 +90,7 @@ impl Criteria<'_> {
         let counts = Series::new(blocks, |_| 1).dense(n_steps + 1);
         found.candidates.push(LeakCandidate {
             signature,
-            // The median of slopes tells little of what grows in a few steps only.
+            // The median slope is not meaningful for growth in a few steps only.
             bytes_per_step: if is_steady { trend.slope } else { mean },
             slope_share: 0.0,
             growth_bytes: growth,
@@ -129,7 +129,7 @@ impl Criteria<'_> {
         Survivors { count, steps: distinct(steps), kept_steps: distinct(kept_steps), kept }
     }
 
-    /// Bytes more at the last boundary than at the first that counts, by size of block as a power of two.
+    /// Change in bytes from the first boundary after the warm-up to the last, by log2 of the block size.
     fn change(&self, blocks: &[Crossing]) -> [i64; 64] {
         let mut change = [0; 64];
         for block in blocks {
@@ -141,7 +141,7 @@ impl Criteria<'_> {
     }
 }
 
-/// What places that have less at the last boundary have lost, by size of block as a power of two.
+/// Bytes lost by signatures that shrink, by log2 of the block size.
 #[derive(Clone, Copy, Debug)]
 pub struct Losses([i64; 64]);
 
@@ -158,10 +158,11 @@ impl Losses {
         }
     }
 
-    /// Takes suspects back, those that gained most first, where other places lost about as much in blocks
-    /// of about the same size; but only if those that are left tell why all memory grows.
+    /// Reclassifies candidates as [`Verdict::Offset`], those with the largest gain first, if other signatures
+    /// lost about as much in blocks of similar size; but only if the remaining candidates account for the
+    /// growth of total memory.
     ///
-    /// * `growth`: of all memory, in bytes; 0 if it stays level.
+    /// * `growth`: growth of total memory in bytes; 0 if level.
     pub fn offset(mut self, crossings: &[Crossing], criteria: &Criteria<'_>, growth: i64, found: &mut Leaks) {
         found.candidates.sort_by_key(|candidate| (std::cmp::Reverse(candidate.growth_bytes), candidate.signature));
         let (mut left, mut offset) = (Vec::new(), Vec::new());

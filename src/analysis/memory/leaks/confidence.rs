@@ -1,4 +1,4 @@
-//! How far can the verdicts be trusted?
+//! Confidence in the leak verdicts, and the caveats that lower it.
 
 use super::{Leaks, Thresholds};
 use crate::analysis::memory::live::{LiveUntil, live};
@@ -7,7 +7,7 @@ use crate::analysis::memory::steps::{StepSource, Steps};
 use crate::model::MemoryHistory;
 use crate::model::memory::{Inconsistency, MemoryAction};
 
-/// How far the verdicts can be trusted.
+/// Confidence in the verdicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Confidence {
     Low,
@@ -26,7 +26,7 @@ impl Confidence {
     }
 }
 
-/// Share of the bytes live at the end whose stack is known.
+/// Share, 0 to 1, of the bytes live at the end whose call stack is known; 1 if none are live.
 pub fn coverage(history: &MemoryHistory, signatures: &Signatures) -> f64 {
     let (mut known, mut whole) = (0_u64, 0_u64);
     for id in live(history, history.last_state(), LiveUntil::Active) {
@@ -39,7 +39,7 @@ pub fn coverage(history: &MemoryHistory, signatures: &Signatures) -> f64 {
     if whole == 0 { 1.0 } else { known as f64 / whole as f64 }
 }
 
-/// Says what makes the verdicts less sure.
+/// Lowers the confidence and adds a caveat for each weakness of the recording.
 pub fn add_caveats(history: &MemoryHistory, steps: Option<&Steps>, thresholds: &Thresholds, found: &mut Leaks) {
     let mut add = |confidence: Confidence, text: String| {
         found.confidence = found.confidence.min(confidence);
@@ -60,7 +60,7 @@ pub fn add_caveats(history: &MemoryHistory, steps: Option<&Steps>, thresholds: &
     if odd > thresholds.max_lost {
         add(Confidence::Low, format!("Events contradict each other: {:.1} % of allocations", odd * 100.0));
     }
-    // PyTorch keeps the last `max_entries` events, a round number when a person chose it.
+    // PyTorch keeps the last `max_entries` events, usually a round number.
     let n_events = history.events.len();
     let is_full = n_events > 0 && (n_events.is_multiple_of(10_000) || n_events > 1000 && n_events.is_power_of_two());
     if is_full && count(Inconsistency::FreedFromBefore) + count(Inconsistency::LiveFromBefore) > 0 {

@@ -1,4 +1,4 @@
-//! What speaks for a leak? The blocks that stayed, and who freed their siblings.
+//! Evidence for leak candidates: surviving blocks, and where blocks of the same signature are freed.
 
 use super::series::Crossing;
 use super::{Leaks, Thresholds};
@@ -7,38 +7,38 @@ use crate::analysis::memory::steps::Steps;
 use crate::model::memory::{AllocationId, PoolId};
 use crate::model::{MemoryHistory, StackId, StringId};
 
-/// Allocations named as examples of one suspect.
+/// Example allocations listed per candidate.
 const MAX_EXAMPLES: usize = 256;
-/// Different notes, categories and stacks named of one suspect.
+/// Distinct notes, categories and stacks listed per candidate.
 const MAX_NAMED: usize = 16;
 
-/// What is known of the blocks of one suspect.
+/// Evidence about the blocks of one candidate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeakEvidence {
-    /// Blocks that outlived their steps, by age: at most 256 from all over the recording.
+    /// Blocks that outlived their steps, by age: at most 256, evenly sampled over the recording.
     pub examples: Vec<AllocationId>,
-    /// Where those that outlived their steps lie.
+    /// The pools of the blocks that outlived their steps.
     pub pools: Vec<PoolId>,
-    /// The first and the last step that counts in which such a block was allocated.
+    /// The first and last step in which such a block was allocated.
     pub first_step: usize,
     pub last_step: usize,
-    /// What the file says they are for; without those it says nothing of.
+    /// Categories recorded for them, such as `PARAMETER`.
     pub categories: Vec<StringId>,
-    /// What the program said while it allocated them, as (key, text).
+    /// Notes recorded with their allocations, as (key, text).
     pub notes: Vec<(StringId, StringId)>,
-    /// Where the forward pass was that belongs to their allocation.
+    /// Stacks of the forward pass that correspond to their allocations.
     pub forward: Vec<StackId>,
-    /// Where siblings were freed, by how many: the place that forgets the others, or knows how not to.
+    /// Stacks that free blocks of the same signature, with counts, the most frequent first.
     pub freed_by: Vec<(StackId, u64)>,
-    /// Blocks of the same signature that were freed, and all.
+    /// Number of blocks of the same signature that were freed, and that were allocated.
     pub freed: u64,
     pub allocated: u64,
 }
 
-/// No suspect.
+/// Signature without a candidate.
 const NONE: u32 = u32::MAX;
 
-/// Adds to each suspect what speaks for it. Cost: O(blocks + stacks).
+/// Collects the evidence for each candidate. Cost: O(blocks + stacks).
 pub fn gather(
     history: &MemoryHistory,
     signatures: &Signatures,
@@ -80,7 +80,7 @@ pub fn gather(
     }
 }
 
-/// Where the program gave a block back; `None` if it has not.
+/// The stack that freed a block; `None` if it was not freed.
 fn freed_by(history: &MemoryHistory, id: AllocationId) -> Option<StackId> {
     let event = history.allocations.freed[id.idx()].checked_sub(1)? as usize;
     let is_its = history.events.allocation.get(event) == Some(&id.0);

@@ -1,4 +1,4 @@
-//! Planted growth of every sort gets its verdict, and healthy training none.
+//! Verdicts for planted growth of each kind, and for healthy training.
 
 use super::*;
 use crate::analysis::memory::fixture::{Script, history};
@@ -8,11 +8,11 @@ use crate::model::memory::MemoryAction::{FreeRequested, SegmentAlloc};
 
 const MIB: u64 = 1 << 20;
 
-/// Training whose steps the profiler named; what `plant` adds comes in the middle of each.
+/// Training with profiler steps; `plant` adds allocations in the middle of each.
 struct Training {
     script: Script,
     step: u64,
-    /// The next free address for what stays.
+    /// The next free address for persistent blocks.
     next: u64,
 }
 
@@ -60,7 +60,7 @@ fn label(trace: &Trace, signature: SignatureId) -> String {
 }
 
 #[test]
-fn healthy_training_has_no_suspect() {
+fn healthy_training_has_no_candidates() {
     for n in [1, 3, 8, 40, 300] {
         let trace = training(n, |_| {});
         let found = find(&trace, None);
@@ -86,7 +86,7 @@ fn a_leak_is_found_with_its_evidence() {
         let event = training.script.raw.events.len() as u32 - 1;
         training.script.note(event, "user_metadata", "epoch 1");
         if training.step % 5 == 4 {
-            // One in five is freed, elsewhere.
+            // One in five is freed by another function.
             let cleanup = training.script.stack(&["cleanup (train.py:30)"]);
             training.script.event(FreeRequested, at, 2 * MIB, cleanup);
             training.script.free(at, 2 * MIB);
@@ -98,12 +98,12 @@ fn a_leak_is_found_with_its_evidence() {
     let candidate = &found.candidates[0];
     assert_eq!(label(&trace, candidate.signature), "append (losses.py:12)");
     assert_eq!(candidate.severity, Severity::Warn);
-    // From boundary 5 to 20: 15 steps, of which those with the numbers 9, 14 and 19 keep nothing.
+    // From boundary 5 to 20: 15 steps, of which steps 9, 14 and 19 keep nothing.
     assert_eq!((candidate.growth_bytes, candidate.live_bytes.len()), (24 * MIB as i64, 21));
     assert_eq!(candidate.live_count[20], 16);
     assert!((candidate.monotonic - 12.0 / 15.0).abs() < 1e-12);
     assert!(candidate.bytes_per_step > 1.5 * MIB as f64 && candidate.bytes_per_step < 2.0 * MIB as f64);
-    // Those of the last step cannot have outlived it by another.
+    // Blocks of the last step cannot have outlived it by another.
     assert_eq!((candidate.survivors, candidate.survivor_steps), (12, 12));
     let evidence = &candidate.evidence;
     assert_eq!((evidence.examples.len(), evidence.first_step, evidence.last_step), (12, 5, 18));
@@ -120,7 +120,7 @@ fn a_leak_is_found_with_its_evidence() {
 }
 
 #[test]
-fn what_is_prefetched_or_kept_a_while_is_no_leak() {
+fn prefetched_batches_are_not_leaks() {
     let mut queue = std::collections::VecDeque::new();
     let trace = training(30, |training| {
         // Each batch lives for three steps, so at any boundary three are live.
@@ -134,7 +134,7 @@ fn what_is_prefetched_or_kept_a_while_is_no_leak() {
 }
 
 #[test]
-fn a_cache_that_fills_up_is_told_from_a_leak() {
+fn a_warm_up_cache_is_explained() {
     let trace = training(40, |training| {
         if training.step < 18 {
             training.keep(MIB, "workspace (kernels.py:8)");
@@ -147,7 +147,7 @@ fn a_cache_that_fills_up_is_told_from_a_leak() {
 }
 
 #[test]
-fn too_little_or_too_seldom_is_no_leak() {
+fn small_or_rare_growth_is_not_a_leak() {
     let trace = training(40, |training| {
         training.keep(1024, "scalar (metrics.py:1)");
         if training.step.is_multiple_of(10) {
@@ -156,7 +156,7 @@ fn too_little_or_too_seldom_is_no_leak() {
     });
     let found = find(&trace, None);
     assert_eq!(found.candidates, []);
-    // All together it grows nevertheless, and that is said.
+    // Total memory grows nevertheless.
     assert_eq!(found.total.unwrap().verdict, TotalVerdict::Growth);
 }
 
@@ -187,7 +187,7 @@ fn leaks_in_some_steps_only_are_found() {
     }
 }
 
-/// A place that keeps what `is_kept` says, and gives all of it back in steps in which it says so.
+/// A signature that keeps a block in the steps given by `is_kept`, and frees all of them in given steps.
 fn kept_until(n: u64, is_given_back: impl Fn(u64) -> bool) -> Trace {
     let mut kept = Vec::new();
     training(n, |training| {
@@ -199,12 +199,12 @@ fn kept_until(n: u64, is_given_back: impl Fn(u64) -> bool) -> Trace {
 }
 
 #[test]
-fn what_is_given_back_in_the_end_is_no_leak() {
+fn growth_that_is_freed_later_is_not_a_leak() {
     let verdict = |found: &Leaks| found.explained.iter().map(|one| one.verdict).max_by_key(|v| v.key().len());
-    // Garbage that is collected once in a while.
+    // Garbage that is collected occasionally.
     let collected = find(&kept_until(60, |step| step == 35), None);
     assert_eq!((collected.candidates.len(), verdict(&collected)), (0, Some(Verdict::Released)));
-    // A phase whose end lies behind the last step.
+    // A phase that ends after the last step.
     let mut kept = Vec::new();
     let mut trace = None;
     for is_freed in [false, true] {
@@ -228,7 +228,7 @@ fn what_is_given_back_in_the_end_is_no_leak() {
 }
 
 #[test]
-fn a_buffer_that_is_replaced_by_a_larger_one_is_told_apart() {
+fn a_growing_buffer_is_explained() {
     let mut last = None;
     let trace = training(40, |training| {
         let bytes = MIB * (1 + training.step);
@@ -245,7 +245,7 @@ fn a_buffer_that_is_replaced_by_a_larger_one_is_told_apart() {
 }
 
 #[test]
-fn stacks_that_differ_from_step_to_step_are_put_together_where_they_hide_a_leak() {
+fn varying_stacks_are_merged_if_they_hide_a_leak() {
     let trace = training(40, |training| {
         let compiled = format!("compiled_{} (<eval_with_key>.{}:5)", training.step, training.step);
         let stack = training.script.stack(&["append (losses.py:12)", &compiled, "step (train.py:9)"]);
@@ -265,7 +265,7 @@ fn stacks_that_differ_from_step_to_step_are_put_together_where_they_hide_a_leak(
 }
 
 #[test]
-fn blocks_that_move_are_told_from_a_leak_beside_them_but_hide_none() {
+fn moved_allocations_do_not_hide_a_leak() {
     for is_leaking in [true, false] {
         let mut old = Vec::new();
         let trace = training(24, |training| {
@@ -273,7 +273,7 @@ fn blocks_that_move_are_told_from_a_leak_beside_them_but_hide_none() {
                 old = (0..24).map(|_| training.keep(2 * MIB, "to (module.py:1)")).collect();
             }
             training.keep(2 * MIB + 512, "pack (batch.py:8)");
-            // Of the same size as what moves, and three times as much.
+            // The same size as the blocks that move, and three times as many bytes.
             for _ in 0..3 {
                 training.keep(2 * MIB + 1024, if is_leaking { "append (losses.py:12)" } else { "pack (batch.py:8)" });
             }
@@ -286,7 +286,7 @@ fn blocks_that_move_are_told_from_a_leak_beside_them_but_hide_none() {
 }
 
 #[test]
-fn only_blocks_of_the_same_size_take_the_place_of_others() {
+fn only_losses_of_similar_size_offset_gains() {
     let mut old = Vec::new();
     let trace = training(24, |training| {
         if training.step == 0 {
@@ -303,7 +303,7 @@ fn only_blocks_of_the_same_size_take_the_place_of_others() {
 }
 
 #[test]
-fn peaks_and_reserved_memory_that_grow_alone_are_named() {
+fn growing_peaks_or_reserved_memory_get_their_own_verdict() {
     let rising = training(30, |training| {
         let bytes = MIB * (64 + training.step * 2);
         let at = training.keep(bytes, "attention (model.py:30)");
@@ -317,7 +317,7 @@ fn peaks_and_reserved_memory_that_grow_alone_are_named() {
 }
 
 #[test]
-fn blocks_that_take_the_place_of_others_are_no_leak() {
+fn moved_allocations_are_not_leaks() {
     let mut old = Vec::new();
     let trace = training(24, |training| {
         if training.step == 0 {
@@ -335,7 +335,7 @@ fn blocks_that_take_the_place_of_others_are_no_leak() {
 }
 
 #[test]
-fn two_leaks_are_ranked_by_what_they_gain() {
+fn leaks_are_ranked_by_growth() {
     let trace = training(20, |training| {
         training.keep(MIB, "small (a.py:1)");
         training.keep(3 * MIB, "large (b.py:1)");
@@ -348,7 +348,7 @@ fn two_leaks_are_ranked_by_what_they_gain() {
 }
 
 #[test]
-fn without_steps_gains_are_listed_but_not_judged() {
+fn without_steps_only_gains_are_listed() {
     let mut script = Script::default();
     let stack = script.stack(&["grow (x.py:1)"]);
     for block in 0..20 {
@@ -364,7 +364,7 @@ fn without_steps_gains_are_listed_but_not_judged() {
 }
 
 #[test]
-fn lost_history_makes_verdicts_doubtful() {
+fn lost_history_lowers_the_confidence() {
     let trace = training(20, |training| {
         training.keep(2 * MIB, "append (losses.py:12)");
         training.script.free((3 << 40) + training.step, 512);
@@ -375,7 +375,7 @@ fn lost_history_makes_verdicts_doubtful() {
 }
 
 #[test]
-fn thousands_of_steps_and_places_take_no_time() {
+fn thousands_of_steps_and_signatures_are_handled() {
     let names: Vec<String> = (0..2000).map(|i| format!("place{i} (x.py:{i})")).collect();
     let trace = training(3000, |training| {
         for i in 0..4 {

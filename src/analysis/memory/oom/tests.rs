@@ -1,4 +1,4 @@
-//! Cards of memory that ran out, by hand.
+//! Out-of-memory cards against values computed by hand.
 
 use super::*;
 use crate::analysis::memory::fixture::{Script, history};
@@ -21,7 +21,7 @@ fn all(mut script: Script, device_total: Option<u64>, top: usize) -> Vec<OomCard
     cards(&trace, history(&trace), &Signatures::new(&trace, false), top, &|| false)
 }
 
-/// The settings and the other facts of a card.
+/// The settings, or facts without a setting, of a card.
 fn advice(card: &OomCard) -> Vec<String> {
     let mib = |bytes: u64| format!("{} MiB", bytes / MIB);
     let text = |what: &OomHint| if what.setting().is_empty() { what.fact(mib) } else { what.setting().to_owned() };
@@ -29,7 +29,7 @@ fn advice(card: &OomCard) -> Vec<String> {
 }
 
 #[test]
-fn the_card_accounts_for_the_device() {
+fn a_card_accounts_for_all_device_memory() {
     let mut script = Script::default();
     let stack = script.stack(&["grow (train.py:3)"]);
     script.event(SegmentAlloc, 0, 40 * MIB, StackId(0));
@@ -55,7 +55,7 @@ fn the_card_accounts_for_the_device() {
 }
 
 #[test]
-fn where_the_program_has_it_all_no_setting_helps() {
+fn no_setting_helps_if_all_memory_is_in_use() {
     let mut script = Script::default();
     script.event(SegmentAlloc, 0, 20 * MIB, StackId(0));
     script.alloc(0, 20 * MIB, StackId(0));
@@ -65,9 +65,9 @@ fn where_the_program_has_it_all_no_setting_helps() {
     assert_eq!(card.hints, [OomHint::InUse { share: 1.0 }]);
 }
 
-/// Memory of another stream or pool does not serve a request, whatever its stretches.
+/// Memory of another stream or pool does not serve a request, however large its free ranges.
 #[test]
-fn only_what_serves_the_request_counts() {
+fn only_memory_that_can_serve_the_request_counts() {
     for (pool, name) in [
         (MemoryPool { stream: 7, private: (0, 0) }, "stream 7"),
         (MemoryPool { stream: 0, private: (0, 1) }, "default stream, private pool 0.1"),
