@@ -26,7 +26,7 @@ impl TraceBuilder {
         builder
     }
 
-    /// Gives the slice of this index in the first part these facts.
+    /// Sets the facts of a slice, by its index in the first part.
     pub fn set_facts(&mut self, slice: usize, facts: SliceFacts) {
         self.slices[0].facts[slice] = self.facts.add(&facts);
     }
