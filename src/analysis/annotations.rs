@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-pub use super::sweep::Projection;
-use super::sweep::Sweep;
+pub use super::recent_spans::Projection;
+use super::recent_spans::RecentSpans;
 use super::totals::{Durations, Instance, Part, Scope, group};
 use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeNs, TimeRange, Trace, TrackId};
 
@@ -79,7 +79,7 @@ pub fn annotations(scope: &Scope<'_>) -> Vec<AnnotationTotals> {
 pub fn projection(trace: &Trace, range: SliceId) -> Option<Projection> {
     let track = trace.slices.track_of(range);
     let time = trace.slices.time(range);
-    let mut sweep = Sweep::default();
+    let mut spans = RecentSpans::default();
     for row in trace.rows(track) {
         for call in trace.slices.window(row, time).filter(|&i| time.contains(trace.slices.ts[i])) {
             let call = SliceId(call as u32);
@@ -87,11 +87,11 @@ pub fn projection(trace: &Trace, range: SliceId) -> Option<Projection> {
                 trace
                     .launched_by(call)
                     .filter(|&work| trace.launch_of(work) == Some(call))
-                    .for_each(|work| sweep.push(trace.slices.time(work)));
+                    .for_each(|work| spans.push(trace.slices.time(work)));
             }
         }
     }
-    (!sweep.is_empty()).then(|| sweep.since(0))
+    (!spans.is_empty()).then(|| spans.since(0))
 }
 
 /// The projections of `wanted`, sorted by slice; those without device work are absent.
@@ -143,14 +143,14 @@ fn of_thread(trace: &Trace, work: &[(TimeNs, TimeRange)], ranges: &[SliceId]) ->
     let mut questions: Vec<(SliceId, Range<usize>)> = ranges.iter().map(stretch).collect();
     questions.retain(|(_, pieces)| !pieces.is_empty());
     questions.sort_by_key(|(_, pieces)| pieces.end);
-    let mut sweep = Sweep::default();
+    let mut spans = RecentSpans::default();
     let mut next = 0;
     let answer = |(range, pieces): (SliceId, Range<usize>)| {
         for piece in &work[next..pieces.end.max(next)] {
-            sweep.push(piece.1);
+            spans.push(piece.1);
         }
         next = next.max(pieces.end);
-        (range, sweep.since(pieces.start))
+        (range, spans.since(pieces.start))
     };
     questions.into_iter().map(answer).collect()
 }
@@ -160,7 +160,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::analysis::sweep::plainly;
+    use crate::analysis::recent_spans::plainly;
     use crate::model::{SliceFacts, TraceBuilder};
 
     const NOTE: SliceKind = SliceKind::Annotation;
@@ -183,7 +183,7 @@ mod tests {
         ]);
         builder.slices[0].correlation = vec![0, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4];
         let domain = builder.strings.intern("NCCL");
-        builder.say(1, SliceFacts { domain, ..Default::default() });
+        builder.set_facts(1, SliceFacts { domain, ..Default::default() });
         let trace = builder.finish();
         let rows = annotations(&Scope::whole(&[&trace]));
         let figures: Vec<_> = rows

@@ -5,7 +5,7 @@ use crate::model::SliceKind;
 
 /// Whose calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum CallSort {
+pub enum CallKind {
     /// Calls of the CUDA or HIP runtime and of the driver.
     #[default]
     Api,
@@ -15,7 +15,7 @@ pub enum CallSort {
     Overhead,
 }
 
-impl CallSort {
+impl CallKind {
     /// Every sort.
     pub const ALL: [Self; 3] = [Self::Api, Self::Os, Self::Overhead];
 
@@ -33,7 +33,7 @@ impl CallSort {
 /// * Self time is that outside calls directly inside, such as a driver call in a runtime call.
 /// * Sorted by total, descending, then name.
 /// * Cost: O(slices of the rows in scope), and 8 bytes a call.
-pub fn calls(scope: &Scope<'_>, sort: CallSort) -> Vec<Group<(String, SliceKind)>> {
+pub fn calls(scope: &Scope<'_>, sort: CallKind) -> Vec<Group<(String, SliceKind)>> {
     let local = |part: &Part<'_>, i: usize| (part.trace.slices.name[i], part.trace.slices.kind[i]);
     group(scope, |kind| sort.is_of(kind), local, |part, &(name, kind)| (part.trace.strings.get(name).to_owned(), kind))
 }
@@ -58,10 +58,10 @@ mod tests {
             rows.into_iter().map(|g| (g.key.0, g.durations.total_ns, g.self_ns)).collect::<Vec<_>>()
         };
         assert_eq!(
-            rows(CallSort::Api),
+            rows(CallKind::Api),
             [("cudaLaunchKernel".to_owned(), 30, 20), ("cuLaunchKernel".to_owned(), 10, 10)]
         );
-        assert_eq!(rows(CallSort::Os), [("futex".to_owned(), 5, 5)]);
-        assert_eq!(rows(CallSort::Overhead), [("Buffer Flush".to_owned(), 90, 90)]);
+        assert_eq!(rows(CallKind::Os), [("futex".to_owned(), 5, 5)]);
+        assert_eq!(rows(CallKind::Overhead), [("Buffer Flush".to_owned(), 90, 90)]);
     }
 }

@@ -8,7 +8,7 @@ use crate::model::{DurNs, TimeNs, TimeRange, Trace};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
     /// One for each trace, in the order given.
-    pub placed: Vec<Placed>,
+    pub placed: Vec<TraceClock>,
     /// In the order of their first traces.
     pub runs: Vec<Run>,
     /// From the first start to the last end, in session time.
@@ -17,7 +17,7 @@ pub struct Clock {
 
 /// Where one trace is on the session clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placed {
+pub struct TraceClock {
     /// Add this to the trace's times to get session times.
     pub offset: DurNs,
     pub source: ClockSource,
@@ -88,7 +88,7 @@ pub fn clock(traces: &[&Trace]) -> Clock {
             numbers.len() - 1
         });
         runs[run].n_traces += 1;
-        placed.push(Placed { offset: 0, source: ClockSource::Start, run });
+        placed.push(TraceClock { offset: 0, source: ClockSource::Start, run });
     }
     for (place, start) in placed.iter().zip(&starts) {
         let origin = &mut runs[place.run].origin_utc_ns;

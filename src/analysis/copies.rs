@@ -93,7 +93,7 @@ mod tests {
                 .map(|(i, w)| ("stream 7", SliceKind::Memcpy, "", 100 * i as i64, 100 * i as i64 + w.1)).collect();
             let mut builder = TraceBuilder::from_slices(&slices);
             for (slice, w) in work.iter().enumerate() {
-                builder.say(slice, SliceFacts { copy: Some(sorts[w.0]), ..Default::default() });
+                builder.set_facts(slice, SliceFacts { copy: Some(sorts[w.0]), ..Default::default() });
             }
             let trace = builder.finish();
             let traces = [&trace];

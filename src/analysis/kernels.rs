@@ -19,7 +19,7 @@ pub enum KernelsBy {
 
 /// Where a kernel ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct RankDevice {
     pub rank: Option<u32>,
     pub device: Option<u32>,
 }
@@ -30,7 +30,7 @@ pub struct KernelTotals {
     pub name: String,
     /// Whether it is a CUDA graph that was recorded as one, its kernels not told apart.
     pub is_graph: bool,
-    pub place: Place,
+    pub place: RankDevice,
     pub durations: Durations,
     /// Its part of the time of all kernels and graphs in scope, 0 to 1.
     pub share: f64,
@@ -45,7 +45,7 @@ pub struct KernelTotals {
     pub instances: Vec<Instance>,
 }
 
-type Key = (String, bool, Place, Option<Launch>);
+type Key = (String, bool, RankDevice, Option<Launch>);
 
 /// The kernels in scope, and CUDA graphs recorded as one, by name and place.
 ///
@@ -65,7 +65,7 @@ pub fn kernels(scope: &Scope<'_>, by: KernelsBy) -> Vec<KernelTotals> {
         // What the recorder estimated is no part of the shape.
         let launch = trace.facts.launches.value(launch).map(|&launch| Launch { recorded_occupancy: None, ..launch });
         let is_graph = kind == SliceKind::CudaGraph;
-        (name, is_graph, Place { rank: trace.info.rank, device }, launch)
+        (name, is_graph, RankDevice { rank: trace.info.rank, device }, launch)
     };
     let groups = group(scope, is_kernel, local, key);
     let all: f64 = groups.iter().map(|group| group.durations.total_ns as f64).sum();
@@ -183,7 +183,7 @@ mod tests {
         // 1,024 registers a warp: all 64 warps; 2,048 a warp: 32 of them.
         let launches = [launch(256, 32, 90), launch(256, 64, 40)];
         for (slice, of) in [(0, 0), (1, 1), (2, 0)] {
-            builder.say(slice, SliceFacts { launch: Some(launches[of]), ..Default::default() });
+            builder.set_facts(slice, SliceFacts { launch: Some(launches[of]), ..Default::default() });
         }
         let device = DeviceInfo { compute_major: Some(8), compute_minor: Some(0), ..Default::default() };
         builder.info.devices = vec![device];
@@ -246,7 +246,7 @@ mod tests {
             let mut builder = TraceBuilder::from_slices(&slices);
             for (slice, w) in work.iter().enumerate() {
                 let launch = [None, Some(launch(128, 32, 10)), Some(launch(128, 32, 20))][w.1 as usize];
-                builder.say(slice, SliceFacts { launch, ..Default::default() });
+                builder.set_facts(slice, SliceFacts { launch, ..Default::default() });
             }
             let trace = builder.finish();
             let total: i64 = work.iter().map(|w| w.2).sum();

@@ -64,7 +64,7 @@ pub fn operators(scope: &Scope<'_>, by_shape: bool) -> Vec<OperatorTotals> {
     let has_bytes =
         |is_wanted: fn(&i32) -> bool| traces.iter().any(|trace| trace.allocations.device.iter().any(is_wanted));
     let (has_host_bytes, has_device_bytes) = (has_bytes(|&device| device < 0), has_bytes(|&device| device >= 0));
-    let mut groups: HashMap<(&str, &str), Group> = HashMap::new();
+    let mut groups: HashMap<(&str, &str), OperatorGroup> = HashMap::new();
     for (index, trace) in traces.iter().enumerate() {
         for ((name, shapes), found) in trace_groups(trace, scope, index, by_shape) {
             let key = (trace.strings.get(name), trace.strings.get(shapes));
@@ -97,13 +97,13 @@ pub fn operators(scope: &Scope<'_>, by_shape: bool) -> Vec<OperatorTotals> {
 
 /// What is counted up from the innermost operator to those around it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sums {
+struct OperatorSums {
     device_ns: DurNs,
     host_bytes: i64,
     device_bytes: i64,
 }
 
-impl Sums {
+impl OperatorSums {
     fn add(&mut self, other: Self) {
         self.device_ns = self.device_ns.saturating_add(other.device_ns);
         self.host_bytes = self.host_bytes.saturating_add(other.host_bytes);
@@ -113,17 +113,17 @@ impl Sums {
 
 /// The calls of one row of the table.
 #[derive(Clone, Copy, Debug, Default)]
-struct Group {
+struct OperatorGroup {
     calls: u64,
     host_total_ns: DurNs,
     host_self_ns: DurNs,
-    own: Sums,
-    total: Sums,
+    own: OperatorSums,
+    total: OperatorSums,
     longest: (usize, SliceId),
     longest_ns: DurNs,
 }
 
-impl Group {
+impl OperatorGroup {
     /// Takes over the calls of `other`, which are of the trace with this index.
     fn merge(&mut self, trace: usize, other: &Self) {
         if self.calls == 0 || other.longest_ns > self.longest_ns {
@@ -138,7 +138,7 @@ impl Group {
 }
 
 /// The groups of one trace, by name and shapes.
-type Groups = HashMap<(StringId, StringId), Group>;
+type Groups = HashMap<(StringId, StringId), OperatorGroup>;
 
 fn trace_groups(trace: &Trace, scope: &Scope<'_>, index: usize, by_shape: bool) -> Groups {
     if (scope.is_cancelled)() {
@@ -186,9 +186,9 @@ fn thread_groups(
     let slices = &trace.slices;
     let all = trace.track_slices(track);
     let base = all.start;
-    let mut own = vec![Sums::default(); all.len()];
+    let mut own = vec![OperatorSums::default(); all.len()];
     for (operator, dur) in work {
-        own[operator.idx() - base].add(Sums { device_ns: dur, ..Default::default() });
+        own[operator.idx() - base].add(OperatorSums { device_ns: dur, ..Default::default() });
     }
     add_bytes(trace, track, allocations, |operator, sums| own[operator - base].add(sums));
 
@@ -248,7 +248,7 @@ fn thread_groups(
 
 /// Gives each allocation of a track to the innermost operator that runs at that moment, its first
 /// and last nanosecond included; where two meet, to the later one.
-fn add_bytes(trace: &Trace, track: TrackId, mut open: Vec<usize>, mut add: impl FnMut(usize, Sums)) {
+fn add_bytes(trace: &Trace, track: TrackId, mut open: Vec<usize>, mut add: impl FnMut(usize, OperatorSums)) {
     let (slices, allocations) = (&trace.slices, &trace.allocations);
     let (nested, crossing): (Vec<_>, Vec<_>) = trace.rows(track).iter().partition(|row| !row.is_overflow);
     for row in nested.iter().rev().chain(&crossing) {
@@ -265,7 +265,7 @@ fn add_bytes(trace: &Trace, track: TrackId, mut open: Vec<usize>, mut add: impl 
             let bytes = allocations.bytes[allocation];
             let is_host = allocations.device[allocation] < 0;
             let (host_bytes, device_bytes) = if is_host { (bytes, 0) } else { (0, bytes) };
-            add(last, Sums { device_ns: 0, host_bytes, device_bytes });
+            add(last, OperatorSums { device_ns: 0, host_bytes, device_bytes });
             false
         });
     }
@@ -300,7 +300,7 @@ pub(super) mod tests {
         raw.correlation = vec![0, 0, 1, 2, 0, 0, 0, 1, 2, 3, 220];
         raw.external = vec![10, 11, 1, 2, 20, 21, 220, 1, 2, 21, 220];
         let shapes = builder.strings.intern("[[2, 3]]");
-        builder.say(0, SliceFacts { shapes, ..Default::default() });
+        builder.set_facts(0, SliceFacts { shapes, ..Default::default() });
         let main = TrackId(0);
         // During addmm, between addmm and its parent's end, on the edge of two, outside of all.
         for (ts, device, bytes) in [(15, -1, 64), (61, 0, 512), (220, 0, 8), (240, 0, -4), (400, 0, 1)] {

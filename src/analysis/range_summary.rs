@@ -47,7 +47,7 @@ pub struct RangeSummary {
 type Key = (SliceKind, StringId);
 
 #[derive(Clone, Copy, Default)]
-struct Sums {
+struct NameSums {
     count: u64,
     total_ns: DurNs,
     self_ns: DurNs,
@@ -67,7 +67,7 @@ pub fn range_summary(trace: &Trace, range: TimeRange, is_cancelled: &(dyn Fn() -
     };
     let parts: Vec<_> = (0..trace.tracks.len()).into_par_iter().filter_map(of_track).collect();
     let mut tracks = Vec::new();
-    let mut by_name: HashMap<Key, Sums> = HashMap::new();
+    let mut by_name: HashMap<Key, NameSums> = HashMap::new();
     for (summary, names) in parts {
         if summary.count > 0 {
             tracks.push(summary);
@@ -79,7 +79,7 @@ pub fn range_summary(trace: &Trace, range: TimeRange, is_cancelled: &(dyn Fn() -
             sums.self_ns = sums.self_ns.saturating_add(part.self_ns);
         }
     }
-    let name = |((kind, name), Sums { count, total_ns, self_ns }): (Key, Sums)| NameSummary {
+    let name = |((kind, name), NameSums { count, total_ns, self_ns }): (Key, NameSums)| NameSummary {
         name: trace.strings.get(name).to_owned(),
         kind,
         count,
@@ -116,12 +116,12 @@ fn sort_names(names: &mut [NameSummary]) {
     names.par_sort_by(|a, b| (b.total_ns, &a.name, a.kind).cmp(&(a.total_ns, &b.name, b.kind)));
 }
 
-fn summarize_track(trace: &Trace, track: TrackId, range: TimeRange) -> (TrackSummary, HashMap<Key, Sums>) {
+fn summarize_track(trace: &Trace, track: TrackId, range: TimeRange) -> (TrackSummary, HashMap<Key, NameSums>) {
     let slices = &trace.slices;
     let rows = trace.rows(track);
     let first_row = trace.track_rows[track.0 as usize].start as usize;
     let mut summary = TrackSummary { track, ..Default::default() };
-    let mut names: HashMap<Key, Sums> = HashMap::new();
+    let mut names: HashMap<Key, NameSums> = HashMap::new();
     let mut spans: Vec<TimeRange> = Vec::new();
     let is_stream = trace.track(track).kind == TrackKind::Stream;
     for (i, row) in rows.iter().enumerate() {

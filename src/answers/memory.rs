@@ -6,7 +6,7 @@ use super::{Analysis, Work};
 use crate::analysis::memory::labels::stack_labels;
 use crate::analysis::memory::leaks::{self, Leaks, Thresholds, capacity};
 use crate::analysis::memory::oom::{OomCard, cards};
-use crate::analysis::memory::reserved::{Growth, Pins, growth, pins};
+use crate::analysis::memory::reserved::{Growth, PinnedRange, growth, pins};
 use crate::analysis::memory::signature::Signatures;
 use crate::analysis::memory::state::{AllocatorState, allocator};
 use crate::analysis::memory::steps::{self, Steps};
@@ -128,7 +128,7 @@ pub struct GrowthPins(pub usize);
 
 impl Analysis for GrowthPins {
     type Of = OpenMemory;
-    type Output = Option<Pins>;
+    type Output = Option<PinnedRange>;
     const NAME: &'static str = "The search for what stood in the way";
 
     fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Self::Output> {

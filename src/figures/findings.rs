@@ -2,8 +2,8 @@
 
 use super::format;
 use crate::analysis::finding::{Evidence, Finding, Severity};
-use crate::analysis::memory::leaks::{Suspect, Thresholds, Total};
-use crate::analysis::memory::oom::{OomCard, WhatIf};
+use crate::analysis::memory::leaks::{LeakCandidate, Thresholds, Total};
+use crate::analysis::memory::oom::{OomCard, OomHint};
 use crate::model::{Problem, TimeNs};
 
 /// A problem met while reading a file. Measured is how often it was met.
@@ -22,7 +22,7 @@ pub fn import_problem(problem: &Problem, path: &str) -> Finding {
 /// A place whose memory grows step after step. Measured is the gain of a step, in bytes.
 ///
 /// * `place`: the frame that says most.
-pub fn leak(suspect: &Suspect, place: &str) -> Finding {
+pub fn leak(suspect: &LeakCandidate, place: &str) -> Finding {
     Finding {
         rule: "memory_leak",
         severity: suspect.severity,
@@ -52,7 +52,7 @@ pub fn growth(total: &Total) -> Option<Finding> {
 ///
 /// * `at`: when, on the session clock.
 pub fn out_of_memory(card: &OomCard, at: Option<TimeNs>) -> Finding {
-    let fact = |what: &WhatIf| what.fact(format::mebibytes);
+    let fact = |what: &OomHint| what.fact(format::mebibytes);
     Finding {
         rule: "out_of_memory",
         severity: Severity::High,
@@ -60,6 +60,6 @@ pub fn out_of_memory(card: &OomCard, at: Option<TimeNs>) -> Finding {
         measured: card.requested as f64,
         threshold: card.device_free.unwrap_or_default() as f64,
         evidence: Evidence { range_ns: at.map(|at| [at, at]), ..Evidence::default() },
-        advice: card.what_ifs.iter().map(fact).collect(),
+        advice: card.hints.iter().map(fact).collect(),
     }
 }

@@ -7,7 +7,7 @@ use super::table::Part;
 use super::*;
 use crate::analysis::finding::Severity;
 use crate::analysis::kernels::{KernelsBy, kernels};
-use crate::analysis::memory::leaks::{Evidence, Gain, Innocent, Suspect, Verdict};
+use crate::analysis::memory::leaks::{Explained, Gain, LeakCandidate, LeakEvidence, Verdict};
 use crate::analysis::memory::signature::SignatureId;
 use crate::analysis::operators::operators;
 use crate::analysis::range_summary::range_summary;
@@ -62,7 +62,7 @@ fn hostile_tables() -> Vec<Data> {
     let stack = Stack { label: EVIL.to_owned(), frames: vec![EVIL.to_owned(), EVIL.to_owned()] };
     let placed = || Arc::new(stack.clone());
     let (signature, owner) = (SignatureId::default(), Owner::default());
-    let suspect = Suspect {
+    let suspect = LeakCandidate {
         signature,
         bytes_per_step: -1.0,
         slope_share: 1.0,
@@ -75,9 +75,9 @@ fn hostile_tables() -> Vec<Data> {
         survivor_steps: 1,
         severity: Severity::High,
         score: 1.0,
-        evidence: Evidence::default(),
+        evidence: LeakEvidence::default(),
     };
-    let innocent = Innocent { signature, verdict: Verdict::Setup, bytes: -1 };
+    let innocent = Explained { signature, verdict: Verdict::Setup, bytes: -1 };
     let range = TimeRange { start: 0, end: 100 };
     let track = range::TrackTime { track: EVIL.to_owned(), busy: 1.0, count: 1, total_ns: 1, self_ns: 1 };
     let sentences = Data {

@@ -1,4 +1,4 @@
-//! From events in file order to a finished [`Trace`].
+//! Builds a [`Trace`] from events in file order.
 
 use hashbrown::HashMap;
 use rayon::prelude::*;
@@ -15,7 +15,7 @@ use super::{
 /// Rows with fewer slices than this are drawn slice by slice at every zoom.
 const MIN_SLICES_FOR_PYRAMID: usize = 256;
 
-/// One slice as a reader finds it.
+/// One slice as read from a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RawSlice {
     pub ts: TimeNs,
@@ -26,7 +26,7 @@ pub struct RawSlice {
     pub track: TrackId,
     pub correlation: u32,
     pub external: u32,
-    /// The number of its facts in [`TraceBuilder::facts`]; 0 for none.
+    /// Its id in [`TraceBuilder::facts`]; 0 for none.
     pub facts: u32,
     pub source: u64,
 }
@@ -59,7 +59,7 @@ impl RawSlices {
         self.source.push(slice.source);
     }
 
-    /// Makes room for `n` more slices.
+    /// Reserves capacity for `n` more slices.
     pub fn reserve(&mut self, n: usize) {
         self.ts.reserve_exact(n);
         self.end.reserve_exact(n);
@@ -72,7 +72,7 @@ impl RawSlices {
         self.source.reserve_exact(n);
     }
 
-    /// Gives back memory that was reserved for more slices.
+    /// Releases unused capacity.
     pub fn shrink(&mut self) {
         self.ts.shrink_to_fit();
         self.end.shrink_to_fit();
@@ -94,7 +94,7 @@ impl RawSlices {
     }
 }
 
-/// Everything a reader found. [`TraceBuilder::finish`] sorts, nests and indexes it.
+/// All data read from a file. [`TraceBuilder::finish`] sorts, nests and indexes it.
 #[derive(Debug, Default)]
 pub struct TraceBuilder {
     pub info: TraceInfo,
@@ -121,7 +121,7 @@ pub struct TraceBuilder {
     pub import: ImportReport,
 }
 
-/// The columns of all parts, joined; each part's column is freed as it is copied.
+/// The concatenated columns of all parts; each part's column is freed after it is copied.
 fn join<T: Copy>(parts: &mut [RawSlices], column: impl Fn(&mut RawSlices) -> &mut Vec<T>) -> Vec<T> {
     if let [only] = parts {
         return std::mem::take(column(only));
@@ -138,7 +138,7 @@ fn gather<T: Copy + Send + Sync>(column: &[T], order: &[u32]) -> Vec<T> {
     order.par_iter().with_min_len(1 << 14).map(|&i| column[i as usize]).collect()
 }
 
-/// One track's slices on their way to rows.
+/// The slices of one track during the layout.
 struct TrackPart<'a> {
     /// Indices of its slices, in file order at first, by (row, ts) in the end.
     order: &'a mut [u32],
@@ -149,9 +149,9 @@ struct TrackPart<'a> {
 impl TraceBuilder {
     /// Builds the trace.
     ///
-    /// Slices are sorted and nested, arrows bound to the slices at their ends, and what could not
-    /// be placed is noted in the import report. Cost: O(n log n) in the worst case, O(n) for
-    /// slices that are nearly sorted, as recorders write them.
+    /// Slices are sorted and nested, and arrows are bound to the slices at their ends; events that cannot be
+    /// placed are counted in the import report. Cost: O(n log n), O(n) for nearly sorted slices, which
+    /// recorders usually write.
     pub fn finish(mut self) -> Trace {
         let memories = self.replay_memories();
         self.arrange_tracks();
@@ -218,13 +218,13 @@ impl TraceBuilder {
         }
     }
 
-    /// Replays what files say of memory, and puts memory snapshots on the timeline.
+    /// Replays memory histories, and adds memory snapshots to the timeline.
     fn replay_memories(&mut self) -> Vec<MemoryHistory> {
         let raw = std::mem::take(&mut self.memories);
         let mut histories: Vec<MemoryHistory> = raw.into_par_iter().map(replay).collect();
         histories.sort_by_key(|history| (history.source, history.device, history.pid));
         for history in &histories {
-            for &(oddity, count, _) in &history.oddities {
+            for &(oddity, count, _) in &history.inconsistencies {
                 let severity = if oddity.is_harmless() { Severity::Note } else { Severity::Loss };
                 self.import.note(severity, oddity.sentence(), count, None);
             }
@@ -235,7 +235,7 @@ impl TraceBuilder {
         histories
     }
 
-    /// Puts processes and tracks in the order to show, and renumbers what refers to them.
+    /// Sorts processes and tracks into display order, and renumbers references to them.
     fn arrange_tracks(&mut self) {
         let process_rank = ranks(self.processes.len(), |&i| {
             let process = &self.processes[i];
@@ -290,8 +290,8 @@ impl TraceBuilder {
         self.counters.sort_by_key(|counter| counter.track);
     }
 
-    /// From the first start to the last end. Recorders that lose a timestamp write 0: where all
-    /// else happened days later, those events do not stretch the span.
+    /// From the first start to the last end. Events at time 0 are excluded if all others are days later, since
+    /// recorders write 0 for lost timestamps.
     fn span(&mut self, parts: &mut [RawSlices]) -> TimeRange {
         const DAYS_LATER: TimeNs = 1_000_000_000_000_000;
         let mut all: Option<TimeRange> = None;
@@ -324,7 +324,7 @@ impl TraceBuilder {
         }
     }
 
-    /// Sets the end of slices that were never closed; returns their sources, sorted.
+    /// Sets the end of unclosed slices; returns their sources, sorted.
     fn close_unfinished(&mut self, parts: &mut [RawSlices], span: TimeRange) -> Vec<u64> {
         let mut open = std::mem::take(&mut self.unfinished);
         open.sort_unstable();
@@ -380,7 +380,7 @@ impl TraceBuilder {
     }
 }
 
-/// The place of each index when sorted by `key`.
+/// The rank of each index when sorted by `key`.
 fn ranks<K: Ord>(n: usize, key: impl FnMut(&usize) -> K) -> Vec<u32> {
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by_cached_key(key);
@@ -418,7 +418,7 @@ fn group_by_track(track: &[TrackId], n_tracks: usize, order: &mut [u32]) -> Vec<
     bounds
 }
 
-/// Lays out one track; returns the bound flow points as (point, slice).
+/// Lays out one track; returns its bound flow points as (point, slice).
 fn lay_out_track(
     part: &mut TrackPart<'_>,
     ts: &[TimeNs],
@@ -452,7 +452,7 @@ fn lay_out_track(
     (layout, bound)
 }
 
-/// Makes the rows and their pyramids; returns the rows of each track.
+/// Builds the rows and their pyramids; returns the rows of each track.
 fn make_rows(
     slices: &mut SliceTable,
     layouts: &[Layout],

@@ -1,4 +1,4 @@
-//! What slices say beyond their columns: typed tables, each with a value for some of the slices.
+//! Optional data of slices: typed tables with values for some of the slices.
 
 use std::hash::Hash;
 
@@ -6,13 +6,13 @@ use super::{Collective, GraphNode, Interner, Launch, MemoryCopy, SliceId, String
 
 /// A value for some of the slices of a trace. Equal values are stored once.
 ///
-/// A bit a slice says whether it has a value, and a count every 64 slices where to find it, so that
-/// a look-up costs O(1) and a slice without a value 0.2 bytes.
+/// A bitmap marks slices with a value, and a count per 64 slices locates it: a lookup costs O(1), and a slice
+/// without a value 0.2 bytes.
 #[derive(Debug)]
 pub struct SideTable<T> {
-    /// One bit a slice; empty if no slice has a value.
+    /// One bit per slice; empty if no slice has a value.
     has: Vec<u64>,
-    /// Slices with a value before those of each word of `has`.
+    /// Number of slices with a value before each word of `has`.
     before: Vec<u32>,
     /// For each slice with a value, ascending: 1 + an index into `distinct`.
     ids: Vec<u32>,
@@ -26,7 +26,7 @@ impl<T> Default for SideTable<T> {
 }
 
 impl<T> SideTable<T> {
-    /// * `rows`: for each slice, ascending, its row; 0 says nothing.
+    /// * `rows`: the row of each slice; 0 for none.
     /// * `ids`: for each row, 1 + an index into `distinct`, or 0.
     fn build(rows: &[u32], ids: &[u32], distinct: Vec<T>) -> Self {
         let mut table = Self { distinct, ..Default::default() };
@@ -99,7 +99,7 @@ impl<T> SideTable<T> {
     }
 }
 
-/// What a file says of one slice beyond the columns.
+/// Optional data of one slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SliceFacts {
     pub launch: Option<Launch>,
@@ -116,7 +116,7 @@ pub struct SliceFacts {
 /// Number of tables.
 const N: usize = 7;
 
-/// All that a reader learned of slices beyond their columns, each value once.
+/// Optional data of slices while a trace is built, each distinct value once.
 #[derive(Debug, Default)]
 pub struct FactLists {
     launches: Interner<Launch>,
@@ -126,12 +126,12 @@ pub struct FactLists {
     graph_nodes: Interner<GraphNode>,
     shapes: Interner<StringId>,
     domains: Interner<StringId>,
-    /// Sets of values that slices have: for each table 1 + an index into its values, or 0.
+    /// Distinct combinations: for each table 1 + an index into its values, or 0.
     rows: Interner<[u32; N]>,
 }
 
 impl FactLists {
-    /// The number of these facts, for [`super::RawSlice::facts`]; 0 if they say nothing.
+    /// The id of these facts, for [`super::RawSlice::facts`]; 0 if empty.
     pub fn add(&mut self, facts: &SliceFacts) -> u32 {
         fn id<T: Copy + Eq + Hash>(values: &mut Interner<T>, value: Option<T>) -> u32 {
             value.map_or(0, |value| 1 + values.intern(value))
@@ -151,7 +151,7 @@ impl FactLists {
 
     /// The tables of a trace.
     ///
-    /// * `facts`: for each slice of the trace the number of its facts.
+    /// * `facts`: the id of the facts of each slice.
     pub(super) fn build(self, facts: &[u32]) -> FactTables {
         let rows = &self.rows.items;
         let ids = |table: usize| -> Vec<u32> { std::iter::once(0).chain(rows.iter().map(|row| row[table])).collect() };
@@ -167,23 +167,23 @@ impl FactLists {
     }
 }
 
-/// What the slices of a trace say beyond their columns, by sort. A slice may be in several tables: a
-/// collective of a CUDA graph is a kernel with a launch too.
+/// Optional data of the slices of a trace, by type. A slice may be in several tables: a collective in a CUDA
+/// graph is also a kernel with a launch.
 #[derive(Debug, Default)]
 pub struct FactTables {
-    /// How kernels were launched.
+    /// Launch parameters of kernels.
     pub launches: SideTable<Launch>,
-    /// What memcpys and memsets moved.
+    /// Parameters of memcpys and memsets.
     pub copies: SideTable<MemoryCopy>,
-    /// Which call of a collective a kernel, or the operator that asked for it, belongs to.
+    /// Collectives of kernels and of the operators that called them.
     pub collectives: SideTable<Collective>,
-    /// What recorded waits waited for.
+    /// Parameters of recorded synchronizations.
     pub syncs: SideTable<Synchronization>,
     /// Device work that a CUDA graph launched.
     pub graph_nodes: SideTable<GraphNode>,
-    /// Input shapes of operators as their recorder wrote them: `[[32, 64], []]`.
+    /// Recorded input shapes of operators: `[[32, 64], []]`.
     pub shapes: SideTable<StringId>,
-    /// Domains of annotations, such as NVTX has them; none for the default one.
+    /// NVTX domains of annotations; none for the default one.
     pub domains: SideTable<StringId>,
 }
 
@@ -195,26 +195,26 @@ mod tests {
 
     proptest! {
         #[test]
-        fn tables_give_back_what_was_said(said in prop::collection::vec((0_u32..6, 0_u64..4), 0..400)) {
+        fn tables_return_the_facts_that_were_added(facts_of in prop::collection::vec((0_u32..6, 0_u64..4), 0..400)) {
             let facts = |&(shape, node): &(u32, u64)| SliceFacts {
                 shapes: StringId(shape),
                 graph_node: (node > 0).then_some(GraphNode { node, ..Default::default() }),
                 ..Default::default()
             };
             let mut lists = FactLists::default();
-            let rows: Vec<u32> = said.iter().map(|said| lists.add(&facts(said))).collect();
+            let rows: Vec<u32> = facts_of.iter().map(|facts_of| lists.add(&facts(facts_of))).collect();
             let tables = lists.build(&rows);
-            for (i, said) in said.iter().enumerate() {
-                let (slice, facts) = (SliceId(i as u32), facts(said));
+            for (i, facts_of) in facts_of.iter().enumerate() {
+                let (slice, facts) = (SliceId(i as u32), facts(facts_of));
                 prop_assert_eq!(tables.graph_nodes.get(slice).copied(), facts.graph_node);
                 prop_assert_eq!(tables.shapes.get(slice).copied().unwrap_or_default(), facts.shapes);
                 prop_assert_eq!(tables.launches.get(slice), None);
             }
-            let expected: Vec<(SliceId, u32)> = said.iter().enumerate()
-                .filter(|(_, said)| said.0 > 0).map(|(i, said)| (SliceId(i as u32), said.0)).collect();
+            let expected: Vec<(SliceId, u32)> = facts_of.iter().enumerate()
+                .filter(|(_, facts_of)| facts_of.0 > 0).map(|(i, facts_of)| (SliceId(i as u32), facts_of.0)).collect();
             let found: Vec<_> = tables.shapes.iter().map(|(slice, text)| (slice, text.0)).collect();
             prop_assert_eq!((found, tables.shapes.len()), (expected.clone(), expected.len()));
-            prop_assert_eq!(tables.shapes.id(SliceId(said.len() as u32 + 64)), 0);
+            prop_assert_eq!(tables.shapes.id(SliceId(facts_of.len() as u32 + 64)), 0);
         }
     }
 }

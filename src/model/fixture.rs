@@ -26,8 +26,8 @@ impl TraceBuilder {
         builder
     }
 
-    /// Gives the slice of this index in the first part these facts.
-    pub fn say(&mut self, slice: usize, facts: SliceFacts) {
+    /// Sets the facts of a slice, by its index in the first part.
+    pub fn set_facts(&mut self, slice: usize, facts: SliceFacts) {
         self.slices[0].facts[slice] = self.facts.add(&facts);
     }
 

@@ -1,4 +1,4 @@
-//! From the ends of arrows to arrows between slices.
+//! Joins flow points into arrows between slices.
 
 use rayon::prelude::*;
 
@@ -22,7 +22,7 @@ pub struct FlowPoint {
     pub id: u64,
     pub name: StringId,
     pub end: FlowEnd,
-    /// Where no slice is around it, it belongs to the next one of its track.
+    /// Whether it binds to the next slice of its track if no slice is around it.
     pub may_bind_next: bool,
     pub source: u64,
 }
@@ -83,8 +83,8 @@ impl TraceBuilder {
     }
 }
 
-/// Joins the points of one flow, sorted by time: each goes on from the one before it; an end that
-/// follows an end starts from the last start, since one launch can have many ends.
+/// Joins the points of one flow, sorted by time: each continues from the previous one; an end that follows an
+/// end starts from the last start, since one launch can have many ends.
 fn chain_arrows(chain: &[u32], points: &[FlowPoint], bound: &[Option<u32>], join: &mut impl FnMut(u32, u32)) {
     // Recorders write the start at or before its ends, but clocks of host and device may differ.
     let start =

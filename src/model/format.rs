@@ -15,7 +15,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The name in the JSON report, on which programs rely.
+    /// The stable name in the JSON report.
     pub const fn key(self) -> &'static str {
         match self {
             Self::ChromeTrace => "chrome",
@@ -25,7 +25,7 @@ impl Format {
         }
     }
 
-    /// Whether such files record memory alone, and no work on any device.
+    /// Whether such files record only memory.
     pub const fn is_memory_only(self) -> bool {
         matches!(self, Self::Snapshot | Self::MemoryTimeline)
     }

@@ -1,12 +1,12 @@
-//! What became of every event of a file: shown, merged or rejected, and why.
+//! Import report: events shown, merged and rejected, and the problems met.
 
-/// How bad an import problem is.
+/// Severity of an import problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing; the picture is whole and true.
+    /// Informative; the trace is complete and correct.
     Note,
-    /// Something was lost, repaired or moved to another row.
+    /// Data was lost, repaired or moved to another row.
     Loss,
     /// A part of the file could not be read at all.
     Error,
@@ -23,7 +23,7 @@ pub struct Problem {
     pub first_offset: Option<u64>,
 }
 
-/// The account of one table of a file that has tables. `read == shown + merged + rejected`.
+/// Event counts of one table of a file. `read == shown + merged + rejected`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct TableAccount {
     pub table: String,
@@ -33,25 +33,25 @@ pub struct TableAccount {
     pub rejected: u64,
 }
 
-/// The account of one file. `read == shown + merged + rejected`, always.
+/// Event counts and problems of one file. `read == shown + merged + rejected`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportReport {
-    /// Events found in the file, whole or broken.
+    /// Events in the file, valid or not.
     pub read: u64,
-    /// Events that are on screen in their own right: slices, instants, counter samples, arrows.
+    /// Events with an element of their own: slices, instants, counter samples, arrows.
     pub shown: u64,
-    /// Events that live on inside another thing: ends of begins, names of threads.
+    /// Events merged into other elements: ends of slices, names of threads.
     pub merged: u64,
-    /// Events that are not shown; each has its reason among the problems.
+    /// Events that are not shown, for reasons listed among the problems.
     pub rejected: u64,
-    /// Where the format has tables, the same for each of them; they sum to the figures above.
+    /// Counts per table, for formats with tables; they sum to the figures above.
     pub tables: Vec<TableAccount>,
     /// Worst first, then by count.
     pub problems: Vec<Problem>,
 }
 
 impl ImportReport {
-    /// Notes `count` more problems of one reason.
+    /// Adds `count` problems with the same reason.
     pub fn note(&mut self, severity: Severity, reason: &str, count: u64, offset: Option<u64>) {
         if count == 0 {
             return;
@@ -69,18 +69,18 @@ impl ImportReport {
         }
     }
 
-    /// Notes events that are not shown.
+    /// Adds events that are not shown.
     pub fn reject(&mut self, severity: Severity, reason: &str, count: u64, offset: Option<u64>) {
         self.rejected += count;
         self.note(severity, reason, count, offset);
     }
 
-    /// Puts the worst problems first.
+    /// Sorts problems by severity and count, descending.
     pub fn sort(&mut self) {
         self.problems.sort_by(|a, b| (b.severity, b.count, &a.reason).cmp(&(a.severity, a.count, &b.reason)));
     }
 
-    /// The worst severity met, if any problem was.
+    /// The worst severity; `None` without problems.
     pub fn worst(&self) -> Option<Severity> {
         self.problems.iter().map(|p| p.severity).max()
     }

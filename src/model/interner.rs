@@ -1,10 +1,10 @@
-//! Distinct values, numbered.
+//! Interning of values.
 
 use std::hash::Hash;
 
 use hashbrown::HashMap;
 
-/// Distinct values, numbered in the order in which they came.
+/// Distinct values, numbered in order of first occurrence.
 #[derive(Debug)]
 pub struct Interner<T> {
     pub items: Vec<T>,
@@ -19,7 +19,7 @@ impl<T> Default for Interner<T> {
 }
 
 impl<T: Copy + Eq + Hash> Interner<T> {
-    /// The number of `item`, new or known: its index in `items`.
+    /// The index of `item` in `items`, added if new.
     #[inline]
     pub fn intern(&mut self, item: T) -> u32 {
         match self.last {

@@ -1,6 +1,6 @@
-//! What a slice is: kernel, copy, API call, operator, …
+//! Kinds of slices: kernel, copy, API call, operator, …
 
-/// What recorded a slice, by the names Kineto and CUPTI give (`ActivityType.h`).
+/// Kind of a slice, after the activity types of Kineto and CUPTI (`ActivityType.h`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum SliceKind {
@@ -8,7 +8,7 @@ pub enum SliceKind {
     Kernel,
     Memcpy,
     Memset,
-    /// A CUDA graph that was recorded as one, its kernels not told apart.
+    /// A CUDA graph recorded as a whole, without its kernels.
     CudaGraph,
     /// A call of the CUDA or HIP runtime API.
     Runtime,
@@ -18,14 +18,14 @@ pub enum SliceKind {
     Operator,
     /// A range that the user named: `record_function`, NVTX.
     Annotation,
-    /// The same range, seen on the device.
+    /// The same range on the device.
     GpuAnnotation,
     PythonFunction,
     /// A wait that CUPTI recorded: event, stream or device synchronization.
     Sync,
     /// A collective as the communication library reports it, on the host.
     Collective,
-    /// The profiler's own work.
+    /// Overhead of the profiler.
     Overhead,
     /// An operating system call.
     Os,
@@ -53,18 +53,17 @@ impl SliceKind {
         Self::Other,
     ];
 
-    /// Whether a device was at work: kernels, copies, memsets and graphs, the operations whose
-    /// union is "busy".
+    /// Whether it is device work: kernels, copies, memsets and graphs, whose union is "busy".
     pub fn is_device_work(self) -> bool {
         matches!(self, Self::Kernel | Self::Memcpy | Self::Memset | Self::CudaGraph)
     }
 
-    /// Whether the host called the runtime or the driver.
+    /// Whether it is a call of the runtime or driver API.
     pub fn is_call(self) -> bool {
         matches!(self, Self::Runtime | Self::Driver)
     }
 
-    /// What the window and the text report call it.
+    /// Display name, also in the text report.
     pub fn label(self) -> &'static str {
         match self {
             Self::Kernel => "Kernel",

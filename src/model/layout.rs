@@ -1,16 +1,16 @@
-//! On which row of its track each slice lies.
+//! Assignment of the slices of a track to rows.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::TimeNs;
 
-/// Where the slices of one track go.
+/// The layout of one track.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Layout {
     /// Row of each slice, in the order given.
     pub row: Vec<u32>,
-    /// How many slices each row has; first the nested rows, then those for crossing slices.
+    /// Number of slices per row: first the nested rows, then those for crossing slices.
     pub row_lens: Vec<u32>,
     /// Rows from this one on hold slices that cross others.
     pub first_overflow: u32,
@@ -18,7 +18,7 @@ pub(super) struct Layout {
     pub bound: Vec<Option<u32>>,
 }
 
-/// A moment that belongs to a slice.
+/// A time to be bound to a slice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Point {
     pub ts: TimeNs,
@@ -28,13 +28,12 @@ pub(super) struct Point {
 /// Lays out slices sorted by (start ascending, end descending), and finds the slice under each of
 /// `points`, which ascend.
 ///
-/// A slice that lies within the one before it goes one row deeper. A slice that crosses its
-/// predecessor's end would overlap it there, so it goes to a row of its own below all nested ones:
-/// both keep their true times and none hides the other. Slices of no length share a row with their
-/// neighbors.
+/// A slice inside its predecessor goes one row deeper. A slice that crosses its predecessor's end goes to an
+/// overflow row below all nested ones, so that both keep their times and remain visible. Slices of zero length
+/// share a row with their neighbors.
 ///
-/// A point belongs to the slice that starts right there, else to the innermost one around it, the
-/// slice's end included; else, if it may bind to the next slice, to the first that starts after it.
+/// A point is bound to the slice that starts at its time, else to the innermost slice around it, including the
+/// slice's end; else, if it may bind to the next slice, to the first one that starts later.
 pub(super) fn layout(slices: impl Iterator<Item = (TimeNs, TimeNs)>, points: &[Point]) -> Layout {
     let mut out = Layout::default();
     let mut stack: Vec<(TimeNs, u32)> = Vec::new();
@@ -85,7 +84,7 @@ fn bind(stack: &[(TimeNs, u32)], last_start: Option<(TimeNs, u32)>, point: TimeN
     }
 }
 
-/// Rows for slices that cross others: each takes the row that has been free the longest.
+/// Rows for crossing slices: each slice takes the row that has been free the longest.
 #[derive(Default)]
 struct Overflow {
     free_at: BinaryHeap<Reverse<(TimeNs, u32)>>,
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn crossing_slices_get_rows_of_their_own() {
+    fn crossing_slices_get_overflow_rows() {
         check(&[(100, 200), (150, 250)], &[0, 1], 1);
         // The third crosses the first but not the second.
         check(&[(0, 10), (5, 15), (9, 30)], &[0, 1, 2], 1);

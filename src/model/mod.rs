@@ -1,7 +1,7 @@
-//! What was recorded: columns, 32-bit ids, interned strings, integer nanoseconds.
+//! The trace model: columns, 32-bit ids, interned strings, integer nanoseconds.
 //!
-//! Knows no file, no thread and no window. A [`Trace`] comes out of a [`TraceBuilder`] and never
-//! changes after that.
+//! Independent of files, threads and the user interface. A [`Trace`] is built by a [`TraceBuilder`] and
+//! immutable afterwards.
 
 mod builder;
 mod facts;

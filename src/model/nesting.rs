@@ -1,7 +1,7 @@
-//! Nesting: which slice lies inside which, and what time is its own.
+//! Nesting of slices: parents, children, and self time.
 //!
 //! Every slice of a nested row lies inside one of the row above. Slices on overflow rows cross others of
-//! their track: they have nothing around or inside them.
+//! their track; they have neither parents nor children.
 
 use std::ops::Range;
 
@@ -73,7 +73,7 @@ impl SliceTable {
         first..last.max(first)
     }
 
-    /// What of a slice lies in `range`; of no length if nothing does.
+    /// The part of a slice within `range`; of zero length if there is none.
     pub fn clipped(&self, slice: usize, range: TimeRange) -> TimeRange {
         let start = self.ts[slice].max(range.start);
         TimeRange { start, end: self.end[slice].min(range.end).max(start) }
@@ -82,7 +82,7 @@ impl SliceTable {
     /// Time within `range` that each of some slices spent outside the slices directly inside it, in
     /// nanoseconds.
     ///
-    /// Over the nested rows of a track it sums to the union of the topmost row, exactly.
+    /// Over the nested rows of a track it sums to the union of the topmost row.
     ///
     /// * `row`: an index into `rows`; `slices`: of that row.
     /// * Cost: O(n) for those slices and what is directly inside them.
@@ -101,7 +101,7 @@ impl SliceTable {
         own
     }
 
-    /// All time that a slice spent outside the slices directly inside it, in nanoseconds.
+    /// Self time of a slice in nanoseconds: its duration without the slices directly inside it.
     ///
     /// Cost: O(slices directly inside), so not for the frame thread.
     pub fn self_time(&self, id: SliceId) -> DurNs {

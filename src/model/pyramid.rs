@@ -1,18 +1,17 @@
-//! How busy a row was over any stretch of time, without looking at its slices.
+//! Busy share of a row over time at several resolutions.
 //!
-//! Folding small slices into solid runs makes a row that is 73 % busy look full from afar, and
-//! that hides the gaps people come for. So from afar a row is drawn from this: per time bucket the
-//! exact share of time in which a slice was running, at every power-of-two bucket width.
+//! Merging small slices into solid runs would make a row that is 73 % busy look fully busy when zoomed out,
+//! which hides gaps. Zoomed out, a row is therefore drawn from the exact share of time in which a slice was
+//! running, per bucket, at every power-of-two bucket width.
 
 use super::{DurNs, TimeNs, TimeRange, Tint};
 
-/// What one bucket, or one pixel, of a row looks like.
+/// Busy share and tint of one bucket or pixel of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
-    /// Busy share: 0 is idle to the last nanosecond, 255 is busy to the last nanosecond, and
-    /// everything between is neither, however close it comes.
+    /// Busy share: 0 only if entirely idle, 255 only if entirely busy, else rounded into 1 to 254.
     pub share: u8,
-    /// Tint of the slice that fills most of it; see [`Tint`].
+    /// Tint of the slice that occupies most of it.
     pub tint: Tint,
 }
 
@@ -30,7 +29,7 @@ pub struct Pyramid {
 #[derive(Clone, Copy, Default)]
 struct Sum {
     busy: u64,
-    /// Busy time of the tint's own slice, to let the larger win when buckets merge.
+    /// Busy time of the slice that gives the tint, to choose the larger one when buckets merge.
     top: u64,
     tint: Tint,
 }
@@ -40,7 +39,7 @@ impl Pyramid {
     /// (start, end, tint).
     ///
     /// The base bucket is one to two times the mean spacing of the slices: below that, drawing the
-    /// slices themselves is cheaper. Cost: O(slices), 2 to 4 bytes a slice.
+    /// slices themselves is cheaper. Cost: O(slices), 2 to 4 bytes per slice.
     pub fn build(slices: impl ExactSizeIterator<Item = (TimeNs, TimeNs, Tint)>, span: TimeRange) -> Self {
         let n_slices = slices.len().max(1) as u128;
         let span_ns = (i128::from(span.end) - i128::from(span.start)).max(1) as u128;
@@ -64,15 +63,15 @@ impl Pyramid {
         Self { origin: span.start, base_shift, levels }
     }
 
-    /// Width of the finest buckets; at finer pixels than this, draw the slices.
+    /// Width of the finest buckets in nanoseconds; for narrower pixels, draw the slices.
     pub fn base_dur(&self) -> DurNs {
         1 << self.base_shift
     }
 
-    /// The look of `n_pixels` equal parts of `view`, appended to `out`.
+    /// Appends the cells of `n_pixels` equal parts of `view` to `out`.
     ///
-    /// A pixel that covers parts of buckets takes their share by weight; one that covers any idle
-    /// time is never 255, one that covers any busy time never 0. Cost: O(pixels).
+    /// Partly covered buckets are weighted by their overlap. A pixel with any idle time is never 255, one with
+    /// any busy time never 0. Cost: O(pixels).
     pub fn pixels(&self, view: TimeRange, n_pixels: usize, out: &mut Vec<Cell>) {
         let ns_per_pixel = view.dur() as f64 / n_pixels.max(1) as f64;
         let level = (ns_per_pixel.max(1.0).log2() as u32).saturating_sub(self.base_shift);
@@ -131,7 +130,7 @@ fn add(sums: &mut [Sum], shift: u32, start: u64, end: u64, tint: Tint) {
     }
 }
 
-/// The look of the stretch from bucket position `from` to `to`, fractions included.
+/// The cell between the fractional bucket positions `from` and `to`.
 fn blend(cells: &[Cell], from: f64, to: f64) -> Cell {
     let n = cells.len() as f64;
     if to <= 0.0 || from >= n {
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_row_is_full_and_an_idle_one_idle() {
+    fn busy_and_idle_rows_are_exact() {
         let slices: Vec<_> = (0..1024).map(|i| (i * 10, i * 10 + 10)).collect();
         let pyramid = build(&slices);
         assert!(pixels(&pyramid, 0, 10240, 10).iter().all(|&share| share == 255));
@@ -192,8 +191,8 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_those_of_the_slices() {
-        // 73 of every 100 ns, seen from far: 73 % everywhere but at the uneven end.
+    fn shares_match_the_slices() {
+        // 73 of every 100 ns at low resolution: 73 % everywhere except at the uneven end.
         let slices: Vec<_> = (0..100_000).map(|i| (i * 100, i * 100 + 73)).collect();
         let pyramid = build(&slices);
         // The last pixel reaches beyond the last slice.

@@ -1,4 +1,4 @@
-//! All slices, one column per field, in rows that never overlap.
+//! The slices of a trace, one column per field, in rows without overlap.
 
 use std::ops::Range;
 
@@ -23,20 +23,20 @@ impl SliceId {
 /// `external` are as long as there are slices.
 #[derive(Debug, Default)]
 pub struct SliceTable {
-    /// Start, in nanoseconds on the trace's clock.
+    /// Start in nanoseconds of trace time.
     pub ts: Vec<TimeNs>,
     /// End, in nanoseconds; never before `ts`.
     pub end: Vec<TimeNs>,
     pub name: Vec<StringId>,
     pub kind: Vec<SliceKind>,
-    /// CUPTI correlation id: joins device work to the API call that launched it. 0 is "none".
+    /// CUPTI correlation id: joins device work to the API call that launched it. 0 for none.
     pub correlation: Vec<u32>,
-    /// Kineto's `External id`: joins an operator to the API calls made inside it. 0 is "none".
+    /// Kineto's `External id`: joins an operator to the API calls made inside it. 0 for none.
     /// Empty if no slice has one; see [`Self::external`].
     pub external: Vec<u32>,
-    /// Where the event's own text starts, for [`super::Details`].
+    /// Offset of the event's text in the file, for [`super::Details`].
     pub source: Vec<u64>,
-    /// The rows, in order of the columns, without holes: each starts where the one before ends.
+    /// The rows in column order: each starts where the previous one ends.
     pub rows: Vec<Row>,
     /// Slices that the recording never closed, ascending; their `end` is the trace's end.
     pub unfinished: Vec<SliceId>,
@@ -46,7 +46,7 @@ pub struct SliceTable {
 #[derive(Debug)]
 pub struct Row {
     pub track: TrackId,
-    /// Place within the track, 0 at the top.
+    /// Level within the track, 0 at the top.
     pub depth: u32,
     /// Whether it holds slices that cross others of their track instead of nesting in them.
     pub is_overflow: bool,
@@ -77,7 +77,7 @@ impl SliceTable {
         TimeRange { start: self.ts[id.idx()], end: self.end[id.idx()] }
     }
 
-    /// Kineto's `External id` of a slice; 0 is "none".
+    /// Kineto's `External id` of a slice; 0 for none.
     pub fn external(&self, id: SliceId) -> u32 {
         self.external.get(id.idx()).copied().unwrap_or(0)
     }

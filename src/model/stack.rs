@@ -1,4 +1,4 @@
-//! Call stacks, interned as a tree: stacks that share their outer frames share them in memory.
+//! Call stacks interned as a tree, and stack samples.
 
 use hashbrown::HashMap;
 
@@ -26,7 +26,7 @@ impl Default for StackTable {
 }
 
 impl StackTable {
-    /// The stack of `frame` called from `callers`, new or known.
+    /// The stack of `frame` called from `callers`, added if new.
     pub fn intern(&mut self, callers: StackId, frame: StringId) -> StackId {
         let next = StackId(self.parent.len() as u32);
         let id = *self.index.entry((callers, frame)).or_insert(next);
@@ -48,19 +48,18 @@ impl StackTable {
         })
     }
 
-    /// How many distinct stacks there are, the empty one included.
+    /// Number of distinct stacks, including the empty one.
     pub fn len(&self) -> usize {
         self.parent.len()
     }
 
-    /// Never: the empty stack is always there.
+    /// Always false: every table has the empty stack.
     pub fn is_empty(&self) -> bool {
         self.parent.is_empty()
     }
 }
 
-/// Moments at which a profiler looked where a thread was, sorted by (track, ts). All columns are
-/// equally long.
+/// Stack samples of threads, sorted by (track, ts). All columns have the same length.
 #[derive(Debug, Default)]
 pub struct SampleTable {
     pub ts: Vec<TimeNs>,

@@ -1,8 +1,8 @@
-//! Every name once: strings interned to 32-bit ids.
+//! Strings interned to 32-bit ids.
 
 use hashbrown::HashTable;
 
-/// A string of one [`StringTable`]; with another table it gives nonsense.
+/// A string of one [`StringTable`]; meaningless with another table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct StringId(pub u32);
@@ -37,7 +37,7 @@ impl StringTable {
         self.text.get(start..end).unwrap_or_default()
     }
 
-    /// The id of `text`, new or known.
+    /// The id of `text`, added if new.
     pub fn intern(&mut self, text: &str) -> StringId {
         let hash = hash_bytes(text.as_bytes());
         let (all, ends) = (&self.text, &self.ends);
@@ -58,12 +58,12 @@ impl StringTable {
         self.index.find(hash, |&id| slot(&self.text, &self.ends, id) == text).map(|&id| StringId(id))
     }
 
-    /// How many distinct strings there are, the empty one included.
+    /// Number of distinct strings, including the empty one.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Never: the empty string is always there.
+    /// Always false: every table has the empty string.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -87,11 +87,10 @@ fn slot<'a>(text: &'a str, ends: &[usize], id: u32) -> &'a str {
     &text[start..ends[id as usize]]
 }
 
-/// A fast, stable hash of a name: equal on every machine and in every run, so that what is derived
-/// from it (colors) is too.
+/// A fast hash of a name that is stable across machines and runs, so that colors derived from it are too.
 ///
-/// Folded multiplication of 8-byte words, as wyhash does it. Not meant to withstand an attacker;
-/// the worst a crafted file reaches is a slow table.
+/// Folded multiplication of 8-byte words, as in wyhash. Not collision-resistant: a crafted file can slow down
+/// the table, but nothing else.
 #[inline]
 pub fn hash_bytes(bytes: &[u8]) -> u64 {
     const SEED: u64 = 0x9E37_79B9_7F4A_7C15;

@@ -1,4 +1,4 @@
-//! What is not a slice: instants, counter samples and the arrows between slices.
+//! Tables of events other than slices: instants, counters, allocations, arrows, correlation.
 
 use std::ops::Range;
 
@@ -6,13 +6,13 @@ use rayon::prelude::*;
 
 use super::{SliceId, StringId, TimeNs, TimeRange, TrackId};
 
-/// Moments with a name, sorted by (track, ts). All columns are equally long.
+/// Named instants, sorted by (track, ts). All columns have the same length.
 #[derive(Debug, Default)]
 pub struct InstantTable {
     pub ts: Vec<TimeNs>,
     pub name: Vec<StringId>,
     pub track: Vec<TrackId>,
-    /// Where the event's own text starts, for [`super::Details`].
+    /// Offset of the event's text in the file, for [`super::Details`].
     pub source: Vec<u64>,
 }
 
@@ -44,7 +44,7 @@ impl InstantTable {
 #[derive(Debug, Default)]
 pub struct Counter {
     pub track: TrackId,
-    /// What the value is called within its track, such as `reserved`; may be empty.
+    /// Name of the value within its track, such as `reserved`; may be empty.
     pub series: String,
     pub unit: CounterUnit,
     /// Sample times, ascending.
@@ -56,7 +56,7 @@ pub struct Counter {
     pub max: f64,
 }
 
-/// What a counter counts.
+/// Unit of a counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CounterUnit {
     #[default]
@@ -65,15 +65,15 @@ pub enum CounterUnit {
     Percent,
 }
 
-/// Bytes that an allocator gave out or took back, sorted by time. All columns are equally long.
+/// Allocated and freed bytes, sorted by time. All columns have the same length.
 #[derive(Debug, Default)]
 pub struct AllocationTable {
     pub ts: Vec<TimeNs>,
-    /// The thread that asked.
+    /// The allocating or freeing thread.
     pub track: Vec<TrackId>,
     /// Index of the device; -1 is the host.
     pub device: Vec<i32>,
-    /// Negative when freed.
+    /// Negative if freed.
     pub bytes: Vec<i64>,
 }
 
@@ -93,7 +93,7 @@ impl AllocationTable {
         self.ts.is_empty()
     }
 
-    /// Sorts by time; events of one moment keep their order.
+    /// Sorts by time; simultaneous events keep their order.
     pub fn sort(&mut self) {
         if self.ts.is_sorted() {
             return;
@@ -109,12 +109,12 @@ impl AllocationTable {
 
 /// Arrows from slice to slice: launch to kernel, forward to backward.
 ///
-/// Sorted by (from, to). All columns are equally long.
+/// Sorted by (from, to). All columns have the same length.
 #[derive(Debug, Default)]
 pub struct FlowTable {
     pub from: Vec<SliceId>,
     pub to: Vec<SliceId>,
-    /// What sort of arrow: `ac2g`, `fwdbwd`.
+    /// Kind of arrow: `ac2g`, `fwdbwd`.
     pub name: Vec<StringId>,
     /// Indices of the arrows, sorted by (to, from).
     pub by_target: Vec<u32>,
@@ -157,18 +157,18 @@ impl FlowTable {
     }
 }
 
-/// Which slices share a correlation id: an API call and the device work it launched.
+/// Slices by correlation id: an API call and the device work it launched.
 #[derive(Debug, Default)]
 pub struct CorrelationIndex {
-    /// Slices that have an id, sorted by (id, whether it is no API call, slice): a graph launch has
-    /// thousands of kernels, and each asks for its call.
+    /// Slices with an id, sorted by id, API calls first, then slice: a graph launch has thousands of kernels,
+    /// each of which looks up its call.
     order: Vec<SliceId>,
 }
 
 impl CorrelationIndex {
     /// * `correlation`: the ids of all slices, 0 for none.
     /// * `is_call`: whether a slice is an API call, by index.
-    /// * Cost: O(n), as ids are dense in real traces; else O(n log n).
+    /// * Cost: O(n) for dense ids, as in real traces; else O(n log n).
     pub fn build(correlation: &[u32], is_call: impl Fn(usize) -> bool + Sync) -> Self {
         let n = correlation.iter().filter(|&&id| id != 0).count();
         let highest = correlation.iter().copied().max().unwrap_or(0) as usize;
@@ -178,7 +178,7 @@ impl CorrelationIndex {
             order.par_sort_by_key(|slice| (correlation[slice.idx()], !is_call(slice.idx())));
             return Self { order };
         }
-        // How many slices have a smaller id: where those of an id begin.
+        // Number of slices with a smaller id: the offset of those with an id.
         let mut next = vec![0_u32; highest + 2];
         correlation.iter().filter(|&&id| id != 0).for_each(|&id| next[id as usize + 1] += 1);
         for id in 1..next.len() {
@@ -196,7 +196,7 @@ impl CorrelationIndex {
         Self { order }
     }
 
-    /// All slices that have an id, those of one id together.
+    /// All slices with an id, grouped by id.
     pub fn groups<'a>(&'a self, correlation: &'a [u32]) -> impl ParallelIterator<Item = &'a [SliceId]> {
         self.order.par_chunk_by(|a, b| correlation[a.idx()] == correlation[b.idx()])
     }

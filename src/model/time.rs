@@ -1,15 +1,15 @@
-//! Moments, durations and ranges of time: integer nanoseconds, until they become pixels.
+//! Times, durations and time ranges in integer nanoseconds.
 
-/// A moment, in nanoseconds on the clock of its trace.
+/// A time in nanoseconds on the clock of its trace.
 ///
-/// Never a float: at epoch microseconds an `f64` step is a quarter of a microsecond, which makes
-/// slices cross that only touch.
+/// Not a float: for microseconds since 1970 the spacing of `f64` is a quarter of a microsecond, which makes
+/// adjacent slices overlap.
 pub type TimeNs = i64;
 
-/// A length of time in nanoseconds.
+/// A duration in nanoseconds.
 pub type DurNs = i64;
 
-/// A stretch of time, `start` included, `end` not.
+/// A half-open time range: `start` inclusive, `end` exclusive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct TimeRange {
     pub start: TimeNs,
@@ -20,12 +20,12 @@ impl TimeRange {
     /// All of time.
     pub const ALL: Self = Self { start: TimeNs::MIN, end: TimeNs::MAX };
 
-    /// The range between two moments, given in either order.
+    /// The range between two times, given in either order.
     pub fn new(a: TimeNs, b: TimeNs) -> Self {
         Self { start: a.min(b), end: a.max(b) }
     }
 
-    /// Its length in nanoseconds, cut at `i64::MAX`.
+    /// Its length in nanoseconds, saturating.
     pub fn dur(self) -> DurNs {
         self.end.saturating_sub(self.start)
     }
@@ -35,7 +35,7 @@ impl TimeRange {
         self.start <= ts && ts < self.end
     }
 
-    /// What this and `other` share; `None` where they share no nanosecond.
+    /// The intersection with `other`; `None` if empty.
     pub fn intersect(self, other: Self) -> Option<Self> {
         let (start, end) = (self.start.max(other.start), self.end.min(other.end));
         (start < end).then_some(Self { start, end })
@@ -52,12 +52,12 @@ impl TimeRange {
     }
 }
 
-/// Sum of the lengths, cut at `i64::MAX`.
+/// Sum of the lengths in nanoseconds, saturating.
 pub fn length(spans: &[TimeRange]) -> DurNs {
     spans.iter().fold(0, |sum, span| sum.saturating_add(span.dur()))
 }
 
-/// Turns ranges in any order into their union: sorted, disjoint, not touching, none empty.
+/// The union of ranges in any order: sorted, disjoint, not adjacent, none empty.
 ///
 /// The sort merges ascending runs, so k sorted rows cost O(n log k).
 pub fn unite(spans: &mut Vec<TimeRange>) {

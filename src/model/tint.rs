@@ -1,13 +1,13 @@
-//! Which color a slice is drawn in, in one byte.
+//! Color class of a slice in one byte.
 
 use super::{SliceKind, hash_bytes};
 
-/// The kind of a slice and a shade by its name, from which its color follows.
+/// The kind of a slice and a shade derived from its name, which determine its color.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct Tint(u8);
 
-/// Bits of a shade; the kind has the others.
+/// Bits of the shade; the others hold the kind.
 const SHADE_BITS: u32 = 4;
 
 const _: () = assert!(SliceKind::ALL.len() <= 1 << (u8::BITS - SHADE_BITS), "a tint has room for 16 kinds");
@@ -15,7 +15,7 @@ const _: () = assert!(SliceKind::ALL.len() <= 1 << (u8::BITS - SHADE_BITS), "a t
 impl Tint {
     /// Shades of one kind.
     pub const N_SHADES: u8 = 1 << SHADE_BITS;
-    /// Tints there can be: one more than the largest [`Self::index`].
+    /// Number of tints: one more than the largest [`Self::index`].
     pub const COUNT: usize = SliceKind::ALL.len() * Self::N_SHADES as usize;
 
     /// * `shade`: below [`Self::N_SHADES`]; higher bits are dropped.
@@ -41,7 +41,7 @@ impl Tint {
         self.0 % Self::N_SHADES
     }
 
-    /// Its place in [`Self::all`].
+    /// Its index in [`Self::all`].
     pub fn index(self) -> usize {
         usize::from(self.0)
     }

@@ -1,4 +1,4 @@
-//! A recording as a whole.
+//! A complete recording.
 
 use std::fmt::Debug;
 use std::path::PathBuf;
@@ -17,26 +17,26 @@ use super::{
 pub struct Trace {
     pub info: TraceInfo,
     pub strings: StringTable,
-    /// The shade of each string's [`Tint`]; one entry a string.
+    /// The shade of each string's [`Tint`]; one entry per string.
     pub name_shades: Vec<u8>,
     pub processes: Vec<Process>,
-    /// Sorted as they are to be shown: by process, then by kind and the file's own wishes.
+    /// In display order: by process, kind, then the file's sort index.
     pub tracks: Vec<Track>,
     pub slices: SliceTable,
-    /// The rows of each track, as indices into `slices.rows`; one entry a track.
+    /// The rows of each track, as indices into `slices.rows`; one entry per track.
     pub track_rows: Vec<std::ops::Range<u32>>,
     pub instants: InstantTable,
     pub counters: Vec<Counter>,
-    /// What slices say beyond their columns.
+    /// Optional data of slices.
     pub facts: FactTables,
-    /// What an allocator gave out and took back, as a profiler saw it.
+    /// Allocations and frees recorded by a profiler.
     pub allocations: AllocationTable,
-    /// The memory of each device of which the file tells, replayed; by source, then by device.
+    /// The replayed memory history of each recorded device; by source, then device.
     pub memories: Vec<MemoryHistory>,
     pub stacks: StackTable,
-    /// Where threads were when a sampling profiler looked.
+    /// Stack samples of threads.
     pub samples: SampleTable,
-    /// The short names of kernels, by the full ones, where the file has them.
+    /// Recorded short names of kernels, by full name.
     pub short_names: HashMap<StringId, StringId>,
     pub flows: FlowTable,
     pub correlations: CorrelationIndex,
@@ -44,29 +44,29 @@ pub struct Trace {
     /// recording of this century. Empty (`0..0`) if nothing has a time.
     pub span: TimeRange,
     pub import: ImportReport,
-    /// Decodes what the columns leave out. `None` for traces that were not read from a file.
+    /// Decodes event data that is not in the columns. `None` for traces that were not read from a file.
     pub details: Option<Arc<dyn Details>>,
 }
 
-/// What a file says about itself.
+/// Metadata of a file.
 #[derive(Clone, Debug, Default)]
 pub struct TraceInfo {
-    /// The file, and for a file inside an archive its name there.
+    /// The file; `member` is its name inside an archive.
     pub path: PathBuf,
     pub member: Option<String>,
     pub format: Format,
-    /// Size of the file as it lies on disk.
+    /// Size of the file on disk.
     pub bytes: u64,
     /// Size of its text after decompression.
     pub text_bytes: u64,
-    /// What wrote it: `PyTorch profiler (Kineto)`, `VizTracer`, …
+    /// The program that wrote it: `PyTorch profiler (Kineto)`, `VizTracer`, …
     pub producer: String,
     pub rank: Option<u32>,
     pub world_size: Option<u32>,
-    /// What to add to the trace's times to get nanoseconds since 1970, if the file says so.
+    /// Offset from trace time to nanoseconds since 1970, if recorded.
     pub utc_offset_ns: Option<DurNs>,
     pub devices: Vec<DeviceInfo>,
-    /// Further facts in the order of the file: (key, text). Never the recorded environment.
+    /// Other metadata in file order: (key, text). Never contains the recorded environment variables.
     pub facts: Vec<(String, String)>,
 }
 
@@ -81,7 +81,7 @@ impl TraceInfo {
     }
 }
 
-/// A GPU that the recording machine had, whether or not it ran anything.
+/// A GPU of the recording machine, used or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceInfo {
     pub id: u32,
@@ -97,7 +97,7 @@ pub struct DeviceInfo {
     pub shared_bytes_per_sm: Option<u32>,
 }
 
-/// What one event says beyond its columns, decoded from the file when a person looks.
+/// Data of one event that is not in the columns, decoded from the file on demand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventDetails {
     /// Arguments in file order, as text: (key, value).
@@ -108,11 +108,11 @@ pub struct EventDetails {
     pub category: String,
 }
 
-/// Fetches what the columns leave out. May read files, so never call it on the frame thread.
+/// Decodes event data that is not in the columns. May read files: do not call it on the frame thread.
 pub trait Details: Debug + Send + Sync {
     /// Decodes the event whose text starts at `source`.
     ///
-    /// Errors: a sentence for the person, such as that the file has changed.
+    /// Errors: a message for the user, such as that the file has changed.
     fn event(&self, source: u64) -> Result<EventDetails, String>;
 }
 
@@ -144,25 +144,24 @@ impl Trace {
         self.strings.get(self.slices.name[id.idx()])
     }
 
-    /// The frames of a call stack, innermost first, a line each.
+    /// The frames of a call stack, innermost first, one per line.
     pub fn stack_text(&self, stack: StackId) -> String {
         let frames: Vec<&str> = self.stacks.frames(stack).map(|frame| self.strings.get(frame)).collect();
         frames.join("\n")
     }
 
-    /// The input shapes of an operator as its recorder wrote them: `[[32, 64], []]`. Empty if
-    /// unknown.
+    /// The recorded input shapes of an operator: `[[32, 64], []]`. Empty if unknown.
     pub fn input_shapes(&self, id: SliceId) -> &str {
         self.strings.get(self.facts.shapes.get(id).copied().unwrap_or_default())
     }
 
-    /// The domain of an annotation, such as NVTX has them. Empty for the default one.
+    /// The NVTX domain of an annotation. Empty for the default one.
     pub fn domain(&self, id: SliceId) -> &str {
         self.strings.get(self.facts.domains.get(id).copied().unwrap_or_default())
     }
 
-    /// What a wait waited for: of a recorded one what its record says, of an API call what the record
-    /// with its correlation id says, else what the call's name says. `None` if it is no wait.
+    /// The object of a synchronization: from its own record, else for an API call from the record with its
+    /// correlation id, else from the call's name. `None` if the slice does not synchronize.
     pub fn sync(&self, id: SliceId) -> Option<Synchronization> {
         if let Some(&sync) = self.facts.syncs.get(id) {
             return Some(sync);

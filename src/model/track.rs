@@ -1,4 +1,4 @@
-//! Where slices, instants and samples lie: processes and their tracks.
+//! Processes and their tracks, which hold slices, instants and samples.
 
 /// A track of one trace; an index into [`super::Trace::tracks`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -10,7 +10,7 @@ pub struct TrackId(pub u32);
 #[repr(transparent)]
 pub struct ProcessId(pub u32);
 
-/// What a track holds.
+/// Kind of a track.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TrackKind {
     /// Slices and instants of one CPU thread.
@@ -24,21 +24,21 @@ pub enum TrackKind {
     Counter,
 }
 
-/// One context in which events of one sort happen: a thread, a stream, a counter.
+/// A sequence of related events: those of a thread, a stream or a counter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Track {
     pub kind: TrackKind,
     pub process: ProcessId,
-    /// What to show: the thread's name, else its id.
+    /// The thread's name, else its id.
     pub name: String,
     /// The thread or stream id as the file writes it; empty for counters and async tracks.
     pub tid: String,
-    /// The file's wish for its place among its siblings; the smallest comes first.
+    /// Recorded sort index among the tracks of its process, ascending.
     pub sort_index: i64,
 }
 
 impl Track {
-    /// What it is called on screen: `main`, or by its id `stream 7`.
+    /// Display name: `main`, or by id `stream 7`.
     pub fn title(&self) -> String {
         let name = if self.name.is_empty() { &self.tid } else { &self.name };
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -57,20 +57,20 @@ pub struct Process {
     /// The process id as the file writes it.
     pub pid: String,
     pub name: String,
-    /// Further words the file has for it, such as `GPU 0`.
+    /// Recorded labels, such as `GPU 0`.
     pub labels: String,
-    /// Its place among the processes; the smallest comes first.
+    /// Sort index among the processes, ascending.
     pub sort_index: i64,
-    /// Index of the device whose work this process holds.
+    /// Index of the device whose work it holds.
     pub device: Option<u32>,
 }
 
 impl Process {
-    /// One line that says which process this is: `python 1234 (CPU)`.
+    /// Display name: `python 1234 (CPU)`.
     pub fn title(&self) -> String {
         let name = match (self.name.as_str(), self.pid.as_str()) {
             ("", "") => "Process without id".to_owned(),
-            // So Kineto numbers the process that holds its own overhead.
+            // Kineto uses this id for its own overhead.
             ("", "-1") => "Profiler overhead".to_owned(),
             ("", pid) if pid.bytes().all(|b| b.is_ascii_digit()) => format!("Process {pid}"),
             ("", pid) => pid.to_owned(),

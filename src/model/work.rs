@@ -1,4 +1,4 @@
-//! What device work was asked to do: launches, copies, collectives, nodes of CUDA graphs; and what waits wait for.
+//! Parameters of device work: launches, copies, collectives, CUDA graph nodes, synchronizations.
 
 use super::StringId;
 
@@ -12,7 +12,7 @@ pub struct Launch {
     pub registers_per_thread: u32,
     /// Shared memory of one block in bytes, static and dynamic together.
     pub shared_bytes: u32,
-    /// What the recorder estimated, in percent: Kineto's `est. achieved occupancy %`.
+    /// Recorded estimate in percent: Kineto's `est. achieved occupancy %`.
     pub recorded_occupancy: Option<u8>,
 }
 
@@ -26,7 +26,7 @@ impl Launch {
     }
 }
 
-/// Between which memories a copy went, as CUPTI counts them (`CUpti_ActivityMemcpyKind`).
+/// Direction of a copy (`CUpti_ActivityMemcpyKind`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CopyKind {
     HtoD,
@@ -54,20 +54,20 @@ impl CopyKind {
     }
 }
 
-/// What a memcpy or memset moved.
+/// Parameters of a memcpy or memset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MemoryCopy {
     pub kind: CopyKind,
-    /// `None` if the recording does not say.
+    /// `None` if not recorded.
     pub bytes: Option<u64>,
-    /// Whether the host's side was pageable memory, which makes a copy slow and blocking; `None`
-    /// if no side is the host's, or if the recording does not say.
+    /// Whether the host memory was pageable, which makes a copy slow and blocking; `None` if not recorded, or
+    /// for copies without host memory.
     pub is_pageable: Option<bool>,
 }
 
 /// One call of a collective on one rank.
 ///
-/// Source: the args that PyTorch's `record_param_comms` gives its operator, and Kineto the kernel.
+/// Source: arguments of PyTorch's `record_param_comms` operator and of Kineto's kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Collective {
     /// As the recorder names it: `allreduce`, `_allgather_base`.
@@ -84,19 +84,19 @@ pub struct Collective {
     pub dtype: StringId,
     /// Bytes of an element, see [`element_bytes`].
     pub element_bytes: Option<u8>,
-    /// Elements that this rank puts in.
+    /// Input elements of this rank.
     pub in_elements: Option<u64>,
-    /// Elements that this rank gets.
+    /// Output elements of this rank.
     pub out_elements: Option<u64>,
 }
 
 impl Collective {
-    /// Bytes that this rank puts in.
+    /// Input bytes of this rank.
     pub fn in_bytes(&self) -> Option<u64> {
         self.in_elements?.checked_mul(u64::from(self.element_bytes?))
     }
 
-    /// Bytes that this rank gets.
+    /// Output bytes of this rank.
     pub fn out_bytes(&self) -> Option<u64> {
         self.out_elements?.checked_mul(u64::from(self.element_bytes?))
     }
@@ -115,7 +115,7 @@ pub fn element_bytes(dtype: &str) -> Option<u8> {
     })
 }
 
-/// What a wait waits for (`CUpti_ActivitySynchronizationType`).
+/// Kind of a synchronization (`CUpti_ActivitySynchronizationType`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SyncKind {
     #[default]
@@ -131,7 +131,7 @@ pub enum SyncKind {
 }
 
 impl SyncKind {
-    /// Kineto's words.
+    /// The name used by Kineto.
     pub fn label(self) -> &'static str {
         match self {
             Self::Unknown => "Synchronization",
@@ -145,7 +145,7 @@ impl SyncKind {
     /// The kind of a call of the CUDA or HIP API by its name; `None` if it does not wait.
     pub fn of_call(name: &str) -> Option<Self> {
         let call = ["cuda", "cu", "hip"].iter().find_map(|prefix| name.strip_prefix(prefix))?;
-        // Calls for the stream of a thread end in `_ptsz`, some in the version of CUDA.
+        // Per-thread-stream variants end in `_ptsz`, some names in a CUDA version.
         match call.split('_').next().unwrap_or_default() {
             "EventSynchronize" => Some(Self::Event),
             "StreamWaitEvent" => Some(Self::StreamWait),
@@ -156,11 +156,11 @@ impl SyncKind {
     }
 }
 
-/// What a wait waited for.
+/// Parameters of a synchronization.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Synchronization {
     pub kind: SyncKind,
-    /// The stream waited for; of [`SyncKind::StreamWait`] the stream that waits.
+    /// The stream waited for; for [`SyncKind::StreamWait`] the waiting stream.
     pub stream: Option<u32>,
     /// The CUDA event waited for.
     pub event: Option<u32>,
@@ -170,12 +170,12 @@ pub struct Synchronization {
     pub event_record: u32,
 }
 
-/// Which node of which CUDA graph a piece of device work ran as, by CUPTI's numbers; 0 is unknown.
+/// The CUDA graph node that device work belongs to, by CUPTI ids; 0 if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct GraphNode {
     pub graph: u32,
-    /// The executable that the graph was made into.
+    /// The executable graph.
     pub exec: u32,
-    /// 0 too where the graph was recorded as one.
+    /// Also 0 if the graph was recorded as a whole.
     pub node: u64,
 }

@@ -87,13 +87,13 @@ fn assert_agrees(path: &Path, folder: &Path) -> usize {
             min_survivor_steps: 1,
             min_kept: 0.0,
             min_seldom_steps: usize::MAX,
-            min_explained: f64::INFINITY,
+            min_attributed: f64::INFINITY,
             ..Thresholds::default()
         };
         let ours = find(&trace, history, Some(&steps), &lenient);
         assert_eq!(theirs["warm_up"], ours.warm_up);
         let places = theirs["places"].as_array().unwrap();
-        for suspect in &ours.suspects {
+        for suspect in &ours.candidates {
             let stack = signatures.frames(&trace, suspect.signature);
             let place = places.iter().find(|place| {
                 let frames = place["stack"].as_array().unwrap();
@@ -132,9 +132,9 @@ fn assert_agrees(path: &Path, folder: &Path) -> usize {
             n_counted >= strict.min_steps && figure("kept") >= strict.min_kept && (is_steady || is_seldom)
         };
         let theirs = places.iter().filter(is_suspect).count();
-        let cleared = |one: &&leaks::Innocent| one.verdict != Verdict::Setup;
-        let cleared = found.innocents.iter().filter(cleared).count();
-        assert!((found.suspects.len()..=found.suspects.len() + cleared).contains(&theirs), "{}", path.display());
+        let cleared = |one: &&leaks::Explained| one.verdict != Verdict::Setup;
+        let cleared = found.explained.iter().filter(cleared).count();
+        assert!((found.candidates.len()..=found.candidates.len() + cleared).contains(&theirs), "{}", path.display());
     }
     compared
 }
@@ -182,13 +182,13 @@ fn planted_memory_gets_the_expected_verdict() {
             let has_times = !args.contains(&"--no-times");
             assert_eq!(steps.source == StepSource::ProfilerStep, has_times, "{plant}: {:?}", steps.source);
             let found = find(&trace, history, Some(&steps), &Thresholds::default());
-            let mut suspects: Vec<String> = found.suspects.iter().map(|one| label(&trace, one.signature)).collect();
+            let mut suspects: Vec<String> = found.candidates.iter().map(|one| label(&trace, one.signature)).collect();
             suspects.sort();
             assert_eq!(suspects, planted(&answer, "leak"), "{plant} {args:?}");
             for (key, wanted) in [("setup", Verdict::Setup), ("warm_up_cache", Verdict::WarmUpCache)] {
                 for place in planted(&answer, key) {
-                    let is_it = |one: &&leaks::Innocent| label(&trace, one.signature) == place;
-                    let one = found.innocents.iter().find(is_it);
+                    let is_it = |one: &&leaks::Explained| label(&trace, one.signature) == place;
+                    let one = found.explained.iter().find(is_it);
                     assert_eq!(one.map(|one| one.verdict), Some(wanted), "{plant} {args:?}");
                 }
             }
@@ -196,7 +196,7 @@ fn planted_memory_gets_the_expected_verdict() {
             // Ever more blocks make a ratchet, so its steps differ.
             let is_sure = has_times && plant != "ratchet";
             let least = if is_sure { leaks::Confidence::High } else { leaks::Confidence::Medium };
-            assert!(found.confidence >= least, "{plant} {args:?}: {:?}", found.doubts);
+            assert!(found.confidence >= least, "{plant} {args:?}: {:?}", found.caveats);
             assert!(has_times || found.confidence == leaks::Confidence::Medium, "{plant} {args:?}");
         }
     }
@@ -217,7 +217,7 @@ fn out_of_memory_is_explained() {
         assert_eq!(card.reserved, card.allocated + card.awaiting_free + card.inactive);
         let is_fragmented = oom["cause"] == "fragmentation";
         assert_eq!(is_fragmented, plant.contains("fragmentation"));
-        let settings: Vec<_> = card.what_ifs.iter().map(oom::WhatIf::setting).collect();
+        let settings: Vec<_> = card.hints.iter().map(oom::OomHint::setting).collect();
         assert!(!is_fragmented || settings.contains(&setting), "{plant}: {settings:?}");
     }
 }
@@ -262,8 +262,8 @@ fn real_snapshots_add_up() {
                     total.verdict, total.trend.slope, total.growth_bytes
                 );
             }
-            eprintln!("  confidence {:?}: {:?}; coverage {:.2}", found.confidence, found.doubts, found.coverage);
-            for suspect in &found.suspects {
+            eprintln!("  confidence {:?}: {:?}; coverage {:.2}", found.confidence, found.caveats, found.coverage);
+            for suspect in &found.candidates {
                 let place = label(&trace, suspect.signature);
                 let (slope, m, r2) = (suspect.bytes_per_step, suspect.monotonic, suspect.r2);
                 eprintln!(
@@ -271,7 +271,7 @@ fn real_snapshots_add_up() {
                     suspect.survivors
                 );
             }
-            for one in found.innocents.iter().take(3) {
+            for one in found.explained.iter().take(3) {
                 eprintln!("  {:?} {}: {} bytes", one.verdict, label(&trace, one.signature), one.bytes);
             }
             for gain in found.gains.iter().take(3) {

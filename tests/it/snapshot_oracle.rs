@@ -171,7 +171,11 @@ fn agrees_with_the_oracle_and_the_answer_on_samples() {
         let peak = curves.peak(0..history.n_states());
         assert_eq!(json!({"state": peak, "bytes": curves.active[peak as usize]}), answer["peak_active"]);
         assert_eq!(history.events.len() as u64, answer["entries"].as_u64().unwrap());
-        assert!(history.oddities.iter().all(|(oddity, ..)| oddity.is_harmless()), "{:?}", history.oddities);
+        assert!(
+            history.inconsistencies.iter().all(|(oddity, ..)| oddity.is_harmless()),
+            "{:?}",
+            history.inconsistencies
+        );
         let oom = history.ooms.first().map(|oom| (u64::from(oom.event), oom.requested, oom.device_free));
         let expected = answer["oom"].as_object().map(|oom| {
             (oom["entry"].as_u64().unwrap(), oom["requested"].as_u64().unwrap(), oom["device_free"].as_u64())

@@ -147,6 +147,6 @@ fn memory_timelines_have_the_bytes_of_each_category() {
         assert_eq!(memory.curves.active.last().copied(), expected[1].as_u64(), "{}", name(&path));
         assert_eq!(memory.curves.active.first().copied(), expected[2].as_u64(), "{}", name(&path));
         assert_eq!(report(&path, "5").unwrap()["memory"][0]["events"], expected[3], "{}", name(&path));
-        assert_eq!((memory.oddities.len(), trace.import.rejected), (0, 0), "{}", name(&path));
+        assert_eq!((memory.inconsistencies.len(), trace.import.rejected), (0, 0), "{}", name(&path));
     }
 }

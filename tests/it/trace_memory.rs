@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use lacuna::model::memory::{MemorySource, Oddity};
+use lacuna::model::memory::{Inconsistency, MemorySource};
 use lacuna::model::{MemoryHistory, Trace};
 use lacuna::sample::nsys::{self, Schema, Shape};
 use rusqlite::Connection;
@@ -46,7 +46,11 @@ fn check_traces(paths: &[PathBuf]) -> (usize, usize) {
                     assert!(is_a_counter(&trace, &title, &curves.reserved[1..]), "{}: {title}", name(path));
                 }
                 assert_eq!(curves.allocated, curves.active, "{}", name(path));
-                assert!(history.oddities.iter().all(|(oddity, ..)| oddity.is_harmless()), "{:?}", history.oddities);
+                assert!(
+                    history.inconsistencies.iter().all(|(oddity, ..)| oddity.is_harmless()),
+                    "{:?}",
+                    history.inconsistencies
+                );
                 assert!(bytes_per_event(history) <= 100, "{}", bytes_per_event(history));
                 n_histories += 1;
                 in_histories += history.events.len();
@@ -127,8 +131,12 @@ fn the_counter_of_an_nsys_export_is_the_replayed_curve() {
     drop(connection);
     let traces = read(&path).unwrap();
     let history = histories(&traces[0], MemorySource::Driver).next().unwrap();
-    let odd = |wanted| history.oddities.iter().find(|odd| odd.0 == wanted).map(|odd| odd.1);
-    assert!(odd(Oddity::FreedFromBefore).is_some() && odd(Oddity::FreedTwice) == Some(1), "{:?}", history.oddities);
+    let odd = |wanted| history.inconsistencies.iter().find(|odd| odd.0 == wanted).map(|odd| odd.1);
+    assert!(
+        odd(Inconsistency::FreedFromBefore).is_some() && odd(Inconsistency::FreedTwice) == Some(1),
+        "{:?}",
+        history.inconsistencies
+    );
     assert!(history.curves.allocated[0] > 0 && history.pid.is_some());
     assert!(is_a_counter(&traces[0], "Device memory", &history.curves.allocated[1..]));
     assert_eq!(report(&path, "5").unwrap()["memory"][0]["pid"].as_i64(), history.pid);

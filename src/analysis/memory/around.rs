@@ -1,11 +1,11 @@
-//! What ran when memory was allocated? Memory and timeline, brought together by their clock.
+//! The slices that were running at a given time, to relate memory events to the timeline.
 
 use crate::model::{SliceId, TimeNs, TimeRange, Trace, TrackId, TrackKind};
 
-/// Tracks asked at most: a recording of thousands of threads has few that matter at one moment.
+/// Limit on the tracks searched, which bounds the cost for recordings with thousands of threads.
 const MAX_TRACKS: usize = 512;
 
-/// The innermost slice of each thread and stream at a moment, in the trace's own time; threads first.
+/// The innermost slice of each thread and stream at time `ts` in trace time; threads first.
 ///
 /// Cost: O(rows · log slices) over at most 512 tracks.
 pub fn running_at(trace: &Trace, ts: TimeNs) -> Vec<SliceId> {
@@ -26,7 +26,7 @@ fn innermost(trace: &Trace, track: TrackId, ts: TimeNs) -> Option<SliceId> {
         let is_there = |&slice: &usize| trace.slices.ts[slice] <= ts && ts < trace.slices.end[slice];
         window.rev().find(is_there).map(|slice| SliceId(slice as u32))
     };
-    // Of two that hold the moment the later one is inside.
+    // Of two slices that contain `ts`, the later one is nested inside.
     trace.rows(track).iter().filter_map(at).max_by_key(|slice| trace.slices.ts[slice.idx()])
 }
 

@@ -1,4 +1,4 @@
-//! Which allocations fit what a person looks for? Over all of them, drawn or not.
+//! Filtering of allocations by call stack, size, lifetime, stream and category.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use regex_lite::{Regex, RegexBuilder};
 use crate::model::memory::AllocationId;
 use crate::model::{DurNs, MemoryHistory, StackId, StringId, StringTable, TimeRange, Trace};
 
-/// In what state an allocation must be.
+/// When an allocation must be live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Wanted {
+pub enum Liveness {
     #[default]
     Any,
     /// Live in this state.
@@ -18,30 +18,30 @@ pub enum Wanted {
     LiveAtEnd,
     /// Allocated before the recording began.
     FromBefore,
-    /// Allocated and freed within the recording.
-    Passing,
-    /// Freed by the program, but not yet to be used again, for at least one event.
-    Awaited,
-    /// Allocated within [`Filter::range`]; all without one.
+    /// Allocated and freed during the recording.
+    FreedWithin,
+    /// Freed by the program, but awaiting completion of the free for at least one event.
+    AwaitingFree,
+    /// Allocated within [`Filter::range`]; without a range, any.
     BornInRange,
 }
 
-/// What a person looks for. All conditions must hold.
+/// Conditions on an allocation; all must hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
-    /// A regular expression that a frame of the call stack fits, in any case; empty for all. What is
-    /// none is looked for as it is.
+    /// A case-insensitive regular expression that some frame of the call stack must match; empty matches
+    /// all. Text that is not a valid expression is matched literally.
     pub stack: String,
-    /// Least and most bytes.
+    /// Smallest and largest size in bytes, inclusive.
     pub bytes: (u64, u64),
-    /// Least and most lifetime in nanoseconds, or in events where the file has no times.
+    /// Shortest and longest lifetime, inclusive: in nanoseconds, or in events if the file has no times.
     pub life: (DurNs, DurNs),
     pub stream: Option<i64>,
     pub category: Option<StringId>,
-    pub wanted: Wanted,
-    /// Live at some moment of this range, in the trace's own time.
+    pub liveness: Liveness,
+    /// Live at some time in this range, in trace time.
     pub range: Option<TimeRange>,
-    /// Only these, sorted.
+    /// Restricts the result to these allocations; sorted.
     pub among: Option<Arc<Vec<AllocationId>>>,
 }
 
@@ -53,7 +53,7 @@ impl Default for Filter {
             life: (0, DurNs::MAX),
             stream: None,
             category: None,
-            wanted: Wanted::Any,
+            liveness: Liveness::Any,
             range: None,
             among: None,
         }
@@ -64,17 +64,17 @@ fn build(text: &str) -> Option<Regex> {
     RegexBuilder::new(text).case_insensitive(true).size_limit(1 << 20).build().ok()
 }
 
-/// Whether a text is a regular expression.
+/// Whether a text is a valid regular expression.
 pub fn is_pattern(text: &str) -> bool {
     build(text).is_some()
 }
 
-/// A person's regular expression; their text as it is, where it is none.
+/// The text as a regular expression, or as a literal if it is not a valid expression.
 fn pattern(text: &str) -> Option<Regex> {
     build(text).or_else(|| build(&regex_lite::escape(text)))
 }
 
-/// Which of a trace's stacks have a frame that fits; all of them for an empty text.
+/// For each stack of a trace, whether a frame matches; all match an empty text.
 ///
 /// Cost: O(strings + stacks).
 pub fn matching_stacks(trace: &Trace, text: &str) -> Vec<bool> {
@@ -88,16 +88,16 @@ pub fn matching_stacks(trace: &Trace, text: &str) -> Vec<bool> {
     let mut fits = vec![false; stacks.len()];
     for i in 1..stacks.len() {
         let frame = stacks.frame[i];
-        // Callers have smaller ids, so theirs is known.
+        // Callers have smaller ids, so their result is known.
         fits[i] = fits[stacks.parent[i].0 as usize]
             || *known.entry(frame).or_insert_with(|| pattern.is_match(strings.get(frame)));
     }
     fits
 }
 
-/// The allocations that fit, in order of id.
+/// The allocations that match a filter, by id; incomplete once cancelled.
 ///
-/// Cost: O(allocations + strings + stacks). Looks every 65,536 allocations whether it is still wanted.
+/// Cost: O(allocations + strings + stacks). Cancellation is checked every 65,536 allocations.
 pub fn find(
     trace: &Trace,
     history: &MemoryHistory,
@@ -109,21 +109,21 @@ pub fn find(
     let n_states = history.n_states();
     let has_stack = |stack: StackId| stacks.get(stack.0 as usize).copied().unwrap_or(filter.stack.is_empty());
     let states = filter.range.map(|range| (history.state_at(range.start), history.state_at(range.end)));
-    // An event at the very start is within.
+    // The range includes events at its start.
     let born = filter.range.map(|range| (history.state_at(range.start.saturating_sub(1)), history.state_at(range.end)));
     let fits = |id: AllocationId| {
         let i = id.idx();
         let (start, freed, end) = (all.start[i], all.freed[i], all.end[i]);
-        let is_wanted = match filter.wanted {
-            Wanted::Any => true,
-            Wanted::LiveIn(state) => all.is_live(id, state),
-            Wanted::LiveAtEnd => end >= n_states,
-            Wanted::FromBefore => start == 0,
-            Wanted::Passing => start > 0 && end < n_states,
-            Wanted::Awaited => end > freed.saturating_add(1),
-            Wanted::BornInRange => born.is_none_or(|(first, last)| first < start && start <= last),
+        let has_liveness = match filter.liveness {
+            Liveness::Any => true,
+            Liveness::LiveIn(state) => all.is_live(id, state),
+            Liveness::LiveAtEnd => end >= n_states,
+            Liveness::FromBefore => start == 0,
+            Liveness::FreedWithin => start > 0 && end < n_states,
+            Liveness::AwaitingFree => end > freed.saturating_add(1),
+            Liveness::BornInRange => born.is_none_or(|(first, last)| first < start && start <= last),
         };
-        is_wanted
+        has_liveness
             && (filter.bytes.0..=filter.bytes.1).contains(&all.bytes[i])
             && has_stack(all.stack[i])
             && filter.stream.is_none_or(|stream| history.pool_of(id).stream == stream)
@@ -148,8 +148,8 @@ pub fn find(
     found
 }
 
-/// Bytes as a person writes them: `1.5 MB`, `200k`, `4096`; a k is 1,024, as the window's own figures
-/// are. `None` if it is no such thing.
+/// Parses a size in bytes with an optional unit: `1.5 MB`, `200k`, `4096`. Units are powers of 1,024, as
+/// displayed elsewhere. `None` if malformed.
 pub fn parse_bytes(text: &str) -> Option<u64> {
     let (number, unit) = split_unit(text)?;
     let factor = match unit.to_ascii_lowercase().trim_end_matches("ib").trim_end_matches('b') {
@@ -163,8 +163,8 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
     Some((number * factor).round() as u64)
 }
 
-/// A duration in nanoseconds as a person writes it: `10 ms`, `2s`, `500 us`; a bare number is
-/// milliseconds. `None` if it is no such thing.
+/// Parses a duration into nanoseconds: `10 ms`, `2s`, `500 us`; a bare number is in milliseconds. `None`
+/// if malformed.
 pub fn parse_duration(text: &str) -> Option<DurNs> {
     let (number, unit) = split_unit(text)?;
     let factor = match unit.to_lowercase().as_str() {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn each_condition_counts() {
+    fn each_condition_filters() {
         assert_eq!(found(&Filter::default()), [0, 1, 2]);
         assert_eq!(found(&Filter { bytes: (600, 4_096), ..Filter::default() }), [1, 2]);
         assert_eq!(found(&Filter { life: (0, 300), ..Filter::default() }), [1, 2]);
@@ -230,34 +230,34 @@ mod tests {
         let range = Some(TimeRange { start: 410, end: 450 });
         assert_eq!(found(&Filter { range, bytes: (600, 2_000), ..Filter::default() }), [1]);
         let range = Some(TimeRange { start: 200, end: 400 });
-        assert_eq!(found(&Filter { range, wanted: Wanted::BornInRange, ..Filter::default() }), [1, 2]);
-        for (wanted, expected) in [
-            (Wanted::LiveIn(1), vec![0]),
-            (Wanted::LiveIn(4), vec![0, 1, 2]),
-            (Wanted::LiveAtEnd, vec![0, 2]),
-            (Wanted::FromBefore, vec![]),
-            (Wanted::Passing, vec![1]),
-            (Wanted::Awaited, vec![1]),
-            (Wanted::BornInRange, vec![0, 1, 2]),
+        assert_eq!(found(&Filter { range, liveness: Liveness::BornInRange, ..Filter::default() }), [1, 2]);
+        for (liveness, expected) in [
+            (Liveness::LiveIn(1), vec![0]),
+            (Liveness::LiveIn(4), vec![0, 1, 2]),
+            (Liveness::LiveAtEnd, vec![0, 2]),
+            (Liveness::FromBefore, vec![]),
+            (Liveness::FreedWithin, vec![1]),
+            (Liveness::AwaitingFree, vec![1]),
+            (Liveness::BornInRange, vec![0, 1, 2]),
         ] {
-            assert_eq!(found(&Filter { wanted, ..Filter::default() }), expected, "{wanted:?}");
+            assert_eq!(found(&Filter { liveness, ..Filter::default() }), expected, "{liveness:?}");
         }
     }
 
     #[test]
-    fn stacks_fit_by_any_frame_as_expression_or_as_text() {
+    fn stacks_match_by_any_frame_as_expression_or_literal() {
         let stack = |text: &str| found(&Filter { stack: text.to_owned(), ..Filter::default() });
         assert_eq!(stack("TRAIN"), [0, 1, 2]);
         assert_eq!(stack("^(forward|step) "), [0, 2]);
         assert_eq!(stack(r"model\.py:\d"), [0, 1]);
-        assert_eq!(stack("(model.py:7"), [1], "no expression, so as it is");
+        assert_eq!(stack("(model.py:7"), [1], "invalid expression: literal");
         assert!(stack("nowhere").is_empty());
-        // What would be too large a machine is looked for as text.
+        // Expressions that compile to too large an automaton are matched literally.
         assert!(stack("(a{1000}){1000}").is_empty());
     }
 
     #[test]
-    fn people_write_sizes_and_times_with_units() {
+    fn sizes_and_durations_parse_with_units() {
         assert_eq!(parse_bytes("1.5 MiB"), Some(1_572_864));
         assert_eq!(parse_bytes("200k"), Some(204_800));
         assert_eq!(parse_bytes(" 4096 "), Some(4_096));

@@ -5,7 +5,7 @@ use crate::model::memory::{
 };
 use crate::model::{StackId, TimeNs, Trace, TraceBuilder};
 
-/// A recording that is written event by event, 10 ns apart.
+/// Builds a recording event by event, 10 ns apart.
 pub struct Script {
     pub builder: TraceBuilder,
     pub raw: RawMemory,
@@ -21,7 +21,7 @@ impl Default for Script {
 }
 
 impl Script {
-    /// The stack of these frames, the innermost first.
+    /// The stack of these frames, innermost first.
     pub fn stack(&mut self, frames: &[&str]) -> StackId {
         frames.iter().rev().fold(StackId::default(), |callers, frame| {
             let frame = self.builder.strings.intern(frame);
@@ -58,7 +58,7 @@ impl Script {
         self.raw.ooms.push(OutOfMemory { event, requested, device_free });
     }
 
-    /// A stretch that the program named.
+    /// Adds an annotation.
     pub fn annotate(&mut self, name: &str, start: TimeNs, end: TimeNs) {
         let name = self.builder.strings.intern(name);
         self.raw.annotations.push(MemoryAnnotation { name, start, end, has_end: true });
@@ -70,7 +70,7 @@ impl Script {
     }
 }
 
-/// The history of a trace that has one.
+/// The first history of a trace.
 pub fn history(trace: &Trace) -> &MemoryHistory {
     &trace.memories[0]
 }

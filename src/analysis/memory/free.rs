@@ -1,13 +1,13 @@
-//! What is free, state by state?
+//! Free memory of each pool, updated incrementally from state to state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::MemoryHistory;
 use crate::model::memory::{PoolId, SMALL, SegmentKind};
 
-/// Free stretches of one pool and kind.
+/// Free address ranges of one pool and size class.
 #[derive(Debug, Default)]
-struct Space {
+struct FreeList {
     /// Ends by start.
     by_addr: BTreeMap<u64, u64>,
     /// (size, start).
@@ -15,7 +15,7 @@ struct Space {
     total: u64,
 }
 
-impl Space {
+impl FreeList {
     fn insert(&mut self, start: u64, end: u64) {
         if start < end {
             self.by_addr.insert(start, end);
@@ -31,7 +31,7 @@ impl Space {
         Some(end)
     }
 
-    /// Takes `start..end` away.
+    /// Removes `start..end`.
     fn cut(&mut self, start: u64, end: u64) {
         while let Some((&at, &until)) = self.by_addr.range(..end).next_back().filter(|(_, until)| **until > start) {
             self.remove(at);
@@ -41,7 +41,7 @@ impl Space {
     }
 }
 
-/// Something reserved.
+/// A reserved address range.
 #[derive(Clone, Copy, Debug)]
 struct Region {
     end: u64,
@@ -50,26 +50,26 @@ struct Region {
     is_expandable: bool,
 }
 
-/// What is free, brought forward from state to state. Cost: O(log m) for each block and segment that
-/// begins or ends.
-pub struct Sweep<'a> {
+/// Free memory in a state that only advances. Cost: O(log m) per start or end of a block or segment, for m
+/// blocks and segments.
+pub struct FreeSpaceSweep<'a> {
     history: &'a MemoryHistory,
     /// Segments and blocks by end.
     segments_by_end: Vec<u32>,
     blocks_by_end: Vec<u32>,
-    /// How many of each have begun and ended.
+    /// Number of each that have started and ended.
     segments: (usize, usize),
     blocks: (usize, usize),
-    /// The state it is at; none at first.
+    /// The next state to process.
     next: u32,
     /// Live segments by address.
     regions: BTreeMap<u64, Region>,
     /// Live blocks by address, with their ends.
     live: BTreeMap<u64, u64>,
-    spaces: BTreeMap<(PoolId, SegmentKind), Space>,
+    spaces: BTreeMap<(PoolId, SegmentKind), FreeList>,
 }
 
-impl<'a> Sweep<'a> {
+impl<'a> FreeSpaceSweep<'a> {
     pub fn new(history: &'a MemoryHistory) -> Self {
         let order = |ends: Vec<u32>| {
             let mut order: Vec<u32> = (0..ends.len() as u32).collect();
@@ -89,19 +89,19 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Free bytes and the largest stretch.
+    /// Free bytes and the size of the largest free range, in bytes.
     pub fn free(&self, pool: PoolId, kind: SegmentKind) -> (u64, u64) {
         self.spaces
             .get(&(pool, kind))
             .map_or((0, 0), |space| (space.total, space.by_size.last().map_or(0, |last| last.0)))
     }
 
-    /// Free bytes of each pool and kind.
+    /// Free bytes of each pool and size class.
     pub fn each(&self) -> impl Iterator<Item = ((PoolId, SegmentKind), u64)> + '_ {
         self.spaces.iter().map(|(of, space)| (*of, space.total))
     }
 
-    /// How many segments of at least `bytes` are free in part. Cost: O(segments + free stretches).
+    /// Number of partly free segments of at least `bytes`. Cost: O(segments + free ranges).
     pub fn split_segments(&self, pool: PoolId, kind: SegmentKind, bytes: u64) -> usize {
         let Some(space) = self.spaces.get(&(pool, kind)) else { return 0 };
         let large = self
@@ -115,7 +115,7 @@ impl<'a> Sweep<'a> {
         large.filter(is_split).count()
     }
 
-    /// Goes on to `state`, the states in between included.
+    /// Advances to `state`, through all states in between.
     pub fn advance(&mut self, state: u32) {
         while self.next <= state {
             let (at, history) = (self.next, self.history);
@@ -145,7 +145,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    fn space(&mut self, region: &Region) -> &mut Space {
+    fn space(&mut self, region: &Region) -> &mut FreeList {
         self.spaces.entry((region.pool, region.kind)).or_default()
     }
 
@@ -177,14 +177,14 @@ impl<'a> Sweep<'a> {
     fn begin_block(&mut self, index: usize, state: u32) {
         let all = &self.history.allocations;
         let addr = all.addr[index];
-        // A block without bytes tears nothing apart.
+        // A block without bytes splits no free range.
         if all.end[index] <= state || all.bytes[index] == 0 {
             return;
         }
         let mut end = addr.saturating_add(all.bytes[index]);
         let region = self.regions.range(..=addr).next_back().map(|entry| *entry.1).filter(|region| region.end > addr);
         if let Some(region) = region.filter(|region| region.kind == SegmentKind::Large && !region.is_expandable) {
-            // What is left is too small to be split off: the block has it as long as it lives.
+            // A remainder too small to be split off belongs to the block for its lifetime.
             let space = self.space(&region);
             let until = space.by_addr.range(..=addr).next_back().map_or(0, |entry| *entry.1);
             if until > end && until - end <= SMALL {
@@ -212,8 +212,8 @@ impl<'a> Sweep<'a> {
         regions.map(|(&start, &region)| (start, region)).collect()
     }
 
-    /// Makes a stretch free where it is reserved, and joins it with what is free beside it. Segments
-    /// that touch by chance stay apart; pieces of expandable ones are one.
+    /// Marks the reserved parts of `addr..end` as free and merges them with adjacent free ranges. Adjacent
+    /// segments are merged only if both are expandable.
     fn release(&mut self, addr: u64, end: u64) {
         for (start, region) in self.overlapping(addr, end) {
             let (mut from, mut to) = (addr.max(start), end.min(region.end));

@@ -1,15 +1,15 @@
-//! Live memory by stack, told apart by what it is for, where it lies, or how old it is.
+//! Live memory as flame trees by call stack, optionally grouped by category, stream, pool or age.
 
 use hashbrown::HashMap;
 
-use super::live::{Group, Live, by_age, by_category, by_pool, by_stream, live};
+use super::live::{GroupKey, LiveUntil, by_age, by_category, by_pool, by_stream, live};
 use super::steps::Steps;
 use crate::analysis::frame::Frame;
 use crate::analysis::stacks::{FlameTree, weighted_in_groups};
 use crate::model::memory::{AllocationId, MemoryPool};
 use crate::model::{MemoryHistory, Trace};
 
-/// By what live memory is told apart above its stacks.
+/// Grouping of live memory above the call stacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GroupBy {
     #[default]
@@ -17,49 +17,48 @@ pub enum GroupBy {
     Category,
     Stream,
     Pool,
-    /// In how many steps before the present one it was allocated.
+    /// By the number of steps since the allocation.
     Age,
 }
 
-/// Which memory, and how it is told apart.
+/// Selection and grouping of live memory.
 #[derive(Clone, Copy, Debug)]
-pub struct Scope<'a> {
+pub struct LiveScope<'a> {
     pub trace: &'a Trace,
     pub history: &'a MemoryHistory,
-    pub until: Live,
+    pub until: LiveUntil,
     pub by: GroupBy,
-    /// Those of the history; without them no block has an age.
+    /// Steps of the history; without them all blocks have unknown age.
     pub steps: Option<&'a Steps>,
-    /// Whether frames that say nothing of the program are there too: those of the interpreter, of the
-    /// start of the process, and of the recorder.
+    /// Whether to include frames of the interpreter, of process startup, and of the recorder.
     pub has_all_frames: bool,
 }
 
-/// Figures that are kept at once: 256 MiB.
+/// Limit on the weights kept at once, which bounds memory at 256 MiB.
 const MAX_WEIGHTS: usize = 1 << 25;
 
-/// A group's name and its live bytes, one figure a stack of the trace.
+/// The name of a group and its live bytes per stack of the trace.
 type Weights = (String, Vec<i64>);
 
-/// How two states differ, as two trees: one with what each stack has more of, one with what each has
-/// less of. `grown.total() - shrunk.total()` is how much the curve rose, exactly.
+/// Difference between two states as two trees: gains and losses in bytes by stack.
+/// `grown.total() - shrunk.total()` equals the change of the curve.
 ///
-/// Two trees, since in one the gain of one stack would hide the loss of another below the same frame.
+/// In a single tree, the gain of one stack would cancel the loss of another below the same frame.
 #[derive(Clone, Debug, Default)]
 pub struct Difference {
     pub grown: FlameTree,
     pub shrunk: FlameTree,
 }
 
-impl Scope<'_> {
-    /// Live bytes in a state as a tree: groups above their stacks.
+impl LiveScope<'_> {
+    /// Live bytes in a state as a tree, with groups above their stacks.
     ///
-    /// Cost: O(blocks that began by then + groups · stacks).
+    /// Cost: O(blocks allocated so far + groups · stacks).
     pub fn flame(&self, state: u32) -> FlameTree {
         self.tree(&self.weights(state))
     }
 
-    /// How two states differ, as two trees: what each stack of each group has more of, and less of.
+    /// Gains and losses in bytes between two states, by group and stack. Cost: twice that of [`Self::flame`].
     pub fn difference(&self, from: u32, to: u32) -> Difference {
         let mut before: HashMap<String, Vec<i64>> = self.weights(from).into_iter().collect();
         let (mut grown, mut shrunk): (Vec<Weights>, Vec<Weights>) = (Vec::new(), Vec::new());
@@ -87,7 +86,7 @@ impl Scope<'_> {
     fn weights(&self, state: u32) -> Vec<Weights> {
         let all = &self.history.allocations;
         let group = self.group(state);
-        let mut index: HashMap<Group, usize> = HashMap::new();
+        let mut index: HashMap<GroupKey, usize> = HashMap::new();
         let mut found: Vec<Weights> = Vec::new();
         let most = (MAX_WEIGHTS / self.trace.stacks.len().max(1)).clamp(16, 1000);
         for id in live(self.history, state, self.until) {
@@ -98,41 +97,41 @@ impl Scope<'_> {
                 found.push((name, vec![0; self.trace.stacks.len()]));
             }
             let stack = all.stack[id.idx()].0 as usize;
-            // A stack of another trace counts as none.
+            // A stack id of another trace counts as unknown.
             found[at].1[if stack < self.trace.stacks.len() { stack } else { 0 }] += all.bytes[id.idx()] as i64;
         }
         found
     }
 
-    fn group(&self, state: u32) -> Box<dyn Fn(AllocationId) -> Group + '_> {
+    fn group(&self, state: u32) -> Box<dyn Fn(AllocationId) -> GroupKey + '_> {
         match (self.by, self.steps) {
             (GroupBy::Category, _) => Box::new(by_category(self.history)),
             (GroupBy::Stream, _) => Box::new(by_stream(self.history)),
             (GroupBy::Pool, _) => Box::new(by_pool(self.history)),
             (GroupBy::Age, Some(steps)) => {
                 let age = by_age(self.history, steps, state);
-                // Ages that double from group to group: few groups, however many steps.
+                // Group ages by powers of two, which keeps the number of groups small.
                 Box::new(move |id| match age(id) {
-                    Group::Age(Some(steps)) => Group::Age(Some(u32::BITS - steps.leading_zeros())),
+                    GroupKey::Age(Some(steps)) => GroupKey::Age(Some(u32::BITS - steps.leading_zeros())),
                     other => other,
                 })
             }
-            (GroupBy::Nothing | GroupBy::Age, _) => Box::new(|_| Group::Age(None)),
+            (GroupBy::Nothing | GroupBy::Age, _) => Box::new(|_| GroupKey::Age(None)),
         }
     }
 
-    fn name(&self, group: Group) -> String {
+    fn name(&self, group: GroupKey) -> String {
         match group {
             _ if self.by == GroupBy::Nothing => String::new(),
-            Group::Category(category) if category == Default::default() => "(no category)".to_owned(),
-            Group::Category(category) => self.trace.strings.get(category).to_owned(),
-            Group::Stream(stream) => MemoryPool { stream, ..MemoryPool::default() }.to_string(),
-            Group::Pool(id) => self.history.pools.get(id.0 as usize).copied().unwrap_or_default().to_string(),
-            Group::Age(None) => "Before the first step".to_owned(),
-            Group::Age(Some(0)) => "Of this step".to_owned(),
-            Group::Age(Some(1)) => "Of the step before".to_owned(),
-            Group::Age(Some(bits)) => format!("{} to {} steps old", 1_u64 << (bits - 1), (1_u64 << bits) - 1),
-            Group::Signature(_) => String::new(),
+            GroupKey::Category(category) if category == Default::default() => "(no category)".to_owned(),
+            GroupKey::Category(category) => self.trace.strings.get(category).to_owned(),
+            GroupKey::Stream(stream) => MemoryPool { stream, ..MemoryPool::default() }.to_string(),
+            GroupKey::Pool(id) => self.history.pools.get(id.0 as usize).copied().unwrap_or_default().to_string(),
+            GroupKey::Age(None) => "Before the first step".to_owned(),
+            GroupKey::Age(Some(0)) => "Of this step".to_owned(),
+            GroupKey::Age(Some(1)) => "Of the step before".to_owned(),
+            GroupKey::Age(Some(bits)) => format!("{} to {} steps old", 1_u64 << (bits - 1), (1_u64 << bits) - 1),
+            GroupKey::Signature(_) => String::new(),
         }
     }
 }
@@ -146,7 +145,7 @@ mod tests {
     use crate::model::{StackId, TraceBuilder};
 
     #[test]
-    fn trees_sum_to_the_curves_and_keep_gains_and_losses_apart() {
+    fn trees_sum_to_the_curves_and_separate_gains_from_losses() {
         let mut script = Script::default();
         let a = script.stack(&["mul (a.py:1)", "main (a.py:9)"]);
         let b = script.stack(&["add (a.py:2)", "main (a.py:9)"]);
@@ -158,14 +157,20 @@ mod tests {
         script.free(0x0000, 1024);
         let trace = script.finish();
         let history = history(&trace);
-        let scope =
-            |until| Scope { trace: &trace, history, until, by: GroupBy::Nothing, steps: None, has_all_frames: false };
-        let active = scope(Live::Active);
+        let scope = |until| LiveScope {
+            trace: &trace,
+            history,
+            until,
+            by: GroupBy::Nothing,
+            steps: None,
+            has_all_frames: false,
+        };
+        let active = scope(LiveUntil::Active);
         let tree = active.flame(4);
         let main = tree.find(&["main (a.py:9)"]);
         assert_eq!((tree.total(), tree.nodes[main as usize].total), (3584, 1536));
         assert_eq!(tree.nodes[tree.find(&[NO_STACK]) as usize].own, 2048);
-        assert_eq!(scope(Live::Allocated).flame(4).total(), 2560);
+        assert_eq!(scope(LiveUntil::Allocated).flame(4).total(), 2560);
         let Difference { grown, shrunk } = active.difference(2, 6);
         assert_eq!((grown.total(), shrunk.total()), (2048 + 4096, 1024));
         let at = |tree: &FlameTree, name| tree.nodes[tree.find(&["main (a.py:9)", name]) as usize].own;
@@ -175,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_say_nothing_of_the_program_are_skipped_unless_wanted() {
+    fn interpreter_frames_are_skipped_unless_requested() {
         let mut script = Script::default();
         let run = "PyRun_SimpleFile (??:0)";
         let named = script.stack(&["torch::unwind::unwind() (??:0)", "mul (a.py:1)", run, "_start (??:0)"]);
@@ -183,8 +188,8 @@ mod tests {
         script.alloc(0x0000, 1024, named);
         script.alloc(0x1000, 512, nameless);
         let trace = script.finish();
-        let (history, until, by) = (history(&trace), Live::Active, GroupBy::Nothing);
-        let scope = |has_all_frames| Scope { trace: &trace, history, until, by, steps: None, has_all_frames };
+        let (history, until, by) = (history(&trace), LiveUntil::Active, GroupBy::Nothing);
+        let scope = |has_all_frames| LiveScope { trace: &trace, history, until, by, steps: None, has_all_frames };
         let own = |tree: &FlameTree, path: &[&str]| tree.nodes[tree.find(path) as usize].own;
         let tree = scope(false).flame(2);
         assert_eq!((tree.nodes.len(), tree.total(), tree.nodes[0].own), (3, 1536, 0));
@@ -195,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_stand_above_their_stacks_and_sum_to_the_curve() {
+    fn groups_are_above_their_stacks_and_sum_to_the_curve() {
         let mut builder = TraceBuilder::default();
         let frame = builder.strings.intern("forward (model.py:3)");
         let stack = builder.stacks.intern(StackId(0), frame);
@@ -208,7 +213,8 @@ mod tests {
         builder.memories.push(raw);
         let trace = builder.finish();
         let history = &trace.memories[0];
-        let scope = |by| Scope { trace: &trace, history, until: Live::Active, by, steps: None, has_all_frames: false };
+        let scope =
+            |by| LiveScope { trace: &trace, history, until: LiveUntil::Active, by, steps: None, has_all_frames: false };
         let top = |tree: &FlameTree| -> Vec<(String, i64)> {
             let children = tree.nodes[0].children.clone();
             children.map(|node| (tree.name(node).to_owned(), tree.nodes[node as usize].total)).collect()

@@ -1,21 +1,21 @@
-//! Labels of call stacks: the frame of each that says most.
+//! Labels of call stacks: the most informative frame of each.
 
 use hashbrown::HashMap;
 
 use crate::analysis::frame::Frame;
 use crate::model::{StackId, StringId, Trace};
 
-/// Frames that every allocation has.
+/// Parts of the names of frames of the allocator itself.
 const ALLOCATOR: [&str; 4] = ["CachingAllocator", "at::detail::", "c10::", "at::empty"];
-/// Frames looked at where only some are to be shown.
+/// Limit on the frames examined by [`foremost`].
 const MAX_FRAMES: usize = 400;
 
-/// How much a frame says of whose memory it is, from least to most.
+/// How informative a frame is about the origin of an allocation, ascending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Worth {
-    /// How the interpreter or the recorder came there.
+pub enum FrameRank {
+    /// A frame of the interpreter or the recorder.
     Noise,
-    /// The allocator's own.
+    /// A frame of the allocator.
     Allocator,
     Native,
     /// An operator of PyTorch.
@@ -27,8 +27,8 @@ pub enum Worth {
     User,
 }
 
-impl Worth {
-    /// What a frame's text is worth.
+impl FrameRank {
+    /// The rank of a frame, by its text.
     pub fn of(text: &str) -> Self {
         let frame = Frame::of(text);
         match frame {
@@ -43,29 +43,28 @@ impl Worth {
     }
 }
 
-/// For each stack of a trace the frame that names it: of those that say most the innermost. Empty for
-/// the empty stack.
+/// The label of each stack of a trace: the innermost frame of the highest rank. Empty for the empty stack.
 ///
-/// Cost: O(stacks), once a distinct frame also O(its length).
+/// Cost: O(stacks + length of distinct frames).
 pub fn stack_labels(trace: &Trace) -> Vec<StringId> {
     let stacks = &trace.stacks;
     let mut known = HashMap::new();
-    let mut best = vec![(Worth::Noise, StringId::EMPTY); stacks.len()];
+    let mut best = vec![(FrameRank::Noise, StringId::EMPTY); stacks.len()];
     for i in 1..stacks.len() {
         let frame = stacks.frame[i];
-        let own = *known.entry(frame).or_insert_with(|| Worth::of(trace.strings.get(frame)));
-        // Callers have smaller ids, so theirs is known; of two that are worth the same the inner counts.
+        let own = *known.entry(frame).or_insert_with(|| FrameRank::of(trace.strings.get(frame)));
+        // Callers have smaller ids, so their label is known; of equal ranks the inner frame wins.
         let callers = best[stacks.parent[i].0 as usize];
         best[i] = if own >= callers.0 { (own, frame) } else { callers };
     }
     best.into_iter().map(|(_, frame)| frame).collect()
 }
 
-/// The frames to show where there is room for `n`: those that say most first, each sort innermost first.
+/// The `n` most informative frames: by rank, descending, then innermost first.
 pub fn foremost(trace: &Trace, stack: StackId, n: usize) -> Vec<&str> {
     let frames = trace.stacks.frames(stack).take(MAX_FRAMES).map(|frame| trace.strings.get(frame));
-    let mut frames: Vec<(Worth, &str)> = frames.map(|frame| (Worth::of(frame), frame)).collect();
-    frames.sort_by_key(|(worth, _)| std::cmp::Reverse(*worth));
+    let mut frames: Vec<(FrameRank, &str)> = frames.map(|frame| (FrameRank::of(frame), frame)).collect();
+    frames.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
     frames.into_iter().take(n).map(|(_, frame)| frame).collect()
 }
 
@@ -89,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_frame_that_says_most_names_a_stack() {
+    fn the_most_informative_frame_labels_a_stack() {
         let (trace, stacks) = with_stacks([
             &["main (train.py:1)", "step (/me/train.py:9)", LINEAR, MALLOC, "torch::unwind::unwind()"],
             &[LINEAR, "at::native::mm()", MALLOC],

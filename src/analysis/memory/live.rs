@@ -1,4 +1,4 @@
-//! Whose memory is live at a moment? By stack, and by everything else that tells blocks apart.
+//! Live memory in one state, summed by signature, pool, stream, category or age.
 
 use std::borrow::Cow;
 
@@ -9,17 +9,17 @@ use super::steps::Steps;
 use crate::model::memory::{AllocationId, PoolId};
 use crate::model::{MemoryHistory, StringId, Trace};
 
-/// Until when a block counts as live.
+/// When a block ceases to count as live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Live {
-    /// Until it can be used again: the curve `active`.
+pub enum LiveUntil {
+    /// When it can be reused: the curve `active`.
     #[default]
     Active,
-    /// Until the program gives it back: the curve `allocated`.
+    /// When the program frees it: the curve `allocated`.
     Allocated,
 }
 
-impl Live {
+impl LiveUntil {
     /// The first state in which the block no longer counts.
     pub fn end(self, history: &MemoryHistory, id: AllocationId) -> u32 {
         match self {
@@ -29,55 +29,55 @@ impl Live {
     }
 }
 
-/// The blocks that are live in a state, by id. Cost: O(blocks that began by then).
-pub fn live(history: &MemoryHistory, state: u32, until: Live) -> impl Iterator<Item = AllocationId> + '_ {
-    // Ids ascend with the start of life.
+/// The blocks that are live in a state, by id. Cost: O(blocks allocated so far).
+pub fn live(history: &MemoryHistory, state: u32, until: LiveUntil) -> impl Iterator<Item = AllocationId> + '_ {
+    // Ids ascend with the state of allocation.
     let began = history.allocations.start.partition_point(|&start| start <= state) as u32;
     (0..began).map(AllocationId).filter(move |&id| until.end(history, id) > state)
 }
 
-/// What live blocks can be told apart by.
+/// Key of a group of live blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Group {
+pub enum GroupKey {
     Signature(SignatureId),
     Pool(PoolId),
     /// The stream's handle.
     Stream(i64),
     Category(StringId),
-    /// In how many steps before this one it was allocated; 0 is in this step. `None` is before the first.
+    /// Steps since the allocation; 0 is the current step, `None` before the first step.
     Age(Option<u32>),
 }
 
-/// Live blocks of one group.
+/// Live memory of one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveGroup {
-    pub group: Group,
+    pub group: GroupKey,
     pub bytes: u64,
-    /// Blocks.
+    /// Number of blocks.
     pub count: u64,
 }
 
 impl LiveGroup {
-    /// Its frames, the innermost first; none unless it is of a signature.
+    /// Its frames, innermost first; empty unless it is a signature.
     pub fn frames<'a>(&self, trace: &'a Trace, signatures: &Signatures) -> Vec<Cow<'a, str>> {
         match self.group {
-            Group::Signature(signature) => signatures.frames(trace, signature),
+            GroupKey::Signature(signature) => signatures.frames(trace, signature),
             _ => Vec::new(),
         }
     }
 }
 
-/// Sums live blocks by group; the most bytes first, then in the order of groups.
+/// Sums live blocks by group; sorted by bytes, descending, then group.
 ///
-/// Cost: O(blocks that began by then + groups · log groups).
+/// Cost: O(blocks allocated so far + groups · log groups).
 pub fn groups(
     history: &MemoryHistory,
     state: u32,
-    until: Live,
-    group: impl Fn(AllocationId) -> Group,
+    until: LiveUntil,
+    group: impl Fn(AllocationId) -> GroupKey,
 ) -> Vec<LiveGroup> {
     let mut found: Vec<LiveGroup> = Vec::new();
-    let mut index: HashMap<Group, usize> = HashMap::new();
+    let mut index: HashMap<GroupKey, usize> = HashMap::new();
     for id in live(history, state, until) {
         let group = group(id);
         let at = *index.entry(group).or_insert(found.len());
@@ -91,50 +91,50 @@ pub fn groups(
     found
 }
 
-/// Puts the first `top` groups in order: the most bytes first, then by name; 0 puts all in order.
+/// Sorts the first `top` groups by bytes, descending, then name; 0 sorts all.
 ///
-/// Names are read only of groups that have the same bytes. Cost: O(groups + top · log top) of them.
+/// Names are computed only for groups of equal size. Cost: O(groups + top · log top).
 pub fn sort_first<Name: Ord>(groups: &mut [LiveGroup], top: usize, name: impl Fn(&LiveGroup) -> Name) {
     let order = |a: &LiveGroup, b: &LiveGroup| b.bytes.cmp(&a.bytes).then_with(|| name(a).cmp(&name(b)));
     let first = if (1..groups.len()).contains(&top) { groups.select_nth_unstable_by(top, order).0 } else { groups };
     first.sort_unstable_by(order);
 }
 
-/// By place in the program.
+/// Groups by signature.
 pub fn by_signature<'a>(
     history: &'a MemoryHistory,
     signatures: &'a Signatures,
-) -> impl Fn(AllocationId) -> Group + use<'a> {
-    move |id| Group::Signature(signatures.of(history.allocations.stack[id.idx()]))
+) -> impl Fn(AllocationId) -> GroupKey + use<'a> {
+    move |id| GroupKey::Signature(signatures.of(history.allocations.stack[id.idx()]))
 }
 
-/// By pool: stream and private pool.
-pub fn by_pool(history: &MemoryHistory) -> impl Fn(AllocationId) -> Group + use<'_> {
-    move |id| Group::Pool(history.allocations.pool[id.idx()])
+/// Groups by stream and private pool.
+pub fn by_pool(history: &MemoryHistory) -> impl Fn(AllocationId) -> GroupKey + use<'_> {
+    move |id| GroupKey::Pool(history.allocations.pool[id.idx()])
 }
 
-/// By the stream that a block was allocated for.
-pub fn by_stream(history: &MemoryHistory) -> impl Fn(AllocationId) -> Group + use<'_> {
-    move |id| Group::Stream(history.pool_of(id).stream)
+/// Groups by the stream that a block was allocated for.
+pub fn by_stream(history: &MemoryHistory) -> impl Fn(AllocationId) -> GroupKey + use<'_> {
+    move |id| GroupKey::Stream(history.pool_of(id).stream)
 }
 
-/// By what the file says a block is for.
-pub fn by_category(history: &MemoryHistory) -> impl Fn(AllocationId) -> Group + use<'_> {
-    move |id| Group::Category(history.allocations.category(id))
+/// Groups by recorded category.
+pub fn by_category(history: &MemoryHistory) -> impl Fn(AllocationId) -> GroupKey + use<'_> {
+    move |id| GroupKey::Category(history.allocations.category(id))
 }
 
-/// By how many steps ago a block was allocated, seen from `state`.
+/// Groups by the number of steps between a block's allocation and `state`.
 pub fn by_age<'a>(
     history: &'a MemoryHistory,
     steps: &'a Steps,
     state: u32,
-) -> impl Fn(AllocationId) -> Group + use<'a> {
-    // What comes after the last step counts as one more.
+) -> impl Fn(AllocationId) -> GroupKey + use<'a> {
+    // States after the last step count as one more step.
     let step_of = |state: u32| steps.boundaries.partition_point(|&boundary| boundary < state);
     let now = step_of(state);
     move |id| {
         let step = step_of(history.allocations.start[id.idx()]);
-        Group::Age((step > 0).then(|| now.saturating_sub(step) as u32))
+        GroupKey::Age((step > 0).then(|| now.saturating_sub(step) as u32))
     }
 }
 
@@ -168,18 +168,18 @@ mod tests {
         let history = history(&trace);
         for state in 0..history.n_states() {
             let sum = |until| live(history, state, until).map(|id| history.allocations.bytes[id.idx()]).sum::<u64>();
-            assert_eq!(sum(Live::Active), history.curves.active[state as usize]);
-            assert_eq!(sum(Live::Allocated), history.curves.allocated[state as usize]);
+            assert_eq!(sum(LiveUntil::Active), history.curves.active[state as usize]);
+            assert_eq!(sum(LiveUntil::Allocated), history.curves.allocated[state as usize]);
         }
     }
 
     #[test]
-    fn the_first_are_those_with_the_most_then_by_name() {
-        let group = |stream, bytes| LiveGroup { group: Group::Stream(stream), bytes, count: 1 };
+    fn sort_first_orders_by_bytes_then_name() {
+        let group = |stream, bytes| LiveGroup { group: GroupKey::Stream(stream), bytes, count: 1 };
         let all = [group(5, 10), group(4, 30), group(3, 10), group(2, 20), group(1, 10)];
-        // By the stream's number, backwards.
+        // By descending stream number.
         let name = |of: &LiveGroup| match of.group {
-            Group::Stream(stream) => -stream,
+            GroupKey::Stream(stream) => -stream,
             _ => 0,
         };
         let expected = [all[1], all[3], all[0], all[2], all[4]];
@@ -192,24 +192,24 @@ mod tests {
     }
 
     #[test]
-    fn live_blocks_are_grouped_by_everything_that_tells_them_apart() {
+    fn live_blocks_are_grouped_by_each_key() {
         let trace = trace();
         let history = history(&trace);
         let sums = |groups: Vec<LiveGroup>| groups.iter().map(|group| (group.bytes, group.count)).collect::<Vec<_>>();
         let signatures = Signatures::new(&trace, false);
-        let found = groups(history, 6, Live::Active, by_signature(history, &signatures));
+        let found = groups(history, 6, LiveUntil::Active, by_signature(history, &signatures));
         assert_eq!(sums(found.clone()), [(4608, 2), (2048, 1)]);
-        assert_eq!(found[1].group, Group::Signature(SignatureId(0)));
-        let found = groups(history, 6, Live::Active, by_stream(history));
-        assert_eq!((found[0].group, found[1].group), (Group::Stream(7), Group::Stream(0)));
-        assert_eq!(sums(groups(history, 6, Live::Active, by_pool(history))), [(6144, 2), (512, 1)]);
-        let found = groups(history, 6, Live::Active, by_category(history));
+        assert_eq!(found[1].group, GroupKey::Signature(SignatureId(0)));
+        let found = groups(history, 6, LiveUntil::Active, by_stream(history));
+        assert_eq!((found[0].group, found[1].group), (GroupKey::Stream(7), GroupKey::Stream(0)));
+        assert_eq!(sums(groups(history, 6, LiveUntil::Active, by_pool(history))), [(6144, 2), (512, 1)]);
+        let found = groups(history, 6, LiveUntil::Active, by_category(history));
         assert_eq!(sums(found.clone()), [(6144, 2), (512, 1)]);
-        assert_eq!(found[0].group, Group::Category(StringId::EMPTY));
+        assert_eq!(found[0].group, GroupKey::Category(StringId::EMPTY));
         // Steps between the states 1, 3 and 6: the first block is from before them.
         let steps = steps::marked(history, &[5, 25, 55]).unwrap();
-        let found = groups(history, 5, Live::Active, by_age(history, &steps, 5));
+        let found = groups(history, 5, LiveUntil::Active, by_age(history, &steps, 5));
         let ages: Vec<_> = found.iter().map(|group| (group.group, group.bytes)).collect();
-        assert_eq!(ages, [(Group::Age(Some(0)), 4096), (Group::Age(Some(1)), 2560), (Group::Age(None), 1024)]);
+        assert_eq!(ages, [(GroupKey::Age(Some(0)), 4096), (GroupKey::Age(Some(1)), 2560), (GroupKey::Age(None), 1024)]);
     }
 }

@@ -1,6 +1,6 @@
-//! Analyses of the memory of one device: what grows, what is live, what is reserved and why.
+//! Analyses of the memory of one device: leaks, live memory, growth of reserved memory, out-of-memory events.
 //!
-//! All work on a [`MemoryHistory`](crate::model::MemoryHistory), whose unit of time is the state.
+//! All take a [`MemoryHistory`](crate::model::MemoryHistory), whose unit of time is the state.
 
 pub mod around;
 pub mod find;

@@ -1,35 +1,34 @@
-//! Why did memory run out?
+//! Out-of-memory events: memory use at the time, and settings that might have helped.
 
-mod holders;
+mod allocated;
 #[cfg(test)]
 mod tests;
 
-use super::free::Sweep;
+use super::free::FreeSpaceSweep;
 use super::leaks;
 use super::live::LiveGroup;
 use super::signature::Signatures;
 use crate::model::memory::{MemoryAction, OutOfMemory, PoolId, SegmentKind};
 use crate::model::{MemoryHistory, TimeNs, Trace};
-use holders::Holders;
+use allocated::AllocatedSweep;
 
-/// What might have helped, or why nothing would have, with the figures that speak for it. Sizes are in
-/// bytes.
+/// A setting that might have helped, or the reason why none would, with its figures. Sizes are in bytes.
 #[derive(Clone, Debug, PartialEq)]
-pub enum WhatIf {
-    /// Enough was free where the request is served from, but not in one stretch.
+pub enum OomHint {
+    /// Enough was free in the pool of the request, but not contiguously.
     Expandable { free: u64, requested: u64, largest_free: u64 },
-    /// So many segments were large enough, but smaller blocks lay in them.
+    /// Number of segments that were large enough, but held smaller blocks.
     MaxSplit { segments: usize },
-    /// So much was given back only when memory had run out.
+    /// Bytes released only after memory had run out.
     GarbageCollection { released: u64 },
-    /// Enough was free, but where this request is not served from; most of it in the pool named.
+    /// Enough was free in other pools or size classes; most of it in the one named.
     Elsewhere { free: u64, pool: String, in_pool: u64 },
-    /// The program itself had this share of what was reserved.
+    /// Share of reserved memory that was allocated by the program.
     InUse { share: f64 },
 }
 
-impl WhatIf {
-    /// As in `PYTORCH_CUDA_ALLOC_CONF`; empty where no setting helps.
+impl OomHint {
+    /// The option of `PYTORCH_CUDA_ALLOC_CONF`; empty if none helps.
     pub fn setting(&self) -> &'static str {
         match self {
             Self::Expandable { .. } => "expandable_segments:True",
@@ -39,7 +38,7 @@ impl WhatIf {
         }
     }
 
-    /// The fact as a sentence; `bytes` writes an amount of memory.
+    /// The observation as a sentence; `bytes` formats a size.
     pub fn fact(&self, bytes: impl Fn(u64) -> String) -> String {
         match self {
             Self::Expandable { free, requested, largest_free } => format!(
@@ -70,7 +69,7 @@ impl WhatIf {
     }
 }
 
-/// One request that the device could not serve, and what was so then. Sizes are in bytes.
+/// One failed request, with the memory use at that time. Sizes are in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OomCard {
     pub event: u32,
@@ -80,30 +79,29 @@ pub struct OomCard {
     pub device_free: Option<u64>,
     pub reserved: u64,
     pub allocated: u64,
-    /// Given back by the program, but not yet to be used again.
+    /// Freed by the program, but not yet reusable.
     pub awaiting_free: u64,
-    /// Reserved, but no block has it.
+    /// Reserved, but not part of a block.
     pub inactive: u64,
-    /// Free where the request is served from: in the segments of its stream, private pool and size class.
+    /// Free in segments that can serve the request: those of its stream, private pool and size class.
     pub free: u64,
-    /// The largest stretch of that.
+    /// The largest contiguous range of those.
     pub largest_free: u64,
     /// Free in all other segments.
     pub free_elsewhere: u64,
-    /// What others than this allocator have of the device: other processes, CUDA itself, libraries.
-    /// `None` unless the device's size and what it had left are known.
+    /// Device memory used outside of this allocator: by other processes, the CUDA context, libraries. `None`
+    /// unless the total and free memory of the device are known.
     pub non_pytorch: Option<u64>,
-    /// What is allocated, by place in the program, the most first; no more than were asked for.
+    /// Allocated memory by signature, descending; at most `top` entries.
     pub stacks: Vec<LiveGroup>,
-    /// What might have helped, by these figures. A guess, not an experiment.
-    pub what_ifs: Vec<WhatIf>,
+    /// Hints derived from these figures alone.
+    pub hints: Vec<OomHint>,
 }
 
-/// A card for each time that memory ran out, in order.
+/// A card for each out-of-memory event, in event order; incomplete once cancelled.
 ///
-/// * `top`: how many places in the program each names; 0 names all.
-/// * Cost: O((n + m) log m) for n events and m blocks, and O(places + segments) a card. No more cards
-///   once cancelled.
+/// * `top`: the number of signatures listed per card; 0 lists all.
+/// * Cost: O((n + m) log m) for n events and m blocks, and O(signatures + segments) per card.
 pub fn cards(
     trace: &Trace,
     history: &MemoryHistory,
@@ -115,23 +113,23 @@ pub fn cards(
         return Vec::new();
     }
     let device_total = leaks::device_total(trace, history);
-    let mut sweep = Sweep::new(history);
-    let mut holders = Holders::new(history, signatures);
+    let mut sweep = FreeSpaceSweep::new(history);
+    let mut allocated = AllocatedSweep::new(history, signatures);
     let running = history.ooms.iter().take_while(|_| !is_cancelled());
     running
         .map(|oom| {
-            // The event itself changes nothing, so the state before it is that after it.
+            // The event itself does not change the state.
             let state = oom.event.min(history.last_state());
             sweep.advance(state);
-            holders.advance(state);
-            card(history, &sweep, device_total, oom, holders.most(trace, top))
+            allocated.advance(state);
+            card(history, &sweep, device_total, oom, allocated.most(trace, top))
         })
         .collect()
 }
 
 fn card(
     history: &MemoryHistory,
-    sweep: &Sweep<'_>,
+    sweep: &FreeSpaceSweep<'_>,
     device_total: Option<u64>,
     oom: &OutOfMemory,
     stacks: Vec<LiveGroup>,
@@ -159,33 +157,38 @@ fn card(
             .zip(oom.device_free)
             .and_then(|(total, free)| total.checked_sub(free)?.checked_sub(reserved)),
         stacks,
-        what_ifs: Vec::new(),
+        hints: Vec::new(),
     };
-    card.what_ifs = what_ifs(history, &card, sweep, own);
+    card.hints = hints(history, &card, sweep, own);
     card
 }
 
-/// Share of what is reserved from which on it counts as in use.
+/// Share of reserved memory from which it counts as fully used.
 const IN_USE: f64 = 0.9;
 
-fn what_ifs(history: &MemoryHistory, card: &OomCard, sweep: &Sweep<'_>, own: (PoolId, SegmentKind)) -> Vec<WhatIf> {
+fn hints(
+    history: &MemoryHistory,
+    card: &OomCard,
+    sweep: &FreeSpaceSweep<'_>,
+    own: (PoolId, SegmentKind),
+) -> Vec<OomHint> {
     let mut found = Vec::new();
     let &OomCard { requested, free, largest_free, free_elsewhere, .. } = card;
     let is_expandable = history.segments.iter().any(|segment| segment.is_expandable);
     let is_scattered = free >= requested && largest_free < requested;
     if is_scattered && !is_expandable {
-        found.push(WhatIf::Expandable { free, requested, largest_free });
-        // Only a large block that was split keeps the rest of its segment from a large request.
+        found.push(OomHint::Expandable { free, requested, largest_free });
+        // Only blocks split from a large segment prevent it from serving a large request.
         let segments = sweep.split_segments(own.0, own.1, requested);
         let is_large = own.1 != SegmentKind::Small;
-        found.extend((is_large && segments > 0).then_some(WhatIf::MaxSplit { segments }));
+        found.extend((is_large && segments > 0).then_some(OomHint::MaxSplit { segments }));
     }
     let before = (0..card.event as usize).rev();
     let freed = before.take_while(|&event| {
         matches!(history.events.action[event], MemoryAction::SegmentFree | MemoryAction::SegmentUnmap)
     });
     let released: u64 = freed.fold(0, |sum, event| sum.saturating_add(history.events.bytes[event]));
-    found.extend((released > 0).then_some(WhatIf::GarbageCollection { released }));
+    found.extend((released > 0).then_some(OomHint::GarbageCollection { released }));
     let others = sweep.each().filter(|other| other.0 != own);
     if free < requested
         && free_elsewhere >= requested
@@ -193,10 +196,10 @@ fn what_ifs(history: &MemoryHistory, card: &OomCard, sweep: &Sweep<'_>, own: (Po
     {
         let kind = if kind == SegmentKind::Small { "small" } else { "large" };
         let pool = format!("{}, {kind} segments", history.pools.get(pool.0 as usize).copied().unwrap_or_default());
-        found.push(WhatIf::Elsewhere { free: free_elsewhere, pool, in_pool });
+        found.push(OomHint::Elsewhere { free: free_elsewhere, pool, in_pool });
     }
     if !is_scattered && card.allocated as f64 >= IN_USE * card.reserved as f64 && card.reserved > 0 {
-        found.push(WhatIf::InUse { share: card.allocated as f64 / card.reserved as f64 });
+        found.push(OomHint::InUse { share: card.allocated as f64 / card.reserved as f64 });
     }
     found
 }

@@ -1,4 +1,4 @@
-//! Repetition of allocations: rounds of the same allocations that may be steps.
+//! Steps inferred from the periodic repetition of allocations.
 
 use hashbrown::HashMap;
 
@@ -8,18 +8,18 @@ use crate::analysis::steps::{Period, period};
 use crate::model::memory::MemoryAction;
 use crate::model::{MemoryHistory, StackId, StringId, Trace};
 
-/// Finds the period of the allocations at one place, if most of them take part; else that of those of one
-/// size at one place. Where no stack is known the size is all there is. Also gives where rounds begin, as
-/// states.
+/// Finds the period of the sequence of allocation stacks; if there is none, that of (stack, size) pairs.
+/// Allocations without a stack are identified by size. Returns the period and the states at which its
+/// rounds begin; `None` if most allocations do not repeat, or once cancelled.
 ///
-/// Rounds begin where little memory is in use: between two steps only what stays is live.
+/// Rounds begin where little memory is in use: between two steps only persistent memory is live.
 ///
-/// The layers of a model repeat as steps do. A repetition is none of steps if all of it comes from one
-/// line of a model's `forward`, as where a recording holds a single forward pass; or if live memory falls
-/// from round to round, as it does in a single backward pass.
+/// The layers of a model repeat as steps do. A repetition is rejected if all of it comes from one line of
+/// a model's `forward`, as in a recording of a single forward pass, or if live memory falls from round to
+/// round, as in a single backward pass.
 ///
-/// * What follows the last beginning of a round belongs to none: nothing says whether it is whole.
-/// * Cost: O(n log n) for n events; a few dozen bytes an allocation.
+/// * Events after the start of the last round belong to no round, since its end is unknown.
+/// * Cost: O(n log n) for n events; a few dozen bytes per allocation.
 pub fn repetition(
     trace: &Trace,
     history: &MemoryHistory,
@@ -31,14 +31,14 @@ pub fn repetition(
     let in_use = |item: usize| history.curves.allocated[allocs[item] as usize] as i64;
     let by = |has_size| period(&symbols(history, &allocs, has_size), &in_use, is_cancelled);
     let found = by(false).or_else(|| by(true))?;
-    // State `event` is the one before the event.
+    // State `event` is the state before the event.
     let boundaries: Vec<u32> = found.starts.iter().map(|&item| allocs[item]).collect();
     let is_of_layers = is_in_forward(trace, history, &boundaries) || is_falling(history, &boundaries);
     (!is_of_layers).then_some((found, boundaries))
 }
 
-/// Whether one line of a model's `forward` leads to all allocations of the rounds. Only frames of Python
-/// count: those of C++ between them come and go.
+/// Whether all allocations of the rounds share one caller line in a model's `forward`. Only Python frames
+/// are compared, since the C++ frames between them vary.
 fn is_in_forward(trace: &Trace, history: &MemoryHistory, boundaries: &[u32]) -> bool {
     let events = &history.events;
     let rounds = boundaries[0] as usize..boundaries[boundaries.len() - 1] as usize;
@@ -60,7 +60,7 @@ fn is_in_forward(trace: &Trace, history: &MemoryHistory, boundaries: &[u32]) -> 
             return false;
         }
     }
-    // What spreads a batch over devices only passes it on.
+    // Wrappers that distribute a batch over devices only forward the call.
     let is_forward = |frame: Frame<'_>| {
         let is_wrapper = frame.file.replace('\\', "/").contains("torch/nn/parallel/");
         frame.function == "forward" && !is_wrapper
@@ -74,7 +74,7 @@ fn is_falling(history: &MemoryHistory, boundaries: &[u32]) -> bool {
     trend(&live.collect::<Vec<_>>()).tau <= -2.0 / 3.0
 }
 
-/// A number for each distinct stack, or for each distinct pair of stack and size.
+/// For each allocation, the number of its stack or of its (stack, size) pair.
 fn symbols(history: &MemoryHistory, allocs: &[u32], has_size: bool) -> Vec<u32> {
     let mut known: HashMap<(StackId, u64), u32> = HashMap::new();
     let symbol = |&event: &u32| {
@@ -104,7 +104,7 @@ mod tests {
         script.free(0x10_0000, bytes);
     }
 
-    /// Setup, then steps of a batch, layers forward and backward, and a loss; `odd` may add to a step.
+    /// Setup, then steps of a batch, forward and backward layers, and a loss; `odd` may add to a step.
     fn training(steps: u64, layers: u64, odd: impl Fn(&mut Script, u64)) -> Trace {
         let mut script = Script::default();
         for parameter in 0..37 {
@@ -130,19 +130,19 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_found_and_layers_are_not_taken_for_them() {
+    fn steps_are_found_rather_than_layers() {
         let trace = training(10, 12, |_, _| {});
         let (period, boundaries) = find(&trace).unwrap();
         assert_eq!(period.length, 2 + 12 * 5);
         // Two events an allocation; the first step begins after the setup.
         let expected: Vec<u32> = (0..10).map(|step| 37 + step * 2 * 62).collect();
         assert_eq!(boundaries, expected);
-        // All but the setup, and the last round, of which nothing says where it ends.
+        // All but the setup and the last round, whose end is unknown.
         assert_eq!(period.share, f64::from(9 * 62) / f64::from(37 + 10 * 62));
     }
 
     #[test]
-    fn an_odd_allocation_moves_no_boundary() {
+    fn occasional_allocations_do_not_move_boundaries() {
         let trace = training(10, 12, |script, step| {
             if step == 4 || step == 7 {
                 touch(script, "log (train.py:20)", 1024);
@@ -155,8 +155,8 @@ mod tests {
     }
 
     #[test]
-    fn many_equal_layers_are_no_steps() {
-        // Inference: little but layers between two batches.
+    fn many_equal_layers_are_not_steps() {
+        // Inference: almost only layers between two batches.
         let mut script = Script::default();
         for _ in 0..8 {
             touch(&mut script, "batch (data.py:1)", 4096);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_layers_of_one_pass_are_no_steps() {
+    fn layers_of_a_single_pass_are_not_steps() {
         let pass = |forward: &str| {
             let mut script = Script::default();
             for layer in 0..24 {
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(find(&pass("forward (model.py:52)")), None);
         assert_eq!(find(&pass("generate (model.py:52)")).unwrap().1.len(), 24);
         assert!(find(&pass("forward (/x/torch/nn/parallel/distributed.py:52)")).is_some());
-        // A backward pass has no stack of Python, and frees what the forward pass left.
+        // A backward pass has no Python stacks, and frees the activations of the forward pass.
         let mut script = Script::default();
         for activation in 0..200 {
             script.alloc(0x100_0000 + 0x1000 * activation, 4096, StackId(0));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_may_differ_from_step_to_step() {
+    fn sizes_may_vary_between_steps() {
         let mut script = Script::default();
         for step in 0..12 {
             for place in
@@ -214,9 +214,9 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_repeat_has_no_period() {
+    fn aperiodic_allocations_have_no_period() {
         let mut script = Script::default();
-        // Sizes by a linear congruence: each occurs, in no order that repeats.
+        // Sizes from a linear congruential generator: all occur, without a repeating order.
         let mut seed = 12_345_u64;
         for _ in 0..2000 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -1,68 +1,68 @@
-//! Why did the allocator take more memory from the device?
+//! Growth of reserved memory and its causes: fragmentation or demand.
 
 #[cfg(test)]
 mod tests;
 
 use std::ops::Range;
 
-use super::free::Sweep;
-use super::state::{Held, PoolState, allocator};
+use super::free::FreeSpaceSweep;
+use super::state::{PartKind, PoolState, allocator};
 use crate::model::MemoryHistory;
 use crate::model::memory::{AllocationId, MemoryAction, PoolId, SegmentKind};
 
-/// Why a request could not be served from what was reserved.
+/// Why a request could not be served from memory that was already reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// Enough was free, but no stretch was large enough.
+    /// Enough bytes were free, but no contiguous range was large enough.
     Fragmentation,
-    /// Not enough was free.
+    /// Too few bytes were free.
     Demand,
-    /// A stretch was large enough and yet was not used: the allocator keeps large blocks whole
-    /// (`max_split_size_mb`), or the file leaves out what filled it.
+    /// A free range was large enough but not used: the allocator does not split large blocks
+    /// (`max_split_size_mb`), or the file omits the block that occupied it.
     Unexplained,
-    /// No allocation follows in what was reserved.
+    /// No allocation follows in the newly reserved memory.
     NoRequest,
 }
 
-/// One time that the allocator took more memory.
+/// One growth of reserved memory. Sizes are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Growth {
-    /// The segment events that belong together: one `segment_alloc`, or the pieces that were mapped for
-    /// one request, with what was given back just before.
+    /// Consecutive segment events: one `segment_alloc`, or the mappings of an expandable segment for one
+    /// request, with the segments released just before.
     pub events: Range<u32>,
     pub pool: PoolId,
     pub kind: SegmentKind,
     /// Bytes reserved.
     pub bytes: u64,
-    /// Bytes given back to the device just before, to make room.
+    /// Bytes returned to the device just before.
     pub released: u64,
-    /// The allocation that needed it.
+    /// The allocation that caused the growth.
     pub request: Option<AllocationId>,
-    /// Bytes of that block.
+    /// Size of that block.
     pub requested: u64,
-    /// Bytes free before in segments of the same pool and kind.
+    /// Free beforehand in segments of the same pool and kind.
     pub free: u64,
-    /// The largest stretch of them.
+    /// The largest contiguous free range among them.
     pub largest_free: u64,
     pub cause: Cause,
 }
 
 impl Growth {
-    /// The state just before it.
+    /// The state just before the growth.
     pub fn state(&self) -> u32 {
         self.events.start
     }
 }
 
-/// All growth of what is reserved, in order.
+/// Each growth of reserved memory with its cause, in event order; empty once cancelled.
 ///
-/// The request is the allocation right after the segment events, which must lie at least partly in what
-/// they reserved: PyTorch's allocator holds its lock in between. What is free is counted over all its
-/// segments of the same pool and kind, without what it leaves unsplit.
+/// The request is the allocation directly after the segment events; it must overlap the memory they
+/// reserved. PyTorch's allocator holds its lock in between. Free bytes are summed over all segments of the
+/// same pool and kind, without unsplit remainders.
 ///
 /// Cost: O((n + m) log m) for n events and m blocks and segments.
 pub fn growth(history: &MemoryHistory, is_cancelled: &dyn Fn() -> bool) -> Vec<Growth> {
-    let mut sweep = Sweep::new(history);
+    let mut sweep = FreeSpaceSweep::new(history);
     let actions = &history.events.action;
     let is_segment = |event: usize| actions.get(event).is_some_and(|&action| role(action).is_some());
     let mut found = Vec::new();
@@ -80,12 +80,12 @@ pub fn growth(history: &MemoryHistory, is_cancelled: &dyn Fn() -> bool) -> Vec<G
             return Vec::new();
         }
         sweep.advance(first as u32);
-        found.extend(one(history, &sweep, first..event));
+        found.extend(growth_of(history, &sweep, first..event));
     }
     found
 }
 
-/// Whether an event reserves (true) or gives back (false) memory of the device.
+/// Whether an event reserves (true) or releases (false) device memory.
 fn role(action: MemoryAction) -> Option<bool> {
     match action {
         MemoryAction::SegmentAlloc | MemoryAction::SegmentMap => Some(true),
@@ -94,8 +94,8 @@ fn role(action: MemoryAction) -> Option<bool> {
     }
 }
 
-/// The growth by segment events that follow each other, if they reserve anything.
-fn one(history: &MemoryHistory, sweep: &Sweep<'_>, events: Range<usize>) -> Option<Growth> {
+/// The growth caused by consecutive segment events; `None` if they reserve nothing.
+fn growth_of(history: &MemoryHistory, sweep: &FreeSpaceSweep<'_>, events: Range<usize>) -> Option<Growth> {
     let of = &history.events;
     let sum = |wanted| {
         let sizes = events.clone().filter(|&event| role(of.action[event]) == Some(wanted));
@@ -138,34 +138,34 @@ fn one(history: &MemoryHistory, sweep: &Sweep<'_>, events: Range<usize>) -> Opti
     })
 }
 
-/// The stretch of a segment that fewest bytes of blocks keep from serving a request.
+/// The address range of a segment, large enough for a request, that is occupied by the fewest bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pins {
+pub struct PinnedRange {
     pub addr: u64,
     pub bytes: u64,
-    /// The blocks in it: without them it would be free.
+    /// The live blocks in the range.
     pub blocks: Vec<AllocationId>,
     pub blocks_bytes: u64,
 }
 
-/// Which blocks stood in the way of a request. `None` if no segment is large enough at all.
+/// The blocks that prevented a request from being served. `None` if no segment is large enough.
 ///
 /// Cost: that of [`allocator`].
-pub fn pins(history: &MemoryHistory, growth: &Growth, is_cancelled: &dyn Fn() -> bool) -> Option<Pins> {
+pub fn pins(history: &MemoryHistory, growth: &Growth, is_cancelled: &dyn Fn() -> bool) -> Option<PinnedRange> {
     let state = allocator(history, growth.state(), is_cancelled);
     let pool = state.pools.iter().find(|pool| (pool.pool, pool.kind) == (growth.pool, growth.kind))?;
     pins_in(pool, growth.requested)
 }
 
-/// The same in any pool and state.
-fn pins_in(pool: &PoolState, requested: u64) -> Option<Pins> {
+/// As [`pins`], for any pool and request. Cost: O(parts of the pool).
+fn pins_in(pool: &PoolState, requested: u64) -> Option<PinnedRange> {
     let mut best: Option<(u64, usize, Range<usize>)> = None;
     for (i, segment) in pool.segments.iter().enumerate() {
-        let held = |at: usize| match segment.parts[at].held {
-            Held::Free => 0,
+        let held = |at: usize| match segment.parts[at].kind {
+            PartKind::Free => 0,
             _ => segment.parts[at].bytes,
         };
-        // The shortest stretch from each part on, by two indices that only go up.
+        // The shortest sufficient range from each part on: a sliding window.
         let (mut end, mut bytes, mut pinned) = (0, 0_u64, 0_u64);
         for start in 0..segment.parts.len() {
             while end < segment.parts.len() && bytes < requested {
@@ -185,10 +185,10 @@ fn pins_in(pool: &PoolState, requested: u64) -> Option<Pins> {
     }
     let (blocks_bytes, segment, parts) = best?;
     let parts = &pool.segments[segment].parts[parts];
-    let blocks = parts.iter().filter_map(|part| match part.held {
-        Held::Allocated(id) | Held::AwaitingFree(id) => Some(id),
-        Held::Unsplit | Held::Free => None,
+    let blocks = parts.iter().filter_map(|part| match part.kind {
+        PartKind::Allocated(id) | PartKind::AwaitingFree(id) => Some(id),
+        PartKind::Unsplit | PartKind::Free => None,
     });
     let bytes = parts.iter().map(|part| part.bytes).sum();
-    Some(Pins { addr: parts.first()?.addr, bytes, blocks: blocks.collect(), blocks_bytes })
+    Some(PinnedRange { addr: parts.first()?.addr, bytes, blocks: blocks.collect(), blocks_bytes })
 }

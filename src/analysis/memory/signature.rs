@@ -1,36 +1,36 @@
-//! Signatures: call stacks without the frames of the interpreter and of the recorder itself, so that all
-//! stacks of one place in the program are equal.
+//! Signatures: call stacks without the frames of the interpreter and the recorder, so that all allocations
+//! of one place in the program have the same one.
 
 use std::borrow::Cow;
 
 use hashbrown::HashMap;
 
-use super::labels::{Worth, stack_labels};
+use super::labels::{FrameRank, stack_labels};
 use crate::analysis::frame::Frame;
 use crate::model::{StackId, StringId, Trace};
 
-/// A signature of one [`Signatures`]; 0 is that of memory without a stack.
+/// Index of a signature in [`Signatures`]; 0 stands for an unknown stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct SignatureId(pub u32);
 
-/// Every stack's signature.
+/// The signatures of all stacks of a trace.
 #[derive(Debug)]
 pub struct Signatures {
     of_stack: Vec<SignatureId>,
-    /// The callers' signature; that of 0 is itself.
+    /// The signature of the callers; 0 is its own parent.
     parent: Vec<SignatureId>,
-    /// The innermost frame: a text of the trace.
+    /// The innermost frame, as a string of the trace.
     frame: Vec<StringId>,
     ignores_lines: bool,
 }
 
 impl Signatures {
-    /// Gives each stack of a trace its signature.
+    /// Computes the signature of each stack of a trace.
     ///
-    /// * `ignores_lines`: whether the same functions at other lines are the same place.
+    /// * `ignores_lines`: whether line numbers are ignored.
     ///
-    /// Cost: O(stacks), once a distinct frame also O(its length).
+    /// Cost: O(stacks + length of distinct frames).
     pub fn new(trace: &Trace, ignores_lines: bool) -> Self {
         let stacks = &trace.stacks;
         let mut frames = Frames { trace, ignores_lines, known: HashMap::new(), by_place: HashMap::new() };
@@ -41,7 +41,7 @@ impl Signatures {
             frame: vec![StringId::EMPTY],
             ignores_lines,
         };
-        // A stack's callers have a smaller id, so they have their signature already.
+        // Callers have smaller ids, so their signature is known.
         for stack in 1..stacks.len() {
             let callers = all.of_stack[stacks.parent[stack].0 as usize];
             all.of_stack[stack] = match frames.key(stacks.frame[stack]) {
@@ -60,10 +60,10 @@ impl Signatures {
         all
     }
 
-    /// Gives stacks that are named by the same function of the same file the same signature, which has
-    /// only this frame: for programs whose stacks differ from step to step.
+    /// Computes signatures of a single frame: the function and file that label a stack. For programs whose
+    /// stacks vary between steps.
     ///
-    /// Cost: O(stacks), once a distinct frame also O(its length).
+    /// Cost: O(stacks + length of distinct frames).
     pub fn by_function(trace: &Trace) -> Self {
         let mut all = Self {
             of_stack: Vec::new(),
@@ -88,22 +88,22 @@ impl Signatures {
         Self { of_stack, ..all }
     }
 
-    /// The signature of a stack; that of none for a stack of another trace.
+    /// The signature of a stack; 0 for a stack of another trace.
     pub fn of(&self, stack: StackId) -> SignatureId {
         self.of_stack.get(stack.0 as usize).copied().unwrap_or_default()
     }
 
-    /// How many there are, that without frames included.
+    /// Number of signatures, including 0.
     pub fn len(&self) -> usize {
         self.parent.len()
     }
 
-    /// Never: that without frames is always there.
+    /// Always false: signature 0 exists in every trace.
     pub fn is_empty(&self) -> bool {
         self.parent.is_empty()
     }
 
-    /// Its frames, the innermost first; none for memory without a stack.
+    /// The frames of a signature, innermost first; empty for an unknown stack.
     pub fn frames<'a>(&self, trace: &'a Trace, signature: SignatureId) -> Vec<Cow<'a, str>> {
         let mut frames = Vec::new();
         let mut at = signature;
@@ -116,10 +116,10 @@ impl Signatures {
         frames
     }
 
-    /// What to call it in short: of its frames that say most the innermost. `None` without frames.
+    /// Short label: the innermost of its frames with the highest [`FrameRank`]. `None` without frames.
     pub fn label<'a>(&self, trace: &'a Trace, signature: SignatureId) -> Option<Cow<'a, str>> {
-        // Of those that are worth the same, the last counts.
-        self.frames(trace, signature).into_iter().rev().max_by_key(|frame| Worth::of(frame))
+        // Of equal ranks, `max_by_key` returns the last.
+        self.frames(trace, signature).into_iter().rev().max_by_key(|frame| FrameRank::of(frame))
     }
 }
 
@@ -131,11 +131,11 @@ fn without_line(text: &str) -> &str {
     }
 }
 
-/// What each distinct frame counts as.
+/// Normalized form of each distinct frame.
 struct Frames<'a> {
     trace: &'a Trace,
     ignores_lines: bool,
-    /// `None` is noise.
+    /// `None` for noise frames.
     known: HashMap<StringId, Option<StringId>>,
     /// The first frame of each function and file.
     by_place: HashMap<&'a str, StringId>,
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stacks_with_the_same_frames_of_the_program_are_one() {
+    fn stacks_that_differ_in_noise_frames_share_a_signature() {
         let mut script = Script::default();
         let a = script.stack(&[
             "torch::unwind::unwind()",

@@ -1,61 +1,60 @@
-//! What does the allocator hold at a moment, and what of it is free?
+//! The allocator's segments in one state: blocks, free ranges, and fragmentation.
 
 #[cfg(test)]
 mod tests;
 
 use hashbrown::HashMap;
 
-use super::live::{Live, live};
+use super::live::{LiveUntil, live};
 use crate::model::MemoryHistory;
 use crate::model::memory::{AllocationId, PoolId, SMALL, Segment, SegmentKind};
 
-/// Nothing smaller is ever split off (`kMinBlockSize`).
+/// PyTorch never splits off a smaller block (`kMinBlockSize`), in bytes.
 const MIN_BLOCK: u64 = 512;
 
-/// Bytes of a segment, a pool, or all. `reserved = allocated + awaiting_free + unsplit + free`, exactly.
+/// Byte totals of a segment, a pool or all pools: `reserved = allocated + awaiting_free + unsplit + free`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Sums {
+pub struct MemorySums {
     pub reserved: u64,
     pub allocated: u64,
-    /// Given back by the program, but not yet to be used again.
+    /// Freed by the program, but not yet reusable.
     pub awaiting_free: u64,
-    /// Behind blocks, too small for the allocator to split off.
+    /// Remainders behind blocks, too small to be split off.
     pub unsplit: u64,
     pub free: u64,
-    /// The largest free stretch.
+    /// The largest contiguous free range.
     pub largest_free: u64,
-    /// Number of free stretches.
+    /// Number of contiguous free ranges.
     pub free_parts: u64,
-    /// Free, but in segments that blocks keep from being given back to the device. Those that expand do
-    /// not count: they give back page by page.
+    /// Free, but in segments that cannot be released because they hold blocks. Expandable segments do not
+    /// count: they release memory page by page.
     pub pinned: u64,
-    /// Free bytes of each segment times how scattered they are in it.
+    /// Sum over segments of free bytes times fragmentation.
     scattered: f64,
 }
 
-impl Sums {
-    /// How scattered free memory is within its segments: of a segment 1 - Σ free² / (Σ free)² over its
-    /// free stretches, as `MemoryViz` has it; of many the mean, weighed with their free bytes. 0 is at
-    /// most one stretch in each segment, near 1 are many small ones.
+impl MemorySums {
+    /// Fragmentation of free memory, 0 to 1: for a segment 1 - Σ free² / (Σ free)² over its free ranges, as
+    /// in PyTorch's `MemoryViz`; for several the mean weighted by free bytes. 0 means at most one free
+    /// range per segment, values near 1 many small ones.
     ///
-    /// Over the stretches of all segments the formula would say nothing: twenty wholly free segments
-    /// would give 0.95, though any of them can be given back to the device and serves any request that
-    /// fits in it.
+    /// The formula is applied per segment because across segments it is misleading: twenty entirely free
+    /// segments would give 0.95, although each can be released or serve any request that fits.
     pub fn fragmentation(&self) -> f64 {
         if self.free == 0 { 0.0 } else { self.scattered / self.free as f64 }
     }
 
-    /// The sums of one segment.
-    fn of(parts: &[Part], is_expandable: bool) -> Self {
+    /// The totals of one segment.
+    fn of(parts: &[SegmentPart], is_expandable: bool) -> Self {
         let mut sums = Self::default();
         let mut squares = 0_u128;
         for part in parts {
             sums.reserved += part.bytes;
-            match part.held {
-                Held::Allocated(_) => sums.allocated += part.bytes,
-                Held::AwaitingFree(_) => sums.awaiting_free += part.bytes,
-                Held::Unsplit => sums.unsplit += part.bytes,
-                Held::Free => {
+            match part.kind {
+                PartKind::Allocated(_) => sums.allocated += part.bytes,
+                PartKind::AwaitingFree(_) => sums.awaiting_free += part.bytes,
+                PartKind::Unsplit => sums.unsplit += part.bytes,
+                PartKind::Free => {
                     sums.free += part.bytes;
                     sums.largest_free = sums.largest_free.max(part.bytes);
                     sums.free_parts += 1;
@@ -83,24 +82,24 @@ impl Sums {
     }
 }
 
-/// Who has a stretch of a segment.
+/// Use of a part of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum PartKind {
     Allocated(AllocationId),
     AwaitingFree(AllocationId),
     Unsplit,
     Free,
 }
 
-/// A stretch of a segment.
+/// A contiguous part of a segment with one use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct SegmentPart {
     pub addr: u64,
     pub bytes: u64,
-    pub held: Held,
+    pub kind: PartKind,
 }
 
-/// A segment; the adjacent pieces of an expandable one are one.
+/// A segment; adjacent mappings of an expandable segment are merged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SegmentState {
     /// Indices into [`MemoryHistory::segments`].
@@ -108,43 +107,42 @@ pub struct SegmentState {
     pub addr: u64,
     pub bytes: u64,
     pub is_expandable: bool,
-    /// By address; they tile the segment.
-    pub parts: Vec<Part>,
-    pub sums: Sums,
+    /// By address, without gaps or overlaps.
+    pub parts: Vec<SegmentPart>,
+    pub sums: MemorySums,
 }
 
-/// What serves requests of one stream and size class.
+/// The segments that serve requests of one pool and size class.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PoolState {
     pub pool: PoolId,
     pub kind: SegmentKind,
     /// By address.
     pub segments: Vec<SegmentState>,
-    pub sums: Sums,
+    pub sums: MemorySums,
 }
 
-/// All that an allocator holds at a moment.
+/// The contents of an allocator in one state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AllocatorState {
     pub state: u32,
     /// By pool, then kind.
     pub pools: Vec<PoolState>,
-    pub sums: Sums,
-    /// Bytes of live blocks that lie in no segment, or where another block does: such as those of a
-    /// recording without segments. `sums.allocated + sums.awaiting_free + unplaced` is the curve
-    /// `active`, exactly.
+    pub sums: MemorySums,
+    /// Bytes of live blocks outside any segment, as in a recording without segments, or overlapping another
+    /// block. `sums.allocated + sums.awaiting_free + unplaced` equals the curve `active`.
     pub unplaced: u64,
 }
 
-/// The allocator in a state.
+/// The allocator's pools, segments and blocks in a state.
 ///
-/// * Free is what no block covers. Where only a block's request is known its size is that, rounded up,
-///   and what PyTorch left unsplit behind it is told apart from free memory by its size.
-/// * Cost: O(segments + blocks that began by then + live blocks · log). Nothing once cancelled.
+/// * Memory covered by no block is free. If only the requested size of a block is known, its size is the
+///   request rounded up, and the unsplit remainder behind it is distinguished from free memory by size.
+/// * Cost: O(segments + blocks allocated so far + live blocks · log). Empty once cancelled.
 pub fn allocator(history: &MemoryHistory, state: u32, is_cancelled: &dyn Fn() -> bool) -> AllocatorState {
     let all = &history.allocations;
     let mut found = AllocatorState { state, ..AllocatorState::default() };
-    let mut blocks: Vec<AllocationId> = live(history, state, Live::Active).collect();
+    let mut blocks: Vec<AllocationId> = live(history, state, LiveUntil::Active).collect();
     if is_cancelled() {
         return found;
     }
@@ -165,13 +163,13 @@ pub fn allocator(history: &MemoryHistory, state: u32, is_cancelled: &dyn Fn() ->
             if placed > 0 {
                 segment.gap(at, from, kind);
                 let is_allocated = all.freed[id.idx()] > state;
-                let held = if is_allocated { Held::Allocated(id) } else { Held::AwaitingFree(id) };
-                segment.parts.push(Part { addr: from, bytes: placed, held });
+                let kind = if is_allocated { PartKind::Allocated(id) } else { PartKind::AwaitingFree(id) };
+                segment.parts.push(SegmentPart { addr: from, bytes: placed, kind });
                 at = to;
             }
         }
         segment.gap(at, end, kind);
-        segment.sums = Sums::of(&segment.parts, segment.is_expandable);
+        segment.sums = MemorySums::of(&segment.parts, segment.is_expandable);
         found.sums.add(&segment.sums);
         let at = *index.entry((pool, kind)).or_insert_with(|| {
             found.pools.push(PoolState { pool, kind, ..PoolState::default() });
@@ -186,16 +184,16 @@ pub fn allocator(history: &MemoryHistory, state: u32, is_cancelled: &dyn Fn() ->
 }
 
 impl SegmentState {
-    /// Adds what no block covers.
+    /// Adds a part that no block covers.
     fn gap(&mut self, from: u64, to: u64, kind: SegmentKind) {
         let Some(bytes) = to.checked_sub(from).filter(|&bytes| bytes > 0) else { return };
         let least = if kind == SegmentKind::Large && !self.is_expandable { SMALL + 1 } else { MIN_BLOCK };
-        let held = if !self.parts.is_empty() && bytes < least { Held::Unsplit } else { Held::Free };
-        self.parts.push(Part { addr: from, bytes, held });
+        let kind = if !self.parts.is_empty() && bytes < least { PartKind::Unsplit } else { PartKind::Free };
+        self.parts.push(SegmentPart { addr: from, bytes, kind });
     }
 }
 
-/// What is reserved in a state, by address.
+/// The reserved segments in a state, by address.
 fn segments(history: &MemoryHistory, state: u32) -> Vec<(PoolId, SegmentKind, SegmentState)> {
     let mut live: Vec<u32> = (0..history.segments.len() as u32).collect();
     live.retain(|&segment| history.segments[segment as usize].is_live(state));
@@ -215,7 +213,7 @@ fn segments(history: &MemoryHistory, state: u32) -> Vec<(PoolId, SegmentKind, Se
             }
             _ => {
                 let segments = vec![index];
-                // The end must be an address.
+                // The end must fit into an address.
                 let bytes = bytes.min(u64::MAX - addr);
                 found.push((
                     pool,

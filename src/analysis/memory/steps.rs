@@ -1,15 +1,15 @@
-//! Steps in the states of a memory history.
+//! Steps of a memory history, with boundaries given as states.
 
 use super::repetition::repetition;
 pub use crate::analysis::steps::StepSource;
 use crate::analysis::steps::{self, MIN_ANCHORS, Period, choose, divisions, is_step_name};
 use crate::model::{MemoryHistory, TimeNs, TimeRange, Trace};
 
-/// Steps of a history: step `k` is what the events after the state `boundaries[k]` do, up to the state
-/// `boundaries[k + 1]`. How alike they are is measured in events.
+/// Steps of a history: step `k` holds the events between the states `boundaries[k]` and `boundaries[k + 1]`.
+/// Regularity is measured in events.
 pub type Steps = steps::Steps<u32>;
 
-/// By how many events alike steps may differ, beside a tenth.
+/// Number of events by which similar steps may differ, in addition to a tenth.
 const SLACK: u64 = 2;
 
 impl Steps {
@@ -20,15 +20,14 @@ impl Steps {
     }
 }
 
-/// Finds the steps: by `ProfilerStep#N`, else by what PyTorch names once a step, as
-/// [`steps::choose`](choose) says; else by the repetition of allocations of the same size at the same
-/// place.
+/// Finds the steps by `ProfilerStep#N`, else by an annotation that PyTorch records once per step (see
+/// [`choose`]), else by the [`repetition`] of allocations.
 ///
-/// * Where something is named once or twice, the recording up to there holds no more than three steps:
-///   what repeats more often are layers.
-/// * Annotations come from the snapshot itself, or where it has none from the slices of its trace. They
-///   cannot be used where events have no times.
-/// * No event is dropped here: whoever judges steps leaves out those at the start as needed.
+/// * If such an annotation occurs only once or twice, the recording up to it holds at most three steps, so
+///   a more frequent repetition there comes from layers and is rejected.
+/// * Annotations come from the snapshot, or if it has none, from the slices of its trace. They are ignored if
+///   events have no times.
+/// * All steps are returned; excluding a warm-up is left to the caller.
 /// * Cost: O(n log n) for n events, slices and strings.
 pub fn steps(trace: &Trace, history: &MemoryHistory, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
     let named = if history.has_time { named(trace, history) } else { Vec::new() };
@@ -48,7 +47,8 @@ pub fn steps(trace: &Trace, history: &MemoryHistory, is_cancelled: &dyn Fn() -> 
     Some(in_states(history, StepSource::Period { items: "allocations", length, share }, boundaries, None))
 }
 
-/// The steps between the user's marks, in any order; `None` for fewer than two moments.
+/// The steps between marks set by the user, given in any order in trace time; `None` for fewer than two
+/// distinct marks.
 pub fn marked(history: &MemoryHistory, marks: &[TimeNs]) -> Option<Steps> {
     let mut marks = marks.to_vec();
     marks.sort_unstable();
@@ -62,12 +62,12 @@ fn in_states(history: &MemoryHistory, source: StepSource, boundaries: Vec<u32>, 
     Steps::new(source, boundaries, names, SLACK, history.has_time.then_some(time_of))
 }
 
-/// The state of all events before a moment.
+/// The state after all events before `ts`.
 fn before(history: &MemoryHistory, ts: TimeNs) -> u32 {
     history.events.ts.partition_point(|&at| at < ts) as u32
 }
 
-/// What was named while the memory was recorded and may divide it into steps, by start.
+/// Annotations that may mark steps, by start: those of the snapshot, else those of the trace.
 fn named<'a>(trace: &'a Trace, history: &MemoryHistory) -> Vec<(&'a str, TimeRange)> {
     if history.annotations.is_empty() {
         return steps::named(trace);
@@ -88,12 +88,12 @@ mod tests {
         steps(trace, history(trace), &|| false)
     }
 
-    /// Steps of two events each, 10 ns apart, with what the program names in them.
+    /// Steps of two events each, 10 ns apart, with annotations added by `name`.
     fn script(n: u64, name: impl Fn(&mut Script, u64)) -> Script {
         let mut script = Script::default();
         for step in 0..n {
             name(&mut script, step);
-            // Of a different size each time, so that nothing repeats.
+            // A different size each time, so that nothing repeats.
             script.alloc(0x1000, 512 * (1 + step), StackId(0));
             script.free(0x1000, 512 * (1 + step));
         }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_profilers_steps_are_taken_as_they_are() {
+    fn profiler_steps_come_first() {
         let trace = script(5, |script, step| {
             let now = script.now();
             script.annotate(&format!("ProfilerStep#{}", step + 7), now, now + 19);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_pytorch_names_once_a_step_is_next_and_disagreement_is_said() {
+    fn annotations_recorded_once_per_step_are_next_and_disagreement_is_reported() {
         let trace = script(8, |script, step| {
             let now = script.now();
             script.annotate("Optimizer.zero_grad#SGD.zero_grad", now + 1, now + 2);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profiler_that_ran_for_a_few_steps_of_many_tells_none() {
+    fn profiler_steps_are_ignored_if_they_cover_few_of_many_steps() {
         let trace = script(30, |script, step| {
             let now = script.now();
             if (10..12).contains(&step) {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_after_all_that_is_named_may_be_steps() {
+    fn repetition_after_the_last_annotation_may_be_steps() {
         let repeating = |named_first: bool| {
             let mut script = Script::default();
             let (x, y) = (script.stack(&["mm (train.py:1)"]), script.stack(&["add (train.py:2)"]));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_of_the_trace_tell_steps_where_the_memory_does_not() {
+    fn slices_of_the_trace_define_steps_if_the_snapshot_has_no_annotations() {
         let mut script = script(4, |_, _| {});
         let names: Vec<String> = (0..4).map(|step| format!("ProfilerStep#{step}")).collect();
         let slices = names
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn without_anything_there_are_no_steps_but_marks_make_some() {
+    fn marks_define_steps_if_nothing_else_does() {
         let trace = script(6, |script, step| {
             let now = script.now();
             if step < 2 {

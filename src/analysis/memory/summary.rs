@@ -1,10 +1,10 @@
-//! What does a history come to, in a few figures?
+//! Summary figures of a memory history: peaks, means, fragmentation.
 
 use super::state;
 use crate::model::MemoryHistory;
 use crate::model::memory::highest;
 
-/// A highest point and where it is reached first.
+/// A peak, and the first state that reaches it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peak {
     pub bytes: u64,
@@ -23,30 +23,29 @@ pub struct Summary {
     pub end_reserved: u64,
     pub mean_allocated: f64,
     pub mean_reserved: f64,
-    /// Whether the means weigh each state with how long it lasted. Where there are no times, each event
-    /// counts the same.
+    /// Whether the means are weighted by the duration of each state; otherwise all states count equally,
+    /// because the file has no times.
     pub is_by_time: bool,
-    /// Of the free memory at the end, as [`Sums::fragmentation`](state::Sums::fragmentation) defines it:
-    /// 0 is at most one stretch in each segment, near 1 are many small ones. `None` where nothing is known
-    /// of segments.
+    /// Fragmentation of free memory at the end, 0 to 1; see
+    /// [`MemorySums::fragmentation`](state::MemorySums::fragmentation). `None` if segments are unknown.
     pub fragmentation: Option<f64>,
-    /// Free at the end, but in segments that blocks keep from being given back; `None` likewise.
+    /// Free bytes at the end in segments that cannot be released; `None` if segments are unknown.
     pub end_pinned: Option<u64>,
 }
 
 impl Summary {
-    /// Share of what is reserved that the program has, on average; `None` if nothing is reserved.
+    /// Mean allocated by mean reserved bytes, 0 to 1; `None` if nothing is reserved.
     pub fn efficiency(&self) -> Option<f64> {
         (self.mean_reserved > 0.0).then(|| self.mean_allocated / self.mean_reserved)
     }
 
-    /// How many times its mean the allocated memory reaches; `None` if nothing is allocated.
+    /// Peak by mean of allocated bytes; `None` if nothing is allocated.
     pub fn peak_over_mean(&self) -> Option<f64> {
         (self.mean_allocated > 0.0).then(|| self.peak_allocated.bytes as f64 / self.mean_allocated)
     }
 }
 
-/// Sums up a history. Cost: O(n + m log m) for n events and m blocks.
+/// Summarizes a history. Cost: O(n + m log m) for n events and m blocks.
 pub fn summary(history: &MemoryHistory) -> Summary {
     let curves = &history.curves;
     let peak = |curve: &[u64]| {
@@ -82,7 +81,7 @@ pub fn summary(history: &MemoryHistory) -> Summary {
     }
 }
 
-/// How long each state lasted, in nanoseconds; `None` if no time passes.
+/// Duration of each state in nanoseconds; `None` if all are zero or the history has no times.
 fn weights(history: &MemoryHistory) -> Option<Vec<u64>> {
     let last = history.last_state();
     let end = |state: u32| if state == last { history.span.end } else { history.time_of(state + 1) };
@@ -109,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn means_weigh_states_with_their_time() {
+    fn means_are_weighted_by_duration() {
         let mut script = script();
         script.raw.events.ts = vec![0, 10, 20, 50, 60];
         let trace = script.finish();
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn without_times_every_state_counts_the_same() {
+    fn without_times_all_states_count_equally() {
         let mut script = script();
         script.raw.has_time = false;
         let trace = script.finish();

@@ -1,27 +1,26 @@
-//! Does a series of figures rise, and how steadily?
+//! Trend of a series: robust slope, fit, and share of rises.
 
-/// More points than this are thinned before pairs of them are compared.
+/// Longer series are thinned to this many points for pairwise comparison, which bounds its cost.
 const MAX_POINTS: usize = 200;
 
-/// How a series of figures, one a step, goes on.
+/// Trend of a series with one value per step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Trend {
-    /// Theil and Sen's slope, the median of the slopes between all pairs of points: what a step adds.
-    /// A few odd steps do not move it.
+    /// Theil-Sen slope, the median of the slopes between all pairs of points, in units per step. Robust
+    /// against outliers.
     pub slope: f64,
-    /// Of the straight line with the least squares: 1 is on a line, 0 is no line at all. 0 where all
-    /// points are equal.
+    /// Coefficient of determination of the least-squares line, 0 to 1; 0 if all points are equal.
     pub r2: f64,
-    /// Share of steps after which the figure is higher than before.
+    /// Share of steps in which the value rises.
     pub monotonic: f64,
-    /// Kendall's tau: share of pairs that rise less the share of those that fall.
+    /// Kendall's tau, -1 to 1: share of rising pairs minus share of falling pairs.
     pub tau: f64,
 }
 
-/// The trend of a series.
+/// The trend of a series; all zero for fewer than two points.
 ///
-/// Series of more than 200 points are thinned evenly for `slope` and `tau`, their ends kept, so the
-/// cost is O(n + 200²).
+/// * Series of more than 200 points are thinned evenly for `slope` and `tau`, keeping both ends.
+/// * Cost: O(n + 200²).
 pub fn trend(series: &[i64]) -> Trend {
     let n = series.len();
     if n < 2 {
@@ -50,7 +49,7 @@ pub fn trend(series: &[i64]) -> Trend {
     }
 }
 
-/// The middle one; of an even number the mean of the two in the middle. Reorders them.
+/// The median; for an even number the mean of the middle two. Reorders the values.
 fn median(figures: &mut [f64]) -> f64 {
     let (middle, is_even) = (figures.len() / 2, figures.len().is_multiple_of(2));
     if figures.is_empty() {
@@ -79,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_a_line_and_odd_steps_do_not_move_it() {
+    fn slope_of_a_line_is_robust_against_outliers() {
         let line: Vec<i64> = (0..10).map(|k| 7 + 5 * k).collect();
         assert_eq!(trend(&line), Trend { slope: 5.0, r2: 1.0, monotonic: 1.0, tau: 1.0 });
         let mut odd = line;
@@ -88,13 +87,13 @@ mod tests {
         assert!((with_odd.slope - 5.0).abs() < 1.0 && with_odd.r2 < 0.1, "{with_odd:?}");
         assert_eq!(trend(&[3; 10]), Trend::default());
         assert_eq!(trend(&[3]), Trend::default());
-        // Pairs: 0-4 4, 0-2 1, 4-2 -2; the middle one is 1.
+        // Slopes of the pairs: 0-4 4, 0-2 1, 4-2 -2; the median is 1.
         let three = trend(&[0, 4, 2]);
         assert_eq!((three.slope, three.monotonic, three.tau), (1.0, 0.5, 1.0 / 3.0));
     }
 
     #[test]
-    fn thousands_of_steps_are_thinned() {
+    fn long_series_are_thinned() {
         let line: Vec<i64> = (0..5000).map(|k| 3 * k + k % 7).collect();
         let trend = trend(&line);
         assert!((trend.slope - 3.0).abs() < 0.01, "{trend:?}");

@@ -6,7 +6,7 @@ use super::keys::{Clock, Report, SCHEMA};
 use super::memory;
 use crate::analysis::annotations::annotations;
 use crate::analysis::busy::{self, DeviceBusy};
-use crate::analysis::calls::{CallSort, calls};
+use crate::analysis::calls::{CallKind, calls};
 use crate::analysis::clock;
 use crate::analysis::copies::copies;
 use crate::analysis::kernels::{KernelsBy, kernels};
@@ -48,8 +48,8 @@ pub fn report(traces: &[&Trace], top: usize, by: KernelsBy, by_shape: bool) -> R
         operators: work::operators().table(operators(&scope, by_shape), top),
         kernels: work::kernels().table(kernels(&scope, by), top),
         copies: work::copies().table(copies(&scope, false), top),
-        apis: work::apis().table(calls(&scope, CallSort::Api), top),
-        os_calls: work::os_calls().table(calls(&scope, CallSort::Os), top),
+        apis: work::apis().table(calls(&scope, CallKind::Api), top),
+        os_calls: work::os_calls().table(calls(&scope, CallKind::Os), top),
         annotations: work::annotations().table(annotations(&scope), top),
         memory: memory.devices,
         growth: memory.growth,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::analysis::finding::Finding;
 use crate::analysis::memory::leaks::{self, Leaks, Thresholds};
-use crate::analysis::memory::live::{self, Live, sort_first};
+use crate::analysis::memory::live::{self, LiveUntil, sort_first};
 use crate::analysis::memory::oom::{self, OomCard};
 use crate::analysis::memory::signature::Signatures;
 use crate::analysis::memory::steps::{Steps, steps};
@@ -90,8 +90,8 @@ impl<'a> Analyzed<'a> {
     fn device(&self, top: usize) -> DeviceMemory<'_> {
         let (history, found, places) = (self.history, &self.found, self.places_found());
         let summary = summary(history);
-        let suspects = found.suspects.iter().map(|one| places.placed(one.signature, one));
-        let innocents = found.innocents.iter().map(|&one| places.placed(one.signature, one));
+        let suspects = found.candidates.iter().map(|one| places.placed(one.signature, one));
+        let innocents = found.explained.iter().map(|&one| places.placed(one.signature, one));
         let gained = found.gains.iter().map(|&one| places.placed(one.signature, one));
         let cards = self.cards.iter().map(|card| self.out_of_memory(card));
         DeviceMemory {
@@ -112,7 +112,7 @@ impl<'a> Analyzed<'a> {
 
     fn live(&self, part: &Part<Placed<live::LiveGroup>>, state: u32, top: usize) -> Arc<Table> {
         let by_signature = live::by_signature(self.history, &self.signatures);
-        let mut groups = live::groups(self.history, state, Live::Allocated, by_signature);
+        let mut groups = live::groups(self.history, state, LiveUntil::Allocated, by_signature);
         sort_first(&mut groups, top, |group| group.frames(self.trace, &self.signatures));
         let places = self.places();
         Arc::new(part.table(groups.into_iter().map(|group| places.live(group)), top))
@@ -126,7 +126,7 @@ impl<'a> Analyzed<'a> {
 
     fn findings(&self) -> Vec<Finding> {
         let places = self.places_found();
-        let suspects = self.found.suspects.iter();
+        let suspects = self.found.candidates.iter();
         let mut found: Vec<Finding> =
             suspects.map(|one| findings::leak(one, places.stack(one.signature).name())).collect();
         found.extend(self.found.total.as_ref().and_then(findings::growth));

@@ -20,8 +20,8 @@ fn trace(first: i64) -> Trace {
     builder.slices[0].correlation = vec![0, 0, 0, 1, 1, 0, 0];
     let domain = builder.strings.intern("steps");
     let shapes = builder.strings.intern("[[2, 3], []]");
-    builder.say(0, SliceFacts { domain, ..Default::default() });
-    builder.say(2, SliceFacts { shapes, ..Default::default() });
+    builder.set_facts(0, SliceFacts { domain, ..Default::default() });
+    builder.set_facts(2, SliceFacts { shapes, ..Default::default() });
     // 64 registers x 32 threads: 32 of the 64 warps of an A100 fit.
     let launch = Launch {
         grid: [64, 2, 1],
@@ -30,9 +30,9 @@ fn trace(first: i64) -> Trace {
         shared_bytes: 1024,
         recorded_occupancy: Some(40),
     };
-    builder.say(4, SliceFacts { launch: Some(launch), ..Default::default() });
+    builder.set_facts(4, SliceFacts { launch: Some(launch), ..Default::default() });
     let copy = MemoryCopy { kind: CopyKind::HtoD, bytes: Some(12_000), is_pageable: Some(true) };
-    builder.say(6, SliceFacts { copy: Some(copy), ..Default::default() });
+    builder.set_facts(6, SliceFacts { copy: Some(copy), ..Default::default() });
     builder.info.devices.push(DeviceInfo { compute_major: Some(8), compute_minor: Some(0), ..Default::default() });
     builder.allocations.push(first + 400, TrackId(0), 0, -4_096);
     builder.info.path = "dir/a.json".into();

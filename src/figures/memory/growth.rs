@@ -26,7 +26,7 @@ impl MemoryGrowth {
             step_source: steps.source.label(),
             steps: steps.len(),
             warm_up: found.warm_up,
-            doubts: found.doubts.clone(),
+            doubts: found.caveats.clone(),
         })
     }
 }

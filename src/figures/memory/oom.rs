@@ -27,11 +27,11 @@ impl Owned for OutOfMemory<'_> {
 impl OutOfMemory<'_> {
     /// Settings that might have helped, each with the fact that supports it.
     fn advice(&self) -> Vec<String> {
-        let sentence = |what: &crate::analysis::memory::oom::WhatIf| match what.setting() {
+        let sentence = |what: &crate::analysis::memory::oom::OomHint| match what.setting() {
             "" => what.fact(format::mebibytes),
             setting => format!("{setting}? {}", what.fact(format::mebibytes)),
         };
-        self.card.what_ifs.iter().map(sentence).collect()
+        self.card.hints.iter().map(sentence).collect()
     }
 }
 

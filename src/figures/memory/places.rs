@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{Owned, Owner, owner};
 use crate::analysis::finding::Severity;
-use crate::analysis::memory::leaks::{Gain, Innocent, Suspect, Verdict};
-use crate::analysis::memory::live::{Group, LiveGroup};
+use crate::analysis::memory::leaks::{Explained, Gain, LeakCandidate, Verdict};
+use crate::analysis::memory::live::{GroupKey, LiveGroup};
 use crate::analysis::memory::signature::{SignatureId, Signatures};
 use crate::figures::{Cell, Figure, Part, Stack, Word, number, words};
 use crate::model::Trace;
@@ -42,7 +42,7 @@ impl Places<'_> {
     /// Live memory with its place.
     pub fn live(&self, group: LiveGroup) -> Placed<LiveGroup> {
         let signature = match group.group {
-            Group::Signature(signature) => signature,
+            GroupKey::Signature(signature) => signature,
             _ => SignatureId::default(),
         };
         self.placed(signature, group)
@@ -71,14 +71,14 @@ const HELD: &[&str] = &["rank", "device", "bytes", "count", "stack"];
 const HELD_JSON: &[&str] = &["stack", "bytes", "count"];
 
 /// Places whose memory grows step after step.
-pub fn leaks<'a>() -> Part<Placed<&'a Suspect>> {
+pub fn leaks<'a>() -> Part<Placed<&'a LeakCandidate>> {
     let mut figures = vec![
         words(
             "severity",
             "Severity",
             70,
             "High from 100 MB gained in all, medium from 10 MB",
-            |row: &Placed<&'a Suspect>| Cell::Word(leak_severity(row.of.severity)),
+            |row: &Placed<&'a LeakCandidate>| Cell::Word(leak_severity(row.of.severity)),
         ),
         number(
             "bytes_per_step",
@@ -95,7 +95,7 @@ pub fn leaks<'a>() -> Part<Placed<&'a Suspect>> {
             "Gain in all",
             90,
             "Live bytes at the last step less those at the first that counts",
-            |row: &Placed<&'a Suspect>| Cell::Gain(row.of.growth_bytes),
+            |row: &Placed<&'a LeakCandidate>| Cell::Gain(row.of.growth_bytes),
         ),
         number("slope_share", "Share", 60, "Its share of the growth of all suspects", |row| {
             Cell::Share(row.of.slope_share)
@@ -143,9 +143,9 @@ fn leak_severity(severity: Severity) -> &'static Word {
 }
 
 /// Places whose memory is not a leak, with the reason.
-pub fn no_leaks() -> Part<Placed<Innocent>> {
+pub fn no_leaks() -> Part<Placed<Explained>> {
     let mut figures = vec![
-        number("bytes", "Size", 100, "Live bytes at the last boundary of steps", |row: &Placed<Innocent>| {
+        number("bytes", "Size", 100, "Live bytes at the last boundary of steps", |row: &Placed<Explained>| {
             Cell::Gain(row.of.bytes)
         }),
         words("verdict", "Verdict", 220, "Why it is not a suspect", |row| Cell::Word(verdict(row.of.verdict))),

@@ -134,7 +134,7 @@ fn lists<'a>() -> Vec<crate::figures::Figure<DeviceMemory<'a>>> {
             Cell::name(row.found.confidence.key())
         }),
         words("doubts", "Doubts", 300, "Why they cannot be trusted further", |row| {
-            Cell::Sentences(row.found.doubts.as_slice().into())
+            Cell::Sentences(row.found.caveats.as_slice().into())
         }),
         words("growth", "Growth", 0, "What all memory does from step to step", |row| {
             const KEYS: &[&str] = &[

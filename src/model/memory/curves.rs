@@ -1,19 +1,19 @@
-//! How much memory was in use, state by state.
+//! Memory in use in each state.
 
 use std::ops::Range;
 
 use super::{Allocations, Segment};
 
-/// Bytes in each state; entry 0 is before the first event. All columns are equally long.
+/// Bytes in each state; entry 0 is before the first event. All columns have one entry per state.
 #[derive(Debug, Default)]
 pub struct Curves {
-    /// What the program has.
+    /// Allocated by the program.
     pub allocated: Vec<u64>,
-    /// The same with what waits for a stream before it can be used again.
+    /// `allocated` plus blocks that are freed but not yet reusable.
     pub active: Vec<u64>,
-    /// What the program asked for, of `allocated`: without the allocator's rounding.
+    /// `allocated` without the allocator's rounding.
     pub requested: Vec<u64>,
-    /// What the allocator holds of the device.
+    /// Reserved on the device by the allocator.
     pub reserved: Vec<u64>,
     /// The first state with the highest `active` of every [`CHUNK`] states.
     peaks: Vec<u32>,
@@ -21,10 +21,10 @@ pub struct Curves {
     highest: u32,
 }
 
-/// States a chunk, for finding peaks.
+/// States per chunk, for finding peaks.
 const CHUNK: usize = 64;
 
-/// Adds `bytes` for the states `range`, as steps.
+/// Adds `bytes` for the states `range`, as differences.
 fn add(curve: &mut [u64], range: Range<u32>, bytes: u64) {
     for (state, change) in [(range.start, bytes), (range.end, bytes.wrapping_neg())] {
         if let Some(step) = curve.get_mut(state as usize) {
@@ -33,7 +33,7 @@ fn add(curve: &mut [u64], range: Range<u32>, bytes: u64) {
     }
 }
 
-/// Turns steps into sums.
+/// Turns differences into sums.
 fn accumulate(curve: &mut [u64]) {
     let mut sum = 0_u64;
     for step in curve {
@@ -42,16 +42,16 @@ fn accumulate(curve: &mut [u64]) {
     }
 }
 
-/// The first state in which a curve is highest, and how high; 0 of an empty one.
+/// The first state of a curve's maximum, and the maximum; 0 for an empty curve.
 pub fn highest(curve: &[u64]) -> (u32, u64) {
     let bytes = curve.iter().copied().max().unwrap_or_default();
     (curve.iter().position(|&at| at == bytes).unwrap_or_default() as u32, bytes)
 }
 
 impl Curves {
-    /// Sums the lives of all blocks and segments; no sum may reach 2^64.
+    /// Sums the lifetimes of all blocks and segments; no sum may reach 2^64.
     ///
-    /// * `reserved`: what the recorder itself says of each state but the first; empty if nothing.
+    /// * `reserved`: recorded reserved bytes for each state but the first; empty if not recorded.
     pub fn build(n_states: usize, allocations: &Allocations, segments: &[Segment], reserved: &[u64]) -> Self {
         let zeros = || vec![0_u64; n_states];
         let mut curves = Self { allocated: zeros(), active: zeros(), requested: zeros(), ..Self::default() };
@@ -78,7 +78,7 @@ impl Curves {
         curves
     }
 
-    /// The first state of the highest `active`, and that many bytes.
+    /// The first state of the highest `active`, and its bytes.
     pub fn highest(&self) -> (u32, u64) {
         (self.highest, self.active.get(self.highest as usize).copied().unwrap_or(0))
     }
@@ -104,7 +104,7 @@ impl Curves {
         best
     }
 
-    /// The same by looking at each state; the start of an empty range.
+    /// The same by scanning all states; the start of an empty range.
     fn scan(&self, states: Range<usize>) -> u32 {
         let mut best = states.start;
         for state in states {

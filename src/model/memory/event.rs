@@ -1,31 +1,31 @@
-//! What an allocator did, event by event.
+//! Events of a memory allocator.
 
 use crate::model::{StackId, StringId, TimeNs};
 
 use super::PoolId;
 
-/// What happened.
+/// Kind of an allocator event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum MemoryAction {
-    /// The program got a block.
+    /// A block was allocated.
     Alloc,
-    /// The program gave it back; the block may wait for a stream.
+    /// The program freed a block, which may still be in use by a stream.
     FreeRequested,
-    /// The block can be used again. Without a request before it, both happened at once.
+    /// The block can be reused. Without a preceding request, both happened at once.
     FreeCompleted,
-    /// A segment came from the device (`cudaMalloc`).
+    /// A segment was reserved on the device (`cudaMalloc`).
     SegmentAlloc,
-    /// A segment went back to the device (`cudaFree`).
+    /// A segment was released to the device (`cudaFree`).
     SegmentFree,
-    /// A piece of an expandable segment was mapped.
+    /// A part of an expandable segment was mapped.
     SegmentMap,
-    /// A piece of an expandable segment was unmapped.
+    /// A part of an expandable segment was unmapped.
     SegmentUnmap,
     OutOfMemory,
     /// The program took a snapshot.
     Snapshot,
-    /// The program left a note.
+    /// The program recorded a note.
     Annotate,
 }
 
@@ -47,26 +47,26 @@ impl MemoryAction {
     }
 }
 
-/// Events in the order of the file. All columns are equally long, but for `reserved`.
+/// Events in file order. All columns except `reserved` have the same length.
 #[derive(Debug, Default)]
 pub struct MemoryEvents {
-    /// Ascending once replayed; where the file has no times, the number of the event.
+    /// Time in nanoseconds, ascending once replayed; the event number if the file has no times.
     pub ts: Vec<TimeNs>,
     pub action: Vec<MemoryAction>,
     pub addr: Vec<u64>,
-    /// As the file writes it: of blocks what the program asked for, of segments their size.
+    /// Bytes as recorded: the requested size of a block, or the size of a segment.
     pub bytes: Vec<u64>,
     pub pool: Vec<PoolId>,
-    /// Where the program was.
+    /// Call stack of the event.
     pub stack: Vec<StackId>,
-    /// Once replayed: the allocation that an alloc or a free belongs to, `u32::MAX` for none.
+    /// Once replayed: the allocation of an alloc or free event; `u32::MAX` for none.
     pub allocation: Vec<u32>,
-    /// What the recorder says is reserved after each event, in bytes; empty where it does not, and once
-    /// replayed, as [`Curves`](super::Curves) has it then.
+    /// Reserved bytes after each event as recorded. Empty if not recorded, and once replayed, since
+    /// [`Curves`](super::Curves) holds it then.
     pub reserved: Vec<u64>,
 }
 
-/// One event as a reader finds it.
+/// One event as read from a file.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryEvent {
     pub ts: TimeNs,
@@ -96,17 +96,17 @@ impl MemoryEvents {
     }
 }
 
-/// A request that the device could not serve.
+/// A failed request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutOfMemory {
     pub event: u32,
-    /// What the program asked for, in bytes.
+    /// Requested bytes.
     pub requested: u64,
-    /// What the device had left outside of the allocator, in bytes, if the file says so.
+    /// Free device memory in bytes, if recorded.
     pub device_free: Option<u64>,
 }
 
-/// What a program said of an event: its metadata, the compiled region, the category of the memory.
+/// A note attached to an event: user metadata, the compiled region, the category of the memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryNote {
     pub event: u32,

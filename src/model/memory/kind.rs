@@ -5,7 +5,7 @@ use super::{Allocations, Segment};
 /// The size class from which PyTorch's allocator serves requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SegmentKind {
-    /// The file does not say. Replayed segments are never of this kind.
+    /// Not recorded. Replayed segments never have this kind.
     #[default]
     Unknown,
     /// For requests up to [`SMALL`].
@@ -27,11 +27,11 @@ impl SegmentKind {
     }
 }
 
-/// Works out the size class of each segment whose file does not say it: by the first block in it, else
-/// by its size. Pieces of expandable segments are told by their size alone: they come in multiples of
-/// 2 MiB for small requests, of 20 MiB for large ones, and a block may begin in another piece.
+/// Infers the size class of each segment without a recorded one: from its first block, else from its size.
+/// For parts of expandable segments only the size is used: it is a multiple of 2 MiB for small requests and of
+/// 20 MiB for large ones, and a block may begin in another part.
 ///
-/// * `allocations`: sorted by start of life.
+/// * `allocations`: sorted by `start`.
 pub fn settle_kinds(segments: &mut [Segment], allocations: &Allocations) {
     for (&segment, &bytes) in allocations.segment.iter().zip(&allocations.bytes) {
         let segment = segments.get_mut(segment as usize);

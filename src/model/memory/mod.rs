@@ -1,13 +1,13 @@
-//! The memory of one device over time: what its allocator gave out, took back, and holds.
+//! The memory of one device over time: allocations, segments, and events.
 //!
-//! A reader hands over a [`RawMemory`]; [`replay`] turns it into a [`MemoryHistory`], once. There the
+//! A reader produces a [`RawMemory`]; [`replay`] turns it into a [`MemoryHistory`]. In a history the
 //! unit of time is the *state*: state 0 is before the first event, state `i` is after `i` events, so a
 //! history of n events has n + 1 states. An allocation is live in the states `start..end`.
 
 mod curves;
 mod event;
+mod inconsistency;
 mod kind;
-mod oddity;
 mod raw;
 mod replay;
 mod segments;
@@ -19,15 +19,15 @@ use super::{DurNs, StackId, StringId, TimeNs, TimeRange};
 
 pub use curves::{Curves, highest};
 pub use event::{MemoryAction, MemoryEvent, MemoryEvents, MemoryNote, OutOfMemory};
+pub use inconsistency::Inconsistency;
 pub use kind::{SMALL, SegmentKind};
-pub use oddity::Oddity;
-pub use raw::{BlockBefore, BlockState, RawBlock, RawMemory, RawSegment};
+pub use raw::{BlockState, InitialBlock, RawBlock, RawMemory, RawSegment};
 pub use replay::replay;
 pub(super) use timeline::add_to_timeline;
 
 /// An allocation of one [`MemoryHistory`]; an index into the columns of its [`Allocations`].
 ///
-/// Ids ascend with the start of life: whoever stacks blocks by id stacks them by age.
+/// Ids ascend with the state of allocation, so blocks stacked by id are stacked by age.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct AllocationId(pub u32);
@@ -44,8 +44,8 @@ impl AllocationId {
 #[repr(transparent)]
 pub struct PoolId(pub u16);
 
-/// Whose memory a block is: an allocator serves each stream and each private pool (those of CUDA
-/// graphs, or of `torch.cuda.MemPool`) from segments of their own.
+/// Pool of a block: an allocator serves each stream and each private pool (of CUDA graphs, or of
+/// `torch.cuda.MemPool`) from separate segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MemoryPool {
     /// The stream's handle, 0 for the default stream.
@@ -77,7 +77,7 @@ impl std::fmt::Display for MemoryPool {
     }
 }
 
-/// Where a history was recorded.
+/// Source of a history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MemorySource {
     /// PyTorch's memory history (`_record_memory_history`), with the allocator's state at its end.
@@ -85,7 +85,7 @@ pub enum MemorySource {
     Snapshot,
     /// The profiler's `[memory]` events: an allocator's blocks, without segments.
     Profiler,
-    /// What an Nsight Systems export says of the CUDA driver's own allocations.
+    /// Allocations of the CUDA driver in an Nsight Systems export.
     Driver,
     /// `export_memory_timeline`: sizes by category, without addresses.
     Timeline,
@@ -102,7 +102,7 @@ impl MemorySource {
         }
     }
 
-    /// What to call it in the window.
+    /// Display name.
     pub fn label(self) -> &'static str {
         match self {
             Self::Snapshot => "memory history",
@@ -118,33 +118,33 @@ impl MemorySource {
 pub struct MemoryHistory {
     /// Index of the device; -1 is the host.
     pub device: i32,
-    /// The process that had it, where the file tells processes apart.
+    /// The process that used it, if the file distinguishes processes.
     pub pid: Option<i64>,
     pub source: MemorySource,
-    /// Whether events have times. Where not, `events.ts` counts events and is no time.
+    /// Whether events have times. If not, `events.ts` counts events.
     pub has_time: bool,
-    /// From the first to the last moment that the file knows of.
+    /// From the first to the last recorded time.
     pub span: TimeRange,
     /// Each pool once.
     pub pools: Vec<MemoryPool>,
-    /// In the order of the file, which is the order of time.
+    /// In file order, which is also the order of time.
     pub events: MemoryEvents,
     pub allocations: Allocations,
-    /// Everything that was ever reserved; those before the recording first, then by start.
+    /// All segments ever reserved: those from before the recording first, then by start.
     pub segments: Vec<Segment>,
-    /// Whether anything is known of segments: a profiler's `[memory]` events have none.
+    /// Whether segments are recorded: a profiler's `[memory]` events have none.
     pub has_segments: bool,
     pub curves: Curves,
     /// Sorted by event.
     pub ooms: Vec<OutOfMemory>,
-    /// What programs said while they allocated, sorted by event.
+    /// Notes recorded with events, sorted by event.
     pub notes: Vec<MemoryNote>,
-    /// The stack of the forward pass that a backward pass's allocation belongs to, sorted by event.
+    /// The forward-pass stack of allocations in a backward pass, sorted by event.
     pub forward: Vec<(u32, StackId)>,
     /// Sorted by start.
     pub annotations: Vec<MemoryAnnotation>,
-    /// What could not have happened as it is written, with how often and the first event.
-    pub oddities: Vec<(Oddity, u64, u32)>,
+    /// Inconsistencies of the recording, with their counts and first events.
+    pub inconsistencies: Vec<(Inconsistency, u64, u32)>,
     /// The allocator's settings in the order of the file: (key, text).
     pub settings: Vec<(String, String)>,
 }
@@ -154,25 +154,24 @@ pub struct MemoryHistory {
 pub struct Allocations {
     /// Address on the device.
     pub addr: Vec<u64>,
-    /// Size of the block. Where only the request is known it is rounded up to 512 bytes, as PyTorch's
-    /// allocator does.
+    /// Size of the block in bytes. If only the request is known, it is rounded up to 512 bytes as in PyTorch's
+    /// allocator.
     pub bytes: Vec<u64>,
-    /// What the program asked for.
+    /// Requested bytes.
     pub requested: Vec<u64>,
-    /// The first state in which it is live; 0 for those from before the recording.
+    /// The first state in which it is live; 0 if allocated before the recording.
     pub start: Vec<u32>,
-    /// The first state in which the program no longer has it, at most `end`. The allocator may wait
-    /// for a stream before it takes the block back.
+    /// The first state after the program freed it, at most `end`. A stream may delay the reuse of the block
+    /// until `end`.
     pub freed: Vec<u32>,
-    /// The first state in which it is not live; number of events + 1 if it still is at the end.
+    /// The first state in which it is no longer live; number of events + 1 if live at the end.
     pub end: Vec<u32>,
     pub pool: Vec<PoolId>,
     /// Its segment, as an index into [`MemoryHistory::segments`]; `u32::MAX` if unknown.
     pub segment: Vec<u32>,
-    /// Where the program allocated it; the empty stack if unknown.
+    /// Call stack of the allocation; empty if unknown.
     pub stack: Vec<StackId>,
-    /// What the file says it is for, such as `PARAMETER`; empty, and then shorter than the other
-    /// columns, where no allocation has a category.
+    /// Recorded category, such as `PARAMETER`. The column is empty if no allocation has one.
     pub category: Vec<StringId>,
 }
 
@@ -195,26 +194,26 @@ impl Allocations {
         self.start[id.idx()] <= state && state < self.end[id.idx()]
     }
 
-    /// What it is for, where the file says so.
+    /// Recorded category of an allocation; the empty string if none.
     pub fn category(&self, id: AllocationId) -> StringId {
         self.category.get(id.idx()).copied().unwrap_or_default()
     }
 }
 
-/// A stretch of the device's memory that the allocator held, as long as it kept its size.
+/// A reserved address range of the device; a change of size starts a new one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     pub addr: u64,
     pub bytes: u64,
-    /// The first state in which it is reserved; 0 for those from before the recording.
+    /// The first state in which it is reserved; 0 if reserved before the recording.
     pub start: u32,
-    /// The first state in which it is not; number of events + 1 if it still is at the end.
+    /// The first state in which it is no longer reserved; number of events + 1 if reserved at the end.
     pub end: u32,
     pub pool: PoolId,
     pub kind: SegmentKind,
-    /// Mapped piece by piece: `expandable_segments:True`.
+    /// Mapped in parts: `expandable_segments:True`.
     pub is_expandable: bool,
-    /// Where the program was when it was reserved; the empty stack if unknown.
+    /// Call stack of the reservation; empty if unknown.
     pub stack: StackId,
 }
 
@@ -225,12 +224,12 @@ impl Segment {
     }
 }
 
-/// A stretch of time that the program named while memory was recorded.
+/// A named time range recorded along with the memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryAnnotation {
     pub name: StringId,
     pub start: TimeNs,
-    /// The end of the history, if it has none in the file.
+    /// The end of the history if the file records none.
     pub end: TimeNs,
     pub has_end: bool,
 }
@@ -246,26 +245,26 @@ impl MemoryHistory {
         self.events.len() as u32
     }
 
-    /// The moment at which `state` begins.
+    /// The time at which `state` begins.
     pub fn time_of(&self, state: u32) -> TimeNs {
         let event = state.checked_sub(1).and_then(|event| self.events.ts.get(event as usize));
         event.copied().unwrap_or(self.span.start)
     }
 
-    /// The state at a moment: after all events up to and including it.
+    /// The state at a time: after all events up to and including it.
     pub fn state_at(&self, ts: TimeNs) -> u32 {
         self.events.ts.partition_point(|&at| at <= ts) as u32
     }
 
-    /// From birth to death of an allocation.
+    /// The time range in which an allocation is live.
     pub fn life(&self, id: AllocationId) -> TimeRange {
         let (start, end) = (self.allocations.start[id.idx()], self.allocations.end[id.idx()]);
         let end = if end > self.last_state() { self.span.end } else { self.time_of(end) };
         TimeRange { start: self.time_of(start), end }
     }
 
-    /// How long an allocation was live, or of one that is live at the end, until then: in nanoseconds, or
-    /// in events where the history has no times.
+    /// Lifetime of an allocation, or its age if live at the end: in nanoseconds, or in events if the history
+    /// has no times.
     pub fn lifetime(&self, id: AllocationId) -> DurNs {
         if self.has_time {
             return self.life(id).dur();
@@ -274,18 +273,18 @@ impl MemoryHistory {
         i64::from(end.min(self.last_state()).saturating_sub(start))
     }
 
-    /// The event that allocated it; `None` if it is from before the recording.
+    /// The event that allocated it; `None` if allocated before the recording.
     pub fn alloc_event(&self, id: AllocationId) -> Option<u32> {
         self.allocations.start[id.idx()].checked_sub(1)
     }
 
-    /// The event that freed it for good; `None` if it is live at the end.
+    /// The event that completed its free; `None` if live at the end.
     pub fn free_event(&self, id: AllocationId) -> Option<u32> {
         self.allocations.end[id.idx()].checked_sub(1).filter(|&event| event < self.last_state())
     }
 
-    /// Bytes of all that was allocated before `id` and is live in `state`: where the block lies in a
-    /// stack by age. Cost: O(allocations).
+    /// Bytes of all allocations before `id` that are live in `state`: the offset of the block in a stack by
+    /// age. Cost: O(allocations).
     pub fn bytes_below(&self, id: AllocationId, state: u32) -> u64 {
         let older = (0..id.0).map(AllocationId).filter(|&older| self.allocations.is_live(older, state));
         older.map(|older| self.allocations.bytes[older.idx()]).sum()
@@ -296,7 +295,7 @@ impl MemoryHistory {
         self.pools.get(self.allocations.pool[id.idx()].0 as usize).copied().unwrap_or_default()
     }
 
-    /// What programs said of an event.
+    /// The notes of an event.
     pub fn notes_of(&self, event: u32) -> &[MemoryNote] {
         let first = self.notes.partition_point(|note| note.event < event);
         let count = self.notes[first..].partition_point(|note| note.event == event);

@@ -1,10 +1,10 @@
-//! What a file says of a device's memory, before it is replayed.
+//! The memory of one device as read from a file, before the replay.
 
 use crate::model::{StackId, StringId};
 
 use super::{MemoryAnnotation, MemoryEvents, MemoryNote, MemoryPool, MemorySource, OutOfMemory, PoolId, SegmentKind};
 
-/// The memory of one device as a reader finds it.
+/// The memory of one device as read from a file.
 #[derive(Debug, Default)]
 pub struct RawMemory {
     pub device: i32,
@@ -12,12 +12,12 @@ pub struct RawMemory {
     pub source: MemorySource,
     pub has_time: bool,
     pub pools: Vec<MemoryPool>,
-    /// In the order of the file; `allocation` is left empty.
+    /// In file order; `allocation` is empty.
     pub events: MemoryEvents,
-    /// The allocator's state after the last event; `None` if the file does not say.
+    /// The allocator's segments after the last event; `None` if not recorded.
     pub end: Option<Vec<RawSegment>>,
-    /// What the file says was live before the first event.
-    pub before: Vec<BlockBefore>,
+    /// Blocks recorded as live before the first event.
+    pub before: Vec<InitialBlock>,
     pub ooms: Vec<OutOfMemory>,
     pub notes: Vec<MemoryNote>,
     /// The category of allocating events, by event; may be empty. Ascending.
@@ -29,8 +29,8 @@ pub struct RawMemory {
 
 /// A block that was live before the first event.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct BlockBefore {
-    /// 0 for what is only a sum, such as the rest of a profiler's running total: no event frees it.
+pub struct InitialBlock {
+    /// 0 for a mere sum without address, such as the rest of a profiler's running total; never freed.
     pub addr: u64,
     pub bytes: u64,
     pub category: StringId,
@@ -44,9 +44,9 @@ pub struct RawSegment {
     pub pool: PoolId,
     pub kind: SegmentKind,
     pub is_expandable: bool,
-    /// Where the program was when it was reserved, if the file says so.
+    /// Call stack of the reservation, if recorded.
     pub stack: StackId,
-    /// Without gaps or overlaps, in order of address, within the segment; free ones may be left out.
+    /// By address, within the segment, without overlaps; free ones may be omitted.
     pub blocks: Vec<RawBlock>,
 }
 
@@ -60,20 +60,20 @@ pub struct RawBlock {
     pub stack: StackId,
 }
 
-/// Who has a block.
+/// State of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum BlockState {
-    /// The program.
+    /// Allocated by the program.
     #[default]
     Allocated,
-    /// A stream: freed by the program, but not yet to be used again.
+    /// Freed by the program, but still in use by a stream.
     AwaitingFree,
-    /// Nobody.
+    /// Free.
     Inactive,
 }
 
 impl RawMemory {
-    /// The id of a pool, new or known. Where a hostile file has more pools than ids, the last is shared.
+    /// The id of a pool, added if new. If a malformed file has more pools than ids, the last id is shared.
     pub fn pool(&mut self, pool: MemoryPool) -> PoolId {
         let known = self.pools.iter().position(|known| *known == pool);
         let at = known.unwrap_or_else(|| {
@@ -86,5 +86,5 @@ impl RawMemory {
     }
 }
 
-/// Few, since they are looked up one by one. Real jobs have a handful.
+/// Limit on pools, which are searched linearly. Real jobs have a handful.
 const MAX_POOLS: usize = 256;

@@ -1,16 +1,16 @@
-//! From events in file order to lives of blocks and segments.
+//! Replay of events in file order into lifetimes of blocks and segments.
 
 use hashbrown::HashMap;
 
+use super::inconsistency::{Inconsistencies, Inconsistency};
 use super::kind::settle_kinds;
-use super::oddity::{Oddities, Oddity};
 use super::segments::replay_segments;
 use super::{
     Allocations, BlockState, Curves, MemoryAction, MemoryHistory, MemorySource, PoolId, RawBlock, RawMemory, Segment,
 };
 use crate::model::{StackId, StringId, TimeNs, TimeRange};
 
-/// PyTorch's allocator gives out multiples of this (`kMinBlockSize`).
+/// Block sizes of PyTorch's allocator are multiples of this (`kMinBlockSize`), in bytes.
 const MIN_BLOCK: u64 = 512;
 
 /// No segment is known.
@@ -21,24 +21,24 @@ const NONE: u32 = u32::MAX;
 
 /// Replays a device's memory.
 ///
-/// The end is what the file says it is: sums over the blocks live in the last state equal those of the
-/// file's own segments. The rest is worked out from there: blocks that were freed without being
-/// allocated, or are live at the end without being in the history, were live before the recording.
+/// The final state is taken from the file: sums over the blocks live in the last state equal those of the
+/// file's segments. Blocks that were freed without an allocation, or are live at the end without an event,
+/// were live before the recording.
 ///
 /// Cost: O(n log s) for n events and s segments.
 pub fn replay(mut raw: RawMemory) -> MemoryHistory {
-    let mut oddities = Oddities::default();
-    settle_times(&mut raw, &mut oddities);
-    let mut segments = replay_segments(&raw, &mut oddities);
+    let mut inconsistencies = Inconsistencies::default();
+    settle_times(&mut raw, &mut inconsistencies);
+    let mut segments = replay_segments(&raw, &mut inconsistencies);
     let mut lives = Lives::new(&raw);
-    lives.follow(&mut oddities);
-    lives.meet_end(&mut oddities);
+    lives.follow(&mut inconsistencies);
+    lives.meet_end(&mut inconsistencies);
     lives.find_segments(&segments);
     lives.find_categories();
     let mut allocations = lives.allocations;
     let links = lives.links;
     let n_states = raw.events.len() + 1;
-    cut_sizes(&mut allocations, &mut segments, &mut oddities);
+    cut_sizes(&mut allocations, &mut segments, &mut inconsistencies);
     raw.events.allocation = sort_by_start(&mut allocations, links);
     settle_kinds(&mut segments, &allocations);
     let reserved = std::mem::take(&mut raw.events.reserved);
@@ -60,7 +60,7 @@ pub fn replay(mut raw: RawMemory) -> MemoryHistory {
         notes: raw.notes,
         forward: raw.forward,
         annotations: raw.annotations,
-        oddities: oddities.sorted(),
+        inconsistencies: inconsistencies.sorted(),
         settings: raw.settings,
     };
     if history.pools.is_empty() {
@@ -70,8 +70,8 @@ pub fn replay(mut raw: RawMemory) -> MemoryHistory {
     history
 }
 
-/// Makes times ascend, or counts events where there are none.
-fn settle_times(raw: &mut RawMemory, oddities: &mut Oddities) {
+/// Makes times ascend, or numbers the events if there are none.
+fn settle_times(raw: &mut RawMemory, inconsistencies: &mut Inconsistencies) {
     if !raw.has_time {
         raw.events.ts = (0..raw.events.len() as TimeNs).collect();
         return;
@@ -79,14 +79,14 @@ fn settle_times(raw: &mut RawMemory, oddities: &mut Oddities) {
     let mut latest = TimeNs::MIN;
     for (event, ts) in raw.events.ts.iter_mut().enumerate() {
         if *ts < latest {
-            oddities.add(Oddity::TimeGoesBack, event as u32);
+            inconsistencies.add(Inconsistency::TimeGoesBack, event as u32);
             *ts = latest;
         }
         latest = *ts;
     }
 }
 
-/// From the first to the last moment of events and annotations.
+/// From the first to the last time of events and annotations.
 fn settle_span(history: &mut MemoryHistory) {
     let of_events = match (history.events.ts.first(), history.events.ts.last()) {
         (Some(&start), Some(&end)) => Some(TimeRange { start, end }),
@@ -102,10 +102,10 @@ fn settle_span(history: &mut MemoryHistory) {
     history.annotations.sort_by_key(|annotation| (annotation.start, std::cmp::Reverse(annotation.end)));
 }
 
-/// The lives of blocks while events are replayed.
+/// The lifetimes of blocks during the replay.
 struct Lives<'a> {
     raw: &'a RawMemory,
-    /// As many as there are events, plus one.
+    /// Number of states: events + 1.
     n_states: u32,
     allocations: Allocations,
     /// The allocation of each event.
@@ -132,7 +132,7 @@ impl<'a> Lives<'a> {
         lives
     }
 
-    /// Adds an allocation that lives to the end, until more is known.
+    /// Adds an allocation that is live to the end until a free is found.
     fn add(&mut self, addr: u64, bytes: u64, requested: u64, start: u32, pool: PoolId, stack: StackId) -> u32 {
         let all = &mut self.allocations;
         all.addr.push(addr);
@@ -165,7 +165,7 @@ impl<'a> Lives<'a> {
         all.freed[allocation as usize] = all.freed[allocation as usize].min(state);
     }
 
-    fn follow(&mut self, oddities: &mut Oddities) {
+    fn follow(&mut self, inconsistencies: &mut Inconsistencies) {
         let events = &self.raw.events;
         for event in 0..events.len() {
             let (addr, requested, state) = (events.addr[event], events.bytes[event], event as u32 + 1);
@@ -174,7 +174,7 @@ impl<'a> Lives<'a> {
             match events.action[event] {
                 MemoryAction::Alloc => {
                     if let Some(known) = known.filter(|&known| self.is_live(known)) {
-                        oddities.add(Oddity::AllocTwice, event as u32);
+                        inconsistencies.add(Inconsistency::AllocTwice, event as u32);
                         self.close(known, state);
                     }
                     let id = self.add(addr, self.block_bytes(requested), requested, state, pool, stack);
@@ -185,15 +185,15 @@ impl<'a> Lives<'a> {
                     let id = match known {
                         Some(known) if self.is_live(known) => known,
                         Some(_) => {
-                            oddities.add(Oddity::FreedTwice, event as u32);
+                            inconsistencies.add(Inconsistency::FreedTwice, event as u32);
                             continue;
                         }
                         None => {
-                            oddities.add(Oddity::FreedFromBefore, event as u32);
+                            inconsistencies.add(Inconsistency::FreedFromBefore, event as u32);
                             let bytes = self.block_bytes(requested);
                             let id = self.add(addr, bytes, requested, 0, pool, StackId::default());
-                            // PyTorch's allocator completes no free that was not requested: the request
-                            // came before the first event, and the block only waited for a stream.
+                            // PyTorch's allocator only completes requested frees: the request preceded
+                            // the first event, and a stream delayed the completion.
                             if action == MemoryAction::FreeCompleted && self.raw.source == MemorySource::Snapshot {
                                 self.allocations.freed[id as usize] = 0;
                             }
@@ -215,8 +215,8 @@ impl<'a> Lives<'a> {
         }
     }
 
-    /// Makes the live blocks those that the file names at its end.
-    fn meet_end(&mut self, oddities: &mut Oddities) {
+    /// Reconciles the live blocks with the final state in the file.
+    fn meet_end(&mut self, inconsistencies: &mut Inconsistencies) {
         let Some(end) = &self.raw.end else { return };
         let last = self.n_states - 1;
         let mut is_kept = vec![false; self.allocations.len()];
@@ -226,11 +226,11 @@ impl<'a> Lives<'a> {
             let id = match known {
                 Some(known) if self.is_live(known) => known,
                 Some(_) => {
-                    oddities.add(Oddity::Appeared, last.saturating_sub(1));
+                    inconsistencies.add(Inconsistency::Appeared, last.saturating_sub(1));
                     self.add(block.addr, block.bytes, block.requested, last, pool, block.stack)
                 }
                 None => {
-                    oddities.add(Oddity::LiveFromBefore, 0);
+                    inconsistencies.add(Inconsistency::LiveFromBefore, 0);
                     self.add(block.addr, block.bytes, block.requested, 0, pool, block.stack)
                 }
             };
@@ -241,13 +241,13 @@ impl<'a> Lives<'a> {
         }
         for id in 0..is_kept.len() as u32 {
             if self.is_live(id) && !is_kept[id as usize] {
-                oddities.add(Oddity::Gone, last.saturating_sub(1));
+                inconsistencies.add(Inconsistency::Gone, last.saturating_sub(1));
                 self.close(id, last.max(self.allocations.start[id as usize]));
             }
         }
     }
 
-    /// What the state at the end says of a block is how it was.
+    /// Applies the final state's data of a block, which takes precedence.
     fn take_over(&mut self, id: u32, block: &RawBlock, pool: PoolId, last: u32) {
         let (all, i) = (&mut self.allocations, id as usize);
         (all.bytes[i], all.requested[i], all.pool[i]) = (block.bytes, block.requested, pool);
@@ -256,13 +256,13 @@ impl<'a> Lives<'a> {
         }
         match block.state {
             BlockState::Allocated => all.freed[i] = self.n_states,
-            // Where no event asks for it, it was asked for before the first one.
+            // Without an event, the free was requested before the first one.
             _ if all.start[i] == 0 && all.freed[i] == self.n_states => all.freed[i] = 0,
             _ => all.freed[i] = all.freed[i].min(last.max(all.start[i])),
         }
     }
 
-    /// Finds the segment of each block that had one: that which was reserved where the block was born.
+    /// Finds the segment of each block: the one reserved at its address when it was allocated.
     fn find_segments(&mut self, segments: &[Segment]) {
         if segments.is_empty() {
             return;
@@ -298,13 +298,13 @@ impl<'a> Lives<'a> {
         }
     }
 
-    /// Notes what each block is for, if the file says so of any.
+    /// Sets the category of each block, if any is recorded.
     fn find_categories(&mut self) {
         let Self { raw, allocations, links, .. } = self;
         if raw.categories.is_empty() && raw.before.iter().all(|block| block.category == StringId::EMPTY) {
             return;
         }
-        // Blocks from before were added first.
+        // Blocks from before the recording were added first.
         allocations.category = raw.before.iter().map(|block| block.category).collect();
         allocations.category.resize(allocations.addr.len(), StringId::EMPTY);
         for &(event, category) in &raw.categories {
@@ -316,27 +316,27 @@ impl<'a> Lives<'a> {
     }
 }
 
-/// Keeps sums within 64 bits, whatever sizes a file invents.
-fn cut_sizes(allocations: &mut Allocations, segments: &mut [Segment], oddities: &mut Oddities) {
+/// Clamps sizes so that sums fit into 64 bits, even for malformed files.
+fn cut_sizes(allocations: &mut Allocations, segments: &mut [Segment], inconsistencies: &mut Inconsistencies) {
     let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.map(u128::from).sum::<u128>();
     let most = u128::from(u64::MAX >> 1);
     if sum(&mut allocations.bytes.iter().copied()) > most || sum(&mut allocations.requested.iter().copied()) > most {
         let cap = (u64::MAX >> 1) / allocations.len().max(1) as u64;
         allocations.bytes.iter_mut().chain(&mut allocations.requested).for_each(|bytes| *bytes = (*bytes).min(cap));
-        oddities.add(Oddity::TooLarge, 0);
+        inconsistencies.add(Inconsistency::TooLarge, 0);
     }
     if sum(&mut segments.iter().map(|segment| segment.bytes)) > most {
         let cap = (u64::MAX >> 1) / segments.len().max(1) as u64;
         segments.iter_mut().for_each(|segment| segment.bytes = segment.bytes.min(cap));
-        oddities.add(Oddity::TooLarge, 0);
+        inconsistencies.add(Inconsistency::TooLarge, 0);
     }
 }
 
-/// Sorts by start of life, those from before the recording by address; returns the events' links to
-/// the new order.
+/// Sorts by `start`, those from before the recording by address. Returns `links`, the allocation of each
+/// event, renumbered.
 fn sort_by_start(allocations: &mut Allocations, mut links: Vec<u32>) -> Vec<u32> {
     let mut order: Vec<u32> = (0..allocations.len() as u32).collect();
-    // Only those from before the recording and those of the end are out of order.
+    // Only those from before the recording and from the final state are out of order.
     order.sort_by_key(|&i| {
         let start = allocations.start[i as usize];
         (start, if start == 0 { allocations.addr[i as usize] } else { 0 }, i)

@@ -1,18 +1,18 @@
-//! Which stretches of the device's memory were reserved, and when.
+//! Replay of segment events: reserved address ranges and their lifetimes.
 
 use std::collections::BTreeMap;
 
-use super::oddity::{Oddities, Oddity};
+use super::inconsistency::{Inconsistencies, Inconsistency};
 use super::{MemoryAction, RawMemory, RawSegment, Segment};
 use crate::model::StackId;
 
-/// The reserved stretches while events are replayed.
+/// The reserved ranges during the replay.
 #[derive(Default)]
 struct Reserved {
     segments: Vec<Segment>,
     /// Live segments by address. They do not overlap.
     live: BTreeMap<u64, u32>,
-    /// Stretches that an earlier event named: (start, end), joined where they touch.
+    /// Ranges mentioned by earlier events: (start, end), merged if adjacent.
     touched: BTreeMap<u64, u64>,
 }
 
@@ -36,8 +36,8 @@ impl Reserved {
         }
     }
 
-    /// Takes `addr..end` away from the live segments as of `state`; what is left of a segment lives on as
-    /// another. Returns the stretches that were not reserved.
+    /// Removes `addr..end` from the live segments as of `state`; the remainder of a segment continues as a new
+    /// one. Returns the ranges that were not reserved.
     fn take(&mut self, addr: u64, end: u64, state: u32) -> Vec<(u64, u64)> {
         let mut missing = Vec::new();
         let mut at = addr;
@@ -63,7 +63,7 @@ impl Reserved {
         missing
     }
 
-    /// Whether an earlier event named some of `addr..end`.
+    /// Whether an earlier event mentioned part of `addr..end`.
     fn is_touched(&self, addr: u64, end: u64) -> bool {
         self.touched.range(..end).next_back().is_some_and(|(_, &touched_end)| touched_end > addr)
     }
@@ -80,10 +80,10 @@ impl Reserved {
     }
 }
 
-/// Replays the events of segments, and brings them together with what the file says of the end.
+/// Replays the segment events and reconciles them with the final state in the file.
 ///
 /// Cost: O(n log n) for n events and final segments.
-pub fn replay_segments(raw: &RawMemory, oddities: &mut Oddities) -> Vec<Segment> {
+pub fn replay_segments(raw: &RawMemory, inconsistencies: &mut Inconsistencies) -> Vec<Segment> {
     use MemoryAction::{SegmentAlloc, SegmentFree, SegmentMap, SegmentUnmap};
     let n_states = raw.events.len() as u32 + 1;
     let mut reserved = Reserved::default();
@@ -93,7 +93,7 @@ pub fn replay_segments(raw: &RawMemory, oddities: &mut Oddities) -> Vec<Segment>
         match action {
             SegmentAlloc | SegmentMap => {
                 if reserved.take(addr, end, state) != [(addr, end)] {
-                    oddities.add(Oddity::SegmentTwice, event as u32);
+                    inconsistencies.add(Inconsistency::SegmentTwice, event as u32);
                 }
                 reserved.open(Segment {
                     addr,
@@ -109,10 +109,10 @@ pub fn replay_segments(raw: &RawMemory, oddities: &mut Oddities) -> Vec<Segment>
             SegmentFree | SegmentUnmap => {
                 for (addr, end) in reserved.take(addr, end, state) {
                     if reserved.is_touched(addr, end) {
-                        oddities.add(Oddity::SegmentFreedTwice, event as u32);
+                        inconsistencies.add(Inconsistency::SegmentFreedTwice, event as u32);
                         continue;
                     }
-                    // It was there before the recording.
+                    // It was reserved before the recording.
                     reserved.segments.push(Segment {
                         addr,
                         bytes: end - addr,
@@ -128,22 +128,22 @@ pub fn replay_segments(raw: &RawMemory, oddities: &mut Oddities) -> Vec<Segment>
         reserved.touch(addr, end);
     }
     if let Some(end) = &raw.end {
-        meet_end(&mut reserved, end, n_states - 1, oddities);
+        meet_end(&mut reserved, end, n_states - 1, inconsistencies);
     }
     reserved.segments.sort_by_key(|segment| (segment.start, segment.addr));
     reserved.segments
 }
 
-/// Makes the live segments those that the file names at its end. What history and end disagree about
-/// comes or goes with the last event: nothing says when it did.
-fn meet_end(reserved: &mut Reserved, end: &[RawSegment], last: u32, oddities: &mut Oddities) {
+/// Reconciles the live segments with the final state in the file. Differences take effect at the last event,
+/// since their time is unknown.
+fn meet_end(reserved: &mut Reserved, end: &[RawSegment], last: u32, inconsistencies: &mut Inconsistencies) {
     let mut is_kept = vec![false; reserved.segments.len()];
     let mut unseen = Vec::new();
     let mut by_addr: Vec<&RawSegment> = end.iter().collect();
     by_addr.sort_by_key(|segment| segment.addr);
     let mut reached = 0;
     for segment in by_addr {
-        // Where a damaged file has segments lie over each other, the first has the memory.
+        // If segments of a damaged file overlap, the first one keeps the memory.
         let (mut at, stop) = (segment.addr.max(reached), segment.addr.saturating_add(segment.bytes));
         if at >= stop {
             continue;
@@ -169,13 +169,13 @@ fn meet_end(reserved: &mut Reserved, end: &[RawSegment], last: u32, oddities: &m
         let segment = &mut reserved.segments[i];
         if segment.end > last {
             segment.end = last.max(segment.start);
-            oddities.add(Oddity::SegmentGone, last.saturating_sub(1));
+            inconsistencies.add(Inconsistency::SegmentGone, last.saturating_sub(1));
         }
     }
     for (addr, stop, segment) in unseen.into_iter().filter(|part| part.0 < part.1) {
         let is_new = reserved.is_touched(addr, stop);
         if is_new {
-            oddities.add(Oddity::SegmentAppeared, last.saturating_sub(1));
+            inconsistencies.add(Inconsistency::SegmentAppeared, last.saturating_sub(1));
         }
         reserved.segments.push(Segment {
             addr,

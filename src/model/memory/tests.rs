@@ -16,11 +16,11 @@ fn segment(addr: u64, bytes: u64, blocks: &[(u64, u64, BlockState)]) -> RawSegme
     RawSegment { addr, bytes, blocks: blocks.iter().map(block).collect(), ..RawSegment::default() }
 }
 
-fn oddities(history: &MemoryHistory) -> Vec<(Oddity, u64)> {
-    history.oddities.iter().map(|&(oddity, count, _)| (oddity, count)).collect()
+fn inconsistencies(history: &MemoryHistory) -> Vec<(Inconsistency, u64)> {
+    history.inconsistencies.iter().map(|&(inconsistency, count, _)| (inconsistency, count)).collect()
 }
 
-/// The curves by the plainest means: every block and segment looked at for every state.
+/// The curves by brute force: all blocks and segments for every state.
 fn assert_curves(history: &MemoryHistory) {
     let all = &history.allocations;
     for state in 0..history.n_states() {
@@ -59,11 +59,11 @@ fn a_block_lives_from_its_allocation_until_its_free_is_completed() {
     assert_eq!(history.allocations.stack[0], StackId(2));
     assert_eq!(history.events.allocation, [u32::MAX, 0, 1, 0, 0, u32::MAX]);
     assert_eq!((history.state_at(-1), history.state_at(10), history.state_at(19)), (0, 2, 2));
-    assert_eq!(oddities(&history), []);
+    assert_eq!(inconsistencies(&history), []);
 }
 
 #[test]
-fn what_was_there_before_is_worked_out_from_frees_and_from_the_end() {
+fn blocks_from_before_the_recording_are_inferred_from_frees_and_the_final_state() {
     let mut raw = raw(&[(FreeCompleted, 0x1200, 512), (Alloc, 0x1400, 600)]);
     raw.end = Some(vec![segment(
         0x1000,
@@ -77,24 +77,24 @@ fn what_was_there_before_is_worked_out_from_frees_and_from_the_end() {
     )]);
     let history = replay(raw);
     assert_curves(&history);
-    // The block of the end is larger than the request rounded up would be.
-    // What is freed for good first was given back before the recording: it only waited for a stream.
+    // The block in the final state is larger than the rounded request.
+    // A completed free without a request: the request preceded the recording.
     assert_eq!(history.curves.allocated, [512, 512, 1536]);
     assert_eq!(history.curves.active, [3072, 2560, 3584]);
     assert_eq!(history.curves.reserved, [4096; 3]);
     assert_eq!(history.allocations.addr, [0x1000, 0x1200, 0x1800, 0x1400]);
     assert_eq!(history.events.allocation, [1, 3]);
-    assert_eq!(oddities(&history), [(Oddity::FreedFromBefore, 1), (Oddity::LiveFromBefore, 2)]);
+    assert_eq!(inconsistencies(&history), [(Inconsistency::FreedFromBefore, 1), (Inconsistency::LiveFromBefore, 2)]);
 }
 
 #[test]
-fn what_a_file_says_was_there_before_is_there_in_the_first_state() {
+fn recorded_initial_blocks_are_live_in_the_first_state() {
     let mut raw = raw(&[(FreeCompleted, 7, 512), (Alloc, 0, 100)]);
     raw.source = MemorySource::Timeline;
     raw.before = vec![
-        BlockBefore { addr: 9, bytes: 64, category: StringId(2) },
-        BlockBefore { addr: 7, bytes: 512, category: StringId(3) },
-        BlockBefore { addr: 0, bytes: 1000, category: StringId::EMPTY },
+        InitialBlock { addr: 9, bytes: 64, category: StringId(2) },
+        InitialBlock { addr: 7, bytes: 512, category: StringId(3) },
+        InitialBlock { addr: 0, bytes: 1000, category: StringId::EMPTY },
     ];
     raw.categories = vec![(1, StringId(4))];
     let history = replay(raw);
@@ -102,11 +102,11 @@ fn what_a_file_says_was_there_before_is_there_in_the_first_state() {
     assert_eq!(history.curves.allocated, [1576, 1064, 1164]);
     assert_eq!((&history.allocations.addr, &history.events.allocation), (&vec![0, 7, 9, 0], &vec![1, 3]));
     assert_eq!(history.allocations.category, [StringId::EMPTY, StringId(3), StringId(2), StringId(4)]);
-    assert_eq!(oddities(&history), []);
+    assert_eq!(inconsistencies(&history), []);
 }
 
 #[test]
-fn segments_are_small_or_large_by_what_lies_in_them() {
+fn segment_kinds_are_inferred_from_their_blocks() {
     let mib = 1 << 20;
     let history = replay(raw(&[
         (SegmentAlloc, 0, 20 * mib),
@@ -115,7 +115,7 @@ fn segments_are_small_or_large_by_what_lies_in_them() {
         (SegmentAlloc, 90 * mib, 20 * mib),
         (SegmentMap, 120 * mib, 2 * mib),
         (SegmentMap, 122 * mib, 20 * mib),
-        // The first block counts.
+        // The first block determines the kind.
         (Alloc, 40 * mib, mib),
         (Alloc, 42 * mib, 2 * mib),
         (Alloc, 90 * mib, 2 * mib),
@@ -127,7 +127,7 @@ fn segments_are_small_or_large_by_what_lies_in_them() {
 }
 
 #[test]
-fn sequences_that_cannot_be_are_counted_and_end_as_the_file_says() {
+fn inconsistent_sequences_are_counted_and_match_the_final_state() {
     let mut raw = raw(&[
         (SegmentAlloc, 0x1000, 4096),
         (Alloc, 0x1000, 512),
@@ -143,25 +143,25 @@ fn sequences_that_cannot_be_are_counted_and_end_as_the_file_says() {
     assert_curves(&history);
     assert_eq!((history.curves.allocated[8], history.curves.reserved[8]), (512, 4096));
     let expected = [
-        (Oddity::AllocTwice, 1),
-        (Oddity::FreedTwice, 1),
-        (Oddity::Gone, 1),
-        (Oddity::Appeared, 1),
-        (Oddity::SegmentFreedTwice, 1),
-        (Oddity::SegmentAppeared, 1),
+        (Inconsistency::AllocTwice, 1),
+        (Inconsistency::FreedTwice, 1),
+        (Inconsistency::Gone, 1),
+        (Inconsistency::Appeared, 1),
+        (Inconsistency::SegmentFreedTwice, 1),
+        (Inconsistency::SegmentAppeared, 1),
     ];
-    assert_eq!(oddities(&history), expected);
+    assert_eq!(inconsistencies(&history), expected);
 }
 
 #[test]
-fn pieces_of_expandable_segments_come_and_go() {
+fn parts_of_expandable_segments_are_mapped_and_unmapped() {
     let mut raw = raw(&[
         (SegmentUnmap, 0x9000, 0x1000),
         (SegmentMap, 0x1000, 0x1000),
         (SegmentMap, 0x2000, 0x1000),
         (SegmentMap, 0x3000, 0x1000),
         (Alloc, 0x2000, 0x400),
-        // Across all of the second piece and half of its neighbours.
+        // Across all of the second part and half of its neighbors.
         (SegmentUnmap, 0x1800, 0x2000),
     ]);
     raw.end = Some(vec![segment(0x1000, 0x800, &[]), segment(0x3800, 0x800, &[])]);
@@ -170,13 +170,13 @@ fn pieces_of_expandable_segments_come_and_go() {
     assert_eq!(history.curves.reserved, [0x1000, 0, 0x1000, 0x2000, 0x3000, 0x3000, 0x1000]);
     let piece = &history.segments[history.allocations.segment[0] as usize];
     assert_eq!((piece.addr, piece.bytes, piece.is_expandable), (0x2000, 0x1000, true));
-    assert_eq!(oddities(&history), [(Oddity::Gone, 1)]);
+    assert_eq!(inconsistencies(&history), [(Inconsistency::Gone, 1)]);
 }
 
 #[test]
-fn segments_that_lie_over_each_other_count_once() {
+fn overlapping_segments_count_once() {
     let mut raw = raw(&[(SegmentAlloc, 0x1000, 0x1000), (SegmentAlloc, 0x2000, 0x1000)]);
-    // As many as there are bytes: looking at all pieces for each would take its square.
+    // Many segments: a scan of all of them for each would be quadratic.
     raw.end = Some((0..4096).map(|i| segment(0x1000 + i, 0x3000 - i, &[])).collect());
     let history = replay(raw);
     assert_curves(&history);
@@ -184,7 +184,7 @@ fn segments_that_lie_over_each_other_count_once() {
 }
 
 #[test]
-fn a_state_without_history_is_one_moment() {
+fn a_snapshot_without_events_has_one_state() {
     let mut raw = raw(&[]);
     raw.end = Some(vec![segment(0x1000, 4096, &[(0x1000, 512, BlockState::Allocated)])]);
     let history = replay(raw);
@@ -195,29 +195,29 @@ fn a_state_without_history_is_one_moment() {
 }
 
 #[test]
-fn sizes_that_no_device_has_are_cut() {
+fn implausible_sizes_are_clamped() {
     let huge = u64::MAX >> 1;
     let history =
         replay(raw(&[(Alloc, 0, huge), (Alloc, 1, huge), (SegmentAlloc, 0, huge), (SegmentAlloc, huge, huge)]));
     assert_curves(&history);
-    assert_eq!(oddities(&history), [(Oddity::TooLarge, 2)]);
+    assert_eq!(inconsistencies(&history), [(Inconsistency::TooLarge, 2)]);
     assert!(history.curves.active.iter().all(|&bytes| bytes <= huge));
 }
 
 #[test]
-fn times_ascend_whatever_the_file_says() {
+fn times_are_made_ascending() {
     let mut raw = raw(&[(Alloc, 1, 1), (Alloc, 2, 1), (Alloc, 3, 1)]);
     raw.events.ts = vec![50, 7, 60];
     let history = replay(raw);
     assert_eq!(history.events.ts, [50, 50, 60]);
-    assert_eq!(oddities(&history), [(Oddity::TimeGoesBack, 1)]);
+    assert_eq!(inconsistencies(&history), [(Inconsistency::TimeGoesBack, 1)]);
 }
 
 #[test]
 fn peaks_are_found_in_any_range() {
     let mut events = Vec::new();
     for i in 0..1000_u64 {
-        // Up and down without order.
+        // Irregular ups and downs.
         let action = if i * 7919 % 13 < 7 { Alloc } else { FreeCompleted };
         events.push((action, i * 31 % 97, 512 * (1 + i * 17 % 29)));
     }
@@ -233,7 +233,7 @@ fn peaks_are_found_in_any_range() {
 }
 
 #[test]
-fn lifetimes_are_counted_in_events_where_there_are_no_times() {
+fn lifetimes_are_in_events_without_times() {
     let events = [(Alloc, 0x1000, 512), (Alloc, 0x2000, 512), (FreeCompleted, 0x1000, 512)];
     let with_time = replay(raw(&events));
     let without = replay(RawMemory { has_time: false, ..raw(&events) });

@@ -5,9 +5,8 @@ use crate::model::{
     Counter, CounterUnit, Process, ProcessId, RawSlice, RawSlices, SliceKind, TimeNs, Track, TrackId, TrackKind,
 };
 
-/// Adds what a memory snapshot says to the timeline: allocated and reserved bytes as counters, and the
-/// program's annotations as slices, in a process of their own. Histories from other sources have their
-/// counters already.
+/// Adds a memory snapshot to the timeline as a separate process: allocated and reserved bytes as counters,
+/// annotations as slices. Histories from other sources already have counters.
 pub fn add_to_timeline(
     history: &MemoryHistory,
     processes: &mut Vec<Process>,
@@ -46,7 +45,7 @@ pub fn add_to_timeline(
     }
 }
 
-/// The moments at which a curve changes, and its values from there on.
+/// The times at which a curve changes, and its values from there on.
 fn steps(history: &MemoryHistory, curve: &[u64]) -> (Vec<TimeNs>, Vec<f64>) {
     let (mut ts, mut value) = (Vec::new(), Vec::new());
     let mut last = None;

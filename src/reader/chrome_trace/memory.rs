@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::model::StackId;
-use crate::model::memory::{BlockBefore, MemoryAction, MemoryEvent, MemoryPool, MemorySource, PoolId, RawMemory};
+use crate::model::memory::{InitialBlock, MemoryAction, MemoryEvent, MemoryPool, MemorySource, PoolId, RawMemory};
 
 use super::assemble::Thread;
 use super::batch::AllocatorEvent;
@@ -96,7 +96,7 @@ impl Blocks {
         let before = self.at_first.unwrap_or(0).saturating_sub(self.freed_from_before);
         let bytes = u64::try_from(before).unwrap_or(0);
         if bytes > 0 {
-            self.raw.before.push(BlockBefore { bytes, ..BlockBefore::default() });
+            self.raw.before.push(InitialBlock { bytes, ..InitialBlock::default() });
         }
         if !self.has_reserved {
             // The host's allocator has no total.

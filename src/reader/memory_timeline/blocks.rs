@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 
 use super::curves::Curves;
 use super::{CATEGORIES, Row};
-use crate::model::memory::{BlockBefore, MemoryAction, MemoryEvent, MemorySource, PoolId, RawMemory};
+use crate::model::memory::{InitialBlock, MemoryAction, MemoryEvent, MemorySource, PoolId, RawMemory};
 use crate::model::{ImportReport, Severity, StackId, StringId, TimeNs, TraceBuilder};
 
 /// Numbers of `_memory_profiler.Action`.
@@ -60,7 +60,7 @@ impl Pairing {
     /// Adds a block from before the recording; `ts` is the start of the recording.
     fn preexist(&mut self, ts: TimeNs, bytes: u64, category: i64) {
         let addr = self.begin(bytes, category);
-        self.raw.before.push(BlockBefore { addr, bytes, category: self.names[category as usize] });
+        self.raw.before.push(InitialBlock { addr, bytes, category: self.names[category as usize] });
         self.count(ts, bytes as i64, category);
     }
 

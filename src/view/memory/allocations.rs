@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use eframe::egui::{self, ComboBox, Key, TextEdit};
 
 use super::head;
-use crate::analysis::memory::find::{Filter, Wanted, find, is_pattern, parse_bytes, parse_duration};
+use crate::analysis::memory::find::{Filter, Liveness, find, is_pattern, parse_bytes, parse_duration};
 use crate::answers::memory::StackLabels;
 use crate::answers::{Analysis, Query, Work};
 use crate::command::{Command, ctrl};
@@ -97,8 +97,8 @@ impl View for AllocationsView {
         };
         let wanted = Listed(self.filter(&shown, ctx));
         // While the moment moves, what is live at one a little before stands in.
-        let is_near = |known: &Listed| match (known.0.wanted, wanted.0.wanted) {
-            (Wanted::LiveIn(_), at @ Wanted::LiveIn(_)) => Filter { wanted: at, ..known.0.clone() } == wanted.0,
+        let is_near = |known: &Listed| match (known.0.liveness, wanted.0.liveness) {
+            (Liveness::LiveIn(_), at @ Liveness::LiveIn(_)) => Filter { liveness: at, ..known.0.clone() } == wanted.0,
             _ => false,
         };
         let answer = self.rows.ask_in_turn(ctx.answers, &shown.of, &wanted, is_near);
@@ -165,13 +165,13 @@ impl AllocationsView {
         };
         let moment = ctx.memory.moment.unwrap_or(history.last_state());
         let wanted = [
-            Wanted::Any,
-            Wanted::LiveIn(moment),
-            Wanted::LiveAtEnd,
-            Wanted::FromBefore,
-            Wanted::Passing,
-            Wanted::BornInRange,
-            Wanted::Awaited,
+            Liveness::Any,
+            Liveness::LiveIn(moment),
+            Liveness::LiveAtEnd,
+            Liveness::FromBefore,
+            Liveness::FreedWithin,
+            Liveness::BornInRange,
+            Liveness::AwaitingFree,
         ];
         let range = ctx.range.filter(|_| !fields.is_whole);
         Filter {
@@ -180,7 +180,7 @@ impl AllocationsView {
             life: (life.unwrap_or(0), DurNs::MAX),
             stream: fields.stream.filter(|stream| history.pools.iter().any(|pool| pool.stream == *stream)),
             category: None,
-            wanted: wanted[fields.choice],
+            liveness: wanted[fields.choice],
             range: range.map(|range| range.shifted(shown.open.offset.saturating_neg())),
             among: Some(Arc::clone(&ctx.memory.marked)).filter(|marked| fields.is_marked_only && !marked.is_empty()),
         }

@@ -7,8 +7,8 @@ use egui_plot::{GridInput, GridMark, HoverPosition, Line, Plot, PlotPoints, Poin
 use hashbrown::HashMap;
 
 use super::head;
-use crate::analysis::memory::leaks::Suspect;
-use crate::analysis::memory::live::{Live, live};
+use crate::analysis::memory::leaks::LeakCandidate;
+use crate::analysis::memory::live::{LiveUntil, live};
 use crate::analysis::memory::signature::SignatureId;
 use crate::answers::memory::{FoundLeaks, LeakSearch};
 use crate::answers::{Analysis, Query, Work};
@@ -193,7 +193,7 @@ impl LeaksView {
 
     fn signature(&self, tables: &Tables, row: usize) -> Option<SignatureId> {
         match self.list {
-            List::Suspects => tables.found.leaks.suspects.get(row).map(|suspect| suspect.signature),
+            List::Suspects => tables.found.leaks.candidates.get(row).map(|suspect| suspect.signature),
             List::Innocents => tables.of_rows[0].get(row).copied(),
             List::Gains => tables.of_rows[1].get(row).copied(),
         }
@@ -216,7 +216,7 @@ impl LeaksView {
                 ui.set_min_size(ui.available_size());
                 egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
                     let found = &tables.found;
-                    let suspect = found.leaks.suspects.get(row).filter(|_| self.list == List::Suspects);
+                    let suspect = found.leaks.candidates.get(row).filter(|_| self.list == List::Suspects);
                     if let Some(suspect) = suspect {
                         evidence_ui(found, suspect, shown, ctx, ui);
                     }
@@ -239,18 +239,18 @@ impl Analysis for LeakTables {
         let (history, signatures, leaks) = (of.history(), &found.signatures, &found.leaks);
         let places = Places { trace: of.trace(), signatures, owner: Owner::default() };
         let table = |data| Arc::new(Table { data, ..Table::default() });
-        let suspects = leaks.suspects.iter().map(|one| places.placed(one.signature, one));
-        let innocents = leaks.innocents.iter().map(|&one| places.placed(one.signature, one));
+        let suspects = leaks.candidates.iter().map(|one| places.placed(one.signature, one));
+        let innocents = leaks.explained.iter().map(|&one| places.placed(one.signature, one));
         let gains = leaks.gains.iter().map(|&one| places.placed(one.signature, one));
         let suspects = table(figures::memory::leaks().data(suspects));
         let innocents = table(figures::memory::no_leaks().data(innocents));
         let gains = table(figures::memory::gains().data(gains));
         let of_rows = [
-            leaks.innocents.iter().map(|innocent| innocent.signature).collect(),
+            leaks.explained.iter().map(|innocent| innocent.signature).collect(),
             leaks.gains.iter().map(|gain| gain.signature).collect(),
         ];
         let mut left: HashMap<SignatureId, Vec<AllocationId>> = HashMap::new();
-        for id in live(history, history.last_state(), Live::Active) {
+        for id in live(history, history.last_state(), LiveUntil::Active) {
             left.entry(signatures.of(history.allocations.stack[id.idx()])).or_default().push(id);
         }
         let left = left.into_iter().map(|(signature, ids)| (signature, Arc::new(ids))).collect();
@@ -307,15 +307,15 @@ fn summary_ui(found: &FoundLeaks, ui: &mut egui::Ui) {
         }
         ui.separator();
         ui.label(format!("Confidence: {}", found.leaks.confidence.key()));
-        if !found.leaks.doubts.is_empty() {
-            ui.weak(found.leaks.doubts.join("; "));
+        if !found.leaks.caveats.is_empty() {
+            ui.weak(found.leaks.caveats.join("; "));
         }
     });
 }
 
 fn evidence_ui(
     found: &FoundLeaks,
-    suspect: &Suspect,
+    suspect: &LeakCandidate,
     shown: &ShownMemory,
     ctx: &mut ViewContext<'_>,
     ui: &mut egui::Ui,
@@ -380,7 +380,7 @@ fn byte_marks(input: &GridInput) -> Vec<GridMark> {
 }
 
 /// Live bytes at the boundaries of steps.
-fn growth_ui(suspect: &Suspect, warm_up: usize, ui: &mut egui::Ui) {
+fn growth_ui(suspect: &LeakCandidate, warm_up: usize, ui: &mut egui::Ui) {
     // A plot carries some thousand points; of more boundaries every nth is shown.
     let stride = suspect.live_bytes.len().div_ceil(2_000).max(1);
     let points: Vec<[f64; 2]> = suspect

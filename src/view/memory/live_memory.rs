@@ -3,8 +3,8 @@
 use eframe::egui::{self, ComboBox, Key};
 
 use super::head::{self, state_text};
-use crate::analysis::memory::grouped::{GroupBy, Scope};
-use crate::analysis::memory::live::Live;
+use crate::analysis::memory::grouped::{GroupBy, LiveScope};
+use crate::analysis::memory::live::LiveUntil;
 use crate::analysis::stacks::FlameTree;
 use crate::answers::Work;
 use crate::answers::memory::MemorySteps;
@@ -203,7 +203,7 @@ impl Weights for LiveBytes {
         let steps = if self.by == GroupBy::Age { Some(work.get(of, &MemorySteps)?) } else { None };
         let steps = steps.as_ref().and_then(|steps| (**steps).as_ref());
         let (by, has_all_frames) = (self.by, self.has_all_frames);
-        let scope = Scope { trace, history, until: Live::Active, by, steps, has_all_frames };
+        let scope = LiveScope { trace, history, until: LiveUntil::Active, by, steps, has_all_frames };
         let tree = match self.mode {
             Mode::Moment | Mode::Peak | Mode::End => scope.flame(self.moment),
             Mode::Grown => scope.difference(self.base, self.moment).grown,

@@ -4,7 +4,7 @@
 //! heading of its own. A stretch narrower than a pixel shares its pixel with its neighbours, so the
 //! number of boxes is bounded by pixels, and none of the bytes is left out.
 
-use crate::analysis::memory::state::{AllocatorState, Held, Part};
+use crate::analysis::memory::state::{AllocatorState, PartKind, SegmentPart};
 use crate::model::memory::AllocationId;
 
 /// Gap between two segments of one line, in points.
@@ -15,7 +15,7 @@ const MIN_SEGMENT: f32 = 2.0;
 /// What a box shows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fill {
-    One(Held),
+    One(PartKind),
     /// Several stretches in one pixel: the heaviest block if there is one, and how much of the pixel
     /// blocks have, 0 to 1.
     Mixed(Option<AllocationId>, f32),
@@ -112,7 +112,7 @@ pub fn lay_out(state: &AllocatorState, width: f32, bytes_per_point: f64) -> Map 
         pen.map.lines.push(MapLine::Heading(pool as u32));
         pen.new_line();
         for (segment, known) in known.segments.iter().enumerate() {
-            let place = Place { pool: pool as u32, segment: segment as u32 };
+            let place = SegmentIndex { pool: pool as u32, segment: segment as u32 };
             let wide = ((known.bytes as f64 / bytes_per_point) as f32).max(MIN_SEGMENT);
             // A segment that fits on a line is not broken.
             if pen.x > 0.0 && pen.x + wide > pen.width && wide <= pen.width {
@@ -133,7 +133,7 @@ pub fn lay_out(state: &AllocatorState, width: f32, bytes_per_point: f64) -> Map 
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct SegmentIndex {
     pool: u32,
     segment: u32,
 }
@@ -145,7 +145,7 @@ impl Pen {
         self.x = 0.0;
     }
 
-    fn segment(&mut self, place: Place, parts: &[Part], bytes: u64, wide: f32) {
+    fn segment(&mut self, place: SegmentIndex, parts: &[SegmentPart], bytes: u64, wide: f32) {
         let scale = f64::from(wide) / bytes.max(1) as f64;
         let mut pixel = Pixel::default();
         let mut done = 0_u64;
@@ -155,7 +155,7 @@ impl Pen {
             let end = done as f64 * scale;
             if end - start >= 1.0 {
                 self.flush(place, &mut pixel, scale);
-                self.boxes(place, Fill::One(part.held), part.addr, part.bytes, end - start);
+                self.boxes(place, Fill::One(part.kind), part.addr, part.bytes, end - start);
             } else {
                 pixel.add(part);
                 if pixel.bytes as f64 * scale >= 1.0 {
@@ -166,7 +166,7 @@ impl Pen {
         self.flush(place, &mut pixel, scale);
     }
 
-    fn flush(&mut self, place: Place, pixel: &mut Pixel, scale: f64) {
+    fn flush(&mut self, place: SegmentIndex, pixel: &mut Pixel, scale: f64) {
         let pixel = std::mem::take(pixel);
         if pixel.bytes > 0 {
             let fill = match pixel.only {
@@ -178,13 +178,13 @@ impl Pen {
     }
 
     /// One stretch, wrapped at the right edge.
-    fn boxes(&mut self, place: Place, fill: Fill, addr: u64, bytes: u64, wide: f64) {
+    fn boxes(&mut self, place: SegmentIndex, fill: Fill, addr: u64, bytes: u64, wide: f64) {
         let mut rest = wide as f32;
         loop {
             let room = self.width - self.x;
             let here = rest.min(room);
             let x = [self.x, self.x + here];
-            let Place { pool, segment } = place;
+            let SegmentIndex { pool, segment } = place;
             self.map.boxes.push(MapBox { line: self.line, x, fill, addr, bytes, segment, pool });
             self.x += here;
             rest -= here;
@@ -205,18 +205,18 @@ struct Pixel {
     held: u64,
     heaviest: Option<(AllocationId, u64)>,
     /// What is in it, while that is one thing.
-    only: Option<Held>,
+    only: Option<PartKind>,
 }
 
 impl Pixel {
-    fn add(&mut self, part: &Part) {
+    fn add(&mut self, part: &SegmentPart) {
         let is_first = self.bytes == 0;
         if is_first {
             self.addr = part.addr;
         }
-        self.only = if is_first { Some(part.held) } else { None };
+        self.only = if is_first { Some(part.kind) } else { None };
         self.bytes += part.bytes;
-        if let Held::Allocated(id) | Held::AwaitingFree(id) = part.held {
+        if let PartKind::Allocated(id) | PartKind::AwaitingFree(id) = part.kind {
             self.held += part.bytes;
             if self.heaviest.is_none_or(|heaviest| heaviest.1 < part.bytes) {
                 self.heaviest = Some((id, part.bytes));
@@ -239,12 +239,12 @@ mod tests {
         for sizes in segments {
             let mut segment = SegmentState { addr, ..SegmentState::default() };
             for (i, &bytes) in sizes.iter().enumerate() {
-                let held = match (addr + i as u64) % 3 {
-                    0 => Held::Free,
-                    1 => Held::Allocated(AllocationId(i as u32)),
-                    _ => Held::Unsplit,
+                let kind = match (addr + i as u64) % 3 {
+                    0 => PartKind::Free,
+                    1 => PartKind::Allocated(AllocationId(i as u32)),
+                    _ => PartKind::Unsplit,
                 };
-                segment.parts.push(Part { addr, bytes, held });
+                segment.parts.push(SegmentPart { addr, bytes, kind });
                 addr += bytes;
                 segment.bytes += bytes;
             }

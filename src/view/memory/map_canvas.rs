@@ -4,7 +4,7 @@ use eframe::egui::{self, Color32, CornerRadius, Pos2, Rect, Stroke, StrokeKind, 
 
 use super::map::{Fill, MapBox, MapLine};
 use super::state::StateMap;
-use crate::analysis::memory::state::{Held, PoolState};
+use crate::analysis::memory::state::{PartKind, PoolState};
 use crate::model::memory::{AllocationId, SegmentKind};
 use crate::session::{Selection, ShownMemory};
 use crate::view::ViewContext;
@@ -67,10 +67,10 @@ impl Canvas<'_> {
             if is_dimmed { color.lerp_to_gamma(free_color(ctx.is_dark), 0.75) } else { color }
         };
         match fill {
-            Fill::One(Held::Allocated(id)) => block(id),
-            Fill::One(Held::AwaitingFree(_)) => awaiting_color(ctx.is_dark),
-            Fill::One(Held::Unsplit) => unsplit_color(ctx.is_dark),
-            Fill::One(Held::Free) => free_color(ctx.is_dark),
+            Fill::One(PartKind::Allocated(id)) => block(id),
+            Fill::One(PartKind::AwaitingFree(_)) => awaiting_color(ctx.is_dark),
+            Fill::One(PartKind::Unsplit) => unsplit_color(ctx.is_dark),
+            Fill::One(PartKind::Free) => free_color(ctx.is_dark),
             Fill::Mixed(id, held) => {
                 let color = id.map_or(unsplit_color(ctx.is_dark), block);
                 free_color(ctx.is_dark).lerp_to_gamma(color, held)
@@ -110,7 +110,8 @@ impl Canvas<'_> {
             if rect.width() >= MIN_BORDERED {
                 borders.push(Rect::from_min_max(pos2(rect.right() - 1.0, rect.top()), rect.max));
             }
-            if let Fill::One(Held::Allocated(id) | Held::AwaitingFree(id)) | Fill::Mixed(Some(id), _) = place.fill
+            if let Fill::One(PartKind::Allocated(id) | PartKind::AwaitingFree(id)) | Fill::Mixed(Some(id), _) =
+                place.fill
                 && Some(id) == selected
             {
                 outlines.push(rect);
@@ -136,7 +137,7 @@ impl Canvas<'_> {
         let line = ((at.y - self.origin.y) / (LINE_HEIGHT + LINE_GAP)).max(0.0) as u32;
         let Some(place) = self.map.map.at(line, at.x - self.origin.x) else { return };
         let id = match place.fill {
-            Fill::One(Held::Allocated(id) | Held::AwaitingFree(id)) | Fill::Mixed(Some(id), _) => Some(id),
+            Fill::One(PartKind::Allocated(id) | PartKind::AwaitingFree(id)) | Fill::Mixed(Some(id), _) => Some(id),
             _ => None,
         };
         if response.clicked() {
@@ -153,11 +154,11 @@ impl Canvas<'_> {
         let all = &self.shown.history().allocations;
         let bytes = |bytes: u64| format::bytes(bytes as f64);
         let what = match (place.fill, id) {
-            (Fill::One(Held::Free), _) => format!("Free, {}", bytes(place.bytes)),
-            (Fill::One(Held::Unsplit), _) => {
+            (Fill::One(PartKind::Free), _) => format!("Free, {}", bytes(place.bytes)),
+            (Fill::One(PartKind::Unsplit), _) => {
                 format!("{} left unsplit: too little behind the block to be given out", bytes(place.bytes))
             }
-            (Fill::One(Held::AwaitingFree(_)), Some(id)) => {
+            (Fill::One(PartKind::AwaitingFree(_)), Some(id)) => {
                 format!("Freed, awaiting a stream, {}\n{}", bytes(all.bytes[id.idx()]), self.label(id))
             }
             (Fill::One(_), Some(id)) => format!("{}\n{}", bytes(all.bytes[id.idx()]), self.label(id)),

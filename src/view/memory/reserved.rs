@@ -6,9 +6,9 @@ use eframe::egui::{self, CentralPanel, Frame, Panel, RichText};
 
 use super::head;
 use super::head::state_text;
-use crate::analysis::memory::live::Group;
+use crate::analysis::memory::live::GroupKey;
 use crate::analysis::memory::oom::OomCard;
-use crate::analysis::memory::reserved::{Cause, Growth, Pins};
+use crate::analysis::memory::reserved::{Cause, Growth, PinnedRange};
 use crate::analysis::memory::signature::Signatures;
 use crate::answers::memory::{GrowthOfReserved, GrowthPins, OomCards, StackLabels, StackSignatures};
 use crate::answers::{Analysis, Answer, Query, Work};
@@ -217,7 +217,7 @@ impl ReservedView {
 }
 
 /// The blocks that stood in the way.
-fn pins_ui(tables: &Tables, pins: &Pins, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+fn pins_ui(tables: &Tables, pins: &PinnedRange, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
     let all = &shown.history().allocations;
     ui.label(format!(
         "{} blocks of {} in all kept a stretch of {} from serving it",
@@ -261,7 +261,7 @@ fn card_ui(tables: &Tables, shown: &ShownMemory, card: &OomCard, ctx: &mut ViewC
             }
         }
     });
-    for what_if in &card.what_ifs {
+    for what_if in &card.hints {
         if !what_if.setting().is_empty() {
             ui.label(RichText::new(what_if.setting()).monospace());
         }
@@ -273,7 +273,7 @@ fn card_ui(tables: &Tables, shown: &ShownMemory, card: &OomCard, ctx: &mut ViewC
     }
     ui.weak("Who had it");
     for group in &card.stacks {
-        let Group::Signature(signature) = group.group else { continue };
+        let GroupKey::Signature(signature) = group.group else { continue };
         let label = tables.signatures.label(shown.trace(), signature);
         let label = label.as_deref().unwrap_or("(no call stack)");
         ui.add(

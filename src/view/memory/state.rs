@@ -9,7 +9,7 @@ use super::map_canvas::{Canvas, LINE_GAP, LINE_HEIGHT, awaiting_color, free_colo
 use super::stack_colors::{ColorStacks, StackColors};
 use super::transport::Transport;
 use super::{commands, head};
-use crate::analysis::memory::state::{AllocatorState, Sums};
+use crate::analysis::memory::state::{AllocatorState, MemorySums};
 use crate::answers::memory::{StackLabels, StateAt};
 use crate::answers::{Analysis, Query, Work};
 use crate::command::{Command, ctrl_shift};
@@ -228,7 +228,7 @@ impl Analysis for MapOf {
 
 /// What all segments sum to.
 fn sums_ui(map: &StateMap, ui: &mut egui::Ui) {
-    let Sums { reserved, allocated, awaiting_free, unsplit, free, largest_free, pinned, .. } = map.state.sums;
+    let MemorySums { reserved, allocated, awaiting_free, unsplit, free, largest_free, pinned, .. } = map.state.sums;
     let is_dark = ui.visuals().dark_mode;
     let bytes = |bytes: u64| format::bytes(bytes as f64);
     ui.horizontal_wrapped(|ui| {

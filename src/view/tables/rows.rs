@@ -4,7 +4,7 @@ use hashbrown::HashMap;
 
 use super::grid::Answer;
 use crate::analysis::annotations::annotations;
-use crate::analysis::calls::{CallSort, calls};
+use crate::analysis::calls::{CallKind, calls};
 use crate::analysis::copies::copies;
 use crate::analysis::kernels::{KernelsBy, kernels};
 use crate::analysis::operators::{OperatorTotals, operators};
@@ -102,7 +102,7 @@ pub fn answer(kind: TableKind, choice: usize, scope: &Scope<'_>) -> Answer {
         }
         TableKind::Operators => operator_rows(scope, choice == 1),
         TableKind::Calls => {
-            let calls = calls(scope, CallSort::ALL[choice.min(2)]);
+            let calls = calls(scope, CallKind::ALL[choice.min(2)]);
             with_instances(&work::apis(), calls, |row| row.instances)
         }
         TableKind::Copies => copy_rows(scope, choice == 1),

@@ -64,10 +64,10 @@ fn trace() -> Trace {
         ..Default::default()
     };
     for (slice, launch) in [(6, launch(256, 64)), (7, launch(512, 32)), (9, launch(256, 64))] {
-        builder.say(slice, SliceFacts { launch: Some(launch), ..Default::default() });
+        builder.set_facts(slice, SliceFacts { launch: Some(launch), ..Default::default() });
     }
     let copy = MemoryCopy { kind: CopyKind::HtoD, bytes: Some(12_000), is_pageable: Some(true) };
-    builder.say(8, SliceFacts { copy: Some(copy), ..Default::default() });
+    builder.set_facts(8, SliceFacts { copy: Some(copy), ..Default::default() });
     builder.info.devices = vec![DeviceInfo { compute_major: Some(8), compute_minor: Some(0), ..Default::default() }];
     builder.finish()
 }

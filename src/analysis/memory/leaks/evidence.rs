@@ -1,4 +1,4 @@
-//! What speaks for a leak? The blocks that stayed, and who freed their siblings.
+//! Evidence for leak candidates: surviving blocks, and where blocks of the same signature are freed.
 
 use super::series::Crossing;
 use super::{Leaks, Thresholds};
@@ -7,38 +7,38 @@ use crate::analysis::memory::steps::Steps;
 use crate::model::memory::{AllocationId, PoolId};
 use crate::model::{MemoryHistory, StackId, StringId};
 
-/// Allocations named as examples of one suspect.
+/// Example allocations listed per candidate.
 const MAX_EXAMPLES: usize = 256;
-/// Different notes, categories and stacks named of one suspect.
+/// Distinct notes, categories and stacks listed per candidate.
 const MAX_NAMED: usize = 16;
 
-/// What is known of the blocks of one suspect.
+/// Evidence about the blocks of one candidate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Evidence {
-    /// Blocks that outlived their steps, by age: at most 256 from all over the recording.
+pub struct LeakEvidence {
+    /// Blocks that outlived their steps, by age: at most 256, evenly sampled over the recording.
     pub examples: Vec<AllocationId>,
-    /// Where those that outlived their steps lie.
+    /// The pools of the blocks that outlived their steps.
     pub pools: Vec<PoolId>,
-    /// The first and the last step that counts in which such a block was allocated.
+    /// The first and last step in which such a block was allocated.
     pub first_step: usize,
     pub last_step: usize,
-    /// What the file says they are for; without those it says nothing of.
+    /// Categories recorded for them, such as `PARAMETER`.
     pub categories: Vec<StringId>,
-    /// What the program said while it allocated them, as (key, text).
+    /// Notes recorded with their allocations, as (key, text).
     pub notes: Vec<(StringId, StringId)>,
-    /// Where the forward pass was that belongs to their allocation.
+    /// Stacks of the forward pass that correspond to their allocations.
     pub forward: Vec<StackId>,
-    /// Where siblings were freed, by how many: the place that forgets the others, or knows how not to.
+    /// Stacks that free blocks of the same signature, with counts, the most frequent first.
     pub freed_by: Vec<(StackId, u64)>,
-    /// Blocks of the same signature that were freed, and all.
+    /// Number of blocks of the same signature that were freed, and that were allocated.
     pub freed: u64,
     pub allocated: u64,
 }
 
-/// No suspect.
+/// Signature without a candidate.
 const NONE: u32 = u32::MAX;
 
-/// Adds to each suspect what speaks for it. Cost: O(blocks + stacks).
+/// Collects the evidence for each candidate. Cost: O(blocks + stacks).
 pub fn gather(
     history: &MemoryHistory,
     signatures: &Signatures,
@@ -47,51 +47,51 @@ pub fn gather(
     thresholds: &Thresholds,
     found: &mut Leaks,
 ) {
-    for suspect in &mut found.suspects {
-        let first = crossings.partition_point(|block| block.signature < suspect.signature);
-        let blocks = crossings[first..].iter().take_while(|block| block.signature == suspect.signature);
+    for candidate in &mut found.candidates {
+        let first = crossings.partition_point(|block| block.signature < candidate.signature);
+        let blocks = crossings[first..].iter().take_while(|block| block.signature == candidate.signature);
         let survives = |block: &&Crossing| block.survives(found.warm_up, steps.len(), thresholds.survivor_delay);
-        suspect.evidence = of_survivors(history, &blocks.filter(survives).copied().collect::<Vec<_>>());
+        candidate.evidence = of_survivors(history, &blocks.filter(survives).copied().collect::<Vec<_>>());
     }
-    let mut suspect_of = vec![NONE; signatures.len()];
-    for (suspect, i) in found.suspects.iter().zip(0..) {
-        suspect_of[suspect.signature.0 as usize] = i;
+    let mut candidate_of = vec![NONE; signatures.len()];
+    for (candidate, i) in found.candidates.iter().zip(0..) {
+        candidate_of[candidate.signature.0 as usize] = i;
     }
     let all = &history.allocations;
     let mut freed: Vec<(u32, StackId)> = Vec::new();
     for id in all.ids() {
-        let index = suspect_of[signatures.of(all.stack[id.idx()]).0 as usize];
-        let Some(suspect) = found.suspects.get_mut(index as usize) else { continue };
-        suspect.evidence.allocated += 1;
+        let index = candidate_of[signatures.of(all.stack[id.idx()]).0 as usize];
+        let Some(candidate) = found.candidates.get_mut(index as usize) else { continue };
+        candidate.evidence.allocated += 1;
         if let Some(stack) = freed_by(history, id) {
-            suspect.evidence.freed += 1;
+            candidate.evidence.freed += 1;
             freed.push((index, stack));
         }
     }
     freed.sort_unstable();
     for same in freed.chunk_by(|a, b| a == b) {
-        let (suspect, stack) = same[0];
-        found.suspects[suspect as usize].evidence.freed_by.push((stack, same.len() as u64));
+        let (candidate, stack) = same[0];
+        found.candidates[candidate as usize].evidence.freed_by.push((stack, same.len() as u64));
     }
-    for suspect in &mut found.suspects {
-        let freed_by = &mut suspect.evidence.freed_by;
+    for candidate in &mut found.candidates {
+        let freed_by = &mut candidate.evidence.freed_by;
         freed_by.sort_by_key(|&(stack, count)| (std::cmp::Reverse(count), stack));
         freed_by.truncate(MAX_NAMED);
     }
 }
 
-/// Where the program gave a block back; `None` if it has not.
+/// The stack that freed a block; `None` if it was not freed.
 fn freed_by(history: &MemoryHistory, id: AllocationId) -> Option<StackId> {
     let event = history.allocations.freed[id.idx()].checked_sub(1)? as usize;
     let is_its = history.events.allocation.get(event) == Some(&id.0);
     is_its.then(|| history.events.stack[event])
 }
 
-fn of_survivors(history: &MemoryHistory, survivors: &[Crossing]) -> Evidence {
-    let mut evidence = Evidence {
+fn of_survivors(history: &MemoryHistory, survivors: &[Crossing]) -> LeakEvidence {
+    let mut evidence = LeakEvidence {
         first_step: survivors.iter().filter_map(Crossing::birth).min().unwrap_or_default(),
         last_step: survivors.iter().filter_map(Crossing::birth).max().unwrap_or_default(),
-        ..Evidence::default()
+        ..LeakEvidence::default()
     };
     let n_examples = survivors.len().min(MAX_EXAMPLES);
     evidence.examples = (0..n_examples).map(|i| survivors[i * survivors.len() / n_examples].id).collect();

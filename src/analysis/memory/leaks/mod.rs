@@ -1,81 +1,65 @@
-//! What grows from step to step, and is it a leak?
+//! Memory leaks: signatures whose live memory grows from step to step.
 
-mod doubt;
+mod classify;
+mod confidence;
 mod evidence;
-mod judge;
 mod series;
 #[cfg(test)]
 mod tests;
 mod total;
 
-pub use doubt::Confidence;
-pub use evidence::Evidence;
+pub use confidence::Confidence;
+pub use evidence::LeakEvidence;
 pub use total::{Total, TotalVerdict};
 
-use super::live::{self, Group, Live};
+use super::live::{self, GroupKey, LiveUntil};
 use super::signature::{SignatureId, Signatures};
 use super::steps::Steps;
 use crate::analysis::finding::Severity;
 use crate::model::{MemoryHistory, Trace};
-use judge::{Judge, Moved};
+use classify::{Criteria, Losses};
 
-/// From when on something counts. Sizes are in bytes, 1 MB = 10^6 bytes.
+/// Thresholds of the leak analysis. Sizes are in bytes, 1 MB = 10^6 bytes.
 ///
-/// The first six were tried on generated training of 6, 12 and 40 steps with two seeds each, by
-/// `tests/oracle/leaks.py`. Batches of random size, the only place without a plant that rose at all, had
-/// slopes up to 6.4 KiB a step, rose in up to 80 % of steps, and had no survivors in any. Planted leaks of
-/// 128 and 384 KiB a step had exactly these slopes, rose in all steps, and had survivors of all steps that
-/// count but the last; already of four in a run of six. So 64 KiB lies ten times above the noise and at
-/// half the smaller leak, and survivors tell best: neither the slope nor the share of rising steps alone
-/// would do. A warm-up cache had up to eight steps with survivors, but a slope of 0. The share of 0.1 %
-/// decided nowhere: it needs more than 64 MiB a step in all.
-///
-/// The rest were set on recordings written for it, of 40 to 300 steps. Leaks in each second or tenth step,
-/// once an epoch, from the middle on, or behind stacks that differ from step to step are all named: of
-/// these tau was 0.75 and more, and nothing was given back. Garbage collected every 15 steps, queues of
-/// growing batches, predictions gathered by an evaluation, and keys and values of one generation are not:
-/// of these a third at most was kept. A cache by shape that still meets new shapes in the last third is
-/// named too; nothing in a recording tells it from a leak.
-///
-/// None of the 11 real snapshots of the test data holds four steps, so they only show what is to be left
-/// alone: of layers, which repeat as steps do, seven places of one forward pass under autocast grew by 1.1
-/// to 4.5 MiB each. That is why steps are refused there, and not leaks by any constant here.
+/// The defaults separate planted leaks from noise in generated and real recordings; how they were calibrated
+/// is described in `tests/oracle/leaks.py`. The alarm limits are those of PyTorch's user guides.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
-    /// A place grows if it gains at least this in a step,
+    /// Smallest growth of a candidate, in bytes per step.
     pub min_bytes_per_step: f64,
-    /// and at least this share of what all memory gains in a step,
+    /// Smallest share of the growth of total memory per step.
     pub min_growth_share: f64,
-    /// over at least so many steps,
+    /// Smallest number of steps after the warm-up.
     pub min_steps: usize,
-    /// in at least this share of them,
+    /// Smallest share of steps in which a candidate rises.
     pub min_monotonic: f64,
-    /// and if blocks of at least so many different steps
+    /// Smallest number of distinct steps whose blocks survive.
     pub min_survivor_steps: usize,
-    /// outlive their own step by so many more,
+    /// Number of further steps that a surviving block outlives its own.
     pub survivor_delay: usize,
-    /// of which bytes at least this share is still live at the end of the recording.
+    /// Smallest share of the surviving bytes that is still live at the end.
     pub min_kept: f64,
-    /// Growth in fewer steps counts if blocks of at least so many different steps stay
+    /// Smallest number of distinct steps whose blocks are never freed, for growth in fewer steps than
+    /// [`Self::min_monotonic`].
     pub min_seldom_steps: usize,
-    /// and live bytes have at least this Kendall's tau.
+    /// Smallest Kendall's tau of live bytes for such growth.
     pub min_seldom_tau: f64,
-    /// Suspects that gain what others lose are taken back if those that are left have at least this share of
-    /// the growth of all memory.
-    pub min_explained: f64,
-    /// At most so many first steps are left out as warm-up, and never more than a quarter.
+    /// Candidates whose gain is offset by losses elsewhere are dropped if the remaining ones account for at
+    /// least this share of the growth of total memory.
+    pub min_attributed: f64,
+    /// Largest number of initial steps excluded as warm-up; never more than a quarter of all steps.
     pub max_warm_up: usize,
-    /// All memory is growing if it gains more than this in a step
+    /// Growth of total memory, in bytes per step, that raises an alarm.
     pub alarm_bytes_per_step: f64,
-    /// over at least so many boundaries of steps,
+    /// Number of step boundaries required for that.
     pub alarm_points: usize,
-    /// or more than this in all.
+    /// Growth of total memory in bytes that raises an alarm.
     pub alarm_growth: u64,
-    /// A leak is bad from more than this on,
+    /// Growth in bytes above which a leak has high severity.
     pub high_growth: u64,
-    /// and of some importance from more than this on.
+    /// Growth in bytes above which a leak is a warning.
     pub medium_growth: u64,
-    /// History is lost if more than this share of frees has no allocation.
+    /// Share of frees without an allocation above which history counts as lost.
     pub max_lost: f64,
 }
 
@@ -91,7 +75,7 @@ impl Default for Thresholds {
             min_kept: 2.0 / 3.0,
             min_seldom_steps: 6,
             min_seldom_tau: 0.5,
-            min_explained: 2.0 / 3.0,
+            min_attributed: 2.0 / 3.0,
             max_warm_up: 5,
             alarm_bytes_per_step: 1e6,
             alarm_points: 10,
@@ -103,20 +87,20 @@ impl Default for Thresholds {
     }
 }
 
-/// Why the memory of one place in the program is no leak.
+/// Why a signature with persistent or growing memory is not a leak candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Grows for some steps, but most of it is given back: a queue, garbage until it is collected, what
-    /// is gathered in one phase.
+    /// Grows for some steps, but is mostly freed later: a queue, garbage before collection, results gathered in
+    /// one phase.
     Released,
-    /// One buffer that is replaced by a larger one step after step. No block stays, so whether the program
-    /// needs all of it cannot be seen here.
+    /// One buffer that is replaced by a larger one in each step. No block persists, so whether the growth is
+    /// needed cannot be determined.
     GrowingBuffer,
-    /// Grew while the first steps ran, and hardly any more.
+    /// Grew during the first two thirds of the steps and hardly after.
     WarmUpCache,
-    /// Was allocated before the steps that count, and stays.
+    /// Allocated before the end of the warm-up, and still live at the last boundary.
     Setup,
-    /// Grows as a leak does, but other places give back as much: blocks move from them to this one.
+    /// Grows like a leak, but other signatures shrink by as much: allocations moved from those to this one.
     Offset,
 }
 
@@ -133,94 +117,92 @@ impl Verdict {
     }
 }
 
-/// A place in the program whose memory grows step after step.
+/// A signature whose memory grows from step to step and is not freed.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Suspect {
+pub struct LeakCandidate {
     pub signature: SignatureId,
-    /// Theil and Sen's slope of its live bytes at the boundaries of steps; the mean gain of one that grows in
-    /// some steps only.
+    /// Theil-Sen slope of live bytes at the step boundaries; mean growth if it grows in some steps only.
     pub bytes_per_step: f64,
-    /// The same as share of all suspects together.
+    /// Share of the slopes of all candidates, 0 to 1.
     pub slope_share: f64,
-    /// Live bytes at the last boundary less those at the first that counts.
+    /// Live bytes at the last boundary minus those at the first after the warm-up.
     pub growth_bytes: i64,
-    /// Live bytes and blocks at each boundary, the warm-up included.
+    /// Live bytes and blocks at each boundary, including the warm-up.
     pub live_bytes: Vec<i64>,
     pub live_count: Vec<u32>,
-    /// Share of steps after which it has more.
+    /// Share of steps in which it grows, 0 to 1.
     pub monotonic: f64,
     pub r2: f64,
-    /// Blocks that outlived their step, and from how many different steps.
+    /// Number of blocks that outlived their step, and of distinct steps that allocated them.
     pub survivors: u64,
     pub survivor_steps: usize,
     pub severity: Severity,
-    /// Slope share x monotonic share x coverage: the likelier, the higher.
+    /// `slope_share` x `monotonic` x coverage; higher is more likely a leak.
     pub score: f64,
-    pub evidence: Evidence,
+    pub evidence: LeakEvidence,
 }
 
-/// A place that is no suspect, with the reason.
+/// A signature that is not a candidate, with the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Innocent {
+pub struct Explained {
     pub signature: SignatureId,
     pub verdict: Verdict,
-    /// Live at the last boundary.
+    /// Live bytes at the last boundary.
     pub bytes: i64,
 }
 
-/// What one place has more at the end of the recording than at its start.
+/// Growth of one signature from the start to the end of the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gain {
     pub signature: SignatureId,
     pub bytes: i64,
-    /// Blocks more; may be fewer.
+    /// Change in the number of blocks; may be negative.
     pub count: i64,
 }
 
-/// What grows in a history.
+/// Result of the leak analysis of one history.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Leaks {
-    /// The first steps, which do not count. 0 where there are no steps.
+    /// Number of initial steps excluded; 0 without steps.
     pub warm_up: usize,
-    /// The likeliest first. Always empty without steps.
-    pub suspects: Vec<Suspect>,
-    /// The most bytes first.
-    pub innocents: Vec<Innocent>,
-    /// All memory together; `None` without steps.
+    /// By score, descending; empty without steps.
+    pub candidates: Vec<LeakCandidate>,
+    /// By bytes, descending.
+    pub explained: Vec<Explained>,
+    /// Total memory; `None` without steps.
     pub total: Option<Total>,
-    /// What has more at the end than at the start, the most first: the answer where there are no steps.
+    /// Signatures with more bytes at the end than at the start, descending; available without steps.
     pub gains: Vec<Gain>,
-    /// Share of the bytes live at the end whose stack is known; 1 if none are live.
+    /// Share of the bytes live at the end whose call stack is known; 1 if none are live.
     pub coverage: f64,
     pub confidence: Confidence,
-    /// Why it is not higher.
-    pub doubts: Vec<String>,
+    /// Reasons that lower the confidence.
+    pub caveats: Vec<String>,
 }
 
-/// Finds what grows from step to step.
+/// Finds the signatures whose live memory grows from step to step.
 ///
-/// At each boundary of steps the live bytes of every signature are summed. The first steps are left out:
-/// five, or a quarter where there are fewer than 20. A suspect gains enough by [`Thresholds`], in most
-/// steps or in some all over the recording, and has blocks of several steps that outlive their step by
-/// another whole one, and most of which are never freed. So a batch that is prefetched is none, and
-/// neither is what is gathered for some steps. What stopped growing in the last third is a warm-up cache;
-/// and where all memory stays level because other places lose as much, blocks only move.
+/// The live bytes of each signature are summed at every step boundary, without the warm-up: five steps, or a
+/// quarter if there are fewer than 20. A candidate exceeds the growth limits of [`Thresholds`] in most steps,
+/// or in some throughout the recording, and has blocks from several steps that outlive their step by another
+/// one and are mostly never freed. This excludes prefetched batches and results gathered over some steps. A
+/// signature that stops growing in the last third is a warm-up cache; if total memory is level because other
+/// signatures shrink by as much, allocations have only moved.
 ///
-/// Where all memory grows and the suspects together have less than half of it, the stacks themselves may differ from step to
-/// step, as those of compiled code do: then places are told apart by file and function alone, if that
-/// tells more. The answer is then of the signatures that come with it, and not of those given.
+/// If total memory grows and the candidates account for less than half of it, stacks may vary between steps,
+/// as with compiled code. Signatures are then reduced to file and function if that accounts for more; the
+/// result refers to those signatures, which are returned with it.
 ///
-/// Where there are no steps nothing is judged: `gains` says what has more at the end.
+/// Without steps only `gains` is filled in.
 ///
-/// * `signatures`: those of the trace.
-/// * `steps`: those of this history.
-/// * `capacity`: what the allocator can reserve in all, in bytes, if known: see [`capacity`].
-/// * Cost: O(m log m) for m blocks; for each signature that rises most of the time, or of which much stays,
-///   O(n + min(n, 200)²) for n steps.
+/// * `signatures`: of the trace.
+/// * `steps`: of this history.
+/// * `capacity`: bytes that the allocator can reserve at most, if known; see [`capacity`].
+/// * Incomplete once cancelled.
+/// * Cost: O(m log m) for m blocks; O(n + min(n, 200)²) for each signature examined over n steps.
 ///
-/// Source: the rule is this project's own, from the survivors of Ascend's msMemScope, the share of rising
-/// steps of stormlog, and the limits of PyTorch's user guides. What real and generated recordings show
-/// stands at [`Thresholds`].
+/// Source: this project's own rule, combining the survivors of Ascend's msMemScope, the share of rising steps
+/// of stormlog, and the limits of PyTorch's user guides.
 pub fn leaks(
     trace: &Trace,
     history: &MemoryHistory,
@@ -230,25 +212,25 @@ pub fn leaks(
     thresholds: &Thresholds,
     is_cancelled: &dyn Fn() -> bool,
 ) -> (Option<Signatures>, Leaks) {
-    let find = |signatures: &Signatures| judged(history, signatures, steps, capacity, thresholds, is_cancelled);
+    let find = |signatures: &Signatures| find_growth(history, signatures, steps, capacity, thresholds, is_cancelled);
     let found = find(signatures);
-    let explained = |found: &Leaks| found.suspects.iter().map(|suspect| suspect.growth_bytes).sum::<i64>();
-    let (known, whole) = (explained(&found), found.total.map_or(0, |total| total.growth_bytes));
+    let attributed = |found: &Leaks| found.candidates.iter().map(|candidate| candidate.growth_bytes).sum::<i64>();
+    let (known, whole) = (attributed(&found), found.total.map_or(0, |total| total.growth_bytes));
     let is_growing = found.total.is_some_and(|total| total.verdict == TotalVerdict::Growth);
     if is_growing && known.saturating_mul(2) < whole {
         let coarse = Signatures::by_function(trace);
         let mut other = find(&coarse);
-        if explained(&other) > known.saturating_mul(2).max(whole / 4) {
+        if attributed(&other) > known.saturating_mul(2).max(whole / 4) {
             other.confidence = other.confidence.min(Confidence::Medium);
             let text = "Stacks differ from step to step: places are told apart by file and function alone";
-            other.doubts.push(text.to_owned());
+            other.caveats.push(text.to_owned());
             return (Some(coarse), other);
         }
     }
     (None, found)
 }
 
-fn judged(
+fn find_growth(
     history: &MemoryHistory,
     signatures: &Signatures,
     steps: Option<&Steps>,
@@ -256,16 +238,16 @@ fn judged(
     thresholds: &Thresholds,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Leaks {
-    let coverage = doubt::coverage(history, signatures);
+    let coverage = confidence::coverage(history, signatures);
     let mut found = Leaks {
         warm_up: 0,
-        suspects: Vec::new(),
-        innocents: Vec::new(),
+        candidates: Vec::new(),
+        explained: Vec::new(),
         total: None,
         gains: gains(history, signatures),
         coverage,
         confidence: Confidence::High,
-        doubts: Vec::new(),
+        caveats: Vec::new(),
     };
     if let Some(steps) = steps.filter(|steps| !steps.is_empty()) {
         let warm_up = thresholds.max_warm_up.min(steps.len() / 4);
@@ -273,40 +255,40 @@ fn judged(
         let mut total = total::total(history, steps, warm_up, capacity, thresholds);
         let least = thresholds.min_bytes_per_step.max(thresholds.min_growth_share * total.trend.slope);
         let crossings = series::crossings(history, signatures, &steps.boundaries);
-        let judge = Judge { history, warm_up, n_steps: steps.len(), least, thresholds };
-        let mut moved = Moved::default();
+        let criteria = Criteria { history, warm_up, n_steps: steps.len(), least, thresholds };
+        let mut losses = Losses::default();
         for blocks in crossings.chunk_by(|a, b| a.signature == b.signature) {
             if is_cancelled() {
                 return found;
             }
-            judge.judge(blocks, &mut moved, &mut found);
+            criteria.classify(blocks, &mut losses, &mut found);
         }
-        moved.clear(&crossings, &judge, if total.rises(thresholds) { total.growth_bytes } else { 0 }, &mut found);
+        losses.offset(&crossings, &criteria, if total.rises(thresholds) { total.growth_bytes } else { 0 }, &mut found);
         rank(&mut found);
         evidence::gather(history, signatures, steps, &crossings, thresholds, &mut found);
-        total.judge(!found.suspects.is_empty(), thresholds);
+        total.classify(!found.candidates.is_empty(), thresholds);
         found.total = Some(total);
     }
-    doubt::doubt(history, steps, thresholds, &mut found);
+    confidence::add_caveats(history, steps, thresholds, &mut found);
     found
 }
 
 fn rank(found: &mut Leaks) {
-    let whole: f64 = found.suspects.iter().map(|suspect| suspect.bytes_per_step).sum();
-    for suspect in &mut found.suspects {
-        suspect.slope_share = suspect.bytes_per_step / whole;
-        suspect.score = suspect.slope_share * suspect.monotonic * found.coverage;
+    let whole: f64 = found.candidates.iter().map(|candidate| candidate.bytes_per_step).sum();
+    for candidate in &mut found.candidates {
+        candidate.slope_share = candidate.bytes_per_step / whole;
+        candidate.score = candidate.slope_share * candidate.monotonic * found.coverage;
     }
-    // The bytes decide where nothing has a stack and all scores are zero.
-    found.suspects.sort_by(|a, b| {
+    // Without call stacks all scores are zero: sort by bytes.
+    found.candidates.sort_by(|a, b| {
         let by_score = b.score.total_cmp(&a.score).then(b.bytes_per_step.total_cmp(&a.bytes_per_step));
         by_score.then(a.signature.cmp(&b.signature))
     });
-    found.innocents.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(a.signature.cmp(&b.signature)));
+    found.explained.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(a.signature.cmp(&b.signature)));
 }
 
-/// What the allocator can reserve in all: what it had and what the device had left when memory ran out,
-/// else the device's memory as the file names it. `None` if neither is known.
+/// Bytes that the allocator can reserve at most: reserved plus free device memory at the last out-of-memory
+/// event, else the device's total memory. `None` if neither is known.
 pub fn capacity(trace: &Trace, history: &MemoryHistory) -> Option<u64> {
     let at_oom = history.ooms.iter().rev().find_map(|oom| {
         let reserved = history.curves.reserved.get(oom.event as usize)?;
@@ -315,7 +297,7 @@ pub fn capacity(trace: &Trace, history: &MemoryHistory) -> Option<u64> {
     at_oom.or_else(|| device_total(trace, history))
 }
 
-/// The device's memory as the file names it.
+/// The device's total memory in bytes as recorded in the file.
 pub fn device_total(trace: &Trace, history: &MemoryHistory) -> Option<u64> {
     let is_it = |id: u32| i64::from(id) == i64::from(history.device);
     trace.info.devices.iter().find(|device| is_it(device.id)).and_then(|device| device.total_memory_bytes)
@@ -324,8 +306,8 @@ pub fn device_total(trace: &Trace, history: &MemoryHistory) -> Option<u64> {
 fn gains(history: &MemoryHistory, signatures: &Signatures) -> Vec<Gain> {
     let mut change = vec![(0_i64, 0_i64); signatures.len()];
     for (state, sign) in [(0, -1), (history.last_state(), 1)] {
-        for found in live::groups(history, state, Live::Active, live::by_signature(history, signatures)) {
-            if let Group::Signature(signature) = found.group {
+        for found in live::groups(history, state, LiveUntil::Active, live::by_signature(history, signatures)) {
+            if let GroupKey::Signature(signature) = found.group {
                 let of = &mut change[signature.0 as usize];
                 *of = (of.0 + sign * found.bytes as i64, of.1 + sign * found.count as i64);
             }

@@ -1,28 +1,27 @@
-//! Which blocks outlive the boundaries of steps?
+//! Blocks that are live across step boundaries, and their sums at each boundary.
 
 use crate::analysis::memory::signature::{SignatureId, Signatures};
 use crate::model::MemoryHistory;
 use crate::model::memory::AllocationId;
 
-/// A block that is live at one boundary at least.
+/// A block that is live at one or more step boundaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crossing {
     pub signature: SignatureId,
     pub id: AllocationId,
-    /// The boundaries at which it is live: from this
+    /// The first boundary at which it is live.
     pub first: u32,
-    /// to before this.
+    /// The first boundary after it was freed.
     pub end: u32,
 }
 
 impl Crossing {
-    /// The step in which it was allocated; `None` if before the first.
+    /// The step in which it was allocated; `None` if before the first step.
     pub fn birth(&self) -> Option<usize> {
         self.first.checked_sub(1).map(|step| step as usize)
     }
 
-    /// Whether it was allocated in a step that counts and is live at a boundary `delay` steps after the
-    /// end of its own.
+    /// Whether it was allocated after the warm-up and is live `delay` steps after the end of its step.
     pub fn survives(&self, warm_up: usize, n_steps: usize, delay: usize) -> bool {
         let at = self.first as usize + delay;
         self.birth().is_some_and(|step| step >= warm_up) && at <= n_steps && at < self.end as usize
@@ -44,16 +43,16 @@ pub fn crossings(history: &MemoryHistory, signatures: &Signatures, boundaries: &
     found
 }
 
-/// What blocks sum to at the boundaries of steps, kept only where it changes: most places have few
-/// blocks, and there may be as many places as steps.
+/// Sums over blocks at the step boundaries, stored sparsely as changes: most signatures have few blocks, and
+/// there may be as many signatures as steps.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// From which boundary on, and how much; ascending.
+    /// (boundary, sum from there on), ascending.
     changes: Vec<(u32, i64)>,
 }
 
 impl Series {
-    /// * `of`: what a block adds while it is live.
+    /// * `of`: the contribution of a block while it is live.
     ///
     /// Cost: O(b log b) for b blocks.
     pub fn new(blocks: &[Crossing], of: impl Fn(&Crossing) -> i64) -> Self {
@@ -69,13 +68,13 @@ impl Series {
         Self { changes: changes.collect() }
     }
 
-    /// At a boundary.
+    /// The sum at a boundary. Cost: O(log b).
     pub fn at(&self, boundary: usize) -> i64 {
         let after = self.changes.partition_point(|&(from, _)| from as usize <= boundary);
         after.checked_sub(1).map_or(0, |last| self.changes[last].1)
     }
 
-    /// At each of the first `n` boundaries.
+    /// The sums at the first `n` boundaries.
     pub fn dense(&self, n: usize) -> Vec<i64> {
         let mut all = vec![0; n];
         for (i, &(from, sum)) in self.changes.iter().enumerate() {
@@ -85,7 +84,7 @@ impl Series {
         all
     }
 
-    /// After how many of the steps from boundary `from` to boundary `to` it is more than before.
+    /// Number of steps from boundary `from` to boundary `to` in which the sum rises.
     pub fn rises(&self, from: usize, to: usize) -> usize {
         let mut before = self.at(from);
         let within = self.changes.iter().filter(|change| (from + 1..=to).contains(&(change.0 as usize)));
@@ -98,9 +97,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_series_is_what_is_live_at_each_boundary() {
+    fn series_sum_live_blocks_at_each_boundary() {
         let block = |first, end| Crossing { signature: SignatureId(1), id: AllocationId(0), first, end };
-        // Live at boundaries 1 to 3, 2 to 3, 3 to the end; two that take each other's place; 5.
+        // Live at boundaries 1 to 3, 2 to 3, 3 to the end; two in succession; 5.
         let blocks = [block(1, 4), block(2, 4), block(3, 7), block(1, 2), block(2, 3), block(5, 6)];
         let series = Series::new(&blocks, |_| 10);
         let by_hand: Vec<i64> = (0..7)

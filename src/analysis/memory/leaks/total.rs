@@ -1,21 +1,21 @@
-//! Does all memory together grow?
+//! Growth of total memory from step to step.
 
 use super::Thresholds;
 use crate::analysis::memory::steps::Steps;
 use crate::analysis::memory::trend::{Trend, trend};
 use crate::model::MemoryHistory;
 
-/// What all memory does from step to step.
+/// How total memory develops from step to step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TotalVerdict {
-    /// What is live between steps grows.
+    /// Live memory at step boundaries grows.
     Growth,
-    /// It does not, but the highest point within steps rises.
+    /// Live memory at boundaries is level, but the peak within steps rises.
     Ratchet,
-    /// Neither does, but what is reserved grows: free memory is ever more scattered.
+    /// Both are level, but reserved memory grows, which indicates fragmentation.
     FragmentationGrowth,
     Flat,
-    /// Too few steps to say.
+    /// Too few steps to decide.
     TooFewSteps,
 }
 
@@ -31,7 +31,7 @@ impl TotalVerdict {
         }
     }
 
-    /// A sentence for the person.
+    /// Description for the user.
     pub fn sentence(self) -> &'static str {
         match self {
             Self::Growth => "Memory between steps grows",
@@ -43,29 +43,30 @@ impl TotalVerdict {
     }
 }
 
-/// All memory of a history, at the boundaries of its steps but those of the warm-up.
+/// Total memory of a history at the step boundaries after the warm-up. Trends are in bytes per step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Total {
-    /// Of live bytes.
+    /// Trend of live bytes.
     pub trend: Trend,
-    /// Of the highest number of live bytes within each step.
+    /// Trend of the peak of live bytes within each step.
     pub peak_trend: Trend,
-    /// Of reserved bytes.
+    /// Trend of reserved bytes.
     pub reserved_trend: Trend,
-    /// Live bytes at the last boundary less those at the first.
+    /// Live bytes at the last boundary minus those at the first.
     pub growth_bytes: i64,
-    /// Whether live bytes gain more in a step, or in all, than the user guides of PyTorch put up with.
+    /// Whether the growth of live bytes exceeds the limits of [`Thresholds`], per step or in total.
     pub is_alarm: bool,
-    /// Steps until memory runs out at this rate; `None` if it does not grow or its size is not known.
+    /// Steps until memory runs out at this rate; `None` without growth or if the capacity is unknown.
     pub steps_to_oom: Option<f64>,
     pub verdict: TotalVerdict,
-    /// Boundaries that count.
+    /// Number of boundaries considered.
     pub points: usize,
 }
 
-/// Looks at live, highest and reserved bytes, step by step.
+/// Measures live, peak and reserved bytes per step; the verdict is set later by [`Total::classify`].
 ///
-/// Cost: O(n / 64) a step for n events, and O(200²).
+/// * `capacity`: bytes that the allocator can reserve at most, if known.
+/// * Cost: O(n / 64) per step for n events, and O(200²).
 pub fn total(
     history: &MemoryHistory,
     steps: &Steps,
@@ -96,7 +97,7 @@ pub fn total(
     }
 }
 
-/// Kendall's tau from which a series rises: five of six pairs do.
+/// Kendall's tau from which a series counts as rising: five of six pairs rise.
 const RISING: f64 = 2.0 / 3.0;
 
 fn rises(trend: &Trend, thresholds: &Thresholds) -> bool {
@@ -109,13 +110,13 @@ impl Total {
         rises(&self.trend, thresholds) && self.points > thresholds.min_steps
     }
 
-    /// Gives the verdict.
+    /// Sets the verdict.
     ///
-    /// Series that may rise by chance, as batches of different sizes make peaks do, must rise for most
-    /// pairs of steps and over as many steps as an alarm needs.
-    pub fn judge(&mut self, has_suspects: bool, thresholds: &Thresholds) {
+    /// Peaks and reserved memory may rise by chance if batch sizes vary, so they must rise in most pairs of
+    /// steps and over as many steps as an alarm requires.
+    pub fn classify(&mut self, has_candidates: bool, thresholds: &Thresholds) {
         let is_long = self.points >= thresholds.alarm_points;
-        self.verdict = if has_suspects || self.rises(thresholds) {
+        self.verdict = if has_candidates || self.rises(thresholds) {
             TotalVerdict::Growth
         } else if !is_long {
             TotalVerdict::TooFewSteps

@@ -1,4 +1,4 @@
-//! Cards of memory that ran out, by hand.
+//! Out-of-memory cards against values computed by hand.
 
 use super::*;
 use crate::analysis::memory::fixture::{Script, history};
@@ -21,15 +21,15 @@ fn all(mut script: Script, device_total: Option<u64>, top: usize) -> Vec<OomCard
     cards(&trace, history(&trace), &Signatures::new(&trace, false), top, &|| false)
 }
 
-/// The settings and the other facts of a card.
+/// The settings, or facts without a setting, of a card.
 fn advice(card: &OomCard) -> Vec<String> {
     let mib = |bytes: u64| format!("{} MiB", bytes / MIB);
-    let text = |what: &WhatIf| if what.setting().is_empty() { what.fact(mib) } else { what.setting().to_owned() };
-    card.what_ifs.iter().map(text).collect()
+    let text = |what: &OomHint| if what.setting().is_empty() { what.fact(mib) } else { what.setting().to_owned() };
+    card.hints.iter().map(text).collect()
 }
 
 #[test]
-fn the_card_accounts_for_the_device() {
+fn a_card_accounts_for_all_device_memory() {
     let mut script = Script::default();
     let stack = script.stack(&["grow (train.py:3)"]);
     script.event(SegmentAlloc, 0, 40 * MIB, StackId(0));
@@ -49,25 +49,25 @@ fn the_card_accounts_for_the_device() {
     assert_eq!((card.stacks[0].bytes, card.stacks[0].count), (20 * MIB, 5));
     assert_eq!((card.free, card.free_elsewhere), (16 * MIB, 0));
     assert_eq!(advice(&card), ["expandable_segments:True", "max_split_size_mb", "garbage_collection_threshold"]);
-    assert_eq!(card.what_ifs[1], WhatIf::MaxSplit { segments: 1 });
-    let fact = card.what_ifs[0].fact(|bytes| format!("{}M", bytes / MIB));
+    assert_eq!(card.hints[1], OomHint::MaxSplit { segments: 1 });
+    let fact = card.hints[0].fact(|bytes| format!("{}M", bytes / MIB));
     assert!(fact.starts_with("16M are reserved and unused, no less than the 10M requested"), "{fact}");
 }
 
 #[test]
-fn where_the_program_has_it_all_no_setting_helps() {
+fn no_setting_helps_if_all_memory_is_in_use() {
     let mut script = Script::default();
     script.event(SegmentAlloc, 0, 20 * MIB, StackId(0));
     script.alloc(0, 20 * MIB, StackId(0));
     script.oom(10 * MIB, None);
     let card = card_of(script, Some(64 * MIB));
     assert_eq!((card.non_pytorch, card.inactive), (None, 0));
-    assert_eq!(card.what_ifs, [WhatIf::InUse { share: 1.0 }]);
+    assert_eq!(card.hints, [OomHint::InUse { share: 1.0 }]);
 }
 
-/// Memory of another stream or pool does not serve a request, whatever its stretches.
+/// Memory of another stream or pool does not serve a request, however large its free ranges.
 #[test]
-fn only_what_serves_the_request_counts() {
+fn only_memory_that_can_serve_the_request_counts() {
     for (pool, name) in [
         (MemoryPool { stream: 7, private: (0, 0) }, "stream 7"),
         (MemoryPool { stream: 0, private: (0, 1) }, "default stream, private pool 0.1"),
@@ -112,7 +112,7 @@ fn many_cards_come_from_one_sweep() {
     assert_eq!(found.len(), 7);
     for card in &found {
         let by_signature = live::by_signature(history, &signatures);
-        let groups = live::groups(history, card.event, live::Live::Allocated, by_signature);
+        let groups = live::groups(history, card.event, live::LiveUntil::Allocated, by_signature);
         assert_eq!(card.stacks, groups);
         assert_eq!(card.allocated, groups.iter().map(|group| group.bytes).sum::<u64>());
     }

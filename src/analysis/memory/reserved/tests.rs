@@ -1,4 +1,4 @@
-//! Causes of growth, and free memory brought forward against free memory worked out anew.
+//! Causes of growth, and incrementally updated free memory against a computation from scratch.
 
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ fn all(script: Script) -> (crate::model::Trace, Vec<Growth>) {
     (trace, found)
 }
 
-/// A segment of 20 MiB with blocks of 4 MiB, of which every other one is freed again.
+/// A segment of 20 MiB with blocks of 4 MiB, every other one freed.
 fn checkered() -> Script {
     let mut script = Script::default();
     script.event(SegmentAlloc, 0, 20 * MIB, StackId(0));
@@ -30,7 +30,7 @@ fn checkered() -> Script {
 }
 
 #[test]
-fn a_request_that_no_free_stretch_serves_is_fragmentation() {
+fn a_request_larger_than_any_free_range_is_fragmentation() {
     let mut script = checkered();
     script.event(SegmentAlloc, 100 * MIB, 20 * MIB, StackId(0));
     let request = script.alloc(100 * MIB, 8 * MIB, StackId(0));
@@ -42,13 +42,13 @@ fn a_request_that_no_free_stretch_serves_is_fragmentation() {
     assert_eq!((second.bytes, second.released, second.events.clone()), (20 * MIB, 0, 9..10));
     assert_eq!(second.request, Some(AllocationId(history(&trace).events.allocation[request as usize])));
     let pins = pins(history(&trace), second, &|| false).unwrap();
-    assert_eq!(pins, Pins { addr: 0, bytes: 8 * MIB, blocks: vec![AllocationId(1)], blocks_bytes: 4 * MIB });
+    assert_eq!(pins, PinnedRange { addr: 0, bytes: 8 * MIB, blocks: vec![AllocationId(1)], blocks_bytes: 4 * MIB });
 }
 
 #[test]
-fn a_request_for_more_than_is_free_is_demand() {
+fn a_request_larger_than_all_free_memory_is_demand() {
     let mut script = checkered();
-    // Given back and taken again, for one request.
+    // Released and reserved again, for one request.
     script.event(SegmentAlloc, 200 * MIB, 2 * MIB, StackId(0));
     script.event(SegmentFree, 200 * MIB, 2 * MIB, StackId(0));
     script.event(SegmentAlloc, 100 * MIB, 32 * MIB, StackId(0));
@@ -62,7 +62,7 @@ fn a_request_for_more_than_is_free_is_demand() {
 }
 
 #[test]
-fn small_requests_and_other_pools_see_their_own_space() {
+fn small_requests_and_other_pools_have_their_own_free_memory() {
     let mut script = checkered();
     script.event(SegmentAlloc, 100 * MIB, 2 * MIB, StackId(0));
     script.alloc(100 * MIB, 512, StackId(0));
@@ -71,7 +71,7 @@ fn small_requests_and_other_pools_see_their_own_space() {
 }
 
 #[test]
-fn what_is_unsplit_behind_a_block_is_not_free() {
+fn unsplit_remainders_are_not_free() {
     let mut script = Script::default();
     script.event(SegmentAlloc, 0, 20 * MIB, StackId(0));
     script.alloc(0, 19 * MIB + MIB / 2, StackId(0));
@@ -86,7 +86,7 @@ fn what_is_unsplit_behind_a_block_is_not_free() {
 }
 
 #[test]
-fn pieces_mapped_for_one_request_are_one_growth() {
+fn mappings_for_one_request_are_one_growth() {
     let mut script = Script::default();
     script.event(SegmentMap, 0, 20 * MIB, StackId(0));
     script.alloc(0, 4 * MIB, StackId(0));
@@ -101,8 +101,8 @@ fn pieces_mapped_for_one_request_are_one_growth() {
 }
 
 proptest! {
-    /// The sweep against the state worked out anew each time. Sizes are whole units of 2 MiB, so
-    /// nothing is left unsplit; blocks may overlap no border or other block, as in any allocator.
+    /// The sweep against the state computed from scratch each time. Sizes are multiples of 2 MiB, so there
+    /// are no unsplit remainders; as in any allocator, blocks overlap neither borders nor each other.
     #[test]
     fn free_memory_is_that_of_the_state(events in prop::collection::vec((0_u8..8, 0_u64..60, 0_u64..4), 0..150)) {
         let mut script = Script::default();
@@ -138,7 +138,7 @@ proptest! {
         }
         let trace = script.finish();
         let history = history(&trace);
-        let mut sweep = Sweep::new(history);
+        let mut sweep = FreeSpaceSweep::new(history);
         for state in 0..history.n_states() {
             sweep.advance(state);
             let expected = allocator(history, state, &|| false);

@@ -1,4 +1,4 @@
-//! The state of an allocator against looking at every stretch of 512 bytes.
+//! The state of an allocator against a brute-force scan of every 512 bytes.
 
 use proptest::prelude::*;
 
@@ -12,14 +12,14 @@ use crate::model::memory::MemoryPool;
 
 const MIB: u64 = 1 << 20;
 
-fn held(segment: &SegmentState) -> Vec<(u64, u64, &'static str)> {
-    let name = |held| match held {
-        Held::Allocated(_) => "allocated",
-        Held::AwaitingFree(_) => "awaiting",
-        Held::Unsplit => "unsplit",
-        Held::Free => "free",
+fn parts(segment: &SegmentState) -> Vec<(u64, u64, &'static str)> {
+    let name = |kind| match kind {
+        PartKind::Allocated(_) => "allocated",
+        PartKind::AwaitingFree(_) => "awaiting",
+        PartKind::Unsplit => "unsplit",
+        PartKind::Free => "free",
     };
-    segment.parts.iter().map(|part| (part.addr, part.bytes, name(part.held))).collect()
+    segment.parts.iter().map(|part| (part.addr, part.bytes, name(part.kind))).collect()
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn blocks_and_gaps_tile_a_segment() {
     script.alloc(0x1400, 1024, StackId(0));
     script.alloc(0x1800, 2048, StackId(0));
     script.event(FreeRequested, 0x1800, 2048, StackId(0));
-    // Outside of every segment, and half outside.
+    // Outside of all segments, and partly outside.
     script.alloc(0x9000, 512, StackId(0));
     script.alloc(0x2f00, 512, StackId(0));
     let trace = script.finish();
@@ -41,19 +41,19 @@ fn blocks_and_gaps_tile_a_segment() {
         (0x2000, 0xf00, "free"),
         (0x2f00, 0x100, "allocated"),
     ];
-    assert_eq!(held(&found.pools[0].segments[0]), expected);
-    let Sums { reserved, allocated, awaiting_free, unsplit, free, largest_free, free_parts, .. } = found.sums;
+    assert_eq!(parts(&found.pools[0].segments[0]), expected);
+    let MemorySums { reserved, allocated, awaiting_free, unsplit, free, largest_free, free_parts, .. } = found.sums;
     assert_eq!((reserved, allocated, awaiting_free, unsplit, free), (8192, 1280, 2048, 0, 4864));
     assert_eq!((largest_free, free_parts, found.unplaced), (3840, 2, 512 + 256));
     let fragmentation = 1.0 - (1024.0 * 1024.0 + 3840.0 * 3840.0) / (4864.0 * 4864.0);
     assert!((found.sums.fragmentation() - fragmentation).abs() < 1e-12);
     assert_eq!(found.sums.pinned, 4864, "both segments hold blocks");
     assert_eq!(allocator(history(&trace), 0, &|| false), AllocatorState::default());
-    assert_eq!(Sums::default().fragmentation(), 0.0);
+    assert_eq!(MemorySums::default().fragmentation(), 0.0);
 }
 
 #[test]
-fn only_what_blocks_tear_apart_is_fragmented() {
+fn only_free_ranges_between_blocks_are_fragmented() {
     // Twenty segments without a block, and one more with a block at its start.
     let mut script = Script::default();
     for segment in 0..21 {
@@ -61,13 +61,13 @@ fn only_what_blocks_tear_apart_is_fragmented() {
     }
     script.alloc(0, 4 * MIB, StackId(0));
     let whole = script.now() / 10;
-    // Then two blocks that leave 2, 6 and 4 MiB of it.
+    // Then two blocks that leave 2, 6 and 4 MiB free.
     script.alloc(6 * MIB, 2 * MIB, StackId(0));
     script.alloc(14 * MIB, 2 * MIB, StackId(0));
     let trace = script.finish();
     let sums = |state| allocator(history(&trace), state, &|| false).sums;
     let fragmentation = |state| sums(state).fragmentation();
-    // Twenty segments can be given back; of the other, what is behind and between its blocks is pinned.
+    // Twenty segments can be released; in the other, the memory behind and between its blocks is pinned.
     assert_eq!([0, whole as u32, whole as u32 + 2].map(|state| sums(state).pinned), [0, 16 * MIB, 12 * MIB]);
     assert_eq!(fragmentation(whole as u32), 0.0);
     let expected = (12.0 - (2.0 * 2.0 + 6.0 * 6.0 + 4.0 * 4.0) / 12.0) / (12.0 + 20.0 * 20.0);
@@ -75,7 +75,7 @@ fn only_what_blocks_tear_apart_is_fragmented() {
 }
 
 #[test]
-fn who_gave_up_gets_nothing() {
+fn a_cancelled_state_is_empty() {
     let mut script = Script::default();
     script.event(SegmentAlloc, 0, 20 * MIB, StackId(0));
     let trace = script.finish();
@@ -83,7 +83,7 @@ fn who_gave_up_gets_nothing() {
 }
 
 #[test]
-fn what_is_left_unsplit_is_not_free() {
+fn unsplit_remainders_are_not_free() {
     let mut script = Script::default();
     script.event(SegmentAlloc, 0, 20 * MIB, StackId(0));
     script.alloc(0, 9 * MIB, StackId(0));
@@ -96,12 +96,12 @@ fn what_is_left_unsplit_is_not_free() {
         (10 * MIB, 8 * MIB, "allocated"),
         (18 * MIB, 2 * MIB, "free"),
     ];
-    assert_eq!(held(&found.pools[0].segments[0]), kinds);
+    assert_eq!(parts(&found.pools[0].segments[0]), kinds);
     assert_eq!((found.sums.unsplit, found.sums.free, found.pools[0].kind), (MIB, 2 * MIB, SegmentKind::Large));
 }
 
 #[test]
-fn pieces_of_an_expandable_segment_are_one() {
+fn mappings_of_an_expandable_segment_are_merged() {
     let mut script = Script::default();
     for piece in 0..3 {
         script.event(SegmentMap, 20 * MIB * piece, 20 * MIB, StackId(0));
@@ -120,10 +120,10 @@ fn pieces_of_an_expandable_segment_are_one() {
     ];
     assert_eq!(found.pools.iter().map(pool).collect::<Vec<_>>(), expected);
     let whole = [(0, 10 * MIB, "free"), (10 * MIB, 30 * MIB, "allocated"), (40 * MIB, 20 * MIB, "free")];
-    assert_eq!(held(&found.pools[1].segments[0]), whole);
+    assert_eq!(parts(&found.pools[1].segments[0]), whole);
 }
 
-/// Random events within 16 pages of 4 KiB: the state by looking at every byte range of 512.
+/// Random events within 16 pages of 4 KiB: the state by scanning every 512 bytes.
 fn random(events: &[(u8, u64, u64)]) -> Script {
     let mut script = Script::default();
     for &(what, at, size) in events {
@@ -153,11 +153,11 @@ proptest! {
         for state in 0..history.n_states() {
             let found = allocator(history, state, &|| false);
             let at = state as usize;
-            let Sums { reserved, allocated, awaiting_free, unsplit, free, .. } = found.sums;
+            let MemorySums { reserved, allocated, awaiting_free, unsplit, free, .. } = found.sums;
             prop_assert_eq!(reserved, history.curves.reserved[at]);
             prop_assert_eq!(reserved, allocated + awaiting_free + unsplit + free);
             prop_assert_eq!(allocated + awaiting_free + found.unplaced, history.curves.active[at]);
-            let mut of_parts = Sums::default();
+            let mut of_parts = MemorySums::default();
             for segment in found.pools.iter().flat_map(|pool| &pool.segments) {
                 let mut next = segment.addr;
                 for part in &segment.parts {
@@ -165,11 +165,11 @@ proptest! {
                     prop_assert!(part.bytes > 0);
                     next += part.bytes;
                 }
-                of_parts.add(&Sums::of(&segment.parts, segment.is_expandable));
+                of_parts.add(&MemorySums::of(&segment.parts, segment.is_expandable));
                 prop_assert_eq!(next, segment.addr + segment.bytes);
             }
             prop_assert_eq!(of_parts, found.sums);
-            // Free is what is reserved and under no block, page by page.
+            // Free memory is reserved and covered by no block, page by page.
             let pages = (0..160).filter(|page| {
                 let addr = page * 512;
                 let covers = |start: u64, bytes: u64| start <= addr && addr < start + bytes;
@@ -183,8 +183,8 @@ proptest! {
                     .position(|segment| segment.addr <= at && at < segment.addr + segment.bytes);
                 holder(addr) != holder(addr + bytes - 1)
             };
-            // A block over the border of two segments, which no allocator makes, ends there.
-            if !live(history, state, Live::Active).any(is_crossing) {
+            // A block across two segments, which allocators never create, is cut at the border.
+            if !live(history, state, LiveUntil::Active).any(is_crossing) {
                 prop_assert_eq!(free + unsplit, 512 * pages.count() as u64);
             }
         }

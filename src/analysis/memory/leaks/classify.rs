@@ -1,52 +1,52 @@
-//! Is the growth of one place a leak?
+//! Classification of each signature's growth as a leak candidate or as explained.
 
 use super::series::{Crossing, Series};
-use super::{Evidence, Innocent, Leaks, Suspect, Thresholds, Verdict};
+use super::{Explained, LeakCandidate, LeakEvidence, Leaks, Thresholds, Verdict};
 use crate::analysis::finding::Severity;
 use crate::analysis::memory::trend::trend;
 use crate::model::MemoryHistory;
 
-/// Kendall's tau from which a buffer is said to grow: nearly all pairs of steps rise.
+/// Kendall's tau from which a buffer counts as growing: nearly all pairs of steps rise.
 const GROWING: f64 = 0.9;
 
-/// What all places of a history are judged by.
+/// Parameters for classifying the signatures of one history.
 #[derive(Clone, Copy, Debug)]
-pub struct Judge<'a> {
+pub struct Criteria<'a> {
     pub history: &'a MemoryHistory,
     pub warm_up: usize,
     pub n_steps: usize,
-    /// The least growth that counts, in bytes a step.
+    /// Smallest growth considered, in bytes per step.
     pub least: f64,
     pub thresholds: &'a Thresholds,
 }
 
-/// What became of the blocks that outlived their step by enough.
+/// Blocks that outlived their step by [`Thresholds::survivor_delay`].
 struct Survivors {
     count: u64,
-    /// Different steps they are of.
+    /// Number of distinct steps in which they were allocated.
     steps: usize,
-    /// Different steps that those are of which are never freed.
+    /// The same for those that are never freed.
     kept_steps: usize,
-    /// Share of their bytes that is never freed; 1 if there are none.
+    /// Share of their bytes that is never freed; 1 without survivors.
     kept: f64,
 }
 
-impl Judge<'_> {
+impl Criteria<'_> {
     fn bytes(&self, block: &Crossing) -> i64 {
         self.history.allocations.bytes[block.id.idx()] as i64
     }
 
-    /// Judges the blocks of one signature that outlive a boundary.
-    pub fn judge(&self, blocks: &[Crossing], moved: &mut Moved, found: &mut Leaks) {
+    /// Classifies one signature by its blocks that are live at a boundary.
+    pub fn classify(&self, blocks: &[Crossing], losses: &mut Losses, found: &mut Leaks) {
         let Some(&Crossing { signature, .. }) = blocks.first() else { return };
         let Self { warm_up, n_steps, least, thresholds, .. } = *self;
         let series = Series::new(blocks, |block| self.bytes(block));
         let last = series.at(n_steps);
-        let mut acquit = |verdict| found.innocents.push(Innocent { signature, verdict, bytes: last });
+        let mut explain = |verdict| found.explained.push(Explained { signature, verdict, bytes: last });
         if blocks.iter().all(|block| block.birth().is_none_or(|step| step < warm_up)) && last > 0 {
-            acquit(Verdict::Setup);
+            explain(Verdict::Setup);
         }
-        // Places are many and most are small: these need no look at all steps.
+        // Most signatures are too small to matter: skip them early.
         if (blocks.iter().map(|block| self.bytes(block)).sum::<i64>() as f64) < least {
             return;
         }
@@ -57,10 +57,10 @@ impl Judge<'_> {
         let survivors = self.survivors(blocks);
         let is_kept = survivors.kept >= thresholds.min_kept;
         if growth as f64 >= least && is_over && is_kept {
-            return acquit(Verdict::WarmUpCache);
+            return explain(Verdict::WarmUpCache);
         }
         if growth < 0 {
-            moved.lose(self, blocks);
+            losses.add(self, blocks);
         }
         let is_most_rising =
             series.rises(warm_up, n_steps) as f64 / n_counted.max(1) as f64 >= thresholds.min_monotonic;
@@ -76,9 +76,9 @@ impl Judge<'_> {
         let is_surviving = survivors.steps >= thresholds.min_survivor_steps;
         if !(is_kept && (is_seldom || is_steady && is_surviving)) {
             if is_steady && is_surviving {
-                acquit(Verdict::Released);
+                explain(Verdict::Released);
             } else if is_steady && trend.tau >= GROWING && n_counted >= thresholds.alarm_points {
-                acquit(Verdict::GrowingBuffer);
+                explain(Verdict::GrowingBuffer);
             }
             return;
         }
@@ -88,9 +88,9 @@ impl Judge<'_> {
             _ => Severity::Note,
         };
         let counts = Series::new(blocks, |_| 1).dense(n_steps + 1);
-        found.suspects.push(Suspect {
+        found.candidates.push(LeakCandidate {
             signature,
-            // The median of slopes tells little of what grows in a few steps only.
+            // The median slope is not meaningful for growth in a few steps only.
             bytes_per_step: if is_steady { trend.slope } else { mean },
             slope_share: 0.0,
             growth_bytes: growth,
@@ -102,7 +102,7 @@ impl Judge<'_> {
             survivor_steps: survivors.steps,
             severity,
             score: 0.0,
-            evidence: Evidence::default(),
+            evidence: LeakEvidence::default(),
         });
     }
 
@@ -129,7 +129,7 @@ impl Judge<'_> {
         Survivors { count, steps: distinct(steps), kept_steps: distinct(kept_steps), kept }
     }
 
-    /// Bytes more at the last boundary than at the first that counts, by size of block as a power of two.
+    /// Change in bytes from the first boundary after the warm-up to the last, by log2 of the block size.
     fn change(&self, blocks: &[Crossing]) -> [i64; 64] {
         let mut change = [0; 64];
         for block in blocks {
@@ -141,47 +141,48 @@ impl Judge<'_> {
     }
 }
 
-/// What places that have less at the last boundary have lost, by size of block as a power of two.
+/// Bytes lost by signatures that shrink, by log2 of the block size.
 #[derive(Clone, Copy, Debug)]
-pub struct Moved([i64; 64]);
+pub struct Losses([i64; 64]);
 
-impl Default for Moved {
+impl Default for Losses {
     fn default() -> Self {
         Self([0; 64])
     }
 }
 
-impl Moved {
-    fn lose(&mut self, judge: &Judge<'_>, blocks: &[Crossing]) {
-        for (lost, change) in self.0.iter_mut().zip(judge.change(blocks)) {
+impl Losses {
+    fn add(&mut self, criteria: &Criteria<'_>, blocks: &[Crossing]) {
+        for (lost, change) in self.0.iter_mut().zip(criteria.change(blocks)) {
             *lost += -change.min(0);
         }
     }
 
-    /// Takes suspects back, those that gained most first, where other places lost about as much in blocks
-    /// of about the same size; but only if those that are left tell why all memory grows.
+    /// Reclassifies candidates as [`Verdict::Offset`], those with the largest gain first, if other signatures
+    /// lost about as much in blocks of similar size; but only if the remaining candidates account for the
+    /// growth of total memory.
     ///
-    /// * `growth`: of all memory, in bytes; 0 if it stays level.
-    pub fn clear(mut self, crossings: &[Crossing], judge: &Judge<'_>, growth: i64, found: &mut Leaks) {
-        found.suspects.sort_by_key(|suspect| (std::cmp::Reverse(suspect.growth_bytes), suspect.signature));
+    /// * `growth`: growth of total memory in bytes; 0 if level.
+    pub fn offset(mut self, crossings: &[Crossing], criteria: &Criteria<'_>, growth: i64, found: &mut Leaks) {
+        found.candidates.sort_by_key(|candidate| (std::cmp::Reverse(candidate.growth_bytes), candidate.signature));
         let (mut left, mut offset) = (Vec::new(), Vec::new());
-        for suspect in &found.suspects {
-            let first = crossings.partition_point(|block| block.signature < suspect.signature);
-            let n = crossings[first..].partition_point(|block| block.signature == suspect.signature);
-            let gained = judge.change(&crossings[first..first + n]).map(|change| change.max(0));
+        for candidate in &found.candidates {
+            let first = crossings.partition_point(|block| block.signature < candidate.signature);
+            let n = crossings[first..].partition_point(|block| block.signature == candidate.signature);
+            let gained = criteria.change(&crossings[first..first + n]).map(|change| change.max(0));
             let matched: [i64; 64] = std::array::from_fn(|size| gained[size].min(self.0[size]));
             if (matched.iter().sum::<i64>() as f64) < 0.9 * gained.iter().sum::<i64>() as f64 {
-                left.push(suspect.clone());
+                left.push(candidate.clone());
                 continue;
             }
             self.0.iter_mut().zip(matched).for_each(|(lost, matched)| *lost -= matched);
-            let bytes = suspect.live_bytes.last().copied().unwrap_or_default();
-            offset.push(Innocent { signature: suspect.signature, verdict: Verdict::Offset, bytes });
+            let bytes = candidate.live_bytes.last().copied().unwrap_or_default();
+            offset.push(Explained { signature: candidate.signature, verdict: Verdict::Offset, bytes });
         }
-        let explained: i64 = left.iter().map(|suspect| suspect.growth_bytes).sum();
-        if explained as f64 >= judge.thresholds.min_explained * growth as f64 {
-            found.suspects = left;
-            found.innocents.extend(offset);
+        let attributed: i64 = left.iter().map(|candidate| candidate.growth_bytes).sum();
+        if attributed as f64 >= criteria.thresholds.min_attributed * growth as f64 {
+            found.candidates = left;
+            found.explained.extend(offset);
         }
     }
 }

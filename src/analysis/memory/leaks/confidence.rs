@@ -1,13 +1,13 @@
-//! How far can the verdicts be trusted?
+//! Confidence in the leak verdicts, and the caveats that lower it.
 
 use super::{Leaks, Thresholds};
-use crate::analysis::memory::live::{Live, live};
+use crate::analysis::memory::live::{LiveUntil, live};
 use crate::analysis::memory::signature::{SignatureId, Signatures};
 use crate::analysis::memory::steps::{StepSource, Steps};
 use crate::model::MemoryHistory;
-use crate::model::memory::{MemoryAction, Oddity};
+use crate::model::memory::{Inconsistency, MemoryAction};
 
-/// How far the verdicts can be trusted.
+/// Confidence in the verdicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Confidence {
     Low,
@@ -26,10 +26,10 @@ impl Confidence {
     }
 }
 
-/// Share of the bytes live at the end whose stack is known.
+/// Share, 0 to 1, of the bytes live at the end whose call stack is known; 1 if none are live.
 pub fn coverage(history: &MemoryHistory, signatures: &Signatures) -> f64 {
     let (mut known, mut whole) = (0_u64, 0_u64);
-    for id in live(history, history.last_state(), Live::Active) {
+    for id in live(history, history.last_state(), LiveUntil::Active) {
         let bytes = history.allocations.bytes[id.idx()];
         whole += bytes;
         if signatures.of(history.allocations.stack[id.idx()]) != SignatureId::default() {
@@ -39,29 +39,31 @@ pub fn coverage(history: &MemoryHistory, signatures: &Signatures) -> f64 {
     if whole == 0 { 1.0 } else { known as f64 / whole as f64 }
 }
 
-/// Says what makes the verdicts less sure.
-pub fn doubt(history: &MemoryHistory, steps: Option<&Steps>, thresholds: &Thresholds, found: &mut Leaks) {
+/// Lowers the confidence and adds a caveat for each weakness of the recording.
+pub fn add_caveats(history: &MemoryHistory, steps: Option<&Steps>, thresholds: &Thresholds, found: &mut Leaks) {
     let mut add = |confidence: Confidence, text: String| {
         found.confidence = found.confidence.min(confidence);
-        found.doubts.push(text);
+        found.caveats.push(text);
     };
-    let count = |wanted: Oddity| history.oddities.iter().find(|odd| odd.0 == wanted).map_or(0, |odd| odd.1);
+    let count =
+        |wanted: Inconsistency| history.inconsistencies.iter().find(|odd| odd.0 == wanted).map_or(0, |odd| odd.1);
     let n = |wanted| history.events.action.iter().filter(|&&action| action == wanted).count() as f64;
     let frees = n(MemoryAction::FreeCompleted).max(1.0);
-    let lost = count(Oddity::FreedFromBefore) as f64 / frees;
+    let lost = count(Inconsistency::FreedFromBefore) as f64 / frees;
     if lost > thresholds.max_lost {
         let text = format!("History is lost: {:.1} % of frees have no allocation", lost * 100.0);
         add(Confidence::Low, text);
     }
-    let contradictions = [Oddity::AllocTwice, Oddity::FreedTwice, Oddity::Gone, Oddity::Appeared].map(count);
+    let contradictions =
+        [Inconsistency::AllocTwice, Inconsistency::FreedTwice, Inconsistency::Gone, Inconsistency::Appeared].map(count);
     let odd = contradictions.iter().sum::<u64>() as f64 / n(MemoryAction::Alloc).max(1.0);
     if odd > thresholds.max_lost {
         add(Confidence::Low, format!("Events contradict each other: {:.1} % of allocations", odd * 100.0));
     }
-    // PyTorch keeps the last `max_entries` events, a round number when a person chose it.
+    // PyTorch keeps the last `max_entries` events, usually a round number.
     let n_events = history.events.len();
     let is_full = n_events > 0 && (n_events.is_multiple_of(10_000) || n_events > 1000 && n_events.is_power_of_two());
-    if is_full && count(Oddity::FreedFromBefore) + count(Oddity::LiveFromBefore) > 0 {
+    if is_full && count(Inconsistency::FreedFromBefore) + count(Inconsistency::LiveFromBefore) > 0 {
         let text = format!("The recording holds exactly {n_events} events: earlier ones may be lost");
         add(Confidence::Low, text);
     }

@@ -21,7 +21,7 @@ pub struct Projection {
 ///
 /// Adding and asking cost O(log n) each, over all spans together.
 #[derive(Debug, Default)]
-pub struct Sweep {
+pub struct RecentSpans {
     /// Sum of the lengths before each span, and after the last.
     sums: Vec<DurNs>,
     /// Indices and starts of the spans that start before all later ones.
@@ -34,7 +34,7 @@ pub struct Sweep {
     last: Fenwick,
 }
 
-impl Sweep {
+impl RecentSpans {
     /// Whether there is no span yet.
     pub fn is_empty(&self) -> bool {
         self.sums.len() < 2
@@ -157,7 +157,7 @@ mod tests {
         #[test]
         fn any_number_of_last_spans_is_known(spans in prop::collection::vec((0_i64..80, 0_i64..30), 1..40)) {
             let spans: Vec<_> = spans.iter().map(|&(start, dur)| TimeRange { start, end: start + dur }).collect();
-            let mut sweep = Sweep::default();
+            let mut sweep = RecentSpans::default();
             for n in 0..spans.len() {
                 sweep.push(spans[n]);
                 for first in 0..=n {

@@ -1,8 +1,8 @@
-//! Contradictions in the history of a memory.
+//! Inconsistencies in a recorded memory history.
 
-/// What a history says that could not have happened so, or that its beginning cut off.
+/// A contradiction in a history, or an event whose counterpart precedes the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Oddity {
+pub enum Inconsistency {
     /// A block from before the recording was freed.
     FreedFromBefore,
     /// A block from before the recording is live at the end.
@@ -21,12 +21,12 @@ pub enum Oddity {
     SegmentAppeared,
     /// An event's time is before that of the one before it.
     TimeGoesBack,
-    /// The sizes sum to more than any device has; each was cut.
+    /// The sizes sum to more than any device has; each was clamped.
     TooLarge,
 }
 
-impl Oddity {
-    /// A sentence for the person.
+impl Inconsistency {
+    /// Description for the user.
     pub fn sentence(self) -> &'static str {
         match self {
             Self::FreedFromBefore => "Freed without being allocated in the history: live before the recording began",
@@ -46,29 +46,29 @@ impl Oddity {
         }
     }
 
-    /// Whether the picture is whole and true nevertheless.
+    /// Whether the replayed history is nevertheless complete and correct.
     pub fn is_harmless(self) -> bool {
         matches!(self, Self::FreedFromBefore | Self::LiveFromBefore)
     }
 }
 
-/// Oddities met so far: how often each, and the first event.
+/// Inconsistencies found so far, with their counts and first events.
 #[derive(Debug, Default)]
-pub struct Oddities(Vec<(Oddity, u64, u32)>);
+pub struct Inconsistencies(Vec<(Inconsistency, u64, u32)>);
 
-impl Oddities {
-    pub fn add(&mut self, oddity: Oddity, event: u32) {
-        match self.0.iter_mut().find(|known| known.0 == oddity) {
+impl Inconsistencies {
+    pub fn add(&mut self, inconsistency: Inconsistency, event: u32) {
+        match self.0.iter_mut().find(|known| known.0 == inconsistency) {
             Some(known) => {
                 known.1 += 1;
                 known.2 = known.2.min(event);
             }
-            None => self.0.push((oddity, 1, event)),
+            None => self.0.push((inconsistency, 1, event)),
         }
     }
 
-    /// All of them, in the order of [`Oddity`].
-    pub fn sorted(mut self) -> Vec<(Oddity, u64, u32)> {
+    /// All of them, in the order of [`Inconsistency`].
+    pub fn sorted(mut self) -> Vec<(Inconsistency, u64, u32)> {
         self.0.sort_unstable();
         self.0
     }
