@@ -1,4 +1,4 @@
-//! Annotations: their time on the host, and the device work that was launched inside them.
+//! Annotations: host time, and the device work launched inside them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,13 +10,13 @@ use super::recent_spans::RecentSpans;
 use super::totals::{Durations, Instance, Part, Scope, group};
 use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeNs, TimeRange, Trace, TrackId};
 
-/// All ranges of one name and domain.
+/// Totals of all ranges with one name and domain, in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AnnotationTotals {
     pub name: String,
     /// Empty for the default domain, and for `record_function`.
     pub domain: String,
-    /// On the host.
+    /// Durations on the host.
     pub durations: Durations,
     /// Sum of the lengths of [`Projection::time`].
     pub projected_ns: DurNs,
@@ -29,11 +29,11 @@ pub struct AnnotationTotals {
 /// The annotations in scope by name and domain, with their time on the host and on the device.
 ///
 /// A range is projected onto the device work whose API call is on the same thread and starts within
-/// the range; call and work are joined by correlation id. Ranges inside others are counted in both.
-/// Work that another thread launched meanwhile, such as that of the backward pass, is not part.
+/// the range; call and work are joined by correlation id. Nested ranges are counted in both. Work launched by
+/// another thread, such as that of the backward pass, is excluded.
 ///
 /// * Sorted by total on the host, descending, then name.
-/// * Cost: O(n log n) for n annotations, calls and pieces of work, however they nest.
+/// * Cost: O(n log n) for n annotations, calls and device slices, at any nesting.
 /// * Source: `nvtx_gpu_proj_sum` of NVIDIA Nsight Systems.
 pub fn annotations(scope: &Scope<'_>) -> Vec<AnnotationTotals> {
     let local = |part: &Part<'_>, i: usize| {
@@ -73,7 +73,7 @@ pub fn annotations(scope: &Scope<'_>) -> Vec<AnnotationTotals> {
     groups.into_iter().map(totals).collect()
 }
 
-/// Where one range of a host thread ran on the device; `None` if nothing was launched in it.
+/// Projection of one host range onto the device; `None` if nothing was launched in it.
 ///
 /// Cost: O(slices of its track in its time, and their work), so not for the frame thread.
 pub fn projection(trace: &Trace, range: SliceId) -> Option<Projection> {
@@ -118,8 +118,8 @@ fn projections(
     all
 }
 
-/// For each thread the device work it launched, as (start of the call, time of the work), sorted by
-/// the call. Each piece of work is there once.
+/// For each thread the device work it launched, as (start of the call, time of the work), sorted by call.
+/// Each device slice occurs once.
 fn work_by_thread(trace: &Trace) -> BTreeMap<TrackId, Vec<(TimeNs, TimeRange)>> {
     let mut by_thread: BTreeMap<TrackId, Vec<(TimeNs, TimeRange)>> = BTreeMap::new();
     for i in (0..trace.slices.len()).filter(|&i| trace.slices.kind[i].is_device_work()) {
@@ -134,7 +134,7 @@ fn work_by_thread(trace: &Trace) -> BTreeMap<TrackId, Vec<(TimeNs, TimeRange)>> 
 }
 
 fn of_thread(trace: &Trace, work: &[(TimeNs, TimeRange)], ranges: &[SliceId]) -> Vec<(SliceId, Projection)> {
-    // The pieces of work of each range, as a stretch of `work`.
+    // The device work of each range, as an index range of `work`.
     let stretch = |&range: &SliceId| {
         let TimeRange { start, end } = trace.slices.time(range);
         let first = work.partition_point(|piece| piece.0 < start);

@@ -5,38 +5,38 @@ use rayon::prelude::*;
 use crate::model::time::{length, unite};
 use crate::model::{DurNs, ProcessId, SliceKind, TimeRange, Trace, TrackId};
 
-/// All device work of one sort.
+/// Totals of one kind of device work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkTotals {
     pub count: u64,
-    /// Sum of the durations; work that runs at the same time counts twice.
+    /// Sum of the durations in nanoseconds; concurrent work counts twice.
     pub total_ns: DurNs,
-    /// Time in which at least one of them ran.
+    /// Union of their times in nanoseconds.
     pub union_ns: DurNs,
 }
 
-/// What one device did between its first start and its last end.
+/// Busy and idle time of one device between its first start and last end, in nanoseconds.
 ///
-/// `busy_ns + idle_ns == window.dur()`, exactly.
+/// `busy_ns + idle_ns == window.dur()`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceBusy {
     pub process: ProcessId,
-    /// Index of the device, as the recording numbers it.
+    /// Recorded device index.
     pub device: u32,
-    /// From the first start to the last end of its work; empty if it did nothing.
+    /// From the first start to the last end of its work; empty without work.
     pub window: TimeRange,
-    /// When it was at work: sorted, disjoint, not touching, none empty.
+    /// Busy ranges: sorted, disjoint, not adjacent, none empty.
     pub busy: Vec<TimeRange>,
-    /// Sum over `busy`.
+    /// Sum of `busy`.
     pub busy_ns: DurNs,
-    /// The rest of the window: all gaps together.
+    /// The rest of the window.
     pub idle_ns: DurNs,
     pub kernels: WorkTotals,
     pub memcpys: WorkTotals,
     pub memsets: WorkTotals,
-    /// CUDA graphs that were recorded as one.
+    /// CUDA graphs recorded as a whole.
     pub graphs: WorkTotals,
-    /// Tracks with work; a stream of the device each.
+    /// Tracks with work, each a stream of the device.
     pub n_streams: u32,
 }
 
@@ -50,10 +50,10 @@ impl DeviceBusy {
     }
 }
 
-/// Busy and idle time of each device that did anything, in the order of their processes.
+/// Busy and idle time of each device with work, in process order.
 ///
-/// * Work is kernels, copies, memsets and graphs, over all streams and all rows, those of crossing slices
-///   included. Work outside the trace's span (events that lost their time) is left out.
+/// * Work is kernels, copies, memsets and graphs on all streams and rows, including overflow rows. Work
+///   outside the trace's span (events with lost times) is excluded.
 /// * Units: nanoseconds on the trace's clock.
 /// * Errors: none. A device without work is absent.
 /// * Cost: O(n log k) for n slices in k rows; devices in parallel.
@@ -62,7 +62,7 @@ pub fn devices(trace: &Trace) -> Vec<DeviceBusy> {
     processes.par_iter().filter_map(|&process| device(trace, process)).collect()
 }
 
-/// Busy and idle time of the device whose work `process` holds; `None` if it has none.
+/// Busy and idle time of the device of `process`; `None` without work. Cost as for [`devices`].
 pub fn device(trace: &Trace, process: ProcessId) -> Option<DeviceBusy> {
     let mut out = DeviceBusy { process, device: trace.process(process).device?, ..Default::default() };
     let mut spans: [Vec<TimeRange>; 4] = Default::default();
@@ -90,7 +90,7 @@ pub fn device(trace: &Trace, process: ProcessId) -> Option<DeviceBusy> {
     Some(out)
 }
 
-/// Adds the work of one track, as [kernels, copies, memsets, graphs], in order of the columns.
+/// Adds the work of one track to [kernels, copies, memsets, graphs].
 fn collect_work(trace: &Trace, track: TrackId, spans: &mut [Vec<TimeRange>; 4]) {
     let slices = &trace.slices;
     for i in trace.track_slices(track) {
@@ -118,12 +118,12 @@ mod tests {
     const K: SliceKind = SliceKind::Kernel;
 
     #[test]
-    fn streams_and_crossing_slices_count_once() {
+    fn concurrent_and_crossing_slices_count_once() {
         let trace = TraceBuilder::from_slices(&[
             ("main", SliceKind::Operator, "op", 0, 1000),
             ("stream 7", SliceKind::GpuAnnotation, "range", 0, 900),
             ("stream 7", K, "a", 100, 200),
-            // Crosses the one before it, so it lies on an overflow row.
+            // Crosses its predecessor, so it lies on an overflow row.
             ("stream 7", K, "b", 150, 250),
             ("stream 20", SliceKind::Memcpy, "Memcpy HtoD", 240, 300),
             ("stream 20", SliceKind::Memset, "Memset", 400, 410),
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn events_that_lost_their_time_do_not_stretch_the_window() {
+    fn events_with_lost_times_do_not_extend_the_window() {
         let now = 1_700_000_000_000_000_000;
         let trace = TraceBuilder::from_slices(&[("stream 7", K, "lost", 0, 0), ("stream 7", K, "a", now, now + 5)]);
         assert_eq!(devices(&trace.finish())[0].window.dur(), 5);
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(devices(&trace), []);
     }
 
-    /// The same figures by counting nanoseconds one by one.
+    /// The same figures by counting single nanoseconds.
     fn count(work: &[(i64, i64)]) -> (i64, i64) {
         let first = work.iter().map(|work| work.0).min().unwrap();
         let last = work.iter().map(|work| work.1).max().unwrap();

@@ -1,22 +1,22 @@
-//! Time of the host in CUDA, in the operating system and in the profiler, by call.
+//! Host time in CUDA, the operating system and the profiler, by call.
 
 use super::totals::{Group, Part, Scope, group};
 use crate::model::SliceKind;
 
-/// Whose calls.
+/// Kind of host calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CallKind {
-    /// Calls of the CUDA or HIP runtime and of the driver.
+    /// Calls of the CUDA or HIP runtime and driver.
     #[default]
     Api,
-    /// Calls of the operating system, as `nsys` traces them.
+    /// Calls of the operating system, as traced by `nsys`.
     Os,
-    /// The profiler's own work, which the program without it would not do.
+    /// Overhead of the profiler.
     Overhead,
 }
 
 impl CallKind {
-    /// Every sort.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Api, Self::Os, Self::Overhead];
 
     fn is_of(self, kind: SliceKind) -> bool {
@@ -28,11 +28,11 @@ impl CallKind {
     }
 }
 
-/// The calls in scope by name and kind, over all threads.
+/// The calls in scope by name and slice kind, over all threads, in nanoseconds.
 ///
-/// * Self time is that outside calls directly inside, such as a driver call in a runtime call.
+/// * Self time excludes calls directly inside, such as a driver call in a runtime call.
 /// * Sorted by total, descending, then name.
-/// * Cost: O(slices of the rows in scope), and 8 bytes a call.
+/// * Cost: O(slices of the rows in scope), and 8 bytes per call.
 pub fn calls(scope: &Scope<'_>, sort: CallKind) -> Vec<Group<(String, SliceKind)>> {
     let local = |part: &Part<'_>, i: usize| (part.trace.slices.name[i], part.trace.slices.kind[i]);
     group(scope, |kind| sort.is_of(kind), local, |part, &(name, kind)| (part.trace.strings.get(name).to_owned(), kind))
@@ -44,7 +44,7 @@ mod tests {
     use crate::model::TraceBuilder;
 
     #[test]
-    fn calls_are_told_apart_by_sort() {
+    fn calls_are_selected_by_kind() {
         let trace = TraceBuilder::from_slices(&[
             ("main", SliceKind::Operator, "aten::mm", 0, 100),
             ("main", SliceKind::Runtime, "cudaLaunchKernel", 10, 40),

@@ -1,4 +1,4 @@
-//! One clock for several traces: which of them belong to one run, and where each starts.
+//! Common clock for several traces: assignment to runs, and time offsets.
 
 use std::path::Path;
 
@@ -7,35 +7,35 @@ use crate::model::{DurNs, TimeNs, TimeRange, Trace};
 /// The session clock. Its zero is the start of every run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
-    /// One for each trace, in the order given.
+    /// One per trace, in the given order.
     pub placed: Vec<TraceClock>,
-    /// In the order of their first traces.
+    /// In the order of each run's first trace.
     pub runs: Vec<Run>,
     /// From the first start to the last end, in session time.
     pub span: TimeRange,
 }
 
-/// Where one trace is on the session clock.
+/// The position of one trace on the session clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceClock {
-    /// Add this to the trace's times to get session times.
+    /// Offset from trace time to session time, in nanoseconds.
     pub offset: DurNs,
     pub source: ClockSource,
-    /// Index of the run that the trace is of.
+    /// Index of the run that the trace belongs to.
     pub run: usize,
 }
 
-/// How a trace came onto the session clock.
+/// How a trace was aligned to the session clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockSource {
-    /// By the UTC time of its recording.
+    /// By its recorded UTC time.
     Utc,
-    /// It does not say when it was recorded: its start is put at the start of its run.
+    /// Without recorded UTC time: aligned to the start of its run.
     Start,
 }
 
 impl ClockSource {
-    /// As the report's JSON has it.
+    /// Stable name in the JSON report.
     pub fn key(self) -> &'static str {
         match self {
             Self::Utc => "utc",
@@ -44,16 +44,16 @@ impl ClockSource {
     }
 }
 
-/// Traces of one job, on one clock.
+/// Traces of one job on a common clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Nanoseconds from 1970 to the run's start, if any of its traces knows it.
+    /// Start of the run in nanoseconds since 1970, if any of its traces has UTC times.
     pub origin_utc_ns: Option<TimeNs>,
     pub n_traces: usize,
 }
 
 impl Clock {
-    /// Nanoseconds from 1970 to zero, if all traces are of one run and on UTC.
+    /// Time zero in nanoseconds since 1970, if there is one run and all its traces have UTC times.
     pub fn origin_utc_ns(&self) -> Option<TimeNs> {
         let is_utc = self.placed.iter().all(|placed| placed.source == ClockSource::Utc);
         let &[run] = self.runs.as_slice() else { return None };
@@ -61,18 +61,18 @@ impl Clock {
     }
 }
 
-/// Traces with a longer pause than this between them are not of one run.
+/// Longest pause in nanoseconds between traces of one run.
 const MAX_PAUSE: DurNs = 3_600_000_000_000;
 
-/// Puts traces on one clock, run by run; each run starts at zero, so that runs can be compared.
+/// Aligns traces to a common clock; each run starts at zero, so that runs can be compared.
 ///
-/// * Traces that know their UTC time are of one run if no pause between them exceeds an hour. They keep
-///   their distances.
-/// * A trace that does not know it joins a run of its own folder or archive in which its rank is not yet
-///   taken; without such a run, or without a rank, it is a run of its own. It starts at the run's start,
-///   and leaves the others where they are.
+/// * Traces with UTC times belong to one run if no pause between them exceeds an hour, and keep their relative
+///   offsets.
+/// * A trace without UTC times joins a run of its folder or archive that does not yet have its rank; without
+///   such a run, or without a rank, it forms its own run. It is aligned to the run's start and does not move
+///   other traces.
 ///
-/// Cost: O(n²) for n traces that do not know their time, else O(n log n).
+/// Cost: O(n²) for n traces without UTC times, else O(n log n).
 pub fn clock(traces: &[&Trace]) -> Clock {
     let starts: Vec<Option<TimeNs>> = traces.iter().map(|trace| utc_start(trace)).collect();
     let mut run_of = utc_runs(traces, &starts);
@@ -104,8 +104,7 @@ pub fn clock(traces: &[&Trace]) -> Clock {
     Clock { placed, runs, span }
 }
 
-/// A run for each trace: the same for those that know their time and lie within [`MAX_PAUSE`] of each other,
-/// else one of its own.
+/// The run of each trace: shared by traces with UTC times within [`MAX_PAUSE`] of each other, else separate.
 fn utc_runs(traces: &[&Trace], starts: &[Option<TimeNs>]) -> Vec<usize> {
     let mut run_of: Vec<usize> = (0..traces.len()).collect();
     let known = traces.iter().zip(starts).enumerate();
@@ -125,7 +124,7 @@ fn utc_runs(traces: &[&Trace], starts: &[Option<TimeNs>]) -> Vec<usize> {
     run_of
 }
 
-/// Joins each trace that is alone in its run, has a rank and no UTC time, with the traces of its folder.
+/// Merges each trace that is alone in its run, with a rank but without UTC times, into a run of its folder.
 fn join_by_folder(traces: &[&Trace], run_of: &mut [usize]) {
     for i in 0..traces.len() {
         let (trace, is_alone) = (traces[i], !run_of.iter().enumerate().any(|(j, &run)| j != i && run == i));
@@ -145,7 +144,7 @@ fn join_by_folder(traces: &[&Trace], run_of: &mut [usize]) {
     }
 }
 
-/// The archive that a trace was in, else the folder of its file.
+/// The archive of a trace, else the folder of its file.
 fn folder(trace: &Trace) -> Option<&Path> {
     match trace.info.member {
         Some(_) => Some(&trace.info.path),
@@ -153,9 +152,9 @@ fn folder(trace: &Trace) -> Option<&Path> {
     }
 }
 
-/// When the trace starts, in nanoseconds since 1970, if it says so or its own times are such.
+/// Start of the trace in nanoseconds since 1970, if its times are UTC or it records an offset.
 fn utc_start(trace: &Trace) -> Option<TimeNs> {
-    // From 2001 to 2096. No clock that counts from the start of a machine reaches these.
+    // From 2001 to 2096: uptime clocks never reach these values.
     const EPOCH_LIKE: std::ops::Range<TimeNs> = 1_000_000_000_000_000_000..4_000_000_000_000_000_000;
     let own = trace.span.start;
     match trace.info.utc_offset_ns {
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn traces_of_one_run_keep_their_distances() {
+    fn traces_of_one_run_keep_their_relative_offsets() {
         let known = [(1_000, 6_000, Some(EPOCH), "a", None), (90_000, 95_000, Some(EPOCH - 80_000), "b", None)];
         check(&known, &[-1_000, -81_000], &[0, 0], Some(EPOCH + 1_000), 14_000);
         check(&[(EPOCH, EPOCH + 5, None, "a", None)], &[-EPOCH], &[0], Some(EPOCH), 5);
@@ -231,7 +230,7 @@ mod tests {
             rank("x/z", None),
         ];
         check(&given, &[-7; 5], &[0, 0, 1, 2, 3], None, 2);
-        // A rank without UTC joins the run of its folder, where that rank is free.
+        // A rank without UTC times joins the run of its folder if that lacks the rank.
         let utc = |path, rank| (7, 9, Some(EPOCH), path, rank);
         check(&[rank("x/r1", Some(1)), utc("x/r0", Some(0))], &[-7; 2], &[0, 0], None, 2);
         check(&[utc("x/r0", Some(0)), rank("x/r1", Some(1))], &[-7; 2], &[0, 0], None, 2);

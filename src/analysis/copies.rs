@@ -1,23 +1,20 @@
-//! Memory that was moved, by direction: bytes, time and speed.
+//! Copies and memsets by direction: bytes, time and bandwidth.
 
 use super::totals::{Durations, Group, Instance, Part, Scope, group};
 use crate::model::{CopyKind, SliceId, SliceKind};
 
-/// All copies or memsets of one row.
+/// Totals of the copies or memsets of one row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CopyTotals {
     pub kind: CopyKind,
-    /// Whether the host's side was pageable memory, which makes a copy slow and blocking, if the
-    /// recording says so.
+    /// Whether the host memory was pageable, which makes a copy slow and blocking, if recorded.
     pub is_pageable: Option<bool>,
-    /// Where sizes are told apart: the largest power of two that is not above the size in bytes,
-    /// 0 for copies of nothing; `None` if the size is not recorded.
+    /// If grouped by size: the size class in bytes, see [`size_class`]; `None` if the size is not recorded.
     pub size_class: Option<u64>,
     pub durations: Durations,
-    /// Sum over the copies whose size is recorded; `None` if it is of none of them.
+    /// Sum over the copies with a recorded size; `None` if there are none.
     pub bytes: Option<u64>,
-    /// Bytes of those by their nanoseconds: the same as 10^9 bytes per second. `None` where that
-    /// is not recorded, or took no time.
+    /// Bytes per nanosecond of those, which equals GB/s (10^9 bytes). `None` if not recorded, or for zero time.
     pub gb_per_s: Option<f64>,
     pub instances: Vec<Instance>,
 }
@@ -26,9 +23,9 @@ type Key = (CopyKind, Option<bool>, Option<u64>);
 
 /// The copies and memsets in scope by direction and host memory.
 ///
-/// * `by_size`: whether each power of two of the size is a row of its own.
+/// * `by_size`: whether to group by size class as well.
 /// * Sorted by total time, descending, then kind.
-/// * Cost: O(slices of the rows in scope), and 8 bytes a copy.
+/// * Cost: O(slices of the rows in scope), and 8 bytes per copy.
 pub fn copies(scope: &Scope<'_>, by_size: bool) -> Vec<CopyTotals> {
     let is_copy = |kind| matches!(kind, SliceKind::Memcpy | SliceKind::Memset);
     let local = |part: &Part<'_>, i: usize| part.trace.facts.copies.id(SliceId(i as u32));

@@ -1,10 +1,10 @@
-//! What an analysis found that a person should know, and how much it matters.
+//! Findings of analyses, with severity and evidence.
 
 use serde::Serialize;
 
 use crate::model::{self, TimeNs};
 
-/// How much a finding matters.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -13,7 +13,7 @@ pub enum Severity {
     High,
 }
 
-/// An import problem that lost something is a warning, and a part of a file that could not be read is high.
+/// Data loss on import is a warning, an unreadable part of a file is high.
 impl From<model::Severity> for Severity {
     fn from(severity: model::Severity) -> Self {
         match severity {
@@ -24,24 +24,24 @@ impl From<model::Severity> for Severity {
     }
 }
 
-/// One thing that was found.
+/// One finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// Machine name of the rule that found it: `memory_leak`.
+    /// Machine name of the rule: `memory_leak`.
     pub rule: &'static str,
     pub severity: Severity,
-    /// A sentence without a period at its end. It may hold text from a file: escape it.
+    /// A sentence without a trailing period. May contain text from a file: escape it.
     pub text: String,
-    /// The figure that the rule judges, in the unit that the rule says: bytes, or a count.
+    /// The measured value in the unit of the rule: bytes, or a count.
     pub measured: f64,
-    /// From where on the rule finds something, in the same unit.
+    /// The threshold of the rule, in the same unit.
     pub threshold: f64,
     pub evidence: Evidence,
-    /// What might help, a sentence each.
+    /// Advice, one sentence each.
     pub advice: Vec<String>,
 }
 
-/// Where to look.
+/// Location of a finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Evidence {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,6 +49,6 @@ pub struct Evidence {
     /// Start and end on the session clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub range_ns: Option<[TimeNs; 2]>,
-    /// Names of what it is about, such as places in the program.
+    /// Names of the objects concerned, such as frames.
     pub names: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Frames of call stacks: function, file and line, and whether they are of the user's own program.
+//! Frames of call stacks: function, file, line, and whether they belong to the user's program.
 
 /// Frames that say nothing of the program: how the recorder looked at the stack, and how the
 /// interpreter runs and calls. The beginnings of their names, after any namespace; much as `MemoryViz`
@@ -18,7 +18,7 @@ const NOISE_NAMES: [&str; 13] = [
     "__libc_start_",
     "__libc_init_first",
 ];
-/// Names of their own, or parts of names.
+/// The same by substring.
 const NOISE_PARTS: [&str; 3] = ["torch::unwind", "CapturedTraceback::gather", "gather_with_cpp"];
 /// The same by file.
 const NOISE_FILES: [&str; 9] = [
@@ -32,7 +32,7 @@ const NOISE_FILES: [&str; 9] = [
     "cpython/abstract.h",
     "libc_start_call_main.h",
 ];
-/// What follows a folder `torch` if it is PyTorch and not a user's own.
+/// Subfolders of `torch` that identify PyTorch itself.
 const TORCH_PARTS: [&str; 15] = [
     "amp",
     "compiler",
@@ -51,24 +51,24 @@ const TORCH_PARTS: [&str; 15] = [
     "utils",
 ];
 
-/// A frame of a call stack as readers write it: `forward (model.py:12)`, or what of it is known.
+/// A parsed frame of a call stack: `forward (model.py:12)`, possibly incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
     pub function: &'a str,
-    /// Empty if unknown; the unwinder's `??` counts as that.
+    /// Empty if unknown, including the unwinder's `??`.
     pub file: &'a str,
     /// 0 if unknown.
     pub line: u64,
 }
 
 impl<'a> Frame<'a> {
-    /// Takes a frame's text apart. What does not end in `(file:line)` or `(file)` is all function.
+    /// Parses a frame. Text that does not end in `(file:line)` or `(file)` is the function name. Cost: O(length).
     pub fn of(text: &'a str) -> Self {
         Self::split(text).unwrap_or(Self { function: text, file: "", line: 0 })
     }
 
-    /// Takes the name of a slice of Kineto's Python tracer apart: `train.py(12): main`. Calls of builtins and
-    /// of modules (`nn.Module: Linear_0`) are all function.
+    /// Parses a slice name of Kineto's Python tracer: `train.py(12): main`. Names of builtins and modules
+    /// (`nn.Module: Linear_0`) are function names.
     pub fn of_python_function(name: &'a str) -> Self {
         let split = || {
             let (place, function) = name.split_once("): ")?;
@@ -80,7 +80,7 @@ impl<'a> Frame<'a> {
 
     fn split(text: &'a str) -> Option<Self> {
         let inner_end = text.len().checked_sub(1).filter(|_| text.ends_with(')'))?;
-        // The folder of a file may have brackets of its own: `C:\Program Files (x86)\…`.
+        // Folder names may contain parentheses: `C:\Program Files (x86)\…`.
         let mut depth = 0_usize;
         let open = text.bytes().rposition(|byte| {
             depth += usize::from(byte == b')');
@@ -95,7 +95,7 @@ impl<'a> Frame<'a> {
         Some(Self { function, file: if file == "??" { "" } else { file }, line })
     }
 
-    /// Whether it only says how the interpreter or the recorder came there.
+    /// Whether it belongs to the interpreter or the recorder.
     pub fn is_noise(&self) -> bool {
         let Self { function, file, .. } = *self;
         let name = function.split('(').next().unwrap_or_default();
@@ -106,13 +106,12 @@ impl<'a> Frame<'a> {
             || NOISE_FILES.iter().any(|noise| file.ends_with(noise))
     }
 
-    /// Whether it is one of Python.
+    /// Whether it is a Python frame.
     pub fn is_python(&self) -> bool {
         self.file.ends_with(".py") || self.file.starts_with('<') || self.file.ends_with(".ipynb")
     }
 
-    /// Whether it is of the user's own program: Python, but neither of the standard library nor of an
-    /// installed package.
+    /// Whether it belongs to the user's program: Python outside the standard library and installed packages.
     pub fn is_user(&self) -> bool {
         let path = self.file.replace('\\', "/").to_ascii_lowercase();
         let of_torch = |(at, _): (usize, &str)| {
@@ -139,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_taken_apart() {
+    fn frames_are_parsed() {
         let frame = |function, file, line| Frame { function, file, line };
         let windows = r"forward (C:\Program Files (x86)\app\model.py:12)";
         assert_eq!(Frame::of(windows), frame("forward", r"C:\Program Files (x86)\app\model.py", 12));
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn user_frames_are_known() {
+    fn user_frames_are_recognized() {
         let is_user = |file: &str| Frame { function: "f", file, line: 1 }.is_user();
         for file in [
             "/home/me/train.py",
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_python_slices_are_taken_apart() {
+    fn names_of_python_slices_are_parsed() {
         let of = Frame::of_python_function;
         assert_eq!(of("train.py(12): main"), Frame { function: "main", file: "train.py", line: 12 });
         assert!(of("/home/me/train.py(12): main").is_user());

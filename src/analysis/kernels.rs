@@ -5,53 +5,52 @@ use super::short_name::short_name;
 use super::totals::{Durations, Group, Instance, Part, Scope, group};
 use crate::model::{DurNs, Launch, SliceId, SliceKind, StringId, Trace};
 
-/// What makes two kernels one row.
+/// Grouping of kernels into rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum KernelsBy {
     /// The full name, template and call arguments included.
     #[default]
     Name,
-    /// The file's own short name, else [`short_name`].
+    /// The recorded short name, else [`short_name`].
     Short,
     /// The full name, grid, block, registers and shared memory.
     Shape,
 }
 
-/// Where a kernel ran.
+/// The rank and device that a kernel ran on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RankDevice {
     pub rank: Option<u32>,
     pub device: Option<u32>,
 }
 
-/// All kernels of one row.
+/// Totals of the kernels of one row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KernelTotals {
     pub name: String,
-    /// Whether it is a CUDA graph that was recorded as one, its kernels not told apart.
+    /// Whether it is a CUDA graph recorded as a whole, without its kernels.
     pub is_graph: bool,
     pub place: RankDevice,
     pub durations: Durations,
-    /// Its part of the time of all kernels and graphs in scope, 0 to 1.
+    /// Share of the time of all kernels and graphs in scope, 0 to 1.
     pub share: f64,
-    /// How it was launched, if that is recorded and the same for all of them.
+    /// Launch parameters, if recorded and equal for all of them.
     pub launch: Option<Launch>,
-    /// Whether they were launched in several ways.
+    /// Whether launch parameters differ.
     pub has_many_shapes: bool,
     /// Theoretical occupancy, 0 to 1, weighted by duration over the calls for which it is known.
     pub occupancy: Option<f64>,
-    /// What the recorder estimated, 0 to 1, weighted the same way.
+    /// Recorded estimate of the achieved occupancy, 0 to 1, weighted likewise.
     pub recorded_occupancy: Option<f64>,
     pub instances: Vec<Instance>,
 }
 
 type Key = (String, bool, RankDevice, Option<Launch>);
 
-/// The kernels in scope, and CUDA graphs recorded as one, by name and place.
+/// The kernels in scope, and CUDA graphs recorded as a whole, by name, rank and device.
 ///
-/// * Ranks and devices are told apart.
 /// * Sorted by total, descending, then name.
-/// * Cost: O(slices of the rows in scope), and 8 bytes a kernel.
+/// * Cost: O(slices of the rows in scope), and 8 bytes per kernel.
 pub fn kernels(scope: &Scope<'_>, by: KernelsBy) -> Vec<KernelTotals> {
     let is_kernel = |kind| matches!(kind, SliceKind::Kernel | SliceKind::CudaGraph);
     let local = |part: &Part<'_>, i: usize| {
@@ -62,7 +61,7 @@ pub fn kernels(scope: &Scope<'_>, by: KernelsBy) -> Vec<KernelTotals> {
     let key = |part: &Part<'_>, &(name, kind, launch, device): &(StringId, SliceKind, u32, Option<u32>)| -> Key {
         let trace = part.trace;
         let name = if by == KernelsBy::Short { short(trace, name) } else { trace.strings.get(name).to_owned() };
-        // What the recorder estimated is no part of the shape.
+        // The recorded occupancy is not part of the launch shape.
         let launch = trace.facts.launches.value(launch).map(|&launch| Launch { recorded_occupancy: None, ..launch });
         let is_graph = kind == SliceKind::CudaGraph;
         (name, is_graph, RankDevice { rank: trace.info.rank, device }, launch)
@@ -73,7 +72,7 @@ pub fn kernels(scope: &Scope<'_>, by: KernelsBy) -> Vec<KernelTotals> {
     groups.into_iter().map(|group| totals(scope, &limits, all, group)).collect()
 }
 
-/// The short name of a kernel: the file's own where it has one.
+/// The short name of a kernel: recorded, else by [`short_name`].
 pub fn short(trace: &Trace, name: StringId) -> String {
     match trace.short_names.get(&name) {
         Some(&short) => trace.strings.get(short).to_owned(),
@@ -85,7 +84,7 @@ fn device_of(part: &Part<'_>) -> Option<u32> {
     part.trace.process(part.trace.track(part.track).process).device
 }
 
-/// The limits of the trace's devices, where they are known.
+/// The limits of the trace's devices, if known.
 fn limits(trace: &Trace) -> Vec<(u32, Limits)> {
     trace.info.devices.iter().filter_map(|device| Some((device.id, Limits::of(device)?))).collect()
 }
@@ -95,7 +94,7 @@ fn totals(scope: &Scope<'_>, limits: &[Vec<(u32, Limits)>], all: f64, group: Gro
     let mut launch = None;
     let mut has_many_shapes = false;
     let (mut theoretical, mut recorded_percent) = (Mean::default(), Mean::default());
-    // The last launch asked about: most kernels are launched the same way again and again.
+    // Cache of the last launch: most kernels are launched repeatedly with the same parameters.
     let mut known: Option<(Instance, u32, Option<f64>)> = None;
     for &instance in &group.instances {
         let trace = scope.traces[instance.trace as usize];
@@ -131,7 +130,7 @@ fn totals(scope: &Scope<'_>, limits: &[Vec<(u32, Limits)>], all: f64, group: Gro
     }
 }
 
-/// A mean over time.
+/// A mean weighted by duration.
 #[derive(Default)]
 struct Mean {
     weighted: f64,
@@ -141,7 +140,7 @@ struct Mean {
 impl Mean {
     fn add(&mut self, value: Option<f64>, dur: DurNs) {
         if let Some(value) = value {
-            // What took no time still says something while it is alone.
+            // Kernels of zero duration count if there are no others.
             let weight = (dur as f64).max(1e-9);
             self.weighted += value * weight;
             self.weight += weight;
@@ -214,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_own_short_name_comes_first() {
+    fn recorded_short_names_come_first() {
         let mut builder = TraceBuilder::from_slices(&[("stream 7", KERNEL, "void f<int>(int)", 0, 1)]);
         let [full, short] = ["void f<int>(int)", "its own"].map(|name| builder.strings.intern(name));
         builder.short_names.insert(full, short);
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_told_apart() {
+    fn ranks_are_separate_rows() {
         let rank = |rank| {
             let mut builder = TraceBuilder::from_slices(&[("stream 7", KERNEL, "k", 0, 10)]);
             builder.info.rank = Some(rank);

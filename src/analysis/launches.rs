@@ -1,11 +1,11 @@
-//! The join of operators and the device work that they launched.
+//! Join of operators with the device work that they launched.
 
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
 use crate::model::{DurNs, SliceId, SliceKind, SliceTable, Trace};
 
-/// The device work launched inside an operator, by it or by an operator inside it, ascending.
+/// The device work launched inside an operator, including nested operators, ascending.
 ///
 /// By the correlation of the API calls inside; work whose call leads to no operator is found by
 /// `External id`. Exactly the work whose [`operator_of`] is this operator or one inside it.
@@ -59,7 +59,7 @@ fn operator_around(slices: &SliceTable, of: SliceId) -> Option<SliceId> {
 
 /// The `External id` of device work; 0 if it has none that names an operator.
 ///
-/// Kineto of 2021 to 2023 wrote the correlation id in its place.
+/// Kineto of 2021 to 2023 recorded the correlation id instead.
 fn external_of(slices: &SliceTable, work: SliceId) -> u32 {
     let external = slices.external(work);
     if external == slices.correlation[work.idx()] { 0 } else { external }

@@ -2,36 +2,33 @@
 
 use crate::model::{DeviceInfo, Launch};
 
-/// Registers are given to warps in units of so many.
+/// Allocation granularity of registers per warp.
 const REGISTER_UNIT: u64 = 256;
-/// Threads of a warp on every NVIDIA device.
+/// Threads per warp on NVIDIA devices.
 const WARP: u64 = 32;
 
-/// What one multiprocessor of a device can hold.
+/// Resources of one multiprocessor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub warps: u64,
     pub blocks: u64,
     pub registers: u64,
-    /// Most registers of one block.
+    /// Largest number of registers per block.
     pub registers_per_block: u64,
     /// Bytes of shared memory.
     pub shared: u64,
-    /// Shared memory is given to blocks in units of so many bytes.
+    /// Allocation granularity of shared memory in bytes.
     shared_unit: u64,
-    /// Bytes of shared memory that the system takes of each block.
+    /// Bytes of shared memory reserved by the system per block.
     shared_reserved: u64,
-    /// Parts of a multiprocessor with registers of their own; the warps of a block are dealt out to
-    /// them.
+    /// Partitions of a multiprocessor with separate registers, over which the warps of a block are distributed.
     partitions: u64,
 }
 
 impl Limits {
-    /// The limits of an NVIDIA device: those the recording has, the others by its compute
-    /// capability (5.0 to 12.x).
+    /// The limits of an NVIDIA device: as recorded, else by compute capability (5.0 to 12.x).
     ///
-    /// `None` for other makers' devices, whose multiprocessors work differently, and where the
-    /// recording does not say the capability.
+    /// `None` for devices of other vendors, whose multiprocessors differ, and if the capability is not recorded.
     ///
     /// Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", and
     /// the allocation rules of NVIDIA's `cuda_occupancy.h`.
@@ -70,12 +67,11 @@ impl Limits {
     }
 }
 
-/// Theoretical occupancy of a launch, 0 to 1: warps that can be resident on a multiprocessor at
-/// once, of those that it can hold. How many blocks the grid has does not matter here.
+/// Theoretical occupancy of a launch, 0 to 1: resident warps per multiprocessor by their maximum, independent
+/// of the grid size.
 ///
-/// The shared memory is taken to be configured as large as the device allows, as the driver does
-/// where a kernel asks for it. `None` where the launch says it ran although nothing of it fits: then
-/// the record is not what the device got.
+/// Shared memory is assumed to be configured to its maximum, as the driver does on demand. `None` if no block
+/// fits, which means that the record is wrong.
 ///
 /// Source: NVIDIA's occupancy calculator (`cuda_occupancy.h`).
 pub fn theoretical(limits: &Limits, launch: &Launch) -> Option<f64> {
@@ -119,7 +115,7 @@ mod tests {
 
     /// (capability, threads, registers, shared bytes, resident warps, warps that fit), each by hand.
     #[test]
-    fn occupancy_is_that_of_the_calculator() {
+    fn occupancy_matches_the_calculator() {
         let cases = [
             // 32 x 32 = 1,024 registers a warp: 65,536 / 1,024 = 64 warps, all there is.
             ((8, 0), 256, 32, 0, 64, 64),
@@ -169,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_or_cannot_be_stays_empty() {
+    fn unknown_or_impossible_launches_have_no_occupancy() {
         assert_eq!(Limits::of(&DeviceInfo::default()), None);
         assert_eq!(Limits::of(&nvidia(3, 5)), None);
         let amd = DeviceInfo { name: "AMD Instinct MI300X".to_owned(), ..nvidia(9, 4) };

@@ -1,4 +1,4 @@
-//! What ran in a range of time, by track and by name.
+//! Slices in a time range, summed by track and by name.
 
 use std::ops::Range;
 
@@ -8,22 +8,22 @@ use rayon::prelude::*;
 use crate::model::time::{length, unite};
 use crate::model::{DurNs, Row, SliceKind, SliceTable, StringId, TimeRange, Trace, TrackId, TrackKind};
 
-/// What one track did in the range.
+/// Totals of one track in the range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrackSummary {
     pub track: TrackId,
-    /// Slices that share time with the range, or have no length and lie in it.
+    /// Slices that overlap the range, or have zero length and lie in it.
     pub count: u64,
     /// Sum of their durations within the range; nested slices count twice.
     pub total_ns: DurNs,
-    /// The same, less what the slices directly inside took.
+    /// The same without the time of slices directly inside.
     pub self_ns: DurNs,
     /// Time within the range in which at least one slice ran; on a stream, in which the device
     /// worked: an annotation there spans idle time too.
     pub busy_ns: DurNs,
 }
 
-/// What all slices of one name and kind did in the range.
+/// Totals of all slices with one name and kind in the range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameSummary {
     pub name: String,
@@ -31,11 +31,11 @@ pub struct NameSummary {
     pub count: u64,
     /// Sum of their durations within the range.
     pub total_ns: DurNs,
-    /// The same, less what the slices directly inside took.
+    /// The same without the time of slices directly inside.
     pub self_ns: DurNs,
 }
 
-/// The answer for one trace.
+/// The summary of one trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RangeSummary {
     /// Tracks on which anything ran, in the trace's order.
@@ -53,11 +53,11 @@ struct NameSums {
     self_ns: DurNs,
 }
 
-/// What ran in `range`, given in the trace's own time.
+/// Sums the slices in `range`, given in trace time, in nanoseconds.
 ///
 /// * The self times of a track's nested slices sum to the time in which its top row was busy,
 ///   exactly; slices that cross others are taken as having nothing inside.
-/// * `is_cancelled` is asked before each track; once it says yes the answer is incomplete.
+/// * `is_cancelled` is checked before each track; once it is true the result is incomplete.
 /// * Cost: O(slices in the range), tracks in parallel.
 pub fn range_summary(trace: &Trace, range: TimeRange, is_cancelled: &(dyn Fn() -> bool + Sync)) -> RangeSummary {
     let of_track = |track: usize| {
@@ -91,7 +91,7 @@ pub fn range_summary(trace: &Trace, range: TimeRange, is_cancelled: &(dyn Fn() -
     RangeSummary { tracks, names }
 }
 
-/// Joins the names of several traces into one list, sorted as in [`RangeSummary::names`].
+/// Merges the names of several traces, sorted as in [`RangeSummary::names`]. Cost: O(n log n) for n names.
 pub fn join_names(parts: impl Iterator<Item = Vec<NameSummary>>) -> Vec<NameSummary> {
     let mut all: Vec<NameSummary> = Vec::new();
     let mut known: HashMap<(SliceKind, String), usize> = HashMap::new();

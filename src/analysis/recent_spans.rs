@@ -1,41 +1,41 @@
-//! Start, end and union length of the most recent N of some spans.
+//! Start, end and union length of the most recent N spans.
 
 use std::collections::BTreeMap;
 
 use crate::model::{DurNs, TimeNs, TimeRange};
 
-/// The device work launched inside one range of the host.
+/// The device work launched inside one host range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Projection {
-    /// From the first start to the last end of that work, in the trace's own time.
+    /// From the first start to the last end of that work, in trace time.
     pub time: TimeRange,
-    /// Sum of the durations; work that runs at the same time counts twice.
+    /// Sum of the durations in nanoseconds; concurrent work counts twice.
     pub work_ns: DurNs,
-    /// Time in which at least one piece of it ran, on whatever device.
+    /// Union of its times in nanoseconds, over all devices.
     pub busy_ns: DurNs,
-    /// Pieces of work.
+    /// Number of device slices.
     pub launches: u64,
 }
 
-/// Takes spans one after the other, and gives the projection onto any number of the last ones.
+/// A sequence of spans that supports queries over any number of the most recent ones.
 ///
-/// Adding and asking cost O(log n) each, over all spans together.
+/// Cost: O(log n) amortized for adding a span and for a query.
 #[derive(Debug, Default)]
 pub struct RecentSpans {
-    /// Sum of the lengths before each span, and after the last.
+    /// Prefix sums of the lengths.
     sums: Vec<DurNs>,
-    /// Indices and starts of the spans that start before all later ones.
+    /// Indices and starts of spans that start before all later ones.
     starts: Vec<(usize, TimeNs)>,
-    /// Indices and ends of the spans that end after all later ones.
+    /// Indices and ends of spans that end after all later ones.
     ends: Vec<(usize, TimeNs)>,
-    /// Disjoint stretches of time by start, with their end and the last span that covers them.
+    /// Disjoint time ranges by start, with their end and the last span that covers them.
     cover: BTreeMap<TimeNs, (TimeNs, usize)>,
-    /// For each span the time of which it is the last to cover it, summed as Fenwick has it.
+    /// Fenwick tree over the time that each span is the last to cover.
     last: Fenwick,
 }
 
 impl RecentSpans {
-    /// Whether there is no span yet.
+    /// Whether no span was added.
     pub fn is_empty(&self) -> bool {
         self.sums.len() < 2
     }
@@ -57,9 +57,9 @@ impl RecentSpans {
         }
     }
 
-    /// Makes `index` the last to cover `span`.
+    /// Makes `index` the last span to cover `span`.
     fn cover(&mut self, span: TimeRange, index: usize) {
-        // Each turn but the first removes a stretch, so all turns together are at most three a span.
+        // Each iteration but the first removes a range, so there are at most three per span in total.
         while let Some((&start, &(end, by))) = self.cover.range(..span.end).next_back() {
             if end <= span.start {
                 break;
@@ -81,7 +81,7 @@ impl RecentSpans {
         self.last.add(index, span.dur());
     }
 
-    /// The spans from index `first` to the last one. At least one.
+    /// The projection of the spans from index `first` to the last, of which there must be at least one.
     pub fn since(&self, first: usize) -> Projection {
         let at = |stack: &[(usize, TimeNs)]| {
             stack.get(stack.partition_point(|entry| entry.0 < first)).map_or(0, |entry| entry.1)
@@ -96,19 +96,19 @@ impl RecentSpans {
     }
 }
 
-/// Numbers of which the sum of the last ones is wanted (Fenwick 1994, a binary indexed tree).
+/// Prefix sums over a growing sequence (binary indexed tree, Fenwick 1994).
 #[derive(Debug, Default)]
 struct Fenwick {
-    /// Entry i holds the sum of the numbers above i - lowbit(i), up to i; counted from 1.
+    /// Entry i, counted from 1, holds the sum of the numbers from i - lowbit(i) + 1 to i.
     tree: Vec<DurNs>,
     total: DurNs,
 }
 
 impl Fenwick {
-    /// Adds a number at the end, 0.
+    /// Appends a 0.
     fn grow(&mut self) {
         let i = self.tree.len() + 1;
-        // Whatever the new entry spans besides itself is there already.
+        // The other numbers of the new entry are already present.
         let below = self.up_to(i - 1).saturating_sub(self.up_to(i - (i & i.wrapping_neg())));
         self.tree.push(below);
     }
@@ -137,7 +137,7 @@ impl Fenwick {
     }
 }
 
-/// What the definition says, span by span.
+/// The projection straight from its definition.
 #[cfg(test)]
 pub fn plainly(spans: &[TimeRange]) -> Projection {
     let mut union = spans.to_vec();

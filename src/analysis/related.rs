@@ -1,4 +1,4 @@
-//! The device work that host slices launched, and the operators that launched device work.
+//! Device work launched by host slices, and operators that launched device work.
 
 use hashbrown::HashMap;
 
@@ -7,9 +7,9 @@ use super::totals::{Group, Instance, durations};
 use crate::model::time::unite;
 use crate::model::{SliceId, SliceKind, StringId, TimeRange, Trace, TrackId};
 
-/// The device work launched on the threads and in the time of some host slices, by name.
+/// The device work launched during some host slices on their threads, by name, in nanoseconds.
 ///
-/// Each piece of work counts once, also where the slices lie in one another. The join is that of
+/// Device work counts once, also if the slices are nested. The join is that of
 /// [`super::annotations`]: by correlation id, the call starting inside.
 ///
 /// * Sorted by total, descending, then name. Self times are not computed.

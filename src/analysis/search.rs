@@ -1,4 +1,4 @@
-//! Search for slices by a part of their names.
+//! Search for slices by substring of their names.
 
 use rayon::prelude::*;
 
@@ -7,18 +7,18 @@ use crate::model::{SliceId, TimeRange, Trace};
 /// Slices found, in time order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// All slices that fit, also those that `slices` leaves out.
+    /// Number of all matches, including those beyond the limit.
     pub total: u64,
     /// The earliest ones, sorted by start, then id.
     pub slices: Vec<SliceId>,
 }
 
-/// The slices of `trace` whose name contains `text`, upper and lower case being the same.
+/// The slices of `trace` whose name contains `text`, ignoring case.
 ///
-/// * `range`: only slices that touch it, in the trace's own time.
-/// * `limit`: how many are listed; all are counted.
+/// * `range`: only slices that touch it, in trace time.
+/// * `limit`: the number of slices listed; all are counted.
 /// * An empty text finds nothing.
-/// * `is_cancelled` is asked now and then; once it says yes the answer is empty.
+/// * `is_cancelled` is checked periodically; once it is true the result is empty.
 /// * Cost: O(bytes of names + slices), over all cores.
 pub fn search(
     trace: &Trace,
@@ -62,7 +62,7 @@ pub fn search(
     Found { total, slices: found }
 }
 
-/// A text to look for in many names.
+/// A search text prepared for many names.
 struct Needle {
     lower: String,
 }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn case_does_not_count_and_hits_come_in_time_order() {
+    fn search_ignores_case_and_sorts_by_time() {
         let trace = TraceBuilder::from_slices(&[
             ("a", OP, "aten::MM", 50, 60),
             ("b", OP, "aten::mm_out", 10, 20),

@@ -1,4 +1,4 @@
-//! Calls and durations of slices by group: what all tables of slices have in common.
+//! Counts and durations of slices by group, shared by all tables of slices.
 
 use std::hash::Hash;
 use std::ops::Range;
@@ -8,13 +8,13 @@ use rayon::prelude::*;
 
 use crate::model::{DurNs, SliceId, SliceKind, SliceTable, TimeRange, Trace, TrackId};
 
-/// What a table is about: some traces, all of them or what starts in a part of them.
+/// The traces and time ranges that a table covers.
 pub struct Scope<'a> {
     pub traces: &'a [&'a Trace],
     /// For each trace, in its own time: only slices that start in it count, with all their time,
     /// so that ranges that tile a trace sum to the whole. `None` is everything.
     pub ranges: Option<Vec<TimeRange>>,
-    /// Asked before each row; once it says yes the answer is incomplete.
+    /// Checked before each row; once it is true the result is incomplete.
     pub is_cancelled: &'a (dyn Fn() -> bool + Sync),
 }
 
@@ -24,7 +24,7 @@ impl std::fmt::Debug for Scope<'_> {
     }
 }
 
-/// A stretch of one row of one trace.
+/// Part of one row of one trace.
 #[derive(Clone, Debug)]
 pub struct Part<'a> {
     /// Index into [`Scope::traces`].
@@ -33,22 +33,22 @@ pub struct Part<'a> {
     /// Index into [`SliceTable::rows`].
     pub row: usize,
     pub track: TrackId,
-    /// The slices of the row that count.
+    /// The slices of the row within the scope.
     pub slices: Range<usize>,
 }
 
 impl<'a> Scope<'a> {
-    /// All of these traces.
+    /// The whole of these traces.
     pub fn whole(traces: &'a [&'a Trace]) -> Self {
         Self { traces, ranges: None, is_cancelled: &|| false }
     }
 
-    /// What counts of the trace with this index, in its own time; `None` is everything.
+    /// The range of the trace with this index, in trace time; `None` for all of it.
     pub fn range(&self, index: usize) -> Option<TimeRange> {
         self.ranges.as_ref().map(|ranges| ranges.get(index).copied().unwrap_or_default())
     }
 
-    /// What counts, row by row.
+    /// The parts in scope, row by row.
     pub fn parts(&self) -> impl Iterator<Item = Part<'a>> {
         let of_trace = |(index, &trace): (usize, &&'a Trace)| {
             let range = self.range(index);
@@ -77,15 +77,15 @@ pub struct Instance {
     pub slice: SliceId,
 }
 
-/// How long the slices of a group took, in nanoseconds.
+/// Statistics of the durations of a group, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Durations {
     pub calls: u64,
-    /// Sum, cut at `i64::MAX`; a slice inside one of the same group counts twice.
+    /// Sum, saturating; nested slices of the same group count twice.
     pub total_ns: DurNs,
     /// Rounded to the nearest.
     pub mean_ns: DurNs,
-    /// The middle one; for an even number the mean of the two in the middle, rounded down.
+    /// Median; for an even number the mean of the middle two, rounded down.
     pub median_ns: DurNs,
     pub min_ns: DurNs,
     pub max_ns: DurNs,
@@ -94,7 +94,7 @@ pub struct Durations {
 }
 
 impl Durations {
-    /// The figures of some durations, in any order. Reorders them. Cost: O(n).
+    /// The statistics of durations in any order. Reorders them. Cost: O(n).
     pub fn of(durs: &mut [DurNs]) -> Self {
         let calls = durs.len();
         if calls == 0 {
@@ -119,23 +119,23 @@ impl Durations {
     }
 }
 
-/// Slices that belong together.
+/// A group of slices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group<K> {
     pub key: K,
     pub durations: Durations,
-    /// Sum of the durations less what the slices directly inside took, in nanoseconds.
+    /// Sum of the durations without slices directly inside, in nanoseconds.
     pub self_ns: DurNs,
     /// Its slices, sorted.
     pub instances: Vec<Instance>,
 }
 
-/// Sorts the slices that `is_wanted` into groups.
+/// Groups the slices selected by `is_wanted`.
 ///
-/// * `local`: what tells slices of one trace apart, as cheap as ids are.
-/// * `key`: the same, such that it can be compared with those of other traces.
+/// * `local`: group key within one trace, such as ids.
+/// * `key`: the same group as a key that is comparable across traces.
 /// * Sorted by total, descending, then key.
-/// * Cost: O(slices of the rows in scope), and 8 bytes a wanted slice.
+/// * Cost: O(slices of the rows in scope), and 8 bytes per selected slice.
 pub fn group<L: Eq + Hash, K: Eq + Hash + Ord + Clone + Send>(
     scope: &Scope<'_>,
     is_wanted: impl Fn(SliceKind) -> bool,
@@ -177,7 +177,7 @@ pub fn group<L: Eq + Hash, K: Eq + Hash + Ord + Clone + Send>(
     groups
 }
 
-/// How long these slices took. Cost: O(n).
+/// Statistics of the durations of these slices. Cost: O(n).
 pub fn durations(traces: &[&Trace], instances: &[Instance]) -> Durations {
     let dur = |instance: &Instance| traces[instance.trace as usize].slices.time(instance.slice).dur();
     Durations::of(&mut instances.iter().map(dur).collect::<Vec<_>>())

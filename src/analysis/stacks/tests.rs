@@ -1,4 +1,4 @@
-//! The tree against counts that are plainly right.
+//! Flame trees against brute-force counts.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ fn trace(samples: &[Sample]) -> Trace {
     builder.finish()
 }
 
-/// The naive answer: every prefix of every stack, with its total and its own weight.
+/// Brute force: every prefix of every stack, with its total and own weight.
 fn prefixes(stacks: &[Vec<String>]) -> BTreeMap<Vec<String>, (i64, i64)> {
     let mut all = BTreeMap::new();
     for stack in stacks {
@@ -88,7 +88,7 @@ proptest! {
         if thread.is_none() {
             stacks.extend(stacks.clone());
         }
-        // The builder sorts tracks; all are alike here, so they keep their places.
+        // The builder sorts tracks; they are equal here, so their order is stable.
         let tree = flame(&scope, thread.map(|track| (0, TrackId(track))));
         assert_is(&tree, &stacks);
 
@@ -137,7 +137,7 @@ proptest! {
 }
 
 #[test]
-fn a_search_takes_all_words_in_any_case() {
+fn search_matches_all_words_ignoring_case() {
     let trace = trace(&[(0, 1, vec![1, 2]), (0, 2, vec![2, 1, 2]), (0, 3, vec![3])]);
     let tree = flame(&Scope::whole(&[&trace]), None);
     assert_eq!(tree.matches("F 2").total, 2);

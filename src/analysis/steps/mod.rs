@@ -8,29 +8,29 @@ pub use self::period::{Period, period};
 use super::totals::Durations;
 use crate::model::{SliceKind, StringId, TimeNs, TimeRange, Trace, TrackId};
 
-/// By what steps were found.
+/// How steps were found.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StepSource {
     /// The profiler's own `ProfilerStep#N`.
     ProfilerStep,
-    /// What PyTorch names once a step, such as `Optimizer.step#AdamW.step`: a step reaches from the end
-    /// of one to the end of the next.
+    /// An annotation that PyTorch records once per step, such as `Optimizer.step#AdamW.step`: a step lasts from
+    /// the end of one to the end of the next.
     Annotation(String),
-    /// The same items come again and again.
+    /// The period of a repeating sequence.
     Period {
         /// `allocations` or `kernels`.
         items: &'static str,
         /// Items of one step.
         length: usize,
-        /// Share of all items that were also in the step before, or are the first step.
+        /// Share of items that also occur in the previous step, or belong to the first step.
         share: f64,
     },
-    /// The user said where.
+    /// Marks set by the user.
     Marks,
 }
 
 impl StepSource {
-    /// A few words for the user.
+    /// Short description for the user.
     pub fn label(&self) -> String {
         match self {
             Self::ProfilerStep => "ProfilerStep annotations".to_owned(),
@@ -43,42 +43,39 @@ impl StepSource {
     }
 }
 
-/// Steps, each of which begins where the one before ends.
+/// Consecutive steps without gaps.
 ///
-/// * `B`: what boundaries are: moments on the trace's clock, or states of a memory history.
+/// * `B`: unit of the boundaries: trace time, or states of a memory history.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Steps<B = TimeNs> {
     pub source: StepSource,
-    /// One more than there are steps, ascending: step `k` reaches from `boundaries[k]` to
-    /// `boundaries[k + 1]`.
+    /// One more than the number of steps, ascending: step `k` lasts from `boundaries[k]` to `boundaries[k + 1]`.
     pub boundaries: Vec<B>,
-    /// One a step.
+    /// One per step.
     pub names: Vec<String>,
-    /// How alike the steps are: the share of them whose extent is within a tenth of the median, and the
-    /// slack of [`Self::new`].
+    /// Share of steps whose length is within a tenth of the median plus the slack of [`Self::new`].
     pub regularity: f64,
-    /// Of all steps but the first and the last, which hold warm-up and the profiler's end; of all where
-    /// there are fewer than four. `None` if nothing has times.
+    /// Durations without the first and last step, which include warm-up and the end of profiling; of all steps
+    /// if there are fewer than four. `None` without times.
     pub durations: Option<Durations>,
-    /// Another source that finds another number of steps, and how many.
+    /// Another source that finds a different number of steps, and that number.
     pub disagreement: Option<(StepSource, usize)>,
 }
 
-/// Anchors need two whole steps between them to be compared.
+/// Anchors needed for two whole steps, the minimum for a comparison.
 pub const MIN_ANCHORS: usize = 3;
-/// So many steps are enough to compare, however many more another name would make.
+/// Number of steps that suffices for a comparison, even if another name would yield more.
 const ENOUGH_STEPS: usize = 5;
-/// Whole rounds of kernels that are steps.
+/// Minimum of whole rounds for kernels to count as steps.
 const MIN_ROUNDS: usize = 4;
-/// What PyTorch itself names once a step, the best first.
+/// Annotations that PyTorch records once per step, in order of preference.
 const ANCHORS: [&str; 3] = ["Optimizer.step#", "Optimizer.zero_grad#", "enumerate(DataLoader)#"];
 const PROFILER_STEP: &str = "ProfilerStep#";
 
 impl<B: Copy + Into<i64>> Steps<B> {
-    /// * `names`: of the steps; `Step 1` and so on without.
-    /// * `slack`: by how much the extents of alike steps may differ beside a tenth, in the unit of the
-    ///   boundaries.
-    /// * `time_of`: the moment of a boundary, if there are times.
+    /// * `names`: names of the steps; default `Step 1` and so on.
+    /// * `slack`: allowed difference in length in addition to a tenth, in the unit of the boundaries.
+    /// * `time_of`: the time of a boundary, if there are times.
     pub fn new(
         source: StepSource,
         boundaries: Vec<B>,
@@ -125,9 +122,8 @@ impl<B: Copy + Into<i64>> Steps<B> {
 /// The steps of a trace: by `ProfilerStep#N`, else by what PyTorch names once a step, else by the
 /// repetition of kernels on the stream that has most of them; see [`choose`].
 ///
-/// * Kernels of layers repeat as those of steps do: a period says that something repeats, with its length
-///   and share, and the longest stretch without names may be a single step.
-/// * No step is dropped here: whoever judges steps leaves out those at the start as needed.
+/// * Layers repeat like steps, so a period of kernels may be that of layers rather than steps.
+/// * All steps are returned; excluding a warm-up is left to the caller.
 /// * Cost: O(n log n) for n slices and strings.
 pub fn steps(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
     let found = divisions(&named(trace));
@@ -138,28 +134,28 @@ pub fn steps(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
     choose(found.collect()).or_else(|| of_kernels(trace, is_cancelled))
 }
 
-/// Of several ways to divide a recording into steps, the best first, the first that fills at least half
-/// of what the widest does and has five steps or a fifth of the most, with what differs from it. `None`
-/// if there are none.
+/// Selects among several divisions into steps, given in order of preference: the first that covers at least
+/// half as much as the widest and has five steps or a fifth of the most. Notes a differing division. `None` if
+/// there are none. Cost: O(n) for n divisions.
 pub fn choose<B: Copy + Into<i64>>(mut found: Vec<Steps<B>>) -> Option<Steps<B>> {
     let widest = found.iter().map(Steps::extent).max()?;
     let most = found.iter().map(Steps::len).max()?;
-    // The profiler often runs for a few steps of many, or calls a whole epoch a step.
+    // The profiler often covers only a few of many steps, or marks a whole epoch as a step.
     let is_fit =
         |steps: &Steps<B>| steps.extent() >= widest / 2 && (steps.len() >= ENOUGH_STEPS || 5 * steps.len() >= most);
     let mut best = found.remove(found.iter().position(is_fit).unwrap_or(0));
-    // One more or less is how a recording begins and ends.
+    // A difference of one results from the start and end of the recording.
     let differs = |other: &&Steps<B>| other.len().abs_diff(best.len()) > 1;
     best.disagreement = found.iter().find(differs).map(|other| (other.source.clone(), other.len()));
     Some(best)
 }
 
-/// Whether a name may divide a recording into steps.
+/// Whether a name may mark steps.
 pub fn is_step_name(name: &str) -> bool {
     ANCHORS.iter().chain(&[PROFILER_STEP]).any(|prefix| name.starts_with(prefix))
 }
 
-/// The annotations of a trace whose names may divide it into steps, by start. Cost: O(n log n).
+/// The annotations of a trace that may mark steps, by start. Cost: O(n log n).
 pub fn named(trace: &Trace) -> Vec<(&str, TimeRange)> {
     let is_wanted: Vec<bool> = trace.strings.iter().map(|(_, name)| is_step_name(name)).collect();
     let slices = &trace.slices;
@@ -174,9 +170,9 @@ pub fn named(trace: &Trace) -> Vec<(&str, TimeRange)> {
 /// A way to divide a recording: source, boundaries, and names if the recording has them.
 pub type Division = (StepSource, Vec<TimeNs>, Option<Vec<String>>);
 
-/// The ways in which names divide a recording into steps, the best first.
+/// The divisions into steps by annotations, in order of preference. Cost: O(n log n) for n annotations.
 ///
-/// * `named`: names of [`is_step_name`], by start.
+/// * `named`: annotations accepted by [`is_step_name`], by start.
 pub fn divisions(named: &[(&str, TimeRange)]) -> Vec<Division> {
     let anchors = ANCHORS.iter().filter_map(|prefix| anchored(named, prefix));
     profiler_steps(named).into_iter().chain(anchors).collect()
@@ -185,7 +181,7 @@ pub fn divisions(named: &[(&str, TimeRange)]) -> Vec<Division> {
 fn profiler_steps(named: &[(&str, TimeRange)]) -> Option<Division> {
     let mut steps: Vec<(&str, TimeRange)> =
         named.iter().filter(|(name, _)| name.starts_with(PROFILER_STEP)).copied().collect();
-    // Several threads, or a recorder that writes twice, may name the same step.
+    // Several threads, or duplicate records, may name the same step.
     steps.dedup_by(|next, step| next.0 == step.0);
     let last = steps.last()?.1;
     let mut boundaries: Vec<TimeNs> = steps.iter().map(|(_, time)| time.start).collect();
@@ -194,7 +190,7 @@ fn profiler_steps(named: &[(&str, TimeRange)]) -> Option<Division> {
     Some((StepSource::ProfilerStep, boundaries, Some(names)))
 }
 
-/// By the name with this beginning that occurs most often; of those as often, by the first.
+/// By the most frequent name with this prefix; of equally frequent ones, the first.
 fn anchored(named: &[(&str, TimeRange)], prefix: &str) -> Option<Division> {
     let of_prefix = || named.iter().filter(|(name, _)| name.starts_with(prefix));
     let mut counts: HashMap<&str, usize> = HashMap::new();
@@ -206,7 +202,7 @@ fn anchored(named: &[(&str, TimeRange)], prefix: &str) -> Option<Division> {
     Some((StepSource::Annotation(name.to_owned()), ends, None))
 }
 
-/// By the repetition of kernels, by name, on the stream that has most of them.
+/// By the repetition of kernel names on the stream with the most kernels.
 fn of_kernels(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
     let slices = &trace.slices;
     let kernels = |track: TrackId| trace.track_slices(track).filter(|&i| slices.kind[i] == SliceKind::Kernel);
@@ -239,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_profilers_steps_are_time_ranges() {
+    fn profiler_steps_are_time_ranges() {
         let mut slices = Vec::new();
         for step in 0..6 {
             let start = 100 * step + if step == 3 { 20 } else { 0 };
@@ -257,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_pytorch_names_is_next_and_says_what_differs() {
+    fn annotations_are_next_and_disagreement_is_reported() {
         let mut slices = Vec::new();
         for step in 0..12 {
             let start = 100 * step;
@@ -274,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_that_repeat_are_steps_where_nothing_is_named() {
+    fn repeating_kernels_are_steps_without_annotations() {
         let launch = |rounds: i64| -> Vec<_> {
             let names = ["embed", "norm", "gemm", "norm", "gemm", "loss"];
             let kernel = |i: i64| ("stream 7", SliceKind::Kernel, names[i as usize % 6].to_owned(), 10 * i, 10 * i + 8);

@@ -1,32 +1,31 @@
-//! The period of a sequence: whether the same items come again and again.
+//! Detection of the period of a sequence.
 
-/// A repetition that most items of a sequence take part in.
+/// The period of a sequence in which most items repeat.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Period {
-    /// Items of one round: the median.
+    /// Median number of items per round.
     pub length: usize,
-    /// Share of all items that were also in the round before, or are the first round.
+    /// Share of items that also occur in the previous round, or belong to the first round.
     pub share: f64,
-    /// The first item of each round, ascending. What follows the last one belongs to no whole round.
+    /// The first item of each round, ascending. Items after the last one do not form a whole round.
     pub starts: Vec<usize>,
 }
 
-/// Rounds that must follow each other.
+/// Minimum number of consecutive rounds.
 const MIN_ROUNDS: usize = 3;
-/// At least so many items make a round: fewer are a loop inside something.
+/// Minimum items per round: shorter periods come from inner loops.
 const MIN_LENGTH: usize = 4;
-/// At least so large a share of all items must lie in the rounds, and of these be in the round
-/// before as well.
+/// Minimum share of items within the rounds, and of those that also occur in the previous round.
 const MIN_SHARE: f64 = 0.5;
 const MIN_REPEATED: f64 = 0.85;
-/// What begins a round must come after about as many others in this share of rounds.
+/// Minimum share of rounds with about the same number of items between anchors.
 const MIN_EVEN: f64 = 0.8;
-/// A shorter round wins over a longer one that explains no more than this share of items more.
+/// A shorter period is preferred unless a longer one explains this share of items more.
 const TOLERANCE: f64 = 0.003;
-/// How many lengths are tried.
+/// Number of period lengths tried.
 const MAX_LENGTHS: usize = 24;
 
-/// What may begin a round: an item that comes again and again at about the same distance.
+/// A possible start of rounds: an item that recurs at nearly constant distance.
 struct Anchor {
     symbol: u32,
     /// The median distance, in items.
