@@ -12,6 +12,8 @@ mod axis;
 mod context;
 pub mod details;
 pub mod events;
+#[cfg(test)]
+mod fixture;
 pub mod flame;
 mod flame_pane;
 pub mod marks;

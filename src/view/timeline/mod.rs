@@ -26,10 +26,10 @@ use self::canvas::Canvas;
 use self::hit::Hit;
 use self::layout::Area;
 use self::track_list::{TrackList, total_height};
-use super::axis::{Drag, MARGIN, Minimap, Motion, RulerLabels, Scale, fitted};
+use super::axis::{Drag, Minimap, Motion, RulerLabels, Scale};
 use super::{Place, View, ViewContext, ViewSpec, has_memory};
 use crate::command::{Command, ctrl};
-use crate::model::{SliceId, TimeNs, Trace};
+use crate::model::{SliceId, TimeNs};
 use crate::session::{OpenTrace, Selection, counts_events};
 
 const MINIMAP_HEIGHT: f32 = 26.0;
@@ -127,31 +127,15 @@ impl Timeline {
         }
     }
 
-    fn refresh(&mut self, ctx: &mut ViewContext<'_>) {
+    fn refresh(&mut self, ctx: &ViewContext<'_>) {
         if self.background.follow(ctx.traces) {
             self.is_stale = true;
             self.canvas.forget();
             self.reveal = None;
             self.menu = Hit::Nothing;
-            let is_there =
-                |trace: usize, has: &dyn Fn(&Trace) -> bool| ctx.traces.get(trace).is_some_and(|open| has(&open.trace));
-            let is_kept = match *ctx.selection {
-                Selection::None => true,
-                Selection::Slice { trace, slice } => is_there(trace, &|data| slice.idx() < data.slices.len()),
-                Selection::Instant { trace, instant } => is_there(trace, &|data| instant < data.instants.len()),
-                Selection::Allocation { trace, memory, id } => is_there(trace, &|data| {
-                    data.memories.get(memory).is_some_and(|history| id.idx() < history.allocations.len())
-                }),
-            };
-            if !is_kept {
-                *ctx.selection = Selection::None;
-            }
         }
         if std::mem::take(&mut self.is_stale) {
             self.tracks = TrackList::build(ctx.traces, &self.settings, &self.filter);
-        }
-        if ctx.navigation.visible().dur() <= 0 {
-            ctx.navigation.glide(fitted(ctx.span, MARGIN, ctx.span));
         }
     }
 
