@@ -6,12 +6,11 @@ use std::sync::{Arc, Weak};
 use eframe::egui;
 use egui_extras::{Column, TableBuilder};
 
-use super::search::track_title;
 use super::{Place, View, ViewContext, ViewSpec};
 use crate::command::Command;
+use crate::figures::{format, text::display_name};
 use crate::model::{SliceId, TimeRange, Trace, TrackId};
-use crate::session::{OpenTrace, Selection, TraceKey};
-use crate::widget::{format, text::display_name};
+use crate::session::{OpenTrace, Selection, TraceKey, track_title};
 
 const ROW_HEIGHT: f32 = 20.0;
 /// Lines in one table: positions on screen are `f32`, which beyond this would miss a point.
@@ -20,7 +19,7 @@ const PAGE: usize = 500_000;
 /// What a listing was made for; the range is in session time.
 type Key = (TraceKey, TrackId, Option<TimeRange>);
 
-/// Its row in the table of views.
+/// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "events",
     title: "Events",
@@ -148,7 +147,7 @@ impl Events {
     }
 
     /// The listed track, by the index of its trace, if that is still open.
-    fn place(&self, traces: &[OpenTrace]) -> Option<(usize, TrackId)> {
+    fn listed_track(&self, traces: &[OpenTrace]) -> Option<(usize, TrackId)> {
         let (trace, track) = self.track.as_ref()?;
         let index = traces.iter().position(|open| std::ptr::eq(trace.as_ptr(), Arc::as_ptr(&open.trace)))?;
         Some((index, *track))
@@ -274,7 +273,7 @@ fn cells(open: &OpenTrace, event: Event) -> [String; 5] {
 impl View for Events {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         let is_new = self.follow(ctx);
-        let Some((trace, track)) = self.place(ctx.traces) else {
+        let Some((trace, track)) = self.listed_track(ctx.traces) else {
             ui.label("No track is chosen");
             ui.weak("Select a slice to list the events of its track, or right-click a track's name");
             return;

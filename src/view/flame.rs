@@ -3,18 +3,17 @@
 use eframe::egui::{self, ComboBox, Key};
 
 use super::flame_pane::{FlamePane, Unit, Weights};
-use super::search::track_title;
 use super::tables::range_switch_ui;
 use super::{Place, View, ViewContext, ViewSpec};
 use crate::analysis::stacks::{FlameTree, SampledThread, flame, sampled_threads};
 use crate::analysis::totals::Scope;
 use crate::answers::{Subject as _, SubjectKey, Work};
 use crate::command::{Command, ctrl};
+use crate::figures::format;
 use crate::figures::stacks;
 use crate::model::{TimeRange, Trace, TrackId};
-use crate::session::OpenTrace;
+use crate::session::{OpenTrace, track_title};
 use crate::view::states::{answer_ui, nothing_ui};
-use crate::widget::format;
 
 const SAMPLES: Unit = Unit {
     whole: "All samples",
@@ -35,7 +34,7 @@ struct Samples {
     thread: Option<(u32, TrackId)>,
 }
 
-/// Its row in the table of views.
+/// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "samples",
     title: "CPU samples",

@@ -11,10 +11,9 @@ use crate::analysis::stacks::{FlameTree, Matches};
 use crate::answers::{Analysis, Answer, Answers, Query, Subject, Work};
 use crate::command::Command;
 use crate::figures::stacks::{Weight, frames};
-use crate::figures::{Cell, escape};
+use crate::figures::{Cell, escape, format};
 use crate::job::{Job, Poll, Progress};
 use crate::widget::flame::{FlameGraph, Frame, Frames, Look};
-use crate::widget::format;
 use crate::widget::table::Action;
 
 /// What the weights are.

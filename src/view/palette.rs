@@ -2,11 +2,10 @@
 
 use eframe::egui::{self, Align2, Key, Modifiers, RichText};
 
-use super::search::track_title;
 use super::{ViewContext, all_commands};
 use crate::command::{Command, CommandSpec, key_text};
 use crate::model::{SliceId, TrackId};
-use crate::session::Selection;
+use crate::session::{Selection, track_title};
 use crate::widget::fuzzy;
 
 const ROW_HEIGHT: f32 = 24.0;
@@ -44,7 +43,7 @@ pub struct Palette {
     /// All entries of this mode; collected when the palette opens.
     entries: Vec<Entry>,
     /// Indices of the entries that fit, best first.
-    fitting: Vec<usize>,
+    matching: Vec<usize>,
     chosen: usize,
     is_stale: bool,
     is_moved: bool,
@@ -92,7 +91,7 @@ impl Palette {
             let mut n = |key| input.count_and_consume_key(Modifiers::NONE, key) as i64;
             n(Key::ArrowDown) - n(Key::ArrowUp) + 10 * (n(Key::PageDown) - n(Key::PageUp))
         });
-        let last = self.fitting.len().saturating_sub(1) as i64;
+        let last = self.matching.len().saturating_sub(1) as i64;
         if steps != 0 {
             self.chosen = (self.chosen as i64 + steps).clamp(0, last) as usize;
             self.is_moved = true;
@@ -119,7 +118,7 @@ impl Palette {
     }
 
     fn list_ui(&mut self, ui: &mut egui::Ui, height: f32) -> bool {
-        if self.fitting.is_empty() {
+        if self.matching.is_empty() {
             ui.weak("Nothing has such a name");
             return false;
         }
@@ -129,9 +128,9 @@ impl Palette {
             let row = ROW_HEIGHT + ui.spacing().item_spacing.y;
             scroll = scroll.vertical_scroll_offset((self.chosen as f32 * row - height / 2.0).max(0.0));
         }
-        scroll.show_rows(ui, ROW_HEIGHT, self.fitting.len(), |ui, rows| {
+        scroll.show_rows(ui, ROW_HEIGHT, self.matching.len(), |ui, rows| {
             for i in rows {
-                let Some(entry) = self.fitting.get(i).and_then(|&entry| self.entries.get(entry)) else { continue };
+                let Some(entry) = self.matching.get(i).and_then(|&entry| self.entries.get(entry)) else { continue };
                 let button = egui::Button::selectable(i == self.chosen, entry.label.as_str())
                     .min_size(egui::vec2(ui.available_width(), ROW_HEIGHT))
                     .truncate()
@@ -153,13 +152,13 @@ impl Palette {
         if !self.text.trim().is_empty() {
             scored.sort_by_key(|&(score, i)| (std::cmp::Reverse(score), i));
         }
-        self.fitting = scored.into_iter().map(|scored| scored.1).collect();
+        self.matching = scored.into_iter().map(|scored| scored.1).collect();
         self.chosen = 0;
         self.is_stale = false;
     }
 
     fn choose(&self, view: &mut ViewContext<'_>) {
-        let entry = self.fitting.get(self.chosen).and_then(|&entry| self.entries.get(entry));
+        let entry = self.matching.get(self.chosen).and_then(|&entry| self.entries.get(entry));
         match entry.map(|entry| &entry.choice) {
             None => {}
             Some(Choice::Command(command)) => view.commands.push(command.clone()),

@@ -6,16 +6,16 @@ use eframe::egui::{self, RichText};
 
 use super::{Place, View, ViewContext, ViewSpec, always};
 use crate::analysis::finding::Severity;
-use crate::figures::{escape, files::severity};
+use crate::figures::{escape, files::severity, format};
 use crate::model::{ImportReport, TableAccount, Trace};
-use crate::widget::{format, theme};
+use crate::widget::theme;
 
 /// Rows painted for one file; a reader joins equal reasons, so more are rare.
 const MAX_ROWS: usize = 200;
 /// Files painted; an archive of more ranks says how many are left out.
 const MAX_FILES: usize = 64;
 
-/// Its row in the table of views.
+/// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "problems",
     title: "Problems",

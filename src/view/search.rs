@@ -9,10 +9,11 @@ use super::{Place, View, ViewContext, ViewSpec, has_slices};
 use crate::analysis::search::search;
 use crate::answers::{Analysis, Answer, Query, Subject as _, SubjectKey, Work};
 use crate::command::Command;
+use crate::figures::{format, text::display_name};
 use crate::model::{SliceId, TimeRange};
-use crate::session::{OpenTrace, Selection};
+use crate::session::{OpenTrace, Selection, track_title};
 use crate::view::states::failed_ui;
-use crate::widget::{format, text::display_name, theme};
+use crate::widget::theme;
 
 /// How many slices are listed; all are counted.
 const LIMIT: usize = 100_000;
@@ -58,7 +59,7 @@ impl Scope {
     }
 }
 
-/// Its row in the table of views.
+/// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "search",
     title: "Search results",
@@ -261,18 +262,6 @@ impl Search {
         if let Some(index) = clicked {
             self.go(index, ctx);
         }
-    }
-}
-
-/// The name of a track for display; with several traces open, also which one.
-pub(super) fn track_title(traces: &[OpenTrace], trace: usize, name: &str) -> String {
-    let name = display_name(name.trim());
-    match traces.get(trace).filter(|_| traces.len() > 1).map(|open| &open.trace.info) {
-        Some(info) => match info.rank {
-            Some(rank) => format!("{name}, rank {rank}"),
-            None => format!("{name}, {}", info.title()),
-        },
-        None => name.into_owned(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use eframe::egui;
 
 use crate::answers::Answer;
-use crate::widget::text::display_name;
+use crate::figures::text::display_name;
 use crate::widget::theme;
 
 /// What to show of an answer: itself, or until it comes the one before. Where there is neither, says so.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use eframe::egui::{self, Color32, FontId, Galley, Painter};
 
-use super::text::{display_name, function_name};
+use crate::figures::text::{display_name, function_name};
 
 /// Labels laid out anew on one frame; the others appear on the next.
 const MAX_NEW: usize = 150;
@@ -22,13 +22,13 @@ const LENGTHS: [usize; 14] = [3, 4, 6, 8, 11, 15, 20, 27, 36, 48, 64, 90, 140, 2
 pub struct Labels<K> {
     galleys: HashMap<(K, usize), Arc<Galley>>,
     /// A text laid out on the last frame.
-    witness: Option<Arc<Galley>>,
+    atlas_probe: Option<Arc<Galley>>,
     n_new: usize,
 }
 
 impl<K> Default for Labels<K> {
     fn default() -> Self {
-        Self { galleys: HashMap::new(), witness: None, n_new: 0 }
+        Self { galleys: HashMap::new(), atlas_probe: None, n_new: 0 }
     }
 }
 
@@ -42,9 +42,9 @@ impl<K: Hash + Eq + Copy> Labels<K> {
     pub fn begin(&mut self, painter: &Painter) {
         // egui lays the same text out once for as long as its font atlas lives. When it does so
         // anew, letters lie elsewhere in the atlas, and all kept labels are wrong.
-        let witness = painter.layout_no_wrap("lacuna".to_owned(), FONT, Color32::PLACEHOLDER);
-        let is_same = self.witness.as_ref().is_some_and(|known| Arc::ptr_eq(known, &witness));
-        self.witness = Some(witness);
+        let atlas_probe = painter.layout_no_wrap("lacuna".to_owned(), FONT, Color32::PLACEHOLDER);
+        let is_same = self.atlas_probe.as_ref().is_some_and(|known| Arc::ptr_eq(known, &atlas_probe));
+        self.atlas_probe = Some(atlas_probe);
         if !is_same || self.galleys.len() > MAX_KEPT {
             self.galleys.clear();
         }
@@ -76,9 +76,9 @@ impl<K: Hash + Eq + Copy> Labels<K> {
             let galley = match self.galleys.entry((key, length)) {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(_) if self.n_new >= MAX_NEW => return None,
-                Entry::Vacant(place) => {
+                Entry::Vacant(entry) => {
                     self.n_new += 1;
-                    place.insert(painter.layout_no_wrap(cut(length), FONT, Color32::PLACEHOLDER))
+                    entry.insert(painter.layout_no_wrap(cut(length), FONT, Color32::PLACEHOLDER))
                 }
             };
             if galley.size().x <= width {

@@ -99,9 +99,9 @@ fn paint_heights(ui: &Ui, rect: Rect, heights: &[f32]) {
 /// Veils what is not visible, and frames what is.
 fn paint_window(ui: &Ui, rect: Rect, window: Rect) {
     let painter = ui.painter_at(rect);
-    let veil = ui.visuals().panel_fill.gamma_multiply(0.6);
-    painter.rect_filled(Rect::from_min_max(rect.min, pos2(window.left(), rect.bottom())), 0.0, veil);
-    painter.rect_filled(Rect::from_min_max(pos2(window.right(), rect.top()), rect.max), 0.0, veil);
+    let dimmed = ui.visuals().panel_fill.gamma_multiply(0.6);
+    painter.rect_filled(Rect::from_min_max(rect.min, pos2(window.left(), rect.bottom())), 0.0, dimmed);
+    painter.rect_filled(Rect::from_min_max(pos2(window.right(), rect.top()), rect.max), 0.0, dimmed);
     let stroke = Stroke::new(1.0, ui.visuals().strong_text_color());
     painter.rect_stroke(window.shrink(0.5), 1.0, stroke, StrokeKind::Inside);
 }

@@ -5,8 +5,8 @@ use std::ops::Range;
 use eframe::egui::{FontId, Painter, Rect, Visuals, pos2};
 
 use super::Scale;
+use crate::figures::format;
 use crate::model::{DurNs, TimeNs, TimeRange};
-use crate::widget::format;
 
 /// Least distance between two ticks, in points.
 const MIN_DISTANCE: f64 = 110.0;

@@ -2,16 +2,15 @@
 
 use eframe::egui;
 
-use super::{MAX_LINES, cut, exact_ui, more_ui, name_ui, row_ui, section_ui};
+use super::{MAX_LINES, cut, exact_ui, lines_text, more_ui, name_ui, row_ui, section_ui};
 use crate::analysis::memory::around::running_at;
 use crate::answers::{Analysis, Work};
 use crate::command::Command;
+use crate::figures::{format, text::display_name};
 use crate::model::memory::{AllocationId, MemoryPool, SegmentKind, stream_name};
 use crate::model::{MemoryHistory, SliceId, StackId};
 use crate::session::{OpenTrace, Selection};
 use crate::view::ViewContext;
-use crate::widget::format;
-use crate::widget::text::display_name;
 
 /// Slices named of one trace.
 const MAX_RUNNING: usize = 12;
@@ -202,9 +201,10 @@ fn stack_ui(open: &OpenTrace, title: &str, stack: StackId, ui: &mut egui::Ui) {
         return;
     }
     let trace = &open.trace;
-    section_ui(ui, title, "Copy stack", || trace.stack_text(stack));
-    for frame in trace.stacks.frames(stack).take(MAX_LINES) {
-        ui.add(egui::Label::new(egui::RichText::new(cut(trace.strings.get(frame))).monospace()).wrap());
+    let frames = || trace.stacks.frames(stack).map(|frame| trace.strings.get(frame));
+    section_ui(ui, title, "Copy stack", || lines_text(frames()));
+    for frame in frames().take(MAX_LINES) {
+        ui.add(egui::Label::new(egui::RichText::new(cut(frame)).monospace()).wrap());
     }
-    more_ui(ui, trace.stacks.frames(stack).count());
+    more_ui(ui, frames().count());
 }

@@ -13,11 +13,11 @@ use super::{Place, View, ViewContext, ViewSpec, always};
 use crate::analysis::annotations::{Projection, projection};
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
+use crate::figures::{escape, format, text::display_name};
 use crate::model::memory::AllocationId;
 use crate::model::{DurNs, EventDetails, SliceId, SliceKind, TimeRange, Trace, TrackId};
 use crate::session::{OpenTrace, Selection};
 use crate::view::states::{failed_ui, nothing_ui, working_ui};
-use crate::widget::{format, text::display_name};
 
 /// The longest text that is laid out; all of it can be copied.
 const MAX_CHARS: usize = 4096;
@@ -42,7 +42,7 @@ struct Found {
     event: Option<Result<EventDetails, String>>,
 }
 
-/// Its row in the table of views.
+/// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "details",
     title: "Details",
@@ -187,7 +187,7 @@ fn name_ui(name: &str, ui: &mut egui::Ui) {
     ui.add(egui::Label::new(RichText::new(if name.is_empty() { "(no name)" } else { &cut }).strong()).wrap());
     ui.horizontal(|ui| {
         if ui.small_button("Copy name").clicked() {
-            ui.ctx().copy_text(name.to_owned());
+            ui.ctx().copy_text(escape::visible(name).into_owned());
         }
         if cut.len() < name.len() {
             ui.weak(format!("cut: {} characters in all", format::count(name.chars().count() as u64)));
@@ -311,9 +311,7 @@ fn event_details_ui(event: &EventDetails, ui: &mut egui::Ui) {
         });
     }
     if !event.args.is_empty() {
-        section_ui(ui, "Arguments", "Copy arguments", || {
-            event.args.iter().map(|(key, value)| format!("{key}\t{value}\n")).collect()
-        });
+        section_ui(ui, "Arguments", "Copy arguments", || arguments_text(&event.args));
         egui::Grid::new("arguments").num_columns(2).striped(true).spacing([12.0, 4.0]).show(ui, |ui| {
             for (key, value) in event.args.iter().take(MAX_LINES) {
                 row_ui(ui, &display_name(key), &cut(value));
@@ -322,7 +320,9 @@ fn event_details_ui(event: &EventDetails, ui: &mut egui::Ui) {
         more_ui(ui, event.args.len());
     }
     if !event.stack.is_empty() {
-        section_ui(ui, "Call stack, innermost first", "Copy stack", || event.stack.join("\n"));
+        section_ui(ui, "Call stack, innermost first", "Copy stack", || {
+            lines_text(event.stack.iter().map(|frame| &**frame))
+        });
         for frame in event.stack.iter().take(MAX_LINES) {
             ui.add(egui::Label::new(RichText::new(cut(frame)).monospace()).wrap());
         }
@@ -338,6 +338,16 @@ fn section_ui(ui: &mut egui::Ui, title: &str, copy: &str, text: impl FnOnce() ->
             ui.ctx().copy_text(text());
         }
     });
+}
+
+/// Arguments as a table of two columns for a spreadsheet.
+fn arguments_text(args: &[(String, String)]) -> String {
+    args.iter().map(|(key, value)| format!("{}\t{}\n", escape::tsv_cell(key), escape::tsv_cell(value))).collect()
+}
+
+/// A call stack as text, one frame per line.
+fn lines_text<'a>(frames: impl Iterator<Item = &'a str>) -> String {
+    frames.map(escape::visible).collect::<Vec<_>>().join("\n")
 }
 
 fn more_ui(ui: &mut egui::Ui, n: usize) {
@@ -356,5 +366,12 @@ mod tests {
         assert_eq!(cut(&long).chars().count(), MAX_CHARS + 1);
         assert!(cut(&long).ends_with('…'));
         assert_eq!(cut("short"), "short");
+    }
+
+    #[test]
+    fn copied_text_has_no_control_characters_or_formulas() {
+        let args = [("a\u{1b}[2J".to_owned(), "=1+1".to_owned()), ("b".to_owned(), "x\ty".to_owned())];
+        assert_eq!(arguments_text(&args), "a\\u{1b}[2J\t'=1+1\nb\tx y\n");
+        assert_eq!(lines_text(["main", "f\ng\u{202e}"].into_iter()), "main\nf\\ng\\u{202e}");
     }
 }

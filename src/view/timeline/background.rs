@@ -24,7 +24,7 @@ const MIN_SPANS_FOR_PYRAMID: usize = 256;
 
 /// What is summarized; the first number is the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Subject {
+pub enum SummaryKey {
     /// When any device was at work; in traces without devices, when anything ran.
     Whole(usize),
     /// When anything of a group ran.
@@ -33,7 +33,7 @@ pub enum Subject {
     Counter(usize, usize),
 }
 
-/// The summary of a [`Subject`].
+/// The summary of a [`SummaryKey`].
 #[derive(Debug)]
 pub enum Summary {
     /// Nothing of it has a length in time, or the computation failed.
@@ -88,8 +88,8 @@ impl Union {
 #[derive(Debug, Default)]
 pub struct Background {
     opened: Vec<Weak<Trace>>,
-    summaries: HashMap<Subject, Summary>,
-    running: Option<(Subject, Job<Summary>)>,
+    summaries: HashMap<SummaryKey, Summary>,
+    running: Option<(SummaryKey, Job<Summary>)>,
 }
 
 impl Background {
@@ -115,7 +115,7 @@ impl Background {
         let mut busiest = vec![0_u8; scale.n_pixels];
         let mut cells: Vec<Cell> = Vec::new();
         for (trace, open) in ctx.traces.iter().enumerate() {
-            if let Some(Summary::Busy(union)) = self.get(Subject::Whole(trace), &open.trace, ui.ctx()) {
+            if let Some(Summary::Busy(union)) = self.get(SummaryKey::Whole(trace), &open.trace, ui.ctx()) {
                 cells.clear();
                 union.cells(scale.view.shifted(open.offset.saturating_neg()), scale.n_pixels, &mut cells);
                 busiest.iter_mut().zip(&cells).for_each(|(max, cell)| *max = cell.share.max(*max));
@@ -125,11 +125,11 @@ impl Background {
     }
 
     /// The summary, if it is there; else it is computed, one at a time, and `egui` repaints when it is done.
-    pub fn get(&mut self, subject: Subject, trace: &Arc<Trace>, egui: &egui::Context) -> Option<&Summary> {
-        if let Subject::Counter(_, counter) = subject
+    pub fn get(&mut self, key: SummaryKey, trace: &Arc<Trace>, egui: &egui::Context) -> Option<&Summary> {
+        if let SummaryKey::Counter(_, counter) = key
             && trace.counters.get(counter).is_none_or(|counter| counter.ts.len() < MIN_SAMPLES_FOR_PEAKS)
         {
-            return Some(self.summaries.entry(subject).or_insert_with(|| Summary::Peaks(Peaks::default())));
+            return Some(self.summaries.entry(key).or_insert_with(|| Summary::Peaks(Peaks::default())));
         }
         if let Some((running, job)) = &self.running {
             let summary = match job.poll() {
@@ -142,31 +142,31 @@ impl Background {
                 self.running = None;
             }
         }
-        if self.running.is_none() && !self.summaries.contains_key(&subject) {
+        if self.running.is_none() && !self.summaries.contains_key(&key) {
             let (trace, egui) = (Arc::clone(trace), egui.clone());
-            let work = move |progress: &Progress| summarize(subject, &trace, progress);
+            let work = move |progress: &Progress| summarize(key, &trace, progress);
             match Job::spawn("timeline", move || egui.request_repaint(), work) {
-                Ok(job) => self.running = Some((subject, job)),
-                Err(_) => drop(self.summaries.insert(subject, Summary::Nothing)),
+                Ok(job) => self.running = Some((key, job)),
+                Err(_) => drop(self.summaries.insert(key, Summary::Nothing)),
             }
         }
-        self.summaries.get(&subject)
+        self.summaries.get(&key)
     }
 }
 
-fn summarize(subject: Subject, trace: &Trace, progress: &Progress) -> Summary {
+fn summarize(key: SummaryKey, trace: &Trace, progress: &Progress) -> Summary {
     let busy =
         |is_member: &dyn Fn(TrackId) -> bool| union(trace, is_member, progress).map_or(Summary::Nothing, Summary::Busy);
-    match subject {
-        Subject::Whole(_) => {
+    match key {
+        SummaryKey::Whole(_) => {
             let is_device = |track: TrackId| trace.track(track).kind == TrackKind::Stream;
             let whole = union(trace, &is_device, progress).or_else(|| union(trace, &|_| true, progress));
             whole.map_or(Summary::Nothing, |whole| Summary::Busy(whole.without_details()))
         }
-        Subject::Group(_, LineKind::Trace) => busy(&|_| true),
-        Subject::Group(_, LineKind::Process(process)) => busy(&|track| trace.track(track).process == process),
-        Subject::Group(_, LineKind::Track(track)) => busy(&|other| other == track),
-        Subject::Counter(_, counter) => {
+        SummaryKey::Group(_, LineKind::Trace) => busy(&|_| true),
+        SummaryKey::Group(_, LineKind::Process(process)) => busy(&|track| trace.track(track).process == process),
+        SummaryKey::Group(_, LineKind::Track(track)) => busy(&|other| other == track),
+        SummaryKey::Counter(_, counter) => {
             trace.counters.get(counter).map_or(Summary::Nothing, |counter| Summary::Peaks(Peaks::build(&counter.value)))
         }
     }
@@ -214,12 +214,12 @@ mod tests {
     use super::*;
     use crate::model::{SliceKind, TraceBuilder};
 
-    fn wait(trace: &Arc<Trace>, subject: Subject) -> Vec<u8> {
+    fn wait(trace: &Arc<Trace>, key: SummaryKey) -> Vec<u8> {
         let (mut background, egui) = (Background::default(), egui::Context::default());
-        while background.get(subject, trace, &egui).is_none() {
+        while background.get(key, trace, &egui).is_none() {
             std::thread::yield_now();
         }
-        let Some(Summary::Busy(union)) = background.get(subject, trace, &egui) else { return Vec::new() };
+        let Some(Summary::Busy(union)) = background.get(key, trace, &egui) else { return Vec::new() };
         let mut cells: Vec<Cell> = Vec::new();
         union.cells(TimeRange { start: 0, end: 1024 }, 4, &mut cells);
         cells.iter().map(|cell| cell.share).collect()
@@ -236,9 +236,9 @@ mod tests {
             ("main", SliceKind::Operator, "op", 0, 1024),
         ]);
         let trace = Arc::new(trace.finish());
-        assert_eq!(wait(&trace, Subject::Whole(0)), [255, 255, 0, 127]);
+        assert_eq!(wait(&trace, SummaryKey::Whole(0)), [255, 255, 0, 127]);
         let device = trace.track(TrackId(1)).process;
-        assert_eq!(wait(&trace, Subject::Group(0, LineKind::Process(device))), [255, 255, 0, 127]);
-        assert_eq!(wait(&trace, Subject::Group(0, LineKind::Trace)), [255; 4]);
+        assert_eq!(wait(&trace, SummaryKey::Group(0, LineKind::Process(device))), [255, 255, 0, 127]);
+        assert_eq!(wait(&trace, SummaryKey::Group(0, LineKind::Trace)), [255; 4]);
     }
 }

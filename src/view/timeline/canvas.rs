@@ -8,11 +8,11 @@ use super::overlay::{self, Geometry};
 use super::paint::{self, AreaPaint, Labels};
 use super::track_list::{LineKind, visible_lines};
 use super::{Parts, Timeline, hover};
+use crate::figures::format;
 use crate::model::TimeRange;
 use crate::session::Selection;
 use crate::view::ViewContext;
 use crate::view::axis::{DragAction, Scale, Wheel, fitted, middle, paint_hover_line, paint_marks, paint_range, panned};
-use crate::widget::format;
 use crate::widget::slice_color::SliceColors;
 
 const HIT_COLOR: Color32 = Color32::from_rgb(240, 228, 66);

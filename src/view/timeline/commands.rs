@@ -8,9 +8,9 @@ use crate::session::{Mark, OpenTrace, Selection};
 use crate::view::ViewContext;
 use crate::view::axis::{self, MARGIN, ZoomTarget, centered, fitted, middle, zoomed};
 
-/// Which way a step goes in time.
+/// Which direction a step goes in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Direction {
     Forward,
     Back,
 }
@@ -29,15 +29,15 @@ impl Timeline {
             // Steps that changed only what the picture of memory shows are not seen here.
             Command::UndoZoom => while ctx.navigation.undo() && ctx.navigation.visible() == view {},
             Command::RedoZoom => while ctx.navigation.redo() && ctx.navigation.visible() == view {},
-            Command::NextSlice => self.step(ctx, |trace, slice| beside(trace, slice, Way::Forward)),
-            Command::PreviousSlice => self.step(ctx, |trace, slice| beside(trace, slice, Way::Back)),
+            Command::NextSlice => self.step(ctx, |trace, slice| neighbor(trace, slice, Direction::Forward)),
+            Command::PreviousSlice => self.step(ctx, |trace, slice| neighbor(trace, slice, Direction::Back)),
             Command::ParentSlice => self.step(ctx, |trace, slice| trace.slices.parent(slice)),
             Command::ChildSlice => self.step(ctx, |trace, slice| {
                 let children = trace.slices.children(slice);
                 (!children.is_empty()).then_some(SliceId(children.start as u32))
             }),
-            Command::NextGap => self.gap(ctx, Way::Forward),
-            Command::PreviousGap => self.gap(ctx, Way::Back),
+            Command::NextGap => self.gap(ctx, Direction::Forward),
+            Command::PreviousGap => self.gap(ctx, Direction::Back),
             Command::FollowFlow => self.step(ctx, follow),
             Command::FollowFlowBack => self.step(ctx, follow_back),
             Command::Deselect if *ctx.selection != Selection::None => *ctx.selection = Selection::None,
@@ -73,13 +73,13 @@ impl Timeline {
         self.reveal = Some((trace, slice));
         let time = data.slices.time(slice).shifted(open.offset);
         let view = ctx.navigation.visible();
-        let is_in_sight = time.start < view.end && time.end > view.start;
+        let is_visible = time.start < view.end && time.end > view.start;
         // A slice narrower than a few pixels cannot be read: come closer.
         let is_tiny = time.dur() < view.dur() / 500;
         let middle = middle(time);
-        if time.dur() > view.dur() && !is_in_sight {
+        if time.dur() > view.dur() && !is_visible {
             ctx.navigation.go(fitted(time, 0.1, ctx.span));
-        } else if !is_in_sight {
+        } else if !is_visible {
             let target = centered(view, middle, ctx.span);
             ctx.navigation.go(if is_tiny { zoomed(target, middle, 0.05, ctx.span) } else { target });
         }
@@ -134,7 +134,7 @@ impl Timeline {
     }
 
     /// Selects the next gap of the selected slice's row as a range, and shows it.
-    fn gap(&mut self, ctx: &mut ViewContext<'_>, way: Way) {
+    fn gap(&mut self, ctx: &mut ViewContext<'_>, direction: Direction) {
         if !matches!(ctx.selection, Selection::Slice { .. }) {
             let Some((trace, slice)) = self.first_in_view(ctx) else { return };
             *ctx.selection = Selection::Slice { trace, slice };
@@ -143,7 +143,7 @@ impl Timeline {
         let open = &ctx.traces[trace];
         let Some(row) = open.trace.slices.rows.get(open.trace.slices.row_of(slice)) else { return };
         let shown = ctx.range.map(|range| range.shifted(open.offset.saturating_neg()));
-        let Some(gap) = next_gap(&open.trace, row, slice, shown, way) else { return };
+        let Some(gap) = next_gap(&open.trace, row, slice, shown, direction) else { return };
         let gap = gap.shifted(open.offset);
         *ctx.range = Some(gap);
         let view = ctx.navigation.visible();
@@ -166,11 +166,11 @@ impl Timeline {
     }
 }
 
-fn beside(trace: &Trace, slice: SliceId, way: Way) -> Option<SliceId> {
+fn neighbor(trace: &Trace, slice: SliceId, direction: Direction) -> Option<SliceId> {
     let row = trace.slices.rows.get(trace.slices.row_of(slice))?;
-    let next = match way {
-        Way::Forward => slice.0.checked_add(1)?,
-        Way::Back => slice.0.checked_sub(1)?,
+    let next = match direction {
+        Direction::Forward => slice.0.checked_add(1)?,
+        Direction::Back => slice.0.checked_sub(1)?,
     };
     row.slices.contains(&next).then_some(SliceId(next))
 }
@@ -188,7 +188,13 @@ fn follow_back(trace: &Trace, slice: SliceId) -> Option<SliceId> {
 
 /// The first gap after `slice`, or the last before it; from the gap `shown` on, if it is one of
 /// this row. All in the time of the trace. Cost: O(slices in between), on a key press only.
-fn next_gap(trace: &Trace, row: &Row, slice: SliceId, shown: Option<TimeRange>, way: Way) -> Option<TimeRange> {
+fn next_gap(
+    trace: &Trace,
+    row: &Row,
+    slice: SliceId,
+    shown: Option<TimeRange>,
+    direction: Direction,
+) -> Option<TimeRange> {
     let (slices, all) = (&trace.slices, row.range());
     let gap_after = |i: usize| TimeRange { start: slices.end[i], end: slices.ts[i + 1] };
     let last = all.end.checked_sub(1)?;
@@ -198,12 +204,12 @@ fn next_gap(trace: &Trace, row: &Row, slice: SliceId, shown: Option<TimeRange>, 
         let before = after.checked_sub(1)?;
         (before >= all.start && before < last && gap_after(before) == shown).then_some(before)
     });
-    match way {
-        Way::Forward => {
+    match direction {
+        Direction::Forward => {
             let from = before_shown.map_or(slice.idx(), |before| before + 1);
             (from..last).map(gap_after).find(|gap| gap.dur() > 0)
         }
-        Way::Back => {
+        Direction::Back => {
             let to = before_shown.unwrap_or(slice.idx());
             (all.start..to.min(last)).rev().map(gap_after).find(|gap| gap.dur() > 0)
         }
@@ -222,18 +228,18 @@ mod tests {
         let slices: Vec<_> = times.iter().map(|&(ts, end)| ("stream 7", kernel, "k", ts, end)).collect();
         let trace = TraceBuilder::from_slices(&slices).finish();
         let row = &trace.slices.rows[0];
-        let next = |slice, shown: Option<(i64, i64)>, way| {
+        let next = |slice, shown: Option<(i64, i64)>, direction| {
             let shown = shown.map(|(start, end)| TimeRange { start, end });
-            next_gap(&trace, row, SliceId(slice), shown, way).map(|gap| (gap.start, gap.end))
+            next_gap(&trace, row, SliceId(slice), shown, direction).map(|gap| (gap.start, gap.end))
         };
-        assert_eq!(next(0, None, Way::Forward), Some((20, 25)));
-        assert_eq!(next(0, Some((20, 25)), Way::Forward), Some((40, 47)));
-        assert_eq!(next(0, Some((40, 47)), Way::Forward), None);
-        assert_eq!(next(0, Some((40, 47)), Way::Back), Some((20, 25)));
-        assert_eq!(next(0, Some((20, 25)), Way::Back), None);
-        assert_eq!(next(4, None, Way::Back), Some((40, 47)));
-        assert_eq!(next(2, Some((3, 4)), Way::Back), Some((20, 25)), "a range that is no gap does not matter");
-        assert_eq!(beside(&trace, SliceId(4), Way::Forward), None);
-        assert_eq!(beside(&trace, SliceId(4), Way::Back), Some(SliceId(3)));
+        assert_eq!(next(0, None, Direction::Forward), Some((20, 25)));
+        assert_eq!(next(0, Some((20, 25)), Direction::Forward), Some((40, 47)));
+        assert_eq!(next(0, Some((40, 47)), Direction::Forward), None);
+        assert_eq!(next(0, Some((40, 47)), Direction::Back), Some((20, 25)));
+        assert_eq!(next(0, Some((20, 25)), Direction::Back), None);
+        assert_eq!(next(4, None, Direction::Back), Some((40, 47)));
+        assert_eq!(next(2, Some((3, 4)), Direction::Back), Some((20, 25)), "a range that is no gap does not matter");
+        assert_eq!(neighbor(&trace, SliceId(4), Direction::Forward), None);
+        assert_eq!(neighbor(&trace, SliceId(4), Direction::Back), Some(SliceId(3)));
     }
 }

@@ -4,14 +4,13 @@ use eframe::egui::{PopupAnchor, Response, RichText, Tooltip, Ui};
 
 use super::hit::Hit;
 use super::overlay::arrows;
+use crate::figures::{format, text::display_name};
 use crate::model::{CounterUnit, SliceId, SliceKind, TimeNs, Trace, TrackId};
 use crate::view::ViewContext;
-use crate::widget::format;
-use crate::widget::text::display_name;
 
 /// Shows the readout for what the pointer hits at session time `at`.
 pub fn ui(ctx: &ViewContext<'_>, ui: &Ui, canvas: &Response, hit: Hit, at: TimeNs) {
-    let Some((title, lines)) = words(ctx, hit, at) else { return };
+    let Some((title, lines)) = tooltip_text(ctx, hit, at) else { return };
     let tooltip =
         Tooltip::always_open(ui.ctx().clone(), canvas.layer_id, canvas.id, PopupAnchor::Pointer).gap(14.0).width(380.0);
     tooltip.show(|ui| {
@@ -23,7 +22,7 @@ pub fn ui(ctx: &ViewContext<'_>, ui: &Ui, canvas: &Response, hit: Hit, at: TimeN
 }
 
 /// The readout's title and lines.
-fn words(ctx: &ViewContext<'_>, hit: Hit, at: TimeNs) -> Option<(String, Vec<String>)> {
+fn tooltip_text(ctx: &ViewContext<'_>, hit: Hit, at: TimeNs) -> Option<(String, Vec<String>)> {
     match hit {
         Hit::Nothing => None,
         Hit::Slice { trace, slice } => {
@@ -71,7 +70,7 @@ fn slice_lines(trace: &Trace, slice: SliceId, start: i64) -> Vec<String> {
     for &(from, to) in arrows.iter().take(4) {
         let (other, verb) = if from == slice { (to, "to") } else { (from, "from") };
         let is_launch = matches!(trace.slices.kind[from.idx()], SliceKind::Runtime | SliceKind::Driver);
-        let words = match (is_launch, verb) {
+        let relation = match (is_launch, verb) {
             (true, "to") => "Launches",
             (true, _) => "Launched by",
             (false, "to") => "Leads to",
@@ -80,7 +79,7 @@ fn slice_lines(trace: &Trace, slice: SliceId, start: i64) -> Vec<String> {
         let delay = trace.slices.ts[to.idx()].saturating_sub(trace.slices.ts[from.idx()]);
         let name: String = display_name(trace.slice_name(other)).chars().take(60).collect();
         let sense = if from == slice { "later" } else { "before" };
-        lines.push(format!("{words} {name}, {} {sense}", format::duration(delay)));
+        lines.push(format!("{relation} {name}, {} {sense}", format::duration(delay)));
     }
     if arrows.len() > 4 {
         lines.push(format!("and {} more", arrows.len() - 4));

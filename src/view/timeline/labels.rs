@@ -9,6 +9,7 @@ use super::layout::Area;
 use super::settings::TimelineSettings;
 use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, TrackList, visible_lines};
 use crate::command::Command;
+use crate::figures::escape;
 use crate::session::OpenTrace;
 
 const BUTTON: f32 = 16.0;
@@ -199,7 +200,7 @@ fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize, n_clos
         item(ui, &format!("Close all {n_closed} traces of this file"), LabelAction::CloseFile);
     }
     if ui.button("Copy name").clicked() {
-        ui.ctx().copy_text(line.title.clone());
+        ui.ctx().copy_text(escape::visible(&line.title).into_owned());
     }
     action
 }

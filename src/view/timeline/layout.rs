@@ -2,7 +2,7 @@
 
 use eframe::egui::{self, Rect};
 
-use super::background::{Background, Subject, Summary};
+use super::background::{Background, Summary, SummaryKey};
 use super::cells::{WideSlice, layout_row};
 use super::peaks::Column;
 use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, visible_lines};
@@ -107,8 +107,8 @@ pub fn layout(
                 }
             }
             kind if line.is_collapsed => {
-                let subject = Subject::Group(line.trace, kind);
-                if let Some(Summary::Busy(union)) = background.get(subject, &open.trace, egui) {
+                let key = SummaryKey::Group(line.trace, kind);
+                if let Some(Summary::Busy(union)) = background.get(key, &open.trace, egui) {
                     union.cells(scale.view.shifted(open.offset.saturating_neg()), scale.n_pixels, &mut list.cells);
                     list.cell_rows.push(area.row(line, 0));
                 }
@@ -184,8 +184,8 @@ impl DrawList {
         let rect = Rect::from_x_y_ranges(scale.left..=scale.right(), y..=y + line.height);
         let view = scale.view.shifted(open.offset.saturating_neg());
         for (index, &counter) in of_track.iter().enumerate() {
-            let subject = Subject::Counter(line.trace, counter);
-            let Some(Summary::Peaks(peaks)) = background.get(subject, &open.trace, egui) else { continue };
+            let key = SummaryKey::Counter(line.trace, counter);
+            let Some(Summary::Peaks(peaks)) = background.get(key, &open.trace, egui) else { continue };
             let columns = peaks.columns(&counters[counter], view, open.trace.span.end, scale.n_pixels);
             self.curves.push(Curve { trace: line.trace, counter, index, rect, columns, bottom, top });
         }

@@ -38,7 +38,7 @@ const SCROLL_BAR: f32 = 9.0;
 /// The most of the canvas that pinned tracks take.
 const MAX_PINNED_SHARE: f32 = 0.5;
 
-/// Its row in the table of views.
+/// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "timeline",
     title: "Timeline",

@@ -5,10 +5,11 @@ use eframe::egui::{
 };
 
 use super::layout::{Curve, DrawList};
+use crate::figures::format;
 use crate::model::{CounterUnit, SliceKind, StringId};
 use crate::session::OpenTrace;
+use crate::widget::labels;
 use crate::widget::slice_color::{self, SliceColors};
-use crate::widget::{format, labels};
 
 /// Labels on one frame.
 const MAX_LABELS: usize = 1500;

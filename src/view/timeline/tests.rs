@@ -172,7 +172,7 @@ fn keys_work_while_a_readout_is_open() {
     harness.event(Event::PointerMoved(gemm));
     harness.run_steps(4);
     assert!(harness.query_by_label_contains("Kernel on stream 7").is_some());
-    assert!(harness.query_by_label_contains("Launched by cudaLaunchKernel, 300.000 µs before").is_some());
+    assert!(harness.query_by_label_contains("Launched by cudaLaunchKernel, 300.000 µs earlier").is_some());
     let before = harness.state().session.navigation.visible();
     let share = |view: TimeRange| (550_000 - view.start) as f64 / view.dur() as f64;
     harness.key_down(Key::W);
@@ -194,7 +194,7 @@ fn a_gap_says_how_long_it_is_and_is_selected_by_a_double_click() {
     assert!(gemm.x < x && x < relu.x);
     let at = Pos2::new(x, gemm.y);
     click(&mut harness, at);
-    assert!(harness.query_by_label_contains("Nothing runs here for 100.000 µs").is_some());
+    assert!(harness.query_by_label_contains("Gap of 100.000 µs").is_some());
     click(&mut harness, at);
     assert_eq!(harness.state().session.range, Some(TimeRange { start: 700_000, end: 800_000 }));
 }
@@ -209,9 +209,29 @@ fn the_context_menu_acts_on_what_was_clicked() {
     button(&mut harness, gemm, PointerButton::Secondary, false, Modifiers::NONE);
     harness.run();
     assert_eq!(harness.state().selected_name(), "gemm");
-    harness.get_by_label("Select its time range").click();
+    harness.get_by_label("Select time range").click();
     harness.run();
     assert_eq!(harness.state().session.range, Some(TimeRange { start: 400_000, end: 700_000 }));
+}
+
+#[test]
+fn copied_names_have_no_control_characters() {
+    let slices = [("stream 7", KERNEL, "gemm\u{1b}[2J", 0, 1_000)];
+    let mut harness = harness(vec![TraceBuilder::from_slices(&slices).finish()]);
+    let gemm = place(&harness, "stream 7", 0);
+    harness.event(Event::PointerMoved(gemm));
+    harness.step();
+    button(&mut harness, gemm, PointerButton::Secondary, true, Modifiers::NONE);
+    button(&mut harness, gemm, PointerButton::Secondary, false, Modifiers::NONE);
+    harness.run();
+    harness.get_by_label("Copy name").click();
+    harness.step();
+    let commands = &harness.output().platform_output.commands;
+    let text = commands.iter().find_map(|command| match command {
+        egui::OutputCommand::CopyText(text) => Some(text.as_str()),
+        _ => None,
+    });
+    assert_eq!(text, Some(r"gemm\u{1b}[2J"));
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use super::settings::TimelineSettings;
+use crate::figures::text::display_name;
 use crate::model::{ProcessId, Trace, TrackId, TrackKind};
-use crate::session::OpenTrace;
-use crate::widget::text::display_name;
+use crate::session::{OpenTrace, track_title};
 
 /// Height of one row of slices, in points.
 pub const ROW_HEIGHT: f32 = 18.0;
@@ -105,7 +105,7 @@ impl TrackList {
         let mut order: Vec<(usize, &OpenTrace)> = traces.iter().enumerate().collect();
         list.sort("", &mut order, |entry| &entry.1.key);
         for (trace, open) in order {
-            list.add_trace(trace, open, traces.len() > 1);
+            list.add_trace(traces, trace, open);
         }
         let rank = |line: &Line| settings.pinned.iter().position(|key| *key == line.key);
         list.out.pinned.sort_by_key(rank);
@@ -180,15 +180,14 @@ impl Builder<'_> {
         is_hidden
     }
 
-    fn add_trace(&mut self, trace: usize, open: &OpenTrace, has_line: bool) {
-        let (data, key) = (&*open.trace, &*open.key);
+    fn add_trace(&mut self, traces: &[OpenTrace], trace: usize, open: &OpenTrace) {
+        let (data, key, has_line) = (&*open.trace, &*open.key, traces.len() > 1);
         if has_line && self.is_hidden(key) {
             return;
         }
-        let title = match data.info.rank {
-            Some(rank) => format!("Rank {rank}: {}", data.info.title()),
-            None => data.info.title(),
-        };
+        let file = data.info.title();
+        let title = display_name(&file);
+        let title = data.info.rank.map_or_else(|| title.to_string(), |rank| format!("Rank {rank}: {title}"));
         let indent = u8::from(has_line);
         let is_collapsed = has_line && self.is_collapsed(key);
         let is_match = has_line && !self.filter.is_empty() && self.matches(&title);
@@ -214,13 +213,10 @@ impl Builder<'_> {
         self.sort(key, &mut processes, |entry| &entry.1);
         for (process, process_key, tracks) in processes {
             let title = display_name(&data.process(process).title()).into_owned();
-            let home = match (has_line, data.info.rank) {
-                (false, _) => title.clone(),
-                (true, Some(rank)) => format!("{title}, rank {rank}"),
-                (true, None) => format!("{title}, {}", data.info.title()),
-            };
+            let qualified_title = track_title(traces, trace, &title);
             let is_folded = is_collapsed;
-            let group = Group { trace, parent: key, key: process_key, title, home, indent, is_folded, is_match };
+            let group =
+                Group { trace, parent: key, key: process_key, title, qualified_title, indent, is_folded, is_match };
             self.add_process(open, process, tracks, &group);
         }
         let has_members = self.out.scrolled.len() > at + 1 || is_collapsed;
@@ -300,8 +296,8 @@ impl Builder<'_> {
         let is_counter = data.track(track).kind == TrackKind::Counter;
         let height = if is_counter { COUNTER_HEIGHT } else { ROW_HEIGHT * n_rows.max(1) as f32 };
         let parent = group.key.clone();
-        // Away from its group, a track says where it belongs.
-        let title = if is_pinned { format!("{title}, {}", group.home) } else { title };
+        // Outside of its group, the title of a track includes it.
+        let title = if is_pinned { format!("{title}, {}", group.qualified_title) } else { title };
         let indent = if is_pinned { 0 } else { group.indent + 1 };
         let kind = LineKind::Track(track);
         let trace = group.trace;
@@ -316,8 +312,8 @@ struct Group<'a> {
     parent: &'a str,
     key: String,
     title: String,
-    /// Which group of all open traces it is, for a track that is shown elsewhere.
-    home: String,
+    /// With the trace where several are open, for tracks shown outside of the group.
+    qualified_title: String,
     indent: u8,
     /// Whether a collapsed group around it shows it.
     is_folded: bool,

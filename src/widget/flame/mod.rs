@@ -12,9 +12,9 @@ use eframe::egui::{
 use self::layout::{Bar, Focus, Layout};
 use super::labels::{Labels, cut_function};
 use super::slice_color;
-use super::text::display_name;
 use super::theme;
 use crate::figures::escape;
+use crate::figures::text::display_name;
 
 const ROW_HEIGHT: f32 = 18.0;
 /// Narrower bars have no label, in points.
@@ -346,7 +346,7 @@ fn hover_ui(look: &Look<'_>, focus: u32, bar: &Bar, graph: &Response) {
     let weight = |weight: i64| format!("{}, {:.2} %", (look.weight)(weight), look.share(weight, 0) * 100.0);
     let title = match bar.n_merged {
         Some(1) => "1 smaller frame".to_owned(),
-        Some(n) => format!("{} smaller frames", super::format::count(u64::from(n))),
+        Some(n) => format!("{} smaller frames", crate::figures::format::count(u64::from(n))),
         None => look.name(bar.frame),
     };
     let frame = look.frames.frame(bar.frame);

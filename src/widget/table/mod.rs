@@ -58,10 +58,10 @@ pub fn table_ui(data: &dyn Rows, look: Look<'_>, ui: &mut egui::Ui) -> Option<Ac
         for width in widths(data.columns(), room, spacing) {
             table = table.column(Width::initial(width).at_least(36.0).resizable(true).clip(true));
         }
-        if let Some(at) = look.place().filter(|_| look.is_moved) {
+        if let Some(at) = look.cursor_position().filter(|_| look.is_moved) {
             table = table.scroll_to_row(at, None);
         }
-        table.header(ROW_HEIGHT, |row| action = heads_ui(data, look.sort, row)).body(|body| {
+        table.header(ROW_HEIGHT, |row| action = header_ui(data, look.sort, row)).body(|body| {
             body.rows(ROW_HEIGHT, look.order.rows().len(), |row| {
                 if let Some(asked) = row_ui(data, look, row) {
                     action = Some(asked);
@@ -97,7 +97,7 @@ fn widths(columns: &[Column], room: f32, spacing: f32) -> impl Iterator<Item = f
 
 impl Look<'_> {
     /// Where the cursor is among the listed rows.
-    fn place(&self) -> Option<usize> {
+    fn cursor_position(&self) -> Option<usize> {
         self.order.place(self.selected?)
     }
 }
@@ -122,7 +122,7 @@ fn keys(look: Look<'_>, page: isize, ui: &egui::Ui) -> Option<Action> {
         });
         keys.collect::<Vec<_>>()
     });
-    let at = look.place();
+    let at = look.cursor_position();
     let row = |at: usize| rows.get(at).map(|&row| row as usize);
     if pressed.contains(&Key::Enter) {
         return Some(Action::Open(row(at?)?));
@@ -136,7 +136,7 @@ fn keys(look: Look<'_>, page: isize, ui: &egui::Ui) -> Option<Action> {
     Some(Action::Select(row((to.max(0) as usize).min(last))?))
 }
 
-fn heads_ui(data: &dyn Rows, sort: Option<Sort>, mut row: TableRow<'_, '_>) -> Option<Action> {
+fn header_ui(data: &dyn Rows, sort: Option<Sort>, mut row: TableRow<'_, '_>) -> Option<Action> {
     let mut clicked = None;
     for (i, column) in data.columns().iter().enumerate() {
         row.col(|ui| {
