@@ -19,30 +19,30 @@ use crate::view::axis::Scale;
 /// Counters with fewer samples are drawn from their samples.
 const MIN_SAMPLES_FOR_PEAKS: usize = 4096;
 
-/// Unions of fewer spans are drawn from these at every zoom.
+/// Unions of fewer spans are drawn without a pyramid.
 const MIN_SPANS_FOR_PYRAMID: usize = 256;
 
-/// What is summarized; the first number is the trace.
+/// Identifies a summary; the first index is that of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SummaryKey {
-    /// When any device was at work; in traces without devices, when anything ran.
+    /// Busy times of all devices; in traces without devices, of all tracks.
     Whole(usize),
-    /// When anything of a group ran.
+    /// Busy times of a group.
     Group(usize, LineKind),
-    /// The peaks of a counter, by its index.
+    /// Peaks of a counter, by its index.
     Counter(usize, usize),
 }
 
-/// The summary of a [`SummaryKey`].
+/// A summary of a trace, group or counter.
 #[derive(Debug)]
 pub enum Summary {
-    /// Nothing of it has a length in time, or the computation failed.
+    /// No slices, or the computation failed.
     Nothing,
     Busy(Union),
     Peaks(Peaks),
 }
 
-/// The times at which any of several rows was busy: their slices, overlaps counted once.
+/// Busy times of several rows: the union of their slices.
 #[derive(Debug, Default)]
 pub struct Union {
     ts: Vec<TimeNs>,
@@ -52,7 +52,7 @@ pub struct Union {
 }
 
 impl Union {
-    /// Frees what only a zoomed-in view needs.
+    /// Drops the spans, which only a zoomed-in view needs.
     fn without_details(self) -> Self {
         if self.pyramid.is_some() { Self { pyramid: self.pyramid, ..Self::default() } } else { self }
     }
@@ -93,7 +93,7 @@ pub struct Background {
 }
 
 impl Background {
-    /// Forgets everything if other traces are open than before; says whether that is so.
+    /// Clears everything if the open traces changed; returns whether they did.
     pub fn follow(&mut self, traces: &[OpenTrace]) -> bool {
         let is_same = |(old, new): (&Weak<Trace>, &OpenTrace)| std::ptr::eq(old.as_ptr(), Arc::as_ptr(&new.trace));
         if self.opened.len() == traces.len() && self.opened.iter().zip(traces).all(is_same) {
@@ -109,7 +109,7 @@ impl Background {
         self.running.is_some()
     }
 
-    /// The busy share of each pixel of a strip over all open traces, 0 to 1: of the busiest of them.
+    /// The busy share of each pixel of a strip over the whole span, 0 to 1: the maximum over all open traces.
     pub fn busy_shares(&mut self, ctx: &ViewContext<'_>, rect: Rect, ui: &Ui) -> Vec<f32> {
         let scale = Scale::new(ctx.span, rect.left(), rect.width(), ui.pixels_per_point());
         let mut busiest = vec![0_u8; scale.n_pixels];
@@ -124,7 +124,7 @@ impl Background {
         busiest.into_iter().map(|share| f32::from(share) / 255.0).collect()
     }
 
-    /// The summary, if it is there; else it is computed, one at a time, and `egui` repaints when it is done.
+    /// The summary if it is ready; else computes it, one at a time, and repaints when it is done.
     pub fn get(&mut self, key: SummaryKey, trace: &Arc<Trace>, egui: &egui::Context) -> Option<&Summary> {
         if let SummaryKey::Counter(_, counter) = key
             && trace.counters.get(counter).is_none_or(|counter| counter.ts.len() < MIN_SAMPLES_FOR_PEAKS)
@@ -172,8 +172,8 @@ fn summarize(key: SummaryKey, trace: &Trace, progress: &Progress) -> Summary {
     }
 }
 
-/// The times at which anything on the chosen tracks ran, overlaps counted once. Of threads their outermost
-/// slices count, of streams the device's work: an annotation on a stream spans idle time too.
+/// The union of the slices of some tracks: outermost slices of threads, device work of streams. Annotations on
+/// streams are left out, since they span idle time too.
 fn union(trace: &Trace, is_member: &dyn Fn(TrackId) -> bool, progress: &Progress) -> Option<Union> {
     let is_stream = |row: &Row| trace.track(row.track).kind == TrackKind::Stream;
     let is_wanted = |row: &&Row| row.depth == 0 || row.is_overflow || is_stream(row);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_streams_count_once_and_the_host_not_at_all() {
+    fn overlapping_streams_count_once_and_host_threads_not_at_all() {
         let kernel = SliceKind::Kernel;
         let trace = TraceBuilder::from_slices(&[
             ("stream 7", kernel, "a", 0, 256),

@@ -1,4 +1,4 @@
-//! The timeline's commands: zoom and pan, steps from slice to slice, gaps, arrows and marks.
+//! The timeline's commands: zoom and pan, navigation between slices, gaps and flows, and marks.
 
 use super::Timeline;
 use super::track_list::LineKind;
@@ -16,7 +16,7 @@ enum Direction {
 }
 
 impl Timeline {
-    /// Runs a command of the timeline; false if it is another's.
+    /// Runs a command of the timeline; false for any other.
     pub(super) fn run_command(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
         let view = ctx.navigation.visible();
         let at = self.pointer_time.unwrap_or(middle(view));
@@ -26,7 +26,7 @@ impl Timeline {
         }
         match command {
             Command::FocusSelection => self.focus(ctx),
-            // Steps that changed only what the picture of memory shows are not seen here.
+            // Steps that changed only the byte range of the memory view are invisible here.
             Command::UndoZoom => while ctx.navigation.undo() && ctx.navigation.visible() == view {},
             Command::RedoZoom => while ctx.navigation.redo() && ctx.navigation.visible() == view {},
             Command::NextSlice => self.step(ctx, |trace, slice| neighbor(trace, slice, Direction::Forward)),
@@ -62,8 +62,8 @@ impl Timeline {
         true
     }
 
-    /// Selects and shows a slice: opens what its row is folded into, scrolls to it, and moves the
-    /// view if it is out of sight.
+    /// Selects a slice and scrolls to it: expands the groups around it, and moves the view if it is not
+    /// visible.
     pub fn reveal(&mut self, ctx: &mut ViewContext<'_>, trace: usize, slice: SliceId) {
         let Some(open) = ctx.traces.get(trace).filter(|open| slice.idx() < open.trace.slices.len()) else { return };
         let data = &open.trace;
@@ -74,7 +74,7 @@ impl Timeline {
         let time = data.slices.time(slice).shifted(open.offset);
         let view = ctx.navigation.visible();
         let is_visible = time.start < view.end && time.end > view.start;
-        // A slice narrower than a few pixels cannot be read: come closer.
+        // A slice of a few pixels is unreadable: zoom in.
         let is_tiny = time.dur() < view.dur() / 500;
         let middle = middle(time);
         if time.dur() > view.dur() && !is_visible {
@@ -107,7 +107,7 @@ impl Timeline {
         axis::focus(ctx.navigation, time, ctx.span);
     }
 
-    /// Goes from the selected slice to another; without one, to the first in view.
+    /// Selects the slice that `to` returns for the selected one; without a selection, the first in view.
     fn step(&mut self, ctx: &mut ViewContext<'_>, to: impl Fn(&Trace, SliceId) -> Option<SliceId>) {
         let next = match *ctx.selection {
             Selection::Slice { trace, slice } => to(&ctx.traces[trace].trace, slice).map(|next| (trace, next)),
@@ -186,8 +186,8 @@ fn follow_back(trace: &Trace, slice: SliceId) -> Option<SliceId> {
     trace.flows.incoming(slice).next().map(|i| trace.flows.from[i]).or(launch)
 }
 
-/// The first gap after `slice`, or the last before it; from the gap `shown` on, if it is one of
-/// this row. All in the time of the trace. Cost: O(slices in between), on a key press only.
+/// The first gap after `slice`, or the last before it; counted from the gap `shown` if that is one of this
+/// row. Times are the trace's. Cost: O(slices in between).
 fn next_gap(
     trace: &Trace,
     row: &Row,
@@ -198,7 +198,7 @@ fn next_gap(
     let (slices, all) = (&trace.slices, row.range());
     let gap_after = |i: usize| TimeRange { start: slices.end[i], end: slices.ts[i + 1] };
     let last = all.end.checked_sub(1)?;
-    // The slice before the gap on show.
+    // The slice before the shown gap.
     let before_shown = shown.and_then(|shown| {
         let after = all.start + slices.ts[all.clone()].partition_point(|&ts| ts < shown.end);
         let before = after.checked_sub(1)?;
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(next(0, Some((40, 47)), Direction::Back), Some((20, 25)));
         assert_eq!(next(0, Some((20, 25)), Direction::Back), None);
         assert_eq!(next(4, None, Direction::Back), Some((40, 47)));
-        assert_eq!(next(2, Some((3, 4)), Direction::Back), Some((20, 25)), "a range that is no gap does not matter");
+        assert_eq!(next(2, Some((3, 4)), Direction::Back), Some((20, 25)), "a range other than a gap is ignored");
         assert_eq!(neighbor(&trace, SliceId(4), Direction::Forward), None);
         assert_eq!(neighbor(&trace, SliceId(4), Direction::Back), Some(SliceId(3)));
     }

@@ -15,7 +15,7 @@ use crate::session::OpenTrace;
 const BUTTON: f32 = 16.0;
 const INDENT: f32 = 10.0;
 
-/// What a person chose at a label.
+/// An action on the line of a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LabelAction {
     ToggleCollapsed,
@@ -80,7 +80,7 @@ fn dragged_to(lines: &[Line], area: Area, line: &Line, ui: &Ui, pointer: eframe:
         .then(|| LabelAction::MoveTo(target.key.clone()))
 }
 
-/// Pictures on buttons, painted, since fonts differ in what they have.
+/// Button icons, painted because not every font has such symbols.
 #[derive(Clone, Copy, Debug)]
 enum Icon {
     Open,
@@ -124,8 +124,8 @@ fn label_id(line: &Line) -> eframe::egui::Id {
     eframe::egui::Id::unique(("track label", line.trace, line.kind))
 }
 
-/// How many traces go when the line's file is closed; 0 where its menu does not offer it: at tracks,
-/// and at processes beside a heading of their trace.
+/// How many traces of the line's file are open; 0 if its menu does not offer to close it: for tracks, and for
+/// processes below a heading of their trace.
 fn n_closed(traces: &[OpenTrace], line: &Line) -> usize {
     let is_heading = match line.kind {
         LineKind::Trace => true,

@@ -1,4 +1,4 @@
-//! The list of tracks on show, with their order and heights.
+//! The lines of the timeline, with their order and heights.
 
 use std::collections::HashMap;
 
@@ -15,10 +15,10 @@ const COUNTER_HEIGHT: f32 = 40.0;
 /// Free space under each line.
 const SPACING: f32 = 3.0;
 
-/// What a line of the timeline stands for.
+/// What a line of the timeline shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LineKind {
-    /// All of one recording; shown only if several are open.
+    /// A whole trace; only if several are open.
     Trace,
     Process(ProcessId),
     Track(TrackId),
@@ -30,12 +30,12 @@ pub struct Line {
     /// Index into the open traces.
     pub trace: usize,
     pub kind: LineKind,
-    /// Names it in the settings.
+    /// Identifies it in the settings.
     pub key: String,
     /// The key of the group around it.
     pub parent: String,
     pub title: String,
-    /// Levels below the outermost.
+    /// Nesting level; 0 for the outermost.
     pub indent: u8,
     /// Top, in points from the top of its list.
     pub y: f64,
@@ -48,7 +48,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Whether it has more to show or hide than one row.
+    /// Whether it has more than one row to hide.
     pub fn can_collapse(&self, trace: &Trace) -> bool {
         match self.kind {
             LineKind::Track(track) => trace.rows(track).len() > 1,
@@ -62,9 +62,9 @@ impl Line {
 pub struct TrackList {
     pub pinned: Vec<Line>,
     pub scrolled: Vec<Line>,
-    /// How many lines the person has hidden.
+    /// How many lines the user has hidden.
     pub n_hidden: usize,
-    /// The line of each track, or of the group that it is folded into.
+    /// The line of each track, or of the collapsed group around it.
     line_of: HashMap<(usize, TrackId), LineIndex>,
 }
 
@@ -158,7 +158,7 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// Puts members of the group `parent` in the person's order.
+    /// Puts members of the group `parent` in the user's order.
     fn sort<T>(&self, parent: &str, members: &mut [T], key: impl Fn(&T) -> &str) {
         if let Some(order) = self.settings.order.get(parent) {
             let rank: HashMap<&str, usize> = order.iter().enumerate().map(|(i, key)| (key.as_str(), i)).collect();
@@ -315,9 +315,9 @@ struct Group<'a> {
     /// With the trace where several are open, for tracks shown outside of the group.
     qualified_title: String,
     indent: u8,
-    /// Whether a collapsed group around it shows it.
+    /// Whether a group around it is collapsed.
     is_folded: bool,
-    /// Whether a group around it matches the filter, so that all members do.
+    /// Whether a group around it matches the filter: then all its members are shown.
     is_match: bool,
 }
 
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn the_persons_order_comes_first() {
+    fn the_users_order_comes_first() {
         let traces = open();
         let mut settings = TimelineSettings::default();
         let all = TrackList::build(&traces, &settings, "");
