@@ -1,4 +1,4 @@
-//! Which moments and ranges did I mark, and what did I note about them?
+//! The list of marked moments and ranges, with their notes.
 
 use eframe::egui;
 use egui_extras::{Column, TableBuilder};
@@ -24,11 +24,11 @@ pub const SPEC: ViewSpec = ViewSpec {
 /// The marks tab.
 #[derive(Debug, Default)]
 pub struct Marks {
-    /// The marks before the last deletion, for as long as the clock stays as it was.
+    /// The marks before the last deletion, until the clock changes.
     deleted: Option<(TraceKey, Vec<Mark>)>,
 }
 
-/// What was clicked at a mark.
+/// An action on the row of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RowAction {
     Show,
@@ -51,7 +51,7 @@ impl Marks {
                 self.deleted = Some((TraceKey::new(ctx.traces), std::mem::take(ctx.marks)));
             }
             if self.deleted.is_some() && ui.button("Undo delete").clicked() {
-                // Those that are still there keep what was noted since.
+                // Marks that still exist keep their present notes.
                 self.deleted.take().into_iter().flat_map(|(_, marks)| marks).for_each(|mark| ctx.add_mark(mark));
             }
         });
@@ -118,7 +118,7 @@ fn row_ui(mark: &mut Mark, row: &mut egui_extras::TableRow<'_, '_>) -> Option<Ro
     action
 }
 
-/// Goes to a mark: a range is selected and fills the view, a moment comes to its middle.
+/// Shows a mark: selects and fits a range, centers a moment.
 fn show(index: usize, ctx: &mut ViewContext<'_>) {
     let Some(&Mark { range, .. }) = ctx.marks.get(index) else { return };
     if range.dur() > 0 {

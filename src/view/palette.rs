@@ -1,4 +1,4 @@
-//! Commands, tracks and open traces, found by typing a part of their names.
+//! The palette: commands, tracks and open traces, found by parts of their names.
 
 use eframe::egui::{self, Align2, Key, Modifiers, RichText};
 
@@ -10,7 +10,7 @@ use crate::widget::fuzzy;
 
 const ROW_HEIGHT: f32 = 24.0;
 
-/// What the palette finds.
+/// What the palette lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Commands,
@@ -23,7 +23,7 @@ pub enum Mode {
 #[derive(Clone, Debug)]
 struct Entry {
     label: String,
-    /// At the right: the key, or the process.
+    /// Right-aligned: the shortcut, the process or the rank.
     hint: String,
     help: &'static str,
     choice: Choice,
@@ -35,14 +35,14 @@ enum Choice {
     Track(usize, TrackId),
 }
 
-/// A text field over a list that shrinks as one types.
+/// A text field with a list that it filters.
 #[derive(Debug, Default)]
 pub struct Palette {
     mode: Option<Mode>,
     text: String,
     /// All entries of this mode; collected when the palette opens.
     entries: Vec<Entry>,
-    /// Indices of the entries that fit, best first.
+    /// Indices of the matching entries, best first.
     matching: Vec<usize>,
     chosen: usize,
     is_stale: bool,
@@ -101,8 +101,8 @@ impl Palette {
     fn field_ui(&mut self, mode: Mode, ui: &mut egui::Ui) {
         let (name, hint) = match mode {
             Mode::Commands => ("Command", "Type a command"),
-            Mode::OpenTraces => ("Trace to close", "Type a part of a file's name"),
-            Mode::Tracks => ("Track", "Type a track's or process's name"),
+            Mode::OpenTraces => ("Trace to close", "Type part of a file name"),
+            Mode::Tracks => ("Track", "Type part of a track name"),
         };
         let edit = egui::TextEdit::singleline(&mut self.text).hint_text(hint).desired_width(f32::INFINITY);
         let edit = ui.add(edit);
@@ -119,7 +119,7 @@ impl Palette {
 
     fn list_ui(&mut self, ui: &mut egui::Ui, height: f32) -> bool {
         if self.matching.is_empty() {
-            ui.weak("Nothing has such a name");
+            ui.weak("No matches");
             return false;
         }
         let mut is_clicked = false;
@@ -172,7 +172,7 @@ impl Palette {
     }
 }
 
-/// The slice of a track's top row that is on screen, or the nearest one after or before.
+/// The first visible slice of a track's top row, or the nearest one after or before.
 fn slice_to_show(view: &ViewContext<'_>, trace: usize, track: TrackId) -> Option<SliceId> {
     let open = view.traces.get(trace)?;
     let row = open.trace.rows(track).first()?;
@@ -211,13 +211,13 @@ fn entries(mode: Mode, view: &ViewContext<'_>, is_on: impl Fn(&Command) -> bool,
     }
 }
 
-/// The key of a command, and for a view whether it is open.
+/// The shortcut of a command, and whether its view is open.
 fn hint(spec: &CommandSpec, is_on: bool, ctx: &egui::Context) -> String {
     let key = spec.keys.first().map(|key| key_text(ctx, key)).unwrap_or_default();
     if is_on { format!("open  {key}") } else { key }
 }
 
-/// Each open trace, and before the first of several traces of one file all of them together.
+/// An entry for each open trace, and one before the first of several traces of a file for all of them.
 fn to_close(view: &ViewContext<'_>) -> Vec<Entry> {
     let mut entries = Vec::new();
     let mut last_path = None;

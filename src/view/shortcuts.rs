@@ -1,11 +1,11 @@
-//! The sheet of all keys and of what the mouse does.
+//! The cheat sheet of keyboard shortcuts and mouse actions.
 
 use eframe::egui::{self, RichText};
 
 use super::all_commands;
 use crate::command::{Menu, key_text};
 
-/// What is not a command: keys that are held, and the mouse.
+/// Held keys and mouse actions, which are not commands.
 const MOUSE_AND_HELD_KEYS: [(&str, &str); 15] = [
     ("W, S held", "Zoom in, out at the pointer"),
     ("A, D held", "Pan left, right"),
@@ -16,15 +16,15 @@ const MOUSE_AND_HELD_KEYS: [(&str, &str); 15] = [
     ("Drag", "Select a time range"),
     ("Shift+Drag", "Pan"),
     ("Alt+Drag", "Zoom to the dragged range"),
-    ("Click", "Select a slice, or nothing"),
+    ("Click", "Select a slice; deselect on free space"),
     ("Double-click", "Zoom to a slice"),
-    ("Right click", "Menu for a slice or track"),
-    ("Drop files", "Open them beside what is open"),
-    ("Drag a tab", "Move a view beside, below or among others"),
+    ("Right-click", "Context menu of a slice or track"),
+    ("Drop files", "Open them in addition to the open files"),
+    ("Drag a tab", "Move a view beside, below or into a group of others"),
     ("Ctrl+Tab", "Next tab of the group under the pointer"),
 ];
 
-/// The sheet of keys, made from the command table.
+/// The cheat sheet, generated from the command table.
 #[derive(Debug, Default)]
 pub struct Shortcuts {
     is_open: bool,

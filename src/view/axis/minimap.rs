@@ -6,9 +6,9 @@ use super::{Motion, Scale, centered};
 use crate::model::TimeRange;
 use crate::session::Navigation;
 
-/// How near the pointer must be to an edge of the window to move it, in points.
+/// Grab distance of the edges of the window, in points.
 const GRIP: f32 = 5.0;
-/// The window is never narrower than this along the axis.
+/// The shortest window, along the axis.
 const MIN_WINDOW: i64 = 20;
 
 /// What a drag on the minimap moves.
@@ -28,7 +28,7 @@ pub struct Minimap {
 impl Minimap {
     /// Shows the minimap of `span` in `rect`.
     ///
-    /// * `heights`: of columns of equal width, 0 to 1; those above 0 are at least a point high.
+    /// * `heights`: one per column of equal width, 0 to 1; those above 0 are at least a point high.
     pub fn ui(
         &mut self,
         ui: &mut Ui,
@@ -46,7 +46,7 @@ impl Minimap {
         let left = scale.x(view.start);
         let window = Rect::from_x_y_ranges(left..=scale.x(view.end).max(left + 2.0), rect.y_range());
         if let Some(pointer) = response.hover_pos().or_else(|| response.interact_pointer_pos()) {
-            // A drag is known as one only some points away from where it began.
+            // egui recognizes a drag only some points away from the press.
             let origin = ui.input(|input| input.pointer.press_origin()).filter(|_| response.drag_started());
             let near = |x: f32| (origin.unwrap_or(pointer).x - x).abs() <= GRIP;
             let grip = match window.width() > 3.0 * GRIP {
@@ -96,7 +96,7 @@ fn paint_heights(ui: &Ui, rect: Rect, heights: &[f32]) {
     ui.painter_at(rect).add(Shape::mesh(mesh));
 }
 
-/// Veils what is not visible, and frames what is.
+/// Dims the parts outside of the visible range and outlines it.
 fn paint_window(ui: &Ui, rect: Rect, window: Rect) {
     let painter = ui.painter_at(rect);
     let dimmed = ui.visuals().panel_fill.gamma_multiply(0.6);

@@ -8,7 +8,7 @@ use crate::session::{Mark, OpenTrace, Selection};
 use crate::view::ViewContext;
 use crate::view::axis::{self, MARGIN, ZoomTarget, centered, fitted, middle, zoomed};
 
-/// Which direction a step goes in time.
+/// The direction of a step in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     Forward,
