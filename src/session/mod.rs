@@ -16,7 +16,7 @@ use crate::model::{DurNs, SliceId, TimeRange, Trace};
 pub use self::mark::Mark;
 pub use self::memory_focus::{MemoryFocus, MemoryKey, OpenMemory, ShownMemory};
 pub use self::navigation::Navigation;
-pub use self::open::{OpenTrace, OpenTraces, counts_events};
+pub use self::open::{OpenTrace, OpenTraces, counts_events, track_title};
 pub use self::selection::Selection;
 pub use self::trace_key::TraceKey;
 

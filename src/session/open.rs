@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::analysis::clock::{self, ClockSource, Run};
+use crate::figures::text::display_name;
 use crate::model::{DurNs, TimeRange, Trace};
 
 /// An open trace and its place on the session clock.
@@ -135,6 +136,15 @@ impl OpenTraces {
         self.runs = runs;
         self.span = TimeRange { end: span.end.max(span.start.saturating_add(1)), ..span };
         self.traces.first().map_or(0, |open| open.offset.saturating_sub(offset_before))
+    }
+}
+
+/// The title of a track for display, followed by its trace if several are open: `stream 7, rank 1`.
+pub fn track_title(traces: &[OpenTrace], trace: usize, title: &str) -> String {
+    let title = display_name(title.trim());
+    match traces.get(trace).filter(|_| traces.len() > 1) {
+        Some(open) => format!("{title}, {}", display_name(&open.key)),
+        None => title.into_owned(),
     }
 }
 

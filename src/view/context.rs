@@ -1,4 +1,4 @@
-//! What every view is given: the open traces and the one selection.
+//! The state that views share: open traces, navigation and selection.
 
 use crate::answers::Answers;
 use crate::command::Command;
@@ -6,7 +6,7 @@ use crate::model::{SliceId, TimeNs, TimeRange};
 use crate::session::{Mark, MemoryFocus, Navigation, OpenTrace, Selection, Session, SessionParts};
 use std::sync::Arc;
 
-/// What a view may read and change during one frame. All else is a [`Command`].
+/// What a view may read and change during one frame. Everything else is requested as a [`Command`].
 #[derive(Debug)]
 pub struct ViewContext<'a> {
     pub traces: &'a [OpenTrace],
@@ -16,18 +16,18 @@ pub struct ViewContext<'a> {
     pub selection: &'a mut Selection,
     /// The selected time range, in session time.
     pub range: &'a mut Option<TimeRange>,
-    /// Sorted by time; no range is there twice.
+    /// Sorted by time, without duplicate ranges.
     pub marks: &'a mut Vec<Mark>,
     /// Slices found by the last search, as (trace, slice), sorted by time; painted as highlights.
     pub hits: &'a mut Arc<Vec<(usize, SliceId)>>,
     pub memory: &'a mut MemoryFocus,
     pub answers: &'a Answers,
-    /// Whether moments of different traces can be compared.
+    /// Whether times of different traces are comparable.
     pub is_one_clock: bool,
     pub is_dark: bool,
     /// Whether the plain wheel zooms and Ctrl+wheel scrolls, instead of the other way round.
     pub wheel_zooms: bool,
-    /// Whether keys that are held down are meant for this view: of those on screen it was used last.
+    /// Whether held keys go to this view: it was used last of the visible ones.
     pub has_keys: bool,
     /// Run after the frame, in order.
     pub commands: &'a mut Vec<Command>,
@@ -59,18 +59,18 @@ impl<'a> ViewContext<'a> {
         }
     }
 
-    /// Adds a mark at its place in time, unless the very same range is marked already.
+    /// Adds a mark in order of time, unless its range is already marked.
     pub fn add_mark(&mut self, mark: Mark) {
-        let place = |mark: &Mark| (mark.range.start, mark.range.end);
-        if let Err(at) = self.marks.binary_search_by_key(&place(&mark), place) {
+        let key = |mark: &Mark| (mark.range.start, mark.range.end);
+        if let Err(at) = self.marks.binary_search_by_key(&key(&mark), key) {
             self.marks.insert(at, mark);
         }
     }
 
-    /// Brings a moment, in session time, to the middle of the view; the zoom stays.
+    /// Centers the view on a moment in session time without zooming.
     pub fn center_on(&mut self, ts: TimeNs) {
         let view = self.navigation.visible();
-        // A mark in a trace that was closed may lie outside of all others.
+        // A mark in a closed trace may lie outside of all open ones.
         let ts = ts.clamp(self.span.start, self.span.end);
         self.navigation.go(view.shifted(ts.saturating_sub(view.start.saturating_add(view.dur() / 2))));
     }
@@ -80,7 +80,7 @@ impl<'a> ViewContext<'a> {
         ts.saturating_add(self.traces[trace].offset)
     }
 
-    /// Start and end of what is selected, in session time.
+    /// Start and end of the selection, in session time.
     pub fn selected_time(&self) -> Option<TimeRange> {
         self.selection.time(self.traces)
     }

@@ -1,4 +1,4 @@
-//! What is on one track, one after another? The timeline as a table, for reading and for the keyboard.
+//! The events of one track as a table, accessible by keyboard and screen reader.
 
 use std::ops::Range;
 use std::sync::{Arc, Weak};
@@ -6,21 +6,20 @@ use std::sync::{Arc, Weak};
 use eframe::egui;
 use egui_extras::{Column, TableBuilder};
 
-use super::search::track_title;
 use super::{Place, View, ViewContext, ViewSpec};
 use crate::command::Command;
+use crate::figures::{format, text::display_name};
 use crate::model::{SliceId, TimeRange, Trace, TrackId};
-use crate::session::{OpenTrace, Selection, TraceKey};
-use crate::widget::{format, text::display_name};
+use crate::session::{OpenTrace, Selection, TraceKey, track_title};
 
 const ROW_HEIGHT: f32 = 20.0;
-/// Lines in one table: positions on screen are `f32`, which beyond this would miss a point.
+/// Lines per page: screen positions are `f32`, which is inexact beyond this many.
 const PAGE: usize = 500_000;
 
-/// What a listing was made for; the range is in session time.
+/// The parameters of a listing; the range is in session time.
 type Key = (TraceKey, TrackId, Option<TimeRange>);
 
-/// Its row in the table of views.
+/// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "events",
     title: "Events",
@@ -35,24 +34,24 @@ pub const SPEC: ViewSpec = ViewSpec {
 #[derive(Debug, Default)]
 pub struct Events {
     track: Option<(Weak<Trace>, TrackId)>,
-    /// Whether the whole track is listed even if a time range is selected.
+    /// Whether to list the whole track even if a time range is selected.
     is_unbound: bool,
-    /// What was selected on the last frame: a new selection brings its track.
+    /// The selection of the last frame: a new selection shows its track.
     followed: Selection,
     listed: Option<(Key, Listing)>,
     page: usize,
-    /// A line to scroll to.
+    /// The line to scroll to.
     target: Option<usize>,
 }
 
 /// Consecutive events of one row, or the instants of a track.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Part {
-    /// The line at which it begins.
+    /// Its first line.
     first: usize,
     /// Indices into the slices, or into the instants.
     events: Range<usize>,
-    /// The slices' row, 1 at the top; `None` for instants.
+    /// Row of the slices, 1 at the top; `None` for instants.
     level: Option<u32>,
 }
 
@@ -113,7 +112,7 @@ impl Listing {
     }
 }
 
-/// Without the slice that ends right where the range starts.
+/// Leaves out a slice that ends exactly where the range starts.
 fn within(trace: &Trace, window: Range<usize>, range: TimeRange) -> Range<usize> {
     let touches_only =
         |i: usize| window.contains(&i) && trace.slices.ts[i] < range.start && trace.slices.end[i] == range.start;
@@ -121,7 +120,7 @@ fn within(trace: &Trace, window: Range<usize>, range: TimeRange) -> Range<usize>
 }
 
 impl Events {
-    /// Lists this track, whatever is selected.
+    /// Lists a track regardless of the selection.
     fn show(&mut self, ctx: &ViewContext<'_>, trace: usize, track: TrackId) {
         self.track = ctx.traces.get(trace).map(|open| (Arc::downgrade(&open.trace), track));
         self.followed = *ctx.selection;
@@ -129,7 +128,7 @@ impl Events {
         self.target = Some(0);
     }
 
-    /// Goes to the track of what was selected since the last frame.
+    /// Switches to the track of a new selection; returns whether there is one.
     fn follow(&mut self, ctx: &ViewContext<'_>) -> bool {
         if std::mem::replace(&mut self.followed, *ctx.selection) == *ctx.selection {
             return false;
@@ -147,8 +146,8 @@ impl Events {
         true
     }
 
-    /// The listed track, by the index of its trace, if that is still open.
-    fn place(&self, traces: &[OpenTrace]) -> Option<(usize, TrackId)> {
+    /// The listed track with the index of its trace, if that is still open.
+    fn listed_track(&self, traces: &[OpenTrace]) -> Option<(usize, TrackId)> {
         let (trace, track) = self.track.as_ref()?;
         let index = traces.iter().position(|open| std::ptr::eq(trace.as_ptr(), Arc::as_ptr(&open.trace)))?;
         Some((index, *track))
@@ -181,7 +180,7 @@ impl Events {
                 if page != self.page {
                     (self.page, self.target) = (page, Some(page * PAGE));
                 }
-                ui.label(format!("{} to {} are listed", format::count(from as u64), format::count(to as u64)));
+                ui.label(format!("Showing {} to {}", format::count(from as u64), format::count(to as u64)));
             }
         });
     }
@@ -227,7 +226,7 @@ impl Events {
         });
         if let Some(event) = clicked {
             *ctx.selection = selection(trace, event);
-            // The line is where the person clicked: the table stays.
+            // The clicked line is visible: no need to scroll.
             self.followed = *ctx.selection;
             match event {
                 Event::Slice(..) => ctx.commands.push(Command::Reveal),
@@ -274,7 +273,7 @@ fn cells(open: &OpenTrace, event: Event) -> [String; 5] {
 impl View for Events {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         let is_new = self.follow(ctx);
-        let Some((trace, track)) = self.place(ctx.traces) else {
+        let Some((trace, track)) = self.listed_track(ctx.traces) else {
             ui.label("No track is chosen");
             ui.weak("Select a slice to list the events of its track, or right-click a track's name");
             return;
@@ -292,9 +291,9 @@ impl View for Events {
         self.page = self.page.min(listing.len.saturating_sub(1) / PAGE);
         self.head_ui(ctx, (trace, track), listing.len, ui);
         if listing.len == 0 && range.is_some() {
-            ui.label("Nothing is on this track in the selected range");
+            ui.label("No events on this track in the selected range");
         } else if listing.len == 0 {
-            ui.label("This track holds values over time and no events");
+            ui.label("This is a counter track without events");
         } else {
             self.table_ui(ctx, trace, &listing, ui);
         }
@@ -342,7 +341,7 @@ mod tests {
             assert_eq!(all.line(selection(0, all.event(line).unwrap())), Some(line));
         }
         let late = Listing::new(&trace, TrackId(0), Some(TimeRange { start: 100, end: 160 }));
-        assert_eq!(lines(&late), [slice(1, 1), instant(1)], "what ends at its start is not within");
+        assert_eq!(lines(&late), [slice(1, 1), instant(1)], "a slice that ends at its start is left out");
         assert_eq!(Listing::new(&trace, TrackId(1), None).len, 1);
         let none = Listing::new(&trace, TrackId(1), Some(TimeRange { start: 60, end: 90 }));
         assert_eq!(

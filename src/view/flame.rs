@@ -3,18 +3,17 @@
 use eframe::egui::{self, ComboBox, Key};
 
 use super::flame_pane::{FlamePane, Unit, Weights};
-use super::search::track_title;
 use super::tables::range_switch_ui;
 use super::{Place, View, ViewContext, ViewSpec};
 use crate::analysis::stacks::{FlameTree, SampledThread, flame, sampled_threads};
 use crate::analysis::totals::Scope;
 use crate::answers::{Subject as _, SubjectKey, Work};
 use crate::command::{Command, ctrl};
+use crate::figures::format;
 use crate::figures::stacks;
 use crate::model::{TimeRange, Trace, TrackId};
-use crate::session::OpenTrace;
+use crate::session::{OpenTrace, track_title};
 use crate::view::states::{answer_ui, nothing_ui};
-use crate::widget::format;
 
 const SAMPLES: Unit = Unit {
     whole: "All samples",
@@ -22,11 +21,11 @@ const SAMPLES: Unit = Unit {
     text: samples,
     part: |part, whole| format!("{} of {}", format::count(part.unsigned_abs()), samples(whole)),
     weight: stacks::SAMPLES,
-    ways: ["Callers above what they call", "Where the samples fell on top, below it who called"],
-    copy: "Copy all stacks as text, a line each with its number of samples: main;step;gemm 12",
+    ways: ["Callers above callees", "Sampled functions on top, their callers below"],
+    copy: "Copy all stacks as text, one per line with its number of samples: main;step;gemm 12",
 };
 
-/// The samples that are shown.
+/// The samples to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Samples {
     /// In session time.
@@ -35,11 +34,11 @@ struct Samples {
     thread: Option<(u32, TrackId)>,
 }
 
-/// Its row in the table of views.
+/// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "samples",
     title: "CPU samples",
-    help: "Show under which call stacks the samples of threads lie, as a flame graph",
+    help: "Show the CPU samples of threads by call stack, as a flame graph",
     keys: &[ctrl(Key::Num6)],
     place: Place::Bottom,
     has_content: |traces| traces.iter().any(|open| !open.trace.samples.is_empty()),
@@ -49,10 +48,10 @@ pub const SPEC: ViewSpec = ViewSpec {
 /// The samples tab.
 #[derive(Debug, Default)]
 pub struct FlameView {
-    /// Whether the person wants the whole trace although a range is selected.
+    /// Whether to show the whole trace even if a range is selected.
     is_whole: bool,
     thread: Option<(u32, TrackId)>,
-    /// The traces that `thread` is of.
+    /// The traces that contain `thread`.
     of: Option<SubjectKey>,
     pane: FlamePane<Samples>,
 }
@@ -65,13 +64,13 @@ fn samples(n: i64) -> String {
 impl View for FlameView {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         if ctx.traces.iter().all(|open| open.trace.samples.is_empty()) {
-            let how = "Nsight Systems takes them with: nsys profile --sample=process-tree";
+            let how = "Record them with nsys profile --sample=process-tree";
             nothing_ui("No CPU samples were recorded", how, ui);
             return;
         }
         let of = Some(ctx.traces.key());
         if self.of != of {
-            // The thread is one of the traces that were open.
+            // The thread belongs to the previous traces.
             (self.of, self.thread) = (of, None);
         }
         let range = ctx.range.filter(|_| !self.is_whole);
@@ -120,7 +119,7 @@ impl FlameView {
         });
         let label = format!("Thread: {chosen}");
         response.response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::ComboBox, true, &label));
-        response.response.on_hover_text("Whose samples are shown");
+        response.response.on_hover_text("Thread whose samples are shown");
     }
 }
 
@@ -139,7 +138,7 @@ impl Weights for Samples {
     }
 }
 
-/// A thread by its name, without saying that its track is one of samples.
+/// The title of a thread, without the suffix of its track of samples.
 fn thread_name(traces: &[OpenTrace], trace: usize, track: TrackId) -> String {
     let Some(open) = traces.get(trace) else { return String::new() };
     let name = open.trace.track(track).name.as_str();

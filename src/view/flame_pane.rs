@@ -1,5 +1,4 @@
-//! A flame graph with the table of its heaviest frames beside it: what all views of weights by call
-//! stack have in common.
+//! A flame graph with a table of its heaviest frames, for any weights by call stack.
 
 use std::sync::{Arc, Weak};
 
@@ -11,37 +10,36 @@ use crate::analysis::stacks::{FlameTree, Matches};
 use crate::answers::{Analysis, Answer, Answers, Query, Subject, Work};
 use crate::command::Command;
 use crate::figures::stacks::{Weight, frames};
-use crate::figures::{Cell, escape};
+use crate::figures::{Cell, escape, format};
 use crate::job::{Job, Poll, Progress};
 use crate::widget::flame::{FlameGraph, Frame, Frames, Look};
-use crate::widget::format;
 use crate::widget::table::Action;
 
-/// What the weights are.
+/// Names and formats of weights.
 #[derive(Debug)]
 pub struct Unit {
-    /// What the whole is called: `All samples`.
+    /// The label of the root: `All samples`.
     pub whole: &'static str,
-    /// What the table of frames is called.
+    /// The title of the table of frames.
     pub table: &'static str,
-    /// A weight in words.
+    /// Formats a weight with its unit.
     pub text: fn(i64) -> String,
-    /// A part of a weight in words.
+    /// Formats a part of a weight.
     pub part: fn(i64, i64) -> String,
     /// In the table of frames.
     pub weight: Weight,
-    /// What top-down and bottom-up mean: sentences.
+    /// Hover texts of top-down and bottom-up.
     pub ways: [&'static str; 2],
-    /// What is copied, with an example.
+    /// Hover text of the button that copies the stacks.
     pub copy: &'static str,
 }
 
-/// A tree with what is worked out of it.
+/// A tree with what is derived from it.
 #[derive(Debug)]
 pub struct Shown<X> {
-    /// The outermost frames on top.
+    /// Outermost frames first.
     top_down: Arc<FlameTree>,
-    /// As the person wants it.
+    /// Top-down or bottom-up, as chosen.
     pub tree: Arc<FlameTree>,
     heaviest: Arc<tables::Answer>,
     /// The row of each name in `heaviest`.
@@ -49,22 +47,22 @@ pub struct Shown<X> {
     /// Rows of `heaviest`, sorted by their names.
     rows_by_name: Vec<u32>,
     is_bottom_up: bool,
-    /// What else came with the tree.
+    /// What the analysis returned with the tree.
     pub extra: X,
 }
 
-/// What is weighed by call stack, with its parameters.
+/// An analysis of weights by call stack, with its parameters.
 pub trait Weights: Clone + PartialEq + std::fmt::Debug + Send + 'static {
     type Of: Subject + ?Sized;
-    /// What else comes with the tree.
+    /// What the analysis returns with the tree.
     type Extra: Send + Sync + 'static;
     const UNIT: &'static Unit;
 
-    /// The tree with the outermost frames on top, as in [`Analysis::run`].
+    /// The top-down tree, as in [`Analysis::run`].
     fn tree(&self, of: &Self::Of, work: &Work<'_>) -> Option<(FlameTree, Self::Extra)>;
 }
 
-/// Works out a [`Shown`].
+/// Computes a [`Shown`].
 #[derive(Clone, Debug, PartialEq)]
 struct Flame<W> {
     weights: W,
@@ -75,7 +73,7 @@ impl<W: Weights> Analysis for Flame<W> {
     type Of = W::Of;
     type Output = Shown<W::Extra>;
     const NAME: &'static str = "The flame graph";
-    /// The one on show, and the next.
+    /// The shown one, and the next.
     const KEPT: usize = 2;
 
     fn run(&self, of: &W::Of, work: &Work<'_>) -> Option<Self::Output> {
@@ -84,7 +82,7 @@ impl<W: Weights> Analysis for Flame<W> {
     }
 }
 
-/// The frames whose names have these words.
+/// Finds the frames whose names contain these words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct FindFrames(String);
 
@@ -98,14 +96,14 @@ impl Analysis for FindFrames {
     }
 }
 
-/// The graph, the table and what is searched for.
+/// Graph, table and search text.
 #[derive(Debug)]
 pub struct FlamePane<W: Weights> {
     is_bottom_up: bool,
     flame: Query<Flame<W>>,
     shown: Option<Weak<Shown<W::Extra>>>,
     graph: FlameGraph,
-    /// The table; what is searched for is its filter.
+    /// The table; the search text is its filter.
     grid: Grid,
     matches: Query<FindFrames>,
     folded: Option<Job<String>>,
@@ -142,17 +140,17 @@ impl Frames for FlameTree {
 }
 
 impl<W: Weights> FlamePane<W> {
-    /// The parameters of what is on show.
+    /// The parameters of the shown tree.
     pub fn weights(&self) -> Option<&W> {
         self.flame.shown().map(|known| &known.weights)
     }
 
-    /// What is on show.
+    /// The shown tree.
     pub fn shown(&self) -> Option<Arc<Shown<W::Extra>>> {
         self.shown.as_ref()?.upgrade()
     }
 
-    /// Whether it waits for something that it will show.
+    /// Whether background work is under way whose result it will show.
     pub fn is_pending(&self) -> bool {
         self.is_waiting
     }
@@ -166,9 +164,9 @@ impl<W: Weights> FlamePane<W> {
         }
     }
 
-    /// Takes the newest tree. Call it every frame.
+    /// Asks for the tree and shows the newest. Call it every frame.
     ///
-    /// * `is_near`: whether the tree of those parameters can stand in while another is made.
+    /// * `is_near`: whether the tree of those parameters may be shown while this one is computed.
     pub fn ask(
         &mut self,
         of: &W::Of,
@@ -193,7 +191,7 @@ impl<W: Weights> FlamePane<W> {
                 let has_table = self.grid.shown().is_some_and(|(table, _)| Arc::ptr_eq(table, &tree.heaviest));
                 self.is_waiting |= !has_table;
             }
-            // It is of something else: habits stay, and nothing is on show.
+            // The subject has changed: only the orientation is kept.
             None if self.shown.is_some() => {
                 let (flame, is_waiting) = (std::mem::take(&mut self.flame), self.is_waiting);
                 *self = Self { is_bottom_up, flame, is_waiting, ..Self::default() };
@@ -205,8 +203,8 @@ impl<W: Weights> FlamePane<W> {
         answer
     }
 
-    /// Puts another tree on show. What was looked at in the one before is looked at in this one, found now:
-    /// while it was made, the person may have gone on.
+    /// Shows another tree, with focus and selection on the same frames as before. They are looked up now, since
+    /// the user may have moved on while the tree was computed.
     fn show(&mut self, tree: &Arc<Shown<W::Extra>>) {
         let before = self.shown();
         if before.as_ref().is_some_and(|before| Arc::ptr_eq(before, tree)) {
@@ -217,7 +215,7 @@ impl<W: Weights> FlamePane<W> {
         self.graph.show_other(|frame| before.as_ref().map(|before| tree.tree.find(&before.tree.path(frame))));
     }
 
-    /// Keeps the cursor on the frame of the same name, once the table of another tree is there.
+    /// Keeps the cursor on the frame of the same name once the table of another tree is shown.
     fn keep_row(&mut self, answer: &Shown<W::Extra>, before: &Arc<tables::Answer>, row: usize) {
         let is_there = self.grid.shown().is_some_and(|(table, _)| Arc::ptr_eq(table, &answer.heaviest));
         if !is_there || Arc::ptr_eq(before, &answer.heaviest) {
@@ -234,7 +232,7 @@ impl<W: Weights> FlamePane<W> {
         }
     }
 
-    /// Which way up, what to find, and how much there is.
+    /// The tool bar: orientation, search, copy, and totals.
     pub fn tools_ui(&mut self, answers: &Answers, ui: &mut egui::Ui) {
         let ways = [(false, "Top-down", W::UNIT.ways[0]), (true, "Bottom-up", W::UNIT.ways[1])];
         for (way, label, hint) in ways {
@@ -242,7 +240,7 @@ impl<W: Weights> FlamePane<W> {
         }
         ui.separator();
         // Without a label beside it, which could be left alone at the end of a line.
-        let edit = egui::TextEdit::singleline(&mut self.grid.filter).hint_text("Find words of a name");
+        let edit = egui::TextEdit::singleline(&mut self.grid.filter).hint_text("Find frames…");
         let edit = ui.add(edit.desired_width(150.0));
         let find = || egui::WidgetInfo::labeled(egui::Role::TextInput, true, "Find");
         edit.widget_info(find);
@@ -257,7 +255,7 @@ impl<W: Weights> FlamePane<W> {
         }
     }
 
-    /// How much was found, else how much there is.
+    /// The weight of the matches, or the total without a search.
     fn found_ui(&mut self, answers: &Answers, ui: &mut egui::Ui) {
         let Some(shown) = self.shown() else { return };
         let (total, text) = (shown.tree.total(), W::UNIT.text);
@@ -273,12 +271,12 @@ impl<W: Weights> FlamePane<W> {
         let n_merged = self.graph.n_merged();
         if n_merged > 0 {
             let plural = if n_merged == 1 { "" } else { "s" };
-            let hint = "Narrower than a pixel, shown together in gray. A click there widens them";
+            let hint = "Narrower than a pixel, merged into gray bars; click one to widen its frames";
             let text = egui::RichText::new(format!("{} smaller frame{plural}", format::count(n_merged))).weak();
             ui.add(egui::Label::new(text).extend()).on_hover_text(hint);
         }
         if shown.tree.cut > 0 {
-            let hint = "The tree would have become too large. The far ends of these stacks are left out";
+            let hint = "The size of the tree is limited: the deepest frames of these stacks are left out";
             ui.label(format!("{} cut short", text(shown.tree.cut))).on_hover_text(hint);
         }
     }
@@ -291,7 +289,7 @@ impl<W: Weights> FlamePane<W> {
             .size_range(180.0..=1200.0)
             .frame(egui::Frame::NONE.inner_margin(egui::Margin { left: 8, ..egui::Margin::ZERO }))
             .show(ui, |ui| {
-                // It keeps its width, whatever is in it.
+                // Keeps its width whatever its content.
                 ui.set_min_size(ui.available_size());
                 let action = self.grid.ui(W::UNIT.table, Some("Find in the flame graph"), ui);
                 let table = self.grid.shown().map(|(table, _)| Arc::clone(table));
@@ -320,7 +318,7 @@ impl<W: Weights> FlamePane<W> {
             weight: &W::UNIT.text,
         };
         let is_other = self.graph.ui("Flame graph", &look, ui);
-        // The table goes along.
+        // The cursor of the table follows.
         let selected = self.graph.selected().filter(|&frame| is_other && frame != 0);
         let row = selected.and_then(|frame| shown.row_of_name.get(tree.nodes.get(frame as usize)?.name as usize));
         if let Some(&row) = row {
@@ -328,7 +326,7 @@ impl<W: Weights> FlamePane<W> {
         }
     }
 
-    /// What fits the search in the answer on show; `None` without a search.
+    /// The matches in the shown tree; `None` without a search text.
     fn matches(&mut self, shown: &Shown<W::Extra>, answers: &Answers) -> Option<Arc<Matches>> {
         let text = self.grid.filter.trim().to_owned();
         if text.is_empty() {

@@ -1,16 +1,16 @@
-//! Which moments and ranges did I mark, and what did I note about them?
+//! The list of marked moments and ranges, with their notes.
 
 use eframe::egui;
 use egui_extras::{Column, TableBuilder};
 
 use super::{Place, View, ViewContext, ViewSpec, always};
 use crate::command::Command;
+use crate::figures::format;
 use crate::session::{Mark, TraceKey};
-use crate::widget::format;
 
 const ROW_HEIGHT: f32 = 24.0;
 
-/// Its row in the table of views.
+/// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "marks",
     title: "Marks",
@@ -24,13 +24,13 @@ pub const SPEC: ViewSpec = ViewSpec {
 /// The marks tab.
 #[derive(Debug, Default)]
 pub struct Marks {
-    /// The marks before the last deletion, for as long as the clock stays as it was.
+    /// The marks before the last deletion, until the clock changes.
     deleted: Option<(TraceKey, Vec<Mark>)>,
 }
 
-/// What was clicked at a mark.
+/// An action on the row of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
+enum RowAction {
     Show,
     Delete,
 }
@@ -51,7 +51,7 @@ impl Marks {
                 self.deleted = Some((TraceKey::new(ctx.traces), std::mem::take(ctx.marks)));
             }
             if self.deleted.is_some() && ui.button("Undo delete").clicked() {
-                // Those that are still there keep what was noted since.
+                // Marks that still exist keep their present notes.
                 self.deleted.take().into_iter().flat_map(|(_, marks)| marks).for_each(|mark| ctx.add_mark(mark));
             }
         });
@@ -80,12 +80,12 @@ impl Marks {
             body.rows(ROW_HEIGHT, ctx.marks.len(), |mut row| {
                 let index = row.index();
                 let Some(mark) = ctx.marks.get_mut(index) else { return };
-                asked = row_ui(mark, &mut row).map(|wish| (index, wish)).or(asked);
+                asked = row_ui(mark, &mut row).map(|action| (index, action)).or(asked);
             });
         });
         match asked {
-            Some((index, Wish::Show)) => show(index, ctx),
-            Some((index, Wish::Delete)) => {
+            Some((index, RowAction::Show)) => show(index, ctx),
+            Some((index, RowAction::Delete)) => {
                 self.deleted = Some((TraceKey::new(ctx.traces), ctx.marks.clone()));
                 ctx.marks.remove(index);
             }
@@ -94,7 +94,7 @@ impl Marks {
     }
 }
 
-fn row_ui(mark: &mut Mark, row: &mut egui_extras::TableRow<'_, '_>) -> Option<Wish> {
+fn row_ui(mark: &mut Mark, row: &mut egui_extras::TableRow<'_, '_>) -> Option<RowAction> {
     let start = format::moment(mark.range.start, 1);
     let dur = if mark.range.dur() == 0 { "Moment".to_owned() } else { format::duration(mark.range.dur()) };
     row.col(|ui| {
@@ -107,18 +107,18 @@ fn row_ui(mark: &mut Mark, row: &mut egui_extras::TableRow<'_, '_>) -> Option<Wi
         let edit = egui::TextEdit::singleline(&mut mark.note).hint_text("Note").desired_width(f32::INFINITY);
         ui.add(edit).accessible_name(format!("Note of the mark at {start}"));
     });
-    let mut wish = None;
+    let mut action = None;
     row.col(|ui| {
-        for (text, choice) in [("Show", Wish::Show), ("Delete", Wish::Delete)] {
+        for (text, choice) in [("Show", RowAction::Show), ("Delete", RowAction::Delete)] {
             if ui.button(text).accessible_name(format!("{text} the mark at {start}")).clicked() {
-                wish = Some(choice);
+                action = Some(choice);
             }
         }
     });
-    wish
+    action
 }
 
-/// Goes to a mark: a range is selected and fills the view, a moment comes to its middle.
+/// Shows a mark: selects and fits a range, centers a moment.
 fn show(index: usize, ctx: &mut ViewContext<'_>) {
     let Some(&Mark { range, .. }) = ctx.marks.get(index) else { return };
     if range.dur() > 0 {

@@ -1,5 +1,5 @@
-//! What is on screen. Each view has a file or folder and one line in [`VIEWS`]; menu, palette, tabs, settings
-//! and `lacuna render` follow from it.
+//! The views. Each has a file or folder and one entry in [`VIEWS`], from which menus, palette, tabs, settings
+//! and `lacuna render` are built.
 
 use std::sync::LazyLock;
 
@@ -12,6 +12,8 @@ mod axis;
 mod context;
 pub mod details;
 pub mod events;
+#[cfg(test)]
+mod fixture;
 pub mod flame;
 mod flame_pane;
 pub mod marks;
@@ -50,25 +52,25 @@ pub const VIEWS: &[ViewSpec] = &[
     memory::RESERVED,
 ];
 
-/// One row of the table of views.
+/// The description of a view.
 #[derive(Debug)]
 pub struct ViewSpec {
-    /// Its name in settings and on the command line. It never changes.
+    /// Its stable identifier in settings and on the command line.
     pub id: &'static str,
-    /// On its tab, in menus and in the palette.
+    /// Shown on its tab, in menus and in the palette.
     pub title: &'static str,
     /// One sentence, shown on hover and in the palette.
     pub help: &'static str,
-    /// Keys that bring it to the front.
+    /// Shortcuts that show it.
     pub keys: &'static [KeyboardShortcut],
-    /// Where it is in the default layout.
+    /// Its area of the default layout.
     pub place: Place,
-    /// Whether it has something to show for these traces. Its tab is left out where it has not.
+    /// Whether it has content for these traces; its tab is hidden otherwise.
     pub has_content: fn(&[OpenTrace]) -> bool,
     pub make: fn() -> Box<dyn View>,
 }
 
-/// A part of the default layout.
+/// An area of the default layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Center,
@@ -76,12 +78,12 @@ pub enum Place {
     Bottom,
 }
 
-/// The view of this id.
+/// The view with this id.
 pub fn view_spec(id: &str) -> Option<&'static ViewSpec> {
     VIEWS.iter().find(|spec| spec.id == id)
 }
 
-/// Every command that can be chosen: to show each view, and those of [`COMMANDS`].
+/// All commands that menus and the palette list: one to show each view, then [`COMMANDS`].
 pub fn all_commands() -> &'static [CommandSpec] {
     static ALL: LazyLock<Vec<CommandSpec>> = LazyLock::new(|| {
         let show = |spec: &ViewSpec| CommandSpec {
@@ -96,64 +98,64 @@ pub fn all_commands() -> &'static [CommandSpec] {
     &ALL
 }
 
-/// The row of `command`; `None` for those that cannot be chosen, since they name a file, trace or track.
+/// The description of `command`; `None` for those with a file, trace or track, which menus do not list.
 pub fn command_spec(command: &Command) -> Option<&'static CommandSpec> {
     all_commands().iter().find(|spec| spec.command == *command)
 }
 
 /// One view: the content of a tab.
 pub trait View {
-    /// Paints one frame. Must not do work that grows with the trace: fold, page, or ask a
-    /// [`crate::job::Memo`].
+    /// Paints one frame. Must not do work that grows with the trace: limit it to what is visible, or do it in
+    /// the background.
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui);
 
-    /// Runs before every frame, on screen or not, and after traces were closed: for what other views show of it.
+    /// Runs before every frame, visible or not, and after traces were closed: updates what other views show.
     fn update(&mut self, _ctx: &mut ViewContext<'_>, _egui: &Context) {}
 
-    /// Whether it waits for an answer from the background that it will show.
+    /// Whether background work is under way whose result it will show.
     fn is_pending(&self) -> bool {
         false
     }
 
-    /// Drops everything that keeps a trace alive, since some traces were closed and a hidden view would keep
-    /// them until it is shown again.
+    /// Drops everything that keeps a trace alive. Runs after traces were closed: a hidden view would otherwise
+    /// keep them until it is shown again.
     fn forget(&mut self) {}
 
-    /// Runs a command while the view is on screen; false if it is not this view's.
+    /// Runs a command while the view is visible; false if the view does not handle it.
     fn run(&mut self, _command: &Command, _ctx: &mut ViewContext<'_>) -> bool {
         false
     }
 
-    /// Runs a command that is this view's own even while it is hidden; false if it is not.
+    /// Runs a command even while the view is hidden; false if the view does not handle it.
     fn run_hidden(&mut self, _command: &Command, _ctx: &mut ViewContext<'_>) -> bool {
         false
     }
 
-    /// How many things it lists, if its tab says so; 0 is not shown.
+    /// The count shown on its tab; 0 is not shown.
     fn count(&self, _ctx: &ViewContext<'_>) -> usize {
         0
     }
 
-    /// What its figures are of, where several things could be meant; at the right of its tabs.
+    /// What its figures refer to where that is ambiguous, such as one of several memories; right of its tabs.
     fn subject(&self, _ctx: &mut ViewContext<'_>) -> Option<String> {
         None
     }
 
-    /// What of its state survives a restart; null if nothing does.
+    /// The state to restore after a restart; null for none.
     fn save(&self) -> serde_json::Value {
         serde_json::Value::Null
     }
 
-    /// Takes over what [`View::save`] returned, of this version or another; null gives the defaults.
+    /// Restores what [`View::save`] of this or another version returned; null restores the defaults.
     fn load(&mut self, _saved: &serde_json::Value) {}
 }
 
-/// Whether something happened on a track.
+/// Whether any trace has slices.
 fn has_slices(traces: &[OpenTrace]) -> bool {
     traces.iter().any(|open| !open.trace.slices.is_empty())
 }
 
-/// Whether something is known of memory.
+/// Whether any trace has memory data.
 fn has_memory(traces: &[OpenTrace]) -> bool {
     traces.iter().any(|open| !open.trace.memories.is_empty())
 }

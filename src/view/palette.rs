@@ -1,17 +1,16 @@
-//! Commands, tracks and open traces, found by typing a part of their names.
+//! The palette: commands, tracks and open traces, found by parts of their names.
 
 use eframe::egui::{self, Align2, Key, Modifiers, RichText};
 
-use super::search::track_title;
 use super::{ViewContext, all_commands};
 use crate::command::{Command, CommandSpec, key_text};
 use crate::model::{SliceId, TrackId};
-use crate::session::Selection;
+use crate::session::{Selection, track_title};
 use crate::widget::fuzzy;
 
 const ROW_HEIGHT: f32 = 24.0;
 
-/// What the palette finds.
+/// What the palette lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Commands,
@@ -24,7 +23,7 @@ pub enum Mode {
 #[derive(Clone, Debug)]
 struct Entry {
     label: String,
-    /// At the right: the key, or the process.
+    /// Right-aligned: the shortcut, the process or the rank.
     hint: String,
     help: &'static str,
     choice: Choice,
@@ -36,15 +35,15 @@ enum Choice {
     Track(usize, TrackId),
 }
 
-/// A text field over a list that shrinks as one types.
+/// A text field with a list that it filters.
 #[derive(Debug, Default)]
 pub struct Palette {
     mode: Option<Mode>,
     text: String,
     /// All entries of this mode; collected when the palette opens.
     entries: Vec<Entry>,
-    /// Indices of the entries that fit, best first.
-    fitting: Vec<usize>,
+    /// Indices of the matching entries, best first.
+    matching: Vec<usize>,
     chosen: usize,
     is_stale: bool,
     is_moved: bool,
@@ -92,7 +91,7 @@ impl Palette {
             let mut n = |key| input.count_and_consume_key(Modifiers::NONE, key) as i64;
             n(Key::ArrowDown) - n(Key::ArrowUp) + 10 * (n(Key::PageDown) - n(Key::PageUp))
         });
-        let last = self.fitting.len().saturating_sub(1) as i64;
+        let last = self.matching.len().saturating_sub(1) as i64;
         if steps != 0 {
             self.chosen = (self.chosen as i64 + steps).clamp(0, last) as usize;
             self.is_moved = true;
@@ -102,8 +101,8 @@ impl Palette {
     fn field_ui(&mut self, mode: Mode, ui: &mut egui::Ui) {
         let (name, hint) = match mode {
             Mode::Commands => ("Command", "Type a command"),
-            Mode::OpenTraces => ("Trace to close", "Type a part of a file's name"),
-            Mode::Tracks => ("Track", "Type a track's or process's name"),
+            Mode::OpenTraces => ("Trace to close", "Type part of a file name"),
+            Mode::Tracks => ("Track", "Type part of a track name"),
         };
         let edit = egui::TextEdit::singleline(&mut self.text).hint_text(hint).desired_width(f32::INFINITY);
         let edit = ui.add(edit);
@@ -119,8 +118,8 @@ impl Palette {
     }
 
     fn list_ui(&mut self, ui: &mut egui::Ui, height: f32) -> bool {
-        if self.fitting.is_empty() {
-            ui.weak("Nothing has such a name");
+        if self.matching.is_empty() {
+            ui.weak("No matches");
             return false;
         }
         let mut is_clicked = false;
@@ -129,9 +128,9 @@ impl Palette {
             let row = ROW_HEIGHT + ui.spacing().item_spacing.y;
             scroll = scroll.vertical_scroll_offset((self.chosen as f32 * row - height / 2.0).max(0.0));
         }
-        scroll.show_rows(ui, ROW_HEIGHT, self.fitting.len(), |ui, rows| {
+        scroll.show_rows(ui, ROW_HEIGHT, self.matching.len(), |ui, rows| {
             for i in rows {
-                let Some(entry) = self.fitting.get(i).and_then(|&entry| self.entries.get(entry)) else { continue };
+                let Some(entry) = self.matching.get(i).and_then(|&entry| self.entries.get(entry)) else { continue };
                 let button = egui::Button::selectable(i == self.chosen, entry.label.as_str())
                     .min_size(egui::vec2(ui.available_width(), ROW_HEIGHT))
                     .truncate()
@@ -153,13 +152,13 @@ impl Palette {
         if !self.text.trim().is_empty() {
             scored.sort_by_key(|&(score, i)| (std::cmp::Reverse(score), i));
         }
-        self.fitting = scored.into_iter().map(|scored| scored.1).collect();
+        self.matching = scored.into_iter().map(|scored| scored.1).collect();
         self.chosen = 0;
         self.is_stale = false;
     }
 
     fn choose(&self, view: &mut ViewContext<'_>) {
-        let entry = self.fitting.get(self.chosen).and_then(|&entry| self.entries.get(entry));
+        let entry = self.matching.get(self.chosen).and_then(|&entry| self.entries.get(entry));
         match entry.map(|entry| &entry.choice) {
             None => {}
             Some(Choice::Command(command)) => view.commands.push(command.clone()),
@@ -173,7 +172,7 @@ impl Palette {
     }
 }
 
-/// The slice of a track's top row that is on screen, or the nearest one after or before.
+/// The first visible slice of a track's top row, or the nearest one after or before.
 fn slice_to_show(view: &ViewContext<'_>, trace: usize, track: TrackId) -> Option<SliceId> {
     let open = view.traces.get(trace)?;
     let row = open.trace.rows(track).first()?;
@@ -212,13 +211,13 @@ fn entries(mode: Mode, view: &ViewContext<'_>, is_on: impl Fn(&Command) -> bool,
     }
 }
 
-/// The key of a command, and for a view whether it is open.
+/// The shortcut of a command, and whether its view is open.
 fn hint(spec: &CommandSpec, is_on: bool, ctx: &egui::Context) -> String {
     let key = spec.keys.first().map(|key| key_text(ctx, key)).unwrap_or_default();
     if is_on { format!("open  {key}") } else { key }
 }
 
-/// Each open trace, and before the first of several traces of one file all of them together.
+/// An entry for each open trace, and one before the first of several traces of a file for all of them.
 fn to_close(view: &ViewContext<'_>) -> Vec<Entry> {
     let mut entries = Vec::new();
     let mut last_path = None;

@@ -1,4 +1,4 @@
-//! What could not be read or was changed while reading, and why.
+//! Import problems: what could not be read or was changed while reading, and why.
 
 use std::fmt::Write as _;
 
@@ -6,16 +6,16 @@ use eframe::egui::{self, RichText};
 
 use super::{Place, View, ViewContext, ViewSpec, always};
 use crate::analysis::finding::Severity;
-use crate::figures::{escape, files::severity};
+use crate::figures::{escape, files::severity, format};
 use crate::model::{ImportReport, TableAccount, Trace};
-use crate::widget::{format, theme};
+use crate::widget::theme;
 
-/// Rows painted for one file; a reader joins equal reasons, so more are rare.
+/// Rows shown per file; readers merge equal reasons, so more are rare.
 const MAX_ROWS: usize = 200;
-/// Files painted; an archive of more ranks says how many are left out.
+/// Files shown; the number of others, as in an archive of many ranks, is shown below.
 const MAX_FILES: usize = 64;
 
-/// Its row in the table of views.
+/// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "problems",
     title: "Problems",
@@ -57,20 +57,20 @@ fn file_ui(trace: &Trace, ui: &mut egui::Ui) {
     ui.label(RichText::new(title(trace)).strong()).on_hover_text(path);
     let [read, shown, merged, rejected] = [read, shown, merged, rejected].map(|&n| format::count(n));
     ui.label(format!("{read} events read = {shown} shown + {merged} merged into others + {rejected} rejected"))
-        .on_hover_text("Merged events live on inside another thing, such as the end of a begun slice");
+        .on_hover_text("Merged events became part of others, such as the end event of a slice");
     if !tables.is_empty() {
         egui::CollapsingHeader::new(format!("Tables ({})", tables.len())).show(ui, |ui| tables_ui(tables, ui));
     }
     if problems.is_empty() {
-        ui.weak("No problems: everything in the file is on screen");
+        ui.weak("No problems");
         return;
     }
     let tokens = theme::tokens(ui.visuals().dark_mode);
-    // Rows of a database have no place in bytes.
-    let has_place = problems.iter().any(|problem| problem.first_offset.is_some());
+    // Database rows have no byte offset.
+    let has_offset = problems.iter().any(|problem| problem.first_offset.is_some());
     egui::Grid::new("problems").num_columns(4).striped(true).spacing([18.0, 4.0]).show(ui, |ui| {
-        for title in ["Severity", "Count", "First at byte", "What happened"] {
-            if has_place || title != "First at byte" {
+        for title in ["Severity", "Count", "First at byte", "Problem"] {
+            if has_offset || title != "First at byte" {
                 ui.label(RichText::new(title).weak());
             }
         }
@@ -79,7 +79,7 @@ fn file_ui(trace: &Trace, ui: &mut egui::Ui) {
             let color = tokens.severity[Severity::from(problem.severity) as usize];
             ui.colored_label(color, severity(problem.severity).label);
             ui.label(format::count(problem.count));
-            if has_place {
+            if has_offset {
                 ui.label(problem.first_offset.map_or_else(|| "unknown".to_owned(), format::count));
             }
             ui.label(&problem.reason);
@@ -92,7 +92,7 @@ fn file_ui(trace: &Trace, ui: &mut egui::Ui) {
     ui.add_space(8.0);
 }
 
-/// What became of the rows of each table.
+/// Row counts of each table.
 fn tables_ui(tables: &[TableAccount], ui: &mut egui::Ui) {
     egui::Grid::new("table accounts").num_columns(5).striped(true).spacing([18.0, 4.0]).show(ui, |ui| {
         for title in ["Table", "Rows read", "Shown", "Merged", "Rejected"] {

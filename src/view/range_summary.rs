@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use eframe::egui::{self, RichText};
 
-use super::search::track_title;
 use super::tables::{Answer as Table, Grid};
 use super::{Place, View, ViewContext, ViewSpec, has_slices};
 use crate::analysis::range_summary::{TrackSummary, join_names, range_summary};
@@ -12,6 +11,7 @@ use crate::command::Command;
 use crate::figures::range::{TrackTime, names, tracks};
 use crate::job::Memo;
 use crate::model::TimeRange;
+use crate::session::track_title;
 use crate::session::{OpenTrace, TraceKey};
 use crate::widget::format;
 

@@ -9,10 +9,11 @@ use super::{Place, View, ViewContext, ViewSpec, has_slices};
 use crate::analysis::search::search;
 use crate::answers::{Analysis, Answer, Query, Subject as _, SubjectKey, Work};
 use crate::command::Command;
+use crate::figures::{format, text::display_name};
 use crate::model::{SliceId, TimeRange};
-use crate::session::{OpenTrace, Selection};
+use crate::session::{OpenTrace, Selection, track_title};
 use crate::view::states::failed_ui;
-use crate::widget::{format, text::display_name, theme};
+use crate::widget::theme;
 
 /// How many slices are listed; all are counted.
 const LIMIT: usize = 100_000;
@@ -20,7 +21,7 @@ const ROW_HEIGHT: f32 = 20.0;
 
 type Hits = Vec<(usize, SliceId)>;
 
-/// The slices that have a text in their names.
+/// Finds slices whose names contain a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Find {
     text: String,
@@ -34,31 +35,31 @@ struct Found {
     hits: Arc<Hits>,
 }
 
-/// In which part of the time slices are searched.
+/// The time range to search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Scope {
     #[default]
     All,
-    /// What the timeline shows.
+    /// The visible range of the timeline.
     Visible,
-    /// The selected time range; without one, everything.
+    /// The selected time range; without one, all.
     Range,
 }
 
 impl Scope {
     const CHOICES: [(Self, &str, &str); 3] = [
         (Self::All, "Everywhere", "Search all open traces from start to end"),
-        (Self::Visible, "In view", "Search what the timeline shows; the list follows as it moves"),
+        (Self::Visible, "In view", "Search the visible time range"),
         (Self::Range, "In the selected range", "Search the selected time range"),
     ];
 
-    /// The scope that counts, given whether a range is selected.
+    /// The effective scope, given whether a range is selected.
     fn or_all(self, has_range: bool) -> Self {
         if self == Self::Range && !has_range { Self::All } else { self }
     }
 }
 
-/// Its row in the table of views.
+/// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "search",
     title: "Search results",
@@ -77,18 +78,18 @@ pub struct Search {
     wants_focus: bool,
     wanted: Find,
     found: Query<Find>,
-    /// The traces that the hits are of.
+    /// The traces of the hits.
     of: Option<SubjectKey>,
     is_searching: bool,
     /// Why the search failed.
     failed: Option<Arc<str>>,
     total: u64,
     hits: Arc<Hits>,
-    /// Index of the hit that was gone to last.
+    /// Index of the current hit.
     current: Option<usize>,
-    /// Whether the list is to be scrolled to it.
+    /// Whether to scroll the list to it.
     is_moved: bool,
-    /// Whether a range was selected in the last frame, and whether the one of this frame is the first.
+    /// Whether a range was selected in the last frame, and whether one is newly selected in this frame.
     had_range: bool,
     is_first_range: bool,
 }
@@ -104,7 +105,7 @@ impl Search {
         self.wanted = Find { text: self.text.trim().to_owned(), range };
         let of = Some(ctx.traces.key());
         if self.wanted.text.is_empty() || self.of != of {
-            // Slices of other traces must not be on show for one frame.
+            // Slices of other traces must not be shown for even one frame.
             (self.total, self.hits, self.current) = (0, Arc::default(), None);
         }
         (self.of, self.is_searching, self.failed) = (of, false, None);
@@ -116,7 +117,7 @@ impl Search {
             Answer::Working(_) => self.is_searching = true,
             Answer::Failed(why) => self.failed = Some(why),
             Answer::Ready(found) if !Arc::ptr_eq(&found.hits, &self.hits) => {
-                // The hit one stands on stays the present one, wherever it is in the new list.
+                // The current hit stays current if the new list has it.
                 let at = self.current.and_then(|current| self.hits.get(current));
                 self.current = at.and_then(|at| found.hits.iter().position(|hit| hit == at));
                 (self.total, self.hits) = (found.total, Arc::clone(&found.hits));
@@ -134,7 +135,7 @@ impl Search {
         }
     }
 
-    /// The first hit that starts in or after what is on screen, else the first of all.
+    /// The first hit that starts in or after the visible range, else the first of all.
     fn first_ahead(&self, ctx: &ViewContext<'_>) -> usize {
         let start = ctx.navigation.visible().start;
         let is_before = |&(trace, slice): &(usize, SliceId)| {
@@ -149,7 +150,7 @@ impl Search {
         ui.horizontal_wrapped(|ui| {
             let label = ui.label("Find");
             let edit =
-                egui::TextEdit::singleline(&mut self.text).hint_text("Part of a slice's name").desired_width(260.0);
+                egui::TextEdit::singleline(&mut self.text).hint_text("Part of a slice name").desired_width(260.0);
             let edit = ui.add(edit).labelled_by(label.id);
             if std::mem::take(&mut self.wants_focus) {
                 edit.request_focus();
@@ -178,7 +179,7 @@ impl Search {
             if ui.add_enabled(has_hits, egui::Button::new("Next")).on_hover_text("Next hit (Enter)").clicked() {
                 self.run_hidden(&Command::NextHit, ctx);
             }
-            // The count belongs to the list, which stays until the next one is there.
+            // The count is that of the list, which stays until the next one is ready.
             if let Some(why) = &self.failed {
                 failed_ui(why, ui);
             } else if self.is_searching && self.hits.is_empty() {
@@ -192,16 +193,16 @@ impl Search {
         });
     }
 
-    /// `3 of 128`, or what else there is to say about the number of hits.
+    /// The number of hits: `3 of 128`.
     fn count_text(&self) -> String {
         let total = format::count(self.total);
         let listed = self.hits.len() as u64;
         let cut = if listed < self.total { format!(", first {} listed", format::count(listed)) } else { String::new() };
         match (self.current, self.total) {
             (_, 0) => match (self.scope, self.wanted.range) {
-                (Scope::Visible, _) => "No slice has such a name in view".to_owned(),
-                (Scope::Range, Some(_)) => "No slice has such a name in the selected range".to_owned(),
-                _ => "No slice has such a name".to_owned(),
+                (Scope::Visible, _) => "No matching slice in view".to_owned(),
+                (Scope::Range, Some(_)) => "No matching slice in the selected range".to_owned(),
+                _ => "No matching slice".to_owned(),
             },
             (Some(current), _) => format!("{} of {total}{cut}", format::count(current as u64 + 1)),
             (None, 1) => "1 slice".to_owned(),
@@ -264,18 +265,6 @@ impl Search {
     }
 }
 
-/// The name of a track for display; with several traces open, also which one.
-pub(super) fn track_title(traces: &[OpenTrace], trace: usize, name: &str) -> String {
-    let name = display_name(name.trim());
-    match traces.get(trace).filter(|_| traces.len() > 1).map(|open| &open.trace.info) {
-        Some(info) => match info.rank {
-            Some(rank) => format!("{name}, rank {rank}"),
-            None => format!("{name}, {}", info.title()),
-        },
-        None => name.into_owned(),
-    }
-}
-
 impl Analysis for Find {
     type Of = [OpenTrace];
     type Output = Found;
@@ -304,7 +293,7 @@ impl Analysis for Find {
 impl View for Search {
     fn update(&mut self, ctx: &mut ViewContext<'_>, _egui: &egui::Context) {
         self.take_answer(ctx);
-        // Also while the tab is hidden, so that the timeline shows what was found.
+        // Even while the tab is hidden, since the timeline highlights the hits.
         ctx.hits.clone_from(&self.hits);
         let has_range = ctx.range.is_some();
         self.is_first_range = has_range && !std::mem::replace(&mut self.had_range, has_range);
@@ -314,13 +303,13 @@ impl View for Search {
         self.field_ui(ctx, ui);
         if self.text.trim().is_empty() {
             if self.is_first_range {
-                // Whoever selects a range and searches for nothing wants to know what is in the range.
+                // Without a search text, a newly selected range brings up its summary.
                 ctx.commands.push(Command::Show(super::range_summary::SPEC.id));
             }
             let tokens = theme::tokens(ctx.is_dark);
             ui.colored_label(
                 tokens.weak_text,
-                "Type a part of a name, such as gemm or nccl. Enter goes to the next one",
+                "Type part of a name, such as gemm or nccl; Enter goes to the next match",
             );
         } else {
             self.table_ui(ctx, ui);

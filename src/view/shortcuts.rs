@@ -1,12 +1,12 @@
-//! The sheet of all keys and of what the mouse does.
+//! The cheat sheet of keyboard shortcuts and mouse actions.
 
 use eframe::egui::{self, RichText};
 
 use super::all_commands;
 use crate::command::{Menu, key_text};
 
-/// What is not a command: keys that are held, and the mouse.
-const HANDS: [(&str, &str); 15] = [
+/// Held keys and mouse actions, which are not commands.
+const MOUSE_AND_HELD_KEYS: [(&str, &str); 15] = [
     ("W, S held", "Zoom in, out at the pointer"),
     ("A, D held", "Pan left, right"),
     ("Wheel", "Scroll the tracks"),
@@ -16,15 +16,15 @@ const HANDS: [(&str, &str); 15] = [
     ("Drag", "Select a time range"),
     ("Shift+Drag", "Pan"),
     ("Alt+Drag", "Zoom to the dragged range"),
-    ("Click", "Select a slice, or nothing"),
+    ("Click", "Select a slice; deselect on free space"),
     ("Double-click", "Zoom to a slice"),
-    ("Right click", "Menu for a slice or track"),
-    ("Drop files", "Open them beside what is open"),
-    ("Drag a tab", "Move a view beside, below or among others"),
+    ("Right-click", "Context menu of a slice or track"),
+    ("Drop files", "Open them in addition to the open files"),
+    ("Drag a tab", "Move a view beside, below or into a group of others"),
     ("Ctrl+Tab", "Next tab of the group under the pointer"),
 ];
 
-/// The sheet of keys, made from the command table.
+/// The cheat sheet, generated from the command table.
 #[derive(Debug, Default)]
 pub struct Shortcuts {
     is_open: bool,
@@ -68,7 +68,7 @@ impl Shortcuts {
                         [Menu::File, Menu::View, Menu::Search, Menu::Help]
                             .into_iter()
                             .for_each(|menu| menu_ui(menu, first));
-                        hands_ui(first, wheel_zooms);
+                        mouse_ui(first, wheel_zooms);
                     }
                     if let Some(column) = columns.get_mut(last) {
                         [Menu::Navigate, Menu::Select].into_iter().for_each(|menu| menu_ui(menu, column));
@@ -96,10 +96,10 @@ fn menu_ui(menu: Menu, ui: &mut egui::Ui) {
     ui.add_space(8.0);
 }
 
-fn hands_ui(ui: &mut egui::Ui, wheel_zooms: bool) {
+fn mouse_ui(ui: &mut egui::Ui, wheel_zooms: bool) {
     ui.label(RichText::new("Timeline").strong());
-    egui::Grid::new("hands").num_columns(2).min_col_width(175.0).spacing([12.0, 3.0]).show(ui, |ui| {
-        for (what, does) in HANDS {
+    egui::Grid::new("mouse").num_columns(2).min_col_width(175.0).spacing([12.0, 3.0]).show(ui, |ui| {
+        for (what, does) in MOUSE_AND_HELD_KEYS {
             let what = match what {
                 "Wheel" if wheel_zooms => "Ctrl+Wheel",
                 "Ctrl+Wheel" if wheel_zooms => "Wheel",

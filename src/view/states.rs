@@ -1,16 +1,16 @@
-//! What stands where an answer is to be shown: the work on it, why it failed, or that nothing was found.
+//! Placeholders for content: work in progress, failure, nothing to show.
 
 use std::sync::Arc;
 
 use eframe::egui;
 
 use crate::answers::Answer;
-use crate::widget::text::display_name;
+use crate::figures::text::display_name;
 use crate::widget::theme;
 
-/// What to show of an answer: itself, or until it comes the one before. Where there is neither, says so.
+/// The answer to show: the current one, or the previous one until that is ready. Shows progress and failure.
 ///
-/// * `doing`: what is being worked out: `Comparing steps…`.
+/// * `doing`: the label of the work: `Comparing steps…`.
 pub fn answer_ui<T>(answer: &Answer<T>, doing: &str, ui: &mut egui::Ui) -> Option<Arc<T>> {
     match answer {
         Answer::Failed(why) => failed_ui(why, ui),
@@ -20,7 +20,7 @@ pub fn answer_ui<T>(answer: &Answer<T>, doing: &str, ui: &mut egui::Ui) -> Optio
     answer.newest().cloned()
 }
 
-/// Says that something is being worked out.
+/// Shows that work is in progress.
 pub fn working_ui(doing: &str, ui: &mut egui::Ui) {
     ui.horizontal(|ui| {
         ui.spinner();
@@ -28,15 +28,15 @@ pub fn working_ui(doing: &str, ui: &mut egui::Ui) {
     });
 }
 
-/// Says why an answer failed.
+/// Shows an error message.
 pub fn failed_ui(why: &str, ui: &mut egui::Ui) {
     let error = theme::tokens(ui.visuals().dark_mode).severity[2];
     ui.add(egui::Label::new(egui::RichText::new(display_name(why)).color(error)).wrap());
 }
 
-/// Says that there is nothing to show.
+/// Shows that there is no content.
 ///
-/// * `how`: what the person can do about it, or why that is so.
+/// * `how`: the remedy or the reason.
 pub fn nothing_ui(what: &str, how: &str, ui: &mut egui::Ui) {
     ui.label(what);
     ui.weak(how);

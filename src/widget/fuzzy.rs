@@ -1,9 +1,9 @@
-//! How well does a typed fragment fit a name?
+//! Fuzzy matching of typed text against names.
 
-/// How well `query` fits `text`, more being better; `None` if its letters do not occur in order.
+/// The match score of `query` in `text`, higher is better; `None` if its letters do not occur in order.
 ///
 /// Case does not count. Letters that start a word or follow one another weigh more, so that `zf`
-/// finds "Zoom to fit" before "Size of". An empty query fits everything equally.
+/// finds "Zoom to fit" before "Size of". An empty query matches everything.
 ///
 /// Cost: O(text · query); both are short.
 pub fn score(query: &str, text: &str) -> Option<i32> {
@@ -18,7 +18,7 @@ pub fn score(query: &str, text: &str) -> Option<i32> {
         let next = (from..text.len()).find(is_wanted)?;
         let at = match from > 0 && next == from {
             true => next,
-            // Rather the start of a later word than the middle of this one.
+            // Prefer the start of a later word to the middle of this one.
             false => (from..text.len()).filter(is_wanted).find(|&i| starts_word(i)).unwrap_or(next),
         };
         total += 1;
@@ -26,7 +26,7 @@ pub fn score(query: &str, text: &str) -> Option<i32> {
         total += if from > 0 && at == from { FOLLOWS } else { 0 };
         from = at + 1;
     }
-    // Of equal fits the shorter name is the closer one.
+    // Of equal matches the shorter name wins.
     Some(total * 64 - text.len().min(63) as i32)
 }
 
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_query_fits_everything() {
+    fn an_empty_query_matches_everything() {
         assert!(score("", "anything").is_some());
         assert!(score("", "").is_some());
         assert_eq!(score("a", ""), None);

@@ -1,4 +1,4 @@
-//! Names on narrow places: cut to their width, laid out once.
+//! Names cut to fit a width, with cached layout.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use eframe::egui::{self, Color32, FontId, Galley, Painter};
 
-use super::text::{display_name, function_name};
+use crate::figures::text::{display_name, function_name};
 
-/// Labels laid out anew on one frame; the others appear on the next.
+/// Labels laid out per frame; the others appear in the next.
 const MAX_NEW: usize = 150;
 /// Labels kept for later frames.
 const MAX_KEPT: usize = 20_000;
@@ -17,41 +17,41 @@ const FONT: FontId = FontId::new(11.5, egui::FontFamily::Proportional);
 /// Lengths to which names are cut, in characters. Few, so that zooming finds most in the cache.
 const LENGTHS: [usize; 14] = [3, 4, 6, 8, 11, 15, 20, 27, 36, 48, 64, 90, 140, 256];
 
-/// Names laid out once, by what they name and how many characters are left of them.
+/// Laid-out names, by key and length in characters.
 #[derive(Debug)]
 pub struct Labels<K> {
     galleys: HashMap<(K, usize), Arc<Galley>>,
-    /// A text laid out on the last frame.
-    witness: Option<Arc<Galley>>,
+    /// A text laid out in the last frame, to detect a new font atlas.
+    atlas_probe: Option<Arc<Galley>>,
     n_new: usize,
 }
 
 impl<K> Default for Labels<K> {
     fn default() -> Self {
-        Self { galleys: HashMap::new(), witness: None, n_new: 0 }
+        Self { galleys: HashMap::new(), atlas_probe: None, n_new: 0 }
     }
 }
 
 impl<K: Hash + Eq + Copy> Labels<K> {
-    /// Forgets all, as when the keys come to mean other names.
+    /// Clears the cache, as when the keys identify other names.
     pub fn clear(&mut self) {
         self.galleys.clear();
     }
 
     /// Call it before the first label of a frame.
     pub fn begin(&mut self, painter: &Painter) {
-        // egui lays the same text out once for as long as its font atlas lives. When it does so
-        // anew, letters lie elsewhere in the atlas, and all kept labels are wrong.
-        let witness = painter.layout_no_wrap("lacuna".to_owned(), FONT, Color32::PLACEHOLDER);
-        let is_same = self.witness.as_ref().is_some_and(|known| Arc::ptr_eq(known, &witness));
-        self.witness = Some(witness);
+        // egui caches the layout of a text as long as its font atlas is unchanged. A new layout means a new
+        // atlas with other glyph positions: all kept labels are invalid.
+        let atlas_probe = painter.layout_no_wrap("lacuna".to_owned(), FONT, Color32::PLACEHOLDER);
+        let is_same = self.atlas_probe.as_ref().is_some_and(|known| Arc::ptr_eq(known, &atlas_probe));
+        self.atlas_probe = Some(atlas_probe);
         if !is_same || self.galleys.len() > MAX_KEPT {
             self.galleys.clear();
         }
         self.n_new = 0;
     }
 
-    /// Call it after the last label of a frame: asks for another one if some are still to come.
+    /// Call it after the last label of a frame: requests another frame if labels are missing.
     pub fn end(&self, painter: &Painter) {
         if self.n_new >= MAX_NEW {
             painter.ctx().request_repaint();
@@ -60,7 +60,7 @@ impl<K: Hash + Eq + Copy> Labels<K> {
 
     /// The longest cut of a name that is at most `width` points wide.
     ///
-    /// * `cut`: the name, cut to so many characters.
+    /// * `cut`: returns the name cut to a number of characters.
     pub fn fitting(
         &mut self,
         painter: &Painter,
@@ -68,7 +68,7 @@ impl<K: Hash + Eq + Copy> Labels<K> {
         width: f32,
         cut: impl Fn(usize) -> String,
     ) -> Option<Arc<Galley>> {
-        // No letter of a name is narrower than about 3 points; most are 6.
+        // Letters are about 6 points wide on average.
         let mut step = LENGTHS.partition_point(|&length| length as f32 * 5.2 <= width);
         loop {
             step = step.checked_sub(1)?;
@@ -76,9 +76,9 @@ impl<K: Hash + Eq + Copy> Labels<K> {
             let galley = match self.galleys.entry((key, length)) {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(_) if self.n_new >= MAX_NEW => return None,
-                Entry::Vacant(place) => {
+                Entry::Vacant(entry) => {
                     self.n_new += 1;
-                    place.insert(painter.layout_no_wrap(cut(length), FONT, Color32::PLACEHOLDER))
+                    entry.insert(painter.layout_no_wrap(cut(length), FONT, Color32::PLACEHOLDER))
                 }
             };
             if galley.size().x <= width {
@@ -88,9 +88,9 @@ impl<K: Hash + Eq + Copy> Labels<K> {
     }
 }
 
-/// A name cut to `length` characters, the mark of the cut included.
+/// A name cut to `length` characters, including the ellipsis.
 ///
-/// * `gist`: the part of a name that does not fit which tells it from others.
+/// * `gist`: returns the distinctive part of a name that does not fit.
 pub fn cut(text: &str, gist: impl Fn(&str) -> &str, length: usize) -> String {
     let full = display_name(text);
     if full.chars().nth(length).is_none() {
@@ -103,7 +103,7 @@ pub fn cut(text: &str, gist: impl Fn(&str) -> &str, length: usize) -> String {
     name.chars().take(length - 1).chain(['…']).collect()
 }
 
-/// The same of a function's signature.
+/// The same for a function signature.
 pub fn cut_function(text: &str, length: usize) -> String {
     cut(text, function_name, length)
 }

@@ -1,4 +1,4 @@
-//! Theme and reusable widgets; they know no trace.
+//! Theme and reusable widgets, independent of traces.
 
 pub mod flame;
 pub mod fuzzy;

@@ -1,6 +1,6 @@
-//! What would a window show? Pixels from egui's triangles, without a display or a GPU.
+//! A software rasterizer for egui's triangles, without a display or a GPU.
 //!
-//! For screenshots in reports and tests: the same bytes on every machine.
+//! For screenshots in reports and tests: the output is the same on every machine.
 
 use std::collections::HashMap;
 
@@ -95,10 +95,10 @@ impl Clip {
     }
 }
 
-/// Steps a pixel is divided into, as GPUs do it.
+/// Subpixels per pixel side, as on GPUs.
 const SUBPIXELS: i64 = 256;
 
-/// A corner in steps of a pixel; so far outside that nobody sees where it was cut.
+/// A corner in subpixels, clamped far outside of any image.
 fn fixed(pos: Pos2, pixels_per_point: f32) -> [i64; 2] {
     const FAR: i64 = 1 << 29;
     let snap = |value: f32| (((value * pixels_per_point) * SUBPIXELS as f32).round() as i64).clamp(-FAR, FAR);
@@ -184,12 +184,12 @@ impl Edge {
     }
 }
 
-/// What a triangle is filled with.
+/// The fill of a triangle.
 enum Paint<'a> {
     /// One color all over: shapes without texture, which is nearly all of a UI.
     Plain(Color32),
     Varying {
-        /// Red, green, blue, alpha (0 to 255), then the place in the texture in texels.
+        /// Red, green, blue, alpha (0 to 255), then the texture position in texels.
         value: [f32; 6],
         per_column: [f32; 6],
         per_row: [f32; 6],
@@ -253,14 +253,14 @@ impl Texture {
         self.texel((uv.x * width as f32).floor() as i64 + by[0], (uv.y * height as f32).floor() as i64 + by[1])
     }
 
-    /// A texel; those beyond the edge are like those at it.
+    /// A texel; clamped to the edge.
     fn texel(&self, x: i64, y: i64) -> Color32 {
         let [width, height] = self.image.size.map(|side| side as i64);
         let (x, y) = (x.clamp(0, (width - 1).max(0)), y.clamp(0, (height - 1).max(0)));
         self.image.pixels.get((y * width + x) as usize).copied().unwrap_or(Color32::TRANSPARENT)
     }
 
-    /// The color at a place given in texels.
+    /// The filtered color at a position in texels.
     fn filtered(&self, x: f32, y: f32, filter: TextureFilter) -> Color32 {
         if filter == TextureFilter::Nearest {
             return self.texel(x.floor() as i64, y.floor() as i64);
@@ -292,7 +292,7 @@ fn multiply(a: Color32, b: Color32) -> Color32 {
     Color32::from_rgba_premultiplied(red, green, blue, alpha)
 }
 
-/// `over` on top of `under`. Colors with less alpha than light add to what is below them.
+/// `over` on top of `under`, both premultiplied; a color with alpha 0 is added.
 fn blend(under: Color32, over: Color32) -> Color32 {
     let rest = 255 - over.a();
     let (under, over) = (under.to_array(), over.to_array());

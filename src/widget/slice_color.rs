@@ -1,9 +1,8 @@
-//! Which color a slice has: its kind sets the hue, its name a shade of it.
+//! Colors of slices: hue by kind, shade by name.
 
 use eframe::egui::Color32;
 
-use crate::model::SliceKind;
-use crate::model::Tint;
+use crate::model::{SliceKind, Tint};
 
 /// Text on any slice.
 pub const TEXT: Color32 = Color32::from_gray(12);
@@ -11,7 +10,7 @@ pub const TEXT: Color32 = Color32::from_gray(12);
 /// A family of colors: (hue in degrees, spread of hues over shades, chroma).
 type Hue = (f32, f32, f32);
 
-/// The hues of device work, host work and waiting stay apart for the color-blind too: blue to
+/// The hues of device work, host work and waiting are distinct for the color-blind too: blue to
 /// green, orange to yellow, purple.
 fn hue_of(kind: SliceKind) -> Hue {
     match kind {
@@ -58,7 +57,7 @@ impl SliceColors {
         Self { is_dark, table: table.collect() }
     }
 
-    /// Whether these are the colors of that theme.
+    /// Whether these are the colors of the given theme.
     pub fn is_for(&self, is_dark: bool) -> bool {
         self.is_dark == is_dark
     }
@@ -68,10 +67,10 @@ impl SliceColors {
         self.mixed(tint, u8::MAX)
     }
 
-    /// The curve at this place of its track; neighbors differ.
-    pub fn counter(&self, place: usize) -> Color32 {
+    /// The color of the curve at `index` of its track; adjacent ones differ.
+    pub fn counter(&self, index: usize) -> Color32 {
         let n = usize::from(Tint::N_SHADES);
-        color(COUNTERS, (place % n * 5 % n) as u8, self.is_dark)
+        color(COUNTERS, (index % n * 5 % n) as u8, self.is_dark)
     }
 
     /// A stretch of which `share` / 255 is busy; the background shows through.
@@ -80,7 +79,7 @@ impl SliceColors {
     }
 }
 
-/// How strong a stretch is painted. The least work is visible, and the least idle time too.
+/// The opacity of a busy share. Even the least work and the least idle time are visible.
 fn strength(share: u8) -> f32 {
     match share {
         0 => 0.0,
@@ -91,16 +90,16 @@ fn strength(share: u8) -> f32 {
 
 fn color((hue, spread, chroma): Hue, shade: u8, is_dark: bool) -> Color32 {
     let hue = hue + spread * (f32::from(shade) / f32::from(Tint::N_SHADES - 1) - 0.5);
-    // Neighbors in hue differ in lightness, so that shades stay apart without color.
+    // Adjacent hues differ in lightness, so that shades are distinct without color.
     let step = f32::from(shade % 4) * 0.035;
     let lightness = if is_dark { 0.66 + step } else { 0.74 + step };
     oklch(lightness, chroma, hue)
 }
 
-/// The color of a frame in a flame graph, by its name. All are warm and equally strong, so that width
-/// alone catches the eye.
+/// The color of a frame in a flame graph, by its name. All are warm and equally strong, so that only width
+/// stands out.
 pub fn frame_color(name: &str, is_dark: bool) -> Color32 {
-    // FNV-1a: spreads names that differ in one letter.
+    // FNV-1a: distinct colors for names that differ in one letter.
     let hash = name
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));

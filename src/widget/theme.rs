@@ -1,4 +1,4 @@
-//! Which colors does the window have? All of them come from here, once for each theme.
+//! The colors of the dark and the light theme.
 
 use eframe::egui::style::{Selection, WidgetVisuals, Widgets};
 use eframe::egui::{Color32, Context, CornerRadius, Margin, Stroke, Theme, Vec2, Visuals};
@@ -32,7 +32,7 @@ pub struct Tokens {
 }
 
 /// Blue, orange and vermilion are those of Okabe and Ito, lightened or darkened until text in them
-/// reads well; they stay apart for every common kind of color blindness.
+/// reads well; they are distinct with every common kind of color blindness.
 const DARK: Tokens = Tokens {
     canvas: Color32::from_rgb(18, 20, 24),
     panel: Color32::from_rgb(27, 30, 36),
@@ -68,7 +68,7 @@ pub const fn tokens(is_dark: bool) -> &'static Tokens {
     if is_dark { &DARK } else { &LIGHT }
 }
 
-/// Gives both themes of `ctx` our colors, spacing and text sizes. Call it once.
+/// Applies colors and spacing to both themes of `ctx`. Call it once.
 pub fn apply(ctx: &Context) {
     for theme in [Theme::Dark, Theme::Light] {
         ctx.set_visuals_of(theme, visuals(theme == Theme::Dark));

@@ -80,7 +80,7 @@ fn an_allocation_is_told_in_full() {
     settle(&mut harness);
     harness.get_by_label("Allocation of 384.00 KiB");
     harness.get_by_label("Allocated at, innermost first");
-    harness.get_by_label_contains("not until the recording ended");
+    harness.get_by_label_contains("Not before the recording ended");
     harness.get_by_label("Show on the timeline").click();
     settle(&mut harness);
     assert!(app(&harness).layout.is_on_screen("timeline"));

@@ -22,7 +22,7 @@ fn a_search_is_everywhere_in_view_or_in_the_selected_range() {
     harness.get_by_label("1 of 1");
     app_mut(&mut harness).session.navigation.go(TimeRange { start: 1_200, end: 1_800 });
     settle(&mut harness);
-    harness.get_by_label("No slice has such a name in view");
+    harness.get_by_label("No matching slice in view");
     app_mut(&mut harness).session.navigation.go(TimeRange { start: 0, end: 1_200 });
     settle(&mut harness);
     harness.get_by_label("1 slice");

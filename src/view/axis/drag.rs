@@ -5,7 +5,7 @@ use eframe::egui::{CursorIcon, Modifiers, PointerButton, Pos2, Response, Ui, Vec
 use super::Scale;
 use crate::model::{TimeNs, TimeRange};
 
-/// How near the pointer must be to an edge of the selected range to drag it, in points.
+/// Grab distance of the edges of the selected range, in points.
 const EDGE_REACH: f32 = 4.0;
 
 /// What a drag does, by its button and the keys held when it begins.
@@ -17,7 +17,7 @@ enum DragKind {
 }
 
 impl DragKind {
-    /// `None` for buttons that drag nothing.
+    /// `None` for buttons without a drag.
     fn of(response: &Response, modifiers: Modifiers) -> Option<Self> {
         match () {
             () if response.drag_started_by(PointerButton::Middle) => Some(Self::Pan),
@@ -29,11 +29,11 @@ impl DragKind {
     }
 }
 
-/// Where a drag began.
+/// The start of a drag.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Start<V> {
     kind: DragKind,
-    /// The end of a range that stays where it is.
+    /// The fixed end of the range.
     anchor: TimeNs,
     corner: Pos2,
     view: TimeRange,
@@ -52,24 +52,24 @@ impl<V> Default for Drag<V> {
     }
 }
 
-/// What a drag asks for in one frame.
+/// The effect of a drag in one frame.
 #[derive(Clone, Copy, Debug)]
 pub enum DragAction<V> {
     /// Select this range.
     Range(Option<TimeRange>),
-    /// Show this range, and of the vertical axis what lies between two corners on screen.
+    /// Show this range, and the part of the vertical axis between two corners on screen.
     Zoom(TimeRange, [Pos2; 2]),
     /// Show what was visible when the drag began, moved by so many points.
     Pan { view: TimeRange, vertical: V, moved: Vec2 },
 }
 
 impl<V: Copy> Drag<V> {
-    /// Whether the pointer drags, so that it points to nothing.
+    /// Whether a drag is under way.
     pub fn is_active(&self) -> bool {
         self.start.is_some()
     }
 
-    /// Position and corner where a zoom under way began.
+    /// Position and corner where the current zoom drag began.
     pub fn zoom_start(&self) -> Option<(TimeNs, Pos2)> {
         self.start.as_ref().filter(|start| start.kind == DragKind::Zoom).map(|start| (start.anchor, start.corner))
     }
@@ -115,7 +115,7 @@ impl<V: Copy> Drag<V> {
             }
             DragKind::Zoom => None,
             DragKind::Pan => {
-                // On release there is no origin any more, and nothing left to move.
+                // After the release there is no press origin.
                 self.start = self.start.filter(|_| origin.is_some());
                 let moved = pointer - origin?;
                 ui.set_cursor_icon(CursorIcon::Grabbing);
@@ -125,7 +125,7 @@ impl<V: Copy> Drag<V> {
     }
 }
 
-/// The far edge of `range`, if the pointer is at the other one; the cursor then says that it can be dragged.
+/// The edge of `range` opposite to the one at the pointer, if any; sets the resize cursor.
 fn fixed_edge(ui: &Ui, scale: &Scale, range: Option<TimeRange>, pointer: Pos2) -> Option<TimeNs> {
     let range = range?;
     let near = |ts: TimeNs| (scale.x(ts) - pointer.x).abs() <= EDGE_REACH;

@@ -6,9 +6,9 @@ use super::{Motion, Scale, centered};
 use crate::model::TimeRange;
 use crate::session::Navigation;
 
-/// How near the pointer must be to an edge of the window to move it, in points.
+/// Grab distance of the edges of the window, in points.
 const GRIP: f32 = 5.0;
-/// The window is never narrower than this along the axis.
+/// The shortest window, along the axis.
 const MIN_WINDOW: i64 = 20;
 
 /// What a drag on the minimap moves.
@@ -28,7 +28,7 @@ pub struct Minimap {
 impl Minimap {
     /// Shows the minimap of `span` in `rect`.
     ///
-    /// * `heights`: of columns of equal width, 0 to 1; those above 0 are at least a point high.
+    /// * `heights`: one per column of equal width, 0 to 1; those above 0 are at least a point high.
     pub fn ui(
         &mut self,
         ui: &mut Ui,
@@ -46,7 +46,9 @@ impl Minimap {
         let left = scale.x(view.start);
         let window = Rect::from_x_y_ranges(left..=scale.x(view.end).max(left + 2.0), rect.y_range());
         if let Some(pointer) = response.hover_pos().or_else(|| response.interact_pointer_pos()) {
-            let near = |x: f32| (pointer.x - x).abs() <= GRIP;
+            // egui recognizes a drag only some points away from the press.
+            let origin = ui.input(|input| input.pointer.press_origin()).filter(|_| response.drag_started());
+            let near = |x: f32| (origin.unwrap_or(pointer).x - x).abs() <= GRIP;
             let grip = match window.width() > 3.0 * GRIP {
                 true if near(window.left()) => Grip::Start,
                 true if near(window.right()) => Grip::End,
@@ -94,12 +96,55 @@ fn paint_heights(ui: &Ui, rect: Rect, heights: &[f32]) {
     ui.painter_at(rect).add(Shape::mesh(mesh));
 }
 
-/// Veils what is not visible, and frames what is.
+/// Dims the parts outside of the visible range and outlines it.
 fn paint_window(ui: &Ui, rect: Rect, window: Rect) {
     let painter = ui.painter_at(rect);
-    let veil = ui.visuals().panel_fill.gamma_multiply(0.6);
-    painter.rect_filled(Rect::from_min_max(rect.min, pos2(window.left(), rect.bottom())), 0.0, veil);
-    painter.rect_filled(Rect::from_min_max(pos2(window.right(), rect.top()), rect.max), 0.0, veil);
+    let dimmed = ui.visuals().panel_fill.gamma_multiply(0.6);
+    painter.rect_filled(Rect::from_min_max(rect.min, pos2(window.left(), rect.bottom())), 0.0, dimmed);
+    painter.rect_filled(Rect::from_min_max(pos2(window.right(), rect.top()), rect.max), 0.0, dimmed);
     let stroke = Stroke::new(1.0, ui.visuals().strong_text_color());
     painter.rect_stroke(window.shrink(0.5), 1.0, stroke, StrokeKind::Inside);
+}
+
+#[cfg(test)]
+mod tests {
+    use eframe::egui::{Event, Modifiers, PointerButton, vec2};
+    use egui_kittest::Harness;
+    use egui_kittest::kittest::Queryable as _;
+
+    use super::*;
+
+    #[test]
+    fn an_edge_follows_a_fast_drag_and_the_window_keeps_its_length() {
+        const SPAN: TimeRange = TimeRange { start: 0, end: 1_000 };
+        // Presses at one position and has moved to the other by the next frame.
+        let dragged = |from: i64, to: i64| {
+            let mut navigation = Navigation::default();
+            navigation.glide(TimeRange { start: 200, end: 400 });
+            let state = (Minimap::default(), navigation, Motion::default());
+            let mut harness = Harness::builder().with_size(vec2(600.0, 60.0)).build_ui_state(
+                |ui, (minimap, navigation, motion): &mut (Minimap, Navigation, Motion)| {
+                    let rect = ui.max_rect();
+                    minimap.ui(ui, rect, &[], navigation, SPAN, motion);
+                },
+                state,
+            );
+            let rect = harness.get_by_label("Minimap").rect();
+            let at = |ts: i64| pos2(rect.left() + ts as f32 / 1_000.0 * rect.width(), rect.center().y);
+            let (button, modifiers) = (PointerButton::Primary, Modifiers::NONE);
+            harness.event(Event::PointerMoved(at(from)));
+            harness.step();
+            harness.event(Event::PointerButton { pos: at(from), button, pressed: true, modifiers });
+            harness.step();
+            harness.event(Event::PointerMoved(at(to)));
+            harness.step();
+            harness.state().1.visible()
+        };
+        let end = dragged(400, 600);
+        assert!(end.start == 200 && (end.end - 600).abs() <= 3, "{end:?}");
+        let start = dragged(200, 100);
+        assert!((start.start - 100).abs() <= 3 && start.end == 400, "{start:?}");
+        let window = dragged(300, 700);
+        assert!((window.start - 600).abs() <= 3 && window.dur() == 200, "{window:?}");
+    }
 }

@@ -1,7 +1,7 @@
-//! The parts of a view along a horizontal axis: scale, ruler, minimap, marks, ranges, zoom, pan and drags.
+//! Components of views with a horizontal axis: scale, ruler, minimap, marks, ranges, zoom, pan and drags.
 //!
-//! A *position* on the axis is session time in nanoseconds, or on an axis of events a multiple of an event.
-//! The parts work on positions alone: what they move, paint or name is given to them.
+//! A *position* on the axis is session time in nanoseconds, or on an axis of events a multiple of the
+//! length of an event.
 
 mod drag;
 mod minimap;

@@ -1,4 +1,4 @@
-//! Zoom and pan by held keys and the wheel, as steps to undo.
+//! Zoom and pan by held keys and the wheel, with undo steps.
 
 use std::collections::HashSet;
 
@@ -8,10 +8,10 @@ use super::{Scale, panned, zoomed};
 use crate::model::{DurNs, TimeNs, TimeRange};
 use crate::session::Navigation;
 
-/// Moves closer together than this, in seconds, are one step to undo.
+/// Moves closer together than this, in seconds, are one undo step.
 const ONE_MOVE_SECS: f64 = 0.6;
 
-/// What wheel and pinch ask for.
+/// Scroll and zoom of wheel and pinch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wheel {
     /// In points.
@@ -41,7 +41,7 @@ pub struct Motion {
 }
 
 impl Motion {
-    /// Shows `range`; the first of several quick moves is the step to undo.
+    /// Shows `range`; the first of several quick moves is an undo step.
     pub fn glide(&mut self, navigation: &mut Navigation, range: TimeRange, now: f64) {
         if range != navigation.visible() {
             self.step(navigation, now);
@@ -49,7 +49,7 @@ impl Motion {
         }
     }
 
-    /// The same for the bytes on show.
+    /// The same for the visible bytes.
     pub fn glide_bytes(&mut self, navigation: &mut Navigation, bytes: Option<TimeRange>, now: f64) {
         if bytes != navigation.bytes {
             self.step(navigation, now);
@@ -57,7 +57,7 @@ impl Motion {
         }
     }
 
-    /// Remembers what is on show, if it did not just move.
+    /// Adds an undo step, unless the view has just moved.
     fn step(&mut self, navigation: &mut Navigation, now: f64) {
         if self.moved_at.is_none_or(|moved| now - moved > ONE_MOVE_SECS) {
             navigation.remember();
@@ -65,9 +65,9 @@ impl Motion {
         self.moved_at = Some(now);
     }
 
-    /// W and S zoom at `at`, A and D pan, as long as they are held, by their place on the keyboard.
+    /// Zooms at `at` while W or S is held, and pans while A or D is; by physical position of the keys.
     ///
-    /// * `has_keys`: whether they are for this view; of several on screen, one has them.
+    /// * `has_keys`: whether held keys go to this view.
     pub fn keys(
         &mut self,
         navigation: &mut Navigation,
@@ -107,7 +107,7 @@ impl Motion {
         egui.request_repaint();
     }
 
-    /// Zooms at `x` and pans along the axis.
+    /// Zooms at `x` and pans along the axis by the wheel.
     pub fn wheel(
         &mut self,
         navigation: &mut Navigation,

@@ -1,4 +1,4 @@
-//! What is painted over a canvas: the selected range, marks, and the line at the pointer.
+//! Overlays on a canvas: the selected range, marks, and the line at the pointer.
 
 use eframe::egui::{Color32, FontId, Painter, Rect, Shape, Stroke, pos2, vec2};
 
@@ -7,7 +7,7 @@ use crate::model::TimeRange;
 use crate::widget::theme;
 
 const MARK_COLOR: Color32 = Color32::from_rgb(230, 159, 0);
-/// Characters of a note that are shown.
+/// The longest note shown, in characters.
 const MAX_NOTE_CHARS: usize = 40;
 
 /// A line through the canvas at the pointer.
@@ -63,7 +63,7 @@ pub fn paint_marks<'a>(
             let text: String = note.chars().take(MAX_NOTE_CHARS).collect();
             let galley = painter.layout_no_wrap(text, FontId::proportional(10.0), color);
             let at = pos2(left + 11.0, ruler.top());
-            // The ruler's own words lie behind.
+            // Covers the labels of the ruler.
             let back = Rect::from_min_size(at, galley.size()).expand2(vec2(2.0, 0.0));
             painter.rect_filled(back, 2.0, theme::tokens(is_dark).canvas);
             painter.galley(at, galley, color);

@@ -1,38 +1,38 @@
-//! The ruler: ticks at round positions, with their names.
+//! The ruler: labeled ticks at round positions.
 
 use std::ops::Range;
 
 use eframe::egui::{FontId, Painter, Rect, Visuals, pos2};
 
 use super::Scale;
+use crate::figures::format;
 use crate::model::{DurNs, TimeNs, TimeRange};
-use crate::widget::format;
 
 /// Least distance between two ticks, in points.
 const MIN_DISTANCE: f64 = 110.0;
 
-/// How positions are counted and named.
+/// The numbering and labels of positions.
 #[derive(Clone, Debug)]
 pub struct RulerLabels {
     /// The position of tick 0.
     origin: TimeNs,
     /// The distance from one tick to the next.
     unit: DurNs,
-    /// The ticks that exist.
+    /// The valid ticks.
     ticks: Range<i64>,
-    /// The name of a tick, among ticks that are so far apart.
-    name: fn(i64, i64) -> String,
+    /// The label of a tick, given the distance between ticks.
+    label: fn(i64, i64) -> String,
 }
 
 impl RulerLabels {
     /// Nanoseconds from `origin`.
     pub fn time(origin: TimeNs) -> Self {
-        Self { origin, unit: 1, ticks: i64::MIN..i64::MAX, name: format::moment }
+        Self { origin, unit: 1, ticks: i64::MIN..i64::MAX, label: format::moment }
     }
 
     /// Numbers of events: event 0 is at `origin`, and each has the length `unit`.
     pub fn events(origin: TimeNs, unit: DurNs, n_events: i64) -> Self {
-        Self { origin, unit, ticks: 0..n_events, name: |event, _| format::count(event.unsigned_abs()) }
+        Self { origin, unit, ticks: 0..n_events, label: |event, _| format::count(event.unsigned_abs()) }
     }
 
     /// The step between ticks, and those in view.
@@ -61,9 +61,9 @@ impl RulerLabels {
             let x = scale.x(self.position(tick));
             painter.vline(x, rect.bottom() - 5.0..=canvas.bottom(), line);
             let color = visuals.weak_text_color();
-            let galley = painter.layout_no_wrap((self.name)(tick, step), FontId::proportional(11.0), color);
+            let galley = painter.layout_no_wrap((self.label)(tick, step), FontId::proportional(11.0), color);
             let at = pos2(x + 3.0, rect.center().y - galley.size().y / 2.0);
-            // A number that is cut off would read as another.
+            // A truncated number would be misread.
             if at.x + galley.size().x <= rect.right() {
                 painter.galley(at, galley, color);
             }
@@ -116,7 +116,7 @@ mod tests {
         let labels = RulerLabels::events(1024, 1024, 3_000);
         let view = TimeRange { start: -500 * 1024, end: 4_001 * 1024 };
         let (step, ticks) = labels.ticks(view, 1100.0);
-        let names: Vec<String> = ticks.map(|tick| (labels.name)(tick, step)).collect();
+        let names: Vec<String> = ticks.map(|tick| (labels.label)(tick, step)).collect();
         assert_eq!(names, ["0", "500", "1,000", "1,500", "2,000", "2,500"]);
         assert_eq!(labels.position(2_500), 2_501 * 1024, "an event is where the state after it begins");
     }

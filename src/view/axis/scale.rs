@@ -43,7 +43,7 @@ impl Scale {
         self.view.dur() as f64 / f64::from(self.width())
     }
 
-    /// The x of a position, in points; positions far outside stop just beyond the edge.
+    /// The x of a position, in points; clamped to just outside of the canvas.
     pub fn x(&self, ts: TimeNs) -> f32 {
         let width = f64::from(self.width());
         let x = ts.saturating_sub(self.view.start) as f64 / self.view.dur() as f64 * width;

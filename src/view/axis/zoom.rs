@@ -8,17 +8,17 @@ use crate::session::Navigation;
 const MIN_VIEW: DurNs = 20;
 /// The longest visible range, in lengths of the span.
 const MAX_VIEW_SPANS: f64 = 1.5;
-/// Room on both sides where all or a range is shown, as a share of it.
+/// Margin on both sides of a fitted range, as a share of it.
 pub const MARGIN: f64 = 0.02;
 
-/// What the commands that zoom and pan are about.
+/// The parameters of zoom and pan commands.
 #[derive(Clone, Copy, Debug)]
 pub struct ZoomTarget {
-    /// What keeps its place on screen.
+    /// The position that stays fixed on screen.
     pub at: TimeNs,
     /// From the first to the last position of the axis.
     pub span: TimeRange,
-    /// Room on both sides where all is shown, as a share of it.
+    /// Margin on both sides where everything is shown, as a share of it.
     pub margin: f64,
     /// The selected range.
     pub range: Option<TimeRange>,
@@ -80,7 +80,7 @@ pub fn centered(view: TimeRange, at: TimeNs, span: TimeRange) -> TimeRange {
     kept_near(TimeRange { start, end: start.saturating_add(view.dur()) }, span)
 }
 
-/// `view` moved so that its middle lies within `span`: some of the content stays in sight.
+/// `view` moved so that its middle lies within `span`: some of the content stays visible.
 fn kept_near(view: TimeRange, span: TimeRange) -> TimeRange {
     let middle = middle(view);
     view.shifted(middle.clamp(span.start, span.end.max(span.start)).saturating_sub(middle))

@@ -1,29 +1,28 @@
-//! Everything that is known of one allocation of memory.
+//! Details of one memory allocation.
 
 use eframe::egui;
 
-use super::{MAX_LINES, cut, exact_ui, more_ui, name_ui, row_ui, section_ui};
+use super::{MAX_LINES, cut, exact_ui, lines_text, more_ui, name_ui, row_ui, section_ui};
 use crate::analysis::memory::around::running_at;
 use crate::answers::{Analysis, Work};
 use crate::command::Command;
+use crate::figures::{format, text::display_name};
 use crate::model::memory::{AllocationId, MemoryPool, SegmentKind, stream_name};
 use crate::model::{MemoryHistory, SliceId, StackId};
 use crate::session::{OpenTrace, Selection};
 use crate::view::ViewContext;
-use crate::widget::format;
-use crate::widget::text::display_name;
 
-/// Slices named of one trace.
+/// Slices listed per trace.
 const MAX_RUNNING: usize = 12;
 
-/// What ran on threads and streams at a moment: (trace, slice), and how much more of it there was.
+/// The slices that ran on threads and streams at a moment as (trace, slice), and how many more there were.
 #[derive(Debug, Default)]
 struct Running {
     slices: Vec<(usize, SliceId)>,
     n_more: usize,
 }
 
-/// What ran when an allocation was made.
+/// Finds the slices that ran when an allocation was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct RunningAt {
     /// Index into the open traces.
@@ -61,7 +60,7 @@ impl Analysis for RunningAt {
     }
 }
 
-/// Everything about an allocation: size, life, place, what the program said of it, and call stacks.
+/// All details of an allocation: size, lifetime, address, notes of the program, and call stacks.
 pub fn allocation_ui(
     ctx: &mut ViewContext<'_>,
     open: &OpenTrace,
@@ -69,7 +68,7 @@ pub fn allocation_ui(
     id: AllocationId,
     ui: &mut egui::Ui,
 ) {
-    // A few binary searches: no longer than a frame may take.
+    // A few binary searches: fast enough for a frame.
     let running = ctx.answers.get(ctx.traces, &RunningAt { trace, memory, id });
     facts_ui(ctx, open, memory, id, ui);
     running_ui(ctx, running.as_deref(), ui);
@@ -130,23 +129,23 @@ fn stacks_ui(open: &OpenTrace, history: &MemoryHistory, id: AllocationId, ui: &m
     stack_ui(open, "Freed at", freed, ui);
     if stack == StackId(0) {
         ui.add_space(6.0);
-        ui.weak("No call stack was recorded for it");
+        ui.weak("No call stack was recorded");
     }
 }
 
-/// What ran when it was allocated, as links to the timeline.
+/// The slices that ran when it was allocated, as links to the timeline.
 fn running_ui(ctx: &mut ViewContext<'_>, running: Option<&Running>, ui: &mut egui::Ui) {
     let Some(running) = running else { return };
     if !running.slices.is_empty() {
         ui.add_space(4.0);
-        ui.weak("Running when it was allocated");
+        ui.weak("Running at the allocation");
     }
     for &(trace, slice) in &running.slices {
         let model = &ctx.traces[trace].trace;
         let track = model.track(model.slices.track_of(slice));
         let text = format!("{}, on {}", display_name(model.slice_name(slice)), display_name(&track.name));
         let link = ui.add(egui::Button::new(text).truncate());
-        if link.on_hover_text("Select it on the timeline").clicked() {
+        if link.on_hover_text("Select this slice on the timeline").clicked() {
             *ctx.selection = Selection::Slice { trace, slice };
             ctx.commands.extend([Command::Show(crate::view::timeline::SPEC.id), Command::Reveal]);
         }
@@ -168,11 +167,11 @@ fn life_rows_ui(ui: &mut egui::Ui, open: &OpenTrace, history: &MemoryHistory, id
     };
     match history.alloc_event(id) {
         Some(event) => moment_ui(ui, "Allocated", event),
-        None => row_ui(ui, "Allocated", "before the recording began"),
+        None => row_ui(ui, "Allocated", "Before the recording began"),
     }
     match history.free_event(id) {
         Some(event) => moment_ui(ui, "Freed", event),
-        None => row_ui(ui, "Freed", "not until the recording ended"),
+        None => row_ui(ui, "Freed", "Not before the recording ended"),
     }
     if history.has_time {
         exact_ui(ui, "Lifetime", &format::duration(lifetime), &format::duration_exact(lifetime));
@@ -182,11 +181,7 @@ fn life_rows_ui(ui: &mut egui::Ui, open: &OpenTrace, history: &MemoryHistory, id
     let all = &history.allocations;
     let wait = all.end[id.idx()].min(history.n_states()) - all.freed[id.idx()].min(history.n_states());
     if wait > 1 {
-        row_ui(
-            ui,
-            "Awaited",
-            &format!("a stream for {} events before it could be used again", format::count(wait.into())),
-        );
+        row_ui(ui, "Free delayed", &format!("{} events, while a stream still used it", format::count(wait.into())));
     }
 }
 
@@ -202,9 +197,10 @@ fn stack_ui(open: &OpenTrace, title: &str, stack: StackId, ui: &mut egui::Ui) {
         return;
     }
     let trace = &open.trace;
-    section_ui(ui, title, "Copy stack", || trace.stack_text(stack));
-    for frame in trace.stacks.frames(stack).take(MAX_LINES) {
-        ui.add(egui::Label::new(egui::RichText::new(cut(trace.strings.get(frame))).monospace()).wrap());
+    let frames = || trace.stacks.frames(stack).map(|frame| trace.strings.get(frame));
+    section_ui(ui, title, "Copy stack", || lines_text(frames()));
+    for frame in frames().take(MAX_LINES) {
+        ui.add(egui::Label::new(egui::RichText::new(cut(frame)).monospace()).wrap());
     }
-    more_ui(ui, trace.stacks.frames(stack).count());
+    more_ui(ui, frames().count());
 }

@@ -1,11 +1,11 @@
-//! What do the columns say about one slice, and where do its links lead?
+//! Facts about a slice from the trace in memory, and its links to others.
 
 use crate::model::{DurNs, SliceId, TimeRange, Trace};
 
-/// Links listed of one sort; the rest is counted.
+/// Links listed per group.
 pub const MAX_LINKS: usize = 20;
 
-/// Slices that a slice is tied to, the first few of them.
+/// The first few slices linked to a slice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Links {
     pub slices: Vec<SliceId>,
@@ -22,7 +22,7 @@ impl Links {
     }
 }
 
-/// What is known of a slice without reading its file. Cheap: a few binary searches.
+/// Facts about a slice that need no file access: a few binary searches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// In the trace's own time.
@@ -68,7 +68,7 @@ mod tests {
     use crate::model::{SliceKind, TraceBuilder};
 
     #[test]
-    fn a_kernel_knows_its_launch_and_the_launch_its_kernels() {
+    fn kernels_and_their_launch_are_linked() {
         let mut slices = vec![("main", SliceKind::Runtime, "cudaGraphLaunch", 0, 50)];
         slices.extend((0..30).map(|i| ("stream 7", SliceKind::Kernel, "gemm", 100 + 10 * i, 110 + 10 * i)));
         let mut builder = TraceBuilder::from_slices(&slices);

@@ -1,4 +1,4 @@
-//! What is selected, in full: times, links, arguments and call stack.
+//! Details of the selection: times, links, arguments and call stack.
 
 mod allocation;
 mod facts;
@@ -13,36 +13,36 @@ use super::{Place, View, ViewContext, ViewSpec, always};
 use crate::analysis::annotations::{Projection, projection};
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
+use crate::figures::{escape, format, text::display_name};
 use crate::model::memory::AllocationId;
 use crate::model::{DurNs, EventDetails, SliceId, SliceKind, TimeRange, Trace, TrackId};
 use crate::session::{OpenTrace, Selection};
 use crate::view::states::{failed_ui, nothing_ui, working_ui};
-use crate::widget::{format, text::display_name};
 
-/// The longest text that is laid out; all of it can be copied.
+/// The longest text shown, in characters; copies are complete.
 const MAX_CHARS: usize = 4096;
-/// Arguments and stack frames that are laid out; all of them can be copied.
+/// Arguments and stack frames shown; copies are complete.
 const MAX_LINES: usize = 500;
 
-/// Looks up what takes time about an event.
+/// Looks up facts about an event that take time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct LookUp {
-    /// Unless it is an instant.
+    /// `None` for an instant.
     slice: Option<SliceId>,
-    /// Where it is in the file.
+    /// Its position in the file.
     source: u64,
 }
 
 #[derive(Debug)]
 struct Found {
     self_ns: Option<DurNs>,
-    /// Where an annotation ran on the device.
+    /// The device work of an annotation.
     projection: Option<Projection>,
-    /// Whether the file was asked at all.
+    /// `None` if the trace has no details.
     event: Option<Result<EventDetails, String>>,
 }
 
-/// Its row in the table of views.
+/// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "details",
     title: "Details",
@@ -86,7 +86,7 @@ fn has_allocation(trace: &Trace, memory: usize, id: AllocationId) -> bool {
 }
 
 fn unselected_ui(ui: &mut egui::Ui) {
-    let how = "Click a slice or a block of memory, or press / to search for a slice";
+    let how = "Click a slice or an allocation, or press / to search for a slice";
     nothing_ui("Nothing is selected", how, ui);
 }
 
@@ -130,7 +130,7 @@ impl Details {
             row_ui(ui, "Children", &format::count(facts.n_children as u64));
             place_rows_ui(ui, open, track);
             if facts.is_unfinished {
-                row_ui(ui, "End", "Not recorded: drawn to the end of the trace");
+                row_ui(ui, "End", "Not recorded, drawn to the end of the trace");
             }
         });
         links_ui(ctx, open, trace, &facts, ui);
@@ -167,7 +167,7 @@ impl Analysis for LookUp {
     }
 }
 
-/// Arguments and call stack. Those of another event would be wrong, so only the answer to this one is shown.
+/// Arguments and call stack; never those of another event.
 fn event_ui(found: &Answer<Found>, ui: &mut egui::Ui) {
     ui.add_space(6.0);
     match found {
@@ -181,16 +181,16 @@ fn event_ui(found: &Answer<Found>, ui: &mut egui::Ui) {
     }
 }
 
-/// The name, wrapped, with buttons to copy it.
+/// The name, wrapped, with a button to copy it.
 fn name_ui(name: &str, ui: &mut egui::Ui) {
     let cut = cut(name);
     ui.add(egui::Label::new(RichText::new(if name.is_empty() { "(no name)" } else { &cut }).strong()).wrap());
     ui.horizontal(|ui| {
         if ui.small_button("Copy name").clicked() {
-            ui.ctx().copy_text(name.to_owned());
+            ui.ctx().copy_text(escape::visible(name).into_owned());
         }
         if cut.len() < name.len() {
-            ui.weak(format!("cut: {} characters in all", format::count(name.chars().count() as u64)));
+            ui.weak(format!("Truncated, {} characters in all", format::count(name.chars().count() as u64)));
         }
     });
 }
@@ -209,7 +209,7 @@ fn row_ui(ui: &mut egui::Ui, label: &str, value: &str) {
     ui.end_row();
 }
 
-/// A value with its exact form on hover, copied by a click.
+/// A value with its exact form beside it.
 fn exact_ui(ui: &mut egui::Ui, label: &str, value: &str, exact: &str) {
     ui.weak(label);
     ui.horizontal_wrapped(|ui| {
@@ -224,7 +224,7 @@ fn exact_ui(ui: &mut egui::Ui, label: &str, value: &str, exact: &str) {
 fn time_rows_ui(ui: &mut egui::Ui, ts: i64, offset: DurNs) {
     let start = ts.saturating_add(offset);
     exact_ui(ui, "Start", &format::duration(start), &format::duration_exact(start));
-    row_ui(ui, "In the file", &format::duration_exact(ts));
+    row_ui(ui, "Time in file", &format::duration_exact(ts));
 }
 
 fn place_rows_ui(ui: &mut egui::Ui, open: &OpenTrace, track: TrackId) {
@@ -244,8 +244,8 @@ fn links_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, trace: usize, facts: &F
         ("Parent", &parent),
         ("Launched by", &launch),
         ("Launches", &facts.launched),
-        ("Arrows from", &facts.flows_in),
-        ("Arrows to", &facts.flows_out),
+        ("Flows from", &facts.flows_in),
+        ("Flows to", &facts.flows_out),
     ];
     for (title, links) in groups.into_iter().filter(|group| !group.1.slices.is_empty()) {
         ui.add_space(4.0);
@@ -255,18 +255,18 @@ fn links_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, trace: usize, facts: &F
             let track = open.trace.track(open.trace.slices.track_of(slice));
             let text = format!("{name}, {}", format::duration(open.trace.slices.time(slice).dur()));
             let link = ui.add(egui::Button::new(text).truncate());
-            if link.on_hover_text(format!("Select it, on {}", display_name(&track.name))).clicked() {
+            if link.on_hover_text(format!("Select this slice on {}", display_name(&track.name))).clicked() {
                 *ctx.selection = Selection::Slice { trace, slice };
                 ctx.commands.push(Command::Reveal);
             }
         }
         if links.has_more {
-            ui.weak(format!("and more than these {MAX_LINKS}"));
+            ui.weak(format!("Only the first {MAX_LINKS} are listed"));
         }
     }
 }
 
-/// What became of memory while a slice ran.
+/// The change of memory during a slice.
 fn memory_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, time: TimeRange, ui: &mut egui::Ui) {
     let session = time.shifted(open.offset);
     let mut lines = Vec::new();
@@ -274,7 +274,7 @@ fn memory_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, time: TimeRange, ui: &
         let is_near = Arc::ptr_eq(&other.trace, &open.trace) || ctx.is_one_clock;
         let range = session.shifted(other.offset.saturating_neg());
         for history in other.trace.memories.iter().filter(|history| is_near && history.has_time) {
-            // An event at the very start is within.
+            // Events at the very start are included.
             let (from, to) = (history.state_at(range.start.saturating_sub(1)), history.state_at(range.end));
             if from < to {
                 let active = |state: u32| history.curves.active[state as usize] as f64;
@@ -294,11 +294,11 @@ fn memory_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, time: TimeRange, ui: &
         return;
     }
     ui.add_space(4.0);
-    ui.weak("Memory while it ran");
+    ui.weak("Memory during the slice");
     for line in lines {
         ui.label(line);
     }
-    if ui.button("List allocations").on_hover_text("List what was allocated while it ran").clicked() {
+    if ui.button("List allocations").on_hover_text("List the allocations made during the slice").clicked() {
         ctx.commands.push(Command::ListAllocations(session));
     }
 }
@@ -311,9 +311,7 @@ fn event_details_ui(event: &EventDetails, ui: &mut egui::Ui) {
         });
     }
     if !event.args.is_empty() {
-        section_ui(ui, "Arguments", "Copy arguments", || {
-            event.args.iter().map(|(key, value)| format!("{key}\t{value}\n")).collect()
-        });
+        section_ui(ui, "Arguments", "Copy arguments", || arguments_text(&event.args));
         egui::Grid::new("arguments").num_columns(2).striped(true).spacing([12.0, 4.0]).show(ui, |ui| {
             for (key, value) in event.args.iter().take(MAX_LINES) {
                 row_ui(ui, &display_name(key), &cut(value));
@@ -322,7 +320,9 @@ fn event_details_ui(event: &EventDetails, ui: &mut egui::Ui) {
         more_ui(ui, event.args.len());
     }
     if !event.stack.is_empty() {
-        section_ui(ui, "Call stack, innermost first", "Copy stack", || event.stack.join("\n"));
+        section_ui(ui, "Call stack, innermost first", "Copy stack", || {
+            lines_text(event.stack.iter().map(|frame| &**frame))
+        });
         for frame in event.stack.iter().take(MAX_LINES) {
             ui.add(egui::Label::new(RichText::new(cut(frame)).monospace()).wrap());
         }
@@ -340,9 +340,19 @@ fn section_ui(ui: &mut egui::Ui, title: &str, copy: &str, text: impl FnOnce() ->
     });
 }
 
+/// Arguments as a table of two columns for a spreadsheet.
+fn arguments_text(args: &[(String, String)]) -> String {
+    args.iter().map(|(key, value)| format!("{}\t{}\n", escape::tsv_cell(key), escape::tsv_cell(value))).collect()
+}
+
+/// A call stack as text, one frame per line.
+fn lines_text<'a>(frames: impl Iterator<Item = &'a str>) -> String {
+    frames.map(escape::visible).collect::<Vec<_>>().join("\n")
+}
+
 fn more_ui(ui: &mut egui::Ui, n: usize) {
     if n > MAX_LINES {
-        ui.weak(format!("{} more are in the copied text", format::count((n - MAX_LINES) as u64)));
+        ui.weak(format!("{} more in the copied text", format::count((n - MAX_LINES) as u64)));
     }
 }
 
@@ -356,5 +366,12 @@ mod tests {
         assert_eq!(cut(&long).chars().count(), MAX_CHARS + 1);
         assert!(cut(&long).ends_with('…'));
         assert_eq!(cut("short"), "short");
+    }
+
+    #[test]
+    fn copied_text_has_no_control_characters_or_formulas() {
+        let args = [("a\u{1b}[2J".to_owned(), "=1+1".to_owned()), ("b".to_owned(), "x\ty".to_owned())];
+        assert_eq!(arguments_text(&args), "a\\u{1b}[2J\t'=1+1\nb\tx y\n");
+        assert_eq!(lines_text(["main", "f\ng\u{202e}"].into_iter()), "main\nf\\ng\\u{202e}");
     }
 }

@@ -14,8 +14,8 @@ use crate::figures::{Cell, work};
 use crate::job::{Memo, Progress};
 use crate::model::Trace;
 use crate::session::OpenTrace;
+use crate::session::track_title;
 use crate::view::ViewContext;
-use crate::view::search::track_title;
 use crate::widget::table::Action;
 use crate::widget::{format, text::display_name};
 

@@ -10,36 +10,9 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use super::TableKind;
 use super::pane::Pane;
 use crate::command::Command;
-use crate::model::{
-    CopyKind, DeviceInfo, Launch, MemoryCopy, SliceFacts, SliceId, SliceKind, TimeRange, Trace, TraceBuilder,
-};
-use crate::session::{Mark, Navigation, OpenTrace, Selection};
-use crate::view::{View as _, ViewContext};
-
-struct Session {
-    traces: Vec<OpenTrace>,
-    navigation: Navigation,
-    selection: Selection,
-    range: Option<TimeRange>,
-    marks: Vec<Mark>,
-    commands: Vec<Command>,
-    table: Pane,
-}
-
-impl Session {
-    fn selected_name(&self) -> &str {
-        match self.selection {
-            Selection::Slice { trace, slice } => self.traces[trace].trace.slice_name(slice),
-            _ => "",
-        }
-    }
-
-    fn select(&mut self, name: &str) {
-        let trace = &self.traces[0].trace;
-        let slice = (0..trace.slices.len() as u32).map(SliceId).find(|&slice| trace.slice_name(slice) == name);
-        self.selection = Selection::Slice { trace: 0, slice: slice.unwrap() };
-    }
-}
+use crate::model::{CopyKind, DeviceInfo, Launch, MemoryCopy, SliceFacts, SliceKind, TimeRange, Trace, TraceBuilder};
+use crate::session::Selection;
+use crate::view::fixture::Fixture;
 
 /// Two operators of one annotation, three kernels and a copy.
 fn trace() -> Trace {
@@ -72,42 +45,18 @@ fn trace() -> Trace {
     builder.finish()
 }
 
-fn harness(trace: Trace, kind: TableKind) -> Harness<'static, Session> {
-    let session = Session {
-        traces: vec![OpenTrace::new(trace, 0)],
-        navigation: Navigation::default(),
-        selection: Selection::None,
-        range: None,
-        marks: Vec::new(),
-        commands: Vec::new(),
-        table: Pane::new(kind),
-    };
-    let frame = |ui: &mut egui::Ui, session: &mut Session| {
-        let mut ctx = ViewContext {
-            answers: &Default::default(),
-            traces: &session.traces,
-            span: session.traces[0].trace.span,
-            navigation: &mut session.navigation,
-            selection: &mut session.selection,
-            range: &mut session.range,
-            marks: &mut session.marks,
-            hits: &mut Default::default(),
-            memory: &mut Default::default(),
-            is_one_clock: true,
-            is_dark: true,
-            wheel_zooms: false,
-            has_keys: true,
-            commands: &mut session.commands,
-        };
-        session.table.ui(&mut ctx, ui);
-    };
-    let mut harness = Harness::builder().with_size([1900.0, 500.0]).with_max_steps(200).build_ui_state(frame, session);
+fn harness(trace: Trace, kind: TableKind) -> Harness<'static, Fixture<Pane>> {
+    let fixture = Fixture::new(vec![trace], Pane::new(kind));
+    let mut harness = Harness::builder()
+        .with_size([1900.0, 500.0])
+        .with_max_steps(200)
+        .build_ui_state(|ui, fixture| fixture.ui(ui), fixture);
     settle(&mut harness);
     harness
 }
 
 /// Runs frames until background answers are in.
-fn settle(harness: &mut Harness<'_, Session>) {
+fn settle(harness: &mut Harness<'_, Fixture<Pane>>) {
     for _ in 0..20 {
         harness.step();
         pause();
@@ -120,13 +69,13 @@ fn pause() {
     never.recv_timeout(Duration::from_millis(2)).unwrap_err();
 }
 
-fn click(harness: &mut Harness<'_, Session>, label: &str) {
+fn click(harness: &mut Harness<'_, Fixture<Pane>>, label: &str) {
     harness.get_by_label(label).click();
     settle(harness);
 }
 
 /// What was copied since the last frame; the frame in which it happens must be the last one.
-fn copied(harness: &Harness<'_, Session>) -> Option<String> {
+fn copied(harness: &Harness<'_, Fixture<Pane>>) -> Option<String> {
     harness.output().platform_output.commands.iter().find_map(|command| match command {
         OutputCommand::CopyText(text) => Some(text.clone()),
         _ => None,
@@ -134,7 +83,7 @@ fn copied(harness: &Harness<'_, Session>) -> Option<String> {
 }
 
 /// How high on screen a label is.
-fn height(harness: &Harness<'_, Session>, label: &str) -> f32 {
+fn height(harness: &Harness<'_, Fixture<Pane>>, label: &str) -> f32 {
     harness.get_by_label(label).rect().center().y
 }
 
@@ -185,9 +134,9 @@ fn a_row_leads_to_its_slices_and_they_to_the_timeline() {
     // The later of the two, by its start.
     click(&mut harness, "5.000 µs");
     assert_eq!(harness.state().commands, [Command::Reveal]);
-    let session = harness.state();
-    let Selection::Slice { slice, .. } = session.selection else { panic!("nothing is selected") };
-    assert_eq!(session.traces[0].trace.slices.time(slice), TimeRange { start: 5_000, end: 6_000 });
+    let fixture = harness.state();
+    let Selection::Slice { slice, .. } = fixture.session.selection else { panic!("nothing is selected") };
+    assert_eq!(fixture.session.traces()[0].trace.slices.time(slice), TimeRange { start: 5_000, end: 6_000 });
 }
 
 #[test]
@@ -226,7 +175,7 @@ fn operators_and_kernels_lead_to_each_other() {
     click(&mut harness, "Launched by");
     click(&mut harness, "aten::add");
     assert_eq!(harness.state().selected_name(), "aten::add");
-    harness.state_mut().table = Pane::new(TableKind::Operators);
+    harness.state_mut().view = Pane::new(TableKind::Operators);
     settle(&mut harness);
     // The timeline's selection leads the cursor here too.
     harness.get_by_label("Instances (1)");
@@ -240,7 +189,7 @@ fn figures_are_limited_to_the_selected_range() {
     let mut harness = harness(trace(), TableKind::Kernels);
     harness.get_by_label("Whole trace");
     click(&mut harness, GEMM);
-    harness.state_mut().range = Some(TimeRange { start: 400, end: 2_000 });
+    harness.state_mut().session.range = Some(TimeRange { start: 400, end: 2_000 });
     settle(&mut harness);
     harness.get_by_label("1 row");
     harness.get_by_label("Instances (1)");
@@ -249,7 +198,7 @@ fn figures_are_limited_to_the_selected_range() {
     harness.get_by_label("Instances (2)");
     click(&mut harness, "Selected range, 1.600 µs");
     harness.get_by_label("1 row");
-    harness.state_mut().range = Some(TimeRange { start: 9_000, end: 9_500 });
+    harness.state_mut().session.range = Some(TimeRange { start: 9_000, end: 9_500 });
     settle(&mut harness);
     harness.get_by_label("Nothing of this sort starts in the selected time range");
 }
@@ -262,7 +211,7 @@ fn copies_and_annotations_have_their_own_figures() {
     }
     click(&mut harness, "By size");
     harness.get_by_label("8.00 KiB to 16.00 KiB");
-    harness.state_mut().table = Pane::new(TableKind::Annotations);
+    harness.state_mut().view = Pane::new(TableKind::Annotations);
     settle(&mut harness);
     // From the first kernel at 500 to the end of the copy at 4,000, without a gap.
     assert_eq!(harness.query_all_by_label("3.500 µs").count(), 2);
@@ -320,7 +269,7 @@ fn another_trace_leaves_no_stale_row() {
     let mut harness = harness(trace(), TableKind::Kernels);
     click(&mut harness, GEMM);
     let other = TraceBuilder::from_slices(&[("stream 7", SliceKind::Kernel, "other", 0, 10)]).finish();
-    harness.state_mut().traces = vec![OpenTrace::new(other, 0)];
+    harness.state_mut().replace(other);
     harness.step();
     assert!(harness.query_by_label(GEMM).is_none(), "not for one frame");
     settle(&mut harness);

@@ -19,30 +19,30 @@ use crate::view::axis::Scale;
 /// Counters with fewer samples are drawn from their samples.
 const MIN_SAMPLES_FOR_PEAKS: usize = 4096;
 
-/// Unions of fewer spans are drawn from these at every zoom.
+/// Unions of fewer spans are drawn without a pyramid.
 const MIN_SPANS_FOR_PYRAMID: usize = 256;
 
-/// What is summarized; the first number is the trace.
+/// Identifies a summary; the first index is that of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Subject {
-    /// When any device was at work; in traces without devices, when anything ran.
+pub enum SummaryKey {
+    /// Busy times of all devices; in traces without devices, of all tracks.
     Whole(usize),
-    /// When anything of a group ran.
+    /// Busy times of a group.
     Group(usize, LineKind),
-    /// The peaks of a counter, by its index.
+    /// Peaks of a counter, by its index.
     Counter(usize, usize),
 }
 
-/// The summary of a [`Subject`].
+/// A summary of a trace, group or counter.
 #[derive(Debug)]
 pub enum Summary {
-    /// Nothing of it has a length in time, or the computation failed.
+    /// No slices, or the computation failed.
     Nothing,
     Busy(Union),
     Peaks(Peaks),
 }
 
-/// The times at which any of several rows was busy: their slices, overlaps counted once.
+/// Busy times of several rows: the union of their slices.
 #[derive(Debug, Default)]
 pub struct Union {
     ts: Vec<TimeNs>,
@@ -52,7 +52,7 @@ pub struct Union {
 }
 
 impl Union {
-    /// Frees what only a zoomed-in view needs.
+    /// Drops the spans, which only a zoomed-in view needs.
     fn without_details(self) -> Self {
         if self.pyramid.is_some() { Self { pyramid: self.pyramid, ..Self::default() } } else { self }
     }
@@ -88,12 +88,12 @@ impl Union {
 #[derive(Debug, Default)]
 pub struct Background {
     opened: Vec<Weak<Trace>>,
-    summaries: HashMap<Subject, Summary>,
-    running: Option<(Subject, Job<Summary>)>,
+    summaries: HashMap<SummaryKey, Summary>,
+    running: Option<(SummaryKey, Job<Summary>)>,
 }
 
 impl Background {
-    /// Forgets everything if other traces are open than before; says whether that is so.
+    /// Clears everything if the open traces changed; returns whether they did.
     pub fn follow(&mut self, traces: &[OpenTrace]) -> bool {
         let is_same = |(old, new): (&Weak<Trace>, &OpenTrace)| std::ptr::eq(old.as_ptr(), Arc::as_ptr(&new.trace));
         if self.opened.len() == traces.len() && self.opened.iter().zip(traces).all(is_same) {
@@ -109,13 +109,13 @@ impl Background {
         self.running.is_some()
     }
 
-    /// The busy share of each pixel of a strip over all open traces, 0 to 1: of the busiest of them.
+    /// The busy share of each pixel of a strip over the whole span, 0 to 1: the maximum over all open traces.
     pub fn busy_shares(&mut self, ctx: &ViewContext<'_>, rect: Rect, ui: &Ui) -> Vec<f32> {
         let scale = Scale::new(ctx.span, rect.left(), rect.width(), ui.pixels_per_point());
         let mut busiest = vec![0_u8; scale.n_pixels];
         let mut cells: Vec<Cell> = Vec::new();
         for (trace, open) in ctx.traces.iter().enumerate() {
-            if let Some(Summary::Busy(union)) = self.get(Subject::Whole(trace), &open.trace, ui.ctx()) {
+            if let Some(Summary::Busy(union)) = self.get(SummaryKey::Whole(trace), &open.trace, ui.ctx()) {
                 cells.clear();
                 union.cells(scale.view.shifted(open.offset.saturating_neg()), scale.n_pixels, &mut cells);
                 busiest.iter_mut().zip(&cells).for_each(|(max, cell)| *max = cell.share.max(*max));
@@ -124,12 +124,12 @@ impl Background {
         busiest.into_iter().map(|share| f32::from(share) / 255.0).collect()
     }
 
-    /// The summary, if it is there; else it is computed, one at a time, and `egui` repaints when it is done.
-    pub fn get(&mut self, subject: Subject, trace: &Arc<Trace>, egui: &egui::Context) -> Option<&Summary> {
-        if let Subject::Counter(_, counter) = subject
+    /// The summary if it is ready; else computes it, one at a time, and repaints when it is done.
+    pub fn get(&mut self, key: SummaryKey, trace: &Arc<Trace>, egui: &egui::Context) -> Option<&Summary> {
+        if let SummaryKey::Counter(_, counter) = key
             && trace.counters.get(counter).is_none_or(|counter| counter.ts.len() < MIN_SAMPLES_FOR_PEAKS)
         {
-            return Some(self.summaries.entry(subject).or_insert_with(|| Summary::Peaks(Peaks::default())));
+            return Some(self.summaries.entry(key).or_insert_with(|| Summary::Peaks(Peaks::default())));
         }
         if let Some((running, job)) = &self.running {
             let summary = match job.poll() {
@@ -142,38 +142,38 @@ impl Background {
                 self.running = None;
             }
         }
-        if self.running.is_none() && !self.summaries.contains_key(&subject) {
+        if self.running.is_none() && !self.summaries.contains_key(&key) {
             let (trace, egui) = (Arc::clone(trace), egui.clone());
-            let work = move |progress: &Progress| summarize(subject, &trace, progress);
+            let work = move |progress: &Progress| summarize(key, &trace, progress);
             match Job::spawn("timeline", move || egui.request_repaint(), work) {
-                Ok(job) => self.running = Some((subject, job)),
-                Err(_) => drop(self.summaries.insert(subject, Summary::Nothing)),
+                Ok(job) => self.running = Some((key, job)),
+                Err(_) => drop(self.summaries.insert(key, Summary::Nothing)),
             }
         }
-        self.summaries.get(&subject)
+        self.summaries.get(&key)
     }
 }
 
-fn summarize(subject: Subject, trace: &Trace, progress: &Progress) -> Summary {
+fn summarize(key: SummaryKey, trace: &Trace, progress: &Progress) -> Summary {
     let busy =
         |is_member: &dyn Fn(TrackId) -> bool| union(trace, is_member, progress).map_or(Summary::Nothing, Summary::Busy);
-    match subject {
-        Subject::Whole(_) => {
+    match key {
+        SummaryKey::Whole(_) => {
             let is_device = |track: TrackId| trace.track(track).kind == TrackKind::Stream;
             let whole = union(trace, &is_device, progress).or_else(|| union(trace, &|_| true, progress));
             whole.map_or(Summary::Nothing, |whole| Summary::Busy(whole.without_details()))
         }
-        Subject::Group(_, LineKind::Trace) => busy(&|_| true),
-        Subject::Group(_, LineKind::Process(process)) => busy(&|track| trace.track(track).process == process),
-        Subject::Group(_, LineKind::Track(track)) => busy(&|other| other == track),
-        Subject::Counter(_, counter) => {
+        SummaryKey::Group(_, LineKind::Trace) => busy(&|_| true),
+        SummaryKey::Group(_, LineKind::Process(process)) => busy(&|track| trace.track(track).process == process),
+        SummaryKey::Group(_, LineKind::Track(track)) => busy(&|other| other == track),
+        SummaryKey::Counter(_, counter) => {
             trace.counters.get(counter).map_or(Summary::Nothing, |counter| Summary::Peaks(Peaks::build(&counter.value)))
         }
     }
 }
 
-/// The times at which anything on the chosen tracks ran, overlaps counted once. Of threads their outermost
-/// slices count, of streams the device's work: an annotation on a stream spans idle time too.
+/// The union of the slices of some tracks: outermost slices of threads, device work of streams. Annotations on
+/// streams are left out, since they span idle time too.
 fn union(trace: &Trace, is_member: &dyn Fn(TrackId) -> bool, progress: &Progress) -> Option<Union> {
     let is_stream = |row: &Row| trace.track(row.track).kind == TrackKind::Stream;
     let is_wanted = |row: &&Row| row.depth == 0 || row.is_overflow || is_stream(row);
@@ -214,19 +214,19 @@ mod tests {
     use super::*;
     use crate::model::{SliceKind, TraceBuilder};
 
-    fn wait(trace: &Arc<Trace>, subject: Subject) -> Vec<u8> {
+    fn wait(trace: &Arc<Trace>, key: SummaryKey) -> Vec<u8> {
         let (mut background, egui) = (Background::default(), egui::Context::default());
-        while background.get(subject, trace, &egui).is_none() {
+        while background.get(key, trace, &egui).is_none() {
             std::thread::yield_now();
         }
-        let Some(Summary::Busy(union)) = background.get(subject, trace, &egui) else { return Vec::new() };
+        let Some(Summary::Busy(union)) = background.get(key, trace, &egui) else { return Vec::new() };
         let mut cells: Vec<Cell> = Vec::new();
         union.cells(TimeRange { start: 0, end: 1024 }, 4, &mut cells);
         cells.iter().map(|cell| cell.share).collect()
     }
 
     #[test]
-    fn overlapping_streams_count_once_and_the_host_not_at_all() {
+    fn overlapping_streams_count_once_and_host_threads_not_at_all() {
         let kernel = SliceKind::Kernel;
         let trace = TraceBuilder::from_slices(&[
             ("stream 7", kernel, "a", 0, 256),
@@ -236,9 +236,9 @@ mod tests {
             ("main", SliceKind::Operator, "op", 0, 1024),
         ]);
         let trace = Arc::new(trace.finish());
-        assert_eq!(wait(&trace, Subject::Whole(0)), [255, 255, 0, 127]);
+        assert_eq!(wait(&trace, SummaryKey::Whole(0)), [255, 255, 0, 127]);
         let device = trace.track(TrackId(1)).process;
-        assert_eq!(wait(&trace, Subject::Group(0, LineKind::Process(device))), [255, 255, 0, 127]);
-        assert_eq!(wait(&trace, Subject::Group(0, LineKind::Trace)), [255; 4]);
+        assert_eq!(wait(&trace, SummaryKey::Group(0, LineKind::Process(device))), [255, 255, 0, 127]);
+        assert_eq!(wait(&trace, SummaryKey::Group(0, LineKind::Trace)), [255; 4]);
     }
 }

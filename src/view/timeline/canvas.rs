@@ -1,4 +1,4 @@
-//! The canvas: input from the pointer, and painting in order.
+//! The canvas: pointer input, and painting in layers.
 
 use eframe::egui::{Color32, Id, Pos2, Rect, Response, Role, Sense, Stroke, Ui, WidgetInfo};
 
@@ -8,16 +8,16 @@ use super::overlay::{self, Geometry};
 use super::paint::{self, AreaPaint, Labels};
 use super::track_list::{LineKind, visible_lines};
 use super::{Parts, Timeline, hover};
+use crate::figures::format;
 use crate::model::TimeRange;
 use crate::session::Selection;
 use crate::view::ViewContext;
 use crate::view::axis::{DragAction, Scale, Wheel, fitted, middle, paint_hover_line, paint_marks, paint_range, panned};
-use crate::widget::format;
 use crate::widget::slice_color::SliceColors;
 
 const HIT_COLOR: Color32 = Color32::from_rgb(240, 228, 66);
 
-/// What the canvas keeps from frame to frame.
+/// State of the canvas between frames.
 #[derive(Default)]
 pub struct Canvas {
     colors: Option<SliceColors>,
@@ -27,14 +27,14 @@ pub struct Canvas {
 }
 
 impl Canvas {
-    /// Forgets what belongs to other traces.
+    /// Clears what belongs to other traces.
     pub fn forget(&mut self) {
         self.labels.clear();
     }
 }
 
 impl Timeline {
-    /// Reads keys, wheel and drags, and moves view, scroll and range.
+    /// Applies keys, wheel and drags to the view, the scroll offset and the selected range.
     pub(super) fn canvas_input(&mut self, ctx: &mut ViewContext<'_>, ui: &Ui, rect: Rect) {
         let response = ui.interact(rect, Id::unique("timeline canvas"), Sense::click_and_drag());
         response.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, "Timeline canvas"));
@@ -63,7 +63,7 @@ impl Timeline {
         self.canvas.response = Some(response);
     }
 
-    /// Paints everything on the canvas, and acts on clicks.
+    /// Paints the canvas and handles clicks.
     pub(super) fn canvas_ui(
         &mut self,
         ctx: &mut ViewContext<'_>,
@@ -119,7 +119,7 @@ impl Timeline {
         if response.secondary_clicked() {
             self.menu = under;
         }
-        // A click without a pointer comes from the keyboard, and points at nothing on the canvas.
+        // A click without a pointer comes from the keyboard and has no position.
         let has_pointer = response.interact_pointer_pos().is_some();
         if has_pointer && (response.clicked() || response.secondary_clicked()) {
             let is_empty = matches!(under, Hit::Nothing | Hit::Track { .. });

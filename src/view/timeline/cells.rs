@@ -1,4 +1,4 @@
-//! The layout of one row: slices that are wide enough, and for all else the busy share of each pixel.
+//! The layout of one row: wide slices one by one, the others as the busy share of each pixel.
 
 use crate::model::{Cell, Pyramid, Row, SliceId, TimeNs, TimeRange, Tint, Trace};
 
@@ -9,8 +9,8 @@ pub const MIN_SLICE_PIXELS: f64 = 3.0;
 /// slice among many short ones keeps its label.
 const MIN_LABEL_PIXELS: usize = 24;
 
-/// Within one pixel this many slices are added up one by one; beyond, the rest is jumped over and
-/// the pyramid used, so that work is bounded by pixels.
+/// This many slices of a pixel are summed one by one; the rest is taken from the pyramid, so that work is
+/// bounded by the number of pixels.
 const MAX_SLICES_PER_PIXEL: u32 = 16;
 
 /// Spans of time that do not overlap, in time order: those of a row, or of a group.
@@ -24,7 +24,7 @@ pub struct Spans<'a> {
 }
 
 impl Spans<'_> {
-    /// Those that touch `range`.
+    /// The spans that touch `range`.
     fn window(&self, range: TimeRange) -> std::ops::Range<usize> {
         let first = self.end.partition_point(|&end| end < range.start);
         let last = self.ts.partition_point(|&ts| ts < range.end);
@@ -32,7 +32,7 @@ impl Spans<'_> {
     }
 }
 
-/// A slice drawn by itself, in pixels from the left edge; it may reach beyond the canvas.
+/// A slice drawn as a box, in pixels from the left edge; it may reach beyond the canvas.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WideSlice {
     /// Its index in the row.
@@ -57,7 +57,7 @@ pub fn layout_row(
 }
 
 /// Lays out one row over `view`, in the time of the trace: appends `n_pixels` cells to `cells` and
-/// the slices to draw by themselves to `wide`, in time order.
+/// the slices to draw as boxes to `wide`, in time order.
 ///
 /// Cost: O(pixels · log slices) if there is a pyramid.
 pub fn layout_spans(
@@ -102,7 +102,7 @@ fn find_wide(spans: Spans<'_>, view: TimeRange, cells: &[Cell], wide: &mut Vec<W
     }
 }
 
-/// Busy time of one pixel while it is added up.
+/// The running sum of one pixel's busy time.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     busy_ns: f64,
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_slice_among_many_short_ones_is_drawn_by_itself() {
+    fn a_long_slice_among_many_short_ones_is_a_box() {
         let trace = trace_of((0..10_000).map(|i| (i * 10, i * 10 + 5)).chain([(200_000, 300_000)]));
         let (_, wide) = look(&trace, TimeRange { start: 0, end: 300_000 }, 300);
         assert_eq!(wide.len(), 1);
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_bound_by_pixels() {
+    fn work_is_bounded_by_pixels() {
         let trace = trace_of((0..1_000_000).map(|i| (i * 100, i * 100 + 60)));
         for shift in 0..28 {
             let view = TimeRange { start: 0, end: 100_000_000 >> shift };

@@ -1,4 +1,4 @@
-//! The timeline's commands: zoom and pan, steps from slice to slice, gaps, arrows and marks.
+//! The timeline's commands: zoom and pan, navigation between slices, gaps and flows, and marks.
 
 use super::Timeline;
 use super::track_list::LineKind;
@@ -8,15 +8,15 @@ use crate::session::{Mark, OpenTrace, Selection};
 use crate::view::ViewContext;
 use crate::view::axis::{self, MARGIN, ZoomTarget, centered, fitted, middle, zoomed};
 
-/// Which way a step goes in time.
+/// The direction of a step in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Direction {
     Forward,
     Back,
 }
 
 impl Timeline {
-    /// Runs a command of the timeline; false if it is another's.
+    /// Runs a command of the timeline; false for any other.
     pub(super) fn run_command(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
         let view = ctx.navigation.visible();
         let at = self.pointer_time.unwrap_or(middle(view));
@@ -26,18 +26,18 @@ impl Timeline {
         }
         match command {
             Command::FocusSelection => self.focus(ctx),
-            // Steps that changed only what the picture of memory shows are not seen here.
+            // Steps that changed only the byte range of the memory view are invisible here.
             Command::UndoZoom => while ctx.navigation.undo() && ctx.navigation.visible() == view {},
             Command::RedoZoom => while ctx.navigation.redo() && ctx.navigation.visible() == view {},
-            Command::NextSlice => self.step(ctx, |trace, slice| beside(trace, slice, Way::Forward)),
-            Command::PreviousSlice => self.step(ctx, |trace, slice| beside(trace, slice, Way::Back)),
+            Command::NextSlice => self.step(ctx, |trace, slice| neighbor(trace, slice, Direction::Forward)),
+            Command::PreviousSlice => self.step(ctx, |trace, slice| neighbor(trace, slice, Direction::Back)),
             Command::ParentSlice => self.step(ctx, |trace, slice| trace.slices.parent(slice)),
             Command::ChildSlice => self.step(ctx, |trace, slice| {
                 let children = trace.slices.children(slice);
                 (!children.is_empty()).then_some(SliceId(children.start as u32))
             }),
-            Command::NextGap => self.gap(ctx, Way::Forward),
-            Command::PreviousGap => self.gap(ctx, Way::Back),
+            Command::NextGap => self.gap(ctx, Direction::Forward),
+            Command::PreviousGap => self.gap(ctx, Direction::Back),
             Command::FollowFlow => self.step(ctx, follow),
             Command::FollowFlowBack => self.step(ctx, follow_back),
             Command::Deselect if *ctx.selection != Selection::None => *ctx.selection = Selection::None,
@@ -62,8 +62,8 @@ impl Timeline {
         true
     }
 
-    /// Selects and shows a slice: opens what its row is folded into, scrolls to it, and moves the
-    /// view if it is out of sight.
+    /// Selects a slice and scrolls to it: expands the groups around it, and moves the view if it is not
+    /// visible.
     pub fn reveal(&mut self, ctx: &mut ViewContext<'_>, trace: usize, slice: SliceId) {
         let Some(open) = ctx.traces.get(trace).filter(|open| slice.idx() < open.trace.slices.len()) else { return };
         let data = &open.trace;
@@ -73,13 +73,13 @@ impl Timeline {
         self.reveal = Some((trace, slice));
         let time = data.slices.time(slice).shifted(open.offset);
         let view = ctx.navigation.visible();
-        let is_in_sight = time.start < view.end && time.end > view.start;
-        // A slice narrower than a few pixels cannot be read: come closer.
+        let is_visible = time.start < view.end && time.end > view.start;
+        // A slice of a few pixels is unreadable: zoom in.
         let is_tiny = time.dur() < view.dur() / 500;
         let middle = middle(time);
-        if time.dur() > view.dur() && !is_in_sight {
+        if time.dur() > view.dur() && !is_visible {
             ctx.navigation.go(fitted(time, 0.1, ctx.span));
-        } else if !is_in_sight {
+        } else if !is_visible {
             let target = centered(view, middle, ctx.span);
             ctx.navigation.go(if is_tiny { zoomed(target, middle, 0.05, ctx.span) } else { target });
         }
@@ -107,7 +107,7 @@ impl Timeline {
         axis::focus(ctx.navigation, time, ctx.span);
     }
 
-    /// Goes from the selected slice to another; without one, to the first in view.
+    /// Selects the slice that `to` returns for the selected one; without a selection, the first in view.
     fn step(&mut self, ctx: &mut ViewContext<'_>, to: impl Fn(&Trace, SliceId) -> Option<SliceId>) {
         let next = match *ctx.selection {
             Selection::Slice { trace, slice } => to(&ctx.traces[trace].trace, slice).map(|next| (trace, next)),
@@ -134,7 +134,7 @@ impl Timeline {
     }
 
     /// Selects the next gap of the selected slice's row as a range, and shows it.
-    fn gap(&mut self, ctx: &mut ViewContext<'_>, way: Way) {
+    fn gap(&mut self, ctx: &mut ViewContext<'_>, direction: Direction) {
         if !matches!(ctx.selection, Selection::Slice { .. }) {
             let Some((trace, slice)) = self.first_in_view(ctx) else { return };
             *ctx.selection = Selection::Slice { trace, slice };
@@ -143,7 +143,7 @@ impl Timeline {
         let open = &ctx.traces[trace];
         let Some(row) = open.trace.slices.rows.get(open.trace.slices.row_of(slice)) else { return };
         let shown = ctx.range.map(|range| range.shifted(open.offset.saturating_neg()));
-        let Some(gap) = next_gap(&open.trace, row, slice, shown, way) else { return };
+        let Some(gap) = next_gap(&open.trace, row, slice, shown, direction) else { return };
         let gap = gap.shifted(open.offset);
         *ctx.range = Some(gap);
         let view = ctx.navigation.visible();
@@ -166,11 +166,11 @@ impl Timeline {
     }
 }
 
-fn beside(trace: &Trace, slice: SliceId, way: Way) -> Option<SliceId> {
+fn neighbor(trace: &Trace, slice: SliceId, direction: Direction) -> Option<SliceId> {
     let row = trace.slices.rows.get(trace.slices.row_of(slice))?;
-    let next = match way {
-        Way::Forward => slice.0.checked_add(1)?,
-        Way::Back => slice.0.checked_sub(1)?,
+    let next = match direction {
+        Direction::Forward => slice.0.checked_add(1)?,
+        Direction::Back => slice.0.checked_sub(1)?,
     };
     row.slices.contains(&next).then_some(SliceId(next))
 }
@@ -186,24 +186,30 @@ fn follow_back(trace: &Trace, slice: SliceId) -> Option<SliceId> {
     trace.flows.incoming(slice).next().map(|i| trace.flows.from[i]).or(launch)
 }
 
-/// The first gap after `slice`, or the last before it; from the gap `shown` on, if it is one of
-/// this row. All in the time of the trace. Cost: O(slices in between), on a key press only.
-fn next_gap(trace: &Trace, row: &Row, slice: SliceId, shown: Option<TimeRange>, way: Way) -> Option<TimeRange> {
+/// The first gap after `slice`, or the last before it; counted from the gap `shown` if that is one of this
+/// row. Times are the trace's. Cost: O(slices in between).
+fn next_gap(
+    trace: &Trace,
+    row: &Row,
+    slice: SliceId,
+    shown: Option<TimeRange>,
+    direction: Direction,
+) -> Option<TimeRange> {
     let (slices, all) = (&trace.slices, row.range());
     let gap_after = |i: usize| TimeRange { start: slices.end[i], end: slices.ts[i + 1] };
     let last = all.end.checked_sub(1)?;
-    // The slice before the gap on show.
+    // The slice before the shown gap.
     let before_shown = shown.and_then(|shown| {
         let after = all.start + slices.ts[all.clone()].partition_point(|&ts| ts < shown.end);
         let before = after.checked_sub(1)?;
         (before >= all.start && before < last && gap_after(before) == shown).then_some(before)
     });
-    match way {
-        Way::Forward => {
+    match direction {
+        Direction::Forward => {
             let from = before_shown.map_or(slice.idx(), |before| before + 1);
             (from..last).map(gap_after).find(|gap| gap.dur() > 0)
         }
-        Way::Back => {
+        Direction::Back => {
             let to = before_shown.unwrap_or(slice.idx());
             (all.start..to.min(last)).rev().map(gap_after).find(|gap| gap.dur() > 0)
         }
@@ -222,18 +228,18 @@ mod tests {
         let slices: Vec<_> = times.iter().map(|&(ts, end)| ("stream 7", kernel, "k", ts, end)).collect();
         let trace = TraceBuilder::from_slices(&slices).finish();
         let row = &trace.slices.rows[0];
-        let next = |slice, shown: Option<(i64, i64)>, way| {
+        let next = |slice, shown: Option<(i64, i64)>, direction| {
             let shown = shown.map(|(start, end)| TimeRange { start, end });
-            next_gap(&trace, row, SliceId(slice), shown, way).map(|gap| (gap.start, gap.end))
+            next_gap(&trace, row, SliceId(slice), shown, direction).map(|gap| (gap.start, gap.end))
         };
-        assert_eq!(next(0, None, Way::Forward), Some((20, 25)));
-        assert_eq!(next(0, Some((20, 25)), Way::Forward), Some((40, 47)));
-        assert_eq!(next(0, Some((40, 47)), Way::Forward), None);
-        assert_eq!(next(0, Some((40, 47)), Way::Back), Some((20, 25)));
-        assert_eq!(next(0, Some((20, 25)), Way::Back), None);
-        assert_eq!(next(4, None, Way::Back), Some((40, 47)));
-        assert_eq!(next(2, Some((3, 4)), Way::Back), Some((20, 25)), "a range that is no gap does not matter");
-        assert_eq!(beside(&trace, SliceId(4), Way::Forward), None);
-        assert_eq!(beside(&trace, SliceId(4), Way::Back), Some(SliceId(3)));
+        assert_eq!(next(0, None, Direction::Forward), Some((20, 25)));
+        assert_eq!(next(0, Some((20, 25)), Direction::Forward), Some((40, 47)));
+        assert_eq!(next(0, Some((40, 47)), Direction::Forward), None);
+        assert_eq!(next(0, Some((40, 47)), Direction::Back), Some((20, 25)));
+        assert_eq!(next(0, Some((20, 25)), Direction::Back), None);
+        assert_eq!(next(4, None, Direction::Back), Some((40, 47)));
+        assert_eq!(next(2, Some((3, 4)), Direction::Back), Some((20, 25)), "a range other than a gap is ignored");
+        assert_eq!(neighbor(&trace, SliceId(4), Direction::Forward), None);
+        assert_eq!(neighbor(&trace, SliceId(4), Direction::Back), Some(SliceId(3)));
     }
 }

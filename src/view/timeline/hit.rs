@@ -1,5 +1,4 @@
-//! What lies under the pointer, found in the model by row and time: every slice can be hit, also one that is
-//! too narrow to be drawn by itself.
+//! Hit testing in the model, by row and time: slices too narrow for a box of their own can be hit too.
 
 use eframe::egui::Pos2;
 
@@ -9,7 +8,7 @@ use crate::model::{Row, SliceId, TimeNs, TimeRange, Trace, TrackId};
 use crate::session::OpenTrace;
 use crate::view::axis::Scale;
 
-/// How far beside a slice the pointer still hits it, in points.
+/// Tolerance beside a slice, in points.
 const SLACK: f32 = 2.5;
 
 /// What a pointer hits on the canvas.
@@ -25,8 +24,7 @@ pub enum Hit {
         trace: usize,
         instant: usize,
     },
-    /// Free space of a track; `gap` is the time between two slices in which nothing runs, in the
-    /// time of the trace.
+    /// Free space of a track; `gap` is the time between the slices around it, in the trace's time.
     Track {
         trace: usize,
         track: TrackId,
@@ -34,7 +32,7 @@ pub enum Hit {
     },
 }
 
-/// What lies at `pointer`, in an area that shows `lines`.
+/// The target at `pointer` in an area that shows `lines`.
 pub fn hit(traces: &[OpenTrace], lines: &[Line], area: Area, scale: &Scale, pointer: Pos2) -> Hit {
     if !area.rect.contains(pointer) {
         return Hit::Nothing;
@@ -121,11 +119,11 @@ mod tests {
         let gap = "Track { trace: 0, track: TrackId(0), gap: Some(TimeRange { start: 200, end: 300 }) }";
         assert_eq!(name_at(150.5, 0.0), "outer");
         assert_eq!(name_at(150.5, 1.0), "inner");
-        assert_eq!(name_at(153.0, 1.0), "inner", "a little beside");
+        assert_eq!(name_at(153.0, 1.0), "inner", "within the tolerance");
         assert_eq!(name_at(160.0, 1.0), track);
         assert_eq!(name_at(199.5, 0.0), "outer");
         assert_eq!(name_at(250.0, 0.0), gap);
-        assert_eq!(name_at(50.0, 0.0), track, "before the first slice is no gap");
+        assert_eq!(name_at(50.0, 0.0), track, "no gap before the first slice");
         assert_eq!(name_at(305.0, 0.0), "last");
         assert_eq!(hit(&traces, &lines, area, &scale, pos2(150.0, 2.0)), Hit::Nothing, "a group's heading");
         assert_eq!(hit(&traces, &lines, area, &scale, pos2(150.0, 390.0)), Hit::Nothing);

@@ -1,17 +1,16 @@
-//! The readout beside the pointer.
+//! The tooltip of the canvas.
 
 use eframe::egui::{PopupAnchor, Response, RichText, Tooltip, Ui};
 
 use super::hit::Hit;
 use super::overlay::arrows;
+use crate::figures::{format, text::display_name};
 use crate::model::{CounterUnit, SliceId, SliceKind, TimeNs, Trace, TrackId};
 use crate::view::ViewContext;
-use crate::widget::format;
-use crate::widget::text::display_name;
 
-/// Shows the readout for what the pointer hits at session time `at`.
+/// Shows the tooltip of what the pointer hits at session time `at`.
 pub fn ui(ctx: &ViewContext<'_>, ui: &Ui, canvas: &Response, hit: Hit, at: TimeNs) {
-    let Some((title, lines)) = words(ctx, hit, at) else { return };
+    let Some((title, lines)) = tooltip_text(ctx, hit, at) else { return };
     let tooltip =
         Tooltip::always_open(ui.ctx().clone(), canvas.layer_id, canvas.id, PopupAnchor::Pointer).gap(14.0).width(380.0);
     tooltip.show(|ui| {
@@ -22,8 +21,8 @@ pub fn ui(ctx: &ViewContext<'_>, ui: &Ui, canvas: &Response, hit: Hit, at: TimeN
     });
 }
 
-/// The readout's title and lines.
-fn words(ctx: &ViewContext<'_>, hit: Hit, at: TimeNs) -> Option<(String, Vec<String>)> {
+/// Title and lines of the tooltip.
+fn tooltip_text(ctx: &ViewContext<'_>, hit: Hit, at: TimeNs) -> Option<(String, Vec<String>)> {
     match hit {
         Hit::Nothing => None,
         Hit::Slice { trace, slice } => {
@@ -47,10 +46,7 @@ fn words(ctx: &ViewContext<'_>, hit: Hit, at: TimeNs) -> Option<(String, Vec<Str
                 return Some((title, values));
             }
             let gap = gap?;
-            let lines = vec![
-                format!("Nothing runs here for {}", format::duration(gap.dur())),
-                format::duration_exact(gap.dur()),
-            ];
+            let lines = vec![format!("Gap of {}", format::duration(gap.dur())), format::duration_exact(gap.dur())];
             Some((title, lines))
         }
     }
@@ -65,22 +61,22 @@ fn slice_lines(trace: &Trace, slice: SliceId, start: i64) -> Vec<String> {
         format!("Start {} ({})", format::duration(start), format::duration_exact(start)),
     ];
     if trace.slices.unfinished.binary_search(&slice).is_ok() {
-        lines.push("Its end was not recorded".to_owned());
+        lines.push("End not recorded".to_owned());
     }
     let arrows = arrows(trace, slice);
     for &(from, to) in arrows.iter().take(4) {
         let (other, verb) = if from == slice { (to, "to") } else { (from, "from") };
         let is_launch = matches!(trace.slices.kind[from.idx()], SliceKind::Runtime | SliceKind::Driver);
-        let words = match (is_launch, verb) {
+        let relation = match (is_launch, verb) {
             (true, "to") => "Launches",
             (true, _) => "Launched by",
-            (false, "to") => "Leads to",
-            (false, _) => "Comes from",
+            (false, "to") => "Flow to",
+            (false, _) => "Flow from",
         };
         let delay = trace.slices.ts[to.idx()].saturating_sub(trace.slices.ts[from.idx()]);
         let name: String = display_name(trace.slice_name(other)).chars().take(60).collect();
-        let sense = if from == slice { "later" } else { "before" };
-        lines.push(format!("{words} {name}, {} {sense}", format::duration(delay)));
+        let sense = if from == slice { "later" } else { "earlier" };
+        lines.push(format!("{relation} {name}, {} {sense}", format::duration(delay)));
     }
     if arrows.len() > 4 {
         lines.push(format!("and {} more", arrows.len() - 4));

@@ -9,12 +9,13 @@ use super::layout::Area;
 use super::settings::TimelineSettings;
 use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, TrackList, visible_lines};
 use crate::command::Command;
+use crate::figures::escape;
 use crate::session::OpenTrace;
 
 const BUTTON: f32 = 16.0;
 const INDENT: f32 = 10.0;
 
-/// What a person chose at a label.
+/// An action on the line of a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LabelAction {
     ToggleCollapsed,
@@ -79,7 +80,7 @@ fn dragged_to(lines: &[Line], area: Area, line: &Line, ui: &Ui, pointer: eframe:
         .then(|| LabelAction::MoveTo(target.key.clone()))
 }
 
-/// Pictures on buttons, painted, since fonts differ in what they have.
+/// Button icons, painted because not every font has such symbols.
 #[derive(Clone, Copy, Debug)]
 enum Icon {
     Open,
@@ -123,8 +124,8 @@ fn label_id(line: &Line) -> eframe::egui::Id {
     eframe::egui::Id::unique(("track label", line.trace, line.kind))
 }
 
-/// How many traces go when the line's file is closed; 0 where its menu does not offer it: at tracks,
-/// and at processes beside a heading of their trace.
+/// How many traces of the line's file are open; 0 if its menu does not offer to close it: for tracks, and for
+/// processes below a heading of their trace.
 fn n_closed(traces: &[OpenTrace], line: &Line) -> usize {
     let is_heading = match line.kind {
         LineKind::Trace => true,
@@ -199,7 +200,7 @@ fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize, n_clos
         item(ui, &format!("Close all {n_closed} traces of this file"), LabelAction::CloseFile);
     }
     if ui.button("Copy name").clicked() {
-        ui.ctx().copy_text(line.title.clone());
+        ui.ctx().copy_text(escape::visible(&line.title).into_owned());
     }
     action
 }

@@ -1,8 +1,8 @@
-//! The draw list of a frame: shapes with their rectangles, bounded by pixels.
+//! The draw list of a frame: shapes with their rectangles, bounded in number by the pixels.
 
 use eframe::egui::{self, Rect};
 
-use super::background::{Background, Subject, Summary};
+use super::background::{Background, Summary, SummaryKey};
 use super::cells::{WideSlice, layout_row};
 use super::peaks::Column;
 use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, visible_lines};
@@ -17,7 +17,7 @@ const ROW_GAP: f32 = 1.0;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Area {
     pub rect: Rect,
-    /// What lies at the top of `rect`, in points from the top of the lines.
+    /// Scroll offset: points from the top of the lines to the top of `rect`.
     pub scroll: f64,
 }
 
@@ -37,7 +37,7 @@ impl Area {
     }
 }
 
-/// A slice drawn by itself.
+/// A slice drawn as a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SliceBox {
     pub trace: usize,
@@ -46,12 +46,12 @@ pub struct SliceBox {
     pub rect: Rect,
 }
 
-/// A moment with a name.
+/// An instant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tick {
     pub trace: usize,
     pub instant: usize,
-    /// Whether it is a sample of a profiler, one of very many.
+    /// Whether it is a profiler sample, of which there are many.
     pub is_sample: bool,
     pub x: f32,
     pub top: f32,
@@ -65,7 +65,7 @@ pub struct Curve {
     /// Index among the curves of its track.
     pub index: usize,
     pub rect: Rect,
-    /// One a pixel.
+    /// One per pixel.
     pub columns: Vec<Column>,
     /// Values at the bottom and the top of `rect`.
     pub bottom: f64,
@@ -107,8 +107,8 @@ pub fn layout(
                 }
             }
             kind if line.is_collapsed => {
-                let subject = Subject::Group(line.trace, kind);
-                if let Some(Summary::Busy(union)) = background.get(subject, &open.trace, egui) {
+                let key = SummaryKey::Group(line.trace, kind);
+                if let Some(Summary::Busy(union)) = background.get(key, &open.trace, egui) {
                     union.cells(scale.view.shifted(open.offset.saturating_neg()), scale.n_pixels, &mut list.cells);
                     list.cell_rows.push(area.row(line, 0));
                 }
@@ -144,7 +144,7 @@ impl DrawList {
         }
     }
 
-    /// At most one tick a pixel: those that fall on one pixel are one.
+    /// At most one tick per pixel.
     fn add_ticks(&mut self, open: &OpenTrace, line: &Line, track: TrackId, area: Area, scale: &Scale) {
         let instants = &open.trace.instants;
         let view = scale.view.shifted(open.offset.saturating_neg());
@@ -184,8 +184,8 @@ impl DrawList {
         let rect = Rect::from_x_y_ranges(scale.left..=scale.right(), y..=y + line.height);
         let view = scale.view.shifted(open.offset.saturating_neg());
         for (index, &counter) in of_track.iter().enumerate() {
-            let subject = Subject::Counter(line.trace, counter);
-            let Some(Summary::Peaks(peaks)) = background.get(subject, &open.trace, egui) else { continue };
+            let key = SummaryKey::Counter(line.trace, counter);
+            let Some(Summary::Peaks(peaks)) = background.get(key, &open.trace, egui) else { continue };
             let columns = peaks.columns(&counters[counter], view, open.trace.span.end, scale.n_pixels);
             self.curves.push(Curve { trace: line.trace, counter, index, rect, columns, bottom, top });
         }
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_slices_on_a_hundred_rows_are_bound_by_pixels() {
+    fn a_million_slices_on_a_hundred_rows_are_bounded_by_pixels() {
         let names: Vec<String> = (0..100).map(|i| format!("stream {i}")).collect();
         let slice = |i: i64| {
             let start = i / 100 * 100;

@@ -6,14 +6,13 @@ use super::Timeline;
 use super::hit::Hit;
 use super::labels::{LabelAction, apply};
 use crate::command::Command;
+use crate::figures::{escape, format, text::display_name};
 use crate::model::{TimeRange, TrackId};
 use crate::view::ViewContext;
 use crate::view::axis::{MARGIN, fitted};
-use crate::widget::format;
-use crate::widget::text::display_name;
 
 impl Timeline {
-    /// What can be done with what was clicked.
+    /// The menu of the slice, instant or track that was right-clicked.
     pub(super) fn menu_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
         let (trace, track, time) = match self.menu {
             Hit::Nothing => (0, None, None),
@@ -22,7 +21,7 @@ impl Timeline {
                 let name = open.trace.slice_name(slice);
                 ui.weak(display_name(name).chars().take(60).collect::<String>());
                 if ui.button("Copy name").clicked() {
-                    ui.ctx().copy_text(name.to_owned());
+                    ui.ctx().copy_text(escape::visible(name).into_owned());
                 }
                 let time = open.trace.slices.time(slice);
                 if ui.button("Copy duration in ns").clicked() {
@@ -35,7 +34,7 @@ impl Timeline {
                 let instants = &open.trace.instants;
                 let name = instants.name.get(instant).map_or("", |&name| open.trace.strings.get(name));
                 if ui.button("Copy name").clicked() {
-                    ui.ctx().copy_text(name.to_owned());
+                    ui.ctx().copy_text(escape::visible(name).into_owned());
                 }
                 (trace, instants.track.get(instant).copied(), None)
             }
@@ -54,7 +53,7 @@ impl Timeline {
             self.track_ui(ctx, ui, trace, track);
         }
         ui.separator();
-        if ui.button("Zoom to fit all").clicked() {
+        if ui.button("Zoom to fit").clicked() {
             ctx.navigation.go(fitted(ctx.span, MARGIN, ctx.span));
         }
     }
@@ -63,7 +62,7 @@ impl Timeline {
         let line = self.tracks.line_of(trace, track).and_then(|at| self.tracks.line(at)).cloned();
         let Some(line) = line else { return };
         ui.separator();
-        if ui.button("List events of the track").clicked() {
+        if ui.button("List events of track").clicked() {
             ctx.commands.push(Command::ListEvents(trace, track));
         }
         let pin = if line.is_pinned { "Unpin track" } else { "Pin track" };
@@ -77,10 +76,10 @@ impl Timeline {
 }
 
 fn time_ui(ctx: &mut ViewContext<'_>, ui: &mut Ui, time: TimeRange) {
-    if ui.button("Zoom to it").clicked() {
+    if ui.button("Zoom to time range").clicked() {
         ctx.navigation.go(fitted(time, 0.1, ctx.span));
     }
-    if time.dur() > 0 && ui.button("Select its time range").clicked() {
+    if time.dur() > 0 && ui.button("Select time range").clicked() {
         *ctx.range = Some(time);
     }
 }

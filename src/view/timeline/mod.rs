@@ -1,4 +1,4 @@
-//! The timeline: what ran when, a row for each track, and where nothing ran.
+//! The timeline view: slices, instants and counters of all tracks over time.
 
 mod background;
 mod canvas;
@@ -26,19 +26,20 @@ use self::canvas::Canvas;
 use self::hit::Hit;
 use self::layout::Area;
 use self::track_list::{TrackList, total_height};
-use super::axis::{Drag, MARGIN, Minimap, Motion, RulerLabels, Scale, fitted};
+use super::axis::{Drag, Minimap, Motion, RulerLabels, Scale};
+use super::states::nothing_ui;
 use super::{Place, View, ViewContext, ViewSpec, has_memory};
 use crate::command::{Command, ctrl};
-use crate::model::{SliceId, TimeNs, Trace};
+use crate::model::{SliceId, TimeNs};
 use crate::session::{OpenTrace, Selection, counts_events};
 
 const MINIMAP_HEIGHT: f32 = 26.0;
 const RULER_HEIGHT: f32 = 20.0;
 const SCROLL_BAR: f32 = 9.0;
-/// The most of the canvas that pinned tracks take.
+/// The largest share of the canvas height for pinned tracks.
 const MAX_PINNED_SHARE: f32 = 0.5;
 
-/// Its row in the table of views.
+/// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "timeline",
     title: "Timeline",
@@ -49,7 +50,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     make: || Box::new(Timeline::default()),
 };
 
-/// Memory alone leaves nothing on the timeline.
+/// Traces with nothing but memory data have no tracks.
 fn has_content(traces: &[OpenTrace]) -> bool {
     !has_memory(traces) || traces.iter().any(|open| !open.trace.tracks.is_empty())
 }
@@ -62,23 +63,23 @@ pub struct Timeline {
     tracks: TrackList,
     /// Whether `tracks` must be laid out again.
     is_stale: bool,
-    /// Points from the top of the pinned and of the other lines to the top of what is visible.
+    /// Scroll offsets of the pinned and of the other lines, in points.
     scroll: [f64; 2],
     background: Background,
     motion: Motion,
-    /// Remembers the scroll of the tracks.
+    /// With the scroll offset of the tracks at its start.
     drag: Drag<f64>,
     minimap: Minimap,
     canvas: Canvas,
     /// A slice to scroll to once the lines are laid out.
     reveal: Option<(usize, SliceId)>,
-    /// What the pointer is over, in session time, while it is over the canvas.
+    /// Session time under the pointer while it is over the canvas.
     pointer_time: Option<TimeNs>,
-    /// What the context menu is about.
+    /// The target of the context menu.
     menu: Hit,
 }
 
-/// Where the parts of the view are.
+/// Rectangles of the parts of the view.
 #[derive(Clone, Copy, Debug)]
 struct Parts {
     filter: Rect,
@@ -127,31 +128,15 @@ impl Timeline {
         }
     }
 
-    fn refresh(&mut self, ctx: &mut ViewContext<'_>) {
+    fn refresh(&mut self, ctx: &ViewContext<'_>) {
         if self.background.follow(ctx.traces) {
             self.is_stale = true;
             self.canvas.forget();
             self.reveal = None;
             self.menu = Hit::Nothing;
-            let is_there =
-                |trace: usize, has: &dyn Fn(&Trace) -> bool| ctx.traces.get(trace).is_some_and(|open| has(&open.trace));
-            let is_kept = match *ctx.selection {
-                Selection::None => true,
-                Selection::Slice { trace, slice } => is_there(trace, &|data| slice.idx() < data.slices.len()),
-                Selection::Instant { trace, instant } => is_there(trace, &|data| instant < data.instants.len()),
-                Selection::Allocation { trace, memory, id } => is_there(trace, &|data| {
-                    data.memories.get(memory).is_some_and(|history| id.idx() < history.allocations.len())
-                }),
-            };
-            if !is_kept {
-                *ctx.selection = Selection::None;
-            }
         }
         if std::mem::take(&mut self.is_stale) {
             self.tracks = TrackList::build(ctx.traces, &self.settings, &self.filter);
-        }
-        if ctx.navigation.visible().dur() <= 0 {
-            ctx.navigation.glide(fitted(ctx.span, MARGIN, ctx.span));
         }
     }
 
@@ -244,7 +229,7 @@ impl Timeline {
 impl View for Timeline {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
         if ctx.traces.iter().all(|open| open.trace.tracks.is_empty()) {
-            ui.label("This recording has no tracks. The import report says what was in the file.");
+            nothing_ui("No tracks in this trace", "The Problems tab lists what the file contains", ui);
             return;
         }
         self.refresh(ctx);

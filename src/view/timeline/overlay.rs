@@ -1,4 +1,4 @@
-//! What is painted over the rows: the selection and its arrows, search hits and what the pointer hovers.
+//! Overlays on the rows: the selection with its flow arrows, search hits, and the hovered slice.
 
 use eframe::egui::{Color32, Mesh, Painter, Rect, Shape, Stroke, StrokeKind, epaint::CubicBezierShape, pos2, vec2};
 
@@ -11,13 +11,12 @@ use crate::view::axis::Scale;
 
 /// Arrows drawn for one selection.
 const MAX_ARROWS: usize = 200;
-/// Narrower search hits have a bar instead of a frame, in points: frames side by side would hide
-/// the row.
+/// Search hits narrower than this, in points, get a bar instead of a frame: adjacent frames would hide the row.
 const MIN_FRAMED_HIT: f32 = 5.0;
 /// Search hits examined for one pixel, in all rows together.
 const MAX_HITS_PER_PIXEL: usize = 16;
 
-/// Where slices are on screen in this frame.
+/// Positions of slices on screen in this frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Geometry<'a> {
     pub traces: &'a [OpenTrace],
@@ -25,12 +24,12 @@ pub struct Geometry<'a> {
     pub scale: Scale,
     pub pinned: Area,
     pub scrolled: Area,
-    /// Whether moments of different traces can be compared.
+    /// Whether times of different traces are comparable.
     pub is_one_clock: bool,
 }
 
 impl Geometry<'_> {
-    /// Where a slice is, or would be if its row were on screen, with the area it belongs to.
+    /// The rectangle of a slice, visible or not, and that of the area with its row.
     pub fn slice(&self, trace: usize, slice: SliceId) -> Option<(Rect, Rect)> {
         let open = self.traces.get(trace)?;
         let row = open.trace.slices.rows.get(open.trace.slices.row_of(slice))?;
@@ -55,7 +54,7 @@ impl Geometry<'_> {
     }
 }
 
-/// The slices at the other ends of arrows and launches: (from, to).
+/// The flows and launches that start or end at a slice, as (from, to).
 pub fn arrows(trace: &Trace, slice: SliceId) -> Vec<(SliceId, SliceId)> {
     let flows = &trace.flows;
     let out = flows.outgoing(slice).map(|i| (slice, flows.to[i]));
@@ -70,12 +69,12 @@ pub fn arrows(trace: &Trace, slice: SliceId) -> Vec<(SliceId, SliceId)> {
     all
 }
 
-/// Paints the selected slice with its arrows, the selected instant, or the life of the selected allocation
-/// through all rows.
+/// Paints the selected slice with its arrows, the selected instant, or the lifetime of the selected allocation
+/// across all rows.
 pub fn selection(painter: &Painter, geometry: &Geometry<'_>, selection: Selection, color: Color32) {
     match selection {
         Selection::None => {}
-        // Where the clocks of the traces are not one, nothing can be said of other rows.
+        // Without a common clock the lifetime cannot be placed among the rows of other traces.
         Selection::Allocation { .. } if !geometry.is_one_clock => {}
         Selection::Allocation { trace, memory, id } => {
             let Some(open) = geometry.traces.get(trace) else { return };
@@ -144,8 +143,8 @@ pub fn hovered(painter: &Painter, geometry: &Geometry<'_>, lists: [&DrawList; 2]
     }
 }
 
-/// Frames the search hits in view, or puts a bar on them if they are narrow, and marks them in the
-/// ruler; at most one a pixel of each row, and of few rows.
+/// Frames the search hits in view, with a bar on narrow ones, and marks them in the ruler. Bounded: per pixel,
+/// one hit per row and [`MAX_HITS_PER_PIXEL`] in all.
 pub fn hits(painter: &Painter, geometry: &Geometry<'_>, hits: &[(usize, SliceId)], ruler: Rect, color: Color32) {
     let start = |&(trace, slice): &(usize, SliceId)| {
         geometry
@@ -189,7 +188,7 @@ mod tests {
     use crate::view::timeline::TimelineSettings;
 
     #[test]
-    fn the_life_of_an_allocation_shows_on_the_timeline() {
+    fn the_lifetime_of_an_allocation_is_shaded() {
         let mut builder = TraceBuilder::from_slices(&[("main", SliceKind::Operator, "step", 0, 1000)]);
         let mut raw = RawMemory { has_time: true, ..RawMemory::default() };
         let pool = raw.pool(MemoryPool::default());

@@ -5,20 +5,21 @@ use eframe::egui::{
 };
 
 use super::layout::{Curve, DrawList};
+use crate::figures::format;
 use crate::model::{CounterUnit, SliceKind, StringId};
 use crate::session::OpenTrace;
+use crate::widget::labels;
 use crate::widget::slice_color::{self, SliceColors};
-use crate::widget::{format, labels};
 
-/// Labels on one frame.
+/// Labels painted per frame.
 const MAX_LABELS: usize = 1500;
 /// Narrower slices have no label, in points.
 const MIN_LABEL_WIDTH: f32 = 22.0;
 
-/// Lines of samples, in points.
+/// Height of the lines of samples, in points.
 const SAMPLE_HEIGHT: f32 = 8.0;
 
-/// What one area keeps from frame to frame.
+/// State of one area between frames.
 #[derive(Default)]
 pub struct AreaPaint {
     texture: Option<TextureHandle>,
@@ -50,7 +51,7 @@ impl AreaPaint {
         let n_rows = size[1] as f32;
         let right = left + size[0] as f32 * pixel;
         for (row, &(top, height)) in list.cell_rows.iter().enumerate() {
-            // The middle of the texel, so that no rounding reaches the row beside it.
+            // The middle of the texel, so that no rounding reaches the adjacent row.
             let v = (row as f32 + 0.5) / n_rows;
             let uv = Rect::from_min_max(pos2(0.0, v), pos2(1.0, v));
             let rect = Rect::from_min_max(pos2(left, top), pos2(right, top + height));
@@ -77,7 +78,7 @@ fn darker(color: Color32) -> Color32 {
     Color32::from_rgba_premultiplied(r, g, b, color.a().max(a))
 }
 
-/// A rectangle that darkens to its right edge: two slices that touch stay apart at no cost.
+/// A rectangle that darkens towards its right edge: adjacent slices remain distinct without an outline.
 fn shaded_rect(mesh: &mut Mesh, rect: Rect, left: Color32, right: Color32) {
     let first = mesh.vertices.len() as u32;
     mesh.add_triangle(first, first + 1, first + 2);
@@ -88,7 +89,7 @@ fn shaded_rect(mesh: &mut Mesh, rect: Rect, left: Color32, right: Color32) {
     mesh.colored_vertex(rect.right_bottom(), right);
 }
 
-/// Paints moments as small diamonds at the top of their track; samples, of which there are many,
+/// Paints instants as small diamonds at the top of their track; samples, of which there are many,
 /// as thin dim lines.
 pub fn ticks(painter: &Painter, list: &DrawList, color: Color32, pixel: f32) {
     let mut mesh = Mesh::default();
@@ -162,7 +163,7 @@ fn curve_mesh(mesh: &mut Mesh, curve: &Curve, color: Color32, pixel: f32) {
 pub struct Labels(labels::Labels<(usize, StringId)>);
 
 impl Labels {
-    /// Forgets all, as when other traces were opened.
+    /// Clears the cache, as when other traces were opened.
     pub fn clear(&mut self) {
         self.0.clear();
     }

@@ -112,7 +112,7 @@ mod tests {
         let (both, last) = (Some((1.0, 3.0)), Some((3.0, 3.0)));
         assert_eq!(columns(100), [Some((1.0, 1.0)), Some((1.0, 1.0)), both, last, last]);
         assert_eq!(columns(75), [Some((1.0, 1.0)), Some((1.0, 1.0)), both, last, None]);
-        // A sample after the end that the trace is said to have, as a clock at fault makes, is shown.
+        // A sample after the nominal end of the trace, as from a faulty clock, is shown.
         assert_eq!(columns(30), [Some((1.0, 1.0)), Some((1.0, 1.0)), both, None, None]);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-/// The person's arrangement of tracks.
+/// The user's arrangement of tracks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TimelineSettings {
@@ -14,7 +14,7 @@ pub struct TimelineSettings {
     pub pinned: Vec<String>,
     /// Keys of tracks and groups not shown.
     pub hidden: BTreeSet<String>,
-    /// By key of a group, the keys of its members in the person's order; others follow as the
+    /// By key of a group, the keys of its members in the user's order; others follow as the
     /// trace has them.
     pub order: BTreeMap<String, Vec<String>>,
     /// Width of the column of labels, in points.

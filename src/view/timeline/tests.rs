@@ -6,63 +6,14 @@ use egui_kittest::kittest::Queryable as _;
 
 use super::Timeline;
 use crate::command::Command;
-use crate::model::{SliceId, SliceKind, TimeRange, Trace, TraceBuilder};
-use crate::session::{Mark, Navigation, OpenTrace, Selection};
-use crate::view::{View as _, ViewContext};
+use crate::model::{SliceId, SliceKind, TimeRange, Trace, TraceBuilder, TraceInfo};
+use crate::session::Selection;
+use crate::view::View as _;
+use crate::view::fixture::Fixture;
 
 const OP: SliceKind = SliceKind::Operator;
 const CALL: SliceKind = SliceKind::Runtime;
 const KERNEL: SliceKind = SliceKind::Kernel;
-
-#[derive(Default)]
-struct Session {
-    traces: Vec<OpenTrace>,
-    span: TimeRange,
-    navigation: Navigation,
-    selection: Selection,
-    range: Option<TimeRange>,
-    marks: Vec<Mark>,
-    timeline: Timeline,
-}
-
-impl Session {
-    fn new(trace: Trace) -> Self {
-        let span = trace.span;
-        Self { traces: vec![OpenTrace::new(trace, 0)], span, ..Default::default() }
-    }
-
-    fn with<R>(&mut self, work: impl FnOnce(&mut Timeline, &mut ViewContext<'_>) -> R) -> R {
-        let mut commands = Vec::new();
-        let mut ctx = ViewContext {
-            answers: &Default::default(),
-            traces: &self.traces,
-            span: self.span,
-            navigation: &mut self.navigation,
-            selection: &mut self.selection,
-            range: &mut self.range,
-            marks: &mut self.marks,
-            hits: &mut Default::default(),
-            memory: &mut Default::default(),
-            is_one_clock: true,
-            is_dark: true,
-            wheel_zooms: false,
-            has_keys: true,
-            commands: &mut commands,
-        };
-        work(&mut self.timeline, &mut ctx)
-    }
-
-    fn run(&mut self, command: &Command) {
-        assert!(self.with(|timeline, ctx| timeline.run(command, ctx)), "{command:?} is the timeline's");
-    }
-
-    fn selected_name(&self) -> &str {
-        match self.selection {
-            Selection::Slice { trace, slice } => self.traces[trace].trace.slice_name(slice),
-            _ => "",
-        }
-    }
-}
 
 fn small() -> Trace {
     let mut builder = TraceBuilder::from_slices(&[
@@ -75,35 +26,47 @@ fn small() -> Trace {
     builder.finish()
 }
 
-fn harness(trace: Trace) -> Harness<'static, Session> {
-    let app = |ui: &mut egui::Ui, session: &mut Session| session.with(|timeline, ctx| timeline.ui(ctx, ui));
+fn harness(traces: Vec<Trace>) -> Harness<'static, Fixture<Timeline>> {
     // Steps short enough that two clicks are a double click.
     let builder = Harness::builder().with_size(vec2(1200.0, 600.0)).with_step_dt(1.0 / 60.0).with_max_steps(200);
-    let mut harness = builder.build_ui_state(app, Session::new(trace));
+    let fixture = Fixture::new(traces, Timeline::default());
+    let mut harness = builder.build_ui_state(|ui, fixture| fixture.ui(ui), fixture);
     harness.run();
     harness
 }
 
 /// Where the middle of a slice is on screen, on row `row` of the canvas, the first line's height
 /// of a group included.
-fn place(harness: &Harness<'_, Session>, title: &str, slice: u32) -> Pos2 {
-    let session = harness.state();
+fn place(harness: &Harness<'_, Fixture<Timeline>>, title: &str, slice: u32) -> Pos2 {
+    let fixture = harness.state();
     let canvas = harness.get_by_label("Timeline canvas").rect();
-    let trace = &session.traces[0].trace;
+    let trace = &fixture.session.traces()[0].trace;
     let time = trace.slices.time(SliceId(slice));
     let depth = trace.slices.rows[trace.slices.row_of(SliceId(slice))].depth;
-    let line = session.timeline.tracks.scrolled.iter().find(|line| line.title == title).unwrap();
-    let view = session.navigation.visible();
+    let line = fixture.view.tracks.scrolled.iter().find(|line| line.title == title).unwrap();
+    let view = fixture.session.navigation.visible();
     let share = ((time.start + time.end) / 2 - view.start) as f32 / view.dur() as f32;
     let y = canvas.top() + line.y as f32 + depth as f32 * super::track_list::ROW_HEIGHT + 13.0;
     Pos2::new(canvas.left() + share * canvas.width(), y)
 }
 
-fn button(harness: &mut Harness<'_, Session>, pos: Pos2, button: PointerButton, pressed: bool, modifiers: Modifiers) {
+fn button(
+    harness: &mut Harness<'_, Fixture<Timeline>>,
+    pos: Pos2,
+    button: PointerButton,
+    pressed: bool,
+    modifiers: Modifiers,
+) {
     harness.event_modifiers(Event::PointerButton { pos, button, pressed, modifiers }, modifiers);
 }
 
-fn drag(harness: &mut Harness<'_, Session>, from: Pos2, to: Pos2, which: PointerButton, modifiers: Modifiers) {
+fn drag(
+    harness: &mut Harness<'_, Fixture<Timeline>>,
+    from: Pos2,
+    to: Pos2,
+    which: PointerButton,
+    modifiers: Modifiers,
+) {
     harness.event(Event::PointerMoved(from));
     harness.step();
     button(harness, from, which, true, modifiers);
@@ -116,7 +79,7 @@ fn drag(harness: &mut Harness<'_, Session>, from: Pos2, to: Pos2, which: Pointer
     harness.run();
 }
 
-fn click(harness: &mut Harness<'_, Session>, at: Pos2) {
+fn click(harness: &mut Harness<'_, Fixture<Timeline>>, at: Pos2) {
     harness.event(Event::PointerMoved(at));
     harness.step();
     button(harness, at, PointerButton::Primary, true, Modifiers::NONE);
@@ -124,7 +87,7 @@ fn click(harness: &mut Harness<'_, Session>, at: Pos2) {
     harness.run();
 }
 
-fn wheel(harness: &mut Harness<'_, Session>, at: Pos2, delta: egui::Vec2, modifiers: Modifiers) {
+fn wheel(harness: &mut Harness<'_, Fixture<Timeline>>, at: Pos2, delta: egui::Vec2, modifiers: Modifiers) {
     harness.event(Event::PointerMoved(at));
     harness.step();
     let (unit, phase) = (MouseWheelUnit::Point, TouchPhase::Move);
@@ -137,7 +100,7 @@ fn wheel(harness: &mut Harness<'_, Session>, at: Pos2, delta: egui::Vec2, modifi
 
 #[test]
 fn a_click_selects_the_slice_and_a_click_on_nothing_deselects() {
-    let mut harness = harness(small());
+    let mut harness = harness(vec![small()]);
     let gemm = place(&harness, "stream 7", 2);
     click(&mut harness, gemm);
     assert_eq!(harness.state().selected_name(), "gemm");
@@ -145,12 +108,12 @@ fn a_click_selects_the_slice_and_a_click_on_nothing_deselects() {
     click(&mut harness, call);
     assert_eq!(harness.state().selected_name(), "cudaLaunchKernel");
     click(&mut harness, gemm + vec2(0.0, 200.0));
-    assert_eq!(harness.state().selection, Selection::None);
+    assert_eq!(harness.state().session.selection, Selection::None);
 }
 
 #[test]
 fn groups_collapse_and_tracks_are_pinned_by_their_buttons() {
-    let mut harness = harness(small());
+    let mut harness = harness(vec![small()]);
     harness.get_by_label("Collapse GPU 0").click();
     harness.run();
     assert!(harness.query_by_label("Pin stream 7").is_none());
@@ -158,7 +121,7 @@ fn groups_collapse_and_tracks_are_pinned_by_their_buttons() {
     harness.run();
     harness.get_by_label("Pin stream 7").click();
     harness.run();
-    assert_eq!(harness.state().timeline.settings.pinned.len(), 1);
+    assert_eq!(harness.state().view.settings.pinned.len(), 1);
     let canvas = harness.get_by_label("Timeline canvas").rect();
     assert!(harness.get_by_label("Unpin stream 7, GPU 0").rect().top() < canvas.top() + 20.0);
     harness.get_by_label("Unpin stream 7, GPU 0").click();
@@ -170,8 +133,8 @@ fn groups_collapse_and_tracks_are_pinned_by_their_buttons() {
 
 #[test]
 fn the_filter_is_a_text_field_and_typing_does_not_move_the_view() {
-    let mut harness = harness(small());
-    let before = harness.state().navigation.visible();
+    let mut harness = harness(vec![small()]);
+    let before = harness.state().session.navigation.visible();
     harness.get_by_label("Filter tracks").focus();
     harness.run();
     harness.get_by_label("Filter tracks").type_text("stream");
@@ -181,64 +144,64 @@ fn the_filter_is_a_text_field_and_typing_does_not_move_the_view() {
     harness.run();
     assert!(harness.query_by_label("Collapse python").is_none());
     harness.get_by_label("Pin stream 7");
-    assert_eq!(harness.state().navigation.visible(), before);
+    assert_eq!(harness.state().session.navigation.visible(), before);
 }
 
 #[test]
 fn held_keys_zoom_and_pan_and_undo_takes_one_step() {
-    let mut harness = harness(small());
-    let before = harness.state().navigation.visible();
+    let mut harness = harness(vec![small()]);
+    let before = harness.state().session.navigation.visible();
     harness.key_down(Key::W);
     harness.run_steps(5);
     harness.key_up(Key::W);
     harness.run();
-    let zoomed = harness.state().navigation.visible();
+    let zoomed = harness.state().session.navigation.visible();
     assert!(zoomed.dur() < before.dur());
     harness.run_steps(3);
-    assert_eq!(harness.state().navigation.visible(), zoomed, "released");
+    assert_eq!(harness.state().session.navigation.visible(), zoomed, "released");
     harness.state_mut().run(&Command::UndoZoom);
-    assert_eq!(harness.state().navigation.visible(), before);
+    assert_eq!(harness.state().session.navigation.visible(), before);
     harness.state_mut().run(&Command::RedoZoom);
-    assert_eq!(harness.state().navigation.visible(), zoomed);
+    assert_eq!(harness.state().session.navigation.visible(), zoomed);
 }
 
 #[test]
-fn keys_work_while_a_readout_is_open() {
-    let mut harness = harness(small());
+fn keys_work_while_a_tooltip_is_open() {
+    let mut harness = harness(vec![small()]);
     let gemm = place(&harness, "stream 7", 2);
     harness.event(Event::PointerMoved(gemm));
     harness.run_steps(4);
     assert!(harness.query_by_label_contains("Kernel on stream 7").is_some());
-    assert!(harness.query_by_label_contains("Launched by cudaLaunchKernel, 300.000 µs before").is_some());
-    let before = harness.state().navigation.visible();
+    assert!(harness.query_by_label_contains("Launched by cudaLaunchKernel, 300.000 µs earlier").is_some());
+    let before = harness.state().session.navigation.visible();
     let share = |view: TimeRange| (550_000 - view.start) as f64 / view.dur() as f64;
     harness.key_down(Key::W);
     harness.run_steps(6);
     harness.key_up(Key::W);
     harness.run();
-    let after = harness.state().navigation.visible();
+    let after = harness.state().session.navigation.visible();
     assert!(after.dur() < before.dur());
     assert!((share(after) - share(before)).abs() < 0.001, "zoomed at the pointer");
 }
 
 #[test]
 fn a_gap_says_how_long_it_is_and_is_selected_by_a_double_click() {
-    let mut harness = harness(small());
+    let mut harness = harness(vec![small()]);
     let [gemm, relu] = [2, 3].map(|slice| place(&harness, "stream 7", slice));
-    let view = harness.state().navigation.visible();
+    let view = harness.state().session.navigation.visible();
     let canvas = harness.get_by_label("Timeline canvas").rect();
     let x = canvas.left() + (750_000 - view.start) as f32 / view.dur() as f32 * canvas.width();
     assert!(gemm.x < x && x < relu.x);
     let at = Pos2::new(x, gemm.y);
     click(&mut harness, at);
-    assert!(harness.query_by_label_contains("Nothing runs here for 100.000 µs").is_some());
+    assert!(harness.query_by_label_contains("Gap of 100.000 µs").is_some());
     click(&mut harness, at);
-    assert_eq!(harness.state().range, Some(TimeRange { start: 700_000, end: 800_000 }));
+    assert_eq!(harness.state().session.range, Some(TimeRange { start: 700_000, end: 800_000 }));
 }
 
 #[test]
 fn the_context_menu_acts_on_what_was_clicked() {
-    let mut harness = harness(small());
+    let mut harness = harness(vec![small()]);
     let gemm = place(&harness, "stream 7", 2);
     harness.event(Event::PointerMoved(gemm));
     harness.step();
@@ -246,24 +209,45 @@ fn the_context_menu_acts_on_what_was_clicked() {
     button(&mut harness, gemm, PointerButton::Secondary, false, Modifiers::NONE);
     harness.run();
     assert_eq!(harness.state().selected_name(), "gemm");
-    harness.get_by_label("Select its time range").click();
+    harness.get_by_label("Select time range").click();
     harness.run();
-    assert_eq!(harness.state().range, Some(TimeRange { start: 400_000, end: 700_000 }));
+    assert_eq!(harness.state().session.range, Some(TimeRange { start: 400_000, end: 700_000 }));
+}
+
+#[test]
+fn copied_names_have_no_control_characters() {
+    let slices = [("stream 7", KERNEL, "gemm\u{1b}[2J", 0, 1_000)];
+    let mut harness = harness(vec![TraceBuilder::from_slices(&slices).finish()]);
+    let gemm = place(&harness, "stream 7", 0);
+    harness.event(Event::PointerMoved(gemm));
+    harness.step();
+    button(&mut harness, gemm, PointerButton::Secondary, true, Modifiers::NONE);
+    button(&mut harness, gemm, PointerButton::Secondary, false, Modifiers::NONE);
+    harness.run();
+    harness.get_by_label("Copy name").click();
+    harness.step();
+    let commands = &harness.output().platform_output.commands;
+    let text = commands.iter().find_map(|command| match command {
+        egui::OutputCommand::CopyText(text) => Some(text.as_str()),
+        _ => None,
+    });
+    assert_eq!(text, Some(r"gemm\u{1b}[2J"));
 }
 
 #[test]
 fn labels_are_dragged_to_another_place() {
     let slices =
         [("stream 7", KERNEL, "a", 0, 10), ("stream 9", KERNEL, "b", 0, 10), ("stream 20", KERNEL, "c", 0, 10)];
-    let mut harness = harness(TraceBuilder::from_slices(&slices).finish());
-    let order = |harness: &Harness<'_, Session>| {
-        let lines = &harness.state().timeline.tracks.scrolled;
+    let mut harness = harness(vec![TraceBuilder::from_slices(&slices).finish()]);
+    let order = |harness: &Harness<'_, Fixture<Timeline>>| {
+        let lines = &harness.state().view.tracks.scrolled;
         lines.iter().skip(1).map(|line| line.title.clone()).collect::<Vec<_>>()
     };
     assert_eq!(order(&harness), ["stream 7", "stream 9", "stream 20"]);
     // The label is left of its pin.
-    let label =
-        |harness: &Harness<'_, Session>, name: &str| harness.get_by_label(name).rect().left_center() - vec2(60.0, 0.0);
+    let label = |harness: &Harness<'_, Fixture<Timeline>>, name: &str| {
+        harness.get_by_label(name).rect().left_center() - vec2(60.0, 0.0)
+    };
     let [from, to] = ["Pin stream 20", "Pin stream 7"].map(|name| label(&harness, name));
     drag(&mut harness, from, to, PointerButton::Primary, Modifiers::NONE);
     assert_eq!(order(&harness), ["stream 20", "stream 7", "stream 9"]);
@@ -271,126 +255,109 @@ fn labels_are_dragged_to_another_place() {
 
 #[test]
 fn two_ranks_are_two_groups_on_one_clock() {
-    let mut session = Session::new(small());
-    for (rank, open) in (0..).zip([small(), small()]) {
-        let trace = Trace { info: crate::model::TraceInfo { rank: Some(rank), ..Default::default() }, ..open };
-        let offset = i64::from(rank) * 1_000_000;
-        let open = OpenTrace::new(trace, offset);
-        if rank == 0 { session.traces = vec![open] } else { session.traces.push(open) }
-    }
-    session.span = TimeRange { start: 0, end: 2_000_000 };
-    let app = |ui: &mut egui::Ui, session: &mut Session| session.with(|timeline, ctx| timeline.ui(ctx, ui));
-    let mut harness =
-        Harness::builder().with_size(vec2(1200.0, 600.0)).with_max_steps(200).build_ui_state(app, session);
-    harness.run();
+    let of_rank = |rank: u32| {
+        let info =
+            TraceInfo { rank: Some(rank), utc_offset_ns: Some(i64::from(rank) * 1_000_000), ..Default::default() };
+        Trace { info, ..small() }
+    };
+    let mut harness = harness(vec![of_rank(0), of_rank(1)]);
     harness.get_by_label_contains("Collapse Rank 0").click();
     harness.run();
     assert_eq!(harness.query_all_by_label("Pin stream 7").count(), 1);
     let gemm = place(&harness, "stream 7", 2);
-    let view = harness.state().navigation.visible();
+    let view = harness.state().session.navigation.visible();
     let shift = 1_000_000.0 / view.dur() as f32 * harness.get_by_label("Timeline canvas").rect().width();
     click(&mut harness, gemm + vec2(shift, 0.0));
-    assert_eq!(harness.state().selection, Selection::Slice { trace: 1, slice: SliceId(2) });
-}
-
-#[test]
-fn closing_a_trace_clears_what_was_selected_in_it() {
-    let mut harness = harness(small());
-    harness.state_mut().selection = Selection::Slice { trace: 0, slice: SliceId(3) };
-    harness.run();
-    let slices = [("main", OP, "only", 0, 10)];
-    harness.state_mut().traces = vec![OpenTrace::new(TraceBuilder::from_slices(&slices).finish(), 0)];
-    harness.run();
-    assert_eq!(harness.state().selection, Selection::None);
+    assert_eq!(harness.state().session.selection, Selection::Slice { trace: 1, slice: SliceId(2) });
 }
 
 #[test]
 fn the_wheel_zooms_at_the_pointer_with_ctrl_and_pans_with_shift() {
-    let mut harness = harness(small());
+    let mut harness = harness(vec![small()]);
     let canvas = harness.get_by_label("Timeline canvas").rect();
     let at = Pos2::new(canvas.left() + canvas.width() * 0.25, canvas.center().y);
     let moment = |view: TimeRange| view.start as f64 + view.dur() as f64 * 0.25;
-    let before = harness.state().navigation.visible();
+    let before = harness.state().session.navigation.visible();
     wheel(&mut harness, at, vec2(0.0, 200.0), Modifiers::CTRL);
-    let zoomed = harness.state().navigation.visible();
+    let zoomed = harness.state().session.navigation.visible();
     assert!(zoomed.dur() < before.dur(), "{zoomed:?}");
     assert!((moment(zoomed) - moment(before)).abs() <= 20.0, "{zoomed:?} {before:?}");
     wheel(&mut harness, at, vec2(0.0, -100.0), Modifiers::SHIFT);
-    let panned = harness.state().navigation.visible();
+    let panned = harness.state().session.navigation.visible();
     assert_eq!(panned.dur(), zoomed.dur());
     assert!(panned.start > zoomed.start);
 }
 
 #[test]
 fn drags_select_a_range_pan_and_zoom() {
-    let mut harness = harness(small());
+    let mut harness = harness(vec![small()]);
     let canvas = harness.get_by_label("Timeline canvas").rect();
     let [a, b] = [0.2, 0.6].map(|x| Pos2::new(canvas.left() + canvas.width() * x, canvas.center().y));
-    let before = harness.state().navigation.visible();
+    let before = harness.state().session.navigation.visible();
     drag(&mut harness, a, b, PointerButton::Primary, Modifiers::NONE);
-    let range = harness.state().range.unwrap();
+    let range = harness.state().session.range.unwrap();
     assert!((range.dur() as f64 / before.dur() as f64 - 0.4).abs() < 0.01, "{range:?}");
-    assert_eq!(harness.state().navigation.visible(), before);
+    assert_eq!(harness.state().session.navigation.visible(), before);
 
     let further = b + vec2(100.0, 0.0);
     drag(&mut harness, b, further, PointerButton::Primary, Modifiers::NONE);
-    let wider = harness.state().range.unwrap();
+    let wider = harness.state().session.range.unwrap();
     assert_eq!(wider.start, range.start, "the edge was dragged");
     assert!(wider.end > range.end);
 
     drag(&mut harness, b, a, PointerButton::Middle, Modifiers::NONE);
-    let panned = harness.state().navigation.visible();
+    let panned = harness.state().session.navigation.visible();
     assert!((panned.start - before.start) as f64 / before.dur() as f64 > 0.38, "{panned:?}");
     assert_eq!(panned.dur(), before.dur());
     harness.state_mut().run(&Command::UndoZoom);
 
     drag(&mut harness, a, b, PointerButton::Primary, Modifiers::ALT);
-    let zoomed = harness.state().navigation.visible();
+    let zoomed = harness.state().session.navigation.visible();
     assert!((zoomed.dur() as f64 / before.dur() as f64 - 0.4).abs() < 0.01, "{zoomed:?}");
 }
 
 #[test]
 fn commands_walk_from_slice_to_slice() {
-    let mut session = Session::new(small());
-    session.selection = Selection::Slice { trace: 0, slice: SliceId(2) };
-    session.run(&Command::FollowFlowBack);
-    assert_eq!(session.selected_name(), "cudaLaunchKernel");
-    session.run(&Command::ParentSlice);
-    assert_eq!(session.selected_name(), "aten::mm");
-    session.run(&Command::ChildSlice);
-    session.run(&Command::FollowFlow);
-    assert_eq!(session.selected_name(), "gemm");
-    session.run(&Command::NextGap);
-    assert_eq!(session.range, Some(TimeRange { start: 700_000, end: 800_000 }));
-    session.run(&Command::NextSlice);
-    assert_eq!(session.selected_name(), "relu");
-    session.run(&Command::RangeFromSelection);
-    assert_eq!(session.range, Some(TimeRange { start: 800_000, end: 1_000_000 }));
-    session.run(&Command::MarkRange);
-    session.run(&Command::MarkMoment);
-    assert_eq!(session.marks.len(), 2);
-    session.run(&Command::FocusSelection);
-    assert_eq!((session.navigation.visible().start + session.navigation.visible().end) / 2, 900_000);
-    session.run(&Command::FocusSelection);
-    assert_eq!(session.navigation.visible(), TimeRange { start: 780_000, end: 1_020_000 });
-    session.run(&Command::Deselect);
-    assert_eq!((session.selection, session.range.is_some()), (Selection::None, true));
-    session.run(&Command::Deselect);
-    assert_eq!(session.range, None);
-    assert!(!session.with(|timeline, ctx| timeline.run(&Command::Quit, ctx)));
+    let mut fixture = Fixture::new(vec![small()], Timeline::default());
+    fixture.session.selection = Selection::Slice { trace: 0, slice: SliceId(2) };
+    fixture.run(&Command::FollowFlowBack);
+    assert_eq!(fixture.selected_name(), "cudaLaunchKernel");
+    fixture.run(&Command::ParentSlice);
+    assert_eq!(fixture.selected_name(), "aten::mm");
+    fixture.run(&Command::ChildSlice);
+    fixture.run(&Command::FollowFlow);
+    assert_eq!(fixture.selected_name(), "gemm");
+    fixture.run(&Command::NextGap);
+    assert_eq!(fixture.session.range, Some(TimeRange { start: 700_000, end: 800_000 }));
+    fixture.run(&Command::NextSlice);
+    assert_eq!(fixture.selected_name(), "relu");
+    fixture.run(&Command::RangeFromSelection);
+    assert_eq!(fixture.session.range, Some(TimeRange { start: 800_000, end: 1_000_000 }));
+    fixture.run(&Command::MarkRange);
+    fixture.run(&Command::MarkMoment);
+    assert_eq!(fixture.session.marks.len(), 2);
+    fixture.run(&Command::FocusSelection);
+    assert_eq!((fixture.session.navigation.visible().start + fixture.session.navigation.visible().end) / 2, 900_000);
+    fixture.run(&Command::FocusSelection);
+    assert_eq!(fixture.session.navigation.visible(), TimeRange { start: 780_000, end: 1_020_000 });
+    fixture.run(&Command::Deselect);
+    assert_eq!((fixture.session.selection, fixture.session.range.is_some()), (Selection::None, true));
+    fixture.run(&Command::Deselect);
+    assert_eq!(fixture.session.range, None);
+    assert!(!fixture.with(|timeline, ctx| timeline.run(&Command::Quit, ctx)));
 }
 
 #[test]
 fn a_slice_in_a_collapsed_group_is_revealed() {
-    let mut harness = harness(small());
+    let mut harness = harness(vec![small()]);
     harness.state_mut().run(&Command::CollapseAll);
     harness.run();
     assert!(harness.query_by_label("Pin stream 7").is_none());
-    harness.state_mut().navigation.go(TimeRange { start: 0, end: 1000 });
+    harness.state_mut().session.navigation.go(TimeRange { start: 0, end: 1000 });
     harness.state_mut().with(|timeline, ctx| timeline.reveal(ctx, 0, SliceId(3)));
     harness.run();
     harness.get_by_label("Pin stream 7");
-    assert!(harness.state().navigation.visible().contains(900_000));
+    assert!(harness.state().session.navigation.visible().contains(900_000));
     assert_eq!(harness.state().selected_name(), "relu");
 }
 
@@ -399,7 +366,7 @@ fn a_million_slices_are_few_shapes_at_every_zoom() {
     let names: Vec<String> = (0..60).map(|i| format!("stream {i}")).collect();
     let slice = |i: i64| (names[i as usize % 60].as_str(), KERNEL, "gemm", i * 10, i * 10 + 400);
     let slices: Vec<_> = (0..1_000_000).map(slice).collect();
-    let mut harness = harness(TraceBuilder::from_slices(&slices).finish());
+    let mut harness = harness(vec![TraceBuilder::from_slices(&slices).finish()]);
     for _ in 0..24 {
         harness.state_mut().run(&Command::ZoomIn);
         harness.run();
@@ -415,11 +382,11 @@ fn a_million_slices_are_few_shapes_at_every_zoom() {
 }
 
 #[test]
-fn no_size_and_no_content_is_a_problem() {
+fn any_size_and_content_is_drawn() {
     for size in [vec2(0.0, 0.0), vec2(130.0, 90.0), vec2(60.0, 900.0)] {
         for trace in [Trace::default(), small()] {
-            let app = |ui: &mut egui::Ui, session: &mut Session| session.with(|timeline, ctx| timeline.ui(ctx, ui));
-            let mut harness = Harness::builder().with_size(size).build_ui_state(app, Session::new(trace));
+            let fixture = Fixture::new(vec![trace], Timeline::default());
+            let mut harness = Harness::builder().with_size(size).build_ui_state(|ui, fixture| fixture.ui(ui), fixture);
             harness.run_steps(3);
         }
     }

@@ -1,11 +1,11 @@
-//! The list of tracks on show, with their order and heights.
+//! The lines of the timeline, with their order and heights.
 
 use std::collections::HashMap;
 
 use super::settings::TimelineSettings;
+use crate::figures::text::display_name;
 use crate::model::{ProcessId, Trace, TrackId, TrackKind};
-use crate::session::OpenTrace;
-use crate::widget::text::display_name;
+use crate::session::{OpenTrace, track_title};
 
 /// Height of one row of slices, in points.
 pub const ROW_HEIGHT: f32 = 18.0;
@@ -15,10 +15,10 @@ const COUNTER_HEIGHT: f32 = 40.0;
 /// Free space under each line.
 const SPACING: f32 = 3.0;
 
-/// What a line of the timeline stands for.
+/// What a line of the timeline shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LineKind {
-    /// All of one recording; shown only if several are open.
+    /// A whole trace; only if several are open.
     Trace,
     Process(ProcessId),
     Track(TrackId),
@@ -30,12 +30,12 @@ pub struct Line {
     /// Index into the open traces.
     pub trace: usize,
     pub kind: LineKind,
-    /// Names it in the settings.
+    /// Identifies it in the settings.
     pub key: String,
     /// The key of the group around it.
     pub parent: String,
     pub title: String,
-    /// Levels below the outermost.
+    /// Nesting level; 0 for the outermost.
     pub indent: u8,
     /// Top, in points from the top of its list.
     pub y: f64,
@@ -48,7 +48,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Whether it has more to show or hide than one row.
+    /// Whether it has more than one row to hide.
     pub fn can_collapse(&self, trace: &Trace) -> bool {
         match self.kind {
             LineKind::Track(track) => trace.rows(track).len() > 1,
@@ -62,9 +62,9 @@ impl Line {
 pub struct TrackList {
     pub pinned: Vec<Line>,
     pub scrolled: Vec<Line>,
-    /// How many lines the person has hidden.
+    /// How many lines the user has hidden.
     pub n_hidden: usize,
-    /// The line of each track, or of the group that it is folded into.
+    /// The line of each track, or of the collapsed group around it.
     line_of: HashMap<(usize, TrackId), LineIndex>,
 }
 
@@ -105,7 +105,7 @@ impl TrackList {
         let mut order: Vec<(usize, &OpenTrace)> = traces.iter().enumerate().collect();
         list.sort("", &mut order, |entry| &entry.1.key);
         for (trace, open) in order {
-            list.add_trace(trace, open, traces.len() > 1);
+            list.add_trace(traces, trace, open);
         }
         let rank = |line: &Line| settings.pinned.iter().position(|key| *key == line.key);
         list.out.pinned.sort_by_key(rank);
@@ -158,7 +158,7 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// Puts members of the group `parent` in the person's order.
+    /// Puts members of the group `parent` in the user's order.
     fn sort<T>(&self, parent: &str, members: &mut [T], key: impl Fn(&T) -> &str) {
         if let Some(order) = self.settings.order.get(parent) {
             let rank: HashMap<&str, usize> = order.iter().enumerate().map(|(i, key)| (key.as_str(), i)).collect();
@@ -180,15 +180,14 @@ impl Builder<'_> {
         is_hidden
     }
 
-    fn add_trace(&mut self, trace: usize, open: &OpenTrace, has_line: bool) {
-        let (data, key) = (&*open.trace, &*open.key);
+    fn add_trace(&mut self, traces: &[OpenTrace], trace: usize, open: &OpenTrace) {
+        let (data, key, has_line) = (&*open.trace, &*open.key, traces.len() > 1);
         if has_line && self.is_hidden(key) {
             return;
         }
-        let title = match data.info.rank {
-            Some(rank) => format!("Rank {rank}: {}", data.info.title()),
-            None => data.info.title(),
-        };
+        let file = data.info.title();
+        let title = display_name(&file);
+        let title = data.info.rank.map_or_else(|| title.to_string(), |rank| format!("Rank {rank}: {title}"));
         let indent = u8::from(has_line);
         let is_collapsed = has_line && self.is_collapsed(key);
         let is_match = has_line && !self.filter.is_empty() && self.matches(&title);
@@ -214,13 +213,10 @@ impl Builder<'_> {
         self.sort(key, &mut processes, |entry| &entry.1);
         for (process, process_key, tracks) in processes {
             let title = display_name(&data.process(process).title()).into_owned();
-            let home = match (has_line, data.info.rank) {
-                (false, _) => title.clone(),
-                (true, Some(rank)) => format!("{title}, rank {rank}"),
-                (true, None) => format!("{title}, {}", data.info.title()),
-            };
+            let qualified_title = track_title(traces, trace, &title);
             let is_folded = is_collapsed;
-            let group = Group { trace, parent: key, key: process_key, title, home, indent, is_folded, is_match };
+            let group =
+                Group { trace, parent: key, key: process_key, title, qualified_title, indent, is_folded, is_match };
             self.add_process(open, process, tracks, &group);
         }
         let has_members = self.out.scrolled.len() > at + 1 || is_collapsed;
@@ -300,8 +296,8 @@ impl Builder<'_> {
         let is_counter = data.track(track).kind == TrackKind::Counter;
         let height = if is_counter { COUNTER_HEIGHT } else { ROW_HEIGHT * n_rows.max(1) as f32 };
         let parent = group.key.clone();
-        // Away from its group, a track says where it belongs.
-        let title = if is_pinned { format!("{title}, {}", group.home) } else { title };
+        // Outside of its group, the title of a track includes it.
+        let title = if is_pinned { format!("{title}, {}", group.qualified_title) } else { title };
         let indent = if is_pinned { 0 } else { group.indent + 1 };
         let kind = LineKind::Track(track);
         let trace = group.trace;
@@ -316,12 +312,12 @@ struct Group<'a> {
     parent: &'a str,
     key: String,
     title: String,
-    /// Which group of all open traces it is, for a track that is shown elsewhere.
-    home: String,
+    /// With the trace where several are open, for tracks shown outside of the group.
+    qualified_title: String,
     indent: u8,
-    /// Whether a collapsed group around it shows it.
+    /// Whether a group around it is collapsed.
     is_folded: bool,
-    /// Whether a group around it matches the filter, so that all members do.
+    /// Whether a group around it matches the filter: then all its members are shown.
     is_match: bool,
 }
 
@@ -377,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn the_persons_order_comes_first() {
+    fn the_users_order_comes_first() {
         let traces = open();
         let mut settings = TimelineSettings::default();
         let all = TrackList::build(&traces, &settings, "");

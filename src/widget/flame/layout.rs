@@ -1,4 +1,4 @@
-//! Where each frame of an icicle graph lies, and what is too narrow to have a place of its own.
+//! The layout of an icicle graph: a bar for each frame, and merged bars for those narrower than a pixel.
 
 use std::ops::Range;
 
@@ -7,27 +7,26 @@ use eframe::egui::Color32;
 use super::Frames;
 use crate::widget::slice_color::frame_color;
 
-/// A frame, or the narrow ones at the end of its siblings as one.
+/// The bar of a frame, or of the narrow frames at the end of its siblings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
     /// The frame, or the first of those merged.
     pub frame: u32,
-    /// How many frames this stands for, if it stands for narrow ones.
+    /// The number of frames of a merged bar.
     pub n_merged: Option<u32>,
     /// Points from the left edge of the graph.
     pub left: f32,
     pub right: f32,
-    /// The weight that the width stands for.
+    /// The weight that the width shows.
     pub weight: i64,
     pub color: Color32,
 }
 
-/// What is as wide as the graph.
+/// The frame that is as wide as the graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Focus {
     pub frame: u32,
-    /// Of the frames below it only this one and its lighter siblings, and their weight: those that were
-    /// too narrow beside the others.
+    /// Limits its children to this one and its lighter siblings, with their total weight: those of a merged bar.
     pub rest: Option<(u32, i64)>,
 }
 
@@ -38,24 +37,24 @@ impl Focus {
     }
 }
 
-/// All bars of a graph of a certain width, what is in focus below its callers.
+/// All bars of a graph of a given width: the callers of the focus, the focus, and the frames below it.
 #[derive(Debug, Default)]
 pub struct Layout {
     pub bars: Vec<Bar>,
-    /// The bars of each level, from left to right; the whole is on level 0.
+    /// The bars of each level, from left to right; the root is level 0.
     pub rows: Vec<Range<usize>>,
 }
 
-/// The color of merged frames: no name's.
+/// The color of merged bars, distinct from those of names.
 fn merged_color(is_dark: bool) -> Color32 {
     Color32::from_gray(if is_dark { 88 } else { 184 })
 }
 
 impl Layout {
-    /// * `width`, `pixel`: of the graph and of one pixel, in points.
+    /// * `width`, `pixel`: widths of the graph and of one pixel, in points.
     ///
-    /// Cost: O(levels · width / pixel), however many frames there are: a row has no more frames than
-    /// pixels, and no more merged ones than the row above has frames.
+    /// Cost: O(levels · width / pixel), independent of the number of frames: a row has at most one bar per
+    /// pixel, and at most one merged bar per bar of the row above.
     pub fn new(frames: &dyn Frames, focus: Focus, width: f32, pixel: f32, is_dark: bool) -> Self {
         let color = |frame: u32| frame_color(frames.frame(frame).name, is_dark);
         let mut layout = Self::default();
@@ -126,7 +125,7 @@ impl Layout {
         bars.iter().find(|bar| bar.frame == frame && bar.n_merged.is_none())
     }
 
-    /// How many frames of the focus's subtree that have callers on show are too narrow for a bar.
+    /// The number of frames in merged bars.
     pub fn n_merged(&self) -> u64 {
         self.bars.iter().filter_map(|bar| bar.n_merged).map(u64::from).sum()
     }
@@ -148,9 +147,9 @@ mod tests {
     }
 
     /// (frame, merged, left, right)
-    type Place = (u32, Option<u32>, i32, i32);
+    type BarTuple = (u32, Option<u32>, i32, i32);
 
-    fn places(layout: &Layout) -> Vec<Vec<Place>> {
+    fn places(layout: &Layout) -> Vec<Vec<BarTuple>> {
         let place = |bar: &Bar| (bar.frame, bar.n_merged, bar.left.round() as i32, bar.right.round() as i32);
         layout.rows.iter().map(|row| layout.bars[row.clone()].iter().map(place).collect()).collect()
     }

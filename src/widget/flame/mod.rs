@@ -12,19 +12,19 @@ use eframe::egui::{
 use self::layout::{Bar, Focus, Layout};
 use super::labels::{Labels, cut_function};
 use super::slice_color;
-use super::text::display_name;
 use super::theme;
 use crate::figures::escape;
+use crate::figures::text::display_name;
 
 const ROW_HEIGHT: f32 = 18.0;
-/// Narrower bars have no label, in points.
+/// Bars narrower than this have no label, in points.
 const MIN_LABEL_WIDTH: f32 = 22.0;
-/// Steps back that are remembered.
+/// The most zoom steps to go back.
 const MAX_BACK: usize = 100;
-/// How much of its color a bar keeps that does not match.
+/// Color strength of bars that do not match.
 const DIM: f32 = 0.25;
 
-/// A frame under those that lead to it.
+/// A frame of a tree.
 #[derive(Clone, Debug)]
 pub struct Frame<'a> {
     pub name: &'a str,
@@ -46,9 +46,9 @@ pub trait Frames {
 /// How a graph is shown.
 pub struct Look<'a> {
     pub frames: &'a dyn Frames,
-    /// What the whole is called.
+    /// The label of the root.
     pub whole: &'a str,
-    /// Whether a frame fits what is searched for; the others are dimmed.
+    /// Whether a frame matches the search; the others are dimmed.
     pub is_match: Option<&'a dyn Fn(u32) -> bool>,
     /// A weight with its unit.
     pub weight: &'a dyn Fn(i64) -> String,
@@ -69,7 +69,7 @@ impl Look<'_> {
         weight as f64 / self.frames.frame(of).total.max(1) as f64
     }
 
-    /// One line that says what a frame is: `gemm, 12 samples, 3.4 %`.
+    /// A frame in one line: `gemm, 12 samples, 3.4 %`.
     fn line(&self, frame: u32) -> String {
         let total = self.frames.frame(frame).total;
         let share = self.share(total, 0) * 100.0;
@@ -77,7 +77,7 @@ impl Look<'_> {
     }
 }
 
-/// What a layout was made for: focus, width, pixels per point, theme.
+/// The parameters of a layout: focus, width, points per pixel, theme.
 type LayoutKey = (Focus, f32, f32, bool);
 
 /// An icicle graph on screen.
@@ -94,9 +94,9 @@ pub struct FlameGraph {
 }
 
 impl FlameGraph {
-    /// Another tree comes.
+    /// Adapts focus and selection to another tree.
     ///
-    /// * `same`: what a frame of the one before is in it; `None` if the two have nothing in common.
+    /// * `same`: maps a frame of the previous tree to this one; `None` if the trees are unrelated.
     pub fn show_other(&mut self, same: impl Fn(u32) -> Option<u32>) {
         self.focus = Focus::of(same(self.focus.frame).unwrap_or_default());
         self.selected = self.selected.and_then(&same);
@@ -110,16 +110,16 @@ impl FlameGraph {
         self.selected
     }
 
-    /// Whether the keyboard was on the graph on its last frame.
+    /// Whether the graph had keyboard focus in its last frame.
     pub fn has_keyboard(&self) -> bool {
         self.has_keyboard
     }
 
-    /// Shows what was shown before the last zoom; false if nothing was.
+    /// Undoes the last zoom; false if there is none.
     pub fn go_back(&mut self, frames: &dyn Frames) -> bool {
         let Focus { frame, .. } = self.focus;
         let caller = (frame != 0).then(|| Focus::of(frames.frame(frame).parent));
-        // In another tree several of them may be the same frame.
+        // In another tree several steps may be the same frame.
         let before = std::iter::from_fn(|| self.back.pop()).find(|focus| focus.frame != frame);
         let Some(focus) = before.or(caller) else { return false };
         self.focus = focus;
@@ -140,7 +140,7 @@ impl FlameGraph {
         }
     }
 
-    /// Paints one frame; the name says which graph it is. Says whether another frame was selected.
+    /// Paints the graph; `name` identifies it. Returns whether the selection changed.
     pub fn ui(&mut self, name: &str, look: &Look<'_>, ui: &mut egui::Ui) -> bool {
         let before = self.selected;
         let area = egui::ScrollArea::vertical().id_salt(name).auto_shrink(false);
@@ -150,7 +150,7 @@ impl FlameGraph {
             self.lay_out(look, width, pixel, ui.visuals().dark_mode);
             let n_rows = self.layout.as_ref().map_or(1, |(_, layout)| layout.rows.len());
             let (rect, _) = ui.allocate_exact_size(vec2(width, n_rows as f32 * ROW_HEIGHT), Sense::hover());
-            // The area below the last row is the graph's too.
+            // The area below the last row belongs to the graph too.
             let clip = ui.clip_rect();
             let response = ui.interact(clip, ui.scope_id().with("graph"), Sense::click());
             let whole = look.line(self.focus.frame);
@@ -173,12 +173,12 @@ impl FlameGraph {
         }
     }
 
-    /// The bar under the pointer; acts on clicks.
+    /// The bar under the pointer; handles clicks.
     fn pointer(&mut self, look: &Look<'_>, rect: Rect, response: &Response) -> Option<Bar> {
         let at = response.hover_pos().filter(|_| !response.context_menu_opened()).or(response.interact_pointer_pos())?;
         let row = ((at.y - rect.top()) / ROW_HEIGHT).floor().max(0.0) as usize;
         let bar = self.layout.as_ref()?.1.at(row, at.x - rect.left())?.clone();
-        // A click without a pointer comes from the keyboard, and means no place on the graph.
+        // A click without a pointer comes from the keyboard and has no position.
         let has_pointer = response.interact_pointer_pos().is_some();
         if has_pointer && (response.clicked() || response.secondary_clicked()) {
             response.request_focus();
@@ -242,7 +242,7 @@ impl FlameGraph {
         }
     }
 
-    /// Selects a frame; zooms out or in if it has no bar where the graph stands.
+    /// Selects a frame; zooms out or in if it has no bar at the current zoom.
     fn go(&mut self, look: &Look<'_>, to: u32) {
         let Some(((_, width, pixel, is_dark), _)) = self.layout else { return };
         let depth = look.frames.frame(to).depth;
@@ -256,7 +256,7 @@ impl FlameGraph {
                 return;
             }
         }
-        // Too narrow even there.
+        // Too narrow even at that zoom.
         if self.focus != before {
             self.focus = before;
             self.back.pop();
@@ -293,7 +293,7 @@ impl FlameGraph {
                 _ => bar.color,
             };
             let bar = place(row, bar);
-            // A gap keeps neighbors apart; a bar of one pixel has none to spare.
+            // A gap separates adjacent bars; a bar of one pixel has no room for it.
             let gap = vec2((bar.width() * 0.25).min(1.0), 1.0);
             mesh.add_colored_rect(Rect::from_min_max(bar.min, bar.max - gap), color);
         }
@@ -322,7 +322,7 @@ impl FlameGraph {
         let Some(bar) = layout.bar(selected, depth) else { return };
         let bar = place(depth as usize, bar);
         outline(painter, bar, 2.0, tokens.strong_text);
-        // For who hears the screen instead of seeing it.
+        // For screen readers.
         let node = ui.interact(bar, ui.scope_id().with("selected frame"), Sense::hover());
         node.widget_info(|| WidgetInfo::labeled(egui::Role::Label, true, look.line(selected)));
         if std::mem::take(&mut self.is_moved) {
@@ -335,7 +335,7 @@ fn outline(painter: &Painter, bar: Rect, width: f32, color: Color32) {
     painter.rect_stroke(bar, 0.0, Stroke::new(width, color), StrokeKind::Inside);
 }
 
-/// `share` of `over` upon `under`.
+/// Mixes `share` of `over` into `under`.
 fn blend(under: Color32, over: Color32, share: f32) -> Color32 {
     under.lerp_to_gamma(over, share)
 }
@@ -346,7 +346,7 @@ fn hover_ui(look: &Look<'_>, focus: u32, bar: &Bar, graph: &Response) {
     let weight = |weight: i64| format!("{}, {:.2} %", (look.weight)(weight), look.share(weight, 0) * 100.0);
     let title = match bar.n_merged {
         Some(1) => "1 smaller frame".to_owned(),
-        Some(n) => format!("{} smaller frames", super::format::count(u64::from(n))),
+        Some(n) => format!("{} smaller frames", crate::figures::format::count(u64::from(n))),
         None => look.name(bar.frame),
     };
     let frame = look.frames.frame(bar.frame);

@@ -135,7 +135,7 @@ fn show(mut ui: impl FnMut(&mut egui::Ui)) -> ColorImage {
 }
 
 #[test]
-fn text_and_shapes_appear_where_they_were_painted() {
+fn text_and_shapes_are_rendered_at_their_positions() {
     let image = show(|ui| {
         let painter = ui.painter();
         painter.text(pos2(20.0, 20.0), Align2::LEFT_TOP, "Kernel", FontId::proportional(20.0), Color32::WHITE);
@@ -161,7 +161,7 @@ impl TestRenderer for Shared {
 }
 
 #[test]
-fn kittest_can_be_looked_at() {
+fn kittest_output_can_be_rendered() {
     let shared = Shared::default();
     let mut harness =
         egui_kittest::Harness::builder().with_size(egui::vec2(200.0, 100.0)).renderer(shared.clone()).build_ui_state(

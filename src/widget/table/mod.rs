@@ -1,4 +1,4 @@
-//! A table that sorts by its heads, has a cursor, and paints only the rows on screen.
+//! A table with sortable columns and a cursor that paints only visible rows.
 
 use eframe::egui::{self, Align, Event, EventFilter, Key, Layout, RichText, Sense, WidgetInfo};
 use egui_extras::{Column as Width, TableBuilder, TableRow};
@@ -9,13 +9,13 @@ const ROW_HEIGHT: f32 = 20.0;
 /// The longest text on hover, in characters.
 const MAX_HOVER: usize = 2000;
 
-/// What the person asked of a table in one frame. Rows are indices into [`Rows`].
+/// What the user did in a table in one frame. Rows are indices into [`Rows`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Sort(Sort),
     /// The cursor moved here.
     Select(usize),
-    /// Show this row where it is at home.
+    /// Show this row in the view that it comes from.
     Open(usize),
     CopyName(usize),
     CopyRow(usize),
@@ -26,8 +26,7 @@ pub enum Action {
 /// How a table is shown.
 #[derive(Clone, Copy, Debug)]
 pub struct Look<'a> {
-    /// Keeps the widths of its columns apart from those of others, and names it for the reader of
-    /// the screen.
+    /// Identifies its column widths, and names it for screen readers.
     pub name: &'a str,
     pub order: &'a Order,
     pub sort: Option<Sort>,
@@ -39,7 +38,7 @@ pub struct Look<'a> {
     pub open: Option<&'a str>,
 }
 
-/// Paints a table. Up, down, page, home and end move the cursor, Enter opens, a click on a head sorts.
+/// Paints a table. Up, down, page, home and end move the cursor, Enter opens, a click on a column header sorts.
 pub fn table_ui(data: &dyn Rows, look: Look<'_>, ui: &mut egui::Ui) -> Option<Action> {
     let mut action = None;
     let keyboard = ui.scope_id().with((look.name, "keyboard"));
@@ -58,10 +57,10 @@ pub fn table_ui(data: &dyn Rows, look: Look<'_>, ui: &mut egui::Ui) -> Option<Ac
         for width in widths(data.columns(), room, spacing) {
             table = table.column(Width::initial(width).at_least(36.0).resizable(true).clip(true));
         }
-        if let Some(at) = look.place().filter(|_| look.is_moved) {
+        if let Some(at) = look.cursor_position().filter(|_| look.is_moved) {
             table = table.scroll_to_row(at, None);
         }
-        table.header(ROW_HEIGHT, |row| action = heads_ui(data, look.sort, row)).body(|body| {
+        table.header(ROW_HEIGHT, |row| action = header_ui(data, look.sort, row)).body(|body| {
             body.rows(ROW_HEIGHT, look.order.rows().len(), |row| {
                 if let Some(asked) = row_ui(data, look, row) {
                     action = Some(asked);
@@ -83,7 +82,7 @@ pub fn table_ui(data: &dyn Rows, look: Look<'_>, ui: &mut egui::Ui) -> Option<Ac
     action
 }
 
-/// Widths to start with, in points. The widest column of names gets the room that is left.
+/// Initial widths in points. The widest text column gets the remaining space.
 fn widths(columns: &[Column], room: f32, spacing: f32) -> impl Iterator<Item = f32> {
     let used: f32 = columns.iter().map(|column| f32::from(column.width) + spacing).sum();
     let rest = (room - used).max(0.0);
@@ -96,8 +95,8 @@ fn widths(columns: &[Column], room: f32, spacing: f32) -> impl Iterator<Item = f
 }
 
 impl Look<'_> {
-    /// Where the cursor is among the listed rows.
-    fn place(&self) -> Option<usize> {
+    /// Position of the cursor among the listed rows.
+    fn cursor_position(&self) -> Option<usize> {
         self.order.place(self.selected?)
     }
 }
@@ -122,7 +121,7 @@ fn keys(look: Look<'_>, page: isize, ui: &egui::Ui) -> Option<Action> {
         });
         keys.collect::<Vec<_>>()
     });
-    let at = look.place();
+    let at = look.cursor_position();
     let row = |at: usize| rows.get(at).map(|&row| row as usize);
     if pressed.contains(&Key::Enter) {
         return Some(Action::Open(row(at?)?));
@@ -136,7 +135,7 @@ fn keys(look: Look<'_>, page: isize, ui: &egui::Ui) -> Option<Action> {
     Some(Action::Select(row((to.max(0) as usize).min(last))?))
 }
 
-fn heads_ui(data: &dyn Rows, sort: Option<Sort>, mut row: TableRow<'_, '_>) -> Option<Action> {
+fn header_ui(data: &dyn Rows, sort: Option<Sort>, mut row: TableRow<'_, '_>) -> Option<Action> {
     let mut clicked = None;
     for (i, column) in data.columns().iter().enumerate() {
         row.col(|ui| {
@@ -158,7 +157,7 @@ fn heads_ui(data: &dyn Rows, sort: Option<Sort>, mut row: TableRow<'_, '_>) -> O
     clicked
 }
 
-/// A triangle beside the head by which a table is sorted; it points down where the largest is first.
+/// A triangle beside the header of the sorted column; it points down for descending order.
 /// Painted, because not every font has one.
 fn sort_mark_ui(head: &egui::Response, title: &str, is_descending: bool, ui: &mut egui::Ui) {
     let way = if is_descending { "descending" } else { "ascending" };
@@ -205,7 +204,7 @@ fn row_ui(data: &dyn Rows, look: Look<'_>, mut row: TableRow<'_, '_>) -> Option<
     action
 }
 
-/// Numbers stand to the right, so that their digits can be compared.
+/// Numbers are right-aligned, so that their digits line up.
 fn aligned(column: &Column, ui: &mut egui::Ui, add: impl FnOnce(&mut egui::Ui)) {
     if column.is_text {
         add(ui);
@@ -217,7 +216,7 @@ fn aligned(column: &Column, ui: &mut egui::Ui, add: impl FnOnce(&mut egui::Ui)) 
     }
 }
 
-/// * `in_full`: the same cell with everything that the window has no room for.
+/// * `in_full`: returns the untruncated cell, for the hover text.
 fn cell_ui(cell: &Cell, in_full: impl FnOnce() -> Cell, ui: &mut egui::Ui) {
     if *cell == Cell::Empty {
         return;

@@ -5,7 +5,7 @@ mod picture;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use eframe::egui::{Event, Modifiers, MouseWheelSource, MouseWheelUnit, PointerButton, Pos2, TouchPhase, Ui, vec2};
+use eframe::egui::{Event, Modifiers, MouseWheelSource, MouseWheelUnit, PointerButton, Pos2, TouchPhase, vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 
@@ -15,7 +15,8 @@ use crate::model::memory::{
     AllocationId, BlockState, MemoryAction, MemoryEvent, MemoryPool, OutOfMemory, RawBlock, RawMemory, RawSegment,
 };
 use crate::model::{StackId, TraceBuilder};
-use crate::session::{OpenTrace, Selection};
+use crate::session::Selection;
+use crate::view::fixture::Fixture;
 
 struct Random(u64);
 
@@ -56,59 +57,16 @@ fn random(n_events: usize, has_time: bool) -> TraceBuilder {
     builder
 }
 
-/// What the view is given, and the commands that it pushed.
-#[derive(Default)]
-struct Session {
-    traces: Vec<OpenTrace>,
-    span: TimeRange,
-    navigation: Navigation,
-    selection: Selection,
-    range: Option<TimeRange>,
-    memory: crate::session::MemoryFocus,
-    view: MemoryOverTime,
-    wheel_zooms: bool,
-    commands: Vec<Command>,
-}
-
-impl Session {
-    fn with<R>(&mut self, work: impl FnOnce(&mut MemoryOverTime, &mut ViewContext<'_>) -> R) -> R {
-        let mut ctx = ViewContext {
-            answers: &Default::default(),
-            traces: &self.traces,
-            span: self.span,
-            navigation: &mut self.navigation,
-            selection: &mut self.selection,
-            range: &mut self.range,
-            marks: &mut Vec::new(),
-            hits: &mut Default::default(),
-            memory: &mut self.memory,
-            is_one_clock: true,
-            is_dark: true,
-            wheel_zooms: self.wheel_zooms,
-            has_keys: true,
-            commands: &mut self.commands,
-        };
-        work(&mut self.view, &mut ctx)
-    }
-
-    fn run(&mut self, command: &Command) {
-        assert!(self.with(|view, ctx| view.run(command, ctx)), "{command:?} is this view's");
-    }
-}
-
-fn harness(builder: TraceBuilder) -> Harness<'static, Session> {
-    let trace = builder.finish();
-    let span = trace.span;
-    let session = Session { traces: vec![OpenTrace::new(trace, 0)], span, ..Session::default() };
-    let app = |ui: &mut Ui, session: &mut Session| session.with(|view, ctx| view.ui(ctx, ui));
+fn harness(builder: TraceBuilder) -> Harness<'static, Fixture<MemoryOverTime>> {
+    let fixture = Fixture::new(vec![builder.finish()], MemoryOverTime::default());
     let builder = Harness::builder().with_size(vec2(1300.0, 700.0)).with_step_dt(1.0 / 60.0).with_max_steps(400);
-    let mut harness = builder.build_ui_state(app, session);
+    let mut harness = builder.build_ui_state(|ui, fixture| fixture.ui(ui), fixture);
     settle(&mut harness);
     harness
 }
 
 /// Runs frames until the picture is there, and the commands that were pushed.
-fn settle(harness: &mut Harness<'_, Session>) {
+fn settle(harness: &mut Harness<'_, Fixture<MemoryOverTime>>) {
     let started = Instant::now();
     for _ in 0..3 {
         harness.step();
@@ -141,15 +99,15 @@ fn stairs() -> TraceBuilder {
 }
 
 /// The point of the picture at a moment and an amount.
-fn at(harness: &Harness<'_, Session>, ts: i64, bytes: f32) -> Pos2 {
+fn at(harness: &Harness<'_, Fixture<MemoryOverTime>>, ts: i64, bytes: f32) -> Pos2 {
     let rect = harness.get_by_label("Memory picture").rect();
-    let view = harness.state().navigation.visible();
+    let view = harness.state().session.navigation.visible();
     let x = rect.left() + (ts - view.start) as f32 / view.dur() as f32 * rect.width();
     let top = (4_u64 << 20) as f32 * 1.04;
     Pos2::new(x, rect.bottom() - bytes / top * rect.height())
 }
 
-fn click(harness: &mut Harness<'_, Session>, pos: Pos2, button: PointerButton) {
+fn click(harness: &mut Harness<'_, Fixture<MemoryOverTime>>, pos: Pos2, button: PointerButton) {
     harness.event(Event::PointerMoved(pos));
     harness.step();
     for pressed in [true, false] {
@@ -169,13 +127,13 @@ fn the_block_under_the_pointer_is_named_and_selected() {
     harness.get_by_label("Lifetime 200 ns, age here 0 ns");
     harness.get_by_label("forward (/home/me/model.py:9)");
     click(&mut harness, place, PointerButton::Primary);
-    assert_eq!(harness.state().selection, Selection::Allocation { trace: 0, memory: 0, id: AllocationId(1) });
+    assert_eq!(harness.state().session.selection, Selection::Allocation { trace: 0, memory: 0, id: AllocationId(1) });
     let below = at(&harness, 500, (1 << 20) as f32);
     click(&mut harness, below, PointerButton::Primary);
-    assert_eq!(harness.state().selection, Selection::Allocation { trace: 0, memory: 0, id: AllocationId(0) });
+    assert_eq!(harness.state().session.selection, Selection::Allocation { trace: 0, memory: 0, id: AllocationId(0) });
     let beside = at(&harness, 200, (3.5 * 1_048_576.0) as f32);
     click(&mut harness, beside, PointerButton::Primary);
-    assert_eq!(harness.state().selection, Selection::None);
+    assert_eq!(harness.state().session.selection, Selection::None);
 }
 
 #[test]
@@ -186,11 +144,11 @@ fn the_menu_leads_to_the_state_and_the_difference() {
     harness.get_by_label("Copy stack");
     harness.get_by_label("Set as base for difference").click();
     settle(&mut harness);
-    assert_eq!(harness.state().memory.base, Some(2));
+    assert_eq!(harness.state().session.memory.base, Some(2));
     click(&mut harness, place, PointerButton::Secondary);
     harness.get_by_label("Show this moment's state").click();
     harness.step();
-    assert_eq!(harness.state().memory.moment, Some(2));
+    assert_eq!(harness.state().session.memory.moment, Some(2));
     assert!(harness.state().commands.contains(&Command::Show(crate::view::memory::STATE.id)));
 }
 
@@ -199,27 +157,27 @@ fn moments_are_reached_by_key_and_by_button() {
     let mut harness = harness(stairs());
     harness.get_by_label("Go to peak").click();
     settle(&mut harness);
-    assert_eq!(harness.state().memory.moment, Some(2));
+    assert_eq!(harness.state().session.memory.moment, Some(2));
     harness.get_by_label("active 4.00 MiB");
     harness.state_mut().run(&Command::NextSlice);
     settle(&mut harness);
     harness.get_by_label("active 3.00 MiB");
     harness.state_mut().run(&Command::PreviousSlice);
     harness.state_mut().run(&Command::PreviousSlice);
-    assert_eq!(harness.state().memory.moment, Some(1));
+    assert_eq!(harness.state().session.memory.moment, Some(1));
     harness.state_mut().run(&Command::Deselect);
-    assert_eq!(harness.state().memory.moment, None);
+    assert_eq!(harness.state().session.memory.moment, None);
 }
 
 #[test]
 fn the_axis_can_be_changed_and_keeps_its_own_range() {
     let mut harness = harness(stairs());
-    let time = harness.state().navigation.visible();
+    let time = harness.state().session.navigation.visible();
     harness.get_by_label("Events").click();
     settle(&mut harness);
     harness.state_mut().run(&Command::ZoomIn);
     settle(&mut harness);
-    assert_eq!(harness.state().navigation.visible(), time, "the timeline does not move");
+    assert_eq!(harness.state().session.navigation.visible(), time, "the timeline does not move");
     assert!(harness.state().view.navigation.visible().dur() < 6 * UNITS);
     harness.get_by_label("Zoom to fit").click();
     settle(&mut harness);
@@ -227,12 +185,12 @@ fn the_axis_can_be_changed_and_keeps_its_own_range() {
     harness.get_by_label("Time").click();
     settle(&mut harness);
     harness.state_mut().run(&Command::ZoomIn);
-    assert!(harness.state().navigation.visible().dur() < time.dur());
+    assert!(harness.state().session.navigation.visible().dur() < time.dur());
     harness.state_mut().run(&Command::UndoZoom);
-    assert_eq!(harness.state().navigation.visible(), time);
+    assert_eq!(harness.state().session.navigation.visible(), time);
 }
 
-fn wheel(harness: &mut Harness<'_, Session>, pos: Pos2, y: f32, modifiers: Modifiers) {
+fn wheel(harness: &mut Harness<'_, Fixture<MemoryOverTime>>, pos: Pos2, y: f32, modifiers: Modifiers) {
     harness.event(Event::PointerMoved(pos));
     harness.step();
     let (unit, source) = (MouseWheelUnit::Point, MouseWheelSource::Wheel);
@@ -249,28 +207,28 @@ fn wheel(harness: &mut Harness<'_, Session>, pos: Pos2, y: f32, modifiers: Modif
 fn the_wheel_zooms_both_axes() {
     let mut harness = harness(stairs());
     let place = at(&harness, 500, (1 << 20) as f32);
-    let before = harness.state().navigation.visible();
+    let before = harness.state().session.navigation.visible();
     wheel(&mut harness, place, 80.0, Modifiers::COMMAND | Modifiers::CTRL);
-    assert!(harness.state().navigation.visible().dur() < before.dur());
-    assert_eq!(harness.state().navigation.bytes, None);
+    assert!(harness.state().session.navigation.visible().dur() < before.dur());
+    assert_eq!(harness.state().session.navigation.bytes, None);
     wheel(&mut harness, place, 80.0, Modifiers::COMMAND | Modifiers::CTRL | Modifiers::SHIFT);
-    let near = harness.state().navigation.bytes.expect("the bytes are zoomed");
+    let near = harness.state().session.navigation.bytes.expect("the bytes are zoomed");
     wheel(&mut harness, place, 80.0, Modifiers::ALT);
-    let nearer = harness.state().navigation.bytes.expect("the bytes are zoomed");
+    let nearer = harness.state().session.navigation.bytes.expect("the bytes are zoomed");
     assert!(nearer.dur() < near.dur());
     wheel(&mut harness, place, 30.0, Modifiers::NONE);
-    assert!(harness.state().navigation.bytes.expect("still zoomed").start > nearer.start);
+    assert!(harness.state().session.navigation.bytes.expect("still zoomed").start > nearer.start);
     harness.state_mut().run(&Command::ZoomToFit);
-    assert_eq!(harness.state().navigation.bytes, None);
+    assert_eq!(harness.state().session.navigation.bytes, None);
 }
 
-fn button(harness: &mut Harness<'_, Session>, pos: Pos2, pressed: bool) {
+fn button(harness: &mut Harness<'_, Fixture<MemoryOverTime>>, pos: Pos2, pressed: bool) {
     let (button, modifiers) = (PointerButton::Primary, Modifiers::NONE);
     harness.event(Event::PointerButton { pos, button, pressed, modifiers });
     harness.step();
 }
 
-fn drag(harness: &mut Harness<'_, Session>, from: Pos2, to: Pos2) {
+fn drag(harness: &mut Harness<'_, Fixture<MemoryOverTime>>, from: Pos2, to: Pos2) {
     harness.event(Event::PointerMoved(from));
     harness.step();
     button(harness, from, true);
@@ -288,7 +246,7 @@ fn a_range_of_events_is_one_of_time_and_bytes_are_those_of_both_axes() {
     let rect = harness.get_by_label("Memory picture").rect();
     let [from, to] = [2.5, 4.5].map(|state| Pos2::new(rect.left() + rect.width() * state / 6.0, rect.center().y));
     drag(&mut harness, from, to);
-    assert_eq!(harness.state().range, Some(TimeRange { start: 400, end: 700 }));
+    assert_eq!(harness.state().session.range, Some(TimeRange { start: 400, end: 700 }));
     harness.state_mut().run(&Command::ZoomToRange);
     let view = harness.state().view.navigation.visible();
     assert!(view.start < 2 * UNITS && view.end > 4 * UNITS && view.dur() < 3 * UNITS, "{view:?}");
@@ -297,11 +255,11 @@ fn a_range_of_events_is_one_of_time_and_bytes_are_those_of_both_axes() {
     assert!(bytes.is_some());
     harness.get_by_label("Time").click();
     settle(&mut harness);
-    assert_eq!(harness.state().navigation.bytes, bytes);
+    assert_eq!(harness.state().session.navigation.bytes, bytes);
     let minimap = harness.get_by_label("Minimap").rect();
-    let visible = harness.state().navigation.visible();
+    let visible = harness.state().session.navigation.visible();
     drag(&mut harness, minimap.center(), minimap.right_center());
-    let moved = harness.state().navigation.visible();
+    let moved = harness.state().session.navigation.visible();
     assert!(moved.dur() == visible.dur() && moved.start > visible.start, "{moved:?}");
 }
 
@@ -310,7 +268,7 @@ fn a_drag_selects_a_range_and_a_double_click_fits_a_block() {
     let mut harness = harness(stairs());
     let (from, to) = (at(&harness, 300, 1e6), at(&harness, 600, 1e6));
     drag(&mut harness, from, to);
-    let range = harness.state().range.expect("a range is selected");
+    let range = harness.state().session.range.expect("a range is selected");
     assert!((range.start - 300).abs() <= 2 && (range.end - 600).abs() <= 2, "{range:?}");
     let place = at(&harness, 500, (3.5 * 1_048_576.0) as f32);
     harness.event(Event::PointerMoved(place));
@@ -319,9 +277,9 @@ fn a_drag_selects_a_range_and_a_double_click_fits_a_block() {
         button(&mut harness, place, pressed);
     }
     settle(&mut harness);
-    let view = harness.state().navigation.visible();
+    let view = harness.state().session.navigation.visible();
     assert!(view.start < 400 && view.start > 350 && view.end > 600 && view.end < 650, "{view:?}");
-    let bytes = harness.state().navigation.bytes.expect("the block is fitted in height too");
+    let bytes = harness.state().session.navigation.bytes.expect("the block is fitted in height too");
     assert!(bytes.start > 2 << 20 && bytes.end > 4 << 20, "{bytes:?}");
 }
 
@@ -338,7 +296,7 @@ fn what_is_not_known_is_said() {
     state.get_by_label_contains("No history was recorded");
     let middle = state.get_by_label("Memory picture").rect().center();
     click(&mut state, middle, PointerButton::Primary);
-    assert_eq!(state.state().selection, Selection::Allocation { trace: 0, memory: 0, id: AllocationId(0) });
+    assert_eq!(state.state().session.selection, Selection::Allocation { trace: 0, memory: 0, id: AllocationId(0) });
     let mut builder = TraceBuilder::default();
     builder.memories.push(RawMemory::default());
     harness(builder).get_by_label("No allocation is known");
@@ -348,12 +306,12 @@ fn what_is_not_known_is_said() {
 #[test]
 fn what_is_marked_stands_out_and_can_be_cleared() {
     let mut harness = harness(stairs());
-    let color = |harness: &Harness<'_, Session>, id: u32| {
+    let color = |harness: &Harness<'_, Fixture<MemoryOverTime>>, id: u32| {
         let made = harness.state().view.pictures.answer().cloned().unwrap();
         made.image.pixels[made.ids.iter().position(|&other| other == id).unwrap()]
     };
     let before = [0, 1].map(|id| color(&harness, id));
-    harness.state_mut().memory.marked = Arc::new(vec![AllocationId(1)]);
+    harness.state_mut().session.memory.marked = Arc::new(vec![AllocationId(1)]);
     settle(&mut harness);
     assert_eq!(color(&harness, 1), before[1]);
     assert_ne!(color(&harness, 0), before[0]);
@@ -376,8 +334,8 @@ fn curves_can_be_hidden_and_colors_chosen() {
     assert_eq!(harness.state().view.color_by, ColorBy::Size);
     let made = harness.state().view.pictures.answer().cloned().unwrap();
     let sizes = Colors::build(
-        &harness.state().traces[0].trace,
-        &harness.state().traces[0].trace.memories[0],
+        &harness.state().session.traces()[0].trace,
+        &harness.state().session.traces()[0].trace.memories[0],
         None,
         ColorBy::Size,
         true,
@@ -393,18 +351,17 @@ fn curves_can_be_hidden_and_colors_chosen() {
 #[test]
 fn a_view_of_any_size_does_not_panic() {
     let ctx = eframe::egui::Context::default();
-    let trace = stairs().finish();
-    let mut session = Session { span: trace.span, traces: vec![OpenTrace::new(trace, 0)], ..Session::default() };
+    let mut fixture = Fixture::new(vec![stairs().finish()], MemoryOverTime::default());
     for size in [[0.0, 0.0], [1.0, 1.0], [170.0, 130.0], [60.0, 3000.0], [4000.0, 4000.0]] {
         let started = Instant::now();
         for frame in 0.. {
             assert!(started.elapsed() < Duration::from_secs(60), "still waiting");
-            if frame > 3 && !session.view.is_pending() {
+            if frame > 3 && !fixture.view.is_pending() {
                 break;
             }
             let screen_rect = Some(Rect::from_min_size(Pos2::ZERO, size.into()));
             let input = eframe::egui::RawInput { screen_rect, ..Default::default() };
-            let output = ctx.run_ui(input, |ui| session.with(|view, ctx| view.ui(ctx, ui)));
+            let output = ctx.run_ui(input, |ui| fixture.ui(ui));
             output.drop_without_applying_deltas();
         }
     }
@@ -427,8 +384,8 @@ fn amounts_near_the_largest_number_are_drawn() {
     });
     builder.memories.push(raw);
     let mut harness = harness(builder);
-    assert!(harness.state().traces[0].trace.memories[0].curves.highest().1 > 1 << 62);
-    harness.state_mut().selection = Selection::Allocation { trace: 0, memory: 0, id: AllocationId(0) };
+    assert!(harness.state().session.traces()[0].trace.memories[0].curves.highest().1 > 1 << 62);
+    harness.state_mut().session.selection = Selection::Allocation { trace: 0, memory: 0, id: AllocationId(0) };
     for command in [Command::FocusSelection, Command::FocusSelection] {
         harness.state_mut().run(&command);
         settle(&mut harness);
@@ -438,7 +395,7 @@ fn amounts_near_the_largest_number_are_drawn() {
 #[test]
 fn undo_brings_back_time_and_bytes() {
     let mut harness = harness(stairs());
-    let before = harness.state().navigation.visible();
+    let before = harness.state().session.navigation.visible();
     let place = at(&harness, 500, (3.5 * 1_048_576.0) as f32);
     click(&mut harness, place, PointerButton::Primary);
     // The first centers, the second fits; the pointer is where the block is not live.
@@ -449,16 +406,19 @@ fn undo_brings_back_time_and_bytes() {
         harness.state_mut().run(&Command::FocusSelection);
         settle(&mut harness);
     }
-    let bytes = harness.state().navigation.bytes.expect("the block is fitted in height");
+    let bytes = harness.state().session.navigation.bytes.expect("the block is fitted in height");
     assert!(bytes.start > 2 << 20 && bytes.end > 4 << 20, "{bytes:?} is where it lies while it lives");
-    while harness.state().navigation.bytes.is_some() {
+    while harness.state().session.navigation.bytes.is_some() {
         harness.state_mut().run(&Command::UndoZoom);
     }
     harness.state_mut().run(&Command::UndoZoom);
-    assert_eq!((harness.state().navigation.visible(), harness.state().navigation.bytes), (before, None));
+    assert_eq!(
+        (harness.state().session.navigation.visible(), harness.state().session.navigation.bytes),
+        (before, None)
+    );
     harness.state_mut().run(&Command::RedoZoom);
     harness.state_mut().run(&Command::RedoZoom);
-    assert_eq!(harness.state().navigation.bytes, Some(bytes));
+    assert_eq!(harness.state().session.navigation.bytes, Some(bytes));
 }
 
 #[test]
@@ -466,11 +426,11 @@ fn the_plain_wheel_zooms_for_those_who_want_that() {
     let mut harness = harness(stairs());
     harness.state_mut().wheel_zooms = true;
     let place = at(&harness, 500, (1 << 20) as f32);
-    let before = harness.state().navigation.visible();
+    let before = harness.state().session.navigation.visible();
     wheel(&mut harness, place, 80.0, Modifiers::NONE);
-    assert!(harness.state().navigation.visible().dur() < before.dur());
+    assert!(harness.state().session.navigation.visible().dur() < before.dur());
     wheel(&mut harness, place, 80.0, Modifiers::ALT);
-    assert!(harness.state().navigation.bytes.is_some());
+    assert!(harness.state().session.navigation.bytes.is_some());
 }
 
 #[test]
@@ -490,7 +450,7 @@ fn the_ruler_counts_events_as_all_readouts_do() {
     // Event 0 leads to state 1.
     let x = strip.left() + (1.5 * UNITS as f32 - view.start as f32) / view.dur() as f32 * strip.width();
     click(&mut harness, Pos2::new(x, strip.center().y), PointerButton::Primary);
-    assert_eq!(harness.state().memory.moment, Some(1));
+    assert_eq!(harness.state().session.memory.moment, Some(1));
     harness.get_by_label("Moment: event 0");
 }
 
@@ -501,5 +461,5 @@ fn the_moment_is_a_slider_for_keys_too() {
     harness.step();
     harness.key_press(eframe::egui::Key::ArrowDown);
     settle(&mut harness);
-    assert_eq!(harness.state().memory.moment, Some(4));
+    assert_eq!(harness.state().session.memory.moment, Some(4));
 }

@@ -1,0 +1,63 @@
+//! A view in a session, driven by tests.
+
+use eframe::egui::Ui;
+
+use super::{View, ViewContext};
+use crate::command::Command;
+use crate::model::{SliceId, Trace};
+use crate::session::{Selection, Session};
+
+/// A session and one view of it.
+#[derive(Debug)]
+pub struct Fixture<V> {
+    pub session: Session,
+    pub view: V,
+    pub wheel_zooms: bool,
+    /// What the view has asked for.
+    pub commands: Vec<Command>,
+}
+
+impl<V: View> Fixture<V> {
+    pub fn new(traces: Vec<Trace>, view: V) -> Self {
+        Self { session: Session::of(traces), view, wheel_zooms: false, commands: Vec::new() }
+    }
+
+    pub fn with<R>(&mut self, work: impl FnOnce(&mut V, &mut ViewContext<'_>) -> R) -> R {
+        let mut ctx = ViewContext {
+            wheel_zooms: self.wheel_zooms,
+            ..ViewContext::new(&mut self.session, true, &mut self.commands)
+        };
+        work(&mut self.view, &mut ctx)
+    }
+
+    /// One frame of the view.
+    pub fn ui(&mut self, ui: &mut Ui) {
+        self.with(|view, ctx| view.ui(ctx, ui));
+    }
+
+    /// Runs a command, which must be one of the view's.
+    pub fn run(&mut self, command: &Command) {
+        assert!(self.with(|view, ctx| view.run(command, ctx)), "{command:?} is the view's");
+    }
+
+    /// Opens `trace` in place of all others.
+    pub fn replace(&mut self, trace: Trace) {
+        self.session.clear();
+        self.session.add(vec![trace]);
+    }
+
+    /// Selects the first slice of that name in the first trace.
+    pub fn select(&mut self, name: &str) {
+        let trace = &self.session.traces()[0].trace;
+        let slice = (0..trace.slices.len() as u32).map(SliceId).find(|&slice| trace.slice_name(slice) == name);
+        self.session.selection = Selection::Slice { trace: 0, slice: slice.unwrap() };
+    }
+
+    /// The name of the selected slice; empty if none is selected.
+    pub fn selected_name(&self) -> &str {
+        match self.session.selection {
+            Selection::Slice { trace, slice } => self.session.traces()[trace].trace.slice_name(slice),
+            _ => "",
+        }
+    }
+}
