@@ -104,7 +104,7 @@ pub fn command_spec(command: &Command) -> Option<&'static CommandSpec> {
 /// One view: the content of a tab.
 pub trait View {
     /// Paints one frame. Must not do work that grows with the trace: fold, page, or ask a
-    /// [`crate::job::Memo`].
+    /// [`crate::answers::Query`].
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui);
 
     /// Runs before every frame, on screen or not, and after traces were closed: for what other views show of it.
@@ -114,10 +114,6 @@ pub trait View {
     fn is_pending(&self) -> bool {
         false
     }
-
-    /// Drops everything that keeps a trace alive, since some traces were closed and a hidden view would keep
-    /// them until it is shown again.
-    fn forget(&mut self) {}
 
     /// Runs a command while the view is on screen; false if it is not this view's.
     fn run(&mut self, _command: &Command, _ctx: &mut ViewContext<'_>) -> bool {

@@ -79,7 +79,7 @@ impl View for ReservedView {
             return;
         };
         self.grid.poll_text(ctx.commands, ui.ctx());
-        self.grid.update(&tables.table, ui.ctx());
+        self.is_waiting |= self.grid.update(&tables.table, ctx.answers);
         self.head_ui(&tables, ui);
         if !tables.cards.is_empty() {
             Panel::left(egui::Id::unique("out of memory")).default_size(290.0).size_range(200.0..=900.0).show(
@@ -132,10 +132,6 @@ impl View for ReservedView {
 
     fn is_pending(&self) -> bool {
         self.is_waiting
-    }
-
-    fn forget(&mut self) {
-        self.grid.reset();
     }
 
     fn subject(&self, ctx: &mut ViewContext<'_>) -> Option<String> {

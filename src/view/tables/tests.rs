@@ -9,6 +9,7 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
 use super::TableKind;
 use super::pane::Pane;
+use crate::answers::Answers;
 use crate::command::Command;
 use crate::model::{
     CopyKind, DeviceInfo, Launch, MemoryCopy, SliceFacts, SliceId, SliceKind, TimeRange, Trace, TraceBuilder,
@@ -18,6 +19,7 @@ use crate::view::{View as _, ViewContext};
 
 struct Session {
     traces: Vec<OpenTrace>,
+    answers: Answers,
     navigation: Navigation,
     selection: Selection,
     range: Option<TimeRange>,
@@ -75,6 +77,7 @@ fn trace() -> Trace {
 fn harness(trace: Trace, kind: TableKind) -> Harness<'static, Session> {
     let session = Session {
         traces: vec![OpenTrace::new(trace, 0)],
+        answers: Answers::default(),
         navigation: Navigation::default(),
         selection: Selection::None,
         range: None,
@@ -84,7 +87,7 @@ fn harness(trace: Trace, kind: TableKind) -> Harness<'static, Session> {
     };
     let frame = |ui: &mut egui::Ui, session: &mut Session| {
         let mut ctx = ViewContext {
-            answers: &Default::default(),
+            answers: &session.answers,
             traces: &session.traces,
             span: session.traces[0].trace.span,
             navigation: &mut session.navigation,

@@ -11,11 +11,12 @@ use egui_kittest::kittest::Queryable as _;
 
 use super::axis::UNITS;
 use super::*;
+use crate::answers::Answers;
 use crate::model::memory::{
     AllocationId, BlockState, MemoryAction, MemoryEvent, MemoryPool, OutOfMemory, RawBlock, RawMemory, RawSegment,
 };
 use crate::model::{StackId, TraceBuilder};
-use crate::session::{OpenTrace, Selection};
+use crate::session::{OpenMemory, OpenTrace, Selection};
 
 struct Random(u64);
 
@@ -66,6 +67,7 @@ struct Session {
     range: Option<TimeRange>,
     memory: crate::session::MemoryFocus,
     view: MemoryOverTime,
+    answers: Answers,
     wheel_zooms: bool,
     commands: Vec<Command>,
 }
@@ -73,7 +75,7 @@ struct Session {
 impl Session {
     fn with<R>(&mut self, work: impl FnOnce(&mut MemoryOverTime, &mut ViewContext<'_>) -> R) -> R {
         let mut ctx = ViewContext {
-            answers: &Default::default(),
+            answers: &self.answers,
             traces: &self.traces,
             span: self.span,
             navigation: &mut self.navigation,
@@ -349,7 +351,7 @@ fn what_is_not_known_is_said() {
 fn what_is_marked_stands_out_and_can_be_cleared() {
     let mut harness = harness(stairs());
     let color = |harness: &Harness<'_, Session>, id: u32| {
-        let made = harness.state().view.pictures.answer().cloned().unwrap();
+        let made = harness.state().view.pictures.newest().unwrap();
         made.image.pixels[made.ids.iter().position(|&other| other == id).unwrap()]
     };
     let before = [0, 1].map(|id| color(&harness, id));
@@ -374,14 +376,9 @@ fn curves_can_be_hidden_and_colors_chosen() {
     harness.get_by_label("Size").click();
     settle(&mut harness);
     assert_eq!(harness.state().view.color_by, ColorBy::Size);
-    let made = harness.state().view.pictures.answer().cloned().unwrap();
-    let sizes = Colors::build(
-        &harness.state().traces[0].trace,
-        &harness.state().traces[0].trace.memories[0],
-        None,
-        ColorBy::Size,
-        true,
-    );
+    let made = harness.state().view.pictures.newest().unwrap();
+    let of = OpenMemory { open: harness.state().traces[0].clone(), memory: 0 };
+    let sizes = harness.state().answers.get(&of, &ColorBlocks { by: ColorBy::Size, is_dark: true }).unwrap();
     for id in [0, 1_u32] {
         let at = made.ids.iter().position(|&other| other == id).unwrap();
         assert_eq!(made.image.pixels[at], sizes.palette[usize::from(sizes.index[id as usize])]);
@@ -478,8 +475,8 @@ fn other_colors_leave_the_picture_on_show() {
     let mut harness = harness(stairs());
     harness.state_mut().view.color_by = ColorBy::Lifetime;
     harness.step();
-    let (view, shown) = (&harness.state().view, harness.state().view.pictures.answer().is_some());
-    assert!(shown && view.colors.answer().is_some());
+    let (view, shown) = (&harness.state().view, harness.state().view.pictures.newest().is_some());
+    assert!(shown && view.colors.newest().is_some());
 }
 
 #[test]
