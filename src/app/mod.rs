@@ -154,6 +154,7 @@ impl App {
             // Some views handle it and some do not: without one of those on screen, nothing happens.
             let _is_handled = self.run(ctx, command);
         }
+        self.answers.follow(self.session.traces());
     }
 
     /// Paints one frame.

@@ -25,7 +25,6 @@ impl App {
     pub(super) fn panels_ui(&mut self, ui: &mut Ui) {
         let is_dark = ui.visuals().dark_mode;
         self.layout.follow(self.session.traces());
-        self.answers.follow(self.session.traces());
         // Before anything is painted, so that no hit is of a trace that is gone.
         self.views
             .update(&mut ViewContext::new(&mut self.session, &self.answers, is_dark, &mut self.commands), ui.ctx());

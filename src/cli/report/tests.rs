@@ -43,7 +43,7 @@ fn trace(first: i64) -> Trace {
 }
 
 fn report(format: Format, top: usize) -> String {
-    written(&build::report(&[&trace(1_000)], top, KernelsBy::Name, true), format).unwrap()
+    written(&build::report(&[trace(1_000).into()], top, KernelsBy::Name, true).unwrap(), format).unwrap()
 }
 
 #[test]
@@ -131,28 +131,28 @@ fn other_formats_escape_what_they_must() {
 #[test]
 fn kernels_are_grouped_as_asked() {
     let rows = |by| {
-        let report = build::report(&[&trace(0)], 0, by, false);
+        let report = build::report(&[trace(0).into()], 0, by, false).unwrap();
         let cell = |row, key| report.kernels.cell(row, key).clone();
         (0..report.kernels.rows.len()).map(|row| (cell(row, "name"), cell(row, "grid"))).collect::<Vec<_>>()
     };
     assert_eq!(rows(KernelsBy::Name), rows(KernelsBy::Shape));
     assert_eq!(rows(KernelsBy::Short)[1].0, Cell::name("=cmd"));
-    let text = written(&build::report(&[&trace(0)], 0, KernelsBy::Shape, false), Format::Text).unwrap();
+    let text = written(&build::report(&[trace(0).into()], 0, KernelsBy::Shape, false).unwrap(), Format::Text).unwrap();
     assert!(text.contains("64x2x1") && text.contains("128x1x1") && text.contains("50.00"), "{text}");
     assert!(!text.contains("Rank"), "a column without values is not shown: {text}");
 }
 
 #[test]
 fn findings_are_of_all_rows_whatever_is_cut() {
-    let findings = |trace: &Trace| {
-        let found = build::report(&[trace], 1, KernelsBy::Name, true).findings;
+    let findings = |trace: Trace| {
+        let found = build::report(&[trace.into()], 1, KernelsBy::Name, true).unwrap().findings;
         found.into_iter().map(|finding| (finding.rule, finding.severity)).collect::<Vec<_>>()
     };
-    assert_eq!(findings(&trace(0)), [("import_problem", finding::Severity::Warn)]);
+    assert_eq!(findings(trace(0)), [("import_problem", finding::Severity::Warn)]);
     // The leak is of 5 MiB in all, and no alarm.
     let expected = [("memory_leak", finding::Severity::Note), ("out_of_memory", finding::Severity::High)];
-    assert_eq!(findings(&leaking()), expected);
-    assert_eq!(findings(&out_of_memory()), [("out_of_memory", finding::Severity::High); 3]);
+    assert_eq!(findings(leaking()), expected);
+    assert_eq!(findings(out_of_memory()), [("out_of_memory", finding::Severity::High); 3]);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn hostile_text_is_a_formula_nowhere_and_breaks_no_line() {
     evil.import.note(Severity::Loss, EVIL, 1, None);
     let mut memory = leaking();
     memory.info.path = EVIL.into();
-    let all = build::report(&[&evil, &memory], 0, KernelsBy::Name, true);
+    let all = build::report(&[evil.into(), memory.into()], 0, KernelsBy::Name, true).unwrap();
     let rows = parsed(&written(&all, Format::Csv).unwrap());
     let parts: std::collections::HashSet<&str> = rows.iter().map(|row| row[0].as_str()).collect();
     for part in ["files", "problems", "devices", "kernels", "operators", "copies", "annotations", "leaks", "oom"] {
@@ -297,7 +297,7 @@ fn leaking() -> Trace {
 
 #[test]
 fn memory_has_the_keys_of_the_contract() {
-    let report = |top| build::report(&[&leaking()], top, KernelsBy::Name, true);
+    let report = |top| build::report(&[leaking().into()], top, KernelsBy::Name, true).unwrap();
     let json: serde_json::Value = serde_json::from_str(&written(&report(1), Format::Json).unwrap()).unwrap();
     let forward = serde_json::json!(["mul (ops.cpp:1)", "forward (/me/model.py:7)", EVIL]);
     let append = serde_json::json!(["append (/me/losses.py:12)"]);
@@ -382,8 +382,8 @@ fn out_of_memory() -> Trace {
 
 #[test]
 fn lists_of_memory_are_cut_and_what_is_equal_is_sorted_by_name() {
-    let trace = out_of_memory();
-    let report = |top| build::report(&[&trace], top, KernelsBy::Name, true);
+    let trace = Arc::new(out_of_memory());
+    let report = |top| build::report(&[Arc::clone(&trace)], top, KernelsBy::Name, true).unwrap();
     let json: serde_json::Value = serde_json::from_str(&written(&report(2), Format::Json).unwrap()).unwrap();
     let memory = &json["memory"][0];
     let stacks = |list: &serde_json::Value| -> Vec<String> {
