@@ -1,6 +1,5 @@
 //! Work in the background: progress, cancel, crash; one result ([`Job`]) or many ([`Stream`]).
 
-mod memo;
 mod stream;
 
 use std::ops::Deref;
@@ -9,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 
-pub use self::memo::Memo;
 pub use self::stream::{Batch, Overflow, Sink, Stream};
 
 /// How far a piece of work is, and whether it was cancelled.

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use eframe::egui::{Context, RawInput, Rect, Ui, pos2, vec2};
+use lacuna::answers::Answers;
 use lacuna::model::Trace;
 use lacuna::session::{Navigation, Session};
 use lacuna::view::{View, ViewContext, ViewSpec};
@@ -12,6 +13,7 @@ const N_FRAMES: usize = 31;
 /// A view of one trace, 1920 points wide and 1080 high.
 pub struct Bench {
     pub session: Session,
+    answers: Answers,
     view: Box<dyn View>,
     egui: Context,
     time: f64,
@@ -19,7 +21,8 @@ pub struct Bench {
 
 impl Bench {
     pub fn new(trace: Trace, view: &ViewSpec) -> Self {
-        Self { session: Session::of(vec![trace]), view: (view.make)(), egui: Context::default(), time: 0.0 }
+        let (session, answers) = (Session::of(vec![trace]), Answers::default());
+        Self { session, answers, view: (view.make)(), egui: Context::default(), time: 0.0 }
     }
 
     /// One frame; (ui, tessellation).
@@ -41,7 +44,7 @@ impl Bench {
 
     fn ui(&mut self, ui: &mut Ui) {
         let mut commands = Vec::new();
-        let mut ctx = ViewContext::new(&mut self.session, true, &mut commands);
+        let mut ctx = ViewContext::new(&mut self.session, &self.answers, true, &mut commands);
         self.view.ui(&mut ctx, ui);
     }
 

@@ -5,7 +5,8 @@ use egui_tiles::{Behavior, Container, Linear, LinearDir, Tabs, Tile, TileId, Til
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::session::{OpenTrace, TraceKey};
+use crate::answers::{Subject as _, SubjectKey};
+use crate::session::OpenTrace;
 use crate::settings::OldLayout;
 use crate::view::{Place, VIEWS, ViewSpec, view_spec};
 
@@ -22,7 +23,7 @@ pub type Pane = String;
 pub struct Layout {
     pub tree: Tree<Pane>,
     /// The traces for which tabs without content were hidden.
-    traces: TraceKey,
+    traces: Option<SubjectKey>,
     /// The views that had the focus, the latest first.
     recent: Vec<&'static str>,
     /// The view that was brought to the front last, until its tab is scrolled into sight.
@@ -79,7 +80,7 @@ impl Layout {
     fn new(root: Option<TileId>, tiles: Tiles<Pane>) -> Self {
         let mut tree = Tree::empty(Id::unique("views"));
         (tree.root, tree.tiles) = (root, tiles);
-        Self { tree, traces: TraceKey::default(), recent: Vec::new(), fronted: None }
+        Self { tree, traces: None, recent: Vec::new(), fronted: None }
     }
 
     /// What [`Self::restore`] takes.
@@ -122,7 +123,7 @@ impl Layout {
 
     /// Hides the tabs of views that have nothing to show for what is open, and brings back the others.
     pub fn follow(&mut self, traces: &[OpenTrace]) {
-        let key = TraceKey::new(traces);
+        let key = Some(traces.key());
         if self.traces != key {
             self.traces = key;
             for spec in VIEWS {
@@ -208,7 +209,7 @@ impl Layout {
             {
                 self.open(spec);
             }
-            self.traces = TraceKey::default();
+            self.traces = None;
         }
         let is_shown = self.is_place_shown(place);
         groups.iter().for_each(|group| self.tree.set_visible(group.tile, !is_shown));

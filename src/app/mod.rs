@@ -28,6 +28,7 @@ use self::loads::{Found, LoadError, Loads};
 use self::save::SaveDialog;
 use self::views::Views;
 pub use self::window::open_window;
+use crate::answers::Answers;
 use crate::command::{self, Command};
 use crate::model::Trace;
 use crate::reader::Options;
@@ -60,6 +61,8 @@ enum NoteKind {
 /// Everything behind the window.
 pub struct App {
     session: Session,
+    /// What the analyses found in the open traces.
+    answers: Answers,
     settings: Settings,
     /// What the person agreed to for every file.
     options: Options,
@@ -94,6 +97,7 @@ impl App {
         ctx.options_mut(|options| options.zoom_with_keyboard = false);
         let mut app = Self {
             session: Session::default(),
+            answers: Answers::default(),
             options,
             loads: Loads::default(),
             fonts: SystemFonts::new(ctx),
@@ -110,7 +114,7 @@ impl App {
         };
         app.loads.nsys.clone_from(&app.settings.nsys);
         let waker = ctx.clone();
-        app.session.answers().wake_with(move || waker.request_repaint());
+        app.answers.wake_with(move || waker.request_repaint());
         app.apply_settings(ctx);
         app.commands.extend(paths.into_iter().map(Command::OpenPath));
         app
@@ -150,6 +154,7 @@ impl App {
             // Some views handle it and some do not: without one of those on screen, nothing happens.
             let _is_handled = self.run(ctx, command);
         }
+        self.answers.follow(self.session.traces());
     }
 
     /// Paints one frame.
@@ -218,7 +223,11 @@ impl App {
         self.save.ui(ctx);
         let is_dark = ctx.global_style().visuals.dark_mode;
         let is_open = |command: &Command| matches!(command, Command::Show(id) if self.layout.is_open(id));
-        self.palette.ui(&mut ViewContext::new(&mut self.session, is_dark, &mut self.commands), is_open, ctx);
+        self.palette.ui(
+            &mut ViewContext::new(&mut self.session, &self.answers, is_dark, &mut self.commands),
+            is_open,
+            ctx,
+        );
         self.shortcuts.ui(ctx, self.settings.wheel_zooms);
         welcome::drop_ui(ctx);
     }

@@ -8,6 +8,7 @@ use egui_tiles::{Behavior, EditAction, SimplificationOptions, TabState, Tabs, Ti
 use super::layout::Pane;
 use super::views::Views;
 use super::{App, tab};
+use crate::answers::Answers;
 use crate::command::Command;
 use crate::model::Severity;
 use crate::session::Session;
@@ -25,12 +26,14 @@ impl App {
         let is_dark = ui.visuals().dark_mode;
         self.layout.follow(self.session.traces());
         // Before anything is painted, so that no hit is of a trace that is gone.
-        self.views.update(&mut ViewContext::new(&mut self.session, is_dark, &mut self.commands), ui.ctx());
+        self.views
+            .update(&mut ViewContext::new(&mut self.session, &self.answers, is_dark, &mut self.commands), ui.ctx());
         let on_screen = self.layout.on_screen();
         let is_center = |id: &&str| view_spec(id).is_some_and(|spec| spec.place == Place::Center);
         let mut panels = Panels {
             views: &mut self.views,
             session: &mut self.session,
+            answers: &self.answers,
             commands: &mut self.commands,
             wheel_zooms: self.settings.wheel_zooms,
             tokens: theme::tokens(is_dark),
@@ -87,6 +90,7 @@ fn all_closed_ui(panels: &mut Panels<'_>, ui: &mut Ui) {
 struct Panels<'a> {
     views: &'a mut Views,
     session: &'a mut Session,
+    answers: &'a Answers,
     commands: &'a mut Vec<Command>,
     wheel_zooms: bool,
     tokens: &'static Tokens,
@@ -114,7 +118,7 @@ impl Panels<'_> {
     /// A view's title, with the number of things that it lists.
     fn title(&mut self, id: &str) -> String {
         let Some(slot) = self.views.get(id) else { return String::new() };
-        match slot.view.count(&ViewContext::new(self.session, self.is_dark, self.commands)) {
+        match slot.view.count(&ViewContext::new(self.session, self.answers, self.is_dark, self.commands)) {
             0 => slot.spec.title.to_owned(),
             n => format!("{} ({n})", slot.spec.title),
         }
@@ -148,7 +152,7 @@ impl Behavior<Pane> for Panels<'_> {
         let mut ctx = ViewContext {
             wheel_zooms: self.wheel_zooms,
             has_keys: self.has_keys == Some(id),
-            ..ViewContext::new(self.session, self.is_dark, self.commands)
+            ..ViewContext::new(self.session, self.answers, self.is_dark, self.commands)
         };
         // What egui remembers of a view follows it wherever it is dragged to.
         let builder = UiBuilder::new().scope_id(Id::unique(id)).max_rect(rect - margin);
@@ -215,7 +219,9 @@ impl Behavior<Pane> for Panels<'_> {
         }
         let view = tabs.active.and_then(|tile| Self::spec(tiles, tile)).and_then(|spec| self.views.get(spec.id));
         let Some(slot) = view else { return };
-        if let Some(subject) = slot.view.subject(&mut ViewContext::new(self.session, self.is_dark, self.commands)) {
+        if let Some(subject) =
+            slot.view.subject(&mut ViewContext::new(self.session, self.answers, self.is_dark, self.commands))
+        {
             let width = (room - 24.0).max(ui.available_width() * MIN_SUBJECT_SHARE);
             ui.allocate_ui(vec2(width, ui.available_height()), |ui| {
                 ui.add(egui::Label::new(egui::RichText::new(format!("of {subject}")).weak()).truncate());

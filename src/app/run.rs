@@ -60,7 +60,11 @@ impl App {
     fn run_in_views(&mut self, ctx: &Context, command: &Command) -> bool {
         let is_dark = ctx.global_style().visuals.dark_mode;
         let on_screen = self.layout.on_screen();
-        self.views.run(command, &on_screen, &mut ViewContext::new(&mut self.session, is_dark, &mut self.commands))
+        self.views.run(
+            command,
+            &on_screen,
+            &mut ViewContext::new(&mut self.session, &self.answers, is_dark, &mut self.commands),
+        )
     }
 
     /// Starts to read a file that is not open yet, or the files of a folder.
@@ -81,10 +85,9 @@ impl App {
 
     fn close(&mut self, ctx: &Context, is_closed: impl Fn(usize, &Trace) -> bool) {
         self.session.close(is_closed);
-        self.views.forget();
         // No later command may go to a hit in a trace that is gone.
         let is_dark = ctx.global_style().visuals.dark_mode;
-        self.views.update(&mut ViewContext::new(&mut self.session, is_dark, &mut self.commands), ctx);
+        self.views.update(&mut ViewContext::new(&mut self.session, &self.answers, is_dark, &mut self.commands), ctx);
     }
 
     fn copy_name(&self, ctx: &Context) {

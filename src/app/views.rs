@@ -72,11 +72,6 @@ impl Views {
         }
     }
 
-    /// Lets every view drop what keeps a trace alive.
-    pub fn forget(&mut self) {
-        self.0.iter_mut().for_each(|slot| slot.view.forget());
-    }
-
     /// Runs a command in the view that handles it; false if none does.
     ///
     /// * `on_screen`: the views to ask first, in this order, if none handles it while hidden as well.

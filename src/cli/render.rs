@@ -9,6 +9,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use eframe::egui::{CentralPanel, ColorImage, Context, Pos2, RawInput, Rect, Theme, Ui, Vec2, ViewportId};
 
 use super::{Failure, Outcome, input, output};
+use crate::answers::Answers;
 use crate::model::Trace;
 use crate::session::Session;
 use crate::view::{VIEWS, View, ViewContext, ViewSpec, view_spec};
@@ -91,7 +92,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
 ///
 /// The commands that it asks for are not run.
 pub fn picture(traces: Vec<Trace>, view: &mut dyn View, size: Size, look: Look) -> Screenshot {
-    let (mut session, mut commands) = (Session::of(traces), Vec::new());
+    let (mut session, answers, mut commands) = (Session::of(traces), Answers::default(), Vec::new());
     let ctx = Context::default();
     theme::apply(&ctx);
     ctx.set_theme(match look {
@@ -99,7 +100,7 @@ pub fn picture(traces: Vec<Trace>, view: &mut dyn View, size: Size, look: Look) 
         Look::Dark => Theme::Dark,
     });
     screenshot(&ctx, size.0.map(usize::from), 1.0, PATIENCE, |ui| {
-        let mut context = ViewContext::new(&mut session, look == Look::Dark, &mut commands);
+        let mut context = ViewContext::new(&mut session, &answers, look == Look::Dark, &mut commands);
         view.update(&mut context, ui.ctx());
         CentralPanel::default().show(ui, |ui| view.ui(&mut context, ui));
         view.is_pending()

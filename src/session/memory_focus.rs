@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::model::memory::AllocationId;
 use crate::model::{MemoryHistory, TimeNs, Trace};
 
-use super::{OpenTrace, Selection, TraceKey};
+use super::{OpenTrace, Selection};
 
 /// What the memory views look at: one value, the same in each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,10 +29,6 @@ pub struct OpenMemory {
     /// Index into the trace's memories.
     pub memory: usize,
 }
-
-/// Which history an answer is for; keeps no trace alive.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct MemoryKey(TraceKey, usize);
 
 /// The history on show in this frame.
 #[derive(Clone, Debug)]
@@ -66,10 +62,6 @@ impl ShownMemory {
 }
 
 impl OpenMemory {
-    pub fn key(&self) -> MemoryKey {
-        MemoryKey(TraceKey::new(std::slice::from_ref(&self.open)), self.memory)
-    }
-
     pub fn trace(&self) -> &Trace {
         &self.open.trace
     }

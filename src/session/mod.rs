@@ -5,20 +5,17 @@ mod memory_focus;
 mod navigation;
 mod open;
 mod selection;
-mod trace_key;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::answers::Answers;
 use crate::model::{DurNs, SliceId, TimeRange, Trace};
 
 pub use self::mark::Mark;
-pub use self::memory_focus::{MemoryFocus, MemoryKey, OpenMemory, ShownMemory};
+pub use self::memory_focus::{MemoryFocus, OpenMemory, ShownMemory};
 pub use self::navigation::Navigation;
 pub use self::open::{OpenTrace, OpenTraces, counts_events, track_title};
 pub use self::selection::Selection;
-pub use self::trace_key::TraceKey;
 
 /// The open traces and everything that is chosen about them.
 #[derive(Debug, Default)]
@@ -34,8 +31,6 @@ pub struct Session {
     /// What the last search found, as (trace, slice), sorted by time.
     pub hits: Arc<Vec<(usize, SliceId)>>,
     pub memory: MemoryFocus,
-    /// What the analyses found in the open traces.
-    answers: Answers,
 }
 
 /// A session's parts, each to be read or changed apart from the others.
@@ -48,7 +43,6 @@ pub struct SessionParts<'a> {
     pub marks: &'a mut Vec<Mark>,
     pub hits: &'a mut Arc<Vec<(usize, SliceId)>>,
     pub memory: &'a mut MemoryFocus,
-    pub answers: &'a Answers,
 }
 
 impl Session {
@@ -69,11 +63,6 @@ impl Session {
         &self.open
     }
 
-    /// What the analyses found in the open traces.
-    pub fn answers(&self) -> &Answers {
-        &self.answers
-    }
-
     /// From the first start to the last end, in session time. Never empty.
     pub fn span(&self) -> TimeRange {
         self.open.span()
@@ -81,8 +70,8 @@ impl Session {
 
     /// All parts at once.
     pub fn parts(&mut self) -> SessionParts<'_> {
-        let Self { open, navigation, selection, range, marks, hits, memory, answers } = self;
-        SessionParts { open, navigation, selection, range, marks, hits, memory, answers }
+        let Self { open, navigation, selection, range, marks, hits, memory } = self;
+        SessionParts { open, navigation, selection, range, marks, hits, memory }
     }
 
     /// Opens `traces` beside those that are open.
@@ -92,7 +81,6 @@ impl Session {
     pub fn add(&mut self, traces: Vec<Trace>) {
         let shows_all = self.shows_all();
         let moved_by = self.open.add(traces);
-        self.answers.follow(&self.open);
         self.follow_clock(moved_by, shows_all);
     }
 
@@ -105,7 +93,6 @@ impl Session {
         if self.open.is_empty() {
             return self.clear();
         }
-        self.answers.follow(&self.open);
         let moved = |trace: usize| new_index.get(trace).copied().flatten();
         self.selection = self.selection.moved(moved);
         let hits = self.hits.iter().filter_map(|&(trace, slice)| Some((moved(trace)?, slice)));
@@ -121,8 +108,7 @@ impl Session {
 
     /// Closes everything.
     pub fn clear(&mut self) {
-        self.answers.follow(&[]);
-        *self = Self { answers: self.answers.clone(), ..Self::default() };
+        *self = Self::default();
     }
 
     /// Whether a trace of this file is open.

@@ -37,8 +37,8 @@ impl<'a> ViewContext<'a> {
     /// A view's context for one frame.
     ///
     /// * `commands`: gets what the view asks for.
-    pub fn new(session: &'a mut Session, is_dark: bool, commands: &'a mut Vec<Command>) -> Self {
-        let SessionParts { open, navigation, selection, range, marks, hits, memory, answers } = session.parts();
+    pub fn new(session: &'a mut Session, answers: &'a Answers, is_dark: bool, commands: &'a mut Vec<Command>) -> Self {
+        let SessionParts { open, navigation, selection, range, marks, hits, memory } = session.parts();
         let (span, is_one_clock) = (open.span(), open.is_one_clock());
         let traces: &[OpenTrace] = open;
         Self {

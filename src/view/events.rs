@@ -6,18 +6,17 @@ use std::sync::{Arc, Weak};
 use eframe::egui;
 use egui_extras::{Column, TableBuilder};
 
+use super::states::failed_ui;
 use super::{Place, View, ViewContext, ViewSpec};
+use crate::answers::{Analysis, Work};
 use crate::command::Command;
 use crate::figures::{format, text::display_name};
 use crate::model::{SliceId, TimeRange, Trace, TrackId};
-use crate::session::{OpenTrace, Selection, TraceKey, track_title};
+use crate::session::{OpenTrace, Selection, track_title};
 
 const ROW_HEIGHT: f32 = 20.0;
 /// Lines per page: screen positions are `f32`, which is inexact beyond this many.
 const PAGE: usize = 500_000;
-
-/// The parameters of a listing; the range is in session time.
-type Key = (TraceKey, TrackId, Option<TimeRange>);
 
 /// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
@@ -38,7 +37,6 @@ pub struct Events {
     is_unbound: bool,
     /// The selection of the last frame: a new selection shows its track.
     followed: Selection,
-    listed: Option<(Key, Listing)>,
     page: usize,
     /// The line to scroll to.
     target: Option<usize>,
@@ -60,6 +58,20 @@ struct Part {
 enum Event {
     Slice(SliceId, u32),
     Instant(usize),
+}
+
+/// The events of a track, or those that touch a range of the trace's own time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct EventsOf(TrackId, Option<TimeRange>);
+
+impl Analysis for EventsOf {
+    type Of = Arc<Trace>;
+    type Output = Listing;
+    const NAME: &'static str = "The list of events";
+
+    fn run(&self, of: &Arc<Trace>, _: &Work<'_>) -> Option<Listing> {
+        Some(Listing::new(of, self.0, self.1))
+    }
 }
 
 /// The events of a track as ranges of the columns: row after row, then the instants.
@@ -278,12 +290,13 @@ impl View for Events {
             ui.weak("Select a slice to list the events of its track, or right-click a track's name");
             return;
         };
-        let Some(open) = ctx.traces.get(trace).cloned() else { return };
+        let Some(open) = ctx.traces.get(trace) else { return };
         let range = ctx.range.filter(|_| !self.is_unbound);
-        let key = (TraceKey::new(std::slice::from_ref(&open)), track, range);
-        let listing = match self.listed.take().filter(|(listed, _)| *listed == key) {
-            Some((_, listing)) => listing,
-            None => Listing::new(&open.trace, track, range.map(|range| range.shifted(open.offset.saturating_neg()))),
+        let in_trace = range.map(|range| range.shifted(open.offset.saturating_neg()));
+        // A few binary searches for each row of the track: no longer than a frame may take.
+        let Some(listing) = ctx.answers.get(&open.trace, &EventsOf(track, in_trace)) else {
+            failed_ui("The list of events crashed. Please report it", ui);
+            return;
         };
         if is_new && let Some(line) = listing.line(*ctx.selection) {
             (self.page, self.target) = (line / PAGE, Some(line));
@@ -297,7 +310,6 @@ impl View for Events {
         } else {
             self.table_ui(ctx, trace, &listing, ui);
         }
-        self.listed = Some((key, listing));
     }
 
     fn run_hidden(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {

@@ -3,6 +3,7 @@
 use eframe::egui::Ui;
 
 use super::{View, ViewContext};
+use crate::answers::Answers;
 use crate::command::Command;
 use crate::model::{SliceId, Trace};
 use crate::session::{Selection, Session};
@@ -11,6 +12,7 @@ use crate::session::{Selection, Session};
 #[derive(Debug)]
 pub struct Fixture<V> {
     pub session: Session,
+    pub answers: Answers,
     pub view: V,
     pub wheel_zooms: bool,
     /// What the view has asked for.
@@ -19,13 +21,19 @@ pub struct Fixture<V> {
 
 impl<V: View> Fixture<V> {
     pub fn new(traces: Vec<Trace>, view: V) -> Self {
-        Self { session: Session::of(traces), view, wheel_zooms: false, commands: Vec::new() }
+        Self {
+            session: Session::of(traces),
+            answers: Answers::default(),
+            view,
+            wheel_zooms: false,
+            commands: Vec::new(),
+        }
     }
 
     pub fn with<R>(&mut self, work: impl FnOnce(&mut V, &mut ViewContext<'_>) -> R) -> R {
         let mut ctx = ViewContext {
             wheel_zooms: self.wheel_zooms,
-            ..ViewContext::new(&mut self.session, true, &mut self.commands)
+            ..ViewContext::new(&mut self.session, &self.answers, true, &mut self.commands)
         };
         work(&mut self.view, &mut ctx)
     }

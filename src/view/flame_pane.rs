@@ -183,13 +183,11 @@ impl<W: Weights> FlamePane<W> {
         match answer.newest() {
             Some(tree) => {
                 self.show(tree);
-                let before = self.grid.shown().map(|(table, row)| (Arc::clone(table), row));
-                self.grid.update(&tree.heaviest, ui.ctx());
+                let before = self.grid.shown();
+                self.is_waiting |= self.grid.update(&tree.heaviest, ctx.answers);
                 if let Some((table, Some(row))) = before {
                     self.keep_row(tree, &table, row);
                 }
-                let has_table = self.grid.shown().is_some_and(|(table, _)| Arc::ptr_eq(table, &tree.heaviest));
-                self.is_waiting |= !has_table;
             }
             // The subject has changed: only the orientation is kept.
             None if self.shown.is_some() => {
@@ -217,7 +215,7 @@ impl<W: Weights> FlamePane<W> {
 
     /// Keeps the cursor on the frame of the same name once the table of another tree is shown.
     fn keep_row(&mut self, answer: &Shown<W::Extra>, before: &Arc<tables::Answer>, row: usize) {
-        let is_there = self.grid.shown().is_some_and(|(table, _)| Arc::ptr_eq(table, &answer.heaviest));
+        let is_there = self.grid.shown().is_some_and(|(table, _)| Arc::ptr_eq(&table, &answer.heaviest));
         if !is_there || Arc::ptr_eq(before, &answer.heaviest) {
             return;
         }
@@ -292,7 +290,7 @@ impl<W: Weights> FlamePane<W> {
                 // Keeps its width whatever its content.
                 ui.set_min_size(ui.available_size());
                 let action = self.grid.ui(W::UNIT.table, Some("Find in the flame graph"), ui);
-                let table = self.grid.shown().map(|(table, _)| Arc::clone(table));
+                let table = self.grid.shown().map(|(table, _)| table);
                 if let (Some(Action::Open(row)), Some(table)) = (action, table)
                     && let Some(name) = table.data.rows.get(row).and_then(|row| row.first()?.as_name())
                 {

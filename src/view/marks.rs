@@ -4,9 +4,10 @@ use eframe::egui;
 use egui_extras::{Column, TableBuilder};
 
 use super::{Place, View, ViewContext, ViewSpec, always};
+use crate::answers::{Subject as _, SubjectKey};
 use crate::command::Command;
 use crate::figures::format;
-use crate::session::{Mark, TraceKey};
+use crate::session::Mark;
 
 const ROW_HEIGHT: f32 = 24.0;
 
@@ -25,7 +26,7 @@ pub const SPEC: ViewSpec = ViewSpec {
 #[derive(Debug, Default)]
 pub struct Marks {
     /// The marks before the last deletion, until the clock changes.
-    deleted: Option<(TraceKey, Vec<Mark>)>,
+    deleted: Option<(SubjectKey, Vec<Mark>)>,
 }
 
 /// An action on the row of a mark.
@@ -37,7 +38,7 @@ enum RowAction {
 
 impl Marks {
     fn head_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-        self.deleted = self.deleted.take().filter(|(key, _)| *key == TraceKey::new(ctx.traces));
+        self.deleted = self.deleted.take().filter(|(key, _)| *key == ctx.traces.key());
         ui.horizontal_wrapped(|ui| {
             let hint = "Mark the start of the selection, or the middle of the view (M)";
             if ui.button("Mark moment").on_hover_text(hint).clicked() {
@@ -48,7 +49,7 @@ impl Marks {
                 ctx.commands.push(Command::MarkRange);
             }
             if ui.add_enabled(!ctx.marks.is_empty(), egui::Button::new("Delete all")).clicked() {
-                self.deleted = Some((TraceKey::new(ctx.traces), std::mem::take(ctx.marks)));
+                self.deleted = Some((ctx.traces.key(), std::mem::take(ctx.marks)));
             }
             if self.deleted.is_some() && ui.button("Undo delete").clicked() {
                 // Marks that still exist keep their present notes.
@@ -86,7 +87,7 @@ impl Marks {
         match asked {
             Some((index, RowAction::Show)) => show(index, ctx),
             Some((index, RowAction::Delete)) => {
-                self.deleted = Some((TraceKey::new(ctx.traces), ctx.marks.clone()));
+                self.deleted = Some((ctx.traces.key(), ctx.marks.clone()));
                 ctx.marks.remove(index);
             }
             None => {}

@@ -105,8 +105,8 @@ pub fn command_spec(command: &Command) -> Option<&'static CommandSpec> {
 
 /// One view: the content of a tab.
 pub trait View {
-    /// Paints one frame. Must not do work that grows with the trace: limit it to what is visible, or do it in
-    /// the background.
+    /// Paints one frame. Must not do work that grows with the trace: limit it to what is visible, or ask a
+    /// [`crate::answers::Query`].
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui);
 
     /// Runs before every frame, visible or not, and after traces were closed: updates what other views show.
@@ -116,10 +116,6 @@ pub trait View {
     fn is_pending(&self) -> bool {
         false
     }
-
-    /// Drops everything that keeps a trace alive. Runs after traces were closed: a hidden view would otherwise
-    /// keep them until it is shown again.
-    fn forget(&mut self) {}
 
     /// Runs a command while the view is visible; false if the view does not handle it.
     fn run(&mut self, _command: &Command, _ctx: &mut ViewContext<'_>) -> bool {

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use eframe::egui::{self, RichText};
 
+use super::states::failed_ui;
 use super::tables::{Answer as Table, Grid};
 use super::{Place, View, ViewContext, ViewSpec, has_slices};
 use crate::analysis::range_summary::{TrackSummary, join_names, range_summary};
+use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
 use crate::figures::range::{TrackTime, names, tracks};
-use crate::job::Memo;
 use crate::model::TimeRange;
-use crate::session::track_title;
-use crate::session::{OpenTrace, TraceKey};
+use crate::session::{OpenTrace, track_title};
 use crate::widget::format;
 
 /// Which table is on show.
@@ -23,13 +23,25 @@ enum List {
     Names,
 }
 
+/// What ran in a range of session time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Summary(TimeRange);
+
 #[derive(Debug)]
-struct Answer {
+struct Tables {
     tracks: Arc<Table>,
     names: Arc<Table>,
 }
 
-type Question = (TraceKey, TimeRange);
+impl Analysis for Summary {
+    type Of = [OpenTrace];
+    type Output = Tables;
+    const NAME: &'static str = "The summary";
+
+    fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Tables> {
+        Some(summarize(of, self.0, &|| work.is_cancelled()))
+    }
+}
 
 /// Its row in the table of views.
 pub const SPEC: ViewSpec = ViewSpec {
@@ -45,13 +57,14 @@ pub const SPEC: ViewSpec = ViewSpec {
 /// The range summary tab.
 #[derive(Debug, Default)]
 pub struct RangeSummaryView {
-    memo: Memo<Question, Answer>,
+    summary: Query<Summary>,
     list: List,
     grid: Grid,
+    is_waiting: bool,
 }
 
 impl RangeSummaryView {
-    fn head_ui(&mut self, range: TimeRange, is_current: bool, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+    fn head_ui(&mut self, range: TimeRange, is_working: bool, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         ui.horizontal_wrapped(|ui| {
             for (list, label) in [(List::Tracks, "By track"), (List::Names, "By name")] {
                 if ui.selectable_label(self.list == list, label).clicked() && self.list != list {
@@ -71,7 +84,7 @@ impl RangeSummaryView {
             if ui.button("Clear range").on_hover_text("Select no time range").clicked() {
                 *ctx.range = None;
             }
-            if !is_current {
+            if is_working {
                 ui.spinner();
                 ui.weak("Adding up…");
             }
@@ -80,7 +93,7 @@ impl RangeSummaryView {
 }
 
 /// Both tables. Cost: that of the analysis; not for the frame thread.
-fn summarize(traces: &[OpenTrace], range: TimeRange, is_cancelled: &(dyn Fn() -> bool + Sync)) -> Answer {
+fn summarize(traces: &[OpenTrace], range: TimeRange, is_cancelled: &(dyn Fn() -> bool + Sync)) -> Tables {
     let mut rows = Vec::new();
     let mut of_names = Vec::new();
     for (i, open) in traces.iter().enumerate() {
@@ -89,7 +102,7 @@ fn summarize(traces: &[OpenTrace], range: TimeRange, is_cancelled: &(dyn Fn() ->
         of_names.push(summary.names);
     }
     let table = |data| Arc::new(Table { data, ..Table::default() });
-    Answer { tracks: table(tracks().data(rows)), names: table(names().data(join_names(of_names.into_iter()))) }
+    Tables { tracks: table(tracks().data(rows)), names: table(names().data(join_names(of_names.into_iter()))) }
 }
 
 fn track_time(traces: &[OpenTrace], trace: usize, summary: &TrackSummary, range: TimeRange) -> TrackTime {
@@ -105,37 +118,36 @@ fn track_time(traces: &[OpenTrace], trace: usize, summary: &TrackSummary, range:
 
 impl View for RangeSummaryView {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        self.is_waiting = false;
         let Some(range) = *ctx.range else {
             ui.label("No time range is selected");
             ui.weak("Drag over the timeline, or select a slice and press R");
             return;
         };
-        let question = (TraceKey::new(ctx.traces), range);
-        let (traces, waker) = (ctx.traces.to_vec(), ui.ctx().clone());
-        let answer = self.memo.get(
-            &question,
-            move || waker.request_repaint(),
-            move |progress| summarize(&traces, range, &|| progress.is_cancelled()),
-        );
-        let table = answer.map(|answer| match self.list {
-            List::Tracks => Arc::clone(&answer.tracks),
-            List::Names => Arc::clone(&answer.names),
+        let answer = self.summary.ask(ctx.answers, ctx.traces, &Summary(range));
+        self.is_waiting = answer.is_working();
+        let table = answer.newest().map(|tables| match self.list {
+            List::Tracks => &tables.tracks,
+            List::Names => &tables.names,
         });
-        if let Some(table) = &table {
-            self.grid.update(table, ui.ctx());
+        if let Some(table) = table {
+            self.is_waiting |= self.grid.update(table, ctx.answers);
         }
         self.grid.poll_text(ctx.commands, ui.ctx());
-        if self.memo.has_crashed(&question) {
-            ui.label("The summary crashed. Please report it");
+        if let Answer::Failed(why) = &answer {
+            failed_ui(why, ui);
             return;
         }
-        let is_current = self.memo.is_current(&question);
-        self.head_ui(range, is_current, ctx, ui);
-        if is_current && table.is_some_and(|table| table.data.rows.is_empty()) {
+        self.head_ui(range, answer.is_working(), ctx, ui);
+        if !answer.is_working() && table.is_some_and(|table| table.data.rows.is_empty()) {
             ui.label("Nothing ran in this time range");
         } else {
             self.grid.ui("Range summary", None, ui);
         }
+    }
+
+    fn is_pending(&self) -> bool {
+        self.is_waiting
     }
 }
 

@@ -131,7 +131,7 @@ fn every_view_survives_whatever_is_open_at_every_size() {
                     let screen_rect = Some(egui::Rect::from_min_size(Pos2::ZERO, size.into()));
                     for _ in 0..2 {
                         let input = RawInput { screen_rect, ..Default::default() };
-                        let mut view = ViewContext::new(&mut app.session, is_dark, &mut commands);
+                        let mut view = ViewContext::new(&mut app.session, &app.answers, is_dark, &mut commands);
                         let output = ctx.run_ui(input, |ui| {
                             slot.view.update(&mut view, ui.ctx());
                             slot.view.ui(&mut view, ui);

@@ -4,6 +4,7 @@ use super::*;
 use crate::job::Progress;
 use crate::model::memory::AllocationId;
 use crate::reader;
+use crate::view::VIEWS;
 
 /// One of the samples, such as `snapshot_leak.pickle`.
 pub fn sample(name: &str) -> Trace {
@@ -158,18 +159,20 @@ fn closing_a_trace_keeps_the_memory_of_another_in_view() {
 
 #[test]
 fn what_is_closed_is_let_go_by_views_that_are_not_on_show() {
-    let tabs =
-        [Command::Show("allocations"), Command::Show("live-memory"), Command::Show("leaks"), Command::Show("reserved")];
-    let centers = [Command::Show("memory"), Command::Show("memory-state")];
-    let mut harness = harness(vec![sample("snapshot_leak.pickle")]);
-    for command in tabs.into_iter().chain(centers).chain([Command::Show("search"), Command::Show("timeline")]) {
-        app_mut(&mut harness).commands.push(command);
+    let mut harness = harness(vec![sample("kineto_10_steps.json.gz"), sample("snapshot_leak.pickle")]);
+    let session = &mut app_mut(&mut harness).session;
+    session.range = Some(session.span());
+    let kinds = &session.traces()[0].trace.slices.kind;
+    let kernel = SliceId(kinds.iter().position(|&kind| kind == SliceKind::Kernel).unwrap() as u32);
+    session.selection = Selection::Slice { trace: 0, slice: kernel };
+    for spec in VIEWS {
+        app_mut(&mut harness).commands.push(Command::Show(spec.id));
         settle(&mut harness);
         wait_for(&mut harness, |harness| !is_pending(app(harness)));
     }
-    let trace = Arc::downgrade(&app(&harness).session().traces()[0].trace);
+    let traces: Vec<_> = app(&harness).session().traces().iter().map(|open| Arc::downgrade(&open.trace)).collect();
     app_mut(&mut harness).commands.push(Command::CloseAll);
-    wait_for(&mut harness, |_| trace.upgrade().is_none());
+    wait_for(&mut harness, |_| traces.iter().all(|trace| trace.upgrade().is_none()));
 }
 
 fn is_pending(app: &App) -> bool {

@@ -2,6 +2,8 @@
 
 use std::cmp::Reverse;
 
+use std::sync::Arc;
+
 use super::keys::{Clock, Report, SCHEMA};
 use super::memory;
 use crate::analysis::annotations::annotations;
@@ -12,20 +14,26 @@ use crate::analysis::copies::copies;
 use crate::analysis::kernels::{KernelsBy, kernels};
 use crate::analysis::operators::operators;
 use crate::analysis::totals::Scope;
-use crate::cli::input;
+use crate::cli::{Failure, input};
 use crate::figures::devices::{self, Device};
 use crate::figures::files::{self, File, FileClock};
 use crate::figures::{Table, findings, work};
 use crate::model::{TimeRange, Trace};
+use crate::session::OpenTrace;
 
 /// The report of these traces, with lists of at most `top` rows; 0 keeps all.
 ///
 /// * `by`: what makes two kernels one row.
 /// * `by_shape`: whether operators with different input shapes are separate rows.
-pub fn report(traces: &[&Trace], top: usize, by: KernelsBy, by_shape: bool) -> Report {
+///
+/// Errors: an analysis crashed, as stderr says.
+pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) -> Result<Report, Failure> {
+    let shared = traces;
+    let traces: &Vec<&Trace> = &shared.iter().map(|trace| &**trace).collect();
     let (clock, span, offsets) = clock(traces);
     let scope = Scope::whole(traces);
-    let memory = memory::report(traces, &offsets, top);
+    let placed = shared.iter().zip(offsets).map(|(trace, offset)| OpenTrace::new(Arc::clone(trace), offset));
+    let memory = memory::report(&placed.collect::<Vec<_>>(), top)?;
     let busy: Vec<(&Trace, Vec<DeviceBusy>)> = traces.iter().map(|&trace| (trace, busy::devices(trace))).collect();
     let devices: Vec<Device<'_>> =
         busy.iter().flat_map(|(trace, all)| all.iter().map(|busy| device(trace, busy))).collect();
@@ -37,7 +45,7 @@ pub fn report(traces: &[&Trace], top: usize, by: KernelsBy, by_shape: bool) -> R
     }
     found.sort_by_key(|finding| Reverse(finding.severity));
     found.truncate(if top == 0 { usize::MAX } else { top });
-    Report {
+    Ok(Report {
         schema: SCHEMA,
         lacuna: env!("CARGO_PKG_VERSION"),
         files: files(traces),
@@ -54,7 +62,7 @@ pub fn report(traces: &[&Trace], top: usize, by: KernelsBy, by_shape: bool) -> R
         memory: memory.devices,
         growth: memory.growth,
         findings: found,
-    }
+    })
 }
 
 /// Counts of shown, merged and rejected events of each trace.

@@ -6,6 +6,7 @@ mod memory;
 mod text;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::ValueEnum;
 
@@ -109,8 +110,8 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     for trace in &input.traces {
         print_problems(trace);
     }
-    let traces: Vec<&Trace> = input.traces.iter().collect();
-    let report = build::report(&traces, args.top, args.kernels_by.into(), args.by_shape);
+    let traces: Vec<Arc<Trace>> = input.traces.into_iter().map(Arc::new).collect();
+    let report = build::report(&traces, args.top, args.kernels_by.into(), args.by_shape)?;
     output::write(written(&report, args.format)?.as_bytes(), args.out.as_deref(), &args.paths)?;
     let worst = report.findings.first().map(|finding| finding.severity);
     Ok(match args.fail_on {

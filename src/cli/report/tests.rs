@@ -43,7 +43,7 @@ fn trace(first: i64) -> Trace {
 }
 
 fn report(format: Format, top: usize) -> String {
-    written(&build::report(&[&trace(1_000)], top, KernelsBy::Name, true), format).unwrap()
+    written(&build::report(&[trace(1_000).into()], top, KernelsBy::Name, true).unwrap(), format).unwrap()
 }
 
 #[test]
@@ -132,46 +132,46 @@ fn other_formats_escape_special_characters() {
 #[test]
 fn kernels_are_grouped_as_asked() {
     let rows = |by| {
-        let report = build::report(&[&trace(0)], 0, by, false);
+        let report = build::report(&[trace(0).into()], 0, by, false).unwrap();
         let cell = |row, key| report.kernels.cell(row, key).clone();
         (0..report.kernels.rows.len()).map(|row| (cell(row, "name"), cell(row, "grid"))).collect::<Vec<_>>()
     };
     assert_eq!(rows(KernelsBy::Name), rows(KernelsBy::Shape));
     assert_eq!(rows(KernelsBy::Short)[1].0, Cell::name("=cmd"));
-    let text = written(&build::report(&[&trace(0)], 0, KernelsBy::Shape, false), Format::Text).unwrap();
+    let text = written(&build::report(&[trace(0).into()], 0, KernelsBy::Shape, false).unwrap(), Format::Text).unwrap();
     assert!(text.contains("64x2x1") && text.contains("128x1x1") && text.contains("50.00"), "{text}");
     assert!(!text.contains("Rank"), "a column without values is not shown: {text}");
 }
 
 #[test]
 fn findings_are_worst_first_and_cut_like_other_lists() {
-    let findings = |trace: &Trace, top| {
-        let found = build::report(&[trace], top, KernelsBy::Name, true).findings;
+    let findings = |trace: Trace, top| {
+        let found = build::report(&[trace.into()], top, KernelsBy::Name, true).unwrap().findings;
         found.into_iter().map(|finding| (finding.rule, finding.severity)).collect::<Vec<_>>()
     };
-    assert_eq!(findings(&trace(0), 0), [("import_problem", finding::Severity::Warn)]);
+    assert_eq!(findings(trace(0), 0), [("import_problem", finding::Severity::Warn)]);
     // The leak is 5 MiB in total, below the alarm threshold.
     let expected = [("out_of_memory", finding::Severity::High), ("memory_leak", finding::Severity::Note)];
-    assert_eq!(findings(&leaking(), 0), expected);
-    assert_eq!(findings(&leaking(), 1), expected[..1]);
-    assert_eq!(findings(&out_of_memory(), 0), [("out_of_memory", finding::Severity::High); 3]);
+    assert_eq!(findings(leaking(), 0), expected);
+    assert_eq!(findings(leaking(), 1), expected[..1]);
+    assert_eq!(findings(out_of_memory(), 0), [("out_of_memory", finding::Severity::High); 3]);
 }
 
 #[test]
 fn findings_have_the_keys_of_the_contract() {
-    let findings = |trace: &Trace| {
-        let report = build::report(&[trace], 0, KernelsBy::Name, true);
+    let findings = |trace: Trace| {
+        let report = build::report(&[trace.into()], 0, KernelsBy::Name, true).unwrap();
         serde_json::to_value(&report).unwrap()["findings"].clone()
     };
     let mut clean = trace(0);
     clean.import.problems.clear();
-    assert_eq!(findings(&clean), serde_json::json!([]));
+    assert_eq!(findings(clean), serde_json::json!([]));
     let problem = serde_json::json!([{
         "rule": "import_problem", "severity": "warn", "text": trace(0).import.problems[0].reason, "measured": 2.0,
         "threshold": 1.0, "evidence": {"file": "dir/a.json", "names": []}, "advice": [],
     }]);
-    assert_eq!(findings(&trace(0)), problem);
-    let leaking = findings(&leaking());
+    assert_eq!(findings(trace(0)), problem);
+    let leaking = findings(leaking());
     assert_eq!(leaking[0]["evidence"]["range_ns"].as_array().map(Vec::len), Some(2));
     assert!(!leaking[0]["advice"].as_array().unwrap().is_empty());
     assert_eq!(leaking[1]["rule"], "memory_leak");
@@ -213,7 +213,7 @@ fn hostile_text_yields_no_formulas_and_no_line_breaks() {
     evil.import.note(Severity::Loss, EVIL, 1, None);
     let mut memory = leaking();
     memory.info.path = EVIL.into();
-    let all = build::report(&[&evil, &memory], 0, KernelsBy::Name, true);
+    let all = build::report(&[evil.into(), memory.into()], 0, KernelsBy::Name, true).unwrap();
     let rows = parsed(&written(&all, Format::Csv).unwrap());
     let parts: std::collections::HashSet<&str> = rows.iter().map(|row| row[0].as_str()).collect();
     for part in ["files", "problems", "devices", "kernels", "operators", "copies", "annotations", "leaks", "oom"] {
@@ -320,7 +320,7 @@ fn leaking() -> Trace {
 
 #[test]
 fn memory_has_the_keys_of_the_contract() {
-    let report = |top| build::report(&[&leaking()], top, KernelsBy::Name, true);
+    let report = |top| build::report(&[leaking().into()], top, KernelsBy::Name, true).unwrap();
     let json: serde_json::Value = serde_json::from_str(&written(&report(1), Format::Json).unwrap()).unwrap();
     let forward = serde_json::json!(["mul (ops.cpp:1)", "forward (/me/model.py:7)", EVIL]);
     let append = serde_json::json!(["append (/me/losses.py:12)"]);
@@ -405,8 +405,8 @@ fn out_of_memory() -> Trace {
 
 #[test]
 fn lists_of_memory_are_cut_and_what_is_equal_is_sorted_by_name() {
-    let trace = out_of_memory();
-    let report = |top| build::report(&[&trace], top, KernelsBy::Name, true);
+    let trace = Arc::new(out_of_memory());
+    let report = |top| build::report(&[Arc::clone(&trace)], top, KernelsBy::Name, true).unwrap();
     let json: serde_json::Value = serde_json::from_str(&written(&report(2), Format::Json).unwrap()).unwrap();
     let memory = &json["memory"][0];
     let stacks = |list: &serde_json::Value| -> Vec<String> {

@@ -41,7 +41,7 @@ pub struct AllocationRows {
     columns: Vec<Column>,
     kinds: Vec<Kind>,
     /// The frame to name each stack by.
-    label: Vec<StringId>,
+    label: Arc<Vec<StringId>>,
 }
 
 impl AllocationRows {
@@ -55,7 +55,7 @@ impl AllocationRows {
         memory: usize,
         offset_ns: DurNs,
         ids: Vec<AllocationId>,
-        label: Vec<StringId>,
+        label: Arc<Vec<StringId>>,
     ) -> Self {
         let history = &trace.memories[memory];
         let (all, has_time) = (&history.allocations, history.has_time);

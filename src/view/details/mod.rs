@@ -57,10 +57,12 @@ pub const SPEC: ViewSpec = ViewSpec {
 #[derive(Debug, Default)]
 pub struct Details {
     found: Query<LookUp>,
+    is_waiting: bool,
 }
 
 impl View for Details {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        self.is_waiting = false;
         egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| match *ctx.selection {
             Selection::None => unselected_ui(ui),
             Selection::Slice { trace, slice } => match ctx.traces.get(trace).cloned() {
@@ -78,6 +80,10 @@ impl View for Details {
                 _ => unselected_ui(ui),
             },
         });
+    }
+
+    fn is_pending(&self) -> bool {
+        self.is_waiting
     }
 }
 
@@ -103,6 +109,7 @@ impl Details {
         let facts = Facts::new(model, slice);
         let wanted = LookUp { slice: Some(slice), source: model.slices.source[slice.idx()] };
         let found = self.found.ask(ctx.answers, open, &wanted);
+        self.is_waiting = found.is_working();
         let own = found.ready().map(|found| found.self_ns);
         let on_device = found.ready().and_then(|found| found.projection);
 
@@ -141,6 +148,7 @@ impl Details {
     fn instant_ui(&mut self, ctx: &mut ViewContext<'_>, open: &OpenTrace, instant: usize, ui: &mut egui::Ui) {
         let instants = &open.trace.instants;
         let found = self.found.ask(ctx.answers, open, &LookUp { slice: None, source: instants.source[instant] });
+        self.is_waiting = found.is_working();
         name_ui(open.trace.strings.get(instants.name[instant]), ui);
         egui::Grid::new("facts").num_columns(2).spacing([12.0, 4.0]).show(ui, |ui| {
             row_ui(ui, "Kind", "Instant");

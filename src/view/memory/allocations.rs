@@ -27,13 +27,12 @@ impl Analysis for Listed {
     type Of = OpenMemory;
     type Output = AllocationRows;
     const NAME: &'static str = "Listing the allocations";
-    const KEPT: usize = 1;
 
     fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<AllocationRows> {
         let ids = find(of.trace(), of.history(), &self.0, &|| work.is_cancelled());
         let labels = work.get(&of.open.trace, &StackLabels)?;
         let open = &of.open;
-        Some(AllocationRows::new(Arc::clone(&open.trace), of.memory, open.offset, ids, labels.to_vec()))
+        Some(AllocationRows::new(Arc::clone(&open.trace), of.memory, open.offset, ids, labels))
     }
 }
 
@@ -104,7 +103,7 @@ impl View for AllocationsView {
         let answer = self.rows.ask_in_turn(ctx.answers, &shown.of, &wanted, is_near);
         self.is_waiting = answer.is_working();
         match answer.newest() {
-            Some(rows) => self.grid.update(rows, ui.ctx()),
+            Some(rows) => self.is_waiting |= self.grid.update(rows, ctx.answers),
             // Allocations of another history must not be on show for one frame.
             None => self.grid.reset(),
         }
@@ -114,7 +113,7 @@ impl View for AllocationsView {
             return;
         }
         self.follow(&shown, ctx);
-        let Some(rows) = self.grid.shown().map(|(rows, _)| Arc::clone(rows)) else { return };
+        let Some((rows, _)) = self.grid.shown() else { return };
         if rows.ids.is_empty() {
             nothing_ui("No allocation fits", "Make the conditions above wider", ui);
             return;
@@ -131,10 +130,6 @@ impl View for AllocationsView {
 
     fn is_pending(&self) -> bool {
         self.is_waiting
-    }
-
-    fn forget(&mut self) {
-        self.grid.reset();
     }
 
     fn run_hidden(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
@@ -195,7 +190,7 @@ impl AllocationsView {
 
     /// Moves the cursor to an allocation that was selected elsewhere, or before these rows came.
     fn follow(&mut self, shown: &ShownMemory, ctx: &ViewContext<'_>) {
-        let Some(rows) = self.grid.shown().map(|(rows, _)| Arc::clone(rows)) else { return };
+        let Some((rows, _)) = self.grid.shown() else { return };
         let (selection, known) = std::mem::replace(&mut self.followed, (*ctx.selection, Arc::downgrade(&rows)));
         if selection == *ctx.selection && std::ptr::eq(known.as_ptr(), Arc::as_ptr(&rows)) {
             return;
@@ -247,7 +242,8 @@ impl AllocationsView {
         });
         combo.response.accessible_name("State of allocations");
         // Worked out with the rows: a program may have thousands of streams.
-        let streams = self.grid.shown().map_or(&[][..], |(rows, _)| &rows.streams);
+        let rows = self.grid.shown();
+        let streams = rows.as_ref().map_or(&[][..], |(rows, _)| &rows.streams);
         if streams.len() > 1 {
             let text = |stream: Option<i64>| {
                 stream.map_or("All streams".to_owned(), |stream| format!("Stream {}", stream_name(stream)))

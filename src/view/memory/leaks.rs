@@ -110,7 +110,7 @@ impl View for LeaksView {
             List::Innocents => &tables.innocents,
             List::Gains => &tables.gains,
         };
-        self.grid.update(table, ui.ctx());
+        self.is_waiting |= self.grid.update(table, ctx.answers);
         if table.data.rows.is_empty() {
             ui.label(match self.list {
                 List::Suspects if !has_steps => {
@@ -122,12 +122,12 @@ impl View for LeaksView {
             });
             return;
         }
-        let selected = self.grid.shown().filter(|(known, _)| Arc::ptr_eq(known, table)).and_then(|(_, row)| row);
+        let selected = self.grid.shown().filter(|(known, _)| Arc::ptr_eq(&known, table)).and_then(|(_, row)| row);
         if let Some(row) = selected {
             self.side_ui(&tables, row, &shown, ctx, ui);
         }
         // The rows before stay on show until these are sorted.
-        let is_shown = self.grid.shown().is_some_and(|(known, _)| Arc::ptr_eq(known, table));
+        let is_shown = self.grid.shown().is_some_and(|(known, _)| Arc::ptr_eq(&known, table));
         CentralPanel::default().frame(Frame::NONE).show(ui, |ui| {
             match self.grid.ui("Leaks", Some("Highlight in the picture"), ui).filter(|_| is_shown) {
                 Some(Action::Open(row)) => {
@@ -142,10 +142,6 @@ impl View for LeaksView {
 
     fn is_pending(&self) -> bool {
         self.is_waiting
-    }
-
-    fn forget(&mut self) {
-        self.grid.reset();
     }
 
     fn subject(&self, ctx: &mut ViewContext<'_>) -> Option<String> {

@@ -14,7 +14,7 @@ use crate::answers::memory::{GrowthOfReserved, GrowthPins, OomCards, StackLabels
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
 use crate::figures::memory::{OutOfMemory, Owner, ReservedGrowth, cause_text, oom, reserved_growth};
-use crate::figures::{Cell, findings};
+use crate::figures::{Cell, Data, findings};
 use crate::model::StringId;
 use crate::session::{OpenMemory, ShownMemory};
 use crate::view::states::{answer_ui, failed_ui, nothing_ui, working_ui};
@@ -39,6 +39,8 @@ struct Tables {
     /// How often reserved memory grew for each cause, and by how much in all.
     sums: Vec<(Cause, u64, u64)>,
     cards: Arc<Vec<OomCard>>,
+    /// A row of figures for each card that is shown.
+    figures: Data,
     signatures: Arc<Signatures>,
     labels: Arc<Vec<StringId>>,
     table: Arc<Table>,
@@ -79,15 +81,15 @@ impl View for ReservedView {
             return;
         };
         self.grid.poll_text(ctx.commands, ui.ctx());
-        self.grid.update(&tables.table, ui.ctx());
+        self.is_waiting |= self.grid.update(&tables.table, ctx.answers);
         self.head_ui(&tables, ui);
         if !tables.cards.is_empty() {
             Panel::left(egui::Id::unique("out of memory")).default_size(290.0).size_range(200.0..=900.0).show(
                 ui,
                 |ui| {
                     egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
-                        for card in tables.cards.iter().take(MAX_CARDS) {
-                            card_ui(&tables, &shown, card, ctx, ui);
+                        for (card, figures) in tables.cards.iter().zip(&tables.figures.rows) {
+                            card_ui(&tables, &shown, (card, figures), ctx, ui);
                         }
                         if tables.cards.len() > MAX_CARDS {
                             let more = format::count((tables.cards.len() - MAX_CARDS) as u64);
@@ -132,10 +134,6 @@ impl View for ReservedView {
 
     fn is_pending(&self) -> bool {
         self.is_waiting
-    }
-
-    fn forget(&mut self) {
-        self.grid.reset();
     }
 
     fn subject(&self, ctx: &mut ViewContext<'_>) -> Option<String> {
@@ -243,17 +241,21 @@ fn pins_ui(tables: &Tables, pins: &PinnedRange, shown: &ShownMemory, ctx: &mut V
     }
 }
 
-fn card_ui(tables: &Tables, shown: &ShownMemory, card: &OomCard, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+fn card_ui(
+    tables: &Tables,
+    shown: &ShownMemory,
+    (card, figures): (&OomCard, &[Cell]),
+    ctx: &mut ViewContext<'_>,
+    ui: &mut egui::Ui,
+) {
     let tokens = theme::tokens(ctx.is_dark);
     let bytes = |bytes: u64| format::bytes(bytes as f64);
     let finding = findings::out_of_memory(card, None);
     ui.label(RichText::new(&finding.text).strong().color(tokens.severity[finding.severity as usize]));
     let state = card.event.saturating_add(1).min(shown.history().last_state());
     ui.weak(state_text(shown, state));
-    let row = OutOfMemory { owner: Owner::default(), card, offset_ns: shown.open.offset, by_stack: Arc::default() };
-    let figures = oom().data([row]);
     egui::Grid::new(("out of memory", card.event)).num_columns(2).spacing([12.0, 2.0]).show(ui, |ui| {
-        for (column, cell) in figures.columns.iter().zip(figures.rows.iter().flatten()) {
+        for (column, cell) in tables.figures.columns.iter().zip(figures) {
             if *cell != Cell::Empty {
                 ui.weak(column.title).on_hover_text(column.help);
                 ui.label(cell.shown());
@@ -300,12 +302,15 @@ impl Analysis for ReservedTables {
         let cards = work.get(of, &OomCards(MAX_NAMED))?;
         let labels = work.get(&of.open.trace, &StackLabels)?;
         let table = Arc::new(growth_table(of, &growth, &labels));
+        let offset_ns = of.open.offset;
+        let figures = |card| OutOfMemory { owner: Owner::default(), card, offset_ns, by_stack: Arc::default() };
+        let figures = oom().data(cards.iter().take(MAX_CARDS).map(figures));
         let sum = |cause: Cause| {
             let of_cause = growth.iter().filter(|growth| growth.cause == cause);
             of_cause.fold((cause, 0, 0_u64), |(_, n, bytes), growth| (cause, n + 1, bytes.saturating_add(growth.bytes)))
         };
         let sums = [Cause::Fragmentation, Cause::Demand, Cause::Unexplained, Cause::NoRequest].map(sum);
-        Some(Tables { sums: sums.into(), growth, cards, signatures, labels, table })
+        Some(Tables { sums: sums.into(), growth, cards, figures, signatures, labels, table })
     }
 }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use eframe::egui::{self, Color32, Sense, Stroke, pos2, vec2};
 
 use super::head::{moment_slider, state_text};
-use crate::answers::{Analysis, Query, Work};
+use crate::answers::{Analysis, Query, Subject as _, SubjectKey, Work};
 use crate::command::Command;
-use crate::session::{MemoryKey, OpenMemory, ShownMemory};
+use crate::session::{OpenMemory, ShownMemory};
 use crate::view::ViewContext;
 use crate::widget::{format, theme};
 
@@ -20,7 +20,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// A moment that moves by itself.
 #[derive(Debug)]
 struct Playing {
-    of: MemoryKey,
+    of: SubjectKey,
     /// Between two states.
     position: f64,
     /// Where it put the moment last; a person who looks elsewhere stops it.

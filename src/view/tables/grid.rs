@@ -1,15 +1,17 @@
 //! One table on screen: its rows, their order, its cursor, and what is copied from it.
 
 use std::borrow::Cow;
+use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
 
 use eframe::egui;
 
 use crate::analysis::totals::Instance;
+use crate::answers::{self, Analysis, Answers, Query, Work};
 use crate::command::Command;
 use crate::figures::memory::AllocationRows;
 use crate::figures::{Cell, Column, Data, Order, Rows, Sort, csv, escape, tsv};
-use crate::job::{Job, Memo, Poll, Progress};
+use crate::job::{Job, Poll, Progress};
 use crate::widget::table::{Action, Look, table_ui};
 
 /// A table with the slices that its rows stand for.
@@ -20,29 +22,8 @@ pub struct Answer {
     pub longest: Vec<Instance>,
     /// For each row its slices, sorted; empty where they are not needed.
     pub instances: Vec<Vec<Instance>>,
-    /// The row that is what the cursor was on when the answer was asked for.
-    pub kept: Option<usize>,
     /// What the person should know of the figures.
     pub note: Option<&'static str>,
-}
-
-impl Answer {
-    /// The row of the same names and shapes as `row` of `other`.
-    pub fn same_row(&self, other: &Self, row: usize) -> Option<usize> {
-        let id = |row: &Vec<Cell>| -> Vec<Cell> {
-            row.iter().filter(|cell| matches!(cell, Cell::Text(_) | Cell::Sides(_))).cloned().collect()
-        };
-        let wanted = id(other.data.rows.get(row)?);
-        self.data.rows.iter().position(|row| id(row) == wanted)
-    }
-}
-
-/// The rows of a [`Grid`].
-pub trait Table: Rows + Send + Sync + 'static {
-    /// The row that is what the cursor was on when the table was asked for.
-    fn kept(&self) -> Option<usize> {
-        None
-    }
 }
 
 impl Rows for Answer {
@@ -63,37 +44,86 @@ impl Rows for Answer {
     }
 }
 
+/// The rows of a [`Grid`].
+pub trait Table: Rows + Send + Sync + 'static {
+    /// Finds the row of another table that stands for the same as a row of this one, in O(rows). Without it
+    /// the cursor is taken away when another table comes.
+    const SAME_ROW: Option<fn(&Self, usize, &Self) -> Option<usize>> = None;
+}
+
 impl Table for Answer {
-    fn kept(&self) -> Option<usize> {
-        self.kept
-    }
+    const SAME_ROW: Option<fn(&Self, usize, &Self) -> Option<usize>> = Some(same_row);
 }
 
 impl Table for AllocationRows {}
 
-#[derive(Debug)]
-struct OrderKey<T> {
-    answer: Weak<T>,
-    sort: Option<Sort>,
-    filter: String,
+/// The row of `other` with the same names and shapes.
+fn same_row(table: &Answer, row: usize, other: &Answer) -> Option<usize> {
+    let texts = |row: &[Cell]| -> Vec<Cell> {
+        row.iter().filter(|cell| matches!(cell, Cell::Text(_) | Cell::Sides(_))).cloned().collect()
+    };
+    let wanted = texts(table.data.rows.get(row)?);
+    other.data.rows.iter().position(|row| texts(row) == wanted)
 }
 
-impl<T> Clone for OrderKey<T> {
-    fn clone(&self) -> Self {
-        Self { answer: Weak::clone(&self.answer), sort: self.sort, filter: self.filter.clone() }
-    }
-}
-
-impl<T> PartialEq for OrderKey<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.answer.ptr_eq(&other.answer) && self.sort == other.sort && self.filter == other.filter
-    }
-}
-
+/// The order of a table's rows, of those that fit the filter.
 #[derive(Debug)]
 struct Ordered<T> {
-    answer: Arc<T>,
-    order: Arc<Order>,
+    sort: Option<Sort>,
+    filter: String,
+    rows: PhantomData<fn(&T)>,
+}
+
+impl<T> Clone for Ordered<T> {
+    fn clone(&self) -> Self {
+        Self { sort: self.sort, filter: self.filter.clone(), rows: PhantomData }
+    }
+}
+
+impl<T> PartialEq for Ordered<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.sort == other.sort && self.filter == other.filter
+    }
+}
+
+impl<T: Table> Analysis for Ordered<T> {
+    type Of = Arc<T>;
+    type Output = Order;
+    const NAME: &'static str = "Sorting the table";
+
+    fn run(&self, of: &Arc<T>, _: &Work<'_>) -> Option<Order> {
+        Some(Order::new(of.order(self.sort, &self.filter), of.n_rows()))
+    }
+}
+
+/// The row that stands for the same as a row of another table.
+#[derive(Debug)]
+struct SameRow<T> {
+    other: Weak<T>,
+    row: usize,
+}
+
+impl<T> Clone for SameRow<T> {
+    fn clone(&self) -> Self {
+        Self { other: Weak::clone(&self.other), row: self.row }
+    }
+}
+
+impl<T> PartialEq for SameRow<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.other.ptr_eq(&other.other) && self.row == other.row
+    }
+}
+
+impl<T: Table> Analysis for SameRow<T> {
+    type Of = Arc<T>;
+    type Output = Option<usize>;
+    const NAME: &'static str = "Looking for the row of the cursor";
+
+    fn run(&self, of: &Arc<T>, _: &Work<'_>) -> Option<Option<usize>> {
+        let other = self.other.upgrade();
+        Some(T::SAME_ROW.zip(other).and_then(|(same_row, other)| same_row(&other, self.row, of)))
+    }
 }
 
 /// What becomes of the text of a table.
@@ -104,27 +134,29 @@ enum Target {
     File(String),
 }
 
-/// A table on screen.
+/// A table on screen. Keeps no table alive: the store drops it with its trace.
 #[derive(Debug)]
-pub struct Grid<T = Answer> {
+pub struct Grid<T: Table = Answer> {
     pub filter: String,
     sort: Option<Sort>,
     selected: Option<usize>,
     is_moved: bool,
-    memo: Memo<OrderKey<T>, Ordered<T>>,
-    /// What is on screen: an answer and the order of its rows.
-    shown: Option<(Arc<T>, Arc<Order>)>,
+    order: Query<Ordered<T>>,
+    same_row: Query<SameRow<T>>,
+    /// What is on screen: a table and the order of its rows.
+    shown: Option<(Weak<T>, Weak<Order>)>,
     text: Option<(Target, Job<String>)>,
 }
 
-impl<T> Default for Grid<T> {
+impl<T: Table> Default for Grid<T> {
     fn default() -> Self {
         Self {
             filter: String::new(),
             sort: None,
             selected: None,
             is_moved: false,
-            memo: Memo::default(),
+            order: Query::default(),
+            same_row: Query::default(),
             shown: None,
             text: None,
         }
@@ -132,14 +164,19 @@ impl<T> Default for Grid<T> {
 }
 
 impl<T: Table> Grid<T> {
-    /// The answer on screen, and the row that the cursor is on.
-    pub fn shown(&self) -> Option<(&Arc<T>, Option<usize>)> {
-        self.shown.as_ref().map(|(answer, _)| (answer, self.selected))
+    /// The table on screen, and the row that the cursor is on.
+    pub fn shown(&self) -> Option<(Arc<T>, Option<usize>)> {
+        Some((self.shown.as_ref()?.0.upgrade()?, self.selected))
+    }
+
+    fn ordered(&self) -> Option<(Arc<T>, Arc<Order>)> {
+        let (table, order) = self.shown.as_ref()?;
+        Some((table.upgrade()?, order.upgrade()?))
     }
 
     /// How many rows are listed, of how many.
     pub fn counts(&self) -> (u64, u64) {
-        let counts = self.shown.as_ref().map(|(answer, order)| (order.rows().len() as u64, answer.n_rows() as u64));
+        let counts = self.ordered().map(|(table, order)| (order.rows().len() as u64, table.n_rows() as u64));
         counts.unwrap_or_default()
     }
 
@@ -154,44 +191,48 @@ impl<T: Table> Grid<T> {
         self.selected = None;
     }
 
-    /// Back to the order of the answer: other columns come.
+    /// Back to the table's own order: other columns come.
     pub fn unsort(&mut self) {
         self.sort = None;
     }
 
     /// Forgets what is on screen, and how it was sorted: another table comes.
     pub fn reset(&mut self) {
-        (self.sort, self.selected, self.shown, self.memo) = (None, None, None, Memo::default());
+        (self.sort, self.selected, self.shown) = (None, None, None);
     }
 
-    /// Takes the newest order of `answer`. Call it every frame.
-    pub fn update(&mut self, answer: &Arc<T>, ctx: &egui::Context) {
-        let filter = self.filter.trim().to_owned();
-        let sort = self.sort.or(answer.own_sort());
-        let key = OrderKey { answer: Arc::downgrade(answer), sort, filter };
-        let (waker, asked, table) = (ctx.clone(), key.clone(), Arc::clone(answer));
-        let work = move |_: &Progress| {
-            let order = table.order(asked.sort, &asked.filter);
-            let order = Order::new(order, table.n_rows());
-            Ordered { answer: table, order: Arc::new(order) }
+    /// Puts a table on screen once it is sorted; says whether that is still to come. Call it every frame.
+    pub fn update(&mut self, table: &Arc<T>, answers: &Answers) -> bool {
+        let sort = self.sort.or(table.own_sort());
+        let wanted = Ordered { sort, filter: self.filter.trim().to_owned(), rows: PhantomData };
+        let order = match self.order.ask(answers, table, &wanted) {
+            answers::Answer::Working(_) => return true,
+            answers::Answer::Failed(_) => return false,
+            answers::Answer::Ready(order) => order,
         };
-        let Some(ordered) = self.memo.get(&key, move || waker.request_repaint(), work) else { return };
-        let is_same = |(answer, order): &(Arc<T>, Arc<Order>)| {
-            Arc::ptr_eq(answer, &ordered.answer) && Arc::ptr_eq(order, &ordered.order)
-        };
-        if self.shown.as_ref().is_some_and(is_same) {
-            return;
+        let before = self.ordered();
+        let is_same_table = before.as_ref().is_some_and(|(shown, _)| Arc::ptr_eq(shown, table));
+        if is_same_table && before.as_ref().is_some_and(|(_, shown)| Arc::ptr_eq(shown, &order)) {
+            return false;
         }
-        let before = self.shown.replace((Arc::clone(&ordered.answer), Arc::clone(&ordered.order)));
-        if before.is_none_or(|(before, _)| !Arc::ptr_eq(&before, &ordered.answer)) {
-            self.selected = ordered.answer.kept();
+        if !is_same_table {
+            let cursor = before.zip(self.selected).filter(|_| T::SAME_ROW.is_some());
+            let found = cursor.map(|((shown, _), row)| {
+                self.same_row.ask(answers, table, &SameRow { other: Arc::downgrade(&shown), row })
+            });
+            if found.as_ref().is_some_and(answers::Answer::is_working) {
+                return true;
+            }
+            self.selected = found.and_then(|found| **found.ready()?);
         }
+        self.shown = Some((Arc::downgrade(table), Arc::downgrade(&order)));
         self.is_moved = true;
+        false
     }
 
     /// Paints the table; says what the person asked for beyond sorting and copying.
     pub fn ui(&mut self, name: &str, open: Option<&str>, ui: &mut egui::Ui) -> Option<Action> {
-        let (answer, order) = self.shown.clone()?;
+        let (answer, order) = self.ordered()?;
         let is_moved = std::mem::take(&mut self.is_moved) && self.selected.is_some();
         let sort = self.sort.or(answer.own_sort());
         let look = Look { name, order: &order, sort, selected: self.selected, is_moved, open };
@@ -225,7 +266,7 @@ impl<T: Table> Grid<T> {
     }
 
     fn write(&mut self, target: Target, ctx: &egui::Context) {
-        let Some((answer, order)) = self.shown.clone() else { return };
+        let Some((answer, order)) = self.ordered() else { return };
         let (waker, is_csv) = (ctx.clone(), matches!(target, Target::File(_)));
         let work = move |_: &Progress| if is_csv { csv(&*answer, order.rows()) } else { tsv(&*answer, order.rows()) };
         self.text = Job::spawn("table text", move || waker.request_repaint(), work).ok().map(|job| (target, job));

@@ -16,6 +16,9 @@ pub use self::rows::TableKind;
 use super::{Place, ViewSpec, has_slices};
 use crate::command::ctrl;
 
+/// Answers to keep of some traces: all tables may be on screen at once, each with its side.
+const KEPT: usize = TableKind::ALL.len() + 1;
+
 pub const KERNELS: ViewSpec = ViewSpec {
     id: "kernels",
     title: "Kernels",

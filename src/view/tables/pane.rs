@@ -4,19 +4,58 @@ use std::sync::{Arc, Weak};
 
 use eframe::egui::{self, CentralPanel, Frame, Panel};
 
+use super::KEPT;
 use super::grid::{Answer, Grid};
 use super::rows::{TableKind, answer};
 use super::side::Side;
 use crate::analysis::totals::{Instance, Scope};
+use crate::answers::{self, Analysis, Query, Subject as _, SubjectKey, Work};
 use crate::command::Command;
-use crate::job::Memo;
 use crate::model::{TimeRange, Trace};
-use crate::session::{OpenTrace, Selection, TraceKey};
+use crate::session::{OpenTrace, Selection};
+use crate::view::states::failed_ui;
 use crate::view::{View, ViewContext};
 use crate::widget::format;
 use crate::widget::table::Action;
 
-type Question = (TraceKey, usize, Option<TimeRange>);
+/// The rows of one table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Totals {
+    kind: TableKind,
+    /// Index into [`TableKind::choices`].
+    choice: usize,
+    /// Session time; `None` is everything.
+    range: Option<TimeRange>,
+}
+
+impl Analysis for Totals {
+    type Of = [OpenTrace];
+    type Output = Answer;
+    const NAME: &'static str = "The table";
+    const KEPT: usize = KEPT;
+
+    fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Answer> {
+        let is_cancelled = || work.is_cancelled();
+        let models: Vec<&Trace> = of.iter().map(|open| &*open.trace).collect();
+        let in_trace = |range: TimeRange| of.iter().map(|open| range.shifted(open.offset.saturating_neg())).collect();
+        let scope = Scope { traces: &models, ranges: self.range.map(in_trace), is_cancelled: &is_cancelled };
+        Some(answer(self.kind, self.choice, &scope))
+    }
+}
+
+/// The row of a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct RowOf(Instance);
+
+impl Analysis for RowOf {
+    type Of = Arc<Answer>;
+    type Output = Option<usize>;
+    const NAME: &'static str = "Looking for the row of the selection";
+
+    fn run(&self, of: &Arc<Answer>, _: &Work<'_>) -> Option<Option<usize>> {
+        Some(of.instances.iter().position(|slices| slices.binary_search(&self.0).is_ok()))
+    }
+}
 
 /// One table.
 #[derive(Debug)]
@@ -26,20 +65,23 @@ pub struct Pane {
     choice: usize,
     /// Whether the person wants the whole trace although a range is selected.
     is_whole: bool,
-    memo: Memo<Question, Arc<Answer>>,
+    /// The traces that the rest is of.
+    of: Option<SubjectKey>,
+    totals: Query<Totals>,
     grid: Grid,
     side: Side,
     /// The row of the slice that is selected in the timeline.
-    found: Memo<FindKey, Option<usize>>,
-    /// The selection that the cursor followed last, and the answer in which it did.
-    followed: FindKey,
+    found: Query<RowOf>,
+    /// The selection that the cursor followed last, and the table in which it did.
+    followed: Followed,
+    is_waiting: bool,
 }
 
-/// In which answer to find which slice.
+/// In which table which slice was looked for.
 #[derive(Clone, Debug, Default)]
-struct FindKey(Weak<Answer>, Selection);
+struct Followed(Weak<Answer>, Selection);
 
-impl PartialEq for FindKey {
+impl PartialEq for Followed {
     fn eq(&self, other: &Self) -> bool {
         self.0.ptr_eq(&other.0) && self.1 == other.1
     }
@@ -51,32 +93,39 @@ impl Pane {
             kind,
             choice: 0,
             is_whole: false,
-            memo: Memo::default(),
+            of: None,
+            totals: Query::default(),
             grid: Grid::default(),
             side: Side::new(kind),
-            found: Memo::default(),
-            followed: FindKey::default(),
+            found: Query::default(),
+            followed: Followed::default(),
+            is_waiting: false,
         }
     }
 }
 
 impl View for Pane {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-        let range = ctx.range.filter(|_| !self.is_whole);
-        let question = (TraceKey::new(ctx.traces), self.choice, range);
-        if self.memo.question().is_some_and(|known| known.0 != question.0) {
+        let of = Some(ctx.traces.key());
+        if self.of != of {
             // Slices of other traces must not be on show for one frame.
-            *self = Self { choice: self.choice, is_whole: self.is_whole, ..Self::new(self.kind) };
+            *self = Self { choice: self.choice, is_whole: self.is_whole, of, ..Self::new(self.kind) };
         }
-        self.ask(&question, ctx, ui);
+        let range = ctx.range.filter(|_| !self.is_whole);
+        let totals = Totals { kind: self.kind, choice: self.choice, range };
+        let table = self.totals.ask(ctx.answers, ctx.traces, &totals);
+        self.is_waiting = table.is_working();
+        if let Some(table) = table.newest() {
+            self.is_waiting |= self.grid.update(table, ctx.answers);
+        }
         self.grid.poll_text(ctx.commands, ui.ctx());
-        self.head_ui(&question, ctx, ui);
-        if self.memo.has_crashed(&question) {
-            ui.label("The table crashed. Please report it");
+        self.head_ui(table.is_working(), ctx, ui);
+        if let answers::Answer::Failed(why) = &table {
+            failed_ui(why, ui);
             return;
         }
-        self.follow(ctx, ui);
-        let Some((shown, selected)) = self.grid.shown().map(|(shown, row)| (Arc::clone(shown), row)) else { return };
+        self.follow(ctx);
+        let Some((shown, selected)) = self.grid.shown() else { return };
         if shown.data.rows.is_empty() {
             self.empty_ui(range, ui);
             return;
@@ -89,7 +138,7 @@ impl View for Pane {
                 .show(ui, |ui| {
                     // It keeps its width, whatever is in it.
                     ui.set_min_size(ui.available_size());
-                    self.side.ui(&shown, row, ctx, ui);
+                    self.is_waiting |= self.side.ui(&shown, row, ctx, ui);
                 });
         }
         CentralPanel::default().frame(Frame::NONE).show(ui, |ui| {
@@ -101,59 +150,38 @@ impl View for Pane {
                 && let Some(&instance) = shown.longest.get(row)
             {
                 reveal(instance, ctx);
-                self.followed = FindKey(Arc::downgrade(&shown), *ctx.selection);
+                self.followed = Followed(Arc::downgrade(&shown), *ctx.selection);
             }
         });
+    }
+
+    fn is_pending(&self) -> bool {
+        self.is_waiting
     }
 }
 
 impl Pane {
-    /// Takes the newest answer and the newest order of its rows.
-    fn ask(&mut self, question: &Question, ctx: &ViewContext<'_>, ui: &egui::Ui) {
-        let (traces, waker) = (ctx.traces.to_vec(), ui.ctx().clone());
-        let (kind, choice, range) = (self.kind, self.choice, question.2);
-        let before = self.grid.shown().and_then(|(shown, row)| Some((Arc::clone(shown), row?)));
-        let work = move |progress: &crate::job::Progress| {
-            let is_cancelled = || progress.is_cancelled();
-            let models: Vec<&Trace> = traces.iter().map(|open| &*open.trace).collect();
-            let in_trace = |range: TimeRange| {
-                traces.iter().map(|open: &OpenTrace| range.shifted(open.offset.saturating_neg())).collect()
-            };
-            let scope = Scope { traces: &models, ranges: range.map(in_trace), is_cancelled: &is_cancelled };
-            let mut answer = answer(kind, choice, &scope);
-            answer.kept = before.and_then(|(before, row)| answer.same_row(&before, row));
-            Arc::new(answer)
-        };
-        if let Some(answer) = self.memo.get(question, move || waker.request_repaint(), work) {
-            let answer = Arc::clone(answer);
-            self.grid.update(&answer, ui.ctx());
-        }
-    }
-
     /// Moves the cursor to the row of a slice that was selected elsewhere.
-    fn follow(&mut self, ctx: &ViewContext<'_>, ui: &egui::Ui) {
+    fn follow(&mut self, ctx: &ViewContext<'_>) {
         let Selection::Slice { trace, slice } = *ctx.selection else { return };
         let Some((shown, selected)) = self.grid.shown() else { return };
-        let key = FindKey(Arc::downgrade(shown), *ctx.selection);
-        // A new answer keeps its cursor, if it has one.
-        if key == self.followed || (key.1 == self.followed.1 && selected.is_some()) {
+        let now = Followed(Arc::downgrade(&shown), *ctx.selection);
+        // A new table keeps its cursor, if it has one.
+        if now == self.followed || (now.1 == self.followed.1 && selected.is_some()) {
             return;
         }
-        let (answer, waker) = (Arc::clone(shown), ui.ctx().clone());
-        let instance = Instance { trace: trace as u32, slice };
-        let work = move |_: &crate::job::Progress| {
-            answer.instances.iter().position(|slices| slices.binary_search(&instance).is_ok())
-        };
-        let row = self.found.get(&key, move || waker.request_repaint(), work).copied();
-        if self.found.is_current(&key) {
-            self.followed = key;
-            if let Some(row) = row.flatten() {
-                self.grid.go(row);
-            }
+        let found = self.found.ask(ctx.answers, &shown, &RowOf(Instance { trace: trace as u32, slice }));
+        if found.is_working() {
+            self.is_waiting = true;
+            return;
+        }
+        self.followed = now;
+        if let Some(row) = found.ready().and_then(|row| **row) {
+            self.grid.go(row);
         }
     }
 
-    fn head_ui(&mut self, question: &Question, ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
+    fn head_ui(&mut self, is_working: bool, ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
         ui.horizontal_wrapped(|ui| {
             for (i, (label, help)) in self.kind.choices().iter().enumerate() {
                 if ui.selectable_label(self.choice == i, *label).on_hover_text(*help).clicked() && self.choice != i {
@@ -186,7 +214,7 @@ impl Pane {
             if ui.add_enabled(listed > 0, egui::Button::new("Export…")).on_hover_text(hint).clicked() {
                 self.grid.export(self.kind.label(), ui.ctx());
             }
-            if !self.memo.is_current(question) && !self.memo.has_crashed(question) {
+            if is_working {
                 ui.spinner();
                 ui.weak("Adding up…");
             }

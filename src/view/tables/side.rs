@@ -4,18 +4,20 @@ use std::sync::{Arc, Weak};
 
 use eframe::egui::{self, RichText};
 
+use super::KEPT;
 use super::grid::{Answer, Grid};
 use super::pane::reveal;
 use super::rows::{TableKind, longest};
 use crate::analysis::related::{launched_in, operators_of};
 use crate::analysis::totals::{Group, Instance};
+use crate::answers::{self, Analysis, Query, Work};
 use crate::figures::range::{SliceTime, slices};
 use crate::figures::{Cell, work};
-use crate::job::{Memo, Progress};
 use crate::model::Trace;
 use crate::session::OpenTrace;
 use crate::session::track_title;
 use crate::view::ViewContext;
+use crate::view::states::failed_ui;
 use crate::widget::table::Action;
 use crate::widget::{format, text::display_name};
 
@@ -30,12 +32,35 @@ enum List {
     Related,
 }
 
+/// One of the lists beside a row.
 #[derive(Clone, Debug)]
-struct Question(Weak<Answer>, usize, List);
+struct Beside {
+    table: Weak<Answer>,
+    kind: TableKind,
+    row: usize,
+    list: List,
+}
 
-impl PartialEq for Question {
+impl PartialEq for Beside {
     fn eq(&self, other: &Self) -> bool {
-        self.0.ptr_eq(&other.0) && (self.1, self.2) == (other.1, other.2)
+        // A table is of one kind.
+        self.table.ptr_eq(&other.table) && (self.row, self.list) == (other.row, other.list)
+    }
+}
+
+impl Analysis for Beside {
+    type Of = [OpenTrace];
+    type Output = Answer;
+    const NAME: &'static str = "The list beside the table";
+    const KEPT: usize = KEPT;
+
+    fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Answer> {
+        let table = self.table.upgrade()?;
+        let slices = table.instances.get(self.row).map_or(&[][..], Vec::as_slice);
+        Some(match self.list {
+            List::Instances => instance_rows(of, slices),
+            List::Related => related_rows(self.kind, of, slices, &|| work.is_cancelled()),
+        })
     }
 }
 
@@ -44,13 +69,13 @@ impl PartialEq for Question {
 pub struct Side {
     kind: TableKind,
     list: List,
-    memo: Memo<Question, Arc<Answer>>,
+    beside: Query<Beside>,
     grid: Grid,
 }
 
 impl Side {
     pub fn new(kind: TableKind) -> Self {
-        Self { kind, list: List::default(), memo: Memo::default(), grid: Grid::default() }
+        Self { kind, list: List::default(), beside: Query::default(), grid: Grid::default() }
     }
 
     /// What the second list is called, where there is one.
@@ -64,38 +89,36 @@ impl Side {
         }
     }
 
-    pub fn ui(&mut self, answer: &Arc<Answer>, row: usize, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-        let Some(slices) = answer.instances.get(row) else { return };
-        let question = Question(Arc::downgrade(answer), row, self.list);
-        let is_new = self.memo.question().is_none_or(|known| *known != question);
-        let (table, traces, waker) = (Arc::clone(answer), ctx.traces.to_vec(), ui.ctx().clone());
-        let (kind, list) = (self.kind, self.list);
-        let work = move |progress: &Progress| {
-            let slices = table.instances.get(row).map_or(&[][..], Vec::as_slice);
-            Arc::new(match list {
-                List::Instances => instance_rows(&traces, slices),
-                List::Related => related_rows(kind, &traces, slices, &|| progress.is_cancelled()),
-            })
-        };
-        let found = self.memo.get(&question, move || waker.request_repaint(), work).cloned();
-        if let Some(found) = found.filter(|_| self.memo.is_current(&question)) {
-            self.grid.update(&found, ui.ctx());
-        } else if is_new {
+    /// Paints the list beside a row; says whether it is still to come.
+    pub fn ui(&mut self, table: &Arc<Answer>, row: usize, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) -> bool {
+        let Some(slices) = table.instances.get(row) else { return false };
+        let wanted = Beside { table: Arc::downgrade(table), kind: self.kind, row, list: self.list };
+        let is_new = self.beside.shown().is_none_or(|known| *known != wanted);
+        let found = self.beside.ask(ctx.answers, ctx.traces, &wanted);
+        let mut is_waiting = found.is_working();
+        match found.ready() {
+            Some(found) => is_waiting |= self.grid.update(found, ctx.answers),
             // Slices of another row must not be shown for this one.
-            self.grid.reset();
+            None if is_new => self.grid.reset(),
+            None => {}
         }
         self.grid.poll_text(ctx.commands, ui.ctx());
-        self.head_ui(answer, row, slices.len(), ui);
-        if self.list == List::Related && self.memo.is_current(&question) && self.grid.counts().1 == 0 {
+        self.head_ui(table, row, slices.len(), ui);
+        if let answers::Answer::Failed(why) = &found {
+            failed_ui(why, ui);
+            return false;
+        }
+        if self.list == List::Related && !is_waiting && self.grid.counts().1 == 0 {
             ui.weak("Nothing is tied to these by a correlation id");
-            return;
+            return false;
         }
         let asked = self.grid.ui(if self.list == List::Instances { "Instances" } else { "Related" }, None, ui);
         if let Some(Action::Select(at) | Action::Open(at)) = asked
-            && let Some(&instance) = self.grid.shown().and_then(|(shown, _)| shown.longest.get(at))
+            && let Some(instance) = self.grid.shown().and_then(|(shown, _)| shown.longest.get(at).copied())
         {
             reveal(instance, ctx);
         }
+        is_waiting
     }
 
     fn head_ui(&mut self, answer: &Answer, row: usize, n: usize, ui: &mut egui::Ui) {

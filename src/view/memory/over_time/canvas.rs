@@ -24,8 +24,8 @@ pub struct Frame {
     pub heights: Heights,
     pub response: Response,
     pub picture: Option<(PictureKey, Arc<Picture>)>,
-    /// Whether it, or its colors, could not be made.
-    pub has_crashed: bool,
+    /// Why it, or its colors, could not be made.
+    pub failed: Option<Arc<str>>,
 }
 
 /// The rows of one block in each column, kept while picture and block are the same.
@@ -105,14 +105,8 @@ impl MemoryOverTime {
         if let Some(pointer) = pointer {
             paint_hover_line(&with_ruler, pointer.x, strong);
         }
-        if frame.has_crashed {
-            painter.text(
-                canvas.center(),
-                eframe::egui::Align2::CENTER_CENTER,
-                "This picture crashed. Please report it",
-                Default::default(),
-                strong,
-            );
+        if let Some(why) = &frame.failed {
+            painter.text(canvas.center(), eframe::egui::Align2::CENTER_CENTER, why, Default::default(), strong);
         }
         let state = pointer.map(|pointer| self.state_under(chart, frame, pointer));
         self.clicks(ctx, chart, frame, under, state);

@@ -6,11 +6,13 @@ use eframe::egui::Color32;
 use hashbrown::HashMap;
 
 use super::work::Index;
-use crate::analysis::memory::labels::stack_labels;
 use crate::analysis::memory::steps::Steps;
+use crate::answers::memory::MemorySteps;
+use crate::answers::{Analysis, Work};
+use crate::model::MemoryHistory;
 use crate::model::memory::AllocationId;
-use crate::model::{MemoryHistory, Trace};
-use crate::view::memory::stack_colors::{StackColors, unknown};
+use crate::session::OpenMemory;
+use crate::view::memory::stack_colors::{ColorStacks, StackColors, unknown};
 use crate::widget::slice_color::oklch;
 use crate::widget::text::display_name;
 use crate::widget::{format, theme};
@@ -68,12 +70,18 @@ pub enum Legend {
     Ramp(Vec<Color32>, String, String),
 }
 
+/// Gives every allocation its color.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ColorBlocks {
+    /// What the colors stand for.
+    pub by: ColorBy,
+    pub is_dark: bool,
+}
+
 /// The color of each allocation.
 #[derive(Debug, Default)]
 pub struct Colors {
-    /// What they stand for.
-    pub by: ColorBy,
-    pub is_dark: bool,
+    pub of: ColorBlocks,
     /// By allocation, an index into `palette`.
     pub index: Vec<u8>,
     pub palette: Vec<Color32>,
@@ -110,11 +118,17 @@ fn ramp(is_dark: bool) -> Vec<Color32> {
     (0..RAMP).map(color).collect()
 }
 
-impl Colors {
-    /// Gives every allocation its color. Cost: O(allocations + stacks).
-    pub fn build(trace: &Trace, history: &MemoryHistory, steps: Option<&Steps>, by: ColorBy, is_dark: bool) -> Self {
+impl Analysis for ColorBlocks {
+    type Of = OpenMemory;
+    type Output = Colors;
+    const NAME: &'static str = "Coloring the blocks";
+
+    /// Cost: O(allocations + stacks).
+    fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Colors> {
+        let (trace, history) = (of.trace(), of.history());
+        let Self { by, is_dark } = *self;
         let colors = match by {
-            ColorBy::Stack => by_stack(trace, history, is_dark),
+            ColorBy::Stack => by_stack(history, &*work.get(&of.open.trace, &ColorStacks { is_dark })?),
             ColorBy::Size => {
                 let value = |i: usize| history.allocations.bytes[i];
                 by_ramp(history.allocations.len(), value, log2, |bytes| format::bytes(bytes as f64), is_dark)
@@ -139,16 +153,15 @@ impl Colors {
                 };
                 by_name(history, of, |&id| display_name(trace.strings.get(id)).into_owned(), is_dark)
             }
-            ColorBy::Step => by_step(history, steps, is_dark),
+            ColorBy::Step => by_step(history, (*work.get(of, &MemorySteps)?).as_ref(), is_dark),
         };
-        Self { by, is_dark, ..colors }
+        Some(Colors { of: *self, ..colors })
     }
 }
 
-fn by_stack(trace: &Trace, history: &MemoryHistory, is_dark: bool) -> Colors {
-    let colors = StackColors::new(trace, &stack_labels(trace), is_dark);
+fn by_stack(history: &MemoryHistory, colors: &StackColors) -> Colors {
     let index = history.allocations.stack.iter().map(|&stack| colors.index(stack)).collect();
-    Colors { index, palette: colors.palette, ..Colors::default() }
+    Colors { index, palette: colors.palette.clone(), ..Colors::default() }
 }
 
 /// From a state to the end: ns, or events where the history has no times.
@@ -267,7 +280,7 @@ impl Paint {
     /// What is not brought out: nearly gone, and without color.
     fn dim(&self, color: Color32) -> Color32 {
         let gray = color.intensity() * 255.0;
-        let is_dark = self.colors.is_dark;
+        let is_dark = self.colors.of.is_dark;
         mix(Color32::from_gray(gray as u8), theme::tokens(is_dark).canvas, if is_dark { 200 } else { 190 })
     }
 
@@ -278,7 +291,7 @@ impl Paint {
 
     /// A block that was freed but cannot be used again yet.
     pub fn waiting(&self, color: Color32, is_stripe: bool) -> Color32 {
-        mix(color, theme::tokens(self.colors.is_dark).canvas, if is_stripe { 160 } else { 90 })
+        mix(color, theme::tokens(self.colors.of.is_dark).canvas, if is_stripe { 160 } else { 90 })
     }
 }
 

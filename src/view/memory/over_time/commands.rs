@@ -3,12 +3,31 @@
 use super::axis::Axis;
 use super::heights::within;
 use super::{Chart, MemoryOverTime};
+use crate::answers::{Analysis, Work};
 use crate::command::Command;
 use crate::model::TimeRange;
 use crate::model::memory::AllocationId;
+use crate::session::OpenMemory;
 use crate::view::ViewContext;
 use crate::view::axis::{self, ZoomTarget, centered, fitted, is_centered, middle};
 use crate::view::memory::commands;
+
+/// The bytes that lie below a block in a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BytesBelow {
+    id: AllocationId,
+    state: u32,
+}
+
+impl Analysis for BytesBelow {
+    type Of = OpenMemory;
+    type Output = u64;
+    const NAME: &'static str = "The place of the block";
+
+    fn run(&self, of: &OpenMemory, _: &Work<'_>) -> Option<u64> {
+        Some(of.history().bytes_below(self.id, self.state))
+    }
+}
 
 impl MemoryOverTime {
     /// Runs a command; false if it is another's.
@@ -91,15 +110,10 @@ impl MemoryOverTime {
     }
 
     /// Fits the bytes of the block in `wanted`, once it is known where they lie.
-    pub(super) fn fit_wanted(&mut self, ctx: &mut ViewContext<'_>, chart: &Chart<'_>, egui: &eframe::egui::Context) {
+    pub(super) fn fit_wanted(&mut self, ctx: &mut ViewContext<'_>, chart: &Chart<'_>) {
         let Some((id, state)) = self.wanted else { return };
-        let key = (chart.key.clone(), id, state);
-        let (waker, of) = (egui.clone(), chart.shown.of.clone());
-        let below = self.below.get(&key, move || waker.request_repaint(), move |_| of.history().bytes_below(id, state));
-        let below = below.copied();
-        if self.below.is_current(&key)
-            && let Some(below) = below
-        {
+        let below = self.below.ask(ctx.answers, &chart.shown.of, &BytesBelow { id, state });
+        if let Some(&below) = below.ready().map(|below| &**below) {
             let amount = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
             let bytes = amount(chart.shown.history().allocations.bytes[id.idx()].max(1));
             let (room, below) = (bytes / 2, amount(below));
@@ -107,8 +121,8 @@ impl MemoryOverTime {
                 TimeRange { start: below.saturating_sub(room), end: below.saturating_add(bytes).saturating_add(room) };
             let navigation = chart.axis.navigation(&mut self.navigation, ctx.navigation);
             navigation.bytes = within(wide, Self::all_bytes(chart.index));
-            self.wanted = None;
-        } else if self.below.has_crashed(&key) {
+        }
+        if !below.is_working() {
             self.wanted = None;
         }
         self.is_pending |= self.wanted.is_some();

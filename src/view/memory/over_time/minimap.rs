@@ -5,51 +5,51 @@ use eframe::egui::Ui;
 use super::Chart;
 use super::axis::{Axis, AxisKind, NO_STATE};
 use super::curves::Curve;
-use crate::job::Memo;
+use crate::answers::{Analysis, Answers, Query, Work};
 use crate::model::TimeRange;
-use crate::session::MemoryKey;
+use crate::session::OpenMemory;
 
+/// The highest `active` of each column of pixels, in bytes.
 #[derive(Clone, Debug, PartialEq)]
-struct MinimapKey {
-    history: MemoryKey,
+struct Highest {
     axis: AxisKind,
     span: TimeRange,
     n_pixels: usize,
 }
 
+impl Analysis for Highest {
+    type Of = OpenMemory;
+    type Output = Vec<u64>;
+    const NAME: &'static str = "The minimap of memory";
+
+    fn run(&self, of: &OpenMemory, _: &Work<'_>) -> Option<Vec<u64>> {
+        let history = of.history();
+        let columns = Axis { kind: self.axis, history, offset: of.open.offset }.columns(self.span, self.n_pixels);
+        let active = |state: u32| if state == NO_STATE { 0 } else { history.curves.active[state as usize] };
+        Some(columns.iter().map(|column| active(column.state)).collect())
+    }
+}
+
 /// The columns of the minimap.
 #[derive(Debug, Default)]
 pub struct Overview {
-    memo: Memo<MinimapKey, Vec<u64>>,
-    key: Option<MinimapKey>,
+    columns: Query<Highest>,
+    /// Whether the columns are still to come.
+    pub is_pending: bool,
 }
 
 impl Overview {
-    /// Whether the columns are still to come.
-    pub fn is_pending(&self) -> bool {
-        self.key.as_ref().is_some_and(|key| !self.memo.is_current(key) && !self.memo.has_crashed(key))
-    }
-
     /// The highest `active` of each column as a share of the highest of all; none until they are worked out.
-    pub fn heights(&mut self, ui: &Ui, chart: &Chart<'_>) -> Vec<f32> {
-        let span = chart.span;
+    pub fn heights(&mut self, answers: &Answers, ui: &Ui, chart: &Chart<'_>) -> Vec<f32> {
         let width = chart.parts.minimap.width() * ui.pixels_per_point();
         let n_pixels = width.round().clamp(1.0, 16_384.0) as usize;
-        let key = MinimapKey { history: chart.key.clone(), axis: chart.axis.kind, span, n_pixels };
-        let (waker, shown, kind) = (ui.ctx().clone(), chart.shown.of.clone(), chart.axis.kind);
-        let work = move |_: &crate::job::Progress| {
-            let history = shown.history();
-            let columns = Axis { kind, history, offset: shown.open.offset }.columns(span, n_pixels);
-            let active = |state: u32| if state == NO_STATE { 0 } else { history.curves.active[state as usize] };
-            columns.iter().map(|column| active(column.state)).collect()
-        };
-        self.memo.get(&key, move || waker.request_repaint(), work);
-        // Columns of another history or axis are wrong; those of another width are stretched.
-        let is_alike = |known: &MinimapKey| MinimapKey { n_pixels, ..known.clone() } == key;
-        let columns = self.memo.answer().filter(|_| self.memo.question().is_some_and(is_alike));
+        let wanted = Highest { axis: chart.axis.kind, span: chart.span, n_pixels };
+        let answer = self.columns.ask(answers, &chart.shown.of, &wanted);
+        self.is_pending = answer.is_working();
+        // Columns of another axis are wrong; those of another width are stretched.
+        let is_alike = |known: &Highest| Highest { n_pixels, ..known.clone() } == wanted;
+        let columns = answer.newest().filter(|_| self.columns.shown().is_some_and(is_alike));
         let highest = chart.index.peak(Curve::Active).1.max(1) as f64;
-        let heights = columns.into_iter().flatten().map(|&bytes| (bytes as f64 / highest) as f32).collect();
-        self.key = Some(key);
-        heights
+        columns.iter().flat_map(|columns| columns.iter()).map(|&bytes| (bytes as f64 / highest) as f32).collect()
     }
 }

@@ -24,22 +24,24 @@ mod work;
 
 use std::sync::Arc;
 
-use eframe::egui::{self, Frame, Key, Margin, Rect, Sense, Ui, pos2};
+use eframe::egui::{Frame, Key, Margin, Rect, Sense, Ui, pos2};
 
 use self::axis::{Axis, AxisKind};
 use self::canvas::Canvas;
-use self::colors::{ColorBy, Colors};
+use self::colors::{ColorBlocks, ColorBy, Colors};
+use self::commands::BytesBelow;
 use self::curves::{Curve, ShownCurves};
 use self::heights::Heights;
 use self::minimap::Overview;
-use self::work::{Index, Marked, Picture, PictureKey};
+use self::work::{Index, MakeIndex, Marked, PictureKey};
 use super::head::choose_ui;
+use crate::answers::{Answer, Query, Subject as _, SubjectKey};
 use crate::command::{Command, ctrl};
-use crate::job::Memo;
 use crate::model::TimeRange;
 use crate::model::memory::AllocationId;
-use crate::session::{MemoryKey, Navigation, ShownMemory};
+use crate::session::{Navigation, ShownMemory};
 use crate::view::axis::{Drag, Minimap, Motion, Scale, fitted};
+use crate::view::states::answer_ui;
 use crate::view::{self, View, ViewContext, ViewSpec, has_memory};
 
 const GUTTER: f32 = 72.0;
@@ -71,10 +73,10 @@ pub struct MemoryOverTime {
     navigation: Navigation,
     color_by: ColorBy,
     is_curve_shown: ShownCurves,
-    history: Option<MemoryKey>,
-    index: Memo<MemoryKey, Arc<Index>>,
-    colors: Memo<(MemoryKey, ColorBy, bool), Arc<Colors>>,
-    pictures: Memo<PictureKey, Arc<Picture>>,
+    history: Option<SubjectKey>,
+    index: Query<MakeIndex>,
+    colors: Query<ColorBlocks>,
+    pictures: Query<PictureKey>,
     overview: Overview,
     motion: Motion,
     minimap: Minimap,
@@ -85,9 +87,7 @@ pub struct MemoryOverTime {
     pointer_position: Option<i64>,
     /// A block to be fitted in height, by where it lies in a state.
     wanted: Option<(AllocationId, u32)>,
-    below: Memo<(MemoryKey, AllocationId, u32), u64>,
-    /// Whether the computation of the chosen colors crashed.
-    have_colors_crashed: bool,
+    below: Query<BytesBelow>,
     is_pending: bool,
 }
 
@@ -145,17 +145,16 @@ impl MemoryOverTime {
     }
 
     /// Forgets what belongs to another history.
-    fn follow(&mut self, ctx: &mut ViewContext<'_>, shown: &ShownMemory) -> MemoryKey {
-        let key = shown.key();
-        if self.history.as_ref() != Some(&key) {
-            self.history = Some(key.clone());
+    fn follow(&mut self, ctx: &mut ViewContext<'_>, shown: &ShownMemory) {
+        let key = Some(shown.of.key());
+        if self.history != key {
+            self.history = key;
             self.navigation = Navigation::default();
             ctx.navigation.forget_bytes();
             self.drag = Drag::default();
             self.wanted = None;
             self.canvas.forget();
         }
-        key
     }
 
     /// From 0 to the most bytes that were active at once, with some room above.
@@ -164,78 +163,28 @@ impl MemoryOverTime {
         TimeRange { start: 0, end: (highest as f64 * (1.0 + HEADROOM)).ceil().min(i64::MAX as f64 / 4.0) as i64 + 1 }
     }
 
-    /// The picture for what is on show, or the last one while it is being made.
-    fn picture(
-        &mut self,
-        wanted: &PictureKey,
-        shown: &ShownMemory,
-        index: &Arc<Index>,
-        colors: &Arc<Colors>,
-        egui: &egui::Context,
-    ) -> Option<(PictureKey, Arc<Picture>)> {
-        let (waker, key) = (egui.clone(), wanted.clone());
-        let (of, index, colors) = (shown.of.clone(), Arc::clone(index), Arc::clone(colors));
-        let made = self.pictures.get_in_turn(
-            wanted,
-            |known| known.is_near(wanted),
-            move || waker.request_repaint(),
-            move |progress| Arc::new(work::picture(&of, &index, &colors, &key, progress)),
-        );
-        let made = made.map(Arc::clone);
-        self.is_pending |= !self.pictures.is_current(wanted) && !self.pictures.has_crashed(wanted);
-        let (made, key) = (made?, self.pictures.question()?.clone());
-        (key.history == wanted.history && key.axis == wanted.axis).then_some((key, made))
-    }
-
-    /// The index of the history, and the color of each of its allocations.
-    fn prepare(
-        &mut self,
-        key: &MemoryKey,
-        shown: &ShownMemory,
-        is_dark: bool,
-        egui: &egui::Context,
-    ) -> Option<(Arc<Index>, Option<Arc<Colors>>)> {
-        let (waker, open) = (egui.clone(), shown.of.clone());
-        let index = self.index.get(
-            key,
-            move || waker.request_repaint(),
-            move |progress| Arc::new(Index::build(&open, progress)),
-        );
-        let index = index.cloned().filter(|_| self.index.is_current(key))?;
-        if !self.color_by.is_known(shown.history(), &index) {
+    /// The color of each allocation; until those that were chosen are there, the ones before.
+    fn colors(&mut self, shown: &ShownMemory, index: &Index, ctx: &ViewContext<'_>) -> Answer<Colors> {
+        if !self.color_by.is_known(shown.history(), index) {
             // What a profiler records has no stacks; sizes are always known.
             let choices = [ColorBy::Stack, ColorBy::Category, ColorBy::Size];
-            let known = choices.into_iter().find(|by| by.is_known(shown.history(), &index));
+            let known = choices.into_iter().find(|by| by.is_known(shown.history(), index));
             self.color_by = known.unwrap_or_default();
         }
-        let (by, color_key) = (self.color_by, (key.clone(), self.color_by, is_dark));
-        let (waker, open, steps) = (egui.clone(), shown.of.clone(), Arc::clone(&index));
-        let work = move |_: &crate::job::Progress| {
-            Arc::new(Colors::build(open.trace(), open.history(), steps.steps.as_ref(), by, is_dark))
-        };
-        let colors = self.colors.get(&color_key, move || waker.request_repaint(), work).cloned();
-        self.have_colors_crashed = self.colors.has_crashed(&color_key);
-        self.is_pending |= !self.colors.is_current(&color_key) && !self.have_colors_crashed;
-        // Until the new colors are there, the picture keeps those that it has.
-        let is_same = self.colors.question().is_some_and(|known| known.0 == *key);
-        Some((index, colors.filter(|_| is_same)))
+        let wanted = ColorBlocks { by: self.color_by, is_dark: ctx.is_dark };
+        let colors = self.colors.ask(ctx.answers, &shown.of, &wanted);
+        self.is_pending |= colors.is_working();
+        colors
     }
 
     fn shown_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, shown: &ShownMemory) {
-        let key = self.follow(ctx, shown);
-        let prepared = self.prepare(&key, shown, ctx.is_dark, ui.ctx());
-        self.is_pending |= prepared.is_none();
+        self.follow(ctx, shown);
+        let index = self.index.ask(ctx.answers, &shown.of, &MakeIndex);
+        self.is_pending |= index.is_working();
+        let Some(index) = answer_ui(&index, "Reading the history of memory…", ui) else { return };
+        let colors = self.colors(shown, &index, ctx);
         let axis = self.axis(shown);
-        let Some((index, colors)) = prepared else {
-            if self.index.has_crashed(&key) {
-                self.is_pending = false;
-                ui.label("This memory could not be worked out");
-            } else {
-                ui.spinner();
-            }
-            return;
-        };
-        self.bar_ui(ctx, ui, shown, &axis, &index, colors.as_deref());
+        self.bar_ui(ctx, ui, shown, &axis, &index, colors.newest().map(|colors| &**colors));
         let history = shown.history();
         if history.allocations.is_empty() {
             ui.add_space(MARGIN);
@@ -248,39 +197,49 @@ impl MemoryOverTime {
             return;
         }
         let parts = Parts::new(rect, index.n_lanes, ui.pixels_per_point());
-        let chart = Chart { shown, span: axis.reach(ctx.span), axis, index: &index, key: &key, parts };
-        self.parts_ui(ctx, ui, &chart, colors.as_ref());
+        let chart = Chart { shown, span: axis.reach(ctx.span), axis, index: &index, parts };
+        self.parts_ui(ctx, ui, &chart, &colors);
     }
 
-    fn parts_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, chart: &Chart<'_>, colors: Option<&Arc<Colors>>) {
+    fn parts_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, chart: &Chart<'_>, colors: &Answer<Colors>) {
         let parts = &chart.parts;
         let all = Self::all_bytes(chart.index);
         let navigation = chart.axis.navigation(&mut self.navigation, ctx.navigation);
         if navigation.visible().dur() <= 0 {
             navigation.glide(fitted(chart.span, chart.axis.margin(), chart.span));
         }
-        self.fit_wanted(ctx, chart, ui.ctx());
+        self.fit_wanted(ctx, chart);
         let response = self.canvas_input(ctx, ui, chart, all);
         let (scale, heights) = self.scales(ctx, ui, chart, all);
         // Textures have a largest size.
         let most = ui.input(|input| input.max_texture_side);
         let n_rows = (parts.canvas.height() * ui.pixels_per_point()).round() as usize;
         let wanted = PictureKey {
-            history: chart.key.clone(),
             axis: chart.axis.kind,
             view: scale.view,
             bytes: heights.bytes,
             size: [scale.n_pixels.min(most), n_rows.min(most)],
             pixel: scale.pixel,
             // Colors that were just chosen come when they are computed.
-            colors: colors.map_or((self.color_by, ctx.is_dark), |colors| (colors.by, colors.is_dark)),
+            colors: colors.newest().map_or(ColorBlocks::default(), |colors| colors.of),
             marked: Marked(Arc::clone(&ctx.memory.marked)),
         };
-        let picture = colors.and_then(|colors| self.picture(&wanted, chart.shown, chart.index, colors, ui.ctx()));
-        let has_crashed = self.have_colors_crashed || self.pictures.has_crashed(&wanted);
-        self.canvas_ui(ctx, ui, chart, &canvas::Frame { scale, heights, response, picture, has_crashed });
-        let columns = self.overview.heights(ui, chart);
-        self.is_pending |= self.overview.is_pending();
+        let (mut picture, mut failed) = (None, None);
+        if let Answer::Failed(why) = colors {
+            failed = Some(Arc::clone(why));
+        } else if colors.newest().is_some() {
+            // Until it is there, the last one stays, stretched.
+            let made = self.pictures.ask_in_turn(ctx.answers, &chart.shown.of, &wanted, |known| known.is_near(&wanted));
+            self.is_pending |= made.is_working();
+            let key = self.pictures.shown().filter(|key| key.axis == wanted.axis);
+            picture = key.cloned().zip(made.newest().cloned());
+            if let Answer::Failed(why) = made {
+                failed = Some(why);
+            }
+        }
+        self.canvas_ui(ctx, ui, chart, &canvas::Frame { scale, heights, response, picture, failed });
+        let columns = self.overview.heights(ctx.answers, ui, chart);
+        self.is_pending |= self.overview.is_pending;
         let navigation = chart.axis.navigation(&mut self.navigation, ctx.navigation);
         self.minimap.ui(ui, parts.minimap, &columns, navigation, chart.span, &mut self.motion);
     }
@@ -303,7 +262,6 @@ struct Chart<'a> {
     /// From the first to the last position that can be reached.
     span: TimeRange,
     index: &'a Arc<Index>,
-    key: &'a MemoryKey,
     parts: Parts,
 }
 
@@ -326,18 +284,6 @@ impl View for MemoryOverTime {
 
     fn is_pending(&self) -> bool {
         self.is_pending
-    }
-
-    fn forget(&mut self) {
-        // What the person chose stays, and what is on show if it is still open.
-        *self = Self {
-            wants_events: self.wants_events,
-            navigation: std::mem::take(&mut self.navigation),
-            color_by: self.color_by,
-            is_curve_shown: self.is_curve_shown,
-            history: self.history.take(),
-            ..Self::default()
-        };
     }
 
     fn run(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {

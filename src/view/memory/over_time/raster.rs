@@ -6,7 +6,6 @@ use rayon::prelude::*;
 use super::axis::{Column, NO_STATE};
 use super::colors::Paint;
 use super::tree::{Rows, SumTree};
-use crate::job::Progress;
 use crate::model::MemoryHistory;
 
 /// No block.
@@ -73,7 +72,7 @@ pub fn by_end(history: &MemoryHistory) -> Vec<u32> {
 /// Paints all columns, on all cores. Stops early, with an unfinished picture, if cancelled.
 ///
 /// Cost: O(allocations + changes in the window · log + pixels · log) for each core.
-pub fn raster(scene: &Scene<'_>, progress: &Progress) -> Raster {
+pub fn raster(scene: &Scene<'_>, is_cancelled: &(dyn Fn() -> bool + Sync)) -> Raster {
     let (n_rows, n) = (scene.rows.n as usize, scene.columns.len());
     let mut ids = vec![NO_BLOCK; n * n_rows];
     let mut pixels = vec![Color32::TRANSPARENT; n * n_rows];
@@ -90,7 +89,7 @@ pub fn raster(scene: &Scene<'_>, progress: &Progress) -> Raster {
         let Some(mut live) = Live::new(scene, columns) else { return tall };
         let (mut last, mut hatched): (_, Vec<Hatched>) = (None, Vec::new());
         for (i, column) in columns.iter().enumerate() {
-            if progress.is_cancelled() {
+            if is_cancelled() {
                 break;
             }
             if column.state == NO_STATE {

@@ -15,7 +15,7 @@ use crate::model::memory::{
     AllocationId, BlockState, MemoryAction, MemoryEvent, MemoryPool, OutOfMemory, RawBlock, RawMemory, RawSegment,
 };
 use crate::model::{StackId, TraceBuilder};
-use crate::session::Selection;
+use crate::session::{OpenMemory, Selection};
 use crate::view::fixture::Fixture;
 
 struct Random(u64);
@@ -307,7 +307,7 @@ fn what_is_not_known_is_said() {
 fn what_is_marked_stands_out_and_can_be_cleared() {
     let mut harness = harness(stairs());
     let color = |harness: &Harness<'_, Fixture<MemoryOverTime>>, id: u32| {
-        let made = harness.state().view.pictures.answer().cloned().unwrap();
+        let made = harness.state().view.pictures.newest().unwrap();
         made.image.pixels[made.ids.iter().position(|&other| other == id).unwrap()]
     };
     let before = [0, 1].map(|id| color(&harness, id));
@@ -332,14 +332,9 @@ fn curves_can_be_hidden_and_colors_chosen() {
     harness.get_by_label("Size").click();
     settle(&mut harness);
     assert_eq!(harness.state().view.color_by, ColorBy::Size);
-    let made = harness.state().view.pictures.answer().cloned().unwrap();
-    let sizes = Colors::build(
-        &harness.state().session.traces()[0].trace,
-        &harness.state().session.traces()[0].trace.memories[0],
-        None,
-        ColorBy::Size,
-        true,
-    );
+    let made = harness.state().view.pictures.newest().unwrap();
+    let of = OpenMemory { open: harness.state().session.traces()[0].clone(), memory: 0 };
+    let sizes = harness.state().answers.get(&of, &ColorBlocks { by: ColorBy::Size, is_dark: true }).unwrap();
     for id in [0, 1_u32] {
         let at = made.ids.iter().position(|&other| other == id).unwrap();
         assert_eq!(made.image.pixels[at], sizes.palette[usize::from(sizes.index[id as usize])]);
@@ -438,8 +433,8 @@ fn other_colors_leave_the_picture_on_show() {
     let mut harness = harness(stairs());
     harness.state_mut().view.color_by = ColorBy::Lifetime;
     harness.step();
-    let (view, shown) = (&harness.state().view, harness.state().view.pictures.answer().is_some());
-    assert!(shown && view.colors.answer().is_some());
+    let (view, shown) = (&harness.state().view, harness.state().view.pictures.newest().is_some());
+    assert!(shown && view.colors.newest().is_some());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is computed in the background: the index of a history, and pictures of a part of it.
+//! The analyses of this view: the index of a history, and pictures of a part of it.
 
 use std::sync::Arc;
 
@@ -7,35 +7,39 @@ use egui_plot::PlotPoint;
 
 use super::axis::{Axis, AxisKind, Column};
 use super::bands::{self, Band, Bar};
-use super::colors::{ColorBy, Colors, Paint};
+use super::colors::{ColorBlocks, Paint};
 use super::curves::{self, Curve};
 use super::labels::{LabelRect, label_rects};
-use super::raster::{self, NO_BLOCK, Scene};
+use super::raster::{self, NO_BLOCK, Raster, Scene};
 use super::tree::Rows;
-use crate::analysis::memory::labels::stack_labels;
-use crate::analysis::memory::steps::{Steps, steps};
-use crate::job::Progress;
+use crate::analysis::memory::steps::Steps;
+use crate::answers::memory::{MemorySteps, StackLabels};
+use crate::answers::{Analysis, Work};
 use crate::model::memory::{AllocationId, MemoryAction, highest};
 use crate::model::{StackId, StringId, TimeRange};
-use crate::session::{MemoryKey, OpenMemory};
+use crate::session::OpenMemory;
 use crate::widget::format;
 use crate::widget::text::{display_name, short_frame};
 
 /// Least width and height of a label, in points.
 const LABEL_ROOM: [f32; 2] = [44.0, 13.0];
 
+/// Works out the [`Index`] of a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MakeIndex;
+
 /// What is computed once for a history.
 #[derive(Debug)]
 pub struct Index {
     pub by_end: Vec<u32>,
     /// For each stack the frame that says most.
-    pub telling: Vec<StringId>,
+    pub telling: Arc<Vec<StringId>>,
     /// Whether any allocation has a call stack.
     pub has_stacks: bool,
     pub bands: Vec<Band>,
     /// Rows that the bands need.
     pub n_lanes: usize,
-    pub steps: Option<Steps>,
+    pub steps: Arc<Option<Steps>>,
     /// Events at which the program took a snapshot.
     pub snapshots: Vec<u32>,
     /// In the order of [`Curve::ALL`].
@@ -47,25 +51,31 @@ impl Index {
     pub fn peak(&self, curve: Curve) -> (u32, u64) {
         self.peaks[curve as usize]
     }
+}
 
-    /// Cost: that of [`steps`], and O(events + allocations + slices).
-    pub fn build(of: &OpenMemory, progress: &Progress) -> Self {
+impl Analysis for MakeIndex {
+    type Of = OpenMemory;
+    type Output = Index;
+    const NAME: &'static str = "Reading the history of memory";
+
+    /// Cost: that of [`MemorySteps`], and O(events + allocations + slices).
+    fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Index> {
         let (trace, history) = (of.trace(), of.history());
         let bands = bands::bands(trace, history);
         let actions = history.events.action.iter().enumerate();
         let snapshots = actions.filter(|entry| *entry.1 == MemoryAction::Snapshot).map(|entry| entry.0 as u32);
         let time = Axis { kind: AxisKind::Time, history, offset: 0 };
         let (bars, _) = bands::lay_out(&time, &bands, TimeRange { start: i64::MIN / 4, end: i64::MAX / 4 }, usize::MAX);
-        Self {
+        Some(Index {
             n_lanes: bars.iter().map(|bar| bar.lane + 1).max().unwrap_or(0),
             by_end: raster::by_end(history),
-            telling: stack_labels(trace),
+            telling: work.get(&of.open.trace, &StackLabels)?,
             has_stacks: history.allocations.stack.iter().any(|&stack| stack != StackId(0)),
-            steps: steps(trace, history, &|| progress.is_cancelled()),
+            steps: work.get(of, &MemorySteps)?,
             bands,
             snapshots: snapshots.collect(),
             peaks: Curve::ALL.map(|curve| highest(curve.values(history))),
-        }
+        })
     }
 }
 
@@ -79,10 +89,9 @@ impl PartialEq for Marked {
     }
 }
 
-/// What a picture is made for.
+/// Makes a [`Picture`] of a part of a history.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PictureKey {
-    pub history: MemoryKey,
     pub axis: AxisKind,
     /// In positions on the axis.
     pub view: TimeRange,
@@ -92,16 +101,14 @@ pub struct PictureKey {
     pub size: [usize; 2],
     /// Points in a pixel.
     pub pixel: f32,
-    /// What colors stand for, and whether they are for the dark theme.
-    pub colors: (ColorBy, bool),
+    pub colors: ColorBlocks,
     pub marked: Marked,
 }
 
 impl PictureKey {
     /// Whether the picture of `other` can be shown, stretched, until this one is there.
     pub fn is_near(&self, other: &Self) -> bool {
-        self.history == other.history
-            && self.axis == other.axis
+        self.axis == other.axis
             && self.view.intersect(other.view).is_some()
             && self.bytes.intersect(other.bytes).is_some()
     }
@@ -149,28 +156,37 @@ impl Picture {
     }
 }
 
-/// The picture for a key.
-pub fn picture(of: &OpenMemory, index: &Index, colors: &Arc<Colors>, key: &PictureKey, progress: &Progress) -> Picture {
-    let history = of.history();
-    let axis = Axis { kind: key.axis, history, offset: of.open.offset };
-    let [n_columns, n_rows] = key.size;
-    let columns = axis.columns(key.view, n_columns);
-    let paint = Paint::new(Arc::clone(colors), &key.marked.0);
-    let rows =
-        Rows { bottom: key.bytes.start, per_byte: n_rows as f64 / key.bytes.dur().max(1) as f64, n: n_rows as u32 };
-    let room = LABEL_ROOM.map(|points| (points / key.pixel).ceil() as u32);
-    let scene = Scene { history, by_end: &index.by_end, columns: &columns, rows, paint: &paint, tall: room[1] };
-    let raster = raster::raster(&scene, progress);
-    let label = |rect: LabelRect| {
-        let size = format::bytes(history.allocations.bytes[rect.id as usize] as f64);
-        let stack = history.allocations.stack[rect.id as usize];
-        let frame = of.trace().strings.get(index.telling.get(stack.0 as usize).copied().unwrap_or_default());
-        let text = if frame.is_empty() { size } else { format!("{size}  {}", display_name(&short_frame(frame))) };
-        Label { rect, text }
-    };
-    let labels = label_rects(&raster.tall, room).into_iter().map(label).collect();
-    let curves = Curve::ALL.map(|curve| curves::points(&axis, curve.values(history), &columns, key.view));
-    let (bars, n_hidden) = bands::lay_out(&axis, &index.bands, key.view, n_columns);
-    let image = Arc::new(ColorImage::new([raster.n_rows, n_columns], raster.pixels));
-    Picture { columns, n_rows: raster.n_rows, ids: raster.ids, image, labels, curves, bars, n_hidden }
+impl Analysis for PictureKey {
+    type Of = OpenMemory;
+    type Output = Picture;
+    const NAME: &'static str = "The picture of memory";
+    const KEPT: usize = 1;
+
+    fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Picture> {
+        let index = work.get(of, &MakeIndex)?;
+        let colors = work.get(of, &self.colors)?;
+        let history = of.history();
+        let axis = Axis { kind: self.axis, history, offset: of.open.offset };
+        let [n_columns, n] = self.size;
+        let columns = axis.columns(self.view, n_columns);
+        let paint = Paint::new(colors, &self.marked.0);
+        let per_byte = n as f64 / self.bytes.dur().max(1) as f64;
+        let rows = Rows { bottom: self.bytes.start, per_byte, n: n as u32 };
+        let room = LABEL_ROOM.map(|points| (points / self.pixel).ceil() as u32);
+        let scene = Scene { history, by_end: &index.by_end, columns: &columns, rows, paint: &paint, tall: room[1] };
+        let mut raster = raster::raster(&scene, &|| work.is_cancelled());
+        let label = |rect: LabelRect| {
+            let size = format::bytes(history.allocations.bytes[rect.id as usize] as f64);
+            let stack = history.allocations.stack[rect.id as usize];
+            let frame = of.trace().strings.get(index.telling.get(stack.0 as usize).copied().unwrap_or_default());
+            let text = if frame.is_empty() { size } else { format!("{size}  {}", display_name(&short_frame(frame))) };
+            Label { rect, text }
+        };
+        let labels = label_rects(&raster.tall, room).into_iter().map(label).collect();
+        let curves = Curve::ALL.map(|curve| curves::points(&axis, curve.values(history), &columns, self.view));
+        let (bars, n_hidden) = bands::lay_out(&axis, &index.bands, self.view, n_columns);
+        let image = Arc::new(ColorImage::new([raster.n_rows, n_columns], std::mem::take(&mut raster.pixels)));
+        let Raster { n_rows, ids, .. } = raster;
+        Some(Picture { columns, n_rows, ids, image, labels, curves, bars, n_hidden })
+    }
 }

@@ -3,39 +3,36 @@
 use std::sync::Arc;
 
 use super::random;
-use crate::job::Progress;
+use crate::answers::Answers;
 use crate::model::memory::{MemoryAction, MemoryEvent, MemoryPool, RawMemory};
 use crate::model::{StackId, TimeRange, TraceBuilder};
 use crate::session::{OpenMemory, OpenTrace};
 use crate::view::memory::over_time::MemoryOverTime;
 use crate::view::memory::over_time::axis::{Axis, AxisKind, NO_STATE, UNITS};
-use crate::view::memory::over_time::colors::{ColorBy, Colors, Legend};
+use crate::view::memory::over_time::colors::{ColorBlocks, ColorBy, Legend};
 use crate::view::memory::over_time::curves::{Curve, points};
 use crate::view::memory::over_time::raster::NO_BLOCK;
-use crate::view::memory::over_time::work::{Index, Marked, Picture, PictureKey, picture};
+use crate::view::memory::over_time::work::{MakeIndex, Marked, Picture, PictureKey};
 
 fn shown(builder: TraceBuilder) -> OpenMemory {
     let open = OpenTrace::new(builder.finish(), 1_000);
     OpenMemory { open, memory: 0 }
 }
 
-fn question(shown: &OpenMemory, axis: AxisKind, view: TimeRange, bytes: TimeRange, size: [usize; 2]) -> PictureKey {
+fn question(axis: AxisKind, view: TimeRange, bytes: TimeRange, size: [usize; 2]) -> PictureKey {
     PictureKey {
-        history: shown.key(),
         axis,
         view,
         bytes,
         size,
         pixel: 1.0,
-        colors: (ColorBy::Stack, true),
+        colors: ColorBlocks { by: ColorBy::Stack, is_dark: true },
         marked: Marked::default(),
     }
 }
 
-fn make(shown: &OpenMemory, key: &PictureKey) -> Picture {
-    let index = Index::build(shown, &Progress::default());
-    let colors = Arc::new(Colors::build(shown.trace(), shown.history(), index.steps.as_ref(), key.colors.0, true));
-    picture(shown, &index, &colors, key, &Progress::default())
+fn make(shown: &OpenMemory, key: &PictureKey) -> Arc<Picture> {
+    Answers::default().get(shown, key).unwrap()
 }
 
 /// Every pixel against a stack of the live blocks of its column's state.
@@ -85,11 +82,11 @@ fn every_pixel_shows_the_block_that_lies_there() {
         for &kind in kinds {
             let axis = Axis { kind, history: shown.history(), offset: shown.open.offset };
             let span = axis.span();
-            let all = MemoryOverTime::all_bytes(&Index::build(&shown, &Progress::default()));
+            let all = MemoryOverTime::all_bytes(&Answers::default().get(&shown, &MakeIndex).unwrap());
             let mut view = TimeRange { start: span.start - span.dur() / 10, end: span.end + span.dur() / 10 };
             let mut bytes = all;
             for _ in 0..7 {
-                let key = question(&shown, kind, view, bytes, [97, 83]);
+                let key = question(kind, view, bytes, [97, 83]);
                 assert_picture(&shown, &key, &make(&shown, &key));
                 let middle = view.start + view.dur() * 4 / 9;
                 view = TimeRange { start: middle - view.dur() / 8, end: middle + view.dur() / 8 + 3 };
@@ -103,7 +100,7 @@ fn every_pixel_shows_the_block_that_lies_there() {
 fn the_same_is_shown_however_many_cores_there_are() {
     let shown = shown(random(4_000, true));
     let axis = Axis { kind: AxisKind::Time, history: shown.history(), offset: shown.open.offset };
-    let key = question(&shown, AxisKind::Time, axis.span(), TimeRange { start: 0, end: 20_000_000 }, [300, 100]);
+    let key = question(AxisKind::Time, axis.span(), TimeRange { start: 0, end: 20_000_000 }, [300, 100]);
     let with = |n| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap().install(|| make(&shown, &key));
     let (one, many) = (with(1), with(5));
     assert!(one.ids == many.ids);
@@ -143,7 +140,7 @@ fn no_peak_vanishes_from_a_curve() {
 fn colors_say_what_the_legend_says() {
     let shown = shown(random(2_000, true));
     let history = shown.history();
-    let build = |by| Colors::build(shown.trace(), history, None, by, true);
+    let build = |by| Answers::default().get(&shown, &ColorBlocks { by, is_dark: true }).unwrap();
     let streams = build(ColorBy::Stream);
     let Legend::List(names, 0) = &streams.legend else { panic!("{:?}", streams.legend) };
     assert_eq!(names.len(), 2);
@@ -183,7 +180,7 @@ fn a_block_that_waits_to_be_free_looks_otherwise() {
     let shown = shown(builder);
     // Ten columns a state: nothing, live, waiting for two states, nothing.
     let view = TimeRange { start: 0, end: 5 * UNITS };
-    let made = make(&shown, &question(&shown, AxisKind::Events, view, TimeRange { start: 0, end: 1024 }, [50, 20]));
+    let made = make(&shown, &question(AxisKind::Events, view, TimeRange { start: 0, end: 1024 }, [50, 20]));
     let column = |at: usize| (&made.ids[at * 20..at * 20 + 10], &made.image.pixels[at * 20..at * 20 + 9]);
     assert!([5, 45].into_iter().all(|at| column(at).0.iter().all(|&id| id == NO_BLOCK)));
     assert!([15, 25, 35].into_iter().all(|at| column(at).0.iter().all(|&id| id == 0)));
