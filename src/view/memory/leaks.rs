@@ -122,7 +122,7 @@ impl View for LeaksView {
             });
             return;
         }
-        let selected = self.grid.shown().filter(|(known, _)| Arc::ptr_eq(&known, table)).and_then(|(_, row)| row);
+        let selected = self.grid.shown().filter(|(known, _)| Arc::ptr_eq(known, table)).and_then(|(_, row)| row);
         if let Some(row) = selected {
             self.side_ui(&tables, row, &shown, ctx, ui);
         }

@@ -44,15 +44,17 @@ impl Rows for Answer {
     }
 }
 
+/// Finds the row of another table, the last one, that stands for the same as a row of the first.
+type FindSameRow<T> = fn(&T, usize, &T) -> Option<usize>;
+
 /// The rows of a [`Grid`].
-pub trait Table: Rows + Send + Sync + 'static {
-    /// Finds the row of another table that stands for the same as a row of this one, in O(rows). Without it
-    /// the cursor is taken away when another table comes.
-    const SAME_ROW: Option<fn(&Self, usize, &Self) -> Option<usize>> = None;
+pub trait Table: Rows + Sized + Send + Sync + 'static {
+    /// In O(rows). Without it the cursor is taken away when another table comes.
+    const SAME_ROW: Option<FindSameRow<Self>> = None;
 }
 
 impl Table for Answer {
-    const SAME_ROW: Option<fn(&Self, usize, &Self) -> Option<usize>> = Some(same_row);
+    const SAME_ROW: Option<FindSameRow<Self>> = Some(same_row);
 }
 
 impl Table for AllocationRows {}

@@ -148,13 +148,7 @@ fn operator_rows(scope: &Scope<'_>, by_shape: bool) -> Answer {
     let note = "Input shapes were not recorded: record with record_shapes=True in torch.profiler";
     let slices =
         |row: OperatorTotals| instances.remove(&(row.name, row.shapes.unwrap_or_default())).unwrap_or_default();
-    Answer {
-        data,
-        longest,
-        instances: rows.into_iter().map(slices).collect(),
-        note: is_missing.then_some(note),
-        ..Answer::default()
-    }
+    Answer { data, longest, instances: rows.into_iter().map(slices).collect(), note: is_missing.then_some(note) }
 }
 
 fn copy_rows(scope: &Scope<'_>, by_size: bool) -> Answer {
