@@ -53,10 +53,11 @@ impl Views {
         self.0.iter_mut()
     }
 
-    /// Starts a view anew, since its tab was closed; what survives a restart stays.
-    pub fn renew(&mut self, id: &str) {
+    /// Drops what a view holds of the traces, and its failure, since its tab was closed.
+    pub fn close(&mut self, id: &str) {
         if let Some(slot) = self.get(id) {
-            *slot = Slot::new(slot.spec, &slot.view.save());
+            slot.view.forget();
+            slot.guard = Guard::default();
         }
     }
 

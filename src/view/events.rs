@@ -7,7 +7,7 @@ use eframe::egui;
 use egui_extras::{Column, TableBuilder};
 
 use super::search::track_title;
-use super::{Place, View, ViewContext, ViewSpec};
+use super::{Content, Place, View, ViewContext, ViewSpec};
 use crate::command::Command;
 use crate::model::{SliceId, TimeRange, Trace, TrackId};
 use crate::session::{OpenTrace, Selection, TraceKey};
@@ -27,7 +27,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     help: "Show the list of events of the selected track",
     keys: &[],
     place: Place::Bottom,
-    has_content: |traces| traces.iter().any(|open| !open.trace.tracks.is_empty()),
+    content: Content::Tracks,
     make: || Box::new(Events::default()),
 };
 

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use eframe::egui::{Context, KeyboardShortcut, Ui};
 
 use crate::command::{COMMANDS, Command, CommandSpec, Menu};
+use crate::model::Trace;
 use crate::session::OpenTrace;
 
 mod axis;
@@ -63,8 +64,8 @@ pub struct ViewSpec {
     pub keys: &'static [KeyboardShortcut],
     /// Where it is in the default layout.
     pub place: Place,
-    /// Whether it has something to show for these traces. Its tab is left out where it has not.
-    pub has_content: fn(&[OpenTrace]) -> bool,
+    /// Its tab is hidden where the open traces have nothing of it.
+    pub content: Content,
     pub make: fn() -> Box<dyn View>,
 }
 
@@ -74,6 +75,36 @@ pub enum Place {
     Center,
     Side,
     Bottom,
+}
+
+/// What a view shows of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Something of every trace.
+    Any,
+    Tracks,
+    Slices,
+    Samples,
+    Memory,
+}
+
+impl Content {
+    /// Whether one of these traces has it. Tracks count as there unless memory is all that was recorded.
+    pub fn is_in(self, traces: &[OpenTrace]) -> bool {
+        let any = |has: fn(&Trace) -> bool| traces.iter().any(|open| has(&open.trace));
+        match self {
+            Self::Any => true,
+            Self::Tracks => any(|trace| !trace.tracks.is_empty()) || !Self::Memory.is_in(traces),
+            Self::Slices => any(|trace| !trace.slices.is_empty()),
+            Self::Samples => any(|trace| !trace.samples.is_empty()),
+            Self::Memory => any(|trace| !trace.memories.is_empty()),
+        }
+    }
+
+    /// What [`Content::Any`] goes with, and the others only with their like: memory, or what ran.
+    pub fn is_memory(self) -> Option<bool> {
+        (self != Self::Any).then_some(self == Self::Memory)
+    }
 }
 
 /// The view of this id.
@@ -146,18 +177,4 @@ pub trait View {
 
     /// Takes over what [`View::save`] returned, of this version or another; null gives the defaults.
     fn load(&mut self, _saved: &serde_json::Value) {}
-}
-
-/// Whether something happened on a track.
-fn has_slices(traces: &[OpenTrace]) -> bool {
-    traces.iter().any(|open| !open.trace.slices.is_empty())
-}
-
-/// Whether something is known of memory.
-fn has_memory(traces: &[OpenTrace]) -> bool {
-    traces.iter().any(|open| !open.trace.memories.is_empty())
-}
-
-fn always(_traces: &[OpenTrace]) -> bool {
-    true
 }

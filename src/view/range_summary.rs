@@ -6,7 +6,7 @@ use eframe::egui::{self, RichText};
 
 use super::search::track_title;
 use super::tables::{Answer as Table, Grid};
-use super::{Place, View, ViewContext, ViewSpec, has_slices};
+use super::{Content, Place, View, ViewContext, ViewSpec};
 use crate::analysis::range_summary::{TrackSummary, join_names, range_summary};
 use crate::command::Command;
 use crate::figures::range::{TrackTime, names, tracks};
@@ -38,7 +38,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     help: "Show what ran in the selected time range",
     keys: &[],
     place: Place::Bottom,
-    has_content: has_slices,
+    content: Content::Slices,
     make: || Box::new(RangeSummaryView::default()),
 };
 

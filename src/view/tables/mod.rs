@@ -13,7 +13,7 @@ pub use self::grid::{Answer, Grid, Table};
 use self::pane::Pane;
 pub use self::pane::range_switch_ui;
 pub use self::rows::TableKind;
-use super::{Place, ViewSpec, has_slices};
+use super::{Content, Place, ViewSpec};
 use crate::command::ctrl;
 
 pub const KERNELS: ViewSpec = ViewSpec {
@@ -23,7 +23,7 @@ pub const KERNELS: ViewSpec = ViewSpec {
     keys: &[ctrl(Key::Num1)],
     make: || Box::new(Pane::new(TableKind::Kernels)),
     place: Place::Bottom,
-    has_content: has_slices,
+    content: Content::Slices,
 };
 
 pub const OPERATORS: ViewSpec = ViewSpec {
@@ -33,7 +33,7 @@ pub const OPERATORS: ViewSpec = ViewSpec {
     keys: &[ctrl(Key::Num2)],
     make: || Box::new(Pane::new(TableKind::Operators)),
     place: Place::Bottom,
-    has_content: has_slices,
+    content: Content::Slices,
 };
 
 pub const CALLS: ViewSpec = ViewSpec {
@@ -43,7 +43,7 @@ pub const CALLS: ViewSpec = ViewSpec {
     keys: &[ctrl(Key::Num3)],
     make: || Box::new(Pane::new(TableKind::Calls)),
     place: Place::Bottom,
-    has_content: has_slices,
+    content: Content::Slices,
 };
 
 pub const COPIES: ViewSpec = ViewSpec {
@@ -53,7 +53,7 @@ pub const COPIES: ViewSpec = ViewSpec {
     keys: &[ctrl(Key::Num4)],
     make: || Box::new(Pane::new(TableKind::Copies)),
     place: Place::Bottom,
-    has_content: has_slices,
+    content: Content::Slices,
 };
 
 pub const ANNOTATIONS: ViewSpec = ViewSpec {
@@ -63,5 +63,5 @@ pub const ANNOTATIONS: ViewSpec = ViewSpec {
     keys: &[ctrl(Key::Num5)],
     make: || Box::new(Pane::new(TableKind::Annotations)),
     place: Place::Bottom,
-    has_content: has_slices,
+    content: Content::Slices,
 };

@@ -27,10 +27,10 @@ use self::hit::Hit;
 use self::layout::Area;
 use self::track_list::{TrackList, total_height};
 use super::axis::{Drag, MARGIN, Minimap, Motion, RulerLabels, Scale, fitted};
-use super::{Place, View, ViewContext, ViewSpec, has_memory};
+use super::{Content, Place, View, ViewContext, ViewSpec};
 use crate::command::{Command, ctrl};
 use crate::model::{SliceId, TimeNs, Trace};
-use crate::session::{OpenTrace, Selection, counts_events};
+use crate::session::{Selection, counts_events};
 
 const MINIMAP_HEIGHT: f32 = 26.0;
 const RULER_HEIGHT: f32 = 20.0;
@@ -45,14 +45,9 @@ pub const SPEC: ViewSpec = ViewSpec {
     help: "Show the timeline",
     keys: &[ctrl(Key::T)],
     place: Place::Center,
-    has_content,
+    content: Content::Tracks,
     make: || Box::new(Timeline::default()),
 };
-
-/// Memory alone leaves nothing on the timeline.
-fn has_content(traces: &[OpenTrace]) -> bool {
-    !has_memory(traces) || traces.iter().any(|open| !open.trace.tracks.is_empty())
-}
 
 /// The timeline view.
 #[derive(Default)]
