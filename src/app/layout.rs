@@ -145,20 +145,32 @@ impl Layout {
         for group in self.groups() {
             let has = |kind| group.views.iter().any(|spec| spec.content.is_memory() == Some(kind));
             let is_mixed = group.place() != Place::Center && has(true) && has(false) && !middle.is_empty();
+            let mut moved = None;
             for spec in &group.views {
                 let Some(tile) = self.tile(spec.id) else { continue };
                 let is_in_place = !is_mixed || spec.content.is_memory().is_none_or(|kind| middle.contains(&kind));
                 let is_in_front = group.active == Some(tile);
                 let has_content = spec.content.is_in(traces);
                 let is_visible = has_content && (is_in_place || is_in_front) || is_in_front && !is_new;
-                self.tree.set_visible(tile, is_visible);
+                if is_visible != self.tree.is_visible(tile) {
+                    self.tree.set_visible(tile, is_visible);
+                    moved = group.active;
+                }
             }
+            // Tabs that come and go move the one in front.
+            let front = moved.and_then(|tile| view_spec(self.tree.tiles.get_pane(&tile)?));
+            self.fronted = self.fronted.or(front.map(|spec| spec.id));
         }
     }
 
     /// Whether a view has a tab.
     pub fn is_open(&self, id: &str) -> bool {
         self.tile(id).is_some()
+    }
+
+    #[cfg(test)]
+    pub fn has_visible_tab(&self, id: &str) -> bool {
+        self.tile(id).is_some_and(|tile| self.tree.is_visible(tile))
     }
 
     /// Whether a view's tab is in front.
