@@ -29,7 +29,7 @@ pub struct Layout {
     pub fronted: Option<&'static str>,
 }
 
-/// What of it is stored.
+/// The stored part of a layout.
 #[derive(Serialize, Deserialize)]
 struct Stored<T> {
     root: Option<TileId>,

@@ -9,7 +9,7 @@ use super::guard::Guard;
 use crate::command::Command;
 use crate::view::{VIEWS, View, ViewContext, ViewSpec};
 
-/// A view at work.
+/// A view with its guard.
 pub struct Slot {
     pub spec: &'static ViewSpec,
     pub view: Box<dyn View>,

@@ -1,4 +1,4 @@
-//! What is on screen. Each view has a file or folder and one line in [`VIEWS`]; menu, palette, tabs, settings
+//! The views. Each has a file or folder and one line in [`VIEWS`]; menu, palette, tabs, settings
 //! and `lacuna render` follow from it.
 
 use std::sync::LazyLock;
