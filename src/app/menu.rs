@@ -39,15 +39,16 @@ impl App {
     /// The views, those at the bottom of the default layout in two menus of their own: together they are as high as
     /// a small window.
     fn views_ui(&mut self, ui: &mut egui::Ui) {
-        let (low, high): (Vec<&ViewSpec>, _) = VIEWS.iter().partition(|spec| spec.place == Place::Bottom);
-        let (memory, others) = low.into_iter().partition(|spec| spec.content == Content::Memory);
-        self.view_entries_ui(ui, high);
-        ui.menu_button((check(false), "Tables and lists"), |ui| self.view_entries_ui(ui, others));
-        ui.menu_button((check(false), "Memory tables"), |ui| self.view_entries_ui(ui, memory));
+        let (low, high): (Vec<&ViewSpec>, Vec<&ViewSpec>) = VIEWS.iter().partition(|spec| spec.place == Place::Bottom);
+        let (memory, others): (Vec<&ViewSpec>, Vec<&ViewSpec>) =
+            low.into_iter().partition(|spec| spec.content == Content::Memory);
+        self.view_entries_ui(ui, &high);
+        ui.menu_button((check(false), "Tables and lists"), |ui| self.view_entries_ui(ui, &others));
+        ui.menu_button((check(false), "Memory tables"), |ui| self.view_entries_ui(ui, &memory));
         ui.separator();
     }
 
-    fn view_entries_ui(&mut self, ui: &mut egui::Ui, views: Vec<&ViewSpec>) {
+    fn view_entries_ui(&mut self, ui: &mut egui::Ui, views: &[&ViewSpec]) {
         ui.set_min_width(MIN_WIDTH);
         views.iter().filter_map(|view| command_spec(&Command::Show(view.id))).for_each(|spec| self.entry_ui(ui, spec));
     }

@@ -222,6 +222,7 @@ impl Behavior<Pane> for Panels<'_> {
             !tiles.is_visible(tile) && Self::spec(tiles, tile).is_some_and(|spec| self.is_useful(spec))
         };
         if room < 0.0 || tabs.children.iter().any(is_hidden) {
+            ui.add_space(4.0);
             self.tabs_menu_ui(tiles, tabs, ui);
         }
         let view = tabs.active.and_then(|tile| Self::spec(tiles, tile)).and_then(|spec| self.views.get(spec.id));

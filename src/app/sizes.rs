@@ -9,7 +9,7 @@ use crate::view::{Place, view_spec};
 
 /// What the groups beside or below the middle get of a split at most.
 const MAX_SHARE: f32 = 0.7;
-/// A smaller share is no number of points: egui_tiles gives 1 to what was dropped into a split.
+/// A smaller share is not in points: `egui_tiles` gives 1 to what was dropped into a split.
 const MIN_POINTS: f32 = 20.0;
 
 impl Layout {
