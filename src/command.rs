@@ -1,4 +1,4 @@
-//! Every command but those that show a view, which follow from the table of views: label, help and keys.
+//! The table of commands: label, help and keys. Those that show a view follow from the table of views.
 
 use eframe::egui::text_selection::LabelSelectionState;
 use eframe::egui::{Context, Event, Key, KeyboardShortcut, Modifiers};

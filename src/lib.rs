@@ -8,7 +8,7 @@ pub mod cli;
 pub mod command;
 pub mod figures;
 pub mod job;
-pub mod memory;
+pub mod malloc;
 pub mod model;
 pub mod reader;
 pub mod sample;

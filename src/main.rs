@@ -1,14 +1,14 @@
-//! Which of the two is meant: the window, or a command that needs none?
+//! Opens the window, or runs a command without one.
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
 use lacuna::app::open_window;
 use lacuna::cli::{self, Cli};
-use lacuna::memory;
+use lacuna::malloc;
 
 fn main() -> ExitCode {
-    memory::give_back_at_once();
+    malloc::unmap_large_blocks();
     let Cli { command, paths, reading } = Cli::parse();
     match command {
         Some(command) => cli::run(&command),

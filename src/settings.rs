@@ -1,4 +1,4 @@
-//! What survives a restart, of this version and of those before.
+//! Settings that are kept from one run to the next, also those of earlier versions.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

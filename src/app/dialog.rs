@@ -1,4 +1,4 @@
-//! Which files or folders does the person want? Asks the system's dialog, or where there is none, in the window.
+//! Dialog for files and folders: the system's, or a path box in the window where there is none.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Which fonts of the system draw what the built-in ones lack, such as Chinese names?
+//! Fonts of the system for characters that the built-in ones lack, such as Chinese names.
 //!
 //! They are looked for when the first such character is met, beside the frames, and never if none
 //! is. Without them a box stands for the character.

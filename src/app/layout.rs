@@ -1,4 +1,4 @@
-//! Where each view is: a tree of splits and tab groups. All changes that are not made by dragging.
+//! The arrangement of the views: a tree of splits and tab groups, and all its changes except by dragging.
 
 use eframe::egui::{Id, Ui, WidgetText};
 use egui_tiles::{Behavior, Container, Linear, LinearDir, Tabs, Tile, TileId, Tiles, Tree, UiResponse};
@@ -10,9 +10,9 @@ use crate::session::OpenTrace;
 use crate::settings::OldLayout;
 use crate::view::{Place, VIEWS, ViewSpec, view_spec};
 
-/// Shares of what is in the middle and of what is beside or below it.
-const SIDE_SHARES: [f32; 2] = [3.0, 1.0];
-const BOTTOM_SHARES: [f32; 2] = [2.1, 1.0];
+/// Points of what is in the middle, which gets what is left, and of what is beside or below it.
+const SIDE_SHARES: [f32; 2] = [1000.0, 320.0];
+const BOTTOM_SHARES: [f32; 2] = [1000.0, 240.0];
 /// A stored tree of more tiles is broken: each view has one, and each split at least two.
 const MAX_TILES: usize = 200;
 
@@ -22,7 +22,7 @@ pub type Pane = String;
 /// The arrangement of the views.
 pub struct Layout {
     pub tree: Tree<Pane>,
-    /// The traces for which tabs without content were hidden.
+    /// The traces for which tabs were last hidden.
     traces: Option<SubjectKey>,
     /// The views that had the focus, the latest first.
     recent: Vec<&'static str>,
@@ -30,17 +30,21 @@ pub struct Layout {
     pub fronted: Option<&'static str>,
 }
 
-/// What of it is stored.
+/// The stored part of a layout.
 #[derive(Serialize, Deserialize)]
 struct Stored<T> {
     root: Option<TileId>,
     tiles: T,
+    /// The views of the version that stored it. Others are new and open in their place.
+    #[serde(default)]
+    known: Vec<String>,
 }
 
 /// The tabs of one group, hidden ones too.
 struct Group {
     tile: TileId,
     views: Vec<&'static ViewSpec>,
+    active: Option<TileId>,
 }
 
 impl Group {
@@ -85,12 +89,14 @@ impl Layout {
 
     /// What [`Self::restore`] takes.
     pub fn save(&self) -> Value {
-        serde_json::to_value(Stored { root: self.tree.root, tiles: &self.tree.tiles }).unwrap_or_default()
+        let known = VIEWS.iter().map(|spec| spec.id.to_owned()).collect();
+        serde_json::to_value(Stored { root: self.tree.root, tiles: &self.tree.tiles, known }).unwrap_or_default()
     }
 
-    /// A stored layout without what this version does not know; `None` if it is broken.
+    /// A stored layout without the views that this version does not have and with those that are new in it;
+    /// `None` if it is broken.
     pub fn restore(saved: &Value) -> Option<Self> {
-        let Stored { root, mut tiles } = Stored::<Tiles<Pane>>::deserialize(saved).ok()?;
+        let Stored { root, mut tiles, known } = Stored::<Tiles<Pane>>::deserialize(saved).ok()?;
         let is_sound = |tile: &Tile<Pane>| match tile {
             Tile::Pane(_) | Tile::Container(Container::Tabs(_)) => true,
             Tile::Container(Container::Linear(linear)) => {
@@ -105,6 +111,11 @@ impl Layout {
         tiles.recompute_next_tile_id();
         let mut layout = Self::new(root, tiles);
         layout.tree.gc(&mut Known::default());
+        for spec in VIEWS.iter().filter(|spec| !known.iter().any(|id| id == spec.id)) {
+            if layout.tile(spec.id).is_none() {
+                layout.open(spec);
+            }
+        }
         Some(layout)
     }
 
@@ -121,22 +132,46 @@ impl Layout {
         layout
     }
 
-    /// Hides the tabs of views that have nothing to show for what is open, and brings back the others.
+    /// Hides the tabs of views that have nothing to show for what is open. A group beside or below the middle with
+    /// tables of memory and of what ran shows those that go with the view in the middle.
+    ///
+    /// A tab in front stays until another one is, or other traces are open.
     pub fn follow(&mut self, traces: &[OpenTrace]) {
         let key = Some(traces.key());
-        if self.traces != key {
-            self.traces = key;
-            for spec in VIEWS {
-                if let Some(tile) = self.tile(spec.id) {
-                    self.tree.set_visible(tile, (spec.has_content)(traces));
+        let is_new = self.traces != key;
+        self.traces = key;
+        let on_screen = self.on_screen().into_iter().filter_map(view_spec);
+        let middle = on_screen.filter(|spec| spec.place == Place::Center).filter_map(|spec| spec.content.is_memory());
+        let middle: Vec<bool> = middle.collect();
+        for group in self.groups() {
+            let has = |kind| group.views.iter().any(|spec| spec.content.is_memory() == Some(kind));
+            let is_mixed = group.place() != Place::Center && has(true) && has(false) && !middle.is_empty();
+            let mut moved = None;
+            for spec in &group.views {
+                let Some(tile) = self.tile(spec.id) else { continue };
+                let is_in_place = !is_mixed || spec.content.is_memory().is_none_or(|kind| middle.contains(&kind));
+                let is_in_front = group.active == Some(tile);
+                let has_content = spec.content.is_in(traces);
+                let is_visible = has_content && (is_in_place || is_in_front) || is_in_front && !is_new;
+                if is_visible != self.tree.is_visible(tile) {
+                    self.tree.set_visible(tile, is_visible);
+                    moved = group.active;
                 }
             }
+            // Tabs that come and go move the one in front.
+            let front = moved.and_then(|tile| view_spec(self.tree.tiles.get_pane(&tile)?));
+            self.fronted = self.fronted.or(front.map(|spec| spec.id));
         }
     }
 
     /// Whether a view has a tab.
     pub fn is_open(&self, id: &str) -> bool {
         self.tile(id).is_some()
+    }
+
+    #[cfg(test)]
+    pub fn has_visible_tab(&self, id: &str) -> bool {
+        self.tile(id).is_some_and(|tile| self.tree.is_visible(tile))
     }
 
     /// Whether a view's tab is in front.
@@ -227,8 +262,10 @@ impl Layout {
             let Some(container) = self.tree.tiles.get_container(tile) else { continue };
             let pane = |child: &TileId| view_spec(self.tree.tiles.get_pane(child)?);
             let views: Vec<_> = container.children().filter_map(pane).collect();
-            if matches!(container, Container::Tabs(_)) && !views.is_empty() {
-                groups.push(Group { tile, views });
+            if let Container::Tabs(Tabs { active, .. }) = container
+                && !views.is_empty()
+            {
+                groups.push(Group { tile, views, active: *active });
             }
             let children: Vec<TileId> = container.children().copied().collect();
             waiting.extend(children.into_iter().rev());

@@ -1,4 +1,4 @@
-//! Which files are being read, which wait, and how far are they?
+//! Queue of the files that are being read or wait, with their progress.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};

@@ -1,11 +1,13 @@
-//! The menu bar, made from the tables of commands and views.
+//! The menu bar: entries from the tables of commands and views.
 
-use eframe::egui::{self, Button, MenuBar, Panel};
+use eframe::egui::{self, Atom, Button, MenuBar, Panel, Role, Shape, Stroke, Vec2, WidgetInfo, vec2};
 
 use super::App;
-use crate::command::{Command, CommandSpec, Menu, key_text};
+use crate::command::{COMMANDS, Command, CommandSpec, Menu, key_text};
 use crate::settings::ThemeChoice;
-use crate::view::{Place, all_commands, command_spec};
+use crate::view::{Content, Place, VIEWS, ViewSpec, command_spec};
+
+const MIN_WIDTH: f32 = 230.0;
 
 impl App {
     pub(super) fn menu_ui(&mut self, ui: &mut egui::Ui) {
@@ -19,11 +21,12 @@ impl App {
     }
 
     fn entries_ui(&mut self, ui: &mut egui::Ui, menu: Menu) {
-        ui.set_min_width(230.0);
-        for spec in all_commands().iter().filter(|spec| spec.menu == menu) {
-            if entry_ui(ui, spec, self.is_possible(&spec.command), self.is_on(&spec.command)).clicked() {
-                self.commands.push(spec.command.clone());
-            }
+        if menu == Menu::View {
+            self.views_ui(ui);
+        }
+        ui.set_min_width(MIN_WIDTH);
+        for spec in COMMANDS.iter().filter(|spec| spec.menu == menu) {
+            self.entry_ui(ui, spec);
             if spec.command == Command::OpenFolder {
                 self.recent_ui(ui);
             }
@@ -33,9 +36,42 @@ impl App {
         }
     }
 
+    /// The views, those at the bottom of the default layout in two menus of their own: together they are as high as
+    /// a small window.
+    fn views_ui(&mut self, ui: &mut egui::Ui) {
+        let (low, high): (Vec<&ViewSpec>, Vec<&ViewSpec>) = VIEWS.iter().partition(|spec| spec.place == Place::Bottom);
+        let (memory, others): (Vec<&ViewSpec>, Vec<&ViewSpec>) =
+            low.into_iter().partition(|spec| spec.content == Content::Memory);
+        self.view_entries_ui(ui, &high);
+        ui.menu_button((check(false), "Tables and lists"), |ui| self.view_entries_ui(ui, &others));
+        ui.menu_button((check(false), "Memory tables"), |ui| self.view_entries_ui(ui, &memory));
+        ui.separator();
+    }
+
+    fn view_entries_ui(&mut self, ui: &mut egui::Ui, views: &[&ViewSpec]) {
+        ui.set_min_width(MIN_WIDTH);
+        views.iter().filter_map(|view| command_spec(&Command::Show(view.id))).for_each(|spec| self.entry_ui(ui, spec));
+    }
+
+    fn entry_ui(&mut self, ui: &mut egui::Ui, spec: &CommandSpec) {
+        let is_on = self.is_on(&spec.command);
+        let mut button = Button::new((check(is_on == Some(true)), spec.label)).frame_when_inactive(false);
+        if let Some(key) = spec.keys.first() {
+            button = button.shortcut_text(key_text(ui.ctx(), key));
+        }
+        let is_possible = self.is_possible(&spec.command);
+        let entry = ui.add_enabled(is_possible, button);
+        if let Some(is_on) = is_on {
+            entry.widget_info(|| WidgetInfo::selected(Role::CheckBox, is_possible, is_on, spec.label));
+        }
+        if entry.on_hover_text(spec.help).clicked() {
+            self.commands.push(spec.command.clone());
+        }
+    }
+
     fn recent_ui(&mut self, ui: &mut egui::Ui) {
         ui.add_enabled_ui(!self.settings.recent.is_empty(), |ui| {
-            ui.menu_button("Open recent", |ui| {
+            ui.menu_button((check(false), "Open recent"), |ui| {
                 for path in &self.settings.recent {
                     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
                     let entry = ui.button(name.as_ref()).on_hover_text(path.display().to_string());
@@ -48,7 +84,7 @@ impl App {
     }
 
     fn theme_ui(&mut self, ui: &mut egui::Ui) {
-        ui.menu_button("Theme", |ui| {
+        ui.menu_button((check(false), "Theme"), |ui| {
             let choices = [
                 (ThemeChoice::System, "As the system"),
                 (ThemeChoice::Dark, "Dark theme"),
@@ -93,13 +129,13 @@ impl App {
     }
 }
 
-fn entry_ui(ui: &mut egui::Ui, spec: &CommandSpec, is_enabled: bool, is_on: Option<bool>) -> egui::Response {
-    let mut button = match is_on {
-        Some(is_on) => Button::selectable(is_on, spec.label),
-        None => Button::new(spec.label),
-    };
-    if let Some(key) = spec.keys.first() {
-        button = button.shortcut_text(key_text(ui.ctx(), key));
-    }
-    ui.add_enabled(is_enabled, button).on_hover_text(spec.help)
+/// The left edge of an entry: a check mark where something is on, or room for one.
+fn check(is_on: bool) -> Atom<'static> {
+    Atom::paint(Vec2::splat(10.0), move |ui, args| {
+        if is_on {
+            let [left, low, right] =
+                [[-4.0, 0.5], [-1.5, 3.5], [4.0, -3.0]].map(|[x, y]| args.rect.center() + vec2(x, y));
+            ui.painter().add(Shape::line(vec![left, low, right], Stroke::new(1.5, args.fallback_text_color)));
+        }
+    })
 }

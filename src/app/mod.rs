@@ -9,6 +9,7 @@ mod menu;
 mod panels;
 mod run;
 mod save;
+mod sizes;
 mod status;
 mod tab;
 #[cfg(test)]

@@ -15,11 +15,13 @@ use crate::session::Session;
 use crate::view::{Place, ViewContext, ViewSpec, view_spec};
 use crate::widget::theme::{self, Tokens};
 
-const TAB_BAR_HEIGHT: f32 = 26.0;
+pub(super) const TAB_BAR_HEIGHT: f32 = 26.0;
 /// What the name of a tab's subject gets of the tab bar where tabs fill it.
 const MIN_SUBJECT_SHARE: f32 = 0.2;
+/// Width and height below which no group can be dragged.
+pub(super) const MIN_SIZE: f32 = 80.0;
 /// Between groups; the pointer takes hold of it to resize them.
-const GAP: f32 = 3.0;
+pub(super) const GAP: f32 = 3.0;
 
 impl App {
     pub(super) fn panels_ui(&mut self, ui: &mut Ui) {
@@ -48,6 +50,7 @@ impl App {
             if on_screen.is_empty() && self.layout.tree.active_tiles().is_empty() {
                 all_closed_ui(&mut panels, ui);
             } else {
+                self.layout.fit(ui.available_size());
                 self.layout.tree.ui(&mut panels, ui);
             }
         });
@@ -60,10 +63,10 @@ impl App {
         }
     }
 
-    /// Closes a view; it begins anew when it is opened again.
+    /// Closes a view. What was typed and chosen in it is there when it is opened again.
     pub(super) fn close_view(&mut self, id: &str) {
         self.layout.close(id);
-        self.views.renew(id);
+        self.views.close(id);
     }
 
     /// The worst that happened while reading, with the number of problems.
@@ -115,6 +118,10 @@ impl Panels<'_> {
         }
     }
 
+    fn is_useful(&self, spec: &ViewSpec) -> bool {
+        spec.content.is_in(self.session.traces())
+    }
+
     /// A view's title, with the number of things that it lists.
     fn title(&mut self, id: &str) -> String {
         let Some(slot) = self.views.get(id) else { return String::new() };
@@ -124,13 +131,14 @@ impl Panels<'_> {
         }
     }
 
-    /// The menu of all tabs of a group, where they have too little room.
+    /// The menu of all tabs of a group, where some are out of sight.
     fn tabs_menu_ui(&mut self, tiles: &Tiles<Pane>, tabs: &Tabs, ui: &mut Ui) {
         let button = ui.add(egui::Button::new("…").frame(false)).accessible_name("All tabs of this group");
         egui::Popup::menu(&button).show(|ui| {
-            for &tile in tabs.children.iter().filter(|&&tile| tiles.is_visible(tile)) {
+            for &tile in &tabs.children {
                 let Some(spec) = Self::spec(tiles, tile) else { continue };
-                if ui.selectable_label(tabs.is_active(tile), self.title(spec.id)).clicked() {
+                let is_listed = tiles.is_visible(tile) || self.is_useful(spec);
+                if is_listed && ui.selectable_label(tabs.is_active(tile), self.title(spec.id)).clicked() {
                     self.commands.push(Command::Show(spec.id));
                     ui.close();
                 }
@@ -214,7 +222,11 @@ impl Behavior<Pane> for Panels<'_> {
     ) {
         let width: f32 = ui.data(|data| data.get_temp(width_id(tile))).unwrap_or_default();
         let room = ui.available_width() - width;
-        if room < 0.0 {
+        let is_hidden = |&tile: &TileId| {
+            !tiles.is_visible(tile) && Self::spec(tiles, tile).is_some_and(|spec| self.is_useful(spec))
+        };
+        if room < 0.0 || tabs.children.iter().any(is_hidden) {
+            ui.add_space(4.0);
             self.tabs_menu_ui(tiles, tabs, ui);
         }
         let view = tabs.active.and_then(|tile| Self::spec(tiles, tile)).and_then(|spec| self.views.get(spec.id));
@@ -246,7 +258,7 @@ impl Behavior<Pane> for Panels<'_> {
     }
 
     fn min_size(&self) -> f32 {
-        80.0
+        MIN_SIZE
     }
 
     fn resize_stroke(&self, _style: &egui::Style, state: egui_tiles::ResizeState) -> Stroke {

@@ -1,4 +1,4 @@
-//! What each command does that is not a view's.
+//! Runs every command that no view handles.
 
 use std::path::PathBuf;
 

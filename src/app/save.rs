@@ -1,5 +1,4 @@
-//! Where does the person want a text written? Asks the system's dialog, or where there is none, in
-//! the window; then writes it beside the frames.
+//! Dialog for the file that a text is exported to, and the export itself, in the background.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,14 +12,14 @@ use crate::cli::output;
 use crate::job::{Job, Poll};
 use crate::session::Session;
 
-/// What is to be written.
+/// A text to export.
 #[derive(Clone, Debug)]
 struct Wanted {
     name: String,
     text: Arc<str>,
 }
 
-/// Asking where to write a text, and writing it.
+/// The export dialog and the export that runs.
 #[derive(Debug, Default)]
 pub struct SaveDialog {
     wanted: Option<Wanted>,

@@ -348,8 +348,9 @@ fn every_control_has_a_name() {
 #[test]
 fn a_window_without_size_does_not_panic() {
     let ctx = Context::default();
-    let mut app = App::with_traces(&ctx, Settings::default(), vec![trace()]);
-    for size in [[0.0, 0.0], [1.0, 1.0], [40.0, 3000.0]] {
+    let traces = vec![trace(), self::memory::sample("nsys_5_steps.sqlite")];
+    let mut app = App::with_traces(&ctx, Settings::default(), traces);
+    for size in [[0.0, 0.0], [1.0, 1.0], [40.0, 3_000.0], [10_000.0, 5_000.0]] {
         let screen_rect = Some(egui::Rect::from_min_size(Pos2::ZERO, size.into()));
         for _ in 0..3 {
             let input = RawInput { screen_rect, ..Default::default() };

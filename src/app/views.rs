@@ -9,7 +9,7 @@ use super::guard::Guard;
 use crate::command::Command;
 use crate::view::{VIEWS, View, ViewContext, ViewSpec};
 
-/// A view at work.
+/// A view with its guard.
 pub struct Slot {
     pub spec: &'static ViewSpec,
     pub view: Box<dyn View>,
@@ -53,10 +53,10 @@ impl Views {
         self.0.iter_mut()
     }
 
-    /// Starts a view anew, since its tab was closed; what survives a restart stays.
-    pub fn renew(&mut self, id: &str) {
+    /// Clears the failure of a view whose tab was closed; what was typed there stays.
+    pub fn close(&mut self, id: &str) {
         if let Some(slot) = self.get(id) {
-            *slot = Slot::new(slot.spec, &slot.view.save());
+            slot.guard = Guard::default();
         }
     }
 

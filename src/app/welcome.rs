@@ -50,7 +50,7 @@ impl App {
         ui.add_space(6.0);
         ui.label(
             "Lacuna opens traces of the PyTorch profiler and other Chrome trace JSON, also compressed and in archives, \
-             SQLite exports of Nsight Systems, and memory snapshots of PyTorch",
+             SQLite exports and, where nsys is installed, reports of Nsight Systems, and memory snapshots of PyTorch",
         );
         ui.add_space(18.0);
         self.recent_files_ui(ui);

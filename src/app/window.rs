@@ -1,4 +1,4 @@
-//! How does the window open, and what does a person read where none can?
+//! Opens the window, and explains on stderr why none can be opened.
 
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -247,6 +247,22 @@ mod tests {
     }
 
     #[test]
+    fn every_view_has_a_picture_that_is_not_blank() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_traces/nsys_5_steps.sqlite");
+        for spec in VIEWS {
+            for look in [Look::Dark, Look::Light] {
+                let traces = crate::reader::read(&path, &crate::job::Progress::default()).unwrap();
+                let shot = picture(traces, &mut *(spec.make)(), Size([640, 300]), look);
+                assert!(!shot.is_incomplete, "{}", spec.id);
+                let background = shot.image.pixels[0];
+                let n_painted = shot.image.pixels.iter().filter(|&&pixel| pixel != background).count();
+                // A line of text is some hundred pixels.
+                assert!(n_painted > 300, "{} has {n_painted} pixels", spec.id);
+            }
+        }
+    }
+
+    #[test]
     fn the_minimap_of_a_large_trace_is_on_the_picture() {
         let slice = |i: i64| ("stream 7", SliceKind::Kernel, "k", i * 10, i * 10 + 10);
         let slices: Vec<_> = (0..1_500_000).chain([3_000_000]).map(slice).collect();

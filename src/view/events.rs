@@ -7,7 +7,7 @@ use eframe::egui;
 use egui_extras::{Column, TableBuilder};
 
 use super::states::failed_ui;
-use super::{Place, View, ViewContext, ViewSpec};
+use super::{Content, Place, View, ViewContext, ViewSpec};
 use crate::answers::{Analysis, Work};
 use crate::command::Command;
 use crate::figures::{format, text::display_name};
@@ -25,7 +25,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     help: "Show the list of events of the selected track",
     keys: &[],
     place: Place::Bottom,
-    has_content: |traces| traces.iter().any(|open| !open.trace.tracks.is_empty()),
+    content: Content::Tracks,
     make: || Box::new(Events::default()),
 };
 

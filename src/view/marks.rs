@@ -3,7 +3,7 @@
 use eframe::egui;
 use egui_extras::{Column, TableBuilder};
 
-use super::{Place, View, ViewContext, ViewSpec, always};
+use super::{Content, Place, View, ViewContext, ViewSpec};
 use crate::answers::{Subject as _, SubjectKey};
 use crate::command::Command;
 use crate::figures::format;
@@ -18,7 +18,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     help: "Show the list of marks with their notes",
     keys: &[],
     place: Place::Bottom,
-    has_content: always,
+    content: Content::Any,
     make: || Box::new(Marks::default()),
 };
 

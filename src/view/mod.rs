@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use eframe::egui::{Context, KeyboardShortcut, Ui};
 
 use crate::command::{COMMANDS, Command, CommandSpec, Menu};
+use crate::model::Trace;
 use crate::session::OpenTrace;
 
 mod axis;
@@ -65,8 +66,8 @@ pub struct ViewSpec {
     pub keys: &'static [KeyboardShortcut],
     /// Its area of the default layout.
     pub place: Place,
-    /// Whether it has content for these traces; its tab is hidden otherwise.
-    pub has_content: fn(&[OpenTrace]) -> bool,
+    /// Its tab is hidden where the open traces have nothing of it.
+    pub content: Content,
     pub make: fn() -> Box<dyn View>,
 }
 
@@ -76,6 +77,36 @@ pub enum Place {
     Center,
     Side,
     Bottom,
+}
+
+/// What a view shows of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Something of every trace.
+    Any,
+    Tracks,
+    Slices,
+    Samples,
+    Memory,
+}
+
+impl Content {
+    /// Whether one of these traces has it. Tracks count as there unless memory is all that was recorded.
+    pub fn is_in(self, traces: &[OpenTrace]) -> bool {
+        let any = |has: fn(&Trace) -> bool| traces.iter().any(|open| has(&open.trace));
+        match self {
+            Self::Any => true,
+            Self::Tracks => any(|trace| !trace.tracks.is_empty()) || !Self::Memory.is_in(traces),
+            Self::Slices => any(|trace| !trace.slices.is_empty()),
+            Self::Samples => any(|trace| !trace.samples.is_empty()),
+            Self::Memory => any(|trace| !trace.memories.is_empty()),
+        }
+    }
+
+    /// Whether it is memory; `None` if it is both memory and what ran.
+    pub fn is_memory(self) -> Option<bool> {
+        (self != Self::Any).then_some(self == Self::Memory)
+    }
 }
 
 /// The view with this id.
@@ -144,18 +175,4 @@ pub trait View {
 
     /// Restores what [`View::save`] of this or another version returned; null restores the defaults.
     fn load(&mut self, _saved: &serde_json::Value) {}
-}
-
-/// Whether any trace has slices.
-fn has_slices(traces: &[OpenTrace]) -> bool {
-    traces.iter().any(|open| !open.trace.slices.is_empty())
-}
-
-/// Whether any trace has memory data.
-fn has_memory(traces: &[OpenTrace]) -> bool {
-    traces.iter().any(|open| !open.trace.memories.is_empty())
-}
-
-fn always(_traces: &[OpenTrace]) -> bool {
-    true
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use eframe::egui::{self, RichText};
 
-use super::{Place, View, ViewContext, ViewSpec, always};
+use super::{Content, Place, View, ViewContext, ViewSpec};
 use crate::analysis::finding::Severity;
 use crate::figures::{escape, files::severity, format};
 use crate::model::{ImportReport, TableAccount, Trace};
@@ -22,7 +22,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     help: "Show what could not be read, and why",
     keys: &[],
     place: Place::Bottom,
-    has_content: always,
+    content: Content::Any,
     make: || Box::new(Problems),
 };
 

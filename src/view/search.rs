@@ -5,7 +5,7 @@ use std::sync::Arc;
 use eframe::egui::{self, Key, Modifiers};
 use egui_extras::{Column, TableBuilder};
 
-use super::{Place, View, ViewContext, ViewSpec, has_slices};
+use super::{Content, Place, View, ViewContext, ViewSpec};
 use crate::analysis::search::search;
 use crate::answers::{Analysis, Answer, Query, Subject as _, SubjectKey, Work};
 use crate::command::Command;
@@ -66,7 +66,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     help: "Show the list of slices that the search found",
     keys: &[],
     place: Place::Bottom,
-    has_content: has_slices,
+    content: Content::Slices,
     make: || Box::new(Search::default()),
 };
 

@@ -22,7 +22,7 @@ const PROCESSES: &[&str] = &["std::process"];
 const NETWORK: &[&str] = &["std::net"];
 
 /// The rooms at the top may use everything, and no layer uses them unless its row says so.
-const TOP: [&str; 5] = ["app", "lib", "main", "memory", "settings"];
+const TOP: [&str; 5] = ["app", "lib", "main", "malloc", "settings"];
 
 /// Every other room, a room within a room after the one around it.
 const LAYERS: &[Layer] = &[

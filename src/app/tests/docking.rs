@@ -59,8 +59,10 @@ fn a_layout_is_kept_and_a_broken_one_is_refused() {
     assert!(Layout::restore(&json!({"root": 5, "tiles": 7})).is_none());
     assert!(broken(&|saved| saved["root"] = json!(4_000)).is_none());
     let text = saved.to_string().replace("\"leaks\"", "\"of a later version\"");
+    // A version that did not know the leaks: they open in their place, and its other view is dropped.
     let later = Layout::restore(&serde_json::from_str(&text).unwrap()).unwrap();
-    assert!(!later.is_open("leaks") && later.is_open("kernels"));
+    assert!(later.is_open("leaks") && later.is_open("kernels") && !later.is_open("marks"));
+    assert_eq!(later.tree.tiles.len(), restored.tree.tiles.len());
 }
 
 #[test]
@@ -103,6 +105,105 @@ fn the_panels_of_older_versions_become_the_matching_layout() {
 }
 
 #[test]
+fn a_stored_layout_with_wrong_references_keeps_each_view_once() {
+    let saved = Layout::default().save();
+    let tiles = saved["tiles"]["tiles"].as_object().unwrap();
+    let id_of = |view: &str| tiles.iter().find(|(_, tile)| tile["Pane"] == view).unwrap().0.clone();
+    let with = |change: &dyn Fn(&mut serde_json::Map<String, serde_json::Value>)| {
+        let mut saved = saved.clone();
+        change(saved["tiles"]["tiles"].as_object_mut().unwrap());
+        let mut layout = Layout::restore(&saved).unwrap();
+        layout.fit(egui::vec2(1280.0, 720.0));
+        layout
+    };
+    let twice = with(&|tiles| tiles[&id_of("leaks")]["Pane"] = json!("kernels"));
+    assert_eq!(
+        twice.tree.tiles.tiles().filter(|tile| matches!(tile, egui_tiles::Tile::Pane(id) if id == "kernels")).count(),
+        1
+    );
+    let missing = with(&|tiles| _ = tiles.remove(&id_of("marks")));
+    assert!(!missing.is_open("marks") && missing.is_open("kernels"));
+    // A container that holds itself or the root.
+    let root: u64 = saved["root"].as_u64().unwrap();
+    let cyclic = with(&|tiles| {
+        for tile in tiles.values_mut() {
+            if let Some(children) =
+                tile.pointer_mut("/Container/Tabs/children").and_then(|children| children.as_array_mut())
+            {
+                children.push(json!(root));
+            }
+        }
+    });
+    assert!(cyclic.is_open("kernels"));
+}
+
+#[test]
+fn beside_and_below_the_middle_sizes_stay_when_the_window_changes() {
+    let mut harness = harness(vec![trace()]);
+    let sizes = |harness: &Harness<'_, Option<App>>| {
+        let tiles = &app(harness).layout.tree.tiles;
+        let size = |view: &str| {
+            let tile =
+                tiles.iter().find(|(_, tile)| matches!(tile, egui_tiles::Tile::Pane(id) if id == view)).unwrap().0;
+            tiles.rect(*tile).unwrap().size()
+        };
+        (size("details").x.round(), size("search").y.round())
+    };
+    let first = sizes(&harness);
+    // The tab bar is part of the 240 points.
+    assert_eq!(first, (320.0, 214.0));
+    for size in [[2_560.0, 1_440.0], [1_280.0, 720.0], [30.0, 20.0], [1_920.0, 1_080.0]] {
+        harness.set_size(size.into());
+        settle(&mut harness);
+        assert!(size[0] < 100.0 || sizes(&harness) == first, "{size:?}: {:?}", sizes(&harness));
+    }
+    app_mut(&mut harness).layout.toggle(Place::Side);
+    settle(&mut harness);
+    app_mut(&mut harness).layout.toggle(Place::Side);
+    settle(&mut harness);
+    assert_eq!(sizes(&harness), first);
+}
+
+#[test]
+fn tables_follow_the_view_in_the_middle() {
+    let mut harness = harness(vec![super::memory::sample("nsys_5_steps.sqlite")]);
+    let mut tabs = |id: &'static str, open: [bool; 3]| {
+        app_mut(&mut harness).commands.push(Command::Show(id));
+        settle(&mut harness);
+        let shown = ["kernels", "marks", "leaks"].map(|id| app(&harness).layout.has_visible_tab(id));
+        assert_eq!(shown, open, "after {id}");
+    };
+    tabs("timeline", [true, true, false]);
+    tabs("memory", [false, true, true]);
+    tabs("kernels", [true, true, true]);
+    tabs("timeline", [true, true, false]);
+    tabs("leaks", [true, true, true]);
+    tabs("memory-state", [false, true, true]);
+    tabs("timeline", [true, true, true]);
+    tabs("marks", [true, true, false]);
+    // All are in the menu of the group.
+    harness.get_by_label("All tabs of this group").click();
+    settle(&mut harness);
+    harness.get_by_label("Leaks").click();
+    settle(&mut harness);
+    assert!(app(&harness).layout.is_on_screen("leaks"));
+}
+
+#[test]
+fn a_view_that_was_closed_still_has_what_was_typed() {
+    let mut harness = harness(vec![trace()]);
+    harness.key_press(Key::Slash);
+    settle(&mut harness);
+    type_text(&mut harness, "aten");
+    app_mut(&mut harness).commands.push(Command::CloseView);
+    settle(&mut harness);
+    assert!(!app(&harness).layout.is_open("search"));
+    app_mut(&mut harness).commands.push(Command::Show("search"));
+    settle(&mut harness);
+    wait_for(&mut harness, |harness| harness.query_by_label("2 slices").is_some());
+}
+
+#[test]
 fn every_command_is_handled() {
     for spec in all_commands() {
         let mut harness = harness(vec![trace(), super::memory::sample("snapshot_leak.pickle")]);
@@ -115,11 +216,15 @@ fn every_command_is_handled() {
 
 #[test]
 fn every_view_survives_whatever_is_open_at_every_size() {
-    let contents: [fn() -> Vec<Trace>; 4] = [
-        Vec::new,
-        || vec![Trace::default()],
-        || vec![trace()],
-        || vec![trace(), super::memory::sample("snapshot_oom.pickle")],
+    let sample = super::memory::sample;
+    let contents: [&dyn Fn() -> Vec<Trace>; 7] = [
+        &Vec::new,
+        &|| vec![Trace::default()],
+        &|| vec![trace()],
+        &|| vec![trace(), sample("snapshot_oom.pickle")],
+        &|| vec![sample("snapshot_leak.pickle")],
+        &|| vec![sample("kineto_10_steps.json.gz")],
+        &|| vec![sample("nsys_5_steps.sqlite")],
     ];
     for make in contents {
         for is_dark in [false, true] {
@@ -127,7 +232,7 @@ fn every_view_survives_whatever_is_open_at_every_size() {
             let mut app = App::with_traces(&ctx, Settings::default(), make());
             let mut commands = Vec::new();
             for slot in app.views.iter_mut() {
-                for size in [[0.0, 0.0], [1.0, 900.0], [640.0, 240.0], [4_000.0, 3_000.0]] {
+                for size in [[0.0, 0.0], [1.0, 1.0], [1.0, 900.0], [640.0, 240.0], [10_000.0, 5_000.0]] {
                     let screen_rect = Some(egui::Rect::from_min_size(Pos2::ZERO, size.into()));
                     for _ in 0..2 {
                         let input = RawInput { screen_rect, ..Default::default() };

@@ -9,7 +9,7 @@ use eframe::egui::{self, RichText};
 
 use self::allocation::allocation_ui;
 use self::facts::{Facts, Links, MAX_LINKS};
-use super::{Place, View, ViewContext, ViewSpec, always};
+use super::{Content, Place, View, ViewContext, ViewSpec};
 use crate::analysis::annotations::{Projection, projection};
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
@@ -49,7 +49,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     help: "Show everything about the selection: times, links, arguments and call stack",
     keys: &[],
     place: Place::Side,
-    has_content: always,
+    content: Content::Any,
     make: || Box::new(Details::default()),
 };
 

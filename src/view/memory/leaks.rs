@@ -20,7 +20,7 @@ use crate::model::memory::AllocationId;
 use crate::session::{OpenMemory, ShownMemory};
 use crate::view::states::answer_ui;
 use crate::view::tables::{Answer as Table, Grid};
-use crate::view::{Place, View, ViewContext, ViewSpec, has_memory};
+use crate::view::{Content, Place, View, ViewContext, ViewSpec};
 use crate::widget::table::Action;
 use crate::widget::text::display_name;
 use crate::widget::{format, theme};
@@ -57,7 +57,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     help: "Show whose memory grows from step to step",
     keys: &[ctrl(Key::Num9)],
     place: Place::Bottom,
-    has_content: has_memory,
+    content: Content::Memory,
     make: || Box::new(LeaksView::default()),
 };
 

@@ -13,7 +13,7 @@ use crate::figures::stacks;
 use crate::session::{MemoryFocus, OpenMemory, ShownMemory};
 use crate::view::flame_pane::{FlamePane, Unit, Weights};
 use crate::view::states::{answer_ui, nothing_ui};
-use crate::view::{Place, View, ViewContext, ViewSpec, has_memory};
+use crate::view::{Content, Place, View, ViewContext, ViewSpec};
 use crate::widget::format;
 
 const BYTES: Unit = Unit {
@@ -62,7 +62,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     help: "Show whose memory is live at a moment, as a flame graph",
     keys: &[ctrl(Key::Num8)],
     place: Place::Bottom,
-    has_content: has_memory,
+    content: Content::Memory,
     make: || Box::new(LiveMemory::default()),
 };
 

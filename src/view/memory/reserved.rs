@@ -19,7 +19,7 @@ use crate::model::StringId;
 use crate::session::{OpenMemory, ShownMemory};
 use crate::view::states::{answer_ui, failed_ui, nothing_ui, working_ui};
 use crate::view::tables::{Answer as Table, Grid};
-use crate::view::{Place, View, ViewContext, ViewSpec, has_memory};
+use crate::view::{Content, Place, View, ViewContext, ViewSpec};
 use crate::widget::table::Action;
 use crate::widget::text::display_name;
 use crate::widget::{format, theme};
@@ -53,7 +53,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     help: "Show why reserved memory grew, and why there was too little",
     keys: &[],
     place: Place::Bottom,
-    has_content: has_memory,
+    content: Content::Memory,
     make: || Box::new(ReservedView::default()),
 };
 

@@ -17,7 +17,7 @@ use crate::model::StringId;
 use crate::session::{OpenMemory, ShownMemory};
 use crate::view::axis::Wheel;
 use crate::view::states::{answer_ui, nothing_ui};
-use crate::view::{Place, View, ViewContext, ViewSpec, has_memory};
+use crate::view::{Content, Place, View, ViewContext, ViewSpec};
 use crate::widget::format;
 
 /// A map of more lines than this says nothing more.
@@ -65,7 +65,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     help: "Show the allocator's segments and blocks at a moment",
     keys: &[ctrl_shift(Key::M)],
     place: Place::Center,
-    has_content: has_memory,
+    content: Content::Memory,
     make: || Box::new(MemoryState::default()),
 };
 

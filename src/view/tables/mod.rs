@@ -13,7 +13,7 @@ pub use self::grid::{Answer, Grid, Table};
 use self::pane::Pane;
 pub use self::pane::range_switch_ui;
 pub use self::rows::TableKind;
-use super::{Place, ViewSpec, has_slices};
+use super::{Content, Place, ViewSpec};
 use crate::command::ctrl;
 
 /// Answers to keep of some traces: all tables may be on screen at once, each with its side.
@@ -26,7 +26,7 @@ pub const KERNELS: ViewSpec = ViewSpec {
     keys: &[ctrl(Key::Num1)],
     make: || Box::new(Pane::new(TableKind::Kernels)),
     place: Place::Bottom,
-    has_content: has_slices,
+    content: Content::Slices,
 };
 
 pub const OPERATORS: ViewSpec = ViewSpec {
@@ -36,7 +36,7 @@ pub const OPERATORS: ViewSpec = ViewSpec {
     keys: &[ctrl(Key::Num2)],
     make: || Box::new(Pane::new(TableKind::Operators)),
     place: Place::Bottom,
-    has_content: has_slices,
+    content: Content::Slices,
 };
 
 pub const CALLS: ViewSpec = ViewSpec {
@@ -46,7 +46,7 @@ pub const CALLS: ViewSpec = ViewSpec {
     keys: &[ctrl(Key::Num3)],
     make: || Box::new(Pane::new(TableKind::Calls)),
     place: Place::Bottom,
-    has_content: has_slices,
+    content: Content::Slices,
 };
 
 pub const COPIES: ViewSpec = ViewSpec {
@@ -56,7 +56,7 @@ pub const COPIES: ViewSpec = ViewSpec {
     keys: &[ctrl(Key::Num4)],
     make: || Box::new(Pane::new(TableKind::Copies)),
     place: Place::Bottom,
-    has_content: has_slices,
+    content: Content::Slices,
 };
 
 pub const ANNOTATIONS: ViewSpec = ViewSpec {
@@ -66,5 +66,5 @@ pub const ANNOTATIONS: ViewSpec = ViewSpec {
     keys: &[ctrl(Key::Num5)],
     make: || Box::new(Pane::new(TableKind::Annotations)),
     place: Place::Bottom,
-    has_content: has_slices,
+    content: Content::Slices,
 };

@@ -42,6 +42,9 @@ pub enum Summary {
     Peaks(Peaks),
 }
 
+/// More than any window is wide.
+const MAX_PIXELS: i128 = 16_384;
+
 /// Busy times of several rows: the union of their slices.
 #[derive(Debug, Default)]
 pub struct Union {
@@ -52,9 +55,14 @@ pub struct Union {
 }
 
 impl Union {
-    /// Drops the spans, which only a zoomed-in view needs.
-    fn without_details(self) -> Self {
-        if self.pyramid.is_some() { Self { pyramid: self.pyramid, ..Self::default() } } else { self }
+    /// Frees what a view of the whole `span` does not need, unless its pixels may be finer than the pyramid.
+    fn without_details(self, span: TimeRange) -> Self {
+        let is_fine = |pyramid: &Pyramid| i128::from(pyramid.base_dur()) * MAX_PIXELS <= i128::from(span.dur());
+        if self.pyramid.as_ref().is_some_and(is_fine) {
+            Self { pyramid: self.pyramid, ..Self::default() }
+        } else {
+            self
+        }
     }
 
     /// Appends `n_pixels` cells over `view`, in the time of the trace.
@@ -161,7 +169,7 @@ fn summarize(key: SummaryKey, trace: &Trace, progress: &Progress) -> Summary {
         SummaryKey::Whole(_) => {
             let is_device = |track: TrackId| trace.track(track).kind == TrackKind::Stream;
             let whole = union(trace, &is_device, progress).or_else(|| union(trace, &|_| true, progress));
-            whole.map_or(Summary::Nothing, |whole| Summary::Busy(whole.without_details()))
+            whole.map_or(Summary::Nothing, |whole| Summary::Busy(whole.without_details(trace.span)))
         }
         SummaryKey::Group(_, LineKind::Trace) => busy(&|_| true),
         SummaryKey::Group(_, LineKind::Process(process)) => busy(&|track| trace.track(track).process == process),
@@ -240,5 +248,23 @@ mod tests {
         let device = trace.track(TrackId(1)).process;
         assert_eq!(wait(&trace, SummaryKey::Group(0, LineKind::Process(device))), [255, 255, 0, 127]);
         assert_eq!(wait(&trace, SummaryKey::Group(0, LineKind::Trace)), [255; 4]);
+    }
+
+    #[test]
+    fn a_strip_with_more_pixels_than_buckets_is_not_blank() {
+        let n = 2 * MIN_SPANS_FOR_PYRAMID as i64;
+        let slices: Vec<_> = (0..n).map(|i| ("stream 7", SliceKind::Kernel, "k", i * 100, i * 100 + 50)).collect();
+        let trace = Arc::new(TraceBuilder::from_slices(&slices).finish());
+        let (mut background, egui) = (Background::default(), egui::Context::default());
+        while background.get(SummaryKey::Whole(0), &trace, &egui).is_none() {
+            std::thread::yield_now();
+        }
+        let Some(Summary::Busy(union)) = background.get(SummaryKey::Whole(0), &trace, &egui) else { panic!("nothing") };
+        for n_pixels in [n as usize / 4, n as usize * 2] {
+            let mut cells: Vec<Cell> = Vec::new();
+            union.cells(trace.span, n_pixels, &mut cells);
+            let busy: f64 = cells.iter().map(|cell| f64::from(cell.share) / 255.0).sum();
+            assert!((busy / n_pixels as f64 - 0.5).abs() < 0.02, "{n_pixels} pixels");
+        }
     }
 }

@@ -28,10 +28,10 @@ use self::layout::Area;
 use self::track_list::{TrackList, total_height};
 use super::axis::{Drag, Minimap, Motion, RulerLabels, Scale};
 use super::states::nothing_ui;
-use super::{Place, View, ViewContext, ViewSpec, has_memory};
+use super::{Content, Place, View, ViewContext, ViewSpec};
 use crate::command::{Command, ctrl};
 use crate::model::{SliceId, TimeNs};
-use crate::session::{OpenTrace, Selection, counts_events};
+use crate::session::{Selection, counts_events};
 
 const MINIMAP_HEIGHT: f32 = 26.0;
 const RULER_HEIGHT: f32 = 20.0;
@@ -46,14 +46,9 @@ pub const SPEC: ViewSpec = ViewSpec {
     help: "Show the timeline",
     keys: &[ctrl(Key::T)],
     place: Place::Center,
-    has_content,
+    content: Content::Tracks,
     make: || Box::new(Timeline::default()),
 };
-
-/// Traces with nothing but memory data have no tracks.
-fn has_content(traces: &[OpenTrace]) -> bool {
-    !has_memory(traces) || traces.iter().any(|open| !open.trace.tracks.is_empty())
-}
 
 /// The timeline view.
 #[derive(Default)]

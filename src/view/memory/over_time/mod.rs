@@ -42,7 +42,7 @@ use crate::model::memory::AllocationId;
 use crate::session::{Navigation, ShownMemory};
 use crate::view::axis::{Drag, Minimap, Motion, Scale, fitted};
 use crate::view::states::answer_ui;
-use crate::view::{self, View, ViewContext, ViewSpec, has_memory};
+use crate::view::{self, View, ViewContext, ViewSpec};
 
 const GUTTER: f32 = 72.0;
 const MINIMAP_HEIGHT: f32 = 26.0;
@@ -60,7 +60,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     help: "Show every allocation over time",
     keys: &[ctrl(Key::M)],
     place: view::Place::Center,
-    has_content: has_memory,
+    content: view::Content::Memory,
     make: || Box::new(MemoryOverTime::default()),
 };
 
