@@ -7,11 +7,12 @@ use eframe::egui::{self, Panel, ProgressBar, RichText};
 use super::loads::Load;
 use super::{App, NoteKind};
 use crate::command::Command;
+use crate::figures::format;
 use crate::model::{Format, Severity, TrackKind};
 use crate::reader::{CONVERTED, Options};
 use crate::session::{OpenTrace, counts_events};
 use crate::view::problems;
-use crate::widget::{format, theme};
+use crate::widget::theme;
 
 /// A load that ends sooner shows no progress: a bar that flashes up is noise.
 const SHOW_AFTER: Duration = Duration::from_millis(300);

@@ -10,10 +10,10 @@ use super::{Content, Place, View, ViewContext, ViewSpec};
 use crate::analysis::range_summary::{TrackSummary, join_names, range_summary};
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
+use crate::figures::format;
 use crate::figures::range::{TrackTime, names, tracks};
 use crate::model::TimeRange;
 use crate::session::{OpenTrace, track_title};
-use crate::widget::format;
 
 /// Which table is on show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

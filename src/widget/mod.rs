@@ -7,5 +7,3 @@ pub mod raster;
 pub mod slice_color;
 pub mod table;
 pub mod theme;
-
-pub use crate::figures::{format, text};

@@ -52,7 +52,7 @@ fn the_planted_leaks_are_named_with_their_evidence_and_brought_out() {
 fn every_allocation_can_be_found_by_stack_size_and_state() {
     let mut harness = show("snapshot_leak.pickle", Command::Show("allocations"));
     let n = app(&harness).session().traces()[0].trace.memories[0].allocations.len();
-    let all = format!("{} allocations", crate::widget::format::count(n as u64));
+    let all = format!("{} allocations", crate::figures::format::count(n as u64));
     wait_for(&mut harness, |harness| harness.query_by_label_contains(&all).is_some());
     harness.get_by_role_and_label(egui::accesskit::Role::TextInput, "Stack").focus();
     settle(&mut harness);

@@ -9,6 +9,7 @@ use crate::analysis::memory::find::{Filter, Liveness, find, is_pattern, parse_by
 use crate::answers::memory::StackLabels;
 use crate::answers::{Analysis, Query, Work};
 use crate::command::{Command, ctrl};
+use crate::figures::format;
 use crate::figures::memory::AllocationRows;
 use crate::model::DurNs;
 use crate::model::memory::stream_name;
@@ -17,7 +18,7 @@ use crate::view::states::{answer_ui, nothing_ui};
 use crate::view::tables::{Grid, range_switch_ui};
 use crate::view::{Content, Place, View, ViewContext, ViewSpec};
 use crate::widget::table::Action;
-use crate::widget::{format, theme};
+use crate::widget::theme;
 
 /// The allocations that fit a filter.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,11 +3,11 @@
 use eframe::egui::accesskit::Action;
 use eframe::egui::{self, ComboBox, EventFilter, InputState, Key, Modifiers, Response, WidgetInfo};
 
+use crate::figures::format;
+use crate::figures::text::display_name;
 use crate::model::MemoryHistory;
 use crate::session::{OpenMemory, OpenTrace, ShownMemory};
 use crate::view::ViewContext;
-use crate::widget::format;
-use crate::widget::text::display_name;
 
 /// What to call a history among all that are open.
 fn title(traces: &[OpenTrace], trace: usize, memory: usize) -> String {

@@ -13,7 +13,9 @@ use crate::analysis::memory::signature::SignatureId;
 use crate::answers::memory::{FoundLeaks, LeakSearch};
 use crate::answers::{Analysis, Query, Work};
 use crate::command::{Command, ctrl};
+use crate::figures::format;
 use crate::figures::memory::{Owner, Places};
+use crate::figures::text::display_name;
 use crate::figures::{self, findings};
 use crate::model::StackId;
 use crate::model::memory::AllocationId;
@@ -22,8 +24,7 @@ use crate::view::states::answer_ui;
 use crate::view::tables::{Answer as Table, Grid};
 use crate::view::{Content, Place, View, ViewContext, ViewSpec};
 use crate::widget::table::Action;
-use crate::widget::text::display_name;
-use crate::widget::{format, theme};
+use crate::widget::theme;
 
 /// What is listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

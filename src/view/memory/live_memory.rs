@@ -9,12 +9,12 @@ use crate::analysis::stacks::FlameTree;
 use crate::answers::Work;
 use crate::answers::memory::MemorySteps;
 use crate::command::{Command, ctrl};
+use crate::figures::format;
 use crate::figures::stacks;
 use crate::session::{MemoryFocus, OpenMemory, ShownMemory};
 use crate::view::flame_pane::{FlamePane, Unit, Weights};
 use crate::view::states::{answer_ui, nothing_ui};
 use crate::view::{Content, Place, View, ViewContext, ViewSpec};
-use crate::widget::format;
 
 const BYTES: Unit = Unit {
     whole: "All live memory",

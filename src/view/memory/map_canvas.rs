@@ -5,11 +5,12 @@ use eframe::egui::{self, Color32, CornerRadius, Pos2, Rect, Stroke, StrokeKind, 
 use super::map::{Fill, MapBox, MapLine};
 use super::state::StateMap;
 use crate::analysis::memory::state::{PartKind, PoolState};
+use crate::figures::format;
+use crate::figures::text::display_name;
 use crate::model::memory::{AllocationId, SegmentKind};
 use crate::session::{Selection, ShownMemory};
 use crate::view::ViewContext;
-use crate::widget::text::display_name;
-use crate::widget::{format, theme};
+use crate::widget::theme;
 
 pub const LINE_HEIGHT: f32 = 18.0;
 pub const LINE_GAP: f32 = 3.0;

@@ -13,7 +13,9 @@ use crate::analysis::memory::signature::Signatures;
 use crate::answers::memory::{GrowthOfReserved, GrowthPins, OomCards, StackLabels, StackSignatures};
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
+use crate::figures::format;
 use crate::figures::memory::{OutOfMemory, Owner, ReservedGrowth, cause_text, oom, reserved_growth};
+use crate::figures::text::display_name;
 use crate::figures::{Cell, Data, findings};
 use crate::model::StringId;
 use crate::session::{OpenMemory, ShownMemory};
@@ -21,8 +23,7 @@ use crate::view::states::{answer_ui, failed_ui, nothing_ui, working_ui};
 use crate::view::tables::{Answer as Table, Grid};
 use crate::view::{Content, Place, View, ViewContext, ViewSpec};
 use crate::widget::table::Action;
-use crate::widget::text::display_name;
-use crate::widget::{format, theme};
+use crate::widget::theme;
 
 /// Stacks named on a card, and blocks named beside a row.
 const MAX_NAMED: usize = 12;

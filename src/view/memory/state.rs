@@ -13,12 +13,12 @@ use crate::analysis::memory::state::{AllocatorState, MemorySums};
 use crate::answers::memory::{StackLabels, StateAt};
 use crate::answers::{Analysis, Query, Work};
 use crate::command::{Command, ctrl_shift};
+use crate::figures::format;
 use crate::model::StringId;
 use crate::session::{OpenMemory, ShownMemory};
 use crate::view::axis::Wheel;
 use crate::view::states::{answer_ui, nothing_ui};
 use crate::view::{Content, Place, View, ViewContext, ViewSpec};
-use crate::widget::format;
 
 /// A map of more lines than this says nothing more.
 const MAX_LINES: f64 = 20_000.0;

@@ -7,9 +7,10 @@ use eframe::egui::{self, Color32, Sense, Stroke, pos2, vec2};
 use super::head::{moment_slider, state_text};
 use crate::answers::{Analysis, Query, Subject as _, SubjectKey, Work};
 use crate::command::Command;
+use crate::figures::format;
 use crate::session::{OpenMemory, ShownMemory};
 use crate::view::ViewContext;
-use crate::widget::{format, theme};
+use crate::widget::theme;
 
 /// How long the whole recording takes at normal speed, in seconds.
 const WHOLE_SECONDS: f64 = 20.0;

@@ -11,11 +11,11 @@ use super::side::Side;
 use crate::analysis::totals::{Instance, Scope};
 use crate::answers::{self, Analysis, Query, Subject as _, SubjectKey, Work};
 use crate::command::Command;
+use crate::figures::format;
 use crate::model::{TimeRange, Trace};
 use crate::session::{OpenTrace, Selection};
 use crate::view::states::failed_ui;
 use crate::view::{View, ViewContext};
-use crate::widget::format;
 use crate::widget::table::Action;
 
 /// The rows of one table.

@@ -13,13 +13,13 @@ use crate::analysis::totals::{Group, Instance};
 use crate::answers::{self, Analysis, Query, Work};
 use crate::figures::range::{SliceTime, slices};
 use crate::figures::{Cell, work};
+use crate::figures::{format, text::display_name};
 use crate::model::Trace;
 use crate::session::OpenTrace;
 use crate::session::track_title;
 use crate::view::ViewContext;
 use crate::view::states::failed_ui;
 use crate::widget::table::Action;
-use crate::widget::{format, text::display_name};
 
 /// How many slices are listed, the longest; all are counted.
 const LIMIT: usize = 100_000;

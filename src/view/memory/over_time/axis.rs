@@ -1,9 +1,9 @@
 //! The horizontal axis: session time, or one event after another.
 
+use crate::figures::format;
 use crate::model::{MemoryHistory, TimeNs, TimeRange};
 use crate::session::Navigation;
 use crate::view::axis::{MARGIN, RulerLabels};
-use crate::widget::format;
 
 /// The unit of the horizontal axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

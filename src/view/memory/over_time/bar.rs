@@ -8,10 +8,10 @@ use super::curves::Curve;
 use super::work::Index;
 use super::{MARGIN, MemoryOverTime};
 use crate::command::Command;
+use crate::figures::format;
 use crate::session::ShownMemory;
 use crate::view::ViewContext;
 use crate::view::memory::head::state_text;
-use crate::widget::format;
 
 /// A patch of color.
 fn patch(ui: &mut Ui, color: Color32) {

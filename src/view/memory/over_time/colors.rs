@@ -9,13 +9,14 @@ use super::work::Index;
 use crate::analysis::memory::steps::Steps;
 use crate::answers::memory::MemorySteps;
 use crate::answers::{Analysis, Work};
+use crate::figures::format;
+use crate::figures::text::display_name;
 use crate::model::MemoryHistory;
 use crate::model::memory::AllocationId;
 use crate::session::OpenMemory;
 use crate::view::memory::stack_colors::{ColorStacks, StackColors, unknown};
 use crate::widget::slice_color::oklch;
-use crate::widget::text::display_name;
-use crate::widget::{format, theme};
+use crate::widget::theme;
 
 /// What colors stand for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -2,9 +2,9 @@
 
 use eframe::egui::{Align2, FontId, Painter, Rect, Visuals, pos2};
 
+use crate::figures::format;
 use crate::model::TimeRange;
 use crate::view::axis::zoomed;
-use crate::widget::format;
 
 /// The vertical axis for one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use eframe::egui::{PopupAnchor, Response, RichText, Tooltip, Ui};
 
 use super::Chart;
 use crate::analysis::memory::labels::foremost;
+use crate::figures::format;
+use crate::figures::text::display_name;
 use crate::model::memory::AllocationId;
-use crate::widget::format;
-use crate::widget::text::display_name;
 
 /// Frames in the readout.
 const MAX_FRAMES: usize = 6;

@@ -4,8 +4,8 @@ use eframe::egui::Ui;
 
 use super::{Chart, MemoryOverTime};
 use crate::command::Command;
+use crate::figures::format;
 use crate::view::ViewContext;
-use crate::widget::format;
 
 impl MemoryOverTime {
     /// What can be done with a block and the moment under the pointer.

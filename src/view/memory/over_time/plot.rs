@@ -8,11 +8,12 @@ use super::heights::Heights;
 use super::work::{Index, Picture, PictureKey};
 use super::{Chart, MemoryOverTime};
 use crate::analysis::memory::leaks::device_total;
+use crate::figures::format;
 use crate::model::TimeRange;
 use crate::view::ViewContext;
 use crate::view::axis::{Scale, centered};
 use crate::view::memory::head::state_text;
-use crate::widget::{format, theme};
+use crate::widget::theme;
 
 /// A device that holds more than this many times the highest curve is not drawn: the curves would be flat.
 const MOST_ROOM: f64 = 2.5;

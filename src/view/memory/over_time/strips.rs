@@ -4,12 +4,13 @@ use eframe::egui::{Align2, Color32, FontId, Id, Painter, Rect, Sense, Stroke, Ui
 
 use super::bands::Bar;
 use super::{Chart, LANE_HEIGHT};
+use crate::figures::format;
+use crate::figures::text::display_name;
 use crate::model::TimeRange;
 use crate::view::ViewContext;
 use crate::view::axis::{Scale, paint_flag};
 use crate::widget::labels::{Labels, cut};
-use crate::widget::text::display_name;
-use crate::widget::{format, theme};
+use crate::widget::theme;
 
 /// Paints annotations and steps as named bands; what overlaps too often is counted.
 pub fn lanes(

@@ -15,11 +15,11 @@ use super::tree::Rows;
 use crate::analysis::memory::steps::Steps;
 use crate::answers::memory::{MemorySteps, StackLabels};
 use crate::answers::{Analysis, Work};
+use crate::figures::format;
+use crate::figures::text::{display_name, short_frame};
 use crate::model::memory::{AllocationId, MemoryAction, highest};
 use crate::model::{StackId, StringId, TimeRange};
 use crate::session::OpenMemory;
-use crate::widget::format;
-use crate::widget::text::{display_name, short_frame};
 
 /// Least width and height of a label, in points.
 const LABEL_ROOM: [f32; 2] = [44.0, 13.0];
