@@ -146,7 +146,7 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
         None => add_blocks(&document.rows, &mut builder),
     }
     if builder.import.shown == 0 {
-        let text = "JSON, but lists within lists: neither a memory timeline of PyTorch nor a Chrome trace";
+        let text = "JSON, but nested lists: this is neither a PyTorch memory timeline nor a Chrome trace";
         return Err(ReadError::NotATrace(text.to_owned()));
     }
     let import = &mut builder.import;
