@@ -2,7 +2,8 @@
 
 use eframe::egui::Color32;
 
-use crate::model::{SliceKind, Tint};
+use crate::model::SliceKind;
+use crate::model::Tint;
 
 /// Text on any slice.
 pub const TEXT: Color32 = Color32::from_gray(12);

@@ -34,7 +34,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "command", may_use: &["model"], never: &[DATABASE, FILES, THREADS, PROCESSES, NETWORK] },
     Layer {
         name: "session",
-        may_use: &["model", "analysis", "job"],
+        may_use: &["model", "analysis", "figures", "job"],
         never: &[WINDOW, DATABASE, FILES, THREADS, PROCESSES, NETWORK],
     },
     Layer {
