@@ -21,7 +21,7 @@ impl Steps {
 }
 
 /// Finds the steps by `ProfilerStep#N`, else by an annotation that PyTorch records once per step (see
-/// [`choose`]), else by the [`repetition`] of allocations.
+/// [`choose`]), else by the `repetition` of allocations.
 ///
 /// * If such an annotation occurs only once or twice, the recording up to it holds at most three steps, so
 ///   a more frequent repetition there comes from layers and is rejected.
