@@ -179,10 +179,11 @@ impl TraceBuilder {
         if has_external {
             slices.external = gather(&join(&mut parts, |part| &mut part.external), &order);
         }
-        slices.source = gather(&join(&mut parts, |part| &mut part.source), &order);
+        // Before the widest column, since the tables take less room than the numbers they are built from.
         let facts = gather(&join(&mut parts, |part| &mut part.facts), &order);
-        drop(parts);
         let facts = std::mem::take(&mut self.facts).build(&facts);
+        slices.source = gather(&join(&mut parts, |part| &mut part.source), &order);
+        drop(parts);
         let name_shades: Vec<u8> = self.strings.iter().map(|(_, name)| Tint::shade_of(name)).collect();
         let track_rows = make_rows(&mut slices, &layouts, &name_shades, span);
         if !unfinished.is_empty() {
