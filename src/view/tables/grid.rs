@@ -61,11 +61,10 @@ impl Table for AllocationRows {}
 
 /// The row of `other` with the same names and shapes.
 fn same_row(table: &Answer, row: usize, other: &Answer) -> Option<usize> {
-    let texts = |row: &[Cell]| -> Vec<Cell> {
-        row.iter().filter(|cell| matches!(cell, Cell::Text(_) | Cell::Sides(_))).cloned().collect()
-    };
-    let wanted = texts(table.data.rows.get(row)?);
-    other.data.rows.iter().position(|row| texts(row) == wanted)
+    let is_name = |cell: &&Cell| cell.as_name().is_some() || matches!(cell, Cell::Sides(_));
+    let wanted: Vec<&Cell> = table.data.rows.get(row)?.iter().filter(is_name).collect();
+    let is_same = |row: &Vec<Cell>| row.iter().filter(is_name).eq(wanted.iter().copied());
+    other.data.rows.iter().position(is_same).filter(|_| !wanted.is_empty())
 }
 
 /// The order of a table's rows, of those that fit the filter.
