@@ -21,7 +21,7 @@ pub use self::selection::Selection;
 #[derive(Debug, Default)]
 pub struct Session {
     /// Changed by [`Session::add`], [`Session::close`] and [`Session::clear`] only.
-    open: OpenTraces,
+    pub open: OpenTraces,
     pub navigation: Navigation,
     pub selection: Selection,
     /// The selected time range, in session time.
@@ -31,18 +31,6 @@ pub struct Session {
     /// What the last search found, as (trace, slice), sorted by time.
     pub hits: Arc<Vec<(usize, SliceId)>>,
     pub memory: MemoryFocus,
-}
-
-/// A session's parts, each to be read or changed apart from the others.
-#[derive(Debug)]
-pub struct SessionParts<'a> {
-    pub open: &'a OpenTraces,
-    pub navigation: &'a mut Navigation,
-    pub selection: &'a mut Selection,
-    pub range: &'a mut Option<TimeRange>,
-    pub marks: &'a mut Vec<Mark>,
-    pub hits: &'a mut Arc<Vec<(usize, SliceId)>>,
-    pub memory: &'a mut MemoryFocus,
 }
 
 impl Session {
@@ -58,20 +46,9 @@ impl Session {
         &self.open
     }
 
-    /// The open traces with the runs that they are of.
-    pub fn open(&self) -> &OpenTraces {
-        &self.open
-    }
-
     /// From the first start to the last end, in session time. Never empty.
     pub fn span(&self) -> TimeRange {
         self.open.span()
-    }
-
-    /// All parts at once.
-    pub fn parts(&mut self) -> SessionParts<'_> {
-        let Self { open, navigation, selection, range, marks, hits, memory } = self;
-        SessionParts { open, navigation, selection, range, marks, hits, memory }
     }
 
     /// Opens `traces` beside those that are open.
@@ -155,13 +132,13 @@ mod tests {
     fn known_clocks_are_shared() {
         let mut session = Session::default();
         session.add(vec![trace(1_000, 2_000, Some(5_000)), trace(100, 900, Some(5_500))]);
-        assert_eq!(session.open().clock_note().unwrap(), "All files are on one UTC clock");
+        assert_eq!(session.open.clock_note().unwrap(), "All files are on one UTC clock");
         assert_eq!(session_starts(&session), [400, 0]);
         assert_eq!(session.span(), TimeRange { start: 0, end: 1_400 });
         let epoch = 1_700_000_000_000_000_000;
         session.clear();
         session.add(vec![trace(epoch, epoch + 5, None), trace(100, 900, Some(epoch))]);
-        assert!(session.open().is_one_clock());
+        assert!(session.open[0].shares_clock(&session.open[1]));
         assert_eq!(session_starts(&session), [0, 100]);
     }
 
@@ -170,7 +147,7 @@ mod tests {
         let mut session = Session::default();
         session.add(vec![trace(1_000, 2_000, Some(5_000)), trace(70, 900, None)]);
         assert_eq!(session_starts(&session), [0, 0]);
-        let note = session.open().clock_note().unwrap();
+        let note = session.open.clock_note().unwrap();
         assert_eq!(note, "2 runs, their starts aligned at 0; 1 file does not say when it was recorded");
     }
 
@@ -205,7 +182,7 @@ mod tests {
         session.close(|i, _| i == 0);
         // The second trace, which started 2,000 ns later, is the new zero.
         assert_eq!(session_starts(&session), [0, 3_000]);
-        assert!(session.open().is_one_clock());
+        assert!(session.open[0].shares_clock(&session.open[1]));
         assert_eq!(session.span(), TimeRange { start: 0, end: 4_000 });
         assert!(Arc::ptr_eq(&session.traces()[1].trace, &last));
         assert_eq!(session.selection, Selection::Slice { trace: 1, slice: SliceId(0) });
@@ -215,7 +192,7 @@ mod tests {
         assert_eq!(session.marks[0].range, moved);
 
         session.close(|i, _| i == 1);
-        assert_eq!((session.open().clock_note(), session.selection), (None, Selection::None));
+        assert_eq!((session.open.clock_note(), session.selection), (None, Selection::None));
         assert_eq!(session.range, None, "nothing is left there");
         assert_eq!(session.navigation.visible(), session.span());
         assert_eq!(session.marks[0].note, "slow");

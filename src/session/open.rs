@@ -71,11 +71,6 @@ impl OpenTraces {
         &self.runs
     }
 
-    /// Whether all traces share one clock.
-    pub fn is_one_clock(&self) -> bool {
-        self.traces.windows(2).all(|pair| pair[0].shares_clock(&pair[1]))
-    }
-
     /// What the person should know about the clock; `None` for a single trace.
     pub fn clock_note(&self) -> Option<String> {
         if self.traces.len() < 2 {
