@@ -66,7 +66,7 @@ const CHOICES: [(&str, &str); 7] = [
 /// The choice of what was allocated in the selected range.
 const BORN_IN_RANGE: usize = 5;
 
-/// Its row in the table of views.
+/// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "allocations",
     title: "Allocations",

@@ -30,8 +30,8 @@ use crate::widget::theme;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum List {
     #[default]
-    Suspects,
-    Innocents,
+    Candidates,
+    Explained,
     Gains,
 }
 
@@ -42,16 +42,16 @@ struct LeakTables(LeakSearch);
 #[derive(Debug)]
 struct Tables {
     found: Arc<FoundLeaks>,
-    suspects: Arc<Table>,
-    innocents: Arc<Table>,
+    candidates: Arc<Table>,
+    explained: Arc<Table>,
     gains: Arc<Table>,
-    /// The signature of each row of innocents, and of gains.
+    /// The signature of each row of `explained`, and of `gains`.
     of_rows: [Vec<SignatureId>; 2],
     /// What each place has live at the end.
     left: HashMap<SignatureId, Arc<Vec<AllocationId>>>,
 }
 
-/// Its row in the table of views.
+/// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "leaks",
     title: "Leaks",
@@ -104,21 +104,21 @@ impl View for LeaksView {
         let has_steps = tables.found.steps.is_some();
         if !self.is_chosen {
             // Without steps there is nothing else to see.
-            self.list = if !has_steps { List::Gains } else { List::Suspects };
+            self.list = if !has_steps { List::Gains } else { List::Candidates };
         }
         let table = match self.list {
-            List::Suspects => &tables.suspects,
-            List::Innocents => &tables.innocents,
+            List::Candidates => &tables.candidates,
+            List::Explained => &tables.explained,
             List::Gains => &tables.gains,
         };
         self.is_waiting |= self.grid.update(table, ctx.answers);
         if table.data.rows.is_empty() {
             ui.label(match self.list {
-                List::Suspects if !has_steps => {
+                List::Candidates if !has_steps => {
                     "Without steps no leak can be told from work in progress. What has more at the end is under \"Grown\""
                 }
-                List::Suspects => "No stack is suspected: none gains memory step after step that stays",
-                List::Innocents => "No other place grew, or has memory since before the steps that count",
+                List::Candidates => "No leak candidate: no stack gains memory step after step that stays",
+                List::Explained => "No other place grew, or has memory since before the steps that count",
                 List::Gains => "No stack has more memory at the end than at the start",
             });
             return;
@@ -154,8 +154,18 @@ impl LeaksView {
     fn head_ui(&mut self, tables: &Tables, ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
         ui.horizontal_wrapped(|ui| {
             let lists = [
-                (List::Suspects, "Suspects", tables.suspects.data.rows.len(), "What grows step after step, and stays"),
-                (List::Innocents, "Others", tables.innocents.data.rows.len(), "What stays for a known reason"),
+                (
+                    List::Candidates,
+                    "Candidates",
+                    tables.candidates.data.rows.len(),
+                    "What grows step after step, and stays",
+                ),
+                (
+                    List::Explained,
+                    "Explained",
+                    tables.explained.data.rows.len(),
+                    "What grows or stays for a known reason",
+                ),
                 (List::Gains, "Grown", tables.gains.data.rows.len(), "What has more at the end than at the start"),
             ];
             for (list, label, n, help) in lists {
@@ -190,8 +200,8 @@ impl LeaksView {
 
     fn signature(&self, tables: &Tables, row: usize) -> Option<SignatureId> {
         match self.list {
-            List::Suspects => tables.found.leaks.candidates.get(row).map(|suspect| suspect.signature),
-            List::Innocents => tables.of_rows[0].get(row).copied(),
+            List::Candidates => tables.found.leaks.candidates.get(row).map(|candidate| candidate.signature),
+            List::Explained => tables.of_rows[0].get(row).copied(),
             List::Gains => tables.of_rows[1].get(row).copied(),
         }
     }
@@ -202,7 +212,7 @@ impl LeaksView {
         ctx.memory.marked = ids.map(Arc::clone).unwrap_or_default();
     }
 
-    /// The stack of a row, and of a suspect what speaks for it.
+    /// The stack of a row, and the evidence for a candidate.
     fn side_ui(&self, tables: &Tables, row: usize, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         let Some(signature) = self.signature(tables, row) else { return };
         Panel::right(egui::Id::unique("evidence"))
@@ -213,9 +223,9 @@ impl LeaksView {
                 ui.set_min_size(ui.available_size());
                 egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
                     let found = &tables.found;
-                    let suspect = found.leaks.candidates.get(row).filter(|_| self.list == List::Suspects);
-                    if let Some(suspect) = suspect {
-                        evidence_ui(found, suspect, shown, ctx, ui);
+                    let candidate = found.leaks.candidates.get(row).filter(|_| self.list == List::Candidates);
+                    if let Some(candidate) = candidate {
+                        evidence_ui(found, candidate, shown, ctx, ui);
                     }
                     ui.strong("Stack, innermost first");
                     for frame in found.signatures.frames(shown.trace(), signature).iter().take(64) {
@@ -236,22 +246,22 @@ impl Analysis for LeakTables {
         let (history, signatures, leaks) = (of.history(), &found.signatures, &found.leaks);
         let places = Places { trace: of.trace(), signatures, owner: Owner::default() };
         let table = |data| Arc::new(Table { data, ..Table::default() });
-        let suspects = leaks.candidates.iter().map(|one| places.placed(one.signature, one));
-        let innocents = leaks.explained.iter().map(|&one| places.placed(one.signature, one));
+        let candidates = leaks.candidates.iter().map(|one| places.placed(one.signature, one));
+        let explained = leaks.explained.iter().map(|&one| places.placed(one.signature, one));
         let gains = leaks.gains.iter().map(|&one| places.placed(one.signature, one));
-        let suspects = table(figures::memory::leaks().data(suspects));
-        let innocents = table(figures::memory::no_leaks().data(innocents));
+        let candidates = table(figures::memory::leaks().data(candidates));
+        let explained = table(figures::memory::no_leaks().data(explained));
         let gains = table(figures::memory::gains().data(gains));
         let of_rows = [
-            leaks.explained.iter().map(|innocent| innocent.signature).collect(),
-            leaks.gains.iter().map(|gain| gain.signature).collect(),
+            leaks.explained.iter().map(|one| one.signature).collect(),
+            leaks.gains.iter().map(|one| one.signature).collect(),
         ];
         let mut left: HashMap<SignatureId, Vec<AllocationId>> = HashMap::new();
         for id in live(history, history.last_state(), LiveUntil::Active) {
             left.entry(signatures.of(history.allocations.stack[id.idx()])).or_default().push(id);
         }
         let left = left.into_iter().map(|(signature, ids)| (signature, Arc::new(ids))).collect();
-        Some(Tables { suspects, innocents, gains, of_rows, left, found })
+        Some(Tables { candidates, explained, gains, of_rows, left, found })
     }
 }
 
@@ -312,14 +322,14 @@ fn summary_ui(found: &FoundLeaks, ui: &mut egui::Ui) {
 
 fn evidence_ui(
     found: &FoundLeaks,
-    suspect: &LeakCandidate,
+    candidate: &LeakCandidate,
     shown: &ShownMemory,
     ctx: &mut ViewContext<'_>,
     ui: &mut egui::Ui,
 ) {
     let trace = shown.trace();
-    let evidence = &suspect.evidence;
-    growth_ui(suspect, found.leaks.warm_up, ui);
+    let evidence = &candidate.evidence;
+    growth_ui(candidate, found.leaks.warm_up, ui);
     let steps = |index: usize| {
         let name = (*found.steps).as_ref().and_then(|steps| steps.names.get(index));
         name.map_or_else(|| format!("step {index}"), |name| display_name(name).into_owned())
@@ -328,7 +338,7 @@ fn evidence_ui(
         "{} of {} blocks of this stack were freed; {} outlived their step, from {} to {}",
         format::count(evidence.freed),
         format::count(evidence.allocated),
-        format::count(suspect.survivors),
+        format::count(candidate.survivors),
         steps(evidence.first_step),
         steps(evidence.last_step)
     ));
@@ -377,10 +387,10 @@ fn byte_marks(input: &GridInput) -> Vec<GridMark> {
 }
 
 /// Live bytes at the boundaries of steps.
-fn growth_ui(suspect: &LeakCandidate, warm_up: usize, ui: &mut egui::Ui) {
+fn growth_ui(candidate: &LeakCandidate, warm_up: usize, ui: &mut egui::Ui) {
     // A plot carries some thousand points; of more boundaries every nth is shown.
-    let stride = suspect.live_bytes.len().div_ceil(2_000).max(1);
-    let points: Vec<[f64; 2]> = suspect
+    let stride = candidate.live_bytes.len().div_ceil(2_000).max(1);
+    let points: Vec<[f64; 2]> = candidate
         .live_bytes
         .iter()
         .enumerate()

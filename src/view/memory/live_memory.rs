@@ -55,7 +55,7 @@ struct LiveBytes {
     has_all_frames: bool,
 }
 
-/// Its row in the table of views.
+/// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "live-memory",
     title: "Live memory by stack",

@@ -47,7 +47,7 @@ struct Tables {
     table: Arc<Table>,
 }
 
-/// Its row in the table of views.
+/// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "reserved",
     title: "Reserved and out of memory",

@@ -58,7 +58,7 @@ struct Anchor {
     y: f32,
 }
 
-/// Its row in the table of views.
+/// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "memory-state",
     title: "Memory state",

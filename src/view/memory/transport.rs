@@ -5,10 +5,11 @@ use std::time::Duration;
 use eframe::egui::{self, Color32, Sense, Stroke, pos2, vec2};
 
 use super::head::{moment_slider, state_text};
-use crate::answers::{Analysis, Query, Subject as _, SubjectKey, Work};
+use super::over_time::Highest;
+use crate::answers::{Query, Subject as _, SubjectKey};
 use crate::command::Command;
 use crate::figures::format;
-use crate::session::{OpenMemory, ShownMemory};
+use crate::session::ShownMemory;
 use crate::view::ViewContext;
 use crate::widget::theme;
 
@@ -33,7 +34,7 @@ struct Playing {
 pub struct Transport {
     playing: Option<Playing>,
     speed: f64,
-    strip: Query<Strip>,
+    strip: Query<Highest>,
 }
 
 impl Default for Transport {
@@ -136,7 +137,8 @@ impl Transport {
         let state_at =
             |x: f32| (f64::from((x - rect.left()) / rect.width()).clamp(0.0, 1.0) * f64::from(n - 1)).round();
         let x_of = |state: u32| rect.left() + (f64::from(state) / f64::from(n - 1).max(1.0)) as f32 * rect.width();
-        let strip = self.strip.ask(ctx.answers, &shown.of, &Strip { n_points: rect.width() as u32 });
+        let wanted = Highest::of_states(shown, rect.width() as usize);
+        let strip = self.strip.ask(ctx.answers, &shown.of, &wanted);
         let heights = strip.ready().map_or(&[][..], |strip| &strip[..]);
         let mut mesh = egui::Mesh::default();
         for (column, height) in heights.iter().enumerate() {
@@ -161,26 +163,6 @@ impl Transport {
                 ui.label(text);
             });
         }
-    }
-}
-
-/// For each point of a strip the highest `active` of its states, as a share of the highest of all.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Strip {
-    n_points: u32,
-}
-
-impl Analysis for Strip {
-    type Of = OpenMemory;
-    type Output = Vec<f32>;
-    const NAME: &'static str = "The strip of moments";
-
-    fn run(&self, of: &OpenMemory, _: &Work<'_>) -> Option<Vec<f32>> {
-        let curves = &of.history().curves;
-        let (last, most) = (u64::from(of.history().last_state()), curves.highest().1.max(1) as f64);
-        let state = |point: u32| (last * u64::from(point) / u64::from(self.n_points.max(1))) as u32;
-        let bytes = |point: u32| curves.active[curves.peak(state(point)..state(point + 1) + 1) as usize];
-        Some((0..self.n_points).map(|point| (bytes(point) as f64 / most) as f32).collect())
     }
 }
 

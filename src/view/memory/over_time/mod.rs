@@ -26,13 +26,14 @@ use std::sync::Arc;
 
 use eframe::egui::{Frame, Key, Margin, Rect, Sense, Ui, pos2};
 
+pub use self::minimap::Highest;
+
 use self::axis::{Axis, AxisKind};
 use self::canvas::Canvas;
 use self::colors::{ColorBlocks, ColorBy, Colors};
 use self::commands::BytesBelow;
 use self::curves::{Curve, ShownCurves};
 use self::heights::Heights;
-use self::minimap::Overview;
 use self::work::{Index, MakeIndex, Marked, PictureKey};
 use super::head::choose_ui;
 use crate::answers::{Answer, Query, Subject as _, SubjectKey};
@@ -53,7 +54,7 @@ const MARGIN: f32 = 6.0;
 /// Room over the highest stack, as a share of it.
 const HEADROOM: f64 = 0.04;
 
-/// Its row in the table of views.
+/// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "memory",
     title: "Memory over time",
@@ -77,7 +78,7 @@ pub struct MemoryOverTime {
     index: Query<MakeIndex>,
     colors: Query<ColorBlocks>,
     pictures: Query<PictureKey>,
-    overview: Overview,
+    highest: Query<Highest>,
     motion: Motion,
     minimap: Minimap,
     /// Remembers the bytes on show.
@@ -238,10 +239,21 @@ impl MemoryOverTime {
             }
         }
         self.canvas_ui(ctx, ui, chart, &canvas::Frame { scale, heights, response, picture, failed });
-        let columns = self.overview.heights(ctx.answers, ui, chart);
-        self.is_pending |= self.overview.is_pending;
+        self.minimap_ui(ctx, ui, chart);
+    }
+
+    fn minimap_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, chart: &Chart<'_>) {
+        let rect = chart.parts.minimap;
+        let n_pixels = (rect.width() * ui.pixels_per_point()).round().clamp(1.0, 16_384.0) as usize;
+        let wanted = Highest { axis: chart.axis.kind, span: chart.span, n_pixels };
+        let answer = self.highest.ask(ctx.answers, &chart.shown.of, &wanted);
+        self.is_pending |= answer.is_working();
+        // Columns of another axis are wrong; those of another width are stretched.
+        let is_alike = |known: &Highest| Highest { n_pixels, ..known.clone() } == wanted;
+        let heights = answer.newest().filter(|_| self.highest.shown().is_some_and(is_alike));
+        let heights = heights.map_or(&[][..], |heights| heights);
         let navigation = chart.axis.navigation(&mut self.navigation, ctx.navigation);
-        self.minimap.ui(ui, parts.minimap, &columns, navigation, chart.span, &mut self.motion);
+        self.minimap.ui(ui, rect, heights, navigation, chart.span, &mut self.motion);
     }
 
     /// Both axes of the canvas as they are now.
