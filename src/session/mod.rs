@@ -1,4 +1,4 @@
-//! What is open, on which clock, and what the person has chosen about it. One owner for all of it.
+//! The open traces, their clock, and all choices about them: selection, ranges, marks, shown memory.
 
 mod mark;
 mod memory_focus;
@@ -17,7 +17,7 @@ pub use self::navigation::Navigation;
 pub use self::open::{OpenTrace, OpenTraces, counts_events, track_title};
 pub use self::selection::Selection;
 
-/// The open traces and everything that is chosen about them.
+/// The open traces and all choices about them.
 #[derive(Debug, Default)]
 pub struct Session {
     /// Changed by [`Session::add`], [`Session::close`] and [`Session::clear`] only.
@@ -53,17 +53,15 @@ impl Session {
 
     /// Opens `traces` beside those that are open.
     ///
-    /// What is on screen stays where it is, on whatever clock it was; a person who looked at
-    /// everything goes on to do so.
+    /// What is on screen stays there, also if the clock moves; if everything was visible, everything stays visible.
     pub fn add(&mut self, traces: Vec<Trace>) {
         let shows_all = self.shows_all();
         let moved_by = self.open.add(traces);
         self.follow_clock(moved_by, shows_all);
     }
 
-    /// Closes the traces that `is_closed` names, by their index; the others stay as they are on
-    /// screen, and so does what is chosen about them. Marks stay, since their notes are the
-    /// person's own.
+    /// Closes the traces for which `is_closed` is true, given their index. View, selection and marks of the others
+    /// stay; so do all other marks, since their notes are the user's work.
     pub fn close(&mut self, is_closed: impl Fn(usize, &Trace) -> bool) {
         let shows_all = self.shows_all();
         let (new_index, moved_by) = self.open.close(is_closed);
@@ -98,7 +96,7 @@ impl Session {
         self.open.is_empty() || self.navigation.visible().union(self.span()) == self.navigation.visible()
     }
 
-    /// Moves what is on screen and chosen along with the first trace; or shows everything, if `shows_all`.
+    /// Moves the visible and the selected ranges along with the first trace; shows everything if `shows_all`.
     fn follow_clock(&mut self, moved_by: DurNs, shows_all: bool) {
         if moved_by != 0 {
             self.navigation.shift(moved_by);

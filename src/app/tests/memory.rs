@@ -25,7 +25,7 @@ fn a_trace_without_memory_has_no_choice_of_the_middle() {
     assert!(harness.query_by_label("Memory over time").is_none());
     app_mut(&mut harness).commands.push(Command::Show("allocations"));
     settle(&mut harness);
-    harness.get_by_label("Nothing is known of memory");
+    harness.get_by_label("No memory was recorded");
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn every_allocation_can_be_found_by_stack_size_and_state() {
     harness.get_by_role_and_label(egui::accesskit::Role::TextInput, "Size from").focus();
     settle(&mut harness);
     type_text(&mut harness, "1 MiB");
-    wait_for(&mut harness, |harness| harness.query_by_label("No allocation fits").is_some());
+    wait_for(&mut harness, |harness| harness.query_by_label("No allocation matches").is_some());
 }
 
 #[test]

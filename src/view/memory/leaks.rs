@@ -26,7 +26,7 @@ use crate::view::{Content, Place, View, ViewContext, ViewSpec};
 use crate::widget::table::Action;
 use crate::widget::theme;
 
-/// What is listed.
+/// The choice of list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum List {
     #[default]
@@ -47,7 +47,7 @@ struct Tables {
     gains: Arc<Table>,
     /// The signature of each row of `explained`, and of `gains`.
     of_rows: [Vec<SignatureId>; 2],
-    /// What each place has live at the end.
+    /// The live allocations of each place at the end.
     left: HashMap<SignatureId, Arc<Vec<AllocationId>>>,
 }
 
@@ -62,11 +62,11 @@ pub const SPEC: ViewSpec = ViewSpec {
     make: || Box::new(LeaksView::default()),
 };
 
-/// The tab of leaks.
+/// The view of leaks.
 #[derive(Debug, Default)]
 pub struct LeaksView {
     list: List,
-    /// Whether the person chose the list.
+    /// Whether the user chose the list.
     is_chosen: bool,
     ignores_lines: bool,
     uses_marks: bool,
@@ -92,7 +92,7 @@ impl View for LeaksView {
         let Some(tables) = answer_ui(&answer, "Comparing steps…", ui) else {
             self.grid.reset();
             if !self.is_waiting {
-                // The choices that led here can be taken back.
+                // The choices that led here can be undone.
                 ui.checkbox(&mut self.ignores_lines, "Ignore line numbers");
                 ui.checkbox(&mut self.uses_marks, "Marks are the steps");
             }
@@ -103,7 +103,7 @@ impl View for LeaksView {
         self.head_ui(&tables, ctx, ui);
         let has_steps = tables.found.steps.is_some();
         if !self.is_chosen {
-            // Without steps there is nothing else to see.
+            // Without steps the other lists are empty.
             self.list = if !has_steps { List::Gains } else { List::Candidates };
         }
         let table = match self.list {
@@ -127,7 +127,7 @@ impl View for LeaksView {
         if let Some(row) = selected {
             self.side_ui(&tables, row, &shown, ctx, ui);
         }
-        // The rows before stay on show until these are sorted.
+        // The previous rows stay until these are sorted.
         let is_shown = self.grid.shown().is_some_and(|(known, _)| Arc::ptr_eq(&known, table));
         CentralPanel::default().frame(Frame::NONE).show(ui, |ui| {
             match self.grid.ui("Leaks", Some("Highlight in the picture"), ui).filter(|_| is_shown) {
@@ -206,7 +206,7 @@ impl LeaksView {
         }
     }
 
-    /// Brings out in the picture what the row's stack has live at the end.
+    /// Highlights in the picture what is live of the row's stack at the end.
     fn highlight(&self, tables: &Tables, row: usize, ctx: &mut ViewContext<'_>) {
         let ids = self.signature(tables, row).and_then(|signature| tables.left.get(&signature));
         ctx.memory.marked = ids.map(Arc::clone).unwrap_or_default();
@@ -265,7 +265,7 @@ impl Analysis for LeakTables {
     }
 }
 
-/// What all memory does, which steps were compared, and how far that can be trusted.
+/// The growth of all memory, the steps that were compared, and the confidence.
 fn summary_ui(found: &FoundLeaks, ui: &mut egui::Ui) {
     let tokens = theme::tokens(ui.visuals().dark_mode);
     ui.horizontal_wrapped(|ui| {
@@ -371,7 +371,7 @@ fn innermost(found: &FoundLeaks, shown: &ShownMemory, stack: StackId) -> String 
     label.map_or_else(|| "an unknown place".to_owned(), |label| label.into_owned())
 }
 
-/// Lines at round numbers of bytes, four or so.
+/// About four grid lines at powers of two.
 fn byte_marks(input: &GridInput) -> Vec<GridMark> {
     let (low, high) = input.bounds;
     let step = ((high - low) / 4.0).max(1.0).log2().ceil().exp2();
@@ -388,7 +388,7 @@ fn byte_marks(input: &GridInput) -> Vec<GridMark> {
 
 /// Live bytes at the boundaries of steps.
 fn growth_ui(candidate: &LeakCandidate, warm_up: usize, ui: &mut egui::Ui) {
-    // A plot carries some thousand points; of more boundaries every nth is shown.
+    // A plot of more than a few thousand points is slow: of more boundaries every nth is shown.
     let stride = candidate.live_bytes.len().div_ceil(2_000).max(1);
     let points: Vec<[f64; 2]> = candidate
         .live_bytes

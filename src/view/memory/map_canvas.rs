@@ -1,4 +1,4 @@
-//! The map of the allocator's state on screen: its boxes, and what they say when pointed to or clicked.
+//! Painting of the map of the allocator's state; hovering and clicks on its boxes.
 
 use eframe::egui::{self, Color32, CornerRadius, Pos2, Rect, Stroke, StrokeKind, pos2, vec2};
 
@@ -40,7 +40,7 @@ fn pool_title(shown: &ShownMemory, pool: &PoolState) -> String {
     format!("{kind}, {known}")
 }
 
-/// What the map is painted on.
+/// The map and its place on screen.
 pub struct Canvas<'a> {
     pub map: &'a StateMap,
     pub shown: &'a ShownMemory,

@@ -1,4 +1,4 @@
-//! Why reserved memory grew, and why there was too little.
+//! Why reserved memory grew, and why memory ran out.
 
 use std::sync::Arc;
 
@@ -25,19 +25,19 @@ use crate::view::{Content, Place, View, ViewContext, ViewSpec};
 use crate::widget::table::Action;
 use crate::widget::theme;
 
-/// Stacks named on a card, and blocks named beside a row.
+/// Stacks listed on a card, and blocks listed beside a row.
 const MAX_NAMED: usize = 12;
 /// A program that catches the error and tries again may run out of memory thousands of times.
 const MAX_CARDS: usize = 50;
 
-/// Everything that the tab shows.
+/// Computes everything that the view shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ReservedTables;
 
 #[derive(Debug)]
 struct Tables {
     growth: Arc<Vec<Growth>>,
-    /// How often reserved memory grew for each cause, and by how much in all.
+    /// For each cause, how often and by how many bytes reserved memory grew.
     sums: Vec<(Cause, u64, u64)>,
     cards: Arc<Vec<OomCard>>,
     /// A row of figures for each card that is shown.
@@ -58,12 +58,12 @@ pub const SPEC: ViewSpec = ViewSpec {
     make: || Box::new(ReservedView::default()),
 };
 
-/// The tab of reserved memory.
+/// The view of reserved memory.
 #[derive(Debug, Default)]
 pub struct ReservedView {
     tables: Query<ReservedTables>,
     grid: Grid,
-    /// What stood in the way of a row's request.
+    /// The blocks that kept the request of a row from being served.
     pins: Query<GrowthPins>,
     is_waiting: bool,
 }
@@ -215,7 +215,7 @@ impl ReservedView {
     }
 }
 
-/// The blocks that stood in the way.
+/// The blocks that kept the request from being served.
 fn pins_ui(tables: &Tables, pins: &PinnedRange, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
     let all = &shown.history().allocations;
     ui.label(format!(

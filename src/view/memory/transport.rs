@@ -1,4 +1,4 @@
-//! Moves the moment that is looked at: by hand, event by event, or playing.
+//! Controls of the chosen moment: a strip, steps by event, and playback.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use crate::session::ShownMemory;
 use crate::view::ViewContext;
 use crate::widget::theme;
 
-/// How long the whole recording takes at normal speed, in seconds.
+/// Seconds to play the whole recording at normal speed.
 const WHOLE_SECONDS: f64 = 20.0;
 const SPEEDS: [f64; 5] = [0.1, 0.5, 1.0, 2.0, 10.0];
-/// How often a playing moment moves.
+/// Interval between two steps of playback.
 const TICK: Duration = Duration::from_millis(50);
 
-/// A moment that moves by itself.
+/// Playback of the moment.
 #[derive(Debug)]
 struct Playing {
     of: SubjectKey,
     /// Between two states.
     position: f64,
-    /// Where it put the moment last; a person who looks elsewhere stops it.
+    /// The moment it set last; playback stops if the user chooses another.
     shown: Option<u32>,
 }
 
@@ -127,7 +127,7 @@ impl Transport {
         ui.ctx().request_repaint_after(TICK);
     }
 
-    /// The active curve over all states, in which a click or drag sets the moment.
+    /// The active curve over all states; a click or drag sets the moment.
     fn scrub_ui(&mut self, shown: &ShownMemory, state: u32, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         let history = shown.history();
         let n = history.n_states();
@@ -170,7 +170,7 @@ fn speed_text(speed: f64) -> String {
     format!("× {speed}")
 }
 
-/// What happened last in a state, and how much memory is in use.
+/// The event that led to a state, and the memory in use.
 fn event_text(shown: &ShownMemory, state: u32) -> String {
     let history = shown.history();
     let active = format::bytes(history.curves.active[state as usize] as f64);

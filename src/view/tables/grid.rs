@@ -287,3 +287,24 @@ impl<T: Table> Grid<T> {
         self.text = None;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_found_again_by_its_names_and_not_by_its_figures() {
+        let table = |rows: Vec<Vec<Cell>>| Answer { data: Data { rows, ..Data::default() }, ..Answer::default() };
+        let row = |name: Cell, side, count| vec![name, Cell::Count(count), Cell::Sides([side, 1, 1])];
+        let frame = |name: &str| Cell::Frames(name.into());
+        let before = table(vec![row(Cell::name("gemm"), 64, 9), row(frame("step"), 1, 5), vec![Cell::Count(1)]]);
+        let after = table(vec![
+            vec![Cell::Count(1)],
+            row(Cell::name("gemm"), 32, 9),
+            row(frame("step"), 1, 7),
+            row(Cell::name("gemm"), 64, 1),
+        ]);
+        let found = [0, 1, 2, 3].map(|row| same_row(&before, row, &after));
+        assert_eq!(found, [Some(3), Some(2), None, None], "a row without names stands for nothing");
+    }
+}

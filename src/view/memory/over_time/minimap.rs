@@ -6,7 +6,7 @@ use crate::model::TimeRange;
 use crate::session::OpenMemory;
 
 /// The highest `active` of each column of pixels, as a share of the highest of all.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Highest {
     pub(super) axis: AxisKind,
     pub(super) span: TimeRange,
