@@ -8,6 +8,7 @@ use crate::figures::text::display_name;
 use crate::model::MemoryHistory;
 use crate::session::{OpenMemory, OpenTrace, ShownMemory};
 use crate::view::ViewContext;
+use crate::view::tables::Grid;
 
 /// The title of a history, unique among all that are open.
 fn title(traces: &[OpenTrace], trace: usize, memory: usize) -> String {
@@ -96,6 +97,21 @@ pub fn nothing_ui(ui: &mut egui::Ui) {
         "Open a memory history (torch.cuda.memory._dump_snapshot), or a trace that was recorded with \
          profile_memory=True or nsys profile --cuda-memory-usage=true",
     );
+}
+
+/// The filter of a table, and buttons to copy and export its rows.
+///
+/// * `name`: names the file.
+pub fn grid_tools_ui(grid: &mut Grid, name: &str, hint: &str, ui: &mut egui::Ui) {
+    let label = ui.label("Filter");
+    let edit = egui::TextEdit::singleline(&mut grid.filter).hint_text(hint);
+    ui.add(edit.desired_width(150.0)).labelled_by(label.id);
+    if ui.button("Copy table").on_hover_text("Copy the listed rows for a spreadsheet").clicked() {
+        grid.copy(ui.ctx());
+    }
+    if ui.button("Export…").on_hover_text("Write the listed rows to a file").clicked() {
+        grid.export(name, ui.ctx());
+    }
 }
 
 /// A state as text: `event 1,234 at 1.2 s`.

@@ -13,10 +13,10 @@ use crate::analysis::memory::signature::SignatureId;
 use crate::answers::memory::{FoundLeaks, LeakSearch};
 use crate::answers::{Analysis, Query, Work};
 use crate::command::{Command, ctrl};
+use crate::figures::findings;
 use crate::figures::format;
-use crate::figures::memory::{Owner, Places};
+use crate::figures::memory::{self, Owner, Places};
 use crate::figures::text::display_name;
-use crate::figures::{self, findings};
 use crate::model::StackId;
 use crate::model::memory::AllocationId;
 use crate::session::{OpenMemory, ShownMemory};
@@ -35,6 +35,15 @@ enum List {
     Gains,
 }
 
+impl List {
+    /// In the order of their numbers, with label and help.
+    const ALL: [(Self, &str, &str); 3] = [
+        (Self::Candidates, "Candidates", "What grows step after step, and stays"),
+        (Self::Explained, "Explained", "What grows or stays for a known reason"),
+        (Self::Gains, "Grown", "What has more at the end than at the start"),
+    ];
+}
+
 /// The tables of a search for leaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct LeakTables(LeakSearch);
@@ -42,11 +51,8 @@ struct LeakTables(LeakSearch);
 #[derive(Debug)]
 struct Tables {
     found: Arc<FoundLeaks>,
-    candidates: Arc<Table>,
-    explained: Arc<Table>,
-    gains: Arc<Table>,
-    /// The signature of each row of `explained`, and of `gains`.
-    of_rows: [Vec<SignatureId>; 2],
+    /// By [`List`], with the signature of each row.
+    lists: [(Arc<Table>, Vec<SignatureId>); 3],
     /// The live allocations of each place at the end.
     left: HashMap<SignatureId, Arc<Vec<AllocationId>>>,
 }
@@ -106,11 +112,7 @@ impl View for LeaksView {
             // Without steps the other lists are empty.
             self.list = if !has_steps { List::Gains } else { List::Candidates };
         }
-        let table = match self.list {
-            List::Candidates => &tables.candidates,
-            List::Explained => &tables.explained,
-            List::Gains => &tables.gains,
-        };
+        let table = &tables.lists[self.list as usize].0;
         self.is_waiting |= self.grid.update(table, ctx.answers);
         if table.data.rows.is_empty() {
             ui.label(match self.list {
@@ -123,20 +125,17 @@ impl View for LeaksView {
             });
             return;
         }
-        let selected = self.grid.shown().filter(|(known, _)| Arc::ptr_eq(known, table)).and_then(|(_, row)| row);
-        if let Some(row) = selected {
+        // The previous rows stay until these are sorted.
+        let grid = self.grid.shown().filter(|(known, _)| Arc::ptr_eq(known, table));
+        if let Some((_, Some(row))) = grid {
             self.side_ui(&tables, row, &shown, ctx, ui);
         }
-        // The previous rows stay until these are sorted.
-        let is_shown = self.grid.shown().is_some_and(|(known, _)| Arc::ptr_eq(&known, table));
         CentralPanel::default().frame(Frame::NONE).show(ui, |ui| {
-            match self.grid.ui("Leaks", Some("Highlight in the picture"), ui).filter(|_| is_shown) {
-                Some(Action::Open(row)) => {
-                    self.highlight(&tables, row, ctx);
-                    ctx.commands.push(Command::Show(super::OVER_TIME.id));
-                }
-                Some(Action::Select(row)) => self.highlight(&tables, row, ctx),
-                _ => {}
+            let action = self.grid.ui("Leaks", Some("Highlight in the picture"), ui).filter(|_| grid.is_some());
+            let Some(Action::Open(row) | Action::Select(row)) = action else { return };
+            self.highlight(&tables, row, ctx);
+            if let Some(Action::Open(_)) = action {
+                ctx.commands.push(Command::Show(super::OVER_TIME.id));
             }
         });
     }
@@ -153,22 +152,8 @@ impl View for LeaksView {
 impl LeaksView {
     fn head_ui(&mut self, tables: &Tables, ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
         ui.horizontal_wrapped(|ui| {
-            let lists = [
-                (
-                    List::Candidates,
-                    "Candidates",
-                    tables.candidates.data.rows.len(),
-                    "What grows step after step, and stays",
-                ),
-                (
-                    List::Explained,
-                    "Explained",
-                    tables.explained.data.rows.len(),
-                    "What grows or stays for a known reason",
-                ),
-                (List::Gains, "Grown", tables.gains.data.rows.len(), "What has more at the end than at the start"),
-            ];
-            for (list, label, n, help) in lists {
+            for (list, label, help) in List::ALL {
+                let n = tables.lists[list as usize].0.data.rows.len();
                 let text = format!("{label} ({})", format::count(n as u64));
                 if ui.selectable_label(self.list == list, text).on_hover_text(help).clicked() && self.list != list {
                     (self.list, self.is_chosen) = (list, true);
@@ -183,15 +168,7 @@ impl LeaksView {
                 .on_hover_text(hint)
                 .on_disabled_hover_text("Set two marks or more first: M marks a moment");
             ui.separator();
-            let label = ui.label("Filter");
-            let edit = egui::TextEdit::singleline(&mut self.grid.filter).hint_text("Words of a stack");
-            ui.add(edit.desired_width(140.0)).labelled_by(label.id);
-            if ui.button("Copy table").on_hover_text("Copy the listed rows for a spreadsheet").clicked() {
-                self.grid.copy(ui.ctx());
-            }
-            if ui.button("Export…").on_hover_text("Write the listed rows to a file").clicked() {
-                self.grid.export("Leaks", ui.ctx());
-            }
+            head::grid_tools_ui(&mut self.grid, "Leaks", "Words of a stack", ui);
             if self.is_waiting {
                 ui.spinner();
             }
@@ -199,11 +176,7 @@ impl LeaksView {
     }
 
     fn signature(&self, tables: &Tables, row: usize) -> Option<SignatureId> {
-        match self.list {
-            List::Candidates => tables.found.leaks.candidates.get(row).map(|candidate| candidate.signature),
-            List::Explained => tables.of_rows[0].get(row).copied(),
-            List::Gains => tables.of_rows[1].get(row).copied(),
-        }
+        tables.lists[self.list as usize].1.get(row).copied()
     }
 
     /// Highlights in the picture what is live of the row's stack at the end.
@@ -245,23 +218,21 @@ impl Analysis for LeakTables {
         let found = work.get(of, &self.0)?;
         let (history, signatures, leaks) = (of.history(), &found.signatures, &found.leaks);
         let places = Places { trace: of.trace(), signatures, owner: Owner::default() };
-        let table = |data| Arc::new(Table { data, ..Table::default() });
+        let list = |data, signatures| (Arc::new(Table { data, ..Table::default() }), signatures);
         let candidates = leaks.candidates.iter().map(|one| places.placed(one.signature, one));
         let explained = leaks.explained.iter().map(|&one| places.placed(one.signature, one));
         let gains = leaks.gains.iter().map(|&one| places.placed(one.signature, one));
-        let candidates = table(figures::memory::leaks().data(candidates));
-        let explained = table(figures::memory::no_leaks().data(explained));
-        let gains = table(figures::memory::gains().data(gains));
-        let of_rows = [
-            leaks.explained.iter().map(|one| one.signature).collect(),
-            leaks.gains.iter().map(|one| one.signature).collect(),
+        let lists = [
+            list(memory::leaks().data(candidates), leaks.candidates.iter().map(|one| one.signature).collect()),
+            list(memory::no_leaks().data(explained), leaks.explained.iter().map(|one| one.signature).collect()),
+            list(memory::gains().data(gains), leaks.gains.iter().map(|one| one.signature).collect()),
         ];
         let mut left: HashMap<SignatureId, Vec<AllocationId>> = HashMap::new();
         for id in live(history, history.last_state(), LiveUntil::Active) {
             left.entry(signatures.of(history.allocations.stack[id.idx()])).or_default().push(id);
         }
         let left = left.into_iter().map(|(signature, ids)| (signature, Arc::new(ids))).collect();
-        Some(Tables { candidates, explained, gains, of_rows, left, found })
+        Some(Tables { lists, left, found })
     }
 }
 

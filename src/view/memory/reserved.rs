@@ -116,19 +116,12 @@ impl View for ReservedView {
             self.side_ui(&tables, row, growth, &shown, ctx, ui);
         }
         CentralPanel::default().frame(Frame::NONE).show(ui, |ui| {
-            match self.grid.ui("Growth of reserved memory", Some("Show the state just before"), ui) {
-                Some(Action::Open(row)) => {
-                    if let Some(growth) = tables.growth.get(row) {
-                        ctx.memory.moment = Some(growth.state());
-                        ctx.commands.push(Command::Show(super::STATE.id));
-                    }
-                }
-                Some(Action::Select(row)) => {
-                    if let Some(growth) = tables.growth.get(row) {
-                        ctx.memory.moment = Some(growth.state());
-                    }
-                }
-                _ => {}
+            let action = self.grid.ui("Growth of reserved memory", Some("Show the state just before"), ui);
+            let Some(Action::Open(row) | Action::Select(row)) = action else { return };
+            let Some(growth) = tables.growth.get(row) else { return };
+            ctx.memory.moment = Some(growth.state());
+            if let Some(Action::Open(_)) = action {
+                ctx.commands.push(Command::Show(super::STATE.id));
             }
         });
     }
@@ -151,15 +144,7 @@ impl ReservedView {
                 ui.label(text).on_hover_text(help);
                 ui.separator();
             }
-            let label = ui.label("Filter");
-            let edit = egui::TextEdit::singleline(&mut self.grid.filter).hint_text("Words of a cause or place");
-            ui.add(edit.desired_width(160.0)).labelled_by(label.id);
-            if ui.button("Copy table").on_hover_text("Copy the listed rows for a spreadsheet").clicked() {
-                self.grid.copy(ui.ctx());
-            }
-            if ui.button("Export…").on_hover_text("Write the listed rows to a file").clicked() {
-                self.grid.export("Growth of reserved memory", ui.ctx());
-            }
+            head::grid_tools_ui(&mut self.grid, "Growth of reserved memory", "Words of a cause or place", ui);
         });
     }
 
@@ -224,7 +209,7 @@ fn pins_ui(tables: &Tables, pins: &PinnedRange, shown: &ShownMemory, ctx: &mut V
         format::bytes(pins.blocks_bytes as f64),
         format::bytes(pins.bytes as f64)
     ));
-    if ui.button("Highlight them").on_hover_text("Bring them out in the pictures of memory").clicked() {
+    if ui.button("Highlight them").on_hover_text("Highlight them in the pictures of memory").clicked() {
         let mut ids = pins.blocks.clone();
         ids.sort_unstable();
         ctx.memory.marked = Arc::new(ids);
