@@ -41,7 +41,7 @@ pub struct Facts {
     pub flows_out: Links,
     /// The API call that recorded the CUDA event which this synchronization waits for.
     pub event_record: Option<SliceId>,
-    /// Labels and values of what it is in a collective, a synchronization and a CUDA graph.
+    /// Labels and values of its collective, synchronization and CUDA graph node.
     pub rows: Vec<(&'static str, String)>,
 }
 
