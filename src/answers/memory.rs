@@ -1,4 +1,4 @@
-//! What is asked of memory at several places: steps, signatures, labels, leaks, states of the allocator.
+//! Analyses of memory with several callers: steps, signatures, labels, leaks, states of the allocator.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::analysis::memory::steps::{self, Steps};
 use crate::model::{StringId, TimeNs, Trace};
 use crate::session::OpenMemory;
 
-/// For each stack of a trace the frame that says most.
+/// For each stack of a trace its most telling frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackLabels;
 
@@ -57,15 +57,15 @@ impl Analysis for MemorySteps {
     }
 }
 
-/// What grows from step to step.
+/// Finds what grows from step to step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeakSearch {
     pub ignores_lines: bool,
-    /// The person's marks, if they are to be the steps; in the trace's own time.
+    /// The user's marks, if they are to be the steps; in the trace's own time.
     pub marks: Option<Vec<TimeNs>>,
 }
 
-/// The outcome of a [`LeakSearch`], with the signatures that it names places by.
+/// The result of a [`LeakSearch`], with the signatures that identify its places.
 #[derive(Debug)]
 pub struct FoundLeaks {
     pub signatures: Arc<Signatures>,
@@ -122,7 +122,7 @@ impl Analysis for GrowthOfReserved {
     }
 }
 
-/// The blocks that stood in the way of a request, by its index in [`GrowthOfReserved`].
+/// The blocks that kept a request from being served, by its index in [`GrowthOfReserved`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrowthPins(pub usize);
 

@@ -1,4 +1,4 @@
-//! One store for what the analyses find: (what it is of, analysis with its parameters) → answer.
+//! The store of results of analyses: (subject, analysis with its parameters) → answer.
 //!
 //! An answer is computed once, in the background for a view ([`Query`]) or in place for a command
 //! ([`Answers::get`]), and is shared by all that ask for it. An analysis may use the answers of others
@@ -22,22 +22,21 @@ pub use self::subject::{Subject, SubjectKey};
 use crate::job::{Progress, Wanted, caught, start};
 use crate::session::OpenTrace;
 
-/// How often work that waits for another's answer checks whether it was cancelled itself.
+/// How often work that waits for another answer checks whether it was cancelled.
 const CHECK_EVERY: Duration = Duration::from_millis(20);
 
-/// Something to work out of a [`Subject`]. The value holds the parameters; all else it depends on is in
-/// the subject.
+/// A computation on a [`Subject`]. The value holds the parameters; all other inputs are in the subject.
 pub trait Analysis: Clone + PartialEq + Send + 'static {
-    /// What it is of: an open trace, several, one memory, or the answer of another analysis.
+    /// Its subject: an open trace, several, one memory, or the answer of another analysis.
     type Of: Subject + ?Sized;
     type Output: Send + Sync + 'static;
-    /// Names it in messages: `The search for leaks`.
+    /// Its name in messages: `The search for leaks`.
     const NAME: &'static str;
-    /// The most answers that are kept of one subject: those with the parameters asked for last.
+    /// The most answers that are kept per subject: those with the most recent parameters.
     const KEPT: usize = 4;
 
-    /// Works it out, on any thread. `None` if the work was cancelled or needs an answer that failed; the
-    /// result of cancelled work is dropped, whatever it is.
+    /// Computes it, on any thread. `None` if the work was cancelled or an answer that it needs failed; any result
+    /// of cancelled work is dropped.
     fn run(&self, of: &Self::Of, work: &Work<'_>) -> Option<Self::Output>;
 }
 
@@ -54,12 +53,12 @@ struct Inner {
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
-/// What runs: for an analysis to ask whether it was cancelled, and for the answers that it needs.
+/// The context of running work: whether it was cancelled, and the answers that it needs.
 #[derive(Debug)]
 pub struct Work<'a> {
     answers: &'a Answers,
     progress: &'a Progress,
-    /// Does not keep it wanted.
+    /// Does not keep the work wanted.
     wanted: Weak<Wanted>,
 }
 
@@ -69,8 +68,8 @@ impl Work<'_> {
         self.progress.is_cancelled()
     }
 
-    /// The answer of another analysis: kept from before, awaited if it is being worked out, else worked
-    /// out here. `None` if this work is cancelled meanwhile, or that analysis fails.
+    /// The answer of another analysis: the kept one, awaited if it is being computed, else computed here. `None`
+    /// if this work is cancelled meanwhile, or that analysis fails.
     pub fn get<A: Analysis>(&self, of: &A::Of, analysis: &A) -> Option<Arc<A::Output>> {
         let key = of.key();
         while !self.is_cancelled() {
@@ -97,7 +96,7 @@ impl Work<'_> {
         None
     }
 
-    /// Works out what was begun, and settles it.
+    /// Computes what was begun, and settles it.
     fn run<A: Analysis>(&self, of: &A::Of, key: &SubjectKey, analysis: &A) -> Option<Arc<A::Output>> {
         let outcome = match caught(|| analysis.run(of, self)) {
             Ok(Some(output)) => Ok(Arc::new(output)),
@@ -111,13 +110,13 @@ impl Work<'_> {
 }
 
 impl Answers {
-    /// Sets what to run whenever an answer comes; only the first call counts.
+    /// Sets what to run whenever an answer is ready; only the first call counts.
     pub fn wake_with(&self, wake: impl Fn() + Send + Sync + 'static) {
         _ = self.0.wake.set(Box::new(wake));
     }
 
-    /// The answer, worked out in place unless it is kept; `None` if the analysis fails. For commands, and
-    /// in views only for what takes no longer than a frame may.
+    /// The answer, computed in place unless it is kept; `None` if the analysis fails. For commands, and in views
+    /// only for what fits into a frame.
     pub fn get<A: Analysis>(&self, of: &A::Of, analysis: &A) -> Option<Arc<A::Output>> {
         let wanted = Arc::new(Wanted::default());
         Work { answers: self, progress: &wanted, wanted: Arc::downgrade(&wanted) }.get(of, analysis)
@@ -126,7 +125,7 @@ impl Answers {
     /// Drops the answers of all but these traces, at their present offsets.
     pub fn follow(&self, open: &[OpenTrace]) {
         let mut shelves = self.lock();
-        // An answer may be what another is of.
+        // An answer may be the subject of another.
         while shelves.iter_mut().map(|(_, shelf)| shelf.follow(open)).sum::<usize>() > 0 {}
     }
 
@@ -147,7 +146,7 @@ impl Answers {
         wanted
     }
 
-    /// Notes how work ended; `None` is "cancelled".
+    /// Records how work ended; `None` if it was cancelled.
     fn settle<A: Analysis>(
         &self,
         key: &SubjectKey,

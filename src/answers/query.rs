@@ -1,4 +1,4 @@
-//! The place from which a view asks for one answer, frame after frame.
+//! A view's request for one answer, repeated every frame.
 
 use std::sync::{Arc, Weak};
 
@@ -6,18 +6,18 @@ use super::shelf::{State, shelf_of};
 use super::{Analysis, Answers, Subject as _, SubjectKey};
 use crate::job::Wanted;
 
-/// What there is of an answer in this frame.
+/// The state of an answer in this frame.
 #[derive(Debug)]
 pub enum Answer<T> {
-    /// It is being worked out; until it comes, the answer to the parameters before can stay on show.
+    /// It is being computed; until then the answer to the previous parameters can be shown.
     Working(Option<Arc<T>>),
     Ready(Arc<T>),
-    /// A sentence that says why there is none.
+    /// The reason, as a sentence.
     Failed(Arc<str>),
 }
 
 impl<T> Answer<T> {
-    /// The answer to just what was asked.
+    /// The answer to these parameters.
     pub fn ready(&self) -> Option<&Arc<T>> {
         match self {
             Self::Ready(output) => Some(output),
@@ -25,7 +25,7 @@ impl<T> Answer<T> {
         }
     }
 
-    /// What to show: the answer, or until it comes the one before.
+    /// What to show: the answer, or the previous one until it is ready.
     pub fn newest(&self) -> Option<&Arc<T>> {
         match self {
             Self::Ready(output) | Self::Working(Some(output)) => Some(output),
@@ -33,15 +33,15 @@ impl<T> Answer<T> {
         }
     }
 
-    /// Whether it is still to come.
+    /// Whether it is being computed.
     pub fn is_working(&self) -> bool {
         matches!(self, Self::Working(_))
     }
 }
 
-/// Asks for one answer each frame. With other parameters it asks for another one: what it waited for is
-/// cancelled unless others wait for it too, and what it showed stays on show until the next is there,
-/// since a table that blinks on every key press cannot be read. Keeps no answer alive.
+/// Asks for one answer each frame. With other parameters, work it waited for is cancelled unless others wait for
+/// it too, and the previous answer is shown until the next is ready, since a table that blinks on every key press
+/// cannot be read. Keeps no answer alive.
 #[derive(Debug)]
 pub struct Query<A: Analysis> {
     waits_for: Option<(SubjectKey, A, Arc<Wanted>)>,
@@ -55,15 +55,15 @@ impl<A: Analysis> Default for Query<A> {
 }
 
 impl<A: Analysis> Query<A> {
-    /// The answer as far as it is there; starts the work for it if nobody has. Call it every frame.
+    /// The state of the answer; starts the work for it if necessary. Call it every frame.
     pub fn ask(&mut self, answers: &Answers, of: &A::Of, wanted: &A) -> Answer<A::Output> {
         self.ask_in_turn(answers, of, wanted, |_| false)
     }
 
-    /// The same for parameters that change faster than they are answered, such as those of a view that keeps
-    /// moving: the work under way is finished first, or there would never be an answer.
+    /// The same for parameters that change faster than answers are computed, as in a view that keeps moving: work
+    /// under way is finished first, or there would never be an answer.
     ///
-    /// * `is_near`: whether the answer to those parameters can stand in for this one; if not, work on it is
+    /// * `is_near`: whether the answer to those parameters may be shown for this one; if not, work on it is
     ///   cancelled.
     pub fn ask_in_turn(
         &mut self,

@@ -1,4 +1,4 @@
-//! The answers of one analysis.
+//! The kept answers of one analysis.
 
 use std::any::{Any, TypeId};
 use std::sync::{Arc, Weak};
@@ -7,13 +7,13 @@ use super::{Analysis, SubjectKey};
 use crate::job::Wanted;
 use crate::session::OpenTrace;
 
-/// What there is for one subject and set of parameters.
+/// The state of one answer.
 #[derive(Debug)]
 pub enum State<T> {
-    /// Someone works on it, as long as this is alive.
+    /// Being computed, as long as this is alive.
     Running(Weak<Wanted>),
     Ready(Arc<T>),
-    /// A sentence that says why.
+    /// The reason, as a sentence.
     Failed(Arc<str>),
 }
 
@@ -39,7 +39,7 @@ impl<A: Analysis> Entry<A> {
     }
 }
 
-/// All that is kept of one analysis; what was asked for last comes last.
+/// All answers that are kept of one analysis, the most recently used last.
 pub struct Shelf<A: Analysis>(Vec<Entry<A>>);
 
 impl<A: Analysis> Shelf<A> {
@@ -47,21 +47,21 @@ impl<A: Analysis> Shelf<A> {
         self.0.iter().position(|entry| entry.analysis == *analysis && entry.key == *key)
     }
 
-    /// What there is.
+    /// The state of an answer.
     pub fn find(&mut self, key: &SubjectKey, analysis: &A) -> Option<&State<A::Output>> {
         let at = self.position(key, analysis)?;
         self.0[at..].rotate_left(1);
         self.0.last().map(|entry| &entry.state)
     }
 
-    /// Notes that `run` works on it, in place of whatever there was.
+    /// Records that `run` computes it, in place of any previous state.
     pub fn begin(&mut self, key: &SubjectKey, analysis: &A, run: &Weak<Wanted>) {
         self.0.retain(|entry| entry.key.is_alive() && !(entry.analysis == *analysis && entry.key == *key));
         self.0.push(Entry { key: key.clone(), analysis: analysis.clone(), state: State::Running(Weak::clone(run)) });
     }
 
-    /// Notes how `run` ended, unless another one took its place; `None` forgets it. Returns what is not
-    /// kept any more.
+    /// Records how `run` ended, unless another one took its place; `None` removes it. Returns what is no longer
+    /// kept.
     pub fn settle(
         &mut self,
         key: &SubjectKey,
@@ -87,7 +87,7 @@ impl<A: Analysis> Shelf<A> {
 
 /// A [`Shelf`] of any analysis.
 pub trait AnyShelf: Any + Send {
-    /// Drops what is not of these traces, and cancels work on it; how much that was.
+    /// Drops the answers of other traces and cancels work on them; returns how many.
     fn follow(&mut self, open: &[OpenTrace]) -> usize;
 }
 

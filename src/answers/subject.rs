@@ -1,4 +1,4 @@
-//! What an answer is of, and how it is recognized without keeping it alive.
+//! The subject of an analysis, and its key, which does not keep it alive.
 
 use std::any::Any;
 use std::sync::{Arc, Weak};
@@ -6,13 +6,13 @@ use std::sync::{Arc, Weak};
 use crate::model::{DurNs, Trace};
 use crate::session::{OpenMemory, OpenTrace};
 
-/// What an analysis is of. Clones are cheap: they share what is large.
+/// The subject of an analysis. Clones are cheap: they share what is large.
 pub trait Subject: ToOwned<Owned: Send + 'static> {
     fn key(&self) -> SubjectKey;
 }
 
-/// Recognizes a [`Subject`]: equal only for the very same traces at the same offsets, or the very same
-/// answer. Keeps none of them alive, and while it exists their addresses are not used for others.
+/// Identifies a [`Subject`]: equal only for the same traces at the same offsets, or the same answer. Keeps none
+/// of them alive, but their addresses are not reused while it exists.
 #[derive(Clone, Debug)]
 pub enum SubjectKey {
     /// A trace whatever its offset, or an answer.
@@ -52,7 +52,7 @@ impl PartialEq for SubjectKey {
 }
 
 impl SubjectKey {
-    /// Whether it is of what still exists.
+    /// Whether its subject still exists.
     pub(super) fn is_alive(&self) -> bool {
         match self {
             Self::Shared(shared) => shared.strong_count() > 0,
@@ -61,7 +61,7 @@ impl SubjectKey {
         }
     }
 
-    /// Whether it is of these traces, at their offsets, or of an answer that is kept.
+    /// Whether its subject is one of these traces at its offset, all of them, or an answer that is kept.
     pub(super) fn is_current(&self, open: &[OpenTrace]) -> bool {
         match self {
             Self::Shared(shared) => shared.upgrade().is_some_and(|shared| match shared.downcast::<Trace>() {

@@ -74,7 +74,7 @@ fn ready<T: Copy>(answer: &Answer<T>) -> Option<T> {
 }
 
 #[test]
-fn an_answer_is_worked_out_once_for_all_that_ask() {
+fn an_answer_is_computed_once_for_all_that_ask() {
     let (answers, log) = (Answers::default(), Arc::new(Log::default()));
     assert_eq!(ready(&wait(&mut Query::default(), &answers, &log, &OneMore(4))), Some(41));
     assert_eq!(ready(&wait(&mut Query::default(), &answers, &log, &Tenfold(4))), Some(40));
@@ -86,7 +86,7 @@ fn an_answer_is_worked_out_once_for_all_that_ask() {
 }
 
 #[test]
-fn many_threads_share_what_one_of_them_works_out() {
+fn many_threads_share_what_one_of_them_computes() {
     let (answers, log, barrier) = (Answers::default(), Arc::new(Log::default()), Barrier::new(8));
     std::thread::scope(|scope| {
         for i in 0..8 {
@@ -102,7 +102,7 @@ fn many_threads_share_what_one_of_them_works_out() {
 }
 
 #[test]
-fn the_answer_before_stays_until_the_next_and_no_more_are_kept_than_said() {
+fn the_previous_answer_stays_until_the_next_and_no_more_than_kept_are_kept() {
     let (answers, log, mut query) = (Answers::default(), Arc::new(Log::default()), Query::default());
     wait(&mut query, &answers, &log, &Tenfold(1));
     let gate = log.gate(2);
@@ -135,7 +135,7 @@ fn work_is_cancelled_when_the_last_that_waits_asks_for_something_else() {
     assert!(one.ask(&answers, &log, &Tenfold(5)).is_working());
     wait(&mut one, &answers, &log, &Tenfold(6));
     gate.send(()).unwrap();
-    // What was cancelled is not an answer: it is worked out anew.
+    // Cancelled work leaves no answer: it is computed again.
     assert_eq!(ready(&wait(&mut two, &answers, &log, &Tenfold(5))), Some(50));
     assert_eq!(log.runs.load(Ordering::Relaxed), 5);
     while log.cancelled.load(Ordering::Relaxed) == 0 {
@@ -162,7 +162,7 @@ fn near_work_is_finished_before_the_next_begins() {
 }
 
 #[test]
-fn a_crash_is_told_and_not_tried_again() {
+fn a_crash_is_reported_and_not_tried_again() {
     let (answers, log, mut query) = (Answers::default(), Arc::new(Log::default()), Query::default());
     let Answer::Failed(why) = wait(&mut query, &answers, &log, &Tenfold(13)) else { panic!() };
     assert!(why.contains("Tenfold crashed") && why.contains("unlucky"), "{why}");
@@ -170,7 +170,7 @@ fn a_crash_is_told_and_not_tried_again() {
     assert_eq!(log.runs.load(Ordering::Relaxed), 1);
 }
 
-/// How long a trace's title is; keeps the trace.
+/// An answer that keeps its trace alive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct KeepsTrace;
 

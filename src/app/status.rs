@@ -169,7 +169,7 @@ impl App {
                                 .on_hover_text(format::duration_exact(range.dur()));
                         }
                     }
-                    if let Some(note) = self.session.open().clock_note() {
+                    if let Some(note) = self.session.open.clock_note() {
                         ui.weak(note);
                     }
                     self.no_device_ui(ui);

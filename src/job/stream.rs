@@ -39,6 +39,8 @@ impl<T> Queue<T> {
 }
 
 /// The items of one piece of background work. Dropping it cancels the work.
+///
+/// Unused so far: it is for loading a folder of traces, of which each is to be shown as soon as it is read.
 #[derive(Debug)]
 pub struct Stream<T> {
     pub progress: Wanted,

@@ -1,8 +1,8 @@
-//! A moment or range that the person marked.
+//! Marks of moments and ranges.
 
 use crate::model::TimeRange;
 
-/// A moment or range that the person marked.
+/// A moment or range that the user marked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// Session time; a moment has equal start and end.

@@ -1,4 +1,4 @@
-//! The memory that the memory views show, and the moment they show it at.
+//! The memory and the moment that the memory views show.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -8,21 +8,21 @@ use crate::model::{MemoryHistory, TimeNs, Trace};
 
 use super::{OpenTrace, Selection};
 
-/// What the memory views look at: one value, the same in each.
+/// What the memory views show, the same in each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryFocus {
-    /// The history on show: an index into the open traces, and one into that trace's memories.
+    /// The shown history: an index into the open traces, and one into that trace's memories.
     pub history: Option<(usize, usize)>,
-    /// The state that is looked at, if the person chose one.
+    /// The state that the user chose, if any.
     pub moment: Option<u32>,
     /// The state that the moment is compared with.
     pub base: Option<u32>,
-    /// Allocations to bring out, such as those of one stack. Sorted.
+    /// Highlighted allocations, such as those of one stack. Sorted.
     pub marked: Arc<Vec<AllocationId>>,
 }
 
-/// A history with its trace. It holds no index into the open traces, which closing one of them changes:
-/// so answers may keep it.
+/// A history with its trace. It has no index into the open traces, which changes when one is closed, so answers
+/// may keep it.
 #[derive(Clone, Debug)]
 pub struct OpenMemory {
     pub open: OpenTrace,
@@ -30,7 +30,7 @@ pub struct OpenMemory {
     pub memory: usize,
 }
 
-/// The history on show in this frame.
+/// The history shown in this frame.
 #[derive(Clone, Debug)]
 pub struct ShownMemory {
     /// Index into the open traces.
@@ -82,15 +82,14 @@ impl OpenMemory {
 }
 
 impl MemoryFocus {
-    /// Looks at another history.
+    /// Shows another history.
     pub fn show(&mut self, trace: usize, memory: usize) {
         if self.history != Some((trace, memory)) {
             *self = Self { history: Some((trace, memory)), ..Self::default() };
         }
     }
 
-    /// The history on show; if there is none, the one with the most events is put on show. `None` if no
-    /// open trace knows anything of memory.
+    /// The shown history, by default the one with the most events. `None` if no open trace has any.
     pub fn resolve(&mut self, traces: &[OpenTrace]) -> Option<ShownMemory> {
         let is_there = |&(trace, memory): &(usize, usize)| {
             traces.get(trace).is_some_and(|open| memory < open.trace.memories.len())

@@ -1,4 +1,4 @@
-//! What is open, on which clock, and what the person has chosen about it. One owner for all of it.
+//! The open traces, their clock, and all choices about them: selection, ranges, marks, shown memory.
 
 mod mark;
 mod memory_focus;
@@ -17,11 +17,11 @@ pub use self::navigation::Navigation;
 pub use self::open::{OpenTrace, OpenTraces, counts_events, track_title};
 pub use self::selection::Selection;
 
-/// The open traces and everything that is chosen about them.
+/// The open traces and all choices about them.
 #[derive(Debug, Default)]
 pub struct Session {
     /// Changed by [`Session::add`], [`Session::close`] and [`Session::clear`] only.
-    open: OpenTraces,
+    pub open: OpenTraces,
     pub navigation: Navigation,
     pub selection: Selection,
     /// The selected time range, in session time.
@@ -31,18 +31,6 @@ pub struct Session {
     /// What the last search found, as (trace, slice), sorted by time.
     pub hits: Arc<Vec<(usize, SliceId)>>,
     pub memory: MemoryFocus,
-}
-
-/// A session's parts, each to be read or changed apart from the others.
-#[derive(Debug)]
-pub struct SessionParts<'a> {
-    pub open: &'a OpenTraces,
-    pub navigation: &'a mut Navigation,
-    pub selection: &'a mut Selection,
-    pub range: &'a mut Option<TimeRange>,
-    pub marks: &'a mut Vec<Mark>,
-    pub hits: &'a mut Arc<Vec<(usize, SliceId)>>,
-    pub memory: &'a mut MemoryFocus,
 }
 
 impl Session {
@@ -58,35 +46,22 @@ impl Session {
         &self.open
     }
 
-    /// The open traces with the runs that they are of.
-    pub fn open(&self) -> &OpenTraces {
-        &self.open
-    }
-
     /// From the first start to the last end, in session time. Never empty.
     pub fn span(&self) -> TimeRange {
         self.open.span()
     }
 
-    /// All parts at once.
-    pub fn parts(&mut self) -> SessionParts<'_> {
-        let Self { open, navigation, selection, range, marks, hits, memory } = self;
-        SessionParts { open, navigation, selection, range, marks, hits, memory }
-    }
-
     /// Opens `traces` beside those that are open.
     ///
-    /// What is on screen stays where it is, on whatever clock it was; a person who looked at
-    /// everything goes on to do so.
+    /// What is on screen stays there, also if the clock moves; if everything was visible, everything stays visible.
     pub fn add(&mut self, traces: Vec<Trace>) {
         let shows_all = self.shows_all();
         let moved_by = self.open.add(traces);
         self.follow_clock(moved_by, shows_all);
     }
 
-    /// Closes the traces that `is_closed` names, by their index; the others stay as they are on
-    /// screen, and so does what is chosen about them. Marks stay, since their notes are the
-    /// person's own.
+    /// Closes the traces for which `is_closed` is true, given their index. View, selection and marks of the others
+    /// stay; so do all other marks, since their notes are the user's work.
     pub fn close(&mut self, is_closed: impl Fn(usize, &Trace) -> bool) {
         let shows_all = self.shows_all();
         let (new_index, moved_by) = self.open.close(is_closed);
@@ -121,7 +96,7 @@ impl Session {
         self.open.is_empty() || self.navigation.visible().union(self.span()) == self.navigation.visible()
     }
 
-    /// Moves what is on screen and chosen along with the first trace; or shows everything, if `shows_all`.
+    /// Moves the visible and the selected ranges along with the first trace; shows everything if `shows_all`.
     fn follow_clock(&mut self, moved_by: DurNs, shows_all: bool) {
         if moved_by != 0 {
             self.navigation.shift(moved_by);
@@ -155,13 +130,13 @@ mod tests {
     fn known_clocks_are_shared() {
         let mut session = Session::default();
         session.add(vec![trace(1_000, 2_000, Some(5_000)), trace(100, 900, Some(5_500))]);
-        assert_eq!(session.open().clock_note().unwrap(), "All files are on one UTC clock");
+        assert_eq!(session.open.clock_note().unwrap(), "All files are on one UTC clock");
         assert_eq!(session_starts(&session), [400, 0]);
         assert_eq!(session.span(), TimeRange { start: 0, end: 1_400 });
         let epoch = 1_700_000_000_000_000_000;
         session.clear();
         session.add(vec![trace(epoch, epoch + 5, None), trace(100, 900, Some(epoch))]);
-        assert!(session.open().is_one_clock());
+        assert!(session.open[0].shares_clock(&session.open[1]));
         assert_eq!(session_starts(&session), [0, 100]);
     }
 
@@ -170,7 +145,7 @@ mod tests {
         let mut session = Session::default();
         session.add(vec![trace(1_000, 2_000, Some(5_000)), trace(70, 900, None)]);
         assert_eq!(session_starts(&session), [0, 0]);
-        let note = session.open().clock_note().unwrap();
+        let note = session.open.clock_note().unwrap();
         assert_eq!(note, "2 runs, their starts aligned at 0; 1 file does not say when it was recorded");
     }
 
@@ -205,7 +180,7 @@ mod tests {
         session.close(|i, _| i == 0);
         // The second trace, which started 2,000 ns later, is the new zero.
         assert_eq!(session_starts(&session), [0, 3_000]);
-        assert!(session.open().is_one_clock());
+        assert!(session.open[0].shares_clock(&session.open[1]));
         assert_eq!(session.span(), TimeRange { start: 0, end: 4_000 });
         assert!(Arc::ptr_eq(&session.traces()[1].trace, &last));
         assert_eq!(session.selection, Selection::Slice { trace: 1, slice: SliceId(0) });
@@ -215,7 +190,7 @@ mod tests {
         assert_eq!(session.marks[0].range, moved);
 
         session.close(|i, _| i == 1);
-        assert_eq!((session.open().clock_note(), session.selection), (None, Selection::None));
+        assert_eq!((session.open.clock_note(), session.selection), (None, Selection::None));
         assert_eq!(session.range, None, "nothing is left there");
         assert_eq!(session.navigation.visible(), session.span());
         assert_eq!(session.marks[0].note, "slow");

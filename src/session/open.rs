@@ -71,12 +71,7 @@ impl OpenTraces {
         &self.runs
     }
 
-    /// Whether all traces share one clock.
-    pub fn is_one_clock(&self) -> bool {
-        self.traces.windows(2).all(|pair| pair[0].shares_clock(&pair[1]))
-    }
-
-    /// What the person should know about the clock; `None` for a single trace.
+    /// How the traces were placed on one clock, as text; `None` for a single trace.
     pub fn clock_note(&self) -> Option<String> {
         if self.traces.len() < 2 {
             return None;
@@ -110,8 +105,8 @@ impl OpenTraces {
         self.place(self.traces.first().map_or(0, |open| open.offset))
     }
 
-    /// Closes those that `is_closed` names. The new index of each trace that was open, `None` if it was
-    /// closed; and by how much what is now the first trace moved on the session clock.
+    /// Closes those for which `is_closed` is true. Returns the new index of each trace that was open, `None` if it
+    /// was closed; and by how much what is now the first trace moved on the session clock.
     pub(super) fn close(&mut self, is_closed: impl Fn(usize, &Trace) -> bool) -> (Vec<Option<usize>>, DurNs) {
         let mut n_kept = 0;
         let mut new_index = Vec::with_capacity(self.traces.len());
@@ -148,7 +143,7 @@ pub fn track_title(traces: &[OpenTrace], trace: usize, title: &str) -> String {
     }
 }
 
-/// Whether there is no time in all of these, only numbers of events.
+/// Whether none of these has times, only numbers of events.
 pub fn counts_events(traces: &[OpenTrace]) -> bool {
     traces.iter().all(|open| {
         let memories = &open.trace.memories;

@@ -3,7 +3,7 @@
 use crate::answers::Answers;
 use crate::command::Command;
 use crate::model::{SliceId, TimeNs, TimeRange};
-use crate::session::{Mark, MemoryFocus, Navigation, OpenTrace, Selection, Session, SessionParts};
+use crate::session::{Mark, MemoryFocus, Navigation, OpenTrace, Selection, Session};
 use std::sync::Arc;
 
 /// What a view may read and change during one frame. Everything else is requested as a [`Command`].
@@ -22,8 +22,6 @@ pub struct ViewContext<'a> {
     pub hits: &'a mut Arc<Vec<(usize, SliceId)>>,
     pub memory: &'a mut MemoryFocus,
     pub answers: &'a Answers,
-    /// Whether times of different traces are comparable.
-    pub is_one_clock: bool,
     pub is_dark: bool,
     /// Whether the plain wheel zooms and Ctrl+wheel scrolls, instead of the other way round.
     pub wheel_zooms: bool,
@@ -38,12 +36,10 @@ impl<'a> ViewContext<'a> {
     ///
     /// * `commands`: gets what the view asks for.
     pub fn new(session: &'a mut Session, answers: &'a Answers, is_dark: bool, commands: &'a mut Vec<Command>) -> Self {
-        let SessionParts { open, navigation, selection, range, marks, hits, memory } = session.parts();
-        let (span, is_one_clock) = (open.span(), open.is_one_clock());
-        let traces: &[OpenTrace] = open;
+        let Session { open, navigation, selection, range, marks, hits, memory } = session;
         Self {
-            traces,
-            span,
+            traces: open,
+            span: open.span(),
             navigation,
             selection,
             range,
@@ -51,7 +47,6 @@ impl<'a> ViewContext<'a> {
             hits,
             memory,
             answers,
-            is_one_clock,
             is_dark,
             wheel_zooms: false,
             has_keys: true,

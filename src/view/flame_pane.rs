@@ -10,7 +10,7 @@ use crate::analysis::stacks::{FlameTree, Matches};
 use crate::answers::{Analysis, Answer, Answers, Query, Subject, Work};
 use crate::command::Command;
 use crate::figures::stacks::{Weight, frames};
-use crate::figures::{Cell, escape, format};
+use crate::figures::{escape, format};
 use crate::job::{Job, Poll, Progress};
 use crate::widget::flame::{FlameGraph, Frame, Frames, Look};
 use crate::widget::table::Action;
@@ -44,8 +44,6 @@ pub struct Shown<X> {
     heaviest: Arc<tables::Answer>,
     /// The row of each name in `heaviest`.
     row_of_name: Vec<u32>,
-    /// Rows of `heaviest`, sorted by their names.
-    rows_by_name: Vec<u32>,
     is_bottom_up: bool,
     /// What the analysis returned with the tree.
     pub extra: X,
@@ -78,7 +76,14 @@ impl<W: Weights> Analysis for Flame<W> {
 
     fn run(&self, of: &W::Of, work: &Work<'_>) -> Option<Self::Output> {
         let (tree, extra) = self.weights.tree(of, work)?;
-        Some(work_out(W::UNIT, tree, extra, self.is_bottom_up, work))
+        let top_down = Arc::new(tree);
+        let tree = match self.is_bottom_up {
+            true => Arc::new(top_down.inverted(&|| work.is_cancelled())),
+            false => Arc::clone(&top_down),
+        };
+        let (data, row_of_name) = frames(&top_down, &W::UNIT.weight);
+        let heaviest = Arc::new(tables::Answer { data, ..Default::default() });
+        Some(Shown { top_down, tree, heaviest, row_of_name, is_bottom_up: self.is_bottom_up, extra })
     }
 }
 
@@ -183,11 +188,7 @@ impl<W: Weights> FlamePane<W> {
         match answer.newest() {
             Some(tree) => {
                 self.show(tree);
-                let before = self.grid.shown();
                 self.is_waiting |= self.grid.update(&tree.heaviest, ctx.answers);
-                if let Some((table, Some(row))) = before {
-                    self.keep_row(tree, &table, row);
-                }
             }
             // The subject has changed: only the orientation is kept.
             None if self.shown.is_some() => {
@@ -211,23 +212,6 @@ impl<W: Weights> FlamePane<W> {
         self.shown = Some(Arc::downgrade(tree));
         let before = before.filter(|before| before.is_bottom_up == tree.is_bottom_up);
         self.graph.show_other(|frame| before.as_ref().map(|before| tree.tree.find(&before.tree.path(frame))));
-    }
-
-    /// Keeps the cursor on the frame of the same name once the table of another tree is shown.
-    fn keep_row(&mut self, answer: &Shown<W::Extra>, before: &Arc<tables::Answer>, row: usize) {
-        let is_there = self.grid.shown().is_some_and(|(table, _)| Arc::ptr_eq(&table, &answer.heaviest));
-        if !is_there || Arc::ptr_eq(before, &answer.heaviest) {
-            return;
-        }
-        let name = |table: &tables::Answer, row: usize| {
-            table.data.rows.get(row).and_then(|row| row.first()?.as_name()).map(str::to_owned)
-        };
-        let Some(wanted) = name(before, row) else { return };
-        let found =
-            answer.rows_by_name.binary_search_by_key(&Some(wanted), |&row| name(&answer.heaviest, row as usize));
-        if let Ok(at) = found {
-            self.grid.go(answer.rows_by_name[at] as usize);
-        }
     }
 
     /// The tool bar: orientation, search, copy, and totals.
@@ -350,16 +334,4 @@ impl<W: Weights> FlamePane<W> {
         }
         self.folded = None;
     }
-}
-
-fn work_out<X>(unit: &Unit, tree: FlameTree, extra: X, is_bottom_up: bool, work: &Work<'_>) -> Shown<X> {
-    let is_cancelled = || work.is_cancelled();
-    let top_down = Arc::new(tree);
-    let tree = if is_bottom_up { Arc::new(top_down.inverted(&is_cancelled)) } else { Arc::clone(&top_down) };
-    let (data, row_of_name) = frames(&top_down, &unit.weight);
-    let heaviest = tables::Answer { data, ..Default::default() };
-    let name = |row: u32| heaviest.data.rows[row as usize].first().and_then(Cell::as_name);
-    let mut rows_by_name: Vec<u32> = (0..heaviest.data.rows.len() as u32).collect();
-    rows_by_name.sort_unstable_by_key(|&row| name(row));
-    Shown { top_down, tree, heaviest: Arc::new(heaviest), row_of_name, rows_by_name, is_bottom_up, extra }
 }

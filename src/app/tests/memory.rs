@@ -25,13 +25,13 @@ fn a_trace_without_memory_has_no_choice_of_the_middle() {
     assert!(harness.query_by_label("Memory over time").is_none());
     app_mut(&mut harness).commands.push(Command::Show("allocations"));
     settle(&mut harness);
-    harness.get_by_label("Nothing is known of memory");
+    harness.get_by_label("No memory was recorded");
 }
 
 #[test]
 fn the_planted_leaks_are_named_with_their_evidence_and_brought_out() {
     let mut harness = show("snapshot_leak.pickle", Command::Show("leaks"));
-    wait_for(&mut harness, |harness| harness.query_by_label("Suspects (2)").is_some());
+    wait_for(&mut harness, |harness| harness.query_by_label("Candidates (2)").is_some());
     harness.get_by_label("Memory between steps grows");
     harness.get_by_label_contains("12 steps by ProfilerStep annotations");
     let planted = harness.get_by_label("record (metrics.py:33)");
@@ -43,7 +43,7 @@ fn the_planted_leaks_are_named_with_their_evidence_and_brought_out() {
     // 384 KiB a step in each of the 12 steps.
     let bytes: u64 = marked.iter().map(|id| history.allocations.bytes[id.idx()]).sum();
     assert_eq!(bytes, 12 * 393_216);
-    harness.get_by_label("Others (3)").click();
+    harness.get_by_label("Explained (3)").click();
     settle(&mut harness);
     assert!(harness.query_by_label("record (metrics.py:33)").is_none());
 }
@@ -69,7 +69,7 @@ fn every_allocation_can_be_found_by_stack_size_and_state() {
     harness.get_by_role_and_label(egui::accesskit::Role::TextInput, "Size from").focus();
     settle(&mut harness);
     type_text(&mut harness, "1 MiB");
-    wait_for(&mut harness, |harness| harness.query_by_label("No allocation fits").is_some());
+    wait_for(&mut harness, |harness| harness.query_by_label("No allocation matches").is_some());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Facts about a slice from the trace in memory, and its links to others.
 
-use crate::model::{DurNs, SliceId, TimeRange, Trace};
+use crate::figures::{format, text::display_name};
+use crate::model::{Collective, DurNs, GraphNode, SliceId, StringId, SyncKind, Synchronization, TimeRange, Trace};
 
 /// Links listed per group.
 pub const MAX_LINKS: usize = 20;
@@ -38,6 +39,10 @@ pub struct Facts {
     pub launched: Links,
     pub flows_in: Links,
     pub flows_out: Links,
+    /// The API call that recorded the CUDA event which this synchronization waits for.
+    pub event_record: Option<SliceId>,
+    /// Labels and values of its collective, synchronization and CUDA graph node.
+    pub rows: Vec<(&'static str, String)>,
 }
 
 impl Facts {
@@ -48,6 +53,17 @@ impl Facts {
         let is_device_work = slices.kind[id.idx()].is_device_work();
         let launch = if is_device_work { trace.launch_of(id) } else { None };
         let launched = if is_device_work { Links::default() } else { Links::collect(trace.launched_by(id)) };
+        let sync = trace.sync(id);
+        let recorded = sync.map_or(0, |sync| sync.event_record);
+        let recorders = trace.correlations.slices(&slices.correlation, recorded);
+        let mut rows = Vec::new();
+        if let Some(collective) = trace.facts.collectives.get(id) {
+            collective_rows(trace, collective, &mut rows);
+        }
+        if let Some(sync) = sync {
+            sync_rows(sync, &mut rows);
+        }
+        rows.extend(trace.facts.graph_nodes.get(id).map(|&node| ("CUDA graph", graph_node_text(node))));
         Self {
             time,
             n_children: slices.children(id).len(),
@@ -58,14 +74,60 @@ impl Facts {
             launched,
             flows_in: Links::collect(trace.flows.incoming(id).map(|i| trace.flows.from[i])),
             flows_out: Links::collect(trace.flows.outgoing(id).map(|i| trace.flows.to[i])),
+            event_record: recorders.first().copied().filter(|call| slices.kind[call.idx()].is_call()),
+            rows,
         }
     }
+}
+
+fn collective_rows(trace: &Trace, collective: &Collective, rows: &mut Vec<(&'static str, String)>) {
+    let text =
+        |text: StringId| Some(display_name(trace.strings.get(text)).into_owned()).filter(|text| !text.is_empty());
+    rows.extend(text(collective.op).map(|op| ("Collective", op)));
+    let n_ranks = collective.n_ranks.map(|n| format!("{} ranks", format::count(n.into())));
+    let group: Vec<String> = [text(collective.group), n_ranks, text(collective.ranks)].into_iter().flatten().collect();
+    if !group.is_empty() {
+        rows.push(("Process group", group.join(", ")));
+    }
+    rows.extend(collective.seq.map(|seq| ("Sequence number", seq.to_string())));
+    let amount = |elements: Option<u64>, bytes: Option<u64>| {
+        let elements = format!("{} {}", format::count(elements?), text(collective.dtype).unwrap_or("elements".into()));
+        Some(bytes.map_or(elements.clone(), |bytes| format!("{}, {elements}", format::bytes(bytes as f64))))
+    };
+    rows.extend(amount(collective.in_elements, collective.in_bytes()).map(|amount| ("Input", amount)));
+    rows.extend(amount(collective.out_elements, collective.out_bytes()).map(|amount| ("Output", amount)));
+}
+
+fn sync_rows(sync: Synchronization, rows: &mut Vec<(&'static str, String)>) {
+    let stream = sync.stream.map(|stream| format!("Stream {stream}"));
+    let event = match (sync.event, sync.event_stream) {
+        (Some(event), Some(stream)) => Some(format!("Event {event} on stream {stream}")),
+        (Some(event), None) => Some(format!("Event {event}")),
+        (None, Some(stream)) => Some(format!("An event on stream {stream}")),
+        (None, None) => None,
+    };
+    let (waits_for, waiting) = match sync.kind {
+        SyncKind::Device => (Some("All streams of the context".to_owned()), None),
+        SyncKind::Stream => (stream, None),
+        SyncKind::StreamWait => (event, stream),
+        SyncKind::Event | SyncKind::Unknown => (event, None),
+    };
+    rows.push(("Synchronization", sync.kind.label().to_owned()));
+    rows.extend(waits_for.map(|what| ("Waits for", what)));
+    rows.extend(waiting.map(|stream| ("Waiting", stream)));
+}
+
+/// The ids that are known.
+fn graph_node_text(GraphNode { graph, exec, node }: GraphNode) -> String {
+    let ids = [("graph", u64::from(graph)), ("executable", u64::from(exec)), ("node", node)];
+    let known = ids.iter().filter(|(_, id)| *id != 0);
+    known.map(|(what, id)| format!("{what} {id}")).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{SliceKind, TraceBuilder};
+    use crate::model::{SliceFacts, SliceKind, TraceBuilder};
 
     #[test]
     fn kernels_and_their_launch_are_linked() {
@@ -80,6 +142,51 @@ mod tests {
         let kernel = Facts::new(&trace, SliceId(1));
         assert_eq!((kernel.launch, kernel.launch_delay), (Some(SliceId(0)), Some(50)));
         assert_eq!(kernel.launched, Links::default());
+    }
+
+    #[test]
+    fn collectives_waits_and_graph_nodes_are_described() {
+        let mut builder = TraceBuilder::from_slices(&[
+            ("main", SliceKind::Runtime, "cudaEventRecord", 0, 5),
+            ("main", SliceKind::Runtime, "cudaStreamWaitEvent", 10, 15),
+            ("main", SliceKind::Runtime, "cudaDeviceSynchronize", 20, 90),
+            ("stream 7", SliceKind::Kernel, "ncclDevKernel_AllReduce", 30, 80),
+            ("stream 7", SliceKind::Sync, "Stream Wait Event", 12, 20),
+        ]);
+        builder.slices[0].correlation = vec![4, 5, 6, 7, 5];
+        let mut text = |text| builder.strings.intern(text);
+        let collective = Collective {
+            op: text("allreduce"),
+            group: text("2"),
+            ranks: text("[0, 4]"),
+            n_ranks: Some(2),
+            seq: Some(71),
+            dtype: text("BFloat16"),
+            element_bytes: Some(2),
+            in_elements: Some(1 << 20),
+            out_elements: None,
+        };
+        let graph_node = Some(GraphNode { graph: 3, exec: 0, node: 12_884_901_890 });
+        builder.set_facts(3, SliceFacts { collective: Some(collective), graph_node, ..Default::default() });
+        let (kind, stream, event) = (SyncKind::StreamWait, Some(20), Some(9));
+        let sync = Some(Synchronization { kind, stream, event, event_stream: Some(7), event_record: 4 });
+        builder.set_facts(4, SliceFacts { sync, ..Default::default() });
+        let trace = builder.finish();
+        let of = |name: &str| {
+            let slice = (0..5).map(SliceId).find(|&slice| trace.slice_name(slice) == name).unwrap();
+            let facts = Facts::new(&trace, slice);
+            let rows: Vec<String> = facts.rows.iter().map(|(label, value)| format!("{label}: {value}")).collect();
+            (rows.join("; "), facts.event_record.map(|call| trace.slice_name(call).to_owned()))
+        };
+        let all_reduce = "Collective: allreduce; Process group: 2, 2 ranks, [0, 4]; Sequence number: 71; \
+                          Input: 2.00 MiB, 1,048,576 BFloat16; CUDA graph: graph 3, node 12884901890";
+        assert_eq!(of("ncclDevKernel_AllReduce"), (all_reduce.to_owned(), None));
+        let wait = "Synchronization: Stream Wait Event; Waits for: Event 9 on stream 7; Waiting: Stream 20";
+        let recorded = (wait.to_owned(), Some("cudaEventRecord".to_owned()));
+        assert_eq!((of("Stream Wait Event"), of("cudaStreamWaitEvent")), (recorded.clone(), recorded));
+        let device = "Synchronization: Context Sync; Waits for: All streams of the context";
+        assert_eq!(of("cudaDeviceSynchronize"), (device.to_owned(), None));
+        assert_eq!(of("cudaEventRecord"), (String::new(), None));
     }
 
     #[test]

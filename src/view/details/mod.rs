@@ -3,8 +3,6 @@
 mod allocation;
 mod facts;
 
-use std::sync::Arc;
-
 use eframe::egui::{self, RichText};
 
 use self::allocation::allocation_ui;
@@ -15,7 +13,7 @@ use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
 use crate::figures::{escape, format, text::display_name};
 use crate::model::memory::AllocationId;
-use crate::model::{DurNs, EventDetails, SliceId, SliceKind, TimeRange, Trace, TrackId};
+use crate::model::{DurNs, EventDetails, SliceId, SliceKind, StackId, TimeRange, Trace, TrackId};
 use crate::session::{OpenTrace, Selection};
 use crate::view::states::{failed_ui, nothing_ui, working_ui};
 
@@ -134,6 +132,9 @@ impl Details {
                 exact_ui(ui, "Device start", &format::duration(start), &format::duration_exact(start));
                 row_ui(ui, "Launches", &format::count(launches));
             }
+            for (label, value) in &facts.rows {
+                row_ui(ui, label, &cut(value));
+            }
             row_ui(ui, "Children", &format::count(facts.n_children as u64));
             place_rows_ui(ui, open, track);
             if facts.is_unfinished {
@@ -247,11 +248,12 @@ fn place_rows_ui(ui: &mut egui::Ui, open: &OpenTrace, track: TrackId) {
 
 fn links_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, trace: usize, facts: &Facts, ui: &mut egui::Ui) {
     let one = |slice: Option<SliceId>| Links { slices: slice.into_iter().collect(), has_more: false };
-    let (parent, launch) = (one(facts.parent), one(facts.launch));
+    let (parent, launch, record) = (one(facts.parent), one(facts.launch), one(facts.event_record));
     let groups = [
         ("Parent", &parent),
         ("Launched by", &launch),
         ("Launches", &facts.launched),
+        ("Event recorded by", &record),
         ("Flows from", &facts.flows_in),
         ("Flows to", &facts.flows_out),
     ];
@@ -278,10 +280,9 @@ fn links_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, trace: usize, facts: &F
 fn memory_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, time: TimeRange, ui: &mut egui::Ui) {
     let session = time.shifted(open.offset);
     let mut lines = Vec::new();
-    for other in ctx.traces {
-        let is_near = Arc::ptr_eq(&other.trace, &open.trace) || ctx.is_one_clock;
+    for other in ctx.traces.iter().filter(|other| other.shares_clock(open)) {
         let range = session.shifted(other.offset.saturating_neg());
-        for history in other.trace.memories.iter().filter(|history| is_near && history.has_time) {
+        for history in other.trace.memories.iter().filter(|history| history.has_time) {
             // Events at the very start are included.
             let (from, to) = (history.state_at(range.start.saturating_sub(1)), history.state_at(range.end));
             if from < to {
@@ -351,6 +352,11 @@ fn section_ui(ui: &mut egui::Ui, title: &str, copy: &str, text: impl FnOnce() ->
 /// Arguments as a table of two columns for a spreadsheet.
 fn arguments_text(args: &[(String, String)]) -> String {
     args.iter().map(|(key, value)| format!("{}\t{}\n", escape::tsv_cell(key), escape::tsv_cell(value))).collect()
+}
+
+/// A call stack of a trace as text, innermost first, one frame per line.
+pub fn stack_text(trace: &Trace, stack: StackId) -> String {
+    lines_text(trace.stacks.frames(stack).map(|frame| trace.strings.get(frame)))
 }
 
 /// A call stack as text, one frame per line.

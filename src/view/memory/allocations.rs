@@ -1,4 +1,4 @@
-//! Every allocation that fits, as a table that leads to the picture and back.
+//! The table of allocations, filtered; its rows are linked with the picture of memory over time.
 
 use std::sync::{Arc, Weak};
 
@@ -20,7 +20,7 @@ use crate::view::{Content, Place, View, ViewContext, ViewSpec};
 use crate::widget::table::Action;
 use crate::widget::theme;
 
-/// The allocations that fit a filter.
+/// Finds the allocations that match a filter.
 #[derive(Clone, Debug, PartialEq)]
 struct Listed(Filter);
 
@@ -37,11 +37,11 @@ impl Analysis for Listed {
     }
 }
 
-/// What the person typed and chose.
+/// The filter as the user typed and chose it.
 #[derive(Debug, Default)]
 struct Fields {
     stack: String,
-    /// Whether the text above is no regular expression.
+    /// Whether `stack` is not a valid regular expression.
     is_stack_bad: bool,
     min_bytes: String,
     min_life: String,
@@ -52,10 +52,10 @@ struct Fields {
     is_marked_only: bool,
 }
 
-/// In what state: what the choice says, and what it means.
+/// Label and help of each choice of state.
 const CHOICES: [(&str, &str); 7] = [
     ("In any state", "All allocations of the recording"),
-    ("Live at the moment", "Live at the moment that is looked at, the dashed line in the picture"),
+    ("Live at the moment", "Live at the chosen moment"),
     ("Live at the end", "Not freed when the recording ended"),
     ("From before", "Allocated before the recording began"),
     ("Come and gone", "Allocated and freed within the recording"),
@@ -63,10 +63,10 @@ const CHOICES: [(&str, &str); 7] = [
     ("Awaiting a stream", "Freed by the program, but held for a stream before it could be used again"),
 ];
 
-/// The choice of what was allocated in the selected range.
+/// The index of `Allocated in the range`.
 const BORN_IN_RANGE: usize = 5;
 
-/// Its row in the table of views.
+/// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "allocations",
     title: "Allocations",
@@ -77,7 +77,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     make: || Box::new(AllocationsView::default()),
 };
 
-/// The allocations tab.
+/// The view of allocations.
 #[derive(Debug, Default)]
 pub struct AllocationsView {
     fields: Fields,
@@ -96,7 +96,7 @@ impl View for AllocationsView {
             return;
         };
         let wanted = Listed(self.filter(&shown, ctx));
-        // While the moment moves, what is live at one a little before stands in.
+        // While the moment moves, the allocations of the previous moment stay.
         let is_near = |known: &Listed| match (known.0.liveness, wanted.0.liveness) {
             (Liveness::LiveIn(_), at @ Liveness::LiveIn(_)) => Filter { liveness: at, ..known.0.clone() } == wanted.0,
             _ => false,
@@ -105,7 +105,7 @@ impl View for AllocationsView {
         self.is_waiting = answer.is_working();
         match answer.newest() {
             Some(rows) => self.is_waiting |= self.grid.update(rows, ctx.answers),
-            // Allocations of another history must not be on show for one frame.
+            // Allocations of another history must not be shown for even one frame.
             None => self.grid.reset(),
         }
         self.grid.poll_text(ctx.commands, ui.ctx());
@@ -116,7 +116,7 @@ impl View for AllocationsView {
         self.follow(&shown, ctx);
         let Some((rows, _)) = self.grid.shown() else { return };
         if rows.ids.is_empty() {
-            nothing_ui("No allocation fits", "Make the conditions above wider", ui);
+            nothing_ui("No allocation matches", "Relax the conditions above", ui);
             return;
         }
         match self.grid.ui("Allocations", Some("Show in the picture"), ui) {
@@ -147,7 +147,7 @@ impl View for AllocationsView {
 }
 
 impl AllocationsView {
-    /// Lists what was allocated in the selected range, whatever was looked for before.
+    /// Lists what was allocated in the selected range, and resets all other conditions.
     pub fn look_in_range(&mut self) {
         self.fields = Fields { choice: BORN_IN_RANGE, ..Fields::default() };
     }
@@ -189,7 +189,7 @@ impl AllocationsView {
         }
     }
 
-    /// Moves the cursor to an allocation that was selected elsewhere, or before these rows came.
+    /// Moves the cursor to the selected allocation after the selection or the rows changed.
     fn follow(&mut self, shown: &ShownMemory, ctx: &ViewContext<'_>) {
         let Some((rows, _)) = self.grid.shown() else { return };
         let (selection, known) = std::mem::replace(&mut self.followed, (*ctx.selection, Arc::downgrade(&rows)));
@@ -242,7 +242,7 @@ impl AllocationsView {
             }
         });
         combo.response.accessible_name("State of allocations");
-        // Worked out with the rows: a program may have thousands of streams.
+        // Computed with the rows, since a program may have thousands of streams.
         let rows = self.grid.shown();
         let streams = rows.as_ref().map_or(&[][..], |(rows, _)| &rows.streams);
         if streams.len() > 1 {
@@ -262,7 +262,7 @@ impl AllocationsView {
         }
         if !ctx.memory.marked.is_empty() {
             ui.checkbox(&mut fields.is_marked_only, "Highlighted only")
-                .on_hover_text("List only what is brought out in the picture");
+                .on_hover_text("List only what is highlighted in the picture");
         }
     }
 
@@ -270,7 +270,7 @@ impl AllocationsView {
         let button = |ui: &mut egui::Ui, label: &str, help: &str| {
             ui.add_enabled(has_rows, egui::Button::new(label)).on_hover_text(help).clicked()
         };
-        if button(ui, "Highlight", "Bring these allocations out in the picture of memory over time") {
+        if button(ui, "Highlight", "Highlight these allocations in the picture of memory over time") {
             if let Some((rows, _)) = self.grid.shown() {
                 ctx.memory.marked = Arc::clone(&rows.ids);
             }
@@ -290,7 +290,7 @@ impl AllocationsView {
     }
 }
 
-/// A labelled text field; what cannot be understood is red. Says whether the text changed.
+/// A labelled text field, red if its text is invalid. Returns whether the text changed.
 fn field_ui(ui: &mut egui::Ui, label: &str, text: &mut String, hint: &str, width: f32, is_bad: bool) -> bool {
     let name = ui.label(label);
     let mut edit = TextEdit::singleline(text).hint_text(hint).desired_width(width);

@@ -1,13 +1,13 @@
-//! Commands that mean the same in every picture of memory: marks, ranges, and what is looked at.
+//! Commands that all pictures of memory share: marks, ranges and the selection.
 
 use crate::command::Command;
 use crate::model::{TimeNs, TimeRange};
 use crate::session::{Mark, Selection, ShownMemory};
 use crate::view::ViewContext;
 
-/// Runs a command; false if it is another's.
+/// Runs a command; false for any other.
 ///
-/// * `at`: the moment that the person points to, in session time, where no moment is looked at.
+/// * `at`: the moment under the pointer in session time, used if no moment is chosen.
 pub fn run(command: &Command, shown: &ShownMemory, at: Option<TimeNs>, ctx: &mut ViewContext<'_>) -> bool {
     match command {
         Command::MarkMoment => {

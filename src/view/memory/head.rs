@@ -1,4 +1,4 @@
-//! The line above the memory views: which memory, and at which moment?
+//! What the memory views share: the choice of memory, the slider of the moment, and texts.
 
 use eframe::egui::accesskit::Action;
 use eframe::egui::{self, ComboBox, EventFilter, InputState, Key, Modifiers, Response, WidgetInfo};
@@ -8,8 +8,9 @@ use crate::figures::text::display_name;
 use crate::model::MemoryHistory;
 use crate::session::{OpenMemory, OpenTrace, ShownMemory};
 use crate::view::ViewContext;
+use crate::view::tables::Grid;
 
-/// What to call a history among all that are open.
+/// The title of a history, unique among all that are open.
 fn title(traces: &[OpenTrace], trace: usize, memory: usize) -> String {
     let open = &traces[trace];
     let history = &open.trace.memories[memory];
@@ -22,7 +23,7 @@ fn title(traces: &[OpenTrace], trace: usize, memory: usize) -> String {
     format!("{rank}{}{process} ({}){file}", history.title(), history.source.label())
 }
 
-/// Lets the person choose the history on show; says so where nothing is known of memory.
+/// Lets the user choose the history to show; `None`, with a hint, if no memory was recorded.
 pub fn choose_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) -> Option<ShownMemory> {
     let Some(shown) = ctx.memory.resolve(ctx.traces) else {
         nothing_ui(ui);
@@ -48,15 +49,15 @@ pub fn choose_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) -> Option<ShownMe
     Some(shown)
 }
 
-/// What the memory views look at, where several memories could be meant.
+/// The title of the shown history, if there are several.
 pub fn shown_title(ctx: &mut ViewContext<'_>) -> Option<String> {
     let n_histories: usize = ctx.traces.iter().map(|open| open.trace.memories.len()).sum();
     let shown = ctx.memory.resolve(ctx.traces).filter(|_| n_histories > 1)?;
     Some(title(ctx.traces, shown.index, shown.memory))
 }
 
-/// Makes a slider of a strip on which the moment is chosen: one that is read aloud, and moved by keys and
-/// by whoever cannot see it.
+/// Makes a strip on which the moment is chosen accessible as a slider: screen readers read it, and the arrow keys
+/// move it.
 pub fn moment_slider(strip: &Response, shown: &ShownMemory, ctx: &mut ViewContext<'_>) {
     let last = shown.history().last_state();
     let state = ctx.memory.moment.unwrap_or(last);
@@ -89,16 +90,31 @@ pub fn moment_slider(strip: &Response, shown: &ShownMemory, ctx: &mut ViewContex
     }
 }
 
-/// What to do where nothing is known of memory.
+/// Shows that no memory was recorded, and how to record it.
 pub fn nothing_ui(ui: &mut egui::Ui) {
-    ui.label("Nothing is known of memory");
+    ui.label("No memory was recorded");
     ui.weak(
         "Open a memory history (torch.cuda.memory._dump_snapshot), or a trace that was recorded with \
          profile_memory=True or nsys profile --cuda-memory-usage=true",
     );
 }
 
-/// A state in words: `event 1,234 at 1.2 s`.
+/// The filter of a table, and buttons to copy and export its rows.
+///
+/// * `name`: names the file.
+pub fn grid_tools_ui(grid: &mut Grid, name: &str, hint: &str, ui: &mut egui::Ui) {
+    let label = ui.label("Filter");
+    let edit = egui::TextEdit::singleline(&mut grid.filter).hint_text(hint);
+    ui.add(edit.desired_width(150.0)).labelled_by(label.id);
+    if ui.button("Copy table").on_hover_text("Copy the listed rows for a spreadsheet").clicked() {
+        grid.copy(ui.ctx());
+    }
+    if ui.button("Export…").on_hover_text("Write the listed rows to a file").clicked() {
+        grid.export(name, ui.ctx());
+    }
+}
+
+/// A state as text: `event 1,234 at 1.2 s`.
 pub fn state_text(shown: &OpenMemory, state: u32) -> String {
     let number = match state.checked_sub(1) {
         Some(event) => format!("event {}", format::count(u64::from(event))),
@@ -117,7 +133,7 @@ mod tests {
     use crate::model::memory::RawMemory;
 
     #[test]
-    fn memories_of_one_device_are_told_apart_by_their_processes() {
+    fn memories_of_one_device_are_named_by_their_processes() {
         let mut builder = TraceBuilder::default();
         for (device, pid) in [(0, 7), (0, 8), (1, 7)] {
             builder.memories.push(RawMemory { device, pid: Some(pid), ..RawMemory::default() });

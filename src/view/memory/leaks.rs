@@ -13,10 +13,10 @@ use crate::analysis::memory::signature::SignatureId;
 use crate::answers::memory::{FoundLeaks, LeakSearch};
 use crate::answers::{Analysis, Query, Work};
 use crate::command::{Command, ctrl};
+use crate::figures::findings;
 use crate::figures::format;
-use crate::figures::memory::{Owner, Places};
+use crate::figures::memory::{self, Owner, Places};
 use crate::figures::text::display_name;
-use crate::figures::{self, findings};
 use crate::model::StackId;
 use crate::model::memory::AllocationId;
 use crate::session::{OpenMemory, ShownMemory};
@@ -26,13 +26,22 @@ use crate::view::{Content, Place, View, ViewContext, ViewSpec};
 use crate::widget::table::Action;
 use crate::widget::theme;
 
-/// What is listed.
+/// The choice of list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum List {
     #[default]
-    Suspects,
-    Innocents,
+    Candidates,
+    Explained,
     Gains,
+}
+
+impl List {
+    /// In the order of their numbers, with label and help.
+    const ALL: [(Self, &str, &str); 3] = [
+        (Self::Candidates, "Candidates", "What grows step after step, and stays"),
+        (Self::Explained, "Explained", "What grows or stays for a known reason"),
+        (Self::Gains, "Grown", "What has more at the end than at the start"),
+    ];
 }
 
 /// The tables of a search for leaks.
@@ -42,16 +51,13 @@ struct LeakTables(LeakSearch);
 #[derive(Debug)]
 struct Tables {
     found: Arc<FoundLeaks>,
-    suspects: Arc<Table>,
-    innocents: Arc<Table>,
-    gains: Arc<Table>,
-    /// The signature of each row of innocents, and of gains.
-    of_rows: [Vec<SignatureId>; 2],
-    /// What each place has live at the end.
+    /// By [`List`], with the signature of each row.
+    lists: [(Arc<Table>, Vec<SignatureId>); 3],
+    /// The live allocations of each place at the end.
     left: HashMap<SignatureId, Arc<Vec<AllocationId>>>,
 }
 
-/// Its row in the table of views.
+/// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "leaks",
     title: "Leaks",
@@ -62,11 +68,11 @@ pub const SPEC: ViewSpec = ViewSpec {
     make: || Box::new(LeaksView::default()),
 };
 
-/// The tab of leaks.
+/// The view of leaks.
 #[derive(Debug, Default)]
 pub struct LeaksView {
     list: List,
-    /// Whether the person chose the list.
+    /// Whether the user chose the list.
     is_chosen: bool,
     ignores_lines: bool,
     uses_marks: bool,
@@ -92,7 +98,7 @@ impl View for LeaksView {
         let Some(tables) = answer_ui(&answer, "Comparing steps…", ui) else {
             self.grid.reset();
             if !self.is_waiting {
-                // The choices that led here can be taken back.
+                // The choices that led here can be undone.
                 ui.checkbox(&mut self.ignores_lines, "Ignore line numbers");
                 ui.checkbox(&mut self.uses_marks, "Marks are the steps");
             }
@@ -103,40 +109,33 @@ impl View for LeaksView {
         self.head_ui(&tables, ctx, ui);
         let has_steps = tables.found.steps.is_some();
         if !self.is_chosen {
-            // Without steps there is nothing else to see.
-            self.list = if !has_steps { List::Gains } else { List::Suspects };
+            // Without steps the other lists are empty.
+            self.list = if !has_steps { List::Gains } else { List::Candidates };
         }
-        let table = match self.list {
-            List::Suspects => &tables.suspects,
-            List::Innocents => &tables.innocents,
-            List::Gains => &tables.gains,
-        };
+        let table = &tables.lists[self.list as usize].0;
         self.is_waiting |= self.grid.update(table, ctx.answers);
         if table.data.rows.is_empty() {
             ui.label(match self.list {
-                List::Suspects if !has_steps => {
+                List::Candidates if !has_steps => {
                     "Without steps no leak can be told from work in progress. What has more at the end is under \"Grown\""
                 }
-                List::Suspects => "No stack is suspected: none gains memory step after step that stays",
-                List::Innocents => "No other place grew, or has memory since before the steps that count",
+                List::Candidates => "No leak candidate: no stack gains memory step after step that stays",
+                List::Explained => "No other place grew, or has memory since before the steps that count",
                 List::Gains => "No stack has more memory at the end than at the start",
             });
             return;
         }
-        let selected = self.grid.shown().filter(|(known, _)| Arc::ptr_eq(known, table)).and_then(|(_, row)| row);
-        if let Some(row) = selected {
+        // The previous rows stay until these are sorted.
+        let grid = self.grid.shown().filter(|(known, _)| Arc::ptr_eq(known, table));
+        if let Some((_, Some(row))) = grid {
             self.side_ui(&tables, row, &shown, ctx, ui);
         }
-        // The rows before stay on show until these are sorted.
-        let is_shown = self.grid.shown().is_some_and(|(known, _)| Arc::ptr_eq(&known, table));
         CentralPanel::default().frame(Frame::NONE).show(ui, |ui| {
-            match self.grid.ui("Leaks", Some("Highlight in the picture"), ui).filter(|_| is_shown) {
-                Some(Action::Open(row)) => {
-                    self.highlight(&tables, row, ctx);
-                    ctx.commands.push(Command::Show(super::OVER_TIME.id));
-                }
-                Some(Action::Select(row)) => self.highlight(&tables, row, ctx),
-                _ => {}
+            let action = self.grid.ui("Leaks", Some("Highlight in the picture"), ui).filter(|_| grid.is_some());
+            let Some(Action::Open(row) | Action::Select(row)) = action else { return };
+            self.highlight(&tables, row, ctx);
+            if let Some(Action::Open(_)) = action {
+                ctx.commands.push(Command::Show(super::OVER_TIME.id));
             }
         });
     }
@@ -153,12 +152,8 @@ impl View for LeaksView {
 impl LeaksView {
     fn head_ui(&mut self, tables: &Tables, ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
         ui.horizontal_wrapped(|ui| {
-            let lists = [
-                (List::Suspects, "Suspects", tables.suspects.data.rows.len(), "What grows step after step, and stays"),
-                (List::Innocents, "Others", tables.innocents.data.rows.len(), "What stays for a known reason"),
-                (List::Gains, "Grown", tables.gains.data.rows.len(), "What has more at the end than at the start"),
-            ];
-            for (list, label, n, help) in lists {
+            for (list, label, help) in List::ALL {
+                let n = tables.lists[list as usize].0.data.rows.len();
                 let text = format!("{label} ({})", format::count(n as u64));
                 if ui.selectable_label(self.list == list, text).on_hover_text(help).clicked() && self.list != list {
                     (self.list, self.is_chosen) = (list, true);
@@ -173,15 +168,7 @@ impl LeaksView {
                 .on_hover_text(hint)
                 .on_disabled_hover_text("Set two marks or more first: M marks a moment");
             ui.separator();
-            let label = ui.label("Filter");
-            let edit = egui::TextEdit::singleline(&mut self.grid.filter).hint_text("Words of a stack");
-            ui.add(edit.desired_width(140.0)).labelled_by(label.id);
-            if ui.button("Copy table").on_hover_text("Copy the listed rows for a spreadsheet").clicked() {
-                self.grid.copy(ui.ctx());
-            }
-            if ui.button("Export…").on_hover_text("Write the listed rows to a file").clicked() {
-                self.grid.export("Leaks", ui.ctx());
-            }
+            head::grid_tools_ui(&mut self.grid, "Leaks", "Words of a stack", ui);
             if self.is_waiting {
                 ui.spinner();
             }
@@ -189,20 +176,16 @@ impl LeaksView {
     }
 
     fn signature(&self, tables: &Tables, row: usize) -> Option<SignatureId> {
-        match self.list {
-            List::Suspects => tables.found.leaks.candidates.get(row).map(|suspect| suspect.signature),
-            List::Innocents => tables.of_rows[0].get(row).copied(),
-            List::Gains => tables.of_rows[1].get(row).copied(),
-        }
+        tables.lists[self.list as usize].1.get(row).copied()
     }
 
-    /// Brings out in the picture what the row's stack has live at the end.
+    /// Highlights in the picture what is live of the row's stack at the end.
     fn highlight(&self, tables: &Tables, row: usize, ctx: &mut ViewContext<'_>) {
         let ids = self.signature(tables, row).and_then(|signature| tables.left.get(&signature));
         ctx.memory.marked = ids.map(Arc::clone).unwrap_or_default();
     }
 
-    /// The stack of a row, and of a suspect what speaks for it.
+    /// The stack of a row, and the evidence for a candidate.
     fn side_ui(&self, tables: &Tables, row: usize, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         let Some(signature) = self.signature(tables, row) else { return };
         Panel::right(egui::Id::unique("evidence"))
@@ -213,9 +196,9 @@ impl LeaksView {
                 ui.set_min_size(ui.available_size());
                 egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
                     let found = &tables.found;
-                    let suspect = found.leaks.candidates.get(row).filter(|_| self.list == List::Suspects);
-                    if let Some(suspect) = suspect {
-                        evidence_ui(found, suspect, shown, ctx, ui);
+                    let candidate = found.leaks.candidates.get(row).filter(|_| self.list == List::Candidates);
+                    if let Some(candidate) = candidate {
+                        evidence_ui(found, candidate, shown, ctx, ui);
                     }
                     ui.strong("Stack, innermost first");
                     for frame in found.signatures.frames(shown.trace(), signature).iter().take(64) {
@@ -235,27 +218,25 @@ impl Analysis for LeakTables {
         let found = work.get(of, &self.0)?;
         let (history, signatures, leaks) = (of.history(), &found.signatures, &found.leaks);
         let places = Places { trace: of.trace(), signatures, owner: Owner::default() };
-        let table = |data| Arc::new(Table { data, ..Table::default() });
-        let suspects = leaks.candidates.iter().map(|one| places.placed(one.signature, one));
-        let innocents = leaks.explained.iter().map(|&one| places.placed(one.signature, one));
+        let list = |data, signatures| (Arc::new(Table { data, ..Table::default() }), signatures);
+        let candidates = leaks.candidates.iter().map(|one| places.placed(one.signature, one));
+        let explained = leaks.explained.iter().map(|&one| places.placed(one.signature, one));
         let gains = leaks.gains.iter().map(|&one| places.placed(one.signature, one));
-        let suspects = table(figures::memory::leaks().data(suspects));
-        let innocents = table(figures::memory::no_leaks().data(innocents));
-        let gains = table(figures::memory::gains().data(gains));
-        let of_rows = [
-            leaks.explained.iter().map(|innocent| innocent.signature).collect(),
-            leaks.gains.iter().map(|gain| gain.signature).collect(),
+        let lists = [
+            list(memory::leaks().data(candidates), leaks.candidates.iter().map(|one| one.signature).collect()),
+            list(memory::no_leaks().data(explained), leaks.explained.iter().map(|one| one.signature).collect()),
+            list(memory::gains().data(gains), leaks.gains.iter().map(|one| one.signature).collect()),
         ];
         let mut left: HashMap<SignatureId, Vec<AllocationId>> = HashMap::new();
         for id in live(history, history.last_state(), LiveUntil::Active) {
             left.entry(signatures.of(history.allocations.stack[id.idx()])).or_default().push(id);
         }
         let left = left.into_iter().map(|(signature, ids)| (signature, Arc::new(ids))).collect();
-        Some(Tables { suspects, innocents, gains, of_rows, left, found })
+        Some(Tables { lists, left, found })
     }
 }
 
-/// What all memory does, which steps were compared, and how far that can be trusted.
+/// The growth of all memory, the steps that were compared, and the confidence.
 fn summary_ui(found: &FoundLeaks, ui: &mut egui::Ui) {
     let tokens = theme::tokens(ui.visuals().dark_mode);
     ui.horizontal_wrapped(|ui| {
@@ -312,14 +293,14 @@ fn summary_ui(found: &FoundLeaks, ui: &mut egui::Ui) {
 
 fn evidence_ui(
     found: &FoundLeaks,
-    suspect: &LeakCandidate,
+    candidate: &LeakCandidate,
     shown: &ShownMemory,
     ctx: &mut ViewContext<'_>,
     ui: &mut egui::Ui,
 ) {
     let trace = shown.trace();
-    let evidence = &suspect.evidence;
-    growth_ui(suspect, found.leaks.warm_up, ui);
+    let evidence = &candidate.evidence;
+    growth_ui(candidate, found.leaks.warm_up, ui);
     let steps = |index: usize| {
         let name = (*found.steps).as_ref().and_then(|steps| steps.names.get(index));
         name.map_or_else(|| format!("step {index}"), |name| display_name(name).into_owned())
@@ -328,7 +309,7 @@ fn evidence_ui(
         "{} of {} blocks of this stack were freed; {} outlived their step, from {} to {}",
         format::count(evidence.freed),
         format::count(evidence.allocated),
-        format::count(suspect.survivors),
+        format::count(candidate.survivors),
         steps(evidence.first_step),
         steps(evidence.last_step)
     ));
@@ -361,7 +342,7 @@ fn innermost(found: &FoundLeaks, shown: &ShownMemory, stack: StackId) -> String 
     label.map_or_else(|| "an unknown place".to_owned(), |label| label.into_owned())
 }
 
-/// Lines at round numbers of bytes, four or so.
+/// About four grid lines at powers of two.
 fn byte_marks(input: &GridInput) -> Vec<GridMark> {
     let (low, high) = input.bounds;
     let step = ((high - low) / 4.0).max(1.0).log2().ceil().exp2();
@@ -377,10 +358,10 @@ fn byte_marks(input: &GridInput) -> Vec<GridMark> {
 }
 
 /// Live bytes at the boundaries of steps.
-fn growth_ui(suspect: &LeakCandidate, warm_up: usize, ui: &mut egui::Ui) {
-    // A plot carries some thousand points; of more boundaries every nth is shown.
-    let stride = suspect.live_bytes.len().div_ceil(2_000).max(1);
-    let points: Vec<[f64; 2]> = suspect
+fn growth_ui(candidate: &LeakCandidate, warm_up: usize, ui: &mut egui::Ui) {
+    // A plot of more than a few thousand points is slow: of more boundaries every nth is shown.
+    let stride = candidate.live_bytes.len().div_ceil(2_000).max(1);
+    let points: Vec<[f64; 2]> = candidate
         .live_bytes
         .iter()
         .enumerate()

@@ -38,7 +38,7 @@ enum Mode {
 }
 
 const MODES: [(Mode, &str, &str); 5] = [
-    (Mode::Moment, "At the moment", "What is live at the moment that is looked at, the dashed line in the picture"),
+    (Mode::Moment, "At the moment", "What is live at the chosen moment"),
     (Mode::Peak, "At the peak", "What is live when most memory is in use"),
     (Mode::End, "At the end", "What is live when the recording ends"),
     (Mode::Grown, "Grown", "What each stack has more of at the moment than at the base"),
@@ -55,7 +55,7 @@ struct LiveBytes {
     has_all_frames: bool,
 }
 
-/// Its row in the table of views.
+/// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "live-memory",
     title: "Live memory by stack",
@@ -66,11 +66,11 @@ pub const SPEC: ViewSpec = ViewSpec {
     make: || Box::new(LiveMemory::default()),
 };
 
-/// The tab of live memory by stack.
+/// The view of live memory by stack.
 #[derive(Debug, Default)]
 pub struct LiveMemory {
     mode: Mode,
-    /// What the person chose.
+    /// The user's choice.
     by: Option<GroupBy>,
     has_all_frames: bool,
     pane: FlamePane<LiveBytes>,
@@ -83,7 +83,7 @@ impl View for LiveMemory {
             return;
         };
         let wanted = self.wanted(&shown, ctx.memory);
-        // While the moment moves, each tree is shown.
+        // While the moment moves, each finished tree is shown.
         let is_near = |known: &LiveBytes| LiveBytes { moment: wanted.moment, ..known.clone() } == wanted;
         let answer = self.pane.ask(&shown.of, &wanted, is_near, ctx, ui);
         ui.horizontal_wrapped(|ui| {
@@ -104,7 +104,7 @@ impl View for LiveMemory {
         });
         let Some(known) = answer_ui(&answer, "Adding up…", ui) else { return };
         if known.tree.total() == 0 {
-            // Of the tree on show, whose parameters may be those before.
+            // Of the shown tree, whose parameters may be the previous ones.
             let what = match self.pane.weights().map_or(self.mode, |known| known.mode) {
                 Mode::Grown => "No stack has more memory than at the base",
                 Mode::Shrunk => "No stack has less memory than at the base",
@@ -143,7 +143,7 @@ impl LiveMemory {
         LiveBytes { mode, moment, base, by, has_all_frames }
     }
 
-    /// By what memory is told apart: as the person chose, else by what there is to tell it apart by.
+    /// The grouping: the user's choice, else the category where no stacks were recorded.
     fn by(&self, shown: &ShownMemory) -> GroupBy {
         let has_stacks = shown.trace().stacks.len() > 1;
         let is_named = !has_stacks && !shown.history().allocations.category.is_empty();
@@ -170,7 +170,7 @@ impl LiveMemory {
         combo.response.accessible_name("Grouped");
     }
 
-    /// Which moments these are, and a button to keep one as the base.
+    /// The compared moments, and buttons to set and clear the base.
     fn moment_ui(&self, wanted: &LiveBytes, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         let at = state_text(shown, wanted.moment);
         match wanted.mode {

@@ -1,8 +1,8 @@
-//! Where does each block lie on the map of the allocator's state?
+//! Layout of the map of the allocator's state.
 //!
-//! Segments follow each other like words: by address, wrapped at the right edge, each pool under a
-//! heading of its own. A stretch narrower than a pixel shares its pixel with its neighbours, so the
-//! number of boxes is bounded by pixels, and none of the bytes is left out.
+//! Segments follow each other like words: by address, wrapped at the right edge, each pool under its
+//! own heading. Ranges narrower than a pixel share it with their neighbors, so the number of boxes is
+//! bounded by pixels, and every byte is counted.
 
 use crate::analysis::memory::state::{AllocatorState, PartKind, SegmentPart};
 use crate::model::memory::AllocationId;
@@ -24,7 +24,7 @@ pub enum Fill {
 /// A box on the map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MapBox {
-    /// Which line, from the top.
+    /// Index of the line, from the top.
     pub line: u32,
     /// From and to, in points from the left edge.
     pub x: [f32; 2],
@@ -63,7 +63,7 @@ impl Map {
         &self.boxes[first..last.max(first)]
     }
 
-    /// The first line of what lies at an address of a segment, and how many lines it has.
+    /// The first line and the number of lines of what lies at an address of a segment.
     ///
     /// * `place`: pool, segment and address.
     pub fn lines_of(&self, place: (u32, u32, u64)) -> (u32, u32) {
@@ -84,11 +84,11 @@ impl Map {
     }
 }
 
-/// How many bytes a point must be for everything to fit into `n_lines` lines of `width` points.
+/// The bytes per point at which everything fits into `n_lines` lines of `width` points.
 pub fn fitting_scale(state: &AllocatorState, width: f32, n_lines: u32) -> f64 {
     let n_segments: usize = state.pools.iter().map(|pool| pool.segments.len()).sum();
     let gaps = n_segments as f64 * f64::from(GAP + 1.0);
-    // Each pool breaks its last line off.
+    // Each pool ends with an incomplete line.
     let lines = f64::from(n_lines.saturating_sub(2 * state.pools.len() as u32).max(1));
     let room = (lines * f64::from(width) - gaps).max(f64::from(width) / 2.0);
     (state.sums.reserved as f64 / room).max(1.0)

@@ -1,4 +1,6 @@
-//! The map of the allocator's state on screen: its boxes, and what they say when pointed to or clicked.
+//! Painting of the map of the allocator's state; hovering and clicks on its boxes.
+
+use std::borrow::Cow;
 
 use eframe::egui::{self, Color32, CornerRadius, Pos2, Rect, Stroke, StrokeKind, pos2, vec2};
 
@@ -40,7 +42,7 @@ fn pool_title(shown: &ShownMemory, pool: &PoolState) -> String {
     format!("{kind}, {known}")
 }
 
-/// What the map is painted on.
+/// The map and its place on screen.
 pub struct Canvas<'a> {
     pub map: &'a StateMap,
     pub shown: &'a ShownMemory,
@@ -56,9 +58,9 @@ impl Canvas<'_> {
         )
     }
 
-    fn label(&self, id: AllocationId) -> &str {
+    fn label(&self, id: AllocationId) -> Cow<'_, str> {
         let stack = self.shown.history().allocations.stack[id.idx()].0 as usize;
-        self.shown.trace().strings.get(self.map.labels.get(stack).copied().unwrap_or_default())
+        display_name(self.shown.trace().strings.get(self.map.labels.get(stack).copied().unwrap_or_default()))
     }
 
     fn color(&self, fill: Fill, ctx: &ViewContext<'_>) -> Color32 {
@@ -175,8 +177,7 @@ impl Canvas<'_> {
         let segment = &pool.segments[place.segment as usize];
         let expandable = if segment.is_expandable { ", expandable" } else { "" };
         format!(
-            "{}\nAt {:#x}, in a segment of {}{expandable} with {} free",
-            display_name(&what),
+            "{what}\nAt {:#x}, in a segment of {}{expandable} with {} free",
             place.addr,
             bytes(segment.bytes),
             bytes(segment.sums.free)

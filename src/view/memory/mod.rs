@@ -1,4 +1,4 @@
-//! GPU memory: over time, at a moment, by stack, and what leaks.
+//! Views of GPU memory: over time, at a moment, by stack, and leaks.
 
 mod allocations;
 mod commands;

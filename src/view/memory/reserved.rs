@@ -1,4 +1,4 @@
-//! Why reserved memory grew, and why there was too little.
+//! Why reserved memory grew, and why memory ran out.
 
 use std::sync::Arc;
 
@@ -25,19 +25,19 @@ use crate::view::{Content, Place, View, ViewContext, ViewSpec};
 use crate::widget::table::Action;
 use crate::widget::theme;
 
-/// Stacks named on a card, and blocks named beside a row.
+/// Stacks listed on a card, and blocks listed beside a row.
 const MAX_NAMED: usize = 12;
 /// A program that catches the error and tries again may run out of memory thousands of times.
 const MAX_CARDS: usize = 50;
 
-/// Everything that the tab shows.
+/// Computes everything that the view shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ReservedTables;
 
 #[derive(Debug)]
 struct Tables {
     growth: Arc<Vec<Growth>>,
-    /// How often reserved memory grew for each cause, and by how much in all.
+    /// For each cause, how often and by how many bytes reserved memory grew.
     sums: Vec<(Cause, u64, u64)>,
     cards: Arc<Vec<OomCard>>,
     /// A row of figures for each card that is shown.
@@ -47,7 +47,7 @@ struct Tables {
     table: Arc<Table>,
 }
 
-/// Its row in the table of views.
+/// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "reserved",
     title: "Reserved and out of memory",
@@ -58,12 +58,12 @@ pub const SPEC: ViewSpec = ViewSpec {
     make: || Box::new(ReservedView::default()),
 };
 
-/// The tab of reserved memory.
+/// The view of reserved memory.
 #[derive(Debug, Default)]
 pub struct ReservedView {
     tables: Query<ReservedTables>,
     grid: Grid,
-    /// What stood in the way of a row's request.
+    /// The blocks that kept the request of a row from being served.
     pins: Query<GrowthPins>,
     is_waiting: bool,
 }
@@ -116,19 +116,12 @@ impl View for ReservedView {
             self.side_ui(&tables, row, growth, &shown, ctx, ui);
         }
         CentralPanel::default().frame(Frame::NONE).show(ui, |ui| {
-            match self.grid.ui("Growth of reserved memory", Some("Show the state just before"), ui) {
-                Some(Action::Open(row)) => {
-                    if let Some(growth) = tables.growth.get(row) {
-                        ctx.memory.moment = Some(growth.state());
-                        ctx.commands.push(Command::Show(super::STATE.id));
-                    }
-                }
-                Some(Action::Select(row)) => {
-                    if let Some(growth) = tables.growth.get(row) {
-                        ctx.memory.moment = Some(growth.state());
-                    }
-                }
-                _ => {}
+            let action = self.grid.ui("Growth of reserved memory", Some("Show the state just before"), ui);
+            let Some(Action::Open(row) | Action::Select(row)) = action else { return };
+            let Some(growth) = tables.growth.get(row) else { return };
+            ctx.memory.moment = Some(growth.state());
+            if let Some(Action::Open(_)) = action {
+                ctx.commands.push(Command::Show(super::STATE.id));
             }
         });
     }
@@ -151,15 +144,7 @@ impl ReservedView {
                 ui.label(text).on_hover_text(help);
                 ui.separator();
             }
-            let label = ui.label("Filter");
-            let edit = egui::TextEdit::singleline(&mut self.grid.filter).hint_text("Words of a cause or place");
-            ui.add(edit.desired_width(160.0)).labelled_by(label.id);
-            if ui.button("Copy table").on_hover_text("Copy the listed rows for a spreadsheet").clicked() {
-                self.grid.copy(ui.ctx());
-            }
-            if ui.button("Export…").on_hover_text("Write the listed rows to a file").clicked() {
-                self.grid.export("Growth of reserved memory", ui.ctx());
-            }
+            head::grid_tools_ui(&mut self.grid, "Growth of reserved memory", "Words of a cause or place", ui);
         });
     }
 
@@ -215,7 +200,7 @@ impl ReservedView {
     }
 }
 
-/// The blocks that stood in the way.
+/// The blocks that kept the request from being served.
 fn pins_ui(tables: &Tables, pins: &PinnedRange, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
     let all = &shown.history().allocations;
     ui.label(format!(
@@ -224,7 +209,7 @@ fn pins_ui(tables: &Tables, pins: &PinnedRange, shown: &ShownMemory, ctx: &mut V
         format::bytes(pins.blocks_bytes as f64),
         format::bytes(pins.bytes as f64)
     ));
-    if ui.button("Highlight them").on_hover_text("Bring them out in the pictures of memory").clicked() {
+    if ui.button("Highlight them").on_hover_text("Highlight them in the pictures of memory").clicked() {
         let mut ids = pins.blocks.clone();
         ids.sort_unstable();
         ctx.memory.marked = Arc::new(ids);

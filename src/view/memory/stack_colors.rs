@@ -9,10 +9,10 @@ use crate::answers::{Analysis, Work};
 use crate::model::{StackId, StringId, Trace, hash_bytes};
 use crate::widget::slice_color::oklch;
 
-/// Different hues.
+/// Number of hues.
 const HUES: usize = 60;
 
-/// Nothing is known: gray.
+/// The color of memory without the wanted property: gray.
 pub fn unknown(is_dark: bool) -> Color32 {
     oklch(if is_dark { 0.62 } else { 0.78 }, 0.0, 0.0)
 }
@@ -31,7 +31,7 @@ impl StackColors {
     /// * `labels`: for each stack the frame that names it.
     pub fn new(trace: &Trace, labels: &[StringId], is_dark: bool) -> Self {
         let hue = |i: usize| {
-            // Neighbors in hue differ in lightness, so that shades stay apart without color.
+            // Neighboring hues differ in lightness, so that they are distinct without color too.
             let light = if is_dark { 0.64 } else { 0.74 } + (i % 3) as f32 * 0.045;
             oklch(light, 0.10, i as f32 * 360.0 / HUES as f32)
         };
@@ -43,7 +43,7 @@ impl StackColors {
         Self { of_stack: of_stack.collect(), palette }
     }
 
-    /// Where in the palette the color of a stack is; that of none for a stack of another trace.
+    /// Index of a stack's color in the palette; gray for a stack of another trace.
     pub fn index(&self, stack: StackId) -> u8 {
         self.of_stack.get(stack.0 as usize).copied().unwrap_or(HUES as u8)
     }

@@ -20,7 +20,7 @@ use crate::view::axis::Wheel;
 use crate::view::states::{answer_ui, nothing_ui};
 use crate::view::{Content, Place, View, ViewContext, ViewSpec};
 
-/// A map of more lines than this says nothing more.
+/// The most lines of a map.
 const MAX_LINES: f64 = 20_000.0;
 
 /// A map of the allocator's memory.
@@ -30,12 +30,12 @@ struct MapOf {
     /// In points.
     width: u32,
     lines: u32,
-    /// How much larger than fitted.
+    /// Zoom factor; 1 shows everything.
     zoom: f64,
     is_dark: bool,
 }
 
-/// A map, and what its blocks are called and colored.
+/// A map with the names and colors of its blocks.
 #[derive(Debug)]
 pub struct StateMap {
     pub state: Arc<AllocatorState>,
@@ -43,22 +43,22 @@ pub struct StateMap {
     /// The frame that names each stack.
     pub labels: Arc<Vec<StringId>>,
     pub colors: Arc<StackColors>,
-    /// What it can be enlarged to, until each stretch has a line of its own.
+    /// The largest zoom factor.
     max_zoom: f64,
 }
 
-/// A place on the map that stays on screen while the map is enlarged.
+/// A place on the map that stays on screen while zooming.
 #[derive(Clone, Copy, Debug)]
 struct Anchor {
     /// Its pool, segment and address.
     place: (u32, u32, u64),
-    /// Which of its lines it is, as a share of them.
+    /// Its line, as a share of the lines of the place.
     share: f32,
-    /// How far below the upper edge of what is on show its line begins.
+    /// Top of its line, in points from the top of the visible part.
     y: f32,
 }
 
-/// Its row in the table of views.
+/// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "memory-state",
     title: "Memory state",
@@ -73,12 +73,12 @@ pub const SPEC: ViewSpec = ViewSpec {
 #[derive(Debug, Default)]
 pub struct MemoryState {
     transport: Transport,
-    /// How much larger than fitted; 1 shows everything.
+    /// Zoom factor; 1 shows everything.
     zoom: f64,
     map: Query<MapOf>,
-    /// What was under the pointer when it was zoomed, until the map of that size is there.
+    /// The place under the pointer while zooming, until the map of that size is ready.
     anchor: Option<Anchor>,
-    /// What is on show, in points from the top.
+    /// Scroll offset, in points from the top.
     scroll: f32,
     is_waiting: bool,
 }
@@ -132,7 +132,7 @@ impl MemoryState {
         self.zoom = (self.zoom * factor).clamp(1.0, most);
     }
 
-    /// Turns the wheel over the map: what is under the pointer stays there. Returns by how much to scroll.
+    /// Applies the wheel: zooms around the pointer. Returns the distance to scroll.
     fn wheel(&mut self, area: Rect, row: f32, wheel_zooms: bool, ui: &egui::Ui) -> f32 {
         let Some(pointer) = ui.ctx().pointer_latest_pos().filter(|_| ui.rect_contains_pointer(area)) else {
             return 0.0;
@@ -153,7 +153,7 @@ impl MemoryState {
                 let (first, n) = shown.map.lines_of(place);
                 Anchor { place, share: (under.line - first) as f32 / n as f32, y: line as f32 * row - self.scroll }
             });
-            // Until the larger map is there, further turns are about the same place.
+            // Until the larger map is ready, the wheel zooms around the same place.
             self.anchor = self.anchor.or(anchor);
         }
         scroll.y
@@ -165,12 +165,12 @@ impl MemoryState {
         let wanted = MapOf {
             state: ctx.memory.moment.unwrap_or(shown.history().last_state()),
             width: (area.width() - scroll_bar).max(60.0) as u32,
-            // The sums stand in a line of their own.
+            // The sums have their own line.
             lines: ((area.height() - 28.0) / (LINE_HEIGHT + LINE_GAP)).max(1.0) as u32,
             zoom: self.zoom,
             is_dark: ctx.is_dark,
         };
-        // A map of a moment ago stays until the next is there.
+        // The previous map stays until the next is ready.
         let answer = self.map.ask_in_turn(ctx.answers, &shown.of, &wanted, |_| true);
         self.is_waiting = answer.is_working();
         let Some(map) = answer_ui(&answer, "Laying out the map…", ui) else { return };
@@ -189,8 +189,8 @@ impl MemoryState {
             self.anchor = None;
         }
         self.scroll = (self.scroll - by).clamp(0.0, (n_lines as f32 * row - area.height()).max(0.0));
-        // The wheel is read above, where it may zoom as well; of the area it is only the bar that scrolls. It
-        // learns only while it paints how high the map is now, so what it makes of the offset does not count.
+        // The wheel is read above, where it may also zoom; of the scroll area only the bar is used. The area learns
+        // the height of the map only while painting, so the offset it returns is ignored unless the bar is dragged.
         ui.spacing_mut().scroll.kinetic.rubber_band = false;
         let scroll = egui::ScrollArea::vertical().auto_shrink(false).id_salt("memory map");
         let scroll = scroll.scroll_source(egui::scroll_area::ScrollSource::SCROLL_BAR);
@@ -226,7 +226,7 @@ impl Analysis for MapOf {
     }
 }
 
-/// What all segments sum to.
+/// The sums of all segments.
 fn sums_ui(map: &StateMap, ui: &mut egui::Ui) {
     let MemorySums { reserved, allocated, awaiting_free, unsplit, free, largest_free, pinned, .. } = map.state.sums;
     let is_dark = ui.visuals().dark_mode;

@@ -1,30 +1,31 @@
-//! Moves the moment that is looked at: by hand, event by event, or playing.
+//! Controls of the chosen moment: a strip, steps by event, and playback.
 
 use std::time::Duration;
 
 use eframe::egui::{self, Color32, Sense, Stroke, pos2, vec2};
 
 use super::head::{moment_slider, state_text};
-use crate::answers::{Analysis, Query, Subject as _, SubjectKey, Work};
+use super::over_time::Highest;
+use crate::answers::{Query, Subject as _, SubjectKey};
 use crate::command::Command;
 use crate::figures::format;
-use crate::session::{OpenMemory, ShownMemory};
+use crate::session::ShownMemory;
 use crate::view::ViewContext;
 use crate::widget::theme;
 
-/// How long the whole recording takes at normal speed, in seconds.
+/// Seconds to play the whole recording at normal speed.
 const WHOLE_SECONDS: f64 = 20.0;
 const SPEEDS: [f64; 5] = [0.1, 0.5, 1.0, 2.0, 10.0];
-/// How often a playing moment moves.
+/// Interval between two steps of playback.
 const TICK: Duration = Duration::from_millis(50);
 
-/// A moment that moves by itself.
+/// Playback of the moment.
 #[derive(Debug)]
 struct Playing {
     of: SubjectKey,
     /// Between two states.
     position: f64,
-    /// Where it put the moment last; a person who looks elsewhere stops it.
+    /// The moment it set last; playback stops if the user chooses another.
     shown: Option<u32>,
 }
 
@@ -33,7 +34,7 @@ struct Playing {
 pub struct Transport {
     playing: Option<Playing>,
     speed: f64,
-    strip: Query<Strip>,
+    strip: Query<Highest>,
 }
 
 impl Default for Transport {
@@ -126,7 +127,7 @@ impl Transport {
         ui.ctx().request_repaint_after(TICK);
     }
 
-    /// The active curve over all states, in which a click or drag sets the moment.
+    /// The active curve over all states; a click or drag sets the moment.
     fn scrub_ui(&mut self, shown: &ShownMemory, state: u32, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         let history = shown.history();
         let n = history.n_states();
@@ -136,7 +137,8 @@ impl Transport {
         let state_at =
             |x: f32| (f64::from((x - rect.left()) / rect.width()).clamp(0.0, 1.0) * f64::from(n - 1)).round();
         let x_of = |state: u32| rect.left() + (f64::from(state) / f64::from(n - 1).max(1.0)) as f32 * rect.width();
-        let strip = self.strip.ask(ctx.answers, &shown.of, &Strip { n_points: rect.width() as u32 });
+        let wanted = Highest::of_states(shown, rect.width() as usize);
+        let strip = self.strip.ask(ctx.answers, &shown.of, &wanted);
         let heights = strip.ready().map_or(&[][..], |strip| &strip[..]);
         let mut mesh = egui::Mesh::default();
         for (column, height) in heights.iter().enumerate() {
@@ -164,31 +166,11 @@ impl Transport {
     }
 }
 
-/// For each point of a strip the highest `active` of its states, as a share of the highest of all.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Strip {
-    n_points: u32,
-}
-
-impl Analysis for Strip {
-    type Of = OpenMemory;
-    type Output = Vec<f32>;
-    const NAME: &'static str = "The strip of moments";
-
-    fn run(&self, of: &OpenMemory, _: &Work<'_>) -> Option<Vec<f32>> {
-        let curves = &of.history().curves;
-        let (last, most) = (u64::from(of.history().last_state()), curves.highest().1.max(1) as f64);
-        let state = |point: u32| (last * u64::from(point) / u64::from(self.n_points.max(1))) as u32;
-        let bytes = |point: u32| curves.active[curves.peak(state(point)..state(point + 1) + 1) as usize];
-        Some((0..self.n_points).map(|point| (bytes(point) as f64 / most) as f32).collect())
-    }
-}
-
 fn speed_text(speed: f64) -> String {
     format!("× {speed}")
 }
 
-/// What happened last in a state, and how much memory is in use.
+/// The event that led to a state, and the memory in use.
 fn event_text(shown: &ShownMemory, state: u32) -> String {
     let history = shown.history();
     let active = format::bytes(history.curves.active[state as usize] as f64);

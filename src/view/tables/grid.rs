@@ -61,11 +61,10 @@ impl Table for AllocationRows {}
 
 /// The row of `other` with the same names and shapes.
 fn same_row(table: &Answer, row: usize, other: &Answer) -> Option<usize> {
-    let texts = |row: &[Cell]| -> Vec<Cell> {
-        row.iter().filter(|cell| matches!(cell, Cell::Text(_) | Cell::Sides(_))).cloned().collect()
-    };
-    let wanted = texts(table.data.rows.get(row)?);
-    other.data.rows.iter().position(|row| texts(row) == wanted)
+    let is_name = |cell: &&Cell| cell.as_name().is_some() || matches!(cell, Cell::Sides(_));
+    let wanted: Vec<&Cell> = table.data.rows.get(row)?.iter().filter(is_name).collect();
+    let is_same = |row: &Vec<Cell>| row.iter().filter(is_name).eq(wanted.iter().copied());
+    other.data.rows.iter().position(is_same).filter(|_| !wanted.is_empty())
 }
 
 /// The order of a table's rows, of those that fit the filter.
@@ -286,5 +285,26 @@ impl<T: Table> Grid<T> {
             },
         }
         self.text = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_found_again_by_its_names_and_not_by_its_figures() {
+        let table = |rows: Vec<Vec<Cell>>| Answer { data: Data { rows, ..Data::default() }, ..Answer::default() };
+        let row = |name: Cell, side, count| vec![name, Cell::Count(count), Cell::Sides([side, 1, 1])];
+        let frame = |name: &str| Cell::Frames(name.into());
+        let before = table(vec![row(Cell::name("gemm"), 64, 9), row(frame("step"), 1, 5), vec![Cell::Count(1)]]);
+        let after = table(vec![
+            vec![Cell::Count(1)],
+            row(Cell::name("gemm"), 32, 9),
+            row(frame("step"), 1, 7),
+            row(Cell::name("gemm"), 64, 1),
+        ]);
+        let found = [0, 1, 2, 3].map(|row| same_row(&before, row, &after));
+        assert_eq!(found, [Some(3), Some(2), None, None], "a row without names stands for nothing");
     }
 }

@@ -93,6 +93,9 @@ impl Union {
 }
 
 /// The summaries so far, and the one being computed.
+///
+/// They are not in [`crate::answers::Answers`]: every frame looks up one for each visible group and counter, in a
+/// session of hundreds of them, and they are computed one at a time, since each needs up to 24 bytes per slice.
 #[derive(Debug, Default)]
 pub struct Background {
     opened: Vec<Weak<Trace>>,

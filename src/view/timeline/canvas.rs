@@ -94,8 +94,7 @@ impl Timeline {
         let Some(response) = response else { return };
         let pointer = response.hover_pos().filter(|_| !self.drag.is_active());
         let under = pointer.map_or(Hit::Nothing, |pointer| self.hit(ctx, areas, &scale, pointer));
-        let (traces, is_one_clock) = (ctx.traces, ctx.is_one_clock);
-        let geometry = Geometry { traces, list: &self.tracks, scale, pinned, scrolled, is_one_clock };
+        let geometry = Geometry { traces: ctx.traces, list: &self.tracks, scale, pinned, scrolled };
         let zoom = self.drag.zoom_start().zip(ui.ctx().pointer_latest_pos());
         let zoom = zoom.map(|((anchor, _), pointer)| TimeRange::new(anchor, scale.time(pointer.x)));
         paint_overlay(ctx, ui, parts, &geometry, [&lists[0], &lists[1]], (under, zoom));

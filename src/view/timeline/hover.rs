@@ -4,8 +4,9 @@ use eframe::egui::{PopupAnchor, Response, RichText, Tooltip, Ui};
 
 use super::hit::Hit;
 use super::overlay::arrows;
+use super::paint::counter_text;
 use crate::figures::{format, text::display_name};
-use crate::model::{CounterUnit, SliceId, SliceKind, TimeNs, Trace, TrackId};
+use crate::model::{SliceId, SliceKind, TimeNs, Trace, TrackId};
 use crate::view::ViewContext;
 
 /// Shows the tooltip of what the pointer hits at session time `at`.
@@ -91,11 +92,7 @@ fn counter_lines(trace: &Trace, track: TrackId, at: TimeNs) -> Vec<String> {
         let index = counter.ts.partition_point(|&ts| ts <= at).checked_sub(1)?;
         // The last value holds until the trace ends.
         let value = *counter.value.get(index).filter(|_| at < trace.span.end || counter.ts[index] == at)?;
-        let text = match counter.unit {
-            CounterUnit::Plain => format::value(value),
-            CounterUnit::Bytes => format::bytes(value),
-            CounterUnit::Percent => format!("{} %", format::value(value)),
-        };
+        let text = counter_text(counter.unit, value);
         Some(if counter.series.is_empty() { text } else { format!("{}: {text}", display_name(&counter.series)) })
     };
     of_track.filter_map(line).collect()

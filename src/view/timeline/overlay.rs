@@ -1,10 +1,11 @@
 //! Overlays on the rows: the selection with its flow arrows, search hits, and the hovered slice.
 
-use eframe::egui::{Color32, Mesh, Painter, Rect, Shape, Stroke, StrokeKind, epaint::CubicBezierShape, pos2, vec2};
+use eframe::egui::epaint::CubicBezierShape;
+use eframe::egui::{Color32, Mesh, Painter, Rangef, Rect, Shape, Stroke, StrokeKind, pos2, vec2};
 
 use super::hit::Hit;
 use super::layout::{Area, DrawList};
-use super::track_list::TrackList;
+use super::track_list::{SPACING, TrackList, visible_lines};
 use crate::model::{SliceId, Trace};
 use crate::session::{OpenTrace, Selection};
 use crate::view::axis::Scale;
@@ -24,8 +25,6 @@ pub struct Geometry<'a> {
     pub scale: Scale,
     pub pinned: Area,
     pub scrolled: Area,
-    /// Whether times of different traces are comparable.
-    pub is_one_clock: bool,
 }
 
 impl Geometry<'_> {
@@ -40,6 +39,26 @@ impl Geometry<'_> {
         let (left, right) = (self.scale.x(time.start), self.scale.x(time.end));
         let rect = Rect::from_min_max(pos2(left, top), pos2(right.max(left + 1.5), top + height));
         Some((rect, area.rect))
+    }
+
+    /// The visible lines of traces whose times can be compared with those of `open`, joined where they touch.
+    fn rows_on_clock_of(&self, open: &OpenTrace) -> Vec<Rangef> {
+        let mut all: Vec<Rangef> = Vec::new();
+        for (lines, area) in [(&self.list.pinned, self.pinned), (&self.list.scrolled, self.scrolled)] {
+            let bottom = area.scroll + f64::from(area.rect.height());
+            for line in lines.get(visible_lines(lines, area.scroll, bottom)).unwrap_or_default() {
+                if !self.traces.get(line.trace).is_some_and(|other| other.shares_clock(open)) {
+                    continue;
+                }
+                let top = area.top(line);
+                let rows = Rangef::new(top, top + line.height + SPACING).intersection(area.rect.y_range());
+                match all.last_mut().filter(|last| last.max + 1.0 > rows.min) {
+                    Some(last) => last.max = rows.max,
+                    None => all.push(rows),
+                }
+            }
+        }
+        all
     }
 
     fn frame(&self, painter: &Painter, trace: usize, slice: SliceId, stroke: Stroke) {
@@ -69,21 +88,19 @@ pub fn arrows(trace: &Trace, slice: SliceId) -> Vec<(SliceId, SliceId)> {
     all
 }
 
-/// Paints the selected slice with its arrows, the selected instant, or the lifetime of the selected allocation
-/// across all rows.
+/// Paints the selected slice with its arrows, the selected instant, or the lifetime of the selected allocation.
 pub fn selection(painter: &Painter, geometry: &Geometry<'_>, selection: Selection, color: Color32) {
     match selection {
         Selection::None => {}
-        // Without a common clock the lifetime cannot be placed among the rows of other traces.
-        Selection::Allocation { .. } if !geometry.is_one_clock => {}
         Selection::Allocation { trace, memory, id } => {
             let Some(open) = geometry.traces.get(trace) else { return };
             let Some(history) = open.trace.memories.get(memory).filter(|history| history.has_time) else { return };
             let life = history.life(id).shifted(open.offset);
             let (left, right) = (geometry.scale.x(life.start), geometry.scale.x(life.end));
-            let rows = painter.clip_rect().y_range();
-            painter.rect_filled(Rect::from_x_y_ranges(left..=right, rows), 0.0, color.gamma_multiply(0.07));
-            painter.vline(left, rows, Stroke::new(1.5, color));
+            for rows in geometry.rows_on_clock_of(open) {
+                painter.rect_filled(Rect::from_x_y_ranges(left..=right, rows), 0.0, color.gamma_multiply(0.07));
+                painter.vline(left, rows, Stroke::new(1.5, color));
+            }
         }
         Selection::Instant { trace, instant } => {
             let Some(open) = geometry.traces.get(trace) else { return };
@@ -183,35 +200,50 @@ mod tests {
     use eframe::egui::{CentralPanel, Context, RawInput};
 
     use super::*;
+    use crate::analysis::clock::ClockSource;
     use crate::model::memory::{AllocationId, MemoryAction, MemoryEvent, MemoryPool, RawMemory};
     use crate::model::{SliceKind, StackId, TimeRange, TraceBuilder};
     use crate::view::timeline::TimelineSettings;
 
     #[test]
-    fn the_lifetime_of_an_allocation_is_shaded() {
-        let mut builder = TraceBuilder::from_slices(&[("main", SliceKind::Operator, "step", 0, 1000)]);
+    fn the_lifetime_of_an_allocation_is_shaded_on_rows_of_its_clock() {
+        let step = [("main", SliceKind::Operator, "step", 0, 1000)];
+        let mut builder = TraceBuilder::from_slices(&step);
         let mut raw = RawMemory { has_time: true, ..RawMemory::default() };
         let pool = raw.pool(MemoryPool::default());
         for (ts, action) in [(100, MemoryAction::Alloc), (400, MemoryAction::FreeCompleted)] {
             raw.events.push(MemoryEvent { ts, action, addr: 512, bytes: 512, pool, stack: StackId(0) });
         }
         builder.memories.push(raw);
-        let traces = [OpenTrace::new(builder.finish(), 0)];
+        let other = TraceBuilder::from_slices(&step).finish();
+        let mut traces = [builder.finish(), other].map(|trace| OpenTrace::new(trace, 0));
+        let list = TrackList::build(&traces, &TimelineSettings::default(), "");
         let scale = Scale::new(TimeRange { start: 0, end: 1000 }, 0.0, 500.0, 1.0);
-        let output = Context::default().run_ui(RawInput::default(), |ui| {
-            let area = Area { rect: ui.max_rect(), scroll: 0.0 };
-            let list = TrackList::default();
-            let geometry =
-                Geometry { traces: &traces, list: &list, scale, pinned: area, scrolled: area, is_one_clock: true };
-            let allocation = Selection::Allocation { trace: 0, memory: 0, id: AllocationId(0) };
-            CentralPanel::default().show(ui, |ui| selection(ui.painter(), &geometry, allocation, Color32::RED));
-        });
-        let band = output.shapes.iter().find_map(|clipped| match &clipped.shape {
-            Shape::Rect(band) if band.rect.left() == 50.0 => Some(band.rect.right()),
-            _ => None,
-        });
-        assert_eq!(band, Some(200.0));
-        output.drop_without_applying_deltas();
+        let rect = Rect::from_min_size(pos2(0.0, 0.0), vec2(500.0, 400.0));
+        let [pinned, scrolled] =
+            [Rect::from_min_size(rect.min, vec2(500.0, 0.0)), rect].map(|rect| Area { rect, scroll: 0.0 });
+        let bands = |traces: &[OpenTrace]| {
+            let output = Context::default().run_ui(RawInput::default(), |ui| {
+                let geometry = Geometry { traces, list: &list, scale, pinned, scrolled };
+                let allocation = Selection::Allocation { trace: 0, memory: 0, id: AllocationId(0) };
+                CentralPanel::default().show(ui, |ui| selection(ui.painter(), &geometry, allocation, Color32::RED));
+            });
+            let band = |shape: &Shape| match shape {
+                Shape::Rect(band) if band.rect.left() == 50.0 => Some(band.rect),
+                _ => None,
+            };
+            let bands: Vec<Rect> = output.shapes.iter().filter_map(|clipped| band(&clipped.shape)).collect();
+            output.drop_without_applying_deltas();
+            bands
+        };
+        let end_of = |trace| {
+            let last = list.scrolled.iter().rev().find(|line| line.trace == trace).unwrap();
+            scrolled.top(last) + last.height + SPACING
+        };
+        let until = |bottom| vec![Rect::from_min_max(pos2(50.0, 0.0), pos2(200.0, bottom))];
+        assert_eq!(bands(&traces), until(end_of(0)), "the other trace has a clock of its own");
+        traces.iter_mut().for_each(|open| open.source = ClockSource::Utc);
+        assert_eq!(bands(&traces), until(end_of(1)));
     }
 
     #[test]
@@ -226,7 +258,7 @@ mod tests {
             [Rect::from_min_size(rect.min, vec2(500.0, 0.0)), rect].map(|rect| Area { rect, scroll: 0.0 });
         let found = [(0, SliceId(0)), (0, SliceId(1))];
         let output = Context::default().run_ui(RawInput::default(), |ui| {
-            let geometry = Geometry { traces: &traces, list: &list, scale, pinned, scrolled, is_one_clock: true };
+            let geometry = Geometry { traces: &traces, list: &list, scale, pinned, scrolled };
             let ruler = Rect::from_min_size(pos2(0.0, 0.0), vec2(500.0, 20.0));
             CentralPanel::default().show(ui, |ui| hits(ui.painter(), &geometry, &found, ruler, Color32::YELLOW));
         });

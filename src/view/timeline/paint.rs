@@ -125,13 +125,17 @@ pub fn curve_scales(painter: &Painter, traces: &[OpenTrace], list: &DrawList, co
     for curve in list.curves.iter().filter(|curve| curve.index == 0) {
         let counter = traces.get(curve.trace).and_then(|open| open.trace.counters.get(curve.counter));
         let Some(counter) = counter else { continue };
-        let top = match counter.unit {
-            CounterUnit::Plain => format::value(curve.top),
-            CounterUnit::Bytes => format::bytes(curve.top),
-            CounterUnit::Percent => format!("{} %", format::value(curve.top)),
-        };
-        let at = curve.rect.left_top() + vec2(4.0, 0.0);
-        painter.text(at, Align2::LEFT_TOP, format!("max {top}"), FontId::proportional(10.0), color);
+        let text = format!("max {}", counter_text(counter.unit, curve.top));
+        painter.text(curve.rect.left_top() + vec2(4.0, 0.0), Align2::LEFT_TOP, text, FontId::proportional(10.0), color);
+    }
+}
+
+/// A value of a counter with its unit.
+pub fn counter_text(unit: CounterUnit, value: f64) -> String {
+    match unit {
+        CounterUnit::Plain => format::value(value),
+        CounterUnit::Bytes => format::bytes(value),
+        CounterUnit::Percent => format!("{} %", format::value(value)),
     }
 }
 

@@ -13,7 +13,7 @@ pub const ROW_HEIGHT: f32 = 18.0;
 pub const GROUP_HEIGHT: f32 = 22.0;
 const COUNTER_HEIGHT: f32 = 40.0;
 /// Free space under each line.
-const SPACING: f32 = 3.0;
+pub const SPACING: f32 = 3.0;
 
 /// What a line of the timeline shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -15,7 +15,7 @@ pub enum AxisKind {
     Events,
 }
 
-/// Units of the events axis in a state: whole numbers, and still fine enough to zoom into one state.
+/// Units of the events axis per state: fine enough to zoom into one state.
 pub const UNITS: i64 = 1 << 10;
 
 /// Stands for no state, outside of the history.
@@ -41,7 +41,7 @@ pub struct Column {
 }
 
 impl Axis<'_> {
-    /// What of the events axis or of session time is on show.
+    /// The visible range of this axis: of events or of session time.
     pub fn navigation<'n>(&self, events: &'n mut Navigation, time: &'n mut Navigation) -> &'n mut Navigation {
         match self.kind {
             AxisKind::Time => time,
@@ -57,7 +57,7 @@ impl Axis<'_> {
         }
     }
 
-    /// Room on both sides where all is shown, as a share of it.
+    /// Margin on both sides where everything is shown, as a share of it.
     pub fn margin(&self) -> f64 {
         match self.kind {
             AxisKind::Time => MARGIN,
@@ -76,7 +76,7 @@ impl Axis<'_> {
         }
     }
 
-    /// The length of a range in words: `2.5 ms` or `1,234 events`.
+    /// The length of a range as text: `2.5 ms` or `1,234 events`.
     pub fn length_text(&self, range: TimeRange) -> String {
         match self.kind {
             AxisKind::Time => format::duration(range.dur()),

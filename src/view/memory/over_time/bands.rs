@@ -4,7 +4,7 @@ use super::axis::Axis;
 use crate::model::memory::MemorySource;
 use crate::model::{MemoryHistory, SliceKind, StringId, TimeRange, Trace};
 
-/// Rows of bands; what overlaps more often is counted.
+/// The most lanes; bands that find none are counted.
 pub const MAX_LANES: usize = 3;
 
 /// A named range of time.
@@ -23,7 +23,7 @@ pub struct Bar {
     /// In positions on the axis.
     pub range: TimeRange,
     pub lane: usize,
-    /// How many bands it stands for.
+    /// How many bands it represents.
     pub count: u32,
 }
 

@@ -73,8 +73,7 @@ impl MemoryOverTime {
                 }
             }
         });
-        // In a separate line that never wraps: it changes with the pointer, and the picture below must not
-        // move under it.
+        // In its own line, which never wraps: it changes with the pointer, and must not move the picture below.
         ui.horizontal(|ui| {
             ui.add_space(MARGIN);
             if history.events.is_empty() {
@@ -132,7 +131,7 @@ impl MemoryOverTime {
         combo.response.labelled_by(label.id);
     }
 
-    /// What is in use at the chosen moment, else under the pointer.
+    /// Memory in use at the chosen moment, else under the pointer.
     fn readout_ui(&self, ctx: &ViewContext<'_>, ui: &mut Ui, shown: &ShownMemory, axis: &Axis<'_>) {
         let under = self.pointer_position.map(|position| axis.state(position));
         let (what, state) = match (ctx.memory.moment, under) {

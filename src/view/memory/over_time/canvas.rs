@@ -1,4 +1,4 @@
-//! The canvas: painting in order, and clicks.
+//! The canvas: painting in layers, and clicks.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use crate::widget::theme;
 /// Least distance between two named amounts, in points.
 const TICK_DISTANCE: f64 = 44.0;
 
-/// What a frame is painted from.
+/// The inputs of one frame.
 pub struct Frame {
     pub scale: Scale,
     pub heights: Heights,
     pub response: Response,
     pub picture: Option<(PictureKey, Arc<Picture>)>,
-    /// Why it, or its colors, could not be made.
+    /// Why the picture or its colors could not be computed.
     pub failed: Option<Arc<str>>,
 }
 
@@ -46,7 +46,7 @@ impl Outline {
     }
 }
 
-/// What the canvas keeps from frame to frame.
+/// State of the canvas between frames.
 #[derive(Default)]
 pub struct Canvas {
     texture: PictureTexture,
@@ -54,7 +54,7 @@ pub struct Canvas {
     band_labels: Labels<u64>,
     selected: Outline,
     hovered: Outline,
-    /// What the context menu is about: a block, and the state under the pointer.
+    /// The target of the context menu: a block, and the state under the pointer.
     pub menu: Option<(Option<AllocationId>, u32)>,
 }
 
@@ -66,7 +66,7 @@ impl Canvas {
 }
 
 impl MemoryOverTime {
-    /// Paints everything, and acts on clicks.
+    /// Paints the canvas and handles clicks.
     pub(super) fn canvas_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, chart: &Chart<'_>, frame: &Frame) {
         let parts = &chart.parts;
         let canvas = parts.canvas;

@@ -18,7 +18,7 @@ use crate::view::memory::stack_colors::{ColorStacks, StackColors, unknown};
 use crate::widget::slice_color::oklch;
 use crate::widget::theme;
 
-/// What colors stand for.
+/// What the colors represent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ColorBy {
     #[default]
@@ -32,7 +32,7 @@ pub enum ColorBy {
 }
 
 impl ColorBy {
-    /// Every choice, with its name and what it does.
+    /// Every choice, with its label and help.
     pub const ALL: [(Self, &str, &str); 7] = [
         (Self::Stack, "Call stack", "One color for each innermost frame of your own code"),
         (Self::Size, "Size", "From small to large, by powers of two"),
@@ -43,12 +43,12 @@ impl ColorBy {
         (Self::Step, "Step", "The training step in which it was allocated"),
     ];
 
-    /// What to call it.
+    /// Its label.
     pub fn label(self) -> &'static str {
         Self::ALL.iter().find(|choice| choice.0 == self).map_or("", |choice| choice.1)
     }
 
-    /// Whether the history says anything of it.
+    /// Whether the history has it.
     pub fn is_known(self, history: &MemoryHistory, index: &Index) -> bool {
         match self {
             Self::Stack => index.has_stacks,
@@ -62,7 +62,7 @@ impl ColorBy {
 /// What the colors of a picture mean.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Legend {
-    /// Nothing that a list could tell.
+    /// Too many colors for a list.
     #[default]
     None,
     /// Colors with their names, most bytes first, and how many more there are.
@@ -74,7 +74,7 @@ pub enum Legend {
 /// Gives every allocation its color.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ColorBlocks {
-    /// What the colors stand for.
+    /// What the colors represent.
     pub by: ColorBy,
     pub is_dark: bool,
 }
@@ -94,7 +94,7 @@ const RAMP: usize = 24;
 /// Names in a legend.
 const MAX_NAMES: usize = 12;
 
-/// Colors that stay apart, also for the color-blind; in the order of Okabe and Ito.
+/// Colors that are distinct for the color-blind too; in the order of Okabe and Ito.
 fn names_palette(is_dark: bool) -> Vec<Color32> {
     let hues = [
         (245.0, 0.11),
@@ -246,16 +246,16 @@ fn by_step(history: &MemoryHistory, steps: Option<&Steps>, is_dark: bool) -> Col
     Colors { index, palette, legend, ..Colors::default() }
 }
 
-/// The colors of one picture: those of the blocks, and which are brought out.
+/// The colors of one picture: those of the blocks, and which are highlighted.
 #[derive(Debug)]
 pub struct Paint {
     pub colors: Arc<Colors>,
-    /// By allocation, whether it is brought out; empty if all are equal.
+    /// By allocation, whether it is highlighted; empty if none is.
     pub is_marked: Vec<bool>,
 }
 
 impl Paint {
-    /// * `marked`: allocations to bring out, sorted; none if empty.
+    /// * `marked`: allocations to highlight, sorted.
     pub fn new(colors: Arc<Colors>, marked: &[AllocationId]) -> Self {
         let mut is_marked = Vec::new();
         if !marked.is_empty() {
@@ -278,7 +278,7 @@ impl Paint {
         }
     }
 
-    /// What is not brought out: nearly gone, and without color.
+    /// The color of what is not highlighted: gray, close to the background.
     fn dim(&self, color: Color32) -> Color32 {
         let gray = color.intensity() * 255.0;
         let is_dark = self.colors.of.is_dark;

@@ -30,7 +30,7 @@ impl Analysis for BytesBelow {
 }
 
 impl MemoryOverTime {
-    /// Runs a command; false if it is another's.
+    /// Runs a command; false for any other.
     pub(super) fn run_command(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
         let Some(shown) = ctx.memory.resolve(ctx.traces) else { return false };
         self.follow(ctx, &shown);

@@ -75,7 +75,7 @@ impl Default for ShownCurves {
 /// The points of one curve, with x relative to the start of `view`.
 ///
 /// Where columns hold few states each state is a step; else each column has its lowest and its highest
-/// value, in their order, so that no peak vanishes. At most two points a column, or two a state.
+/// value, in their order, so that no peak vanishes. At most two points per column or state.
 pub fn points(axis: &Axis<'_>, values: &[u64], columns: &[Column], view: TimeRange) -> Vec<PlotPoint> {
     let inside: Vec<(usize, Column)> =
         columns.iter().copied().enumerate().filter(|(_, column)| column.state != NO_STATE).collect();

@@ -1,4 +1,4 @@
-//! The vertical axis: the mapping between bytes and y coordinates, and the zoom and pan of the bytes on show.
+//! The vertical axis: the mapping between bytes and y coordinates, and zoom and pan of the visible bytes.
 
 use eframe::egui::{Align2, FontId, Painter, Rect, Visuals, pos2};
 
@@ -31,7 +31,7 @@ impl Heights {
         self.bytes.start.saturating_add((f64::from(self.rect.bottom() - y) * self.per_point()).floor() as i64)
     }
 
-    /// Bytes in so many points.
+    /// Bytes in `points`.
     pub fn distance(&self, points: f32) -> i64 {
         (f64::from(points) * self.per_point()) as i64
     }
@@ -41,7 +41,7 @@ impl Heights {
         self.bytes.dur() as f64 / f64::from(self.rect.height()).max(1.0)
     }
 
-    /// Paints names of amounts at the left edge.
+    /// Paints labels of amounts at the left edge.
     ///
     /// * `distance`: the least between two of them, in points.
     pub fn paint(&self, painter: &Painter, visuals: &Visuals, distance: f64) {
@@ -84,14 +84,14 @@ pub fn amount(bytes: i64, step: i64) -> String {
 }
 
 /// `bytes` scaled by `factor` (below 1 zooms in), with the amount `at` kept where it is on screen.
-/// `None` if all of `all` is on show.
+/// `None` if all of `all` is visible.
 pub fn zoomed_bytes(bytes: TimeRange, at: i64, factor: f64, all: TimeRange) -> Option<TimeRange> {
     within(zoomed(bytes, at, factor, all), all)
 }
 
 /// `bytes` moved by `by`.
 pub fn panned_bytes(bytes: TimeRange, by: i64, all: TimeRange) -> Option<TimeRange> {
-    // Farther than all is all the way, and no sum runs over.
+    // Limited, so that no sum overflows.
     within(bytes.shifted(by.clamp(-all.dur(), all.dur())), all)
 }
 
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_tell_neighbors_apart() {
+    fn neighboring_amounts_are_distinct() {
         assert_eq!(amount(3 << 30, 1 << 30), "3 GiB");
         assert_eq!(amount(3 << 29, 1 << 29), "1.5 GiB");
         assert_eq!(amount(0, 1 << 20), "0 B");

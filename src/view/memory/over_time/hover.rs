@@ -1,4 +1,4 @@
-//! The readout of the block under the pointer.
+//! The tooltip of the block under the pointer.
 
 use eframe::egui::{PopupAnchor, Response, RichText, Tooltip, Ui};
 
@@ -8,10 +8,10 @@ use crate::figures::format;
 use crate::figures::text::display_name;
 use crate::model::memory::AllocationId;
 
-/// Frames in the readout.
+/// Frames in the tooltip.
 const MAX_FRAMES: usize = 6;
 
-/// The readout of a block in a state.
+/// The lines of the tooltip of a block in a state.
 pub fn lines(chart: &Chart<'_>, id: AllocationId, state: u32) -> Vec<String> {
     let (history, trace) = (chart.shown.history(), chart.shown.trace());
     let (all, i) = (&history.allocations, id.idx());
@@ -49,7 +49,7 @@ pub fn lines(chart: &Chart<'_>, id: AllocationId, state: u32) -> Vec<String> {
     lines
 }
 
-/// Shows the readout beside the pointer.
+/// Shows the tooltip.
 pub fn ui(ui: &Ui, canvas: &Response, chart: &Chart<'_>, id: AllocationId, state: u32) {
     let (history, trace) = (chart.shown.history(), chart.shown.trace());
     let bytes = history.allocations.bytes[id.idx()];
@@ -74,7 +74,7 @@ pub fn ui(ui: &Ui, canvas: &Response, chart: &Chart<'_>, id: AllocationId, state
     });
 }
 
-/// The end of a long frame says more than its beginning: there are the file and the line.
+/// Cuts a long frame at the front of its location: file name and line are at the end.
 fn cut(frame: &str) -> String {
     const MOST: usize = 64;
     let text = display_name(frame);

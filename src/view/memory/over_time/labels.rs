@@ -4,7 +4,7 @@ use hashbrown::HashMap;
 
 use super::raster::Tall;
 
-/// The most labels of one picture; those with most room are kept.
+/// The most labels of one picture; the largest are kept.
 const MAX_LABELS: usize = 400;
 
 /// A rectangle of pixels that a block fills wholly, with room for its label.

@@ -1,4 +1,4 @@
-//! The context menu of the block and the moment under the pointer.
+//! The context menu of the canvas.
 
 use eframe::egui::Ui;
 
@@ -6,25 +6,22 @@ use super::{Chart, MemoryOverTime};
 use crate::command::Command;
 use crate::figures::format;
 use crate::view::ViewContext;
+use crate::view::details::stack_text;
 
 impl MemoryOverTime {
-    /// What can be done with a block and the moment under the pointer.
+    /// The menu of the allocation and the moment that were right-clicked.
     pub(super) fn menu_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, chart: &Chart<'_>) {
         let Some((id, state)) = self.canvas.menu else { return };
         if let Some(id) = id {
-            let stack = chart.shown.history().allocations.stack[id.idx()];
-            let trace = chart.shown.trace();
-            ui.weak(format!(
-                "Allocation of {}",
-                format::bytes(chart.shown.history().allocations.bytes[id.idx()] as f64)
-            ));
+            let all = &chart.shown.history().allocations;
+            ui.weak(format!("Allocation of {}", format::bytes(all.bytes[id.idx()] as f64)));
             if ui.button("Copy stack").clicked() {
-                ui.ctx().copy_text(trace.stack_text(stack));
+                ui.ctx().copy_text(stack_text(chart.shown.trace(), all.stack[id.idx()]));
             }
             if ui.button("Copy address").clicked() {
-                ui.ctx().copy_text(format!("{:#x}", chart.shown.history().allocations.addr[id.idx()]));
+                ui.ctx().copy_text(format!("{:#x}", all.addr[id.idx()]));
             }
-            if ui.button("Zoom to it").clicked() {
+            if ui.button("Zoom to allocation").clicked() {
                 self.zoom_to_block(ctx, &chart.axis, id, state);
             }
             ui.separator();
@@ -40,7 +37,7 @@ impl MemoryOverTime {
             ctx.memory.base = None;
         }
         ui.separator();
-        if ui.button("Zoom to fit all").clicked() {
+        if ui.button("Zoom to fit").clicked() {
             ctx.commands.push(Command::ZoomToFit);
         }
     }

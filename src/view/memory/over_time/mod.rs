@@ -26,13 +26,14 @@ use std::sync::Arc;
 
 use eframe::egui::{Frame, Key, Margin, Rect, Sense, Ui, pos2};
 
+pub use self::minimap::Highest;
+
 use self::axis::{Axis, AxisKind};
 use self::canvas::Canvas;
 use self::colors::{ColorBlocks, ColorBy, Colors};
 use self::commands::BytesBelow;
 use self::curves::{Curve, ShownCurves};
 use self::heights::Heights;
-use self::minimap::Overview;
 use self::work::{Index, MakeIndex, Marked, PictureKey};
 use super::head::choose_ui;
 use crate::answers::{Answer, Query, Subject as _, SubjectKey};
@@ -53,7 +54,7 @@ const MARGIN: f32 = 6.0;
 /// Room over the highest stack, as a share of it.
 const HEADROOM: f64 = 0.04;
 
-/// Its row in the table of views.
+/// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "memory",
     title: "Memory over time",
@@ -67,9 +68,9 @@ pub const SPEC: ViewSpec = ViewSpec {
 /// Memory over time.
 #[derive(Default)]
 pub struct MemoryOverTime {
-    /// Whether the person wants events along the axis where there is time as well.
+    /// Whether the user wants the events axis although there are times.
     wants_events: bool,
-    /// What of the events axis is visible; [`Axis::navigation`] chooses between it and session time.
+    /// The visible range of the events axis; [`Axis::navigation`] chooses between it and session time.
     navigation: Navigation,
     color_by: ColorBy,
     is_curve_shown: ShownCurves,
@@ -77,15 +78,15 @@ pub struct MemoryOverTime {
     index: Query<MakeIndex>,
     colors: Query<ColorBlocks>,
     pictures: Query<PictureKey>,
-    overview: Overview,
+    highest: Query<Highest>,
     motion: Motion,
     minimap: Minimap,
-    /// Remembers the bytes on show.
+    /// With the visible bytes at its start.
     drag: Drag<TimeRange>,
     canvas: Canvas,
-    /// Where the pointer is on the axis, while it is over the view.
+    /// Position under the pointer while it is over the view.
     pointer_position: Option<i64>,
-    /// A block to be fitted in height, by where it lies in a state.
+    /// A block to fit in height, by its place in a state.
     wanted: Option<(AllocationId, u32)>,
     below: Query<BytesBelow>,
     is_pending: bool,
@@ -97,7 +98,7 @@ impl std::fmt::Debug for MemoryOverTime {
     }
 }
 
-/// Where the parts of the view are.
+/// Rectangles of the parts of the view.
 #[derive(Clone, Copy, Debug)]
 struct Parts {
     minimap: Rect,
@@ -157,16 +158,16 @@ impl MemoryOverTime {
         }
     }
 
-    /// From 0 to the most bytes that were active at once, with some room above.
+    /// From 0 to the highest active bytes, with some room above.
     fn all_bytes(index: &Index) -> TimeRange {
         let highest = index.peak(Curve::Active).1.max(1);
         TimeRange { start: 0, end: (highest as f64 * (1.0 + HEADROOM)).ceil().min(i64::MAX as f64 / 4.0) as i64 + 1 }
     }
 
-    /// The color of each allocation; until those that were chosen are there, the ones before.
+    /// The color of each allocation; the previous colors until the chosen ones are ready.
     fn colors(&mut self, shown: &ShownMemory, index: &Index, ctx: &ViewContext<'_>) -> Answer<Colors> {
         if !self.color_by.is_known(shown.history(), index) {
-            // What a profiler records has no stacks; sizes are always known.
+            // Recordings of profilers have no stacks; sizes are always known.
             let choices = [ColorBy::Stack, ColorBy::Category, ColorBy::Size];
             let known = choices.into_iter().find(|by| by.is_known(shown.history(), index));
             self.color_by = known.unwrap_or_default();
@@ -228,7 +229,7 @@ impl MemoryOverTime {
         if let Answer::Failed(why) = colors {
             failed = Some(Arc::clone(why));
         } else if colors.newest().is_some() {
-            // Until it is there, the last one stays, stretched.
+            // Until it is ready, the previous one stays, stretched.
             let made = self.pictures.ask_in_turn(ctx.answers, &chart.shown.of, &wanted, |known| known.is_near(&wanted));
             self.is_pending |= made.is_working();
             let key = self.pictures.shown().filter(|key| key.axis == wanted.axis);
@@ -238,10 +239,21 @@ impl MemoryOverTime {
             }
         }
         self.canvas_ui(ctx, ui, chart, &canvas::Frame { scale, heights, response, picture, failed });
-        let columns = self.overview.heights(ctx.answers, ui, chart);
-        self.is_pending |= self.overview.is_pending;
+        self.minimap_ui(ctx, ui, chart);
+    }
+
+    fn minimap_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, chart: &Chart<'_>) {
+        let rect = chart.parts.minimap;
+        let n_pixels = (rect.width() * ui.pixels_per_point()).round().clamp(1.0, 16_384.0) as usize;
+        let wanted = Highest { axis: chart.axis.kind, span: chart.span, n_pixels };
+        let answer = self.highest.ask(ctx.answers, &chart.shown.of, &wanted);
+        self.is_pending |= answer.is_working();
+        // Columns of another axis are wrong; those of another width are stretched.
+        let is_alike = |known: &Highest| Highest { n_pixels, ..known.clone() } == wanted;
+        let heights = answer.newest().filter(|_| self.highest.shown().is_some_and(is_alike));
+        let heights = heights.map_or(&[][..], |heights| heights);
         let navigation = chart.axis.navigation(&mut self.navigation, ctx.navigation);
-        self.minimap.ui(ui, parts.minimap, &columns, navigation, chart.span, &mut self.motion);
+        self.minimap.ui(ui, rect, heights, navigation, chart.span, &mut self.motion);
     }
 
     /// Both axes of the canvas as they are now.
@@ -255,7 +267,7 @@ impl MemoryOverTime {
     }
 }
 
-/// What is on show in this frame, and where.
+/// What is shown in this frame, and where.
 struct Chart<'a> {
     shown: &'a ShownMemory,
     axis: Axis<'a>,

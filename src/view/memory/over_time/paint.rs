@@ -13,7 +13,7 @@ use crate::view::axis::Scale;
 use crate::widget::labels::{Labels, cut};
 use crate::widget::slice_color;
 
-/// Where a picture lies on screen: where it was made for, or stretched until the next one is there.
+/// The place of a picture on screen; it is stretched if the view has moved since it was made.
 #[derive(Clone, Copy, Debug)]
 pub struct Fit {
     /// Position of column 0 and row 0, and points in a column and a row.
@@ -65,7 +65,7 @@ pub struct PictureTexture {
 }
 
 impl PictureTexture {
-    /// Paints a picture where it belongs.
+    /// Paints a picture.
     pub fn paint(&mut self, painter: &Painter, picture: &Picture, fit: &Fit) {
         let [n_rows, n_columns] = picture.image.size;
         if n_rows == 0 || n_columns == 0 {
@@ -96,7 +96,7 @@ impl PictureTexture {
     }
 }
 
-/// Paints the words on blocks.
+/// Paints the labels of blocks.
 pub fn labels(painter: &Painter, kept: &mut Labels<u32>, labels: &[Label], fit: &Fit) {
     kept.begin(painter);
     for label in labels {
@@ -113,7 +113,7 @@ pub fn labels(painter: &Painter, kept: &mut Labels<u32>, labels: &[Label], fit: 
     kept.end(painter);
 }
 
-/// Frames a block over all of its life in view.
+/// Frames a block over its visible life.
 ///
 /// * `rows`: its rows in each column.
 pub fn outline(painter: &Painter, rows: &[Option<[u32; 2]>], fit: &Fit, (color, width): (Color32, f32), glow: Color32) {

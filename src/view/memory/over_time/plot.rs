@@ -21,8 +21,7 @@ const MOST_ROOM: f64 = 2.5;
 const TICK_DISTANCE: f64 = 32.0;
 
 impl MemoryOverTime {
-    /// The curves on show, and their indices in [`Curve::ALL`]. One of which nothing was recorded would be a
-    /// line at zero.
+    /// The shown curves with their indices in [`Curve::ALL`]; without those that were not recorded.
     fn shown_curves(&self, index: &Index) -> impl Iterator<Item = (usize, Curve)> {
         let is_shown = |(i, curve): &(usize, Curve)| self.is_curve_shown.0[*i] && index.peak(*curve).1 > 0;
         Curve::ALL.into_iter().enumerate().filter(is_shown)
@@ -87,7 +86,7 @@ impl MemoryOverTime {
         self.peaks_ui(ctx, ui, chart, scale, &y);
     }
 
-    /// Dots on the highest points, which say their value and moment.
+    /// Dots on the highest points, with value and moment on hover.
     fn peaks_ui(
         &mut self,
         ctx: &mut ViewContext<'_>,

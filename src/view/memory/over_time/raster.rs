@@ -37,7 +37,7 @@ pub struct Tall {
 /// Ranges of columns painted at once.
 const MAX_PARTS: usize = 8;
 
-/// What a picture is made of.
+/// The inputs of a picture.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene<'a> {
     pub history: &'a MemoryHistory,
@@ -79,7 +79,7 @@ pub fn raster(scene: &Scene<'_>, is_cancelled: &(dyn Fn() -> bool + Sync)) -> Ra
     if n_rows == 0 || n == 0 {
         return Raster { n_rows, ..Raster::default() };
     }
-    // Some columns have many more events than others; but each part has its own tree.
+    // Several parts per core, since some columns have many more events; not more, since each has its own tree.
     let n_parts = (rayon::current_num_threads() * 2).clamp(1, MAX_PARTS);
     let width = n.div_ceil(n_parts);
     let parts = ids.par_chunks_mut(width * n_rows).zip(pixels.par_chunks_mut(width * n_rows));
@@ -129,7 +129,7 @@ struct Painted<'a> {
     ids: &'a mut [u32],
     pixels: &'a mut [Color32],
     tall: &'a mut Vec<Tall>,
-    /// Blocks that are not drawn alike in every column.
+    /// Blocks with a pattern that differs between columns.
     hatched: &'a mut Vec<Hatched>,
 }
 
@@ -213,7 +213,7 @@ impl<'a> Live<'a> {
         let all = &self.history.allocations;
         while all.start.get(self.next_born as usize).is_some_and(|&start| start <= state) {
             let id = self.next_born as usize;
-            // What is gone again by then is never seen.
+            // Blocks that are freed before this state are never visible.
             if all.end[id] > state {
                 self.tree.set(id, all.bytes[id]);
             }
@@ -221,7 +221,7 @@ impl<'a> Live<'a> {
         }
         while let Some(&id) = self.by_end.get(self.next_end).filter(|&&id| all.end[id as usize] <= state) {
             let id = id as usize;
-            // Of what is born later the tree may not even have a place.
+            // The tree may have no place for blocks that are allocated later.
             if (id as u32) < self.next_born && self.tree.get(id) > 0 {
                 self.tree.set(id, 0);
             }

@@ -1,4 +1,4 @@
-//! What is painted around the picture: named bands, flags at moments of note, and the frame of a zoom.
+//! What is painted around the picture: named bands, flags of out-of-memory events and snapshots, and the zoom frame.
 
 use eframe::egui::{Align2, Color32, FontId, Id, Painter, Rect, Sense, Stroke, Ui, pos2, vec2};
 
@@ -12,7 +12,7 @@ use crate::view::axis::{Scale, paint_flag};
 use crate::widget::labels::{Labels, cut};
 use crate::widget::theme;
 
-/// Paints annotations and steps as named bands; what overlaps too often is counted.
+/// Paints annotations and steps as named bands, and the number of those without a lane.
 pub fn lanes(
     ctx: &ViewContext<'_>,
     ui: &Ui,
@@ -65,13 +65,13 @@ fn bar_rect(rect: Rect, scale: &Scale, bar: &Bar) -> Option<Rect> {
     (bar.left() < rect.right() && right >= rect.left() && bar.bottom() <= rect.bottom() + 1.0).then_some(bar)
 }
 
-/// Words for what the pointer is on.
+/// The tooltip of what the pointer is on.
 fn hint(ui: &Ui, chart: &Chart<'_>, what: &str, rect: Rect, text: &str) {
     let clip = rect.intersect(chart.parts.plots());
     ui.interact(clip, Id::unique(("memory strip", what)), Sense::hover()).on_hover_text(text);
 }
 
-/// A moment of note.
+/// A flagged moment.
 struct Flag {
     state: u32,
     text: String,
@@ -126,7 +126,7 @@ fn each_pixel(ui: &Ui, chart: &Chart<'_>, scale: &Scale, next: &dyn Fn(TimeRange
     }
 }
 
-/// A frame around what a drag zooms to.
+/// The frame around what a drag zooms to.
 pub fn rubber_band(painter: &Painter, rect: Rect, color: Color32) {
     painter.rect_filled(rect, 0.0, color.gamma_multiply(0.12));
     painter.rect_stroke(rect, 0.0, Stroke::new(1.0, color), eframe::egui::StrokeKind::Inside);

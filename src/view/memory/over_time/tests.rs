@@ -300,7 +300,7 @@ fn what_is_not_known_is_said() {
     let mut builder = TraceBuilder::default();
     builder.memories.push(RawMemory::default());
     harness(builder).get_by_label("No allocation is known");
-    harness(TraceBuilder::default()).get_by_label("Nothing is known of memory");
+    harness(TraceBuilder::default()).get_by_label("No memory was recorded");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The live blocks, stacked: sums over blocks in order, so that what lies at a height is found at once.
+//! A sum tree of the live blocks, which finds the block at a height in logarithmic time.
 
 /// Children of a node.
 const FAN: usize = 16;
@@ -104,7 +104,7 @@ impl SumTree {
         }
     }
 
-    /// The block at the end of the way down along the largest nodes.
+    /// The block reached by descending into the largest node of each level.
     fn heaviest(&self, level: usize, mut at: usize) -> usize {
         for level in self.levels[..level].iter().rev() {
             let node = &level[at * FAN..(at + 1) * FAN];

@@ -24,7 +24,7 @@ use crate::session::OpenMemory;
 /// Least width and height of a label, in points.
 const LABEL_ROOM: [f32; 2] = [44.0, 13.0];
 
-/// Works out the [`Index`] of a history.
+/// Computes the [`Index`] of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MakeIndex;
 
@@ -32,12 +32,12 @@ pub struct MakeIndex;
 #[derive(Debug)]
 pub struct Index {
     pub by_end: Vec<u32>,
-    /// For each stack the frame that says most.
+    /// For each stack its most telling frame.
     pub telling: Arc<Vec<StringId>>,
     /// Whether any allocation has a call stack.
     pub has_stacks: bool,
     pub bands: Vec<Band>,
-    /// Rows that the bands need.
+    /// Lanes that the bands need.
     pub n_lanes: usize,
     pub steps: Arc<Option<Steps>>,
     /// Events at which the program took a snapshot.
@@ -79,7 +79,7 @@ impl Analysis for MakeIndex {
     }
 }
 
-/// Allocations to bring out; equal only to itself, so that comparing costs nothing.
+/// Allocations to highlight; compared by address, so that comparing costs nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Marked(pub Arc<Vec<AllocationId>>);
 
@@ -89,7 +89,7 @@ impl PartialEq for Marked {
     }
 }
 
-/// Makes a [`Picture`] of a part of a history.
+/// Computes a [`Picture`] of a part of a history.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PictureKey {
     pub axis: AxisKind,
@@ -106,7 +106,7 @@ pub struct PictureKey {
 }
 
 impl PictureKey {
-    /// Whether the picture of `other` can be shown, stretched, until this one is there.
+    /// Whether the picture of `other` can be shown, stretched, until this one is ready.
     pub fn is_near(&self, other: &Self) -> bool {
         self.axis == other.axis
             && self.view.intersect(other.view).is_some()
@@ -114,21 +114,21 @@ impl PictureKey {
     }
 }
 
-/// The words on a block.
+/// The label of a block.
 #[derive(Clone, Debug)]
 pub struct Label {
     pub rect: LabelRect,
     pub text: String,
 }
 
-/// A picture with all that belongs to its window.
+/// A picture with the labels, curves and bands of its window.
 #[derive(Debug)]
 pub struct Picture {
     pub columns: Vec<Column>,
     pub n_rows: usize,
     /// The allocation under each pixel: columns one after another, each from the bottom up.
     pub ids: Vec<u32>,
-    /// Lying on its side: a line of the image is a column of the picture.
+    /// Transposed: a line of the image is a column of the picture.
     pub image: Arc<ColorImage>,
     pub labels: Vec<Label>,
     /// In the order of [`Curve::ALL`], with x relative to the start of the view.
