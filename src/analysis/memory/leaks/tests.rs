@@ -384,8 +384,5 @@ fn thousands_of_steps_and_signatures_are_handled() {
         }
         training.keep(128 * 1024, "append (losses.py:12)");
     });
-    let started = std::time::Instant::now();
-    let found = find(&trace, None);
-    assert_eq!(found.candidates.len(), 1);
-    assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
+    assert_eq!(find(&trace, None).candidates.len(), 1);
 }
