@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::memory::{Owner, Placed};
+use super::memory::{Owner, AtPlace};
 use super::*;
 use crate::analysis::finding::Severity;
 use crate::analysis::kernels::{KernelsBy, kernels};
@@ -55,9 +55,9 @@ fn hostile_tables() -> Vec<Data> {
         range::tracks().data([track]),
         range::slices().data([range::SliceTime { time: range, track: EVIL.to_owned() }]),
         files::files().data([files::File { trace: &trace, path: EVIL }]),
-        memory::leaks().data([Placed { owner, stack: placed(), of: &suspect }]),
-        memory::no_leaks().data([Placed { owner, stack: placed(), of: innocent }]),
-        memory::gains().data([Placed { owner, stack: placed(), of: Gain { signature, bytes: -1, count: -1 } }]),
+        memory::leaks().data([AtPlace { owner, stack: placed(), of: &suspect }]),
+        memory::no_leaks().data([AtPlace { owner, stack: placed(), of: innocent }]),
+        memory::gains().data([AtPlace { owner, stack: placed(), of: Gain { signature, bytes: -1, count: -1 } }]),
         sentences,
     ]
 }

@@ -368,6 +368,11 @@ fn memory_has_the_keys_of_the_contract() {
     let report = report(0);
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["memory"][0]["peak_by_stack"][1]["stack"], forward);
+    let parts: Vec<&str> = report.tables().iter().map(|table| table.key).collect();
+    for cell in report.memory.rows.iter().flatten() {
+        let Cell::List(list) = cell else { continue };
+        assert!(parts.contains(&list.key), "{} is missing in flat reports", list.key);
+    }
     let text = written(&report, Format::Text).unwrap();
     assert!(text.contains("append (/me/losses.py:12)") && text.contains("forward (/me/model.py:7)"), "{text}");
     for format in [Format::Csv, Format::Html, Format::Markdown] {

@@ -12,7 +12,7 @@ use crate::model::Trace;
 
 /// Something about the memory that was allocated at one place.
 #[derive(Clone, Debug)]
-pub struct Placed<T> {
+pub struct AtPlace<T> {
     pub owner: Owner,
     pub stack: Arc<Stack>,
     pub of: T,
@@ -35,12 +35,12 @@ impl Places<'_> {
     }
 
     /// `of` with its place.
-    pub fn placed<T>(&self, signature: SignatureId, of: T) -> Placed<T> {
-        Placed { owner: self.owner, stack: Arc::new(self.stack(signature)), of }
+    pub fn placed<T>(&self, signature: SignatureId, of: T) -> AtPlace<T> {
+        AtPlace { owner: self.owner, stack: Arc::new(self.stack(signature)), of }
     }
 
     /// Live memory with its place.
-    pub fn live(&self, group: LiveGroup) -> Placed<LiveGroup> {
+    pub fn live(&self, group: LiveGroup) -> AtPlace<LiveGroup> {
         let signature = match group.group {
             GroupKey::Signature(signature) => signature,
             _ => SignatureId::default(),
@@ -49,16 +49,16 @@ impl Places<'_> {
     }
 }
 
-impl<T> Owned for Placed<T> {
+impl<T> Owned for AtPlace<T> {
     fn owner(&self) -> Owner {
         self.owner
     }
 }
 
 /// The place in short, and in full for the window.
-fn stack<T>() -> Vec<Figure<Placed<T>>> {
+fn stack<T>() -> Vec<Figure<AtPlace<T>>> {
     const SHORT: &str = "The most telling frame: the innermost one in user code";
-    figures! { row: Placed<T>;
+    figures! { row: AtPlace<T>;
         words "stack", "Allocated at", 300, Cell::Stack(Arc::clone(&row.stack)), SHORT;
         words "frames", "Stack", 300, Cell::frames(&row.stack.frames.join("; ")),
             "The whole call stack, innermost frame first";
@@ -70,8 +70,8 @@ const HELD: &str = "rank device bytes count stack";
 const HELD_JSON: &str = "stack bytes count";
 
 /// Places whose memory grows step after step.
-pub fn leaks<'a>() -> Part<Placed<&'a LeakCandidate>> {
-    let figures = figures! { row: Placed<&'a LeakCandidate>;
+pub fn leaks<'a>() -> Part<AtPlace<&'a LeakCandidate>> {
+    let figures = figures! { row: AtPlace<&'a LeakCandidate>;
         words "severity", "Severity", 70, Cell::Word(leak_severity(row.of.severity)),
             "High from 100 MB gained in all, medium from 10 MB";
         number "bytes_per_step", "Gain a step", 100, Cell::Gain(row.of.bytes_per_step.round() as i64),
@@ -113,8 +113,8 @@ fn leak_severity(severity: Severity) -> &'static Word {
 }
 
 /// Places whose memory is not a leak, with the reason.
-pub fn no_leaks() -> Part<Placed<Explained>> {
-    let figures = figures! { row: Placed<Explained>;
+pub fn no_leaks() -> Part<AtPlace<Explained>> {
+    let figures = figures! { row: AtPlace<Explained>;
         number "bytes", "Size", 100, Cell::Gain(row.of.bytes), "Live bytes at the last boundary of steps";
         words "verdict", "Verdict", 220, Cell::Word(verdict(row.of.verdict)), "Why it is not a suspect";
         with stack();
@@ -139,8 +139,8 @@ fn verdict(verdict: Verdict) -> &'static Word {
 }
 
 /// Places that have more at the end of the recording than at its start, whatever the reason.
-pub fn gains() -> Part<Placed<Gain>> {
-    let figures = figures! { row: Placed<Gain>;
+pub fn gains() -> Part<AtPlace<Gain>> {
+    let figures = figures! { row: AtPlace<Gain>;
         number "bytes", "Gain", 100, Cell::Gain(row.of.bytes), "Live bytes at the end less those at the start";
         number "count", "Blocks more", 90, Cell::Change(row.of.count), "How many blocks more, or fewer";
         with stack();
@@ -153,17 +153,17 @@ pub fn gains() -> Part<Placed<Gain>> {
 }
 
 /// What is allocated where the peak is reached first.
-pub fn peak_by_stack() -> Part<Placed<LiveGroup>> {
+pub fn peak_by_stack() -> Part<AtPlace<LiveGroup>> {
     held("peak_by_stack", "Memory at its peak")
 }
 
 /// What is allocated at the end of the recording.
-pub fn live_at_end() -> Part<Placed<LiveGroup>> {
+pub fn live_at_end() -> Part<AtPlace<LiveGroup>> {
     held("live_at_end", "Memory at the end")
 }
 
-fn held(key: &'static str, title: &'static str) -> Part<Placed<LiveGroup>> {
-    let figures = figures! { row: Placed<LiveGroup>;
+fn held(key: &'static str, title: &'static str) -> Part<AtPlace<LiveGroup>> {
+    let figures = figures! { row: AtPlace<LiveGroup>;
         number "bytes", "Size", 90, Cell::Bytes(row.of.bytes), "Bytes of its blocks";
         number "count", "Blocks", 70, Cell::Count(row.of.count), "How many blocks";
         with stack();
