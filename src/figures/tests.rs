@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::memory::{Owner, AtPlace};
+use super::memory::{AtPlace, Owner};
 use super::*;
 use crate::analysis::finding::Severity;
 use crate::analysis::kernels::{KernelsBy, kernels};

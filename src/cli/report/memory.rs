@@ -11,7 +11,7 @@ use crate::answers::Answers;
 use crate::answers::memory::{FoundLeaks, LeakSearch, OomCards, StackSignatures};
 use crate::cli::Failure;
 use crate::figures::memory::{
-    self, DeviceMemory, MemoryGrowth, OutOfMemory, Owner, AtPlace, Places, gains, growth, leaks as leaks_part,
+    self, AtPlace, DeviceMemory, MemoryGrowth, OutOfMemory, Owner, Places, gains, growth, leaks as leaks_part,
     live_at_end, no_leaks, peak_by_stack,
 };
 use crate::figures::{Part, Table, findings};
