@@ -47,7 +47,9 @@ impl<T> SideTable<T> {
             .collect();
         // No more room than that: memory is at its highest here.
         table.ids.reserve_exact(n as usize);
-        table.ids.extend(rows.iter().map(id).filter(|&id| id != 0));
+        for (&has, rows) in table.has.iter().zip(rows.chunks(u64::BITS as usize)) {
+            table.ids.extend(ones(has).map(|bit| id(&rows[bit as usize])));
+        }
         table
     }
 
@@ -85,11 +87,7 @@ impl<T> SideTable<T> {
 
     /// The slices that have a value, ascending, with it.
     pub fn iter(&self) -> impl Iterator<Item = (SliceId, &T)> {
-        let bits = |(word, &has): (usize, &u64)| {
-            let next = move |left: &u64| Some(left & (left - 1)).filter(|&rest| rest != 0);
-            let rest = std::iter::successors(Some(has).filter(|&has| has != 0), next);
-            rest.map(move |left| SliceId(word as u32 * u64::BITS + left.trailing_zeros()))
-        };
+        let bits = |(word, &has): (usize, &u64)| ones(has).map(move |bit| SliceId(word as u32 * u64::BITS + bit));
         self.has
             .iter()
             .enumerate()
@@ -97,6 +95,16 @@ impl<T> SideTable<T> {
             .zip(&self.ids)
             .filter_map(|(slice, &id)| Some((slice, self.value(id)?)))
     }
+}
+
+/// The set bits of a word, ascending.
+fn ones(word: u64) -> impl Iterator<Item = u32> {
+    let mut left = word;
+    std::iter::from_fn(move || {
+        let bit = left.trailing_zeros();
+        left &= left.checked_sub(1)?;
+        Some(bit)
+    })
 }
 
 /// Optional data of one slice.

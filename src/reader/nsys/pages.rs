@@ -151,6 +151,8 @@ impl Reader {
             if page[0] != LEAF {
                 return Err(Unexpected);
             }
+            // Once for all rows of the page: each row fills the same cells, and a column that the table lacks stays NULL.
+            let mut cells = [ValueRef::Null; MAX_CELLS];
             for i in 0..usize::from(u16_at(page, 3)?) {
                 let mut at = usize::from(u16_at(page, 8 + 2 * i)?);
                 let len = usize::try_from(varint(page, &mut at)?).map_err(|_| Unexpected)?;
@@ -163,7 +165,6 @@ impl Reader {
                     return Err(Unexpected);
                 }
                 let record = page.get(at..at + len).ok_or(Unexpected)?;
-                let mut cells = [ValueRef::Null; MAX_CELLS];
                 columns.read(record, row_id, &mut cells)?;
                 if !row(row_id, &cells[..columns.n_cells]) {
                     return Ok(());
@@ -206,54 +207,57 @@ impl Columns {
     fn read<'a>(&self, record: &'a [u8], row_id: i64, cells: &mut [ValueRef<'a>; MAX_CELLS]) -> Result<(), Unexpected> {
         let mut head = 0;
         let head_len = usize::try_from(varint(record, &mut head)?).map_err(|_| Unexpected)?;
+        // A record of a table that was altered later ends early, which is an error of `varint`.
+        let header = record.get(..head_len).ok_or(Unexpected)?;
         let mut body = head_len;
         for (column, cell) in self.cell_of.iter().enumerate() {
-            // A record of a table that was altered later ends early.
-            if head >= head_len {
-                return Err(Unexpected);
-            }
-            let kind = varint(record, &mut head)?;
-            let len = match kind {
-                0 | 8 | 9 => 0,
-                1..=4 => kind as usize,
-                5 => 6,
-                6 | 7 => 8,
-                12.. => usize::try_from((kind - 12) / 2).map_err(|_| Unexpected)?,
-                _ => return Err(Unexpected),
+            let kind = varint(header, &mut head)?;
+            let Some(cell) = *cell else {
+                body = body.saturating_add(len_of(kind)?);
+                continue;
             };
-            if let Some(cell) = *cell {
-                let bytes = record.get(body..body.saturating_add(len)).ok_or(Unexpected)?;
-                let value = match kind {
-                    0 if self.row_id == Some(column) => ValueRef::Integer(row_id),
-                    0 => ValueRef::Null,
-                    1..=6 => ValueRef::Integer(integer(bytes)),
-                    7 => ValueRef::Real(f64::from_bits(integer(bytes) as u64)),
-                    8 => ValueRef::Integer(0),
-                    9 => ValueRef::Integer(1),
-                    _ if kind % 2 == 1 => ValueRef::Text(bytes),
-                    _ => ValueRef::Blob(bytes),
-                };
-                *cells.get_mut(usize::from(cell)).ok_or(Unexpected)? = value;
-            }
-            body = body.saturating_add(len);
+            let (value, len) = match kind {
+                0 if self.row_id == Some(column) => (ValueRef::Integer(row_id), 0),
+                _ => value_of(kind, record.get(body..).ok_or(Unexpected)?)?,
+            };
+            *cells.get_mut(usize::from(cell)).ok_or(Unexpected)? = value;
+            body += len;
         }
         Ok(())
     }
 }
 
-/// A big-endian signed number of 1 to 8 bytes.
+/// Bytes of a value of this serial type.
 #[inline(always)]
-fn integer(bytes: &[u8]) -> i64 {
-    match *bytes {
-        [a] => i64::from(a as i8),
-        [a, b] => i64::from(i16::from_be_bytes([a, b])),
-        [a, b, c, d] => i64::from(i32::from_be_bytes([a, b, c, d])),
-        [a, b, c, d, e, f] => i64::from_be_bytes([a, b, c, d, e, f, 0, 0]) >> 16,
-        [a, b, c, d, e, f, g, h] => i64::from_be_bytes([a, b, c, d, e, f, g, h]),
-        _ => bytes.iter().fold(if bytes.first().is_some_and(|&b| b > 127) { -1 } else { 0 }, |sum, &byte| {
-            sum << 8 | i64::from(byte)
-        }),
+fn len_of(kind: i64) -> Result<usize, Unexpected> {
+    match kind {
+        0 | 8 | 9 => Ok(0),
+        1..=4 => Ok(kind as usize),
+        5 => Ok(6),
+        6 | 7 => Ok(8),
+        12.. => usize::try_from((kind - 12) / 2).map_err(|_| Unexpected),
+        _ => Err(Unexpected),
     }
+}
+
+/// The value of this serial type at the start of `bytes`, and its length.
+#[inline(always)]
+fn value_of(kind: i64, bytes: &[u8]) -> Result<(ValueRef<'_>, usize), Unexpected> {
+    let int = |value: Option<i64>| value.map(ValueRef::Integer);
+    let value = match kind {
+        0 => Some(ValueRef::Null),
+        1 => int(bytes.first().map(|&byte| i64::from(byte as i8))),
+        2 => int(bytes.first_chunk().map(|&bytes| i64::from(i16::from_be_bytes(bytes)))),
+        3 => int(bytes.first_chunk().map(|&[a, b, c]| i64::from(i32::from_be_bytes([a, b, c, 0]) >> 8))),
+        4 => int(bytes.first_chunk().map(|&bytes| i64::from(i32::from_be_bytes(bytes)))),
+        5 => int(bytes.first_chunk().map(|&[a, b, c, d, e, f]| i64::from_be_bytes([a, b, c, d, e, f, 0, 0]) >> 16)),
+        6 => int(bytes.first_chunk().map(|&bytes| i64::from_be_bytes(bytes))),
+        7 => bytes.first_chunk().map(|&bytes| ValueRef::Real(f64::from_be_bytes(bytes))),
+        8 => Some(ValueRef::Integer(0)),
+        9 => Some(ValueRef::Integer(1)),
+        _ => bytes.get(..len_of(kind)?).map(if kind % 2 == 1 { ValueRef::Text } else { ValueRef::Blob }),
+    };
+    Ok((value.ok_or(Unexpected)?, len_of(kind)?))
 }
 
 fn u16_at(page: &[u8], at: usize) -> Result<u16, Unexpected> {
