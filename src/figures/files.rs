@@ -96,12 +96,12 @@ pub fn problems<'a>() -> Part<FileProblem<'a>> {
     Part::new("problems", "Import problems", figures).json("severity reason count first_offset")
 }
 
-/// The word for how bad an import problem is.
+/// The word for the severity of an import problem; findings have others.
 pub fn severity(severity: Severity) -> &'static Word {
     match severity {
         Severity::Note => &Word { rank: 0, key: "note", label: "Note" },
-        Severity::Loss => &Word { rank: 1, key: "loss", label: "Loss" },
-        Severity::Error => &Word { rank: 2, key: "error", label: "Error" },
+        Severity::Warn => &Word { rank: 1, key: "loss", label: "Loss" },
+        Severity::High => &Word { rank: 2, key: "error", label: "Error" },
     }
 }
 

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use super::memory::{AtPlace, Owner};
 use super::*;
-use crate::analysis::finding::Severity;
 use crate::analysis::kernels::{KernelsBy, kernels};
 use crate::analysis::memory::leaks::{Explained, Gain, LeakCandidate, LeakEvidence, Verdict};
 use crate::analysis::memory::signature::SignatureId;
 use crate::analysis::operators::operators;
 use crate::analysis::range_summary::range_summary;
 use crate::analysis::totals::Scope;
-use crate::model::{SliceKind, TimeRange, TraceBuilder};
+use crate::model::{Severity, SliceKind, TimeRange, TraceBuilder};
 
 const EVIL: &str = "=cmd|' /C calc'!A0\t,\"\u{1b}[2J";
 

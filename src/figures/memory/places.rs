@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use super::{Owned, Owner, owner};
-use crate::analysis::finding::Severity;
 use crate::analysis::memory::leaks::{Explained, Gain, LeakCandidate, Verdict};
 use crate::analysis::memory::live::{GroupKey, LiveGroup};
 use crate::analysis::memory::signature::{SignatureId, Signatures};
 use crate::figures::{Cell, Figure, Part, Stack, Word, figures};
-use crate::model::Trace;
+use crate::model::{Severity, Trace};
 
 /// Something about the memory that was allocated at one place.
 #[derive(Clone, Debug)]
