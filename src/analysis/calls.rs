@@ -16,9 +16,6 @@ pub enum CallKind {
 }
 
 impl CallKind {
-    /// All kinds.
-    pub const ALL: [Self; 3] = [Self::Api, Self::Os, Self::Overhead];
-
     fn is_of(self, kind: SliceKind) -> bool {
         match self {
             Self::Api => matches!(kind, SliceKind::Runtime | SliceKind::Driver),

@@ -2,27 +2,7 @@
 
 use serde::Serialize;
 
-use crate::model::{self, TimeNs};
-
-/// Severity of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    Note,
-    Warn,
-    High,
-}
-
-/// Data loss on import is a warning, an unreadable part of a file is high.
-impl From<model::Severity> for Severity {
-    fn from(severity: model::Severity) -> Self {
-        match severity {
-            model::Severity::Note => Self::Note,
-            model::Severity::Loss => Self::Warn,
-            model::Severity::Error => Self::High,
-        }
-    }
-}
+use crate::model::{Severity, TimeNs};
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]

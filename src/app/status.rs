@@ -204,8 +204,8 @@ impl App {
         };
         let (word, color) = match worst {
             Severity::Note => ("notes", 0),
-            Severity::Loss => ("losses", 1),
-            Severity::Error => ("errors", 2),
+            Severity::Warn => ("losses", 1),
+            Severity::High => ("errors", 2),
         };
         let color = theme::tokens(ui.visuals().dark_mode).severity[color];
         let text = RichText::new(format!("{n} {}, {word}", if n == 1 { "problem" } else { "problems" })).color(color);

@@ -35,7 +35,7 @@ fn trace() -> Trace {
         ("stream 7", SliceKind::Kernel, "gemm_fp16", 500, 2_500),
     ]);
     builder.slices[0].correlation = vec![0, 5, 0, 5];
-    builder.import.reject(Severity::Loss, "Not a number", 3, Some(17));
+    builder.import.reject(Severity::Warn, "Not a number", 3, Some(17));
     let mut trace = builder.finish();
     trace.details = Some(Arc::new(FixedDetails));
     trace

@@ -1,6 +1,6 @@
 //! Figures of devices: busy time and work by kind.
 
-use super::{Cell, Object, Part, number, words};
+use super::{Cell, Object, Part, figures};
 use crate::analysis::busy::{DeviceBusy, WorkTotals};
 
 /// The activity of one device.
@@ -38,50 +38,40 @@ pub fn devices<'a>() -> Part<Device<'a>> {
         let work = device.work().into_iter().find(|work| work.kind == kind);
         Cell::or_empty(work, |work| Cell::Object(Box::new(totals(&work))))
     }
-    let figures = vec![
-        number("rank", "Rank", 50, "Rank of the process", |device: &Device<'a>| Cell::number(device.rank)),
-        number("device", "Device", 58, "Index of the device", |device| Cell::Count(u64::from(device.busy.device))),
-        number("window_ns", "Window", 90, "From its first start to its last end", |device| {
-            Cell::Ns(device.busy.window.dur())
-        }),
-        number("busy_ns", "= Busy", 90, "Time in which it worked", |device| Cell::Ns(device.busy.busy_ns)),
-        number("idle_ns", "+ Idle", 90, "The rest: all gaps together", |device| Cell::Ns(device.busy.idle_ns)),
-        number("utilization", "Busy share", 80, "Busy share of the window", |device| {
-            Cell::Share(device.busy.utilization())
-        }),
-        number("streams", "Streams", 70, "Streams with work", |device| Cell::Count(u64::from(device.busy.n_streams))),
-        words("name", "Name", 200, "Product name", |device| Cell::text(device.name)),
-        words("kernels", "Kernels", 0, "Kernels together", |device| nested(device, "kernels")),
-        words("memcpys", "Copies", 0, "Copies together", |device| nested(device, "memcpys")),
-        words("memsets", "Memsets", 0, "Memsets together", |device| nested(device, "memsets")),
-        words("graphs", "Graphs", 0, "CUDA graphs recorded as one, together", |device| nested(device, "graphs")),
-    ];
-    let report: &[&str] = &["rank", "device", "window_ns", "busy_ns", "idle_ns", "utilization", "streams", "name"];
-    #[rustfmt::skip]
-    let json: &[&str] = &[
-        "rank", "device", "name", "window_ns", "busy_ns", "idle_ns", "utilization", "kernels", "memcpys", "memsets",
-        "graphs", "streams",
-    ];
-    Part { report: Some(report), json: Some(json), ..Part::new("devices", "Devices", figures) }
+    let figures = figures! { row: Device<'a>;
+        number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
+        number "device", "Device", 58, Cell::Count(u64::from(row.busy.device)), "Index of the device";
+        number "window_ns", "Window", 90, Cell::Ns(row.busy.window.dur()), "From its first start to its last end";
+        number "busy_ns", "= Busy", 90, Cell::Ns(row.busy.busy_ns), "Time in which it worked";
+        number "idle_ns", "+ Idle", 90, Cell::Ns(row.busy.idle_ns), "The rest: all gaps together";
+        number "utilization", "Busy share", 80, Cell::Share(row.busy.utilization()), "Busy share of the window";
+        number "streams", "Streams", 70, Cell::Count(u64::from(row.busy.n_streams)), "Streams with work";
+        words "name", "Name", 200, Cell::text(row.name), "Product name";
+        words "kernels", "Kernels", 0, nested(row, "kernels"), "Kernels together";
+        words "memcpys", "Copies", 0, nested(row, "memcpys"), "Copies together";
+        words "memsets", "Memsets", 0, nested(row, "memsets"), "Memsets together";
+        words "graphs", "Graphs", 0, nested(row, "graphs"), "CUDA graphs recorded as one, together";
+    };
+    Part::new("devices", "Devices", figures)
+        .report("rank device window_ns busy_ns idle_ns utilization streams name")
+        .json("rank device name window_ns busy_ns idle_ns utilization kernels memcpys memsets graphs streams")
 }
 
 fn totals(work: &DeviceWork) -> Object {
-    device_work().object(work, &["count", "total_ns", "union_ns"])
+    device_work().object(work, "count total_ns union_ns")
 }
 
 /// The work of devices by kind.
 pub fn device_work() -> Part<DeviceWork> {
-    let figures = vec![
-        number("rank", "Rank", 50, "Rank of the process", |work: &DeviceWork| Cell::number(work.rank)),
-        number("device", "Device", 58, "Index of the device", |work| Cell::Count(u64::from(work.device))),
-        words("kind", "Work", 90, "Kind of work", |work| Cell::name(work.kind)),
-        number("count", "Count", 70, "How many of them", |work| Cell::Count(work.totals.count)),
-        number("total_ns", "Total", 84, "Sum of the durations; work at the same time counts twice", |work| {
-            Cell::Ns(work.totals.total_ns)
-        }),
-        number("union_ns", "Time with any", 100, "Time in which at least one of them ran", |work| {
-            Cell::Ns(work.totals.union_ns)
-        }),
-    ];
+    let figures = figures! { row: DeviceWork;
+        number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
+        number "device", "Device", 58, Cell::Count(u64::from(row.device)), "Index of the device";
+        words "kind", "Work", 90, Cell::name(row.kind), "Kind of work";
+        number "count", "Count", 70, Cell::Count(row.totals.count), "How many of them";
+        number "total_ns", "Total", 84, Cell::Ns(row.totals.total_ns),
+            "Sum of the durations; work at the same time counts twice";
+        number "union_ns", "Time with any", 100, Cell::Ns(row.totals.union_ns),
+            "Time in which at least one of them ran";
+    };
     Part::new("device_work", "Device work", figures)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Cell, Object, Part, Word, number, words};
+use super::{Cell, Object, Part, Word, figures};
 use crate::model::{DurNs, Problem, Severity, TableAccount, Trace};
 
 /// A trace under the name of its file.
@@ -32,39 +32,25 @@ pub struct FileClock<'a> {
 
 /// Files, with `read == shown + merged + rejected` events each.
 pub fn files<'a>() -> Part<File<'a>> {
-    let figures = vec![
-        words("format", "Format", 90, "Machine name of the format", |file: &File<'a>| {
-            Cell::name(file.trace.info.format.key())
-        }),
-        words("producer", "Producer", 140, "What wrote the file", |file| Cell::text(&file.trace.info.producer)),
-        number("rank", "Rank", 50, "Rank of the process", |file| Cell::number(file.trace.info.rank)),
-        number("bytes", "Size", 90, "Size of the file on disk", |file| Cell::Bytes(file.trace.info.bytes)),
-        number("read", "Events read", 90, "Events found, whole or broken", |file| Cell::Count(file.trace.import.read)),
-        number("shown", "= Shown", 90, "Events on screen in their own right", |file| {
-            Cell::Count(file.trace.import.shown)
-        }),
-        number("merged", "+ Merged", 90, "Events that became part of another item", |file| {
-            Cell::Count(file.trace.import.merged)
-        }),
-        number("rejected", "+ Rejected", 90, "Events that are not shown, each for one of the problems", |file| {
-            Cell::Count(file.trace.import.rejected)
-        }),
-        words("path", "File", 300, "Path, and the name within an archive", |file| Cell::name(file.path)),
-        words("events", "Events", 0, "What became of the events", |file| Cell::Object(Box::new(events(file)))),
-        words("tables", "Tables", 0, "The same by table, where the format has tables", |file| {
-            match file.trace.import.tables.as_slice() {
-                [] => Cell::Empty,
-                tables => Cell::List(Arc::new(accounts().table(tables, 0))),
-            }
-        }),
-        words("problems", "Problems", 0, "Problems met, worst first", |file| {
-            let rows = file.trace.import.problems.iter().map(|problem| FileProblem { problem, path: file.path });
-            Cell::List(Arc::new(problems().table(rows, 0)))
-        }),
-    ];
-    let report: &[&str] = &["format", "producer", "rank", "bytes", "read", "shown", "merged", "rejected", "path"];
-    let json: &[&str] = &["path", "format", "bytes", "producer", "rank", "events", "tables", "problems"];
-    Part { report: Some(report), json: Some(json), ..Part::new("files", "Files", figures) }
+    let figures = figures! { row: File<'a>;
+        words "format", "Format", 90, Cell::name(row.trace.info.format.key()), "Machine name of the format";
+        words "producer", "Producer", 140, Cell::text(&row.trace.info.producer), "What wrote the file";
+        number "rank", "Rank", 50, Cell::number(row.trace.info.rank), "Rank of the process";
+        number "bytes", "Size", 90, Cell::Bytes(row.trace.info.bytes), "Size of the file on disk";
+        number "read", "Events read", 90, Cell::Count(row.trace.import.read), "Events found, whole or broken";
+        number "shown", "= Shown", 90, Cell::Count(row.trace.import.shown), "Events on screen in their own right";
+        number "merged", "+ Merged", 90, Cell::Count(row.trace.import.merged),
+            "Events that became part of another item";
+        number "rejected", "+ Rejected", 90, Cell::Count(row.trace.import.rejected),
+            "Events that are not shown, each for one of the problems";
+        words "path", "File", 300, Cell::name(row.path), "Path, and the name within an archive";
+        words "events", "Events", 0, Cell::Object(Box::new(events(row))), "What became of the events";
+        words "tables", "Tables", 0, tables(row), "The same by table, where the format has tables";
+        words "problems", "Problems", 0, problems_of(row), "Problems met, worst first";
+    };
+    Part::new("files", "Files", figures)
+        .report("format producer rank bytes read shown merged rejected path")
+        .json("path format bytes producer rank events tables problems")
 }
 
 fn events(file: &File<'_>) -> Object {
@@ -73,55 +59,58 @@ fn events(file: &File<'_>) -> Object {
     Object(["read", "shown", "merged", "rejected"].into_iter().zip(counts).collect())
 }
 
+fn tables(file: &File<'_>) -> Cell {
+    match file.trace.import.tables.as_slice() {
+        [] => Cell::Empty,
+        tables => Cell::List(Arc::new(accounts().table(tables, 0))),
+    }
+}
+
+fn problems_of(file: &File<'_>) -> Cell {
+    let rows = file.trace.import.problems.iter().map(|problem| FileProblem { problem, path: file.path });
+    Cell::List(Arc::new(problems().table(rows, 0)))
+}
+
 /// What became of the rows of each table of a file.
 fn accounts() -> Part<TableAccount> {
-    let figures = vec![
-        words("table", "Table", 200, "Name in the file", |account: &TableAccount| Cell::name(&account.table)),
-        number("read", "Rows read", 90, "Rows found", |account| Cell::Count(account.read)),
-        number("shown", "= Shown", 90, "Rows on screen in their own right", |account| Cell::Count(account.shown)),
-        number("merged", "+ Merged", 90, "Rows that became part of another item", |account| {
-            Cell::Count(account.merged)
-        }),
-        number("rejected", "+ Rejected", 90, "Rows that are not shown", |account| Cell::Count(account.rejected)),
-    ];
+    let figures = figures! { row: TableAccount;
+        words "table", "Table", 200, Cell::name(&row.table), "Name in the file";
+        number "read", "Rows read", 90, Cell::Count(row.read), "Rows found";
+        number "shown", "= Shown", 90, Cell::Count(row.shown), "Rows on screen in their own right";
+        number "merged", "+ Merged", 90, Cell::Count(row.merged), "Rows that became part of another item";
+        number "rejected", "+ Rejected", 90, Cell::Count(row.rejected), "Rows that are not shown";
+    };
     Part::new("tables", "Tables", figures)
 }
 
 /// Problems met while reading.
 pub fn problems<'a>() -> Part<FileProblem<'a>> {
-    let figures = vec![
-        words("severity", "Severity", 70, "A note, a loss, or an error", |row: &FileProblem<'a>| {
-            Cell::Word(severity(row.problem.severity))
-        }),
-        number("count", "Count", 70, "How often it was met", |row| Cell::Count(row.problem.count)),
-        number("first_offset", "First at byte", 100, "Where in the file's text, after decompression", |row| {
-            Cell::or_empty(row.problem.first_offset, Cell::Count)
-        }),
-        words("reason", "Problem", 400, "What happened, and what to do", |row| Cell::name(&row.problem.reason)),
-        words("path", "File", 200, "Path, and the name within an archive", |row| Cell::name(row.path)),
-    ];
-    let json: &[&str] = &["severity", "reason", "count", "first_offset"];
-    Part { json: Some(json), ..Part::new("problems", "Import problems", figures) }
+    let figures = figures! { row: FileProblem<'a>;
+        words "severity", "Severity", 70, Cell::Word(severity(row.problem.severity)), "A note, a loss, or an error";
+        number "count", "Count", 70, Cell::Count(row.problem.count), "How often it was met";
+        number "first_offset", "First at byte", 100, Cell::or_empty(row.problem.first_offset, Cell::Count),
+            "Where in the file's text, after decompression";
+        words "reason", "Problem", 400, Cell::name(&row.problem.reason), "What happened, and what to do";
+        words "path", "File", 200, Cell::name(row.path), "Path, and the name within an archive";
+    };
+    Part::new("problems", "Import problems", figures).json("severity reason count first_offset")
 }
 
-/// The word for how bad an import problem is.
+/// The word for the severity of an import problem; findings have others.
 pub fn severity(severity: Severity) -> &'static Word {
     match severity {
         Severity::Note => &Word { rank: 0, key: "note", label: "Note" },
-        Severity::Loss => &Word { rank: 1, key: "loss", label: "Loss" },
-        Severity::Error => &Word { rank: 2, key: "error", label: "Error" },
+        Severity::Warn => &Word { rank: 1, key: "loss", label: "Loss" },
+        Severity::High => &Word { rank: 2, key: "error", label: "Error" },
     }
 }
 
 /// Where files are on the session clock.
 pub fn clock<'a>() -> Part<FileClock<'a>> {
-    let figures = vec![
-        number("offset_ns", "Offset", 110, "What is added to the file's times", |row: &FileClock<'a>| {
-            Cell::Ns(row.offset_ns)
-        }),
-        words("source", "Placed by", 90, "By the time since 1970, or by its first event", |row| Cell::name(row.source)),
-        words("path", "File", 300, "Path, and the name within an archive", |row| Cell::name(row.path)),
-    ];
-    let json: &[&str] = &["path", "offset_ns", "source"];
-    Part { json: Some(json), ..Part::new("clock", "Clock", figures) }
+    let figures = figures! { row: FileClock<'a>;
+        number "offset_ns", "Offset", 110, Cell::Ns(row.offset_ns), "What is added to the file's times";
+        words "source", "Placed by", 90, Cell::name(row.source), "By the time since 1970, or by its first event";
+        words "path", "File", 300, Cell::name(row.path), "Path, and the name within an archive";
+    };
+    Part::new("clock", "Clock", figures).json("path offset_ns source")
 }

@@ -1,16 +1,16 @@
 //! Converts results of analyses to findings, with text and figures.
 
 use super::format;
-use crate::analysis::finding::{Evidence, Finding, Severity};
+use crate::analysis::finding::{Evidence, Finding};
 use crate::analysis::memory::leaks::{LeakCandidate, Thresholds, Total};
 use crate::analysis::memory::oom::{OomCard, OomHint};
-use crate::model::{Problem, TimeNs};
+use crate::model::{Problem, Severity, TimeNs};
 
 /// A problem met while reading a file. Measured is how often it was met.
 pub fn import_problem(problem: &Problem, path: &str) -> Finding {
     Finding {
         rule: "import_problem",
-        severity: problem.severity.into(),
+        severity: problem.severity,
         text: problem.reason.clone(),
         measured: problem.count as f64,
         threshold: 1.0,

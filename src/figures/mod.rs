@@ -22,4 +22,5 @@ pub mod work;
 
 pub use cell::{Cell, MAX_FRAMES, Stack, Word};
 pub use rows::{Data, Order, Rows, Sort, csv, tsv};
-pub use table::{Column, Figure, Keys, Object, Part, Table, number, words};
+pub(crate) use table::figures;
+pub use table::{Column, Figure, Object, Part, Table};

@@ -1,6 +1,6 @@
 //! Figures of a time range: by track, by name, and by slice.
 
-use super::{Cell, Part, number, words};
+use super::{Cell, Part, figures};
 use crate::analysis::range_summary::NameSummary;
 use crate::model::TimeRange;
 
@@ -29,36 +29,34 @@ const SELF: &str = "The same, less what the slices directly inside took";
 
 /// Tracks in a time range.
 pub fn tracks() -> Part<TrackTime> {
-    let figures = vec![
-        words("track", "Track", 300, "Where it ran", |row: &TrackTime| Cell::name(&row.track)),
-        number("busy_share", "Busy", 110, "Share of the range in which anything ran", |row| Cell::Share(row.busy)),
-        number("count", "Count", 110, COUNT, |row| Cell::Count(row.count)),
-        number("total_ns", "Total", 110, TOTAL, |row| Cell::Ns(row.total_ns)),
-        number("self_ns", "Self", 110, SELF, |row| Cell::Ns(row.self_ns)),
-    ];
+    let figures = figures! { row: TrackTime;
+        words "track", "Track", 300, Cell::name(&row.track), "Where it ran";
+        number "busy_share", "Busy", 110, Cell::Share(row.busy), "Share of the range in which anything ran";
+        number "count", "Count", 110, Cell::Count(row.count), COUNT;
+        number "total_ns", "Total", 110, Cell::Ns(row.total_ns), TOTAL;
+        number "self_ns", "Self", 110, Cell::Ns(row.self_ns), SELF;
+    };
     Part::new("range_tracks", "Range by track", figures)
 }
 
 /// Names in a time range.
 pub fn names() -> Part<NameSummary> {
-    let figures = vec![
-        words("name", "Name", 300, "Name of the slices", |row: &NameSummary| Cell::name(&row.name)),
-        words("kind", "Kind", 110, "What the slices are", |row| Cell::name(row.kind.label())),
-        number("count", "Count", 110, COUNT, |row| Cell::Count(row.count)),
-        number("total_ns", "Total", 110, TOTAL, |row| Cell::Ns(row.total_ns)),
-        number("self_ns", "Self", 110, SELF, |row| Cell::Ns(row.self_ns)),
-    ];
+    let figures = figures! { row: NameSummary;
+        words "name", "Name", 300, Cell::name(&row.name), "Name of the slices";
+        words "kind", "Kind", 110, Cell::name(row.kind.label()), "What the slices are";
+        number "count", "Count", 110, Cell::Count(row.count), COUNT;
+        number "total_ns", "Total", 110, Cell::Ns(row.total_ns), TOTAL;
+        number "self_ns", "Self", 110, Cell::Ns(row.self_ns), SELF;
+    };
     Part::new("range_names", "Range by name", figures)
 }
 
 /// Slices one by one.
 pub fn slices() -> Part<SliceTime> {
-    let figures = vec![
-        number("dur_ns", "Duration", 90, "How long it took", |row: &SliceTime| Cell::Ns(row.time.dur())),
-        number("start_ns", "Start", 96, "When it started, from the start of the session", |row| {
-            Cell::Ns(row.time.start)
-        }),
-        words("track", "Track", 140, "Where it ran", |row| Cell::text(&row.track)),
-    ];
+    let figures = figures! { row: SliceTime;
+        number "dur_ns", "Duration", 90, Cell::Ns(row.time.dur()), "How long it took";
+        number "start_ns", "Start", 96, Cell::Ns(row.time.start), "When it started, from the start of the session";
+        words "track", "Track", 140, Cell::text(&row.track), "Where it ran";
+    };
     Part::new("instances", "Instances", figures)
 }

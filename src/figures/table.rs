@@ -30,30 +30,32 @@ pub struct Figure<R> {
     pub of: fn(&R) -> Cell,
 }
 
-/// A figure of words.
-pub const fn words<R>(
-    key: &'static str,
-    title: &'static str,
-    width: u16,
-    help: &'static str,
-    of: fn(&R) -> Cell,
-) -> Figure<R> {
-    Figure { column: Column { key, title, width, is_text: true, help }, of }
+/// The figures of one type of row as a `Vec`, in lines of
+///
+/// * `words key, title, width in points, cell of the row, help;` for text, which stands to the left,
+/// * `number ...` for all else,
+/// * `with figures();` for figures that several tables share.
+macro_rules! figures {
+    ($row:ident: $R:ty; $($line:ident $($part:expr),+;)*) => {{
+        let mut all: Vec<$crate::figures::Figure<$R>> = Vec::new();
+        $($crate::figures::figures!(@ $line all, $row: $R, $($part),+);)*
+        all
+    }};
+    (@ with $all:ident, $row:ident: $R:ty, $shared:expr) => { $all.extend($shared) };
+    (@ words $all:ident, $row:ident: $R:ty, $($part:expr),+) => {
+        $crate::figures::figures!(@ true, $all, $row: $R, $($part),+)
+    };
+    (@ number $all:ident, $row:ident: $R:ty, $($part:expr),+) => {
+        $crate::figures::figures!(@ false, $all, $row: $R, $($part),+)
+    };
+    (@ $is_text:literal, $all:ident, $row:ident: $R:ty, $key:expr, $title:expr, $width:expr, $cell:expr, $help:expr) => {
+        $all.extend([$crate::figures::Figure {
+            column: $crate::figures::Column { key: $key, title: $title, width: $width, is_text: $is_text, help: $help },
+            of: |$row: &$R| $cell,
+        }])
+    };
 }
-
-/// A figure that is a number.
-pub const fn number<R>(
-    key: &'static str,
-    title: &'static str,
-    width: u16,
-    help: &'static str,
-    of: fn(&R) -> Cell,
-) -> Figure<R> {
-    Figure { column: Column { key, title, width, is_text: false, help }, of }
-}
-
-/// Which figures one reader of a table gets, in which order, by their keys. `None` is all, as defined.
-pub type Keys = Option<&'static [&'static str]>;
+pub(crate) use figures;
 
 /// The definition of a table: every figure of its rows, and who reads which.
 #[derive(Debug)]
@@ -63,29 +65,56 @@ pub struct Part<R> {
     /// For people.
     pub title: &'static str,
     pub figures: Vec<Figure<R>>,
-    pub window: Keys,
-    /// Text, Markdown, HTML and CSV.
-    pub report: Keys,
-    pub json: Keys,
+    /// Which figures each reader gets, in their order.
+    window: Vec<usize>,
+    report: Vec<usize>,
+    json: Vec<usize>,
 }
 
 impl<R> Part<R> {
     /// A table whose readers all get all figures.
     pub fn new(key: &'static str, title: &'static str, figures: Vec<Figure<R>>) -> Self {
-        Self { key, title, figures, window: None, report: None, json: None }
+        let all: Vec<usize> = (0..figures.len()).collect();
+        debug_assert!(
+            figures.iter().enumerate().all(|(i, figure)| {
+                let Column { key, title, help, .. } = figure.column;
+                let is_twice = figures[..i].iter().any(|other| other.column.key == key);
+                !is_twice && !title.is_empty() && !help.is_empty()
+            }),
+            "a figure of {key} stands there twice, or has no title or no help"
+        );
+        Self { key, title, figures, window: all.clone(), report: all.clone(), json: all }
+    }
+
+    /// The figures that the window shows, by their keys.
+    pub fn window(self, keys: &str) -> Self {
+        Self { window: self.places(keys), ..self }
+    }
+
+    /// The figures in text, Markdown, HTML and CSV.
+    pub fn report(self, keys: &str) -> Self {
+        Self { report: self.places(keys), ..self }
+    }
+
+    /// The figures in JSON.
+    pub fn json(self, keys: &str) -> Self {
+        Self { json: self.places(keys), ..self }
     }
 
     /// Where each key is among the figures.
-    fn places(&self, keys: Keys) -> Vec<usize> {
-        let place = |key: &&str| self.figures.iter().position(|figure| figure.column.key == *key);
-        keys.map_or_else(|| (0..self.figures.len()).collect(), |keys| keys.iter().filter_map(place).collect())
+    fn places(&self, keys: &str) -> Vec<usize> {
+        let place = |key: &str| {
+            let place = self.figures.iter().position(|figure| figure.column.key == key);
+            debug_assert!(place.is_some(), "{} has no figure {key}", self.key);
+            place
+        };
+        keys.split_whitespace().filter_map(place).collect()
     }
 
     /// For the window.
     pub fn data<T: Borrow<R>>(&self, rows: impl IntoIterator<Item = T>) -> Data {
-        let places = self.places(self.window);
-        let row = |row: T| places.iter().map(|&place| (self.figures[place].of)(row.borrow())).collect();
-        let columns = places.iter().map(|&place| self.figures[place].column).collect();
+        let row = |row: T| self.window.iter().map(|&place| (self.figures[place].of)(row.borrow())).collect();
+        let columns = self.window.iter().map(|&place| self.figures[place].column).collect();
         Data { columns, rows: rows.into_iter().map(row).collect() }
     }
 
@@ -95,28 +124,27 @@ impl<R> Part<R> {
         rows: impl IntoIterator<IntoIter: ExactSizeIterator<Item = T>>,
         top: usize,
     ) -> Table {
-        let (report, json) = (self.places(self.report), self.places(self.json));
-        let is_read = |place: &usize| report.contains(place) || json.contains(place);
+        let is_read = |place: &usize| self.report.contains(place) || self.json.contains(place);
         let used: Vec<usize> = (0..self.figures.len()).filter(is_read).collect();
         let rows = rows.into_iter();
         let n_hidden = if top == 0 { 0 } else { rows.len().saturating_sub(top) };
         let n_shown = rows.len() - n_hidden;
         let row = |row: T| used.iter().map(|&place| (self.figures[place].of)(row.borrow())).collect();
-        let kept = |places: Vec<usize>| places.iter().filter_map(|place| used.binary_search(place).ok()).collect();
+        let kept = |places: &[usize]| places.iter().filter_map(|place| used.binary_search(place).ok()).collect();
         Table {
             key: self.key,
             title: self.title,
             columns: used.iter().map(|&place| self.figures[place].column).collect(),
             rows: rows.take(n_shown).map(row).collect(),
             n_hidden,
-            report: kept(report),
-            json: kept(json),
+            report: kept(&self.report),
+            json: kept(&self.json),
         }
     }
 
     /// Some figures of one row, as an object in JSON.
-    pub fn object(&self, row: &R, keys: &'static [&'static str]) -> Object {
-        let figures = self.places(Some(keys)).into_iter().map(|place| &self.figures[place]);
+    pub fn object(&self, row: &R, keys: &str) -> Object {
+        let figures = self.places(keys).into_iter().map(|place| &self.figures[place]);
         Object(figures.map(|figure| (figure.column.key, (figure.of)(row))).collect())
     }
 

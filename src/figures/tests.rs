@@ -2,54 +2,17 @@
 
 use std::sync::Arc;
 
-use super::memory::{MemoryGrowth, OutOfMemory, Owner, Placed};
-use super::table::Part;
+use super::memory::{AtPlace, Owner};
 use super::*;
-use crate::analysis::finding::Severity;
 use crate::analysis::kernels::{KernelsBy, kernels};
 use crate::analysis::memory::leaks::{Explained, Gain, LeakCandidate, LeakEvidence, Verdict};
 use crate::analysis::memory::signature::SignatureId;
 use crate::analysis::operators::operators;
 use crate::analysis::range_summary::range_summary;
 use crate::analysis::totals::Scope;
-use crate::model::{SliceKind, TimeRange, TraceBuilder};
+use crate::model::{Severity, SliceKind, TimeRange, TraceBuilder};
 
 const EVIL: &str = "=cmd|' /C calc'!A0\t,\"\u{1b}[2J";
-
-#[test]
-fn every_reader_asks_for_figures_that_are_defined() {
-    fn check<R>(part: &Part<R>) {
-        let keys: Vec<&str> = part.figures.iter().map(|figure| figure.column.key).collect();
-        for (i, key) in keys.iter().enumerate() {
-            assert!(!keys[..i].contains(key), "{}: {key} twice", part.key);
-        }
-        for key in [part.window, part.report, part.json].into_iter().flatten().flatten() {
-            assert!(keys.contains(key), "{}: {key}", part.key);
-        }
-        assert!(part.figures.iter().all(|figure| !figure.column.help.is_empty() && !figure.column.title.is_empty()));
-    }
-    check(&work::kernels());
-    check(&work::operators());
-    check(&work::apis());
-    check(&work::copies());
-    check(&work::annotations());
-    check(&devices::devices());
-    check(&devices::device_work());
-    check(&files::files());
-    check(&files::problems());
-    check(&files::clock());
-    check(&range::tracks());
-    check(&range::names());
-    check(&range::slices());
-    check(&memory::memory());
-    check::<MemoryGrowth>(&memory::growth());
-    check::<OutOfMemory<'_>>(&memory::oom());
-    check(&memory::leaks());
-    check(&memory::no_leaks());
-    check(&memory::gains());
-    check(&memory::live_at_end());
-    check(&memory::reserved_growth(true));
-}
 
 /// The window's tables whose text comes from files.
 fn hostile_tables() -> Vec<Data> {
@@ -81,7 +44,7 @@ fn hostile_tables() -> Vec<Data> {
     let range = TimeRange { start: 0, end: 100 };
     let track = range::TrackTime { track: EVIL.to_owned(), busy: 1.0, count: 1, total_ns: 1, self_ns: 1 };
     let sentences = Data {
-        columns: vec![words("doubts", "Doubts", 0, "", |(): &()| Cell::Empty).column],
+        columns: vec![Column { key: "doubts", title: "Doubts", width: 0, is_text: true, help: "" }],
         rows: vec![vec![Cell::Sentences([EVIL.to_owned()].into())], vec![Cell::Frames(EVIL.into())]],
     };
     vec![
@@ -91,9 +54,9 @@ fn hostile_tables() -> Vec<Data> {
         range::tracks().data([track]),
         range::slices().data([range::SliceTime { time: range, track: EVIL.to_owned() }]),
         files::files().data([files::File { trace: &trace, path: EVIL }]),
-        memory::leaks().data([Placed { owner, stack: placed(), of: &suspect }]),
-        memory::no_leaks().data([Placed { owner, stack: placed(), of: innocent }]),
-        memory::gains().data([Placed { owner, stack: placed(), of: Gain { signature, bytes: -1, count: -1 } }]),
+        memory::leaks().data([AtPlace { owner, stack: placed(), of: &suspect }]),
+        memory::no_leaks().data([AtPlace { owner, stack: placed(), of: innocent }]),
+        memory::gains().data([AtPlace { owner, stack: placed(), of: Gain { signature, bytes: -1, count: -1 } }]),
         sentences,
     ]
 }
@@ -119,7 +82,7 @@ fn no_cell_leaves_a_table_as_a_formula() {
 #[test]
 fn rows_that_are_not_shown_are_not_made() {
     let made = std::cell::Cell::new(0);
-    let part = Part::new("n", "N", vec![number("n", "N", 0, "A number", |n: &u64| Cell::Count(*n))]);
+    let part = Part::new("n", "N", figures! { n: u64; number "n", "N", 0, Cell::Count(*n), "A number"; });
     let all = [1_u64, 2, 3, 4, 5].iter().map(|n| {
         made.set(made.get() + 1);
         *n

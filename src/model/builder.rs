@@ -226,7 +226,7 @@ impl TraceBuilder {
         histories.sort_by_key(|history| (history.source, history.device, history.pid));
         for history in &histories {
             for &(oddity, count, _) in &history.inconsistencies {
-                let severity = if oddity.is_harmless() { Severity::Note } else { Severity::Loss };
+                let severity = if oddity.is_harmless() { Severity::Note } else { Severity::Warn };
                 self.import.note(severity, oddity.sentence(), count, None);
             }
             if history.source == MemorySource::Snapshot {
@@ -318,7 +318,7 @@ impl TraceBuilder {
             Some(later) if n_at_zero > 0 && later.start > DAYS_LATER => {
                 let reason =
                     "Time stamp 0 while all else happened at least 11 days later: kept, outside the first view";
-                self.import.note(Severity::Loss, reason, n_at_zero, None);
+                self.import.note(Severity::Warn, reason, n_at_zero, None);
                 later
             }
             _ => all.unwrap_or_default(),
@@ -376,7 +376,7 @@ impl TraceBuilder {
             out.push(layout);
         }
         let reason = "Slice crosses the end of another on its track: shown with its true times on an extra row";
-        self.import.note(Severity::Loss, reason, n_crossing, None);
+        self.import.note(Severity::Warn, reason, n_crossing, None);
         (out, bound)
     }
 }
@@ -541,6 +541,6 @@ mod tests {
         let trace =
             TraceBuilder::from_slices(&[("main", OP, "lost", 0, 0), ("main", OP, "real", now, now + 5)]).finish();
         assert_eq!(trace.span, TimeRange { start: now, end: now + 5 });
-        assert_eq!(trace.import.worst(), Some(Severity::Loss));
+        assert_eq!(trace.import.worst(), Some(Severity::Warn));
     }
 }

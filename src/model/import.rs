@@ -1,15 +1,15 @@
 //! Import report: events shown, merged and rejected, and the problems met.
 
-/// Severity of an import problem.
+/// How much a problem of a file or a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Informative; the trace is complete and correct.
+    /// Informative; of a file: the trace is complete and correct.
     Note,
-    /// Data was lost, repaired or moved to another row.
-    Loss,
-    /// A part of the file could not be read at all.
-    Error,
+    /// Of a file: data was lost, repaired or moved to another row.
+    Warn,
+    /// Of a file: a part of it could not be read at all.
+    High,
 }
 
 /// One kind of problem met while reading, however often it occurred.

@@ -123,7 +123,7 @@ fn note_layers(source: &Source, trace: &mut Trace) {
     }
     if source.layers.iter().any(|layer| matches!(layer, Layer::Utf16 { .. })) {
         let text = "Written as UTF-16, as a redirect in PowerShell does: converted";
-        trace.import.note(Severity::Loss, text, 1, None);
+        trace.import.note(Severity::Warn, text, 1, None);
     }
     trace.import.sort();
 }

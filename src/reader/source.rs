@@ -235,7 +235,7 @@ impl<R: Read> Read for Tolerant<R> {
                     }
                     _ => format!("The compressed data is damaged: what could be decoded is shown ({error})"),
                 };
-                self.notes.add(Severity::Loss, text);
+                self.notes.add(Severity::Warn, text);
                 Ok(0)
             }
         }

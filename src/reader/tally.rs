@@ -146,7 +146,7 @@ mod tests {
 
     reasons! {
         Repaired: Note, "Repaired";
-        Damaged: Loss rejected, "Damaged";
+        Damaged: Warn rejected, "Damaged";
     }
 
     #[test]

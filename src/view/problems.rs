@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use eframe::egui::{self, RichText};
 
 use super::{Content, Place, View, ViewContext, ViewSpec};
-use crate::analysis::finding::Severity;
 use crate::figures::{escape, files::severity, format};
 use crate::model::{ImportReport, TableAccount, Trace};
 use crate::widget::theme;
@@ -76,7 +75,7 @@ fn file_ui(trace: &Trace, ui: &mut egui::Ui) {
         }
         ui.end_row();
         for problem in problems.iter().take(MAX_ROWS) {
-            let color = tokens.severity[Severity::from(problem.severity) as usize];
+            let color = tokens.severity[problem.severity as usize];
             ui.colored_label(color, severity(problem.severity).label);
             ui.label(format::count(problem.count));
             if has_offset {
@@ -148,7 +147,7 @@ mod tests {
         trace.info.path = "/traces/a.json".into();
         trace.import.read = 7;
         trace.import.shown = 5;
-        trace.import.reject(Severity::Loss, "Not a number", 2, Some(99));
+        trace.import.reject(Severity::Warn, "Not a number", 2, Some(99));
         let text = report_text(&trace);
         assert!(text.contains("/traces/a.json") && text.contains("7 events read = 5 shown + 0 merged + 2 rejected"));
         assert!(text.contains("Loss: 2 × Not a number, first at byte 99"));

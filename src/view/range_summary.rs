@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use eframe::egui::{self, RichText};
+use eframe::egui::{self, RichText, TextWrapMode};
 
 use super::states::failed_ui;
 use super::tables::{Answer as Table, Grid};
@@ -66,6 +66,8 @@ pub struct RangeSummaryView {
 impl RangeSummaryView {
     fn head_ui(&mut self, range: TimeRange, is_working: bool, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         ui.horizontal_wrapped(|ui| {
+            // In a narrow panel lines break between controls, not within their texts.
+            ui.style_mut().wrap_mode = Some(TextWrapMode::Extend);
             for (list, label) in [(List::Tracks, "By track"), (List::Names, "By name")] {
                 if ui.selectable_label(self.list == list, label).clicked() && self.list != list {
                     self.list = list;

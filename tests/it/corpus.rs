@@ -133,7 +133,7 @@ fn check(case: &Case) -> Result<(), String> {
     let is_right = match case.outcome.as_str() {
         "LOAD" => worst.is_none(),
         "LOAD_INFO" => worst.is_none_or(|worst| worst == Severity::Note),
-        _ => worst.is_some_and(|worst| worst >= Severity::Loss),
+        _ => worst.is_some_and(|worst| worst >= Severity::Warn),
     };
     if !is_right {
         return Err(format!("should be {}, has {worst:?}: {}", case.outcome, problems(&traces)));

@@ -1,7 +1,6 @@
 //! Builds the report: runs the analyses and places the traces on one clock.
 
 use std::cmp::Reverse;
-
 use std::sync::Arc;
 
 use super::keys::{Clock, Report, SCHEMA};
@@ -14,6 +13,7 @@ use crate::analysis::copies::copies;
 use crate::analysis::kernels::{KernelsBy, kernels};
 use crate::analysis::operators::operators;
 use crate::analysis::totals::Scope;
+use crate::answers::Answers;
 use crate::cli::{Failure, input};
 use crate::figures::devices::{self, Device};
 use crate::figures::files::{self, File, FileClock};
@@ -28,18 +28,20 @@ use crate::session::OpenTrace;
 ///
 /// Errors: an analysis crashed, as stderr says.
 pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) -> Result<Report, Failure> {
-    let shared = traces;
-    let traces: &Vec<&Trace> = &shared.iter().map(|trace| &**trace).collect();
-    let (clock, span, offsets) = clock(traces);
-    let scope = Scope::whole(traces);
-    let placed = shared.iter().zip(offsets).map(|(trace, offset)| OpenTrace::new(Arc::clone(trace), offset));
-    let memory = memory::report(&placed.collect::<Vec<_>>(), top)?;
-    let busy: Vec<(&Trace, Vec<DeviceBusy>)> = traces.iter().map(|&trace| (trace, busy::devices(trace))).collect();
+    let models: Vec<&Trace> = traces.iter().map(|trace| &**trace).collect();
+    let (clock, span, offsets) = clock(&models);
+    let open = traces.iter().zip(offsets).map(|(trace, offset)| OpenTrace::new(Arc::clone(trace), offset));
+    // Of what several parts ask for. It keeps every answer to the end, so the totals below, each with all its
+    // slices, stay out of it.
+    let answers = Answers::default();
+    let memory = memory::report(&open.collect::<Vec<_>>(), &answers, top)?;
+    let scope = Scope::whole(&models);
+    let busy: Vec<(&Trace, Vec<DeviceBusy>)> = models.iter().map(|&trace| (trace, busy::devices(trace))).collect();
     let devices: Vec<Device<'_>> =
         busy.iter().flat_map(|(trace, all)| all.iter().map(|busy| device(trace, busy))).collect();
     let device_work: Vec<_> = devices.iter().flat_map(Device::work).collect();
     let mut found = memory.findings;
-    for trace in traces {
+    for trace in &models {
         let path = input::label(trace);
         found.extend(trace.import.problems.iter().map(|problem| findings::import_problem(problem, &path)));
     }
@@ -48,7 +50,7 @@ pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) 
     Ok(Report {
         schema: SCHEMA,
         lacuna: env!("CARGO_PKG_VERSION"),
-        files: files(traces),
+        files: files(&models),
         clock,
         span_ns: [span.start, span.end],
         device_work: devices::device_work().table(&device_work, 0),

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use crate::analysis::finding::Finding;
-use crate::figures::{self, Cell, Part, Table};
+use crate::figures::{self, Cell, Part, Table, memory as parts};
 use crate::model::TimeNs;
 
 /// Version of the keys: goes up when one changes its meaning or goes away.
@@ -55,18 +55,35 @@ pub struct Clock {
 impl Report {
     /// All parts for flat reports, those without rows included.
     pub fn tables(&self) -> Vec<Cow<'_, Table>> {
-        use figures::memory::{gains, leaks, live_at_end, no_leaks, oom, peak_by_stack};
-        let [files, problems] = import_tables(&self.files);
-        let first = [&self.clock.per_file, &self.devices, &self.device_work, &self.kernels, &self.operators];
-        let then = [&self.copies, &self.apis, &self.os_calls, &self.annotations, &self.memory];
-        let mut tables = vec![files, problems];
-        tables.extend(first.into_iter().chain(then).map(Cow::Borrowed));
-        let memory = &self.memory;
-        tables.extend([Cow::Owned(nested(memory, &oom())), Cow::Borrowed(&self.growth)]);
-        tables
-            .extend([nested(memory, &leaks()), nested(memory, &no_leaks()), nested(memory, &gains())].map(Cow::Owned));
-        tables.extend([nested(memory, &peak_by_stack()), nested(memory, &live_at_end())].map(Cow::Owned));
-        tables
+        use Cow::{Borrowed, Owned};
+        // Names every field, so that a part without a place in this list does not compile.
+        #[rustfmt::skip]
+        let Self {
+            schema: _, lacuna: _, span_ns: _, findings: _,
+            files, clock, devices, device_work, kernels, operators, copies, apis, os_calls, annotations, memory, growth,
+        } = self;
+        let [files, problems] = import_tables(files);
+        vec![
+            files,
+            problems,
+            Borrowed(&clock.per_file),
+            Borrowed(devices),
+            Borrowed(device_work),
+            Borrowed(kernels),
+            Borrowed(operators),
+            Borrowed(copies),
+            Borrowed(apis),
+            Borrowed(os_calls),
+            Borrowed(annotations),
+            Borrowed(memory),
+            Owned(nested(memory, &parts::oom())),
+            Borrowed(growth),
+            Owned(nested(memory, &parts::leaks())),
+            Owned(nested(memory, &parts::no_leaks())),
+            Owned(nested(memory, &parts::gains())),
+            Owned(nested(memory, &parts::peak_by_stack())),
+            Owned(nested(memory, &parts::live_at_end())),
+        ]
     }
 }
 

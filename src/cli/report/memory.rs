@@ -11,7 +11,7 @@ use crate::answers::Answers;
 use crate::answers::memory::{FoundLeaks, LeakSearch, OomCards, StackSignatures};
 use crate::cli::Failure;
 use crate::figures::memory::{
-    self, DeviceMemory, MemoryGrowth, OutOfMemory, Owner, Placed, Places, gains, growth, leaks as leaks_part,
+    self, AtPlace, DeviceMemory, MemoryGrowth, OutOfMemory, Owner, Places, gains, growth, leaks as leaks_part,
     live_at_end, no_leaks, peak_by_stack,
 };
 use crate::figures::{Part, Table, findings};
@@ -38,13 +38,12 @@ struct Analyzed {
 /// * `top`: rows of each list; 0 keeps all.
 ///
 /// Errors: an analysis crashed, as stderr says.
-pub fn report(traces: &[OpenTrace], top: usize) -> Result<MemoryReport, Failure> {
+pub fn report(traces: &[OpenTrace], answers: &Answers, top: usize) -> Result<MemoryReport, Failure> {
     let memories = traces.iter().flat_map(|open| {
         let of = |memory| OpenMemory { open: open.clone(), memory };
         (0..open.trace.memories.len()).map(of)
     });
-    let answers = Answers::default();
-    let all: Option<Vec<Analyzed>> = memories.map(|of| Analyzed::new(of, &answers, top)).collect();
+    let all: Option<Vec<Analyzed>> = memories.map(|of| Analyzed::new(of, answers, top)).collect();
     let all = all.ok_or_else(|| Failure::Usage("The memory could not be analyzed. Please report it".to_owned()))?;
     let rows: Vec<DeviceMemory<'_>> = all.iter().map(|one| one.device(top)).collect();
     let growing: Vec<&MemoryGrowth> = rows.iter().filter_map(|row| row.growth.as_ref()).collect();
@@ -99,7 +98,7 @@ impl Analyzed {
         }
     }
 
-    fn live(&self, part: &Part<Placed<live::LiveGroup>>, state: u32, top: usize) -> Arc<Table> {
+    fn live(&self, part: &Part<AtPlace<live::LiveGroup>>, state: u32, top: usize) -> Arc<Table> {
         let by_signature = live::by_signature(self.of.history(), &self.signatures);
         let mut groups = live::groups(self.of.history(), state, LiveUntil::Allocated, by_signature);
         sort_first(&mut groups, top, |group| group.frames(self.of.trace(), &self.signatures));

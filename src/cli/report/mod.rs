@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::ValueEnum;
+use clap::builder::PossibleValue;
 
 use super::{Failure, Outcome, input, output};
-use crate::analysis::finding;
 use crate::analysis::kernels::KernelsBy;
 use crate::figures::{Table, escape, format};
 use crate::model::{Severity, Trace};
@@ -37,13 +37,13 @@ pub struct Args {
     /// What makes two kernels one row
     #[arg(long, value_enum, value_name = "WAY", default_value_t = KernelRows::Name)]
     pub kernels_by: KernelRows,
-    /// Tell operators with different input shapes apart
+    /// One row for each operator and the shapes of its inputs
     #[arg(long)]
     pub by_shape: bool,
     /// Exit with 1 if a finding or an import problem is at least this bad: leaks and growth of memory, out
     /// of memory, parts of a file that could not be read
     #[arg(long, value_enum, value_name = "LEVEL")]
-    pub fail_on: Option<Level>,
+    pub fail_on: Option<Severity>,
 }
 
 /// How the report is written.
@@ -81,21 +81,17 @@ impl From<KernelRows> for KernelsBy {
     }
 }
 
-/// How much a finding must matter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Level {
-    Note,
-    Warn,
-    High,
-}
+impl ValueEnum for Severity {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Note, Self::Warn, Self::High]
+    }
 
-impl From<Level> for finding::Severity {
-    fn from(level: Level) -> Self {
-        match level {
-            Level::Note => Self::Note,
-            Level::Warn => Self::Warn,
-            Level::High => Self::High,
-        }
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(match self {
+            Self::Note => "note",
+            Self::Warn => "warn",
+            Self::High => "high",
+        }))
     }
 }
 
@@ -116,7 +112,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let worst = report.findings.first().map(|finding| finding.severity);
     Ok(match args.fail_on {
         _ if input.has_unreadable => Outcome::PartlyUnreadable,
-        Some(level) if worst >= Some(level.into()) => Outcome::ThresholdMet,
+        Some(level) if worst >= Some(level) => Outcome::ThresholdMet,
         _ => Outcome::Done,
     })
 }

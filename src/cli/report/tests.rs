@@ -37,7 +37,7 @@ fn trace(first: i64) -> Trace {
     builder.allocations.push(first + 400, TrackId(0), 0, -4_096);
     builder.info.path = "dir/a.json".into();
     builder.info.bytes = 1_234;
-    builder.import.reject(Severity::Loss, "Event without a time", 2, Some(77));
+    builder.import.reject(Severity::Warn, "Event without a time", 2, Some(77));
     builder.import.read += 2;
     builder.finish()
 }
@@ -149,12 +149,12 @@ fn findings_are_worst_first_and_cut_like_other_lists() {
         let found = build::report(&[trace.into()], top, KernelsBy::Name, true).unwrap().findings;
         found.into_iter().map(|finding| (finding.rule, finding.severity)).collect::<Vec<_>>()
     };
-    assert_eq!(findings(trace(0), 0), [("import_problem", finding::Severity::Warn)]);
+    assert_eq!(findings(trace(0), 0), [("import_problem", Severity::Warn)]);
     // The leak is 5 MiB in total, below the alarm threshold.
-    let expected = [("out_of_memory", finding::Severity::High), ("memory_leak", finding::Severity::Note)];
+    let expected = [("out_of_memory", Severity::High), ("memory_leak", Severity::Note)];
     assert_eq!(findings(leaking(), 0), expected);
     assert_eq!(findings(leaking(), 1), expected[..1]);
-    assert_eq!(findings(out_of_memory(), 0), [("out_of_memory", finding::Severity::High); 3]);
+    assert_eq!(findings(out_of_memory(), 0), [("out_of_memory", Severity::High); 3]);
 }
 
 #[test]
@@ -176,13 +176,6 @@ fn findings_have_the_keys_of_the_contract() {
     assert!(leaking[0]["advice"].is_array());
     assert_eq!(leaking[1]["rule"], "memory_leak");
     assert_eq!(leaking[1]["evidence"]["names"].as_array().map(Vec::len), Some(1));
-}
-
-#[test]
-fn severities_of_imports_map_to_those_of_findings() {
-    let of = [Severity::Note, Severity::Loss, Severity::Error].map(finding::Severity::from);
-    assert_eq!(of, [Level::Note, Level::Warn, Level::High].map(finding::Severity::from));
-    assert!(of.is_sorted());
 }
 
 /// The cells of CSV, line by line.
@@ -210,7 +203,7 @@ fn hostile_text_yields_no_formulas_and_no_line_breaks() {
     evil.info.path = EVIL.into();
     evil.info.producer = EVIL.into();
     evil.info.devices[0].name = EVIL.into();
-    evil.import.note(Severity::Loss, EVIL, 1, None);
+    evil.import.note(Severity::Warn, EVIL, 1, None);
     let mut memory = leaking();
     memory.info.path = EVIL.into();
     let all = build::report(&[evil.into(), memory.into()], 0, KernelsBy::Name, true).unwrap();
@@ -264,8 +257,8 @@ fn files_are_read_written_and_judged() {
         (&4500.into(), &3000.into(), &1500.into())
     );
     assert_eq!(json["kernels"][0]["calls"], 2);
-    assert_eq!(run(&args(&[&trace], Some(Level::Note))).unwrap(), Outcome::ThresholdMet);
-    assert_eq!(run(&args(&[&trace, &other], Some(Level::Note))).unwrap(), Outcome::PartlyUnreadable);
+    assert_eq!(run(&args(&[&trace], Some(Severity::Note))).unwrap(), Outcome::ThresholdMet);
+    assert_eq!(run(&args(&[&trace, &other], Some(Severity::Note))).unwrap(), Outcome::PartlyUnreadable);
     assert!(matches!(run(&args(&[&other], None)), Err(Failure::Unreadable)));
     assert!(matches!(run(&args(&[&out], None)), Err(Failure::Usage(_))), "the output is the input");
     std::fs::remove_file(&out).unwrap();
@@ -368,6 +361,11 @@ fn memory_has_the_keys_of_the_contract() {
     let report = report(0);
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["memory"][0]["peak_by_stack"][1]["stack"], forward);
+    let parts: Vec<&str> = report.tables().iter().map(|table| table.key).collect();
+    for cell in report.memory.rows.iter().flatten() {
+        let Cell::List(list) = cell else { continue };
+        assert!(parts.contains(&list.key), "{} is missing in flat reports", list.key);
+    }
     let text = written(&report, Format::Text).unwrap();
     assert!(text.contains("append (/me/losses.py:12)") && text.contains("forward (/me/model.py:7)"), "{text}");
     for format in [Format::Csv, Format::Html, Format::Markdown] {

@@ -3,7 +3,7 @@
 use super::{Owned, Owner, owner};
 use crate::analysis::memory::leaks::{Leaks, Total};
 use crate::analysis::memory::steps::Steps;
-use crate::figures::{Cell, Part, number, words};
+use crate::figures::{Cell, Part, figures};
 
 /// All memory of a device at the boundaries of steps, the warm-up left out.
 #[derive(Clone, Debug)]
@@ -42,39 +42,26 @@ pub fn growth() -> Part<MemoryGrowth> {
     fn slope(slope: f64) -> Cell {
         Cell::Gain(slope.round() as i64)
     }
-    let mut figures = Vec::from(owner());
-    figures.extend([
-        words("verdict", "Verdict", 120, "What grows, if anything", |row: &MemoryGrowth| {
-            Cell::name(row.total.verdict.key())
-        }),
-        number("steps", "Steps", 60, "How many steps there are", |row| Cell::Count(row.steps as u64)),
-        number("warm_up", "Warm-up", 70, "The first steps, which do not count", |row| Cell::Count(row.warm_up as u64)),
-        number("bytes_per_step", "Gain a step", 100, "Slope of live bytes at the ends of steps", |row| {
-            slope(row.total.trend.slope)
-        }),
-        number("peak_bytes_per_step", "Gain of peaks", 100, "Slope of the peaks within steps", |row| {
-            slope(row.total.peak_trend.slope)
-        }),
-        number("reserved_bytes_per_step", "Gain of reserved", 110, "Slope of reserved bytes", |row| {
-            slope(row.total.reserved_trend.slope)
-        }),
-        number(
-            "growth_bytes",
-            "Gain in all",
-            90,
-            "Live bytes at the last step less those at the first that counts",
-            |row| Cell::Gain(row.total.growth_bytes),
-        ),
-        words("alarm", "Alarm", 60, "Whether it is more than 1 MB a step in ten steps, or 100 MB in all", |row| {
-            Cell::Flag(row.total.is_alarm, &["no", "yes"])
-        }),
-        number("steps_to_oom", "Steps until full", 110, "Steps until memory runs out at this rate", |row| {
-            Cell::or_empty(row.total.steps_to_oom, Cell::Estimate)
-        }),
-        words("step_source", "Steps by", 160, "What separates the steps", |row| Cell::name(&row.step_source)),
-        words("doubts", "Doubts", 300, "Why this cannot be trusted further", |row| {
-            Cell::Sentences(row.doubts.as_slice().into())
-        }),
-    ]);
+    let figures = figures! { row: MemoryGrowth;
+        with owner();
+        words "verdict", "Verdict", 120, Cell::name(row.total.verdict.key()), "What grows, if anything";
+        number "steps", "Steps", 60, Cell::Count(row.steps as u64), "How many steps there are";
+        number "warm_up", "Warm-up", 70, Cell::Count(row.warm_up as u64), "The first steps, which do not count";
+        number "bytes_per_step", "Gain a step", 100, slope(row.total.trend.slope),
+            "Slope of live bytes at the ends of steps";
+        number "peak_bytes_per_step", "Gain of peaks", 100, slope(row.total.peak_trend.slope),
+            "Slope of the peaks within steps";
+        number "reserved_bytes_per_step", "Gain of reserved", 110, slope(row.total.reserved_trend.slope),
+            "Slope of reserved bytes";
+        number "growth_bytes", "Gain in all", 90, Cell::Gain(row.total.growth_bytes),
+            "Live bytes at the last step less those at the first that counts";
+        words "alarm", "Alarm", 60, Cell::Flag(row.total.is_alarm, &["no", "yes"]),
+            "Whether it is more than 1 MB a step in ten steps, or 100 MB in all";
+        number "steps_to_oom", "Steps until full", 110, Cell::or_empty(row.total.steps_to_oom, Cell::Estimate),
+            "Steps until memory runs out at this rate";
+        words "step_source", "Steps by", 160, Cell::name(&row.step_source), "What separates the steps";
+        words "doubts", "Doubts", 300, Cell::Sentences(row.doubts.as_slice().into()),
+            "Why this cannot be trusted further";
+    };
     Part::new("growth", "Growth of memory", figures)
 }

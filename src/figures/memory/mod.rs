@@ -10,9 +10,11 @@ mod summary;
 pub use allocations::AllocationRows;
 pub use growth::{MemoryGrowth, growth};
 pub use oom::{OutOfMemory, oom};
-pub use places::{Placed, Places, gains, leaks, live_at_end, no_leaks, peak_by_stack};
+pub use places::{AtPlace, Places, gains, leaks, live_at_end, no_leaks, peak_by_stack};
 pub use reserved::{ReservedGrowth, cause_text, reserved_growth};
 pub use summary::{DeviceMemory, memory};
+
+use super::{Cell, Figure, figures};
 
 /// Whose memory it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,9 +30,9 @@ pub trait Owned {
 }
 
 /// The first figures of every flat table about memory.
-fn owner<R: Owned>() -> [super::Figure<R>; 2] {
-    [
-        super::number("rank", "Rank", 50, "Rank of the process", |row| super::Cell::number(row.owner().rank)),
-        super::number("device", "Device", 58, "Index of the device", |row| super::Cell::Device(row.owner().device)),
-    ]
+fn owner<R: Owned>() -> Vec<Figure<R>> {
+    figures! { row: R;
+        number "rank", "Rank", 50, Cell::number(row.owner().rank), "Rank of the process";
+        number "device", "Device", 58, Cell::Device(row.owner().device), "Index of the device";
+    }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Owned, Owner, owner};
 use crate::analysis::memory::oom::OomCard;
-use crate::figures::{Cell, Part, Table, format, number, words};
+use crate::figures::{Cell, Part, Table, figures, format};
 use crate::model::DurNs;
 
 /// One time that memory ran out.
@@ -39,53 +39,39 @@ impl OutOfMemory<'_> {
 pub fn oom<'a>() -> Part<OutOfMemory<'a>> {
     const FREE: &str = "Free where the request is served from: of what is inactive the part in segments of its \
                         stream, private pool and size class";
-    let mut figures = Vec::from(owner());
-    figures.extend([
-        number("at_ns", "At", 100, "When", |row: &OutOfMemory<'a>| {
-            Cell::or_empty(row.card.at, |at| Cell::Ns(at.saturating_add(row.offset_ns)))
-        }),
-        number("requested_bytes", "Requested", 90, "What the program asked for", |row| Cell::Bytes(row.card.requested)),
-        number("device_free_bytes", "Free on device", 110, "What the device had left", |row| {
-            Cell::or_empty(row.card.device_free, Cell::Bytes)
-        }),
-        number("reserved_bytes", "Reserved", 90, "What the allocator had", |row| Cell::Bytes(row.card.reserved)),
-        number("allocated_bytes", "= Allocated", 90, "In use", |row| Cell::Bytes(row.card.allocated)),
-        number("awaiting_free_bytes", "+ Awaiting free", 110, "Freed, but not yet to be used again", |row| {
-            Cell::Bytes(row.card.awaiting_free)
-        }),
-        number("inactive_bytes", "+ Inactive", 90, "In no block", |row| Cell::Bytes(row.card.inactive)),
-        number("free_bytes", "Free for it", 90, FREE, |row| Cell::Bytes(row.card.free)),
-        number("largest_free_bytes", "Largest of it", 100, "The largest stretch of that", |row| {
-            Cell::Bytes(row.card.largest_free)
-        }),
-        number("free_elsewhere_bytes", "Free elsewhere", 110, "Free in all other segments", |row| {
-            Cell::Bytes(row.card.free_elsewhere)
-        }),
-        number("non_pytorch_bytes", "Other programs", 110, "What others have of the device", |row| {
-            Cell::or_empty(row.card.non_pytorch, Cell::Bytes)
-        }),
-        words("by_stack", "By place", 0, "Who had the memory", |row| Cell::List(Arc::clone(&row.by_stack))),
-        words("advice", "What might have helped", 400, "Settings, each with the fact that supports it", |row| {
-            Cell::Sentences(row.advice().into())
-        }),
-    ]);
-    #[rustfmt::skip]
-    let window: &[&str] = &[
-        "device_free_bytes", "reserved_bytes", "allocated_bytes", "awaiting_free_bytes", "inactive_bytes",
-        "free_bytes", "largest_free_bytes", "free_elsewhere_bytes", "non_pytorch_bytes",
-    ];
-    #[rustfmt::skip]
-    let report: &[&str] = &[
-        "rank", "device", "at_ns", "requested_bytes", "device_free_bytes", "reserved_bytes", "allocated_bytes",
-        "awaiting_free_bytes", "inactive_bytes", "free_bytes", "largest_free_bytes", "free_elsewhere_bytes",
-        "non_pytorch_bytes", "advice",
-    ];
-    #[rustfmt::skip]
-    let json: &[&str] = &[
-        "at_ns", "requested_bytes", "device_free_bytes", "reserved_bytes", "allocated_bytes", "awaiting_free_bytes",
-        "inactive_bytes", "free_bytes", "largest_free_bytes", "free_elsewhere_bytes", "non_pytorch_bytes", "by_stack",
-        "advice",
-    ];
-    let part = Part::new("oom", "Out of memory", figures);
-    Part { window: Some(window), report: Some(report), json: Some(json), ..part }
+    let figures = figures! { row: OutOfMemory<'a>;
+        with owner();
+        number "at_ns", "At", 100, Cell::or_empty(row.card.at, |at| Cell::Ns(at.saturating_add(row.offset_ns))), "When";
+        number "requested_bytes", "Requested", 90, Cell::Bytes(row.card.requested), "What the program asked for";
+        number "device_free_bytes", "Free on device", 110, Cell::or_empty(row.card.device_free, Cell::Bytes),
+            "What the device had left";
+        number "reserved_bytes", "Reserved", 90, Cell::Bytes(row.card.reserved), "What the allocator had";
+        number "allocated_bytes", "= Allocated", 90, Cell::Bytes(row.card.allocated), "In use";
+        number "awaiting_free_bytes", "+ Awaiting free", 110, Cell::Bytes(row.card.awaiting_free),
+            "Freed, but not yet to be used again";
+        number "inactive_bytes", "+ Inactive", 90, Cell::Bytes(row.card.inactive), "In no block";
+        number "free_bytes", "Free for it", 90, Cell::Bytes(row.card.free), FREE;
+        number "largest_free_bytes", "Largest of it", 100, Cell::Bytes(row.card.largest_free),
+            "The largest stretch of that";
+        number "free_elsewhere_bytes", "Free elsewhere", 110, Cell::Bytes(row.card.free_elsewhere),
+            "Free in all other segments";
+        number "non_pytorch_bytes", "Other programs", 110, Cell::or_empty(row.card.non_pytorch, Cell::Bytes),
+            "What others have of the device";
+        words "by_stack", "By place", 0, Cell::List(Arc::clone(&row.by_stack)), "Who had the memory";
+        words "advice", "What might have helped", 400, Cell::Sentences(row.advice().into()),
+            "Settings, each with the fact that supports it";
+    };
+    Part::new("oom", "Out of memory", figures)
+        .window(
+            "device_free_bytes reserved_bytes allocated_bytes awaiting_free_bytes inactive_bytes free_bytes \
+             largest_free_bytes free_elsewhere_bytes non_pytorch_bytes",
+        )
+        .report(
+            "rank device at_ns requested_bytes device_free_bytes reserved_bytes allocated_bytes awaiting_free_bytes \
+             inactive_bytes free_bytes largest_free_bytes free_elsewhere_bytes non_pytorch_bytes advice",
+        )
+        .json(
+            "at_ns requested_bytes device_free_bytes reserved_bytes allocated_bytes awaiting_free_bytes \
+             inactive_bytes free_bytes largest_free_bytes free_elsewhere_bytes non_pytorch_bytes by_stack advice",
+        )
 }

@@ -1,7 +1,7 @@
 //! Each time that the allocator reserved more memory, and why.
 
 use crate::analysis::memory::reserved::{Cause, Growth};
-use crate::figures::{Cell, Part, number, words};
+use crate::figures::{Cell, Part, figures};
 use crate::model::memory::stream_name;
 
 /// One time that the allocator reserved more.
@@ -16,32 +16,25 @@ pub struct ReservedGrowth<'a> {
     pub frame: &'a str,
 }
 
+impl ReservedGrowth<'_> {
+    fn requested(&self) -> Cell {
+        Cell::or_empty(self.growth.request, |_| Cell::Bytes(self.growth.requested))
+    }
+}
+
 /// * `has_time`: whether the recording has times.
 pub fn reserved_growth<'a>(has_time: bool) -> Part<ReservedGrowth<'a>> {
-    let figures = vec![
-        number(
-            if has_time { "at_ns" } else { "event" },
-            "When",
-            100,
-            "When it was reserved",
-            |row: &ReservedGrowth<'a>| row.at.clone(),
-        ),
-        number("reserved_bytes", "Reserved", 90, "How much was reserved at once", |row| Cell::Bytes(row.growth.bytes)),
-        words("cause", "Cause", 110, "Why what was free did not serve", |row| {
-            Cell::name(cause_text(row.growth.cause).0)
-        }),
-        number("requested_bytes", "Request", 90, "The block that needed it", |row| {
-            Cell::or_empty(row.growth.request, |_| Cell::Bytes(row.growth.requested))
-        }),
-        number("free_bytes", "Free", 90, "Free before, in segments of the same pool", |row| {
-            Cell::Bytes(row.growth.free)
-        }),
-        number("largest_free_bytes", "Largest free", 90, "The largest free stretch of them", |row| {
-            Cell::Bytes(row.growth.largest_free)
-        }),
-        words("stream", "Stream", 70, "The stream it was reserved for", |row| Cell::text(&stream_name(row.stream))),
-        words("stack", "Allocated at", 340, "The innermost frame in user code", |row| Cell::frames(row.frame)),
-    ];
+    let figures = figures! { row: ReservedGrowth<'a>;
+        number if has_time { "at_ns" } else { "event" }, "When", 100, row.at.clone(), "When it was reserved";
+        number "reserved_bytes", "Reserved", 90, Cell::Bytes(row.growth.bytes), "How much was reserved at once";
+        words "cause", "Cause", 110, Cell::name(cause_text(row.growth.cause).0), "Why what was free did not serve";
+        number "requested_bytes", "Request", 90, row.requested(), "The block that needed it";
+        number "free_bytes", "Free", 90, Cell::Bytes(row.growth.free), "Free before, in segments of the same pool";
+        number "largest_free_bytes", "Largest free", 90, Cell::Bytes(row.growth.largest_free),
+            "The largest free stretch of them";
+        words "stream", "Stream", 70, Cell::text(&stream_name(row.stream)), "The stream it was reserved for";
+        words "stack", "Allocated at", 340, Cell::frames(row.frame), "The innermost frame in user code";
+    };
     Part::new("reserved_growth", "Growth of reserved memory", figures)
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{MemoryGrowth, Owned, Owner, growth, owner};
 use crate::analysis::memory::leaks::Leaks;
 use crate::analysis::memory::summary::Summary;
-use crate::figures::{Cell, Part, Table, number, words};
+use crate::figures::{Cell, Figure, Part, Table, figures};
 use crate::model::memory::MemorySource;
 use crate::model::{DurNs, MemoryHistory, Trace};
 
@@ -50,6 +50,12 @@ impl DeviceMemory<'_> {
         if self.history.has_segments { Cell::Bytes(bytes) } else { Cell::Empty }
     }
 
+    fn growth_object(&self) -> Cell {
+        const KEYS: &str = "verdict step_source steps warm_up bytes_per_step peak_bytes_per_step \
+                            reserved_bytes_per_step growth_bytes alarm steps_to_oom";
+        Cell::or_empty(self.growth.as_ref(), |total| Cell::Object(Box::new(growth().object(total, KEYS))))
+    }
+
     fn peak_at(&self) -> Cell {
         let (history, peak) = (self.history, self.summary.peak_allocated);
         if !history.has_time {
@@ -61,101 +67,67 @@ impl DeviceMemory<'_> {
 
 /// Memory by device.
 pub fn memory<'a>() -> Part<DeviceMemory<'a>> {
-    let mut figures = Vec::from(owner());
-    figures.extend(amounts());
-    figures.extend(lists());
-    #[rustfmt::skip]
-    let report: &[&str] = &[
-        "rank", "device", "pid", "source", "events", "peak_allocated_bytes", "peak_allocated_at",
-        "peak_reserved_bytes", "start_allocated_bytes", "end_allocated_bytes", "end_reserved_bytes", "efficiency",
-        "fragmentation", "end_pinned_bytes", "confidence",
-    ];
-    #[rustfmt::skip]
-    let json: &[&str] = &[
-        "rank", "device", "pid", "source", "events", "peak_allocated_bytes", "peak_allocated_at",
-        "peak_reserved_bytes", "end_allocated_bytes", "end_reserved_bytes", "start_allocated_bytes", "fragmentation",
-        "end_pinned_bytes", "efficiency", "oom", "peak_by_stack", "live_at_end", "growth", "leaks", "no_leaks",
-        "gains", "confidence", "doubts",
-    ];
-    Part { report: Some(report), json: Some(json), ..Part::new("memory", "Memory", figures) }
+    let figures = figures! { row: DeviceMemory<'a>;
+        with owner();
+        with amounts();
+        with lists();
+    };
+    Part::new("memory", "Memory", figures)
+        .report(
+            "rank device pid source events peak_allocated_bytes peak_allocated_at peak_reserved_bytes \
+             start_allocated_bytes end_allocated_bytes end_reserved_bytes efficiency fragmentation end_pinned_bytes \
+             confidence",
+        )
+        .json(
+            "rank device pid source events peak_allocated_bytes peak_allocated_at peak_reserved_bytes \
+             end_allocated_bytes end_reserved_bytes start_allocated_bytes fragmentation end_pinned_bytes efficiency \
+             oom peak_by_stack live_at_end growth leaks no_leaks gains confidence doubts",
+        )
 }
 
-fn amounts<'a>() -> Vec<crate::figures::Figure<DeviceMemory<'a>>> {
+fn amounts<'a>() -> Vec<Figure<DeviceMemory<'a>>> {
     const EFFICIENCY: &str = "Mean of what is allocated over mean of what is reserved, by time; by event without times";
     const FRAGMENTATION: &str = "Of what is free at the end, 1 - sum of squares / square of the sum over the free \
                                  stretches of each segment; the mean of the segments, weighted by their free bytes";
     const PINNED: &str = "Free at the end, but in segments that blocks keep from being given back to the device";
-    vec![
-        number(
-            "pid",
-            "Process",
-            80,
-            "Whose memory it is, where the file separates processes",
-            |row: &DeviceMemory<'a>| Cell::or_empty(row.history.pid, Cell::Id),
-        ),
-        words("source", "Source", 110, "What recorded it", |row| Cell::name(row.history.source.key())),
-        number("events", "Events", 80, "Events of the device; rows of a memory timeline", |row| {
-            Cell::Count(row.n_events())
-        }),
-        number("peak_allocated_bytes", "Peak allocated", 110, "The most that was allocated", |row| {
-            Cell::Bytes(row.summary.peak_allocated.bytes)
-        }),
-        number("peak_allocated_at", "Peak at", 100, "When that is reached first", DeviceMemory::peak_at),
-        number("peak_reserved_bytes", "Peak reserved", 110, "The most that was reserved", |row| {
-            row.reserved(row.summary.peak_reserved.bytes)
-        }),
-        number("start_allocated_bytes", "Allocated at start", 120, "Allocated before the recording", |row| {
-            Cell::Bytes(row.summary.start_allocated)
-        }),
-        number("end_allocated_bytes", "Allocated at end", 120, "Allocated when the recording ended", |row| {
-            Cell::Bytes(row.summary.end_allocated)
-        }),
-        number("end_reserved_bytes", "Reserved at end", 120, "Reserved when the recording ended", |row| {
-            row.reserved(row.summary.end_reserved)
-        }),
-        number("efficiency", "Allocated share", 110, EFFICIENCY, |row| {
-            Cell::or_empty(row.summary.efficiency(), Cell::Share)
-        }),
-        number("fragmentation", "Fragmentation", 110, FRAGMENTATION, |row| {
-            Cell::or_empty(row.summary.fragmentation, Cell::Share)
-        }),
-        number("end_pinned_bytes", "Pinned at end", 110, PINNED, |row| {
-            Cell::or_empty(row.summary.end_pinned, Cell::Bytes)
-        }),
-    ]
+    figures! { row: DeviceMemory<'a>;
+        number "pid", "Process", 80, Cell::or_empty(row.history.pid, Cell::Id),
+            "Whose memory it is, where the file separates processes";
+        words "source", "Source", 110, Cell::name(row.history.source.key()), "What recorded it";
+        number "events", "Events", 80, Cell::Count(row.n_events()), "Events of the device; rows of a memory timeline";
+        number "peak_allocated_bytes", "Peak allocated", 110, Cell::Bytes(row.summary.peak_allocated.bytes),
+            "The most that was allocated";
+        number "peak_allocated_at", "Peak at", 100, row.peak_at(), "When that is reached first";
+        number "peak_reserved_bytes", "Peak reserved", 110, row.reserved(row.summary.peak_reserved.bytes),
+            "The most that was reserved";
+        number "start_allocated_bytes", "Allocated at start", 120, Cell::Bytes(row.summary.start_allocated),
+            "Allocated before the recording";
+        number "end_allocated_bytes", "Allocated at end", 120, Cell::Bytes(row.summary.end_allocated),
+            "Allocated when the recording ended";
+        number "end_reserved_bytes", "Reserved at end", 120, row.reserved(row.summary.end_reserved),
+            "Reserved when the recording ended";
+        number "efficiency", "Allocated share", 110, Cell::or_empty(row.summary.efficiency(), Cell::Share), EFFICIENCY;
+        number "fragmentation", "Fragmentation", 110, Cell::or_empty(row.summary.fragmentation, Cell::Share),
+            FRAGMENTATION;
+        number "end_pinned_bytes", "Pinned at end", 110, Cell::or_empty(row.summary.end_pinned, Cell::Bytes), PINNED;
+    }
 }
 
-fn lists<'a>() -> Vec<crate::figures::Figure<DeviceMemory<'a>>> {
+fn lists<'a>() -> Vec<Figure<DeviceMemory<'a>>> {
     fn list(table: &Arc<Table>) -> Cell {
         Cell::List(Arc::clone(table))
     }
-    vec![
-        words("confidence", "Confidence", 90, "How far leaks and growth can be trusted", |row: &DeviceMemory<'a>| {
-            Cell::name(row.found.confidence.key())
-        }),
-        words("doubts", "Doubts", 300, "Why they cannot be trusted further", |row| {
-            Cell::Sentences(row.found.caveats.as_slice().into())
-        }),
-        words("growth", "Growth", 0, "What all memory does from step to step", |row| {
-            const KEYS: &[&str] = &[
-                "verdict",
-                "step_source",
-                "steps",
-                "warm_up",
-                "bytes_per_step",
-                "peak_bytes_per_step",
-                "reserved_bytes_per_step",
-                "growth_bytes",
-                "alarm",
-                "steps_to_oom",
-            ];
-            Cell::or_empty(row.growth.as_ref(), |total| Cell::Object(Box::new(growth().object(total, KEYS))))
-        }),
-        words("oom", "Out of memory", 0, "Times that memory ran out", |row| list(&row.oom)),
-        words("peak_by_stack", "At the peak", 0, "Allocated at the peak, by place", |row| list(&row.peak_by_stack)),
-        words("live_at_end", "At the end", 0, "Allocated at the end, by place", |row| list(&row.live_at_end)),
-        words("leaks", "Leaks", 0, "Places that leak, the likeliest first", |row| list(&row.leaks)),
-        words("no_leaks", "No leaks", 0, "Places that do not, the most bytes first", |row| list(&row.no_leaks)),
-        words("gains", "Gains", 0, "Places that have more at the end, the most bytes first", |row| list(&row.gains)),
-    ]
+    figures! { row: DeviceMemory<'a>;
+        words "confidence", "Confidence", 90, Cell::name(row.found.confidence.key()),
+            "How far leaks and growth can be trusted";
+        words "doubts", "Doubts", 300, Cell::Sentences(row.found.caveats.as_slice().into()),
+            "Why they cannot be trusted further";
+        words "growth", "Growth", 0, row.growth_object(), "What all memory does from step to step";
+        words "oom", "Out of memory", 0, list(&row.oom), "Times that memory ran out";
+        words "peak_by_stack", "At the peak", 0, list(&row.peak_by_stack), "Allocated at the peak, by place";
+        words "live_at_end", "At the end", 0, list(&row.live_at_end), "Allocated at the end, by place";
+        words "leaks", "Leaks", 0, list(&row.leaks), "Places that leak, the likeliest first";
+        words "no_leaks", "No leaks", 0, list(&row.no_leaks), "Places that do not, the most bytes first";
+        words "gains", "Gains", 0, list(&row.gains), "Places that have more at the end, the most bytes first";
+    }
 }

@@ -72,7 +72,7 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
             return Err(error.into());
         }
         let text = format!("The file could not be read to its end ({error})");
-        assembly.builder.import.note(Severity::Error, &text, 1, Some(summary.text_bytes));
+        assembly.builder.import.note(Severity::High, &text, 1, Some(summary.text_bytes));
     }
     if summary.document.n_arrays == 0 {
         return Err(ReadError::NotATrace(header::why_no_trace(&summary.document)));
@@ -103,12 +103,12 @@ fn finish(trace: &mut Trace, source: &Source, profile: Profile) {
     }
     if trace.tracks.len() > MANY_TRACKS {
         let text = format!("More than {MANY_TRACKS} tracks: they are shown folded");
-        trace.import.note(Severity::Loss, &text, trace.tracks.len() as u64, None);
+        trace.import.note(Severity::Warn, &text, trace.tracks.len() as u64, None);
     }
     let deepest = trace.slices.rows.iter().map(|row| row.depth).max().unwrap_or(0);
     if deepest >= MANY_ROWS {
         let text = format!("Slices nested more than {MANY_ROWS} deep: shown on as many rows");
-        trace.import.note(Severity::Loss, &text, u64::from(deepest) + 1, None);
+        trace.import.note(Severity::Warn, &text, u64::from(deepest) + 1, None);
     }
     trace.import.sort();
     trace.details = Some(Arc::new(ChromeDetails::new(source.clone(), profile)));

@@ -281,7 +281,7 @@ impl Merger<'_> {
 impl TextSummary {
     /// Adds the problems outside the events to the tally and the report.
     pub fn report(&self, assembly: &mut Assembly) {
-        use crate::model::Severity::{Loss, Note};
+        use crate::model::Severity::{Note, Warn};
         let document = &self.document;
         if document.is_lines {
             assembly.tally.forget(Reason::MissingComma);
@@ -289,17 +289,17 @@ impl TextSummary {
         let import = &mut assembly.builder.import;
         let mut note = |severity, reason: &str, count: u64, offset| import.note(severity, reason, count, offset);
         if document.is_lines {
-            note(Loss, "One event after another without an array around them: all are shown", 1, None);
+            note(Warn, "One event after another without an array around them: all are shown", 1, None);
         } else if self.is_unclosed && document.is_array_form {
             note(Note, "The list of events is not closed, which the format allows", 1, Some(self.text_bytes));
         } else if self.is_unclosed || document.is_open {
             let reason = "The file ends before its last bracket: its writer was stopped before it had finished";
-            note(Loss, reason, 1, Some(self.text_bytes));
+            note(Warn, reason, 1, Some(self.text_bytes));
         }
         let reason = "Damaged text outside the list of events: skipped, no event is lost";
-        note(Loss, reason, document.damaged.len() as u64, document.damaged.first().copied());
+        note(Warn, reason, document.damaged.len() as u64, document.damaged.first().copied());
         let reason = "Another list of events in the same file: all are shown together";
-        note(Loss, reason, document.further_arrays.len() as u64, document.further_arrays.first().copied());
+        note(Warn, reason, document.further_arrays.len() as u64, document.further_arrays.first().copied());
         for (key, offset) in &document.unread {
             note(Note, &format!("`{key}` beside the events: not shown"), 1, Some(*offset));
         }

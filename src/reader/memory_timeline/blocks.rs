@@ -157,9 +157,9 @@ pub fn add_blocks(rows: &[Row], builder: &mut TraceBuilder) {
 
 fn report(import: &mut ImportReport, account: &RowCounts) {
     let bad = "Event that is not a time, an action, a size and a category of PyTorch: not shown";
-    import.reject(Severity::Loss, bad, account.n_bad, None);
+    import.reject(Severity::Warn, bad, account.n_bad, None);
     let unpaired = "End or change of a block of which none is live in its size and category: not shown";
-    import.reject(Severity::Loss, unpaired, account.n_unpaired, None);
+    import.reject(Severity::Warn, unpaired, account.n_unpaired, None);
     let before = "Live before the recording began: shown from its start on";
     import.note(Severity::Note, before, account.n_before, None);
     import.note(Severity::Note, "The file does not say which device this is: shown as device 0", 1, None);

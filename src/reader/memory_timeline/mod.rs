@@ -133,7 +133,7 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
         Some(Fault::Cut) => Some("The JSON text ends early: what was complete by then is shown"),
         Some(_) => Some("The JSON text is damaged: what came before that is shown"),
     };
-    builder.import.note(Severity::Error, lost.unwrap_or_default(), lost.is_some().into(), None);
+    builder.import.note(Severity::High, lost.unwrap_or_default(), lost.is_some().into(), None);
     for (severity, note) in text.notes.take() {
         builder.import.note(severity, &note, 1, None);
     }
@@ -152,7 +152,7 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
     let import = &mut builder.import;
     let odd = "Not a list of whole numbers, as each entry of a memory timeline is: not shown";
     import.read += document.n_odd;
-    import.reject(Severity::Loss, odd, document.n_odd, None);
+    import.reject(Severity::Warn, odd, document.n_odd, None);
     let mut trace = builder.finish();
     trace.info.utc_offset_ns = (trace.span.start > EPOCH_2001_NS).then_some(0);
     trace.import.sort();
@@ -166,7 +166,7 @@ fn add_sums(times: &[i64], sums: &[Row], builder: &mut TraceBuilder) {
     let (n_times, n_sums) = (times.len(), sums.len());
     let unpaired = n_times.abs_diff(n_sums) as u64;
     import.read += n_times.max(n_sums) as u64;
-    import.reject(Severity::Loss, "Time without sums, or sums without a time: not shown", unpaired, None);
+    import.reject(Severity::Warn, "Time without sums, or sums without a time: not shown", unpaired, None);
     let (mut n_bad, mut n_bad_times) = (0, 0);
     for (&us, row) in times.iter().zip(sums) {
         if usize::from(row.len) != WIDTH {
@@ -182,7 +182,7 @@ fn add_sums(times: &[i64], sums: &[Row], builder: &mut TraceBuilder) {
             curves.set(ts, category, row.numbers[category + 1]);
         }
     }
-    import.reject(Severity::Loss, "Sums that are not nine whole numbers: not shown", n_bad, None);
-    import.reject(Severity::Loss, "Time beyond 292 years: not shown", n_bad_times, None);
+    import.reject(Severity::Warn, "Sums that are not nine whole numbers: not shown", n_bad, None);
+    import.reject(Severity::Warn, "Time beyond 292 years: not shown", n_bad_times, None);
     curves.add_to(builder);
 }

@@ -119,7 +119,7 @@ impl<'a> Assembly<'a> {
         }
         let n_unknown = texts.n_unknown;
         let text = "Names that StringIds does not have: shown as their numbers";
-        assembly.builder.import.note(Severity::Loss, text, n_unknown, None);
+        assembly.builder.import.note(Severity::Warn, text, n_unknown, None);
         let mut slices: Vec<RawSlices> = chunks.iter_mut().map(|chunk| std::mem::take(&mut chunk.0.slices)).collect();
         slices.par_iter_mut().zip(&ids).for_each(|(slices, ids)| ids.apply(slices));
         assembly.builder.slices = slices;
@@ -286,9 +286,9 @@ impl<'a> Assembly<'a> {
                 "{}: rows on damaged pages could not be read ({error}); those before and after are shown",
                 table.name
             );
-            import.note(Severity::Error, &text, lost.n_damaged, None);
+            import.note(Severity::High, &text, lost.n_damaged, None);
             let text = format!("{}: row with a cell of more than 16 MiB left out", table.name);
-            import.note(Severity::Loss, &text, lost.n_too_large, None);
+            import.note(Severity::Warn, &text, lost.n_too_large, None);
             let rejected = tally.n_rejected() + n_lost;
             import.tables.push(TableAccount {
                 table: table.name.clone(),
@@ -300,7 +300,7 @@ impl<'a> Assembly<'a> {
         }
         for (table, n) in unread {
             let text = format!("{table}: unknown table; its rows are not shown");
-            import.note(Severity::Loss, &text, n, None);
+            import.note(Severity::Warn, &text, n, None);
             import.tables.push(TableAccount { table, read: n, rejected: n, ..Default::default() });
         }
         import.read = import.tables.iter().map(|table| table.read).sum();

@@ -84,7 +84,7 @@ impl Database {
         let Some((log, suffix)) = log else {
             let notes = match is_wal {
                 true => vec![(
-                    Severity::Loss,
+                    Severity::Warn,
                     "Written through a write-ahead log (`-wal`), which is not beside the file: the last rows may be \
                      missing. Copy both files, or export again",
                 )],

@@ -154,9 +154,9 @@ impl Scans<'_> {
         }
         tally.report_table(&table.name, &mut builder.import);
         let text = "StringIds: text of more than 16 MiB left out";
-        builder.import.note(Severity::Loss, text, lost.n_too_large, None);
+        builder.import.note(Severity::Warn, text, lost.n_too_large, None);
         let text = "StringIds: texts on damaged pages could not be read; names are shown as their numbers";
-        builder.import.note(Severity::Error, text, lost.n_damaged, None);
+        builder.import.note(Severity::High, text, lost.n_damaged, None);
         Ok(Strings::new(chunks.iter().map(|chunk| &chunk.0)))
     }
 
@@ -234,11 +234,11 @@ fn note_oddities(builder: &mut TraceBuilder, catalog: &Catalog, database: &Datab
     }
     for name in &catalog.not_tables {
         let text = format!("{name} is a view or a virtual table, which no export has: not read");
-        import.note(Severity::Loss, &text, 1, None);
+        import.note(Severity::Warn, &text, 1, None);
     }
     if catalog.n_beyond > 0 {
         let text = "More than 1,000 tables: those with unknown names are not read";
-        import.note(Severity::Loss, text, catalog.n_beyond as u64, None);
+        import.note(Severity::Warn, text, catalog.n_beyond as u64, None);
     }
     match schema {
         None => {
@@ -250,7 +250,7 @@ fn note_oddities(builder: &mut TraceBuilder, catalog: &Catalog, database: &Datab
                 "Schema {major}.{minor} is newer than the newest known one ({}): known columns are read, others are missing",
                 info::NEWEST_SCHEMA
             );
-            import.note(Severity::Loss, &text, 1, None);
+            import.note(Severity::Warn, &text, 1, None);
         }
         Some(_) => {}
     }
@@ -261,7 +261,7 @@ fn note_oddities(builder: &mut TraceBuilder, catalog: &Catalog, database: &Datab
     ] {
         if catalog.get(table).is_some_and(|table| table.row_ids.is_some() && !table.has(column)) {
             let text = format!("{table} has no column {column}, which every export has: what depends on it is missing");
-            import.note(Severity::Loss, &text, 1, None);
+            import.note(Severity::Warn, &text, 1, None);
         }
     }
     let has_work = builder.slices.iter().any(|chunk| chunk.kind.iter().any(|kind: &SliceKind| kind.is_device_work()));

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Weak};
 
-use eframe::egui::{self, CentralPanel, Frame, Panel};
+use eframe::egui::{self, CentralPanel, Frame, Panel, TextWrapMode};
 
 use super::KEPT;
 use super::grid::{Answer, Grid};
-use super::rows::{TableKind, answer};
+use super::rows::{Choice, TimeTable};
 use super::side::Side;
 use crate::analysis::totals::{Instance, Scope};
 use crate::answers::{self, Analysis, Query, Subject as _, SubjectKey, Work};
@@ -19,10 +19,10 @@ use crate::view::{View, ViewContext};
 use crate::widget::table::Action;
 
 /// The rows of one table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Totals {
-    kind: TableKind,
-    /// Index into [`TableKind::choices`].
+    table: &'static TimeTable,
+    /// Index into [`TimeTable::choices`].
     choice: usize,
     /// Session time; `None` is everything.
     range: Option<TimeRange>,
@@ -39,7 +39,7 @@ impl Analysis for Totals {
         let models: Vec<&Trace> = of.iter().map(|open| &*open.trace).collect();
         let in_trace = |range: TimeRange| of.iter().map(|open| range.shifted(open.offset.saturating_neg())).collect();
         let scope = Scope { traces: &models, ranges: self.range.map(in_trace), is_cancelled: &is_cancelled };
-        Some(answer(self.kind, self.choice, &scope))
+        Some(self.table.choices[self.choice].answer(&scope))
     }
 }
 
@@ -60,8 +60,8 @@ impl Analysis for RowOf {
 /// One table.
 #[derive(Debug)]
 pub struct Pane {
-    kind: TableKind,
-    /// Index into [`TableKind::choices`].
+    table: &'static TimeTable,
+    /// Index into [`TimeTable::choices`].
     choice: usize,
     /// Whether the person wants the whole trace although a range is selected.
     is_whole: bool,
@@ -88,15 +88,15 @@ impl PartialEq for Followed {
 }
 
 impl Pane {
-    pub fn new(kind: TableKind) -> Self {
+    pub fn new(table: &'static TimeTable) -> Self {
         Self {
-            kind,
+            table,
             choice: 0,
             is_whole: false,
             of: None,
             totals: Query::default(),
             grid: Grid::default(),
-            side: Side::new(kind),
+            side: Side::new(table.related),
             found: Query::default(),
             followed: Followed::default(),
             is_waiting: false,
@@ -109,10 +109,10 @@ impl View for Pane {
         let of = Some(ctx.traces.key());
         if self.of != of {
             // Slices of other traces must not be on show for one frame.
-            *self = Self { choice: self.choice, is_whole: self.is_whole, of, ..Self::new(self.kind) };
+            *self = Self { choice: self.choice, is_whole: self.is_whole, of, ..Self::new(self.table) };
         }
         let range = ctx.range.filter(|_| !self.is_whole);
-        let totals = Totals { kind: self.kind, choice: self.choice, range };
+        let totals = Totals { table: self.table, choice: self.choice, range };
         let table = self.totals.ask(ctx.answers, ctx.traces, &totals);
         self.is_waiting = table.is_working();
         if let Some(table) = table.newest() {
@@ -146,7 +146,7 @@ impl View for Pane {
                 ui.weak(note);
             }
             if let Some(Action::Open(row)) =
-                self.grid.ui(self.kind.label(), Some("Show the longest in the timeline"), ui)
+                self.grid.ui(self.table.title, Some("Show the longest in the timeline"), ui)
                 && let Some(&instance) = shown.longest.get(row)
             {
                 reveal(instance, ctx);
@@ -183,16 +183,20 @@ impl Pane {
 
     fn head_ui(&mut self, is_working: bool, ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
         ui.horizontal_wrapped(|ui| {
-            for (i, (label, help)) in self.kind.choices().iter().enumerate() {
-                if ui.selectable_label(self.choice == i, *label).on_hover_text(*help).clicked() && self.choice != i {
-                    self.choice = i;
-                    self.grid.unsort();
+            // In a narrow panel lines break between controls, not within their texts.
+            ui.style_mut().wrap_mode = Some(TextWrapMode::Extend);
+            if self.table.choices.len() > 1 {
+                for (i, Choice { label, help, .. }) in self.table.choices.iter().enumerate() {
+                    let is_chosen = self.choice == i;
+                    if ui.selectable_label(is_chosen, *label).on_hover_text(*help).clicked() && !is_chosen {
+                        self.choice = i;
+                        self.grid.unsort();
+                    }
                 }
-            }
-            if !self.kind.choices().is_empty() {
                 ui.separator();
             }
-            self.scope_ui(ctx, ui);
+            let hint = "Count what starts in the selected time range, with all its time";
+            range_switch_ui(&mut self.is_whole, hint, ctx, ui);
             ui.separator();
             let label = ui.label("Filter");
             let edit =
@@ -212,7 +216,7 @@ impl Pane {
             }
             let hint = "Write the listed rows to a file of comma-separated values, with exact figures";
             if ui.add_enabled(listed > 0, egui::Button::new("Export…")).on_hover_text(hint).clicked() {
-                self.grid.export(self.kind.label(), ui.ctx());
+                self.grid.export(self.table.title, ui.ctx());
             }
             if is_working {
                 ui.spinner();
@@ -221,19 +225,13 @@ impl Pane {
         });
     }
 
-    /// The switch between everything and the selected range.
-    fn scope_ui(&mut self, ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
-        let hint = "Count what starts in the selected time range, with all its time";
-        range_switch_ui(&mut self.is_whole, hint, ctx, ui);
-    }
-
     fn empty_ui(&self, range: Option<TimeRange>, ui: &mut egui::Ui) {
         if range.is_some() {
             ui.label("Nothing of this sort starts in the selected time range");
             ui.weak("Choose the whole trace above, or press Escape to clear the range");
             return;
         }
-        let [what, how] = self.kind.empty(self.choice);
+        let [what, how] = self.table.choices[self.choice].empty;
         ui.label(what);
         ui.weak(how);
     }

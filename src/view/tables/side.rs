@@ -7,22 +7,30 @@ use eframe::egui::{self, RichText};
 use super::KEPT;
 use super::grid::{Answer, Grid};
 use super::pane::reveal;
-use super::rows::{TableKind, longest};
+use super::rows::longest;
 use crate::analysis::related::{launched_in, operators_of};
 use crate::analysis::totals::{Group, Instance};
 use crate::answers::{self, Analysis, Query, Work};
 use crate::figures::range::{SliceTime, slices};
-use crate::figures::{Cell, work};
-use crate::figures::{format, text::display_name};
+use crate::figures::text::display_name;
+use crate::figures::{Cell, format, work};
 use crate::model::Trace;
-use crate::session::OpenTrace;
-use crate::session::track_title;
+use crate::session::{OpenTrace, track_title};
 use crate::view::ViewContext;
 use crate::view::states::failed_ui;
 use crate::widget::table::Action;
 
 /// How many slices are listed, the longest; all are counted.
 const LIMIT: usize = 100_000;
+
+/// What the slices of a row are tied to.
+#[derive(Clone, Copy, Debug)]
+pub enum Related {
+    /// The operators that launched them.
+    LaunchedBy,
+    /// The device work that was launched in them.
+    Launched,
+}
 
 /// Which list is on show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,14 +44,14 @@ enum List {
 #[derive(Clone, Debug)]
 struct Beside {
     table: Weak<Answer>,
-    kind: TableKind,
+    related: Related,
     row: usize,
     list: List,
 }
 
 impl PartialEq for Beside {
     fn eq(&self, other: &Self) -> bool {
-        // A table is of one kind.
+        // What it is related to follows from the table.
         self.table.ptr_eq(&other.table) && (self.row, self.list) == (other.row, other.list)
     }
 }
@@ -59,7 +67,7 @@ impl Analysis for Beside {
         let slices = table.instances.get(self.row).map_or(&[][..], Vec::as_slice);
         Some(match self.list {
             List::Instances => instance_rows(of, slices),
-            List::Related => related_rows(self.kind, of, slices, &|| work.is_cancelled()),
+            List::Related => related_rows(self.related, of, slices, &|| work.is_cancelled()),
         })
     }
 }
@@ -67,32 +75,21 @@ impl Analysis for Beside {
 /// The lists beside a table.
 #[derive(Debug)]
 pub struct Side {
-    kind: TableKind,
+    related: Related,
     list: List,
     beside: Query<Beside>,
     grid: Grid,
 }
 
 impl Side {
-    pub fn new(kind: TableKind) -> Self {
-        Self { kind, list: List::default(), beside: Query::default(), grid: Grid::default() }
-    }
-
-    /// What the second list is called, where there is one.
-    fn related(&self) -> Option<(&'static str, &'static str)> {
-        match self.kind {
-            TableKind::Kernels => Some(("Launched by", "The operators that launched these kernels")),
-            TableKind::Copies => Some(("Launched by", "The operators that launched these copies")),
-            TableKind::Operators | TableKind::Annotations | TableKind::Calls => {
-                Some(("Launched", "Kernels, copies and memsets that were launched in them, by their threads"))
-            }
-        }
+    pub fn new(related: Related) -> Self {
+        Self { related, list: List::default(), beside: Query::default(), grid: Grid::default() }
     }
 
     /// Paints the list beside a row; says whether it is still to come.
     pub fn ui(&mut self, table: &Arc<Answer>, row: usize, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) -> bool {
         let Some(slices) = table.instances.get(row) else { return false };
-        let wanted = Beside { table: Arc::downgrade(table), kind: self.kind, row, list: self.list };
+        let wanted = Beside { table: Arc::downgrade(table), related: self.related, row, list: self.list };
         let is_new = self.beside.shown().is_none_or(|known| *known != wanted);
         let found = self.beside.ask(ctx.answers, ctx.traces, &wanted);
         let mut is_waiting = found.is_working();
@@ -131,9 +128,13 @@ impl Side {
             let before = self.list;
             ui.selectable_value(&mut self.list, List::Instances, format!("Instances ({count}{cut})"))
                 .on_hover_text("Each of them; click one to see it in the timeline");
-            if let Some((label, help)) = self.related() {
-                ui.selectable_value(&mut self.list, List::Related, label).on_hover_text(help);
-            }
+            let (label, help) = match self.related {
+                Related::LaunchedBy => ("Launched by", "The operators that launched them"),
+                Related::Launched => {
+                    ("Launched", "Kernels, copies and memsets that were launched in them, by their threads")
+                }
+            };
+            ui.selectable_value(&mut self.list, List::Related, label).on_hover_text(help);
             if self.list != before {
                 self.grid.reset();
             }
@@ -160,19 +161,15 @@ fn instance_rows(traces: &[OpenTrace], instances: &[Instance]) -> Answer {
 
 /// What the slices of a row launched, or which operators launched them.
 fn related_rows(
-    kind: TableKind,
+    related: Related,
     traces: &[OpenTrace],
     slices: &[Instance],
     is_cancelled: &(dyn Fn() -> bool + Sync),
 ) -> Answer {
     let models: Vec<&Trace> = traces.iter().map(|open| &*open.trace).collect();
-    let (title, total, groups): (&'static str, &'static str, Vec<Group<String>>) = match kind {
-        TableKind::Kernels | TableKind::Copies => {
-            ("Operator", "Host total", operators_of(&models, slices, is_cancelled))
-        }
-        TableKind::Operators | TableKind::Annotations | TableKind::Calls => {
-            ("Device work", "Total", launched_in(&models, slices, is_cancelled))
-        }
+    let (title, total, groups): (&'static str, &'static str, Vec<Group<String>>) = match related {
+        Related::LaunchedBy => ("Operator", "Host total", operators_of(&models, slices, is_cancelled)),
+        Related::Launched => ("Device work", "Total", launched_in(&models, slices, is_cancelled)),
     };
     let data = work::related(title, total).data(&groups);
     let longest = groups.iter().map(|group| longest(&models, &group.instances)).collect();

@@ -7,8 +7,9 @@ use eframe::egui::{self, Event, Key, OutputCommand};
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
-use super::TableKind;
 use super::pane::Pane;
+use super::rows::TimeTable;
+use super::{ALL, annotations, calls, copies, kernels, operators};
 use crate::command::Command;
 use crate::model::{CopyKind, DeviceInfo, Launch, MemoryCopy, SliceFacts, SliceKind, TimeRange, Trace, TraceBuilder};
 use crate::session::Selection;
@@ -45,8 +46,8 @@ fn trace() -> Trace {
     builder.finish()
 }
 
-fn harness(trace: Trace, kind: TableKind) -> Harness<'static, Fixture<Pane>> {
-    let fixture = Fixture::new(vec![trace], Pane::new(kind));
+fn harness(trace: Trace, table: &'static TimeTable) -> Harness<'static, Fixture<Pane>> {
+    let fixture = Fixture::new(vec![trace], Pane::new(table));
     let mut harness = Harness::builder()
         .with_size([1900.0, 500.0])
         .with_max_steps(200)
@@ -91,7 +92,7 @@ const GEMM: &str = "void gemm<float>(int)";
 
 #[test]
 fn kernels_have_figures_with_units() {
-    let mut harness = harness(trace(), TableKind::Kernels);
+    let mut harness = harness(trace(), &kernels::TABLE);
     // 3,000 of 3,500 ns; 2,048 registers a warp leave 32 of 64 warps.
     for label in ["3.000 µs", "85.7 %", "50.0 %", "64 × 2 × 1", "256 × 1 × 1", "2 rows"] {
         assert!(harness.query_all_by_label(label).count() > 0, "{label}");
@@ -103,7 +104,7 @@ fn kernels_have_figures_with_units() {
 
 #[test]
 fn a_head_sorts_and_sorts_back() {
-    let mut harness = harness(trace(), TableKind::Kernels);
+    let mut harness = harness(trace(), &kernels::TABLE);
     assert!(height(&harness, GEMM) < height(&harness, "add_kernel"));
     click(&mut harness, "Total");
     click(&mut harness, "Total, descending");
@@ -116,7 +117,7 @@ fn a_head_sorts_and_sorts_back() {
 
 #[test]
 fn the_filter_leaves_what_fits() {
-    let mut harness = harness(trace(), TableKind::Kernels);
+    let mut harness = harness(trace(), &kernels::TABLE);
     harness.get_by_role(egui::Role::TextInput).focus();
     settle(&mut harness);
     harness.event(Event::Text("FLOAT gem".to_owned()));
@@ -127,7 +128,7 @@ fn the_filter_leaves_what_fits() {
 
 #[test]
 fn a_row_leads_to_its_slices_and_they_to_the_timeline() {
-    let mut harness = harness(trace(), TableKind::Kernels);
+    let mut harness = harness(trace(), &kernels::TABLE);
     click(&mut harness, GEMM);
     harness.get_by_label("Instances (2)");
     assert!(harness.state().commands.is_empty(), "looking at a row moves nothing");
@@ -141,7 +142,7 @@ fn a_row_leads_to_its_slices_and_they_to_the_timeline() {
 
 #[test]
 fn keys_move_the_cursor_and_enter_shows_the_longest() {
-    let mut harness = harness(trace(), TableKind::Kernels);
+    let mut harness = harness(trace(), &kernels::TABLE);
     click(&mut harness, GEMM);
     harness.key_press(Key::ArrowDown);
     settle(&mut harness);
@@ -156,7 +157,7 @@ fn keys_move_the_cursor_and_enter_shows_the_longest() {
 
 #[test]
 fn the_cursor_follows_the_timeline() {
-    let mut harness = harness(trace(), TableKind::Kernels);
+    let mut harness = harness(trace(), &kernels::TABLE);
     harness.state_mut().select("add_kernel");
     settle(&mut harness);
     harness.get_by_label("Instances (1)");
@@ -170,12 +171,12 @@ fn the_cursor_follows_the_timeline() {
 
 #[test]
 fn operators_and_kernels_lead_to_each_other() {
-    let mut harness = harness(trace(), TableKind::Kernels);
+    let mut harness = harness(trace(), &kernels::TABLE);
     click(&mut harness, "add_kernel");
     click(&mut harness, "Launched by");
     click(&mut harness, "aten::add");
     assert_eq!(harness.state().selected_name(), "aten::add");
-    harness.state_mut().view = Pane::new(TableKind::Operators);
+    harness.state_mut().view = Pane::new(&operators::TABLE);
     settle(&mut harness);
     // The timeline's selection leads the cursor here too.
     harness.get_by_label("Instances (1)");
@@ -186,7 +187,7 @@ fn operators_and_kernels_lead_to_each_other() {
 
 #[test]
 fn figures_are_limited_to_the_selected_range() {
-    let mut harness = harness(trace(), TableKind::Kernels);
+    let mut harness = harness(trace(), &kernels::TABLE);
     harness.get_by_label("Whole trace");
     click(&mut harness, GEMM);
     harness.state_mut().session.range = Some(TimeRange { start: 400, end: 2_000 });
@@ -205,13 +206,13 @@ fn figures_are_limited_to_the_selected_range() {
 
 #[test]
 fn copies_and_annotations_have_their_own_figures() {
-    let mut harness = harness(trace(), TableKind::Copies);
+    let mut harness = harness(trace(), &copies::TABLE);
     for label in ["HtoD", "pageable", "11.72 KiB", "12.000 GB/s"] {
         harness.get_by_label(label);
     }
     click(&mut harness, "By size");
     harness.get_by_label("8.00 KiB to 16.00 KiB");
-    harness.state_mut().view = Pane::new(TableKind::Annotations);
+    harness.state_mut().view = Pane::new(&annotations::TABLE);
     settle(&mut harness);
     // From the first kernel at 500 to the end of the copy at 4,000, without a gap.
     assert_eq!(harness.query_all_by_label("3.500 µs").count(), 2);
@@ -220,20 +221,20 @@ fn copies_and_annotations_have_their_own_figures() {
 #[test]
 fn what_is_missing_is_said_with_its_remedy() {
     let empty = || TraceBuilder::from_slices(&[("main", SliceKind::PythonFunction, "f", 0, 10)]).finish();
-    for kind in TableKind::ALL {
-        let harness = harness(empty(), kind);
-        let [what, how] = kind.empty(0);
+    for table in ALL {
+        let harness = harness(empty(), table);
+        let [what, how] = table.choices[0].empty;
         harness.get_by_label(what);
         harness.get_by_label(how);
     }
-    let mut harness = harness(empty(), TableKind::Calls);
+    let mut harness = harness(empty(), &calls::TABLE);
     click(&mut harness, "OS runtime");
     harness.get_by_label("Record them with nsys profile --trace=osrt");
 }
 
 #[test]
 fn tables_are_copied_and_exported_with_exact_figures() {
-    let mut harness = harness(trace(), TableKind::Calls);
+    let mut harness = harness(trace(), &calls::TABLE);
     harness.get_by_label("Copy table").click();
     let mut text = None;
     for _ in 0..50 {
@@ -252,9 +253,22 @@ fn tables_are_copied_and_exported_with_exact_figures() {
 }
 
 #[test]
+fn a_narrow_panel_breaks_between_controls_only() {
+    for width in [200.0, 260.0, 320.0, 380.0] {
+        let mut harness = harness(trace(), &kernels::TABLE);
+        harness.set_size([width, 500.0].into());
+        settle(&mut harness);
+        for label in ["By name", "By short name", "By shape", "Whole trace", "2 rows", "Copy table", "Export…"] {
+            let rect = harness.get_by_label(label).rect();
+            assert!(rect.height() < 25.0 && rect.right() <= width, "{label} at {rect} in {width} points");
+        }
+    }
+}
+
+#[test]
 fn every_control_has_a_name() {
-    for kind in TableKind::ALL {
-        let harness = harness(trace(), kind);
+    for table in ALL {
+        let harness = harness(trace(), table);
         for node in harness.root().children_recursive() {
             let node = node.accesskit_node();
             let is_control = matches!(node.role(), egui::Role::Button | egui::Role::TextInput | egui::Role::Table);
@@ -266,7 +280,7 @@ fn every_control_has_a_name() {
 
 #[test]
 fn another_trace_leaves_no_stale_row() {
-    let mut harness = harness(trace(), TableKind::Kernels);
+    let mut harness = harness(trace(), &kernels::TABLE);
     click(&mut harness, GEMM);
     let other = TraceBuilder::from_slices(&[("stream 7", SliceKind::Kernel, "other", 0, 10)]).finish();
     harness.state_mut().replace(other);

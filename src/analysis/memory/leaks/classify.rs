@@ -2,9 +2,8 @@
 
 use super::series::{Crossing, Series};
 use super::{Explained, LeakCandidate, LeakEvidence, Leaks, Thresholds, Verdict};
-use crate::analysis::finding::Severity;
 use crate::analysis::memory::trend::trend;
-use crate::model::MemoryHistory;
+use crate::model::{MemoryHistory, Severity};
 
 /// Kendall's tau from which a buffer counts as growing: nearly all pairs of steps rise.
 const GROWING: f64 = 0.9;

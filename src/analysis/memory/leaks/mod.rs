@@ -15,8 +15,7 @@ pub use total::{Total, TotalVerdict};
 use super::live::{self, GroupKey, LiveUntil};
 use super::signature::{SignatureId, Signatures};
 use super::steps::Steps;
-use crate::analysis::finding::Severity;
-use crate::model::{MemoryHistory, Trace};
+use crate::model::{MemoryHistory, Severity, Trace};
 use classify::{Criteria, Losses};
 
 /// Thresholds of the leak analysis. Sizes are in bytes, 1 MB = 10^6 bytes.

@@ -1,0 +1,35 @@
+//! The table of annotations.
+
+use eframe::egui::Key;
+
+use super::pane::Pane;
+use super::rows::{Choice, TimeTable, with_instances};
+use super::side::Related;
+use crate::analysis::annotations::annotations;
+use crate::command::ctrl;
+use crate::figures::work;
+use crate::view::{Content, Place, ViewSpec};
+
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "annotations",
+    title: "Annotations",
+    help: "Show named ranges with their time on host and device",
+    keys: &[ctrl(Key::Num5)],
+    make: || Box::new(Pane::new(&TABLE)),
+    place: Place::Bottom,
+    content: Content::Slices,
+};
+
+pub(super) static TABLE: TimeTable = TimeTable {
+    title: SPEC.title,
+    choices: &[Choice {
+        label: "By name",
+        help: "One row for each name and domain",
+        rows: |scope| with_instances(&work::annotations(), annotations(scope), |row| row.instances),
+        empty: [
+            "No annotations were recorded",
+            "Name ranges with torch.profiler.record_function, or with torch.cuda.nvtx and nsys profile --trace=nvtx",
+        ],
+    }],
+    related: Related::Launched,
+};

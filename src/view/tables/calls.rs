@@ -1,0 +1,52 @@
+//! The table of calls.
+
+use eframe::egui::Key;
+
+use super::grid::Answer;
+use super::pane::Pane;
+use super::rows::{Choice, RECORD_CUDA, TimeTable, with_instances};
+use super::side::Related;
+use crate::analysis::calls::{CallKind, calls};
+use crate::analysis::totals::Scope;
+use crate::command::ctrl;
+use crate::figures::work;
+use crate::view::{Content, Place, ViewSpec};
+
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "calls",
+    title: "Calls",
+    help: "Show calls of CUDA and of the operating system, and the profiler's own work",
+    keys: &[ctrl(Key::Num3)],
+    make: || Box::new(Pane::new(&TABLE)),
+    place: Place::Bottom,
+    content: Content::Slices,
+};
+
+pub(super) static TABLE: TimeTable = TimeTable {
+    title: SPEC.title,
+    choices: &[
+        Choice {
+            label: "CUDA API",
+            help: "Calls of the CUDA or HIP runtime and of the driver",
+            rows: |scope| rows(scope, CallKind::Api),
+            empty: ["No CUDA API calls were recorded", RECORD_CUDA],
+        },
+        Choice {
+            label: "OS runtime",
+            help: "Calls of the operating system",
+            rows: |scope| rows(scope, CallKind::Os),
+            empty: ["No calls of the operating system were recorded", "Record them with nsys profile --trace=osrt"],
+        },
+        Choice {
+            label: "Profiler overhead",
+            help: "The profiler's own work, which the program without it would not do",
+            rows: |scope| rows(scope, CallKind::Overhead),
+            empty: ["The profiler recorded no work of its own", "Not every profiler does"],
+        },
+    ],
+    related: Related::Launched,
+};
+
+fn rows(scope: &Scope<'_>, kind: CallKind) -> Answer {
+    with_instances(&work::apis(), calls(scope, kind), |row| row.instances)
+}

@@ -1,0 +1,51 @@
+//! The table of copies.
+
+use eframe::egui::Key;
+
+use super::grid::Answer;
+use super::pane::Pane;
+use super::rows::{Choice, RECORD_CUDA, TimeTable, with_instances};
+use super::side::Related;
+use crate::analysis::copies::copies;
+use crate::analysis::totals::Scope;
+use crate::command::ctrl;
+use crate::figures::work;
+use crate::view::{Content, Place, ViewSpec};
+
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "copies",
+    title: "Copies",
+    help: "Show how much memory was moved, and how fast",
+    keys: &[ctrl(Key::Num4)],
+    make: || Box::new(Pane::new(&TABLE)),
+    place: Place::Bottom,
+    content: Content::Slices,
+};
+
+const EMPTY: [&str; 2] = ["No copies or memsets were recorded", RECORD_CUDA];
+
+pub(super) static TABLE: TimeTable = TimeTable {
+    title: SPEC.title,
+    choices: &[
+        Choice {
+            label: "By direction",
+            help: "One row for each direction and sort of host memory",
+            rows: |scope| rows(scope, false),
+            empty: EMPTY,
+        },
+        Choice {
+            label: "By size",
+            help: "One row for each power of two of the size as well",
+            rows: |scope| rows(scope, true),
+            empty: EMPTY,
+        },
+    ],
+    related: Related::LaunchedBy,
+};
+
+fn rows(scope: &Scope<'_>, by_size: bool) -> Answer {
+    let rows = copies(scope, by_size);
+    let has_sizes = rows.is_empty() || rows.iter().any(|row| row.bytes.is_some());
+    let note = (!has_sizes).then_some("Sizes were not recorded, so there is no speed");
+    Answer { note, ..with_instances(&work::copies(), rows, |row| row.instances) }
+}

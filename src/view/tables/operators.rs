@@ -1,0 +1,70 @@
+//! The table of operators.
+
+use eframe::egui::Key;
+use hashbrown::HashMap;
+
+use super::grid::Answer;
+use super::pane::Pane;
+use super::rows::{Choice, TimeTable};
+use super::side::Related;
+use crate::analysis::operators::{OperatorTotals, operators};
+use crate::analysis::totals::{self, Instance, Scope, group};
+use crate::command::ctrl;
+use crate::figures::work;
+use crate::model::{SliceId, SliceKind, StringId};
+use crate::view::{Content, Place, ViewSpec};
+
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "operators",
+    title: "Operators",
+    help: "Show which operators took time on host and device",
+    keys: &[ctrl(Key::Num2)],
+    make: || Box::new(Pane::new(&TABLE)),
+    place: Place::Bottom,
+    content: Content::Slices,
+};
+
+const EMPTY: [&str; 2] = ["No operators were recorded", "Record them with ProfilerActivity.CPU in torch.profiler"];
+
+pub(super) static TABLE: TimeTable = TimeTable {
+    title: SPEC.title,
+    choices: &[
+        Choice {
+            label: "By operator",
+            help: "One row for each operator",
+            rows: |scope| rows(scope, false),
+            empty: EMPTY,
+        },
+        Choice {
+            label: "By input shapes",
+            help: "One row for each operator and the shapes of its inputs",
+            rows: |scope| rows(scope, true),
+            empty: EMPTY,
+        },
+    ],
+    related: Related::Launched,
+};
+
+fn rows(scope: &Scope<'_>, by_shape: bool) -> Answer {
+    let local = |part: &totals::Part<'_>, i: usize| {
+        let shapes = if by_shape { part.trace.facts.shapes.get(SliceId(i as u32)).copied() } else { None };
+        (part.trace.slices.name[i], shapes.unwrap_or_default())
+    };
+    let key = |part: &totals::Part<'_>, &(name, shapes): &(StringId, StringId)| {
+        let strings = &part.trace.strings;
+        (strings.get(name).to_owned(), strings.get(shapes).to_owned())
+    };
+    let groups = group(scope, |kind| kind == SliceKind::Operator, local, key);
+    let mut instances: HashMap<(String, String), Vec<Instance>> =
+        groups.into_iter().map(|group| (group.key, group.instances)).collect();
+    let rows = operators(scope, by_shape);
+    let data = work::operators().data(&rows);
+    let longest =
+        rows.iter().map(|row| Instance { trace: row.longest.0 as u32, slice: row.longest.1 }).collect::<Vec<_>>();
+    let has_shapes = rows.iter().any(|row| row.shapes.as_deref().is_some_and(|shapes| !shapes.is_empty()));
+    let is_missing = by_shape && !has_shapes && !rows.is_empty();
+    let note = "Input shapes were not recorded: record with record_shapes=True in torch.profiler";
+    let slices =
+        |row: OperatorTotals| instances.remove(&(row.name, row.shapes.unwrap_or_default())).unwrap_or_default();
+    Answer { data, longest, instances: rows.into_iter().map(slices).collect(), note: is_missing.then_some(note) }
+}
