@@ -5,7 +5,6 @@ use egui_tiles::{Container, LinearDir, Tile, TileId};
 
 use super::layout::Layout;
 use super::panels::{GAP, MIN_SIZE, TAB_BAR_HEIGHT};
-use crate::view::{Place, view_spec};
 
 /// What the groups beside or below the middle get of a split at most.
 const MAX_SHARE: f32 = 0.7;
@@ -42,15 +41,6 @@ impl Layout {
                     waiting.push((child, inner));
                 }
             }
-        }
-    }
-
-    /// Whether a view of the middle is somewhere below a tile.
-    fn has_center(&self, tile: TileId) -> bool {
-        match self.tree.tiles.get(tile) {
-            Some(Tile::Pane(id)) => view_spec(id).is_some_and(|spec| spec.place == Place::Center),
-            Some(Tile::Container(container)) => container.children().any(|&child| self.has_center(child)),
-            None => false,
         }
     }
 }

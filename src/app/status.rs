@@ -7,8 +7,8 @@ use eframe::egui::{self, Panel, ProgressBar, RichText};
 use super::loads::Load;
 use super::{App, NoteKind};
 use crate::command::Command;
-use crate::figures::format;
-use crate::model::{Format, Severity, TrackKind};
+use crate::figures::{escape, format};
+use crate::model::{Severity, TrackKind};
 use crate::reader::{CONVERTED, Options};
 use crate::session::{OpenTrace, counts_events};
 use crate::view::problems;
@@ -100,7 +100,7 @@ impl App {
                         if note.kind != NoteKind::Info {
                             let text = format!("{}\n{path}", note.text);
                             if ui.button("Copy").on_hover_text("Copy this message").clicked() {
-                                ui.ctx().copy_text(text);
+                                ui.ctx().copy_text(escape::lines(text.lines()));
                             }
                             ui.colored_label(tokens.severity[2], "Not opened:");
                         }
@@ -120,26 +120,22 @@ impl App {
         }
     }
 
-    /// Where no device did anything: a person looks for the streams, and should know why there are none.
+    /// Where no device did anything, says so, and how to record one.
     fn no_device_ui(&self, ui: &mut egui::Ui) {
         let has_stream = |open: &OpenTrace| open.trace.tracks.iter().any(|track| track.kind == TrackKind::Stream);
-        // What records memory alone is not expected to have any.
-        let is_of_memory = |open: &OpenTrace| open.trace.info.format.is_memory_only();
         let traces = self.session.traces();
-        if traces.iter().any(has_stream) || traces.iter().all(is_of_memory) {
+        let mut remedies: Vec<_> = traces.iter().filter_map(|open| open.trace.info.format.device_remedy()).collect();
+        if remedies.is_empty() || traces.iter().any(has_stream) {
             return;
         }
-        let is_nsys = self.session.traces().iter().all(|open| open.trace.info.format == Format::Nsys);
-        let remedy = match is_nsys {
-            true => "Record with `nsys profile --trace=cuda,nvtx` on a machine with a GPU",
-            false => "Record with ProfilerActivity.CUDA on a machine with a GPU",
-        };
+        remedies.sort_unstable();
+        remedies.dedup();
         // What the recorder itself says of it is among the notes.
-        let problems = self.session.traces().iter().flat_map(|open| &open.trace.import.problems);
+        let problems = traces.iter().flat_map(|open| &open.trace.import.problems);
         let said: Vec<&str> =
             problems.map(|problem| problem.reason.as_str()).filter(|reason| reason.contains("CUDA")).take(5).collect();
         let text = ui.colored_label(theme::tokens(ui.visuals().dark_mode).severity[1], "No GPU work recorded");
-        text.on_hover_text([&[remedy], said.as_slice()].concat().join("\n"));
+        text.on_hover_text([remedies, said].concat().join("\n"));
     }
 
     /// The line at the bottom of the window.

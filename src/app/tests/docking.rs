@@ -29,16 +29,66 @@ fn every_view_closes_and_comes_back() {
 fn panels_are_hidden_and_shown_with_what_was_in_front() {
     let mut layout = Layout::default();
     layout.show("leaks");
-    layout.toggle(Place::Bottom);
-    assert!(!layout.is_place_shown(Place::Bottom) && !layout.is_on_screen("leaks"));
-    layout.toggle(Place::Bottom);
+    layout.toggle(DockArea::Bottom);
+    assert!(!layout.is_area_shown(DockArea::Bottom) && !layout.is_on_screen("leaks"));
+    layout.toggle(DockArea::Bottom);
     assert!(layout.is_on_screen("leaks"));
     layout.close("details");
-    layout.toggle(Place::Side);
+    layout.toggle(DockArea::Side);
     assert!(layout.is_on_screen("details"), "a panel whose views are closed opens them");
-    layout.toggle(Place::Side);
+    layout.toggle(DockArea::Side);
     layout.show("details");
     assert!(layout.is_on_screen("details"), "a command shows a view of a hidden panel");
+}
+
+fn tile(layout: &Layout, id: &str) -> egui_tiles::TileId {
+    layout.tree.tiles.find_pane(&id.to_owned()).unwrap()
+}
+
+#[test]
+fn a_panel_is_what_lies_beside_or_below_the_middle() {
+    let mut layout = Layout::default();
+    let [kernels, details] = ["kernels", "details"].map(|id| tile(&layout, id));
+    let [bottom, side] = [kernels, details].map(|tile| layout.tree.tiles.parent_of(tile).unwrap());
+    let shown = |layout: &Layout| [DockArea::Side, DockArea::Bottom].map(|area| layout.is_area_shown(area));
+    layout.tree.move_tile_to_container(kernels, side, 0, false);
+    layout.activate("kernels");
+    layout.toggle(DockArea::Bottom);
+    assert_eq!((shown(&layout), layout.is_on_screen("kernels")), ([true, false], true));
+    layout.toggle(DockArea::Bottom);
+    layout.toggle(DockArea::Side);
+    assert_eq!((shown(&layout), layout.is_on_screen("kernels")), ([false, true], false));
+    layout.close("marks");
+    layout.show("marks");
+    assert_eq!(layout.tree.tiles.parent_of(tile(&layout, "marks")), Some(bottom));
+    // With nothing left beside the middle, its views come back from where they were dragged to.
+    for moved in [kernels, details] {
+        layout.tree.move_tile_to_container(moved, bottom, 0, false);
+    }
+    assert_eq!(shown(&layout), [false, true]);
+    layout.toggle(DockArea::Side);
+    assert_eq!(shown(&layout), [true, true]);
+    assert_ne!(layout.tree.tiles.parent_of(tile(&layout, "details")), Some(bottom));
+    assert_eq!(layout.tree.tiles.parent_of(kernels), Some(bottom));
+}
+
+#[test]
+fn the_tab_in_front_is_in_sight() {
+    let mut harness = harness(vec![super::memory::sample("nsys_5_steps.sqlite")]);
+    for width in [1_280.0, 640.0] {
+        harness.set_size([width, 700.0].into());
+        for spec in VIEWS.iter().chain(VIEWS.iter().rev()).filter(|spec| spec.area == DockArea::Bottom) {
+            app_mut(&mut harness).commands.push(Command::Show(spec.id));
+            for command in [None, Some(Command::ToggleBottomPanel), Some(Command::ToggleBottomPanel)] {
+                app_mut(&mut harness).commands.extend(command);
+                settle(&mut harness);
+                let layout = &app(&harness).layout;
+                let tab = harness.ctx.read_response(tile(layout, spec.id).egui_id(layout.tree.id()));
+                let is_cut = tab.is_some_and(|tab| tab.rect != tab.interact_rect);
+                assert!(!layout.is_on_screen(spec.id) || !is_cut, "{} at {width} points", spec.id);
+            }
+        }
+    }
 }
 
 #[test]
@@ -87,7 +137,7 @@ fn the_panels_of_older_versions_become_the_matching_layout() {
     assert_eq!((settings.theme, settings.scale, settings.wheel_zooms), (ThemeChoice::Light, 1.2, true));
     assert_eq!(settings.views["timeline"]["pinned"], json!(["p"]));
     let layout = Layout::of_old(&old);
-    assert!(!layout.is_place_shown(Place::Side) && layout.is_place_shown(Place::Bottom));
+    assert!(!layout.is_area_shown(DockArea::Side) && layout.is_area_shown(DockArea::Bottom));
     assert!(layout.is_on_screen("memory-state") && layout.is_on_screen("live-memory"));
 
     // What this version stores comes back, and a broken layout harms nothing else.
@@ -157,9 +207,9 @@ fn beside_and_below_the_middle_sizes_stay_when_the_window_changes() {
         settle(&mut harness);
         assert!(size[0] < 100.0 || sizes(&harness) == first, "{size:?}: {:?}", sizes(&harness));
     }
-    app_mut(&mut harness).layout.toggle(Place::Side);
+    app_mut(&mut harness).layout.toggle(DockArea::Side);
     settle(&mut harness);
-    app_mut(&mut harness).layout.toggle(Place::Side);
+    app_mut(&mut harness).layout.toggle(DockArea::Side);
     settle(&mut harness);
     assert_eq!(sizes(&harness), first);
 }

@@ -13,7 +13,7 @@ pub use self::grid::{Answer, Grid, Table};
 use self::pane::Pane;
 pub use self::pane::range_switch_ui;
 pub use self::rows::TableKind;
-use super::{Content, Place, ViewSpec};
+use super::{Content, DockArea, ViewSpec};
 use crate::command::ctrl;
 
 /// Answers to keep of some traces: all tables may be on screen at once, each with its side.
@@ -25,7 +25,7 @@ pub const KERNELS: ViewSpec = ViewSpec {
     help: "Show which kernels took the device's time",
     keys: &[ctrl(Key::Num1)],
     make: || Box::new(Pane::new(TableKind::Kernels)),
-    place: Place::Bottom,
+    area: DockArea::Bottom,
     content: Content::Slices,
 };
 
@@ -35,7 +35,7 @@ pub const OPERATORS: ViewSpec = ViewSpec {
     help: "Show which operators took time on host and device",
     keys: &[ctrl(Key::Num2)],
     make: || Box::new(Pane::new(TableKind::Operators)),
-    place: Place::Bottom,
+    area: DockArea::Bottom,
     content: Content::Slices,
 };
 
@@ -45,7 +45,7 @@ pub const CALLS: ViewSpec = ViewSpec {
     help: "Show calls of CUDA and of the operating system, and the profiler's own work",
     keys: &[ctrl(Key::Num3)],
     make: || Box::new(Pane::new(TableKind::Calls)),
-    place: Place::Bottom,
+    area: DockArea::Bottom,
     content: Content::Slices,
 };
 
@@ -55,7 +55,7 @@ pub const COPIES: ViewSpec = ViewSpec {
     help: "Show how much memory was moved, and how fast",
     keys: &[ctrl(Key::Num4)],
     make: || Box::new(Pane::new(TableKind::Copies)),
-    place: Place::Bottom,
+    area: DockArea::Bottom,
     content: Content::Slices,
 };
 
@@ -65,6 +65,6 @@ pub const ANNOTATIONS: ViewSpec = ViewSpec {
     help: "Show named ranges with their time on host and device",
     keys: &[ctrl(Key::Num5)],
     make: || Box::new(Pane::new(TableKind::Annotations)),
-    place: Place::Bottom,
+    area: DockArea::Bottom,
     content: Content::Slices,
 };
