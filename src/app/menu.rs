@@ -1,6 +1,8 @@
 //! The menu bar: entries from the tables of commands and views.
 
-use eframe::egui::{self, Atom, Button, MenuBar, Panel, Role, Shape, Stroke, Vec2, WidgetInfo, vec2};
+use eframe::egui::{
+    self, Atom, Button, MenuBar, Panel, RectAlign, Role, Shape, Stroke, Tooltip, Vec2, WidgetInfo, vec2,
+};
 
 use super::App;
 use crate::command::{COMMANDS, Command, CommandSpec, Menu, Needs, key_text};
@@ -66,7 +68,11 @@ impl App {
         if let Some(is_on) = is_on {
             entry.widget_info(|| WidgetInfo::selected(Role::CheckBox, is_possible, is_on, spec.label));
         }
-        if entry.on_hover_text(spec.help).clicked() {
+        // Beside the menu, for below it would cover the next entries.
+        let mut help = Tooltip::for_enabled(&entry);
+        help.popup = help.popup.align(RectAlign::RIGHT_START);
+        help.show(|ui| ui.label(spec.help));
+        if entry.clicked() {
             self.commands.push(spec.command.clone());
         }
     }

@@ -10,7 +10,6 @@ use super::views::Views;
 use super::{App, tab};
 use crate::answers::Answers;
 use crate::command::Command;
-use crate::model::Severity;
 use crate::session::Session;
 use crate::view::{DockArea, ViewContext, ViewSpec, view_spec};
 use crate::widget::theme::{self, Tokens};
@@ -67,13 +66,6 @@ impl App {
     pub(super) fn close_view(&mut self, id: &str) {
         self.layout.close(id);
         self.views.close(id);
-    }
-
-    /// The worst that happened while reading, with the number of problems.
-    pub(super) fn worst_problem(&self) -> Option<(Severity, usize)> {
-        let reports = || self.session.traces().iter().map(|open| &open.trace.import);
-        let worst = reports().filter_map(crate::model::ImportReport::worst).max()?;
-        Some((worst, reports().map(|report| report.problems.len()).sum()))
     }
 }
 

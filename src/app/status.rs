@@ -8,7 +8,7 @@ use super::loads::Load;
 use super::{App, NoteKind};
 use crate::command::Command;
 use crate::figures::{escape, format};
-use crate::model::{Severity, TrackKind};
+use crate::model::{ImportReport, Severity, TimeRange, TrackKind};
 use crate::reader::{CONVERTED, Options};
 use crate::session::{OpenTrace, counts_events};
 use crate::view::problems;
@@ -147,23 +147,9 @@ impl App {
                 } else {
                     self.files_ui(ui);
                     self.badge_ui(ui);
-                    let visible = self.session.navigation.visible().dur();
-                    if counts_events(self.session.traces()) {
-                        ui.label(format!("{} events visible", format::count(visible.unsigned_abs())));
-                    } else {
-                        ui.label(format!("{} visible", format::duration(visible))).on_hover_text(format!(
-                            "{} of {}",
-                            format::duration_exact(visible),
-                            format::duration_exact(self.session.span().dur())
-                        ));
-                    }
+                    self.length_ui(ui, self.session.navigation.visible(), "visible");
                     if let Some(range) = self.session.range {
-                        if counts_events(self.session.traces()) {
-                            ui.label(format!("{} events selected", format::count(range.dur().unsigned_abs())));
-                        } else {
-                            ui.label(format!("{} selected", format::duration(range.dur())))
-                                .on_hover_text(format::duration_exact(range.dur()));
-                        }
+                        self.length_ui(ui, range, "selected");
                     }
                     if let Some(note) = self.session.open().clock_note() {
                         ui.weak(note);
@@ -179,6 +165,17 @@ impl App {
         });
     }
 
+    /// How long a range is, as time or as a number of events.
+    fn length_ui(&self, ui: &mut egui::Ui, range: TimeRange, what: &str) {
+        let (length, whole) = (range.dur(), self.session.span().dur());
+        if counts_events(self.session.traces()) {
+            ui.label(format!("{} events {what}", format::count(length.unsigned_abs())));
+        } else {
+            let exact = format!("{} of {}", format::duration_exact(length), format::duration_exact(whole));
+            ui.label(format!("{} {what}", format::duration(length))).on_hover_text(exact);
+        }
+    }
+
     fn files_ui(&self, ui: &mut egui::Ui) {
         let traces = self.session.traces();
         let names: Vec<String> = traces.iter().take(20).map(|open| open.trace.info.title()).collect();
@@ -191,6 +188,13 @@ impl App {
             .iter()
             .fold((0, 0), |(read, shown), open| (read + open.trace.import.read, shown + open.trace.import.shown));
         ui.label(format!("{} events read, {} shown", format::count(read), format::count(shown)));
+    }
+
+    /// The worst that happened while reading, with the number of problems.
+    fn worst_problem(&self) -> Option<(Severity, usize)> {
+        let reports = || self.session.traces().iter().map(|open| &open.trace.import);
+        let worst = reports().filter_map(ImportReport::worst).max()?;
+        Some((worst, reports().map(|report| report.problems.len()).sum()))
     }
 
     fn badge_ui(&mut self, ui: &mut egui::Ui) {
