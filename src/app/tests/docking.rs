@@ -1,5 +1,6 @@
 //! Tabs, the layout that is kept, and the tables of views and commands.
 
+use egui_tiles::{Container, Linear, LinearDir};
 use serde_json::json;
 
 use super::*;
@@ -205,6 +206,23 @@ fn beside_and_below_the_middle_sizes_stay_when_the_window_changes() {
     app_mut(&mut harness).layout.toggle(DockArea::Side);
     settle(&mut harness);
     assert_eq!(sizes(&harness), first);
+}
+
+#[test]
+fn the_middle_keeps_its_part_above_two_rows_of_groups() {
+    let mut layout = Layout::default();
+    let [center, problems] = ["timeline", "problems"].map(|id| tile(&layout, id));
+    let tree = &mut layout.tree;
+    let (center, group) = (tree.tiles.parent_of(center).unwrap(), tree.tiles.insert_tab_tile(Vec::new()));
+    let mut rows = Linear::new(LinearDir::Vertical, vec![tree.root.unwrap(), group]);
+    rows.shares.set_share(tree.root.unwrap(), 700.0);
+    rows.shares.set_share(group, 700.0);
+    tree.root = Some(tree.tiles.insert_container(rows));
+    tree.move_tile_to_container(problems, group, 0, false);
+    layout.fit(egui::vec2(1280.0, 720.0));
+    let tiles = &layout.tree.tiles;
+    let Some(Container::Linear(split)) = tiles.get_container(tiles.parent_of(center).unwrap()) else { panic!() };
+    assert_eq!(split.shares[center].round(), 216.0, "30 % of the height");
 }
 
 #[test]
