@@ -110,11 +110,10 @@ impl Layout {
     pub fn of_old(old: &OldLayout) -> Self {
         let mut layout = Self::default();
         old.tabs().for_each(|id| layout.activate(&id));
-        if !old.is_side_open {
-            layout.toggle(DockArea::Side);
-        }
-        if !old.is_bottom_open {
-            layout.toggle(DockArea::Bottom);
+        for (area, is_open) in [(DockArea::Side, old.is_side_open), (DockArea::Bottom, old.is_bottom_open)] {
+            if !is_open {
+                layout.toggle(area);
+            }
         }
         layout
     }

@@ -69,7 +69,7 @@ impl App {
     }
 }
 
-/// What stands where no view is open.
+/// Shown where every view is closed.
 fn all_closed_ui(panels: &mut Panels<'_>, ui: &mut Ui) {
     Frame::NONE.fill(panels.tokens.canvas).inner_margin(24).show(ui, |ui| {
         ui.set_min_size(ui.available_size());

@@ -77,7 +77,7 @@ impl App {
         }
     }
 
-    /// A card for each thing to tell.
+    /// One line for each message.
     pub(super) fn notes_ui(&mut self, ui: &mut egui::Ui) {
         if self.notes.is_empty() {
             return;
@@ -120,7 +120,7 @@ impl App {
         }
     }
 
-    /// Where no device did anything, says so, and how to record one.
+    /// Says that no device activity was recorded, and how to record it.
     fn no_device_ui(&self, ui: &mut egui::Ui) {
         let has_stream = |open: &OpenTrace| open.trace.tracks.iter().any(|track| track.kind == TrackKind::Stream);
         let traces = self.session.traces();

@@ -206,6 +206,23 @@ fn menus_run_commands() {
 }
 
 #[test]
+fn a_command_without_what_it_needs_is_gray() {
+    let mut harness = harness(vec![trace()]);
+    for selected in [false, true] {
+        if selected {
+            select(&mut harness, "aten::mm");
+        }
+        harness.get_by_label("Select").click();
+        settle(&mut harness);
+        let is_gray = ["Next slice", "Range from selection", "Mark range"]
+            .map(|label| harness.get_by_label_contains(label).accesskit_node().is_disabled());
+        assert_eq!(is_gray, [false, !selected, true]);
+        harness.get_by_label("Select").click();
+        settle(&mut harness);
+    }
+}
+
+#[test]
 fn details_show_times_arguments_and_links_both_ways() {
     let mut harness = harness(vec![trace()]);
     select(&mut harness, "gemm_fp16");
