@@ -2,11 +2,11 @@
 
 use eframe::egui;
 
-use super::{MAX_LINES, cut, exact_ui, more_ui, name_ui, row_ui, section_ui};
+use super::{MAX_LINES, cut, exact_ui, lines_text, more_ui, name_ui, row_ui, section_ui};
 use crate::analysis::memory::around::running_at;
 use crate::answers::{Analysis, Work};
 use crate::command::Command;
-use crate::figures::{escape, format, text::display_name};
+use crate::figures::{format, text::display_name};
 use crate::model::memory::{AllocationId, MemoryPool, SegmentKind, stream_name};
 use crate::model::{MemoryHistory, SliceId, StackId};
 use crate::session::{OpenTrace, Selection};
@@ -198,7 +198,7 @@ fn stack_ui(open: &OpenTrace, title: &str, stack: StackId, ui: &mut egui::Ui) {
     }
     let trace = &open.trace;
     let frames = || trace.stacks.frames(stack).map(|frame| trace.strings.get(frame));
-    section_ui(ui, title, "Copy stack", || escape::lines(frames()));
+    section_ui(ui, title, "Copy stack", || lines_text(frames()));
     for frame in frames().take(MAX_LINES) {
         ui.add(egui::Label::new(egui::RichText::new(cut(frame)).monospace()).wrap());
     }

@@ -4,7 +4,7 @@ use eframe::egui::Ui;
 
 use super::{Chart, MemoryOverTime};
 use crate::command::Command;
-use crate::figures::{escape, format};
+use crate::figures::format;
 use crate::view::ViewContext;
 
 impl MemoryOverTime {
@@ -19,7 +19,7 @@ impl MemoryOverTime {
                 format::bytes(chart.shown.history().allocations.bytes[id.idx()] as f64)
             ));
             if ui.button("Copy stack").clicked() {
-                ui.ctx().copy_text(escape::lines(trace.stack_text(stack).lines()));
+                ui.ctx().copy_text(trace.stack_text(stack));
             }
             if ui.button("Copy address").clicked() {
                 ui.ctx().copy_text(format!("{:#x}", chart.shown.history().allocations.addr[id.idx()]));
