@@ -110,6 +110,21 @@ impl Menu {
     }
 }
 
+/// What a command needs. Without it the command does nothing and is gray in menus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    Nothing,
+    /// An open trace.
+    Trace,
+    /// An open trace or one that is being read.
+    TraceOrLoad,
+    Selection,
+    /// A selected time range.
+    Range,
+    /// Hits of a search.
+    Hits,
+}
+
 /// One row of the command table.
 #[derive(Clone, Debug)]
 pub struct CommandSpec {
@@ -121,8 +136,17 @@ pub struct CommandSpec {
     pub help: &'static str,
     /// The first is the one that menus show.
     pub keys: &'static [KeyboardShortcut],
+    pub needs: Needs,
 }
 
+impl CommandSpec {
+    const fn needs(mut self, needs: Needs) -> Self {
+        self.needs = needs;
+        self
+    }
+}
+
+/// A row that needs nothing in the menus File, View and Help, and an open trace in the others.
 const fn spec(
     menu: Menu,
     command: Command,
@@ -130,7 +154,11 @@ const fn spec(
     help: &'static str,
     keys: &'static [KeyboardShortcut],
 ) -> CommandSpec {
-    CommandSpec { command, menu, label, help, keys }
+    let needs = match menu {
+        Menu::File | Menu::View | Menu::Help => Needs::Nothing,
+        Menu::Navigate | Menu::Select | Menu::Search => Needs::Trace,
+    };
+    CommandSpec { command, menu, label, help, keys, needs }
 }
 
 const fn key(key: Key) -> KeyboardShortcut {
@@ -176,18 +204,20 @@ pub const COMMANDS: &[CommandSpec] = &[
         "Close trace…",
         "Choose an open trace or file and close it",
         &[ctrl_shift(Key::W)],
-    ),
+    )
+    .needs(Needs::Trace),
     spec(
         Menu::File,
         Command::CloseAll,
         "Close all",
         "Close every open trace and cancel what is loading",
         &[ctrl(Key::W)],
-    ),
+    )
+    .needs(Needs::TraceOrLoad),
     spec(Menu::File, Command::Quit, "Quit", "Close the window; what is loading is canceled", &[ctrl(Key::Q)]),
     spec(Menu::View, Command::ToggleSidePanel, "Side panel", "Show or hide the details", &[ctrl(Key::B)]),
     spec(Menu::View, Command::ToggleBottomPanel, "Bottom panel", "Show or hide tables and lists", &[ctrl(Key::J)]),
-    spec(Menu::View, Command::CloseView, "Close view", "Close the view that was used last", &[]),
+    spec(Menu::View, Command::CloseView, "Close view", "Close the view that was used last", &[]).needs(Needs::Trace),
     spec(
         Menu::View,
         Command::ToggleWheelZooms,
@@ -205,8 +235,9 @@ pub const COMMANDS: &[CommandSpec] = &[
     ),
     spec(Menu::View, Command::ScaleDown, "Smaller text", "Make everything in the window smaller", &[ctrl(Key::Minus)]),
     spec(Menu::View, Command::ScaleReset, "Normal text size", "Show everything at its normal size", &[ctrl(Key::Num0)]),
-    spec(Menu::View, Command::CollapseAll, "Collapse all tracks", "Show one row for each group of tracks", &[]),
-    spec(Menu::View, Command::ExpandAll, "Expand all tracks", "Show every row of every track", &[]),
+    spec(Menu::View, Command::CollapseAll, "Collapse all tracks", "Show one row for each group of tracks", &[])
+        .needs(Needs::Trace),
+    spec(Menu::View, Command::ExpandAll, "Expand all tracks", "Show every row of every track", &[]).needs(Needs::Trace),
     spec(
         Menu::View,
         Command::ResetLayout,
@@ -221,9 +252,12 @@ pub const COMMANDS: &[CommandSpec] = &[
         "Focus selection",
         "Center the selection; a second time, zoom to it",
         &[key(Key::F)],
-    ),
-    spec(Menu::Navigate, Command::Reveal, "Reveal selection", "Scroll to the selection without changing the zoom", &[]),
-    spec(Menu::Navigate, Command::ZoomToRange, "Zoom to range", "Zoom to the selected time range", &[key(Key::Z)]),
+    )
+    .needs(Needs::Selection),
+    spec(Menu::Navigate, Command::Reveal, "Reveal selection", "Scroll to the selection without changing the zoom", &[])
+        .needs(Needs::Selection),
+    spec(Menu::Navigate, Command::ZoomToRange, "Zoom to range", "Zoom to the selected time range", &[key(Key::Z)])
+        .needs(Needs::Range),
     spec(
         Menu::Navigate,
         Command::ZoomIn,
@@ -298,7 +332,8 @@ pub const COMMANDS: &[CommandSpec] = &[
         "Range from selection",
         "Make the time of the selected slice the selected range",
         &[key(Key::R)],
-    ),
+    )
+    .needs(Needs::Selection),
     spec(
         Menu::Select,
         Command::MarkMoment,
@@ -306,14 +341,16 @@ pub const COMMANDS: &[CommandSpec] = &[
         "Mark the start of the selection, or the middle of the view",
         &[key(Key::M)],
     ),
-    spec(Menu::Select, Command::MarkRange, "Mark range", "Mark the selected time range", &[shift(Key::M)]),
+    spec(Menu::Select, Command::MarkRange, "Mark range", "Mark the selected time range", &[shift(Key::M)])
+        .needs(Needs::Range),
     spec(
         Menu::Select,
         Command::CopyName,
         "Copy name",
         "Copy the name of the selected slice, or size, address and stack of the selected allocation",
         &[ctrl(Key::C)],
-    ),
+    )
+    .needs(Needs::Selection),
     spec(
         Menu::Select,
         Command::Deselect,
@@ -322,14 +359,16 @@ pub const COMMANDS: &[CommandSpec] = &[
         &[key(Key::Escape)],
     ),
     spec(Menu::Search, Command::Search, "Search…", "Find slices by name", &[key(Key::Slash), ctrl(Key::F)]),
-    spec(Menu::Search, Command::NextHit, "Next hit", "Select the next slice that the search found", &[key(Key::Enter)]),
+    spec(Menu::Search, Command::NextHit, "Next hit", "Select the next slice that the search found", &[key(Key::Enter)])
+        .needs(Needs::Hits),
     spec(
         Menu::Search,
         Command::PreviousHit,
         "Previous hit",
         "Select the slice before that the search found",
         &[shift(Key::Enter)],
-    ),
+    )
+    .needs(Needs::Hits),
     spec(Menu::Search, Command::FindTrack, "Find track…", "Find a track by its name", &[ctrl(Key::P)]),
     spec(
         Menu::Help,

@@ -69,7 +69,7 @@ impl SystemFonts {
         }
         match self.reading.as_ref().map(Job::poll) {
             Some(Poll::Done(fonts)) => {
-                // From now on nobody watches: what these lack, no font has.
+                // No more characters are looked for: those that these lack are in no font.
                 ctx.set_font_providers(fonts.into_iter().map(|font| Arc::new(font) as Arc<dyn FontProvider>).collect());
                 self.reading = None;
             }
@@ -187,7 +187,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(1));
         }
         assert!(has(&ctx, 'a') && has(&ctx, 'é') && !has(&ctx, '核'));
-        assert!(!system.is_needed.load(Ordering::Relaxed), "nobody asks again");
+        assert!(!system.is_needed.load(Ordering::Relaxed), "it is not asked for again");
     }
 
     #[test]

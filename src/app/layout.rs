@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::answers::{Subject as _, SubjectKey};
 use crate::session::OpenTrace;
 use crate::settings::OldLayout;
-use crate::view::{Place, VIEWS, ViewSpec, view_spec};
+use crate::view::{DockArea, VIEWS, ViewSpec, view_spec};
 
 /// Points of what is in the middle, which gets what is left, and of what is beside or below it.
 const SIDE_SHARES: [f32; 2] = [1000.0, 320.0];
@@ -26,8 +26,6 @@ pub struct Layout {
     traces: Option<SubjectKey>,
     /// The views that had the focus, the latest first.
     recent: Vec<&'static str>,
-    /// The view that was brought to the front last, until its tab is scrolled into sight.
-    pub fronted: Option<&'static str>,
 }
 
 /// The stored part of a layout.
@@ -43,31 +41,20 @@ struct Stored<T> {
 /// The tabs of one group, hidden ones too.
 struct Group {
     tile: TileId,
+    area: DockArea,
     views: Vec<&'static ViewSpec>,
     active: Option<TileId>,
-}
-
-impl Group {
-    /// Which part of the window it is by what is in it, wherever it was dragged to.
-    fn place(&self) -> Place {
-        let n_of = |place| self.views.iter().filter(|spec| spec.place == place).count();
-        match (n_of(Place::Center), n_of(Place::Side), n_of(Place::Bottom)) {
-            (1.., ..) => Place::Center,
-            (_, n_side, n_bottom) if n_side > n_bottom => Place::Side,
-            _ => Place::Bottom,
-        }
-    }
 }
 
 impl Default for Layout {
     fn default() -> Self {
         let mut tiles = Tiles::default();
-        let mut group = |place| {
-            let views = VIEWS.iter().filter(|spec| spec.place == place);
+        let mut group = |area| {
+            let views = VIEWS.iter().filter(|spec| spec.area == area);
             let tabs = views.map(|spec| tiles.insert_pane(spec.id.to_owned())).collect();
             tiles.insert_tab_tile(tabs)
         };
-        let [center, side, bottom] = [Place::Center, Place::Side, Place::Bottom].map(&mut group);
+        let [center, side, bottom] = [DockArea::Center, DockArea::Side, DockArea::Bottom].map(&mut group);
         let main = tiles.insert_container(split(LinearDir::Vertical, [center, bottom], BOTTOM_SHARES));
         let root = tiles.insert_container(split(LinearDir::Horizontal, [main, side], SIDE_SHARES));
         Self::new(Some(root), tiles)
@@ -84,7 +71,7 @@ impl Layout {
     fn new(root: Option<TileId>, tiles: Tiles<Pane>) -> Self {
         let mut tree = Tree::empty(Id::unique("views"));
         (tree.root, tree.tiles) = (root, tiles);
-        Self { tree, traces: None, recent: Vec::new(), fronted: None }
+        Self { tree, traces: None, recent: Vec::new() }
     }
 
     /// What [`Self::restore`] takes.
@@ -123,11 +110,10 @@ impl Layout {
     pub fn of_old(old: &OldLayout) -> Self {
         let mut layout = Self::default();
         old.tabs().for_each(|id| layout.activate(&id));
-        if !old.is_side_open {
-            layout.toggle(Place::Side);
-        }
-        if !old.is_bottom_open {
-            layout.toggle(Place::Bottom);
+        for (area, is_open) in [(DockArea::Side, old.is_side_open), (DockArea::Bottom, old.is_bottom_open)] {
+            if !is_open {
+                layout.toggle(area);
+            }
         }
         layout
     }
@@ -141,26 +127,19 @@ impl Layout {
         let is_new = self.traces != key;
         self.traces = key;
         let on_screen = self.on_screen().into_iter().filter_map(view_spec);
-        let middle = on_screen.filter(|spec| spec.place == Place::Center).filter_map(|spec| spec.content.is_memory());
-        let middle: Vec<bool> = middle.collect();
+        let middle = on_screen.filter(|spec| spec.area == DockArea::Center);
+        let middle: Vec<bool> = middle.filter_map(|spec| spec.content.is_memory()).collect();
         for group in self.groups() {
             let has = |kind| group.views.iter().any(|spec| spec.content.is_memory() == Some(kind));
-            let is_mixed = group.place() != Place::Center && has(true) && has(false) && !middle.is_empty();
-            let mut moved = None;
+            let is_mixed = group.area != DockArea::Center && has(true) && has(false) && !middle.is_empty();
             for spec in &group.views {
                 let Some(tile) = self.tile(spec.id) else { continue };
                 let is_in_place = !is_mixed || spec.content.is_memory().is_none_or(|kind| middle.contains(&kind));
                 let is_in_front = group.active == Some(tile);
                 let has_content = spec.content.is_in(traces);
                 let is_visible = has_content && (is_in_place || is_in_front) || is_in_front && !is_new;
-                if is_visible != self.tree.is_visible(tile) {
-                    self.tree.set_visible(tile, is_visible);
-                    moved = group.active;
-                }
+                self.tree.set_visible(tile, is_visible);
             }
-            // Tabs that come and go move the one in front.
-            let front = moved.and_then(|tile| view_spec(self.tree.tiles.get_pane(&tile)?));
-            self.fronted = self.fronted.or(front.map(|spec| spec.id));
         }
     }
 
@@ -203,7 +182,7 @@ impl Layout {
         }
     }
 
-    /// Brings a view to the front. If it was closed, it opens among the views of its place.
+    /// Brings a view to the front. If it was closed, it opens in its area of the window.
     pub fn show(&mut self, id: &'static str) {
         let Some(spec) = view_spec(id) else { return };
         let tile = self.tile(id).unwrap_or_else(|| self.open(spec));
@@ -214,7 +193,6 @@ impl Layout {
         }
         self.activate(id);
         self.focus(id);
-        self.fronted = Some(id);
     }
 
     /// Brings a view to the front of its group, which stays hidden if it is.
@@ -230,24 +208,23 @@ impl Layout {
         }
     }
 
-    /// Whether something of this place is shown.
-    pub fn is_place_shown(&self, place: Place) -> bool {
-        self.groups().iter().any(|group| group.place() == place && self.tree.is_visible(group.tile))
+    /// Whether a group lies in this area and is shown.
+    pub fn is_area_shown(&self, area: DockArea) -> bool {
+        self.groups().iter().any(|group| group.area == area && self.tree.is_visible(group.tile))
     }
 
-    /// Hides the groups of a place, or shows them; if all its views are closed, opens them.
-    pub fn toggle(&mut self, place: Place) {
-        let groups: Vec<Group> = self.groups().into_iter().filter(|group| group.place() == place).collect();
+    /// Hides the groups in an area, or shows them. Where none is left, the views of the area come back to it.
+    pub fn toggle(&mut self, area: DockArea) {
+        let is_shown = self.is_area_shown(area);
+        let groups: Vec<Group> = self.groups().into_iter().filter(|group| group.area == area).collect();
+        groups.iter().for_each(|group| self.tree.set_visible(group.tile, !is_shown));
         if groups.is_empty() {
-            for spec in
-                VIEWS.iter().filter(|spec| spec.place == place && self.tile(spec.id).is_none()).collect::<Vec<_>>()
-            {
+            for spec in VIEWS.iter().filter(|spec| spec.area == area) {
+                self.close(spec.id);
                 self.open(spec);
             }
             self.traces = None;
         }
-        let is_shown = self.is_place_shown(place);
-        groups.iter().for_each(|group| self.tree.set_visible(group.tile, !is_shown));
     }
 
     fn tile(&self, id: &str) -> Option<TileId> {
@@ -265,7 +242,7 @@ impl Layout {
             if let Container::Tabs(Tabs { active, .. }) = container
                 && !views.is_empty()
             {
-                groups.push(Group { tile, views, active: *active });
+                groups.push(Group { tile, area: self.area(tile, views[0]), views, active: *active });
             }
             let children: Vec<TileId> = container.children().copied().collect();
             waiting.extend(children.into_iter().rev());
@@ -273,12 +250,38 @@ impl Layout {
         groups
     }
 
-    /// Gives a view a tab among others of its place, or a group of its own.
+    /// The area of the window that a group lies in: beside or below the nearest views of the middle, or with them.
+    /// Where no view of the middle is open, the default area of the group's first view.
+    fn area(&self, group: TileId, first: &ViewSpec) -> DockArea {
+        let mut above = Some(group);
+        while let Some(tile) = above {
+            if self.has_center(tile) {
+                return match self.tree.tiles.get_container(tile) {
+                    Some(Container::Linear(linear)) if linear.dir == LinearDir::Horizontal => DockArea::Side,
+                    Some(Container::Linear(_)) => DockArea::Bottom,
+                    _ => DockArea::Center,
+                };
+            }
+            above = self.tree.tiles.parent_of(tile);
+        }
+        first.area
+    }
+
+    /// Whether a view of the middle is somewhere below a tile.
+    pub fn has_center(&self, tile: TileId) -> bool {
+        match self.tree.tiles.get(tile) {
+            Some(Tile::Pane(id)) => view_spec(id).is_some_and(|spec| spec.area == DockArea::Center),
+            Some(Tile::Container(container)) => container.children().any(|&child| self.has_center(child)),
+            None => false,
+        }
+    }
+
+    /// Gives a view a tab among others in its area, or a group of its own.
     fn open(&mut self, spec: &'static ViewSpec) -> TileId {
         let tile = self.tree.tiles.insert_pane(spec.id.to_owned());
         let groups = self.groups();
-        let group_of = |place| groups.iter().find(|group| group.place() == place);
-        if let Some(group) = group_of(spec.place) {
+        let group_of = |area| groups.iter().find(|group| group.area == area);
+        if let Some(group) = group_of(spec.area) {
             let rank = |id: &str| VIEWS.iter().position(|other| other.id == id);
             let at = group.views.iter().position(|other| rank(other.id) > rank(spec.id)).unwrap_or(group.views.len());
             if let Some(Tile::Container(Container::Tabs(tabs))) = self.tree.tiles.get_mut(group.tile) {
@@ -286,11 +289,11 @@ impl Layout {
             }
             return tile;
         }
-        let beside = |place| group_of(place).map(|group| group.tile).or(self.tree.root);
-        let (beside, dir, shares, is_first) = match spec.place {
-            Place::Side => (self.tree.root, LinearDir::Horizontal, SIDE_SHARES, false),
-            Place::Center => (beside(Place::Bottom), LinearDir::Vertical, BOTTOM_SHARES, true),
-            Place::Bottom => (beside(Place::Center), LinearDir::Vertical, BOTTOM_SHARES, false),
+        let beside = |area| group_of(area).map(|group| group.tile).or(self.tree.root);
+        let (beside, dir, shares, is_first) = match spec.area {
+            DockArea::Side => (self.tree.root, LinearDir::Horizontal, SIDE_SHARES, false),
+            DockArea::Center => (beside(DockArea::Bottom), LinearDir::Vertical, BOTTOM_SHARES, true),
+            DockArea::Bottom => (beside(DockArea::Center), LinearDir::Vertical, BOTTOM_SHARES, false),
         };
         let group = self.tree.tiles.insert_tab_tile(vec![tile]);
         let Some(beside) = beside else {

@@ -54,7 +54,7 @@ pub struct Loaded {
 /// Why a file is not open.
 #[derive(Debug, PartialEq, Eq)]
 pub enum LoadError {
-    /// The person gave up: nothing to report.
+    /// Canceled by the user: nothing to report.
     Cancelled,
     /// It is read only if the person agrees: a sentence that says why.
     NeedsConsent(String),
@@ -62,7 +62,7 @@ pub enum LoadError {
     Failed(String),
 }
 
-/// All files on their way in.
+/// The queue of files.
 #[derive(Debug, Default)]
 pub struct Loads {
     /// The person's choice of `nsys`, which converts reports.
@@ -91,24 +91,24 @@ impl Loads {
         self.waiting.iter().map(|(path, _)| path.as_path())
     }
 
-    /// Whether nothing is on its way.
+    /// Whether no file is being read or waits.
     pub fn is_idle(&self) -> bool {
         self.running.is_empty() && self.waiting.is_empty()
     }
 
-    /// Gives up one file.
+    /// Cancels one file.
     pub fn cancel(&mut self, path: &Path) {
         // Dropping the job tells its thread to stop.
         self.running.retain(|load| load.path != path);
         self.waiting.retain(|(waiting, _)| waiting != path);
     }
 
-    /// Gives up what is not being read yet.
+    /// Cancels the files that wait.
     pub fn cancel_waiting(&mut self) {
         self.waiting.clear();
     }
 
-    /// Gives up everything.
+    /// Cancels every file.
     pub fn cancel_all(&mut self) {
         self.running.clear();
         self.cancel_waiting();

@@ -1,11 +1,14 @@
 //! The menu bar: entries from the tables of commands and views.
 
-use eframe::egui::{self, Atom, Button, MenuBar, Panel, Role, Shape, Stroke, Vec2, WidgetInfo, vec2};
+use eframe::egui::{
+    self, Atom, Button, MenuBar, Panel, RectAlign, Role, Shape, Stroke, Tooltip, Vec2, WidgetInfo, vec2,
+};
 
 use super::App;
-use crate::command::{COMMANDS, Command, CommandSpec, Menu, key_text};
+use crate::command::{COMMANDS, Command, CommandSpec, Menu, Needs, key_text};
+use crate::session::Selection;
 use crate::settings::ThemeChoice;
-use crate::view::{Content, Place, VIEWS, ViewSpec, command_spec};
+use crate::view::{Content, DockArea, VIEWS, ViewSpec, command_spec};
 
 const MIN_WIDTH: f32 = 230.0;
 
@@ -39,7 +42,8 @@ impl App {
     /// The views, those at the bottom of the default layout in two menus of their own: together they are as high as
     /// a small window.
     fn views_ui(&mut self, ui: &mut egui::Ui) {
-        let (low, high): (Vec<&ViewSpec>, Vec<&ViewSpec>) = VIEWS.iter().partition(|spec| spec.place == Place::Bottom);
+        let (low, high): (Vec<&ViewSpec>, Vec<&ViewSpec>) =
+            VIEWS.iter().partition(|spec| spec.area == DockArea::Bottom);
         let (memory, others): (Vec<&ViewSpec>, Vec<&ViewSpec>) =
             low.into_iter().partition(|spec| spec.content == Content::Memory);
         self.view_entries_ui(ui, &high);
@@ -59,12 +63,16 @@ impl App {
         if let Some(key) = spec.keys.first() {
             button = button.shortcut_text(key_text(ui.ctx(), key));
         }
-        let is_possible = self.is_possible(&spec.command);
+        let is_possible = self.has(spec.needs);
         let entry = ui.add_enabled(is_possible, button);
         if let Some(is_on) = is_on {
             entry.widget_info(|| WidgetInfo::selected(Role::CheckBox, is_possible, is_on, spec.label));
         }
-        if entry.on_hover_text(spec.help).clicked() {
+        // Beside the menu, for below it would cover the next entries.
+        let mut help = Tooltip::for_enabled(&entry);
+        help.popup = help.popup.align(RectAlign::RIGHT_START);
+        help.show(|ui| ui.label(spec.help));
+        if entry.clicked() {
             self.commands.push(spec.command.clone());
         }
     }
@@ -103,28 +111,22 @@ impl App {
     fn is_on(&self, command: &Command) -> Option<bool> {
         match command {
             Command::Show(id) => Some(self.layout.is_open(id)),
-            Command::ToggleSidePanel => Some(self.layout.is_place_shown(Place::Side)),
-            Command::ToggleBottomPanel => Some(self.layout.is_place_shown(Place::Bottom)),
+            Command::ToggleSidePanel => Some(self.layout.is_area_shown(DockArea::Side)),
+            Command::ToggleBottomPanel => Some(self.layout.is_area_shown(DockArea::Bottom)),
             Command::ToggleWheelZooms => Some(self.settings.wheel_zooms),
             _ => None,
         }
     }
 
-    /// Whether a command could do anything now. Those that could not are shown, but gray.
-    fn is_possible(&self, command: &Command) -> bool {
+    fn has(&self, needs: Needs) -> bool {
         let is_open = !self.session.traces().is_empty();
-        match command {
-            Command::CloseTrace => is_open,
-            Command::CloseAll => is_open || !self.loads.is_idle(),
-            Command::ZoomToRange | Command::MarkRange => self.session.range.is_some(),
-            Command::NextHit | Command::PreviousHit => !self.session.hits.is_empty(),
-            Command::CopyName | Command::RangeFromSelection | Command::FocusSelection | Command::Reveal => {
-                self.session.selection != crate::session::Selection::None
-            }
-            other => {
-                let spec = command_spec(other);
-                is_open || spec.is_none_or(|spec| matches!(spec.menu, Menu::File | Menu::View | Menu::Help))
-            }
+        match needs {
+            Needs::Nothing => true,
+            Needs::Trace => is_open,
+            Needs::TraceOrLoad => is_open || !self.loads.is_idle(),
+            Needs::Selection => self.session.selection != Selection::None,
+            Needs::Range => self.session.range.is_some(),
+            Needs::Hits => !self.session.hits.is_empty(),
         }
     }
 }

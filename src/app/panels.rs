@@ -1,7 +1,7 @@
 //! The middle of the window: tab groups that can be dragged, split and resized, with a view in each tab.
 
 use eframe::egui::{
-    self, Align, CentralPanel, Color32, Frame, Id, Margin, Response, Stroke, Ui, UiBuilder, Visuals, WidgetText, vec2,
+    self, CentralPanel, Color32, Frame, Id, Margin, Response, Stroke, Ui, UiBuilder, Visuals, WidgetText, vec2,
 };
 use egui_tiles::{Behavior, EditAction, SimplificationOptions, TabState, Tabs, Tile, TileId, Tiles, UiResponse};
 
@@ -10,9 +10,8 @@ use super::views::Views;
 use super::{App, tab};
 use crate::answers::Answers;
 use crate::command::Command;
-use crate::model::Severity;
 use crate::session::Session;
-use crate::view::{Place, ViewContext, ViewSpec, view_spec};
+use crate::view::{DockArea, ViewContext, ViewSpec, view_spec};
 use crate::widget::theme::{self, Tokens};
 
 pub(super) const TAB_BAR_HEIGHT: f32 = 26.0;
@@ -31,7 +30,7 @@ impl App {
         self.views
             .update(&mut ViewContext::new(&mut self.session, &self.answers, is_dark, &mut self.commands), ui.ctx());
         let on_screen = self.layout.on_screen();
-        let is_center = |id: &&str| view_spec(id).is_some_and(|spec| spec.place == Place::Center);
+        let is_center = |id: &&str| view_spec(id).is_some_and(|spec| spec.area == DockArea::Center);
         let mut panels = Panels {
             views: &mut self.views,
             session: &mut self.session,
@@ -42,7 +41,7 @@ impl App {
             is_dark,
             focused: self.layout.focused(),
             has_keys: on_screen.iter().copied().find(is_center),
-            fronted: self.layout.fronted.take(),
+            revealed: None,
             used: None,
             closed: None,
         };
@@ -68,16 +67,9 @@ impl App {
         self.layout.close(id);
         self.views.close(id);
     }
-
-    /// The worst that happened while reading, with the number of problems.
-    pub(super) fn worst_problem(&self) -> Option<(Severity, usize)> {
-        let reports = || self.session.traces().iter().map(|open| &open.trace.import);
-        let worst = reports().filter_map(crate::model::ImportReport::worst).max()?;
-        Some((worst, reports().map(|report| report.problems.len()).sum()))
-    }
 }
 
-/// What stands where no view is open.
+/// Shown where every view is closed.
 fn all_closed_ui(panels: &mut Panels<'_>, ui: &mut Ui) {
     Frame::NONE.fill(panels.tokens.canvas).inner_margin(24).show(ui, |ui| {
         ui.set_min_size(ui.available_size());
@@ -102,8 +94,8 @@ struct Panels<'a> {
     focused: Option<&'static str>,
     /// The view that moves while keys are held.
     has_keys: Option<&'static str>,
-    /// The view that a command brought to the front since the last frame.
-    fronted: Option<&'static str>,
+    /// The tab to scroll into sight in the tab bar that is being painted.
+    revealed: Option<TileId>,
     /// What was clicked in this frame: a view or its tab, and a close button.
     used: Option<&'static str>,
     closed: Option<&'static str>,
@@ -151,9 +143,9 @@ impl Behavior<Pane> for Panels<'_> {
     fn pane_ui(&mut self, ui: &mut Ui, _tile: TileId, pane: &mut Pane) -> UiResponse {
         let Some(slot) = self.views.get(pane) else { return UiResponse::None };
         let id = slot.spec.id;
-        let (fill, margin) = match slot.spec.place {
-            Place::Center => (self.tokens.canvas, Margin::ZERO),
-            Place::Side | Place::Bottom => (self.tokens.panel, Margin::symmetric(8, 4)),
+        let (fill, margin) = match slot.spec.area {
+            DockArea::Center => (self.tokens.canvas, Margin::ZERO),
+            DockArea::Side | DockArea::Bottom => (self.tokens.panel, Margin::symmetric(8, 4)),
         };
         let rect = ui.max_rect();
         ui.painter().rect_filled(rect, 0.0, fill);
@@ -188,7 +180,7 @@ impl Behavior<Pane> for Panels<'_> {
             is_active: state.active,
             is_focused: view.is_some() && view == self.focused,
             is_dragged: state.is_being_dragged,
-            fill: if spec.is_some_and(|spec| spec.place == Place::Center) {
+            fill: if spec.is_some_and(|spec| spec.area == DockArea::Center) {
                 self.tokens.canvas
             } else {
                 self.tokens.panel
@@ -201,27 +193,20 @@ impl Behavior<Pane> for Panels<'_> {
         } else if response.clicked() || response.drag_started() {
             self.used = view;
         }
-        if view.is_some() && view == self.fronted {
-            ui.scroll_to_rect_animation(response.rect, Some(Align::Center), egui::style::ScrollAnimation::none());
+        if self.revealed == Some(tile) {
+            ui.scroll_to_rect_animation(response.rect, None, egui::style::ScrollAnimation::none());
         }
         response
     }
 
     fn tab_bar_trailing_ui(&mut self, _tiles: &Tiles<Pane>, ui: &mut Ui, tile: TileId, _tabs: &Tabs) {
         let width = ui.min_rect().width();
-        ui.data_mut(|data| data.insert_temp(width_id(tile), width));
+        ui.data_mut(|data| data.get_temp_mut_or_default::<TabBar>(Id::unique(tile)).tabs_width = width);
     }
 
-    fn top_bar_right_ui(
-        &mut self,
-        tiles: &Tiles<Pane>,
-        ui: &mut Ui,
-        tile: TileId,
-        tabs: &Tabs,
-        _scroll_offset: &mut f32,
-    ) {
-        let width: f32 = ui.data(|data| data.get_temp(width_id(tile))).unwrap_or_default();
-        let room = ui.available_width() - width;
+    fn top_bar_right_ui(&mut self, tiles: &Tiles<Pane>, ui: &mut Ui, tile: TileId, tabs: &Tabs, _offset: &mut f32) {
+        let mut bar: TabBar = ui.data(|data| data.get_temp(Id::unique(tile))).unwrap_or_default();
+        let room = ui.available_width() - bar.tabs_width;
         let is_hidden = |&tile: &TileId| {
             !tiles.is_visible(tile) && Self::spec(tiles, tile).is_some_and(|spec| self.is_useful(spec))
         };
@@ -230,15 +215,21 @@ impl Behavior<Pane> for Panels<'_> {
             self.tabs_menu_ui(tiles, tabs, ui);
         }
         let view = tabs.active.and_then(|tile| Self::spec(tiles, tile)).and_then(|spec| self.views.get(spec.id));
-        let Some(slot) = view else { return };
-        if let Some(subject) =
+        let subject = view.and_then(|slot| {
             slot.view.subject(&mut ViewContext::new(self.session, self.answers, self.is_dark, self.commands))
-        {
+        });
+        if let Some(subject) = subject {
             let width = (room - 24.0).max(ui.available_width() * MIN_SUBJECT_SHARE);
             ui.allocate_ui(vec2(width, ui.available_height()), |ui| {
                 ui.add(egui::Label::new(egui::RichText::new(format!("of {subject}")).weak()).truncate());
             });
         }
+        let shown = tabs.children.iter().copied().filter(|&tile| tiles.is_visible(tile)).collect();
+        self.revealed = bar.follow(tabs.active, shown, ui.available_width());
+        if self.revealed.is_some() {
+            ui.ctx().request_repaint();
+        }
+        ui.data_mut(|data| data.insert_temp(Id::unique(tile), bar));
     }
 
     fn drag_ui(&mut self, tiles: &Tiles<Pane>, ui: &mut Ui, tile: TileId) {
@@ -285,7 +276,28 @@ impl Behavior<Pane> for Panels<'_> {
     fn on_edit(&mut self, _action: EditAction) {}
 }
 
-/// Where the width of a group's tabs is kept from frame to frame.
-fn width_id(tile: TileId) -> Id {
-    Id::unique(("tabs", tile))
+/// What is kept of a tab bar from frame to frame.
+#[derive(Clone, Default)]
+struct TabBar {
+    tabs_width: f32,
+    active: Option<TileId>,
+    shown: Vec<TileId>,
+    /// The points that tabs and scroll arrows share.
+    room: f32,
+    /// Frames in which the active tab is still scrolled into sight.
+    n_reveals: u8,
+}
+
+impl TabBar {
+    /// The active tab, while it is to be scrolled into sight: after it, the tabs beside it or their room changed.
+    fn follow(&mut self, active: Option<TileId>, shown: Vec<TileId>, room: f32) -> Option<TileId> {
+        /// Scroll arrows appear a frame later and take room in turn.
+        const N_REVEALS: u8 = 3;
+        if (self.active, &self.shown) != (active, &shown) || (self.room - room).abs() > 0.5 {
+            (self.active, self.shown, self.room, self.n_reveals) = (active, shown, room, N_REVEALS);
+        }
+        let is_moving = self.n_reveals > 0;
+        self.n_reveals = self.n_reveals.saturating_sub(1);
+        active.filter(|_| is_moving)
+    }
 }

@@ -8,12 +8,13 @@ use super::dialog::Pick;
 use super::layout::Layout;
 use super::{App, Note, NoteKind};
 use crate::command::Command;
+use crate::figures::escape;
 use crate::model::Trace;
 use crate::reader::Options;
 use crate::session::Selection;
 use crate::settings::ThemeChoice;
 use crate::view::palette::Mode;
-use crate::view::{Place, ViewContext};
+use crate::view::{DockArea, ViewContext};
 
 /// One step of "larger" or "smaller".
 const SCALE_STEP: f32 = 0.1;
@@ -45,8 +46,8 @@ impl App {
             Command::Palette => self.palette.open(Mode::Commands),
             Command::Shortcuts => self.shortcuts.toggle(),
             Command::CopyName => self.copy_name(ctx),
-            Command::ToggleSidePanel => self.layout.toggle(Place::Side),
-            Command::ToggleBottomPanel => self.layout.toggle(Place::Bottom),
+            Command::ToggleSidePanel => self.layout.toggle(DockArea::Side),
+            Command::ToggleBottomPanel => self.layout.toggle(DockArea::Bottom),
             Command::ToggleWheelZooms => self.settings.wheel_zooms ^= true,
             Command::ToggleTheme | Command::ScaleUp | Command::ScaleDown | Command::ScaleReset => {
                 self.change_look(ctx, &command);
@@ -94,14 +95,14 @@ impl App {
         match self.session.selection {
             Selection::Slice { trace, slice } => {
                 if let Some(open) = self.session.traces().get(trace) {
-                    ctx.copy_text(open.trace.slice_name(slice).to_owned());
+                    ctx.copy_text(escape::visible(open.trace.slice_name(slice)).into_owned());
                 }
             }
             Selection::Allocation { trace, memory, id } => {
                 let open = self.session.traces().get(trace);
                 if let Some((open, history)) = open.and_then(|open| Some((open, open.trace.memories.get(memory)?))) {
                     let (all, i) = (&history.allocations, id.idx());
-                    let stack = open.trace.stack_text(all.stack[i]);
+                    let stack = escape::lines(open.trace.stack_text(all.stack[i]).lines());
                     ctx.copy_text(format!("{} B at {:#x}\n{stack}", all.bytes[i], all.addr[i]));
                 }
             }

@@ -1,14 +1,13 @@
 //! Sizes of the groups of views when the window is resized: what is beside and below the middle keeps its points.
 
 use eframe::egui::{Vec2, vec2};
-use egui_tiles::{Container, LinearDir, Tile, TileId};
+use egui_tiles::{Container, Linear, LinearDir, Tile, TileId};
 
 use super::layout::Layout;
 use super::panels::{GAP, MIN_SIZE, TAB_BAR_HEIGHT};
-use crate::view::{Place, view_spec};
 
-/// What the groups beside or below the middle get of a split at most.
-const MAX_SHARE: f32 = 0.7;
+/// What the middle gets of the width and of the height at least.
+const MIN_CENTER: f32 = 0.3;
 /// A smaller share is not in points: `egui_tiles` gives 1 to what was dropped into a split.
 const MIN_POINTS: f32 = 20.0;
 
@@ -17,6 +16,7 @@ impl Layout {
     ///
     /// Where a split has no room for its groups, its shares stay as they were.
     pub fn fit(&mut self, size: Vec2) {
+        let center = MIN_CENTER * size;
         let mut waiting: Vec<(TileId, Vec2)> = self.tree.root.map(|root| (root, size)).into_iter().collect();
         while let Some((tile, size)) = waiting.pop() {
             let Some(container) = self.tree.tiles.get_container(tile) else { continue };
@@ -26,14 +26,15 @@ impl Layout {
                 continue;
             };
             let axis = usize::from(linear.dir == LinearDir::Vertical);
-            let is_shown = |child: &TileId| self.tree.is_visible_in_layout(*child);
-            let children: Vec<TileId> = linear.children.iter().copied().filter(is_shown).collect();
+            let children = self.shown(linear);
             let room = size[axis] - GAP * children.len().saturating_sub(1) as f32;
             if room < MIN_SIZE * children.len() as f32 {
                 continue;
             }
             let part = |&child: &TileId| (linear.shares[child], self.has_center(child));
-            let sizes = fitted(&children.iter().map(part).collect::<Vec<_>>(), room);
+            let parts: Vec<_> = children.iter().map(part).collect();
+            let within = children.iter().map(|&child| self.fixed(child, axis)).sum();
+            let sizes = fitted(&parts, room, center[axis], within);
             if let Some(Tile::Container(Container::Linear(linear))) = self.tree.tiles.get_mut(tile) {
                 for (&child, points) in children.iter().zip(sizes) {
                     linear.shares.set_share(child, points);
@@ -45,27 +46,39 @@ impl Layout {
         }
     }
 
-    /// Whether a view of the middle is somewhere below a tile.
-    fn has_center(&self, tile: TileId) -> bool {
-        match self.tree.tiles.get(tile) {
-            Some(Tile::Pane(id)) => view_spec(id).is_some_and(|spec| spec.place == Place::Center),
-            Some(Tile::Container(container)) => container.children().any(|&child| self.has_center(child)),
-            None => false,
+    /// The points along an axis that the groups beside the middle have in a tile; 0 where it has none of the middle.
+    fn fixed(&self, tile: TileId, axis: usize) -> f32 {
+        let Some(Container::Linear(linear)) = self.tree.tiles.get_container(tile) else { return 0.0 };
+        if !self.has_center(tile) {
+            return 0.0;
         }
+        let is_along = axis == usize::from(linear.dir == LinearDir::Vertical);
+        let parts = self.shown(linear).into_iter().map(|child| match self.has_center(child) {
+            true => self.fixed(child, axis),
+            false => f32::from(is_along) * linear.shares[child],
+        });
+        if is_along { parts.sum() } else { parts.fold(0.0, f32::max) }
+    }
+
+    fn shown(&self, linear: &Linear) -> Vec<TileId> {
+        linear.children.iter().copied().filter(|&child| self.tree.is_visible_in_layout(child)).collect()
     }
 }
 
 /// The points of the parts of a split, which sum to `room`.
 ///
 /// * `parts`: the share of each until now, and whether it is of the middle, which takes what the others leave.
-fn fitted(parts: &[(f32, bool)], room: f32) -> Vec<f32> {
+/// * `center`: points that the others leave at least.
+/// * `within`: points of the groups beside the middle that are in its part, and are made smaller alike.
+fn fitted(parts: &[(f32, bool)], room: f32, center: f32, within: f32) -> Vec<f32> {
     let wanted = |&(share, _): &(f32, bool)| if share < MIN_POINTS { room / parts.len() as f32 } else { share };
     let sum_of = |kind: bool| parts.iter().filter(|part| part.1 == kind).map(wanted).sum::<f32>();
     let (fixed, flexible) = (sum_of(false), sum_of(true));
     let factors = if fixed == 0.0 || flexible == 0.0 {
         [room / (fixed + flexible); 2]
     } else {
-        let kept = fixed.min(room * MAX_SHARE);
+        let n_fixed = parts.iter().filter(|part| !part.1).count();
+        let kept = fixed.min((room - center).max(MIN_SIZE * n_fixed as f32) * fixed / (fixed + within));
         [kept / fixed, (room - kept) / flexible]
     };
     parts.iter().map(|part| wanted(part) * factors[usize::from(part.1)]).collect()
@@ -77,6 +90,7 @@ mod tests {
 
     #[test]
     fn the_middle_takes_what_the_others_leave() {
+        let fitted = |parts: &[(f32, bool)], room| fitted(parts, room, 0.3 * room, 0.0);
         assert_eq!(fitted(&[(1000.0, true), (320.0, false)], 2_000.0), [1_680.0, 320.0]);
         assert_eq!(fitted(&[(1680.0, true), (320.0, false)], 1_000.0), [680.0, 320.0]);
         // Two of the middle keep their ratio.

@@ -7,8 +7,8 @@ use eframe::egui::{self, Panel, ProgressBar, RichText};
 use super::loads::Load;
 use super::{App, NoteKind};
 use crate::command::Command;
-use crate::figures::format;
-use crate::model::{Format, Severity, TrackKind};
+use crate::figures::{escape, format};
+use crate::model::{ImportReport, Severity, TimeRange, TrackKind};
 use crate::reader::{CONVERTED, Options};
 use crate::session::{OpenTrace, counts_events};
 use crate::view::problems;
@@ -77,7 +77,7 @@ impl App {
         }
     }
 
-    /// A card for each thing to tell.
+    /// One line for each message.
     pub(super) fn notes_ui(&mut self, ui: &mut egui::Ui) {
         if self.notes.is_empty() {
             return;
@@ -100,7 +100,7 @@ impl App {
                         if note.kind != NoteKind::Info {
                             let text = format!("{}\n{path}", note.text);
                             if ui.button("Copy").on_hover_text("Copy this message").clicked() {
-                                ui.ctx().copy_text(text);
+                                ui.ctx().copy_text(escape::lines(text.lines()));
                             }
                             ui.colored_label(tokens.severity[2], "Not opened:");
                         }
@@ -120,26 +120,22 @@ impl App {
         }
     }
 
-    /// Where no device did anything: a person looks for the streams, and should know why there are none.
+    /// Says that no device activity was recorded, and how to record it.
     fn no_device_ui(&self, ui: &mut egui::Ui) {
         let has_stream = |open: &OpenTrace| open.trace.tracks.iter().any(|track| track.kind == TrackKind::Stream);
-        // What records memory alone is not expected to have any.
-        let is_of_memory = |open: &OpenTrace| open.trace.info.format.is_memory_only();
         let traces = self.session.traces();
-        if traces.iter().any(has_stream) || traces.iter().all(is_of_memory) {
+        let mut remedies: Vec<_> = traces.iter().filter_map(|open| open.trace.info.format.device_remedy()).collect();
+        if remedies.is_empty() || traces.iter().any(has_stream) {
             return;
         }
-        let is_nsys = self.session.traces().iter().all(|open| open.trace.info.format == Format::Nsys);
-        let remedy = match is_nsys {
-            true => "Record with `nsys profile --trace=cuda,nvtx` on a machine with a GPU",
-            false => "Record with ProfilerActivity.CUDA on a machine with a GPU",
-        };
+        remedies.sort_unstable();
+        remedies.dedup();
         // What the recorder itself says of it is among the notes.
-        let problems = self.session.traces().iter().flat_map(|open| &open.trace.import.problems);
+        let problems = traces.iter().flat_map(|open| &open.trace.import.problems);
         let said: Vec<&str> =
             problems.map(|problem| problem.reason.as_str()).filter(|reason| reason.contains("CUDA")).take(5).collect();
         let text = ui.colored_label(theme::tokens(ui.visuals().dark_mode).severity[1], "No GPU work recorded");
-        text.on_hover_text([&[remedy], said.as_slice()].concat().join("\n"));
+        text.on_hover_text([remedies, said].concat().join("\n"));
     }
 
     /// The line at the bottom of the window.
@@ -151,23 +147,9 @@ impl App {
                 } else {
                     self.files_ui(ui);
                     self.badge_ui(ui);
-                    let visible = self.session.navigation.visible().dur();
-                    if counts_events(self.session.traces()) {
-                        ui.label(format!("{} events visible", format::count(visible.unsigned_abs())));
-                    } else {
-                        ui.label(format!("{} visible", format::duration(visible))).on_hover_text(format!(
-                            "{} of {}",
-                            format::duration_exact(visible),
-                            format::duration_exact(self.session.span().dur())
-                        ));
-                    }
+                    self.length_ui(ui, self.session.navigation.visible(), "visible");
                     if let Some(range) = self.session.range {
-                        if counts_events(self.session.traces()) {
-                            ui.label(format!("{} events selected", format::count(range.dur().unsigned_abs())));
-                        } else {
-                            ui.label(format!("{} selected", format::duration(range.dur())))
-                                .on_hover_text(format::duration_exact(range.dur()));
-                        }
+                        self.length_ui(ui, range, "selected");
                     }
                     if let Some(note) = self.session.open.clock_note() {
                         ui.weak(note);
@@ -183,6 +165,17 @@ impl App {
         });
     }
 
+    /// How long a range is, as time or as a number of events.
+    fn length_ui(&self, ui: &mut egui::Ui, range: TimeRange, what: &str) {
+        let (length, whole) = (range.dur(), self.session.span().dur());
+        if counts_events(self.session.traces()) {
+            ui.label(format!("{} events {what}", format::count(length.unsigned_abs())));
+        } else {
+            let exact = format!("{} of {}", format::duration_exact(length), format::duration_exact(whole));
+            ui.label(format!("{} {what}", format::duration(length))).on_hover_text(exact);
+        }
+    }
+
     fn files_ui(&self, ui: &mut egui::Ui) {
         let traces = self.session.traces();
         let names: Vec<String> = traces.iter().take(20).map(|open| open.trace.info.title()).collect();
@@ -195,6 +188,13 @@ impl App {
             .iter()
             .fold((0, 0), |(read, shown), open| (read + open.trace.import.read, shown + open.trace.import.shown));
         ui.label(format!("{} events read, {} shown", format::count(read), format::count(shown)));
+    }
+
+    /// The worst that happened while reading, with the number of problems.
+    fn worst_problem(&self) -> Option<(Severity, usize)> {
+        let reports = || self.session.traces().iter().map(|open| &open.trace.import);
+        let worst = reports().filter_map(ImportReport::worst).max()?;
+        Some((worst, reports().map(|report| report.problems.len()).sum()))
     }
 
     fn badge_ui(&mut self, ui: &mut egui::Ui) {

@@ -15,7 +15,7 @@ use egui_kittest::{Harness, HarnessBuilder};
 use super::*;
 use crate::model::{Details, EventDetails, Severity, SliceId, SliceKind, TimeRange, TraceBuilder};
 use crate::session::Selection;
-use crate::view::Place;
+use crate::view::DockArea;
 
 #[derive(Debug)]
 struct FixedDetails;
@@ -202,7 +202,24 @@ fn menus_run_commands() {
     settle(&mut harness);
     harness.get_by_label_contains("Side panel").click();
     settle(&mut harness);
-    assert!(!app(&harness).layout.is_place_shown(Place::Side));
+    assert!(!app(&harness).layout.is_area_shown(DockArea::Side));
+}
+
+#[test]
+fn a_command_without_what_it_needs_is_gray() {
+    let mut harness = harness(vec![trace()]);
+    for selected in [false, true] {
+        if selected {
+            select(&mut harness, "aten::mm");
+        }
+        harness.get_by_label("Select").click();
+        settle(&mut harness);
+        let is_gray = ["Next slice", "Range from selection", "Mark range"]
+            .map(|label| harness.get_by_label_contains(label).accesskit_node().is_disabled());
+        assert_eq!(is_gray, [false, !selected, true]);
+        harness.get_by_label("Select").click();
+        settle(&mut harness);
+    }
 }
 
 #[test]
@@ -230,7 +247,7 @@ fn the_palette_runs_commands_by_name() {
     type_text(&mut harness, "side pan");
     harness.key_press(Key::Enter);
     settle(&mut harness);
-    assert!(!app(&harness).layout.is_place_shown(Place::Side));
+    assert!(!app(&harness).layout.is_area_shown(DockArea::Side));
     assert!(harness.query_by_label("Command").is_none(), "the palette is closed");
 }
 

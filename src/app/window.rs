@@ -41,7 +41,7 @@ pub fn open_window(paths: Vec<PathBuf>, options: Options, nsys: Option<PathBuf>)
     // Window systems and graphics drivers that do not work may also panic.
     match catch_unwind(AssertUnwindSafe(|| eframe::run_native("Lacuna", native_options(), Box::new(create)))) {
         Ok(Ok(())) => ExitCode::SUCCESS,
-        // Its own text names a line of a library, which helps nobody.
+        // Its own text only names a line of a library's code.
         Ok(Err(eframe::Error::WinitEventLoop(_))) => complain("The display does not answer"),
         Ok(Err(error)) => complain(&format!("The window could not be opened: {error}")),
         Err(_) => complain("The window crashed; the lines above say where"),

@@ -25,6 +25,11 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     }))
 }
 
+/// The same for texts that are written one per line, such as the frames of a call stack.
+pub fn lines<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    texts.map(visible).collect::<Vec<_>>().join("\n")
+}
+
 /// JSON text in which those characters are written as `\u` escapes. What it says stays the same.
 pub fn visible_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len());

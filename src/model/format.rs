@@ -25,8 +25,17 @@ impl Format {
         }
     }
 
+    /// How to record what ran on a device; `None` if such files record only memory.
+    pub const fn device_remedy(self) -> Option<&'static str> {
+        match self {
+            Self::ChromeTrace => Some("PyTorch: record with ProfilerActivity.CUDA on a machine with a GPU"),
+            Self::Nsys => Some("Record with `nsys profile --trace=cuda,nvtx` on a machine with a GPU"),
+            Self::Snapshot | Self::MemoryTimeline => None,
+        }
+    }
+
     /// Whether such files record only memory.
     pub const fn is_memory_only(self) -> bool {
-        matches!(self, Self::Snapshot | Self::MemoryTimeline)
+        self.device_remedy().is_none()
     }
 }

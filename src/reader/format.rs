@@ -3,7 +3,7 @@
 use super::source::Source;
 use super::{Options, ReadError, archive, chrome_trace, memory_timeline, nsys, refused, snapshot};
 use crate::job::Progress;
-use crate::model::Trace;
+use crate::model::{Format, Trace};
 
 /// A file format.
 #[derive(Debug)]
@@ -20,8 +20,8 @@ pub struct FileFormat {
 /// What a file of some format holds.
 #[derive(Debug)]
 pub enum Contents {
-    /// One trace.
-    Trace(fn(&Source, Options, &Progress) -> Result<Trace, ReadError>),
+    /// One trace, and what it is reported as.
+    Trace(Format, fn(&Source, Options, &Progress) -> Result<Trace, ReadError>),
     /// Another file, whose format is detected in turn.
     Wrapped(fn(&Source) -> Result<Source, ReadError>),
     /// Several files.
@@ -113,7 +113,7 @@ pub fn unknown() -> String {
         let one = |format: &FileFormat| format!("{} (.{})", format.name, format.extensions.join(", ."));
         named.map(one).collect::<Vec<_>>().join(", ")
     };
-    let traces = list(|contents| matches!(contents, Contents::Trace(_)));
+    let traces = list(|contents| matches!(contents, Contents::Trace(..)));
     let wrappings = list(|contents| matches!(contents, Contents::Wrapped(_) | Contents::Archive(_)));
     format!("Unknown kind of file. Lacuna opens {traces}; also in {wrappings}")
 }

@@ -94,8 +94,9 @@ fn read_source(source: &Source, options: Options, progress: &Progress) -> Result
     }
     let Some(format) = sniff(&head) else { return Err(ReadError::NotATrace(format::unknown())) };
     match &format.contents {
-        Contents::Trace(read) => {
+        Contents::Trace(format, read) => {
             let mut trace = read(source, options, progress)?;
+            trace.info.format = *format;
             note_layers(source, &mut trace);
             Ok(vec![trace])
         }

@@ -7,7 +7,7 @@ use eframe::egui;
 use egui_extras::{Column, TableBuilder};
 
 use super::states::failed_ui;
-use super::{Content, Place, View, ViewContext, ViewSpec};
+use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::answers::{Analysis, Work};
 use crate::command::Command;
 use crate::figures::{format, text::display_name};
@@ -24,7 +24,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     title: "Events",
     help: "Show the list of events of the selected track",
     keys: &[],
-    place: Place::Bottom,
+    area: DockArea::Bottom,
     content: Content::Tracks,
     make: || Box::new(Events::default()),
 };

@@ -4,7 +4,7 @@ use eframe::egui::{self, ComboBox, Key};
 
 use super::flame_pane::{FlamePane, Unit, Weights};
 use super::tables::range_switch_ui;
-use super::{Content, Place, View, ViewContext, ViewSpec};
+use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::stacks::{FlameTree, SampledThread, flame, sampled_threads};
 use crate::analysis::totals::Scope;
 use crate::answers::{Subject as _, SubjectKey, Work};
@@ -40,7 +40,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     title: "CPU samples",
     help: "Show the CPU samples of threads by call stack, as a flame graph",
     keys: &[ctrl(Key::Num6)],
-    place: Place::Bottom,
+    area: DockArea::Bottom,
     content: Content::Samples,
     make: || Box::new(FlameView::default()),
 };

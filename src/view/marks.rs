@@ -3,7 +3,7 @@
 use eframe::egui;
 use egui_extras::{Column, TableBuilder};
 
-use super::{Content, Place, View, ViewContext, ViewSpec};
+use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::answers::{Subject as _, SubjectKey};
 use crate::command::Command;
 use crate::figures::format;
@@ -17,7 +17,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     title: "Marks",
     help: "Show the list of marks with their notes",
     keys: &[],
-    place: Place::Bottom,
+    area: DockArea::Bottom,
     content: Content::Any,
     make: || Box::new(Marks::default()),
 };

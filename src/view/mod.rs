@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use eframe::egui::{Context, KeyboardShortcut, Ui};
 
-use crate::command::{COMMANDS, Command, CommandSpec, Menu};
+use crate::command::{COMMANDS, Command, CommandSpec, Menu, Needs};
 use crate::model::Trace;
 use crate::session::OpenTrace;
 
@@ -65,15 +65,15 @@ pub struct ViewSpec {
     /// Shortcuts that show it.
     pub keys: &'static [KeyboardShortcut],
     /// Its area of the default layout.
-    pub place: Place,
+    pub area: DockArea,
     /// Its tab is hidden where the open traces have nothing of it.
     pub content: Content,
     pub make: fn() -> Box<dyn View>,
 }
 
-/// An area of the default layout.
+/// An area of the window: the middle, beside it, and below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum DockArea {
     Center,
     Side,
     Bottom,
@@ -123,6 +123,7 @@ pub fn all_commands() -> &'static [CommandSpec] {
             label: spec.title,
             help: spec.help,
             keys: spec.keys,
+            needs: Needs::Nothing,
         };
         VIEWS.iter().map(show).chain(COMMANDS.iter().cloned()).collect()
     });

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use eframe::egui::{self, RichText};
 
-use super::{Content, Place, View, ViewContext, ViewSpec};
+use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::figures::{escape, files::severity, format};
 use crate::model::{ImportReport, TableAccount, Trace};
 use crate::widget::theme;
@@ -20,7 +20,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     title: "Problems",
     help: "Show what could not be read, and why",
     keys: &[],
-    place: Place::Bottom,
+    area: DockArea::Bottom,
     content: Content::Any,
     make: || Box::new(Problems),
 };

@@ -6,7 +6,7 @@ use eframe::egui::{self, RichText, TextWrapMode};
 
 use super::states::failed_ui;
 use super::tables::{Answer as Table, Grid};
-use super::{Content, Place, View, ViewContext, ViewSpec};
+use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::range_summary::{TrackSummary, join_names, range_summary};
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
@@ -49,7 +49,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     title: "Range summary",
     help: "Show what ran in the selected time range",
     keys: &[],
-    place: Place::Bottom,
+    area: DockArea::Bottom,
     content: Content::Slices,
     make: || Box::new(RangeSummaryView::default()),
 };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use eframe::egui::{self, Key, Modifiers};
 use egui_extras::{Column, TableBuilder};
 
-use super::{Content, Place, View, ViewContext, ViewSpec};
+use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::search::search;
 use crate::answers::{Analysis, Answer, Query, Subject as _, SubjectKey, Work};
 use crate::command::Command;
@@ -65,7 +65,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     title: "Search results",
     help: "Show the list of slices that the search found",
     keys: &[],
-    place: Place::Bottom,
+    area: DockArea::Bottom,
     content: Content::Slices,
     make: || Box::new(Search::default()),
 };

@@ -1,14 +1,12 @@
 //! Tabs, the layout that is kept, and the tables of views and commands.
 
+use egui_tiles::{Container, Linear, LinearDir};
 use serde_json::json;
 
 use super::*;
+use crate::model::TrackId;
 use crate::settings::OldLayout;
 use crate::view::{VIEWS, all_commands};
-
-fn on_screen(layout: &Layout) -> Vec<&'static str> {
-    layout.on_screen()
-}
 
 #[test]
 fn every_view_closes_and_comes_back() {
@@ -22,23 +20,73 @@ fn every_view_closes_and_comes_back() {
         layout.show(spec.id);
         assert_eq!(layout.focused(), Some(spec.id));
     }
-    assert_eq!(on_screen(&layout).len(), 3, "one of each part of the window");
+    assert_eq!(layout.on_screen().len(), 3, "one of each part of the window");
 }
 
 #[test]
 fn panels_are_hidden_and_shown_with_what_was_in_front() {
     let mut layout = Layout::default();
     layout.show("leaks");
-    layout.toggle(Place::Bottom);
-    assert!(!layout.is_place_shown(Place::Bottom) && !layout.is_on_screen("leaks"));
-    layout.toggle(Place::Bottom);
+    layout.toggle(DockArea::Bottom);
+    assert!(!layout.is_area_shown(DockArea::Bottom) && !layout.is_on_screen("leaks"));
+    layout.toggle(DockArea::Bottom);
     assert!(layout.is_on_screen("leaks"));
     layout.close("details");
-    layout.toggle(Place::Side);
+    layout.toggle(DockArea::Side);
     assert!(layout.is_on_screen("details"), "a panel whose views are closed opens them");
-    layout.toggle(Place::Side);
+    layout.toggle(DockArea::Side);
     layout.show("details");
     assert!(layout.is_on_screen("details"), "a command shows a view of a hidden panel");
+}
+
+fn tile(layout: &Layout, id: &str) -> egui_tiles::TileId {
+    layout.tree.tiles.find_pane(&id.to_owned()).unwrap()
+}
+
+#[test]
+fn a_panel_is_what_lies_beside_or_below_the_middle() {
+    let mut layout = Layout::default();
+    let [kernels, details] = ["kernels", "details"].map(|id| tile(&layout, id));
+    let [bottom, side] = [kernels, details].map(|tile| layout.tree.tiles.parent_of(tile).unwrap());
+    let shown = |layout: &Layout| [DockArea::Side, DockArea::Bottom].map(|area| layout.is_area_shown(area));
+    layout.tree.move_tile_to_container(kernels, side, 0, false);
+    layout.activate("kernels");
+    layout.toggle(DockArea::Bottom);
+    assert_eq!((shown(&layout), layout.is_on_screen("kernels")), ([true, false], true));
+    layout.toggle(DockArea::Bottom);
+    layout.toggle(DockArea::Side);
+    assert_eq!((shown(&layout), layout.is_on_screen("kernels")), ([false, true], false));
+    layout.close("marks");
+    layout.show("marks");
+    assert_eq!(layout.tree.tiles.parent_of(tile(&layout, "marks")), Some(bottom));
+    // With nothing left beside the middle, its views come back from where they were dragged to.
+    for moved in [kernels, details] {
+        layout.tree.move_tile_to_container(moved, bottom, 0, false);
+    }
+    assert_eq!(shown(&layout), [false, true]);
+    layout.toggle(DockArea::Side);
+    assert_eq!(shown(&layout), [true, true]);
+    assert_ne!(layout.tree.tiles.parent_of(tile(&layout, "details")), Some(bottom));
+    assert_eq!(layout.tree.tiles.parent_of(kernels), Some(bottom));
+}
+
+#[test]
+fn the_tab_in_front_is_in_sight() {
+    let mut harness = harness(vec![super::memory::sample("nsys_5_steps.sqlite")]);
+    for width in [1_280.0, 640.0] {
+        harness.set_size([width, 700.0].into());
+        for spec in VIEWS.iter().chain(VIEWS.iter().rev()).filter(|spec| spec.area == DockArea::Bottom) {
+            app_mut(&mut harness).commands.push(Command::Show(spec.id));
+            for command in [None, Some(Command::ToggleBottomPanel), Some(Command::ToggleBottomPanel)] {
+                app_mut(&mut harness).commands.extend(command);
+                settle(&mut harness);
+                let layout = &app(&harness).layout;
+                let tab = harness.ctx.read_response(tile(layout, spec.id).egui_id(layout.tree.id()));
+                let is_cut = tab.is_some_and(|tab| tab.rect.width() - tab.interact_rect.width() > 1.0);
+                assert!(!layout.is_on_screen(spec.id) || !is_cut, "{} at {width} points", spec.id);
+            }
+        }
+    }
 }
 
 #[test]
@@ -87,7 +135,7 @@ fn the_panels_of_older_versions_become_the_matching_layout() {
     assert_eq!((settings.theme, settings.scale, settings.wheel_zooms), (ThemeChoice::Light, 1.2, true));
     assert_eq!(settings.views["timeline"]["pinned"], json!(["p"]));
     let layout = Layout::of_old(&old);
-    assert!(!layout.is_place_shown(Place::Side) && layout.is_place_shown(Place::Bottom));
+    assert!(!layout.is_area_shown(DockArea::Side) && layout.is_area_shown(DockArea::Bottom));
     assert!(layout.is_on_screen("memory-state") && layout.is_on_screen("live-memory"));
 
     // What this version stores comes back, and a broken layout harms nothing else.
@@ -141,12 +189,8 @@ fn a_stored_layout_with_wrong_references_keeps_each_view_once() {
 fn beside_and_below_the_middle_sizes_stay_when_the_window_changes() {
     let mut harness = harness(vec![trace()]);
     let sizes = |harness: &Harness<'_, Option<App>>| {
-        let tiles = &app(harness).layout.tree.tiles;
-        let size = |view: &str| {
-            let tile =
-                tiles.iter().find(|(_, tile)| matches!(tile, egui_tiles::Tile::Pane(id) if id == view)).unwrap().0;
-            tiles.rect(*tile).unwrap().size()
-        };
+        let layout = &app(harness).layout;
+        let size = |view| layout.tree.tiles.rect(tile(layout, view)).unwrap().size();
         (size("details").x.round(), size("search").y.round())
     };
     let first = sizes(&harness);
@@ -157,11 +201,28 @@ fn beside_and_below_the_middle_sizes_stay_when_the_window_changes() {
         settle(&mut harness);
         assert!(size[0] < 100.0 || sizes(&harness) == first, "{size:?}: {:?}", sizes(&harness));
     }
-    app_mut(&mut harness).layout.toggle(Place::Side);
+    app_mut(&mut harness).layout.toggle(DockArea::Side);
     settle(&mut harness);
-    app_mut(&mut harness).layout.toggle(Place::Side);
+    app_mut(&mut harness).layout.toggle(DockArea::Side);
     settle(&mut harness);
     assert_eq!(sizes(&harness), first);
+}
+
+#[test]
+fn the_middle_keeps_its_part_above_two_rows_of_groups() {
+    let mut layout = Layout::default();
+    let [center, problems] = ["timeline", "problems"].map(|id| tile(&layout, id));
+    let tree = &mut layout.tree;
+    let (center, group) = (tree.tiles.parent_of(center).unwrap(), tree.tiles.insert_tab_tile(Vec::new()));
+    let mut rows = Linear::new(LinearDir::Vertical, vec![tree.root.unwrap(), group]);
+    rows.shares.set_share(tree.root.unwrap(), 700.0);
+    rows.shares.set_share(group, 700.0);
+    tree.root = Some(tree.tiles.insert_container(rows));
+    tree.move_tile_to_container(problems, group, 0, false);
+    layout.fit(egui::vec2(1280.0, 720.0));
+    let tiles = &layout.tree.tiles;
+    let Some(Container::Linear(split)) = tiles.get_container(tiles.parent_of(center).unwrap()) else { panic!() };
+    assert_eq!(split.shares[center].round(), 216.0, "30 % of the height");
 }
 
 #[test]
@@ -205,12 +266,20 @@ fn a_view_that_was_closed_still_has_what_was_typed() {
 
 #[test]
 fn every_command_is_handled() {
-    for spec in all_commands() {
+    // Without `SaveText`, which opens a dialog of the system.
+    let with_values = [
+        Command::OpenPath("/no/such/file".into()),
+        Command::CloseTraceAt(0),
+        Command::CloseFile("/no/such/file".into()),
+        Command::ListEvents(0, TrackId(0)),
+        Command::ListAllocations(TimeRange { start: 0, end: 1 }),
+    ];
+    for command in all_commands().iter().map(|spec| spec.command.clone()).chain(with_values) {
         let mut harness = harness(vec![trace(), super::memory::sample("snapshot_leak.pickle")]);
         let ctx = harness.ctx.clone();
         let app = app_mut(&mut harness);
         app.session.selection = Selection::Slice { trace: 0, slice: SliceId(0) };
-        assert!(app.run(&ctx, spec.command.clone()), "nothing handles {:?}", spec.command);
+        assert!(app.run(&ctx, command.clone()), "nothing handles {command:?}");
     }
 }
 

@@ -73,7 +73,7 @@ fn every_allocation_can_be_found_by_stack_size_and_state() {
 }
 
 #[test]
-fn an_allocation_is_told_in_full() {
+fn details_describe_an_allocation_in_full() {
     let mut harness = show("snapshot_leak.pickle", Command::Show("allocations"));
     let all = &app(&harness).session().traces()[0].trace.memories[0].allocations;
     let id = all.ids().find(|id| all.bytes[id.idx()] == 393_216 && all.start[id.idx()] > 0).unwrap();
@@ -141,7 +141,7 @@ fn closing_a_trace_keeps_the_memory_of_another_in_view() {
     let session = app(&harness).session();
     assert_eq!(session.memory.history, Some((1, 0)));
     assert_eq!(session.selection, Selection::Allocation { trace: 1, memory: 0, id: AllocationId(3) });
-    // What a row stands for is told by where its trace is now.
+    // A row refers to its trace by the index that the trace has now.
     app_mut(&mut harness).commands.push(Command::Show("allocations"));
     wait_for(&mut harness, |harness| harness.query_by_label("Size, descending").is_some());
     app_mut(&mut harness).commands.push(Command::CloseTraceAt(0));

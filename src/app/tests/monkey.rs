@@ -1,4 +1,4 @@
-//! Input without sense, always the same: no view may crash on it.
+//! Random input from a fixed seed: no view may crash on it.
 
 use std::time::{Duration, Instant};
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::model::{DeviceInfo, Format, TraceBuilder};
+use crate::model::{DeviceInfo, TraceBuilder};
 
 use super::super::source::Source;
 use super::document::Document;
@@ -19,7 +19,6 @@ pub fn apply(summary: &TextSummary, source: &Source, builder: &mut TraceBuilder)
     let values = &summary.document.values;
     let info = &mut builder.info;
     crate::reader::note_source(info, source, summary.text_bytes);
-    info.format = Format::ChromeTrace;
     info.producer = producer(values).to_owned();
     let distributed = values.get("distributedInfo");
     let number = |key| distributed.and_then(|info| info.get(key)).and_then(as_u32);

@@ -33,7 +33,7 @@ mod work;
 use std::sync::Arc;
 
 use crate::job::Progress;
-use crate::model::{Severity, Trace};
+use crate::model::{Format, Severity, Trace};
 
 use super::format::{Contents, FileFormat};
 use super::source::{NeedsConsent, Source};
@@ -53,7 +53,7 @@ pub const FORMAT: FileFormat = FileFormat {
     extensions: &["json", "trace", "tmp"],
     // A file without its beginning still contains the name of the event list.
     sniff: |head| matches!(head.text, [b'{' | b'[', ..]) || head.has("\"traceEvents\""),
-    contents: Contents::Trace(read),
+    contents: Contents::Trace(Format::ChromeTrace, read),
 };
 
 /// Reads one trace.

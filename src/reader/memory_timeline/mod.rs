@@ -110,7 +110,7 @@ pub const FORMAT: FileFormat = FileFormat {
     name: "PyTorch memory timelines",
     extensions: &["json"],
     sniff: |head| head.after("[[").is_some_and(|rest| !rest.starts_with(b"[")),
-    contents: Contents::Trace(read),
+    contents: Contents::Trace(Format::MemoryTimeline, read),
 };
 
 /// Reads one memory timeline.
@@ -139,7 +139,6 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
     }
     let info = &mut builder.info;
     super::note_source(info, source, text_bytes);
-    info.format = Format::MemoryTimeline;
     info.producer = "PyTorch profiler".to_owned();
     match &document.times {
         Some(times) => add_sums(times, &document.rows, &mut builder),

@@ -1,12 +1,13 @@
 //! File formats of Nsight Systems: exports are read, reports must be converted first.
 
 use super::super::format::{Contents, FileFormat};
+use crate::model::Format;
 
 pub const EXPORT: FileFormat = FileFormat {
     name: "SQLite exports of Nsight Systems",
     extensions: &["sqlite", "db"],
     sniff: |head| head.bytes.starts_with(b"SQLite format 3\0"),
-    contents: Contents::Trace(super::read),
+    contents: Contents::Trace(Format::Nsys, super::read),
 };
 
 pub const REPORT: FileFormat = FileFormat {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
-use crate::model::{DeviceInfo, Format, TraceInfo};
+use crate::model::{DeviceInfo, TraceInfo};
 
 use super::catalog::{Catalog, Table, quoted};
 
@@ -179,7 +179,6 @@ pub fn devices(connection: &Connection, catalog: &Catalog) -> Vec<DeviceInfo> {
 /// Writes the export's metadata into the trace's info.
 pub fn apply(connection: &Connection, catalog: &Catalog, info: &mut TraceInfo) -> Option<(i64, i64)> {
     let (export, facts) = facts(connection, catalog);
-    info.format = Format::Nsys;
     info.producer = match export.get("EXPORT_PRODUCT_VERSION") {
         Some(version) => format!("Nsight Systems {version}"),
         None => "Nsight Systems".to_owned(),

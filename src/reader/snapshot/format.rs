@@ -2,19 +2,24 @@
 
 use super::super::format::{Contents, FileFormat, Head};
 use super::{Encoding, read};
+use crate::model::Format;
 
 pub const PICKLE: FileFormat = FileFormat {
     name: "PyTorch memory snapshots",
     extensions: &["pickle", "pkl"],
     sniff: |head| matches!(head.bytes, [0x80, 0..=5, ..]) || is_old_pickle(head.bytes),
-    contents: Contents::Trace(|source, options, progress| read(Encoding::Pickle, source, options, progress)),
+    contents: Contents::Trace(Format::Snapshot, |source, options, progress| {
+        read(Encoding::Pickle, source, options, progress)
+    }),
 };
 
 pub const JSON: FileFormat = FileFormat {
     name: "PyTorch memory snapshots as JSON",
     extensions: &["json"],
     sniff: is_json,
-    contents: Contents::Trace(|source, options, progress| read(Encoding::Json, source, options, progress)),
+    contents: Contents::Trace(Format::Snapshot, |source, options, progress| {
+        read(Encoding::Json, source, options, progress)
+    }),
 };
 
 /// The list with a snapshot as base64 text that a page of the viewer holds.
@@ -26,7 +31,9 @@ pub const EMBEDDED: FileFormat = FileFormat {
         Some(b"name") => head.has("\"base64\"") && !head.has("\"ph\""),
         _ => false,
     },
-    contents: Contents::Trace(|source, options, progress| read(Encoding::Base64, source, options, progress)),
+    contents: Contents::Trace(Format::Snapshot, |source, options, progress| {
+        read(Encoding::Base64, source, options, progress)
+    }),
 };
 
 /// A page of the viewer with a snapshot in it.

@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering;
 
 use crate::job::Progress;
 use crate::model::memory::{MemorySource, RawMemory};
-use crate::model::{Format, Severity, Trace, TraceBuilder};
+use crate::model::{Severity, Trace, TraceBuilder};
 
 use super::pickle::{Fault, Heap, Input, Machine, Value, json};
 use super::source::{NeedsConsent, Source};
@@ -184,7 +184,6 @@ fn why_nothing(lost: &str) -> ReadError {
 fn describe_file(builder: &mut TraceBuilder, source: &Source, text_bytes: u64, settings: &[(String, String)]) {
     let info = &mut builder.info;
     super::note_source(info, source, text_bytes);
-    info.format = Format::Snapshot;
     info.producer = "PyTorch memory history".to_owned();
     info.facts = settings.to_vec();
 }

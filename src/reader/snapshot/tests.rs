@@ -171,7 +171,7 @@ fn a_whole_snapshot() {
         ("roundup_power2_divisions", "{1: 0, 2: 4}"),
     ];
     assert_eq!(trace.info.facts, facts.map(|(key, text)| (key.to_owned(), text.to_owned())));
-    assert_eq!((trace.info.format, trace.info.utc_offset_ns), (Format::Snapshot, Some(0)));
+    assert_eq!(trace.info.utc_offset_ns, Some(0));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use eframe::egui::{self, RichText};
 
 use self::allocation::allocation_ui;
 use self::facts::{Facts, Links, MAX_LINKS};
-use super::{Content, Place, View, ViewContext, ViewSpec};
+use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::annotations::{Projection, projection};
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
@@ -46,7 +46,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     title: "Details",
     help: "Show everything about the selection: times, links, arguments and call stack",
     keys: &[],
-    place: Place::Side,
+    area: DockArea::Side,
     content: Content::Any,
     make: || Box::new(Details::default()),
 };

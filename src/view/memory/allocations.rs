@@ -16,7 +16,7 @@ use crate::model::memory::stream_name;
 use crate::session::{OpenMemory, Selection, ShownMemory};
 use crate::view::states::{answer_ui, nothing_ui};
 use crate::view::tables::{Grid, range_switch_ui};
-use crate::view::{Content, Place, View, ViewContext, ViewSpec};
+use crate::view::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::widget::table::Action;
 use crate::widget::theme;
 
@@ -72,7 +72,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     title: "Allocations",
     help: "List allocations of memory, filtered by stack, size, lifetime, stream and state",
     keys: &[ctrl(Key::Num7)],
-    place: Place::Bottom,
+    area: DockArea::Bottom,
     content: Content::Memory,
     make: || Box::new(AllocationsView::default()),
 };

@@ -22,7 +22,7 @@ use crate::model::memory::AllocationId;
 use crate::session::{OpenMemory, ShownMemory};
 use crate::view::states::answer_ui;
 use crate::view::tables::{Answer as Table, Grid};
-use crate::view::{Content, Place, View, ViewContext, ViewSpec};
+use crate::view::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::widget::table::Action;
 use crate::widget::theme;
 
@@ -63,7 +63,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     title: "Leaks",
     help: "Show whose memory grows from step to step",
     keys: &[ctrl(Key::Num9)],
-    place: Place::Bottom,
+    area: DockArea::Bottom,
     content: Content::Memory,
     make: || Box::new(LeaksView::default()),
 };

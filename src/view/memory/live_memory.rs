@@ -14,7 +14,7 @@ use crate::figures::stacks;
 use crate::session::{MemoryFocus, OpenMemory, ShownMemory};
 use crate::view::flame_pane::{FlamePane, Unit, Weights};
 use crate::view::states::{answer_ui, nothing_ui};
-use crate::view::{Content, Place, View, ViewContext, ViewSpec};
+use crate::view::{Content, DockArea, View, ViewContext, ViewSpec};
 
 const BYTES: Unit = Unit {
     whole: "All live memory",
@@ -61,7 +61,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     title: "Live memory by stack",
     help: "Show whose memory is live at a moment, as a flame graph",
     keys: &[ctrl(Key::Num8)],
-    place: Place::Bottom,
+    area: DockArea::Bottom,
     content: Content::Memory,
     make: || Box::new(LiveMemory::default()),
 };

@@ -21,7 +21,7 @@ use crate::model::StringId;
 use crate::session::{OpenMemory, ShownMemory};
 use crate::view::states::{answer_ui, failed_ui, nothing_ui, working_ui};
 use crate::view::tables::{Answer as Table, Grid};
-use crate::view::{Content, Place, View, ViewContext, ViewSpec};
+use crate::view::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::widget::table::Action;
 use crate::widget::theme;
 
@@ -53,7 +53,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     title: "Reserved and out of memory",
     help: "Show why reserved memory grew, and why there was too little",
     keys: &[],
-    place: Place::Bottom,
+    area: DockArea::Bottom,
     content: Content::Memory,
     make: || Box::new(ReservedView::default()),
 };

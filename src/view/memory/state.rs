@@ -18,7 +18,7 @@ use crate::model::StringId;
 use crate::session::{OpenMemory, ShownMemory};
 use crate::view::axis::Wheel;
 use crate::view::states::{answer_ui, nothing_ui};
-use crate::view::{Content, Place, View, ViewContext, ViewSpec};
+use crate::view::{Content, DockArea, View, ViewContext, ViewSpec};
 
 /// The most lines of a map.
 const MAX_LINES: f64 = 20_000.0;
@@ -64,7 +64,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     title: "Memory state",
     help: "Show the allocator's segments and blocks at a moment",
     keys: &[ctrl_shift(Key::M)],
-    place: Place::Center,
+    area: DockArea::Center,
     content: Content::Memory,
     make: || Box::new(MemoryState::default()),
 };

@@ -8,7 +8,7 @@ use super::side::Related;
 use crate::analysis::annotations::annotations;
 use crate::command::ctrl;
 use crate::figures::work;
-use crate::view::{Content, Place, ViewSpec};
+use crate::view::{Content, DockArea, ViewSpec};
 
 pub const SPEC: ViewSpec = ViewSpec {
     id: "annotations",
@@ -16,7 +16,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     help: "Show named ranges with their time on host and device",
     keys: &[ctrl(Key::Num5)],
     make: || Box::new(Pane::new(&TABLE)),
-    place: Place::Bottom,
+    area: DockArea::Bottom,
     content: Content::Slices,
 };
 

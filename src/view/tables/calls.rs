@@ -10,7 +10,7 @@ use crate::analysis::calls::{CallKind, calls};
 use crate::analysis::totals::Scope;
 use crate::command::ctrl;
 use crate::figures::work;
-use crate::view::{Content, Place, ViewSpec};
+use crate::view::{Content, DockArea, ViewSpec};
 
 pub const SPEC: ViewSpec = ViewSpec {
     id: "calls",
@@ -18,7 +18,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     help: "Show calls of CUDA and of the operating system, and the profiler's own work",
     keys: &[ctrl(Key::Num3)],
     make: || Box::new(Pane::new(&TABLE)),
-    place: Place::Bottom,
+    area: DockArea::Bottom,
     content: Content::Slices,
 };
 

@@ -10,7 +10,7 @@ use crate::analysis::copies::copies;
 use crate::analysis::totals::Scope;
 use crate::command::ctrl;
 use crate::figures::work;
-use crate::view::{Content, Place, ViewSpec};
+use crate::view::{Content, DockArea, ViewSpec};
 
 pub const SPEC: ViewSpec = ViewSpec {
     id: "copies",
@@ -18,7 +18,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     help: "Show how much memory was moved, and how fast",
     keys: &[ctrl(Key::Num4)],
     make: || Box::new(Pane::new(&TABLE)),
-    place: Place::Bottom,
+    area: DockArea::Bottom,
     content: Content::Slices,
 };
 

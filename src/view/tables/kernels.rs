@@ -10,7 +10,7 @@ use crate::analysis::kernels::{KernelsBy, kernels};
 use crate::analysis::totals::Scope;
 use crate::command::ctrl;
 use crate::figures::work;
-use crate::view::{Content, Place, ViewSpec};
+use crate::view::{Content, DockArea, ViewSpec};
 
 pub const SPEC: ViewSpec = ViewSpec {
     id: "kernels",
@@ -18,7 +18,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     help: "Show which kernels took the device's time",
     keys: &[ctrl(Key::Num1)],
     make: || Box::new(Pane::new(&TABLE)),
-    place: Place::Bottom,
+    area: DockArea::Bottom,
     content: Content::Slices,
 };
 

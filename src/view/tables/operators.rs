@@ -12,7 +12,7 @@ use crate::analysis::totals::{self, Instance, Scope, group};
 use crate::command::ctrl;
 use crate::figures::work;
 use crate::model::{SliceId, SliceKind, StringId};
-use crate::view::{Content, Place, ViewSpec};
+use crate::view::{Content, DockArea, ViewSpec};
 
 pub const SPEC: ViewSpec = ViewSpec {
     id: "operators",
@@ -20,7 +20,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     help: "Show which operators took time on host and device",
     keys: &[ctrl(Key::Num2)],
     make: || Box::new(Pane::new(&TABLE)),
-    place: Place::Bottom,
+    area: DockArea::Bottom,
     content: Content::Slices,
 };
 

@@ -28,7 +28,7 @@ use self::layout::Area;
 use self::track_list::{TrackList, total_height};
 use super::axis::{Drag, Minimap, Motion, RulerLabels, Scale};
 use super::states::nothing_ui;
-use super::{Content, Place, View, ViewContext, ViewSpec};
+use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::command::{Command, ctrl};
 use crate::model::{SliceId, TimeNs};
 use crate::session::{Selection, counts_events};
@@ -45,7 +45,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     title: "Timeline",
     help: "Show the timeline",
     keys: &[ctrl(Key::T)],
-    place: Place::Center,
+    area: DockArea::Center,
     content: Content::Tracks,
     make: || Box::new(Timeline::default()),
 };

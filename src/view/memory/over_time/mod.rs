@@ -60,7 +60,7 @@ pub const SPEC: ViewSpec = ViewSpec {
     title: "Memory over time",
     help: "Show every allocation over time",
     keys: &[ctrl(Key::M)],
-    place: view::Place::Center,
+    area: view::DockArea::Center,
     content: view::Content::Memory,
     make: || Box::new(MemoryOverTime::default()),
 };
