@@ -13,6 +13,7 @@ use crate::model::Trace;
 use crate::reader::Options;
 use crate::session::Selection;
 use crate::settings::ThemeChoice;
+use crate::view::details::stack_text;
 use crate::view::palette::Mode;
 use crate::view::{DockArea, ViewContext};
 
@@ -102,7 +103,7 @@ impl App {
                 let open = self.session.traces().get(trace);
                 if let Some((open, history)) = open.and_then(|open| Some((open, open.trace.memories.get(memory)?))) {
                     let (all, i) = (&history.allocations, id.idx());
-                    let stack = escape::lines(open.trace.stack_text(all.stack[i]).lines());
+                    let stack = stack_text(&open.trace, all.stack[i]);
                     ctx.copy_text(format!("{} B at {:#x}\n{stack}", all.bytes[i], all.addr[i]));
                 }
             }

@@ -8,8 +8,8 @@ use hashbrown::HashMap;
 
 use super::{
     AllocationTable, CorrelationIndex, Counter, DurNs, FactTables, FlowTable, Format, ImportReport, InstantTable,
-    MemoryHistory, Process, ProcessId, Row, SampleTable, SliceId, SliceTable, StackId, StackTable, StringId,
-    StringTable, SyncKind, Synchronization, TimeRange, Tint, Track, TrackId,
+    MemoryHistory, Process, ProcessId, Row, SampleTable, SliceId, SliceTable, StackTable, StringId, StringTable,
+    SyncKind, Synchronization, TimeRange, Tint, Track, TrackId,
 };
 
 /// One recording of one process of a job. Immutable once read, and shared as `Arc<Trace>`.
@@ -142,12 +142,6 @@ impl Trace {
     /// The name of a slice.
     pub fn slice_name(&self, id: SliceId) -> &str {
         self.strings.get(self.slices.name[id.idx()])
-    }
-
-    /// The frames of a call stack, innermost first, one per line.
-    pub fn stack_text(&self, stack: StackId) -> String {
-        let frames: Vec<&str> = self.stacks.frames(stack).map(|frame| self.strings.get(frame)).collect();
-        frames.join("\n")
     }
 
     /// The recorded input shapes of an operator: `[[32, 64], []]`. Empty if unknown.

@@ -330,7 +330,7 @@ fn event_details_ui(event: &EventDetails, ui: &mut egui::Ui) {
     }
     if !event.stack.is_empty() {
         section_ui(ui, "Call stack, innermost first", "Copy stack", || {
-            lines_text(event.stack.iter().map(|frame| &**frame))
+            escape::lines(event.stack.iter().map(|frame| &**frame))
         });
         for frame in event.stack.iter().take(MAX_LINES) {
             ui.add(egui::Label::new(RichText::new(cut(frame)).monospace()).wrap());
@@ -356,12 +356,7 @@ fn arguments_text(args: &[(String, String)]) -> String {
 
 /// A call stack of a trace as text, innermost first, one frame per line.
 pub fn stack_text(trace: &Trace, stack: StackId) -> String {
-    lines_text(trace.stacks.frames(stack).map(|frame| trace.strings.get(frame)))
-}
-
-/// A call stack as text, one frame per line.
-fn lines_text<'a>(frames: impl Iterator<Item = &'a str>) -> String {
-    frames.map(escape::visible).collect::<Vec<_>>().join("\n")
+    escape::lines(trace.stacks.frames(stack).map(|frame| trace.strings.get(frame)))
 }
 
 fn more_ui(ui: &mut egui::Ui, n: usize) {
@@ -386,6 +381,6 @@ mod tests {
     fn copied_text_has_no_control_characters_or_formulas() {
         let args = [("a\u{1b}[2J".to_owned(), "=1+1".to_owned()), ("b".to_owned(), "x\ty".to_owned())];
         assert_eq!(arguments_text(&args), "a\\u{1b}[2J\t'=1+1\nb\tx y\n");
-        assert_eq!(lines_text(["main", "f\ng\u{202e}"].into_iter()), "main\nf\\ng\\u{202e}");
+        assert_eq!(escape::lines(["main", "f\ng\u{202e}"].into_iter()), "main\nf\\ng\\u{202e}");
     }
 }
