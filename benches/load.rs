@@ -1,4 +1,4 @@
-//! How fast does a trace open, and with how much memory? Beside plain `serde_json` on the same file.
+//! Time and memory to open a trace, beside plain `serde_json` on the same file.
 //!
 //! `cargo bench --bench load`. Inputs are generated once into `target/bench-data`, of 100 and 1000 MB;
 //! `LACUNA_BENCH_MB=50,200` takes other sizes, `LACUNA_BENCH_DIR` all `.json` and `.json.gz` of a folder.

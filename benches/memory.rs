@@ -1,5 +1,5 @@
-//! What does a frame of "Memory over time" cost with a million allocation events, and how long does
-//! its picture take in the background?
+//! Cost of a frame of "Memory over time" with a million allocation events, and of its picture in the
+//! background.
 //!
 //! Prints the median CPU time of a frame (layout and painting, then tessellation; without the upload
 //! to a GPU) at several zooms, at rest and while panning, and the time until a new picture is there.

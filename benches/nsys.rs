@@ -1,4 +1,4 @@
-//! How fast does an nsys export open? Against a bare `rusqlite` scan of the same columns.
+//! Time to open an nsys export, against a bare `rusqlite` scan of the same columns.
 //!
 //! `cargo bench --bench nsys` generates exports of 1 and 10 M kernels into `target/bench-data` (once)
 //! and opens each in a process of its own, so that peak memory is that of one open alone. Rows are

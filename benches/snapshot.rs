@@ -1,4 +1,4 @@
-//! How fast does a memory snapshot open? Against Python's `pickle.load` of the same file, which only
+//! Time to open a memory snapshot, against Python's `pickle.load` of the same file, which only
 //! makes its objects and replays nothing.
 //!
 //! `cargo bench --bench snapshot` generates snapshots of 1 and 5 M entries into `target/bench-data`

@@ -1,4 +1,4 @@
-//! What does a frame of the timeline cost with 10 million slices open?
+//! Cost of a frame of the timeline with 10 million slices open.
 //!
 //! Prints the median CPU time of a frame (layout and painting, then tessellation; without the
 //! upload to a GPU) at several zooms, at rest and while panning. `cargo bench --bench timeline`;

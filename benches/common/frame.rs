@@ -1,4 +1,4 @@
-//! What does a frame of a view cost? Layout and painting, then tessellation; without the upload to a GPU.
+//! Cost of a frame of a view: layout and painting, then tessellation; without the upload to a GPU.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What has this process taken so far?
+//! Processor time and peak memory of this process.
 
 /// Clock ticks a second in `/proc/self/stat`: 100 on every Linux that Rust runs on.
 const TICKS_PER_SECOND: f64 = 100.0;

@@ -98,7 +98,7 @@ struct Font {
 
 impl FontProvider for Font {
     fn font_for(&self, _request: &FallbackRequest<'_>) -> Option<FontInsert> {
-        // Whoever asks looks whether the character is in it, and whether it is a font at all.
+        // The caller checks whether the character is in it, and whether it is a font at all.
         Some(FontInsert { name: self.name.clone(), data: self.data.clone(), families: Vec::new() })
     }
 }

@@ -22,12 +22,12 @@ pub fn import_problem(problem: &Problem, path: &str) -> Finding {
 /// A place whose memory grows step after step. Measured is the gain of a step, in bytes.
 ///
 /// * `place`: the frame that says most.
-pub fn leak(suspect: &LeakCandidate, place: &str) -> Finding {
+pub fn leak(candidate: &LeakCandidate, place: &str) -> Finding {
     Finding {
         rule: "memory_leak",
-        severity: suspect.severity,
-        text: format!("{place} leaks {} a step", format::bytes(suspect.bytes_per_step)),
-        measured: suspect.bytes_per_step,
+        severity: candidate.severity,
+        text: format!("{place} leaks {} a step", format::bytes(candidate.bytes_per_step)),
+        measured: candidate.bytes_per_step,
         threshold: Thresholds::default().min_bytes_per_step,
         evidence: Evidence { names: vec![place.to_owned()], ..Evidence::default() },
         advice: Vec::new(),

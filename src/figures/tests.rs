@@ -25,7 +25,7 @@ fn hostile_tables() -> Vec<Data> {
     let stack = Stack { label: EVIL.to_owned(), frames: vec![EVIL.to_owned(), EVIL.to_owned()] };
     let placed = || Arc::new(stack.clone());
     let (signature, owner) = (SignatureId::default(), Owner::default());
-    let suspect = LeakCandidate {
+    let candidate = LeakCandidate {
         signature,
         bytes_per_step: -1.0,
         slope_share: 1.0,
@@ -40,7 +40,7 @@ fn hostile_tables() -> Vec<Data> {
         score: 1.0,
         evidence: LeakEvidence::default(),
     };
-    let innocent = Explained { signature, verdict: Verdict::Setup, bytes: -1 };
+    let explained = Explained { signature, verdict: Verdict::Setup, bytes: -1 };
     let range = TimeRange { start: 0, end: 100 };
     let track = range::TrackTime { track: EVIL.to_owned(), busy: 1.0, count: 1, total_ns: 1, self_ns: 1 };
     let sentences = Data {
@@ -54,8 +54,8 @@ fn hostile_tables() -> Vec<Data> {
         range::tracks().data([track]),
         range::slices().data([range::SliceTime { time: range, track: EVIL.to_owned() }]),
         files::files().data([files::File { trace: &trace, path: EVIL }]),
-        memory::leaks().data([AtPlace { owner, stack: placed(), of: &suspect }]),
-        memory::no_leaks().data([AtPlace { owner, stack: placed(), of: innocent }]),
+        memory::leaks().data([AtPlace { owner, stack: placed(), of: &candidate }]),
+        memory::no_leaks().data([AtPlace { owner, stack: placed(), of: explained }]),
         memory::gains().data([AtPlace { owner, stack: placed(), of: Gain { signature, bytes: -1, count: -1 } }]),
         sentences,
     ]

@@ -147,9 +147,9 @@ impl TraceBuilder {
         let mut histories: Vec<MemoryHistory> = raw.into_par_iter().map(replay).collect();
         histories.sort_by_key(|history| (history.source, history.device, history.pid));
         for history in &histories {
-            for &(oddity, count, _) in &history.inconsistencies {
-                let severity = if oddity.is_harmless() { Severity::Note } else { Severity::Warn };
-                self.import.note(severity, oddity.sentence(), count, None);
+            for &(inconsistency, count, _) in &history.inconsistencies {
+                let severity = if inconsistency.is_harmless() { Severity::Note } else { Severity::Warn };
+                self.import.note(severity, inconsistency.sentence(), count, None);
             }
             if history.source == MemorySource::Snapshot {
                 add_to_timeline(history, &mut self.processes, &mut self.tracks, &mut self.slices, &mut self.counters);

@@ -71,7 +71,7 @@ fn oracle(path: &Path, device: i32, boundaries: &[u32], folder: &Path) -> Value 
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Compares each place that grows at all, and whether it is a suspect. Returns how many were compared.
+/// Compares each place that grows at all, and whether it is a candidate. Returns how many were compared.
 fn assert_agrees(path: &Path, folder: &Path) -> usize {
     let trace = trace(path);
     let signatures = Signatures::new(&trace, false);
@@ -93,22 +93,22 @@ fn assert_agrees(path: &Path, folder: &Path) -> usize {
         let ours = find(&trace, history, Some(&steps), &lenient);
         assert_eq!(theirs["warm_up"], ours.warm_up);
         let places = theirs["places"].as_array().unwrap();
-        for suspect in &ours.candidates {
-            let stack = signatures.frames(&trace, suspect.signature);
+        for candidate in &ours.candidates {
+            let stack = signatures.frames(&trace, candidate.signature);
             let place = places.iter().find(|place| {
                 let frames = place["stack"].as_array().unwrap();
                 frames.len() == stack.len() && frames.iter().zip(&stack).all(|(a, b)| a == b.as_ref())
             });
             let place = place.unwrap_or_else(|| panic!("{}: {stack:?} is unknown", path.display()));
-            let figures = [suspect.bytes_per_step, suspect.monotonic, suspect.r2];
+            let figures = [candidate.bytes_per_step, candidate.monotonic, candidate.r2];
             for (ours, key) in figures.into_iter().zip(["slope", "monotonic", "r2"]) {
                 let theirs = place[key].as_f64().unwrap();
                 assert!((ours - theirs).abs() <= 1e-9 * theirs.abs().max(1.0), "{stack:?}: {key} {ours} {theirs}");
             }
-            assert_eq!(place["growth"], suspect.growth_bytes, "{stack:?}");
-            assert_eq!(place["live"], serde_json::to_value(&suspect.live_bytes).unwrap(), "{stack:?}");
-            assert_eq!(place["survivors"], suspect.survivors, "{stack:?}");
-            assert_eq!(place["survivor_steps"], suspect.survivor_steps, "{stack:?}");
+            assert_eq!(place["growth"], candidate.growth_bytes, "{stack:?}");
+            assert_eq!(place["live"], serde_json::to_value(&candidate.live_bytes).unwrap(), "{stack:?}");
+            assert_eq!(place["survivors"], candidate.survivors, "{stack:?}");
+            assert_eq!(place["survivor_steps"], candidate.survivor_steps, "{stack:?}");
             compared += 1;
         }
         // The rule itself, from their figures.
@@ -121,7 +121,7 @@ fn assert_agrees(path: &Path, folder: &Path) -> usize {
         let least = found.total.unwrap().trend.slope * strict.min_growth_share;
         let least = strict.min_bytes_per_step.max(least);
         let n_counted = steps.len() - found.warm_up;
-        let is_suspect = |place: &&Value| {
+        let is_candidate = |place: &&Value| {
             let figure = |key: &str| place[key].as_f64().unwrap();
             let is_steady = figure("slope") >= least
                 && figure("monotonic") >= strict.min_monotonic
@@ -131,7 +131,7 @@ fn assert_agrees(path: &Path, folder: &Path) -> usize {
                 && figure("tau") >= strict.min_seldom_tau;
             n_counted >= strict.min_steps && figure("kept") >= strict.min_kept && (is_steady || is_seldom)
         };
-        let theirs = places.iter().filter(is_suspect).count();
+        let theirs = places.iter().filter(is_candidate).count();
         let cleared = |one: &&leaks::Explained| one.verdict != Verdict::Setup;
         let cleared = found.explained.iter().filter(cleared).count();
         assert!((found.candidates.len()..=found.candidates.len() + cleared).contains(&theirs), "{}", path.display());
@@ -182,9 +182,9 @@ fn planted_memory_gets_the_expected_verdict() {
             let has_times = !args.contains(&"--no-times");
             assert_eq!(steps.source == StepSource::ProfilerStep, has_times, "{plant}: {:?}", steps.source);
             let found = find(&trace, history, Some(&steps), &Thresholds::default());
-            let mut suspects: Vec<String> = found.candidates.iter().map(|one| label(&trace, one.signature)).collect();
-            suspects.sort();
-            assert_eq!(suspects, planted(&answer, "leak"), "{plant} {args:?}");
+            let mut candidates: Vec<String> = found.candidates.iter().map(|one| label(&trace, one.signature)).collect();
+            candidates.sort();
+            assert_eq!(candidates, planted(&answer, "leak"), "{plant} {args:?}");
             for (key, wanted) in [("setup", Verdict::Setup), ("warm_up_cache", Verdict::WarmUpCache)] {
                 for place in planted(&answer, key) {
                     let is_it = |one: &&leaks::Explained| label(&trace, one.signature) == place;
@@ -263,12 +263,12 @@ fn real_snapshots_add_up() {
                 );
             }
             eprintln!("  confidence {:?}: {:?}; coverage {:.2}", found.confidence, found.caveats, found.coverage);
-            for suspect in &found.candidates {
-                let place = label(&trace, suspect.signature);
-                let (slope, m, r2) = (suspect.bytes_per_step, suspect.monotonic, suspect.r2);
+            for candidate in &found.candidates {
+                let place = label(&trace, candidate.signature);
+                let (slope, m, r2) = (candidate.bytes_per_step, candidate.monotonic, candidate.r2);
                 eprintln!(
                     "  leak {place}: {slope:.0} bytes a step, m {m:.2}, R² {r2:.2}, {} survivors",
-                    suspect.survivors
+                    candidate.survivors
                 );
             }
             for one in found.explained.iter().take(3) {

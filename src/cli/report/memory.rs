@@ -78,8 +78,8 @@ impl Analyzed {
     fn device(&self, top: usize) -> DeviceMemory<'_> {
         let (history, found, places) = (self.of.history(), &self.found.leaks, self.places_found());
         let summary = summary(history);
-        let suspects = found.candidates.iter().map(|one| places.placed(one.signature, one));
-        let innocents = found.explained.iter().map(|&one| places.placed(one.signature, one));
+        let candidates = found.candidates.iter().map(|one| places.placed(one.signature, one));
+        let explained = found.explained.iter().map(|&one| places.placed(one.signature, one));
         let gained = found.gains.iter().map(|&one| places.placed(one.signature, one));
         let cards = self.cards.iter().map(|card| self.out_of_memory(card));
         DeviceMemory {
@@ -91,8 +91,8 @@ impl Analyzed {
             oom: Arc::new(memory::oom().table(cards, top)),
             peak_by_stack: self.live(&peak_by_stack(), summary.peak_allocated.state, top),
             live_at_end: self.live(&live_at_end(), history.last_state(), top),
-            leaks: Arc::new(leaks_part().table(suspects, top)),
-            no_leaks: Arc::new(no_leaks().table(innocents, top)),
+            leaks: Arc::new(leaks_part().table(candidates, top)),
+            no_leaks: Arc::new(no_leaks().table(explained, top)),
             gains: Arc::new(gains().table(gained, top)),
             summary,
         }

@@ -78,7 +78,7 @@ pub fn leaks<'a>() -> Part<AtPlace<&'a LeakCandidate>> {
         with stack();
         number "growth_bytes", "Gain in all", 90, Cell::Gain(row.of.growth_bytes),
             "Live bytes at the last step less those at the first that counts";
-        number "slope_share", "Share", 60, Cell::Share(row.of.slope_share), "Its share of the growth of all suspects";
+        number "slope_share", "Share", 60, Cell::Share(row.of.slope_share), "Its share of the growth of all candidates";
         number "monotonic", "Steps with gain", 100, Cell::Share(row.of.monotonic),
             "Share of steps after which it has more";
         number "r2", "R²", 60, Cell::Plain(row.of.r2), "How well a straight line fits its growth, 1 at best";
@@ -115,7 +115,7 @@ fn leak_severity(severity: Severity) -> &'static Word {
 pub fn no_leaks() -> Part<AtPlace<Explained>> {
     let figures = figures! { row: AtPlace<Explained>;
         number "bytes", "Size", 100, Cell::Gain(row.of.bytes), "Live bytes at the last boundary of steps";
-        words "verdict", "Verdict", 220, Cell::Word(verdict(row.of.verdict)), "Why it is not a suspect";
+        words "verdict", "Verdict", 220, Cell::Word(verdict(row.of.verdict)), "Why it is not a leak";
         with stack();
         with owner();
     };

@@ -152,7 +152,7 @@ impl Assembly {
     }
 
     /// Whether the list had items, but none resembled an event.
-    pub fn is_hopeless(&self) -> bool {
+    pub fn lacks_events(&self) -> bool {
         let import = &self.builder.import;
         let n_pending = self.begin_ends.len() + self.asyncs.len() + self.builder.flows.len();
         import.read > 0 && import.shown + import.merged == 0 && n_pending == 0 && !self.tally.has_events()

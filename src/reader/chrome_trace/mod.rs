@@ -77,7 +77,7 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
     if summary.document.n_arrays == 0 {
         return Err(ReadError::NotATrace(header::why_no_trace(&summary.document)));
     }
-    if assembly.is_hopeless() {
+    if assembly.lacks_events() {
         return Err(ReadError::NotATrace(
             "JSON, but a list of something other than events: this is not a Chrome trace".to_owned(),
         ));

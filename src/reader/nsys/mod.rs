@@ -87,7 +87,7 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
         return Err(ReadError::Cancelled);
     }
     let mut builder = Assembly::join(&connection, &catalog, builder, names, &keys, (chunks, &strings)).finish(unread);
-    note_oddities(&mut builder, &catalog, &database, schema);
+    note_inconsistencies(&mut builder, &catalog, &database, schema);
     let mut trace = builder.finish();
     trace.import.sort();
     let tables = catalog.tables.iter().map(|table| table.name.clone()).collect();
@@ -227,7 +227,12 @@ fn unread(
 }
 
 /// Adds notes about the file as a whole.
-fn note_oddities(builder: &mut TraceBuilder, catalog: &Catalog, database: &Database, schema: Option<(i64, i64)>) {
+fn note_inconsistencies(
+    builder: &mut TraceBuilder,
+    catalog: &Catalog,
+    database: &Database,
+    schema: Option<(i64, i64)>,
+) {
     let import = &mut builder.import;
     for &(severity, text) in &database.notes {
         import.note(severity, text, 1, None);
