@@ -7,6 +7,7 @@ pub mod clock;
 pub mod copies;
 pub mod finding;
 pub mod frame;
+pub mod gaps;
 pub mod kernels;
 pub mod launches;
 pub mod memory;

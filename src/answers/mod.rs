@@ -10,6 +10,7 @@ mod shelf;
 mod subject;
 #[cfg(test)]
 mod tests;
+pub mod time;
 
 use std::any::TypeId;
 use std::borrow::Borrow as _;

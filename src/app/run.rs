@@ -107,6 +107,7 @@ impl App {
                     ctx.copy_text(format!("{} B at {:#x}\n{stack}", all.bytes[i], all.addr[i]));
                 }
             }
+            Selection::Gap { time, .. } => ctx.copy_text(format!("{} ns idle", time.dur())),
             Selection::None | Selection::Instant { .. } => {}
         }
     }

@@ -1,7 +1,7 @@
 //! The selected thing.
 
 use crate::model::memory::AllocationId;
-use crate::model::{SliceId, TimeRange};
+use crate::model::{ProcessId, SliceId, TimeRange};
 
 use super::OpenTrace;
 
@@ -25,6 +25,12 @@ pub enum Selection {
         memory: usize,
         id: AllocationId,
     },
+    /// Idle time of the device of `process`, in the trace's own time.
+    Gap {
+        trace: usize,
+        process: ProcessId,
+        time: TimeRange,
+    },
 }
 
 impl Selection {
@@ -32,7 +38,10 @@ impl Selection {
     pub fn trace(self) -> Option<usize> {
         match self {
             Self::None => None,
-            Self::Slice { trace, .. } | Self::Instant { trace, .. } | Self::Allocation { trace, .. } => Some(trace),
+            Self::Slice { trace, .. }
+            | Self::Instant { trace, .. }
+            | Self::Allocation { trace, .. }
+            | Self::Gap { trace, .. } => Some(trace),
         }
     }
 
@@ -47,6 +56,7 @@ impl Selection {
                 TimeRange { start: ts, end: ts }
             }
             Self::Allocation { memory, id, .. } => open.trace.memories.get(memory)?.life(id),
+            Self::Gap { time, .. } => time,
         };
         Some(time.shifted(open.offset))
     }
@@ -60,6 +70,7 @@ impl Selection {
             Self::Slice { slice, .. } => Self::Slice { trace: new, slice },
             Self::Instant { instant, .. } => Self::Instant { trace: new, instant },
             Self::Allocation { memory, id, .. } => Self::Allocation { trace: new, memory, id },
+            Self::Gap { process, time, .. } => Self::Gap { trace: new, process, time },
         }
     }
 }

@@ -115,7 +115,7 @@ impl Listing {
 
     fn line(&self, selection: Selection) -> Option<usize> {
         let (index, is_slice) = match selection {
-            Selection::None | Selection::Allocation { .. } => return None,
+            Selection::None | Selection::Allocation { .. } | Selection::Gap { .. } => return None,
             Selection::Slice { slice, .. } => (slice.idx(), true),
             Selection::Instant { instant, .. } => (instant, false),
         };
@@ -146,7 +146,7 @@ impl Events {
             return false;
         }
         let (trace, track) = match *ctx.selection {
-            Selection::None | Selection::Allocation { .. } => return false,
+            Selection::None | Selection::Allocation { .. } | Selection::Gap { .. } => return false,
             Selection::Slice { trace, slice } => {
                 (trace, ctx.traces.get(trace).map(|open| open.trace.slices.track_of(slice)))
             }

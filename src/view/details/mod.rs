@@ -62,7 +62,8 @@ impl View for Details {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         self.is_waiting = false;
         egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| match *ctx.selection {
-            Selection::None => unselected_ui(ui),
+            // A gap has a page of its own.
+            Selection::None | Selection::Gap { .. } => unselected_ui(ui),
             Selection::Slice { trace, slice } => match ctx.traces.get(trace).cloned() {
                 Some(open) if slice.idx() < open.trace.slices.len() => self.slice_ui(ctx, &open, trace, slice, ui),
                 _ => unselected_ui(ui),

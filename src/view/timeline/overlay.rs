@@ -5,7 +5,7 @@ use eframe::egui::{Color32, Mesh, Painter, Rangef, Rect, Shape, Stroke, StrokeKi
 
 use super::hit::Hit;
 use super::layout::{Area, DrawList};
-use super::track_list::{SPACING, TrackList, visible_lines};
+use super::track_list::{Line, LineKind, SPACING, TrackList, visible_lines};
 use crate::model::{SliceId, Trace};
 use crate::session::{OpenTrace, Selection};
 use crate::view::axis::Scale;
@@ -41,13 +41,13 @@ impl Geometry<'_> {
         Some((rect, area.rect))
     }
 
-    /// The visible lines of traces whose times can be compared with those of `open`, joined where they touch.
-    fn rows_on_clock_of(&self, open: &OpenTrace) -> Vec<Rangef> {
+    /// The vertical ranges of some visible lines, joined where they touch.
+    fn rows_of(&self, is_wanted: impl Fn(&Line) -> bool) -> Vec<Rangef> {
         let mut all: Vec<Rangef> = Vec::new();
         for (lines, area) in [(&self.list.pinned, self.pinned), (&self.list.scrolled, self.scrolled)] {
             let bottom = area.scroll + f64::from(area.rect.height());
             for line in lines.get(visible_lines(lines, area.scroll, bottom)).unwrap_or_default() {
-                if !self.traces.get(line.trace).is_some_and(|other| other.shares_clock(open)) {
+                if !is_wanted(line) {
                     continue;
                 }
                 let top = area.top(line);
@@ -92,12 +92,32 @@ pub fn arrows(trace: &Trace, slice: SliceId) -> Vec<(SliceId, SliceId)> {
 pub fn selection(painter: &Painter, geometry: &Geometry<'_>, selection: Selection, color: Color32) {
     match selection {
         Selection::None => {}
+        Selection::Gap { trace, process, time } => {
+            let Some(open) = geometry.traces.get(trace) else { return };
+            let time = time.shifted(open.offset);
+            let (left, right) = (geometry.scale.x(time.start), geometry.scale.x(time.end));
+            let is_of_device = |line: &Line| {
+                line.trace == trace
+                    && match line.kind {
+                        LineKind::Trace => false,
+                        LineKind::Process(other) => other == process,
+                        LineKind::Track(track) => open.trace.track(track).process == process,
+                    }
+            };
+            for rows in geometry.rows_of(is_of_device) {
+                painter.rect_filled(Rect::from_x_y_ranges(left..=right, rows), 0.0, color.gamma_multiply(0.12));
+                painter.vline(left, rows, Stroke::new(1.0, color));
+                painter.vline(right, rows, Stroke::new(1.0, color));
+            }
+        }
         Selection::Allocation { trace, memory, id } => {
             let Some(open) = geometry.traces.get(trace) else { return };
             let Some(history) = open.trace.memories.get(memory).filter(|history| history.has_time) else { return };
             let life = history.life(id).shifted(open.offset);
             let (left, right) = (geometry.scale.x(life.start), geometry.scale.x(life.end));
-            for rows in geometry.rows_on_clock_of(open) {
+            let is_comparable =
+                |line: &Line| geometry.traces.get(line.trace).is_some_and(|other| other.shares_clock(open));
+            for rows in geometry.rows_of(is_comparable) {
                 painter.rect_filled(Rect::from_x_y_ranges(left..=right, rows), 0.0, color.gamma_multiply(0.07));
                 painter.vline(left, rows, Stroke::new(1.5, color));
             }
