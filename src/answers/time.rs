@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Analysis, Work};
 use crate::analysis::busy::{DeviceBusy, devices};
-use crate::analysis::gaps::{Ledger, ledger};
+use crate::analysis::gaps::{Ledger, ledgers};
 use crate::analysis::steps::{Steps, steps};
 use crate::model::{TimeNs, Trace};
 
@@ -54,6 +54,6 @@ impl Analysis for Ledgers {
         let steps = work.get(of, &self.steps)?;
         let busy = work.get(of, &BusyDevices)?;
         let is_cancelled = || work.is_cancelled();
-        Some(busy.iter().map(|busy| ledger(of, busy, (*steps).as_ref(), &is_cancelled)).collect())
+        Some(ledgers(of, &busy, (*steps).as_ref(), &is_cancelled))
     }
 }
