@@ -269,9 +269,9 @@ impl<'a> Causes<'a> {
             let Some(&sync) = began.checked_sub(1).and_then(|at| syncs.get(at)) else { continue };
             let time = slices.time(sync);
             let ends_in = scene.gap.start - self.theta <= time.end && time.end <= scene.gap.end;
-            let is_after_launch = scene.after_call.is_none_or(|after| {
-                slices.track_of(after) != thread || slices.ts[after.idx()] <= time.start
-            });
+            let is_after_launch = scene
+                .after_call
+                .is_none_or(|after| slices.track_of(after) != thread || slices.ts[after.idx()] <= time.start);
             if ends_in && is_after_launch && (thread != own || time.end <= slices.ts[call.idx()]) {
                 return Some(sync);
             }

@@ -212,8 +212,7 @@ impl<'a> Host<'a> {
 pub fn push(out: &mut Vec<Segment>, segment: Segment) {
     match out.last_mut() {
         Some(last)
-            if last.time.end == segment.time.start
-                && (Segment { time: segment.time, ..*last }).is_like(&segment) =>
+            if last.time.end == segment.time.start && (Segment { time: segment.time, ..*last }).is_like(&segment) =>
         {
             last.time.end = segment.time.end;
         }
@@ -223,9 +222,8 @@ pub fn push(out: &mut Vec<Segment>, segment: Segment) {
 
 impl Segment {
     fn is_like(&self, other: &Self) -> bool {
-        let key = |segment: &Self| {
-            (segment.class, segment.slice, segment.activity, segment.has_operator, segment.has_frame)
-        };
+        let key =
+            |segment: &Self| (segment.class, segment.slice, segment.activity, segment.has_operator, segment.has_frame);
         key(self) == key(other)
     }
 }

@@ -1,7 +1,9 @@
 //! The gap ledger: all idle time of a device, each gap in parts by cause (F1, F2).
 
 mod causes;
+pub mod ceiling;
 mod class;
+pub mod clusters;
 mod host;
 mod place;
 mod roles;

@@ -142,17 +142,47 @@ fn of_call(name: &str) -> Role {
         return Role::Launch;
     }
     let allocates = [
-        "Malloc", "Free", "HostAlloc", "HostMalloc", "HostFree", "HostRegister", "HostUnregister", "MemAlloc",
-        "MemFree", "MemHostAlloc", "MemHostRegister", "MemHostUnregister", "MemCreate", "MemRelease", "MemMap",
-        "MemUnmap", "MemAddress", "MemSetAccess", "MemPool", "ExtMalloc", "ArrayCreate",
+        "Malloc",
+        "Free",
+        "HostAlloc",
+        "HostMalloc",
+        "HostFree",
+        "HostRegister",
+        "HostUnregister",
+        "MemAlloc",
+        "MemFree",
+        "MemHostAlloc",
+        "MemHostRegister",
+        "MemHostUnregister",
+        "MemCreate",
+        "MemRelease",
+        "MemMap",
+        "MemUnmap",
+        "MemAddress",
+        "MemSetAccess",
+        "MemPool",
+        "ExtMalloc",
+        "ArrayCreate",
     ];
     if begins(&allocates) {
         return Role::Allocator;
     }
     let loads = [
-        "ModuleLoad", "ModuleUnload", "ModuleGetFunction", "ModuleGetGlobal", "LibraryLoad", "LibraryUnload",
-        "LibraryGet", "KernelGetFunction", "FuncLoad", "Link", "CompileProgram", "CreateProgram", "rtc",
-        "_registerFatBinary", "GraphInstantiate",
+        "ModuleLoad",
+        "ModuleUnload",
+        "ModuleGetFunction",
+        "ModuleGetGlobal",
+        "LibraryLoad",
+        "LibraryUnload",
+        "LibraryGet",
+        "KernelGetFunction",
+        "FuncLoad",
+        "Link",
+        "CompileProgram",
+        "CreateProgram",
+        "rtc",
+        "_registerFatBinary",
+        "GraphInstantiate",
     ];
     if begins(&loads) || name.starts_with("nvrtc") || name.starts_with("hiprtc") || name.contains("RegisterFatBinary") {
         return Role::ModuleLoad;
@@ -182,57 +212,65 @@ fn of_python(name: &str) -> Role {
         return of_builtin(builtin);
     }
     let Frame { function, file, .. } = Frame::of_python_function(name);
-    let is_in = |part: &str| file.contains(part);
-    let function_has = |part: &str| function.contains(part);
+    let is_in = |parts: &[&str]| parts.iter().any(|part| file.contains(part));
     match function {
-        _ if ["torch/utils/data/", "torchdata/", "webdataset/", "nvidia/dali/"].iter().any(|part| is_in(part)) => {
-            Role::DataLoading
-        }
-        "synchronize" if is_in("torch/cuda/") => Role::Sync,
-        "backward" | "grad" | "_engine_run_backward" if is_in("torch/autograd/") || is_in("torch/_tensor.py") => {
-            Role::PythonWait
-        }
+        _ if is_in(&["torch/utils/data/", "torchdata/", "webdataset/", "nvidia/dali/"]) => Role::DataLoading,
+        "synchronize" if is_in(&["torch/cuda/"]) => Role::Sync,
+        _ if function.contains("run_backward") => Role::PythonWait,
+        "backward" | "grad" if is_in(&["torch/autograd/", "torch/_tensor.py"]) => Role::PythonWait,
         "wait" | "get" | "join" | "_wait_for_tstate_lock" | "result"
-            if ["threading.py", "queue.py", "concurrent/futures/", "multiprocessing/"].iter().any(|part| is_in(part)) =>
+            if is_in(&["threading.py", "queue.py", "concurrent/futures/", "multiprocessing/"]) =>
         {
             Role::PythonWait
         }
-        "wait" | "barrier" | "send" | "recv" | "reduce" | "gather" | "scatter" | "broadcast" | "isend" | "irecv"
-            if is_in("torch/distributed/") =>
-        {
-            Role::Collective
-        }
-        _ if is_in("torch/distributed/")
-            && ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier", "broadcast_"]
-                .iter()
-                .any(|call| function.starts_with(call)) =>
-        {
-            Role::Collective
-        }
-        _ if is_in("torch/profiler/profiler.py") => Role::Profiler,
-        _ if is_in("torch/_dynamo/convert_frame.py")
-            || is_in("torch/_dynamo/symbolic_convert.py")
-            || is_in("torch/_inductor/codegen/")
-            || is_in("torch/_inductor/async_compile.py")
-            || is_in("torch/_inductor/compile_worker/") =>
-        {
-            Role::ModuleLoad
-        }
-        // Frames around ordinary runs of compiled code lie in the same files: `compile_wrapper`, `launch_metadata`.
-        "compile" | "compile_fx" | "compile_fx_inner" | "_compile_fx_inner" | "codegen_and_compile" | "compile_to_fn"
-        | "fx_codegen_and_compile" | "compile_to_module" | "_compile" | "call_user_compiler" | "benchmark_all_configs"
-        | "autotune_to_one_config" | "precompile" | "_precompile_config" | "make_launcher"
-            if is_in("torch/_dynamo/") || is_in("torch/_inductor/") || is_in("torch/_functorch/") || is_in("triton/") =>
-        {
-            Role::ModuleLoad
-        }
-        "load" | "_jit_compile" | "load_inline" | "build_extension" if is_in("torch/utils/cpp_extension.py") => {
-            Role::ModuleLoad
-        }
-        _ if file.is_empty() && (name == "gc.collect" || name == "gc") => Role::Gc,
-        _ if function_has("run_backward") => Role::PythonWait,
+        _ if is_in(&["torch/distributed/"]) && is_collective_function(function) => Role::Collective,
+        _ if is_in(&["torch/profiler/profiler.py"]) => Role::Profiler,
+        _ if compiles(function, file) => Role::ModuleLoad,
+        "gc" | "gc.collect" if file.is_empty() => Role::Gc,
         _ => Role::Python,
     }
+}
+
+/// Whether a function of `torch.distributed` is a collective or waits for one.
+fn is_collective_function(function: &str) -> bool {
+    const NAMES: [&str; 10] =
+        ["wait", "barrier", "send", "recv", "isend", "irecv", "reduce", "gather", "scatter", "broadcast"];
+    const BEGINNINGS: [&str; 6] =
+        ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "monitored_barrier", "broadcast_"];
+    NAMES.contains(&function) || BEGINNINGS.iter().any(|beginning| function.starts_with(beginning))
+}
+
+/// Whether a frame compiles. Frames around ordinary runs of compiled code lie in the same files:
+/// `compile_wrapper`, `launch_metadata`.
+fn compiles(function: &str, file: &str) -> bool {
+    const FILES: [&str; 5] = [
+        "torch/_dynamo/convert_frame.py",
+        "torch/_dynamo/symbolic_convert.py",
+        "torch/_inductor/codegen/",
+        "torch/_inductor/async_compile.py",
+        "torch/_inductor/compile_worker/",
+    ];
+    const FOLDERS: [&str; 4] = ["torch/_dynamo/", "torch/_inductor/", "torch/_functorch/", "triton/"];
+    const FUNCTIONS: [&str; 14] = [
+        "compile",
+        "_compile",
+        "compile_fx",
+        "compile_fx_inner",
+        "_compile_fx_inner",
+        "codegen_and_compile",
+        "fx_codegen_and_compile",
+        "compile_to_fn",
+        "compile_to_module",
+        "call_user_compiler",
+        "benchmark_all_configs",
+        "autotune_to_one_config",
+        "precompile",
+        "_precompile_config",
+    ];
+    let is_in = |parts: &[&str]| parts.iter().any(|part| file.contains(part));
+    is_in(&FILES)
+        || (is_in(&FOLDERS) && FUNCTIONS.contains(&function))
+        || (is_in(&["torch/utils/cpp_extension.py"]) && matches!(function, "load" | "load_inline" | "_jit_compile"))
 }
 
 /// A function written in C: `method item of Tensor object at 0x7f`, `function _cuda_synchronize>`.
@@ -257,9 +295,23 @@ fn of_builtin(builtin: &str) -> Role {
 
 fn of_os_call(name: &str) -> Role {
     const WAITS: [&str; 17] = [
-        "futex", "poll", "ppoll", "select", "pselect", "epoll_wait", "epoll_pwait", "sem_wait", "sem_timedwait",
-        "pthread_cond_wait", "pthread_cond_timedwait", "pthread_join", "pthread_barrier_wait", "waitpid", "wait4",
-        "sem_clockwait", "pthread_cond_clockwait",
+        "futex",
+        "poll",
+        "ppoll",
+        "select",
+        "pselect",
+        "epoll_wait",
+        "epoll_pwait",
+        "sem_wait",
+        "sem_timedwait",
+        "pthread_cond_wait",
+        "pthread_cond_timedwait",
+        "pthread_join",
+        "pthread_barrier_wait",
+        "waitpid",
+        "wait4",
+        "sem_clockwait",
+        "pthread_cond_clockwait",
     ];
     match name {
         _ if WAITS.contains(&name) => Role::OsWait,
@@ -270,7 +322,7 @@ fn of_os_call(name: &str) -> Role {
 
 fn of_range(name: &str) -> Role {
     let lower = name.to_ascii_lowercase();
-    let has = |part: &&str| lower.contains(part);
+    let has = |parts: &[&str]| parts.iter().any(|part| lower.contains(part));
     let words = || lower.split(|c: char| !c.is_ascii_alphanumeric());
     if is_data_loader(name) {
         return Role::DataLoading;
@@ -281,10 +333,10 @@ fn of_range(name: &str) -> Role {
     if is_compilation(&lower) {
         return Role::ModuleLoad;
     }
-    if words().any(|word| word == "gc") || has(&"garbage") {
+    if words().any(|word| word == "gc") || has(&["garbage"]) {
         return Role::Gc;
     }
-    if lower.starts_with("profilerstep#") || ["all2all", "alltoall", "metadata"].iter().any(|part| has(&part)) {
+    if lower.starts_with("profilerstep#") || has(&["all2all", "alltoall", "metadata"]) {
         return Role::Range;
     }
     const NOUNS: [&str; 6] = ["data", "batch", "batches", "dataset", "sample", "samples"];
@@ -294,10 +346,10 @@ fn of_range(name: &str) -> Role {
     ];
     let has_word = |known: &[&str]| words().any(|word| known.contains(&word));
     let is_whole = matches!(lower.trim(), "data" | "load" | "dataload" | "data_time");
-    if is_whole || has(&"dataload") || (has_word(&NOUNS) && has_word(&VERBS)) {
+    if is_whole || has(&["dataload"]) || (has_word(&NOUNS) && has_word(&VERBS)) {
         return Role::DataLoading;
     }
-    if ["data", "load", "batch"].iter().any(|part| has(&part)) { Role::DataRange } else { Role::Range }
+    if has(&["data", "load", "batch"]) { Role::DataRange } else { Role::Range }
 }
 
 /// Rows of the profiler's own overhead. The names of CUPTI, Kineto and nsys differ in case and separators.
@@ -319,8 +371,17 @@ fn is_data_loader(name: &str) -> bool {
 
 fn is_collective(name: &str) -> bool {
     const PREFIXES: [&str; 11] = [
-        "c10d::", "_c10d_functional", "c10d_functional::", "record_param_comms", "nccl", "gloo:", "mpi:", "ucc:",
-        "hccl", "rccl", "oneccl",
+        "c10d::",
+        "_c10d_functional",
+        "c10d_functional::",
+        "record_param_comms",
+        "nccl",
+        "gloo:",
+        "mpi:",
+        "ucc:",
+        "hccl",
+        "rccl",
+        "oneccl",
     ];
     PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
@@ -359,7 +420,10 @@ mod tests {
             (Role::Launch, "cudaLaunchKernelExC cudaMemsetAsync_v3020 hipModuleLaunchKernel cuMemsetD8Async"),
             (Role::GraphLaunch, "cudaGraphLaunch_v10000 hipGraphLaunch cuGraphLaunch_ptsz"),
             (Role::Allocator, "cudaMalloc_v3020 hipFree cuMemAlloc_v2 cudaHostAlloc hipMalloc cudaMallocAsync_ptsz"),
-            (Role::ModuleLoad, "cuModuleLoadDataEx cuLibraryLoadData cuLinkCreate_v2 nvrtcCompileProgram hipModuleLoad"),
+            (
+                Role::ModuleLoad,
+                "cuModuleLoadDataEx cuLibraryLoadData cuLinkCreate_v2 nvrtcCompileProgram hipModuleLoad",
+            ),
             (Role::Call, "cudaEventQuery cudaFuncGetAttributes hipGetDevicePropertiesR0600 cuInit cudaStreamWaitEvent"),
             (Role::Call, "cudaLaunchHostFunc_v10000 cudaStreamIsCapturing cuModuleGetLoadingMode cudaPeekAtLastError"),
         ];
@@ -413,7 +477,11 @@ mod tests {
             (SliceKind::PythonFunction, "<built-in method item of Tensor object at 0x7f>", Role::SyncOperator),
             (SliceKind::PythonFunction, "<built-in method item of numpy.int32 object at 0x7f>", Role::Python),
             (SliceKind::PythonFunction, "<built-in function _cuda_synchronize>", Role::Sync),
-            (SliceKind::PythonFunction, "<built-in method run_backward of torch._C._EngineBase object>", Role::PythonWait),
+            (
+                SliceKind::PythonFunction,
+                "<built-in method run_backward of torch._C._EngineBase object>",
+                Role::PythonWait,
+            ),
             (SliceKind::PythonFunction, "<built-in function collect>", Role::Gc),
             (SliceKind::PythonFunction, "torch/distributed/distributed_c10d.py(722): WORLD", Role::Python),
             (SliceKind::PythonFunction, "torch/distributed/distributed_c10d.py(722): all_reduce", Role::Collective),

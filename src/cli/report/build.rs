@@ -14,9 +14,11 @@ use crate::analysis::kernels::{KernelsBy, kernels};
 use crate::analysis::operators::operators;
 use crate::analysis::totals::Scope;
 use crate::answers::Answers;
+use crate::answers::time::Ledgers;
 use crate::cli::{Failure, input};
 use crate::figures::devices::{self, Device};
 use crate::figures::files::{self, File, FileClock};
+use crate::figures::gaps::{self, DeviceGaps};
 use crate::figures::{Table, findings, work};
 use crate::model::{TimeRange, Trace};
 use crate::session::OpenTrace;
@@ -30,7 +32,8 @@ use crate::session::OpenTrace;
 pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) -> Result<Report, Failure> {
     let models: Vec<&Trace> = traces.iter().map(|trace| &**trace).collect();
     let (clock, span, offsets) = clock(&models);
-    let open = traces.iter().zip(offsets).map(|(trace, offset)| OpenTrace::new(Arc::clone(trace), offset));
+    let open =
+        traces.iter().zip(offsets.iter().copied()).map(|(trace, offset)| OpenTrace::new(Arc::clone(trace), offset));
     // Of what several parts ask for. It keeps every answer to the end, so the totals below, each with all its
     // slices, stay out of it.
     let answers = Answers::default();
@@ -40,6 +43,15 @@ pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) 
     let devices: Vec<Device<'_>> =
         busy.iter().flat_map(|(trace, all)| all.iter().map(|busy| device(trace, busy))).collect();
     let device_work: Vec<_> = devices.iter().flat_map(Device::work).collect();
+    let ledgers = traces.iter().map(|trace| answers.get(trace, &Ledgers::default()));
+    let ledgers = ledgers
+        .collect::<Option<Vec<_>>>()
+        .ok_or_else(|| Failure::Usage("The gaps could not be analyzed. Please report it".to_owned()))?;
+    let placed = models.iter().zip(&offsets).zip(&ledgers);
+    let gaps: Vec<DeviceGaps<'_>> = placed
+        .flat_map(|((trace, &offset), all)| all.iter().map(move |ledger| DeviceGaps::new(trace, ledger, offset, top)))
+        .collect();
+    let gap_classes: Vec<_> = gaps.iter().flat_map(DeviceGaps::classes).collect();
     let mut found = memory.findings;
     for trace in &models {
         let path = input::label(trace);
@@ -55,6 +67,8 @@ pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) 
         span_ns: [span.start, span.end],
         device_work: devices::device_work().table(&device_work, 0),
         devices: devices::devices().table(devices, 0),
+        gap_classes: gaps::classes().table(&gap_classes, 0),
+        gaps: gaps::device_gaps().table(gaps, 0),
         operators: work::operators().table(operators(&scope, by_shape), top),
         kernels: work::kernels().table(kernels(&scope, by), top),
         copies: work::copies().table(copies(&scope, false), top),

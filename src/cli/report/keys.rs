@@ -24,6 +24,7 @@ pub struct Report {
     /// From the first start to the last end of all traces, on the session clock.
     pub span_ns: [TimeNs; 2],
     pub devices: Table,
+    pub gaps: Table,
     pub operators: Table,
     pub kernels: Table,
     pub copies: Table,
@@ -37,6 +38,8 @@ pub struct Report {
     /// The parts that JSON has inside others, for flat reports.
     #[serde(skip)]
     pub device_work: Table,
+    #[serde(skip)]
+    pub gap_classes: Table,
     #[serde(skip)]
     pub growth: Table,
     /// Worst first.
@@ -60,7 +63,8 @@ impl Report {
         #[rustfmt::skip]
         let Self {
             schema: _, lacuna: _, span_ns: _, findings: _,
-            files, clock, devices, device_work, kernels, operators, copies, apis, os_calls, annotations, memory, growth,
+            files, clock, devices, device_work, gaps, gap_classes, kernels, operators, copies, apis, os_calls, annotations,
+            memory, growth,
         } = self;
         let [files, problems] = import_tables(files);
         vec![
@@ -69,6 +73,9 @@ impl Report {
             Borrowed(&clock.per_file),
             Borrowed(devices),
             Borrowed(device_work),
+            Borrowed(gaps),
+            Borrowed(gap_classes),
+            Owned(nested(gaps, &figures::gaps::gaps())),
             Borrowed(kernels),
             Borrowed(operators),
             Borrowed(copies),
