@@ -1,10 +1,12 @@
 //! The gap ledger: all idle time of a device, each gap in parts by cause (F1, F2).
 
 mod class;
+mod index;
 
 use std::ops::Range;
 
 pub use self::class::{GapClass, Trigger};
+pub use self::index::{IdleByClass, LedgerIndex};
 use super::busy::DeviceBusy;
 use super::steps::Steps;
 use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange, Trace};
