@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Analysis, Work};
 use crate::analysis::busy::{DeviceBusy, devices};
+use crate::analysis::gaps::clusters::{Clusters, clusters};
 use crate::analysis::gaps::{Ledger, LedgerIndex, ledger};
 use crate::analysis::steps::{Steps, steps};
 use crate::model::{ProcessId, TimeNs, Trace};
@@ -91,5 +92,25 @@ impl Analysis for IndexedLedgers {
         let ledgers = work.get(of, &self.0)?;
         let indices = ledgers.iter().map(|ledger| LedgerIndex::new(ledger, &|| work.is_cancelled())).collect();
         Some(Indexed { ledgers, indices })
+    }
+}
+
+/// The gap clusters of each device of a trace, in the order of [`BusyDevices`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GapClusters {
+    pub steps: TraceSteps,
+}
+
+impl Analysis for GapClusters {
+    type Of = Arc<Trace>;
+    type Output = Vec<Clusters>;
+    const NAME: &'static str = "The search for gaps that come back";
+
+    fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Self::Output> {
+        let steps = work.get(of, &self.steps)?;
+        let ledgers = work.get(of, &Ledgers { steps: self.steps.clone() })?;
+        let is_cancelled = || work.is_cancelled();
+        let clusters = |ledger| clusters(of, ledger, (*steps).as_ref(), &is_cancelled);
+        Some(ledgers.iter().map(clusters).collect())
     }
 }
