@@ -5,6 +5,7 @@ pub mod ceiling;
 mod class;
 pub mod clusters;
 mod host;
+mod index;
 mod place;
 mod roles;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use rayon::prelude::*;
 use self::causes::{Causes, Overheads, Scene};
 pub use self::class::{GapClass, Trigger};
 use self::host::Segment;
+pub use self::index::{IdleByClass, LedgerIndex};
 pub use self::place::{Place, place, place_at};
 use self::theta::theta;
 use self::waits::Waits;
@@ -217,6 +219,17 @@ pub fn ledgers(
         Sweep { trace, calls: &calls, causes, ledger }.run(is_cancelled)
     };
     busy.par_iter().map(ledger).collect()
+}
+
+/// The ledger of one device, for tests with a few nanoseconds: all its gaps are macro gaps.
+#[cfg(test)]
+pub fn ledger(
+    trace: &Trace,
+    busy: &DeviceBusy,
+    steps: Option<&Steps>,
+    is_cancelled: &(dyn Fn() -> bool + Sync),
+) -> Ledger {
+    Ledger { theta_ns: 0, ..ledgers(trace, std::slice::from_ref(busy), steps, is_cancelled).remove(0) }
 }
 
 /// One pass over the work of a device.
