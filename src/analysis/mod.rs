@@ -1,6 +1,7 @@
 //! Analyses of a trace: pure functions of the model.
 
 pub mod annotations;
+pub mod breakdown;
 pub mod busy;
 pub mod calls;
 pub mod clock;

@@ -18,5 +18,6 @@ mod portable;
 mod properties;
 mod snapshot_oracle;
 mod snapshots;
+mod steps;
 mod support;
 mod trace_memory;
