@@ -51,7 +51,8 @@ fn steps_of_real_traces_are_those_a_person_sees() {
         for path in real(folder) {
             let Ok(traces) = read(&path) else { continue };
             let file = name(&path);
-            let expected = EXPECTED.iter().find(|(start, _)| file.starts_with(start)).map_or("none", |expected| expected.1);
+            let expected =
+                EXPECTED.iter().find(|(start, _)| file.starts_with(start)).map_or("none", |expected| expected.1);
             // A solver: each iteration is a kernel, a reduction and copies to and from the host.
             let expected = if file.contains("jacobi_report") { "1002 by repetition every 5" } else { expected };
             for trace in &traces {
