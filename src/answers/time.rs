@@ -5,9 +5,10 @@ use std::sync::Arc;
 use super::{Analysis, Work};
 use crate::analysis::busy::{DeviceBusy, devices};
 use crate::analysis::gaps::clusters::{Clusters, clusters};
-use crate::analysis::gaps::{Ledger, ledger};
+use crate::analysis::gaps::{Ledger, LedgerIndex, ledger};
+use crate::analysis::runway::{Runway, runway};
 use crate::analysis::steps::{Steps, marked, steps};
-use crate::model::{TimeNs, Trace};
+use crate::model::{ProcessId, TimeNs, Trace};
 
 /// The steps of a trace, if there are any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,6 +63,42 @@ impl Analysis for Ledgers {
     }
 }
 
+/// [`Ledgers`] with what views look up in them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IndexedLedgers(pub Ledgers);
+
+/// The ledgers of a trace, each with its index.
+#[derive(Debug)]
+pub struct Indexed {
+    pub ledgers: Arc<Vec<Ledger>>,
+    /// One for each ledger.
+    pub indices: Vec<LedgerIndex>,
+}
+
+impl Indexed {
+    /// The ledger of the device of a process.
+    pub fn of(&self, process: ProcessId) -> Option<(&Ledger, &LedgerIndex)> {
+        self.iter().find(|(ledger, _)| ledger.process == process)
+    }
+
+    /// All ledgers.
+    pub fn iter(&self) -> impl Iterator<Item = (&Ledger, &LedgerIndex)> {
+        self.ledgers.iter().zip(&self.indices)
+    }
+}
+
+impl Analysis for IndexedLedgers {
+    type Of = Arc<Trace>;
+    type Output = Indexed;
+    const NAME: &'static str = "Ranking the gaps";
+
+    fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Indexed> {
+        let ledgers = work.get(of, &self.0)?;
+        let indices = ledgers.iter().map(|ledger| LedgerIndex::new(ledger, &|| work.is_cancelled())).collect();
+        Some(Indexed { ledgers, indices })
+    }
+}
+
 /// The gap clusters of each device of a trace, in the order of [`BusyDevices`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GapClusters {
@@ -79,5 +116,21 @@ impl Analysis for GapClusters {
         let is_cancelled = || work.is_cancelled();
         let clusters = |ledger| clusters(of, ledger, (*steps).as_ref(), &is_cancelled);
         Some(ledgers.iter().map(clusters).collect())
+    }
+}
+
+/// How far the host was ahead of each device of a trace; devices without recorded launches are absent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Runways;
+
+impl Analysis for Runways {
+    type Of = Arc<Trace>;
+    type Output = Vec<Runway>;
+    const NAME: &'static str = "The search for queued work";
+
+    fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Self::Output> {
+        let ledgers = work.get(of, &Ledgers::default())?;
+        let is_cancelled = || work.is_cancelled();
+        Some(ledgers.iter().filter_map(|ledger| runway(of, ledger, &is_cancelled)).collect())
     }
 }
