@@ -20,4 +20,5 @@ pub mod search;
 pub mod short_name;
 pub mod stacks;
 pub mod steps;
+pub mod tensor_cores;
 pub mod totals;

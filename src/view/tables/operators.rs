@@ -43,6 +43,7 @@ pub(super) static TABLE: TimeTable = TimeTable {
         },
     ],
     related: Related::Launched,
+    has_profile: false,
 };
 
 fn rows(scope: &Scope<'_>, by_shape: bool) -> Answer {
@@ -63,8 +64,13 @@ fn rows(scope: &Scope<'_>, by_shape: bool) -> Answer {
         rows.iter().map(|row| Instance { trace: row.longest.0 as u32, slice: row.longest.1 }).collect::<Vec<_>>();
     let has_shapes = rows.iter().any(|row| row.shapes.as_deref().is_some_and(|shapes| !shapes.is_empty()));
     let is_missing = by_shape && !has_shapes && !rows.is_empty();
-    let note = "Input shapes were not recorded: record with record_shapes=True in torch.profiler";
+    let note = ("Input shapes were not recorded: record with record_shapes=True in torch.profiler".to_owned(), "");
     let slices =
         |row: OperatorTotals| instances.remove(&(row.name, row.shapes.unwrap_or_default())).unwrap_or_default();
-    Answer { data, longest, instances: rows.into_iter().map(slices).collect(), note: is_missing.then_some(note) }
+    Answer {
+        data,
+        longest,
+        instances: rows.into_iter().map(slices).collect(),
+        head: is_missing.then_some(note).into_iter().collect(),
+    }
 }
