@@ -182,6 +182,9 @@ fn device_of(part: &Part<'_>) -> Option<u32> {
     part.trace.process(part.trace.track(part.track).process).device
 }
 
+/// Theoretical occupancy of a launch, and the share of the SMs that its blocks can fill.
+type UseOfChip = (Option<f64>, Option<f64>);
+
 /// What is known of a device.
 struct Chip {
     device: u32,
@@ -190,8 +193,7 @@ struct Chip {
 }
 
 impl Chip {
-    /// Theoretical occupancy of a launch, and the share of the SMs that its blocks can fill.
-    fn use_of(&self, launch: &Launch) -> (Option<f64>, Option<f64>) {
+    fn use_of(&self, launch: &Launch) -> UseOfChip {
         let occupancy = self.limits.as_ref().and_then(|limits| occupancy::theoretical(limits, launch));
         let blocks = launch.n_blocks();
         let n_sms = self.n_sms.filter(|&n| n > 0 && blocks > 0);
@@ -211,7 +213,7 @@ fn totals(scope: &Scope<'_>, chips: &[Vec<Chip>], all: f64, group: Group<Key>) -
     let (mut theoretical, mut recorded_percent, mut filled) = (Mean::default(), Mean::default(), Mean::default());
     let mut tensor = TensorTime::default();
     // Cache of the last launch: most kernels are launched repeatedly with the same parameters.
-    let mut known: Option<(Instance, u32, (Option<f64>, Option<f64>))> = None;
+    let mut known: Option<(Instance, u32, UseOfChip)> = None;
     for &instance in &group.instances {
         let trace = scope.traces[instance.trace as usize];
         let dur = trace.slices.time(instance.slice).dur();

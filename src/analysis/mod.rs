@@ -2,6 +2,7 @@
 
 pub mod annotations;
 pub mod busy;
+pub mod call_tree;
 pub mod calls;
 pub mod clock;
 pub mod copies;

@@ -11,7 +11,7 @@ const SCALAR: &[&str] = &["simt", "_ffma", "sgemm", "scudnn"];
 
 /// The first lines are instruction shapes and cuDNN's kernels as the TensorBoard plugin of the PyTorch profiler
 /// lists them, then what cuBLAS and attention kernels on Hopper and Blackwell are called, then AMD's: composable
-/// kernels (`xdl`), MIOpen's implicit GEMM (`gtcx`).
+/// kernels (`xdl`), `MIOpen`'s implicit GEMM (`gtcx`).
 const USED: &[&str] = &[
     "884gemm",
     "h884",
@@ -77,7 +77,7 @@ const NOT_USED: &[&str] = &[
 
 /// Whether a kernel of this name uses tensor cores; `None` if the name does not tell.
 ///
-/// * Source: the lists of names of the TensorBoard plugin and of TraceLens, extended by names in recordings of
+/// * Source: the lists of names of the TensorBoard plugin and of `TraceLens`, extended by names in recordings of
 ///   Hopper, Blackwell and CDNA devices. Generic names such as `cutlass::device_kernel` and Triton's own matrix
 ///   products tell nothing.
 /// * Cost: O(length), once a name.

@@ -87,8 +87,8 @@ mod tests {
         ])
         .finish();
         let of = |ts: i64, name: &str| {
-            let all = (0..trace.slices.len() as u32).map(SliceId);
-            let slice = all.filter(|&id| trace.slices.ts[id.idx()] == ts && trace.slice_name(id).contains(name)).next();
+            let mut all = (0..trace.slices.len() as u32).map(SliceId);
+            let slice = all.find(|&id| trace.slices.ts[id.idx()] == ts && trace.slice_name(id).contains(name));
             command(&trace, slice.unwrap())
         };
         let gemm = |skip| {

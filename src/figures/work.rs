@@ -2,6 +2,7 @@
 
 use super::{Cell, Figure, Part, figures, format};
 use crate::analysis::annotations::AnnotationTotals;
+use crate::analysis::call_tree::CallTotals;
 use crate::analysis::copies::CopyTotals;
 use crate::analysis::kernels::{KernelSummary, KernelTotals};
 use crate::analysis::operators::OperatorTotals;
@@ -165,6 +166,42 @@ pub fn operators() -> Part<OperatorTotals> {
             "name shape calls host_total_ns host_self_ns device_total_ns device_self_ns host_mem_bytes \
              device_mem_bytes",
         )
+}
+
+/// The calls of a tree, each row indented below the one around it.
+pub fn call_tree() -> Part<CallTotals> {
+    let figures = figures! { row: CallTotals;
+        words "name", "Name", 330, Cell::name(&format!("{}{}", INDENT.repeat(row.depth as usize), row.name)),
+            "What ran, indented below what ran around it. Sorted by another figure, the tree is a list";
+        with call_times();
+        words "path", "Inside of", 200, Cell::frames(&row.path), "Modules around it, innermost first";
+    };
+    Part::new("call_tree", "Call tree", figures)
+}
+
+/// Indentation of a level of a tree.
+const INDENT: &str = "\u{2003}";
+
+/// Operators by the Python functions around them.
+pub fn operator_stacks() -> Part<CallTotals> {
+    let figures = figures! { row: CallTotals;
+        words "name", "Name", 200, Cell::name(&row.name), "Name of the operator";
+        with call_times();
+        words "path", "Call stack", 400, Cell::frames(&row.path), "Python functions around it, innermost first";
+    };
+    Part::new("operator_stacks", "Operators by call stack", figures)
+}
+
+fn call_times() -> Vec<Figure<CallTotals>> {
+    figures! { row: CallTotals;
+        number "calls", "Calls", 60, Cell::Count(row.calls), "How often it ran";
+        number "device_total_ns", "Device total", 92, Cell::Ns(row.device_total_ns),
+            "Time of the device work launched in it and in all that ran inside";
+        number "device_self_ns", "Device self", 92, Cell::Ns(row.device_self_ns),
+            "Time of the device work launched in it, outside of the rows below";
+        number "host_total_ns", "Host total", 88, Cell::Ns(row.host_total_ns), "Time on the host with all that ran inside";
+        number "host_self_ns", "Host self", 88, Cell::Ns(row.host_self_ns), "Time on the host outside of the rows below";
+    }
 }
 
 /// Calls of CUDA's API.

@@ -54,14 +54,17 @@ fn the_command_that_profiles_a_kernel_is_copied_from_palette_and_details() {
     select(&mut harness, "gemm_fp16");
     app_mut(&mut harness).commands.push(Command::CopyKernelProfile(None));
     let mut text = None;
-    for _ in 0..100 {
+    for _ in 0..5_000 {
         harness.step();
-        pause();
-        text = text.or(copied(&harness));
+        text = copied(&harness);
+        if text.is_some() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
     }
-    let expected =
-        "ncu --set full --kernel-name 'regex:^gemm_fp16$' --launch-skip 0 --launch-count 1 python train.py";
+    let expected = "ncu --set full --kernel-name 'regex:^gemm_fp16$' --launch-skip 0 --launch-count 1 python train.py";
     assert_eq!(text.as_deref(), Some(expected));
+    settle(&mut harness);
     harness.get_by_label("Copy ncu command").click();
     harness.step();
     assert_eq!(copied(&harness).as_deref(), Some(expected));
