@@ -10,17 +10,18 @@ use crate::analysis::busy::{self, DeviceBusy};
 use crate::analysis::calls::{CallKind, calls};
 use crate::analysis::clock;
 use crate::analysis::copies::copies;
+use crate::analysis::hta_idle::hta_idle;
 use crate::analysis::kernels::{KernelsBy, kernels};
 use crate::analysis::operators::operators;
 use crate::analysis::totals::Scope;
 use crate::answers::Answers;
 use crate::answers::time::Ledgers;
 use crate::cli::{Failure, input};
-use crate::figures::devices::{self, Device};
+use crate::figures::devices::{self, Device, StreamIdle};
 use crate::figures::files::{self, File, FileClock};
 use crate::figures::gaps::{self, DeviceGaps};
 use crate::figures::{Table, findings, work};
-use crate::model::{TimeRange, Trace};
+use crate::model::{Format, TimeRange, Trace};
 use crate::session::OpenTrace;
 
 /// The report of these traces, with lists of at most `top` rows; 0 keeps all.
@@ -43,15 +44,9 @@ pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) 
     let devices: Vec<Device<'_>> =
         busy.iter().flat_map(|(trace, all)| all.iter().map(|busy| device(trace, busy))).collect();
     let device_work: Vec<_> = devices.iter().flat_map(Device::work).collect();
-    let ledgers = traces.iter().map(|trace| answers.get(trace, &Ledgers::default()));
-    let ledgers = ledgers
-        .collect::<Option<Vec<_>>>()
-        .ok_or_else(|| Failure::Usage("The gaps could not be analyzed. Please report it".to_owned()))?;
-    let placed = models.iter().zip(&offsets).zip(&ledgers);
-    let gaps: Vec<DeviceGaps<'_>> = placed
-        .flat_map(|((trace, &offset), all)| all.iter().map(move |ledger| DeviceGaps::new(trace, ledger, offset, top)))
-        .collect();
-    let gap_classes: Vec<_> = gaps.iter().flat_map(DeviceGaps::classes).collect();
+    let (gaps, gap_classes) = gaps(traces, &offsets, &answers, top)?;
+    let device_time: Vec<_> = devices.iter().map(Device::time).collect();
+    let stream_idle: Vec<_> = models.iter().flat_map(|trace| stream_idle(trace)).collect();
     let mut found = memory.findings;
     for trace in &models {
         let path = input::label(trace);
@@ -66,9 +61,11 @@ pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) 
         clock,
         span_ns: [span.start, span.end],
         device_work: devices::device_work().table(&device_work, 0),
+        device_time: devices::device_time().table(&device_time, 0),
+        hta_idle: devices::hta_idle().table(&stream_idle, 0),
         devices: devices::devices().table(devices, 0),
-        gap_classes: gaps::classes().table(&gap_classes, 0),
-        gaps: gaps::device_gaps().table(gaps, 0),
+        gaps,
+        gap_classes,
         operators: work::operators().table(operators(&scope, by_shape), top),
         kernels: work::kernels().table(kernels(&scope, by), top),
         copies: work::copies().table(copies(&scope, false), top),
@@ -79,6 +76,23 @@ pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) 
         growth: memory.growth,
         findings: found,
     })
+}
+
+/// The parts `gaps` and `gap_classes`.
+///
+/// * `offsets`: of each trace on the clock of the report.
+///
+/// Errors: the analysis crashed, as stderr says.
+fn gaps(traces: &[Arc<Trace>], offsets: &[i64], answers: &Answers, top: usize) -> Result<(Table, Table), Failure> {
+    let ledgers = traces.iter().map(|trace| answers.get(trace, &Ledgers::default())).collect::<Option<Vec<_>>>();
+    let ledgers =
+        ledgers.ok_or_else(|| Failure::Usage("The gaps could not be analyzed. Please report it".to_owned()))?;
+    let mut devices: Vec<DeviceGaps<'_>> = Vec::new();
+    for ((trace, &offset), all) in traces.iter().zip(offsets).zip(&ledgers) {
+        devices.extend(all.iter().map(|ledger| DeviceGaps::new(trace, ledger, offset, top)));
+    }
+    let classes: Vec<_> = devices.iter().flat_map(DeviceGaps::classes).collect();
+    Ok((gaps::device_gaps().table(devices, 0), gaps::classes().table(&classes, 0)))
 }
 
 /// Counts of shown, merged and rejected events of each trace.
@@ -101,4 +115,10 @@ fn clock(traces: &[&Trace]) -> (Clock, TimeRange, Vec<i64>) {
 fn device<'a>(trace: &'a Trace, busy: &'a DeviceBusy) -> Device<'a> {
     let info = trace.info.devices.iter().find(|info| info.id == busy.device);
     Device { rank: trace.info.rank, name: info.map_or("", |info| &info.name), busy }
+}
+
+/// HTA reads no other format.
+fn stream_idle(trace: &Trace) -> Vec<StreamIdle> {
+    let all = if trace.info.format == Format::ChromeTrace { hta_idle(trace) } else { Vec::new() };
+    all.into_iter().map(|idle| StreamIdle { rank: trace.info.rank, idle }).collect()
 }

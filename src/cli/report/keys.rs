@@ -25,6 +25,9 @@ pub struct Report {
     pub span_ns: [TimeNs; 2],
     pub devices: Table,
     pub gaps: Table,
+    /// Only for traces of the PyTorch profiler, which HTA reads.
+    #[serde(skip_serializing_if = "Table::is_empty")]
+    pub hta_idle: Table,
     pub operators: Table,
     pub kernels: Table,
     pub copies: Table,
@@ -40,6 +43,8 @@ pub struct Report {
     pub device_work: Table,
     #[serde(skip)]
     pub gap_classes: Table,
+    #[serde(skip)]
+    pub device_time: Table,
     #[serde(skip)]
     pub growth: Table,
     /// Worst first.
@@ -63,8 +68,8 @@ impl Report {
         #[rustfmt::skip]
         let Self {
             schema: _, lacuna: _, span_ns: _, findings: _,
-            files, clock, devices, device_work, gaps, gap_classes, kernels, operators, copies, apis, os_calls, annotations,
-            memory, growth,
+            files, clock, devices, device_work, device_time, gaps, gap_classes, hta_idle, kernels, operators, copies, apis,
+            os_calls, annotations, memory, growth,
         } = self;
         let [files, problems] = import_tables(files);
         vec![
@@ -73,9 +78,11 @@ impl Report {
             Borrowed(&clock.per_file),
             Borrowed(devices),
             Borrowed(device_work),
+            Borrowed(device_time),
             Borrowed(gaps),
             Borrowed(gap_classes),
             Owned(nested(gaps, &figures::gaps::gaps())),
+            Borrowed(hta_idle),
             Borrowed(kernels),
             Borrowed(operators),
             Borrowed(copies),
