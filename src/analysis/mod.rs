@@ -1,9 +1,11 @@
 //! Analyses of a trace: pure functions of the model.
 
 pub mod annotations;
+pub mod breakdown;
 pub mod busy;
 pub mod calls;
 pub mod clock;
+pub mod collectives;
 pub mod copies;
 pub mod finding;
 pub mod frame;
@@ -16,6 +18,7 @@ pub mod operators;
 pub mod range_summary;
 mod recent_spans;
 pub mod related;
+pub mod runway;
 pub mod search;
 pub mod short_name;
 pub mod stacks;

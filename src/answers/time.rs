@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::{Analysis, Work};
 use crate::analysis::busy::{DeviceBusy, devices};
+use crate::analysis::gaps::clusters::{Clusters, clusters};
 use crate::analysis::gaps::{Ledger, ledger};
+use crate::analysis::runway::{Runway, runway};
 use crate::analysis::steps::{Steps, steps};
 use crate::model::{TimeNs, Trace};
 
@@ -55,5 +57,41 @@ impl Analysis for Ledgers {
         let busy = work.get(of, &BusyDevices)?;
         let is_cancelled = || work.is_cancelled();
         Some(busy.iter().map(|busy| ledger(of, busy, (*steps).as_ref(), &is_cancelled)).collect())
+    }
+}
+
+/// The gap clusters of each device of a trace, in the order of [`BusyDevices`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GapClusters {
+    pub steps: TraceSteps,
+}
+
+impl Analysis for GapClusters {
+    type Of = Arc<Trace>;
+    type Output = Vec<Clusters>;
+    const NAME: &'static str = "The search for gaps that come back";
+
+    fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Self::Output> {
+        let steps = work.get(of, &self.steps)?;
+        let ledgers = work.get(of, &Ledgers { steps: self.steps.clone() })?;
+        let is_cancelled = || work.is_cancelled();
+        let clusters = |ledger| clusters(of, ledger, (*steps).as_ref(), &is_cancelled);
+        Some(ledgers.iter().map(clusters).collect())
+    }
+}
+
+/// How far the host was ahead of each device of a trace; devices without recorded launches are absent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Runways;
+
+impl Analysis for Runways {
+    type Of = Arc<Trace>;
+    type Output = Vec<Runway>;
+    const NAME: &'static str = "The search for queued work";
+
+    fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Self::Output> {
+        let ledgers = work.get(of, &Ledgers::default())?;
+        let is_cancelled = || work.is_cancelled();
+        Some(ledgers.iter().filter_map(|ledger| runway(of, ledger, &is_cancelled)).collect())
     }
 }

@@ -1,0 +1,201 @@
+//! Keys of clusters: what gaps have in common, as numbers of normalized names.
+
+use hashbrown::{HashMap, HashSet};
+
+use super::NameId;
+use crate::analysis::frame::Frame;
+use crate::analysis::gaps::{GapClass, Ledger};
+use crate::analysis::short_name::short_name;
+use crate::model::{SliceId, SliceKind, StringId, Trace};
+
+/// The fewest names that differ in their numbers only for the numbers to count instances.
+const MIN_NUMBERED: usize = 3;
+
+/// The profiler's own range around each step, which has a number.
+const PROFILER_STEP: &str = "ProfilerStep#";
+
+/// What the gaps of a cluster have in common, besides the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    pub prev: NameId,
+    pub next: NameId,
+    pub path: u32,
+    pub frame: NameId,
+    pub family: GapClass,
+}
+
+/// The class that stands for this one in keys.
+pub fn family(class: GapClass) -> GapClass {
+    match class {
+        GapClass::Launch | GapClass::Python | GapClass::Unknown | GapClass::LaunchLatency => GapClass::CpuOp,
+        other => other,
+    }
+}
+
+/// How names are normalized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Form {
+    Work,
+    /// CUDA graphs have a number as their name.
+    Graph,
+    /// Operators and named ranges.
+    Range,
+    Frame,
+}
+
+/// Normalized names, each string once.
+pub struct Keys<'a> {
+    trace: &'a Trace,
+    known: HashMap<(StringId, Form), NameId>,
+    ids: HashMap<String, NameId>,
+    pub texts: Vec<String>,
+    path_ids: HashMap<(u32, NameId), u32>,
+    /// The parent and the name of each operator path; the first is the empty path.
+    pub paths: Vec<(u32, NameId)>,
+    is_user: HashMap<StringId, bool>,
+    numbered: HashSet<String>,
+}
+
+impl<'a> Keys<'a> {
+    pub fn new(trace: &'a Trace) -> Self {
+        let mut keys = Self {
+            trace,
+            known: HashMap::new(),
+            ids: HashMap::new(),
+            texts: Vec::new(),
+            path_ids: HashMap::new(),
+            paths: vec![(0, NameId::default())],
+            is_user: HashMap::new(),
+            numbered: numbered(trace),
+        };
+        keys.intern(String::new());
+        keys
+    }
+
+    fn intern(&mut self, text: String) -> NameId {
+        let next = NameId(self.texts.len() as u32);
+        let id = *self.ids.entry(text.clone()).or_insert(next);
+        if id == next {
+            self.texts.push(text);
+        }
+        id
+    }
+
+    fn name(&mut self, string: StringId, form: Form) -> NameId {
+        if let Some(&known) = self.known.get(&(string, form)) {
+            return known;
+        }
+        let text = self.trace.strings.get(string);
+        let normalized = match form {
+            Form::Work => short_name(text),
+            Form::Graph => format!("CUDA graph {text}"),
+            Form::Range => {
+                Some(without_numbers(text)).filter(|name| self.numbered.contains(name)).unwrap_or(text.to_owned())
+            }
+            Form::Frame => text.to_owned(),
+        };
+        let id = self.intern(normalized);
+        self.known.insert((string, form), id);
+        id
+    }
+
+    pub fn of(&mut self, ledger: &Ledger, index: usize) -> Key {
+        let gap = ledger.gap(index);
+        let mut by_class = [0; GapClass::N];
+        // The longest part, and of those that explain something the longest.
+        let (mut longest, mut host) = (0, None);
+        for part in ledger.parts(index) {
+            by_class[part.class as usize] += part.time.dur();
+            if part.class.is_host() && part.slice.is_some() && part.time.dur() > longest {
+                (longest, host) = (part.time.dur(), part.slice);
+            }
+        }
+        let class = GapClass::ALL.into_iter().rev().max_by_key(|&class| by_class[class as usize]).unwrap_or_default();
+        let (path, frame) = match host.or_else(|| self.trace.launch_of(gap.ended_by)) {
+            Some(slice) => self.place(slice),
+            None => (0, NameId::default()),
+        };
+        let (prev, next) = (self.work(gap.after), self.work(gap.ended_by));
+        Key { prev, next, path, frame, family: family(class) }
+    }
+
+    /// The name of device work; empty if there is none.
+    fn work(&mut self, slice: SliceId) -> NameId {
+        let slices = &self.trace.slices;
+        let Some(&string) = slices.name.get(slice.idx()) else { return NameId::default() };
+        let is_graph = slices.kind[slice.idx()] == SliceKind::CudaGraph;
+        self.name(string, if is_graph { Form::Graph } else { Form::Work })
+    }
+
+    /// The operator path around a host slice, itself included, and the innermost frame of the user's program.
+    fn place(&mut self, slice: SliceId) -> (u32, NameId) {
+        let slices = &self.trace.slices;
+        let around: Vec<SliceId> = std::iter::once(slice).chain(slices.ancestors(slice)).collect();
+        let mut path = 0;
+        let mut frame = NameId::default();
+        for id in around.into_iter().rev() {
+            let string = slices.name[id.idx()];
+            match slices.kind[id.idx()] {
+                // Kineto recorded named ranges as operators until 2021.
+                SliceKind::Operator | SliceKind::Annotation => path = self.descend(path, string),
+                SliceKind::PythonFunction if self.is_user(string) => frame = self.name(string, Form::Frame),
+                _ => {}
+            }
+        }
+        (path, frame)
+    }
+
+    /// The path of this operator or named range inside `path`. The profiler's own steps have none.
+    fn descend(&mut self, path: u32, string: StringId) -> u32 {
+        if self.trace.strings.get(string).starts_with(PROFILER_STEP) {
+            return path;
+        }
+        let name = self.name(string, Form::Range);
+        let next = self.paths.len() as u32;
+        let id = *self.path_ids.entry((path, name)).or_insert(next);
+        if id == next {
+            self.paths.push((path, name));
+        }
+        id
+    }
+
+    fn is_user(&mut self, string: StringId) -> bool {
+        let trace = self.trace;
+        let is_user = || Frame::of_python_function(trace.strings.get(string)).is_user();
+        *self.is_user.entry(string).or_insert_with(is_user)
+    }
+}
+
+/// The name with each number replaced by `#`.
+fn without_numbers(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for c in name.chars() {
+        if !c.is_ascii_digit() {
+            out.push(c);
+        } else if !out.ends_with('#') {
+            out.push('#');
+        }
+    }
+    out
+}
+
+/// Names of operators and ranges without their numbers, where the numbers count instances: there are several such
+/// names, and each occurs once. Cost: O(slices + strings).
+fn numbered(trace: &Trace) -> HashSet<String> {
+    let slices = &trace.slices;
+    let mut counts = vec![0_u32; trace.strings.len()];
+    for (kind, name) in slices.kind.iter().zip(&slices.name) {
+        if matches!(kind, SliceKind::Operator | SliceKind::Annotation) {
+            counts[name.0 as usize] += 1;
+        }
+    }
+    let mut names: HashMap<String, (usize, bool)> = HashMap::new();
+    for ((_, text), &count) in trace.strings.iter().zip(&counts).filter(|(_, count)| **count > 0) {
+        if text.bytes().any(|byte| byte.is_ascii_digit()) {
+            let (n, is_once) = names.entry(without_numbers(text)).or_insert((0, true));
+            *n += 1;
+            *is_once &= count == 1;
+        }
+    }
+    names.into_iter().filter(|(_, (n, is_once))| *n >= MIN_NUMBERED && *is_once).map(|(name, _)| name).collect()
+}
