@@ -13,6 +13,7 @@ pub mod launches;
 pub mod memory;
 pub mod occupancy;
 pub mod operators;
+pub mod phases;
 pub mod range_summary;
 mod recent_spans;
 pub mod related;
