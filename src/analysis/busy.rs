@@ -2,8 +2,9 @@
 
 use rayon::prelude::*;
 
-use crate::model::time::{length, unite};
-use crate::model::{DurNs, ProcessId, SliceKind, TimeRange, Trace, TrackId};
+use super::collectives::CollectiveKernels;
+use crate::model::time::{length, subtract, unite};
+use crate::model::{DurNs, ProcessId, SliceId, SliceKind, TimeRange, Trace, TrackId};
 
 /// Totals of one kind of device work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +28,12 @@ pub struct DeviceBusy {
     pub window: TimeRange,
     /// Busy ranges: sorted, disjoint, not adjacent, none empty.
     pub busy: Vec<TimeRange>,
+    /// Union of the kernels that communicate; as these all sorted, disjoint, not adjacent, none empty.
+    pub comm: Vec<TimeRange>,
+    /// Of `comm` what no compute overlaps. Compute is all other kernels, and CUDA graphs recorded as a whole.
+    pub exposed_comm: Vec<TimeRange>,
+    /// Copies and memsets where nothing computes or communicates. The rest of `busy` is compute.
+    pub exposed_copies: Vec<TimeRange>,
     /// Sum of `busy`.
     pub busy_ns: DurNs,
     /// The rest of the window.
@@ -65,45 +72,80 @@ pub fn devices(trace: &Trace) -> Vec<DeviceBusy> {
 /// Busy and idle time of the device of `process`; `None` without work. Cost as for [`devices`].
 pub fn device(trace: &Trace, process: ProcessId) -> Option<DeviceBusy> {
     let mut out = DeviceBusy { process, device: trace.process(process).device?, ..Default::default() };
-    let mut spans: [Vec<TimeRange>; 4] = Default::default();
+    let mut work = WorkSpans::default();
+    let mut collectives = CollectiveKernels::new(trace);
     for (track, _) in trace.tracks.iter().enumerate().filter(|(_, track)| track.process == process) {
-        let before: usize = spans.iter().map(Vec::len).sum();
-        collect_work(trace, TrackId(track as u32), &mut spans);
-        out.n_streams += u32::from(spans.iter().map(Vec::len).sum::<usize>() > before);
+        let before = work.len();
+        work.collect(trace, TrackId(track as u32), &mut collectives);
+        out.n_streams += u32::from(work.len() > before);
     }
-    let all = spans.iter().flatten().copied().reduce(TimeRange::union)?;
-    let all_totals = [&mut out.kernels, &mut out.memcpys, &mut out.memsets, &mut out.graphs];
-    for (totals, spans) in all_totals.into_iter().zip(&mut spans) {
-        totals.count = spans.len() as u64;
-        totals.total_ns = length(spans);
+    let WorkSpans { mut compute, mut comm, mut copies, mut sets, mut graphs } = work;
+    let all = [&compute, &comm, &copies, &sets, &graphs];
+    out.window = all.into_iter().flatten().copied().reduce(TimeRange::union)?;
+    let totals = |spans: &mut Vec<TimeRange>| {
+        let (count, total_ns) = (spans.len() as u64, length(spans));
         unite(spans);
-        totals.union_ns = length(spans);
+        WorkTotals { count, total_ns, union_ns: length(spans) }
+    };
+    out.kernels = totals(&mut compute);
+    let communication = totals(&mut comm);
+    out.kernels.count += communication.count;
+    out.kernels.total_ns = out.kernels.total_ns.saturating_add(communication.total_ns);
+    out.kernels.union_ns += length(&subtract(&comm, &compute));
+    out.memcpys = totals(&mut copies);
+    out.memsets = totals(&mut sets);
+    out.graphs = totals(&mut graphs);
+    if !graphs.is_empty() {
+        compute.append(&mut graphs);
+        unite(&mut compute);
     }
-    let [mut busy, copies, sets, graphs] = spans;
-    busy.extend(copies.into_iter().chain(sets).chain(graphs));
-    unite(&mut busy);
-    busy.shrink_to_fit();
-    out.window = all;
-    out.busy_ns = length(&busy);
-    out.idle_ns = all.dur() - out.busy_ns;
-    out.busy = busy;
+    copies.append(&mut sets);
+    unite(&mut copies);
+    out.exposed_comm = subtract(&comm, &compute);
+    out.exposed_copies = subtract(&subtract(&copies, &compute), &comm);
+    out.comm = comm;
+    out.busy = compute;
+    out.busy.extend(out.exposed_comm.iter().chain(&out.exposed_copies));
+    unite(&mut out.busy);
+    out.busy.shrink_to_fit();
+    out.busy_ns = length(&out.busy);
+    out.idle_ns = out.window.dur() - out.busy_ns;
     Some(out)
 }
 
-/// Adds the work of one track to [kernels, copies, memsets, graphs].
-fn collect_work(trace: &Trace, track: TrackId, spans: &mut [Vec<TimeRange>; 4]) {
-    let slices = &trace.slices;
-    for i in trace.track_slices(track) {
-        let to = match slices.kind[i] {
-            SliceKind::Kernel => 0,
-            SliceKind::Memcpy => 1,
-            SliceKind::Memset => 2,
-            SliceKind::CudaGraph => 3,
-            _ => continue,
-        };
-        let span = TimeRange { start: slices.ts[i], end: slices.end[i] };
-        if trace.span.start <= span.start && span.end <= trace.span.end {
-            spans[to].push(span);
+/// When work of each kind ran.
+#[derive(Debug, Default)]
+struct WorkSpans {
+    /// Kernels that do not communicate.
+    compute: Vec<TimeRange>,
+    comm: Vec<TimeRange>,
+    copies: Vec<TimeRange>,
+    sets: Vec<TimeRange>,
+    graphs: Vec<TimeRange>,
+}
+
+impl WorkSpans {
+    fn len(&self) -> usize {
+        let Self { compute, comm, copies, sets, graphs } = self;
+        [compute, comm, copies, sets, graphs].into_iter().map(Vec::len).sum()
+    }
+
+    /// Adds the work of one track.
+    fn collect(&mut self, trace: &Trace, track: TrackId, collectives: &mut CollectiveKernels<'_>) {
+        let slices = &trace.slices;
+        for i in trace.track_slices(track) {
+            let to = match slices.kind[i] {
+                SliceKind::Kernel if collectives.contains(SliceId(i as u32)) => &mut self.comm,
+                SliceKind::Kernel => &mut self.compute,
+                SliceKind::Memcpy => &mut self.copies,
+                SliceKind::Memset => &mut self.sets,
+                SliceKind::CudaGraph => &mut self.graphs,
+                _ => continue,
+            };
+            let span = TimeRange { start: slices.ts[i], end: slices.end[i] };
+            if trace.span.start <= span.start && span.end <= trace.span.end {
+                to.push(span);
+            }
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Analyses of a trace: pure functions of the model.
 
 pub mod annotations;
+pub mod breakdown;
 pub mod busy;
 pub mod calls;
 pub mod clock;
+pub mod collectives;
 pub mod copies;
 pub mod finding;
 pub mod frame;

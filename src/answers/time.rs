@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Analysis, Work};
 use crate::analysis::busy::{DeviceBusy, devices};
+use crate::analysis::gaps::clusters::{Clusters, clusters};
 use crate::analysis::gaps::{Ledger, ledger};
 use crate::analysis::steps::{Steps, steps};
 use crate::model::{TimeNs, Trace};
@@ -55,5 +56,25 @@ impl Analysis for Ledgers {
         let busy = work.get(of, &BusyDevices)?;
         let is_cancelled = || work.is_cancelled();
         Some(busy.iter().map(|busy| ledger(of, busy, (*steps).as_ref(), &is_cancelled)).collect())
+    }
+}
+
+/// The gap clusters of each device of a trace, in the order of [`BusyDevices`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GapClusters {
+    pub steps: TraceSteps,
+}
+
+impl Analysis for GapClusters {
+    type Of = Arc<Trace>;
+    type Output = Vec<Clusters>;
+    const NAME: &'static str = "The search for gaps that come back";
+
+    fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Self::Output> {
+        let steps = work.get(of, &self.steps)?;
+        let ledgers = work.get(of, &Ledgers { steps: self.steps.clone() })?;
+        let is_cancelled = || work.is_cancelled();
+        let clusters = |ledger| clusters(of, ledger, (*steps).as_ref(), &is_cancelled);
+        Some(ledgers.iter().map(clusters).collect())
     }
 }

@@ -75,3 +75,33 @@ pub fn unite(spans: &mut Vec<TimeRange>) {
     }
     spans.truncate(n);
 }
+
+/// The parts of `spans` outside `others`. Both are as [`unite`] makes them, and so is the result.
+///
+/// Cost: O(n log m) for n spans and m others, and the others within the spans.
+pub fn subtract(spans: &[TimeRange], others: &[TimeRange]) -> Vec<TimeRange> {
+    let mut left = Vec::new();
+    let mut others = others;
+    for &TimeRange { mut start, end } in spans {
+        others = &others[others.partition_point(|other| other.end <= start)..];
+        for other in others.iter().take_while(|other| other.start < end) {
+            if start < other.start {
+                left.push(TimeRange { start, end: other.start });
+            }
+            start = other.end;
+        }
+        if start < end {
+            left.push(TimeRange { start, end });
+        }
+    }
+    left
+}
+
+/// Sum of the lengths within `range` in nanoseconds, saturating; `spans` are as [`unite`] makes them.
+///
+/// Cost: O(log n + spans within).
+pub fn length_within(spans: &[TimeRange], range: TimeRange) -> DurNs {
+    let first = spans.partition_point(|span| span.end <= range.start);
+    let within = spans[first..].iter().map_while(|span| span.intersect(range));
+    within.fold(0, |sum, span| sum.saturating_add(span.dur()))
+}

@@ -1,6 +1,8 @@
 //! The gap ledger: all idle time of a device, each gap in parts by cause (F1, F2).
 
+pub mod ceiling;
 mod class;
+pub mod clusters;
 
 use std::ops::Range;
 

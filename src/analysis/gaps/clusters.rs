@@ -1,0 +1,323 @@
+//! Gaps that come back: macro gaps between the same work with the same cause, grouped (F4).
+
+mod key;
+#[cfg(test)]
+mod tests;
+
+use hashbrown::HashMap;
+
+use self::key::{Key, Keys, family};
+use super::ceiling::is_recoverable;
+use super::{GapClass, Ledger};
+use crate::analysis::steps::Steps;
+use crate::model::{DurNs, ProcessId, TimeNs, TimeRange, Trace};
+
+/// The macro gaps of one device, grouped: each is in exactly one cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Clusters {
+    pub process: ProcessId,
+    /// Recorded device index.
+    pub device: u32,
+    /// By total, descending, then by first gap. Gaps that occur once are clusters of one.
+    pub all: Vec<GapCluster>,
+    /// All micro gaps together: they are launch latency, whatever runs before and after.
+    pub micro: Recurrence,
+    /// Steps that count for the figures per step; 0 without steps.
+    pub n_steps: usize,
+    names: Vec<String>,
+    /// The parent and the name of each operator path; the first is the empty path.
+    paths: Vec<(u32, NameId)>,
+    /// Indices of gaps, by cluster, then ascending.
+    gaps: Vec<u32>,
+    /// Of each macro gap in the order of time: its index and its cluster.
+    cluster_of: Vec<(u32, u32)>,
+}
+
+/// Similar gaps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GapCluster {
+    /// Name of the work before, without template and call arguments.
+    pub prev: NameId,
+    /// Name of the work after.
+    pub next: NameId,
+    /// The class with the largest part of the time.
+    pub class: GapClass,
+    /// Where the host was.
+    path: u32,
+    /// The innermost frame of the user's program.
+    pub frame: NameId,
+    pub sum: Recurrence,
+    pub mean_ns: DurNs,
+    /// 95th percentile of the durations (nearest rank).
+    pub p95_ns: DurNs,
+    /// Standard deviation of the durations over their mean; 0 for a single gap.
+    pub variation: f64,
+    /// Whether at least half of its gaps within steps hold a boundary of steps.
+    pub is_at_step_boundary: bool,
+    /// The range in [`Clusters::gaps`].
+    gaps: (u32, u32),
+}
+
+/// How often some gaps occur, and how long they are. Gaps count for the step in which they start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recurrence {
+    pub count: u64,
+    pub total_ns: DurNs,
+    /// In the steps that count.
+    pub in_steps_ns: DurNs,
+    /// What ending the causes would save of it at most; see [`super::ceiling`].
+    pub recoverable_in_steps_ns: DurNs,
+    /// Steps in which at least one of them starts.
+    pub steps_present: usize,
+}
+
+impl Recurrence {
+    /// Mean time per step; `None` without steps.
+    ///
+    /// * `n_steps`: [`Clusters::n_steps`].
+    pub fn ns_per_step(&self, n_steps: usize) -> Option<DurNs> {
+        per_step(self.in_steps_ns, n_steps)
+    }
+
+    /// What ending the causes would save per step at most, on this device; `None` without steps.
+    pub fn ceiling_ns_per_step(&self, n_steps: usize) -> Option<DurNs> {
+        per_step(self.recoverable_in_steps_ns, n_steps)
+    }
+}
+
+fn per_step(ns: DurNs, n_steps: usize) -> Option<DurNs> {
+    (n_steps > 0).then(|| ns / n_steps as DurNs)
+}
+
+/// A normalized name of one [`Clusters`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct NameId(u32);
+
+impl Clusters {
+    /// The text of a name; empty if there is none.
+    pub fn name(&self, name: NameId) -> &str {
+        self.names.get(name.0 as usize).map_or("", String::as_str)
+    }
+
+    /// The operators and named ranges in which the host was, the outermost first.
+    pub fn path(&self, cluster: &GapCluster) -> Vec<&str> {
+        let up = |&at: &u32| Some(self.paths.get(at as usize)?.0).filter(|&up| up != at);
+        let mut path: Vec<&str> = std::iter::successors(Some(cluster.path), up)
+            .take_while(|&at| at != 0)
+            .map(|at| self.name(self.paths[at as usize].1))
+            .collect();
+        path.reverse();
+        path
+    }
+
+    /// The innermost operator or named range in which the host was; empty if unknown.
+    pub fn op(&self, cluster: &GapCluster) -> &str {
+        self.paths.get(cluster.path as usize).map_or("", |&(_, name)| self.name(name))
+    }
+
+    /// The gaps of a cluster, ascending, as indices into the [`Ledger`].
+    pub fn gaps(&self, cluster: &GapCluster) -> &[u32] {
+        &self.gaps[cluster.gaps.0 as usize..cluster.gaps.1 as usize]
+    }
+
+    /// The cluster of a gap, as an index into `all`; `None` for micro gaps. Cost: O(log n).
+    ///
+    /// * `gap`: index into the [`Ledger`].
+    pub fn of(&self, gap: usize) -> Option<usize> {
+        let at = self.cluster_of.binary_search_by_key(&(gap as u32), |entry| entry.0).ok()?;
+        Some(self.cluster_of[at].1 as usize)
+    }
+
+    /// The clusters of two gaps or more, the largest first.
+    pub fn recurring(&self) -> impl Iterator<Item = &GapCluster> {
+        self.all.iter().filter(|cluster| cluster.sum.count > 1)
+    }
+
+    /// The gaps of a cluster that start within `time`, as indices into the ledger. Cost: O(log n).
+    ///
+    /// With the time of a step: the same gap in that step.
+    pub fn gaps_within(&self, cluster: &GapCluster, ledger: &Ledger, time: TimeRange) -> &[u32] {
+        let gaps = self.gaps(cluster);
+        let before = |ts: TimeNs| gaps.partition_point(|&gap| ledger.gap(gap as usize).time.start < ts);
+        let (first, last) = (before(time.start), before(time.end));
+        &gaps[first..last.max(first)]
+    }
+}
+
+/// The boundaries of the steps that count.
+pub fn counted_boundaries(steps: &Steps) -> &[TimeNs] {
+    &steps.boundaries
+}
+
+/// Groups the macro gaps of a device by the work before and after, the dominant class, and the place of the host.
+///
+/// * The class with the longest part counts. Launch calls, operators, Python and time without a record are one
+///   class here, since their shares vary from one gap to the next while the cause, a slow host, is the same; the
+///   cluster has the class with the longest time.
+/// * Names are without template and call arguments; annotations that differ only in their numbers and occur once
+///   each, such as `iteration 17`, have the same name.
+/// * `steps`: without them there are no figures per step.
+/// * Cost: O(n log n) for n macro gaps, O(n) for micro gaps and annotations. Incomplete if cancelled.
+pub fn clusters(trace: &Trace, ledger: &Ledger, steps: Option<&Steps>, is_cancelled: &dyn Fn() -> bool) -> Clusters {
+    let boundaries = steps.map_or(&[][..], counted_boundaries);
+    let mut keys = Keys::new(trace);
+    let mut ids: HashMap<Key, u32> = HashMap::new();
+    let mut cluster_of: Vec<(u32, u32)> = Vec::new();
+    let mut micro = Sums::new(ledger, boundaries);
+    for gap in 0..ledger.len() {
+        if gap % 4096 == 0 && is_cancelled() {
+            break;
+        }
+        if ledger.gap(gap).time.dur() < ledger.theta_ns {
+            micro.add(gap);
+        } else {
+            let next = ids.len() as u32;
+            let cluster = *ids.entry(keys.of(ledger, gap)).or_insert(next);
+            cluster_of.push((gap as u32, cluster));
+        }
+    }
+    let mut distinct: Vec<(Key, u32)> = ids.into_iter().collect();
+    distinct.sort_unstable_by_key(|key| key.1);
+    let micro = micro.recurrence;
+    let n_steps = boundaries.len().saturating_sub(1);
+    let gaps = by_cluster(&cluster_of, distinct.len());
+    let mut out = Clusters { process: ledger.process, device: ledger.device, micro, n_steps, ..Clusters::default() };
+    let mut durs: Vec<DurNs> = Vec::new();
+    for ((key, _), (start, end)) in distinct.iter().zip(gaps.ranges) {
+        let members = &gaps.gaps[start as usize..end as usize];
+        out.all.push(cluster(ledger, boundaries, key, (start, end), members, &mut durs));
+    }
+    (out.names, out.paths) = (keys.texts, keys.paths);
+    out.gaps = gaps.gaps;
+    out.cluster_of = cluster_of;
+    out.sort();
+    out
+}
+
+impl Clusters {
+    /// Sorts by total.
+    fn sort(&mut self) {
+        let mut order: Vec<u32> = (0..self.all.len() as u32).collect();
+        // The first gap of a cluster ascends with its number.
+        order.sort_by_key(|&i| std::cmp::Reverse(self.all[i as usize].sum.total_ns));
+        let mut place = vec![0_u32; order.len()];
+        for (at, &i) in (0..).zip(&order) {
+            place[i as usize] = at;
+        }
+        for (_, cluster) in &mut self.cluster_of {
+            *cluster = place[*cluster as usize];
+        }
+        self.all = order.iter().map(|&i| self.all[i as usize].clone()).collect();
+    }
+}
+
+/// Gaps by cluster.
+struct ByCluster {
+    gaps: Vec<u32>,
+    /// Of each cluster.
+    ranges: Vec<(u32, u32)>,
+}
+
+/// Sorts gaps by cluster, stably. Cost: O(n).
+fn by_cluster(cluster_of: &[(u32, u32)], n: usize) -> ByCluster {
+    let mut counts = vec![0_u32; n];
+    for &(_, cluster) in cluster_of {
+        counts[cluster as usize] += 1;
+    }
+    let mut end = 0;
+    let mut ranges: Vec<(u32, u32)> = Vec::with_capacity(n);
+    for count in counts {
+        ranges.push((end, end));
+        end += count;
+    }
+    let mut gaps = vec![0; cluster_of.len()];
+    for &(gap, cluster) in cluster_of {
+        let range = &mut ranges[cluster as usize];
+        gaps[range.1 as usize] = gap;
+        range.1 += 1;
+    }
+    ByCluster { gaps, ranges }
+}
+
+/// The figures of one cluster.
+fn cluster(
+    ledger: &Ledger,
+    boundaries: &[TimeNs],
+    key: &Key,
+    range: (u32, u32),
+    gaps: &[u32],
+    durs: &mut Vec<DurNs>,
+) -> GapCluster {
+    let mut by_class = [0; GapClass::N];
+    let mut sums = Sums::new(ledger, boundaries);
+    durs.clear();
+    for &gap in gaps {
+        sums.add(gap as usize);
+        durs.push(ledger.gap(gap as usize).time.dur());
+        for part in ledger.parts(gap as usize) {
+            by_class[part.class as usize] += part.time.dur();
+        }
+    }
+    let mean = sums.recurrence.total_ns as f64 / durs.len() as f64;
+    let squares: f64 = durs.iter().map(|&dur| (dur as f64 - mean).powi(2)).sum();
+    let deviation = (squares / (durs.len().max(2) - 1) as f64).sqrt();
+    let rank = (durs.len() * 95).div_ceil(100).max(1) - 1;
+    let (_, &mut p95_ns, _) = durs.select_nth_unstable(rank);
+    let in_family = GapClass::ALL.into_iter().filter(|&class| family(class) == key.family);
+    let class = in_family.rev().max_by_key(|&class| by_class[class as usize]).unwrap_or_default();
+    GapCluster {
+        prev: key.prev,
+        next: key.next,
+        class,
+        path: key.path,
+        frame: key.frame,
+        sum: sums.recurrence,
+        mean_ns: mean.round() as DurNs,
+        p95_ns,
+        variation: deviation / mean,
+        is_at_step_boundary: sums.n_at_boundary > 0 && 2 * sums.n_at_boundary >= sums.n_in_steps,
+        gaps: range,
+    }
+}
+
+/// Sums over gaps, added in the order of time.
+struct Sums<'a> {
+    ledger: &'a Ledger,
+    /// Of the steps that count.
+    boundaries: &'a [TimeNs],
+    recurrence: Recurrence,
+    n_in_steps: u64,
+    n_at_boundary: u64,
+    /// Boundaries up to the start of the last gap that was added.
+    n_passed: usize,
+    /// `n_passed` of the last step in which a gap started.
+    last_step: usize,
+}
+
+impl<'a> Sums<'a> {
+    fn new(ledger: &'a Ledger, boundaries: &'a [TimeNs]) -> Self {
+        let recurrence = Recurrence::default();
+        Self { ledger, boundaries, recurrence, n_in_steps: 0, n_at_boundary: 0, n_passed: 0, last_step: 0 }
+    }
+
+    fn add(&mut self, index: usize) {
+        let gap = self.ledger.gap(index);
+        let sum = &mut self.recurrence;
+        sum.count += 1;
+        sum.total_ns += gap.time.dur();
+        let ahead = &self.boundaries[self.n_passed..];
+        // Most gaps start in the step of the one before, or soon after.
+        self.n_passed += ahead.iter().take_while(|&&boundary| boundary <= gap.time.start).count();
+        let is_at_boundary = self.boundaries.get(self.n_passed).is_some_and(|&boundary| boundary < gap.time.end);
+        if self.n_passed == 0 || self.n_passed == self.boundaries.len() {
+            return;
+        }
+        sum.in_steps_ns += gap.time.dur();
+        let parts = self.ledger.parts(index).filter(|part| is_recoverable(&gap, part.class));
+        sum.recoverable_in_steps_ns += parts.map(|part| part.time.dur()).sum::<DurNs>();
+        sum.steps_present += usize::from(self.last_step != self.n_passed);
+        self.last_step = self.n_passed;
+        self.n_in_steps += 1;
+        self.n_at_boundary += u64::from(is_at_boundary);
+    }
+}

@@ -1,0 +1,183 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::analysis::gaps::ceiling::{Rank, ceiling};
+use crate::analysis::gaps::{NONE, StoredGap, StoredPart, Trigger};
+use crate::analysis::steps::StepSource;
+use crate::model::{SliceId, SliceKind, TraceBuilder};
+
+const THETA: DurNs = 5;
+
+/// A kernel for each name after a gap of that length, with a ledger whose gaps have these classes, half of the
+/// length each.
+fn planted(kernels: &[(&str, DurNs, [GapClass; 2])]) -> (Trace, Ledger) {
+    let mut at = 0;
+    let mut slices = Vec::new();
+    let mut ledger = Ledger { theta_ns: THETA, ..Ledger::default() };
+    for (i, &(name, gap, classes)) in kernels.iter().enumerate() {
+        let (start, end) = (at, at + gap);
+        if i > 0 {
+            ledger.gaps.push(StoredGap {
+                start,
+                end,
+                after: SliceId(i as u32 - 1),
+                ended_by: SliceId(i as u32),
+                first_part: ledger.parts.len() as u32,
+                trigger: None,
+            });
+            let part = |start, class| StoredPart { start, slice: NONE, class };
+            ledger.parts.extend([part(start, classes[0]), part(start + (gap + 1) / 2, classes[1])]);
+        }
+        slices.push(("stream 7", SliceKind::Kernel, name, end, end + 10));
+        at = end + 10;
+    }
+    ledger.window = TimeRange { start: kernels[0].1, end: at };
+    (TraceBuilder::from_slices(&slices).finish(), ledger)
+}
+
+fn steps(boundaries: Vec<TimeNs>) -> Steps {
+    Steps::new(StepSource::Marks, boundaries, None, 0, None)
+}
+
+#[test]
+fn the_same_gap_of_each_step_is_one_cluster() {
+    use GapClass::{CpuOp, DataLoading, LaunchLatency, Python};
+    let load = |gap| ("void first<int>(int)", gap, [DataLoading; 2]);
+    let (trace, ledger) = planted(&[
+        load(0),
+        ("second", 20, [CpuOp, Python]),
+        load(100),
+        ("second", 30, [Python, CpuOp]),
+        load(200),
+        ("second", 2, [LaunchLatency; 2]),
+        load(3),
+    ]);
+    let steps = steps(vec![0, 45, 215, 400]);
+    let found = clusters(&trace, &ledger, Some(&steps), &|| false);
+    let shown = |cluster: &GapCluster| {
+        let names = [found.name(cluster.prev), found.name(cluster.next)];
+        (names.join(" "), cluster.class, found.gaps(cluster).to_vec(), cluster.sum.steps_present)
+    };
+    let expected =
+        [("second first".to_owned(), DataLoading, vec![1, 3], 2), ("first second".to_owned(), CpuOp, vec![0, 2], 2)];
+    assert_eq!(found.all.iter().map(shown).collect::<Vec<_>>(), expected);
+    let load = &found.all[0];
+    assert_eq!((load.mean_ns, load.p95_ns, load.sum.ns_per_step(found.n_steps)), (150, 200, Some(100)));
+    assert_eq!(load.sum.ceiling_ns_per_step(found.n_steps), Some(100));
+    assert!((load.variation - 70.71 / 150.0).abs() < 1e-4, "{}", load.variation);
+    assert!(load.is_at_step_boundary && !found.all[1].is_at_step_boundary);
+    assert_eq!((found.micro.count, found.micro.total_ns), (2, 5));
+    assert_eq!([0, 1, 2, 3, 4, 5].map(|gap| found.of(gap)), [Some(1), Some(0), Some(1), Some(0), None, None]);
+    assert_eq!(found.gaps_within(load, &ledger, TimeRange { start: 45, end: 215 }), [3]);
+    let ended = |class| {
+        ceiling(&[Rank { ledgers: std::slice::from_ref(&ledger), steps: &steps }], &move |_, _, part| {
+            part.class == class
+        })
+    };
+    let figures = |class| ended(class).map(|ceiling| (ceiling.ns_per_step, ceiling.step_ns));
+    assert_eq!(figures(DataLoading), Some((100, 133)));
+    assert_eq!(figures(LaunchLatency), Some((0, 133)));
+    assert!((ended(DataLoading).unwrap().throughput_percent() - (133.0 / 33.0 - 1.0) * 100.0).abs() < 1e-9);
+}
+
+#[test]
+fn without_steps_there_are_no_figures_per_step() {
+    let (trace, ledger) = planted(&[("a", 0, [GapClass::Sync; 2]), ("a", 9, [GapClass::Sync; 2])]);
+    let found = clusters(&trace, &ledger, None, &|| false);
+    assert_eq!((found.n_steps, found.all.len(), found.all[0].sum.ns_per_step(0)), (0, 1, None));
+    assert_eq!(found.all[0].sum.in_steps_ns, 0);
+}
+
+#[test]
+fn ranges_that_count_their_instances_are_one_name() {
+    let (note, call, kernel) = (SliceKind::Annotation, SliceKind::Runtime, SliceKind::Kernel);
+    let mut slices = Vec::new();
+    for step in 0..4 {
+        let at = step * 100;
+        slices.push(("main", note, ["batch 7", "batch 8", "batch 9", "batch 10"][step as usize], at, at + 90));
+        slices.push(("main", note, ["layer 1", "layer 2"][step as usize % 2], at + 5, at + 80));
+        slices.push(("main", call, "cudaLaunchKernel", at + 10, at + 12));
+        slices.push(("stream 7", kernel, "k", at + 20, at + 30));
+    }
+    let mut builder = TraceBuilder::from_slices(&slices);
+    builder.slices[0].correlation = (0..16).map(|i| if i % 4 >= 2 { 1 + i / 4 } else { 0 }).collect();
+    let trace = builder.finish();
+    let device = crate::analysis::busy::devices(&trace).remove(0);
+    let ledger = crate::analysis::gaps::ledger(&trace, &device, None, &|| false);
+    let found = clusters(&trace, &ledger, None, &|| false);
+    let mut paths: Vec<_> =
+        found.all.iter().map(|cluster| (found.path(cluster).join("/"), cluster.sum.count)).collect();
+    paths.sort();
+    assert_eq!(paths, [("batch #/layer 1".to_owned(), 1), ("batch #/layer 2".to_owned(), 2)]);
+    assert_eq!(found.op(&found.all[0]), "layer 2");
+}
+
+fn class() -> impl Strategy<Value = GapClass> {
+    (0..GapClass::N).prop_map(|i| GapClass::ALL[i])
+}
+
+proptest! {
+    #[test]
+    fn clusters_are_a_partition_and_ceilings_are_bounded(
+        kernels in prop::collection::vec((0_usize..3, 1_i64..20, class(), class()), 2..60),
+        cuts in prop::collection::btree_set(-10_i64..1500, 0..8),
+        triggers in prop::collection::vec(0_usize..6, 60),
+    ) {
+        let names = ["a<1>", "a<2>", "b"];
+        let kernels: Vec<_> = kernels.iter().map(|&(name, gap, a, b)| (names[name], gap, [a, b])).collect();
+        let (trace, mut ledger) = planted(&kernels);
+        for (gap, &trigger) in ledger.gaps.iter_mut().zip(&triggers) {
+            gap.trigger = Trigger::ALL.get(trigger).copied();
+        }
+        let steps = steps(cuts.into_iter().collect());
+        let found = clusters(&trace, &ledger, Some(&steps), &|| false);
+        // Each macro gap is in one cluster, and gaps of one cluster have the same key.
+        let norm = |id: SliceId| trace.slice_name(id).split('<').next().unwrap().to_owned();
+        let key = |gap: usize| {
+            let (g, mut ns) = (ledger.gap(gap), vec![0; GapClass::N]);
+            ledger.parts(gap).for_each(|part| ns[part.class as usize] += part.time.dur());
+            let longest = (0..GapClass::N).find(|&i| ns[i] == *ns.iter().max().unwrap()).unwrap();
+            (norm(g.after), norm(g.ended_by), family(GapClass::ALL[longest]))
+        };
+        let mut expected: std::collections::BTreeMap<_, Vec<u32>> = Default::default();
+        for gap in (0..ledger.len()).filter(|&gap| ledger.gap(gap).time.dur() >= THETA) {
+            expected.entry(key(gap)).or_default().push(gap as u32);
+        }
+        let mut members: Vec<Vec<u32>> = found.all.iter().map(|cluster| found.gaps(cluster).to_vec()).collect();
+        members.sort();
+        let mut groups: Vec<Vec<u32>> = expected.into_values().collect();
+        groups.sort();
+        prop_assert_eq!(members, groups);
+        // Totals sum to those of the ledger.
+        let totals = ledger.totals(TimeRange::ALL);
+        let sum = |of: fn(&Recurrence) -> i64| found.all.iter().map(|cluster| of(&cluster.sum)).sum::<i64>();
+        prop_assert_eq!(sum(|sum| sum.total_ns), totals.macro_.total_ns);
+        prop_assert_eq!(found.micro.total_ns, totals.micro.total_ns);
+        prop_assert!(found.all.is_sorted_by(|a, b| a.sum.total_ns >= b.sum.total_ns));
+        for (i, cluster) in found.all.iter().enumerate() {
+            for &gap in found.gaps(cluster) {
+                prop_assert_eq!(found.of(gap as usize), Some(i));
+            }
+            let step_of = |gap: u32| steps.boundaries.iter().filter(|&&b| b <= ledger.gap(gap as usize).time.start).count();
+            let in_steps: Vec<usize> =
+                found.gaps(cluster).iter().map(|&gap| step_of(gap)).filter(|&n| n > 0 && n < steps.boundaries.len()).collect();
+            let distinct: std::collections::BTreeSet<_> = in_steps.iter().collect();
+            prop_assert_eq!(distinct.len(), cluster.sum.steps_present);
+            prop_assert!(cluster.sum.recoverable_in_steps_ns <= cluster.sum.in_steps_ns);
+        }
+        // Ceilings of all classes sum to no more than the idle time within the steps.
+        let ledgers = [ledger];
+        let rank = Rank { ledgers: &ledgers, steps: &steps };
+        let of_class = |class| ceiling(&[rank], &move |_, _, part| part.class == class);
+        let all: Vec<i64> = GapClass::ALL.into_iter().filter_map(|class| Some(of_class(class)?.ns_per_step)).collect();
+        if let Some(whole) = ceiling(&[rank, rank], &|_, _, _| true) {
+            let n = steps.len() as i64;
+            let window = TimeRange { start: steps.boundaries[0], end: *steps.boundaries.last().unwrap() };
+            let idle = ledgers[0].totals(window).all.total_ns;
+            prop_assert!(whole.ns_per_step * n <= idle && whole.ns_per_step <= whole.step_ns);
+            prop_assert!(all.iter().sum::<i64>() <= whole.ns_per_step);
+        } else {
+            prop_assert!(all.is_empty());
+        }
+    }
+}
