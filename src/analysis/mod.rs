@@ -19,6 +19,7 @@ pub mod phases;
 pub mod range_summary;
 mod recent_spans;
 pub mod related;
+pub mod rules;
 pub mod search;
 pub mod short_name;
 pub mod stacks;

@@ -95,12 +95,18 @@ impl Phases {
         tile.map_or(Phase::Other, |tile| tile.phase)
     }
 
+    /// The tiles that overlap `range`, ascending. Cost: O(log n).
+    pub fn tiles(&self, range: TimeRange) -> &[Tile] {
+        let first = self.tiles.partition_point(|tile| tile.time.end <= range.start);
+        let last = self.tiles.partition_point(|tile| tile.time.start < range.end);
+        &self.tiles[first..last.max(first)]
+    }
+
     /// The time of each phase within `range`; they sum to its length. Cost: O(log n + tiles within).
     pub fn within(&self, range: TimeRange) -> PhaseTimes {
         let mut times = [0; Phase::N];
         times[Phase::Other as usize] = range.dur();
-        let first = self.tiles.partition_point(|tile| tile.time.end <= range.start);
-        for tile in self.tiles[first..].iter().take_while(|tile| tile.time.start < range.end) {
+        for tile in self.tiles(range) {
             let time = tile.time.intersect(range).map_or(0, TimeRange::dur);
             times[tile.phase as usize] += time;
             times[Phase::Other as usize] -= time;
@@ -205,7 +211,7 @@ fn threads(trace: &Trace) -> Vec<TrackId> {
 /// A forward pass inside data loading or a backward pass belongs to that: transforms of images are modules too, and
 /// checkpointing repeats forward passes.
 ///
-/// * `marks`: by start, the outer of two first. A range that crosses the one around it is cut off at its end.
+/// * `marks`: by start, the outer of two first. Of ranges that cross the later one counts.
 fn tiles(marks: Vec<Tile>) -> Vec<Tile> {
     let mut tiles: Vec<Tile> = Vec::new();
     let mut open: Vec<Tile> = Vec::new();
@@ -214,11 +220,10 @@ fn tiles(marks: Vec<Tile>) -> Vec<Tile> {
     for mut mark in marks.into_iter().chain([end]) {
         while let Some(inner) = open.pop_if(|inner| inner.time.end <= mark.time.start) {
             push(&mut tiles, Tile { time: TimeRange { start: at, end: inner.time.end }, phase: inner.phase });
-            at = inner.time.end;
+            at = at.max(inner.time.end);
         }
         if let Some(around) = open.last() {
             push(&mut tiles, Tile { time: TimeRange { start: at, end: mark.time.start }, phase: around.phase });
-            mark.time.end = mark.time.end.min(around.time.end);
             if mark.phase == Phase::Forward && matches!(around.phase, Phase::DataLoading | Phase::Backward) {
                 mark.phase = around.phase;
             }

@@ -18,6 +18,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 pub mod text;
+pub mod verdicts;
 pub mod work;
 
 pub use cell::{Cell, MAX_FRAMES, Stack, Word};

@@ -138,8 +138,8 @@ fn of_words(name: &str) -> Option<Phase> {
     let is_backward = has(&["backward", "bwd"]);
     let is_optimizer = has(&["optimizer", "optim"]) || ["optstep", "zerograd", "clipgrad"].iter().any(|part| joined.contains(part));
     // `ZeRO-3_step`, `DeepSpeedEngine.step`.
-    let is_library_step = has(&["zero", "deepspeed"]) || joined.contains("deepspeed");
-    let is_optimizer = is_optimizer || is_library_step && words.last().is_some_and(|word| word == "step");
+    let is_library = joined.contains("zero") || joined.contains("deepspeed");
+    let is_optimizer = is_optimizer || is_library && words.last().is_some_and(|word| word == "step");
     match (is_forward, is_backward, is_optimizer) {
         (true, true, _) => None,
         // `DeepSpeedZeroOptimizer.backward`

@@ -49,9 +49,8 @@ fn the_phases_of_a_step_of_pytorch() {
         [
             (DataLoading, 10, 100),
             (Copies, 110, 150),
-            // The gap before the backward pass belongs to the forward pass, that between operators of the engine
-            // to the backward pass.
-            (Forward, 160, 420),
+            // From the first operator to the backward pass, without the copy.
+            (Forward, 150, 420),
             (Backward, 420, 600),
             (Communication, 600, 620),
             (Backward, 620, 700),
@@ -64,7 +63,7 @@ fn the_phases_of_a_step_of_pytorch() {
     let trace = TraceBuilder::from_slices(&slices).finish();
     let phases = phases(&trace, &|| false);
     let times = phases.within(TimeRange { start: 50, end: 1_000 });
-    assert_eq!(times, [50, 260, 240, 180, 40, 20, 160]);
+    assert_eq!(times, [50, 270, 260, 180, 40, 20, 130]);
     assert_eq!([5, 10, 99, 100, 619].map(|ts| phases.at(ts)), [
         Phase::Other,
         DataLoading,
