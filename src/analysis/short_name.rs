@@ -1,7 +1,7 @@
 //! Short names of kernels, without template and call arguments.
 
 /// The name of a function in a C++ signature, with its scopes but without return type, template
-/// arguments, call arguments and `(anonymous namespace)`.
+/// arguments, call arguments and anonymous namespaces.
 ///
 /// `at::native::elementwise_kernel` of
 /// `void at::native::elementwise_kernel<128, 4, Add<float> >(int, Add<float>)`. Names that are no
@@ -13,14 +13,15 @@ pub fn short_name(signature: &str) -> String {
 
 /// `None` where the brackets do not match.
 fn without_arguments(signature: &str) -> Option<String> {
-    const ANONYMOUS: &str = "(anonymous namespace)::";
+    // As compilers write it, and as nsys does.
+    const ANONYMOUS: [&str; 2] = ["(anonymous namespace)::", "<unnamed>::"];
     let mut name = String::new();
     // Open angle brackets, and within them parentheses.
     let (mut angles, mut rounds) = (0_u32, 0_u32);
     let mut before = ' ';
     let mut rest = signature;
     while let Some(c) = rest.chars().next() {
-        if let Some(after) = rest.strip_prefix(ANONYMOUS).filter(|_| angles == 0) {
+        if let Some(after) = ANONYMOUS.iter().find_map(|prefix| rest.strip_prefix(prefix)).filter(|_| angles == 0) {
             rest = after;
             continue;
         }
@@ -87,6 +88,11 @@ mod tests {
                  (int, float, c10::BFloat16 const*)",
                 "at::native::vectorized_layer_norm_kernel",
             ),
+            (
+                "void at::native::<unnamed>::cunn_SoftMaxBackward<(int)4, float>(T2 *, long)",
+                "at::native::cunn_SoftMaxBackward",
+            ),
+            ("void <unnamed>::indexing_backward_kernel<float, (int)4>(const long *)", "indexing_backward_kernel"),
             // Other return types; arrows and comparisons among the arguments.
             ("std::enable_if<(4>2), void>::type ns::f<int>(int)", "ns::f"),
             ("void f<decltype(a->b), (1 > 0)>(int)", "f"),

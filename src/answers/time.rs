@@ -6,6 +6,7 @@ use super::{Analysis, Work};
 use crate::analysis::busy::{DeviceBusy, devices};
 use crate::analysis::gaps::clusters::{Clusters, clusters};
 use crate::analysis::gaps::{Ledger, ledger};
+use crate::analysis::runway::{Runway, runway};
 use crate::analysis::steps::{Steps, steps};
 use crate::model::{TimeNs, Trace};
 
@@ -79,45 +80,18 @@ impl Analysis for GapClusters {
     }
 }
 
-/// The phases of a trace.
+/// How far the host was ahead of each device of a trace; devices without recorded launches are absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TracePhases;
+pub struct Runways;
 
-impl Analysis for TracePhases {
+impl Analysis for Runways {
     type Of = Arc<Trace>;
-    type Output = Phases;
-    const NAME: &'static str = "The search for phases";
+    type Output = Vec<Runway>;
+    const NAME: &'static str = "The search for queued work";
 
     fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Self::Output> {
-        Some(phases(of, &|| work.is_cancelled()))
-    }
-}
-
-/// What the rules say of a trace.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct RuleVerdicts {
-    pub steps: TraceSteps,
-    pub thresholds: Thresholds,
-    /// Only this time, in trace time.
-    pub range: Option<TimeRange>,
-}
-
-impl Analysis for RuleVerdicts {
-    type Of = Arc<Trace>;
-    type Output = Verdicts;
-    const NAME: &'static str = "The search for findings";
-
-    fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Self::Output> {
-        let steps = work.get(of, &self.steps)?;
-        let measured = Measured {
-            trace: of,
-            steps: (*steps).as_ref(),
-            busy: &*work.get(of, &BusyDevices)?,
-            ledgers: &*work.get(of, &Ledgers { steps: self.steps.clone() })?,
-            clusters: &*work.get(of, &GapClusters { steps: self.steps.clone() })?,
-            phases: &*work.get(of, &TracePhases)?,
-            range: self.range,
-        };
-        Some(verdicts(&measured, &self.thresholds, &|| work.is_cancelled()))
+        let ledgers = work.get(of, &Ledgers::default())?;
+        let is_cancelled = || work.is_cancelled();
+        Some(ledgers.iter().filter_map(|ledger| runway(of, ledger, &is_cancelled)).collect())
     }
 }

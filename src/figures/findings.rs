@@ -6,10 +6,13 @@ use crate::analysis::memory::leaks::{LeakCandidate, Thresholds, Total};
 use crate::analysis::memory::oom::{OomCard, OomHint};
 use crate::model::{Problem, Severity, TimeNs};
 
+/// The rule of problems met while reading.
+pub const IMPORT_PROBLEM: &str = "import_problem";
+
 /// A problem met while reading a file. Measured is how often it was met.
 pub fn import_problem(problem: &Problem, path: &str) -> Finding {
     Finding {
-        rule: "import_problem",
+        rule: IMPORT_PROBLEM,
         severity: problem.severity,
         text: problem.reason.clone(),
         measured: problem.count as f64,

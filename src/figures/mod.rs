@@ -11,6 +11,7 @@ pub mod files;
 pub mod findings;
 pub mod format;
 pub mod memory;
+pub mod phases;
 pub mod range;
 mod rows;
 pub mod stacks;

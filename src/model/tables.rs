@@ -63,6 +63,7 @@ pub enum CounterUnit {
     Plain,
     Bytes,
     Percent,
+    Nanoseconds,
 }
 
 /// Allocated and freed bytes, sorted by time. All columns have the same length.

@@ -136,6 +136,7 @@ pub fn counter_text(unit: CounterUnit, value: f64) -> String {
         CounterUnit::Plain => format::value(value),
         CounterUnit::Bytes => format::bytes(value),
         CounterUnit::Percent => format!("{} %", format::value(value)),
+        CounterUnit::Nanoseconds => format::duration(value as i64),
     }
 }
 

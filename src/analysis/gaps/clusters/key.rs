@@ -1,16 +1,18 @@
 //! Keys of clusters: what gaps have in common, as numbers of normalized names.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::NameId;
 use crate::analysis::frame::Frame;
 use crate::analysis::gaps::{GapClass, Ledger};
 use crate::analysis::short_name::short_name;
-use crate::analysis::steps::is_step_name;
 use crate::model::{SliceId, SliceKind, StringId, Trace};
 
 /// The fewest names that differ in their numbers only for the numbers to count instances.
 const MIN_NUMBERED: usize = 3;
+
+/// The profiler's own range around each step, which has a number.
+const PROFILER_STEP: &str = "ProfilerStep#";
 
 /// What the gaps of a cluster have in common, besides the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,8 +36,10 @@ pub fn family(class: GapClass) -> GapClass {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Form {
     Work,
-    Operator,
-    Annotation,
+    /// CUDA graphs have a number as their name.
+    Graph,
+    /// Operators and named ranges.
+    Range,
     Frame,
 }
 
@@ -49,7 +53,7 @@ pub struct Keys<'a> {
     /// The parent and the name of each operator path; the first is the empty path.
     pub paths: Vec<(u32, NameId)>,
     is_user: HashMap<StringId, bool>,
-    numbered: HashMap<String, bool>,
+    numbered: HashSet<String>,
 }
 
 impl<'a> Keys<'a> {
@@ -84,11 +88,11 @@ impl<'a> Keys<'a> {
         let text = self.trace.strings.get(string);
         let normalized = match form {
             Form::Work => short_name(text),
-            Form::Annotation => {
-                let skeleton = without_numbers(text);
-                if self.numbered.get(&skeleton) == Some(&true) { skeleton } else { text.to_owned() }
+            Form::Graph => format!("CUDA graph {text}"),
+            Form::Range => {
+                Some(without_numbers(text)).filter(|name| self.numbered.contains(name)).unwrap_or(text.to_owned())
             }
-            Form::Operator | Form::Frame => text.to_owned(),
+            Form::Frame => text.to_owned(),
         };
         let id = self.intern(normalized);
         self.known.insert((string, form), id);
@@ -96,7 +100,7 @@ impl<'a> Keys<'a> {
     }
 
     pub fn of(&mut self, ledger: &Ledger, index: usize) -> Key {
-        let (gap, slices) = (ledger.gap(index), &self.trace.slices);
+        let gap = ledger.gap(index);
         let mut by_class = [0; GapClass::N];
         // The longest part, and of those that explain something the longest.
         let (mut longest, mut host) = (0, None);
@@ -107,14 +111,20 @@ impl<'a> Keys<'a> {
             }
         }
         let class = GapClass::ALL.into_iter().rev().max_by_key(|&class| by_class[class as usize]).unwrap_or_default();
-        let name = |slice: SliceId| slices.name.get(slice.idx()).copied().unwrap_or_default();
-        let (prev, next) = (name(gap.after), name(gap.ended_by));
         let (path, frame) = match host.or_else(|| self.trace.launch_of(gap.ended_by)) {
             Some(slice) => self.place(slice),
             None => (0, NameId::default()),
         };
-        let (prev, next) = (self.name(prev, Form::Work), self.name(next, Form::Work));
+        let (prev, next) = (self.work(gap.after), self.work(gap.ended_by));
         Key { prev, next, path, frame, family: family(class) }
+    }
+
+    /// The name of device work; empty if there is none.
+    fn work(&mut self, slice: SliceId) -> NameId {
+        let slices = &self.trace.slices;
+        let Some(&string) = slices.name.get(slice.idx()) else { return NameId::default() };
+        let is_graph = slices.kind[slice.idx()] == SliceKind::CudaGraph;
+        self.name(string, if is_graph { Form::Graph } else { Form::Work })
     }
 
     /// The operator path around a host slice, itself included, and the innermost frame of the user's program.
@@ -126,10 +136,8 @@ impl<'a> Keys<'a> {
         for id in around.into_iter().rev() {
             let string = slices.name[id.idx()];
             match slices.kind[id.idx()] {
-                SliceKind::Operator => path = self.descend(path, string, Form::Operator),
-                SliceKind::Annotation if !is_step_name(self.trace.strings.get(string)) => {
-                    path = self.descend(path, string, Form::Annotation);
-                }
+                // Kineto recorded named ranges as operators until 2021.
+                SliceKind::Operator | SliceKind::Annotation => path = self.descend(path, string),
                 SliceKind::PythonFunction if self.is_user(string) => frame = self.name(string, Form::Frame),
                 _ => {}
             }
@@ -137,8 +145,12 @@ impl<'a> Keys<'a> {
         (path, frame)
     }
 
-    fn descend(&mut self, path: u32, string: StringId, form: Form) -> u32 {
-        let name = self.name(string, form);
+    /// The path of this operator or named range inside `path`. The profiler's own steps have none.
+    fn descend(&mut self, path: u32, string: StringId) -> u32 {
+        if self.trace.strings.get(string).starts_with(PROFILER_STEP) {
+            return path;
+        }
+        let name = self.name(string, Form::Range);
         let next = self.paths.len() as u32;
         let id = *self.path_ids.entry((path, name)).or_insert(next);
         if id == next {
@@ -167,19 +179,23 @@ fn without_numbers(name: &str) -> String {
     out
 }
 
-/// For each name of annotations without its numbers, whether the numbers count instances: there are several
-/// names, and each occurs once. Cost: O(slices).
-fn numbered(trace: &Trace) -> HashMap<String, bool> {
+/// Names of operators and ranges without their numbers, where the numbers count instances: there are several such
+/// names, and each occurs once. Cost: O(slices + strings).
+fn numbered(trace: &Trace) -> HashSet<String> {
     let slices = &trace.slices;
-    let mut counts: HashMap<StringId, u32> = HashMap::new();
-    for i in (0..slices.len()).filter(|&i| slices.kind[i] == SliceKind::Annotation) {
-        *counts.entry(slices.name[i]).or_default() += 1;
+    let mut counts = vec![0_u32; trace.strings.len()];
+    for (kind, name) in slices.kind.iter().zip(&slices.name) {
+        if matches!(kind, SliceKind::Operator | SliceKind::Annotation) {
+            counts[name.0 as usize] += 1;
+        }
     }
-    let mut skeletons: HashMap<String, (usize, u32)> = HashMap::new();
-    for (string, count) in counts {
-        let (names, most) = skeletons.entry(without_numbers(trace.strings.get(string))).or_default();
-        *names += 1;
-        *most = count.max(*most);
+    let mut names: HashMap<String, (usize, bool)> = HashMap::new();
+    for ((_, text), &count) in trace.strings.iter().zip(&counts).filter(|(_, count)| **count > 0) {
+        if text.bytes().any(|byte| byte.is_ascii_digit()) {
+            let (n, is_once) = names.entry(without_numbers(text)).or_insert((0, true));
+            *n += 1;
+            *is_once &= count == 1;
+        }
     }
-    skeletons.into_iter().map(|(name, (names, most))| (name, names >= MIN_NUMBERED && most == 1)).collect()
+    names.into_iter().filter(|(_, (n, is_once))| *n >= MIN_NUMBERED && *is_once).map(|(name, _)| name).collect()
 }
