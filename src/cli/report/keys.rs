@@ -71,7 +71,7 @@ impl Report {
         } = self;
         let [files, problems] = import_tables(files);
         // Import problems have a table of their own.
-        let found = findings.iter().filter(|finding| finding.rule != IMPORT_PROBLEM);
+        let found: Vec<&Finding> = findings.iter().filter(|finding| finding.rule != IMPORT_PROBLEM).collect();
         vec![
             files,
             problems,
