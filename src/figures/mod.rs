@@ -11,6 +11,7 @@ pub mod files;
 pub mod findings;
 pub mod format;
 pub mod memory;
+pub mod phases;
 pub mod range;
 mod rows;
 pub mod stacks;
@@ -18,6 +19,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 pub mod text;
+pub mod verdicts;
 pub mod work;
 
 pub use cell::{Cell, MAX_FRAMES, Stack, Word};
