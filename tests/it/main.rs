@@ -15,6 +15,7 @@ mod nsys_report;
 mod operators;
 mod oracle;
 mod planted;
+mod peers;
 mod portable;
 mod properties;
 mod snapshot_oracle;
