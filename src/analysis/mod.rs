@@ -3,6 +3,7 @@
 pub mod annotations;
 pub mod breakdown;
 pub mod busy;
+pub mod call_tree;
 pub mod calls;
 pub mod clock;
 pub mod collectives;
@@ -26,4 +27,5 @@ pub mod search;
 pub mod short_name;
 pub mod stacks;
 pub mod steps;
+pub mod tensor_cores;
 pub mod totals;

@@ -12,6 +12,7 @@ pub mod findings;
 pub mod format;
 pub mod memory;
 pub mod phases;
+pub mod ncu;
 pub mod range;
 mod rows;
 pub mod stacks;
