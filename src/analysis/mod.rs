@@ -22,6 +22,7 @@ pub mod range_summary;
 mod recent_spans;
 pub mod related;
 pub mod rules;
+pub mod roles;
 pub mod runway;
 pub mod search;
 pub mod short_name;
