@@ -6,21 +6,69 @@ use crate::analysis::finding::{Evidence, Finding, Unit};
 use crate::analysis::rules::{Check, Hit, Levels, Rule, Thresholds, Verdicts};
 use crate::model::{DurNs, Trace};
 
-/// A hit of a rule as a finding.
+/// A trace with what the rules say of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Judged<'a> {
+    pub trace: &'a Trace,
+    /// Of the file.
+    pub path: &'a str,
+    /// Of the trace on the session clock.
+    pub offset: DurNs,
+    pub verdicts: &'a Verdicts,
+}
+
+/// The findings of several traces, worst first; with the index of the trace that each is of.
 ///
-/// * `path`: of the file.
-/// * `offset`: of the trace on the session clock.
-pub fn finding(hit: &Hit, trace: &Trace, path: &str, offset: DurNs, thresholds: &Thresholds) -> Finding {
-    let range = hit.range.map(|range| range.shifted(offset));
+/// Hits of one rule on several ranks, or several devices of one trace, are one finding about the worst of them.
+pub fn findings(traces: &[Judged<'_>], thresholds: &Thresholds) -> Vec<(usize, Finding)> {
+    let mut hits: Vec<(usize, &Hit)> = Vec::new();
+    for (i, judged) in traces.iter().enumerate() {
+        hits.extend(judged.verdicts.hits.iter().map(|hit| (i, hit)));
+    }
+    let worst = |hit: &Hit| if hit.rule == Rule::LowUtilization { -hit.measured } else { hit.measured };
+    hits.sort_by(|a, b| (b.1.severity.cmp(&a.1.severity)).then(worst(b.1).total_cmp(&worst(a.1))));
+    let is_alike = |a: (usize, &Hit), b: (usize, &Hit)| {
+        let ranks = [a, b].map(|(i, _)| traces[i].trace.info.rank);
+        let is_other_rank = ranks[0].is_some() && ranks[1].is_some() && ranks[0] != ranks[1];
+        a.1.rule == b.1.rule && (is_other_rank || a.0 == b.0 && a.1.device != b.1.device)
+    };
+    let mut groups: Vec<Vec<(usize, &Hit)>> = Vec::new();
+    for hit in hits {
+        match groups.iter_mut().find(|group| group.iter().all(|&other| is_alike(other, hit))) {
+            Some(group) => group.push(hit),
+            None => groups.push(vec![hit]),
+        }
+    }
+    let amount = |group: &[(usize, &Hit)]| group[0].1.ceiling_ns_per_step.unwrap_or(group[0].1.amount);
+    groups.sort_by_key(|group| std::cmp::Reverse((group[0].1.severity, amount(group))));
+    let worded = |group: &Vec<(usize, &Hit)>| {
+        let (i, hit) = group[0];
+        let mut finding = finding(hit, &traces[i], thresholds);
+        let shares: Vec<f64> = group[1..].iter().map(|(_, hit)| hit.measured).collect();
+        if let Some(min) = shares.iter().copied().reduce(f64::min) {
+            let max = shares.iter().copied().fold(min, f64::max);
+            let [min, max] = [min, max].map(|share| value(share, unit(hit.rule)));
+            let range = if min == max { min } else { format!("{min} to {max}") };
+            let noun = if shares.len() == 1 { "device" } else { "devices" };
+            finding.text += &format!("; {} more {noun} likewise, {range}", shares.len());
+        }
+        (i, finding)
+    };
+    groups.iter().map(worded).collect()
+}
+
+/// A hit of a rule as a finding.
+fn finding(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Finding {
+    let range = hit.range.map(|range| range.shifted(of.offset));
     Finding {
         rule: hit.rule.key(),
         severity: hit.severity,
-        text: text(hit, trace, thresholds),
+        text: text(hit, of.trace, thresholds),
         measured: hit.measured,
         threshold: hit.threshold,
         unit: unit(hit.rule),
         evidence: Evidence {
-            file: Some(path.to_owned()),
+            file: Some(of.path.to_owned()),
             range_ns: range.map(|range| [range.start, range.end]),
             names: hit.names.iter().filter(|name| !name.is_empty()).cloned().collect(),
         },

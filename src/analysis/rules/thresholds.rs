@@ -93,7 +93,7 @@ pub struct Thresholds {
     /// Share of the time of kernels in those that take longer than [`Self::slow_kernel_ns`] on average.
     pub slow_kernels: Levels,
     pub slow_kernel_ns: i64,
-    /// Duration of one launch of a kernel by that of a step, or the window.
+    /// Duration of one launch of a slow kernel by that of a step, or the window.
     pub long_kernel: Levels,
     /// Share of kernels shorter than [`Self::tiny_kernel_ns`], if the device is underused as well.
     pub tiny_kernels: Levels,
