@@ -38,7 +38,7 @@ pub enum Command {
     PreviousSlice,
     ParentSlice,
     ChildSlice,
-    /// The next stretch of the selected slice's row in which nothing runs, as a time range.
+    /// The next gap of the device, by duration or along time.
     NextGap,
     PreviousGap,
     /// Along the arrow that leaves the selected slice, or to the kernel it launched.
@@ -302,14 +302,14 @@ pub const COMMANDS: &[CommandSpec] = &[
         Menu::Select,
         Command::NextGap,
         "Next gap",
-        "Select the next stretch of this row in which nothing runs",
+        "Select the longest gap of the device, then the next longest, or along time as the Gaps view says",
         &[key(Key::G)],
     ),
     spec(
         Menu::Select,
         Command::PreviousGap,
         "Previous gap",
-        "Select the stretch before in which nothing runs",
+        "Select the gap before, in the same order",
         &[shift(Key::G)],
     ),
     spec(

@@ -10,6 +10,7 @@ pub mod copies;
 pub mod finding;
 pub mod frame;
 pub mod gaps;
+pub mod hta_idle;
 pub mod kernels;
 pub mod launches;
 pub mod memory;

@@ -125,7 +125,9 @@ fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String {
         Rule::PageableCopies => {
             let size = format::bytes(thresholds.pageable_bytes as f64);
             let noun = if hit.count == 1 { "copy" } else { "copies" };
-            format!("{device}: {count} {noun} of more than {size} from or to pageable memory, {share} of the time: {amount}")
+            format!(
+                "{device}: {count} {noun} of more than {size} from or to pageable memory, {share} of the time: {amount}"
+            )
         }
         Rule::Allocator => waits("while device memory is allocated or freed"),
         Rule::ModuleLoad => waits("while code is compiled or loaded"),
@@ -317,5 +319,7 @@ pub fn checks() -> Part<Checked> {
         words "shown", "Measured", 90, Cell::name(&value(row.check.measured, unit(row.check.rule))), "The measured value";
         words "limit", "Limit", 90, Cell::name(&row.limit()), "Where findings begin";
     };
-    Part::new("checks", "Checked", figures).report("rank device rule shown limit").json("rank device rule measured threshold")
+    Part::new("checks", "Checked", figures)
+        .report("rank device rule shown limit")
+        .json("rank device rule measured threshold")
 }

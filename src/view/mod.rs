@@ -17,6 +17,7 @@ pub mod events;
 mod fixture;
 pub mod flame;
 mod flame_pane;
+pub mod gaps;
 pub mod marks;
 pub mod memory;
 pub mod palette;

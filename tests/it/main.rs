@@ -14,6 +14,7 @@ mod nsys_oracle;
 mod nsys_report;
 mod operators;
 mod oracle;
+mod peers;
 mod portable;
 mod properties;
 mod snapshot_oracle;

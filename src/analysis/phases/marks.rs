@@ -116,7 +116,9 @@ fn of_python(name: &str) -> Option<Phase> {
     match function {
         "__next__" if is_in("torch/utils/data/dataloader.py") => Some(Phase::DataLoading),
         "backward" if is_in("torch/_tensor.py") || is_in("torch/autograd/__init__.py") => Some(Phase::Backward),
-        "step" | "zero_grad" | "wrapper" if is_in("torch/optim/") && !is_in("lr_scheduler.py") => Some(Phase::Optimizer),
+        "step" | "zero_grad" | "wrapper" if is_in("torch/optim/") && !is_in("lr_scheduler.py") => {
+            Some(Phase::Optimizer)
+        }
         _ => None,
     }
 }
@@ -136,7 +138,8 @@ fn of_words(name: &str) -> Option<Phase> {
     }
     let is_forward = has(&["forward", "fwd"]);
     let is_backward = has(&["backward", "bwd"]);
-    let is_optimizer = has(&["optimizer", "optim"]) || ["optstep", "zerograd", "clipgrad"].iter().any(|part| joined.contains(part));
+    let is_optimizer =
+        has(&["optimizer", "optim"]) || ["optstep", "zerograd", "clipgrad"].iter().any(|part| joined.contains(part));
     // `ZeRO-3_step`, `DeepSpeedEngine.step`.
     let is_library = joined.contains("zero") || joined.contains("deepspeed");
     let is_optimizer = is_optimizer || is_library && words.last().is_some_and(|word| word == "step");
@@ -221,9 +224,24 @@ mod tests {
             assert_eq!(of_annotation(name), Some(phase), "{name}");
         }
         for name in [
-            "", "step_5", "training_step", "epoch_3", "batch 7", "data_parallel", "load_checkpoint", "forward_backward",
-            "ProfilerStep#3", "aten::batch_norm", "aten::_to_copy, seq = 3", "on_before_optimizer_step",
-            "[pl][profile][Callback]Timer.on_after_backward", "generate_data", "batch_time", "opt_1.3b", "warmup", "metrics:publish",
+            "",
+            "step_5",
+            "training_step",
+            "epoch_3",
+            "batch 7",
+            "data_parallel",
+            "load_checkpoint",
+            "forward_backward",
+            "ProfilerStep#3",
+            "aten::batch_norm",
+            "aten::_to_copy, seq = 3",
+            "on_before_optimizer_step",
+            "[pl][profile][Callback]Timer.on_after_backward",
+            "generate_data",
+            "batch_time",
+            "opt_1.3b",
+            "warmup",
+            "metrics:publish",
         ] {
             assert_eq!(of_annotation(name), None, "{name}");
         }

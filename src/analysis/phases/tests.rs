@@ -64,13 +64,10 @@ fn the_phases_of_a_step_of_pytorch() {
     let phases = phases(&trace, &|| false);
     let times = phases.within(TimeRange { start: 50, end: 1_000 });
     assert_eq!(times, [50, 270, 260, 180, 40, 20, 130]);
-    assert_eq!([5, 10, 99, 100, 619].map(|ts| phases.at(ts)), [
-        Phase::Other,
-        DataLoading,
-        DataLoading,
-        Phase::Other,
-        Communication
-    ]);
+    assert_eq!(
+        [5, 10, 99, 100, 619].map(|ts| phases.at(ts)),
+        [Phase::Other, DataLoading, DataLoading, Phase::Other, Communication]
+    );
 }
 
 #[test]

@@ -9,8 +9,8 @@ mod account;
 mod kernels;
 mod thresholds;
 
-use self::account::{Account, accounts};
 pub use self::account::Cause;
+use self::account::{Account, accounts};
 pub use self::kernels::{Dominant, KernelStats};
 pub use self::thresholds::{Levels, Thresholds};
 use super::breakdown::{Breakdown, breakdown};
@@ -414,7 +414,8 @@ impl Device<'_, '_> {
             let busy = step.dur() - breakdown(self.busy, step).idle_ns;
             (busy > 0).then_some((data, busy, step))
         };
-        let mut steps: Vec<_> = self.of.steps_in(self.of.window().unwrap_or(self.window)).into_iter().filter_map(of_step).collect();
+        let mut steps: Vec<_> =
+            self.of.steps_in(self.of.window().unwrap_or(self.window)).into_iter().filter_map(of_step).collect();
         if steps.iter().all(|step| step.0 == 0) {
             return;
         }
@@ -462,7 +463,12 @@ impl Device<'_, '_> {
         let step = self.of.window().map_or(0, TimeRange::dur) / steps as DurNs;
         let found = hit(Rule::RecurringGap, Some(self.busy.device), cluster.sum.in_steps_ns / steps as DurNs, step);
         let longest = clusters.gaps(cluster).iter().map(|&gap| ledger.gap(gap as usize).time);
-        let names = [clusters.name(cluster.prev), clusters.name(cluster.next), clusters.op(cluster), clusters.name(cluster.frame)];
+        let names = [
+            clusters.name(cluster.prev),
+            clusters.name(cluster.next),
+            clusters.op(cluster),
+            clusters.name(cluster.frame),
+        ];
         self.out.check(Hit {
             count: cluster.sum.steps_present as u64,
             n_steps: steps,

@@ -22,7 +22,8 @@ fn judged(trace: &Trace, range: Option<TimeRange>) -> Verdicts {
         ledgers.iter().map(|ledger| clusters(trace, ledger, steps.as_ref(), &|| false)).collect();
     let phases = phases(trace, &|| false);
     let steps = steps.as_ref();
-    let measured = Measured { trace, steps, busy: &busy, ledgers: &ledgers, clusters: &clusters, phases: &phases, range };
+    let measured =
+        Measured { trace, steps, busy: &busy, ledgers: &ledgers, clusters: &clusters, phases: &phases, range };
     verdicts(&measured, &Thresholds::default(), &|| false)
 }
 
@@ -149,8 +150,12 @@ fn kernels_are_judged_by_their_duration() {
     assert_eq!((hit.measured, hit.amount, hit.names[0].as_str()), (0.25, 2_500_000, "scan"));
     let tiny: Vec<_> = (0..100).map(|i| ("stream 7", KERNEL, "add", 100_000 * i, 100_000 * i + 9_999)).collect();
     let verdicts = judged(&trace(&tiny), None);
-    assert_eq!(of(&verdicts, Rule::TinyKernels).map(|hit| (hit.measured, hit.count)), Some((1.0, 100 * n_steps(&verdicts))));
-    let back_to_back: Vec<_> = (0..1_000).map(|i| ("stream 7", KERNEL, "add", 10_000 * i, 10_000 * i + 9_999)).collect();
+    assert_eq!(
+        of(&verdicts, Rule::TinyKernels).map(|hit| (hit.measured, hit.count)),
+        Some((1.0, 100 * n_steps(&verdicts)))
+    );
+    let back_to_back: Vec<_> =
+        (0..1_000).map(|i| ("stream 7", KERNEL, "add", 10_000 * i, 10_000 * i + 9_999)).collect();
     assert_eq!(of(&judged(&trace(&back_to_back), None), Rule::TinyKernels), None, "the device is busy");
 }
 
