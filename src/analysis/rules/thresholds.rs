@@ -50,7 +50,7 @@ impl Levels {
 
 /// The thresholds of all rules. Shares are of the window, 0 to 1.
 ///
-/// Where `DEFINITIONS.md` gives levels they are those. The others follow XProf: 3 % of the time is worth a note, as
+/// Where `DEFINITIONS.md` gives levels they are those. The others follow `XProf`: 3 % of the time is worth a note, as
 /// for input and launches there; what costs a tenth of the time is a warning, and a fifth is high.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
