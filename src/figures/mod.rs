@@ -12,6 +12,7 @@ pub mod files;
 pub mod findings;
 pub mod format;
 pub mod memory;
+pub mod ncu;
 pub mod phases;
 pub mod range;
 mod rows;
