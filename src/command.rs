@@ -3,7 +3,7 @@
 use eframe::egui::text_selection::LabelSelectionState;
 use eframe::egui::{Context, Event, Key, KeyboardShortcut, Modifiers};
 
-use crate::model::TrackId;
+use crate::model::{SliceId, TrackId};
 
 /// What can be asked for by menu, key or palette, or by a view. The app runs it before the next frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub enum Command {
     PreviousSlice,
     ParentSlice,
     ChildSlice,
-    /// The next stretch of the selected slice's row in which nothing runs, as a time range.
+    /// The next gap of the device, by duration or along time.
     NextGap,
     PreviousGap,
     /// Along the arrow that leaves the selected slice, or to the kernel it launched.
@@ -55,6 +55,8 @@ pub enum Command {
     CollapseAll,
     ExpandAll,
     CopyName,
+    /// Copies a command line that profiles a kernel in depth: of this trace and slice, else of the selection.
+    CopyKernelProfile(Option<(usize, SliceId)>),
     Search,
     NextHit,
     PreviousHit,
@@ -302,14 +304,14 @@ pub const COMMANDS: &[CommandSpec] = &[
         Menu::Select,
         Command::NextGap,
         "Next gap",
-        "Select the next stretch of this row in which nothing runs",
+        "Select the longest gap of the device, then the next longest, or along time as the Gaps view says",
         &[key(Key::G)],
     ),
     spec(
         Menu::Select,
         Command::PreviousGap,
         "Previous gap",
-        "Select the stretch before in which nothing runs",
+        "Select the gap before, in the same order",
         &[shift(Key::G)],
     ),
     spec(
@@ -349,6 +351,14 @@ pub const COMMANDS: &[CommandSpec] = &[
         "Copy name",
         "Copy the name of the selected slice, or size, address and stack of the selected allocation",
         &[ctrl(Key::C)],
+    )
+    .needs(Needs::Selection),
+    spec(
+        Menu::Select,
+        Command::CopyKernelProfile(None),
+        "Copy ncu command",
+        "Copy a command line that profiles the selected kernel in depth, with Nsight Compute or on AMD with ROCm's",
+        &[],
     )
     .needs(Needs::Selection),
     spec(

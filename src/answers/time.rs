@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::{Analysis, Work};
 use crate::analysis::busy::{DeviceBusy, devices};
 use crate::analysis::gaps::clusters::{Clusters, clusters};
-use crate::analysis::gaps::{Ledger, ledger};
+use crate::analysis::gaps::{Ledger, LedgerIndex, ledger};
 use crate::analysis::runway::{Runway, runway};
-use crate::analysis::steps::{Steps, steps};
-use crate::model::{TimeNs, Trace};
+use crate::analysis::steps::{Steps, marked, steps};
+use crate::model::{ProcessId, TimeNs, Trace};
 
 /// The steps of a trace, if there are any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,10 @@ impl Analysis for TraceSteps {
     const NAME: &'static str = "The search for steps";
 
     fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Self::Output> {
-        Some(steps(of, &|| work.is_cancelled()))
+        Some(match &self.marks {
+            Some(marks) => marked(marks),
+            None => steps(of, &|| work.is_cancelled()),
+        })
     }
 }
 
@@ -57,6 +60,42 @@ impl Analysis for Ledgers {
         let busy = work.get(of, &BusyDevices)?;
         let is_cancelled = || work.is_cancelled();
         Some(busy.iter().map(|busy| ledger(of, busy, (*steps).as_ref(), &is_cancelled)).collect())
+    }
+}
+
+/// [`Ledgers`] with what views look up in them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IndexedLedgers(pub Ledgers);
+
+/// The ledgers of a trace, each with its index.
+#[derive(Debug)]
+pub struct Indexed {
+    pub ledgers: Arc<Vec<Ledger>>,
+    /// One for each ledger.
+    pub indices: Vec<LedgerIndex>,
+}
+
+impl Indexed {
+    /// The ledger of the device of a process.
+    pub fn of(&self, process: ProcessId) -> Option<(&Ledger, &LedgerIndex)> {
+        self.iter().find(|(ledger, _)| ledger.process == process)
+    }
+
+    /// All ledgers.
+    pub fn iter(&self) -> impl Iterator<Item = (&Ledger, &LedgerIndex)> {
+        self.ledgers.iter().zip(&self.indices)
+    }
+}
+
+impl Analysis for IndexedLedgers {
+    type Of = Arc<Trace>;
+    type Output = Indexed;
+    const NAME: &'static str = "Ranking the gaps";
+
+    fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Indexed> {
+        let ledgers = work.get(of, &self.0)?;
+        let indices = ledgers.iter().map(|ledger| LedgerIndex::new(ledger, &|| work.is_cancelled())).collect();
+        Some(Indexed { ledgers, indices })
     }
 }
 

@@ -1,5 +1,6 @@
 //! The open traces, their clock, and all choices about them: selection, ranges, marks, shown memory.
 
+mod gap_order;
 mod mark;
 mod memory_focus;
 mod navigation;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 use crate::model::{DurNs, SliceId, TimeRange, Trace};
 
+pub use self::gap_order::GapOrder;
 pub use self::mark::Mark;
 pub use self::memory_focus::{MemoryFocus, OpenMemory, ShownMemory};
 pub use self::navigation::Navigation;
@@ -31,6 +33,8 @@ pub struct Session {
     /// What the last search found, as (trace, slice), sorted by time.
     pub hits: Arc<Vec<(usize, SliceId)>>,
     pub memory: MemoryFocus,
+    /// In which order keys go from gap to gap.
+    pub gap_order: GapOrder,
 }
 
 impl Session {

@@ -3,7 +3,7 @@
 use crate::answers::Answers;
 use crate::command::Command;
 use crate::model::{SliceId, TimeNs, TimeRange};
-use crate::session::{Mark, MemoryFocus, Navigation, OpenTrace, Selection, Session};
+use crate::session::{GapOrder, Mark, MemoryFocus, Navigation, OpenTrace, Selection, Session};
 use std::sync::Arc;
 
 /// What a view may read and change during one frame. Everything else is requested as a [`Command`].
@@ -21,6 +21,8 @@ pub struct ViewContext<'a> {
     /// Slices found by the last search, as (trace, slice), sorted by time; painted as highlights.
     pub hits: &'a mut Arc<Vec<(usize, SliceId)>>,
     pub memory: &'a mut MemoryFocus,
+    /// In which order keys go from gap to gap.
+    pub gap_order: &'a mut GapOrder,
     pub answers: &'a Answers,
     pub is_dark: bool,
     /// Whether the plain wheel zooms and Ctrl+wheel scrolls, instead of the other way round.
@@ -36,7 +38,7 @@ impl<'a> ViewContext<'a> {
     ///
     /// * `commands`: gets what the view asks for.
     pub fn new(session: &'a mut Session, answers: &'a Answers, is_dark: bool, commands: &'a mut Vec<Command>) -> Self {
-        let Session { open, navigation, selection, range, marks, hits, memory } = session;
+        let Session { open, navigation, selection, range, marks, hits, memory, gap_order } = session;
         Self {
             traces: open,
             span: open.span(),
@@ -46,6 +48,7 @@ impl<'a> ViewContext<'a> {
             marks,
             hits,
             memory,
+            gap_order,
             answers,
             is_dark,
             wheel_zooms: false,

@@ -2,6 +2,7 @@
 
 pub mod flame;
 pub mod fuzzy;
+pub mod gap_color;
 pub mod labels;
 pub mod raster;
 pub mod slice_color;

@@ -123,23 +123,26 @@ fn widgets(t: &Tokens) -> Widgets {
     }
 }
 
+/// Relative luminance, as WCAG 2 defines it.
+#[cfg(test)]
+fn luminance(color: Color32) -> f64 {
+    let linear = |byte: u8| {
+        let x = f64::from(byte) / 255.0;
+        if x <= 0.04045 { x / 12.92 } else { ((x + 0.055) / 1.055).powf(2.4) }
+    };
+    0.2126 * linear(color.r()) + 0.7152 * linear(color.g()) + 0.0722 * linear(color.b())
+}
+
+/// The contrast ratio of two colors, as WCAG 2 defines it: 1 to 21.
+#[cfg(test)]
+pub fn contrast(a: Color32, b: Color32) -> f64 {
+    let (a, b) = (luminance(a) + 0.05, luminance(b) + 0.05);
+    a.max(b) / a.min(b)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Relative luminance, as WCAG 2 defines it.
-    fn luminance(color: Color32) -> f64 {
-        let linear = |byte: u8| {
-            let x = f64::from(byte) / 255.0;
-            if x <= 0.04045 { x / 12.92 } else { ((x + 0.055) / 1.055).powf(2.4) }
-        };
-        0.2126 * linear(color.r()) + 0.7152 * linear(color.g()) + 0.0722 * linear(color.b())
-    }
-
-    fn contrast(a: Color32, b: Color32) -> f64 {
-        let (a, b) = (luminance(a) + 0.05, luminance(b) + 0.05);
-        a.max(b) / a.min(b)
-    }
 
     #[test]
     fn text_is_readable_on_every_background() {

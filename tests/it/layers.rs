@@ -49,7 +49,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "widget",
-        may_use: &["model::time", "model::SliceKind", "model::Tint", "figures"],
+        may_use: &["model::time", "model::SliceKind", "model::Tint", "analysis::gaps", "figures"],
         never: &[DIALOG, DATABASE, FILES, THREADS, PROCESSES, NETWORK],
     },
     Layer {

@@ -3,10 +3,12 @@
 pub mod ceiling;
 mod class;
 pub mod clusters;
+mod index;
 
 use std::ops::Range;
 
 pub use self::class::{GapClass, Trigger};
+pub use self::index::{IdleByClass, LedgerIndex};
 use super::busy::DeviceBusy;
 use super::steps::Steps;
 use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange, Trace};

@@ -10,15 +10,16 @@ use crate::analysis::busy::{self, DeviceBusy};
 use crate::analysis::calls::{CallKind, calls};
 use crate::analysis::clock;
 use crate::analysis::copies::copies;
+use crate::analysis::hta_idle::hta_idle;
 use crate::analysis::kernels::{KernelsBy, kernels};
 use crate::analysis::operators::operators;
 use crate::analysis::totals::Scope;
 use crate::answers::Answers;
 use crate::cli::{Failure, input};
-use crate::figures::devices::{self, Device};
+use crate::figures::devices::{self, Device, StreamIdle};
 use crate::figures::files::{self, File, FileClock};
 use crate::figures::{Table, findings, work};
-use crate::model::{TimeRange, Trace};
+use crate::model::{Format, TimeRange, Trace};
 use crate::session::OpenTrace;
 
 /// The report of these traces, with lists of at most `top` rows; 0 keeps all.
@@ -40,6 +41,8 @@ pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) 
     let devices: Vec<Device<'_>> =
         busy.iter().flat_map(|(trace, all)| all.iter().map(|busy| device(trace, busy))).collect();
     let device_work: Vec<_> = devices.iter().flat_map(Device::work).collect();
+    let device_time: Vec<_> = devices.iter().map(Device::time).collect();
+    let stream_idle: Vec<_> = models.iter().flat_map(|trace| stream_idle(trace)).collect();
     let mut found = memory.findings;
     for trace in &models {
         let path = input::label(trace);
@@ -54,6 +57,8 @@ pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) 
         clock,
         span_ns: [span.start, span.end],
         device_work: devices::device_work().table(&device_work, 0),
+        device_time: devices::device_time().table(&device_time, 0),
+        hta_idle: devices::hta_idle().table(&stream_idle, 0),
         devices: devices::devices().table(devices, 0),
         operators: work::operators().table(operators(&scope, by_shape), top),
         kernels: work::kernels().table(kernels(&scope, by), top),
@@ -87,4 +92,10 @@ fn clock(traces: &[&Trace]) -> (Clock, TimeRange, Vec<i64>) {
 fn device<'a>(trace: &'a Trace, busy: &'a DeviceBusy) -> Device<'a> {
     let info = trace.info.devices.iter().find(|info| info.id == busy.device);
     Device { rank: trace.info.rank, name: info.map_or("", |info| &info.name), busy }
+}
+
+/// HTA reads no other format.
+fn stream_idle(trace: &Trace) -> Vec<StreamIdle> {
+    let all = if trace.info.format == Format::ChromeTrace { hta_idle(trace) } else { Vec::new() };
+    all.into_iter().map(|idle| StreamIdle { rank: trace.info.rank, idle }).collect()
 }

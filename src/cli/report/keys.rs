@@ -24,6 +24,9 @@ pub struct Report {
     /// From the first start to the last end of all traces, on the session clock.
     pub span_ns: [TimeNs; 2],
     pub devices: Table,
+    /// Only for traces of the PyTorch profiler, which HTA reads.
+    #[serde(skip_serializing_if = "Table::is_empty")]
+    pub hta_idle: Table,
     pub operators: Table,
     pub kernels: Table,
     pub copies: Table,
@@ -37,6 +40,8 @@ pub struct Report {
     /// The parts that JSON has inside others, for flat reports.
     #[serde(skip)]
     pub device_work: Table,
+    #[serde(skip)]
+    pub device_time: Table,
     #[serde(skip)]
     pub growth: Table,
     /// Worst first.
@@ -60,7 +65,7 @@ impl Report {
         #[rustfmt::skip]
         let Self {
             schema: _, lacuna: _, span_ns: _, findings: _,
-            files, clock, devices, device_work, kernels, operators, copies, apis, os_calls, annotations, memory, growth,
+            files, clock, devices, device_work, device_time, hta_idle, kernels, operators, copies, apis, os_calls, annotations, memory, growth,
         } = self;
         let [files, problems] = import_tables(files);
         vec![
@@ -69,6 +74,8 @@ impl Report {
             Borrowed(&clock.per_file),
             Borrowed(devices),
             Borrowed(device_work),
+            Borrowed(device_time),
+            Borrowed(hta_idle),
             Borrowed(kernels),
             Borrowed(operators),
             Borrowed(copies),

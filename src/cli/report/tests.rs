@@ -57,6 +57,7 @@ fn json_has_the_keys_of_the_contract() {
         "clock",
         "span_ns",
         "devices",
+        "hta_idle",
         "operators",
         "kernels",
         "copies",
@@ -71,6 +72,8 @@ fn json_has_the_keys_of_the_contract() {
         "memcpys": {"count": 1, "total_ns": 1000, "union_ns": 1000},
         "memsets": {"count": 0, "total_ns": 0, "union_ns": 0},
         "streams": 2,
+        "breakdown": {"compute_ns": 2500, "exposed_comm_ns": 0, "exposed_copy_ns": 500, "idle_ns": 500},
+        "overlap": {"comm_ns": 0, "overlapped_ns": 0},
     });
     assert_eq!(json["devices"], serde_json::json!([device]));
     let operator = serde_json::json!({

@@ -77,7 +77,11 @@ impl Timeline {
         let colors = colors.unwrap_or_else(|| SliceColors::new(is_dark));
         let [pinned, scrolled] = areas;
         let lines = [&self.tracks.pinned, &self.tracks.scrolled];
-        let lists = [0, 1].map(|i| layout(ctx.traces, lines[i], areas[i], &scale, &mut self.background, ui.ctx()));
+        let visible = [0, 1].map(|i| visible_lines(lines[i], areas[i].scroll, areas[i].bottom()));
+        let on_screen = [0, 1].into_iter().flat_map(|i| lines[i].get(visible[i].clone()).unwrap_or_default());
+        self.strips.ask(ctx, on_screen);
+        let (background, strips) = (&mut self.background, &self.strips);
+        let lists = [0, 1].map(|i| layout(ctx.traces, lines[i], areas[i], &scale, background, strips, ui.ctx()));
         let tick_color = ui.visuals().strong_text_color();
         for ((list, area), kept) in lists.iter().zip(areas).zip(&mut self.canvas.areas) {
             let painter = ui.painter_at(area.rect);
@@ -104,14 +108,14 @@ impl Timeline {
         self.clicks(ctx, &response, under);
         response.context_menu(|ui| self.menu_ui(ctx, ui));
         if pointer.is_some() && !response.context_menu_opened() {
-            hover::ui(ctx, ui, &response, under, scale.time(pointer.unwrap_or_default().x));
+            hover::ui(ctx, ui, &response, under, scale.time(pointer.unwrap_or_default().x), &self.strips);
         }
     }
 
     fn hit(&self, ctx: &ViewContext<'_>, areas: [Area; 2], scale: &Scale, pointer: Pos2) -> Hit {
         let lines = [&self.tracks.pinned, &self.tracks.scrolled];
         let index = usize::from(!areas[0].rect.contains(pointer));
-        hit(ctx.traces, lines[index], areas[index], scale, pointer)
+        hit(ctx.traces, lines[index], areas[index], scale, pointer, &self.strips)
     }
 
     fn clicks(&mut self, ctx: &mut ViewContext<'_>, response: &Response, under: Hit) {
@@ -121,19 +125,23 @@ impl Timeline {
         // A click without a pointer comes from the keyboard and has no position.
         let has_pointer = response.interact_pointer_pos().is_some();
         if has_pointer && (response.clicked() || response.secondary_clicked()) {
-            let is_empty = matches!(under, Hit::Nothing | Hit::Track { .. });
+            let is_empty = matches!(under, Hit::Nothing | Hit::Track { idle: None, .. });
             if is_empty && response.clicked() && *ctx.selection == Selection::None {
                 *ctx.range = None;
             }
             *ctx.selection = match under {
                 Hit::Slice { trace, slice } => Selection::Slice { trace, slice },
                 Hit::Instant { trace, instant } => Selection::Instant { trace, instant },
-                _ => Selection::None,
+                Hit::Gap { trace, process, gap } => self.strips.selection(trace, process, gap),
+                Hit::Track { trace, track, idle: Some(gap), .. } => {
+                    self.strips.selection(trace, ctx.traces[trace].trace.track(track).process, gap)
+                }
+                Hit::Track { .. } | Hit::Nothing => Selection::None,
             };
         }
         if response.double_clicked() {
             match under {
-                Hit::Slice { .. } => {
+                Hit::Slice { .. } | Hit::Gap { .. } => {
                     if let Some(time) = ctx.selected_time() {
                         ctx.navigation.go(fitted(time, 0.1, ctx.span));
                     }
@@ -154,8 +162,7 @@ impl Timeline {
         for (lines, area) in [&self.tracks.pinned, &self.tracks.scrolled].into_iter().zip(areas) {
             let clip = Rect::from_x_y_ranges(whole.x_range(), area.rect.y_range());
             let painter = ui.painter_at(clip);
-            let bottom = area.scroll + f64::from(area.rect.height());
-            for entry in lines.get(visible_lines(lines, area.scroll, bottom)).unwrap_or_default() {
+            for entry in lines.get(visible_lines(lines, area.scroll, area.bottom())).unwrap_or_default() {
                 let top = area.top(entry);
                 if !matches!(entry.kind, LineKind::Track(_)) {
                     let band = Rect::from_x_y_ranges(parts.labels.x_range(), top..=top + entry.height);

@@ -1,16 +1,16 @@
 //! The timeline's commands: zoom and pan, navigation between slices, gaps and flows, and marks.
 
 use super::Timeline;
-use super::track_list::LineKind;
+use super::track_list::{LineKind, process_key, track_key};
 use crate::command::Command;
-use crate::model::{Row, SliceId, SliceKind, TimeRange, Trace};
+use crate::model::{ProcessId, SliceId, SliceKind, TimeRange, Trace, TrackId};
 use crate::session::{Mark, OpenTrace, Selection};
 use crate::view::ViewContext;
 use crate::view::axis::{self, MARGIN, ZoomTarget, centered, fitted, middle, zoomed};
 
 /// The direction of a step in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Direction {
+pub(super) enum Direction {
     Forward,
     Back,
 }
@@ -29,15 +29,15 @@ impl Timeline {
             // Steps that changed only the byte range of the memory view are invisible here.
             Command::UndoZoom => while ctx.navigation.undo() && ctx.navigation.visible() == view {},
             Command::RedoZoom => while ctx.navigation.redo() && ctx.navigation.visible() == view {},
-            Command::NextSlice => self.step(ctx, |trace, slice| neighbor(trace, slice, Direction::Forward)),
-            Command::PreviousSlice => self.step(ctx, |trace, slice| neighbor(trace, slice, Direction::Back)),
+            Command::NextSlice => self.step_aside(ctx, Direction::Forward),
+            Command::PreviousSlice => self.step_aside(ctx, Direction::Back),
             Command::ParentSlice => self.step(ctx, |trace, slice| trace.slices.parent(slice)),
             Command::ChildSlice => self.step(ctx, |trace, slice| {
                 let children = trace.slices.children(slice);
                 (!children.is_empty()).then_some(SliceId(children.start as u32))
             }),
-            Command::NextGap => self.gap(ctx, Direction::Forward),
-            Command::PreviousGap => self.gap(ctx, Direction::Back),
+            Command::NextGap => self.walk(ctx, Direction::Forward),
+            Command::PreviousGap => self.walk(ctx, Direction::Back),
             Command::FollowFlow => self.step(ctx, follow),
             Command::FollowFlowBack => self.step(ctx, follow_back),
             Command::Deselect if *ctx.selection != Selection::None => *ctx.selection = Selection::None,
@@ -85,24 +85,34 @@ impl Timeline {
         }
     }
 
-    fn unfold(&mut self, open: &OpenTrace, index: usize, track: crate::model::TrackId) {
-        use super::track_list::{process_key, track_key};
-        let process = open.trace.track(track).process;
-        let keys = [open.key.to_string(), process_key(open, process), track_key(open, track)];
-        for key in keys {
-            self.is_stale |= self.settings.collapsed.remove(&key) | self.settings.hidden.remove(&key);
-        }
+    fn unfold(&mut self, open: &OpenTrace, index: usize, track: TrackId) {
+        self.unfold_process(open, open.trace.track(track).process);
+        self.unfold_key(&track_key(open, track));
         if self.tracks.line_of(index, track).is_none() && !self.filter.is_empty() {
             self.set_filter("");
         }
     }
 
+    /// Shows a process with its tracks.
+    pub(super) fn unfold_process(&mut self, open: &OpenTrace, process: ProcessId) {
+        self.unfold_key(&open.key);
+        self.unfold_key(&process_key(open, process));
+    }
+
+    fn unfold_key(&mut self, key: &str) {
+        self.is_stale |= self.settings.collapsed.remove(key) | self.settings.hidden.remove(key);
+    }
+
     fn focus(&mut self, ctx: &mut ViewContext<'_>) {
         let Some(time) = ctx.selected_time().or(*ctx.range) else { return };
-        if let Selection::Slice { trace, slice } = *ctx.selection {
-            let open = &ctx.traces[trace];
-            self.unfold(open, trace, open.trace.slices.track_of(slice));
-            self.reveal = Some((trace, slice));
+        match *ctx.selection {
+            Selection::Slice { trace, slice } => {
+                let open = &ctx.traces[trace];
+                self.unfold(open, trace, open.trace.slices.track_of(slice));
+                self.reveal = Some((trace, slice));
+            }
+            Selection::Gap { trace, process, .. } => self.scroll_to = Some((trace, process)),
+            _ => {}
         }
         axis::focus(ctx.navigation, time, ctx.span);
     }
@@ -115,6 +125,19 @@ impl Timeline {
         };
         if let Some((trace, slice)) = next {
             self.reveal(ctx, trace, slice);
+        }
+    }
+
+    /// Selects the next or the previous slice of the row; beside a gap, what ends it or ran last before it.
+    fn step_aside(&mut self, ctx: &mut ViewContext<'_>, direction: Direction) {
+        if let Selection::Gap { trace, process, time } = *ctx.selection
+            && let Some(ledgers) = self.strips.ready(trace)
+            && let Some((ledger, _)) = ledgers.of(process)
+            && let Some(gap) = ledger.at(time.start).map(|gap| ledger.gap(gap))
+        {
+            self.reveal(ctx, trace, if direction == Direction::Forward { gap.ended_by } else { gap.after });
+        } else {
+            self.step(ctx, |trace, slice| neighbor(trace, slice, direction));
         }
     }
 
@@ -133,33 +156,9 @@ impl Timeline {
         lines().find_map(|line| in_line(line, true)).or_else(|| lines().find_map(|line| in_line(line, false)))
     }
 
-    /// Selects the next gap of the selected slice's row as a range, and shows it.
-    fn gap(&mut self, ctx: &mut ViewContext<'_>, direction: Direction) {
-        if !matches!(ctx.selection, Selection::Slice { .. }) {
-            let Some((trace, slice)) = self.first_in_view(ctx) else { return };
-            *ctx.selection = Selection::Slice { trace, slice };
-        }
-        let Selection::Slice { trace, slice } = *ctx.selection else { return };
-        let open = &ctx.traces[trace];
-        let Some(row) = open.trace.slices.rows.get(open.trace.slices.row_of(slice)) else { return };
-        let shown = ctx.range.map(|range| range.shifted(open.offset.saturating_neg()));
-        let Some(gap) = next_gap(&open.trace, row, slice, shown, direction) else { return };
-        let gap = gap.shifted(open.offset);
-        *ctx.range = Some(gap);
-        let view = ctx.navigation.visible();
-        if gap.dur() > view.dur() || gap.dur() < view.dur() / 200 {
-            // A gap too long or too short to see: choose a zoom that shows it with its neighbors.
-            ctx.navigation.go(fitted(gap, 2.0, ctx.span));
-        } else if gap.start < view.start || gap.end > view.end {
-            ctx.navigation.go(centered(view, middle(gap), ctx.span));
-        }
-        self.reveal = Some((trace, slice));
-    }
-
     fn collapse_all(&mut self, ctx: &ViewContext<'_>) {
-        use super::track_list::process_key;
         for open in ctx.traces {
-            let ids = (0..open.trace.processes.len() as u32).map(crate::model::ProcessId);
+            let ids = (0..open.trace.processes.len() as u32).map(ProcessId);
             self.settings.collapsed.extend(ids.map(|process| process_key(open, process)));
         }
         self.is_stale = true;
@@ -186,60 +185,18 @@ fn follow_back(trace: &Trace, slice: SliceId) -> Option<SliceId> {
     trace.flows.incoming(slice).next().map(|i| trace.flows.from[i]).or(launch)
 }
 
-/// The first gap after `slice`, or the last before it; counted from the gap `shown` if that is one of this
-/// row. Times are the trace's. Cost: O(slices in between).
-fn next_gap(
-    trace: &Trace,
-    row: &Row,
-    slice: SliceId,
-    shown: Option<TimeRange>,
-    direction: Direction,
-) -> Option<TimeRange> {
-    let (slices, all) = (&trace.slices, row.range());
-    let gap_after = |i: usize| TimeRange { start: slices.end[i], end: slices.ts[i + 1] };
-    let last = all.end.checked_sub(1)?;
-    // The slice before the shown gap.
-    let before_shown = shown.and_then(|shown| {
-        let after = all.start + slices.ts[all.clone()].partition_point(|&ts| ts < shown.end);
-        let before = after.checked_sub(1)?;
-        (before >= all.start && before < last && gap_after(before) == shown).then_some(before)
-    });
-    match direction {
-        Direction::Forward => {
-            let from = before_shown.map_or(slice.idx(), |before| before + 1);
-            (from..last).map(gap_after).find(|gap| gap.dur() > 0)
-        }
-        Direction::Back => {
-            let to = before_shown.unwrap_or(slice.idx());
-            (all.start..to.min(last)).rev().map(gap_after).find(|gap| gap.dur() > 0)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::TraceBuilder;
 
     #[test]
-    fn gaps_follow_each_other_both_ways() {
+    fn neighbors_are_of_the_same_row() {
         let kernel = SliceKind::Kernel;
-        let times = [(0, 10), (10, 20), (25, 30), (30, 40), (47, 50)];
+        let times = [(0, 10), (10, 20), (25, 30)];
         let slices: Vec<_> = times.iter().map(|&(ts, end)| ("stream 7", kernel, "k", ts, end)).collect();
         let trace = TraceBuilder::from_slices(&slices).finish();
-        let row = &trace.slices.rows[0];
-        let next = |slice, shown: Option<(i64, i64)>, direction| {
-            let shown = shown.map(|(start, end)| TimeRange { start, end });
-            next_gap(&trace, row, SliceId(slice), shown, direction).map(|gap| (gap.start, gap.end))
-        };
-        assert_eq!(next(0, None, Direction::Forward), Some((20, 25)));
-        assert_eq!(next(0, Some((20, 25)), Direction::Forward), Some((40, 47)));
-        assert_eq!(next(0, Some((40, 47)), Direction::Forward), None);
-        assert_eq!(next(0, Some((40, 47)), Direction::Back), Some((20, 25)));
-        assert_eq!(next(0, Some((20, 25)), Direction::Back), None);
-        assert_eq!(next(4, None, Direction::Back), Some((40, 47)));
-        assert_eq!(next(2, Some((3, 4)), Direction::Back), Some((20, 25)), "a range other than a gap is ignored");
-        assert_eq!(neighbor(&trace, SliceId(4), Direction::Forward), None);
-        assert_eq!(neighbor(&trace, SliceId(4), Direction::Back), Some(SliceId(3)));
+        assert_eq!(neighbor(&trace, SliceId(2), Direction::Forward), None);
+        assert_eq!(neighbor(&trace, SliceId(2), Direction::Back), Some(SliceId(1)));
     }
 }

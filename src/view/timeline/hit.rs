@@ -3,8 +3,9 @@
 use eframe::egui::Pos2;
 
 use super::layout::Area;
+use super::strips::{Strips, idle_at};
 use super::track_list::{Line, LineKind, ROW_HEIGHT, visible_lines};
-use crate::model::{Row, SliceId, TimeNs, TimeRange, Trace, TrackId};
+use crate::model::{ProcessId, Row, SliceId, TimeNs, TimeRange, Trace, TrackId};
 use crate::session::OpenTrace;
 use crate::view::axis::Scale;
 
@@ -24,35 +25,53 @@ pub enum Hit {
         trace: usize,
         instant: usize,
     },
-    /// Free space of a track; `gap` is the time between the slices around it, in the trace's time.
+    /// Idle time of a device, in its strip: a gap by its index, the longest of those too narrow to be hit.
+    Gap {
+        trace: usize,
+        process: ProcessId,
+        gap: usize,
+    },
+    /// Free space of a track; `gap` is the time between the slices around it, in the trace's time, and `idle` the
+    /// gap of the whole device, by its index.
     Track {
         trace: usize,
         track: TrackId,
         gap: Option<TimeRange>,
+        idle: Option<usize>,
     },
 }
 
 /// The target at `pointer` in an area that shows `lines`.
-pub fn hit(traces: &[OpenTrace], lines: &[Line], area: Area, scale: &Scale, pointer: Pos2) -> Hit {
+pub fn hit(traces: &[OpenTrace], lines: &[Line], area: Area, scale: &Scale, pointer: Pos2, strips: &Strips) -> Hit {
     if !area.rect.contains(pointer) {
         return Hit::Nothing;
     }
     let y = area.scroll + f64::from(pointer.y - area.rect.top());
     let line = lines.get(visible_lines(lines, y, y + 1e-3)).and_then(<[Line]>::first);
     let Some((line, open)) = line.and_then(|line| Some((line, traces.get(line.trace)?))) else { return Hit::Nothing };
-    let LineKind::Track(track) = line.kind else { return Hit::Nothing };
     let at = scale.time(pointer.x).saturating_sub(open.offset);
     let slack = (f64::from(SLACK) * scale.ns_per_point()).ceil() as i64;
+    let trace = line.trace;
+    let LineKind::Track(track) = line.kind else {
+        let is_in_strip = area.strip(line).is_some_and(|(top, height)| (top..top + height).contains(&pointer.y));
+        let gap = strips.gap_at(line, at, slack).filter(|_| is_in_strip);
+        return gap.map_or(Hit::Nothing, |(process, gap)| Hit::Gap { trace, process, gap });
+    };
     let below = (y - line.y) as f32;
     if below < 10.0
         && let Some(instant) = nearest_instant(&open.trace, track, at, slack * 2)
     {
-        return Hit::Instant { trace: line.trace, instant };
+        return Hit::Instant { trace, instant };
     }
     let row = open.trace.rows(track).get((below / ROW_HEIGHT) as usize).filter(|row| row.depth < line.n_rows);
     match row.and_then(|row| nearest_slice(&open.trace, row, at, slack)) {
-        Some(slice) => Hit::Slice { trace: line.trace, slice },
-        None => Hit::Track { trace: line.trace, track, gap: row.and_then(|row| gap_at(&open.trace, row, at)) },
+        Some(slice) => Hit::Slice { trace, slice },
+        None => {
+            let ledgers = strips.ready(trace);
+            let ledger = ledgers.as_ref().and_then(|ledgers| ledgers.of(open.trace.track(track).process));
+            let idle = ledger.and_then(|(ledger, _)| idle_at(ledger, at));
+            Hit::Track { trace, track, gap: row.and_then(|row| gap_at(&open.trace, row, at)), idle }
+        }
     }
 }
 
@@ -110,13 +129,14 @@ mod tests {
         let main = lines[1].y as f32;
         let name_at = |x: f32, row: f32| {
             let pointer = pos2(x, main + row * ROW_HEIGHT + 12.0);
-            match hit(&traces, &lines, area, &scale, pointer) {
+            match hit(&traces, &lines, area, &scale, pointer, &Strips::default()) {
                 Hit::Slice { slice, .. } => traces[0].trace.slice_name(slice).to_owned(),
                 other => format!("{other:?}"),
             }
         };
-        let track = "Track { trace: 0, track: TrackId(0), gap: None }";
-        let gap = "Track { trace: 0, track: TrackId(0), gap: Some(TimeRange { start: 200, end: 300 }) }";
+        let track = "Track { trace: 0, track: TrackId(0), gap: None, idle: None }";
+        let gap = "Track { trace: 0, track: TrackId(0), gap: Some(TimeRange { start: 200, end: 300 }), \
+                   idle: None }";
         assert_eq!(name_at(150.5, 0.0), "outer");
         assert_eq!(name_at(150.5, 1.0), "inner");
         assert_eq!(name_at(153.0, 1.0), "inner", "within the tolerance");
@@ -125,7 +145,8 @@ mod tests {
         assert_eq!(name_at(250.0, 0.0), gap);
         assert_eq!(name_at(50.0, 0.0), track, "no gap before the first slice");
         assert_eq!(name_at(305.0, 0.0), "last");
-        assert_eq!(hit(&traces, &lines, area, &scale, pos2(150.0, 2.0)), Hit::Nothing, "a group's heading");
-        assert_eq!(hit(&traces, &lines, area, &scale, pos2(150.0, 390.0)), Hit::Nothing);
+        let at = |y| hit(&traces, &lines, area, &scale, pos2(150.0, y), &Strips::default());
+        assert_eq!(at(2.0), Hit::Nothing, "a group's heading");
+        assert_eq!(at(390.0), Hit::Nothing);
     }
 }

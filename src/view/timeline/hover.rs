@@ -5,19 +5,39 @@ use eframe::egui::{PopupAnchor, Response, RichText, Tooltip, Ui};
 use super::hit::Hit;
 use super::overlay::arrows;
 use super::paint::counter_text;
+use super::strips::Strips;
 use crate::figures::{format, text::display_name};
 use crate::model::{SliceId, SliceKind, TimeNs, Trace, TrackId};
 use crate::view::ViewContext;
+use crate::view::gaps::gap_summary_ui;
 
 /// Shows the tooltip of what the pointer hits at session time `at`.
-pub fn ui(ctx: &ViewContext<'_>, ui: &Ui, canvas: &Response, hit: Hit, at: TimeNs) {
-    let Some((title, lines)) = tooltip_text(ctx, hit, at) else { return };
+pub fn ui(ctx: &ViewContext<'_>, ui: &Ui, canvas: &Response, hit: Hit, at: TimeNs, strips: &Strips) {
+    let gap = match hit {
+        Hit::Gap { trace, process, gap } => Some((trace, process, gap)),
+        Hit::Track { trace, track, idle: Some(gap), .. } => {
+            Some((trace, ctx.traces[trace].trace.track(track).process, gap))
+        }
+        _ => None,
+    };
+    let ledgers = gap.and_then(|(trace, process, gap)| Some((trace, process, gap, strips.ready(trace)?)));
+    let text = tooltip_text(ctx, hit, at);
+    if text.is_none() && ledgers.is_none() {
+        return;
+    }
     let tooltip =
         Tooltip::always_open(ui.ctx().clone(), canvas.layer_id, canvas.id, PopupAnchor::Pointer).gap(14.0).width(380.0);
     tooltip.show(|ui| {
-        ui.label(RichText::new(title).strong());
-        for line in lines {
-            ui.label(line);
+        if let Some((title, lines)) = text {
+            ui.label(RichText::new(title).strong());
+            for line in lines {
+                ui.label(line);
+            }
+        }
+        if let Some((trace, process, gap, ledgers)) = ledgers
+            && let Some((ledger, _)) = ledgers.of(process)
+        {
+            gap_summary_ui(ui, &ctx.traces[trace], ledger, gap);
         }
     });
 }
@@ -25,7 +45,7 @@ pub fn ui(ctx: &ViewContext<'_>, ui: &Ui, canvas: &Response, hit: Hit, at: TimeN
 /// Title and lines of the tooltip.
 fn tooltip_text(ctx: &ViewContext<'_>, hit: Hit, at: TimeNs) -> Option<(String, Vec<String>)> {
     match hit {
-        Hit::Nothing => None,
+        Hit::Nothing | Hit::Gap { .. } => None,
         Hit::Slice { trace, slice } => {
             let open = ctx.traces.get(trace)?;
             let start = ctx.session_time(trace, open.trace.slices.ts[slice.idx()]);
@@ -39,7 +59,7 @@ fn tooltip_text(ctx: &ViewContext<'_>, hit: Hit, at: TimeNs) -> Option<(String, 
             let at = format!("Instant at {} ({})", format::duration(ts), format::duration_exact(ts));
             Some((display_name(open.trace.strings.get(name)).into_owned(), vec![at]))
         }
-        Hit::Track { trace, track, gap } => {
+        Hit::Track { trace, track, gap, .. } => {
             let open = ctx.traces.get(trace)?;
             let title = display_name(&open.trace.track(track).title()).into_owned();
             let values = counter_lines(&open.trace, track, at.saturating_sub(open.offset));

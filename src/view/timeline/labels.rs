@@ -1,16 +1,21 @@
 //! The column of labels beside the canvas: names of tracks and groups, with their actions.
 
+use std::cmp::Reverse;
+
 use eframe::egui::{
-    Align, Color32, Label, Layout, Painter, Rect, RichText, Role, Sense, Shape, Stroke, Ui, UiBuilder, WidgetInfo,
-    pos2, vec2,
+    Align, Align2, Color32, FontId, Label, Layout, Painter, Rect, RichText, Role, Sense, Shape, Stroke, Ui, UiBuilder,
+    WidgetInfo, pos2, vec2,
 };
 
 use super::layout::Area;
 use super::settings::TimelineSettings;
+use super::strips::{IdleTime, Strips};
 use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, TrackList, visible_lines};
+use crate::analysis::gaps::GapClass;
 use crate::command::Command;
-use crate::figures::escape;
+use crate::figures::{escape, format};
 use crate::session::OpenTrace;
+use crate::view::gaps::causes_ui;
 
 const BUTTON: f32 = 16.0;
 const INDENT: f32 = 10.0;
@@ -38,21 +43,20 @@ pub enum LabelAction {
 pub fn ui(
     ui: &mut Ui,
     traces: &[OpenTrace],
-    list: &TrackList,
+    (list, strips, column): (&TrackList, &Strips, Rect),
     lines: &[Line],
     area: Area,
-    column: Rect,
 ) -> Option<(Line, LabelAction)> {
     let clip = Rect::from_x_y_ranges(column.x_range(), area.rect.y_range());
-    let bottom = area.scroll + f64::from(area.rect.height());
     let mut chosen = None;
     let mut outer = ui.new_child(UiBuilder::new().max_rect(clip).id_salt(("labels", area.rect.top() as i32)));
     outer.set_clip_rect(clip.intersect(ui.clip_rect()));
-    for line in lines.get(visible_lines(lines, area.scroll, bottom)).unwrap_or_default() {
+    for line in lines.get(visible_lines(lines, area.scroll, area.bottom())).unwrap_or_default() {
         let Some(open) = traces.get(line.trace) else { continue };
         let top = area.top(line);
         let left = column.left() + 2.0 + INDENT * f32::from(line.indent);
-        let height = if line.kind == LineKind::Trace { GROUP_HEIGHT } else { ROW_HEIGHT.min(line.height) };
+        let height =
+            if line.kind == LineKind::Trace && !line.has_strip() { GROUP_HEIGHT } else { ROW_HEIGHT.min(line.height) };
         let rect = Rect::from_min_max(pos2(left, top), pos2(column.right() - 4.0, top + height));
         let builder = UiBuilder::new()
             .max_rect(rect)
@@ -67,8 +71,40 @@ pub fn ui(
             action.or_else(|| dragged_to(lines, area, line, ui, dropped?))
         });
         chosen = action.inner.map(|action| (line.clone(), action)).or(chosen);
+        if let Some(idle) = strips.idle(line) {
+            let at =
+                pos2(left + if line.can_collapse(&open.trace) { BUTTON + 2.0 } else { 0.0 }, top + GROUP_HEIGHT - 5.0);
+            idle_ui(&mut outer, line, idle, Rect::from_min_max(at, pos2(rect.right(), top + line.height - 1.0)));
+        }
     }
     chosen
+}
+
+/// Idle time of a heading's devices: in figures, and on hover by cause.
+fn idle_ui(ui: &mut Ui, line: &Line, idle: IdleTime, rect: Rect) {
+    let total: i64 = idle.idle.iter().sum();
+    let share = |ns: i64, of: i64| format!("{:.1} %", ns as f64 / of.max(1) as f64 * 100.0);
+    let text = format!("Idle {}, {}", share(total, idle.window_ns), format::duration(total));
+    let response = ui.interact(rect, eframe::egui::Id::unique(("idle time", line.trace, line.kind)), Sense::hover());
+    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, &text));
+    let color = ui.visuals().weak_text_color();
+    ui.painter().with_clip_rect(rect.intersect(ui.clip_rect())).text(
+        rect.left_center(),
+        Align2::LEFT_CENTER,
+        &text,
+        FontId::proportional(10.5),
+        color,
+    );
+    response.on_hover_ui(|ui| {
+        ui.strong(format!("{}: idle {} of {}", line.title, format::duration(total), format::duration(idle.window_ns)));
+        if total == 0 {
+            return;
+        }
+        let mut causes: Vec<_> = GapClass::ALL.into_iter().zip(idle.idle).filter(|cause| cause.1 > 0).collect();
+        causes.sort_by_key(|cause| Reverse(cause.1));
+        causes_ui(ui, &causes, total);
+        ui.weak("G goes to its longest gap");
+    });
 }
 
 /// Where the label was dropped, if it was dragged onto a sibling.

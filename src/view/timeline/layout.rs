@@ -5,7 +5,8 @@ use eframe::egui::{self, Rect};
 use super::background::{Background, Summary, SummaryKey};
 use super::cells::{WideSlice, layout_row};
 use super::peaks::Column;
-use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, visible_lines};
+use super::strips::{Strip, Strips};
+use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, STRIP_GROUP_HEIGHT, visible_lines};
 use crate::model::{Cell, SliceId, Tint, TrackId, TrackKind};
 use crate::session::OpenTrace;
 use crate::view::axis::Scale;
@@ -22,6 +23,11 @@ pub struct Area {
 }
 
 impl Area {
+    /// Points from the top of the lines to the bottom of `rect`.
+    pub fn bottom(&self) -> f64 {
+        self.scroll + f64::from(self.rect.height())
+    }
+
     /// Top of a line on screen; it may lie outside of `rect`.
     pub fn top(&self, line: &Line) -> f32 {
         self.rect.top() + (line.y - self.scroll) as f32
@@ -32,8 +38,16 @@ impl Area {
         let row = if line.is_collapsed { 0 } else { row };
         match line.kind {
             LineKind::Track(_) => (self.top(line) + row as f32 * ROW_HEIGHT, ROW_HEIGHT - ROW_GAP),
+            _ if line.has_strip() => (self.top(line) + 3.0, STRIP_GROUP_HEIGHT / 2.0 - 4.0),
             _ => (self.top(line) + 3.0, GROUP_HEIGHT - 6.0),
         }
+    }
+
+    /// Top and height of the strip of idle time of a heading: below its row while it is collapsed.
+    pub fn strip(&self, line: &Line) -> Option<(f32, f32)> {
+        let (row, height) = self.row(line, 0);
+        let top = if line.is_collapsed { row + height + 1.0 } else { row };
+        line.has_strip().then_some((top, self.top(line) + STRIP_GROUP_HEIGHT - 3.0 - top))
     }
 }
 
@@ -80,6 +94,7 @@ pub struct DrawList {
     pub cells: Vec<Cell>,
     /// Top and height of each row of cells.
     pub cell_rows: Vec<(f32, f32)>,
+    pub strips: Vec<Strip>,
     pub boxes: Vec<SliceBox>,
     pub ticks: Vec<Tick>,
     pub curves: Vec<Curve>,
@@ -92,11 +107,11 @@ pub fn layout(
     area: Area,
     scale: &Scale,
     background: &mut Background,
+    strips: &Strips,
     egui: &egui::Context,
 ) -> DrawList {
     let mut list = DrawList { n_pixels: scale.n_pixels, ..Default::default() };
-    let bottom = area.scroll + f64::from(area.rect.height());
-    for line in lines.get(visible_lines(lines, area.scroll, bottom)).unwrap_or_default() {
+    for line in lines.get(visible_lines(lines, area.scroll, area.bottom())).unwrap_or_default() {
         let Some(open) = traces.get(line.trace) else { continue };
         match line.kind {
             LineKind::Track(track) => {
@@ -106,14 +121,17 @@ pub fn layout(
                     list.add_curves(open, line, track, area, scale, background, egui);
                 }
             }
-            kind if line.is_collapsed => {
+            kind => {
+                let view = scale.view.shifted(open.offset.saturating_neg());
+                list.strips.extend(strips.layout(line, area, view, scale));
                 let key = SummaryKey::Group(line.trace, kind);
-                if let Some(Summary::Busy(union)) = background.get(key, &open.trace, egui) {
-                    union.cells(scale.view.shifted(open.offset.saturating_neg()), scale.n_pixels, &mut list.cells);
+                if line.is_collapsed
+                    && let Some(Summary::Busy(union)) = background.get(key, &open.trace, egui)
+                {
+                    union.cells(view, scale.n_pixels, &mut list.cells);
                     list.cell_rows.push(area.row(line, 0));
                 }
             }
-            _ => {}
         }
     }
     list
@@ -206,7 +224,8 @@ mod tests {
         let rect = Rect::from_min_size(egui::pos2(200.0, 50.0), egui::vec2(1000.0, 600.0));
         let scale = Scale::new(view, rect.left(), rect.width(), 1.0);
         let area = Area { rect, scroll: 0.0 };
-        layout(traces, &lines, area, &scale, &mut Background::default(), &egui::Context::default())
+        let (background, strips) = (&mut Background::default(), &Strips::default());
+        layout(traces, &lines, area, &scale, background, strips, &egui::Context::default())
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::labels::{LabelAction, apply};
 use crate::command::Command;
 use crate::figures::{escape, format, text::display_name};
 use crate::model::{TimeRange, TrackId};
+use crate::session::Selection;
 use crate::view::ViewContext;
 use crate::view::axis::{MARGIN, fitted};
 
@@ -38,7 +39,16 @@ impl Timeline {
                 }
                 (trace, instants.track.get(instant).copied(), None)
             }
-            Hit::Track { trace, track, gap } => {
+            Hit::Gap { trace, process, gap } => {
+                let Some(open) = ctx.traces.get(trace) else { return };
+                let Selection::Gap { time, .. } = self.strips.selection(trace, process, gap) else { return };
+                ui.weak(format!("Idle for {}", format::duration(time.dur())));
+                if ui.button("Copy duration in ns").clicked() {
+                    ui.ctx().copy_text(time.dur().to_string());
+                }
+                (trace, None, Some(time.shifted(open.offset)))
+            }
+            Hit::Track { trace, track, gap, .. } => {
                 let Some(open) = ctx.traces.get(trace) else { return };
                 if let Some(gap) = gap {
                     ui.weak(format!("Gap of {}", format::duration(gap.dur())));

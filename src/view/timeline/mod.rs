@@ -13,9 +13,11 @@ mod overlay;
 mod paint;
 mod peaks;
 mod settings;
+mod strips;
 #[cfg(test)]
 mod tests;
 mod track_list;
+mod walk;
 
 use eframe::egui::{self, Id, Key, Rect, Sense, TextEdit, Ui, UiBuilder, pos2, vec2};
 
@@ -23,14 +25,16 @@ pub use settings::TimelineSettings;
 
 use self::background::Background;
 use self::canvas::Canvas;
+use self::commands::Direction;
 use self::hit::Hit;
 use self::layout::Area;
-use self::track_list::{TrackList, total_height};
+use self::strips::Strips;
+use self::track_list::{Line, LineKind, TrackList, total_height};
 use super::axis::{Drag, Minimap, Motion, RulerLabels, Scale};
 use super::states::nothing_ui;
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::command::{Command, ctrl};
-use crate::model::{SliceId, TimeNs};
+use crate::model::{ProcessId, SliceId, TimeNs};
 use crate::session::{Selection, counts_events};
 
 const MINIMAP_HEIGHT: f32 = 26.0;
@@ -61,6 +65,8 @@ pub struct Timeline {
     /// Scroll offsets of the pinned and of the other lines, in points.
     scroll: [f64; 2],
     background: Background,
+    /// Idle time of the devices.
+    strips: Strips,
     motion: Motion,
     /// With the scroll offset of the tracks at its start.
     drag: Drag<f64>,
@@ -68,6 +74,10 @@ pub struct Timeline {
     canvas: Canvas,
     /// A slice to scroll to once the lines are laid out.
     reveal: Option<(usize, SliceId)>,
+    /// A device to scroll to.
+    scroll_to: Option<(usize, ProcessId)>,
+    /// A step to the next gap that waits for the ledgers.
+    pending_walk: Option<Direction>,
     /// Session time under the pointer while it is over the canvas.
     pointer_time: Option<TimeNs>,
     /// The target of the context menu.
@@ -127,7 +137,8 @@ impl Timeline {
         if self.background.follow(ctx.traces) {
             self.is_stale = true;
             self.canvas.forget();
-            self.reveal = None;
+            self.strips.forget();
+            (self.reveal, self.scroll_to, self.pending_walk) = (None, None, None);
             self.menu = Hit::Nothing;
         }
         if std::mem::take(&mut self.is_stale) {
@@ -168,6 +179,18 @@ impl Timeline {
         }
     }
 
+    /// Scrolls to the heading of the device to show, or to its first row on screen.
+    fn scroll_to_device(&mut self, areas: [Area; 2]) {
+        let Some((trace, process)) = self.scroll_to.take() else { return };
+        let is_heading = |line: &Line| line.trace == trace && line.kind == LineKind::Process(process);
+        let Some(line) = self.tracks.scrolled.iter().find(|line| is_heading(line)) else { return };
+        let (top, area) = (areas[1].top(line), areas[1].rect);
+        // With some rows below it.
+        if top < area.top() || top + line.height * 3.0 > area.bottom() {
+            self.scroll[1] += f64::from(top - area.top() - area.height() / 4.0);
+        }
+    }
+
     fn filter_ui(&mut self, ui: &mut Ui, rect: Rect) {
         let builder = UiBuilder::new().max_rect(rect.shrink2(vec2(3.0, 2.0))).id_salt("timeline filter");
         ui.scope_builder(builder, |ui| {
@@ -181,8 +204,9 @@ impl Timeline {
     fn labels_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, parts: &Parts, areas: [Area; 2]) {
         let [pinned, scrolled] = areas;
         let list = &self.tracks;
-        let chosen = labels::ui(ui, ctx.traces, list, &list.pinned, pinned, parts.labels);
-        let chosen = labels::ui(ui, ctx.traces, list, &list.scrolled, scrolled, parts.labels).or(chosen);
+        let column = (list, &self.strips, parts.labels);
+        let chosen = labels::ui(ui, ctx.traces, column, &list.pinned, pinned);
+        let chosen = labels::ui(ui, ctx.traces, column, &list.scrolled, scrolled).or(chosen);
         if let Some((line, action)) = chosen {
             ctx.commands.extend(labels::command(ctx.traces, &line, &action));
             labels::apply(&mut self.settings, list, &line, action);
@@ -228,6 +252,9 @@ impl View for Timeline {
             return;
         }
         self.refresh(ctx);
+        if let Some(direction) = self.pending_walk {
+            self.walk(ctx, direction);
+        }
         let (rect, _) = ui.allocate_exact_size(ui.available_size(), Sense::hover());
         if rect.width() < 120.0 || rect.height() < 80.0 {
             return;
@@ -236,6 +263,7 @@ impl View for Timeline {
         self.canvas_input(ctx, ui, parts.canvas);
         let areas = self.areas(parts.canvas);
         self.scroll_to_revealed(ctx, areas);
+        self.scroll_to_device(areas);
         let areas = self.areas(parts.canvas);
         let scale =
             Scale::new(ctx.navigation.visible(), parts.canvas.left(), parts.canvas.width(), ui.pixels_per_point());
@@ -252,7 +280,7 @@ impl View for Timeline {
     }
 
     fn is_pending(&self) -> bool {
-        self.background.is_pending()
+        self.background.is_pending() || self.strips.is_waiting() || self.pending_walk.is_some()
     }
 
     fn run(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
@@ -262,6 +290,7 @@ impl View for Timeline {
     fn run_hidden(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
         match (command, *ctx.selection) {
             (Command::Reveal, Selection::Slice { trace, slice }) => self.reveal(ctx, trace, slice),
+            (Command::Reveal, Selection::Gap { .. }) => self.show_gap(ctx),
             (Command::CollapseAll | Command::ExpandAll, _) => return self.run_command(command, ctx),
             _ => return false,
         }

@@ -45,8 +45,7 @@ impl Geometry<'_> {
     fn rows_of(&self, is_wanted: impl Fn(&Line) -> bool) -> Vec<Rangef> {
         let mut all: Vec<Rangef> = Vec::new();
         for (lines, area) in [(&self.list.pinned, self.pinned), (&self.list.scrolled, self.scrolled)] {
-            let bottom = area.scroll + f64::from(area.rect.height());
-            for line in lines.get(visible_lines(lines, area.scroll, bottom)).unwrap_or_default() {
+            for line in lines.get(visible_lines(lines, area.scroll, area.bottom())).unwrap_or_default() {
                 if !is_wanted(line) {
                     continue;
                 }

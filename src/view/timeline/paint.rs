@@ -27,13 +27,20 @@ pub struct AreaPaint {
 }
 
 impl AreaPaint {
-    /// Paints the busy shares of all rows.
+    /// Paints the busy shares of all rows and the strips of idle time.
     pub fn rows(&mut self, painter: &Painter, list: &DrawList, colors: &SliceColors, left: f32, pixel: f32) {
-        if list.cell_rows.is_empty() {
+        let mut rows: Vec<(f32, f32)> = list.cell_rows.clone();
+        let mut pixels: Vec<Color32> = list.cells.iter().map(|cell| colors.mixed(cell.tint, cell.share)).collect();
+        for strip in &list.strips {
+            let n_rows = (strip.height / pixel).round().max(1.0) as usize;
+            strip.pixels(n_rows, colors.is_for(true), &mut pixels);
+            let top = (strip.top / pixel).round() * pixel;
+            rows.extend((0..n_rows).map(|row| (top + row as f32 * pixel, pixel)));
+        }
+        if rows.is_empty() {
             return;
         }
-        let size = [list.n_pixels, list.cell_rows.len()];
-        let pixels: Vec<Color32> = list.cells.iter().map(|cell| colors.mixed(cell.tint, cell.share)).collect();
+        let size = [list.n_pixels, rows.len()];
         let is_same = self.texture.as_ref().is_some_and(|texture| texture.size() == size) && pixels == self.pixels;
         if !is_same {
             let image = ColorImage::new(size, pixels.clone());
@@ -50,7 +57,7 @@ impl AreaPaint {
         let mut mesh = Mesh::with_texture(texture.id());
         let n_rows = size[1] as f32;
         let right = left + size[0] as f32 * pixel;
-        for (row, &(top, height)) in list.cell_rows.iter().enumerate() {
+        for (row, &(top, height)) in rows.iter().enumerate() {
             // The middle of the texel, so that no rounding reaches the adjacent row.
             let v = (row as f32 + 0.5) / n_rows;
             let uv = Rect::from_min_max(pos2(0.0, v), pos2(1.0, v));

@@ -6,7 +6,7 @@ use egui_kittest::kittest::Queryable as _;
 
 use super::Timeline;
 use crate::command::Command;
-use crate::model::{SliceId, SliceKind, TimeRange, Trace, TraceBuilder, TraceInfo};
+use crate::model::{ProcessId, SliceId, SliceKind, TimeRange, Trace, TraceBuilder, TraceInfo};
 use crate::session::Selection;
 use crate::view::View as _;
 use crate::view::fixture::Fixture;
@@ -327,8 +327,15 @@ fn commands_walk_from_slice_to_slice() {
     fixture.run(&Command::ChildSlice);
     fixture.run(&Command::FollowFlow);
     assert_eq!(fixture.selected_name(), "gemm");
+    while !matches!(fixture.session.selection, Selection::Gap { .. }) {
+        fixture.run(&Command::NextGap);
+        std::thread::yield_now();
+    }
+    let gap = TimeRange { start: 700_000, end: 800_000 };
+    assert_eq!(fixture.session.selection, Selection::Gap { trace: 0, process: ProcessId(1), time: gap });
+    fixture.run(&Command::PreviousSlice);
+    assert_eq!(fixture.selected_name(), "gemm");
     fixture.run(&Command::NextGap);
-    assert_eq!(fixture.session.range, Some(TimeRange { start: 700_000, end: 800_000 }));
     fixture.run(&Command::NextSlice);
     assert_eq!(fixture.selected_name(), "relu");
     fixture.run(&Command::RangeFromSelection);
@@ -345,6 +352,47 @@ fn commands_walk_from_slice_to_slice() {
     fixture.run(&Command::Deselect);
     assert_eq!(fixture.session.range, None);
     assert!(!fixture.with(|timeline, ctx| timeline.run(&Command::Quit, ctx)));
+}
+
+#[test]
+fn the_strip_of_a_device_tells_and_selects_its_gaps() {
+    let mut harness = harness(vec![small()]);
+    let is_known = |harness: &Harness<'_, Fixture<Timeline>>| harness.query_by_label_contains("Idle 16.7 %").is_some();
+    for _ in 0..1_000 {
+        harness.step();
+        if is_known(&harness) {
+            break;
+        }
+        std::thread::yield_now();
+    }
+    assert!(is_known(&harness), "100 µs of 600 µs");
+    for is_collapsed in [false, true] {
+        if is_collapsed {
+            harness.state_mut().run(&Command::CollapseAll);
+            harness.run();
+        }
+        let canvas = harness.get_by_label("Timeline canvas").rect();
+        let fixture = harness.state();
+        let line = fixture.view.tracks.scrolled.iter().find(|line| line.title == "GPU 0").unwrap();
+        let view = fixture.session.navigation.visible();
+        let share = (750_000 - view.start) as f32 / view.dur() as f32;
+        let at = Pos2::new(canvas.left() + share * canvas.width(), canvas.top() + line.y as f32 + 26.0);
+        harness.event(Event::PointerMoved(at));
+        harness.run_steps(3);
+        harness.get_by_label_contains("Idle for 100.000 µs");
+        harness.get_by_label("After gemm");
+        harness.get_by_label("Before relu");
+        click(&mut harness, at);
+        click(&mut harness, at);
+        let gap = TimeRange { start: 700_000, end: 800_000 };
+        let session = &harness.state().session;
+        assert_eq!(session.selection, Selection::Gap { trace: 0, process: ProcessId(1), time: gap });
+        assert!(session.navigation.visible().dur() < 150_000, "a double click zooms to it");
+        harness.state_mut().session.selection = Selection::None;
+        harness.state_mut().run(&Command::ZoomToFit);
+        // Or the next click would be the third in a row.
+        harness.run_steps(60);
+    }
 }
 
 #[test]

@@ -11,6 +11,8 @@ use crate::session::{OpenTrace, track_title};
 pub const ROW_HEIGHT: f32 = 18.0;
 /// Height of a group's own line.
 pub const GROUP_HEIGHT: f32 = 22.0;
+/// The same where its idle time is shown.
+pub const STRIP_GROUP_HEIGHT: f32 = 32.0;
 const COUNTER_HEIGHT: f32 = 40.0;
 /// Free space under each line.
 pub const SPACING: f32 = 3.0;
@@ -48,6 +50,11 @@ pub struct Line {
 }
 
 impl Line {
+    /// Whether the idle time of devices is shown in it.
+    pub fn has_strip(&self) -> bool {
+        self.height == STRIP_GROUP_HEIGHT
+    }
+
     /// Whether it has more than one row to hide.
     pub fn can_collapse(&self, trace: &Trace) -> bool {
         match self.kind {
@@ -193,7 +200,15 @@ impl Builder<'_> {
         let is_match = has_line && !self.filter.is_empty() && self.matches(&title);
         let at = self.out.scrolled.len();
         if has_line {
-            self.push_group(trace, LineKind::Trace, (key.to_owned(), String::new()), title, (0, is_collapsed));
+            // While its members are on show, each of them has a strip.
+            let has_strip = is_collapsed && data.processes.iter().any(|process| process.device.is_some());
+            self.push_group(
+                trace,
+                LineKind::Trace,
+                (key.to_owned(), String::new()),
+                title,
+                (0, is_collapsed, has_strip),
+            );
         }
         let mut by_process: Vec<Vec<TrackId>> = vec![Vec::new(); data.processes.len()];
         for (track, info) in data.tracks.iter().enumerate() {
@@ -232,19 +247,21 @@ impl Builder<'_> {
         let is_match = group.is_match || (!self.filter.is_empty() && self.matches(&group.title));
         let is_collapsed = self.is_collapsed(&group.key);
         let at = self.out.scrolled.len();
+        let mut tracks: Vec<(TrackId, String)> =
+            tracks.into_iter().map(|track| (track, track_key(open, track))).collect();
         if !group.is_folded {
             let keys = (group.key.clone(), group.parent.to_owned());
+            let is_stream = |(track, _): &(TrackId, String)| open.trace.track(*track).kind == TrackKind::Stream;
+            let has_strip = open.trace.process(process).device.is_some() && tracks.iter().any(is_stream);
             self.push_group(
                 group.trace,
                 LineKind::Process(process),
                 keys,
                 group.title.clone(),
-                (group.indent, is_collapsed),
+                (group.indent, is_collapsed, has_strip),
             );
         }
         let is_folded = group.is_folded || is_collapsed;
-        let mut tracks: Vec<(TrackId, String)> =
-            tracks.into_iter().map(|track| (track, track_key(open, track))).collect();
         self.sort(&group.key, &mut tracks, |entry| &entry.1);
         for (track, key) in tracks {
             let title = display_name(&open.trace.track(track).title()).into_owned();
@@ -265,7 +282,7 @@ impl Builder<'_> {
         kind: LineKind,
         (key, parent): (String, String),
         title: String,
-        (indent, is_collapsed): (u8, bool),
+        (indent, is_collapsed, has_strip): (u8, bool, bool),
     ) {
         self.out.scrolled.push(Line {
             trace,
@@ -275,7 +292,7 @@ impl Builder<'_> {
             title,
             indent,
             y: 0.0,
-            height: GROUP_HEIGHT,
+            height: if has_strip { STRIP_GROUP_HEIGHT } else { GROUP_HEIGHT },
             n_rows: 0,
             is_collapsed,
             is_pinned: false,

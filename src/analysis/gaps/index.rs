@@ -1,0 +1,186 @@
+//! What views look up in a ledger within a frame: idle time by cause up to a moment, the longest gap of several,
+//! and the gaps by duration.
+
+use std::cmp::Reverse;
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::{GapClass, Ledger};
+use crate::model::{DurNs, TimeNs};
+
+/// Idle time by [`GapClass`], in nanoseconds.
+pub type IdleByClass = [DurNs; GapClass::N];
+
+/// Parts between two sums, and gaps or entries below one entry of [`LedgerIndex::longest`].
+const STRIDE: usize = 64;
+/// Shorter gaps are not ranked.
+const MIN_RANKED_NS: DurNs = 10_000;
+
+/// Sums and ranks of one [`Ledger`].
+#[derive(Clone, Debug, Default)]
+pub struct LedgerIndex {
+    /// Gaps of at least [`Self::ranked_from_ns`], the longest first; of equal ones the first.
+    pub ranked: Vec<u32>,
+    /// At least 10 µs, and never less than the ledger's theta.
+    pub ranked_from_ns: DurNs,
+    /// Start of every 64th part.
+    starts: Vec<TimeNs>,
+    sums: Vec<Sum>,
+    /// Level `k` holds the longest of each 64^(k + 1) gaps.
+    longest: Vec<Vec<u32>>,
+}
+
+/// The state before a part.
+#[derive(Clone, Copy, Debug)]
+struct Sum {
+    /// Its gap.
+    gap: u32,
+    idle: IdleByClass,
+}
+
+impl LedgerIndex {
+    /// Cost: O(n log n) for n gaps, 3 to 7 bytes each. Incomplete if cancelled.
+    pub fn new(ledger: &Ledger, is_cancelled: &dyn Fn() -> bool) -> Self {
+        let mut out = Self { ranked_from_ns: ledger.theta_ns.max(MIN_RANKED_NS), ..Self::default() };
+        out.add_sums(ledger, is_cancelled);
+        let dur = |&gap: &u32| ledger.gap(gap as usize).time.dur();
+        let all: Vec<u32> = (0..ledger.len() as u32).collect();
+        let mut level: Vec<u32> = longest_of_each(&all, dur);
+        while level.len() > 1 {
+            let next = longest_of_each(&level, dur);
+            out.longest.push(std::mem::replace(&mut level, next));
+        }
+        out.ranked = all.into_iter().filter(|gap| dur(gap) >= out.ranked_from_ns).collect();
+        out.ranked.par_sort_unstable_by_key(|gap| (Reverse(dur(gap)), *gap));
+        out
+    }
+
+    fn add_sums(&mut self, ledger: &Ledger, is_cancelled: &dyn Fn() -> bool) {
+        let mut idle = IdleByClass::default();
+        let mut n = 0_usize;
+        for gap in 0..ledger.len() {
+            if n.is_multiple_of(1 << 16) && is_cancelled() {
+                return;
+            }
+            for part in ledger.parts(gap) {
+                if n.is_multiple_of(STRIDE) {
+                    self.starts.push(part.time.start);
+                    self.sums.push(Sum { gap: gap as u32, idle });
+                }
+                idle[part.class as usize] += part.time.dur();
+                n += 1;
+            }
+        }
+    }
+
+    /// Idle time before `time` by cause. Cost: O(log n).
+    pub fn idle_until(&self, ledger: &Ledger, time: TimeNs) -> IdleByClass {
+        let Some(at) = self.starts.partition_point(|&start| start < time).checked_sub(1) else {
+            return IdleByClass::default();
+        };
+        let Sum { mut gap, mut idle } = self.sums[at];
+        let parts = &ledger.parts[at * STRIDE..];
+        for (part, i) in parts.iter().zip(at * STRIDE..).take(STRIDE).take_while(|(part, _)| part.start < time) {
+            while ledger.gaps.get(gap as usize + 1).is_some_and(|next| next.first_part as usize <= i) {
+                gap += 1;
+            }
+            let (next, gap_end) = (ledger.parts.get(i + 1), ledger.gaps[gap as usize].end);
+            let end = next.map_or(gap_end, |next| next.start.min(gap_end));
+            idle[part.class as usize] += end.min(time).saturating_sub(part.start);
+        }
+        idle
+    }
+
+    /// The longest of some gaps; of equal ones the first. Cost: O(log n).
+    pub fn longest(&self, ledger: &Ledger, gaps: Range<usize>) -> Option<usize> {
+        let dur = |gap: u32| ledger.gap(gap as usize).time.dur();
+        let mut best: Option<u32> = None;
+        let mut add = |gap: u32| {
+            let is_longer = |best: u32| (Reverse(dur(gap)), gap) < (Reverse(dur(best)), best);
+            if best.is_none_or(is_longer) {
+                best = Some(gap);
+            }
+        };
+        // The ends of the range at each level, and what lies between at the next.
+        let (mut from, mut to) = (gaps.start, gaps.end.min(ledger.len()));
+        for level in 0..=self.longest.len() {
+            let entry = |i: usize| level.checked_sub(1).map_or(i as u32, |level| self.longest[level][i]);
+            let is_last = level == self.longest.len();
+            while from < to && (is_last || !from.is_multiple_of(STRIDE)) {
+                add(entry(from));
+                from += 1;
+            }
+            while from < to && !to.is_multiple_of(STRIDE) {
+                to -= 1;
+                add(entry(to));
+            }
+            (from, to) = (from / STRIDE, to / STRIDE);
+        }
+        best.map(|gap| gap as usize)
+    }
+}
+
+/// The longest of each [`STRIDE`] gaps.
+fn longest_of_each(gaps: &[u32], dur: impl Fn(&u32) -> DurNs + Sync) -> Vec<u32> {
+    gaps.par_chunks(STRIDE)
+        .filter_map(|gaps| gaps.iter().min_by_key(|&gap| (Reverse(dur(gap)), *gap)).copied())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::analysis::gaps::{NONE, StoredGap, StoredPart};
+    use crate::model::TimeRange;
+
+    /// Gaps of parts, as (distance from the last gap, lengths and classes of parts).
+    fn ledger_of(gaps: &[(i64, Vec<(i64, usize)>)]) -> Ledger {
+        let (mut out, mut now) = (Ledger::default(), -50_i64);
+        for (busy, parts) in gaps {
+            now += busy;
+            let (start, first_part) = (now, out.parts.len() as u32);
+            for &(dur, class) in parts {
+                out.parts.push(StoredPart { start: now, slice: NONE, class: GapClass::ALL[class] });
+                now += dur;
+            }
+            out.gaps.push(StoredGap { start, end: now, after: NONE, ended_by: NONE, first_part, trigger: None });
+        }
+        out
+    }
+
+    proptest! {
+        #[test]
+        fn sums_ranks_and_the_longest_equal_those_of_the_whole_list(
+            gaps in prop::collection::vec((1_i64..9, prop::collection::vec((1_i64..6_000, 0_usize..GapClass::N), 1..9)), 0..300),
+            at in prop::collection::vec((0_i64..1_500_000, 0_usize..300, 0_usize..300), 12),
+        ) {
+            let ledger = ledger_of(&gaps);
+            let index = LedgerIndex::new(&ledger, &|| false);
+            let dur = |gap: usize| ledger.gap(gap).time.dur();
+            for (time, a, b) in at {
+                let totals = ledger.totals(TimeRange { start: i64::MIN, end: time });
+                prop_assert_eq!(index.idle_until(&ledger, time), totals.by_class.map(|of_class| of_class.total_ns));
+                let expected = (a..b.min(ledger.len())).min_by_key(|&gap| (Reverse(dur(gap)), gap));
+                prop_assert_eq!(index.longest(&ledger, a..b), expected);
+            }
+            let mut expected: Vec<usize> = (0..ledger.len()).filter(|&gap| dur(gap) >= 10_000).collect();
+            expected.sort_by_key(|&gap| Reverse(dur(gap)));
+            prop_assert_eq!(index.ranked.iter().map(|&gap| gap as usize).collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
+    fn the_longest_of_many_is_found_through_all_levels() {
+        let gaps: Vec<_> = (0..200_000).map(|i| (1, vec![(1 + i * 7_919 % 200_003, 11)])).collect();
+        let ledger = ledger_of(&gaps);
+        let index = LedgerIndex::new(&ledger, &|| false);
+        assert_eq!(index.longest.len(), 2);
+        for range in [0..200_000, 1..63, 63..130, 4_000..4_200, 5..199_990, 70_000..70_001, 9..9] {
+            let expected = range.clone().max_by_key(|&gap| ledger.gap(gap).time.dur());
+            assert_eq!(index.longest(&ledger, range.clone()), expected, "{range:?}");
+        }
+    }
+}

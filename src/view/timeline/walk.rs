@@ -1,0 +1,175 @@
+//! From gap to gap of a device: by duration or along time.
+
+use super::Timeline;
+use super::commands::Direction;
+use super::track_list::LineKind;
+use crate::analysis::gaps::{Ledger, LedgerIndex};
+use crate::answers::Answer;
+use crate::model::{ProcessId, SliceId, TimeNs, TimeRange};
+use crate::session::{GapOrder, Selection};
+use crate::view::ViewContext;
+use crate::view::axis::{centered, fitted, middle};
+
+impl Timeline {
+    /// Selects the next gap of the device and shows it; once the ledgers are ready, if they are not yet.
+    ///
+    /// The device is that of the selection, else the first in the list of tracks. Gaps are walked in the order that
+    /// the person chose, above the threshold of the ledger, and within the selected range if there is one.
+    pub(super) fn walk(&mut self, ctx: &mut ViewContext<'_>, direction: Direction) {
+        self.pending_walk = None;
+        let Some((trace, process)) = self.device(ctx) else { return };
+        let ledgers = match self.strips.ledgers(ctx, trace) {
+            Answer::Ready(ledgers) => ledgers,
+            Answer::Working(_) => {
+                self.pending_walk = Some(direction);
+                return;
+            }
+            Answer::Failed(_) => return,
+        };
+        let of_process = process.and_then(|process| ledgers.of(process));
+        let Some((ledger, index)) = of_process.or_else(|| ledgers.iter().next()) else { return };
+        let offset = ctx.traces[trace].offset;
+        let range = ctx.range.map_or(TimeRange::ALL, |range| range.shifted(offset.saturating_neg()));
+        let at = match *ctx.selection {
+            Selection::Gap { trace: of, process, time } if (of, process) == (trace, ledger.process) => Some(time),
+            _ => None,
+        };
+        let visible = ctx.navigation.visible().start.saturating_sub(offset);
+        let from = ctx.selected_time().map_or(visible, |time| time.start.saturating_sub(offset));
+        let next = match *ctx.gap_order {
+            GapOrder::Duration => by_duration(ledger, index, range, at, direction),
+            GapOrder::Time => along_time(ledger, index, range, at.map_or(from, |at| at.start), direction),
+        };
+        if let Some(gap) = next {
+            *ctx.selection = Selection::Gap { trace, process: ledger.process, time: ledger.gap(gap).time };
+            self.show_gap(ctx);
+        }
+    }
+
+    /// Shows the selected gap with what runs before and after it.
+    pub(super) fn show_gap(&mut self, ctx: &mut ViewContext<'_>) {
+        let Selection::Gap { trace, process, .. } = *ctx.selection else { return };
+        let Some(gap) = ctx.selected_time() else { return };
+        let view = ctx.navigation.visible();
+        if gap.dur() > view.dur() / 2 || gap.dur() < view.dur() / 50 {
+            ctx.navigation.go(fitted(gap, 2.0, ctx.span));
+        } else if gap.start < view.start || gap.end > view.end {
+            ctx.navigation.go(centered(view, middle(gap), ctx.span));
+        }
+        self.unfold_process(&ctx.traces[trace], process);
+        self.scroll_to = Some((trace, process));
+    }
+
+    /// The trace, and the device if the selection or the list of tracks tells one.
+    fn device(&self, ctx: &ViewContext<'_>) -> Option<(usize, Option<ProcessId>)> {
+        match *ctx.selection {
+            Selection::Gap { trace, process, .. } => return Some((trace, Some(process))),
+            Selection::Slice { trace, slice } => {
+                let model = &ctx.traces.get(trace)?.trace;
+                let process = |slice: SliceId| model.track(model.slices.track_of(slice)).process;
+                let is_device = |slice: &SliceId| model.slices.kind[slice.idx()].is_device_work();
+                let on_device = Some(slice).filter(is_device).or_else(|| model.launched_by(slice).next());
+                if let Some(slice) = on_device {
+                    return Some((trace, Some(process(slice))));
+                }
+            }
+            _ => {}
+        }
+        let of_line = |line: &super::track_list::Line| match line.kind {
+            LineKind::Process(process) if line.has_strip() => Some((line.trace, Some(process))),
+            _ => None,
+        };
+        let has_device = |open: &crate::session::OpenTrace| open.trace.processes.iter().any(|p| p.device.is_some());
+        let first = || Some((ctx.traces.iter().position(has_device)?, None));
+        self.tracks.scrolled.iter().find_map(of_line).or_else(first)
+    }
+}
+
+/// The gap after `at` in the order from the longest, or the one before.
+fn by_duration(
+    ledger: &Ledger,
+    index: &LedgerIndex,
+    range: TimeRange,
+    at: Option<TimeRange>,
+    direction: Direction,
+) -> Option<usize> {
+    let key = |time: TimeRange| (std::cmp::Reverse(time.dur()), time.start);
+    let key_of = |gap: &u32| key(ledger.gap(*gap as usize).time);
+    let within = ledger.within(range);
+    let is_within = |gap: &&u32| within.contains(&(**gap as usize));
+    let ranked = &index.ranked;
+    let found = match (at.map(key), direction) {
+        (None, _) => ranked.iter().find(is_within),
+        (Some(at), Direction::Forward) => {
+            ranked[ranked.partition_point(|gap| key_of(gap) <= at)..].iter().find(is_within)
+        }
+        (Some(at), Direction::Back) => ranked[..ranked.partition_point(|gap| key_of(gap) < at)].iter().rfind(is_within),
+    };
+    found.map(|&gap| gap as usize)
+}
+
+/// The first gap that starts after `from`, or the last before, of those that are ranked.
+fn along_time(
+    ledger: &Ledger,
+    index: &LedgerIndex,
+    range: TimeRange,
+    from: TimeNs,
+    direction: Direction,
+) -> Option<usize> {
+    let within = ledger.within(range);
+    let is_long = |&gap: &usize| ledger.gap(gap).time.dur() >= index.ranked_from_ns;
+    match direction {
+        Direction::Forward => {
+            let after = ledger.within(TimeRange { start: from, end: TimeNs::MAX });
+            let is_after = |&gap: &usize| ledger.gap(gap).time.start > from;
+            (after.start.max(within.start)..within.end).filter(is_after).find(is_long)
+        }
+        Direction::Back => {
+            let before = ledger.within(TimeRange { start: TimeNs::MIN, end: from });
+            (within.start..before.end.min(within.end)).rfind(is_long)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::busy::devices;
+    use crate::analysis::gaps::ledger;
+    use crate::model::{SliceKind, TraceBuilder};
+
+    #[test]
+    fn gaps_are_walked_both_ways_above_the_threshold_and_within_the_range() {
+        // Gaps of 1 ns, 20 µs, 50 µs, 20 µs and 30 µs.
+        let (mut now, mut slices) = (0, Vec::new());
+        for gap in [1, 20_000, 50_000, 20_000, 30_000, 0] {
+            slices.push(("stream 7", SliceKind::Kernel, "k", now, now + 100));
+            now += 100 + gap;
+        }
+        let trace = TraceBuilder::from_slices(&slices).finish();
+        let ledger = ledger(&trace, &devices(&trace)[0], None, &|| false);
+        let index = LedgerIndex::new(&ledger, &|| false);
+        let walk = |next: &dyn Fn(Option<usize>) -> Option<usize>| {
+            let (mut all, mut at) = (Vec::new(), None);
+            while let Some(gap) = next(at).filter(|_| all.len() < 9) {
+                all.push(gap);
+                at = Some(gap);
+            }
+            all
+        };
+        let time = |gap: usize| ledger.gap(gap).time;
+        let (forward, back) = (Direction::Forward, Direction::Back);
+        let by = |range, direction| walk(&|at| by_duration(&ledger, &index, range, at.map(time), direction));
+        assert_eq!(by(TimeRange::ALL, forward), [2, 4, 1, 3]);
+        assert_eq!(by_duration(&ledger, &index, TimeRange::ALL, Some(time(3)), back), Some(1));
+        assert_eq!(by_duration(&ledger, &index, TimeRange::ALL, Some(time(2)), back), None);
+        let late = TimeRange { start: time(3).start, end: TimeNs::MAX };
+        assert_eq!(by(late, forward), [4, 3]);
+        let along = |range, direction, from: i64| {
+            walk(&|at| along_time(&ledger, &index, range, at.map_or(from, |at| time(at).start), direction))
+        };
+        assert_eq!(along(TimeRange::ALL, forward, 0), [1, 2, 3, 4]);
+        assert_eq!(along(TimeRange::ALL, back, time(4).end), [4, 3, 2, 1]);
+        assert_eq!(along(late, back, TimeNs::MAX), [4, 3]);
+    }
+}
