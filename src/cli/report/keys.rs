@@ -69,10 +69,27 @@ impl Report {
     pub fn tables(&self) -> Vec<Cow<'_, Table>> {
         use Cow::{Borrowed, Owned};
         // Names every field, so that a part without a place in this list does not compile.
-        #[rustfmt::skip]
         let Self {
-            schema: _, lacuna: _, span_ns: _, findings, phases, checks,
-            files, clock, devices, device_work, device_time, hta_idle, kernels, operators, copies, apis, os_calls, annotations, memory, growth,
+            schema: _,
+            lacuna: _,
+            span_ns: _,
+            findings,
+            phases,
+            checks,
+            files,
+            clock,
+            devices,
+            device_work,
+            kernels,
+            operators,
+            copies,
+            apis,
+            os_calls,
+            annotations,
+            memory,
+            growth,
+            device_time,
+            hta_idle,
         } = self;
         let [files, problems] = import_tables(files);
         // Import problems have a table of their own.
