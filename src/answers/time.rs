@@ -6,7 +6,7 @@ use super::{Analysis, Work};
 use crate::analysis::busy::{DeviceBusy, devices};
 use crate::analysis::gaps::clusters::{Clusters, clusters};
 use crate::analysis::gaps::{Ledger, LedgerIndex, ledger};
-use crate::analysis::steps::{Steps, steps};
+use crate::analysis::steps::{Steps, marked, steps};
 use crate::model::{ProcessId, TimeNs, Trace};
 
 /// The steps of a trace, if there are any.
@@ -22,7 +22,10 @@ impl Analysis for TraceSteps {
     const NAME: &'static str = "The search for steps";
 
     fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Self::Output> {
-        Some(steps(of, &|| work.is_cancelled()))
+        Some(match &self.marks {
+            Some(marks) => marked(marks),
+            None => steps(of, &|| work.is_cancelled()),
+        })
     }
 }
 

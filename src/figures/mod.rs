@@ -11,6 +11,7 @@ pub mod files;
 pub mod findings;
 pub mod format;
 pub mod memory;
+pub mod ncu;
 pub mod range;
 mod rows;
 pub mod stacks;

@@ -19,5 +19,6 @@ mod portable;
 mod properties;
 mod snapshot_oracle;
 mod snapshots;
+mod steps;
 mod support;
 mod trace_memory;
