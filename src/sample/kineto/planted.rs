@@ -6,7 +6,7 @@ use std::io::Write;
 use super::emit::{Emit, Location};
 use crate::sample::answer::EventsAnswer;
 use crate::sample::planted::style::{AUTOGRAD, LOADER, MAIN, Style};
-use crate::sample::planted::timeline::{Span, SpanKind, StreamWait, Timeline, Work, WorkKind};
+use crate::sample::planted::timeline::{Span, SpanKind, StreamWait, Timeline, UNRECORDED, Work, WorkKind};
 use crate::sample::training::BASE_TIME_NS;
 
 /// Writes the trace; returns how many events it holds.
@@ -75,7 +75,9 @@ fn device(emit: &mut Emit, style: &Style, work: &Work) {
     let args =
         format!("\"device\": {device}, \"context\": 1, \"stream\": {stream}, \"correlation\": {correlation}{more}");
     emit.slice(cat, name, at, range, &args);
-    emit.flow_end("ac2g", correlation, at, range.0);
+    if correlation < UNRECORDED {
+        emit.flow_end("ac2g", correlation, at, range.0);
+    }
 }
 
 fn stream_wait(emit: &mut Emit, style: &Style, wait: &StreamWait) {

@@ -4,7 +4,7 @@ use super::super::nsys::Schema;
 use super::GapPlan;
 use super::script::{Classes, Launched, Script, Sent};
 use super::style::{AUTOGRAD, LOADER, Recorder};
-use super::timeline::{Span, SpanKind, Work, WorkKind};
+use super::timeline::{Span, SpanKind, UNRECORDED, Work, WorkKind};
 
 /// A way to keep a device waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -501,7 +501,7 @@ impl Script {
         self.spend(ns);
         let range = (self.now() - 100, self.now() + 150_000);
         self.free[0] = range.1;
-        let correlation = 9_000_000 + self.timeline.works.len() as u64;
+        let correlation = UNRECORDED + self.timeline.works.len() as u64;
         let name = self.style.kernels[0];
         self.timeline.works.push(Work { kind: WorkKind::Kernel, name, device: 0, range, correlation, node: 0 });
         let work = self.timeline.works.len() - 1;

@@ -3,6 +3,9 @@
 /// Start and end in ns of the run's clock.
 pub type Range = (i64, i64);
 
+/// Correlation ids from here on belong to calls that are not recorded.
+pub const UNRECORDED: u64 = 9_000_000;
+
 /// A kind of host event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKind {
