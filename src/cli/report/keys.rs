@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use crate::analysis::finding::Finding;
-use crate::figures::{self, Cell, Part, Table, memory as parts};
+use crate::figures::{self, Cell, Object, Part, Table, memory as parts};
 use crate::model::TimeNs;
 
 /// Version of the keys: goes up when one changes its meaning or goes away.
@@ -27,6 +27,9 @@ pub struct Report {
     /// Only for traces of the PyTorch profiler, which HTA reads.
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub hta_idle: Table,
+    /// Of the trace with the longest steps; absent without steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<Object>,
     pub operators: Table,
     pub kernels: Table,
     pub copies: Table,
@@ -44,6 +47,11 @@ pub struct Report {
     pub device_time: Table,
     #[serde(skip)]
     pub growth: Table,
+    /// Steps of all traces.
+    #[serde(skip)]
+    pub step_times: Table,
+    #[serde(skip)]
+    pub step_list: Table,
     /// Worst first.
     pub findings: Vec<Finding>,
 }
@@ -66,6 +74,7 @@ impl Report {
         let Self {
             schema: _, lacuna: _, span_ns: _, findings: _,
             files, clock, devices, device_work, device_time, hta_idle, kernels, operators, copies, apis, os_calls, annotations, memory, growth,
+            steps: _, step_times, step_list,
         } = self;
         let [files, problems] = import_tables(files);
         vec![
@@ -76,6 +85,8 @@ impl Report {
             Borrowed(device_work),
             Borrowed(device_time),
             Borrowed(hta_idle),
+            Borrowed(step_times),
+            Borrowed(step_list),
             Borrowed(kernels),
             Borrowed(operators),
             Borrowed(copies),
