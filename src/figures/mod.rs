@@ -12,6 +12,7 @@ pub mod findings;
 pub mod format;
 pub mod memory;
 pub mod ncu;
+pub mod phases;
 pub mod range;
 mod rows;
 pub mod stacks;
@@ -20,6 +21,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 pub mod text;
+pub mod verdicts;
 pub mod work;
 
 pub use cell::{Cell, MAX_FRAMES, Stack, Word};

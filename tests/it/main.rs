@@ -15,6 +15,7 @@ mod nsys_report;
 mod operators;
 mod oracle;
 mod peers;
+mod planted;
 mod portable;
 mod properties;
 mod snapshot_oracle;

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::keys::{Clock, Report, SCHEMA};
-use super::memory;
+use super::{memory, time};
 use crate::analysis::annotations::annotations;
 use crate::analysis::busy::{self, DeviceBusy};
 use crate::analysis::calls::{CallKind, calls};
@@ -44,6 +44,7 @@ pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) 
         open.iter().zip(&parts_of_steps).filter_map(|(open, found)| steps_of(open, found, top)).collect();
     // A training is as fast as its slowest rank.
     let slowest = found_steps.iter().max_by_key(|of| of.steps.durations.map(|durations| durations.mean_ns));
+    let time = time::report(&open, &answers)?;
     let scope = Scope::whole(&models);
     let busy: Vec<(&Trace, Vec<DeviceBusy>)> = models.iter().map(|&trace| (trace, busy::devices(trace))).collect();
     let devices: Vec<Device<'_>> =
@@ -52,6 +53,7 @@ pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) 
     let device_time: Vec<_> = devices.iter().map(Device::time).collect();
     let stream_idle: Vec<_> = models.iter().flat_map(|trace| stream_idle(trace)).collect();
     let mut found = memory.findings;
+    found.extend(time.findings);
     for trace in &models {
         let path = input::label(trace);
         found.extend(trace.import.problems.iter().map(|problem| findings::import_problem(problem, &path)));
@@ -77,6 +79,8 @@ pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) 
         apis: work::apis().table(calls(&scope, CallKind::Api), top),
         os_calls: work::os_calls().table(calls(&scope, CallKind::Os), top),
         annotations: work::annotations().table(annotations(&scope), top),
+        phases: time.phases,
+        checks: time.checks,
         memory: memory.devices,
         growth: memory.growth,
         findings: found,
