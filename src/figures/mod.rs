@@ -18,6 +18,7 @@ pub mod phases;
 pub mod range;
 mod rows;
 pub mod stacks;
+pub mod steps;
 mod table;
 #[cfg(test)]
 mod tests;
