@@ -5,6 +5,7 @@
 //! All text that leaves the program goes through [`escape`].
 
 mod cell;
+pub mod collectives;
 pub mod devices;
 pub mod escape;
 pub mod files;

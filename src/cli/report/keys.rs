@@ -30,6 +30,7 @@ pub struct Report {
     pub operators: Table,
     pub kernels: Table,
     pub copies: Table,
+    pub collectives: Table,
     pub apis: Table,
     /// Only where the recorder traced them.
     #[serde(skip_serializing_if = "Table::is_empty")]
@@ -65,7 +66,7 @@ impl Report {
         #[rustfmt::skip]
         let Self {
             schema: _, lacuna: _, span_ns: _, findings: _,
-            files, clock, devices, device_work, device_time, hta_idle, kernels, operators, copies, apis, os_calls, annotations, memory, growth,
+            files, clock, devices, device_work, device_time, hta_idle, kernels, operators, copies, collectives, apis, os_calls, annotations, memory, growth,
         } = self;
         let [files, problems] = import_tables(files);
         vec![
@@ -79,6 +80,7 @@ impl Report {
             Borrowed(kernels),
             Borrowed(operators),
             Borrowed(copies),
+            Borrowed(collectives),
             Borrowed(apis),
             Borrowed(os_calls),
             Borrowed(annotations),
