@@ -3,7 +3,7 @@
 use eframe::egui::text_selection::LabelSelectionState;
 use eframe::egui::{Context, Event, Key, KeyboardShortcut, Modifiers};
 
-use crate::model::TrackId;
+use crate::model::{SliceId, TrackId};
 
 /// What can be asked for by menu, key or palette, or by a view. The app runs it before the next frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +54,11 @@ pub enum Command {
     RangeFromSelection,
     CollapseAll,
     ExpandAll,
+    /// Shows or hides launched work below each device of the timeline.
+    ToggleQueues,
     CopyName,
+    /// Copies a command line that profiles a kernel in depth: of this trace and slice, else of the selection.
+    CopyKernelProfile(Option<(usize, SliceId)>),
     Search,
     NextHit,
     PreviousHit,
@@ -240,6 +244,14 @@ pub const COMMANDS: &[CommandSpec] = &[
     spec(Menu::View, Command::ExpandAll, "Expand all tracks", "Show every row of every track", &[]).needs(Needs::Trace),
     spec(
         Menu::View,
+        Command::ToggleQueues,
+        "Launch queues",
+        "Show or hide below each device how far the host launches ahead: runway, queued work and launch-ahead",
+        &[],
+    )
+    .needs(Needs::Trace),
+    spec(
+        Menu::View,
         Command::ResetLayout,
         "Reset layout",
         "Open every view again, where it was at first, with its first settings",
@@ -349,6 +361,14 @@ pub const COMMANDS: &[CommandSpec] = &[
         "Copy name",
         "Copy the name of the selected slice, or size, address and stack of the selected allocation",
         &[ctrl(Key::C)],
+    )
+    .needs(Needs::Selection),
+    spec(
+        Menu::Select,
+        Command::CopyKernelProfile(None),
+        "Copy ncu command",
+        "Copy a command line that profiles the selected kernel in depth, with Nsight Compute or on AMD with ROCm's",
+        &[],
     )
     .needs(Needs::Selection),
     spec(

@@ -1,9 +1,19 @@
 //! Time of kernels on the device, and the occupancy of their launches.
 
+use hashbrown::HashMap;
+
 use super::occupancy::{self, Limits};
 use super::short_name::short_name;
+use super::tensor_cores::uses_tensor_cores;
 use super::totals::{Durations, Group, Instance, Part, Scope, group};
-use crate::model::{DurNs, Launch, SliceId, SliceKind, StringId, Trace};
+use crate::model::{DurNs, Launch, SliceId, SliceKind, StringId, TimeRange, Trace};
+
+/// Kernels that take less than this on average are tiny: launching them takes about as long.
+pub const TINY_NS: DurNs = 10_000;
+/// Kernels that take more than this on average are slow.
+pub const SLOW_NS: DurNs = 1_000_000;
+/// Part of the time of all kernels whose blocks must be known for an SM efficiency of all.
+const MIN_KNOWN: f64 = 0.95;
 
 /// Grouping of kernels into rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -42,7 +52,36 @@ pub struct KernelTotals {
     pub occupancy: Option<f64>,
     /// Recorded estimate of the achieved occupancy, 0 to 1, weighted likewise.
     pub recorded_occupancy: Option<f64>,
+    /// Estimated SM efficiency, 0 to 1: min(blocks / SMs, 1), weighted likewise. `None` where blocks or the
+    /// number of SMs were not recorded.
+    pub sm_efficiency: Option<f64>,
+    /// Whether the names say that tensor cores are used; `None` if they do not tell, or differ.
+    pub tensor_cores: Option<bool>,
+    /// Time of calls whose names say so.
+    pub tensor_ns: DurNs,
+    /// Time of calls whose names do not tell.
+    pub unknown_ns: DurNs,
     pub instances: Vec<Instance>,
+}
+
+/// Figures of all kernels of a scope together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct KernelSummary {
+    pub calls: u64,
+    pub total_ns: DurNs,
+    /// Time of kernels whose names say that they use tensor cores.
+    pub tensor_ns: DurNs,
+    /// Time of kernels whose names do not tell.
+    pub unknown_ns: DurNs,
+    /// Calls and time of rows with a mean below [`TINY_NS`].
+    pub tiny: (u64, DurNs),
+    /// Calls and time of rows with a mean above [`SLOW_NS`].
+    pub slow: (u64, DurNs),
+    /// Estimated SM efficiency over the range or, of whole traces, from the first start to the last end on each
+    /// device: Σ min(blocks / SMs, 1) · duration / that time. `None` where blocks or SMs were not recorded.
+    ///
+    /// Source: the TensorBoard plugin of the PyTorch profiler, with the step as the time.
+    pub sm_efficiency: Option<f64>,
 }
 
 type Key = (String, bool, RankDevice, Option<Launch>);
@@ -68,8 +107,67 @@ pub fn kernels(scope: &Scope<'_>, by: KernelsBy) -> Vec<KernelTotals> {
     };
     let groups = group(scope, is_kernel, local, key);
     let all: f64 = groups.iter().map(|group| group.durations.total_ns as f64).sum();
-    let limits: Vec<Vec<(u32, Limits)>> = scope.traces.iter().map(|trace| limits(trace)).collect();
-    groups.into_iter().map(|group| totals(scope, &limits, all, group)).collect()
+    let chips: Vec<Vec<Chip>> = scope.traces.iter().map(|trace| chips(trace)).collect();
+    groups.into_iter().map(|group| totals(scope, &chips, all, group)).collect()
+}
+
+/// The figures of all kernels together; `rows`: those of [`kernels`] for the same scope. Cost: O(kernels).
+pub fn summary(scope: &Scope<'_>, rows: &[KernelTotals]) -> KernelSummary {
+    let mut sums = KernelSummary::default();
+    let (mut filled, mut known) = (0.0, 0.0);
+    let mut windows: HashMap<(u32, Option<u32>), TimeRange> = HashMap::new();
+    for row in rows {
+        let Durations { calls, total_ns, mean_ns, .. } = row.durations;
+        sums.calls += calls;
+        sums.total_ns = sums.total_ns.saturating_add(total_ns);
+        sums.tensor_ns = sums.tensor_ns.saturating_add(row.tensor_ns);
+        sums.unknown_ns = sums.unknown_ns.saturating_add(row.unknown_ns);
+        for (is_in, of) in [(mean_ns < TINY_NS, &mut sums.tiny), (mean_ns > SLOW_NS, &mut sums.slow)] {
+            if is_in {
+                *of = (of.0 + calls, of.1.saturating_add(total_ns));
+            }
+        }
+        if let Some(efficiency) = row.sm_efficiency {
+            filled += efficiency * total_ns as f64;
+            known += total_ns as f64;
+        }
+        for &Instance { trace, slice } in &row.instances {
+            let time = scope.traces[trace as usize].slices.time(slice);
+            let window = windows.entry((trace, row.place.device)).or_insert(time);
+            *window = TimeRange { start: window.start.min(time.start), end: window.end.max(time.end) };
+        }
+    }
+    let length = |(&(trace, _), window): (&(u32, Option<u32>), &TimeRange)| {
+        scope.range(trace as usize).unwrap_or(*window).dur() as f64
+    };
+    let window: f64 = windows.iter().map(length).sum();
+    let is_known = window > 0.0 && known > 0.0 && known >= MIN_KNOWN * sums.total_ns as f64;
+    sums.sm_efficiency = is_known.then(|| (filled / window).min(1.0));
+    sums
+}
+
+/// The kernels with the same function name on the same device that start before this one: what
+/// `ncu --launch-skip` skips. Cost: O(kernels of the device).
+pub fn launches_before(trace: &Trace, kernel: SliceId) -> u64 {
+    let slices = &trace.slices;
+    let device = |id: SliceId| trace.process(trace.track(slices.track_of(id)).process).device;
+    let (wanted, of) = (function_name(trace, slices.name[kernel.idx()]), device(kernel));
+    let mut is_same: HashMap<StringId, bool> = HashMap::new();
+    let position = |i: usize| (slices.ts[i], i);
+    let mut n = 0;
+    for row in slices.rows.iter().filter(|row| trace.process(trace.track(row.track).process).device == of) {
+        for i in row.range().filter(|&i| slices.kind[i] == SliceKind::Kernel && position(i) < position(kernel.idx())) {
+            let name = slices.name[i];
+            n += u64::from(*is_same.entry(name).or_insert_with(|| function_name(trace, name) == wanted));
+        }
+    }
+    n
+}
+
+/// The name of a kernel's function without scopes, template and call arguments; a mangled name as it is.
+pub fn function_name(trace: &Trace, name: StringId) -> String {
+    let short = short(trace, name);
+    short.rsplit("::").next().filter(|last| !last.is_empty()).unwrap_or(&short).to_owned()
 }
 
 /// The short name of a kernel: recorded, else by [`short_name`].
@@ -84,35 +182,57 @@ fn device_of(part: &Part<'_>) -> Option<u32> {
     part.trace.process(part.trace.track(part.track).process).device
 }
 
-/// The limits of the trace's devices, if known.
-fn limits(trace: &Trace) -> Vec<(u32, Limits)> {
-    trace.info.devices.iter().filter_map(|device| Some((device.id, Limits::of(device)?))).collect()
+/// Theoretical occupancy of a launch, and the share of the SMs that its blocks can fill.
+type UseOfChip = (Option<f64>, Option<f64>);
+
+/// What is known of a device.
+struct Chip {
+    device: u32,
+    limits: Option<Limits>,
+    n_sms: Option<u32>,
 }
 
-fn totals(scope: &Scope<'_>, limits: &[Vec<(u32, Limits)>], all: f64, group: Group<Key>) -> KernelTotals {
+impl Chip {
+    fn use_of(&self, launch: &Launch) -> UseOfChip {
+        let occupancy = self.limits.as_ref().and_then(|limits| occupancy::theoretical(limits, launch));
+        let blocks = launch.n_blocks();
+        let n_sms = self.n_sms.filter(|&n| n > 0 && blocks > 0);
+        (occupancy, n_sms.map(|n| (blocks as f64 / f64::from(n)).min(1.0)))
+    }
+}
+
+fn chips(trace: &Trace) -> Vec<Chip> {
+    let devices = trace.info.devices.iter();
+    devices.map(|info| Chip { device: info.id, limits: Limits::of(info), n_sms: info.n_sms }).collect()
+}
+
+fn totals(scope: &Scope<'_>, chips: &[Vec<Chip>], all: f64, group: Group<Key>) -> KernelTotals {
     let (name, is_graph, place, _) = group.key;
     let mut launch = None;
     let mut has_many_shapes = false;
-    let (mut theoretical, mut recorded_percent) = (Mean::default(), Mean::default());
+    let (mut theoretical, mut recorded_percent, mut filled) = (Mean::default(), Mean::default(), Mean::default());
+    let mut tensor = TensorTime::default();
     // Cache of the last launch: most kernels are launched repeatedly with the same parameters.
-    let mut known: Option<(Instance, u32, Option<f64>)> = None;
+    let mut known: Option<(Instance, u32, UseOfChip)> = None;
     for &instance in &group.instances {
         let trace = scope.traces[instance.trace as usize];
+        let dur = trace.slices.time(instance.slice).dur();
+        tensor.add(trace, instance, dur);
         let id = trace.facts.launches.id(instance.slice);
         let Some(this) = trace.facts.launches.value(id) else { continue };
         let shape = Launch { recorded_occupancy: None, ..*this };
         has_many_shapes |= launch.is_some_and(|launch| launch != shape);
         launch = Some(shape);
-        let occupancy = match known {
-            Some((other, same, occupancy)) if (other.trace, same) == (instance.trace, id) => occupancy,
+        let (occupancy, fill) = match known {
+            Some((other, same, known)) if (other.trace, same) == (instance.trace, id) => known,
             _ => {
-                let of_device = limits[instance.trace as usize].iter().find(|(id, _)| Some(*id) == place.device);
-                of_device.and_then(|(_, limits)| occupancy::theoretical(limits, &shape))
+                let of_device = chips[instance.trace as usize].iter().find(|chip| Some(chip.device) == place.device);
+                of_device.map_or((None, None), |chip| chip.use_of(&shape))
             }
         };
-        known = Some((instance, id, occupancy));
-        let dur = trace.slices.time(instance.slice).dur();
+        known = Some((instance, id, (occupancy, fill)));
         theoretical.add(occupancy, dur);
+        filled.add(fill, dur);
         recorded_percent.add(this.recorded_occupancy.map(f64::from), dur);
     }
     let share = if all > 0.0 { group.durations.total_ns as f64 / all } else { 0.0 };
@@ -126,7 +246,39 @@ fn totals(scope: &Scope<'_>, limits: &[Vec<(u32, Limits)>], all: f64, group: Gro
         has_many_shapes,
         occupancy: theoretical.get(),
         recorded_occupancy: recorded_percent.get().map(|percent| percent / 100.0),
+        sm_efficiency: filled.get(),
+        tensor_cores: if tensor.differs { None } else { tensor.last.and_then(|(.., uses)| uses) },
+        tensor_ns: tensor.uses_ns,
+        unknown_ns: tensor.unknown_ns,
         instances: group.instances,
+    }
+}
+
+/// Time by what names say of tensor cores.
+#[derive(Default)]
+struct TensorTime {
+    uses_ns: DurNs,
+    unknown_ns: DurNs,
+    /// Trace and name of the last call, and what it says: most have the same.
+    last: Option<(u32, StringId, Option<bool>)>,
+    differs: bool,
+}
+
+impl TensorTime {
+    fn add(&mut self, trace: &Trace, instance: Instance, dur: DurNs) {
+        let name = trace.slices.name[instance.slice.idx()];
+        let uses = match self.last {
+            Some((of, same, uses)) if (of, same) == (instance.trace, name) => uses,
+            _ => uses_tensor_cores(trace.strings.get(name)),
+        };
+        self.differs |= self.last.is_some_and(|(.., before)| before != uses);
+        self.last = Some((instance.trace, name, uses));
+        let of = match uses {
+            Some(true) => &mut self.uses_ns,
+            None => &mut self.unknown_ns,
+            Some(false) => return,
+        };
+        *of = of.saturating_add(dur);
     }
 }
 
@@ -210,6 +362,37 @@ mod tests {
         let shape = rows(KernelsBy::Shape);
         let shapes: Vec<_> = shape[1..].iter().map(|k| (k.launch.unwrap().registers_per_thread, k.occupancy)).collect();
         assert_eq!(shapes, [(64, Some(0.5)), (32, Some(1.0)), (32, Some(1.0))]);
+    }
+
+    #[test]
+    fn figures_of_all_kernels_together() {
+        let mut builder = TraceBuilder::from_slices(&[
+            ("stream 7", KERNEL, "ampere_s16816gemm_tn", 0, 2_000_000),
+            ("stream 7", KERNEL, "ampere_s16816gemm_tn", 2_000_000, 2_500_000),
+            ("stream 7", KERNEL, "own", 3_000_000, 3_004_000),
+            ("stream 7", KERNEL, "triton_poi_fused_add_0", 3_500_000, 4_000_000),
+        ]);
+        // 64 blocks on 128 multiprocessors, and 256.
+        for (slice, grid) in [(0, 64), (1, 64), (2, 64), (3, 256)] {
+            let launch = Launch { grid: [grid, 1, 1], ..launch(256, 32, 0) };
+            builder.set_facts(slice, SliceFacts { launch: Some(launch), ..Default::default() });
+        }
+        builder.info.devices = vec![DeviceInfo { n_sms: Some(128), ..Default::default() }];
+        let trace = builder.finish();
+        let traces = [&trace];
+        let scope = Scope::whole(&traces);
+        let rows = kernels(&scope, KernelsBy::Name);
+        let uses: Vec<_> = rows.iter().map(|row| (row.tensor_cores, row.sm_efficiency)).collect();
+        assert_eq!(uses, [(Some(true), Some(0.5)), (Some(false), Some(1.0)), (None, Some(0.5))]);
+        let all = summary(&scope, &rows);
+        assert_eq!((all.calls, all.total_ns, all.tensor_ns, all.unknown_ns), (4, 3_004_000, 2_500_000, 4_000));
+        assert_eq!((all.tiny, all.slow), ((1, 4_000), (2, 2_500_000)));
+        // (2,504,000 / 2 + 500,000) / 4,000,000.
+        assert_eq!(all.sm_efficiency, Some(0.438));
+        // Only the last kernel starts in the range.
+        let scope = Scope { ranges: Some(vec![TimeRange { start: 3_400_000, end: 4_400_000 }]), ..scope };
+        assert_eq!(summary(&scope, &kernels(&scope, KernelsBy::Name)).sm_efficiency, Some(0.5));
+        assert_eq!(summary(&scope, &[]), KernelSummary::default());
     }
 
     #[test]

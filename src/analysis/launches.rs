@@ -70,6 +70,41 @@ fn device_work(trace: &Trace) -> impl Iterator<Item = SliceId> {
     all.filter(|id| trace.slices.kind[id.idx()].is_device_work())
 }
 
+/// Each piece of device work with the host slice that it belongs to: the API call that launched it, or if that is
+/// inside no operator or was not recorded the operator with its `External id`. Each piece once.
+pub(super) fn launchers(trace: &Trace) -> Vec<(SliceId, Option<SliceId>)> {
+    let slices = &trace.slices;
+    let of_group = |same: &[SliceId]| {
+        let call = same.iter().copied().find(|slice| slices.kind[slice.idx()].is_call());
+        let work = same.iter().copied().filter(|slice| slices.kind[slice.idx()].is_device_work());
+        work.map(|work| (work, call)).collect::<Vec<_>>()
+    };
+    let mut all: Vec<(SliceId, Option<SliceId>)> =
+        trace.correlations.groups(&slices.correlation).flat_map_iter(of_group).collect();
+    let loose = device_work(trace).filter(|work| slices.correlation[work.idx()] == 0);
+    all.extend(loose.map(|work| (work, None)));
+    if !slices.external.is_empty() {
+        let by_external = operators_by_external(slices);
+        all.par_iter_mut().for_each(|(work, host)| {
+            let is_in_operator = host.is_some_and(|call| operator_around(slices, call).is_some());
+            if !is_in_operator {
+                *host = by_external.get(&external_of(slices, *work)).copied().or(*host);
+            }
+        });
+    }
+    all
+}
+
+/// The operators by `External id`; of equal ids the first.
+fn operators_by_external(slices: &SliceTable) -> HashMap<u32, SliceId> {
+    let mut by_external: HashMap<u32, SliceId> = HashMap::new();
+    for i in (0..slices.len()).filter(|&i| slices.kind[i] == SliceKind::Operator) {
+        by_external.entry(slices.external(SliceId(i as u32))).or_insert(SliceId(i as u32));
+    }
+    by_external.remove(&0);
+    by_external
+}
+
 /// The duration of each piece of device work with the operator that launched it, sorted by
 /// operator; work of no operator is absent.
 pub(super) fn device_time(trace: &Trace) -> Vec<(SliceId, DurNs)> {
@@ -96,10 +131,7 @@ pub(super) fn device_time(trace: &Trace) -> Vec<(SliceId, DurNs)> {
     rest.extend(device_work(trace).filter(|work| slices.correlation[work.idx()] == 0));
     rest.retain(|&work| external_of(slices, work) != 0);
     if !rest.is_empty() {
-        let mut by_external: HashMap<u32, SliceId> = HashMap::new();
-        for i in (0..slices.len()).filter(|&i| slices.kind[i] == SliceKind::Operator) {
-            by_external.entry(slices.external(SliceId(i as u32))).or_insert(SliceId(i as u32));
-        }
+        let by_external = operators_by_external(slices);
         found.extend(rest.iter().filter_map(|&work| Some((*by_external.get(&external_of(slices, work))?, dur(work)))));
     }
     found.par_sort_unstable();

@@ -33,8 +33,7 @@ impl Limits {
     /// Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", and
     /// the allocation rules of NVIDIA's `cuda_occupancy.h`.
     pub fn of(device: &DeviceInfo) -> Option<Self> {
-        let is_others = ["AMD", "Radeon", "Instinct", "gfx"].iter().any(|maker| device.name.contains(maker));
-        if is_others || device.threads_per_warp.is_some_and(|threads| u64::from(threads) != WARP) {
+        if device.is_amd() || device.threads_per_warp.is_some_and(|threads| u64::from(threads) != WARP) {
             return None;
         }
         let capability = (device.compute_major?, device.compute_minor?);

@@ -59,14 +59,14 @@ impl Default for FlameTree {
     }
 }
 
-/// A thread that was sampled.
+/// A thread that was sampled, or whose time is added up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SampledThread {
+pub struct ThreadWeight {
     /// Index into [`Scope::traces`].
     pub trace: u32,
     pub track: TrackId,
-    /// Samples in the scope.
-    pub samples: i64,
+    /// What is in the scope of it: number of samples, or nanoseconds.
+    pub weight: i64,
 }
 
 /// A frame, wherever it is.
@@ -139,10 +139,10 @@ pub fn weighted_in_groups(
 /// The threads that were sampled at any time, by trace and track.
 ///
 /// Cost: O(threads · log samples).
-pub fn sampled_threads(scope: &Scope<'_>) -> Vec<SampledThread> {
+pub fn sampled_threads(scope: &Scope<'_>) -> Vec<ThreadWeight> {
     let of_trace = |(index, &trace): (usize, &&Trace)| {
         sampled(scope, index, trace)
-            .map(|(track, samples)| SampledThread { trace: index as u32, track, samples: samples.len() as i64 })
+            .map(|(track, samples)| ThreadWeight { trace: index as u32, track, weight: samples.len() as i64 })
             .collect::<Vec<_>>()
     };
     scope.traces.iter().enumerate().flat_map(of_trace).collect()
@@ -170,14 +170,15 @@ fn sampled<'a>(
     })
 }
 
+/// Names of frames, each once.
 #[derive(Default)]
-struct Names<'a> {
-    list: Vec<&'a str>,
+pub(super) struct Names<'a> {
+    pub list: Vec<&'a str>,
     index: HashMap<&'a str, u32>,
 }
 
 impl<'a> Names<'a> {
-    fn intern(&mut self, name: &'a str) -> u32 {
+    pub fn intern(&mut self, name: &'a str) -> u32 {
         let name = if name.is_empty() { NO_NAME } else { name };
         let next = self.list.len() as u32;
         let id = *self.index.entry(name).or_insert(next);
@@ -189,9 +190,10 @@ impl<'a> Names<'a> {
 }
 
 /// A tree that grows: parents before children, else in any order.
-struct Draft {
-    parent: Vec<u32>,
-    name: Vec<u32>,
+pub(super) struct Draft {
+    pub parent: Vec<u32>,
+    /// Index into [`Names::list`].
+    pub name: Vec<u32>,
     own: Vec<i64>,
     index: HashMap<(u32, u32), u32>,
     cut: i64,
@@ -205,7 +207,7 @@ impl Default for Draft {
 
 impl Draft {
     /// The node of this name under `parent`, new or known.
-    fn child(&mut self, parent: u32, name: u32) -> u32 {
+    pub fn child(&mut self, parent: u32, name: u32) -> u32 {
         let next = self.parent.len() as u32;
         let id = *self.index.entry((parent, name)).or_insert(next);
         if id == next {
@@ -250,8 +252,29 @@ impl Draft {
         }
     }
 
+    /// Whether there is a node of this name under `parent`.
+    pub fn has_child(&self, parent: u32, name: u32) -> bool {
+        self.index.contains_key(&(parent, name))
+    }
+
+    /// The same tree with a weight of its own for each node, without nodes that weigh nothing.
+    pub fn weighted(&self, own: &[i64]) -> Self {
+        let mut total = own.to_vec();
+        for i in (1..total.len()).rev() {
+            total[self.parent[i] as usize] += total[i];
+        }
+        let mut draft = Self::default();
+        draft.own[0] = own[0];
+        let mut node_of = vec![0; total.len()];
+        for i in (1..total.len()).filter(|&i| total[i] != 0) {
+            node_of[i] = draft.child(node_of[self.parent[i] as usize], self.name[i]);
+            draft.own[node_of[i] as usize] += own[i];
+        }
+        draft
+    }
+
     /// Sorts the nodes by level, and those of one parent by weight.
-    fn finish(self, names: Arc<[Box<str>]>) -> FlameTree {
+    pub fn finish(self, names: Arc<[Box<str>]>) -> FlameTree {
         let Self { parent, name, own, cut, .. } = self;
         let mut total = own.clone();
         for i in (1..parent.len()).rev() {
@@ -317,7 +340,7 @@ impl FlameTree {
             while from != 0 {
                 let FlameNode { name, parent, .. } = self.nodes[from as usize];
                 // The innermost frame is always there: as many as there are names.
-                if to != 0 && draft.parent.len() >= max_nodes && !draft.index.contains_key(&(to, name)) {
+                if to != 0 && draft.parent.len() >= max_nodes && !draft.has_child(to, name) {
                     draft.cut += node.own;
                     break;
                 }

@@ -4,6 +4,7 @@
 //! A [`Part`] defines a table by its figures. The window asks it for [`Data`], the report for a [`Table`].
 //! All text that leaves the program goes through [`escape`].
 
+mod advice;
 mod cell;
 pub mod collectives;
 pub mod devices;
@@ -12,6 +13,8 @@ pub mod files;
 pub mod findings;
 pub mod format;
 pub mod memory;
+pub mod ncu;
+pub mod phases;
 pub mod range;
 mod rows;
 pub mod stacks;
@@ -19,6 +22,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 pub mod text;
+pub mod verdicts;
 pub mod work;
 
 pub use cell::{Cell, MAX_FRAMES, Stack, Word};

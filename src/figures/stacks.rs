@@ -23,6 +23,20 @@ pub const SAMPLES: Weight = Weight {
     ],
 };
 
+/// Self time of slices on the host.
+pub const HOST_TIME: Weight = Weight {
+    cell: Cell::Ns,
+    keys: ["self_ns", "total_ns"],
+    help: ["Time in this frame itself", "Time in this frame and all inside it; where it is inside itself, once"],
+};
+
+/// Time of the device work that was launched.
+pub const DEVICE_TIME: Weight = Weight {
+    cell: Cell::Ns,
+    keys: ["self_ns", "total_ns"],
+    help: ["Time of this device work", "Time of the device work that was launched in this frame, each piece once"],
+};
+
 /// Live memory.
 pub const LIVE_BYTES: Weight = Weight {
     cell: Cell::Gain,

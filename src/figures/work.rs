@@ -2,9 +2,11 @@
 
 use super::{Cell, Figure, Part, figures, format};
 use crate::analysis::annotations::AnnotationTotals;
+use crate::analysis::call_tree::CallTotals;
 use crate::analysis::copies::CopyTotals;
-use crate::analysis::kernels::KernelTotals;
+use crate::analysis::kernels::{KernelSummary, KernelTotals};
 use crate::analysis::operators::OperatorTotals;
+use crate::analysis::tensor_cores;
 use crate::analysis::totals::{Durations, Group};
 use crate::model::{Launch, SliceKind};
 
@@ -70,6 +72,8 @@ pub fn kernels() -> Part<KernelTotals> {
     const THEORETICAL: &str =
         "Theoretical occupancy: warps that fit on a multiprocessor, of those it can hold; weighted by duration";
     const RECORDED: &str = "Occupancy as the profiler estimated it; weighted by duration";
+    const SM_EFFICIENCY: &str =
+        "Estimated share of multiprocessors with a block: min(blocks / SMs, 1), weighted by duration";
     const LAUNCH: &str = "Empty where the calls differ in it; By shape separates them";
     fn launch(row: &KernelTotals, cell: impl Fn(Launch) -> Cell) -> Cell {
         Cell::or_empty(row.launch, cell)
@@ -81,6 +85,9 @@ pub fn kernels() -> Part<KernelTotals> {
         with spread();
         number "occupancy", "Occupancy", 84, Cell::or_empty(row.occupancy, Cell::Share), THEORETICAL;
         number "recorded_occupancy", "Recorded", 84, Cell::or_empty(row.recorded_occupancy, Cell::Share), RECORDED;
+        number "sm_efficiency", "SM efficiency", 96, Cell::or_empty(row.sm_efficiency, Cell::Share), SM_EFFICIENCY;
+        words "tensor_cores", "Tensor cores", 92, Cell::or_empty(row.tensor_cores, |uses| Cell::Flag(uses, &["no", "yes"])),
+            tensor_cores::RULES;
         number "grid", "Grid", 110, launch(row, |launch| Cell::Sides(launch.grid)), LAUNCH;
         number "block", "Block", 100, launch(row, |launch| Cell::Sides(launch.block)), LAUNCH;
         number "registers", "Registers", 78, launch(row, |launch| Cell::Count(u64::from(launch.registers_per_thread))),
@@ -93,12 +100,37 @@ pub fn kernels() -> Part<KernelTotals> {
     Part::new("kernels", "Kernels", figures)
         .report(
             "rank device calls total_ns share mean_ns median_ns min_ns max_ns std_ns grid block registers \
-             shared_bytes occupancy recorded_occupancy name",
+             shared_bytes occupancy recorded_occupancy sm_efficiency tensor_cores name",
         )
         .json(
             "name calls total_ns mean_ns min_ns max_ns median_ns std_ns share grid block registers shared_bytes \
-             occupancy recorded_occupancy rank device",
+             occupancy recorded_occupancy sm_efficiency tensor_cores rank device",
         )
+}
+
+/// Figures of all kernels together, each with its explanation.
+pub fn kernel_summary(all: &KernelSummary) -> Vec<(String, &'static str)> {
+    const SM_EFFICIENCY: &str = "Estimate: sum of min(blocks / SMs, 1) x duration, by the selected range, or by the time \
+        from each device's first kernel to its last";
+    let share = |part: i64| Cell::Share(part as f64 / all.total_ns.max(1) as f64).shown();
+    let mut head = Vec::new();
+    if all.calls == 0 {
+        return head;
+    }
+    let unknown = if all.unknown_ns > 0 { format!(", {} unknown", share(all.unknown_ns)) } else { String::new() };
+    let tensor = format!("Tensor cores: {} of kernel time{unknown}", share(all.tensor_ns));
+    head.push((tensor, tensor_cores::RULES));
+    if let Some(efficiency) = all.sm_efficiency {
+        head.push((format!("SM efficiency: {}", Cell::Share(efficiency).shown()), SM_EFFICIENCY));
+    }
+    let of_calls = |calls: u64| Cell::Share(calls as f64 / all.calls as f64).shown();
+    let (calls, ns) = all.tiny;
+    let tiny = format!("Tiny: {} of calls, {} of time", of_calls(calls), share(ns));
+    head.push((tiny, "Kernels with a mean below 10 µs: launching one takes about as long"));
+    let (calls, ns) = all.slow;
+    let slow = format!("Slow: {} of calls, {} of time", of_calls(calls), share(ns));
+    head.push((slow, "Kernels with a mean above 1 ms"));
+    head
 }
 
 /// Operators, with the device work that they launched.
@@ -134,6 +166,42 @@ pub fn operators() -> Part<OperatorTotals> {
             "name shape calls host_total_ns host_self_ns device_total_ns device_self_ns host_mem_bytes \
              device_mem_bytes",
         )
+}
+
+/// The calls of a tree, each row indented below the one around it.
+pub fn call_tree() -> Part<CallTotals> {
+    let figures = figures! { row: CallTotals;
+        words "name", "Name", 330, Cell::name(&format!("{}{}", INDENT.repeat(row.depth as usize), row.name)),
+            "What ran, indented below what ran around it. Sorted by another figure, the tree is a list";
+        with call_times();
+        words "path", "Inside of", 200, Cell::frames(&row.path), "Modules around it, innermost first";
+    };
+    Part::new("call_tree", "Call tree", figures)
+}
+
+/// Indentation of a level of a tree.
+const INDENT: &str = "\u{2003}";
+
+/// Operators by the Python functions around them.
+pub fn operator_stacks() -> Part<CallTotals> {
+    let figures = figures! { row: CallTotals;
+        words "name", "Name", 200, Cell::name(&row.name), "Name of the operator";
+        with call_times();
+        words "path", "Call stack", 400, Cell::frames(&row.path), "Python functions around it, innermost first";
+    };
+    Part::new("operator_stacks", "Operators by call stack", figures)
+}
+
+fn call_times() -> Vec<Figure<CallTotals>> {
+    figures! { row: CallTotals;
+        number "calls", "Calls", 60, Cell::Count(row.calls), "How often it ran";
+        number "device_total_ns", "Device total", 92, Cell::Ns(row.device_total_ns),
+            "Time of the device work launched in it and in all that ran inside";
+        number "device_self_ns", "Device self", 92, Cell::Ns(row.device_self_ns),
+            "Time of the device work launched in it, outside of the rows below";
+        number "host_total_ns", "Host total", 88, Cell::Ns(row.host_total_ns), "Time on the host with all that ran inside";
+        number "host_self_ns", "Host self", 88, Cell::Ns(row.host_self_ns), "Time on the host outside of the rows below";
+    }
 }
 
 /// Calls of CUDA's API.

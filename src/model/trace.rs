@@ -97,6 +97,13 @@ pub struct DeviceInfo {
     pub shared_bytes_per_sm: Option<u32>,
 }
 
+impl DeviceInfo {
+    /// Whether it is one of AMD's, by its name.
+    pub fn is_amd(&self) -> bool {
+        ["AMD", "Radeon", "Instinct", "gfx"].iter().any(|maker| self.name.contains(maker))
+    }
+}
+
 /// Data of one event that is not in the columns, decoded from the file on demand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventDetails {

@@ -1,11 +1,13 @@
-//! The samples of threads by call stack: a flame graph, and a table of the hottest frames.
+//! Time of threads by call stack as a flame graph, with a table of the heaviest frames: CPU samples, time of host
+//! slices, and time of the device work that they launched.
 
 use eframe::egui::{self, ComboBox, Key};
 
 use super::flame_pane::{FlamePane, Unit, Weights};
 use super::tables::range_switch_ui;
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
-use crate::analysis::stacks::{FlameTree, SampledThread, flame, sampled_threads};
+use crate::analysis::call_tree::{Frames, Weigh, time_flame};
+use crate::analysis::stacks::{FlameTree, ThreadWeight, flame, sampled_threads};
 use crate::analysis::totals::Scope;
 use crate::answers::{Subject as _, SubjectKey, Work};
 use crate::command::{Command, ctrl};
@@ -25,9 +27,59 @@ const SAMPLES: Unit = Unit {
     copy: "Copy all stacks as text, one per line with its number of samples: main;step;gemm 12",
 };
 
-/// The samples to show.
+const HOST_TIME: Unit = Unit {
+    whole: "All host time",
+    text: format::duration,
+    part: part_of_time,
+    weight: stacks::HOST_TIME,
+    ways: ["What runs inside lies below", "What took the time itself on top, what ran around it below"],
+    copy: "Copy all stacks as text, one per line with its nanoseconds: main;step;gemm 12000",
+    ..SAMPLES
+};
+
+const DEVICE_TIME: Unit = Unit {
+    whole: "All device work",
+    weight: stacks::DEVICE_TIME,
+    ways: ["Device work below what launched it", "Device work on top, what launched it below"],
+    ..HOST_TIME
+};
+
+/// What frames weigh, with its label and explanation.
+const KINDS: [(Kind, &str, &str); 3] = [
+    (Kind::Samples, "Samples", "CPU samples by call stack"),
+    (Kind::Time(Weigh::Host), "Host time", "Time of what threads recorded: Python, ranges, operators, API calls"),
+    (
+        Kind::Time(Weigh::Device),
+        "Device time",
+        "Time of kernels, copies and memsets below what launched them, by correlation id",
+    ),
+];
+
+/// Which slices are frames, with its label and explanation.
+const FRAMES: [(Frames, &str, &str); 3] = [
+    (Frames::All, "All frames", "Python functions where recorded (with_stack=True), ranges, operators, calls"),
+    (Frames::Operators, "Operators", "Operators only, and the NVTX ranges of emit_nvtx"),
+    (
+        Frames::Modules,
+        "Modules",
+        "nn.Module where recorded (with_stack=True), and ranges such as those of NVTX. The backward pass is below the \
+         module, where arrows lead to it",
+    ),
+];
+
+/// What frames weigh.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Samples,
+    Time(Weigh),
+}
+
+/// The weights to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Samples {
+struct Stacks {
+    kind: Kind,
+    /// Of slices; samples have frames of their own.
+    frames: Frames,
     /// In session time.
     range: Option<TimeRange>,
     /// Only this track of this trace.
@@ -37,23 +89,26 @@ struct Samples {
 /// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "samples",
-    title: "CPU samples",
-    help: "Show the CPU samples of threads by call stack, as a flame graph",
+    title: "Flame graph",
+    help: "Show host time, device time or CPU samples by call stack, operator or module, as a flame graph",
     keys: &[ctrl(Key::Num6)],
     area: DockArea::Bottom,
-    content: Content::Samples,
+    content: Content::Stacks,
     make: || Box::new(FlameView::default()),
 };
 
-/// The samples tab.
+/// The flame graph tab.
 #[derive(Debug, Default)]
 pub struct FlameView {
     /// Whether to show the whole trace even if a range is selected.
     is_whole: bool,
+    /// `None` before a choice: samples where there are any.
+    kind: Option<Kind>,
+    frames: Frames,
     thread: Option<(u32, TrackId)>,
     /// The traces that contain `thread`.
     of: Option<SubjectKey>,
-    pane: FlamePane<Samples>,
+    pane: FlamePane<Stacks>,
 }
 
 fn samples(n: i64) -> String {
@@ -61,32 +116,57 @@ fn samples(n: i64) -> String {
     format!("{} sample{plural}", format::count(n.unsigned_abs()))
 }
 
+fn part_of_time(part: i64, whole: i64) -> String {
+    format!("{} of {}", format::duration(part), format::duration(whole))
+}
+
 impl View for FlameView {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-        if ctx.traces.iter().all(|open| open.trace.samples.is_empty()) {
-            let how = "Record them with nsys profile --sample=process-tree";
-            nothing_ui("No CPU samples were recorded", how, ui);
-            return;
-        }
         let of = Some(ctx.traces.key());
         if self.of != of {
             // The thread belongs to the previous traces.
             (self.of, self.thread) = (of, None);
         }
+        let has_samples = ctx.traces.iter().any(|open| !open.trace.samples.is_empty());
+        let default = if has_samples { Kind::Samples } else { Kind::Time(Weigh::Host) };
+        let kind = self.kind.unwrap_or(default);
         let range = ctx.range.filter(|_| !self.is_whole);
-        let (traces, wanted) = (ctx.traces, Samples { range, thread: self.thread });
-        let answer = self.pane.ask(traces, &wanted, |_| false, ctx, ui);
+        let wanted = Stacks { kind, frames: self.frames, range, thread: self.thread };
+        let answer = self.pane.ask(ctx.traces, &wanted, |_| false, ctx, ui);
         ui.horizontal_wrapped(|ui| {
-            range_switch_ui(&mut self.is_whole, "Count the samples in the selected time range", ctx, ui);
+            self.choices_ui(kind, ui);
+            let hint = "Count what starts in the selected time range, with all its time";
+            range_switch_ui(&mut self.is_whole, hint, ctx, ui);
             ui.separator();
-            self.thread_ui(ctx, ui);
+            self.thread_ui(kind, ctx, ui);
             ui.separator();
             self.pane.tools_ui(ctx.answers, ui);
         });
+        if kind == Kind::Samples && !has_samples {
+            let how = "Record them with nsys profile --sample=process-tree";
+            nothing_ui("No CPU samples were recorded", how, ui);
+            return;
+        }
         let Some(shown) = answer_ui(&answer, "Adding up…", ui) else { return };
         if shown.tree.total() == 0 {
-            let how = "Choose the whole trace or all threads above, or press Escape to clear the range";
-            nothing_ui("No sample of these threads lies in the selected time range", how, ui);
+            let (what, how) = match (kind, range.is_some() || self.thread.is_some()) {
+                (Kind::Samples, _) => (
+                    "No sample of these threads lies in the selected time range",
+                    "Choose the whole trace or all threads above, or press Escape to clear the range",
+                ),
+                (Kind::Time(_), true) => (
+                    "Nothing of these threads starts in the selected time range",
+                    "Choose the whole trace or all threads above, or press Escape to clear the range",
+                ),
+                (Kind::Time(Weigh::Host), false) => {
+                    ("Nothing was recorded on the host", "Record it with activities=[CPU, CUDA] in torch.profiler")
+                }
+                (Kind::Time(Weigh::Device), false) => (
+                    "No GPU work was recorded",
+                    "Record it with activities=[CPU, CUDA] in torch.profiler, or with nsys profile --trace=cuda",
+                ),
+            };
+            nothing_ui(what, how, ui);
             return;
         }
         self.pane.body_ui(ctx.answers, ui);
@@ -102,45 +182,78 @@ impl View for FlameView {
 }
 
 impl FlameView {
-    fn thread_ui(&mut self, ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
+    fn choices_ui(&mut self, kind: Kind, ui: &mut egui::Ui) {
+        for (choice, label, help) in KINDS {
+            if ui.selectable_label(choice == kind, label).on_hover_text(help).clicked() {
+                self.kind = Some(choice);
+            }
+        }
+        ui.separator();
+        if kind != Kind::Samples {
+            for (choice, label, help) in FRAMES {
+                ui.selectable_value(&mut self.frames, choice, label).on_hover_text(help);
+            }
+            ui.separator();
+        }
+    }
+
+    fn thread_ui(&mut self, kind: Kind, ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
         let Some(shown) = self.pane.shown() else { return };
         let threads = &shown.extra;
+        let text = kind.unit().text;
         let name = |(trace, track): (u32, TrackId)| thread_name(ctx.traces, trace as usize, track);
         let chosen = self.thread.map_or_else(|| "All threads".to_owned(), name);
         let chooser = ComboBox::from_id_salt("thread of samples").selected_text(&chosen).width(150.0).truncate();
         let response = chooser.show_ui(ui, |ui| {
-            let all: i64 = threads.iter().map(|thread| thread.samples).sum();
-            ui.selectable_value(&mut self.thread, None, format!("All threads, {}", samples(all)));
+            let all: i64 = threads.iter().map(|thread| thread.weight).sum();
+            ui.selectable_value(&mut self.thread, None, format!("All threads, {}", text(all)));
             for thread in threads {
                 let key = (thread.trace, thread.track);
-                let label = format!("{}, {}", name(key), samples(thread.samples));
+                let label = format!("{}, {}", name(key), text(thread.weight));
                 ui.selectable_value(&mut self.thread, Some(key), label);
             }
         });
         let label = format!("Thread: {chosen}");
         response.response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::ComboBox, true, &label));
-        response.response.on_hover_text("Thread whose samples are shown");
+        response.response.on_hover_text("Thread whose time or samples are shown");
     }
 }
 
-impl Weights for Samples {
-    type Of = [OpenTrace];
-    type Extra = Vec<SampledThread>;
-    const UNIT: &'static Unit = &SAMPLES;
+impl Kind {
+    fn unit(self) -> &'static Unit {
+        match self {
+            Self::Samples => &SAMPLES,
+            Self::Time(Weigh::Host) => &HOST_TIME,
+            Self::Time(Weigh::Device) => &DEVICE_TIME,
+        }
+    }
+}
 
-    fn tree(&self, traces: &[OpenTrace], work: &Work<'_>) -> Option<(FlameTree, Vec<SampledThread>)> {
+impl Weights for Stacks {
+    type Of = [OpenTrace];
+    type Extra = Vec<ThreadWeight>;
+
+    fn unit(&self) -> &'static Unit {
+        self.kind.unit()
+    }
+
+    fn tree(&self, traces: &[OpenTrace], work: &Work<'_>) -> Option<(FlameTree, Vec<ThreadWeight>)> {
         let is_cancelled = || work.is_cancelled();
         let models: Vec<&Trace> = traces.iter().map(|open| &*open.trace).collect();
         let in_trace =
             |range: TimeRange| traces.iter().map(|open| range.shifted(open.offset.saturating_neg())).collect();
         let scope = Scope { traces: &models, ranges: self.range.map(in_trace), is_cancelled: &is_cancelled };
-        Some((flame(&scope, self.thread), sampled_threads(&scope)))
+        Some(match self.kind {
+            Kind::Samples => (flame(&scope, self.thread), sampled_threads(&scope)),
+            Kind::Time(weigh) => time_flame(&scope, self.frames, weigh, self.thread),
+        })
     }
 }
 
 /// The title of a thread, without the suffix of its track of samples.
 fn thread_name(traces: &[OpenTrace], trace: usize, track: TrackId) -> String {
     let Some(open) = traces.get(trace) else { return String::new() };
-    let name = open.trace.track(track).name.as_str();
-    track_title(traces, trace, name.strip_suffix(": samples").unwrap_or(name))
+    let of = open.trace.track(track);
+    let name = of.name.strip_suffix(": samples").map_or_else(|| of.title(), str::to_owned);
+    track_title(traces, trace, &name)
 }

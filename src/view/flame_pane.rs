@@ -45,6 +45,7 @@ pub struct Shown<X> {
     /// The row of each name in `heaviest`.
     row_of_name: Vec<u32>,
     is_bottom_up: bool,
+    unit: &'static Unit,
     /// What the analysis returned with the tree.
     pub extra: X,
 }
@@ -54,7 +55,9 @@ pub trait Weights: Clone + PartialEq + std::fmt::Debug + Send + 'static {
     type Of: Subject + ?Sized;
     /// What the analysis returns with the tree.
     type Extra: Send + Sync + 'static;
-    const UNIT: &'static Unit;
+
+    /// What the weights are.
+    fn unit(&self) -> &'static Unit;
 
     /// The top-down tree, as in [`Analysis::run`].
     fn tree(&self, of: &Self::Of, work: &Work<'_>) -> Option<(FlameTree, Self::Extra)>;
@@ -81,9 +84,10 @@ impl<W: Weights> Analysis for Flame<W> {
             true => Arc::new(top_down.inverted(&|| work.is_cancelled())),
             false => Arc::clone(&top_down),
         };
-        let (data, row_of_name) = frames(&top_down, &W::UNIT.weight);
+        let unit = self.weights.unit();
+        let (data, row_of_name) = frames(&top_down, &unit.weight);
         let heaviest = Arc::new(tables::Answer { data, ..Default::default() });
-        Some(Shown { top_down, tree, heaviest, row_of_name, is_bottom_up: self.is_bottom_up, extra })
+        Some(Shown { top_down, tree, heaviest, row_of_name, is_bottom_up: self.is_bottom_up, unit, extra })
     }
 }
 
@@ -105,6 +109,8 @@ impl Analysis for FindFrames {
 #[derive(Debug)]
 pub struct FlamePane<W: Weights> {
     is_bottom_up: bool,
+    /// Of what was asked for last.
+    unit: Option<&'static Unit>,
     flame: Query<Flame<W>>,
     shown: Option<Weak<Shown<W::Extra>>>,
     graph: FlameGraph,
@@ -119,6 +125,7 @@ impl<W: Weights> Default for FlamePane<W> {
     fn default() -> Self {
         Self {
             is_bottom_up: false,
+            unit: None,
             flame: Query::default(),
             shown: None,
             graph: FlameGraph::default(),
@@ -180,6 +187,7 @@ impl<W: Weights> FlamePane<W> {
         ctx: &mut ViewContext<'_>,
         ui: &egui::Ui,
     ) -> Answer<Shown<W::Extra>> {
+        self.unit = Some(weights.unit());
         let is_bottom_up = self.is_bottom_up;
         let wanted = Flame { weights: weights.clone(), is_bottom_up };
         let is_near = |known: &Flame<W>| known.is_bottom_up == is_bottom_up && is_near(&known.weights);
@@ -193,7 +201,7 @@ impl<W: Weights> FlamePane<W> {
             // The subject has changed: only the orientation is kept.
             None if self.shown.is_some() => {
                 let (flame, is_waiting) = (std::mem::take(&mut self.flame), self.is_waiting);
-                *self = Self { is_bottom_up, flame, is_waiting, ..Self::default() };
+                *self = Self { is_bottom_up, unit: self.unit, flame, is_waiting, ..Self::default() };
             }
             None => {}
         }
@@ -216,7 +224,8 @@ impl<W: Weights> FlamePane<W> {
 
     /// The tool bar: orientation, search, copy, and totals.
     pub fn tools_ui(&mut self, answers: &Answers, ui: &mut egui::Ui) {
-        let ways = [(false, "Top-down", W::UNIT.ways[0]), (true, "Bottom-up", W::UNIT.ways[1])];
+        let Some(unit) = self.unit else { return };
+        let ways = [(false, "Top-down", unit.ways[0]), (true, "Bottom-up", unit.ways[1])];
         for (way, label, hint) in ways {
             ui.selectable_value(&mut self.is_bottom_up, way, label).on_hover_text(hint);
         }
@@ -227,7 +236,7 @@ impl<W: Weights> FlamePane<W> {
         let find = || egui::WidgetInfo::labeled(egui::Role::TextInput, true, "Find");
         edit.widget_info(find);
         let has_any = self.shown().is_some_and(|shown| shown.tree.total() > 0);
-        if ui.add_enabled(has_any, egui::Button::new("Copy stacks")).on_hover_text(W::UNIT.copy).clicked() {
+        if ui.add_enabled(has_any, egui::Button::new("Copy stacks")).on_hover_text(unit.copy).clicked() {
             self.copy_folded(ui);
         }
         self.found_ui(answers, ui);
@@ -240,11 +249,11 @@ impl<W: Weights> FlamePane<W> {
     /// The weight of the matches, or the total without a search.
     fn found_ui(&mut self, answers: &Answers, ui: &mut egui::Ui) {
         let Some(shown) = self.shown() else { return };
-        let (total, text) = (shown.tree.total(), W::UNIT.text);
+        let (total, text) = (shown.tree.total(), shown.unit.text);
         match self.matches(&shown, answers) {
             Some(matches) => {
                 let share = matches.total as f64 / total.max(1) as f64 * 100.0;
-                ui.label(format!("{}, {share:.1} %", (W::UNIT.part)(matches.total, total)));
+                ui.label(format!("{}, {share:.1} %", (shown.unit.part)(matches.total, total)));
             }
             None => {
                 ui.label(text(total));
@@ -266,14 +275,14 @@ impl<W: Weights> FlamePane<W> {
     /// The table at the right and the graph beside it.
     pub fn body_ui(&mut self, answers: &Answers, ui: &mut egui::Ui) {
         let Some(shown) = self.shown() else { return };
-        Panel::right(egui::Id::unique(W::UNIT.table))
+        Panel::right(egui::Id::unique(shown.unit.table))
             .default_size(440.0)
             .size_range(180.0..=1200.0)
             .frame(egui::Frame::NONE.inner_margin(egui::Margin { left: 8, ..egui::Margin::ZERO }))
             .show(ui, |ui| {
                 // Keeps its width whatever its content.
                 ui.set_min_size(ui.available_size());
-                let action = self.grid.ui(W::UNIT.table, Some("Find in the flame graph"), ui);
+                let action = self.grid.ui(shown.unit.table, Some("Find in the flame graph"), ui);
                 let table = self.grid.shown().map(|(table, _)| table);
                 if let (Some(Action::Open(row)), Some(table)) = (action, table)
                     && let Some(name) = table.data.rows.get(row).and_then(|row| row.first()?.as_name())
@@ -295,9 +304,9 @@ impl<W: Weights> FlamePane<W> {
         });
         let look = Look {
             frames: tree,
-            whole: W::UNIT.whole,
+            whole: shown.unit.whole,
             is_match: is_match.as_ref().map(|is_match| is_match as &dyn Fn(u32) -> bool),
-            weight: &W::UNIT.text,
+            weight: &shown.unit.text,
         };
         let is_other = self.graph.ui("Flame graph", &look, ui);
         // The cursor of the table follows.

@@ -88,7 +88,8 @@ pub enum Content {
     Any,
     Tracks,
     Slices,
-    Samples,
+    /// Slices or samples.
+    Stacks,
     Memory,
 }
 
@@ -100,7 +101,7 @@ impl Content {
             Self::Any => true,
             Self::Tracks => any(|trace| !trace.tracks.is_empty()) || !Self::Memory.is_in(traces),
             Self::Slices => any(|trace| !trace.slices.is_empty()),
-            Self::Samples => any(|trace| !trace.samples.is_empty()),
+            Self::Stacks => any(|trace| !trace.samples.is_empty() || !trace.slices.is_empty()),
             Self::Memory => any(|trace| !trace.memories.is_empty()),
         }
     }

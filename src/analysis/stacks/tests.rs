@@ -92,7 +92,7 @@ proptest! {
         let tree = flame(&scope, thread.map(|track| (0, TrackId(track))));
         assert_is(&tree, &stacks);
 
-        let n_in_scope: i64 = sampled_threads(&scope).iter().map(|thread| thread.samples).sum();
+        let n_in_scope: i64 = sampled_threads(&scope).iter().map(|thread| thread.weight).sum();
         if thread.is_none() {
             prop_assert_eq!(n_in_scope, tree.total());
         }

@@ -1,4 +1,4 @@
-//! The samples tab: its graph by pointer and keyboard, and what of the trace it is about.
+//! The flame graph tab: its graph by pointer and keyboard, and what of the trace it is about.
 
 use super::*;
 use crate::model::{StackId, Track, TrackId};
@@ -167,11 +167,20 @@ fn a_graph_is_turned_searched_and_copied() {
 }
 
 #[test]
-fn without_samples_it_says_how_to_record_some() {
+fn time_is_shown_by_what_ran_and_by_what_was_launched() {
     let mut harness = harness(vec![trace()]);
-    assert!(harness.query_by_label("CPU samples").is_none(), "its tab is not in the way");
-    app_mut(&mut harness).commands.push(Command::Show("samples"));
+    harness.key_press_modifiers(Modifiers::COMMAND, Key::Num6);
+    settle(&mut harness);
+    // Without samples it is host time.
+    harness.get_by_label_contains("Flame graph: All host time");
+    harness.get_by_label("Samples").click();
     settle(&mut harness);
     harness.get_by_label("No CPU samples were recorded");
     harness.get_by_label_contains("--sample=process-tree");
+    harness.get_by_label("Device time").click();
+    settle(&mut harness);
+    harness.get_by_label_contains("Flame graph: All device work");
+    harness.get_by_label("Modules").click();
+    settle(&mut harness);
+    assert!(harness.query_all_by_label("(outside of modules)").count() > 0);
 }

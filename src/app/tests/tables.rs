@@ -43,6 +43,37 @@ fn a_search_is_everywhere_in_view_or_in_the_selected_range() {
 }
 
 #[test]
+fn the_command_that_profiles_a_kernel_is_copied_from_palette_and_details() {
+    let copied = |harness: &Harness<'_, Option<App>>| {
+        harness.output().platform_output.commands.iter().find_map(|command| match command {
+            egui::OutputCommand::CopyText(text) => Some(text.clone()),
+            _ => None,
+        })
+    };
+    let mut harness = harness(vec![trace()]);
+    select(&mut harness, "gemm_fp16");
+    app_mut(&mut harness).commands.push(Command::CopyKernelProfile(None));
+    let mut text = None;
+    for _ in 0..5_000 {
+        harness.step();
+        text = copied(&harness);
+        if text.is_some() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    let expected = "ncu --set full --kernel-name 'regex:^gemm_fp16$' --launch-skip 0 --launch-count 1 python train.py";
+    assert_eq!(text.as_deref(), Some(expected));
+    settle(&mut harness);
+    harness.get_by_label("Copy ncu command").click();
+    harness.step();
+    assert_eq!(copied(&harness).as_deref(), Some(expected));
+    select(&mut harness, "aten::add");
+    settle(&mut harness);
+    assert!(harness.query_by_label("Copy ncu command").is_none());
+}
+
+#[test]
 fn marks_are_listed_noted_shown_and_deleted() {
     let mut harness = harness(vec![trace()]);
     harness.get_by_label("Marks").click();

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::keys::{Clock, Report, SCHEMA};
-use super::memory;
+use super::{memory, time};
 use crate::analysis::annotations::annotations;
 use crate::analysis::busy::{self, DeviceBusy};
 use crate::analysis::calls::{CallKind, calls};
@@ -36,7 +36,9 @@ pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) 
     // Of what several parts ask for. It keeps every answer to the end, so the totals below, each with all its
     // slices, stay out of it.
     let answers = Answers::default();
-    let memory = memory::report(&open.collect::<Vec<_>>(), &answers, top)?;
+    let open: Vec<OpenTrace> = open.collect();
+    let memory = memory::report(&open, &answers, top)?;
+    let time = time::report(&open, &answers)?;
     let scope = Scope::whole(&models);
     let busy: Vec<(&Trace, Vec<DeviceBusy>)> = models.iter().map(|&trace| (trace, busy::devices(trace))).collect();
     let devices: Vec<Device<'_>> =
@@ -45,6 +47,7 @@ pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) 
     let device_time: Vec<_> = devices.iter().map(Device::time).collect();
     let stream_idle: Vec<_> = models.iter().flat_map(|trace| stream_idle(trace)).collect();
     let mut found = memory.findings;
+    found.extend(time.findings);
     for trace in &models {
         let path = input::label(trace);
         found.extend(trace.import.problems.iter().map(|problem| findings::import_problem(problem, &path)));
@@ -68,6 +71,8 @@ pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) 
         apis: work::apis().table(calls(&scope, CallKind::Api), top),
         os_calls: work::os_calls().table(calls(&scope, CallKind::Os), top),
         annotations: work::annotations().table(annotations(&scope), top),
+        phases: time.phases,
+        checks: time.checks,
         memory: memory.devices,
         growth: memory.growth,
         findings: found,

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use crate::analysis::finding::Finding;
+use crate::figures::findings::IMPORT_PROBLEM;
 use crate::figures::{self, Cell, Part, Table, memory as parts};
 use crate::model::TimeNs;
 
@@ -36,6 +37,9 @@ pub struct Report {
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub os_calls: Table,
     pub annotations: Table,
+    /// Only where the recording names phases.
+    #[serde(skip_serializing_if = "Table::is_empty")]
+    pub phases: Table,
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub memory: Table,
     /// The parts that JSON has inside others, for flat reports.
@@ -47,6 +51,9 @@ pub struct Report {
     pub growth: Table,
     /// Worst first.
     pub findings: Vec<Finding>,
+    /// What the rules measured, whatever they found.
+    #[serde(skip_serializing_if = "Table::is_empty")]
+    pub checks: Table,
 }
 
 /// Zero is the earliest start of all traces.
@@ -63,15 +70,37 @@ impl Report {
     pub fn tables(&self) -> Vec<Cow<'_, Table>> {
         use Cow::{Borrowed, Owned};
         // Names every field, so that a part without a place in this list does not compile.
-        #[rustfmt::skip]
         let Self {
-            schema: _, lacuna: _, span_ns: _, findings: _,
-            files, clock, devices, device_work, device_time, hta_idle, kernels, operators, copies, collectives, apis, os_calls, annotations, memory, growth,
+            schema: _,
+            lacuna: _,
+            span_ns: _,
+            findings,
+            phases,
+            checks,
+            files,
+            clock,
+            devices,
+            device_work,
+            kernels,
+            operators,
+            copies,
+            collectives,
+            apis,
+            os_calls,
+            annotations,
+            memory,
+            growth,
+            device_time,
+            hta_idle,
         } = self;
         let [files, problems] = import_tables(files);
+        // Import problems have a table of their own.
+        let found: Vec<&Finding> = findings.iter().filter(|finding| finding.rule != IMPORT_PROBLEM).collect();
         vec![
             files,
             problems,
+            Owned(figures::findings::findings().table(found, 0)),
+            Borrowed(checks),
             Borrowed(&clock.per_file),
             Borrowed(devices),
             Borrowed(device_work),
@@ -84,6 +113,7 @@ impl Report {
             Borrowed(apis),
             Borrowed(os_calls),
             Borrowed(annotations),
+            Borrowed(phases),
             Borrowed(memory),
             Owned(nested(memory, &parts::oom())),
             Borrowed(growth),

@@ -11,7 +11,7 @@ use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::annotations::{Projection, projection};
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
-use crate::figures::{escape, format, text::display_name};
+use crate::figures::{escape, format, ncu, text::display_name};
 use crate::model::memory::AllocationId;
 use crate::model::{DurNs, EventDetails, SliceId, SliceKind, StackId, TimeRange, Trace, TrackId};
 use crate::session::{OpenTrace, Selection};
@@ -36,8 +36,24 @@ struct Found {
     self_ns: Option<DurNs>,
     /// The device work of an annotation.
     projection: Option<Projection>,
+    /// The command line that profiles a kernel in depth.
+    profile: Option<String>,
     /// `None` if the trace has no details.
     event: Option<Result<EventDetails, String>>,
+}
+
+/// The command line that profiles a kernel in depth, or why there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct KernelProfile(SliceId);
+
+impl Analysis for KernelProfile {
+    type Of = OpenTrace;
+    type Output = Result<String, &'static str>;
+    const NAME: &'static str = "Counting the launches of the kernel";
+
+    fn run(&self, open: &OpenTrace, _: &Work<'_>) -> Option<Self::Output> {
+        Some(ncu::command(&open.trace, self.0))
+    }
 }
 
 /// The description of the view.
@@ -55,6 +71,9 @@ pub const SPEC: ViewSpec = ViewSpec {
 #[derive(Debug, Default)]
 pub struct Details {
     found: Query<LookUp>,
+    /// The kernel whose profiler command is to be copied once it is known, with the index of its trace.
+    to_copy: Option<(usize, SliceId)>,
+    profile: Query<KernelProfile>,
     is_waiting: bool,
 }
 
@@ -81,8 +100,31 @@ impl View for Details {
         });
     }
 
+    fn update(&mut self, ctx: &mut ViewContext<'_>, egui: &egui::Context) {
+        let Some((trace, slice)) = self.to_copy else { return };
+        let open = ctx.traces.get(trace).filter(|open| slice.idx() < open.trace.slices.len());
+        let found = open.map(|open| self.profile.ask(ctx.answers, open, &KernelProfile(slice)));
+        if found.as_ref().is_some_and(Answer::is_working) {
+            return;
+        }
+        self.to_copy = None;
+        if let Some(Ok(command)) = found.as_ref().and_then(|found| found.ready()).map(|found| &**found) {
+            egui.copy_text(command.clone());
+        }
+    }
+
     fn is_pending(&self) -> bool {
-        self.is_waiting
+        self.is_waiting || self.to_copy.is_some()
+    }
+
+    fn run_hidden(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
+        let Command::CopyKernelProfile(of) = *command else { return false };
+        let selected = match *ctx.selection {
+            Selection::Slice { trace, slice } => Some((trace, slice)),
+            _ => None,
+        };
+        self.to_copy = of.or(selected);
+        true
     }
 }
 
@@ -142,6 +184,12 @@ impl Details {
                 row_ui(ui, "End", "Not recorded, drawn to the end of the trace");
             }
         });
+        if let Some(command) = found.ready().and_then(|found| found.profile.as_deref()) {
+            let tool = command.split(' ').next().unwrap_or_default();
+            if ui.button(format!("Copy {tool} command")).on_hover_text(command).clicked() {
+                ui.ctx().copy_text(command.to_owned());
+            }
+        }
         links_ui(ctx, open, trace, &facts, ui);
         memory_ui(ctx, open, facts.time, ui);
         event_ui(&found, ui);
@@ -172,6 +220,7 @@ impl Analysis for LookUp {
         Some(Found {
             self_ns: self.slice.map(|slice| model.slices.self_time(slice)),
             projection: annotation.and_then(|slice| projection(model, slice)),
+            profile: self.slice.and_then(|slice| ncu::command(model, slice).ok()),
             event: model.details.as_ref().map(|details| details.event(self.source)),
         })
     }

@@ -196,7 +196,10 @@ impl LiveMemory {
 impl Weights for LiveBytes {
     type Of = OpenMemory;
     type Extra = ();
-    const UNIT: &'static Unit = &BYTES;
+
+    fn unit(&self) -> &'static Unit {
+        &BYTES
+    }
 
     fn tree(&self, of: &OpenMemory, work: &Work<'_>) -> Option<(FlameTree, ())> {
         let (trace, history) = (of.trace(), of.history());

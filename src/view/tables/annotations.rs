@@ -32,4 +32,5 @@ pub(super) static TABLE: TimeTable = TimeTable {
         ],
     }],
     related: Related::Launched,
+    has_profile: false,
 };

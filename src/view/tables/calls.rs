@@ -45,6 +45,7 @@ pub(super) static TABLE: TimeTable = TimeTable {
         },
     ],
     related: Related::Launched,
+    has_profile: false,
 };
 
 fn rows(scope: &Scope<'_>, kind: CallKind) -> Answer {

@@ -42,14 +42,14 @@ pub(super) static TABLE: TimeTable = TimeTable {
         },
     ],
     related: Related::LaunchedBy,
+    has_profile: false,
 };
 
 fn rows(scope: &Scope<'_>, by_size: bool) -> Answer {
-    const NO_SIZES: &str = "Sizes were not recorded, so there is no bandwidth; recent versions of PyTorch record them";
+    const NO_SIZES: &str =
+        "Recent versions of PyTorch record them; exports of Nsight Systems hold them in payloads that are not read";
     let rows = collectives(scope, by_size);
     let has_sizes = rows.is_empty() || rows.iter().any(|row| row.total_bytes.is_some());
-    Answer {
-        note: (!has_sizes).then_some(NO_SIZES),
-        ..with_instances(&figures::collectives(), rows, |row| row.instances)
-    }
+    let note = (!has_sizes).then(|| ("Sizes were not recorded, so there is no bandwidth".to_owned(), NO_SIZES));
+    Answer { head: note.into_iter().collect(), ..with_instances(&figures::collectives(), rows, |row| row.instances) }
 }

@@ -41,11 +41,12 @@ pub(super) static TABLE: TimeTable = TimeTable {
         },
     ],
     related: Related::LaunchedBy,
+    has_profile: false,
 };
 
 fn rows(scope: &Scope<'_>, by_size: bool) -> Answer {
     let rows = copies(scope, by_size);
     let has_sizes = rows.is_empty() || rows.iter().any(|row| row.bytes.is_some());
-    let note = (!has_sizes).then_some("Sizes were not recorded, so there is no speed");
-    Answer { note, ..with_instances(&work::copies(), rows, |row| row.instances) }
+    let note = (!has_sizes).then(|| ("Sizes were not recorded, so there is no speed".to_owned(), ""));
+    Answer { head: note.into_iter().collect(), ..with_instances(&work::copies(), rows, |row| row.instances) }
 }

@@ -22,8 +22,8 @@ pub struct Answer {
     pub longest: Vec<Instance>,
     /// For each row its slices, sorted; empty where they are not needed.
     pub instances: Vec<Vec<Instance>>,
-    /// What the person should know of the figures.
-    pub note: Option<&'static str>,
+    /// Figures of all rows together and remarks on them, each with its explanation.
+    pub head: Vec<(String, &'static str)>,
 }
 
 impl Rows for Answer {
@@ -139,6 +139,8 @@ enum Target {
 #[derive(Debug)]
 pub struct Grid<T: Table = Answer> {
     pub filter: String,
+    /// As in [`Self::new`].
+    pub extra: Option<&'static str>,
     sort: Option<Sort>,
     selected: Option<usize>,
     is_moved: bool,
@@ -153,6 +155,7 @@ impl<T: Table> Default for Grid<T> {
     fn default() -> Self {
         Self {
             filter: String::new(),
+            extra: None,
             sort: None,
             selected: None,
             is_moved: false,
@@ -165,6 +168,11 @@ impl<T: Table> Default for Grid<T> {
 }
 
 impl<T: Table> Grid<T> {
+    /// * `extra`: a further entry of the rows' menu, for [`Action::Extra`].
+    pub fn new(extra: Option<&'static str>) -> Self {
+        Self { extra, ..Self::default() }
+    }
+
     /// The table on screen, and the row that the cursor is on.
     pub fn shown(&self) -> Option<(Arc<T>, Option<usize>)> {
         Some((self.shown.as_ref()?.0.upgrade()?, self.selected))
@@ -236,7 +244,7 @@ impl<T: Table> Grid<T> {
         let (answer, order) = self.ordered()?;
         let is_moved = std::mem::take(&mut self.is_moved) && self.selected.is_some();
         let sort = self.sort.or(answer.own_sort());
-        let look = Look { name, order: &order, sort, selected: self.selected, is_moved, open };
+        let look = Look { name, order: &order, sort, selected: self.selected, is_moved, open, extra: self.extra };
         let action = table_ui(&*answer, look, ui)?;
         match action {
             Action::Sort(sort) => self.sort = Some(sort),
@@ -244,7 +252,7 @@ impl<T: Table> Grid<T> {
                 self.is_moved = self.selected != Some(row);
                 self.selected = Some(row);
             }
-            Action::Open(row) => self.selected = Some(row),
+            Action::Open(row) | Action::Extra(row) => self.selected = Some(row),
             Action::CopyName(row) => {
                 let name = answer.row_in_full(row).iter().find_map(|cell| cell.as_name().map(escape::tsv_cell));
                 ui.ctx().copy_text(name.unwrap_or_default());

@@ -6,7 +6,7 @@ use super::grid::Answer;
 use super::pane::Pane;
 use super::rows::{Choice, TimeTable, with_instances};
 use super::side::Related;
-use crate::analysis::kernels::{KernelsBy, kernels};
+use crate::analysis::kernels::{KernelTotals, KernelsBy, SLOW_NS, TINY_NS, kernels, summary};
 use crate::analysis::totals::Scope;
 use crate::command::ctrl;
 use crate::figures::work;
@@ -33,25 +33,41 @@ pub(super) static TABLE: TimeTable = TimeTable {
         Choice {
             label: "By name",
             help: "One row for each full name",
-            rows: |scope| rows(scope, KernelsBy::Name),
+            rows: |scope| rows(scope, KernelsBy::Name, |_| true),
             empty: EMPTY,
         },
         Choice {
             label: "By short name",
             help: "One row for each name without template and call arguments",
-            rows: |scope| rows(scope, KernelsBy::Short),
+            rows: |scope| rows(scope, KernelsBy::Short, |_| true),
             empty: EMPTY,
         },
         Choice {
             label: "By shape",
             help: "One row for each full name, grid, block, registers and shared memory",
-            rows: |scope| rows(scope, KernelsBy::Shape),
+            rows: |scope| rows(scope, KernelsBy::Shape, |_| true),
             empty: EMPTY,
+        },
+        Choice {
+            label: "Tiny",
+            help: "Kernels by name with a mean below 10 µs: launching one takes about as long",
+            rows: |scope| rows(scope, KernelsBy::Name, |row| row.durations.mean_ns < TINY_NS),
+            empty: ["No kernel takes less than 10 µs on average", ""],
+        },
+        Choice {
+            label: "Slow",
+            help: "Kernels by name with a mean above 1 ms",
+            rows: |scope| rows(scope, KernelsBy::Name, |row| row.durations.mean_ns > SLOW_NS),
+            empty: ["No kernel takes more than 1 ms on average", ""],
         },
     ],
     related: Related::LaunchedBy,
+    has_profile: true,
 };
 
-fn rows(scope: &Scope<'_>, by: KernelsBy) -> Answer {
-    with_instances(&work::kernels(), kernels(scope, by), |row| row.instances)
+fn rows(scope: &Scope<'_>, by: KernelsBy, is_listed: fn(&KernelTotals) -> bool) -> Answer {
+    let mut rows = kernels(scope, by);
+    let head = work::kernel_summary(&summary(scope, &rows));
+    rows.retain(is_listed);
+    Answer { head, ..with_instances(&work::kernels(), rows, |row| row.instances) }
 }

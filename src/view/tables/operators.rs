@@ -5,8 +5,9 @@ use hashbrown::HashMap;
 
 use super::grid::Answer;
 use super::pane::Pane;
-use super::rows::{Choice, TimeTable};
+use super::rows::{Choice, TimeTable, with_instances};
 use super::side::Related;
+use crate::analysis::call_tree::{Frames, call_tree, operators_by_stack};
 use crate::analysis::operators::{OperatorTotals, operators};
 use crate::analysis::totals::{self, Instance, Scope, group};
 use crate::command::ctrl;
@@ -26,6 +27,8 @@ pub const SPEC: ViewSpec = ViewSpec {
 
 const EMPTY: [&str; 2] = ["No operators were recorded", "Record them with ProfilerActivity.CPU in torch.profiler"];
 
+const EMPTY_TREE: [&str; 2] = ["Nothing was recorded on the host", EMPTY[1]];
+
 pub(super) static TABLE: TimeTable = TimeTable {
     title: SPEC.title,
     choices: &[
@@ -41,9 +44,52 @@ pub(super) static TABLE: TimeTable = TimeTable {
             rows: |scope| rows(scope, true),
             empty: EMPTY,
         },
+        Choice {
+            label: "By call stack",
+            help: "One row for each operator called from Python and the functions around it; operators inside count with it",
+            rows: by_stack,
+            empty: EMPTY,
+        },
+        Choice {
+            label: "By module",
+            help: "The tree of nn.Modules and named ranges, such as those of NVTX, with the backward pass of each module",
+            rows: by_module,
+            empty: EMPTY_TREE,
+        },
+        Choice {
+            label: "Call tree",
+            help: "All that threads recorded, what runs inside below what is around it",
+            rows: |scope| tree(scope, Frames::All),
+            empty: EMPTY_TREE,
+        },
     ],
     related: Related::Launched,
+    has_profile: false,
 };
+
+fn by_stack(scope: &Scope<'_>) -> Answer {
+    let rows = operators_by_stack(scope);
+    let is_missing = !rows.is_empty() && rows.iter().all(|row| row.path.is_empty());
+    let note = "Call stacks were not recorded: record with with_stack=True in torch.profiler";
+    let head = is_missing.then(|| (note.to_owned(), "")).into_iter().collect();
+    Answer { head, ..with_instances(&work::operator_stacks(), rows, |row| row.instances) }
+}
+
+fn by_module(scope: &Scope<'_>) -> Answer {
+    let answer = tree(scope, Frames::Modules);
+    let has_modules = answer
+        .instances
+        .iter()
+        .flatten()
+        .any(|of| scope.traces[of.trace as usize].slices.kind[of.slice.idx()] == SliceKind::PythonFunction);
+    let note = "Modules were not recorded, these are named ranges: record with with_stack=True in torch.profiler";
+    let head = (!has_modules).then(|| (note.to_owned(), "")).into_iter().collect();
+    Answer { head, ..answer }
+}
+
+fn tree(scope: &Scope<'_>, frames: Frames) -> Answer {
+    with_instances(&work::call_tree(), call_tree(scope, frames), |row| row.instances)
+}
 
 fn rows(scope: &Scope<'_>, by_shape: bool) -> Answer {
     let local = |part: &totals::Part<'_>, i: usize| {
@@ -63,8 +109,13 @@ fn rows(scope: &Scope<'_>, by_shape: bool) -> Answer {
         rows.iter().map(|row| Instance { trace: row.longest.0 as u32, slice: row.longest.1 }).collect::<Vec<_>>();
     let has_shapes = rows.iter().any(|row| row.shapes.as_deref().is_some_and(|shapes| !shapes.is_empty()));
     let is_missing = by_shape && !has_shapes && !rows.is_empty();
-    let note = "Input shapes were not recorded: record with record_shapes=True in torch.profiler";
+    let note = ("Input shapes were not recorded: record with record_shapes=True in torch.profiler".to_owned(), "");
     let slices =
         |row: OperatorTotals| instances.remove(&(row.name, row.shapes.unwrap_or_default())).unwrap_or_default();
-    Answer { data, longest, instances: rows.into_iter().map(slices).collect(), note: is_missing.then_some(note) }
+    Answer {
+        data,
+        longest,
+        instances: rows.into_iter().map(slices).collect(),
+        head: is_missing.then_some(note).into_iter().collect(),
+    }
 }

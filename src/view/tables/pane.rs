@@ -6,7 +6,7 @@ use eframe::egui::{self, CentralPanel, Frame, Panel, TextWrapMode};
 
 use super::KEPT;
 use super::grid::{Answer, Grid};
-use super::rows::{Choice, TimeTable};
+use super::rows::{COPY_PROFILE, Choice, TimeTable};
 use super::side::Side;
 use crate::analysis::totals::{Instance, Scope};
 use crate::answers::{self, Analysis, Query, Subject as _, SubjectKey, Work};
@@ -95,8 +95,8 @@ impl Pane {
             is_whole: false,
             of: None,
             totals: Query::default(),
-            grid: Grid::default(),
-            side: Side::new(table.related),
+            grid: Grid::new(table.has_profile.then_some(COPY_PROFILE)),
+            side: Side::new(table),
             found: Query::default(),
             followed: Followed::default(),
             is_waiting: false,
@@ -142,15 +142,26 @@ impl View for Pane {
                 });
         }
         CentralPanel::default().frame(Frame::NONE).show(ui, |ui| {
-            if let Some(note) = shown.note {
-                ui.weak(note);
+            if !shown.head.is_empty() {
+                ui.horizontal_wrapped(|ui| {
+                    ui.style_mut().wrap_mode = Some(TextWrapMode::Extend);
+                    for (figure, help) in &shown.head {
+                        let label = ui.weak(figure);
+                        if !help.is_empty() {
+                            label.on_hover_text(*help);
+                        }
+                    }
+                });
             }
-            if let Some(Action::Open(row)) =
-                self.grid.ui(self.table.title, Some("Show the longest in the timeline"), ui)
-                && let Some(&instance) = shown.longest.get(row)
-            {
-                reveal(instance, ctx);
-                self.followed = Followed(Arc::downgrade(&shown), *ctx.selection);
+            let action = self.grid.ui(self.table.title, Some("Show the longest in the timeline"), ui);
+            let longest = |row: usize| shown.longest.get(row).copied();
+            match action {
+                Some(Action::Open(row)) if let Some(instance) = longest(row) => {
+                    reveal(instance, ctx);
+                    self.followed = Followed(Arc::downgrade(&shown), *ctx.selection);
+                }
+                Some(Action::Extra(row)) => ctx.commands.extend(longest(row).map(copy_profile)),
+                _ => {}
             }
         });
     }
@@ -241,6 +252,11 @@ impl Pane {
 pub fn reveal(instance: Instance, ctx: &mut ViewContext<'_>) {
     *ctx.selection = Selection::Slice { trace: instance.trace as usize, slice: instance.slice };
     ctx.commands.push(Command::Reveal);
+}
+
+/// Copies the command that profiles a kernel in depth.
+pub fn copy_profile(Instance { trace, slice }: Instance) -> Command {
+    Command::CopyKernelProfile(Some((trace as usize, slice)))
 }
 
 fn whole(ctx: &ViewContext<'_>) -> &'static str {

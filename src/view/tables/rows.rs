@@ -18,7 +18,12 @@ pub struct TimeTable {
     pub choices: &'static [Choice],
     /// What is listed beside a row, besides its slices.
     pub related: Related,
+    /// Whether the rows are kernels, for which there is a command that profiles them in depth.
+    pub has_profile: bool,
 }
+
+/// What that command is called in menus and on buttons.
+pub const COPY_PROFILE: &str = "Copy ncu command";
 
 /// One way to see a table.
 #[derive(Debug)]

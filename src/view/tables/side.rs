@@ -6,8 +6,8 @@ use eframe::egui::{self, RichText};
 
 use super::KEPT;
 use super::grid::{Answer, Grid};
-use super::pane::reveal;
-use super::rows::longest;
+use super::pane::{copy_profile, reveal};
+use super::rows::{COPY_PROFILE, TimeTable, longest};
 use crate::analysis::related::{launched_in, operators_of};
 use crate::analysis::totals::{Group, Instance};
 use crate::answers::{self, Analysis, Query, Work};
@@ -82,8 +82,9 @@ pub struct Side {
 }
 
 impl Side {
-    pub fn new(related: Related) -> Self {
-        Self { related, list: List::default(), beside: Query::default(), grid: Grid::default() }
+    pub fn new(table: &TimeTable) -> Self {
+        let grid = Grid::new(table.has_profile.then_some(COPY_PROFILE));
+        Self { related: table.related, list: List::default(), beside: Query::default(), grid }
     }
 
     /// Paints the list beside a row; says whether it is still to come.
@@ -100,7 +101,7 @@ impl Side {
             None => {}
         }
         self.grid.poll_text(ctx.commands, ui.ctx());
-        self.head_ui(table, row, slices.len(), ui);
+        self.head_ui(table, row, slices.len(), ctx, ui);
         if let answers::Answer::Failed(why) = &found {
             failed_ui(why, ui);
             return false;
@@ -110,15 +111,18 @@ impl Side {
             return false;
         }
         let asked = self.grid.ui(if self.list == List::Instances { "Instances" } else { "Related" }, None, ui);
-        if let Some(Action::Select(at) | Action::Open(at)) = asked
-            && let Some(instance) = self.grid.shown().and_then(|(shown, _)| shown.longest.get(at).copied())
-        {
-            reveal(instance, ctx);
+        let instance = |at: usize| self.grid.shown().and_then(|(shown, _)| shown.longest.get(at).copied());
+        match asked {
+            Some(Action::Select(at) | Action::Open(at)) if let Some(instance) = instance(at) => reveal(instance, ctx),
+            Some(Action::Extra(at)) if self.list == List::Instances => {
+                ctx.commands.extend(instance(at).map(copy_profile));
+            }
+            _ => {}
         }
         is_waiting
     }
 
-    fn head_ui(&mut self, answer: &Answer, row: usize, n: usize, ui: &mut egui::Ui) {
+    fn head_ui(&mut self, answer: &Answer, row: usize, n: usize, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         let name = answer.data.rows.get(row).and_then(|cells| cells.first()).map(Cell::shown).unwrap_or_default();
         ui.add(egui::Label::new(RichText::new(display_name(&name)).strong()).truncate());
         ui.horizontal(|ui| {
@@ -139,6 +143,14 @@ impl Side {
                 self.grid.reset();
             }
         });
+        if let Some(label) = self.grid.extra {
+            let hint = "Copy a command line that profiles the chosen call, else the longest, in depth";
+            if ui.small_button(label).on_hover_text(hint).clicked() {
+                let chosen = self.grid.shown().filter(|_| self.list == List::Instances);
+                let chosen = chosen.and_then(|(shown, at)| shown.longest.get(at?).copied());
+                ctx.commands.extend(chosen.or(answer.longest.get(row).copied()).map(copy_profile));
+            }
+        }
     }
 }
 

@@ -103,6 +103,23 @@ fn kernels_have_figures_with_units() {
 }
 
 #[test]
+fn kernels_have_figures_of_all_together_and_a_profiler_command() {
+    let mut harness = harness(trace(), &kernels::TABLE);
+    harness.get_by_label("Tensor cores: 0.0 % of kernel time, 100.0 % unknown");
+    harness.get_by_label("Tiny: 100.0 % of calls, 100.0 % of time");
+    assert!(harness.query_by_label_contains("SM efficiency").is_none(), "the number of SMs is not known");
+    click(&mut harness, GEMM);
+    click(&mut harness, "Copy ncu command");
+    let [Command::CopyKernelProfile(Some((0, slice)))] = harness.state().commands[..] else { panic!("no command") };
+    let trace = &harness.state().session.traces()[0].trace;
+    assert_eq!(trace.slices.time(slice), TimeRange { start: 500, end: 2_500 }, "the longest");
+    click(&mut harness, "Slow");
+    harness.get_by_label("No kernel takes more than 1 ms on average");
+    click(&mut harness, "Tiny");
+    harness.get_by_label("2 rows");
+}
+
+#[test]
 fn a_head_sorts_and_sorts_back() {
     let mut harness = harness(trace(), &kernels::TABLE);
     assert!(height(&harness, GEMM) < height(&harness, "add_kernel"));

@@ -17,6 +17,8 @@ pub enum Action {
     Select(usize),
     /// Show this row in the view that it comes from.
     Open(usize),
+    /// What [`Look::extra`] names.
+    Extra(usize),
     CopyName(usize),
     CopyRow(usize),
     CopyAll,
@@ -36,6 +38,8 @@ pub struct Look<'a> {
     pub is_moved: bool,
     /// What [`Action::Open`] does, for the menu; `None` if nothing.
     pub open: Option<&'a str>,
+    /// What [`Action::Extra`] does, for the menu; `None` if nothing.
+    pub extra: Option<&'a str>,
 }
 
 /// Paints a table. Up, down, page, home and end move the cursor, Enter opens, a click on a column header sorts.
@@ -189,6 +193,7 @@ fn row_ui(data: &dyn Rows, look: Look<'_>, mut row: TableRow<'_, '_>) -> Option<
     response.context_menu(|ui| {
         let choices = [
             (look.open.unwrap_or_default(), Action::Open(index)),
+            (look.extra.unwrap_or_default(), Action::Extra(index)),
             ("Copy name", Action::CopyName(index)),
             ("Copy row", Action::CopyRow(index)),
             ("Copy table", Action::CopyAll),
@@ -260,7 +265,7 @@ mod tests {
         let order = Order::new(data.order(Some(Sort { column: 1, is_descending: true }), ""), ROWS as usize);
         let frame = move |ui: &mut egui::Ui, selected: &mut Option<usize>| {
             let (selected, is_moved) = (*selected, selected.is_some());
-            let look = Look { name: "Kernels", order: &order, sort: None, selected, is_moved, open: None };
+            let look = Look { name: "Kernels", order: &order, sort: None, selected, is_moved, open: None, extra: None };
             table_ui(&data, look, ui);
         };
         let mut harness = Harness::builder().with_size([1280.0, 400.0]).build_ui_state(frame, None);

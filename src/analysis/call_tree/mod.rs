@@ -1,0 +1,316 @@
+//! Host slices by the path of what runs around them: call trees, trees of modules, operators by call stack.
+//!
+//! A node is a name below a path of names. Host time is self time, so that it sums to the time in which threads ran
+//! anything; device time is that of the work that was launched, so that it sums to the work.
+
+mod names;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+use hashbrown::HashMap;
+
+pub use self::names::Frames;
+use self::names::{BACKWARD, NO_LAUNCH, frame_name, outside};
+pub use self::rows::{CallTotals, call_tree, operators_by_stack};
+use super::launches::launchers;
+use super::stacks::{Draft, FlameTree, Names, ThreadWeight};
+use super::totals::{Instance, Scope};
+use crate::model::time::unite;
+use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeRange, Trace, TrackId, TrackKind};
+
+/// Frames of a tree, however the recording was made.
+const MAX_NODES: usize = 1 << 21;
+/// Slices between two looks at whether the answer is still wanted.
+const SLICES_PER_LOOK: usize = 1 << 16;
+/// The node of slices that are on no thread.
+const NOWHERE: u32 = u32::MAX;
+
+/// What frames weigh.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Weigh {
+    /// Self time on the host.
+    #[default]
+    Host,
+    /// Time of the device work that was launched. The work itself is the innermost frame, and API calls are none.
+    Device,
+}
+
+/// Time by path in nanoseconds, and the weight of each thread that has any.
+///
+/// * A slice counts if it starts in the scope's range, with all its self time; device work counts if the call that
+///   launched it starts in it, or the work itself where no launch was recorded. Ranges that tile a trace sum to
+///   the whole.
+/// * Host time sums to the union of the slices of each thread, device time to the durations of the device work.
+/// * `thread`: counts only this track of this trace.
+/// * Cost: O(n log n) for n slices of the traces, whatever the range; 5 bytes a slice while it runs. Once
+///   cancelled it is incomplete.
+pub fn time_flame(
+    scope: &Scope<'_>,
+    frames: Frames,
+    weigh: Weigh,
+    thread: Option<(u32, TrackId)>,
+) -> (FlameTree, Vec<ThreadWeight>) {
+    let tree = Tree::of(scope, frames, weigh, thread, false);
+    let weights = tree.nodes.iter().map(|node| if weigh == Weigh::Host { node.host_ns } else { node.device_ns });
+    let names = tree.names.list.into_iter().map(Box::from).collect();
+    (tree.draft.weighted(&weights.collect::<Vec<_>>()).finish(names), tree.threads)
+}
+
+/// What a node counts itself, without those below it.
+#[derive(Clone, Debug, Default)]
+struct Node {
+    calls: u64,
+    host_ns: DurNs,
+    device_ns: DurNs,
+    /// Sorted; empty unless asked for.
+    instances: Vec<Instance>,
+}
+
+/// A tree of paths that grows: parents before children.
+struct Tree<'a> {
+    frames: Frames,
+    weigh: Weigh,
+    has_instances: bool,
+    thread: Option<(u32, TrackId)>,
+    names: Names<'a>,
+    draft: Draft,
+    /// As many as in `draft`.
+    nodes: Vec<Node>,
+    threads: Vec<ThreadWeight>,
+}
+
+/// Where the slices of a trace are in the tree.
+struct Placed {
+    /// The innermost frame at or around each slice.
+    node: Vec<u32>,
+    role: Vec<Role>,
+}
+
+/// What a slice is in a path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Role {
+    /// Its time counts to the frame around it.
+    #[default]
+    Part,
+    Frame,
+    /// The same, inside an operator; for [`Frames::Stacks`].
+    InOperator,
+}
+
+impl<'a> Tree<'a> {
+    fn of(
+        scope: &Scope<'a>,
+        frames: Frames,
+        weigh: Weigh,
+        thread: Option<(u32, TrackId)>,
+        has_instances: bool,
+    ) -> Self {
+        let (names, draft, nodes) = (Names::default(), Draft::default(), vec![Node::default()]);
+        let mut tree = Self { frames, weigh, has_instances, thread, names, draft, nodes, threads: Vec::new() };
+        for (index, &trace) in scope.traces.iter().enumerate() {
+            let mut placed = tree.place(trace, scope.is_cancelled);
+            if frames == Frames::Modules {
+                tree.place_backward(trace, &mut placed);
+            }
+            let first = tree.threads.len();
+            for track in host_tracks(trace).take_while(|_| !(scope.is_cancelled)()) {
+                tree.count_host(trace, track, &placed, scope, index);
+            }
+            tree.count_device(trace, &placed, scope, index, first);
+        }
+        tree.threads.retain(|thread| thread.weight != 0);
+        tree
+    }
+
+    fn child(&mut self, parent: u32, name: &'a str) -> u32 {
+        let name = self.names.intern(name);
+        self.child_named(parent, name)
+    }
+
+    /// The node of this name below `parent`; `parent` itself where the tree is full.
+    fn child_named(&mut self, parent: u32, name: u32) -> u32 {
+        if self.nodes.len() >= MAX_NODES && !self.draft.has_child(parent, name) {
+            return parent;
+        }
+        let node = self.draft.child(parent, name);
+        if node as usize == self.nodes.len() {
+            self.nodes.push(Node::default());
+        }
+        node
+    }
+
+    /// Finds the path of every slice of a thread.
+    fn place(&mut self, trace: &'a Trace, is_cancelled: &(dyn Fn() -> bool + Sync)) -> Placed {
+        let slices = &trace.slices;
+        let mut placed = Placed { node: vec![NOWHERE; slices.len()], role: vec![Role::Part; slices.len()] };
+        let mut known: HashMap<(SliceKind, StringId), Option<u32>> = HashMap::new();
+        for track in host_tracks(trace) {
+            let rows = &trace.track_rows[track.0 as usize];
+            let parents = slices.parents(rows.start as usize..rows.end as usize);
+            let base = trace.track_slices(track).start;
+            for (i, parent) in parents.iter().enumerate() {
+                if i % SLICES_PER_LOOK == 0 && is_cancelled() {
+                    return placed;
+                }
+                let slice = base + i;
+                let around = parent.map(|parent| base + parent as usize);
+                let above = around.map_or(0, |around| placed.node[around]);
+                let is_inside = |around: usize| {
+                    placed.role[around] == Role::InOperator || slices.kind[around] == SliceKind::Operator
+                };
+                if self.frames == Frames::Stacks && around.is_some_and(is_inside) {
+                    (placed.node[slice], placed.role[slice]) = (above, Role::InOperator);
+                    continue;
+                }
+                let (kind, name) = (slices.kind[slice], slices.name[slice]);
+                let frame = *known.entry((kind, name)).or_insert_with(|| {
+                    let name = frame_name(self.frames, self.weigh, kind, trace.strings.get(name));
+                    name.map(|name| self.names.intern(name))
+                });
+                (placed.node[slice], placed.role[slice]) = match frame {
+                    Some(name) => (self.child_named(above, name), Role::Frame),
+                    None => (above, Role::Part),
+                };
+            }
+        }
+        placed
+    }
+
+    /// Puts the backward pass of operators below the module that ran them forward.
+    fn place_backward(&mut self, trace: &'a Trace, placed: &mut Placed) {
+        let slices = &trace.slices;
+        for (i, &to) in trace.flows.to.iter().enumerate() {
+            let module = placed.node[trace.flows.from[i].idx()];
+            let is_loose = |slice: SliceId| placed.node[slice.idx()] == 0;
+            if matches!(module, 0 | NOWHERE) || !is_loose(to) || trace.strings.get(trace.flows.name[i]) != "fwdbwd" {
+                continue;
+            }
+            let around = slices.ancestors(to).take_while(|&around| is_loose(around));
+            let operators = around.filter(|around| slices.kind[around.idx()] == SliceKind::Operator);
+            let outermost = operators.last().unwrap_or(to);
+            let node = self.child(module, BACKWARD);
+            for inside in slices.inside(outermost) {
+                if placed.node[inside] == 0 {
+                    placed.node[inside] = node;
+                }
+            }
+            placed.role[outermost.idx()] = Role::Frame;
+        }
+    }
+
+    /// The node to which a slice counts.
+    fn node_of(&mut self, placed: &Placed, slice: usize) -> u32 {
+        match (placed.node[slice], outside(self.frames)) {
+            (0, Some(name)) => self.child(0, name),
+            (node, _) => node,
+        }
+    }
+
+    fn count_host(&mut self, trace: &Trace, track: TrackId, placed: &Placed, scope: &Scope<'_>, index: usize) {
+        let range = scope.range(index).unwrap_or(TimeRange::ALL);
+        let is_counted = self.thread.is_none_or(|thread| thread == (index as u32, track));
+        let mut weight = 0;
+        let mut count = |slice: usize, own: DurNs| {
+            if !range.contains(trace.slices.ts[slice]) {
+                return;
+            }
+            weight += own;
+            if !is_counted {
+                return;
+            }
+            let node = self.node_of(placed, slice);
+            let node = &mut self.nodes[node as usize];
+            node.host_ns += own;
+            if placed.role[slice] == Role::Frame {
+                node.calls += 1;
+                if self.has_instances {
+                    node.instances.push(Instance { trace: index as u32, slice: SliceId(slice as u32) });
+                }
+            }
+        };
+        for row in trace.track_rows[track.0 as usize].clone() {
+            let this = &trace.slices.rows[row as usize];
+            if !this.is_overflow {
+                let own = trace.slices.self_times(row as usize, this.range(), TimeRange::ALL);
+                this.range().zip(own).for_each(|(slice, own)| count(slice, own));
+            }
+        }
+        crossing_times(trace, track).into_iter().for_each(|(slice, own)| count(slice, own));
+        let weight = if self.weigh == Weigh::Host { weight } else { 0 };
+        self.threads.push(ThreadWeight { trace: index as u32, track, weight });
+    }
+
+    /// * `first`: of the trace's threads.
+    fn count_device(&mut self, trace: &'a Trace, placed: &Placed, scope: &Scope<'_>, index: usize, first: usize) {
+        let (slices, range) = (&trace.slices, scope.range(index).unwrap_or(TimeRange::ALL));
+        if (scope.is_cancelled)() {
+            return;
+        }
+        for (work, host) in launchers(trace) {
+            let host = host.filter(|host| placed.node[host.idx()] != NOWHERE);
+            if !range.contains(slices.ts[host.unwrap_or(work).idx()]) {
+                continue;
+            }
+            let dur = slices.time(work).dur();
+            let track = host.map(|host| slices.track_of(host));
+            if let Some(at) = track.and_then(|track| self.threads[first..].iter().position(|of| of.track == track))
+                && self.weigh == Weigh::Device
+            {
+                self.threads[first + at].weight += dur;
+            }
+            if self.thread.is_some_and(|(trace, of)| trace != index as u32 || Some(of) != track) {
+                continue;
+            }
+            let mut node = match host {
+                Some(host) => self.node_of(placed, host.idx()),
+                None => self.child(0, NO_LAUNCH),
+            };
+            if self.weigh == Weigh::Device {
+                node = self.child(node, trace.slice_name(work));
+                self.nodes[node as usize].calls += 1;
+            }
+            self.nodes[node as usize].device_ns += dur;
+        }
+    }
+}
+
+/// The tracks of threads on the host.
+fn host_tracks(trace: &Trace) -> impl Iterator<Item = TrackId> {
+    let is_host = |track: &TrackId| {
+        let of = trace.track(*track);
+        of.kind == TrackKind::Thread && trace.process(of.process).device.is_none()
+    };
+    (0..trace.tracks.len() as u32).map(TrackId).filter(is_host)
+}
+
+/// The slices of a track that cross others, each with the time in which it is the first to run of all slices of the
+/// track: added to the self times of the nested ones, their union.
+fn crossing_times(trace: &Trace, track: TrackId) -> Vec<(usize, DurNs)> {
+    let slices = &trace.slices;
+    let rows = trace.rows(track);
+    let mut crossing: Vec<usize> = rows.iter().filter(|row| row.is_overflow).flat_map(|row| row.range()).collect();
+    if crossing.is_empty() {
+        return Vec::new();
+    }
+    crossing.sort_unstable_by_key(|&slice| (slices.ts[slice], slice));
+    let time = |slice: usize| slices.time(SliceId(slice as u32));
+    let top = rows.first().filter(|row| !row.is_overflow).map_or(0..0, |row| row.range());
+    let mut nested: Vec<TimeRange> = top.map(time).collect();
+    unite(&mut nested);
+    let (mut reach, mut next) = (i64::MIN, 0);
+    let own = |slice: usize| {
+        let TimeRange { start, end } = time(slice);
+        let start = start.max(reach);
+        reach = reach.max(end);
+        let mut own = (end - start).max(0);
+        while nested.get(next).is_some_and(|span| span.end <= start) {
+            next += 1;
+        }
+        for span in nested[next..].iter().take_while(|span| span.start < end) {
+            own -= (span.end.min(end) - span.start.max(start)).max(0);
+        }
+        (slice, own)
+    };
+    crossing.into_iter().map(own).collect()
+}

@@ -1,0 +1,179 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::time::length;
+use crate::model::{FlowTable, TraceBuilder};
+
+const PYTHON: SliceKind = SliceKind::PythonFunction;
+const OP: SliceKind = SliceKind::Operator;
+const CALL: SliceKind = SliceKind::Runtime;
+const KERNEL: SliceKind = SliceKind::Kernel;
+const NOTE: SliceKind = SliceKind::Annotation;
+
+/// A module in a module with an operator in each, the backward pass of the inner one, and a kernel of unknown launch.
+fn trace() -> Trace {
+    let mut builder = TraceBuilder::from_slices(&[
+        ("main", PYTHON, "train.py(3): step", 0, 1_000),
+        ("main", PYTHON, "nn.Module: Net_0", 100, 900),
+        ("main", PYTHON, "nn.Module: Linear_1", 200, 600),
+        ("main", OP, "aten::linear", 210, 500),
+        ("main", OP, "aten::addmm", 220, 400),
+        ("main", CALL, "cudaLaunchKernel", 300, 310),
+        ("main", OP, "aten::relu", 700, 800),
+        ("main", CALL, "cudaLaunchKernel", 710, 720),
+        ("autograd", OP, "autograd::engine::evaluate_function: AddmmBackward0", 2_000, 2_500),
+        ("autograd", OP, "AddmmBackward0", 2_100, 2_400),
+        ("autograd", CALL, "cudaLaunchKernel", 2_200, 2_210),
+        ("stream 7", KERNEL, "gemm", 400, 700),
+        ("stream 7", KERNEL, "relu", 720, 740),
+        ("stream 7", KERNEL, "gemm_dgrad", 2_300, 2_800),
+        ("stream 7", KERNEL, "lost", 3_000, 3_007),
+    ]);
+    builder.slices[0].correlation = vec![0, 0, 0, 0, 0, 1, 0, 2, 0, 0, 3, 1, 2, 3, 0];
+    let name = builder.strings.intern("fwdbwd");
+    let mut trace = builder.finish();
+    let find =
+        |name: &str| (0..trace.slices.len() as u32).map(SliceId).find(|&id| trace.slice_name(id) == name).unwrap();
+    trace.flows = FlowTable::build(vec![(find("aten::linear"), find("AddmmBackward0"), name)]);
+    trace
+}
+
+fn lines(rows: &[CallTotals]) -> Vec<String> {
+    let line = |row: &CallTotals| {
+        let CallTotals { name, calls, host_total_ns, host_self_ns, device_total_ns, device_self_ns, .. } = row;
+        let indent = "  ".repeat(row.depth as usize);
+        format!("{indent}{name} {calls} {host_total_ns} {host_self_ns} {device_total_ns} {device_self_ns}")
+    };
+    rows.iter().map(line).collect()
+}
+
+#[test]
+fn modules_have_their_forward_and_backward_pass() {
+    let trace = trace();
+    let rows = call_tree(&Scope::whole(&[&trace]), Frames::Modules);
+    let expected = [
+        "Net_0 1 1300 400 820 20",
+        "  Linear_1 1 900 400 800 300",
+        "    (backward) 1 500 500 500 500",
+        "(launch not recorded) 0 0 0 7 7",
+        "(outside of modules) 0 200 200 0 0",
+    ];
+    assert_eq!(lines(&rows), expected);
+    assert_eq!((rows[1].path.as_str(), rows[2].path.as_str()), ("Net_0", "Linear_1; Net_0"));
+    assert_eq!(rows[2].instances.len(), 1);
+}
+
+#[test]
+fn a_call_tree_has_every_frame_once() {
+    let trace = trace();
+    let rows = call_tree(&Scope::whole(&[&trace, &trace]), Frames::All);
+    let expected = [
+        "train.py(3): step 2 2000 400 640 0",
+        "  nn.Module: Net_0 2 1600 600 640 0",
+        "    nn.Module: Linear_1 2 800 220 600 0",
+        "      aten::linear 2 580 220 600 0",
+        "        aten::addmm 2 360 340 600 0",
+        "          cudaLaunchKernel 2 20 20 600 600",
+        "    aten::relu 2 200 180 40 0",
+        "      cudaLaunchKernel 2 20 20 40 40",
+    ];
+    let found = lines(&rows);
+    let main = found.iter().position(|line| line.starts_with("train.py")).unwrap();
+    assert_eq!(found[main..main + 8], expected);
+    assert_eq!(rows[main].instances.iter().map(|of| of.trace).collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
+fn operators_are_told_apart_by_their_stack() {
+    let trace = trace();
+    let rows = operators_by_stack(&Scope::whole(&[&trace]));
+    let found: Vec<_> =
+        rows.iter().map(|row| (row.name.as_str(), row.path.as_str(), row.host_total_ns, row.device_total_ns)).collect();
+    let expected = [
+        ("autograd::engine::evaluate_function: AddmmBackward0", "", 500, 500),
+        ("aten::linear", "nn.Module: Linear_1; nn.Module: Net_0; train.py(3): step", 290, 300),
+        ("aten::relu", "nn.Module: Net_0; train.py(3): step", 100, 20),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn device_work_is_below_what_launched_it() {
+    let trace = trace();
+    let traces = [&trace];
+    let (tree, threads) = time_flame(&Scope::whole(&traces), Frames::Operators, Weigh::Device, None);
+    let expected = "autograd::engine::evaluate_function: AddmmBackward0;AddmmBackward0;gemm_dgrad 500\n\
+        aten::linear;aten::addmm;gemm 300\naten::relu;relu 20\n(launch not recorded);lost 7\n";
+    assert_eq!(tree.folded(|text| text.into()), expected);
+    assert_eq!(threads.iter().map(|thread| thread.weight).collect::<Vec<_>>(), [500, 320]);
+    let main = Some((0, threads[1].track));
+    let (tree, _) = time_flame(&Scope::whole(&traces), Frames::All, Weigh::Device, main);
+    assert_eq!(tree.total(), 320);
+    assert!(!tree.folded(|text| text.into()).contains("cudaLaunchKernel"));
+}
+
+#[test]
+fn names_of_ranges() {
+    let all = |kind, text: &'static str| {
+        [Frames::All, Frames::Operators, Frames::Modules].map(|frames| frame_name(frames, Weigh::Host, kind, text))
+    };
+    let nvtx = "aten::addmm, seq = 12, op_id = 3, sizes = [[2, 3]]";
+    assert_eq!(all(NOTE, nvtx), [Some("aten::addmm"), Some("aten::addmm"), None]);
+    assert_eq!(all(NOTE, "Model/layer1/conv"), [Some("Model/layer1/conv"), None, Some("Model/layer1/conv")]);
+    assert_eq!(all(NOTE, "ProfilerStep#12"), [Some("ProfilerStep"), None, None]);
+    assert_eq!(all(PYTHON, "nn.Module: ReLU_3"), [Some("nn.Module: ReLU_3"), None, Some("ReLU_3")]);
+    assert_eq!(all(CALL, "cudaMalloc"), [Some("cudaMalloc"), None, None]);
+    assert_eq!(frame_name(Frames::All, Weigh::Device, CALL, "cudaMalloc"), None);
+}
+
+#[test]
+fn a_cancelled_answer_is_incomplete() {
+    let trace = trace();
+    let traces = [&trace];
+    let scope = Scope { is_cancelled: &|| true, ..Scope::whole(&traces) };
+    assert_eq!(time_flame(&scope, Frames::All, Weigh::Host, None).0.total(), 0);
+    assert!(call_tree(&scope, Frames::Modules).is_empty());
+}
+
+proptest! {
+    #[test]
+    fn host_time_sums_to_the_union_and_device_time_to_the_work(
+        host in prop::collection::vec((0_i64..200, 0_i64..60, 0_usize..4, 0_usize..2), 1..60),
+        device in prop::collection::vec((0_i64..300, 0_i64..40, 0_u32..80), 0..30), cut in 0_i64..260,
+    ) {
+        let kinds = [(PYTHON, "nn.Module: A_0"), (OP, "op"), (CALL, "call"), (NOTE, "range")];
+        let tracks = ["main", "other"];
+        let mut slices: Vec<_> = host.iter()
+            .map(|&(ts, dur, kind, track)| (tracks[track], kinds[kind].0, kinds[kind].1, ts, ts + dur)).collect();
+        slices.extend(device.iter().map(|&(ts, dur, _)| ("stream 7", KERNEL, "k", ts, ts + dur)));
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.slices[0].correlation =
+            (1..=host.len() as u32).chain(device.iter().map(|work| work.2)).collect();
+        let trace = builder.finish();
+        let traces = [&trace];
+        let union: i64 = (0..2).map(|track| {
+            let of_track = host.iter().filter(|slice| slice.3 == track);
+            let mut spans: Vec<_> =
+                of_track.map(|&(ts, dur, ..)| TimeRange { start: ts, end: ts + dur }).collect();
+            unite(&mut spans);
+            length(&spans)
+        }).sum();
+        let work: i64 = device.iter().map(|work| work.1).sum();
+        for frames in [Frames::All, Frames::Operators, Frames::Modules, Frames::Stacks] {
+            for (weigh, expected) in [(Weigh::Host, union), (Weigh::Device, work)] {
+                let total = |range: Option<TimeRange>| {
+                    let scope = Scope { ranges: range.map(|range| vec![range]), ..Scope::whole(&traces) };
+                    time_flame(&scope, frames, weigh, None).0.total()
+                };
+                prop_assert_eq!(total(None), expected);
+                let parts = [(i64::MIN, cut), (cut, i64::MAX)].map(|(start, end)| total(Some(TimeRange { start, end })));
+                prop_assert_eq!(parts[0] + parts[1], expected);
+            }
+            let rows = call_tree(&Scope::whole(&traces), frames);
+            prop_assert_eq!(rows.iter().map(|row| row.host_self_ns).sum::<i64>(), union);
+            prop_assert_eq!(rows.iter().map(|row| row.device_self_ns).sum::<i64>(), work);
+            let outermost = rows.iter().filter(|row| row.depth == 0);
+            prop_assert_eq!(outermost.map(|row| row.host_total_ns).sum::<i64>(), union);
+        }
+    }
+}

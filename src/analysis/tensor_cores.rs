@@ -1,0 +1,140 @@
+//! Whether a kernel uses tensor cores (matrix cores on AMD), by its name.
+
+/// What the rules are, in words; for help texts.
+pub const RULES: &str = "By name. Used: matrix instructions (h884, s1688, 16816, hmma, imma, wgmma, mfma …), \
+    tensorop, xmma, nvjet, flash attention, xdl, Tensile's MI16x16. Not used: simt, ffma, sgemm, gemv, \
+    elementwise and reduction kernels, collectives, Triton's pointwise and reduction kernels. \
+    Empty where a name does not tell";
+
+/// Names of scalar arithmetic, which decide first: `xmma` kernels exist with either.
+const SCALAR: &[&str] = &["simt", "_ffma", "sgemm", "scudnn"];
+
+/// The first lines are instruction shapes and cuDNN's kernels as the TensorBoard plugin of the PyTorch profiler
+/// lists them, then what cuBLAS and attention kernels on Hopper and Blackwell are called, then AMD's: composable
+/// kernels (`xdl`), `MIOpen`'s implicit GEMM (`gtcx`).
+const USED: &[&str] = &[
+    "884gemm",
+    "h884",
+    "s884",
+    "h1688",
+    "s1688",
+    "c1688",
+    "i8816",
+    "16816",
+    "161616",
+    "hmma",
+    "imma",
+    "dmma",
+    "xmma_",
+    "dgrad_1x1_stride_2x2",
+    "first_layer_wgrad_kernel",
+    "conv1x1",
+    "conv2d_c1_k1",
+    "direct_group",
+    "tensorop",
+    "wgmma",
+    "tcgen05",
+    "utcmma",
+    "nvjet",
+    "flash_fwd",
+    "flash_bwd",
+    "fmha",
+    "mfma",
+    "_xdl",
+    "xdlops",
+    "igemm_fwd_gtcx",
+    "igemm_bwd_gtcx",
+    "igemm_wrw_gtcx",
+];
+
+const NOT_USED: &[&str] = &[
+    "nccl",
+    "rccl",
+    "gemv",
+    "at::native::",
+    "elementwise",
+    "triton_poi_",
+    "triton_red_",
+    "triton_per_",
+    "cub::",
+    "softmax",
+    "layer_norm",
+    "layernorm",
+    "rms_norm",
+    "rmsnorm",
+    "reduce",
+    "im2col",
+    "wgrad_alg0_engine",
+    "dgrad_engine",
+    "multi_tensor_apply",
+    "embedding",
+    "memset",
+    "memcpy",
+    "dgemm",
+    "bn_fw_",
+    "bn_bw_",
+];
+
+/// Whether a kernel of this name uses tensor cores; `None` if the name does not tell.
+///
+/// * Source: the lists of names of the TensorBoard plugin and of `TraceLens`, extended by names in recordings of
+///   Hopper, Blackwell and CDNA devices. Generic names such as `cutlass::device_kernel` and Triton's own matrix
+///   products tell nothing.
+/// * Cost: O(length), once a name.
+pub fn uses_tensor_cores(name: &str) -> Option<bool> {
+    let lower = name.to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    if has(SCALAR) {
+        Some(false)
+    } else if has(USED) || is_matrix_tile(&lower) {
+        Some(true)
+    } else if has(NOT_USED) {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+/// Whether it is one of Tensile's kernels with a matrix instruction: `Cijk_…_MT128x64x32_MI16x16x1_…`.
+fn is_matrix_tile(lower: &str) -> bool {
+    let mut instructions = lower.split("_mi").skip(1);
+    lower.starts_with("cijk_") && instructions.any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_real_kernels() {
+        let used = [
+            "ampere_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn",
+            "turing_h1688gemm_128x128_ldg8_nn",
+            "volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_nn",
+            "void cutlass::Kernel2<cutlass_75_wmma_tensorop_bf16_s161616gemm_bf16_32x32_32x1_nn_align1>(P)",
+            "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_kernel__5x_cublas",
+            "nvjet_tst_192x8_64x8_4x1_v_bz_TNT",
+            "void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128>>(P)",
+            "fmhaSm100aKernel_QkvE4m3OBfloat16H64PagedKvCausalP16VarSeqQ128Kv128PersistentContext",
+            "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT64x96x128_MI16x16x1_SN_LDSB1_AFC1",
+            "igemm_fwd_gtcx3_nhwc_bf16_bx0_ex1_bt128x128x32_wt32x32x8_ws1x1",
+            "_ZN2ck16tensor_operation6device12_GLOBAL__N_139kernel_grouped_conv_fwd_xdl_cshuffle_v3I",
+        ];
+        let not_used = [
+            "volta_sgemm_128x64_nn",
+            "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>(P)",
+            "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize32x32x8_stage3_ffma_aligna4_alignc4_kernel",
+            "void at::native::(anonymous namespace)::GammaBetaBackwardCUDAKernel<float, float>(long)",
+            "triton_poi_fused_addmm_gelu_view_15",
+            "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+            "void cudnn::cnn::wgrad_alg0_engine<float, 128, 5, 5, 3, 3, 3, false, 512>(int)",
+        ];
+        let unknown =
+            ["void cutlass::device_kernel<X>(X::Params)", "attn_fwd", "triton_mm", "my_kernel", "Cijk_SB_MT8"];
+        for (names, expected) in [(&used[..], Some(true)), (&not_used, Some(false)), (&unknown, None)] {
+            for name in names {
+                assert_eq!(uses_tensor_cores(name), expected, "{name}");
+            }
+        }
+    }
+}
