@@ -6,6 +6,7 @@
 
 mod advice;
 mod cell;
+pub mod collectives;
 pub mod devices;
 pub mod escape;
 pub mod files;

@@ -48,6 +48,7 @@ pub const VIEWS: &[ViewSpec] = &[
     tables::operators::SPEC,
     tables::calls::SPEC,
     tables::copies::SPEC,
+    tables::collectives::SPEC,
     tables::annotations::SPEC,
     flame::SPEC,
     memory::ALLOCATIONS,
