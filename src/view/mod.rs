@@ -46,6 +46,7 @@ pub const VIEWS: &[ViewSpec] = &[
     events::SPEC,
     marks::SPEC,
     problems::SPEC,
+    gaps::SPEC,
     tables::kernels::SPEC,
     tables::operators::SPEC,
     tables::calls::SPEC,
