@@ -5,8 +5,7 @@ use std::sync::Arc;
 use super::{Analysis, Work};
 use crate::analysis::busy::{DeviceBusy, devices};
 use crate::analysis::gaps::clusters::{Clusters, clusters};
-use crate::analysis::gaps::{Ledger, LedgerIndex, ledger};
-use crate::analysis::runway::{Runway, runway};
+use crate::analysis::gaps::{Ledger, LedgerIndex, ledgers};
 use crate::analysis::steps::{StepParts, Steps, marked, step_parts, steps};
 use crate::model::{ProcessId, TimeNs, Trace};
 
@@ -79,7 +78,7 @@ impl Analysis for Ledgers {
         let steps = work.get(of, &self.steps)?;
         let busy = work.get(of, &BusyDevices)?;
         let is_cancelled = || work.is_cancelled();
-        Some(busy.iter().map(|busy| ledger(of, busy, (*steps).as_ref(), &is_cancelled)).collect())
+        Some(ledgers(of, &busy, (*steps).as_ref(), &is_cancelled))
     }
 }
 
@@ -136,21 +135,5 @@ impl Analysis for GapClusters {
         let is_cancelled = || work.is_cancelled();
         let clusters = |ledger| clusters(of, ledger, (*steps).as_ref(), &is_cancelled);
         Some(ledgers.iter().map(clusters).collect())
-    }
-}
-
-/// How far the host was ahead of each device of a trace; devices without recorded launches are absent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Runways;
-
-impl Analysis for Runways {
-    type Of = Arc<Trace>;
-    type Output = Vec<Runway>;
-    const NAME: &'static str = "The search for queued work";
-
-    fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Self::Output> {
-        let ledgers = work.get(of, &Ledgers::default())?;
-        let is_cancelled = || work.is_cancelled();
-        Some(ledgers.iter().filter_map(|ledger| runway(of, ledger, &is_cancelled)).collect())
     }
 }

@@ -4,12 +4,14 @@
 //! A [`Part`] defines a table by its figures. The window asks it for [`Data`], the report for a [`Table`].
 //! All text that leaves the program goes through [`escape`].
 
+mod advice;
 mod cell;
 pub mod devices;
 pub mod escape;
 pub mod files;
 pub mod findings;
 pub mod format;
+pub mod gaps;
 pub mod memory;
 pub mod ncu;
 pub mod phases;

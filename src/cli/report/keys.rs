@@ -25,6 +25,7 @@ pub struct Report {
     /// From the first start to the last end of all traces, on the session clock.
     pub span_ns: [TimeNs; 2],
     pub devices: Table,
+    pub gaps: Table,
     /// Only for traces of the PyTorch profiler, which HTA reads.
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub hta_idle: Table,
@@ -47,6 +48,8 @@ pub struct Report {
     /// The parts that JSON has inside others, for flat reports.
     #[serde(skip)]
     pub device_work: Table,
+    #[serde(skip)]
+    pub gap_classes: Table,
     #[serde(skip)]
     pub device_time: Table,
     #[serde(skip)]
@@ -98,6 +101,8 @@ impl Report {
             growth,
             device_time,
             hta_idle,
+            gaps,
+            gap_classes,
             steps: _,
             step_times,
             step_list,
@@ -114,6 +119,9 @@ impl Report {
             Borrowed(devices),
             Borrowed(device_work),
             Borrowed(device_time),
+            Borrowed(gaps),
+            Borrowed(gap_classes),
+            Owned(nested(gaps, &figures::gaps::gaps())),
             Borrowed(hta_idle),
             Borrowed(step_times),
             Borrowed(step_list),

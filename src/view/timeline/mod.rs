@@ -12,6 +12,7 @@ mod menu;
 mod overlay;
 mod paint;
 mod peaks;
+mod queues;
 mod settings;
 mod steps;
 mod strips;
@@ -29,6 +30,7 @@ use self::canvas::Canvas;
 use self::commands::Direction;
 use self::hit::Hit;
 use self::layout::Area;
+use self::queues::Queues;
 use self::steps::StepBands;
 use self::strips::Strips;
 use self::track_list::{Line, LineKind, TrackList, total_height};
@@ -69,6 +71,7 @@ pub struct Timeline {
     background: Background,
     /// Idle time of the devices.
     strips: Strips,
+    queues: Queues,
     steps: StepBands,
     motion: Motion,
     /// With the scroll offset of the tracks at its start.
@@ -148,11 +151,14 @@ impl Timeline {
             self.is_stale = true;
             self.canvas.forget();
             self.strips.forget();
+            self.queues.forget();
             (self.reveal, self.scroll_to, self.pending_walk) = (None, None, None);
             self.menu = Hit::Nothing;
         }
+        self.is_stale |= self.settings.has_queues && self.queues.ask(ctx);
         if std::mem::take(&mut self.is_stale) {
             self.tracks = TrackList::build(ctx.traces, &self.settings, &self.filter);
+            self.queues.insert(&mut self.tracks, ctx.traces, &self.settings, &self.filter);
         }
     }
 
@@ -299,6 +305,7 @@ impl View for Timeline {
     fn is_pending(&self) -> bool {
         self.background.is_pending()
             || self.strips.is_waiting()
+            || self.queues.is_waiting()
             || self.steps.is_waiting()
             || self.pending_walk.is_some()
     }
@@ -311,7 +318,9 @@ impl View for Timeline {
         match (command, *ctx.selection) {
             (Command::Reveal, Selection::Slice { trace, slice }) => self.reveal(ctx, trace, slice),
             (Command::Reveal, Selection::Gap { .. }) => self.show_gap(ctx),
-            (Command::CollapseAll | Command::ExpandAll, _) => return self.run_command(command, ctx),
+            (Command::CollapseAll | Command::ExpandAll | Command::ToggleQueues, _) => {
+                return self.run_command(command, ctx);
+            }
             _ => return false,
         }
         true
