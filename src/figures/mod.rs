@@ -10,6 +10,7 @@ pub mod escape;
 pub mod files;
 pub mod findings;
 pub mod format;
+pub mod gaps;
 pub mod memory;
 pub mod ncu;
 pub mod phases;

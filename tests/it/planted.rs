@@ -163,6 +163,7 @@ fn check(path: &Path, answer: &Value) -> Vec<String> {
             }
         }
         let Some(gaps) = list(&report["gaps"]).iter().find(same) else {
+            wrong.push("device without gaps".to_owned());
             continue;
         };
         wrong.extend(check_device(known, gaps));
