@@ -54,6 +54,8 @@ pub enum Command {
     RangeFromSelection,
     CollapseAll,
     ExpandAll,
+    /// Shows or hides launched work below each device of the timeline.
+    ToggleQueues,
     CopyName,
     /// Copies a command line that profiles a kernel in depth: of this trace and slice, else of the selection.
     CopyKernelProfile(Option<(usize, SliceId)>),
@@ -240,6 +242,14 @@ pub const COMMANDS: &[CommandSpec] = &[
     spec(Menu::View, Command::CollapseAll, "Collapse all tracks", "Show one row for each group of tracks", &[])
         .needs(Needs::Trace),
     spec(Menu::View, Command::ExpandAll, "Expand all tracks", "Show every row of every track", &[]).needs(Needs::Trace),
+    spec(
+        Menu::View,
+        Command::ToggleQueues,
+        "Launch queues",
+        "Show or hide below each device how far the host launches ahead: runway, queued work and launch-ahead",
+        &[],
+    )
+    .needs(Needs::Trace),
     spec(
         Menu::View,
         Command::ResetLayout,

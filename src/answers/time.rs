@@ -6,7 +6,6 @@ use super::{Analysis, Work};
 use crate::analysis::busy::{DeviceBusy, devices};
 use crate::analysis::gaps::clusters::{Clusters, clusters};
 use crate::analysis::gaps::{Ledger, LedgerIndex, ledgers};
-use crate::analysis::runway::{Runway, runway};
 use crate::analysis::steps::{Steps, marked, steps};
 use crate::model::{ProcessId, TimeNs, Trace};
 
@@ -116,21 +115,5 @@ impl Analysis for GapClusters {
         let is_cancelled = || work.is_cancelled();
         let clusters = |ledger| clusters(of, ledger, (*steps).as_ref(), &is_cancelled);
         Some(ledgers.iter().map(clusters).collect())
-    }
-}
-
-/// How far the host was ahead of each device of a trace; devices without recorded launches are absent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Runways;
-
-impl Analysis for Runways {
-    type Of = Arc<Trace>;
-    type Output = Vec<Runway>;
-    const NAME: &'static str = "The search for queued work";
-
-    fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Self::Output> {
-        let ledgers = work.get(of, &Ledgers::default())?;
-        let is_cancelled = || work.is_cancelled();
-        Some(ledgers.iter().filter_map(|ledger| runway(of, ledger, &is_cancelled)).collect())
     }
 }

@@ -182,7 +182,7 @@ fn findings_have_the_keys_of_the_contract() {
     assert_eq!(findings(clean), serde_json::json!([]));
     let problem = serde_json::json!([{
         "rule": "import_problem", "severity": "warn", "text": trace(0).import.problems[0].reason, "measured": 2.0,
-        "threshold": 1.0, "evidence": {"file": "dir/a.json", "names": []}, "advice": [],
+        "threshold": 1.0, "unit": "count", "evidence": {"file": "dir/a.json", "names": []}, "advice": [],
     }]);
     assert_eq!(findings(trace(0)), problem);
     let leaking = findings(leaking());

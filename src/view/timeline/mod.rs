@@ -12,6 +12,7 @@ mod menu;
 mod overlay;
 mod paint;
 mod peaks;
+mod queues;
 mod settings;
 mod strips;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use self::canvas::Canvas;
 use self::commands::Direction;
 use self::hit::Hit;
 use self::layout::Area;
+use self::queues::Queues;
 use self::strips::Strips;
 use self::track_list::{Line, LineKind, TrackList, total_height};
 use super::axis::{Drag, Minimap, Motion, RulerLabels, Scale};
@@ -67,6 +69,7 @@ pub struct Timeline {
     background: Background,
     /// Idle time of the devices.
     strips: Strips,
+    queues: Queues,
     motion: Motion,
     /// With the scroll offset of the tracks at its start.
     drag: Drag<f64>,
@@ -138,11 +141,14 @@ impl Timeline {
             self.is_stale = true;
             self.canvas.forget();
             self.strips.forget();
+            self.queues.forget();
             (self.reveal, self.scroll_to, self.pending_walk) = (None, None, None);
             self.menu = Hit::Nothing;
         }
+        self.is_stale |= self.settings.has_queues && self.queues.ask(ctx);
         if std::mem::take(&mut self.is_stale) {
             self.tracks = TrackList::build(ctx.traces, &self.settings, &self.filter);
+            self.queues.insert(&mut self.tracks, ctx.traces, &self.settings, &self.filter);
         }
     }
 
@@ -280,7 +286,10 @@ impl View for Timeline {
     }
 
     fn is_pending(&self) -> bool {
-        self.background.is_pending() || self.strips.is_waiting() || self.pending_walk.is_some()
+        self.background.is_pending()
+            || self.strips.is_waiting()
+            || self.queues.is_waiting()
+            || self.pending_walk.is_some()
     }
 
     fn run(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
@@ -291,7 +300,9 @@ impl View for Timeline {
         match (command, *ctx.selection) {
             (Command::Reveal, Selection::Slice { trace, slice }) => self.reveal(ctx, trace, slice),
             (Command::Reveal, Selection::Gap { .. }) => self.show_gap(ctx),
-            (Command::CollapseAll | Command::ExpandAll, _) => return self.run_command(command, ctx),
+            (Command::CollapseAll | Command::ExpandAll | Command::ToggleQueues, _) => {
+                return self.run_command(command, ctx);
+            }
             _ => return false,
         }
         true
