@@ -68,9 +68,8 @@ fn bar_ui(name: &str, parts: &[Part], whole: DurNs, n_labels: usize, ui: &mut eg
     let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), 10.0), Sense::hover());
     let text = |part: &Part| format!("{} {} ({})", part.label, share(part.ns, whole), format::duration(part.ns));
     let all = || parts.iter().filter(|part| part.ns > 0).map(text).collect::<Vec<_>>();
-    response.widget_info(|| {
-        egui::WidgetInfo::labeled(egui::Role::Image, true, format!("{name}: {}", all().join(", ")))
-    });
+    response
+        .widget_info(|| egui::WidgetInfo::labeled(egui::Role::Image, true, format!("{name}: {}", all().join(", "))));
     let mut left = rect.left();
     for part in parts.iter().filter(|part| part.ns > 0) {
         let right = left + rect.width() * (part.ns as f64 / whole.max(1) as f64) as f32;

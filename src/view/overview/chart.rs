@@ -16,7 +16,8 @@ use crate::widget::theme;
 /// * `height`: of all of it, in points.
 pub fn ui(charts: &[Chart], chosen: &mut usize, height: f32, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
     if charts.is_empty() {
-        let how = "Call prof.step() once per step, or wrap steps in torch.cuda.nvtx.range or record_function(\"step_1\")";
+        let how =
+            "Call prof.step() once per step, or wrap steps in torch.cuda.nvtx.range or record_function(\"step_1\")";
         nothing_ui("No steps were found", how, ui);
         return;
     }

@@ -23,7 +23,8 @@ impl List {
             let findings = format!("Findings ({})", of.findings.len());
             ui.selectable_value(&mut self.shows_clusters, false, findings);
             let clusters = format!("Recurring gaps ({})", of.clusters.len());
-            ui.selectable_value(&mut self.shows_clusters, true, clusters).on_hover_text("Those with most time per step");
+            ui.selectable_value(&mut self.shows_clusters, true, clusters)
+                .on_hover_text("Those with most time per step");
         });
         if self.shows_clusters { clusters_ui(of, ui) } else { findings_ui(of, ui) }
     }
