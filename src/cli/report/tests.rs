@@ -63,6 +63,7 @@ fn json_has_the_keys_of_the_contract() {
         "operators",
         "kernels",
         "copies",
+        "collectives",
         "apis",
         "annotations",
         "findings",
