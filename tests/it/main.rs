@@ -24,3 +24,4 @@ mod step_oracle;
 mod steps;
 mod support;
 mod trace_memory;
+mod tricky;
