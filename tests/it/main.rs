@@ -6,6 +6,7 @@
 )]
 
 mod corpus;
+mod gaps;
 mod golden;
 mod layers;
 mod memory_analysis;
