@@ -33,27 +33,19 @@ const NOISE_FILES: [&str; 9] = [
     "libc_start_call_main.h",
 ];
 /// Subfolders of `torch` that identify PyTorch itself.
-const TORCH_PARTS: [&str; 23] = [
+const TORCH_PARTS: [&str; 15] = [
     "amp",
-    "ao",
-    "autograd",
-    "backends",
     "compiler",
     "cuda",
     "distributed",
-    "export",
     "func",
     "functional.py",
     "fx",
     "jit",
-    "library.py",
-    "linalg",
     "nn",
     "optim",
-    "overrides.py",
     "profiler",
     "serialization.py",
-    "sparse",
     "storage.py",
     "testing",
     "utils",
@@ -187,7 +179,8 @@ impl<'a> Frame<'a> {
             let rest = &path[at + "torch/".len()..];
             let starts_component = at == 0 || path.as_bytes()[at - 1] == b'/';
             let part = rest.split('/').next().unwrap_or_default();
-            starts_component && (part.starts_with('_') || TORCH_PARTS.contains(&part))
+            // Kineto leaves out the folder in which PyTorch is installed.
+            starts_component && (at == 0 || part.starts_with('_') || TORCH_PARTS.contains(&part))
         };
         let is_relative_library = LIBRARIES.contains(&self.file.split(['/', '\\']).next().unwrap_or_default());
         let is_frozen = path.starts_with("<frozen") || path.starts_with("<eval") || path == "<string>";
@@ -250,6 +243,7 @@ mod tests {
             "torch/autograd/graph.py",
             "torchvision/models/resnet.py",
             "contextlib.py",
+            "torch/autograd/__init__.py",
             "C:\\Python311\\Lib\\threading.py",
         ] {
             assert!(!is_user(file), "{file}");
