@@ -6,6 +6,7 @@
 
 mod advice;
 mod cell;
+pub mod collectives;
 pub mod devices;
 pub mod escape;
 pub mod files;
@@ -21,6 +22,7 @@ pub mod phases;
 pub mod range;
 mod rows;
 pub mod stacks;
+pub mod steps;
 mod table;
 #[cfg(test)]
 mod tests;
