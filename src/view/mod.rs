@@ -20,6 +20,7 @@ mod flame_pane;
 pub mod gaps;
 pub mod marks;
 pub mod memory;
+pub mod overview;
 pub mod palette;
 pub mod problems;
 pub mod range_summary;
@@ -34,6 +35,7 @@ pub use context::ViewContext;
 
 /// Every view, in the order of menus and tabs.
 pub const VIEWS: &[ViewSpec] = &[
+    overview::SPEC,
     timeline::SPEC,
     memory::OVER_TIME,
     memory::STATE,
