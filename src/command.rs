@@ -41,6 +41,9 @@ pub enum Command {
     /// The next gap of the device, by duration or along time.
     NextGap,
     PreviousGap,
+    /// Makes the next step the selected range.
+    NextStep,
+    PreviousStep,
     /// Along the arrow that leaves the selected slice, or to the kernel it launched.
     FollowFlow,
     FollowFlowBack,
@@ -54,6 +57,8 @@ pub enum Command {
     RangeFromSelection,
     CollapseAll,
     ExpandAll,
+    /// Shows or hides launched work below each device of the timeline.
+    ToggleQueues,
     CopyName,
     /// Copies a command line that profiles the selected kernel in depth.
     CopyKernelProfile,
@@ -244,6 +249,14 @@ pub const COMMANDS: &[CommandSpec] = &[
     spec(Menu::View, Command::ExpandAll, "Expand all tracks", "Show every row of every track", &[]).needs(Needs::Trace),
     spec(
         Menu::View,
+        Command::ToggleQueues,
+        "Launch queues",
+        "Show or hide below each device how far the host launches ahead: runway, queued work and launch-ahead",
+        &[],
+    )
+    .needs(Needs::Trace),
+    spec(
+        Menu::View,
         Command::ResetLayout,
         "Reset layout",
         "Open every view again, where it was at first, with its first settings",
@@ -315,6 +328,20 @@ pub const COMMANDS: &[CommandSpec] = &[
         "Previous gap",
         "Select the gap before, in the same order",
         &[shift(Key::G)],
+    ),
+    spec(
+        Menu::Select,
+        Command::NextStep,
+        "Next step",
+        "Make the time of the next training step the selected range",
+        &[key(Key::N)],
+    ),
+    spec(
+        Menu::Select,
+        Command::PreviousStep,
+        "Previous step",
+        "Make the time of the training step before the selected range",
+        &[shift(Key::N)],
     ),
     spec(
         Menu::Select,

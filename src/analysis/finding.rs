@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::model::{Severity, TimeNs};
+use crate::model::{DurNs, Severity, TimeNs};
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -12,13 +12,30 @@ pub struct Finding {
     pub severity: Severity,
     /// A sentence without a trailing period. May contain text from a file: escape it.
     pub text: String,
-    /// The measured value in the unit of the rule: bytes, or a count.
     pub measured: f64,
-    /// The threshold of the rule, in the same unit.
+    /// The threshold of the rule that it reached.
     pub threshold: f64,
+    /// Of the measured value and the threshold.
+    pub unit: Unit,
     pub evidence: Evidence,
+    /// What ending the cause would gain per step at most, in nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ceiling_ns_per_step: Option<DurNs>,
     /// Advice, one sentence each.
     pub advice: Vec<String>,
+}
+
+/// Unit of a measured value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    Count,
+    Bytes,
+    BytesPerStep,
+    /// 0 to 1.
+    Share,
+    /// One figure by another; 1 if they are equal.
+    Ratio,
 }
 
 /// Location of a finding.

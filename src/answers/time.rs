@@ -5,9 +5,8 @@ use std::sync::Arc;
 use super::{Analysis, Work};
 use crate::analysis::busy::{DeviceBusy, devices};
 use crate::analysis::gaps::clusters::{Clusters, clusters};
-use crate::analysis::gaps::{Ledger, LedgerIndex, ledger};
-use crate::analysis::runway::{Runway, runway};
-use crate::analysis::steps::{Steps, steps};
+use crate::analysis::gaps::{Ledger, LedgerIndex, ledgers};
+use crate::analysis::steps::{StepParts, Steps, marked, step_parts, steps};
 use crate::model::{ProcessId, TimeNs, Trace};
 
 /// The steps of a trace, if there are any.
@@ -23,7 +22,30 @@ impl Analysis for TraceSteps {
     const NAME: &'static str = "The search for steps";
 
     fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Self::Output> {
-        Some(steps(of, &|| work.is_cancelled()))
+        Some(match &self.marks {
+            Some(marks) => marked(marks),
+            None => steps(of, &|| work.is_cancelled()),
+        })
+    }
+}
+
+/// The steps of a trace and what they were spent on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PartsOfSteps {
+    pub steps: TraceSteps,
+}
+
+impl Analysis for PartsOfSteps {
+    type Of = Arc<Trace>;
+    /// Steps, and their parts if there are steps.
+    type Output = (Arc<Option<Steps>>, StepParts);
+    const NAME: &'static str = "The parts of the steps";
+
+    fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Self::Output> {
+        let steps = work.get(of, &self.steps)?;
+        let busy = work.get(of, &BusyDevices)?;
+        let parts = steps.as_ref().as_ref().map(|steps| step_parts(of, steps, &busy));
+        Some((steps, parts.unwrap_or_default()))
     }
 }
 
@@ -56,7 +78,7 @@ impl Analysis for Ledgers {
         let steps = work.get(of, &self.steps)?;
         let busy = work.get(of, &BusyDevices)?;
         let is_cancelled = || work.is_cancelled();
-        Some(busy.iter().map(|busy| ledger(of, busy, (*steps).as_ref(), &is_cancelled)).collect())
+        Some(ledgers(of, &busy, (*steps).as_ref(), &is_cancelled))
     }
 }
 
@@ -113,21 +135,5 @@ impl Analysis for GapClusters {
         let is_cancelled = || work.is_cancelled();
         let clusters = |ledger| clusters(of, ledger, (*steps).as_ref(), &is_cancelled);
         Some(ledgers.iter().map(clusters).collect())
-    }
-}
-
-/// How far the host was ahead of each device of a trace; devices without recorded launches are absent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Runways;
-
-impl Analysis for Runways {
-    type Of = Arc<Trace>;
-    type Output = Vec<Runway>;
-    const NAME: &'static str = "The search for queued work";
-
-    fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Self::Output> {
-        let ledgers = work.get(of, &Ledgers::default())?;
-        let is_cancelled = || work.is_cancelled();
-        Some(ledgers.iter().filter_map(|ledger| runway(of, ledger, &is_cancelled)).collect())
     }
 }

@@ -10,6 +10,7 @@ use flate2::write::GzEncoder;
 
 use super::output::{check_target, temporary};
 use crate::sample::nsys::Schema;
+use crate::sample::planted::{self, GapPlan};
 use crate::sample::snapshot::Plant;
 use crate::sample::{Answer, kineto, nsys, snapshot};
 
@@ -20,6 +21,11 @@ pub enum SampleKind {
     Kineto,
     /// The same run as Nsight Systems exports it, an SQLite database
     Nsys,
+    /// A short run with known causes of GPU idle time, in Chrome trace JSON; the seed chooses names, threads, devices
+    /// and what is recorded
+    KinetoGaps,
+    /// Such a run, as an SQLite database
+    NsysGaps,
     /// A training run as PyTorch's memory history records it, a pickle
     Snapshot,
 }
@@ -43,7 +49,10 @@ pub struct Args {
     /// Kineto: write the bare array form instead of the object form
     #[arg(long)]
     pub array: bool,
-    /// Nsys: the version whose tables are written
+    /// Kineto-gaps, nsys-gaps: which causes are planted
+    #[arg(long, value_enum, value_name = "WHICH", default_value_t)]
+    pub gaps: GapPlan,
+    /// Nsys, nsys-gaps: the version whose tables are written
     #[arg(long, value_enum, value_name = "YEAR", default_value_t)]
     pub schema: Schema,
     /// Snapshot: what is wrong with the program's memory
@@ -102,11 +111,14 @@ pub fn run(args: &Args) -> ExitCode {
 fn write(args: &Args) -> std::io::Result<Answer> {
     let part = temporary(&args.out);
     let written = match args.kind {
-        SampleKind::Kineto => write_kineto(args, &part),
+        SampleKind::Kineto | SampleKind::KinetoGaps => write_kineto(args, &part),
         SampleKind::Snapshot => write_pickle(args, &part),
         SampleKind::Nsys => {
             let shape = nsys::Shape { steps: args.scale, seed: args.seed, schema: args.schema };
             File::create_new(&part).and_then(|_| nsys::write(shape, &part))
+        }
+        SampleKind::NsysGaps => {
+            File::create_new(&part).and_then(|_| planted::write_nsys(gaps(args), args.schema, &part))
         }
     };
     let answer = written.and_then(|answer| std::fs::rename(&part, &args.out).map(|()| answer)).inspect_err(|_| {
@@ -121,17 +133,24 @@ fn write(args: &Args) -> std::io::Result<Answer> {
     Ok(answer)
 }
 
+fn gaps(args: &Args) -> planted::Shape {
+    planted::Shape { steps: args.scale, seed: args.seed, plan: args.gaps }
+}
+
 fn write_kineto(args: &Args, path: &Path) -> std::io::Result<Answer> {
-    let shape = kineto::Shape { steps: args.scale, seed: args.seed, is_array: args.array };
+    let write = |sink: &mut dyn std::io::Write| match args.kind {
+        SampleKind::KinetoGaps => planted::write_kineto(gaps(args), sink),
+        _ => kineto::write(kineto::Shape { steps: args.scale, seed: args.seed, is_array: args.array }, sink),
+    };
     let mut file = BufWriter::with_capacity(1 << 20, File::create_new(path)?);
     if is_gzip(&args.out) {
         // The header holds no time and no name, so equal seeds give equal bytes.
         let mut encoder = GzEncoder::new(file, Compression::default());
-        let answer = kineto::write(shape, &mut encoder)?;
+        let answer = write(&mut encoder)?;
         encoder.finish()?.flush()?;
         return Ok(answer);
     }
-    let answer = kineto::write(shape, &mut file)?;
+    let answer = write(&mut file)?;
     file.flush()?;
     Ok(answer)
 }

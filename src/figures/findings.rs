@@ -1,20 +1,25 @@
 //! Converts results of analyses to findings, with text and figures.
 
-use super::format;
-use crate::analysis::finding::{Evidence, Finding};
+use super::{Cell, Part, Word, figures, format};
+use crate::analysis::finding::{Evidence, Finding, Unit};
 use crate::analysis::memory::leaks::{LeakCandidate, Thresholds, Total};
 use crate::analysis::memory::oom::{OomCard, OomHint};
 use crate::model::{Problem, Severity, TimeNs};
 
+/// The rule of problems met while reading.
+pub const IMPORT_PROBLEM: &str = "import_problem";
+
 /// A problem met while reading a file. Measured is how often it was met.
 pub fn import_problem(problem: &Problem, path: &str) -> Finding {
     Finding {
-        rule: "import_problem",
+        rule: IMPORT_PROBLEM,
         severity: problem.severity,
         text: problem.reason.clone(),
         measured: problem.count as f64,
         threshold: 1.0,
+        unit: Unit::Count,
         evidence: Evidence { file: Some(path.to_owned()), ..Evidence::default() },
+        ceiling_ns_per_step: None,
         advice: Vec::new(),
     }
 }
@@ -29,7 +34,9 @@ pub fn leak(candidate: &LeakCandidate, place: &str) -> Finding {
         text: format!("{place} leaks {} a step", format::bytes(candidate.bytes_per_step)),
         measured: candidate.bytes_per_step,
         threshold: Thresholds::default().min_bytes_per_step,
+        unit: Unit::BytesPerStep,
         evidence: Evidence { names: vec![place.to_owned()], ..Evidence::default() },
+        ceiling_ns_per_step: None,
         advice: Vec::new(),
     }
 }
@@ -42,7 +49,9 @@ pub fn growth(total: &Total) -> Option<Finding> {
         text: total.verdict.sentence().to_owned(),
         measured: total.trend.slope,
         threshold: Thresholds::default().alarm_bytes_per_step,
+        unit: Unit::BytesPerStep,
         evidence: Evidence::default(),
+        ceiling_ns_per_step: None,
         advice: Vec::new(),
     })
 }
@@ -59,7 +68,44 @@ pub fn out_of_memory(card: &OomCard, at: Option<TimeNs>) -> Finding {
         text: format!("Out of memory: {} requested", format::bytes(card.requested as f64)),
         measured: card.requested as f64,
         threshold: card.device_free.unwrap_or_default() as f64,
+        unit: Unit::Bytes,
         evidence: Evidence { range_ns: at.map(|at| [at, at]), ..Evidence::default() },
+        ceiling_ns_per_step: None,
         advice: card.hints.iter().map(fact).collect(),
+    }
+}
+
+/// Findings in flat reports. Texts may hold text from files.
+pub fn findings() -> Part<Finding> {
+    let figures = figures! { row: Finding;
+        words "severity", "Severity", 70, Cell::Word(severity(row.severity)), "A note, a warning, or high";
+        words "rule", "Rule", 130, Cell::name(row.rule), "What was judged";
+        words "text", "Finding", 400, Cell::name(&row.text), "What was found";
+        words "measured", "Measured", 90, Cell::name(&value(row.measured, row.unit)), "The measured value";
+        words "threshold", "Threshold", 90, Cell::name(&value(row.threshold, row.unit)), "The level that it reached";
+        number "ceiling_ns_per_step", "Ceiling per step", 100, Cell::or_empty(row.ceiling_ns_per_step, Cell::Ns),
+            "What ending the cause would gain per step at most";
+        words "advice", "Advice", 400, Cell::Sentences(row.advice.clone().into()), "What to do, and how to check it";
+    };
+    Part::new("findings", "Findings", figures)
+}
+
+/// The word for the severity of a finding; problems of files have others.
+pub fn severity(severity: Severity) -> &'static Word {
+    match severity {
+        Severity::Note => &Word { rank: 0, key: "note", label: "Note" },
+        Severity::Warn => &Word { rank: 1, key: "warn", label: "Warning" },
+        Severity::High => &Word { rank: 2, key: "high", label: "High" },
+    }
+}
+
+/// A measured value with its unit: `31.4 %`, `1.50 MiB per step`.
+pub fn value(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Count => format::count(value.round() as u64),
+        Unit::Bytes => format::bytes(value),
+        Unit::BytesPerStep => format!("{} per step", format::bytes(value)),
+        Unit::Share => format!("{:.1} %", value * 100.0),
+        Unit::Ratio => format!("{value:.2}x"),
     }
 }

@@ -4,21 +4,30 @@
 //! A [`Part`] defines a table by its figures. The window asks it for [`Data`], the report for a [`Table`].
 //! All text that leaves the program goes through [`escape`].
 
+mod advice;
 mod cell;
+pub mod collectives;
 pub mod devices;
 pub mod escape;
 pub mod files;
 pub mod findings;
 pub mod format;
+pub mod gap_advice;
+pub mod gap_lists;
+pub mod gap_rows;
+pub mod gaps;
 pub mod memory;
 pub mod ncu;
+pub mod phases;
 pub mod range;
 mod rows;
 pub mod stacks;
+pub mod steps;
 mod table;
 #[cfg(test)]
 mod tests;
 pub mod text;
+pub mod verdicts;
 pub mod work;
 
 pub use cell::{Cell, MAX_FRAMES, Stack, Word};

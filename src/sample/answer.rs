@@ -16,6 +16,9 @@ pub struct Answer {
     pub events: Option<EventsAnswer>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceAnswer>,
+    /// The idle time of each device with its planted causes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<DeviceGapsAnswer>,
     /// What a memory snapshot holds.
     #[serde(flatten)]
     pub memory: Option<MemoryAnswer>,
@@ -75,11 +78,15 @@ impl Sum {
 
 impl Answer {
     pub(super) fn new(kind: &'static str, seed: u64, steps: u32, devices: Vec<DeviceAnswer>) -> Self {
-        Self { schema: 1, kind, seed, steps, events: None, devices, memory: None, tables: None }
+        Self { schema: 1, kind, seed, steps, events: None, devices, gaps: Vec::new(), memory: None, tables: None }
     }
 
     pub(super) fn with_events(self, events: EventsAnswer) -> Self {
         Self { events: Some(events), ..self }
+    }
+
+    pub(super) fn with_gaps(self, gaps: Vec<DeviceGapsAnswer>) -> Self {
+        Self { gaps, ..self }
     }
 
     pub(super) fn with_memory(self, memory: MemoryAnswer) -> Self {
@@ -130,6 +137,51 @@ pub struct PlantedGap {
     pub step: u32,
     pub start_ns: i64,
     pub dur_ns: i64,
+}
+
+/// A class of a part of a gap, by its key in reports.
+pub type Class = &'static str;
+
+/// All idle time of one device between its first start and last end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DeviceGapsAnswer {
+    pub device: u32,
+    pub window_ns: i64,
+    pub count: u64,
+    pub total_ns: i64,
+    /// In gaps under a microsecond, which no list holds.
+    pub micro_ns: i64,
+    /// The others, in order of time.
+    pub gaps: Vec<GapAnswer>,
+}
+
+/// A gap: what each nanosecond of it may be called.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GapAnswer {
+    /// From the earliest start in the file.
+    pub start_ns: i64,
+    pub dur_ns: i64,
+    /// The name of the work that ends it.
+    pub ended_by: String,
+    /// In order of time; they sum to `dur_ns`.
+    pub parts: Vec<PartAnswer>,
+    /// Any of these is right; `null` stands for no trigger.
+    pub triggers: Vec<Option<&'static str>>,
+}
+
+/// Some time of a gap.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PartAnswer {
+    pub dur_ns: i64,
+    /// Any of these is right.
+    pub classes: Vec<Class>,
+    /// Any of these may be its name, outermost first.
+    pub names: Vec<String>,
+    /// The user's frame, if one is recorded.
+    /// Any of these may be its user frame; `null` stands for none.
+    pub frames: Vec<Option<String>>,
+    /// Whether it is a planted cause.
+    pub is_planted: bool,
 }
 
 /// The known answer of a memory snapshot. All sizes in bytes; state 0 is before the first entry, state n

@@ -20,12 +20,14 @@ mod flame_pane;
 pub mod gaps;
 pub mod marks;
 pub mod memory;
+pub mod overview;
 pub mod palette;
 pub mod problems;
 pub mod range_summary;
 pub mod search;
 pub mod shortcuts;
 mod states;
+pub mod steps;
 pub mod tables;
 pub mod timeline;
 
@@ -33,19 +35,23 @@ pub use context::ViewContext;
 
 /// Every view, in the order of menus and tabs.
 pub const VIEWS: &[ViewSpec] = &[
+    overview::SPEC,
     timeline::SPEC,
     memory::OVER_TIME,
     memory::STATE,
     details::SPEC,
     search::SPEC,
     range_summary::SPEC,
+    steps::SPEC,
     events::SPEC,
     marks::SPEC,
     problems::SPEC,
+    gaps::SPEC,
     tables::kernels::SPEC,
     tables::operators::SPEC,
     tables::calls::SPEC,
     tables::copies::SPEC,
+    tables::collectives::SPEC,
     tables::annotations::SPEC,
     flame::SPEC,
     memory::ALLOCATIONS,

@@ -146,7 +146,7 @@ impl Clusters {
 
 /// The boundaries of the steps that count.
 pub fn counted_boundaries(steps: &Steps) -> &[TimeNs] {
-    &steps.boundaries
+    steps.boundaries.get(steps.used.start..=steps.used.end).unwrap_or_default()
 }
 
 /// Groups the macro gaps of a device by the work before and after, the dominant class, and the place of the host.

@@ -2,8 +2,8 @@
 
 use super::repetition::repetition;
 pub use crate::analysis::steps::StepSource;
-use crate::analysis::steps::{self, MIN_ANCHORS, Period, choose, divisions, is_step_name};
-use crate::model::{MemoryHistory, TimeNs, TimeRange, Trace};
+use crate::analysis::steps::{self, Coverage, Division, MIN_ANCHORS, Named, Period, choose, divisions, is_step_name};
+use crate::model::{MemoryHistory, TimeNs, TimeRange, Trace, TrackId};
 
 /// Steps of a history: step `k` holds the events between the states `boundaries[k]` and `boundaries[k + 1]`.
 /// Regularity is measured in events.
@@ -20,62 +20,70 @@ impl Steps {
     }
 }
 
-/// Finds the steps by `ProfilerStep#N`, else by an annotation that PyTorch records once per step (see
-/// [`choose`]), else by the `repetition` of allocations.
+/// Finds the steps by names as [`steps::steps`] does, else by the `repetition` of allocations.
 ///
-/// * If such an annotation occurs only once or twice, the recording up to it holds at most three steps, so
-///   a more frequent repetition there comes from layers and is rejected.
+/// * Where several steps begin before the first event, a ring buffer has lost their events: they do not count.
+/// * If an annotation that PyTorch records once per step occurs only once or twice, the recording up to it holds at
+///   most three steps, so a more frequent repetition there comes from layers and is rejected.
 /// * Annotations come from the snapshot, or if it has none, from the slices of its trace. They are ignored if
 ///   events have no times.
 /// * All steps are returned; excluding a warm-up is left to the caller.
 /// * Cost: O(n log n) for n events, slices and strings.
 pub fn steps(trace: &Trace, history: &MemoryHistory, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
     let named = if history.has_time { named(trace, history) } else { Vec::new() };
-    let found = divisions(&named).into_iter().map(|(source, times, names)| {
-        let states = times.into_iter().map(|ts| before(history, ts)).collect();
-        in_states(history, source, states, names)
+    let found = divisions(&named, &Coverage::at(&history.events.ts)).into_iter().map(|mut division| {
+        if let Some(&first) = history.events.ts.first()
+            && division.boundaries.get(1).is_some_and(|&second| second < first)
+        {
+            division.begin_at(first);
+        }
+        in_states(history, division)
     });
-    if let Some(best) = choose(found.collect()) {
+    if let Some(best) = choose(found.filter(|steps| !steps.is_empty()).collect()) {
         return Some(best);
     }
     let (Period { length, share, .. }, boundaries) = repetition(trace, history, is_cancelled)?;
-    let last_named = named.last().map_or(TimeNs::MIN, |(_, time)| time.end);
-    let is_after = boundaries.first().is_some_and(|&first| history.time_of(first + 1) >= last_named);
-    if boundaries.len() > MIN_ANCHORS && !named.is_empty() && !is_after {
+    let anchors = || named.iter().filter(|named| is_step_name(named.name));
+    let last_named = anchors().map(|named| named.time.end).max();
+    let is_after = boundaries.first().zip(last_named).is_none_or(|(&first, last)| history.time_of(first + 1) >= last);
+    if boundaries.len() > MIN_ANCHORS && !is_after {
         return None;
     }
-    Some(in_states(history, StepSource::Period { items: "allocations", length, share }, boundaries, None))
+    let source = StepSource::Period { items: "allocations", length, share };
+    Some(Steps::new(source, boundaries, None, SLACK, time_of(history).as_deref()))
 }
 
 /// The steps between marks set by the user, given in any order in trace time; `None` for fewer than two
 /// distinct marks.
 pub fn marked(history: &MemoryHistory, marks: &[TimeNs]) -> Option<Steps> {
-    let mut marks = marks.to_vec();
-    marks.sort_unstable();
-    marks.dedup();
-    let boundaries: Vec<u32> = marks.iter().map(|&ts| before(history, ts)).collect();
-    (boundaries.len() > 1).then(|| in_states(history, StepSource::Marks, boundaries, None))
+    Division::of_marks(marks).map(|division| in_states(history, division))
 }
 
-fn in_states(history: &MemoryHistory, source: StepSource, boundaries: Vec<u32>, names: Option<Vec<String>>) -> Steps {
-    let time_of: &dyn Fn(u32) -> TimeNs = &|state| history.time_of(state);
-    Steps::new(source, boundaries, names, SLACK, history.has_time.then_some(time_of))
+fn in_states(history: &MemoryHistory, division: Division) -> Steps {
+    // The state after all events before a boundary.
+    let before = |ts: &TimeNs| history.events.ts.partition_point(|at| at < ts) as u32;
+    let states = division.boundaries.iter().map(before).collect();
+    Steps::new(division.source, states, division.names, SLACK, time_of(history).as_deref())
 }
 
-/// The state after all events before `ts`.
-fn before(history: &MemoryHistory, ts: TimeNs) -> u32 {
-    history.events.ts.partition_point(|&at| at < ts) as u32
+/// The time of a state, if the history has times.
+fn time_of(history: &MemoryHistory) -> Option<Box<dyn Fn(u32) -> TimeNs + '_>> {
+    history.has_time.then(|| Box::new(|state| history.time_of(state)) as Box<dyn Fn(u32) -> TimeNs>)
 }
 
-/// Annotations that may mark steps, by start: those of the snapshot, else those of the trace.
-fn named<'a>(trace: &'a Trace, history: &MemoryHistory) -> Vec<(&'a str, TimeRange)> {
+/// The annotations, by start: those of the snapshot, else those of the trace.
+fn named<'a>(trace: &'a Trace, history: &MemoryHistory) -> Vec<Named<'a>> {
     if history.annotations.is_empty() {
-        return steps::named(trace);
+        return steps::annotations(trace);
     }
     let closed = history.annotations.iter().filter(|annotation| annotation.has_end);
     let time = |start, end| TimeRange { start, end };
-    let named = closed.map(|note| (trace.strings.get(note.name), time(note.start, note.end)));
-    named.filter(|(name, _)| is_step_name(name)).collect()
+    let named = closed.map(|note| Named {
+        name: trace.strings.get(note.name),
+        time: time(note.start, note.end),
+        thread: TrackId::default(),
+    });
+    named.collect()
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Detection of the period of a sequence.
 
+use hashbrown::HashMap;
+
 /// The period of a sequence in which most items repeat.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Period {
@@ -24,6 +26,10 @@ const MIN_EVEN: f64 = 0.8;
 const TOLERANCE: f64 = 0.003;
 /// Number of period lengths tried.
 const MAX_LENGTHS: usize = 24;
+/// Numbers of consecutive items that are compared as one where single items do not tell: if none occurs once a round.
+const WIDTHS: [usize; 2] = [8, 64];
+/// Share of repeated items from which single items suffice.
+const ENOUGH_REPEATED: f64 = 0.98;
 
 /// A possible start of rounds: an item that recurs at nearly constant distance.
 struct Anchor {
@@ -52,21 +58,62 @@ struct Anchor {
 /// same, wherever in it: so an odd item now and then moves nothing. Of the lengths that explain nearly the
 /// most the shortest wins. Cost: O(n log n); a few dozen bytes an item.
 pub fn period(symbols: &[u32], level: &dyn Fn(usize) -> i64, is_cancelled: &dyn Fn() -> bool) -> Option<Period> {
-    let mut found: Vec<(f64, usize, Vec<usize>, Anchor)> = Vec::new();
-    for anchor in anchors(symbols, level) {
-        if is_cancelled() {
-            return None;
+    let mut found = candidates(symbols, symbols, level, is_cancelled)?;
+    for width in WIDTHS {
+        if found.iter().any(|candidate| candidate.0 >= ENOUGH_REPEATED) || symbols.len() < 2 * width {
+            break;
         }
-        let starts: Vec<usize> = (0..symbols.len()).filter(|&i| symbols[i] == anchor.symbol).collect();
-        let (explained, repeated) = explained(symbols, &starts);
-        if repeated >= MIN_REPEATED {
-            found.push((repeated, explained, starts, anchor));
-        }
+        found.extend(candidates(symbols, &grams(symbols, width), level, is_cancelled)?);
     }
     let most = found.iter().map(|candidate| candidate.0).max_by(f64::total_cmp)?;
     found.retain(|candidate| candidate.0 >= most - TOLERANCE);
     let (_, explained, starts, anchor) = found.into_iter().min_by_key(|candidate| candidate.3.length)?;
     Some(Period { length: anchor.length, share: explained as f64 / symbols.len() as f64, starts })
+}
+
+/// Rounds with the share of items repeated, the items explained, their starts, and what they begin with.
+type Candidate = (f64, usize, Vec<usize>, Anchor);
+
+/// * `marks`: what rounds may begin with: a symbol for each item.
+fn candidates(
+    symbols: &[u32],
+    marks: &[u32],
+    level: &dyn Fn(usize) -> i64,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Option<Vec<Candidate>> {
+    let mut found = Vec::new();
+    for anchor in anchors(marks, level) {
+        if is_cancelled() {
+            return None;
+        }
+        let starts: Vec<usize> = (0..marks.len()).filter(|&i| marks[i] == anchor.symbol).collect();
+        let (explained, repeated) = explained(symbols, &starts);
+        if repeated >= MIN_REPEATED {
+            found.push((repeated, explained, starts, anchor));
+        }
+    }
+    Some(found)
+}
+
+/// A symbol for each run of `width` items, ascending with their first places. Cost: O(n).
+fn grams(symbols: &[u32], width: usize) -> Vec<u32> {
+    // A polynomial modulo 2^64, updated from run to run.
+    const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
+    let top = (1..width).fold(1_u64, |power, _| power.wrapping_mul(BASE));
+    let add = |hash: u64, symbol: u32| hash.wrapping_mul(BASE).wrapping_add(u64::from(symbol) + 1);
+    let mut hash = symbols[..width].iter().fold(0, |hash, &symbol| add(hash, symbol));
+    let mut known: HashMap<u64, u32> = HashMap::new();
+    let mut of = |hash: u64| {
+        let next = known.len() as u32;
+        *known.entry(hash).or_insert(next)
+    };
+    let mut out = vec![of(hash)];
+    for i in width..symbols.len() {
+        hash = hash.wrapping_sub(top.wrapping_mul(u64::from(symbols[i - width]) + 1));
+        hash = add(hash, symbols[i]);
+        out.push(of(hash));
+    }
+    out
 }
 
 /// For each of the commonest distances what best begins a round of that length.

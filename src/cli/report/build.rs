@@ -4,21 +4,25 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::keys::{Clock, Report, SCHEMA};
-use super::memory;
+use super::{memory, time};
 use crate::analysis::annotations::annotations;
 use crate::analysis::busy::{self, DeviceBusy};
 use crate::analysis::calls::{CallKind, calls};
 use crate::analysis::clock;
+use crate::analysis::collectives::collectives;
 use crate::analysis::copies::copies;
 use crate::analysis::hta_idle::hta_idle;
 use crate::analysis::kernels::{KernelsBy, kernels};
 use crate::analysis::operators::operators;
 use crate::analysis::totals::Scope;
-use crate::answers::Answers;
+use crate::answers::time::{Ledgers, PartsOfSteps};
+use crate::answers::{Analysis, Answers};
 use crate::cli::{Failure, input};
 use crate::figures::devices::{self, Device, StreamIdle};
 use crate::figures::files::{self, File, FileClock};
-use crate::figures::{Table, findings, work};
+use crate::figures::gaps::{self, DeviceGaps};
+use crate::figures::steps::{self, StepsOf};
+use crate::figures::{self, Table, findings, work};
 use crate::model::{Format, TimeRange, Trace};
 use crate::session::OpenTrace;
 
@@ -31,19 +35,29 @@ use crate::session::OpenTrace;
 pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) -> Result<Report, Failure> {
     let models: Vec<&Trace> = traces.iter().map(|trace| &**trace).collect();
     let (clock, span, offsets) = clock(&models);
-    let open = traces.iter().zip(offsets).map(|(trace, offset)| OpenTrace::new(Arc::clone(trace), offset));
+    let open =
+        traces.iter().zip(offsets.iter().copied()).map(|(trace, offset)| OpenTrace::new(Arc::clone(trace), offset));
+    let open: Vec<OpenTrace> = open.collect();
     // Of what several parts ask for. It keeps every answer to the end, so the totals below, each with all its
     // slices, stay out of it.
     let answers = Answers::default();
-    let memory = memory::report(&open.collect::<Vec<_>>(), &answers, top)?;
+    let memory = memory::report(&open, &answers, top)?;
+    let parts_of_steps = parts_of_steps(&open, &answers)?;
+    let found_steps: Vec<StepsOf<'_>> =
+        open.iter().zip(&parts_of_steps).filter_map(|(open, found)| steps_of(open, found, top)).collect();
+    // A training is as fast as its slowest rank.
+    let slowest = found_steps.iter().max_by_key(|of| of.steps.durations.map(|durations| durations.mean_ns));
+    let time = time::report(&open, &answers)?;
     let scope = Scope::whole(&models);
     let busy: Vec<(&Trace, Vec<DeviceBusy>)> = models.iter().map(|&trace| (trace, busy::devices(trace))).collect();
     let devices: Vec<Device<'_>> =
         busy.iter().flat_map(|(trace, all)| all.iter().map(|busy| device(trace, busy))).collect();
     let device_work: Vec<_> = devices.iter().flat_map(Device::work).collect();
+    let (gaps, gap_classes) = gaps(traces, &offsets, &answers, top)?;
     let device_time: Vec<_> = devices.iter().map(Device::time).collect();
     let stream_idle: Vec<_> = models.iter().flat_map(|trace| stream_idle(trace)).collect();
     let mut found = memory.findings;
+    found.extend(time.findings);
     for trace in &models {
         let path = input::label(trace);
         found.extend(trace.import.problems.iter().map(|problem| findings::import_problem(problem, &path)));
@@ -60,16 +74,41 @@ pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) 
         device_time: devices::device_time().table(&device_time, 0),
         hta_idle: devices::hta_idle().table(&stream_idle, 0),
         devices: devices::devices().table(devices, 0),
+        gaps,
+        gap_classes,
+        steps: slowest.map(steps::object),
+        step_list: steps::list(slowest),
+        step_times: steps::steps().table(&found_steps, 0),
         operators: work::operators().table(operators(&scope, by_shape), top),
         kernels: work::kernels().table(kernels(&scope, by), top),
         copies: work::copies().table(copies(&scope, false), top),
+        collectives: figures::collectives::collectives().table(collectives(&scope, true), top),
         apis: work::apis().table(calls(&scope, CallKind::Api), top),
         os_calls: work::os_calls().table(calls(&scope, CallKind::Os), top),
         annotations: work::annotations().table(annotations(&scope), top),
+        phases: time.phases,
+        checks: time.checks,
         memory: memory.devices,
         growth: memory.growth,
         findings: found,
     })
+}
+
+/// The parts `gaps` and `gap_classes`.
+///
+/// * `offsets`: of each trace on the clock of the report.
+///
+/// Errors: the analysis crashed, as stderr says.
+fn gaps(traces: &[Arc<Trace>], offsets: &[i64], answers: &Answers, top: usize) -> Result<(Table, Table), Failure> {
+    let ledgers = traces.iter().map(|trace| answers.get(trace, &Ledgers::default())).collect::<Option<Vec<_>>>();
+    let ledgers =
+        ledgers.ok_or_else(|| Failure::Usage("The gaps could not be analyzed. Please report it".to_owned()))?;
+    let mut devices: Vec<DeviceGaps<'_>> = Vec::new();
+    for ((trace, &offset), all) in traces.iter().zip(offsets).zip(&ledgers) {
+        devices.extend(all.iter().map(|ledger| DeviceGaps::new(trace, ledger, offset, top)));
+    }
+    let classes: Vec<_> = devices.iter().flat_map(DeviceGaps::classes).collect();
+    Ok((gaps::device_gaps().table(devices, 0), gaps::classes().table(&classes, 0)))
 }
 
 /// Counts of shown, merged and rejected events of each trace.
@@ -87,6 +126,21 @@ fn clock(traces: &[&Trace]) -> (Clock, TimeRange, Vec<i64>) {
     let rows = files.map(|(path, place)| FileClock { path, offset_ns: place.offset, source: place.source.key() });
     let clock = Clock { origin_utc_ns: placed.origin_utc_ns(), per_file: files::clock().table(rows, 0) };
     (clock, placed.span, placed.placed.iter().map(|place| place.offset).collect())
+}
+
+type Parts = <PartsOfSteps as Analysis>::Output;
+
+fn parts_of_steps(traces: &[OpenTrace], answers: &Answers) -> Result<Vec<Arc<Parts>>, Failure> {
+    let parts = |open: &OpenTrace| {
+        let found = answers.get(&open.trace, &PartsOfSteps::default());
+        found.ok_or_else(|| Failure::Usage("The steps could not be analyzed. Please report it".to_owned()))
+    };
+    traces.iter().map(parts).collect()
+}
+
+fn steps_of<'a>(open: &OpenTrace, found: &'a Parts, top: usize) -> Option<StepsOf<'a>> {
+    let steps = found.0.as_ref().as_ref()?;
+    Some(StepsOf { rank: open.trace.info.rank, steps, parts: &found.1, offset: open.offset, top })
 }
 
 fn device<'a>(trace: &'a Trace, busy: &'a DeviceBusy) -> Device<'a> {

@@ -8,7 +8,8 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use crate::analysis::finding::Finding;
-use crate::figures::{self, Cell, Part, Table, memory as parts};
+use crate::figures::findings::IMPORT_PROBLEM;
+use crate::figures::{self, Cell, Object, Part, Table, memory as parts};
 use crate::model::TimeNs;
 
 /// Version of the keys: goes up when one changes its meaning or goes away.
@@ -24,28 +25,46 @@ pub struct Report {
     /// From the first start to the last end of all traces, on the session clock.
     pub span_ns: [TimeNs; 2],
     pub devices: Table,
+    pub gaps: Table,
     /// Only for traces of the PyTorch profiler, which HTA reads.
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub hta_idle: Table,
+    /// Of the trace with the longest steps; absent without steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<Object>,
     pub operators: Table,
     pub kernels: Table,
     pub copies: Table,
+    pub collectives: Table,
     pub apis: Table,
     /// Only where the recorder traced them.
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub os_calls: Table,
     pub annotations: Table,
+    /// Only where the recording names phases.
+    #[serde(skip_serializing_if = "Table::is_empty")]
+    pub phases: Table,
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub memory: Table,
     /// The parts that JSON has inside others, for flat reports.
     #[serde(skip)]
     pub device_work: Table,
     #[serde(skip)]
+    pub gap_classes: Table,
+    #[serde(skip)]
     pub device_time: Table,
     #[serde(skip)]
     pub growth: Table,
+    /// Steps of all traces.
+    #[serde(skip)]
+    pub step_times: Table,
+    #[serde(skip)]
+    pub step_list: Table,
     /// Worst first.
     pub findings: Vec<Finding>,
+    /// What the rules measured, whatever they found.
+    #[serde(skip_serializing_if = "Table::is_empty")]
+    pub checks: Table,
 }
 
 /// Zero is the earliest start of all traces.
@@ -62,26 +81,60 @@ impl Report {
     pub fn tables(&self) -> Vec<Cow<'_, Table>> {
         use Cow::{Borrowed, Owned};
         // Names every field, so that a part without a place in this list does not compile.
-        #[rustfmt::skip]
         let Self {
-            schema: _, lacuna: _, span_ns: _, findings: _,
-            files, clock, devices, device_work, device_time, hta_idle, kernels, operators, copies, apis, os_calls, annotations, memory, growth,
+            schema: _,
+            lacuna: _,
+            span_ns: _,
+            findings,
+            phases,
+            checks,
+            files,
+            clock,
+            devices,
+            device_work,
+            kernels,
+            operators,
+            copies,
+            collectives,
+            apis,
+            os_calls,
+            annotations,
+            memory,
+            growth,
+            device_time,
+            hta_idle,
+            gaps,
+            gap_classes,
+            steps: _,
+            step_times,
+            step_list,
         } = self;
         let [files, problems] = import_tables(files);
+        // Import problems have a table of their own.
+        let found: Vec<&Finding> = findings.iter().filter(|finding| finding.rule != IMPORT_PROBLEM).collect();
         vec![
             files,
             problems,
+            Owned(figures::findings::findings().table(found, 0)),
+            Borrowed(checks),
             Borrowed(&clock.per_file),
             Borrowed(devices),
             Borrowed(device_work),
             Borrowed(device_time),
+            Borrowed(gaps),
+            Borrowed(gap_classes),
+            Owned(nested(gaps, &figures::gaps::gaps())),
             Borrowed(hta_idle),
+            Borrowed(step_times),
+            Borrowed(step_list),
             Borrowed(kernels),
             Borrowed(operators),
             Borrowed(copies),
+            Borrowed(collectives),
             Borrowed(apis),
             Borrowed(os_calls),
             Borrowed(annotations),
+            Borrowed(phases),
             Borrowed(memory),
             Owned(nested(memory, &parts::oom())),
             Borrowed(growth),

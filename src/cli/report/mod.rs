@@ -4,6 +4,7 @@ mod build;
 mod keys;
 mod memory;
 mod text;
+mod time;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,8 +41,8 @@ pub struct Args {
     /// One row for each operator and the shapes of its inputs
     #[arg(long)]
     pub by_shape: bool,
-    /// Exit with 1 if a finding or an import problem is at least this bad: leaks and growth of memory, out
-    /// of memory, parts of a file that could not be read
+    /// Exit with 1 if a finding or an import problem is at least this bad: idle devices and their causes, leaks
+    /// and growth of memory, out of memory, parts of a file that could not be read
     #[arg(long, value_enum, value_name = "LEVEL")]
     pub fail_on: Option<Severity>,
 }

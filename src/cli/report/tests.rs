@@ -57,15 +57,28 @@ fn json_has_the_keys_of_the_contract() {
         "clock",
         "span_ns",
         "devices",
+        "gaps",
         "hta_idle",
+        "steps",
         "operators",
         "kernels",
         "copies",
+        "collectives",
         "apis",
         "annotations",
         "findings",
     ];
     assert_eq!(keys, expected);
+    let all = serde_json::json!({"count": 1, "total_ns": 500});
+    let gaps = serde_json::json!([{
+        "device": 0, "count": 1, "total_ns": 500, "micro": all, "macro": {"count": 0, "total_ns": 0},
+        "theta_ns": 30_000, "by_class": {"no_launch": all},
+        "top": [{
+            "start_ns": 3500, "dur_ns": 500, "parts": [{"class": "no_launch", "dur_ns": 500}], "ended_by": EVIL,
+        }],
+        "coverage": {"operator_share": 0.0, "frame_share": 0.0, "launch_share": 1.0 / 3.0},
+    }]);
+    assert_eq!(json["gaps"], gaps);
     let device = serde_json::json!({
         "device": 0, "window_ns": 3500, "busy_ns": 3000, "idle_ns": 500, "utilization": 6.0 / 7.0,
         "kernels": {"count": 2, "total_ns": 2500, "union_ns": 2500},
@@ -98,6 +111,22 @@ fn json_has_the_keys_of_the_contract() {
         "device_busy_ns": 2000, "launches": 1,
     });
     assert_eq!(json["annotations"], serde_json::json!([step]));
+    let step = serde_json::json!({
+        "name": "ProfilerStep#1", "start_ns": 0, "dur_ns": 5000, "is_used": true, "is_outlier": false,
+        "breakdown": {
+            "kernel_ns": 2500, "memcpy_ns": 500, "memset_ns": 0, "communication_ns": 0, "runtime_ns": 100,
+            "dataloader_ns": 0, "cpu_exec_ns": 800, "other_ns": 1100,
+        },
+        "devices": [{
+            "device": 0, "compute_ns": 2500, "exposed_comm_ns": 0, "exposed_copy_ns": 500, "idle_ns": 2000,
+        }],
+    });
+    let steps = serde_json::json!({
+        "source": "ProfilerStep annotations", "regularity": 1.0, "count": 1, "dropped": 0, "mean_ns": 5000,
+        "median_ns": 5000, "min_ns": 5000, "max_ns": 5000, "std_ns": 0, "gpu_utilization": 0.5,
+        "devices": [{"device": 0, "gpu_utilization": 0.5}], "list": [step],
+    });
+    assert_eq!(json["steps"], steps);
     assert_eq!(json["files"][0]["events"], events);
     assert_eq!(json["files"][0]["problems"][0]["first_offset"], 77);
     assert_eq!(json["span_ns"], serde_json::json!([0, 5000]));
@@ -171,7 +200,7 @@ fn findings_have_the_keys_of_the_contract() {
     assert_eq!(findings(clean), serde_json::json!([]));
     let problem = serde_json::json!([{
         "rule": "import_problem", "severity": "warn", "text": trace(0).import.problems[0].reason, "measured": 2.0,
-        "threshold": 1.0, "evidence": {"file": "dir/a.json", "names": []}, "advice": [],
+        "threshold": 1.0, "unit": "count", "evidence": {"file": "dir/a.json", "names": []}, "advice": [],
     }]);
     assert_eq!(findings(trace(0)), problem);
     let leaking = findings(leaking());

@@ -1,6 +1,7 @@
 //! The training run as the PyTorch profiler (Kineto) records it: Chrome trace JSON.
 
 mod emit;
+pub(super) mod planted;
 #[cfg(test)]
 mod tests;
 

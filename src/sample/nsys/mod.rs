@@ -1,6 +1,7 @@
 //! The training run as Nsight Systems exports it: an SQLite database, table by table.
 
 mod metrics;
+pub(super) mod planted;
 mod recorder;
 mod schema;
 mod tables;
@@ -40,12 +41,17 @@ pub struct Shape {
 /// Memory: SQLite's cache of 32 MiB, the texts of the steps and about 100 bytes a planted gap.
 /// Errors: SQLite's.
 pub fn write(shape: Shape, path: &Path) -> std::io::Result<Answer> {
+    export(path, |connection| fill(shape, connection))
+}
+
+/// Creates a database at `path` and lets `fill` fill it.
+fn export<T>(path: &Path, fill: impl FnOnce(&Connection) -> std::io::Result<T>) -> std::io::Result<T> {
     let connection = Connection::open(path).map_err(Error::other)?;
     // A file that is not finished is thrown away, so nothing needs to survive a crash.
     let begin = "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE; \
                  PRAGMA cache_size=-32768; BEGIN";
     connection.execute_batch(begin).map_err(Error::other)?;
-    let answer = fill(shape, &connection)?;
+    let answer = fill(&connection)?;
     connection.execute_batch("COMMIT").map_err(Error::other)?;
     connection.close().map_err(|(_, error)| Error::other(error))?;
     Ok(answer)
@@ -68,15 +74,7 @@ fn fill(shape: Shape, connection: &Connection) -> std::io::Result<Answer> {
 /// What is known before the first step: codes, machine, program, and its first allocations.
 fn before(nsys: &mut Nsys<'_>, schema: Schema) {
     facts(nsys, schema);
-    for row in schema::ENUM_ROWS.lines() {
-        let mut fields = row.split('\t');
-        let table = fields.next().unwrap_or_default();
-        let [id, name, label] = [(); 3].map(|()| fields.next().unwrap_or_default());
-        let is_same = |spec: &&tables::TableColumns| spec.name.replace("KRENEL", "KERNEL") == table;
-        for spec in schema::ENUMS.iter().filter(is_same) {
-            nsys.insert(spec, row![id.parse::<i64>().unwrap_or_default(), name, label]);
-        }
-    }
+    codes(nsys);
     machine(nsys);
     for (pid, name) in [(1, "systemd"), (PID, "python3"), (977, "sshd")] {
         nsys.insert(&schema::PROCESSES, row![global_pid(pid), pid, name]);
@@ -99,6 +97,19 @@ fn before(nsys: &mut Nsys<'_>, schema: Schema) {
     for number in 1..4 {
         let start = number * 100_000;
         nsys.call("cudaMalloc", PID, (start, start + 80_000), number);
+    }
+}
+
+/// Codes with their names.
+fn codes(nsys: &mut Nsys<'_>) {
+    for row in schema::ENUM_ROWS.lines() {
+        let mut fields = row.split('\t');
+        let table = fields.next().unwrap_or_default();
+        let [id, name, label] = [(); 3].map(|()| fields.next().unwrap_or_default());
+        let is_same = |spec: &&tables::TableColumns| spec.name.replace("KRENEL", "KERNEL") == table;
+        for spec in schema::ENUMS.iter().filter(is_same) {
+            nsys.insert(spec, row![id.parse::<i64>().unwrap_or_default(), name, label]);
+        }
     }
 }
 

@@ -28,7 +28,7 @@ const SEGMENT: i64 = 512 << 20;
 
 /// Kinds of NVTX rows.
 pub(super) const CATEGORY: i64 = 33;
-const PUSH_POP: i64 = 59;
+pub(super) const PUSH_POP: i64 = 59;
 const START_END: i64 = 60;
 pub(super) const DOMAIN: i64 = 75;
 
@@ -168,7 +168,7 @@ impl<'c> Nsys<'c> {
         }
     }
 
-    fn os_call(&mut self, name: &str, tid: i64, (start, end): Range) {
+    pub fn os_call(&mut self, name: &str, tid: i64, (start, end): Range) {
         let name = self.string(name);
         self.insert(&OSRT, row![start, end, 27, global_tid(tid), name, 0, 0, 0, 0]);
     }
@@ -387,7 +387,7 @@ impl Recorder for Nsys<'_> {
 }
 
 /// How nsys spells a call of the runtime: with the version of CUDA that brought it in this form.
-fn versioned(name: &str) -> String {
+pub(super) fn versioned(name: &str) -> String {
     let version = match name {
         "cudaLaunchKernel" => "7000",
         "cudaStreamIsCapturing" | "cudaGraphLaunch" => "10000",
@@ -397,7 +397,7 @@ fn versioned(name: &str) -> String {
 }
 
 /// The name of a function without its type, namespaces, template arguments and parameters.
-fn short_name(full: &str) -> &str {
+pub(super) fn short_name(full: &str) -> &str {
     let start = full.strip_prefix("void ").unwrap_or(full);
     let mut begin = 0;
     let mut rest = start;

@@ -75,6 +75,8 @@ pub(super) const SYNCHRONIZATION: TableColumns = table(
     "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
     "start end deviceId contextId streamId correlationId globalPid syncType eventId",
 );
+pub(super) const CUDA_EVENT: TableColumns =
+    table("CUPTI_ACTIVITY_KIND_CUDA_EVENT", "deviceId contextId streamId eventId correlationId globalPid");
 pub(super) const NVTX: TableColumns = table(
     "NVTX_EVENTS",
     "start end eventType rangeId category color text globalTid endGlobalTid textId domainId int64Value",

@@ -230,6 +230,17 @@ CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (
     eventId INTEGER NOT NULL,
     eventSyncId INTEGER
 );
+CREATE TABLE CUPTI_ACTIVITY_KIND_CUDA_EVENT (
+    deviceId INTEGER,
+    contextId INTEGER,
+    streamId INTEGER,
+    eventId INTEGER NOT NULL,
+    correlationId INTEGER,
+    greenContextId INTEGER,
+    timestamp INTEGER,
+    eventSyncId INTEGER,
+    globalPid INTEGER
+);
 CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (
     start INTEGER NOT NULL,
     end INTEGER NOT NULL,

@@ -81,13 +81,16 @@ impl Timeline {
         let on_screen = [0, 1].into_iter().flat_map(|i| lines[i].get(visible[i].clone()).unwrap_or_default());
         self.strips.ask(ctx, on_screen);
         let (background, strips) = (&mut self.background, &self.strips);
-        let lists = [0, 1].map(|i| layout(ctx.traces, lines[i], areas[i], &scale, background, strips, ui.ctx()));
+        let mut lists = [0, 1].map(|i| layout(ctx.traces, lines[i], areas[i], &scale, background, strips, ui.ctx()));
+        for ((list, lines), area) in lists.iter_mut().zip(lines).zip(areas) {
+            self.queues.draw(list, ctx.traces, lines, area, &scale);
+        }
         let tick_color = ui.visuals().strong_text_color();
         for ((list, area), kept) in lists.iter().zip(areas).zip(&mut self.canvas.areas) {
             let painter = ui.painter_at(area.rect);
             kept.rows(&painter, list, &colors, scale.left, scale.pixel);
             paint::curves(&painter, list, &colors, scale.pixel);
-            paint::curve_scales(&painter, ctx.traces, list, ui.visuals().text_color());
+            paint::curve_scales(&painter, list, ui.visuals().text_color());
             paint::boxes(&painter, list, &colors);
             paint::ticks(&painter, list, tick_color, scale.pixel);
             self.canvas.labels.paint(&painter, ctx.traces, list, area.rect);
@@ -108,7 +111,14 @@ impl Timeline {
         self.clicks(ctx, &response, under);
         response.context_menu(|ui| self.menu_ui(ctx, ui));
         if pointer.is_some() && !response.context_menu_opened() {
-            hover::ui(ctx, ui, &response, under, scale.time(pointer.unwrap_or_default().x), &self.strips);
+            hover::ui(
+                ctx,
+                ui,
+                &response,
+                under,
+                scale.time(pointer.unwrap_or_default().x),
+                (&self.strips, &self.queues),
+            );
         }
     }
 
@@ -125,7 +135,7 @@ impl Timeline {
         // A click without a pointer comes from the keyboard and has no position.
         let has_pointer = response.interact_pointer_pos().is_some();
         if has_pointer && (response.clicked() || response.secondary_clicked()) {
-            let is_empty = matches!(under, Hit::Nothing | Hit::Track { idle: None, .. });
+            let is_empty = matches!(under, Hit::Nothing | Hit::Queue { .. } | Hit::Track { idle: None, .. });
             if is_empty && response.clicked() && *ctx.selection == Selection::None {
                 *ctx.range = None;
             }
@@ -136,7 +146,7 @@ impl Timeline {
                 Hit::Track { trace, track, idle: Some(gap), .. } => {
                     self.strips.selection(trace, ctx.traces[trace].trace.track(track).process, gap)
                 }
-                Hit::Track { .. } | Hit::Nothing => Selection::None,
+                Hit::Track { .. } | Hit::Queue { .. } | Hit::Nothing => Selection::None,
             };
         }
         if response.double_clicked() {
@@ -164,7 +174,7 @@ impl Timeline {
             let painter = ui.painter_at(clip);
             for entry in lines.get(visible_lines(lines, area.scroll, area.bottom())).unwrap_or_default() {
                 let top = area.top(entry);
-                if !matches!(entry.kind, LineKind::Track(_)) {
+                if !matches!(entry.kind, LineKind::Track(_) | LineKind::Queue(..)) {
                     let band = Rect::from_x_y_ranges(parts.labels.x_range(), top..=top + entry.height);
                     painter.rect_filled(band, 0.0, visuals.faint_bg_color);
                     painter.hline(clip.x_range(), top, line);

@@ -52,6 +52,11 @@ impl Timeline {
                 }
             }
             Command::RangeFromSelection => *ctx.range = ctx.selected_time().or(*ctx.range),
+            Command::ToggleQueues => {
+                self.settings.has_queues ^= true;
+                self.queues.forget();
+                self.is_stale = true;
+            }
             Command::CollapseAll => self.collapse_all(ctx),
             Command::ExpandAll => {
                 self.settings.collapsed.clear();

@@ -31,6 +31,11 @@ pub enum Hit {
         process: ProcessId,
         gap: usize,
     },
+    /// A line of launched work, by its index.
+    Queue {
+        trace: usize,
+        index: u32,
+    },
     /// Free space of a track; `gap` is the time between the slices around it, in the trace's time, and `idle` the
     /// gap of the whole device, by its index.
     Track {
@@ -52,6 +57,9 @@ pub fn hit(traces: &[OpenTrace], lines: &[Line], area: Area, scale: &Scale, poin
     let at = scale.time(pointer.x).saturating_sub(open.offset);
     let slack = (f64::from(SLACK) * scale.ns_per_point()).ceil() as i64;
     let trace = line.trace;
+    if let LineKind::Queue(_, index) = line.kind {
+        return Hit::Queue { trace, index };
+    }
     let LineKind::Track(track) = line.kind else {
         let is_in_strip = area.strip(line).is_some_and(|(top, height)| (top..top + height).contains(&pointer.y));
         let gap = strips.gap_at(line, at, slack).filter(|_| is_in_strip);

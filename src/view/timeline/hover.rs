@@ -5,6 +5,7 @@ use eframe::egui::{PopupAnchor, Response, RichText, Tooltip, Ui};
 use super::hit::Hit;
 use super::overlay::arrows;
 use super::paint::counter_text;
+use super::queues::Queues;
 use super::strips::Strips;
 use crate::figures::{format, text::display_name};
 use crate::model::{SliceId, SliceKind, TimeNs, Trace, TrackId};
@@ -12,7 +13,14 @@ use crate::view::ViewContext;
 use crate::view::gaps::gap_summary_ui;
 
 /// Shows the tooltip of what the pointer hits at session time `at`.
-pub fn ui(ctx: &ViewContext<'_>, ui: &Ui, canvas: &Response, hit: Hit, at: TimeNs, strips: &Strips) {
+pub fn ui(
+    ctx: &ViewContext<'_>,
+    ui: &Ui,
+    canvas: &Response,
+    hit: Hit,
+    at: TimeNs,
+    (strips, queues): (&Strips, &Queues),
+) {
     let gap = match hit {
         Hit::Gap { trace, process, gap } => Some((trace, process, gap)),
         Hit::Track { trace, track, idle: Some(gap), .. } => {
@@ -21,7 +29,12 @@ pub fn ui(ctx: &ViewContext<'_>, ui: &Ui, canvas: &Response, hit: Hit, at: TimeN
         _ => None,
     };
     let ledgers = gap.and_then(|(trace, process, gap)| Some((trace, process, gap, strips.ready(trace)?)));
-    let text = tooltip_text(ctx, hit, at);
+    let text = match hit {
+        Hit::Queue { trace, index } => {
+            ctx.traces.get(trace).and_then(|open| queues.tooltip(trace, index, at.saturating_sub(open.offset)))
+        }
+        hit => tooltip_text(ctx, hit, at),
+    };
     if text.is_none() && ledgers.is_none() {
         return;
     }
@@ -37,7 +50,7 @@ pub fn ui(ctx: &ViewContext<'_>, ui: &Ui, canvas: &Response, hit: Hit, at: TimeN
         if let Some((trace, process, gap, ledgers)) = ledgers
             && let Some((ledger, _)) = ledgers.of(process)
         {
-            gap_summary_ui(ui, &ctx.traces[trace], ledger, gap);
+            gap_summary_ui(ui, &ctx.traces[trace].trace, ledger, gap);
         }
     });
 }
@@ -45,7 +58,7 @@ pub fn ui(ctx: &ViewContext<'_>, ui: &Ui, canvas: &Response, hit: Hit, at: TimeN
 /// Title and lines of the tooltip.
 fn tooltip_text(ctx: &ViewContext<'_>, hit: Hit, at: TimeNs) -> Option<(String, Vec<String>)> {
     match hit {
-        Hit::Nothing | Hit::Gap { .. } => None,
+        Hit::Nothing | Hit::Gap { .. } | Hit::Queue { .. } => None,
         Hit::Slice { trace, slice } => {
             let open = ctx.traces.get(trace)?;
             let start = ctx.session_time(trace, open.trace.slices.ts[slice.idx()]);

@@ -166,7 +166,7 @@ fn n_closed(traces: &[OpenTrace], line: &Line) -> usize {
     let is_heading = match line.kind {
         LineKind::Trace => true,
         LineKind::Process(_) => traces.len() == 1,
-        LineKind::Track(_) => false,
+        LineKind::Track(_) | LineKind::Queue(..) => false,
     };
     let own = traces.get(line.trace).filter(|_| is_heading).map(|open| &open.trace.info.path);
     own.map_or(0, |own| traces.iter().filter(|open| open.trace.info.path == *own).count())

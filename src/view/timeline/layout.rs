@@ -7,7 +7,7 @@ use super::cells::{WideSlice, layout_row};
 use super::peaks::Column;
 use super::strips::{Strip, Strips};
 use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, STRIP_GROUP_HEIGHT, visible_lines};
-use crate::model::{Cell, SliceId, Tint, TrackId, TrackKind};
+use crate::model::{Cell, CounterUnit, SliceId, Tint, TrackId, TrackKind};
 use crate::session::OpenTrace;
 use crate::view::axis::Scale;
 
@@ -63,8 +63,6 @@ pub struct SliceBox {
 /// An instant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tick {
-    pub trace: usize,
-    pub instant: usize,
     /// Whether it is a profiler sample, of which there are many.
     pub is_sample: bool,
     pub x: f32,
@@ -74,8 +72,7 @@ pub struct Tick {
 /// A counter's curve.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    pub trace: usize,
-    pub counter: usize,
+    pub unit: CounterUnit,
     /// Index among the curves of its track.
     pub index: usize,
     pub rect: Rect,
@@ -84,6 +81,8 @@ pub struct Curve {
     /// Values at the bottom and the top of `rect`.
     pub bottom: f64,
     pub top: f64,
+    /// A value at which a line is drawn, if the curve reaches it.
+    pub limit: Option<f64>,
 }
 
 /// Everything drawn in one area.
@@ -173,7 +172,7 @@ impl DrawList {
         while i < window.end {
             let ts = instants.ts[i];
             let x = scale.x(ts.saturating_add(open.offset));
-            self.ticks.push(Tick { trace: line.trace, instant: i, is_sample, x, top });
+            self.ticks.push(Tick { is_sample, x, top });
             i += 1;
             i += instants.ts[i..window.end].partition_point(|&next| next < ts.saturating_add(step));
         }
@@ -205,7 +204,8 @@ impl DrawList {
             let key = SummaryKey::Counter(line.trace, counter);
             let Some(Summary::Peaks(peaks)) = background.get(key, &open.trace, egui) else { continue };
             let columns = peaks.columns(&counters[counter], view, open.trace.span.end, scale.n_pixels);
-            self.curves.push(Curve { trace: line.trace, counter, index, rect, columns, bottom, top });
+            let unit = counters[counter].unit;
+            self.curves.push(Curve { unit, index, rect, columns, bottom, top, limit: None });
         }
     }
 }

@@ -16,7 +16,7 @@ impl Timeline {
     /// The menu of the slice, instant or track that was right-clicked.
     pub(super) fn menu_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
         let (trace, track, time) = match self.menu {
-            Hit::Nothing => (0, None, None),
+            Hit::Nothing | Hit::Queue { .. } => (0, None, None),
             Hit::Slice { trace, slice } => {
                 let Some(open) = ctx.traces.get(trace) else { return };
                 let name = open.trace.slice_name(slice);

@@ -12,7 +12,9 @@ mod menu;
 mod overlay;
 mod paint;
 mod peaks;
+mod queues;
 mod settings;
+mod steps;
 mod strips;
 #[cfg(test)]
 mod tests;
@@ -28,6 +30,8 @@ use self::canvas::Canvas;
 use self::commands::Direction;
 use self::hit::Hit;
 use self::layout::Area;
+use self::queues::Queues;
+use self::steps::StepBands;
 use self::strips::Strips;
 use self::track_list::{Line, LineKind, TrackList, total_height};
 use super::axis::{Drag, Minimap, Motion, RulerLabels, Scale};
@@ -67,6 +71,8 @@ pub struct Timeline {
     background: Background,
     /// Idle time of the devices.
     strips: Strips,
+    queues: Queues,
+    steps: StepBands,
     motion: Motion,
     /// With the scroll offset of the tracks at its start.
     drag: Drag<f64>,
@@ -90,24 +96,31 @@ struct Parts {
     filter: Rect,
     minimap: Rect,
     ruler: Rect,
+    /// Beside the bands of steps, for the picker; and the bands.
+    steps: [Rect; 2],
     labels: Rect,
     canvas: Rect,
     scroll_bar: Rect,
 }
 
 impl Parts {
-    fn new(rect: Rect, label_width: f32, pixels_per_point: f32) -> Self {
+    fn new(rect: Rect, label_width: f32, steps_height: f32, pixels_per_point: f32) -> Self {
         // On the pixel grid, so that the texture of the rows is not blurred.
         let snap = |x: f32| (x * pixels_per_point).round() / pixels_per_point;
         let left = snap(rect.left() + label_width.clamp(60.0, (rect.width() * 0.6).max(60.0)));
         let right = snap(rect.right() - SCROLL_BAR).max(left + 1.0);
         let minimap = snap(rect.top() + MINIMAP_HEIGHT);
-        let ruler = snap(minimap + RULER_HEIGHT);
+        let ticks = snap(minimap + RULER_HEIGHT);
+        let ruler = snap(ticks + steps_height);
         let bottom = snap(rect.bottom()).max(ruler + 1.0);
         Self {
             filter: Rect::from_min_max(rect.min, pos2(left - 4.0, minimap)),
             minimap: Rect::from_min_max(pos2(left, rect.top()), pos2(right, minimap - 2.0)),
-            ruler: Rect::from_min_max(pos2(left, minimap), pos2(right, ruler)),
+            ruler: Rect::from_min_max(pos2(left, minimap), pos2(right, ticks)),
+            steps: [
+                Rect::from_min_max(pos2(rect.left(), ticks), pos2(left - 4.0, ruler)),
+                Rect::from_min_max(pos2(left, ticks), pos2(right, ruler)),
+            ],
             labels: Rect::from_min_max(pos2(rect.left(), ruler), pos2(left, bottom)),
             canvas: Rect::from_min_max(pos2(left, ruler), pos2(right, bottom)),
             scroll_bar: Rect::from_min_max(pos2(right + 1.0, ruler), pos2(rect.right(), bottom)),
@@ -138,11 +151,14 @@ impl Timeline {
             self.is_stale = true;
             self.canvas.forget();
             self.strips.forget();
+            self.queues.forget();
             (self.reveal, self.scroll_to, self.pending_walk) = (None, None, None);
             self.menu = Hit::Nothing;
         }
+        self.is_stale |= self.settings.has_queues && self.queues.ask(ctx);
         if std::mem::take(&mut self.is_stale) {
             self.tracks = TrackList::build(ctx.traces, &self.settings, &self.filter);
+            self.queues.insert(&mut self.tracks, ctx.traces, &self.settings, &self.filter);
         }
     }
 
@@ -259,7 +275,9 @@ impl View for Timeline {
         if rect.width() < 120.0 || rect.height() < 80.0 {
             return;
         }
-        let parts = Parts::new(rect, self.settings.label_width, ui.pixels_per_point());
+        let steps = self.steps.ask(ctx);
+        let steps_height = if steps.is_some() { steps::HEIGHT } else { 0.0 };
+        let parts = Parts::new(rect, self.settings.label_width, steps_height, ui.pixels_per_point());
         self.canvas_input(ctx, ui, parts.canvas);
         let areas = self.areas(parts.canvas);
         self.scroll_to_revealed(ctx, areas);
@@ -271,6 +289,11 @@ impl View for Timeline {
         let is_counted = counts_events(ctx.traces);
         let ruler = if is_counted { RulerLabels::events(origin, 1, i64::MAX) } else { RulerLabels::time(origin) };
         ruler.paint(ui.painter(), parts.ruler, parts.canvas, &scale, ui.visuals());
+        if let Some((found, offset)) = &steps
+            && let Some(found) = found.as_ref()
+        {
+            steps::ui(ctx, ui, found, *offset, &scale, parts.steps);
+        }
         self.canvas_ui(ctx, ui, &parts, areas, scale);
         self.labels_ui(ctx, ui, &parts, areas);
         self.filter_ui(ui, parts.filter);
@@ -280,7 +303,11 @@ impl View for Timeline {
     }
 
     fn is_pending(&self) -> bool {
-        self.background.is_pending() || self.strips.is_waiting() || self.pending_walk.is_some()
+        self.background.is_pending()
+            || self.strips.is_waiting()
+            || self.queues.is_waiting()
+            || self.steps.is_waiting()
+            || self.pending_walk.is_some()
     }
 
     fn run(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
@@ -291,7 +318,9 @@ impl View for Timeline {
         match (command, *ctx.selection) {
             (Command::Reveal, Selection::Slice { trace, slice }) => self.reveal(ctx, trace, slice),
             (Command::Reveal, Selection::Gap { .. }) => self.show_gap(ctx),
-            (Command::CollapseAll | Command::ExpandAll, _) => return self.run_command(command, ctx),
+            (Command::CollapseAll | Command::ExpandAll | Command::ToggleQueues, _) => {
+                return self.run_command(command, ctx);
+            }
             _ => return false,
         }
         true

@@ -99,7 +99,7 @@ pub fn selection(painter: &Painter, geometry: &Geometry<'_>, selection: Selectio
                 line.trace == trace
                     && match line.kind {
                         LineKind::Trace => false,
-                        LineKind::Process(other) => other == process,
+                        LineKind::Process(other) | LineKind::Queue(other, _) => other == process,
                         LineKind::Track(track) => open.trace.track(track).process == process,
                     }
             };

@@ -128,11 +128,9 @@ pub fn curves(painter: &Painter, list: &DrawList, colors: &SliceColors, pixel: f
 }
 
 /// Writes the largest value of each counter track at its top left.
-pub fn curve_scales(painter: &Painter, traces: &[OpenTrace], list: &DrawList, color: Color32) {
+pub fn curve_scales(painter: &Painter, list: &DrawList, color: Color32) {
     for curve in list.curves.iter().filter(|curve| curve.index == 0) {
-        let counter = traces.get(curve.trace).and_then(|open| open.trace.counters.get(curve.counter));
-        let Some(counter) = counter else { continue };
-        let text = format!("max {}", counter_text(counter.unit, curve.top));
+        let text = format!("max {}", counter_text(curve.unit, curve.top));
         painter.text(curve.rect.left_top() + vec2(4.0, 0.0), Align2::LEFT_TOP, text, FontId::proportional(10.0), color);
     }
 }
@@ -167,6 +165,9 @@ fn curve_mesh(mesh: &mut Mesh, curve: &Curve, color: Color32, pixel: f32) {
             mesh.add_colored_rect(rect(high - 0.5, high + 1.0), color);
         }
         x = right;
+    }
+    if let Some(limit) = curve.limit.filter(|&limit| limit <= curve.top) {
+        mesh.add_colored_rect(Rect::from_x_y_ranges(curve.rect.x_range(), y(limit)..=y(limit) + 1.0), color);
     }
 }
 

@@ -17,6 +17,8 @@ pub struct TimelineSettings {
     /// By key of a group, the keys of its members in the user's order; others follow as the
     /// trace has them.
     pub order: BTreeMap<String, Vec<String>>,
+    /// Whether launched work is shown below each device.
+    pub has_queues: bool,
     /// Width of the column of labels, in points.
     pub label_width: f32,
 }
@@ -28,6 +30,7 @@ impl Default for TimelineSettings {
             pinned: Vec::new(),
             hidden: BTreeSet::new(),
             order: BTreeMap::new(),
+            has_queues: false,
             label_width: 200.0,
         }
     }

@@ -13,7 +13,8 @@ pub const ROW_HEIGHT: f32 = 18.0;
 pub const GROUP_HEIGHT: f32 = 22.0;
 /// The same where its idle time is shown.
 pub const STRIP_GROUP_HEIGHT: f32 = 32.0;
-const COUNTER_HEIGHT: f32 = 40.0;
+/// Height of a counter, in points.
+pub const COUNTER_HEIGHT: f32 = 40.0;
 /// Free space under each line.
 pub const SPACING: f32 = 3.0;
 
@@ -24,6 +25,8 @@ pub enum LineKind {
     Trace,
     Process(ProcessId),
     Track(TrackId),
+    /// Launched work of a device over time, by the index of its curve in [`super::queues::Queues`].
+    Queue(ProcessId, u32),
 }
 
 /// One line of the timeline: a group's heading or a track with all its rows.
@@ -59,6 +62,7 @@ impl Line {
     pub fn can_collapse(&self, trace: &Trace) -> bool {
         match self.kind {
             LineKind::Track(track) => trace.rows(track).len() > 1,
+            LineKind::Queue(..) => false,
             _ => true,
         }
     }
@@ -120,7 +124,8 @@ impl TrackList {
         list.out
     }
 
-    fn index(&mut self, traces: &[OpenTrace]) {
+    /// Sets the tops of all lines, and finds the line of each track.
+    pub fn index(&mut self, traces: &[OpenTrace]) {
         let mut folded: HashMap<(usize, Option<ProcessId>), LineIndex> = HashMap::new();
         for (is_pinned, lines) in [(true, &mut self.pinned), (false, &mut self.scrolled)] {
             let mut y = 0.0;
@@ -131,6 +136,7 @@ impl TrackList {
                 match entry.kind {
                     LineKind::Track(track) => drop(self.line_of.insert((entry.trace, track), at)),
                     _ if !entry.is_collapsed => {}
+                    LineKind::Queue(..) => {}
                     LineKind::Trace => drop(folded.insert((entry.trace, None), at)),
                     LineKind::Process(process) => drop(folded.insert((entry.trace, Some(process)), at)),
                 }

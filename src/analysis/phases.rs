@@ -1,0 +1,306 @@
+//! Phases of a step on the host: data loading, forward, backward, optimizer, copies, communication.
+
+mod marks;
+
+use self::marks::Marks;
+use crate::model::{DurNs, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId, TrackKind};
+
+/// A phase of a training or an inference step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Phase {
+    DataLoading,
+    Forward,
+    /// The backward pass; includes a forward pass that activation checkpointing repeats in it.
+    Backward,
+    /// The optimizer and the clearing of gradients.
+    Optimizer,
+    /// Calls that copy between host and device.
+    Copies,
+    /// Calls of collectives.
+    Communication,
+    /// All other time.
+    Other,
+}
+
+impl Phase {
+    /// Number of phases.
+    pub const N: usize = Self::ALL.len();
+
+    /// Every phase, in the order of their numbers.
+    pub const ALL: [Self; 7] = [
+        Self::DataLoading,
+        Self::Forward,
+        Self::Backward,
+        Self::Optimizer,
+        Self::Copies,
+        Self::Communication,
+        Self::Other,
+    ];
+
+    /// As in JSON.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::DataLoading => "data_loading",
+            Self::Forward => "forward",
+            Self::Backward => "backward",
+            Self::Optimizer => "optimizer",
+            Self::Copies => "copies",
+            Self::Communication => "communication",
+            Self::Other => "other",
+        }
+    }
+
+    /// For people.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::DataLoading => "Data loading",
+            Self::Forward => "Forward",
+            Self::Backward => "Backward",
+            Self::Optimizer => "Optimizer",
+            Self::Copies => "Copies",
+            Self::Communication => "Communication",
+            Self::Other => "Other",
+        }
+    }
+}
+
+/// A time in nanoseconds for each [`Phase`].
+pub type PhaseTimes = [DurNs; Phase::N];
+
+/// The time of one phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tile {
+    pub time: TimeRange,
+    pub phase: Phase,
+}
+
+/// The phases of a trace over time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Phases {
+    /// Disjoint and ascending, none empty; all other time is [`Phase::Other`].
+    tiles: Vec<Tile>,
+}
+
+impl Phases {
+    /// Whether the recording names no phase at all.
+    pub fn is_empty(&self) -> bool {
+        self.tiles.is_empty()
+    }
+
+    /// The phase at a time. Cost: O(log n).
+    pub fn at(&self, ts: TimeNs) -> Phase {
+        let next = self.tiles.partition_point(|tile| tile.time.start <= ts);
+        let tile = next.checked_sub(1).map(|at| self.tiles[at]).filter(|tile| tile.time.contains(ts));
+        tile.map_or(Phase::Other, |tile| tile.phase)
+    }
+
+    /// The tiles that overlap `range`, ascending. Cost: O(log n).
+    pub fn tiles(&self, range: TimeRange) -> &[Tile] {
+        let first = self.tiles.partition_point(|tile| tile.time.end <= range.start);
+        let last = self.tiles.partition_point(|tile| tile.time.start < range.end);
+        &self.tiles[first..last.max(first)]
+    }
+
+    /// The time of each phase within `range`; they sum to its length. Cost: O(log n + tiles within).
+    pub fn within(&self, range: TimeRange) -> PhaseTimes {
+        let mut times = [0; Phase::N];
+        times[Phase::Other as usize] = range.dur();
+        for tile in self.tiles(range) {
+            let time = tile.time.intersect(range).map_or(0, TimeRange::dur);
+            times[tile.phase as usize] += time;
+            times[Phase::Other as usize] -= time;
+        }
+        times
+    }
+
+    /// The durations of device work by the phase in which it was launched, for each of some ranges; work belongs to
+    /// the range in which its launch begins, and concurrent work counts twice.
+    ///
+    /// * `ranges`: disjoint and ascending.
+    /// * Cost: O(n log m) for n slices of device work.
+    pub fn device(&self, trace: &Trace, ranges: &[TimeRange]) -> Vec<PhaseTimes> {
+        let mut times = vec![[0; Phase::N]; ranges.len()];
+        let slices = &trace.slices;
+        for i in (0..slices.len()).filter(|&i| slices.kind[i].is_device_work()) {
+            let work = SliceId(i as u32);
+            let Some(launch) = trace.launch_of(work) else { continue };
+            let at = slices.ts[launch.idx()];
+            let range = ranges.partition_point(|range| range.start <= at).checked_sub(1);
+            if let Some(range) = range.filter(|&range| ranges[range].contains(at)) {
+                times[range][self.at(at) as usize] += slices.time(work).dur();
+            }
+        }
+        times
+    }
+
+    /// Fills time that has no phase yet.
+    ///
+    /// * `tiles`: disjoint and ascending.
+    fn fill(&mut self, tiles: &[Tile]) {
+        let mut merged: Vec<Tile> = Vec::with_capacity(self.tiles.len() + tiles.len());
+        let mut known = self.tiles.iter().copied().peekable();
+        for &Tile { time: TimeRange { mut start, end }, phase } in tiles {
+            while start < end {
+                while let Some(before) = known.next_if(|tile| tile.time.end <= start) {
+                    merged.push(before);
+                }
+                let next = known.peek().map_or(TimeRange { start: end, end }, |tile| tile.time);
+                if start < next.start {
+                    merged.push(Tile { time: TimeRange { start, end: end.min(next.start) }, phase });
+                }
+                start = next.end.max(start);
+            }
+        }
+        merged.extend(known);
+        self.tiles = merged;
+    }
+}
+
+/// The phases of a trace by its annotations, operators, API calls and Python functions, see [`Marks`].
+///
+/// * Threads that launch device work count, those with most launches first: the time for which one names no phase
+///   is that of the next. Without launches all threads count, those with most operators first.
+/// * Time between two operators of a backward pass belongs to it unless another operator or annotation begins there.
+/// * Operators between loading data, or the end of the optimizer, and a backward pass are the forward pass.
+/// * What cannot be told is [`Phase::Other`].
+/// * Cost: O(n + m log m) for n slices of the host, of which m name a phase. Incomplete if cancelled.
+pub fn phases(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Phases {
+    let mut marks = Marks::new(trace);
+    let threads = threads(trace);
+    let mut all = Phases::default();
+    for &track in threads.iter().take_while(|_| !is_cancelled()) {
+        let mut tiles = tiles(marks.of_track(track));
+        join_backward(trace, &threads, track, &mut tiles);
+        all.fill(&tiles);
+    }
+    let forward = forward_passes(trace, &threads, &all.tiles);
+    all.fill(&forward);
+    all
+}
+
+/// The threads that count, in their order; see [`phases`].
+fn threads(trace: &Trace) -> Vec<TrackId> {
+    let slices = &trace.slices;
+    let is_launch: Vec<bool> = trace.strings.iter().map(|(_, name)| name.contains("Launch")).collect();
+    let mut threads: Vec<(usize, usize, TrackId)> = Vec::new();
+    for (i, track) in trace.tracks.iter().enumerate() {
+        let id = TrackId(i as u32);
+        if track.kind != TrackKind::Thread || trace.process(track.process).device.is_some() {
+            continue;
+        }
+        let (mut launches, mut operators) = (0, 0);
+        for i in trace.track_slices(id) {
+            match slices.kind[i] {
+                SliceKind::Operator => operators += 1,
+                kind if kind.is_call() => launches += usize::from(is_launch[slices.name[i].0 as usize]),
+                _ => {}
+            }
+        }
+        threads.push((launches, operators, id));
+    }
+    if threads.iter().any(|thread| thread.0 > 0) {
+        threads.retain(|thread| thread.0 > 0);
+    }
+    threads.sort_by_key(|&(launches, operators, _)| std::cmp::Reverse((launches, operators)));
+    threads.into_iter().map(|thread| thread.2).collect()
+}
+
+/// The tiles of nested ranges: at each time the phase of the innermost range.
+///
+/// A forward pass inside data loading or a backward pass belongs to that: transforms of images are modules too, and
+/// checkpointing repeats forward passes.
+///
+/// * `marks`: by start, the outer of two first. Of ranges that cross the later one counts.
+fn tiles(marks: Vec<Tile>) -> Vec<Tile> {
+    let mut tiles: Vec<Tile> = Vec::new();
+    let mut open: Vec<Tile> = Vec::new();
+    let mut at = TimeNs::MIN;
+    let end = Tile { time: TimeRange { start: TimeNs::MAX, end: TimeNs::MAX }, phase: Phase::Other };
+    for mut mark in marks.into_iter().chain([end]) {
+        while let Some(inner) = open.pop_if(|inner| inner.time.end <= mark.time.start) {
+            push(&mut tiles, Tile { time: TimeRange { start: at, end: inner.time.end }, phase: inner.phase });
+            at = at.max(inner.time.end);
+        }
+        if let Some(around) = open.last() {
+            push(&mut tiles, Tile { time: TimeRange { start: at, end: mark.time.start }, phase: around.phase });
+            if mark.phase == Phase::Forward && matches!(around.phase, Phase::DataLoading | Phase::Backward) {
+                mark.phase = around.phase;
+            }
+        }
+        at = mark.time.start;
+        open.push(mark);
+    }
+    tiles
+}
+
+/// Gives the time between two tiles of a backward pass to it.
+///
+/// * `own`: the thread of the tiles. Its operators do not separate passes if it runs nothing else, as the threads
+///   of the autograd engine do.
+fn join_backward(trace: &Trace, threads: &[TrackId], own: TrackId, tiles: &mut Vec<Tile>) {
+    let is_inside = |phase| matches!(phase, Phase::Backward | Phase::Communication | Phase::Copies);
+    let is_engine = tiles.iter().all(|tile| is_inside(tile.phase));
+    let others: Vec<TrackId> = threads.iter().copied().filter(|&track| track != own || !is_engine).collect();
+    let mut joined: Vec<Tile> = Vec::with_capacity(tiles.len());
+    for &tile in &*tiles {
+        if let Some(&last) = joined.last().filter(|last| last.time.end < tile.time.start) {
+            let between = TimeRange { start: last.time.end, end: tile.time.start };
+            let phases = [last.phase, tile.phase];
+            let is_one_pass = phases.contains(&Phase::Backward) && phases.into_iter().all(is_inside);
+            if is_one_pass && others.iter().all(|&track| first_operator(trace, track, between).is_none()) {
+                push(&mut joined, Tile { time: between, phase: Phase::Backward });
+            }
+        }
+        push(&mut joined, tile);
+    }
+    *tiles = joined;
+}
+
+/// Adds a tile, joined with the last one if that has the same phase and ends where it begins.
+fn push(tiles: &mut Vec<Tile>, tile: Tile) {
+    match tiles.last_mut() {
+        _ if tile.time.start >= tile.time.end => {}
+        Some(last) if last.phase == tile.phase && last.time.end == tile.time.start => last.time.end = tile.time.end,
+        _ => tiles.push(tile),
+    }
+}
+
+/// When the first operator or annotation of a thread begins within `range`. Cost: O(rows log n + slices within).
+fn first_operator(trace: &Trace, track: TrackId, range: TimeRange) -> Option<TimeNs> {
+    let slices = &trace.slices;
+    let rows = trace.rows(track).iter().filter_map(|row| {
+        let begins = slices.window(row, range).find(|&i| {
+            slices.ts[i] >= range.start && matches!(slices.kind[i], SliceKind::Operator | SliceKind::Annotation)
+        })?;
+        Some(slices.ts[begins])
+    });
+    rows.min()
+}
+
+/// The forward passes that nothing names: before each backward pass, from the first operator after data was loaded,
+/// or without that after the optimizer ended.
+fn forward_passes(trace: &Trace, threads: &[TrackId], tiles: &[Tile]) -> Vec<Tile> {
+    let mut passes: Vec<Tile> = Vec::new();
+    // When data was last loaded, and when the first stretch of the optimizer ended: later ones clear gradients.
+    let (mut loaded, mut stepped) = (Some(trace.span.start), None);
+    for tile in tiles {
+        let TimeRange { start, end } = tile.time;
+        match tile.phase {
+            Phase::DataLoading => loaded = Some(end),
+            Phase::Optimizer => stepped = stepped.or(Some(end)),
+            Phase::Backward => {
+                let after = loaded.or(stepped).map(|after| TimeRange { start: after, end: start });
+                let first = |after| threads.iter().filter_map(|&track| first_operator(trace, track, after)).min();
+                let first = after.and_then(first).map(|first| TimeRange { start: first, end: start });
+                passes.extend(first.map(|time| Tile { time, phase: Phase::Forward }));
+                (loaded, stepped) = (None, None);
+            }
+            Phase::Forward | Phase::Copies | Phase::Communication | Phase::Other => {}
+        }
+    }
+    passes
+}
+
+#[cfg(test)]
+mod tests;

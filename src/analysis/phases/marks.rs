@@ -1,0 +1,269 @@
+//! Which slices name a phase.
+
+use super::{Phase, Tile};
+use crate::analysis::frame::Frame;
+use crate::model::{CopyKind, SliceId, SliceKind, Trace, TrackId};
+
+/// Operators that copy between host and device if a copy call is inside.
+const COPY_OPERATORS: [&str; 3] = ["aten::to", "aten::_to_copy", "aten::copy_"];
+
+/// The slices of a trace that name a phase. Each name is judged once.
+pub struct Marks<'a> {
+    trace: &'a Trace,
+    /// By name and [`Source`].
+    known: Vec<[Option<Option<Phase>>; 3]>,
+    /// Of each name whether it is a call that copies memory.
+    is_copy: Vec<bool>,
+}
+
+/// Kinds of slices whose names follow different conventions.
+#[derive(Clone, Copy)]
+enum Source {
+    Annotation,
+    Operator,
+    Python,
+}
+
+impl<'a> Marks<'a> {
+    pub fn new(trace: &'a Trace) -> Self {
+        let is_copy = trace.strings.iter().map(|(_, name)| name.contains("Memcpy")).collect();
+        Self { trace, known: vec![[None; 3]; trace.strings.len()], is_copy }
+    }
+
+    /// Those of a thread, by start, the outer of two first. Cost: O(slices of the thread).
+    pub fn of_track(&mut self, track: TrackId) -> Vec<Tile> {
+        let trace = self.trace;
+        let slices = &trace.slices;
+        let mut marks: Vec<Tile> = Vec::new();
+        for i in trace.track_slices(track) {
+            let id = SliceId(i as u32);
+            let mut mark = |id, phase| marks.push(Tile { time: slices.time(id), phase });
+            match slices.kind[i] {
+                SliceKind::Collective => mark(id, Phase::Communication),
+                kind if kind.is_call() && self.is_copy[slices.name[i].0 as usize] => {
+                    if is_host_copy(trace, id) {
+                        let is_copy = |id: &SliceId| COPY_OPERATORS.contains(&trace.slice_name(*id));
+                        let around = slices.ancestors(id).take_while(is_copy);
+                        std::iter::once(id).chain(around).for_each(|id| mark(id, Phase::Copies));
+                    }
+                }
+                kind => {
+                    if let Some(phase) = self.phase(i, kind) {
+                        mark(id, phase);
+                    }
+                }
+            }
+        }
+        // The phases break ties of ranges that are alike.
+        marks.sort_by_key(|mark| (mark.time.start, std::cmp::Reverse(mark.time.end), mark.phase));
+        marks
+    }
+
+    fn phase(&mut self, slice: usize, kind: SliceKind) -> Option<Phase> {
+        let source = match kind {
+            SliceKind::Annotation => Source::Annotation,
+            SliceKind::Operator => Source::Operator,
+            SliceKind::PythonFunction => Source::Python,
+            _ => return None,
+        };
+        let name = self.trace.slices.name[slice];
+        let text = || match source {
+            Source::Annotation => of_annotation(self.trace.strings.get(name)),
+            Source::Operator => of_operator(self.trace.strings.get(name)),
+            Source::Python => of_python(self.trace.strings.get(name)),
+        };
+        *self.known.get_mut(name.0 as usize)?[source as usize].get_or_insert_with(text)
+    }
+}
+
+/// Whether a copy call copies between host and device, as far as is known.
+fn is_host_copy(trace: &Trace, call: SliceId) -> bool {
+    let copy = trace.launched_by(call).find_map(|work| trace.facts.copies.get(work));
+    copy.is_none_or(|copy| matches!(copy.kind, CopyKind::HtoD | CopyKind::DtoH | CopyKind::Unknown))
+}
+
+/// The phase of an operator, or of a range that PyTorch names like one.
+fn of_operator(name: &str) -> Option<Phase> {
+    // `emit_nvtx` adds the sequence number and the shapes.
+    let name = name.split(", ").next().unwrap_or_default();
+    let base = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    Some(match name {
+        _ if name.starts_with("enumerate(DataLoader)#") => Phase::DataLoading,
+        _ if name.starts_with("Optimizer.step#") || name.starts_with("Optimizer.zero_grad#") => Phase::Optimizer,
+        _ if name.starts_with("autograd::engine::") || base.ends_with("Backward") => Phase::Backward,
+        "record_param_comms" => Phase::Communication,
+        _ if ["nccl:", "c10d::", "gloo:", "_c10d_functional::"].iter().any(|of| name.starts_with(of)) => {
+            Phase::Communication
+        }
+        // Old versions record the user's ranges as operators.
+        _ if !name.contains("::") => return of_words(name),
+        _ => return None,
+    })
+}
+
+/// The phase of a range that the user, `DeepSpeed`, Lightning or a library named.
+fn of_annotation(name: &str) -> Option<Phase> {
+    if name.starts_with("aten::") { None } else { of_operator(name).or_else(|| of_words(name)) }
+}
+
+/// The phase of a function of PyTorch, as Kineto names it.
+fn of_python(name: &str) -> Option<Phase> {
+    if name.starts_with("nn.Module: ") {
+        return Some(Phase::Forward);
+    }
+    let Frame { function, file, .. } = Frame::of_python_function(name);
+    let is_in = |path: &str| file.contains(path);
+    match function {
+        "__next__" if is_in("torch/utils/data/dataloader.py") => Some(Phase::DataLoading),
+        "backward" if is_in("torch/_tensor.py") || is_in("torch/autograd/__init__.py") => Some(Phase::Backward),
+        "step" | "zero_grad" | "wrapper" if is_in("torch/optim/") && !is_in("lr_scheduler.py") => {
+            Some(Phase::Optimizer)
+        }
+        _ => None,
+    }
+}
+
+/// The phase by the words of a name. Names of several phases are of none.
+fn of_words(name: &str) -> Option<Phase> {
+    let words = words(name);
+    let has = |any: &[&str]| words.iter().any(|word| any.contains(&word.as_str()));
+    let joined: String = words.concat();
+    let is_collective = ["allreduce", "allgather", "reducescatter", "alltoall", "all2all", "nccl", "rccl", "hccl"];
+    // Hooks before or after a phase: `on_before_optimizer_step`.
+    if words.iter().any(|word| word == "on") && has(&["before", "after"]) {
+        return None;
+    }
+    if is_collective.iter().any(|word| joined.contains(word)) {
+        return Some(Phase::Communication);
+    }
+    let is_forward = has(&["forward", "fwd"]);
+    let is_backward = has(&["backward", "bwd"]);
+    let is_optimizer =
+        has(&["optimizer", "optim"]) || ["optstep", "zerograd", "clipgrad"].iter().any(|part| joined.contains(part));
+    // `ZeRO-3_step`, `DeepSpeedEngine.step`.
+    let is_library = joined.contains("zero") || joined.contains("deepspeed");
+    let is_optimizer = is_optimizer || is_library && words.last().is_some_and(|word| word == "step");
+    match (is_forward, is_backward, is_optimizer) {
+        (true, true, _) => None,
+        // `DeepSpeedZeroOptimizer.backward`
+        (_, true, _) => Some(Phase::Backward),
+        (true, ..) => Some(Phase::Forward),
+        (.., true) => Some(Phase::Optimizer),
+        _ if has(&["h2d", "htod", "d2h", "dtoh"]) || joined.contains("transfer") => Some(Phase::Copies),
+        _ if is_data(&words, &joined) => Some(Phase::DataLoading),
+        _ if has(&["loss", "criterion"]) => Some(Phase::Forward),
+        _ => None,
+    }
+}
+
+/// Whether a name speaks of waiting for, or preparing, data: `## load_batch ##`, `wait_for_batch`, `preprocessing`.
+///
+/// `batch 7` and `data_parallel` do not.
+fn is_data(words: &[String], joined: &str) -> bool {
+    let has = |any: &[&str]| words.iter().any(|word| any.contains(&word.as_str()));
+    let acts = ["load", "loading", "loader", "fetch", "get", "next", "wait", "read", "prepare", "prefetch"];
+    joined.contains("dataload")
+        || joined.contains("preprocess")
+        || (has(&["data", "batch", "input", "inputs"]) && has(&acts))
+        || ["data", "datatime"].contains(&joined)
+}
+
+/// The words of a name in lower case: `DataLoader.next_batch` has data, loader, next, batch.
+fn words(name: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut before = ' ';
+    for c in name.chars() {
+        let begins = !before.is_alphanumeric() || before.is_lowercase() && c.is_uppercase();
+        if c.is_alphanumeric() {
+            if begins {
+                words.push(String::new());
+            }
+            if let Some(word) = words.last_mut() {
+                word.extend(c.to_lowercase());
+            }
+        }
+        before = c;
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_their_phase() {
+        use Phase::{Backward, Communication, Copies, DataLoading, Forward, Optimizer};
+        for (name, phase) in [
+            ("## forward ##", Forward),
+            ("forward_pass", Forward),
+            ("loss_computation", Forward),
+            ("DistributedDataParallel.forward", Forward),
+            ("[pl][profile][Strategy]DDPStrategy.backward", Backward),
+            ("[pl][profile][LightningModule]Net.optimizer_step", Optimizer),
+            ("ZeRO-3_forward", Forward),
+            ("ZeRO-3_backward", Backward),
+            ("ZeRO-3_step", Optimizer),
+            ("DeepSpeedEngine.step", Optimizer),
+            ("DeepSpeedZeroOptimizer_Stage3.backward", Backward),
+            ("loss_backward", Backward),
+            ("BackwardPass", Backward),
+            ("## zero_grad ##", Optimizer),
+            ("Optimizer.zero_grad#Adagrad.zero_grad", Optimizer),
+            ("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", DataLoading),
+            ("## wait_for_training_batch ##", DataLoading),
+            ("data_loading", DataLoading),
+            ("[pl][profile][_TrainingEpochLoop].train_dataloader_next", DataLoading),
+            ("data_transfer", Copies),
+            ("nccl:all_reduce", Communication),
+            ("## all2all_data:lengths_wait ##", Communication),
+            ("reduce_scatter_gradients", Communication),
+            ("AddmmBackward0, seq = 17, op_id = 4", Backward),
+            ("autograd::engine::evaluate_function: AddmmBackward0", Backward),
+        ] {
+            assert_eq!(of_annotation(name), Some(phase), "{name}");
+        }
+        for name in [
+            "",
+            "step_5",
+            "training_step",
+            "epoch_3",
+            "batch 7",
+            "data_parallel",
+            "load_checkpoint",
+            "forward_backward",
+            "ProfilerStep#3",
+            "aten::batch_norm",
+            "aten::_to_copy, seq = 3",
+            "on_before_optimizer_step",
+            "[pl][profile][Callback]Timer.on_after_backward",
+            "generate_data",
+            "batch_time",
+            "opt_1.3b",
+            "warmup",
+            "metrics:publish",
+        ] {
+            assert_eq!(of_annotation(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn operators_and_functions_tell_their_phase() {
+        assert_eq!(of_operator("CudnnBatchNormBackward"), Some(Phase::Backward));
+        assert_eq!(of_operator("torch::autograd::CopyBackwards"), None);
+        assert_eq!(of_operator("aten::convolution_backward"), None, "an operator inside one of the engine");
+        assert_eq!(of_operator("record_param_comms"), Some(Phase::Communication));
+        let site = "/usr/lib/python3/site-packages/";
+        for (name, phase) in [
+            ("nn.Module: Linear_0", Some(Phase::Forward)),
+            ("torch/utils/data/dataloader.py(630): __next__", Some(Phase::DataLoading)),
+            ("torch/_tensor.py(487): backward", Some(Phase::Backward)),
+            ("torch/optim/adam.py(213): step", Some(Phase::Optimizer)),
+            ("torch/optim/lr_scheduler.py(150): step", None),
+            ("train.py(12): step", None),
+        ] {
+            assert_eq!(of_python(name), phase, "{name}");
+            assert_eq!(of_python(&name.replace("torch/", &format!("{site}torch/"))), phase, "{name}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::TraceBuilder;
+
+const NOTE: SliceKind = SliceKind::Annotation;
+const OP: SliceKind = SliceKind::Operator;
+const PYTHON: SliceKind = SliceKind::PythonFunction;
+const CALL: SliceKind = SliceKind::Runtime;
+
+type Named<'a> = (&'a str, SliceKind, &'a str, TimeNs, TimeNs);
+
+fn found(slices: &[Named<'_>]) -> Vec<(Phase, TimeNs, TimeNs)> {
+    let trace = TraceBuilder::from_slices(slices).finish();
+    let tiles = phases(&trace, &|| false).tiles;
+    tiles.into_iter().map(|tile| (tile.phase, tile.time.start, tile.time.end)).collect()
+}
+
+const ENGINE: &str = "autograd::engine::evaluate_function: AddmmBackward0";
+
+/// One step of PyTorch, 1000 ns long.
+fn step(at: TimeNs) -> Vec<Named<'static>> {
+    let slices = [
+        ("main", NOTE, "ProfilerStep#1", 0, 1_000),
+        ("main", NOTE, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 10, 100),
+        ("main", OP, "aten::stack", 20, 90),
+        ("main", OP, "aten::to", 110, 150),
+        ("main", CALL, "cudaMemcpyAsync", 120, 140),
+        ("main", OP, "aten::linear", 160, 300),
+        ("main", CALL, "cudaLaunchKernel", 170, 180),
+        ("main", OP, "aten::mse_loss", 320, 400),
+        ("autograd", OP, ENGINE, 420, 500),
+        ("autograd", CALL, "cudaLaunchKernel", 430, 440),
+        ("autograd", OP, ENGINE, 510, 600),
+        ("autograd", OP, "nccl:all_reduce", 600, 620),
+        ("autograd", OP, "aten::add_", 625, 635),
+        ("autograd", OP, ENGINE, 640, 700),
+        ("main", NOTE, "Optimizer.step#SGD.step", 720, 900),
+        ("main", OP, "aten::_foreach_add_", 730, 890),
+        ("pin memory", NOTE, "forward", 0, 1_000),
+    ];
+    slices.into_iter().map(|(thread, kind, name, start, end)| (thread, kind, name, at + start, at + end)).collect()
+}
+
+#[test]
+fn the_phases_of_a_step_of_pytorch() {
+    use Phase::{Backward, Communication, Copies, DataLoading, Forward, Optimizer};
+    let expected = |at: TimeNs| {
+        [
+            (DataLoading, 10, 100),
+            (Copies, 110, 150),
+            // From the first operator to the backward pass, without the copy.
+            (Forward, 150, 420),
+            (Backward, 420, 600),
+            (Communication, 600, 620),
+            (Backward, 620, 700),
+            (Optimizer, 720, 900),
+        ]
+        .map(|(phase, start, end)| (phase, at + start, at + end))
+    };
+    let slices: Vec<_> = step(0).into_iter().chain(step(1_000)).collect();
+    assert_eq!(found(&slices), [expected(0), expected(1_000)].concat());
+    let trace = TraceBuilder::from_slices(&slices).finish();
+    let phases = phases(&trace, &|| false);
+    let times = phases.within(TimeRange { start: 50, end: 1_000 });
+    assert_eq!(times, [50, 270, 260, 180, 40, 20, 130]);
+    assert_eq!(
+        [5, 10, 99, 100, 619].map(|ts| phases.at(ts)),
+        [Phase::Other, DataLoading, DataLoading, Phase::Other, Communication]
+    );
+}
+
+#[test]
+fn the_innermost_range_counts_except_for_repeated_forward_passes() {
+    let slices = [
+        ("main", NOTE, "loss_computation", 0, 100),
+        ("main", NOTE, "backward", 40, 90),
+        ("main", PYTHON, "nn.Module: Block_0", 50, 60),
+        ("main", NOTE, "data_loading", 100, 200),
+        ("main", PYTHON, "nn.Module: Resize_0", 120, 150),
+        ("main", NOTE, "Optimizer.step#LBFGS.step", 200, 300),
+        ("main", NOTE, "forward", 210, 220),
+    ];
+    let expected = [
+        (Phase::Forward, 0, 40),
+        (Phase::Backward, 40, 90),
+        (Phase::Forward, 90, 100),
+        (Phase::DataLoading, 100, 200),
+        (Phase::Optimizer, 200, 210),
+        (Phase::Forward, 210, 220),
+        (Phase::Optimizer, 220, 300),
+    ];
+    assert_eq!(found(&slices), expected);
+}
+
+#[test]
+fn nothing_is_told_without_names() {
+    let slices = [
+        ("main", OP, "aten::linear", 0, 100),
+        ("main", CALL, "cudaLaunchKernel", 10, 20),
+        ("main", NOTE, "step_1", 0, 200),
+        ("stream 7", SliceKind::Kernel, "gemm", 30, 90),
+    ];
+    assert_eq!(found(&slices), []);
+    assert_eq!(Phases::default().within(TimeRange { start: 3, end: 10 }), [0, 0, 0, 0, 0, 0, 7]);
+}
+
+proptest! {
+    #[test]
+    fn phases_sum_to_any_range_and_agree_with_single_nanoseconds(
+        work in prop::collection::vec((0_usize..3, 0_usize..5, 0_i64..150, 0_i64..60), 0..40),
+        cut in (0_i64..220, 0_i64..220),
+    ) {
+        let names = ["forward", "backward", "optimizer", "data_loading", "nccl:all_reduce"];
+        let slices: Vec<_> = work.iter()
+            .map(|&(thread, name, ts, dur)| (["a", "b", "c"][thread], NOTE, names[name], ts, ts + dur)).collect();
+        let phases = phases(&TraceBuilder::from_slices(&slices).finish(), &|| false);
+        prop_assert!(phases.tiles.iter().all(|tile| tile.time.start < tile.time.end));
+        prop_assert!(phases.tiles.windows(2).all(|pair| pair[0].time.end <= pair[1].time.start));
+        let range = TimeRange::new(cut.0, cut.1);
+        let mut expected = [0; Phase::N];
+        (range.start..range.end).for_each(|ts| expected[phases.at(ts) as usize] += 1);
+        prop_assert_eq!(phases.within(range), expected);
+        // A time without any range has no phase, unless it is inside a backward pass or before one.
+        for ts in 0..220 {
+            let is_named = slices.iter().any(|slice| slice.3 <= ts && ts < slice.4);
+            let is_guess = matches!(phases.at(ts), Phase::Other | Phase::Backward | Phase::Forward);
+            prop_assert!(is_named || is_guess, "{ts}");
+            prop_assert!(!is_named || phases.at(ts) != Phase::Other, "{ts}");
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Steps by the names that the program or its framework gave to ranges.
+
+use hashbrown::HashMap;
+
+use super::{StepSource, Steps};
+use crate::model::time::{length, unite};
+use crate::model::{SliceKind, TimeNs, TimeRange, Trace, TrackId};
+
+/// Anchors needed for two whole steps, the minimum for a comparison.
+pub const MIN_ANCHORS: usize = 3;
+/// Minimum of ranges: with a number that counts up, with a word for a step, with any other name.
+const MIN_RANGES: [usize; 3] = [2, 3, 4];
+/// Minimum share of the work that must lie in the ranges, of that between the first and the last.
+const MIN_COVERED: f64 = 0.5;
+/// Minimum share of all work that must lie between the first and the last: of ranges with a word for a step, and of
+/// others.
+const MIN_BETWEEN: [f64; 2] = [0.25, 0.5];
+/// Minimum regularity of ranges without a word for a step.
+const MIN_REGULARITY: f64 = 0.5;
+
+const PROFILER_STEP: &str = "ProfilerStep#";
+/// Annotations that PyTorch records once per step, in order of preference.
+const ANCHORS: [&str; 3] = ["Optimizer.step#", "Optimizer.zero_grad#", "enumerate(DataLoader)#"];
+/// What libraries and compilers name themselves: calls and regions of one pass.
+const NO_STEPS: [&str; 7] =
+    ["nccl:", "gloo:", "CompiledFxGraph", "record_param_comms", "aten::", "autograd::", "op_id"];
+/// Words for a step, and words that make a part of a step or a sum of steps of it.
+const STEP_WORDS: [&str; 9] =
+    ["step", "iter", "iteration", "batch", "minibatch", "trainstep", "execute", "itr", "global_step"];
+#[rustfmt::skip]
+const OTHER_WORDS: [&str; 32] = [
+    "optimizer", "optim", "opt", "adam", "adamw", "sgd", "scaler", "scheduler", "lr", "zero", "clip", "update",
+    "data", "dataloader", "loader", "load", "loading", "get", "fetch", "next", "prefetch", "copy", "transfer", "move",
+    "forward", "fwd", "backward", "bwd", "loss", "epoch", "wait", "norm",
+];
+/// Words for parts of a model, which repeat within a pass.
+const PART_WORDS: [&str; 10] =
+    ["layer", "layers", "block", "blocks", "module", "attention", "attn", "mlp", "bucket", "microbatch"];
+/// Words for one pass through a model.
+const PASS_WORDS: [&str; 6] = ["forward", "fwd", "backward", "bwd", "prefill", "decode"];
+
+/// A range with a name.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'a> {
+    pub name: &'a str,
+    pub time: TimeRange,
+    /// Its thread; ranges of one thread nest.
+    pub thread: TrackId,
+}
+
+/// When work was done, to judge how much of it ranges cover: launches, else operators, else events of memory.
+#[derive(Clone, Debug, Default)]
+pub struct Coverage {
+    /// Ascending.
+    starts: Vec<TimeNs>,
+}
+
+impl Coverage {
+    /// The API calls of a trace, or without any its operators. Cost: O(n log k) for n slices in k rows.
+    pub fn of(trace: &Trace) -> Self {
+        let slices = &trace.slices;
+        let of_kind = |is_wanted: &dyn Fn(SliceKind) -> bool| -> Vec<TimeNs> {
+            let mut starts: Vec<TimeNs> =
+                (0..slices.len()).filter(|&i| is_wanted(slices.kind[i])).map(|i| slices.ts[i]).collect();
+            starts.sort();
+            starts
+        };
+        let calls = of_kind(&SliceKind::is_call);
+        Self { starts: if calls.is_empty() { of_kind(&|kind| kind == SliceKind::Operator) } else { calls } }
+    }
+
+    /// Work that started at these times, ascending.
+    pub fn at(starts: &[TimeNs]) -> Self {
+        Self { starts: starts.to_vec() }
+    }
+
+    fn count(&self, range: TimeRange) -> usize {
+        let before = |ts| self.starts.partition_point(|&start| start < ts);
+        before(range.end).saturating_sub(before(range.start))
+    }
+
+    /// Of the work between the first and the last range, the share inside them; and the share of all work between
+    /// them. Without recorded work, the share of the time inside them, and 1.
+    ///
+    /// * `ranges`: sorted and disjoint.
+    fn shares(&self, ranges: &[TimeRange]) -> [f64; 2] {
+        let Some(whole) = ranges.first().zip(ranges.last()).map(|(first, last)| first.union(*last)) else {
+            return [0.0; 2];
+        };
+        let share = |part: usize, all: usize| part as f64 / all.max(1) as f64;
+        if self.starts.is_empty() {
+            return [share(length(ranges) as usize, whole.dur() as usize), 1.0];
+        }
+        let inside = ranges.iter().map(|&range| self.count(range)).sum();
+        let between = self.count(whole);
+        [share(inside, between), share(between, self.starts.len())]
+    }
+}
+
+/// A way to divide a recording into steps.
+#[derive(Clone, Debug)]
+pub struct Division {
+    pub source: StepSource,
+    /// One more than steps, ascending.
+    pub boundaries: Vec<TimeNs>,
+    /// One per step, if the recording has them.
+    pub names: Option<Vec<String>>,
+    /// The recorded time of each step; empty where a step lasts to the next.
+    pub times: Vec<TimeRange>,
+}
+
+impl Division {
+    /// Between marks, in any order; `None` for fewer than two distinct ones.
+    pub fn of_marks(marks: &[TimeNs]) -> Option<Self> {
+        let mut boundaries = marks.to_vec();
+        boundaries.sort_unstable();
+        boundaries.dedup();
+        (boundaries.len() > 1).then_some(Self { source: StepSource::Marks, boundaries, names: None, times: Vec::new() })
+    }
+
+    /// Removes the steps that begin before `first`, the first event of a recording that has lost its beginning.
+    pub fn begin_at(&mut self, first: TimeNs) {
+        let n = self.boundaries.partition_point(|&start| start < first);
+        self.boundaries.drain(..n);
+        let n_steps = self.boundaries.len().saturating_sub(1);
+        if let Some(names) = &mut self.names {
+            names.drain(..names.len() - n_steps.min(names.len()));
+        }
+        self.times.drain(..self.times.len() - n_steps.min(self.times.len()));
+    }
+
+    /// The steps as time ranges.
+    pub(super) fn in_time(self) -> Steps {
+        let mut steps = Steps::new(self.source, self.boundaries, self.names, 0, Some(&|ts| ts));
+        if self.times.len() == steps.len() {
+            steps.set_times(self.times);
+        }
+        steps
+    }
+}
+
+/// The annotations of a trace that may mark steps, by start. Cost: O(n log n).
+pub fn annotations(trace: &Trace) -> Vec<Named<'_>> {
+    let slices = &trace.slices;
+    // Recordings of 2020 and 2021 have what PyTorch names itself among the operators.
+    let is_own: Vec<bool> = trace.strings.iter().map(|(_, name)| is_pytorch_name(name)).collect();
+    let is_wanted = |i: usize| match slices.kind[i] {
+        SliceKind::Annotation => true,
+        SliceKind::Operator => is_own.get(slices.name[i].0 as usize).copied().unwrap_or_default(),
+        _ => false,
+    };
+    let mut found = Vec::new();
+    for row in &slices.rows {
+        let named = |i: usize| Named {
+            name: trace.strings.get(slices.name[i]),
+            time: TimeRange { start: slices.ts[i], end: slices.end[i] },
+            thread: row.track,
+        };
+        found.extend(row.range().filter(|&i| is_wanted(i)).map(named));
+    }
+    found.sort_by_key(|named| (named.time.start, std::cmp::Reverse(named.time.end)));
+    found
+}
+
+fn is_pytorch_name(name: &str) -> bool {
+    ANCHORS.iter().chain(&[PROFILER_STEP]).any(|prefix| name.starts_with(prefix))
+}
+
+/// Whether a name is that of one pass through a model, or of one step: what repeats inside is no step.
+fn is_of_one_pass(name: &str) -> bool {
+    name.starts_with(PROFILER_STEP) || has_step_word(name) || words(name).any(|word| PASS_WORDS.contains(&&*word))
+}
+
+/// Whether a name may mark steps by itself, as `ProfilerStep#3`, `Optimizer.step#SGD.step` and `iteration 7` do.
+pub fn is_step_name(name: &str) -> bool {
+    is_pytorch_name(name) || has_step_word(name)
+}
+
+fn words(name: &str) -> impl Iterator<Item = String> {
+    name.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty()).map(str::to_ascii_lowercase)
+}
+
+fn has_step_word(name: &str) -> bool {
+    words(name).any(|word| STEP_WORDS.contains(&&*word)) && !words(name).any(|word| OTHER_WORDS.contains(&&*word))
+}
+
+/// The divisions into steps by names, in order of preference; see [`super::steps`]. Cost: O(n log n) for n ranges.
+///
+/// * `named`: by start, the outer before the inner.
+pub fn divisions(named: &[Named<'_>], work: &Coverage) -> Vec<Division> {
+    let patterns = patterns(named);
+    let mut found: Vec<Division> = profiler_steps(named).into_iter().collect();
+    found.extend(step_ranges(&patterns, work));
+    found.extend(ANCHORS.iter().filter_map(|prefix| anchored(named, prefix)));
+    if found.is_empty() {
+        found.extend(part_ranges(named, &patterns, work));
+    }
+    found
+}
+
+fn profiler_steps(named: &[Named<'_>]) -> Option<Division> {
+    let mut steps: Vec<Named<'_>> =
+        named.iter().filter(|named| named.name.starts_with(PROFILER_STEP)).copied().collect();
+    // Several threads, or duplicate records, may name the same step.
+    steps.dedup_by(|next, step| next.name == step.name);
+    let names = steps.iter().map(|step| step.name.to_owned()).collect();
+    let times: Vec<TimeRange> = steps.iter().map(|step| step.time).collect();
+    Some(Division { names: Some(names), ..of_ranges(StepSource::ProfilerStep, times)? })
+}
+
+/// Steps from start to start, the last one to its end.
+fn of_ranges(source: StepSource, times: Vec<TimeRange>) -> Option<Division> {
+    let last = times.last()?;
+    let mut boundaries: Vec<TimeNs> = times.iter().map(|time| time.start).collect();
+    boundaries.push(last.end.max(last.start));
+    Some(Division { source, boundaries, names: None, times })
+}
+
+/// By the most frequent name with this prefix; of equally frequent ones, the first.
+fn anchored(named: &[Named<'_>], prefix: &str) -> Option<Division> {
+    let of_prefix = || named.iter().filter(|named| named.name.starts_with(prefix));
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    of_prefix().for_each(|named| *counts.entry(named.name).or_default() += 1);
+    let most = counts.values().copied().max().filter(|&most| most >= MIN_ANCHORS)?;
+    let name = of_prefix().find(|named| counts[named.name] == most)?.name;
+    let mut ends: Vec<TimeNs> = of_prefix().filter(|found| found.name == name).map(|found| found.time.end).collect();
+    ends.sort_unstable();
+    Some(Division { source: StepSource::Annotation(name.to_owned()), boundaries: ends, names: None, times: Vec::new() })
+}
+
+/// The ranges of one thread whose names differ in digits only.
+struct Pattern<'a> {
+    /// With `#` for digits.
+    name: String,
+    thread: TrackId,
+    /// The outermost, by start.
+    ranges: Vec<Named<'a>>,
+}
+
+impl Pattern<'_> {
+    fn times(&self) -> Vec<TimeRange> {
+        self.ranges.iter().map(|range| range.time).collect()
+    }
+
+    /// Whether the last number in the names counts up by one.
+    fn counts_up(&self) -> bool {
+        let number = |name: &str| -> Option<u64> {
+            let digits = name.split(|c: char| !c.is_ascii_digit()).rfind(|digits| !digits.is_empty())?;
+            digits.parse().ok()
+        };
+        let follows =
+            |pair: &[Named<'_>]| number(pair[0].name).zip(number(pair[1].name)).is_some_and(|(a, b)| b == a + 1);
+        self.ranges.windows(2).all(follows)
+    }
+
+    /// Share of the distances between starts that are within a tenth of their median, as in [`Steps::new`].
+    fn regularity(&self) -> f64 {
+        let starts = self.ranges.iter().map(|range| range.time.start).collect();
+        Steps::new(StepSource::Marks, starts, None, 0, None).regularity
+    }
+}
+
+/// Cost: O(n log n).
+fn patterns<'a>(named: &[Named<'a>]) -> Vec<Pattern<'a>> {
+    let mut ids: HashMap<&str, Option<usize>> = HashMap::new();
+    let mut names: Vec<String> = Vec::new();
+    let mut known: HashMap<String, usize> = HashMap::new();
+    let mut of_thread: HashMap<(TrackId, usize), usize> = HashMap::new();
+    let mut patterns: Vec<Pattern<'a>> = Vec::new();
+    for &range in named {
+        let id = *ids.entry(range.name).or_insert_with(|| {
+            let is_none = is_pytorch_name(range.name) || NO_STEPS.iter().any(|part| range.name.contains(part));
+            let name = (!is_none).then(|| without_digits(range.name))?;
+            Some(*known.entry(name.clone()).or_insert_with(|| {
+                names.push(name);
+                names.len() - 1
+            }))
+        });
+        let Some(id) = id else { continue };
+        let at = *of_thread.entry((range.thread, id)).or_insert_with(|| {
+            patterns.push(Pattern { name: names[id].clone(), thread: range.thread, ranges: Vec::new() });
+            patterns.len() - 1
+        });
+        let ranges = &mut patterns[at].ranges;
+        if ranges.last().is_none_or(|last| last.time.end <= range.time.start) {
+            ranges.push(range);
+        }
+    }
+    patterns
+}
+
+/// The name with one `#` for each number.
+fn without_digits(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for c in name.chars() {
+        match c {
+            '0'..='9' if out.ends_with('#') => {}
+            '0'..='9' => out.push('#'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Ranges with a word for a step in their name: the outermost, which are the fewest.
+fn step_ranges(patterns: &[Pattern<'_>], work: &Coverage) -> Option<Division> {
+    let is_fit = |pattern: &&Pattern<'_>| {
+        let counts_up = pattern.name.contains('#') && pattern.counts_up();
+        let [inside, between] = work.shares(&pattern.times());
+        has_step_word(&pattern.name)
+            && pattern.ranges.len() >= MIN_RANGES[usize::from(!counts_up)]
+            && inside >= MIN_COVERED
+            && between >= MIN_BETWEEN[0]
+    };
+    let pattern = patterns.iter().filter(is_fit).min_by_key(|pattern| pattern.ranges.len())?;
+    let names = pattern.ranges.iter().map(|range| range.name.to_owned()).collect();
+    let division = of_ranges(StepSource::Ranges(pattern.name.clone()), pattern.times())?;
+    Some(Division { names: pattern.name.contains('#').then_some(names), times: Vec::new(), ..division })
+}
+
+/// Ranges that come equally often on one thread and together cover the work, as `forward`, `backward` and `update`
+/// do: steps begin with the first of them. Of several such sets the one with the fewest ranges, which is outermost.
+///
+/// Parts of a model and what lies in one range of a single pass repeat as layers, not as steps.
+fn part_ranges(named: &[Named<'_>], patterns: &[Pattern<'_>], work: &Coverage) -> Option<Division> {
+    let is_part = |pattern: &Pattern<'_>| words(&pattern.name).any(|word| PART_WORDS.contains(&&*word));
+    let mut fit: Vec<&Pattern<'_>> = patterns
+        .iter()
+        .filter(|pattern| pattern.ranges.len() >= MIN_RANGES[2] && !is_part(pattern))
+        .filter(|pattern| pattern.regularity() >= MIN_REGULARITY)
+        .collect();
+    fit.sort_by_key(|pattern| (pattern.ranges.len(), pattern.thread, pattern.ranges[0].time.start));
+    let set_of = |pattern: &Pattern<'_>| (pattern.ranges.len(), pattern.thread);
+    let is_fit = |set: &&[&Pattern<'_>]| {
+        let mut times: Vec<TimeRange> = set.iter().flat_map(|pattern| pattern.times()).collect();
+        unite(&mut times);
+        let [inside, between] = work.shares(&times);
+        inside >= MIN_COVERED && between >= MIN_BETWEEN[1] && !is_in_one_pass(named, &times)
+    };
+    let set = fit.chunk_by(|a, b| set_of(a) == set_of(b)).find(is_fit)?;
+    let first = set[0];
+    let end = set.iter().filter_map(|pattern| pattern.ranges.last()).map(|range| range.time.end).max()?;
+    let mut division = of_ranges(StepSource::Ranges(first.name.clone()), first.times())?;
+    division.boundaries.pop();
+    division.boundaries.push(end);
+    Some(Division { times: Vec::new(), ..division })
+}
+
+/// Whether one range with the name of a pass or a step spans all of these, which are sorted.
+pub fn is_in_one_pass(named: &[Named<'_>], times: &[TimeRange]) -> bool {
+    let Some((first, last)) = times.first().zip(times.last()) else { return false };
+    let spans = |range: &&Named<'_>| range.time.start <= first.start && range.time.end >= last.end;
+    named.iter().filter(spans).any(|range| is_of_one_pass(range.name))
+}

@@ -1,0 +1,168 @@
+//! Steps of a trace without named ones, by the period of what it did.
+//!
+//! Layers repeat inside one pass as steps repeat inside a training. Rounds count as steps only if they are most of the
+//! sequence, at least four, and each has what a layer does not: a copy from or to the host, a wait of the host, a loss
+//! or an update of the parameters. Rounds inside one range named as a step or a pass are layers.
+
+use std::ops::Range;
+
+use hashbrown::HashMap;
+
+use super::named::{annotations, is_in_one_pass};
+use super::{Period, StepSource, Steps, period};
+use crate::model::{CopyKind, SliceId, SliceKind, StringId, SyncKind, TimeNs, TimeRange, Trace, TrackId};
+
+/// Minimum of whole rounds.
+const MIN_ROUNDS: usize = 4;
+/// Minimum share of the items that repeat from round to round.
+const MIN_SHARE: f64 = 0.7;
+/// Minimum share of rounds with what a layer does not have.
+const MIN_WHOLE: f64 = 0.8;
+/// Items from which the period is found; rounds after them are found by their first items.
+const MAX_ITEMS: usize = 1 << 20;
+/// Parts of the names of kernels and operators that occur once a training step.
+const STEP_KERNELS: [&str; 8] =
+    ["loss", "nll", "cross_entropy", "crossentropy", "multi_tensor_apply", "adam", "sgd", "optimizer"];
+
+/// The steps by the period of collectives or of device operations on the busiest stream, whichever is longer; without
+/// device operations by that of operators. Cost: O(n log n) for n slices. `None` once cancelled.
+pub fn steps(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
+    let device = device_operations(trace);
+    let mut found = Vec::new();
+    if device.is_empty() {
+        found.extend(of(trace, "operators", &operators(trace), is_cancelled));
+    } else {
+        found.extend(of(trace, "collectives", &collectives(trace), is_cancelled));
+        found.extend(of(trace, "device operations", &device, is_cancelled));
+    }
+    // The longest period that holds: shorter ones are those of layers.
+    let best = found.iter().enumerate().min_by_key(|(_, steps)| steps.len())?.0;
+    let mut best = found.remove(best);
+    let differs = |other: &&Steps| other.len().abs_diff(best.len()) > 1;
+    best.disagreement = found.iter().find(differs).map(|other| (other.source.clone(), other.len()));
+    Some(best).filter(|_| !is_cancelled())
+}
+
+/// * `items`: slices in order of time.
+fn of(trace: &Trace, name: &'static str, items: &[SliceId], is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
+    let symbols = symbols(trace, items);
+    let Period { length, share, starts } = period(&symbols[..symbols.len().min(MAX_ITEMS)], &|_| 0, is_cancelled)?;
+    let starts = extended(&symbols, starts, length);
+    let time = |i: usize| trace.slices.time(items[i]);
+    let mut boundaries: Vec<TimeNs> = starts.iter().map(|&start| time(start).start).collect();
+    // A last round of full length is whole.
+    if symbols.len() - starts[starts.len() - 1] >= length {
+        boundaries.push(time(symbols.len() - 1).end);
+    }
+    let times: Vec<TimeRange> = boundaries.windows(2).map(|pair| TimeRange { start: pair[0], end: pair[1] }).collect();
+    let is_fit = times.len() >= MIN_ROUNDS && share >= MIN_SHARE;
+    let launched = |i: usize| trace.slices.time(trace.launch_of(items[i]).unwrap_or(items[i]));
+    let whole = TimeRange { start: launched(starts[0]).start, end: launched(starts[starts.len() - 1]).end };
+    if !is_fit || is_in_one_pass(&annotations(trace), &[whole]) || !has_whole_passes(trace, &times) {
+        return None;
+    }
+    let source = StepSource::Period { items: name, length, share };
+    Some(Steps::new(source, boundaries, None, 0, Some(&|ts| ts)))
+}
+
+/// A number for each item, the same for items of one name and for collectives of one size, ascending with their first
+/// places.
+fn symbols(trace: &Trace, items: &[SliceId]) -> Vec<u32> {
+    let mut known: HashMap<(StringId, Option<u64>), u32> = HashMap::new();
+    let symbol = |&item: &SliceId| {
+        let elements = trace.facts.collectives.get(item).and_then(|collective| collective.in_elements);
+        let next = known.len() as u32;
+        *known.entry((trace.slices.name[item.idx()], elements)).or_insert(next)
+    };
+    items.iter().map(symbol).collect()
+}
+
+/// Adds the rounds after the items that the period was found in: each begins near where one is due, with the same
+/// items as the first.
+fn extended(symbols: &[u32], mut starts: Vec<usize>, length: usize) -> Vec<usize> {
+    let first = starts[0];
+    let head = &symbols[first..first + length.min(16).min(symbols.len() - first)];
+    while symbols.len() > MAX_ITEMS {
+        let due = starts[starts.len() - 1] + length;
+        let near = (due.saturating_sub(length / 4)..due + length / 4 + 1)
+            .filter(|&at| symbols[at.min(symbols.len())..].starts_with(head));
+        let Some(next) = near.min_by_key(|at| at.abs_diff(due)) else { break };
+        starts.push(next);
+    }
+    starts
+}
+
+/// Whether most of these ranges, which are sorted and disjoint, have a copy from or to the host, a wait of the host, a
+/// loss or an update of the parameters.
+fn has_whole_passes(trace: &Trace, rounds: &[TimeRange]) -> bool {
+    let slices = &trace.slices;
+    let is_of_step: Vec<bool> = trace
+        .strings
+        .iter()
+        .map(|(_, name)| {
+            let lower = name.to_ascii_lowercase();
+            let waits = matches!(SyncKind::of_call(name), Some(SyncKind::Event | SyncKind::Stream | SyncKind::Device));
+            waits || STEP_KERNELS.iter().any(|part| lower.contains(part))
+        })
+        .collect();
+    let is_evidence = |i: usize| match slices.kind[i] {
+        SliceKind::Memcpy => {
+            let kind = trace.facts.copies.get(SliceId(i as u32)).map(|copy| copy.kind);
+            matches!(kind, Some(CopyKind::HtoD | CopyKind::DtoH))
+        }
+        SliceKind::Kernel | SliceKind::Operator | SliceKind::Runtime | SliceKind::Driver => {
+            is_of_step.get(slices.name[i].0 as usize).copied().unwrap_or_default()
+        }
+        _ => false,
+    };
+    let mut has = vec![false; rounds.len()];
+    for i in (0..slices.len()).filter(|&i| is_evidence(i)) {
+        let after = rounds.partition_point(|round| round.start <= slices.ts[i]);
+        if let Some(round) = after.checked_sub(1).filter(|&round| slices.ts[i] < rounds[round].end) {
+            has[round] = true;
+        }
+    }
+    has.iter().filter(|&&has| has).count() as f64 >= MIN_WHOLE * rounds.len() as f64
+}
+
+/// The device work on the stream that has most of it, in order of time.
+fn device_operations(trace: &Trace) -> Vec<SliceId> {
+    let work = |track: TrackId| {
+        trace.track_slices(track).filter(|&i| trace.slices.kind[i].is_device_work()).map(|i| SliceId(i as u32))
+    };
+    let tracks = (0..trace.tracks.len() as u32).map(TrackId);
+    let busiest = tracks.max_by_key(|&track| (work(track).count(), std::cmp::Reverse(track)));
+    sorted(trace, busiest.map(|track| work(track).collect()).unwrap_or_default())
+}
+
+/// The kernels of collectives, in order of time.
+fn collectives(trace: &Trace) -> Vec<SliceId> {
+    let found = trace.facts.collectives.iter().map(|(slice, _)| slice);
+    sorted(trace, found.filter(|slice| trace.slices.kind[slice.idx()] == SliceKind::Kernel).collect())
+}
+
+/// The operators that lie in no other, of the thread that has most of them, in order of time.
+fn operators(trace: &Trace) -> Vec<SliceId> {
+    let slices = &trace.slices;
+    let rows = |track: TrackId| -> Range<usize> {
+        let rows = &trace.track_rows[track.0 as usize];
+        rows.start as usize..rows.end as usize
+    };
+    let outermost = |track: TrackId| -> Vec<SliceId> {
+        let parents = slices.parents(rows(track));
+        let first = trace.track_slices(track).start;
+        let is_operator = |i: usize| slices.kind[i] == SliceKind::Operator;
+        let all = trace.track_slices(track).zip(parents);
+        let found = all.filter(|&(i, parent)| {
+            is_operator(i) && !parent.is_some_and(|parent| is_operator(first + parent as usize))
+        });
+        found.map(|(i, _)| SliceId(i as u32)).collect()
+    };
+    let tracks = (0..trace.tracks.len() as u32).map(TrackId);
+    sorted(trace, tracks.map(outermost).max_by_key(Vec::len).unwrap_or_default())
+}
+
+fn sorted(trace: &Trace, mut items: Vec<SliceId>) -> Vec<SliceId> {
+    items.sort_by_key(|item| trace.slices.ts[item.idx()]);
+    items
+}

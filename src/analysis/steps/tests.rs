@@ -1,0 +1,172 @@
+//! Tests of the search for steps in traces.
+
+use super::*;
+use crate::model::{SliceKind, TraceBuilder};
+
+const NOTE: SliceKind = SliceKind::Annotation;
+
+fn find(slices: &[(&str, SliceKind, String, TimeNs, TimeNs)]) -> Option<Steps> {
+    let slices: Vec<_> =
+        slices.iter().map(|(thread, kind, name, ts, end)| (*thread, *kind, name.as_str(), *ts, *end)).collect();
+    steps(&TraceBuilder::from_slices(&slices).finish(), &|| false)
+}
+
+#[test]
+fn profiler_steps_are_time_ranges() {
+    let mut slices = Vec::new();
+    for step in 0..6 {
+        let start = 100 * step + if step == 3 { 20 } else { 0 };
+        slices.push(("main", NOTE, format!("ProfilerStep#{}", step + 5), start, start + 90));
+        slices.push(("main", NOTE, "Optimizer.step#SGD.step".to_owned(), start + 50, start + 60));
+    }
+    let found = find(&slices).unwrap();
+    assert_eq!(found.source, StepSource::ProfilerStep);
+    assert_eq!(found.boundaries, [0, 100, 200, 320, 400, 500, 590]);
+    assert_eq!((found.names[0].as_str(), found.len()), ("ProfilerStep#5", 6));
+    // 100, 100, 120, 80, 100 and 90: four within a tenth of 100.
+    assert_eq!(found.regularity, 4.0 / 6.0);
+    assert_eq!(found.durations.unwrap().calls, 4);
+    assert_eq!(found.disagreement, None, "5 steps between 6 ends of the optimizer");
+}
+
+#[test]
+fn annotations_are_next_and_disagreement_is_reported() {
+    let mut slices = Vec::new();
+    for step in 0..12 {
+        let start = 100 * step;
+        slices.push(("main", NOTE, "Optimizer.zero_grad#SGD.zero_grad".to_owned(), start, start + 10));
+        if step % 2 == 1 {
+            slices.push(("main", NOTE, "Optimizer.step#SGD.step".to_owned(), start + 50, start + 60));
+        }
+    }
+    let found = find(&slices).unwrap();
+    assert_eq!(found.source, StepSource::Annotation("Optimizer.step#SGD.step".to_owned()));
+    assert_eq!((found.boundaries, found.regularity), (vec![160, 360, 560, 760, 960, 1160], 1.0));
+    let other = StepSource::Annotation("Optimizer.zero_grad#SGD.zero_grad".to_owned());
+    assert_eq!(found.disagreement, Some((other, 11)));
+}
+
+#[test]
+fn repeating_kernels_are_steps_without_annotations() {
+    let launch = |rounds: i64, names: &[&str]| -> Vec<_> {
+        let n = names.len() as i64;
+        let kernel = |i: i64| ("stream 7", SliceKind::Kernel, names[(i % n) as usize].to_owned(), 10 * i, 10 * i + 8);
+        (0..n * rounds).map(kernel).collect()
+    };
+    let step = ["embed", "norm", "gemm", "norm", "gemm", "loss"];
+    let found = find(&launch(8, &step)).unwrap();
+    let is_found = matches!(found.source, StepSource::Period { items: "device operations", length: 6, .. });
+    assert!(is_found, "{:?}", found.source);
+    assert_eq!((found.boundaries[0], found.boundaries[1], found.len(), found.regularity), (0, 60, 8, 1.0));
+    assert_eq!((found.boundaries[8], found.used), (478, 1..8));
+    assert_eq!(find(&launch(4, &step)).unwrap().len(), 4);
+    assert_eq!(find(&launch(3, &step)), None, "three rounds are too few");
+    assert_eq!(find(&launch(24, &["norm", "qkv", "attend", "up", "down"])), None, "layers of one pass");
+    let mut named = launch(8, &step);
+    named.push(("main", NOTE, "execute_context_1(8)_generation_0(0)".to_owned(), 0, 500));
+    assert_eq!(find(&named), None, "all of it is one step");
+    assert_eq!(find(&[]), None);
+}
+
+/// Steps of 100 ns with two launches each, and what `name` adds.
+fn named(n: i64, name: impl Fn(i64, i64) -> Vec<(&'static str, SliceKind, String, TimeNs, TimeNs)>) -> Option<Steps> {
+    let mut slices = Vec::new();
+    for step in 0..n {
+        let start = 100 * step;
+        for at in [20, 60] {
+            slices.push(("main", SliceKind::Runtime, "cudaLaunchKernel".to_owned(), start + at, start + at + 5));
+        }
+        slices.extend(name(step, start));
+    }
+    find(&slices)
+}
+
+#[test]
+fn ranges_named_as_steps_are_steps() {
+    let range = |name: String, start, end| vec![("main", NOTE, name, start, end)];
+    for (name, source) in [
+        ("step_{}", "step_#"),
+        ("iteration {}", "iteration #"),
+        ("train_step", "train_step"),
+        ("Warm-up Step {}", "Warm-up Step #"),
+        ("execute_context_{}(8)_generation_7(9)", "execute_context_#(#)_generation_#(#)"),
+    ] {
+        let found = named(6, |step, start| range(name.replace("{}", &(step + 98).to_string()), start + 10, start + 90));
+        let found = found.unwrap_or_else(|| panic!("{name}"));
+        assert_eq!(found.source, StepSource::Ranges(source.to_owned()));
+        assert_eq!((found.len(), found.boundaries[0], found.boundaries[6], found.used), (6, 10, 590, 1..6), "{name}");
+    }
+    for name in ["optimizer step {}", "load batch {}", "epoch {}", "layer {}", "nccl:all_reduce {}"] {
+        let found = named(6, |step, start| range(name.replace("{}", &step.to_string()), start + 10, start + 15));
+        assert_eq!(found, None, "{name}");
+    }
+    let idle = named(6, |step, start| range(format!("step {step}"), start + 1, start + 9));
+    assert_eq!(idle, None, "no work lies in these ranges");
+}
+
+#[test]
+fn parts_that_cover_the_work_together_are_steps_and_layers_are_not() {
+    let parts = |step: i64, start: i64| {
+        let range = |name: &str, start, end| ("main", NOTE, name.to_owned(), start, end);
+        let mut all =
+            vec![range("## forward ##", start + 10, start + 40), range("## backward ##", start + 50, start + 90)];
+        all.extend((0..3).map(|layer| range(&format!("norm{layer}"), start + 10 + 8 * layer, start + 15 + 8 * layer)));
+        all.extend((step % 2 == 0).then(|| range("log", start + 95, start + 99)));
+        all
+    };
+    let found = named(7, parts).unwrap();
+    assert_eq!(found.source, StepSource::Ranges("## forward ##".to_owned()));
+    assert_eq!((found.len(), found.boundaries[1], found.boundaries[7]), (7, 110, 690));
+    let in_one_pass = named(7, |step, start| {
+        let mut all = parts(step, start);
+        all.extend((step == 0).then(|| ("main", NOTE, "train_step".to_owned(), 0, 700)));
+        all
+    });
+    assert_eq!(in_one_pass, None);
+}
+
+#[test]
+fn one_step_of_the_profiler_gives_way_to_the_batches_inside() {
+    let batches = |n: i64| {
+        named(n, move |step, start| {
+            let mut all = vec![("main", NOTE, "enumerate(DataLoader)#_Iter.__next__".to_owned(), start, start + 10)];
+            all.extend((step == 0).then(|| ("main", NOTE, "ProfilerStep#0".to_owned(), 0, 100 * n)));
+            all
+        })
+        .unwrap()
+    };
+    let found = batches(6);
+    assert_eq!((found.len(), found.disagreement), (5, Some((StepSource::ProfilerStep, 1))));
+    assert_eq!(batches(4).source, StepSource::ProfilerStep, "three are too few");
+}
+
+#[test]
+fn the_first_step_and_the_profilers_last_are_not_used() {
+    let profiler = |durs: &[i64]| {
+        let mut end = 0;
+        let step = |(k, dur): (usize, &i64)| {
+            end += dur;
+            ("main", NOTE, format!("ProfilerStep#{k}"), end - dur, end)
+        };
+        let slices: Vec<_> = durs.iter().enumerate().map(step).collect();
+        find(&slices).unwrap()
+    };
+    assert_eq!(profiler(&[500, 100, 90, 110, 100, 40]).used, 1..5);
+    assert_eq!(profiler(&[100, 90, 110]).used, 0..3);
+    assert_eq!(profiler(&[100, 5]).used, 0..1);
+    assert_eq!(profiler(&[100]).used, 0..1);
+    let found = profiler(&[500, 100, 90, 110, 100, 40]);
+    let durations = found.durations.unwrap();
+    assert_eq!((durations.calls, durations.mean_ns, durations.min_ns, durations.max_ns), (4, 100, 90, 110));
+    // s = 8.165, t(3) = 3.182: 3.182 * 8 / 2, where 8 is s in whole nanoseconds.
+    assert_eq!(found.ci95_ns(), Some(13));
+    assert_eq!(marked(&[30, 10, 20, 20]).unwrap().used, 0..2);
+    assert_eq!(marked(&[7, 7]), None);
+}
+
+#[test]
+fn quantiles_are_those_of_the_tables() {
+    for (df, expected) in [(1, 12.7062), (4, 2.7764), (9, 2.2622), (20, 2.0860), (120, 1.9799), (1_000_000, 1.9600)] {
+        assert!((t_975(df) - expected).abs() < 6e-5, "{df}: {}", t_975(df));
+    }
+}

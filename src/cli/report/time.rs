@@ -1,0 +1,70 @@
+//! Phases and findings about time: the parts `phases`, `checks` and `findings` of the report.
+
+use std::sync::Arc;
+
+use crate::analysis::finding::Finding;
+use crate::analysis::gaps::clusters::counted_boundaries;
+use crate::analysis::phases::{Phase, Phases};
+use crate::analysis::rules::{Thresholds, Verdicts};
+use crate::answers::Answers;
+use crate::answers::findings::{RuleVerdicts, TracePhases};
+use crate::answers::time::TraceSteps;
+use crate::cli::{Failure, input};
+use crate::figures::Table;
+use crate::figures::phases::{self, PhaseTotals};
+use crate::figures::verdicts::{self, Checked, Judged};
+use crate::model::{TimeRange, Trace};
+use crate::session::OpenTrace;
+
+/// What the report says of phases, and what the rules found.
+pub struct TimeReport {
+    pub phases: Table,
+    pub checks: Table,
+    pub findings: Vec<Finding>,
+}
+
+/// Errors: an analysis crashed, as stderr says.
+pub fn report(traces: &[OpenTrace], answers: &Answers) -> Result<TimeReport, Failure> {
+    let thresholds = Thresholds::default();
+    let failed = || Failure::Usage("The trace could not be analyzed. Please report it".to_owned());
+    let paths: Vec<String> = traces.iter().map(|open| input::label(&open.trace)).collect();
+    let verdicts = traces.iter().map(|open| answers.get(&open.trace, &RuleVerdicts::default()));
+    let verdicts: Vec<Arc<Verdicts>> = verdicts.collect::<Option<_>>().ok_or_else(failed)?;
+    let judged = traces.iter().zip(&paths).zip(&verdicts);
+    let judged: Vec<Judged<'_>> = judged
+        .map(|((open, path), verdicts)| Judged { trace: &open.trace, path, offset: open.offset, verdicts })
+        .collect();
+    let (mut rows, mut checked) = (Vec::new(), Vec::new());
+    for (open, verdicts) in traces.iter().zip(&verdicts) {
+        let steps = answers.get(&open.trace, &TraceSteps::default()).ok_or_else(failed)?;
+        let phases = answers.get(&open.trace, &TracePhases).ok_or_else(failed)?;
+        let boundaries = (*steps).as_ref().map_or(&[][..], counted_boundaries);
+        rows.extend(phase_totals(&open.trace, &phases, boundaries));
+        checked.extend(Checked::all(verdicts, &open.trace, &thresholds));
+    }
+    let findings = verdicts::findings(&judged, &thresholds).into_iter().map(|(_, finding)| finding).collect();
+    Ok(TimeReport { phases: phases::phases().table(rows, 0), checks: verdicts::checks().table(checked, 0), findings })
+}
+
+/// The phases of the steps that count, or of the whole trace; none if the recording names no phase.
+fn phase_totals(trace: &Trace, phases: &Phases, boundaries: &[i64]) -> Vec<PhaseTotals> {
+    let window = match boundaries {
+        [start, .., end] => TimeRange { start: *start, end: *end },
+        _ => trace.span,
+    };
+    if phases.tiles(window).is_empty() {
+        return Vec::new();
+    }
+    let n_steps = boundaries.len().saturating_sub(1);
+    let host = phases.within(window);
+    let device = phases.device(trace, &[window]).first().copied().unwrap_or_default();
+    let row = |phase: Phase| PhaseTotals {
+        rank: trace.info.rank,
+        phase,
+        total_ns: host[phase as usize],
+        window_ns: window.dur(),
+        n_steps,
+        device_ns: device[phase as usize],
+    };
+    Phase::ALL.into_iter().map(row).collect()
+}
