@@ -58,16 +58,20 @@ impl View for OverviewView {
             Panel::left(egui::Id::unique("overview devices")).frame(left).default_size(width * 0.28).show(ui, |ui| {
                 scroll(ui, "devices", |ui| cards::ui(&summary, *ctx.range, ui));
             });
-            Panel::right(egui::Id::unique("overview findings")).frame(right).default_size(width * 0.42).show(ui, |ui| {
-                scroll(ui, "findings", |ui| {
-                    if let Some(summary) = answer_ui(&summary, "Applying the rules…", ui) {
-                        self.n_found = summary.findings.len();
-                        let place = self.list.ui(&summary, ui);
-                        place.into_iter().for_each(|place| show(place, ctx));
-                    }
-                });
-            });
-            CentralPanel::default().frame(Frame::NONE).show(ui, |ui| {
+            Panel::right(egui::Id::unique("overview findings")).frame(right).default_size(width * 0.42).show(
+                ui,
+                |ui| {
+                    scroll(ui, "findings", |ui| {
+                        if let Some(summary) = answer_ui(&summary, "Applying the rules…", ui) {
+                            self.n_found = summary.findings.len();
+                            let place = self.list.ui(&summary, ui);
+                            place.into_iter().for_each(|place| show(place, ctx));
+                        }
+                    });
+                },
+            );
+            let middle = Frame::NONE.inner_margin(Margin::symmetric(8, 0));
+            CentralPanel::default().frame(middle).show(ui, |ui| {
                 if let Some(charts) = answer_ui(&charts, "Measuring the steps…", ui) {
                     let height = ui.available_height();
                     chart::ui(&charts, &mut self.chart, height, ctx, ui);
