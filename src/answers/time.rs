@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Analysis, Work};
 use crate::analysis::busy::{DeviceBusy, devices};
 use crate::analysis::gaps::clusters::{Clusters, clusters};
-use crate::analysis::gaps::{Ledger, LedgerIndex, ledger};
+use crate::analysis::gaps::{Ledger, LedgerIndex, ledgers};
 use crate::analysis::steps::{Steps, marked, steps};
 use crate::model::{ProcessId, TimeNs, Trace};
 
@@ -58,7 +58,7 @@ impl Analysis for Ledgers {
         let steps = work.get(of, &self.steps)?;
         let busy = work.get(of, &BusyDevices)?;
         let is_cancelled = || work.is_cancelled();
-        Some(busy.iter().map(|busy| ledger(of, busy, (*steps).as_ref(), &is_cancelled)).collect())
+        Some(ledgers(of, &busy, (*steps).as_ref(), &is_cancelled))
     }
 }
 

@@ -10,6 +10,8 @@ pub mod escape;
 pub mod files;
 pub mod findings;
 pub mod format;
+pub mod gap_clusters;
+pub mod gaps;
 pub mod memory;
 pub mod ncu;
 pub mod phases;

@@ -146,7 +146,15 @@ mod tests {
                 out.parts.push(StoredPart { start: now, slice: NONE, class: GapClass::ALL[class] });
                 now += dur;
             }
-            out.gaps.push(StoredGap { start, end: now, after: NONE, ended_by: NONE, first_part, trigger: None });
+            out.gaps.push(StoredGap {
+                start,
+                end: now,
+                after: NONE,
+                ended_by: NONE,
+                first_part,
+                trigger: None,
+                trigger_slice: NONE,
+            });
         }
         out
     }

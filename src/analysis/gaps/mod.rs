@@ -1,14 +1,31 @@
 //! The gap ledger: all idle time of a device, each gap in parts by cause (F1, F2).
 
+mod causes;
 pub mod ceiling;
 mod class;
 pub mod clusters;
+mod host;
 mod index;
+mod place;
+mod roles;
+#[cfg(test)]
+mod tests;
+mod theta;
+mod waits;
+mod work;
 
 use std::ops::Range;
 
+use rayon::prelude::*;
+
+use self::causes::{Causes, Overheads, Scene};
 pub use self::class::{GapClass, Trigger};
+use self::host::Segment;
 pub use self::index::{IdleByClass, LedgerIndex};
+pub use self::place::{Place, place, place_at};
+use self::theta::theta;
+use self::waits::Waits;
+use self::work::{Calls, in_order};
 use super::busy::DeviceBusy;
 use super::steps::Steps;
 use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange, Trace};
@@ -22,6 +39,8 @@ pub struct Gap {
     /// The work that ends it; of several that start at once, the one launched first.
     pub ended_by: SliceId,
     pub trigger: Option<Trigger>,
+    /// The slice that triggered it: the synchronization, the launch of the graph, or the profiler's overhead.
+    pub trigger_slice: Option<SliceId>,
 }
 
 /// A part of a gap.
@@ -55,8 +74,21 @@ pub struct Ledger {
     /// The longest usual time between a launch and its start on an idle device, in nanoseconds: shorter gaps
     /// are micro gaps.
     pub theta_ns: DurNs,
+    pub coverage: Coverage,
     gaps: Vec<StoredGap>,
     parts: Vec<StoredPart>,
+}
+
+/// How much of a ledger the recording can explain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// Time of gaps at which an operator was open on the thread in question, in nanoseconds.
+    pub operator_ns: DurNs,
+    /// The same for a frame of the user's program.
+    pub frame_ns: DurNs,
+    /// Pieces of device work, and how many of them have a recorded launch.
+    pub work: u64,
+    pub launched: u64,
 }
 
 /// The gap before `ended_by`.
@@ -68,6 +100,8 @@ struct StoredGap {
     ended_by: SliceId,
     /// Index into [`Ledger::parts`]; the parts end where those of the next gap begin.
     first_part: u32,
+    /// [`NONE`] without one.
+    trigger_slice: SliceId,
     trigger: Option<Trigger>,
 }
 
@@ -107,8 +141,9 @@ impl Ledger {
 
     /// A gap by its index; gaps ascend in time.
     pub fn gap(&self, index: usize) -> Gap {
-        let StoredGap { start, end, after, ended_by, trigger, .. } = self.gaps[index];
-        Gap { time: TimeRange { start, end }, after, ended_by, trigger }
+        let StoredGap { start, end, after, ended_by, trigger, trigger_slice, .. } = self.gaps[index];
+        let trigger_slice = (trigger_slice != NONE).then_some(trigger_slice);
+        Gap { time: TimeRange { start, end }, after, ended_by, trigger, trigger_slice }
     }
 
     /// The parts of a gap in order of time. Their lengths sum to that of the gap.
@@ -162,58 +197,121 @@ impl Ledger {
     }
 }
 
-/// The gaps of a device with their causes.
+/// The ledgers of the devices of a trace, in their order.
 ///
 /// * `steps`: the steps of the trace, for [`Trigger::StepBoundary`].
-/// * Cost: O(n) for n slices of the device. Incomplete if cancelled.
-pub fn ledger(trace: &Trace, busy: &DeviceBusy, steps: Option<&Steps>, is_cancelled: &dyn Fn() -> bool) -> Ledger {
-    _ = steps;
-    let mut out = Ledger { process: busy.process, device: busy.device, window: busy.window, ..Ledger::default() };
-    out.gaps = gaps(busy);
-    find_neighbors(trace, busy.process, &mut out.gaps, is_cancelled);
-    for gap in &mut out.gaps {
-        gap.first_part = out.parts.len() as u32;
-        out.parts.push(StoredPart { start: gap.start, slice: NONE, class: GapClass::Unknown });
-    }
-    out
-}
-
-/// The time between the busy ranges.
-fn gaps(busy: &DeviceBusy) -> Vec<StoredGap> {
-    let gap = |pair: &[TimeRange]| StoredGap {
-        start: pair[0].end,
-        end: pair[1].start,
-        after: NONE,
-        ended_by: NONE,
-        first_part: 0,
-        trigger: None,
+/// * Cost: O(n log k) for n slices of the devices in k rows, and of the threads that launched; devices in
+///   parallel. Incomplete if cancelled.
+pub fn ledgers(
+    trace: &Trace,
+    busy: &[DeviceBusy],
+    steps: Option<&Steps>,
+    is_cancelled: &(dyn Fn() -> bool + Sync),
+) -> Vec<Ledger> {
+    let calls = Calls::new(trace);
+    let overheads = Overheads::new(trace);
+    let waits = Waits::new(trace, &calls);
+    let ledger = |busy: &DeviceBusy| {
+        let theta_ns = theta(trace, busy.process, &calls);
+        let causes = Causes::new(trace, &calls, &overheads, &waits, steps, theta_ns);
+        let ledger =
+            Ledger { process: busy.process, device: busy.device, window: busy.window, theta_ns, ..Ledger::default() };
+        Sweep { trace, calls: &calls, causes, ledger }.run(is_cancelled)
     };
-    busy.busy.windows(2).map(gap).collect()
+    busy.par_iter().map(ledger).collect()
 }
 
-/// Finds the work before and after each gap. Cost: O(slices of the device + gaps x rows).
-fn find_neighbors(trace: &Trace, process: ProcessId, gaps: &mut [StoredGap], is_cancelled: &dyn Fn() -> bool) {
-    let slices = &trace.slices;
-    let rows = slices.rows.iter().filter(|row| trace.track(row.track).process == process);
-    for row in rows.take_while(|_| !is_cancelled()) {
-        // Annotations on the device nest around the work but are none.
-        let mut work = row.range().filter(|&i| slices.kind[i].is_device_work()).peekable();
-        let mut before: Option<usize> = None;
-        for gap in &mut *gaps {
-            while let Some(i) = work.next_if(|&i| slices.ts[i] < gap.end) {
-                before = Some(i);
+/// The ledger of one device, for tests with a few nanoseconds: all its gaps are macro gaps.
+#[cfg(test)]
+pub fn ledger(
+    trace: &Trace,
+    busy: &DeviceBusy,
+    steps: Option<&Steps>,
+    is_cancelled: &(dyn Fn() -> bool + Sync),
+) -> Ledger {
+    Ledger { theta_ns: 0, ..ledgers(trace, std::slice::from_ref(busy), steps, is_cancelled).remove(0) }
+}
+
+/// One pass over the work of a device.
+struct Sweep<'a> {
+    trace: &'a Trace,
+    calls: &'a Calls,
+    causes: Causes<'a>,
+    ledger: Ledger,
+}
+
+impl Sweep<'_> {
+    /// Between two looks at whether the answer is still wanted.
+    const BATCH: u32 = 4096;
+
+    /// A gap is before all work that starts later than all before it ended. Work without a length ends and
+    /// begins gaps, too.
+    fn run(mut self, is_cancelled: &dyn Fn() -> bool) -> Ledger {
+        let slices = &self.trace.slices;
+        let mut on_stream: Vec<Option<SliceId>> = vec![None; self.trace.tracks.len()];
+        // The work that ends last of all so far, with its launch.
+        let mut last: Option<(SliceId, Option<SliceId>)> = None;
+        let (mut last_graph, mut run) = (None, 0);
+        let mut segments = Vec::new();
+        for (work, n) in in_order(self.trace, self.ledger.process).zip(1_u32..) {
+            if n.is_multiple_of(Self::BATCH) && is_cancelled() {
+                break;
             }
-            // Where several begin or end at once, the one launched first ends the gap, and the last one precedes it.
-            let key = |i: SliceId| (slices.correlation[i.idx()], i);
-            if let Some(next) = work.peek().map(|&i| SliceId(i as u32)).filter(|next| slices.ts[next.idx()] == gap.end)
-                && (gap.ended_by == NONE || key(next) < key(gap.ended_by))
-            {
-                gap.ended_by = next;
+            let time = slices.time(work);
+            let call = self.calls.of(self.trace, work);
+            let before_on_stream = on_stream[slices.track_of(work).0 as usize].replace(work);
+            if let Some((after, after_call)) = last.filter(|last| slices.end[last.0.idx()] < time.start) {
+                let scene = Scene {
+                    gap: TimeRange { start: slices.end[after.idx()], end: time.start },
+                    after,
+                    ended_by: work,
+                    after_call,
+                    call,
+                    before_on_stream,
+                    last_graph,
+                    launch_bound_run: run,
+                };
+                self.add(&scene, &mut segments);
             }
-            if let Some(last) = before.map(|i| SliceId(i as u32)).filter(|last| slices.end[last.idx()] == gap.start)
-                && (gap.after == NONE || key(last) > key(gap.after))
-            {
-                gap.after = last;
+            self.ledger.coverage.work += 1;
+            if let Some(call) = call {
+                self.ledger.coverage.launched += 1;
+                if self.causes.launches_graph(call) {
+                    last_graph = Some(call);
+                } else {
+                    let is_late = time.start - slices.end[call.idx()] < self.ledger.theta_ns;
+                    run = if is_late { run + 1 } else { 0 };
+                }
+            }
+            if last.is_none_or(|last| slices.end[last.0.idx()] <= time.end) {
+                last = Some((work, call));
+            }
+        }
+        self.ledger.gaps.shrink_to_fit();
+        self.ledger.parts.shrink_to_fit();
+        self.ledger
+    }
+
+    fn add(&mut self, scene: &Scene, segments: &mut Vec<Segment>) {
+        self.causes.parts(scene, segments);
+        let trigger = self.causes.trigger(scene, segments);
+        let ledger = &mut self.ledger;
+        ledger.gaps.push(StoredGap {
+            start: scene.gap.start,
+            end: scene.gap.end,
+            after: scene.after,
+            ended_by: scene.ended_by,
+            first_part: ledger.parts.len() as u32,
+            trigger_slice: trigger.and_then(|trigger| trigger.1).unwrap_or(NONE),
+            trigger: trigger.map(|trigger| trigger.0),
+        });
+        let mut last = None;
+        for segment in &*segments {
+            ledger.coverage.operator_ns += if segment.has_operator { segment.time.dur() } else { 0 };
+            ledger.coverage.frame_ns += if segment.has_frame { segment.time.dur() } else { 0 };
+            if last.replace((segment.class, segment.slice)) != Some((segment.class, segment.slice)) {
+                let slice = segment.slice.unwrap_or(NONE);
+                ledger.parts.push(StoredPart { start: segment.time.start, slice, class: segment.class });
             }
         }
     }

@@ -15,9 +15,11 @@ use crate::analysis::kernels::{KernelsBy, kernels};
 use crate::analysis::operators::operators;
 use crate::analysis::totals::Scope;
 use crate::answers::Answers;
+use crate::answers::time::{GapClusters, Ledgers, TraceSteps};
 use crate::cli::{Failure, input};
 use crate::figures::devices::{self, Device, StreamIdle};
 use crate::figures::files::{self, File, FileClock};
+use crate::figures::gaps::{self, DeviceGaps};
 use crate::figures::{Table, findings, work};
 use crate::model::{Format, TimeRange, Trace};
 use crate::session::OpenTrace;
@@ -31,7 +33,8 @@ use crate::session::OpenTrace;
 pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) -> Result<Report, Failure> {
     let models: Vec<&Trace> = traces.iter().map(|trace| &**trace).collect();
     let (clock, span, offsets) = clock(&models);
-    let open = traces.iter().zip(offsets).map(|(trace, offset)| OpenTrace::new(Arc::clone(trace), offset));
+    let open =
+        traces.iter().zip(offsets.iter().copied()).map(|(trace, offset)| OpenTrace::new(Arc::clone(trace), offset));
     // Of what several parts ask for. It keeps every answer to the end, so the totals below, each with all its
     // slices, stay out of it.
     let answers = Answers::default();
@@ -43,6 +46,7 @@ pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) 
     let devices: Vec<Device<'_>> =
         busy.iter().flat_map(|(trace, all)| all.iter().map(|busy| device(trace, busy))).collect();
     let device_work: Vec<_> = devices.iter().flat_map(Device::work).collect();
+    let (gaps, gap_classes) = gaps(traces, &offsets, &answers, top)?;
     let device_time: Vec<_> = devices.iter().map(Device::time).collect();
     let stream_idle: Vec<_> = models.iter().flat_map(|trace| stream_idle(trace)).collect();
     let mut found = memory.findings;
@@ -63,6 +67,8 @@ pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) 
         device_time: devices::device_time().table(&device_time, 0),
         hta_idle: devices::hta_idle().table(&stream_idle, 0),
         devices: devices::devices().table(devices, 0),
+        gaps,
+        gap_classes,
         operators: work::operators().table(operators(&scope, by_shape), top),
         kernels: work::kernels().table(kernels(&scope, by), top),
         copies: work::copies().table(copies(&scope, false), top),
@@ -75,6 +81,27 @@ pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) 
         growth: memory.growth,
         findings: found,
     })
+}
+
+/// The parts `gaps` and `gap_classes`.
+///
+/// * `offsets`: of each trace on the clock of the report.
+///
+/// Errors: the analysis crashed, as stderr says.
+fn gaps(traces: &[Arc<Trace>], offsets: &[i64], answers: &Answers, top: usize) -> Result<(Table, Table), Failure> {
+    let ledgers = traces.iter().map(|trace| answers.get(trace, &Ledgers::default())).collect::<Option<Vec<_>>>();
+    let ledgers =
+        ledgers.ok_or_else(|| Failure::Usage("The gaps could not be analyzed. Please report it".to_owned()))?;
+    let mut devices: Vec<DeviceGaps<'_>> = Vec::new();
+    for ((trace, &offset), all) in traces.iter().zip(offsets).zip(&ledgers) {
+        let steps = answers.get(trace, &TraceSteps::default());
+        let steps = steps.as_deref().and_then(Option::as_ref);
+        let clusters = answers.get(trace, &GapClusters::default()).unwrap_or_default();
+        let all = all.iter().zip(&*clusters);
+        devices.extend(all.map(|(ledger, clusters)| DeviceGaps::new(trace, ledger, (clusters, steps), offset, top)));
+    }
+    let classes: Vec<_> = devices.iter().flat_map(DeviceGaps::classes).collect();
+    Ok((gaps::device_gaps().table(devices, 0), gaps::classes().table(&classes, 0)))
 }
 
 /// Counts of shown, merged and rejected events of each trace.

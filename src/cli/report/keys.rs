@@ -25,6 +25,7 @@ pub struct Report {
     /// From the first start to the last end of all traces, on the session clock.
     pub span_ns: [TimeNs; 2],
     pub devices: Table,
+    pub gaps: Table,
     /// Only for traces of the PyTorch profiler, which HTA reads.
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub hta_idle: Table,
@@ -44,6 +45,8 @@ pub struct Report {
     /// The parts that JSON has inside others, for flat reports.
     #[serde(skip)]
     pub device_work: Table,
+    #[serde(skip)]
+    pub gap_classes: Table,
     #[serde(skip)]
     pub device_time: Table,
     #[serde(skip)]
@@ -89,6 +92,8 @@ impl Report {
             memory,
             growth,
             device_time,
+            gaps,
+            gap_classes,
             hta_idle,
         } = self;
         let [files, problems] = import_tables(files);
@@ -103,6 +108,10 @@ impl Report {
             Borrowed(devices),
             Borrowed(device_work),
             Borrowed(device_time),
+            Borrowed(gaps),
+            Borrowed(gap_classes),
+            Owned(nested(gaps, &figures::gaps::gaps())),
+            Owned(nested(gaps, &figures::gap_clusters::clusters())),
             Borrowed(hta_idle),
             Borrowed(kernels),
             Borrowed(operators),

@@ -24,6 +24,7 @@ fn planted(kernels: &[(&str, DurNs, [GapClass; 2])]) -> (Trace, Ledger) {
                 ended_by: SliceId(i as u32),
                 first_part: ledger.parts.len() as u32,
                 trigger: None,
+                trigger_slice: NONE,
             });
             let part = |start, class| StoredPart { start, slice: NONE, class };
             ledger.parts.extend([part(start, classes[0]), part(start + (gap + 1) / 2, classes[1])]);
@@ -103,13 +104,14 @@ fn ranges_that_count_their_instances_are_one_name() {
     builder.slices[0].correlation = (0..16).map(|i| if i % 4 >= 2 { 1 + i / 4 } else { 0 }).collect();
     let trace = builder.finish();
     let device = crate::analysis::busy::devices(&trace).remove(0);
-    let ledger = crate::analysis::gaps::ledger(&trace, &device, None, &|| false);
+    let mut ledger = crate::analysis::gaps::ledgers(&trace, &[device], None, &|| false).remove(0);
+    ledger.theta_ns = THETA;
     let found = clusters(&trace, &ledger, None, &|| false);
     let mut paths: Vec<_> =
         found.all.iter().map(|cluster| (found.path(cluster).join("/"), cluster.sum.count)).collect();
     paths.sort();
-    assert_eq!(paths, [("batch #/layer 1".to_owned(), 1), ("batch #/layer 2".to_owned(), 2)]);
-    assert_eq!(found.op(&found.all[0]), "layer 2");
+    assert_eq!(paths, [("batch #/layer 1".to_owned(), 2), ("batch #/layer 2".to_owned(), 1)]);
+    assert_eq!(found.op(&found.all[0]), "layer 1");
 }
 
 fn class() -> impl Strategy<Value = GapClass> {

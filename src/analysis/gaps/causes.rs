@@ -1,0 +1,326 @@
+//! The causes of one gap: its host part, its launch part, and its trigger (F2).
+
+use hashbrown::HashMap;
+
+use super::host::{Activity, Host, Segment, push, syncs};
+use super::roles::{Role, of_overhead};
+use super::waits::Waits;
+use super::work::Calls;
+use super::{GapClass, Trigger};
+use crate::analysis::steps::{StepSource, Steps};
+use crate::model::{DurNs, SliceId, SliceKind, TimeRange, Trace, TrackId};
+
+/// Work launched this shortly before it runs, so many times in a row, is launch-bound.
+const LAUNCH_BOUND_RUN: u32 = 8;
+
+/// A gap and what precedes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene {
+    pub gap: TimeRange,
+    pub after: SliceId,
+    pub ended_by: SliceId,
+    /// The calls that launched them.
+    pub after_call: Option<SliceId>,
+    pub call: Option<SliceId>,
+    /// The work before `ended_by` on its stream.
+    pub before_on_stream: Option<SliceId>,
+    /// The graph launch of the last work of a graph before the gap.
+    pub last_graph: Option<SliceId>,
+    /// How many pieces of work in a row were launched less than theta before they ran.
+    pub launch_bound_run: u32,
+}
+
+/// Profiler overhead of a trace, and rows that say when device code was loaded; sorted.
+#[derive(Debug, Default)]
+pub struct Overheads {
+    profiler: Vec<(TimeRange, SliceId)>,
+    loading: Vec<(TimeRange, SliceId)>,
+}
+
+impl Overheads {
+    /// Cost: O(tracks + overhead rows · log).
+    pub fn new(trace: &Trace) -> Self {
+        let mut out = Self::default();
+        let slices = &trace.slices;
+        for row in &slices.rows {
+            // Recorders keep overhead on tracks of its own.
+            if row.range().next().is_none_or(|i| slices.kind[i] != SliceKind::Overhead) {
+                continue;
+            }
+            for slice in row.range().map(|i| SliceId(i as u32)) {
+                let entry = (slices.time(slice), slice);
+                match of_overhead(trace.slice_name(slice)) {
+                    Role::Profiler => out.profiler.push(entry),
+                    Role::ModuleLoad => out.loading.push(entry),
+                    _ => {}
+                }
+            }
+        }
+        for list in [&mut out.profiler, &mut out.loading] {
+            list.sort_unstable_by_key(|&(time, slice)| (time.start, slice));
+            // Where rows overlap, the first one counts.
+            let mut end = i64::MIN;
+            for (time, _) in list.iter_mut() {
+                time.start = time.start.max(end).min(time.end);
+                end = end.max(time.end);
+            }
+            list.retain(|(time, _)| time.start < time.end);
+        }
+        out
+    }
+}
+
+/// Finds the causes of the gaps of one device, in order of time.
+#[derive(Debug)]
+pub struct Causes<'a> {
+    trace: &'a Trace,
+    calls: &'a Calls,
+    overheads: &'a Overheads,
+    steps: Option<&'a Steps>,
+    waits: &'a Waits,
+    theta: DurNs,
+    host: Host<'a>,
+    /// The synchronizations of each thread, by start.
+    syncs: HashMap<TrackId, Vec<SliceId>>,
+    scratch: [Vec<Segment>; 2],
+}
+
+impl<'a> Causes<'a> {
+    pub fn new(
+        trace: &'a Trace,
+        calls: &'a Calls,
+        overheads: &'a Overheads,
+        waits: &'a Waits,
+        steps: Option<&'a Steps>,
+        theta: DurNs,
+    ) -> Self {
+        let host = Host::new(trace, theta);
+        Self { trace, calls, overheads, steps, waits, theta, host, syncs: HashMap::new(), scratch: Default::default() }
+    }
+
+    /// The parts of a gap, in order of time and without space between them.
+    pub fn parts(&mut self, scene: &Scene, out: &mut Vec<Segment>) {
+        out.clear();
+        let Scene { gap, call, .. } = *scene;
+        let Some(call) = call else {
+            let class = if self.is_inside_graph(scene) { GapClass::Graph } else { GapClass::NoLaunch };
+            out.push(Segment::new(gap, class, None));
+            self.overlay_profiler(gap, out);
+            return;
+        };
+        let launched = self.trace.slices.ts[call.idx()];
+        let split = launched.clamp(gap.start, gap.end);
+        if self.is_inside_graph(scene) {
+            out.push(Segment::new(gap, GapClass::Graph, Some(call)));
+        } else {
+            if gap.start < split {
+                self.host_part(TimeRange { end: split, ..gap }, scene, call, out);
+            }
+            if split < gap.end {
+                self.launch_part(TimeRange { start: split, ..gap }, scene, call, out);
+            }
+        }
+        self.overlay_profiler(gap, out);
+    }
+
+    /// Tiles `range` by what the launching thread did; while it does nothing or waits for another thread, by
+    /// what the thread did that launched the work before.
+    fn host_part(&mut self, range: TimeRange, scene: &Scene, call: SliceId, out: &mut Vec<Segment>) {
+        let slices = &self.trace.slices;
+        let thread = slices.track_of(call);
+        let before = scene.after_call.map(|call| slices.track_of(call)).filter(|&before| before != thread);
+        let [mut own, mut other] = std::mem::take(&mut self.scratch);
+        own.clear();
+        self.host.tile(thread, range, &mut own);
+        for segment in &own {
+            let Some(before) = before.filter(|_| segment.activity != Activity::Works) else {
+                push(out, *segment);
+                continue;
+            };
+            other.clear();
+            self.host.tile(before, segment.time, &mut other);
+            for theirs in &other {
+                let is_better = match theirs.activity {
+                    Activity::Works => true,
+                    Activity::Waits => segment.activity == Activity::Nothing,
+                    Activity::Nothing => segment.slice.is_none() && segment.activity == Activity::Nothing,
+                };
+                let has_frame = segment.has_frame || theirs.has_frame;
+                let chosen = if is_better { *theirs } else { Segment { time: theirs.time, ..*segment } };
+                push(out, Segment { has_frame, ..chosen });
+            }
+        }
+        self.scratch = [own, other];
+        self.overlay_loading(range, out);
+    }
+
+    /// From the launch on: the usual latency, or what the work waited for.
+    fn launch_part(&mut self, range: TimeRange, scene: &Scene, call: SliceId, out: &mut Vec<Segment>) {
+        let slices = &self.trace.slices;
+        let mut at = Vec::new();
+        let launched = slices.ts[call.idx()];
+        self.host.tile(slices.track_of(call), TimeRange { start: launched, end: launched + 1 }, &mut at);
+        let flags = |class, slice, time| Segment {
+            has_operator: at.first().is_some_and(|at| at.has_operator),
+            has_frame: at.first().is_some_and(|at| at.has_frame),
+            ..Segment::new(time, class, slice)
+        };
+        let role = self.host.roles.of(self.trace, call);
+        let mut rest = range;
+        // A call of usual length belongs to the latency. Work cannot begin before a slow one is over.
+        let returned = slices.end[call.idx()].min(range.end);
+        if returned - range.start >= self.theta && role != Role::GraphLaunch {
+            rest.start = returned;
+            let call_time = TimeRange { end: returned, ..range };
+            if matches!(role, Role::CopyCall | Role::Sync) {
+                // It stages the data of the copy that is to begin.
+                push(out, flags(GapClass::Copy, Some(call), call_time));
+            } else {
+                self.host.tile(slices.track_of(call), call_time, out);
+                self.overlay_loading(call_time, out);
+            }
+        }
+        if rest.start == rest.end {
+            return;
+        }
+        let segment = if rest.dur() < self.theta {
+            flags(GapClass::LaunchLatency, Some(call), rest)
+        } else if role == Role::GraphLaunch {
+            flags(GapClass::Graph, Some(call), rest)
+        } else if let Some(producer) = self.waits.producer(self.trace, self.calls, scene) {
+            flags(GapClass::Dependency, Some(producer), rest)
+        } else {
+            flags(GapClass::Queued, Some(call), rest)
+        };
+        push(out, segment);
+    }
+
+    /// Whether earlier work of the same launch of a graph ran before the gap.
+    fn is_inside_graph(&mut self, scene: &Scene) -> bool {
+        let nodes = &self.trace.facts.graph_nodes;
+        match scene.call {
+            Some(call) => scene.last_graph == Some(call),
+            None => {
+                let [after, ended_by] = [scene.after, scene.ended_by].map(|work| nodes.get(work));
+                after.zip(ended_by).is_some_and(|(a, b)| (a.graph, a.exec) == (b.graph, b.exec))
+            }
+        }
+    }
+
+    /// Whether a call launches a graph.
+    pub fn launches_graph(&mut self, call: SliceId) -> bool {
+        self.host.roles.of(self.trace, call) == Role::GraphLaunch
+    }
+
+    fn overlay_profiler(&self, range: TimeRange, out: &mut Vec<Segment>) {
+        overlay(&self.overheads.profiler, range, GapClass::Profiler, |_| true, out);
+    }
+
+    /// Device code is loaded inside the call that needs it first.
+    fn overlay_loading(&self, range: TimeRange, out: &mut Vec<Segment>) {
+        let is_call = |segment: &Segment| segment.class == GapClass::Launch;
+        overlay(&self.overheads.loading, range, GapClass::ModuleLoad, is_call, out);
+    }
+
+    /// The event that made the gap possible, and the slice that it was. Where several hold: a synchronization;
+    /// the profiler, if it takes most of the gap; launches that keep up with the device only just; the end of a
+    /// graph; the end of a step; the profiler.
+    pub fn trigger(&mut self, scene: &Scene, parts: &[Segment]) -> Option<(Trigger, Option<SliceId>)> {
+        let call = scene.call?;
+        let slices = &self.trace.slices;
+        if let Some(sync) = self.draining_sync(scene, call) {
+            return Some((Trigger::Sync, Some(sync)));
+        }
+        let overhead = || parts.iter().filter(|part| part.class == GapClass::Profiler);
+        let profiler_ns: DurNs = overhead().map(|part| part.time.dur()).sum();
+        let profiler = overhead().next().map(|part| (Trigger::Profiler, part.slice));
+        if profiler_ns > scene.gap.dur() / 2 {
+            return profiler;
+        }
+        let is_graph = self.launches_graph(call);
+        let ahead = slices.ts[scene.ended_by.idx()] - slices.end[call.idx()];
+        if scene.launch_bound_run >= LAUNCH_BOUND_RUN && ahead < self.theta && !is_graph {
+            return Some((Trigger::LaunchBound, None));
+        }
+        let ends_graph = scene.after_call.is_some_and(|after| after != call && self.launches_graph(after));
+        if ends_graph {
+            return Some((Trigger::GraphEnd, scene.after_call));
+        }
+        if self.is_step_boundary(scene, call) {
+            return Some((Trigger::StepBoundary, None));
+        }
+        profiler
+    }
+
+    /// The synchronization that emptied the queue: it began before the gap, after the launch of the work before
+    /// it, and ended no earlier than theta before the gap. By the launching thread, else by that which launched
+    /// the work before.
+    fn draining_sync(&mut self, scene: &Scene, call: SliceId) -> Option<SliceId> {
+        let slices = &self.trace.slices;
+        let before = scene.after_call.map(|call| slices.track_of(call));
+        let own = slices.track_of(call);
+        for thread in [Some(own), before.filter(|&before| before != own)].into_iter().flatten() {
+            if !self.syncs.contains_key(&thread) {
+                let found = syncs(self.trace, thread, &mut self.host);
+                self.syncs.insert(thread, found);
+            }
+            let syncs = &self.syncs[&thread];
+            let began = syncs.partition_point(|sync| slices.ts[sync.idx()] < scene.gap.start);
+            let Some(&sync) = began.checked_sub(1).and_then(|at| syncs.get(at)) else { continue };
+            let time = slices.time(sync);
+            let ends_in = scene.gap.start - self.theta <= time.end && time.end <= scene.gap.end;
+            let is_after_launch = scene
+                .after_call
+                .is_none_or(|after| slices.track_of(after) != thread || slices.ts[after.idx()] <= time.start);
+            if ends_in && is_after_launch && (thread != own || time.end <= slices.ts[call.idx()]) {
+                return Some(sync);
+            }
+        }
+        None
+    }
+
+    /// Whether a step ends between the launches of the work before and after the gap; for steps found on the
+    /// device, in the gap.
+    fn is_step_boundary(&self, scene: &Scene, call: SliceId) -> bool {
+        let Some(steps) = self.steps else { return false };
+        let ts = &self.trace.slices.ts;
+        let is_of_device = matches!(steps.source, StepSource::Period { .. });
+        let range = match scene.after_call {
+            Some(after) if !is_of_device => ts[after.idx()]..ts[call.idx()],
+            _ => scene.gap.start..scene.gap.end,
+        };
+        let first = steps.boundaries.partition_point(|&boundary| boundary <= range.start);
+        steps.boundaries.get(first).is_some_and(|&boundary| boundary <= range.end)
+    }
+}
+
+/// Replaces the parts of segments within `range` that overlap `spans` and fit `is_covered`.
+fn overlay(
+    spans: &[(TimeRange, SliceId)],
+    range: TimeRange,
+    class: GapClass,
+    is_covered: impl Fn(&Segment) -> bool,
+    out: &mut Vec<Segment>,
+) {
+    let first = spans.partition_point(|(time, _)| time.end <= range.start);
+    let spans = spans[first..].iter().take_while(|(time, _)| time.start < range.end);
+    for &(span, slice) in spans {
+        let mut cut = Vec::with_capacity(out.len() + 2);
+        for segment in out.drain(..) {
+            let Some(hit) = segment.time.intersect(span).filter(|_| is_covered(&segment)) else {
+                cut.push(segment);
+                continue;
+            };
+            let [before, after] = [
+                TimeRange { start: segment.time.start, end: hit.start },
+                TimeRange { start: hit.end, end: segment.time.end },
+            ];
+            let within = Segment { time: hit, class, slice: Some(slice), ..segment };
+            let pieces = [Segment { time: before, ..segment }, within, Segment { time: after, ..segment }];
+            for piece in pieces.into_iter().filter(|piece| piece.time.dur() > 0) {
+                push(&mut cut, piece);
+            }
+        }
+        *out = cut;
+    }
+}

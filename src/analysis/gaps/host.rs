@@ -1,0 +1,283 @@
+//! What a thread did at each instant of an interval.
+
+use std::cmp::Reverse;
+
+use hashbrown::HashMap;
+
+use super::GapClass;
+use super::roles::{Role, Roles};
+use crate::model::{CopyKind, DurNs, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
+
+/// How much a thread did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    Works,
+    /// Waits for another thread.
+    Waits,
+    /// Nothing that explains the time was recorded.
+    Nothing,
+}
+
+/// A stretch of time with one cause.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    pub time: TimeRange,
+    pub class: GapClass,
+    pub slice: Option<SliceId>,
+    pub activity: Activity,
+    /// Whether an operator, or a frame of the user's program, was open.
+    pub has_operator: bool,
+    pub has_frame: bool,
+}
+
+impl Segment {
+    pub fn new(time: TimeRange, class: GapClass, slice: Option<SliceId>) -> Self {
+        Self { time, class, slice, activity: Activity::Works, has_operator: false, has_frame: false }
+    }
+}
+
+/// The host threads of a trace, read forward in time.
+#[derive(Debug)]
+pub struct Host<'a> {
+    trace: &'a Trace,
+    pub roles: Roles,
+    threads: HashMap<TrackId, Vec<Cursor>>,
+    /// Operators and ranges whose class depends on what lies inside.
+    judged: HashMap<SliceId, GapClass>,
+    theta: DurNs,
+    /// Slices that overlap the interval, and those open at an instant. Kept for their memory.
+    found: Vec<u32>,
+    open: Vec<u32>,
+}
+
+/// The slices of one row from the first that is not over.
+#[derive(Debug)]
+struct Cursor {
+    first: usize,
+    next: usize,
+    end: usize,
+}
+
+impl<'a> Host<'a> {
+    pub fn new(trace: &'a Trace, theta: DurNs) -> Self {
+        let (roles, threads, judged) = Default::default();
+        Self { trace, roles, threads, judged, theta, found: Vec::new(), open: Vec::new() }
+    }
+
+    /// Adds what `track` did during `range` in order of time; the segments tile the range.
+    ///
+    /// At each instant the open slices are judged from the innermost outwards. A slice with a definite class
+    /// decides; without one, the innermost operator, frame or call of the operating system.
+    ///
+    /// Cost: O(m log m) for m slices in the range, and the slices between it and the last range of the track:
+    /// O(slices of the track) for all of ascending ranges.
+    pub fn tile(&mut self, track: TrackId, range: TimeRange, out: &mut Vec<Segment>) {
+        let trace = self.trace;
+        let slices = &trace.slices;
+        let rows = self.threads.entry(track).or_insert_with(|| {
+            let rows = trace.rows(track).iter();
+            rows.map(|row| Cursor { first: row.range().start, next: row.range().start, end: row.range().end }).collect()
+        });
+        let mut found = std::mem::take(&mut self.found);
+        found.clear();
+        for row in rows {
+            while row.next > row.first && slices.end[row.next - 1] > range.start {
+                row.next -= 1;
+            }
+            while row.next < row.end && slices.end[row.next] <= range.start {
+                row.next += 1;
+            }
+            let overlapping = (row.next..row.end).take_while(|&i| slices.ts[i] < range.end);
+            found.extend(overlapping.map(|i| i as u32));
+        }
+        found.sort_unstable_by_key(|&i| (slices.ts[i as usize], Reverse(slices.end[i as usize]), i));
+        let mut open = std::mem::take(&mut self.open);
+        open.clear();
+        let (mut next, mut at) = (0, range.start);
+        while at < range.end {
+            open.retain(|&i| slices.end[i as usize] > at);
+            while let Some(&i) = found.get(next).filter(|&&i| slices.ts[i as usize] <= at) {
+                if slices.end[i as usize] > at {
+                    open.push(i);
+                }
+                next += 1;
+            }
+            let starts = found.get(next).map_or(range.end, |&i| slices.ts[i as usize]);
+            let until = open.iter().fold(starts.min(range.end), |until, &i| until.min(slices.end[i as usize]));
+            let segment = self.judge(&open, TimeRange { start: at, end: until });
+            push(out, segment);
+            at = until;
+        }
+        (self.found, self.open) = (found, open);
+    }
+
+    /// The cause by the open slices, the innermost last.
+    fn judge(&mut self, open: &[u32], time: TimeRange) -> Segment {
+        let trace = self.trace;
+        let mut decided: Option<(GapClass, SliceId)> = None;
+        // May be overruled by data loading around it.
+        let mut is_soft = false;
+        let mut generic: Option<(GapClass, SliceId, Activity)> = None;
+        let mut named: Option<SliceId> = None;
+        let (mut has_operator, mut has_frame) = (false, false);
+        for slice in open.iter().rev().map(|&i| SliceId(i)) {
+            let role = self.roles.of(trace, slice);
+            let kind = trace.slices.kind[slice.idx()];
+            has_operator |= kind == SliceKind::Operator;
+            has_frame |= kind == SliceKind::PythonFunction && self.roles.is_user_frame(trace, slice);
+            if decided.is_some() && (!is_soft || role != Role::DataLoading) {
+                continue;
+            }
+            let class = match role {
+                Role::CopyCall | Role::SyncOperator | Role::CopyOperator | Role::DataRange => {
+                    self.judged_by_content(slice, role)
+                }
+                role => class_of(role),
+            };
+            match class {
+                GapClass::Unknown => named = named.or(Some(slice).filter(|_| role != Role::Nothing)),
+                GapClass::CpuOp | GapClass::Python | GapClass::Blocked => {
+                    let waits = matches!(role, Role::OsWait | Role::PythonWait);
+                    let activity = if waits { Activity::Waits } else { Activity::Works };
+                    generic = generic.or(Some((class, slice, activity)));
+                }
+                class => {
+                    is_soft = role == Role::CopyOperator;
+                    decided = Some((class, slice));
+                }
+            }
+        }
+        let (class, slice, activity) = match (decided, generic) {
+            (Some((class, slice)), _) => (class, Some(slice), Activity::Works),
+            (None, Some((class, slice, activity))) => (class, Some(slice), activity),
+            (None, None) => (GapClass::Unknown, named, Activity::Nothing),
+        };
+        Segment { time, class, slice, activity, has_operator, has_frame }
+    }
+
+    /// The class of a slice that depends on the calls inside it, or on the copy that it starts.
+    fn judged_by_content(&mut self, slice: SliceId, role: Role) -> GapClass {
+        if role == Role::CopyCall {
+            return if self.is_on_device(slice) { GapClass::Launch } else { GapClass::Copy };
+        }
+        if let Some(&class) = self.judged.get(&slice) {
+            return class;
+        }
+        let class = self.content_class(slice, role);
+        self.judged.insert(slice, class);
+        class
+    }
+
+    fn content_class(&mut self, slice: SliceId, role: Role) -> GapClass {
+        let trace = self.trace;
+        let (mut copies, mut syncs, mut launches) = (false, false, false);
+        for inside in trace.slices.inside(slice).map(|i| SliceId(i as u32)) {
+            if !trace.slices.kind[inside.idx()].is_call() {
+                continue;
+            }
+            match self.roles.of(trace, inside) {
+                Role::CopyCall if self.is_on_device(inside) => launches = true,
+                Role::CopyCall => copies = true,
+                Role::Sync => syncs = true,
+                Role::Launch | Role::GraphLaunch => launches = true,
+                _ => {}
+            }
+            if launches && role == Role::DataRange {
+                break;
+            }
+        }
+        let is_python = trace.slices.kind[slice.idx()] == SliceKind::PythonFunction;
+        let ordinary = if is_python { GapClass::Python } else { GapClass::CpuOp };
+        // Without calls inside, the tensor is on the host: reading it takes no time, copying it may.
+        let is_long = trace.slices.time(slice).dur() >= self.theta && !launches;
+        match role {
+            Role::DataRange if launches => GapClass::Unknown,
+            Role::DataRange => GapClass::DataLoading,
+            Role::SyncOperator if copies || syncs || is_long => GapClass::Sync,
+            Role::CopyOperator if copies || syncs || is_long => GapClass::Copy,
+            _ => ordinary,
+        }
+    }
+
+    /// Whether a call copies from device to device, which needs nothing of the host.
+    fn is_on_device(&self, call: SliceId) -> bool {
+        let copies = &self.trace.facts.copies;
+        let kind = |work| copies.get(work).map_or(CopyKind::Unknown, |copy| copy.kind);
+        let mut kinds = self.trace.launched_by(call).map(kind).peekable();
+        kinds.peek().is_some() && kinds.all(|kind| matches!(kind, CopyKind::DtoD | CopyKind::PtoP | CopyKind::Memset))
+    }
+}
+
+/// Appends a segment, joined to the last one if both have one cause.
+pub fn push(out: &mut Vec<Segment>, segment: Segment) {
+    match out.last_mut() {
+        Some(last)
+            if last.time.end == segment.time.start && (Segment { time: segment.time, ..*last }).is_like(&segment) =>
+        {
+            last.time.end = segment.time.end;
+        }
+        _ => out.push(segment),
+    }
+}
+
+impl Segment {
+    fn is_like(&self, other: &Self) -> bool {
+        let key =
+            |segment: &Self| (segment.class, segment.slice, segment.activity, segment.has_operator, segment.has_frame);
+        key(self) == key(other)
+    }
+}
+
+/// The class of a slice by its role; [`GapClass::Unknown`] if it is no cause.
+fn class_of(role: Role) -> GapClass {
+    match role {
+        Role::Sync | Role::SyncOperator => GapClass::Sync,
+        Role::DataLoading | Role::DataRange => GapClass::DataLoading,
+        Role::CopyCall | Role::CopyOperator => GapClass::Copy,
+        Role::Allocator => GapClass::Allocator,
+        Role::ModuleLoad => GapClass::ModuleLoad,
+        Role::Gc => GapClass::Gc,
+        Role::Collective => GapClass::Collective,
+        Role::Launch | Role::GraphLaunch => GapClass::Launch,
+        Role::Profiler => GapClass::Profiler,
+        Role::OsWait | Role::Os => GapClass::Blocked,
+        Role::Operator => GapClass::CpuOp,
+        Role::PythonWait | Role::Python => GapClass::Python,
+        Role::Call | Role::Range | Role::Nothing => GapClass::Unknown,
+    }
+}
+
+/// The synchronizations of a thread in order of time: the calls that waited for the device.
+///
+/// Copies to pageable memory count where the call lasted until its copy was over.
+/// Cost: O(slices of the track).
+pub fn syncs(trace: &Trace, track: TrackId, host: &mut Host<'_>) -> Vec<SliceId> {
+    let slices = &trace.slices;
+    let mut found = Vec::new();
+    for slice in trace.track_slices(track).map(|i| SliceId(i as u32)) {
+        let is_sync = match host.roles.of(trace, slice) {
+            Role::Sync => slices.kind[slice.idx()].is_call(),
+            Role::CopyCall => {
+                let mut work = trace.launched_by(slice);
+                let to_host = |work| trace.facts.copies.get(work).is_some_and(|copy| copy.kind == CopyKind::DtoH);
+                work.any(|work| to_host(work) && slices.end[work.idx()] <= slices.end[slice.idx()])
+            }
+            Role::SyncOperator => {
+                let class = host.judged_by_content(slice, Role::SyncOperator);
+                class == GapClass::Sync && !has_call(trace, slice)
+            }
+            _ => false,
+        };
+        if is_sync {
+            found.push(slice);
+        }
+    }
+    let key = |slice: &SliceId| -> (TimeNs, SliceId) { (slices.ts[slice.idx()], *slice) };
+    found.sort_unstable_by_key(key);
+    found
+}
+
+/// Whether an API call lies inside.
+fn has_call(trace: &Trace, slice: SliceId) -> bool {
+    trace.slices.inside(slice).any(|i| trace.slices.kind[i].is_call())
+}

@@ -1,0 +1,91 @@
+//! Where in the program a gap came from: operator and frame (F3).
+
+use super::{Gap, GapPart};
+use crate::analysis::frame::Frame;
+use crate::model::{SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
+
+/// A place in the program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// The innermost operator.
+    pub operator: Option<SliceId>,
+    /// The innermost frame of the user's program, as recorded: `train.py(12): main`.
+    pub frame: Option<&'a str>,
+}
+
+/// Operator and user frame of a part of a gap.
+///
+/// Where the thread of the part has no frame, that of the work before the gap gives it: during a backward pass
+/// the thread of autograd has none, and the main thread waits in `backward()`.
+///
+/// Cost: O(rows of the threads · log n).
+pub fn place<'a>(trace: &'a Trace, gap: &Gap, part: &GapPart) -> Place<'a> {
+    let Some((thread, time)) = whereabouts(trace, gap, part) else { return Place::default() };
+    let mut found = place_at(trace, thread, time);
+    if found.frame.is_none()
+        && let Some(before) = other_thread(trace, gap, thread)
+    {
+        found.frame = place_at(trace, before, time).frame;
+    }
+    found
+}
+
+/// The host thread that a part is about, and the time at which to look at it: that of the part, or of the call that
+/// launched the work after the gap. `None` if no launch was recorded.
+pub(super) fn whereabouts(trace: &Trace, gap: &Gap, part: &GapPart) -> Option<(TrackId, TimeRange)> {
+    let slices = &trace.slices;
+    let on_host = part.slice.filter(|slice| !slices.kind[slice.idx()].is_device_work() && part.class.is_host());
+    if let Some(slice) = on_host {
+        return Some((slices.track_of(slice), part.time));
+    }
+    let call = trace.launch_of(gap.ended_by)?;
+    Some((slices.track_of(call), if part.class.is_host() { part.time } else { slices.time(call) }))
+}
+
+/// The thread that launched the work before a gap, if it is another than this.
+pub(super) fn other_thread(trace: &Trace, gap: &Gap, thread: TrackId) -> Option<TrackId> {
+    let before = trace.launch_of(gap.after).map(|call| trace.slices.track_of(call));
+    before.filter(|&before| before != thread)
+}
+
+/// Operator and user frame of a thread at the start of `time`; frames of samples count during all of it.
+///
+/// Cost: O(rows of the track · log n).
+pub fn place_at(trace: &Trace, thread: TrackId, time: TimeRange) -> Place<'_> {
+    let slices = &trace.slices;
+    let open = open_at(trace, thread, time.start);
+    let innermost = |kind| open.iter().rev().copied().filter(move |slice| slices.kind[slice.idx()] == kind);
+    let is_user = |name: &&str| Frame::of_python_function(name).is_user();
+    let frame = innermost(SliceKind::PythonFunction).map(|slice| trace.slice_name(slice)).find(is_user);
+    Place {
+        operator: innermost(SliceKind::Operator).next(),
+        frame: frame.or_else(|| sampled_frame(trace, thread, time)),
+    }
+}
+
+/// The slices of a thread that run at a time, the outermost first. Cost: O(rows of the track · log n).
+pub(super) fn open_at(trace: &Trace, thread: TrackId, at: TimeNs) -> Vec<SliceId> {
+    let slices = &trace.slices;
+    let mut open: Vec<(TimeNs, SliceId)> = Vec::new();
+    for row in trace.rows(thread) {
+        let range = row.range();
+        let after = range.start + slices.ts[range.clone()].partition_point(|&ts| ts <= at);
+        if after > range.start && slices.end[after - 1] > at {
+            open.push((slices.ts[after - 1], SliceId(after as u32 - 1)));
+        }
+    }
+    open.sort_unstable();
+    open.into_iter().map(|open| open.1).collect()
+}
+
+/// The innermost user frame of the first sample of a thread during `time`.
+pub(super) fn sampled_frame(trace: &Trace, thread: TrackId, time: TimeRange) -> Option<&str> {
+    let samples = &trace.samples;
+    let first = samples.track.partition_point(|&track| track < thread);
+    let n = samples.track[first..].partition_point(|&track| track == thread);
+    let ts = &samples.ts[first..first + n];
+    let at = ts.partition_point(|&ts| ts < time.start);
+    let stack = *samples.stack.get(first + at).filter(|_| at < n && ts[at] < time.end)?;
+    let frames = trace.stacks.frames(stack).map(|frame| trace.strings.get(frame));
+    frames.into_iter().find(|frame| Frame::of(frame).is_user())
+}

@@ -1,0 +1,91 @@
+//! Waits of streams for events recorded on others.
+
+use hashbrown::HashMap;
+
+use super::causes::Scene;
+use super::work::Calls;
+use crate::model::{SliceId, SyncKind, TimeNs, Trace, TrackId, TrackKind};
+
+/// A wait of a stream for an event.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    /// When the call was made.
+    ts: TimeNs,
+    /// The stream on which the event was recorded, and the call that did.
+    event_stream: u32,
+    record: u32,
+}
+
+/// The recorded waits of a trace (`cudaStreamWaitEvent`) with the events that they waited for.
+#[derive(Debug, Default)]
+pub struct Waits {
+    /// By (device, waiting stream), ascending in time.
+    by_stream: HashMap<(Option<u32>, u32), Vec<Wait>>,
+    /// Streams by their id; several devices may use the same.
+    streams: HashMap<u32, Vec<TrackId>>,
+}
+
+impl Waits {
+    /// Cost: O(n log n) for n recorded synchronizations.
+    pub fn new(trace: &Trace, calls: &Calls) -> Self {
+        let mut out = Self::default();
+        for (slice, sync) in trace.facts.syncs.iter().filter(|(_, sync)| sync.kind == SyncKind::StreamWait) {
+            let (Some(stream), Some(event_stream)) = (sync.stream, sync.event_stream) else { continue };
+            let device = trace.process(trace.track(trace.slices.track_of(slice)).process).device;
+            let call = calls.of(trace, slice).unwrap_or(slice);
+            let wait = Wait { ts: trace.slices.ts[call.idx()], event_stream, record: sync.event_record };
+            out.by_stream.entry((device, stream)).or_default().push(wait);
+        }
+        if out.by_stream.is_empty() {
+            return out;
+        }
+        out.by_stream.values_mut().for_each(|waits| waits.sort_by_key(|wait| wait.ts));
+        for (i, track) in trace.tracks.iter().enumerate().filter(|(_, track)| track.kind == TrackKind::Stream) {
+            if let Some(id) = stream_id(&track.tid) {
+                out.streams.entry(id).or_default().push(TrackId(i as u32));
+            }
+        }
+        out
+    }
+
+    /// The work for which the work after a gap waited, if a wait of its stream is recorded: the last that was
+    /// launched on the other stream before the event was recorded there, if it ended in the gap or at its
+    /// start.
+    ///
+    /// While it runs, its own device is not idle: so it ran on another device, or right before the gap.
+    pub fn producer(&self, trace: &Trace, calls: &Calls, scene: &Scene) -> Option<SliceId> {
+        let slices = &trace.slices;
+        let launch = |work: SliceId| calls.of(trace, work).map(|call| slices.ts[call.idx()]);
+        let track = trace.track(slices.track_of(scene.ended_by));
+        let key = (trace.process(track.process).device, stream_id(&track.tid)?);
+        let waits = self.by_stream.get(&key)?;
+        // A wait before the work before it on the stream held up that.
+        let from = scene.before_on_stream.and_then(launch).unwrap_or(TimeNs::MIN);
+        let until = launch(scene.ended_by)?;
+        let first = waits.partition_point(|wait| wait.ts < from);
+        let waits = waits[first..].iter().take_while(|wait| wait.ts <= until);
+        let producers = waits.flat_map(|wait| {
+            let recorded = trace.correlations.slices(&slices.correlation, wait.record).first();
+            let recorded = recorded.map_or(wait.ts, |call| slices.ts[call.idx()]);
+            let streams = self.streams.get(&wait.event_stream).map_or(&[][..], Vec::as_slice);
+            let launched_before = move |&work: &SliceId| launch(work).is_some_and(|ts| ts <= recorded);
+            streams.iter().filter_map(move |&stream| {
+                let rows = trace.rows(stream).iter();
+                let last = rows.filter_map(|row| {
+                    let range = row.range();
+                    let ended = slices.end[range.clone()].partition_point(|&end| end <= scene.gap.end);
+                    let work = (range.start..range.start + ended).rev().map(|i| SliceId(i as u32));
+                    work.filter(|work| slices.kind[work.idx()].is_device_work()).find(launched_before)
+                });
+                last.max_by_key(|work| slices.end[work.idx()])
+            })
+        });
+        producers
+            .filter(|&work| slices.end[work.idx()] >= scene.gap.start && work != scene.ended_by)
+            .max_by_key(|work| slices.end[work.idx()])
+    }
+}
+
+fn stream_id(tid: &str) -> Option<u32> {
+    tid.trim_start_matches("stream ").parse().ok()
+}

@@ -1,0 +1,280 @@
+//! Figures of gaps: the ledger of each device, its classes, and the longest gaps with their parts.
+
+use std::sync::Arc;
+
+use super::{Cell, Figure, Object, Part, Table, Word, figures, gap_clusters};
+use crate::analysis::gaps::clusters::Clusters;
+use crate::analysis::gaps::{GapClass, GapTotals, Ledger, LedgerTotals, Trigger, place};
+use crate::analysis::steps::Steps;
+use crate::model::{DurNs, TimeNs, TimeRange, Trace};
+
+/// The most parts of a gap that keep their names in the report; the rest is summed by class.
+const MAX_PARTS: usize = 50;
+
+/// The gaps of one device.
+#[derive(Clone, Debug)]
+pub struct DeviceGaps<'a> {
+    pub rank: Option<u32>,
+    pub ledger: &'a Ledger,
+    totals: LedgerTotals,
+    top: Arc<Table>,
+    clusters: Arc<Table>,
+}
+
+/// The time of one class on one device.
+#[derive(Clone, Copy, Debug)]
+pub struct ClassGaps {
+    rank: Option<u32>,
+    device: u32,
+    class: GapClass,
+    totals: GapTotals,
+    /// Of the time of all gaps.
+    share: f64,
+}
+
+/// One gap, with the names that explain it.
+#[derive(Clone, Debug)]
+pub struct NamedGap {
+    rank: Option<u32>,
+    device: u32,
+    start_ns: TimeNs,
+    dur_ns: DurNs,
+    trigger: Option<Trigger>,
+    ended_by: String,
+    launched_by: Option<String>,
+    /// In order of time; what comes back is summed at its first place.
+    parts: Vec<NamedPart>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct NamedPart {
+    class: GapClass,
+    name: Option<String>,
+    frame: Option<String>,
+    dur_ns: DurNs,
+}
+
+impl<'a> DeviceGaps<'a> {
+    /// * `offset`: from the trace's time to the clock of the report.
+    /// * `top`: how many of the longest gaps it lists; 0 lists all.
+    ///
+    /// Cost: O(gaps + parts), and O(log n) for each part listed.
+    pub fn new(
+        trace: &Trace,
+        ledger: &'a Ledger,
+        (clusters, steps): (&Clusters, Option<&Steps>),
+        offset: DurNs,
+        top: usize,
+    ) -> Self {
+        let rank = trace.info.rank;
+        let mut order: Vec<u32> = (0..ledger.len() as u32).collect();
+        let key = |&gap: &u32| (-ledger.gap(gap as usize).time.dur(), gap);
+        if top > 0 && top < order.len() {
+            order.select_nth_unstable_by_key(top, key);
+            order.truncate(top);
+        }
+        order.sort_unstable_by_key(key);
+        let named = order.iter().map(|&gap| NamedGap::new(trace, ledger, gap as usize, offset));
+        let mut list = gaps().table(named, 0);
+        list.n_hidden = ledger.len() - order.len();
+        let clusters = gap_clusters::clusters().table(gap_clusters::rows(rank, clusters, steps), top);
+        Self { rank, ledger, totals: ledger.totals(TimeRange::ALL), top: Arc::new(list), clusters: Arc::new(clusters) }
+    }
+
+    /// Its classes that have any time, the largest first.
+    pub fn classes(&self) -> Vec<ClassGaps> {
+        let all = self.totals.all.total_ns.max(1) as f64;
+        let row = |class: GapClass| {
+            let totals = self.totals.by_class[class as usize];
+            let share = totals.total_ns as f64 / all;
+            ClassGaps { rank: self.rank, device: self.ledger.device, class, totals, share }
+        };
+        let mut rows: Vec<_> = GapClass::ALL.into_iter().map(row).filter(|row| row.totals.count > 0).collect();
+        rows.sort_by_key(|row| (-row.totals.total_ns, row.class));
+        rows
+    }
+
+    fn by_class(&self) -> Object {
+        let present = GapClass::ALL.into_iter().filter(|&class| self.totals.by_class[class as usize].count > 0);
+        let entry = |class: GapClass| (class.key(), totals(self.totals.by_class[class as usize]));
+        Object(present.map(entry).collect())
+    }
+
+    fn coverage(&self) -> Object {
+        let coverage = self.ledger.coverage;
+        let of_time = |ns: DurNs| ns as f64 / self.totals.all.total_ns.max(1) as f64;
+        Object(vec![
+            ("operator_share", Cell::Share(of_time(coverage.operator_ns))),
+            ("frame_share", Cell::Share(of_time(coverage.frame_ns))),
+            ("launch_share", Cell::Share(coverage.launched as f64 / coverage.work.max(1) as f64)),
+        ])
+    }
+
+    fn covered(&self, key: &str) -> Cell {
+        let found = self.coverage().0.into_iter().find(|entry| entry.0 == key);
+        Cell::or_empty(found, |entry| entry.1)
+    }
+}
+
+impl NamedGap {
+    fn new(trace: &Trace, ledger: &Ledger, index: usize, offset: DurNs) -> Self {
+        let gap = ledger.gap(index);
+        let mut parts: Vec<NamedPart> = Vec::new();
+        for part in ledger.parts(index) {
+            let named = NamedPart {
+                class: part.class,
+                name: part.slice.map(|slice| trace.slice_name(slice).to_owned()),
+                frame: place(trace, &gap, &part).frame.map(str::to_owned),
+                dur_ns: part.time.dur(),
+            };
+            let is_full = parts.len() >= MAX_PARTS;
+            let is_same = |known: &&mut NamedPart| {
+                known.class == named.class && known.name == named.name && known.frame == named.frame
+            };
+            let is_rest = |known: &&mut NamedPart| is_full && known.class == named.class && known.name.is_none();
+            if let Some(known) = parts.iter_mut().find(|known| is_same(known) || is_rest(known)) {
+                known.dur_ns += named.dur_ns;
+            } else if is_full {
+                parts.push(NamedPart { name: None, frame: None, ..named });
+            } else {
+                parts.push(named);
+            }
+        }
+        Self {
+            rank: trace.info.rank,
+            device: ledger.device,
+            start_ns: gap.time.start.saturating_add(offset),
+            dur_ns: gap.time.dur(),
+            trigger: gap.trigger,
+            ended_by: trace.slice_name(gap.ended_by).to_owned(),
+            launched_by: trace.launch_of(gap.ended_by).map(|call| trace.slice_name(call).to_owned()),
+            parts,
+        }
+    }
+
+    /// The part that takes most of its time.
+    fn main_part(&self) -> Option<&NamedPart> {
+        self.parts.iter().max_by_key(|part| part.dur_ns)
+    }
+
+    /// Its classes with their shares, the largest first: `sync 90 %, python 10 %`.
+    fn summary(&self) -> String {
+        let mut by_class: Vec<(DurNs, GapClass)> = Vec::new();
+        for part in &self.parts {
+            match by_class.iter_mut().find(|entry| entry.1 == part.class) {
+                Some(entry) => entry.0 += part.dur_ns,
+                None => by_class.push((part.dur_ns, part.class)),
+            }
+        }
+        by_class.sort_by_key(|&(ns, class)| (-ns, class));
+        let percent = |ns: DurNs| (ns as f64 * 100.0 / self.dur_ns.max(1) as f64).round();
+        let shown = by_class.iter().take_while(|entry| percent(entry.0) >= 1.0);
+        shown.map(|&(ns, class)| format!("{} {} %", class.key(), percent(ns))).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn totals(totals: GapTotals) -> Cell {
+    let entries = vec![("count", Cell::Count(totals.count)), ("total_ns", Cell::Ns(totals.total_ns))];
+    Cell::Object(Box::new(Object(entries)))
+}
+
+/// A class as a cell of a table.
+pub fn class_word(class: GapClass) -> Cell {
+    static WORDS: std::sync::LazyLock<Vec<Word>> = std::sync::LazyLock::new(|| {
+        let word = |class: GapClass| Word { rank: 0, key: class.key(), label: class.label() };
+        GapClass::ALL.into_iter().map(word).collect()
+    });
+    Cell::Word(&WORDS[class as usize])
+}
+
+/// A trigger as a cell of a table.
+pub fn trigger_word(trigger: Trigger) -> Cell {
+    static WORDS: std::sync::LazyLock<Vec<Word>> = std::sync::LazyLock::new(|| {
+        let word = |trigger: Trigger| Word { rank: 0, key: trigger.key(), label: trigger.label() };
+        Trigger::ALL.into_iter().map(word).collect()
+    });
+    Cell::Word(&WORDS[trigger as usize])
+}
+
+/// Gaps of devices. Micro and macro gaps sum to all, and so do the classes.
+pub fn device_gaps<'a>() -> Part<DeviceGaps<'a>> {
+    let figures = figures! { row: DeviceGaps<'a>;
+        number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
+        number "device", "Device", 58, Cell::Count(u64::from(row.ledger.device)), "Index of the device";
+        number "count", "Gaps", 70, Cell::Count(row.totals.all.count), "Times in which nothing runs on it";
+        number "total_ns", "Total", 84, Cell::Ns(row.totals.all.total_ns), "Sum of their lengths: its idle time";
+        number "theta_ns", "Usual latency", 96, Cell::Ns(row.ledger.theta_ns),
+            "The longest usual time between two pieces of work that were launched ahead; shorter gaps are micro gaps";
+        number "micro_count", "Micro", 70, Cell::Count(row.totals.micro.count), "Gaps shorter than that";
+        number "micro_ns", "Micro total", 84, Cell::Ns(row.totals.micro.total_ns), "Sum of their lengths";
+        number "macro_count", "Macro", 70, Cell::Count(row.totals.macro_.count), "All longer ones";
+        number "macro_ns", "Macro total", 84, Cell::Ns(row.totals.macro_.total_ns), "Sum of their lengths";
+        number "operator_share", "With operator", 96, row.covered("operator_share"),
+            "Part of the idle time at which an operator was open on the launching thread";
+        number "frame_share", "With frame", 84, row.covered("frame_share"),
+            "The same for a Python frame of the user's program";
+        number "launch_share", "Launches", 76, row.covered("launch_share"),
+            "Part of the device's work whose launch is recorded";
+        words "micro", "Micro", 0, totals(row.totals.micro), "Micro gaps together";
+        words "macro", "Macro", 0, totals(row.totals.macro_), "Macro gaps together";
+        words "by_class", "By class", 0, Cell::Object(Box::new(row.by_class())), "Parts of gaps by class";
+        words "clusters", "Clusters", 0, Cell::List(Arc::clone(&row.clusters)), "Gaps that come back";
+        words "top", "Longest", 0, Cell::List(Arc::clone(&row.top)), "The longest gaps";
+        words "coverage", "Coverage", 0, Cell::Object(Box::new(row.coverage())), "What the recording can explain";
+    };
+    Part::new("gaps", "Gaps", figures)
+        .report(
+            "rank device count total_ns theta_ns micro_count micro_ns macro_count macro_ns operator_share frame_share \
+             launch_share",
+        )
+        .json("rank device count total_ns micro macro theta_ns by_class top clusters coverage")
+}
+
+/// Idle time of devices by cause.
+pub fn classes() -> Part<ClassGaps> {
+    let figures = figures! { row: ClassGaps;
+        number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
+        number "device", "Device", 58, Cell::Count(u64::from(row.device)), "Index of the device";
+        words "class", "Cause", 160, class_word(row.class), "What the device waited for";
+        number "count", "Gaps", 70, Cell::Count(row.totals.count), "Gaps with a part of this cause";
+        number "total_ns", "Total", 84, Cell::Ns(row.totals.total_ns), "Sum of these parts";
+        number "share", "Share", 62, Cell::Share(row.share), "Part of the device's idle time";
+    };
+    Part::new("gap_classes", "Gaps by cause", figures).report("rank device count total_ns share class")
+}
+
+/// Single gaps.
+pub fn gaps() -> Part<NamedGap> {
+    fn main(row: &NamedGap, text: impl Fn(&NamedPart) -> Option<&String>) -> Cell {
+        Cell::text(row.main_part().and_then(text).map_or("", String::as_str))
+    }
+    let figures = figures! { row: NamedGap;
+        number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
+        number "device", "Device", 58, Cell::Count(u64::from(row.device)), "Index of the device";
+        number "start_ns", "Start", 100, Cell::Ns(row.start_ns), "When it begins";
+        number "dur_ns", "Duration", 84, Cell::Ns(row.dur_ns), "How long nothing runs";
+        words "causes", "Causes", 220, Cell::text(&row.summary()), "What the device waited for, with its share";
+        words "name", "During", 200, main(row, |part| part.name.as_ref()), "The slice that explains most of it";
+        words "frame", "Frame", 200, main(row, |part| part.frame.as_ref()), "Where the program was then";
+        words "trigger", "Trigger", 120, Cell::or_empty(row.trigger, trigger_word), "The event that made it possible";
+        words "ended_by", "Ended by", 200, Cell::name(&row.ended_by), "The work that ends it";
+        words "launched_by", "Launched by", 140, Cell::text(row.launched_by.as_deref().unwrap_or_default()),
+            "The call that launched that work";
+        words "parts", "Parts", 0, Cell::List(Arc::new(parts().table(&row.parts, 0))),
+            "What the device waited for, in order of time";
+    };
+    Part::new("top", "Longest gaps", figures)
+        .report("rank device start_ns dur_ns causes trigger name frame ended_by")
+        .json("start_ns dur_ns parts trigger ended_by launched_by")
+}
+
+fn parts() -> Part<NamedPart> {
+    let figures: Vec<Figure<NamedPart>> = figures! { row: NamedPart;
+        words "class", "Cause", 120, class_word(row.class), "What the device waited for";
+        number "dur_ns", "Duration", 84, Cell::Ns(row.dur_ns), "How long";
+        words "name", "During", 200, Cell::text(row.name.as_deref().unwrap_or_default()), "The slice that explains it";
+        words "frame", "Frame", 200, Cell::text(row.frame.as_deref().unwrap_or_default()),
+            "The innermost frame of the user's program";
+    };
+    Part::new("parts", "Parts", figures)
+}
