@@ -41,6 +41,9 @@ pub enum Command {
     /// The next gap of the device, by duration or along time.
     NextGap,
     PreviousGap,
+    /// Makes the next step the selected range.
+    NextStep,
+    PreviousStep,
     /// Along the arrow that leaves the selected slice, or to the kernel it launched.
     FollowFlow,
     FollowFlowBack,
@@ -323,6 +326,20 @@ pub const COMMANDS: &[CommandSpec] = &[
         "Previous gap",
         "Select the gap before, in the same order",
         &[shift(Key::G)],
+    ),
+    spec(
+        Menu::Select,
+        Command::NextStep,
+        "Next step",
+        "Make the time of the next training step the selected range",
+        &[key(Key::N)],
+    ),
+    spec(
+        Menu::Select,
+        Command::PreviousStep,
+        "Previous step",
+        "Make the time of the training step before the selected range",
+        &[shift(Key::N)],
     ),
     spec(
         Menu::Select,

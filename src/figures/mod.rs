@@ -4,6 +4,7 @@
 //! A [`Part`] defines a table by its figures. The window asks it for [`Data`], the report for a [`Table`].
 //! All text that leaves the program goes through [`escape`].
 
+mod advice;
 mod cell;
 pub mod devices;
 pub mod escape;
@@ -18,6 +19,7 @@ pub mod phases;
 pub mod range;
 mod rows;
 pub mod stacks;
+pub mod steps;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -26,6 +26,7 @@ pub mod range_summary;
 pub mod search;
 pub mod shortcuts;
 mod states;
+pub mod steps;
 pub mod tables;
 pub mod timeline;
 
@@ -39,6 +40,7 @@ pub const VIEWS: &[ViewSpec] = &[
     details::SPEC,
     search::SPEC,
     range_summary::SPEC,
+    steps::SPEC,
     events::SPEC,
     marks::SPEC,
     problems::SPEC,

@@ -54,23 +54,23 @@ impl KernelStats {
                 continue;
             }
             let time = slices.time(id);
-            let of_name = sums.entry(slices.name[i]).or_default();
-            of_name.count += 1;
-            of_name.total_ns += time.dur();
-            of_name.tiny += u64::from(time.dur() < thresholds.tiny_kernel_ns);
-            if of_name.longest.dur() < time.dur() {
-                of_name.longest = time;
-            }
+            let tiny = u64::from(time.dur() < thresholds.tiny_kernel_ns);
+            let one = Sums { count: 1, total_ns: time.dur(), tiny, longest: time };
+            sums.entry(slices.name[i]).or_default().add(&one);
         }
-        let mut sums: Vec<(StringId, Sums)> = sums.into_iter().collect();
-        sums.sort_unstable_by_key(|&(name, sums)| (std::cmp::Reverse(sums.total_ns), name));
-        let dominant = |&(name, sums): &(StringId, Sums)| Dominant {
-            name: short(trace, name),
+        let mut by_name: HashMap<String, Sums> = HashMap::new();
+        for (name, of_name) in sums {
+            by_name.entry(short(trace, name)).or_default().add(&of_name);
+        }
+        let mut sums: Vec<(String, Sums)> = by_name.into_iter().collect();
+        sums.sort_unstable_by(|a, b| (b.1.total_ns, &a.0).cmp(&(a.1.total_ns, &b.0)));
+        let dominant = |(name, sums): &(String, Sums)| Dominant {
+            name: name.clone(),
             total_ns: sums.total_ns,
             longest: sums.longest,
         };
         let is_slow = |sums: &Sums| sums.total_ns > thresholds.slow_kernel_ns.saturating_mul(sums.count as i64);
-        let slow: Vec<&(StringId, Sums)> = sums.iter().filter(|(_, sums)| is_slow(sums)).collect();
+        let slow: Vec<&(String, Sums)> = sums.iter().filter(|(_, sums)| is_slow(sums)).collect();
         let mut out = Self {
             count: sums.iter().map(|(_, sums)| sums.count).sum(),
             total_ns: sums.iter().map(|(_, sums)| sums.total_ns).sum(),
@@ -82,8 +82,19 @@ impl KernelStats {
             tiny_names: Vec::new(),
         };
         sums.sort_by_key(|(_, sums)| std::cmp::Reverse(sums.tiny));
-        let tiny = sums.iter().filter(|(_, sums)| sums.tiny > 0).take(3);
-        out.tiny_names = tiny.map(|&(name, _)| short(trace, name)).collect();
+        let tiny = sums.into_iter().filter(|(_, sums)| sums.tiny > 0).take(3);
+        out.tiny_names = tiny.map(|(name, _)| name).collect();
         out
+    }
+}
+
+impl Sums {
+    fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.total_ns += other.total_ns;
+        self.tiny += other.tiny;
+        if self.longest.dur() < other.longest.dur() {
+            self.longest = other.longest;
+        }
     }
 }

@@ -23,6 +23,9 @@ use super::steps::Steps;
 use crate::model::memory::highest;
 use crate::model::{CopyKind, DurNs, Severity, SliceKind, TimeRange, Trace};
 
+/// A device with less work than this many kernels, copies and graphs is not judged: a fragment of a recording.
+const MIN_WORK: u64 = 5;
+
 /// A rule that may have findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Rule {
@@ -251,7 +254,8 @@ pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &dyn F
     let mut out = Out { thresholds, verdicts: Verdicts::default() };
     for (i, busy) in of.busy.iter().enumerate().take_while(|_| !is_cancelled()) {
         let window = of.window().map_or(Some(busy.window), |window| window.intersect(busy.window));
-        if let (Some(window), Some(ledger)) = (window, of.ledgers.get(i)) {
+        let work = [busy.kernels, busy.memcpys, busy.memsets, busy.graphs].iter().map(|work| work.count).sum::<u64>();
+        if let (Some(window), Some(ledger), true) = (window, of.ledgers.get(i), work >= MIN_WORK) {
             Device { of, out: &mut out, busy, window, n_steps: of.n_steps(window) }.check(ledger, of.clusters.get(i));
         }
     }
@@ -437,7 +441,8 @@ impl Device<'_, '_> {
             n_steps: self.n_steps,
             ..slow
         });
-        if let Some(longest) = &stats.longest {
+        let is_slow = |kernel: &&Dominant| kernel.longest.dur() >= thresholds.slow_kernel_ns;
+        if let Some(longest) = stats.longest.as_ref().filter(is_slow) {
             let step = self.window.dur() / self.n_steps.max(1) as DurNs;
             let found = hit(Rule::LongKernel, device, longest.longest.dur(), step);
             let names = vec![longest.name.clone()];
@@ -469,7 +474,7 @@ impl Device<'_, '_> {
             n_steps: steps,
             range: longest.max_by_key(|time| time.dur()),
             names: names.into_iter().map(str::to_owned).collect(),
-            ceiling_ns_per_step: cluster.sum.ceiling_ns_per_step(steps),
+            ceiling_ns_per_step: cluster.sum.ceiling_ns_per_step(steps).filter(|&ns| ns > 0),
             ..found
         });
     }

@@ -1,1 +1,206 @@
+use super::*;
+use crate::analysis::busy::devices;
+use crate::analysis::gaps::clusters::clusters;
+use crate::analysis::gaps::ledger;
+use crate::analysis::phases::phases;
+use crate::analysis::steps::steps;
+use crate::model::{DeviceInfo, MemoryCopy, SliceFacts, TimeNs, TraceBuilder};
 
+type Named<'a> = (&'a str, SliceKind, &'a str, TimeNs, TimeNs);
+
+const KERNEL: SliceKind = SliceKind::Kernel;
+const COPY: SliceKind = SliceKind::Memcpy;
+const NOTE: SliceKind = SliceKind::Annotation;
+/// Length of a step.
+const STEP: TimeNs = 10_000_000;
+
+fn judged(trace: &Trace, range: Option<TimeRange>) -> Verdicts {
+    let steps = steps(trace, &|| false);
+    let busy = devices(trace);
+    let ledgers: Vec<Ledger> = busy.iter().map(|busy| ledger(trace, busy, steps.as_ref(), &|| false)).collect();
+    let clusters: Vec<Clusters> =
+        ledgers.iter().map(|ledger| clusters(trace, ledger, steps.as_ref(), &|| false)).collect();
+    let phases = phases(trace, &|| false);
+    let steps = steps.as_ref();
+    let measured =
+        Measured { trace, steps, busy: &busy, ledgers: &ledgers, clusters: &clusters, phases: &phases, range };
+    verdicts(&measured, &Thresholds::default(), &|| false)
+}
+
+/// Ten steps of the same slices, given for one step that begins at 0.
+fn trace(step: &[Named<'_>]) -> Trace {
+    let mut slices: Vec<Named<'_>> = Vec::new();
+    let names: Vec<String> = (0..10).map(|i| format!("ProfilerStep#{i}")).collect();
+    for (i, name) in (0..).zip(&names) {
+        let at = STEP * i;
+        slices.push(("main", NOTE, name, at, at + STEP));
+        slices.extend(step.iter().map(|&(thread, kind, name, start, end)| (thread, kind, name, at + start, at + end)));
+    }
+    TraceBuilder::from_slices(&slices).finish()
+}
+
+fn found(verdicts: &Verdicts) -> Vec<(Rule, Severity)> {
+    verdicts.hits.iter().map(|hit| (hit.rule, hit.severity)).collect()
+}
+
+fn of(verdicts: &Verdicts, rule: Rule) -> Option<&Hit> {
+    verdicts.hits.iter().find(|hit| hit.rule == rule)
+}
+
+fn n_steps(verdicts: &Verdicts) -> u64 {
+    verdicts.hits[0].n_steps as u64
+}
+
+/// A device that is busy all the time with 20 kernels of half a millisecond.
+fn healthy() -> Vec<Named<'static>> {
+    (0..20).map(|i| ("stream 7", KERNEL, "gemm", 500_000 * i, 500_000 * (i + 1))).collect()
+}
+
+#[test]
+fn a_busy_device_has_no_finding_and_says_what_was_checked() {
+    let verdicts = judged(&trace(&healthy()), None);
+    assert_eq!(found(&verdicts), []);
+    let checked: Vec<Rule> = verdicts.checks.iter().map(|check| check.rule).collect();
+    for rule in [Rule::LowUtilization, Rule::DataLoading, Rule::ExposedCommunication, Rule::Synchronization] {
+        assert!(checked.contains(&rule), "{rule:?}");
+    }
+    assert!(!checked.contains(&Rule::PageableCopies), "no copies were recorded");
+}
+
+#[test]
+fn utilization_is_judged_at_its_thresholds() {
+    let busy_for = |share: TimeNs| {
+        // The last kernel keeps the window at whole steps.
+        let work = (STEP - 10) * share / 100;
+        let step = [("stream 7", KERNEL, "gemm", 0, work), ("stream 7", KERNEL, "end", STEP - 10, STEP)];
+        let verdicts = judged(&trace(&step), None);
+        of(&verdicts, Rule::LowUtilization).map(|hit| (hit.severity, hit.threshold))
+    };
+    let found = [49, 51, 79, 81].map(busy_for);
+    let [high, warn] = [(Severity::High, 0.5), (Severity::Warn, 0.8)].map(Some);
+    assert_eq!(found, [high, warn, warn, None]);
+}
+
+#[test]
+fn only_exposed_communication_and_copies_count() {
+    let mut step = healthy();
+    step.push(("stream 8", KERNEL, "ncclDevKernel_AllReduce", 0, 9_000_000));
+    step.push(("stream 9", COPY, "Memcpy HtoD", 0, 9_000_000));
+    assert_eq!(found(&judged(&trace(&step), None)), []);
+    // The same without compute for a quarter of the step.
+    step.retain(|slice| slice.2 != "gemm" || slice.4 <= 7_500_000);
+    step[15..].copy_from_slice(&[
+        ("stream 8", KERNEL, "ncclDevKernel_AllReduce", 5_000_000, 8_500_000),
+        ("stream 9", COPY, "Memcpy HtoD", 8_000_000, STEP),
+    ]);
+    let verdicts = judged(&trace(&step), None);
+    assert_eq!(found(&verdicts), [(Rule::ExposedCopies, Severity::Warn), (Rule::ExposedCommunication, Severity::Note)]);
+    let copies = of(&verdicts, Rule::ExposedCopies).unwrap();
+    // Of the ten steps the first, and the profiler's last, may not count.
+    let n = copies.n_steps as i64;
+    assert!((8..=10).contains(&n));
+    assert_eq!((copies.amount, copies.of, copies.count), (n * 1_500_000, n * STEP, n as u64));
+    assert_eq!(copies.ceiling_ns_per_step, Some(1_500_000));
+    let range = TimeRange { start: 8_500_000, end: STEP };
+    assert_eq!(found(&judged(&trace(&step), Some(range)))[0], (Rule::ExposedCopies, Severity::High));
+}
+
+#[test]
+fn large_pageable_copies_are_found() {
+    let judge = |copy: MemoryCopy| {
+        let mut slices = healthy();
+        slices.push(("stream 9", COPY, "Memcpy HtoD (Pageable -> Device)", 1_000_000, 1_600_000));
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.set_facts(20, SliceFacts { copy: Some(copy), ..Default::default() });
+        judged(&builder.finish(), None)
+    };
+    let copy = MemoryCopy { kind: CopyKind::HtoD, bytes: Some(64_001), is_pageable: Some(true) };
+    let verdicts = judge(copy);
+    let hit = of(&verdicts, Rule::PageableCopies).unwrap();
+    assert_eq!((hit.severity, hit.measured, hit.count), (Severity::Warn, 0.06, 1));
+    assert_eq!(hit.range, Some(TimeRange { start: 1_000_000, end: 1_600_000 }));
+    for other in [
+        MemoryCopy { bytes: Some(64_000), ..copy },
+        MemoryCopy { is_pageable: Some(false), ..copy },
+        MemoryCopy { is_pageable: None, ..copy },
+    ] {
+        assert_eq!(found(&judge(other)), []);
+    }
+}
+
+#[test]
+fn kernels_are_judged_by_their_duration() {
+    let slow = [
+        ("stream 7", KERNEL, "gemm", 0, 1_500_000),
+        ("stream 7", KERNEL, "gemm", 1_500_000, 2_500_000),
+        ("stream 7", KERNEL, "scan", 2_500_000, 5_000_000),
+        ("stream 7", KERNEL, "ncclDevKernel_AllReduce", 5_000_000, 5_900_000),
+        ("stream 7", KERNEL, "add", 5_900_000, STEP - 3_200_000),
+        ("stream 7", KERNEL, "add", STEP - 3_200_000, STEP - 2_300_000),
+        ("stream 7", KERNEL, "add", STEP - 2_300_000, STEP - 1_400_000),
+        ("stream 7", KERNEL, "add", STEP - 1_400_000, STEP - 500_000),
+        ("stream 7", KERNEL, "add", STEP - 500_000, STEP),
+    ];
+    let verdicts = judged(&trace(&slow), None);
+    assert_eq!(found(&verdicts), [(Rule::SlowKernels, Severity::Note), (Rule::LongKernel, Severity::Note)]);
+    let hit = of(&verdicts, Rule::SlowKernels).unwrap();
+    // Collectives do not count.
+    assert_eq!((hit.measured, hit.count, &hit.names[..]), (5.0 / 9.1, 2, &["gemm".to_owned(), "scan".to_owned()][..]));
+    let hit = of(&verdicts, Rule::LongKernel).unwrap();
+    assert_eq!((hit.measured, hit.amount, hit.names[0].as_str()), (0.25, 2_500_000, "scan"));
+    let tiny: Vec<_> = (0..100).map(|i| ("stream 7", KERNEL, "add", 100_000 * i, 100_000 * i + 9_999)).collect();
+    let verdicts = judged(&trace(&tiny), None);
+    assert_eq!(
+        of(&verdicts, Rule::TinyKernels).map(|hit| (hit.measured, hit.count)),
+        Some((1.0, 100 * n_steps(&verdicts)))
+    );
+    let back_to_back: Vec<_> =
+        (0..1_000).map(|i| ("stream 7", KERNEL, "add", 10_000 * i, 10_000 * i + 9_999)).collect();
+    assert_eq!(of(&judged(&trace(&back_to_back), None), Rule::TinyKernels), None, "the device is busy");
+}
+
+#[test]
+fn data_time_is_compared_with_device_time() {
+    let judge = |loaded: TimeNs| {
+        let loader = ("main", NOTE, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, loaded);
+        let work = ("stream 7", KERNEL, "gemm", STEP / 2, STEP);
+        let verdicts = judged(&trace(&[loader, work]), None);
+        of(&verdicts, Rule::DataTime).map(|hit| (hit.measured, hit.severity))
+    };
+    assert_eq!([STEP / 2 - 1, STEP / 2].map(judge), [None, Some((1.0, Severity::Warn))]);
+}
+
+#[test]
+fn a_host_without_device_is_judged_by_its_phases() {
+    let judge = |loaded: TimeNs| {
+        let step = [
+            ("main", NOTE, "load_batch", 0, loaded),
+            ("main", SliceKind::Operator, "aten::mm", loaded, STEP),
+            ("main", NOTE, "forward", loaded, STEP),
+        ];
+        found(&judged(&trace(&step), None))
+    };
+    let found = [499_999, 500_000, 1_000_000, 2_000_000].map(judge);
+    let one = |severity| vec![(Rule::DataLoading, severity)];
+    assert_eq!(found, [vec![], one(Severity::Note), one(Severity::Warn), one(Severity::High)]);
+}
+
+#[test]
+fn idle_time_without_record_is_called_unexplained() {
+    let step: Vec<_> = (0..10).map(|i| ("stream 7", KERNEL, "gemm", 1_000_000 * i, 1_000_000 * i + 880_000)).collect();
+    let trace = trace(&step);
+    let verdicts = judged(&trace, None);
+    assert_eq!(found(&verdicts), [(Rule::Unexplained, Severity::Note), (Rule::RecurringGap, Severity::Note)]);
+    let hit = of(&verdicts, Rule::Unexplained).unwrap();
+    assert!((hit.measured - 0.12).abs() < 0.002, "{}", hit.measured);
+    assert_eq!(hit.ceiling_ns_per_step, None, "nothing recorded shows what would end it");
+}
+
+#[test]
+fn a_fragment_of_a_recording_is_not_judged() {
+    let slices = [("stream 7", KERNEL, "gemm", 0, 10), ("stream 7", KERNEL, "gemm", STEP, STEP + 10)];
+    assert_eq!(judged(&TraceBuilder::from_slices(&slices).finish(), None), Verdicts::default());
+    let mut builder = TraceBuilder::default();
+    builder.info.devices.push(DeviceInfo::default());
+    assert_eq!(judged(&builder.finish(), None), Verdicts::default());
+}

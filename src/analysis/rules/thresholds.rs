@@ -50,7 +50,7 @@ impl Levels {
 
 /// The thresholds of all rules. Shares are of the window, 0 to 1.
 ///
-/// Where `DEFINITIONS.md` gives levels they are those. The others follow XProf: 3 % of the time is worth a note, as
+/// Where `DEFINITIONS.md` gives levels they are those. The others follow `XProf`: 3 % of the time is worth a note, as
 /// for input and launches there; what costs a tenth of the time is a warning, and a fifth is high.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -93,7 +93,7 @@ pub struct Thresholds {
     /// Share of the time of kernels in those that take longer than [`Self::slow_kernel_ns`] on average.
     pub slow_kernels: Levels,
     pub slow_kernel_ns: i64,
-    /// Duration of one launch of a kernel by that of a step, or the window.
+    /// Duration of one launch of a slow kernel by that of a step, or the window.
     pub long_kernel: Levels,
     /// Share of kernels shorter than [`Self::tiny_kernel_ns`], if the device is underused as well.
     pub tiny_kernels: Levels,

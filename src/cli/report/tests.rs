@@ -59,6 +59,7 @@ fn json_has_the_keys_of_the_contract() {
         "devices",
         "gaps",
         "hta_idle",
+        "steps",
         "operators",
         "kernels",
         "copies",
@@ -109,6 +110,22 @@ fn json_has_the_keys_of_the_contract() {
         "device_busy_ns": 2000, "launches": 1,
     });
     assert_eq!(json["annotations"], serde_json::json!([step]));
+    let step = serde_json::json!({
+        "name": "ProfilerStep#1", "start_ns": 0, "dur_ns": 5000, "is_used": true, "is_outlier": false,
+        "breakdown": {
+            "kernel_ns": 2500, "memcpy_ns": 500, "memset_ns": 0, "communication_ns": 0, "runtime_ns": 100,
+            "dataloader_ns": 0, "cpu_exec_ns": 800, "other_ns": 1100,
+        },
+        "devices": [{
+            "device": 0, "compute_ns": 2500, "exposed_comm_ns": 0, "exposed_copy_ns": 500, "idle_ns": 2000,
+        }],
+    });
+    let steps = serde_json::json!({
+        "source": "ProfilerStep annotations", "regularity": 1.0, "count": 1, "dropped": 0, "mean_ns": 5000,
+        "median_ns": 5000, "min_ns": 5000, "max_ns": 5000, "std_ns": 0, "gpu_utilization": 0.5,
+        "devices": [{"device": 0, "gpu_utilization": 0.5}], "list": [step],
+    });
+    assert_eq!(json["steps"], steps);
     assert_eq!(json["files"][0]["events"], events);
     assert_eq!(json["files"][0]["problems"][0]["first_offset"], 77);
     assert_eq!(json["span_ns"], serde_json::json!([0, 5000]));
@@ -182,7 +199,7 @@ fn findings_have_the_keys_of_the_contract() {
     assert_eq!(findings(clean), serde_json::json!([]));
     let problem = serde_json::json!([{
         "rule": "import_problem", "severity": "warn", "text": trace(0).import.problems[0].reason, "measured": 2.0,
-        "threshold": 1.0, "evidence": {"file": "dir/a.json", "names": []}, "advice": [],
+        "threshold": 1.0, "unit": "count", "evidence": {"file": "dir/a.json", "names": []}, "advice": [],
     }]);
     assert_eq!(findings(trace(0)), problem);
     let leaking = findings(leaking());

@@ -1,16 +1,18 @@
 //! Phases and findings about time: the parts `phases`, `checks` and `findings` of the report.
 
+use std::sync::Arc;
+
 use crate::analysis::finding::Finding;
 use crate::analysis::gaps::clusters::counted_boundaries;
 use crate::analysis::phases::{Phase, Phases};
-use crate::analysis::rules::Thresholds;
+use crate::analysis::rules::{Thresholds, Verdicts};
 use crate::answers::Answers;
 use crate::answers::findings::{RuleVerdicts, TracePhases};
 use crate::answers::time::TraceSteps;
 use crate::cli::{Failure, input};
 use crate::figures::Table;
 use crate::figures::phases::{self, PhaseTotals};
-use crate::figures::verdicts::{self, Checked};
+use crate::figures::verdicts::{self, Checked, Judged};
 use crate::model::{TimeRange, Trace};
 use crate::session::OpenTrace;
 
@@ -25,18 +27,22 @@ pub struct TimeReport {
 pub fn report(traces: &[OpenTrace], answers: &Answers) -> Result<TimeReport, Failure> {
     let thresholds = Thresholds::default();
     let failed = || Failure::Usage("The trace could not be analyzed. Please report it".to_owned());
-    let (mut rows, mut checked, mut findings) = (Vec::new(), Vec::new(), Vec::new());
-    for open in traces {
-        let verdicts = answers.get(&open.trace, &RuleVerdicts::default()).ok_or_else(failed)?;
+    let paths: Vec<String> = traces.iter().map(|open| input::label(&open.trace)).collect();
+    let verdicts = traces.iter().map(|open| answers.get(&open.trace, &RuleVerdicts::default()));
+    let verdicts: Vec<Arc<Verdicts>> = verdicts.collect::<Option<_>>().ok_or_else(failed)?;
+    let judged = traces.iter().zip(&paths).zip(&verdicts);
+    let judged: Vec<Judged<'_>> = judged
+        .map(|((open, path), verdicts)| Judged { trace: &open.trace, path, offset: open.offset, verdicts })
+        .collect();
+    let (mut rows, mut checked) = (Vec::new(), Vec::new());
+    for (open, verdicts) in traces.iter().zip(&verdicts) {
         let steps = answers.get(&open.trace, &TraceSteps::default()).ok_or_else(failed)?;
         let phases = answers.get(&open.trace, &TracePhases).ok_or_else(failed)?;
         let boundaries = (*steps).as_ref().map_or(&[][..], counted_boundaries);
         rows.extend(phase_totals(&open.trace, &phases, boundaries));
-        checked.extend(Checked::all(&verdicts, &open.trace, &thresholds));
-        let path = input::label(&open.trace);
-        let finding = |hit| verdicts::finding(hit, &open.trace, &path, open.offset, &thresholds);
-        findings.extend(verdicts.hits.iter().map(finding));
+        checked.extend(Checked::all(verdicts, &open.trace, &thresholds));
     }
+    let findings = verdicts::findings(&judged, &thresholds).into_iter().map(|(_, finding)| finding).collect();
     Ok(TimeReport { phases: phases::phases().table(rows, 0), checks: verdicts::checks().table(checked, 0), findings })
 }
 

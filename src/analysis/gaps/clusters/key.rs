@@ -109,9 +109,9 @@ impl<'a> Keys<'a> {
         let family = family(class);
         let (path, frame) = match self.whereabouts(ledger, index, family) {
             Some((thread, time)) => {
-            let (path, frame) = self.place(thread, time);
-            let other = |keys: &mut Self| keys.place(other_thread(keys.trace, &gap, thread)?, time).1;
-            (path, frame.or_else(|| other(self)).unwrap_or_default())
+                let (path, frame) = self.place(thread, time);
+                let other = |keys: &mut Self| keys.place(other_thread(keys.trace, &gap, thread)?, time).1;
+                (path, frame.or_else(|| other(self)).unwrap_or_default())
             }
             None => Default::default(),
         };
@@ -123,7 +123,8 @@ impl<'a> Keys<'a> {
     /// and vary, at the launch of the work after it, unless one part is half of the gap.
     fn whereabouts(&self, ledger: &Ledger, index: usize, class: GapClass) -> Option<(TrackId, TimeRange)> {
         let gap = ledger.gap(index);
-        let longest = ledger.parts(index).filter(|part| family(part.class) == class).max_by_key(|part| part.time.dur())?;
+        let longest =
+            ledger.parts(index).filter(|part| family(part.class) == class).max_by_key(|part| part.time.dur())?;
         if class == GapClass::CpuOp && 2 * longest.time.dur() < gap.time.dur() {
             let call = self.trace.launch_of(gap.ended_by)?;
             return Some((self.trace.slices.track_of(call), self.trace.slices.time(call)));
