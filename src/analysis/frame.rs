@@ -118,7 +118,8 @@ impl<'a> Frame<'a> {
             let rest = &path[at + "torch/".len()..];
             let starts_component = at == 0 || path.as_bytes()[at - 1] == b'/';
             let part = rest.split('/').next().unwrap_or_default();
-            starts_component && (part.starts_with('_') || TORCH_PARTS.contains(&part))
+            // Kineto leaves out the folder in which PyTorch is installed.
+            starts_component && (at == 0 || part.starts_with('_') || TORCH_PARTS.contains(&part))
         };
         let is_frozen = path.starts_with("<frozen") || path.starts_with("<eval") || path == "<string>";
         let is_library = ["site-packages/", "dist-packages/", "/lib/python", "importlib/"];
@@ -176,6 +177,7 @@ mod tests {
             "D:\\Dev\\.venv\\Lib\\site-packages\\torch\\nn\\modules\\module.py",
             "/opt/pytorch/torch/nn/linear.py",
             "torch/_dynamo/eval_frame.py",
+            "torch/autograd/__init__.py",
             "C:\\Python311\\Lib\\threading.py",
         ] {
             assert!(!is_user(file), "{file}");

@@ -6,12 +6,16 @@
 
 mod advice;
 mod cell;
+pub mod collectives;
 pub mod devices;
 pub mod escape;
 pub mod files;
 pub mod findings;
 pub mod format;
+pub mod gap_advice;
 pub mod gap_clusters;
+pub mod gap_lists;
+pub mod gap_rows;
 pub mod gaps;
 pub mod memory;
 pub mod ncu;

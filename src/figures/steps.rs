@@ -10,7 +10,7 @@ use crate::analysis::totals::Durations;
 use crate::model::{DurNs, TimeRange};
 
 /// One step.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepRow {
     pub rank: Option<u32>,
     pub name: String,

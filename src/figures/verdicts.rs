@@ -201,6 +201,14 @@ impl Checked {
         verdicts.checks.iter().map(checked).collect()
     }
 
+    /// The rule, what it measured, and where findings begin: `GPU 0, Data loading: 1.2 % (below 5.0 % is fine)`.
+    pub fn text(&self) -> String {
+        let rank = self.rank.map(|rank| format!("Rank {rank}, ")).unwrap_or_default();
+        let device = self.check.device.map(|device| format!("GPU {device}, ")).unwrap_or_default();
+        let (rule, measured) = (self.check.rule.label(), value(self.check.measured, unit(self.check.rule)));
+        format!("{rank}{device}{rule}: {measured} ({} is fine)", self.limit())
+    }
+
     fn threshold(&self) -> f64 {
         let Levels { warn, .. } = self.levels;
         if self.check.rule == Rule::LowUtilization { warn.unwrap_or_default() } else { self.levels.first() }

@@ -20,6 +20,7 @@ mod flame_pane;
 pub mod gaps;
 pub mod marks;
 pub mod memory;
+pub mod overview;
 pub mod palette;
 pub mod problems;
 pub mod range_summary;
@@ -34,6 +35,7 @@ pub use context::ViewContext;
 
 /// Every view, in the order of menus and tabs.
 pub const VIEWS: &[ViewSpec] = &[
+    overview::SPEC,
     timeline::SPEC,
     memory::OVER_TIME,
     memory::STATE,
@@ -44,10 +46,12 @@ pub const VIEWS: &[ViewSpec] = &[
     events::SPEC,
     marks::SPEC,
     problems::SPEC,
+    gaps::SPEC,
     tables::kernels::SPEC,
     tables::operators::SPEC,
     tables::calls::SPEC,
     tables::copies::SPEC,
+    tables::collectives::SPEC,
     tables::annotations::SPEC,
     flame::SPEC,
     memory::ALLOCATIONS,

@@ -20,6 +20,7 @@ mod portable;
 mod properties;
 mod snapshot_oracle;
 mod snapshots;
+mod step_oracle;
 mod steps;
 mod support;
 mod trace_memory;

@@ -9,6 +9,7 @@ use crate::analysis::annotations::annotations;
 use crate::analysis::busy::{self, DeviceBusy};
 use crate::analysis::calls::{CallKind, calls};
 use crate::analysis::clock;
+use crate::analysis::collectives::collectives;
 use crate::analysis::copies::copies;
 use crate::analysis::hta_idle::hta_idle;
 use crate::analysis::kernels::{KernelsBy, kernels};
@@ -21,7 +22,7 @@ use crate::figures::devices::{self, Device, StreamIdle};
 use crate::figures::files::{self, File, FileClock};
 use crate::figures::gaps::{self, DeviceGaps};
 use crate::figures::steps::{self, StepsOf};
-use crate::figures::{Table, findings, work};
+use crate::figures::{self, Table, findings, work};
 use crate::model::{Format, TimeRange, Trace};
 use crate::session::OpenTrace;
 
@@ -81,6 +82,7 @@ pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) 
         operators: work::operators().table(operators(&scope, by_shape), top),
         kernels: work::kernels().table(kernels(&scope, by), top),
         copies: work::copies().table(copies(&scope, false), top),
+        collectives: figures::collectives::collectives().table(collectives(&scope, true), top),
         apis: work::apis().table(calls(&scope, CallKind::Api), top),
         os_calls: work::os_calls().table(calls(&scope, CallKind::Os), top),
         annotations: work::annotations().table(annotations(&scope), top),

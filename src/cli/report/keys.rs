@@ -35,6 +35,7 @@ pub struct Report {
     pub operators: Table,
     pub kernels: Table,
     pub copies: Table,
+    pub collectives: Table,
     pub apis: Table,
     /// Only where the recorder traced them.
     #[serde(skip_serializing_if = "Table::is_empty")]
@@ -94,6 +95,7 @@ impl Report {
             kernels,
             operators,
             copies,
+            collectives,
             apis,
             os_calls,
             annotations,
@@ -129,6 +131,7 @@ impl Report {
             Borrowed(kernels),
             Borrowed(operators),
             Borrowed(copies),
+            Borrowed(collectives),
             Borrowed(apis),
             Borrowed(os_calls),
             Borrowed(annotations),

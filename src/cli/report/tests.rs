@@ -63,6 +63,7 @@ fn json_has_the_keys_of_the_contract() {
         "operators",
         "kernels",
         "copies",
+        "collectives",
         "apis",
         "annotations",
         "findings",
@@ -110,6 +111,18 @@ fn json_has_the_keys_of_the_contract() {
         "device_busy_ns": 2000, "launches": 1,
     });
     assert_eq!(json["annotations"], serde_json::json!([step]));
+    assert_eq!(json["files"][0]["events"], events);
+    assert_eq!(json["files"][0]["problems"][0]["first_offset"], 77);
+    assert_eq!(json["span_ns"], serde_json::json!([0, 5000]));
+    assert_eq!(
+        json["clock"],
+        serde_json::json!({"per_file": [{"path": "dir/a.json", "offset_ns": -1000, "source": "start"}]})
+    );
+}
+
+#[test]
+fn steps_are_an_object_and_their_parts_sum_to_them() {
+    let json: serde_json::Value = serde_json::from_str(&report(Format::Json, 50)).unwrap();
     let step = serde_json::json!({
         "name": "ProfilerStep#1", "start_ns": 0, "dur_ns": 5000, "is_used": true, "is_outlier": false,
         "breakdown": {
@@ -126,13 +139,8 @@ fn json_has_the_keys_of_the_contract() {
         "devices": [{"device": 0, "gpu_utilization": 0.5}], "list": [step],
     });
     assert_eq!(json["steps"], steps);
-    assert_eq!(json["files"][0]["events"], events);
-    assert_eq!(json["files"][0]["problems"][0]["first_offset"], 77);
-    assert_eq!(json["span_ns"], serde_json::json!([0, 5000]));
-    assert_eq!(
-        json["clock"],
-        serde_json::json!({"per_file": [{"path": "dir/a.json", "offset_ns": -1000, "source": "start"}]})
-    );
+    let text = report(Format::Text, 50);
+    assert!(text.contains("Step times") && text.contains("ProfilerStep annotations"), "{text}");
 }
 
 #[test]

@@ -354,13 +354,7 @@ impl Script {
         self.timeline.works.push(Work { kind, name, device: 0, range, correlation, node: 0 });
         let call = (start, self.now());
         let work = self.timeline.works.len() - 1;
-        // What happens within the launching call before the work begins may count to the call.
-        let before: Classes = if kind == WorkKind::Kernel {
-            &["launch_latency", "queued", "launch"]
-        } else {
-            &["launch_latency", "queued", "sync", "copy"]
-        };
-        self.launched.push(Launched { work, thread: self.at, call: Some(call), classes: Some(before) });
+        self.launched.push(Launched { work, thread: self.at, call: Some(call), classes: None });
         call
     }
 
@@ -402,7 +396,6 @@ impl Script {
                     if plant == Plant::PageableCopy {
                         // The driver copies to a buffer of its own before the device can begin.
                         sent.call_ns = s.rng.between(100_000, 400_000);
-                        sent.classes = Some(&["copy", "queued"]);
                     }
                     s.submit(0, sent, 30_000);
                 });
@@ -463,7 +456,7 @@ impl Script {
         let sent = self.kernel_call();
         self.submit(0, sent, long);
         self.order(1, 0);
-        let not_before = self.free[0] + self.rng.between(-60, -10);
+        let not_before = self.free[0] + self.rng.between(200, 900);
         let sent = Sent { not_before, classes: Some(&["dependency"]), ..self.kernel_call() };
         self.submit(1, sent, 140_000);
     }

@@ -55,12 +55,12 @@ pub fn neighbor(ctx: &ViewContext<'_>, steps: &Steps, offset: DurNs, is_forward:
 pub fn picker_ui(ctx: &mut ViewContext<'_>, steps: &Steps, offset: DurNs, ui: &mut Ui) {
     let (chosen, n) = (chosen(steps, offset, *ctx.range), steps.len());
     let arrow = |text: &str| Button::new(text).small().frame_when_inactive(false);
-    let previous = ui.add_enabled(chosen != Some(0), arrow("◀")).on_hover_text("Previous step (Shift+N)");
+    let previous = ui.add_enabled(chosen != Some(0), arrow("‹")).on_hover_text("Previous step (Shift+N)");
     previous.widget_info(|| label("Previous step"));
     if previous.clicked() {
         ctx.commands.push(Command::PreviousStep);
     }
-    let next = ui.add_enabled(chosen != Some(n - 1), arrow("▶")).on_hover_text("Next step (N)");
+    let next = ui.add_enabled(chosen != Some(n - 1), arrow("›")).on_hover_text("Next step (N)");
     next.widget_info(|| label("Next step"));
     if next.clicked() {
         ctx.commands.push(Command::NextStep);

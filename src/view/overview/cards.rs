@@ -1,0 +1,95 @@
+//! A card for each device: its busy share, what it does, and why it waits.
+
+use eframe::egui::{self, Color32, Rect, RichText, Sense, pos2, vec2};
+
+use super::work::{Card, DEVICE, Summarized};
+use crate::answers::Answer;
+use crate::figures::text::display_name;
+use crate::figures::{findings, format};
+use crate::model::{DurNs, TimeRange};
+use crate::view::states::{answer_ui, nothing_ui};
+use crate::widget::gap_color::gap_color;
+use crate::widget::series_color::series_color;
+
+/// The causes that have a label; the others are in the bar, and named when the pointer is on them.
+const LABELED_CAUSES: usize = 4;
+
+pub fn ui(summary: &Answer<Summarized>, range: Option<TimeRange>, ui: &mut egui::Ui) {
+    let Some(summary) = answer_ui(summary, "Adding up the devices…", ui) else { return };
+    if let Some(range) = range {
+        ui.weak(format!("In the selected {}", format::duration(range.dur())));
+    }
+    if summary.cards.is_empty() {
+        let how = "Record it with activities=[CPU, CUDA] in torch.profiler, or with nsys profile --trace=cuda";
+        nothing_ui("No GPU work was recorded here", how, ui);
+    }
+    for card in &summary.cards {
+        card_ui(card, ui);
+        ui.add_space(6.0);
+    }
+}
+
+fn card_ui(card: &Card, ui: &mut egui::Ui) {
+    let is_dark = ui.visuals().dark_mode;
+    let busy = share(card.window - card.parts.idle_ns, card.window);
+    ui.horizontal_wrapped(|ui| {
+        ui.label(RichText::new(display_name(&card.title)).strong());
+        ui.label(RichText::new(format!("{busy} busy")).strong())
+            .on_hover_text(format!("Of {}", format::duration(card.window)));
+        ui.weak(display_name(&card.name));
+    });
+    let parts = &card.parts;
+    let times = [parts.compute_ns, parts.exposed_comm_ns, parts.exposed_copy_ns, parts.idle_ns];
+    let parts: Vec<Part> =
+        DEVICE.iter().zip(times).map(|(series, ns)| Part::new(series.0, ns, series_color(series.1, is_dark))).collect();
+    bar_ui("Time", &parts, card.window, DEVICE.len(), ui);
+    if !card.causes.is_empty() {
+        let idle: DurNs = card.causes.iter().map(|cause| cause.1).sum();
+        ui.weak("Idle by cause");
+        let parts = card.causes.iter().map(|&(class, ns)| Part::new(class.label(), ns, gap_color(class, is_dark)));
+        bar_ui("Idle by cause", &parts.collect::<Vec<_>>(), idle, LABELED_CAUSES, ui);
+    }
+}
+
+struct Part {
+    label: &'static str,
+    ns: DurNs,
+    color: Color32,
+}
+
+impl Part {
+    fn new(label: &'static str, ns: DurNs, color: Color32) -> Self {
+        Self { label, ns, color }
+    }
+}
+
+/// A bar of parts that sum to `whole`, and labels of the first parts that have any time.
+fn bar_ui(name: &str, parts: &[Part], whole: DurNs, n_labels: usize, ui: &mut egui::Ui) {
+    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), 10.0), Sense::hover());
+    let text = |part: &Part| format!("{} {} ({})", part.label, share(part.ns, whole), format::duration(part.ns));
+    let all = || parts.iter().filter(|part| part.ns > 0).map(text).collect::<Vec<_>>();
+    response
+        .widget_info(|| egui::WidgetInfo::labeled(egui::Role::Image, true, format!("{name}: {}", all().join(", "))));
+    let mut left = rect.left();
+    for part in parts.iter().filter(|part| part.ns > 0) {
+        let right = left + rect.width() * (part.ns as f64 / whole.max(1) as f64) as f32;
+        let part_rect = Rect::from_min_max(pos2(left, rect.top()), pos2(right, rect.bottom()));
+        ui.painter().rect_filled(part_rect, 0.0, part.color);
+        left = right;
+    }
+    response.on_hover_text(all().join("\n"));
+    ui.horizontal_wrapped(|ui| {
+        ui.spacing_mut().item_spacing.x = 4.0;
+        for part in parts.iter().filter(|part| part.ns > 0).take(n_labels) {
+            let (swatch, _) = ui.allocate_exact_size(vec2(8.0, 8.0), Sense::hover());
+            ui.painter().rect_filled(swatch, 2.0, part.color);
+            let label = egui::Label::new(RichText::new(format!("{} {}", part.label, share(part.ns, whole))).small());
+            ui.add(label.extend()).on_hover_text(format::duration(part.ns));
+            ui.add_space(4.0);
+        }
+    });
+}
+
+fn share(part: DurNs, whole: DurNs) -> String {
+    findings::value(part as f64 / whole.max(1) as f64, crate::analysis::finding::Unit::Share)
+}

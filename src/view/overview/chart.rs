@@ -1,0 +1,126 @@
+//! The time of each step as stacked bars. A click selects the step.
+
+use eframe::egui::{self, RichText, Sense, vec2};
+use egui_plot::{Bar, BarChart, GridInput, GridMark, HoverPosition, Plot, Span};
+
+use super::work::Chart;
+use crate::figures::format;
+use crate::figures::text::display_name;
+use crate::model::DurNs;
+use crate::view::ViewContext;
+use crate::view::states::nothing_ui;
+use crate::widget::series_color::series_color;
+use crate::widget::theme;
+
+/// * `chosen`: index of the chart on show.
+/// * `height`: of all of it, in points.
+pub fn ui(charts: &[Chart], chosen: &mut usize, height: f32, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+    if charts.is_empty() {
+        let how =
+            "Call prof.step() once per step, or wrap steps in torch.cuda.nvtx.range or record_function(\"step_1\")";
+        nothing_ui("No steps were found", how, ui);
+        return;
+    }
+    let top = ui.cursor().top();
+    *chosen = (*chosen).min(charts.len() - 1);
+    ui.horizontal_wrapped(|ui| {
+        ui.label(RichText::new("Time per step").strong()).on_hover_text(format!("Steps: {}", charts[*chosen].source));
+        egui::ComboBox::from_id_salt("chart").selected_text(display_name(&charts[*chosen].title)).show_ui(ui, |ui| {
+            for (i, chart) in charts.iter().enumerate() {
+                ui.selectable_value(chosen, i, display_name(&chart.title));
+            }
+        });
+        if ctx.range.is_some() && ui.button("All steps").on_hover_text("Select no time range").clicked() {
+            *ctx.range = None;
+        }
+    });
+    let chart = &charts[*chosen];
+    legend_ui(chart, ui);
+    let height = (height - (ui.cursor().top() - top)).max(60.0);
+    let response = plot_ui(chart, height, ctx, ui);
+    if let Some(step) = response.and_then(|at| chart.bars.get(at)) {
+        *ctx.range = Some(step.time);
+    }
+}
+
+fn legend_ui(chart: &Chart, ui: &mut egui::Ui) {
+    let is_dark = ui.visuals().dark_mode;
+    ui.horizontal_wrapped(|ui| {
+        ui.spacing_mut().item_spacing.x = 4.0;
+        for (i, series) in chart.series.iter().enumerate() {
+            if chart.bars.iter().any(|bar| bar.parts[i] > 0) {
+                let (swatch, _) = ui.allocate_exact_size(vec2(8.0, 8.0), Sense::hover());
+                ui.painter().rect_filled(swatch, 2.0, series_color(series.1, is_dark));
+                ui.add(egui::Label::new(RichText::new(series.0).small()).extend());
+                ui.add_space(4.0);
+            }
+        }
+    });
+}
+
+/// The bar that was clicked.
+fn plot_ui(chart: &Chart, height: f32, ctx: &ViewContext<'_>, ui: &mut egui::Ui) -> Option<usize> {
+    let is_dark = ui.visuals().dark_mode;
+    let names: Vec<String> = chart.bars.iter().map(|bar| display_name(&bar.name).into_owned()).collect();
+    let plot = Plot::new("steps")
+        .height(height)
+        .allow_drag(false)
+        .allow_zoom(false)
+        .allow_scroll(false)
+        .allow_boxed_zoom(false)
+        .allow_double_click_reset(false)
+        .show_grid([false, true])
+        .show_crosshair(false)
+        .include_y(0.0)
+        .sense(Sense::click())
+        .x_grid_spacer(|input| step_marks(&input, chart.bars.len()))
+        .x_axis_formatter(|mark, _| format!("{:.0}", (mark.value * chart.steps_per_bar as f64) + 1.0))
+        .y_axis_formatter(|mark, _| format::duration(mark.value as DurNs))
+        .label_formatter(|at| match at {
+            HoverPosition::NearDataPoint { position, .. } | HoverPosition::Elsewhere { position } => {
+                let bar = chart.bars.get(index(position.x)?)?;
+                let mut lines = vec![names[index(position.x)?].clone()];
+                let parts = chart.series.iter().zip(&bar.parts).filter(|(_, ns)| **ns > 0);
+                lines.extend(parts.map(|(series, &ns)| format!("{}: {}", series.0, format::duration(ns))));
+                Some(lines.join("\n"))
+            }
+        });
+    let selected = *ctx.range;
+    let response = plot.show(ui, |plot| {
+        if let Some(range) = selected {
+            let within = |bar: &super::work::StepBar| bar.time.intersect(range).is_some();
+            let first = chart.bars.iter().position(within);
+            let last = chart.bars.iter().rposition(within);
+            if let (Some(first), Some(last)) = (first, last) {
+                let color = theme::tokens(is_dark).selected;
+                plot.span(Span::new("", first as f64 - 0.5..=last as f64 + 0.5).fill(color).border_width(0.0));
+            }
+        }
+        let mut bases: Vec<DurNs> = vec![0; chart.bars.len()];
+        for (i, series) in chart.series.iter().enumerate() {
+            let bars = chart.bars.iter().enumerate().map(|(at, bar)| {
+                let base = bases[at];
+                bases[at] += bar.parts[i];
+                Bar::new(at as f64, bar.parts[i] as f64).base_offset(base as f64).width(0.8)
+            });
+            let color = series_color(series.1, is_dark);
+            plot.bar_chart(BarChart::new(series.0, bars.collect()).color(color).allow_hover(false));
+        }
+    });
+    let label = format!("Time per step: {} bars", chart.bars.len());
+    response.response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Image, true, label.clone()));
+    let at = response.response.interact_pointer_pos().filter(|_| response.response.clicked())?;
+    index(response.transform.value_from_position(at).x)
+}
+
+/// The bar at a position of the horizontal axis.
+fn index(x: f64) -> Option<usize> {
+    (x > -0.5).then(|| x.round() as usize)
+}
+
+/// A mark at each bar, or at every few.
+fn step_marks(input: &GridInput, n: usize) -> Vec<GridMark> {
+    let step = (input.base_step_size.ceil().max(1.0)) as usize;
+    let last = (input.bounds.1.max(0.0) as usize).min(n.saturating_sub(1));
+    (0..=last).step_by(step).map(|at| GridMark { value: at as f64, step_size: step as f64 }).collect()
+}

@@ -1,0 +1,94 @@
+//! Findings and recurring gaps. A click opens the place of one.
+
+use eframe::egui::{self, RichText};
+
+use super::work::{Found, Place, Summarized};
+use crate::figures::findings::{severity, value};
+use crate::figures::format;
+use crate::figures::text::display_name;
+use crate::view::states::nothing_ui;
+use crate::widget::gap_color::swatch_ui;
+use crate::widget::theme;
+
+/// Which list is on show.
+#[derive(Debug, Default)]
+pub struct List {
+    shows_clusters: bool,
+}
+
+impl List {
+    /// The place to show, if one was chosen.
+    pub fn ui(&mut self, of: &Summarized, ui: &mut egui::Ui) -> Option<Place> {
+        ui.horizontal_wrapped(|ui| {
+            let findings = format!("Findings ({})", of.findings.len());
+            ui.selectable_value(&mut self.shows_clusters, false, findings);
+            let clusters = format!("Recurring gaps ({})", of.clusters.len());
+            ui.selectable_value(&mut self.shows_clusters, true, clusters)
+                .on_hover_text("Those with most time per step");
+        });
+        if self.shows_clusters { clusters_ui(of, ui) } else { findings_ui(of, ui) }
+    }
+}
+
+fn findings_ui(of: &Summarized, ui: &mut egui::Ui) -> Option<Place> {
+    let mut shown = None;
+    for (i, found) in of.findings.iter().enumerate() {
+        ui.push_id(i, |ui| shown = finding_ui(found, ui).or(shown));
+    }
+    if of.findings.is_empty() && of.checks.is_empty() {
+        nothing_ui("Nothing could be judged", "Too little device work was recorded for any rule", ui);
+    } else if of.findings.is_empty() {
+        ui.label(format!("No findings: {} checks are within their thresholds", format::count(of.checks.len() as u64)));
+    }
+    if !of.checks.is_empty() {
+        egui::CollapsingHeader::new("What was checked").show(ui, |ui| {
+            for check in &of.checks {
+                ui.label(RichText::new(check).small());
+            }
+        });
+    }
+    shown
+}
+
+fn finding_ui(found: &Found, ui: &mut egui::Ui) -> Option<Place> {
+    let finding = &found.finding;
+    let color = theme::tokens(ui.visuals().dark_mode).severity[finding.severity as usize];
+    let text = display_name(&finding.text);
+    let mut shown = None;
+    ui.horizontal_wrapped(|ui| {
+        ui.label(RichText::new(severity(finding.severity).label).color(color).strong());
+        let link = ui.add_enabled(found.place.time.is_some(), egui::Link::new(text));
+        if link.on_hover_text("Show where").clicked() {
+            shown = Some(found.place);
+        }
+    });
+    egui::CollapsingHeader::new(RichText::new("What to do").small()).id_salt("advice").show(ui, |ui| {
+        let [measured, threshold] = [finding.measured, finding.threshold].map(|x| value(x, finding.unit));
+        ui.label(format!("Measured {measured}, threshold {threshold}"));
+        if let Some(ceiling) = finding.ceiling_ns_per_step {
+            ui.label(format!("Ending it gains at most {} per step", format::duration(ceiling)));
+        }
+        for sentence in &finding.advice {
+            ui.label(format!("• {sentence}"));
+        }
+    });
+    shown
+}
+
+fn clusters_ui(of: &Summarized, ui: &mut egui::Ui) -> Option<Place> {
+    if of.clusters.is_empty() {
+        let how = "Gaps come back if they lie between the same work in several steps";
+        nothing_ui("No recurring gaps", how, ui);
+    }
+    let mut shown = None;
+    for line in &of.clusters {
+        ui.horizontal_wrapped(|ui| {
+            swatch_ui(line.class, ui).on_hover_text(line.class.label());
+            ui.label(RichText::new(format!("{}, {}", display_name(&line.title), line.class.label())).small());
+            if ui.link(display_name(&line.text)).on_hover_text("Show the longest").clicked() {
+                shown = Some(line.place);
+            }
+        });
+    }
+    shown
+}

@@ -1,0 +1,282 @@
+//! What the overview shows, computed in the background.
+
+use std::sync::Arc;
+
+use crate::analysis::breakdown::{Breakdown, breakdown};
+use crate::analysis::busy::DeviceBusy;
+use crate::analysis::finding::Finding;
+use crate::analysis::gaps::clusters::{Clusters, GapCluster};
+use crate::analysis::gaps::{GapClass, Ledger};
+use crate::analysis::phases::Phase;
+use crate::analysis::rules::{Thresholds, Verdicts};
+use crate::analysis::steps::Steps;
+use crate::answers::findings::{RuleVerdicts, TracePhases};
+use crate::answers::time::{BusyDevices, GapClusters, Ledgers, TraceSteps};
+use crate::answers::{Analysis, Work};
+use crate::figures::verdicts::{Checked, Judged, findings};
+use crate::model::{DurNs, TimeRange};
+use crate::session::{OpenTrace, Selection, track_title};
+
+/// The most bars of a chart: of more steps, each bar is the mean of several.
+const MAX_BARS: usize = 240;
+/// The most clusters that are listed.
+const MAX_CLUSTERS: usize = 12;
+
+/// Devices, findings and clusters of all traces.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// Only this range of session time.
+    pub range: Option<TimeRange>,
+}
+
+#[derive(Debug)]
+pub struct Summarized {
+    pub cards: Vec<Card>,
+    pub findings: Vec<Found>,
+    /// Every rule that was applied: what it measured, and where findings begin.
+    pub checks: Vec<String>,
+    /// By time per step.
+    pub clusters: Vec<ClusterLine>,
+}
+
+/// The time of one device.
+#[derive(Debug)]
+pub struct Card {
+    pub title: String,
+    /// Product name; empty if unknown.
+    pub name: String,
+    pub window: DurNs,
+    pub parts: Breakdown,
+    /// Idle time by cause, the largest first.
+    pub causes: Vec<(GapClass, DurNs)>,
+}
+
+#[derive(Debug)]
+pub struct Found {
+    pub finding: Finding,
+    pub place: Place,
+}
+
+/// Where something is seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Place {
+    /// In session time.
+    pub time: Option<TimeRange>,
+    /// The gap, if it is one.
+    pub gap: Option<Selection>,
+}
+
+#[derive(Debug)]
+pub struct ClusterLine {
+    pub title: String,
+    pub text: String,
+    pub class: GapClass,
+    pub ns_per_step: DurNs,
+    pub place: Place,
+}
+
+/// The answers about one trace that the overview needs.
+struct OfTrace {
+    busy: Arc<Vec<DeviceBusy>>,
+    ledgers: Arc<Vec<Ledger>>,
+    clusters: Arc<Vec<Clusters>>,
+    verdicts: Arc<Verdicts>,
+}
+
+impl Analysis for Summary {
+    type Of = [OpenTrace];
+    type Output = Summarized;
+    const NAME: &'static str = "The overview";
+
+    fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Summarized> {
+        let thresholds = Thresholds::default();
+        let mut all: Vec<OfTrace> = Vec::new();
+        for open in of {
+            let range = self.range.map(|range| range.shifted(open.offset.saturating_neg()));
+            all.push(OfTrace {
+                busy: work.get(&open.trace, &BusyDevices)?,
+                ledgers: work.get(&open.trace, &Ledgers::default())?,
+                clusters: work.get(&open.trace, &GapClusters::default())?,
+                verdicts: work.get(&open.trace, &RuleVerdicts { range, ..RuleVerdicts::default() })?,
+            });
+        }
+        let paths: Vec<String> = of.iter().map(|open| open.trace.info.title()).collect();
+        let judged: Vec<Judged<'_>> = (of.iter().zip(&paths).zip(&all))
+            .map(|((open, path), all)| Judged {
+                trace: &open.trace,
+                path,
+                offset: open.offset,
+                verdicts: &all.verdicts,
+            })
+            .collect();
+        let found = findings(&judged, &thresholds).into_iter().map(|(trace, finding)| {
+            let time = finding.evidence.range_ns.map(|[start, end]| TimeRange { start, end });
+            Found { place: Place::of(trace, &of[trace], &all[trace].ledgers, time), finding }
+        });
+        let found = found.collect();
+        let cards = of.iter().enumerate().zip(&all);
+        let cards = cards.flat_map(|((i, open), all)| self.cards(of, i, open, all)).collect();
+        let checks = of.iter().zip(&all);
+        let checks = checks.flat_map(|(open, all)| Checked::all(&all.verdicts, &open.trace, &thresholds));
+        let mut clusters: Vec<ClusterLine> =
+            of.iter().enumerate().zip(&all).flat_map(|((i, open), all)| all.cluster_lines(of, i, open)).collect();
+        clusters.sort_by_key(|line| std::cmp::Reverse(line.ns_per_step));
+        clusters.truncate(MAX_CLUSTERS);
+        Some(Summarized { cards, findings: found, checks: checks.map(|check| check.text()).collect(), clusters })
+    }
+}
+
+impl Summary {
+    fn cards(&self, traces: &[OpenTrace], trace: usize, open: &OpenTrace, all: &OfTrace) -> Vec<Card> {
+        let range = self.range.map(|range| range.shifted(open.offset.saturating_neg()));
+        let card = |(busy, ledger): (&DeviceBusy, &Ledger)| {
+            let window = range.map_or(Some(busy.window), |range| range.intersect(busy.window))?;
+            let totals = ledger.totals(window).by_class;
+            let mut causes: Vec<(GapClass, DurNs)> =
+                GapClass::ALL.into_iter().zip(totals).map(|(class, totals)| (class, totals.total_ns)).collect();
+            causes.retain(|cause| cause.1 > 0);
+            causes.sort_by_key(|cause| std::cmp::Reverse(cause.1));
+            let info = open.trace.info.devices.iter().find(|info| info.id == busy.device);
+            Some(Card {
+                title: track_title(traces, trace, &open.trace.process(busy.process).title()),
+                name: info.map_or_else(String::new, |info| info.name.clone()),
+                window: window.dur(),
+                parts: breakdown(busy, window),
+                causes,
+            })
+        };
+        all.busy.iter().zip(&*all.ledgers).filter_map(card).collect()
+    }
+}
+
+impl OfTrace {
+    fn cluster_lines(&self, traces: &[OpenTrace], trace: usize, open: &OpenTrace) -> Vec<ClusterLine> {
+        let line = |clusters: &Clusters, ledger: &Ledger, cluster: &GapCluster| {
+            let ns_per_step = cluster.sum.ns_per_step(clusters.n_steps)?;
+            let longest = clusters.gaps(cluster).iter().map(|&gap| ledger.gap(gap as usize).time);
+            let time = longest.max_by_key(|time| time.dur()).map(|time| time.shifted(open.offset));
+            Some(ClusterLine {
+                title: track_title(traces, trace, &open.trace.process(clusters.process).title()),
+                text: super::words::cluster(clusters, cluster),
+                class: cluster.class,
+                ns_per_step,
+                place: Place::of(trace, open, &self.ledgers, time),
+            })
+        };
+        let of_device = |(clusters, ledger)| {
+            let clusters: &Clusters = clusters;
+            clusters.recurring().take(MAX_CLUSTERS).filter_map(move |cluster| line(clusters, ledger, cluster))
+        };
+        self.clusters.iter().zip(&*self.ledgers).flat_map(of_device).collect()
+    }
+}
+
+impl Place {
+    fn of(trace: usize, open: &OpenTrace, ledgers: &[Ledger], time: Option<TimeRange>) -> Self {
+        let own = time.map(|time| time.shifted(open.offset.saturating_neg()));
+        let gap = own.and_then(|own| {
+            let is_it = |ledger: &&Ledger| ledger.at(own.start).is_some_and(|gap| ledger.gap(gap).time == own);
+            let process = ledgers.iter().find(is_it)?.process;
+            Some(Selection::Gap { trace, process, time: own })
+        });
+        Self { time, gap }
+    }
+}
+
+/// The time of each step of each device, and of the phases of each host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepCharts;
+
+/// The steps of one device or host.
+#[derive(Debug)]
+pub struct Chart {
+    pub title: String,
+    /// How the steps were found.
+    pub source: String,
+    /// What each bar is made of.
+    pub series: &'static [Series],
+    pub bars: Vec<StepBar>,
+    /// Steps of one bar.
+    pub steps_per_bar: usize,
+}
+
+/// A part of all bars: label, and number of its color.
+#[derive(Debug)]
+pub struct Series(pub &'static str, pub usize);
+
+/// A step, or the mean of several.
+#[derive(Debug)]
+pub struct StepBar {
+    pub name: String,
+    /// In session time.
+    pub time: TimeRange,
+    /// In nanoseconds, one for each series.
+    pub parts: Vec<DurNs>,
+}
+
+/// Parts of the time of a device, the lowest first.
+pub const DEVICE: [Series; 4] =
+    [Series("Compute", 0), Series("Exposed communication", 1), Series("Exposed copies", 2), Series("Idle", 3)];
+/// Phases of the host in the order of [`Phase::ALL`].
+pub const HOST: [Series; Phase::N] = [
+    Series("Data loading", 2),
+    Series("Forward", 0),
+    Series("Backward", 4),
+    Series("Optimizer", 5),
+    Series("Copies", 6),
+    Series("Communication", 1),
+    Series("Other", 3),
+];
+
+impl Analysis for StepCharts {
+    type Of = [OpenTrace];
+    type Output = Vec<Chart>;
+    const NAME: &'static str = "The times of the steps";
+
+    fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Vec<Chart>> {
+        let mut charts = Vec::new();
+        for (i, open) in of.iter().enumerate() {
+            let steps = work.get(&open.trace, &TraceSteps::default())?;
+            let Some(steps) = &*steps else { continue };
+            for busy in &*work.get(&open.trace, &BusyDevices)? {
+                let title = track_title(of, i, &open.trace.process(busy.process).title());
+                let parts = |step| {
+                    let Breakdown { compute_ns, exposed_comm_ns, exposed_copy_ns, idle_ns } = breakdown(busy, step);
+                    vec![compute_ns, exposed_comm_ns, exposed_copy_ns, idle_ns]
+                };
+                charts.push(chart(title, steps, open, &DEVICE, parts));
+            }
+            let phases = work.get(&open.trace, &TracePhases)?;
+            if !phases.is_empty() {
+                let title = track_title(of, i, "Host phases");
+                charts.push(chart(title, steps, open, &HOST, |step| phases.within(step).to_vec()));
+            }
+        }
+        Some(charts)
+    }
+}
+
+fn chart(
+    title: String,
+    steps: &Steps,
+    open: &OpenTrace,
+    series: &'static [Series],
+    parts: impl Fn(TimeRange) -> Vec<DurNs>,
+) -> Chart {
+    let steps_per_bar = steps.len().div_ceil(MAX_BARS).max(1);
+    let bar = |first: usize| {
+        let last = (first + steps_per_bar).min(steps.len());
+        let time = TimeRange { start: steps.boundaries[first], end: steps.boundaries[last] };
+        let n = (last - first) as DurNs;
+        let mut parts = parts(time);
+        parts.iter_mut().for_each(|part| *part /= n);
+        let name = if n == 1 {
+            steps.names[first].clone()
+        } else {
+            format!("Mean of {} to {}", steps.names[first], steps.names[last - 1])
+        };
+        StepBar { name, time: time.shifted(open.offset), parts }
+    };
+    let bars = (0..steps.len()).step_by(steps_per_bar).map(bar).collect();
+    Chart { title, source: steps.source.label(), series, bars, steps_per_bar }
+}
