@@ -15,26 +15,20 @@ pub struct Place<'a> {
 
 /// Operator and user frame of a part of a gap.
 ///
-/// Where the thread of the part has no frame, another of its process gives it: during a backward pass the thread
-/// of autograd has none, and the main thread waits in `backward()`.
+/// Where the thread of the part has no frame, the one that launched the work before the gap gives it, else one that
+/// waits in `backward()`: the thread of autograd has no frames.
 ///
 /// Cost: O(rows of the process · log n).
 pub fn place<'a>(trace: &'a Trace, gap: &Gap, part: &GapPart) -> Place<'a> {
     let Some((thread, time)) = whereabouts(trace, gap, part) else { return Place::default() };
     let mut found = place_at(trace, thread, time);
-<<<<<<< HEAD
     if found.frame.is_none() {
-        let before = trace.launch_of(gap.after).map(|call| slices.track_of(call));
         let process = trace.track(thread).process;
         let others = (0..trace.tracks.len() as u32).map(TrackId);
         let others = others.filter(|&track| trace.track(track).process == process && track != thread);
-        found.frame = before.into_iter().chain(others).find_map(|track| place_at(trace, track, time).frame);
-=======
-    if found.frame.is_none()
-        && let Some(before) = other_thread(trace, gap, thread)
-    {
-        found.frame = place_at(trace, before, time).frame;
->>>>>>> g7
+        let waiting = others.filter(|&track| waits_for_backward(trace, track, time.start));
+        let candidates = other_thread(trace, gap, thread).into_iter().chain(waiting);
+        found.frame = candidates.into_iter().find_map(|track| place_at(trace, track, time).frame);
     }
     found
 }
@@ -55,6 +49,15 @@ pub(super) fn whereabouts(trace: &Trace, gap: &Gap, part: &GapPart) -> Option<(T
 pub(super) fn other_thread(trace: &Trace, gap: &Gap, thread: TrackId) -> Option<TrackId> {
     let before = trace.launch_of(gap.after).map(|call| trace.slices.track_of(call));
     before.filter(|&before| before != thread)
+}
+
+/// Whether a thread waits for the thread of autograd.
+fn waits_for_backward(trace: &Trace, thread: TrackId, at: TimeNs) -> bool {
+    let slices = &trace.slices;
+    let waits = |slice: &SliceId| {
+        slices.kind[slice.idx()] == SliceKind::PythonFunction && trace.slice_name(*slice).contains("run_backward")
+    };
+    open_at(trace, thread, at).iter().any(waits)
 }
 
 /// Operator and user frame of a thread at the start of `time`; frames of samples count during all of it.
