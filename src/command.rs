@@ -60,8 +60,10 @@ pub enum Command {
     /// Shows or hides launched work below each device of the timeline.
     ToggleQueues,
     CopyName,
-    /// Copies a command line that profiles a kernel in depth: of this trace and slice, else of the selection.
-    CopyKernelProfile(Option<(usize, SliceId)>),
+    /// Copies a command line that profiles the selected kernel in depth.
+    CopyKernelProfile,
+    /// The same of a kernel, by the index of its trace.
+    CopyProfileOf(usize, SliceId),
     Search,
     NextHit,
     PreviousHit,
@@ -382,7 +384,7 @@ pub const COMMANDS: &[CommandSpec] = &[
     .needs(Needs::Selection),
     spec(
         Menu::Select,
-        Command::CopyKernelProfile(None),
+        Command::CopyKernelProfile,
         "Copy ncu command",
         "Copy a command line that profiles the selected kernel in depth, with Nsight Compute or on AMD with ROCm's",
         &[],

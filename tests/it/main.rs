@@ -5,6 +5,7 @@
     reason = "a failed unwrap is a failed test; tests say what they skip and what they found"
 )]
 
+mod call_tree;
 mod corpus;
 mod gaps;
 mod golden;
@@ -25,3 +26,4 @@ mod step_oracle;
 mod steps;
 mod support;
 mod trace_memory;
+mod tricky;

@@ -85,6 +85,10 @@ fn check_names(known: &Value, part: &Value) -> Option<String> {
     if is_planted && name.is_null() {
         return Some(format!("{class} has no name"));
     }
+    // The profiler's own time has no place in the program.
+    if class == "profiler" {
+        return None;
+    }
     // However a frame is spelt, it has file and function.
     let is_frame = |frame: &str, found: &str| {
         let (place, function) = frame.split_once("): ").unwrap();

@@ -3,7 +3,7 @@
 
 use super::super::answer::{Class, DeviceGapsAnswer, GapAnswer, PartAnswer};
 use super::script::{Launched, Script, Tile};
-use super::timeline::{Range, Span, SpanKind};
+use super::timeline::{Range, Span, SpanKind, WorkKind};
 
 /// Bounds of the longest usual launch latency; what holds for both holds for any.
 const THETA: [i64; 2] = [1_000, 30_000];
@@ -90,6 +90,8 @@ fn launch_part(script: &Script, (a, b): Range, launched: &Launched) -> Vec<PartA
     let Some((launch, returned)) = launched.call else { return Vec::new() };
     let tile = script.threads[launched.thread].tiles.iter().find(|tile| tile.range.0 == launch);
     let mut within: Vec<Class> = vec!["launch_latency", "queued", "launch"];
+    let is_copy = script.timeline.works[launched.work].kind != WorkKind::Kernel;
+    within.extend(is_copy.then_some("copy"));
     within.extend(tile.iter().flat_map(|tile| tile.classes).filter(|class| **class != "launch"));
     let is_graph = launched.classes.is_some_and(|classes| classes.contains(&"graph"));
     within.extend(is_graph.then_some("graph"));
@@ -184,7 +186,8 @@ fn triggers(script: &Script, (a, b): Range, works: &[Placed<'_>]) -> Vec<Option<
     };
     let all = [
         ("sync", sync(script, a, launch, last.launched.thread)),
-        ("launch_bound", launch_bound(script, earlier)),
+        // What was launched before the gap did not wait for the host.
+        ("launch_bound", if launch > a { launch_bound(script, earlier) } else { Holds::Open }),
         ("step_boundary", step_boundary(script, (a, b), launch, earlier)),
         ("graph_end", Holds::of([earlier.last().is_some_and(|work| work.is_last_node); 2])),
         ("profiler", profiler(script, (a, b), launch)),

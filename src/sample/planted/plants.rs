@@ -98,12 +98,16 @@ impl Script {
         let main = self.style.user_frame(61, "main");
         self.frame(&main, |s| {
             s.spend(1_000);
+            let mut is_last_planted = false;
             for step in 0..steps {
-                let three = match plan {
+                let mut three = match plan {
                     GapPlan::None => [None; 3],
                     GapPlan::Recurring => [None, Some(recurring), None],
                     GapPlan::Various => [0; 3].map(|_| (s.rng.between(0, 4) > 0).then(|| s.one_of(&plants))),
                 };
+                // Causes of one gap are mixed on purpose only.
+                three[0] = three[0].filter(|_| !is_last_planted);
+                is_last_planted = three[2].is_some();
                 s.step(step, three);
             }
             let until = s.drained() + 20_000;

@@ -159,10 +159,14 @@ impl Script {
         self.free.iter().copied().max().unwrap_or_default().max(self.now())
     }
 
-    /// The classes of what is open, and whether a plant says so: the outermost event with classes of its own, else
-    /// operators before frames.
+    /// The classes of what is open, and whether a plant says so: a call of the runtime, else the outermost event
+    /// with classes of its own, else operators before frames.
     fn classes(&self) -> (Classes, bool) {
         let open = &self.threads[self.at].open;
+        let is_call = |open: &&Open| matches!(open.kind, SpanKind::Runtime | SpanKind::Driver);
+        if let Some(classes) = open.last().filter(is_call).and_then(|call| call.classes) {
+            return (classes, true);
+        }
         if let Some(classes) = open.iter().find_map(|open| open.classes) {
             return (classes, true);
         }
@@ -234,7 +238,13 @@ impl Script {
     pub fn submit(&mut self, device: usize, sent: Sent, ns: i64) -> Range {
         let Sent { call, call_ns, kind, name, not_before, classes } = sent;
         let start = self.now();
-        let correlation = self.call(call, if kind == WorkKind::Kernel { &["launch"] } else { &["copy"] }, call_ns);
+        let of_call: Classes = match kind {
+            WorkKind::Kernel | WorkKind::Graph => &["launch"],
+            WorkKind::Upload { .. } => &["copy"],
+            // A copy to pageable memory waits as well.
+            WorkKind::Download => &["copy", "sync"],
+        };
+        let correlation = self.call(call, of_call, call_ns);
         if let Some(span) = self.timeline.spans.last_mut() {
             span.submits = true;
         }

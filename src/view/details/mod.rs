@@ -123,12 +123,12 @@ impl View for Details {
     }
 
     fn run_hidden(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
-        let Command::CopyKernelProfile(of) = *command else { return false };
-        let selected = match *ctx.selection {
-            Selection::Slice { trace, slice } => Some((trace, slice)),
-            _ => None,
+        self.to_copy = match (command, *ctx.selection) {
+            (Command::CopyProfileOf(trace, slice), _) => Some((*trace, *slice)),
+            (Command::CopyKernelProfile, Selection::Slice { trace, slice }) => Some((trace, slice)),
+            (Command::CopyKernelProfile, _) => None,
+            _ => return false,
         };
-        self.to_copy = of.or(selected);
         true
     }
 }
