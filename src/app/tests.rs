@@ -4,6 +4,7 @@ mod flame;
 mod glyphs;
 mod memory;
 mod monkey;
+mod overview;
 mod tables;
 
 use std::sync::Arc;

@@ -29,7 +29,7 @@ pub fn advice(rule: Rule) -> &'static [&'static str] {
             "To find the rest, run with torch.cuda.set_sync_debug_mode(\"warn\")",
         ],
         Rule::HostBound => &[
-            "Move this work off the launching thread or to the GPU, or do it while the device has work queued",
+            "Many small operators: torch.compile or CUDA graphs. One slow one: move it off the launching thread, to the GPU, or to where the device has work queued",
             "Record with with_stack=True to see the Python lines behind it",
             "To check, the gaps at these operators shrink while the rest of the step stays as it is",
         ],

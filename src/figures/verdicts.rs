@@ -108,7 +108,13 @@ fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String {
     let count = format::count(hit.count);
     match hit.rule {
         Rule::LowUtilization => {
-            format!("{device} is busy {share} of the time: {amount} of {}", format::duration(hit.of))
+            let of = format::duration(hit.of);
+            let steps = match hit.n_steps {
+                0 => String::new(),
+                1 => " in one step".to_owned(),
+                n => format!(" in {n} steps"),
+            };
+            format!("{device} is busy {share} of the time: {amount} of {of}{steps}")
         }
         Rule::DataLoading if hit.device.is_none() => {
             format!("Data loading takes {share} of the time: {amount}{per_step}")

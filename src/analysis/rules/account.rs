@@ -4,6 +4,7 @@ use hashbrown::HashMap;
 
 use crate::analysis::gaps::ceiling::is_recoverable;
 use crate::analysis::gaps::{Gap, GapClass, Ledger, Trigger};
+use crate::analysis::steps::is_step_name;
 use crate::model::{DurNs, StringId, TimeRange, Trace};
 
 /// Why a device waits. Each part of each gap has one cause, so that no time counts twice.
@@ -51,6 +52,7 @@ impl Cause {
             GapClass::Gc => Self::GarbageCollection,
             GapClass::Dependency => Self::Dependency,
             GapClass::Profiler => Self::Profiler,
+            GapClass::Blocked if trigger != Some(Trigger::Sync) => Self::Blocked,
             GapClass::LaunchLatency | GapClass::Graph if trigger != Some(Trigger::LaunchBound) => Self::Latency,
             GapClass::Queued | GapClass::NoLaunch => Self::Unexplained,
             _ => match (trigger, class) {
@@ -59,7 +61,7 @@ impl Cause {
                 (Some(Trigger::Profiler), _) => Self::Profiler,
                 (Some(Trigger::StepBoundary), _) => Self::StepBoundary,
                 (_, GapClass::Unknown) => Self::Unexplained,
-                (_, GapClass::Blocked) => Self::Blocked,
+                (_, GapClass::Launch) => Self::LaunchBound,
                 _ => Self::Host,
             },
         }
@@ -85,6 +87,7 @@ impl Account {
     pub fn names(&self, trace: &Trace, n: usize) -> Vec<String> {
         let mut names: Vec<(DurNs, &str)> =
             self.names.iter().map(|(&name, &ns)| (ns, trace.strings.get(name))).collect();
+        names.retain(|(_, name)| !is_step_name(name) || name.starts_with("enumerate(DataLoader)"));
         names.sort_unstable_by(|a, b| (b.0, a.1).cmp(&(a.0, b.1)));
         names.into_iter().take(n).map(|(_, name)| name.to_owned()).collect()
     }
@@ -105,7 +108,9 @@ pub fn accounts(trace: &Trace, ledger: &Ledger, window: TimeRange) -> Vec<Accoun
             own[cause as usize] += time.dur();
             let account = &mut all[cause as usize];
             account.recoverable_ns += if is_recoverable(&gap, part.class) { time.dur() } else { 0 };
-            if let Some(slice) = part.slice.filter(|_| is_macro) {
+            // The synchronization that emptied the queue, not what the host did after it.
+            let synced = gap.trigger_slice.filter(|_| cause == Cause::Synchronization);
+            if let Some(slice) = synced.or(part.slice).filter(|_| is_macro) {
                 *account.names.entry(trace.slices.name[slice.idx()]).or_default() += time.dur();
             }
         }

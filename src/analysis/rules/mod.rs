@@ -19,12 +19,14 @@ use super::gaps::Ledger;
 use super::gaps::clusters::{Clusters, counted_boundaries};
 use super::memory::leaks::capacity;
 use super::phases::{Phase, Phases};
-use super::steps::Steps;
+use super::steps::{StepSource, Steps};
 use crate::model::memory::highest;
 use crate::model::{CopyKind, DurNs, Severity, SliceKind, TimeRange, Trace};
 
 /// A device with less work than this many kernels, copies and graphs is not judged: a fragment of a recording.
 const MIN_WORK: u64 = 5;
+/// Fewer kernels are not called many tiny ones.
+const MIN_TINY: u64 = 100;
 
 /// A rule that may have findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -253,7 +255,7 @@ pub struct Measured<'a> {
 pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &dyn Fn() -> bool) -> Verdicts {
     let mut out = Out { thresholds, verdicts: Verdicts::default() };
     for (i, busy) in of.busy.iter().enumerate().take_while(|_| !is_cancelled()) {
-        let window = of.window().map_or(Some(busy.window), |window| window.intersect(busy.window));
+        let window = of.window_of(busy);
         let work = [busy.kernels, busy.memcpys, busy.memsets, busy.graphs].iter().map(|work| work.count).sum::<u64>();
         if let (Some(window), Some(ledger), true) = (window, of.ledgers.get(i), work >= MIN_WORK) {
             Device { of, out: &mut out, busy, window, n_steps: of.n_steps(window) }.check(ledger, of.clusters.get(i));
@@ -270,17 +272,28 @@ pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &dyn F
     verdicts
 }
 
+/// The time that the rules judge: the range, else the steps that count; `None` for all of it.
+pub fn window(range: Option<TimeRange>, steps: Option<&Steps>) -> Option<TimeRange> {
+    range.or_else(|| {
+        let boundaries = counted_boundaries(steps.filter(|steps| steps.is_reliable())?);
+        Some(TimeRange { start: *boundaries.first()?, end: *boundaries.last()? })
+    })
+}
+
 impl Measured<'_> {
     fn window(&self) -> Option<TimeRange> {
-        self.range.or_else(|| {
-            let boundaries = counted_boundaries(self.steps?);
-            Some(TimeRange { start: *boundaries.first()?, end: *boundaries.last()? })
-        })
+        window(self.range, self.steps)
+    }
+
+    /// The part of the window in which a device is judged.
+    fn window_of(&self, busy: &DeviceBusy) -> Option<TimeRange> {
+        self.window().map_or(Some(busy.window), |window| window.intersect(busy.window))
     }
 
     /// The steps that lie within the window.
     fn steps_in(&self, window: TimeRange) -> Vec<TimeRange> {
-        let boundaries = self.steps.map_or(&[][..], |steps| &steps.boundaries);
+        let steps = self.steps.filter(|steps| steps.is_reliable());
+        let boundaries = steps.map_or(&[][..], |steps| &steps.boundaries);
         let steps = boundaries.windows(2).map(|pair| TimeRange { start: pair[0], end: pair[1] });
         steps.filter(|step| window.start <= step.start && step.end <= window.end).collect()
     }
@@ -373,7 +386,7 @@ impl Device<'_, '_> {
         Hit {
             count: account.gaps + spans.count() as u64,
             range: account.longest.max_by_length(longest),
-            names: account.names(self.of.trace, 3),
+            names: if rule == Rule::Unexplained { Vec::new() } else { account.names(self.of.trace, 3) },
             ceiling_ns_per_step: per_step.filter(|&ns| ns > 0),
             ..self.hit(rule, account.total_ns + exposed_ns)
         }
@@ -443,14 +456,17 @@ impl Device<'_, '_> {
         });
         let is_slow = |kernel: &&Dominant| kernel.longest.dur() >= thresholds.slow_kernel_ns;
         if let Some(longest) = stats.longest.as_ref().filter(is_slow) {
-            let step = self.window.dur() / self.n_steps.max(1) as DurNs;
+            // A period of kernels may be a single one.
+            let is_named = self.of.steps.is_some_and(|steps| !matches!(steps.source, StepSource::Period { .. }));
+            let n_steps = if is_named { self.n_steps } else { 0 };
+            let step = self.window.dur() / n_steps.max(1) as DurNs;
             let found = hit(Rule::LongKernel, device, longest.longest.dur(), step);
             let names = vec![longest.name.clone()];
-            self.out.check(Hit { count: 1, range: Some(longest.longest), names, n_steps: self.n_steps, ..found });
+            self.out.check(Hit { count: 1, range: Some(longest.longest), names, n_steps, ..found });
         }
         // Where the device is busy all the time, small kernels cost nothing that this could show.
         let is_underused = thresholds.utilization.missed(busy_ns as f64 / self.window.dur().max(1) as f64).is_some();
-        if is_underused {
+        if is_underused && stats.count >= MIN_TINY {
             let found = hit(Rule::TinyKernels, device, stats.tiny as i64, stats.count as i64);
             self.out.check(Hit { count: stats.tiny, names: stats.tiny_names, n_steps: self.n_steps, ..found });
         }

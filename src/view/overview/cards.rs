@@ -18,6 +18,9 @@ pub fn ui(summary: &Answer<Summarized>, range: Option<TimeRange>, ui: &mut egui:
     let Some(summary) = answer_ui(summary, "Adding up the devices…", ui) else { return };
     if let Some(range) = range {
         ui.weak(format!("In the selected {}", format::duration(range.dur())));
+    } else if summary.cards.iter().any(|card| card.is_of_steps) {
+        let hint = "Without the first step, which includes warm-up, and the one in which the profiler stops";
+        ui.weak("In the steps that count").on_hover_text(hint);
     }
     if summary.cards.is_empty() {
         let how = "Record it with activities=[CPU, CUDA] in torch.profiler, or with nsys profile --trace=cuda";
@@ -79,15 +82,23 @@ fn bar_ui(name: &str, parts: &[Part], whole: DurNs, n_labels: usize, ui: &mut eg
     }
     response.on_hover_text(all().join("\n"));
     ui.horizontal_wrapped(|ui| {
-        ui.spacing_mut().item_spacing.x = 4.0;
         for part in parts.iter().filter(|part| part.ns > 0).take(n_labels) {
-            let (swatch, _) = ui.allocate_exact_size(vec2(8.0, 8.0), Sense::hover());
-            ui.painter().rect_filled(swatch, 2.0, part.color);
-            let label = egui::Label::new(RichText::new(format!("{} {}", part.label, share(part.ns, whole))).small());
-            ui.add(label.extend()).on_hover_text(format::duration(part.ns));
-            ui.add_space(4.0);
+            let text = format!("{} {}", part.label, share(part.ns, whole));
+            swatch_ui(&text, part.color, ui).on_hover_text(format::duration(part.ns));
         }
     });
+}
+
+/// A swatch and its label, which stay on one line.
+pub fn swatch_ui(text: &str, color: Color32, ui: &mut egui::Ui) -> egui::Response {
+    let style = egui::TextStyle::Small.resolve(ui.style());
+    let galley = ui.painter().layout_no_wrap(text.to_owned(), style, ui.visuals().text_color());
+    let (rect, response) = ui.allocate_exact_size(galley.size() + vec2(12.0, 0.0), Sense::hover());
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Label, true, text));
+    let swatch = Rect::from_center_size(pos2(rect.left() + 4.0, rect.center().y), vec2(8.0, 8.0));
+    ui.painter().rect_filled(swatch, 2.0, color);
+    ui.painter().galley(rect.min + vec2(12.0, 0.0), galley, color);
+    response
 }
 
 fn share(part: DurNs, whole: DurNs) -> String {

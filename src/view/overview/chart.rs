@@ -1,8 +1,9 @@
 //! The time of each step as stacked bars. A click selects the step.
 
-use eframe::egui::{self, RichText, Sense, vec2};
+use eframe::egui::{self, RichText, Sense};
 use egui_plot::{Bar, BarChart, GridInput, GridMark, HoverPosition, Plot, Span};
 
+use super::cards::swatch_ui;
 use super::work::Chart;
 use crate::figures::format;
 use crate::figures::text::display_name;
@@ -46,13 +47,9 @@ pub fn ui(charts: &[Chart], chosen: &mut usize, height: f32, ctx: &mut ViewConte
 fn legend_ui(chart: &Chart, ui: &mut egui::Ui) {
     let is_dark = ui.visuals().dark_mode;
     ui.horizontal_wrapped(|ui| {
-        ui.spacing_mut().item_spacing.x = 4.0;
         for (i, series) in chart.series.iter().enumerate() {
             if chart.bars.iter().any(|bar| bar.parts[i] > 0) {
-                let (swatch, _) = ui.allocate_exact_size(vec2(8.0, 8.0), Sense::hover());
-                ui.painter().rect_filled(swatch, 2.0, series_color(series.1, is_dark));
-                ui.add(egui::Label::new(RichText::new(series.0).small()).extend());
-                ui.add_space(4.0);
+                swatch_ui(series.0, series_color(series.1, is_dark), ui);
             }
         }
     });
@@ -75,7 +72,7 @@ fn plot_ui(chart: &Chart, height: f32, ctx: &ViewContext<'_>, ui: &mut egui::Ui)
         .sense(Sense::click())
         .x_grid_spacer(|input| step_marks(&input, chart.bars.len()))
         .x_axis_formatter(|mark, _| format!("{:.0}", (mark.value * chart.steps_per_bar as f64) + 1.0))
-        .y_axis_formatter(|mark, _| format::duration(mark.value as DurNs))
+        .y_axis_formatter(|mark, _| format::moment(mark.value as DurNs, mark.step_size as DurNs))
         .label_formatter(|at| match at {
             HoverPosition::NearDataPoint { position, .. } | HoverPosition::Elsewhere { position } => {
                 let bar = chart.bars.get(index(position.x)?)?;
@@ -98,12 +95,12 @@ fn plot_ui(chart: &Chart, height: f32, ctx: &ViewContext<'_>, ui: &mut egui::Ui)
         }
         let mut bases: Vec<DurNs> = vec![0; chart.bars.len()];
         for (i, series) in chart.series.iter().enumerate() {
+            let color = series_color(series.1, is_dark);
             let bars = chart.bars.iter().enumerate().map(|(at, bar)| {
                 let base = bases[at];
                 bases[at] += bar.parts[i];
-                Bar::new(at as f64, bar.parts[i] as f64).base_offset(base as f64).width(0.8)
+                Bar::new(at as f64, bar.parts[i] as f64).base_offset(base as f64).width(0.8).fill(color)
             });
-            let color = series_color(series.1, is_dark);
             plot.bar_chart(BarChart::new(series.0, bars.collect()).color(color).allow_hover(false));
         }
     });

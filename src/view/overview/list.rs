@@ -53,25 +53,33 @@ fn findings_ui(of: &Summarized, ui: &mut egui::Ui) -> Option<Place> {
 fn finding_ui(found: &Found, ui: &mut egui::Ui) -> Option<Place> {
     let finding = &found.finding;
     let color = theme::tokens(ui.visuals().dark_mode).severity[finding.severity as usize];
-    let text = display_name(&finding.text);
+    let id = ui.scope_id().with("advice");
+    let mut is_open = ui.data(|data| data.get_temp::<bool>(id)).unwrap_or_default();
     let mut shown = None;
     ui.horizontal_wrapped(|ui| {
         ui.label(RichText::new(severity(finding.severity).label).color(color).strong());
-        let link = ui.add_enabled(found.place.time.is_some(), egui::Link::new(text));
-        if link.on_hover_text("Show where").clicked() {
+        ui.label(display_name(&finding.text));
+        let has_place = found.place.time.is_some();
+        if has_place && ui.link("Show").on_hover_text("Show where it is seen best").clicked() {
             shown = Some(found.place);
         }
-    });
-    egui::CollapsingHeader::new(RichText::new("What to do").small()).id_salt("advice").show(ui, |ui| {
-        let [measured, threshold] = [finding.measured, finding.threshold].map(|x| value(x, finding.unit));
-        ui.label(format!("Measured {measured}, threshold {threshold}"));
-        if let Some(ceiling) = finding.ceiling_ns_per_step {
-            ui.label(format!("Ending it gains at most {} per step", format::duration(ceiling)));
-        }
-        for sentence in &finding.advice {
-            ui.label(format!("• {sentence}"));
+        if ui.link(if is_open { "Less" } else { "What to do" }).clicked() {
+            is_open = !is_open;
+            ui.data_mut(|data| data.insert_temp(id, is_open));
         }
     });
+    if is_open {
+        ui.indent("advice", |ui| {
+            let [measured, threshold] = [finding.measured, finding.threshold].map(|x| value(x, finding.unit));
+            ui.label(format!("Measured {measured}, threshold {threshold}"));
+            if let Some(ceiling) = finding.ceiling_ns_per_step {
+                ui.label(format!("Ending it gains at most {} per step", format::duration(ceiling)));
+            }
+            for sentence in &finding.advice {
+                ui.label(format!("\u{2022} {sentence}"));
+            }
+        });
+    }
     shown
 }
 

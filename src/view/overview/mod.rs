@@ -70,7 +70,8 @@ impl View for OverviewView {
                     });
                 },
             );
-            CentralPanel::default().frame(Frame::NONE).show(ui, |ui| {
+            let middle = Frame::NONE.inner_margin(Margin::symmetric(8, 0));
+            CentralPanel::default().frame(middle).show(ui, |ui| {
                 if let Some(charts) = answer_ui(&charts, "Measuring the steps…", ui) {
                     let height = ui.available_height();
                     chart::ui(&charts, &mut self.chart, height, ctx, ui);

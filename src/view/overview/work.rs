@@ -8,7 +8,7 @@ use crate::analysis::finding::Finding;
 use crate::analysis::gaps::clusters::{Clusters, GapCluster};
 use crate::analysis::gaps::{GapClass, Ledger};
 use crate::analysis::phases::Phase;
-use crate::analysis::rules::{Thresholds, Verdicts};
+use crate::analysis::rules::{Thresholds, Verdicts, window};
 use crate::analysis::steps::Steps;
 use crate::answers::findings::{RuleVerdicts, TracePhases};
 use crate::answers::time::{BusyDevices, GapClusters, Ledgers, TraceSteps};
@@ -46,6 +46,8 @@ pub struct Card {
     /// Product name; empty if unknown.
     pub name: String,
     pub window: DurNs,
+    /// Whether it is the time of the steps that count.
+    pub is_of_steps: bool,
     pub parts: Breakdown,
     /// Idle time by cause, the largest first.
     pub causes: Vec<(GapClass, DurNs)>,
@@ -77,6 +79,7 @@ pub struct ClusterLine {
 
 /// The answers about one trace that the overview needs.
 struct OfTrace {
+    steps: Arc<Option<Steps>>,
     busy: Arc<Vec<DeviceBusy>>,
     ledgers: Arc<Vec<Ledger>>,
     clusters: Arc<Vec<Clusters>>,
@@ -94,6 +97,7 @@ impl Analysis for Summary {
         for open in of {
             let range = self.range.map(|range| range.shifted(open.offset.saturating_neg()));
             all.push(OfTrace {
+                steps: work.get(&open.trace, &TraceSteps::default())?,
                 busy: work.get(&open.trace, &BusyDevices)?,
                 ledgers: work.get(&open.trace, &Ledgers::default())?,
                 clusters: work.get(&open.trace, &GapClusters::default())?,
@@ -130,7 +134,9 @@ impl Summary {
     fn cards(&self, traces: &[OpenTrace], trace: usize, open: &OpenTrace, all: &OfTrace) -> Vec<Card> {
         let range = self.range.map(|range| range.shifted(open.offset.saturating_neg()));
         let card = |(busy, ledger): (&DeviceBusy, &Ledger)| {
-            let window = range.map_or(Some(busy.window), |range| range.intersect(busy.window))?;
+            // As the rules have it.
+            let judged = window(range, (*all.steps).as_ref());
+            let window = judged.map_or(Some(busy.window), |judged| judged.intersect(busy.window))?;
             let totals = ledger.totals(window).by_class;
             let mut causes: Vec<(GapClass, DurNs)> =
                 GapClass::ALL.into_iter().zip(totals).map(|(class, totals)| (class, totals.total_ns)).collect();
@@ -141,6 +147,7 @@ impl Summary {
                 title: track_title(traces, trace, &open.trace.process(busy.process).title()),
                 name: info.map_or_else(String::new, |info| info.name.clone()),
                 window: window.dur(),
+                is_of_steps: range.is_none() && judged.is_some(),
                 parts: breakdown(busy, window),
                 causes,
             })
