@@ -41,6 +41,9 @@ pub enum Command {
     /// The next gap of the device, by duration or along time.
     NextGap,
     PreviousGap,
+    /// Makes the next step the selected range.
+    NextStep,
+    PreviousStep,
     /// Along the arrow that leaves the selected slice, or to the kernel it launched.
     FollowFlow,
     FollowFlowBack,
@@ -57,8 +60,10 @@ pub enum Command {
     /// Shows or hides launched work below each device of the timeline.
     ToggleQueues,
     CopyName,
-    /// Copies a command line that profiles a kernel in depth: of this trace and slice, else of the selection.
-    CopyKernelProfile(Option<(usize, SliceId)>),
+    /// Copies a command line that profiles the selected kernel in depth.
+    CopyKernelProfile,
+    /// The same of a kernel, by the index of its trace.
+    CopyProfileOf(usize, SliceId),
     Search,
     NextHit,
     PreviousHit,
@@ -326,6 +331,20 @@ pub const COMMANDS: &[CommandSpec] = &[
     ),
     spec(
         Menu::Select,
+        Command::NextStep,
+        "Next step",
+        "Make the time of the next training step the selected range",
+        &[key(Key::N)],
+    ),
+    spec(
+        Menu::Select,
+        Command::PreviousStep,
+        "Previous step",
+        "Make the time of the training step before the selected range",
+        &[shift(Key::N)],
+    ),
+    spec(
+        Menu::Select,
         Command::FollowFlow,
         "Follow flow",
         "Go along the arrow to what this slice launched or caused",
@@ -365,7 +384,7 @@ pub const COMMANDS: &[CommandSpec] = &[
     .needs(Needs::Selection),
     spec(
         Menu::Select,
-        Command::CopyKernelProfile(None),
+        Command::CopyKernelProfile,
         "Copy ncu command",
         "Copy a command line that profiles the selected kernel in depth, with Nsight Compute or on AMD with ROCm's",
         &[],

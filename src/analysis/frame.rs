@@ -51,6 +51,67 @@ const TORCH_PARTS: [&str; 15] = [
     "utils",
 ];
 
+/// Packages and modules of the standard library by their first folder or file. Kineto writes paths relative to
+/// `sys.path`, without the folder that identifies an installed package.
+const LIBRARIES: [&str; 56] = [
+    "accelerate",
+    "apex",
+    "asyncio",
+    "bitsandbytes",
+    "codecs.py",
+    "collections",
+    "concurrent",
+    "contextlib.py",
+    "copy.py",
+    "dataclasses.py",
+    "datasets",
+    "deepspeed",
+    "diffusers",
+    "einops",
+    "encodings",
+    "enum.py",
+    "flash_attn",
+    "functools.py",
+    "huggingface_hub",
+    "importlib",
+    "inspect.py",
+    "ipykernel",
+    "IPython",
+    "json",
+    "lightning",
+    "lightning_fabric",
+    "logging",
+    "multiprocessing",
+    "numpy",
+    "os.py",
+    "pandas",
+    "peft",
+    "pickle.py",
+    "PIL",
+    "pytorch_lightning",
+    "queue.py",
+    "re.py",
+    "runpy.py",
+    "safetensors",
+    "scipy",
+    "selectors.py",
+    "sklearn",
+    "subprocess.py",
+    "threading.py",
+    "timm",
+    "tokenizers",
+    "torchaudio",
+    "torchvision",
+    "tqdm",
+    "transformers",
+    "triton",
+    "typing.py",
+    "unittest",
+    "vllm",
+    "weakref.py",
+    "xformers",
+];
+
 /// A parsed frame of a call stack: `forward (model.py:12)`, possibly incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
@@ -118,8 +179,10 @@ impl<'a> Frame<'a> {
             let rest = &path[at + "torch/".len()..];
             let starts_component = at == 0 || path.as_bytes()[at - 1] == b'/';
             let part = rest.split('/').next().unwrap_or_default();
-            starts_component && (part.starts_with('_') || TORCH_PARTS.contains(&part))
+            // Kineto leaves out the folder in which PyTorch is installed.
+            starts_component && (at == 0 || part.starts_with('_') || TORCH_PARTS.contains(&part))
         };
+        let is_relative_library = LIBRARIES.contains(&self.file.split(['/', '\\']).next().unwrap_or_default());
         let is_frozen = path.starts_with("<frozen") || path.starts_with("<eval") || path == "<string>";
         let is_library = ["site-packages/", "dist-packages/", "/lib/python", "importlib/"];
         // On Windows the standard library lies directly in `Lib`.
@@ -127,6 +190,7 @@ impl<'a> Frame<'a> {
             path.as_bytes().get(1) == Some(&b':') && path.contains("python3") && path.contains("/lib/");
         self.is_python()
             && !is_frozen
+            && !is_relative_library
             && !is_windows_library
             && !is_library.iter().any(|folder| path.contains(folder))
             && !path.match_indices("torch/").any(of_torch)
@@ -176,6 +240,10 @@ mod tests {
             "D:\\Dev\\.venv\\Lib\\site-packages\\torch\\nn\\modules\\module.py",
             "/opt/pytorch/torch/nn/linear.py",
             "torch/_dynamo/eval_frame.py",
+            "torch/autograd/graph.py",
+            "torchvision/models/resnet.py",
+            "contextlib.py",
+            "torch/autograd/__init__.py",
             "C:\\Python311\\Lib\\threading.py",
         ] {
             assert!(!is_user(file), "{file}");

@@ -261,7 +261,8 @@ impl Draft {
     pub fn weighted(&self, own: &[i64]) -> Self {
         let mut total = own.to_vec();
         for i in (1..total.len()).rev() {
-            total[self.parent[i] as usize] += total[i];
+            let above = self.parent[i] as usize;
+            total[above] = total[above].saturating_add(total[i]);
         }
         let mut draft = Self::default();
         draft.own[0] = own[0];
@@ -278,7 +279,8 @@ impl Draft {
         let Self { parent, name, own, cut, .. } = self;
         let mut total = own.clone();
         for i in (1..parent.len()).rev() {
-            total[parent[i] as usize] += total[i];
+            let above = parent[i] as usize;
+            total[above] = total[above].saturating_add(total[i]);
         }
         // The heaviest first; a stable sort by parent then leaves siblings in this order.
         let mut sorted: Vec<u32> = (1..parent.len() as u32).collect();

@@ -11,7 +11,7 @@ const SCALAR: &[&str] = &["simt", "_ffma", "sgemm", "scudnn"];
 
 /// The first lines are instruction shapes and cuDNN's kernels as the TensorBoard plugin of the PyTorch profiler
 /// lists them, then what cuBLAS and attention kernels on Hopper and Blackwell are called, then AMD's: composable
-/// kernels (`xdl`), `MIOpen`'s implicit GEMM (`gtcx`).
+/// kernels (`xdl`), `MIOpen`'s implicit GEMM (`gtcx`), last products of microscaled formats, which nothing else computes.
 const USED: &[&str] = &[
     "884gemm",
     "h884",
@@ -45,6 +45,9 @@ const USED: &[&str] = &[
     "igemm_fwd_gtcx",
     "igemm_bwd_gtcx",
     "igemm_wrw_gtcx",
+    "mxe4m3",
+    "mxe2m1",
+    "matmul_ogs",
 ];
 
 const NOT_USED: &[&str] = &[
@@ -73,6 +76,14 @@ const NOT_USED: &[&str] = &[
     "dgemm",
     "bn_fw_",
     "bn_bw_",
+    "transpose",
+    "nchwtonhwc",
+    "nhwctonchw",
+    "cudnn::ops::",
+    "winograd_nonfused",
+    "permute",
+    "quantize",
+    "spin_kernel",
 ];
 
 /// Whether a kernel of this name uses tensor cores; `None` if the name does not tell.
@@ -118,6 +129,7 @@ mod tests {
             "fmhaSm100aKernel_QkvE4m3OBfloat16H64PagedKvCausalP16VarSeqQ128Kv128PersistentContext",
             "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT64x96x128_MI16x16x1_SN_LDSB1_AFC1",
             "igemm_fwd_gtcx3_nhwc_bf16_bx0_ex1_bt128x128x32_wt32x32x8_ws1x1",
+            "bmm_Bfloat16_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_et128x16_m128x16x32_cga1x1x1_16dp256b",
             "_ZN2ck16tensor_operation6device12_GLOBAL__N_139kernel_grouped_conv_fwd_xdl_cshuffle_v3I",
         ];
         let not_used = [
@@ -128,6 +140,8 @@ mod tests {
             "triton_poi_fused_addmm_gelu_view_15",
             "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
             "void cudnn::cnn::wgrad_alg0_engine<float, 128, 5, 5, 3, 3, 3, false, 512>(int)",
+            "batched_transpose_32x32_half",
+            "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true, (cudnnKernelDataType_t)2>(P)",
         ];
         let unknown =
             ["void cutlass::device_kernel<X>(X::Params)", "attn_fwd", "triton_mm", "my_kernel", "Cijk_SB_MT8"];

@@ -6,7 +6,7 @@ use super::{Analysis, Work};
 use crate::analysis::busy::{DeviceBusy, devices};
 use crate::analysis::gaps::clusters::{Clusters, clusters};
 use crate::analysis::gaps::{Ledger, LedgerIndex, ledgers};
-use crate::analysis::steps::{Steps, marked, steps};
+use crate::analysis::steps::{StepParts, Steps, marked, step_parts, steps};
 use crate::model::{ProcessId, TimeNs, Trace};
 
 /// The steps of a trace, if there are any.
@@ -26,6 +26,26 @@ impl Analysis for TraceSteps {
             Some(marks) => marked(marks),
             None => steps(of, &|| work.is_cancelled()),
         })
+    }
+}
+
+/// The steps of a trace and what they were spent on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PartsOfSteps {
+    pub steps: TraceSteps,
+}
+
+impl Analysis for PartsOfSteps {
+    type Of = Arc<Trace>;
+    /// Steps, and their parts if there are steps.
+    type Output = (Arc<Option<Steps>>, StepParts);
+    const NAME: &'static str = "The parts of the steps";
+
+    fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Self::Output> {
+        let steps = work.get(of, &self.steps)?;
+        let busy = work.get(of, &BusyDevices)?;
+        let parts = steps.as_ref().as_ref().map(|steps| step_parts(of, steps, &busy));
+        Some((steps, parts.unwrap_or_default()))
     }
 }
 

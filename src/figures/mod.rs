@@ -6,11 +6,15 @@
 
 mod advice;
 mod cell;
+pub mod collectives;
 pub mod devices;
 pub mod escape;
 pub mod files;
 pub mod findings;
 pub mod format;
+pub mod gap_advice;
+pub mod gap_lists;
+pub mod gap_rows;
 pub mod gaps;
 pub mod memory;
 pub mod ncu;
@@ -18,6 +22,7 @@ pub mod phases;
 pub mod range;
 mod rows;
 pub mod stacks;
+pub mod steps;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -178,8 +178,8 @@ pub struct PartAnswer {
     /// Any of these may be its name, outermost first.
     pub names: Vec<String>,
     /// The user's frame, if one is recorded.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub frame: Option<String>,
+    /// Any of these may be its user frame; `null` stands for none.
+    pub frames: Vec<Option<String>>,
     /// Whether it is a planted cause.
     pub is_planted: bool,
 }

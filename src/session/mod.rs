@@ -6,6 +6,7 @@ mod memory_focus;
 mod navigation;
 mod open;
 mod selection;
+mod step_focus;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ pub use self::memory_focus::{MemoryFocus, OpenMemory, ShownMemory};
 pub use self::navigation::Navigation;
 pub use self::open::{OpenTrace, OpenTraces, counts_events, track_title};
 pub use self::selection::Selection;
+pub use self::step_focus::StepFocus;
 
 /// The open traces and all choices about them.
 #[derive(Debug, Default)]
@@ -35,6 +37,7 @@ pub struct Session {
     pub memory: MemoryFocus,
     /// In which order keys go from gap to gap.
     pub gap_order: GapOrder,
+    pub steps: StepFocus,
 }
 
 impl Session {
@@ -77,6 +80,7 @@ impl Session {
         let hits = self.hits.iter().filter_map(|&(trace, slice)| Some((moved(trace)?, slice)));
         self.hits = Arc::new(hits.collect());
         self.memory.follow(moved);
+        self.steps.trace = moved(self.steps.trace).unwrap_or_default();
         self.follow_clock(moved_by, shows_all);
         let is_there = |range: &TimeRange| range.intersect(self.open.span()).is_some();
         self.range = self.range.filter(is_there);

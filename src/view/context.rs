@@ -1,9 +1,10 @@
 //! The state that views share: open traces, navigation and selection.
 
 use crate::answers::Answers;
+use crate::answers::time::TraceSteps;
 use crate::command::Command;
 use crate::model::{SliceId, TimeNs, TimeRange};
-use crate::session::{GapOrder, Mark, MemoryFocus, Navigation, OpenTrace, Selection, Session};
+use crate::session::{GapOrder, Mark, MemoryFocus, Navigation, OpenTrace, Selection, Session, StepFocus};
 use std::sync::Arc;
 
 /// What a view may read and change during one frame. Everything else is requested as a [`Command`].
@@ -23,6 +24,8 @@ pub struct ViewContext<'a> {
     pub memory: &'a mut MemoryFocus,
     /// In which order keys go from gap to gap.
     pub gap_order: &'a mut GapOrder,
+    /// Whose steps are shown.
+    pub steps: &'a mut StepFocus,
     pub answers: &'a Answers,
     pub is_dark: bool,
     /// Whether the plain wheel zooms and Ctrl+wheel scrolls, instead of the other way round.
@@ -38,7 +41,7 @@ impl<'a> ViewContext<'a> {
     ///
     /// * `commands`: gets what the view asks for.
     pub fn new(session: &'a mut Session, answers: &'a Answers, is_dark: bool, commands: &'a mut Vec<Command>) -> Self {
-        let Session { open, navigation, selection, range, marks, hits, memory, gap_order } = session;
+        let Session { open, navigation, selection, range, marks, hits, memory, gap_order, steps } = session;
         Self {
             traces: open,
             span: open.span(),
@@ -49,6 +52,7 @@ impl<'a> ViewContext<'a> {
             hits,
             memory,
             gap_order,
+            steps,
             answers,
             is_dark,
             wheel_zooms: false,
@@ -71,6 +75,12 @@ impl<'a> ViewContext<'a> {
         // A mark in a closed trace may lie outside of all open ones.
         let ts = ts.clamp(self.span.start, self.span.end);
         self.navigation.go(view.shifted(ts.saturating_sub(view.start.saturating_add(view.dur() / 2))));
+    }
+
+    /// The trace whose steps are shown, by its index, and what asks for them.
+    pub fn trace_steps(&self) -> Option<(usize, &'a OpenTrace, TraceSteps)> {
+        let (index, open) = self.steps.open(self.traces)?;
+        Some((index, open, TraceSteps { marks: self.steps.marks(self.marks, open) }))
     }
 
     /// A moment of one trace as session time.

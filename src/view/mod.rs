@@ -27,6 +27,7 @@ pub mod range_summary;
 pub mod search;
 pub mod shortcuts;
 mod states;
+pub mod steps;
 pub mod tables;
 pub mod timeline;
 
@@ -41,13 +42,16 @@ pub const VIEWS: &[ViewSpec] = &[
     details::SPEC,
     search::SPEC,
     range_summary::SPEC,
+    steps::SPEC,
     events::SPEC,
     marks::SPEC,
     problems::SPEC,
+    gaps::SPEC,
     tables::kernels::SPEC,
     tables::operators::SPEC,
     tables::calls::SPEC,
     tables::copies::SPEC,
+    tables::collectives::SPEC,
     tables::annotations::SPEC,
     flame::SPEC,
     memory::ALLOCATIONS,

@@ -5,7 +5,9 @@
     reason = "a failed unwrap is a failed test; tests say what they skip and what they found"
 )]
 
+mod call_tree;
 mod corpus;
+mod gaps;
 mod golden;
 mod layers;
 mod memory_analysis;
@@ -20,6 +22,8 @@ mod portable;
 mod properties;
 mod snapshot_oracle;
 mod snapshots;
+mod step_oracle;
 mod steps;
 mod support;
 mod trace_memory;
+mod tricky;

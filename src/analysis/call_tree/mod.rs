@@ -78,6 +78,8 @@ struct Tree<'a> {
     /// As many as in `draft`.
     nodes: Vec<Node>,
     threads: Vec<ThreadWeight>,
+    /// The node of what is in no frame, once there is any.
+    outside: Option<u32>,
 }
 
 /// Where the slices of a trace are in the tree.
@@ -94,8 +96,10 @@ enum Role {
     #[default]
     Part,
     Frame,
-    /// The same, inside an operator; for [`Frames::Stacks`].
+    /// A part inside of an operator; for [`Frames::Stacks`].
     InOperator,
+    /// A part of a backward pass that is below what ran forward.
+    InBackward,
 }
 
 impl<'a> Tree<'a> {
@@ -107,10 +111,11 @@ impl<'a> Tree<'a> {
         has_instances: bool,
     ) -> Self {
         let (names, draft, nodes) = (Names::default(), Draft::default(), vec![Node::default()]);
-        let mut tree = Self { frames, weigh, has_instances, thread, names, draft, nodes, threads: Vec::new() };
+        let mut tree =
+            Self { frames, weigh, has_instances, thread, names, draft, nodes, threads: Vec::new(), outside: None };
         for (index, &trace) in scope.traces.iter().enumerate() {
             let mut placed = tree.place(trace, scope.is_cancelled);
-            if frames == Frames::Modules {
+            if matches!(frames, Frames::Modules | Frames::Stacks) {
                 tree.place_backward(trace, &mut placed);
             }
             let first = tree.threads.len();
@@ -177,33 +182,62 @@ impl<'a> Tree<'a> {
         placed
     }
 
-    /// Puts the backward pass of operators below the module that ran them forward.
+    /// Puts the backward pass of operators below the module, or the functions, that ran them forward.
     fn place_backward(&mut self, trace: &'a Trace, placed: &mut Placed) {
         let slices = &trace.slices;
-        for (i, &to) in trace.flows.to.iter().enumerate() {
-            let module = placed.node[trace.flows.from[i].idx()];
-            let is_loose = |slice: SliceId| placed.node[slice.idx()] == 0;
-            if matches!(module, 0 | NOWHERE) || !is_loose(to) || trace.strings.get(trace.flows.name[i]) != "fwdbwd" {
+        let is_operator = |slice: &SliceId| slices.kind[slice.idx()] == SliceKind::Operator;
+        let mut passes: Vec<(SliceId, SliceId)> = (0..trace.flows.len())
+            .filter(|&i| trace.strings.get(trace.flows.name[i]) == "fwdbwd")
+            .map(|i| {
+                let to = trace.flows.to[i];
+                (slices.ancestors(to).take_while(is_operator).last().unwrap_or(to), trace.flows.from[i])
+            })
+            .collect();
+        // From top to bottom: what a checkpoint runs forward again lies inside its backward pass, and around more.
+        passes.sort_unstable();
+        passes.dedup_by_key(|pass| pass.0);
+        for (backward, forward) in passes {
+            let (forward, before) = (placed.node[forward.idx()], placed.node[backward.idx()]);
+            let is_loose = before != NOWHERE && self.around_operators(before) == 0;
+            let around = if forward == NOWHERE { 0 } else { self.around_operators(forward) };
+            let is_inside = placed.role[backward.idx()] == Role::InBackward;
+            if around == 0 || !(is_loose || is_inside) {
                 continue;
             }
-            let around = slices.ancestors(to).take_while(|&around| is_loose(around));
-            let operators = around.filter(|around| slices.kind[around.idx()] == SliceKind::Operator);
-            let outermost = operators.last().unwrap_or(to);
-            let node = self.child(module, BACKWARD);
-            for inside in slices.inside(outermost) {
-                if placed.node[inside] == 0 {
-                    placed.node[inside] = node;
-                }
+            let mut node = self.child(around, BACKWARD);
+            if self.frames == Frames::Stacks {
+                node = self.child(node, trace.slice_name(backward));
             }
-            placed.role[outermost.idx()] = Role::Frame;
+            for inside in slices.inside(backward) {
+                let id = SliceId(inside as u32);
+                let above = if id == backward { None } else { slices.parent(id) };
+                let above = above.map_or(node, |above| placed.node[above.idx()]);
+                let was = placed.node[inside] as usize;
+                (placed.node[inside], placed.role[inside]) = match placed.role[inside] {
+                    _ if id == backward => (node, Role::Frame),
+                    Role::Frame => (self.child_named(above, self.draft.name[was]), Role::Frame),
+                    Role::Part => (above, Role::InBackward),
+                    role => (above, role),
+                };
+            }
         }
+    }
+
+    /// The node of the module or function around the operators at this node; 0 if there is none.
+    fn around_operators(&self, node: u32) -> u32 {
+        if self.frames == Frames::Stacks { self.draft.parent[node as usize] } else { node }
     }
 
     /// The node to which a slice counts.
     fn node_of(&mut self, placed: &Placed, slice: usize) -> u32 {
-        match (placed.node[slice], outside(self.frames)) {
-            (0, Some(name)) => self.child(0, name),
-            (node, _) => node,
+        match (placed.node[slice], self.outside, outside(self.frames)) {
+            (0, Some(node), _) => node,
+            (0, None, Some(name)) => {
+                let node = self.child(0, name);
+                self.outside = Some(node);
+                node
+            }
+            (node, ..) => node,
         }
     }
 
@@ -215,13 +249,13 @@ impl<'a> Tree<'a> {
             if !range.contains(trace.slices.ts[slice]) {
                 return;
             }
-            weight += own;
+            weight = own.saturating_add(weight);
             if !is_counted {
                 return;
             }
             let node = self.node_of(placed, slice);
             let node = &mut self.nodes[node as usize];
-            node.host_ns += own;
+            node.host_ns = node.host_ns.saturating_add(own);
             if placed.role[slice] == Role::Frame {
                 node.calls += 1;
                 if self.has_instances {
@@ -247,6 +281,11 @@ impl<'a> Tree<'a> {
         if (scope.is_cancelled)() {
             return;
         }
+        let mut names: HashMap<StringId, u32> = HashMap::new();
+        let mut thread_of: Vec<Option<usize>> = vec![None; trace.tracks.len()];
+        for (at, thread) in self.threads.iter().enumerate().skip(first) {
+            thread_of[thread.track.0 as usize] = Some(at);
+        }
         for (work, host) in launchers(trace) {
             let host = host.filter(|host| placed.node[host.idx()] != NOWHERE);
             if !range.contains(slices.ts[host.unwrap_or(work).idx()]) {
@@ -254,10 +293,10 @@ impl<'a> Tree<'a> {
             }
             let dur = slices.time(work).dur();
             let track = host.map(|host| slices.track_of(host));
-            if let Some(at) = track.and_then(|track| self.threads[first..].iter().position(|of| of.track == track))
+            if let Some(at) = track.and_then(|track| thread_of[track.0 as usize])
                 && self.weigh == Weigh::Device
             {
-                self.threads[first + at].weight += dur;
+                self.threads[at].weight = self.threads[at].weight.saturating_add(dur);
             }
             if self.thread.is_some_and(|(trace, of)| trace != index as u32 || Some(of) != track) {
                 continue;
@@ -267,19 +306,28 @@ impl<'a> Tree<'a> {
                 None => self.child(0, NO_LAUNCH),
             };
             if self.weigh == Weigh::Device {
-                node = self.child(node, trace.slice_name(work));
-                self.nodes[node as usize].calls += 1;
+                let name = slices.name[work.idx()];
+                let name = *names.entry(name).or_insert_with(|| self.names.intern(trace.strings.get(name)));
+                node = self.child_named(node, name);
             }
-            self.nodes[node as usize].device_ns += dur;
+            let node = &mut self.nodes[node as usize];
+            node.device_ns = node.device_ns.saturating_add(dur);
         }
     }
 }
 
-/// The tracks of threads on the host.
+/// The process ids under which Kineto writes the recording as a whole.
+const NO_PROCESSES: [&str; 2] = ["Spans", "Traces"];
+
+/// The tracks of threads on the host, without those of the profiler's own overhead.
 fn host_tracks(trace: &Trace) -> impl Iterator<Item = TrackId> {
     let is_host = |track: &TrackId| {
         let of = trace.track(*track);
-        of.kind == TrackKind::Thread && trace.process(of.process).device.is_none()
+        let process = trace.process(of.process);
+        of.kind == TrackKind::Thread
+            && process.device.is_none()
+            && !NO_PROCESSES.contains(&process.pid.as_str())
+            && trace.slices.kind[trace.track_slices(*track)].iter().any(|&kind| kind != SliceKind::Overhead)
     };
     (0..trace.tracks.len() as u32).map(TrackId).filter(is_host)
 }

@@ -5,7 +5,7 @@ use crate::model::SliceKind;
 
 /// The frame of device work whose launch was not recorded.
 pub(super) const NO_LAUNCH: &str = "(launch not recorded)";
-/// The frame, below a module, of the backward pass of what ran in it.
+/// The frame, below a module or function, of the backward pass of what ran in it.
 pub(super) const BACKWARD: &str = "(backward)";
 
 /// Which slices are frames of a path; time in others counts to the frame around them.
@@ -20,7 +20,8 @@ pub enum Frames {
     /// other recordings. The backward pass of a module's operators is below the module, along the arrows from
     /// forward to backward.
     Modules,
-    /// Python functions, and below them the outermost operators.
+    /// Python functions, and below them the outermost operators, those of the backward pass below the functions that
+    /// ran them forward.
     Stacks,
 }
 

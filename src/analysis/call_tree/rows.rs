@@ -33,8 +33,15 @@ pub struct CallTotals {
 pub fn call_tree(scope: &Scope<'_>, frames: Frames) -> Vec<CallTotals> {
     let (mut rows, parents) = rows(scope, frames);
     let mut children: Vec<Vec<u32>> = vec![Vec::new(); rows.len()];
-    for node in 1..rows.len() {
-        children[parents[node] as usize].push(node as u32);
+    // Nodes are left with nothing in a range, or where the backward pass went elsewhere.
+    let mut has_any = vec![false; rows.len()];
+    for node in (1..rows.len()).rev() {
+        let CallTotals { calls, host_self_ns, device_self_ns, .. } = rows[node];
+        if has_any[node] || calls > 0 || host_self_ns != 0 || device_self_ns != 0 {
+            has_any[node] = true;
+            has_any[parents[node] as usize] = true;
+            children[parents[node] as usize].push(node as u32);
+        }
     }
     for siblings in &mut children {
         siblings.sort_by(|&a, &b| order(&rows[a as usize], &rows[b as usize]).reverse());
@@ -112,8 +119,8 @@ fn rows(scope: &Scope<'_>, frames: Frames) -> (Vec<CallTotals>, Vec<u32>) {
     for i in (1..rows.len()).rev() {
         let (host, device) = (rows[i].host_total_ns, rows[i].device_total_ns);
         let above = &mut rows[parents[i] as usize];
-        above.host_total_ns += host;
-        above.device_total_ns += device;
+        above.host_total_ns = above.host_total_ns.saturating_add(host);
+        above.device_total_ns = above.device_total_ns.saturating_add(device);
     }
     (rows, parents)
 }

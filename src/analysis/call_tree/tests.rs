@@ -61,6 +61,40 @@ fn modules_have_their_forward_and_backward_pass() {
     assert_eq!(lines(&rows), expected);
     assert_eq!((rows[1].path.as_str(), rows[2].path.as_str()), ("Net_0", "Linear_1; Net_0"));
     assert_eq!(rows[2].instances.len(), 1);
+    // In a range there are only rows of what starts in it.
+    let ranges = Some(vec![TimeRange { start: 2_000, end: 3_000 }]);
+    let rows = call_tree(&Scope { ranges, ..Scope::whole(&[&trace]) }, Frames::Modules);
+    assert_eq!(lines(&rows), ["Net_0 0 500 0 500 0", "  Linear_1 0 500 0 500 0", "    (backward) 1 500 500 500 500"]);
+}
+
+#[test]
+fn what_a_checkpoint_runs_again_is_in_its_backward_pass() {
+    let mut builder = TraceBuilder::from_slices(&[
+        ("main", PYTHON, "nn.Module: Net_0", 0, 500),
+        ("main", OP, "CheckpointFunction", 100, 400),
+        ("autograd", OP, "autograd::engine::evaluate_function: CheckpointFunctionBackward", 1_000, 2_000),
+        ("autograd", OP, "CheckpointFunctionBackward", 1_000, 1_990),
+        ("autograd", PYTHON, "torch/utils/checkpoint.py(9): backward", 1_100, 1_900),
+        ("autograd", PYTHON, "nn.Module: Linear_0", 1_200, 1_400),
+        ("autograd", OP, "aten::mm", 1_300, 1_350),
+        ("autograd", OP, "autograd::engine::evaluate_function: MmBackward0", 1_500, 1_800),
+    ]);
+    let name = builder.strings.intern("fwdbwd");
+    let mut trace = builder.finish();
+    let find =
+        |name: &str| (0..trace.slices.len() as u32).map(SliceId).find(|&id| trace.slice_name(id) == name).unwrap();
+    trace.flows = FlowTable::build(vec![
+        (find("CheckpointFunction"), find("CheckpointFunctionBackward"), name),
+        (find("aten::mm"), find("autograd::engine::evaluate_function: MmBackward0"), name),
+    ]);
+    let rows = call_tree(&Scope::whole(&[&trace]), Frames::Modules);
+    let expected = [
+        "Net_0 1 1500 500 0 0",
+        "  (backward) 1 1000 500 0 0",
+        "    Linear_0 1 500 200 0 0",
+        "      (backward) 1 300 300 0 0",
+    ];
+    assert_eq!(lines(&rows), expected);
 }
 
 #[test]
@@ -84,13 +118,18 @@ fn a_call_tree_has_every_frame_once() {
 }
 
 #[test]
-fn operators_are_told_apart_by_their_stack() {
+fn operators_with_different_stacks_are_rows_of_their_own() {
     let trace = trace();
     let rows = operators_by_stack(&Scope::whole(&[&trace]));
     let found: Vec<_> =
         rows.iter().map(|row| (row.name.as_str(), row.path.as_str(), row.host_total_ns, row.device_total_ns)).collect();
     let expected = [
-        ("autograd::engine::evaluate_function: AddmmBackward0", "", 500, 500),
+        (
+            "autograd::engine::evaluate_function: AddmmBackward0",
+            "(backward); nn.Module: Linear_1; nn.Module: Net_0; train.py(3): step",
+            500,
+            500,
+        ),
         ("aten::linear", "nn.Module: Linear_1; nn.Module: Net_0; train.py(3): step", 290, 300),
         ("aten::relu", "nn.Module: Net_0; train.py(3): step", 100, 20),
     ];

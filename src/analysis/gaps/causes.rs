@@ -4,6 +4,7 @@ use hashbrown::HashMap;
 
 use super::host::{Activity, Host, Segment, push, syncs};
 use super::roles::{Role, of_overhead};
+use super::theta::Usual;
 use super::waits::Waits;
 use super::work::Calls;
 use super::{GapClass, Trigger};
@@ -26,7 +27,7 @@ pub struct Scene {
     pub before_on_stream: Option<SliceId>,
     /// The graph launch of the last work of a graph before the gap.
     pub last_graph: Option<SliceId>,
-    /// How many pieces of work in a row were launched less than theta before they ran.
+    /// How many pieces of work in a row were launched no earlier before they ran than is usual.
     pub launch_bound_run: u32,
 }
 
@@ -78,7 +79,7 @@ pub struct Causes<'a> {
     overheads: &'a Overheads,
     steps: Option<&'a Steps>,
     waits: &'a Waits,
-    theta: DurNs,
+    usual: Usual,
     host: Host<'a>,
     /// The synchronizations of each thread, by start.
     syncs: HashMap<TrackId, Vec<SliceId>>,
@@ -92,10 +93,10 @@ impl<'a> Causes<'a> {
         overheads: &'a Overheads,
         waits: &'a Waits,
         steps: Option<&'a Steps>,
-        theta: DurNs,
+        usual: Usual,
     ) -> Self {
-        let host = Host::new(trace, theta);
-        Self { trace, calls, overheads, steps, waits, theta, host, syncs: HashMap::new(), scratch: Default::default() }
+        let host = Host::new(trace, usual.theta);
+        Self { trace, calls, overheads, steps, waits, usual, host, syncs: HashMap::new(), scratch: Default::default() }
     }
 
     /// The parts of a gap, in order of time and without space between them.
@@ -169,7 +170,7 @@ impl<'a> Causes<'a> {
         let mut rest = range;
         // A call of usual length belongs to the latency. Work cannot begin before a slow one is over.
         let returned = slices.end[call.idx()].min(range.end);
-        if returned - range.start >= self.theta && role != Role::GraphLaunch {
+        if returned - range.start >= self.usual.latency && role != Role::GraphLaunch {
             rest.start = returned;
             let call_time = TimeRange { end: returned, ..range };
             if matches!(role, Role::CopyCall | Role::Sync) {
@@ -183,7 +184,7 @@ impl<'a> Causes<'a> {
         if rest.start == rest.end {
             return;
         }
-        let segment = if rest.dur() < self.theta {
+        let segment = if rest.dur() < self.usual.latency {
             flags(GapClass::LaunchLatency, Some(call), rest)
         } else if role == Role::GraphLaunch {
             flags(GapClass::Graph, Some(call), rest)
@@ -239,7 +240,7 @@ impl<'a> Causes<'a> {
         }
         let is_graph = self.launches_graph(call);
         let ahead = slices.ts[scene.ended_by.idx()] - slices.end[call.idx()];
-        if scene.launch_bound_run >= LAUNCH_BOUND_RUN && ahead < self.theta && !is_graph {
+        if scene.launch_bound_run >= LAUNCH_BOUND_RUN && ahead < self.usual.latency && !is_graph {
             return Some((Trigger::LaunchBound, None));
         }
         let ends_graph = scene.after_call.is_some_and(|after| after != call && self.launches_graph(after));
@@ -268,7 +269,7 @@ impl<'a> Causes<'a> {
             let began = syncs.partition_point(|sync| slices.ts[sync.idx()] < scene.gap.start);
             let Some(&sync) = began.checked_sub(1).and_then(|at| syncs.get(at)) else { continue };
             let time = slices.time(sync);
-            let ends_in = scene.gap.start - self.theta <= time.end && time.end <= scene.gap.end;
+            let ends_in = scene.gap.start - self.usual.theta <= time.end && time.end <= scene.gap.end;
             let is_after_launch = scene
                 .after_call
                 .is_none_or(|after| slices.track_of(after) != thread || slices.ts[after.idx()] <= time.start);

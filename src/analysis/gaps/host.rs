@@ -125,7 +125,13 @@ impl<'a> Host<'a> {
             let kind = trace.slices.kind[slice.idx()];
             has_operator |= kind == SliceKind::Operator;
             has_frame |= kind == SliceKind::PythonFunction && self.roles.is_user_frame(trace, slice);
-            if decided.is_some() && (!is_soft || role != Role::DataLoading) {
+            if let Some((class, _)) = decided {
+                // Of nested slices the outermost names what goes on.
+                let is_whole = matches!(role, Role::DataLoading | Role::Collective | Role::ModuleLoad);
+                if is_whole && !kind.is_call() && (class == class_of(role) || is_soft && role == Role::DataLoading) {
+                    decided = Some((class_of(role), slice));
+                    is_soft = false;
+                }
                 continue;
             }
             let class = match role {

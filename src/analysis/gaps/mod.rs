@@ -23,7 +23,7 @@ pub use self::class::{GapClass, Trigger};
 use self::host::Segment;
 pub use self::index::{IdleByClass, LedgerIndex};
 pub use self::place::{Place, place, place_at};
-use self::theta::theta;
+use self::theta::{Usual, usual};
 use self::waits::Waits;
 use self::work::{Calls, in_order};
 use super::busy::DeviceBusy;
@@ -71,7 +71,7 @@ pub struct Ledger {
     /// Recorded device index.
     pub device: u32,
     pub window: TimeRange,
-    /// The longest usual time between a launch and its start on an idle device, in nanoseconds: shorter gaps
+    /// The longest usual time between two pieces of work that were launched ahead, in nanoseconds: shorter gaps
     /// are micro gaps.
     pub theta_ns: DurNs,
     pub coverage: Coverage,
@@ -212,11 +212,12 @@ pub fn ledgers(
     let overheads = Overheads::new(trace);
     let waits = Waits::new(trace, &calls);
     let ledger = |busy: &DeviceBusy| {
-        let theta_ns = theta(trace, busy.process, &calls);
-        let causes = Causes::new(trace, &calls, &overheads, &waits, steps, theta_ns);
+        let usual = usual(trace, busy.process, &calls);
+        let causes = Causes::new(trace, &calls, &overheads, &waits, steps, usual);
+        let theta_ns = usual.theta;
         let ledger =
             Ledger { process: busy.process, device: busy.device, window: busy.window, theta_ns, ..Ledger::default() };
-        Sweep { trace, calls: &calls, causes, ledger }.run(is_cancelled)
+        Sweep { trace, calls: &calls, usual, causes, ledger }.run(is_cancelled)
     };
     busy.par_iter().map(ledger).collect()
 }
@@ -236,6 +237,7 @@ pub fn ledger(
 struct Sweep<'a> {
     trace: &'a Trace,
     calls: &'a Calls,
+    usual: Usual,
     causes: Causes<'a>,
     ledger: Ledger,
 }
@@ -279,7 +281,7 @@ impl Sweep<'_> {
                 if self.causes.launches_graph(call) {
                     last_graph = Some(call);
                 } else {
-                    let is_late = time.start - slices.end[call.idx()] < self.ledger.theta_ns;
+                    let is_late = time.start - slices.end[call.idx()] < self.usual.latency;
                     run = if is_late { run + 1 } else { 0 };
                 }
             }

@@ -15,10 +15,10 @@ pub struct Place<'a> {
 
 /// Operator and user frame of a part of a gap.
 ///
-/// Where the thread of the part has no frame, that of the work before the gap gives it: during a backward pass
-/// the thread of autograd has none, and the main thread waits in `backward()`.
+/// Where the thread of the part has no frame, another of its process gives it: during a backward pass the thread
+/// of autograd has none, and the main thread waits in `backward()`.
 ///
-/// Cost: O(rows of the threads · log n).
+/// Cost: O(rows of the process · log n).
 pub fn place<'a>(trace: &'a Trace, gap: &Gap, part: &GapPart) -> Place<'a> {
     let slices = &trace.slices;
     let call = trace.launch_of(gap.ended_by);
@@ -30,11 +30,12 @@ pub fn place<'a>(trace: &'a Trace, gap: &Gap, part: &GapPart) -> Place<'a> {
         (None, None) => return Place::default(),
     };
     let mut found = place_at(trace, thread, time);
-    if found.frame.is_none()
-        && let Some(before) = trace.launch_of(gap.after).map(|call| slices.track_of(call))
-        && before != thread
-    {
-        found.frame = place_at(trace, before, time).frame;
+    if found.frame.is_none() {
+        let before = trace.launch_of(gap.after).map(|call| slices.track_of(call));
+        let process = trace.track(thread).process;
+        let others = (0..trace.tracks.len() as u32).map(TrackId);
+        let others = others.filter(|&track| trace.track(track).process == process && track != thread);
+        found.frame = before.into_iter().chain(others).find_map(|track| place_at(trace, track, time).frame);
     }
     found
 }

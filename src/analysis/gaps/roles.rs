@@ -324,6 +324,10 @@ fn of_range(name: &str) -> Role {
     let lower = name.to_ascii_lowercase();
     let has = |parts: &[&str]| parts.iter().any(|part| lower.contains(part));
     let words = || lower.split(|c: char| !c.is_ascii_alphanumeric());
+    // `emit_nvtx` names ranges by operator: `aten::item, op_id = 7`.
+    if name.starts_with("aten::") {
+        return of_operator(name.split(',').next().unwrap_or(name));
+    }
     if is_data_loader(name) {
         return Role::DataLoading;
     }
@@ -356,7 +360,8 @@ fn of_range(name: &str) -> Role {
 pub fn of_overhead(name: &str) -> Role {
     let lower = name.to_ascii_lowercase();
     let has = |part: &str| lower.contains(part);
-    if has("flush") || has("stop") || lower.starts_with("cuda profiling") {
+    let is_profiler = ["flush", "stop", "activity buffer", "instrumentation", "resource"].into_iter().any(has);
+    if is_profiler || lower.starts_with("cuda profiling") {
         Role::Profiler
     } else if has("lazy function loading") || has("module loading") || has("compiler") {
         Role::ModuleLoad

@@ -128,7 +128,7 @@ const DEFINITE: [(&[Event<'_>], &str, &str); 14] = [
     (
         &[("main", OP, "c10d::allreduce_", 90, 990, 0), ("main", OP, "record_param_comms", 90, 990, 0)],
         "collective",
-        "record_param_comms",
+        "c10d::allreduce_",
     ),
     (&[("main", OP, "aten::linear", 90, 990, 0), ("main", OP, "aten::t", 90, 990, 0)], "cpu_op", "aten::t"),
     (&[("main", PYTHON, "train.py(3): main", 90, 990, 0)], "python", "train.py(3): main"),

@@ -16,7 +16,7 @@ use crate::model::{MemoryHistory, StackId, StringId, Trace};
 ///
 /// The layers of a model repeat as steps do. A repetition is rejected if all of it comes from one line of
 /// a model's `forward`, as in a recording of a single forward pass, or if live memory falls from round to
-/// round, as in a single backward pass.
+/// round, as in a single backward pass, or rises by most of what a round takes, as where activations are kept.
 ///
 /// * Events after the start of the last round belong to no round, since its end is unknown.
 /// * Cost: O(n log n) for n events; a few dozen bytes per allocation.
@@ -33,7 +33,9 @@ pub fn repetition(
     let found = by(false).or_else(|| by(true))?;
     // State `event` is the state before the event.
     let boundaries: Vec<u32> = found.starts.iter().map(|&item| allocs[item]).collect();
-    let is_of_layers = is_in_forward(trace, history, &boundaries) || is_falling(history, &boundaries);
+    let is_of_layers = is_in_forward(trace, history, &boundaries)
+        || is_falling(history, &boundaries)
+        || !returns_to_level(history, &boundaries);
     (!is_of_layers).then_some((found, boundaries))
 }
 
@@ -72,6 +74,17 @@ fn is_in_forward(trace: &Trace, history: &MemoryHistory, boundaries: &[u32]) -> 
 fn is_falling(history: &MemoryHistory, boundaries: &[u32]) -> bool {
     let live = boundaries.iter().map(|&state| history.curves.active[state as usize] as i64);
     trend(&live.collect::<Vec<_>>()).tau <= -2.0 / 3.0
+}
+
+/// Whether most rounds end near the level of live memory at which they began: within half of what they raise it.
+fn returns_to_level(history: &MemoryHistory, boundaries: &[u32]) -> bool {
+    let curves = &history.curves;
+    let is_level = |pair: &&[u32]| {
+        let [start, end] = [pair[0], pair[1]].map(|state| curves.active[state as usize]);
+        let peak = curves.active[curves.peak(pair[0]..pair[1] + 1) as usize];
+        2 * start.abs_diff(end) <= peak - start.min(end)
+    };
+    2 * boundaries.windows(2).filter(is_level).count() >= boundaries.len() - 1
 }
 
 /// For each allocation, the number of its stack or of its (stack, size) pair.

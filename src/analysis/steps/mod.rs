@@ -2,6 +2,7 @@
 
 mod choice;
 mod named;
+mod parts;
 mod period;
 mod sequence;
 #[cfg(test)]
@@ -11,6 +12,7 @@ use std::ops::Range;
 
 pub use self::choice::choose;
 pub use self::named::{Coverage, Division, MIN_ANCHORS, Named, annotations, divisions, is_step_name};
+pub use self::parts::{StepParts, step_parts};
 pub use self::period::{Period, period};
 use super::totals::Durations;
 use crate::model::{DurNs, TimeNs, TimeRange, Trace};
@@ -73,10 +75,14 @@ pub struct Steps<B = TimeNs> {
     pub times: Vec<TimeRange>,
     /// Durations of the used steps. `None` without times.
     pub durations: Option<Durations>,
+    /// Median difference of their durations from the median, in nanoseconds.
+    deviation_ns: DurNs,
     /// Another source that finds a different number of steps, and that number.
     pub disagreement: Option<(StepSource, usize)>,
 }
 
+/// Makes the median absolute deviation of a normal distribution its standard deviation.
+const SCALE_OF_MAD: f64 = 1.4826;
 /// Regularity below which steps are a guess that no alarm may rest on.
 const MIN_REGULARITY: f64 = 0.5;
 
@@ -109,20 +115,28 @@ impl<B: Copy + Into<i64>> Steps<B> {
             boundaries,
             names: names.unwrap_or_else(|| (1..=n).map(|step| format!("Step {step}")).collect()),
             durations: None,
+            deviation_ns: 0,
             disagreement: None,
         };
-        steps.durations = time_of.map(|_| steps.durations_of_used());
+        if time_of.is_some() {
+            steps.measure();
+        }
         steps
     }
 
     /// Sets the recorded times of the steps.
     fn set_times(&mut self, times: Vec<TimeRange>) {
         self.times = times;
-        self.durations = Some(self.durations_of_used());
+        self.measure();
     }
 
-    fn durations_of_used(&self) -> Durations {
-        Durations::of(&mut self.times[self.used.clone()].iter().map(|time| time.dur()).collect::<Vec<_>>())
+    /// Computes the statistics of the used steps.
+    fn measure(&mut self) {
+        let mut all: Vec<DurNs> = self.times[self.used.clone()].iter().map(|time| time.dur()).collect();
+        let durations = Durations::of(&mut all);
+        all.iter_mut().for_each(|dur| *dur = (*dur - durations.median_ns).abs());
+        self.deviation_ns = Durations::of(&mut all).median_ns;
+        self.durations = Some(durations);
     }
 
     /// The number of steps.
@@ -146,6 +160,16 @@ impl<B: Copy + Into<i64>> Steps<B> {
         let durations = self.durations?;
         let n = durations.calls;
         Some((t_975(n.checked_sub(1)?) * durations.std_ns? as f64 / (n as f64).sqrt()).round() as DurNs)
+    }
+
+    /// Whether the duration of a step differs from the median of the used ones by more than three scaled median
+    /// absolute deviations and by more than a twentieth of the median, of at least four.
+    pub fn is_outlier(&self, step: usize) -> bool {
+        let (Some(durations), Some(time)) = (self.durations, self.times.get(step)) else { return false };
+        let difference = time.dur().abs_diff(durations.median_ns);
+        durations.calls >= 4
+            && difference > durations.median_ns.unsigned_abs() / 20
+            && difference as f64 > 3.0 * SCALE_OF_MAD * self.deviation_ns as f64
     }
 
     /// From the first boundary to the last.

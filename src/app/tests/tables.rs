@@ -52,7 +52,7 @@ fn the_command_that_profiles_a_kernel_is_copied_from_palette_and_details() {
     };
     let mut harness = harness(vec![trace()]);
     select(&mut harness, "gemm_fp16");
-    app_mut(&mut harness).commands.push(Command::CopyKernelProfile(None));
+    app_mut(&mut harness).commands.push(Command::CopyKernelProfile);
     let mut text = None;
     for _ in 0..5_000 {
         harness.step();

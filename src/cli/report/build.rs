@@ -9,18 +9,20 @@ use crate::analysis::annotations::annotations;
 use crate::analysis::busy::{self, DeviceBusy};
 use crate::analysis::calls::{CallKind, calls};
 use crate::analysis::clock;
+use crate::analysis::collectives::collectives;
 use crate::analysis::copies::copies;
 use crate::analysis::hta_idle::hta_idle;
 use crate::analysis::kernels::{KernelsBy, kernels};
 use crate::analysis::operators::operators;
 use crate::analysis::totals::Scope;
-use crate::answers::Answers;
-use crate::answers::time::Ledgers;
+use crate::answers::time::{Ledgers, PartsOfSteps};
+use crate::answers::{Analysis, Answers};
 use crate::cli::{Failure, input};
 use crate::figures::devices::{self, Device, StreamIdle};
 use crate::figures::files::{self, File, FileClock};
 use crate::figures::gaps::{self, DeviceGaps};
-use crate::figures::{Table, findings, work};
+use crate::figures::steps::{self, StepsOf};
+use crate::figures::{self, Table, findings, work};
 use crate::model::{Format, TimeRange, Trace};
 use crate::session::OpenTrace;
 
@@ -35,11 +37,16 @@ pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) 
     let (clock, span, offsets) = clock(&models);
     let open =
         traces.iter().zip(offsets.iter().copied()).map(|(trace, offset)| OpenTrace::new(Arc::clone(trace), offset));
+    let open: Vec<OpenTrace> = open.collect();
     // Of what several parts ask for. It keeps every answer to the end, so the totals below, each with all its
     // slices, stay out of it.
     let answers = Answers::default();
-    let open: Vec<OpenTrace> = open.collect();
     let memory = memory::report(&open, &answers, top)?;
+    let parts_of_steps = parts_of_steps(&open, &answers)?;
+    let found_steps: Vec<StepsOf<'_>> =
+        open.iter().zip(&parts_of_steps).filter_map(|(open, found)| steps_of(open, found, top)).collect();
+    // A training is as fast as its slowest rank.
+    let slowest = found_steps.iter().max_by_key(|of| of.steps.durations.map(|durations| durations.mean_ns));
     let time = time::report(&open, &answers)?;
     let scope = Scope::whole(&models);
     let busy: Vec<(&Trace, Vec<DeviceBusy>)> = models.iter().map(|&trace| (trace, busy::devices(trace))).collect();
@@ -69,9 +76,13 @@ pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) 
         devices: devices::devices().table(devices, 0),
         gaps,
         gap_classes,
+        steps: slowest.map(steps::object),
+        step_list: steps::list(slowest),
+        step_times: steps::steps().table(&found_steps, 0),
         operators: work::operators().table(operators(&scope, by_shape), top),
         kernels: work::kernels().table(kernels(&scope, by), top),
         copies: work::copies().table(copies(&scope, false), top),
+        collectives: figures::collectives::collectives().table(collectives(&scope, true), top),
         apis: work::apis().table(calls(&scope, CallKind::Api), top),
         os_calls: work::os_calls().table(calls(&scope, CallKind::Os), top),
         annotations: work::annotations().table(annotations(&scope), top),
@@ -115,6 +126,21 @@ fn clock(traces: &[&Trace]) -> (Clock, TimeRange, Vec<i64>) {
     let rows = files.map(|(path, place)| FileClock { path, offset_ns: place.offset, source: place.source.key() });
     let clock = Clock { origin_utc_ns: placed.origin_utc_ns(), per_file: files::clock().table(rows, 0) };
     (clock, placed.span, placed.placed.iter().map(|place| place.offset).collect())
+}
+
+type Parts = <PartsOfSteps as Analysis>::Output;
+
+fn parts_of_steps(traces: &[OpenTrace], answers: &Answers) -> Result<Vec<Arc<Parts>>, Failure> {
+    let parts = |open: &OpenTrace| {
+        let found = answers.get(&open.trace, &PartsOfSteps::default());
+        found.ok_or_else(|| Failure::Usage("The steps could not be analyzed. Please report it".to_owned()))
+    };
+    traces.iter().map(parts).collect()
+}
+
+fn steps_of<'a>(open: &OpenTrace, found: &'a Parts, top: usize) -> Option<StepsOf<'a>> {
+    let steps = found.0.as_ref().as_ref()?;
+    Some(StepsOf { rank: open.trace.info.rank, steps, parts: &found.1, offset: open.offset, top })
 }
 
 fn device<'a>(trace: &'a Trace, busy: &'a DeviceBusy) -> Device<'a> {

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::analysis::finding::Finding;
 use crate::figures::findings::IMPORT_PROBLEM;
-use crate::figures::{self, Cell, Part, Table, memory as parts};
+use crate::figures::{self, Cell, Object, Part, Table, memory as parts};
 use crate::model::TimeNs;
 
 /// Version of the keys: goes up when one changes its meaning or goes away.
@@ -29,9 +29,13 @@ pub struct Report {
     /// Only for traces of the PyTorch profiler, which HTA reads.
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub hta_idle: Table,
+    /// Of the trace with the longest steps; absent without steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<Object>,
     pub operators: Table,
     pub kernels: Table,
     pub copies: Table,
+    pub collectives: Table,
     pub apis: Table,
     /// Only where the recorder traced them.
     #[serde(skip_serializing_if = "Table::is_empty")]
@@ -51,6 +55,11 @@ pub struct Report {
     pub device_time: Table,
     #[serde(skip)]
     pub growth: Table,
+    /// Steps of all traces.
+    #[serde(skip)]
+    pub step_times: Table,
+    #[serde(skip)]
+    pub step_list: Table,
     /// Worst first.
     pub findings: Vec<Finding>,
     /// What the rules measured, whatever they found.
@@ -86,6 +95,7 @@ impl Report {
             kernels,
             operators,
             copies,
+            collectives,
             apis,
             os_calls,
             annotations,
@@ -95,6 +105,9 @@ impl Report {
             hta_idle,
             gaps,
             gap_classes,
+            steps: _,
+            step_times,
+            step_list,
         } = self;
         let [files, problems] = import_tables(files);
         // Import problems have a table of their own.
@@ -112,9 +125,12 @@ impl Report {
             Borrowed(gap_classes),
             Owned(nested(gaps, &figures::gaps::gaps())),
             Borrowed(hta_idle),
+            Borrowed(step_times),
+            Borrowed(step_list),
             Borrowed(kernels),
             Borrowed(operators),
             Borrowed(copies),
+            Borrowed(collectives),
             Borrowed(apis),
             Borrowed(os_calls),
             Borrowed(annotations),

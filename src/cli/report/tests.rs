@@ -59,9 +59,11 @@ fn json_has_the_keys_of_the_contract() {
         "devices",
         "gaps",
         "hta_idle",
+        "steps",
         "operators",
         "kernels",
         "copies",
+        "collectives",
         "apis",
         "annotations",
         "findings",
@@ -116,6 +118,29 @@ fn json_has_the_keys_of_the_contract() {
         json["clock"],
         serde_json::json!({"per_file": [{"path": "dir/a.json", "offset_ns": -1000, "source": "start"}]})
     );
+}
+
+#[test]
+fn steps_are_an_object_and_their_parts_sum_to_them() {
+    let json: serde_json::Value = serde_json::from_str(&report(Format::Json, 50)).unwrap();
+    let step = serde_json::json!({
+        "name": "ProfilerStep#1", "start_ns": 0, "dur_ns": 5000, "is_used": true, "is_outlier": false,
+        "breakdown": {
+            "kernel_ns": 2500, "memcpy_ns": 500, "memset_ns": 0, "communication_ns": 0, "runtime_ns": 100,
+            "dataloader_ns": 0, "cpu_exec_ns": 800, "other_ns": 1100,
+        },
+        "devices": [{
+            "device": 0, "compute_ns": 2500, "exposed_comm_ns": 0, "exposed_copy_ns": 500, "idle_ns": 2000,
+        }],
+    });
+    let steps = serde_json::json!({
+        "source": "ProfilerStep annotations", "regularity": 1.0, "count": 1, "dropped": 0, "mean_ns": 5000,
+        "median_ns": 5000, "min_ns": 5000, "max_ns": 5000, "std_ns": 0, "gpu_utilization": 0.5,
+        "devices": [{"device": 0, "gpu_utilization": 0.5}], "list": [step],
+    });
+    assert_eq!(json["steps"], steps);
+    let text = report(Format::Text, 50);
+    assert!(text.contains("Step times") && text.contains("ProfilerStep annotations"), "{text}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use super::super::answer::{Class, DeviceGapsAnswer, GapAnswer, PartAnswer};
 use super::script::{Launched, Script, Tile};
-use super::timeline::{Range, SpanKind};
+use super::timeline::{Range, Span, SpanKind, WorkKind};
 
 /// Bounds of the longest usual launch latency; what holds for both holds for any.
 const THETA: [i64; 2] = [1_000, 30_000];
@@ -59,7 +59,7 @@ fn of_device(script: &Script, device: usize, zero: i64) -> DeviceGapsAnswer {
 /// The parts of a gap that the work of `launched` ends.
 fn parts(script: &Script, (a, b): Range, launched: &Launched) -> Vec<PartAnswer> {
     let Some((launch, _)) = launched.call else {
-        return vec![part((a, b), &["no_launch"])];
+        return vec![with_overhead(script, (a, b), part((a, b), &["no_launch"]))];
     };
     let thread = &script.threads[launched.thread];
     let host_end = launch.min(b).max(a);
@@ -70,28 +70,70 @@ fn parts(script: &Script, (a, b): Range, launched: &Launched) -> Vec<PartAnswer>
         if start > at {
             out.extend(of_main(script, (at, start)));
         }
-        out.push(of_tile(tile, (start, end)));
+        let mut part = of_tile(tile, (start, end));
+        // The main thread waits for this one, of which nothing is recorded.
+        if launched.thread > 0 && script.style.has_os && part.classes == ["unknown"] {
+            part.classes.push("blocked");
+        }
+        out.push(part);
         at = end;
     }
     if at < host_end {
         out.extend(of_main(script, (at, host_end)));
     }
-    if host_end < b {
-        let ns = b - host_end;
-        let usual: &[Class] = if ns < THETA[0] { &["launch_latency"] } else { &["launch_latency", "queued", "launch"] };
-        out.push(part((host_end, b), launched.classes.unwrap_or(usual)));
-    }
+    out.extend(launch_part(script, (host_end, b), launched));
     out
+}
+
+/// The time from the launch on: within the launching call, and after it.
+fn launch_part(script: &Script, (a, b): Range, launched: &Launched) -> Vec<PartAnswer> {
+    let Some((launch, returned)) = launched.call else { return Vec::new() };
+    let tile = script.threads[launched.thread].tiles.iter().find(|tile| tile.range.0 == launch);
+    let mut within: Vec<Class> = vec!["launch_latency", "queued", "launch"];
+    let is_copy = script.timeline.works[launched.work].kind != WorkKind::Kernel;
+    within.extend(is_copy.then_some("copy"));
+    within.extend(tile.iter().flat_map(|tile| tile.classes).filter(|class| **class != "launch"));
+    let is_graph = launched.classes.is_some_and(|classes| classes.contains(&"graph"));
+    within.extend(is_graph.then_some("graph"));
+    let after: &[Class] = match b - a {
+        _ if is_graph => launched.classes.unwrap_or_default(),
+        ns if ns < THETA[0] => &["launch_latency"],
+        ns if ns <= THETA[1] => &["launch_latency", "queued"],
+        _ => launched.classes.unwrap_or(&["launch_latency", "queued"]),
+    };
+    let split = returned.clamp(a, b);
+    let pieces = [((a, split), &within[..]), ((split, b), after)];
+    let pieces = pieces.into_iter().filter(|((start, end), _)| start < end);
+    let one = |(range, classes): (Range, &[Class])| {
+        let mut names: Vec<String> = tile.iter().flat_map(|tile| tile.names.clone()).collect();
+        // What is waited for.
+        if classes.contains(&"dependency") {
+            names.extend(script.style.kernels.iter().map(|&name| name.to_owned()));
+        }
+        let frames = tile.iter().flat_map(|tile| tile.frames.clone()).chain([None]).collect();
+        with_overhead(script, range, PartAnswer { names, frames, ..part(range, classes) })
+    };
+    pieces.map(one).collect()
 }
 
 fn part((start, end): Range, classes: &[Class]) -> PartAnswer {
     PartAnswer { dur_ns: end - start, classes: classes.to_vec(), ..PartAnswer::default() }
 }
 
+/// Time during which the profiler may have been at work as well.
+fn with_overhead(script: &Script, range: Range, mut part: PartAnswer) -> PartAnswer {
+    let is_during = |span: &&Span| span.kind == SpanKind::Overhead && span.range.0 < range.1 && span.range.1 > range.0;
+    for span in script.timeline.spans.iter().filter(is_during) {
+        part.classes.push("profiler");
+        part.names.push(span.name.clone());
+    }
+    part
+}
+
 fn of_tile(tile: &Tile, range: Range) -> PartAnswer {
     PartAnswer {
         names: tile.names.clone(),
-        frame: tile.frame.clone(),
+        frames: tile.frames.clone(),
         is_planted: tile.is_planted,
         ..part(range, tile.classes)
     }
@@ -144,8 +186,9 @@ fn triggers(script: &Script, (a, b): Range, works: &[Placed<'_>]) -> Vec<Option<
     };
     let all = [
         ("sync", sync(script, a, launch, last.launched.thread)),
-        ("launch_bound", launch_bound(script, earlier)),
-        ("step_boundary", step_boundary(script, (a, b), launch, last.launched.thread)),
+        // What was launched before the gap did not wait for the host.
+        ("launch_bound", if launch > a { launch_bound(script, earlier) } else { Holds::Open }),
+        ("step_boundary", step_boundary(script, (a, b), launch, earlier)),
         ("graph_end", Holds::of([earlier.last().is_some_and(|work| work.is_last_node); 2])),
         ("profiler", profiler(script, (a, b), launch)),
     ];
@@ -189,9 +232,9 @@ fn launch_bound(script: &Script, earlier: &[Placed<'_>]) -> Holds {
     Holds::of(THETA.map(|theta| last.len() == 8 && last.iter().all(|work| is_short(work, theta))))
 }
 
-fn step_boundary(script: &Script, (a, b): Range, launch: i64, thread: usize) -> Holds {
-    let launches = &script.threads[thread].launches;
-    let before = launches.iter().copied().filter(|&at| at < launch).max().unwrap_or_default();
+fn step_boundary(script: &Script, (a, b): Range, launch: i64, earlier: &[Placed<'_>]) -> Holds {
+    // A step that ended while the work before the gap was under way may count.
+    let before = earlier.last().and_then(|work| work.launched.call).map_or(0, |call| call.0);
     let is_within = |low: i64, high: i64| script.boundaries.iter().any(|&at| at >= low && at <= high);
     match () {
         () if !script.style.has_steps => Holds::Open,

@@ -98,12 +98,16 @@ impl Script {
         let main = self.style.user_frame(61, "main");
         self.frame(&main, |s| {
             s.spend(1_000);
+            let mut is_last_planted = false;
             for step in 0..steps {
-                let three = match plan {
+                let mut three = match plan {
                     GapPlan::None => [None; 3],
                     GapPlan::Recurring => [None, Some(recurring), None],
                     GapPlan::Various => [0; 3].map(|_| (s.rng.between(0, 4) > 0).then(|| s.one_of(&plants))),
                 };
+                // Causes of one gap are mixed on purpose only.
+                three[0] = three[0].filter(|_| !is_last_planted);
+                is_last_planted = three[2].is_some();
                 s.step(step, three);
             }
             let until = s.drained() + 20_000;
@@ -354,13 +358,7 @@ impl Script {
         self.timeline.works.push(Work { kind, name, device: 0, range, correlation, node: 0 });
         let call = (start, self.now());
         let work = self.timeline.works.len() - 1;
-        // What happens within the launching call before the work begins may count to the call.
-        let before: Classes = if kind == WorkKind::Kernel {
-            &["launch_latency", "queued", "launch"]
-        } else {
-            &["launch_latency", "queued", "sync", "copy"]
-        };
-        self.launched.push(Launched { work, thread: self.at, call: Some(call), classes: Some(before) });
+        self.launched.push(Launched { work, thread: self.at, call: Some(call), classes: None });
         call
     }
 
@@ -402,7 +400,6 @@ impl Script {
                     if plant == Plant::PageableCopy {
                         // The driver copies to a buffer of its own before the device can begin.
                         sent.call_ns = s.rng.between(100_000, 400_000);
-                        sent.classes = Some(&["copy", "queued"]);
                     }
                     s.submit(0, sent, 30_000);
                 });
@@ -463,7 +460,7 @@ impl Script {
         let sent = self.kernel_call();
         self.submit(0, sent, long);
         self.order(1, 0);
-        let not_before = self.free[0] + self.rng.between(-60, -10);
+        let not_before = self.free[0] + self.rng.between(200, 900);
         let sent = Sent { not_before, classes: Some(&["dependency"]), ..self.kernel_call() };
         self.submit(1, sent, 140_000);
     }

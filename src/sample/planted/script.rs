@@ -19,8 +19,9 @@ pub struct Tile {
     pub is_planted: bool,
     /// Names of all that is open, any of which may be given as the name of this time.
     pub names: Vec<String>,
-    /// The innermost open frame of the user's program.
-    pub frame: Option<String>,
+    /// The innermost open frame of the user's program; where a thread other than the main one has none, that of
+    /// the main thread may be given as well.
+    pub frames: Vec<Option<String>>,
 }
 
 /// An open host event.
@@ -128,14 +129,17 @@ impl Script {
     /// Lets the thread work for `ns` at what is open.
     pub fn spend(&mut self, ns: i64) {
         let (classes, is_planted) = self.classes();
-        let is_kineto = self.style.is_kineto();
+        let is_user = |open: &&Open| open.kind == SpanKind::Frame && is_user(&open.name);
+        let frame = |thread: &Thread| thread.open.iter().rev().find(is_user).map(|open| open.name.clone());
+        let mut frames = vec![frame(&self.threads[self.at])];
+        if self.at > 0 {
+            frames.push(frame(&self.threads[0]));
+        }
         let thread = &mut self.threads[self.at];
         let names = thread.open.iter().map(|open| open.name.clone()).collect();
-        let is_user = |open: &&Open| is_kineto && open.kind == SpanKind::Frame && is_user(&open.name);
-        let frame = thread.open.iter().rev().find(is_user).map(|open| open.name.clone());
         let range = (thread.now, thread.now + ns);
         thread.now += ns;
-        thread.tiles.push(Tile { range, classes, is_planted, names, frame });
+        thread.tiles.push(Tile { range, classes, is_planted, names, frames });
     }
 
     /// Between `low` and `high` ns.
@@ -155,10 +159,14 @@ impl Script {
         self.free.iter().copied().max().unwrap_or_default().max(self.now())
     }
 
-    /// The classes of what is open, and whether a plant says so: the outermost event with classes of its own, else
-    /// operators before frames.
+    /// The classes of what is open, and whether a plant says so: a call of the runtime, else the outermost event
+    /// with classes of its own, else operators before frames.
     fn classes(&self) -> (Classes, bool) {
         let open = &self.threads[self.at].open;
+        let is_call = |open: &&Open| matches!(open.kind, SpanKind::Runtime | SpanKind::Driver);
+        if let Some(classes) = open.last().filter(is_call).and_then(|call| call.classes) {
+            return (classes, true);
+        }
         if let Some(classes) = open.iter().find_map(|open| open.classes) {
             return (classes, true);
         }
@@ -230,7 +238,13 @@ impl Script {
     pub fn submit(&mut self, device: usize, sent: Sent, ns: i64) -> Range {
         let Sent { call, call_ns, kind, name, not_before, classes } = sent;
         let start = self.now();
-        let correlation = self.call(call, if kind == WorkKind::Kernel { &["launch"] } else { &["copy"] }, call_ns);
+        let of_call: Classes = match kind {
+            WorkKind::Kernel | WorkKind::Graph => &["launch"],
+            WorkKind::Upload { .. } => &["copy"],
+            // A copy to pageable memory waits as well.
+            WorkKind::Download => &["copy", "sync"],
+        };
+        let correlation = self.call(call, of_call, call_ns);
         if let Some(span) = self.timeline.spans.last_mut() {
             span.submits = true;
         }

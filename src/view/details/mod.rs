@@ -7,6 +7,7 @@ use eframe::egui::{self, RichText};
 
 use self::allocation::allocation_ui;
 use self::facts::{Facts, Links, MAX_LINKS};
+use super::gaps::GapPage;
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::annotations::{Projection, projection};
 use crate::answers::{Analysis, Answer, Query, Work};
@@ -74,6 +75,7 @@ pub struct Details {
     /// The kernel whose profiler command is to be copied once it is known, with the index of its trace.
     to_copy: Option<(usize, SliceId)>,
     profile: Query<KernelProfile>,
+    gap: GapPage,
     is_waiting: bool,
 }
 
@@ -81,8 +83,11 @@ impl View for Details {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         self.is_waiting = false;
         egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| match *ctx.selection {
-            // A gap has a page of its own.
-            Selection::None | Selection::Gap { .. } => unselected_ui(ui),
+            Selection::None => unselected_ui(ui),
+            Selection::Gap { trace, process, time } => match ctx.traces.get(trace).cloned() {
+                Some(open) => self.is_waiting = self.gap.ui(ctx, &open, (trace, process, time), ui),
+                None => unselected_ui(ui),
+            },
             Selection::Slice { trace, slice } => match ctx.traces.get(trace).cloned() {
                 Some(open) if slice.idx() < open.trace.slices.len() => self.slice_ui(ctx, &open, trace, slice, ui),
                 _ => unselected_ui(ui),
@@ -118,12 +123,12 @@ impl View for Details {
     }
 
     fn run_hidden(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
-        let Command::CopyKernelProfile(of) = *command else { return false };
-        let selected = match *ctx.selection {
-            Selection::Slice { trace, slice } => Some((trace, slice)),
-            _ => None,
+        self.to_copy = match (command, *ctx.selection) {
+            (Command::CopyProfileOf(trace, slice), _) => Some((*trace, *slice)),
+            (Command::CopyKernelProfile, Selection::Slice { trace, slice }) => Some((trace, slice)),
+            (Command::CopyKernelProfile, _) => None,
+            _ => return false,
         };
-        self.to_copy = of.or(selected);
         true
     }
 }
@@ -133,7 +138,7 @@ fn has_allocation(trace: &Trace, memory: usize, id: AllocationId) -> bool {
 }
 
 fn unselected_ui(ui: &mut egui::Ui) {
-    let how = "Click a slice or an allocation, or press / to search for a slice";
+    let how = "Click a slice, a gap or an allocation, press / to search for a slice, or G for the longest gap";
     nothing_ui("Nothing is selected", how, ui);
 }
 

@@ -1,47 +1,340 @@
-//! Idle time of devices: the list of gaps with their causes, and the page of one gap.
+//! Idle time of devices: lists of gaps, causes and clusters, and the page of one gap.
 
-use std::cmp::Reverse;
+mod facts;
+mod list;
+mod page;
+mod summary;
+#[cfg(test)]
+mod tests;
+mod waterfall;
 
-use eframe::egui::{Grid, Ui};
+use std::sync::{Arc, Weak};
 
-use crate::analysis::gaps::{GapClass, IdleByClass, Ledger};
-use crate::figures::{format, text::display_name};
-use crate::model::DurNs;
-use crate::session::OpenTrace;
+use eframe::egui::{self, ComboBox, Key, TextEdit, TextWrapMode};
+
+use self::list::{ByCause, ByCluster, GapFilter, GapTable, Listed, Listing};
+pub use self::page::GapPage;
+pub use self::summary::{causes_ui, gap_summary_ui};
+use super::states::{answer_ui, nothing_ui};
+use super::tables::{Answer as Table, Grid, range_switch_ui};
+use super::{Content, DockArea, View, ViewContext, ViewSpec};
+use crate::analysis::gaps::GapClass;
+use crate::analysis::memory::find::parse_duration;
+use crate::answers::Query;
+use crate::command::{Command, ctrl};
+use crate::figures::format;
+use crate::figures::gap_rows::{GapRow, GapRows};
+use crate::model::{ProcessId, Trace};
+use crate::session::{GapOrder, Selection, track_title};
 use crate::widget::gap_color::swatch_ui;
+use crate::widget::table::Action;
 
-/// Causes with their time and share of `total`, as a legend.
-pub fn causes_ui(ui: &mut Ui, causes: &[(GapClass, DurNs)], total: DurNs) {
-    Grid::new("causes of idle time").num_columns(4).spacing([8.0, 2.0]).show(ui, |ui| {
-        for &(class, ns) in causes {
-            swatch_ui(class, ui);
-            ui.label(class.label());
-            ui.label(format::duration(ns));
-            ui.label(format!("{:.1} %", ns as f64 / total.max(1) as f64 * 100.0));
-            ui.end_row();
-        }
-    });
+/// The description of the view.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "gaps",
+    title: "Gaps",
+    help: "Show where devices wait, why, and which gaps come back",
+    keys: &[ctrl(Key::G)],
+    area: DockArea::Bottom,
+    content: Content::Slices,
+    make: || Box::new(GapsView::default()),
+};
+
+/// What is listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Way {
+    #[default]
+    Gaps,
+    Clusters,
+    Causes,
 }
 
-/// The most important of a gap, for a tooltip: how long, why, between what.
-pub fn gap_summary_ui(ui: &mut Ui, open: &OpenTrace, ledger: &Ledger, index: usize) {
-    let gap = ledger.gap(index);
-    let dur = gap.time.dur();
-    ui.strong(format!("Idle for {} ({})", format::duration(dur), format::duration_exact(dur)));
-    causes_ui(ui, &causes_of(ledger, index), dur);
-    if let Some(trigger) = gap.trigger {
-        ui.label(trigger.label());
+const WAYS: [(Way, &str, &str); 3] = [
+    (Way::Gaps, "Gaps", "Every gap, the longest first"),
+    (Way::Clusters, "Clusters", "Gaps between the same work with the same cause, by time per step"),
+    (Way::Causes, "Causes", "All idle time by cause"),
+];
+
+/// The filter as typed and chosen.
+#[derive(Debug)]
+struct Fields {
+    text: String,
+    min: String,
+    device: Option<(usize, ProcessId)>,
+    class: Option<GapClass>,
+    /// Whether the whole trace counts although a range is selected.
+    is_whole: bool,
+}
+
+impl Default for Fields {
+    fn default() -> Self {
+        Self { text: String::new(), min: "10 µs".to_owned(), device: None, class: None, is_whole: false }
     }
-    let name = |slice| display_name(open.trace.slice_name(slice)).chars().take(60).collect::<String>();
-    ui.label(format!("After {}", name(gap.after)));
-    ui.label(format!("Before {}", name(gap.ended_by)));
 }
 
-/// Time of a gap by cause, the largest first.
-pub fn causes_of(ledger: &Ledger, index: usize) -> Vec<(GapClass, DurNs)> {
-    let mut by_class = IdleByClass::default();
-    ledger.parts(index).for_each(|part| by_class[part.class as usize] += part.time.dur());
-    let mut causes: Vec<_> = GapClass::ALL.into_iter().zip(by_class).filter(|cause| cause.1 > 0).collect();
-    causes.sort_by_key(|cause| Reverse(cause.1));
-    causes
+/// The gaps view.
+#[derive(Debug, Default)]
+pub struct GapsView {
+    way: Way,
+    fields: Fields,
+    listed: Query<Listed>,
+    grid: Grid<GapRows>,
+    by_cause: Query<ByCause>,
+    by_cluster: Query<ByCluster>,
+    table: Grid<Table>,
+    /// The selection and the rows for which the cursor was placed.
+    followed: (Selection, Weak<GapRows>),
+    is_waiting: bool,
+}
+
+impl View for GapsView {
+    fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        self.is_waiting = false;
+        let has_device = |trace: &Trace| trace.processes.iter().any(|process| process.device.is_some());
+        if !ctx.traces.iter().any(|open| has_device(&open.trace)) {
+            nothing_ui("No GPU work recorded", "Without it no gap of a device is known", ui);
+            return;
+        }
+        if self.fields.device.is_some_and(|(trace, process)| {
+            ctx.traces.get(trace).is_none_or(|open| process.0 as usize >= open.trace.processes.len())
+        }) {
+            self.fields.device = None;
+        }
+        match self.way {
+            Way::Gaps => self.gaps_ui(ctx, ui),
+            Way::Clusters => {
+                let answer = self.by_cluster.ask(ctx.answers, ctx.traces, &ByCluster(self.filter(ctx)));
+                self.table_ui(&answer, "Clusters of gaps", ctx, ui);
+            }
+            Way::Causes => {
+                let filter = GapFilter { words: Vec::new(), class: None, min_ns: 0, ..self.filter(ctx) };
+                let answer = self.by_cause.ask(ctx.answers, ctx.traces, &ByCause(filter));
+                self.table_ui(&answer, "Causes of idle time", ctx, ui);
+            }
+        }
+    }
+
+    fn is_pending(&self) -> bool {
+        self.is_waiting
+    }
+}
+
+impl GapsView {
+    fn filter(&self, ctx: &ViewContext<'_>) -> GapFilter {
+        GapFilter {
+            words: self.fields.text.split_whitespace().map(str::to_lowercase).collect(),
+            min_ns: parse_duration(&self.fields.min).unwrap_or(0),
+            device: self.fields.device,
+            class: self.fields.class,
+            range: ctx.range.filter(|_| !self.fields.is_whole),
+        }
+    }
+
+    fn gaps_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        let answer = self.listed.ask(ctx.answers, ctx.traces, &Listed(self.filter(ctx)));
+        self.is_waiting = answer.is_working();
+        match answer.newest() {
+            Some(listing) => self.is_waiting |= self.grid.update(&listing.rows, ctx.answers),
+            // Gaps of other traces must not be shown for even one frame.
+            None => self.grid.reset(),
+        }
+        self.grid.poll_text(ctx.commands, ui.ctx());
+        self.head_ui(answer.newest().map(|listing| &**listing), ctx, ui);
+        if answer_ui(&answer, "Looking for gaps…", ui).is_none() {
+            return;
+        }
+        self.follow(ctx);
+        let Some((rows, _)) = self.grid.shown() else { return };
+        if rows.gaps.is_empty() {
+            nothing_ui("No gap fits", "Relax the conditions above, or press Escape to clear the range", ui);
+            return;
+        }
+        match self.grid.ui("Gaps", Some("Show in the timeline"), ui) {
+            Some(Action::Select(row)) => self.select(&rows, row, ctx),
+            Some(Action::Open(row)) => {
+                self.select(&rows, row, ctx);
+                ctx.commands.extend([Command::Show(super::timeline::SPEC.id), Command::FocusSelection]);
+            }
+            _ => {}
+        }
+    }
+
+    fn select(&mut self, rows: &GapRows, row: usize, ctx: &mut ViewContext<'_>) {
+        let Some(&GapRow { device, gap }) = rows.gaps.get(row) else { return };
+        let device = &rows.devices[device as usize];
+        let (ledger, trace) = (device.ledger(), device.index);
+        *ctx.selection = Selection::Gap { trace, process: ledger.process, time: ledger.gap(gap as usize).time };
+        self.followed.0 = *ctx.selection;
+        ctx.commands.push(Command::Reveal);
+    }
+
+    /// Moves the cursor to the selected gap after the selection or the rows changed.
+    fn follow(&mut self, ctx: &ViewContext<'_>) {
+        let Some((rows, _)) = self.grid.shown() else { return };
+        let (selection, known) = std::mem::replace(&mut self.followed, (*ctx.selection, Arc::downgrade(&rows)));
+        if selection == *ctx.selection && std::ptr::eq(known.as_ptr(), Arc::as_ptr(&rows)) {
+            return;
+        }
+        let Selection::Gap { trace, process, time } = *ctx.selection else { return self.grid.leave() };
+        let row = rows.devices.iter().zip(0..).find_map(|(device, number)| {
+            let ledger = device.ledger();
+            let gap = ledger.at(time.start).filter(|_| device.index == trace && ledger.process == process)?;
+            rows.row_of(GapRow { device: number, gap: gap as u32 })
+        });
+        match row {
+            Some(row) => self.grid.go(row),
+            None => self.grid.leave(),
+        }
+    }
+
+    /// A table of clusters or causes: a row shows its longest gap, and opened lists the gaps of its cause.
+    fn table_ui(
+        &mut self,
+        answer: &crate::answers::Answer<GapTable>,
+        name: &str,
+        ctx: &mut ViewContext<'_>,
+        ui: &mut egui::Ui,
+    ) {
+        self.is_waiting = answer.is_working();
+        match answer.newest() {
+            Some(found) => self.is_waiting |= self.table.update(&found.table, ctx.answers),
+            None => self.table.reset(),
+        }
+        self.table.poll_text(ctx.commands, ui.ctx());
+        self.head_ui(None, ctx, ui);
+        let Some(found) = answer_ui(answer, "Adding up…", ui) else { return };
+        if found.gaps.is_empty() {
+            nothing_ui("No idle time fits", "Relax the conditions above, or press Escape to clear the range", ui);
+            return;
+        }
+        let open = if self.way == Way::Causes { "List the gaps of this cause" } else { "Show in the timeline" };
+        let is_shown = self.table.shown().is_some_and(|(shown, _)| Arc::ptr_eq(&shown, &found.table));
+        match self.table.ui(name, Some(open), ui).filter(|_| is_shown) {
+            Some(Action::Select(row)) => {
+                *ctx.selection = found.gaps.get(row).copied().unwrap_or_default();
+                ctx.commands.push(Command::Reveal);
+            }
+            Some(Action::Open(row)) if self.way == Way::Causes => {
+                (self.way, self.fields.class) = (Way::Gaps, found.classes.get(row).copied());
+            }
+            Some(Action::Open(row)) => {
+                *ctx.selection = found.gaps.get(row).copied().unwrap_or_default();
+                ctx.commands.extend([Command::Show(super::timeline::SPEC.id), Command::FocusSelection]);
+            }
+            _ => {}
+        }
+    }
+
+    fn head_ui(&mut self, listing: Option<&Listing>, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        ui.horizontal_wrapped(|ui| {
+            // In a narrow panel lines break between controls, not within their texts.
+            ui.style_mut().wrap_mode = Some(TextWrapMode::Extend);
+            for (way, label, help) in WAYS {
+                if ui.selectable_label(self.way == way, label).on_hover_text(help).clicked() && self.way != way {
+                    self.way = way;
+                    self.table.reset();
+                }
+            }
+            ui.separator();
+            range_switch_ui(&mut self.fields.is_whole, "List gaps that share time with the selected range", ctx, ui);
+            ui.separator();
+            if self.way != Way::Causes {
+                self.filter_ui(ui);
+            }
+            self.device_ui(ctx, ui);
+            ui.label("G goes");
+            for (order, label, help) in [
+                (GapOrder::Duration, "longest first", "G and Shift+G go from gap to gap by duration"),
+                (GapOrder::Time, "along time", "G and Shift+G go from gap to gap in the order of time"),
+            ] {
+                ui.selectable_value(ctx.gap_order, order, label).on_hover_text(help);
+            }
+            self.copy_ui(ui);
+            if self.is_waiting {
+                ui.spinner();
+            }
+        });
+        if let Some(listing) = listing {
+            totals_ui(listing, ui);
+        }
+    }
+
+    fn filter_ui(&mut self, ui: &mut egui::Ui) {
+        let hint = "Name, operator, frame, cause…";
+        let field = TextEdit::singleline(&mut self.fields.text).hint_text(hint).desired_width(170.0);
+        ui.add(field).accessible_name("Filter gaps");
+        let label = ui.label("From");
+        let min = TextEdit::singleline(&mut self.fields.min).hint_text("10 µs").desired_width(54.0);
+        ui.add(min).labelled_by(label.id).on_hover_text("The shortest gaps to list, such as 10 µs; empty for all");
+        let text = self.fields.class.map_or("Any cause", GapClass::label);
+        let combo = ComboBox::from_id_salt("cause of gaps").selected_text(text).width(120.0).height(500.0);
+        let combo = combo.show_ui(ui, |ui| {
+            ui.selectable_value(&mut self.fields.class, None, "Any cause");
+            for class in GapClass::ALL {
+                ui.horizontal(|ui| {
+                    swatch_ui(class, ui);
+                    ui.selectable_value(&mut self.fields.class, Some(class), class.label());
+                });
+            }
+        });
+        combo.response.accessible_name("Cause of gaps").on_hover_text("List only gaps with time of this cause");
+    }
+
+    fn device_ui(&mut self, ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
+        let of_trace = |(index, open): (usize, &crate::session::OpenTrace)| {
+            let devices =
+                (0..).map(ProcessId).zip(&open.trace.processes).filter(|(_, process)| process.device.is_some());
+            let title = |process: ProcessId| track_title(ctx.traces, index, &open.trace.process(process).title());
+            devices.map(|(process, _)| ((index, process), title(process))).collect::<Vec<_>>()
+        };
+        // As many as there are processes, of which there are few.
+        let devices: Vec<_> = ctx.traces.iter().enumerate().flat_map(of_trace).collect();
+        if devices.len() < 2 {
+            return;
+        }
+        let chosen = devices.iter().find(|device| Some(device.0) == self.fields.device);
+        let text = chosen.map_or("All devices", |device| &device.1);
+        let combo = ComboBox::from_id_salt("device of gaps").selected_text(text).show_ui(ui, |ui| {
+            ui.selectable_value(&mut self.fields.device, None, "All devices");
+            for (device, title) in &devices {
+                ui.selectable_value(&mut self.fields.device, Some(*device), title);
+            }
+        });
+        combo.response.accessible_name("Device of gaps");
+    }
+
+    fn copy_ui(&mut self, ui: &mut egui::Ui) {
+        let is_gaps = self.way == Way::Gaps;
+        let listed = if is_gaps { self.grid.counts().0 } else { self.table.counts().0 };
+        let button = |ui: &mut egui::Ui, label: &str, help: &str| {
+            ui.add_enabled(listed > 0, egui::Button::new(label)).on_hover_text(help).clicked()
+        };
+        if button(ui, "Copy table", "Copy the listed rows for a spreadsheet, with exact figures") {
+            if is_gaps { self.grid.copy(ui.ctx()) } else { self.table.copy(ui.ctx()) }
+        }
+        if button(ui, "Export…", "Write the listed rows to a file of comma-separated values, with exact figures") {
+            if is_gaps { self.grid.export("Gaps", ui.ctx()) } else { self.table.export("Gap table", ui.ctx()) }
+        }
+    }
+}
+
+/// What is listed beside all idle time, and how much of that is explained.
+fn totals_ui(listing: &Listing, ui: &mut egui::Ui) {
+    let (rows, whole) = (&listing.rows, listing.whole);
+    let share = |part: i64, of: i64| format!("{:.1} %", part as f64 / of.max(1) as f64 * 100.0);
+    ui.horizontal_wrapped(|ui| {
+        let n = format::count(rows.gaps.len() as u64);
+        ui.label(format!("{n} of {} gaps, {}", format::count(whole.gaps), format::duration(rows.total_ns)));
+        ui.weak(format!(
+            "idle {} of {}, {}",
+            format::duration(whole.idle_ns),
+            format::duration(whole.window_ns),
+            share(whole.idle_ns, whole.window_ns)
+        ));
+        let known = |ns: i64| share(ns, whole.all_ns);
+        ui.weak(format!("operator known {}, frame known {}", known(whole.operator_ns), known(whole.frame_ns)))
+            .on_hover_text(
+                "Share of idle time at which the recording has an operator, or a Python frame of the program",
+            );
+    });
 }

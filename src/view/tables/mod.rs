@@ -2,6 +2,7 @@
 
 pub mod annotations;
 pub mod calls;
+pub mod collectives;
 pub mod copies;
 mod grid;
 pub mod kernels;
@@ -17,7 +18,8 @@ pub use self::pane::range_switch_ui;
 use self::rows::TimeTable;
 
 /// Every table, in the order of the tabs.
-const ALL: [&TimeTable; 5] = [&kernels::TABLE, &operators::TABLE, &calls::TABLE, &copies::TABLE, &annotations::TABLE];
+const ALL: [&TimeTable; 6] =
+    [&kernels::TABLE, &operators::TABLE, &calls::TABLE, &copies::TABLE, &collectives::TABLE, &annotations::TABLE];
 
 /// Answers to keep of some traces: all tables may be on screen at once, each with its side.
 const KEPT: usize = ALL.len() + 1;

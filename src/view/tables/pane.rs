@@ -145,6 +145,7 @@ impl View for Pane {
             if !shown.head.is_empty() {
                 ui.horizontal_wrapped(|ui| {
                     ui.style_mut().wrap_mode = Some(TextWrapMode::Extend);
+                    ui.spacing_mut().item_spacing.x = 16.0;
                     for (figure, help) in &shown.head {
                         let label = ui.weak(figure);
                         if !help.is_empty() {
@@ -256,7 +257,7 @@ pub fn reveal(instance: Instance, ctx: &mut ViewContext<'_>) {
 
 /// Copies the command that profiles a kernel in depth.
 pub fn copy_profile(Instance { trace, slice }: Instance) -> Command {
-    Command::CopyKernelProfile(Some((trace as usize, slice)))
+    Command::CopyProfileOf(trace as usize, slice)
 }
 
 fn whole(ctx: &ViewContext<'_>) -> &'static str {

@@ -50,7 +50,7 @@ pub fn ui(
         if let Some((trace, process, gap, ledgers)) = ledgers
             && let Some((ledger, _)) = ledgers.of(process)
         {
-            gap_summary_ui(ui, &ctx.traces[trace], ledger, gap);
+            gap_summary_ui(ui, &ctx.traces[trace].trace, ledger, gap);
         }
     });
 }

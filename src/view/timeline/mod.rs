@@ -14,6 +14,7 @@ mod paint;
 mod peaks;
 mod queues;
 mod settings;
+mod steps;
 mod strips;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ use self::commands::Direction;
 use self::hit::Hit;
 use self::layout::Area;
 use self::queues::Queues;
+use self::steps::StepBands;
 use self::strips::Strips;
 use self::track_list::{Line, LineKind, TrackList, total_height};
 use super::axis::{Drag, Minimap, Motion, RulerLabels, Scale};
@@ -70,6 +72,7 @@ pub struct Timeline {
     /// Idle time of the devices.
     strips: Strips,
     queues: Queues,
+    steps: StepBands,
     motion: Motion,
     /// With the scroll offset of the tracks at its start.
     drag: Drag<f64>,
@@ -93,24 +96,31 @@ struct Parts {
     filter: Rect,
     minimap: Rect,
     ruler: Rect,
+    /// Beside the bands of steps, for the picker; and the bands.
+    steps: [Rect; 2],
     labels: Rect,
     canvas: Rect,
     scroll_bar: Rect,
 }
 
 impl Parts {
-    fn new(rect: Rect, label_width: f32, pixels_per_point: f32) -> Self {
+    fn new(rect: Rect, label_width: f32, steps_height: f32, pixels_per_point: f32) -> Self {
         // On the pixel grid, so that the texture of the rows is not blurred.
         let snap = |x: f32| (x * pixels_per_point).round() / pixels_per_point;
         let left = snap(rect.left() + label_width.clamp(60.0, (rect.width() * 0.6).max(60.0)));
         let right = snap(rect.right() - SCROLL_BAR).max(left + 1.0);
         let minimap = snap(rect.top() + MINIMAP_HEIGHT);
-        let ruler = snap(minimap + RULER_HEIGHT);
+        let ticks = snap(minimap + RULER_HEIGHT);
+        let ruler = snap(ticks + steps_height);
         let bottom = snap(rect.bottom()).max(ruler + 1.0);
         Self {
             filter: Rect::from_min_max(rect.min, pos2(left - 4.0, minimap)),
             minimap: Rect::from_min_max(pos2(left, rect.top()), pos2(right, minimap - 2.0)),
-            ruler: Rect::from_min_max(pos2(left, minimap), pos2(right, ruler)),
+            ruler: Rect::from_min_max(pos2(left, minimap), pos2(right, ticks)),
+            steps: [
+                Rect::from_min_max(pos2(rect.left(), ticks), pos2(left - 4.0, ruler)),
+                Rect::from_min_max(pos2(left, ticks), pos2(right, ruler)),
+            ],
             labels: Rect::from_min_max(pos2(rect.left(), ruler), pos2(left, bottom)),
             canvas: Rect::from_min_max(pos2(left, ruler), pos2(right, bottom)),
             scroll_bar: Rect::from_min_max(pos2(right + 1.0, ruler), pos2(rect.right(), bottom)),
@@ -265,7 +275,9 @@ impl View for Timeline {
         if rect.width() < 120.0 || rect.height() < 80.0 {
             return;
         }
-        let parts = Parts::new(rect, self.settings.label_width, ui.pixels_per_point());
+        let steps = self.steps.ask(ctx);
+        let steps_height = if steps.is_some() { steps::HEIGHT } else { 0.0 };
+        let parts = Parts::new(rect, self.settings.label_width, steps_height, ui.pixels_per_point());
         self.canvas_input(ctx, ui, parts.canvas);
         let areas = self.areas(parts.canvas);
         self.scroll_to_revealed(ctx, areas);
@@ -277,6 +289,11 @@ impl View for Timeline {
         let is_counted = counts_events(ctx.traces);
         let ruler = if is_counted { RulerLabels::events(origin, 1, i64::MAX) } else { RulerLabels::time(origin) };
         ruler.paint(ui.painter(), parts.ruler, parts.canvas, &scale, ui.visuals());
+        if let Some((found, offset)) = &steps
+            && let Some(found) = found.as_ref()
+        {
+            steps::ui(ctx, ui, found, *offset, &scale, parts.steps);
+        }
         self.canvas_ui(ctx, ui, &parts, areas, scale);
         self.labels_ui(ctx, ui, &parts, areas);
         self.filter_ui(ui, parts.filter);
@@ -289,6 +306,7 @@ impl View for Timeline {
         self.background.is_pending()
             || self.strips.is_waiting()
             || self.queues.is_waiting()
+            || self.steps.is_waiting()
             || self.pending_walk.is_some()
     }
 

@@ -54,9 +54,11 @@ pub struct Total {
     pub reserved_trend: Trend,
     /// Live bytes at the last boundary minus those at the first.
     pub growth_bytes: i64,
-    /// Whether the growth of live bytes exceeds the limits of [`Thresholds`], per step or in total.
+    /// Whether the growth of live bytes exceeds the limits of [`Thresholds`], per step or in total, and the steps are
+    /// reliable.
     pub is_alarm: bool,
-    /// Steps until memory runs out at this rate; `None` without growth or if the capacity is unknown.
+    /// Steps until memory runs out at this rate; `None` without growth or if the capacity is unknown or
+    /// the steps are not reliable.
     pub steps_to_oom: Option<f64>,
     pub verdict: TotalVerdict,
     /// Number of boundaries considered.
@@ -90,8 +92,8 @@ pub fn total(
         peak_trend: trend(&peaks),
         reserved_trend: trend(&reserved),
         growth_bytes,
-        is_alarm: is_steep || growth_bytes > thresholds.alarm_growth as i64,
-        steps_to_oom: room.filter(|_| is_growing).map(|room| room as f64 / trend_of_live.slope),
+        is_alarm: steps.is_reliable() && (is_steep || growth_bytes > thresholds.alarm_growth as i64),
+        steps_to_oom: room.filter(|_| is_growing && steps.is_reliable()).map(|room| room as f64 / trend_of_live.slope),
         verdict: TotalVerdict::TooFewSteps,
         points: live.len(),
     }

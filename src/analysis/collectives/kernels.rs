@@ -1,6 +1,6 @@
-//! Collectives: which kernels communicate.
+//! Which kernels communicate.
 
-use super::short_name::short_name;
+use crate::analysis::short_name::short_name;
 use crate::model::{SliceId, SliceKind, Trace};
 
 /// Parts of the names of kernels that communicate, in lower case and without underscores.

@@ -1,0 +1,287 @@
+//! Collectives: how long and how exposed, and with which bandwidth.
+
+mod kernels;
+mod op;
+
+use std::cmp::Reverse;
+
+use hashbrown::HashMap;
+
+pub use self::kernels::{CollectiveKernels, is_collective_name};
+pub use self::op::CollectiveOp;
+use super::totals::{Durations, Instance, Scope, durations};
+use crate::model::time::{length, unite};
+use crate::model::{Collective, DurNs, ProcessId, SliceId, SliceKind, StringId, TimeRange, Trace};
+
+/// The collectives of one row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CollectiveTotals {
+    pub op: CollectiveOp,
+    /// Name of the process group; empty if unknown.
+    pub group: String,
+    /// Number of ranks in the group.
+    pub n_ranks: Option<u32>,
+    /// Type of an element; empty if unknown, or if rows are not by size.
+    pub dtype: String,
+    /// Bytes of each call, see [`CollectiveOp::bytes`]; `None` if unknown, or if rows are not by size.
+    pub bytes: Option<u64>,
+    /// Durations of the kernels. They include waiting for other ranks.
+    pub durations: Durations,
+    /// Time of them without compute on their devices, in nanoseconds.
+    pub exposed_ns: DurNs,
+    /// The rest of their time, as a share of the time with any of them, 0 to 1; `None` for zero time.
+    pub overlap: Option<f64>,
+    /// Bytes of all calls with a known size; `None` if there are none.
+    pub total_bytes: Option<u64>,
+    /// Bytes per nanosecond of those, which equals GB/s (10^9 bytes); a lower bound for the transfer, since the
+    /// durations include waiting.
+    pub alg_gb_per_s: Option<f64>,
+    /// That times [`CollectiveOp::bus_factor`].
+    pub bus_gb_per_s: Option<f64>,
+    pub instances: Vec<Instance>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Key {
+    op: CollectiveOp,
+    group: String,
+    n_ranks: Option<u32>,
+    dtype: String,
+    bytes: Option<u64>,
+}
+
+/// What names the operation of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Source {
+    /// A value of [`crate::model::FactTables::collectives`], and the kernel's name.
+    Recorded(u32, StringId),
+    /// A range or operator on the host around the launch, and the kernel's name.
+    Host(StringId, StringId),
+    Kernel(StringId),
+}
+
+/// The collectives in scope by operation and group.
+///
+/// What a call moved is recorded with its kernel, or with the operator `record_param_comms` around the launch. Else
+/// ranges such as `nccl:all_to_all` and `ncclAllReduce` on the host name the operation, else the kernel does.
+///
+/// * `by_size`: whether calls of different sizes and types are separate rows.
+/// * Sorted by total time, descending, then operation.
+/// * Cost: O(kernels in scope + c log n) for c collectives, and the compute that they overlap.
+pub fn collectives(scope: &Scope<'_>, by_size: bool) -> Vec<CollectiveTotals> {
+    let mut collectives: Vec<CollectiveKernels<'_>> =
+        scope.traces.iter().map(|&trace| CollectiveKernels::new(trace)).collect();
+    let mut rows: Vec<(Key, Vec<Instance>)> = Vec::new();
+    let mut by_key: HashMap<Key, usize> = HashMap::new();
+    let mut by_source: HashMap<(u32, Source), usize> = HashMap::new();
+    for part in scope.parts() {
+        for slice in part.slices.map(|slice| SliceId(slice as u32)) {
+            if !collectives[part.index as usize].contains(slice) {
+                continue;
+            }
+            let source = source(part.trace, slice);
+            let row = *by_source.entry((part.index, source)).or_insert_with(|| {
+                let key = key(part.trace, source, by_size);
+                *by_key.entry(key.clone()).or_insert_with(|| {
+                    rows.push((key, Vec::new()));
+                    rows.len() - 1
+                })
+            });
+            rows[row].1.push(Instance { trace: part.index, slice });
+        }
+    }
+    let totals = |(key, instances): (Key, Vec<Instance>)| totals(scope, key, instances, &mut collectives);
+    let mut rows: Vec<CollectiveTotals> = rows.into_iter().map(totals).collect();
+    let place = |row: &CollectiveTotals| (Reverse(row.durations.total_ns), row.op, row.group.clone(), row.bytes);
+    rows.sort_by_cached_key(place);
+    rows
+}
+
+fn source(trace: &Trace, kernel: SliceId) -> Source {
+    let name = trace.slices.name[kernel.idx()];
+    let recorded = |slice: SliceId| Some(trace.facts.collectives.id(slice)).filter(|&id| id != 0);
+    if let Some(id) = recorded(kernel) {
+        return Source::Recorded(id, name);
+    }
+    let on_host = |slice: SliceId| {
+        if let Some(id) = recorded(slice) {
+            return Some(Source::Recorded(id, name));
+        }
+        let host = trace.slices.name[slice.idx()];
+        let text = trace.strings.get(host);
+        let names_op = ["nccl", "rccl", "hccl", "c10d::"].iter().any(|prefix| text.starts_with(prefix))
+            && CollectiveOp::of(text) != CollectiveOp::Unknown;
+        names_op.then_some(Source::Host(host, name))
+    };
+    let call = trace.launch_of(kernel);
+    call.and_then(|call| trace.slices.ancestors(call).find_map(on_host)).unwrap_or(Source::Kernel(name))
+}
+
+/// The parameters of a kernel, where they were recorded.
+fn parameters(trace: &Trace, source: Source) -> Option<&Collective> {
+    match source {
+        Source::Recorded(id, _) => trace.facts.collectives.value(id),
+        _ => None,
+    }
+}
+
+fn key(trace: &Trace, source: Source, by_size: bool) -> Key {
+    let text = |id| trace.strings.get(id);
+    let (named, kernel) = match source {
+        Source::Recorded(_, kernel) => (parameters(trace, source).map_or("", |call| text(call.op)), kernel),
+        Source::Host(host, kernel) => (text(host), kernel),
+        Source::Kernel(kernel) => ("", kernel),
+    };
+    let op = [named, text(kernel)].map(CollectiveOp::of).into_iter().find(|&op| op != CollectiveOp::Unknown);
+    let op = op.unwrap_or_default();
+    let Some(call) = parameters(trace, source) else { return Key { op, ..Key::default() } };
+    let (dtype, bytes) = if by_size { (text(call.dtype), op.bytes(call)) } else { ("", None) };
+    Key { op, group: text(call.group).to_owned(), n_ranks: call.n_ranks, dtype: dtype.to_owned(), bytes }
+}
+
+fn totals(
+    scope: &Scope<'_>,
+    key: Key,
+    instances: Vec<Instance>,
+    collectives: &mut [CollectiveKernels<'_>],
+) -> CollectiveTotals {
+    let Key { op, group, n_ranks, dtype, bytes } = key;
+    let (mut total_bytes, mut ns) = (None::<u64>, 0_i64);
+    let mut spans: HashMap<(u32, ProcessId), Vec<TimeRange>> = HashMap::new();
+    for &Instance { trace: index, slice } in &instances {
+        let trace = scope.traces[index as usize];
+        let time = trace.slices.time(slice);
+        if let Some(bytes) = parameters(trace, source(trace, slice)).and_then(|call| op.bytes(call)) {
+            total_bytes = Some(total_bytes.unwrap_or(0).saturating_add(bytes));
+            ns = ns.saturating_add(time.dur());
+        }
+        let device = trace.track(trace.slices.track_of(slice)).process;
+        spans.entry((index, device)).or_default().push(time);
+    }
+    let (mut any_ns, mut exposed_ns) = (0, 0);
+    for ((index, device), mut spans) in spans {
+        unite(&mut spans);
+        any_ns += length(&spans);
+        if !(scope.is_cancelled)() {
+            exposed_ns += exposed(scope.traces[index as usize], device, &spans, &mut collectives[index as usize]);
+        }
+    }
+    let alg_gb_per_s = total_bytes.filter(|_| ns > 0).map(|bytes| bytes as f64 / ns as f64);
+    CollectiveTotals {
+        op,
+        group,
+        n_ranks,
+        dtype,
+        bytes,
+        durations: durations(scope.traces, &instances),
+        exposed_ns,
+        overlap: (any_ns > 0).then(|| (any_ns - exposed_ns) as f64 / any_ns as f64),
+        total_bytes,
+        alg_gb_per_s,
+        bus_gb_per_s: alg_gb_per_s.zip(op.bus_factor(n_ranks)).map(|(speed, factor)| speed * factor),
+        instances,
+    }
+}
+
+/// Time within `spans`, which are disjoint, in which the device does not compute.
+fn exposed(trace: &Trace, device: ProcessId, spans: &[TimeRange], collectives: &mut CollectiveKernels<'_>) -> DurNs {
+    let slices = &trace.slices;
+    let rows = slices.rows.iter().filter(|row| trace.track(row.track).process == device);
+    let mut compute: Vec<TimeRange> = Vec::new();
+    for row in rows {
+        for &span in spans {
+            let within = slices.window(row, span).filter(|&i| match slices.kind[i] {
+                SliceKind::Kernel => !collectives.contains(SliceId(i as u32)),
+                kind => kind == SliceKind::CudaGraph,
+            });
+            compute.extend(within.filter_map(|i| slices.time(SliceId(i as u32)).intersect(span)));
+        }
+    }
+    unite(&mut compute);
+    length(spans) - length(&compute)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::analysis::busy::devices;
+    use crate::model::{SliceFacts, TraceBuilder};
+
+    const K: SliceKind = SliceKind::Kernel;
+    const CALL: SliceKind = SliceKind::Runtime;
+
+    #[test]
+    fn figures_of_recorded_named_and_plain_collectives() {
+        let mut builder = TraceBuilder::from_slices(&[
+            ("main", SliceKind::Operator, "record_param_comms", 0, 30),
+            ("main", CALL, "cudaLaunchKernelExC", 10, 20),
+            ("main", SliceKind::Annotation, "nccl:all_to_all", 40, 60),
+            ("main", CALL, "cudaLaunchKernelExC", 45, 50),
+            // Both ways to learn of a recorded collective: at the kernel, and at the operator around its launch.
+            ("stream 20", K, "ncclDevKernel_Generic()", 100, 200),
+            ("stream 20", K, "ncclDevKernel_AllReduce_Sum_f32_RING_LL()", 300, 400),
+            ("stream 20", K, "ncclDevKernel_SendRecv()", 500, 510),
+            ("stream 20", K, "ncclDevKernel_SendRecv()", 520, 525),
+            // Computes during half of the first one.
+            ("stream 7", K, "gemm", 0, 150),
+            ("stream 7", SliceKind::Memcpy, "Memcpy PtoP", 300, 400),
+        ]);
+        builder.slices[0].correlation = vec![0, 1, 0, 2, 1, 0, 2, 0, 0, 0];
+        let [op, group, dtype] = ["_reduce_scatter_base", "3", "Float"].map(|text| builder.strings.intern(text));
+        let scatter = Collective {
+            op,
+            group,
+            dtype,
+            n_ranks: Some(4),
+            element_bytes: Some(4),
+            in_elements: Some(1_000),
+            out_elements: Some(250),
+            ..Default::default()
+        };
+        let reduce = Collective { op: builder.strings.intern("allreduce"), in_elements: Some(500), ..scatter };
+        builder.set_facts(0, SliceFacts { collective: Some(scatter), ..Default::default() });
+        builder.set_facts(5, SliceFacts { collective: Some(reduce), ..Default::default() });
+        let trace = builder.finish();
+        let rows = collectives(&Scope::whole(&[&trace]), true);
+        let figures: Vec<_> = rows
+            .iter()
+            .map(|row| (row.op.label(), row.bytes, row.durations.total_ns, row.exposed_ns, row.overlap))
+            .collect();
+        let expected = [
+            ("allreduce", Some(2_000), 100, 100, Some(0.0)),
+            ("reduce_scatter", Some(4_000), 100, 50, Some(0.5)),
+            ("all_to_all", None, 10, 10, Some(0.0)),
+            ("send_recv", None, 5, 5, Some(0.0)),
+        ];
+        assert_eq!(figures, expected);
+        let speeds: Vec<_> = rows.iter().map(|row| (row.alg_gb_per_s, row.bus_gb_per_s)).collect();
+        assert_eq!(speeds, [(Some(20.0), Some(30.0)), (Some(40.0), Some(30.0)), (None, None), (None, None)]);
+        assert_eq!((rows[1].group.as_str(), rows[1].dtype.as_str(), rows[1].n_ranks), ("3", "Float", Some(4)));
+        let traces = [&trace];
+        let range = TimeRange { start: 0, end: 300 };
+        let halves = Scope { ranges: Some(vec![range]), ..Scope::whole(&traces) };
+        let rows = collectives(&halves, false);
+        let figures: Vec<_> = rows.iter().map(|row| (row.op, row.bytes, row.total_bytes)).collect();
+        assert_eq!(figures, [(CollectiveOp::ReduceScatter, None, Some(4_000))]);
+    }
+
+    proptest! {
+        #[test]
+        fn exposed_time_is_that_of_the_devices(
+            work in prop::collection::vec((0_i64..200, 0_i64..40, 0_usize..3, 0_usize..4), 1..40),
+        ) {
+            let streams = ["stream 7", "stream 8", "stream 9"];
+            let sorts = [(K, "gemm"), (K, "ncclKernel_AllReduce"), (SliceKind::Memcpy, "copy"), (SliceKind::CudaGraph, "")];
+            let slices: Vec<_> = work.iter()
+                .map(|&(ts, dur, stream, sort)| (streams[stream], sorts[sort].0, sorts[sort].1, ts, ts + dur)).collect();
+            let trace = TraceBuilder::from_slices(&slices).finish();
+            let busy = devices(&trace);
+            let row = collectives(&Scope::whole(&[&trace]), true).pop().unwrap_or_default();
+            prop_assert_eq!(row.exposed_ns, length(&busy[0].exposed_comm));
+            let sum: i64 = work.iter().filter(|work| work.3 == 1).map(|work| work.1).sum();
+            prop_assert_eq!(row.durations.total_ns, sum);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Figures of idle time by cause and of gaps that come back, as the window lists them.
+
+use super::gaps::class_word;
+use super::{Cell, Part, figures};
+use crate::analysis::gaps::GapClass;
+use crate::model::DurNs;
+
+/// Time of one cause.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CauseRow {
+    pub class: GapClass,
+    /// Gaps with a part of it.
+    pub count: u64,
+    pub total_ns: DurNs,
+    /// Its longest part.
+    pub longest_ns: DurNs,
+    /// All idle time.
+    pub idle_ns: DurNs,
+}
+
+impl CauseRow {
+    /// No time of a class.
+    pub fn new(class: GapClass) -> Self {
+        Self { class, ..Self::default() }
+    }
+}
+
+/// Idle time by cause.
+pub fn causes() -> Part<CauseRow> {
+    let figures = figures! { row: CauseRow;
+        words "class", "Cause", 220, class_word(row.class), "What the device waited for";
+        number "count", "Gaps", 90, Cell::Count(row.count), "Gaps with a part of this cause";
+        number "total_ns", "Total", 100, Cell::Ns(row.total_ns), "Sum of these parts";
+        number "share", "Of idle time", 100, Cell::Share(row.total_ns as f64 / row.idle_ns.max(1) as f64),
+            "Share of all idle time";
+        number "longest_ns", "Longest", 100, Cell::Ns(row.longest_ns), "The longest part of this cause";
+    };
+    Part::new("gap_causes", "Causes", figures)
+}
+
+/// One cluster of gaps.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClusterRow {
+    /// Empty if there is one device only.
+    pub device: String,
+    pub prev: String,
+    pub next: String,
+    pub class: GapClass,
+    pub operator: String,
+    pub frame: String,
+    pub count: u64,
+    pub total_ns: DurNs,
+    pub ns_per_step: Option<DurNs>,
+    pub ceiling_ns_per_step: Option<DurNs>,
+    /// In how many steps it is present, of how many.
+    pub steps: Option<(usize, usize)>,
+    pub mean_ns: DurNs,
+    pub p95_ns: DurNs,
+    pub variation: f64,
+}
+
+impl ClusterRow {
+    /// Whether each word, in lower case, occurs in one of its names.
+    pub fn fits(&self, words: &[String]) -> bool {
+        let texts = [&*self.prev, &*self.next, self.class.label(), self.class.key(), &*self.operator, &*self.frame];
+        let texts = texts.map(str::to_lowercase);
+        words.iter().all(|word| texts.iter().any(|text| text.contains(word.as_str())))
+    }
+}
+
+/// Gaps that come back.
+pub fn clusters() -> Part<ClusterRow> {
+    let figures = figures! { row: ClusterRow;
+        number "ns_per_step", "Per step", 90, Cell::or_empty(row.ns_per_step, Cell::Ns),
+            "Sum of these gaps in the steps that count, divided by their number";
+        number "ceiling_ns_per_step", "Ceiling", 90, Cell::or_empty(row.ceiling_ns_per_step, Cell::Ns),
+            "What ending the cause would save of a step at most, on this device";
+        words "steps_present", "In steps", 70,
+            Cell::or_empty(row.steps, |(n, all)| Cell::text(&format!("{n} of {all}"))), "Steps in which it occurs";
+        number "count", "Gaps", 60, Cell::Count(row.count), "How many, in the selected range if there is one";
+        number "total_ns", "Total", 90, Cell::Ns(row.total_ns), "Sum of their durations";
+        number "mean_ns", "Mean", 86, Cell::Ns(row.mean_ns), "Mean duration in the whole trace";
+        number "p95_ns", "95 %", 86, Cell::Ns(row.p95_ns), "95 % of these gaps are at most as long";
+        number "variation", "Variation", 76, Cell::Plain(row.variation),
+            "Standard deviation of the durations, divided by their mean";
+        words "class", "Main cause", 150, class_word(row.class), "What the device waited for during most of it";
+        words "operator", "Operator", 140, Cell::text(&row.operator), "The innermost operator at that time";
+        words "frame", "Frame", 190, Cell::text(&row.frame), "The innermost frame of the user's program";
+        words "prev", "After", 170, Cell::text(&row.prev), "The work before it";
+        words "next", "Ended by", 170, Cell::text(&row.next), "The work that ends it";
+        words "device", "Device", 80, Cell::text(&row.device), "The device that waits";
+    };
+    Part::new("gap_clusters", "Clusters", figures)
+}

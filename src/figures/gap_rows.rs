@@ -1,0 +1,220 @@
+//! Gaps as rows of a table, made when they come on screen.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use super::gaps::{class_word, trigger_word};
+use super::{Cell, Column, Rows, Sort};
+use crate::analysis::gaps::{Gap, GapClass, GapPart, IdleByClass, Ledger, Place, place};
+use crate::model::{DurNs, SliceId, Trace};
+
+/// What a column shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Duration,
+    Start,
+    Device,
+    Cause,
+    CauseShare,
+    Name,
+    Operator,
+    Frame,
+    Trigger,
+    After,
+    EndedBy,
+}
+
+/// A device whose gaps are listed.
+#[derive(Clone, Debug)]
+pub struct GapDevice {
+    pub trace: Arc<Trace>,
+    /// Index of the trace among the open ones.
+    pub index: usize,
+    /// What to add to the trace's times to get session times.
+    pub offset_ns: DurNs,
+    pub ledgers: Arc<Vec<Ledger>>,
+    /// Index into `ledgers`.
+    pub ledger: usize,
+    pub title: String,
+}
+
+/// One listed gap: indices of the device and of the gap in its ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GapRow {
+    pub device: u32,
+    pub gap: u32,
+}
+
+/// Gaps of some devices.
+#[derive(Debug)]
+pub struct GapRows {
+    pub devices: Vec<GapDevice>,
+    /// By device, then time.
+    pub gaps: Vec<GapRow>,
+    /// The sum of their durations.
+    pub total_ns: DurNs,
+    columns: Vec<Column>,
+    kinds: Vec<Kind>,
+}
+
+impl GapDevice {
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledgers[self.ledger]
+    }
+}
+
+/// A gap with the part that takes most of its time, the first of equal ones, and the place of that.
+#[derive(Clone, Copy, Debug)]
+pub struct MainPart<'a> {
+    pub gap: Gap,
+    /// The class with the largest share, and its time.
+    pub class: (GapClass, DurNs),
+    /// The longest part of that class.
+    pub part: GapPart,
+    pub place: Place<'a>,
+}
+
+/// The main part of a gap. Cost: O(parts + log n).
+pub fn main_part<'a>(trace: &'a Trace, ledger: &Ledger, index: usize) -> MainPart<'a> {
+    let gap = ledger.gap(index);
+    let (class, part) = main_class(ledger, index);
+    let place = place(trace, &gap, &part);
+    MainPart { gap, class, part, place }
+}
+
+/// The class with most of a gap's time, and its longest part. Cost: O(parts).
+fn main_class(ledger: &Ledger, index: usize) -> ((GapClass, DurNs), GapPart) {
+    let mut by_class = IdleByClass::default();
+    ledger.parts(index).for_each(|part| by_class[part.class as usize] += part.time.dur());
+    let class = GapClass::ALL.into_iter().rev().max_by_key(|&class| by_class[class as usize]).unwrap_or_default();
+    let of_class = ledger.parts(index).filter(|part| part.class == class);
+    let none = GapPart { time: ledger.gap(index).time, class, slice: None };
+    let part = of_class.min_by_key(|part| (Reverse(part.time.dur()), part.time.start)).unwrap_or(none);
+    ((class, by_class[class as usize]), part)
+}
+
+impl GapRows {
+    /// Cost: O(gaps).
+    pub fn new(devices: Vec<GapDevice>, gaps: Vec<GapRow>) -> Self {
+        let dur = |row: &GapRow| devices[row.device as usize].ledger().gap(row.gap as usize).time.dur();
+        let total_ns = gaps.iter().map(dur).sum();
+        let column = |title, key, width, is_text, help| Column { key, title, width, is_text, help };
+        let mut columns = vec![
+            (Kind::Duration, column("Duration", "dur_ns", 90, false, "How long nothing runs on the device")),
+            (Kind::Start, column("Start", "start_ns", 96, false, "When it begins, from the start of the session")),
+            (Kind::Device, column("Device", "device", 80, true, "The device that waits")),
+            (Kind::Cause, column("Main cause", "class", 150, true, "What the device waited for during most of it")),
+            (Kind::CauseShare, column("Share", "class_share", 62, false, "Share of the gap that this cause takes")),
+            (Kind::Name, column("During", "name", 170, true, "The call, operator or work that explains most of it")),
+            (Kind::Operator, column("Operator", "operator", 150, true, "The innermost operator at that time")),
+            (Kind::Frame, column("Frame", "frame", 210, true, "The innermost frame of the user's program")),
+            (Kind::Trigger, column("Trigger", "trigger", 150, true, "The event that made the gap possible")),
+            (Kind::After, column("After", "after", 190, true, "The work that ran last before it")),
+            (Kind::EndedBy, column("Ended by", "ended_by", 190, true, "The work that ends it")),
+        ];
+        columns.retain(|(kind, _)| *kind != Kind::Device || devices.len() > 1);
+        let (kinds, columns) = columns.into_iter().unzip();
+        Self { devices, gaps, total_ns, columns, kinds }
+    }
+
+    /// The row of a gap. Cost: O(log n).
+    pub fn row_of(&self, gap: GapRow) -> Option<usize> {
+        self.gaps.binary_search(&gap).ok()
+    }
+
+    fn cell(&self, kind: Kind, row: GapRow, main: &MainPart<'_>) -> Cell {
+        let device = &self.devices[row.device as usize];
+        let name = |slice: SliceId| Cell::name(device.trace.slice_name(slice));
+        match kind {
+            Kind::Duration => Cell::Ns(main.gap.time.dur()),
+            Kind::Start => Cell::Ns(main.gap.time.start.saturating_add(device.offset_ns)),
+            Kind::Device => Cell::text(&device.title),
+            Kind::Cause => class_word(main.class.0),
+            Kind::CauseShare => Cell::Share(main.class.1 as f64 / main.gap.time.dur().max(1) as f64),
+            Kind::Name => Cell::or_empty(main.part.slice, name),
+            Kind::Operator => Cell::or_empty(main.place.operator, name),
+            Kind::Frame => Cell::text(main.place.frame.unwrap_or_default()),
+            Kind::Trigger => Cell::or_empty(main.gap.trigger, trigger_word),
+            Kind::After => name(main.gap.after),
+            Kind::EndedBy => name(main.gap.ended_by),
+        }
+    }
+
+    /// Sorts rows by a key; those without one come last either way.
+    fn sort_by<'a, K: Ord>(
+        &'a self,
+        order: &mut [u32],
+        is_descending: bool,
+        key: impl Fn(&'a GapDevice, usize) -> Option<K>,
+    ) {
+        let of = |row: u32| {
+            let GapRow { device, gap } = self.gaps[row as usize];
+            key(&self.devices[device as usize], gap as usize)
+        };
+        match is_descending {
+            true => order.sort_by_cached_key(|&row| of(row).map_or((true, None), |key| (false, Some(Reverse(key))))),
+            false => order.sort_by_cached_key(|&row| of(row).map_or((true, None), |key| (false, Some(key)))),
+        }
+    }
+}
+
+impl Rows for GapRows {
+    fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    fn n_rows(&self) -> usize {
+        self.gaps.len()
+    }
+
+    fn row(&self, row: usize) -> Cow<'_, [Cell]> {
+        let Some(&row) = self.gaps.get(row) else { return Cow::Borrowed(&[]) };
+        let device = &self.devices[row.device as usize];
+        let main = main_part(&device.trace, device.ledger(), row.gap as usize);
+        Cow::Owned(self.kinds.iter().map(|&kind| self.cell(kind, row, &main)).collect())
+    }
+
+    /// Longest first.
+    fn own_sort(&self) -> Option<Sort> {
+        Some(Sort { column: 0, is_descending: true })
+    }
+
+    /// The rows are filtered already. Cost: O(n log n).
+    fn order(&self, sort: Option<Sort>, _filter: &str) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..self.gaps.len() as u32).collect();
+        let Some(Sort { column, is_descending }) = sort else { return order };
+        let Some(&kind) = self.kinds.get(column) else { return order };
+        let time = |device: &GapDevice, gap: usize| device.ledger().gap(gap).time;
+        let class = |device: &GapDevice, gap: usize| main_class(device.ledger(), gap).0;
+        match kind {
+            Kind::Duration => self.sort_by(&mut order, is_descending, |device, gap| Some(time(device, gap).dur())),
+            Kind::Start => self.sort_by(&mut order, is_descending, |device, gap| {
+                Some(time(device, gap).start.saturating_add(device.offset_ns))
+            }),
+            Kind::CauseShare => self.sort_by(&mut order, is_descending, |device, gap| {
+                // In thousandths of a percent.
+                Some(class(device, gap).1 as i128 * 100_000 / i128::from(time(device, gap).dur().max(1)))
+            }),
+            Kind::Cause => self.sort_by(&mut order, is_descending, |device, gap| Some(class(device, gap).0.label())),
+            Kind::Device => self.sort_by(&mut order, is_descending, |device, _| Some(&*device.title)),
+            Kind::Trigger => self.sort_by(&mut order, is_descending, |device, gap| {
+                device.ledger().gap(gap).trigger.map(|trigger| trigger.label())
+            }),
+            Kind::After | Kind::EndedBy => self.sort_by(&mut order, is_descending, |device, gap| {
+                let gap = device.ledger().gap(gap);
+                Some(device.trace.slice_name(if kind == Kind::After { gap.after } else { gap.ended_by }))
+            }),
+            Kind::Name | Kind::Operator | Kind::Frame => self.sort_by(&mut order, is_descending, |device, gap| {
+                let main = main_part(&device.trace, device.ledger(), gap);
+                let name = |slice: SliceId| device.trace.slice_name(slice);
+                match kind {
+                    Kind::Name => main.part.slice.map(name),
+                    Kind::Operator => main.place.operator.map(name),
+                    _ => main.place.frame,
+                }
+            }),
+        }
+        order
+    }
+}

@@ -1,0 +1,221 @@
+//! Figures of steps: how long they are, and what they were spent on.
+
+use std::sync::Arc;
+
+use super::{Cell, Figure, Object, Part, Table, figures};
+use crate::analysis::breakdown::Breakdown;
+use crate::analysis::roles::{Role, RoleTimes};
+use crate::analysis::steps::{StepParts, Steps};
+use crate::analysis::totals::Durations;
+use crate::model::{DurNs, TimeRange};
+
+/// One step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepRow {
+    pub rank: Option<u32>,
+    pub name: String,
+    /// Session time.
+    pub time: TimeRange,
+    /// Whether statistics include it.
+    pub is_used: bool,
+    pub is_outlier: bool,
+    pub roles: RoleTimes,
+    /// By the index of each device.
+    pub devices: Vec<(u32, Breakdown)>,
+}
+
+/// The steps of one trace.
+#[derive(Clone, Copy, Debug)]
+pub struct StepsOf<'a> {
+    pub rank: Option<u32>,
+    pub steps: &'a Steps,
+    pub parts: &'a StepParts,
+    /// Offset from trace time to session time.
+    pub offset: DurNs,
+    /// Most steps of the list; 0 for all.
+    pub top: usize,
+}
+
+impl StepsOf<'_> {
+    /// One row per step. Cost: O(steps x devices).
+    pub fn rows(&self) -> Vec<StepRow> {
+        let Self { rank, steps, parts, offset, .. } = *self;
+        let row = |(k, time): (usize, &TimeRange)| StepRow {
+            rank,
+            name: steps.names[k].clone(),
+            time: time.shifted(offset),
+            is_used: steps.used.contains(&k),
+            is_outlier: steps.is_outlier(k),
+            roles: parts.roles.get(k).copied().unwrap_or_default(),
+            devices: parts.devices.iter().filter_map(|(device, parts)| Some((*device, *parts.get(k)?))).collect(),
+        };
+        steps.times.iter().enumerate().map(row).collect()
+    }
+
+    fn durations(&self) -> Durations {
+        self.steps.durations.unwrap_or_default()
+    }
+
+    /// Mean of the devices' GPU utilization; `None` without devices.
+    fn utilization(&self) -> Option<f64> {
+        let all = self.parts.utilization(self.steps);
+        (!all.is_empty()).then(|| all.iter().map(|device| device.1).sum::<f64>() / all.len() as f64)
+    }
+
+    fn disagreement(&self) -> String {
+        let other = self.steps.disagreement.as_ref();
+        other.map(|(source, n)| format!("{n} by {}", source.label())).unwrap_or_default()
+    }
+}
+
+impl StepRow {
+    fn role(&self, role: Role) -> Cell {
+        Cell::Ns(self.roles[role as usize])
+    }
+
+    /// Mean of a part over the devices.
+    fn on_devices(&self, part: fn(&Breakdown) -> DurNs) -> Cell {
+        let sum: DurNs = self.devices.iter().map(|(_, parts)| part(parts)).sum();
+        let n = self.devices.len() as DurNs;
+        if n == 0 { Cell::Empty } else { Cell::Ns(sum / n) }
+    }
+}
+
+const USED: &[&str; 2] = &["no", "yes"];
+const OUTLIER: &[&str; 2] = &["", "outlier"];
+
+fn role_figures() -> Vec<Figure<StepRow>> {
+    figures! { row: StepRow;
+        number "kernel_ns", "Kernel", 76, row.role(Role::Kernel), "Kernels ran, other than of collectives";
+        number "memcpy_ns", "+ Memcpy", 76, row.role(Role::Memcpy), "Copies ran, and no kernel";
+        number "memset_ns", "+ Memset", 76, row.role(Role::Memset), "Memsets ran, and nothing of the columns before";
+        number "communication_ns", "+ Comm.", 76, row.role(Role::Communication),
+            "Collectives ran, and nothing of the columns before";
+        number "runtime_ns", "+ Runtime", 76, row.role(Role::Runtime),
+            "The host was in calls of the CUDA or HIP API, and nothing of the columns before ran";
+        number "dataloader_ns", "+ Data loading", 96, row.role(Role::DataLoader),
+            "The host waited for the data loader, and nothing of the columns before ran";
+        number "cpu_exec_ns", "+ CPU", 76, row.role(Role::CpuExec),
+            "The host was in operators or annotations, and nothing of the columns before ran";
+        number "other_ns", "+ Other", 76, row.role(Role::Other),
+            "Nothing of these was recorded. The parts sum to the duration, as in PyTorch's TensorBoard plugin";
+    }
+}
+
+/// Steps one by one.
+pub fn step_list() -> Part<StepRow> {
+    fn devices(row: &StepRow) -> Cell {
+        let table = step_devices().table(&row.devices, 0);
+        if table.is_empty() { Cell::Empty } else { Cell::List(Arc::new(table)) }
+    }
+    fn breakdown(row: &StepRow) -> Cell {
+        let keys = "kernel_ns memcpy_ns memset_ns communication_ns runtime_ns dataloader_ns cpu_exec_ns other_ns";
+        let part = Part::new("breakdown", "Parts", role_figures());
+        Cell::Object(Box::new(part.object(row, keys)))
+    }
+    let figures = figures! { row: StepRow;
+        number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
+        words "name", "Step", 150, Cell::name(&row.name), "Name of the step";
+        number "start_ns", "Start", 96, Cell::Ns(row.time.start), "When it started, from the start of the session";
+        number "dur_ns", "Duration", 90, Cell::Ns(row.time.dur()), "How long it took";
+        words "is_outlier", "Outlier", 64, Cell::Flag(row.is_outlier, OUTLIER),
+            "Its duration differs from the median by more than three scaled median deviations and a twentieth";
+        words "is_used", "Used", 50, Cell::Flag(row.is_used, USED),
+            "Whether statistics include it: not the first, which includes warm-up, nor the profiler's last";
+        with role_figures();
+        number "compute_ns", "Compute", 84, row.on_devices(|parts| parts.compute_ns),
+            "Devices: kernels other than of collectives ran";
+        number "exposed_comm_ns", "+ Exposed comm.", 112, row.on_devices(|parts| parts.exposed_comm_ns),
+            "Devices: collectives ran while nothing computed";
+        number "exposed_copy_ns", "+ Exposed copies", 116, row.on_devices(|parts| parts.exposed_copy_ns),
+            "Devices: copies ran while nothing computed or communicated";
+        number "device_idle_ns", "+ Idle", 84, row.on_devices(|parts| parts.idle_ns),
+            "Devices: nothing ran. The four parts sum to the duration; of several devices it is their mean";
+        words "breakdown", "Parts", 0, breakdown(row), "What filled the step, by priority";
+        words "devices", "Devices", 0, devices(row), "The parts of the step on each device";
+    };
+    Part::new("step_list", "Steps", figures)
+        .window(
+            "name start_ns dur_ns is_outlier is_used kernel_ns memcpy_ns memset_ns communication_ns runtime_ns \
+             dataloader_ns cpu_exec_ns other_ns compute_ns exposed_comm_ns exposed_copy_ns device_idle_ns",
+        )
+        .report(
+            "rank name start_ns dur_ns is_used kernel_ns memcpy_ns communication_ns runtime_ns dataloader_ns \
+             cpu_exec_ns other_ns device_idle_ns",
+        )
+        .json("name start_ns dur_ns is_used is_outlier breakdown devices")
+}
+
+/// The parts of a step on each device.
+fn step_devices() -> Part<(u32, Breakdown)> {
+    let figures = figures! { row: (u32, Breakdown);
+        number "device", "Device", 58, Cell::Count(u64::from(row.0)), "Index of the device";
+        number "compute_ns", "Compute", 84, Cell::Ns(row.1.compute_ns), "Kernels other than of collectives ran";
+        number "exposed_comm_ns", "+ Exposed comm.", 112, Cell::Ns(row.1.exposed_comm_ns),
+            "Collectives ran while nothing computed";
+        number "exposed_copy_ns", "+ Exposed copies", 116, Cell::Ns(row.1.exposed_copy_ns),
+            "Copies ran while nothing computed or communicated";
+        number "idle_ns", "+ Idle", 84, Cell::Ns(row.1.idle_ns), "Nothing ran";
+    };
+    Part::new("devices", "Devices", figures)
+}
+
+/// The steps of traces, one row each.
+pub fn steps<'a>() -> Part<StepsOf<'a>> {
+    fn list(of: &StepsOf<'_>) -> Cell {
+        Cell::List(Arc::new(step_list().table(of.rows(), of.top)))
+    }
+    fn devices(of: &StepsOf<'_>) -> Cell {
+        let table = step_utilization().table(of.parts.utilization(of.steps), 0);
+        if table.is_empty() { Cell::Empty } else { Cell::List(Arc::new(table)) }
+    }
+    let figures = figures! { row: StepsOf<'a>;
+        number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
+        words "source", "Steps by", 200, Cell::name(&row.steps.source.label()), "What divides the recording into steps";
+        number "regularity", "Regularity", 80, Cell::Share(row.steps.regularity),
+            "Share of steps about as long as the median";
+        words "disagreement", "But", 200, Cell::text(&row.disagreement()), "What finds another number of steps";
+        number "count", "Count", 60, Cell::Count(row.steps.len() as u64), "How many steps there are";
+        number "dropped", "Dropped", 64, Cell::Count((row.steps.len() - row.steps.used.len()) as u64),
+            "Steps that the statistics leave out: the first, which includes warm-up, and the profiler's last";
+        number "mean_ns", "Mean", 84, Cell::Ns(row.durations().mean_ns), "Mean duration";
+        number "ci95_ns", "± 95 %", 84, Cell::or_empty(row.steps.ci95_ns(), Cell::Ns),
+            "Half the width of the 95 % t-interval of the mean";
+        number "median_ns", "Median", 84, Cell::Ns(row.durations().median_ns), "Median duration";
+        number "min_ns", "Min", 84, Cell::Ns(row.durations().min_ns), "Shortest duration";
+        number "max_ns", "Max", 84, Cell::Ns(row.durations().max_ns), "Longest duration";
+        number "std_ns", "Std. dev.", 84, Cell::Ns(row.durations().std_ns.unwrap_or_default()),
+            "Standard deviation of the sample";
+        number "gpu_utilization", "GPU utilization", 110, Cell::or_empty(row.utilization(), Cell::Share),
+            "Share of all steps in which a kernel runs, the mean of the devices";
+        words "devices", "Devices", 0, devices(row), "GPU utilization of each device";
+        words "list", "List", 0, list(row), "The steps";
+    };
+    Part::new("steps", "Step times", figures).report(
+        "rank source regularity disagreement count dropped mean_ns ci95_ns median_ns min_ns max_ns std_ns gpu_utilization",
+    )
+    .json("rank")
+}
+
+fn step_utilization() -> Part<(u32, f64)> {
+    let figures = figures! { row: (u32, f64);
+        number "device", "Device", 58, Cell::Count(u64::from(row.0)), "Index of the device";
+        number "gpu_utilization", "GPU utilization", 110, Cell::Share(row.1),
+            "Share of all steps in which a kernel runs on it";
+    };
+    Part::new("devices", "Devices", figures)
+}
+
+/// The steps as an object, for JSON.
+pub fn object(of: &StepsOf<'_>) -> Object {
+    steps().object(
+        of,
+        "rank source regularity disagreement count dropped mean_ns median_ns min_ns max_ns std_ns ci95_ns \
+         gpu_utilization devices list",
+    )
+}
+
+/// The list of the steps, for flat reports.
+pub fn list(of: Option<&StepsOf<'_>>) -> Table {
+    step_list().table(of.map(StepsOf::rows).unwrap_or_default(), of.map_or(0, |of| of.top))
+}

@@ -1,0 +1,302 @@
+//! Everything that the page of a gap shows, looked up in the background: a long gap has many parts.
+
+use std::cmp::Reverse;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, place};
+use crate::answers::time::{GapClusters, Ledgers, TraceSteps};
+use crate::answers::{Analysis, Work};
+use crate::figures::gap_advice::{GapAdvice, advice, to_record, trigger_text};
+use crate::figures::gap_rows::main_part;
+use crate::figures::{escape, format};
+use crate::model::{DurNs, Format, ProcessId, SliceId, TimeNs, TimeRange, Trace};
+
+/// Parts that the page lists; the rest is summed.
+const MAX_PARTS: usize = 12;
+/// Parts that the picture shows; of more, the cause of most of each part of the picture.
+const MAX_SEGMENTS: usize = 1_000;
+/// Other gaps of the cluster that the page lists.
+const MAX_SAME: usize = 12;
+
+/// Looks up one gap of a device, by its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GapOf {
+    pub process: ProcessId,
+    pub start: TimeNs,
+}
+
+/// Facts about one gap.
+#[derive(Clone, Debug)]
+pub struct GapFacts {
+    pub gap: Gap,
+    pub device: String,
+    /// Idle time of the device, and its gaps.
+    pub idle_ns: DurNs,
+    pub n_gaps: usize,
+    /// The step in which it begins.
+    pub step: Option<(String, TimeRange)>,
+    /// By cause and name, the largest first.
+    pub parts: Vec<PartLine>,
+    /// Parts and time that are not listed.
+    pub rest: (usize, DurNs),
+    /// In order of time, for the picture.
+    pub segments: Vec<GapPart>,
+    /// The call that launched the work after the gap.
+    pub call: Option<SliceId>,
+    /// The innermost operator at the time of the largest part, and those around it.
+    pub operators: Vec<SliceId>,
+    pub frame: Option<String>,
+    pub recurrence: Option<GapRecurrence>,
+    /// Whether Nsight Systems recorded the trace.
+    pub is_nsys: bool,
+}
+
+/// Parts of one cause and name together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartLine {
+    pub class: GapClass,
+    /// The longest slice of that name.
+    pub slice: Option<SliceId>,
+    pub ns: DurNs,
+    pub count: usize,
+    pub frame: Option<String>,
+    /// Time of the longest of them.
+    longest_ns: DurNs,
+}
+
+/// The cluster of a gap.
+#[derive(Clone, Debug, Default)]
+pub struct GapRecurrence {
+    pub count: u64,
+    pub total_ns: DurNs,
+    pub ns_per_step: Option<DurNs>,
+    pub ceiling_ns_per_step: Option<DurNs>,
+    /// In how many steps, of how many.
+    pub steps: (usize, usize),
+    /// The same gap in other steps, or the longest others: where, and when.
+    pub same: Vec<(String, TimeRange)>,
+}
+
+impl Analysis for GapOf {
+    type Of = Arc<Trace>;
+    /// `None` if there is no such gap.
+    type Output = Option<GapFacts>;
+    const NAME: &'static str = "Looking up the gap";
+
+    fn run(&self, trace: &Arc<Trace>, work: &Work<'_>) -> Option<Option<GapFacts>> {
+        let ledgers = work.get(trace, &Ledgers::default())?;
+        let Some(number) = ledgers.iter().position(|ledger| ledger.process == self.process) else { return Some(None) };
+        let ledger = &ledgers[number];
+        let Some(index) = ledger.at(self.start) else { return Some(None) };
+        let steps = work.get(trace, &TraceSteps::default())?;
+        let boundaries = (*steps).as_ref().map_or(&[][..], |steps| &steps.boundaries);
+        let step_of = |time: TimeNs| {
+            let at = boundaries.partition_point(|&boundary| boundary <= time).checked_sub(1)?;
+            let (start, end) = (boundaries[at], *boundaries.get(at + 1)?);
+            Some(((*steps).as_ref()?.names.get(at)?.clone(), TimeRange { start, end }))
+        };
+        let clusters = work.get(trace, &GapClusters::default())?;
+        let recurrence = clusters.get(number).and_then(|clusters| {
+            let cluster = &clusters.all[clusters.of(index)?];
+            let time = |gap: u32| ledger.gap(gap as usize).time;
+            let mut others: Vec<u32> =
+                clusters.gaps(cluster).iter().copied().filter(|&gap| gap as usize != index).collect();
+            others.sort_by_key(|&gap| (Reverse(time(gap).dur()), gap));
+            // One for each step, the longest of it.
+            let mut known: Vec<TimeRange> = Vec::new();
+            let mut same: Vec<(String, TimeRange)> = Vec::new();
+            for gap in others {
+                let step = step_of(time(gap).start);
+                if step.as_ref().is_some_and(|step| known.contains(&step.1)) {
+                    continue;
+                }
+                known.extend(step.as_ref().map(|step| step.1));
+                same.push((step.map_or_else(String::new, |step| step.0), time(gap)));
+                if same.len() >= MAX_SAME {
+                    break;
+                }
+            }
+            same.sort_by_key(|(_, time)| time.start);
+            Some(GapRecurrence {
+                count: cluster.sum.count,
+                total_ns: cluster.sum.total_ns,
+                ns_per_step: cluster.sum.ns_per_step(clusters.n_steps),
+                ceiling_ns_per_step: cluster.sum.ceiling_ns_per_step(clusters.n_steps),
+                steps: (cluster.sum.steps_present, clusters.n_steps),
+                same,
+            })
+        });
+        Some(Some(facts(trace, ledger, index, step_of(self.start), recurrence)))
+    }
+}
+
+fn facts(
+    trace: &Trace,
+    ledger: &Ledger,
+    index: usize,
+    step: Option<(String, TimeRange)>,
+    recurrence: Option<GapRecurrence>,
+) -> GapFacts {
+    let main = main_part(trace, ledger, index);
+    let mut parts = part_lines(trace, ledger, index);
+    let rest = parts.split_off(parts.len().min(MAX_PARTS));
+    let operator = main.place.operator;
+    let is_operator = |slice: &SliceId| trace.slices.kind[slice.idx()] == crate::model::SliceKind::Operator;
+    let around = operator.into_iter().flat_map(|slice| trace.slices.ancestors(slice)).filter(is_operator);
+    GapFacts {
+        gap: main.gap,
+        device: trace.process(ledger.process).title(),
+        idle_ns: ledger.totals(TimeRange::ALL).all.total_ns,
+        n_gaps: ledger.len(),
+        step,
+        parts,
+        rest: (rest.iter().map(|line| line.count).sum(), rest.iter().map(|line| line.ns).sum()),
+        segments: segments(ledger, index),
+        call: trace.launch_of(main.gap.ended_by),
+        operators: operator.into_iter().chain(around).take(MAX_PARTS).collect(),
+        frame: main.place.frame.map(str::to_owned),
+        recurrence,
+        is_nsys: trace.info.format == Format::Nsys,
+    }
+}
+
+/// The parts by cause and name, the largest first. Cost: O(parts + log n for each distinct name).
+fn part_lines(trace: &Trace, ledger: &Ledger, index: usize) -> Vec<PartLine> {
+    let mut lines: Vec<(PartLine, GapPart)> = Vec::new();
+    let mut known: HashMap<(GapClass, Option<&str>), usize> = HashMap::new();
+    for part in ledger.parts(index).filter(|part| part.time.dur() > 0) {
+        let ns = part.time.dur();
+        let at = *known.entry((part.class, part.slice.map(|slice| trace.slice_name(slice)))).or_insert_with(|| {
+            let line = PartLine { class: part.class, slice: part.slice, ns: 0, count: 0, frame: None, longest_ns: 0 };
+            lines.push((line, part));
+            lines.len() - 1
+        });
+        let (line, longest) = &mut lines[at];
+        (line.ns, line.count) = (line.ns + ns, line.count + 1);
+        if ns > line.longest_ns {
+            (line.longest_ns, line.slice, *longest) = (ns, part.slice, part);
+        }
+    }
+    lines.sort_by_key(|(line, _)| Reverse(line.ns));
+    let gap = ledger.gap(index);
+    for (line, longest) in lines.iter_mut().take(MAX_PARTS) {
+        line.frame = place(trace, &gap, longest).frame.map(str::to_owned);
+    }
+    lines.into_iter().map(|(line, _)| line).collect()
+}
+
+/// The parts in order of time, at most [`MAX_SEGMENTS`].
+fn segments(ledger: &Ledger, index: usize) -> Vec<GapPart> {
+    let parts = ledger.parts(index);
+    if parts.len() <= MAX_SEGMENTS {
+        return parts.collect();
+    }
+    let gap = ledger.gap(index).time;
+    let mut out: Vec<(GapPart, [DurNs; GapClass::N])> = Vec::new();
+    let width = (gap.dur() / MAX_SEGMENTS as DurNs).max(1);
+    for part in parts {
+        let end = out.last().map_or(gap.start, |last| last.0.time.start.saturating_add(width));
+        if out.is_empty() || part.time.start >= end {
+            out.push((GapPart { time: part.time, class: part.class, slice: None }, [0; GapClass::N]));
+        }
+        if let Some((segment, by_class)) = out.last_mut() {
+            segment.time.end = part.time.end;
+            by_class[part.class as usize] += part.time.dur();
+            let most = |class: &GapClass| by_class[*class as usize];
+            segment.class = GapClass::ALL.into_iter().max_by_key(most).unwrap_or_default();
+        }
+    }
+    out.into_iter().map(|(segment, _)| segment).collect()
+}
+
+impl GapFacts {
+    /// What to do about it: for its causes of at least a tenth of it, the largest first.
+    pub fn advice(&self) -> Vec<(GapClass, GapAdvice)> {
+        let mut classes: Vec<GapClass> = Vec::new();
+        for line in self.parts.iter().filter(|line| line.ns * 10 >= self.gap.time.dur()) {
+            if !classes.contains(&line.class) {
+                classes.push(line.class);
+            }
+        }
+        classes.into_iter().map(|class| (class, advice(class))).collect()
+    }
+
+    /// What to record to know more of it.
+    pub fn to_record(&self) -> Vec<&'static str> {
+        let of_frame = if self.is_nsys { GapClass::Python } else { GapClass::Unknown };
+        let classes = self.parts.iter().map(|line| line.class).chain(self.frame.is_none().then_some(of_frame));
+        let mut all: Vec<&'static str> = Vec::new();
+        for text in classes.filter_map(|class| to_record(class, self.is_nsys)) {
+            if !all.contains(&text) {
+                all.push(text);
+            }
+        }
+        all
+    }
+
+    /// The page as text.
+    ///
+    /// * `offset`: from the trace's time to session time.
+    pub fn text(&self, trace: &Trace, offset: DurNs) -> String {
+        let mut out = String::new();
+        let name = |slice: SliceId| escape::visible(trace.slice_name(slice)).into_owned();
+        let dur = self.gap.time.dur();
+        let start = format::duration(self.gap.time.start.saturating_add(offset));
+        let mut line = |text: String| _ = writeln!(out, "{text}");
+        line(format!("{}: idle for {} ({} ns) from {start}", self.device, format::duration(dur), dur));
+        if let Some((step, time)) = &self.step {
+            line(format!("{:.1} % of {}", dur as f64 / time.dur().max(1) as f64 * 100.0, escape::visible(step)));
+        }
+        if let Some(trigger) = self.gap.trigger {
+            line(format!("Trigger: {}. {}", trigger.label(), trigger_text(trigger)));
+        }
+        for part in &self.parts {
+            let of = part.slice.map_or_else(String::new, |slice| format!(", {}", name(slice)));
+            let share = part.ns as f64 / dur.max(1) as f64 * 100.0;
+            line(format!("  {:5.1} %  {:>12}  {}{of}", share, format::duration(part.ns), part.class.label()));
+        }
+        line(format!("After: {}", name(self.gap.after)));
+        line(format!("Ended by: {}", name(self.gap.ended_by)));
+        line(format!("Launched by: {}", self.call.map_or_else(|| "not recorded".to_owned(), name)));
+        if !self.operators.is_empty() {
+            let path: Vec<String> = self.operators.iter().rev().map(|&slice| name(slice)).collect();
+            line(format!("Operator: {}", path.join(" > ")));
+        }
+        if let Some(frame) = &self.frame {
+            line(format!("Frame: {}", escape::visible(frame)));
+        }
+        if let Some(all) = &self.recurrence {
+            line(all.sentence());
+        }
+        for (class, advice) in self.advice() {
+            line(format!("{}:", class.label()));
+            advice.fixes.iter().for_each(|fix| line(format!("  - {fix}")));
+            line(format!("  Check: {}", advice.check));
+        }
+        self.to_record().into_iter().for_each(|text| line(format!("To know more: {text}")));
+        out
+    }
+}
+
+impl GapRecurrence {
+    /// How often the gap comes back.
+    pub fn sentence(&self) -> String {
+        let (present, all) = self.steps;
+        let total = format::duration(self.total_ns);
+        let mut text = match self.count {
+            1 => "The only gap of its kind".to_owned(),
+            count => format!("One of {} gaps of this kind, {total} in all", format::count(count)),
+        };
+        if let Some(ns) = self.ns_per_step.filter(|_| all > 0) {
+            let per_step = format::duration(ns);
+            text.push_str(&format!(", in {present} of {all} steps, {per_step} per step"));
+        }
+        if let Some(ns) = self.ceiling_ns_per_step.filter(|&ns| ns > 0) {
+            text.push_str(&format!("; ending its cause saves at most {} per step", format::duration(ns)));
+        }
+        text
+    }
+}

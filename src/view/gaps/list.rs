@@ -1,0 +1,281 @@
+//! The gaps that fit a filter, and the same by cause and by cluster, computed in the background.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use crate::analysis::gaps::{GapClass, LedgerTotals};
+use crate::answers::time::{GapClusters, Ledgers};
+use crate::answers::{Analysis, Work};
+use crate::figures::gap_lists::{CauseRow, ClusterRow, causes, clusters};
+use crate::figures::gap_rows::{GapDevice, GapRow, GapRows, main_part};
+use crate::model::{DurNs, ProcessId, SliceId, TimeRange};
+use crate::session::{OpenTrace, Selection, track_title};
+use crate::view::tables::{Answer, Table};
+
+impl Table for GapRows {}
+
+/// Which gaps to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GapFilter {
+    /// Each word must occur in a name of the gap, in lower case: work before and after, cause, trigger, operator,
+    /// frame.
+    pub words: Vec<String>,
+    pub min_ns: DurNs,
+    /// Only of this device, by the index of its trace.
+    pub device: Option<(usize, ProcessId)>,
+    /// Only gaps with time of this cause.
+    pub class: Option<GapClass>,
+    /// Only gaps that share time with this range of session time.
+    pub range: Option<TimeRange>,
+}
+
+/// The gaps that fit a filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed(pub GapFilter);
+
+/// Listed gaps beside all idle time of their devices.
+#[derive(Debug)]
+pub struct Listing {
+    pub rows: Arc<GapRows>,
+    pub whole: Whole,
+}
+
+/// Idle time of the devices of a list, within its range.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Whole {
+    pub gaps: u64,
+    pub idle_ns: DurNs,
+    /// Time of the devices, busy or idle.
+    pub window_ns: DurNs,
+    /// Idle time of the whole recording in which an operator, and in which a frame of the user's program is known.
+    pub operator_ns: DurNs,
+    pub frame_ns: DurNs,
+    /// Idle time of the whole recording.
+    pub all_ns: DurNs,
+}
+
+/// A table whose rows stand for gaps.
+#[derive(Debug)]
+pub struct GapTable {
+    pub table: Arc<Answer>,
+    /// For each row the gap to show.
+    pub gaps: Vec<Selection>,
+    /// For each row its class.
+    pub classes: Vec<GapClass>,
+}
+
+impl Analysis for Listed {
+    type Of = [OpenTrace];
+    type Output = Listing;
+    const NAME: &'static str = "Listing the gaps";
+
+    fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Listing> {
+        let devices = devices(of, &self.0, work)?;
+        let mut whole = Whole::default();
+        let mut gaps: Vec<GapRow> = Vec::new();
+        for (device, number) in devices.iter().zip(0..) {
+            let range = in_trace(self.0.range, device.offset_ns);
+            let ledger = device.ledger();
+            let totals = ledger.totals(range);
+            whole.gaps += totals.all.count;
+            whole.idle_ns += totals.all.total_ns;
+            whole.window_ns += ledger.window.intersect(range).map_or(0, TimeRange::dur);
+            whole.operator_ns += ledger.coverage.operator_ns;
+            whole.frame_ns += ledger.coverage.frame_ns;
+            whole.all_ns +=
+                if self.0.range.is_some() { ledger.totals(TimeRange::ALL).all.total_ns } else { totals.all.total_ns };
+            let mut words = Words { words: &self.0.words, known: HashMap::new() };
+            for gap in ledger.within(range) {
+                if gap % 1024 == 0 && work.is_cancelled() {
+                    return None;
+                }
+                let is_long = ledger.gap(gap).time.dur() >= self.0.min_ns;
+                let is_of_class = |class| ledger.parts(gap).any(|part| part.class == class && part.time.dur() > 0);
+                if is_long && self.0.class.is_none_or(is_of_class) && words.fit(device, gap) {
+                    gaps.push(GapRow { device: number, gap: gap as u32 });
+                }
+            }
+        }
+        Some(Listing { rows: Arc::new(GapRows::new(devices, gaps)), whole })
+    }
+}
+
+/// The words of a filter, with the names that were looked at.
+struct Words<'a> {
+    words: &'a [String],
+    /// By address and length of a name, which words it contains, as bits.
+    known: HashMap<(*const u8, usize), u64>,
+}
+
+impl Words<'_> {
+    fn fit(&mut self, device: &GapDevice, gap: usize) -> bool {
+        if self.words.is_empty() {
+            return true;
+        }
+        let all = u64::MAX >> (64 - self.words.len().min(64));
+        let (trace, ledger) = (&device.trace, device.ledger());
+        let times = ledger.gap(gap);
+        let name = |slice: SliceId| trace.slice_name(slice);
+        let mut found = self.found_in(name(times.after)) | self.found_in(name(times.ended_by));
+        found |= times.trigger.map_or(0, |trigger| self.found_in(trigger.label()));
+        for part in ledger.parts(gap) {
+            found |= self.found_in(part.class.label()) | self.found_in(part.class.key());
+            found |= part.slice.map_or(0, |slice| self.found_in(name(slice)));
+        }
+        if found != all {
+            let place = main_part(trace, ledger, gap).place;
+            found |= place.operator.map_or(0, |slice| self.found_in(name(slice)));
+            found |= place.frame.map_or(0, |frame| self.found_in(frame));
+        }
+        found == all
+    }
+
+    fn found_in(&mut self, text: &str) -> u64 {
+        let words = self.words;
+        *self.known.entry((text.as_ptr(), text.len())).or_insert_with(|| {
+            let text = text.to_lowercase();
+            let found = words.iter().take(64).enumerate().filter(|(_, word)| text.contains(word.as_str()));
+            found.fold(0, |bits, (i, _)| bits | 1 << i)
+        })
+    }
+}
+
+/// A range of session time in the time of a trace.
+fn in_trace(range: Option<TimeRange>, offset_ns: DurNs) -> TimeRange {
+    range.map_or(TimeRange::ALL, |range| range.shifted(offset_ns.saturating_neg()))
+}
+
+/// The devices that fit a filter.
+fn devices(of: &[OpenTrace], filter: &GapFilter, work: &Work<'_>) -> Option<Vec<GapDevice>> {
+    let mut out = Vec::new();
+    for (index, open) in of.iter().enumerate() {
+        if filter.device.is_some_and(|(trace, _)| trace != index)
+            || open.trace.processes.iter().all(|p| p.device.is_none())
+        {
+            continue;
+        }
+        let ledgers = work.get(&open.trace, &Ledgers::default())?;
+        for (i, ledger) in ledgers.iter().enumerate() {
+            if filter.device.is_none_or(|(_, process)| process == ledger.process) {
+                let title = track_title(of, index, &open.trace.process(ledger.process).title());
+                let (trace, ledgers) = (Arc::clone(&open.trace), Arc::clone(&ledgers));
+                out.push(GapDevice { trace, index, offset_ns: open.offset, ledgers, ledger: i, title });
+            }
+        }
+    }
+    Some(out)
+}
+
+/// Idle time by cause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ByCause(pub GapFilter);
+
+impl Analysis for ByCause {
+    type Of = [OpenTrace];
+    type Output = GapTable;
+    const NAME: &'static str = "Adding up the causes";
+
+    fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<GapTable> {
+        let devices = devices(of, &self.0, work)?;
+        let mut sums: Vec<CauseRow> = GapClass::ALL.into_iter().map(CauseRow::new).collect();
+        let mut longest: Vec<(DurNs, Selection)> = vec![(0, Selection::None); GapClass::N];
+        for device in &devices {
+            let range = in_trace(self.0.range, device.offset_ns);
+            let LedgerTotals { by_class, all, .. } = device.ledger().totals(range);
+            for (row, totals) in sums.iter_mut().zip(by_class) {
+                row.count += totals.count;
+                row.total_ns += totals.total_ns;
+                row.idle_ns += all.total_ns;
+            }
+            for gap in device.ledger().within(range) {
+                for part in device.ledger().parts(gap) {
+                    let (best, selection) = &mut longest[part.class as usize];
+                    if part.time.dur() > *best {
+                        (*best, *selection) = (part.time.dur(), selected(device, gap));
+                    }
+                }
+            }
+        }
+        for (row, (ns, _)) in sums.iter_mut().zip(&longest) {
+            row.longest_ns = *ns;
+        }
+        let mut rows: Vec<(CauseRow, Selection)> = sums
+            .into_iter()
+            .zip(longest)
+            .map(|(row, longest)| (row, longest.1))
+            .filter(|row| row.0.count > 0)
+            .collect();
+        rows.sort_by_key(|row| Reverse(row.0.total_ns));
+        let classes = rows.iter().map(|row| row.0.class).collect();
+        let data = causes().data(rows.iter().map(|row| &row.0));
+        let table = Arc::new(Answer { data, ..Answer::default() });
+        Some(GapTable { table, gaps: rows.into_iter().map(|row| row.1).collect(), classes })
+    }
+}
+
+/// A gap as a selection.
+fn selected(device: &GapDevice, gap: usize) -> Selection {
+    let (trace, process) = (device.index, device.ledger().process);
+    Selection::Gap { trace, process, time: device.ledger().gap(gap).time }
+}
+
+/// Gaps that come back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ByCluster(pub GapFilter);
+
+impl Analysis for ByCluster {
+    type Of = [OpenTrace];
+    type Output = GapTable;
+    const NAME: &'static str = "The list of gaps that come back";
+
+    fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<GapTable> {
+        let devices = devices(of, &self.0, work)?;
+        let mut rows: Vec<(ClusterRow, Selection)> = Vec::new();
+        for device in &devices {
+            let all = work.get(&device.trace, &GapClusters::default())?;
+            let (ledger, clusters) = (device.ledger(), &all[device.ledger]);
+            let range = in_trace(self.0.range, device.offset_ns);
+            for cluster in &clusters.all {
+                let gaps: Vec<u32> = match self.0.range {
+                    // A range includes gaps that run into it.
+                    Some(_) => {
+                        let time = |gap: u32| ledger.gap(gap as usize).time;
+                        let gaps = clusters.gaps(cluster).iter().copied();
+                        gaps.filter(|&gap| time(gap).intersect(range).is_some()).collect()
+                    }
+                    None => clusters.gaps(cluster).to_vec(),
+                };
+                let dur = |gap: u32| ledger.gap(gap as usize).time.dur();
+                let Some(&longest) = gaps.iter().min_by_key(|&&gap| (Reverse(dur(gap)), gap)) else { continue };
+                let is_of_class = self.0.class.is_none_or(|class| class == cluster.class);
+                let row = ClusterRow {
+                    device: if devices.len() > 1 { device.title.clone() } else { String::new() },
+                    prev: clusters.name(cluster.prev).to_owned(),
+                    next: clusters.name(cluster.next).to_owned(),
+                    class: cluster.class,
+                    operator: clusters.op(cluster).to_owned(),
+                    frame: clusters.name(cluster.frame).to_owned(),
+                    count: gaps.len() as u64,
+                    total_ns: gaps.iter().map(|&gap| dur(gap)).sum(),
+                    ns_per_step: cluster.sum.ns_per_step(clusters.n_steps),
+                    ceiling_ns_per_step: cluster.sum.ceiling_ns_per_step(clusters.n_steps),
+                    steps: (clusters.n_steps > 0).then_some((cluster.sum.steps_present, clusters.n_steps)),
+                    mean_ns: cluster.mean_ns,
+                    p95_ns: cluster.p95_ns,
+                    variation: cluster.variation,
+                };
+                if is_of_class && dur(longest) >= self.0.min_ns && row.fits(&self.0.words) {
+                    rows.push((row, selected(device, longest as usize)));
+                }
+            }
+        }
+        rows.sort_by_key(|(row, _)| Reverse((row.ns_per_step, row.total_ns)));
+        let classes = rows.iter().map(|row| row.0.class).collect();
+        let mut data = clusters().data(rows.iter().map(|row| &row.0));
+        data.drop_empty_columns();
+        let table = Arc::new(Answer { data, ..Answer::default() });
+        Some(GapTable { table, gaps: rows.into_iter().map(|row| row.1).collect(), classes })
+    }
+}

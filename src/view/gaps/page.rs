@@ -1,0 +1,221 @@
+//! The page of one gap: why the device waits, drawn in time, and what to do about it.
+
+use eframe::egui::{Button, Grid, Label, RichText, Ui};
+
+use super::facts::{GapFacts, GapOf, PartLine};
+use super::waterfall::waterfall_ui;
+use crate::answers::Query;
+use crate::command::Command;
+use crate::figures::gap_advice::trigger_text;
+use crate::figures::{format, text::display_name};
+use crate::model::{DurNs, ProcessId, SliceId, TimeRange};
+use crate::session::{OpenTrace, Selection};
+use crate::view::ViewContext;
+use crate::view::states::{answer_ui, nothing_ui};
+use crate::widget::gap_color::swatch_ui;
+use crate::widget::slice_color::SliceColors;
+
+/// The page of the selected gap.
+#[derive(Debug, Default)]
+pub struct GapPage {
+    facts: Query<GapOf>,
+    colors: Option<SliceColors>,
+}
+
+impl GapPage {
+    /// Paints the page; says whether it waits for an answer.
+    ///
+    /// * `gap`: index of its trace, its device, and its time in the trace.
+    pub fn ui(
+        &mut self,
+        ctx: &mut ViewContext<'_>,
+        open: &OpenTrace,
+        gap: (usize, ProcessId, TimeRange),
+        ui: &mut Ui,
+    ) -> bool {
+        let (trace, process, time) = gap;
+        let answer = self.facts.ask(ctx.answers, &open.trace, &GapOf { process, start: time.start });
+        let is_waiting = answer.is_working();
+        ui.strong(format!("Idle for {}", format::duration(time.dur())));
+        let Some(found) = answer_ui(&answer, "Looking up the gap…", ui).filter(|_| !is_waiting) else {
+            return is_waiting;
+        };
+        let Some(facts) = &*found else {
+            nothing_ui("Nothing is known of this gap", "Choose one in the Gaps view", ui);
+            return false;
+        };
+        let colors = self.colors.take().filter(|colors| colors.is_for(ctx.is_dark));
+        let colors = colors.unwrap_or_else(|| SliceColors::new(ctx.is_dark));
+        head_ui(ctx, open, facts, ui);
+        ui.add_space(4.0);
+        let clicked = waterfall_ui(&open.trace, facts, &colors, ui);
+        self.colors = Some(colors);
+        let of_parts = parts_ui(open, facts, ui);
+        let linked = links_ui(open, facts, ui);
+        if let Some(slice) = clicked.or(of_parts).or(linked) {
+            *ctx.selection = Selection::Slice { trace, slice };
+            ctx.commands.push(Command::Reveal);
+        }
+        if let Some(time) = same_ui(facts, ui) {
+            *ctx.selection = Selection::Gap { trace, process, time };
+            ctx.commands.push(Command::Reveal);
+        }
+        advice_ui(facts, ui);
+        false
+    }
+}
+
+fn head_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, facts: &GapFacts, ui: &mut Ui) {
+    let dur = facts.gap.time.dur();
+    ui.horizontal(|ui| {
+        if ui.small_button("Copy text").on_hover_text("Copy all that this page says").clicked() {
+            ui.ctx().copy_text(facts.text(&open.trace, open.offset));
+        }
+        if ui.small_button("Zoom to gap").on_hover_text("Show it in the timeline with what runs around it").clicked() {
+            ctx.commands.extend([Command::Show(crate::view::timeline::SPEC.id), Command::FocusSelection]);
+        }
+    });
+    let share = |of: DurNs| format!("{:.1} %", dur as f64 / of.max(1) as f64 * 100.0);
+    Grid::new("gap").num_columns(2).spacing([12.0, 4.0]).show(ui, |ui| {
+        let mut row = |label: &str, value: String| {
+            ui.weak(label);
+            ui.add(Label::new(value).wrap());
+            ui.end_row();
+        };
+        row("Device", display_name(&facts.device).into_owned());
+        row("Duration", format!("{} ({})", format::duration(dur), format::duration_exact(dur)));
+        row("Start", format::duration(facts.gap.time.start.saturating_add(open.offset)));
+        if let Some((step, time)) = &facts.step {
+            row(
+                "Step",
+                format!(
+                    "{} of {}, which takes {}",
+                    share(time.dur()),
+                    display_name(step),
+                    format::duration(time.dur())
+                ),
+            );
+        }
+        let gaps = format::count(facts.n_gaps as u64);
+        row("Idle time", format!("{} of {} in {gaps} gaps", share(facts.idle_ns), format::duration(facts.idle_ns)));
+        let none = "None found: nothing shows what emptied the queue".to_owned();
+        row("Trigger", facts.gap.trigger.map_or(none, |trigger| trigger.label().to_owned()));
+    });
+    if let Some(trigger) = facts.gap.trigger {
+        ui.add(Label::new(RichText::new(trigger_text(trigger)).weak()).wrap());
+    }
+}
+
+/// The causes as a table; returns a slice that was clicked.
+fn parts_ui(open: &OpenTrace, facts: &GapFacts, ui: &mut Ui) -> Option<SliceId> {
+    let mut clicked = None;
+    ui.add_space(4.0);
+    ui.strong("Causes");
+    let dur = facts.gap.time.dur();
+    for part in &facts.parts {
+        let PartLine { class, slice, ns, count, frame, .. } = part;
+        ui.horizontal(|ui| {
+            swatch_ui(*class, ui);
+            let share = *ns as f64 / dur.max(1) as f64 * 100.0;
+            ui.label(format!("{share:.1} %"));
+            ui.label(format::duration(*ns));
+            ui.label(class.label());
+            if *count > 1 {
+                ui.weak(format!("{} times", format::count(*count as u64)));
+            }
+        });
+        if let Some(slice) = *slice {
+            let name = display_name(open.trace.slice_name(slice));
+            if ui.add(Button::new(name).truncate()).on_hover_text("Select the longest of these").clicked() {
+                clicked = Some(slice);
+            }
+        }
+        if let Some(frame) = frame {
+            ui.add(Label::new(RichText::new(display_name(frame)).weak().monospace().size(10.5)).wrap());
+        }
+    }
+    let (count, ns) = facts.rest;
+    if count > 0 {
+        ui.weak(format!("{} more parts, {}", format::count(count as u64), format::duration(ns)));
+    }
+    clicked
+}
+
+/// What ran before and after, the launch, operators and frame; returns a slice that was clicked.
+fn links_ui(open: &OpenTrace, facts: &GapFacts, ui: &mut Ui) -> Option<SliceId> {
+    let mut clicked = None;
+    let trace = &open.trace;
+    let mut link = |ui: &mut Ui, title: &str, slice: SliceId| {
+        ui.weak(title);
+        let track = trace.track(trace.slices.track_of(slice));
+        let text =
+            format!("{}, {}", display_name(trace.slice_name(slice)), format::duration(trace.slices.time(slice).dur()));
+        let link = ui.add(Button::new(text).truncate());
+        if link.on_hover_text(format!("Select this slice on {}", display_name(&track.name))).clicked() {
+            clicked = Some(slice);
+        }
+    };
+    ui.add_space(4.0);
+    if let Some(slice) = facts.gap.trigger_slice {
+        link(ui, "Triggered by", slice);
+    }
+    link(ui, "Work before", facts.gap.after);
+    link(ui, "Work after", facts.gap.ended_by);
+    match facts.call {
+        Some(call) => link(ui, "Launched by", call),
+        None => _ = ui.weak("Launched by: not recorded"),
+    }
+    match &facts.operators[..] {
+        [] => _ = ui.weak("Operator: not recorded"),
+        operators => {
+            for (i, &operator) in operators.iter().enumerate() {
+                link(ui, if i == 0 { "Operator" } else { "in" }, operator);
+            }
+        }
+    }
+    match &facts.frame {
+        None => _ = ui.weak("Python frame: not recorded"),
+        Some(frame) => {
+            ui.weak("Python frame");
+            ui.add(Label::new(RichText::new(display_name(frame)).monospace()).wrap());
+        }
+    }
+    clicked
+}
+
+/// The same gap in other steps; returns the time of one that was clicked.
+fn same_ui(facts: &GapFacts, ui: &mut Ui) -> Option<TimeRange> {
+    let recurrence = facts.recurrence.as_ref()?;
+    let mut clicked = None;
+    ui.add_space(4.0);
+    ui.strong("Comes back");
+    ui.add(Label::new(recurrence.sentence()).wrap());
+    ui.horizontal_wrapped(|ui| {
+        for (step, time) in &recurrence.same {
+            let step = if step.is_empty() { String::new() } else { format!("{}: ", display_name(step)) };
+            let text = format!("{step}{}", format::duration(time.dur()));
+            if ui.small_button(text).on_hover_text("Select this gap").clicked() {
+                clicked = Some(*time);
+            }
+        }
+    });
+    clicked
+}
+
+fn advice_ui(facts: &GapFacts, ui: &mut Ui) {
+    ui.add_space(4.0);
+    ui.strong("What to do");
+    for (class, advice) in facts.advice() {
+        ui.horizontal(|ui| {
+            swatch_ui(class, ui);
+            ui.label(class.label());
+        });
+        for fix in advice.fixes {
+            ui.add(Label::new(format!("• {fix}")).wrap());
+        }
+        ui.add(Label::new(RichText::new(format!("Check: {}", advice.check)).weak()).wrap());
+    }
+    for text in facts.to_record() {
+        ui.add(Label::new(format!("To know more: {text}")).wrap());
+    }
+}

@@ -1,0 +1,57 @@
+//! The most important of a gap in few lines, for tooltips and legends.
+
+use std::cmp::Reverse;
+
+use eframe::egui::{Grid, Ui};
+
+use crate::analysis::gaps::{GapClass, IdleByClass, Ledger};
+use crate::figures::gap_rows::main_part;
+use crate::figures::{format, text::display_name};
+use crate::model::{DurNs, SliceId, Trace};
+use crate::widget::gap_color::swatch_ui;
+
+/// The longest name in a tooltip, in characters.
+const MAX_NAME: usize = 60;
+
+/// Causes with their time and share of `total`, as a legend.
+pub fn causes_ui(ui: &mut Ui, causes: &[(GapClass, DurNs)], total: DurNs) {
+    Grid::new("causes of idle time").num_columns(4).spacing([8.0, 2.0]).show(ui, |ui| {
+        for &(class, ns) in causes {
+            swatch_ui(class, ui);
+            ui.label(class.label());
+            ui.label(format::duration(ns));
+            ui.label(format!("{:.1} %", ns as f64 / total.max(1) as f64 * 100.0));
+            ui.end_row();
+        }
+    });
+}
+
+/// How long a gap is, why, where in the program, and between what.
+pub fn gap_summary_ui(ui: &mut Ui, trace: &Trace, ledger: &Ledger, index: usize) {
+    let main = main_part(trace, ledger, index);
+    let dur = main.gap.time.dur();
+    ui.strong(format!("Idle for {} ({})", format::duration(dur), format::duration_exact(dur)));
+    causes_ui(ui, &causes_of(ledger, index), dur);
+    if let Some(trigger) = main.gap.trigger {
+        ui.label(trigger.label());
+    }
+    let cut = |text: &str| display_name(text).chars().take(MAX_NAME).collect::<String>();
+    let name = |slice: SliceId| cut(trace.slice_name(slice));
+    if let Some(operator) = main.place.operator {
+        ui.label(format!("In {}", name(operator)));
+    }
+    if let Some(frame) = main.place.frame {
+        ui.label(format!("At {}", cut(frame)));
+    }
+    ui.label(format!("After {}", name(main.gap.after)));
+    ui.label(format!("Before {}", name(main.gap.ended_by)));
+}
+
+/// Time of a gap by cause, the largest first.
+fn causes_of(ledger: &Ledger, index: usize) -> Vec<(GapClass, DurNs)> {
+    let mut by_class = IdleByClass::default();
+    ledger.parts(index).for_each(|part| by_class[part.class as usize] += part.time.dur());
+    let mut causes: Vec<_> = GapClass::ALL.into_iter().zip(by_class).filter(|cause| cause.1 > 0).collect();
+    causes.sort_by_key(|cause| Reverse(cause.1));
+    causes
+}

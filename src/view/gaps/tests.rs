@@ -1,0 +1,192 @@
+//! The gaps view and the page of a gap, by the names of their controls.
+
+use eframe::egui::{self, Event, Key, OutputCommand};
+use egui_kittest::Harness;
+use egui_kittest::kittest::Queryable as _;
+
+use super::GapsView;
+use crate::command::Command;
+use crate::model::{ProcessId, SliceKind, TimeRange, Trace, TraceBuilder};
+use crate::session::{GapOrder, Selection};
+use crate::view::View;
+use crate::view::details::Details;
+use crate::view::fixture::Fixture;
+
+const OP: SliceKind = SliceKind::Operator;
+const CALL: SliceKind = SliceKind::Runtime;
+const KERNEL: SliceKind = SliceKind::Kernel;
+
+/// Gaps of 5 µs, 300 µs and 100 µs; during the longest the host is in `aten::nonzero`.
+fn trace() -> Trace {
+    let mut builder = TraceBuilder::from_slices(&[
+        ("main", OP, "aten::mm", 0, 90_000),
+        ("main", CALL, "cudaLaunchKernel", 10_000, 20_000),
+        ("main", CALL, "cudaLaunchKernel", 30_000, 40_000),
+        ("main", OP, "slow_operator", 200_000, 490_000),
+        ("main", CALL, "cudaLaunchKernel", 480_000, 490_000),
+        ("main", CALL, "cudaLaunchKernel", 500_000, 510_000),
+        ("stream 7", KERNEL, "gemm", 50_000, 100_000),
+        ("stream 7", KERNEL, "relu", 105_000, 195_000),
+        ("stream 7", KERNEL, "softmax", 495_000, 600_000),
+        ("stream 7", KERNEL, "loss", 700_000, 800_000),
+    ]);
+    builder.slices[0].correlation = vec![0, 1, 2, 0, 3, 4, 1, 2, 3, 4];
+    builder.finish()
+}
+
+fn gap(start: i64, end: i64) -> Selection {
+    Selection::Gap { trace: 0, process: ProcessId(1), time: TimeRange { start, end } }
+}
+
+fn harness<V: View + 'static>(view: V) -> Harness<'static, Fixture<V>> {
+    let builder = Harness::builder().with_size([1900.0, 500.0]).with_max_steps(200);
+    let mut harness = builder.build_ui_state(|ui, fixture| fixture.ui(ui), Fixture::new(vec![trace()], view));
+    settle(&mut harness);
+    harness
+}
+
+/// Runs frames until nothing is computed in the background.
+fn settle<V: View>(harness: &mut Harness<'_, Fixture<V>>) {
+    let mut n_calm = 0;
+    while n_calm < 3 {
+        harness.step();
+        n_calm = if harness.state().view.is_pending() { 0 } else { n_calm + 1 };
+        std::thread::yield_now();
+    }
+}
+
+fn click<V: View>(harness: &mut Harness<'_, Fixture<V>>, label: &str) {
+    harness.get_by_label(label).click();
+    settle(harness);
+}
+
+fn type_text(harness: &mut Harness<'_, Fixture<GapsView>>, text: &str) {
+    harness.event(Event::Text(text.to_owned()));
+    settle(harness);
+}
+
+#[test]
+fn gaps_are_listed_from_the_longest_and_filtered() {
+    let mut harness = harness(GapsView::default());
+    harness.get_by_label("2 of 3 gaps, 400.000 µs");
+    harness.get_by_label("idle 405.000 µs of 750.000 µs, 54.0 %");
+    let y = |harness: &Harness<'_, Fixture<GapsView>>, label| harness.get_by_label(label).rect().top();
+    assert!(y(&harness, "300.000 µs") < y(&harness, "100.000 µs"));
+
+    // Every word must occur in a name: of an operator, of work before or after, of a cause.
+    for (text, listed) in [("slow_OPER", "1 of 3 gaps, 300.000 µs"), (" loss", "0 of 3 gaps, 0 ns")] {
+        harness.get_by_label("Filter gaps").click();
+        settle(&mut harness);
+        type_text(&mut harness, text);
+        harness.get_by_label(listed);
+    }
+    harness.get_by_label("No gap fits");
+    harness.state_mut().view.fields.text = "loss softmax".to_owned();
+    settle(&mut harness);
+    harness.get_by_label("1 of 3 gaps, 100.000 µs");
+    harness.state_mut().view.fields.text.clear();
+    harness.state_mut().view.fields.min.clear();
+    settle(&mut harness);
+    harness.get_by_label("3 of 3 gaps, 405.000 µs");
+
+    // A gap that runs into the range is listed whole, and its time in the range counts as idle.
+    harness.state_mut().session.range = Some(TimeRange { start: 650_000, end: 750_000 });
+    settle(&mut harness);
+    harness.get_by_label("1 of 1 gaps, 100.000 µs");
+    harness.get_by_label("idle 50.000 µs of 100.000 µs, 50.0 %");
+    click(&mut harness, "Whole trace");
+    harness.get_by_label("3 of 3 gaps, 405.000 µs");
+}
+
+#[test]
+fn a_row_selects_its_gap_and_the_selection_moves_the_cursor() {
+    let mut harness = harness(GapsView::default());
+    click(&mut harness, "300.000 µs");
+    assert_eq!(harness.state().session.selection, gap(195_000, 495_000));
+    assert_eq!(harness.state().commands, [Command::Reveal]);
+    harness.key_press(Key::ArrowDown);
+    settle(&mut harness);
+    assert_eq!(harness.state().session.selection, gap(600_000, 700_000));
+
+    let cursor = |harness: &Harness<'_, Fixture<GapsView>>| {
+        let (rows, row) = harness.state().view.grid.shown().unwrap();
+        row.map(|row| rows.gaps[row].gap)
+    };
+    harness.state_mut().session.selection = gap(195_000, 495_000);
+    settle(&mut harness);
+    assert_eq!(cursor(&harness), Some(1));
+    harness.state_mut().session.selection = gap(100_000, 105_000);
+    settle(&mut harness);
+    assert_eq!(cursor(&harness), None, "it is too short to be listed");
+}
+
+#[test]
+fn causes_and_clusters_lead_to_their_gaps() {
+    let mut harness = harness(GapsView::default());
+    click(&mut harness, "Causes");
+    harness.get_by_label("Of idle time");
+    let operators = "Operator on the CPU";
+    click(&mut harness, operators);
+    assert_eq!(harness.state().session.selection, gap(195_000, 495_000), "it has the longest part");
+    harness.key_press(Key::Enter);
+    settle(&mut harness);
+    assert_eq!(harness.state().view.fields.class, Some(crate::analysis::gaps::GapClass::CpuOp));
+    harness.get_by_label("1 of 3 gaps, 300.000 µs");
+    harness.state_mut().view.fields.class = None;
+    click(&mut harness, "Clusters");
+    harness.get_by_label("slow_operator");
+    harness.get_all_by_label("softmax").next().unwrap().click();
+    settle(&mut harness);
+    assert!(matches!(harness.state().session.selection, Selection::Gap { .. }));
+}
+
+#[test]
+fn the_order_of_the_walk_is_chosen_here() {
+    let mut harness = harness(GapsView::default());
+    assert_eq!(harness.state().session.gap_order, GapOrder::Duration);
+    click(&mut harness, "along time");
+    assert_eq!(harness.state().session.gap_order, GapOrder::Time);
+}
+
+#[test]
+fn the_page_says_why_between_what_and_what_to_do() {
+    let mut harness = harness(Details::default());
+    harness.set_size(egui::vec2(400.0, 1600.0));
+    harness.state_mut().session.selection = gap(195_000, 495_000);
+    settle(&mut harness);
+    for label in ["Idle for 300.000 µs", "The gap in time", "Causes", "What to do", "Launched by"] {
+        harness.get_by_label(label);
+    }
+    harness.get_by_label("300.000 µs (300,000 ns)");
+    harness.get_by_label_contains("of 405.000 µs in 3 gaps");
+    harness.get_by_label("relu, 90.000 µs");
+    harness.get_by_label("Python frame: not recorded");
+    harness.get_by_label_contains("with_stack=True");
+
+    harness.get_by_label("Copy text").click();
+    let copied = |command: &OutputCommand| match command {
+        OutputCommand::CopyText(text) => Some(text.clone()),
+        _ => None,
+    };
+    let mut frames = (0..5).map(|_| {
+        harness.step();
+        harness.output().platform_output.commands.iter().find_map(copied)
+    });
+    let text = frames.find_map(|text| text).unwrap();
+    for line in
+        ["GPU 0: idle for 300.000 µs (300000 ns)", "After: relu", "Ended by: softmax", "slow_operator", "Check: "]
+    {
+        assert!(text.contains(line), "{line} in\n{text}");
+    }
+    settle(&mut harness);
+    click(&mut harness, "softmax, 105.000 µs");
+    assert_eq!(harness.state().selected_name(), "softmax");
+
+    // Another gap, then none.
+    harness.state_mut().session.selection = gap(600_000, 700_000);
+    settle(&mut harness);
+    harness.get_by_label("loss, 100.000 µs");
+    harness.state_mut().session.selection = gap(1, 2);
+    settle(&mut harness);
+    harness.get_by_label("Nothing is known of this gap");
+}

@@ -1,0 +1,140 @@
+//! A gap drawn in time: the launching thread, the launch, and the stream before and after.
+
+use eframe::egui::{
+    Align2, Color32, FontId, Painter, PopupAnchor, Rect, Response, Role, Sense, Stroke, StrokeKind, Tooltip, Ui,
+    WidgetInfo, pos2, vec2,
+};
+
+use super::facts::GapFacts;
+use crate::analysis::gaps::GapClass;
+use crate::figures::{format, text::display_name};
+use crate::model::{SliceId, TimeRange, Trace};
+use crate::view::axis::{RulerLabels, Scale};
+use crate::widget::gap_color::gap_color;
+use crate::widget::slice_color::{SliceColors, TEXT};
+
+const RULER_HEIGHT: f32 = 16.0;
+const LANE_HEIGHT: f32 = 20.0;
+/// Height of the name of a lane.
+const TITLE_HEIGHT: f32 = 14.0;
+/// What is shown beside the gap on each side, as a share of it.
+const MARGIN: f64 = 0.2;
+
+/// A box on a lane.
+struct Bar {
+    lane: usize,
+    time: TimeRange,
+    color: Color32,
+    name: String,
+    /// What it is, for the tooltip.
+    what: String,
+    slice: Option<SliceId>,
+}
+
+/// Paints the gap; returns a slice that was clicked.
+pub fn waterfall_ui(trace: &Trace, facts: &GapFacts, colors: &SliceColors, ui: &mut Ui) -> Option<SliceId> {
+    let height = RULER_HEIGHT + 3.0 * (TITLE_HEIGHT + LANE_HEIGHT) + 4.0;
+    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), height), Sense::click());
+    response.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, "The gap in time"));
+    let gap = facts.gap.time;
+    let room = ((gap.dur() as f64 * MARGIN) as i64).max(1);
+    let view = TimeRange { start: gap.start.saturating_sub(room), end: gap.end.saturating_add(room) };
+    let scale = Scale::new(view, rect.left(), rect.width(), ui.pixels_per_point());
+    let painter = ui.painter_at(rect);
+    let ruler = Rect::from_min_size(rect.min, vec2(rect.width(), RULER_HEIGHT));
+    RulerLabels::time(gap.start).paint(&painter, ruler, rect, &scale, ui.visuals());
+    let lane = |lane: usize| {
+        let top = ruler.bottom() + lane as f32 * (TITLE_HEIGHT + LANE_HEIGHT) + TITLE_HEIGHT;
+        Rect::from_x_y_ranges(rect.x_range(), top..=top + LANE_HEIGHT - 2.0)
+    };
+    for (i, title) in titles(trace, facts).iter().enumerate() {
+        let at = pos2(rect.left() + 2.0, lane(i).top() - TITLE_HEIGHT / 2.0);
+        painter.text(at, Align2::LEFT_CENTER, title, FontId::proportional(10.5), ui.visuals().weak_text_color());
+    }
+    let bars = bars(trace, facts, colors, ui.visuals().dark_mode);
+    for bar in &bars {
+        paint(&painter, bar, &scale, lane(bar.lane));
+    }
+    let edge = Stroke::new(1.0, ui.visuals().strong_text_color());
+    for x in [scale.x(gap.start), scale.x(gap.end)] {
+        painter.vline(x, ruler.bottom()..=rect.bottom(), edge);
+    }
+    let pointer = response.hover_pos()?;
+    // The last one painted is on top.
+    let under = bars.iter().rev().find(|bar| bar_rect(bar, &scale, lane(bar.lane)).contains(pointer))?;
+    painter.rect_stroke(bar_rect(under, &scale, lane(under.lane)), 1.0, edge, StrokeKind::Outside);
+    hint(ui, &response, under);
+    under.slice.filter(|_| response.clicked())
+}
+
+fn titles(trace: &Trace, facts: &GapFacts) -> [String; 3] {
+    let track = |slice: SliceId| display_name(&trace.track(trace.slices.track_of(slice)).title()).into_owned();
+    let thread =
+        facts.call.or_else(|| facts.parts.iter().find(|part| part.class.is_host()).and_then(|part| part.slice));
+    [
+        thread.map_or_else(|| "Launching thread: not recorded".to_owned(), |slice| format!("Host: {}", track(slice))),
+        "Launch".to_owned(),
+        format!("{}: {}", facts.device, track(facts.gap.ended_by)),
+    ]
+}
+
+/// The boxes of all lanes, in the order of painting.
+fn bars(trace: &Trace, facts: &GapFacts, colors: &SliceColors, is_dark: bool) -> Vec<Bar> {
+    let name = |slice: SliceId| display_name(trace.slice_name(slice)).into_owned();
+    let mut bars: Vec<Bar> = Vec::new();
+    for part in &facts.segments {
+        let class = part.class;
+        let is_host =
+            class.is_host() && class != GapClass::Unknown || class == GapClass::Unknown && part.slice.is_none();
+        let text = part.slice.map_or_else(|| class.label().to_owned(), name);
+        let what = format!("{}, {}", class.label(), format::duration(part.time.dur()));
+        let color = gap_color(class, is_dark);
+        bars.push(Bar { lane: usize::from(!is_host), time: part.time, color, name: text, what, slice: part.slice });
+    }
+    let slice_bar = |slice: SliceId, lane: usize, role: &str| {
+        let time = trace.slices.time(slice);
+        let what = format!("{role}, {}", format::duration(time.dur()));
+        Bar { lane, time, color: colors.full(trace.slice_tint(slice)), name: name(slice), what, slice: Some(slice) }
+    };
+    if let Some(call) = facts.call {
+        bars.push(slice_bar(call, 1, "The call that launched the work after the gap"));
+    }
+    bars.push(slice_bar(facts.gap.after, 2, "The work before the gap"));
+    bars.push(slice_bar(facts.gap.ended_by, 2, "The work that ends the gap"));
+    bars
+}
+
+fn bar_rect(bar: &Bar, scale: &Scale, lane: Rect) -> Rect {
+    let (left, right) = (scale.x(bar.time.start), scale.x(bar.time.end));
+    Rect::from_x_y_ranges(left..=right.max(left + 1.0), lane.y_range())
+}
+
+fn paint(painter: &Painter, bar: &Bar, scale: &Scale, lane: Rect) {
+    let rect = bar_rect(bar, scale, lane).intersect(painter.clip_rect());
+    if rect.width() <= 0.0 {
+        return;
+    }
+    painter.rect_filled(rect, 1.0, bar.color);
+    if rect.width() > 24.0 {
+        let color = if is_light(bar.color) { TEXT } else { Color32::WHITE };
+        let clip = painter.with_clip_rect(rect.shrink2(vec2(3.0, 0.0)));
+        let at = rect.left_center() + vec2(4.0, 0.0);
+        clip.text(at, Align2::LEFT_CENTER, &bar.name, FontId::proportional(11.0), color);
+    }
+}
+
+/// Whether dark text reads better on a color.
+fn is_light(color: Color32) -> bool {
+    299 * u32::from(color.r()) + 587 * u32::from(color.g()) + 114 * u32::from(color.b()) > 110_000
+}
+
+fn hint(ui: &Ui, response: &Response, bar: &Bar) {
+    let tooltip = Tooltip::always_open(ui.ctx().clone(), response.layer_id, response.id, PopupAnchor::Pointer);
+    tooltip.gap(14.0).width(320.0).show(|ui| {
+        ui.strong(&bar.name);
+        ui.label(&bar.what);
+        if bar.slice.is_some() {
+            ui.weak("Click to select it");
+        }
+    });
+}

@@ -1,0 +1,78 @@
+//! Choosing a step: it becomes the selected range, and the view follows.
+
+use eframe::egui::{Button, Ui};
+
+use crate::analysis::steps::Steps;
+use crate::command::Command;
+use crate::model::{DurNs, TimeRange};
+use crate::view::ViewContext;
+use crate::view::axis::{fitted, middle};
+
+/// Margin on both sides of a step that is shown, as a share of it.
+const MARGIN: f64 = 0.1;
+
+/// The step that is the selected range.
+///
+/// * `offset`: from trace time to session time.
+pub fn chosen(steps: &Steps, offset: DurNs, range: Option<TimeRange>) -> Option<usize> {
+    let range = range?.shifted(offset.saturating_neg());
+    let step = steps.times.partition_point(|time| time.start < range.start);
+    (steps.times.get(step) == Some(&range)).then_some(step)
+}
+
+/// Makes a step the selected range and shows it. If another step was chosen and the view lies inside it, the view keeps
+/// its length and its place within the step, so that the same phase of both can be compared.
+pub fn choose(ctx: &mut ViewContext<'_>, steps: &Steps, offset: DurNs, step: usize) {
+    let Some(time) = steps.times.get(step).map(|time| time.shifted(offset)) else { return };
+    let view = ctx.navigation.visible();
+    let before =
+        chosen(steps, offset, *ctx.range).and_then(|step| steps.times.get(step)).map(|time| time.shifted(offset));
+    *ctx.range = Some(time);
+    let is_inside = |outer: TimeRange, inner: TimeRange| outer.start <= inner.start && inner.end <= outer.end;
+    match before {
+        Some(before) if is_inside(before, view) => {
+            ctx.navigation.go(view.shifted(time.start.saturating_sub(before.start)));
+        }
+        _ if !is_inside(view, time) => ctx.navigation.go(fitted(time, MARGIN, ctx.span)),
+        _ => {}
+    }
+}
+
+/// The step after or before the chosen one; without one the step in the middle of the view, or the next after it.
+pub fn neighbor(ctx: &ViewContext<'_>, steps: &Steps, offset: DurNs, is_forward: bool) -> usize {
+    let last = steps.len().saturating_sub(1);
+    match chosen(steps, offset, *ctx.range) {
+        Some(step) if is_forward => (step + 1).min(last),
+        Some(step) => step.saturating_sub(1),
+        None => {
+            let at = middle(ctx.navigation.visible()).saturating_sub(offset);
+            steps.times.partition_point(|time| time.end <= at).min(last)
+        }
+    }
+}
+
+/// Buttons for the step before and the next, around the number of the chosen one.
+pub fn picker_ui(ctx: &mut ViewContext<'_>, steps: &Steps, offset: DurNs, ui: &mut Ui) {
+    let (chosen, n) = (chosen(steps, offset, *ctx.range), steps.len());
+    let arrow = |text: &str| Button::new(text).small().frame_when_inactive(false);
+    let previous = ui.add_enabled(chosen != Some(0), arrow("‹")).on_hover_text("Previous step (Shift+N)");
+    previous.widget_info(|| label("Previous step"));
+    if previous.clicked() {
+        ctx.commands.push(Command::PreviousStep);
+    }
+    let next = ui.add_enabled(chosen != Some(n - 1), arrow("›")).on_hover_text("Next step (N)");
+    next.widget_info(|| label("Next step"));
+    if next.clicked() {
+        ctx.commands.push(Command::NextStep);
+    }
+    let text = chosen.map_or_else(|| format!("{n} steps"), |step| format!("Step {} of {n}", step + 1));
+    let hint = chosen.map_or("", |step| steps.names[step].as_str());
+    let open = ui.add(Button::new(text).small().frame_when_inactive(false).truncate());
+    if open.on_hover_text(format!("{hint}\nShow the table of steps").trim_start()).clicked() {
+        ctx.commands.push(Command::Show(super::SPEC.id));
+    }
+}
+
+fn label(text: &str) -> eframe::egui::WidgetInfo {
+    eframe::egui::WidgetInfo::labeled(eframe::egui::Role::Button, true, text)
+}

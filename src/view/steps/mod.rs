@@ -1,0 +1,256 @@
+//! The table of steps: how long each took and what it was spent on. Choosing one makes it the selected range.
+
+mod choose;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use eframe::egui::{self, ComboBox, RichText, TextWrapMode};
+
+pub use choose::{choose, chosen, neighbor, picker_ui};
+
+use super::axis::fitted;
+use super::states::{failed_ui, nothing_ui};
+use super::tables::{Answer as Table, Grid};
+use super::{Content, DockArea, View, ViewContext, ViewSpec};
+use crate::analysis::steps::Steps;
+use crate::answers::time::{PartsOfSteps, TraceSteps};
+use crate::answers::{Analysis, Answer, Query, Work};
+use crate::command::Command;
+use crate::figures::format;
+use crate::figures::steps::{StepsOf, step_list};
+use crate::model::{DurNs, Trace};
+use crate::session::track_title;
+use crate::widget::table::Action;
+
+/// The description of the view.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "steps",
+    title: "Steps",
+    help: "Show how long each training step took and what it was spent on",
+    keys: &[],
+    area: DockArea::Bottom,
+    content: Content::Slices,
+    make: || Box::new(StepsView::default()),
+};
+
+/// The rows of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct StepTable {
+    steps: TraceSteps,
+    /// From trace time to session time.
+    offset: DurNs,
+}
+
+#[derive(Debug)]
+struct Shown {
+    steps: Arc<Option<Steps>>,
+    table: Arc<Table>,
+}
+
+impl Analysis for StepTable {
+    type Of = Arc<Trace>;
+    type Output = Shown;
+    const NAME: &'static str = "The table of steps";
+
+    fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Shown> {
+        let found = work.get(of, &PartsOfSteps { steps: self.steps.clone() })?;
+        let (steps, parts) = &*found;
+        let rows = steps
+            .as_ref()
+            .as_ref()
+            .map(|steps| StepsOf { rank: None, steps, parts, offset: self.offset, top: 0 }.rows());
+        let mut data = step_list().data(rows.unwrap_or_default());
+        data.drop_empty_columns();
+        Some(Shown { steps: Arc::clone(steps), table: Arc::new(Table { data, ..Table::default() }) })
+    }
+}
+
+/// The steps tab.
+#[derive(Debug, Default)]
+pub struct StepsView {
+    table: Query<StepTable>,
+    /// For walks from step to step while the tab is hidden.
+    steps: Query<TraceSteps>,
+    grid: Grid,
+    /// The chosen step that the cursor followed last.
+    followed: Option<usize>,
+    /// A walk that waits for the steps, forward if true.
+    pending_walk: Option<bool>,
+    is_waiting: bool,
+}
+
+impl StepsView {
+    /// Chooses the next or the previous step, once the steps are known.
+    fn walk(&mut self, ctx: &mut ViewContext<'_>, is_forward: bool) {
+        self.pending_walk = None;
+        let Some((_, open, wanted)) = ctx.trace_steps() else { return };
+        match self.steps.ask(ctx.answers, &open.trace, &wanted) {
+            Answer::Working(_) => self.pending_walk = Some(is_forward),
+            Answer::Failed(_) => {}
+            Answer::Ready(found) => {
+                if let Some(steps) = found.as_ref() {
+                    let step = neighbor(ctx, steps, open.offset, is_forward);
+                    choose(ctx, steps, open.offset, step);
+                }
+            }
+        }
+    }
+
+    fn head_ui(ctx: &mut ViewContext<'_>, steps: Option<&Steps>, is_working: bool, ui: &mut egui::Ui) {
+        ui.horizontal_wrapped(|ui| {
+            ui.style_mut().wrap_mode = Some(TextWrapMode::Extend);
+            Self::trace_ui(ctx, ui);
+            if let (Some(steps), Some((_, open))) = (steps, ctx.steps.open(ctx.traces)) {
+                let offset = open.offset;
+                picker_ui(ctx, steps, offset, ui);
+                for (text, help) in figures(steps) {
+                    ui.label(text).on_hover_text(help);
+                }
+                if let Some((source, n)) = &steps.disagreement {
+                    let color = ui.visuals().warn_fg_color;
+                    let text = format!("{} give {}", source.label(), count_of(*n));
+                    ui.label(RichText::new(text).color(color)).on_hover_text("Another source finds another number");
+                }
+            }
+            let hint = "Let steps last from mark to mark. M sets a mark";
+            ui.checkbox(&mut ctx.steps.by_marks, "Use my marks as steps").on_hover_text(hint);
+            if is_working {
+                ui.spinner();
+                ui.weak("Looking for steps…");
+            }
+        });
+    }
+
+    /// Which of several traces.
+    fn trace_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        let Some((shown, open)) = ctx.steps.open(ctx.traces) else { return };
+        if ctx.traces.len() < 2 {
+            return;
+        }
+        let title =
+            |index: usize, open: &crate::session::OpenTrace| track_title(ctx.traces, index, &open.trace.info.title());
+        ComboBox::from_id_salt("steps of").selected_text(title(shown, open)).show_ui(ui, |ui| {
+            for (index, open) in ctx.traces.iter().enumerate() {
+                ui.selectable_value(&mut ctx.steps.trace, index, title(index, open));
+            }
+        });
+    }
+
+    /// The cursor follows the chosen step.
+    fn follow(&mut self, ctx: &ViewContext<'_>, steps: &Steps, offset: DurNs) {
+        let chosen = chosen(steps, offset, *ctx.range);
+        if self.followed != chosen {
+            self.followed = chosen;
+            match chosen {
+                Some(step) => self.grid.go(step),
+                None => self.grid.leave(),
+            }
+        }
+    }
+}
+
+fn count_of(n: usize) -> String {
+    format!("{} step{}", format::count(n as u64), if n == 1 { "" } else { "s" })
+}
+
+/// What is said of all steps, each with its explanation.
+fn figures(steps: &Steps) -> Vec<(String, &'static str)> {
+    let n = steps.len();
+    let mut all = vec![
+        (format!("{} by {}", count_of(n), steps.source.label()), "What divides the recording into steps"),
+        (format!("{:.0} % alike", steps.regularity * 100.0), "Share of steps within a tenth of the median duration"),
+    ];
+    if let Some(durations) = steps.durations.filter(|durations| durations.calls > 0) {
+        let mean = format::duration(durations.mean_ns);
+        let interval = steps.ci95_ns().map(|ns| format!(" ± {}", format::duration(ns))).unwrap_or_default();
+        all.push((format!("Mean {mean}{interval}"), "Mean duration of the used steps, with its 95 % t-interval"));
+        all.push((format!("Median {}", format::duration(durations.median_ns)), "Median duration of the used steps"));
+        let [min, max] = [durations.min_ns, durations.max_ns].map(format::duration);
+        all.push((format!("{min} to {max}"), "The shortest and the longest of the used steps"));
+        let std = durations.std_ns.map(|ns| (format!("Std. dev. {}", format::duration(ns)), "Of the used steps"));
+        all.extend(std);
+    }
+    if steps.used.len() < n {
+        let text = format!("{} used", format::count(steps.used.len() as u64));
+        all.push((
+            text,
+            "Statistics leave out the first step, which includes warm-up, and the profiler's last, in which it stops",
+        ));
+    }
+    let outliers = steps.used.clone().filter(|&step| steps.is_outlier(step)).count();
+    if outliers > 0 {
+        let text = format!("{} outlier{}", format::count(outliers as u64), if outliers == 1 { "" } else { "s" });
+        all.push((text, "Durations more than three scaled median deviations and a twentieth from the median"));
+    }
+    all
+}
+
+impl View for StepsView {
+    fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        self.is_waiting = false;
+        let Some((_, open, steps)) = ctx.trace_steps() else {
+            nothing_ui("Nothing ran in these files", "Steps are found in what hosts and devices did", ui);
+            return;
+        };
+        let offset = open.offset;
+        let answer = self.table.ask(ctx.answers, &open.trace, &StepTable { steps, offset });
+        let is_working = answer.is_working();
+        let shown = answer.newest().cloned();
+        let steps = shown.as_ref().and_then(|shown| shown.steps.as_ref().as_ref());
+        Self::head_ui(ctx, steps, is_working, ui);
+        self.is_waiting = is_working;
+        if let Answer::Failed(why) = &answer {
+            failed_ui(why, ui);
+        }
+        let Some(shown) = &shown else { return };
+        let Some(steps) = steps else {
+            let how = if ctx.steps.by_marks {
+                "Set at least two marks with M"
+            } else {
+                "Nothing names steps, and no sequence repeats at least four times over most of the recording"
+            };
+            if !is_working {
+                nothing_ui("No steps found", how, ui);
+            }
+            return;
+        };
+        self.is_waiting |= self.grid.update(&shown.table, ctx.answers);
+        self.grid.poll_text(ctx.commands, ui.ctx());
+        self.follow(ctx, steps, offset);
+        match self.grid.ui("Steps", Some("Zoom to step"), ui) {
+            Some(Action::Select(step)) => {
+                choose(ctx, steps, offset, step);
+                self.followed = Some(step);
+            }
+            Some(Action::Open(step)) => {
+                choose(ctx, steps, offset, step);
+                self.followed = Some(step);
+                if let Some(range) = *ctx.range {
+                    ctx.navigation.go(fitted(range, 0.1, ctx.span));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn update(&mut self, ctx: &mut ViewContext<'_>, _: &egui::Context) {
+        if let Some(is_forward) = self.pending_walk {
+            self.walk(ctx, is_forward);
+        }
+    }
+
+    fn is_pending(&self) -> bool {
+        self.is_waiting || self.pending_walk.is_some()
+    }
+
+    fn run_hidden(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
+        match command {
+            Command::NextStep => self.walk(ctx, true),
+            Command::PreviousStep => self.walk(ctx, false),
+            _ => return false,
+        }
+        true
+    }
+}

@@ -1,0 +1,110 @@
+//! The view driven by AccessKit names, and the choice of steps.
+
+use eframe::egui::{Ui, vec2};
+use egui_kittest::Harness;
+use egui_kittest::kittest::Queryable as _;
+
+use super::*;
+use crate::model::{SliceKind, TimeRange, TraceBuilder};
+use crate::session::Mark;
+use crate::view::fixture::Fixture;
+
+/// Steps of 100 ns, the fourth of which takes twice as long.
+fn trace() -> Trace {
+    let names: Vec<String> = (0..8).map(|step| format!("ProfilerStep#{step}")).collect();
+    let mut slices = Vec::new();
+    for (step, name) in names.iter().enumerate() {
+        let start = 100 * step as i64 + if step > 3 { 100 } else { 0 };
+        let end = start + if step == 3 { 200 } else { 100 };
+        slices.push(("main", SliceKind::Annotation, name.as_str(), start, end));
+        slices.push(("stream 7", SliceKind::Kernel, "gemm", start + 20, start + 60));
+    }
+    TraceBuilder::from_slices(&slices).finish()
+}
+
+fn harness() -> Harness<'static, Fixture<StepsView>> {
+    let state = Fixture::new(vec![trace()], StepsView::default());
+    let app = |ui: &mut Ui, state: &mut Fixture<StepsView>| {
+        state.with(|view, ctx| view.update(ctx, ui.ctx()));
+        state.ui(ui);
+    };
+    let mut harness = Harness::builder().with_size(vec2(1600.0, 400.0)).build_ui_state(app, state);
+    settle(&mut harness);
+    harness
+}
+
+fn settle(harness: &mut Harness<'static, Fixture<StepsView>>) {
+    for _ in 0..2_000 {
+        harness.step();
+        if !harness.state().view.is_pending() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    harness.run_steps(3);
+}
+
+fn range(harness: &Harness<'_, Fixture<StepsView>>) -> Option<(i64, i64)> {
+    harness.state().session.range.map(|range| (range.start, range.end))
+}
+
+fn walk(harness: &mut Harness<'static, Fixture<StepsView>>, command: &Command) {
+    let is_run = harness.state_mut().with(|view, ctx| view.run_hidden(command, ctx));
+    assert!(is_run);
+    settle(harness);
+}
+
+#[test]
+fn a_step_is_chosen_by_click_and_by_key_and_becomes_the_range() {
+    let mut harness = harness();
+    harness.get_by_label("8 steps by ProfilerStep annotations");
+    harness.get_by_label("1 outlier");
+    harness.get_by_label("6 used");
+    harness.get_by_label("Median 100 ns");
+    harness.get_by_label("8 steps");
+    harness.get_by_label("ProfilerStep#3").click();
+    settle(&mut harness);
+    assert_eq!(range(&harness), Some((300, 500)));
+    harness.get_by_label("Step 4 of 8");
+    walk(&mut harness, &Command::NextStep);
+    assert_eq!(range(&harness), Some((500, 600)));
+    walk(&mut harness, &Command::PreviousStep);
+    walk(&mut harness, &Command::PreviousStep);
+    assert_eq!(range(&harness), Some((200, 300)));
+    for _ in 0..9 {
+        walk(&mut harness, &Command::NextStep);
+    }
+    assert_eq!(range(&harness), Some((800, 900)), "the last");
+    harness.get_by_label("Next step");
+}
+
+#[test]
+fn the_view_keeps_its_place_within_the_step() {
+    let mut harness = harness();
+    walk(&mut harness, &Command::NextStep);
+    let session = &mut harness.state_mut().session;
+    session.range = Some(TimeRange { start: 100, end: 200 });
+    session.navigation.go(TimeRange { start: 120, end: 160 });
+    walk(&mut harness, &Command::NextStep);
+    assert_eq!(harness.state().session.navigation.visible(), TimeRange { start: 220, end: 260 });
+    harness.state_mut().session.navigation.go(TimeRange { start: 0, end: 10 });
+    walk(&mut harness, &Command::NextStep);
+    let visible = harness.state().session.navigation.visible();
+    assert!(visible.start <= 300 && visible.end >= 500, "{visible:?}");
+}
+
+#[test]
+fn marks_are_steps_when_asked_for() {
+    let mut harness = harness();
+    harness.get_by_label("Use my marks as steps").click();
+    settle(&mut harness);
+    harness.get_by_label("No steps found");
+    for start in [50, 250, 450] {
+        let mark = Mark { range: TimeRange { start, end: start }, note: String::new() };
+        harness.state_mut().with(|_, ctx| ctx.add_mark(mark));
+    }
+    settle(&mut harness);
+    harness.get_by_label("2 steps by marks");
+    walk(&mut harness, &Command::NextStep);
+    assert_eq!(range(&harness), Some((250, 450)));
+}
