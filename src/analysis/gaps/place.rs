@@ -22,19 +22,12 @@ pub struct Place<'a> {
 pub fn place<'a>(trace: &'a Trace, gap: &Gap, part: &GapPart) -> Place<'a> {
     let Some((thread, time)) = whereabouts(trace, gap, part) else { return Place::default() };
     let mut found = place_at(trace, thread, time);
-<<<<<<< HEAD
     if found.frame.is_none() {
-        let before = trace.launch_of(gap.after).map(|call| slices.track_of(call));
         let process = trace.track(thread).process;
         let others = (0..trace.tracks.len() as u32).map(TrackId);
         let others = others.filter(|&track| trace.track(track).process == process && track != thread);
-        found.frame = before.into_iter().chain(others).find_map(|track| place_at(trace, track, time).frame);
-=======
-    if found.frame.is_none()
-        && let Some(before) = other_thread(trace, gap, thread)
-    {
-        found.frame = place_at(trace, before, time).frame;
->>>>>>> g7
+        let mut others = other_thread(trace, gap, thread).into_iter().chain(others);
+        found.frame = others.find_map(|track| place_at(trace, track, time).frame);
     }
     found
 }
