@@ -26,14 +26,9 @@ pub fn place<'a>(trace: &'a Trace, gap: &Gap, part: &GapPart) -> Place<'a> {
         let process = trace.track(thread).process;
         let others = (0..trace.tracks.len() as u32).map(TrackId);
         let others = others.filter(|&track| trace.track(track).process == process && track != thread);
-<<<<<<< HEAD
         let waiting = others.filter(|&track| waits_for_backward(trace, track, time.start));
         let candidates = other_thread(trace, gap, thread).into_iter().chain(waiting);
         found.frame = candidates.into_iter().find_map(|track| place_at(trace, track, time).frame);
-=======
-        let mut others = other_thread(trace, gap, thread).into_iter().chain(others);
-        found.frame = others.find_map(|track| place_at(trace, track, time).frame);
->>>>>>> gaps
     }
     found
 }
