@@ -191,7 +191,7 @@ fn beside_and_below_the_middle_sizes_stay_when_the_window_changes() {
     let sizes = |harness: &Harness<'_, Option<App>>| {
         let layout = &app(harness).layout;
         let size = |view| layout.tree.tiles.rect(tile(layout, view)).unwrap().size();
-        (size("details").x.round(), size("search").y.round())
+        (size("details").x.round(), size("overview").y.round())
     };
     let first = sizes(&harness);
     // The tab bar is part of the 240 points.

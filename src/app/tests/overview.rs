@@ -29,7 +29,7 @@ fn the_overview_is_what_a_person_sees_first_of_a_profile() {
     assert!(app(&harness).layout.is_on_screen("overview"));
     assert!(app(&harness).layout.is_on_screen("timeline") && app(&harness).layout.is_on_screen("details"));
     harness.get_by_label_contains("60.0 % busy");
-    harness.get_by_label("Idle by cause: Data loading 100.0 % (319.920 ms), Launch latency 0.0 % (80.000 µs)");
+    harness.get_by_label("Idle by cause: Data loading 100.0 % (320.000 ms), Launch latency 0.0 % (80.000 µs)");
 }
 
 #[test]
@@ -48,14 +48,13 @@ fn a_finding_shows_its_place_and_says_what_to_do() {
 #[test]
 fn a_device_that_is_busy_has_no_findings_and_memory_files_no_overview() {
     let names: Vec<String> = (0..10).map(|i| format!("ProfilerStep#{i}")).collect();
-    let slices = (0..).zip(&names).flat_map(|(i, name)| {
+    let mut slices = Vec::new();
+    for (i, name) in (0..).zip(&names) {
         let at = 100_000 * i;
-        [
-            ("main", SliceKind::Annotation, name.as_str(), at, at + 100_000),
-            ("stream 7", SliceKind::Kernel, "gemm", at, at + 99_900),
-        ]
-    });
-    let trace = TraceBuilder::from_slices(&slices.collect::<Vec<_>>()).finish();
+        slices.push(("main", SliceKind::Annotation, name.as_str(), at, at + 100_000));
+        slices.push(("stream 7", SliceKind::Kernel, "gemm", at, at + 99_900));
+    }
+    let trace = TraceBuilder::from_slices(&slices).finish();
     let mut harness = harness(vec![trace]);
     wait_for(&mut harness, |harness| harness.query_by_label_contains("No findings").is_some());
     harness.get_by_label("What was checked").click();

@@ -25,12 +25,18 @@ pub fn ui(charts: &[Chart], chosen: &mut usize, height: f32, ctx: &mut ViewConte
     let top = ui.cursor().top();
     *chosen = (*chosen).min(charts.len() - 1);
     ui.horizontal_wrapped(|ui| {
-        ui.label(RichText::new("Time per step").strong()).on_hover_text(format!("Steps: {}", charts[*chosen].source));
-        egui::ComboBox::from_id_salt("chart").selected_text(display_name(&charts[*chosen].title)).show_ui(ui, |ui| {
-            for (i, chart) in charts.iter().enumerate() {
-                ui.selectable_value(chosen, i, display_name(&chart.title));
-            }
-        });
+        let label = ui
+            .label(RichText::new("Time per step").strong())
+            .on_hover_text(format!("Steps: {}", charts[*chosen].source));
+        let combo = egui::ComboBox::from_id_salt("chart").selected_text(display_name(&charts[*chosen].title)).show_ui(
+            ui,
+            |ui| {
+                for (i, chart) in charts.iter().enumerate() {
+                    ui.selectable_value(chosen, i, display_name(&chart.title));
+                }
+            },
+        );
+        combo.response.labelled_by(label.id);
         if ctx.range.is_some() && ui.button("All steps").on_hover_text("Select no time range").clicked() {
             *ctx.range = None;
         }

@@ -37,7 +37,6 @@ pub struct OverviewView {
     chart: usize,
     list: list::List,
     is_waiting: bool,
-    n_found: usize,
 }
 
 impl View for OverviewView {
@@ -63,7 +62,6 @@ impl View for OverviewView {
                 |ui| {
                     scroll(ui, "findings", |ui| {
                         if let Some(summary) = answer_ui(&summary, "Applying the rules…", ui) {
-                            self.n_found = summary.findings.len();
                             let place = self.list.ui(&summary, ui);
                             place.into_iter().for_each(|place| show(place, ctx));
                         }
@@ -80,7 +78,6 @@ impl View for OverviewView {
         } else {
             scroll(ui, "all", |ui| {
                 if let Some(summary) = answer_ui(&summary, "Applying the rules…", ui) {
-                    self.n_found = summary.findings.len();
                     let place = self.list.ui(&summary, ui);
                     place.into_iter().for_each(|place| show(place, ctx));
                     ui.separator();
@@ -96,10 +93,6 @@ impl View for OverviewView {
 
     fn is_pending(&self) -> bool {
         self.is_waiting
-    }
-
-    fn count(&self, _ctx: &ViewContext<'_>) -> usize {
-        self.n_found
     }
 }
 
