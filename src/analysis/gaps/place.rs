@@ -22,19 +22,8 @@ pub struct Place<'a> {
 pub fn place<'a>(trace: &'a Trace, gap: &Gap, part: &GapPart) -> Place<'a> {
     let Some((thread, time)) = whereabouts(trace, gap, part) else { return Place::default() };
     let mut found = place_at(trace, thread, time);
-<<<<<<< HEAD
     if found.frame.is_none() {
-        let before = trace.launch_of(gap.after).map(|call| slices.track_of(call));
-        let process = trace.track(thread).process;
-        let others = (0..trace.tracks.len() as u32).map(TrackId);
-        let others = others.filter(|&track| trace.track(track).process == process && track != thread);
-        found.frame = before.into_iter().chain(others).find_map(|track| place_at(trace, track, time).frame);
-=======
-    if found.frame.is_none()
-        && let Some(before) = other_thread(trace, gap, thread)
-    {
-        found.frame = place_at(trace, before, time).frame;
->>>>>>> g7
+        found.frame = other_threads(trace, gap, thread).find_map(|track| place_at(trace, track, time).frame);
     }
     found
 }
@@ -51,10 +40,13 @@ pub(super) fn whereabouts(trace: &Trace, gap: &Gap, part: &GapPart) -> Option<(T
     Some((slices.track_of(call), if part.class.is_host() { part.time } else { slices.time(call) }))
 }
 
-/// The thread that launched the work before a gap, if it is another than this.
-pub(super) fn other_thread(trace: &Trace, gap: &Gap, thread: TrackId) -> Option<TrackId> {
+/// The other threads of the process of this one, first that which launched the work before the gap.
+pub(super) fn other_threads(trace: &Trace, gap: &Gap, thread: TrackId) -> impl Iterator<Item = TrackId> {
     let before = trace.launch_of(gap.after).map(|call| trace.slices.track_of(call));
-    before.filter(|&before| before != thread)
+    let process = trace.track(thread).process;
+    let others = (0..trace.tracks.len() as u32).map(TrackId);
+    let others = others.filter(move |&track| trace.track(track).process == process);
+    before.into_iter().chain(others).filter(move |&track| track != thread)
 }
 
 /// Operator and user frame of a thread at the start of `time`; frames of samples count during all of it.

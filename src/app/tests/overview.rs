@@ -55,7 +55,7 @@ fn a_device_that_is_busy_has_no_findings_and_memory_files_no_overview() {
             ("stream 7", SliceKind::Kernel, "gemm", at, at + 99_900),
         ]
     });
-    let trace = TraceBuilder::from_slices(&slices.collect::<Vec<_>>()).finish();
+    let trace = TraceBuilder::from_slices(&slices).finish();
     let mut harness = harness(vec![trace]);
     wait_for(&mut harness, |harness| harness.query_by_label_contains("No findings").is_some());
     harness.get_by_label("What was checked").click();
