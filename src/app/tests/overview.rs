@@ -48,14 +48,14 @@ fn a_finding_shows_its_place_and_says_what_to_do() {
 #[test]
 fn a_device_that_is_busy_has_no_findings_and_memory_files_no_overview() {
     let names: Vec<String> = (0..10).map(|i| format!("ProfilerStep#{i}")).collect();
-    let slices: Vec<_> = (0..).zip(&names).flat_map(|(i, name)| {
+    let slices = (0..).zip(&names).flat_map(|(i, name)| {
         let at = 100_000 * i;
         [
             ("main", SliceKind::Annotation, name.as_str(), at, at + 100_000),
             ("stream 7", SliceKind::Kernel, "gemm", at, at + 99_900),
         ]
     });
-    let trace = TraceBuilder::from_slices(&slices).finish();
+    let trace = TraceBuilder::from_slices(&slices.collect::<Vec<_>>()).finish();
     let mut harness = harness(vec![trace]);
     wait_for(&mut harness, |harness| harness.query_by_label_contains("No findings").is_some());
     harness.get_by_label("What was checked").click();
