@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Cell, Figure, Object, Part, Table, Word, figures};
+use super::{Cell, Figure, Object, Part, Table, Word, figures, gap_clusters};
+use crate::analysis::gaps::clusters::Clusters;
 use crate::analysis::gaps::{GapClass, GapTotals, Ledger, LedgerTotals, Trigger, place};
+use crate::analysis::steps::Steps;
 use crate::model::{DurNs, TimeNs, TimeRange, Trace};
 
 /// The most parts of a gap that keep their names in the report; the rest is summed by class.
@@ -16,6 +18,7 @@ pub struct DeviceGaps<'a> {
     pub ledger: &'a Ledger,
     totals: LedgerTotals,
     top: Arc<Table>,
+    clusters: Arc<Table>,
 }
 
 /// The time of one class on one device.
@@ -56,7 +59,13 @@ impl<'a> DeviceGaps<'a> {
     /// * `top`: how many of the longest gaps it lists; 0 lists all.
     ///
     /// Cost: O(gaps + parts), and O(log n) for each part listed.
-    pub fn new(trace: &Trace, ledger: &'a Ledger, offset: DurNs, top: usize) -> Self {
+    pub fn new(
+        trace: &Trace,
+        ledger: &'a Ledger,
+        (clusters, steps): (&Clusters, Option<&Steps>),
+        offset: DurNs,
+        top: usize,
+    ) -> Self {
         let rank = trace.info.rank;
         let mut order: Vec<u32> = (0..ledger.len() as u32).collect();
         let key = |&gap: &u32| (-ledger.gap(gap as usize).time.dur(), gap);
@@ -68,7 +77,8 @@ impl<'a> DeviceGaps<'a> {
         let named = order.iter().map(|&gap| NamedGap::new(trace, ledger, gap as usize, offset));
         let mut list = gaps().table(named, 0);
         list.n_hidden = ledger.len() - order.len();
-        Self { rank, ledger, totals: ledger.totals(TimeRange::ALL), top: Arc::new(list) }
+        let clusters = gap_clusters::clusters().table(gap_clusters::rows(rank, clusters, steps), top);
+        Self { rank, ledger, totals: ledger.totals(TimeRange::ALL), top: Arc::new(list), clusters: Arc::new(clusters) }
     }
 
     /// Its classes that have any time, the largest first.
@@ -208,6 +218,7 @@ pub fn device_gaps<'a>() -> Part<DeviceGaps<'a>> {
         words "micro", "Micro", 0, totals(row.totals.micro), "Micro gaps together";
         words "macro", "Macro", 0, totals(row.totals.macro_), "Macro gaps together";
         words "by_class", "By class", 0, Cell::Object(Box::new(row.by_class())), "Parts of gaps by class";
+        words "clusters", "Clusters", 0, Cell::List(Arc::clone(&row.clusters)), "Gaps that come back";
         words "top", "Longest", 0, Cell::List(Arc::clone(&row.top)), "The longest gaps";
         words "coverage", "Coverage", 0, Cell::Object(Box::new(row.coverage())), "What the recording can explain";
     };
@@ -216,7 +227,7 @@ pub fn device_gaps<'a>() -> Part<DeviceGaps<'a>> {
             "rank device count total_ns theta_ns micro_count micro_ns macro_count macro_ns operator_share frame_share \
              launch_share",
         )
-        .json("rank device count total_ns micro macro theta_ns by_class top coverage")
+        .json("rank device count total_ns micro macro theta_ns by_class top clusters coverage")
 }
 
 /// Idle time of devices by cause.

@@ -13,6 +13,7 @@ pub mod files;
 pub mod findings;
 pub mod format;
 pub mod gap_advice;
+pub mod gap_clusters;
 pub mod gap_lists;
 pub mod gap_rows;
 pub mod gaps;

@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use lacuna::analysis::busy::devices;
+use lacuna::analysis::gaps::ledgers;
 use serde_json::Value;
 
-use super::support::{has_python, name, project, real, report};
+use super::support::{has_python, name, project, read, real, report};
 
 /// The lines that a script of `tests/oracle` prints for some files, one for each.
 fn ask(script: &str, files: &[PathBuf]) -> Vec<Value> {
@@ -52,4 +54,36 @@ fn idle_time_of_streams_is_that_of_hta() {
     }
     assert!(wrong.is_empty(), "{} of {} files:\n{}", wrong.len(), files.len(), wrong.join("\n"));
     assert!(n_streams > 30, "only {n_streams} streams compared");
+}
+
+#[test]
+fn gaps_are_those_of_nsys_analyze() {
+    const LISTED_BY_NSYS: i64 = 500_000_000;
+    let mut files = real("B_sqlite");
+    files.extend(real("B_sqlite_exported_here"));
+    if files.is_empty() || !has_python() {
+        return;
+    }
+    let (mut n_gaps, mut n_listed) = (0, 0);
+    for (path, answer) in files.iter().zip(ask("gpu_gaps.py", &files)) {
+        let trace = read(path).unwrap().pop().unwrap();
+        let busy = devices(&trace);
+        let ledgers = ledgers(&trace, &busy, None, &|| false);
+        let ours = ledgers.iter().flat_map(|ledger| (0..ledger.len()).map(|i| (ledger.device, ledger.gap(i))));
+        let theirs = answer["gaps"].as_array().unwrap();
+        assert_eq!(ours.clone().count(), theirs.len(), "{}", name(path));
+        let mut ours: Vec<_> = ours.collect();
+        ours.sort_by_key(|(device, gap)| (*device, gap.time.start));
+        for ((device, gap), theirs) in ours.into_iter().zip(theirs) {
+            let time = serde_json::json!([device, gap.time.start, gap.time.end]);
+            assert_eq!(time.as_array().unwrap()[..], theirs.as_array().unwrap()[..3], "{}", name(path));
+            for (slice, candidates) in [(gap.after, &theirs[3]), (gap.ended_by, &theirs[4])] {
+                let correlation = Value::from(trace.slices.correlation[slice.idx()]);
+                assert!(candidates.as_array().unwrap().contains(&correlation), "{}: {theirs}", name(path));
+            }
+            n_gaps += 1;
+            n_listed += u32::from(gap.time.dur() > LISTED_BY_NSYS);
+        }
+    }
+    assert!(n_gaps > 1_000 && n_listed > 0, "only {n_gaps} gaps compared, {n_listed} of over 500 ms");
 }

@@ -189,6 +189,11 @@ impl<'a> Causes<'a> {
         } else if role == Role::GraphLaunch {
             flags(GapClass::Graph, Some(call), rest)
         } else if let Some(producer) = self.waits.producer(self.trace, self.calls, scene) {
+            // The wait begins when the call is over.
+            if rest.start < returned {
+                push(out, flags(GapClass::LaunchLatency, Some(call), TimeRange { end: returned, ..rest }));
+                rest.start = returned;
+            }
             flags(GapClass::Dependency, Some(producer), rest)
         } else {
             flags(GapClass::Queued, Some(call), rest)

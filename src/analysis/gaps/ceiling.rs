@@ -71,9 +71,16 @@ pub fn ceiling(ranks: &[Rank<'_>], is_ended: &dyn Fn(&Ledger, usize, &GapPart) -
     all.iter().filter(is_slow).max_by_key(|ceiling| ceiling.ns_per_step).copied()
 }
 
+/// Mean duration of the steps that statistics are of; `None` without any.
+pub fn mean_step_ns(steps: &Steps) -> Option<DurNs> {
+    let boundaries = counted_boundaries(steps);
+    let n_steps = boundaries.len().checked_sub(1).filter(|&n| n > 0)?;
+    Some((boundaries[n_steps] - boundaries[0]) / n_steps as DurNs)
+}
+
 fn of_rank(rank: Rank<'_>, is_ended: &dyn Fn(&Ledger, usize, &GapPart) -> bool) -> Option<Ceiling> {
     let boundaries = counted_boundaries(rank.steps);
-    let n_steps = boundaries.len().checked_sub(1).filter(|&n| n > 0)? as DurNs;
+    let step_ns = mean_step_ns(rank.steps)?;
     let window = TimeRange { start: boundaries[0], end: *boundaries.last()? };
     let mut saved: Vec<TimeRange> = Vec::new();
     for ledger in rank.ledgers {
@@ -85,5 +92,5 @@ fn of_rank(rank: Rank<'_>, is_ended: &dyn Fn(&Ledger, usize, &GapPart) -> bool) 
         }
     }
     unite(&mut saved);
-    Some(Ceiling { ns_per_step: length(&saved) / n_steps, step_ns: window.dur() / n_steps })
+    Some(Ceiling { ns_per_step: length(&saved) / (boundaries.len() - 1) as DurNs, step_ns })
 }

@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 
 use self::key::{Key, Keys, family};
 use super::ceiling::is_recoverable;
-use super::{GapClass, Ledger};
+use super::{Gap, GapClass, Ledger, Trigger};
 use crate::analysis::steps::Steps;
 use crate::model::{DurNs, ProcessId, TimeNs, TimeRange, Trace};
 
@@ -42,6 +42,8 @@ pub struct GapCluster {
     pub next: NameId,
     /// The class with the largest part of the time.
     pub class: GapClass,
+    /// The trigger of most of the time; `None` where most has none.
+    pub trigger: Option<Trigger>,
     /// Where the host was.
     path: u32,
     /// The innermost frame of the user's program.
@@ -249,11 +251,14 @@ fn cluster(
     durs: &mut Vec<DurNs>,
 ) -> GapCluster {
     let mut by_class = [0; GapClass::N];
+    let mut by_trigger = [0; 1 + Trigger::ALL.len()];
     let mut sums = Sums::new(ledger, boundaries);
     durs.clear();
     for &gap in gaps {
         sums.add(gap as usize);
-        durs.push(ledger.gap(gap as usize).time.dur());
+        let Gap { time, trigger, .. } = ledger.gap(gap as usize);
+        by_trigger[trigger.map_or(0, |trigger| 1 + trigger as usize)] += time.dur();
+        durs.push(time.dur());
         for part in ledger.parts(gap as usize) {
             by_class[part.class as usize] += part.time.dur();
         }
@@ -265,10 +270,12 @@ fn cluster(
     let (_, &mut p95_ns, _) = durs.select_nth_unstable(rank);
     let in_family = GapClass::ALL.into_iter().filter(|&class| family(class) == key.family);
     let class = in_family.rev().max_by_key(|&class| by_class[class as usize]).unwrap_or_default();
+    let trigger = (0..by_trigger.len()).rev().max_by_key(|&i| by_trigger[i]).unwrap_or(0);
     GapCluster {
         prev: key.prev,
         next: key.next,
         class,
+        trigger: trigger.checked_sub(1).map(|i| Trigger::ALL[i]),
         path: key.path,
         frame: key.frame,
         sum: sums.recurrence,

@@ -15,29 +15,49 @@ pub struct Place<'a> {
 
 /// Operator and user frame of a part of a gap.
 ///
-/// Where the thread of the part has no frame, another of its process gives it: during a backward pass the thread
-/// of autograd has none, and the main thread waits in `backward()`.
+/// Where the thread of the part has no frame, the one that launched the work before the gap gives it, else one that
+/// waits in `backward()`: the thread of autograd has no frames.
 ///
 /// Cost: O(rows of the process · log n).
 pub fn place<'a>(trace: &'a Trace, gap: &Gap, part: &GapPart) -> Place<'a> {
-    let slices = &trace.slices;
-    let call = trace.launch_of(gap.ended_by);
-    let on_host = part.slice.filter(|slice| !slices.kind[slice.idx()].is_device_work() && part.class.is_host());
-    let (thread, time) = match (on_host, call) {
-        (Some(slice), _) => (slices.track_of(slice), part.time),
-        (None, Some(call)) if part.class.is_host() => (slices.track_of(call), part.time),
-        (None, Some(call)) => (slices.track_of(call), slices.time(call)),
-        (None, None) => return Place::default(),
-    };
+    let Some((thread, time)) = whereabouts(trace, gap, part) else { return Place::default() };
     let mut found = place_at(trace, thread, time);
     if found.frame.is_none() {
-        let before = trace.launch_of(gap.after).map(|call| slices.track_of(call));
         let process = trace.track(thread).process;
         let others = (0..trace.tracks.len() as u32).map(TrackId);
         let others = others.filter(|&track| trace.track(track).process == process && track != thread);
-        found.frame = before.into_iter().chain(others).find_map(|track| place_at(trace, track, time).frame);
+        let waiting = others.filter(|&track| waits_for_backward(trace, track, time.start));
+        let candidates = other_thread(trace, gap, thread).into_iter().chain(waiting);
+        found.frame = candidates.into_iter().find_map(|track| place_at(trace, track, time).frame);
     }
     found
+}
+
+/// The host thread that a part is about, and the time at which to look at it: that of the part, or of the call that
+/// launched the work after the gap. `None` if no launch was recorded.
+pub(super) fn whereabouts(trace: &Trace, gap: &Gap, part: &GapPart) -> Option<(TrackId, TimeRange)> {
+    let slices = &trace.slices;
+    let on_host = part.slice.filter(|slice| !slices.kind[slice.idx()].is_device_work() && part.class.is_host());
+    if let Some(slice) = on_host {
+        return Some((slices.track_of(slice), part.time));
+    }
+    let call = trace.launch_of(gap.ended_by)?;
+    Some((slices.track_of(call), if part.class.is_host() { part.time } else { slices.time(call) }))
+}
+
+/// The thread that launched the work before a gap, if it is another than this.
+pub(super) fn other_thread(trace: &Trace, gap: &Gap, thread: TrackId) -> Option<TrackId> {
+    let before = trace.launch_of(gap.after).map(|call| trace.slices.track_of(call));
+    before.filter(|&before| before != thread)
+}
+
+/// Whether a thread waits for the thread of autograd.
+fn waits_for_backward(trace: &Trace, thread: TrackId, at: TimeNs) -> bool {
+    let slices = &trace.slices;
+    let waits = |slice: &SliceId| {
+        slices.kind[slice.idx()] == SliceKind::PythonFunction && trace.slice_name(*slice).contains("run_backward")
+    };
+    open_at(trace, thread, at).iter().any(waits)
 }
 
 /// Operator and user frame of a thread at the start of `time`; frames of samples count during all of it.
@@ -45,16 +65,8 @@ pub fn place<'a>(trace: &'a Trace, gap: &Gap, part: &GapPart) -> Place<'a> {
 /// Cost: O(rows of the track · log n).
 pub fn place_at(trace: &Trace, thread: TrackId, time: TimeRange) -> Place<'_> {
     let slices = &trace.slices;
-    let mut open: Vec<(TimeNs, SliceId)> = Vec::new();
-    for row in trace.rows(thread) {
-        let range = row.range();
-        let after = range.start + slices.ts[range.clone()].partition_point(|&ts| ts <= time.start);
-        if after > range.start && slices.end[after - 1] > time.start {
-            open.push((slices.ts[after - 1], SliceId(after as u32 - 1)));
-        }
-    }
-    open.sort_unstable();
-    let innermost = |kind| open.iter().rev().map(|open| open.1).filter(move |slice| slices.kind[slice.idx()] == kind);
+    let open = open_at(trace, thread, time.start);
+    let innermost = |kind| open.iter().rev().copied().filter(move |slice| slices.kind[slice.idx()] == kind);
     let is_user = |name: &&str| Frame::of_python_function(name).is_user();
     let frame = innermost(SliceKind::PythonFunction).map(|slice| trace.slice_name(slice)).find(is_user);
     Place {
@@ -63,8 +75,23 @@ pub fn place_at(trace: &Trace, thread: TrackId, time: TimeRange) -> Place<'_> {
     }
 }
 
+/// The slices of a thread that run at a time, the outermost first. Cost: O(rows of the track · log n).
+pub(super) fn open_at(trace: &Trace, thread: TrackId, at: TimeNs) -> Vec<SliceId> {
+    let slices = &trace.slices;
+    let mut open: Vec<(TimeNs, SliceId)> = Vec::new();
+    for row in trace.rows(thread) {
+        let range = row.range();
+        let after = range.start + slices.ts[range.clone()].partition_point(|&ts| ts <= at);
+        if after > range.start && slices.end[after - 1] > at {
+            open.push((slices.ts[after - 1], SliceId(after as u32 - 1)));
+        }
+    }
+    open.sort_unstable();
+    open.into_iter().map(|open| open.1).collect()
+}
+
 /// The innermost user frame of the first sample of a thread during `time`.
-fn sampled_frame(trace: &Trace, thread: TrackId, time: TimeRange) -> Option<&str> {
+pub(super) fn sampled_frame(trace: &Trace, thread: TrackId, time: TimeRange) -> Option<&str> {
     let samples = &trace.samples;
     let first = samples.track.partition_point(|&track| track < thread);
     let n = samples.track[first..].partition_point(|&track| track == thread);

@@ -15,7 +15,7 @@ use crate::analysis::hta_idle::hta_idle;
 use crate::analysis::kernels::{KernelsBy, kernels};
 use crate::analysis::operators::operators;
 use crate::analysis::totals::Scope;
-use crate::answers::time::{Ledgers, PartsOfSteps};
+use crate::answers::time::{GapClusters, Ledgers, PartsOfSteps, TraceSteps};
 use crate::answers::{Analysis, Answers};
 use crate::cli::{Failure, input};
 use crate::figures::devices::{self, Device, StreamIdle};
@@ -100,12 +100,17 @@ pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) 
 ///
 /// Errors: the analysis crashed, as stderr says.
 fn gaps(traces: &[Arc<Trace>], offsets: &[i64], answers: &Answers, top: usize) -> Result<(Table, Table), Failure> {
-    let ledgers = traces.iter().map(|trace| answers.get(trace, &Ledgers::default())).collect::<Option<Vec<_>>>();
-    let ledgers =
-        ledgers.ok_or_else(|| Failure::Usage("The gaps could not be analyzed. Please report it".to_owned()))?;
+    let found = traces.iter().map(|trace| {
+        let steps = answers.get(trace, &TraceSteps::default())?;
+        Some((answers.get(trace, &Ledgers::default())?, answers.get(trace, &GapClusters::default())?, steps))
+    });
+    let found = found.collect::<Option<Vec<_>>>();
+    let found = found.ok_or_else(|| Failure::Usage("The gaps could not be analyzed. Please report it".to_owned()))?;
     let mut devices: Vec<DeviceGaps<'_>> = Vec::new();
-    for ((trace, &offset), all) in traces.iter().zip(offsets).zip(&ledgers) {
-        devices.extend(all.iter().map(|ledger| DeviceGaps::new(trace, ledger, offset, top)));
+    for ((trace, &offset), (ledgers, clusters, steps)) in traces.iter().zip(offsets).zip(&found) {
+        let steps = steps.as_ref().as_ref();
+        let all = ledgers.iter().zip(&**clusters);
+        devices.extend(all.map(|(ledger, clusters)| DeviceGaps::new(trace, ledger, (clusters, steps), offset, top)));
     }
     let classes: Vec<_> = devices.iter().flat_map(DeviceGaps::classes).collect();
     Ok((gaps::device_gaps().table(devices, 0), gaps::classes().table(&classes, 0)))

@@ -23,7 +23,7 @@ const MAX_BARS: usize = 240;
 const MAX_CLUSTERS: usize = 12;
 
 /// Devices, findings and clusters of all traces.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// Only this range of session time.
     pub range: Option<TimeRange>,

@@ -4,9 +4,10 @@ use hashbrown::{HashMap, HashSet};
 
 use super::NameId;
 use crate::analysis::frame::Frame;
+use crate::analysis::gaps::place::{open_at, other_thread, sampled_frame, whereabouts};
 use crate::analysis::gaps::{GapClass, Ledger};
 use crate::analysis::short_name::short_name;
-use crate::model::{SliceId, SliceKind, StringId, Trace};
+use crate::model::{SliceId, SliceKind, StringId, TimeRange, Trace, TrackId};
 
 /// The fewest names that differ in their numbers only for the numbers to count instances.
 const MIN_NUMBERED: usize = 3;
@@ -99,24 +100,36 @@ impl<'a> Keys<'a> {
         id
     }
 
+    /// The key of a gap.
     pub fn of(&mut self, ledger: &Ledger, index: usize) -> Key {
         let gap = ledger.gap(index);
         let mut by_class = [0; GapClass::N];
-        // The longest part, and of those that explain something the longest.
-        let (mut longest, mut host) = (0, None);
-        for part in ledger.parts(index) {
-            by_class[part.class as usize] += part.time.dur();
-            if part.class.is_host() && part.slice.is_some() && part.time.dur() > longest {
-                (longest, host) = (part.time.dur(), part.slice);
-            }
-        }
+        ledger.parts(index).for_each(|part| by_class[part.class as usize] += part.time.dur());
         let class = GapClass::ALL.into_iter().rev().max_by_key(|&class| by_class[class as usize]).unwrap_or_default();
-        let (path, frame) = match host.or_else(|| self.trace.launch_of(gap.ended_by)) {
-            Some(slice) => self.place(slice),
-            None => (0, NameId::default()),
+        let family = family(class);
+        let (path, frame) = match self.whereabouts(ledger, index, family) {
+            Some((thread, time)) => {
+                let (path, frame) = self.place(thread, time);
+                let other = |keys: &mut Self| keys.place(other_thread(keys.trace, &gap, thread)?, time).1;
+                (path, frame.or_else(|| other(self)).unwrap_or_default())
+            }
+            None => Default::default(),
         };
         let (prev, next) = (self.work(gap.after), self.work(gap.ended_by));
-        Key { prev, next, path, frame, family: family(class) }
+        Key { prev, next, path, frame, family }
+    }
+
+    /// Where to look for the place of a gap: at the longest part of its class. Of a slow host, whose parts are many
+    /// and vary, at the launch of the work after it, unless one part is half of the gap.
+    fn whereabouts(&self, ledger: &Ledger, index: usize, class: GapClass) -> Option<(TrackId, TimeRange)> {
+        let gap = ledger.gap(index);
+        let longest =
+            ledger.parts(index).filter(|part| family(part.class) == class).max_by_key(|part| part.time.dur())?;
+        if class == GapClass::CpuOp && 2 * longest.time.dur() < gap.time.dur() {
+            let call = self.trace.launch_of(gap.ended_by)?;
+            return Some((self.trace.slices.track_of(call), self.trace.slices.time(call)));
+        }
+        whereabouts(self.trace, &gap, &longest)
     }
 
     /// The name of device work; empty if there is none.
@@ -127,22 +140,21 @@ impl<'a> Keys<'a> {
         self.name(string, if is_graph { Form::Graph } else { Form::Work })
     }
 
-    /// The operator path around a host slice, itself included, and the innermost frame of the user's program.
-    fn place(&mut self, slice: SliceId) -> (u32, NameId) {
+    /// The operator path of a thread at the start of `time`, and the innermost frame of the user's program.
+    fn place(&mut self, thread: TrackId, time: TimeRange) -> (u32, Option<NameId>) {
         let slices = &self.trace.slices;
-        let around: Vec<SliceId> = std::iter::once(slice).chain(slices.ancestors(slice)).collect();
-        let mut path = 0;
-        let mut frame = NameId::default();
-        for id in around.into_iter().rev() {
-            let string = slices.name[id.idx()];
-            match slices.kind[id.idx()] {
+        let (mut path, mut frame) = (0, None);
+        for slice in open_at(self.trace, thread, time.start) {
+            let string = slices.name[slice.idx()];
+            match slices.kind[slice.idx()] {
                 // Kineto recorded named ranges as operators until 2021.
                 SliceKind::Operator | SliceKind::Annotation => path = self.descend(path, string),
-                SliceKind::PythonFunction if self.is_user(string) => frame = self.name(string, Form::Frame),
+                SliceKind::PythonFunction if self.is_user(string) => frame = Some(self.name(string, Form::Frame)),
                 _ => {}
             }
         }
-        (path, frame)
+        let sampled = |keys: &mut Self| Some(keys.intern(sampled_frame(keys.trace, thread, time)?.to_owned()));
+        (path, frame.or_else(|| sampled(self)))
     }
 
     /// The path of this operator or named range inside `path`. The profiler's own steps have none.

@@ -1,0 +1,106 @@
+//! Figures of gaps that come back.
+
+use super::gaps::{class_word, trigger_word};
+use super::{Cell, Part, figures};
+use crate::analysis::gaps::ceiling::{Ceiling, mean_step_ns};
+use crate::analysis::gaps::clusters::{Clusters, GapCluster, NameId};
+use crate::analysis::steps::Steps;
+use crate::model::DurNs;
+
+/// Longest names in flat reports, in characters: a row fits into 120.
+const MAX_WORK: usize = 24;
+const MAX_PLACE: usize = 28;
+
+/// One cluster of a device.
+#[derive(Clone, Copy, Debug)]
+pub struct NamedCluster<'a> {
+    rank: Option<u32>,
+    clusters: &'a Clusters,
+    cluster: &'a GapCluster,
+    /// Mean duration of the steps.
+    step_ns: Option<DurNs>,
+}
+
+/// The clusters of a device that have at least two gaps, the largest first.
+pub fn rows<'a>(rank: Option<u32>, clusters: &'a Clusters, steps: Option<&Steps>) -> Vec<NamedCluster<'a>> {
+    let step_ns = steps.and_then(mean_step_ns);
+    clusters.recurring().map(|cluster| NamedCluster { rank, clusters, cluster, step_ns }).collect()
+}
+
+impl NamedCluster<'_> {
+    fn name(&self, of: fn(&GapCluster) -> NameId) -> &str {
+        self.clusters.name(of(self.cluster))
+    }
+
+    fn ns_per_step(&self) -> Option<DurNs> {
+        self.cluster.sum.ns_per_step(self.clusters.n_steps)
+    }
+
+    fn ceiling(&self) -> Option<Ceiling> {
+        let ns_per_step = self.cluster.sum.ceiling_ns_per_step(self.clusters.n_steps)?;
+        Some(Ceiling { ns_per_step, step_ns: self.step_ns? })
+    }
+
+    fn steps_present(&self) -> Option<u64> {
+        (self.clusters.n_steps > 0).then_some(self.cluster.sum.steps_present as u64)
+    }
+
+    /// `5/6`: present in five of six steps.
+    fn steps(&self) -> String {
+        self.steps_present().map_or_else(String::new, |present| format!("{present}/{}", self.clusters.n_steps))
+    }
+
+    /// The operator, else the frame.
+    fn place(&self) -> String {
+        let (op, frame) = (self.clusters.op(self.cluster), self.name(|cluster| cluster.frame));
+        brief(if op.is_empty() { frame } else { op }, MAX_PLACE)
+    }
+}
+
+/// The last part of a scoped or a file name, cut.
+fn brief(name: &str, length: usize) -> String {
+    let last = if name.contains(' ') { name } else { name.rsplit("::").next().unwrap_or(name) };
+    let last = last.rsplit('/').next().unwrap_or(last);
+    if last.chars().count() <= length {
+        last.to_owned()
+    } else {
+        last.chars().take(length - 1).chain(['…']).collect()
+    }
+}
+
+/// Gaps that come back.
+pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
+    let figures = figures! { row: NamedCluster<'a>;
+        number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
+        number "device", "Device", 58, Cell::Count(u64::from(row.clusters.device)), "Index of the device";
+        number "count", "Gaps", 58, Cell::Count(row.cluster.sum.count),
+            "Gaps between the same work, with the same cause at the same place";
+        words "steps", "Steps", 58, Cell::text(&row.steps()), "In how many of the steps that count they occur";
+        number "total_ns", "Total", 84, Cell::Ns(row.cluster.sum.total_ns), "Sum of their lengths";
+        number "ns_per_step", "Per step", 84, Cell::or_empty(row.ns_per_step(), Cell::Ns), "Mean of their sum in a step";
+        number "mean_ns", "Mean", 84, Cell::Ns(row.cluster.mean_ns), "Mean length";
+        number "p95_ns", "95 %", 84, Cell::Ns(row.cluster.p95_ns), "Length that 95 % of them do not exceed";
+        number "variation", "Variation", 70, Cell::Plain(row.cluster.variation),
+            "Standard deviation of their lengths over the mean";
+        number "at_most", "At most", 70, Cell::or_empty(row.ceiling(), |gain| Cell::Share(gain.throughput_percent() / 100.0)),
+            "What throughput could gain at most if their causes ended: an upper bound, not a forecast";
+        number "ceiling_ns_per_step", "Ceiling", 84, Cell::or_empty(row.ceiling(), |gain| Cell::Ns(gain.ns_per_step)),
+            "Time per step that ending their causes could save at most";
+        words "class", "Cause", 120, class_word(row.cluster.class), "What the device waited for, most of the time";
+        words "trigger", "Trigger", 120, Cell::or_empty(row.cluster.trigger, trigger_word),
+            "The event that made most of their time possible";
+        words "until", "Before", 160, Cell::text(&brief(row.name(|cluster| cluster.next), MAX_WORK)),
+            "The work that ends them";
+        words "place", "At", 160, Cell::text(&row.place()), "The operator in which the host was, else the Python frame";
+        words "prev", "Previous", 160, Cell::name(row.name(|cluster| cluster.prev)), "The work before";
+        words "next", "Next", 160, Cell::name(row.name(|cluster| cluster.next)), "The work after";
+        words "op", "Operator", 160, Cell::text(row.clusters.op(row.cluster)), "The innermost operator or named range";
+        words "frame", "Frame", 160, Cell::text(row.name(|cluster| cluster.frame)),
+            "The innermost frame of the user's program";
+        number "steps_present", "Steps present", 84, Cell::or_empty(row.steps_present(), Cell::Count),
+            "Steps in which they occur";
+    };
+    Part::new("clusters", "Gaps that come back", figures)
+        .report("rank device count steps ns_per_step at_most class until place")
+        .json("prev next class op frame trigger count total_ns mean_ns p95_ns ns_per_step steps_present ceiling_ns_per_step")
+}
