@@ -112,10 +112,12 @@ impl<'a> Keys<'a> {
         let family = family(class);
         let (path, frame) = match self.whereabouts(ledger, index, family) {
             Some((thread, time)) => {
-                let threads = other_threads(self.trace, &gap, thread).filter(|_| self.has_frames);
-                let mut threads = std::iter::once(thread).chain(threads.collect::<Vec<_>>());
-                let frame = threads.find_map(|thread| self.frame(thread, time)).unwrap_or_default();
-                (self.path(thread, time), frame)
+                let mut frame = self.frame(thread, time);
+                if frame.is_none() && self.has_frames {
+                    let mut others = other_threads(self.trace, &gap, thread, time.start);
+                    frame = others.find_map(|thread| self.frame(thread, time));
+                }
+                (self.path(thread, time), frame.unwrap_or_default())
             }
             None => Default::default(),
         };
