@@ -23,12 +23,8 @@ pub fn place<'a>(trace: &'a Trace, gap: &Gap, part: &GapPart) -> Place<'a> {
     let Some((thread, time)) = whereabouts(trace, gap, part) else { return Place::default() };
     let mut found = place_at(trace, thread, time);
     if found.frame.is_none() {
-        let process = trace.track(thread).process;
-        let others = (0..trace.tracks.len() as u32).map(TrackId);
-        let others = others.filter(|&track| trace.track(track).process == process && track != thread);
-        let waiting = others.filter(|&track| waits_for_backward(trace, track, time.start));
-        let candidates = other_thread(trace, gap, thread).into_iter().chain(waiting);
-        found.frame = candidates.into_iter().find_map(|track| place_at(trace, track, time).frame);
+        let mut candidates = other_threads(trace, gap, thread, time.start);
+        found.frame = candidates.find_map(|track| place_at(trace, track, time).frame);
     }
     found
 }
@@ -45,10 +41,15 @@ pub(super) fn whereabouts(trace: &Trace, gap: &Gap, part: &GapPart) -> Option<(T
     Some((slices.track_of(call), if part.class.is_host() { part.time } else { slices.time(call) }))
 }
 
-/// The thread that launched the work before a gap, if it is another than this.
-pub(super) fn other_thread(trace: &Trace, gap: &Gap, thread: TrackId) -> Option<TrackId> {
+/// The other threads that may show where the program is: the one that launched the work before the gap, and those of
+/// the process that wait in `backward()` at a time.
+pub(super) fn other_threads(trace: &Trace, gap: &Gap, thread: TrackId, at: TimeNs) -> impl Iterator<Item = TrackId> {
     let before = trace.launch_of(gap.after).map(|call| trace.slices.track_of(call));
-    before.filter(|&before| before != thread)
+    let process = trace.track(thread).process;
+    let others = (0..trace.tracks.len() as u32).map(TrackId);
+    let others = others.filter(move |&track| trace.track(track).process == process);
+    let waiting = others.filter(move |&track| waits_for_backward(trace, track, at));
+    before.into_iter().chain(waiting).filter(move |&track| track != thread)
 }
 
 /// Whether a thread waits for the thread of autograd.

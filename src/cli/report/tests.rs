@@ -76,6 +76,7 @@ fn json_has_the_keys_of_the_contract() {
         "top": [{
             "start_ns": 3500, "dur_ns": 500, "parts": [{"class": "no_launch", "dur_ns": 500}], "ended_by": EVIL,
         }],
+        "clusters": [],
         "coverage": {"operator_share": 0.0, "frame_share": 0.0, "launch_share": 1.0 / 3.0},
     }]);
     assert_eq!(json["gaps"], gaps);

@@ -4,7 +4,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::NameId;
 use crate::analysis::frame::Frame;
-use crate::analysis::gaps::place::{open_at, other_thread, sampled_frame, whereabouts};
+use crate::analysis::gaps::place::{open_at, other_threads, sampled_frame, whereabouts};
 use crate::analysis::gaps::{GapClass, Ledger};
 use crate::analysis::short_name::short_name;
 use crate::model::{SliceId, SliceKind, StringId, TimeRange, Trace, TrackId};
@@ -54,6 +54,8 @@ pub struct Keys<'a> {
     /// The parent and the name of each operator path; the first is the empty path.
     pub paths: Vec<(u32, NameId)>,
     is_user: HashMap<StringId, bool>,
+    /// Whether the recording has frames of any kind.
+    has_frames: bool,
     numbered: HashSet<String>,
 }
 
@@ -67,6 +69,7 @@ impl<'a> Keys<'a> {
             path_ids: HashMap::new(),
             paths: vec![(0, NameId::default())],
             is_user: HashMap::new(),
+            has_frames: !trace.samples.ts.is_empty() || trace.slices.kind.contains(&SliceKind::PythonFunction),
             numbered: numbered(trace),
         };
         keys.intern(String::new());
@@ -109,9 +112,12 @@ impl<'a> Keys<'a> {
         let family = family(class);
         let (path, frame) = match self.whereabouts(ledger, index, family) {
             Some((thread, time)) => {
-                let (path, frame) = self.place(thread, time);
-                let other = |keys: &mut Self| keys.place(other_thread(keys.trace, &gap, thread)?, time).1;
-                (path, frame.or_else(|| other(self)).unwrap_or_default())
+                let mut frame = self.frame(thread, time);
+                if frame.is_none() && self.has_frames {
+                    let mut others = other_threads(self.trace, &gap, thread, time.start);
+                    frame = others.find_map(|thread| self.frame(thread, time));
+                }
+                (self.path(thread, time), frame.unwrap_or_default())
             }
             None => Default::default(),
         };
@@ -140,21 +146,28 @@ impl<'a> Keys<'a> {
         self.name(string, if is_graph { Form::Graph } else { Form::Work })
     }
 
-    /// The operator path of a thread at the start of `time`, and the innermost frame of the user's program.
-    fn place(&mut self, thread: TrackId, time: TimeRange) -> (u32, Option<NameId>) {
+    /// The operator path of a thread at the start of `time`.
+    fn path(&mut self, thread: TrackId, time: TimeRange) -> u32 {
         let slices = &self.trace.slices;
-        let (mut path, mut frame) = (0, None);
-        for slice in open_at(self.trace, thread, time.start) {
+        let open = open_at(self.trace, thread, time.start).into_iter();
+        // Kineto recorded named ranges as operators until 2021.
+        open.filter(|slice| matches!(slices.kind[slice.idx()], SliceKind::Operator | SliceKind::Annotation))
+            .fold(0, |path, slice| self.descend(path, slices.name[slice.idx()]))
+    }
+
+    /// The innermost frame of the user's program on a thread at the start of `time`.
+    fn frame(&mut self, thread: TrackId, time: TimeRange) -> Option<NameId> {
+        if !self.has_frames {
+            return None;
+        }
+        let slices = &self.trace.slices;
+        for slice in open_at(self.trace, thread, time.start).into_iter().rev() {
             let string = slices.name[slice.idx()];
-            match slices.kind[slice.idx()] {
-                // Kineto recorded named ranges as operators until 2021.
-                SliceKind::Operator | SliceKind::Annotation => path = self.descend(path, string),
-                SliceKind::PythonFunction if self.is_user(string) => frame = Some(self.name(string, Form::Frame)),
-                _ => {}
+            if slices.kind[slice.idx()] == SliceKind::PythonFunction && self.is_user(string) {
+                return Some(self.name(string, Form::Frame));
             }
         }
-        let sampled = |keys: &mut Self| Some(keys.intern(sampled_frame(keys.trace, thread, time)?.to_owned()));
-        (path, frame.or_else(|| sampled(self)))
+        Some(self.intern(sampled_frame(self.trace, thread, time)?.to_owned()))
     }
 
     /// The path of this operator or named range inside `path`. The profiler's own steps have none.
