@@ -15,16 +15,16 @@ pub struct Place<'a> {
 
 /// Operator and user frame of a part of a gap.
 ///
-/// Where the thread of the part has no frame, another of its process gives it: during a backward pass the thread
-/// of autograd has none, and the main thread waits in `backward()`.
+/// Where the thread of the part has no frame, the one that launched the work before the gap gives it, else one that
+/// waits in `backward()`: the thread of autograd has no frames.
 ///
 /// Cost: O(rows of the process · log n).
 pub fn place<'a>(trace: &'a Trace, gap: &Gap, part: &GapPart) -> Place<'a> {
     let Some((thread, time)) = whereabouts(trace, gap, part) else { return Place::default() };
     let mut found = place_at(trace, thread, time);
     if found.frame.is_none() {
-        let mut others = other_threads(trace, gap, thread, time.start);
-        found.frame = others.find_map(|track| place_at(trace, track, time).frame);
+        let mut candidates = other_threads(trace, gap, thread, time.start);
+        found.frame = candidates.find_map(|track| place_at(trace, track, time).frame);
     }
     found
 }
@@ -41,8 +41,8 @@ pub(super) fn whereabouts(trace: &Trace, gap: &Gap, part: &GapPart) -> Option<(T
     Some((slices.track_of(call), if part.class.is_host() { part.time } else { slices.time(call) }))
 }
 
-/// The threads whose frames stand for those of a thread without any: that which launched the work before the gap, and
-/// those of its process that wait in `backward()` for the thread of autograd.
+/// The other threads that may show where the program is: the one that launched the work before the gap, and those of
+/// the process that wait in `backward()` at a time.
 pub(super) fn other_threads(trace: &Trace, gap: &Gap, thread: TrackId, at: TimeNs) -> impl Iterator<Item = TrackId> {
     let before = trace.launch_of(gap.after).map(|call| trace.slices.track_of(call));
     let process = trace.track(thread).process;

@@ -112,16 +112,12 @@ impl<'a> Keys<'a> {
         let family = family(class);
         let (path, frame) = match self.whereabouts(ledger, index, family) {
             Some((thread, time)) => {
-                let has_frames = self.has_frames;
-                let frame = self.frame(thread, time).or_else(|| {
-                    if !has_frames {
-                        return None;
-                    }
+                let mut frame = self.frame(thread, time);
+                if frame.is_none() && self.has_frames {
                     let mut others = other_threads(self.trace, &gap, thread, time.start);
-                    others.find_map(|thread| self.frame(thread, time))
-                });
-                let frame = frame.unwrap_or_default();
-                (self.path(thread, time), frame)
+                    frame = others.find_map(|thread| self.frame(thread, time));
+                }
+                (self.path(thread, time), frame.unwrap_or_default())
             }
             None => Default::default(),
         };
