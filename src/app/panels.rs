@@ -280,6 +280,8 @@ impl Behavior<Pane> for Panels<'_> {
 #[derive(Clone, Default)]
 struct TabBar {
     tabs_width: f32,
+    /// The width at which the active tab was last scrolled into sight: counts on tabs arrive later than the tabs.
+    followed_width: f32,
     active: Option<TileId>,
     shown: Vec<TileId>,
     /// The points that tabs and scroll arrows share.
@@ -289,12 +291,15 @@ struct TabBar {
 }
 
 impl TabBar {
-    /// The active tab, while it is to be scrolled into sight: after it, the tabs beside it or their room changed.
+    /// The active tab, while it is to be scrolled into sight: after it, the tabs beside it, their widths or their room
+    /// changed.
     fn follow(&mut self, active: Option<TileId>, shown: Vec<TileId>, room: f32) -> Option<TileId> {
         /// Scroll arrows appear a frame later and take room in turn.
         const N_REVEALS: u8 = 3;
-        if (self.active, &self.shown) != (active, &shown) || (self.room - room).abs() > 0.5 {
+        let is_resized = (self.room - room).abs() > 0.5 || (self.followed_width - self.tabs_width).abs() > 0.5;
+        if (self.active, &self.shown) != (active, &shown) || is_resized {
             (self.active, self.shown, self.room, self.n_reveals) = (active, shown, room, N_REVEALS);
+            self.followed_width = self.tabs_width;
         }
         let is_moving = self.n_reveals > 0;
         self.n_reveals = self.n_reveals.saturating_sub(1);
