@@ -173,7 +173,7 @@ impl<'a> Causes<'a> {
         if returned - range.start >= self.usual.latency && role != Role::GraphLaunch {
             rest.start = returned;
             let call_time = TimeRange { end: returned, ..range };
-            if matches!(role, Role::CopyCall | Role::Sync) {
+            if role == Role::Sync || (role == Role::CopyCall && !self.host.is_on_device(call)) {
                 // It stages the data of the copy that is to begin.
                 push(out, flags(GapClass::Copy, Some(call), call_time));
             } else {

@@ -206,7 +206,7 @@ impl<'a> Host<'a> {
     }
 
     /// Whether a call copies from device to device, which needs nothing of the host.
-    fn is_on_device(&self, call: SliceId) -> bool {
+    pub fn is_on_device(&self, call: SliceId) -> bool {
         let copies = &self.trace.facts.copies;
         let kind = |work| copies.get(work).map_or(CopyKind::Unknown, |copy| copy.kind);
         let mut kinds = self.trace.launched_by(call).map(kind).peekable();

@@ -20,8 +20,12 @@ pub struct Place<'a> {
 ///
 /// Cost: O(rows of the process · log n).
 pub fn place<'a>(trace: &'a Trace, gap: &Gap, part: &GapPart) -> Place<'a> {
-    let Some((thread, time)) = whereabouts(trace, gap, part) else { return Place::default() };
+    let Some(Whereabouts { thread, time, cause }) = whereabouts(trace, gap, part) else { return Place::default() };
     let mut found = place_at(trace, thread, time);
+    if let Some(cause) = cause {
+        let is_operator = |slice: &SliceId| trace.slices.kind[slice.idx()] == SliceKind::Operator;
+        found.operator = std::iter::once(cause).chain(trace.slices.ancestors(cause)).find(is_operator);
+    }
     if found.frame.is_none() {
         let mut candidates = other_threads(trace, gap, thread, time.start);
         found.frame = candidates.find_map(|track| place_at(trace, track, time).frame);
@@ -29,16 +33,26 @@ pub fn place<'a>(trace: &'a Trace, gap: &Gap, part: &GapPart) -> Place<'a> {
     found
 }
 
-/// The host thread that a part is about, and the time at which to look at it: that of the part, or of the call that
-/// launched the work after the gap. `None` if no launch was recorded.
-pub(super) fn whereabouts(trace: &Trace, gap: &Gap, part: &GapPart) -> Option<(TrackId, TimeRange)> {
+/// Where to look for the place of a part.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Whereabouts {
+    pub thread: TrackId,
+    /// The time of the part, or of the call that launched the work after the gap.
+    pub time: TimeRange,
+    /// The slice that decided the part: what runs inside it changes from instant to instant.
+    pub cause: Option<SliceId>,
+}
+
+/// Where to look for the place of a part; `None` if no launch was recorded.
+pub(super) fn whereabouts(trace: &Trace, gap: &Gap, part: &GapPart) -> Option<Whereabouts> {
     let slices = &trace.slices;
-    let on_host = part.slice.filter(|slice| !slices.kind[slice.idx()].is_device_work() && part.class.is_host());
-    if let Some(slice) = on_host {
-        return Some((slices.track_of(slice), part.time));
+    let cause = part.slice.filter(|slice| !slices.kind[slice.idx()].is_device_work() && part.class.is_host());
+    if let Some(slice) = cause {
+        return Some(Whereabouts { thread: slices.track_of(slice), time: part.time, cause });
     }
     let call = trace.launch_of(gap.ended_by)?;
-    Some((slices.track_of(call), if part.class.is_host() { part.time } else { slices.time(call) }))
+    let time = if part.class.is_host() { part.time } else { slices.time(call) };
+    Some(Whereabouts { thread: slices.track_of(call), time, cause: None })
 }
 
 /// The other threads that may show where the program is: the one that launched the work before the gap, and those of

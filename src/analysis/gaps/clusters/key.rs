@@ -4,7 +4,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::NameId;
 use crate::analysis::frame::Frame;
-use crate::analysis::gaps::place::{open_at, other_threads, sampled_frame, whereabouts};
+use crate::analysis::gaps::place::{Whereabouts, open_at, other_threads, sampled_frame, whereabouts};
 use crate::analysis::gaps::{GapClass, Ledger};
 use crate::analysis::short_name::short_name;
 use crate::model::{SliceId, SliceKind, StringId, TimeRange, Trace, TrackId};
@@ -111,13 +111,13 @@ impl<'a> Keys<'a> {
         let class = GapClass::ALL.into_iter().rev().max_by_key(|&class| by_class[class as usize]).unwrap_or_default();
         let family = family(class);
         let (path, frame) = match self.whereabouts(ledger, index, family) {
-            Some((thread, time)) => {
+            Some(Whereabouts { thread, time, cause }) => {
                 let mut frame = self.frame(thread, time);
                 if frame.is_none() && self.has_frames {
                     let mut others = other_threads(self.trace, &gap, thread, time.start);
                     frame = others.find_map(|thread| self.frame(thread, time));
                 }
-                (self.path(thread, time), frame.unwrap_or_default())
+                (self.path(thread, time, cause), frame.unwrap_or_default())
             }
             None => Default::default(),
         };
@@ -127,13 +127,14 @@ impl<'a> Keys<'a> {
 
     /// Where to look for the place of a gap: at the longest part of its class. Of a slow host, whose parts are many
     /// and vary, at the launch of the work after it, unless one part is half of the gap.
-    fn whereabouts(&self, ledger: &Ledger, index: usize, class: GapClass) -> Option<(TrackId, TimeRange)> {
+    fn whereabouts(&self, ledger: &Ledger, index: usize, class: GapClass) -> Option<Whereabouts> {
         let gap = ledger.gap(index);
         let longest =
             ledger.parts(index).filter(|part| family(part.class) == class).max_by_key(|part| part.time.dur())?;
         if class == GapClass::CpuOp && 2 * longest.time.dur() < gap.time.dur() {
             let call = self.trace.launch_of(gap.ended_by)?;
-            return Some((self.trace.slices.track_of(call), self.trace.slices.time(call)));
+            let (thread, time) = (self.trace.slices.track_of(call), self.trace.slices.time(call));
+            return Some(Whereabouts { thread, time, cause: None });
         }
         whereabouts(self.trace, &gap, &longest)
     }
@@ -146,10 +147,14 @@ impl<'a> Keys<'a> {
         self.name(string, if is_graph { Form::Graph } else { Form::Work })
     }
 
-    /// The operator path of a thread at the start of `time`.
-    fn path(&mut self, thread: TrackId, time: TimeRange) -> u32 {
+    /// The operator path of a thread at the start of `time`, down to the cause.
+    fn path(&mut self, thread: TrackId, time: TimeRange, cause: Option<SliceId>) -> u32 {
         let slices = &self.trace.slices;
-        let open = open_at(self.trace, thread, time.start).into_iter();
+        let mut open = open_at(self.trace, thread, time.start);
+        if let Some(at) = open.iter().position(|&slice| Some(slice) == cause) {
+            open.truncate(at + 1);
+        }
+        let open = open.into_iter();
         // Kineto recorded named ranges as operators until 2021.
         open.filter(|slice| matches!(slices.kind[slice.idx()], SliceKind::Operator | SliceKind::Annotation))
             .fold(0, |path, slice| self.descend(path, slices.name[slice.idx()]))
