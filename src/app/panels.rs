@@ -201,7 +201,12 @@ impl Behavior<Pane> for Panels<'_> {
 
     fn tab_bar_trailing_ui(&mut self, _tiles: &Tiles<Pane>, ui: &mut Ui, tile: TileId, _tabs: &Tabs) {
         let width = ui.min_rect().width();
-        ui.data_mut(|data| data.get_temp_mut_or_default::<TabBar>(Id::unique(tile)).tabs_width = width);
+        let before = ui.data_mut(|data| {
+            std::mem::replace(&mut data.get_temp_mut_or_default::<TabBar>(Id::unique(tile)).tabs_width, width)
+        });
+        if (before - width).abs() > 0.5 {
+            ui.ctx().request_repaint();
+        }
     }
 
     fn top_bar_right_ui(&mut self, tiles: &Tiles<Pane>, ui: &mut Ui, tile: TileId, tabs: &Tabs, _offset: &mut f32) {
@@ -295,7 +300,7 @@ impl TabBar {
     /// changed.
     fn follow(&mut self, active: Option<TileId>, shown: Vec<TileId>, room: f32) -> Option<TileId> {
         /// Scroll arrows appear a frame later and take room in turn.
-        const N_REVEALS: u8 = 3;
+        const N_REVEALS: u8 = 6;
         let is_resized = (self.room - room).abs() > 0.5 || (self.followed_width - self.tabs_width).abs() > 0.5;
         if (self.active, &self.shown) != (active, &shown) || is_resized {
             (self.active, self.shown, self.room, self.n_reveals) = (active, shown, room, N_REVEALS);

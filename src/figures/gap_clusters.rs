@@ -82,7 +82,7 @@ pub fn clusters<'a>() -> Part<NamedCluster<'a>> {
         number "p95_ns", "95 %", 84, Cell::Ns(row.cluster.p95_ns), "Length that 95 % of them do not exceed";
         number "variation", "Variation", 70, Cell::Plain(row.cluster.variation),
             "Standard deviation of their lengths over the mean";
-        number "at_most", "At most", 70, Cell::or_empty(row.ceiling(), |gain| Cell::Share(gain.throughput_percent() / 100.0)),
+        number "at_most", "Gain at most", 96, Cell::or_empty(row.ceiling(), |gain| Cell::Share(gain.throughput_percent() / 100.0)),
             "What throughput could gain at most if their causes ended: an upper bound, not a forecast";
         number "ceiling_ns_per_step", "Ceiling", 84, Cell::or_empty(row.ceiling(), |gain| Cell::Ns(gain.ns_per_step)),
             "Time per step that ending their causes could save at most";

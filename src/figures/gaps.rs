@@ -11,6 +11,26 @@ use crate::model::{DurNs, TimeNs, TimeRange, Trace};
 /// The most parts of a gap that keep their names in the report; the rest is summed by class.
 const MAX_PARTS: usize = 50;
 
+/// Sums the parts beyond the [`MAX_PARTS`] longest by class, without names. Keeps the order of the others.
+fn fold_smallest(parts: &mut Vec<NamedPart>) {
+    if parts.len() <= MAX_PARTS {
+        return;
+    }
+    let mut longest: Vec<usize> = (0..parts.len()).collect();
+    longest.sort_by_key(|&i| (std::cmp::Reverse(parts[i].dur_ns), i));
+    let mut is_kept = vec![false; parts.len()];
+    longest[..MAX_PARTS].iter().for_each(|&i| is_kept[i] = true);
+    let (kept, rest): (Vec<_>, Vec<_>) = std::mem::take(parts).into_iter().zip(is_kept).partition(|(_, kept)| *kept);
+    parts.extend(kept.into_iter().map(|(part, _)| part));
+    let n_kept = parts.len();
+    for (part, _) in rest {
+        match parts[n_kept..].iter_mut().find(|known| known.class == part.class) {
+            Some(known) => known.dur_ns += part.dur_ns,
+            None => parts.push(NamedPart { name: None, frame: None, ..part }),
+        }
+    }
+}
+
 /// The gaps of one device.
 #[derive(Clone, Debug)]
 pub struct DeviceGaps<'a> {
@@ -127,19 +147,15 @@ impl NamedGap {
                 frame: place(trace, &gap, &part).frame.map(str::to_owned),
                 dur_ns: part.time.dur(),
             };
-            let is_full = parts.len() >= MAX_PARTS;
             let is_same = |known: &&mut NamedPart| {
                 known.class == named.class && known.name == named.name && known.frame == named.frame
             };
-            let is_rest = |known: &&mut NamedPart| is_full && known.class == named.class && known.name.is_none();
-            if let Some(known) = parts.iter_mut().find(|known| is_same(known) || is_rest(known)) {
-                known.dur_ns += named.dur_ns;
-            } else if is_full {
-                parts.push(NamedPart { name: None, frame: None, ..named });
-            } else {
-                parts.push(named);
+            match parts.iter_mut().find(is_same) {
+                Some(known) => known.dur_ns += named.dur_ns,
+                None => parts.push(named),
             }
         }
+        fold_smallest(&mut parts);
         Self {
             rank: trace.info.rank,
             device: ledger.device,
@@ -203,7 +219,7 @@ pub fn device_gaps<'a>() -> Part<DeviceGaps<'a>> {
         number "device", "Device", 58, Cell::Count(u64::from(row.ledger.device)), "Index of the device";
         number "count", "Gaps", 70, Cell::Count(row.totals.all.count), "Times in which nothing runs on it";
         number "total_ns", "Total", 84, Cell::Ns(row.totals.all.total_ns), "Sum of their lengths: its idle time";
-        number "theta_ns", "Usual latency", 96, Cell::Ns(row.ledger.theta_ns),
+        number "theta_ns", "Micro below", 96, Cell::Ns(row.ledger.theta_ns),
             "The longest usual time between two pieces of work that were launched ahead; shorter gaps are micro gaps";
         number "micro_count", "Micro", 70, Cell::Count(row.totals.micro.count), "Gaps shorter than that";
         number "micro_ns", "Micro total", 84, Cell::Ns(row.totals.micro.total_ns), "Sum of their lengths";

@@ -141,7 +141,7 @@ fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String {
         Rule::GarbageCollection => waits("while Python collects garbage"),
         Rule::StepBoundary => waits("between steps"),
         Rule::Dependency => waits("with work of one stream waiting for another"),
-        Rule::Blocked => waits("while the launching thread is blocked in the operating system"),
+        Rule::Blocked => waits("while the host is blocked in the operating system"),
         Rule::DataTime => {
             let of = format::duration(hit.of);
             format!("{device}: in the median step the host loads data for {amount}, and the device works for {of}")

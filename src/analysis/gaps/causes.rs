@@ -95,7 +95,7 @@ impl<'a> Causes<'a> {
         steps: Option<&'a Steps>,
         usual: Usual,
     ) -> Self {
-        let host = Host::new(trace, usual.theta);
+        let host = Host::new(trace, calls, usual.theta);
         Self { trace, calls, overheads, steps, waits, usual, host, syncs: HashMap::new(), scratch: Default::default() }
     }
 
@@ -143,7 +143,8 @@ impl<'a> Causes<'a> {
             for theirs in &other {
                 let is_better = match theirs.activity {
                     Activity::Works => true,
-                    Activity::Waits => segment.activity == Activity::Nothing,
+                    // That another thread waits in the operating system, as idle threads do, explains nothing.
+                    Activity::Waits => segment.activity == Activity::Nothing && theirs.class != GapClass::Blocked,
                     Activity::Nothing => segment.slice.is_none() && segment.activity == Activity::Nothing,
                 };
                 let has_frame = segment.has_frame || theirs.has_frame;
@@ -245,7 +246,7 @@ impl<'a> Causes<'a> {
         }
         let is_graph = self.launches_graph(call);
         let ahead = slices.ts[scene.ended_by.idx()] - slices.end[call.idx()];
-        if scene.launch_bound_run >= LAUNCH_BOUND_RUN && ahead < self.usual.latency && !is_graph {
+        if scene.launch_bound_run >= LAUNCH_BOUND_RUN && ahead < self.usual.latency && !is_graph && !has_cause(parts) {
             return Some((Trigger::LaunchBound, None));
         }
         let ends_graph = scene.after_call.is_some_and(|after| after != call && self.launches_graph(after));
@@ -298,6 +299,13 @@ impl<'a> Causes<'a> {
         let first = steps.boundaries.partition_point(|&boundary| boundary <= range.start);
         steps.boundaries.get(first).is_some_and(|&boundary| boundary <= range.end)
     }
+}
+
+/// Whether most of a gap is time that the speed of launches does not explain, such as loading data.
+fn has_cause(parts: &[Segment]) -> bool {
+    let is_definite = |class| class < GapClass::Launch;
+    let sum = |parts: &mut dyn Iterator<Item = &Segment>| -> DurNs { parts.map(|part| part.time.dur()).sum() };
+    2 * sum(&mut parts.iter().filter(|part| is_definite(part.class))) > sum(&mut parts.iter())
 }
 
 /// Replaces the parts of segments within `range` that overlap `spans` and fit `is_covered`.

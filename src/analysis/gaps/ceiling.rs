@@ -3,9 +3,7 @@
 //! **The rule.** A part of a gap is recoverable if ending its cause removes it:
 //!
 //! * Parts with a host class, and waiting for work on another stream, are recoverable.
-//! * Time without any record ([`GapClass::Unknown`]) has no cause to end. It is recoverable only where the trigger
-//!   explains it: after a synchronization, or where the host launches no faster than the device runs, the device
-//!   would not have waited whatever the host did.
+//! * Time without any record ([`GapClass::Unknown`]) has no cause to end, whatever the trigger.
 //! * The latency of launches, time in queues without an explanation, gaps inside CUDA graphs, and gaps whose launch
 //!   was not recorded are not: nothing recorded shows what would end them. The launch latency that remains after a
 //!   fix is thereby left out.
@@ -15,7 +13,7 @@
 //! are disjoint, and gaps of one device too, so sums over classes or over clusters of one device do not exceed its
 //! idle time. Of several devices, time in which all of them gain counts once.
 
-use super::{Gap, GapClass, GapPart, Ledger, Trigger};
+use super::{GapClass, GapPart, Ledger};
 use crate::analysis::gaps::clusters::counted_boundaries;
 use crate::analysis::steps::Steps;
 use crate::model::time::{length, unite};
@@ -50,11 +48,8 @@ pub struct Rank<'a> {
 }
 
 /// Whether ending its cause removes a part of this class; see the rule above.
-pub fn is_recoverable(gap: &Gap, class: GapClass) -> bool {
-    match class {
-        GapClass::Unknown => matches!(gap.trigger, Some(Trigger::Sync | Trigger::LaunchBound)),
-        class => class.is_host() || class == GapClass::Dependency,
-    }
+pub fn is_recoverable(class: GapClass) -> bool {
+    (class.is_host() && class != GapClass::Unknown) || class == GapClass::Dependency
 }
 
 /// What ending some causes would gain at most, on the slowest rank.
@@ -85,8 +80,7 @@ fn of_rank(rank: Rank<'_>, is_ended: &dyn Fn(&Ledger, usize, &GapPart) -> bool) 
     let mut saved: Vec<TimeRange> = Vec::new();
     for ledger in rank.ledgers {
         for index in ledger.within(window) {
-            let gap = ledger.gap(index);
-            let parts = ledger.parts(index).filter(|part| is_recoverable(&gap, part.class));
+            let parts = ledger.parts(index).filter(|part| is_recoverable(part.class));
             let parts = parts.filter(|part| is_ended(ledger, index, part));
             saved.extend(parts.filter_map(|part| part.time.intersect(window)));
         }

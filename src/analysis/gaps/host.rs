@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 
 use super::GapClass;
 use super::roles::{Role, Roles};
+use super::work::Calls;
 use crate::model::{CopyKind, DurNs, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// How much a thread did.
@@ -40,6 +41,7 @@ impl Segment {
 #[derive(Debug)]
 pub struct Host<'a> {
     trace: &'a Trace,
+    calls: &'a Calls,
     pub roles: Roles,
     threads: HashMap<TrackId, Vec<Cursor>>,
     /// Operators and ranges whose class depends on what lies inside.
@@ -59,9 +61,9 @@ struct Cursor {
 }
 
 impl<'a> Host<'a> {
-    pub fn new(trace: &'a Trace, theta: DurNs) -> Self {
+    pub fn new(trace: &'a Trace, calls: &'a Calls, theta: DurNs) -> Self {
         let (roles, threads, judged) = Default::default();
-        Self { trace, roles, threads, judged, theta, found: Vec::new(), open: Vec::new() }
+        Self { trace, calls, roles, threads, judged, theta, found: Vec::new(), open: Vec::new() }
     }
 
     /// Adds what `track` did during `range` in order of time; the segments tile the range.
@@ -138,6 +140,7 @@ impl<'a> Host<'a> {
                 Role::CopyCall | Role::SyncOperator | Role::CopyOperator | Role::DataRange => {
                     self.judged_by_content(slice, role)
                 }
+                Role::Launch if self.calls.loading.contains(&slice) => GapClass::ModuleLoad,
                 role => class_of(role),
             };
             match class {

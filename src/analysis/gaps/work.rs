@@ -3,11 +3,19 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::model::{ProcessId, SliceId, TimeNs, Trace};
+use hashbrown::HashSet;
+
+use crate::model::{DurNs, ProcessId, SliceId, SliceKind, TimeNs, Trace};
+
+/// A first launch of a kernel that lasts this long, in nanoseconds, loads its code.
+const LOADING: DurNs = 1_000_000;
 
 /// The API call of each correlation id.
 #[derive(Debug)]
 pub struct Calls {
+    /// Launches that load the code of their kernel: each the first of its kernel, and long. Only Kineto of 2023 and
+    /// later records the loading itself.
+    pub loading: HashSet<SliceId>,
     /// By correlation id; empty if the ids are sparse.
     by_id: Vec<SliceId>,
 }
@@ -31,7 +39,24 @@ impl Calls {
                 }
             }
         }
-        Self { by_id }
+        let mut out = Self { loading: HashSet::new(), by_id };
+        out.loading = out.first_launches(trace);
+        out
+    }
+
+    /// The first launch of each kernel, by name, that lasts at least [`LOADING`].
+    fn first_launches(&self, trace: &Trace) -> HashSet<SliceId> {
+        let slices = &trace.slices;
+        let mut first = vec![NONE; trace.strings.len()];
+        for i in (0..slices.len()).filter(|&i| slices.kind[i] == SliceKind::Kernel) {
+            let Some(call) = self.of(trace, SliceId(i as u32)) else { continue };
+            let known = &mut first[slices.name[i].0 as usize];
+            if *known == NONE || slices.ts[call.idx()] < slices.ts[known.idx()] {
+                *known = call;
+            }
+        }
+        first.retain(|&call| call != NONE && slices.time(call).dur() >= LOADING);
+        first.into_iter().collect()
     }
 
     /// The call that launched some device work. Cost: O(1) for dense ids.

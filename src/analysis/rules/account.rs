@@ -55,12 +55,15 @@ impl Cause {
             GapClass::Blocked if trigger != Some(Trigger::Sync) => Self::Blocked,
             GapClass::LaunchLatency | GapClass::Graph if trigger != Some(Trigger::LaunchBound) => Self::Latency,
             GapClass::Queued | GapClass::NoLaunch => Self::Unexplained,
+            // A synchronization that ended long ago does not explain time without any record.
+            GapClass::Unknown if !matches!(trigger, Some(Trigger::StepBoundary | Trigger::Profiler)) => {
+                Self::Unexplained
+            }
             _ => match (trigger, class) {
                 (Some(Trigger::Sync), _) => Self::Synchronization,
                 (Some(Trigger::LaunchBound), _) => Self::LaunchBound,
                 (Some(Trigger::Profiler), _) => Self::Profiler,
                 (Some(Trigger::StepBoundary), _) => Self::StepBoundary,
-                (_, GapClass::Unknown) => Self::Unexplained,
                 (_, GapClass::Launch) => Self::LaunchBound,
                 _ => Self::Host,
             },
@@ -83,13 +86,17 @@ pub struct Account {
 }
 
 impl Account {
-    /// The names with most time, at most `n`.
+    /// The names with most time, at most `n`; none if the names together have less than half of it.
     pub fn names(&self, trace: &Trace, n: usize) -> Vec<String> {
         let mut names: Vec<(DurNs, &str)> =
             self.names.iter().map(|(&name, &ns)| (ns, trace.strings.get(name))).collect();
         names.retain(|(_, name)| !is_step_name(name) || name.starts_with("enumerate(DataLoader)"));
         names.sort_unstable_by(|a, b| (b.0, a.1).cmp(&(a.0, b.1)));
-        names.into_iter().take(n).map(|(_, name)| name.to_owned()).collect()
+        names.truncate(n);
+        if 2 * names.iter().map(|(ns, _)| ns).sum::<DurNs>() < self.total_ns {
+            return Vec::new();
+        }
+        names.into_iter().map(|(_, name)| name.to_owned()).collect()
     }
 }
 
@@ -107,7 +114,7 @@ pub fn accounts(trace: &Trace, ledger: &Ledger, window: TimeRange) -> Vec<Accoun
             let cause = Cause::of(part.class, gap.trigger);
             own[cause as usize] += time.dur();
             let account = &mut all[cause as usize];
-            account.recoverable_ns += if is_recoverable(&gap, part.class) { time.dur() } else { 0 };
+            account.recoverable_ns += if is_recoverable(part.class) { time.dur() } else { 0 };
             // The synchronization that emptied the queue, not what the host did after it.
             let synced = gap.trigger_slice.filter(|_| cause == Cause::Synchronization);
             if let Some(slice) = synced.or(part.slice).filter(|_| is_macro) {

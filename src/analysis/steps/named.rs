@@ -223,8 +223,16 @@ fn anchored(named: &[Named<'_>], prefix: &str) -> Option<Division> {
     of_prefix().for_each(|named| *counts.entry(named.name).or_default() += 1);
     let most = counts.values().copied().max().filter(|&most| most >= MIN_ANCHORS)?;
     let name = of_prefix().find(|named| counts[named.name] == most)?.name;
-    let mut ends: Vec<TimeNs> = of_prefix().filter(|found| found.name == name).map(|found| found.time.end).collect();
-    ends.sort_unstable();
+    let mut anchors: Vec<TimeRange> = of_prefix().filter(|found| found.name == name).map(|found| found.time).collect();
+    anchors.sort_unstable_by_key(|time| time.end);
+    // The last call of a loader ends the loop and brings no batch.
+    let mut durs: Vec<i64> = anchors.iter().map(|time| time.dur()).collect();
+    durs.sort_unstable();
+    let brings_none = |time: &TimeRange| time.dur() < durs[durs.len() / 2] / 100;
+    if anchors.last().is_some_and(brings_none) && anchors.len() > MIN_ANCHORS {
+        anchors.pop();
+    }
+    let ends: Vec<TimeNs> = anchors.into_iter().map(|time| time.end).collect();
     Some(Division { source: StepSource::Annotation(name.to_owned()), boundaries: ends, names: None, times: Vec::new() })
 }
 

@@ -47,10 +47,6 @@ pub fn waterfall_ui(trace: &Trace, facts: &GapFacts, colors: &SliceColors, ui: &
         let top = ruler.bottom() + lane as f32 * (TITLE_HEIGHT + LANE_HEIGHT) + TITLE_HEIGHT;
         Rect::from_x_y_ranges(rect.x_range(), top..=top + LANE_HEIGHT - 2.0)
     };
-    for (i, title) in titles(trace, facts).iter().enumerate() {
-        let at = pos2(rect.left() + 2.0, lane(i).top() - TITLE_HEIGHT / 2.0);
-        painter.text(at, Align2::LEFT_CENTER, title, FontId::proportional(10.5), ui.visuals().weak_text_color());
-    }
     let bars = bars(trace, facts, colors, ui.visuals().dark_mode);
     for bar in &bars {
         paint(&painter, bar, &scale, lane(bar.lane));
@@ -58,6 +54,14 @@ pub fn waterfall_ui(trace: &Trace, facts: &GapFacts, colors: &SliceColors, ui: &
     let edge = Stroke::new(1.0, ui.visuals().strong_text_color());
     for x in [scale.x(gap.start), scale.x(gap.end)] {
         painter.vline(x, ruler.bottom()..=rect.bottom(), edge);
+    }
+    // On top of the edges of the gap and of the ruler's lines, which would cross them.
+    for (i, title) in titles(trace, facts).into_iter().enumerate() {
+        let galley = painter.layout_no_wrap(title, FontId::proportional(10.5), ui.visuals().weak_text_color());
+        let at = pos2(rect.left() + 2.0, lane(i).top() - TITLE_HEIGHT / 2.0);
+        let plate = Align2::LEFT_CENTER.anchor_size(at, galley.size());
+        painter.rect_filled(plate, 0.0, ui.visuals().panel_fill);
+        painter.galley(plate.min, galley, ui.visuals().weak_text_color());
     }
     let pointer = response.hover_pos()?;
     // The last one painted is on top.

@@ -127,10 +127,13 @@ pub fn ui(
     response.on_hover_ui_at_pointer(|ui| tooltip_ui(steps, step, ui));
 }
 
-/// The name of a step as far as it fits: whole, else its number, else none.
+/// The name of a step as far as it fits: whole, else the number that it ends in, else its place, else none.
 fn name(painter: &eframe::egui::Painter, band: Rect, name: &str, step: usize, color: eframe::egui::Color32) {
     let font = FontId::proportional(11.0);
-    for text in [display_name(name).into_owned(), format!("{}", step + 1)] {
+    let number = name.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    let short = if is_number { number.to_owned() } else { (step + 1).to_string() };
+    for text in [display_name(name).into_owned(), short] {
         let galley = painter.layout_no_wrap(text, font.clone(), color);
         if galley.size().x + 4.0 <= band.width() {
             painter.galley(Align2::CENTER_CENTER.align_size_within_rect(galley.size(), band).min, galley, color);
