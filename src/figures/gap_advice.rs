@@ -203,7 +203,7 @@ pub fn trigger_text(trigger: Trigger) -> &'static str {
         Trigger::LaunchBound => {
             "The work before was short and launched just in time: the host launches no faster than the device runs"
         }
-        Trigger::StepBoundary => "One step ended in it and the next began",
+        Trigger::StepBoundary => "The work before it belongs to one step, the work after it to the next",
         Trigger::GraphEnd => "It follows the last node of a CUDA graph: the next launch came too late",
         Trigger::Profiler => "The profiler was at work, starting, stopping or flushing",
     }

@@ -219,3 +219,12 @@ pub fn object(of: &StepsOf<'_>) -> Object {
 pub fn list(of: Option<&StepsOf<'_>>) -> Table {
     step_list().table(of.map(StepsOf::rows).unwrap_or_default(), of.map_or(0, |of| of.top))
 }
+
+/// The number that a step's name ends in, else its place, from 1.
+///
+/// * `step`: index of the step.
+pub fn short_name(name: &str, step: usize) -> String {
+    let number = name.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number { number.to_owned() } else { (step + 1).to_string() }
+}

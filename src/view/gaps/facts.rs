@@ -95,8 +95,8 @@ impl Analysis for GapOf {
         let boundaries = (*steps).as_ref().map_or(&[][..], |steps| &steps.boundaries);
         let step_of = |time: TimeNs| {
             let at = boundaries.partition_point(|&boundary| boundary <= time).checked_sub(1)?;
-            let (start, end) = (boundaries[at], *boundaries.get(at + 1)?);
-            Some(((*steps).as_ref()?.names.get(at)?.clone(), TimeRange { start, end }))
+            let steps = (*steps).as_ref()?;
+            Some((steps.names.get(at)?.clone(), *steps.times.get(at)?))
         };
         let clusters = work.get(trace, &GapClusters::default())?;
         let recurrence = clusters.get(number).and_then(|clusters| {

@@ -324,7 +324,8 @@ fn totals_ui(listing: &Listing, ui: &mut egui::Ui) {
     let share = |part: i64, of: i64| format!("{:.1} %", part as f64 / of.max(1) as f64 * 100.0);
     ui.horizontal_wrapped(|ui| {
         let n = format::count(rows.gaps.len() as u64);
-        ui.label(format!("{n} of {} gaps, {}", format::count(whole.gaps), format::duration(rows.total_ns)));
+        ui.label(format!("{n} of {} gaps, {}", format::count(whole.gaps), format::duration(rows.total_ns)))
+            .on_hover_text("Gaps that reach into the selected range count with all their time");
         ui.weak(format!(
             "idle {} of {}, {}",
             format::duration(whole.idle_ns),

@@ -11,6 +11,7 @@ use crate::figures::{format, text::display_name};
 use crate::model::{DurNs, ProcessId, SliceId, TimeRange};
 use crate::session::{OpenTrace, Selection};
 use crate::view::ViewContext;
+use crate::view::axis::fitted;
 use crate::view::states::{answer_ui, nothing_ui};
 use crate::widget::gap_color::swatch_ui;
 use crate::widget::slice_color::SliceColors;
@@ -72,7 +73,9 @@ fn head_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, facts: &GapFacts, ui: &m
             ui.ctx().copy_text(facts.text(&open.trace, open.offset));
         }
         if ui.small_button("Zoom to gap").on_hover_text("Show it in the timeline with what runs around it").clicked() {
-            ctx.commands.extend([Command::Show(crate::view::timeline::SPEC.id), Command::FocusSelection]);
+            ctx.commands.push(Command::Show(crate::view::timeline::SPEC.id));
+            let time = facts.gap.time.shifted(open.offset);
+            ctx.navigation.go(fitted(time, 0.5, ctx.span));
         }
     });
     let share = |of: DurNs| format!("{:.1} %", dur as f64 / of.max(1) as f64 * 100.0);

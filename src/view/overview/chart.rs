@@ -6,6 +6,7 @@ use egui_plot::{Bar, BarChart, GridInput, GridMark, HoverPosition, Plot, Span};
 use super::cards::swatch_ui;
 use super::work::Chart;
 use crate::figures::format;
+use crate::figures::steps::short_name;
 use crate::figures::text::display_name;
 use crate::model::DurNs;
 use crate::view::ViewContext;
@@ -77,7 +78,11 @@ fn plot_ui(chart: &Chart, height: f32, ctx: &ViewContext<'_>, ui: &mut egui::Ui)
         .include_y(0.0)
         .sense(Sense::click())
         .x_grid_spacer(|input| step_marks(&input, chart.bars.len()))
-        .x_axis_formatter(|mark, _| format!("{:.0}", (mark.value * chart.steps_per_bar as f64) + 1.0))
+        .x_axis_formatter(|mark, _| {
+            let step = index(mark.value).unwrap_or_default();
+            let bar = chart.bars.get(step).filter(|_| chart.steps_per_bar == 1);
+            short_name(bar.map_or("", |bar| &bar.name), step * chart.steps_per_bar)
+        })
         .y_axis_formatter(|mark, _| format::moment(mark.value as DurNs, mark.step_size as DurNs))
         .label_formatter(|at| match at {
             HoverPosition::NearDataPoint { position, .. } | HoverPosition::Elsewhere { position } => {

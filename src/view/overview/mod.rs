@@ -54,20 +54,25 @@ impl View for OverviewView {
             let left = Frame::NONE.inner_margin(Margin { right: 8, ..Margin::ZERO });
             let right = Frame::NONE.inner_margin(Margin { left: 8, ..Margin::ZERO });
             let width = ui.available_width();
-            Panel::left(egui::Id::unique("overview devices")).frame(left).default_size(width * 0.28).show(ui, |ui| {
-                scroll(ui, "devices", |ui| cards::ui(&summary, *ctx.range, ui));
-            });
-            Panel::right(egui::Id::unique("overview findings")).frame(right).default_size(width * 0.42).show(
-                ui,
-                |ui| {
+            Panel::left(egui::Id::unique("overview devices"))
+                .frame(left)
+                .default_size(width * 0.28)
+                .max_size(width * 0.34)
+                .show(ui, |ui| {
+                    scroll(ui, "devices", |ui| cards::ui(&summary, *ctx.range, ui));
+                });
+            Panel::right(egui::Id::unique("overview findings"))
+                .frame(right)
+                .default_size(width * 0.42)
+                .max_size(width * 0.46)
+                .show(ui, |ui| {
                     scroll(ui, "findings", |ui| {
                         if let Some(summary) = answer_ui(&summary, "Applying the rules…", ui) {
                             let place = self.list.ui(&summary, ui);
                             place.into_iter().for_each(|place| show(place, ctx));
                         }
                     });
-                },
-            );
+                });
             let middle = Frame::NONE.inner_margin(Margin::symmetric(8, 0));
             CentralPanel::default().frame(middle).show(ui, |ui| {
                 if let Some(charts) = answer_ui(&charts, "Measuring the steps…", ui) {

@@ -8,6 +8,7 @@ use crate::analysis::steps::Steps;
 use crate::answers::Query;
 use crate::answers::time::TraceSteps;
 use crate::figures::format;
+use crate::figures::steps::short_name;
 use crate::figures::text::display_name;
 use crate::model::{DurNs, TimeRange};
 use crate::view::ViewContext;
@@ -130,10 +131,7 @@ pub fn ui(
 /// The name of a step as far as it fits: whole, else the number that it ends in, else its place, else none.
 fn name(painter: &eframe::egui::Painter, band: Rect, name: &str, step: usize, color: eframe::egui::Color32) {
     let font = FontId::proportional(11.0);
-    let number = name.trim_start_matches(|c: char| !c.is_ascii_digit());
-    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    let short = if is_number { number.to_owned() } else { (step + 1).to_string() };
-    for text in [display_name(name).into_owned(), short] {
+    for text in [display_name(name).into_owned(), short_name(name, step)] {
         let galley = painter.layout_no_wrap(text, font.clone(), color);
         if galley.size().x + 4.0 <= band.width() {
             painter.galley(Align2::CENTER_CENTER.align_size_within_rect(galley.size(), band).min, galley, color);
