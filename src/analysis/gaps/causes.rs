@@ -143,8 +143,7 @@ impl<'a> Causes<'a> {
             for theirs in &other {
                 let is_better = match theirs.activity {
                     Activity::Works => true,
-                    // That another thread waits in the operating system, as idle threads do, explains nothing.
-                    Activity::Waits => segment.activity == Activity::Nothing && theirs.class != GapClass::Blocked,
+                    Activity::Waits => segment.activity == Activity::Nothing,
                     Activity::Nothing => segment.slice.is_none() && segment.activity == Activity::Nothing,
                 };
                 let has_frame = segment.has_frame || theirs.has_frame;

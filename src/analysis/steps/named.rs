@@ -229,7 +229,8 @@ fn anchored(named: &[Named<'_>], prefix: &str) -> Option<Division> {
     let mut durs: Vec<i64> = anchors.iter().map(|time| time.dur()).collect();
     durs.sort_unstable();
     let brings_none = |time: &TimeRange| time.dur() < durs[durs.len() / 2] / 100;
-    if anchors.last().is_some_and(brings_none) && anchors.len() > MIN_ANCHORS {
+    let is_loader = prefix == "enumerate(DataLoader)#";
+    if is_loader && anchors.len() > MIN_ANCHORS && anchors.last().is_some_and(brings_none) {
         anchors.pop();
     }
     let ends: Vec<TimeNs> = anchors.into_iter().map(|time| time.end).collect();
