@@ -157,7 +157,7 @@ impl Phases {
     }
 }
 
-/// The phases of a trace by its annotations, operators, API calls and Python functions, see [`Marks`].
+/// The phases of a trace by its annotations, operators, API calls and Python functions, see `Marks`.
 ///
 /// * Threads that launch device work count, those with most launches first: the time for which one names no phase
 ///   is that of the next. Without launches all threads count, those with most operators first.

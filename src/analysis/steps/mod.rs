@@ -68,7 +68,7 @@ pub struct Steps<B = TimeNs> {
     pub names: Vec<String>,
     /// Share of steps whose length is within a tenth of the median plus the slack of [`Self::new`].
     pub regularity: f64,
-    /// The steps that statistics are of; see [`used`].
+    /// The steps that statistics are of; see `used`.
     pub used: Range<usize>,
     /// The time of each step; empty without times. A step that the profiler named ends where its range does, a few
     /// microseconds before the next boundary.
@@ -229,7 +229,7 @@ pub fn t_975(df: u64) -> f64 {
 ///    since they may be parts of a step when gradients are accumulated;
 /// 5. the period of the sequence of collectives, of device operations, or of operators.
 ///
-/// * A recording of one pass has no steps: its layers repeat as steps do, see [`sequence`].
+/// * A recording of one pass has no steps: its layers repeat as steps do, see `sequence`.
 /// * Cost: O(n log n) for n slices and strings. `None` once cancelled.
 pub fn steps(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
     let found = divisions(&annotations(trace), &Coverage::of(trace));

@@ -1,7 +1,7 @@
 //! Training runs with planted causes of GPU idle time, and the answer that follows from the definitions of the gap
 //! ledger.
 //!
-//! [`script`] decides what each thread does and knows of every nanosecond what it is; [`expected`] derives from
+//! `script` decides what each thread does and knows of every nanosecond what it is; `expected` derives from
 //! that the parts and the trigger of every gap. Neither knows how causes are found. The
 //! recorders of [`super::kineto`] and [`super::nsys`] write the run.
 
