@@ -101,7 +101,7 @@ fn head_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, facts: &GapFacts, ui: &m
         }
         let gaps = format::count(facts.n_gaps as u64);
         row("Idle time", format!("{} of {} in {gaps} gaps", share(facts.idle_ns), format::duration(facts.idle_ns)));
-        let none = "None found: nothing shows what emptied the queue".to_owned();
+        let none = "None: no synchronization, step or graph ended before it".to_owned();
         row("Trigger", facts.gap.trigger.map_or(none, |trigger| trigger.label().to_owned()));
     });
     if let Some(trigger) = facts.gap.trigger {

@@ -1,0 +1,164 @@
+//! The rules: keys, labels, thresholds and units.
+
+use super::account::Cause;
+use super::thresholds::{Levels, Thresholds};
+
+/// A rule that may have findings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Rule {
+    LowUtilization,
+    DataLoading,
+    ExposedCommunication,
+    LaunchBound,
+    Synchronization,
+    HostBound,
+    ExposedCopies,
+    PageableCopies,
+    Allocator,
+    ModuleLoad,
+    GarbageCollection,
+    StepBoundary,
+    Dependency,
+    Blocked,
+    DataTime,
+    TinyKernels,
+    SlowKernels,
+    LongKernel,
+    RecurringGap,
+    MemoryNearlyFull,
+    Unexplained,
+    Profiler,
+}
+
+impl Rule {
+    /// Every rule.
+    pub const ALL: [Self; 22] = [
+        Self::LowUtilization,
+        Self::DataLoading,
+        Self::ExposedCommunication,
+        Self::LaunchBound,
+        Self::Synchronization,
+        Self::HostBound,
+        Self::ExposedCopies,
+        Self::PageableCopies,
+        Self::Allocator,
+        Self::ModuleLoad,
+        Self::GarbageCollection,
+        Self::StepBoundary,
+        Self::Dependency,
+        Self::Blocked,
+        Self::DataTime,
+        Self::TinyKernels,
+        Self::SlowKernels,
+        Self::LongKernel,
+        Self::RecurringGap,
+        Self::MemoryNearlyFull,
+        Self::Unexplained,
+        Self::Profiler,
+    ];
+
+    /// As in JSON.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::LowUtilization => "low_gpu_utilization",
+            Self::DataLoading => "data_loading",
+            Self::ExposedCommunication => "exposed_communication",
+            Self::LaunchBound => "launch_bound",
+            Self::Synchronization => "synchronization",
+            Self::HostBound => "host_bound",
+            Self::ExposedCopies => "exposed_copies",
+            Self::PageableCopies => "pageable_copies",
+            Self::Allocator => "allocator",
+            Self::ModuleLoad => "module_load",
+            Self::GarbageCollection => "garbage_collection",
+            Self::StepBoundary => "step_boundary",
+            Self::Dependency => "stream_dependency",
+            Self::Blocked => "blocked_in_os",
+            Self::DataTime => "data_time",
+            Self::TinyKernels => "tiny_kernels",
+            Self::SlowKernels => "slow_kernels",
+            Self::LongKernel => "long_kernel",
+            Self::RecurringGap => "recurring_gap",
+            Self::MemoryNearlyFull => "memory_nearly_full",
+            Self::Unexplained => "unexplained_idle",
+            Self::Profiler => "profiler_overhead",
+        }
+    }
+
+    /// What it checks, for people.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::LowUtilization => "GPU utilization",
+            Self::DataLoading => "Data loading",
+            Self::ExposedCommunication => "Exposed communication",
+            Self::LaunchBound => "Launch-bound",
+            Self::Synchronization => "Synchronizations",
+            Self::HostBound => "Work on the CPU",
+            Self::ExposedCopies => "Exposed copies",
+            Self::PageableCopies => "Pageable copies",
+            Self::Allocator => "Device allocations",
+            Self::ModuleLoad => "Compiling and loading code",
+            Self::GarbageCollection => "Garbage collection",
+            Self::StepBoundary => "Gaps between steps",
+            Self::Dependency => "Waiting for other streams",
+            Self::Blocked => "Blocked in the OS",
+            Self::DataTime => "Data time against GPU time",
+            Self::TinyKernels => "Tiny kernels",
+            Self::SlowKernels => "Slow kernels",
+            Self::LongKernel => "One long kernel",
+            Self::RecurringGap => "Recurring gaps",
+            Self::MemoryNearlyFull => "Memory headroom",
+            Self::Unexplained => "Unexplained idle time",
+            Self::Profiler => "Profiler overhead",
+        }
+    }
+
+    /// Its thresholds.
+    pub fn levels(self, of: &Thresholds) -> Levels {
+        match self {
+            Self::LowUtilization => of.utilization,
+            Self::DataLoading => of.data_loading,
+            Self::ExposedCommunication => of.communication,
+            Self::LaunchBound => of.launch_bound,
+            Self::Synchronization => of.synchronization,
+            Self::HostBound => of.host_bound,
+            Self::ExposedCopies => of.copies,
+            Self::PageableCopies => of.pageable,
+            Self::Allocator => of.allocator,
+            Self::ModuleLoad => of.module_load,
+            Self::GarbageCollection => of.garbage_collection,
+            Self::StepBoundary => of.step_boundary,
+            Self::Dependency => of.dependency,
+            Self::Blocked => of.blocked,
+            Self::DataTime => of.data_time,
+            Self::TinyKernels => of.tiny_kernels,
+            Self::SlowKernels => of.slow_kernels,
+            Self::LongKernel => of.long_kernel,
+            Self::RecurringGap => of.cluster,
+            Self::MemoryNearlyFull => of.memory,
+            Self::Unexplained => of.unexplained,
+            Self::Profiler => of.profiler,
+        }
+    }
+
+    /// The cause whose idle time it measures.
+    pub(super) fn cause(self) -> Option<Cause> {
+        Some(match self {
+            Self::DataLoading => Cause::DataLoading,
+            Self::ExposedCommunication => Cause::Collective,
+            Self::LaunchBound => Cause::LaunchBound,
+            Self::Synchronization => Cause::Synchronization,
+            Self::HostBound => Cause::Host,
+            Self::ExposedCopies => Cause::Copy,
+            Self::Allocator => Cause::Allocator,
+            Self::ModuleLoad => Cause::ModuleLoad,
+            Self::GarbageCollection => Cause::GarbageCollection,
+            Self::StepBoundary => Cause::StepBoundary,
+            Self::Dependency => Cause::Dependency,
+            Self::Blocked => Cause::Blocked,
+            Self::Unexplained => Cause::Unexplained,
+            Self::Profiler => Cause::Profiler,
+            _ => return None,
+        })
+    }
+}
