@@ -79,19 +79,17 @@ pub fn annotations(scope: &Scope<'_>) -> Vec<AnnotationTotals> {
 pub fn projection(trace: &Trace, range: SliceId) -> Option<Projection> {
     let track = trace.slices.track_of(range);
     let time = trace.slices.time(range);
-    let mut spans = RecentSpans::default();
+    let mut spans: Vec<TimeRange> = Vec::new();
     for row in trace.rows(track) {
         for call in trace.slices.window(row, time).filter(|&i| time.contains(trace.slices.ts[i])) {
             let call = SliceId(call as u32);
             if trace.slices.kind[call.idx()].is_call() {
-                trace
-                    .launched_by(call)
-                    .filter(|&work| trace.launch_of(work) == Some(call))
-                    .for_each(|work| spans.push(trace.slices.time(work)));
+                let work = trace.launched_by(call).filter(|&work| trace.launch_of(work) == Some(call));
+                spans.extend(work.map(|work| trace.slices.time(work)));
             }
         }
     }
-    (!spans.is_empty()).then(|| spans.since(0))
+    (!spans.is_empty()).then(|| Projection::of(&mut spans))
 }
 
 /// The projections of `wanted`, sorted by slice; those without device work are absent.
@@ -118,41 +116,77 @@ fn projections(
     all
 }
 
-/// For each thread the device work it launched, as (start of the call, time of the work), sorted by call.
-/// Each device slice occurs once.
-fn work_by_thread(trace: &Trace) -> BTreeMap<TrackId, Vec<(TimeNs, TimeRange)>> {
-    let mut by_thread: BTreeMap<TrackId, Vec<(TimeNs, TimeRange)>> = BTreeMap::new();
+/// A call and a piece of device work that it launched.
+type Launched = (SliceId, SliceId);
+
+/// The device work that each thread launched, by the start of the call. Each device slice occurs once.
+fn work_by_thread(trace: &Trace) -> BTreeMap<TrackId, Vec<Launched>> {
+    let mut by_thread: BTreeMap<TrackId, Vec<Launched>> = BTreeMap::new();
     for i in (0..trace.slices.len()).filter(|&i| trace.slices.kind[i].is_device_work()) {
         let work = SliceId(i as u32);
         if let Some(call) = trace.launch_of(work) {
-            let thread = by_thread.entry(trace.slices.track_of(call)).or_default();
-            thread.push((trace.slices.ts[call.idx()], trace.slices.time(work)));
+            by_thread.entry(trace.slices.track_of(call)).or_default().push((call, work));
         }
     }
-    by_thread.par_iter_mut().for_each(|(_, work)| work.sort_by_key(|piece| piece.0));
+    let start = |&(call, work): &Launched| (trace.slices.ts[call.idx()], call, work);
+    by_thread.par_iter_mut().for_each(|(_, work)| work.sort_unstable_by_key(start));
     by_thread
 }
 
-fn of_thread(trace: &Trace, work: &[(TimeNs, TimeRange)], ranges: &[SliceId]) -> Vec<(SliceId, Projection)> {
-    // The device work of each range, as an index range of `work`.
-    let stretch = |&range: &SliceId| {
-        let TimeRange { start, end } = trace.slices.time(range);
-        let first = work.partition_point(|piece| piece.0 < start);
-        (range, first..work.partition_point(|piece| piece.0 < end))
+/// * `work`: all that the thread of the ranges launched.
+fn of_thread(trace: &Trace, work: &[Launched], ranges: &[SliceId]) -> Vec<(SliceId, Projection)> {
+    let slices = &trace.slices;
+    let launched_before = |ts: TimeNs| work.partition_point(|(call, _)| slices.ts[call.idx()] < ts);
+    let launches = |&range: &SliceId| {
+        let TimeRange { start, end } = slices.time(range);
+        (range, launched_before(start)..launched_before(end))
     };
-    let mut questions: Vec<(SliceId, Range<usize>)> = ranges.iter().map(stretch).collect();
-    questions.retain(|(_, pieces)| !pieces.is_empty());
-    questions.sort_by_key(|(_, pieces)| pieces.end);
-    let mut spans = RecentSpans::default();
+    let mut wanted: Vec<(SliceId, Range<usize>)> = ranges.iter().map(launches).collect();
+    wanted.retain(|(_, work)| !work.is_empty());
+    wanted.sort_by_key(|(_, work)| work.end);
+    // Work between two borders is in the same ranges.
+    let mut borders: Vec<usize> = wanted.iter().flat_map(|(_, work)| [work.start, work.end]).collect();
+    borders.sort_unstable();
+    borders.dedup();
+    let mut spans: Vec<TimeRange> = Vec::new();
+    let piece = |from: usize, spans: &mut Vec<TimeRange>| {
+        spans.clear();
+        spans.extend(work[borders[from]..borders[from + 1]].iter().map(|&(_, work)| slices.time(work)));
+        Projection::of(spans)
+    };
+    let pieces: Vec<Projection> = (1..borders.len()).map(|to| piece(to - 1, &mut spans)).collect();
+    let overlaps = overlapping(&pieces);
+    let mut sums = RecentSpans::default();
     let mut next = 0;
-    let answer = |(range, pieces): (SliceId, Range<usize>)| {
-        for piece in &work[next..pieces.end.max(next)] {
-            spans.push(piece.1);
+    let place = |border: usize| borders.partition_point(|&other| other < border);
+    let project = |(range, work): (SliceId, Range<usize>)| {
+        while next < place(work.end) {
+            spans.clear();
+            if overlaps[next] {
+                piece(next, &mut spans);
+            }
+            sums.push(&pieces[next], &spans);
+            next += 1;
         }
-        next = next.max(pieces.end);
-        (range, spans.since(pieces.start))
+        (range, sums.since(place(work.start)))
     };
-    questions.into_iter().map(answer).collect()
+    wanted.into_iter().map(project).collect()
+}
+
+/// Whether the time of each piece, from its first start to its last end, overlaps that of another.
+fn overlapping(pieces: &[Projection]) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..pieces.len()).collect();
+    order.sort_unstable_by_key(|&i| pieces[i].time.start);
+    let mut out = vec![false; pieces.len()];
+    // The piece that ends last so far.
+    let mut last: Option<usize> = None;
+    for i in order {
+        if let Some(before) = last.filter(|&before| pieces[i].time.start < pieces[before].time.end) {
+            (out[before], out[i]) = (true, true);
+        }
+        last = last.filter(|&before| pieces[i].time.end <= pieces[before].time.end).or(Some(i));
+    }
+    out
 }
 
 #[cfg(test)]
@@ -160,7 +194,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::analysis::recent_spans::plainly;
     use crate::model::{SliceFacts, TraceBuilder};
 
     const NOTE: SliceKind = SliceKind::Annotation;
@@ -235,9 +268,9 @@ mod tests {
                 let mut projected = 0;
                 for instance in &row.instances {
                     let time = trace.slices.time(instance.slice);
-                    let inside: Vec<_> = calls.iter().filter(|call| time.contains(call.0))
+                    let mut inside: Vec<_> = calls.iter().filter(|call| time.contains(call.0))
                         .map(|call| TimeRange { start: call.1, end: call.1 + call.2 }).collect();
-                    let expected = plainly(&inside);
+                    let expected = Projection::of(&mut inside);
                     prop_assert_eq!(projection(&trace, instance.slice).unwrap_or_default(), expected);
                     projected += expected.time.dur();
                     sums.work_ns += expected.work_ns;

@@ -1,10 +1,11 @@
-//! Start, end and union length of the most recent N spans.
+//! Start, end and union length of the most recent N pieces of device work.
 
 use std::collections::BTreeMap;
 
+use crate::model::time::{length, unite};
 use crate::model::{DurNs, TimeNs, TimeRange};
 
-/// The device work launched inside one host range.
+/// Some device work, such as that launched inside one host range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Projection {
     /// From the first start to the last end of that work, in trace time.
@@ -17,47 +18,48 @@ pub struct Projection {
     pub launches: u64,
 }
 
-/// A sequence of spans that supports queries over any number of the most recent ones.
+/// A sequence of pieces of device work that supports queries over any number of the most recent ones.
 ///
-/// Cost: O(log n) amortized for adding a span and for a query.
+/// Cost: O(log n) amortized for adding a piece of one span and for a query.
 #[derive(Debug, Default)]
 pub struct RecentSpans {
-    /// Prefix sums of the lengths.
-    sums: Vec<DurNs>,
-    /// Indices and starts of spans that start before all later ones.
+    /// Prefix sums of the work and of the launches.
+    sums: Vec<(DurNs, u64)>,
+    /// Indices and starts of pieces that start before all later ones.
     starts: Vec<(usize, TimeNs)>,
-    /// Indices and ends of spans that end after all later ones.
+    /// Indices and ends of pieces that end after all later ones.
     ends: Vec<(usize, TimeNs)>,
-    /// Disjoint time ranges by start, with their end and the last span that covers them.
+    /// Disjoint time ranges by start, with their end and the last piece that covers them.
     cover: BTreeMap<TimeNs, (TimeNs, usize)>,
-    /// Fenwick tree over the time that each span is the last to cover.
+    /// Fenwick tree over the time that each piece is the last to cover.
     last: Fenwick,
 }
 
 impl RecentSpans {
-    /// Whether no span was added.
-    pub fn is_empty(&self) -> bool {
-        self.sums.len() < 2
-    }
-
-    /// Adds a span.
-    pub fn push(&mut self, span: TimeRange) {
+    /// Adds a piece.
+    ///
+    /// * `spans`: the times that it runs, if those of another piece may overlap them; else none.
+    pub fn push(&mut self, piece: &Projection, spans: &[TimeRange]) {
         if self.sums.is_empty() {
-            self.sums.push(0);
+            self.sums.push((0, 0));
         }
         let index = self.sums.len() - 1;
-        self.sums.push(self.sums[index].saturating_add(span.dur()));
-        while self.starts.pop_if(|(_, start)| *start >= span.start).is_some() {}
-        self.starts.push((index, span.start));
-        while self.ends.pop_if(|(_, end)| *end <= span.end).is_some() {}
-        self.ends.push((index, span.end));
+        let (work_ns, launches) = self.sums[index];
+        self.sums.push((work_ns.saturating_add(piece.work_ns), launches + piece.launches));
+        while self.starts.pop_if(|(_, start)| *start >= piece.time.start).is_some() {}
+        self.starts.push((index, piece.time.start));
+        while self.ends.pop_if(|(_, end)| *end <= piece.time.end).is_some() {}
+        self.ends.push((index, piece.time.end));
         self.last.grow();
-        if span.dur() > 0 {
+        if spans.is_empty() {
+            self.last.add(index, piece.busy_ns);
+        }
+        for &span in spans.iter().filter(|span| span.dur() > 0) {
             self.cover(span, index);
         }
     }
 
-    /// Makes `index` the last span to cover `span`.
+    /// Makes `index` the last piece to cover `span`.
     fn cover(&mut self, span: TimeRange, index: usize) {
         // Each iteration but the first removes a range, so there are at most three per span in total.
         while let Some((&start, &(end, by))) = self.cover.range(..span.end).next_back() {
@@ -81,7 +83,7 @@ impl RecentSpans {
         self.last.add(index, span.dur());
     }
 
-    /// The projection of the spans from index `first` to the last, of which there must be at least one.
+    /// The pieces from index `first` to the last together, of which there must be at least one.
     pub fn since(&self, first: usize) -> Projection {
         let at = |stack: &[(usize, TimeNs)]| {
             stack.get(stack.partition_point(|entry| entry.0 < first)).map_or(0, |entry| entry.1)
@@ -89,9 +91,9 @@ impl RecentSpans {
         let n = self.sums.len() - 1;
         Projection {
             time: TimeRange { start: at(&self.starts), end: at(&self.ends) },
-            work_ns: self.sums[n] - self.sums[first],
+            work_ns: self.sums[n].0 - self.sums[first].0,
             busy_ns: self.last.since(first),
-            launches: (n - first) as u64,
+            launches: self.sums[n].1 - self.sums[first].1,
         }
     }
 }
@@ -137,14 +139,15 @@ impl Fenwick {
     }
 }
 
-/// The projection straight from its definition.
-#[cfg(test)]
-pub fn plainly(spans: &[TimeRange]) -> Projection {
-    let mut union = spans.to_vec();
-    crate::model::time::unite(&mut union);
-    let time = spans.iter().copied().reduce(TimeRange::union).unwrap_or_default();
-    let sum = |spans: &[TimeRange]| spans.iter().map(|span| span.dur()).sum();
-    Projection { time, work_ns: sum(spans), busy_ns: sum(&union), launches: spans.len() as u64 }
+impl Projection {
+    /// Of these spans, which it leaves disjoint and ascending. Cost: O(n log n).
+    pub fn of(spans: &mut Vec<TimeRange>) -> Self {
+        let time = spans.iter().copied().reduce(TimeRange::union).unwrap_or_default();
+        let work_ns = length(spans);
+        let launches = spans.len() as u64;
+        unite(spans);
+        Self { time, work_ns, busy_ns: length(spans), launches }
+    }
 }
 
 #[cfg(test)]
@@ -155,13 +158,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_number_of_last_spans_is_known(spans in prop::collection::vec((0_i64..80, 0_i64..30), 1..40)) {
-            let spans: Vec<_> = spans.iter().map(|&(start, dur)| TimeRange { start, end: start + dur }).collect();
+        fn any_number_of_last_pieces_is_known(
+            pieces in prop::collection::vec((prop::collection::vec((0_i64..80, 0_i64..30), 1..4), any::<bool>()), 1..20),
+        ) {
+            let mut all: Vec<Vec<TimeRange>> = Vec::new();
             let mut sweep = RecentSpans::default();
-            for n in 0..spans.len() {
-                sweep.push(spans[n]);
+            for (n, (spans, is_apart)) in pieces.iter().enumerate() {
+                // A piece that nothing overlaps lies in a time of its own.
+                let from = if *is_apart { 1_000 * (1 + n as i64) } else { 0 };
+                let mut spans: Vec<_> =
+                    spans.iter().map(|&(ts, dur)| TimeRange { start: from + ts, end: from + ts + dur }).collect();
+                all.push(spans.clone());
+                let piece = Projection::of(&mut spans);
+                sweep.push(&piece, if *is_apart { &[] } else { &spans });
                 for first in 0..=n {
-                    prop_assert_eq!(sweep.since(first), plainly(&spans[first..=n]));
+                    prop_assert_eq!(sweep.since(first), Projection::of(&mut all[first..].concat()));
                 }
             }
         }

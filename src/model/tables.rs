@@ -164,6 +164,9 @@ pub struct CorrelationIndex {
     /// Slices with an id, sorted by id, API calls first, then slice: a graph launch has thousands of kernels,
     /// each of which looks up its call.
     order: Vec<SliceId>,
+    /// Where the slices of each `1 << shift` ids begin in `order`: at most one entry for two slices.
+    starts: Vec<u32>,
+    shift: u32,
 }
 
 impl CorrelationIndex {
@@ -173,11 +176,21 @@ impl CorrelationIndex {
     pub fn build(correlation: &[u32], is_call: impl Fn(usize) -> bool + Sync) -> Self {
         let n = correlation.iter().filter(|&&id| id != 0).count();
         let highest = correlation.iter().copied().max().unwrap_or(0) as usize;
+        let shift = (0..32).find(|shift| highest >> shift <= n / 2).unwrap_or(32);
+        let n_starts = highest.checked_shr(shift).unwrap_or(0) + 2;
         if highest > 4 * n + 1024 {
             let mut order: Vec<SliceId> =
                 (0..correlation.len() as u32).map(SliceId).filter(|slice| correlation[slice.idx()] != 0).collect();
             order.par_sort_by_key(|slice| (correlation[slice.idx()], !is_call(slice.idx())));
-            return Self { order };
+            let mut starts = vec![order.len() as u32; n_starts];
+            for (i, slice) in order.iter().enumerate().rev() {
+                starts[bucket(correlation[slice.idx()], shift)] = i as u32;
+            }
+            // Groups of ids without slices begin where the next one does.
+            for i in (0..n_starts - 1).rev() {
+                starts[i] = starts[i].min(starts[i + 1]);
+            }
+            return Self { order, starts, shift };
         }
         // Number of slices with a smaller id: the offset of those with an id.
         let mut next = vec![0_u32; highest + 2];
@@ -185,6 +198,8 @@ impl CorrelationIndex {
         for id in 1..next.len() {
             next[id] += next[id - 1];
         }
+        let first_ids = (0..n_starts).map(|i| (i << shift).min(highest + 1));
+        let starts = first_ids.map(|id| next[id]).collect();
         let mut order = vec![SliceId(0); n];
         for calls in [true, false] {
             let with_id = correlation.iter().enumerate().filter(|entry| *entry.1 != 0);
@@ -194,7 +209,7 @@ impl CorrelationIndex {
                 *place += 1;
             }
         }
-        Self { order }
+        Self { order, starts, shift }
     }
 
     /// All slices with an id, grouped by id.
@@ -203,18 +218,30 @@ impl CorrelationIndex {
     }
 
     /// All slices with this id, API calls first; none for 0. `correlation` is the column it was built from.
+    ///
+    /// Cost: O(1) for dense ids, else O(log n).
     pub fn slices(&self, correlation: &[u32], id: u32) -> &[SliceId] {
-        if id == 0 {
-            return &[];
+        let at = bucket(id, self.shift);
+        // No slice has the id 0: its group holds those of other ids.
+        let (Some(&start), Some(&end)) = (self.starts.get(at), self.starts.get(at + 1)) else { return &[] };
+        let near = &self.order[start as usize..end as usize];
+        if self.shift == 0 {
+            return near;
         }
-        let first = self.order.partition_point(|slice| correlation[slice.idx()] < id);
-        let count = self.order[first..].partition_point(|slice| correlation[slice.idx()] == id);
-        &self.order[first..first + count]
+        let first = near.partition_point(|slice| correlation[slice.idx()] < id);
+        let count = near[first..].partition_point(|slice| correlation[slice.idx()] == id);
+        &near[first..first + count]
     }
+}
+
+fn bucket(id: u32, shift: u32) -> usize {
+    id.checked_shr(shift).unwrap_or(0) as usize
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -229,14 +256,21 @@ mod tests {
         assert_eq!(flows.incoming(SliceId(9)).count(), 0);
     }
 
-    #[test]
-    fn slices_are_found_by_correlation_however_sparse() {
-        for spread in [1, 1_000_000] {
-            let column: Vec<u32> = [0, 3, 1, 3, 0, 2, 3].iter().map(|id| id * spread).collect();
-            let index = CorrelationIndex::build(&column, |slice| slice == 3);
-            let of = |id: u32| index.slices(&column, id * spread).iter().map(|slice| slice.0).collect::<Vec<_>>();
-            assert_eq!((of(3), of(1), of(2)), (vec![3, 1, 6], vec![2], vec![5]));
-            assert!(of(0).is_empty() && of(4).is_empty());
+    proptest! {
+        #[test]
+        fn slices_are_found_by_correlation_however_sparse(
+            ids in prop::collection::vec(0_u32..40, 0..60),
+            spread in prop_oneof![Just(1_u32), 2_u32..9, Just(1_000_000), Just(u32::MAX / 40)],
+        ) {
+            let column: Vec<u32> = ids.iter().map(|id| id * spread).collect();
+            let is_call = |slice: usize| slice.is_multiple_of(3);
+            let index = CorrelationIndex::build(&column, is_call);
+            for id in (0..40).flat_map(|id| [id * spread, (id * spread).saturating_sub(1)]).chain([u32::MAX]) {
+                let mut expected: Vec<usize> = (0..column.len()).filter(|&i| id != 0 && column[i] == id).collect();
+                expected.sort_by_key(|&i| !is_call(i));
+                let found: Vec<usize> = index.slices(&column, id).iter().map(|slice| slice.idx()).collect();
+                prop_assert_eq!(found, expected, "id {}", id);
+            }
         }
     }
 

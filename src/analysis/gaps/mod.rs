@@ -76,7 +76,10 @@ pub struct Ledger {
     pub theta_ns: DurNs,
     pub coverage: Coverage,
     gaps: Vec<StoredGap>,
-    parts: Vec<StoredPart>,
+    /// The parts after the first of each gap, ascending.
+    further: Vec<FurtherPart>,
+    /// Index and end of the gaps that are too long for [`StoredGap::dur`], ascending.
+    long: Vec<(u32, TimeNs)>,
 }
 
 /// How much of a ledger the recording can explain.
@@ -91,24 +94,32 @@ pub struct Coverage {
     pub launched: u64,
 }
 
-/// The gap before `ended_by`.
+/// The gap before `ended_by`, with its first part: nearly all gaps are micro gaps of one part, and there may be
+/// nearly as many of them as pieces of work.
 #[derive(Clone, Copy, Debug)]
 struct StoredGap {
     start: TimeNs,
-    end: TimeNs,
+    /// In nanoseconds; [`LONG`] if it does not fit.
+    dur: u32,
     after: SliceId,
     ended_by: SliceId,
-    /// Index into [`Ledger::parts`]; the parts end where those of the next gap begin.
-    first_part: u32,
+    /// Of the first part; [`NONE`] if nothing explains it.
+    slice: SliceId,
     /// [`NONE`] without one.
     trigger_slice: SliceId,
     trigger: Option<Trigger>,
+    class: GapClass,
+    has_further: bool,
 }
 
-/// A part, up to the next one of its gap.
+/// The duration of a gap of more than four seconds.
+const LONG: u32 = u32::MAX;
+
+/// A part of a gap after its first, up to the next one.
 #[derive(Clone, Copy, Debug)]
-struct StoredPart {
+struct FurtherPart {
     start: TimeNs,
+    gap: u32,
     /// [`NONE`] if nothing explains it.
     slice: SliceId,
     class: GapClass,
@@ -116,6 +127,10 @@ struct StoredPart {
 
 /// No slice.
 const NONE: SliceId = SliceId(u32::MAX);
+
+fn some(slice: SliceId) -> Option<SliceId> {
+    (slice != NONE).then_some(slice)
+}
 
 /// Totals of a ledger or of a range of it. `micro + macro = all`, and the totals by class sum to `all.total_ns`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -141,21 +156,77 @@ impl Ledger {
 
     /// A gap by its index; gaps ascend in time.
     pub fn gap(&self, index: usize) -> Gap {
-        let StoredGap { start, end, after, ended_by, trigger, trigger_slice, .. } = self.gaps[index];
-        let trigger_slice = (trigger_slice != NONE).then_some(trigger_slice);
-        Gap { time: TimeRange { start, end }, after, ended_by, trigger, trigger_slice }
+        let StoredGap { after, ended_by, trigger, trigger_slice, .. } = self.gaps[index];
+        Gap { time: self.time(index), after, ended_by, trigger, trigger_slice: some(trigger_slice) }
+    }
+
+    /// When a gap begins and ends.
+    pub fn time(&self, index: usize) -> TimeRange {
+        let StoredGap { start, dur, .. } = self.gaps[index];
+        let long = || self.long[self.long.partition_point(|long| (long.0 as usize) < index)].1;
+        TimeRange { start, end: if dur == LONG { long() } else { start + DurNs::from(dur) } }
     }
 
     /// The parts of a gap in order of time. Their lengths sum to that of the gap.
     pub fn parts(&self, index: usize) -> impl ExactSizeIterator<Item = GapPart> {
-        let gap = self.gaps[index];
-        let end = self.gaps.get(index + 1).map_or(self.parts.len(), |next| next.first_part as usize);
-        let parts = &self.parts[gap.first_part as usize..end];
-        parts.iter().enumerate().map(move |(i, part)| {
-            let end = parts.get(i + 1).map_or(gap.end, |next| next.start);
-            let slice = (part.slice != NONE).then_some(part.slice);
-            GapPart { time: TimeRange { start: part.start, end }, class: part.class, slice }
+        self.parts_from(index, 0)
+    }
+
+    /// The parts of a gap from the one with the index `first` on.
+    fn parts_from(&self, index: usize, first: usize) -> impl ExactSizeIterator<Item = GapPart> {
+        let time = self.time(index);
+        let StoredGap { slice, class, .. } = self.gaps[index];
+        let further = self.further_of(index);
+        (first..further.len() + 1).map(move |i| {
+            let (start, class, slice) = match i.checked_sub(1).map(|i| further[i]) {
+                None => (time.start, class, slice),
+                Some(FurtherPart { start, class, slice, .. }) => (start, class, slice),
+            };
+            let end = further.get(i).map_or(time.end, |next| next.start);
+            GapPart { time: TimeRange { start, end }, class, slice: some(slice) }
         })
+    }
+
+    fn further_of(&self, index: usize) -> &[FurtherPart] {
+        if !self.gaps[index].has_further {
+            return &[];
+        }
+        let first = self.further.partition_point(|part| (part.gap as usize) < index);
+        let further = &self.further[first..];
+        &further[..further.partition_point(|part| part.gap as usize == index)]
+    }
+
+    /// Appends a gap with its parts, of which there is at least one, as class and slice.
+    fn push(&mut self, gap: Gap, parts: impl IntoIterator<Item = (TimeNs, GapClass, Option<SliceId>)>) {
+        let index = self.gaps.len() as u32;
+        let Gap { time, after, ended_by, trigger, trigger_slice } = gap;
+        let dur = u32::try_from(time.dur()).unwrap_or(LONG);
+        if dur == LONG {
+            self.long.push((index, time.end));
+        }
+        let mut parts = parts.into_iter();
+        let (_, class, slice) = parts.next().unwrap_or_default();
+        let n_further = self.further.len();
+        let further = |(start, class, slice): (TimeNs, GapClass, Option<SliceId>)| FurtherPart {
+            start,
+            gap: index,
+            slice: slice.unwrap_or(NONE),
+            class,
+        };
+        self.further.extend(parts.map(further));
+        let (slice, trigger_slice) = (slice.unwrap_or(NONE), trigger_slice.unwrap_or(NONE));
+        let has_further = self.further.len() > n_further;
+        self.gaps.push(StoredGap {
+            start: time.start,
+            dur,
+            after,
+            ended_by,
+            slice,
+            trigger_slice,
+            trigger,
+            class,
+            has_further,
+        });
     }
 
     /// The gap that begins at `start`. Cost: O(log n).
@@ -165,7 +236,10 @@ impl Ledger {
 
     /// The gaps that overlap `range`. Cost: O(log n).
     pub fn within(&self, range: TimeRange) -> Range<usize> {
-        let first = self.gaps.partition_point(|gap| gap.end <= range.start);
+        let mut first = self.gaps.partition_point(|gap| gap.start < range.start);
+        if first > 0 && self.time(first - 1).end > range.start {
+            first -= 1;
+        }
         let last = self.gaps.partition_point(|gap| gap.start < range.end);
         first..last.max(first)
     }
@@ -290,31 +364,27 @@ impl Sweep<'_> {
             }
         }
         self.ledger.gaps.shrink_to_fit();
-        self.ledger.parts.shrink_to_fit();
+        self.ledger.further.shrink_to_fit();
         self.ledger
     }
 
     fn add(&mut self, scene: &Scene, segments: &mut Vec<Segment>) {
         self.causes.parts(scene, segments);
         let trigger = self.causes.trigger(scene, segments);
+        let Scene { gap: time, after, ended_by, .. } = *scene;
+        let (trigger, trigger_slice) = trigger.unzip();
+        let gap = Gap { time, after, ended_by, trigger, trigger_slice: trigger_slice.flatten() };
         let ledger = &mut self.ledger;
-        ledger.gaps.push(StoredGap {
-            start: scene.gap.start,
-            end: scene.gap.end,
-            after: scene.after,
-            ended_by: scene.ended_by,
-            first_part: ledger.parts.len() as u32,
-            trigger_slice: trigger.and_then(|trigger| trigger.1).unwrap_or(NONE),
-            trigger: trigger.map(|trigger| trigger.0),
-        });
         let mut last = None;
+        let first_of_its_cause = |segment: &&Segment| {
+            let cause = (segment.class, segment.slice);
+            last.replace(cause) != Some(cause)
+        };
+        let parts = segments.iter().filter(first_of_its_cause);
+        ledger.push(gap, parts.map(|segment| (segment.time.start, segment.class, segment.slice)));
         for segment in &*segments {
             ledger.coverage.operator_ns += if segment.has_operator { segment.time.dur() } else { 0 };
             ledger.coverage.frame_ns += if segment.has_frame { segment.time.dur() } else { 0 };
-            if last.replace((segment.class, segment.slice)) != Some((segment.class, segment.slice)) {
-                let slice = segment.slice.unwrap_or(NONE);
-                ledger.parts.push(StoredPart { start: segment.time.start, slice, class: segment.class });
-            }
         }
     }
 }

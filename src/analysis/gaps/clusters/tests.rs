@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::analysis::gaps::Trigger;
 use crate::analysis::gaps::ceiling::{Rank, ceiling};
-use crate::analysis::gaps::{NONE, StoredGap, StoredPart, Trigger};
 use crate::analysis::steps::StepSource;
 use crate::model::{SliceId, SliceKind, TraceBuilder};
 
@@ -17,17 +17,10 @@ fn planted(kernels: &[(&str, DurNs, [GapClass; 2])]) -> (Trace, Ledger) {
     for (i, &(name, gap, classes)) in kernels.iter().enumerate() {
         let (start, end) = (at, at + gap);
         if i > 0 {
-            ledger.gaps.push(StoredGap {
-                start,
-                end,
-                after: SliceId(i as u32 - 1),
-                ended_by: SliceId(i as u32),
-                first_part: ledger.parts.len() as u32,
-                trigger: None,
-                trigger_slice: NONE,
-            });
-            let part = |start, class| StoredPart { start, slice: NONE, class };
-            ledger.parts.extend([part(start, classes[0]), part(start + (gap + 1) / 2, classes[1])]);
+            let (after, ended_by) = (SliceId(i as u32 - 1), SliceId(i as u32));
+            let gap = Gap { time: TimeRange { start, end }, after, ended_by, trigger: None, trigger_slice: None };
+            let parts = [(start, classes[0], None), (start + (gap.time.dur() + 1) / 2, classes[1], None)];
+            ledger.push(gap, parts);
         }
         slices.push(("stream 7", SliceKind::Kernel, name, end, end + 10));
         at = end + 10;
