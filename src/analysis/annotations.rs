@@ -155,17 +155,18 @@ fn of_thread(trace: &Trace, work: &[Launched], ranges: &[SliceId]) -> Vec<(Slice
         Projection::of(spans)
     };
     let pieces: Vec<Projection> = (1..borders.len()).map(|to| piece(to - 1, &mut spans)).collect();
-    let overlaps = overlapping(&pieces);
+    let shared = shared(&pieces, |i, spans| {
+        piece(i, spans);
+    });
     let mut sums = RecentSpans::default();
-    let mut next = 0;
+    let (mut next, mut next_shared) = (0, 0);
     let place = |border: usize| borders.partition_point(|&other| other < border);
     let project = |(range, work): (SliceId, Range<usize>)| {
         while next < place(work.end) {
-            spans.clear();
-            if overlaps[next] {
-                piece(next, &mut spans);
-            }
-            sums.push(&pieces[next], &spans);
+            let rest = &shared[next_shared..];
+            let rest = &rest[..rest.partition_point(|(_, piece)| *piece as usize == next)];
+            sums.push(&pieces[next], rest.iter().map(|(span, _)| *span));
+            next_shared += rest.len();
             next += 1;
         }
         (range, sums.since(place(work.start)))
@@ -173,20 +174,56 @@ fn of_thread(trace: &Trace, work: &[Launched], ranges: &[SliceId]) -> Vec<(Slice
     wanted.into_iter().map(project).collect()
 }
 
-/// Whether the time of each piece, from its first start to its last end, overlaps that of another.
-fn overlapping(pieces: &[Projection]) -> Vec<bool> {
-    let mut order: Vec<usize> = (0..pieces.len()).collect();
-    order.sort_unstable_by_key(|&i| pieces[i].time.start);
-    let mut out = vec![false; pieces.len()];
-    // The piece that ends last so far.
-    let mut last: Option<usize> = None;
-    for i in order {
-        if let Some(before) = last.filter(|&before| pieces[i].time.start < pieces[before].time.end) {
-            (out[before], out[i]) = (true, true);
+/// The spans of pieces of work that overlap those of other pieces, by piece: few, where work runs in the order of its
+/// launch.
+///
+/// * `spans`: sets the spans of a piece, disjoint and ascending.
+/// * Cost: O(n log n) for n spans, and memory for those of pieces that run among one another.
+fn shared(pieces: &[Projection], spans: impl Fn(usize, &mut Vec<TimeRange>)) -> Vec<(TimeRange, u32)> {
+    let mut order: Vec<u32> = (0..pieces.len() as u32).collect();
+    order.sort_unstable_by_key(|&i| pieces[i as usize].time.start);
+    let mut out: Vec<(TimeRange, u32)> = Vec::new();
+    let (mut of_piece, mut all) = (Vec::new(), Vec::new());
+    let mut from = 0;
+    while from < order.len() {
+        // Pieces whose times overlap, from the first start to the last end.
+        let mut to = from + 1;
+        let mut reach = pieces[order[from] as usize].time.end;
+        while let Some(&next) = order.get(to).filter(|&&next| pieces[next as usize].time.start < reach) {
+            reach = reach.max(pieces[next as usize].time.end);
+            to += 1;
         }
-        last = last.filter(|&before| pieces[i].time.end <= pieces[before].time.end).or(Some(i));
+        if to - from > 1 {
+            all.clear();
+            for &i in &order[from..to] {
+                spans(i as usize, &mut of_piece);
+                all.extend(of_piece.iter().map(|&span| (span, i)));
+            }
+            keep_overlapping(&mut all);
+            out.append(&mut all);
+        }
+        from = to;
     }
+    out.sort_unstable_by_key(|(span, piece)| (*piece, span.start));
     out
+}
+
+/// Leaves the spans that overlap another, by start.
+fn keep_overlapping(spans: &mut Vec<(TimeRange, u32)>) {
+    spans.sort_by_key(|(span, _)| span.start);
+    let mut overlaps = vec![false; spans.len()];
+    // The one that ends last of those before.
+    let mut last = 0;
+    for i in 1..spans.len() {
+        if spans[i].0.start < spans[last].0.end {
+            (overlaps[last], overlaps[i]) = (true, true);
+        }
+        if spans[last].0.end < spans[i].0.end {
+            last = i;
+        }
+    }
+    let mut overlaps = overlaps.into_iter();
+    spans.retain(|_| overlaps.next() == Some(true));
 }
 
 #[cfg(test)]

@@ -38,8 +38,8 @@ pub struct RecentSpans {
 impl RecentSpans {
     /// Adds a piece.
     ///
-    /// * `spans`: the times that it runs, if those of another piece may overlap them; else none.
-    pub fn push(&mut self, piece: &Projection, spans: &[TimeRange]) {
+    /// * `shared`: its spans that overlap those of other pieces, disjoint; more of its spans do no harm.
+    pub fn push(&mut self, piece: &Projection, shared: impl IntoIterator<Item = TimeRange>) {
         if self.sums.is_empty() {
             self.sums.push((0, 0));
         }
@@ -51,15 +51,13 @@ impl RecentSpans {
         while self.ends.pop_if(|(_, end)| *end <= piece.time.end).is_some() {}
         self.ends.push((index, piece.time.end));
         self.last.grow();
-        if spans.is_empty() {
-            self.last.add(index, piece.busy_ns);
-        }
-        for &span in spans.iter().filter(|span| span.dur() > 0) {
+        self.last.add(index, piece.busy_ns);
+        for span in shared.into_iter().filter(|span| span.dur() > 0) {
             self.cover(span, index);
         }
     }
 
-    /// Makes `index` the last piece to cover `span`.
+    /// Makes `index` the last piece to cover `span`; takes the time from those that covered it.
     fn cover(&mut self, span: TimeRange, index: usize) {
         // Each iteration but the first removes a range, so there are at most three per span in total.
         while let Some((&start, &(end, by))) = self.cover.range(..span.end).next_back() {
@@ -80,7 +78,6 @@ impl RecentSpans {
             }
         }
         self.cover.insert(span.start, (span.end, index));
-        self.last.add(index, span.dur());
     }
 
     /// The pieces from index `first` to the last together, of which there must be at least one.
@@ -170,7 +167,7 @@ mod tests {
                     spans.iter().map(|&(ts, dur)| TimeRange { start: from + ts, end: from + ts + dur }).collect();
                 all.push(spans.clone());
                 let piece = Projection::of(&mut spans);
-                sweep.push(&piece, if *is_apart { &[] } else { &spans });
+                sweep.push(&piece, spans.into_iter().filter(|_| !is_apart));
                 for first in 0..=n {
                     prop_assert_eq!(sweep.since(first), Projection::of(&mut all[first..].concat()));
                 }

@@ -223,7 +223,7 @@ fn calls(key: &'static str, title: &'static str) -> Part<Calls> {
     };
     Part::new(key, title, figures)
         .report("calls total_ns mean_ns max_ns name")
-        .json("name calls total_ns mean_ns max_ns")
+        .json("name calls total_ns mean_ns min_ns max_ns median_ns std_ns")
 }
 
 /// Copies and memsets by direction.

@@ -23,7 +23,7 @@ use crate::figures::files::{self, File, FileClock};
 use crate::figures::gaps::{self, DeviceGaps};
 use crate::figures::steps::{self, StepsOf};
 use crate::figures::{self, Table, findings, work};
-use crate::model::{Format, TimeRange, Trace};
+use crate::model::{Format, Severity, TimeRange, Trace};
 use crate::session::OpenTrace;
 
 /// The report of these traces, with lists of at most `top` rows; 0 keeps all.
@@ -61,7 +61,9 @@ pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) 
     found.extend(time.findings);
     for trace in &models {
         let path = input::label(trace);
-        found.extend(trace.import.problems.iter().map(|problem| findings::import_problem(problem, &path)));
+        // Notes lose nothing; they stand among the problems of their file.
+        let lossy = trace.import.problems.iter().filter(|problem| problem.severity > Severity::Note);
+        found.extend(lossy.map(|problem| findings::import_problem(problem, &path)));
     }
     found.sort_by_key(|finding| Reverse(finding.severity));
     found.truncate(if top == 0 { usize::MAX } else { top });
