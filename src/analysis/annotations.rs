@@ -7,7 +7,8 @@ use rayon::prelude::*;
 
 pub use super::recent_spans::Projection;
 use super::recent_spans::RecentSpans;
-use super::totals::{Durations, Instance, Part, Scope, group};
+use super::totals::{Durations, Group, Instance, Part, Scope, group};
+use crate::model::time::unite;
 use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeNs, TimeRange, Trace, TrackId};
 
 /// Totals of all ranges with one name and domain, in nanoseconds.
@@ -45,32 +46,49 @@ pub fn annotations(scope: &Scope<'_>) -> Vec<AnnotationTotals> {
         (strings.get(name).to_owned(), strings.get(domain).to_owned())
     };
     let groups = group(scope, |kind| kind == SliceKind::Annotation, local, key);
-    let wanted = |index: usize| {
-        let instances = groups.iter().flat_map(|group| &group.instances);
-        let mut slices: Vec<SliceId> =
-            instances.filter(|instance| instance.trace as usize == index).map(|instance| instance.slice).collect();
-        slices.sort_unstable();
-        slices
+    let ranges = |index: usize| {
+        let of_group = |(group, found): (u32, &Group<(String, String)>)| {
+            let instances = found.instances.iter().filter(|instance| instance.trace as usize == index);
+            instances.map(|instance| (instance.slice, group)).collect::<Vec<_>>()
+        };
+        (0..).zip(&groups).flat_map(of_group).collect::<Vec<(SliceId, u32)>>()
     };
-    let of_trace = |(index, trace): (usize, &&Trace)| projections(trace, &wanted(index), scope.is_cancelled);
-    let all: Vec<Vec<(SliceId, Projection)>> = scope.traces.par_iter().enumerate().map(of_trace).collect();
-    let totals = |group: super::totals::Group<(String, String)>| {
+    let of_trace =
+        |(index, trace): (usize, &&Trace)| projected(trace, &ranges(index), groups.len(), scope.is_cancelled);
+    let all: Vec<Vec<Projected>> = scope.traces.par_iter().enumerate().map(of_trace).collect();
+    let totals = |(i, group): (usize, Group<(String, String)>)| {
+        let mut sums = Projected::default();
+        all.iter().for_each(|of_trace| sums.add(&of_trace[i]));
         let (name, domain) = group.key;
-        let mut totals = AnnotationTotals { name, domain, durations: group.durations, ..Default::default() };
-        for instance in &group.instances {
-            let known = &all[instance.trace as usize];
-            if let Ok(at) = known.binary_search_by_key(&instance.slice, |entry| entry.0) {
-                let projection = known[at].1;
-                totals.projected_ns = totals.projected_ns.saturating_add(projection.time.dur());
-                totals.work_ns = totals.work_ns.saturating_add(projection.work_ns);
-                totals.busy_ns = totals.busy_ns.saturating_add(projection.busy_ns);
-                totals.launches += projection.launches;
-            }
-        }
-        totals.instances = group.instances;
-        totals
+        let Projected { projected_ns, work_ns, busy_ns, launches } = sums;
+        let (durations, instances) = (group.durations, group.instances);
+        AnnotationTotals { name, domain, durations, projected_ns, work_ns, busy_ns, launches, instances }
     };
-    groups.into_iter().map(totals).collect()
+    groups.into_iter().enumerate().map(totals).collect()
+}
+
+/// Sums of projections.
+#[derive(Clone, Copy, Debug, Default)]
+struct Projected {
+    projected_ns: DurNs,
+    work_ns: DurNs,
+    busy_ns: DurNs,
+    launches: u64,
+}
+
+impl Projected {
+    fn add(&mut self, other: &Self) {
+        self.projected_ns = self.projected_ns.saturating_add(other.projected_ns);
+        self.work_ns = self.work_ns.saturating_add(other.work_ns);
+        self.busy_ns = self.busy_ns.saturating_add(other.busy_ns);
+        self.launches += other.launches;
+    }
+}
+
+impl From<Projection> for Projected {
+    fn from(Projection { time, work_ns, busy_ns, launches }: Projection) -> Self {
+        Self { projected_ns: time.dur(), work_ns, busy_ns, launches }
+    }
 }
 
 /// Projection of one host range onto the device; `None` if nothing was launched in it.
@@ -92,28 +110,34 @@ pub fn projection(trace: &Trace, range: SliceId) -> Option<Projection> {
     (!spans.is_empty()).then(|| Projection::of(&mut spans))
 }
 
-/// The projections of `wanted`, sorted by slice; those without device work are absent.
-fn projections(
+/// The sums of the projections of the ranges of each group.
+///
+/// * `ranges`: each with its group, of which there are `n_groups`.
+fn projected(
     trace: &Trace,
-    wanted: &[SliceId],
+    ranges: &[(SliceId, u32)],
+    n_groups: usize,
     is_cancelled: &(dyn Fn() -> bool + Sync),
-) -> Vec<(SliceId, Projection)> {
-    if wanted.is_empty() {
-        return Vec::new();
+) -> Vec<Projected> {
+    let mut sums = vec![Projected::default(); n_groups];
+    if ranges.is_empty() {
+        return sums;
     }
     let work = work_by_thread(trace);
-    let mut by_track: BTreeMap<TrackId, Vec<SliceId>> = BTreeMap::new();
-    for &range in wanted {
-        by_track.entry(trace.slices.track_of(range)).or_default().push(range);
+    let mut by_track: BTreeMap<TrackId, Vec<(SliceId, u32)>> = BTreeMap::new();
+    for &range in ranges {
+        by_track.entry(trace.slices.track_of(range.0)).or_default().push(range);
     }
-    let mut all: Vec<_> = by_track
-        .par_iter()
-        .filter(|_| !is_cancelled())
-        .filter_map(|(track, ranges)| Some(of_thread(trace, work.get(track)?, ranges)))
-        .flatten()
-        .collect();
-    all.sort_unstable_by_key(|entry| entry.0);
-    all
+    let of_thread = |(track, ranges): (&TrackId, &Vec<(SliceId, u32)>)| {
+        let mut sums = vec![Projected::default(); n_groups];
+        project(trace, work.get(track)?, ranges, &mut |group, projection| sums[group as usize].add(&projection.into()));
+        Some(sums)
+    };
+    let found: Vec<_> = by_track.par_iter().filter(|_| !is_cancelled()).filter_map(of_thread).collect();
+    for of_thread in found {
+        sums.iter_mut().zip(&of_thread).for_each(|(sum, other)| sum.add(other));
+    }
+    sums
 }
 
 /// A call and a piece of device work that it launched.
@@ -133,72 +157,77 @@ fn work_by_thread(trace: &Trace) -> BTreeMap<TrackId, Vec<Launched>> {
     by_thread
 }
 
-/// * `work`: all that the thread of the ranges launched.
-fn of_thread(trace: &Trace, work: &[Launched], ranges: &[SliceId]) -> Vec<(SliceId, Projection)> {
+/// Projects the ranges of a thread, each with its group; those without device work are left out.
+///
+/// * `work`: all that the thread launched.
+fn project(trace: &Trace, work: &[Launched], ranges: &[(SliceId, u32)], add: &mut dyn FnMut(u32, Projection)) {
     let slices = &trace.slices;
-    let launched_before = |ts: TimeNs| work.partition_point(|(call, _)| slices.ts[call.idx()] < ts);
-    let launches = |&range: &SliceId| {
+    let launched_before = |ts: TimeNs| work.partition_point(|(call, _)| slices.ts[call.idx()] < ts) as u32;
+    let launches = |&(range, group): &(SliceId, u32)| {
         let TimeRange { start, end } = slices.time(range);
-        (range, launched_before(start)..launched_before(end))
+        (launched_before(start)..launched_before(end), group)
     };
-    let mut wanted: Vec<(SliceId, Range<usize>)> = ranges.iter().map(launches).collect();
-    wanted.retain(|(_, work)| !work.is_empty());
-    wanted.sort_by_key(|(_, work)| work.end);
+    let mut wanted: Vec<(Range<u32>, u32)> = ranges.iter().map(launches).collect();
+    wanted.retain(|(work, _)| !work.is_empty());
+    wanted.sort_unstable_by_key(|(work, _)| work.end);
     // Work between two borders is in the same ranges.
-    let mut borders: Vec<usize> = wanted.iter().flat_map(|(_, work)| [work.start, work.end]).collect();
+    let mut borders: Vec<u32> = wanted.iter().flat_map(|(work, _)| [work.start, work.end]).collect();
     borders.sort_unstable();
     borders.dedup();
-    let mut spans: Vec<TimeRange> = Vec::new();
-    let piece = |from: usize, spans: &mut Vec<TimeRange>| {
-        spans.clear();
-        spans.extend(work[borders[from]..borders[from + 1]].iter().map(|&(_, work)| slices.time(work)));
-        Projection::of(spans)
+    let of_piece = |piece: usize| {
+        let work = &work[borders[piece] as usize..borders[piece + 1] as usize];
+        work.iter().map(|&(_, work)| slices.time(work))
     };
-    let pieces: Vec<Projection> = (1..borders.len()).map(|to| piece(to - 1, &mut spans)).collect();
-    let shared = shared(&pieces, |i, spans| {
-        piece(i, spans);
+    let hull = |piece: usize| of_piece(piece).reduce(TimeRange::union).unwrap_or_default();
+    let hulls: Vec<TimeRange> = (1..borders.len()).map(|piece| hull(piece - 1)).collect();
+    let mut spans: Vec<TimeRange> = Vec::new();
+    let shared = shared(&hulls, |piece, all| {
+        spans.clear();
+        spans.extend(of_piece(piece));
+        unite(&mut spans);
+        all.extend(spans.iter().map(|&span| (span, piece as u32)));
     });
+    drop(hulls);
     let mut sums = RecentSpans::default();
     let (mut next, mut next_shared) = (0, 0);
-    let place = |border: usize| borders.partition_point(|&other| other < border);
-    let project = |(range, work): (SliceId, Range<usize>)| {
+    let place = |border: u32| borders.partition_point(|&other| other < border);
+    for (work, group) in wanted {
         while next < place(work.end) {
             let rest = &shared[next_shared..];
             let rest = &rest[..rest.partition_point(|(_, piece)| *piece as usize == next)];
-            sums.push(&pieces[next], rest.iter().map(|(span, _)| *span));
+            spans.clear();
+            spans.extend(of_piece(next));
+            sums.push(&Projection::of(&mut spans), rest.iter().map(|(span, _)| *span));
             next_shared += rest.len();
             next += 1;
         }
-        (range, sums.since(place(work.start)))
-    };
-    wanted.into_iter().map(project).collect()
+        add(group, sums.since(place(work.start)));
+    }
 }
 
 /// The spans of pieces of work that overlap those of other pieces, by piece: few, where work runs in the order of its
 /// launch.
 ///
-/// * `spans`: sets the spans of a piece, disjoint and ascending.
+/// * `hulls`: from the first start to the last end of each piece.
+/// * `add_spans`: appends the spans of a piece, disjoint and ascending.
 /// * Cost: O(n log n) for n spans, and memory for those of pieces that run among one another.
-fn shared(pieces: &[Projection], spans: impl Fn(usize, &mut Vec<TimeRange>)) -> Vec<(TimeRange, u32)> {
-    let mut order: Vec<u32> = (0..pieces.len() as u32).collect();
-    order.sort_unstable_by_key(|&i| pieces[i as usize].time.start);
+fn shared(hulls: &[TimeRange], mut add_spans: impl FnMut(usize, &mut Vec<(TimeRange, u32)>)) -> Vec<(TimeRange, u32)> {
+    let mut order: Vec<u32> = (0..hulls.len() as u32).collect();
+    order.sort_unstable_by_key(|&i| hulls[i as usize].start);
     let mut out: Vec<(TimeRange, u32)> = Vec::new();
-    let (mut of_piece, mut all) = (Vec::new(), Vec::new());
+    let mut all: Vec<(TimeRange, u32)> = Vec::new();
     let mut from = 0;
     while from < order.len() {
-        // Pieces whose times overlap, from the first start to the last end.
+        // Pieces that run among one another.
         let mut to = from + 1;
-        let mut reach = pieces[order[from] as usize].time.end;
-        while let Some(&next) = order.get(to).filter(|&&next| pieces[next as usize].time.start < reach) {
-            reach = reach.max(pieces[next as usize].time.end);
+        let mut reach = hulls[order[from] as usize].end;
+        while let Some(&next) = order.get(to).filter(|&&next| hulls[next as usize].start < reach) {
+            reach = reach.max(hulls[next as usize].end);
             to += 1;
         }
         if to - from > 1 {
             all.clear();
-            for &i in &order[from..to] {
-                spans(i as usize, &mut of_piece);
-                all.extend(of_piece.iter().map(|&span| (span, i)));
-            }
+            order[from..to].iter().for_each(|&piece| add_spans(piece as usize, &mut all));
             keep_overlapping(&mut all);
             out.append(&mut all);
         }

@@ -109,6 +109,9 @@ fn operators_by_external(slices: &SliceTable) -> HashMap<u32, SliceId> {
 /// operator; work of no operator is absent.
 pub(super) fn device_time(trace: &Trace) -> Vec<(SliceId, DurNs)> {
     let slices = &trace.slices;
+    if !slices.kind.contains(&SliceKind::Operator) {
+        return Vec::new();
+    }
     let mut found: Vec<(SliceId, DurNs)> = Vec::new();
     let mut rest: Vec<SliceId> = Vec::new();
     let launched: Vec<(SliceId, Option<SliceId>)> = trace

@@ -83,7 +83,13 @@ pub fn subtract(spans: &[TimeRange], others: &[TimeRange]) -> Vec<TimeRange> {
     let mut left = Vec::new();
     let mut others = others;
     for &TimeRange { mut start, end } in spans {
-        others = &others[others.partition_point(|other| other.end <= start)..];
+        // The next one is near: look twice as far each time.
+        let mut near = 1;
+        while others.get(near).is_some_and(|other| other.end <= start) {
+            near *= 2;
+        }
+        let is_over = |other: &TimeRange| other.end <= start;
+        others = &others[others[..near.min(others.len())].partition_point(is_over)..];
         for other in others.iter().take_while(|other| other.start < end) {
             if start < other.start {
                 left.push(TimeRange { start, end: other.start });
