@@ -90,9 +90,10 @@ impl<'a> Causes<'a> {
     /// Tiles `range` by what the launching thread did; while it does nothing or waits for another thread, by
     /// what the thread did that launched the work before.
     ///
-    /// A wait in the operating system of that other thread explains why the launching one does nothing only if it is
-    /// over before the launching one goes on: a thread that still waits then was not waited for. It may wait for the
-    /// launching thread itself, as a main thread does for the worker that compiles for it.
+    /// A wait in the operating system of that other thread explains why the launching one does nothing only if the
+    /// launching one does nothing during all of it, and goes on after it: a thread that waits while the other goes
+    /// on was not waited for. It may wait for the launching thread itself, as a main thread does for the worker that
+    /// compiles for it.
     fn host_part(&mut self, range: TimeRange, scene: &Scene, call: SliceId, out: &mut Vec<Segment>) {
         let slices = &self.trace.slices;
         let thread = slices.track_of(call);
@@ -108,8 +109,11 @@ impl<'a> Causes<'a> {
             other.clear();
             self.tile(before, segment.time, &mut other);
             for theirs in &other {
-                let is_over = |slice: SliceId| slices.end[slice.idx()] <= segment.time.end;
-                let is_before = theirs.slice.map_or(theirs.time.end < segment.time.end, is_over);
+                let is_within = |slice: SliceId| {
+                    let begins = segment.time.start == range.start || segment.time.start <= slices.ts[slice.idx()];
+                    begins && slices.end[slice.idx()] <= segment.time.end
+                };
+                let is_before = theirs.slice.map_or(theirs.time.end < segment.time.end, is_within);
                 let is_better = match theirs.activity {
                     Activity::Works => theirs.class != GapClass::Blocked || is_before,
                     Activity::Waits => {

@@ -24,7 +24,7 @@ pub use self::class::{GapClass, Trigger};
 use self::host::Segment;
 pub use self::index::{IdleByClass, LedgerIndex};
 use self::overlay::Overheads;
-pub use self::place::{Place, place, place_at};
+pub use self::place::{Place, place};
 use self::theta::{Usual, usual};
 use self::waits::Waits;
 use self::work::{Calls, in_order};

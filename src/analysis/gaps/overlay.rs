@@ -140,9 +140,8 @@ fn off_cpu(trace: &Trace, thread: TrackId, theta: DurNs) -> Spans {
     let Some(on_cpu) = (0..trace.tracks.len()).find(is_of_thread) else { return Spans::new() };
     let [on_cpu] = trace.rows(TrackId(on_cpu as u32)) else { return Spans::new() };
     let is_contradicted = |time: TimeRange| {
-        let begins_or_ends = |times: &[i64]| {
-            times.get(times.partition_point(|&at| at <= time.start)).is_some_and(|&at| at < time.end)
-        };
+        let begins_or_ends =
+            |times: &[i64]| times.get(times.partition_point(|&at| at <= time.start)).is_some_and(|&at| at < time.end);
         let mut rows = trace.rows(thread).iter().map(|row| row.range());
         rows.any(|row| begins_or_ends(&slices.ts[row.clone()]) || begins_or_ends(&slices.end[row]))
     };

@@ -4,7 +4,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::NameId;
 use crate::analysis::frame::Frame;
-use crate::analysis::gaps::place::{Whereabouts, open_at, other_threads, sampled_frame, whereabouts};
+use crate::analysis::gaps::place::{Whereabouts, open_during, other_threads, sampled_frame, whereabouts};
 use crate::analysis::gaps::{GapClass, Ledger};
 use crate::analysis::short_name::short_name;
 use crate::model::{SliceId, SliceKind, StringId, TimeRange, Trace, TrackId};
@@ -111,13 +111,15 @@ impl<'a> Keys<'a> {
         let class = GapClass::ALL.into_iter().rev().max_by_key(|&class| by_class[class as usize]).unwrap_or_default();
         let family = family(class);
         let (path, frame) = match self.whereabouts(ledger, index, family) {
-            Some(Whereabouts { thread, time, cause }) => {
-                let mut frame = self.frame(thread, time);
+            Some(at) => {
+                let Whereabouts { thread, time, .. } = at;
+                let open = at.open(self.trace);
+                let mut frame = self.frame(&open, thread, time);
                 if frame.is_none() && self.has_frames {
                     let mut others = other_threads(self.trace, &gap, thread, time.start);
-                    frame = others.find_map(|thread| self.frame(thread, time));
+                    frame = others.find_map(|thread| self.frame(&open_during(self.trace, thread, time), thread, time));
                 }
-                (self.path(thread, time, cause), frame.unwrap_or_default())
+                (self.path(&at, &open), frame.unwrap_or_default())
             }
             None => Default::default(),
         };
@@ -126,17 +128,20 @@ impl<'a> Keys<'a> {
     }
 
     /// Where to look for the place of a gap: at the longest part of its class. Of a slow host, whose parts are many
-    /// and vary, at the launch of the work after it, unless one part is half of the gap.
+    /// and vary, in all of its time, unless one part is half of the gap.
     fn whereabouts(&self, ledger: &Ledger, index: usize, class: GapClass) -> Option<Whereabouts> {
         let gap = ledger.gap(index);
         let longest =
             ledger.parts(index).filter(|part| family(part.class) == class).max_by_key(|part| part.time.dur())?;
+        let mut at = whereabouts(self.trace, &gap, &longest)?;
         if class == GapClass::CpuOp && 2 * longest.time.dur() < gap.time.dur() {
-            let call = self.trace.launch_of(gap.ended_by)?;
-            let (thread, time) = (self.trace.slices.track_of(call), self.trace.slices.time(call));
-            return Some(Whereabouts { thread, time, cause: None });
+            let mut of_host = ledger.parts(index).filter(|part| part.class.is_host());
+            let (first, last) = (of_host.next(), of_host.last());
+            let Some(first) = first else { return Some(at) };
+            at.time = TimeRange { end: last.unwrap_or(first).time.end, ..first.time };
+            at.cause = None;
         }
-        whereabouts(self.trace, &gap, &longest)
+        Some(at)
     }
 
     /// The name of device work; empty if there is none.
@@ -147,26 +152,25 @@ impl<'a> Keys<'a> {
         self.name(string, if is_graph { Form::Graph } else { Form::Work })
     }
 
-    /// The operator path of a thread at the start of `time`, down to the cause.
-    fn path(&mut self, thread: TrackId, time: TimeRange, cause: Option<SliceId>) -> u32 {
+    /// The operators and named ranges among `open` slices; while data is loaded, also the function that does it.
+    fn path(&mut self, at: &Whereabouts, open: &[SliceId]) -> u32 {
         let slices = &self.trace.slices;
-        let mut open = open_at(self.trace, thread, time.start);
-        if let Some(at) = open.iter().position(|&slice| Some(slice) == cause) {
-            open.truncate(at + 1);
-        }
-        let open = open.into_iter();
         // Kineto recorded named ranges as operators until 2021.
-        open.filter(|slice| matches!(slices.kind[slice.idx()], SliceKind::Operator | SliceKind::Annotation))
-            .fold(0, |path, slice| self.descend(path, slices.name[slice.idx()]))
+        let is_named =
+            |slice: &SliceId| matches!(slices.kind[slice.idx()], SliceKind::Operator | SliceKind::Annotation);
+        let last = open.iter().rposition(is_named);
+        let function = at.function(self.trace, &open[last.unwrap_or(0)..]);
+        let named = open.iter().copied().filter(is_named).chain(function);
+        named.fold(0, |path, slice| self.descend(path, slices.name[slice.idx()]))
     }
 
-    /// The innermost frame of the user's program on a thread at the start of `time`.
-    fn frame(&mut self, thread: TrackId, time: TimeRange) -> Option<NameId> {
+    /// The innermost frame of the user's program among `open` slices of a thread, else of a sample during `time`.
+    fn frame(&mut self, open: &[SliceId], thread: TrackId, time: TimeRange) -> Option<NameId> {
         if !self.has_frames {
             return None;
         }
         let slices = &self.trace.slices;
-        for slice in open_at(self.trace, thread, time.start).into_iter().rev() {
+        for slice in open.iter().rev() {
             let string = slices.name[slice.idx()];
             if slices.kind[slice.idx()] == SliceKind::PythonFunction && self.is_user(string) {
                 return Some(self.name(string, Form::Frame));
