@@ -25,7 +25,7 @@ pub fn place<'a>(trace: &'a Trace, gap: &Gap, part: &GapPart) -> Place<'a> {
     let Whereabouts { thread, time, .. } = at;
     let open = at.open(trace);
     let is_operator = |slice: &SliceId| trace.slices.kind[slice.idx()] == SliceKind::Operator;
-    let operator = open.iter().rev().copied().find(is_operator).or_else(|| at.function(trace, &open));
+    let operator = at.function(trace, &open).or_else(|| open.iter().rev().copied().find(is_operator));
     let frame = user_frame(trace, &open, thread, time).or_else(|| {
         let mut others = other_threads(trace, gap, thread, time.start);
         others.find_map(|thread| user_frame(trace, &open_during(trace, thread, time), thread, time))
@@ -55,16 +55,17 @@ impl Whereabouts {
         open
     }
 
-    /// The innermost Python function inside the loader, of those that have a lasting name.
+    /// The innermost Python function inside the loader, unless an operator or a named range lies inside of it.
+    /// Functions whose name has an address are not lasting.
     ///
     /// * `open`: [`Self::open`].
     pub fn function(&self, trace: &Trace, open: &[SliceId]) -> Option<SliceId> {
+        let kind = |slice: SliceId| trace.slices.kind[slice.idx()];
         let loader = open.iter().position(|&slice| Some(slice) == self.loader)?;
-        let is_function = |slice: &SliceId| {
-            let is_python = trace.slices.kind[slice.idx()] == SliceKind::PythonFunction;
-            is_python && !trace.slice_name(*slice).contains(" object at 0x")
-        };
-        open[loader + 1..].iter().rev().copied().find(is_function)
+        let inside = open[loader + 1..].iter().rev().copied();
+        inside.take_while(|&slice| !matches!(kind(slice), SliceKind::Operator | SliceKind::Annotation)).find(|&slice| {
+            kind(slice) == SliceKind::PythonFunction && !trace.slice_name(slice).contains(" object at 0x")
+        })
     }
 }
 
