@@ -43,5 +43,5 @@ pub use tables::{AllocationTable, CorrelationIndex, Counter, CounterUnit, FlowTa
 pub use time::{DurNs, TimeNs, TimeRange};
 pub use tint::Tint;
 pub use trace::{Details, DeviceInfo, EventDetails, Trace, TraceInfo};
-pub use track::{Process, ProcessId, Track, TrackId, TrackKind};
+pub use track::{ON_CPU, Process, ProcessId, Track, TrackId, TrackKind};
 pub use work::{Collective, CopyKind, GraphNode, Launch, MemoryCopy, SyncKind, Synchronization, element_bytes};

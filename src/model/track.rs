@@ -24,6 +24,9 @@ pub enum TrackKind {
     Counter,
 }
 
+/// Ends the name of a track that shows when a thread ran on a CPU; the thread's own track has the name without it.
+pub const ON_CPU: &str = ": on CPU";
+
 /// A sequence of related events: those of a thread, a stream or a counter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Track {

@@ -3,13 +3,14 @@
 use hashbrown::HashMap;
 
 use super::host::{Activity, Host, Segment, push, syncs};
-use super::roles::{Role, of_overhead};
+use super::overlay::{Overheads, Silence, overlay};
+use super::roles::Role;
 use super::theta::Usual;
 use super::waits::Waits;
 use super::work::Calls;
 use super::{GapClass, Trigger};
 use crate::analysis::steps::{StepSource, Steps};
-use crate::model::{DurNs, SliceId, SliceKind, TimeRange, Trace, TrackId};
+use crate::model::{DurNs, SliceId, TimeRange, Trace, TrackId};
 
 /// Work launched this shortly before it runs, so many times in a row, is launch-bound.
 const LAUNCH_BOUND_RUN: u32 = 8;
@@ -31,46 +32,6 @@ pub struct Scene {
     pub launch_bound_run: u32,
 }
 
-/// Profiler overhead of a trace, and rows that say when device code was loaded; sorted.
-#[derive(Debug, Default)]
-pub struct Overheads {
-    profiler: Vec<(TimeRange, SliceId)>,
-    loading: Vec<(TimeRange, SliceId)>,
-}
-
-impl Overheads {
-    /// Cost: O(tracks + overhead rows · log).
-    pub fn new(trace: &Trace) -> Self {
-        let mut out = Self::default();
-        let slices = &trace.slices;
-        for row in &slices.rows {
-            // Recorders keep overhead on tracks of its own.
-            if row.range().next().is_none_or(|i| slices.kind[i] != SliceKind::Overhead) {
-                continue;
-            }
-            for slice in row.range().map(|i| SliceId(i as u32)) {
-                let entry = (slices.time(slice), slice);
-                match of_overhead(trace.slice_name(slice)) {
-                    Role::Profiler => out.profiler.push(entry),
-                    Role::ModuleLoad => out.loading.push(entry),
-                    _ => {}
-                }
-            }
-        }
-        for list in [&mut out.profiler, &mut out.loading] {
-            list.sort_unstable_by_key(|&(time, slice)| (time.start, slice));
-            // Where rows overlap, the first one counts.
-            let mut end = i64::MIN;
-            for (time, _) in list.iter_mut() {
-                time.start = time.start.max(end).min(time.end);
-                end = end.max(time.end);
-            }
-            list.retain(|(time, _)| time.start < time.end);
-        }
-        out
-    }
-}
-
 /// Finds the causes of the gaps of one device, in order of time.
 #[derive(Debug)]
 pub struct Causes<'a> {
@@ -83,6 +44,7 @@ pub struct Causes<'a> {
     host: Host<'a>,
     /// The synchronizations of each thread, by start.
     syncs: HashMap<TrackId, Vec<SliceId>>,
+    silence: HashMap<TrackId, Silence>,
     scratch: [Vec<Segment>; 2],
 }
 
@@ -96,7 +58,8 @@ impl<'a> Causes<'a> {
         usual: Usual,
     ) -> Self {
         let host = Host::new(trace, calls, usual.theta);
-        Self { trace, calls, overheads, steps, waits, usual, host, syncs: HashMap::new(), scratch: Default::default() }
+        let (syncs, silence, scratch) = Default::default();
+        Self { trace, calls, overheads, steps, waits, usual, host, syncs, silence, scratch }
     }
 
     /// The parts of a gap, in order of time and without space between them.
@@ -126,24 +89,36 @@ impl<'a> Causes<'a> {
 
     /// Tiles `range` by what the launching thread did; while it does nothing or waits for another thread, by
     /// what the thread did that launched the work before.
+    ///
+    /// A wait in the operating system of that other thread explains why the launching one does nothing only if the
+    /// launching one does nothing during all of it, and goes on after it: a thread that waits while the other goes
+    /// on was not waited for. It may wait for the launching thread itself, as a main thread does for the worker that
+    /// compiles for it.
     fn host_part(&mut self, range: TimeRange, scene: &Scene, call: SliceId, out: &mut Vec<Segment>) {
         let slices = &self.trace.slices;
         let thread = slices.track_of(call);
         let before = scene.after_call.map(|call| slices.track_of(call)).filter(|&before| before != thread);
         let [mut own, mut other] = std::mem::take(&mut self.scratch);
         own.clear();
-        self.host.tile(thread, range, &mut own);
+        self.tile(thread, range, &mut own);
         for segment in &own {
             let Some(before) = before.filter(|_| segment.activity != Activity::Works) else {
                 push(out, *segment);
                 continue;
             };
             other.clear();
-            self.host.tile(before, segment.time, &mut other);
+            self.tile(before, segment.time, &mut other);
             for theirs in &other {
+                let is_within = |slice: SliceId| {
+                    let begins = segment.time.start == range.start || segment.time.start <= slices.ts[slice.idx()];
+                    begins && slices.end[slice.idx()] <= segment.time.end
+                };
+                let is_before = theirs.slice.map_or(theirs.time.end < segment.time.end, is_within);
                 let is_better = match theirs.activity {
-                    Activity::Works => true,
-                    Activity::Waits => segment.activity == Activity::Nothing,
+                    Activity::Works => theirs.class != GapClass::Blocked || is_before,
+                    Activity::Waits => {
+                        segment.activity == Activity::Nothing && (theirs.class != GapClass::Blocked || is_before)
+                    }
                     Activity::Nothing => segment.slice.is_none() && segment.activity == Activity::Nothing,
                 };
                 let has_frame = segment.has_frame || theirs.has_frame;
@@ -153,6 +128,21 @@ impl<'a> Causes<'a> {
         }
         self.scratch = [own, other];
         self.overlay_loading(range, out);
+    }
+
+    /// Tiles `range` by what a thread did, as its slices and its silence show. `out` is empty.
+    fn tile(&mut self, thread: TrackId, range: TimeRange, out: &mut Vec<Segment>) {
+        self.host.tile(thread, range, out);
+        if out.iter().all(|segment| segment.activity == Activity::Works && segment.class != GapClass::Blocked) {
+            return;
+        }
+        let theta = self.usual.theta;
+        let new = || Silence::new(self.trace, thread, &mut self.host.roles, theta);
+        let silence = self.silence.entry(thread).or_insert_with(new);
+        let is_silent = |segment: &Segment| segment.activity == Activity::Nothing;
+        let is_idle = |segment: &Segment| is_silent(segment) || segment.class == GapClass::Blocked;
+        overlay(&silence.loading, range, (GapClass::ModuleLoad, Activity::Works), is_idle, out);
+        overlay(&silence.off_cpu, range, (GapClass::Blocked, Activity::Waits), is_silent, out);
     }
 
     /// From the launch on: the usual latency, or what the work waited for.
@@ -184,7 +174,10 @@ impl<'a> Causes<'a> {
         if rest.start == rest.end {
             return;
         }
-        let segment = if rest.dur() < self.usual.latency {
+        // Work that starts soon after its call did not wait in a queue, however long the call was.
+        let is_prompt = returned > range.start && range.end - returned < self.usual.delay;
+        let is_usual = rest.dur() < self.usual.latency || (is_prompt && role != Role::GraphLaunch);
+        let segment = if is_usual {
             flags(GapClass::LaunchLatency, Some(call), rest)
         } else if role == Role::GraphLaunch {
             flags(GapClass::Graph, Some(call), rest)
@@ -219,13 +212,13 @@ impl<'a> Causes<'a> {
     }
 
     fn overlay_profiler(&self, range: TimeRange, out: &mut Vec<Segment>) {
-        overlay(&self.overheads.profiler, range, GapClass::Profiler, |_| true, out);
+        overlay(&self.overheads.profiler, range, (GapClass::Profiler, Activity::Works), |_| true, out);
     }
 
     /// Device code is loaded inside the call that needs it first.
     fn overlay_loading(&self, range: TimeRange, out: &mut Vec<Segment>) {
         let is_call = |segment: &Segment| segment.class == GapClass::Launch;
-        overlay(&self.overheads.loading, range, GapClass::ModuleLoad, is_call, out);
+        overlay(&self.overheads.loading, range, (GapClass::ModuleLoad, Activity::Works), is_call, out);
     }
 
     /// The event that made the gap possible, and the slice that it was. Where several hold: a synchronization;
@@ -305,35 +298,4 @@ fn has_cause(parts: &[Segment]) -> bool {
     let is_definite = |class| class < GapClass::Launch;
     let sum = |parts: &mut dyn Iterator<Item = &Segment>| -> DurNs { parts.map(|part| part.time.dur()).sum() };
     2 * sum(&mut parts.iter().filter(|part| is_definite(part.class))) > sum(&mut parts.iter())
-}
-
-/// Replaces the parts of segments within `range` that overlap `spans` and fit `is_covered`.
-fn overlay(
-    spans: &[(TimeRange, SliceId)],
-    range: TimeRange,
-    class: GapClass,
-    is_covered: impl Fn(&Segment) -> bool,
-    out: &mut Vec<Segment>,
-) {
-    let first = spans.partition_point(|(time, _)| time.end <= range.start);
-    let spans = spans[first..].iter().take_while(|(time, _)| time.start < range.end);
-    for &(span, slice) in spans {
-        let mut cut = Vec::with_capacity(out.len() + 2);
-        for segment in out.drain(..) {
-            let Some(hit) = segment.time.intersect(span).filter(|_| is_covered(&segment)) else {
-                cut.push(segment);
-                continue;
-            };
-            let [before, after] = [
-                TimeRange { start: segment.time.start, end: hit.start },
-                TimeRange { start: hit.end, end: segment.time.end },
-            ];
-            let within = Segment { time: hit, class, slice: Some(slice), ..segment };
-            let pieces = [Segment { time: before, ..segment }, within, Segment { time: after, ..segment }];
-            for piece in pieces.into_iter().filter(|piece| piece.time.dur() > 0) {
-                push(&mut cut, piece);
-            }
-        }
-        *out = cut;
-    }
 }

@@ -4,9 +4,11 @@ mod key;
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Reverse;
+
 use hashbrown::HashMap;
 
-use self::key::{Key, Keys, family};
+use self::key::{HostPlace, Key, Keys, family};
 use super::ceiling::is_recoverable;
 use super::{Gap, GapClass, Ledger, Trigger};
 use crate::analysis::steps::Steps;
@@ -92,7 +94,7 @@ fn per_step(ns: DurNs, n_steps: usize) -> Option<DurNs> {
 }
 
 /// A normalized name of one [`Clusters`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NameId(u32);
 
 impl Clusters {
@@ -156,6 +158,8 @@ pub fn counted_boundaries(steps: &Steps) -> &[TimeNs] {
 /// * The class with the longest part counts. Launch calls, operators, Python and time without a record are one
 ///   class here, since their shares vary from one gap to the next while the cause, a slow host, is the same; the
 ///   cluster has the class with the longest time.
+/// * Where the host was slow in many parts, the operator of the next launch groups them, and the cluster has the place
+///   where the host was during most of its time; clusters that are alike then are one.
 /// * Names are without template and call arguments; annotations that differ only in their numbers and occur once
 ///   each, such as `iteration 17`, have the same name.
 /// * `steps`: without them there are no figures per step.
@@ -165,6 +169,7 @@ pub fn clusters(trace: &Trace, ledger: &Ledger, steps: Option<&Steps>, is_cancel
     let mut keys = Keys::new(trace);
     let mut ids: HashMap<Key, u32> = HashMap::new();
     let mut cluster_of: Vec<(u32, u32)> = Vec::new();
+    let mut places: HashMap<(u32, HostPlace), DurNs> = HashMap::new();
     let mut micro = Sums::new(ledger, boundaries);
     for gap in 0..ledger.len() {
         if gap % 4096 == 0 && is_cancelled() {
@@ -174,18 +179,19 @@ pub fn clusters(trace: &Trace, ledger: &Ledger, steps: Option<&Steps>, is_cancel
             micro.add(gap);
         } else {
             let next = ids.len() as u32;
-            let cluster = *ids.entry(keys.of(ledger, gap)).or_insert(next);
+            let (key, place) = keys.of(ledger, gap);
+            let cluster = *ids.entry(key).or_insert(next);
             cluster_of.push((gap as u32, cluster));
+            *places.entry((cluster, place)).or_default() += ledger.gap(gap).time.dur();
         }
     }
-    let mut distinct: Vec<(Key, u32)> = ids.into_iter().collect();
-    distinct.sort_unstable_by_key(|key| key.1);
+    let distinct = united(ids, &places, &mut cluster_of);
     let micro = micro.recurrence;
     let n_steps = boundaries.len().saturating_sub(1);
     let gaps = by_cluster(&cluster_of, distinct.len());
     let mut out = Clusters { process: ledger.process, device: ledger.device, micro, n_steps, ..Clusters::default() };
     let mut durs: Vec<DurNs> = Vec::new();
-    for ((key, _), (start, end)) in distinct.iter().zip(gaps.ranges) {
+    for (key, (start, end)) in distinct.iter().zip(gaps.ranges) {
         let members = &gaps.gaps[start as usize..end as usize];
         out.all.push(cluster(ledger, boundaries, key, (start, end), members, &mut durs));
     }
@@ -201,7 +207,7 @@ impl Clusters {
     fn sort(&mut self) {
         let mut order: Vec<u32> = (0..self.all.len() as u32).collect();
         // The first gap of a cluster ascends with its number.
-        order.sort_by_key(|&i| std::cmp::Reverse(self.all[i as usize].sum.total_ns));
+        order.sort_by_key(|&i| Reverse(self.all[i as usize].sum.total_ns));
         let mut place = vec![0_u32; order.len()];
         for (at, &i) in (0..).zip(&order) {
             place[i as usize] = at;
@@ -211,6 +217,38 @@ impl Clusters {
         }
         self.all = order.iter().map(|&i| self.all[i as usize].clone()).collect();
     }
+}
+
+/// Gives each cluster the place where the host was during most of its time, and unites those that are alike then.
+///
+/// Returns the key of each cluster; clusters ascend with their first gap.
+///
+/// * `places`: the time of the gaps of each cluster, by place.
+fn united(
+    ids: HashMap<Key, u32>,
+    places: &HashMap<(u32, HostPlace), DurNs>,
+    cluster_of: &mut [(u32, u32)],
+) -> Vec<Key> {
+    let mut distinct: Vec<(u32, Key)> = ids.into_iter().map(|(key, cluster)| (cluster, key)).collect();
+    distinct.sort_unstable_by_key(|key| key.0);
+    let mut most = vec![(0, Reverse(HostPlace::default())); distinct.len()];
+    for (&(cluster, place), &ns) in places {
+        let most = &mut most[cluster as usize];
+        *most = (*most).max((ns, Reverse(place)));
+    }
+    let (mut ids, mut keys) = (HashMap::new(), Vec::new());
+    let mut add = |(key, (_, Reverse(place)))| {
+        let key = Key { place, ..key };
+        *ids.entry(key).or_insert_with(|| {
+            keys.push(key);
+            keys.len() as u32 - 1
+        })
+    };
+    let united: Vec<u32> = distinct.into_iter().map(|(_, key)| key).zip(most).map(&mut add).collect();
+    for (_, cluster) in cluster_of {
+        *cluster = united[*cluster as usize];
+    }
+    keys
 }
 
 /// Gaps by cluster.
@@ -276,8 +314,8 @@ fn cluster(
         next: key.next,
         class,
         trigger: trigger.checked_sub(1).map(|i| Trigger::ALL[i]),
-        path: key.path,
-        frame: key.frame,
+        path: key.place.path,
+        frame: key.place.frame,
         sum: sums.recurrence,
         mean_ns: mean.round() as DurNs,
         p95_ns,

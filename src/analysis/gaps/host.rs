@@ -243,7 +243,7 @@ fn class_of(role: Role) -> GapClass {
         Role::Sync | Role::SyncOperator => GapClass::Sync,
         Role::DataLoading | Role::DataRange => GapClass::DataLoading,
         Role::CopyCall | Role::CopyOperator => GapClass::Copy,
-        Role::Allocator => GapClass::Allocator,
+        Role::Allocator | Role::Free => GapClass::Allocator,
         Role::ModuleLoad => GapClass::ModuleLoad,
         Role::Gc => GapClass::Gc,
         Role::Collective => GapClass::Collective,
@@ -258,14 +258,15 @@ fn class_of(role: Role) -> GapClass {
 
 /// The synchronizations of a thread in order of time: the calls that waited for the device.
 ///
-/// Copies to pageable memory count where the call lasted until its copy was over.
+/// Copies to pageable memory count where the call lasted until its copy was over. Calls that free memory count: they
+/// empty the queue, although their time is the allocator's. Calls that allocate may wait, too, but nothing shows it.
 /// Cost: O(slices of the track).
 pub fn syncs(trace: &Trace, track: TrackId, host: &mut Host<'_>) -> Vec<SliceId> {
     let slices = &trace.slices;
     let mut found = Vec::new();
     for slice in trace.track_slices(track).map(|i| SliceId(i as u32)) {
         let is_sync = match host.roles.of(trace, slice) {
-            Role::Sync => slices.kind[slice.idx()].is_call(),
+            Role::Sync | Role::Free => slices.kind[slice.idx()].is_call(),
             Role::CopyCall => {
                 let mut work = trace.launched_by(slice);
                 let to_host = |work| trace.facts.copies.get(work).is_some_and(|copy| copy.kind == CopyKind::DtoH);

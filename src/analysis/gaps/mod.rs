@@ -6,6 +6,7 @@ mod class;
 pub mod clusters;
 mod host;
 mod index;
+mod overlay;
 mod place;
 mod roles;
 #[cfg(test)]
@@ -18,11 +19,12 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use self::causes::{Causes, Overheads, Scene};
+use self::causes::{Causes, Scene};
 pub use self::class::{GapClass, Trigger};
 use self::host::Segment;
 pub use self::index::{IdleByClass, LedgerIndex};
-pub use self::place::{Place, place, place_at};
+use self::overlay::Overheads;
+pub use self::place::{Place, place};
 use self::theta::{Usual, usual};
 use self::waits::Waits;
 use self::work::{Calls, in_order};

@@ -1,13 +1,14 @@
 //! Where in the program a gap came from: operator and frame (F3).
 
-use super::{Gap, GapPart};
+use super::{Gap, GapClass, GapPart};
 use crate::analysis::frame::Frame;
 use crate::model::{SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// A place in the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place<'a> {
-    /// The innermost operator.
+    /// The innermost operator that takes most of the time. While data is loaded without one: the innermost Python
+    /// function.
     pub operator: Option<SliceId>,
     /// The innermost frame of the user's program, as recorded: `train.py(12): main`.
     pub frame: Option<&'a str>,
@@ -20,17 +21,16 @@ pub struct Place<'a> {
 ///
 /// Cost: O(rows of the process · log n).
 pub fn place<'a>(trace: &'a Trace, gap: &Gap, part: &GapPart) -> Place<'a> {
-    let Some(Whereabouts { thread, time, cause }) = whereabouts(trace, gap, part) else { return Place::default() };
-    let mut found = place_at(trace, thread, time);
-    if let Some(cause) = cause {
-        let is_operator = |slice: &SliceId| trace.slices.kind[slice.idx()] == SliceKind::Operator;
-        found.operator = std::iter::once(cause).chain(trace.slices.ancestors(cause)).find(is_operator);
-    }
-    if found.frame.is_none() {
-        let mut candidates = other_threads(trace, gap, thread, time.start);
-        found.frame = candidates.find_map(|track| place_at(trace, track, time).frame);
-    }
-    found
+    let Some(at) = whereabouts(trace, gap, part) else { return Place::default() };
+    let Whereabouts { thread, time, .. } = at;
+    let open = at.open(trace);
+    let is_operator = |slice: &SliceId| trace.slices.kind[slice.idx()] == SliceKind::Operator;
+    let operator = at.function(trace, &open).or_else(|| open.iter().rev().copied().find(is_operator));
+    let frame = user_frame(trace, &open, thread, time).or_else(|| {
+        let mut others = other_threads(trace, gap, thread, time.start);
+        others.find_map(|thread| user_frame(trace, &open_during(trace, thread, time), thread, time))
+    });
+    Place { operator, frame }
 }
 
 /// Where to look for the place of a part.
@@ -41,18 +41,50 @@ pub(super) struct Whereabouts {
     pub time: TimeRange,
     /// The slice that decided the part: what runs inside it changes from instant to instant.
     pub cause: Option<SliceId>,
+    /// The slice that loads data: what takes most of the time lies inside.
+    pub loader: Option<SliceId>,
+}
+
+impl Whereabouts {
+    /// The slices that run during most of the time, the outermost first; none inside the cause.
+    pub fn open(&self, trace: &Trace) -> Vec<SliceId> {
+        let mut open = open_during(trace, self.thread, self.time);
+        if let Some(at) = open.iter().position(|&slice| Some(slice) == self.cause) {
+            open.truncate(at + 1);
+        }
+        open
+    }
+
+    /// The innermost Python function inside the loader, unless an operator or a named range lies inside of it.
+    /// Functions whose name has an address are not lasting.
+    ///
+    /// * `open`: [`Self::open`].
+    pub fn function(&self, trace: &Trace, open: &[SliceId]) -> Option<SliceId> {
+        let kind = |slice: SliceId| trace.slices.kind[slice.idx()];
+        let loader = open.iter().position(|&slice| Some(slice) == self.loader)?;
+        let inside = open[loader + 1..].iter().rev().copied();
+        inside.take_while(|&slice| !matches!(kind(slice), SliceKind::Operator | SliceKind::Annotation)).find(|&slice| {
+            kind(slice) == SliceKind::PythonFunction && !trace.slice_name(slice).contains(" object at 0x")
+        })
+    }
 }
 
 /// Where to look for the place of a part; `None` if no launch was recorded.
 pub(super) fn whereabouts(trace: &Trace, gap: &Gap, part: &GapPart) -> Option<Whereabouts> {
     let slices = &trace.slices;
-    let cause = part.slice.filter(|slice| !slices.kind[slice.idx()].is_device_work() && part.class.is_host());
-    if let Some(slice) = cause {
-        return Some(Whereabouts { thread: slices.track_of(slice), time: part.time, cause });
+    // Rows of overhead belong to no thread.
+    let is_of_thread = |slice: &SliceId| {
+        let kind = slices.kind[slice.idx()];
+        !kind.is_device_work() && kind != SliceKind::Overhead
+    };
+    if let Some(slice) = part.slice.filter(|slice| part.class.is_host() && is_of_thread(slice)) {
+        let (thread, is_loader) = (slices.track_of(slice), part.class == GapClass::DataLoading);
+        let [cause, loader] = [!is_loader, is_loader].map(|holds| holds.then_some(slice));
+        return Some(Whereabouts { thread, time: part.time, cause, loader });
     }
     let call = trace.launch_of(gap.ended_by)?;
     let time = if part.class.is_host() { part.time } else { slices.time(call) };
-    Some(Whereabouts { thread: slices.track_of(call), time, cause: None })
+    Some(Whereabouts { thread: slices.track_of(call), time, cause: None, loader: None })
 }
 
 /// The other threads that may show where the program is: the one that launched the work before the gap, and those of
@@ -75,23 +107,28 @@ fn waits_for_backward(trace: &Trace, thread: TrackId, at: TimeNs) -> bool {
     open_at(trace, thread, at).iter().any(waits)
 }
 
-/// Operator and user frame of a thread at the start of `time`; frames of samples count during all of it.
-///
-/// Cost: O(rows of the track · log n).
-pub fn place_at(trace: &Trace, thread: TrackId, time: TimeRange) -> Place<'_> {
-    let slices = &trace.slices;
-    let open = open_at(trace, thread, time.start);
-    let innermost = |kind| open.iter().rev().copied().filter(move |slice| slices.kind[slice.idx()] == kind);
+/// The innermost frame of the user's program among `open` slices of a thread, else of a sample during `time`.
+fn user_frame<'a>(trace: &'a Trace, open: &[SliceId], thread: TrackId, time: TimeRange) -> Option<&'a str> {
+    let functions = open.iter().rev().filter(|slice| trace.slices.kind[slice.idx()] == SliceKind::PythonFunction);
     let is_user = |name: &&str| Frame::of_python_function(name).is_user();
-    let frame = innermost(SliceKind::PythonFunction).map(|slice| trace.slice_name(slice)).find(is_user);
-    Place {
-        operator: innermost(SliceKind::Operator).next(),
-        frame: frame.or_else(|| sampled_frame(trace, thread, time)),
-    }
+    functions.map(|&slice| trace.slice_name(slice)).find(is_user).or_else(|| sampled_frame(trace, thread, time))
+}
+
+/// The slices of a thread that run during at least half of `time`, the outermost first.
+///
+/// Each of them runs in the middle of it. Cost: O(rows of the track · log n).
+pub(super) fn open_during(trace: &Trace, thread: TrackId, time: TimeRange) -> Vec<SliceId> {
+    let mut open = open_at(trace, thread, time.start + time.dur() / 2);
+    let is_most = |slice: &SliceId| {
+        let within = trace.slices.time(*slice).intersect(time);
+        time.dur() == 0 || within.is_some_and(|within| 2 * within.dur() >= time.dur())
+    };
+    open.retain(is_most);
+    open
 }
 
 /// The slices of a thread that run at a time, the outermost first. Cost: O(rows of the track · log n).
-pub(super) fn open_at(trace: &Trace, thread: TrackId, at: TimeNs) -> Vec<SliceId> {
+fn open_at(trace: &Trace, thread: TrackId, at: TimeNs) -> Vec<SliceId> {
     let slices = &trace.slices;
     let mut open: Vec<(TimeNs, SliceId)> = Vec::new();
     for row in trace.rows(thread) {

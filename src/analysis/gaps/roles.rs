@@ -22,6 +22,8 @@ pub enum Role {
     /// An operator that copies or casts: `aten::to`.
     CopyOperator,
     Allocator,
+    /// A call that frees memory, and waits until the device is done with all work before.
+    Free,
     ModuleLoad,
     Gc,
     Collective,
@@ -44,7 +46,7 @@ pub enum Role {
 }
 
 impl Role {
-    const ALL: [Self; 21] = [
+    const ALL: [Self; 22] = [
         Self::Sync,
         Self::SyncOperator,
         Self::DataLoading,
@@ -52,6 +54,7 @@ impl Role {
         Self::CopyCall,
         Self::CopyOperator,
         Self::Allocator,
+        Self::Free,
         Self::ModuleLoad,
         Self::Gc,
         Self::Collective,
@@ -141,19 +144,19 @@ fn of_call(name: &str) -> Role {
     if stem.contains("Launch") || begins(&["Memset", "MemPrefetch"]) {
         return Role::Launch;
     }
+    if !stem.contains("Async") && begins(&["Free", "HostFree", "HostUnregister", "MemFree", "MemHostUnregister"]) {
+        return Role::Free;
+    }
     let allocates = [
         "Malloc",
-        "Free",
+        "FreeAsync",
         "HostAlloc",
         "HostMalloc",
-        "HostFree",
         "HostRegister",
-        "HostUnregister",
         "MemAlloc",
-        "MemFree",
+        "MemFreeAsync",
         "MemHostAlloc",
         "MemHostRegister",
-        "MemHostUnregister",
         "MemCreate",
         "MemRelease",
         "MemMap",

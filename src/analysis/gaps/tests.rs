@@ -7,6 +7,8 @@ use crate::analysis::busy::devices;
 use crate::analysis::steps::StepSource;
 use crate::model::{CopyKind, MemoryCopy, SliceFacts, SliceKind, SyncKind, Synchronization, TraceBuilder};
 
+mod silence;
+
 const CALL: SliceKind = SliceKind::Runtime;
 const KERNEL: SliceKind = SliceKind::Kernel;
 const OP: SliceKind = SliceKind::Operator;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use rusqlite::Connection;
 
-use crate::model::{DeviceInfo, Process, ProcessId, RawSlices, SliceKind, Track, TrackId, TrackKind};
+use crate::model::{DeviceInfo, ON_CPU, Process, ProcessId, RawSlices, SliceKind, Track, TrackId, TrackKind};
 
 use super::catalog::Catalog;
 use super::chunk::{TrackKey, machine_of, process_of, system_ids};
@@ -295,7 +295,7 @@ fn track(
     };
     match key {
         TrackKey::Thread(id) => of_thread(id, ""),
-        TrackKey::Running(id) => of_thread(id, ": on CPU"),
+        TrackKey::Running(id) => of_thread(id, ON_CPU),
         TrackKey::Samples(id) => of_thread(id, ": samples"),
         TrackKey::Ranges(_) => {
             let name = "NVTX start/end ranges".to_owned();

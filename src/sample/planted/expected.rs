@@ -144,7 +144,8 @@ fn of_main(script: &Script, (a, b): Range) -> Vec<PartAnswer> {
     let tiles = script.threads[0].tiles.iter().filter(|tile| tile.range.0.max(a) < tile.range.1.min(b));
     let one = |tile: &Tile| {
         let mut part = of_tile(tile, (tile.range.0.max(a), tile.range.1.min(b)));
-        if !tile.is_planted {
+        // A wait that goes on after the launching thread has begun is not what that thread waited for.
+        if !tile.is_planted || (tile.classes == ["blocked"] && tile.range.1 > b) {
             part.classes.push("unknown");
         }
         if script.style.has_os {

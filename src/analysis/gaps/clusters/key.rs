@@ -4,8 +4,8 @@ use hashbrown::{HashMap, HashSet};
 
 use super::NameId;
 use crate::analysis::frame::Frame;
-use crate::analysis::gaps::place::{Whereabouts, open_at, other_threads, sampled_frame, whereabouts};
-use crate::analysis::gaps::{GapClass, Ledger};
+use crate::analysis::gaps::place::{Whereabouts, open_during, other_threads, sampled_frame, whereabouts};
+use crate::analysis::gaps::{Gap, GapClass, Ledger};
 use crate::analysis::short_name::short_name;
 use crate::model::{SliceId, SliceKind, StringId, TimeRange, Trace, TrackId};
 
@@ -20,9 +20,15 @@ const PROFILER_STEP: &str = "ProfilerStep#";
 pub struct Key {
     pub prev: NameId,
     pub next: NameId,
+    pub place: HostPlace,
+    pub family: GapClass,
+}
+
+/// Where the host was: an operator path, as an index into [`Keys::paths`], and the innermost user frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HostPlace {
     pub path: u32,
     pub frame: NameId,
-    pub family: GapClass,
 }
 
 /// The class that stands for this one in keys.
@@ -103,40 +109,45 @@ impl<'a> Keys<'a> {
         id
     }
 
-    /// The key of a gap.
-    pub fn of(&mut self, ledger: &Ledger, index: usize) -> Key {
+    /// The key of a gap, and where the host was during most of it.
+    ///
+    /// They differ where the host was slow in many parts, which vary: the key then has the place of the next launch.
+    pub fn of(&mut self, ledger: &Ledger, index: usize) -> (Key, HostPlace) {
         let gap = ledger.gap(index);
         let mut by_class = [0; GapClass::N];
         ledger.parts(index).for_each(|part| by_class[part.class as usize] += part.time.dur());
         let class = GapClass::ALL.into_iter().rev().max_by_key(|&class| by_class[class as usize]).unwrap_or_default();
-        let family = family(class);
-        let (path, frame) = match self.whereabouts(ledger, index, family) {
-            Some(Whereabouts { thread, time, cause }) => {
-                let mut frame = self.frame(thread, time);
-                if frame.is_none() && self.has_frames {
-                    let mut others = other_threads(self.trace, &gap, thread, time.start);
-                    frame = others.find_map(|thread| self.frame(thread, time));
-                }
-                (self.path(thread, time, cause), frame.unwrap_or_default())
-            }
-            None => Default::default(),
-        };
+        let longest = ledger.parts(index).filter(|part| family(part.class) == family(class));
+        let longest = longest.max_by_key(|part| part.time.dur());
+        let at = longest.and_then(|longest| whereabouts(self.trace, &gap, &longest));
+        let is_of_many = longest.is_some_and(|longest| 2 * longest.time.dur() < gap.time.dur());
+        let call = Some(gap.ended_by).filter(|_| is_of_many && family(class) == GapClass::CpuOp);
+        let launch = call.and_then(|work| self.trace.launch_of(work)).map(|call| {
+            let slices = &self.trace.slices;
+            Whereabouts { thread: slices.track_of(call), time: slices.time(call), cause: None, loader: None }
+        });
+        let mut of_host = ledger.parts(index).filter(|part| launch.is_some() && part.class.is_host());
+        let all = of_host.next().zip(at).map(|(first, at)| {
+            let time = TimeRange { end: of_host.last().unwrap_or(first).time.end, ..first.time };
+            Whereabouts { time, cause: None, ..at }
+        });
+        let mut place = |at: Option<Whereabouts>| at.map(|at| self.place(&gap, at));
+        let of_launch = place(launch);
+        let of_host = place(all).or(of_launch).or_else(|| place(at)).unwrap_or_default();
         let (prev, next) = (self.work(gap.after), self.work(gap.ended_by));
-        Key { prev, next, path, frame, family }
+        (Key { prev, next, place: of_launch.unwrap_or(of_host), family: family(class) }, of_host)
     }
 
-    /// Where to look for the place of a gap: at the longest part of its class. Of a slow host, whose parts are many
-    /// and vary, at the launch of the work after it, unless one part is half of the gap.
-    fn whereabouts(&self, ledger: &Ledger, index: usize, class: GapClass) -> Option<Whereabouts> {
-        let gap = ledger.gap(index);
-        let longest =
-            ledger.parts(index).filter(|part| family(part.class) == class).max_by_key(|part| part.time.dur())?;
-        if class == GapClass::CpuOp && 2 * longest.time.dur() < gap.time.dur() {
-            let call = self.trace.launch_of(gap.ended_by)?;
-            let (thread, time) = (self.trace.slices.track_of(call), self.trace.slices.time(call));
-            return Some(Whereabouts { thread, time, cause: None });
+    /// The operators and the user frame at a place.
+    fn place(&mut self, gap: &Gap, at: Whereabouts) -> HostPlace {
+        let Whereabouts { thread, time, .. } = at;
+        let open = at.open(self.trace);
+        let mut frame = self.frame(&open, thread, time);
+        if frame.is_none() && self.has_frames {
+            let mut others = other_threads(self.trace, gap, thread, time.start);
+            frame = others.find_map(|thread| self.frame(&open_during(self.trace, thread, time), thread, time));
         }
-        whereabouts(self.trace, &gap, &longest)
+        HostPlace { path: self.path(&at, &open), frame: frame.unwrap_or_default() }
     }
 
     /// The name of device work; empty if there is none.
@@ -147,26 +158,23 @@ impl<'a> Keys<'a> {
         self.name(string, if is_graph { Form::Graph } else { Form::Work })
     }
 
-    /// The operator path of a thread at the start of `time`, down to the cause.
-    fn path(&mut self, thread: TrackId, time: TimeRange, cause: Option<SliceId>) -> u32 {
+    /// The operators and named ranges among `open` slices; while data is loaded, also the function that does it.
+    fn path(&mut self, at: &Whereabouts, open: &[SliceId]) -> u32 {
         let slices = &self.trace.slices;
-        let mut open = open_at(self.trace, thread, time.start);
-        if let Some(at) = open.iter().position(|&slice| Some(slice) == cause) {
-            open.truncate(at + 1);
-        }
-        let open = open.into_iter();
         // Kineto recorded named ranges as operators until 2021.
-        open.filter(|slice| matches!(slices.kind[slice.idx()], SliceKind::Operator | SliceKind::Annotation))
-            .fold(0, |path, slice| self.descend(path, slices.name[slice.idx()]))
+        let is_named =
+            |slice: &SliceId| matches!(slices.kind[slice.idx()], SliceKind::Operator | SliceKind::Annotation);
+        let named = open.iter().copied().filter(is_named).chain(at.function(self.trace, open));
+        named.fold(0, |path, slice| self.descend(path, slices.name[slice.idx()]))
     }
 
-    /// The innermost frame of the user's program on a thread at the start of `time`.
-    fn frame(&mut self, thread: TrackId, time: TimeRange) -> Option<NameId> {
+    /// The innermost frame of the user's program among `open` slices of a thread, else of a sample during `time`.
+    fn frame(&mut self, open: &[SliceId], thread: TrackId, time: TimeRange) -> Option<NameId> {
         if !self.has_frames {
             return None;
         }
         let slices = &self.trace.slices;
-        for slice in open_at(self.trace, thread, time.start).into_iter().rev() {
+        for slice in open.iter().rev() {
             let string = slices.name[slice.idx()];
             if slices.kind[slice.idx()] == SliceKind::PythonFunction && self.is_user(string) {
                 return Some(self.name(string, Form::Frame));

@@ -1,0 +1,152 @@
+//! Times that explain what the slices of a thread leave open: overhead of the profiler, loading of code, and times
+//! off the CPU.
+
+use super::GapClass;
+use super::host::{Activity, Segment, push};
+use super::roles::{Role, Roles, of_overhead};
+use crate::model::{DurNs, ON_CPU, SliceId, SliceKind, TimeRange, Trace, TrackId};
+
+/// Disjoint times in ascending order, with the slice that names each.
+pub type Spans = Vec<(TimeRange, Option<SliceId>)>;
+
+/// Replaces the parts of segments within `range` that overlap `spans` and fit `is_covered`.
+///
+/// A span without a slice leaves the segment its own.
+pub fn overlay(
+    spans: &[(TimeRange, Option<SliceId>)],
+    range: TimeRange,
+    (class, activity): (GapClass, Activity),
+    is_covered: impl Fn(&Segment) -> bool,
+    out: &mut Vec<Segment>,
+) {
+    let first = spans.partition_point(|(time, _)| time.end <= range.start);
+    let spans = spans[first..].iter().take_while(|(time, _)| time.start < range.end);
+    for &(span, slice) in spans {
+        let mut cut = Vec::with_capacity(out.len() + 2);
+        for segment in out.drain(..) {
+            let Some(hit) = segment.time.intersect(span).filter(|_| is_covered(&segment)) else {
+                cut.push(segment);
+                continue;
+            };
+            let [before, after] = [
+                TimeRange { start: segment.time.start, end: hit.start },
+                TimeRange { start: hit.end, end: segment.time.end },
+            ];
+            let within = Segment { time: hit, class, activity, slice: slice.or(segment.slice), ..segment };
+            let pieces = [Segment { time: before, ..segment }, within, Segment { time: after, ..segment }];
+            for piece in pieces.into_iter().filter(|piece| piece.time.dur() > 0) {
+                push(&mut cut, piece);
+            }
+        }
+        *out = cut;
+    }
+}
+
+/// Profiler overhead of a trace, and rows that say when device code was loaded.
+#[derive(Debug, Default)]
+pub struct Overheads {
+    pub profiler: Spans,
+    pub loading: Spans,
+}
+
+impl Overheads {
+    /// Cost: O(tracks + overhead rows · log).
+    pub fn new(trace: &Trace) -> Self {
+        let mut out = Self::default();
+        let slices = &trace.slices;
+        for row in &slices.rows {
+            // Recorders keep overhead on tracks of its own.
+            if row.range().next().is_none_or(|i| slices.kind[i] != SliceKind::Overhead) {
+                continue;
+            }
+            for slice in row.range().map(|i| SliceId(i as u32)) {
+                let entry = (slices.time(slice), Some(slice));
+                match of_overhead(trace.slice_name(slice)) {
+                    Role::Profiler => out.profiler.push(entry),
+                    Role::ModuleLoad => out.loading.push(entry),
+                    _ => {}
+                }
+            }
+        }
+        for list in [&mut out.profiler, &mut out.loading] {
+            list.sort_unstable_by_key(|&(time, slice)| (time.start, slice));
+            // Where rows overlap, the first one counts.
+            let mut end = i64::MIN;
+            for (time, _) in list.iter_mut() {
+                time.start = time.start.max(end).min(time.end);
+                end = end.max(time.end);
+            }
+            list.retain(|(time, _)| time.start < time.end);
+        }
+        out
+    }
+}
+
+/// What is known of a thread while no slice of it works.
+#[derive(Debug)]
+pub struct Silence {
+    /// Between two calls in a row that compile, link or load code: the thread prepares the next, or waits for
+    /// threads and processes that do. Of its other calls, none that launches, copies, allocates or synchronizes
+    /// lies between. Named by the second call.
+    ///
+    /// XLA waits for `ptxas` between `cuLinkDestroy` and `cuModuleLoadFatBinary`; cuBLAS unpacks code between one
+    /// `cuLibraryLoadData` and the next.
+    pub loading: Spans,
+    /// Between two recorded times on a CPU, at least as long as theta, unless a slice of the thread begins or ends
+    /// in it: then a switch is missing from the recording.
+    pub off_cpu: Spans,
+}
+
+impl Silence {
+    /// Cost: O(n + m log n) for n slices of the thread, m calls that load code and times off the CPU; and the calls
+    /// between the former, up to the first that does something else.
+    pub fn new(trace: &Trace, thread: TrackId, roles: &mut Roles, theta: DurNs) -> Self {
+        Self { loading: loading(trace, thread, roles), off_cpu: off_cpu(trace, thread, theta) }
+    }
+}
+
+fn loading(trace: &Trace, thread: TrackId, roles: &mut Roles) -> Spans {
+    let slices = &trace.slices;
+    let calls = trace.track_slices(thread).map(|i| SliceId(i as u32)).filter(|call| slices.kind[call.idx()].is_call());
+    let mut loads: Vec<SliceId> = calls.filter(|&call| roles.of(trace, call) == Role::ModuleLoad).collect();
+    // What is unloaded does not have to be loaded.
+    loads.retain(|&load| !trace.slice_name(load).contains("Unload"));
+    loads.sort_unstable_by_key(|&load| (slices.ts[load.idx()], load));
+    let mut out = Spans::new();
+    let Some(mut end) = loads.first().map(|load| slices.end[load.idx()]) else { return out };
+    for &load in &loads[1..] {
+        let time = TimeRange { start: end, end: slices.ts[load.idx()] };
+        let mut begun = trace.rows(thread).iter().flat_map(|row| {
+            let range = row.range();
+            let first = range.start + slices.ts[range.clone()].partition_point(|&ts| ts < time.start);
+            (first..range.end).take_while(|&i| slices.ts[i] < time.end).map(|i| SliceId(i as u32))
+        });
+        let mut acts = |call: SliceId| {
+            slices.kind[call.idx()].is_call() && !matches!(roles.of(trace, call), Role::Call | Role::ModuleLoad)
+        };
+        if time.start < time.end && !begun.any(&mut acts) {
+            out.push((time, Some(load)));
+        }
+        end = end.max(slices.end[load.idx()]);
+    }
+    out
+}
+
+fn off_cpu(trace: &Trace, thread: TrackId, theta: DurNs) -> Spans {
+    let slices = &trace.slices;
+    let track = trace.track(thread);
+    let name = track.name.clone() + ON_CPU;
+    let is_of_thread = |&at: &usize| trace.tracks[at].process == track.process && trace.tracks[at].name == name;
+    let Some(on_cpu) = (0..trace.tracks.len()).find(is_of_thread) else { return Spans::new() };
+    let [on_cpu] = trace.rows(TrackId(on_cpu as u32)) else { return Spans::new() };
+    let is_contradicted = |time: TimeRange| {
+        let begins_or_ends =
+            |times: &[i64]| times.get(times.partition_point(|&at| at <= time.start)).is_some_and(|&at| at < time.end);
+        let mut rows = trace.rows(thread).iter().map(|row| row.range());
+        rows.any(|row| begins_or_ends(&slices.ts[row.clone()]) || begins_or_ends(&slices.end[row]))
+    };
+    let range = on_cpu.range();
+    let between = range.clone().zip(range.skip(1));
+    let times = between.map(|(a, b)| TimeRange { start: slices.end[a], end: slices.ts[b] });
+    times.filter(|&time| time.dur() >= theta && !is_contradicted(time)).map(|time| (time, None)).collect()
+}
