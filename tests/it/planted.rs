@@ -249,6 +249,9 @@ impl Steps {
 /// Gaps of the answer that belong to one cluster.
 #[derive(Default)]
 struct Group<'a> {
+    class: &'a str,
+    /// Names and frames of the longest part.
+    places: Option<[&'a Value; 2]>,
     gaps: Vec<&'a Value>,
     in_steps: i64,
     steps: std::collections::BTreeSet<usize>,
@@ -256,29 +259,31 @@ struct Group<'a> {
     recoverable: (i64, i64),
 }
 
-/// The class of most of a gap as clusters have it, if that is certain.
-fn dominant(gap: &Value) -> Option<&str> {
+/// The class of most of a gap as clusters have it, if that is certain, and its names and frames.
+fn dominant(gap: &Value) -> Option<(&str, [&Value; 2])> {
     let part = list(&gap["parts"]).iter().find(|part| 2 * ns(&part["dur_ns"]) > ns(&gap["dur_ns"]))?;
     let classes: Vec<&str> = list(&part["classes"]).iter().filter_map(Value::as_str).collect();
-    match classes[..] {
-        _ if classes.iter().all(|class| SLOW_HOST.contains(class)) => Some("slow host"),
-        [class] => Some(class),
-        _ => None,
-    }
+    let class = match classes[..] {
+        _ if classes.iter().all(|class| SLOW_HOST.contains(class)) => "slow host",
+        [class] => class,
+        _ => return None,
+    };
+    Some((class, [&part["names"], &part["frames"]]))
 }
 
 /// The clusters that the gaps of at least `theta` ns of an answer make; `None` for those that are open.
-fn groups<'a>(known: &'a Value, theta: i64, steps: &Steps) -> BTreeMap<[&'a str; 2], Option<(&'a str, Group<'a>)>> {
-    let mut out: BTreeMap<[&str; 2], Option<(&str, Group<'_>)>> = BTreeMap::new();
+fn groups<'a>(known: &'a Value, theta: i64, steps: &Steps) -> BTreeMap<[&'a str; 2], Option<Group<'a>>> {
+    let mut out: BTreeMap<[&str; 2], Option<Group<'_>>> = BTreeMap::new();
     for gap in list(&known["gaps"]).iter().filter(|gap| ns(&gap["dur_ns"]) >= theta) {
         let work = ["after", "ended_by"].map(|key| gap[key].as_str().unwrap());
-        let class = dominant(gap);
-        let group = out.entry(work).or_insert_with(|| class.map(|class| (class, Group::default())));
+        let cause = dominant(gap);
+        let new = || cause.map(|cause| Group { class: cause.0, places: Some(cause.1), ..Group::default() });
+        let group = out.entry(work).or_insert_with(new);
         // What may be more than one cluster.
-        if group.as_ref().map(|group| group.0) != class {
+        if group.as_ref().and_then(|group| Some((group.class, group.places?))) != cause {
             *group = None;
         }
-        let Some((_, group)) = group else { continue };
+        let Some(group) = group else { continue };
         group.gaps.push(gap);
         if let Some(step) = steps.step_of(gap) {
             group.in_steps += ns(&gap["dur_ns"]);
@@ -299,7 +304,8 @@ fn check_clusters(known: &Value, found: &Value, steps: &Steps) -> (Vec<String>, 
     let (mut wrong, mut n_in_every_step) = (Vec::new(), 0);
     let n_steps = steps.starts.len();
     for (work, group) in groups(known, ns(&found["theta_ns"]), steps) {
-        let Some((class, group)) = group.filter(|(_, group)| group.gaps.len() > 1) else { continue };
+        let Some(group) = group.filter(|group| group.gaps.len() > 1) else { continue };
+        let class = group.class;
         let total: i64 = group.gaps.iter().map(|gap| ns(&gap["dur_ns"])).sum();
         let is_same = |row: &&Value| ns(&row["count"]) == group.gaps.len() as i64 && ns(&row["total_ns"]) == total;
         let Some(row) = list(&found["clusters"]).iter().find(is_same) else {
@@ -327,6 +333,16 @@ fn check_clusters(known: &Value, found: &Value, steps: &Steps) -> (Vec<String>, 
         differs("ceiling_ns_per_step", low <= ceiling && ceiling <= high, format!("{low}..={high}"));
         let is_trigger = group.gaps.iter().any(|gap| list(&gap["triggers"]).contains(&row["trigger"]));
         differs("trigger", is_trigger, format!("{}", group.gaps[0]["triggers"]));
+        let [names, frames] = group.places.unwrap().map(list);
+        let op = row["op"].as_str().and_then(|op| op.rsplit(" > ").next());
+        // The profiler's own time has no place in the program.
+        let is_of_program = class != "profiler";
+        differs("op", !is_of_program || op.is_none_or(|op| names.iter().any(|name| name == op)), format!("{names:?}"));
+        let is_frame = match row["frame"].is_null() {
+            true => frames.is_empty() || frames.contains(&Value::Null),
+            false => frames.contains(&row["frame"]),
+        };
+        differs("frame", !is_of_program || is_frame, format!("{frames:?}"));
         n_in_every_step += usize::from(group.steps.len() == n_steps);
     }
     (wrong, n_in_every_step)

@@ -162,7 +162,7 @@ impl Script {
     /// One step; `plants` are before the forward pass, before the backward pass, before the end, and in the backward
     /// pass.
     fn step(&mut self, step: u32, plants: [Option<Plant>; 4]) {
-        let name = if self.style.is_kineto() { format!("ProfilerStep#{step}") } else { format!("step {step}") };
+        let name = format!("{}{step}", self.style.step);
         let body = |s: &mut Self| {
             let frame = s.style.user_frame(33, s.style.step_function);
             s.frame(&frame, |s| {
@@ -188,7 +188,7 @@ impl Script {
     /// Operators that keep the devices busy: the host runs ahead of them.
     fn work(&mut self, n: usize) {
         for _ in 0..n {
-            let name = self.one_of(&["aten::addmm", "aten::layer_norm", "aten::gelu", "aten::convolution"]);
+            let name = self.one_of(self.style.operators);
             self.operator(name, |s| {
                 s.spend_some(900, 2_500);
                 let ns = s.rng.between(60_000, 120_000);
@@ -324,7 +324,7 @@ impl Script {
 
     /// Synchronizations, with some Python after them.
     fn wait(&mut self, plant: Plant) {
-        let frame = self.style.user_frame(47, "log_loss");
+        let frame = self.style.user_frame(47, self.style.log_function);
         self.frame(&frame, |s| {
             let late = s.rng.between(40_000, 500_000);
             match plant {

@@ -314,7 +314,7 @@ pub struct Sent {
 
 /// Whether this is the range of a step.
 pub fn is_step(name: &str) -> bool {
-    name.starts_with("ProfilerStep#") || name.starts_with("step ")
+    ["ProfilerStep#", "step ", "train_iter_"].iter().any(|step| name.starts_with(step))
 }
 
 /// Whether a Python frame is of the user's program; the run knows its libraries.

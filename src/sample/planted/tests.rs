@@ -101,7 +101,8 @@ fn the_run_without_its_plants_is_the_same_work_without_its_gaps() {
 #[test]
 fn a_recurring_cause_is_in_every_step() {
     for seed in 0..40 {
-        assert!(gaps(seed, Recorder::Kineto, GapPlan::Recurring).len() >= 6, "seed {seed}");
+        // What comes before the first work or after the last is no gap.
+        assert!(gaps(seed, Recorder::Kineto, GapPlan::Recurring).len() >= 5, "seed {seed}");
     }
 }
 
