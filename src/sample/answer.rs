@@ -161,7 +161,8 @@ pub struct GapAnswer {
     /// From the earliest start in the file.
     pub start_ns: i64,
     pub dur_ns: i64,
-    /// The name of the work that ends it.
+    /// The names of the work before it and of the work that ends it.
+    pub after: String,
     pub ended_by: String,
     /// In order of time; they sum to `dur_ns`.
     pub parts: Vec<PartAnswer>,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::support::{Failure, name, project, read, real, report, unbalanced};
+use super::support::{Failure, name, project, read, real, recording, report, unbalanced};
 
 /// Own samples, in every checkout: each format, with planted idle time and leaks.
 const SAMPLES: [&str; 4] =
@@ -67,7 +67,7 @@ fn summary(path: &Path, mut report: Value) -> Value {
     if !memory.is_empty() {
         kept.insert("memory".to_owned(), memory.into());
     }
-    let traces = read(path).unwrap();
+    let traces = recording(path).unwrap();
     let histories = traces.iter().flat_map(|trace| &trace.memories);
     let counts: Vec<Value> = histories
         .map(|history| json!({"allocations": history.allocations.len(), "segments": history.segments.len()}))
@@ -178,7 +178,7 @@ fn every_event_of_every_real_file_is_accounted_for() {
     let folders = ["A_kineto", "A_kineto_generated_cpu", "A_chrome", "C_pickle", "C_memory_timeline"];
     let files: Vec<PathBuf> = folders.iter().flat_map(|folder| real(folder)).collect();
     for path in files.iter().filter(|path| !is_no_trace(path)) {
-        match read(path) {
+        match recording(path) {
             Ok(traces) => {
                 let bad = traces.iter().filter_map(|trace| unbalanced(&trace.import));
                 wrong.extend(bad.map(|text| format!("{}: {text}", name(path))));
@@ -195,7 +195,7 @@ fn every_event_of_every_real_file_is_accounted_for() {
 #[test]
 fn a_tar_of_eight_ranks_gives_eight_traces() {
     for path in real("A_kineto").iter().filter(|path| name(path).ends_with(".tar.gz")) {
-        let traces = read(path).unwrap();
+        let traces = recording(path).unwrap();
         assert_eq!(traces.len(), 8, "{}", name(path));
         let ranks: Vec<_> = traces.iter().map(|trace| trace.info.rank).collect();
         assert!(ranks.is_sorted(), "{ranks:?}");

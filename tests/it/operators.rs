@@ -9,7 +9,7 @@ use lacuna::analysis::totals::Scope;
 use lacuna::model::{SliceId, SliceKind, Trace};
 use serde_json::Value;
 
-use super::support::{has_python, name, project, read, real, scratch};
+use super::support::{has_python, name, project, real, recording, scratch};
 
 /// By name and shapes: calls, host total and self, device total and self, then host, host self,
 /// device and device self bytes.
@@ -54,8 +54,8 @@ fn difference(ours: &Table, theirs: &BTreeMap<(String, Option<String>), Vec<Opti
     Some(format!("{key:?}:\n  ours   {:?}\n  theirs {:?}", ours.get(*key), theirs.get(*key)))
 }
 
-fn traces_of(path: &Path) -> Vec<Trace> {
-    read(path).unwrap_or_else(|failure| panic!("{}: {failure:?}", path.display()))
+fn traces_of(path: &Path) -> &'static [Trace] {
+    recording(path).unwrap_or_else(|failure| panic!("{}: {failure:?}", path.display()))
 }
 
 #[test]

@@ -7,7 +7,7 @@ use lacuna::analysis::busy::devices;
 use lacuna::analysis::gaps::ledgers;
 use serde_json::Value;
 
-use super::support::{has_python, name, project, read, real, report};
+use super::support::{has_python, name, project, read, real, short_report};
 
 /// The lines that a script of `tests/oracle` prints for some files, one for each.
 fn ask(script: &str, files: &[PathBuf]) -> Vec<Value> {
@@ -32,7 +32,7 @@ fn streams(rows: &Value) -> Vec<[i64; 5]> {
 }
 
 fn idle_by_hta_rule(path: &Path) -> Vec<[i64; 5]> {
-    streams(&report(path, "1").unwrap()["hta_idle"])
+    streams(&short_report(path).unwrap()["hta_idle"])
 }
 
 #[test]

@@ -191,3 +191,242 @@ fn planted_gaps_have_their_causes() {
     }
     assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
 }
+
+/// Classes that one kind of finding is about.
+const RULES: [(&str, &str); 7] = [
+    ("sync", "synchronization"),
+    ("data_loading", "data_loading"),
+    ("copy", "exposed_copies"),
+    ("allocator", "allocator"),
+    ("module_load", "module_load"),
+    ("gc", "garbage_collection"),
+    ("dependency", "stream_dependency"),
+];
+/// Classes that ending their cause removes, and those that clusters take together.
+const RECOVERABLE: [&str; 12] = [
+    "sync",
+    "data_loading",
+    "copy",
+    "allocator",
+    "module_load",
+    "gc",
+    "collective",
+    "launch",
+    "cpu_op",
+    "python",
+    "blocked",
+    "dependency",
+];
+const SLOW_HOST: [&str; 4] = ["launch", "cpu_op", "python", "unknown"];
+
+/// The steps that figures per step are of: where the first begins and the last ends, and where each begins.
+struct Steps {
+    range: (i64, i64),
+    starts: Vec<i64>,
+}
+
+impl Steps {
+    fn of(report: &Value) -> Option<Self> {
+        let list = list(&report["steps"]["list"]);
+        let first = list.iter().position(|step| step["is_used"] == true)?;
+        let last = list.iter().rposition(|step| step["is_used"] == true)?;
+        let end = match list.get(last + 1) {
+            Some(next) => ns(&next["start_ns"]),
+            None => ns(&list[last]["start_ns"]) + ns(&list[last]["dur_ns"]),
+        };
+        let starts: Vec<i64> = list[first..=last].iter().map(|step| ns(&step["start_ns"])).collect();
+        Some(Self { range: (starts[0], end), starts })
+    }
+
+    /// The step in which a gap starts.
+    fn step_of(&self, gap: &Value) -> Option<usize> {
+        let start = ns(&gap["start_ns"]);
+        let is_within = start >= self.range.0 && start < self.range.1;
+        is_within.then(|| self.starts.partition_point(|&step| step <= start).saturating_sub(1))
+    }
+}
+
+/// Gaps of the answer that belong to one cluster.
+#[derive(Default)]
+struct Group<'a> {
+    class: &'a str,
+    /// Names and frames of the longest part.
+    places: Option<[&'a Value; 2]>,
+    gaps: Vec<&'a Value>,
+    in_steps: i64,
+    steps: std::collections::BTreeSet<usize>,
+    /// Bounds of the time in the steps that ending the cause removes.
+    recoverable: (i64, i64),
+}
+
+/// The class of most of a gap as clusters have it, if that is certain, and its names and frames.
+fn dominant(gap: &Value) -> Option<(&str, [&Value; 2])> {
+    let part = list(&gap["parts"]).iter().find(|part| 2 * ns(&part["dur_ns"]) > ns(&gap["dur_ns"]))?;
+    let classes: Vec<&str> = list(&part["classes"]).iter().filter_map(Value::as_str).collect();
+    let class = match classes[..] {
+        _ if classes.iter().all(|class| SLOW_HOST.contains(class)) => "slow host",
+        [class] => class,
+        _ => return None,
+    };
+    Some((class, [&part["names"], &part["frames"]]))
+}
+
+/// The clusters that the gaps of at least `theta` ns of an answer make; `None` for those that are open.
+fn groups<'a>(known: &'a Value, theta: i64, steps: &Steps) -> BTreeMap<[&'a str; 2], Option<Group<'a>>> {
+    let mut out: BTreeMap<[&str; 2], Option<Group<'_>>> = BTreeMap::new();
+    for gap in list(&known["gaps"]).iter().filter(|gap| ns(&gap["dur_ns"]) >= theta) {
+        let work = ["after", "ended_by"].map(|key| gap[key].as_str().unwrap());
+        let cause = dominant(gap);
+        let new = || cause.map(|cause| Group { class: cause.0, places: Some(cause.1), ..Group::default() });
+        let group = out.entry(work).or_insert_with(new);
+        // What may be more than one cluster.
+        if group.as_ref().and_then(|group| Some((group.class, group.places?))) != cause {
+            *group = None;
+        }
+        let Some(group) = group else { continue };
+        group.gaps.push(gap);
+        if let Some(step) = steps.step_of(gap) {
+            group.in_steps += ns(&gap["dur_ns"]);
+            group.steps.insert(step);
+            for part in list(&gap["parts"]) {
+                let is_recoverable = |class: &Value| RECOVERABLE.contains(&class.as_str().unwrap());
+                let classes = list(&part["classes"]);
+                group.recoverable.0 += if classes.iter().all(is_recoverable) { ns(&part["dur_ns"]) } else { 0 };
+                group.recoverable.1 += if classes.iter().any(is_recoverable) { ns(&part["dur_ns"]) } else { 0 };
+            }
+        }
+    }
+    out
+}
+
+/// What is wrong with the clusters of a device, and how many were compared that are in every step.
+fn check_clusters(known: &Value, found: &Value, steps: &Steps) -> (Vec<String>, usize) {
+    let (mut wrong, mut n_in_every_step) = (Vec::new(), 0);
+    let n_steps = steps.starts.len();
+    for (work, group) in groups(known, ns(&found["theta_ns"]), steps) {
+        let Some(group) = group.filter(|group| group.gaps.len() > 1) else { continue };
+        let class = group.class;
+        let total: i64 = group.gaps.iter().map(|gap| ns(&gap["dur_ns"])).sum();
+        let is_same = |row: &&Value| ns(&row["count"]) == group.gaps.len() as i64 && ns(&row["total_ns"]) == total;
+        let Some(row) = list(&found["clusters"]).iter().find(is_same) else {
+            wrong.push(format!("no cluster of {} gaps of {total} ns in {class} between {work:?}", group.gaps.len()));
+            continue;
+        };
+        let mut differs = |key: &str, is_right: bool, expected: String| {
+            if !is_right {
+                wrong.push(format!("cluster of {class} between {work:?}: {key} is {}, not {expected}", row[key]));
+            }
+        };
+        let is_class =
+            row["class"] == class || class == "slow host" && SLOW_HOST.iter().any(|host| row["class"] == *host);
+        differs("class", is_class, class.to_owned());
+        for (key, work) in [("prev", work[0]), ("next", work[1])] {
+            // Without its return type, template and arguments.
+            let is_same = row[key].as_str().is_some_and(|name| !name.is_empty() && work.contains(name));
+            differs(key, is_same, work.to_owned());
+        }
+        differs("steps_present", ns(&row["steps_present"]) == group.steps.len() as i64, format!("{:?}", group.steps));
+        let per_step = group.in_steps / n_steps as i64;
+        differs("ns_per_step", ns(&row["ns_per_step"]) == per_step, per_step.to_string());
+        let (low, high) = (group.recoverable.0 / n_steps as i64, group.recoverable.1 / n_steps as i64);
+        let ceiling = ns(&row["ceiling_ns_per_step"]);
+        differs("ceiling_ns_per_step", low <= ceiling && ceiling <= high, format!("{low}..={high}"));
+        let is_trigger = group.gaps.iter().any(|gap| list(&gap["triggers"]).contains(&row["trigger"]));
+        differs("trigger", is_trigger, format!("{}", group.gaps[0]["triggers"]));
+        let [names, frames] = group.places.unwrap().map(list);
+        let op = row["op"].as_str().and_then(|op| op.rsplit(" > ").next());
+        // The profiler's own time has no place in the program.
+        let is_of_program = class != "profiler";
+        differs("op", !is_of_program || op.is_none_or(|op| names.iter().any(|name| name == op)), format!("{names:?}"));
+        let is_frame = match row["frame"].is_null() {
+            true => frames.is_empty() || frames.contains(&Value::Null),
+            false => frames.contains(&row["frame"]),
+        };
+        differs("frame", !is_of_program || is_frame, format!("{frames:?}"));
+        n_in_every_step += usize::from(group.steps.len() == n_steps);
+    }
+    (wrong, n_in_every_step)
+}
+
+/// What is wrong with the findings about one cause: a class with much certain time must have one.
+fn check_findings(answer: &Value, report: &Value, steps: &Steps) -> (Vec<String>, usize) {
+    let (mut wrong, mut n_found) = (Vec::new(), 0);
+    let window = steps.range.1 - steps.range.0;
+    for (class, rule) in RULES {
+        let mut shares: Vec<f64> = Vec::new();
+        for device in list(&answer["gaps"]) {
+            let mut sums = BTreeMap::new();
+            // Without gaps across an end of the window.
+            let is_within = |gap: &&Value| {
+                steps.step_of(gap).is_some() && ns(&gap["start_ns"]) + ns(&gap["dur_ns"]) <= steps.range.1
+            };
+            list(&device["gaps"]).iter().filter(is_within).for_each(|gap| bounds(gap, &mut sums));
+            shares.push(sums.get(class).map_or(0.0, |&(low, _): &(i64, i64)| low as f64 / window as f64));
+        }
+        let share = shares.into_iter().fold(0.0, f64::max);
+        let found = list(&report["findings"]).iter().find(|finding| finding["rule"] == rule);
+        // Every rule has a level of 5 % or less.
+        match found {
+            Some(found) => {
+                n_found += usize::from(share > 0.05);
+                let measured = found["measured"].as_f64().unwrap();
+                if measured < share - 1e-9 || measured < found["threshold"].as_f64().unwrap() {
+                    wrong.push(format!("{rule} measures {measured}, but {class} has {share}: {found}"));
+                }
+                let per_step = found["ceiling_ns_per_step"].as_i64().unwrap_or_default();
+                if per_step > ((measured + 1e-9) * window as f64) as i64 / steps.starts.len() as i64 + 1 {
+                    wrong.push(format!("{rule} would save {per_step} ns a step of {measured}"));
+                }
+            }
+            None if share > 0.051 => wrong.push(format!("no finding {rule}, but {class} has {share}")),
+            None => {}
+        }
+    }
+    (wrong, n_found)
+}
+
+#[test]
+fn planted_causes_that_come_back_are_clusters_and_findings() {
+    let folder = scratch("recurring");
+    let seeds: i64 = std::env::var("LACUNA_SEEDS").map_or(40, |seeds| seeds.parse().unwrap());
+    let (mut wrong, mut n_clusters, mut n_findings) = (Vec::new(), 0, 0);
+    for seed in 100..100 + seeds as u64 {
+        let steps = 5 + seed as u32 % 4;
+        for (path, answer) in samples(&folder, Shape { steps, seed, plan: GapPlan::Recurring }) {
+            let kind = answer["kind"].as_str().unwrap().replace('_', "-");
+            let called = format!("{kind} --scale {steps} --gaps recurring --seed {seed}");
+            let report = report(&path, "0").unwrap();
+            let Some(steps) = Steps::of(&report) else { continue };
+            let (problems, n) = check_findings(&answer, &report, &steps);
+            n_findings += n;
+            wrong.extend(problems.into_iter().map(|text| format!("{called}: {text}")));
+            for known in list(&answer["gaps"]) {
+                let same = |row: &&Value| row["device"] == known["device"];
+                let found = list(&report["gaps"]).iter().find(same).unwrap();
+                let (problems, n) = check_clusters(known, found, &steps);
+                n_clusters += n;
+                wrong.extend(problems.into_iter().map(|text| format!("{called}: {text}")));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        2 * n_clusters as i64 > seeds && 2 * n_findings as i64 > seeds,
+        "{n_clusters} clusters, {n_findings} findings"
+    );
+}
+
+#[test]
+fn nothing_is_found_where_nothing_is_planted() {
+    let folder = scratch("nothing");
+    for seed in 200..216 {
+        for (path, answer) in samples(&folder, Shape { steps: 6, seed, plan: GapPlan::None }) {
+            let report = report(&path, "0").unwrap();
+            let called = format!("{} --scale 6 --gaps none --seed {seed}", answer["kind"]);
+            assert_eq!(list(&report["findings"]), [Value::Null; 0], "{called}");
+            for gaps in list(&report["gaps"]) {
+                assert_eq!((&gaps["macro"]["count"], list(&gaps["clusters"])), (&Value::from(0), &[][..]), "{called}");
+            }
+        }
+    }
+}

@@ -1,9 +1,13 @@
 //! The steps of every real trace, each judged by a person from its names and kernels.
 
+use lacuna::analysis::breakdown::Breakdown;
+use lacuna::analysis::busy::{DeviceBusy, devices};
 use lacuna::analysis::memory;
-use lacuna::analysis::steps::{Steps, steps};
+use lacuna::analysis::phases::{Phase, PhaseTimes, Tile, phases};
+use lacuna::analysis::steps::{Steps, step_parts, steps};
+use lacuna::model::{SliceId, TimeRange, Trace};
 
-use super::support::{name, read, real};
+use super::support::{name, real, recording};
 
 /// By the start of the file's name what is right; files that are not here have no steps.
 const EXPECTED: [(&str, &str); 25] = [
@@ -46,16 +50,16 @@ fn said<B: Copy + Into<i64>>(found: Option<&Steps<B>>) -> String {
 
 #[test]
 fn steps_of_real_traces_are_those_a_person_sees() {
-    let mut wrong = Vec::new();
+    let (mut wrong, mut n_steps, mut n_phases) = (Vec::new(), 0, 0);
     for folder in ["A_kineto", "A_kineto_generated_cpu", "A_chrome", "B_sqlite", "B_sqlite_exported_here", "C_pickle"] {
         for path in real(folder) {
-            let Ok(traces) = read(&path) else { continue };
+            let Ok(traces) = recording(&path) else { continue };
             let file = name(&path);
             let expected =
                 EXPECTED.iter().find(|(start, _)| file.starts_with(start)).map_or("none", |expected| expected.1);
             // A solver: each iteration is a kernel, a reduction and copies to and from the host.
             let expected = if file.contains("jacobi_report") { "1002 by repetition every 5" } else { expected };
-            for trace in &traces {
+            for trace in traces {
                 let found = steps(trace, &|| false);
                 let mut all = vec![said(found.as_ref())];
                 for history in &trace.memories {
@@ -66,12 +70,75 @@ fn steps_of_real_traces_are_those_a_person_sees() {
                 if !all.iter().all(is_right) {
                     wrong.push(format!("{file}: {all:?} instead of {expected}"));
                 }
-                assert!(found.is_none_or(|found| {
-                    let tile = |pair: &[lacuna::model::TimeRange]| pair[0].end <= pair[1].start;
-                    found.times.windows(2).all(tile) && found.used.end <= found.len()
-                }));
+                if let Some(found) = &found {
+                    n_steps += found.len();
+                    n_phases += check_parts(trace, found, &file);
+                }
             }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(real("A_kineto").is_empty() || n_steps > 150 && n_phases > 100, "{n_steps} steps, {n_phases} with phases");
+}
+
+/// Steps follow each other, and each way to divide a step sums to it, exactly. Returns how many steps have phases.
+fn check_parts(trace: &Trace, steps: &Steps, file: &str) -> usize {
+    assert!(steps.times.windows(2).all(|pair| pair[0].end <= pair[1].start), "{file}");
+    assert!(steps.used.end <= steps.len(), "{file}");
+    let busy = devices(trace);
+    let parts = step_parts(trace, steps, &busy);
+    let phases = phases(trace, &|| false);
+    let tiles = phases.tiles(TimeRange::ALL);
+    assert!(tiles.iter().all(|tile| tile.time.dur() > 0), "{file}");
+    assert!(tiles.windows(2).all(|pair| pair[0].time.end <= pair[1].time.start), "{file}");
+    let in_phases = phases.device(trace, &steps.times);
+    let mut n_phases = 0;
+    for (i, &step) in steps.times.iter().enumerate() {
+        let roles = parts.roles[i];
+        assert!(roles.iter().sum::<i64>() == step.dur() && roles.iter().all(|&ns| ns >= 0), "{file}: {roles:?}");
+        for ((device, all), busy) in parts.devices.iter().zip(&busy) {
+            let Breakdown { compute_ns, exposed_comm_ns, exposed_copy_ns, idle_ns } = all[i];
+            let all = [compute_ns, exposed_comm_ns, exposed_copy_ns, idle_ns];
+            assert!(all.iter().sum::<i64>() == step.dur() && all.iter().all(|&ns| ns >= 0), "{file} {device}: {all:?}");
+            assert_eq!(idle_ns, step.dur() - work_within(trace, busy, step), "{file} {device}");
+        }
+        let times = phases.within(step);
+        assert!(times.iter().sum::<i64>() == step.dur() && times.iter().all(|&ns| ns >= 0), "{file}: {times:?}");
+        assert_eq!(times, of_tiles(tiles, step), "{file}");
+        // Work launched in a step counts in one phase of it.
+        assert!(in_phases[i].iter().all(|&ns| ns >= 0), "{file}");
+        n_phases += usize::from(times[Phase::Other as usize] < step.dur());
+    }
+    n_phases
+}
+
+/// The time of each phase of a step, tile by tile and the rest.
+fn of_tiles(tiles: &[Tile], step: TimeRange) -> PhaseTimes {
+    let (mut times, mut at) = ([0; Phase::N], step.start);
+    for tile in tiles.iter().filter(|tile| tile.time.start < step.end && tile.time.end > step.start) {
+        let (start, end) = (tile.time.start.max(step.start), tile.time.end.min(step.end));
+        times[Phase::Other as usize] += start - at;
+        times[tile.phase as usize] += end - start;
+        at = end;
+    }
+    times[Phase::Other as usize] += step.end - at;
+    times
+}
+
+/// Time within a step in which any work of a device runs, by the work itself.
+fn work_within(trace: &Trace, device: &DeviceBusy, step: TimeRange) -> i64 {
+    let slices = &trace.slices;
+    let mut spans = Vec::new();
+    for row in slices.rows.iter().filter(|row| trace.track(row.track).process == device.process) {
+        for i in row.range().filter(|&i| slices.kind[i].is_device_work()) {
+            spans.extend(slices.time(SliceId(i as u32)).intersect(step));
+        }
+    }
+    spans.sort_unstable_by_key(|span| span.start);
+    let (mut sum, mut reach) = (0, i64::MIN);
+    for span in spans {
+        sum += (span.end - span.start.max(reach)).max(0);
+        reach = reach.max(span.end);
+    }
+    sum
 }

@@ -1,13 +1,16 @@
 //! Shared helpers: locations of files, and reading on a small stack with a time limit.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::mpsc::sync_channel;
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use lacuna::job::Progress;
 use lacuna::model::{ImportReport, Trace};
 use lacuna::reader::{self, ReadError};
+use serde_json::Value;
 
 /// The folder of the project.
 pub fn project() -> &'static Path {
@@ -85,13 +88,35 @@ pub fn read(path: &Path) -> Result<Vec<Trace>, Failure> {
     }
 }
 
+/// What was made of each file, kept until the tests end.
+type Kept<T> = Mutex<BTreeMap<PathBuf, &'static OnceLock<T>>>;
+
+/// What `make` returns for a file; it is called once for each file.
+fn once<T>(kept: &Kept<T>, path: &Path, make: impl FnOnce(&Path) -> T) -> &'static T {
+    let new = || -> &'static OnceLock<T> { Box::leak(Box::default()) };
+    let cell = *kept.lock().unwrap().entry(path.to_owned()).or_insert_with(new);
+    cell.get_or_init(|| make(path))
+}
+
+/// The traces of a real recording, read once for all tests.
+pub fn recording(path: &Path) -> Result<&'static [Trace], &'static Failure> {
+    static READ: Kept<Result<Vec<Trace>, Failure>> = Mutex::new(BTreeMap::new());
+    once(&READ, path, read).as_deref()
+}
+
+/// The JSON report of a real recording with one row of each list, made once for all tests.
+pub fn short_report(path: &Path) -> Result<&'static Value, &'static str> {
+    static REPORTS: Kept<Result<Value, String>> = Mutex::new(BTreeMap::new());
+    once(&REPORTS, path, |path| report(path, "1")).as_ref().map_err(String::as_str)
+}
+
 /// Runs the program.
 pub fn lacuna<S: AsRef<std::ffi::OsStr>>(args: &[S]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_lacuna")).args(args).output().unwrap()
 }
 
 /// The JSON report of one file.
-pub fn report(path: &Path, top: &str) -> Result<serde_json::Value, String> {
+pub fn report(path: &Path, top: &str) -> Result<Value, String> {
     let args =
         ["report".as_ref(), "--format".as_ref(), "json".as_ref(), "--top".as_ref(), top.as_ref(), path.as_os_str()];
     let output = lacuna(&args);

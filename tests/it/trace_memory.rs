@@ -7,7 +7,7 @@ use lacuna::model::{MemoryHistory, Trace};
 use lacuna::sample::nsys::{self, Schema, Shape};
 use rusqlite::Connection;
 
-use super::support::{name, project, read, real, report, scratch};
+use super::support::{name, project, read, real, recording, report, scratch};
 
 /// Whether a counter of the trace holds these values, one after each event.
 fn is_a_counter(trace: &Trace, title: &str, bytes: &[u64]) -> bool {
@@ -34,16 +34,16 @@ fn bytes_per_event(history: &MemoryHistory) -> u64 {
 fn check_traces(paths: &[PathBuf]) -> (usize, usize) {
     let (mut n_histories, mut n_events) = (0, 0);
     for path in paths {
-        for trace in read(path).unwrap_or_default() {
+        for trace in recording(path).unwrap_or_default() {
             let (mut in_histories, mut contradicted) = (0, 0);
-            for history in histories(&trace, MemorySource::Profiler) {
+            for history in histories(trace, MemorySource::Profiler) {
                 let device = if history.device < 0 { "CPU".to_owned() } else { format!("GPU {}", history.device) };
                 let curves = &history.curves;
                 let title = format!("{device} memory allocated");
-                assert!(is_a_counter(&trace, &title, &curves.allocated[1..]), "{}: {title}", name(path));
+                assert!(is_a_counter(trace, &title, &curves.allocated[1..]), "{}: {title}", name(path));
                 if history.has_segments {
                     let title = format!("{device} memory reserved");
-                    assert!(is_a_counter(&trace, &title, &curves.reserved[1..]), "{}: {title}", name(path));
+                    assert!(is_a_counter(trace, &title, &curves.reserved[1..]), "{}: {title}", name(path));
                 }
                 assert_eq!(curves.allocated, curves.active, "{}", name(path));
                 assert!(

@@ -48,8 +48,8 @@ fn of_device(script: &Script, device: usize, zero: i64) -> DeviceGapsAnswer {
         }
         let parts = parts(script, (start, end), pair[1].launched);
         let triggers = triggers(script, (start, end), &works[..=i]);
-        let ended_by = pair[1].name.to_owned();
-        out.gaps.push(GapAnswer { start_ns: start - zero, dur_ns: end - start, ended_by, parts, triggers });
+        let [after, ended_by] = [0, 1].map(|side: usize| pair[side].name.to_owned());
+        out.gaps.push(GapAnswer { start_ns: start - zero, dur_ns: end - start, after, ended_by, parts, triggers });
     }
     let window = works.first().zip(works.last()).map(|(first, last)| last.range.1 - first.range.0);
     out.window_ns = window.unwrap_or_default();

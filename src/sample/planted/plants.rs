@@ -94,21 +94,36 @@ const PARTS: [Plant; 8] = [
 impl Script {
     pub fn train(&mut self, steps: u32, plan: GapPlan) {
         let plants: Vec<Plant> = ALL.into_iter().filter(|&plant| self.can(plant)).collect();
-        let recurring = self.one_of(&plants);
+        let of_autograd: Vec<Plant> = OF_AUTOGRAD.into_iter().filter(|&plant| self.can(plant)).collect();
+        let recurring = self.chosen(&plants);
+        // At one of the places of a step, the last of which is on the thread of the backward pass.
+        let place = self.chosen(&[0, 1, 1, 2, 3]);
+        let recurring_of_autograd = self.chosen(&of_autograd);
         let main = self.style.user_frame(61, "main");
+        let names = self.names.clone();
         self.frame(&main, |s| {
             s.spend(1_000);
             let mut is_last_planted = false;
             for step in 0..steps {
-                let mut three = match plan {
-                    GapPlan::None => [None; 3],
-                    GapPlan::Recurring => [None, Some(recurring), None],
-                    GapPlan::Various => [0; 3].map(|_| (s.rng.between(0, 4) > 0).then(|| s.one_of(&plants))),
+                let mut four = match plan {
+                    GapPlan::None => [None; 4],
+                    GapPlan::Recurring if place == 3 && s.style.has_autograd => {
+                        [None, None, None, Some(recurring_of_autograd)]
+                    }
+                    GapPlan::Recurring => [0, 1, 2, 3].map(|at| (at == place.min(2)).then_some(recurring)),
+                    GapPlan::Various => {
+                        let [a, b, c] = [0; 3].map(|_| (s.plant_rng.between(0, 4) > 0).then(|| s.chosen(&plants)));
+                        [a, b, c, b.map(|_| s.chosen(&of_autograd))]
+                    }
                 };
                 // Causes of one gap are mixed on purpose only.
-                three[0] = three[0].filter(|_| !is_last_planted);
-                is_last_planted = three[2].is_some();
-                s.step(step, three);
+                four[0] = four[0].filter(|_| !is_last_planted);
+                is_last_planted = four[2].is_some();
+                s.names = names.clone();
+                if plan == GapPlan::Recurring {
+                    s.plant_names = names.clone();
+                }
+                s.step(step, four);
             }
             let until = s.drained() + 20_000;
             s.sync("cudaDeviceSynchronize", until);
@@ -118,8 +133,14 @@ impl Script {
         }
     }
 
+    /// One of the plants or of their places.
+    fn chosen<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.plant_rng.between(0, all.len() as i64) as usize]
+    }
+
+    /// One of some names, which a step that comes back has as well.
     fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.rng.between(0, all.len() as i64) as usize]
+        all[self.names.between(0, all.len() as i64) as usize]
     }
 
     /// Whether the recorder can show this cause.
@@ -138,19 +159,20 @@ impl Script {
         }
     }
 
-    /// One step; `plants` are before the forward pass, before the backward pass and before the end.
-    fn step(&mut self, step: u32, plants: [Option<Plant>; 3]) {
-        let name = if self.style.is_kineto() { format!("ProfilerStep#{step}") } else { format!("step {step}") };
+    /// One step; `plants` are before the forward pass, before the backward pass, before the end, and in the backward
+    /// pass.
+    fn step(&mut self, step: u32, plants: [Option<Plant>; 4]) {
+        let name = format!("{}{step}", self.style.step);
         let body = |s: &mut Self| {
             let frame = s.style.user_frame(33, s.style.step_function);
             s.frame(&frame, |s| {
                 s.spend(800);
-                s.plant(plants[0]);
+                s.keep_waiting(plants[0]);
                 s.work(14);
-                s.plant(plants[1]);
-                s.backward(plants[1].is_some());
+                s.keep_waiting(plants[1]);
+                s.backward(plants[3]);
                 s.span(SpanKind::Annotation, "Optimizer.step#AdamW.step", None, |s| s.work(12));
-                s.plant(plants[2]);
+                s.keep_waiting(plants[2]);
                 s.spend(700);
             });
         };
@@ -166,7 +188,7 @@ impl Script {
     /// Operators that keep the devices busy: the host runs ahead of them.
     fn work(&mut self, n: usize) {
         for _ in 0..n {
-            let name = self.one_of(&["aten::addmm", "aten::layer_norm", "aten::gelu", "aten::convolution"]);
+            let name = self.one_of(self.style.operators);
             self.operator(name, |s| {
                 s.spend_some(900, 2_500);
                 let ns = s.rng.between(60_000, 120_000);
@@ -177,7 +199,7 @@ impl Script {
     }
 
     /// The backward pass, on a thread of its own if the run has one.
-    fn backward(&mut self, has_plants: bool) {
+    fn backward(&mut self, plant: Option<Plant>) {
         if !self.style.has_autograd {
             return self.work(14);
         }
@@ -199,12 +221,8 @@ impl Script {
             }
             s.threads[1].now = start;
             s.backward_nodes(14);
-            if has_plants {
-                let plants: Vec<Plant> = OF_AUTOGRAD.into_iter().filter(|&plant| s.can(plant)).collect();
-                let plant = s.one_of(&plants);
-                s.plant(Some(plant));
-                s.backward_nodes(12);
-            }
+            s.keep_waiting(plant);
+            s.backward_nodes(12);
             s.at = 0;
             let ns = s.threads[1].now + 8_000 - s.now();
             s.span(SpanKind::Os, "pthread_cond_wait", Some(&["blocked"]), |s| s.spend(ns));
@@ -236,8 +254,19 @@ impl Script {
         debug_assert!(self.threads[2].tid == LOADER);
     }
 
-    fn plant(&mut self, plant: Option<Plant>) {
+    /// Plants a cause. Its lengths and names are drawn apart, so that the rest of the run is the same without it.
+    fn keep_waiting(&mut self, plant: Option<Plant>) {
         let Some(plant) = plant else { return };
+        let swap = |s: &mut Self| {
+            std::mem::swap(&mut s.rng, &mut s.plant_rng);
+            std::mem::swap(&mut s.names, &mut s.plant_names);
+        };
+        swap(self);
+        self.plant(plant);
+        swap(self);
+    }
+
+    fn plant(&mut self, plant: Plant) {
         match plant {
             Plant::SyncStream | Plant::SyncDevice | Plant::SyncEvent | Plant::Item | Plant::Nonzero => self.wait(plant),
             Plant::BlockingCopy => self.blocking_copy(),
@@ -279,10 +308,10 @@ impl Script {
             Plant::Overhead => self.overhead(),
             Plant::LaunchBound => self.launch_bound(),
             Plant::Mixed => {
-                for _ in 0..self.rng.between(2, 5) {
+                for _ in 0..self.one_of(&[2, 3, 4]) {
                     let plants: Vec<Plant> = PARTS.into_iter().filter(|&plant| self.can(plant)).collect();
                     let plant = self.one_of(&plants);
-                    self.plant(Some(plant));
+                    self.plant(plant);
                 }
             }
         }
@@ -295,7 +324,7 @@ impl Script {
 
     /// Synchronizations, with some Python after them.
     fn wait(&mut self, plant: Plant) {
-        let frame = self.style.user_frame(47, "log_loss");
+        let frame = self.style.user_frame(47, self.style.log_function);
         self.frame(&frame, |s| {
             let late = s.rng.between(40_000, 500_000);
             match plant {

@@ -63,6 +63,11 @@ pub struct Launched {
 pub struct Script {
     pub style: Style,
     pub rng: Rng,
+    /// What names are drawn from: from the same start in every step.
+    pub names: Rng,
+    /// What the plants draw from.
+    pub plant_rng: Rng,
+    pub plant_names: Rng,
     pub timeline: Timeline,
     pub threads: Vec<Thread>,
     /// The thread that acts, an index into `threads`.
@@ -93,6 +98,9 @@ impl Script {
         };
         let mut script = Self {
             rng: Rng::new(shape.seed),
+            names: Rng::new(shape.seed),
+            plant_rng: Rng::new(shape.seed ^ 0x9_1a27),
+            plant_names: Rng::new(shape.seed),
             timeline: Timeline::default(),
             threads: vec![thread(MAIN), thread(AUTOGRAD), thread(LOADER)],
             at: 0,
@@ -269,10 +277,10 @@ impl Script {
         }
     }
 
-    /// An ordinary launch of a kernel.
+    /// An ordinary launch of a kernel: every step has the same sequence of them.
     pub fn kernel_call(&mut self) -> Sent {
         let call = if self.style.is_driver && !self.style.is_hip { "cuLaunchKernel" } else { "cudaLaunchKernel" };
-        let at = self.rng.between(0, self.style.kernels.len() as i64) as usize;
+        let at = self.names.between(0, self.style.kernels.len() as i64) as usize;
         let name = self.style.kernels[at];
         Sent {
             call,
@@ -306,7 +314,7 @@ pub struct Sent {
 
 /// Whether this is the range of a step.
 pub fn is_step(name: &str) -> bool {
-    name.starts_with("ProfilerStep#") || name.starts_with("step ")
+    ["ProfilerStep#", "step ", "train_iter_"].iter().any(|step| name.starts_with(step))
 }
 
 /// Whether a Python frame is of the user's program; the run knows its libraries.

@@ -41,7 +41,12 @@ pub struct Style {
     /// File of the user's program and its function of one step.
     pub file: &'static str,
     pub step_function: &'static str,
+    /// What it calls when it looks at a loss.
+    pub log_function: &'static str,
+    /// What the names of steps begin with.
+    pub step: &'static str,
     pub kernels: &'static [&'static str],
+    pub operators: &'static [&'static str],
 }
 
 const CUDA_KERNELS: &[&str] = &[
@@ -49,6 +54,13 @@ const CUDA_KERNELS: &[&str] = &[
     "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>, std::array<char*, 3ul> >(int, at::native::AddFunctor<float>, std::array<char*, 3ul>)",
     "sm80_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x64x32",
     "triton_red_fused__to_copy_mean_pow_3",
+];
+const OTHER_CUDA_KERNELS: &[&str] = &[
+    "void cutlass::Kernel2<cutlass_80_wmma_tensorop_f16_s161616gemm_f16_32x32_64x2_tn_align8>(cutlass_80_wmma_tensorop_f16_s161616gemm_f16_32x32_64x2_tn_align8::Params)",
+    "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4, false, false, cutlass::bfloat16_t> >(flash::Flash_fwd_params)",
+    "nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_NNT",
+    "fused_rope_kernel",
+    "_layer_norm_fwd_1pass_kernel",
 ];
 const HIP_KERNELS: &[&str] = &[
     "Cijk_Ailk_Bljk_HHS_BH_MT128x128x16_MI32x32x8x1_SN_1LDSB0",
@@ -70,14 +82,32 @@ impl Style {
             has_steps: !one_in(4),
             has_operators: is_kineto || one_in(2),
             has_os: !is_kineto && !one_in(3),
-            n_devices: if one_in(3) { 2 } else { 1 },
+            n_devices: match (one_in(3), one_in(3)) {
+                (true, true) => 3,
+                (true, false) => 2,
+                _ => 1,
+            },
             has_autograd: !one_in(3),
             has_loader_thread: one_in(2),
             torch: if one_in(2) { "torch/" } else { "/opt/conda/lib/python3.11/site-packages/torch/" },
             file: ["train.py", "/workspace/llm/src/engine/loop.py", "/home/ada/runs/fit.py"]
                 [usize::from(one_in(2)) + usize::from(one_in(2))],
             step_function: if one_in(2) { "train_step" } else { "_inner_loop" },
-            kernels: if is_hip { HIP_KERNELS } else { CUDA_KERNELS },
+            log_function: ["log_loss", "on_train_batch_end", "_update_meters"]
+                [usize::from(one_in(2)) + usize::from(one_in(2))],
+            step: match is_kineto {
+                true => "ProfilerStep#",
+                false => ["step ", "train_iter_"][usize::from(one_in(2))],
+            },
+            kernels: match (is_hip, one_in(2)) {
+                (true, _) => HIP_KERNELS,
+                (false, true) => OTHER_CUDA_KERNELS,
+                (false, false) => CUDA_KERNELS,
+            },
+            operators: match one_in(2) {
+                true => &["aten::linear", "aten::_flash_attention_forward", "my_ops::fused_rope", "aten::silu"],
+                false => &["aten::addmm", "aten::layer_norm", "aten::gelu", "aten::convolution"],
+            },
         }
     }
 
