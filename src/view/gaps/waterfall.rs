@@ -11,7 +11,7 @@ use crate::figures::{format, text::display_name};
 use crate::model::{SliceId, TimeRange, Trace};
 use crate::view::axis::{RulerLabels, Scale};
 use crate::widget::gap_color::gap_color;
-use crate::widget::slice_color::{SliceColors, TEXT};
+use crate::widget::slice_color::{SliceColors, text_on};
 
 const RULER_HEIGHT: f32 = 16.0;
 const LANE_HEIGHT: f32 = 20.0;
@@ -120,16 +120,10 @@ fn paint(painter: &Painter, bar: &Bar, scale: &Scale, lane: Rect) {
     }
     painter.rect_filled(rect, 1.0, bar.color);
     if rect.width() > 24.0 {
-        let color = if is_light(bar.color) { TEXT } else { Color32::WHITE };
         let clip = painter.with_clip_rect(rect.shrink2(vec2(3.0, 0.0)));
         let at = rect.left_center() + vec2(4.0, 0.0);
-        clip.text(at, Align2::LEFT_CENTER, &bar.name, FontId::proportional(11.0), color);
+        clip.text(at, Align2::LEFT_CENTER, &bar.name, FontId::proportional(11.0), text_on(bar.color));
     }
-}
-
-/// Whether dark text reads better on a color.
-fn is_light(color: Color32) -> bool {
-    299 * u32::from(color.r()) + 587 * u32::from(color.g()) + 114 * u32::from(color.b()) > 110_000
 }
 
 fn hint(ui: &Ui, response: &Response, bar: &Bar) {
