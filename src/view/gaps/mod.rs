@@ -122,6 +122,7 @@ impl View for GapsView {
 impl GapsView {
     fn filter(&self, ctx: &ViewContext<'_>) -> GapFilter {
         GapFilter {
+            steps: ctx.steps_of_all(),
             words: self.fields.text.split_whitespace().map(str::to_lowercase).collect(),
             min_ns: parse_duration(&self.fields.min).unwrap_or(0),
             device: self.fields.device,
@@ -253,6 +254,7 @@ impl GapsView {
             if self.is_waiting {
                 ui.spinner();
             }
+            self.grid.sorting_ui(ui);
         });
         if let Some(listing) = listing {
             totals_ui(listing, ui);

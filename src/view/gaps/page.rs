@@ -35,7 +35,8 @@ impl GapPage {
         ui: &mut Ui,
     ) -> bool {
         let (trace, process, time) = gap;
-        let answer = self.facts.ask(ctx.answers, &open.trace, &GapOf { process, start: time.start });
+        let wanted = GapOf { steps: ctx.steps_of(open), process, start: time.start };
+        let answer = self.facts.ask(ctx.answers, &open.trace, &wanted);
         let is_waiting = answer.is_working();
         ui.strong(format!("Idle for {}", format::duration(time.dur())));
         let Some(found) = answer_ui(&answer, "Looking up the gap…", ui).filter(|_| !is_waiting) else {

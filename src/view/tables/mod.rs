@@ -10,6 +10,7 @@ pub mod operators;
 mod pane;
 mod rows;
 mod side;
+mod tree;
 #[cfg(test)]
 mod tests;
 

@@ -20,7 +20,7 @@ use crate::view::axis::Scale;
 
 /// The curves of one trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct QueueCurves;
+struct QueueCurves(Ledgers);
 
 /// One line.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Analysis for QueueCurves {
     const NAME: &'static str = "The search for queued work";
 
     fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Self::Output> {
-        let ledgers = work.get(of, &Ledgers::default())?;
+        let ledgers = work.get(of, &self.0)?;
         let is_cancelled = || work.is_cancelled();
         let all = ledgers.iter().filter_map(|ledger| runway(of, ledger, &is_cancelled));
         Some(all.flat_map(|runway| curves(of, runway)).collect())
@@ -100,7 +100,9 @@ impl Queues {
         let mut is_new = false;
         for ((query, ready), open) in self.of.iter_mut().zip(&mut self.ready).zip(ctx.traces) {
             if ready.is_none() {
-                let answer = query.ask(ctx.answers, &open.trace, &QueueCurves);
+                // What they show does not depend on steps; the views share the ledgers of the same steps.
+                let wanted = QueueCurves(Ledgers { steps: ctx.steps_of(open) });
+                let answer = query.ask(ctx.answers, &open.trace, &wanted);
                 // A failed search is not repeated.
                 *ready = if answer.is_working() { None } else { Some(answer.ready().cloned().unwrap_or_default()) };
                 is_new |= ready.is_some();

@@ -7,7 +7,7 @@ use eframe::egui::Color32;
 use super::layout::Area;
 use super::track_list::{Line, LineKind};
 use crate::analysis::gaps::{GapClass, IdleByClass, Ledger, LedgerIndex};
-use crate::answers::time::{Indexed, IndexedLedgers};
+use crate::answers::time::{Indexed, IndexedLedgers, Ledgers};
 use crate::answers::{Answer, Query};
 use crate::model::{DurNs, ProcessId, TimeNs, TimeRange};
 use crate::session::Selection;
@@ -69,7 +69,8 @@ impl Strips {
     /// The ledgers of one trace; starts the work for them if necessary.
     pub fn ledgers(&mut self, ctx: &ViewContext<'_>, trace: usize) -> Answer<Indexed> {
         self.of.resize_with(ctx.traces.len().max(self.of.len()), Query::default);
-        self.of[trace].ask(ctx.answers, &ctx.traces[trace].trace, &IndexedLedgers::default())
+        let wanted = IndexedLedgers(Ledgers { steps: ctx.steps_of(&ctx.traces[trace]) });
+        self.of[trace].ask(ctx.answers, &ctx.traces[trace].trace, &wanted)
     }
 
     /// The ledgers of one trace, if they are ready.
