@@ -20,6 +20,8 @@ const SHOW_AFTER: Duration = Duration::from_millis(300);
 const MAX_WAITING_SHOWN: usize = 3;
 /// Before this the speed is a guess.
 const ESTIMATE_AFTER: Duration = Duration::from_secs(1);
+/// How long an answer to a command stays.
+const SHOW_TOLD: Duration = Duration::from_secs(8);
 /// How often progress is drawn anew.
 const REFRESH: Duration = Duration::from_millis(100);
 
@@ -157,12 +159,28 @@ impl App {
                     self.no_device_ui(ui);
                 }
                 ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+                    if let Some(text) = self.told_text(ui.ctx()) {
+                        let color = theme::tokens(ui.visuals().dark_mode).severity[1];
+                        ui.add(egui::Label::new(RichText::new(text).color(color)).truncate()).on_hover_text(text);
+                        return;
+                    }
                     ui.add(
                         egui::Label::new(RichText::new("? keys   / search   Ctrl+Shift+P commands").weak()).truncate(),
                     );
                 });
             });
         });
+    }
+
+    /// What was said last, while it is new.
+    fn told_text(&mut self, ctx: &egui::Context) -> Option<&'static str> {
+        let (text, since) = self.told?;
+        let left = SHOW_TOLD.checked_sub(since.elapsed());
+        match left {
+            Some(left) => ctx.request_repaint_after(left),
+            None => self.told = None,
+        }
+        left.map(|_| text)
     }
 
     /// How long a range is, as time or as a number of events.

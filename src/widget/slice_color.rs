@@ -11,7 +11,10 @@ pub const TEXT: Color32 = Color32::from_gray(12);
 
 /// Text that reads well on a color: that on slices, or white.
 pub fn text_on(color: Color32) -> Color32 {
-    [TEXT, Color32::WHITE].into_iter().max_by(|&a, &b| contrast(a, color).total_cmp(&contrast(b, color))).unwrap_or(TEXT)
+    [TEXT, Color32::WHITE]
+        .into_iter()
+        .max_by(|&a, &b| contrast(a, color).total_cmp(&contrast(b, color)))
+        .unwrap_or(TEXT)
 }
 
 /// A family of colors: (hue in degrees, spread of hues over shades, chroma).

@@ -30,7 +30,9 @@ impl List {
             return clusters_ui(of, ui);
         }
         if !of.findings.is_empty() {
-            ui.weak(RichText::new("Shares of the time judged, busy or idle. One finding may have several causes").small());
+            ui.weak(
+                RichText::new("Shares of the time judged, busy or idle. One finding may have several causes").small(),
+            );
         }
         findings_ui(of, ui)
     }

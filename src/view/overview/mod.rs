@@ -21,7 +21,7 @@ use crate::session::Selection;
 pub const SPEC: ViewSpec = ViewSpec {
     id: "overview",
     title: "Overview",
-    help: "Show how busy each device is, the time of each step, and what was found",
+    help: "Show how busy each device is, the time and the phases of each step, and what was found",
     keys: &[],
     area: DockArea::Bottom,
     content: Content::Slices,

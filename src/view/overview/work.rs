@@ -204,9 +204,12 @@ impl Place {
         };
         let shared = |slice: SliceId| slices.time(slice).intersect(own).map_or(0, TimeRange::dur);
         // Of device work no row has two pieces that both take most of a time.
-        let around = |row: &Row| slices.window(row, own).map(|slice| SliceId(slice as u32)).find(|&slice| {
-            slices.kind[slice.idx()].is_device_work() && shared(slice) > own.dur() / 2
-        });
+        let around = |row: &Row| {
+            slices
+                .window(row, own)
+                .map(|slice| SliceId(slice as u32))
+                .find(|&slice| slices.kind[slice.idx()].is_device_work() && shared(slice) > own.dur() / 2)
+        };
         let most = slices.rows.iter().filter(is_on_device).filter_map(around).max_by_key(|&slice| shared(slice));
         match most.filter(|&slice| slices.time(slice).dur() <= own.dur().saturating_mul(2)) {
             Some(slice) => Self { time, selection: Selection::Slice { trace, slice } },

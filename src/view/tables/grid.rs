@@ -6,13 +6,13 @@ use std::sync::{Arc, Weak};
 
 use eframe::egui;
 
+use super::tree::{Folds, Tree};
 use crate::analysis::totals::Instance;
 use crate::answers::{self, Analysis, Answers, Query, Work};
 use crate::command::Command;
 use crate::figures::memory::AllocationRows;
 use crate::figures::{Cell, Column, Data, Order, Rows, Sort, csv, escape, tsv};
 use crate::job::{Job, Poll, Progress};
-use super::tree::{Folds, Tree};
 use crate::widget::table::{Action, Branch, Look, table_ui};
 
 /// A table with the slices that its rows stand for.

@@ -10,9 +10,9 @@ pub mod operators;
 mod pane;
 mod rows;
 mod side;
-mod tree;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 pub use self::grid::{Answer, Grid, Table};
 pub use self::pane::range_switch_ui;

@@ -7,10 +7,13 @@ use super::overlay::arrows;
 use super::paint::counter_text;
 use super::queues::Queues;
 use super::strips::Strips;
-use crate::figures::{format, text::display_name};
-use crate::model::{SliceId, SliceKind, TimeNs, Trace, TrackId};
+use crate::figures::{
+    format,
+    text::{display_name, display_name_within},
+};
+use crate::model::{SliceId, SliceKind, TimeNs, Trace, TrackId, TrackKind};
 use crate::view::ViewContext;
-use crate::view::gaps::gap_summary_ui;
+use crate::view::gaps::{MAX_NAME, gap_summary_ui};
 
 /// Shows the tooltip of what the pointer hits at session time `at`.
 pub fn ui(
@@ -80,9 +83,18 @@ fn tooltip_text(ctx: &ViewContext<'_>, hit: Hit, at: TimeNs) -> Option<(String, 
                 return Some((title, values));
             }
             let gap = gap?;
-            let lines = vec![format!("Gap of {}", format::duration(gap.dur())), format::duration_exact(gap.dur())];
-            Some((title, lines))
+            let what = nothing_on(&open.trace, track);
+            let line = format!("{what} for {} ({})", format::duration(gap.dur()), format::duration_exact(gap.dur()));
+            Some((title, vec![line]))
         }
+    }
+}
+
+/// What it means that a row of a track is empty. A gap is idle time of a whole device.
+pub(super) fn nothing_on(trace: &Trace, track: TrackId) -> &'static str {
+    match trace.track(track).kind {
+        TrackKind::Stream => "Nothing runs on this stream",
+        _ => "Nothing was recorded here",
     }
 }
 
@@ -108,7 +120,7 @@ fn slice_lines(trace: &Trace, slice: SliceId, start: i64) -> Vec<String> {
             (false, _) => "Flow from",
         };
         let delay = trace.slices.ts[to.idx()].saturating_sub(trace.slices.ts[from.idx()]);
-        let name: String = display_name(trace.slice_name(other)).chars().take(60).collect();
+        let name = display_name_within(trace.slice_name(other), MAX_NAME);
         let sense = if from == slice { "later" } else { "earlier" };
         lines.push(format!("{relation} {name}, {} {sense}", format::duration(delay)));
     }

@@ -101,6 +101,15 @@ impl Strips {
         Some(IdleTime { idle: idle_until(&devices, TimeNs::MAX), window_ns }).filter(|_| !devices.is_empty())
     }
 
+    /// Idle time of a heading's devices within a range of the trace's time. Cost: O(log gaps).
+    pub fn idle_within(&self, line: &Line, range: TimeRange) -> IdleByClass {
+        let Some(indexed) = self.ready(line.trace).filter(|_| line.has_strip()) else { return IdleByClass::default() };
+        let devices: Vec<_> = devices(&indexed, line.kind).collect();
+        let (mut idle, before) = (idle_until(&devices, range.end), idle_until(&devices, range.start));
+        idle.iter_mut().zip(before).for_each(|(ns, before)| *ns -= before);
+        idle
+    }
+
     /// The gap of a heading's devices at a moment of the trace's time: the one under the pointer, or the longest
     /// within `slack`.
     pub fn gap_at(&self, line: &Line, at: TimeNs, slack: DurNs) -> Option<(ProcessId, usize)> {

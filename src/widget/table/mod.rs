@@ -334,7 +334,16 @@ mod tests {
         let order = Order::new(data.order(Some(Sort { column: 1, is_descending: true }), ""), ROWS as usize);
         let frame = move |ui: &mut egui::Ui, selected: &mut Option<usize>| {
             let (selected, is_moved) = (*selected, selected.is_some());
-            let look = Look { name: "Kernels", order: &order, sort: None, selected, is_moved, open: None, extra: None, branch: None };
+            let look = Look {
+                name: "Kernels",
+                order: &order,
+                sort: None,
+                selected,
+                is_moved,
+                open: None,
+                extra: None,
+                branch: None,
+            };
             table_ui(&data, look, ui);
         };
         let mut harness = Harness::builder().with_size([1280.0, 400.0]).build_ui_state(frame, None);
