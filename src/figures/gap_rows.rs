@@ -113,7 +113,13 @@ impl GapRows {
             (Kind::After, column("After", "after", 190, true, "The work that ran last before it")),
             (Kind::EndedBy, column("Ended by", "ended_by", 190, true, "The work that ends it")),
         ];
-        columns.retain(|(kind, _)| *kind != Kind::Device || devices.len() > 1);
+        let is_known = |ns: fn(&Ledger) -> DurNs| devices.iter().any(|device| ns(device.ledger()) > 0);
+        columns.retain(|(kind, _)| match kind {
+            Kind::Device => devices.len() > 1,
+            Kind::Operator => is_known(|ledger| ledger.coverage.operator_ns),
+            Kind::Frame => is_known(|ledger| ledger.coverage.frame_ns),
+            _ => true,
+        });
         let (kinds, columns) = columns.into_iter().unzip();
         Self { devices, gaps, total_ns, columns, kinds }
     }

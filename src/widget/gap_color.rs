@@ -14,7 +14,7 @@ pub const fn gap_color(class: GapClass, is_dark: bool) -> Color32 {
     let [dark, light] = match class {
         GapClass::Sync => [[226, 43, 7], [220, 92, 106]],
         GapClass::DataLoading => [[251, 200, 55], [165, 109, 15]],
-        GapClass::Copy => [[245, 252, 115], [89, 55, 0]],
+        GapClass::Copy => [[245, 252, 115], [134, 156, 40]],
         GapClass::Allocator => [[204, 37, 178], [173, 86, 255]],
         GapClass::ModuleLoad => [[144, 80, 143], [134, 15, 116]],
         GapClass::Gc => [[245, 215, 252], [195, 66, 171]],
@@ -24,10 +24,10 @@ pub const fn gap_color(class: GapClass, is_dark: bool) -> Color32 {
         GapClass::Python => [[215, 251, 241], [2, 121, 152]],
         GapClass::Blocked => [[175, 104, 78], [168, 48, 28]],
         GapClass::Unknown => [[103, 103, 103], [88, 88, 88]],
-        GapClass::LaunchLatency => [[26, 246, 208], [2, 70, 68]],
+        GapClass::LaunchLatency => [[26, 246, 208], [95, 143, 124]],
         GapClass::Dependency => [[152, 85, 219], [107, 58, 231]],
-        GapClass::Queued => [[5, 121, 24], [95, 143, 124]],
-        GapClass::Graph => [[197, 223, 166], [134, 156, 40]],
+        GapClass::Queued => [[5, 121, 24], [2, 70, 68]],
+        GapClass::Graph => [[197, 223, 166], [89, 55, 0]],
         GapClass::NoLaunch => [[88, 106, 182], [86, 47, 151]],
         GapClass::Profiler => [[194, 25, 85], [181, 131, 168]],
     };

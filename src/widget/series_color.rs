@@ -16,15 +16,15 @@ pub fn series_color(part: usize, is_dark: bool) -> Color32 {
         (45.0, 0.13, 0.0),
         (355.0, 0.12, 0.08),
         (260.0, 0.01, 0.0),
-        (250.0, 0.11, 0.05),
-        (310.0, 0.10, 0.0),
+        (250.0, 0.09, 0.09),
+        (310.0, 0.10, 0.06),
         (105.0, 0.11, 0.10),
     ];
     let part = part % N_SERIES;
     let (hue, chroma, above) = PARTS[part];
     // Idle time is near the background: the bars show what is not idle.
     let lightness = match (part, is_dark) {
-        (3, true) => 0.40,
+        (3, true) => 0.34,
         (3, false) => 0.84,
         (_, true) => 0.66 + above,
         (_, false) => 0.73 + above,

@@ -15,6 +15,7 @@ use super::tables::range_switch_ui;
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::answers::{Answer, Query};
 use crate::command::Command;
+use crate::model::TimeRange;
 use crate::session::Selection;
 
 /// The description of the view.
@@ -40,6 +41,8 @@ pub struct OverviewView {
     list: list::List,
     /// Whether everything counts although a range is selected.
     is_whole: bool,
+    /// The range that a finding selected.
+    shown_range: Option<TimeRange>,
     is_waiting: bool,
 }
 
@@ -135,9 +138,14 @@ impl OverviewView {
     fn show(&mut self, place: Place, ctx: &mut ViewContext<'_>) {
         *ctx.selection = place.selection;
         let is_time = place.selection == Selection::None;
-        if is_time && (self.is_whole || ctx.range.is_none()) {
-            self.is_whole = true;
-            *ctx.range = Some(place.time);
+        if self.is_whole || ctx.range.is_none() {
+            // That of another finding goes away again.
+            let is_stale = ctx.range.is_some() && *ctx.range == self.shown_range;
+            self.is_whole = is_time || !is_stale && ctx.range.is_some();
+            if is_time || is_stale {
+                *ctx.range = is_time.then_some(place.time);
+            }
+            self.shown_range = ctx.range.filter(|_| is_time);
         }
         ctx.navigation.go(fitted(place.time, if is_time { 0.1 } else { 0.75 }, ctx.span));
         ctx.commands.push(Command::Show(super::timeline::SPEC.id));

@@ -54,7 +54,8 @@ pub fn ui<'a>(ctx: &ViewContext<'_>, ui: &Ui, strips: &Strips, lines: impl Itera
         true
     };
     if total == 0 {
-        put("No idle time in view".to_owned(), None);
+        let text = if strips.is_waiting() { "Looking for idle time…" } else { "No idle time in view" };
+        put(text.to_owned(), None);
         return;
     }
     put("Idle in view:".to_owned(), None);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use eframe::egui::Rect;
 
 use super::layout::{Area, Curve, DrawList, Tick};
-use super::paint::counter_text;
+use super::paint::{SAMPLE_HEIGHT, counter_text};
 use super::peaks::Peaks;
 use super::settings::TimelineSettings;
 use super::track_list::{COUNTER_HEIGHT, Line, LineKind, TrackList, visible_lines};
@@ -165,7 +165,7 @@ impl Queues {
             // At most one mark per pixel.
             while let Some(&mark) = curve.marks.get(at).filter(|&&mark| mark < view.end) {
                 let x = scale.x(mark.saturating_add(open.offset));
-                list.ticks.push(Tick { is_sample: false, x, top: rect.bottom() - 4.0 });
+                list.ticks.push(Tick { is_thin: true, x, top: rect.bottom() - SAMPLE_HEIGHT });
                 at += 1 + curve.marks[at + 1..].partition_point(|&next| next < mark.saturating_add(step));
             }
         }
@@ -176,7 +176,7 @@ impl Queues {
         let curve = self.curve(trace, index)?;
         let before = curve.counter.ts.partition_point(|&ts| ts <= at).checked_sub(1);
         let value = before.map_or(0.0, |i| curve.counter.value[i]);
-        let mut lines = vec![counter_text(curve.counter.unit, value), curve.help.to_owned()];
+        let mut lines = vec![format!("{}: {}", curve.help, counter_text(curve.counter.unit, value))];
         if !curve.marks.is_empty() {
             let least = format::duration(LOW_RUNWAY_NS);
             lines.push(format!("Marks: a gap follows, and the runway before it was below {least}"));
