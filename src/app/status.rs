@@ -144,7 +144,10 @@ impl App {
     pub(super) fn status_ui(&mut self, ui: &mut egui::Ui) {
         Panel::bottom("status").show(ui, |ui| {
             ui.horizontal(|ui| {
-                if self.session.traces().is_empty() {
+                if let Some(text) = self.told_text(ui.ctx()) {
+                    let color = theme::tokens(ui.visuals().dark_mode).severity[1];
+                    ui.add(egui::Label::new(RichText::new(text).color(color)).truncate()).on_hover_text(text);
+                } else if self.session.traces().is_empty() {
                     ui.weak("Nothing is open");
                 } else {
                     self.files_ui(ui);
@@ -159,11 +162,6 @@ impl App {
                     self.no_device_ui(ui);
                 }
                 ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
-                    if let Some(text) = self.told_text(ui.ctx()) {
-                        let color = theme::tokens(ui.visuals().dark_mode).severity[1];
-                        ui.add(egui::Label::new(RichText::new(text).color(color)).truncate()).on_hover_text(text);
-                        return;
-                    }
                     ui.add(
                         egui::Label::new(RichText::new("? keys   / search   Ctrl+Shift+P commands").weak()).truncate(),
                     );

@@ -88,9 +88,9 @@ fn head_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, facts: &GapFacts, ui: &m
             ui.end_row();
         };
         row("Device", display_name(&facts.device).into_owned());
-        row("Duration", format!("{} ({})", format::duration(dur), format::duration_exact(dur)));
+        row("Duration", format::duration_in_full(dur));
         let start = facts.gap.time.start.saturating_add(open.offset);
-        row("Start", format!("{} ({})", format::duration(start), format::duration_exact(start)));
+        row("Start", format::duration_in_full(start));
         if let Some((step, time)) = &facts.step {
             row(
                 "Step",

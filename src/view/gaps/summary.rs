@@ -25,7 +25,7 @@ pub fn causes_ui(ui: &mut Ui, causes: &[(GapClass, DurNs)], total: DurNs) {
     // One line in place of one line saves nothing.
     let n_listed = if n_large + 1 == causes.len() { causes.len() } else { n_large };
     let (listed, rest) = causes.split_at(n_listed);
-    Grid::new("causes of idle time").num_columns(4).spacing([8.0, 2.0]).show(ui, |ui| {
+    Grid::new("causes of idle time").num_columns(4).min_col_width(0.0).spacing([8.0, 2.0]).show(ui, |ui| {
         for &(class, ns) in listed {
             swatch_ui(class, ui);
             ui.label(class.label());
@@ -46,7 +46,7 @@ pub fn causes_ui(ui: &mut Ui, causes: &[(GapClass, DurNs)], total: DurNs) {
 pub fn gap_summary_ui(ui: &mut Ui, trace: &Trace, ledger: &Ledger, index: usize) {
     let main = main_part(trace, ledger, index);
     let dur = main.gap.time.dur();
-    ui.strong(format!("Idle for {} ({})", format::duration(dur), format::duration_exact(dur)));
+    ui.strong(format!("Idle for {}", format::duration_in_full(dur)));
     causes_ui(ui, &causes_of(ledger, index), dur);
     if let Some(trigger) = main.gap.trigger {
         ui.label(trigger.label());

@@ -67,6 +67,9 @@ fn finding_ui(found: &Found, ui: &mut egui::Ui) -> Option<Place> {
     ui.horizontal_wrapped(|ui| {
         ui.label(RichText::new(severity(finding.severity).label).color(color).strong());
         ui.label(display_name(&finding.text));
+        if let Some(of) = &found.of {
+            ui.weak(format!("in {}", display_name(of)));
+        }
         if found.place.is_some() && ui.link("Show").on_hover_text("Show where it is seen best").clicked() {
             shown = found.place;
         }

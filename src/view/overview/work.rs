@@ -58,6 +58,8 @@ pub struct Card {
 #[derive(Debug)]
 pub struct Found {
     pub finding: Finding,
+    /// The trace, where several are open and the finding names no rank.
+    pub of: Option<String>,
     pub place: Option<Place>,
 }
 
@@ -119,7 +121,8 @@ impl Analysis for Summary {
         let found = findings(&judged, &thresholds).into_iter().map(|(trace, finding)| {
             let time = finding.evidence.range_ns.map(|[start, end]| TimeRange { start, end });
             let place = time.map(|time| Place::of(trace, &of[trace], (&all[trace], finding.evidence.device), time));
-            Found { place, finding }
+            let is_named = of.len() < 2 || of[trace].trace.info.rank.is_some();
+            Found { place, of: (!is_named).then(|| of[trace].key.to_string()), finding }
         });
         let found = found.collect();
         let cards = of.iter().enumerate().zip(&all);

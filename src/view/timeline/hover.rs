@@ -72,7 +72,7 @@ fn tooltip_text(ctx: &ViewContext<'_>, hit: Hit, at: TimeNs) -> Option<(String, 
             let open = ctx.traces.get(trace)?;
             let name = *open.trace.instants.name.get(instant)?;
             let ts = ctx.session_time(trace, *open.trace.instants.ts.get(instant)?).saturating_sub(ctx.span.start);
-            let at = format!("Instant at {} ({})", format::duration(ts), format::duration_exact(ts));
+            let at = format!("Instant at {}", format::duration_in_full(ts));
             Some((display_name(open.trace.strings.get(name)).into_owned(), vec![at]))
         }
         Hit::Track { trace, track, gap, .. } => {
@@ -84,7 +84,7 @@ fn tooltip_text(ctx: &ViewContext<'_>, hit: Hit, at: TimeNs) -> Option<(String, 
             }
             let gap = gap?;
             let what = nothing_on(&open.trace, track);
-            let line = format!("{what} for {} ({})", format::duration(gap.dur()), format::duration_exact(gap.dur()));
+            let line = format!("{what} for {}", format::duration_in_full(gap.dur()));
             Some((title, vec![line]))
         }
     }
@@ -103,8 +103,8 @@ fn slice_lines(trace: &Trace, slice: SliceId, start: i64) -> Vec<String> {
     let (kind, track) = (trace.slices.kind[slice.idx()], trace.track(trace.slices.track_of(slice)));
     let mut lines = vec![
         format!("{} on {}", kind.label(), display_name(&track.title())),
-        format!("Duration {} ({})", format::duration(dur), format::duration_exact(dur)),
-        format!("Start {} ({})", format::duration(start), format::duration_exact(start)),
+        format!("Duration {}", format::duration_in_full(dur)),
+        format!("Start {}", format::duration_in_full(start)),
     ];
     if trace.slices.unfinished.binary_search(&slice).is_ok() {
         lines.push("End not recorded".to_owned());
