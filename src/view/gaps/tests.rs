@@ -6,6 +6,7 @@ use egui_kittest::kittest::Queryable as _;
 
 use super::GapsView;
 use crate::command::Command;
+use crate::figures::{Rows as _, Sort};
 use crate::model::{ProcessId, SliceKind, TimeRange, Trace, TraceBuilder};
 use crate::session::{GapOrder, Mark, Selection};
 use crate::view::View;
@@ -241,4 +242,18 @@ fn the_page_says_why_between_what_and_what_to_do() {
     harness.state_mut().session.selection = gap(1, 2);
     settle(&mut harness);
     harness.get_by_label("Nothing is known of this gap");
+}
+
+#[test]
+fn rows_sort_by_operator_with_unknown_ones_last_and_the_work_can_be_cancelled() {
+    let harness = harness(GapsView::default());
+    let (rows, _) = harness.state().view.grid.shown().unwrap();
+    let column = rows.columns().iter().position(|column| column.key == "operator").unwrap();
+    let name = |row: &u32| rows.row(*row as usize)[column].as_name().map(str::to_owned);
+    for is_descending in [false, true] {
+        let sort = Some(Sort { column, is_descending });
+        let names: Vec<_> = rows.order(sort, "").iter().map(name).collect();
+        assert_eq!(names, [Some("slow_operator".to_owned()), None], "{is_descending}");
+        assert_eq!(rows.sorted(sort, &|_| false), None);
+    }
 }
