@@ -46,6 +46,9 @@ pub struct Evidence {
     /// Start and end on the session clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub range_ns: Option<[TimeNs; 2]>,
+    /// Recorded index of the device.
+    #[serde(skip)]
+    pub device: Option<u32>,
     /// Names of the objects concerned, such as frames.
     pub names: Vec<String>,
 }

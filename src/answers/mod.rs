@@ -70,6 +70,12 @@ impl Work<'_> {
         self.progress.is_cancelled()
     }
 
+    /// Says how much is done of how much, for whoever waits.
+    pub fn report(&self, done: u64, total: u64) {
+        self.progress.set_total(total);
+        self.progress.set_done(done);
+    }
+
     /// The answer of another analysis: the kept one, awaited if it is being computed, else computed here. `None`
     /// if this work is cancelled meanwhile, or that analysis fails.
     pub fn get<A: Analysis>(&self, of: &A::Of, analysis: &A) -> Option<Arc<A::Output>> {

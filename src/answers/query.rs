@@ -104,6 +104,12 @@ impl<A: Analysis> Query<A> {
         Answer::Working(newest.and_then(|newest| newest.2.upgrade()))
     }
 
+    /// How much is done of what is waited for, of how much, as far as the analysis says.
+    pub fn progress(&self) -> Option<(u64, u64)> {
+        let (_, _, wanted) = self.waits_for.as_ref()?;
+        Some(wanted.get()).filter(|&(_, total)| total > 0)
+    }
+
     /// The parameters of the newest answer, whatever was asked for since.
     pub fn shown(&self) -> Option<&A> {
         self.newest.as_ref().map(|newest| &newest.1)

@@ -19,6 +19,7 @@ mod welcome;
 mod window;
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use eframe::egui::{self, Context, ThemePreference};
 
@@ -72,6 +73,8 @@ pub struct App {
     dialog: OpenDialog,
     save: SaveDialog,
     notes: Vec<Note>,
+    /// What the status bar says in answer to a command, and since when.
+    told: Option<(&'static str, Instant)>,
     views: Views,
     layout: Layout,
     palette: Palette,
@@ -105,6 +108,7 @@ impl App {
             dialog: OpenDialog::default(),
             save: SaveDialog::default(),
             notes: Vec::new(),
+            told: None,
             views: Views::new(&settings.views),
             layout: Layout::restore(&settings.layout).unwrap_or_else(|| Layout::of_old(old)),
             palette: Palette::default(),

@@ -1,6 +1,7 @@
 //! Runs every command that no view handles.
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use eframe::egui::{Context, ViewportCommand};
 
@@ -42,6 +43,7 @@ impl App {
                     self.close_view(id);
                 }
             }
+            Command::Tell(text) => self.told = Some((text, Instant::now())),
             Command::SaveText(name, text) => self.save.ask(ctx, name, text),
             Command::FindTrack => self.palette.open(Mode::Tracks),
             Command::Palette => self.palette.open(Mode::Commands),

@@ -20,6 +20,8 @@ const SHOW_AFTER: Duration = Duration::from_millis(300);
 const MAX_WAITING_SHOWN: usize = 3;
 /// Before this the speed is a guess.
 const ESTIMATE_AFTER: Duration = Duration::from_secs(1);
+/// How long an answer to a command stays.
+const SHOW_TOLD: Duration = Duration::from_secs(8);
 /// How often progress is drawn anew.
 const REFRESH: Duration = Duration::from_millis(100);
 
@@ -142,7 +144,10 @@ impl App {
     pub(super) fn status_ui(&mut self, ui: &mut egui::Ui) {
         Panel::bottom("status").show(ui, |ui| {
             ui.horizontal(|ui| {
-                if self.session.traces().is_empty() {
+                if let Some(text) = self.told_text(ui.ctx()) {
+                    let color = theme::tokens(ui.visuals().dark_mode).severity[1];
+                    ui.add(egui::Label::new(RichText::new(text).color(color)).truncate()).on_hover_text(text);
+                } else if self.session.traces().is_empty() {
                     ui.weak("Nothing is open");
                 } else {
                     self.files_ui(ui);
@@ -163,6 +168,17 @@ impl App {
                 });
             });
         });
+    }
+
+    /// What was said last, while it is new.
+    fn told_text(&mut self, ctx: &egui::Context) -> Option<&'static str> {
+        let (text, since) = self.told?;
+        let left = SHOW_TOLD.checked_sub(since.elapsed());
+        match left {
+            Some(left) => ctx.request_repaint_after(left),
+            None => self.told = None,
+        }
+        left.map(|_| text)
     }
 
     /// How long a range is, as time or as a number of events.

@@ -1,4 +1,4 @@
-//! One tab: its title, cut where it is too long, and a close button under the pointer.
+//! One tab: its title, cut where it is too long, and a close button if it is in front.
 
 use eframe::egui::{
     Align2, Color32, CornerRadius, CursorIcon, FontSelection, Id, PointerButton, Rect, Response, Role, Sense, Shape,
@@ -55,7 +55,8 @@ pub fn ui(ui: &mut Ui, id: Id, title: &str, look: &Look, tokens: &Tokens) -> (Re
     let is_cut = galley.elided;
     let place = Align2::LEFT_CENTER.anchor_size(pos2(rect.left() + PADDING[0], rect.center().y), galley.size());
     ui.painter().galley(place.min, galley, color);
-    let is_closed = look.is_closable && (is_hovered || look.is_active) && close_ui(ui, id, rect, tokens)
+    // A button that appears under the pointer would take the click that is meant for the tab.
+    let is_closed = look.is_closable && look.is_active && close_ui(ui, id, rect, tokens)
         || look.is_closable && response.clicked_by(PointerButton::Middle);
     let response = if is_cut { response.on_hover_text(title) } else { response };
     (response, is_closed)

@@ -22,6 +22,12 @@ pub fn duration_exact(ns: DurNs) -> String {
     format!("{} ns", signed(ns))
 }
 
+/// Both: `1.235 ms (1,234,567 ns)`; once where they are the same.
+pub fn duration_in_full(ns: DurNs) -> String {
+    let (short, exact) = (duration(ns), duration_exact(ns));
+    if short == exact { short } else { format!("{short} ({exact})") }
+}
+
 /// A moment, with enough digits to differ from others `step` nanoseconds away:
 /// `1.25 s`, `12.503 ms`.
 pub fn moment(ns: DurNs, step: DurNs) -> String {
@@ -97,6 +103,7 @@ mod tests {
             assert_eq!(duration(ns), expected);
         }
         assert_eq!(duration_exact(-1_234_567), "-1,234,567 ns");
+        assert_eq!([745, 1_234_567].map(duration_in_full), ["745 ns", "1.235 ms (1,234,567 ns)"]);
         assert!(duration(i64::MIN).ends_with(" s"));
     }
 

@@ -113,7 +113,13 @@ impl GapRows {
             (Kind::After, column("After", "after", 190, true, "The work that ran last before it")),
             (Kind::EndedBy, column("Ended by", "ended_by", 190, true, "The work that ends it")),
         ];
-        columns.retain(|(kind, _)| *kind != Kind::Device || devices.len() > 1);
+        let is_known = |ns: fn(&Ledger) -> DurNs| devices.iter().any(|device| ns(device.ledger()) > 0);
+        columns.retain(|(kind, _)| match kind {
+            Kind::Device => devices.len() > 1,
+            Kind::Operator => is_known(|ledger| ledger.coverage.operator_ns),
+            Kind::Frame => is_known(|ledger| ledger.coverage.frame_ns),
+            _ => true,
+        });
         let (kinds, columns) = columns.into_iter().unzip();
         Self { devices, gaps, total_ns, columns, kinds }
     }
@@ -141,20 +147,65 @@ impl GapRows {
         }
     }
 
-    /// Sorts rows by a key; those without one come last either way.
-    fn sort_by<'a, K: Ord>(
+    /// The rows by a key; those without one come last either way. `None` if `goes_on` says so.
+    fn by_key<'a, K: Ord>(
         &'a self,
-        order: &mut [u32],
         is_descending: bool,
+        goes_on: &dyn Fn(usize) -> bool,
         key: impl Fn(&'a GapDevice, usize) -> Option<K>,
-    ) {
-        let of = |row: u32| {
-            let GapRow { device, gap } = self.gaps[row as usize];
-            key(&self.devices[device as usize], gap as usize)
-        };
-        match is_descending {
-            true => order.sort_by_cached_key(|&row| of(row).map_or((true, None), |key| (false, Some(Reverse(key))))),
-            false => order.sort_by_cached_key(|&row| of(row).map_or((true, None), |key| (false, Some(key)))),
+    ) -> Option<Vec<u32>> {
+        let mut keyed: Vec<(Option<K>, u32)> = Vec::with_capacity(self.gaps.len());
+        for (row, &GapRow { device, gap }) in (0..).zip(&self.gaps) {
+            if row % 1024 == 0 && !goes_on(row as usize) {
+                return None;
+            }
+            keyed.push((key(&self.devices[device as usize], gap as usize), row));
+        }
+        keyed.sort_by(|(a, _), (b, _)| match (a, b) {
+            (Some(a), Some(b)) if is_descending => b.cmp(a),
+            (Some(a), Some(b)) => a.cmp(b),
+            _ => a.is_none().cmp(&b.is_none()),
+        });
+        Some(keyed.into_iter().map(|(_, row)| row).collect())
+    }
+
+    /// The rows in order, as [`Rows::order`] has them.
+    ///
+    /// * `goes_on`: told every thousand rows how many have a key; if it is false, the work ends and there is no order.
+    ///
+    /// Cost: O(n log n); by operator and frame a look-up in the trace for each gap as well.
+    pub fn sorted(&self, sort: Option<Sort>, goes_on: &dyn Fn(usize) -> bool) -> Option<Vec<u32>> {
+        let by_column = sort.and_then(|sort| Some((*self.kinds.get(sort.column)?, sort.is_descending)));
+        let Some((kind, is_descending)) = by_column else { return Some((0..self.gaps.len() as u32).collect()) };
+        let time = |device: &GapDevice, gap: usize| device.ledger().gap(gap).time;
+        let class = |device: &GapDevice, gap: usize| main_class(device.ledger(), gap).0;
+        match kind {
+            Kind::Duration => self.by_key(is_descending, goes_on, |device, gap| Some(time(device, gap).dur())),
+            Kind::Start => self.by_key(is_descending, goes_on, |device, gap| {
+                Some(time(device, gap).start.saturating_add(device.offset_ns))
+            }),
+            Kind::CauseShare => self.by_key(is_descending, goes_on, |device, gap| {
+                // In thousandths of a percent.
+                Some(class(device, gap).1 as i128 * 100_000 / i128::from(time(device, gap).dur().max(1)))
+            }),
+            Kind::Cause => self.by_key(is_descending, goes_on, |device, gap| Some(class(device, gap).0.label())),
+            Kind::Device => self.by_key(is_descending, goes_on, |device, _| Some(&*device.title)),
+            Kind::Trigger => self.by_key(is_descending, goes_on, |device, gap| {
+                device.ledger().gap(gap).trigger.map(|trigger| trigger.label())
+            }),
+            Kind::After | Kind::EndedBy => self.by_key(is_descending, goes_on, |device, gap| {
+                let gap = device.ledger().gap(gap);
+                Some(device.trace.slice_name(if kind == Kind::After { gap.after } else { gap.ended_by }))
+            }),
+            Kind::Name | Kind::Operator | Kind::Frame => self.by_key(is_descending, goes_on, |device, gap| {
+                let main = main_part(&device.trace, device.ledger(), gap);
+                let name = |slice: SliceId| device.trace.slice_name(slice);
+                match kind {
+                    Kind::Name => main.part.slice.map(name),
+                    Kind::Operator => main.place.operator.map(name),
+                    _ => main.place.frame,
+                }
+            }),
         }
     }
 }
@@ -180,41 +231,8 @@ impl Rows for GapRows {
         Some(Sort { column: 0, is_descending: true })
     }
 
-    /// The rows are filtered already. Cost: O(n log n).
+    /// The rows are filtered already.
     fn order(&self, sort: Option<Sort>, _filter: &str) -> Vec<u32> {
-        let mut order: Vec<u32> = (0..self.gaps.len() as u32).collect();
-        let Some(Sort { column, is_descending }) = sort else { return order };
-        let Some(&kind) = self.kinds.get(column) else { return order };
-        let time = |device: &GapDevice, gap: usize| device.ledger().gap(gap).time;
-        let class = |device: &GapDevice, gap: usize| main_class(device.ledger(), gap).0;
-        match kind {
-            Kind::Duration => self.sort_by(&mut order, is_descending, |device, gap| Some(time(device, gap).dur())),
-            Kind::Start => self.sort_by(&mut order, is_descending, |device, gap| {
-                Some(time(device, gap).start.saturating_add(device.offset_ns))
-            }),
-            Kind::CauseShare => self.sort_by(&mut order, is_descending, |device, gap| {
-                // In thousandths of a percent.
-                Some(class(device, gap).1 as i128 * 100_000 / i128::from(time(device, gap).dur().max(1)))
-            }),
-            Kind::Cause => self.sort_by(&mut order, is_descending, |device, gap| Some(class(device, gap).0.label())),
-            Kind::Device => self.sort_by(&mut order, is_descending, |device, _| Some(&*device.title)),
-            Kind::Trigger => self.sort_by(&mut order, is_descending, |device, gap| {
-                device.ledger().gap(gap).trigger.map(|trigger| trigger.label())
-            }),
-            Kind::After | Kind::EndedBy => self.sort_by(&mut order, is_descending, |device, gap| {
-                let gap = device.ledger().gap(gap);
-                Some(device.trace.slice_name(if kind == Kind::After { gap.after } else { gap.ended_by }))
-            }),
-            Kind::Name | Kind::Operator | Kind::Frame => self.sort_by(&mut order, is_descending, |device, gap| {
-                let main = main_part(&device.trace, device.ledger(), gap);
-                let name = |slice: SliceId| device.trace.slice_name(slice);
-                match kind {
-                    Kind::Name => main.part.slice.map(name),
-                    Kind::Operator => main.place.operator.map(name),
-                    _ => main.place.frame,
-                }
-            }),
-        }
-        order
+        self.sorted(sort, &|_| true).unwrap_or_default()
     }
 }

@@ -26,6 +26,15 @@ pub fn display_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// The same in at most `max` characters, `…` not counted.
+pub fn display_name_within(name: &str, max: usize) -> String {
+    let shown = display_name(name);
+    match shown.char_indices().nth(max) {
+        Some((end, _)) => format!("{}…", shown[..end].trim_end()),
+        None => shown.into_owned(),
+    }
+}
+
 /// Marks that every font has.
 fn visible(c: char) -> char {
     match c {
@@ -88,6 +97,13 @@ mod tests {
         for (signature, expected) in cases {
             assert_eq!(function_name(signature), expected);
         }
+    }
+
+    #[test]
+    fn cut_names_say_so() {
+        assert_eq!(display_name_within("größe", 5), "größe");
+        assert_eq!(display_name_within("größe", 3), "grö…");
+        assert_eq!(display_name_within("a b", 2), "a…");
     }
 
     #[test]

@@ -71,6 +71,7 @@ fn finding(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Finding {
         evidence: Evidence {
             file: Some(of.path.to_owned()),
             range_ns: range.map(|range| [range.start, range.end]),
+            device: hit.device,
             names: hit.names.iter().filter(|name| !name.is_empty()).cloned().collect(),
         },
         ceiling_ns_per_step: hit.ceiling_ns_per_step,

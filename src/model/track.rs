@@ -68,6 +68,11 @@ pub struct Process {
     pub device: Option<u32>,
 }
 
+/// Whether a label is that which Kineto gives to a GPU, such as `GPU 1`.
+fn is_of_gpu(label: &str) -> bool {
+    label.strip_prefix("GPU ").is_some_and(|index| index.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 impl Process {
     /// Display name: `python 1234 (CPU)`.
     pub fn title(&self) -> String {
@@ -83,7 +88,8 @@ impl Process {
         match (self.device, self.labels.as_str()) {
             (Some(device), "") => format!("GPU {device}"),
             (Some(_), labels) => labels.to_owned(),
-            (None, "") => name,
+            // Chrome traces label GPUs by numbers of processes, also those of programs that have the same.
+            (None, labels) if labels.is_empty() || is_of_gpu(labels) => name,
             (None, labels) => format!("{name} ({labels})"),
         }
     }

@@ -80,7 +80,17 @@ impl<'a> ViewContext<'a> {
     /// The trace whose steps are shown, by its index, and what asks for them.
     pub fn trace_steps(&self) -> Option<(usize, &'a OpenTrace, TraceSteps)> {
         let (index, open) = self.steps.open(self.traces)?;
-        Some((index, open, TraceSteps { marks: self.steps.marks(self.marks, open) }))
+        Some((index, open, self.steps_of(open)))
+    }
+
+    /// What asks for the steps of a trace: those that it has, or the user's marks if they are to be the steps.
+    pub fn steps_of(&self, open: &OpenTrace) -> TraceSteps {
+        TraceSteps { marks: self.steps.marks(self.marks, open) }
+    }
+
+    /// The same for each open trace.
+    pub fn steps_of_all(&self) -> Vec<TraceSteps> {
+        self.traces.iter().map(|open| self.steps_of(open)).collect()
     }
 
     /// A moment of one trace as session time.

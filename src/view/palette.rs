@@ -147,7 +147,14 @@ impl Palette {
     }
 
     fn filter(&mut self) {
-        let fit = |(i, entry): (usize, &Entry)| Some((fuzzy::score(&self.text, &entry.label)?, i));
+        let words: Vec<String> = self.text.split_whitespace().map(str::to_lowercase).collect();
+        // After all whose names match come those that are explained with these words.
+        let by_help = |entry: &Entry| {
+            let help = entry.help.to_lowercase();
+            words.iter().all(|word| word.len() > 2 && help.contains(word.as_str())).then_some(i32::MIN)
+        };
+        let fit =
+            |(i, entry): (usize, &Entry)| Some((fuzzy::score(&self.text, &entry.label).or_else(|| by_help(entry))?, i));
         let mut scored: Vec<(i32, usize)> = self.entries.iter().enumerate().filter_map(fit).collect();
         if !self.text.trim().is_empty() {
             scored.sort_by_key(|&(score, i)| (std::cmp::Reverse(score), i));

@@ -2,19 +2,32 @@
 
 use eframe::egui::Color32;
 
+use super::slice_color::oklch;
+
+/// How many parts have a color of their own.
+pub const N_SERIES: usize = 7;
+
 /// The color of the part with this number: 0 work, 1 communication, 2 copies and data, 3 idle or other, then more
-/// parts. After the palette of Okabe and Ito; on white they are darker. A label must stand beside it.
+/// parts. Work looks like kernels; no part looks like a cause of gaps. A label must stand beside it.
 pub fn series_color(part: usize, is_dark: bool) -> Color32 {
-    const COLORS: [[[u8; 3]; 2]; 7] = [
-        [[0, 158, 115], [0, 126, 85]],
-        [[213, 94, 0], [176, 60, 0]],
-        [[230, 159, 0], [178, 110, 0]],
-        [[110, 116, 127], [148, 154, 165]],
-        [[86, 180, 233], [29, 133, 184]],
-        [[204, 121, 167], [162, 83, 128]],
-        [[240, 228, 66], [164, 149, 0]],
+    /// Hue in degrees, chroma, and lightness above that of the darkest.
+    const PARTS: [(f32, f32, f32); N_SERIES] = [
+        (195.0, 0.105, 0.02),
+        (45.0, 0.13, 0.0),
+        (355.0, 0.12, 0.08),
+        (260.0, 0.01, 0.0),
+        (250.0, 0.09, 0.09),
+        (310.0, 0.10, 0.06),
+        (105.0, 0.11, 0.10),
     ];
-    let [dark, light] = COLORS[part % COLORS.len()];
-    let [r, g, b] = if is_dark { dark } else { light };
-    Color32::from_rgb(r, g, b)
+    let part = part % N_SERIES;
+    let (hue, chroma, above) = PARTS[part];
+    // Idle time is near the background: the bars show what is not idle.
+    let lightness = match (part, is_dark) {
+        (3, true) => 0.34,
+        (3, false) => 0.84,
+        (_, true) => 0.66 + above,
+        (_, false) => 0.73 + above,
+    };
+    oklch(lightness, chroma, hue)
 }

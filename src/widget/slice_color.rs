@@ -2,11 +2,20 @@
 
 use eframe::egui::Color32;
 
+use super::theme::contrast;
 use crate::model::SliceKind;
 use crate::model::Tint;
 
 /// Text on any slice.
 pub const TEXT: Color32 = Color32::from_gray(12);
+
+/// Text that reads well on a color: that on slices, or white.
+pub fn text_on(color: Color32) -> Color32 {
+    [TEXT, Color32::WHITE]
+        .into_iter()
+        .max_by(|&a, &b| contrast(a, color).total_cmp(&contrast(b, color)))
+        .unwrap_or(TEXT)
+}
 
 /// A family of colors: (hue in degrees, spread of hues over shades, chroma).
 type Hue = (f32, f32, f32);
@@ -133,25 +142,16 @@ pub fn oklch(lightness: f32, chroma: f32, hue_degrees: f32) -> Color32 {
 mod tests {
     use super::*;
 
-    /// Relative luminance, as WCAG defines it.
-    fn luminance(color: Color32) -> f64 {
-        let linear = |byte: u8| {
-            let x = f64::from(byte) / 255.0;
-            if x <= 0.04045 { x / 12.92 } else { ((x + 0.055) / 1.055).powf(2.4) }
-        };
-        0.2126 * linear(color.r()) + 0.7152 * linear(color.g()) + 0.0722 * linear(color.b())
-    }
-
     #[test]
     fn text_is_readable_on_every_slice() {
         for is_dark in [false, true] {
             let colors = SliceColors::new(is_dark);
             for tint in Tint::all() {
-                let contrast = (luminance(colors.full(tint)) + 0.05) / (luminance(TEXT) + 0.05);
+                let contrast = contrast(colors.full(tint), TEXT);
                 assert!(contrast >= 4.5, "{tint:?}: {contrast:.2}");
             }
             for i in 0..500 {
-                let contrast = (luminance(frame_color(&format!("f{i}"), is_dark)) + 0.05) / (luminance(TEXT) + 0.05);
+                let contrast = contrast(frame_color(&format!("f{i}"), is_dark), TEXT);
                 assert!(contrast >= 4.5, "frame {i}: {contrast:.2}");
             }
         }

@@ -124,7 +124,6 @@ fn widgets(t: &Tokens) -> Widgets {
 }
 
 /// Relative luminance, as WCAG 2 defines it.
-#[cfg(test)]
 fn luminance(color: Color32) -> f64 {
     let linear = |byte: u8| {
         let x = f64::from(byte) / 255.0;
@@ -134,7 +133,6 @@ fn luminance(color: Color32) -> f64 {
 }
 
 /// The contrast ratio of two colors, as WCAG 2 defines it: 1 to 21.
-#[cfg(test)]
 pub fn contrast(a: Color32, b: Color32) -> f64 {
     let (a, b) = (luminance(a) + 0.05, luminance(b) + 0.05);
     a.max(b) / a.min(b)

@@ -321,18 +321,25 @@ fn every_view_survives_whatever_is_open_at_every_size() {
 #[test]
 fn a_tab_is_closed_by_its_cross_and_comes_back_by_the_menu() {
     let mut harness = harness(vec![trace()]);
+    let at_end = harness.get_by_label("Marks").rect().right_center() - egui::vec2(8.0, 0.0);
+    let click = |harness: &mut Harness<'_, Option<App>>, pos| {
+        for pressed in [true, false] {
+            let (button, modifiers) = (PointerButton::Primary, Modifiers::NONE);
+            harness.event(Event::PointerMoved(pos));
+            harness.event(Event::PointerButton { pos, button, pressed, modifiers });
+            harness.step();
+        }
+        settle(harness);
+    };
+    // The tab is behind others and shows no cross: this brings it to the front.
     harness.get_by_label("Marks").hover();
     settle(&mut harness);
+    click(&mut harness, at_end);
+    harness.get_by_label("Nothing is marked");
     let marks = harness.get_by_label("Marks").rect();
     let crosses = harness.query_all_by_label("Close view");
     let cross = crosses.map(|node| node.rect().center()).find(|at| marks.contains(*at)).unwrap();
-    for pressed in [true, false] {
-        let (button, modifiers) = (PointerButton::Primary, Modifiers::NONE);
-        harness.event(Event::PointerMoved(cross));
-        harness.event(Event::PointerButton { pos: cross, button, pressed, modifiers });
-        harness.step();
-    }
-    settle(&mut harness);
+    click(&mut harness, cross);
     assert!(!app(&harness).layout.is_open("marks") && harness.query_by_label("Marks").is_none());
     app_mut(&mut harness).commands.push(Command::Show("marks"));
     settle(&mut harness);

@@ -46,6 +46,54 @@ fn a_finding_shows_its_place_and_says_what_to_do() {
 }
 
 #[test]
+fn a_finding_shows_the_gap_or_the_time_that_it_is_about() {
+    let mut harness = harness(vec![waiting_for_data()]);
+    wait_for(&mut harness, |harness| harness.query_by_label_contains("waits 40").is_some());
+    select(&mut harness, "gemm");
+    app_mut(&mut harness).layout.close("timeline");
+    settle(&mut harness);
+    let show = |harness: &mut Harness<'_, Option<App>>, finding: &str| {
+        let top = harness.get_by_label_contains(finding).rect().top() - 4.0;
+        let links = harness.get_all_by_label("Show").filter(|link| link.rect().top() >= top);
+        let nearest = links.min_by(|a, b| a.rect().top().total_cmp(&b.rect().top()));
+        nearest.unwrap().click();
+        settle(harness);
+    };
+    show(&mut harness, "waits 40");
+    let session = &app(&harness).session;
+    let Selection::Gap { time, .. } = session.selection else { panic!("{:?}", session.selection) };
+    assert_eq!(time.dur(), 40_010_000);
+    let visible = session.navigation.visible();
+    assert!(visible.start < time.start && time.end < visible.end && visible.dur() < 3 * time.dur());
+    assert_eq!(session.range, None);
+    assert!(app(&harness).layout.is_on_screen("timeline"), "it comes back");
+    harness.get_by_label("Idle for 40.010 ms");
+
+    // The device is busy for a share of all steps that count: that time is selected, and nothing else is.
+    show(&mut harness, "is busy 60");
+    let session = &app(&harness).session;
+    assert_eq!(session.selection, Selection::None);
+    let range = session.range.unwrap();
+    assert_eq!(range, TimeRange { start: 100_000_000, end: 900_000_000 });
+    let visible = session.navigation.visible();
+    assert!(visible.start <= range.start && range.end <= visible.end);
+    harness.get_by_label_contains("waits 40.0 %");
+    harness.get_by_label("Whole trace");
+}
+
+#[test]
+fn a_key_without_effect_says_why() {
+    let mut harness = harness(vec![trace()]);
+    harness.key_press(Key::N);
+    wait_for(&mut harness, |harness| harness.query_by_label_contains("No steps found").is_some());
+    let host = [("main", SliceKind::Operator, "aten::mm", 0, 100)];
+    let mut harness = super::harness(vec![TraceBuilder::from_slices(&host).finish()]);
+    harness.key_press(Key::G);
+    settle(&mut harness);
+    harness.get_by_label("No gaps: no GPU work was recorded");
+}
+
+#[test]
 fn a_device_that_is_busy_has_no_findings_and_memory_files_no_overview() {
     let names: Vec<String> = (0..10).map(|i| format!("ProfilerStep#{i}")).collect();
     let mut slices = Vec::new();

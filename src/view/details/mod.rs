@@ -83,24 +83,24 @@ impl View for Details {
     fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         self.is_waiting = false;
         egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| match *ctx.selection {
-            Selection::None => unselected_ui(ui),
+            Selection::None => unselected_ui(ctx, ui),
             Selection::Gap { trace, process, time } => match ctx.traces.get(trace).cloned() {
                 Some(open) => self.is_waiting = self.gap.ui(ctx, &open, (trace, process, time), ui),
-                None => unselected_ui(ui),
+                None => unselected_ui(ctx, ui),
             },
             Selection::Slice { trace, slice } => match ctx.traces.get(trace).cloned() {
                 Some(open) if slice.idx() < open.trace.slices.len() => self.slice_ui(ctx, &open, trace, slice, ui),
-                _ => unselected_ui(ui),
+                _ => unselected_ui(ctx, ui),
             },
             Selection::Instant { trace, instant } => match ctx.traces.get(trace).cloned() {
                 Some(open) if instant < open.trace.instants.len() => self.instant_ui(ctx, &open, instant, ui),
-                _ => unselected_ui(ui),
+                _ => unselected_ui(ctx, ui),
             },
             Selection::Allocation { trace, memory, id } => match ctx.traces.get(trace).cloned() {
                 Some(open) if has_allocation(&open.trace, memory, id) => {
                     allocation_ui(ctx, &open, (trace, memory), id, ui);
                 }
-                _ => unselected_ui(ui),
+                _ => unselected_ui(ctx, ui),
             },
         });
     }
@@ -137,7 +137,19 @@ fn has_allocation(trace: &Trace, memory: usize, id: AllocationId) -> bool {
     trace.memories.get(memory).is_some_and(|history| id.idx() < history.allocations.len())
 }
 
-fn unselected_ui(ui: &mut egui::Ui) {
+fn unselected_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+    if let Some(range) = *ctx.range {
+        ui.strong(format!("Selected time: {}", format::duration(range.dur())));
+        egui::Grid::new("range").num_columns(2).spacing([12.0, 4.0]).show(ui, |ui| {
+            for (label, at) in [("Start", range.start), ("End", range.end)] {
+                exact_ui(ui, label, &format::duration(at), &format::duration_exact(at));
+            }
+        });
+        if ui.button("Range summary").on_hover_text("Show what ran in it, and how busy each device was").clicked() {
+            ctx.commands.push(Command::Show(super::range_summary::SPEC.id));
+        }
+        ui.add_space(8.0);
+    }
     let how = "Click a slice, a gap or an allocation, press / to search for a slice, or G for the longest gap";
     nothing_ui("Nothing is selected", how, ui);
 }

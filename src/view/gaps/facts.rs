@@ -22,8 +22,9 @@ const MAX_SEGMENTS: usize = 1_000;
 const MAX_SAME: usize = 12;
 
 /// Looks up one gap of a device, by its start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GapOf {
+    pub steps: TraceSteps,
     pub process: ProcessId,
     pub start: TimeNs,
 }
@@ -87,18 +88,18 @@ impl Analysis for GapOf {
     const NAME: &'static str = "Looking up the gap";
 
     fn run(&self, trace: &Arc<Trace>, work: &Work<'_>) -> Option<Option<GapFacts>> {
-        let ledgers = work.get(trace, &Ledgers::default())?;
+        let ledgers = work.get(trace, &Ledgers { steps: self.steps.clone() })?;
         let Some(number) = ledgers.iter().position(|ledger| ledger.process == self.process) else { return Some(None) };
         let ledger = &ledgers[number];
         let Some(index) = ledger.at(self.start) else { return Some(None) };
-        let steps = work.get(trace, &TraceSteps::default())?;
+        let steps = work.get(trace, &self.steps)?;
         let boundaries = (*steps).as_ref().map_or(&[][..], |steps| &steps.boundaries);
         let step_of = |time: TimeNs| {
             let at = boundaries.partition_point(|&boundary| boundary <= time).checked_sub(1)?;
             let steps = (*steps).as_ref()?;
             Some((steps.names.get(at)?.clone(), *steps.times.get(at)?))
         };
-        let clusters = work.get(trace, &GapClusters::default())?;
+        let clusters = work.get(trace, &GapClusters { steps: self.steps.clone() })?;
         let recurrence = clusters.get(number).and_then(|clusters| {
             let cluster = &clusters.all[clusters.of(index)?];
             let time = |gap: u32| ledger.gap(gap as usize).time;

@@ -6,19 +6,30 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::analysis::gaps::{GapClass, LedgerTotals};
-use crate::answers::time::{GapClusters, Ledgers};
+use crate::answers::time::{GapClusters, Ledgers, TraceSteps};
 use crate::answers::{Analysis, Work};
+use crate::figures::Sort;
 use crate::figures::gap_lists::{CauseRow, ClusterRow, causes, clusters};
 use crate::figures::gap_rows::{GapDevice, GapRow, GapRows, main_part};
 use crate::model::{DurNs, ProcessId, SliceId, TimeRange};
 use crate::session::{OpenTrace, Selection, track_title};
 use crate::view::tables::{Answer, Table};
 
-impl Table for GapRows {}
+impl Table for GapRows {
+    fn ordered(&self, sort: Option<Sort>, _filter: &str, work: &Work<'_>) -> Option<Vec<u32>> {
+        let goes_on = |done: usize| {
+            work.report(done as u64, self.gaps.len() as u64);
+            !work.is_cancelled()
+        };
+        self.sorted(sort, &goes_on)
+    }
+}
 
 /// Which gaps to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GapFilter {
+    /// Of each open trace.
+    pub steps: Vec<TraceSteps>,
     /// Each word must occur in a name of the gap, in lower case: work before and after, cause, trigger, operator,
     /// frame.
     pub words: Vec<String>,
@@ -29,6 +40,12 @@ pub struct GapFilter {
     pub class: Option<GapClass>,
     /// Only gaps that share time with this range of session time.
     pub range: Option<TimeRange>,
+}
+
+impl GapFilter {
+    fn steps(&self, trace: usize) -> TraceSteps {
+        self.steps.get(trace).cloned().unwrap_or_default()
+    }
 }
 
 /// The gaps that fit a filter.
@@ -156,7 +173,7 @@ fn devices(of: &[OpenTrace], filter: &GapFilter, work: &Work<'_>) -> Option<Vec<
         {
             continue;
         }
-        let ledgers = work.get(&open.trace, &Ledgers::default())?;
+        let ledgers = work.get(&open.trace, &Ledgers { steps: filter.steps(index) })?;
         for (i, ledger) in ledgers.iter().enumerate() {
             if filter.device.is_none_or(|(_, process)| process == ledger.process) {
                 let title = track_title(of, index, &open.trace.process(ledger.process).title());
@@ -234,7 +251,7 @@ impl Analysis for ByCluster {
         let devices = devices(of, &self.0, work)?;
         let mut rows: Vec<(ClusterRow, Selection)> = Vec::new();
         for device in &devices {
-            let all = work.get(&device.trace, &GapClusters::default())?;
+            let all = work.get(&device.trace, &GapClusters { steps: self.0.steps(device.index) })?;
             let (ledger, clusters) = (device.ledger(), &all[device.ledger]);
             let range = in_trace(self.0.range, device.offset_ns);
             for cluster in &clusters.all {

@@ -14,7 +14,7 @@ use eframe::egui::{self, ComboBox, Key, TextEdit, TextWrapMode};
 
 use self::list::{ByCause, ByCluster, GapFilter, GapTable, Listed, Listing};
 pub use self::page::GapPage;
-pub use self::summary::{causes_ui, gap_summary_ui};
+pub use self::summary::{MAX_NAME, causes_ui, gap_summary_ui};
 use super::states::{answer_ui, nothing_ui};
 use super::tables::{Answer as Table, Grid, range_switch_ui};
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
@@ -77,6 +77,8 @@ impl Default for Fields {
 pub struct GapsView {
     way: Way,
     fields: Fields,
+    /// In which order keys go from gap to gap; kept between runs.
+    order: GapOrder,
     listed: Query<Listed>,
     grid: Grid<GapRows>,
     by_cause: Query<ByCause>,
@@ -114,14 +116,27 @@ impl View for GapsView {
         }
     }
 
+    fn update(&mut self, ctx: &mut ViewContext<'_>, _: &egui::Context) {
+        *ctx.gap_order = self.order;
+    }
+
     fn is_pending(&self) -> bool {
         self.is_waiting
+    }
+
+    fn save(&self) -> serde_json::Value {
+        serde_json::to_value(self.order).unwrap_or_default()
+    }
+
+    fn load(&mut self, saved: &serde_json::Value) {
+        self.order = serde_json::from_value(saved.clone()).unwrap_or_default();
     }
 }
 
 impl GapsView {
     fn filter(&self, ctx: &ViewContext<'_>) -> GapFilter {
         GapFilter {
+            steps: ctx.steps_of_all(),
             words: self.fields.text.split_whitespace().map(str::to_lowercase).collect(),
             min_ns: parse_duration(&self.fields.min).unwrap_or(0),
             device: self.fields.device,
@@ -247,12 +262,13 @@ impl GapsView {
                 (GapOrder::Duration, "longest first", "G and Shift+G go from gap to gap by duration"),
                 (GapOrder::Time, "along time", "G and Shift+G go from gap to gap in the order of time"),
             ] {
-                ui.selectable_value(ctx.gap_order, order, label).on_hover_text(help);
+                ui.selectable_value(&mut self.order, order, label).on_hover_text(help);
             }
             self.copy_ui(ui);
             if self.is_waiting {
                 ui.spinner();
             }
+            self.grid.sorting_ui(ui);
         });
         if let Some(listing) = listing {
             totals_ui(listing, ui);

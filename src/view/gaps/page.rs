@@ -1,8 +1,9 @@
 //! The page of one gap: why the device waits, drawn in time, and what to do about it.
 
-use eframe::egui::{Button, Grid, Label, RichText, Ui};
+use eframe::egui::{Button, CollapsingHeader, Grid, Label, RichText, Ui};
 
 use super::facts::{GapFacts, GapOf, PartLine};
+use super::summary::LEAST_SHARE;
 use super::waterfall::waterfall_ui;
 use crate::answers::Query;
 use crate::command::Command;
@@ -35,7 +36,8 @@ impl GapPage {
         ui: &mut Ui,
     ) -> bool {
         let (trace, process, time) = gap;
-        let answer = self.facts.ask(ctx.answers, &open.trace, &GapOf { process, start: time.start });
+        let wanted = GapOf { steps: ctx.steps_of(open), process, start: time.start };
+        let answer = self.facts.ask(ctx.answers, &open.trace, &wanted);
         let is_waiting = answer.is_working();
         ui.strong(format!("Idle for {}", format::duration(time.dur())));
         let Some(found) = answer_ui(&answer, "Looking up the gap…", ui).filter(|_| !is_waiting) else {
@@ -86,8 +88,9 @@ fn head_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, facts: &GapFacts, ui: &m
             ui.end_row();
         };
         row("Device", display_name(&facts.device).into_owned());
-        row("Duration", format!("{} ({})", format::duration(dur), format::duration_exact(dur)));
-        row("Start", format::duration(facts.gap.time.start.saturating_add(open.offset)));
+        row("Duration", format::duration_in_full(dur));
+        let start = facts.gap.time.start.saturating_add(open.offset);
+        row("Start", format::duration_in_full(start));
         if let Some((step, time)) = &facts.step {
             row(
                 "Step",
@@ -114,32 +117,50 @@ fn parts_ui(open: &OpenTrace, facts: &GapFacts, ui: &mut Ui) -> Option<SliceId> 
     let mut clicked = None;
     ui.add_space(4.0);
     ui.strong("Causes");
-    let dur = facts.gap.time.dur();
-    for part in &facts.parts {
-        let PartLine { class, slice, ns, count, frame, .. } = part;
-        ui.horizontal(|ui| {
-            swatch_ui(*class, ui);
-            let share = *ns as f64 / dur.max(1) as f64 * 100.0;
-            ui.label(format!("{share:.1} %"));
-            ui.label(format::duration(*ns));
-            ui.label(class.label());
-            if *count > 1 {
-                ui.weak(format!("{} times", format::count(*count as u64)));
-            }
-        });
-        if let Some(slice) = *slice {
-            let name = display_name(open.trace.slice_name(slice));
-            if ui.add(Button::new(name).truncate()).on_hover_text("Select the longest of these").clicked() {
-                clicked = Some(slice);
-            }
+    let share = |ns: DurNs| ns as f64 / facts.gap.time.dur().max(1) as f64 * 100.0;
+    // The parts are sorted; those that would show as 0.0 % are folded.
+    let n_large = facts.parts.partition_point(|part| share(part.ns) >= LEAST_SHARE).max(1).min(facts.parts.len());
+    let (large, small) = facts.parts.split_at(n_large);
+    large.iter().for_each(|part| clicked = part_ui(open, part, share(part.ns), ui).or(clicked));
+    let (rest, rest_ns) = facts.rest;
+    let n_small = small.iter().map(|part| part.count).sum::<usize>() + rest;
+    if n_small == 0 {
+        return clicked;
+    }
+    let small_ns = small.iter().map(|part| part.ns).sum::<DurNs>() + rest_ns;
+    let count = |n: usize| format::count(n as u64);
+    let noun = if n_small == 1 { "other" } else { "others" };
+    let title = format!("{} {noun}, {} ({:.1} %)", count(n_small), format::duration(small_ns), share(small_ns));
+    CollapsingHeader::new(title).id_salt("small causes").show(ui, |ui| {
+        small.iter().for_each(|part| clicked = part_ui(open, part, share(part.ns), ui).or(clicked));
+        if rest > 0 {
+            ui.weak(format!("{} more, {}", count(rest), format::duration(rest_ns)));
         }
-        if let Some(frame) = frame {
-            ui.add(Label::new(RichText::new(display_name(frame)).weak().monospace().size(10.5)).wrap());
+    });
+    clicked
+}
+
+/// One cause; returns its slice if that was clicked.
+fn part_ui(open: &OpenTrace, part: &PartLine, share: f64, ui: &mut Ui) -> Option<SliceId> {
+    let PartLine { class, slice, ns, count, frame, .. } = part;
+    let mut clicked = None;
+    ui.horizontal(|ui| {
+        swatch_ui(*class, ui);
+        ui.label(format!("{share:.1} %"));
+        ui.label(format::duration(*ns));
+        ui.label(class.label());
+        if *count > 1 {
+            ui.weak(format!("{} times", format::count(*count as u64)));
+        }
+    });
+    if let Some(slice) = *slice {
+        let name = display_name(open.trace.slice_name(slice));
+        if ui.add(Button::new(name).truncate()).on_hover_text("Select the longest of these").clicked() {
+            clicked = Some(slice);
         }
     }
-    let (count, ns) = facts.rest;
-    if count > 0 {
-        ui.weak(format!("{} more parts, {}", format::count(count as u64), format::duration(ns)));
+    if let Some(frame) = frame {
+        ui.add(Label::new(RichText::new(display_name(frame)).weak().monospace().size(10.5)).wrap());
     }
     clicked
 }
@@ -193,6 +214,10 @@ fn same_ui(facts: &GapFacts, ui: &mut Ui) -> Option<TimeRange> {
     ui.add_space(4.0);
     ui.strong("Comes back");
     ui.add(Label::new(recurrence.sentence()).wrap());
+    if !recurrence.same.is_empty() {
+        let what = if recurrence.steps.1 > 0 { "The longest of each other step" } else { "The longest others" };
+        ui.weak(format!("{what}, in order of time:"));
+    }
     ui.horizontal_wrapped(|ui| {
         for (step, time) in &recurrence.same {
             let step = if step.is_empty() { String::new() } else { format!("{}: ", display_name(step)) };

@@ -6,21 +6,37 @@ use eframe::egui::{Grid, Ui};
 
 use crate::analysis::gaps::{GapClass, IdleByClass, Ledger};
 use crate::figures::gap_rows::main_part;
-use crate::figures::{format, text::display_name};
+use crate::figures::{format, text::display_name_within};
 use crate::model::{DurNs, SliceId, Trace};
 use crate::widget::gap_color::swatch_ui;
 
-/// The longest name in a tooltip, in characters.
-const MAX_NAME: usize = 60;
+/// The longest name in a tooltip or a menu, in characters.
+pub const MAX_NAME: usize = 60;
+
+/// Shares below it show as 0.0 %, in percent.
+pub const LEAST_SHARE: f64 = 0.05;
 
 /// Causes with their time and share of `total`, as a legend.
+///
+/// * `causes`: the largest first. Those that would show as 0.0 % are one line.
 pub fn causes_ui(ui: &mut Ui, causes: &[(GapClass, DurNs)], total: DurNs) {
-    Grid::new("causes of idle time").num_columns(4).spacing([8.0, 2.0]).show(ui, |ui| {
-        for &(class, ns) in causes {
+    let share = |ns: DurNs| ns as f64 / total.max(1) as f64 * 100.0;
+    let n_large = causes.partition_point(|cause| share(cause.1) >= LEAST_SHARE);
+    // One line in place of one line saves nothing.
+    let n_listed = if n_large + 1 == causes.len() { causes.len() } else { n_large };
+    let (listed, rest) = causes.split_at(n_listed);
+    Grid::new("causes of idle time").num_columns(4).min_col_width(0.0).spacing([8.0, 2.0]).show(ui, |ui| {
+        for &(class, ns) in listed {
             swatch_ui(class, ui);
             ui.label(class.label());
             ui.label(format::duration(ns));
-            ui.label(format!("{:.1} %", ns as f64 / total.max(1) as f64 * 100.0));
+            ui.label(format!("{:.1} %", share(ns)));
+            ui.end_row();
+        }
+        if !rest.is_empty() {
+            ui.label("");
+            ui.label(format!("{} others", rest.len()));
+            ui.label(format::duration(rest.iter().map(|cause| cause.1).sum()));
             ui.end_row();
         }
     });
@@ -30,12 +46,12 @@ pub fn causes_ui(ui: &mut Ui, causes: &[(GapClass, DurNs)], total: DurNs) {
 pub fn gap_summary_ui(ui: &mut Ui, trace: &Trace, ledger: &Ledger, index: usize) {
     let main = main_part(trace, ledger, index);
     let dur = main.gap.time.dur();
-    ui.strong(format!("Idle for {} ({})", format::duration(dur), format::duration_exact(dur)));
+    ui.strong(format!("Idle for {}", format::duration_in_full(dur)));
     causes_ui(ui, &causes_of(ledger, index), dur);
     if let Some(trigger) = main.gap.trigger {
         ui.label(trigger.label());
     }
-    let cut = |text: &str| display_name(text).chars().take(MAX_NAME).collect::<String>();
+    let cut = |text: &str| display_name_within(text, MAX_NAME);
     let name = |slice: SliceId| cut(trace.slice_name(slice));
     if let Some(operator) = main.place.operator {
         ui.label(format!("In {}", name(operator)));

@@ -6,8 +6,9 @@ use egui_kittest::kittest::Queryable as _;
 
 use super::GapsView;
 use crate::command::Command;
+use crate::figures::{Rows as _, Sort};
 use crate::model::{ProcessId, SliceKind, TimeRange, Trace, TraceBuilder};
-use crate::session::{GapOrder, Selection};
+use crate::session::{GapOrder, Mark, Selection};
 use crate::view::View;
 use crate::view::details::Details;
 use crate::view::fixture::Fixture;
@@ -145,7 +146,59 @@ fn the_order_of_the_walk_is_chosen_here() {
     let mut harness = harness(GapsView::default());
     assert_eq!(harness.state().session.gap_order, GapOrder::Duration);
     click(&mut harness, "along time");
-    assert_eq!(harness.state().session.gap_order, GapOrder::Time);
+    let follow = |view: GapsView| {
+        let mut other = Fixture::new(vec![trace()], view);
+        other.with(|view, ctx| view.update(ctx, &egui::Context::default()));
+        other.session.gap_order
+    };
+    let saved = harness.state().view.save();
+    assert_eq!(follow(std::mem::take(&mut harness.state_mut().view)), GapOrder::Time);
+    let mut restored = GapsView::default();
+    restored.load(&saved);
+    assert_eq!(follow(restored), GapOrder::Time, "after a restart");
+    assert_eq!(follow(GapsView::default()), GapOrder::Duration);
+}
+
+#[test]
+fn marks_that_are_the_steps_are_the_steps_of_gaps() {
+    let mut harness = harness(Details::default());
+    harness.set_size(egui::vec2(400.0, 1600.0));
+    harness.state_mut().session.selection = gap(195_000, 495_000);
+    settle(&mut harness);
+    assert!(harness.query_by_label_contains("of Mark").is_none());
+    let session = &mut harness.state_mut().session;
+    session.marks = [0, 150_000, 550_000, 800_000]
+        .map(|at| Mark { range: TimeRange { start: at, end: at }, note: String::new() })
+        .to_vec();
+    session.steps.by_marks = true;
+    settle(&mut harness);
+    harness.get_by_label("Step");
+    harness.get_by_label_contains("which takes 400.000 µs");
+}
+
+#[test]
+fn small_causes_are_one_line_that_opens() {
+    // A gap of 10 ms, almost all of it in one operator.
+    let mut builder = TraceBuilder::from_slices(&[
+        ("main", OP, "slow_operator", 0, 9_990_000),
+        ("main", OP, "quick_operator", 9_991_000, 9_992_000),
+        ("main", CALL, "cudaLaunchKernel", 9_993_000, 9_999_000),
+        ("stream 7", KERNEL, "gemm", 0, 1_000),
+        ("stream 7", KERNEL, "relu", 10_001_000, 10_100_000),
+    ]);
+    builder.slices[0].correlation = vec![0, 0, 4, 0, 4];
+    let fixture = Fixture::new(vec![builder.finish()], Details::default());
+    let builder = Harness::builder().with_size([400.0, 1600.0]).with_max_steps(200);
+    let mut harness = builder.build_ui_state(|ui, fixture: &mut Fixture<Details>| fixture.ui(ui), fixture);
+    harness.state_mut().session.selection = gap(1_000, 10_001_000);
+    settle(&mut harness);
+    harness.get_by_label("slow_operator");
+    assert!(harness.query_by_label("quick_operator").is_none());
+    let others = harness.get_by_label_contains(" others, ");
+    others.click();
+    settle(&mut harness);
+    harness.run_steps(20);
+    harness.get_by_label("quick_operator");
 }
 
 #[test]
@@ -189,4 +242,18 @@ fn the_page_says_why_between_what_and_what_to_do() {
     harness.state_mut().session.selection = gap(1, 2);
     settle(&mut harness);
     harness.get_by_label("Nothing is known of this gap");
+}
+
+#[test]
+fn rows_sort_by_operator_with_unknown_ones_last_and_the_work_can_be_cancelled() {
+    let harness = harness(GapsView::default());
+    let (rows, _) = harness.state().view.grid.shown().unwrap();
+    let column = rows.columns().iter().position(|column| column.key == "operator").unwrap();
+    let name = |row: &u32| rows.row(*row as usize)[column].as_name().map(str::to_owned);
+    for is_descending in [false, true] {
+        let sort = Some(Sort { column, is_descending });
+        let names: Vec<_> = rows.order(sort, "").iter().map(name).collect();
+        assert_eq!(names, [Some("slow_operator".to_owned()), None], "{is_descending}");
+        assert_eq!(rows.sorted(sort, &|_| false), None);
+    }
 }

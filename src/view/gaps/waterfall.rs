@@ -1,5 +1,6 @@
 //! A gap drawn in time: the launching thread, the launch, and the stream before and after.
 
+use eframe::egui::text::{LayoutJob, TextWrapping};
 use eframe::egui::{
     Align2, Color32, FontId, Painter, PopupAnchor, Rect, Response, Role, Sense, Stroke, StrokeKind, Tooltip, Ui,
     WidgetInfo, pos2, vec2,
@@ -11,7 +12,7 @@ use crate::figures::{format, text::display_name};
 use crate::model::{SliceId, TimeRange, Trace};
 use crate::view::axis::{RulerLabels, Scale};
 use crate::widget::gap_color::gap_color;
-use crate::widget::slice_color::{SliceColors, TEXT};
+use crate::widget::slice_color::{SliceColors, TEXT, text_on};
 
 const RULER_HEIGHT: f32 = 16.0;
 const LANE_HEIGHT: f32 = 20.0;
@@ -84,7 +85,7 @@ fn titles(trace: &Trace, facts: &GapFacts) -> [String; 3] {
 
 /// The boxes of all lanes, in the order of painting.
 fn bars(trace: &Trace, facts: &GapFacts, colors: &SliceColors, is_dark: bool) -> Vec<Bar> {
-    let name = |slice: SliceId| display_name(trace.slice_name(slice)).into_owned();
+    let name = |slice: SliceId| display_name(without_folder(trace.slice_name(slice))).into_owned();
     let mut bars: Vec<Bar> = Vec::new();
     for part in &facts.segments {
         let class = part.class;
@@ -108,6 +109,12 @@ fn bars(trace: &Trace, facts: &GapFacts, colors: &SliceColors, is_dark: bool) ->
     bars
 }
 
+/// The name of a Python function without the folder of its file, which would leave no room for the rest.
+fn without_folder(name: &str) -> &str {
+    let file = name.find(".py(").map_or("", |end| &name[..end]);
+    file.rfind('/').map_or(name, |folder| &name[folder + 1..])
+}
+
 fn bar_rect(bar: &Bar, scale: &Scale, lane: Rect) -> Rect {
     let (left, right) = (scale.x(bar.time.start), scale.x(bar.time.end));
     Rect::from_x_y_ranges(left..=right.max(left + 1.0), lane.y_range())
@@ -120,16 +127,15 @@ fn paint(painter: &Painter, bar: &Bar, scale: &Scale, lane: Rect) {
     }
     painter.rect_filled(rect, 1.0, bar.color);
     if rect.width() > 24.0 {
-        let color = if is_light(bar.color) { TEXT } else { Color32::WHITE };
-        let clip = painter.with_clip_rect(rect.shrink2(vec2(3.0, 0.0)));
-        let at = rect.left_center() + vec2(4.0, 0.0);
-        clip.text(at, Align2::LEFT_CENTER, &bar.name, FontId::proportional(11.0), color);
+        let mut job = LayoutJob::simple_singleline(bar.name.clone(), FontId::proportional(11.0), text_on(bar.color));
+        job.wrap = TextWrapping::truncate_at_width(rect.width() - 6.0);
+        let galley = painter.layout_job(job);
+        painter.galley(
+            Align2::LEFT_CENTER.anchor_size(rect.left_center() + vec2(4.0, 0.0), galley.size()).min,
+            galley,
+            TEXT,
+        );
     }
-}
-
-/// Whether dark text reads better on a color.
-fn is_light(color: Color32) -> bool {
-    299 * u32::from(color.r()) + 587 * u32::from(color.g()) + 114 * u32::from(color.b()) > 110_000
 }
 
 fn hint(ui: &Ui, response: &Response, bar: &Bar) {

@@ -6,7 +6,7 @@ use super::work::{Card, DEVICE, Summarized};
 use crate::answers::Answer;
 use crate::figures::text::display_name;
 use crate::figures::{findings, format};
-use crate::model::{DurNs, TimeRange};
+use crate::model::DurNs;
 use crate::view::states::{answer_ui, nothing_ui};
 use crate::widget::gap_color::gap_color;
 use crate::widget::series_color::series_color;
@@ -14,11 +14,10 @@ use crate::widget::series_color::series_color;
 /// The causes that have a label; the others are in the bar, and named when the pointer is on them.
 const LABELED_CAUSES: usize = 4;
 
-pub fn ui(summary: &Answer<Summarized>, range: Option<TimeRange>, ui: &mut egui::Ui) {
+/// * `is_range`: whether they are of the selected range.
+pub fn ui(summary: &Answer<Summarized>, is_range: bool, ui: &mut egui::Ui) {
     let Some(summary) = answer_ui(summary, "Adding up the devices…", ui) else { return };
-    if let Some(range) = range {
-        ui.weak(format!("In the selected {}", format::duration(range.dur())));
-    } else if summary.cards.iter().any(|card| card.is_of_steps) {
+    if !is_range && summary.cards.iter().any(|card| card.is_of_steps) {
         let hint = "Without the first step, which includes warm-up, and the one in which the profiler stops";
         ui.weak("In the steps that count").on_hover_text(hint);
     }
@@ -39,7 +38,10 @@ fn card_ui(card: &Card, ui: &mut egui::Ui) {
         ui.label(RichText::new(display_name(&card.title)).strong());
         ui.label(RichText::new(format!("{busy} busy")).strong())
             .on_hover_text(format!("Of {}", format::duration(card.window)));
-        ui.weak(display_name(&card.name));
+        // Nsight Systems calls the device by its product already.
+        if !card.title.contains(&card.name) {
+            ui.weak(display_name(&card.name));
+        }
     });
     let parts = &card.parts;
     let times = [parts.compute_ns, parts.exposed_comm_ns, parts.exposed_copy_ns, parts.idle_ns];
@@ -48,7 +50,8 @@ fn card_ui(card: &Card, ui: &mut egui::Ui) {
     bar_ui("Time", &parts, card.window, DEVICE.len(), ui);
     if !card.causes.is_empty() {
         let idle: DurNs = card.causes.iter().map(|cause| cause.1).sum();
-        ui.weak("Idle by cause");
+        ui.weak(format!("Idle by cause, of {} idle", format::duration(idle)))
+            .on_hover_text("Shares of idle time. Findings give shares of all time, and some add up several causes");
         let parts = card.causes.iter().map(|&(class, ns)| Part::new(class.label(), ns, gap_color(class, is_dark)));
         bar_ui("Idle by cause", &parts.collect::<Vec<_>>(), idle, LABELED_CAUSES, ui);
     }

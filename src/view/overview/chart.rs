@@ -14,14 +14,16 @@ use crate::view::states::nothing_ui;
 use crate::widget::series_color::series_color;
 use crate::widget::theme;
 
+/// The chart; says whether a step was chosen, which is then the selected range.
+///
 /// * `chosen`: index of the chart on show.
 /// * `height`: of all of it, in points.
-pub fn ui(charts: &[Chart], chosen: &mut usize, height: f32, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+pub fn ui(charts: &[Chart], chosen: &mut usize, height: f32, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) -> bool {
     if charts.is_empty() {
         let how =
             "Call prof.step() once per step, or wrap steps in torch.cuda.nvtx.range or record_function(\"step_1\")";
         nothing_ui("No steps were found", how, ui);
-        return;
+        return false;
     }
     let top = ui.cursor().top();
     *chosen = (*chosen).min(charts.len() - 1);
@@ -45,10 +47,9 @@ pub fn ui(charts: &[Chart], chosen: &mut usize, height: f32, ctx: &mut ViewConte
     let chart = &charts[*chosen];
     legend_ui(chart, ui);
     let height = (height - (ui.cursor().top() - top)).max(60.0);
-    let response = plot_ui(chart, height, ctx, ui);
-    if let Some(step) = response.and_then(|at| chart.bars.get(at)) {
-        *ctx.range = Some(step.time);
-    }
+    let step = plot_ui(chart, height, ctx, ui).and_then(|at| chart.bars.get(at));
+    *ctx.range = step.map(|step| step.time).or(*ctx.range);
+    step.is_some()
 }
 
 fn legend_ui(chart: &Chart, ui: &mut egui::Ui) {

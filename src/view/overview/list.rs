@@ -26,7 +26,15 @@ impl List {
             ui.selectable_value(&mut self.shows_clusters, true, clusters)
                 .on_hover_text("Those with most time per step");
         });
-        if self.shows_clusters { clusters_ui(of, ui) } else { findings_ui(of, ui) }
+        if self.shows_clusters {
+            return clusters_ui(of, ui);
+        }
+        if !of.findings.is_empty() {
+            ui.weak(
+                RichText::new("Shares of the time judged, busy or idle. One finding may have several causes").small(),
+            );
+        }
+        findings_ui(of, ui)
     }
 }
 
@@ -59,9 +67,11 @@ fn finding_ui(found: &Found, ui: &mut egui::Ui) -> Option<Place> {
     ui.horizontal_wrapped(|ui| {
         ui.label(RichText::new(severity(finding.severity).label).color(color).strong());
         ui.label(display_name(&finding.text));
-        let has_place = found.place.time.is_some();
-        if has_place && ui.link("Show").on_hover_text("Show where it is seen best").clicked() {
-            shown = Some(found.place);
+        if let Some(of) = &found.of {
+            ui.weak(format!("in {}", display_name(of)));
+        }
+        if found.place.is_some() && ui.link("Show").on_hover_text("Show where it is seen best").clicked() {
+            shown = found.place;
         }
         if ui.link(if is_open { "Less" } else { "What to do" }).clicked() {
             is_open = !is_open;
@@ -94,7 +104,7 @@ fn clusters_ui(of: &Summarized, ui: &mut egui::Ui) -> Option<Place> {
             swatch_ui(line.class, ui).on_hover_text(line.class.label());
             ui.label(RichText::new(format!("{}, {}", display_name(&line.title), line.class.label())).small());
             if ui.link(display_name(&line.text)).on_hover_text("Show the longest").clicked() {
-                shown = Some(line.place);
+                shown = line.place;
             }
         });
     }

@@ -8,18 +8,21 @@ mod work;
 
 use eframe::egui::{self, CentralPanel, Frame, Margin, Panel, ScrollArea};
 
-use self::work::{Place, StepCharts, Summary};
+use self::work::{Chart, Place, StepCharts, Summarized, Summary};
+use super::axis::fitted;
 use super::states::{answer_ui, nothing_ui};
+use super::tables::range_switch_ui;
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
-use crate::answers::Query;
+use crate::answers::{Answer, Query};
 use crate::command::Command;
 use crate::model::TimeRange;
+use crate::session::Selection;
 
 /// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
     id: "overview",
     title: "Overview",
-    help: "Show how busy each device is, the time of each step, and what was found",
+    help: "Show how busy each device is, the time and the phases of each step, and what was found",
     keys: &[],
     area: DockArea::Bottom,
     content: Content::Slices,
@@ -36,6 +39,10 @@ pub struct OverviewView {
     charts: Query<StepCharts>,
     chart: usize,
     list: list::List,
+    /// Whether everything counts although a range is selected.
+    is_whole: bool,
+    /// The range that a finding selected.
+    shown_range: Option<TimeRange>,
     is_waiting: bool,
 }
 
@@ -46,8 +53,11 @@ impl View for OverviewView {
             nothing_ui("Nothing ran in what is open", "Open a profile of PyTorch or of Nsight Systems", ui);
             return;
         }
-        let summary = self.summary.ask(ctx.answers, ctx.traces, &Summary { range: *ctx.range });
-        let charts = self.charts.ask(ctx.answers, ctx.traces, &StepCharts);
+        self.is_whole &= ctx.range.is_some();
+        let steps = ctx.steps_of_all();
+        let charts = self.charts.ask(ctx.answers, ctx.traces, &StepCharts { steps: steps.clone() });
+        let range = ctx.range.filter(|_| !self.is_whole);
+        let summary = self.summary.ask(ctx.answers, ctx.traces, &Summary { steps, range });
         self.is_waiting = summary.is_working() || charts.is_working();
         let is_wide = ui.available_width() >= WIDE;
         if is_wide {
@@ -59,7 +69,7 @@ impl View for OverviewView {
                 .default_size(width * 0.28)
                 .max_size(width * 0.34)
                 .show(ui, |ui| {
-                    scroll(ui, "devices", |ui| cards::ui(&summary, *ctx.range, ui));
+                    scroll(ui, "devices", |ui| self.cards_ui(&summary, ctx, ui));
                 });
             Panel::right(egui::Id::unique("overview findings"))
                 .frame(right)
@@ -69,29 +79,24 @@ impl View for OverviewView {
                     scroll(ui, "findings", |ui| {
                         if let Some(summary) = answer_ui(&summary, "Applying the rules…", ui) {
                             let place = self.list.ui(&summary, ui);
-                            place.into_iter().for_each(|place| show(place, ctx));
+                            place.into_iter().for_each(|place| self.show(place, ctx));
                         }
                     });
                 });
             let middle = Frame::NONE.inner_margin(Margin::symmetric(8, 0));
             CentralPanel::default().frame(middle).show(ui, |ui| {
-                if let Some(charts) = answer_ui(&charts, "Measuring the steps…", ui) {
-                    let height = ui.available_height();
-                    chart::ui(&charts, &mut self.chart, height, ctx, ui);
-                }
+                self.chart_ui(&charts, None, ctx, ui);
             });
         } else {
             scroll(ui, "all", |ui| {
                 if let Some(summary) = answer_ui(&summary, "Applying the rules…", ui) {
                     let place = self.list.ui(&summary, ui);
-                    place.into_iter().for_each(|place| show(place, ctx));
+                    place.into_iter().for_each(|place| self.show(place, ctx));
                     ui.separator();
                 }
-                cards::ui(&summary, *ctx.range, ui);
+                self.cards_ui(&summary, ctx, ui);
                 ui.separator();
-                if let Some(charts) = answer_ui(&charts, "Measuring the steps…", ui) {
-                    chart::ui(&charts, &mut self.chart, 200.0, ctx, ui);
-                }
+                self.chart_ui(&charts, Some(200.0), ctx, ui);
             });
         }
     }
@@ -105,13 +110,47 @@ fn scroll(ui: &mut egui::Ui, id: &str, content: impl FnOnce(&mut egui::Ui)) {
     ScrollArea::vertical().id_salt(id).auto_shrink(false).show(ui, content);
 }
 
-/// Moves the timeline there, and selects the gap if it is one.
-fn show(place: Place, ctx: &mut ViewContext<'_>) {
-    let Some(time) = place.time else { return };
-    let margin = time.dur() / 2;
-    ctx.navigation.go(TimeRange { start: time.start.saturating_sub(margin), end: time.end.saturating_add(margin) });
-    if let Some(gap) = place.gap {
-        *ctx.selection = gap;
-        ctx.commands.push(Command::Reveal);
+impl OverviewView {
+    fn cards_ui(&mut self, summary: &Answer<Summarized>, ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
+        if ctx.range.is_some() {
+            let hint = "Count what lies in the selected time range";
+            ui.horizontal_wrapped(|ui| range_switch_ui(&mut self.is_whole, hint, ctx, ui));
+        }
+        cards::ui(summary, ctx.range.is_some() && !self.is_whole, ui);
+    }
+
+    /// * `height`: of all of it, in points; `None` for all that there is.
+    fn chart_ui(
+        &mut self,
+        charts: &Answer<Vec<Chart>>,
+        height: Option<f32>,
+        ctx: &mut ViewContext<'_>,
+        ui: &mut egui::Ui,
+    ) {
+        let Some(charts) = answer_ui(charts, "Measuring the steps…", ui) else { return };
+        let height = height.unwrap_or_else(|| ui.available_height());
+        // A step is chosen to see what it is made of.
+        self.is_whole &= !chart::ui(&charts, &mut self.chart, height, ctx, ui);
+    }
+
+    /// Shows a place in the timeline and selects what it is: a gap, a piece of work, or the time itself. Findings about
+    /// everything stay on screen.
+    fn show(&mut self, place: Place, ctx: &mut ViewContext<'_>) {
+        *ctx.selection = place.selection;
+        let is_time = place.selection == Selection::None;
+        if self.is_whole || ctx.range.is_none() {
+            // That of another finding goes away again.
+            let is_stale = ctx.range.is_some() && *ctx.range == self.shown_range;
+            self.is_whole = is_time || !is_stale && ctx.range.is_some();
+            if is_time || is_stale {
+                *ctx.range = is_time.then_some(place.time);
+            }
+            self.shown_range = ctx.range.filter(|_| is_time);
+        }
+        ctx.navigation.go(fitted(place.time, if is_time { 0.1 } else { 0.75 }, ctx.span));
+        ctx.commands.push(Command::Show(super::timeline::SPEC.id));
+        if !is_time {
+            ctx.commands.push(Command::Reveal);
+        }
     }
 }

@@ -14,7 +14,7 @@ use crate::answers::findings::{RuleVerdicts, TracePhases};
 use crate::answers::time::{BusyDevices, GapClusters, Ledgers, TraceSteps};
 use crate::answers::{Analysis, Work};
 use crate::figures::verdicts::{Checked, Judged, findings};
-use crate::model::{DurNs, TimeRange};
+use crate::model::{DurNs, Row, SliceId, TimeRange};
 use crate::session::{OpenTrace, Selection, track_title};
 
 /// The most bars of a chart: of more steps, each bar is the mean of several.
@@ -25,6 +25,8 @@ const MAX_CLUSTERS: usize = 12;
 /// Devices, findings and clusters of all traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
+    /// Of each trace.
+    pub steps: Vec<TraceSteps>,
     /// Only this range of session time.
     pub range: Option<TimeRange>,
 }
@@ -56,16 +58,18 @@ pub struct Card {
 #[derive(Debug)]
 pub struct Found {
     pub finding: Finding,
-    pub place: Place,
+    /// The trace, where several are open and the finding names no rank.
+    pub of: Option<String>,
+    pub place: Option<Place>,
 }
 
 /// Where something is seen.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// In session time.
-    pub time: Option<TimeRange>,
-    /// The gap, if it is one.
-    pub gap: Option<Selection>,
+    pub time: TimeRange,
+    /// The gap or the device work that it is. Nothing for a step or another stretch of time.
+    pub selection: Selection,
 }
 
 #[derive(Debug)]
@@ -74,7 +78,7 @@ pub struct ClusterLine {
     pub text: String,
     pub class: GapClass,
     pub ns_per_step: DurNs,
-    pub place: Place,
+    pub place: Option<Place>,
 }
 
 /// The answers about one trace that the overview needs.
@@ -94,14 +98,15 @@ impl Analysis for Summary {
     fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Summarized> {
         let thresholds = Thresholds::default();
         let mut all: Vec<OfTrace> = Vec::new();
-        for open in of {
+        for (open, of_trace) in of.iter().zip(&self.steps) {
+            let steps = of_trace.clone();
             let range = self.range.map(|range| range.shifted(open.offset.saturating_neg()));
             all.push(OfTrace {
-                steps: work.get(&open.trace, &TraceSteps::default())?,
+                steps: work.get(&open.trace, of_trace)?,
                 busy: work.get(&open.trace, &BusyDevices)?,
-                ledgers: work.get(&open.trace, &Ledgers::default())?,
-                clusters: work.get(&open.trace, &GapClusters::default())?,
-                verdicts: work.get(&open.trace, &RuleVerdicts { range, ..RuleVerdicts::default() })?,
+                ledgers: work.get(&open.trace, &Ledgers { steps: steps.clone() })?,
+                clusters: work.get(&open.trace, &GapClusters { steps: steps.clone() })?,
+                verdicts: work.get(&open.trace, &RuleVerdicts { steps, thresholds, range })?,
             });
         }
         let paths: Vec<String> = of.iter().map(|open| open.trace.info.title()).collect();
@@ -115,7 +120,9 @@ impl Analysis for Summary {
             .collect();
         let found = findings(&judged, &thresholds).into_iter().map(|(trace, finding)| {
             let time = finding.evidence.range_ns.map(|[start, end]| TimeRange { start, end });
-            Found { place: Place::of(trace, &of[trace], &all[trace].ledgers, time), finding }
+            let place = time.map(|time| Place::of(trace, &of[trace], (&all[trace], finding.evidence.device), time));
+            let is_named = of.len() < 2 || of[trace].trace.info.rank.is_some();
+            Found { place, of: (!is_named).then(|| of[trace].key.to_string()), finding }
         });
         let found = found.collect();
         let cards = of.iter().enumerate().zip(&all);
@@ -167,7 +174,7 @@ impl OfTrace {
                 text: super::words::cluster(clusters, cluster),
                 class: cluster.class,
                 ns_per_step,
-                place: Place::of(trace, open, &self.ledgers, time),
+                place: time.map(|time| Place::of(trace, open, (self, Some(ledger.device)), time)),
             })
         };
         let of_device = |(clusters, ledger)| {
@@ -179,20 +186,47 @@ impl OfTrace {
 }
 
 impl Place {
-    fn of(trace: usize, open: &OpenTrace, ledgers: &[Ledger], time: Option<TimeRange>) -> Self {
-        let own = time.map(|time| time.shifted(open.offset.saturating_neg()));
-        let gap = own.and_then(|own| {
-            let is_it = |ledger: &&Ledger| ledger.at(own.start).is_some_and(|gap| ledger.gap(gap).time == own);
-            let process = ledgers.iter().find(is_it)?.process;
-            Some(Selection::Gap { trace, process, time: own })
+    /// What a stretch of session time is: a gap of the device, or part of one; a piece of work that takes most of it;
+    /// or neither.
+    ///
+    /// * `on`: answers of the trace, and the device by its recorded index if it is known.
+    fn of(trace: usize, open: &OpenTrace, on: (&OfTrace, Option<u32>), time: TimeRange) -> Self {
+        let own = time.shifted(open.offset.saturating_neg());
+        let ledgers = || on.0.ledgers.iter().filter(|ledger| on.1.is_none_or(|device| device == ledger.device));
+        let gap = ledgers().find_map(|ledger| {
+            let gap = ledger.gap(ledger.within(own).next()?).time;
+            (gap.start <= own.start && own.end <= gap.end).then_some((ledger.process, gap))
         });
-        Self { time, gap }
+        if let Some((process, gap)) = gap {
+            return Self { time: gap.shifted(open.offset), selection: Selection::Gap { trace, process, time: gap } };
+        }
+        let slices = &open.trace.slices;
+        let is_on_device = |row: &&Row| {
+            let process = open.trace.track(row.track).process;
+            ledgers().any(|ledger| ledger.process == process)
+        };
+        let shared = |slice: SliceId| slices.time(slice).intersect(own).map_or(0, TimeRange::dur);
+        // Of device work no row has two pieces that both take most of a time.
+        let around = |row: &Row| {
+            slices
+                .window(row, own)
+                .map(|slice| SliceId(slice as u32))
+                .find(|&slice| slices.kind[slice.idx()].is_device_work() && shared(slice) > own.dur() / 2)
+        };
+        let most = slices.rows.iter().filter(is_on_device).filter_map(around).max_by_key(|&slice| shared(slice));
+        match most.filter(|&slice| slices.time(slice).dur() <= own.dur().saturating_mul(2)) {
+            Some(slice) => Self { time, selection: Selection::Slice { trace, slice } },
+            None => Self { time, selection: Selection::None },
+        }
     }
 }
 
 /// The time of each step of each device, and of the phases of each host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StepCharts;
+pub struct StepCharts {
+    /// Of each trace.
+    pub steps: Vec<TraceSteps>,
+}
 
 /// The steps of one device or host.
 #[derive(Debug)]
@@ -242,8 +276,8 @@ impl Analysis for StepCharts {
 
     fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Vec<Chart>> {
         let mut charts = Vec::new();
-        for (i, open) in of.iter().enumerate() {
-            let steps = work.get(&open.trace, &TraceSteps::default())?;
+        for ((i, open), of_trace) in of.iter().enumerate().zip(&self.steps) {
+            let steps = work.get(&open.trace, of_trace)?;
             let Some(steps) = &*steps else { continue };
             for busy in &*work.get(&open.trace, &BusyDevices)? {
                 let title = track_title(of, i, &open.trace.process(busy.process).title());

@@ -85,16 +85,26 @@ impl StepsView {
     /// Chooses the next or the previous step, once the steps are known.
     fn walk(&mut self, ctx: &mut ViewContext<'_>, is_forward: bool) {
         self.pending_walk = None;
-        let Some((_, open, wanted)) = ctx.trace_steps() else { return };
+        let Some((_, open, wanted)) = ctx.trace_steps() else {
+            return ctx.commands.push(Command::Tell("No steps: nothing ran in these files"));
+        };
         match self.steps.ask(ctx.answers, &open.trace, &wanted) {
             Answer::Working(_) => self.pending_walk = Some(is_forward),
             Answer::Failed(_) => {}
             Answer::Ready(found) => {
-                if let Some(steps) = found.as_ref() {
-                    let step = neighbor(ctx, steps, open.offset, is_forward);
-                    choose(ctx, steps, open.offset, step);
-                }
+                let Some(steps) = found.as_ref() else { return ctx.commands.push(Command::Tell(Self::no_steps(ctx))) };
+                let step = neighbor(ctx, steps, open.offset, is_forward);
+                choose(ctx, steps, open.offset, step);
             }
+        }
+    }
+
+    /// Why there is no step to go to, and what to do.
+    fn no_steps(ctx: &ViewContext<'_>) -> &'static str {
+        if ctx.steps.by_marks {
+            "No steps: your marks are to be the steps, and there are fewer than two. M sets a mark"
+        } else {
+            "No steps found: nothing names or repeats them. Mark them with M and choose \"Use my marks as steps\" in Steps"
         }
     }
 

@@ -6,13 +6,14 @@ use std::sync::{Arc, Weak};
 
 use eframe::egui;
 
+use super::tree::{Folds, Tree};
 use crate::analysis::totals::Instance;
 use crate::answers::{self, Analysis, Answers, Query, Work};
 use crate::command::Command;
 use crate::figures::memory::AllocationRows;
 use crate::figures::{Cell, Column, Data, Order, Rows, Sort, csv, escape, tsv};
 use crate::job::{Job, Poll, Progress};
-use crate::widget::table::{Action, Look, table_ui};
+use crate::widget::table::{Action, Branch, Look, table_ui};
 
 /// A table with the slices that its rows stand for.
 #[derive(Debug, Default)]
@@ -24,6 +25,8 @@ pub struct Answer {
     pub instances: Vec<Vec<Instance>>,
     /// Figures of all rows together and remarks on them, each with its explanation.
     pub head: Vec<(String, &'static str)>,
+    /// The tree that the rows are in their own order.
+    pub tree: Option<Tree>,
 }
 
 impl Rows for Answer {
@@ -51,16 +54,33 @@ type FindSameRow<T> = fn(&T, usize, &T) -> Option<usize>;
 pub trait Table: Rows + Sized + Send + Sync + 'static {
     /// In O(rows). Without it the cursor is taken away when another table comes.
     const SAME_ROW: Option<FindSameRow<Self>> = None;
+
+    /// As [`Rows::order`]; `None` if the work was cancelled.
+    fn ordered(&self, sort: Option<Sort>, filter: &str, _work: &Work<'_>) -> Option<Vec<u32>> {
+        Some(self.order(sort, filter))
+    }
+
+    /// The tree that the rows are in their own order, if they are one.
+    fn tree(&self) -> Option<&Tree> {
+        None
+    }
 }
 
 impl Table for Answer {
     const SAME_ROW: Option<FindSameRow<Self>> = Some(same_row);
+
+    fn tree(&self) -> Option<&Tree> {
+        self.tree.as_ref()
+    }
 }
 
 impl Table for AllocationRows {}
 
-/// The row of `other` with the same names and shapes.
+/// The row of `other` with the same names and shapes, in a tree with the same path.
 fn same_row(table: &Answer, row: usize, other: &Answer) -> Option<usize> {
+    if let (Some(tree), Some(other)) = (&table.tree, &other.tree) {
+        return tree.same_row(row, other);
+    }
     let is_name = |cell: &&Cell| cell.as_name().is_some() || matches!(cell, Cell::Sides(_));
     let wanted: Vec<&Cell> = table.data.rows.get(row)?.iter().filter(is_name).collect();
     let is_same = |row: &Vec<Cell>| row.iter().filter(is_name).eq(wanted.iter().copied());
@@ -72,18 +92,20 @@ fn same_row(table: &Answer, row: usize, other: &Answer) -> Option<usize> {
 struct Ordered<T> {
     sort: Option<Sort>,
     filter: String,
+    /// Of a tree that is neither sorted nor filtered.
+    folds: Option<Arc<Folds>>,
     rows: PhantomData<fn(&T)>,
 }
 
 impl<T> Clone for Ordered<T> {
     fn clone(&self) -> Self {
-        Self { sort: self.sort, filter: self.filter.clone(), rows: PhantomData }
+        Self { sort: self.sort, filter: self.filter.clone(), folds: self.folds.clone(), rows: PhantomData }
     }
 }
 
 impl<T> PartialEq for Ordered<T> {
     fn eq(&self, other: &Self) -> bool {
-        self.sort == other.sort && self.filter == other.filter
+        self.sort == other.sort && self.filter == other.filter && self.folds == other.folds
     }
 }
 
@@ -92,8 +114,12 @@ impl<T: Table> Analysis for Ordered<T> {
     type Output = Order;
     const NAME: &'static str = "Sorting the table";
 
-    fn run(&self, of: &Arc<T>, _: &Work<'_>) -> Option<Order> {
-        Some(Order::new(of.order(self.sort, &self.filter), of.n_rows()))
+    fn run(&self, of: &Arc<T>, work: &Work<'_>) -> Option<Order> {
+        let rows = match of.tree().zip(self.folds.as_ref()) {
+            Some((tree, folds)) => folds.listed(tree),
+            None => of.ordered(self.sort, &self.filter, work)?,
+        };
+        Some(Order::new(rows, of.n_rows()))
     }
 }
 
@@ -142,6 +168,9 @@ pub struct Grid<T: Table = Answer> {
     /// As in [`Self::new`].
     pub extra: Option<&'static str>,
     sort: Option<Sort>,
+    /// The order on screen, while another is asked for.
+    shown_sort: Option<Sort>,
+    folds: Arc<Folds>,
     selected: Option<usize>,
     is_moved: bool,
     order: Query<Ordered<T>>,
@@ -157,6 +186,8 @@ impl<T: Table> Default for Grid<T> {
             filter: String::new(),
             extra: None,
             sort: None,
+            shown_sort: None,
+            folds: Arc::default(),
             selected: None,
             is_moved: false,
             order: Query::default(),
@@ -189,10 +220,43 @@ impl<T: Table> Grid<T> {
         counts.unwrap_or_default()
     }
 
-    /// Puts the cursor on a row and scrolls there.
+    /// Puts the cursor on a row and scrolls there; unfolds what hides it.
     pub fn go(&mut self, row: usize) {
         self.selected = Some(row);
         self.is_moved = true;
+        let shown = self.shown();
+        let Some(tree) = shown.as_ref().and_then(|(table, _)| table.tree()) else { return };
+        let hiding: Vec<usize> = self.folds.hiding(tree, row).collect();
+        if !hiding.is_empty() {
+            let folds = Arc::make_mut(&mut self.folds);
+            hiding.into_iter().for_each(|row| folds.toggle(tree, row));
+        }
+    }
+
+    /// Folds or unfolds a row of a tree. The cursor leaves what is hidden.
+    fn fold(&mut self, tree: &Tree, row: usize) {
+        Arc::make_mut(&mut self.folds).toggle(tree, row);
+        if let Some(outermost) = self.selected.and_then(|selected| self.folds.hiding(tree, selected).last()) {
+            self.selected = Some(outermost);
+        }
+    }
+
+    /// Folds or unfolds all rows of a tree.
+    pub fn fold_all(&mut self, is_folded: bool) {
+        self.folds = Arc::new(Folds::all(is_folded));
+        let shown = self.shown();
+        if let Some((table, Some(selected))) = &shown
+            && let Some(tree) = table.tree().filter(|_| is_folded)
+        {
+            self.selected = Some(tree.around(*selected).last().unwrap_or(*selected));
+        }
+        self.is_moved = true;
+    }
+
+    /// Whether the table on screen is a tree, and whether it is shown as one: neither sorted nor filtered.
+    pub fn is_tree(&self) -> Option<bool> {
+        let (table, _) = self.shown()?;
+        table.tree().map(|_| self.sort.is_none() && self.filter.trim().is_empty())
     }
 
     /// Takes the cursor away.
@@ -213,7 +277,11 @@ impl<T: Table> Grid<T> {
     /// Puts a table on screen once it is sorted; says whether that is still to come. Call it every frame.
     pub fn update(&mut self, table: &Arc<T>, answers: &Answers) -> bool {
         let sort = self.sort.or(table.own_sort());
-        let wanted = Ordered { sort, filter: self.filter.trim().to_owned(), rows: PhantomData };
+        let filter = self.filter.trim().to_owned();
+        let is_tree = table.tree().is_some() && sort.is_none() && filter.is_empty();
+        let folds = is_tree.then(|| Arc::clone(&self.folds));
+        let is_folding = folds.is_some() && self.order.shown().is_some_and(|shown| shown.folds.is_some());
+        let wanted = Ordered { sort, filter, folds, rows: PhantomData };
         let order = match self.order.ask(answers, table, &wanted) {
             answers::Answer::Working(_) => return true,
             answers::Answer::Failed(_) => return false,
@@ -235,8 +303,22 @@ impl<T: Table> Grid<T> {
             self.selected = found.and_then(|found| **found.ready()?);
         }
         self.shown = Some((Arc::downgrade(table), Arc::downgrade(&order)));
-        self.is_moved = true;
+        self.shown_sort = self.sort;
+        // What is folded elsewhere does not scroll the table to its cursor.
+        self.is_moved |= !(is_same_table && is_folding);
         false
+    }
+
+    /// How far the sorting is, and a way back to the order on screen; nothing while neither takes long.
+    pub fn sorting_ui(&mut self, ui: &mut egui::Ui) {
+        /// Fewer rows are sorted before this could be read.
+        const LONG: u64 = 20_000;
+        let Some((done, total)) = self.order.progress().filter(|&(_, total)| total >= LONG) else { return };
+        ui.spinner();
+        ui.weak(format!("Sorting, {} %", done * 100 / total));
+        if ui.button("Cancel").on_hover_text("Keep the order on screen").clicked() {
+            self.sort = self.shown_sort;
+        }
     }
 
     /// Paints the table; says what the person asked for beyond sorting and copying.
@@ -244,7 +326,12 @@ impl<T: Table> Grid<T> {
         let (answer, order) = self.ordered()?;
         let is_moved = std::mem::take(&mut self.is_moved) && self.selected.is_some();
         let sort = self.sort.or(answer.own_sort());
-        let look = Look { name, order: &order, sort, selected: self.selected, is_moved, open, extra: self.extra };
+        let folds = Arc::clone(&self.folds);
+        let tree = answer.tree().filter(|_| self.is_tree() == Some(true));
+        let branch = tree.map(|tree| |row| folds.branch(tree, row));
+        let branch = branch.as_ref().map(|branch| branch as &dyn Fn(usize) -> Branch);
+        let selected = self.selected;
+        let look = Look { name, order: &order, sort, selected, is_moved, open, extra: self.extra, branch };
         let action = table_ui(&*answer, look, ui)?;
         match action {
             Action::Sort(sort) => self.sort = Some(sort),
@@ -253,6 +340,7 @@ impl<T: Table> Grid<T> {
                 self.selected = Some(row);
             }
             Action::Open(row) | Action::Extra(row) => self.selected = Some(row),
+            Action::Fold(row) => tree.into_iter().for_each(|tree| self.fold(tree, row)),
             Action::CopyName(row) => {
                 let name = answer.row_in_full(row).iter().find_map(|cell| cell.as_name().map(escape::tsv_cell));
                 ui.ctx().copy_text(name.unwrap_or_default());

@@ -12,6 +12,7 @@ mod rows;
 mod side;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 pub use self::grid::{Answer, Grid, Table};
 pub use self::pane::range_switch_ui;

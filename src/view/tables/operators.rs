@@ -7,6 +7,7 @@ use super::grid::Answer;
 use super::pane::Pane;
 use super::rows::{Choice, TimeTable, with_instances};
 use super::side::Related;
+use super::tree::Tree;
 use crate::analysis::call_tree::{Frames, call_tree, operators_by_stack};
 use crate::analysis::operators::{OperatorTotals, operators};
 use crate::analysis::totals::{self, Instance, Scope, group};
@@ -88,7 +89,9 @@ fn by_module(scope: &Scope<'_>) -> Answer {
 }
 
 fn tree(scope: &Scope<'_>, frames: Frames) -> Answer {
-    with_instances(&work::call_tree(), call_tree(scope, frames), |row| row.instances)
+    let rows = call_tree(scope, frames);
+    let tree = Some(Tree::new(rows.iter().map(|row| (row.depth, row.name.as_str()))));
+    Answer { tree, ..with_instances(&work::call_tree(), rows, |row| row.instances) }
 }
 
 fn rows(scope: &Scope<'_>, by_shape: bool) -> Answer {
@@ -117,5 +120,6 @@ fn rows(scope: &Scope<'_>, by_shape: bool) -> Answer {
         longest,
         instances: rows.into_iter().map(slices).collect(),
         head: is_missing.then_some(note).into_iter().collect(),
+        ..Answer::default()
     }
 }

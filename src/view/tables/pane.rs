@@ -230,11 +230,34 @@ impl Pane {
             if ui.add_enabled(listed > 0, egui::Button::new("Export…")).on_hover_text(hint).clicked() {
                 self.grid.export(self.table.title, ui.ctx());
             }
+            self.tree_ui(ui);
             if is_working {
                 ui.spinner();
                 ui.weak("Adding up…");
             }
         });
+    }
+
+    /// What folds and unfolds all rows of a tree, or makes a tree of the sorted rows again.
+    fn tree_ui(&mut self, ui: &mut egui::Ui) {
+        match self.grid.is_tree() {
+            Some(true) => {
+                if ui.button("Fold all").on_hover_text("Show the outermost rows only").clicked() {
+                    self.grid.fold_all(true);
+                }
+                if ui.button("Unfold all").on_hover_text("Show every row").clicked() {
+                    self.grid.fold_all(false);
+                }
+            }
+            Some(false) => {
+                let hint = "Show what runs inside below what is around it, without order and filter";
+                if ui.button("As tree").on_hover_text(hint).clicked() {
+                    self.grid.unsort();
+                    self.grid.filter.clear();
+                }
+            }
+            None => {}
+        }
     }
 
     fn empty_ui(&self, range: Option<TimeRange>, ui: &mut egui::Ui) {

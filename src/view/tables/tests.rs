@@ -9,7 +9,7 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 
 use super::pane::Pane;
 use super::rows::TimeTable;
-use super::{ALL, annotations, calls, copies, kernels, operators};
+use super::{ALL, annotations, calls, collectives, copies, kernels, operators};
 use crate::command::Command;
 use crate::model::{CopyKind, DeviceInfo, Launch, MemoryCopy, SliceFacts, SliceKind, TimeRange, Trace, TraceBuilder};
 use crate::session::Selection;
@@ -305,4 +305,78 @@ fn another_trace_leaves_no_stale_row() {
     assert!(harness.query_by_label(GEMM).is_none(), "not for one frame");
     settle(&mut harness);
     harness.get_by_label("other");
+}
+
+#[test]
+fn a_collective_lists_its_kernels_and_a_click_selects_one() {
+    let mut builder = TraceBuilder::from_slices(&[
+        ("main", SliceKind::Operator, "c10d::allreduce_", 0, 50),
+        ("main", SliceKind::Runtime, "cudaLaunchKernelExC", 10, 20),
+        ("stream 9", SliceKind::Kernel, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 100, 400),
+        ("stream 9", SliceKind::Kernel, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 520, 720),
+        ("stream 9", SliceKind::Kernel, "ncclDevKernel_Broadcast_RING_LL", 800, 810),
+    ]);
+    builder.slices[0].correlation = vec![0, 1, 1, 0, 0];
+    let mut harness = harness(builder.finish(), &collectives::TABLE);
+    for way in ["By size", "By operation"] {
+        click(&mut harness, way);
+        // In the table, and above the list if its row is the chosen one still.
+        harness.get_all_by_label("allreduce").next().unwrap().click();
+        settle(&mut harness);
+        harness.get_by_label("Instances (2)");
+        click(&mut harness, "520 ns");
+        let Selection::Slice { trace: 0, slice } = harness.state().session.selection else { panic!("a slice") };
+        let time = harness.state().session.traces()[0].trace.slices.time(slice);
+        assert_eq!(time, TimeRange { start: 520, end: 720 }, "{way}");
+        assert_eq!(harness.state().commands.last(), Some(&Command::Reveal));
+        harness.state_mut().session.selection = Selection::None;
+        settle(&mut harness);
+    }
+}
+
+#[test]
+fn a_call_tree_folds_by_click_and_by_keys_and_stays_folded_in_a_range() {
+    let mut harness = harness(trace(), &operators::TABLE);
+    click(&mut harness, "Call tree");
+    let is_there = |harness: &Harness<'_, Fixture<Pane>>, name: &str| harness.query_by_label(name).is_some();
+    assert!(is_there(&harness, "aten::mm") && is_there(&harness, "cudaMemcpyAsync"));
+    click(&mut harness, "Fold aten::add");
+    assert!(!is_there(&harness, "cudaMemcpyAsync") && is_there(&harness, "aten::mm"));
+    harness.state_mut().session.range = Some(TimeRange { start: 1_500, end: 3_000 });
+    settle(&mut harness);
+    assert!(is_there(&harness, "Unfold aten::add") && !is_there(&harness, "cudaMemcpyAsync"));
+    harness.state_mut().session.range = None;
+    settle(&mut harness);
+    assert!(is_there(&harness, "aten::mm") && !is_there(&harness, "cudaMemcpyAsync"));
+
+    // Left goes to what is around, then folds it; right unfolds, then goes to what is inside.
+    click(&mut harness, "aten::mm");
+    let mut press = |key, names: [&str; 2]| {
+        harness.key_press(key);
+        settle(&mut harness);
+        let [shown, hidden] = names;
+        assert!(is_there(&harness, shown) && !is_there(&harness, hidden), "{key:?} {shown}");
+    };
+    press(Key::ArrowLeft, ["Unfold aten::mm", "none"]);
+    press(Key::ArrowLeft, ["Fold forward", "none"]);
+    press(Key::ArrowLeft, ["Unfold forward", "aten::add"]);
+    press(Key::ArrowRight, ["Fold forward", "none"]);
+    press(Key::ArrowRight, ["Unfold aten::mm", "none"]);
+    press(Key::ArrowRight, ["Fold aten::mm", "cudaMemcpyAsync"]);
+
+    click(&mut harness, "Fold all");
+    harness.get_by_label("2 of 7 rows");
+    assert!(!is_there(&harness, "aten::add"));
+    click(&mut harness, "Unfold all");
+    harness.get_by_label("7 rows");
+    click(&mut harness, "Calls");
+    assert!(!is_there(&harness, "Fold forward"), "sorted, the tree is a list");
+    click(&mut harness, "As tree");
+    harness.get_by_label("Fold forward");
+
+    // The row of what is selected elsewhere comes into sight.
+    click(&mut harness, "Fold all");
+    harness.state_mut().select("cudaMemcpyAsync");
+    settle(&mut harness);
+    assert!(is_there(&harness, "Fold aten::add"));
 }

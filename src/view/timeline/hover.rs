@@ -7,10 +7,13 @@ use super::overlay::arrows;
 use super::paint::counter_text;
 use super::queues::Queues;
 use super::strips::Strips;
-use crate::figures::{format, text::display_name};
-use crate::model::{SliceId, SliceKind, TimeNs, Trace, TrackId};
+use crate::figures::{
+    format,
+    text::{display_name, display_name_within},
+};
+use crate::model::{SliceId, SliceKind, TimeNs, Trace, TrackId, TrackKind};
 use crate::view::ViewContext;
-use crate::view::gaps::gap_summary_ui;
+use crate::view::gaps::{MAX_NAME, gap_summary_ui};
 
 /// Shows the tooltip of what the pointer hits at session time `at`.
 pub fn ui(
@@ -69,7 +72,7 @@ fn tooltip_text(ctx: &ViewContext<'_>, hit: Hit, at: TimeNs) -> Option<(String, 
             let open = ctx.traces.get(trace)?;
             let name = *open.trace.instants.name.get(instant)?;
             let ts = ctx.session_time(trace, *open.trace.instants.ts.get(instant)?).saturating_sub(ctx.span.start);
-            let at = format!("Instant at {} ({})", format::duration(ts), format::duration_exact(ts));
+            let at = format!("Instant at {}", format::duration_in_full(ts));
             Some((display_name(open.trace.strings.get(name)).into_owned(), vec![at]))
         }
         Hit::Track { trace, track, gap, .. } => {
@@ -80,9 +83,18 @@ fn tooltip_text(ctx: &ViewContext<'_>, hit: Hit, at: TimeNs) -> Option<(String, 
                 return Some((title, values));
             }
             let gap = gap?;
-            let lines = vec![format!("Gap of {}", format::duration(gap.dur())), format::duration_exact(gap.dur())];
-            Some((title, lines))
+            let what = nothing_on(&open.trace, track);
+            let line = format!("{what} for {}", format::duration_in_full(gap.dur()));
+            Some((title, vec![line]))
         }
+    }
+}
+
+/// What it means that a row of a track is empty. A gap is idle time of a whole device.
+pub(super) fn nothing_on(trace: &Trace, track: TrackId) -> &'static str {
+    match trace.track(track).kind {
+        TrackKind::Stream => "Nothing runs on this stream",
+        _ => "Nothing was recorded here",
     }
 }
 
@@ -91,8 +103,8 @@ fn slice_lines(trace: &Trace, slice: SliceId, start: i64) -> Vec<String> {
     let (kind, track) = (trace.slices.kind[slice.idx()], trace.track(trace.slices.track_of(slice)));
     let mut lines = vec![
         format!("{} on {}", kind.label(), display_name(&track.title())),
-        format!("Duration {} ({})", format::duration(dur), format::duration_exact(dur)),
-        format!("Start {} ({})", format::duration(start), format::duration_exact(start)),
+        format!("Duration {}", format::duration_in_full(dur)),
+        format!("Start {}", format::duration_in_full(start)),
     ];
     if trace.slices.unfinished.binary_search(&slice).is_ok() {
         lines.push("End not recorded".to_owned());
@@ -108,7 +120,7 @@ fn slice_lines(trace: &Trace, slice: SliceId, start: i64) -> Vec<String> {
             (false, _) => "Flow from",
         };
         let delay = trace.slices.ts[to.idx()].saturating_sub(trace.slices.ts[from.idx()]);
-        let name: String = display_name(trace.slice_name(other)).chars().take(60).collect();
+        let name = display_name_within(trace.slice_name(other), MAX_NAME);
         let sense = if from == slice { "later" } else { "earlier" };
         lines.push(format!("{relation} {name}, {} {sense}", format::duration(delay)));
     }

@@ -63,8 +63,8 @@ pub struct SliceBox {
 /// An instant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tick {
-    /// Whether it is a profiler sample, of which there are many.
-    pub is_sample: bool,
+    /// Whether it is one of many, such as profiler samples, and is painted as a thin dim line.
+    pub is_thin: bool,
     pub x: f32,
     pub top: f32,
 }
@@ -167,12 +167,12 @@ impl DrawList {
         let view = scale.view.shifted(open.offset.saturating_neg());
         let window = instants.window(track, view);
         let step = (scale.ns_per_pixel() as i64).max(1);
-        let is_sample = open.trace.samples.track.binary_search(&track).is_ok();
+        let is_thin = open.trace.samples.track.binary_search(&track).is_ok();
         let (top, mut i) = (area.top(line), window.start);
         while i < window.end {
             let ts = instants.ts[i];
             let x = scale.x(ts.saturating_add(open.offset));
-            self.ticks.push(Tick { is_sample, x, top });
+            self.ticks.push(Tick { is_thin, x, top });
             i += 1;
             i += instants.ts[i..window.end].partition_point(|&next| next < ts.saturating_add(step));
         }

@@ -4,13 +4,15 @@ use eframe::egui::Ui;
 
 use super::Timeline;
 use super::hit::Hit;
+use super::hover::nothing_on;
 use super::labels::{LabelAction, apply};
 use crate::command::Command;
-use crate::figures::{escape, format, text::display_name};
+use crate::figures::{escape, format, text::display_name_within};
 use crate::model::{TimeRange, TrackId};
 use crate::session::Selection;
 use crate::view::ViewContext;
 use crate::view::axis::{MARGIN, fitted};
+use crate::view::gaps::MAX_NAME;
 
 impl Timeline {
     /// The menu of the slice, instant or track that was right-clicked.
@@ -20,7 +22,7 @@ impl Timeline {
             Hit::Slice { trace, slice } => {
                 let Some(open) = ctx.traces.get(trace) else { return };
                 let name = open.trace.slice_name(slice);
-                ui.weak(display_name(name).chars().take(60).collect::<String>());
+                ui.weak(display_name_within(name, MAX_NAME));
                 if ui.button("Copy name").clicked() {
                     ui.ctx().copy_text(escape::visible(name).into_owned());
                 }
@@ -51,7 +53,7 @@ impl Timeline {
             Hit::Track { trace, track, gap, .. } => {
                 let Some(open) = ctx.traces.get(trace) else { return };
                 if let Some(gap) = gap {
-                    ui.weak(format!("Gap of {}", format::duration(gap.dur())));
+                    ui.weak(format!("{} for {}", nothing_on(&open.trace, track), format::duration(gap.dur())));
                 }
                 (trace, Some(track), gap.map(|gap| gap.shifted(open.offset)))
             }

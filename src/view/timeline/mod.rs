@@ -8,6 +8,7 @@ mod hit;
 mod hover;
 mod labels;
 mod layout;
+mod legend;
 mod menu;
 mod overlay;
 mod paint;
@@ -33,7 +34,7 @@ use self::layout::Area;
 use self::queues::Queues;
 use self::steps::StepBands;
 use self::strips::Strips;
-use self::track_list::{Line, LineKind, TrackList, total_height};
+use self::track_list::{Line, LineKind, TrackList, total_height, visible_lines};
 use super::axis::{Drag, Minimap, Motion, RulerLabels, Scale};
 use super::states::nothing_ui;
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
@@ -44,6 +45,8 @@ use crate::session::{Selection, counts_events};
 const MINIMAP_HEIGHT: f32 = 26.0;
 const RULER_HEIGHT: f32 = 20.0;
 const SCROLL_BAR: f32 = 9.0;
+/// A view that is less high has no legend.
+const LEAST_WITH_LEGEND: f32 = 160.0;
 /// The largest share of the canvas height for pinned tracks.
 const MAX_PINNED_SHARE: f32 = 0.5;
 
@@ -64,6 +67,8 @@ pub struct Timeline {
     settings: TimelineSettings,
     filter: String,
     tracks: TrackList,
+    /// Whether a line of `tracks` has a strip of idle time.
+    has_strips: bool,
     /// Whether `tracks` must be laid out again.
     is_stale: bool,
     /// Scroll offsets of the pinned and of the other lines, in points.
@@ -101,10 +106,11 @@ struct Parts {
     labels: Rect,
     canvas: Rect,
     scroll_bar: Rect,
+    legend: Rect,
 }
 
 impl Parts {
-    fn new(rect: Rect, label_width: f32, steps_height: f32, pixels_per_point: f32) -> Self {
+    fn new(rect: Rect, label_width: f32, [steps_height, legend_height]: [f32; 2], pixels_per_point: f32) -> Self {
         // On the pixel grid, so that the texture of the rows is not blurred.
         let snap = |x: f32| (x * pixels_per_point).round() / pixels_per_point;
         let left = snap(rect.left() + label_width.clamp(60.0, (rect.width() * 0.6).max(60.0)));
@@ -112,7 +118,7 @@ impl Parts {
         let minimap = snap(rect.top() + MINIMAP_HEIGHT);
         let ticks = snap(minimap + RULER_HEIGHT);
         let ruler = snap(ticks + steps_height);
-        let bottom = snap(rect.bottom()).max(ruler + 1.0);
+        let bottom = snap(rect.bottom() - legend_height).max(ruler + 1.0);
         Self {
             filter: Rect::from_min_max(rect.min, pos2(left - 4.0, minimap)),
             minimap: Rect::from_min_max(pos2(left, rect.top()), pos2(right, minimap - 2.0)),
@@ -124,6 +130,7 @@ impl Parts {
             labels: Rect::from_min_max(pos2(rect.left(), ruler), pos2(left, bottom)),
             canvas: Rect::from_min_max(pos2(left, ruler), pos2(right, bottom)),
             scroll_bar: Rect::from_min_max(pos2(right + 1.0, ruler), pos2(rect.right(), bottom)),
+            legend: Rect::from_min_max(pos2(rect.left(), bottom), rect.max),
         }
     }
 }
@@ -159,6 +166,7 @@ impl Timeline {
         if std::mem::take(&mut self.is_stale) {
             self.tracks = TrackList::build(ctx.traces, &self.settings, &self.filter);
             self.queues.insert(&mut self.tracks, ctx.traces, &self.settings, &self.filter);
+            self.has_strips = self.tracks.scrolled.iter().any(Line::has_strip);
         }
     }
 
@@ -176,6 +184,12 @@ impl Timeline {
             *scroll = scroll.clamp(0.0, (height - f64::from(rect.height())).max(0.0));
         }
         [Area { rect: rects[0], scroll: self.scroll[0] }, Area { rect: rects[1], scroll: self.scroll[1] }]
+    }
+
+    /// The lines that are visible.
+    fn on_screen(&self, areas: [Area; 2]) -> impl Iterator<Item = &Line> {
+        let lines = [&self.tracks.pinned, &self.tracks.scrolled].into_iter().zip(areas);
+        lines.flat_map(|(lines, area)| lines.get(visible_lines(lines, area.scroll, area.bottom())).unwrap_or_default())
     }
 
     /// Scrolls to the row of the slice to reveal.
@@ -277,7 +291,10 @@ impl View for Timeline {
         }
         let steps = self.steps.ask(ctx);
         let steps_height = if steps.is_some() { steps::HEIGHT } else { 0.0 };
-        let parts = Parts::new(rect, self.settings.label_width, steps_height, ui.pixels_per_point());
+        let has_legend = rect.height() >= LEAST_WITH_LEGEND && self.has_strips;
+        let legend_height = if has_legend { legend::HEIGHT } else { 0.0 };
+        let heights = [steps_height, legend_height];
+        let parts = Parts::new(rect, self.settings.label_width, heights, ui.pixels_per_point());
         self.canvas_input(ctx, ui, parts.canvas);
         let areas = self.areas(parts.canvas);
         self.scroll_to_revealed(ctx, areas);
@@ -300,6 +317,9 @@ impl View for Timeline {
         let heights = self.background.busy_shares(ctx, parts.minimap, ui);
         self.minimap.ui(ui, parts.minimap, &heights, ctx.navigation, ctx.span, &mut self.motion);
         self.scroll_bar_ui(ui, parts.scroll_bar, areas[1]);
+        if has_legend {
+            legend::ui(ctx, ui, &self.strips, self.on_screen(areas), parts.legend);
+        }
     }
 
     fn is_pending(&self) -> bool {

@@ -17,7 +17,7 @@ const MAX_LABELS: usize = 1500;
 const MIN_LABEL_WIDTH: f32 = 22.0;
 
 /// Height of the lines of samples, in points.
-const SAMPLE_HEIGHT: f32 = 8.0;
+pub const SAMPLE_HEIGHT: f32 = 8.0;
 
 /// State of one area between frames.
 #[derive(Default)]
@@ -102,7 +102,7 @@ pub fn ticks(painter: &Painter, list: &DrawList, color: Color32, pixel: f32) {
     let mut mesh = Mesh::default();
     let dim = color.linear_multiply(0.4);
     for tick in &list.ticks {
-        if tick.is_sample {
+        if tick.is_thin {
             let line = Rect::from_min_size(pos2(tick.x, tick.top), vec2(pixel, SAMPLE_HEIGHT));
             mesh.add_colored_rect(line, dim);
             continue;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use eframe::egui::Rect;
 
 use super::layout::{Area, Curve, DrawList, Tick};
-use super::paint::counter_text;
+use super::paint::{SAMPLE_HEIGHT, counter_text};
 use super::peaks::Peaks;
 use super::settings::TimelineSettings;
 use super::track_list::{COUNTER_HEIGHT, Line, LineKind, TrackList, visible_lines};
@@ -20,7 +20,7 @@ use crate::view::axis::Scale;
 
 /// The curves of one trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct QueueCurves;
+struct QueueCurves(Ledgers);
 
 /// One line.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Analysis for QueueCurves {
     const NAME: &'static str = "The search for queued work";
 
     fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Self::Output> {
-        let ledgers = work.get(of, &Ledgers::default())?;
+        let ledgers = work.get(of, &self.0)?;
         let is_cancelled = || work.is_cancelled();
         let all = ledgers.iter().filter_map(|ledger| runway(of, ledger, &is_cancelled));
         Some(all.flat_map(|runway| curves(of, runway)).collect())
@@ -100,7 +100,9 @@ impl Queues {
         let mut is_new = false;
         for ((query, ready), open) in self.of.iter_mut().zip(&mut self.ready).zip(ctx.traces) {
             if ready.is_none() {
-                let answer = query.ask(ctx.answers, &open.trace, &QueueCurves);
+                // What they show does not depend on steps; the views share the ledgers of the same steps.
+                let wanted = QueueCurves(Ledgers { steps: ctx.steps_of(open) });
+                let answer = query.ask(ctx.answers, &open.trace, &wanted);
                 // A failed search is not repeated.
                 *ready = if answer.is_working() { None } else { Some(answer.ready().cloned().unwrap_or_default()) };
                 is_new |= ready.is_some();
@@ -163,7 +165,7 @@ impl Queues {
             // At most one mark per pixel.
             while let Some(&mark) = curve.marks.get(at).filter(|&&mark| mark < view.end) {
                 let x = scale.x(mark.saturating_add(open.offset));
-                list.ticks.push(Tick { is_sample: false, x, top: rect.bottom() - 4.0 });
+                list.ticks.push(Tick { is_thin: true, x, top: rect.bottom() - SAMPLE_HEIGHT });
                 at += 1 + curve.marks[at + 1..].partition_point(|&next| next < mark.saturating_add(step));
             }
         }
@@ -174,7 +176,7 @@ impl Queues {
         let curve = self.curve(trace, index)?;
         let before = curve.counter.ts.partition_point(|&ts| ts <= at).checked_sub(1);
         let value = before.map_or(0.0, |i| curve.counter.value[i]);
-        let mut lines = vec![counter_text(curve.counter.unit, value), curve.help.to_owned()];
+        let mut lines = vec![format!("{}: {}", curve.help, counter_text(curve.counter.unit, value))];
         if !curve.marks.is_empty() {
             let least = format::duration(LOW_RUNWAY_NS);
             lines.push(format!("Marks: a gap follows, and the runway before it was below {least}"));

@@ -7,7 +7,7 @@ use eframe::egui::Color32;
 use super::layout::Area;
 use super::track_list::{Line, LineKind};
 use crate::analysis::gaps::{GapClass, IdleByClass, Ledger, LedgerIndex};
-use crate::answers::time::{Indexed, IndexedLedgers};
+use crate::answers::time::{Indexed, IndexedLedgers, Ledgers};
 use crate::answers::{Answer, Query};
 use crate::model::{DurNs, ProcessId, TimeNs, TimeRange};
 use crate::session::Selection;
@@ -69,7 +69,8 @@ impl Strips {
     /// The ledgers of one trace; starts the work for them if necessary.
     pub fn ledgers(&mut self, ctx: &ViewContext<'_>, trace: usize) -> Answer<Indexed> {
         self.of.resize_with(ctx.traces.len().max(self.of.len()), Query::default);
-        self.of[trace].ask(ctx.answers, &ctx.traces[trace].trace, &IndexedLedgers::default())
+        let wanted = IndexedLedgers(Ledgers { steps: ctx.steps_of(&ctx.traces[trace]) });
+        self.of[trace].ask(ctx.answers, &ctx.traces[trace].trace, &wanted)
     }
 
     /// The ledgers of one trace, if they are ready.
@@ -98,6 +99,15 @@ impl Strips {
         let devices: Vec<_> = devices(&indexed, line.kind).collect();
         let window_ns = devices.iter().map(|(ledger, _)| ledger.window.dur()).sum();
         Some(IdleTime { idle: idle_until(&devices, TimeNs::MAX), window_ns }).filter(|_| !devices.is_empty())
+    }
+
+    /// Idle time of a heading's devices within a range of the trace's time. Cost: O(log gaps).
+    pub fn idle_within(&self, line: &Line, range: TimeRange) -> IdleByClass {
+        let Some(indexed) = self.ready(line.trace).filter(|_| line.has_strip()) else { return IdleByClass::default() };
+        let devices: Vec<_> = devices(&indexed, line.kind).collect();
+        let (mut idle, before) = (idle_until(&devices, range.end), idle_until(&devices, range.start));
+        idle.iter_mut().zip(before).for_each(|(ns, before)| *ns -= before);
+        idle
     }
 
     /// The gap of a heading's devices at a moment of the trace's time: the one under the pointer, or the longest

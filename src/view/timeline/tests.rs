@@ -185,7 +185,7 @@ fn keys_work_while_a_tooltip_is_open() {
 }
 
 #[test]
-fn a_gap_says_how_long_it_is_and_is_selected_by_a_double_click() {
+fn free_space_says_how_long_it_is_and_is_selected_by_a_double_click() {
     let mut harness = harness(vec![small()]);
     let [gemm, relu] = [2, 3].map(|slice| place(&harness, "stream 7", slice));
     let view = harness.state().session.navigation.visible();
@@ -194,7 +194,7 @@ fn a_gap_says_how_long_it_is_and_is_selected_by_a_double_click() {
     assert!(gemm.x < x && x < relu.x);
     let at = Pos2::new(x, gemm.y);
     click(&mut harness, at);
-    assert!(harness.query_by_label_contains("Gap of 100.000 µs").is_some());
+    assert!(harness.query_by_label_contains("Nothing runs on this stream for 100.000 µs (100,000 ns)").is_some());
     click(&mut harness, at);
     assert_eq!(harness.state().session.range, Some(TimeRange { start: 700_000, end: 800_000 }));
 }

@@ -5,6 +5,7 @@ use super::commands::Direction;
 use super::track_list::LineKind;
 use crate::analysis::gaps::{Ledger, LedgerIndex};
 use crate::answers::Answer;
+use crate::command::Command;
 use crate::model::{ProcessId, SliceId, TimeNs, TimeRange};
 use crate::session::{GapOrder, Selection};
 use crate::view::ViewContext;
@@ -17,7 +18,9 @@ impl Timeline {
     /// the person chose, above the threshold of the ledger, and within the selected range if there is one.
     pub(super) fn walk(&mut self, ctx: &mut ViewContext<'_>, direction: Direction) {
         self.pending_walk = None;
-        let Some((trace, process)) = self.device(ctx) else { return };
+        let Some((trace, process)) = self.device(ctx) else {
+            return ctx.commands.push(Command::Tell("No gaps: no GPU work was recorded"));
+        };
         let ledgers = match self.strips.ledgers(ctx, trace) {
             Answer::Ready(ledgers) => ledgers,
             Answer::Working(_) => {
@@ -40,10 +43,18 @@ impl Timeline {
             GapOrder::Duration => by_duration(ledger, index, range, at, direction),
             GapOrder::Time => along_time(ledger, index, range, at.map_or(from, |at| at.start), direction),
         };
-        if let Some(gap) = next {
-            *ctx.selection = Selection::Gap { trace, process: ledger.process, time: ledger.gap(gap).time };
-            self.show_gap(ctx);
-        }
+        let Some(gap) = next else {
+            let is_first = at.is_none();
+            return ctx.commands.push(Command::Tell(if is_first && ctx.range.is_some() {
+                "No gap in the selected range. Escape clears it"
+            } else if is_first {
+                "No gap of this device is long enough to go to. The Gaps view lists them all"
+            } else {
+                "No further gap that way. The Gaps view says in which order G goes"
+            }));
+        };
+        *ctx.selection = Selection::Gap { trace, process: ledger.process, time: ledger.gap(gap).time };
+        self.show_gap(ctx);
     }
 
     /// Shows the selected gap with what runs before and after it.

@@ -19,14 +19,26 @@ pub enum Action {
     Open(usize),
     /// What [`Look::extra`] names.
     Extra(usize),
+    /// Fold or unfold this row of a tree.
+    Fold(usize),
     CopyName(usize),
     CopyRow(usize),
     CopyAll,
     Export,
 }
 
+/// The place of a row in a tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Branch {
+    /// How many rows are around it.
+    pub depth: u32,
+    /// Whether it is folded; `None` without rows below it.
+    pub is_folded: Option<bool>,
+    pub parent: Option<usize>,
+}
+
 /// How a table is shown.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Look<'a> {
     /// Identifies its column widths, and names it for screen readers.
     pub name: &'a str,
@@ -40,9 +52,18 @@ pub struct Look<'a> {
     pub open: Option<&'a str>,
     /// What [`Action::Extra`] does, for the menu; `None` if nothing.
     pub extra: Option<&'a str>,
+    /// The place of each row, if the rows are a tree: its first column folds and unfolds them.
+    pub branch: Option<&'a dyn Fn(usize) -> Branch>,
 }
 
-/// Paints a table. Up, down, page, home and end move the cursor, Enter opens, a click on a column header sorts.
+impl std::fmt::Debug for Look<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Look").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Paints a table. Up, down, page, home and end move the cursor, Enter opens, a click on a column header sorts. In a
+/// tree left folds a row or goes to the one around it, right unfolds it or goes to the first below it.
 pub fn table_ui(data: &dyn Rows, look: Look<'_>, ui: &mut egui::Ui) -> Option<Action> {
     let mut action = None;
     let keyboard = ui.scope_id().with((look.name, "keyboard"));
@@ -78,7 +99,8 @@ pub fn table_ui(data: &dyn Rows, look: Look<'_>, ui: &mut egui::Ui) -> Option<Ac
         response.request_focus();
     }
     if response.has_focus() {
-        let filter = EventFilter { vertical_arrows: true, ..Default::default() };
+        let horizontal_arrows = look.branch.is_some();
+        let filter = EventFilter { vertical_arrows: true, horizontal_arrows, ..Default::default() };
         ui.memory_mut(|memory| memory.set_focus_lock_filter(keyboard, filter));
         let page = (shown.inner_rect.height() / (ROW_HEIGHT + ui.spacing().item_spacing.y)) as isize - 2;
         action = action.or_else(|| keys(look, page.max(1), ui));
@@ -130,6 +152,17 @@ fn keys(look: Look<'_>, page: isize, ui: &egui::Ui) -> Option<Action> {
     if pressed.contains(&Key::Enter) {
         return Some(Action::Open(row(at?)?));
     }
+    let is_left = pressed.contains(&Key::ArrowLeft);
+    if let Some(branch) = look.branch.filter(|_| is_left || pressed.contains(&Key::ArrowRight)) {
+        let row = row(at?)?;
+        let Branch { is_folded, parent, .. } = branch(row);
+        return match is_folded {
+            // Folds, or unfolds.
+            Some(is_folded) if is_folded != is_left => Some(Action::Fold(row)),
+            Some(_) if !is_left => Some(Action::Select(row + 1)),
+            _ => parent.filter(|_| is_left).map(Action::Select),
+        };
+    }
     let steps: Vec<isize> = pressed.into_iter().filter_map(by).collect();
     if steps.is_empty() {
         return None;
@@ -179,15 +212,27 @@ fn row_ui(data: &dyn Rows, look: Look<'_>, mut row: TableRow<'_, '_>) -> Option<
     let index = *look.order.rows().get(row.index())? as usize;
     let cells = data.row(index);
     row.set_selected(look.selected == Some(index));
+    let mut folded = None;
     for (i, (column, cell)) in data.columns().iter().zip(&*cells).enumerate() {
         let in_full = || data.row_in_full(index).get(i).cloned().unwrap_or_default();
-        row.col(|ui| aligned(column, ui, |ui| cell_ui(cell, in_full, ui)));
+        let branch = look.branch.filter(|_| i == 0).map(|branch| branch(index));
+        row.col(|ui| {
+            aligned(column, ui, |ui| {
+                let Some(branch) = branch else { return cell_ui(cell, in_full, ui) };
+                // Elsewhere spaces stand for the levels.
+                let name = cell.as_name().map(|name| Cell::name(name.trim_start()));
+                if branch_ui(branch, cell, ui) {
+                    folded = Some(Action::Fold(index));
+                }
+                cell_ui(name.as_ref().unwrap_or(cell), in_full, ui);
+            });
+        });
     }
     let response = row.response();
-    let mut action = None;
-    if response.double_clicked() {
+    let mut action = folded;
+    if action.is_none() && response.double_clicked() {
         action = Some(Action::Open(index));
-    } else if response.clicked() || response.secondary_clicked() {
+    } else if action.is_none() && (response.clicked() || response.secondary_clicked()) {
         action = Some(Action::Select(index));
     }
     response.context_menu(|ui| {
@@ -207,6 +252,30 @@ fn row_ui(data: &dyn Rows, look: Look<'_>, mut row: TableRow<'_, '_>) -> Option<
         }
     });
     action
+}
+
+/// The indentation of a row of a tree with the triangle that folds it; says whether that was clicked.
+fn branch_ui(branch: Branch, cell: &Cell, ui: &mut egui::Ui) -> bool {
+    /// Of a level, and of the triangle.
+    const INDENT: f32 = 12.0;
+    ui.spacing_mut().item_spacing.x = 0.0;
+    // A very deep row keeps some of its name in sight.
+    ui.add_space((branch.depth as f32 * INDENT).min(ui.available_width() * 0.7));
+    let sense = if branch.is_folded.is_some() { Sense::click() } else { Sense::hover() };
+    let (rect, response) = ui.allocate_exact_size(egui::vec2(INDENT + 2.0, ROW_HEIGHT - 4.0), sense);
+    let Some(is_folded) = branch.is_folded else { return false };
+    let label = format!("{} {}", if is_folded { "Unfold" } else { "Fold" }, cell.shown().trim_start());
+    response.widget_info(|| WidgetInfo::labeled(egui::Role::Button, true, &label));
+    let points = match is_folded {
+        true => [egui::vec2(-2.5, -4.0), egui::vec2(3.0, 0.0), egui::vec2(-2.5, 4.0)],
+        false => [egui::vec2(-4.0, -2.5), egui::vec2(4.0, -2.5), egui::vec2(0.0, 3.0)],
+    };
+    let center = egui::pos2(rect.left() + INDENT / 2.0, rect.center().y);
+    let visuals = ui.visuals();
+    let color = if response.hovered() { visuals.strong_text_color() } else { visuals.weak_text_color() };
+    let points = points.map(|point| center + point).to_vec();
+    ui.painter().add(egui::Shape::convex_polygon(points, color, egui::Stroke::NONE));
+    response.clicked()
 }
 
 /// Numbers are right-aligned, so that their digits line up.
@@ -265,7 +334,16 @@ mod tests {
         let order = Order::new(data.order(Some(Sort { column: 1, is_descending: true }), ""), ROWS as usize);
         let frame = move |ui: &mut egui::Ui, selected: &mut Option<usize>| {
             let (selected, is_moved) = (*selected, selected.is_some());
-            let look = Look { name: "Kernels", order: &order, sort: None, selected, is_moved, open: None, extra: None };
+            let look = Look {
+                name: "Kernels",
+                order: &order,
+                sort: None,
+                selected,
+                is_moved,
+                open: None,
+                extra: None,
+                branch: None,
+            };
             table_ui(&data, look, ui);
         };
         let mut harness = Harness::builder().with_size([1280.0, 400.0]).build_ui_state(frame, None);

@@ -1,0 +1,76 @@
+//! The line below the canvas that says which cause of idle time has which color.
+
+use std::cmp::Reverse;
+
+use eframe::egui::{FontId, Id, Rect, Role, Sense, Ui, WidgetInfo, pos2, vec2};
+
+use super::strips::Strips;
+use super::track_list::Line;
+use crate::analysis::gaps::GapClass;
+use crate::figures::format;
+use crate::model::{DurNs, TimeRange};
+use crate::view::ViewContext;
+use crate::view::gaps::causes_ui;
+use crate::widget::gap_color::gap_color;
+
+/// Height of the legend, in points.
+pub const HEIGHT: f32 = 17.0;
+const SWATCH: f32 = 8.0;
+
+/// Paints the causes of idle time within the view of the devices whose strips are on screen, in the order in which the
+/// strips stack them. On hover their times.
+pub fn ui<'a>(ctx: &ViewContext<'_>, ui: &Ui, strips: &Strips, lines: impl Iterator<Item = &'a Line>, rect: Rect) {
+    let view = ctx.navigation.visible();
+    let mut idle = [0; GapClass::N];
+    for line in lines {
+        let in_trace: TimeRange = view.shifted(ctx.traces[line.trace].offset.saturating_neg());
+        let of_line = strips.idle_within(line, in_trace);
+        idle.iter_mut().zip(of_line).for_each(|(sum, ns)| *sum += ns);
+    }
+    let total: DurNs = idle.iter().sum();
+    let mut causes: Vec<(GapClass, DurNs)> = GapClass::ALL.into_iter().zip(idle).filter(|cause| cause.1 > 0).collect();
+    let response = ui.interact(rect, Id::unique("timeline legend"), Sense::hover());
+    let text = |&(class, ns): &(GapClass, DurNs)| format!("{} {:.1} %", class.label(), share(ns, total));
+    response.widget_info(|| {
+        let all = causes.iter().map(text).collect::<Vec<_>>().join(", ");
+        WidgetInfo::labeled(Role::Label, true, format!("Idle time in view: {all}"))
+    });
+    let painter = ui.painter_at(rect);
+    let (font, color) = (FontId::proportional(10.5), ui.visuals().weak_text_color());
+    painter.hline(rect.x_range(), rect.top(), ui.visuals().widgets.noninteractive.bg_stroke);
+    let mut left = rect.left() + 4.0;
+    let mut put = |text: String, class: Option<GapClass>| {
+        let galley = painter.layout_no_wrap(text, font.clone(), color);
+        let width = galley.size().x + if class.is_some() { SWATCH + 4.0 } else { 0.0 };
+        if left + width > rect.right() {
+            return false;
+        }
+        if let Some(class) = class {
+            let swatch = Rect::from_center_size(pos2(left + SWATCH / 2.0, rect.center().y), vec2(SWATCH, SWATCH));
+            painter.rect_filled(swatch, 2.0, gap_color(class, ctx.is_dark));
+        }
+        painter.galley(pos2(left + width - galley.size().x, rect.center().y - galley.size().y / 2.0), galley, color);
+        left += width + 12.0;
+        true
+    };
+    if total == 0 {
+        let text = if strips.is_waiting() { "Looking for idle time…" } else { "No idle time in view" };
+        put(text.to_owned(), None);
+        return;
+    }
+    put("Idle in view:".to_owned(), None);
+    let large = causes.iter().filter(|cause| share(cause.1, total) >= 0.5);
+    let n_shown = large.clone().take_while(|&&(class, _)| put(class.label().to_owned(), Some(class))).count();
+    if n_shown < causes.len() {
+        put(format!("{} more", causes.len() - n_shown), None);
+    }
+    causes.sort_by_key(|cause| Reverse(cause.1));
+    response.on_hover_ui(|ui| {
+        ui.strong(format!("Idle in view: {}", format::duration(total)));
+        causes_ui(ui, &causes, total);
+    });
+}
+
+fn share(ns: DurNs, total: DurNs) -> f64 {
+    ns as f64 / total.max(1) as f64 * 100.0
+}
