@@ -22,8 +22,16 @@ fn judged(trace: &Trace, range: Option<TimeRange>) -> Verdicts {
         ledgers.iter().map(|ledger| clusters(trace, ledger, steps.as_ref(), &|| false)).collect();
     let phases = phases(trace, &|| false);
     let steps = steps.as_ref();
-    let measured =
-        Measured { trace, steps, busy: &busy, ledgers: &ledgers, clusters: &clusters, phases: &phases, range };
+    let measured = Measured {
+        trace,
+        steps,
+        busy: &busy,
+        ledgers: &ledgers,
+        clusters: &clusters,
+        phases: &phases,
+        range,
+        run: RunFacts::of(trace),
+    };
     verdicts(&measured, &Thresholds::default(), &|| false)
 }
 

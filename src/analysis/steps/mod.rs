@@ -1,6 +1,7 @@
 //! Steps of a training or an inference loop (F7), for time ranges and for memory histories alike.
 
 mod choice;
+mod device;
 mod named;
 mod parts;
 mod period;
@@ -11,6 +12,7 @@ mod tests;
 use std::ops::Range;
 
 pub use self::choice::choose;
+pub use self::device::device_boundaries;
 pub use self::named::{Coverage, Division, MIN_ANCHORS, Named, annotations, divisions, is_step_name};
 pub use self::parts::{StepParts, step_parts};
 pub use self::period::{Period, period};
