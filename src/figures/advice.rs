@@ -137,7 +137,7 @@ fn more_lines(rule: Rule) -> &'static [Line] {
         Rule::Allocator => &[
             (
                 TORCH,
-                "Let the caching allocator keep memory: no torch.cuda.empty_cache() in steps, and similar shapes in each",
+                "Let the caching allocator keep memory: no torch.cuda.empty_cache() in steps, no PYTORCH_NO_CUDA_MEMORY_CACHING, and similar shapes in each",
             ),
             (
                 TORCH,
@@ -302,8 +302,8 @@ pub mod tests {
         for run in runs() {
             let all = Rule::ALL.into_iter().flat_map(|rule| advice(rule, &run)).collect::<Vec<_>>().join("\n");
             let (own, others) = match run.vendor {
-                Vendor::Amd => ("hipMalloc", ["cudaMalloc", "ncu ", "CUDA_", "CUDA graph", "tensor-core"]),
-                Vendor::Nvidia => ("cudaMalloc", ["hipMalloc", "rocprof", "_HIP_", "HIP graph", "matrix-core"]),
+                Vendor::Amd => ("hipMalloc", ["cudaMalloc", "ncu ", "PYTORCH_CUDA_", "CUDA graph", "tensor-core"]),
+                Vendor::Nvidia => ("cudaMalloc", ["hipMalloc", "rocprof", "PYTORCH_HIP_", "HIP graph", "matrix-core"]),
             };
             assert!(all.contains(own));
             for other in others {

@@ -47,7 +47,13 @@ pub fn findings(traces: &[Judged<'_>], thresholds: &Thresholds) -> Vec<(usize, F
     let worded = |group: &Vec<(usize, &Hit)>| {
         let (i, hit) = group[0];
         let mut finding = finding(hit, &traces[i], thresholds);
-        finding.ceiling_ns_per_step = ceiling(traces, i, hit);
+        if let Some((ns, rank, device)) = ceiling(traces, i, hit) {
+            finding.ceiling_ns_per_step = Some(ns);
+            if (rank, device) != (traces[i].trace.info.rank, hit.device) {
+                let slowest = self::device(device, rank);
+                finding.text += &format!("; ending it gains the slowest, {slowest}, at most {}", format::duration(ns));
+            }
+        }
         let shares: Vec<f64> = group[1..].iter().map(|(_, hit)| hit.measured).collect();
         if let Some(min) = shares.iter().copied().reduce(f64::min) {
             let max = shares.iter().copied().fold(min, f64::max);
@@ -70,21 +76,23 @@ fn is_other_rank(traces: &[Judged<'_>], a: usize, b: usize) -> bool {
     a.is_some() && b.is_some() && a != b
 }
 
-/// What ending the cause of a hit gains the job per step at most: what it gains its slowest rank, since faster ones
-/// wait for that. Of devices that are equally slow it is the most that one of them gains, never their sum.
-fn ceiling(traces: &[Judged<'_>], of: usize, hit: &Hit) -> Option<DurNs> {
+/// What ending the cause of a hit gains the job per step at most, with the rank and the device that it is of: what it
+/// gains the slowest rank, since faster ones wait for that. Of devices that are equally slow it is the most that one of
+/// them gains, never their sum.
+fn ceiling(traces: &[Judged<'_>], of: usize, hit: &Hit) -> Option<(DurNs, Option<u32>, Option<u32>)> {
     hit.ceiling_ns_per_step?;
     let peers = (0..traces.len()).filter(|&i| i == of || is_other_rank(traces, of, i));
-    let mut all: Vec<(DurNs, Option<DurNs>)> = Vec::new();
-    for Verdicts { checks, windows, .. } in peers.map(|i| traces[i].verdicts) {
-        for check in checks.iter().filter(|check| check.rule == hit.rule) {
-            let window = windows.iter().find(|window| window.device == check.device);
-            all.extend(window.and_then(Window::step_ns).map(|step| (step, check.ceiling_ns_per_step)));
+    let mut all: Vec<(DurNs, (DurNs, Option<u32>, Option<u32>))> = Vec::new();
+    for Judged { trace, verdicts, .. } in peers.map(|i| &traces[i]) {
+        for check in verdicts.checks.iter().filter(|check| check.rule == hit.rule) {
+            let window = verdicts.windows.iter().find(|window| window.device == check.device);
+            let gain = (check.ceiling_ns_per_step.unwrap_or_default(), trace.info.rank, check.device);
+            all.extend(window.and_then(Window::step_ns).map(|step| (step, gain)));
         }
     }
     let slowest = all.iter().map(|&(step, _)| step).max()?;
-    let is_slow = |&&(step, _): &&(DurNs, _)| step as f64 >= slowest as f64 * (1.0 - EQUALLY_SLOW);
-    all.iter().filter(is_slow).filter_map(|&(_, ceiling)| ceiling).max()
+    let is_slow = |(step, _): &(DurNs, _)| *step as f64 >= slowest as f64 * (1.0 - EQUALLY_SLOW);
+    all.into_iter().filter(is_slow).map(|(_, gain)| gain).max_by_key(|gain| gain.0)
 }
 
 /// A hit of a rule as a finding.
@@ -128,10 +136,10 @@ fn percent(share: f64) -> String {
     value(share, Unit::Share)
 }
 
-/// The device and its rank: `Rank 3, GPU 0`.
-fn device(hit: &Hit, trace: &Trace) -> String {
-    let device = hit.device.map_or_else(|| "The host".to_owned(), |device| format!("GPU {device}"));
-    match trace.info.rank {
+/// A device and its rank: `Rank 3, GPU 0`.
+fn device(device: Option<u32>, rank: Option<u32>) -> String {
+    let device = device.map_or_else(|| "The host".to_owned(), |device| format!("GPU {device}"));
+    match rank {
         Some(rank) => format!("Rank {rank}, {device}"),
         None => device,
     }
@@ -139,7 +147,7 @@ fn device(hit: &Hit, trace: &Trace) -> String {
 
 /// What was measured, as a sentence without a period. May contain text from a file.
 fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String {
-    let device = device(hit, trace);
+    let device = device(hit.device, trace.info.rank);
     let share = percent(hit.measured);
     let scope = scope(hit);
     let amount = format::duration(hit.amount);
@@ -200,7 +208,7 @@ fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String {
             let [reserved, total] = [hit.amount, hit.of].map(|bytes| format::bytes(bytes as f64));
             format!("{device}: {share} of the memory is reserved at the peak, {reserved} of {total}")
         }
-        Rule::Unexplained => waits("and the recording does not say why"),
+        Rule::Unexplained => waits("and nothing recorded says why"),
         Rule::Profiler => waits("for the profiler itself"),
     }
 }
@@ -227,8 +235,8 @@ fn per_step(hit: &Hit) -> String {
 fn evidence(hit: &Hit) -> String {
     let data = hit.data_time.map(|times| format!("; {}", data_time(times)));
     let gap = hit.recurring.as_ref().map(|gap| {
-        let share = gap.ns_per_step as f64 / (hit.of / hit.n_steps.max(1) as DurNs).max(1) as f64;
-        format!("; {}", recurring(gap, share))
+        let (between, ns) = (between(gap), format::duration(gap.ns_per_step));
+        format!("; {between} in {} of {} steps, {ns} per step{}", gap.n_present, gap.n_steps, host(gap))
     });
     data.into_iter().chain(gap).collect()
 }
@@ -240,27 +248,41 @@ fn data_time((data, busy): (DurNs, DurNs)) -> String {
 
 /// * `share`: of a step.
 fn recurring(gap: &Recurring, share: f64) -> String {
-    let [prev, next, op, frame] = [&gap.prev, &gap.next, &gap.op, &gap.frame].map(|name| clipped(name));
-    let at = match (op.as_str(), frame.as_str()) {
-        ("", "") => String::new(),
-        ("", place) | (place, "") => format!(", host in {place}"),
-        (op, frame) => format!(", host in {op} at {frame}"),
-    };
     format!(
-        "the gap between {prev} and {next} comes back in {} of {} steps and takes {} of a step: {}{at}",
+        "{} in {} of {} steps and takes {} of a step: {}{}",
+        between(gap),
         gap.n_present,
         gap.n_steps,
         percent(share),
         format::duration(gap.ns_per_step),
+        host(gap),
     )
 }
 
-/// A name short enough for a sentence.
-fn clipped(name: &str) -> String {
-    match name.char_indices().nth(MAX_NAME) {
-        Some((at, _)) => format!("{}\u{2026}", &name[..at]),
-        None => name.to_owned(),
+fn between(gap: &Recurring) -> String {
+    format!("the gap between {} and {} comes back", clipped(&gap.prev), clipped(&gap.next))
+}
+
+/// Where the host is meanwhile.
+fn host(gap: &Recurring) -> String {
+    let [op, frame] = [&gap.op, &gap.frame].map(|name| clipped(name));
+    match (op.as_str(), frame.as_str()) {
+        ("", "") => String::new(),
+        ("", place) | (place, "") => format!(", host in {place}"),
+        (op, frame) => format!(", host in {op} at {frame}"),
     }
+}
+
+/// A name short enough for a sentence: of a frame the end, with function and line, of others the start.
+fn clipped(name: &str) -> String {
+    let n = name.chars().count();
+    if n <= MAX_NAME {
+        return name.to_owned();
+    }
+    if name.contains(".py(") || name.contains(".py:") {
+        return format!("\u{2026}{}", name.chars().skip(n - MAX_NAME).collect::<String>());
+    }
+    format!("{}\u{2026}", name.chars().take(MAX_NAME).collect::<String>())
 }
 
 /// What one rule measured, beside its threshold.

@@ -26,8 +26,8 @@ pub struct Recurring {
 }
 
 impl Device<'_, '_> {
-    /// Checks the cluster of gaps with most time, if it comes back. If the cause of most of its time has a hit, it is
-    /// evidence of that one, else a hit of its own. The ceiling of such a hit leaves out causes that have hits.
+    /// Checks the cluster of gaps with most time, if it comes back. If causes with hits have most of its time, it is
+    /// evidence of the largest of them, else a hit of its own. The ceiling of such a hit leaves out causes with hits.
     pub(super) fn recurring(&mut self, clusters: &Clusters, ledger: &Ledger) {
         let Some(n_steps) = Some(clusters.n_steps).filter(|&n| n > 0) else { return };
         let Some(cluster) = clusters.recurring().max_by_key(|cluster| cluster.sum.in_steps_ns) else { return };
@@ -63,8 +63,8 @@ impl Device<'_, '_> {
         }
     }
 
-    /// The rule about the cause of most of the time of a cluster, and the time that can be gained from causes without
-    /// a hit, both within the window.
+    /// Of the rules with a hit that together have most of the time of a cluster, the one with most of it; and the time
+    /// that can be gained from other causes. Both within the window.
     fn causes(&mut self, clusters: &Clusters, cluster: &GapCluster, ledger: &Ledger) -> (Option<Rule>, DurNs) {
         let (mut all, mut recoverable) = ([0; Cause::N], [0; Cause::N]);
         for &index in clusters.gaps(cluster) {
@@ -76,13 +76,15 @@ impl Device<'_, '_> {
                 recoverable[cause] += if is_recoverable(part.class) { time.dur() } else { 0 };
             }
         }
-        let ns = |rule: &Rule| rule.cause().map_or(0, |cause| all[cause as usize]);
-        let most = Rule::ALL.into_iter().max_by_key(ns).filter(|rule| 2 * ns(rule) > all.iter().sum());
+        let mut of_hits: Vec<(DurNs, Rule)> = Vec::new();
         for rule in Rule::ALL {
             if let Some(cause) = rule.cause().filter(|_| self.out.hit_of(rule, self.window.device).is_some()) {
                 recoverable[cause as usize] = 0;
+                of_hits.push((all[cause as usize], rule));
             }
         }
-        (most, recoverable.iter().sum())
+        let explained = of_hits.iter().map(|(ns, _)| ns).sum::<DurNs>();
+        let most = of_hits.into_iter().max().filter(|_| 2 * explained > all.iter().sum());
+        (most.map(|(_, rule)| rule), recoverable.iter().sum())
     }
 }

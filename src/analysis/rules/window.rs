@@ -80,7 +80,11 @@ impl Measured<'_> {
             return None;
         }
         let boundaries = self.boundaries();
-        let of_device = device_boundaries(self.trace, busy.process, boundaries);
+        let is_of_host = self.steps.is_some_and(|steps| steps.source.is_of_host());
+        let of_device = match is_of_host {
+            true => device_boundaries(self.trace, busy.process, boundaries),
+            false => boundaries.to_vec(),
+        };
         let window = Window { device: Some(busy.device), whole, ..Window::default() };
         if let Some(range) = self.range {
             return window.of_steps(Basis::Range, range, boundaries, &of_device);

@@ -44,6 +44,12 @@ pub enum StepSource {
 }
 
 impl StepSource {
+    /// Whether the boundaries are times of the host. Periods are of what ran on the device, and marks are where a
+    /// person sees a step.
+    pub fn is_of_host(&self) -> bool {
+        matches!(self, Self::ProfilerStep | Self::Ranges(_) | Self::Annotation(_))
+    }
+
     /// Short description for the user.
     pub fn label(&self) -> String {
         match self {
