@@ -10,6 +10,9 @@ pub type Line = (Fits, &'static str);
 pub const ALWAYS: Fits = |_| true;
 pub const TORCH: Fits = |run| run.is_torch;
 pub const OTHER: Fits = |run| !run.is_torch;
+pub const TRAINS: Fits = |run| run.is_torch && run.is_training;
+/// Does not train, as far as it is known.
+const INFERS: Fits = |run| !TRAINS(run);
 pub const EAGER: Fits = |run| run.is_torch && !run.is_compiled;
 pub const COMPILED: Fits = |run| run.is_compiled;
 pub const NO_GRAPHS: Fits = |run| run.is_torch && !run.has_graphs;
@@ -65,25 +68,25 @@ fn lines(rule: Rule) -> &'static [Line] {
             ),
             (
                 ALWAYS,
-                "To check, train on one batch kept on the device: if steps get no shorter, loading is not the limit",
+                "To check, run all steps on one batch kept on the device: if they get no shorter, loading is not the limit",
             ),
         ],
         Rule::ExposedCommunication => &[
             (
-                TORCH,
+                TRAINS,
                 "Overlap communication with the backward pass: DDP's bucket_cap_mb, FSDP's backward_prefetch and forward_prefetch",
             ),
-            (OTHER, "Start communication as soon as its data is there, beside the compute that remains"),
-            (TORCH, "Communicate less often (no_sync with gradient accumulation) or less (bf16 gradients)"),
+            (INFERS, "Start communication as soon as its data is there, beside the compute that remains"),
+            (TRAINS, "Communicate less often (no_sync with gradient accumulation) or less (bf16 gradients)"),
             (
                 ALWAYS,
                 "To check, compare the ranks: where one starts its collectives late, the others wait for it, not for the network",
             ),
         ],
         Rule::LaunchBound => &[
-            (EAGER, "Launch less: torch.compile, fused optimizers (fused=True), larger batches"),
+            (EAGER, "Launch less: torch.compile, larger batches"),
             (COMPILED, "Part of it is compiled already: TORCH_LOGS=graph_breaks names what torch.compile leaves out"),
-            (COMPILED, "Launch less of the rest: fused optimizers (fused=True), larger batches"),
+            (TRAINS, "Update many parameters with one launch: optimizers with fused=True"),
             (
                 NO_GRAPHS,
                 "Launch the step as CUDA graphs: mode=\"reduce-overhead\" of torch.compile, or torch.cuda.graph",
@@ -105,6 +108,13 @@ fn lines(rule: Rule) -> &'static [Line] {
             (TORCH, "To find the rest, run with torch.cuda.set_sync_debug_mode(\"warn\")"),
             (OTHER, "To check, no synchronizing calls are left in the loop, see the table of calls"),
         ],
+        _ => host_lines(rule),
+    }
+}
+
+/// The same for more causes of idle time.
+fn host_lines(rule: Rule) -> &'static [Line] {
+    match rule {
         Rule::HostBound => &[
             (EAGER, "Many small operators: torch.compile, or larger batches"),
             (COMPILED, "Part of it is compiled already: TORCH_LOGS=graph_breaks names what torch.compile leaves out"),
@@ -170,6 +180,13 @@ fn more_lines(rule: Rule) -> &'static [Line] {
             ),
             (ALWAYS, "To check, both streams run at the same time"),
         ],
+        _ => unknown_lines(rule),
+    }
+}
+
+/// The same for idle time that another recording would explain.
+fn unknown_lines(rule: Rule) -> &'static [Line] {
+    match rule {
         Rule::Blocked => &[
             (
                 ALWAYS,
@@ -218,8 +235,12 @@ fn kernel_lines(rule: Rule) -> &'static [Line] {
             (ALWAYS, "To check, time the loader alone: its batches per second are a limit for the training"),
         ],
         Rule::TinyKernels => &[
-            (EAGER, "Fuse them: torch.compile, fused optimizers (foreach=True, fused=True), or larger batches"),
-            (COMPILED, "Fuse those outside of the compiled parts: fused optimizers (fused=True), fewer graph breaks"),
+            (EAGER, "Fuse them: torch.compile, or larger batches"),
+            (
+                COMPILED,
+                "Fuse those outside of the compiled parts: TORCH_LOGS=graph_breaks names what torch.compile leaves out",
+            ),
+            (TRAINS, "Update many parameters with one launch: optimizers with foreach=True or fused=True"),
             (OTHER, "Fuse them, or give each more work"),
             (ALWAYS, "To check, the step has fewer kernels, and the busy share is higher"),
         ],
@@ -242,7 +263,8 @@ fn kernel_lines(rule: Rule) -> &'static [Line] {
             (ALWAYS, "To check, record the same steps again: the cluster is gone or smaller"),
         ],
         Rule::MemoryNearlyFull => &[
-            (ALWAYS, "Leave a tenth free: a smaller batch, activation checkpointing, or sharded optimizer state"),
+            (ALWAYS, "Leave a tenth free: a smaller batch, or lower precision"),
+            (TRAINS, "Activation checkpointing and sharded optimizer state need less of it"),
             (ALWAYS, "To check, look at the peak in the memory view, and by which stacks it is held"),
         ],
         _ => &[],
@@ -263,8 +285,9 @@ pub mod tests {
             is_compiled: bit(i, 3),
             has_graphs: bit(i, 4),
             has_stacks: bit(i, 5),
+            is_training: bit(i, 6),
         };
-        (0..64).map(run).collect()
+        (0..128).map(run).collect()
     }
 
     #[test]
@@ -289,6 +312,10 @@ pub mod tests {
             }
             if run.has_stacks {
                 assert!(!Rule::ALL.into_iter().any(|rule| all(rule).contains("with_stack")));
+            }
+            if !run.is_training {
+                let names = ["optimizer", "backward", "gradient"];
+                assert!(!Rule::ALL.into_iter().any(|rule| names.iter().any(|name| all(rule).contains(name))));
             }
             if !run.is_torch {
                 let names = ["torch.compile", "DataLoader(", ".item()", "PYTORCH"];

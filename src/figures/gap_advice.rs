@@ -1,6 +1,6 @@
 //! What to do about idle time, by cause and by trigger, and how to see whether it helped.
 
-use super::advice::{ALWAYS, AMD, COMPILED, EAGER, GRAPHS, Line, NO_GRAPHS, NVIDIA, OTHER, TORCH, of_vendor};
+use super::advice::{ALWAYS, AMD, COMPILED, EAGER, GRAPHS, Line, NO_GRAPHS, NVIDIA, OTHER, TORCH, TRAINS, of_vendor};
 use crate::analysis::gaps::{GapClass, Trigger};
 use crate::analysis::rules::{RunFacts, Vendor};
 
@@ -114,11 +114,9 @@ const ADVICE: [(GapClass, Lines); GapClass::N] = [
         GapClass::Launch,
         (
             &[
-                (EAGER, "Launch fewer, larger kernels: fused optimizers (fused=True), torch.compile, larger batches"),
-                (
-                    COMPILED,
-                    "Launch fewer, larger kernels: fused optimizers (fused=True), fewer graph breaks, larger batches",
-                ),
+                (EAGER, "Launch fewer, larger kernels: torch.compile, larger batches"),
+                (COMPILED, "Launch fewer, larger kernels: fewer graph breaks, larger batches"),
+                (TRAINS, "Update many parameters with one launch: optimizers with fused=True"),
                 (OTHER, "Launch fewer, larger kernels"),
                 (
                     NO_GRAPHS,
@@ -133,7 +131,7 @@ const ADVICE: [(GapClass, Lines); GapClass::N] = [
         GapClass::CpuOp,
         (
             &[
-                (EAGER, "Reduce the operators per step: torch.compile, fused modules, foreach or fused optimizers"),
+                (EAGER, "Reduce the operators per step: torch.compile, fused modules"),
                 (
                     COMPILED,
                     "Part of it is compiled already: TORCH_LOGS=graph_breaks names what torch.compile leaves out",

@@ -47,7 +47,7 @@ pub fn findings(traces: &[Judged<'_>], thresholds: &Thresholds) -> Vec<(usize, F
     let worded = |group: &Vec<(usize, &Hit)>| {
         let (i, hit) = group[0];
         let mut finding = finding(hit, &traces[i], thresholds);
-        if let Some((ns, rank, device)) = ceiling(traces, i, hit) {
+        if let Some(Gain { ns, rank, device }) = ceiling(traces, i, hit) {
             finding.ceiling_ns_per_step = Some(ns);
             if (rank, device) != (traces[i].trace.info.rank, hit.device) {
                 let slowest = self::device(device, rank);
@@ -76,23 +76,32 @@ fn is_other_rank(traces: &[Judged<'_>], a: usize, b: usize) -> bool {
     a.is_some() && b.is_some() && a != b
 }
 
+/// What ending a cause gains one device per step at most, with its rank and its index.
+#[derive(Clone, Copy)]
+struct Gain {
+    ns: DurNs,
+    rank: Option<u32>,
+    device: Option<u32>,
+}
+
 /// What ending the cause of a hit gains the job per step at most, with the rank and the device that it is of: what it
 /// gains the slowest rank, since faster ones wait for that. Of devices that are equally slow it is the most that one of
 /// them gains, never their sum.
-fn ceiling(traces: &[Judged<'_>], of: usize, hit: &Hit) -> Option<(DurNs, Option<u32>, Option<u32>)> {
+fn ceiling(traces: &[Judged<'_>], of: usize, hit: &Hit) -> Option<Gain> {
     hit.ceiling_ns_per_step?;
     let peers = (0..traces.len()).filter(|&i| i == of || is_other_rank(traces, of, i));
-    let mut all: Vec<(DurNs, (DurNs, Option<u32>, Option<u32>))> = Vec::new();
+    let mut all: Vec<(DurNs, Gain)> = Vec::new();
     for Judged { trace, verdicts, .. } in peers.map(|i| &traces[i]) {
         for check in verdicts.checks.iter().filter(|check| check.rule == hit.rule) {
             let window = verdicts.windows.iter().find(|window| window.device == check.device);
-            let gain = (check.ceiling_ns_per_step.unwrap_or_default(), trace.info.rank, check.device);
+            let ns = check.ceiling_ns_per_step.unwrap_or_default();
+            let gain = Gain { ns, rank: trace.info.rank, device: check.device };
             all.extend(window.and_then(Window::step_ns).map(|step| (step, gain)));
         }
     }
     let slowest = all.iter().map(|&(step, _)| step).max()?;
-    let is_slow = |(step, _): &(DurNs, _)| *step as f64 >= slowest as f64 * (1.0 - EQUALLY_SLOW);
-    all.into_iter().filter(is_slow).map(|(_, gain)| gain).max_by_key(|gain| gain.0)
+    let is_slow = |(step, _): &(DurNs, Gain)| *step as f64 >= slowest as f64 * (1.0 - EQUALLY_SLOW);
+    all.into_iter().filter(is_slow).map(|(_, gain)| gain).max_by_key(|gain| gain.ns)
 }
 
 /// A hit of a rule as a finding.

@@ -280,11 +280,10 @@ impl Device<'_, '_> {
         let found = Hit { range: Some(step), count: steps.len() as u64, ..self.hit_in(Rule::DataTime, data, busy) };
         self.out.check(found);
         let device = self.window.device;
-        if self.out.hit_of(Rule::DataTime, device).is_some() {
-            if let Some(loading) = self.out.hit_of(Rule::DataLoading, device) {
-                loading.data_time = Some((data, busy));
-                self.out.verdicts.hits.retain(|hit| (hit.rule, hit.device) != (Rule::DataTime, device));
-            }
+        let is_hit = self.out.hit_of(Rule::DataTime, device).is_some();
+        if let Some(loading) = self.out.hit_of(Rule::DataLoading, device).filter(|_| is_hit) {
+            loading.data_time = Some((data, busy));
+            self.out.verdicts.hits.retain(|hit| (hit.rule, hit.device) != (Rule::DataTime, device));
         }
     }
 

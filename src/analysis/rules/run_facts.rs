@@ -20,6 +20,8 @@ pub struct RunFacts {
     pub is_torch: bool,
     /// Whether code of torch.compile runs: kernels that Inductor generated, or its calls.
     pub is_compiled: bool,
+    /// Whether it trains: there is a backward pass or an optimizer.
+    pub is_training: bool,
     /// Whether CUDA or HIP graphs are launched.
     pub has_graphs: bool,
     /// Whether it holds call stacks of the program.
@@ -31,6 +33,10 @@ const INDUCTOR_KERNELS: [&str; 5] = ["triton_poi_", "triton_red_", "triton_per_"
 /// Parts of names of what runs compiled code.
 const COMPILED: [&str; 5] =
     ["CompiledFxGraph", "Torch-Compiled Region", "CompiledFunction", "torchinductor_", "torch/_inductor/runtime"];
+
+/// Parts of names of what runs in training only.
+const TRAINING: [&str; 7] =
+    ["autograd::engine", "Optimizer.step", "Backward0", "backward", "Backward", "multi_tensor_apply", "optimizer"];
 
 impl RunFacts {
     /// Judges names once each, by the kinds of slices that they name. Cost: O(slices + strings).
@@ -50,6 +56,7 @@ impl RunFacts {
         };
         let mut is_amd = trace.info.devices.iter().any(|device| device.is_amd());
         for (id, name) in trace.strings.iter() {
+            run.is_training |= kinds[id.0 as usize] != 0 && TRAINING.iter().any(|part| name.contains(part));
             let has = |kind: SliceKind| kinds[id.0 as usize] & 1 << kind as u16 != 0;
             if has(SliceKind::Kernel) {
                 is_amd |= name.starts_with("Cijk_") || name.ends_with(".kd");
@@ -94,6 +101,9 @@ mod tests {
         assert_eq!(facts(&[("main", SliceKind::Annotation, "Torch-Compiled Region: 0/0")]), compiled);
         // Triton kernels that people write are not compiled by PyTorch.
         assert_eq!(facts(&[("stream 7", SliceKind::Kernel, "_attn_fwd")]), nothing);
+        let training = RunFacts { is_training: true, ..nothing };
+        assert_eq!(facts(&[("stream 7", SliceKind::Kernel, "layer_norm_backward_kernel")]), training);
+        assert_eq!(facts(&[("main", SliceKind::Annotation, "Optimizer.step#SGD.step")]), training);
         let stacks = RunFacts { has_stacks: true, ..nothing };
         assert_eq!(facts(&[("main", SliceKind::PythonFunction, "train.py(3): main")]), stacks);
     }

@@ -46,8 +46,8 @@ pub struct Args {
     /// and growth of memory, out of memory, parts of a file that could not be read
     #[arg(long, value_enum, value_name = "LEVEL")]
     pub fail_on: Option<Severity>,
-    /// Set a threshold of a rule, such as data_loading.warn=15% or slow_kernel_ns=2ms; may be repeated.
-    /// --thresholds lists them
+    /// Set a threshold of a rule, such as `data_loading.warn=15%` or `slow_kernel_ns=2ms`; may be repeated.
+    /// `--thresholds` lists them
     #[arg(long = "threshold", value_name = "NAME=VALUE")]
     pub set: Vec<String>,
     /// List the thresholds with their values, and exit
