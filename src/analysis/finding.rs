@@ -51,4 +51,7 @@ pub struct Evidence {
     pub range_ns: Option<[TimeNs; 2]>,
     /// Names of the objects concerned, such as frames.
     pub names: Vec<String>,
+    /// What else shows it, one sentence each without a trailing period.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }

@@ -85,7 +85,7 @@ pub fn findings() -> Part<Finding> {
     let figures = figures! { row: Finding;
         words "severity", "Severity", 70, Cell::Word(severity(row.severity)), "A note, a warning, or high";
         words "rule", "Rule", 130, Cell::name(row.rule), "What was judged";
-        words "text", "Finding", 400, Cell::name(&row.text), "What was found";
+        words "text", "Finding", 400, Cell::name(&with_notes(row)), "What was found, and what else shows it";
         words "measured", "Measured", 90, Cell::name(&value(row.measured, row.unit)), "The measured value";
         words "threshold", "Threshold", 90, Cell::name(&level(row.threshold, row.default_threshold, row.unit)),
             "The level that it reached";
@@ -94,6 +94,11 @@ pub fn findings() -> Part<Finding> {
         words "advice", "Advice", 400, Cell::Sentences(row.advice.clone().into()), "What to do, and how to check it";
     };
     Part::new("findings", "Findings", figures)
+}
+
+fn with_notes(finding: &Finding) -> String {
+    let notes = finding.evidence.notes.iter().map(|note| format!(". {note}"));
+    std::iter::once(finding.text.clone()).chain(notes).collect()
 }
 
 /// The word for the severity of a finding; problems of files have others.

@@ -51,7 +51,8 @@ pub fn findings(traces: &[Judged<'_>], thresholds: &Thresholds) -> Vec<(usize, F
             finding.ceiling_ns_per_step = Some(ns);
             if (rank, device) != (traces[i].trace.info.rank, hit.device) {
                 let slowest = self::device(device, rank);
-                finding.text += &format!("; ending it gains the slowest, {slowest}, at most {}", format::duration(ns));
+                let note = format!("Ending it gains the slowest, {slowest}, at most {} per step", format::duration(ns));
+                finding.evidence.notes.push(note);
             }
         }
         let shares: Vec<f64> = group[1..].iter().map(|(_, hit)| hit.measured).collect();
@@ -119,6 +120,7 @@ fn finding(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Finding {
             file: Some(of.path.to_owned()),
             range_ns: range.map(|range| [range.start, range.end]),
             names: hit.names.iter().filter(|name| !name.is_empty()).cloned().collect(),
+            notes: notes(hit),
         },
         ceiling_ns_per_step: hit.ceiling_ns_per_step,
         advice: advice(hit.rule, &of.verdicts.run),
@@ -164,8 +166,7 @@ fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String {
         hit.names.iter().filter(|name| !name.is_empty()).map(|name| clipped(name)).collect::<Vec<_>>().join(", ");
     let most = if names.is_empty() { String::new() } else { format!("; most in {names}") };
     let per_step = per_step(hit);
-    let evidence = evidence(hit);
-    let waits = |why: &str| format!("{device} waits {share} {scope} {why}: {amount}{per_step}{most}{evidence}");
+    let waits = |why: &str| format!("{device} waits {share} {scope} {why}: {amount}{per_step}{most}");
     let count = format::count(hit.count);
     match hit.rule {
         Rule::LowUtilization => format!("{device} is busy {share} {scope}: {amount} of {}", format::duration(hit.of)),
@@ -174,15 +175,13 @@ fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String {
         }
         Rule::DataLoading => waits("for data"),
         Rule::ExposedCommunication => {
-            format!("{device} communicates {share} {scope} without computing: {amount}{per_step}{most}{evidence}")
+            format!("{device} communicates {share} {scope} without computing: {amount}{per_step}{most}")
         }
         Rule::LaunchBound => waits("because the host launches no faster than it runs"),
         Rule::Synchronization => waits("because the host waited for it and had nothing queued"),
         Rule::HostBound => waits("while the host runs operators or Python"),
         Rule::ExposedCopies => {
-            format!(
-                "{device} copies, or waits for calls that copy, {share} {scope}: {amount}{per_step}{most}{evidence}"
-            )
+            format!("{device} copies, or waits for calls that copy, {share} {scope}: {amount}{per_step}{most}")
         }
         Rule::PageableCopies => {
             let size = format::bytes(thresholds.pageable_bytes as f64);
@@ -197,7 +196,7 @@ fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String {
         Rule::StepBoundary => waits("between steps"),
         Rule::Dependency => waits("with work of one stream waiting for another"),
         Rule::Blocked => waits("while the host is blocked in the operating system"),
-        Rule::DataTime => format!("{device}: {}", data_time((hit.amount, hit.of))),
+        Rule::DataTime => format!("{device}: in {}", data_time((hit.amount, hit.of))),
         Rule::TinyKernels => {
             let (all, limit) = (format::count(hit.of as u64), format::duration(thresholds.tiny_kernel_ns));
             format!("{device}: {share} of {all} kernels take less than {limit}{most}")
@@ -241,24 +240,24 @@ fn per_step(hit: &Hit) -> String {
 }
 
 /// What else shows the cause of a hit.
-fn evidence(hit: &Hit) -> String {
-    let data = hit.data_time.map(|times| format!("; {}", data_time(times)));
-    let gap = hit.recurring.as_ref().map(|gap| {
+fn notes(hit: &Hit) -> Vec<String> {
+    let data = hit.data_time.map(|times| format!("In {}", data_time(times)));
+    let gap = hit.recurring.as_ref().filter(|_| hit.rule != Rule::RecurringGap).map(|gap| {
         let (between, ns) = (between(gap), format::duration(gap.ns_per_step));
-        format!("; {between} in {} of {} steps, {ns} per step{}", gap.n_present, gap.n_steps, host(gap))
+        format!("The {between} in {} of {} steps, {ns} per step{}", gap.n_present, gap.n_steps, host(gap))
     });
     data.into_iter().chain(gap).collect()
 }
 
 fn data_time((data, busy): (DurNs, DurNs)) -> String {
     let [data, busy] = [data, busy].map(format::duration);
-    format!("in the median step the host loads data for {data}, and the device works for {busy}")
+    format!("the median step the host loads data for {data}, and the device works for {busy}")
 }
 
 /// * `share`: of a step.
 fn recurring(gap: &Recurring, share: f64) -> String {
     format!(
-        "{} in {} of {} steps and takes {} of a step: {}{}",
+        "the {} in {} of {} steps and takes {} of a step: {}{}",
         between(gap),
         gap.n_present,
         gap.n_steps,
@@ -269,7 +268,7 @@ fn recurring(gap: &Recurring, share: f64) -> String {
 }
 
 fn between(gap: &Recurring) -> String {
-    format!("the gap between {} and {} comes back", clipped(&gap.prev), clipped(&gap.next))
+    format!("gap between {} and {} comes back", clipped(&gap.prev), clipped(&gap.next))
 }
 
 /// Where the host is meanwhile.

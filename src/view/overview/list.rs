@@ -77,6 +77,9 @@ fn finding_ui(found: &Found, ui: &mut egui::Ui) -> Option<Place> {
             if let Some(ceiling) = finding.ceiling_ns_per_step {
                 ui.label(format!("Ending it gains at most {} per step", format::duration(ceiling)));
             }
+            for note in &finding.evidence.notes {
+                ui.label(display_name(note));
+            }
             for sentence in &finding.advice {
                 ui.label(format!("\u{2022} {sentence}"));
             }
