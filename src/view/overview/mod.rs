@@ -3,6 +3,7 @@
 mod cards;
 mod chart;
 mod list;
+mod thresholds;
 mod words;
 mod work;
 
@@ -57,7 +58,8 @@ impl View for OverviewView {
         let steps = ctx.steps_of_all();
         let charts = self.charts.ask(ctx.answers, ctx.traces, &StepCharts { steps: steps.clone() });
         let range = ctx.range.filter(|_| !self.is_whole);
-        let summary = self.summary.ask(ctx.answers, ctx.traces, &Summary { steps, range });
+        let asked = Summary { steps, range, thresholds: *ctx.thresholds };
+        let summary = self.summary.ask(ctx.answers, ctx.traces, &asked);
         self.is_waiting = summary.is_working() || charts.is_working();
         let is_wide = ui.available_width() >= WIDE;
         if is_wide {
@@ -80,6 +82,7 @@ impl View for OverviewView {
                         if let Some(summary) = answer_ui(&summary, "Applying the rules…", ui) {
                             let place = self.list.ui(&summary, ui);
                             place.into_iter().for_each(|place| self.show(place, ctx));
+                            thresholds::ui(ctx.thresholds, ui);
                         }
                     });
                 });
@@ -92,6 +95,7 @@ impl View for OverviewView {
                 if let Some(summary) = answer_ui(&summary, "Applying the rules…", ui) {
                     let place = self.list.ui(&summary, ui);
                     place.into_iter().for_each(|place| self.show(place, ctx));
+                    thresholds::ui(ctx.thresholds, ui);
                     ui.separator();
                 }
                 self.cards_ui(&summary, ctx, ui);
