@@ -23,12 +23,14 @@ pub struct Projection {
 /// Cost: O(log n) amortized for adding a piece of one span and for a query.
 #[derive(Debug, Default)]
 pub struct RecentSpans {
-    /// Prefix sums of the work and of the launches.
-    sums: Vec<(DurNs, u64)>,
-    /// Indices and starts of pieces that start before all later ones.
-    starts: Vec<(usize, TimeNs)>,
-    /// Indices and ends of pieces that end after all later ones.
-    ends: Vec<(usize, TimeNs)>,
+    /// Prefix sums of the work.
+    work: Vec<DurNs>,
+    /// Prefix sums of the launches.
+    launches: Vec<u32>,
+    /// Pieces that start before all later ones.
+    starts: Utmost,
+    /// Pieces that end after all later ones.
+    ends: Utmost,
     /// Disjoint time ranges by start, with their end and the last piece that covers them.
     cover: BTreeMap<TimeNs, (TimeNs, usize)>,
     /// Fenwick tree over the time that each piece is the last to cover.
@@ -40,16 +42,12 @@ impl RecentSpans {
     ///
     /// * `shared`: its spans that overlap those of other pieces, disjoint; more of its spans do no harm.
     pub fn push(&mut self, piece: &Projection, shared: impl IntoIterator<Item = TimeRange>) {
-        if self.sums.is_empty() {
-            self.sums.push((0, 0));
-        }
-        let index = self.sums.len() - 1;
-        let (work_ns, launches) = self.sums[index];
-        self.sums.push((work_ns.saturating_add(piece.work_ns), launches + piece.launches));
-        while self.starts.pop_if(|(_, start)| *start >= piece.time.start).is_some() {}
-        self.starts.push((index, piece.time.start));
-        while self.ends.pop_if(|(_, end)| *end <= piece.time.end).is_some() {}
-        self.ends.push((index, piece.time.end));
+        let index = self.work.len();
+        let add = |sum: Option<&DurNs>| sum.copied().unwrap_or(0).saturating_add(piece.work_ns);
+        self.work.push(add(self.work.last()));
+        self.launches.push(self.launches.last().copied().unwrap_or(0) + piece.launches as u32);
+        self.starts.push(index, piece.time.start, |before, new| before >= new);
+        self.ends.push(index, piece.time.end, |before, new| before <= new);
         self.last.grow();
         self.last.add(index, piece.busy_ns);
         for span in shared.into_iter().filter(|span| span.dur() > 0) {
@@ -82,16 +80,38 @@ impl RecentSpans {
 
     /// The pieces from index `first` to the last together, of which there must be at least one.
     pub fn since(&self, first: usize) -> Projection {
-        let at = |stack: &[(usize, TimeNs)]| {
-            stack.get(stack.partition_point(|entry| entry.0 < first)).map_or(0, |entry| entry.1)
-        };
-        let n = self.sums.len() - 1;
+        let last = self.work.len() - 1;
+        let (work, launches) = first.checked_sub(1).map_or((0, 0), |before| (self.work[before], self.launches[before]));
         Projection {
-            time: TimeRange { start: at(&self.starts), end: at(&self.ends) },
-            work_ns: self.sums[n].0 - self.sums[first].0,
+            time: TimeRange { start: self.starts.from(first), end: self.ends.from(first) },
+            work_ns: self.work[last] - work,
             busy_ns: self.last.since(first),
-            launches: self.sums[n].1 - self.sums[first].1,
+            launches: u64::from(self.launches[last] - launches),
         }
+    }
+}
+
+/// The pieces whose time is before, or after, that of all later ones.
+#[derive(Debug, Default)]
+struct Utmost {
+    pieces: Vec<u32>,
+    times: Vec<TimeNs>,
+}
+
+impl Utmost {
+    /// * `is_passed`: whether the time of a piece before is not beyond that of the new one.
+    fn push(&mut self, piece: usize, time: TimeNs, is_passed: impl Fn(TimeNs, TimeNs) -> bool) {
+        while self.times.pop_if(|before| is_passed(*before, time)).is_some() {
+            self.pieces.pop();
+        }
+        self.pieces.push(piece as u32);
+        self.times.push(time);
+    }
+
+    /// The utmost time of the pieces from `first` on.
+    fn from(&self, first: usize) -> TimeNs {
+        let at = self.pieces.partition_point(|&piece| (piece as usize) < first);
+        self.times.get(at).copied().unwrap_or_default()
     }
 }
 
