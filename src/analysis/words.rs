@@ -112,11 +112,12 @@ fn is_communication(words: &[String], joined: &str) -> bool {
     const LIBRARIES: &str = "mpi horovod hvd gloo ucc oneccl dist distributed comm";
     const OPERATIONS: &str = "barrier broadcast bcast reduce gather scatter send recv isend irecv wait waitall";
     let has = |any: &str| words.iter().any(|word| is_one_of(word, any));
-    // `wait_sparse_data_dist` waits for an exchange of features, but not by that alone.
     let is_of_library = || words.first().is_some_and(|word| is_one_of(word, LIBRARIES));
     COLLECTIVES.split(' ').any(|collective| joined.contains(collective))
         || is_of_library() && has(OPERATIONS)
         || joined == "barrier"
+        // TorchRec exchanges the features of a batch: `wait_sparse_data_dist`.
+        || joined.contains("sparsedatadist")
 }
 
 /// Whether a name speaks of compiling, or of loading code. Ordinary runs of compiled code do not: `compiled_forward`,

@@ -9,6 +9,10 @@ use super::roles::{Role, Roles};
 use super::work::{Calls, LOADING};
 use crate::model::{CopyKind, DurNs, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
+/// A call of no class that lasts this long, in nanoseconds, names its part in place of the operator or frame around
+/// it: `cudaGetDeviceProperties`. Ordinary ones take 1-10 us.
+const LONG_CALL: DurNs = 50_000;
+
 /// How much a thread did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
@@ -149,7 +153,7 @@ impl<'a> Host<'a> {
             match class {
                 GapClass::Unknown => {
                     named = named.or(Some(slice).filter(|_| role != Role::Nothing));
-                    let is_long = || trace.slices.time(slice).dur() >= self.theta;
+                    let is_long = || trace.slices.time(slice).dur() >= LONG_CALL;
                     if kind.is_call() && generic.is_none() && is_long() {
                         call = call.or(Some(slice));
                     }

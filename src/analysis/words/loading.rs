@@ -80,7 +80,7 @@ fn is_loader(words: &[&str]) -> bool {
             || is_one_of(word, DATA)
             || *word == "iter"
     };
-    words[..at].iter().all(|word| is_known(word)) && words[at + 1..].iter().all(|word| is_one_of(word, FOLLOWERS))
+    words[..at].iter().all(is_known) && words[at + 1..].iter().all(|word| is_one_of(word, FOLLOWERS))
 }
 
 /// Whether a whole name stands for loading: a range `data` or `prefetch` in a training loop.
