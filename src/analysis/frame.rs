@@ -1,5 +1,8 @@
 //! Frames of call stacks: function, file, line, and whether they belong to the user's program.
 
+mod libraries;
+mod loaders;
+
 /// Frames that say nothing of the program: how the recorder looked at the stack, and how the
 /// interpreter runs and calls. The beginnings of their names, after any namespace; much as `MemoryViz`
 /// leaves them out.
@@ -32,86 +35,6 @@ const NOISE_FILES: [&str; 9] = [
     "cpython/abstract.h",
     "libc_start_call_main.h",
 ];
-/// Subfolders of `torch` that identify PyTorch itself.
-const TORCH_PARTS: [&str; 15] = [
-    "amp",
-    "compiler",
-    "cuda",
-    "distributed",
-    "func",
-    "functional.py",
-    "fx",
-    "jit",
-    "nn",
-    "optim",
-    "profiler",
-    "serialization.py",
-    "storage.py",
-    "testing",
-    "utils",
-];
-
-/// Packages and modules of the standard library by their first folder or file. Kineto writes paths relative to
-/// `sys.path`, without the folder that identifies an installed package.
-const LIBRARIES: [&str; 56] = [
-    "accelerate",
-    "apex",
-    "asyncio",
-    "bitsandbytes",
-    "codecs.py",
-    "collections",
-    "concurrent",
-    "contextlib.py",
-    "copy.py",
-    "dataclasses.py",
-    "datasets",
-    "deepspeed",
-    "diffusers",
-    "einops",
-    "encodings",
-    "enum.py",
-    "flash_attn",
-    "functools.py",
-    "huggingface_hub",
-    "importlib",
-    "inspect.py",
-    "ipykernel",
-    "IPython",
-    "json",
-    "lightning",
-    "lightning_fabric",
-    "logging",
-    "multiprocessing",
-    "numpy",
-    "os.py",
-    "pandas",
-    "peft",
-    "pickle.py",
-    "PIL",
-    "pytorch_lightning",
-    "queue.py",
-    "re.py",
-    "runpy.py",
-    "safetensors",
-    "scipy",
-    "selectors.py",
-    "sklearn",
-    "subprocess.py",
-    "threading.py",
-    "timm",
-    "tokenizers",
-    "torchaudio",
-    "torchvision",
-    "tqdm",
-    "transformers",
-    "triton",
-    "typing.py",
-    "unittest",
-    "vllm",
-    "weakref.py",
-    "xformers",
-];
-
 /// A parsed frame of a call stack: `forward (model.py:12)`, possibly incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
@@ -172,28 +95,16 @@ impl<'a> Frame<'a> {
         self.file.ends_with(".py") || self.file.starts_with('<') || self.file.ends_with(".ipynb")
     }
 
-    /// Whether it belongs to the user's program: Python outside the standard library and installed packages.
+    /// Whether it belongs to the user's program: Python outside the standard library, installed packages, and code
+    /// that compilers generated.
     pub fn is_user(&self) -> bool {
-        let path = self.file.replace('\\', "/").to_ascii_lowercase();
-        let of_torch = |(at, _): (usize, &str)| {
-            let rest = &path[at + "torch/".len()..];
-            let starts_component = at == 0 || path.as_bytes()[at - 1] == b'/';
-            let part = rest.split('/').next().unwrap_or_default();
-            // Kineto leaves out the folder in which PyTorch is installed.
-            starts_component && (at == 0 || part.starts_with('_') || TORCH_PARTS.contains(&part))
-        };
-        let is_relative_library = LIBRARIES.contains(&self.file.split(['/', '\\']).next().unwrap_or_default());
-        let is_frozen = path.starts_with("<frozen") || path.starts_with("<eval") || path == "<string>";
-        let is_library = ["site-packages/", "dist-packages/", "/lib/python", "importlib/"];
-        // On Windows the standard library lies directly in `Lib`.
-        let is_windows_library =
-            path.as_bytes().get(1) == Some(&b':') && path.contains("python3") && path.contains("/lib/");
-        self.is_python()
-            && !is_frozen
-            && !is_relative_library
-            && !is_windows_library
-            && !is_library.iter().any(|folder| path.contains(folder))
-            && !path.match_indices("torch/").any(of_torch)
+        self.is_python() && !libraries::contains(self.file)
+    }
+
+    /// Whether it waits for the next batch, or prepares it: the loaders of libraries, and functions of the user's
+    /// program named like one.
+    pub fn loads_data(&self) -> bool {
+        loaders::is_of_library(self) || self.is_user() && loaders::is_of_user(self)
     }
 }
 
@@ -215,38 +126,6 @@ mod tests {
         assert_eq!(Frame::of("?? (b.py)"), frame("??", "b.py", 0));
         for odd in ["", "(", ")", "x)", ") (", "f (a)", "f (:)", "(((", "f (a.b, c.d)"] {
             assert_eq!(Frame::of(odd), frame(odd, "", 0), "{odd}");
-        }
-    }
-
-    #[test]
-    fn user_frames_are_recognized() {
-        let is_user = |file: &str| Frame { function: "f", file, line: 1 }.is_user();
-        for file in [
-            "/home/me/train.py",
-            "train.py",
-            "/home/me/torch/train.py",
-            "D:\\Dev\\model.py",
-            "<stdin>",
-            "/tmp/ipykernel_1/1.py",
-        ] {
-            assert!(is_user(file), "{file}");
-        }
-        for file in [
-            "",
-            "CUDACachingAllocator.cpp",
-            "/usr/lib/python3.11/runpy.py",
-            "<frozen runpy>",
-            "/x/site-packages/a/b.py",
-            "D:\\Dev\\.venv\\Lib\\site-packages\\torch\\nn\\modules\\module.py",
-            "/opt/pytorch/torch/nn/linear.py",
-            "torch/_dynamo/eval_frame.py",
-            "torch/autograd/graph.py",
-            "torchvision/models/resnet.py",
-            "contextlib.py",
-            "torch/autograd/__init__.py",
-            "C:\\Python311\\Lib\\threading.py",
-        ] {
-            assert!(!is_user(file), "{file}");
         }
     }
 

@@ -30,3 +30,4 @@ pub mod stacks;
 pub mod steps;
 pub mod tensor_cores;
 pub mod totals;
+pub mod words;

@@ -6,8 +6,12 @@ use hashbrown::HashMap;
 
 use super::GapClass;
 use super::roles::{Role, Roles};
-use super::work::Calls;
+use super::work::{Calls, LOADING};
 use crate::model::{CopyKind, DurNs, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
+
+/// A call of no class that lasts this long, in nanoseconds, names its part in place of the operator or frame around
+/// it: `cudaGetDeviceProperties`. Ordinary ones take 1-10 us.
+const LONG_CALL: DurNs = 50_000;
 
 /// How much a thread did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +125,8 @@ impl<'a> Host<'a> {
         let mut is_soft = false;
         let mut generic: Option<(GapClass, SliceId, Activity)> = None;
         let mut named: Option<SliceId> = None;
+        // A long call of no class, inside of all operators and frames.
+        let mut call: Option<SliceId> = None;
         let (mut has_operator, mut has_frame) = (false, false);
         for slice in open.iter().rev().map(|&i| SliceId(i)) {
             let role = self.roles.of(trace, slice);
@@ -137,14 +143,21 @@ impl<'a> Host<'a> {
                 continue;
             }
             let class = match role {
-                Role::CopyCall | Role::SyncOperator | Role::CopyOperator | Role::DataRange => {
-                    self.judged_by_content(slice, role)
-                }
+                Role::CopyCall | Role::SyncOperator | Role::CopyOperator => self.judged_by_content(slice, role),
                 Role::Launch if self.calls.loading.contains(&slice) => GapClass::ModuleLoad,
+                Role::LazyLoad if trace.slices.time(slice).dur() >= LOADING => GapClass::ModuleLoad,
+                // What works in it has a cause of its own.
+                Role::CollectiveRange if generic.is_some_and(is_own_work) => GapClass::Unknown,
                 role => class_of(role),
             };
             match class {
-                GapClass::Unknown => named = named.or(Some(slice).filter(|_| role != Role::Nothing)),
+                GapClass::Unknown => {
+                    named = named.or(Some(slice).filter(|_| role != Role::Nothing));
+                    let is_long = || trace.slices.time(slice).dur() >= LONG_CALL;
+                    if kind.is_call() && generic.is_none() && is_long() {
+                        call = call.or(Some(slice));
+                    }
+                }
                 GapClass::CpuOp | GapClass::Python | GapClass::Blocked => {
                     let waits = matches!(role, Role::OsWait | Role::PythonWait);
                     let activity = if waits { Activity::Waits } else { Activity::Works };
@@ -158,7 +171,7 @@ impl<'a> Host<'a> {
         }
         let (class, slice, activity) = match (decided, generic) {
             (Some((class, slice)), _) => (class, Some(slice), Activity::Works),
-            (None, Some((class, slice, activity))) => (class, Some(slice), activity),
+            (None, Some((class, slice, activity))) => (class, call.or(Some(slice)), activity),
             (None, None) => (GapClass::Unknown, named, Activity::Nothing),
         };
         Segment { time, class, slice, activity, has_operator, has_frame }
@@ -191,17 +204,12 @@ impl<'a> Host<'a> {
                 Role::Launch | Role::GraphLaunch => launches = true,
                 _ => {}
             }
-            if launches && role == Role::DataRange {
-                break;
-            }
         }
         let is_python = trace.slices.kind[slice.idx()] == SliceKind::PythonFunction;
         let ordinary = if is_python { GapClass::Python } else { GapClass::CpuOp };
         // Without calls inside, the tensor is on the host: reading it takes no time, copying it may.
         let is_long = trace.slices.time(slice).dur() >= self.theta && !launches;
         match role {
-            Role::DataRange if launches => GapClass::Unknown,
-            Role::DataRange => GapClass::DataLoading,
             Role::SyncOperator if copies || syncs || is_long => GapClass::Sync,
             Role::CopyOperator if copies || syncs || is_long => GapClass::Copy,
             _ => ordinary,
@@ -215,6 +223,11 @@ impl<'a> Host<'a> {
         let mut kinds = self.trace.launched_by(call).map(kind).peekable();
         kinds.peek().is_some() && kinds.all(|kind| matches!(kind, CopyKind::DtoD | CopyKind::PtoP | CopyKind::Memset))
     }
+}
+
+/// Whether a slice runs an operator or Python, and does not wait.
+fn is_own_work((class, _, activity): (GapClass, SliceId, Activity)) -> bool {
+    matches!(class, GapClass::CpuOp | GapClass::Python) && activity == Activity::Works
 }
 
 /// Appends a segment, joined to the last one if both have one cause.
@@ -241,18 +254,18 @@ impl Segment {
 fn class_of(role: Role) -> GapClass {
     match role {
         Role::Sync | Role::SyncOperator => GapClass::Sync,
-        Role::DataLoading | Role::DataRange => GapClass::DataLoading,
+        Role::DataLoading => GapClass::DataLoading,
         Role::CopyCall | Role::CopyOperator => GapClass::Copy,
         Role::Allocator | Role::Free => GapClass::Allocator,
         Role::ModuleLoad => GapClass::ModuleLoad,
         Role::Gc => GapClass::Gc,
-        Role::Collective => GapClass::Collective,
+        Role::Collective | Role::CollectiveRange => GapClass::Collective,
         Role::Launch | Role::GraphLaunch => GapClass::Launch,
         Role::Profiler => GapClass::Profiler,
         Role::OsWait | Role::Os => GapClass::Blocked,
         Role::Operator => GapClass::CpuOp,
         Role::PythonWait | Role::Python => GapClass::Python,
-        Role::Call | Role::Range | Role::Nothing => GapClass::Unknown,
+        Role::Call | Role::LazyLoad | Role::Range | Role::Nothing => GapClass::Unknown,
     }
 }
 

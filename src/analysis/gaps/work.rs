@@ -7,8 +7,8 @@ use hashbrown::HashSet;
 
 use crate::model::{DurNs, ProcessId, SliceId, SliceKind, TimeNs, Trace};
 
-/// A first launch of a kernel that lasts this long, in nanoseconds, loads its code.
-const LOADING: DurNs = 1_000_000;
+/// A first launch of a kernel, or a question for its attributes, that lasts this long in nanoseconds loads its code.
+pub const LOADING: DurNs = 1_000_000;
 
 /// The API call of each correlation id.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 
 use super::{Phase, Tile};
 use crate::analysis::frame::Frame;
+use crate::analysis::words::{self, Topic};
 use crate::model::{CopyKind, SliceId, SliceKind, Trace, TrackId};
 
 /// Operators that copy between host and device if a copy call is inside.
@@ -106,15 +107,15 @@ fn of_annotation(name: &str) -> Option<Phase> {
     if name.starts_with("aten::") { None } else { of_operator(name).or_else(|| of_words(name)) }
 }
 
-/// The phase of a function of PyTorch, as Kineto names it.
+/// The phase of a Python function, as Kineto names it.
 fn of_python(name: &str) -> Option<Phase> {
     if name.starts_with("nn.Module: ") {
         return Some(Phase::Forward);
     }
-    let Frame { function, file, .. } = Frame::of_python_function(name);
-    let is_in = |path: &str| file.contains(path);
-    match function {
-        "__next__" if is_in("torch/utils/data/dataloader.py") => Some(Phase::DataLoading),
+    let frame = Frame::of_python_function(name);
+    let is_in = |path: &str| frame.file.contains(path);
+    match frame.function {
+        _ if frame.loads_data() => Some(Phase::DataLoading),
         "backward" if is_in("torch/_tensor.py") || is_in("torch/autograd/__init__.py") => Some(Phase::Backward),
         "step" | "zero_grad" | "wrapper" if is_in("torch/optim/") && !is_in("lr_scheduler.py") => {
             Some(Phase::Optimizer)
@@ -123,68 +124,17 @@ fn of_python(name: &str) -> Option<Phase> {
     }
 }
 
-/// The phase by the words of a name. Names of several phases are of none.
+/// The phase by the words of a name.
 fn of_words(name: &str) -> Option<Phase> {
-    let words = words(name);
-    let has = |any: &[&str]| words.iter().any(|word| any.contains(&word.as_str()));
-    let joined: String = words.concat();
-    let is_collective = ["allreduce", "allgather", "reducescatter", "alltoall", "all2all", "nccl", "rccl", "hccl"];
-    // Hooks before or after a phase: `on_before_optimizer_step`.
-    if words.iter().any(|word| word == "on") && has(&["before", "after"]) {
-        return None;
-    }
-    if is_collective.iter().any(|word| joined.contains(word)) {
-        return Some(Phase::Communication);
-    }
-    let is_forward = has(&["forward", "fwd"]);
-    let is_backward = has(&["backward", "bwd"]);
-    let is_optimizer =
-        has(&["optimizer", "optim"]) || ["optstep", "zerograd", "clipgrad"].iter().any(|part| joined.contains(part));
-    // `ZeRO-3_step`, `DeepSpeedEngine.step`.
-    let is_library = joined.contains("zero") || joined.contains("deepspeed");
-    let is_optimizer = is_optimizer || is_library && words.last().is_some_and(|word| word == "step");
-    match (is_forward, is_backward, is_optimizer) {
-        (true, true, _) => None,
-        // `DeepSpeedZeroOptimizer.backward`
-        (_, true, _) => Some(Phase::Backward),
-        (true, ..) => Some(Phase::Forward),
-        (.., true) => Some(Phase::Optimizer),
-        _ if has(&["h2d", "htod", "d2h", "dtoh"]) || joined.contains("transfer") => Some(Phase::Copies),
-        _ if is_data(&words, &joined) => Some(Phase::DataLoading),
-        _ if has(&["loss", "criterion"]) => Some(Phase::Forward),
-        _ => None,
-    }
-}
-
-/// Whether a name speaks of waiting for, or preparing, data: `## load_batch ##`, `wait_for_batch`, `preprocessing`.
-///
-/// `batch 7` and `data_parallel` do not.
-fn is_data(words: &[String], joined: &str) -> bool {
-    let has = |any: &[&str]| words.iter().any(|word| any.contains(&word.as_str()));
-    let acts = ["load", "loading", "loader", "fetch", "get", "next", "wait", "read", "prepare", "prefetch"];
-    joined.contains("dataload")
-        || joined.contains("preprocess")
-        || (has(&["data", "batch", "input", "inputs"]) && has(&acts))
-        || ["data", "datatime"].contains(&joined)
-}
-
-/// The words of a name in lower case: `DataLoader.next_batch` has data, loader, next, batch.
-fn words(name: &str) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
-    let mut before = ' ';
-    for c in name.chars() {
-        let begins = !before.is_alphanumeric() || before.is_lowercase() && c.is_uppercase();
-        if c.is_alphanumeric() {
-            if begins {
-                words.push(String::new());
-            }
-            if let Some(word) = words.last_mut() {
-                word.extend(c.to_lowercase());
-            }
-        }
-        before = c;
-    }
-    words
+    Some(match words::topic(name)? {
+        Topic::DataLoading => Phase::DataLoading,
+        Topic::Forward => Phase::Forward,
+        Topic::Backward => Phase::Backward,
+        Topic::Optimizer => Phase::Optimizer,
+        Topic::Copies => Phase::Copies,
+        Topic::Communication => Phase::Communication,
+        Topic::Compilation | Topic::GarbageCollection => return None,
+    })
 }
 
 #[cfg(test)]
