@@ -188,6 +188,13 @@ fn project(trace: &Trace, work: &[Launched], ranges: &[(SliceId, u32)], add: &mu
         all.extend(spans.iter().map(|&span| (span, piece as u32)));
     });
     drop(hulls);
+    // When the first span runs of each so many and all after them.
+    const BATCH: usize = 1 << 10;
+    let first = |spans: &[(TimeRange, u32)]| spans.iter().map(|(span, _)| span.start).min();
+    let mut starts: Vec<TimeNs> = shared.chunks(BATCH).filter_map(first).collect();
+    for i in (1..starts.len()).rev() {
+        starts[i - 1] = starts[i - 1].min(starts[i]);
+    }
     let mut sums = RecentSpans::default();
     let (mut next, mut next_shared) = (0, 0);
     let place = |border: u32| borders.partition_point(|&other| other < border);
@@ -198,7 +205,11 @@ fn project(trace: &Trace, work: &[Launched], ranges: &[(SliceId, u32)], add: &mu
             spans.clear();
             spans.extend(of_piece(next));
             sums.push(&Projection::of(&mut spans), rest.iter().map(|(span, _)| *span));
+            let batch = next_shared / BATCH;
             next_shared += rest.len();
+            if next_shared / BATCH > batch {
+                sums.forget_before(starts.get(next_shared / BATCH).copied().unwrap_or(TimeNs::MAX));
+            }
             next += 1;
         }
         add(group, sums.since(place(work.start)));

@@ -55,6 +55,13 @@ impl RecentSpans {
         }
     }
 
+    /// Frees what was kept for the time before `ts`, in which no further shared span runs.
+    pub fn forget_before(&mut self, ts: TimeNs) {
+        while self.cover.first_entry().is_some_and(|entry| entry.get().0 <= ts) {
+            self.cover.pop_first();
+        }
+    }
+
     /// Makes `index` the last piece to cover `span`; takes the time from those that covered it.
     fn cover(&mut self, span: TimeRange, index: usize) {
         // Each iteration but the first removes a range, so there are at most three per span in total.
@@ -179,6 +186,9 @@ mod tests {
             pieces in prop::collection::vec((prop::collection::vec((0_i64..80, 0_i64..30), 1..4), any::<bool>()), 1..20),
         ) {
             let mut all: Vec<Vec<TimeRange>> = Vec::new();
+            let shared = |from: usize| pieces[from..].iter().filter(|piece| !piece.1).flat_map(|piece| &piece.0);
+            let earliest: Vec<_> =
+                (0..pieces.len()).map(|n| shared(n).map(|span| span.0).min().unwrap_or(i64::MAX)).collect();
             let mut sweep = RecentSpans::default();
             for (n, (spans, is_apart)) in pieces.iter().enumerate() {
                 // A piece that nothing overlaps lies in a time of its own.
@@ -187,6 +197,8 @@ mod tests {
                     spans.iter().map(|&(ts, dur)| TimeRange { start: from + ts, end: from + ts + dur }).collect();
                 all.push(spans.clone());
                 let piece = Projection::of(&mut spans);
+                // Forgets all but what this piece and later ones may overlap.
+                sweep.forget_before(if *is_apart { 0 } else { earliest[n] });
                 sweep.push(&piece, spans.into_iter().filter(|_| !is_apart));
                 for first in 0..=n {
                     prop_assert_eq!(sweep.since(first), Projection::of(&mut all[first..].concat()));

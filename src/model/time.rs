@@ -83,13 +83,7 @@ pub fn subtract(spans: &[TimeRange], others: &[TimeRange]) -> Vec<TimeRange> {
     let mut left = Vec::new();
     let mut others = others;
     for &TimeRange { mut start, end } in spans {
-        // The next one is near: look twice as far each time.
-        let mut near = 1;
-        while others.get(near).is_some_and(|other| other.end <= start) {
-            near *= 2;
-        }
-        let is_over = |other: &TimeRange| other.end <= start;
-        others = &others[others[..near.min(others.len())].partition_point(is_over)..];
+        others = &others[partition_near(others, 0, |other| other.end <= start)..];
         for other in others.iter().take_while(|other| other.start < end) {
             if start < other.start {
                 left.push(TimeRange { start, end: other.start });
@@ -101,6 +95,24 @@ pub fn subtract(spans: &[TimeRange], others: &[TimeRange]) -> Vec<TimeRange> {
         }
     }
     left
+}
+
+/// [`slice::partition_point`] found from an index near to it: O(log d) where that is d away.
+pub fn partition_near<T>(items: &[T], near: usize, is_before: impl Fn(&T) -> bool) -> usize {
+    let near = near.min(items.len());
+    let (mut low, mut high, mut step) = (near, near, 1);
+    // Twice as far each time.
+    while high < items.len() && is_before(&items[high]) {
+        low = high + 1;
+        high = (low + step).min(items.len());
+        step *= 2;
+    }
+    while low <= near && low > 0 && !is_before(&items[low - 1]) {
+        high = low - 1;
+        low = high.saturating_sub(step);
+        step *= 2;
+    }
+    low + items[low..high].partition_point(is_before)
 }
 
 /// Sum of the lengths within `range` in nanoseconds, saturating; `spans` are as [`unite`] makes them.

@@ -1,5 +1,7 @@
 //! The causes of one gap: its host part, its launch part, and its trigger (F2).
 
+use std::cell::Cell;
+
 use hashbrown::HashMap;
 
 use super::host::{Activity, Host, Segment, push, syncs};
@@ -10,6 +12,7 @@ use super::waits::Waits;
 use super::work::Calls;
 use super::{GapClass, Trigger};
 use crate::analysis::steps::{StepSource, Steps};
+use crate::model::time::partition_near;
 use crate::model::{DurNs, SliceId, TimeRange, Trace, TrackId};
 
 /// Work launched this shortly before it runs, so many times in a row, is launch-bound.
@@ -42,10 +45,19 @@ pub struct Causes<'a> {
     waits: &'a Waits,
     usual: Usual,
     host: Host<'a>,
-    /// The synchronizations of each thread, by start.
-    syncs: HashMap<TrackId, Vec<SliceId>>,
+    /// The synchronizations of each thread, by start; with that before the last gap.
+    syncs: HashMap<TrackId, (Vec<SliceId>, usize)>,
+    near: Near,
     silence: HashMap<TrackId, Silence>,
     scratch: [Vec<Segment>; 2],
+}
+
+/// What held at the last gap: the next one is near.
+#[derive(Debug, Default)]
+struct Near {
+    profiler: Cell<usize>,
+    loading: Cell<usize>,
+    boundary: Cell<usize>,
 }
 
 impl<'a> Causes<'a> {
@@ -58,8 +70,8 @@ impl<'a> Causes<'a> {
         usual: Usual,
     ) -> Self {
         let host = Host::new(trace, calls, usual.theta);
-        let (syncs, silence, scratch) = Default::default();
-        Self { trace, calls, overheads, steps, waits, usual, host, syncs, silence, scratch }
+        let (syncs, near, silence, scratch) = Default::default();
+        Self { trace, calls, overheads, steps, waits, usual, host, syncs, near, silence, scratch }
     }
 
     /// The parts of a gap, in order of time and without space between them.
@@ -141,8 +153,8 @@ impl<'a> Causes<'a> {
         let silence = self.silence.entry(thread).or_insert_with(new);
         let is_silent = |segment: &Segment| segment.activity == Activity::Nothing;
         let is_idle = |segment: &Segment| is_silent(segment) || segment.class == GapClass::Blocked;
-        overlay(&silence.loading, range, (GapClass::ModuleLoad, Activity::Works), is_idle, out);
-        overlay(&silence.off_cpu, range, (GapClass::Blocked, Activity::Waits), is_silent, out);
+        overlay(&silence.loading, &Cell::default(), range, (GapClass::ModuleLoad, Activity::Works), is_idle, out);
+        overlay(&silence.off_cpu, &Cell::default(), range, (GapClass::Blocked, Activity::Waits), is_silent, out);
     }
 
     /// From the launch on: the usual latency, or what the work waited for.
@@ -212,13 +224,15 @@ impl<'a> Causes<'a> {
     }
 
     fn overlay_profiler(&self, range: TimeRange, out: &mut Vec<Segment>) {
-        overlay(&self.overheads.profiler, range, (GapClass::Profiler, Activity::Works), |_| true, out);
+        let class = (GapClass::Profiler, Activity::Works);
+        overlay(&self.overheads.profiler, &self.near.profiler, range, class, |_| true, out);
     }
 
     /// Device code is loaded inside the call that needs it first.
     fn overlay_loading(&self, range: TimeRange, out: &mut Vec<Segment>) {
         let is_call = |segment: &Segment| segment.class == GapClass::Launch;
-        overlay(&self.overheads.loading, range, (GapClass::ModuleLoad, Activity::Works), is_call, out);
+        let class = (GapClass::ModuleLoad, Activity::Works);
+        overlay(&self.overheads.loading, &self.near.loading, range, class, is_call, out);
     }
 
     /// The event that made the gap possible, and the slice that it was. Where several hold: a synchronization;
@@ -261,10 +275,11 @@ impl<'a> Causes<'a> {
         for thread in [Some(own), before.filter(|&before| before != own)].into_iter().flatten() {
             if !self.syncs.contains_key(&thread) {
                 let found = syncs(self.trace, thread, &mut self.host);
-                self.syncs.insert(thread, found);
+                self.syncs.insert(thread, (found, 0));
             }
-            let syncs = &self.syncs[&thread];
-            let began = syncs.partition_point(|sync| slices.ts[sync.idx()] < scene.gap.start);
+            let Some((syncs, near)) = self.syncs.get_mut(&thread) else { continue };
+            let began = partition_near(syncs, *near, |sync| slices.ts[sync.idx()] < scene.gap.start);
+            *near = began;
             let Some(&sync) = began.checked_sub(1).and_then(|at| syncs.get(at)) else { continue };
             let time = slices.time(sync);
             let ends_in = scene.gap.start - self.usual.theta <= time.end && time.end <= scene.gap.end;
@@ -288,7 +303,9 @@ impl<'a> Causes<'a> {
             Some(after) if !is_of_device => ts[after.idx()]..ts[call.idx()],
             _ => scene.gap.start..scene.gap.end,
         };
-        let first = steps.boundaries.partition_point(|&boundary| boundary <= range.start);
+        let near = &self.near.boundary;
+        near.set(partition_near(&steps.boundaries, near.get(), |&boundary| boundary <= range.start));
+        let first = near.get();
         steps.boundaries.get(first).is_some_and(|&boundary| boundary <= range.end)
     }
 }

@@ -1,9 +1,12 @@
 //! Times that explain what the slices of a thread leave open: overhead of the profiler, loading of code, and times
 //! off the CPU.
 
+use std::cell::Cell;
+
 use super::GapClass;
 use super::host::{Activity, Segment, push};
 use super::roles::{Role, Roles, of_overhead};
+use crate::model::time::partition_near;
 use crate::model::{DurNs, ON_CPU, SliceId, SliceKind, TimeRange, Trace, TrackId};
 
 /// Disjoint times in ascending order, with the slice that names each.
@@ -12,14 +15,18 @@ pub type Spans = Vec<(TimeRange, Option<SliceId>)>;
 /// Replaces the parts of segments within `range` that overlap `spans` and fit `is_covered`.
 ///
 /// A span without a slice leaves the segment its own.
+///
+/// * `near`: where it found the last range, and then this one: ranges that ascend are found at once.
 pub fn overlay(
     spans: &[(TimeRange, Option<SliceId>)],
+    near: &Cell<usize>,
     range: TimeRange,
     (class, activity): (GapClass, Activity),
     is_covered: impl Fn(&Segment) -> bool,
     out: &mut Vec<Segment>,
 ) {
-    let first = spans.partition_point(|(time, _)| time.end <= range.start);
+    let first = partition_near(spans, near.get(), |(time, _)| time.end <= range.start);
+    near.set(first);
     let spans = spans[first..].iter().take_while(|(time, _)| time.start < range.end);
     for &(span, slice) in spans {
         let mut cut = Vec::with_capacity(out.len() + 2);
