@@ -123,3 +123,19 @@ pub fn length_within(spans: &[TimeRange], range: TimeRange) -> DurNs {
     let within = spans[first..].iter().map_while(|span| span.intersect(range));
     within.fold(0, |sum, span| sum.saturating_add(span.dur()))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_partition_point_is_found_from_anywhere(n in 0_usize..70, at in 0_usize..70, near in 0_usize..80) {
+            let items: Vec<usize> = (0..n).collect();
+            let is_before = |&item: &usize| item < at;
+            prop_assert_eq!(partition_near(&items, near, is_before), items.partition_point(is_before));
+        }
+    }
+}

@@ -30,6 +30,7 @@ use self::waits::Waits;
 use self::work::{Calls, in_order};
 use super::busy::DeviceBusy;
 use super::steps::Steps;
+use crate::model::time::partition_near;
 use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange, Trace};
 
 /// One gap of a device: nothing runs on it.
@@ -78,8 +79,8 @@ pub struct Ledger {
     pub theta_ns: DurNs,
     pub coverage: Coverage,
     gaps: Vec<StoredGap>,
-    /// The parts after the first of each gap, ascending.
-    further: Vec<FurtherPart>,
+    /// The parts of the gaps that have several, ascending.
+    several: Vec<StoredPart>,
     /// Index and end of the gaps that are too long for [`StoredGap::dur`], ascending.
     long: Vec<(u32, TimeNs)>,
 }
@@ -96,7 +97,7 @@ pub struct Coverage {
     pub launched: u64,
 }
 
-/// The gap before `ended_by`, with its first part: nearly all gaps are micro gaps of one part, and there may be
+/// The gap before `ended_by`, with its part if it has only one: nearly all gaps are micro gaps of one part, and there may be
 /// nearly as many of them as pieces of work.
 #[derive(Clone, Copy, Debug)]
 struct StoredGap {
@@ -105,21 +106,23 @@ struct StoredGap {
     dur: u32,
     after: SliceId,
     ended_by: SliceId,
-    /// Of the first part; [`NONE`] if nothing explains it.
+    /// What explains its only part, [`NONE`] if nothing does; of several parts the index of the first in
+    /// [`Ledger::several`].
     slice: SliceId,
     /// [`NONE`] without one.
     trigger_slice: SliceId,
     trigger: Option<Trigger>,
+    /// Of its only part.
     class: GapClass,
-    has_further: bool,
+    has_several: bool,
 }
 
 /// The duration of a gap of more than four seconds.
 const LONG: u32 = u32::MAX;
 
-/// A part of a gap after its first, up to the next one.
+/// A part of a gap, up to the next one.
 #[derive(Clone, Copy, Debug)]
-struct FurtherPart {
+struct StoredPart {
     start: TimeNs,
     gap: u32,
     /// [`NONE`] if nothing explains it.
@@ -177,25 +180,15 @@ impl Ledger {
     /// The parts of a gap from the one with the index `first` on.
     fn parts_from(&self, index: usize, first: usize) -> impl ExactSizeIterator<Item = GapPart> {
         let time = self.time(index);
-        let StoredGap { slice, class, .. } = self.gaps[index];
-        let further = self.further_of(index);
-        (first..further.len() + 1).map(move |i| {
-            let (start, class, slice) = match i.checked_sub(1).map(|i| further[i]) {
-                None => (time.start, class, slice),
-                Some(FurtherPart { start, class, slice, .. }) => (start, class, slice),
-            };
-            let end = further.get(i).map_or(time.end, |next| next.start);
-            GapPart { time: TimeRange { start, end }, class, slice: some(slice) }
+        let StoredGap { slice, class, has_several, .. } = self.gaps[index];
+        let parts = if has_several { &self.several[slice.idx()..] } else { &[] };
+        let n = partition_near(parts, 1, |part| part.gap as usize == index);
+        let parts = &parts[..n];
+        (first..n.max(1)).map(move |i| {
+            let Some(part) = parts.get(i) else { return GapPart { time, class, slice: some(slice) } };
+            let end = parts.get(i + 1).map_or(time.end, |next| next.start);
+            GapPart { time: TimeRange { start: part.start, end }, class: part.class, slice: some(part.slice) }
         })
-    }
-
-    fn further_of(&self, index: usize) -> &[FurtherPart] {
-        if !self.gaps[index].has_further {
-            return &[];
-        }
-        let first = self.further.partition_point(|part| (part.gap as usize) < index);
-        let further = &self.further[first..];
-        &further[..further.partition_point(|part| part.gap as usize == index)]
     }
 
     /// Appends a gap with its parts, of which there is at least one, as class and slice.
@@ -206,29 +199,20 @@ impl Ledger {
         if dur == LONG {
             self.long.push((index, time.end));
         }
-        let mut parts = parts.into_iter();
-        let (_, class, slice) = parts.next().unwrap_or_default();
-        let n_further = self.further.len();
-        let further = |(start, class, slice): (TimeNs, GapClass, Option<SliceId>)| FurtherPart {
-            start,
-            gap: index,
-            slice: slice.unwrap_or(NONE),
-            class,
+        let first = self.several.len();
+        let part = |(start, class, slice): (TimeNs, GapClass, Option<SliceId>)| {
+            let slice = slice.unwrap_or(NONE);
+            StoredPart { start, gap: index, slice, class }
         };
-        self.further.extend(parts.map(further));
-        let (slice, trigger_slice) = (slice.unwrap_or(NONE), trigger_slice.unwrap_or(NONE));
-        let has_further = self.further.len() > n_further;
-        self.gaps.push(StoredGap {
-            start: time.start,
-            dur,
-            after,
-            ended_by,
-            slice,
-            trigger_slice,
-            trigger,
-            class,
-            has_further,
-        });
+        self.several.extend(parts.into_iter().map(part));
+        let has_several = self.several.len() > first + 1;
+        let (slice, class) = if has_several {
+            (SliceId(first as u32), GapClass::default())
+        } else {
+            self.several.pop().map_or((NONE, GapClass::default()), |only| (only.slice, only.class))
+        };
+        let (start, trigger_slice) = (time.start, trigger_slice.unwrap_or(NONE));
+        self.gaps.push(StoredGap { start, dur, after, ended_by, slice, trigger_slice, trigger, class, has_several });
     }
 
     /// The gap that begins at `start`. Cost: O(log n).
@@ -366,7 +350,7 @@ impl Sweep<'_> {
             }
         }
         self.ledger.gaps.shrink_to_fit();
-        self.ledger.further.shrink_to_fit();
+        self.ledger.several.shrink_to_fit();
         self.ledger
     }
 
