@@ -5,6 +5,7 @@ mod device;
 mod named;
 mod parts;
 mod period;
+mod scope;
 mod sequence;
 #[cfg(test)]
 mod tests;
@@ -12,12 +13,14 @@ mod tests;
 use std::ops::Range;
 
 pub use self::choice::choose;
-pub use self::device::device_boundaries;
+pub use self::device::{Boundaries, DeviceSteps};
 pub use self::named::{Coverage, Division, MIN_ANCHORS, Named, annotations, divisions, is_step_name};
 pub use self::parts::{StepParts, step_parts};
 pub use self::period::{Period, period};
+pub use self::scope::Scope;
+use self::scope::launchers;
 use super::totals::Durations;
-use crate::model::{DurNs, TimeNs, TimeRange, Trace};
+use crate::model::{DurNs, ProcessId, TimeNs, TimeRange, Trace};
 
 /// How steps were found.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,6 +51,11 @@ impl StepSource {
     /// person sees a step.
     pub fn is_of_host(&self) -> bool {
         matches!(self, Self::ProfilerStep | Self::Ranges(_) | Self::Annotation(_))
+    }
+
+    /// Whether the boundaries are times of a device.
+    pub fn is_of_device(&self) -> bool {
+        matches!(self, Self::Period { .. })
     }
 
     /// Short description for the user.
@@ -87,6 +95,8 @@ pub struct Steps<B = TimeNs> {
     deviation_ns: DurNs,
     /// Another source that finds a different number of steps, and that number.
     pub disagreement: Option<(StepSource, usize)>,
+    /// The devices of the trace; empty for marks and memory histories.
+    devices: Vec<DeviceSteps>,
 }
 
 /// Makes the median absolute deviation of a normal distribution its standard deviation.
@@ -125,6 +135,7 @@ impl<B: Copy + Into<i64>> Steps<B> {
             durations: None,
             deviation_ns: 0,
             disagreement: None,
+            devices: Vec::new(),
         };
         if time_of.is_some() {
             steps.measure();
@@ -238,10 +249,29 @@ pub fn t_975(df: u64) -> f64 {
 /// 5. the period of the sequence of collectives, of device operations, or of operators.
 ///
 /// * A recording of one pass has no steps: its layers repeat as steps do, see `sequence`.
+/// * Where several processes launch work, as under one nsys, each has its own steps, and each device those of the
+///   process that launches on it. The result is of the process with most work that has steps.
 /// * Cost: O(n log n) for n slices and strings. `None` once cancelled.
 pub fn steps(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
-    let found = divisions(&annotations(trace), &Coverage::of(trace));
-    choose(found.into_iter().map(Division::in_time).collect()).or_else(|| sequence::steps(trace, is_cancelled))
+    let mut scopes = launchers(trace);
+    if scopes.len() < 2 {
+        scopes = vec![Scope::default()];
+    }
+    let all: Vec<Option<Steps>> = scopes.iter().map(|scope| steps_in(trace, scope, is_cancelled)).collect();
+    let main = all.iter().flatten().next()?;
+    let devices = (0..trace.processes.len() as u32).map(ProcessId).filter(|&id| trace.process(id).device.is_some());
+    let of_device = |device: ProcessId| {
+        let own = scopes.iter().position(|scope| scope.has(device));
+        DeviceSteps::new(trace, device, own.map_or(Some(main), |own| all[own].as_ref()))
+    };
+    let devices = devices.map(of_device).collect();
+    Some(Steps { devices, ..main.clone() })
+}
+
+/// The steps of some processes and their devices.
+fn steps_in(trace: &Trace, scope: &Scope, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
+    let found = divisions(&annotations(trace, scope), &Coverage::of(trace, scope));
+    choose(found.into_iter().map(Division::in_time).collect()).or_else(|| sequence::steps(trace, scope, is_cancelled))
 }
 
 /// The steps between marks set by the user, in trace time and any order; `None` for fewer than two distinct marks.

@@ -2,9 +2,9 @@
 
 use hashbrown::HashMap;
 
-use super::{StepSource, Steps};
+use super::{Scope, StepSource, Steps};
 use crate::model::time::{length, unite};
-use crate::model::{SliceKind, TimeNs, TimeRange, Trace, TrackId};
+use crate::model::{Row, SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// Anchors needed for two whole steps, the minimum for a comparison.
 pub const MIN_ANCHORS: usize = 3;
@@ -56,12 +56,14 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// The API calls of a trace, or without any its operators. Cost: O(n log k) for n slices in k rows.
-    pub fn of(trace: &Trace) -> Self {
+    /// The API calls of some processes of a trace, or without any their operators. Cost: O(n log k) for n slices in
+    /// k rows.
+    pub fn of(trace: &Trace, scope: &Scope) -> Self {
         let slices = &trace.slices;
         let of_kind = |is_wanted: &dyn Fn(SliceKind) -> bool| -> Vec<TimeNs> {
+            let rows = slices.rows.iter().filter(|row| scope.has_track(trace, row.track));
             let mut starts: Vec<TimeNs> =
-                (0..slices.len()).filter(|&i| is_wanted(slices.kind[i])).map(|i| slices.ts[i]).collect();
+                rows.flat_map(Row::range).filter(|&i| is_wanted(slices.kind[i])).map(|i| slices.ts[i]).collect();
             starts.sort();
             starts
         };
@@ -139,8 +141,8 @@ impl Division {
     }
 }
 
-/// The annotations of a trace that may mark steps, by start. Cost: O(n log n).
-pub fn annotations(trace: &Trace) -> Vec<Named<'_>> {
+/// The annotations of some processes that may mark steps, by start. Cost: O(n log n).
+pub fn annotations<'a>(trace: &'a Trace, scope: &Scope) -> Vec<Named<'a>> {
     let slices = &trace.slices;
     // Recordings of 2020 and 2021 have what PyTorch names itself among the operators.
     let is_own: Vec<bool> = trace.strings.iter().map(|(_, name)| is_pytorch_name(name)).collect();
@@ -150,7 +152,7 @@ pub fn annotations(trace: &Trace) -> Vec<Named<'_>> {
         _ => false,
     };
     let mut found = Vec::new();
-    for row in &slices.rows {
+    for row in slices.rows.iter().filter(|row| scope.has_track(trace, row.track)) {
         let named = |i: usize| Named {
             name: trace.strings.get(slices.name[i]),
             time: TimeRange { start: slices.ts[i], end: slices.end[i] },

@@ -9,8 +9,8 @@ use std::ops::Range;
 use hashbrown::HashMap;
 
 use super::named::{annotations, is_in_one_pass};
-use super::{Period, StepSource, Steps, period};
-use crate::model::{CopyKind, SliceId, SliceKind, StringId, SyncKind, TimeNs, TimeRange, Trace, TrackId};
+use super::{Period, Scope, StepSource, Steps, period};
+use crate::model::{CopyKind, Row, SliceId, SliceKind, StringId, SyncKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// Minimum of whole rounds.
 const MIN_ROUNDS: usize = 4;
@@ -26,14 +26,15 @@ const STEP_KERNELS: [&str; 8] =
 
 /// The steps by the period of collectives or of device operations on the busiest stream, whichever is longer; without
 /// device operations by that of operators. Cost: O(n log n) for n slices. `None` once cancelled.
-pub fn steps(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
-    let device = device_operations(trace);
+pub fn steps(trace: &Trace, scope: &Scope, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
+    let device = device_operations(trace, scope);
+    let of = |name, items: &[SliceId]| of(trace, scope, name, items, is_cancelled);
     let mut found = Vec::new();
     if device.is_empty() {
-        found.extend(of(trace, "operators", &operators(trace), is_cancelled));
+        found.extend(of("operators", &operators(trace, scope)));
     } else {
-        found.extend(of(trace, "collectives", &collectives(trace), is_cancelled));
-        found.extend(of(trace, "device operations", &device, is_cancelled));
+        found.extend(of("collectives", &collectives(trace, scope)));
+        found.extend(of("device operations", &device));
     }
     // The longest period that holds: shorter ones are those of layers.
     let best = found.iter().enumerate().min_by_key(|(_, steps)| steps.len())?.0;
@@ -44,7 +45,13 @@ pub fn steps(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
 }
 
 /// * `items`: slices in order of time.
-fn of(trace: &Trace, name: &'static str, items: &[SliceId], is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
+fn of(
+    trace: &Trace,
+    scope: &Scope,
+    name: &'static str,
+    items: &[SliceId],
+    is_cancelled: &dyn Fn() -> bool,
+) -> Option<Steps> {
     let symbols = symbols(trace, items);
     let Period { length, share, starts } = period(&symbols[..symbols.len().min(MAX_ITEMS)], &|_| 0, is_cancelled)?;
     let starts = extended(&symbols, starts, length);
@@ -58,7 +65,7 @@ fn of(trace: &Trace, name: &'static str, items: &[SliceId], is_cancelled: &dyn F
     let is_fit = times.len() >= MIN_ROUNDS && share >= MIN_SHARE;
     let launched = |i: usize| trace.slices.time(trace.launch_of(items[i]).unwrap_or(items[i]));
     let whole = TimeRange { start: launched(starts[0]).start, end: launched(starts[starts.len() - 1]).end };
-    if !is_fit || is_in_one_pass(&annotations(trace), &[whole]) || !has_whole_passes(trace, &times) {
+    if !is_fit || is_in_one_pass(&annotations(trace, scope), &[whole]) || !has_whole_passes(trace, scope, &times) {
         return None;
     }
     let source = StepSource::Period { items: name, length, share };
@@ -94,7 +101,7 @@ fn extended(symbols: &[u32], mut starts: Vec<usize>, length: usize) -> Vec<usize
 
 /// Whether most of these ranges, which are sorted and disjoint, have a copy from or to the host, a wait of the host, a
 /// loss or an update of the parameters.
-fn has_whole_passes(trace: &Trace, rounds: &[TimeRange]) -> bool {
+fn has_whole_passes(trace: &Trace, scope: &Scope, rounds: &[TimeRange]) -> bool {
     let slices = &trace.slices;
     let is_of_step: Vec<bool> = trace
         .strings
@@ -116,7 +123,8 @@ fn has_whole_passes(trace: &Trace, rounds: &[TimeRange]) -> bool {
         _ => false,
     };
     let mut has = vec![false; rounds.len()];
-    for i in (0..slices.len()).filter(|&i| is_evidence(i)) {
+    let rows = slices.rows.iter().filter(|row| scope.has_track(trace, row.track));
+    for i in rows.flat_map(Row::range).filter(|&i| is_evidence(i)) {
         let after = rounds.partition_point(|round| round.start <= slices.ts[i]);
         if let Some(round) = after.checked_sub(1).filter(|&round| slices.ts[i] < rounds[round].end) {
             has[round] = true;
@@ -126,23 +134,24 @@ fn has_whole_passes(trace: &Trace, rounds: &[TimeRange]) -> bool {
 }
 
 /// The device work on the stream that has most of it, in order of time.
-fn device_operations(trace: &Trace) -> Vec<SliceId> {
+fn device_operations(trace: &Trace, scope: &Scope) -> Vec<SliceId> {
     let work = |track: TrackId| {
         trace.track_slices(track).filter(|&i| trace.slices.kind[i].is_device_work()).map(|i| SliceId(i as u32))
     };
-    let tracks = (0..trace.tracks.len() as u32).map(TrackId);
+    let tracks = tracks(trace, scope);
     let busiest = tracks.max_by_key(|&track| (work(track).count(), std::cmp::Reverse(track)));
     sorted(trace, busiest.map(|track| work(track).collect()).unwrap_or_default())
 }
 
 /// The kernels of collectives, in order of time.
-fn collectives(trace: &Trace) -> Vec<SliceId> {
-    let found = trace.facts.collectives.iter().map(|(slice, _)| slice);
+fn collectives(trace: &Trace, scope: &Scope) -> Vec<SliceId> {
+    let is_own = |slice: &SliceId| scope.has_track(trace, trace.slices.track_of(*slice));
+    let found = trace.facts.collectives.iter().map(|(slice, _)| slice).filter(is_own);
     sorted(trace, found.filter(|slice| trace.slices.kind[slice.idx()] == SliceKind::Kernel).collect())
 }
 
 /// The operators that lie in no other, of the thread that has most of them, in order of time.
-fn operators(trace: &Trace) -> Vec<SliceId> {
+fn operators(trace: &Trace, scope: &Scope) -> Vec<SliceId> {
     let slices = &trace.slices;
     let rows = |track: TrackId| -> Range<usize> {
         let rows = &trace.track_rows[track.0 as usize];
@@ -158,8 +167,12 @@ fn operators(trace: &Trace) -> Vec<SliceId> {
         });
         found.map(|(i, _)| SliceId(i as u32)).collect()
     };
-    let tracks = (0..trace.tracks.len() as u32).map(TrackId);
+    let tracks = tracks(trace, scope);
     sorted(trace, tracks.map(outermost).max_by_key(Vec::len).unwrap_or_default())
+}
+
+fn tracks(trace: &Trace, scope: &Scope) -> impl Iterator<Item = TrackId> {
+    (0..trace.tracks.len() as u32).map(TrackId).filter(|&track| scope.has_track(trace, track))
 }
 
 fn sorted(trace: &Trace, mut items: Vec<SliceId>) -> Vec<SliceId> {
