@@ -174,7 +174,7 @@ pub fn steps<'a>() -> Part<StepsOf<'a>> {
         number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
         words "source", "Steps by", 200, Cell::name(&row.steps.source.label()), "What divides the recording into steps";
         number "regularity", "Regularity", 80, Cell::Share(row.steps.regularity),
-            "Share of steps about as long as the median";
+            "Share of steps about as long as the median; of a sequence, the share that repeats the one before";
         words "disagreement", "But", 200, Cell::text(&row.disagreement()), "What finds another number of steps";
         number "count", "Count", 60, Cell::Count(row.steps.len() as u64), "How many steps there are";
         number "dropped", "Dropped", 64, Cell::Count((row.steps.len() - row.steps.used.len()) as u64),

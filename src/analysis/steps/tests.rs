@@ -171,6 +171,73 @@ fn quantiles_are_those_of_the_tables() {
     }
 }
 
+#[test]
+fn a_sequence_that_repeats_exactly_is_regular_whatever_it_takes() {
+    let (mut slices, mut now) = (Vec::new(), 0);
+    for round in 0..10 {
+        let dur = if round % 2 == 0 { 10 } else { 20 };
+        for name in ["embed", "norm", "qkv", "attend", "up", "down", "loss"] {
+            slices.push(("stream 7", SliceKind::Kernel, name.to_owned(), now, now + dur));
+            now += dur;
+        }
+    }
+    let found = find(&slices).unwrap();
+    assert_eq!((found.len(), found.regularity, found.is_reliable()), (10, 1.0, true));
+}
+
+#[test]
+fn the_optimizer_counts_where_gradients_are_accumulated() {
+    let micro = |n: i64, per_update: i64| {
+        named(n, move |step, start| {
+            let mut all = vec![("main", NOTE, "micro_batch".to_owned(), start + 10, start + 80)];
+            let is_last = step % per_update == per_update - 1;
+            all.extend(is_last.then(|| ("main", NOTE, "Optimizer.step#AdamW.step".to_owned(), start + 85, start + 95)));
+            all
+        })
+        .unwrap()
+    };
+    let found = micro(20, 4);
+    assert_eq!(found.source, StepSource::Annotation("Optimizer.step#AdamW.step".to_owned()));
+    assert_eq!(found.boundaries, [10, 395, 795, 1195, 1595, 1995]);
+    assert_eq!(found.disagreement, Some((StepSource::Ranges("micro_batch".to_owned()), 20)));
+    assert_eq!(micro(8, 1).source, StepSource::Ranges("micro_batch".to_owned()));
+}
+
+#[test]
+fn passes_are_told_by_what_comes_once_in_each() {
+    let layers = |n: i64, odd: bool| {
+        named(n, move |step, start| {
+            let range = |name: &str, start, end| ("main", NOTE, name.to_owned(), start, end);
+            let n_layers = if odd && step == 2 { 7 } else { 8 };
+            // Passes take different times, and most of the work is in the layers.
+            let mut all: Vec<_> = (0..n_layers).map(|i| range("layer", start + 8 * i, start + 8 * i + 8)).collect();
+            all.push(range("loss", start + 70 + 3 * (step % 5), start + 90));
+            all
+        })
+    };
+    let found = layers(6, false).unwrap();
+    assert_eq!(found.source, StepSource::Ranges("loss".to_owned()));
+    assert_eq!((found.len(), found.boundaries[1], found.boundaries[6]), (6, 100, 590));
+    assert_eq!(layers(6, true), None, "the layers do not come evenly");
+}
+
+#[test]
+fn annotations_of_a_device_alone_are_steps() {
+    let mut slices = Vec::new();
+    for step in 0..7 {
+        let start = 100 * step;
+        for stream in ["stream 7", "stream 20"] {
+            let end = start + if stream == "stream 7" { 70 } else { 20 };
+            slices.push((stream, SliceKind::GpuAnnotation, format!("ProfilerStep#{step}"), start + 5, end));
+            slices.push((stream, SliceKind::Kernel, "gemm".to_owned(), start + 5, end));
+        }
+    }
+    let found = find(&slices).unwrap();
+    assert_eq!(found.source, StepSource::DeviceRanges("ProfilerStep#".to_owned()));
+    assert_eq!((found.len(), found.used.clone(), found.boundaries[1]), (7, 1..6, 105));
+    assert!(found.source.is_of_device() && !found.source.is_of_host());
+}
+
 /// A trace whose thread `main` launches three steps of two kernels ahead of the device.
 fn ahead() -> Trace {
     let mut slices = Vec::new();
