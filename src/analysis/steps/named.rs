@@ -188,7 +188,8 @@ pub fn device_divisions(trace: &Trace, scope: &Scope) -> Vec<Division> {
             StepSource::Ranges(name) | StepSource::Annotation(name) => name,
             _ => PROFILER_STEP.to_owned(),
         };
-        Division { source: StepSource::DeviceRanges(name), ..division }
+        // The range of a step ends with its last work; what the device waits for then belongs to it as well.
+        Division { source: StepSource::DeviceRanges(name), times: Vec::new(), ..division }
     };
     divisions(&named, &Coverage::default()).into_iter().map(on_device).collect()
 }

@@ -235,6 +235,7 @@ fn annotations_of_a_device_alone_are_steps() {
     let found = find(&slices).unwrap();
     assert_eq!(found.source, StepSource::DeviceRanges("ProfilerStep#".to_owned()));
     assert_eq!((found.len(), found.used.clone(), found.boundaries[1]), (7, 1..6, 105));
+    assert_eq!(found.durations.unwrap().mean_ns, 100, "with the time to the next step");
     assert!(found.source.is_of_device() && !found.source.is_of_host());
 }
 
