@@ -23,7 +23,7 @@ pub struct NamedCluster<'a> {
 
 /// The clusters of a device that have at least two gaps, the largest first.
 pub fn rows<'a>(rank: Option<u32>, clusters: &'a Clusters, steps: Option<&Steps>) -> Vec<NamedCluster<'a>> {
-    let step_ns = steps.and_then(mean_step_ns);
+    let step_ns = steps.and_then(|steps| mean_step_ns(steps, clusters.process));
     clusters.recurring().map(|cluster| NamedCluster { rank, clusters, cluster, step_ns }).collect()
 }
 

@@ -58,7 +58,7 @@ impl StepsOf<'_> {
 
     /// Mean of the devices' GPU utilization; `None` without devices.
     fn utilization(&self) -> Option<f64> {
-        let all = self.parts.utilization(self.steps);
+        let all = &self.parts.utilization;
         (!all.is_empty()).then(|| all.iter().map(|device| device.1).sum::<f64>() / all.len() as f64)
     }
 
@@ -130,9 +130,10 @@ pub fn step_list() -> Part<StepRow> {
         number "exposed_copy_ns", "+ Exposed copies", 116, row.on_devices(|parts| parts.exposed_copy_ns),
             "Devices: copies ran while nothing computed or communicated";
         number "device_idle_ns", "+ Idle", 84, row.on_devices(|parts| parts.idle_ns),
-            "Devices: nothing ran. The four parts sum to the duration; of several devices it is their mean";
+            "Devices: nothing ran. The four parts sum to the time that the device took for the step, from the end of the \
+             work of the step before; of several devices it is their mean";
         words "breakdown", "Parts", 0, breakdown(row), "What filled the step, by priority";
-        words "devices", "Devices", 0, devices(row), "The parts of the step on each device";
+        words "devices", "Devices", 0, devices(row), "The parts of the step on each device, which may lag behind the host";
     };
     Part::new("step_list", "Steps", figures)
         .window(
@@ -166,14 +167,14 @@ pub fn steps<'a>() -> Part<StepsOf<'a>> {
         Cell::List(Arc::new(step_list().table(of.rows(), of.top)))
     }
     fn devices(of: &StepsOf<'_>) -> Cell {
-        let table = step_utilization().table(of.parts.utilization(of.steps), 0);
+        let table = step_utilization().table(&of.parts.utilization, 0);
         if table.is_empty() { Cell::Empty } else { Cell::List(Arc::new(table)) }
     }
     let figures = figures! { row: StepsOf<'a>;
         number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
         words "source", "Steps by", 200, Cell::name(&row.steps.source.label()), "What divides the recording into steps";
         number "regularity", "Regularity", 80, Cell::Share(row.steps.regularity),
-            "Share of steps about as long as the median";
+            "Share of steps about as long as the median; of a sequence, the share that repeats the one before";
         words "disagreement", "But", 200, Cell::text(&row.disagreement()), "What finds another number of steps";
         number "count", "Count", 60, Cell::Count(row.steps.len() as u64), "How many steps there are";
         number "dropped", "Dropped", 64, Cell::Count((row.steps.len() - row.steps.used.len()) as u64),

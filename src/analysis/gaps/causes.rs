@@ -11,9 +11,8 @@ use super::theta::Usual;
 use super::waits::Waits;
 use super::work::Calls;
 use super::{GapClass, Trigger};
-use crate::analysis::steps::{StepSource, Steps};
 use crate::model::time::partition_near;
-use crate::model::{DurNs, SliceId, TimeRange, Trace, TrackId};
+use crate::model::{DurNs, SliceId, TimeNs, TimeRange, Trace, TrackId};
 
 /// Work launched this shortly before it runs, so many times in a row, is launch-bound.
 const LAUNCH_BOUND_RUN: u32 = 8;
@@ -41,7 +40,8 @@ pub struct Causes<'a> {
     trace: &'a Trace,
     calls: &'a Calls,
     overheads: &'a Overheads,
-    steps: Option<&'a Steps>,
+    /// Boundaries of the steps of the process that launches on the device, and whether they are times of the host.
+    steps: Option<(&'a [TimeNs], bool)>,
     waits: &'a Waits,
     usual: Usual,
     host: Host<'a>,
@@ -66,7 +66,7 @@ impl<'a> Causes<'a> {
         calls: &'a Calls,
         overheads: &'a Overheads,
         waits: &'a Waits,
-        steps: Option<&'a Steps>,
+        steps: Option<(&'a [TimeNs], bool)>,
         usual: Usual,
     ) -> Self {
         let host = Host::new(trace, calls, usual.theta);
@@ -296,17 +296,16 @@ impl<'a> Causes<'a> {
     /// Whether a step ends between the launches of the work before and after the gap; for steps found on the
     /// device, in the gap.
     fn is_step_boundary(&self, scene: &Scene, call: SliceId) -> bool {
-        let Some(steps) = self.steps else { return false };
+        let Some((boundaries, is_of_host)) = self.steps else { return false };
         let ts = &self.trace.slices.ts;
-        let is_of_device = matches!(steps.source, StepSource::Period { .. });
         let range = match scene.after_call {
-            Some(after) if !is_of_device => ts[after.idx()]..ts[call.idx()],
+            Some(after) if is_of_host => ts[after.idx()]..ts[call.idx()],
             _ => scene.gap.start..scene.gap.end,
         };
         let near = &self.near.boundary;
-        near.set(partition_near(&steps.boundaries, near.get(), |&boundary| boundary <= range.start));
+        near.set(partition_near(boundaries, near.get(), |&boundary| boundary <= range.start));
         let first = near.get();
-        steps.boundaries.get(first).is_some_and(|&boundary| boundary <= range.end)
+        boundaries.get(first).is_some_and(|&boundary| boundary <= range.end)
     }
 }
 

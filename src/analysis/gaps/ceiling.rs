@@ -14,10 +14,9 @@
 //! idle time. Of several devices, time in which all of them gain counts once.
 
 use super::{GapClass, GapPart, Ledger};
-use crate::analysis::gaps::clusters::counted_boundaries;
 use crate::analysis::steps::Steps;
 use crate::model::time::{length, unite};
-use crate::model::{DurNs, TimeRange};
+use crate::model::{DurNs, ProcessId, TimeRange};
 
 /// Ranks whose steps are at most this share shorter than the longest are as slow as the slowest: they wait for one
 /// another.
@@ -66,19 +65,20 @@ pub fn ceiling(ranks: &[Rank<'_>], is_ended: &dyn Fn(&Ledger, usize, &GapPart) -
     all.iter().filter(is_slow).max_by_key(|ceiling| ceiling.ns_per_step).copied()
 }
 
-/// Mean duration of the steps that statistics are of; `None` without any.
-pub fn mean_step_ns(steps: &Steps) -> Option<DurNs> {
-    let boundaries = counted_boundaries(steps);
+/// Mean duration of the steps that statistics are of on a device, given by its process; `None` without any.
+pub fn mean_step_ns(steps: &Steps, process: ProcessId) -> Option<DurNs> {
+    let boundaries = steps.counted_on(process).device;
     let n_steps = boundaries.len().checked_sub(1).filter(|&n| n > 0)?;
     Some((boundaries[n_steps] - boundaries[0]) / n_steps as DurNs)
 }
 
 fn of_rank(rank: Rank<'_>, is_ended: &dyn Fn(&Ledger, usize, &GapPart) -> bool) -> Option<Ceiling> {
-    let boundaries = counted_boundaries(rank.steps);
-    let step_ns = mean_step_ns(rank.steps)?;
-    let window = TimeRange { start: boundaries[0], end: *boundaries.last()? };
-    let mut saved: Vec<TimeRange> = Vec::new();
+    let (mut saved, mut n_steps): (Vec<TimeRange>, DurNs) = (Vec::new(), 0);
+    let step_ns = rank.ledgers.iter().filter_map(|ledger| mean_step_ns(rank.steps, ledger.process)).max()?;
     for ledger in rank.ledgers {
+        let [start, .., end] = *rank.steps.counted_on(ledger.process).device else { continue };
+        let window = TimeRange { start, end };
+        n_steps = n_steps.max(rank.steps.counted_on(ledger.process).device.len() as DurNs - 1);
         for index in ledger.within(window) {
             let parts = ledger.parts(index).filter(|part| is_recoverable(part.class));
             let parts = parts.filter(|part| is_ended(ledger, index, part));
@@ -86,5 +86,5 @@ fn of_rank(rank: Rank<'_>, is_ended: &dyn Fn(&Ledger, usize, &GapPart) -> bool) 
         }
     }
     unite(&mut saved);
-    Some(Ceiling { ns_per_step: length(&saved) / (boundaries.len() - 1) as DurNs, step_ns })
+    Some(Ceiling { ns_per_step: length(&saved) / n_steps, step_ns })
 }

@@ -165,7 +165,7 @@ pub fn counted_boundaries(steps: &Steps) -> &[TimeNs] {
 /// * `steps`: without them there are no figures per step.
 /// * Cost: O(n log n) for n macro gaps, O(n) for micro gaps and annotations. Incomplete if cancelled.
 pub fn clusters(trace: &Trace, ledger: &Ledger, steps: Option<&Steps>, is_cancelled: &dyn Fn() -> bool) -> Clusters {
-    let boundaries = steps.map_or(&[][..], counted_boundaries);
+    let boundaries = steps.map_or(&[][..], |steps| steps.counted_on(ledger.process).device);
     let mut keys = Keys::new(trace);
     let mut ids: HashMap<Key, u32> = HashMap::new();
     let mut cluster_of: Vec<(u32, u32)> = Vec::new();
@@ -326,6 +326,9 @@ fn cluster(
 }
 
 /// Sums over gaps, added in the order of time.
+///
+/// A gap belongs to the step of the work that ends it: a boundary lies in the gap where the device waits for the first
+/// work of a step, and at its start where the device lags behind the host.
 struct Sums<'a> {
     ledger: &'a Ledger,
     /// Of the steps that count.
@@ -333,9 +336,9 @@ struct Sums<'a> {
     recurrence: Recurrence,
     n_in_steps: u64,
     n_at_boundary: u64,
-    /// Boundaries up to the start of the last gap that was added.
+    /// Boundaries before the end of the last gap that was added.
     n_passed: usize,
-    /// `n_passed` of the last step in which a gap started.
+    /// `n_passed` of the last step with a gap.
     last_step: usize,
 }
 
@@ -351,9 +354,10 @@ impl<'a> Sums<'a> {
         sum.count += 1;
         sum.total_ns += gap.time.dur();
         let ahead = &self.boundaries[self.n_passed..];
-        // Most gaps start in the step of the one before, or soon after.
-        self.n_passed += ahead.iter().take_while(|&&boundary| boundary <= gap.time.start).count();
-        let is_at_boundary = self.boundaries.get(self.n_passed).is_some_and(|&boundary| boundary < gap.time.end);
+        // Most gaps end in the step of the one before, or soon after.
+        self.n_passed += ahead.iter().take_while(|&&boundary| boundary < gap.time.end).count();
+        let last = self.n_passed.checked_sub(1);
+        let is_at_boundary = last.is_some_and(|last| self.boundaries[last] >= gap.time.start);
         if self.n_passed == 0 || self.n_passed == self.boundaries.len() {
             return;
         }

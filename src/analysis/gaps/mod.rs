@@ -273,7 +273,9 @@ pub fn ledgers(
     let waits = Waits::new(trace, &calls);
     let ledger = |busy: &DeviceBusy| {
         let usual = usual(trace, busy.process, &calls);
-        let causes = Causes::new(trace, &calls, &overheads, &waits, steps, usual);
+        // Marks may be anywhere; their steps end between launches as those of the host do.
+        let boundaries = steps.map(|steps| (steps.on(busy.process).host, !steps.source.is_of_device()));
+        let causes = Causes::new(trace, &calls, &overheads, &waits, boundaries, usual);
         let theta_ns = usual.theta;
         let ledger =
             Ledger { process: busy.process, device: busy.device, window: busy.window, theta_ns, ..Ledger::default() };

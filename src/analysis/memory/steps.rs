@@ -2,7 +2,9 @@
 
 use super::repetition::repetition;
 pub use crate::analysis::steps::StepSource;
-use crate::analysis::steps::{self, Coverage, Division, MIN_ANCHORS, Named, Period, choose, divisions, is_step_name};
+use crate::analysis::steps::{
+    self, Coverage, Division, MIN_ANCHORS, Named, Period, Scope, choose, divisions, is_step_name,
+};
 use crate::model::{MemoryHistory, TimeNs, TimeRange, Trace, TrackId};
 
 /// Steps of a history: step `k` holds the events between the states `boundaries[k]` and `boundaries[k + 1]`.
@@ -74,7 +76,7 @@ fn time_of(history: &MemoryHistory) -> Option<Box<dyn Fn(u32) -> TimeNs + '_>> {
 /// The annotations, by start: those of the snapshot, else those of the trace.
 fn named<'a>(trace: &'a Trace, history: &MemoryHistory) -> Vec<Named<'a>> {
     if history.annotations.is_empty() {
-        return steps::annotations(trace);
+        return steps::annotations(trace, &Scope::default());
     }
     let closed = history.annotations.iter().filter(|annotation| annotation.has_end);
     let time = |start, end| TimeRange { start, end };

@@ -31,7 +31,7 @@ impl Device<'_, '_> {
     pub(super) fn recurring(&mut self, clusters: &Clusters, ledger: &Ledger) {
         let Some(n_steps) = Some(clusters.n_steps).filter(|&n| n > 0) else { return };
         let Some(cluster) = clusters.recurring().max_by_key(|cluster| cluster.sum.in_steps_ns) else { return };
-        let step = self.window.host_steps.iter().map(|step| step.dur()).sum::<DurNs>() / n_steps as DurNs;
+        let step = self.window.steps.iter().map(|step| step.dur()).sum::<DurNs>() / n_steps as DurNs;
         let ns_per_step = cluster.sum.in_steps_ns / n_steps as DurNs;
         let longest = clusters.gaps(cluster).iter().map(|&gap| ledger.gap(gap as usize).time);
         let recurring = Recurring {

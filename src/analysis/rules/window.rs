@@ -6,8 +6,8 @@ use super::{MIN_WORK, Measured};
 use crate::analysis::busy::DeviceBusy;
 use crate::analysis::gaps::clusters::counted_boundaries;
 use crate::analysis::gaps::{GapClass, Ledger};
-use crate::analysis::steps::device_boundaries;
-use crate::model::{DurNs, SliceKind, StringId, TimeNs, TimeRange, Trace, TrackId};
+use crate::analysis::steps::Boundaries;
+use crate::model::{DurNs, ProcessId, SliceKind, StringId, TimeNs, TimeRange, Trace, TrackId};
 
 /// Share of the launches whose kernels may run for the first time after the start-up: an evaluation, a checkpoint.
 const LATE: f64 = 0.05;
@@ -51,17 +51,17 @@ pub struct Window {
     /// All time from the first to the last work of the device, or of the recording without devices.
     pub whole: TimeRange,
     pub basis: Basis,
-    /// The steps within, as the device sees them; see [`device_boundaries`].
+    /// The steps within, as the device sees them; see [`Steps::on`](crate::analysis::steps::Steps::on).
     pub steps: Vec<TimeRange>,
     /// The same steps on the host.
     pub host_steps: Vec<TimeRange>,
 }
 
 impl Window {
-    /// Mean duration of its steps on the host; `None` without steps.
+    /// Mean duration of its steps; `None` without steps.
     pub fn step_ns(&self) -> Option<DurNs> {
-        let n = self.host_steps.len() as DurNs;
-        (n > 0).then(|| self.host_steps.iter().map(|step| step.dur()).sum::<DurNs>() / n)
+        let n = self.steps.len() as DurNs;
+        (n > 0).then(|| self.steps.iter().map(|step| step.dur()).sum::<DurNs>() / n)
     }
 
     /// What was left out as start-up.
@@ -79,18 +79,13 @@ impl Measured<'_> {
         if work < MIN_WORK {
             return None;
         }
-        let boundaries = self.boundaries();
-        let is_of_host = self.steps.is_some_and(|steps| steps.source.is_of_host());
-        let of_device = match is_of_host {
-            true => device_boundaries(self.trace, busy.process, boundaries),
-            false => boundaries.to_vec(),
-        };
+        let Boundaries { host, device } = self.boundaries(Some(busy.process));
         let window = Window { device: Some(busy.device), whole, ..Window::default() };
         if let Some(range) = self.range {
-            return window.of_steps(Basis::Range, range, boundaries, &of_device);
+            return window.of_steps(Basis::Range, range, host, device);
         }
-        if let [start, .., end] = of_device[..] {
-            return window.of_steps(Basis::Steps, TimeRange { start, end }, boundaries, &of_device);
+        if let [start, .., end] = *device {
+            return window.of_steps(Basis::Steps, TimeRange { start, end }, host, device);
         }
         let start = start_up_end(self.trace, busy, ledger);
         let basis = if start.is_some() { Basis::AfterStartUp } else { Basis::All };
@@ -99,7 +94,7 @@ impl Measured<'_> {
 
     /// The window of a recording without devices.
     pub fn host_window(&self) -> Option<Window> {
-        let boundaries = self.boundaries();
+        let boundaries = self.boundaries(None).host;
         let window = Window { whole: self.trace.span, ..Window::default() };
         match (self.range, boundaries) {
             (Some(range), _) => window.of_steps(Basis::Range, range, boundaries, boundaries),
@@ -111,11 +106,18 @@ impl Measured<'_> {
     }
 
     /// Of the steps that may be judged: those that count, or with a range all.
-    fn boundaries(&self) -> &[TimeNs] {
-        match self.steps.filter(|steps| steps.is_reliable()) {
-            Some(steps) if self.range.is_some() => &steps.boundaries,
-            Some(steps) => counted_boundaries(steps),
-            None => &[],
+    ///
+    /// * `device`: the process of a device.
+    fn boundaries(&self, device: Option<ProcessId>) -> Boundaries<'_> {
+        let Some(steps) = self.steps.filter(|steps| steps.is_reliable()) else { return Boundaries::default() };
+        match device {
+            Some(process) if self.range.is_some() => steps.on(process),
+            Some(process) => steps.counted_on(process),
+            None => {
+                let all = &steps.boundaries[..];
+                let host = if self.range.is_some() { all } else { counted_boundaries(steps) };
+                Boundaries { host, device: host }
+            }
         }
     }
 }

@@ -1,10 +1,68 @@
 //! Where steps begin on a device, which may lag behind the host.
 
+use std::ops::Range;
+
+use super::Steps;
 use crate::model::{ProcessId, Row, SliceId, TimeNs, Trace};
 
 /// Most launches that a stream's queue holds: so many pieces of work may run before the first whose launch was
 /// recorded, and were launched before the recording began.
 const QUEUE: usize = 1024;
+
+/// The steps of one device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceSteps {
+    /// The process that holds the work of the device.
+    process: ProcessId,
+    /// Boundaries of the steps of the process that launches on it; empty if that has no steps.
+    host: Vec<TimeNs>,
+    /// The same as the device sees them.
+    device: Vec<TimeNs>,
+    /// The steps that statistics are of.
+    used: Range<usize>,
+}
+
+impl DeviceSteps {
+    /// * `process`: of the device.
+    /// * `steps`: of the process that launches on it.
+    pub(super) fn new(trace: &Trace, process: ProcessId, steps: Option<&Steps>) -> Self {
+        let host = steps.map(|steps| steps.boundaries.clone()).unwrap_or_default();
+        let device = match steps.is_some_and(|steps| steps.source.is_of_host()) {
+            true => device_boundaries(trace, process, &host),
+            false => host.clone(),
+        };
+        Self { process, host, device, used: steps.map(|steps| steps.used.clone()).unwrap_or_default() }
+    }
+}
+
+/// Boundaries of steps on the host and on a device, equally many.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Boundaries<'a> {
+    pub host: &'a [TimeNs],
+    /// See [`device_boundaries`].
+    pub device: &'a [TimeNs],
+}
+
+impl Steps {
+    /// The boundaries for a device: of the steps of the process that launches on it. Without knowledge of the device
+    /// those of the steps themselves.
+    ///
+    /// * `process`: of the device.
+    pub fn on(&self, process: ProcessId) -> Boundaries<'_> {
+        match self.devices.iter().find(|found| found.process == process) {
+            Some(found) => Boundaries { host: &found.host, device: &found.device },
+            None => Boundaries { host: &self.boundaries, device: &self.boundaries },
+        }
+    }
+
+    /// [`Self::on`] for the steps that statistics are of.
+    pub fn counted_on(&self, process: ProcessId) -> Boundaries<'_> {
+        let used = self.devices.iter().find(|found| found.process == process).map_or(&self.used, |found| &found.used);
+        let Boundaries { host, device } = self.on(process);
+        let counted = |of| <[TimeNs]>::get(of, used.start..=used.end).unwrap_or_default();
+        Boundaries { host: counted(host), device: counted(device) }
+    }
+}
 
 /// The boundaries of steps as a device sees them: work belongs to the step that launched it.
 ///
@@ -17,7 +75,7 @@ const QUEUE: usize = 1024;
 /// * `boundaries`: of steps on the host, ascending.
 /// * Streams without recorded launches move nothing.
 /// * Cost: O(m k log n) for m boundaries and n slices in k rows of the device.
-pub fn device_boundaries(trace: &Trace, process: ProcessId, boundaries: &[TimeNs]) -> Vec<TimeNs> {
+pub(super) fn device_boundaries(trace: &Trace, process: ProcessId, boundaries: &[TimeNs]) -> Vec<TimeNs> {
     let is_own = |row: &&Row| trace.track(row.track).process == process;
     let queues: Vec<Queue<'_>> =
         trace.slices.rows.iter().filter(is_own).filter_map(|row| Queue::of(trace, row)).collect();

@@ -5,6 +5,7 @@ mod device;
 mod named;
 mod parts;
 mod period;
+mod scope;
 mod sequence;
 #[cfg(test)]
 mod tests;
@@ -12,12 +13,15 @@ mod tests;
 use std::ops::Range;
 
 pub use self::choice::choose;
-pub use self::device::device_boundaries;
-pub use self::named::{Coverage, Division, MIN_ANCHORS, Named, annotations, divisions, is_step_name};
+pub use self::device::{Boundaries, DeviceSteps};
+use self::named::PROFILER_STEP;
+pub use self::named::{Coverage, Division, MIN_ANCHORS, Named, annotations, device_divisions, divisions, is_step_name};
 pub use self::parts::{StepParts, step_parts};
 pub use self::period::{Period, period};
+pub use self::scope::Scope;
+use self::scope::launchers;
 use super::totals::Durations;
-use crate::model::{DurNs, TimeNs, TimeRange, Trace};
+use crate::model::{DurNs, ProcessId, TimeNs, TimeRange, Trace};
 
 /// How steps were found.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +34,8 @@ pub enum StepSource {
     /// An annotation that PyTorch records once per step, such as `Optimizer.step#AdamW.step`: a step lasts from
     /// the end of one to the end of the next.
     Annotation(String),
+    /// The same ranges, as the profiler recorded them on a device: in a recording without those of the host.
+    DeviceRanges(String),
     /// The period of a repeating sequence.
     Period {
         /// `allocations`, `collectives`, `device operations` or `operators`.
@@ -50,11 +56,17 @@ impl StepSource {
         matches!(self, Self::ProfilerStep | Self::Ranges(_) | Self::Annotation(_))
     }
 
+    /// Whether the boundaries are times of a device.
+    pub fn is_of_device(&self) -> bool {
+        matches!(self, Self::Period { .. } | Self::DeviceRanges(_))
+    }
+
     /// Short description for the user.
     pub fn label(&self) -> String {
         match self {
             Self::ProfilerStep => "ProfilerStep annotations".to_owned(),
             Self::Ranges(name) => format!("ranges named {name}"),
+            Self::DeviceRanges(name) => format!("annotations {name} on the GPU"),
             Self::Annotation(name) => format!("{name} annotations"),
             Self::Period { items, length, share } => {
                 format!("repetition every {length} {items} ({:.0} % of all repeat)", share * 100.0)
@@ -74,7 +86,8 @@ pub struct Steps<B = TimeNs> {
     pub boundaries: Vec<B>,
     /// One per step.
     pub names: Vec<String>,
-    /// Share of steps whose length is within a tenth of the median plus the slack of [`Self::new`].
+    /// Share of steps whose length is within a tenth of the median plus the slack of [`Self::new`]; for sequences in
+    /// time, the share that repeats the items of the one before, whatever they take: at least 95 % of them.
     pub regularity: f64,
     /// The steps that statistics are of; see `used`.
     pub used: Range<usize>,
@@ -87,6 +100,8 @@ pub struct Steps<B = TimeNs> {
     deviation_ns: DurNs,
     /// Another source that finds a different number of steps, and that number.
     pub disagreement: Option<(StepSource, usize)>,
+    /// The devices of the trace; empty for marks and memory histories.
+    devices: Vec<DeviceSteps>,
 }
 
 /// Makes the median absolute deviation of a normal distribution its standard deviation.
@@ -125,11 +140,16 @@ impl<B: Copy + Into<i64>> Steps<B> {
             durations: None,
             deviation_ns: 0,
             disagreement: None,
+            devices: Vec::new(),
         };
         if time_of.is_some() {
             steps.measure();
         }
         steps
+    }
+
+    fn with_regularity(self, regularity: f64) -> Self {
+        Self { regularity, ..self }
     }
 
     /// Sets the recorded times of the steps.
@@ -197,7 +217,11 @@ impl<B: Copy + Into<i64>> Steps<B> {
 /// * `extents`: the length of each step.
 fn used(source: &StepSource, extents: &[u64]) -> Range<usize> {
     let n = extents.len();
-    let is_profilers = *source == StepSource::ProfilerStep;
+    let is_profilers = match source {
+        StepSource::ProfilerStep => true,
+        StepSource::DeviceRanges(name) => name == PROFILER_STEP,
+        _ => false,
+    };
     let is_stub = is_profilers && n > 1 && extents[n - 1] < extents[n - 2] / 2;
     match source {
         StepSource::Marks => 0..n,
@@ -233,15 +257,42 @@ pub fn t_975(df: u64) -> f64 {
 /// 1. `ProfilerStep#N`;
 /// 2. ranges that the program named as steps: `step_17`, `iteration 5`, `train_step`, `execute_context_…`;
 /// 3. what PyTorch names once a step: `Optimizer.step#`, `Optimizer.zero_grad#`, `enumerate(DataLoader)#`;
-/// 4. other ranges that repeat regularly and cover the work, such as `## forward ##`. They come after the optimizer,
-///    since they may be parts of a step when gradients are accumulated;
+/// 4. other ranges that repeat regularly and cover the work, such as `## forward ##`, or what comes once a pass, such
+///    as `loss`, between others that come evenly. They come after the optimizer, since they may be parts of a step
+///    when gradients are accumulated;
 /// 5. the period of the sequence of collectives, of device operations, or of operators.
 ///
+/// Where each `Optimizer.step#` follows equally many of the ranges of 2, these are micro batches: the optimizer counts.
+/// A recording of a device alone has the names of 1 to 4 as annotations of its streams.
+///
 /// * A recording of one pass has no steps: its layers repeat as steps do, see `sequence`.
+/// * Where several processes launch work, as under one nsys, each has its own steps, and each device those of the
+///   process that launches on it. The result is of the process with most work that has steps.
 /// * Cost: O(n log n) for n slices and strings. `None` once cancelled.
 pub fn steps(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
-    let found = divisions(&annotations(trace), &Coverage::of(trace));
-    choose(found.into_iter().map(Division::in_time).collect()).or_else(|| sequence::steps(trace, is_cancelled))
+    let mut scopes = launchers(trace);
+    if scopes.len() < 2 {
+        scopes = vec![Scope::default()];
+    }
+    let all: Vec<Option<Steps>> = scopes.iter().map(|scope| steps_in(trace, scope, is_cancelled)).collect();
+    let main = all.iter().flatten().next()?;
+    let devices = (0..trace.processes.len() as u32).map(ProcessId).filter(|&id| trace.process(id).device.is_some());
+    let of_device = |device: ProcessId| {
+        let own = scopes.iter().position(|scope| scope.has(device));
+        DeviceSteps::new(trace, device, own.map_or(Some(main), |own| all[own].as_ref()))
+    };
+    let devices = devices.map(of_device).collect();
+    Some(Steps { devices, ..main.clone() })
+}
+
+/// The steps of some processes and their devices.
+fn steps_in(trace: &Trace, scope: &Scope, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
+    let named = annotations(trace, scope);
+    let found = match named.is_empty() {
+        true => device_divisions(trace, scope),
+        false => divisions(&named, &Coverage::of(trace, scope)),
+    };
+    choose(found.into_iter().map(Division::in_time).collect()).or_else(|| sequence::steps(trace, scope, is_cancelled))
 }
 
 /// The steps between marks set by the user, in trace time and any order; `None` for fewer than two distinct marks.

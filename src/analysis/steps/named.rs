@@ -2,9 +2,9 @@
 
 use hashbrown::HashMap;
 
-use super::{StepSource, Steps};
+use super::{Scope, StepSource, Steps};
 use crate::model::time::{length, unite};
-use crate::model::{SliceKind, TimeNs, TimeRange, Trace, TrackId};
+use crate::model::{Row, SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// Anchors needed for two whole steps, the minimum for a comparison.
 pub const MIN_ANCHORS: usize = 3;
@@ -18,7 +18,7 @@ const MIN_BETWEEN: [f64; 2] = [0.25, 0.5];
 /// Minimum regularity of ranges without a word for a step.
 const MIN_REGULARITY: f64 = 0.5;
 
-const PROFILER_STEP: &str = "ProfilerStep#";
+pub(super) const PROFILER_STEP: &str = "ProfilerStep#";
 /// Annotations that PyTorch records once per step, in order of preference.
 const ANCHORS: [&str; 3] = ["Optimizer.step#", "Optimizer.zero_grad#", "enumerate(DataLoader)#"];
 /// What libraries and compilers name themselves: calls and regions of one pass.
@@ -36,6 +36,9 @@ const OTHER_WORDS: [&str; 32] = [
 /// Words for parts of a model, which repeat within a pass.
 const PART_WORDS: [&str; 10] =
     ["layer", "layers", "block", "blocks", "module", "attention", "attn", "mlp", "bucket", "microbatch"];
+/// Words for what comes once in a pass.
+const ONCE_WORDS: [&str; 10] =
+    ["loss", "criterion", "dataloader", "loader", "optimizer", "optim", "adam", "adamw", "sgd", "scheduler"];
 /// Words for one pass through a model.
 const PASS_WORDS: [&str; 6] = ["forward", "fwd", "backward", "bwd", "prefill", "decode"];
 
@@ -56,12 +59,14 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// The API calls of a trace, or without any its operators. Cost: O(n log k) for n slices in k rows.
-    pub fn of(trace: &Trace) -> Self {
+    /// The API calls of some processes of a trace, or without any their operators. Cost: O(n log k) for n slices in
+    /// k rows.
+    pub fn of(trace: &Trace, scope: &Scope) -> Self {
         let slices = &trace.slices;
         let of_kind = |is_wanted: &dyn Fn(SliceKind) -> bool| -> Vec<TimeNs> {
+            let rows = slices.rows.iter().filter(|row| scope.has_track(trace, row.track));
             let mut starts: Vec<TimeNs> =
-                (0..slices.len()).filter(|&i| is_wanted(slices.kind[i])).map(|i| slices.ts[i]).collect();
+                rows.flat_map(Row::range).filter(|&i| is_wanted(slices.kind[i])).map(|i| slices.ts[i]).collect();
             starts.sort();
             starts
         };
@@ -139,8 +144,8 @@ impl Division {
     }
 }
 
-/// The annotations of a trace that may mark steps, by start. Cost: O(n log n).
-pub fn annotations(trace: &Trace) -> Vec<Named<'_>> {
+/// The annotations of some processes that may mark steps, by start. Cost: O(n log n).
+pub fn annotations<'a>(trace: &'a Trace, scope: &Scope) -> Vec<Named<'a>> {
     let slices = &trace.slices;
     // Recordings of 2020 and 2021 have what PyTorch names itself among the operators.
     let is_own: Vec<bool> = trace.strings.iter().map(|(_, name)| is_pytorch_name(name)).collect();
@@ -150,7 +155,7 @@ pub fn annotations(trace: &Trace) -> Vec<Named<'_>> {
         _ => false,
     };
     let mut found = Vec::new();
-    for row in &slices.rows {
+    for row in slices.rows.iter().filter(|row| scope.has_track(trace, row.track)) {
         let named = |i: usize| Named {
             name: trace.strings.get(slices.name[i]),
             time: TimeRange { start: slices.ts[i], end: slices.end[i] },
@@ -160,6 +165,33 @@ pub fn annotations(trace: &Trace) -> Vec<Named<'_>> {
     }
     found.sort_by_key(|named| (named.time.start, std::cmp::Reverse(named.time.end)));
     found
+}
+
+/// The divisions by the annotations of a device, for recordings without any of the host: of the stream that has most
+/// names of steps, then most annotated time. Boundaries are times of the device. Cost: O(n log n).
+pub fn device_divisions(trace: &Trace, scope: &Scope) -> Vec<Division> {
+    let slices = &trace.slices;
+    let named = |track: TrackId| -> Vec<Named<'_>> {
+        let all = trace.track_slices(track).filter(|&i| slices.kind[i] == SliceKind::GpuAnnotation);
+        let time = |i: usize| TimeRange { start: slices.ts[i], end: slices.end[i] };
+        all.map(|i| Named { name: trace.strings.get(slices.name[i]), time: time(i), thread: track }).collect()
+    };
+    let weight = |named: &Vec<Named<'_>>| {
+        let steps = named.iter().filter(|named| is_step_name(named.name)).count();
+        (steps, named.iter().map(|named| named.time.dur()).sum::<i64>())
+    };
+    let tracks = (0..trace.tracks.len() as u32).map(TrackId).filter(|&track| scope.has_track(trace, track));
+    let mut named = tracks.map(named).filter(|named| !named.is_empty()).max_by_key(weight).unwrap_or_default();
+    named.sort_by_key(|named| (named.time.start, std::cmp::Reverse(named.time.end)));
+    let on_device = |division: Division| {
+        let name = match division.source {
+            StepSource::Ranges(name) | StepSource::Annotation(name) => name,
+            _ => PROFILER_STEP.to_owned(),
+        };
+        // The range of a step ends with its last work; what the device waits for then belongs to it as well.
+        Division { source: StepSource::DeviceRanges(name), times: Vec::new(), ..division }
+    };
+    divisions(&named, &Coverage::default()).into_iter().map(on_device).collect()
 }
 
 fn is_pytorch_name(name: &str) -> bool {
@@ -190,12 +222,35 @@ fn has_step_word(name: &str) -> bool {
 pub fn divisions(named: &[Named<'_>], work: &Coverage) -> Vec<Division> {
     let patterns = patterns(named);
     let mut found: Vec<Division> = profiler_steps(named).into_iter().collect();
-    found.extend(step_ranges(&patterns, work));
-    found.extend(ANCHORS.iter().filter_map(|prefix| anchored(named, prefix)));
+    let ranges = step_ranges(&patterns, work);
+    let anchored: Vec<Division> = ANCHORS.iter().filter_map(|prefix| anchored(named, prefix)).collect();
+    let updates = ranges.as_ref().zip(anchored.first()).and_then(|(ranges, updates)| accumulated(ranges, updates));
+    let is_accumulated = updates.is_some();
+    found.extend(updates);
+    found.extend(ranges);
+    found.extend(anchored.into_iter().skip(usize::from(is_accumulated)));
     if found.is_empty() {
-        found.extend(part_ranges(named, &patterns, work));
+        found.extend(part_ranges(named, &patterns, work).or_else(|| pass_ranges(named, &patterns, work)));
     }
     found
+}
+
+/// The updates of the parameters, if as many ranges come before each: gradients are accumulated, and the ranges are
+/// micro batches. The first update then has a step of its own, if its ranges are all there.
+fn accumulated(ranges: &Division, updates: &Division) -> Option<Division> {
+    matches!(&updates.source, StepSource::Annotation(name) if name.starts_with(ANCHORS[0])).then_some(())?;
+    let starts = &ranges.boundaries[..ranges.boundaries.len() - 1];
+    let before = |end: &TimeNs| starts.partition_point(|start| start < end);
+    let counts: Vec<usize> = updates.boundaries.windows(2).map(|pair| before(&pair[1]) - before(&pair[0])).collect();
+    let n = *counts.first()?;
+    if n < 2 || counts.iter().any(|&count| count != n) {
+        return None;
+    }
+    let mut updates = updates.clone();
+    if before(&updates.boundaries[0]) == n {
+        updates.boundaries.insert(0, starts[0]);
+    }
+    Some(updates)
 }
 
 fn profiler_steps(named: &[Named<'_>]) -> Option<Division> {
@@ -353,6 +408,40 @@ fn part_ranges(named: &[Named<'_>], patterns: &[Pattern<'_>], work: &Coverage) -
     division.boundaries.pop();
     division.boundaries.push(end);
     Some(Division { times: Vec::new(), ..division })
+}
+
+/// Ranges of one thread that come once a pass by their meaning, such as `loss`, where all others that come evenly, such
+/// as `layer` twelve times, cover the work with them: passes begin with the first of all.
+fn pass_ranges(named: &[Named<'_>], patterns: &[Pattern<'_>], work: &Coverage) -> Option<Division> {
+    let is_once = |pattern: &&Pattern<'_>| {
+        pattern.ranges.len() >= MIN_RANGES[2] && words(&pattern.name).any(|word| ONCE_WORDS.contains(&&*word))
+    };
+    let once = patterns.iter().filter(is_once).min_by_key(|pattern| pattern.ranges.len())?;
+    let n = once.ranges.len();
+    let of_thread = || patterns.iter().filter(|pattern| pattern.thread == once.thread);
+    let starts = |pattern: &Pattern<'_>| pattern.times().iter().map(|time| time.start).collect::<Vec<_>>();
+    // With the first range that comes equally often in each pass, passes begin.
+    let whole = of_thread().filter(|pattern| pattern.ranges.len() % n == 0);
+    let first = starts(whole.min_by_key(|pattern| pattern.ranges[0].time.start)?);
+    let begins: Vec<TimeNs> = first.iter().step_by(first.len() / n).copied().collect();
+    let is_even = |pattern: &&Pattern<'_>| {
+        let starts = starts(pattern);
+        let before: Vec<usize> = begins.iter().map(|&begin| starts.partition_point(|&start| start < begin)).collect();
+        (0..n).all(|pass| before[pass] == pass * starts.len() / n) && starts.len() % n == 0
+    };
+    let even: Vec<&Pattern<'_>> = of_thread().filter(is_even).collect();
+    let mut times: Vec<TimeRange> = even.iter().flat_map(|pattern| pattern.times()).collect();
+    let end = times.iter().map(|time| time.end).max()?;
+    unite(&mut times);
+    let [inside, between] = work.shares(&times);
+    let is_known = even.iter().any(|pattern| pattern.name == once.name);
+    if !is_known || even.len() < 2 || inside < MIN_COVERED || between < MIN_BETWEEN[1] || is_in_one_pass(named, &times)
+    {
+        return None;
+    }
+    let source = StepSource::Ranges(once.name.clone());
+    let boundaries = begins.into_iter().chain([end]).collect();
+    Some(Division { source, boundaries, names: None, times: Vec::new() })
 }
 
 /// Whether one range with the name of a pass or a step spans all of these, which are sorted.

@@ -9,13 +9,15 @@ use std::ops::Range;
 use hashbrown::HashMap;
 
 use super::named::{annotations, is_in_one_pass};
-use super::{Period, StepSource, Steps, period};
-use crate::model::{CopyKind, SliceId, SliceKind, StringId, SyncKind, TimeNs, TimeRange, Trace, TrackId};
+use super::{Period, Scope, StepSource, Steps, period};
+use crate::model::{CopyKind, Row, SliceId, SliceKind, StringId, SyncKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// Minimum of whole rounds.
 const MIN_ROUNDS: usize = 4;
 /// Minimum share of the items that repeat from round to round.
 const MIN_SHARE: f64 = 0.7;
+/// Share of its items that a round has in common with one that it repeats.
+const SAME: f64 = 0.95;
 /// Minimum share of rounds with what a layer does not have.
 const MIN_WHOLE: f64 = 0.8;
 /// Items from which the period is found; rounds after them are found by their first items.
@@ -26,14 +28,15 @@ const STEP_KERNELS: [&str; 8] =
 
 /// The steps by the period of collectives or of device operations on the busiest stream, whichever is longer; without
 /// device operations by that of operators. Cost: O(n log n) for n slices. `None` once cancelled.
-pub fn steps(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
-    let device = device_operations(trace);
+pub fn steps(trace: &Trace, scope: &Scope, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
+    let device = device_operations(trace, scope);
+    let of = |name, items: &[SliceId]| of(trace, scope, name, items, is_cancelled);
     let mut found = Vec::new();
     if device.is_empty() {
-        found.extend(of(trace, "operators", &operators(trace), is_cancelled));
+        found.extend(of("operators", &operators(trace, scope)));
     } else {
-        found.extend(of(trace, "collectives", &collectives(trace), is_cancelled));
-        found.extend(of(trace, "device operations", &device, is_cancelled));
+        found.extend(of("collectives", &collectives(trace, scope)));
+        found.extend(of("device operations", &device));
     }
     // The longest period that holds: shorter ones are those of layers.
     let best = found.iter().enumerate().min_by_key(|(_, steps)| steps.len())?.0;
@@ -44,7 +47,13 @@ pub fn steps(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
 }
 
 /// * `items`: slices in order of time.
-fn of(trace: &Trace, name: &'static str, items: &[SliceId], is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
+fn of(
+    trace: &Trace,
+    scope: &Scope,
+    name: &'static str,
+    items: &[SliceId],
+    is_cancelled: &dyn Fn() -> bool,
+) -> Option<Steps> {
     let symbols = symbols(trace, items);
     let Period { length, share, starts } = period(&symbols[..symbols.len().min(MAX_ITEMS)], &|_| 0, is_cancelled)?;
     let starts = extended(&symbols, starts, length);
@@ -58,11 +67,42 @@ fn of(trace: &Trace, name: &'static str, items: &[SliceId], is_cancelled: &dyn F
     let is_fit = times.len() >= MIN_ROUNDS && share >= MIN_SHARE;
     let launched = |i: usize| trace.slices.time(trace.launch_of(items[i]).unwrap_or(items[i]));
     let whole = TimeRange { start: launched(starts[0]).start, end: launched(starts[starts.len() - 1]).end };
-    if !is_fit || is_in_one_pass(&annotations(trace), &[whole]) || !has_whole_passes(trace, &times) {
+    if !is_fit || is_in_one_pass(&annotations(trace, scope), &[whole]) || !has_whole_passes(trace, scope, &times) {
         return None;
     }
     let source = StepSource::Period { items: name, length, share };
-    Some(Steps::new(source, boundaries, None, 0, Some(&|ts| ts)))
+    let steps = Steps::new(source, boundaries, None, 0, Some(&|ts| ts));
+    Some(steps.with_regularity(regularity(&symbols, &starts, length)))
+}
+
+/// Share of the rounds, from the second on, that have nearly the items of the one before, in any order.
+///
+/// * `length`: of a last round, which has no next one to end it.
+///
+/// Cost: O(n log n) for the items of a round.
+fn regularity(symbols: &[u32], starts: &[usize], length: usize) -> f64 {
+    let end_of_last = Some(starts[starts.len() - 1] + length).filter(|&end| end <= symbols.len());
+    let bounds: Vec<usize> = starts.iter().copied().chain(end_of_last).collect();
+    let round = |pair: &[usize]| {
+        let mut items = symbols[pair[0]..pair[1]].to_vec();
+        items.sort_unstable();
+        items
+    };
+    let rounds: Vec<Vec<u32>> = bounds.windows(2).map(round).collect();
+    let is_alike =
+        |pair: &&[Vec<u32>]| common(&pair[0], &pair[1]) as f64 >= SAME * pair[0].len().max(pair[1].len()) as f64;
+    rounds.windows(2).filter(is_alike).count() as f64 / rounds.len().saturating_sub(1).max(1) as f64
+}
+
+/// How many items two sorted lists have in common.
+fn common(a: &[u32], b: &[u32]) -> usize {
+    let (mut i, mut j, mut n) = (0, 0, 0);
+    while let Some((x, y)) = a.get(i).zip(b.get(j)) {
+        n += usize::from(x == y);
+        i += usize::from(x <= y);
+        j += usize::from(y <= x);
+    }
+    n
 }
 
 /// A number for each item, the same for items of one name and for collectives of one size, ascending with their first
@@ -94,7 +134,7 @@ fn extended(symbols: &[u32], mut starts: Vec<usize>, length: usize) -> Vec<usize
 
 /// Whether most of these ranges, which are sorted and disjoint, have a copy from or to the host, a wait of the host, a
 /// loss or an update of the parameters.
-fn has_whole_passes(trace: &Trace, rounds: &[TimeRange]) -> bool {
+fn has_whole_passes(trace: &Trace, scope: &Scope, rounds: &[TimeRange]) -> bool {
     let slices = &trace.slices;
     let is_of_step: Vec<bool> = trace
         .strings
@@ -116,7 +156,8 @@ fn has_whole_passes(trace: &Trace, rounds: &[TimeRange]) -> bool {
         _ => false,
     };
     let mut has = vec![false; rounds.len()];
-    for i in (0..slices.len()).filter(|&i| is_evidence(i)) {
+    let rows = slices.rows.iter().filter(|row| scope.has_track(trace, row.track));
+    for i in rows.flat_map(Row::range).filter(|&i| is_evidence(i)) {
         let after = rounds.partition_point(|round| round.start <= slices.ts[i]);
         if let Some(round) = after.checked_sub(1).filter(|&round| slices.ts[i] < rounds[round].end) {
             has[round] = true;
@@ -126,23 +167,24 @@ fn has_whole_passes(trace: &Trace, rounds: &[TimeRange]) -> bool {
 }
 
 /// The device work on the stream that has most of it, in order of time.
-fn device_operations(trace: &Trace) -> Vec<SliceId> {
+fn device_operations(trace: &Trace, scope: &Scope) -> Vec<SliceId> {
     let work = |track: TrackId| {
         trace.track_slices(track).filter(|&i| trace.slices.kind[i].is_device_work()).map(|i| SliceId(i as u32))
     };
-    let tracks = (0..trace.tracks.len() as u32).map(TrackId);
+    let tracks = tracks(trace, scope);
     let busiest = tracks.max_by_key(|&track| (work(track).count(), std::cmp::Reverse(track)));
     sorted(trace, busiest.map(|track| work(track).collect()).unwrap_or_default())
 }
 
 /// The kernels of collectives, in order of time.
-fn collectives(trace: &Trace) -> Vec<SliceId> {
-    let found = trace.facts.collectives.iter().map(|(slice, _)| slice);
+fn collectives(trace: &Trace, scope: &Scope) -> Vec<SliceId> {
+    let is_own = |slice: &SliceId| scope.has_track(trace, trace.slices.track_of(*slice));
+    let found = trace.facts.collectives.iter().map(|(slice, _)| slice).filter(is_own);
     sorted(trace, found.filter(|slice| trace.slices.kind[slice.idx()] == SliceKind::Kernel).collect())
 }
 
 /// The operators that lie in no other, of the thread that has most of them, in order of time.
-fn operators(trace: &Trace) -> Vec<SliceId> {
+fn operators(trace: &Trace, scope: &Scope) -> Vec<SliceId> {
     let slices = &trace.slices;
     let rows = |track: TrackId| -> Range<usize> {
         let rows = &trace.track_rows[track.0 as usize];
@@ -158,11 +200,29 @@ fn operators(trace: &Trace) -> Vec<SliceId> {
         });
         found.map(|(i, _)| SliceId(i as u32)).collect()
     };
-    let tracks = (0..trace.tracks.len() as u32).map(TrackId);
+    let tracks = tracks(trace, scope);
     sorted(trace, tracks.map(outermost).max_by_key(Vec::len).unwrap_or_default())
+}
+
+fn tracks(trace: &Trace, scope: &Scope) -> impl Iterator<Item = TrackId> {
+    (0..trace.tracks.len() as u32).map(TrackId).filter(|&track| scope.has_track(trace, track))
 }
 
 fn sorted(trace: &Trace, mut items: Vec<SliceId>) -> Vec<SliceId> {
     items.sort_by_key(|item| trace.slices.ts[item.idx()]);
     items
+}
+
+#[cfg(test)]
+mod tests {
+    use super::regularity;
+
+    #[test]
+    fn rounds_are_alike_by_their_items_in_any_order() {
+        let symbols = [0, 1, 2, 3, 0, 2, 1, 3, 0, 1, 4, 3, 0, 1, 4, 3, 0];
+        // Of three pairs, the second differs in one of four items; the last round has no next one.
+        assert_eq!(regularity(&symbols, &[0, 4, 8, 12], 4), 2.0 / 3.0);
+        assert_eq!(regularity(&symbols, &[0, 4, 8, 12, 16], 4), 2.0 / 3.0);
+        assert_eq!(regularity(&symbols[..6], &[0, 4], 4), 0.0, "one round repeats none");
+    }
 }

@@ -1,7 +1,7 @@
 //! Tests of the search for steps in traces.
 
 use super::*;
-use crate::model::{SliceKind, TraceBuilder};
+use crate::model::{Process, SliceKind, TraceBuilder};
 
 const NOTE: SliceKind = SliceKind::Annotation;
 
@@ -169,4 +169,139 @@ fn quantiles_are_those_of_the_tables() {
     for (df, expected) in [(1, 12.7062), (4, 2.7764), (9, 2.2622), (20, 2.0860), (120, 1.9799), (1_000_000, 1.9600)] {
         assert!((t_975(df) - expected).abs() < 6e-5, "{df}: {}", t_975(df));
     }
+}
+
+#[test]
+fn a_sequence_that_repeats_exactly_is_regular_whatever_it_takes() {
+    let (mut slices, mut now) = (Vec::new(), 0);
+    for round in 0..10 {
+        let dur = if round % 2 == 0 { 10 } else { 20 };
+        for name in ["embed", "norm", "qkv", "attend", "up", "down", "loss"] {
+            slices.push(("stream 7", SliceKind::Kernel, name.to_owned(), now, now + dur));
+            now += dur;
+        }
+    }
+    let found = find(&slices).unwrap();
+    assert_eq!((found.len(), found.regularity, found.is_reliable()), (10, 1.0, true));
+}
+
+#[test]
+fn the_optimizer_counts_where_gradients_are_accumulated() {
+    let micro = |n: i64, per_update: i64| {
+        named(n, move |step, start| {
+            let mut all = vec![("main", NOTE, "micro_batch".to_owned(), start + 10, start + 80)];
+            let is_last = step % per_update == per_update - 1;
+            all.extend(is_last.then(|| ("main", NOTE, "Optimizer.step#AdamW.step".to_owned(), start + 85, start + 95)));
+            all
+        })
+        .unwrap()
+    };
+    let found = micro(20, 4);
+    assert_eq!(found.source, StepSource::Annotation("Optimizer.step#AdamW.step".to_owned()));
+    assert_eq!(found.boundaries, [10, 395, 795, 1195, 1595, 1995]);
+    assert_eq!(found.disagreement, Some((StepSource::Ranges("micro_batch".to_owned()), 20)));
+    assert_eq!(micro(8, 1).source, StepSource::Ranges("micro_batch".to_owned()));
+}
+
+#[test]
+fn passes_are_told_by_what_comes_once_in_each() {
+    let layers = |n: i64, odd: bool| {
+        named(n, move |step, start| {
+            let range = |name: &str, start, end| ("main", NOTE, name.to_owned(), start, end);
+            let n_layers = if odd && step == 2 { 7 } else { 8 };
+            // Passes take different times, and most of the work is in the layers.
+            let mut all: Vec<_> = (0..n_layers).map(|i| range("layer", start + 8 * i, start + 8 * i + 8)).collect();
+            all.push(range("loss", start + 70 + 3 * (step % 5), start + 90));
+            all
+        })
+    };
+    let found = layers(6, false).unwrap();
+    assert_eq!(found.source, StepSource::Ranges("loss".to_owned()));
+    assert_eq!((found.len(), found.boundaries[1], found.boundaries[6]), (6, 100, 590));
+    assert_eq!(layers(6, true), None, "the layers do not come evenly");
+}
+
+#[test]
+fn annotations_of_a_device_alone_are_steps() {
+    let mut slices = Vec::new();
+    for step in 0..7 {
+        let start = 100 * step;
+        for stream in ["stream 7", "stream 20"] {
+            let end = start + if stream == "stream 7" { 70 } else { 20 };
+            slices.push((stream, SliceKind::GpuAnnotation, format!("ProfilerStep#{step}"), start + 5, end));
+            slices.push((stream, SliceKind::Kernel, "gemm".to_owned(), start + 5, end));
+        }
+    }
+    let found = find(&slices).unwrap();
+    assert_eq!(found.source, StepSource::DeviceRanges("ProfilerStep#".to_owned()));
+    assert_eq!((found.len(), found.used.clone(), found.boundaries[1]), (7, 1..6, 105));
+    assert_eq!(found.durations.unwrap().mean_ns, 100, "with the time to the next step");
+    assert!(found.source.is_of_device() && !found.source.is_of_host());
+}
+
+/// A trace whose thread `main` launches three steps of two kernels ahead of the device.
+fn ahead() -> Trace {
+    let mut slices = Vec::new();
+    let names = ["ProfilerStep#0", "ProfilerStep#1", "ProfilerStep#2"];
+    for (step, name) in (0..).zip(names) {
+        slices.push(("main", NOTE, name, 100 * step, 100 * step + 100));
+        for launch in 0..2 {
+            let start = 100 * step + 10 * launch;
+            slices.push(("main", SliceKind::Runtime, "cudaLaunchKernel", start + 1, start + 5));
+        }
+    }
+    for i in 0..6 {
+        // 400 ns busy and 100 ns idle in each step.
+        slices.push(("stream 7", SliceKind::Kernel, "gemm", 50 + 250 * i, 250 + 250 * i));
+    }
+    let mut builder = TraceBuilder::from_slices(&slices);
+    builder.slices[0].correlation = vec![0, 1, 2, 0, 3, 4, 0, 5, 6, 1, 2, 3, 4, 5, 6];
+    builder.finish()
+}
+
+#[test]
+fn a_device_follows_the_work_that_its_steps_launched() {
+    let trace = ahead();
+    let found = steps(&trace, &|| false).unwrap();
+    assert_eq!(found.boundaries, [0, 100, 200, 300]);
+    let busy = crate::analysis::busy::devices(&trace);
+    assert_eq!(found.on(busy[0].process).host, found.boundaries);
+    assert_eq!(found.on(busy[0].process).device, [0, 500, 1000, 1500]);
+    let parts = step_parts(&trace, &found, &busy);
+    let of_device: Vec<_> = parts.devices[0].1.iter().map(|step| (step.compute_ns, step.idle_ns)).collect();
+    assert_eq!(of_device, [(400, 100); 3]);
+    // Of 300 ns on the host, the device is busy from 50 to 250.
+    assert_eq!(parts.utilization, [(0, 200.0 / 300.0)]);
+}
+
+#[test]
+fn each_device_follows_the_process_that_launches_on_it() {
+    let mut slices = Vec::new();
+    let mut correlation = Vec::new();
+    let mut next = 0;
+    for (host, stream, period, n) in [("a", "stream 7", 100, 9), ("b", "stream 8", 150, 5)] {
+        for step in 0..n {
+            next += 1;
+            let start = period * step;
+            slices.push((host, NOTE, "train_step", start, start + period));
+            slices.push((host, SliceKind::Runtime, "cudaLaunchKernel", start + 10, start + 20));
+            slices.push((stream, SliceKind::Kernel, "gemm", start + 30, start + 60));
+            correlation.extend([0, next, next]);
+        }
+    }
+    let mut builder = TraceBuilder::from_slices(&slices);
+    builder.slices[0].correlation = correlation;
+    for (track, device) in [(2, None), (3, Some(1))] {
+        builder.tracks[track].process = ProcessId(builder.processes.len() as u32);
+        builder.processes.push(Process { device, ..Process::default() });
+    }
+    let trace = builder.finish();
+    let found = steps(&trace, &|| false).unwrap();
+    assert_eq!((found.len(), found.disagreement.clone()), (9, None));
+    let device = |name: &str| {
+        let track = trace.tracks.iter().find(|track| track.name == name).unwrap();
+        found.on(track.process).host.to_vec()
+    };
+    assert_eq!(device("stream 7"), (0..10).map(|i| 100 * i).collect::<Vec<_>>());
+    assert_eq!(device("stream 8"), (0..6).map(|i| 150 * i).collect::<Vec<_>>());
 }

@@ -95,10 +95,12 @@ impl Analysis for GapOf {
         let ledger = &ledgers[number];
         let Some(index) = ledger.at(self.start) else { return Some(None) };
         let steps = work.get(trace, &self.steps)?;
-        let boundaries = (*steps).as_ref().map_or(&[][..], |steps| &steps.boundaries);
-        let step_of = |time: TimeNs| {
-            let at = boundaries.partition_point(|&boundary| boundary <= time).checked_sub(1)?;
+        // The step of the work that ends a gap.
+        let step_of = |gap: TimeRange| {
             let steps = (*steps).as_ref()?;
+            let boundaries = steps.on(self.process).device;
+            let at = boundaries.partition_point(|&boundary| boundary < gap.end).checked_sub(1)?;
+            (boundaries.len() == steps.boundaries.len()).then_some(())?;
             Some((steps.names.get(at)?.clone(), *steps.times.get(at)?))
         };
         let clusters = work.get(trace, &GapClusters { steps: self.steps.clone() })?;
@@ -112,7 +114,7 @@ impl Analysis for GapOf {
             let mut known: Vec<TimeRange> = Vec::new();
             let mut same: Vec<(String, TimeRange)> = Vec::new();
             for gap in others {
-                let step = step_of(time(gap).start);
+                let step = step_of(time(gap));
                 if step.as_ref().is_some_and(|step| known.contains(&step.1)) {
                     continue;
                 }
@@ -133,7 +135,7 @@ impl Analysis for GapOf {
             })
         });
         let run = *work.get(trace, &TraceRun)?;
-        Some(Some(GapFacts { run, ..facts(trace, ledger, index, step_of(self.start), recurrence) }))
+        Some(Some(GapFacts { run, ..facts(trace, ledger, index, step_of(ledger.gap(index).time), recurrence) }))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::answers::findings::{RuleVerdicts, TracePhases};
 use crate::answers::time::{BusyDevices, GapClusters, Ledgers, TraceSteps};
 use crate::answers::{Analysis, Work};
 use crate::figures::verdicts::{Checked, Judged, findings};
-use crate::model::{DurNs, Row, SliceId, TimeRange};
+use crate::model::{DurNs, Row, SliceId, TimeNs, TimeRange};
 use crate::session::{OpenTrace, Selection, track_title};
 
 /// The most bars of a chart: of more steps, each bar is the mean of several.
@@ -287,21 +287,25 @@ impl Analysis for StepCharts {
                     let Breakdown { compute_ns, exposed_comm_ns, exposed_copy_ns, idle_ns } = breakdown(busy, step);
                     vec![compute_ns, exposed_comm_ns, exposed_copy_ns, idle_ns]
                 };
-                charts.push(chart(title, steps, open, &DEVICE, parts));
+                let boundaries = steps.on(busy.process).device;
+                if boundaries.len() == steps.boundaries.len() {
+                    charts.push(chart(title, (steps, boundaries), open, &DEVICE, parts));
+                }
             }
             let phases = work.get(&open.trace, &TracePhases)?;
             if !phases.is_empty() {
                 let title = track_title(of, i, "Host phases");
-                charts.push(chart(title, steps, open, &HOST, |step| phases.within(step).to_vec()));
+                charts.push(chart(title, (steps, &steps.boundaries), open, &HOST, |step| phases.within(step).to_vec()));
             }
         }
         Some(charts)
     }
 }
 
+/// * `boundaries`: the steps as what the chart is of sees them.
 fn chart(
     title: String,
-    steps: &Steps,
+    (steps, boundaries): (&Steps, &[TimeNs]),
     open: &OpenTrace,
     series: &'static [Series],
     parts: impl Fn(TimeRange) -> Vec<DurNs>,
@@ -309,16 +313,16 @@ fn chart(
     let steps_per_bar = steps.len().div_ceil(MAX_BARS).max(1);
     let bar = |first: usize| {
         let last = (first + steps_per_bar).min(steps.len());
-        let time = TimeRange { start: steps.boundaries[first], end: steps.boundaries[last] };
+        let time = |of: &[TimeNs]| TimeRange { start: of[first], end: of[last] };
         let n = (last - first) as DurNs;
-        let mut parts = parts(time);
+        let mut parts = parts(time(boundaries));
         parts.iter_mut().for_each(|part| *part /= n);
         let name = if n == 1 {
             steps.names[first].clone()
         } else {
             format!("Mean of {} to {}", steps.names[first], steps.names[last - 1])
         };
-        StepBar { name, time: time.shifted(open.offset), parts }
+        StepBar { name, time: time(&steps.boundaries).shifted(open.offset), parts }
     };
     let bars = (0..steps.len()).step_by(steps_per_bar).map(bar).collect();
     Chart { title, source: steps.source.label(), series, bars, steps_per_bar }
