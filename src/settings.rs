@@ -8,6 +8,8 @@ use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use crate::analysis::rules::Thresholds;
+
 /// Which theme the window has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ThemeChoice {
@@ -79,6 +81,8 @@ pub struct Settings {
     pub wheel_zooms: bool,
     /// The `nsys` that converts reports of Nsight Systems; `None` looks for one.
     pub nsys: Option<PathBuf>,
+    /// Thresholds of rules that differ from the defaults, by name. It may hold anything; see [`Self::rules`].
+    pub thresholds: Value,
     /// Where the views are; null is the default layout. It may hold anything.
     pub layout: Value,
     /// What each view keeps, by its id. It may hold anything.
@@ -93,6 +97,7 @@ impl Default for Settings {
             recent: Vec::new(),
             wheel_zooms: false,
             nsys: None,
+            thresholds: Value::Null,
             layout: Value::Null,
             views: BTreeMap::new(),
         }
@@ -134,6 +139,15 @@ impl Settings {
         self.scale = ((scale * 10.0).round() / 10.0).clamp(*Self::SCALES.start(), *Self::SCALES.end());
     }
 
+    /// The thresholds of the rules. Unknown names and values that a threshold cannot have are left out.
+    pub fn rules(&self) -> Thresholds {
+        let mut rules = Thresholds::default();
+        for (name, value) in self.thresholds.as_object().into_iter().flatten() {
+            _ = value.as_f64().map(|value| rules.set(name, value));
+        }
+        rules
+    }
+
     /// Brings values from a file, which may hold anything, into bounds.
     pub fn checked(mut self) -> Self {
         self.set_scale(self.scale);
@@ -163,6 +177,18 @@ mod tests {
         for (given, expected) in [(f32::NAN, 1.0), (1e9, 3.0), (-4.0, 0.5), (1.26, 1.3)] {
             assert_eq!(Settings { scale: given, ..Default::default() }.checked().scale, expected);
         }
+    }
+
+    #[test]
+    fn a_wrong_threshold_costs_that_one_alone() {
+        let of = |thresholds: Value| Settings { thresholds, ..Default::default() }.rules().changed();
+        let kept = serde_json::json!({
+            "data_loading.note": 0.01, "data_loading.warn": "much", "allocator.high": 7, "gone": 0.5,
+            "tiny_kernel_ns": 5_000,
+        });
+        let expected = [("data_loading.note".to_owned(), 0.01), ("tiny_kernel_ns".to_owned(), 5_000.0)];
+        assert_eq!(of(kept), BTreeMap::from(expected));
+        assert_eq!(of(serde_json::json!(["data_loading.note"])), BTreeMap::new());
     }
 
     #[test]

@@ -15,10 +15,13 @@ pub struct Finding {
     pub measured: f64,
     /// The threshold of the rule that it reached.
     pub threshold: f64,
+    /// What the threshold is by default, if it was changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default_threshold: Option<f64>,
     /// Of the measured value and the threshold.
     pub unit: Unit,
     pub evidence: Evidence,
-    /// What ending the cause would gain per step at most, in nanoseconds.
+    /// What ending the cause would gain per step at most, in nanoseconds: one device, the slowest of the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ceiling_ns_per_step: Option<DurNs>,
     /// Advice, one sentence each.
@@ -48,4 +51,7 @@ pub struct Evidence {
     pub range_ns: Option<[TimeNs; 2]>,
     /// Names of the objects concerned, such as frames.
     pub names: Vec<String>,
+    /// What else shows it, one sentence each without a trailing period.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::time::{BusyDevices, GapClusters, Ledgers, TraceSteps};
 use super::{Analysis, Work};
 use crate::analysis::phases::{Phases, phases};
-use crate::analysis::rules::{Measured, Thresholds, Verdicts, verdicts};
+use crate::analysis::rules::{Measured, RunFacts, Thresholds, Verdicts, verdicts};
 use crate::model::{TimeRange, Trace};
 
 /// The phases of a trace.
@@ -19,6 +19,20 @@ impl Analysis for TracePhases {
 
     fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Self::Output> {
         Some(phases(of, &|| work.is_cancelled()))
+    }
+}
+
+/// What a trace shows of the program and its machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceRun;
+
+impl Analysis for TraceRun {
+    type Of = Arc<Trace>;
+    type Output = RunFacts;
+    const NAME: &'static str = "The facts about the run";
+
+    fn run(&self, of: &Arc<Trace>, _: &Work<'_>) -> Option<Self::Output> {
+        Some(RunFacts::of(of))
     }
 }
 
@@ -47,6 +61,7 @@ impl Analysis for RuleVerdicts {
             clusters: &work.get(of, &GapClusters { steps: self.steps.clone() })?,
             phases: &phases,
             range: self.range,
+            run: *work.get(of, &TraceRun)?,
         };
         Some(verdicts(&measured, &self.thresholds, &|| work.is_cancelled()))
     }

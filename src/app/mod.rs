@@ -114,6 +114,7 @@ impl App {
             is_keyboard_taken: false,
         };
         app.loads.nsys.clone_from(&app.settings.nsys);
+        app.session.thresholds = app.settings.rules();
         let waker = ctx.clone();
         app.answers.wake_with(move || waker.request_repaint());
         app.apply_settings(ctx);
@@ -130,7 +131,8 @@ impl App {
 
     /// What survives a restart.
     pub fn settings(&self) -> Settings {
-        Settings { layout: self.layout.save(), views: self.views.save(), ..self.settings.clone() }
+        let thresholds = self.session.thresholds.changed().into_iter().collect();
+        Settings { thresholds, layout: self.layout.save(), views: self.views.save(), ..self.settings.clone() }
     }
 
     /// What is open and chosen.

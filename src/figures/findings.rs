@@ -1,5 +1,6 @@
 //! Converts results of analyses to findings, with text and figures.
 
+use super::verdicts::level;
 use super::{Cell, Part, Word, figures, format};
 use crate::analysis::finding::{Evidence, Finding, Unit};
 use crate::analysis::memory::leaks::{LeakCandidate, Thresholds, Total};
@@ -17,6 +18,7 @@ pub fn import_problem(problem: &Problem, path: &str) -> Finding {
         text: problem.reason.clone(),
         measured: problem.count as f64,
         threshold: 1.0,
+        default_threshold: None,
         unit: Unit::Count,
         evidence: Evidence { file: Some(path.to_owned()), ..Evidence::default() },
         ceiling_ns_per_step: None,
@@ -34,6 +36,7 @@ pub fn leak(candidate: &LeakCandidate, place: &str) -> Finding {
         text: format!("{place} leaks {} a step", format::bytes(candidate.bytes_per_step)),
         measured: candidate.bytes_per_step,
         threshold: Thresholds::default().min_bytes_per_step,
+        default_threshold: None,
         unit: Unit::BytesPerStep,
         evidence: Evidence { names: vec![place.to_owned()], ..Evidence::default() },
         ceiling_ns_per_step: None,
@@ -49,6 +52,7 @@ pub fn growth(total: &Total) -> Option<Finding> {
         text: total.verdict.sentence().to_owned(),
         measured: total.trend.slope,
         threshold: Thresholds::default().alarm_bytes_per_step,
+        default_threshold: None,
         unit: Unit::BytesPerStep,
         evidence: Evidence::default(),
         ceiling_ns_per_step: None,
@@ -68,6 +72,7 @@ pub fn out_of_memory(card: &OomCard, at: Option<TimeNs>) -> Finding {
         text: format!("Out of memory: {} requested", format::bytes(card.requested as f64)),
         measured: card.requested as f64,
         threshold: card.device_free.unwrap_or_default() as f64,
+        default_threshold: None,
         unit: Unit::Bytes,
         evidence: Evidence { range_ns: at.map(|at| [at, at]), ..Evidence::default() },
         ceiling_ns_per_step: None,
@@ -80,14 +85,20 @@ pub fn findings() -> Part<Finding> {
     let figures = figures! { row: Finding;
         words "severity", "Severity", 70, Cell::Word(severity(row.severity)), "A note, a warning, or high";
         words "rule", "Rule", 130, Cell::name(row.rule), "What was judged";
-        words "text", "Finding", 400, Cell::name(&row.text), "What was found";
+        words "text", "Finding", 400, Cell::name(&with_notes(row)), "What was found, and what else shows it";
         words "measured", "Measured", 90, Cell::name(&value(row.measured, row.unit)), "The measured value";
-        words "threshold", "Threshold", 90, Cell::name(&value(row.threshold, row.unit)), "The level that it reached";
+        words "threshold", "Threshold", 90, Cell::name(&level(row.threshold, row.default_threshold, row.unit)),
+            "The level that it reached";
         number "ceiling_ns_per_step", "Ceiling per step", 100, Cell::or_empty(row.ceiling_ns_per_step, Cell::Ns),
-            "What ending the cause would gain per step at most";
+            "What ending the cause would gain per step at most, on the slowest device. It is not added up over devices";
         words "advice", "Advice", 400, Cell::Sentences(row.advice.clone().into()), "What to do, and how to check it";
     };
     Part::new("findings", "Findings", figures)
+}
+
+fn with_notes(finding: &Finding) -> String {
+    let notes = finding.evidence.notes.iter().map(|note| format!(". {note}"));
+    std::iter::once(finding.text.clone()).chain(notes).collect()
 }
 
 /// The word for the severity of a finding; problems of files have others.

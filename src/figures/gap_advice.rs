@@ -1,196 +1,247 @@
 //! What to do about idle time, by cause and by trigger, and how to see whether it helped.
 
+use super::advice::{ALWAYS, AMD, COMPILED, EAGER, GRAPHS, Line, NO_GRAPHS, NVIDIA, OTHER, TORCH, TRAINS, of_vendor};
 use crate::analysis::gaps::{GapClass, Trigger};
+use crate::analysis::rules::{RunFacts, Vendor};
 
 /// Advice about one cause. Sentences without a period.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GapAdvice {
     /// What to do about it, the likeliest first.
-    pub fixes: &'static [&'static str],
+    pub fixes: Vec<String>,
     /// How to see whether it helped.
-    pub check: &'static str,
+    pub check: String,
 }
 
+/// What to do, and how to see whether it helped.
+type Lines = (&'static [Line], &'static [Line]);
+
 /// Advice about time of each cause.
-const ADVICE: [(GapClass, GapAdvice); GapClass::N] = [
+const ADVICE: [(GapClass, Lines); GapClass::N] = [
     (
         GapClass::Sync,
-        GapAdvice {
-            fixes: &[
-                "Read values from the device less often: no .item(), .cpu(), print or if on a tensor in every step",
-                "Collect losses and metrics on the device, and copy them every n steps with non_blocking=True",
-                "Replace torch.cuda.synchronize() by events where only an order is needed",
+        (
+            &[
+                (
+                    TORCH,
+                    "Read values from the device less often: no .item(), .cpu(), print or if on a tensor in every step",
+                ),
+                (TORCH, "Collect losses and metrics on the device, and copy them every n steps with non_blocking=True"),
+                (TORCH, "Replace torch.cuda.synchronize() by events where only an order is needed"),
+                (OTHER, "Wait for events where only an order is needed, and read results later from pinned memory"),
             ],
-            check: "torch.cuda.set_sync_debug_mode(\"warn\") names every operator that synchronizes",
-        },
+            &[
+                (TORCH, "torch.cuda.set_sync_debug_mode(\"warn\") names every operator that synchronizes"),
+                (OTHER, "Synchronizing calls in the Calls table become fewer"),
+            ],
+        ),
     ),
     (
         GapClass::DataLoading,
-        GapAdvice {
-            fixes: &[
-                "Raise num_workers of the DataLoader, and set persistent_workers=True and prefetch_factor",
-                "Move decoding and augmentation into the workers or onto the device",
-                "Set pin_memory=True and copy batches with non_blocking=True",
+        (
+            &[
+                (TORCH, "Raise num_workers of the DataLoader, and set persistent_workers=True and prefetch_factor"),
+                (OTHER, "Load the next batch in the background while the device works on this one"),
+                (ALWAYS, "Move decoding and augmentation into the workers or onto the device"),
+                (TORCH, "Set pin_memory=True and copy batches with non_blocking=True"),
             ],
-            check: "Feed one cached batch in every step: if the gap is gone, the input is the limit",
-        },
+            &[(ALWAYS, "Feed one cached batch in every step: if the gap is gone, the input is the limit")],
+        ),
     ),
     (
         GapClass::Copy,
-        GapAdvice {
-            fixes: &[
-                "Copy from pinned memory with non_blocking=True, on a stream of its own, one batch ahead",
-                "Create tensors on the device instead of copying them there",
-                "Join many small copies into one",
+        (
+            &[
+                (TORCH, "Copy from pinned memory with non_blocking=True, on a stream of its own, one batch ahead"),
+                (OTHER, "Copy from pinned memory asynchronously, on a stream of its own, ahead of its use"),
+                (ALWAYS, "Create data on the device instead of copying it there"),
+                (ALWAYS, "Join many small copies into one"),
             ],
-            check: "In the Copies table, copies are no longer pageable and overlap with kernels",
-        },
+            &[(ALWAYS, "In the Copies table, copies are no longer pageable and overlap with kernels")],
+        ),
     ),
     (
         GapClass::Allocator,
-        GapAdvice {
-            fixes: &[
-                "Avoid shapes that change from step to step, so that the caching allocator reuses its blocks",
-                "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
-                "Remove torch.cuda.empty_cache() from the loop",
+        (
+            &[
+                (TORCH, "Avoid shapes that change from step to step, so that the caching allocator reuses its blocks"),
+                (TORCH, "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"),
+                (TORCH, "Remove torch.cuda.empty_cache() from the loop"),
+                (OTHER, "Allocate once before the loop, or from a pool that keeps its memory"),
             ],
-            check: "After the first steps, no cudaMalloc and cudaFree remain in the Calls table",
-        },
+            &[(ALWAYS, "After the first steps, no cudaMalloc and cudaFree remain in the Calls table")],
+        ),
     ),
     (
         GapClass::ModuleLoad,
-        GapAdvice {
-            fixes: &[
-                "Warm up before measuring: code is compiled and loaded when it is first used",
-                "Keep shapes and dtypes constant, or mark them dynamic, so that torch.compile does not compile again",
-                "Keep compiled code between runs: TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR",
+        (
+            &[
+                (ALWAYS, "Warm up before measuring: code is compiled and loaded when it is first used"),
+                (
+                    COMPILED,
+                    "Keep shapes and dtypes constant, or mark them dynamic, so that torch.compile does not compile again",
+                ),
+                (COMPILED, "Keep compiled code between runs: TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR"),
             ],
-            check: "TORCH_LOGS=recompiles names what is compiled again, and why",
-        },
+            &[
+                (COMPILED, "TORCH_LOGS=recompiles names what is compiled again, and why"),
+                (|run| !run.is_compiled, "In later steps there are no such gaps"),
+            ],
+        ),
     ),
     (
         GapClass::Gc,
-        GapAdvice {
-            fixes: &[
+        (
+            &[(
+                ALWAYS,
                 "Call gc.freeze() after setup, gc.disable(), and gc.collect() at a moment when all ranks wait anyway",
-            ],
-            check: "gc.callbacks reports each collection; between steps there are none left",
-        },
+            )],
+            &[(ALWAYS, "gc.callbacks reports each collection; between steps there are none left")],
+        ),
     ),
     (
         GapClass::Collective,
-        GapAdvice {
-            fixes: &[
-                "Launch collectives asynchronously (async_op=True) and wait as late as possible",
-                "Find the rank that comes late: the others wait for it",
+        (
+            &[
+                (TORCH, "Launch collectives asynchronously (async_op=True) and wait as late as possible"),
+                (OTHER, "Launch collectives asynchronously and wait as late as possible"),
+                (ALWAYS, "Find the rank that comes late: the others wait for it"),
             ],
-            check: "The exposed share in the table of collectives falls",
-        },
+            &[(ALWAYS, "The exposed share in the table of collectives falls")],
+        ),
     ),
     (
         GapClass::Launch,
-        GapAdvice {
-            fixes: &[
-                "Launch fewer, larger kernels: fused optimizers (fused=True), torch.compile, larger batches",
-                "Record the step as a CUDA graph (torch.cuda.graph, torch.compile(mode=\"reduce-overhead\"))",
+        (
+            &[
+                (EAGER, "Launch fewer, larger kernels: torch.compile, larger batches"),
+                (COMPILED, "Launch fewer, larger kernels: fewer graph breaks, larger batches"),
+                (TRAINS, "Update many parameters with one launch: optimizers with fused=True"),
+                (OTHER, "Launch fewer, larger kernels"),
+                (
+                    NO_GRAPHS,
+                    "Record the step as a CUDA graph (torch.cuda.graph, torch.compile(mode=\"reduce-overhead\"))",
+                ),
+                (GRAPHS, "CUDA graphs are launched already: bring what is still launched one by one into them"),
             ],
-            check: "Launches per step fall in the Calls table",
-        },
+            &[(ALWAYS, "Launches per step fall in the Calls table")],
+        ),
     ),
     (
         GapClass::CpuOp,
-        GapAdvice {
-            fixes: &[
-                "Reduce the operators per step: torch.compile, fused modules, foreach or fused optimizers",
-                "Record the step as a CUDA graph, so that operators run once only",
-                "Give the device more work per operator: larger batches",
+        (
+            &[
+                (EAGER, "Reduce the operators per step: torch.compile, fused modules"),
+                (
+                    COMPILED,
+                    "Part of it is compiled already: TORCH_LOGS=graph_breaks names what torch.compile leaves out",
+                ),
+                (NO_GRAPHS, "Record the step as a CUDA graph, so that operators run once only"),
+                (ALWAYS, "Give the device more work per operator: larger batches"),
             ],
-            check: "Host time of the operator in the Operators table falls",
-        },
+            &[(ALWAYS, "Host time of the operator in the Operators table falls")],
+        ),
     ),
     (
         GapClass::Python,
-        GapAdvice {
-            fixes: &[
-                "Move Python work out of the loop, or into a thread or process of its own",
-                "Let torch.compile or a CUDA graph replace the Python of the step",
+        (
+            &[
+                (ALWAYS, "Move Python work out of the loop, or into a thread or process of its own"),
+                (EAGER, "Let torch.compile or a CUDA graph replace the Python of the step"),
             ],
-            check: "Time the named frame with a wall clock before and after",
-        },
+            &[(ALWAYS, "Time the named frame with a wall clock before and after")],
+        ),
     ),
     (
         GapClass::Blocked,
-        GapAdvice {
-            fixes: &[
-                "Find what the thread waits for: a lock, another process, a file, the network",
-                "Give each process enough cores: set OMP_NUM_THREADS, and bind processes to cores of their GPU's node",
+        (
+            &[
+                (ALWAYS, "Find what the thread waits for: a lock, another process, a file, the network"),
+                (
+                    ALWAYS,
+                    "Give each process enough cores: set OMP_NUM_THREADS, and bind processes to cores of their GPU's node",
+                ),
             ],
-            check: "nsys profile --trace=osrt,cuda --cpuctxsw=process-tree shows the call and who ran meanwhile",
-        },
+            &[
+                (NVIDIA, "nsys profile --trace=osrt,cuda --cpuctxsw=process-tree shows the call and who ran meanwhile"),
+                (AMD, "rocprof-sys-sample shows the call and who ran meanwhile"),
+            ],
+        ),
     ),
     (
         GapClass::Unknown,
-        GapAdvice {
-            fixes: &["Record more of the launching thread, as named below, before changing anything"],
-            check: "The share of unknown time falls in a recording with more detail",
-        },
+        (
+            &[(ALWAYS, "Record more of the launching thread, as named below, before changing anything")],
+            &[(ALWAYS, "The share of unknown time falls in a recording with more detail")],
+        ),
     ),
     (
         GapClass::LaunchLatency,
-        GapAdvice {
-            fixes: &[
+        (
+            &[(
+                ALWAYS,
                 "Nothing for a single gap: this is the usual latency of a launch. If gaps like it add up, launch fewer kernels",
-            ],
-            check: "The sum of micro gaps falls",
-        },
+            )],
+            &[(ALWAYS, "The sum of micro gaps falls")],
+        ),
     ),
     (
         GapClass::Dependency,
-        GapAdvice {
-            fixes: &[
-                "Start the work waited for earlier, or make it shorter",
-                "Remove the event or stream wait if the order is not needed",
+        (
+            &[
+                (ALWAYS, "Start the work waited for earlier, or make it shorter"),
+                (ALWAYS, "Remove the event or stream wait if the order is not needed"),
             ],
-            check: "The work waited for ends before the gap begins",
-        },
+            &[(ALWAYS, "The work waited for ends before the gap begins")],
+        ),
     ),
     (
         GapClass::Queued,
-        GapAdvice {
-            fixes: &[
-                "Look for work of other processes on this device, and for streams that share a hardware queue \
-                 (CUDA_DEVICE_MAX_CONNECTIONS)",
-                "Look for a host function or a memory operation in the stream",
+        (
+            &[
+                (
+                    ALWAYS,
+                    "Look for work of other processes on this device, and for streams that share a hardware queue \
+                     (CUDA_DEVICE_MAX_CONNECTIONS)",
+                ),
+                (ALWAYS, "Look for a host function or a memory operation in the stream"),
             ],
-            check: "nsys profile --gpu-metrics-devices shows whether the device is really idle",
-        },
+            &[
+                (NVIDIA, "nsys profile --gpu-metrics-devices shows whether the device is really idle"),
+                (AMD, "rocprof-sys-run shows whether the device is really idle"),
+            ],
+        ),
     ),
     (
         GapClass::Graph,
-        GapAdvice {
-            fixes: &["Join or reorder nodes of the CUDA graph, so that fewer of them wait for one another"],
-            check: "Duration of the graph falls",
-        },
+        (
+            &[(ALWAYS, "Join or reorder nodes of the CUDA graph, so that fewer of them wait for one another")],
+            &[(ALWAYS, "Duration of the graph falls")],
+        ),
     ),
     (
         GapClass::NoLaunch,
-        GapAdvice {
-            fixes: &["Record the calls that launch, as named below: without them nothing is known of the host"],
-            check: "The work after the gap has a call that launched it",
-        },
+        (
+            &[(ALWAYS, "Record the calls that launch, as named below: without them nothing is known of the host")],
+            &[(ALWAYS, "The work after the gap has a call that launched it")],
+        ),
     ),
     (
         GapClass::Profiler,
-        GapAdvice {
-            fixes: &["Leave it out of any comparison: without the profiler it is not there"],
-            check: "Record fewer steps, or without stacks and shapes",
-        },
+        (
+            &[(ALWAYS, "Leave it out of any comparison: without the profiler it is not there")],
+            &[(ALWAYS, "Record fewer steps, or without stacks and shapes")],
+        ),
     ),
 ];
 
-/// Advice about time of this cause.
-pub fn advice(class: GapClass) -> GapAdvice {
-    ADVICE.iter().find(|entry| entry.0 == class).map_or(GapAdvice { fixes: &[], check: "" }, |entry| entry.1)
+/// Advice about time of this cause, as far as it fits the run.
+pub fn advice(class: GapClass, run: &RunFacts) -> GapAdvice {
+    let Some((_, (fixes, checks))) = ADVICE.iter().find(|entry| entry.0 == class) else { return GapAdvice::default() };
+    let fit = |lines: &[Line]| -> Vec<String> {
+        lines.iter().filter(|(fits, _)| fits(run)).map(|(_, text)| of_vendor(text, run.vendor)).collect()
+    };
+    GapAdvice { fixes: fit(fixes), check: fit(checks).into_iter().next().unwrap_or_default() }
 }
 
 /// What a trigger means for the gap.
@@ -209,20 +260,24 @@ pub fn trigger_text(trigger: Trigger) -> &'static str {
     }
 }
 
-/// What to record to know the cause of time of this class; `None` where it is known.
-///
-/// * `is_nsys`: whether Nsight Systems recorded the trace.
-pub fn to_record(class: GapClass, is_nsys: bool) -> Option<&'static str> {
-    match (class, is_nsys) {
-        (GapClass::Unknown, false) => Some("Record with torch.profiler and with_stack=True, activities=[CPU, CUDA]"),
-        (GapClass::Unknown, true) => {
+/// What to record to know the cause of time of this class; `None` where it is known, or was recorded already.
+pub fn to_record(class: GapClass, run: &RunFacts) -> Option<&'static str> {
+    let is_amd = run.vendor == Vendor::Amd;
+    match (class, run.is_nsys) {
+        (GapClass::Unknown, false) if !run.has_stacks => {
+            Some("Record with torch.profiler and with_stack=True, activities=[CPU, CUDA]")
+        }
+        (GapClass::Unknown, false) if is_amd => Some("Record with rocprof-sys-sample, which shows what all threads do"),
+        (GapClass::Unknown, _) => {
             Some("Record with nsys profile --trace=cuda,nvtx,osrt --sample=process-tree --cpuctxsw=process-tree")
         }
-        (GapClass::Python, true) => Some("For the Python frame: nsys profile --python-sampling=true"),
+        (GapClass::Python, true) if !run.has_stacks => {
+            Some("For the Python frame: nsys profile --python-sampling=true")
+        }
         (GapClass::Graph, true) => Some("For single nodes: nsys profile --cuda-graph-trace=node"),
         (GapClass::NoLaunch, false) => Some("Record with activities=[CPU, CUDA], so that launches are there"),
         (GapClass::NoLaunch, true) => Some("Record with --trace=cuda, and graphs with --cuda-graph-trace=node"),
-        (GapClass::Queued, false) => {
+        (GapClass::Queued, false) if !is_amd => {
             Some("For waits between streams, record with nsys profile --cuda-event-trace=true")
         }
         _ => None,
@@ -234,15 +289,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_cause_has_advice_and_a_check() {
-        for class in GapClass::ALL {
-            let GapAdvice { fixes, check } = advice(class);
-            assert!(!fixes.is_empty() && !check.is_empty(), "{class:?}");
-            for text in fixes.iter().chain([&check]) {
-                assert!(!text.ends_with('.') && !text.contains("  "), "{text}");
+    fn every_cause_has_advice_and_a_check_for_every_run() {
+        for run in crate::figures::advice::tests::runs() {
+            for class in GapClass::ALL {
+                let GapAdvice { fixes, check } = advice(class, &run);
+                assert!(!fixes.is_empty() && !check.is_empty(), "{class:?} {run:?}");
+                for text in fixes.iter().chain([&check]) {
+                    assert!(!text.ends_with('.') && !text.contains("  "), "{text}");
+                    assert!(run.vendor != Vendor::Amd || !text.contains("nsys"), "{text}");
+                }
             }
+            assert!(to_record(GapClass::Unknown, &run).is_some());
+            let is_stack = |text: &str| text.contains("with_stack");
+            assert!(!run.has_stacks || !to_record(GapClass::Unknown, &run).is_some_and(is_stack));
         }
         assert!(Trigger::ALL.into_iter().all(|trigger| !trigger_text(trigger).is_empty()));
-        assert!([false, true].into_iter().all(|is_nsys| to_record(GapClass::Unknown, is_nsys).is_some()));
     }
 }

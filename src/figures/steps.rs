@@ -187,7 +187,7 @@ pub fn steps<'a>() -> Part<StepsOf<'a>> {
         number "std_ns", "Std. dev.", 84, Cell::Ns(row.durations().std_ns.unwrap_or_default()),
             "Standard deviation of the sample";
         number "gpu_utilization", "GPU utilization", 110, Cell::or_empty(row.utilization(), Cell::Share),
-            "Share of all steps in which a kernel runs, the mean of the devices";
+            "Share of the steps that count in which a kernel runs, the mean of the devices";
         words "devices", "Devices", 0, devices(row), "GPU utilization of each device";
         words "list", "List", 0, list(row), "The steps";
     };
@@ -201,7 +201,7 @@ fn step_utilization() -> Part<(u32, f64)> {
     let figures = figures! { row: (u32, f64);
         number "device", "Device", 58, Cell::Count(u64::from(row.0)), "Index of the device";
         number "gpu_utilization", "GPU utilization", 110, Cell::Share(row.1),
-            "Share of all steps in which a kernel runs on it";
+            "Share of the steps that count in which a kernel runs on it";
     };
     Part::new("devices", "Devices", figures)
 }

@@ -4,8 +4,13 @@ use super::advice::advice;
 use super::findings::value;
 use super::{Cell, Part, figures, format};
 use crate::analysis::finding::{Evidence, Finding, Unit};
-use crate::analysis::rules::{Check, Hit, Levels, Rule, Thresholds, Verdicts};
-use crate::model::{DurNs, Trace};
+use crate::analysis::rules::{Basis, Check, Hit, Kind, Levels, Recurring, Rule, Thresholds, Verdicts, Window};
+use crate::model::{DurNs, Severity, Trace};
+
+/// Ranks whose steps are at most this share shorter than the longest are as slow as the slowest.
+const EQUALLY_SLOW: f64 = 0.01;
+/// Most letters of a name in a sentence: those of Tensile's kernels have hundreds.
+const MAX_NAME: usize = 60;
 
 /// A trace with what the rules say of it.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +25,8 @@ pub struct Judged<'a> {
 
 /// The findings of several traces, worst first; with the index of the trace that each is of.
 ///
-/// Hits of one rule on several ranks, or several devices of one trace, are one finding about the worst of them.
+/// Hits of one rule on several ranks, or several devices of one trace, are one finding about the worst of them. Its
+/// ceiling is that of the job; see [`ceiling`].
 pub fn findings(traces: &[Judged<'_>], thresholds: &Thresholds) -> Vec<(usize, Finding)> {
     let mut hits: Vec<(usize, &Hit)> = Vec::new();
     for (i, judged) in traces.iter().enumerate() {
@@ -29,9 +35,7 @@ pub fn findings(traces: &[Judged<'_>], thresholds: &Thresholds) -> Vec<(usize, F
     let worst = |hit: &Hit| if hit.rule == Rule::LowUtilization { -hit.measured } else { hit.measured };
     hits.sort_by(|a, b| (b.1.severity.cmp(&a.1.severity)).then(worst(b.1).total_cmp(&worst(a.1))));
     let is_alike = |a: (usize, &Hit), b: (usize, &Hit)| {
-        let ranks = [a, b].map(|(i, _)| traces[i].trace.info.rank);
-        let is_other_rank = ranks[0].is_some() && ranks[1].is_some() && ranks[0] != ranks[1];
-        a.1.rule == b.1.rule && (is_other_rank || a.0 == b.0 && a.1.device != b.1.device)
+        a.1.rule == b.1.rule && (is_other_rank(traces, a.0, b.0) || a.0 == b.0 && a.1.device != b.1.device)
     };
     let mut groups: Vec<Vec<(usize, &Hit)>> = Vec::new();
     for hit in hits {
@@ -40,11 +44,17 @@ pub fn findings(traces: &[Judged<'_>], thresholds: &Thresholds) -> Vec<(usize, F
             None => groups.push(vec![hit]),
         }
     }
-    let amount = |group: &[(usize, &Hit)]| group[0].1.ceiling_ns_per_step.unwrap_or(group[0].1.amount);
-    groups.sort_by_key(|group| std::cmp::Reverse((group[0].1.severity, amount(group))));
     let worded = |group: &Vec<(usize, &Hit)>| {
         let (i, hit) = group[0];
         let mut finding = finding(hit, &traces[i], thresholds);
+        if let Some(Gain { ns, rank, device }) = ceiling(traces, i, hit) {
+            finding.ceiling_ns_per_step = Some(ns);
+            if (rank, device) != (traces[i].trace.info.rank, hit.device) {
+                let slowest = self::device(device, rank);
+                let note = format!("Ending it gains the slowest, {slowest}, at most {} per step", format::duration(ns));
+                finding.evidence.notes.push(note);
+            }
+        }
         let shares: Vec<f64> = group[1..].iter().map(|(_, hit)| hit.measured).collect();
         if let Some(min) = shares.iter().copied().reduce(f64::min) {
             let max = shares.iter().copied().fold(min, f64::max);
@@ -53,9 +63,46 @@ pub fn findings(traces: &[Judged<'_>], thresholds: &Thresholds) -> Vec<(usize, F
             let noun = if shares.len() == 1 { "device" } else { "devices" };
             finding.text += &format!("; {} more {noun} likewise, {range}", shares.len());
         }
-        (i, finding)
+        let amount = finding.ceiling_ns_per_step.unwrap_or(hit.amount);
+        ((finding.severity, amount), (i, finding))
     };
-    groups.iter().map(worded).collect()
+    let mut found: Vec<_> = groups.iter().map(worded).collect();
+    found.sort_by_key(|(key, _)| std::cmp::Reverse(*key));
+    found.into_iter().map(|(_, finding)| finding).collect()
+}
+
+/// Whether two traces are of different ranks of one job.
+fn is_other_rank(traces: &[Judged<'_>], a: usize, b: usize) -> bool {
+    let [a, b] = [a, b].map(|i| traces[i].trace.info.rank);
+    a.is_some() && b.is_some() && a != b
+}
+
+/// What ending a cause gains one device per step at most, with its rank and its index.
+#[derive(Clone, Copy)]
+struct Gain {
+    ns: DurNs,
+    rank: Option<u32>,
+    device: Option<u32>,
+}
+
+/// What ending the cause of a hit gains the job per step at most, with the rank and the device that it is of: what it
+/// gains the slowest rank, since faster ones wait for that. Of devices that are equally slow it is the most that one of
+/// them gains, never their sum.
+fn ceiling(traces: &[Judged<'_>], of: usize, hit: &Hit) -> Option<Gain> {
+    hit.ceiling_ns_per_step?;
+    let peers = (0..traces.len()).filter(|&i| i == of || is_other_rank(traces, of, i));
+    let mut all: Vec<(DurNs, Gain)> = Vec::new();
+    for Judged { trace, verdicts, .. } in peers.map(|i| &traces[i]) {
+        for check in verdicts.checks.iter().filter(|check| check.rule == hit.rule) {
+            let window = verdicts.windows.iter().find(|window| window.device == check.device);
+            let ns = check.ceiling_ns_per_step.unwrap_or_default();
+            let gain = Gain { ns, rank: trace.info.rank, device: check.device };
+            all.extend(window.and_then(Window::step_ns).map(|step| (step, gain)));
+        }
+    }
+    let slowest = all.iter().map(|&(step, _)| step).max()?;
+    let is_slow = |(step, _): &(DurNs, Gain)| *step as f64 >= slowest as f64 * (1.0 - EQUALLY_SLOW);
+    all.into_iter().filter(is_slow).map(|(_, gain)| gain).max_by_key(|gain| gain.ns)
 }
 
 /// A hit of a rule as a finding.
@@ -67,15 +114,28 @@ fn finding(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Finding {
         text: text(hit, of.trace, thresholds),
         measured: hit.measured,
         threshold: hit.threshold,
+        default_threshold: default_level(hit),
         unit: unit(hit.rule),
         evidence: Evidence {
             file: Some(of.path.to_owned()),
             range_ns: range.map(|range| [range.start, range.end]),
             names: hit.names.iter().filter(|name| !name.is_empty()).cloned().collect(),
+            notes: notes(hit),
         },
         ceiling_ns_per_step: hit.ceiling_ns_per_step,
-        advice: advice(hit.rule).iter().map(|&sentence| sentence.to_owned()).collect(),
+        advice: advice(hit.rule, &of.verdicts.run),
     }
+}
+
+/// The level that a hit would have had to reach for its severity by default, if that is another than it reached.
+fn default_level(hit: &Hit) -> Option<f64> {
+    let Levels { note, warn, high } = hit.rule.levels(&Thresholds::default());
+    let default = match hit.severity {
+        Severity::Note => note,
+        Severity::Warn => warn,
+        Severity::High => high,
+    };
+    default.filter(|&default| default.to_bits() != hit.threshold.to_bits())
 }
 
 /// The unit of what a rule measures.
@@ -87,10 +147,10 @@ fn percent(share: f64) -> String {
     value(share, Unit::Share)
 }
 
-/// The device and its rank: `Rank 3, GPU 0`.
-fn device(hit: &Hit, trace: &Trace) -> String {
-    let device = hit.device.map_or_else(|| "The host".to_owned(), |device| format!("GPU {device}"));
-    match trace.info.rank {
+/// A device and its rank: `Rank 3, GPU 0`.
+fn device(device: Option<u32>, rank: Option<u32>) -> String {
+    let device = device.map_or_else(|| "The host".to_owned(), |device| format!("GPU {device}"));
+    match rank {
         Some(rank) => format!("Rank {rank}, {device}"),
         None => device,
     }
@@ -98,42 +158,36 @@ fn device(hit: &Hit, trace: &Trace) -> String {
 
 /// What was measured, as a sentence without a period. May contain text from a file.
 fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String {
-    let device = device(hit, trace);
+    let device = device(hit.device, trace.info.rank);
     let share = percent(hit.measured);
+    let scope = scope(hit);
     let amount = format::duration(hit.amount);
-    let names = hit.names.iter().filter(|name| !name.is_empty()).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let names =
+        hit.names.iter().filter(|name| !name.is_empty()).map(|name| clipped(name)).collect::<Vec<_>>().join(", ");
     let most = if names.is_empty() { String::new() } else { format!("; most in {names}") };
     let per_step = per_step(hit);
-    let waits = |why: &str| format!("{device} waits {share} of the time {why}: {amount}{per_step}{most}");
+    let waits = |why: &str| format!("{device} waits {share} {scope} {why}: {amount}{per_step}{most}");
     let count = format::count(hit.count);
     match hit.rule {
-        Rule::LowUtilization => {
-            let of = format::duration(hit.of);
-            let steps = match hit.n_steps {
-                0 => String::new(),
-                1 => " in one step".to_owned(),
-                n => format!(" in {n} steps"),
-            };
-            format!("{device} is busy {share} of the time: {amount} of {of}{steps}")
-        }
+        Rule::LowUtilization => format!("{device} is busy {share} {scope}: {amount} of {}", format::duration(hit.of)),
         Rule::DataLoading if hit.device.is_none() => {
-            format!("Data loading takes {share} of the time: {amount}{per_step}")
+            format!("Data loading takes {share} {scope}: {amount}{per_step}")
         }
         Rule::DataLoading => waits("for data"),
         Rule::ExposedCommunication => {
-            format!("{device} communicates {share} of the time without computing: {amount}{per_step}{most}")
+            format!("{device} communicates {share} {scope} without computing: {amount}{per_step}{most}")
         }
         Rule::LaunchBound => waits("because the host launches no faster than it runs"),
         Rule::Synchronization => waits("because the host waited for it and had nothing queued"),
         Rule::HostBound => waits("while the host runs operators or Python"),
         Rule::ExposedCopies => {
-            format!("{device} copies, or waits for calls that copy, {share} of the time: {amount}{per_step}{most}")
+            format!("{device} copies, or waits for calls that copy, {share} {scope}: {amount}{per_step}{most}")
         }
         Rule::PageableCopies => {
             let size = format::bytes(thresholds.pageable_bytes as f64);
             let noun = if hit.count == 1 { "copy" } else { "copies" };
             format!(
-                "{device}: {count} {noun} of more than {size} from or to pageable memory, {share} of the time: {amount}"
+                "{device}: {count} {noun} of more than {size} from or to pageable memory, {share} {scope}: {amount}"
             )
         }
         Rule::Allocator => waits("while device memory is allocated or freed"),
@@ -142,10 +196,7 @@ fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String {
         Rule::StepBoundary => waits("between steps"),
         Rule::Dependency => waits("with work of one stream waiting for another"),
         Rule::Blocked => waits("while the host is blocked in the operating system"),
-        Rule::DataTime => {
-            let of = format::duration(hit.of);
-            format!("{device}: in the median step the host loads data for {amount}, and the device works for {of}")
-        }
+        Rule::DataTime => format!("{device}: in {}", data_time((hit.amount, hit.of))),
         Rule::TinyKernels => {
             let (all, limit) = (format::count(hit.of as u64), format::duration(thresholds.tiny_kernel_ns));
             format!("{device}: {share} of {all} kernels take less than {limit}{most}")
@@ -155,41 +206,91 @@ fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String {
             format!("{device}: kernels that take more than {limit} on average have {share} of the kernel time{most}")
         }
         Rule::LongKernel => {
-            let of = if hit.n_steps > 0 { "a step" } else { "the time" };
-            format!("{device}: one launch of {names} takes {amount}, {share} of {of}")
+            let of = if hit.n_steps > 0 { "of a step" } else { &scope };
+            format!("{device}: one launch of {names} takes {amount}, {share} {of}")
         }
-        Rule::RecurringGap => recurring(hit, &device),
+        Rule::RecurringGap => {
+            format!("{device}: {}", hit.recurring.as_ref().map(|gap| recurring(gap, hit.measured)).unwrap_or_default())
+        }
         Rule::MemoryNearlyFull => {
             let [reserved, total] = [hit.amount, hit.of].map(|bytes| format::bytes(bytes as f64));
             format!("{device}: {share} of the memory is reserved at the peak, {reserved} of {total}")
         }
-        Rule::Unexplained => waits("and the recording does not say why"),
+        Rule::Unexplained => waits("and nothing recorded says why"),
         Rule::Profiler => waits("for the profiler itself"),
+    }
+}
+
+/// What the share of a hit is of: `of the time in 4 steps`.
+fn scope(hit: &Hit) -> String {
+    match (hit.basis, hit.n_steps) {
+        (Basis::Range, _) => "of the selected time".to_owned(),
+        (Basis::Steps, 1) => "of the time in one step".to_owned(),
+        (Basis::Steps, n) => format!("of the time in {n} steps"),
+        (Basis::AfterStartUp, _) => "of the time after start-up".to_owned(),
+        (Basis::All, _) => "of the recording".to_owned(),
     }
 }
 
 fn per_step(hit: &Hit) -> String {
     match hit.n_steps {
-        0 => String::new(),
+        0 | 1 => String::new(),
         n => format!(", {} per step", format::duration(hit.amount / n as DurNs)),
     }
 }
 
-/// The names are those before and after the gap, the operator and the frame of the host.
-fn recurring(hit: &Hit, device: &str) -> String {
-    let [prev, next, op, frame] = [0, 1, 2, 3].map(|i| hit.names.get(i).map_or("", String::as_str));
-    let at = match (op, frame) {
+/// What else shows the cause of a hit.
+fn notes(hit: &Hit) -> Vec<String> {
+    let data = hit.data_time.map(|times| format!("In {}", data_time(times)));
+    let gap = hit.recurring.as_ref().filter(|_| hit.rule != Rule::RecurringGap).map(|gap| {
+        let (between, ns) = (between(gap), format::duration(gap.ns_per_step));
+        format!("The {between} in {} of {} steps, {ns} per step{}", gap.n_present, gap.n_steps, host(gap))
+    });
+    data.into_iter().chain(gap).collect()
+}
+
+fn data_time((data, busy): (DurNs, DurNs)) -> String {
+    let [data, busy] = [data, busy].map(format::duration);
+    format!("the median step the host loads data for {data}, and the device works for {busy}")
+}
+
+/// * `share`: of a step.
+fn recurring(gap: &Recurring, share: f64) -> String {
+    format!(
+        "the {} in {} of {} steps and takes {} of a step: {}{}",
+        between(gap),
+        gap.n_present,
+        gap.n_steps,
+        percent(share),
+        format::duration(gap.ns_per_step),
+        host(gap),
+    )
+}
+
+fn between(gap: &Recurring) -> String {
+    format!("gap between {} and {} comes back", clipped(&gap.prev), clipped(&gap.next))
+}
+
+/// Where the host is meanwhile.
+fn host(gap: &Recurring) -> String {
+    let [op, frame] = [&gap.op, &gap.frame].map(|name| clipped(name));
+    match (op.as_str(), frame.as_str()) {
         ("", "") => String::new(),
         ("", place) | (place, "") => format!(", host in {place}"),
         (op, frame) => format!(", host in {op} at {frame}"),
-    };
-    format!(
-        "{device}: the gap between {prev} and {next} comes back in {} of {} steps and takes {} of a step: {}{at}",
-        hit.count,
-        hit.n_steps,
-        percent(hit.measured),
-        format::duration(hit.amount),
-    )
+    }
+}
+
+/// A name short enough for a sentence: of a frame the end, with function and line, of others the start.
+fn clipped(name: &str) -> String {
+    let n = name.chars().count();
+    if n <= MAX_NAME {
+        return name.to_owned();
+    }
+    if name.contains(".py(") || name.contains(".py:") {
+        return format!("\u{2026}{}", name.chars().skip(n - MAX_NAME).collect::<String>());
+    }
+    format!("{}\u{2026}", name.chars().take(MAX_NAME).collect::<String>())
 }
 
 /// What one rule measured, beside its threshold.
@@ -198,12 +299,20 @@ pub struct Checked {
     pub rank: Option<u32>,
     pub check: Check,
     pub levels: Levels,
+    /// As they are unless they are set.
+    pub defaults: Levels,
 }
 
 impl Checked {
     /// All checks of a trace.
     pub fn all(verdicts: &Verdicts, trace: &Trace, thresholds: &Thresholds) -> Vec<Self> {
-        let checked = |&check: &Check| Self { rank: trace.info.rank, check, levels: check.rule.levels(thresholds) };
+        let defaults = Thresholds::default();
+        let checked = |&check: &Check| Self {
+            rank: trace.info.rank,
+            check,
+            levels: check.rule.levels(thresholds),
+            defaults: check.rule.levels(&defaults),
+        };
         verdicts.checks.iter().map(checked).collect()
     }
 
@@ -215,15 +324,94 @@ impl Checked {
         format!("{rank}{device}{rule}: {measured} ({} is fine)", self.limit())
     }
 
+    /// Where findings begin.
     fn threshold(&self) -> f64 {
-        let Levels { warn, .. } = self.levels;
-        if self.check.rule == Rule::LowUtilization { warn.unwrap_or_default() } else { self.levels.first() }
+        self.first(&self.levels)
+    }
+
+    /// The same by default, if it was changed.
+    fn default_threshold(&self) -> Option<f64> {
+        Some(self.first(&self.defaults)).filter(|default| default.to_bits() != self.threshold().to_bits())
+    }
+
+    fn first(&self, levels: &Levels) -> f64 {
+        if self.check.rule == Rule::LowUtilization { levels.warn.unwrap_or_default() } else { levels.first() }
     }
 
     fn limit(&self) -> String {
         let sign = if self.check.rule == Rule::LowUtilization { "at least" } else { "below" };
-        format!("{sign} {}", value(self.threshold(), unit(self.check.rule)))
+        format!("{sign} {}", level(self.threshold(), self.default_threshold(), unit(self.check.rule)))
     }
+}
+
+/// A level, and what it is by default if that is something else: `3.0 % (5.0 % by default)`.
+pub fn level(level: f64, default: Option<f64>, unit: Unit) -> String {
+    let default = default.map_or_else(String::new, |default| format!(" ({} by default)", value(default, unit)));
+    format!("{}{default}", value(level, unit))
+}
+
+/// A threshold with its unit.
+pub fn limit_text(limit: f64, kind: Kind) -> String {
+    match kind {
+        Kind::Share => value(limit, Unit::Share),
+        Kind::Ratio => value(limit, Unit::Ratio),
+        Kind::Time => format::duration(limit as DurNs),
+        Kind::Bytes => value(limit, Unit::Bytes),
+    }
+}
+
+/// The time of one device that was judged.
+#[derive(Clone, Debug)]
+pub struct JudgedTime<'a> {
+    pub rank: Option<u32>,
+    pub window: &'a Window,
+    /// What divides the recording into steps; empty without steps.
+    pub source: String,
+    /// Of the trace on the session clock.
+    pub offset: DurNs,
+}
+
+impl JudgedTime<'_> {
+    fn share(&self) -> f64 {
+        self.window.time.dur() as f64 / self.window.whole.dur().max(1) as f64
+    }
+
+    fn n_steps(&self) -> usize {
+        self.window.steps.len()
+    }
+
+    fn words(&self) -> String {
+        let steps = if self.n_steps() == 1 { "step" } else { "steps" };
+        match self.window.basis {
+            Basis::Range => "the selected time".to_owned(),
+            Basis::Steps => format!("{} {steps} by {}", self.n_steps(), self.source),
+            Basis::AfterStartUp => "after start-up; no steps were found".to_owned(),
+            Basis::All => "everything, start-up included; no steps were found".to_owned(),
+        }
+    }
+}
+
+/// Which time of each device the rules judged.
+pub fn judged<'a>() -> Part<JudgedTime<'a>> {
+    let figures = figures! { row: JudgedTime<'a>;
+        number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
+        number "device", "Device", 58, Cell::number(row.window.device), "Index of the device";
+        words "basis", "By", 90, Cell::name(row.window.basis.key()),
+            "range, steps (those that count), after_start_up, or all";
+        words "shown", "What was judged", 200, Cell::name(&row.words()), "Which time the rules judged";
+        number "start_ns", "Start", 96, Cell::Ns(row.window.time.start.saturating_add(row.offset)),
+            "When it begins, from the start of the session";
+        number "dur_ns", "Duration", 90, Cell::Ns(row.window.time.dur()), "How long it is";
+        number "share", "Share", 70, Cell::Share(row.share()),
+            "Share of the time from the first to the last work of the device";
+        number "steps", "Steps", 60,
+            Cell::or_empty((row.n_steps() > 0).then_some(row.n_steps() as u64), Cell::Count), "Steps in it";
+        number "start_up_ns", "Start-up", 90, Cell::or_empty(row.window.start_up(), |time| Cell::Ns(time.dur())),
+            "Left out before it: until the last of the kernels that repeat runs for the first time";
+    };
+    Part::new("judged", "Judged time", figures)
+        .report("rank device shown start_ns dur_ns share steps start_up_ns")
+        .json("rank device basis start_ns dur_ns share steps start_up_ns")
 }
 
 /// Every rule that was applied, whatever it found.
@@ -234,10 +422,12 @@ pub fn checks() -> Part<Checked> {
         words "rule", "Rule", 130, Cell::name(row.check.rule.key()), "What was judged";
         number "measured", "Measured", 0, Cell::Plain(row.check.measured), "The measured value";
         number "threshold", "Threshold", 0, Cell::Plain(row.threshold()), "Where findings begin";
+        number "default_threshold", "Default", 0, Cell::or_empty(row.default_threshold(), Cell::Plain),
+            "Where findings begin by default, if that was changed";
         words "shown", "Measured", 90, Cell::name(&value(row.check.measured, unit(row.check.rule))), "The measured value";
         words "limit", "Limit", 90, Cell::name(&row.limit()), "Where findings begin";
     };
     Part::new("checks", "Checked", figures)
         .report("rank device rule shown limit")
-        .json("rank device rule measured threshold")
+        .json("rank device rule measured threshold default_threshold")
 }

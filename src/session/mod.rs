@@ -11,6 +11,7 @@ mod step_focus;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::analysis::rules::Thresholds;
 use crate::model::{DurNs, SliceId, TimeRange, Trace};
 
 pub use self::gap_order::GapOrder;
@@ -38,6 +39,8 @@ pub struct Session {
     /// In which order keys go from gap to gap.
     pub gap_order: GapOrder,
     pub steps: StepFocus,
+    /// Of the rules about time.
+    pub thresholds: Thresholds,
 }
 
 impl Session {
@@ -89,9 +92,9 @@ impl Session {
         }
     }
 
-    /// Closes everything.
+    /// Closes everything. The thresholds stay.
     pub fn clear(&mut self) {
-        *self = Self::default();
+        *self = Self { thresholds: self.thresholds, ..Self::default() };
     }
 
     /// Whether a trace of this file is open.

@@ -1,5 +1,6 @@
 //! The state that views share: open traces, navigation and selection.
 
+use crate::analysis::rules::Thresholds;
 use crate::answers::Answers;
 use crate::answers::time::TraceSteps;
 use crate::command::Command;
@@ -26,6 +27,8 @@ pub struct ViewContext<'a> {
     pub gap_order: &'a mut GapOrder,
     /// Whose steps are shown.
     pub steps: &'a mut StepFocus,
+    /// Of the rules.
+    pub thresholds: &'a mut Thresholds,
     pub answers: &'a Answers,
     pub is_dark: bool,
     /// Whether the plain wheel zooms and Ctrl+wheel scrolls, instead of the other way round.
@@ -41,7 +44,7 @@ impl<'a> ViewContext<'a> {
     ///
     /// * `commands`: gets what the view asks for.
     pub fn new(session: &'a mut Session, answers: &'a Answers, is_dark: bool, commands: &'a mut Vec<Command>) -> Self {
-        let Session { open, navigation, selection, range, marks, hits, memory, gap_order, steps } = session;
+        let Session { open, navigation, selection, range, marks, hits, memory, gap_order, steps, thresholds } = session;
         Self {
             traces: open,
             span: open.span(),
@@ -53,6 +56,7 @@ impl<'a> ViewContext<'a> {
             memory,
             gap_order,
             steps,
+            thresholds,
             answers,
             is_dark,
             wheel_zooms: false,

@@ -10,7 +10,8 @@ A step is a `ProfilerStep#N` with its own start and end. Each instant of it coun
 Memset, Communication, Runtime, DataLoader, CPU Exec and Other that holds, on any device and thread. Communication is
 kernels of collectives and the host ranges `nccl:` and `gloo:`; Runtime includes calls of the driver API; CPU Exec is
 operators and annotations. The utilization of a device is the time in which any kernel runs on it in steps, by the sum
-of the steps. Times are integer nanoseconds. Counts by sweeping over all edges with one counter a role, where Lacuna
+of the steps. The plugin counts all steps; here the first and the last do not count if there are at least four, nor a last
+one of at most three that is shorter than half of the one before. Times are integer nanoseconds. Counts by sweeping over all edges with one counter a role, where Lacuna
 unites spans role by role. Standard library only; shares no code with Lacuna.
 """
 import collections
@@ -86,6 +87,11 @@ def answer(trace):
     steps.sort()
     times = [(start, end) for start, end, _ in steps]
     parts = sweep(edges, times, 8)
+    durs = [end - start for start, end in times]
+    if len(durs) >= 4:
+        times = times[1:-1]
+    elif len(durs) > 1 and 2 * durs[-1] < durs[-2]:
+        times = times[:-1]
     total = sum(end - start for start, end in times)
     busy = {pid: sum(part[0] for part in sweep(of, times, 2)) for pid, of in kernels.items()}
     return {

@@ -7,18 +7,24 @@
 
 mod account;
 mod kernels;
+mod recurring;
 mod rule;
+mod run_facts;
 mod thresholds;
+mod window;
 
 pub use self::account::Cause;
 use self::account::{Account, accounts};
 pub use self::kernels::{Dominant, KernelStats};
+pub use self::recurring::Recurring;
 pub use self::rule::Rule;
-pub use self::thresholds::{Levels, Thresholds};
+pub use self::run_facts::{RunFacts, Vendor};
+pub use self::thresholds::{Kind, Level, Levels, Threshold, Thresholds};
+pub use self::window::{Basis, Window};
 use super::breakdown::{Breakdown, breakdown};
 use super::busy::DeviceBusy;
 use super::gaps::Ledger;
-use super::gaps::clusters::{Clusters, counted_boundaries};
+use super::gaps::clusters::Clusters;
 use super::memory::leaks::capacity;
 use super::phases::{Phase, Phases};
 use super::steps::{StepSource, Steps};
@@ -49,12 +55,18 @@ pub struct Hit {
     pub count: u64,
     /// Steps in the window; 0 if unknown.
     pub n_steps: usize,
+    /// Why this time was judged.
+    pub basis: Basis,
     /// The place that shows it best, in trace time.
     pub range: Option<TimeRange>,
     /// Calls, operators or kernels with most of it.
     pub names: Vec<String>,
-    /// What ending the cause would gain at most; `None` without steps, or where that cannot be told.
+    /// What ending the cause would gain this device at most; `None` without steps, or where that cannot be told.
     pub ceiling_ns_per_step: Option<DurNs>,
+    /// The gap that comes back with most of it, if one does.
+    pub recurring: Option<Recurring>,
+    /// Of a hit about loading data: its time on the host, and the busy time of the device, in the median step.
+    pub data_time: Option<(DurNs, DurNs)>,
 }
 
 /// The result of one rule on one device.
@@ -63,6 +75,8 @@ pub struct Check {
     pub rule: Rule,
     pub device: Option<u32>,
     pub measured: f64,
+    /// As of [`Hit::ceiling_ns_per_step`].
+    pub ceiling_ns_per_step: Option<DurNs>,
 }
 
 /// The result of all rules on a trace.
@@ -72,6 +86,9 @@ pub struct Verdicts {
     pub hits: Vec<Hit>,
     /// Every rule with a measurement.
     pub checks: Vec<Check>,
+    /// The time that was judged, one for each device that was; for the host if there is no device.
+    pub windows: Vec<Window>,
+    pub run: RunFacts,
 }
 
 /// The answers that the rules measure.
@@ -86,21 +103,22 @@ pub struct Measured<'a> {
     pub phases: &'a Phases,
     /// Only this time, in trace time; `None` for all.
     pub range: Option<TimeRange>,
+    pub run: RunFacts,
 }
 
-/// Applies the rules to a trace.
+/// Applies the rules to a trace, each device in its [`Window`].
 ///
-/// The window is the range, else the steps that count, else all the time from the first to the last work of a device;
-/// always within the latter.
+/// One cause is one hit: a gap that comes back, and the time of the loader, are evidence of the hit of their cause and
+/// hits of their own only without it. Ceilings are per device, of disjoint parts of its idle time.
 ///
 /// Cost: O(n + m log m) for n slices of device work and m parts of gaps.
 pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &dyn Fn() -> bool) -> Verdicts {
-    let mut out = Out { thresholds, verdicts: Verdicts::default() };
+    let mut out = Out { thresholds, verdicts: Verdicts { run: of.run, ..Verdicts::default() } };
     for (i, busy) in of.busy.iter().enumerate().take_while(|_| !is_cancelled()) {
-        let window = of.window_of(busy);
-        let work = [busy.kernels, busy.memcpys, busy.memsets, busy.graphs].iter().map(|work| work.count).sum::<u64>();
-        if let (Some(window), Some(ledger), true) = (window, of.ledgers.get(i), work >= MIN_WORK) {
-            Device { of, out: &mut out, busy, window, n_steps: of.n_steps(window) }.check(ledger, of.clusters.get(i));
+        let Some(ledger) = of.ledgers.get(i) else { continue };
+        if let Some(window) = of.window(busy, ledger) {
+            Device { of, out: &mut out, busy, window: &window }.check(ledger, of.clusters.get(i));
+            out.verdicts.windows.push(window);
         }
     }
     if of.busy.is_empty() {
@@ -114,39 +132,6 @@ pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &dyn F
     verdicts
 }
 
-/// The time that the rules judge: the range, else the steps that count; `None` for all of it.
-pub fn window(range: Option<TimeRange>, steps: Option<&Steps>) -> Option<TimeRange> {
-    range.or_else(|| {
-        let boundaries = counted_boundaries(steps.filter(|steps| steps.is_reliable())?);
-        Some(TimeRange { start: *boundaries.first()?, end: *boundaries.last()? })
-    })
-}
-
-impl Measured<'_> {
-    fn window(&self) -> Option<TimeRange> {
-        window(self.range, self.steps)
-    }
-
-    /// The part of the window in which a device is judged.
-    fn window_of(&self, busy: &DeviceBusy) -> Option<TimeRange> {
-        self.window().map_or(Some(busy.window), |window| window.intersect(busy.window))
-    }
-
-    /// The steps that lie within the window.
-    fn steps_in(&self, window: TimeRange) -> Vec<TimeRange> {
-        let steps = self.steps.filter(|steps| steps.is_reliable());
-        let boundaries = steps.map_or(&[][..], |steps| &steps.boundaries);
-        let steps = boundaries.windows(2).map(|pair| TimeRange { start: pair[0], end: pair[1] });
-        steps.filter(|step| window.start <= step.start && step.end <= window.end).collect()
-    }
-
-    fn n_steps(&self, window: TimeRange) -> usize {
-        // The first and the last step may be cut off by the device's window.
-        let around = self.window().unwrap_or(window);
-        self.steps_in(around).len()
-    }
-}
-
 struct Out<'a> {
     thresholds: &'a Thresholds,
     verdicts: Verdicts,
@@ -158,8 +143,14 @@ impl Out<'_> {
         let levels = hit.rule.levels(self.thresholds);
         let is_low = hit.rule == Rule::LowUtilization;
         let reached = if is_low { levels.missed(hit.measured) } else { levels.reached(hit.measured) };
-        self.verdicts.checks.push(Check { rule: hit.rule, device: hit.device, measured: hit.measured });
+        let Hit { rule, device, measured, ceiling_ns_per_step, .. } = hit;
+        self.verdicts.checks.push(Check { rule, device, measured, ceiling_ns_per_step });
         self.verdicts.hits.extend(reached.map(|(severity, threshold)| Hit { severity, threshold, ..hit }));
+    }
+
+    /// The hit of a rule on a device.
+    fn hit_of(&mut self, rule: Rule, device: Option<u32>) -> Option<&mut Hit> {
+        self.verdicts.hits.iter_mut().find(|hit| (hit.rule, hit.device) == (rule, device))
     }
 }
 
@@ -175,9 +166,12 @@ fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         of,
         count: 0,
         n_steps: 0,
+        basis: Basis::All,
         range: None,
         names: Vec::new(),
         ceiling_ns_per_step: None,
+        recurring: None,
+        data_time: None,
     }
 }
 
@@ -186,20 +180,27 @@ struct Device<'a, 'b> {
     of: &'a Measured<'a>,
     out: &'a mut Out<'b>,
     busy: &'a DeviceBusy,
-    window: TimeRange,
-    n_steps: usize,
+    window: &'a Window,
 }
 
 impl Device<'_, '_> {
+    /// A measurement of the window.
     fn hit(&self, rule: Rule, amount: i64) -> Hit {
-        Hit { n_steps: self.n_steps, ..hit(rule, Some(self.busy.device), amount, self.window.dur()) }
+        self.hit_in(rule, amount, self.window.time.dur())
+    }
+
+    /// A measurement of something in the window, as a share of `of`.
+    fn hit_in(&self, rule: Rule, amount: i64, of: i64) -> Hit {
+        let Window { device, basis, ref steps, .. } = *self.window;
+        Hit { n_steps: steps.len(), basis, ..hit(rule, device, amount, of) }
     }
 
     fn check(&mut self, ledger: &Ledger, clusters: Option<&Clusters>) {
-        let parts = breakdown(self.busy, self.window);
-        let accounts = accounts(self.of.trace, ledger, self.window);
-        let busy_ns = self.window.dur() - parts.idle_ns;
-        self.out.check(Hit { range: Some(self.window), ..self.hit(Rule::LowUtilization, busy_ns) });
+        let window = self.window.time;
+        let parts = breakdown(self.busy, window);
+        let accounts = accounts(self.of.trace, ledger, window);
+        let busy_ns = window.dur() - parts.idle_ns;
+        self.out.check(Hit { range: Some(window), ..self.hit(Rule::LowUtilization, busy_ns) });
         for rule in Rule::ALL {
             let Some(cause) = rule.cause() else { continue };
             let hit = self.idle(rule, &accounts[cause as usize], &parts);
@@ -208,7 +209,7 @@ impl Device<'_, '_> {
         self.pageable_copies();
         self.data_time();
         self.kernels(busy_ns);
-        if let Some(clusters) = clusters.filter(|_| self.of.range.is_none()) {
+        if let Some(clusters) = clusters.filter(|_| self.window.basis == Basis::Steps) {
             self.recurring(clusters, ledger);
         }
     }
@@ -221,10 +222,11 @@ impl Device<'_, '_> {
             Rule::ExposedCopies => (parts.exposed_copy_ns, &self.busy.exposed_copies[..]),
             _ => (0, &[][..]),
         };
-        let spans = spans.iter().filter_map(|span| span.intersect(self.window));
+        let spans = spans.iter().filter_map(|span| span.intersect(self.window.time));
         let longest = spans.clone().max_by_key(|span| span.dur()).map(|span| (span, span.dur()));
         let recoverable = account.recoverable_ns + exposed_ns;
-        let per_step = (self.n_steps > 0).then(|| recoverable / self.n_steps.max(1) as DurNs);
+        let n_steps = self.window.steps.len() as DurNs;
+        let per_step = (n_steps > 0).then(|| recoverable / n_steps.max(1));
         Hit {
             count: account.gaps + spans.count() as u64,
             range: account.longest.max_by_length(longest),
@@ -246,7 +248,7 @@ impl Device<'_, '_> {
             is_known = true;
             let time = slices.time(id);
             let is_large = copy.bytes.is_some_and(|bytes| bytes > self.out.thresholds.pageable_bytes);
-            if is_pageable && is_large && self.window.contains(time.start) {
+            if is_pageable && is_large && self.window.time.contains(time.start) {
                 found.count += 1;
                 found.amount += time.dur();
                 if time.dur() > longest {
@@ -264,77 +266,58 @@ impl Device<'_, '_> {
 
     /// Time that the host loads data beside the busy time of the device, in the median step.
     fn data_time(&mut self) {
-        let of_step = |step: TimeRange| {
-            let data = self.of.phases.within(step)[Phase::DataLoading as usize];
+        let of_step = |(&host, &step): (&TimeRange, &TimeRange)| {
+            let data = self.of.phases.within(host)[Phase::DataLoading as usize];
             let busy = step.dur() - breakdown(self.busy, step).idle_ns;
-            (busy > 0).then_some((data, busy, step))
+            (busy > 0).then_some((data, busy, host))
         };
-        let mut steps: Vec<_> =
-            self.of.steps_in(self.of.window().unwrap_or(self.window)).into_iter().filter_map(of_step).collect();
+        let mut steps: Vec<_> = self.window.host_steps.iter().zip(&self.window.steps).filter_map(of_step).collect();
         if steps.iter().all(|step| step.0 == 0) {
             return;
         }
         steps.sort_by(|a, b| (a.0 as f64 / a.1 as f64).total_cmp(&(b.0 as f64 / b.1 as f64)));
         let (data, busy, step) = steps[steps.len() / 2];
-        let found = hit(Rule::DataTime, Some(self.busy.device), data, busy);
-        self.out.check(Hit { range: Some(step), count: steps.len() as u64, n_steps: self.n_steps, ..found });
+        let found = Hit { range: Some(step), count: steps.len() as u64, ..self.hit_in(Rule::DataTime, data, busy) };
+        self.out.check(found);
+        let device = self.window.device;
+        let is_hit = self.out.hit_of(Rule::DataTime, device).is_some();
+        if let Some(loading) = self.out.hit_of(Rule::DataLoading, device).filter(|_| is_hit) {
+            loading.data_time = Some((data, busy));
+            self.out.verdicts.hits.retain(|hit| (hit.rule, hit.device) != (Rule::DataTime, device));
+        }
     }
 
     fn kernels(&mut self, busy_ns: DurNs) {
         let thresholds = *self.out.thresholds;
-        let stats = KernelStats::of(self.of.trace, self.busy.process, self.window, &thresholds);
+        let stats = KernelStats::of(self.of.trace, self.busy.process, self.window.time, &thresholds);
         if stats.count == 0 {
             return;
         }
-        let device = Some(self.busy.device);
-        let slow = hit(Rule::SlowKernels, device, stats.slow_ns, stats.total_ns);
         let names = stats.slow.iter().map(|kernel| kernel.name.clone()).collect();
-        self.out.check(Hit {
+        let slow = Hit {
             count: stats.n_slow as u64,
             range: stats.slow.first().map(|kernel| kernel.longest),
             names,
-            n_steps: self.n_steps,
-            ..slow
-        });
+            ..self.hit_in(Rule::SlowKernels, stats.slow_ns, stats.total_ns)
+        };
+        self.out.check(slow);
         let is_slow = |kernel: &&Dominant| kernel.longest.dur() >= thresholds.slow_kernel_ns;
         if let Some(longest) = stats.longest.as_ref().filter(is_slow) {
             // A period of kernels may be a single one.
             let is_named = self.of.steps.is_some_and(|steps| !matches!(steps.source, StepSource::Period { .. }));
-            let n_steps = if is_named { self.n_steps } else { 0 };
-            let step = self.window.dur() / n_steps.max(1) as DurNs;
-            let found = hit(Rule::LongKernel, device, longest.longest.dur(), step);
+            let n_steps = if is_named { self.window.steps.len() } else { 0 };
+            let step = self.window.time.dur() / n_steps.max(1) as DurNs;
+            let found = self.hit_in(Rule::LongKernel, longest.longest.dur(), step);
             let names = vec![longest.name.clone()];
             self.out.check(Hit { count: 1, range: Some(longest.longest), names, n_steps, ..found });
         }
         // Where the device is busy all the time, small kernels cost nothing that this could show.
-        let is_underused = thresholds.utilization.missed(busy_ns as f64 / self.window.dur().max(1) as f64).is_some();
+        let is_underused =
+            thresholds.utilization.missed(busy_ns as f64 / self.window.time.dur().max(1) as f64).is_some();
         if is_underused && stats.count >= MIN_TINY {
-            let found = hit(Rule::TinyKernels, device, stats.tiny as i64, stats.count as i64);
-            self.out.check(Hit { count: stats.tiny, names: stats.tiny_names, n_steps: self.n_steps, ..found });
+            let found = self.hit_in(Rule::TinyKernels, stats.tiny as i64, stats.count as i64);
+            self.out.check(Hit { count: stats.tiny, names: stats.tiny_names, ..found });
         }
-    }
-
-    /// The cluster of gaps with most time, if it comes back.
-    fn recurring(&mut self, clusters: &Clusters, ledger: &Ledger) {
-        let Some(steps) = Some(clusters.n_steps).filter(|&n| n > 0) else { return };
-        let Some(cluster) = clusters.recurring().max_by_key(|cluster| cluster.sum.in_steps_ns) else { return };
-        let step = self.of.window().map_or(0, TimeRange::dur) / steps as DurNs;
-        let found = hit(Rule::RecurringGap, Some(self.busy.device), cluster.sum.in_steps_ns / steps as DurNs, step);
-        let longest = clusters.gaps(cluster).iter().map(|&gap| ledger.gap(gap as usize).time);
-        let names = [
-            clusters.name(cluster.prev),
-            clusters.name(cluster.next),
-            clusters.op(cluster),
-            clusters.name(cluster.frame),
-        ];
-        self.out.check(Hit {
-            count: cluster.sum.steps_present as u64,
-            n_steps: steps,
-            range: longest.max_by_key(|time| time.dur()),
-            names: names.into_iter().map(str::to_owned).collect(),
-            ceiling_ns_per_step: cluster.sum.ceiling_ns_per_step(steps).filter(|&ns| ns > 0),
-            ..found
-        });
     }
 }
 
@@ -351,20 +334,22 @@ impl Longest for Option<(TimeRange, DurNs)> {
 
 /// Data loading of a recording without devices: the host is what works.
 fn without_device(of: &Measured<'_>, out: &mut Out<'_>) {
-    let window = of.window().unwrap_or(of.trace.span);
+    let Some(window) = of.host_window() else { return };
     let has_operators = of.trace.slices.kind.contains(&SliceKind::Operator);
-    if of.phases.is_empty() || !has_operators || window.dur() == 0 {
+    if of.phases.is_empty() || !has_operators || window.time.dur() == 0 {
         return;
     }
-    let data = of.phases.within(window)[Phase::DataLoading as usize];
-    let loading = of.phases.tiles(window).iter().filter(|tile| tile.phase == Phase::DataLoading).map(|tile| tile.time);
-    let n_steps = of.n_steps(window);
+    let data = of.phases.within(window.time)[Phase::DataLoading as usize];
+    let tiles = of.phases.tiles(window.time).iter();
+    let loading = tiles.filter(|tile| tile.phase == Phase::DataLoading).map(|tile| tile.time);
     out.check(Hit {
         count: loading.clone().count() as u64,
         range: loading.max_by_key(|time| time.dur()),
-        n_steps,
-        ..hit(Rule::DataLoading, None, data, window.dur())
+        n_steps: window.steps.len(),
+        basis: window.basis,
+        ..hit(Rule::DataLoading, None, data, window.time.dur())
     });
+    out.verdicts.windows.push(window);
 }
 
 /// The peak of reserved memory by what the device could give the process.

@@ -1,3 +1,5 @@
+mod each_rule;
+
 use super::*;
 use crate::analysis::busy::devices;
 use crate::analysis::gaps::clusters::clusters;
@@ -22,8 +24,16 @@ fn judged(trace: &Trace, range: Option<TimeRange>) -> Verdicts {
         ledgers.iter().map(|ledger| clusters(trace, ledger, steps.as_ref(), &|| false)).collect();
     let phases = phases(trace, &|| false);
     let steps = steps.as_ref();
-    let measured =
-        Measured { trace, steps, busy: &busy, ledgers: &ledgers, clusters: &clusters, phases: &phases, range };
+    let measured = Measured {
+        trace,
+        steps,
+        busy: &busy,
+        ledgers: &ledgers,
+        clusters: &clusters,
+        phases: &phases,
+        range,
+        run: RunFacts::of(trace),
+    };
     verdicts(&measured, &Thresholds::default(), &|| false)
 }
 
@@ -190,8 +200,9 @@ fn idle_time_without_record_is_called_unexplained() {
     let step: Vec<_> = (0..10).map(|i| ("stream 7", KERNEL, "gemm", 1_000_000 * i, 1_000_000 * i + 880_000)).collect();
     let trace = trace(&step);
     let verdicts = judged(&trace, None);
-    assert_eq!(found(&verdicts), [(Rule::Unexplained, Severity::Note), (Rule::RecurringGap, Severity::Note)]);
+    assert_eq!(found(&verdicts), [(Rule::Unexplained, Severity::Note)]);
     let hit = of(&verdicts, Rule::Unexplained).unwrap();
+    assert!(hit.recurring.is_some());
     assert!((hit.measured - 0.12).abs() < 0.002, "{}", hit.measured);
     assert_eq!(hit.ceiling_ns_per_step, None, "nothing recorded shows what would end it");
 }

@@ -1,11 +1,11 @@
-//! Thresholds of the rules.
+//! Thresholds of the rules. Each has a name, by which it is set.
 
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 use crate::model::Severity;
 
 /// The values from which a finding is a note, a warning, and high. `None` for a level that the rule does not have.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Levels {
     pub note: Option<f64>,
     pub warn: Option<f64>,
@@ -42,6 +42,16 @@ impl Levels {
         self.all().into_iter().find_map(missed)
     }
 
+    /// The level of a severity, which is the name's last word: `data_loading.warn`.
+    fn level(&mut self, severity: &str) -> Option<&mut f64> {
+        match severity {
+            "note" => self.note.as_mut(),
+            "warn" => self.warn.as_mut(),
+            "high" => self.high.as_mut(),
+            _ => None,
+        }
+    }
+
     /// The mildest level: beyond it there is a finding.
     pub fn first(&self) -> f64 {
         self.note.or(self.warn).or(self.high).unwrap_or(f64::INFINITY)
@@ -52,8 +62,7 @@ impl Levels {
 ///
 /// Where `DEFINITIONS.md` gives levels they are those. The others follow `XProf`: 3 % of the time is worth a note, as
 /// for input and launches there; what costs a tenth of the time is a warning, and a fifth is high.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
     /// Busy share; below.
     pub utilization: Levels,
@@ -136,6 +145,169 @@ impl Default for Thresholds {
     }
 }
 
+/// What a threshold counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// 0 to 1.
+    Share,
+    /// One figure by another.
+    Ratio,
+    /// Nanoseconds.
+    Time,
+    Bytes,
+}
+
+/// One threshold: what it is of, its present value, and the one it has unless it is set.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Threshold {
+    /// Of the rule, or of the value: `data_loading`, `slow_kernel_ns`.
+    pub of: &'static str,
+    pub level: Level,
+    pub kind: Kind,
+    pub value: f64,
+    pub default: f64,
+    /// What is compared with it.
+    pub help: &'static str,
+}
+
+/// What is the case beyond a threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// There is a finding of this severity.
+    Of(Severity),
+    /// The thing counts for its rule.
+    Counts,
+}
+
+impl Threshold {
+    /// The name that sets it: `data_loading.warn`, `slow_kernel_ns`.
+    pub fn name(&self) -> String {
+        match self.level {
+            Level::Of(Severity::Note) => format!("{}.note", self.of),
+            Level::Of(Severity::Warn) => format!("{}.warn", self.of),
+            Level::Of(Severity::High) => format!("{}.high", self.of),
+            Level::Counts => self.of.to_owned(),
+        }
+    }
+
+    pub fn is_changed(&self) -> bool {
+        self.value.to_bits() != self.default.to_bits()
+    }
+}
+
+/// Name, unit, meaning and place of all levels of a rule.
+type LevelsOf = (&'static str, Kind, &'static str, fn(&mut Thresholds) -> &mut Levels);
+
+/// The levels by name; each name is the key of its rule.
+const LEVELS: [LevelsOf; 22] = [
+    ("low_gpu_utilization", Kind::Share, "Busy share of the device; below", |of| &mut of.utilization),
+    ("data_loading", Kind::Share, "Idle time for the next batch", |of| &mut of.data_loading),
+    (
+        "exposed_communication",
+        Kind::Share,
+        "Communication without compute, and idle time in calls of collectives",
+        |of| &mut of.communication,
+    ),
+    ("launch_bound", Kind::Share, "Idle time because the host launches no faster than the device runs", |of| {
+        &mut of.launch_bound
+    }),
+    ("synchronization", Kind::Share, "Idle time because the host waited for the device", |of| &mut of.synchronization),
+    ("host_bound", Kind::Share, "Idle time while the host runs operators or Python", |of| &mut of.host_bound),
+    ("exposed_copies", Kind::Share, "Copies without compute, and idle time in calls that copy", |of| &mut of.copies),
+    ("pageable_copies", Kind::Share, "Time of large copies from or to pageable memory", |of| &mut of.pageable),
+    ("allocator", Kind::Share, "Idle time in the allocator", |of| &mut of.allocator),
+    ("module_load", Kind::Share, "Idle time in compilers and loaders of device code", |of| &mut of.module_load),
+    ("garbage_collection", Kind::Share, "Idle time in Python's garbage collector", |of| &mut of.garbage_collection),
+    ("step_boundary", Kind::Share, "Idle time between steps without another cause", |of| &mut of.step_boundary),
+    ("stream_dependency", Kind::Share, "Idle time in which a stream waits for another", |of| &mut of.dependency),
+    (
+        "blocked_in_os",
+        Kind::Share,
+        "Idle time in which the launching thread is blocked in the operating system",
+        |of| &mut of.blocked,
+    ),
+    (
+        "data_time",
+        Kind::Ratio,
+        "Time that the host loads data by the busy time of the device, in the median step",
+        |of| &mut of.data_time,
+    ),
+    ("tiny_kernels", Kind::Share, "Share of kernels shorter than tiny_kernel_ns, on an underused device", |of| {
+        &mut of.tiny_kernels
+    }),
+    ("slow_kernels", Kind::Share, "Share of kernel time in those longer than slow_kernel_ns on average", |of| {
+        &mut of.slow_kernels
+    }),
+    ("long_kernel", Kind::Share, "Duration of one launch by that of a step", |of| &mut of.long_kernel),
+    ("recurring_gap", Kind::Share, "Time of one cluster of gaps by that of a step", |of| &mut of.cluster),
+    ("memory_nearly_full", Kind::Share, "Peak of reserved memory by that of the device", |of| &mut of.memory),
+    ("unexplained_idle", Kind::Share, "Idle time that the recording does not explain", |of| &mut of.unexplained),
+    ("profiler_overhead", Kind::Share, "Idle time by the profiler itself", |of| &mut of.profiler),
+];
+
+const PAGEABLE: &str = "pageable_bytes";
+const SLOW: &str = "slow_kernel_ns";
+const TINY: &str = "tiny_kernel_ns";
+
+impl Thresholds {
+    /// All thresholds, in the order of the rules.
+    pub fn all(mut self) -> Vec<Threshold> {
+        let mut defaults = Self::default();
+        let mut all = Vec::new();
+        for (of, kind, help, levels) in LEVELS {
+            let (values, defaults) = (*levels(&mut self), *levels(&mut defaults));
+            for ((severity, value), (_, default)) in values.all().into_iter().zip(defaults.all()).rev() {
+                if let (Some(value), Some(default)) = (value, default) {
+                    all.push(Threshold { of, level: Level::Of(severity), kind, value, default, help });
+                }
+            }
+        }
+        let mut counts = |of, kind, value, default, help| {
+            all.push(Threshold { of, level: Level::Counts, kind, value, default, help });
+        };
+        let [bytes, default] = [self, defaults].map(|of| of.pageable_bytes as f64);
+        counts(PAGEABLE, Kind::Bytes, bytes, default, "Copies of more bytes than this count as pageable copies");
+        let [slow, default] = [self, defaults].map(|of| of.slow_kernel_ns as f64);
+        counts(SLOW, Kind::Time, slow, default, "Kernels that take longer than this on average are slow");
+        let [tiny, default] = [self, defaults].map(|of| of.tiny_kernel_ns as f64);
+        counts(TINY, Kind::Time, tiny, default, "Kernels shorter than this are tiny");
+        all
+    }
+
+    /// Sets a threshold. A value that it cannot have, or an unknown name, changes nothing and is an error in words.
+    pub fn set(&mut self, name: &str, value: f64) -> Result<(), String> {
+        let all = self.all();
+        let known = all.iter().find(|known| known.name() == name);
+        let known = known.ok_or_else(|| format!("There is no threshold `{name}`"))?;
+        let highest = match known.kind {
+            Kind::Share => 1.0,
+            Kind::Ratio => 1e6,
+            Kind::Time | Kind::Bytes => 1e15,
+        };
+        if !(0.0..=highest).contains(&value) {
+            return Err(format!("The threshold `{name}` must be between 0 and {highest}"));
+        }
+        match known.of {
+            PAGEABLE => self.pageable_bytes = value as u64,
+            SLOW => self.slow_kernel_ns = value as i64,
+            TINY => self.tiny_kernel_ns = value as i64,
+            of => {
+                let levels = LEVELS.iter().find(|levels| levels.0 == of).map(|levels| (levels.3)(self));
+                let severity = name.rsplit('.').next().unwrap_or_default();
+                if let Some(level) = levels.and_then(|levels| levels.level(severity)) {
+                    *level = value;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Those that differ from the defaults, by name.
+    pub fn changed(self) -> BTreeMap<String, f64> {
+        self.all().into_iter().filter(Threshold::is_changed).map(|one| (one.name(), one.value)).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,5 +323,47 @@ mod tests {
         let [warn, high] = [(Severity::Warn, 0.8), (Severity::High, 0.5)].map(Some);
         assert_eq!(found, [None, None, warn, warn, high]);
         assert_eq!((levels.first(), Levels::note(0.3).first()), (0.8, 0.3));
+    }
+
+    #[test]
+    fn each_threshold_is_set_by_its_name_alone() {
+        let defaults = Thresholds::default();
+        assert_eq!(defaults.changed(), BTreeMap::new());
+        let all = defaults.all();
+        for one in &all {
+            let mut changed = defaults;
+            let value = if one.kind == Kind::Share { one.value / 2.0 } else { one.value + 1.0 };
+            changed.set(&one.name(), value).unwrap();
+            assert_eq!(changed.changed(), BTreeMap::from([(one.name(), value)]));
+        }
+        let mut names: Vec<String> = all.iter().map(Threshold::name).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), all.len());
+    }
+
+    #[test]
+    fn the_names_of_levels_are_those_of_the_rules_they_are_for() {
+        use super::super::Rule;
+        for rule in Rule::ALL {
+            let (name, .., levels) = LEVELS.iter().find(|levels| levels.0 == rule.key()).unwrap();
+            assert_eq!(*levels(&mut Thresholds::default()), rule.levels(&Thresholds::default()), "{name}");
+            let mut changed = Thresholds::default();
+            *levels(&mut changed) = Levels::note(0.123);
+            assert_eq!(rule.levels(&changed), Levels::note(0.123), "{name}");
+        }
+    }
+
+    #[test]
+    fn values_out_of_bounds_change_nothing() {
+        let mut thresholds = Thresholds::default();
+        let wrong = [("data_loading.note", -0.1), ("data_loading.note", 1.1), ("slow_kernel_ns", f64::NAN)];
+        for (name, value) in wrong {
+            assert!(thresholds.set(name, value).is_err(), "{name} {value}");
+        }
+        for name in ["", "data_loading", "data_loading.worse", "low_gpu_utilization.note", "slow_kernel_ns.note"] {
+            assert!(thresholds.set(name, 0.5).is_err(), "{name}");
+        }
+        assert_eq!(thresholds, Thresholds::default());
     }
 }

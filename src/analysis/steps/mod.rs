@@ -1,6 +1,7 @@
 //! Steps of a training or an inference loop (F7), for time ranges and for memory histories alike.
 
 mod choice;
+mod device;
 mod named;
 mod parts;
 mod period;
@@ -11,6 +12,7 @@ mod tests;
 use std::ops::Range;
 
 pub use self::choice::choose;
+pub use self::device::device_boundaries;
 pub use self::named::{Coverage, Division, MIN_ANCHORS, Named, annotations, divisions, is_step_name};
 pub use self::parts::{StepParts, step_parts};
 pub use self::period::{Period, period};
@@ -42,6 +44,12 @@ pub enum StepSource {
 }
 
 impl StepSource {
+    /// Whether the boundaries are times of the host. Periods are of what ran on the device, and marks are where a
+    /// person sees a step.
+    pub fn is_of_host(&self) -> bool {
+        matches!(self, Self::ProfilerStep | Self::Ranges(_) | Self::Annotation(_))
+    }
+
     /// Short description for the user.
     pub fn label(&self) -> String {
         match self {

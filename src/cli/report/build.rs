@@ -14,6 +14,7 @@ use crate::analysis::copies::copies;
 use crate::analysis::hta_idle::hta_idle;
 use crate::analysis::kernels::{KernelsBy, kernels};
 use crate::analysis::operators::operators;
+use crate::analysis::rules::Thresholds;
 use crate::analysis::totals::Scope;
 use crate::answers::time::{BusyDevices, GapClusters, Ledgers, PartsOfSteps, TraceSteps};
 use crate::answers::{Analysis, Answers};
@@ -30,9 +31,16 @@ use crate::session::OpenTrace;
 ///
 /// * `by`: what makes two kernels one row.
 /// * `by_shape`: whether operators with different input shapes are separate rows.
+/// * `thresholds`: of the rules about time.
 ///
 /// Errors: an analysis crashed, as stderr says.
-pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) -> Result<Report, Failure> {
+pub fn report(
+    traces: &[Arc<Trace>],
+    top: usize,
+    by: KernelsBy,
+    by_shape: bool,
+    thresholds: Thresholds,
+) -> Result<Report, Failure> {
     let models: Vec<&Trace> = traces.iter().map(|trace| &**trace).collect();
     let (clock, span, offsets) = clock(&models);
     let open =
@@ -47,7 +55,7 @@ pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) 
         open.iter().zip(&parts_of_steps).filter_map(|(open, found)| steps_of(open, found, top)).collect();
     // A training is as fast as its slowest rank.
     let slowest = found_steps.iter().max_by_key(|of| of.steps.durations.map(|durations| durations.mean_ns));
-    let time = time::report(&open, &answers)?;
+    let time = time::report(&open, &answers, thresholds)?;
     let scope = Scope::whole(&models);
     let busy: Option<Vec<_>> = traces.iter().map(|trace| answers.get(trace, &BusyDevices)).collect();
     let busy = busy.ok_or_else(|| Failure::Usage("The devices could not be analyzed. Please report it".to_owned()))?;
@@ -91,6 +99,7 @@ pub fn report(traces: &[Arc<Trace>], top: usize, by: KernelsBy, by_shape: bool) 
         annotations: work::annotations().table(annotations(&scope), top),
         phases: time.phases,
         checks: time.checks,
+        judged: time.judged,
         memory: memory.devices,
         growth: memory.growth,
         findings: found,

@@ -65,6 +65,9 @@ pub struct Report {
     /// What the rules measured, whatever they found.
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub checks: Table,
+    /// The time that they judged.
+    #[serde(skip_serializing_if = "Table::is_empty")]
+    pub judged: Table,
 }
 
 /// Zero is the earliest start of all traces.
@@ -88,6 +91,7 @@ impl Report {
             findings,
             phases,
             checks,
+            judged,
             files,
             clock,
             devices,
@@ -116,6 +120,7 @@ impl Report {
             files,
             problems,
             Owned(figures::findings::findings().table(found, 0)),
+            Borrowed(judged),
             Borrowed(checks),
             Borrowed(&clock.per_file),
             Borrowed(devices),

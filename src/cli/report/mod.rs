@@ -4,6 +4,7 @@ mod build;
 mod keys;
 mod memory;
 mod text;
+mod thresholds;
 mod time;
 
 use std::path::PathBuf;
@@ -23,7 +24,7 @@ pub use build::files;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Traces, archives of traces, or folders of them
-    #[arg(required = true, value_name = "FILE|FOLDER")]
+    #[arg(required_unless_present = "thresholds", value_name = "FILE|FOLDER")]
     pub paths: Vec<PathBuf>,
     #[command(flatten)]
     pub reading: input::ReadArgs,
@@ -45,6 +46,13 @@ pub struct Args {
     /// and growth of memory, out of memory, parts of a file that could not be read
     #[arg(long, value_enum, value_name = "LEVEL")]
     pub fail_on: Option<Severity>,
+    /// Set a threshold of a rule, such as `data_loading.warn=15%` or `slow_kernel_ns=2ms`; may be repeated.
+    /// `--thresholds` lists them
+    #[arg(long = "threshold", value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+    /// List the thresholds with their values, and exit
+    #[arg(long)]
+    pub thresholds: bool,
 }
 
 /// How the report is written.
@@ -98,8 +106,13 @@ impl ValueEnum for Severity {
 
 /// Runs `lacuna report`.
 ///
-/// Errors: nothing could be read, or the report cannot be written.
+/// Errors: nothing could be read, the report cannot be written, or a threshold cannot be set.
 pub fn run(args: &Args) -> Result<Outcome, Failure> {
+    let thresholds = thresholds::parsed(&args.set)?;
+    if args.thresholds {
+        output::write(thresholds::list(thresholds).as_bytes(), args.out.as_deref(), &args.paths)?;
+        return Ok(Outcome::Done);
+    }
     if let Some(out) = &args.out {
         output::check_target(out, &args.paths)?;
     }
@@ -108,7 +121,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
         print_problems(trace);
     }
     let traces: Vec<Arc<Trace>> = input.traces.into_iter().map(Arc::new).collect();
-    let report = build::report(&traces, args.top, args.kernels_by.into(), args.by_shape)?;
+    let report = build::report(&traces, args.top, args.kernels_by.into(), args.by_shape, thresholds)?;
     output::write(written(&report, args.format)?.as_bytes(), args.out.as_deref(), &args.paths)?;
     let worst = report.findings.first().map(|finding| finding.severity);
     Ok(match args.fail_on {

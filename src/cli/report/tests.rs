@@ -1,6 +1,7 @@
 //! The report of a small trace with hostile names, in every format.
 
 use super::*;
+use crate::analysis::rules::Thresholds;
 use crate::figures::Cell;
 use crate::model::memory::{MemoryAction, MemoryAnnotation, MemoryEvent, MemoryPool, OutOfMemory, RawMemory};
 use crate::model::{CopyKind, DeviceInfo, Launch, MemoryCopy, SliceFacts, SliceKind, StackId, TraceBuilder, TrackId};
@@ -43,7 +44,8 @@ fn trace(first: i64) -> Trace {
 }
 
 fn report(format: Format, top: usize) -> String {
-    written(&build::report(&[trace(1_000).into()], top, KernelsBy::Name, true).unwrap(), format).unwrap()
+    written(&build::report(&[trace(1_000).into()], top, KernelsBy::Name, true, Thresholds::default()).unwrap(), format)
+        .unwrap()
 }
 
 #[test]
@@ -177,13 +179,17 @@ fn other_formats_escape_special_characters() {
 #[test]
 fn kernels_are_grouped_as_asked() {
     let rows = |by| {
-        let report = build::report(&[trace(0).into()], 0, by, false).unwrap();
+        let report = build::report(&[trace(0).into()], 0, by, false, Thresholds::default()).unwrap();
         let cell = |row, key| report.kernels.cell(row, key).clone();
         (0..report.kernels.rows.len()).map(|row| (cell(row, "name"), cell(row, "grid"))).collect::<Vec<_>>()
     };
     assert_eq!(rows(KernelsBy::Name), rows(KernelsBy::Shape));
     assert_eq!(rows(KernelsBy::Short)[1].0, Cell::name("=cmd"));
-    let text = written(&build::report(&[trace(0).into()], 0, KernelsBy::Shape, false).unwrap(), Format::Text).unwrap();
+    let text = written(
+        &build::report(&[trace(0).into()], 0, KernelsBy::Shape, false, Thresholds::default()).unwrap(),
+        Format::Text,
+    )
+    .unwrap();
     assert!(text.contains("64x2x1") && text.contains("128x1x1") && text.contains("50.00"), "{text}");
     assert!(!text.contains("Rank"), "a column without values is not shown: {text}");
 }
@@ -191,7 +197,7 @@ fn kernels_are_grouped_as_asked() {
 #[test]
 fn findings_are_worst_first_and_cut_like_other_lists() {
     let findings = |trace: Trace, top| {
-        let found = build::report(&[trace.into()], top, KernelsBy::Name, true).unwrap().findings;
+        let found = build::report(&[trace.into()], top, KernelsBy::Name, true, Thresholds::default()).unwrap().findings;
         found.into_iter().map(|finding| (finding.rule, finding.severity)).collect::<Vec<_>>()
     };
     assert_eq!(findings(trace(0), 0), [("import_problem", Severity::Warn)]);
@@ -205,7 +211,7 @@ fn findings_are_worst_first_and_cut_like_other_lists() {
 #[test]
 fn findings_have_the_keys_of_the_contract() {
     let findings = |trace: Trace| {
-        let report = build::report(&[trace.into()], 0, KernelsBy::Name, true).unwrap();
+        let report = build::report(&[trace.into()], 0, KernelsBy::Name, true, Thresholds::default()).unwrap();
         serde_json::to_value(&report).unwrap()["findings"].clone()
     };
     let mut clean = trace(0);
@@ -251,7 +257,7 @@ fn hostile_text_yields_no_formulas_and_no_line_breaks() {
     evil.import.note(Severity::Warn, EVIL, 1, None);
     let mut memory = leaking();
     memory.info.path = EVIL.into();
-    let all = build::report(&[evil.into(), memory.into()], 0, KernelsBy::Name, true).unwrap();
+    let all = build::report(&[evil.into(), memory.into()], 0, KernelsBy::Name, true, Thresholds::default()).unwrap();
     let rows = parsed(&written(&all, Format::Csv).unwrap());
     let parts: std::collections::HashSet<&str> = rows.iter().map(|row| row[0].as_str()).collect();
     for part in ["files", "problems", "devices", "kernels", "operators", "copies", "annotations", "leaks", "oom"] {
@@ -292,6 +298,8 @@ fn files_are_read_written_and_judged() {
         kernels_by: KernelRows::Name,
         by_shape: false,
         fail_on,
+        set: Vec::new(),
+        thresholds: false,
         reading: input::ReadArgs::default(),
     };
     assert_eq!(run(&args(&[&trace], None)).unwrap(), Outcome::Done);
@@ -358,7 +366,7 @@ fn leaking() -> Trace {
 
 #[test]
 fn memory_has_the_keys_of_the_contract() {
-    let report = |top| build::report(&[leaking().into()], top, KernelsBy::Name, true).unwrap();
+    let report = |top| build::report(&[leaking().into()], top, KernelsBy::Name, true, Thresholds::default()).unwrap();
     let json: serde_json::Value = serde_json::from_str(&written(&report(1), Format::Json).unwrap()).unwrap();
     let forward = serde_json::json!(["mul (ops.cpp:1)", "forward (/me/model.py:7)", EVIL]);
     let append = serde_json::json!(["append (/me/losses.py:12)"]);
@@ -449,7 +457,7 @@ fn out_of_memory() -> Trace {
 #[test]
 fn lists_of_memory_are_cut_and_what_is_equal_is_sorted_by_name() {
     let trace = Arc::new(out_of_memory());
-    let report = |top| build::report(&[Arc::clone(&trace)], top, KernelsBy::Name, true).unwrap();
+    let report = |top| build::report(&[Arc::clone(&trace)], top, KernelsBy::Name, true, Thresholds::default()).unwrap();
     let json: serde_json::Value = serde_json::from_str(&written(&report(2), Format::Json).unwrap()).unwrap();
     let memory = &json["memory"][0];
     let stacks = |list: &serde_json::Value| -> Vec<String> {

@@ -12,7 +12,7 @@ use crate::answers::time::TraceSteps;
 use crate::cli::{Failure, input};
 use crate::figures::Table;
 use crate::figures::phases::{self, PhaseTotals};
-use crate::figures::verdicts::{self, Checked, Judged};
+use crate::figures::verdicts::{self, Checked, Judged, JudgedTime};
 use crate::model::{TimeRange, Trace};
 use crate::session::OpenTrace;
 
@@ -20,30 +20,40 @@ use crate::session::OpenTrace;
 pub struct TimeReport {
     pub phases: Table,
     pub checks: Table,
+    pub judged: Table,
     pub findings: Vec<Finding>,
 }
 
 /// Errors: an analysis crashed, as stderr says.
-pub fn report(traces: &[OpenTrace], answers: &Answers) -> Result<TimeReport, Failure> {
-    let thresholds = Thresholds::default();
+pub fn report(traces: &[OpenTrace], answers: &Answers, thresholds: Thresholds) -> Result<TimeReport, Failure> {
     let failed = || Failure::Usage("The trace could not be analyzed. Please report it".to_owned());
     let paths: Vec<String> = traces.iter().map(|open| input::label(&open.trace)).collect();
-    let verdicts = traces.iter().map(|open| answers.get(&open.trace, &RuleVerdicts::default()));
+    let verdicts =
+        traces.iter().map(|open| answers.get(&open.trace, &RuleVerdicts { thresholds, ..RuleVerdicts::default() }));
     let verdicts: Vec<Arc<Verdicts>> = verdicts.collect::<Option<_>>().ok_or_else(failed)?;
     let judged = traces.iter().zip(&paths).zip(&verdicts);
     let judged: Vec<Judged<'_>> = judged
         .map(|((open, path), verdicts)| Judged { trace: &open.trace, path, offset: open.offset, verdicts })
         .collect();
-    let (mut rows, mut checked) = (Vec::new(), Vec::new());
+    let (mut rows, mut checked, mut windows) = (Vec::new(), Vec::new(), Vec::new());
     for (open, verdicts) in traces.iter().zip(&verdicts) {
         let steps = answers.get(&open.trace, &TraceSteps::default()).ok_or_else(failed)?;
         let phases = answers.get(&open.trace, &TracePhases).ok_or_else(failed)?;
         let boundaries = (*steps).as_ref().map_or(&[][..], counted_boundaries);
         rows.extend(phase_totals(&open.trace, &phases, boundaries));
         checked.extend(Checked::all(verdicts, &open.trace, &thresholds));
+        let source = (*steps).as_ref().map(|steps| steps.source.label()).unwrap_or_default();
+        let (rank, offset) = (open.trace.info.rank, open.offset);
+        let judged = |window| JudgedTime { rank, window, source: source.clone(), offset };
+        windows.extend(verdicts.windows.iter().map(judged));
     }
     let findings = verdicts::findings(&judged, &thresholds).into_iter().map(|(_, finding)| finding).collect();
-    Ok(TimeReport { phases: phases::phases().table(rows, 0), checks: verdicts::checks().table(checked, 0), findings })
+    Ok(TimeReport {
+        phases: phases::phases().table(rows, 0),
+        checks: verdicts::checks().table(checked, 0),
+        judged: verdicts::judged().table(windows, 0),
+        findings,
+    })
 }
 
 /// The phases of the steps that count, or of the whole trace; none if the recording names no phase.

@@ -7,12 +7,14 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, place};
+use crate::analysis::rules::RunFacts;
+use crate::answers::findings::TraceRun;
 use crate::answers::time::{GapClusters, Ledgers, TraceSteps};
 use crate::answers::{Analysis, Work};
 use crate::figures::gap_advice::{GapAdvice, advice, to_record, trigger_text};
 use crate::figures::gap_rows::main_part;
 use crate::figures::{escape, format};
-use crate::model::{DurNs, Format, ProcessId, SliceId, TimeNs, TimeRange, Trace};
+use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange, Trace};
 
 /// Parts that the page lists; the rest is summed.
 const MAX_PARTS: usize = 12;
@@ -50,8 +52,8 @@ pub struct GapFacts {
     pub operators: Vec<SliceId>,
     pub frame: Option<String>,
     pub recurrence: Option<GapRecurrence>,
-    /// Whether Nsight Systems recorded the trace.
-    pub is_nsys: bool,
+    /// What the recording shows of the program.
+    pub run: RunFacts,
 }
 
 /// Parts of one cause and name together.
@@ -129,7 +131,8 @@ impl Analysis for GapOf {
                 same,
             })
         });
-        Some(Some(facts(trace, ledger, index, step_of(self.start), recurrence)))
+        let run = *work.get(trace, &TraceRun)?;
+        Some(Some(GapFacts { run, ..facts(trace, ledger, index, step_of(self.start), recurrence) }))
     }
 }
 
@@ -159,7 +162,7 @@ fn facts(
         operators: operator.into_iter().chain(around).take(MAX_PARTS).collect(),
         frame: main.place.frame.map(str::to_owned),
         recurrence,
-        is_nsys: trace.info.format == Format::Nsys,
+        run: RunFacts::default(),
     }
 }
 
@@ -221,15 +224,15 @@ impl GapFacts {
                 classes.push(line.class);
             }
         }
-        classes.into_iter().map(|class| (class, advice(class))).collect()
+        classes.into_iter().map(|class| (class, advice(class, &self.run))).collect()
     }
 
     /// What to record to know more of it.
     pub fn to_record(&self) -> Vec<&'static str> {
-        let of_frame = if self.is_nsys { GapClass::Python } else { GapClass::Unknown };
+        let of_frame = if self.run.is_nsys { GapClass::Python } else { GapClass::Unknown };
         let classes = self.parts.iter().map(|line| line.class).chain(self.frame.is_none().then_some(of_frame));
         let mut all: Vec<&'static str> = Vec::new();
-        for text in classes.filter_map(|class| to_record(class, self.is_nsys)) {
+        for text in classes.filter_map(|class| to_record(class, &self.run)) {
             if !all.contains(&text) {
                 all.push(text);
             }

@@ -3,6 +3,7 @@
 use eframe::egui::{self, Color32, Rect, RichText, Sense, pos2, vec2};
 
 use super::work::{Card, DEVICE, Summarized};
+use crate::analysis::rules::Basis;
 use crate::answers::Answer;
 use crate::figures::text::display_name;
 use crate::figures::{findings, format};
@@ -18,9 +19,12 @@ pub fn ui(summary: &Answer<Summarized>, range: Option<TimeRange>, ui: &mut egui:
     let Some(summary) = answer_ui(summary, "Adding up the devices…", ui) else { return };
     if let Some(range) = range {
         ui.weak(format!("In the selected {}", format::duration(range.dur())));
-    } else if summary.cards.iter().any(|card| card.is_of_steps) {
+    } else if summary.cards.iter().any(|card| card.basis == Basis::Steps) {
         let hint = "Without the first step, which includes warm-up, and the one in which the profiler stops";
         ui.weak("In the steps that count").on_hover_text(hint);
+    } else if summary.cards.iter().any(|card| card.basis == Basis::AfterStartUp) {
+        let hint = "No steps were found: from when the last of the kernels that repeat runs for the first time";
+        ui.weak("After the start-up").on_hover_text(hint);
     }
     if summary.cards.is_empty() {
         let how = "Record it with activities=[CPU, CUDA] in torch.profiler, or with nsys profile --trace=cuda";

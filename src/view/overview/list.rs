@@ -6,6 +6,7 @@ use super::work::{Found, Place, Summarized};
 use crate::figures::findings::{severity, value};
 use crate::figures::format;
 use crate::figures::text::display_name;
+use crate::figures::verdicts::level;
 use crate::view::states::nothing_ui;
 use crate::widget::gap_color::swatch_ui;
 use crate::widget::theme;
@@ -70,10 +71,14 @@ fn finding_ui(found: &Found, ui: &mut egui::Ui) -> Option<Place> {
     });
     if is_open {
         ui.indent("advice", |ui| {
-            let [measured, threshold] = [finding.measured, finding.threshold].map(|x| value(x, finding.unit));
+            let measured = value(finding.measured, finding.unit);
+            let threshold = level(finding.threshold, finding.default_threshold, finding.unit);
             ui.label(format!("Measured {measured}, threshold {threshold}"));
             if let Some(ceiling) = finding.ceiling_ns_per_step {
                 ui.label(format!("Ending it gains at most {} per step", format::duration(ceiling)));
+            }
+            for note in &finding.evidence.notes {
+                ui.label(display_name(note));
             }
             for sentence in &finding.advice {
                 ui.label(format!("\u{2022} {sentence}"));

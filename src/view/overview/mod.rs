@@ -3,6 +3,7 @@
 mod cards;
 mod chart;
 mod list;
+mod thresholds;
 mod words;
 mod work;
 
@@ -46,7 +47,8 @@ impl View for OverviewView {
             nothing_ui("Nothing ran in what is open", "Open a profile of PyTorch or of Nsight Systems", ui);
             return;
         }
-        let summary = self.summary.ask(ctx.answers, ctx.traces, &Summary { range: *ctx.range });
+        let summary =
+            self.summary.ask(ctx.answers, ctx.traces, &Summary { range: *ctx.range, thresholds: *ctx.thresholds });
         let charts = self.charts.ask(ctx.answers, ctx.traces, &StepCharts);
         self.is_waiting = summary.is_working() || charts.is_working();
         let is_wide = ui.available_width() >= WIDE;
@@ -70,6 +72,7 @@ impl View for OverviewView {
                         if let Some(summary) = answer_ui(&summary, "Applying the rules…", ui) {
                             let place = self.list.ui(&summary, ui);
                             place.into_iter().for_each(|place| show(place, ctx));
+                            thresholds::ui(ctx.thresholds, ui);
                         }
                     });
                 });
@@ -85,6 +88,7 @@ impl View for OverviewView {
                 if let Some(summary) = answer_ui(&summary, "Applying the rules…", ui) {
                     let place = self.list.ui(&summary, ui);
                     place.into_iter().for_each(|place| show(place, ctx));
+                    thresholds::ui(ctx.thresholds, ui);
                     ui.separator();
                 }
                 cards::ui(&summary, *ctx.range, ui);

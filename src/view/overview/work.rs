@@ -8,7 +8,7 @@ use crate::analysis::finding::Finding;
 use crate::analysis::gaps::clusters::{Clusters, GapCluster};
 use crate::analysis::gaps::{GapClass, Ledger};
 use crate::analysis::phases::Phase;
-use crate::analysis::rules::{Thresholds, Verdicts, window};
+use crate::analysis::rules::{Basis, Thresholds, Verdicts, Window};
 use crate::analysis::steps::Steps;
 use crate::answers::findings::{RuleVerdicts, TracePhases};
 use crate::answers::time::{BusyDevices, GapClusters, Ledgers, TraceSteps};
@@ -23,10 +23,11 @@ const MAX_BARS: usize = 240;
 const MAX_CLUSTERS: usize = 12;
 
 /// Devices, findings and clusters of all traces.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
     /// Only this range of session time.
     pub range: Option<TimeRange>,
+    pub thresholds: Thresholds,
 }
 
 #[derive(Debug)]
@@ -46,8 +47,8 @@ pub struct Card {
     /// Product name; empty if unknown.
     pub name: String,
     pub window: DurNs,
-    /// Whether it is the time of the steps that count.
-    pub is_of_steps: bool,
+    /// Which time of the device it is.
+    pub basis: Basis,
     pub parts: Breakdown,
     /// Idle time by cause, the largest first.
     pub causes: Vec<(GapClass, DurNs)>,
@@ -79,7 +80,6 @@ pub struct ClusterLine {
 
 /// The answers about one trace that the overview needs.
 struct OfTrace {
-    steps: Arc<Option<Steps>>,
     busy: Arc<Vec<DeviceBusy>>,
     ledgers: Arc<Vec<Ledger>>,
     clusters: Arc<Vec<Clusters>>,
@@ -92,16 +92,15 @@ impl Analysis for Summary {
     const NAME: &'static str = "The overview";
 
     fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Summarized> {
-        let thresholds = Thresholds::default();
+        let thresholds = self.thresholds;
         let mut all: Vec<OfTrace> = Vec::new();
         for open in of {
             let range = self.range.map(|range| range.shifted(open.offset.saturating_neg()));
             all.push(OfTrace {
-                steps: work.get(&open.trace, &TraceSteps::default())?,
                 busy: work.get(&open.trace, &BusyDevices)?,
                 ledgers: work.get(&open.trace, &Ledgers::default())?,
                 clusters: work.get(&open.trace, &GapClusters::default())?,
-                verdicts: work.get(&open.trace, &RuleVerdicts { range, ..RuleVerdicts::default() })?,
+                verdicts: work.get(&open.trace, &RuleVerdicts { range, thresholds, ..RuleVerdicts::default() })?,
             });
         }
         let paths: Vec<String> = of.iter().map(|open| open.trace.info.title()).collect();
@@ -132,11 +131,14 @@ impl Analysis for Summary {
 
 impl Summary {
     fn cards(&self, traces: &[OpenTrace], trace: usize, open: &OpenTrace, all: &OfTrace) -> Vec<Card> {
-        let range = self.range.map(|range| range.shifted(open.offset.saturating_neg()));
         let card = |(busy, ledger): (&DeviceBusy, &Ledger)| {
-            // As the rules have it.
-            let judged = window(range, (*all.steps).as_ref());
-            let window = judged.map_or(Some(busy.window), |judged| judged.intersect(busy.window))?;
+            // As the rules have it; a device with too little work to judge has all its time.
+            let range = self.range.map(|range| range.shifted(open.offset.saturating_neg()));
+            let judged = all.verdicts.windows.iter().find(|window: &&Window| window.device == Some(busy.device));
+            let window = judged
+                .map_or(range.map_or(Some(busy.window), |range| range.intersect(busy.window)), |judged| {
+                    Some(judged.time)
+                })?;
             let totals = ledger.totals(window).by_class;
             let mut causes: Vec<(GapClass, DurNs)> =
                 GapClass::ALL.into_iter().zip(totals).map(|(class, totals)| (class, totals.total_ns)).collect();
@@ -147,7 +149,7 @@ impl Summary {
                 title: track_title(traces, trace, &open.trace.process(busy.process).title()),
                 name: info.map_or_else(String::new, |info| info.name.clone()),
                 window: window.dur(),
-                is_of_steps: range.is_none() && judged.is_some(),
+                basis: judged.map_or(Basis::All, |judged| judged.basis),
                 parts: breakdown(busy, window),
                 causes,
             })

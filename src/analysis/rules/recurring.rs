@@ -1,0 +1,90 @@
+//! The gap that comes back with most of a device's time.
+
+use super::account::Cause;
+use super::{Device, Hit, Rule};
+use crate::analysis::gaps::Ledger;
+use crate::analysis::gaps::ceiling::is_recoverable;
+use crate::analysis::gaps::clusters::{Clusters, GapCluster};
+use crate::model::{DurNs, TimeRange};
+
+/// A cluster of gaps that comes back in steps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recurring {
+    /// Work before and after, without template and call arguments.
+    pub prev: String,
+    pub next: String,
+    /// Operator and frame of the host; empty if unknown.
+    pub op: String,
+    pub frame: String,
+    /// In how many steps it is.
+    pub n_present: usize,
+    pub n_steps: usize,
+    /// Of a step.
+    pub ns_per_step: DurNs,
+    /// The longest of its gaps.
+    pub longest: TimeRange,
+}
+
+impl Device<'_, '_> {
+    /// Checks the cluster of gaps with most time, if it comes back. If causes with hits have most of its time, it is
+    /// evidence of the largest of them, else a hit of its own. The ceiling of such a hit leaves out causes with hits.
+    pub(super) fn recurring(&mut self, clusters: &Clusters, ledger: &Ledger) {
+        let Some(n_steps) = Some(clusters.n_steps).filter(|&n| n > 0) else { return };
+        let Some(cluster) = clusters.recurring().max_by_key(|cluster| cluster.sum.in_steps_ns) else { return };
+        let step = self.window.host_steps.iter().map(|step| step.dur()).sum::<DurNs>() / n_steps as DurNs;
+        let ns_per_step = cluster.sum.in_steps_ns / n_steps as DurNs;
+        let longest = clusters.gaps(cluster).iter().map(|&gap| ledger.gap(gap as usize).time);
+        let recurring = Recurring {
+            prev: clusters.name(cluster.prev).to_owned(),
+            next: clusters.name(cluster.next).to_owned(),
+            op: clusters.op(cluster).to_owned(),
+            frame: clusters.name(cluster.frame).to_owned(),
+            n_present: cluster.sum.steps_present,
+            n_steps,
+            ns_per_step,
+            longest: longest.max_by_key(|time| time.dur()).unwrap_or_default(),
+        };
+        let (of_cause, rest) = self.causes(clusters, cluster, ledger);
+        let ceiling = rest / n_steps as DurNs;
+        self.out.check(Hit {
+            count: cluster.sum.steps_present as u64,
+            n_steps,
+            range: Some(recurring.longest),
+            names: [&recurring.prev, &recurring.next, &recurring.op, &recurring.frame].map(Clone::clone).into(),
+            ceiling_ns_per_step: (ceiling > 0).then_some(ceiling),
+            recurring: Some(recurring.clone()),
+            ..self.hit_in(Rule::RecurringGap, ns_per_step, step)
+        });
+        let device = self.window.device;
+        let is_hit = self.out.hit_of(Rule::RecurringGap, device).is_some();
+        if let Some(hit) = of_cause.and_then(|rule| self.out.hit_of(rule, device)).filter(|_| is_hit) {
+            hit.recurring = Some(recurring);
+            self.out.verdicts.hits.retain(|hit| (hit.rule, hit.device) != (Rule::RecurringGap, device));
+        }
+    }
+
+    /// Of the rules with a hit that together have most of the time of a cluster, the one with most of it; and the time
+    /// that can be gained from other causes. Both within the window.
+    fn causes(&mut self, clusters: &Clusters, cluster: &GapCluster, ledger: &Ledger) -> (Option<Rule>, DurNs) {
+        let (mut all, mut recoverable) = ([0; Cause::N], [0; Cause::N]);
+        for &index in clusters.gaps(cluster) {
+            let gap = ledger.gap(index as usize);
+            for part in ledger.parts(index as usize) {
+                let Some(time) = part.time.intersect(self.window.time) else { continue };
+                let cause = Cause::of(part.class, gap.trigger) as usize;
+                all[cause] += time.dur();
+                recoverable[cause] += if is_recoverable(part.class) { time.dur() } else { 0 };
+            }
+        }
+        let mut of_hits: Vec<(DurNs, Rule)> = Vec::new();
+        for rule in Rule::ALL {
+            if let Some(cause) = rule.cause().filter(|_| self.out.hit_of(rule, self.window.device).is_some()) {
+                recoverable[cause as usize] = 0;
+                of_hits.push((all[cause as usize], rule));
+            }
+        }
+        let explained = of_hits.iter().map(|(ns, _)| ns).sum::<DurNs>();
+        let most = of_hits.into_iter().max().filter(|_| 2 * explained > all.iter().sum());
+        (most.map(|(_, rule)| rule), recoverable.iter().sum())
+    }
+}

@@ -1,0 +1,334 @@
+//! Each rule alone: it finds what reaches its levels, and nothing a nanosecond below.
+
+use super::*;
+use crate::model::memory::{MemoryAction, MemoryEvent, MemoryPool, RawMemory};
+use crate::model::{StackId, SyncKind, Synchronization};
+
+const CALL: SliceKind = SliceKind::Runtime;
+const STEPS: i64 = 10;
+/// From the launch of the work after a gap to its start.
+const LATENCY: TimeNs = 5_000;
+
+/// (track, kind, name, start, end, correlation within the step).
+type Event<'a> = (&'a str, SliceKind, &'a str, TimeNs, TimeNs, u32);
+
+/// A kernel on another stream that was launched long before: the host is not just in time.
+const AHEAD: [Event<'_>; 2] =
+    [("main", CALL, "cudaLaunchKernel", 1_000_000, 1_001_000, 50), ("stream 8", KERNEL, "c", 2_000_000, 2_500_000, 50)];
+
+/// Ten steps of these events, with what was launched by what.
+fn linked(step: &[Event<'_>]) -> TraceBuilder {
+    let names: Vec<String> = (0..STEPS).map(|i| format!("ProfilerStep#{i}")).collect();
+    let (mut slices, mut correlation) = (Vec::new(), Vec::new());
+    for (i, name) in (0..).zip(&names) {
+        let at = STEP * i;
+        slices.push(("main", NOTE, name.as_str(), at, at + STEP));
+        correlation.push(0);
+        for &(track, kind, name, start, end, id) in step {
+            slices.push((track, kind, name, at + start, at + end));
+            correlation.push(if id == 0 { 0 } else { 100 * i as u32 + id });
+        }
+    }
+    let mut builder = TraceBuilder::from_slices(&slices);
+    builder.slices[0].correlation = correlation;
+    builder
+}
+
+/// A gap in each step, in which a host slice lasts for `dur`, until the launch of the work that ends the gap.
+fn with_gap(host: Option<(&str, SliceKind, &str)>, dur: TimeNs) -> TraceBuilder {
+    const START: TimeNs = 4_000_000;
+    let end = START + dur + LATENCY;
+    let mut step = vec![
+        ("stream 7", KERNEL, "a", 0, START, 0),
+        ("main", CALL, "cudaLaunchKernel", end - LATENCY, end - 1_000, 1),
+        ("stream 7", KERNEL, "b", end, STEP, 1),
+    ];
+    step.extend(AHEAD);
+    step.extend(host.map(|(track, kind, name)| (track, kind, name, START, START + dur, 0)));
+    linked(&step)
+}
+
+/// Every level of the rule is reached at its share of a step, and not a nanosecond below.
+///
+/// * `trace`: a trace with that much per step.
+/// * `ceiling`: what of it can be gained.
+fn assert_levels(rule: Rule, trace: impl Fn(TimeNs) -> TraceBuilder, ceiling: impl Fn(TimeNs) -> Option<TimeNs>) {
+    let levels = rule.levels(&Thresholds::default());
+    let all = [(Severity::Note, levels.note), (Severity::Warn, levels.warn), (Severity::High, levels.high)];
+    let mut milder = None;
+    for (severity, level) in all {
+        let Some(level) = level else { continue };
+        let dur = (level * STEP as f64).round() as TimeNs;
+        let [below, at] = [dur - 1, dur].map(|dur| judged(&trace(dur).finish(), None));
+        assert_eq!(of(&below, rule).map(|hit| hit.severity), milder, "{rule:?} below {level}");
+        let hit = of(&at, rule).unwrap_or_else(|| panic!("{rule:?} at {level}: {:?}", found(&at)));
+        // The first step and the profiler's last do not count.
+        assert_eq!((hit.severity, hit.threshold, hit.n_steps), (severity, level, 8), "{rule:?}");
+        assert_eq!((hit.amount, hit.of), (8 * dur, 8 * STEP), "{rule:?}");
+        assert!((hit.measured - level).abs() < 1e-12, "{rule:?}: {}", hit.measured);
+        assert_eq!(hit.ceiling_ns_per_step, ceiling(dur), "{rule:?}");
+        let check = at.checks.iter().find(|check| check.rule == rule).unwrap();
+        assert_eq!((check.measured, check.ceiling_ns_per_step), (hit.measured, ceiling(dur)));
+        milder = Some(severity);
+    }
+    assert!(milder.is_some(), "{rule:?} has no level");
+}
+
+#[test]
+fn idle_time_is_judged_by_what_the_host_did_in_it() {
+    let loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
+    let causes = [
+        (Rule::DataLoading, ("main", NOTE, loader)),
+        (Rule::ExposedCommunication, ("main", SliceKind::Operator, "c10d::allreduce_")),
+        (Rule::Synchronization, ("main", CALL, "cudaDeviceSynchronize")),
+        (Rule::HostBound, ("main", SliceKind::Operator, "aten::mm")),
+        (Rule::HostBound, ("main", SliceKind::PythonFunction, "train.py(3): main")),
+        (Rule::ExposedCopies, ("main", CALL, "cudaMemcpyAsync")),
+        (Rule::Allocator, ("main", CALL, "cudaMalloc")),
+        (Rule::ModuleLoad, ("main", SliceKind::Driver, "cuLibraryLoadData")),
+        (Rule::GarbageCollection, ("main", SliceKind::PythonFunction, "<built-in function collect>")),
+        (Rule::Blocked, ("main", SliceKind::Os, "sem_wait")),
+    ];
+    for (rule, host) in causes {
+        assert_levels(rule, |dur| with_gap(Some(host), dur), Some);
+    }
+}
+
+#[test]
+fn idle_time_without_a_cause_to_end_has_no_ceiling() {
+    assert_levels(Rule::Unexplained, |dur| with_gap(None, dur), |_| None);
+    let overhead = ("profiler", SliceKind::Overhead, "CUDA profiling data flush overhead");
+    assert_levels(Rule::Profiler, |dur| with_gap(Some(overhead), dur), |_| None);
+}
+
+#[test]
+fn gaps_between_steps_are_judged_in_full() {
+    // The gap begins before the boundary and ends after it.
+    let trace = |dur: TimeNs| {
+        let (start, end) = (dur / 2 + LATENCY, STEP - (dur - dur / 2));
+        let own = [
+            ("main", CALL, "cudaLaunchKernel", start - LATENCY, start - 1_000, 1),
+            ("stream 7", KERNEL, "a", start, end, 1),
+        ];
+        linked(&[own, AHEAD].concat())
+    };
+    assert_levels(Rule::StepBoundary, trace, |_| None);
+}
+
+#[test]
+fn a_host_that_launches_just_in_time_is_found() {
+    // Twenty kernels a step, each launched by an operator that runs while the device waits.
+    const PERIOD: TimeNs = STEP / 20;
+    let trace = |dur: TimeNs| {
+        let mut step: Vec<Event<'_>> = Vec::new();
+        for (i, id) in (0..20).zip(1..) {
+            // The first gap takes what is left.
+            let gap = dur / 20 + if i == 0 { dur % 20 } else { 0 };
+            let at = PERIOD * i;
+            let start = at + gap;
+            step.push(("main", SliceKind::Operator, "aten::add", at, start, 0));
+            step.push(("main", CALL, "cudaLaunchKernel", start - 4_000, start - 1_000, id));
+            step.push(("stream 7", KERNEL, "add", start, at + PERIOD, id));
+        }
+        linked(&step)
+    };
+    // Latency remains.
+    assert_levels(Rule::LaunchBound, trace, |dur| Some(dur - 20 * 4_000));
+}
+
+#[test]
+fn waiting_for_another_stream_is_found() {
+    let trace = |dur: TimeNs| {
+        let mut builder = linked(&[
+            ("main", CALL, "cudaLaunchKernel", 0, 1_000, 1),
+            ("main", CALL, "cudaEventRecord", 1_000, 2_000, 3),
+            ("main", CALL, "cudaStreamWaitEvent", 2_000, 3_000, 4),
+            ("main", CALL, "cudaLaunchKernel", 3_000, 4_000, 2),
+            ("stream 7", KERNEL, "producer", 4_000, 4_000_000, 1),
+            ("stream 8", KERNEL, "consumer", 4_000_000 + dur, STEP + 4_000, 2),
+            ("stream 8", SliceKind::Sync, "Stream Wait Event", 2_000, 3_000, 4),
+        ]);
+        for i in 0..STEPS as usize {
+            let (kind, event_record) = (SyncKind::StreamWait, 100 * i as u32 + 3);
+            let sync = Synchronization { kind, stream: Some(8), event: Some(1), event_stream: Some(7), event_record };
+            builder.set_facts(8 * i + 7, SliceFacts { sync: Some(sync), ..Default::default() });
+        }
+        builder
+    };
+    assert_levels(Rule::Dependency, trace, Some);
+}
+
+#[test]
+fn utilization_is_low_below_its_levels() {
+    let busy = |ns: TimeNs| judged(&with_gap(None, STEP - ns - LATENCY).finish(), None);
+    for (level, at, below) in [(0.8, None, Severity::Warn), (0.5, Some(Severity::Warn), Severity::High)] {
+        let ns = (level * STEP as f64) as TimeNs;
+        assert_eq!(of(&busy(ns), Rule::LowUtilization).map(|hit| hit.severity), at);
+        let verdicts = busy(ns - 1);
+        let hit = of(&verdicts, Rule::LowUtilization).unwrap();
+        assert_eq!((hit.severity, hit.amount, hit.of, hit.threshold), (below, 8 * (ns - 1), 8 * STEP, level));
+    }
+}
+
+#[test]
+fn exposed_copies_and_communication_are_what_no_kernel_hides() {
+    let trace = |kind: SliceKind, name: &'static str| {
+        move |dur: TimeNs| {
+            // Twice as long, half of it beside a kernel.
+            linked(&[("stream 7", KERNEL, "gemm", 0, STEP - dur, 0), ("stream 8", kind, name, STEP - 2 * dur, STEP, 0)])
+        }
+    };
+    assert_levels(Rule::ExposedCopies, trace(COPY, "Memcpy HtoD"), Some);
+    assert_levels(Rule::ExposedCommunication, trace(KERNEL, "ncclDevKernel_AllReduce"), Some);
+}
+
+#[test]
+fn pageable_copies_are_judged_by_their_time() {
+    let trace = |dur: TimeNs| {
+        let mut builder = linked(&[("stream 7", KERNEL, "gemm", 0, STEP, 0), ("stream 8", COPY, "copy", 0, dur, 0)]);
+        let copy = MemoryCopy { kind: CopyKind::HtoD, bytes: Some(64_001), is_pageable: Some(true) };
+        (0..STEPS as usize).for_each(|i| {
+            builder.set_facts(3 * i + 2, SliceFacts { copy: Some(copy), ..Default::default() });
+        });
+        builder
+    };
+    assert_levels(Rule::PageableCopies, trace, |_| None);
+}
+
+#[test]
+fn one_long_launch_is_judged_by_the_step() {
+    let long = |dur: TimeNs| {
+        let rest = (0..5).map(|i| (STEP - dur) / 5 * i + dur);
+        let mut step = vec![("stream 7", KERNEL, "long", 0, dur)];
+        step.extend(rest.map(|at| ("stream 7", KERNEL, "short", at, at + 100_000)));
+        step.push(("stream 7", KERNEL, "end", STEP - 10, STEP));
+        of(&judged(&trace(&step), None), Rule::LongKernel).map(|hit| (hit.measured, hit.amount, hit.names.clone()))
+    };
+    assert_eq!(long(1_999_999), None);
+    assert_eq!(long(2_000_000), Some((0.2, 2_000_000, vec!["long".to_owned()])));
+}
+
+#[test]
+fn slow_kernels_are_judged_by_their_share_of_kernel_time() {
+    // A tenth of 9 ms in kernels that take a little more than a millisecond: 0.9 of them a step.
+    let slow = |dur: TimeNs, others: TimeNs| {
+        let mut step = vec![("stream 7", KERNEL, "slow", 0, dur)];
+        step.extend((0..10).map(|i| ("stream 8", KERNEL, "fast", i * 1_000_000, i * 1_000_000 + others)));
+        of(&judged(&trace(&step), None), Rule::SlowKernels).map(|hit| (hit.measured, hit.count))
+    };
+    assert_eq!(slow(1_000_000, 900_000), None, "not longer than the limit");
+    assert_eq!(slow(1_000_010, 900_009), Some((1.0 / 10.0, 1)));
+    assert_eq!(slow(1_000_010, 900_010), None);
+}
+
+#[test]
+fn tiny_kernels_are_judged_by_their_share_of_launches() {
+    let tiny = |n: i64, dur: TimeNs| {
+        let kernel = |i| ("stream 7", KERNEL, "add", 200_000 * i, 200_000 * i + if i < n { dur } else { 10_000 });
+        let step: Vec<Named<'_>> = (0..50).map(kernel).collect();
+        of(&judged(&trace(&step), None), Rule::TinyKernels).map(|hit| (hit.measured, hit.count, hit.of))
+    };
+    assert_eq!(tiny(24, 9_999), None);
+    assert_eq!(tiny(25, 9_999), Some((0.5, 8 * 25, 8 * 50)));
+    assert_eq!(tiny(25, 10_000), None, "not shorter than the limit");
+}
+
+#[test]
+fn nearly_full_memory_is_judged_at_its_peak() {
+    let peak = |bytes: u64| {
+        let mut builder = TraceBuilder::default();
+        builder.info.devices.push(DeviceInfo { total_memory_bytes: Some(1_000), ..Default::default() });
+        let mut raw = RawMemory::default();
+        let (pool, stack) = (raw.pool(MemoryPool::default()), StackId(0));
+        for (ts, action) in [(0, MemoryAction::SegmentAlloc), (1, MemoryAction::SegmentFree)] {
+            raw.events.push(MemoryEvent { ts, action, addr: 0, bytes, pool, stack });
+        }
+        builder.memories.push(raw);
+        of(&judged(&builder.finish(), None), Rule::MemoryNearlyFull).map(|hit| (hit.measured, hit.amount, hit.of))
+    };
+    assert_eq!([peak(899), peak(900)], [None, Some((0.9, 900, 1_000))]);
+}
+
+#[test]
+fn a_recurring_gap_is_evidence_of_its_cause_or_a_hit_of_its_own() {
+    // Without a cause, below the threshold of unexplained time.
+    let own = |dur: TimeNs| judged(&with_gap(None, dur - LATENCY).finish(), None);
+    assert_eq!(of(&own(499_999), Rule::RecurringGap), None);
+    let verdicts = own(500_000);
+    let hit = of(&verdicts, Rule::RecurringGap).unwrap();
+    assert_eq!((hit.measured, hit.amount, hit.count, hit.n_steps), (0.05, 500_000, 8, 8));
+    assert_eq!((&hit.names[..2], hit.ceiling_ns_per_step), (&["a".to_owned(), "b".to_owned()][..], None));
+    // With one the two are one finding, and one ceiling.
+    let host = ("main", SliceKind::Operator, "aten::mm");
+    let verdicts = judged(&with_gap(Some(host), 600_000).finish(), None);
+    assert_eq!(found(&verdicts).iter().filter(|hit| hit.0 == Rule::RecurringGap).count(), 0);
+    let hit = of(&verdicts, Rule::HostBound).unwrap();
+    let gap = hit.recurring.as_ref().unwrap();
+    assert_eq!((gap.prev.as_str(), gap.next.as_str(), gap.op.as_str()), ("a", "b", "aten::mm"));
+    assert_eq!((gap.n_present, gap.n_steps, gap.ns_per_step), (8, 8, 600_000 + LATENCY));
+    assert_eq!(hit.ceiling_ns_per_step, Some(600_000));
+    assert!(verdicts.checks.iter().any(|check| check.rule == Rule::RecurringGap), "it was checked");
+}
+
+#[test]
+fn the_window_follows_a_device_that_lags_behind_the_host() {
+    // The host launches each step at its start; the device runs it one step later.
+    let step = [
+        ("main", CALL, "cudaLaunchKernel", 0, 1_000, 1),
+        ("stream 7", KERNEL, "gemm", STEP + 100, 2 * STEP, 1),
+        ("main", CALL, "cudaLaunchKernel", 2_000, 3_000, 2),
+        ("stream 7", KERNEL, "add", 2 * STEP, 2 * STEP + 100, 2),
+    ];
+    let verdicts = judged(&linked(&step).finish(), None);
+    let window = &verdicts.windows[0];
+    assert_eq!(window.time, TimeRange { start: 2 * STEP + 100, end: 10 * STEP + 100 });
+    assert_eq!((window.steps.len(), window.host_steps[0]), (8, TimeRange { start: STEP, end: 2 * STEP }));
+    assert_eq!((window.basis, window.start_up(), window.step_ns()), (Basis::Steps, None, Some(STEP)));
+}
+
+/// Copies of weights, first launches that load code, then a loop of ten passes.
+fn with_start_up(load: TimeNs) -> Trace {
+    let mut slices = vec![
+        ("stream 7", COPY, "Memcpy HtoD", 0, load / 2),
+        ("stream 7", KERNEL, "init", load / 2 + 1_000, load / 2 + 2_000),
+        ("main", SliceKind::Driver, "cuLibraryLoadData", load / 2 + 3_000, load),
+    ];
+    for i in 0..10 {
+        let at = load + 10_000 + i * 900_000;
+        slices.push(("stream 7", KERNEL, "gemm", at, at + 500_000));
+        slices.push(("stream 7", KERNEL, "softmax", at + 500_000, at + 890_000 + i % 3));
+    }
+    // An evaluation at the end.
+    slices.push(("stream 7", KERNEL, "argmax", load + 9_010_000, load + 9_020_000));
+    TraceBuilder::from_slices(&slices).finish()
+}
+
+#[test]
+fn without_steps_the_start_up_is_left_out_where_it_is_told() {
+    let trace = with_start_up(8_000_000);
+    let busy = devices(&trace);
+    let ledgers: Vec<Ledger> = busy.iter().map(|busy| ledger(&trace, busy, None, &|| false)).collect();
+    let phases = phases(&trace, &|| false);
+    let measured = |trace, busy, ledgers| Measured {
+        trace,
+        steps: None,
+        busy,
+        ledgers,
+        clusters: &[],
+        phases: &phases,
+        range: None,
+        run: RunFacts::default(),
+    };
+    let window = measured(&trace, &busy, &ledgers).window(&busy[0], &ledgers[0]).unwrap();
+    // Until softmax, the last kernel of the loop, runs first.
+    assert_eq!((window.basis, window.time.start), (Basis::AfterStartUp, 8_510_000));
+    assert_eq!(window.start_up(), Some(TimeRange { start: 0, end: 8_510_000 }));
+    let verdicts = verdicts(&measured(&trace, &busy, &ledgers), &Thresholds::default(), &|| false);
+    assert!(!found(&verdicts).iter().any(|hit| matches!(hit.0, Rule::ModuleLoad | Rule::ExposedCopies)));
+    // Too short to be told.
+    let trace = with_start_up(400_000);
+    let busy = devices(&trace);
+    let ledgers: Vec<Ledger> = busy.iter().map(|busy| ledger(&trace, busy, None, &|| false)).collect();
+    let window = measured(&trace, &busy, &ledgers).window(&busy[0], &ledgers[0]).unwrap();
+    assert_eq!((window.basis, window.time), (Basis::All, busy[0].window));
+}

@@ -1,0 +1,176 @@
+//! The time of a device that the rules judge.
+
+use hashbrown::HashMap;
+
+use super::{MIN_WORK, Measured};
+use crate::analysis::busy::DeviceBusy;
+use crate::analysis::gaps::clusters::counted_boundaries;
+use crate::analysis::gaps::{GapClass, Ledger};
+use crate::analysis::steps::device_boundaries;
+use crate::model::{DurNs, SliceKind, StringId, TimeNs, TimeRange, Trace, TrackId};
+
+/// Share of the launches whose kernels may run for the first time after the start-up: an evaluation, a checkpoint.
+const LATE: f64 = 0.05;
+/// Share of the launches that must come after the start-up: else there is no loop that it precedes.
+const LOOP: f64 = 0.5;
+/// Share of a device's time that loading must take for a start-up.
+const LOADING: f64 = 0.05;
+
+/// Why a window is what it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Basis {
+    /// The person's choice.
+    Range,
+    /// The steps that count.
+    Steps,
+    /// Without steps, what follows the start-up.
+    AfterStartUp,
+    /// Without steps, everything.
+    #[default]
+    All,
+}
+
+impl Basis {
+    /// As in JSON.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Range => "range",
+            Self::Steps => "steps",
+            Self::AfterStartUp => "after_start_up",
+            Self::All => "all",
+        }
+    }
+}
+
+/// The time that is judged, in trace time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// Index of the device; `None` for a recording without any.
+    pub device: Option<u32>,
+    pub time: TimeRange,
+    /// All time from the first to the last work of the device, or of the recording without devices.
+    pub whole: TimeRange,
+    pub basis: Basis,
+    /// The steps within, as the device sees them; see [`device_boundaries`].
+    pub steps: Vec<TimeRange>,
+    /// The same steps on the host.
+    pub host_steps: Vec<TimeRange>,
+}
+
+impl Window {
+    /// Mean duration of its steps on the host; `None` without steps.
+    pub fn step_ns(&self) -> Option<DurNs> {
+        let n = self.host_steps.len() as DurNs;
+        (n > 0).then(|| self.host_steps.iter().map(|step| step.dur()).sum::<DurNs>() / n)
+    }
+
+    /// What was left out as start-up.
+    pub fn start_up(&self) -> Option<TimeRange> {
+        (self.basis == Basis::AfterStartUp).then_some(TimeRange { start: self.whole.start, end: self.time.start })
+    }
+}
+
+impl Measured<'_> {
+    /// The window of a device: the range, else the steps that count as the device sees them, else what follows its
+    /// start-up. `None` if there is too little work to judge, or none in that time.
+    pub fn window(&self, busy: &DeviceBusy, ledger: &Ledger) -> Option<Window> {
+        let work = [busy.kernels, busy.memcpys, busy.memsets, busy.graphs].iter().map(|work| work.count).sum::<u64>();
+        let whole = busy.window;
+        if work < MIN_WORK {
+            return None;
+        }
+        let boundaries = self.boundaries();
+        let is_of_host = self.steps.is_some_and(|steps| steps.source.is_of_host());
+        let of_device = match is_of_host {
+            true => device_boundaries(self.trace, busy.process, boundaries),
+            false => boundaries.to_vec(),
+        };
+        let window = Window { device: Some(busy.device), whole, ..Window::default() };
+        if let Some(range) = self.range {
+            return window.of_steps(Basis::Range, range, boundaries, &of_device);
+        }
+        if let [start, .., end] = of_device[..] {
+            return window.of_steps(Basis::Steps, TimeRange { start, end }, boundaries, &of_device);
+        }
+        let start = start_up_end(self.trace, busy, ledger);
+        let basis = if start.is_some() { Basis::AfterStartUp } else { Basis::All };
+        Some(Window { time: TimeRange { start: start.unwrap_or(whole.start), end: whole.end }, basis, ..window })
+    }
+
+    /// The window of a recording without devices.
+    pub fn host_window(&self) -> Option<Window> {
+        let boundaries = self.boundaries();
+        let window = Window { whole: self.trace.span, ..Window::default() };
+        match (self.range, boundaries) {
+            (Some(range), _) => window.of_steps(Basis::Range, range, boundaries, boundaries),
+            (None, &[start, .., end]) => {
+                window.of_steps(Basis::Steps, TimeRange { start, end }, boundaries, boundaries)
+            }
+            _ => Some(Window { time: self.trace.span, basis: Basis::All, ..window }),
+        }
+    }
+
+    /// Of the steps that may be judged: those that count, or with a range all.
+    fn boundaries(&self) -> &[TimeNs] {
+        match self.steps.filter(|steps| steps.is_reliable()) {
+            Some(steps) if self.range.is_some() => &steps.boundaries,
+            Some(steps) => counted_boundaries(steps),
+            None => &[],
+        }
+    }
+}
+
+impl Window {
+    /// Only `time`, with the steps that lie within it on the host and on the device.
+    fn of_steps(self, basis: Basis, time: TimeRange, host: &[TimeNs], device: &[TimeNs]) -> Option<Self> {
+        let ranges = |of: &[TimeNs]| -> Vec<TimeRange> {
+            of.windows(2).map(|pair| TimeRange { start: pair[0], end: pair[1] }).collect()
+        };
+        let is_within = |step: &TimeRange| time.start <= step.start && step.end <= time.end;
+        let all = ranges(host).into_iter().zip(ranges(device));
+        let (host_steps, steps) = all.filter(|(_, step)| is_within(step)).unzip();
+        Some(Self { time: time.intersect(self.whole)?, basis, host_steps, steps, ..self })
+    }
+}
+
+/// The end of a device's start-up, if the recording clearly has one.
+///
+/// A loop runs the same kernels again and again, so the start-up and the first pass end when the last of them runs for
+/// the first time. Kernels with few launches may come later. That is a start-up if
+/// * most kernels run afterwards, and
+/// * before that the device spent time on what only a start waits for: copies before its first kernel, compiling and
+///   loading of code, allocation of memory.
+///
+/// Cost: O(n + m) for n slices of the device and m parts of gaps.
+fn start_up_end(trace: &Trace, busy: &DeviceBusy, ledger: &Ledger) -> Option<TimeNs> {
+    let slices = &trace.slices;
+    let mut first: HashMap<StringId, (TimeNs, u64)> = HashMap::new();
+    let mut starts: Vec<TimeNs> = Vec::new();
+    let tracks = (0..trace.tracks.len() as u32).map(TrackId);
+    for i in tracks.filter(|&track| trace.track(track).process == busy.process).flat_map(|id| trace.track_slices(id)) {
+        if slices.kind[i] == SliceKind::Kernel && busy.window.contains(slices.ts[i]) {
+            let (ts, count) = first.entry(slices.name[i]).or_insert((slices.ts[i], 0));
+            *ts = slices.ts[i].min(*ts);
+            *count += 1;
+            starts.push(slices.ts[i]);
+        }
+    }
+    let mut first: Vec<(TimeNs, u64)> = first.into_values().collect();
+    first.sort_unstable();
+    let first_kernel = first.first()?.0;
+    let mut late = 0;
+    let is_of_loop = |&&(_, count): &&(TimeNs, u64)| {
+        late += count;
+        late as f64 > starts.len() as f64 * LATE
+    };
+    let end = first.iter().rev().find(is_of_loop)?.0;
+    let after = starts.iter().filter(|&&ts| ts >= end).count();
+    if (after as f64) < starts.len() as f64 * LOOP {
+        return None;
+    }
+    let start_up = TimeRange { start: busy.window.start, end };
+    let by_class = ledger.totals(start_up).by_class;
+    let loading = [GapClass::ModuleLoad, GapClass::Allocator].map(|class| by_class[class as usize].total_ns);
+    let loading = loading.iter().sum::<DurNs>() + (first_kernel - busy.window.start);
+    (loading as f64 >= busy.window.dur() as f64 * LOADING).then_some(end)
+}

@@ -1,0 +1,127 @@
+//! Where steps begin on a device, which may lag behind the host.
+
+use crate::model::{ProcessId, Row, SliceId, TimeNs, Trace};
+
+/// Most launches that a stream's queue holds: so many pieces of work may run before the first whose launch was
+/// recorded, and were launched before the recording began.
+const QUEUE: usize = 1024;
+
+/// The boundaries of steps as a device sees them: work belongs to the step that launched it.
+///
+/// The host prepares a step while the device still runs the one before. A boundary is therefore moved to the end of
+/// all work that was launched before it. Where the device had finished by then, as after a synchronization, the
+/// boundary stays: what the device waits for next is part of the new step. Steps so divided tile the time, so that
+/// busy and idle time sum to it; work of a new step that runs beside the rest of the last one counts for the last one.
+///
+/// * Source: F7 of the definitions.
+/// * `boundaries`: of steps on the host, ascending.
+/// * Streams without recorded launches move nothing.
+/// * Cost: O(m k log n) for m boundaries and n slices in k rows of the device.
+pub fn device_boundaries(trace: &Trace, process: ProcessId, boundaries: &[TimeNs]) -> Vec<TimeNs> {
+    let is_own = |row: &&Row| trace.track(row.track).process == process;
+    let queues: Vec<Queue<'_>> =
+        trace.slices.rows.iter().filter(is_own).filter_map(|row| Queue::of(trace, row)).collect();
+    let mut done = TimeNs::MIN;
+    let moved = |&boundary: &TimeNs| {
+        let ends = queues.iter().filter_map(|queue| queue.end_of_work_before(boundary));
+        done = ends.fold(done.max(boundary), TimeNs::max);
+        done
+    };
+    boundaries.iter().map(moved).collect()
+}
+
+/// The work of one row, which runs in the order of its launches.
+struct Queue<'a> {
+    trace: &'a Trace,
+    row: &'a Row,
+}
+
+impl<'a> Queue<'a> {
+    /// `None` if the launches of its first work were not recorded.
+    fn of(trace: &'a Trace, row: &'a Row) -> Option<Self> {
+        let queue = Self { trace, row };
+        let mut work = row.range().filter(|&i| queue.is_work(i)).take(QUEUE + 1);
+        work.any(|i| queue.launch(i).is_some()).then_some(queue)
+    }
+
+    fn is_work(&self, i: usize) -> bool {
+        self.trace.slices.kind[i].is_device_work()
+    }
+
+    fn launch(&self, i: usize) -> Option<TimeNs> {
+        let slices = &self.trace.slices;
+        self.trace.launch_of(SliceId(i as u32)).map(|call| slices.ts[call.idx()])
+    }
+
+    /// The end of the last work that was launched before `ts`. Work without a recorded launch was launched after the
+    /// work before it, and without such before the recording began.
+    fn end_of_work_before(&self, ts: TimeNs) -> Option<TimeNs> {
+        let back = |from: usize| (self.row.range().start..from).rev().filter(|&i| self.is_work(i));
+        let (mut low, mut high) = (self.row.range().start, self.row.range().end);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let launch = back(middle + 1).take(QUEUE).find_map(|i| self.launch(i));
+            if launch.is_none_or(|launch| launch < ts) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        back(low).next().map(|i| self.trace.slices.end[i])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{SliceKind, TraceBuilder};
+
+    const CALL: SliceKind = SliceKind::Runtime;
+    const KERNEL: SliceKind = SliceKind::Kernel;
+
+    fn trace(slices: &[(&str, SliceKind, &str, TimeNs, TimeNs)], correlation: &[u32]) -> Trace {
+        let mut builder = TraceBuilder::from_slices(slices);
+        builder.slices[0].correlation = correlation.to_vec();
+        builder.finish()
+    }
+
+    fn device(trace: &Trace) -> ProcessId {
+        let at = trace.processes.iter().position(|process| process.device.is_some()).unwrap();
+        ProcessId(at as u32)
+    }
+
+    #[test]
+    fn boundaries_follow_work_that_was_launched_before_them() {
+        // Three steps of 100; the device runs 90 behind, then catches up at a synchronization.
+        let trace = trace(
+            &[
+                ("main", CALL, "launch", 10, 11),
+                ("main", CALL, "launch", 110, 111),
+                ("main", CALL, "launch", 120, 121),
+                ("main", CALL, "launch", 310, 311),
+                ("stream 7", KERNEL, "old", 0, 50),
+                ("stream 7", KERNEL, "a", 50, 190),
+                ("stream 7", KERNEL, "b", 195, 230),
+                ("stream 8", KERNEL, "c", 200, 260),
+                ("stream 7", KERNEL, "d", 320, 330),
+            ],
+            &[1, 2, 3, 4, 0, 1, 2, 3, 4],
+        );
+        let found = device_boundaries(&trace, device(&trace), &[0, 100, 200, 300, 400]);
+        // The old work came from before the recording; at 300 the device is idle.
+        assert_eq!(found, [50, 190, 260, 300, 400]);
+    }
+
+    #[test]
+    fn work_without_launches_moves_nothing() {
+        let trace = trace(
+            &[
+                ("main", CALL, "launch", 10, 11),
+                ("stream 7", KERNEL, "a", 50, 190),
+                ("stream 7", KERNEL, "b", 195, 230),
+            ],
+            &[0, 0, 0],
+        );
+        assert_eq!(device_boundaries(&trace, device(&trace), &[0, 100, 200]), [0, 100, 200]);
+    }
+}
