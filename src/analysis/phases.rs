@@ -2,6 +2,7 @@
 
 mod marks;
 
+pub use self::marks::of_annotation as phase_of_range;
 use self::marks::Marks;
 use crate::model::{DurNs, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId, TrackKind};
 
