@@ -2,8 +2,8 @@
 
 mod marks;
 
-pub use self::marks::of_annotation as phase_of_range;
 use self::marks::Marks;
+pub use self::marks::of_annotation as phase_of_range;
 use crate::model::{DurNs, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId, TrackKind};
 
 /// A phase of a training or an inference step.

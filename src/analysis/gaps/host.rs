@@ -173,7 +173,9 @@ impl<'a> Host<'a> {
             matches!(kind, SliceKind::Annotation | SliceKind::Operator)
         };
         match slice.filter(is_range) {
-            Some(slice) if self.roles.of(self.trace, slice) == Role::Range => self.judged_by_content(slice, Role::Range),
+            Some(slice) if self.roles.of(self.trace, slice) == Role::Range => {
+                self.judged_by_content(slice, Role::Range)
+            }
             _ => GapClass::Unknown,
         }
     }

@@ -112,7 +112,7 @@ impl<'a> Keys<'a> {
     /// The key of a gap, and where the host was during most of it.
     ///
     /// They differ where the host was slow in many parts, which vary: the key then has the place of the next launch. The
-    /// host was where parts of one name together have at least half of the gap, else in what was open meanwhile.
+    /// host was in the Python function whose calls together have at least half of the gap, else in what was open meanwhile.
     pub fn of(&mut self, ledger: &Ledger, index: usize) -> (Key, HostPlace) {
         let gap = ledger.gap(index);
         let mut by_class = [0; GapClass::N];
@@ -127,7 +127,7 @@ impl<'a> Keys<'a> {
             let slices = &self.trace.slices;
             Whereabouts { thread: slices.track_of(call), time: slices.time(call), cause: None, loader: None }
         });
-        let summed = launch.and_then(|_| most_of(self.trace, ledger, index, family(class)));
+        let summed = launch.and_then(|_| most_of(self.trace, ledger, index));
         let mut of_host = ledger.parts(index).filter(|part| launch.is_some() && part.class.is_host());
         let all = of_host.next().zip(at).filter(|_| summed.is_none()).map(|(first, at)| {
             let time = TimeRange { end: of_host.last().unwrap_or(first).time.end, ..first.time };
@@ -207,13 +207,14 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// Of the parts of a gap in this family that have one name, such as the calls of one function, the longest, if together
-/// they have at least half of the gap.
-fn most_of(trace: &Trace, ledger: &Ledger, index: usize, of: GapClass) -> Option<GapPart> {
-    let mut sums: HashMap<(GapClass, StringId), (DurNs, GapPart)> = HashMap::new();
-    for part in ledger.parts(index).filter(|part| family(part.class) == of) {
+/// Of the calls of one Python function the longest, if together they have at least half of a gap.
+///
+/// Operators do not count so: an operator that calls many small ones is the place.
+fn most_of(trace: &Trace, ledger: &Ledger, index: usize) -> Option<GapPart> {
+    let mut sums: HashMap<StringId, (DurNs, GapPart)> = HashMap::new();
+    for part in ledger.parts(index).filter(|part| part.class == GapClass::Python) {
         let Some(slice) = part.slice else { continue };
-        let (ns, longest) = sums.entry((part.class, trace.slices.name[slice.idx()])).or_insert((0, part));
+        let (ns, longest) = sums.entry(trace.slices.name[slice.idx()]).or_insert((0, part));
         *ns += part.time.dur();
         if longest.time.dur() < part.time.dur() {
             *longest = part;
