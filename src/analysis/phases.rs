@@ -3,6 +3,7 @@
 mod marks;
 
 use self::marks::Marks;
+pub use self::marks::of_annotation as phase_of_range;
 use crate::model::{DurNs, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId, TrackKind};
 
 /// A phase of a training or an inference step.

@@ -4,7 +4,9 @@ use super::advice::advice;
 use super::findings::value;
 use super::{Cell, Part, figures, format};
 use crate::analysis::finding::{Evidence, Finding, Unit};
-use crate::analysis::rules::{Basis, Check, Hit, Kind, Levels, Recurring, Rule, Thresholds, Verdicts, Window};
+use crate::analysis::rules::{
+    Basis, Check, Hit, Kind, Levels, Recurring, Rule, SyncSite, Thresholds, Verdicts, Window,
+};
 use crate::model::{DurNs, Severity, Trace};
 
 /// Ranks whose steps are at most this share shorter than the longest are as slow as the slowest.
@@ -105,6 +107,26 @@ fn ceiling(traces: &[Judged<'_>], of: usize, hit: &Hit) -> Option<Gain> {
     all.into_iter().filter(is_slow).map(|(_, gain)| gain).max_by_key(|gain| gain.ns)
 }
 
+/// The objects that a hit is about, each once.
+fn names(hit: &Hit) -> Vec<String> {
+    let sites = hit.sync_sites.iter().flat_map(|site| [&site.call, &site.operator, &site.frame]);
+    let mut names: Vec<String> = Vec::new();
+    for name in sites.chain(&hit.names).filter(|name| !name.is_empty()) {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    names
+}
+
+/// What synchronized, and where: `cudaStreamSynchronize in aten::item at train.py(7): main`.
+fn sync_site(site: &SyncSite) -> String {
+    let [operator, frame] = [&site.operator, &site.frame].map(|name| clipped(name));
+    let operator = if operator.is_empty() { operator } else { format!(" in {operator}") };
+    let frame = if frame.is_empty() { frame } else { format!(" at {frame}") };
+    format!("{}{operator}{frame}", clipped(&site.call))
+}
+
 /// A hit of a rule as a finding.
 fn finding(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Finding {
     let range = hit.range.map(|range| range.shifted(of.offset));
@@ -120,7 +142,7 @@ fn finding(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Finding {
             file: Some(of.path.to_owned()),
             range_ns: range.map(|range| [range.start, range.end]),
             device: hit.device,
-            names: hit.names.iter().filter(|name| !name.is_empty()).cloned().collect(),
+            names: names(hit),
             notes: notes(hit),
         },
         ceiling_ns_per_step: hit.ceiling_ns_per_step,
@@ -163,8 +185,11 @@ fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String {
     let share = percent(hit.measured);
     let scope = scope(hit);
     let amount = format::duration(hit.amount);
-    let names =
-        hit.names.iter().filter(|name| !name.is_empty()).map(|name| clipped(name)).collect::<Vec<_>>().join(", ");
+    let names = match &hit.sync_sites[..] {
+        [] => hit.names.iter().filter(|name| !name.is_empty()).map(|name| clipped(name)).collect::<Vec<_>>(),
+        sites => sites.iter().map(sync_site).collect(),
+    };
+    let names = names.join(", ");
     let most = if names.is_empty() { String::new() } else { format!("; most in {names}") };
     let per_step = per_step(hit);
     let waits = |why: &str| format!("{device} waits {share} {scope} {why}: {amount}{per_step}{most}");
@@ -180,7 +205,7 @@ fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String {
         }
         Rule::LaunchBound => waits("because the host launches no faster than it runs"),
         Rule::Synchronization => waits("because the host waited for it and had nothing queued"),
-        Rule::HostBound => waits("while the host runs operators or Python"),
+        Rule::HostBound => waits("while the host runs operators, Python or named ranges"),
         Rule::ExposedCopies => {
             format!("{device} copies, or waits for calls that copy, {share} {scope}: {amount}{per_step}{most}")
         }
@@ -194,7 +219,7 @@ fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String {
         Rule::Allocator => waits("while device memory is allocated or freed"),
         Rule::ModuleLoad => waits("while code is compiled or loaded"),
         Rule::GarbageCollection => waits("while Python collects garbage"),
-        Rule::StepBoundary => waits("between steps"),
+        Rule::StepBoundary => waits("where one step ends and the next begins"),
         Rule::Dependency => waits("with work of one stream waiting for another"),
         Rule::Blocked => waits("while the host is blocked in the operating system"),
         Rule::DataTime => format!("{device}: in {}", data_time((hit.amount, hit.of))),

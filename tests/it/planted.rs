@@ -288,11 +288,19 @@ fn groups<'a>(known: &'a Value, theta: i64, steps: &Steps) -> BTreeMap<[&'a str;
         if let Some(step) = steps.step_of(gap) {
             group.in_steps += ns(&gap["dur_ns"]);
             group.steps.insert(step);
+            // Time without a record can be gained where the trigger of the gap can be ended.
+            let is_to_end = |trigger: &Value| ["sync", "launch_bound"].iter().any(|to_end| trigger == to_end);
+            let triggers = list(&gap["triggers"]);
+            let gains = [triggers.iter().all(is_to_end), triggers.iter().any(is_to_end)];
             for part in list(&gap["parts"]) {
-                let is_recoverable = |class: &Value| RECOVERABLE.contains(&class.as_str().unwrap());
+                let is_recoverable = |class: &Value, is_gained: bool| {
+                    RECOVERABLE.contains(&class.as_str().unwrap()) || (class == "unknown" && is_gained)
+                };
                 let classes = list(&part["classes"]);
-                group.recoverable.0 += if classes.iter().all(is_recoverable) { ns(&part["dur_ns"]) } else { 0 };
-                group.recoverable.1 += if classes.iter().any(is_recoverable) { ns(&part["dur_ns"]) } else { 0 };
+                let is_certain = classes.iter().all(|class| is_recoverable(class, gains[0]));
+                let is_possible = classes.iter().any(|class| is_recoverable(class, gains[1]));
+                group.recoverable.0 += if is_certain { ns(&part["dur_ns"]) } else { 0 };
+                group.recoverable.1 += if is_possible { ns(&part["dur_ns"]) } else { 0 };
             }
         }
     }

@@ -15,7 +15,10 @@ use crate::model::time::partition_near;
 use crate::model::{DurNs, SliceId, TimeNs, TimeRange, Trace, TrackId};
 
 /// Work launched this shortly before it runs, so many times in a row, is launch-bound.
-const LAUNCH_BOUND_RUN: u32 = 8;
+pub const LAUNCH_BOUND_RUN: u32 = 8;
+/// A gap this many times longer than from one launch to the next is not explained by the speed of launches: the host
+/// did something else. Loops that only just keep up wait for less than one interval, real ones with jitter for three.
+const LAUNCH_BOUND_INTERVALS: DurNs = 10;
 
 /// A gap and what precedes it.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +33,9 @@ pub struct Scene {
     pub before_on_stream: Option<SliceId>,
     /// The graph launch of the last work of a graph before the gap.
     pub last_graph: Option<SliceId>,
-    /// How many pieces of work in a row were launched no earlier before they ran than is usual.
-    pub launch_bound_run: u32,
+    /// The usual time from one launch to the next, if the last pieces of work were all launched no earlier before they
+    /// ran than is usual.
+    pub launch_bound_run: Option<DurNs>,
 }
 
 /// Finds the causes of the gaps of one device, in order of time.
@@ -252,7 +256,9 @@ impl<'a> Causes<'a> {
         }
         let is_graph = self.launches_graph(call);
         let ahead = slices.ts[scene.ended_by.idx()] - slices.end[call.idx()];
-        if scene.launch_bound_run >= LAUNCH_BOUND_RUN && ahead < self.usual.latency && !is_graph && !has_cause(parts) {
+        let is_of_run = |interval| scene.gap.dur() <= LAUNCH_BOUND_INTERVALS * interval;
+        let keeps_up_only_just = scene.launch_bound_run.is_some_and(is_of_run) && ahead < self.usual.latency;
+        if keeps_up_only_just && !is_graph && !has_cause(parts) {
             return Some((Trigger::LaunchBound, None));
         }
         let ends_graph = scene.after_call.is_some_and(|after| after != call && self.launches_graph(after));

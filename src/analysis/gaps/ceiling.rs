@@ -3,7 +3,9 @@
 //! **The rule.** A part of a gap is recoverable if ending its cause removes it:
 //!
 //! * Parts with a host class, and waiting for work on another stream, are recoverable.
-//! * Time without any record ([`GapClass::Unknown`]) has no cause to end, whatever the trigger.
+//! * Time without any record ([`GapClass::Unknown`]) has no cause to end, unless the gap was made possible by an
+//!   event that may be ended: a synchronization that emptied the queue, or launches that only just keep up. Had work
+//!   been queued, the device would have gone on whatever the host did.
 //! * The latency of launches, time in queues without an explanation, gaps inside CUDA graphs, and gaps whose launch
 //!   was not recorded are not: nothing recorded shows what would end them. The launch latency that remains after a
 //!   fix is thereby left out.
@@ -13,7 +15,7 @@
 //! are disjoint, and gaps of one device too, so sums over classes or over clusters of one device do not exceed its
 //! idle time. Of several devices, time in which all of them gain counts once.
 
-use super::{GapClass, GapPart, Ledger};
+use super::{GapClass, GapPart, Ledger, Trigger};
 use crate::analysis::steps::Steps;
 use crate::model::time::{length, unite};
 use crate::model::{DurNs, ProcessId, TimeRange};
@@ -46,9 +48,12 @@ pub struct Rank<'a> {
     pub steps: &'a Steps,
 }
 
-/// Whether ending its cause removes a part of this class; see the rule above.
-pub fn is_recoverable(class: GapClass) -> bool {
-    (class.is_host() && class != GapClass::Unknown) || class == GapClass::Dependency
+/// Whether ending its cause removes a part of this class from a gap with this trigger; see the rule above.
+pub fn is_recoverable(class: GapClass, trigger: Option<Trigger>) -> bool {
+    match class {
+        GapClass::Unknown => matches!(trigger, Some(Trigger::Sync | Trigger::LaunchBound)),
+        class => class.is_host() || class == GapClass::Dependency,
+    }
 }
 
 /// What ending some causes would gain at most, on the slowest rank.
@@ -80,7 +85,8 @@ fn of_rank(rank: Rank<'_>, is_ended: &dyn Fn(&Ledger, usize, &GapPart) -> bool) 
         let window = TimeRange { start, end };
         n_steps = n_steps.max(rank.steps.counted_on(ledger.process).device.len() as DurNs - 1);
         for index in ledger.within(window) {
-            let parts = ledger.parts(index).filter(|part| is_recoverable(part.class));
+            let trigger = ledger.gap(index).trigger;
+            let parts = ledger.parts(index).filter(|part| is_recoverable(part.class, trigger));
             let parts = parts.filter(|part| is_ended(ledger, index, part));
             saved.extend(parts.filter_map(|part| part.time.intersect(window)));
         }

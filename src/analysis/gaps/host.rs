@@ -7,6 +7,8 @@ use hashbrown::HashMap;
 use super::GapClass;
 use super::roles::{Role, Roles};
 use super::work::{Calls, LOADING};
+use crate::analysis::phases::{Phase, phase_of_range};
+use crate::analysis::steps::is_step_name;
 use crate::model::{CopyKind, DurNs, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// A call of no class that lasts this long, in nanoseconds, names its part in place of the operator or frame around
@@ -172,9 +174,23 @@ impl<'a> Host<'a> {
         let (class, slice, activity) = match (decided, generic) {
             (Some((class, slice)), _) => (class, Some(slice), Activity::Works),
             (None, Some((class, slice, activity))) => (class, call.or(Some(slice)), activity),
-            (None, None) => (GapClass::Unknown, named, Activity::Nothing),
+            (None, None) => (self.class_of_named(named), named, Activity::Nothing),
         };
         Segment { time, class, slice, activity, has_operator, has_frame }
+    }
+
+    /// The class of time of which only this slice is recorded.
+    fn class_of_named(&mut self, slice: Option<SliceId>) -> GapClass {
+        let is_range = |slice: &SliceId| {
+            let kind = self.trace.slices.kind[slice.idx()];
+            matches!(kind, SliceKind::Annotation | SliceKind::Operator)
+        };
+        match slice.filter(is_range) {
+            Some(slice) if self.roles.of(self.trace, slice) == Role::Range => {
+                self.judged_by_content(slice, Role::Range)
+            }
+            _ => GapClass::Unknown,
+        }
     }
 
     /// The class of a slice that depends on the calls inside it, or on the copy that it starts.
@@ -204,12 +220,16 @@ impl<'a> Host<'a> {
                 Role::Launch | Role::GraphLaunch => launches = true,
                 _ => {}
             }
+            if launches && role == Role::Range {
+                break;
+            }
         }
         let is_python = trace.slices.kind[slice.idx()] == SliceKind::PythonFunction;
         let ordinary = if is_python { GapClass::Python } else { GapClass::CpuOp };
         // Without calls inside, the tensor is on the host: reading it takes no time, copying it may.
         let is_long = trace.slices.time(slice).dur() >= self.theta && !launches;
         match role {
+            Role::Range if launches || is_enclosing(trace.slice_name(slice)) => GapClass::Unknown,
             Role::SyncOperator if copies || syncs || is_long => GapClass::Sync,
             Role::CopyOperator if copies || syncs || is_long => GapClass::Copy,
             _ => ordinary,
@@ -250,6 +270,13 @@ impl Segment {
     }
 }
 
+/// Whether a range encloses whatever a program does, which says nothing of the host: a step or a phase of one. Their
+/// launches may be on another thread, as those of `backward` are.
+fn is_enclosing(name: &str) -> bool {
+    let is_pass = |phase| matches!(phase, Phase::Forward | Phase::Backward | Phase::Optimizer);
+    is_step_name(name) || phase_of_range(name).is_some_and(is_pass)
+}
+
 /// The class of a slice by its role; [`GapClass::Unknown`] if it is no cause.
 fn class_of(role: Role) -> GapClass {
     match role {
@@ -271,7 +298,8 @@ fn class_of(role: Role) -> GapClass {
 
 /// The synchronizations of a thread in order of time: the calls that waited for the device.
 ///
-/// Copies to pageable memory count where the call lasted until its copy was over. Calls that free memory count: they
+/// Copies to pageable memory count where the call lasted until its copy was over, and those from there if the device
+/// was at work when the call began: small ones are staged, and the call returns at once. Calls that free memory count: they
 /// empty the queue, although their time is the allocator's. Calls that allocate may wait, too, but nothing shows it.
 /// Cost: O(slices of the track).
 pub fn syncs(trace: &Trace, track: TrackId, host: &mut Host<'_>) -> Vec<SliceId> {
@@ -282,8 +310,13 @@ pub fn syncs(trace: &Trace, track: TrackId, host: &mut Host<'_>) -> Vec<SliceId>
             Role::Sync | Role::Free => slices.kind[slice.idx()].is_call(),
             Role::CopyCall => {
                 let mut work = trace.launched_by(slice);
-                let to_host = |work| trace.facts.copies.get(work).is_some_and(|copy| copy.kind == CopyKind::DtoH);
-                work.any(|work| to_host(work) && slices.end[work.idx()] <= slices.end[slice.idx()])
+                let waits = |work: SliceId| match trace.facts.copies.get(work) {
+                    Some(copy) if copy.kind == CopyKind::HtoD => {
+                        copy.is_pageable == Some(true) && has_queued(trace, work, slices.ts[slice.idx()])
+                    }
+                    copy => copy.is_some_and(|copy| copy.kind == CopyKind::DtoH),
+                };
+                work.any(|work| slices.end[work.idx()] <= slices.end[slice.idx()] && waits(work))
             }
             Role::SyncOperator => {
                 let class = host.judged_by_content(slice, Role::SyncOperator);
@@ -298,6 +331,13 @@ pub fn syncs(trace: &Trace, track: TrackId, host: &mut Host<'_>) -> Vec<SliceId>
     let key = |slice: &SliceId| -> (TimeNs, SliceId) { (slices.ts[slice.idx()], *slice) };
     found.sort_unstable_by_key(key);
     found
+}
+
+/// Whether the stream of a piece of work had not finished the work before it at `ts`.
+fn has_queued(trace: &Trace, work: SliceId, ts: TimeNs) -> bool {
+    let slices = &trace.slices;
+    let before = work.0.checked_sub(1).map(SliceId);
+    before.is_some_and(|before| slices.track_of(before) == slices.track_of(work) && slices.end[before.idx()] > ts)
 }
 
 /// Whether an API call lies inside.

@@ -19,12 +19,12 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use self::causes::{Causes, Scene};
+use self::causes::{Causes, LAUNCH_BOUND_RUN, Scene};
 pub use self::class::{GapClass, Trigger};
 use self::host::Segment;
 pub use self::index::{IdleByClass, LedgerIndex};
 use self::overlay::Overheads;
-pub use self::place::{Place, place};
+pub use self::place::{Place, place, place_of_call};
 use self::theta::{Usual, usual};
 use self::waits::Waits;
 use self::work::{Calls, in_order};
@@ -272,7 +272,7 @@ pub fn ledgers(
     let overheads = Overheads::new(trace);
     let waits = Waits::new(trace, &calls);
     let ledger = |busy: &DeviceBusy| {
-        let usual = usual(trace, busy.process, &calls);
+        let usual = usual(trace, busy.process, &calls, &waits);
         // Marks may be anywhere; their steps end between launches as those of the host do.
         let boundaries = steps.map(|steps| (steps.on(busy.process).host, !steps.source.is_of_device()));
         let causes = Causes::new(trace, &calls, &overheads, &waits, boundaries, usual);
@@ -295,6 +295,14 @@ pub fn ledger(
     Ledger { theta_ns: 0, ..ledgers(trace, std::slice::from_ref(busy), steps, is_cancelled).remove(0) }
 }
 
+/// The median time from one of these launches to the next.
+fn usual_interval(mut launches: [TimeNs; LAUNCH_BOUND_RUN as usize]) -> DurNs {
+    launches.sort_unstable();
+    let mut intervals: Vec<DurNs> = launches.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    intervals.sort_unstable();
+    intervals[intervals.len() / 2]
+}
+
 /// One pass over the work of a device.
 struct Sweep<'a> {
     trace: &'a Trace,
@@ -315,7 +323,8 @@ impl Sweep<'_> {
         let mut on_stream: Vec<Option<SliceId>> = vec![None; self.trace.tracks.len()];
         // The work that ends last of all so far, with its launch.
         let mut last: Option<(SliceId, Option<SliceId>)> = None;
-        let (mut last_graph, mut run) = (None, 0);
+        let (mut last_graph, mut run) = (None, 0_u32);
+        let mut recent = [0; LAUNCH_BOUND_RUN as usize];
         let mut segments = Vec::new();
         for (work, n) in in_order(self.trace, self.ledger.process).zip(1_u32..) {
             if n.is_multiple_of(Self::BATCH) && is_cancelled() {
@@ -333,7 +342,7 @@ impl Sweep<'_> {
                     call,
                     before_on_stream,
                     last_graph,
-                    launch_bound_run: run,
+                    launch_bound_run: (run >= LAUNCH_BOUND_RUN).then(|| usual_interval(recent)),
                 };
                 self.add(&scene, &mut segments);
             }
@@ -345,6 +354,7 @@ impl Sweep<'_> {
                 } else {
                     let is_late = time.start - slices.end[call.idx()] < self.usual.latency;
                     run = if is_late { run + 1 } else { 0 };
+                    recent[(run % LAUNCH_BOUND_RUN) as usize] = slices.ts[call.idx()];
                 }
             }
             if last.is_none_or(|last| slices.end[last.0.idx()] <= time.end) {

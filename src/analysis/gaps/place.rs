@@ -33,6 +33,22 @@ pub fn place<'a>(trace: &'a Trace, gap: &Gap, part: &GapPart) -> Place<'a> {
     Place { operator, frame }
 }
 
+/// Operator and user frame of a call on its own thread. The operator is the outermost of PyTorch's that are nested right
+/// around the call: `aten::item` rather than `aten::_local_scalar_dense`, else the innermost.
+///
+/// Cost: O(rows of the track · log n).
+pub fn place_of_call(trace: &Trace, call: SliceId) -> Place<'_> {
+    let slices = &trace.slices;
+    let (thread, time) = (slices.track_of(call), slices.time(call));
+    let mut open = open_during(trace, thread, time);
+    let at = open.iter().position(|&slice| slice == call);
+    open.truncate(at.map_or(0, |at| at + 1));
+    let is_operator = |slice: &SliceId| slices.kind[slice.idx()] == SliceKind::Operator;
+    let around = open.iter().rev().copied().skip_while(|slice| !is_operator(slice)).take_while(is_operator);
+    let nested = around.clone().take_while(|&slice| trace.slice_name(slice).starts_with("aten::"));
+    Place { operator: nested.last().or(around.clone().next()), frame: user_frame(trace, &open, thread, time) }
+}
+
 /// Where to look for the place of a part.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Whereabouts {

@@ -335,6 +335,63 @@ fn launches_that_barely_keep_up_are_launch_bound() {
 }
 
 #[test]
+fn a_gap_much_longer_than_from_launch_to_launch_is_not_launch_bound() {
+    let last = |pause: i64| {
+        let mut events = Vec::new();
+        for i in 0..10 {
+            let at = 100 * i + if i == 9 { pause } else { 0 };
+            events.push(("main", CALL, "cudaLaunchKernel", at, at + 5, i as u32 + 1));
+            events.push(("stream 7", KERNEL, "k", at + 10, at + 60, i as u32 + 1));
+        }
+        events.push(("main", OP, "aten::result_type", 806, 900 + pause, 0));
+        let ledger = ledger_of(&builder(&events).finish(), None);
+        ledger.gap(ledger.len() - 1).trigger
+    };
+    assert_eq!([940, 970].map(last), [Some(Trigger::LaunchBound), None]);
+}
+
+#[test]
+fn a_range_of_the_user_without_launches_explains_its_time() {
+    let range = |name| host_parts(&[("main", NOTE, name, 90, 980, 0)])[0].clone();
+    for (name, class) in [
+        ("tokenize", "cpu_op"),
+        ("postprocess", "cpu_op"),
+        ("iteration 7", "unknown"),
+        ("ProfilerStep#3", "unknown"),
+        ("backward", "unknown"),
+    ] {
+        assert_eq!(range(name), (class, 880, name.to_owned()), "{name}");
+    }
+    // One around the launches before and after says where, but not what.
+    assert_eq!(host_parts(&[("main", NOTE, "block", 0, 1200, 0)])[0], ("unknown", 890, "block".to_owned()));
+    let inside = [("main", NOTE, "tokenize", 90, 980, 0), ("main", PYTHON, "train.py(3): main", 0, 1200, 0)];
+    assert_eq!(host_parts(&inside)[0].0, "python", "of the range nothing but its name is recorded");
+}
+
+#[test]
+fn copies_from_pageable_memory_empty_the_queue_if_the_call_waits_for_them() {
+    let is_sync = |is_pageable, end, busy_until| {
+        let mut builder = builder(&[
+            ("main", CALL, "cudaLaunchKernel", 0, 5, 1),
+            ("stream 7", KERNEL, "first", 10, busy_until, 1),
+            ("main", CALL, "cudaMemcpyAsync", 80, end, 3),
+            ("stream 7", SliceKind::Memcpy, "Memcpy HtoD", 110, 200, 3),
+            ("main", CALL, "cudaLaunchKernel", 990, 995, 2),
+            ("stream 7", KERNEL, "second", 1000, 1100, 2),
+        ]);
+        let copy = MemoryCopy { kind: CopyKind::HtoD, bytes: Some(1 << 20), is_pageable };
+        builder.set_facts(3, SliceFacts { copy: Some(copy), ..Default::default() });
+        let ledger = ledger_of(&builder.finish(), None);
+        ledger.gap(ledger.len() - 1).trigger == Some(Trigger::Sync)
+    };
+    assert!(is_sync(Some(true), 201, 100));
+    assert!(!is_sync(Some(false), 201, 100), "pinned memory");
+    assert!(!is_sync(None, 201, 100), "unknown memory");
+    assert!(!is_sync(Some(true), 199, 100), "the call returned before");
+    assert!(!is_sync(Some(true), 201, 70), "the device had nothing to do");
+}
+
+#[test]
 fn a_gap_with_the_end_of_a_step_is_a_step_boundary() {
     let steps =
         |boundary: i64| Steps::new(StepSource::ProfilerStep, vec![0, boundary * 1000, 2_000_000], None, 0, None);
@@ -363,6 +420,42 @@ fn theta_is_the_95th_percentile_between_launched_ahead_work() {
     assert_eq!(trace(&gaps, 5), 19_000);
     assert_eq!(trace(&gaps, -1), 30_000, "nothing was launched ahead");
     assert_eq!(trace(&[300], 5), 30_000);
+}
+
+#[test]
+fn waits_for_other_streams_do_not_count_for_theta() {
+    let theta = |wait: &'static str| {
+        let mut events = vec![("stream 7", KERNEL, "k", 0, 1000, 0)];
+        let mut at = 1000;
+        for (i, gap) in [2, 3, 25].into_iter().enumerate() {
+            let call = at - 10;
+            if gap == 25 {
+                events.push(("main", CALL, wait, call - 2, call - 1, 0));
+            }
+            events.push(("main", CALL, "cudaLaunchKernel", call, call + 1, i as u32 + 1));
+            events.push(("stream 7", KERNEL, "k", at + gap, at + gap + 20, i as u32 + 1));
+            at += gap + 20;
+        }
+        ledger_of(&builder(&events).finish(), None).theta_ns
+    };
+    assert_eq!(["cudaStreamWaitEvent", "hipStreamWaitEvent", "cudaEventRecord"].map(theta), [3_000, 3_000, 25_000]);
+}
+
+#[test]
+fn a_synchronization_has_the_operator_and_the_frame_that_called_it() {
+    let events = with_gap(&[
+        ("main", PYTHON, "train.py(30): main", 0, 1200, 0),
+        ("main", PYTHON, "torch/_tensor.py(3): item", 20, 120, 0),
+        ("main", OP, "autograd::engine", 21, 119, 0),
+        ("main", OP, "aten::item", 22, 118, 0),
+        ("main", OP, "aten::_local_scalar_dense", 23, 117, 0),
+        ("main", CALL, "cudaStreamSynchronize", 24, 110, 0),
+    ]);
+    let trace = builder(&events).finish();
+    let sync = ledger_of(&trace, None).gap(0).trigger_slice.unwrap();
+    let found = place_of_call(&trace, sync);
+    let operator = found.operator.map(|slice| trace.slice_name(slice));
+    assert_eq!((operator, found.frame), (Some("aten::item"), Some("train.py(30): main")));
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Usual times between work that follows work, and between a launch and its start.
 
+use super::waits::Waits;
 use super::work::{Calls, in_order};
-use crate::model::{DurNs, ProcessId, TimeNs, Trace};
+use crate::model::{DurNs, ProcessId, SliceId, TimeNs, Trace};
 
 /// Bounds of the results in nanoseconds, and the results without samples.
 const LEAST: DurNs = 1_000;
@@ -14,7 +15,7 @@ const LEAST_DELAY: DurNs = 5_000;
 pub struct Usual {
     /// The longest usual time between work on a stream that is kept busy: the 95th percentile (nearest rank) of
     /// the time between two successive pieces of work of a stream, where the second was launched before the
-    /// first ended. Between 1 and 30 µs; 30 µs, the threshold of HTA, if nothing was launched ahead.
+    /// first ended, and no wait of a stream for another was called between their launches. Between 1 and 30 µs; 30 µs, the threshold of HTA, if nothing was launched ahead.
     ///
     /// Real traces: 1.2 to 3.8 µs on NVIDIA, where work of a stream is never closer than 0.5 µs; 1 µs, the lower
     /// bound, on AMD, where it follows without space; more than 30 µs if work is missing from the recording.
@@ -61,18 +62,21 @@ impl Lengths {
 }
 
 /// Cost: O(n log k) for n slices in k rows of the device.
-pub fn usual(trace: &Trace, process: ProcessId, calls: &Calls) -> Usual {
+pub fn usual(trace: &Trace, process: ProcessId, calls: &Calls, waits: &Waits) -> Usual {
     let slices = &trace.slices;
     let [mut follows, mut launches, mut delays] = [(); 3].map(|()| Lengths::new());
-    // The last end on each stream, and on all.
-    let mut ends: Vec<Option<TimeNs>> = vec![None; trace.tracks.len()];
+    // The last end on each stream with the call that launched the last work, and the last end on all.
+    let mut ends: Vec<Option<(TimeNs, Option<SliceId>)>> = vec![None; trace.tracks.len()];
     let mut reach = TimeNs::MAX;
     for work in in_order(trace, process) {
         let last = &mut ends[slices.track_of(work).0 as usize];
         let (start, end) = (slices.ts[work.idx()], slices.end[work.idx()]);
-        if let Some(call) = calls.of(trace, work) {
-            let call = slices.time(call);
-            if let Some(last) = last.filter(|&last| last < start && call.end < last) {
+        let own = calls.of(trace, work);
+        if let Some(id) = own {
+            let call = slices.time(id);
+            if let Some((last, before)) = last.filter(|&(last, _)| last < start && call.end < last)
+                && before.is_none_or(|before| !waits.is_called_between(trace, before, id))
+            {
                 follows.add(start - last);
             }
             if reach < call.start {
@@ -80,7 +84,7 @@ pub fn usual(trace: &Trace, process: ProcessId, calls: &Calls) -> Usual {
                 delays.add(start - call.end);
             }
         }
-        *last = Some(last.map_or(end, |last| last.max(end)));
+        *last = Some((last.map_or(end, |(last, _)| last.max(end)), own));
         reach = if reach == TimeNs::MAX { end } else { reach.max(end) };
     }
     let theta = follows.percentile(95);

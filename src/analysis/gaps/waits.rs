@@ -4,7 +4,7 @@ use hashbrown::HashMap;
 
 use super::causes::Scene;
 use super::work::Calls;
-use crate::model::{SliceId, SyncKind, TimeNs, Trace, TrackId, TrackKind};
+use crate::model::{SliceId, StringId, SyncKind, TimeNs, Trace, TrackId, TrackKind};
 
 /// A wait of a stream for an event.
 #[derive(Clone, Copy, Debug)]
@@ -21,14 +21,16 @@ struct Wait {
 pub struct Waits {
     /// By (device, waiting stream), ascending in time.
     by_stream: HashMap<(Option<u32>, u32), Vec<Wait>>,
+    /// The calls that make a stream wait, of each thread, ascending in time. Few recordings have more than these.
+    calls: HashMap<TrackId, Vec<TimeNs>>,
     /// Streams by their id; several devices may use the same.
     streams: HashMap<u32, Vec<TrackId>>,
 }
 
 impl Waits {
-    /// Cost: O(n log n) for n recorded synchronizations.
+    /// Cost: O(m + n log n) for m slices and n recorded synchronizations.
     pub fn new(trace: &Trace, calls: &Calls) -> Self {
-        let mut out = Self::default();
+        let mut out = Self { calls: wait_calls(trace), ..Self::default() };
         for (slice, sync) in trace.facts.syncs.iter().filter(|(_, sync)| sync.kind == SyncKind::StreamWait) {
             let (Some(stream), Some(event_stream)) = (sync.stream, sync.event_stream) else { continue };
             let device = trace.process(trace.track(trace.slices.track_of(slice)).process).device;
@@ -46,6 +48,14 @@ impl Waits {
             }
         }
         out
+    }
+
+    /// Whether a stream was made to wait between two launches by the thread of the second. Cost: O(log n).
+    pub fn is_called_between(&self, trace: &Trace, first: SliceId, second: SliceId) -> bool {
+        let slices = &trace.slices;
+        let Some(calls) = self.calls.get(&slices.track_of(second)) else { return false };
+        let next = calls.partition_point(|&ts| ts < slices.ts[first.idx()]);
+        calls.get(next).is_some_and(|&ts| ts < slices.ts[second.idx()])
     }
 
     /// The work for which the work after a gap waited, if a wait of its stream is recorded: the last that was
@@ -84,6 +94,21 @@ impl Waits {
             .filter(|&work| slices.end[work.idx()] >= scene.gap.start && work != scene.ended_by)
             .max_by_key(|work| slices.end[work.idx()])
     }
+}
+
+/// The calls of each thread that make a stream wait for another. Cost: O(slices).
+fn wait_calls(trace: &Trace) -> HashMap<TrackId, Vec<TimeNs>> {
+    let slices = &trace.slices;
+    let is_wait = |(_, name): (StringId, &str)| name.contains("StreamWaitEvent");
+    let is_wait: Vec<bool> = trace.strings.iter().map(is_wait).collect();
+    let mut calls: HashMap<TrackId, Vec<TimeNs>> = HashMap::new();
+    if is_wait.contains(&true) {
+        for i in (0..slices.len()).filter(|&i| is_wait[slices.name[i].0 as usize] && slices.kind[i].is_call()) {
+            calls.entry(slices.track_of(SliceId(i as u32))).or_default().push(slices.ts[i]);
+        }
+        calls.values_mut().for_each(|calls| calls.sort_unstable());
+    }
+    calls
 }
 
 fn stream_id(tid: &str) -> Option<u32> {

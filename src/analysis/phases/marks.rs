@@ -103,7 +103,7 @@ fn of_operator(name: &str) -> Option<Phase> {
 }
 
 /// The phase of a range that the user, `DeepSpeed`, Lightning or a library named.
-fn of_annotation(name: &str) -> Option<Phase> {
+pub fn of_annotation(name: &str) -> Option<Phase> {
     if name.starts_with("aten::") { None } else { of_operator(name).or_else(|| of_words(name)) }
 }
 

@@ -3,9 +3,9 @@
 use hashbrown::HashMap;
 
 use crate::analysis::gaps::ceiling::is_recoverable;
-use crate::analysis::gaps::{Gap, GapClass, Ledger, Trigger};
-use crate::analysis::steps::is_step_name;
-use crate::model::{DurNs, StringId, TimeRange, Trace};
+use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, Trigger, place_of_call};
+use crate::analysis::steps::{Steps, is_step_name};
+use crate::model::{DurNs, SliceId, StringId, TimeRange, Trace};
 
 /// Why a device waits. Each part of each gap has one cause, so that no time counts twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,7 +41,12 @@ impl Cause {
     ///
     /// A class that names what the host did counts first: a batch that is late is late whatever emptied the queue.
     /// Otherwise it is the trigger: after a synchronization the host runs operators, but not because they are slow.
-    pub fn of(class: GapClass, trigger: Option<Trigger>) -> Self {
+    /// That holds for time without any record, too: whether the recorder saw operators or frames changes nothing of
+    /// the cause. At the boundary of steps the host may still be inside one, as for logging before its end: what it
+    /// runs there is its work in the step.
+    ///
+    /// * `is_between_steps`: whether the host is outside of all steps.
+    pub fn of(class: GapClass, trigger: Option<Trigger>, is_between_steps: bool) -> Self {
         match class {
             GapClass::DataLoading => Self::DataLoading,
             GapClass::Collective => Self::Collective,
@@ -55,15 +60,14 @@ impl Cause {
             GapClass::Blocked if trigger != Some(Trigger::Sync) => Self::Blocked,
             GapClass::LaunchLatency | GapClass::Graph if trigger != Some(Trigger::LaunchBound) => Self::Latency,
             GapClass::Queued | GapClass::NoLaunch => Self::Unexplained,
-            // A synchronization that ended long ago does not explain time without any record.
-            GapClass::Unknown if !matches!(trigger, Some(Trigger::StepBoundary | Trigger::Profiler)) => {
-                Self::Unexplained
-            }
             _ => match (trigger, class) {
                 (Some(Trigger::Sync), _) => Self::Synchronization,
                 (Some(Trigger::LaunchBound), _) => Self::LaunchBound,
                 (Some(Trigger::Profiler), _) => Self::Profiler,
-                (Some(Trigger::StepBoundary), _) => Self::StepBoundary,
+                (Some(Trigger::StepBoundary), class) if is_between_steps || class == GapClass::Unknown => {
+                    Self::StepBoundary
+                }
+                (_, GapClass::Unknown) => Self::Unexplained,
                 (_, GapClass::Launch) => Self::LaunchBound,
                 _ => Self::Host,
             },
@@ -71,9 +75,21 @@ impl Cause {
     }
 }
 
+/// A synchronization in the program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SyncSite {
+    pub call: String,
+    /// The operator that called it, and the innermost frame of the user's program; empty if unknown.
+    pub operator: String,
+    pub frame: String,
+}
+
+/// The names of a [`SyncSite`].
+type Site<'a> = (&'a str, &'a str, &'a str);
+
 /// The idle time of one cause within a window.
 #[derive(Clone, Debug, Default)]
-pub struct Account {
+pub struct Account<'a> {
     /// Gaps with a part of it.
     pub gaps: u64,
     pub total_ns: DurNs,
@@ -83,9 +99,26 @@ pub struct Account {
     pub longest: Option<(TimeRange, DurNs)>,
     /// Time by the name of the host slice that explains it, in gaps that are not micro gaps.
     names: HashMap<StringId, DurNs>,
+    /// For [`Cause::Synchronization`]: the same by where the host synchronized.
+    sites: HashMap<Site<'a>, DurNs>,
 }
 
-impl Account {
+impl<'a> Account<'a> {
+    /// The synchronizations with most time, at most `n`; none if together they have less than half of it.
+    pub fn sites(&self, n: usize) -> Vec<SyncSite> {
+        let mut sites: Vec<(DurNs, Site<'a>)> = self.sites.iter().map(|(&site, &ns)| (ns, site)).collect();
+        sites.sort_unstable_by_key(|&(ns, site)| (std::cmp::Reverse(ns), site));
+        sites.truncate(n);
+        if 2 * sites.iter().map(|(ns, _)| ns).sum::<DurNs>() < self.total_ns {
+            return Vec::new();
+        }
+        let named = |(_, (call, operator, frame)): (DurNs, Site<'a>)| {
+            let [call, operator, frame] = [call, operator, frame].map(str::to_owned);
+            SyncSite { call, operator, frame }
+        };
+        sites.into_iter().map(named).collect()
+    }
+
     /// The names with most time, at most `n`; none if the names together have less than half of it.
     pub fn names(&self, trace: &Trace, n: usize) -> Vec<String> {
         let mut names: Vec<(DurNs, &str)> =
@@ -102,8 +135,13 @@ impl Account {
 
 /// The idle time of a device within `window` by [`Cause`]; their totals sum to it.
 ///
-/// Cost: O(parts within).
-pub fn accounts(trace: &Trace, ledger: &Ledger, window: TimeRange) -> Vec<Account> {
+/// Cost: O(parts within · log s) for s steps, and O(rows of the process · log n) for each synchronization.
+pub fn accounts<'a>(
+    trace: &'a Trace,
+    ledger: &Ledger,
+    window: TimeRange,
+    is_between_steps: &dyn Fn(&GapPart) -> bool,
+) -> Vec<Account<'a>> {
     let mut all = vec![Account::default(); Cause::N];
     for index in ledger.within(window) {
         let gap = ledger.gap(index);
@@ -111,14 +149,19 @@ pub fn accounts(trace: &Trace, ledger: &Ledger, window: TimeRange) -> Vec<Accoun
         let mut own = [0; Cause::N];
         for part in ledger.parts(index) {
             let Some(time) = part.time.intersect(window) else { continue };
-            let cause = Cause::of(part.class, gap.trigger);
+            let cause = Cause::of(part.class, gap.trigger, is_between_steps(&part));
             own[cause as usize] += time.dur();
             let account = &mut all[cause as usize];
-            account.recoverable_ns += if is_recoverable(part.class) { time.dur() } else { 0 };
+            account.recoverable_ns += if is_recoverable(part.class, gap.trigger) { time.dur() } else { 0 };
             // The synchronization that emptied the queue, not what the host did after it.
             let synced = gap.trigger_slice.filter(|_| cause == Cause::Synchronization);
-            if let Some(slice) = synced.or(part.slice).filter(|_| is_macro) {
+            // The launch of work that waits in a queue for no known reason is no reason.
+            let is_named = is_macro && part.class != GapClass::Queued;
+            if let Some(slice) = synced.or(part.slice).filter(|_| is_named) {
                 *account.names.entry(trace.slices.name[slice.idx()]).or_default() += time.dur();
+                if cause == Cause::Synchronization {
+                    *account.sites.entry(site(trace, slice)).or_default() += time.dur();
+                }
             }
         }
         for (account, ns) in all.iter_mut().zip(own) {
@@ -128,7 +171,21 @@ pub fn accounts(trace: &Trace, ledger: &Ledger, window: TimeRange) -> Vec<Accoun
     all
 }
 
-impl Account {
+/// Where the host synchronized.
+fn site(trace: &Trace, sync: SliceId) -> Site<'_> {
+    let place = place_of_call(trace, sync);
+    let operator = place.operator.filter(|&operator| operator != sync);
+    (trace.slice_name(sync), operator.map_or("", |slice| trace.slice_name(slice)), place.frame.unwrap_or_default())
+}
+
+/// Whether the host is outside of all steps during most of a part.
+pub fn is_between(steps: &Steps, part: &GapPart) -> bool {
+    let middle = part.time.start + part.time.dur() / 2;
+    let begun = steps.times.partition_point(|step| step.start <= middle);
+    begun.checked_sub(1).is_none_or(|step| steps.times[step].end <= middle)
+}
+
+impl Account<'_> {
     /// Adds the time of one gap.
     fn add(&mut self, gap: &Gap, ns: DurNs) {
         if ns > 0 {

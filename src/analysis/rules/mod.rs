@@ -13,8 +13,8 @@ mod run_facts;
 mod thresholds;
 mod window;
 
-pub use self::account::Cause;
-use self::account::{Account, accounts};
+use self::account::{Account, accounts, is_between};
+pub use self::account::{Cause, SyncSite};
 pub use self::kernels::{Dominant, KernelStats};
 pub use self::recurring::Recurring;
 pub use self::rule::Rule;
@@ -23,8 +23,8 @@ pub use self::thresholds::{Kind, Level, Levels, Threshold, Thresholds};
 pub use self::window::{Basis, Window};
 use super::breakdown::{Breakdown, breakdown};
 use super::busy::DeviceBusy;
-use super::gaps::Ledger;
 use super::gaps::clusters::Clusters;
+use super::gaps::{GapPart, Ledger};
 use super::memory::leaks::capacity;
 use super::phases::{Phase, Phases};
 use super::steps::{StepSource, Steps};
@@ -61,6 +61,8 @@ pub struct Hit {
     pub range: Option<TimeRange>,
     /// Calls, operators or kernels with most of it.
     pub names: Vec<String>,
+    /// Of a hit about synchronizations: those with most of it.
+    pub sync_sites: Vec<SyncSite>,
     /// What ending the cause would gain this device at most; `None` without steps, or where that cannot be told.
     pub ceiling_ns_per_step: Option<DurNs>,
     /// The gap that comes back with most of it, if one does.
@@ -169,6 +171,7 @@ fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         basis: Basis::All,
         range: None,
         names: Vec::new(),
+        sync_sites: Vec::new(),
         ceiling_ns_per_step: None,
         recurring: None,
         data_time: None,
@@ -198,7 +201,7 @@ impl Device<'_, '_> {
     fn check(&mut self, ledger: &Ledger, clusters: Option<&Clusters>) {
         let window = self.window.time;
         let parts = breakdown(self.busy, window);
-        let accounts = accounts(self.of.trace, ledger, window);
+        let accounts = accounts(self.of.trace, ledger, window, &|part| self.of.is_between_steps(part));
         let busy_ns = window.dur() - parts.idle_ns;
         self.out.check(Hit { range: Some(window), ..self.hit(Rule::LowUtilization, busy_ns) });
         for rule in Rule::ALL {
@@ -216,7 +219,7 @@ impl Device<'_, '_> {
 
     /// A rule about idle time of one cause; for communication and copies with the time in which the device does
     /// nothing else.
-    fn idle(&self, rule: Rule, account: &Account, parts: &Breakdown) -> Hit {
+    fn idle(&self, rule: Rule, account: &Account<'_>, parts: &Breakdown) -> Hit {
         let (exposed_ns, spans) = match rule {
             Rule::ExposedCommunication => (parts.exposed_comm_ns, &self.busy.exposed_comm[..]),
             Rule::ExposedCopies => (parts.exposed_copy_ns, &self.busy.exposed_copies[..]),
@@ -230,7 +233,8 @@ impl Device<'_, '_> {
         Hit {
             count: account.gaps + spans.count() as u64,
             range: account.longest.max_by_length(longest),
-            names: if rule == Rule::Unexplained { Vec::new() } else { account.names(self.of.trace, 3) },
+            names: account.names(self.of.trace, 3),
+            sync_sites: account.sites(2),
             ceiling_ns_per_step: per_step.filter(|&ns| ns > 0),
             ..self.hit(rule, account.total_ns + exposed_ns)
         }
@@ -318,6 +322,13 @@ impl Device<'_, '_> {
             let found = self.hit_in(Rule::TinyKernels, stats.tiny as i64, stats.count as i64);
             self.out.check(Hit { count: stats.tiny, names: stats.tiny_names, ..found });
         }
+    }
+}
+
+impl Measured<'_> {
+    /// Whether the host is outside of all steps during a part of a gap. Steps without times of their own tile the time.
+    fn is_between_steps(&self, part: &GapPart) -> bool {
+        self.steps.is_some_and(|steps| is_between(steps, part))
     }
 }
 

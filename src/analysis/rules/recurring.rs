@@ -21,7 +21,7 @@ pub struct Recurring {
     pub n_steps: usize,
     /// Of a step.
     pub ns_per_step: DurNs,
-    /// The longest of its gaps.
+    /// The longest of its gaps in these steps.
     pub longest: TimeRange,
 }
 
@@ -33,7 +33,8 @@ impl Device<'_, '_> {
         let Some(cluster) = clusters.recurring().max_by_key(|cluster| cluster.sum.in_steps_ns) else { return };
         let step = self.window.steps.iter().map(|step| step.dur()).sum::<DurNs>() / n_steps as DurNs;
         let ns_per_step = cluster.sum.in_steps_ns / n_steps as DurNs;
-        let longest = clusters.gaps(cluster).iter().map(|&gap| ledger.gap(gap as usize).time);
+        let longest = clusters.gaps(cluster).iter().map(|&gap| ledger.time(gap as usize));
+        let longest = longest.filter(|time| self.window.time.contains(time.start));
         let recurring = Recurring {
             prev: clusters.name(cluster.prev).to_owned(),
             next: clusters.name(cluster.next).to_owned(),
@@ -71,9 +72,9 @@ impl Device<'_, '_> {
             let gap = ledger.gap(index as usize);
             for part in ledger.parts(index as usize) {
                 let Some(time) = part.time.intersect(self.window.time) else { continue };
-                let cause = Cause::of(part.class, gap.trigger) as usize;
+                let cause = Cause::of(part.class, gap.trigger, self.of.is_between_steps(&part)) as usize;
                 all[cause] += time.dur();
-                recoverable[cause] += if is_recoverable(part.class) { time.dur() } else { 0 };
+                recoverable[cause] += if is_recoverable(part.class, gap.trigger) { time.dur() } else { 0 };
             }
         }
         let mut of_hits: Vec<(DurNs, Rule)> = Vec::new();

@@ -188,7 +188,7 @@ fn triggers(script: &Script, (a, b): Range, works: &[Placed<'_>]) -> Vec<Option<
     let all = [
         ("sync", sync(script, a, launch, last.launched.thread)),
         // What was launched before the gap did not wait for the host.
-        ("launch_bound", if launch > a { launch_bound(script, earlier) } else { Holds::Open }),
+        ("launch_bound", if launch > a { launch_bound(script, b - a, earlier) } else { Holds::Open }),
         ("step_boundary", step_boundary(script, (a, b), launch, earlier)),
         ("graph_end", Holds::of([earlier.last().is_some_and(|work| work.is_last_node); 2])),
         ("profiler", profiler(script, (a, b), launch)),
@@ -223,14 +223,23 @@ fn sync(script: &Script, a: i64, launch: i64, thread: usize) -> Holds {
     }
 }
 
-/// Whether the eight works before the gap began as soon as they were launched.
-fn launch_bound(script: &Script, earlier: &[Placed<'_>]) -> Holds {
+/// Whether the eight works before the gap began as soon as they were launched. The definitions say nothing of gaps much
+/// longer than from one launch to the next, which the speed of launches does not explain.
+fn launch_bound(script: &Script, gap_ns: i64, earlier: &[Placed<'_>]) -> Holds {
     let last = &earlier[earlier.len().saturating_sub(8)..];
     let is_short = |work: &Placed<'_>, theta: i64| {
         let end = work.launched.call.map(|call| call.1);
         end.is_some_and(|end| script.timeline.works[work.launched.work].range.0 - end < theta)
     };
-    Holds::of(THETA.map(|theta| last.len() == 8 && last.iter().all(|work| is_short(work, theta))))
+    let mut launches: Vec<i64> = last.iter().filter_map(|work| Some(work.launched.call?.0)).collect();
+    launches.sort_unstable();
+    let mut intervals: Vec<i64> = launches.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    intervals.sort_unstable();
+    let is_long = intervals.get(intervals.len() / 2).is_some_and(|interval| gap_ns > 10 * interval);
+    match Holds::of(THETA.map(|theta| last.len() == 8 && last.iter().all(|work| is_short(work, theta)))) {
+        Holds::Yes if is_long => Holds::Open,
+        holds => holds,
+    }
 }
 
 fn step_boundary(script: &Script, (a, b): Range, launch: i64, earlier: &[Placed<'_>]) -> Holds {

@@ -5,9 +5,9 @@ use hashbrown::{HashMap, HashSet};
 use super::NameId;
 use crate::analysis::frame::Frame;
 use crate::analysis::gaps::place::{Whereabouts, open_during, other_threads, sampled_frame, whereabouts};
-use crate::analysis::gaps::{Gap, GapClass, Ledger};
+use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger};
 use crate::analysis::short_name::short_name;
-use crate::model::{SliceId, SliceKind, StringId, TimeRange, Trace, TrackId};
+use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeRange, Trace, TrackId};
 
 /// The fewest names that differ in their numbers only for the numbers to count instances.
 const MIN_NUMBERED: usize = 3;
@@ -111,7 +111,8 @@ impl<'a> Keys<'a> {
 
     /// The key of a gap, and where the host was during most of it.
     ///
-    /// They differ where the host was slow in many parts, which vary: the key then has the place of the next launch.
+    /// They differ where the host was slow in many parts, which vary: the key then has the place of the next launch. The
+    /// host was in the Python function whose calls together have at least half of the gap, else in what was open meanwhile.
     pub fn of(&mut self, ledger: &Ledger, index: usize) -> (Key, HostPlace) {
         let gap = ledger.gap(index);
         let mut by_class = [0; GapClass::N];
@@ -126,14 +127,16 @@ impl<'a> Keys<'a> {
             let slices = &self.trace.slices;
             Whereabouts { thread: slices.track_of(call), time: slices.time(call), cause: None, loader: None }
         });
+        let summed = launch.and_then(|_| most_of(self.trace, ledger, index));
         let mut of_host = ledger.parts(index).filter(|part| launch.is_some() && part.class.is_host());
-        let all = of_host.next().zip(at).map(|(first, at)| {
+        let all = of_host.next().zip(at).filter(|_| summed.is_none()).map(|(first, at)| {
             let time = TimeRange { end: of_host.last().unwrap_or(first).time.end, ..first.time };
             Whereabouts { time, cause: None, ..at }
         });
+        let of_summed = summed.and_then(|part| whereabouts(self.trace, &gap, &part));
         let mut place = |at: Option<Whereabouts>| at.map(|at| self.place(&gap, at));
         let of_launch = place(launch);
-        let of_host = place(all).or(of_launch).or_else(|| place(at)).unwrap_or_default();
+        let of_host = place(of_summed).or_else(|| place(all)).or(of_launch).or_else(|| place(at)).unwrap_or_default();
         let (prev, next) = (self.work(gap.after), self.work(gap.ended_by));
         (Key { prev, next, place: of_launch.unwrap_or(of_host), family: family(class) }, of_host)
     }
@@ -202,6 +205,23 @@ impl<'a> Keys<'a> {
         let is_user = || Frame::of_python_function(trace.strings.get(string)).is_user();
         *self.is_user.entry(string).or_insert_with(is_user)
     }
+}
+
+/// Of the calls of one Python function the longest, if together they have at least half of a gap.
+///
+/// Operators do not count so: an operator that calls many small ones is the place.
+fn most_of(trace: &Trace, ledger: &Ledger, index: usize) -> Option<GapPart> {
+    let mut sums: HashMap<StringId, (DurNs, GapPart)> = HashMap::new();
+    for part in ledger.parts(index).filter(|part| part.class == GapClass::Python) {
+        let Some(slice) = part.slice else { continue };
+        let (ns, longest) = sums.entry(trace.slices.name[slice.idx()]).or_insert((0, part));
+        *ns += part.time.dur();
+        if longest.time.dur() < part.time.dur() {
+            *longest = part;
+        }
+    }
+    let (ns, longest) = sums.into_values().max_by_key(|&(ns, longest)| (ns, longest.time.start))?;
+    (2 * ns >= ledger.time(index).dur()).then_some(longest)
 }
 
 /// The name with each number replaced by `#`.

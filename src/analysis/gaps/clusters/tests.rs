@@ -107,6 +107,31 @@ fn ranges_that_count_their_instances_are_one_name() {
     assert_eq!(found.op(&found.all[0]), "layer 1");
 }
 
+#[test]
+fn calls_of_one_function_are_where_the_host_was_if_they_have_most_of_the_time() {
+    let (call, kernel, python) = (SliceKind::Runtime, SliceKind::Kernel, SliceKind::PythonFunction);
+    let frame = |inner: i64| {
+        let mut slices = vec![
+            ("main", python, "train.py(1): main", 0, 3_000),
+            ("main", call, "cudaLaunchKernel", 1, 2),
+            ("stream 7", kernel, "k", 5, 100),
+            ("main", python, "metrics.py(31): compute", 100, 1_000),
+            ("main", call, "cudaLaunchKernel", 1_001, 1_002),
+            ("stream 7", kernel, "k", 1_003, 1_100),
+        ];
+        slices.extend((0..9).map(|i| ("main", python, "metrics.py(12): topk", 100 + 100 * i, 100 + 100 * i + inner)));
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.slices[0].correlation = [vec![0, 1, 1, 0, 2, 2], vec![0; 9]].concat();
+        let trace = builder.finish();
+        let device = crate::analysis::busy::devices(&trace).remove(0);
+        let mut ledger = crate::analysis::gaps::ledgers(&trace, &[device], None, &|| false).remove(0);
+        ledger.theta_ns = THETA;
+        let found = clusters(&trace, &ledger, None, &|| false);
+        found.name(found.all[0].frame).to_owned()
+    };
+    assert_eq!([90, 30].map(frame), ["metrics.py(12): topk", "metrics.py(31): compute"]);
+}
+
 fn class() -> impl Strategy<Value = GapClass> {
     (0..GapClass::N).prop_map(|i| GapClass::ALL[i])
 }

@@ -102,6 +102,69 @@ fn idle_time_without_a_cause_to_end_has_no_ceiling() {
 }
 
 #[test]
+fn time_without_a_record_counts_for_the_event_that_made_it_possible() {
+    const START: TimeNs = 4_000_000;
+    // The host waits for the device until 1 µs after the gap begins, then nothing is recorded.
+    let synced = |dur: TimeNs| {
+        let end = START + dur + LATENCY;
+        let own = [
+            ("main", CALL, "cudaLaunchKernel", 0, 1_000, 2),
+            ("stream 7", KERNEL, "a", 2_000, START, 2),
+            ("main", SliceKind::PythonFunction, "train.py(7): main", 10_000, START + 2_000, 0),
+            ("main", SliceKind::Operator, "aten::item", 10_000, START + 1_500, 0),
+            ("main", CALL, "cudaStreamSynchronize", 10_000, START + 1_000, 0),
+            ("main", CALL, "cudaLaunchKernel", end - LATENCY, end - 1_000, 1),
+            ("stream 7", KERNEL, "b", end, STEP + 2_000, 1),
+        ];
+        linked(&own)
+    };
+    assert_levels(Rule::Synchronization, synced, Some);
+    let verdicts = judged(&synced(3_000_000).finish(), None);
+    let hit = of(&verdicts, Rule::Synchronization).unwrap();
+    let site = ["cudaStreamSynchronize", "aten::item", "train.py(7): main"].map(str::to_owned);
+    let [call, operator, frame] = site;
+    assert_eq!(hit.sync_sites, [SyncSite { call, operator, frame }]);
+    assert!(of(&verdicts, Rule::Unexplained).is_none());
+    // Just in time, without operators.
+    const PERIOD: TimeNs = STEP / 20;
+    let bound = |dur: TimeNs| {
+        let mut step: Vec<Event<'_>> = Vec::new();
+        for (i, id) in (0..20).zip(1..) {
+            let start = PERIOD * i + dur / 20 + if i == 0 { dur % 20 } else { 0 };
+            step.push(("main", CALL, "cudaLaunchKernel", start - 4_000, start - 1_000, id));
+            step.push(("stream 7", KERNEL, "add", start, PERIOD * (i + 1), id));
+        }
+        linked(&step)
+    };
+    assert_levels(Rule::LaunchBound, bound, |dur| Some(dur - 20 * 4_000));
+}
+
+#[test]
+fn what_the_host_runs_inside_a_step_is_not_between_steps() {
+    let rules = |step_end: TimeNs| {
+        let mut slices = Vec::new();
+        let mut correlation = Vec::new();
+        let names: Vec<String> = (0..STEPS).map(|i| format!("ProfilerStep#{i}")).collect();
+        for (i, name) in (0..).zip(&names) {
+            let at = STEP * i;
+            slices.push(("main", NOTE, name.as_str(), at, at + step_end));
+            slices.push(("main", SliceKind::PythonFunction, "log.py(20): log", at + 5_000_000, at + 9_990_000));
+            slices.push(("main", CALL, "cudaLaunchKernel", at + 1_000, at + 2_000));
+            slices.push(("stream 7", KERNEL, "a", at + 5_000, at + 5_000_000));
+            correlation.extend([0, 0, i as u32 + 1, i as u32 + 1]);
+            slices.extend(AHEAD.map(|(track, kind, name, start, end, _)| (track, kind, name, at + start, at + end)));
+            correlation.extend([i as u32 + 50; 2]);
+        }
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.slices[0].correlation = correlation;
+        let found = found(&judged(&builder.finish(), None));
+        found.into_iter().map(|found| found.0).filter(|rule| rule.cause().is_some()).collect::<Vec<_>>()
+    };
+    assert_eq!(rules(STEP), [Rule::HostBound]);
+    assert_eq!(rules(5_000_000), [Rule::StepBoundary]);
+}
+
+#[test]
 fn gaps_between_steps_are_judged_in_full() {
     // The gap begins before the boundary and ends after it.
     let trace = |dur: TimeNs| {
