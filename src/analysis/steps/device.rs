@@ -10,7 +10,7 @@ use crate::model::{ProcessId, Row, SliceId, TimeNs, Trace};
 const QUEUE: usize = 1024;
 
 /// The steps of one device.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceSteps {
     /// The process that holds the work of the device.
     process: ProcessId,
