@@ -226,23 +226,30 @@ struct Steps {
 }
 
 impl Steps {
-    fn of(report: &Value) -> Option<Self> {
-        let list = list(&report["steps"]["list"]);
-        let first = list.iter().position(|step| step["is_used"] == true)?;
-        let last = list.iter().rposition(|step| step["is_used"] == true)?;
-        let end = match list.get(last + 1) {
-            Some(next) => ns(&next["start_ns"]),
-            None => ns(&list[last]["start_ns"]) + ns(&list[last]["dur_ns"]),
-        };
-        let starts: Vec<i64> = list[first..=last].iter().map(|step| ns(&step["start_ns"])).collect();
+    /// The steps of a device that the report judges, by the lengths of their parts: they begin with the work that they
+    /// launched. `None` if it judges no steps.
+    fn of(report: &Value, device: &Value) -> Option<Self> {
+        let is_own = |row: &&Value| row["device"] == *device;
+        let judged = list(&report["judged"]).iter().find(|row| is_own(row) && row["basis"] == "steps")?;
+        let used = list(&report["steps"]["list"]).iter().filter(|step| step["is_used"] == true);
+        let (mut starts, mut at) = (Vec::new(), ns(&judged["start_ns"]));
+        for step in used {
+            let parts = list(&step["devices"]).iter().find(is_own)?.as_object()?;
+            starts.push(at);
+            at += parts.iter().filter(|part| part.0.ends_with("_ns")).map(|part| ns(part.1)).sum::<i64>();
+            assert!(at > ns(&step["start_ns"]) + ns(&step["dur_ns"]) / 2, "the device is ahead of the host: {step}");
+        }
+        // The last one may last beyond the last work.
+        let end = ns(&judged["start_ns"]) + ns(&judged["dur_ns"]);
+        assert!(end <= at && starts.last().is_some_and(|&last| last < end), "{judged}: {starts:?} to {at}");
         Some(Self { range: (starts[0], end), starts })
     }
 
-    /// The step in which a gap starts.
+    /// The step of the work that ends a gap.
     fn step_of(&self, gap: &Value) -> Option<usize> {
-        let start = ns(&gap["start_ns"]);
-        let is_within = start >= self.range.0 && start < self.range.1;
-        is_within.then(|| self.starts.partition_point(|&step| step <= start).saturating_sub(1))
+        let end = ns(&gap["start_ns"]) + ns(&gap["dur_ns"]);
+        let is_within = self.range.0 < end && end <= self.range.1;
+        is_within.then(|| self.starts.partition_point(|&step| step < end).saturating_sub(1))
     }
 }
 
@@ -357,17 +364,17 @@ fn check_clusters(known: &Value, found: &Value, steps: &Steps) -> (Vec<String>, 
 }
 
 /// What is wrong with the findings about one cause: a class with much certain time must have one.
-fn check_findings(answer: &Value, report: &Value, steps: &Steps) -> (Vec<String>, usize) {
+///
+/// * `steps`: of each device.
+fn check_findings(answer: &Value, report: &Value, steps: &[Steps]) -> (Vec<String>, usize) {
     let (mut wrong, mut n_found) = (Vec::new(), 0);
-    let window = steps.range.1 - steps.range.0;
     for (class, rule) in RULES {
         let mut shares: Vec<f64> = Vec::new();
-        for device in list(&answer["gaps"]) {
+        for (device, steps) in list(&answer["gaps"]).iter().zip(steps) {
+            let window = steps.range.1 - steps.range.0;
             let mut sums = BTreeMap::new();
             // Without gaps across an end of the window.
-            let is_within = |gap: &&Value| {
-                steps.step_of(gap).is_some() && ns(&gap["start_ns"]) + ns(&gap["dur_ns"]) <= steps.range.1
-            };
+            let is_within = |gap: &&Value| steps.step_of(gap).is_some() && ns(&gap["start_ns"]) >= steps.range.0;
             list(&device["gaps"]).iter().filter(is_within).for_each(|gap| bounds(gap, &mut sums));
             shares.push(sums.get(class).map_or(0.0, |&(low, _): &(i64, i64)| low as f64 / window as f64));
         }
@@ -382,7 +389,9 @@ fn check_findings(answer: &Value, report: &Value, steps: &Steps) -> (Vec<String>
                     wrong.push(format!("{rule} measures {measured}, but {class} has {share}: {found}"));
                 }
                 let per_step = found["ceiling_ns_per_step"].as_i64().unwrap_or_default();
-                if per_step > ((measured + 1e-9) * window as f64) as i64 / steps.starts.len() as i64 + 1 {
+                let per_share = |steps: &Steps| (steps.range.1 - steps.range.0) as f64 / steps.starts.len() as f64;
+                let most = steps.iter().map(per_share).fold(0.0, f64::max);
+                if per_step as f64 > (measured + 1e-9) * most + 1.0 {
                     wrong.push(format!("{rule} would save {per_step} ns a step of {measured}"));
                 }
             }
@@ -404,14 +413,15 @@ fn planted_causes_that_come_back_are_clusters_and_findings() {
             let kind = answer["kind"].as_str().unwrap().replace('_', "-");
             let called = format!("{kind} --scale {steps} --gaps recurring --seed {seed}");
             let report = report(&path, "0").unwrap();
-            let Some(steps) = Steps::of(&report) else { continue };
+            let devices = list(&answer["gaps"]).iter().map(|known| Steps::of(&report, &known["device"]));
+            let Some(steps) = devices.collect::<Option<Vec<_>>>() else { continue };
             let (problems, n) = check_findings(&answer, &report, &steps);
             n_findings += n;
             wrong.extend(problems.into_iter().map(|text| format!("{called}: {text}")));
-            for known in list(&answer["gaps"]) {
+            for (known, steps) in list(&answer["gaps"]).iter().zip(&steps) {
                 let same = |row: &&Value| row["device"] == known["device"];
                 let found = list(&report["gaps"]).iter().find(same).unwrap();
-                let (problems, n) = check_clusters(known, found, &steps);
+                let (problems, n) = check_clusters(known, found, steps);
                 n_clusters += n;
                 wrong.extend(problems.into_iter().map(|text| format!("{called}: {text}")));
             }
