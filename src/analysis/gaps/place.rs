@@ -147,12 +147,19 @@ pub(super) fn open_during(trace: &Trace, thread: TrackId, time: TimeRange) -> Ve
 fn open_at(trace: &Trace, thread: TrackId, at: TimeNs) -> Vec<SliceId> {
     let slices = &trace.slices;
     let mut open: Vec<(TimeNs, SliceId)> = Vec::new();
+    // Slices of a nested row run inside those of the row above.
+    let mut is_inside = true;
     for row in trace.rows(thread) {
+        if !row.is_overflow && !is_inside {
+            continue;
+        }
         let range = row.range();
         let after = range.start + slices.ts[range.clone()].partition_point(|&ts| ts <= at);
-        if after > range.start && slices.end[after - 1] > at {
+        let is_open = after > range.start && slices.end[after - 1] > at;
+        if is_open {
             open.push((slices.ts[after - 1], SliceId(after as u32 - 1)));
         }
+        is_inside = is_open || row.is_overflow && is_inside;
     }
     open.sort_unstable();
     open.into_iter().map(|open| open.1).collect()

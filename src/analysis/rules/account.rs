@@ -149,7 +149,8 @@ pub fn accounts<'a>(
         let mut own = [0; Cause::N];
         for part in ledger.parts(index) {
             let Some(time) = part.time.intersect(window) else { continue };
-            let cause = Cause::of(part.class, gap.trigger, is_between_steps(&part));
+            let is_between = gap.trigger == Some(Trigger::StepBoundary) && is_between_steps(&part);
+            let cause = Cause::of(part.class, gap.trigger, is_between);
             own[cause as usize] += time.dur();
             let account = &mut all[cause as usize];
             account.recoverable_ns += if is_recoverable(part.class, gap.trigger) { time.dur() } else { 0 };
