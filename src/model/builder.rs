@@ -298,7 +298,7 @@ impl TraceBuilder {
             out.push(layout);
         }
         let reason = "Slice crosses the end of another on its track: shown with its true times on an extra row";
-        self.import.note(Severity::Note, reason, n_crossing, None);
+        self.import.note(Severity::Warn, reason, n_crossing, None);
         (out, bound)
     }
 }

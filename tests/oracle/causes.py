@@ -44,10 +44,15 @@ OPERATOR_ROLES = [
 ]
 RANGE_ROLES = [
     ("data_loading", r"^enumerate\(DataLoader\)#.*__next__$"),
+    # Ranges of users and libraries around the exchange; what works in them has its own cause.
+    ("maybe collective", r"(?i)all_?(reduce|gather|to_?all|2all)|reduce_?scatter|nccl|rccl|barrier|sparse_?data_?dist|^(dist|comm)"),
     ("maybe data_loading", r"(?i)(?<![a-z])(data|load|batch)"),
     ("collective", r"^(nccl|gloo|rccl|hccl):"),
     ("maybe module_load", r"(?i)dynamo|inductor|triton|compile"),
     ("gc", r"(?i)^(python )?gc\b"),
+    # Of phases, which go on around other work; other ranges without launches name what the host does.
+    ("range", r"(?i)step|forward|backward|optimizer|zero_grad|train"),
+    ("maybe cpu_op", r""),
 ]
 FRAME_ROLES = [
     ("data_loading", r"torch/utils/data/dataloader\.py"),
@@ -149,6 +154,9 @@ def classes_of(roles):
     plain = set(roles & {"cpu_op", "python"}) or {"python" if "elsewhere" in roles else "unknown"}
     certain = {role for role in roles - PLAIN if not role.startswith("maybe ")}
     possible = {role.removeprefix("maybe ") for role in roles - PLAIN} - certain
+    if roles & {"maybe data_loading", "maybe collective"}:
+        # Or the host works on what the range is named after.
+        possible.add("cpu_op")
     if "launch or copy" in certain:
         return {"launch", "copy"}
     if certain:
@@ -160,7 +168,16 @@ def classes_of(roles):
     return possible | plain
 
 
-def threshold(streams, calls):
+def waits_between(before, launched, stream_waits):
+    """Whether the launching thread made a stream wait between two launches: then the pause may be that wait."""
+    if not before:
+        return False
+    call = launched[0]
+    waits = stream_waits[call.thread]
+    return bisect.bisect_left(waits, before[0].start) < bisect.bisect_left(waits, call.start)
+
+
+def threshold(streams, calls, stream_waits):
     """The 95th percentile of the pauses of streams whose next work was already launched, in 1 to 30 us."""
     pauses = []
     for works in streams.values():
@@ -169,7 +186,8 @@ def threshold(streams, calls):
         for before, work in zip(works, works[1:]):
             launched = calls.get(work.correlation)
             if launched and work.start > before.end and max(call.end for call in launched) < before.end:
-                pauses.append(work.start - before.end)
+                if not waits_between(calls.get(before.correlation), launched, stream_waits):
+                    pauses.append(work.start - before.end)
             end = max(end, work.end)
     if not pauses:
         return 30_000
@@ -184,7 +202,7 @@ class Device:
         streams = collections.defaultdict(list)
         for work in works:
             streams[work.stream].append(work)
-        self.theta = threshold(streams, host.calls)
+        self.theta = threshold(streams, host.calls, host.stream_waits)
 
     def gaps(self):
         """(start, end, all work that ends at its start, all that starts at its end, how many began before it)."""
@@ -288,7 +306,12 @@ class Device:
                 open_.add("sync")
         launched = (before for before in reversed(self.works[:n]) if self.late(before) is not None)
         last = list(itertools.islice(launched, 8))
-        for bound, out in ((self.theta, held if call.start > a and is_plain and self.late(work) < self.theta else open_), (30_000, open_)):
+        # A gap that is much longer than the time between launches is not made by their speed.
+        starts = sorted(min(call.start for call in self.host.calls[before.correlation]) for before in last)
+        intervals = sorted(after - before for before, after in zip(starts, starts[1:]))
+        is_of_run = bool(intervals) and b - a <= 3 * intervals[len(intervals) // 2]
+        is_sure = call.start > a and is_plain and self.late(work) < self.theta and is_of_run
+        for bound, out in ((self.theta, held if is_sure else open_), (30_000, open_)):
             if len(last) == 8 and all(self.late(before) < bound for before in last):
                 out.add("launch_bound")
         before = self.host.calls.get(self.works[n - 1].correlation, [])
@@ -302,16 +325,23 @@ class Device:
         return held | open_ | (set() if held else {None})
 
 
+def is_free(event):
+    return event.kind in CALLS and re.search("Free|Unregister", event.name) and "Async" not in event.name
+
+
 class Host:
     def __init__(self, events):
         self.threads, self.calls = collections.defaultdict(Thread), collections.defaultdict(list)
         self.overhead, self.boundaries = Thread(), []
+        self.stream_waits = collections.defaultdict(list)
         launched = {event.correlation: event.name for event in events if event.kind in WORK}
         for event in events:
             if event.kind in RANGES | OPERATORS and event.name.startswith("ProfilerStep#"):
                 self.boundaries += [event.start, event.end]
             if event.kind == "overhead":
                 self.overhead.edges += [(event.start, 1, "profiler"), (event.end, -1, "profiler")]
+            if event.kind in CALLS and "StreamWaitEvent" in event.name:
+                self.stream_waits[event.thread].append(event.start)
             role = role_of(event)
             if role is None:
                 continue
@@ -324,11 +354,14 @@ class Host:
             # Copies to pageable memory return when they are done.
             if role == "sync" or "Device -> Pageable" in launched.get(event.correlation, ""):
                 thread.waits.append((event.start, event.end))
-            elif role == "maybe sync" or "DtoH" in launched.get(event.correlation, ""):
+            # Frees, and copies from pageable memory, may wait for all work before.
+            elif role == "maybe sync" or re.search("DtoH|HtoD", launched.get(event.correlation, "")) or is_free(event):
                 thread.may_wait.append((event.start, event.end))
             if event.kind in CALLS and event.correlation in launched and event.correlation is not None:
                 self.calls[event.correlation].append(event)
                 thread.launches.append(event.start)
+        for waits in self.stream_waits.values():
+            waits.sort()
         for thread in [*self.threads.values(), self.overhead]:
             thread.close()
 
