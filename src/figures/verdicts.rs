@@ -28,7 +28,7 @@ pub struct Judged<'a> {
 /// The findings of several traces, worst first; with the index of the trace that each is of.
 ///
 /// Hits of one rule on several ranks, or several devices of one trace, are one finding about the worst of them. Its
-/// ceiling is that of the job; see [`ceiling`].
+/// ceiling is that of the job; see `ceiling`.
 pub fn findings(traces: &[Judged<'_>], thresholds: &Thresholds) -> Vec<(usize, Finding)> {
     let mut hits: Vec<(usize, &Hit)> = Vec::new();
     for (i, judged) in traces.iter().enumerate() {

@@ -39,7 +39,7 @@ impl DeviceSteps {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Boundaries<'a> {
     pub host: &'a [TimeNs],
-    /// See [`device_boundaries`].
+    /// See `device_boundaries`.
     pub device: &'a [TimeNs],
 }
 
