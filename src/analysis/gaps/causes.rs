@@ -2,14 +2,13 @@
 
 use std::cell::Cell;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::host::{Activity, Host, Segment, push, syncs};
 use super::overlay::{Overheads, Silence, overlay};
 use super::roles::Role;
 use super::theta::Usual;
 use super::waits::Waits;
-use super::work::Calls;
 use super::{GapClass, Trigger};
 use crate::model::time::partition_near;
 use crate::model::{DurNs, SliceId, TimeNs, TimeRange, Trace, TrackId};
@@ -42,7 +41,6 @@ pub struct Scene {
 #[derive(Debug)]
 pub struct Causes<'a> {
     trace: &'a Trace,
-    calls: &'a Calls,
     overheads: &'a Overheads,
     /// Boundaries of the steps of the process that launches on the device, and whether they are times of the host.
     steps: Option<(&'a [TimeNs], bool)>,
@@ -67,15 +65,15 @@ struct Near {
 impl<'a> Causes<'a> {
     pub fn new(
         trace: &'a Trace,
-        calls: &'a Calls,
+        loading: &'a HashSet<SliceId>,
         overheads: &'a Overheads,
         waits: &'a Waits,
         steps: Option<(&'a [TimeNs], bool)>,
         usual: Usual,
     ) -> Self {
-        let host = Host::new(trace, calls, usual.theta);
+        let host = Host::new(trace, loading, usual.theta);
         let (syncs, near, silence, scratch) = Default::default();
-        Self { trace, calls, overheads, steps, waits, usual, host, syncs, near, silence, scratch }
+        Self { trace, overheads, steps, waits, usual, host, syncs, near, silence, scratch }
     }
 
     /// The parts of a gap, in order of time and without space between them.
@@ -197,7 +195,7 @@ impl<'a> Causes<'a> {
             flags(GapClass::LaunchLatency, Some(call), rest)
         } else if role == Role::GraphLaunch {
             flags(GapClass::Graph, Some(call), rest)
-        } else if let Some(producer) = self.waits.producer(self.trace, self.calls, scene) {
+        } else if let Some(producer) = self.waits.producer(self.trace, scene) {
             // The wait begins when the call is over.
             if rest.start < returned {
                 push(out, flags(GapClass::LaunchLatency, Some(call), TimeRange { end: returned, ..rest }));

@@ -12,7 +12,7 @@ use self::key::{HostPlace, Key, Keys, family};
 use super::ceiling::is_recoverable;
 use super::{Gap, GapClass, Ledger, Trigger};
 use crate::analysis::steps::Steps;
-use crate::model::{DurNs, ProcessId, TimeNs, TimeRange, Trace};
+use crate::model::{DurNs, ProcessId, TimeNs, Trace};
 
 /// The macro gaps of one device, grouped: each is in exactly one cluster.
 #[derive(Clone, Debug, Default)]
@@ -135,16 +135,6 @@ impl Clusters {
     /// The clusters of two gaps or more, the largest first.
     pub fn recurring(&self) -> impl Iterator<Item = &GapCluster> {
         self.all.iter().filter(|cluster| cluster.sum.count > 1)
-    }
-
-    /// The gaps of a cluster that start within `time`, as indices into the ledger. Cost: O(log n).
-    ///
-    /// With the time of a step: the same gap in that step.
-    pub fn gaps_within(&self, cluster: &GapCluster, ledger: &Ledger, time: TimeRange) -> &[u32] {
-        let gaps = self.gaps(cluster);
-        let before = |ts: TimeNs| gaps.partition_point(|&gap| ledger.gap(gap as usize).time.start < ts);
-        let (first, last) = (before(time.start), before(time.end));
-        &gaps[first..last.max(first)]
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::cmp::Reverse;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::GapClass;
 use super::roles::{Role, Roles};
-use super::work::{Calls, LOADING};
+use super::work::LOADING;
 use crate::analysis::phases::{Phase, phase_of_range};
 use crate::analysis::steps::is_step_name;
 use crate::model::{CopyKind, DurNs, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
@@ -47,7 +47,8 @@ impl Segment {
 #[derive(Debug)]
 pub struct Host<'a> {
     trace: &'a Trace,
-    calls: &'a Calls,
+    /// Launches that load code.
+    loading: &'a HashSet<SliceId>,
     pub roles: Roles,
     threads: HashMap<TrackId, Vec<Cursor>>,
     /// Operators and ranges whose class depends on what lies inside.
@@ -67,9 +68,9 @@ struct Cursor {
 }
 
 impl<'a> Host<'a> {
-    pub fn new(trace: &'a Trace, calls: &'a Calls, theta: DurNs) -> Self {
+    pub fn new(trace: &'a Trace, loading: &'a HashSet<SliceId>, theta: DurNs) -> Self {
         let (roles, threads, judged) = Default::default();
-        Self { trace, calls, roles, threads, judged, theta, found: Vec::new(), open: Vec::new() }
+        Self { trace, loading, roles, threads, judged, theta, found: Vec::new(), open: Vec::new() }
     }
 
     /// Adds what `track` did during `range` in order of time; the segments tile the range.
@@ -146,7 +147,7 @@ impl<'a> Host<'a> {
             }
             let class = match role {
                 Role::CopyCall | Role::SyncOperator | Role::CopyOperator => self.judged_by_content(slice, role),
-                Role::Launch if self.calls.loading.contains(&slice) => GapClass::ModuleLoad,
+                Role::Launch if self.loading.contains(&slice) => GapClass::ModuleLoad,
                 Role::LazyLoad if trace.slices.time(slice).dur() >= LOADING => GapClass::ModuleLoad,
                 // What works in it has a cause of its own.
                 Role::CollectiveRange if generic.is_some_and(is_own_work) => GapClass::Unknown,

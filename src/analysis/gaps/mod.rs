@@ -27,7 +27,7 @@ use self::overlay::Overheads;
 pub use self::place::{Place, place, place_of_call};
 use self::theta::{Usual, usual};
 use self::waits::Waits;
-use self::work::{Calls, in_order};
+use self::work::{in_order, loading_launches};
 use super::busy::DeviceBusy;
 use super::steps::Steps;
 use crate::model::time::partition_near;
@@ -268,18 +268,18 @@ pub fn ledgers(
     steps: Option<&Steps>,
     is_cancelled: &(dyn Fn() -> bool + Sync),
 ) -> Vec<Ledger> {
-    let calls = Calls::new(trace);
+    let loading = loading_launches(trace);
     let overheads = Overheads::new(trace);
-    let waits = Waits::new(trace, &calls);
+    let waits = Waits::new(trace);
     let ledger = |busy: &DeviceBusy| {
-        let usual = usual(trace, busy.process, &calls, &waits);
+        let usual = usual(trace, busy.process, &waits);
         // Marks may be anywhere; their steps end between launches as those of the host do.
         let boundaries = steps.map(|steps| (steps.on(busy.process).host, !steps.source.is_of_device()));
-        let causes = Causes::new(trace, &calls, &overheads, &waits, boundaries, usual);
+        let causes = Causes::new(trace, &loading, &overheads, &waits, boundaries, usual);
         let theta_ns = usual.theta;
         let ledger =
             Ledger { process: busy.process, device: busy.device, window: busy.window, theta_ns, ..Ledger::default() };
-        Sweep { trace, calls: &calls, usual, causes, ledger }.run(is_cancelled)
+        Sweep { trace, usual, causes, ledger }.run(is_cancelled)
     };
     busy.par_iter().map(ledger).collect()
 }
@@ -306,7 +306,6 @@ fn usual_interval(mut launches: [TimeNs; LAUNCH_BOUND_RUN as usize]) -> DurNs {
 /// One pass over the work of a device.
 struct Sweep<'a> {
     trace: &'a Trace,
-    calls: &'a Calls,
     usual: Usual,
     causes: Causes<'a>,
     ledger: Ledger,
@@ -331,7 +330,7 @@ impl Sweep<'_> {
                 break;
             }
             let time = slices.time(work);
-            let call = self.calls.of(self.trace, work);
+            let call = self.trace.launch_of(work);
             let before_on_stream = on_stream[slices.track_of(work).0 as usize].replace(work);
             if let Some((after, after_call)) = last.filter(|last| slices.end[last.0.idx()] < time.start) {
                 let scene = Scene {

@@ -1,7 +1,7 @@
 //! Usual times between work that follows work, and between a launch and its start.
 
 use super::waits::Waits;
-use super::work::{Calls, in_order};
+use super::work::in_order;
 use crate::model::{DurNs, ProcessId, SliceId, TimeNs, Trace};
 
 /// Bounds of the results in nanoseconds, and the results without samples.
@@ -15,7 +15,8 @@ const LEAST_DELAY: DurNs = 5_000;
 pub struct Usual {
     /// The longest usual time between work on a stream that is kept busy: the 95th percentile (nearest rank) of
     /// the time between two successive pieces of work of a stream, where the second was launched before the
-    /// first ended, and no wait of a stream for another was called between their launches. Between 1 and 30 µs; 30 µs, the threshold of HTA, if nothing was launched ahead.
+    /// first ended, and no wait of a stream for another was called between their launches. Between 1 and 30 µs;
+    /// 30 µs, the threshold of HTA, if nothing was launched ahead.
     ///
     /// Real traces: 1.2 to 3.8 µs on NVIDIA, where work of a stream is never closer than 0.5 µs; 1 µs, the lower
     /// bound, on AMD, where it follows without space; more than 30 µs if work is missing from the recording.
@@ -62,7 +63,7 @@ impl Lengths {
 }
 
 /// Cost: O(n log k) for n slices in k rows of the device.
-pub fn usual(trace: &Trace, process: ProcessId, calls: &Calls, waits: &Waits) -> Usual {
+pub fn usual(trace: &Trace, process: ProcessId, waits: &Waits) -> Usual {
     let slices = &trace.slices;
     let [mut follows, mut launches, mut delays] = [(); 3].map(|()| Lengths::new());
     // The last end on each stream with the call that launched the last work, and the last end on all.
@@ -71,7 +72,7 @@ pub fn usual(trace: &Trace, process: ProcessId, calls: &Calls, waits: &Waits) ->
     for work in in_order(trace, process) {
         let last = &mut ends[slices.track_of(work).0 as usize];
         let (start, end) = (slices.ts[work.idx()], slices.end[work.idx()]);
-        let own = calls.of(trace, work);
+        let own = trace.launch_of(work);
         if let Some(id) = own {
             let call = slices.time(id);
             if let Some((last, before)) = last.filter(|&(last, _)| last < start && call.end < last)

@@ -3,7 +3,6 @@
 use hashbrown::HashMap;
 
 use super::causes::Scene;
-use super::work::Calls;
 use crate::model::{SliceId, StringId, SyncKind, TimeNs, Trace, TrackId, TrackKind};
 
 /// A wait of a stream for an event.
@@ -29,12 +28,12 @@ pub struct Waits {
 
 impl Waits {
     /// Cost: O(m + n log n) for m slices and n recorded synchronizations.
-    pub fn new(trace: &Trace, calls: &Calls) -> Self {
+    pub fn new(trace: &Trace) -> Self {
         let mut out = Self { calls: wait_calls(trace), ..Self::default() };
         for (slice, sync) in trace.facts.syncs.iter().filter(|(_, sync)| sync.kind == SyncKind::StreamWait) {
             let (Some(stream), Some(event_stream)) = (sync.stream, sync.event_stream) else { continue };
             let device = trace.process(trace.track(trace.slices.track_of(slice)).process).device;
-            let call = calls.of(trace, slice).unwrap_or(slice);
+            let call = trace.launch_of(slice).unwrap_or(slice);
             let wait = Wait { ts: trace.slices.ts[call.idx()], event_stream, record: sync.event_record };
             out.by_stream.entry((device, stream)).or_default().push(wait);
         }
@@ -63,9 +62,9 @@ impl Waits {
     /// start.
     ///
     /// While it runs, its own device is not idle: so it ran on another device, or right before the gap.
-    pub fn producer(&self, trace: &Trace, calls: &Calls, scene: &Scene) -> Option<SliceId> {
+    pub fn producer(&self, trace: &Trace, scene: &Scene) -> Option<SliceId> {
         let slices = &trace.slices;
-        let launch = |work: SliceId| calls.of(trace, work).map(|call| slices.ts[call.idx()]);
+        let launch = |work: SliceId| trace.launch_of(work).map(|call| slices.ts[call.idx()]);
         let track = trace.track(slices.track_of(scene.ended_by));
         let key = (trace.process(track.process).device, stream_id(&track.tid)?);
         let waits = self.by_stream.get(&key)?;

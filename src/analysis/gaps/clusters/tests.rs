@@ -4,7 +4,7 @@ use super::*;
 use crate::analysis::gaps::Trigger;
 use crate::analysis::gaps::ceiling::{Rank, ceiling};
 use crate::analysis::steps::StepSource;
-use crate::model::{SliceId, SliceKind, TraceBuilder};
+use crate::model::{SliceId, SliceKind, TimeRange, TraceBuilder};
 
 const THETA: DurNs = 5;
 
@@ -62,7 +62,6 @@ fn the_same_gap_of_each_step_is_one_cluster() {
     assert!(load.is_at_step_boundary && !found.all[1].is_at_step_boundary);
     assert_eq!((found.micro.count, found.micro.total_ns), (2, 5));
     assert_eq!([0, 1, 2, 3, 4, 5].map(|gap| found.of(gap)), [Some(1), Some(0), Some(1), Some(0), None, None]);
-    assert_eq!(found.gaps_within(load, &ledger, TimeRange { start: 45, end: 215 }), [3]);
     let ended = |class| {
         ceiling(&[Rank { ledgers: std::slice::from_ref(&ledger), steps: &steps }], &move |_, _, part| {
             part.class == class
