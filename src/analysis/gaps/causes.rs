@@ -32,9 +32,9 @@ pub struct Scene {
     pub before_on_stream: Option<SliceId>,
     /// The graph launch of the last work of a graph before the gap.
     pub last_graph: Option<SliceId>,
-    /// The usual time from one launch to the next, if the last pieces of work were all launched no earlier before they
-    /// ran than is usual.
-    pub launch_bound_run: Option<DurNs>,
+    /// The launches of the last pieces of work, in any order, if all were launched no earlier before they ran than is
+    /// usual.
+    pub launch_bound_run: Option<[TimeNs; LAUNCH_BOUND_RUN as usize]>,
 }
 
 /// Finds the causes of the gaps of one device, in order of time.
@@ -254,8 +254,8 @@ impl<'a> Causes<'a> {
         }
         let is_graph = self.launches_graph(call);
         let ahead = slices.ts[scene.ended_by.idx()] - slices.end[call.idx()];
-        let is_of_run = |interval| scene.gap.dur() <= LAUNCH_BOUND_INTERVALS * interval;
-        let keeps_up_only_just = scene.launch_bound_run.is_some_and(is_of_run) && ahead < self.usual.latency;
+        let is_of_run = |run| scene.gap.dur() <= LAUNCH_BOUND_INTERVALS * usual_interval(run);
+        let keeps_up_only_just = ahead < self.usual.latency && scene.launch_bound_run.is_some_and(is_of_run);
         if keeps_up_only_just && !is_graph && !has_cause(parts) {
             return Some((Trigger::LaunchBound, None));
         }
@@ -311,6 +311,14 @@ impl<'a> Causes<'a> {
         let first = near.get();
         boundaries.get(first).is_some_and(|&boundary| boundary <= range.end)
     }
+}
+
+/// The median time from one of these launches to the next.
+fn usual_interval(mut launches: [TimeNs; LAUNCH_BOUND_RUN as usize]) -> DurNs {
+    launches.sort_unstable();
+    let mut intervals: [DurNs; LAUNCH_BOUND_RUN as usize - 1] = std::array::from_fn(|i| launches[i + 1] - launches[i]);
+    intervals.sort_unstable();
+    intervals[intervals.len() / 2]
 }
 
 /// Whether most of a gap is time that the speed of launches does not explain, such as loading data.

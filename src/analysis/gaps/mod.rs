@@ -295,14 +295,6 @@ pub fn ledger(
     Ledger { theta_ns: 0, ..ledgers(trace, std::slice::from_ref(busy), steps, is_cancelled).remove(0) }
 }
 
-/// The median time from one of these launches to the next.
-fn usual_interval(mut launches: [TimeNs; LAUNCH_BOUND_RUN as usize]) -> DurNs {
-    launches.sort_unstable();
-    let mut intervals: Vec<DurNs> = launches.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    intervals.sort_unstable();
-    intervals[intervals.len() / 2]
-}
-
 /// One pass over the work of a device.
 struct Sweep<'a> {
     trace: &'a Trace,
@@ -325,13 +317,13 @@ impl Sweep<'_> {
         let (mut last_graph, mut run) = (None, 0_u32);
         let mut recent = [0; LAUNCH_BOUND_RUN as usize];
         let mut segments = Vec::new();
-        for (work, n) in in_order(self.trace, self.ledger.process).zip(1_u32..) {
+        for ((work, stream), n) in in_order(self.trace, self.ledger.process).zip(1_u32..) {
             if n.is_multiple_of(Self::BATCH) && is_cancelled() {
                 break;
             }
             let time = slices.time(work);
             let call = self.trace.launch_of(work);
-            let before_on_stream = on_stream[slices.track_of(work).0 as usize].replace(work);
+            let before_on_stream = on_stream[stream.0 as usize].replace(work);
             if let Some((after, after_call)) = last.filter(|last| slices.end[last.0.idx()] < time.start) {
                 let scene = Scene {
                     gap: TimeRange { start: slices.end[after.idx()], end: time.start },
@@ -341,7 +333,7 @@ impl Sweep<'_> {
                     call,
                     before_on_stream,
                     last_graph,
-                    launch_bound_run: (run >= LAUNCH_BOUND_RUN).then(|| usual_interval(recent)),
+                    launch_bound_run: (run >= LAUNCH_BOUND_RUN).then_some(recent),
                 };
                 self.add(&scene, &mut segments);
             }
