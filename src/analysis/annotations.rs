@@ -196,7 +196,7 @@ fn project(trace: &Trace, work: &[Launched], ranges: &[(SliceId, u32)], add: &mu
     for i in (1..starts.len()).rev() {
         starts[i - 1] = starts[i - 1].min(starts[i]);
     }
-    let mut sums = RecentSpans::default();
+    let mut sums = RecentSpans::new(borders.len());
     let (mut next, mut next_shared) = (0, 0);
     for (work, group) in wanted {
         let end = partition_near(&borders, next, |&border| border < work.end);

@@ -162,14 +162,8 @@ impl<'a> Causes<'a> {
     /// From the launch on: the usual latency, or what the work waited for.
     fn launch_part(&mut self, range: TimeRange, scene: &Scene, call: SliceId, out: &mut Vec<Segment>) {
         let slices = &self.trace.slices;
-        let mut at = Vec::new();
-        let launched = slices.ts[call.idx()];
-        self.host.tile(slices.track_of(call), TimeRange { start: launched, end: launched + 1 }, &mut at);
-        let flags = |class, slice, time| Segment {
-            has_operator: at.first().is_some_and(|at| at.has_operator),
-            has_frame: at.first().is_some_and(|at| at.has_frame),
-            ..Segment::new(time, class, slice)
-        };
+        let (has_operator, has_frame) = self.host.is_inside(slices.track_of(call), slices.ts[call.idx()]);
+        let flags = |class, slice, time| Segment { has_operator, has_frame, ..Segment::new(time, class, slice) };
         let role = self.host.roles.of(self.trace, call);
         let mut rest = range;
         // A call of usual length belongs to the latency. Work cannot begin before a slow one is over.

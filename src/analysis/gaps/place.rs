@@ -27,7 +27,7 @@ pub fn place<'a>(trace: &'a Trace, gap: &Gap, part: &GapPart) -> Place<'a> {
     let is_operator = |slice: &SliceId| trace.slices.kind[slice.idx()] == SliceKind::Operator;
     let operator = at.function(trace, &open).or_else(|| open.iter().rev().copied().find(is_operator));
     let frame = user_frame(trace, &open, thread, time).or_else(|| {
-        let mut others = other_threads(trace, gap, thread, time.start);
+        let mut others = other_threads(trace, gap, thread, time.start, (0..trace.tracks.len() as u32).map(TrackId));
         others.find_map(|thread| user_frame(trace, &open_during(trace, thread, time), thread, time))
     });
     Place { operator, frame }
@@ -105,22 +105,40 @@ pub(super) fn whereabouts(trace: &Trace, gap: &Gap, part: &GapPart) -> Option<Wh
 
 /// The other threads that may show where the program is: the one that launched the work before the gap, and those of
 /// the process that wait in `backward()` at a time.
-pub(super) fn other_threads(trace: &Trace, gap: &Gap, thread: TrackId, at: TimeNs) -> impl Iterator<Item = TrackId> {
+///
+/// * `threads`: those that may wait so.
+pub(super) fn other_threads(
+    trace: &Trace,
+    gap: &Gap,
+    thread: TrackId,
+    at: TimeNs,
+    threads: impl Iterator<Item = TrackId>,
+) -> impl Iterator<Item = TrackId> {
     let before = trace.launch_of(gap.after).map(|call| trace.slices.track_of(call));
     let process = trace.track(thread).process;
-    let others = (0..trace.tracks.len() as u32).map(TrackId);
-    let others = others.filter(move |&track| trace.track(track).process == process);
-    let waiting = others.filter(move |&track| waits_for_backward(trace, track, at));
+    let threads = threads.filter(move |&track| trace.track(track).process == process);
+    let waiting = threads.filter(move |&track| waits_for_backward(trace, track, at));
     before.into_iter().chain(waiting).filter(move |&track| track != thread)
 }
 
 /// Whether a thread waits for the thread of autograd.
 fn waits_for_backward(trace: &Trace, thread: TrackId, at: TimeNs) -> bool {
-    let slices = &trace.slices;
-    let waits = |slice: &SliceId| {
-        slices.kind[slice.idx()] == SliceKind::PythonFunction && trace.slice_name(*slice).contains("run_backward")
-    };
+    let kind = |slice: SliceId| trace.slices.kind[slice.idx()];
+    let waits = |&slice: &SliceId| kind(slice) == SliceKind::PythonFunction && is_backward(trace.slice_name(slice));
     open_at(trace, thread, at).iter().any(waits)
+}
+
+/// The threads that at some time wait for the thread of autograd. Cost: O(slices).
+pub(super) fn backward_threads(trace: &Trace) -> Vec<TrackId> {
+    let slices = &trace.slices;
+    let waits: Vec<bool> = trace.strings.iter().map(|(_, name)| is_backward(name)).collect();
+    let is_waiting = |&i: &usize| slices.kind[i] == SliceKind::PythonFunction && waits[slices.name[i].0 as usize];
+    let all = (0..trace.tracks.len() as u32).map(TrackId);
+    all.filter(|&track| waits.contains(&true) && trace.track_slices(track).any(|i| is_waiting(&i))).collect()
+}
+
+fn is_backward(function: &str) -> bool {
+    function.contains("run_backward")
 }
 
 /// The innermost frame of the user's program among `open` slices of a thread, else of a sample during `time`.

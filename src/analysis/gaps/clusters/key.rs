@@ -4,7 +4,9 @@ use hashbrown::{HashMap, HashSet};
 
 use super::NameId;
 use crate::analysis::frame::Frame;
-use crate::analysis::gaps::place::{Whereabouts, open_during, other_threads, sampled_frame, whereabouts};
+use crate::analysis::gaps::place::{
+    Whereabouts, backward_threads, open_during, other_threads, sampled_frame, whereabouts,
+};
 use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger};
 use crate::analysis::short_name::short_name;
 use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeRange, Trace, TrackId};
@@ -62,6 +64,8 @@ pub struct Keys<'a> {
     is_user: HashMap<StringId, bool>,
     /// Whether the recording has frames of any kind.
     has_frames: bool,
+    /// Threads that wait for that of autograd.
+    backward: Vec<TrackId>,
     numbered: HashSet<String>,
 }
 
@@ -76,6 +80,7 @@ impl<'a> Keys<'a> {
             paths: vec![(0, NameId::default())],
             is_user: HashMap::new(),
             has_frames: !trace.samples.ts.is_empty() || trace.slices.kind.contains(&SliceKind::PythonFunction),
+            backward: backward_threads(trace),
             numbered: numbered(trace),
         };
         keys.intern(String::new());
@@ -147,7 +152,7 @@ impl<'a> Keys<'a> {
         let open = at.open(self.trace);
         let mut frame = self.frame(&open, thread, time);
         if frame.is_none() && self.has_frames {
-            let mut others = other_threads(self.trace, gap, thread, time.start);
+            let mut others = other_threads(self.trace, gap, thread, time.start, self.backward.clone().into_iter());
             frame = others.find_map(|thread| self.frame(&open_during(self.trace, thread, time), thread, time));
         }
         HostPlace { path: self.path(&at, &open), frame: frame.unwrap_or_default() }
