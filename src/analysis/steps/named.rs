@@ -138,6 +138,16 @@ impl Division {
         self.times.drain(..self.times.len() - n_steps.min(self.times.len()));
     }
 
+    /// Removes the steps that begin after `last`, the last event of a recording.
+    pub fn end_at(&mut self, last: TimeNs) {
+        let n_steps = self.boundaries.partition_point(|&start| start <= last).min(self.boundaries.len() - 1);
+        self.boundaries.truncate(n_steps + 1);
+        if let Some(names) = &mut self.names {
+            names.truncate(n_steps);
+        }
+        self.times.truncate(n_steps);
+    }
+
     /// The steps as time ranges.
     pub(super) fn in_time(self) -> Steps {
         let mut steps = Steps::new(self.source, self.boundaries, self.names, 0, Some(&|ts| ts));

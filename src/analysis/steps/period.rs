@@ -1,4 +1,4 @@
-//! Detection of the period of a sequence.
+//! Detection of the periods of a sequence.
 
 use hashbrown::HashMap;
 
@@ -28,8 +28,8 @@ const TOLERANCE: f64 = 0.003;
 const MAX_LENGTHS: usize = 24;
 /// Numbers of consecutive items that are compared as one where single items do not tell: if none occurs once a round.
 const WIDTHS: [usize; 2] = [8, 64];
-/// Share of repeated items from which single items suffice.
-const ENOUGH_REPEATED: f64 = 0.98;
+/// Share of repeated items from which single items suffice: layers alone explain nearly all of a pass with many.
+const ENOUGH_REPEATED: f64 = 0.999;
 
 /// A possible start of rounds: an item that recurs at nearly constant distance.
 struct Anchor {
@@ -45,30 +45,43 @@ struct Anchor {
     rise: i64,
 }
 
-/// The period of a sequence, if most of its items take part in one.
+/// The periods of a sequence in which most of its items take part: those that explain most or nearly most come first,
+/// the shortest of them in front, then the others from the shortest. Empty once cancelled.
 ///
 /// * `symbols`: a number below the number of items for each item, the same for equal ones, ascending with
 ///   their first places.
 /// * `level`: what should be low where a round begins, such as memory in use before an item; 0 if there is
 ///   nothing of the sort.
 ///
+/// Layers repeat inside of a step, so several periods may hold: which of them is that of steps is for the caller to
+/// judge.
+///
 /// Rounds begin at an item that comes at an even distance. For the commonest distances, each weighted
 /// with what it covers, that item is taken before which the level rises least over the rounds, or hardly
 /// more, and of such that with the lowest level. A length explains an item if the round before has the
-/// same, wherever in it: so an odd item now and then moves nothing. Of the lengths that explain nearly the
-/// most the shortest wins. Cost: O(n log n); a few dozen bytes an item.
-pub fn period(symbols: &[u32], level: &dyn Fn(usize) -> i64, is_cancelled: &dyn Fn() -> bool) -> Option<Period> {
-    let mut found = candidates(symbols, symbols, level, is_cancelled)?;
+/// same, wherever in it: so an odd item now and then moves nothing. Cost: O(n log n); a few dozen bytes an item.
+pub fn periods(symbols: &[u32], level: &dyn Fn(usize) -> i64, is_cancelled: &dyn Fn() -> bool) -> Vec<Period> {
+    let mut found = candidates(symbols, symbols, level, is_cancelled).unwrap_or_default();
     for width in WIDTHS {
         if found.iter().any(|candidate| candidate.0 >= ENOUGH_REPEATED) || symbols.len() < 2 * width {
             break;
         }
-        found.extend(candidates(symbols, &grams(symbols, width), level, is_cancelled)?);
+        found.extend(candidates(symbols, &grams(symbols, width), level, is_cancelled).unwrap_or_default());
     }
-    let most = found.iter().map(|candidate| candidate.0).max_by(f64::total_cmp)?;
-    found.retain(|candidate| candidate.0 >= most - TOLERANCE);
-    let (_, explained, starts, anchor) = found.into_iter().min_by_key(|candidate| candidate.3.length)?;
-    Some(Period { length: anchor.length, share: explained as f64 / symbols.len() as f64, starts })
+    if is_cancelled() {
+        return Vec::new();
+    }
+    let most = found.iter().map(|candidate| candidate.0).max_by(f64::total_cmp).unwrap_or_default();
+    // Of one length, what explains most.
+    found.sort_by(|a, b| a.3.length.cmp(&b.3.length).then(b.0.total_cmp(&a.0)));
+    found.dedup_by_key(|candidate| candidate.3.length);
+    found.sort_by_key(|candidate| candidate.0 < most - TOLERANCE);
+    let period = |(_, explained, starts, anchor): Candidate| Period {
+        length: anchor.length,
+        share: explained as f64 / symbols.len() as f64,
+        starts,
+    };
+    found.into_iter().map(period).collect()
 }
 
 /// Rounds with the share of items repeated, the items explained, their starts, and what they begin with.

@@ -268,7 +268,7 @@ fn a_device_follows_the_work_that_its_steps_launched() {
     assert_eq!(found.on(busy[0].process).host, found.boundaries);
     assert_eq!(found.on(busy[0].process).device, [0, 500, 1000, 1500]);
     let parts = step_parts(&trace, &found, &busy);
-    let of_device: Vec<_> = parts.devices[0].1.iter().map(|step| (step.compute_ns, step.idle_ns)).collect();
+    let of_device: Vec<_> = parts.devices[0].1.iter().map(|step| (step.parts.compute_ns, step.parts.idle_ns)).collect();
     assert_eq!(of_device, [(400, 100); 3]);
     // Of 300 ns on the host, the device is busy from 50 to 250.
     assert_eq!(parts.utilization, [(0, 200.0 / 300.0)]);
