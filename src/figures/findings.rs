@@ -1,5 +1,6 @@
 //! Converts results of analyses to findings, with text and figures.
 
+use super::memory::why;
 use super::verdicts::level;
 use super::{Cell, Part, Word, figures, format};
 use crate::analysis::finding::{Evidence, Finding, Unit};
@@ -69,7 +70,7 @@ pub fn out_of_memory(card: &OomCard, at: Option<TimeNs>) -> Finding {
     Finding {
         rule: "out_of_memory",
         severity: Severity::High,
-        text: format!("Out of memory: {} requested", format::bytes(card.requested as f64)),
+        text: format!("Out of memory: {} requested. {}", format::bytes(card.requested as f64), why(card)),
         measured: card.requested as f64,
         threshold: card.device_free.unwrap_or_default() as f64,
         default_threshold: None,

@@ -9,7 +9,7 @@ mod summary;
 
 pub use allocations::AllocationRows;
 pub use growth::{MemoryGrowth, growth};
-pub use oom::{OutOfMemory, oom};
+pub use oom::{OutOfMemory, oom, why};
 pub use places::{AtPlace, Places, gains, leaks, live_at_end, no_leaks, peak_by_stack};
 pub use reserved::{ReservedGrowth, cause_text, reserved_growth};
 pub use summary::{DeviceMemory, memory};
