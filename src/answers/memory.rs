@@ -10,6 +10,7 @@ use crate::analysis::memory::reserved::{Growth, PinnedRange, growth, pins};
 use crate::analysis::memory::signature::Signatures;
 use crate::analysis::memory::state::{AllocatorState, allocator};
 use crate::analysis::memory::steps::{self, Steps};
+use crate::analysis::memory::summary::{Summary, largest_holder, summary};
 use crate::model::{StringId, TimeNs, Trace};
 use crate::session::OpenMemory;
 
@@ -151,3 +152,37 @@ impl Analysis for OomCards {
         Some(cards(of.trace(), of.history(), &signatures, self.0, &|| work.is_cancelled()))
     }
 }
+
+/// What the line about a memory says: peak, end, largest holder, verdict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InShort;
+
+/// The result of [`InShort`].
+#[derive(Debug)]
+pub struct MemoryInShort {
+    pub summary: Summary,
+    /// The place that holds the most at the peak, with its bytes; without a name if its stack is unknown.
+    pub holder: Option<(String, u64)>,
+    pub found: Arc<FoundLeaks>,
+    pub cards: Arc<Vec<OomCard>>,
+}
+
+impl Analysis for InShort {
+    type Of = OpenMemory;
+    type Output = MemoryInShort;
+    const NAME: &'static str = "Summing up the memory";
+
+    fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Self::Output> {
+        let labels = work.get(&of.open.trace, &StackLabels)?;
+        let holder = largest_holder(of.history(), &labels);
+        Some(MemoryInShort {
+            summary: summary(of.history()),
+            holder: holder.map(|(place, bytes)| (of.trace().strings.get(place).to_owned(), bytes)),
+            found: work.get(of, &LeakSearch::default())?,
+            cards: work.get(of, &OomCards(CARD_STACKS))?,
+        })
+    }
+}
+
+/// Stacks listed on a card of the window.
+pub const CARD_STACKS: usize = 12;

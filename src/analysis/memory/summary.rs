@@ -1,8 +1,11 @@
 //! Summary figures of a memory history: peaks, means, fragmentation.
 
+use hashbrown::HashMap;
+
+use super::live::{LiveUntil, live};
 use super::state;
-use crate::model::MemoryHistory;
 use crate::model::memory::highest;
+use crate::model::{MemoryHistory, StringId};
 
 /// A peak, and the first state that reaches it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,9 +34,18 @@ pub struct Summary {
     pub fragmentation: Option<f64>,
     /// Free bytes at the end in segments that cannot be released; `None` if segments are unknown.
     pub end_pinned: Option<u64>,
+    /// Blocks at the end, those awaiting their free included.
+    pub end_active: u64,
+    /// The largest contiguous free range at the end; `None` if segments are unknown.
+    pub end_largest_free: Option<u64>,
 }
 
 impl Summary {
+    /// Reserved at the end, but in no block.
+    pub fn end_unused(&self) -> u64 {
+        self.end_reserved.saturating_sub(self.end_active)
+    }
+
     /// Mean allocated by mean reserved bytes, 0 to 1; `None` if nothing is reserved.
     pub fn efficiency(&self) -> Option<f64> {
         (self.mean_reserved > 0.0).then(|| self.mean_allocated / self.mean_reserved)
@@ -78,7 +90,23 @@ pub fn summary(history: &MemoryHistory) -> Summary {
         is_by_time,
         fragmentation: at_end.map(|sums| sums.fragmentation()),
         end_pinned: at_end.map(|sums| sums.pinned),
+        end_active: of(&curves.active).1,
+        end_largest_free: at_end.map(|sums| sums.largest_free),
     }
+}
+
+/// The place that holds the most allocated bytes at the peak, with these; the empty string stands for unknown places.
+/// `None` if nothing is allocated.
+///
+/// * `labels`: the place of each stack.
+/// * Cost: O(blocks allocated until then).
+pub fn largest_holder(history: &MemoryHistory, labels: &[StringId]) -> Option<(StringId, u64)> {
+    let mut held: HashMap<StringId, u64> = HashMap::new();
+    for id in live(history, highest(&history.curves.allocated).0, LiveUntil::Allocated) {
+        let stack = history.allocations.stack[id.idx()].0 as usize;
+        *held.entry(labels.get(stack).copied().unwrap_or_default()).or_default() += history.allocations.bytes[id.idx()];
+    }
+    held.into_iter().max_by_key(|&(place, bytes)| (bytes, place))
 }
 
 /// Duration of each state in nanoseconds; `None` if all are zero or the history has no times.

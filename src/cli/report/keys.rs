@@ -54,7 +54,13 @@ pub struct Report {
     #[serde(skip)]
     pub device_time: Table,
     #[serde(skip)]
+    pub memory_in_short: Table,
+    #[serde(skip)]
     pub growth: Table,
+    #[serde(skip)]
+    pub reserved_shares: Table,
+    #[serde(skip)]
+    pub categories: Table,
     /// Steps of all traces.
     #[serde(skip)]
     pub step_times: Table,
@@ -104,7 +110,10 @@ impl Report {
             os_calls,
             annotations,
             memory,
+            memory_in_short,
             growth,
+            reserved_shares,
+            categories,
             device_time,
             gaps,
             gap_classes,
@@ -119,6 +128,7 @@ impl Report {
         vec![
             files,
             problems,
+            Borrowed(memory_in_short),
             Owned(figures::findings::findings().table(found, 0)),
             Borrowed(judged),
             Borrowed(checks),
@@ -144,6 +154,8 @@ impl Report {
             Borrowed(memory),
             Owned(nested(memory, &parts::oom())),
             Borrowed(growth),
+            Borrowed(reserved_shares),
+            Borrowed(categories),
             Owned(nested(memory, &parts::leaks())),
             Owned(nested(memory, &parts::no_leaks())),
             Owned(nested(memory, &parts::gains())),

@@ -1,17 +1,25 @@
 //! Figures of GPU memory: of each device, of places in the program, of each time that memory ran out.
 
 mod allocations;
+mod categories;
 mod growth;
+mod headline;
+mod leak_advice;
 mod oom;
 mod places;
 mod reserved;
 mod summary;
 
 pub use allocations::AllocationRows;
-pub use growth::{MemoryGrowth, growth};
-pub use oom::{OutOfMemory, oom};
+pub use categories::{Held, categories, categories_object};
+pub use growth::{MemoryGrowth, growth, growth_sentence, step_name};
+pub use headline::{Headline, InShort, headline, in_short};
+pub use leak_advice::leak_advice;
+pub use oom::{OutOfMemory, oom, why};
 pub use places::{AtPlace, Places, gains, leaks, live_at_end, no_leaks, peak_by_stack};
-pub use reserved::{ReservedGrowth, cause_text, reserved_growth};
+pub use reserved::{
+    ReservedGrowth, ReservedShares, cause_text, reserved_growth, reserved_shares, shares_object, shares_sentence,
+};
 pub use summary::{DeviceMemory, memory};
 
 use super::{Cell, Figure, figures};
