@@ -1,6 +1,7 @@
 //! Figures of GPU memory: of each device, of places in the program, of each time that memory ran out.
 
 mod allocations;
+mod by_place;
 mod growth;
 mod oom;
 mod places;
@@ -8,6 +9,7 @@ mod reserved;
 mod summary;
 
 pub use allocations::AllocationRows;
+pub use by_place::{AT_END, AT_MOMENT, AT_PEAK, HolderRow, by_place, change_by_place};
 pub use growth::{MemoryGrowth, growth};
 pub use oom::{OutOfMemory, oom};
 pub use places::{AtPlace, Places, gains, leaks, live_at_end, no_leaks, peak_by_stack};

@@ -114,6 +114,22 @@ pub fn grid_tools_ui(grid: &mut Grid, name: &str, hint: &str, ui: &mut egui::Ui)
     }
 }
 
+/// The shown state and the one that it is compared with, and buttons to set and clear the base.
+pub fn base_ui((state, base): (u32, Option<u32>), shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+    let at = state_text(shown, state);
+    ui.weak(match base {
+        Some(base) => format!("from {} to {at}", state_text(shown, base)),
+        None => at,
+    });
+    if ui.button("Set as base").on_hover_text("Compare later moments with this one").clicked() {
+        ctx.memory.base = Some(state);
+    }
+    let hint = "Compare with the start of the recording again";
+    if ctx.memory.base.is_some() && ui.button("Clear base").on_hover_text(hint).clicked() {
+        ctx.memory.base = None;
+    }
+}
+
 /// A state as text: `event 1,234 at 1.2 s`.
 pub fn state_text(shown: &OpenMemory, state: u32) -> String {
     let number = match state.checked_sub(1) {

@@ -5,7 +5,8 @@
 //! bounded by pixels, and every byte is counted.
 
 use crate::analysis::memory::state::{AllocatorState, PartKind, SegmentPart};
-use crate::model::memory::AllocationId;
+use crate::model::MemoryHistory;
+use crate::model::memory::{AllocationId, Segment, highest};
 
 /// Gap between two segments of one line, in points.
 const GAP: f32 = 3.0;
@@ -84,14 +85,40 @@ impl Map {
     }
 }
 
-/// The bytes per point at which everything fits into `n_lines` lines of `width` points.
-pub fn fitting_scale(state: &AllocatorState, width: f32, n_lines: u32) -> f64 {
-    let n_segments: usize = state.pools.iter().map(|pool| pool.segments.len()).sum();
-    let gaps = n_segments as f64 * f64::from(GAP + 1.0);
-    // Each pool ends with an incomplete line.
-    let lines = f64::from(n_lines.saturating_sub(2 * state.pools.len() as u32).max(1));
-    let room = (lines * f64::from(width) - gaps).max(f64::from(width) / 2.0);
-    (state.sums.reserved as f64 / room).max(1.0)
+/// What a map has to have room for: that of the moment with the most reserved memory, so that the scale is the same at
+/// every moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    pub reserved: u64,
+    pub n_segments: usize,
+    /// Pools with segments at any moment, by size class.
+    pub n_pools: usize,
+}
+
+impl Extent {
+    /// Cost: O(states + segments · log segments).
+    pub fn of(history: &MemoryHistory) -> Self {
+        let (peak, reserved) = highest(&history.curves.reserved);
+        let mut live: Vec<&Segment> = history.segments.iter().filter(|segment| segment.is_live(peak)).collect();
+        live.sort_by_key(|segment| segment.addr);
+        // Mappings of an expandable segment that touch are one.
+        let touch =
+            |a: &Segment, b: &Segment| a.is_expandable && b.is_expandable && a.addr.saturating_add(a.bytes) == b.addr;
+        let n_segments = live.chunk_by(|a, b| touch(a, b)).count();
+        let mut pools: Vec<_> = history.segments.iter().map(|segment| (segment.pool, segment.kind)).collect();
+        pools.sort_unstable();
+        pools.dedup();
+        Self { reserved, n_segments, n_pools: pools.len() }
+    }
+
+    /// The bytes per point at which it fits into `n_lines` lines of `width` points.
+    pub fn fitting_scale(&self, width: f32, n_lines: u32) -> f64 {
+        let gaps = self.n_segments as f64 * f64::from(GAP + 1.0);
+        // Each pool ends with an incomplete line.
+        let lines = f64::from(n_lines.saturating_sub(2 * self.n_pools as u32).max(1));
+        let room = (lines * f64::from(width) - gaps).max(f64::from(width) / 2.0);
+        (self.reserved as f64 / room).max(1.0)
+    }
 }
 
 /// Where the next box goes.
@@ -232,6 +259,11 @@ mod tests {
     use super::*;
     use crate::analysis::memory::state::{PoolState, SegmentState};
 
+    fn extent(state: &AllocatorState) -> Extent {
+        let n_segments = state.pools.iter().map(|pool| pool.segments.len()).sum();
+        Extent { reserved: state.sums.reserved, n_segments, n_pools: state.pools.len() }
+    }
+
     /// A state of segments whose parts have these sizes.
     fn state(segments: &[Vec<u64>]) -> AllocatorState {
         let mut pool = PoolState::default();
@@ -266,7 +298,7 @@ mod tests {
             zoom in 1.0_f64..50.0,
         ) {
             let state = state(&segments);
-            let scale = (fitting_scale(&state, width, lines) / zoom)
+            let scale = (extent(&state).fitting_scale(width, lines) / zoom)
                 .max(state.sums.reserved as f64 / f64::from(width) / 2_000.0);
             let map = lay_out(&state, width, scale);
             // A wrapped stretch is several boxes of one address.
@@ -307,7 +339,7 @@ mod tests {
         let segments: Vec<Vec<u64>> = (0..400).map(|i| vec![2 << 20, (1 + i % 37) << 20]).collect();
         let state = state(&segments);
         for (width, lines) in [(1200.0, 30), (800.0, 12), (300.0, 60)] {
-            let map = lay_out(&state, width, fitting_scale(&state, width, lines));
+            let map = lay_out(&state, width, extent(&state).fitting_scale(width, lines));
             assert!(map.lines.len() as u32 <= lines + lines / 4 + 2, "{} of {lines}", map.lines.len());
             assert!(map.lines.len() as u32 * 2 > lines, "{} of {lines}", map.lines.len());
         }

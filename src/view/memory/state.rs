@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use eframe::egui::{self, CornerRadius, Key, Rect, Sense, vec2};
 
-use super::map::{Map, fitting_scale, lay_out};
+use super::map::{Extent, Map, lay_out};
 use super::map_canvas::{Canvas, LINE_GAP, LINE_HEIGHT, awaiting_color, free_color, unsplit_color};
 use super::stack_colors::{ColorStacks, StackColors};
 use super::transport::Transport;
@@ -217,8 +217,9 @@ impl Analysis for MapOf {
 
     fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<StateMap> {
         let state = work.get(of, &StateAt(self.state))?;
-        let fitting = fitting_scale(&state, self.width as f32, self.lines);
-        let least = (state.sums.reserved as f64 / (f64::from(self.width) * MAX_LINES)).max(1.0);
+        let extent = Extent::of(of.history());
+        let fitting = extent.fitting_scale(self.width as f32, self.lines);
+        let least = (extent.reserved as f64 / (f64::from(self.width) * MAX_LINES)).max(1.0);
         let map = lay_out(&state, self.width as f32, (fitting / self.zoom).max(least));
         let labels = work.get(&of.open.trace, &StackLabels)?;
         let colors = work.get(&of.open.trace, &ColorStacks { is_dark: self.is_dark })?;

@@ -106,15 +106,24 @@ impl MemoryOverTime {
         ] {
             let is_chosen = (axis.kind == AxisKind::Events) == wants_events;
             if ui.add(Button::selectable(is_chosen, label)).on_hover_text(help).clicked() {
-                self.wants_events = wants_events;
-                // Amounts are the same on either axis.
-                let (from, to) = match axis.kind {
-                    AxisKind::Time => (&*ctx.navigation, &mut self.navigation),
-                    AxisKind::Events => (&self.navigation, &mut *ctx.navigation),
-                };
-                to.bytes = from.bytes;
+                self.choose_axis(axis, wants_events, ctx);
             }
         }
+        if ctx.traces.len() > 1 && axis.kind == AxisKind::Time {
+            let mut is_shared = !self.is_alone;
+            let hint = "Share the axis with the other open recordings, also with those of another time";
+            if ui.checkbox(&mut is_shared, "All files").on_hover_text(hint).clicked() {
+                self.wants_others = Some(is_shared);
+            }
+        }
+    }
+
+    /// Shows time or events; the visible amounts stay.
+    pub(super) fn choose_axis(&mut self, axis: &Axis<'_>, wants_events: bool, ctx: &mut ViewContext<'_>) {
+        let bytes = axis.navigation(&mut self.navigation, ctx.navigation).bytes;
+        self.wants_events = wants_events;
+        let kind = if wants_events { AxisKind::Events } else { AxisKind::Time };
+        Axis { kind, ..*axis }.navigation(&mut self.navigation, ctx.navigation).bytes = bytes;
     }
 
     fn colors_ui(&mut self, ui: &mut Ui, shown: &ShownMemory, index: &Index) {

@@ -91,6 +91,7 @@ impl MemoryOverTime {
         }
         let picture = frame.picture.as_ref().map(|(key, picture)| (key, &**picture));
         self.curves_ui(ctx, ui, chart, &frame.scale, picture);
+        strips::unrecorded(ctx, ui, chart, &frame.scale);
         strips::flags(ctx, ui, chart, &frame.scale);
         self.ranges(ctx, ui, chart, frame, (strong, accent));
         let with_ruler = ui.painter_at(parts.plots());

@@ -28,7 +28,7 @@ use eframe::egui::{Frame, Key, Margin, Rect, Sense, Ui, pos2};
 
 pub use self::minimap::Highest;
 
-use self::axis::{Axis, AxisKind};
+use self::axis::{Axis, AxisKind, OwnNavigation};
 use self::canvas::Canvas;
 use self::colors::{ColorBlocks, ColorBy, Colors};
 use self::commands::BytesBelow;
@@ -36,11 +36,12 @@ use self::curves::{Curve, ShownCurves};
 use self::heights::Heights;
 use self::work::{Index, MakeIndex, Marked, PictureKey};
 use super::head::choose_ui;
+use crate::analysis::clock::ClockSource;
 use crate::answers::{Answer, Query, Subject as _, SubjectKey};
 use crate::command::{Command, ctrl};
 use crate::model::TimeRange;
 use crate::model::memory::AllocationId;
-use crate::session::{Navigation, ShownMemory};
+use crate::session::{OpenTrace, ShownMemory};
 use crate::view::axis::{Drag, Minimap, Motion, Scale, fitted};
 use crate::view::states::answer_ui;
 use crate::view::{self, View, ViewContext, ViewSpec};
@@ -70,8 +71,12 @@ pub const SPEC: ViewSpec = ViewSpec {
 pub struct MemoryOverTime {
     /// Whether the user wants the events axis although there are times.
     wants_events: bool,
-    /// The visible range of the events axis; [`Axis::navigation`] chooses between it and session time.
-    navigation: Navigation,
+    /// Whether the user wants other recordings on the same axis, if the user said so.
+    wants_others: Option<bool>,
+    /// Whether this recording has an axis of time of its own.
+    is_alone: bool,
+    /// What is visible of the axes that only this view has; [`Axis::navigation`] chooses.
+    navigation: OwnNavigation,
     color_by: ColorBy,
     is_curve_shown: ShownCurves,
     history: Option<SubjectKey>,
@@ -142,15 +147,16 @@ impl MemoryOverTime {
         let history = shown.history();
         let has_time = history.has_time && history.span.dur() > 0;
         let kind = if has_time && !self.wants_events { AxisKind::Time } else { AxisKind::Events };
-        Axis { kind, history, offset: shown.open.offset }
+        Axis { kind, history, offset: shown.open.offset, is_alone: self.is_alone }
     }
 
     /// Forgets what belongs to another history.
     fn follow(&mut self, ctx: &mut ViewContext<'_>, shown: &ShownMemory) {
+        self.is_alone = !self.wants_others.unwrap_or_else(|| meets_others(ctx.traces, shown));
         let key = Some(shown.of.key());
         if self.history != key {
             self.history = key;
-            self.navigation = Navigation::default();
+            self.navigation = OwnNavigation::default();
             ctx.navigation.forget_bytes();
             self.drag = Drag::default();
             self.wanted = None;
@@ -267,6 +273,18 @@ impl MemoryOverTime {
     }
 }
 
+/// Whether no other open trace is known to be of another time. With those of other hours on its axis, this one would
+/// be a few pixels wide.
+fn meets_others(traces: &[OpenTrace], shown: &ShownMemory) -> bool {
+    let is_utc = |open: &OpenTrace| open.source == ClockSource::Utc;
+    let span = shown.history().span.shifted(shown.open.offset);
+    traces.iter().all(|open| {
+        let is_other_run = open.run != shown.open.run && is_utc(open) && is_utc(&shown.open);
+        let other = open.trace.span.shifted(open.offset);
+        !is_other_run && other.start <= span.end && span.start <= other.end
+    })
+}
+
 /// What is shown in this frame, and where.
 struct Chart<'a> {
     shown: &'a ShownMemory,
@@ -300,5 +318,25 @@ impl View for MemoryOverTime {
 
     fn run(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
         self.run_command(command, ctx)
+    }
+
+    fn run_hidden(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
+        if super::commands::run_hidden(command, ctx) {
+            return true;
+        }
+        let Some(shown) = ctx.memory.resolve(ctx.traces) else { return false };
+        self.follow(ctx, &shown);
+        match command {
+            Command::GoToPeak => {
+                let axis = self.axis(&shown);
+                self.go_to_peak(ctx, &axis, shown.history().curves.highest().0);
+            }
+            Command::ToggleEventsAxis => {
+                let axis = self.axis(&shown);
+                self.choose_axis(&axis, axis.kind == AxisKind::Time, ctx);
+            }
+            _ => return false,
+        }
+        true
     }
 }

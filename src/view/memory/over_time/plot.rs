@@ -101,7 +101,9 @@ impl MemoryOverTime {
             if at < scale.view.start || at > scale.view.end {
                 continue;
             }
-            let center = pos2(scale.x(at).clamp(scale.left + 3.0, scale.right() - 3.0), y(bytes as f64));
+            // Whole also at the edges.
+            let x = scale.x(at).min(scale.right() - 3.0).max(scale.left + 3.0);
+            let center = pos2(x, y(bytes as f64));
             let painter = ui.painter();
             painter.circle(center, 3.5, curve.color(ctx.is_dark), Stroke::new(1.0, theme::tokens(ctx.is_dark).canvas));
             let id = Id::unique(("memory peak", curve.label()));

@@ -2,6 +2,7 @@
 
 use eframe::egui::{Align2, Color32, FontId, Id, Painter, Rect, Sense, Stroke, Ui, pos2, vec2};
 
+use super::axis::AxisKind;
 use super::bands::Bar;
 use super::{Chart, LANE_HEIGHT};
 use crate::figures::format;
@@ -69,6 +70,55 @@ fn bar_rect(rect: Rect, scale: &Scale, bar: &Bar) -> Option<Rect> {
 fn hint(ui: &Ui, chart: &Chart<'_>, what: &str, rect: Rect, text: &str) {
     let clip = rect.intersect(chart.parts.plots());
     ui.interact(clip, Id::unique(("memory strip", what)), Sense::hover()).on_hover_text(text);
+}
+
+/// Hatches the time in which nothing was recorded, before the first event and after the last: of a ring buffer that
+/// was full the begin is gone. Says what is known of it where there is room.
+pub fn unrecorded(ctx: &ViewContext<'_>, ui: &Ui, chart: &Chart<'_>, scale: &Scale) {
+    let history = chart.shown.history();
+    if chart.axis.kind != AxisKind::Time {
+        return;
+    }
+    let span = chart.axis.span();
+    let from_before = history.curves.active.first().copied().unwrap_or(0);
+    let before = match from_before {
+        0 => "Not recorded".to_owned(),
+        bytes => format!("Not recorded: {} are from before", format::bytes(bytes as f64)),
+    };
+    let area = chart.parts.curves.union(chart.parts.canvas);
+    let (left, right) = (scale.x(span.start).min(area.right()), scale.x(span.end).max(area.left()));
+    let stretches = [
+        ("before", area.left()..=left, before),
+        ("after", right..=area.right(), "Not recorded: the recording has ended".to_owned()),
+    ];
+    for (which, x, text) in stretches {
+        let part = Rect::from_x_y_ranges(x, area.y_range());
+        if part.width() < 1.0 {
+            continue;
+        }
+        let painter = ui.painter_at(part);
+        hatch(&painter, part, theme::tokens(ctx.is_dark).line);
+        let galley = painter.layout_no_wrap(text.clone(), FontId::proportional(11.0), ui.visuals().text_color());
+        if galley.size().x + 16.0 <= part.width() {
+            let label = Rect::from_center_size(part.center(), galley.size() + vec2(10.0, 4.0));
+            painter.rect_filled(label, 2.0, ui.visuals().panel_fill);
+            painter.galley(label.min + vec2(5.0, 2.0), galley, ui.visuals().text_color());
+        }
+        // Only over the curves: on the canvas it would cover what lies below.
+        let part = Rect::from_x_y_ranges(part.x_range(), chart.parts.curves.y_range());
+        ui.interact(part, Id::unique(("memory strip", which)), Sense::hover()).on_hover_text(text);
+    }
+}
+
+/// Fills a rectangle with slanted lines.
+fn hatch(painter: &Painter, rect: Rect, color: Color32) {
+    const DISTANCE: f32 = 9.0;
+    let height = rect.height();
+    let n = ((rect.width() + height) / DISTANCE).ceil() as usize;
+    for i in 0..=n {
+        let x = rect.left() + i as f32 * DISTANCE;
+        painter.line_segment([pos2(x, rect.top()), pos2(x - height, rect.bottom())], Stroke::new(1.0, color));
+    }
 }
 
 /// A flagged moment.
