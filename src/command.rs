@@ -453,7 +453,7 @@ pub const COMMANDS: &[CommandSpec] = &[
     spec(
         Menu::Memory,
         Command::ClearHighlight,
-        "Highlight no memory",
+        "Clear highlight",
         "Show all allocations alike again, as Escape does",
         &[key(Key::H)],
     ),

@@ -305,6 +305,7 @@ fn files_are_read_written_and_judged() {
         fail_on,
         set: Vec::new(),
         thresholds: false,
+        memory_at: Vec::new(),
         reading: input::ReadArgs::default(),
     };
     assert_eq!(run(&args(&[&trace], None)).unwrap(), Outcome::Done);

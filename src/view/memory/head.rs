@@ -1,14 +1,21 @@
 //! What the memory views share: the choice of memory, the slider of the moment, and texts.
 
-use eframe::egui::accesskit::Action;
-use eframe::egui::{self, ComboBox, EventFilter, InputState, Key, Modifiers, Response, WidgetInfo};
+use std::sync::Arc;
 
+use eframe::egui::accesskit::Action;
+use eframe::egui::{
+    self, ComboBox, EventFilter, Frame, InputState, Key, Margin, Modifiers, Response, RichText, Stroke, WidgetInfo,
+};
+
+use crate::command::Command;
 use crate::figures::format;
 use crate::figures::text::display_name;
 use crate::model::MemoryHistory;
+use crate::model::memory::OutOfMemory;
 use crate::session::{OpenMemory, OpenTrace, ShownMemory};
 use crate::view::ViewContext;
 use crate::view::tables::Grid;
+use crate::widget::theme;
 
 /// The title of a history, unique among all that are open.
 fn title(traces: &[OpenTrace], trace: usize, memory: usize) -> String {
@@ -47,6 +54,41 @@ pub fn choose_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) -> Option<ShownMe
         ui.label(title(ctx.traces, shown.index, shown.memory));
     }
     Some(shown)
+}
+
+/// Says that memory ran out, if it did, and leads to the reasons.
+pub fn out_of_memory_ui(shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+    let ooms = &shown.history().ooms;
+    let Some(last) = ooms.last() else { return };
+    let color = theme::tokens(ctx.is_dark).severity[2];
+    let times =
+        if ooms.len() > 1 { format!(" {} times, at last", format::count(ooms.len() as u64)) } else { String::new() };
+    let text = format!("Out of memory{times}: {}", oom_text(last));
+    let frame = Frame::NONE.stroke(Stroke::new(1.0, color)).corner_radius(3.0).inner_margin(Margin::symmetric(6, 2));
+    frame.outer_margin(Margin::symmetric(6, 0)).show(ui, |ui| {
+        ui.horizontal(|ui| {
+            if ui.button("Show why").on_hover_text("Show the figures of each failed request").clicked() {
+                ctx.commands.push(Command::Show(super::RESERVED.id));
+            }
+            ui.add(egui::Label::new(RichText::new(text.as_str()).color(color).strong()).truncate())
+                .on_hover_text(&text);
+        });
+    });
+}
+
+/// Ends the highlight, if there is one.
+pub fn highlight_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+    let n = ctx.memory.marked.len() as u64;
+    let label = format!("Clear highlight ({})", format::count(n));
+    if n > 0 && ui.button(label).on_hover_text("Show all allocations alike again (Escape)").clicked() {
+        ctx.memory.marked = Arc::default();
+    }
+}
+
+/// What failed: `2.00 GiB requested, 120.00 MiB of the device were free`.
+pub fn oom_text(oom: &OutOfMemory) -> String {
+    let free = oom.device_free.map(|free| format!(", {} of the device were free", format::bytes(free as f64)));
+    format!("{} requested{}", format::bytes(oom.requested as f64), free.unwrap_or_default())
 }
 
 /// The title of the shown history, if there are several.

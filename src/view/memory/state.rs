@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use eframe::egui::{self, CornerRadius, Key, Rect, Sense, vec2};
 
-use super::map::{Extent, Map, lay_out};
+use super::map::{Map, Slots, lay_out};
 use super::map_canvas::{Canvas, LINE_GAP, LINE_HEIGHT, awaiting_color, free_color, unsplit_color};
 use super::stack_colors::{ColorStacks, StackColors};
 use super::transport::Transport;
@@ -90,6 +90,7 @@ impl View for MemoryState {
         egui::Frame::NONE.inner_margin(egui::Margin::symmetric(8, 4)).show(ui, |ui| {
             let shown = ui.horizontal_wrapped(|ui| head::choose_ui(ctx, ui)).inner;
             let Some(shown) = shown else { return };
+            head::out_of_memory_ui(&shown, ctx, ui);
             if !shown.history().has_segments {
                 let how = "A memory history (torch.cuda.memory._dump_snapshot) has both";
                 nothing_ui("This recording has blocks, but not the segments they lie in", how, ui);
@@ -102,6 +103,17 @@ impl View for MemoryState {
 
     fn is_pending(&self) -> bool {
         self.is_waiting
+    }
+
+    fn run_hidden(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
+        if *command != Command::PlayMoments {
+            return false;
+        }
+        if let Some(shown) = ctx.memory.resolve(ctx.traces) {
+            self.transport.toggle(&shown, ctx);
+            ctx.commands.push(Command::Show(SPEC.id));
+        }
+        true
     }
 
     fn run(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
@@ -209,6 +221,20 @@ impl MemoryState {
     }
 }
 
+/// The places on the map, which are the same at every moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct MapSlots;
+
+impl Analysis for MapSlots {
+    type Of = OpenMemory;
+    type Output = Slots;
+    const NAME: &'static str = "The places of the map";
+
+    fn run(&self, of: &OpenMemory, _: &Work<'_>) -> Option<Slots> {
+        Some(Slots::of(of.history()))
+    }
+}
+
 impl Analysis for MapOf {
     type Of = OpenMemory;
     type Output = StateMap;
@@ -217,10 +243,10 @@ impl Analysis for MapOf {
 
     fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<StateMap> {
         let state = work.get(of, &StateAt(self.state))?;
-        let extent = Extent::of(of.history());
-        let fitting = extent.fitting_scale(self.width as f32, self.lines);
-        let least = (extent.reserved as f64 / (f64::from(self.width) * MAX_LINES)).max(1.0);
-        let map = lay_out(&state, self.width as f32, (fitting / self.zoom).max(least));
+        let slots = work.get(of, &MapSlots)?;
+        let width = self.width as f32;
+        let (fitting, least) = (slots.fitting_scale(width, self.lines), slots.least_scale(width, MAX_LINES));
+        let map = lay_out(&state, &slots, width, (fitting / self.zoom).max(least));
         let labels = work.get(&of.open.trace, &StackLabels)?;
         let colors = work.get(&of.open.trace, &ColorStacks { is_dark: self.is_dark })?;
         Some(StateMap { state, map, labels, colors, max_zoom: (fitting / least).max(1.0) })

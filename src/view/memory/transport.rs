@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use eframe::egui::{self, Color32, Sense, Stroke, pos2, vec2};
 
-use super::head::{moment_slider, state_text};
+use super::head::{highlight_ui, moment_slider, state_text};
 use super::over_time::Highest;
 use crate::answers::{Query, Subject as _, SubjectKey};
 use crate::command::Command;
@@ -63,19 +63,13 @@ impl Transport {
                 to = Some(state.saturating_sub(1));
             }
             let play = if self.playing.is_some() { "Pause" } else { "Play" };
-            if button(ui, play, "Move through the recording, event after event") {
-                self.playing = match self.playing {
-                    Some(_) => None,
-                    None => {
-                        let position = if state == last { 0.0 } else { f64::from(state) };
-                        Some(Playing { of: shown.key(), position, shown: ctx.memory.moment })
-                    }
-                };
+            if button(ui, play, "Move through the recording, event after event (Shift+P)") {
+                self.toggle(shown, ctx);
             }
             if button(ui, "Next event", "One event on (.)") {
                 to = Some((state + 1).min(last));
             }
-            if button(ui, "Peak", "When most memory is in use") {
+            if button(ui, "Peak", "When most memory is in use (P)") {
                 to = Some(history.curves.highest().0);
             }
             if button(ui, "End", "After the last event") {
@@ -91,10 +85,24 @@ impl Transport {
             if to.is_some() {
                 ctx.memory.moment = to;
             }
+            highlight_ui(ctx, ui);
             ui.separator();
             ui.label(event_text(shown, state));
         });
         self.scrub_ui(shown, state, ctx, ui);
+    }
+
+    /// Plays, from the start if the moment is the end, or stops.
+    pub fn toggle(&mut self, shown: &ShownMemory, ctx: &ViewContext<'_>) {
+        let last = shown.history().last_state();
+        let state = ctx.memory.moment.unwrap_or(last);
+        self.playing = match self.playing {
+            Some(_) => None,
+            None => {
+                let position = if state == last { 0.0 } else { f64::from(state) };
+                Some(Playing { of: shown.key(), position, shown: ctx.memory.moment })
+            }
+        };
     }
 
     /// Steps event by event.

@@ -35,7 +35,7 @@ use self::commands::BytesBelow;
 use self::curves::{Curve, ShownCurves};
 use self::heights::Heights;
 use self::work::{Index, MakeIndex, Marked, PictureKey};
-use super::head::choose_ui;
+use super::head::{choose_ui, out_of_memory_ui};
 use crate::analysis::clock::ClockSource;
 use crate::answers::{Answer, Query, Subject as _, SubjectKey};
 use crate::command::{Command, ctrl};
@@ -118,7 +118,9 @@ impl Parts {
         // On the pixel grid, so that the picture is not blurred.
         let snap = |x: f32| (x * pixels_per_point).round() / pixels_per_point;
         let (left, right) = (snap(rect.left() + GUTTER), snap(rect.right() - MARGIN));
-        let curves_height = CURVES_HEIGHT.min(rect.height() * 0.22);
+        // In a small window the picture goes before the strips above it.
+        let room = |height: f32, least: f32| if rect.height() < least { 0.0 } else { height };
+        let curves_height = room(CURVES_HEIGHT.min(rect.height() * 0.22), 130.0);
         let mut top = snap(rect.top());
         let mut part = |height: f32, gap: f32| {
             let bottom = snap(top + height);
@@ -126,10 +128,10 @@ impl Parts {
             top = snap(bottom + gap);
             part
         };
-        let minimap = part(MINIMAP_HEIGHT, 2.0);
+        let minimap = part(room(MINIMAP_HEIGHT, 180.0), room(2.0, 180.0));
         let ruler = part(RULER_HEIGHT, 0.0);
         let lanes = part(LANE_HEIGHT * n_lanes as f32, if n_lanes > 0 { 3.0 } else { 0.0 });
-        let curves = part(curves_height, 4.0);
+        let curves = part(curves_height, room(4.0, 130.0));
         let canvas =
             Rect::from_min_max(pos2(left, top), pos2(right.max(left + 1.0), snap(rect.bottom()).max(top + 1.0)));
         Self { minimap, ruler, lanes, curves, canvas }
@@ -200,10 +202,11 @@ impl MemoryOverTime {
             return;
         }
         let (rect, _) = ui.allocate_exact_size(ui.available_size(), Sense::hover());
-        if rect.width() < 160.0 || rect.height() < 120.0 {
+        if rect.width() < 160.0 || rect.height() < 40.0 {
             return;
         }
-        let parts = Parts::new(rect, index.n_lanes, ui.pixels_per_point());
+        let n_lanes = if rect.height() < 180.0 { 0 } else { index.n_lanes };
+        let parts = Parts::new(rect, n_lanes, ui.pixels_per_point());
         let chart = Chart { shown, span: axis.reach(ctx.span), axis, index: &index, parts };
         self.parts_ui(ctx, ui, &chart, &colors);
     }
@@ -245,7 +248,9 @@ impl MemoryOverTime {
             }
         }
         self.canvas_ui(ctx, ui, chart, &canvas::Frame { scale, heights, response, picture, failed });
-        self.minimap_ui(ctx, ui, chart);
+        if parts.minimap.height() >= 1.0 {
+            self.minimap_ui(ctx, ui, chart);
+        }
     }
 
     fn minimap_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, chart: &Chart<'_>) {
@@ -307,6 +312,7 @@ impl View for MemoryOverTime {
                 })
                 .inner;
             if let Some(shown) = shown {
+                out_of_memory_ui(&shown, ctx, ui);
                 self.shown_ui(ctx, ui, &shown);
             }
         });

@@ -10,6 +10,7 @@ use crate::figures::text::display_name;
 use crate::model::TimeRange;
 use crate::view::ViewContext;
 use crate::view::axis::{Scale, paint_flag};
+use crate::view::memory::head::oom_text;
 use crate::widget::labels::{Labels, cut};
 use crate::widget::theme;
 
@@ -135,9 +136,7 @@ pub fn flags(ctx: &ViewContext<'_>, ui: &Ui, chart: &Chart<'_>, scale: &Scale) {
     let ooms = |view: TimeRange| {
         let from = history.ooms.partition_point(|oom| chart.axis.position(oom.event + 1) < view.start);
         history.ooms.get(from).map(|oom| {
-            let free = oom.device_free.map(|free| format!(", {} of the device were free", format::bytes(free as f64)));
-            let text =
-                format!("Out of memory: {} requested{}", format::bytes(oom.requested as f64), free.unwrap_or_default());
+            let text = format!("Out of memory: {}", oom_text(oom));
             Flag { state: oom.event + 1, text, color: tokens.severity[2] }
         })
     };
@@ -149,6 +148,30 @@ pub fn flags(ctx: &ViewContext<'_>, ui: &Ui, chart: &Chart<'_>, scale: &Scale) {
     };
     each_pixel(ui, chart, scale, &snapshots);
     each_pixel(ui, chart, scale, &ooms);
+    if let Some(last) = history.ooms.last() {
+        let at = chart.axis.position(last.event + 1);
+        if (scale.view.start..=scale.view.end).contains(&at) {
+            failed_request(ui, chart, scale.x(at), &format!("Out of memory: {}", oom_text(last)), tokens.severity[2]);
+        }
+    }
+}
+
+/// A line in the picture where a request failed, with its words where there is room.
+fn failed_request(ui: &Ui, chart: &Chart<'_>, x: f32, text: &str, color: Color32) {
+    let canvas = chart.parts.canvas;
+    // At the end of the recording it would be cut in half.
+    let x = x.min(canvas.right() - 1.0);
+    let painter = ui.painter_at(chart.parts.plots());
+    painter.vline(x, chart.parts.curves.top()..=canvas.bottom(), Stroke::new(2.0, color));
+    let galley = painter.layout_no_wrap(text.to_owned(), FontId::proportional(12.0), color);
+    let size = galley.size() + vec2(10.0, 4.0);
+    let left = if x + size.x + 4.0 <= canvas.right() { x + 4.0 } else { x - size.x - 4.0 };
+    if left < canvas.left() {
+        return;
+    }
+    let label = Rect::from_min_size(pos2(left, canvas.top() + 4.0), size);
+    painter.rect(label, 2.0, ui.visuals().panel_fill, Stroke::new(1.0, color), eframe::egui::StrokeKind::Inside);
+    painter.galley(label.min + vec2(5.0, 2.0), galley, color);
 }
 
 fn each_pixel(ui: &Ui, chart: &Chart<'_>, scale: &Scale, next: &dyn Fn(TimeRange) -> Option<Flag>) {
