@@ -266,7 +266,7 @@ mod tests {
     fn no_view_fails_at_any_size() {
         for sample in ["snapshot_oom.pickle", "kineto_10_steps.json.gz"] {
             let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_traces").join(sample);
-            let traces = vec![crate::reader::read(&path, &crate::job::Progress::default()).unwrap()];
+            let traces = crate::reader::read(&path, &crate::job::Progress::default()).unwrap();
             let (mut session, answers, mut commands) = (Session::of(traces), Answers::default(), Vec::new());
             let ctx = Context::default();
             theme::apply(&ctx);

@@ -65,7 +65,7 @@ pub fn out_of_memory_ui(shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut
         if ooms.len() > 1 { format!(" {} times, at last", format::count(ooms.len() as u64)) } else { String::new() };
     let text = format!("Out of memory{times}: {}", oom_text(last));
     let frame = Frame::NONE.stroke(Stroke::new(1.0, color)).corner_radius(3.0).inner_margin(Margin::symmetric(6, 2));
-    frame.outer_margin(Margin::symmetric(6, 0)).show(ui, |ui| {
+    frame.show(ui, |ui| {
         ui.horizontal(|ui| {
             if ui.button("Show why").on_hover_text("Show the figures of each failed request").clicked() {
                 ctx.commands.push(Command::Show(super::RESERVED.id));
@@ -74,6 +74,12 @@ pub fn out_of_memory_ui(shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut
                 .on_hover_text(&text);
         });
     });
+}
+
+/// Whether there is no room for rows of controls: they go into menus, and text is cut with an ellipsis.
+pub fn is_small(ui: &egui::Ui) -> bool {
+    let size = ui.available_size();
+    size.x < 600.0 || size.y < 280.0
 }
 
 /// Ends the highlight, if there is one.

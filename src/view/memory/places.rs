@@ -146,21 +146,37 @@ impl PlacesView {
         ctx: &mut ViewContext<'_>,
         ui: &mut egui::Ui,
     ) {
+        let is_small = head::is_small(ui);
         ui.horizontal_wrapped(|ui| {
             for (mode, label, hint) in MODES {
                 if ui.selectable_label(self.mode == mode, label).on_hover_text(hint).clicked() {
                     self.mode = mode;
                 }
             }
-            if let Some(listed) = listed {
-                ui.strong(&listed.sums);
-                base_ui((listed.state, wanted.base), shown, ctx, ui);
+            if is_small {
+                ui.menu_button("Options", |ui| self.tools_ui(wanted, listed, shown, ctx, ui));
+            } else {
+                self.tools_ui(wanted, listed, shown, ctx, ui);
             }
-            ui.separator();
-            let hint = "Take the innermost frame, also of the interpreter and the allocator, in place of your own code";
-            ui.checkbox(&mut self.has_all_frames, "All frames").on_hover_text(hint);
-            head::grid_tools_ui(&mut self.grid, "Memory by place", "Words of a place", ui);
         });
+    }
+
+    fn tools_ui(
+        &mut self,
+        wanted: &ListPlaces,
+        listed: Option<&Listed>,
+        shown: &ShownMemory,
+        ctx: &mut ViewContext<'_>,
+        ui: &mut egui::Ui,
+    ) {
+        if let Some(listed) = listed {
+            ui.strong(&listed.sums);
+            base_ui((listed.state, wanted.base), shown, ctx, ui);
+        }
+        ui.separator();
+        let hint = "Take the innermost frame, also of the interpreter and the allocator, in place of your own code";
+        ui.checkbox(&mut self.has_all_frames, "All frames").on_hover_text(hint);
+        head::grid_tools_ui(&mut self.grid, "Memory by place", "Words of a place", ui);
     }
 }
 

@@ -90,6 +90,7 @@ impl View for MemoryState {
         egui::Frame::NONE.inner_margin(egui::Margin::symmetric(8, 4)).show(ui, |ui| {
             let shown = ui.horizontal_wrapped(|ui| head::choose_ui(ctx, ui)).inner;
             let Some(shown) = shown else { return };
+            let is_small = head::is_small(ui);
             head::out_of_memory_ui(&shown, ctx, ui);
             if !shown.history().has_segments {
                 let how = "A memory history (torch.cuda.memory._dump_snapshot) has both";
@@ -97,7 +98,7 @@ impl View for MemoryState {
                 return;
             }
             self.transport.ui(&shown, ctx, ui);
-            self.map_ui(&shown, ctx, ui);
+            self.map_ui(&shown, is_small, ctx, ui);
         });
     }
 
@@ -171,7 +172,7 @@ impl MemoryState {
         scroll.y
     }
 
-    fn map_ui(&mut self, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+    fn map_ui(&mut self, shown: &ShownMemory, is_small: bool, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         let area = ui.available_rect_before_wrap();
         let scroll_bar = ui.spacing().scroll.allocated_width() + 2.0;
         let wanted = MapOf {
@@ -186,7 +187,10 @@ impl MemoryState {
         let answer = self.map.ask_in_turn(ctx.answers, &shown.of, &wanted, |_| true);
         self.is_waiting = answer.is_working();
         let Some(map) = answer_ui(&answer, "Laying out the map…", ui) else { return };
-        sums_ui(&map, ui);
+        match is_small {
+            true => _ = ui.add(egui::Label::new(sums_text(&map.state.sums)).truncate()),
+            false => sums_ui(&map, ui),
+        }
         if map.state.sums.reserved == 0 {
             nothing_ui("Nothing is reserved at this moment", "Choose another one above", ui);
             return;
@@ -251,6 +255,12 @@ impl Analysis for MapOf {
         let colors = work.get(&of.open.trace, &ColorStacks { is_dark: self.is_dark })?;
         Some(StateMap { state, map, labels, colors, max_zoom: (fitting / least).max(1.0) })
     }
+}
+
+/// The sums of all segments, in one line.
+fn sums_text(sums: &MemorySums) -> String {
+    let bytes = |bytes: u64| format::bytes(bytes as f64);
+    format!("{} reserved, {} allocated, {} free", bytes(sums.reserved), bytes(sums.allocated), bytes(sums.free))
 }
 
 /// The sums of all segments.

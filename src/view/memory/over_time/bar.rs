@@ -11,7 +11,7 @@ use crate::command::Command;
 use crate::figures::format;
 use crate::session::ShownMemory;
 use crate::view::ViewContext;
-use crate::view::memory::head::{highlight_ui, state_text};
+use crate::view::memory::head::{highlight_ui, is_small, state_text};
 
 /// A patch of color.
 fn patch(ui: &mut Ui, color: Color32) {
@@ -30,8 +30,7 @@ impl MemoryOverTime {
         index: &Index,
         colors: Option<&Colors>,
     ) {
-        let size = ui.available_size();
-        let is_small = size.x < 600.0 || size.y < 280.0;
+        let is_small = is_small(ui);
         if !is_small {
             ui.horizontal_wrapped(|ui| {
                 ui.add_space(MARGIN);

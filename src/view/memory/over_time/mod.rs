@@ -312,7 +312,9 @@ impl View for MemoryOverTime {
                 })
                 .inner;
             if let Some(shown) = shown {
-                out_of_memory_ui(&shown, ctx, ui);
+                Frame::NONE
+                    .inner_margin(Margin::symmetric(MARGIN as i8, 0))
+                    .show(ui, |ui| out_of_memory_ui(&shown, ctx, ui));
                 self.shown_ui(ctx, ui, &shown);
             }
         });

@@ -124,7 +124,9 @@ fn no_peak_vanishes_from_a_curve() {
                 for curve in Curve::ALL {
                     let values = curve.values(shown.history());
                     let made = points(&axis, values, &columns, view);
-                    assert!(made.len() <= 2 * n + 2, "{} points for {n} columns", made.len());
+                    assert!(made.len() <= 4 * n + 2, "{} points for {n} columns", made.len());
+                    // A value holds until the next event.
+                    assert!(made.is_sorted_by(|a, b| a.x == b.x || a.y == b.y), "a slope");
                     assert!(made.is_sorted_by(|a, b| a.x <= b.x));
                     let bytes = || made.iter().map(|point| point.y as u64);
                     let first = inside().map(|column| column.first).min().unwrap() as usize;
