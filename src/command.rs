@@ -47,7 +47,7 @@ pub enum Command {
     /// Along the arrow that leaves the selected slice, or to the kernel it launched.
     FollowFlow,
     FollowFlowBack,
-    /// Clears the selected slice, then the selected range.
+    /// Clears the selection, then highlighted memory, then the selected range.
     Deselect,
     /// Marks the selected slice's start, else the middle of the view.
     MarkMoment,
@@ -55,6 +55,17 @@ pub enum Command {
     MarkRange,
     /// Makes the selected slice's time the selected range.
     RangeFromSelection,
+    /// Chooses the moment of the most memory.
+    GoToPeak,
+    /// Moves the moment through the recording, or stops.
+    PlayMoments,
+    /// Compares later moments with the chosen one.
+    SetBase,
+    ClearBase,
+    /// Shows all allocations alike again.
+    ClearHighlight,
+    /// Swaps the axis of memory over time: time and events.
+    ToggleEventsAxis,
     CollapseAll,
     ExpandAll,
     /// Shows or hides launched work below each device of the timeline.
@@ -100,13 +111,15 @@ pub enum Menu {
     View,
     Navigate,
     Select,
+    Memory,
     Search,
     Help,
 }
 
 impl Menu {
     /// Every menu, from left to right.
-    pub const ALL: [Self; 6] = [Self::File, Self::View, Self::Navigate, Self::Select, Self::Search, Self::Help];
+    pub const ALL: [Self; 7] =
+        [Self::File, Self::View, Self::Navigate, Self::Select, Self::Memory, Self::Search, Self::Help];
 
     /// What the menu bar says.
     pub fn label(self) -> &'static str {
@@ -115,6 +128,7 @@ impl Menu {
             Self::View => "View",
             Self::Navigate => "Navigate",
             Self::Select => "Select",
+            Self::Memory => "Memory",
             Self::Search => "Search",
             Self::Help => "Help",
         }
@@ -129,6 +143,8 @@ pub enum Needs {
     Trace,
     /// An open trace or one that is being read.
     TraceOrLoad,
+    /// An open trace in which memory was recorded.
+    Memory,
     Selection,
     /// A selected time range.
     Range,
@@ -167,6 +183,7 @@ const fn spec(
 ) -> CommandSpec {
     let needs = match menu {
         Menu::File | Menu::View | Menu::Help => Needs::Nothing,
+        Menu::Memory => Needs::Memory,
         Menu::Navigate | Menu::Select | Menu::Search => Needs::Trace,
     };
     CommandSpec { command, menu, label, help, keys, needs }
@@ -301,12 +318,18 @@ pub const COMMANDS: &[CommandSpec] = &[
         "Go forward to the time range shown after",
         &[alt(Key::ArrowRight)],
     ),
-    spec(Menu::Select, Command::NextSlice, "Next slice", "Select the next slice of this row", &[key(Key::Period)]),
+    spec(
+        Menu::Select,
+        Command::NextSlice,
+        "Next slice",
+        "Select the next slice of this row; in memory, go to the next event",
+        &[key(Key::Period)],
+    ),
     spec(
         Menu::Select,
         Command::PreviousSlice,
         "Previous slice",
-        "Select the slice before on this row",
+        "Select the slice before on this row; in memory, go one event back",
         &[key(Key::Comma)],
     ),
     spec(Menu::Select, Command::ParentSlice, "Parent slice", "Select the slice around this one", &[key(Key::ArrowUp)]),
@@ -396,8 +419,50 @@ pub const COMMANDS: &[CommandSpec] = &[
         Menu::Select,
         Command::Deselect,
         "Deselect",
-        "Clear the selection; a second time, the selected range",
+        "Clear the selection; a second time, highlighted memory, then the selected range",
         &[key(Key::Escape)],
+    ),
+    spec(
+        Menu::Memory,
+        Command::GoToPeak,
+        "Go to memory peak",
+        "Choose the moment at which most memory is in use",
+        &[key(Key::P)],
+    ),
+    spec(
+        Menu::Memory,
+        Command::PlayMoments,
+        "Play memory",
+        "Move the moment through the recording, event after event; a second time, stop",
+        &[shift(Key::P)],
+    ),
+    spec(
+        Menu::Memory,
+        Command::SetBase,
+        "Set memory base",
+        "Compare memory at later moments with the chosen one",
+        &[key(Key::B)],
+    ),
+    spec(
+        Menu::Memory,
+        Command::ClearBase,
+        "Clear memory base",
+        "Compare memory with the start of the recording again",
+        &[shift(Key::B)],
+    ),
+    spec(
+        Menu::Memory,
+        Command::ClearHighlight,
+        "Clear highlight",
+        "Show all allocations alike again, as Escape does",
+        &[key(Key::H)],
+    ),
+    spec(
+        Menu::Memory,
+        Command::ToggleEventsAxis,
+        "Time or events",
+        "Show memory over time, or one event after another",
+        &[key(Key::E)],
     ),
     spec(Menu::Search, Command::Search, "Search…", "Find slices by name", &[key(Key::Slash), ctrl(Key::F)]),
     spec(Menu::Search, Command::NextHit, "Next hit", "Select the next slice that the search found", &[key(Key::Enter)])

@@ -46,9 +46,10 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Parses a frame. Text that does not end in `(file:line)` or `(file)` is the function name. Cost: O(length).
+    /// Parses a frame of a call stack, or a slice name of Kineto's Python tracer. Text that does not end in `(file:line)`
+    /// or `(file)` is the function name. Cost: O(length).
     pub fn of(text: &'a str) -> Self {
-        Self::split(text).unwrap_or(Self { function: text, file: "", line: 0 })
+        Self::split(text).unwrap_or_else(|| Self::of_python_function(text))
     }
 
     /// Parses a slice name of Kineto's Python tracer: `train.py(12): main`. Names of builtins and modules
@@ -124,6 +125,7 @@ mod tests {
         assert_eq!(Frame::of("at::mul(int, bool)"), frame("at::mul(int, bool)", "", 0));
         assert_eq!(Frame::of("f (??:0)"), frame("f", "", 0));
         assert_eq!(Frame::of("?? (b.py)"), frame("??", "b.py", 0));
+        assert_eq!(Frame::of("train.py(12): main"), frame("main", "train.py", 12));
         for odd in ["", "(", ")", "x)", ") (", "f (a)", "f (:)", "(((", "f (a.b, c.d)"] {
             assert_eq!(Frame::of(odd), frame(odd, "", 0), "{odd}");
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Analysis, Work};
+use crate::analysis::memory::by_place::{Place, stack_places};
 use crate::analysis::memory::labels::stack_labels;
 use crate::analysis::memory::leaks::{self, Leaks, Thresholds, capacity};
 use crate::analysis::memory::oom::{OomCard, cards};
@@ -25,6 +26,24 @@ impl Analysis for StackLabels {
 
     fn run(&self, of: &Arc<Trace>, _: &Work<'_>) -> Option<Self::Output> {
         Some(stack_labels(of))
+    }
+}
+
+/// For each stack of a trace the place that it is listed under.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StackPlaces {
+    /// Whether the innermost frame counts, whatever it is.
+    pub has_all_frames: bool,
+}
+
+impl Analysis for StackPlaces {
+    type Of = Arc<Trace>;
+    type Output = Vec<Place>;
+    const NAME: &'static str = "Finding the places of the call stacks";
+
+    fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Self::Output> {
+        let labels = if self.has_all_frames { None } else { Some(work.get(of, &StackLabels)?) };
+        Some(stack_places(of, labels.as_ref().map(|labels| &labels[..])))
     }
 }
 

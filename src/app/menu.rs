@@ -124,6 +124,7 @@ impl App {
             Needs::Nothing => true,
             Needs::Trace => is_open,
             Needs::TraceOrLoad => is_open || !self.loads.is_idle(),
+            Needs::Memory => Content::Memory.is_in(self.session.traces()),
             Needs::Selection => self.session.selection != Selection::None,
             Needs::Range => self.session.range.is_some(),
             Needs::Hits => !self.session.hits.is_empty(),

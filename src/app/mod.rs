@@ -188,13 +188,18 @@ impl App {
             match loaded.outcome {
                 Ok(Found::Traces(traces)) => {
                     let is_first = self.session.traces().is_empty();
+                    let ran_out = |trace: &Trace| trace.memories.iter().position(|history| !history.ooms.is_empty());
+                    let oom = traces.iter().enumerate().find_map(|(i, trace)| Some((i, ran_out(trace)?)));
                     if is_first && traces.iter().all(|trace| trace.info.format.is_memory_only()) {
                         // What a recording of memory alone is opened for.
-                        for spec in [memory::OVER_TIME, memory::LEAKS] {
+                        for spec in [memory::OVER_TIME, if oom.is_some() { memory::RESERVED } else { memory::LEAKS }] {
                             self.layout.activate(spec.id);
                         }
                     }
                     self.session.add(traces);
+                    if let Some((trace, memory)) = oom.filter(|_| is_first) {
+                        self.session.memory.show(trace, memory);
+                    }
                     self.settings.remember(&loaded.path);
                 }
                 Ok(Found::Folder(folder)) => {

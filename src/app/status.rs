@@ -11,7 +11,7 @@ use crate::figures::{escape, format};
 use crate::model::{ImportReport, Severity, TimeRange, TrackKind};
 use crate::reader::{CONVERTED, Options};
 use crate::session::{OpenTrace, counts_events};
-use crate::view::problems;
+use crate::view::{memory, problems};
 use crate::widget::theme;
 
 /// A load that ends sooner shows no progress: a bar that flashes up is noise.
@@ -140,6 +140,21 @@ impl App {
         text.on_hover_text([remedies, said].concat().join("\n"));
     }
 
+    /// Says that memory ran out, and leads to the reasons.
+    fn out_of_memory_ui(&mut self, ui: &mut egui::Ui) {
+        let histories = self.session.traces().iter().flat_map(|open| &open.trace.memories);
+        let n: usize = histories.map(|history| history.ooms.len()).sum();
+        if n == 0 {
+            return;
+        }
+        let times = if n > 1 { format!(" {} times", format::count(n as u64)) } else { String::new() };
+        let text = RichText::new(format!("Out of memory{times}"));
+        let text = text.color(theme::tokens(ui.visuals().dark_mode).severity[2]);
+        if ui.button(text).on_hover_text("Show which requests failed, and why").clicked() {
+            self.commands.push(Command::Show(memory::RESERVED.id));
+        }
+    }
+
     /// The line at the bottom of the window.
     pub(super) fn status_ui(&mut self, ui: &mut egui::Ui) {
         Panel::bottom("status").show(ui, |ui| {
@@ -152,6 +167,7 @@ impl App {
                 } else {
                     self.files_ui(ui);
                     self.badge_ui(ui);
+                    self.out_of_memory_ui(ui);
                     self.length_ui(ui, self.session.navigation.visible(), "visible");
                     if let Some(range) = self.session.range {
                         self.length_ui(ui, range, "selected");

@@ -263,6 +263,38 @@ mod tests {
     }
 
     #[test]
+    fn no_view_fails_at_any_size() {
+        for sample in ["snapshot_oom.pickle", "kineto_10_steps.json.gz"] {
+            let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_traces").join(sample);
+            let traces = crate::reader::read(&path, &crate::job::Progress::default()).unwrap();
+            let (mut session, answers, mut commands) = (Session::of(traces), Answers::default(), Vec::new());
+            let ctx = Context::default();
+            theme::apply(&ctx);
+            for spec in VIEWS {
+                let mut view = (spec.make)();
+                // The first is large, so that what is asked for is there.
+                for size in [[1280, 720], [1, 1], [2, 900], [900, 2], [60, 60], [170, 90], [400, 222], [1280, 222]] {
+                    let size = Vec2::from(size.map(|side: u16| f32::from(side)));
+                    for _ in 0..400 {
+                        let screen_rect = Some(Rect::from_min_size(Pos2::ZERO, size));
+                        let input = RawInput { screen_rect, max_texture_side: Some(4096), ..Default::default() };
+                        let output = ctx.run_ui(input, |ui| {
+                            let mut context = ViewContext::new(&mut session, &answers, true, &mut commands);
+                            view.update(&mut context, ui.ctx());
+                            CentralPanel::default().show(ui, |ui| view.ui(&mut context, ui));
+                        });
+                        output.drop_without_applying_deltas();
+                        if !view.is_pending() {
+                            break;
+                        }
+                        std::thread::sleep(Duration::from_millis(2));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn the_minimap_of_a_large_trace_is_on_the_picture() {
         let slice = |i: i64| ("stream 7", SliceKind::Kernel, "k", i * 10, i * 10 + 10);
         let slices: Vec<_> = (0..1_500_000).chain([3_000_000]).map(slice).collect();

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 
 use super::flow::{FlowPoint, points_by_track};
 use super::layout::{Layout, Point, layout};
-use super::memory::{MemorySource, RawMemory, add_to_timeline, replay};
+use super::memory::{MemorySource, RawMemory, add_to_timeline, replay, take_enclosing};
 use super::raw_slices::RawSlices;
 use super::{
     AllocationTable, CorrelationIndex, Counter, FactLists, ImportReport, InstantTable, MemoryHistory, Process, Pyramid,
@@ -117,7 +117,7 @@ impl TraceBuilder {
         drop(order);
         let correlations = CorrelationIndex::build(&slices.correlation, |slice| slices.kind[slice].is_call());
         self.import.sort();
-        Trace {
+        let mut trace = Trace {
             info: self.info,
             strings: self.strings,
             name_shades,
@@ -138,7 +138,9 @@ impl TraceBuilder {
             span,
             import: self.import,
             details: None,
-        }
+        };
+        take_enclosing(&mut trace);
+        trace
     }
 
     /// Replays memory histories, and adds memory snapshots to the timeline.

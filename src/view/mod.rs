@@ -55,6 +55,7 @@ pub const VIEWS: &[ViewSpec] = &[
     tables::annotations::SPEC,
     flame::SPEC,
     memory::ALLOCATIONS,
+    memory::PLACES,
     memory::LIVE,
     memory::LEAKS,
     memory::RESERVED,

@@ -71,7 +71,7 @@ impl Shortcuts {
                         mouse_ui(first, wheel_zooms);
                     }
                     if let Some(column) = columns.get_mut(last) {
-                        [Menu::Navigate, Menu::Select].into_iter().for_each(|menu| menu_ui(menu, column));
+                        [Menu::Navigate, Menu::Select, Menu::Memory].into_iter().for_each(|menu| menu_ui(menu, column));
                     }
                 });
             });

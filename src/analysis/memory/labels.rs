@@ -7,6 +7,8 @@ use crate::model::{StackId, StringId, Trace};
 
 /// Parts of the names of frames of the allocator itself.
 const ALLOCATOR: [&str; 4] = ["CachingAllocator", "at::detail::", "c10::", "at::empty"];
+/// The beginnings of the names of operators that only call the allocator, as the profiler records them.
+const ALLOCATING: [&str; 3] = ["aten::empty", "aten::new_empty", "aten::resize_"];
 /// Limit on the frames examined by [`foremost`].
 const MAX_FRAMES: usize = 400;
 
@@ -35,12 +37,19 @@ impl FrameRank {
             _ if frame.is_user() => Self::User,
             _ if frame.is_noise() => Self::Noise,
             _ if frame.is_python() => Self::Python,
-            _ if frame.function.contains("autograd::generated::") => Self::Backward,
-            _ if frame.function.contains("at::native::") => Self::Operator,
+            _ if frame.function.contains("autograd::generated::") || is_backward(frame.function) => Self::Backward,
+            _ if ALLOCATING.iter().any(|begin| frame.function.starts_with(begin)) => Self::Allocator,
+            _ if frame.function.contains("at::native::") || frame.function.starts_with("aten::") => Self::Operator,
             _ if ALLOCATOR.iter().any(|part| frame.function.contains(part)) => Self::Allocator,
             _ => Self::Native,
         }
     }
+}
+
+/// Whether the profiler calls a node of the backward pass so: `AddmmBackward0`, `torch::autograd::AccumulateGrad`.
+fn is_backward(name: &str) -> bool {
+    let node = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    node.ends_with("Backward") || node.ends_with("AccumulateGrad")
 }
 
 /// The label of each stack of a trace: the innermost frame of the highest rank. Empty for the empty stack.
@@ -94,13 +103,29 @@ mod tests {
             &[LINEAR, "at::native::mm()", MALLOC],
             &["torch::autograd::generated::MmBackward0::apply()", "at::native::mm()", MALLOC],
             &["other()", MALLOC, "torch::unwind::unwind()"],
+            &["train.py(3): main", "torch/nn/functional.py(9): linear", "aten::linear", "aten::empty"],
+            &["aten::linear", "aten::addmm", "aten::empty_strided"],
+            &["autograd::engine::evaluate_function: AddmmBackward0", "AddmmBackward0", "aten::mm"],
             &[MALLOC, "torch::unwind::unwind()"],
             &[],
         ]);
         let labels = stack_labels(&trace);
         let of = stacks.map(|stack| trace.strings.get(labels[stack.0 as usize]));
         let backward = "torch::autograd::generated::MmBackward0::apply()";
-        assert_eq!(of, ["step (/me/train.py:9)", LINEAR, backward, "other()", MALLOC, ""]);
+        assert_eq!(
+            of,
+            [
+                "step (/me/train.py:9)",
+                LINEAR,
+                backward,
+                "other()",
+                "train.py(3): main",
+                "aten::addmm",
+                "AddmmBackward0",
+                MALLOC,
+                ""
+            ]
+        );
         let foremost = foremost(&trace, stacks[0], 3);
         assert_eq!(foremost, ["step (/me/train.py:9)", "main (train.py:1)", LINEAR]);
     }

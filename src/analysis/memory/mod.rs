@@ -3,6 +3,7 @@
 //! All take a [`MemoryHistory`](crate::model::MemoryHistory), whose unit of time is the state.
 
 pub mod around;
+pub mod by_place;
 pub mod categories;
 pub mod find;
 #[cfg(test)]

@@ -123,10 +123,10 @@ impl Signatures {
     }
 }
 
-/// `forward (model.py:12)` without `:12)`.
+/// `forward (model.py:12)` without `:12)`. Names of Kineto's Python tracer keep their line, that of the function.
 fn without_line(text: &str) -> &str {
     match Frame::of(text) {
-        frame if frame.line == 0 => text,
+        frame if frame.line == 0 || !text.ends_with(')') => text,
         _ => text.rsplit_once(':').map_or(text, |parts| parts.0),
     }
 }

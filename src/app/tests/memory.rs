@@ -63,7 +63,8 @@ fn every_allocation_can_be_found_by_stack_size_and_state() {
     settle(&mut harness);
     assert_eq!(app(&harness).session().memory.marked.len(), 12);
     assert!(app(&harness).layout.is_on_screen("memory"));
-    harness.get_by_label("Highlight none").click();
+    // The table and the picture both have it.
+    harness.get_all_by_label("Clear highlight (12)").next().unwrap().click();
     settle(&mut harness);
     assert!(app(&harness).session().memory.marked.is_empty());
     harness.get_by_role_and_label(egui::accesskit::Role::TextInput, "Size from").focus();
@@ -316,4 +317,66 @@ fn what_is_no_regular_expression_is_said_to_be_none() {
     type_text(&mut harness, "forward(");
     harness.get_by_role_and_label(egui::accesskit::Role::TextInput, "Stack").hover();
     wait_for(&mut harness, |harness| harness.query_by_label_contains("No regular expression").is_some());
+}
+
+#[test]
+fn an_out_of_memory_snapshot_opens_on_its_card() {
+    let mut harness = harness(Vec::new());
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_traces/snapshot_oom.pickle");
+    app_mut(&mut harness).commands.push(Command::OpenPath(path));
+    wait_for(&mut harness, |harness| harness.query_by_label("Show the state then").is_some());
+    assert!(app(&harness).layout.is_on_screen("memory") && app(&harness).layout.is_on_screen("reserved"));
+    // The banner and the status bar say it, and lead back to the card.
+    app_mut(&mut harness).commands.push(Command::Show("leaks"));
+    settle(&mut harness);
+    for label in ["Show why", "Out of memory"] {
+        app_mut(&mut harness).commands.push(Command::Show("leaks"));
+        settle(&mut harness);
+        assert!(!app(&harness).layout.is_on_screen("reserved"));
+        harness.get_by_label(label).click();
+        settle(&mut harness);
+        assert!(app(&harness).layout.is_on_screen("reserved"), "{label}");
+    }
+}
+
+#[test]
+fn places_highlight_their_blocks_until_escape() {
+    let mut harness = show("snapshot_leak.pickle", Command::Show("memory-places"));
+    harness.get_by_label("At the end").click();
+    wait_for(&mut harness, |harness| harness.query_by_label_contains("metrics.py:33").is_some());
+    harness.get_by_label_contains("metrics.py:33").click();
+    settle(&mut harness);
+    let history = &app(&harness).session().traces()[0].trace.memories[0];
+    let marked = &app(&harness).session().memory.marked;
+    let bytes: u64 = marked.iter().map(|id| history.allocations.bytes[id.idx()]).sum();
+    assert_eq!(bytes, 12 * 393_216);
+    // The first takes the keyboard from the table.
+    for _ in 0..2 {
+        harness.key_press(Key::Escape);
+        settle(&mut harness);
+    }
+    assert!(app(&harness).session().memory.marked.is_empty());
+    harness.get_by_label("Change").click();
+    wait_for(&mut harness, |harness| harness.query_by_label_contains("from before the first event").is_some());
+}
+
+#[test]
+fn actions_of_memory_have_keys_and_need_no_picture() {
+    let mut harness = show("snapshot_leak.pickle", Command::Show("leaks"));
+    app_mut(&mut harness).commands.push(Command::Show("timeline"));
+    settle(&mut harness);
+    harness.key_press(Key::P);
+    settle(&mut harness);
+    let history = &app(&harness).session().traces()[0].trace.memories[0];
+    assert_eq!(app(&harness).session().memory.moment, Some(history.curves.highest().0));
+    harness.key_press(Key::B);
+    settle(&mut harness);
+    assert_eq!(app(&harness).session().memory.base, app(&harness).session().memory.moment);
+    harness.key_press_modifiers(Modifiers::SHIFT, Key::B);
+    settle(&mut harness);
+    assert_eq!(app(&harness).session().memory.base, None);
+    app_mut(&mut harness).session.memory.moment = Some(0);
+    harness.key_press_modifiers(Modifiers::SHIFT, Key::P);
+    settle(&mut harness);
+    assert!(app(&harness).layout.is_on_screen("memory-state") && app(&harness).session().memory.moment > Some(0));
 }

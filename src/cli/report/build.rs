@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::keys::{Clock, Report, SCHEMA};
+use super::memory::Moment;
 use super::{memory, time};
 use crate::analysis::annotations::annotations;
 use crate::analysis::busy::DeviceBusy;
@@ -32,6 +33,7 @@ use crate::session::OpenTrace;
 /// * `by`: what makes two kernels one row.
 /// * `by_shape`: whether operators with different input shapes are separate rows.
 /// * `thresholds`: of the rules about time.
+/// * `moments`: where memory is listed by place besides peak and end.
 ///
 /// Errors: an analysis crashed, as stderr says.
 pub fn report(
@@ -40,6 +42,7 @@ pub fn report(
     by: KernelsBy,
     by_shape: bool,
     thresholds: Thresholds,
+    moments: &[Moment],
 ) -> Result<Report, Failure> {
     let models: Vec<&Trace> = traces.iter().map(|trace| &**trace).collect();
     let (clock, span, offsets) = clock(&models);
@@ -49,7 +52,7 @@ pub fn report(
     // Of what several parts ask for. It keeps every answer to the end, so the totals below, each with all its
     // slices, stay out of it.
     let answers = Answers::default();
-    let memory = memory::report(&open, &answers, top)?;
+    let memory = memory::report(&open, &answers, top, moments)?;
     let parts_of_steps = parts_of_steps(&open, &answers)?;
     let found_steps: Vec<StepsOf<'_>> =
         open.iter().zip(&parts_of_steps).filter_map(|(open, found)| steps_of(open, found, top)).collect();

@@ -159,6 +159,8 @@ impl Report {
             Owned(nested(memory, &parts::leaks())),
             Owned(nested(memory, &parts::no_leaks())),
             Owned(nested(memory, &parts::gains())),
+            Owned(nested(memory, &parts::by_place())),
+            Owned(nested(memory, &parts::change_by_place())),
             Owned(nested(memory, &parts::peak_by_stack())),
             Owned(nested(memory, &parts::live_at_end())),
         ]

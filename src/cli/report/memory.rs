@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::analysis::finding::Finding;
+use crate::analysis::memory::by_place::{self, Holder, Place, first};
 use crate::analysis::memory::categories::categories;
+use crate::analysis::memory::find::parse_duration;
 use crate::analysis::memory::leaks::device_total;
 use crate::analysis::memory::live::{self, LiveUntil, sort_first};
 use crate::analysis::memory::oom::OomCard;
@@ -11,14 +13,17 @@ use crate::analysis::memory::reserved::{Growth, shares};
 use crate::analysis::memory::signature::Signatures;
 use crate::analysis::memory::summary::{largest_holder, summary};
 use crate::answers::Answers;
-use crate::answers::memory::{FoundLeaks, GrowthOfReserved, LeakSearch, OomCards, StackLabels, StackSignatures};
+use crate::answers::memory::{
+    FoundLeaks, GrowthOfReserved, LeakSearch, OomCards, StackLabels, StackPlaces, StackSignatures,
+};
 use crate::cli::Failure;
 use crate::figures::memory::{
-    self, AtPlace, DeviceMemory, Held, InShort, MemoryGrowth, OutOfMemory, Owned, Owner, Places, ReservedShares, gains,
-    growth, headline, leaks as leaks_part, live_at_end, no_leaks, peak_by_stack, reserved_shares, step_name,
+    self, AT_END, AT_MOMENT, AT_PEAK, AtPlace, DeviceMemory, Held, HolderRow, InShort, MemoryGrowth, OutOfMemory,
+    Owned, Owner, Places, ReservedShares, change_by_place, gains, growth, headline, leaks as leaks_part, live_at_end,
+    no_leaks, peak_by_stack, reserved_shares, step_name,
 };
-use crate::figures::{Part, Table, findings};
-use crate::model::StringId;
+use crate::figures::{Part, Table, Word, findings};
+use crate::model::{StringId, TimeNs};
 use crate::session::{OpenMemory, OpenTrace};
 
 /// All that the report says of memory.
@@ -34,10 +39,33 @@ pub struct MemoryReport {
     pub findings: Vec<Finding>,
 }
 
+/// A moment at which memory is listed by place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// In session time.
+    At(TimeNs),
+    /// After this event.
+    Event(u32),
+}
+
+impl std::str::FromStr for Moment {
+    type Err = String;
+
+    /// `event 120`, or a time since the start such as `1.5 s`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let moment = match text.trim().strip_prefix("event") {
+            Some(number) => number.trim().parse().ok().map(Self::Event),
+            None => parse_duration(text).map(Self::At),
+        };
+        moment.ok_or_else(|| format!("{text:?} is not a moment such as 1.5s or \"event 120\""))
+    }
+}
+
 /// The analyses of one device's memory.
 struct Analyzed {
     of: OpenMemory,
     signatures: Arc<Signatures>,
+    places: Arc<Vec<Place>>,
     /// With signatures of its own for the places of leaks, gains and what is neither.
     found: Arc<FoundLeaks>,
     cards: Arc<Vec<OomCard>>,
@@ -46,16 +74,23 @@ struct Analyzed {
 }
 
 /// * `top`: rows of each list; 0 keeps all.
+/// * `moments`: where memory is listed by place besides peak and end; the change is that between the first and the
+///   last of two or more, else between start and end.
 ///
 /// Errors: an analysis crashed, as stderr says.
-pub fn report(traces: &[OpenTrace], answers: &Answers, top: usize) -> Result<MemoryReport, Failure> {
+pub fn report(
+    traces: &[OpenTrace],
+    answers: &Answers,
+    top: usize,
+    moments: &[Moment],
+) -> Result<MemoryReport, Failure> {
     let memories = traces.iter().flat_map(|open| {
         let of = |memory| OpenMemory { open: open.clone(), memory };
         (0..open.trace.memories.len()).map(of)
     });
     let all: Option<Vec<Analyzed>> = memories.map(|of| Analyzed::new(of, answers, top)).collect();
     let all = all.ok_or_else(|| Failure::Usage("The memory could not be analyzed. Please report it".to_owned()))?;
-    let rows: Vec<DeviceMemory<'_>> = all.iter().map(|one| one.device(top)).collect();
+    let rows: Vec<DeviceMemory<'_>> = all.iter().map(|one| one.device(top, moments)).collect();
     let growing: Vec<&MemoryGrowth> = rows.iter().filter_map(|row| row.growth.as_ref()).collect();
     let in_short = rows.iter().map(|row| InShort { owner: row.owner(), headline: row.headline.clone() });
     let shares =
@@ -79,11 +114,12 @@ fn held(row: &DeviceMemory<'_>) -> Vec<Held> {
 impl Analyzed {
     fn new(of: OpenMemory, answers: &Answers, top: usize) -> Option<Self> {
         let signatures = answers.get(&of.open.trace, &StackSignatures { ignores_lines: false })?;
+        let places = answers.get(&of.open.trace, &StackPlaces { has_all_frames: false })?;
         let found = answers.get(&of, &LeakSearch::default())?;
         let cards = answers.get(&of, &OomCards(top))?;
         let growth = answers.get(&of, &GrowthOfReserved)?;
         let labels = answers.get(&of.open.trace, &StackLabels)?;
-        Some(Self { of, signatures, found, cards, growth, labels })
+        Some(Self { of, signatures, places, found, cards, growth, labels })
     }
 
     fn owner(&self) -> Owner {
@@ -99,7 +135,7 @@ impl Analyzed {
         Places { signatures: &self.found.signatures, ..self.places() }
     }
 
-    fn device(&self, top: usize) -> DeviceMemory<'_> {
+    fn device(&self, top: usize, moments: &[Moment]) -> DeviceMemory<'_> {
         let (history, found, places) = (self.of.history(), &self.found.leaks, self.places_found());
         let summary = summary(history);
         let candidates = found.candidates.iter().map(|one| places.placed(one.signature, one));
@@ -109,6 +145,7 @@ impl Analyzed {
         let (trace, steps) = (self.of.trace(), (*self.found.steps).as_ref());
         let holder = largest_holder(history, &self.labels);
         let holder = holder.map(|(place, bytes)| (trace.strings.get(place), bytes));
+        let moments: Vec<u32> = moments.iter().map(|&moment| self.state(moment)).collect();
         DeviceMemory {
             trace,
             history,
@@ -122,11 +159,49 @@ impl Analyzed {
             oom: Arc::new(memory::oom().table(cards, top)),
             peak_by_stack: self.live(&peak_by_stack(), summary.peak_allocated.state, top),
             live_at_end: self.live(&live_at_end(), history.last_state(), top),
+            by_place: self.by_place(summary.peak_allocated.state, &moments, top),
+            change_by_place: self.change_by_place(&moments, top),
             leaks: Arc::new(leaks_part().table(candidates, top)),
             no_leaks: Arc::new(no_leaks().table(explained, top)),
             gains: Arc::new(gains().table(gained, top)),
             summary,
         }
+    }
+
+    fn state(&self, moment: Moment) -> u32 {
+        match moment {
+            Moment::At(ts) => self.of.state_at(ts),
+            Moment::Event(event) => event.saturating_add(1).min(self.of.history().last_state()),
+        }
+    }
+
+    fn holders(&self) -> by_place::Places<'_> {
+        by_place::Places { trace: self.of.trace(), of_stack: &self.places }
+    }
+
+    fn holder(&self, at: Option<&'static Word>, holder: Holder) -> HolderRow<'_> {
+        HolderRow { owner: self.owner(), places: self.holders(), at, holder }
+    }
+
+    /// At the peak, at each moment, and at the end.
+    fn by_place(&self, peak: u32, moments: &[u32], top: usize) -> Arc<Table> {
+        let history = self.of.history();
+        let moments = moments.iter().map(|&state| (AT_MOMENT, state));
+        let states = [(AT_PEAK, peak)].into_iter().chain(moments).chain([(AT_END, history.last_state())]);
+        let rows = states.flat_map(|(at, state)| {
+            first(self.holders().held(history, state), top).into_iter().map(move |holder| self.holder(Some(at), holder))
+        });
+        Arc::new(memory::by_place().table(rows.collect::<Vec<_>>(), 0))
+    }
+
+    fn change_by_place(&self, moments: &[u32], top: usize) -> Arc<Table> {
+        let history = self.of.history();
+        let (from, to) = match moments {
+            [from, .., to] => (*from, *to),
+            _ => (0, history.last_state()),
+        };
+        let changes = first(self.holders().changes(history, from, to), top);
+        Arc::new(change_by_place().table(changes.into_iter().map(|holder| self.holder(None, holder)), 0))
     }
 
     fn live(&self, part: &Part<AtPlace<live::LiveGroup>>, state: u32, top: usize) -> Arc<Table> {

@@ -42,6 +42,10 @@ pub struct Args {
     /// One row for each operator and the shapes of its inputs
     #[arg(long)]
     pub by_shape: bool,
+    /// Also list by place what is allocated at this moment: a time since the start such as `1.5s`, or `event 120`;
+    /// give it twice to compare two moments
+    #[arg(long, value_name = "MOMENT")]
+    pub memory_at: Vec<memory::Moment>,
     /// Exit with 1 if a finding or an import problem is at least this bad: idle devices and their causes, leaks
     /// and growth of memory, out of memory, parts of a file that could not be read
     #[arg(long, value_enum, value_name = "LEVEL")]
@@ -121,7 +125,8 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
         print_problems(trace);
     }
     let traces: Vec<Arc<Trace>> = input.traces.into_iter().map(Arc::new).collect();
-    let report = build::report(&traces, args.top, args.kernels_by.into(), args.by_shape, thresholds)?;
+    let by = args.kernels_by.into();
+    let report = build::report(&traces, args.top, by, args.by_shape, thresholds, &args.memory_at)?;
     output::write(written(&report, args.format)?.as_bytes(), args.out.as_deref(), &args.paths)?;
     let worst = report.findings.first().map(|finding| finding.severity);
     Ok(match args.fail_on {

@@ -44,8 +44,11 @@ fn trace(first: i64) -> Trace {
 }
 
 fn report(format: Format, top: usize) -> String {
-    written(&build::report(&[trace(1_000).into()], top, KernelsBy::Name, true, Thresholds::default()).unwrap(), format)
-        .unwrap()
+    written(
+        &build::report(&[trace(1_000).into()], top, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap(),
+        format,
+    )
+    .unwrap()
 }
 
 #[test]
@@ -179,14 +182,14 @@ fn other_formats_escape_special_characters() {
 #[test]
 fn kernels_are_grouped_as_asked() {
     let rows = |by| {
-        let report = build::report(&[trace(0).into()], 0, by, false, Thresholds::default()).unwrap();
+        let report = build::report(&[trace(0).into()], 0, by, false, Thresholds::default(), &[]).unwrap();
         let cell = |row, key| report.kernels.cell(row, key).clone();
         (0..report.kernels.rows.len()).map(|row| (cell(row, "name"), cell(row, "grid"))).collect::<Vec<_>>()
     };
     assert_eq!(rows(KernelsBy::Name), rows(KernelsBy::Shape));
     assert_eq!(rows(KernelsBy::Short)[1].0, Cell::name("=cmd"));
     let text = written(
-        &build::report(&[trace(0).into()], 0, KernelsBy::Shape, false, Thresholds::default()).unwrap(),
+        &build::report(&[trace(0).into()], 0, KernelsBy::Shape, false, Thresholds::default(), &[]).unwrap(),
         Format::Text,
     )
     .unwrap();
@@ -197,7 +200,8 @@ fn kernels_are_grouped_as_asked() {
 #[test]
 fn findings_are_worst_first_and_cut_like_other_lists() {
     let findings = |trace: Trace, top| {
-        let found = build::report(&[trace.into()], top, KernelsBy::Name, true, Thresholds::default()).unwrap().findings;
+        let found =
+            build::report(&[trace.into()], top, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap().findings;
         found.into_iter().map(|finding| (finding.rule, finding.severity)).collect::<Vec<_>>()
     };
     assert_eq!(findings(trace(0), 0), [("import_problem", Severity::Warn)]);
@@ -211,7 +215,7 @@ fn findings_are_worst_first_and_cut_like_other_lists() {
 #[test]
 fn findings_have_the_keys_of_the_contract() {
     let findings = |trace: Trace| {
-        let report = build::report(&[trace.into()], 0, KernelsBy::Name, true, Thresholds::default()).unwrap();
+        let report = build::report(&[trace.into()], 0, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
         serde_json::to_value(&report).unwrap()["findings"].clone()
     };
     let mut clean = trace(0);
@@ -257,7 +261,8 @@ fn hostile_text_yields_no_formulas_and_no_line_breaks() {
     evil.import.note(Severity::Warn, EVIL, 1, None);
     let mut memory = leaking();
     memory.info.path = EVIL.into();
-    let all = build::report(&[evil.into(), memory.into()], 0, KernelsBy::Name, true, Thresholds::default()).unwrap();
+    let all =
+        build::report(&[evil.into(), memory.into()], 0, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
     let rows = parsed(&written(&all, Format::Csv).unwrap());
     let parts: std::collections::HashSet<&str> = rows.iter().map(|row| row[0].as_str()).collect();
     for part in ["files", "problems", "devices", "kernels", "operators", "copies", "annotations", "leaks", "oom"] {
@@ -300,6 +305,7 @@ fn files_are_read_written_and_judged() {
         fail_on,
         set: Vec::new(),
         thresholds: false,
+        memory_at: Vec::new(),
         reading: input::ReadArgs::default(),
     };
     assert_eq!(run(&args(&[&trace], None)).unwrap(), Outcome::Done);
@@ -366,7 +372,8 @@ fn leaking() -> Trace {
 
 #[test]
 fn memory_has_the_keys_of_the_contract() {
-    let report = |top| build::report(&[leaking().into()], top, KernelsBy::Name, true, Thresholds::default()).unwrap();
+    let report =
+        |top| build::report(&[leaking().into()], top, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
     let json: serde_json::Value = serde_json::from_str(&written(&report(1), Format::Json).unwrap()).unwrap();
     let forward = serde_json::json!(["mul (ops.cpp:1)", "forward (/me/model.py:7)", EVIL]);
     let append = serde_json::json!(["append (/me/losses.py:12)"]);
@@ -457,7 +464,8 @@ fn out_of_memory() -> Trace {
 #[test]
 fn lists_of_memory_are_cut_and_what_is_equal_is_sorted_by_name() {
     let trace = Arc::new(out_of_memory());
-    let report = |top| build::report(&[Arc::clone(&trace)], top, KernelsBy::Name, true, Thresholds::default()).unwrap();
+    let report =
+        |top| build::report(&[Arc::clone(&trace)], top, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
     let json: serde_json::Value = serde_json::from_str(&written(&report(2), Format::Json).unwrap()).unwrap();
     let memory = &json["memory"][0];
     let stacks = |list: &serde_json::Value| -> Vec<String> {

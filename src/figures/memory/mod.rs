@@ -1,6 +1,7 @@
 //! Figures of GPU memory: of each device, of places in the program, of each time that memory ran out.
 
 mod allocations;
+mod by_place;
 mod categories;
 mod growth;
 mod headline;
@@ -11,6 +12,7 @@ mod reserved;
 mod summary;
 
 pub use allocations::AllocationRows;
+pub use by_place::{AT_END, AT_MOMENT, AT_PEAK, HolderRow, by_place, change_by_place};
 pub use categories::{Held, categories, categories_object};
 pub use growth::{MemoryGrowth, growth, growth_sentence, step_name};
 pub use headline::{Headline, InShort, headline, in_short};

@@ -33,6 +33,8 @@ pub struct DeviceMemory<'a> {
     pub oom: Arc<Table>,
     pub peak_by_stack: Arc<Table>,
     pub live_at_end: Arc<Table>,
+    pub by_place: Arc<Table>,
+    pub change_by_place: Arc<Table>,
     pub leaks: Arc<Table>,
     pub no_leaks: Arc<Table>,
     pub gains: Arc<Table>,
@@ -99,7 +101,7 @@ pub fn memory<'a>() -> Part<DeviceMemory<'a>> {
             "rank device pid source events peak_allocated_bytes peak_allocated_at peak_reserved_bytes \
              end_allocated_bytes end_reserved_bytes start_allocated_bytes fragmentation end_pinned_bytes efficiency \
              end_unused_bytes end_largest_free_bytes device_total_bytes summary categories reserved_growth \
-             oom peak_by_stack live_at_end growth leaks no_leaks gains confidence doubts",
+             oom peak_by_stack live_at_end by_place change_by_place growth leaks no_leaks gains confidence doubts",
         )
 }
 
@@ -151,8 +153,11 @@ fn lists<'a>() -> Vec<Figure<DeviceMemory<'a>>> {
         words "reserved_growth", "Growth of reserved", 0, row.reserved_growth_object(), "Why reserved memory grew";
         words "growth", "Growth", 0, row.growth_object(), "What all memory does from step to step";
         words "oom", "Out of memory", 0, list(&row.oom), "Times that memory ran out";
-        words "peak_by_stack", "At the peak", 0, list(&row.peak_by_stack), "Allocated at the peak, by place";
-        words "live_at_end", "At the end", 0, list(&row.live_at_end), "Allocated at the end, by place";
+        words "peak_by_stack", "At the peak", 0, list(&row.peak_by_stack), "Allocated at the peak, by stack";
+        words "live_at_end", "At the end", 0, list(&row.live_at_end), "Allocated at the end, by stack";
+        words "by_place", "By place", 0, list(&row.by_place), "Who holds the memory, at the peak and at the end";
+        words "change_by_place", "Change by place", 0, list(&row.change_by_place),
+            "Who holds more or less at the end than at the start, or at one given moment than at the other";
         words "leaks", "Leaks", 0, list(&row.leaks), "Places that leak, the likeliest first";
         words "no_leaks", "No leaks", 0, list(&row.no_leaks), "Places that do not, the most bytes first";
         words "gains", "Gains", 0, list(&row.gains), "Places that have more at the end, the most bytes first";

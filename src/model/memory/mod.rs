@@ -5,6 +5,7 @@
 //! history of n events has n + 1 states. An allocation is live in the states `start..end`.
 
 mod curves;
+mod enclosing;
 mod event;
 mod inconsistency;
 mod kind;
@@ -18,6 +19,7 @@ mod timeline;
 use super::{DurNs, StackId, StringId, TimeNs, TimeRange};
 
 pub use curves::{Curves, highest};
+pub(super) use enclosing::take_enclosing;
 pub use event::{MemoryAction, MemoryEvent, MemoryEvents, MemoryNote, OutOfMemory};
 pub use inconsistency::Inconsistency;
 pub use kind::{SMALL, SegmentKind};

@@ -276,11 +276,7 @@ impl AllocationsView {
             }
             ctx.commands.push(Command::Show(super::OVER_TIME.id));
         }
-        if !ctx.memory.marked.is_empty()
-            && ui.button("Highlight none").on_hover_text("Show the picture in its own colors").clicked()
-        {
-            ctx.memory.marked = Arc::default();
-        }
+        head::highlight_ui(ctx, ui);
         if button(ui, "Copy table", "Copy the listed rows for a spreadsheet, with exact figures") {
             self.grid.copy(ui.ctx());
         }

@@ -1,5 +1,7 @@
 //! Commands that all pictures of memory share: marks, ranges and the selection.
 
+use std::sync::Arc;
+
 use crate::command::Command;
 use crate::model::{TimeNs, TimeRange};
 use crate::session::{Mark, Selection, ShownMemory};
@@ -22,8 +24,23 @@ pub fn run(command: &Command, shown: &ShownMemory, at: Option<TimeNs>, ctx: &mut
         }
         Command::RangeFromSelection => *ctx.range = ctx.selected_time().or(*ctx.range),
         Command::Deselect if *ctx.selection != Selection::None => *ctx.selection = Selection::None,
+        Command::Deselect if !ctx.memory.marked.is_empty() => ctx.memory.marked = Arc::default(),
         Command::Deselect if ctx.range.is_some() => *ctx.range = None,
         Command::Deselect => ctx.memory.moment = None,
+        _ => return false,
+    }
+    true
+}
+
+/// Runs a command of the menu Memory, for which no picture needs to be on screen; false for any other.
+pub fn run_hidden(command: &Command, ctx: &mut ViewContext<'_>) -> bool {
+    match command {
+        Command::SetBase => {
+            let Some(shown) = ctx.memory.resolve(ctx.traces) else { return false };
+            ctx.memory.base = ctx.memory.moment.or(Some(shown.history().last_state()));
+        }
+        Command::ClearBase => ctx.memory.base = None,
+        Command::ClearHighlight => ctx.memory.marked = Arc::default(),
         _ => return false,
     }
     true

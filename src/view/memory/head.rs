@@ -1,14 +1,21 @@
 //! What the memory views share: the choice of memory, the slider of the moment, and texts.
 
-use eframe::egui::accesskit::Action;
-use eframe::egui::{self, ComboBox, EventFilter, InputState, Key, Modifiers, Response, WidgetInfo};
+use std::sync::Arc;
 
+use eframe::egui::accesskit::Action;
+use eframe::egui::{
+    self, ComboBox, EventFilter, Frame, InputState, Key, Margin, Modifiers, Response, RichText, Stroke, WidgetInfo,
+};
+
+use crate::command::Command;
 use crate::figures::format;
 use crate::figures::text::display_name;
 use crate::model::MemoryHistory;
+use crate::model::memory::OutOfMemory;
 use crate::session::{OpenMemory, OpenTrace, ShownMemory};
 use crate::view::ViewContext;
 use crate::view::tables::Grid;
+use crate::widget::theme;
 
 /// The title of a history, unique among all that are open.
 fn title(traces: &[OpenTrace], trace: usize, memory: usize) -> String {
@@ -47,6 +54,47 @@ pub fn choose_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) -> Option<ShownMe
         ui.label(title(ctx.traces, shown.index, shown.memory));
     }
     Some(shown)
+}
+
+/// Says that memory ran out, if it did, and leads to the reasons.
+pub fn out_of_memory_ui(shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+    let ooms = &shown.history().ooms;
+    let Some(last) = ooms.last() else { return };
+    let color = theme::tokens(ctx.is_dark).severity[2];
+    let times =
+        if ooms.len() > 1 { format!(" {} times, at last", format::count(ooms.len() as u64)) } else { String::new() };
+    let text = format!("Out of memory{times}: {}", oom_text(last));
+    let frame = Frame::NONE.stroke(Stroke::new(1.0, color)).corner_radius(3.0).inner_margin(Margin::symmetric(6, 2));
+    frame.show(ui, |ui| {
+        ui.horizontal(|ui| {
+            if ui.button("Show why").on_hover_text("Show the figures of each failed request").clicked() {
+                ctx.commands.push(Command::Show(super::RESERVED.id));
+            }
+            ui.add(egui::Label::new(RichText::new(text.as_str()).color(color).strong()).truncate())
+                .on_hover_text(&text);
+        });
+    });
+}
+
+/// Whether there is no room for rows of controls: they go into menus, and text is cut with an ellipsis.
+pub fn is_small(ui: &egui::Ui) -> bool {
+    let size = ui.available_size();
+    size.x < 600.0 || size.y < 280.0
+}
+
+/// Ends the highlight, if there is one.
+pub fn highlight_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+    let n = ctx.memory.marked.len() as u64;
+    let label = format!("Clear highlight ({})", format::count(n));
+    if n > 0 && ui.button(label).on_hover_text("Show all allocations alike again (Escape)").clicked() {
+        ctx.memory.marked = Arc::default();
+    }
+}
+
+/// What failed: `2.00 GiB requested, 120.00 MiB of the device were free`.
+pub fn oom_text(oom: &OutOfMemory) -> String {
+    let free = oom.device_free.map(|free| format!(", {} of the device were free", format::bytes(free as f64)));
+    format!("{} requested{}", format::bytes(oom.requested as f64), free.unwrap_or_default())
 }
 
 /// The title of the shown history, if there are several.
@@ -111,6 +159,22 @@ pub fn grid_tools_ui(grid: &mut Grid, name: &str, hint: &str, ui: &mut egui::Ui)
     }
     if ui.button("Export…").on_hover_text("Write the listed rows to a file").clicked() {
         grid.export(name, ui.ctx());
+    }
+}
+
+/// The shown state and the one that it is compared with, and buttons to set and clear the base.
+pub fn base_ui((state, base): (u32, Option<u32>), shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+    let at = state_text(shown, state);
+    ui.weak(match base {
+        Some(base) => format!("from {} to {at}", state_text(shown, base)),
+        None => at,
+    });
+    if ui.button("Set as base").on_hover_text("Compare later moments with this one").clicked() {
+        ctx.memory.base = Some(state);
+    }
+    let hint = "Compare with the start of the recording again";
+    if ctx.memory.base.is_some() && ui.button("Clear base").on_hover_text(hint).clicked() {
+        ctx.memory.base = None;
     }
 }
 

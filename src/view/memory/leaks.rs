@@ -372,6 +372,10 @@ fn growth_ui(candidate: &LeakCandidate, warm_up: usize, ui: &mut egui::Ui) {
         .step_by(stride)
         .map(|(step, &bytes)| [step as f64, bytes as f64])
         .collect();
+    // A value holds until the next step ends.
+    let held = points.windows(2).map(|two| [two[1][0], two[0][1]]);
+    let stairs: Vec<[f64; 2]> = points.iter().zip(held).flat_map(|(&point, held)| [point, held]).collect();
+    let stairs: Vec<[f64; 2]> = stairs.into_iter().chain(points.last().copied()).collect();
     let tokens = theme::tokens(ui.visuals().dark_mode);
     let plot = Plot::new("growth")
         .height(120.0)
@@ -390,9 +394,7 @@ fn growth_ui(candidate: &LeakCandidate, warm_up: usize, ui: &mut egui::Ui) {
             HoverPosition::Elsewhere { .. } => None,
         });
     plot.show(ui, |plot| {
-        plot.line(
-            Line::new("Live at the ends of steps", PlotPoints::from(points.clone())).color(tokens.accent).width(1.5),
-        );
+        plot.line(Line::new("Live at the ends of steps", PlotPoints::from(stairs)).color(tokens.accent).width(1.5));
         if points.len() <= 200 {
             plot.points(
                 Points::new("Live at the ends of steps", PlotPoints::from(points)).color(tokens.accent).radius(2.0),

@@ -2,7 +2,7 @@
 
 use eframe::egui::{self, ComboBox, Key};
 
-use super::head::{self, state_text};
+use super::head::{self, base_ui};
 use crate::analysis::memory::grouped::{GroupBy, LiveScope};
 use crate::analysis::memory::live::LiveUntil;
 use crate::analysis::stacks::FlameTree;
@@ -95,7 +95,8 @@ impl View for LiveMemory {
                     self.mode = mode;
                 }
             }
-            self.moment_ui(&wanted, &shown, ctx, ui);
+            let is_change = matches!(wanted.mode, Mode::Grown | Mode::Shrunk);
+            base_ui((wanted.moment, is_change.then_some(wanted.base)), &shown, ctx, ui);
             ui.separator();
             self.group_ui(&shown, ui);
             let hint = "Also those of the interpreter, of the start of the process, and of the recorder";
@@ -168,28 +169,6 @@ impl LiveMemory {
             }
         });
         combo.response.accessible_name("Grouped");
-    }
-
-    /// The compared moments, and buttons to set and clear the base.
-    fn moment_ui(&self, wanted: &LiveBytes, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-        let at = state_text(shown, wanted.moment);
-        match wanted.mode {
-            Mode::Grown | Mode::Shrunk => {
-                ui.weak(format!("from {} to {at}", state_text(shown, wanted.base)));
-            }
-            _ => {
-                ui.weak(at);
-            }
-        }
-        let hint = "Compare later moments with this one";
-        if ui.button("Set as base").on_hover_text(hint).clicked() {
-            ctx.memory.base = Some(wanted.moment);
-        }
-        if ctx.memory.base.is_some()
-            && ui.button("Clear base").on_hover_text("Compare with the start of the recording again").clicked()
-        {
-            ctx.memory.base = None;
-        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! Layout of the map of the allocator's state.
 //!
 //! Segments follow each other like words: by address, wrapped at the right edge, each pool under its
-//! own heading. Ranges narrower than a pixel share it with their neighbors, so the number of boxes is
+//! own heading. A range of addresses has the same place at every moment. Ranges narrower than a pixel share it with their neighbors, so the number of boxes is
 //! bounded by pixels, and every byte is counted.
 
-use crate::analysis::memory::state::{AllocatorState, PartKind, SegmentPart};
-use crate::model::memory::AllocationId;
+use crate::analysis::memory::state::{AllocatorState, PartKind, PoolState, SegmentPart, SegmentState};
+use crate::model::MemoryHistory;
+use crate::model::memory::{AllocationId, PoolId, Segment, SegmentKind, highest};
 
 /// Gap between two segments of one line, in points.
 const GAP: f32 = 3.0;
@@ -84,14 +85,91 @@ impl Map {
     }
 }
 
-/// The bytes per point at which everything fits into `n_lines` lines of `width` points.
-pub fn fitting_scale(state: &AllocatorState, width: f32, n_lines: u32) -> f64 {
-    let n_segments: usize = state.pools.iter().map(|pool| pool.segments.len()).sum();
-    let gaps = n_segments as f64 * f64::from(GAP + 1.0);
-    // Each pool ends with an incomplete line.
-    let lines = f64::from(n_lines.saturating_sub(2 * state.pools.len() as u32).max(1));
-    let room = (lines * f64::from(width) - gaps).max(f64::from(width) / 2.0);
-    (state.sums.reserved as f64 / room).max(1.0)
+/// A range of addresses with a fixed place on the map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    pub pool: PoolId,
+    pub kind: SegmentKind,
+    pub addr: u64,
+    pub bytes: u64,
+}
+
+/// The places of a map by pool, size class and address, the same at every moment: what is reserved and given back later
+/// does not move what stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Slots {
+    /// One for each range that was ever reserved; empty where these are much more than is ever reserved at once.
+    all: Vec<Slot>,
+    bytes: u64,
+    n_slots: usize,
+    n_pools: usize,
+}
+
+impl Slots {
+    /// Cost: O(states + segments · log segments).
+    pub fn of(history: &MemoryHistory) -> Self {
+        let slot = |segment: &Segment| {
+            let Segment { pool, kind, addr, bytes, is_expandable, .. } = *segment;
+            (Slot { pool, kind, addr, bytes: bytes.min(u64::MAX - addr) }, is_expandable)
+        };
+        let (peak, reserved) = highest(&history.curves.reserved);
+        let slots = merged(history.segments.iter().map(slot).collect());
+        let n_pools = slots.chunk_by(is_of_one_pool).count();
+        let bytes = slots.iter().map(|slot| slot.bytes).fold(0, u64::saturating_add);
+        if bytes <= reserved.saturating_mul(2) {
+            return Self { bytes, n_slots: slots.len(), n_pools, all: slots };
+        }
+        let at_peak = history.segments.iter().filter(|segment| segment.is_live(peak));
+        Self { all: Vec::new(), bytes: reserved, n_slots: merged(at_peak.map(slot).collect()).len(), n_pools }
+    }
+
+    /// The bytes per point at which all fits into `n_lines` lines of `width` points.
+    pub fn fitting_scale(&self, width: f32, n_lines: u32) -> f64 {
+        let gaps = self.n_slots as f64 * f64::from(GAP + 1.0);
+        // Each pool ends with an incomplete line.
+        let lines = f64::from(n_lines.saturating_sub(2 * self.n_pools as u32).max(1));
+        let room = (lines * f64::from(width) - gaps).max(f64::from(width) / 2.0);
+        (self.bytes as f64 / room).max(1.0)
+    }
+
+    /// The bytes per point at which all fits into `n_lines` full lines.
+    pub fn least_scale(&self, width: f32, n_lines: f64) -> f64 {
+        (self.bytes as f64 / (f64::from(width) * n_lines)).max(1.0)
+    }
+
+    /// One for each segment of a state.
+    fn of_state(state: &AllocatorState) -> Vec<Slot> {
+        let of_pool = |pool: &PoolState| {
+            let (id, kind) = (pool.pool, pool.kind);
+            let slot = move |segment: &SegmentState| Slot { pool: id, kind, addr: segment.addr, bytes: segment.bytes };
+            pool.segments.iter().map(slot).collect::<Vec<_>>()
+        };
+        state.pools.iter().flat_map(of_pool).collect()
+    }
+}
+
+fn is_of_one_pool(a: &Slot, b: &Slot) -> bool {
+    (a.pool, a.kind) == (b.pool, b.kind)
+}
+
+/// Joins ranges of one pool that overlap, and those of expandable segments that touch.
+fn merged(mut all: Vec<(Slot, bool)>) -> Vec<Slot> {
+    all.sort_unstable_by_key(|(slot, _)| (slot.pool, slot.kind, slot.addr, slot.bytes));
+    let mut found: Vec<(Slot, bool)> = Vec::new();
+    for (slot, is_expandable) in all {
+        match found.last_mut() {
+            Some((last, was_expandable))
+                if is_of_one_pool(last, &slot)
+                    && (slot.addr < last.addr + last.bytes
+                        || slot.addr == last.addr + last.bytes && is_expandable && *was_expandable) =>
+            {
+                last.bytes = last.bytes.max(slot.addr + slot.bytes - last.addr);
+                *was_expandable |= is_expandable;
+            }
+            _ => found.push((slot, is_expandable)),
+        }
+    }
+    found.into_iter().map(|(slot, _)| slot).collect()
 }
 
 /// Where the next box goes.
@@ -104,26 +182,19 @@ struct Pen {
 
 /// Lays out a map of lines `width` points wide.
 ///
-/// Cost: O(parts + points).
-pub fn lay_out(state: &AllocatorState, width: f32, bytes_per_point: f64) -> Map {
+/// Cost: O(parts + slots + points).
+pub fn lay_out(state: &AllocatorState, slots: &Slots, width: f32, bytes_per_point: f64) -> Map {
+    let of_state = if slots.all.is_empty() { Slots::of_state(state) } else { Vec::new() };
+    let slots = if slots.all.is_empty() { &of_state } else { &slots.all };
     let map = Map { bytes_per_point, ..Map::default() };
     let mut pen = Pen { map, width: width.max(8.0), line: 0, x: 0.0 };
-    for (pool, known) in state.pools.iter().enumerate() {
-        pen.map.lines.push(MapLine::Heading(pool as u32));
+    for slots in slots.chunk_by(is_of_one_pool) {
+        let pool = state.pools.iter().position(|pool| (pool.pool, pool.kind) == (slots[0].pool, slots[0].kind));
+        // The heading of a pool without segments at this moment keeps its line.
+        pen.map.lines.push(pool.map_or(MapLine::Boxes, |pool| MapLine::Heading(pool as u32)));
         pen.new_line();
-        for (segment, known) in known.segments.iter().enumerate() {
-            let place = SegmentIndex { pool: pool as u32, segment: segment as u32 };
-            let wide = ((known.bytes as f64 / bytes_per_point) as f32).max(MIN_SEGMENT);
-            // A segment that fits on a line is not broken.
-            if pen.x > 0.0 && pen.x + wide > pen.width && wide <= pen.width {
-                pen.new_line();
-            }
-            pen.segment(place, &known.parts, known.bytes, wide);
-            pen.x += GAP;
-            if pen.x >= pen.width {
-                pen.new_line();
-            }
-        }
+        let segments = pool.map_or(&[][..], |pool| &state.pools[pool].segments);
+        pen.pool(pool.unwrap_or_default() as u32, slots, segments);
         if pen.x == 0.0 && pen.map.lines.last() == Some(&MapLine::Boxes) {
             pen.map.lines.pop();
         }
@@ -143,6 +214,41 @@ impl Pen {
         self.map.lines.push(MapLine::Boxes);
         self.line = self.map.lines.len() as u32 - 1;
         self.x = 0.0;
+    }
+
+    /// The slots of one pool, with what lies in them.
+    fn pool(&mut self, pool: u32, slots: &[Slot], segments: &[SegmentState]) {
+        let mut segments = segments.iter().enumerate().peekable();
+        for slot in slots {
+            let wide = ((slot.bytes as f64 / self.map.bytes_per_point) as f32).max(MIN_SEGMENT);
+            // What fits on a line is not broken.
+            if self.x > 0.0 && self.x + wide > self.width && wide <= self.width {
+                self.new_line();
+            }
+            let start = (self.line, self.x);
+            let scale = f64::from(wide) / slot.bytes.max(1) as f64;
+            while let Some((segment, known)) = segments.next_if(|(_, known)| known.addr < slot.addr + slot.bytes) {
+                self.seek(start, known.addr.saturating_sub(slot.addr) as f64 * scale);
+                let place = SegmentIndex { pool, segment: segment as u32 };
+                self.segment(place, &known.parts, known.bytes, (known.bytes as f64 * scale) as f32);
+            }
+            self.seek(start, f64::from(wide));
+            self.x += GAP;
+            if self.x >= self.width {
+                self.new_line();
+            }
+        }
+    }
+
+    /// Goes so many points behind a place, over as many lines as that takes.
+    fn seek(&mut self, (line, x): (u32, f32), points: f64) {
+        let (at, width) = (f64::from(x) + points, f64::from(self.width));
+        let n_lines = (at / width).floor();
+        self.line = line + n_lines as u32;
+        self.x = (at - n_lines * width) as f32;
+        while self.map.lines.len() <= self.line as usize {
+            self.map.lines.push(MapLine::Boxes);
+        }
     }
 
     fn segment(&mut self, place: SegmentIndex, parts: &[SegmentPart], bytes: u64, wide: f32) {
@@ -230,7 +336,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::analysis::memory::state::{PoolState, SegmentState};
+
+    fn slots(state: &AllocatorState) -> Slots {
+        let all = Slots::of_state(state);
+        Slots { bytes: state.sums.reserved, n_slots: all.len(), n_pools: state.pools.len(), all }
+    }
 
     /// A state of segments whose parts have these sizes.
     fn state(segments: &[Vec<u64>]) -> AllocatorState {
@@ -266,9 +376,9 @@ mod tests {
             zoom in 1.0_f64..50.0,
         ) {
             let state = state(&segments);
-            let scale = (fitting_scale(&state, width, lines) / zoom)
+            let scale = (slots(&state).fitting_scale(width, lines) / zoom)
                 .max(state.sums.reserved as f64 / f64::from(width) / 2_000.0);
-            let map = lay_out(&state, width, scale);
+            let map = lay_out(&state, &slots(&state), width, scale);
             // A wrapped stretch is several boxes of one address.
             let mut stretches: Vec<(u64, u64)> = map.boxes.iter().map(|place| (place.addr, place.bytes)).collect();
             stretches.dedup();
@@ -294,7 +404,7 @@ mod tests {
     fn a_place_is_found_again_at_another_size() {
         let state = state(&[vec![1 << 20, 512, 7 << 20], vec![1 << 20; 3]]);
         for scale in [1_000.0, 10_000.0, 100_000.0] {
-            let map = lay_out(&state, 100.0, scale);
+            let map = lay_out(&state, &slots(&state), 100.0, scale);
             for place in &map.boxes {
                 let (first, n) = map.lines_of((place.pool, place.segment, place.addr));
                 assert!((first..first + n).contains(&place.line), "{place:?} in {n} lines from {first}");
@@ -303,11 +413,42 @@ mod tests {
     }
 
     #[test]
+    fn what_stays_reserved_keeps_its_place() {
+        let all = state(&[vec![3 << 20, 1 << 20], vec![700, 5 << 20], vec![1 << 20], vec![9 << 20, 512]]);
+        let slots = slots(&all);
+        let whole = lay_out(&all, &slots, 90.0, 50_000.0);
+        for gone in 0..4 {
+            let mut fewer = all.clone();
+            fewer.pools[0].segments.remove(gone);
+            let map = lay_out(&fewer, &slots, 90.0, 50_000.0);
+            let stays = |place: &&MapBox| place.segment != gone as u32;
+            let expected: Vec<_> =
+                whole.boxes.iter().filter(stays).map(|place| (place.line, place.x, place.addr)).collect();
+            let found: Vec<_> = map.boxes.iter().map(|place| (place.line, place.x, place.addr)).collect();
+            assert_eq!(found, expected);
+            assert_eq!(map.lines.len(), whole.lines.len());
+        }
+    }
+
+    #[test]
+    fn ranges_that_overlap_or_expand_share_a_slot() {
+        let slot = |pool, addr, bytes| Slot { pool: PoolId(pool), kind: SegmentKind::Large, addr, bytes };
+        let all = vec![
+            (slot(0, 100, 50), false),
+            (slot(0, 120, 80), false),
+            (slot(0, 200, 10), false),
+            (slot(1, 0, 10), true),
+            (slot(1, 10, 10), true),
+        ];
+        assert_eq!(merged(all), [slot(0, 100, 100), slot(0, 200, 10), slot(1, 0, 20)]);
+    }
+
+    #[test]
     fn what_fits_is_not_scrolled() {
         let segments: Vec<Vec<u64>> = (0..400).map(|i| vec![2 << 20, (1 + i % 37) << 20]).collect();
         let state = state(&segments);
         for (width, lines) in [(1200.0, 30), (800.0, 12), (300.0, 60)] {
-            let map = lay_out(&state, width, fitting_scale(&state, width, lines));
+            let map = lay_out(&state, &slots(&state), width, slots(&state).fitting_scale(width, lines));
             assert!(map.lines.len() as u32 <= lines + lines / 4 + 2, "{} of {lines}", map.lines.len());
             assert!(map.lines.len() as u32 * 2 > lines, "{} of {lines}", map.lines.len());
         }
@@ -316,7 +457,7 @@ mod tests {
     #[test]
     fn stretches_in_one_pixel_are_mixed() {
         let state = state(&[vec![100, 100, 100, 1 << 20]]);
-        let map = lay_out(&state, 100.0, 20_000.0);
+        let map = lay_out(&state, &slots(&state), 100.0, 20_000.0);
         let [first, second] = &map.boxes[..] else { panic!("{:?}", map.boxes) };
         let Fill::Mixed(Some(heaviest), held) = first.fill else { panic!("{first:?}") };
         assert_eq!((heaviest, first.bytes, second.bytes), (AllocationId(2), 300, 1 << 20));

@@ -90,10 +90,11 @@ impl Canvas<'_> {
                 let pool = &self.map.state.pools[*pool as usize];
                 let sums = &pool.sums;
                 let text = format!(
-                    "{}: {} in {}, {} free, largest {}, pinned {}, fragmentation {:.1} %",
+                    "{}: {} in {} segment{}, {} free, largest {}, pinned {}, fragmentation {:.1} %",
                     pool_title(self.shown, pool),
                     format::bytes(sums.reserved as f64),
                     format::count(pool.segments.len() as u64),
+                    if pool.segments.len() == 1 { "" } else { "s" },
                     format::bytes(sums.free as f64),
                     format::bytes(sums.largest_free as f64),
                     format::bytes(sums.pinned as f64),

@@ -15,7 +15,7 @@ use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
 use crate::figures::format;
 use crate::figures::memory::{OutOfMemory, Owner, ReservedGrowth, cause_text, oom, reserved_growth, shares_sentence};
-use crate::figures::text::display_name;
+use crate::figures::text::{display_name, short_frame};
 use crate::figures::{Cell, Data, findings};
 use crate::model::StringId;
 use crate::session::{OpenMemory, ShownMemory};
@@ -87,7 +87,8 @@ impl View for ReservedView {
         self.is_waiting |= self.grid.update(&tables.table, ctx.answers);
         self.head_ui(&tables, ui);
         if !tables.cards.is_empty() {
-            Panel::left(egui::Id::unique("out of memory")).default_size(290.0).size_range(200.0..=900.0).show(
+            let width = (ui.available_width() * 0.6).min(290.0);
+            Panel::left(egui::Id::unique("out of memory")).default_size(width).size_range(120.0..=900.0).show(
                 ui,
                 |ui| {
                     egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
@@ -270,15 +271,9 @@ fn card_ui(
         let GroupKey::Signature(signature) = group.group else { continue };
         let label = tables.signatures.label(shown.trace(), signature);
         let label = label.as_deref().unwrap_or("(no call stack)");
-        ui.add(
-            egui::Label::new(format!(
-                "{} in {}: {}",
-                bytes(group.bytes),
-                format::count(group.count),
-                display_name(label)
-            ))
-            .truncate(),
-        );
+        let place = display_name(&short_frame(label)).into_owned();
+        let text = format!("{} in {}: {place}", bytes(group.bytes), format::count(group.count));
+        ui.add(egui::Label::new(text).truncate()).on_hover_text(display_name(label));
     }
     ui.separator();
 }

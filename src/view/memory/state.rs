@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use eframe::egui::{self, CornerRadius, Key, Rect, Sense, vec2};
 
-use super::map::{Map, fitting_scale, lay_out};
+use super::map::{Map, Slots, lay_out};
 use super::map_canvas::{Canvas, LINE_GAP, LINE_HEIGHT, awaiting_color, free_color, unsplit_color};
 use super::stack_colors::{ColorStacks, StackColors};
 use super::transport::Transport;
@@ -90,18 +90,31 @@ impl View for MemoryState {
         egui::Frame::NONE.inner_margin(egui::Margin::symmetric(8, 4)).show(ui, |ui| {
             let shown = ui.horizontal_wrapped(|ui| head::choose_ui(ctx, ui)).inner;
             let Some(shown) = shown else { return };
+            let is_small = head::is_small(ui);
+            head::out_of_memory_ui(&shown, ctx, ui);
             if !shown.history().has_segments {
                 let how = "A memory history (torch.cuda.memory._dump_snapshot) has both";
                 nothing_ui("This recording has blocks, but not the segments they lie in", how, ui);
                 return;
             }
             self.transport.ui(&shown, ctx, ui);
-            self.map_ui(&shown, ctx, ui);
+            self.map_ui(&shown, is_small, ctx, ui);
         });
     }
 
     fn is_pending(&self) -> bool {
         self.is_waiting
+    }
+
+    fn run_hidden(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
+        if *command != Command::PlayMoments {
+            return false;
+        }
+        if let Some(shown) = ctx.memory.resolve(ctx.traces) {
+            self.transport.toggle(&shown, ctx);
+            ctx.commands.push(Command::Show(SPEC.id));
+        }
+        true
     }
 
     fn run(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
@@ -159,7 +172,7 @@ impl MemoryState {
         scroll.y
     }
 
-    fn map_ui(&mut self, shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+    fn map_ui(&mut self, shown: &ShownMemory, is_small: bool, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         let area = ui.available_rect_before_wrap();
         let scroll_bar = ui.spacing().scroll.allocated_width() + 2.0;
         let wanted = MapOf {
@@ -174,7 +187,10 @@ impl MemoryState {
         let answer = self.map.ask_in_turn(ctx.answers, &shown.of, &wanted, |_| true);
         self.is_waiting = answer.is_working();
         let Some(map) = answer_ui(&answer, "Laying out the map…", ui) else { return };
-        sums_ui(&map, ui);
+        match is_small {
+            true => _ = ui.add(egui::Label::new(sums_text(&map.state.sums)).truncate()),
+            false => sums_ui(&map, ui),
+        }
         if map.state.sums.reserved == 0 {
             nothing_ui("Nothing is reserved at this moment", "Choose another one above", ui);
             return;
@@ -209,6 +225,20 @@ impl MemoryState {
     }
 }
 
+/// The places on the map, which are the same at every moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct MapSlots;
+
+impl Analysis for MapSlots {
+    type Of = OpenMemory;
+    type Output = Slots;
+    const NAME: &'static str = "The places of the map";
+
+    fn run(&self, of: &OpenMemory, _: &Work<'_>) -> Option<Slots> {
+        Some(Slots::of(of.history()))
+    }
+}
+
 impl Analysis for MapOf {
     type Of = OpenMemory;
     type Output = StateMap;
@@ -217,13 +247,20 @@ impl Analysis for MapOf {
 
     fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<StateMap> {
         let state = work.get(of, &StateAt(self.state))?;
-        let fitting = fitting_scale(&state, self.width as f32, self.lines);
-        let least = (state.sums.reserved as f64 / (f64::from(self.width) * MAX_LINES)).max(1.0);
-        let map = lay_out(&state, self.width as f32, (fitting / self.zoom).max(least));
+        let slots = work.get(of, &MapSlots)?;
+        let width = self.width as f32;
+        let (fitting, least) = (slots.fitting_scale(width, self.lines), slots.least_scale(width, MAX_LINES));
+        let map = lay_out(&state, &slots, width, (fitting / self.zoom).max(least));
         let labels = work.get(&of.open.trace, &StackLabels)?;
         let colors = work.get(&of.open.trace, &ColorStacks { is_dark: self.is_dark })?;
         Some(StateMap { state, map, labels, colors, max_zoom: (fitting / least).max(1.0) })
     }
+}
+
+/// The sums of all segments, in one line.
+fn sums_text(sums: &MemorySums) -> String {
+    let bytes = |bytes: u64| format::bytes(bytes as f64);
+    format!("{} reserved, {} allocated, {} free", bytes(sums.reserved), bytes(sums.allocated), bytes(sums.free))
 }
 
 /// The sums of all segments.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use eframe::egui::{self, Color32, Sense, Stroke, pos2, vec2};
 
-use super::head::{moment_slider, state_text};
+use super::head::{self, highlight_ui, moment_slider, state_text};
 use super::over_time::Highest;
 use crate::answers::{Query, Subject as _, SubjectKey};
 use crate::command::Command;
@@ -53,48 +53,70 @@ impl Transport {
         }
         self.play(shown, ctx, ui);
         let state = ctx.memory.moment.unwrap_or(last);
-        ui.horizontal_wrapped(|ui| {
-            let mut to = None;
-            let button = |ui: &mut egui::Ui, label: &str, help: &str| ui.button(label).on_hover_text(help).clicked();
-            if button(ui, "Start", "Before the first event") {
-                to = Some(0);
+        let is_small = head::is_small(ui);
+        let row = |ui: &mut egui::Ui, add: &mut dyn FnMut(&mut egui::Ui)| match is_small {
+            true => ui.horizontal(|ui| add(ui)),
+            false => ui.horizontal_wrapped(|ui| add(ui)),
+        };
+        row(ui, &mut |ui| {
+            if is_small {
+                ui.menu_button("Moment", |ui| self.buttons_ui(shown, state, ctx, ui));
+            } else {
+                self.buttons_ui(shown, state, ctx, ui);
+                ui.separator();
             }
-            if button(ui, "Previous event", "One event back (,)") {
-                to = Some(state.saturating_sub(1));
-            }
-            let play = if self.playing.is_some() { "Pause" } else { "Play" };
-            if button(ui, play, "Move through the recording, event after event") {
-                self.playing = match self.playing {
-                    Some(_) => None,
-                    None => {
-                        let position = if state == last { 0.0 } else { f64::from(state) };
-                        Some(Playing { of: shown.key(), position, shown: ctx.memory.moment })
-                    }
-                };
-            }
-            if button(ui, "Next event", "One event on (.)") {
-                to = Some((state + 1).min(last));
-            }
-            if button(ui, "Peak", "When most memory is in use") {
-                to = Some(history.curves.highest().0);
-            }
-            if button(ui, "End", "After the last event") {
-                to = Some(last);
-            }
-            let speed = egui::ComboBox::from_id_salt("speed").selected_text(speed_text(self.speed)).width(60.0);
-            let speed = speed.show_ui(ui, |ui| {
-                for choice in SPEEDS {
-                    ui.selectable_value(&mut self.speed, choice, speed_text(choice));
-                }
-            });
-            speed.response.accessible_name("Speed");
-            if to.is_some() {
-                ctx.memory.moment = to;
-            }
-            ui.separator();
-            ui.label(event_text(shown, state));
+            ui.add(egui::Label::new(event_text(shown, state)).truncate());
         });
-        self.scrub_ui(shown, state, ctx, ui);
+        self.scrub_ui(shown, state, if is_small { 18.0 } else { 36.0 }, ctx, ui);
+    }
+
+    fn buttons_ui(&mut self, shown: &ShownMemory, state: u32, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        let last = shown.history().last_state();
+        let mut to = None;
+        let button = |ui: &mut egui::Ui, label: &str, help: &str| ui.button(label).on_hover_text(help).clicked();
+        if button(ui, "Start", "Before the first event") {
+            to = Some(0);
+        }
+        if button(ui, "Previous event", "One event back (,)") {
+            to = Some(state.saturating_sub(1));
+        }
+        let play = if self.playing.is_some() { "Pause" } else { "Play" };
+        if button(ui, play, "Move through the recording, event after event (Shift+P)") {
+            self.toggle(shown, ctx);
+        }
+        if button(ui, "Next event", "One event on (.)") {
+            to = Some((state + 1).min(last));
+        }
+        if button(ui, "Peak", "When most memory is in use (P)") {
+            to = Some(shown.history().curves.highest().0);
+        }
+        if button(ui, "End", "After the last event") {
+            to = Some(last);
+        }
+        let speed = egui::ComboBox::from_id_salt("speed").selected_text(speed_text(self.speed)).width(60.0);
+        let speed = speed.show_ui(ui, |ui| {
+            for choice in SPEEDS {
+                ui.selectable_value(&mut self.speed, choice, speed_text(choice));
+            }
+        });
+        speed.response.accessible_name("Speed");
+        if to.is_some() {
+            ctx.memory.moment = to;
+        }
+        highlight_ui(ctx, ui);
+    }
+
+    /// Plays, from the start if the moment is the end, or stops.
+    pub fn toggle(&mut self, shown: &ShownMemory, ctx: &ViewContext<'_>) {
+        let last = shown.history().last_state();
+        let state = ctx.memory.moment.unwrap_or(last);
+        self.playing = match self.playing {
+            Some(_) => None,
+            None => {
+                let position = if state == last { 0.0 } else { f64::from(state) };
+                Some(Playing { of: shown.key(), position, shown: ctx.memory.moment })
+            }
+        };
     }
 
     /// Steps event by event.
@@ -128,10 +150,10 @@ impl Transport {
     }
 
     /// The active curve over all states; a click or drag sets the moment.
-    fn scrub_ui(&mut self, shown: &ShownMemory, state: u32, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+    fn scrub_ui(&mut self, shown: &ShownMemory, state: u32, height: f32, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         let history = shown.history();
         let n = history.n_states();
-        let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), 36.0), Sense::click_and_drag());
+        let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), height), Sense::click_and_drag());
         moment_slider(&response, shown, ctx);
         let tokens = theme::tokens(ctx.is_dark);
         let state_at =

@@ -28,6 +28,16 @@ pub struct Axis<'a> {
     pub history: &'a MemoryHistory,
     /// Add this to the trace's times to get session times.
     pub offset: i64,
+    /// Whether time goes from the start to the end of this recording, and not of all.
+    pub is_alone: bool,
+}
+
+/// What is visible of the axes that only memory over time has.
+#[derive(Debug, Default)]
+pub struct OwnNavigation {
+    pub events: Navigation,
+    /// Of a recording that shares its axis with no other.
+    pub time: Navigation,
 }
 
 /// The states under one pixel column.
@@ -41,19 +51,20 @@ pub struct Column {
 }
 
 impl Axis<'_> {
-    /// The visible range of this axis: of events or of session time.
-    pub fn navigation<'n>(&self, events: &'n mut Navigation, time: &'n mut Navigation) -> &'n mut Navigation {
+    /// The visible range of this axis: of events, of this recording, or of session time.
+    pub fn navigation<'n>(&self, own: &'n mut OwnNavigation, session: &'n mut Navigation) -> &'n mut Navigation {
         match self.kind {
-            AxisKind::Time => time,
-            AxisKind::Events => events,
+            AxisKind::Time if self.is_alone => &mut own.time,
+            AxisKind::Time => session,
+            AxisKind::Events => &mut own.events,
         }
     }
 
-    /// From the first to the last position that can be reached: the time axis is that of all traces.
+    /// From the first to the last position that can be reached: a shared time axis is that of all traces.
     pub fn reach(&self, session: TimeRange) -> TimeRange {
         match self.kind {
-            AxisKind::Time => session,
-            AxisKind::Events => self.span(),
+            AxisKind::Time if !self.is_alone => session,
+            _ => self.span(),
         }
     }
 

@@ -91,7 +91,7 @@ mod tests {
     fn every_band_in_view_is_shown_merged_or_counted() {
         let history =
             MemoryHistory { span: TimeRange { start: 0, end: 1_000 }, has_time: true, ..MemoryHistory::default() };
-        let axis = Axis { kind: AxisKind::Time, history: &history, offset: 0 };
+        let axis = Axis { kind: AxisKind::Time, history: &history, offset: 0, is_alone: false };
         let band = |start, end| Band { name: StringId(1), range: TimeRange { start, end } };
         let nested = [band(0, 900), band(10, 800), band(20, 700), band(30, 600), band(950, 960)];
         let (bars, n_hidden) = lay_out(&axis, &nested, TimeRange { start: 0, end: 1_000 }, 1_000);

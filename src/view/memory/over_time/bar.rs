@@ -1,6 +1,6 @@
 //! The controls above the picture, and the readout of a moment.
 
-use eframe::egui::{self, Button, Color32, ComboBox, RichText, Sense, Ui, vec2};
+use eframe::egui::{self, Button, Color32, ComboBox, Label, RichText, Sense, Ui, vec2};
 
 use super::axis::{Axis, AxisKind};
 use super::colors::{ColorBy, Colors, Legend};
@@ -11,7 +11,7 @@ use crate::command::Command;
 use crate::figures::format;
 use crate::session::ShownMemory;
 use crate::view::ViewContext;
-use crate::view::memory::head::state_text;
+use crate::view::memory::head::{highlight_ui, is_small, state_text};
 
 /// A patch of color.
 fn patch(ui: &mut Ui, color: Color32) {
@@ -30,64 +30,70 @@ impl MemoryOverTime {
         index: &Index,
         colors: Option<&Colors>,
     ) {
-        let history = shown.history();
-        ui.horizontal_wrapped(|ui| {
-            ui.add_space(MARGIN);
-            self.axis_ui(ctx, ui, axis);
-            ui.separator();
-            self.colors_ui(ui, shown, index);
-            ui.separator();
-            for (i, curve) in Curve::ALL.into_iter().enumerate() {
-                let is_known = index.peak(curve).1 > 0;
-                ui.spacing_mut().item_spacing.x = 4.0;
-                patch(
-                    ui,
-                    curve.color(ctx.is_dark).gamma_multiply(if self.is_curve_shown.0[i] && is_known {
-                        1.0
-                    } else {
-                        0.35
-                    }),
-                );
-                let toggle = Button::selectable(self.is_curve_shown.0[i] && is_known, curve.label());
-                let toggle = ui.add_enabled(is_known, toggle).on_hover_text(curve.help());
-                if toggle.on_disabled_hover_text("The recording does not say").clicked() {
-                    self.is_curve_shown.0[i] ^= true;
-                }
-            }
-            ui.separator();
-            if ui.button("Go to peak").on_hover_text("Look at the moment with the most active memory").clicked() {
-                let state = index.peak(Curve::Active).0;
-                self.go_to_peak(ctx, axis, state);
-            }
-            if ui.button("Zoom to fit").on_hover_text("Show all events and all bytes (0)").clicked() {
-                ctx.commands.push(Command::ZoomToFit);
-            }
-            if !ctx.memory.marked.is_empty() {
-                let n = format::count(ctx.memory.marked.len() as u64);
-                if ui
-                    .button(format!("Clear {n} highlighted"))
-                    .on_hover_text("Show all allocations alike again")
-                    .clicked()
-                {
-                    ctx.memory.marked = std::sync::Arc::default();
-                }
-            }
-        });
+        let is_small = is_small(ui);
+        if !is_small {
+            ui.horizontal_wrapped(|ui| {
+                ui.add_space(MARGIN);
+                self.tools_ui(ctx, ui, shown, axis, index);
+            });
+        }
         // In its own line, which never wraps: it changes with the pointer, and must not move the picture below.
         ui.horizontal(|ui| {
             ui.add_space(MARGIN);
-            if history.events.is_empty() {
-                ui.weak("No history was recorded: these are the blocks that were live when the snapshot was taken");
+            if is_small {
+                ui.menu_button("Options", |ui| {
+                    ui.set_max_width(260.0);
+                    ui.horizontal_wrapped(|ui| self.tools_ui(ctx, ui, shown, axis, index));
+                });
+            }
+            if shown.history().events.is_empty() {
+                let text = "No history was recorded: these are the blocks that were live when the snapshot was taken";
+                ui.add(Label::new(RichText::new(text).weak()).truncate());
             } else {
                 self.readout_ui(ctx, ui, shown, axis);
             }
         });
-        if let Some(colors) = colors {
+        if let Some(colors) = colors.filter(|_| !is_small) {
             ui.horizontal_wrapped(|ui| {
                 ui.add_space(MARGIN);
                 legend_ui(ui, colors);
             });
         }
+    }
+
+    /// What is drawn, and how.
+    fn tools_ui(
+        &mut self,
+        ctx: &mut ViewContext<'_>,
+        ui: &mut Ui,
+        shown: &ShownMemory,
+        axis: &Axis<'_>,
+        index: &Index,
+    ) {
+        self.axis_ui(ctx, ui, axis);
+        ui.separator();
+        self.colors_ui(ui, shown, index);
+        ui.separator();
+        for (i, curve) in Curve::ALL.into_iter().enumerate() {
+            let is_known = index.peak(curve).1 > 0;
+            let is_on = self.is_curve_shown.0[i] && is_known;
+            ui.spacing_mut().item_spacing.x = 4.0;
+            patch(ui, curve.color(ctx.is_dark).gamma_multiply(if is_on { 1.0 } else { 0.35 }));
+            let toggle = ui.add_enabled(is_known, Button::selectable(is_on, curve.label()));
+            let toggle = toggle.on_hover_text(curve.help());
+            if toggle.on_disabled_hover_text("The recording does not say").clicked() {
+                self.is_curve_shown.0[i] ^= true;
+            }
+        }
+        ui.separator();
+        let button = |ui: &mut Ui, label: &str, help: &str| ui.button(label).on_hover_text(help).clicked();
+        if button(ui, "Go to peak", "Look at the moment with the most active memory (P)") {
+            self.go_to_peak(ctx, axis, index.peak(Curve::Active).0);
+        }
+        if button(ui, "Zoom to fit", "Show all events and all bytes (0)") {
+            ctx.commands.push(Command::ZoomToFit);
+        }
+        highlight_ui(ctx, ui);
     }
 
     fn axis_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, axis: &Axis<'_>) {
@@ -106,15 +112,24 @@ impl MemoryOverTime {
         ] {
             let is_chosen = (axis.kind == AxisKind::Events) == wants_events;
             if ui.add(Button::selectable(is_chosen, label)).on_hover_text(help).clicked() {
-                self.wants_events = wants_events;
-                // Amounts are the same on either axis.
-                let (from, to) = match axis.kind {
-                    AxisKind::Time => (&*ctx.navigation, &mut self.navigation),
-                    AxisKind::Events => (&self.navigation, &mut *ctx.navigation),
-                };
-                to.bytes = from.bytes;
+                self.choose_axis(axis, wants_events, ctx);
             }
         }
+        if ctx.traces.len() > 1 && axis.kind == AxisKind::Time {
+            let mut is_shared = !self.is_alone;
+            let hint = "Share the axis with the other open recordings, also with those of another time";
+            if ui.checkbox(&mut is_shared, "All files").on_hover_text(hint).clicked() {
+                self.wants_others = Some(is_shared);
+            }
+        }
+    }
+
+    /// Shows time or events; the visible amounts stay.
+    pub(super) fn choose_axis(&mut self, axis: &Axis<'_>, wants_events: bool, ctx: &mut ViewContext<'_>) {
+        let bytes = axis.navigation(&mut self.navigation, ctx.navigation).bytes;
+        self.wants_events = wants_events;
+        let kind = if wants_events { AxisKind::Events } else { AxisKind::Time };
+        Axis { kind, ..*axis }.navigation(&mut self.navigation, ctx.navigation).bytes = bytes;
     }
 
     fn colors_ui(&mut self, ui: &mut Ui, shown: &ShownMemory, index: &Index) {
@@ -139,14 +154,17 @@ impl MemoryOverTime {
             (None, Some(state)) => ("Pointer", state),
             (None, None) => ("End", shown.history().last_state()),
         };
-        ui.label(RichText::new(format!("{what}: {}", state_text(shown, state))).strong());
+        let moment = RichText::new(format!("{what}: {}", state_text(shown, state))).strong();
+        ui.add(Label::new(moment).truncate());
         for curve in [Curve::Allocated, Curve::Active, Curve::Reserved] {
             let bytes = curve.values(shown.history()).get(state as usize).copied().unwrap_or(0);
             if curve == Curve::Reserved && !shown.history().has_segments {
                 continue;
             }
             let text = format!("{} {}", curve.label().to_lowercase(), format::bytes(bytes as f64));
-            ui.label(text).on_hover_text(format!("{} B", format::count(bytes)));
+            if ui.available_width() > 20.0 {
+                ui.add(Label::new(text).truncate()).on_hover_text(format!("{} B", format::count(bytes)));
+            }
         }
     }
 }

@@ -84,13 +84,16 @@ impl MemoryOverTime {
             under = pointer.and_then(|pointer| fit.under(pointer)).and_then(|[column, row]| picture.at(column, row));
             self.outlines(ctx, &painter, chart, (fit, picture), under);
         }
-        if !chart.index.bands.is_empty() {
+        if !chart.index.bands.is_empty() && parts.lanes.height() >= 1.0 {
             let bars =
                 frame.picture.as_ref().map_or((&[][..], 0), |(_, picture)| (&picture.bars[..], picture.n_hidden));
             strips::lanes(ctx, ui, chart, &frame.scale, &mut self.canvas.band_labels, bars);
         }
         let picture = frame.picture.as_ref().map(|(key, picture)| (key, &**picture));
-        self.curves_ui(ctx, ui, chart, &frame.scale, picture);
+        if parts.curves.height() >= 1.0 {
+            self.curves_ui(ctx, ui, chart, &frame.scale, picture);
+        }
+        strips::unrecorded(ctx, ui, chart, &frame.scale);
         strips::flags(ctx, ui, chart, &frame.scale);
         self.ranges(ctx, ui, chart, frame, (strong, accent));
         let with_ruler = ui.painter_at(parts.plots());

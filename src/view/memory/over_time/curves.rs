@@ -74,8 +74,9 @@ impl Default for ShownCurves {
 
 /// The points of one curve, with x relative to the start of `view`.
 ///
-/// Where columns hold few states each state is a step; else each column has its lowest and its highest
-/// value, in their order, so that no peak vanishes. At most two points per column or state.
+/// A value holds until the next event, so all lines are level or upright. Where columns hold few states each state is
+/// a step, else each column is an upright line over all of its values, so that no peak vanishes. At most two points per
+/// state or four per column.
 pub fn points(axis: &Axis<'_>, values: &[u64], columns: &[Column], view: TimeRange) -> Vec<PlotPoint> {
     let inside: Vec<(usize, Column)> =
         columns.iter().copied().enumerate().filter(|(_, column)| column.state != NO_STATE).collect();
@@ -96,7 +97,8 @@ pub fn points(axis: &Axis<'_>, values: &[u64], columns: &[Column], view: TimeRan
         let part = i128::from(view.dur()) * (2 * column as i128 + 1) / (2 * n.max(1));
         view.start.saturating_add(part as i64)
     };
-    let pair = |&(at, column): &(usize, Column)| {
+    let upright = |i: usize| {
+        let (at, column) = inside[i];
         let states = &values[column.first as usize..=column.last as usize];
         let (mut low, mut high) = (0, 0);
         for (i, &bytes) in states.iter().enumerate() {
@@ -107,8 +109,10 @@ pub fn points(axis: &Axis<'_>, values: &[u64], columns: &[Column], view: TimeRan
                 high = i;
             }
         }
+        // The value before holds until here.
+        let before = i.checked_sub(1).map_or(states[0], |before| values[inside[before].1.last as usize]);
         let x = middle(at);
-        [point(x, states[low.min(high)]), point(x, states[low.max(high)])]
+        [before, states[low.min(high)], states[low.max(high)], states[states.len() - 1]].map(|bytes| point(x, bytes))
     };
-    inside.par_iter().with_min_len(64).flat_map_iter(pair).collect()
+    (0..inside.len()).into_par_iter().with_min_len(64).flat_map_iter(upright).collect()
 }

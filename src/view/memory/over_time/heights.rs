@@ -53,7 +53,9 @@ impl Heights {
         for tick in ticks.filter(|&tick| tick >= self.bytes.start && tick <= self.bytes.end) {
             let y = self.y(tick);
             painter.hline(self.rect.left() - 4.0..=self.rect.left(), y, line);
-            let at = pos2(self.rect.left() - 7.0, y.clamp(self.rect.top() + 6.0, self.rect.bottom() - 6.0));
+            // Whole also at the edges.
+            let middle = y.min(self.rect.bottom() - 6.0).max(self.rect.top() + 6.0);
+            let at = pos2(self.rect.left() - 7.0, middle);
             painter.text(
                 at,
                 Align2::RIGHT_CENTER,

@@ -17,7 +17,7 @@ impl Highest {
     /// Over all states of a history, each as wide as the others.
     pub fn of_states(of: &OpenMemory, n_pixels: usize) -> Self {
         let axis = AxisKind::Events;
-        let span = Axis { kind: axis, history: of.history(), offset: 0 }.span();
+        let span = Axis { kind: axis, history: of.history(), offset: 0, is_alone: false }.span();
         Self { axis, span, n_pixels }
     }
 }
@@ -30,7 +30,8 @@ impl Analysis for Highest {
     fn run(&self, of: &OpenMemory, _: &Work<'_>) -> Option<Vec<f32>> {
         let history = of.history();
         let highest = history.curves.highest().1.max(1) as f64;
-        let columns = Axis { kind: self.axis, history, offset: of.open.offset }.columns(self.span, self.n_pixels);
+        let columns = Axis { kind: self.axis, history, offset: of.open.offset, is_alone: false }
+            .columns(self.span, self.n_pixels);
         let active = |state: u32| if state == NO_STATE { 0 } else { history.curves.active[state as usize] };
         Some(columns.iter().map(|column| (active(column.state) as f64 / highest) as f32).collect())
     }

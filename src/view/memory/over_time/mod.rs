@@ -28,19 +28,20 @@ use eframe::egui::{Frame, Key, Margin, Rect, Sense, Ui, pos2};
 
 pub use self::minimap::Highest;
 
-use self::axis::{Axis, AxisKind};
+use self::axis::{Axis, AxisKind, OwnNavigation};
 use self::canvas::Canvas;
 use self::colors::{ColorBlocks, ColorBy, Colors};
 use self::commands::BytesBelow;
 use self::curves::{Curve, ShownCurves};
 use self::heights::Heights;
 use self::work::{Index, MakeIndex, Marked, PictureKey};
-use super::head::choose_ui;
+use super::head::{choose_ui, out_of_memory_ui};
+use crate::analysis::clock::ClockSource;
 use crate::answers::{Answer, Query, Subject as _, SubjectKey};
 use crate::command::{Command, ctrl};
 use crate::model::TimeRange;
 use crate::model::memory::AllocationId;
-use crate::session::{Navigation, ShownMemory};
+use crate::session::{OpenTrace, ShownMemory};
 use crate::view::axis::{Drag, Minimap, Motion, Scale, fitted};
 use crate::view::states::answer_ui;
 use crate::view::{self, View, ViewContext, ViewSpec};
@@ -70,8 +71,12 @@ pub const SPEC: ViewSpec = ViewSpec {
 pub struct MemoryOverTime {
     /// Whether the user wants the events axis although there are times.
     wants_events: bool,
-    /// The visible range of the events axis; [`Axis::navigation`] chooses between it and session time.
-    navigation: Navigation,
+    /// Whether the user wants other recordings on the same axis, if the user said so.
+    wants_others: Option<bool>,
+    /// Whether this recording has an axis of time of its own.
+    is_alone: bool,
+    /// What is visible of the axes that only this view has; [`Axis::navigation`] chooses.
+    navigation: OwnNavigation,
     color_by: ColorBy,
     is_curve_shown: ShownCurves,
     history: Option<SubjectKey>,
@@ -113,7 +118,9 @@ impl Parts {
         // On the pixel grid, so that the picture is not blurred.
         let snap = |x: f32| (x * pixels_per_point).round() / pixels_per_point;
         let (left, right) = (snap(rect.left() + GUTTER), snap(rect.right() - MARGIN));
-        let curves_height = CURVES_HEIGHT.min(rect.height() * 0.22);
+        // In a small window the picture goes before the strips above it.
+        let room = |height: f32, least: f32| if rect.height() < least { 0.0 } else { height };
+        let curves_height = room(CURVES_HEIGHT.min(rect.height() * 0.22), 130.0);
         let mut top = snap(rect.top());
         let mut part = |height: f32, gap: f32| {
             let bottom = snap(top + height);
@@ -121,10 +128,10 @@ impl Parts {
             top = snap(bottom + gap);
             part
         };
-        let minimap = part(MINIMAP_HEIGHT, 2.0);
+        let minimap = part(room(MINIMAP_HEIGHT, 180.0), room(2.0, 180.0));
         let ruler = part(RULER_HEIGHT, 0.0);
         let lanes = part(LANE_HEIGHT * n_lanes as f32, if n_lanes > 0 { 3.0 } else { 0.0 });
-        let curves = part(curves_height, 4.0);
+        let curves = part(curves_height, room(4.0, 130.0));
         let canvas =
             Rect::from_min_max(pos2(left, top), pos2(right.max(left + 1.0), snap(rect.bottom()).max(top + 1.0)));
         Self { minimap, ruler, lanes, curves, canvas }
@@ -142,15 +149,16 @@ impl MemoryOverTime {
         let history = shown.history();
         let has_time = history.has_time && history.span.dur() > 0;
         let kind = if has_time && !self.wants_events { AxisKind::Time } else { AxisKind::Events };
-        Axis { kind, history, offset: shown.open.offset }
+        Axis { kind, history, offset: shown.open.offset, is_alone: self.is_alone }
     }
 
     /// Forgets what belongs to another history.
     fn follow(&mut self, ctx: &mut ViewContext<'_>, shown: &ShownMemory) {
+        self.is_alone = !self.wants_others.unwrap_or_else(|| meets_others(ctx.traces, shown));
         let key = Some(shown.of.key());
         if self.history != key {
             self.history = key;
-            self.navigation = Navigation::default();
+            self.navigation = OwnNavigation::default();
             ctx.navigation.forget_bytes();
             self.drag = Drag::default();
             self.wanted = None;
@@ -194,10 +202,11 @@ impl MemoryOverTime {
             return;
         }
         let (rect, _) = ui.allocate_exact_size(ui.available_size(), Sense::hover());
-        if rect.width() < 160.0 || rect.height() < 120.0 {
+        if rect.width() < 160.0 || rect.height() < 40.0 {
             return;
         }
-        let parts = Parts::new(rect, index.n_lanes, ui.pixels_per_point());
+        let n_lanes = if rect.height() < 180.0 { 0 } else { index.n_lanes };
+        let parts = Parts::new(rect, n_lanes, ui.pixels_per_point());
         let chart = Chart { shown, span: axis.reach(ctx.span), axis, index: &index, parts };
         self.parts_ui(ctx, ui, &chart, &colors);
     }
@@ -239,7 +248,9 @@ impl MemoryOverTime {
             }
         }
         self.canvas_ui(ctx, ui, chart, &canvas::Frame { scale, heights, response, picture, failed });
-        self.minimap_ui(ctx, ui, chart);
+        if parts.minimap.height() >= 1.0 {
+            self.minimap_ui(ctx, ui, chart);
+        }
     }
 
     fn minimap_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, chart: &Chart<'_>) {
@@ -267,6 +278,18 @@ impl MemoryOverTime {
     }
 }
 
+/// Whether no other open trace is known to be of another time. With those of other hours on its axis, this one would
+/// be a few pixels wide.
+fn meets_others(traces: &[OpenTrace], shown: &ShownMemory) -> bool {
+    let is_utc = |open: &OpenTrace| open.source == ClockSource::Utc;
+    let span = shown.history().span.shifted(shown.open.offset);
+    traces.iter().all(|open| {
+        let is_other_run = open.run != shown.open.run && is_utc(open) && is_utc(&shown.open);
+        let other = open.trace.span.shifted(open.offset);
+        !is_other_run && other.start <= span.end && span.start <= other.end
+    })
+}
+
 /// What is shown in this frame, and where.
 struct Chart<'a> {
     shown: &'a ShownMemory,
@@ -289,6 +312,9 @@ impl View for MemoryOverTime {
                 })
                 .inner;
             if let Some(shown) = shown {
+                Frame::NONE
+                    .inner_margin(Margin::symmetric(MARGIN as i8, 0))
+                    .show(ui, |ui| out_of_memory_ui(&shown, ctx, ui));
                 self.shown_ui(ctx, ui, &shown);
             }
         });
@@ -300,5 +326,25 @@ impl View for MemoryOverTime {
 
     fn run(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
         self.run_command(command, ctx)
+    }
+
+    fn run_hidden(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
+        if super::commands::run_hidden(command, ctx) {
+            return true;
+        }
+        let Some(shown) = ctx.memory.resolve(ctx.traces) else { return false };
+        self.follow(ctx, &shown);
+        match command {
+            Command::GoToPeak => {
+                let axis = self.axis(&shown);
+                self.go_to_peak(ctx, &axis, shown.history().curves.highest().0);
+            }
+            Command::ToggleEventsAxis => {
+                let axis = self.axis(&shown);
+                self.choose_axis(&axis, axis.kind == AxisKind::Time, ctx);
+            }
+            _ => return false,
+        }
+        true
     }
 }

@@ -1,7 +1,8 @@
 //! The curves above the picture, on the same horizontal axis.
 
-use eframe::egui::{Align2, Color32, FontId, Id, Rect, Role, Sense, Stroke, Ui, UiBuilder, WidgetInfo, pos2, vec2};
-use egui_plot::{HLine, Line, LineStyle, Plot, PlotBounds, PlotPoints};
+use eframe::egui::{
+    Align2, Color32, FontId, Id, Mesh, Pos2, Rect, Role, Sense, Shape, Stroke, Ui, WidgetInfo, pos2, vec2,
+};
 
 use super::curves::Curve;
 use super::heights::Heights;
@@ -44,44 +45,24 @@ impl MemoryOverTime {
             .filter(|&bytes| bytes <= highest * MOST_ROOM);
         let top = highest.max(capacity.unwrap_or(0.0)) * 1.08;
         ui.painter().rect_filled(rect, 0.0, theme::tokens(ctx.is_dark).canvas);
-        if let Some((key, picture)) = picture {
-            let base = key.view.start;
-            let bounds = PlotBounds::from_min_max(
-                [scale.view.start.saturating_sub(base) as f64, 0.0],
-                [scale.view.end.saturating_sub(base) as f64, top],
-            );
-            let lines: Vec<_> = shown().map(|(i, curve)| (curve, picture.curves[i].as_slice())).collect();
-            let weak = ui.visuals().weak_text_color();
-            let is_dark = ctx.is_dark;
-            ui.scope_builder(UiBuilder::new().max_rect(rect), |ui| {
-                let plot =
-                    Plot::new("memory curves").width(rect.width()).height(rect.height()).min_size(vec2(1.0, 1.0));
-                let plot = plot.show_axes(false).show_grid(false).show_background(false).show_crosshair(false);
-                let plot = plot.show_x(false).show_y(false).set_margin_fraction(vec2(0.0, 0.0)).auto_bounds(false);
-                let plot = plot.allow_zoom(false).allow_drag(false).allow_scroll(false).allow_boxed_zoom(false);
-                let plot = plot.allow_double_click_reset(false).sense(Sense::hover());
-                plot.show(ui, |plot| {
-                    plot.set_plot_bounds(bounds);
-                    if let Some(capacity) = capacity {
-                        plot.hline(
-                            HLine::new("Device", capacity).color(weak).width(1.0).style(LineStyle::dashed_loose()),
-                        );
-                    }
-                    for (curve, points) in lines {
-                        let line = Line::new(curve.label(), PlotPoints::Borrowed(points));
-                        plot.line(line.color(curve.color(is_dark)).width(1.3).allow_hover(false));
-                    }
-                });
-            });
-        }
         // A cast stops at the largest number.
         let heights = Heights::new(TimeRange { start: 0, end: top as i64 }, rect);
         heights.paint(ui.painter(), ui.visuals(), TICK_DISTANCE);
         let y = |bytes: f64| heights.y(bytes as i64);
         if let Some(capacity) = capacity {
+            let weak = ui.visuals().weak_text_color();
+            let ends = [pos2(rect.left(), y(capacity)), pos2(rect.right(), y(capacity))];
+            ui.painter().extend(Shape::dashed_line(&ends, Stroke::new(1.0, weak), 6.0, 5.0));
             let at = pos2(rect.right() - 4.0, y(capacity) + 1.0);
             let text = format!("device {}", format::bytes(capacity));
-            ui.painter().text(at, Align2::RIGHT_TOP, text, FontId::proportional(10.5), ui.visuals().weak_text_color());
+            ui.painter().text(at, Align2::RIGHT_TOP, text, FontId::proportional(10.5), weak);
+        }
+        if let Some((key, picture)) = picture {
+            let x = |relative: f64| scale.x(key.view.start.saturating_add(relative as i64));
+            for (i, curve) in shown() {
+                let points = picture.curves[i].iter().map(|point| pos2(x(point.x), y(point.y)));
+                ui.painter_at(rect).add(stairs(points, curve.color(ctx.is_dark)));
+            }
         }
         self.peaks_ui(ctx, ui, chart, scale, &y);
     }
@@ -101,7 +82,9 @@ impl MemoryOverTime {
             if at < scale.view.start || at > scale.view.end {
                 continue;
             }
-            let center = pos2(scale.x(at).clamp(scale.left + 3.0, scale.right() - 3.0), y(bytes as f64));
+            // Whole also at the edges.
+            let x = scale.x(at).min(scale.right() - 3.0).max(scale.left + 3.0);
+            let center = pos2(x, y(bytes as f64));
             let painter = ui.painter();
             painter.circle(center, 3.5, curve.color(ctx.is_dark), Stroke::new(1.0, theme::tokens(ctx.is_dark).canvas));
             let id = Id::unique(("memory peak", curve.label()));
@@ -124,6 +107,21 @@ impl MemoryOverTime {
             navigation.go(centered(view, at, axis.reach(ctx.span)));
         }
     }
+}
+
+/// A line through points that are level or upright with their neighbors. A path through so many near points would have
+/// slanted corners.
+fn stairs(points: impl Iterator<Item = Pos2>, color: Color32) -> Shape {
+    const WIDTH: f32 = 1.4;
+    let mut mesh = Mesh::default();
+    let mut last: Option<Pos2> = None;
+    for point in points {
+        if let Some(from) = last.filter(|from| *from != point) {
+            mesh.add_colored_rect(Rect::from_two_pos(from, point).expand(WIDTH / 2.0), color);
+        }
+        last = Some(point);
+    }
+    Shape::mesh(mesh)
 }
 
 /// A line from top to bottom at the chosen moment.

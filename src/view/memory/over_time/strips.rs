@@ -2,6 +2,7 @@
 
 use eframe::egui::{Align2, Color32, FontId, Id, Painter, Rect, Sense, Stroke, Ui, pos2, vec2};
 
+use super::axis::AxisKind;
 use super::bands::Bar;
 use super::{Chart, LANE_HEIGHT};
 use crate::figures::format;
@@ -9,6 +10,7 @@ use crate::figures::text::display_name;
 use crate::model::TimeRange;
 use crate::view::ViewContext;
 use crate::view::axis::{Scale, paint_flag};
+use crate::view::memory::head::oom_text;
 use crate::widget::labels::{Labels, cut};
 use crate::widget::theme;
 
@@ -71,6 +73,55 @@ fn hint(ui: &Ui, chart: &Chart<'_>, what: &str, rect: Rect, text: &str) {
     ui.interact(clip, Id::unique(("memory strip", what)), Sense::hover()).on_hover_text(text);
 }
 
+/// Hatches the time in which nothing was recorded, before the first event and after the last: of a ring buffer that
+/// was full the begin is gone. Says what is known of it where there is room.
+pub fn unrecorded(ctx: &ViewContext<'_>, ui: &Ui, chart: &Chart<'_>, scale: &Scale) {
+    let history = chart.shown.history();
+    if chart.axis.kind != AxisKind::Time {
+        return;
+    }
+    let span = chart.axis.span();
+    let from_before = history.curves.active.first().copied().unwrap_or(0);
+    let before = match from_before {
+        0 => "Not recorded".to_owned(),
+        bytes => format!("Not recorded: {} are from before", format::bytes(bytes as f64)),
+    };
+    let area = chart.parts.curves.union(chart.parts.canvas);
+    let (left, right) = (scale.x(span.start).min(area.right()), scale.x(span.end).max(area.left()));
+    let stretches = [
+        ("before", area.left()..=left, before),
+        ("after", right..=area.right(), "Not recorded: the recording has ended".to_owned()),
+    ];
+    for (which, x, text) in stretches {
+        let part = Rect::from_x_y_ranges(x, area.y_range());
+        if part.width() < 1.0 {
+            continue;
+        }
+        let painter = ui.painter_at(part);
+        hatch(&painter, part, theme::tokens(ctx.is_dark).line);
+        let galley = painter.layout_no_wrap(text.clone(), FontId::proportional(11.0), ui.visuals().text_color());
+        if galley.size().x + 16.0 <= part.width() {
+            let label = Rect::from_center_size(part.center(), galley.size() + vec2(10.0, 4.0));
+            painter.rect_filled(label, 2.0, ui.visuals().panel_fill);
+            painter.galley(label.min + vec2(5.0, 2.0), galley, ui.visuals().text_color());
+        }
+        // Only over the curves: on the canvas it would cover what lies below.
+        let part = Rect::from_x_y_ranges(part.x_range(), chart.parts.curves.y_range());
+        ui.interact(part, Id::unique(("memory strip", which)), Sense::hover()).on_hover_text(text);
+    }
+}
+
+/// Fills a rectangle with slanted lines.
+fn hatch(painter: &Painter, rect: Rect, color: Color32) {
+    const DISTANCE: f32 = 9.0;
+    let height = rect.height();
+    let n = ((rect.width() + height) / DISTANCE).ceil() as usize;
+    for i in 0..=n {
+        let x = rect.left() + i as f32 * DISTANCE;
+        painter.line_segment([pos2(x, rect.top()), pos2(x - height, rect.bottom())], Stroke::new(1.0, color));
+    }
+}
+
 /// A flagged moment.
 struct Flag {
     state: u32,
@@ -85,9 +136,7 @@ pub fn flags(ctx: &ViewContext<'_>, ui: &Ui, chart: &Chart<'_>, scale: &Scale) {
     let ooms = |view: TimeRange| {
         let from = history.ooms.partition_point(|oom| chart.axis.position(oom.event + 1) < view.start);
         history.ooms.get(from).map(|oom| {
-            let free = oom.device_free.map(|free| format!(", {} of the device were free", format::bytes(free as f64)));
-            let text =
-                format!("Out of memory: {} requested{}", format::bytes(oom.requested as f64), free.unwrap_or_default());
+            let text = format!("Out of memory: {}", oom_text(oom));
             Flag { state: oom.event + 1, text, color: tokens.severity[2] }
         })
     };
@@ -99,6 +148,30 @@ pub fn flags(ctx: &ViewContext<'_>, ui: &Ui, chart: &Chart<'_>, scale: &Scale) {
     };
     each_pixel(ui, chart, scale, &snapshots);
     each_pixel(ui, chart, scale, &ooms);
+    if let Some(last) = history.ooms.last() {
+        let at = chart.axis.position(last.event + 1);
+        if (scale.view.start..=scale.view.end).contains(&at) {
+            failed_request(ui, chart, scale.x(at), &format!("Out of memory: {}", oom_text(last)), tokens.severity[2]);
+        }
+    }
+}
+
+/// A line in the picture where a request failed, with its words where there is room.
+fn failed_request(ui: &Ui, chart: &Chart<'_>, x: f32, text: &str, color: Color32) {
+    let canvas = chart.parts.canvas;
+    // At the end of the recording it would be cut in half.
+    let x = x.min(canvas.right() - 1.0);
+    let painter = ui.painter_at(chart.parts.plots());
+    painter.vline(x, chart.parts.curves.top()..=canvas.bottom(), Stroke::new(2.0, color));
+    let galley = painter.layout_no_wrap(text.to_owned(), FontId::proportional(12.0), color);
+    let size = galley.size() + vec2(10.0, 4.0);
+    let left = if x + size.x + 4.0 <= canvas.right() { x + 4.0 } else { x - size.x - 4.0 };
+    if left < canvas.left() {
+        return;
+    }
+    let label = Rect::from_min_size(pos2(left, canvas.top() + 4.0), size);
+    painter.rect(label, 2.0, ui.visuals().panel_fill, Stroke::new(1.0, color), eframe::egui::StrokeKind::Inside);
+    painter.galley(label.min + vec2(5.0, 2.0), galley, color);
 }
 
 fn each_pixel(ui: &Ui, chart: &Chart<'_>, scale: &Scale, next: &dyn Fn(TimeRange) -> Option<Flag>) {

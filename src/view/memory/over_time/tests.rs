@@ -178,10 +178,10 @@ fn the_axis_can_be_changed_and_keeps_its_own_range() {
     harness.state_mut().run(&Command::ZoomIn);
     settle(&mut harness);
     assert_eq!(harness.state().session.navigation.visible(), time, "the timeline does not move");
-    assert!(harness.state().view.navigation.visible().dur() < 6 * UNITS);
+    assert!(harness.state().view.navigation.events.visible().dur() < 6 * UNITS);
     harness.get_by_label("Zoom to fit").click();
     settle(&mut harness);
-    assert!(harness.state().view.navigation.visible().dur() >= 6 * UNITS);
+    assert!(harness.state().view.navigation.events.visible().dur() >= 6 * UNITS);
     harness.get_by_label("Time").click();
     settle(&mut harness);
     harness.state_mut().run(&Command::ZoomIn);
@@ -248,10 +248,10 @@ fn a_range_of_events_is_one_of_time_and_bytes_are_those_of_both_axes() {
     drag(&mut harness, from, to);
     assert_eq!(harness.state().session.range, Some(TimeRange { start: 400, end: 700 }));
     harness.state_mut().run(&Command::ZoomToRange);
-    let view = harness.state().view.navigation.visible();
+    let view = harness.state().view.navigation.events.visible();
     assert!(view.start < 2 * UNITS && view.end > 4 * UNITS && view.dur() < 3 * UNITS, "{view:?}");
     wheel(&mut harness, from, 80.0, Modifiers::ALT);
-    let bytes = harness.state().view.navigation.bytes;
+    let bytes = harness.state().view.navigation.events.bytes;
     assert!(bytes.is_some());
     harness.get_by_label("Time").click();
     settle(&mut harness);
@@ -315,7 +315,7 @@ fn what_is_marked_stands_out_and_can_be_cleared() {
     settle(&mut harness);
     assert_eq!(color(&harness, 1), before[1]);
     assert_ne!(color(&harness, 0), before[0]);
-    harness.get_by_label("Clear 1 highlighted").click();
+    harness.get_by_label("Clear highlight (1)").click();
     settle(&mut harness);
     assert_eq!(color(&harness, 0), before[0]);
 }
@@ -441,7 +441,7 @@ fn other_colors_leave_the_picture_on_show() {
 fn the_ruler_counts_events_as_all_readouts_do() {
     let mut harness = harness(random(300, false));
     let strip = harness.get_by_role_and_label(eframe::egui::Role::Slider, "Moment").rect();
-    let view = harness.state().view.navigation.visible();
+    let view = harness.state().view.navigation.events.visible();
     // Event 0 leads to state 1.
     let x = strip.left() + (1.5 * UNITS as f32 - view.start as f32) / view.dur() as f32 * strip.width();
     click(&mut harness, Pos2::new(x, strip.center().y), PointerButton::Primary);

@@ -64,7 +64,7 @@ impl Analysis for MakeIndex {
         let bands = bands::bands(trace, history);
         let actions = history.events.action.iter().enumerate();
         let snapshots = actions.filter(|entry| *entry.1 == MemoryAction::Snapshot).map(|entry| entry.0 as u32);
-        let time = Axis { kind: AxisKind::Time, history, offset: 0 };
+        let time = Axis { kind: AxisKind::Time, history, offset: 0, is_alone: false };
         let (bars, _) = bands::lay_out(&time, &bands, TimeRange { start: i64::MIN / 4, end: i64::MAX / 4 }, usize::MAX);
         Some(Index {
             n_lanes: bars.iter().map(|bar| bar.lane + 1).max().unwrap_or(0),
@@ -166,7 +166,7 @@ impl Analysis for PictureKey {
         let index = work.get(of, &MakeIndex)?;
         let colors = work.get(of, &self.colors)?;
         let history = of.history();
-        let axis = Axis { kind: self.axis, history, offset: of.open.offset };
+        let axis = Axis { kind: self.axis, history, offset: of.open.offset, is_alone: false };
         let [n_columns, n] = self.size;
         let columns = axis.columns(self.view, n_columns);
         let paint = Paint::new(colors, &self.marked.0);

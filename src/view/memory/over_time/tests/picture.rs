@@ -38,7 +38,7 @@ fn make(shown: &OpenMemory, key: &PictureKey) -> Arc<Picture> {
 /// Every pixel against a stack of the live blocks of its column's state.
 fn assert_picture(shown: &OpenMemory, key: &PictureKey, made: &Picture) {
     let history = shown.history();
-    let axis = Axis { kind: key.axis, history, offset: shown.open.offset };
+    let axis = Axis { kind: key.axis, history, offset: shown.open.offset, is_alone: false };
     let per_row = key.bytes.dur() as f64 / key.size[1] as f64;
     for (at, column) in made.columns.iter().enumerate() {
         let ids = &made.ids[at * made.n_rows..(at + 1) * made.n_rows];
@@ -80,7 +80,7 @@ fn every_pixel_shows_the_block_that_lies_there() {
         let shown = shown(random(6_000, has_time));
         let kinds: &[AxisKind] = if has_time { &[AxisKind::Time, AxisKind::Events] } else { &[AxisKind::Events] };
         for &kind in kinds {
-            let axis = Axis { kind, history: shown.history(), offset: shown.open.offset };
+            let axis = Axis { kind, history: shown.history(), offset: shown.open.offset, is_alone: false };
             let span = axis.span();
             let all = MemoryOverTime::all_bytes(&Answers::default().get(&shown, &MakeIndex).unwrap());
             let mut view = TimeRange { start: span.start - span.dur() / 10, end: span.end + span.dur() / 10 };
@@ -99,7 +99,7 @@ fn every_pixel_shows_the_block_that_lies_there() {
 #[test]
 fn the_same_is_shown_however_many_cores_there_are() {
     let shown = shown(random(4_000, true));
-    let axis = Axis { kind: AxisKind::Time, history: shown.history(), offset: shown.open.offset };
+    let axis = Axis { kind: AxisKind::Time, history: shown.history(), offset: shown.open.offset, is_alone: false };
     let key = question(AxisKind::Time, axis.span(), TimeRange { start: 0, end: 20_000_000 }, [300, 100]);
     let with = |n| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap().install(|| make(&shown, &key));
     let (one, many) = (with(1), with(5));
@@ -113,7 +113,7 @@ fn the_same_is_shown_however_many_cores_there_are() {
 fn no_peak_vanishes_from_a_curve() {
     let shown = shown(random(20_000, true));
     for kind in [AxisKind::Time, AxisKind::Events] {
-        let axis = Axis { kind, history: shown.history(), offset: shown.open.offset };
+        let axis = Axis { kind, history: shown.history(), offset: shown.open.offset, is_alone: false };
         for n in [7, 100, 1920] {
             for part in [1, 10, 1_000, 20_000] {
                 let span = axis.span();
@@ -124,7 +124,9 @@ fn no_peak_vanishes_from_a_curve() {
                 for curve in Curve::ALL {
                     let values = curve.values(shown.history());
                     let made = points(&axis, values, &columns, view);
-                    assert!(made.len() <= 2 * n + 2, "{} points for {n} columns", made.len());
+                    assert!(made.len() <= 4 * n + 2, "{} points for {n} columns", made.len());
+                    // A value holds until the next event.
+                    assert!(made.is_sorted_by(|a, b| a.x == b.x || a.y == b.y), "a slope");
                     assert!(made.is_sorted_by(|a, b| a.x <= b.x));
                     let bytes = || made.iter().map(|point| point.y as u64);
                     let first = inside().map(|column| column.first).min().unwrap() as usize;

@@ -1,0 +1,316 @@
+//! Allocated memory by the place in the program that allocated it.
+
+use std::cmp::Reverse;
+
+use hashbrown::HashMap;
+
+use super::labels::FrameRank;
+use super::live::{LiveUntil, live};
+use crate::analysis::frame::Frame;
+use crate::model::memory::AllocationId;
+use crate::model::{MemoryHistory, StringId, Trace};
+
+/// Where memory was allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Place {
+    /// A frame of the call stack, or the operator that stands for a missing one.
+    Frame(StringId),
+    /// The recorded category, where no stack was recorded.
+    Category(StringId),
+    /// The stack has frames of the interpreter and of the allocator only.
+    Unnamed,
+    /// Allocated before the recording, without a stack.
+    Before,
+    NoStack,
+    /// All places that are not listed, by their number.
+    Others(u64),
+}
+
+/// Whose code a place is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    User,
+    Library,
+    Unknown,
+}
+
+/// Amount of memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    pub bytes: u64,
+    pub blocks: u64,
+}
+
+/// The memory of one place, in one state or in two.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Holder {
+    pub place: Place,
+    pub held: Held,
+    /// In the state that is compared with; nothing if one state is listed.
+    pub base: Held,
+    /// In one state its share of all bytes. Of a change its share of all that was gained by places with more, or minus
+    /// its share of all that was lost by places with less.
+    pub share: f64,
+}
+
+impl Holder {
+    fn new(place: Place) -> Self {
+        Self { place, held: Held::default(), base: Held::default(), share: 0.0 }
+    }
+
+    /// Bytes gained since the base.
+    pub fn change(&self) -> i64 {
+        self.held.bytes.cast_signed().wrapping_sub(self.base.bytes.cast_signed())
+    }
+
+    /// Blocks gained since the base.
+    pub fn blocks_change(&self) -> i64 {
+        self.held.blocks.cast_signed().wrapping_sub(self.base.blocks.cast_signed())
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (sum, part) in [(&mut self.held, &other.held), (&mut self.base, &other.base)] {
+            sum.bytes += part.bytes;
+            sum.blocks += part.blocks;
+        }
+        self.share += other.share;
+    }
+}
+
+/// The place of each stack of a trace.
+///
+/// * `labels`: as [`super::labels::stack_labels`] returns them: a frame of the user's code if there is any, else of a
+///   library. Without them the innermost frame is the place, whatever it is.
+///
+/// Cost: O(stacks + length of distinct frames).
+pub fn stack_places(trace: &Trace, labels: Option<&[StringId]>) -> Vec<Place> {
+    let frames = labels.unwrap_or(&trace.stacks.frame);
+    let mut known: HashMap<StringId, Place> = HashMap::new();
+    let mut place = |&frame: &StringId| {
+        *known.entry(frame).or_insert_with(|| {
+            let is_named = || FrameRank::of(trace.strings.get(frame)) > FrameRank::Allocator;
+            if labels.is_none() || is_named() { Place::Frame(frame) } else { Place::Unnamed }
+        })
+    };
+    let of_stack = frames.iter().map(|frame| if *frame == StringId::EMPTY { Place::NoStack } else { place(frame) });
+    of_stack.collect()
+}
+
+/// The places of a trace.
+#[derive(Clone, Copy, Debug)]
+pub struct Places<'a> {
+    pub trace: &'a Trace,
+    /// From [`stack_places`].
+    pub of_stack: &'a [Place],
+}
+
+impl Places<'_> {
+    /// Where a block was allocated.
+    pub fn of(&self, history: &MemoryHistory, id: AllocationId) -> Place {
+        let all = &history.allocations;
+        let place = self.of_stack.get(all.stack[id.idx()].0 as usize).copied().unwrap_or(Place::NoStack);
+        match (place, all.category(id)) {
+            (Place::NoStack, StringId::EMPTY) if all.start[id.idx()] == 0 => Place::Before,
+            (Place::NoStack, category) if category != StringId::EMPTY => Place::Category(category),
+            _ => place,
+        }
+    }
+
+    /// What a place is called.
+    pub fn name(&self, place: Place) -> &str {
+        match place {
+            Place::Frame(frame) | Place::Category(frame) => self.trace.strings.get(frame),
+            Place::Unnamed => "(interpreter and allocator only)",
+            Place::Before => "(before the recording)",
+            Place::NoStack => crate::analysis::stacks::NO_STACK,
+            Place::Others(_) => "(all other places)",
+        }
+    }
+
+    /// Whose code a place is.
+    pub fn owner(&self, place: Place) -> Owner {
+        match place {
+            Place::Frame(frame) if Frame::of(self.trace.strings.get(frame)).is_user() => Owner::User,
+            Place::Frame(_) => Owner::Library,
+            _ => Owner::Unknown,
+        }
+    }
+
+    /// What is allocated in a state by place: most bytes first, then by name. The bytes sum to
+    /// [`crate::model::memory::Curves::allocated`], the blocks to those that are live, the shares to 1.
+    ///
+    /// Cost: O(blocks allocated so far + places · log places).
+    pub fn held(&self, history: &MemoryHistory, state: u32) -> Vec<Holder> {
+        let mut found = self.sums(history, &[state]);
+        let total: u64 = found.iter().map(|holder| holder.held.bytes).sum();
+        found.iter_mut().for_each(|holder| holder.share = holder.held.bytes as f64 / total.max(1) as f64);
+        found.sort_unstable_by(|a, b| b.held.bytes.cmp(&a.held.bytes).then_with(|| self.order(a, b)));
+        found
+    }
+
+    /// What each place has more or less of in the state `to` than in `from`: the largest change first. The changes sum
+    /// to that of the curve, the shares of gains to 1, those of losses to -1. Places that are the same in both are left
+    /// out.
+    ///
+    /// Cost: twice that of [`Self::held`].
+    pub fn changes(&self, history: &MemoryHistory, from: u32, to: u32) -> Vec<Holder> {
+        let mut found = self.sums(history, &[to, from]);
+        found.retain(|holder| holder.held != holder.base);
+        let total = |is_gain: bool| {
+            let changes = found.iter().map(Holder::change).filter(|&change| (change > 0) == is_gain);
+            changes.map(i64::unsigned_abs).sum::<u64>().max(1) as f64
+        };
+        let (gained, lost) = (total(true), total(false));
+        for holder in &mut found {
+            let change = holder.change();
+            holder.share = change as f64 / if change > 0 { gained } else { lost };
+        }
+        let size = |holder: &Holder| Reverse((holder.change().unsigned_abs(), holder.change()));
+        found.sort_unstable_by(|a, b| size(a).cmp(&size(b)).then_with(|| self.order(a, b)));
+        found
+    }
+
+    fn order(&self, a: &Holder, b: &Holder) -> std::cmp::Ordering {
+        self.name(a.place).cmp(self.name(b.place)).then(a.place.cmp(&b.place))
+    }
+
+    /// Sums by place; the first state is that of `held`, the second that of `base`.
+    fn sums(&self, history: &MemoryHistory, states: &[u32]) -> Vec<Holder> {
+        let mut index: HashMap<Place, usize> = HashMap::new();
+        let mut found: Vec<Holder> = Vec::new();
+        for (i, &state) in states.iter().enumerate() {
+            for id in live(history, state, LiveUntil::Allocated) {
+                let place = self.of(history, id);
+                let at = *index.entry(place).or_insert(found.len());
+                if at == found.len() {
+                    found.push(Holder::new(place));
+                }
+                let held = if i == 0 { &mut found[at].held } else { &mut found[at].base };
+                held.bytes += history.allocations.bytes[id.idx()];
+                held.blocks += 1;
+            }
+        }
+        found
+    }
+}
+
+/// The first `top` holders, and one for all others, so that the sums stay the same; 0 keeps all.
+pub fn first(mut holders: Vec<Holder>, top: usize) -> Vec<Holder> {
+    if top == 0 || holders.len() <= top {
+        return holders;
+    }
+    let others = holders.split_off(top);
+    let place = Place::Others(others.len() as u64);
+    let mut rest = Holder::new(place);
+    others.iter().for_each(|other| rest.add(other));
+    holders.push(rest);
+    holders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{Script, history};
+    use super::super::labels::stack_labels;
+    use super::*;
+    use crate::model::StackId;
+    use crate::model::memory::MemoryAction;
+
+    const MALLOC: &str = "c10::cuda::CUDACachingAllocator::malloc(void**) (CUDACachingAllocator.cpp:0)";
+    const LINEAR: &str = "forward (/x/site-packages/torch/nn/modules/linear.py:1)";
+
+    /// Blocks of two lines of the user, of a library, of the allocator alone, without a stack, and from before.
+    fn trace() -> Trace {
+        let mut script = Script::default();
+        let a = script.stack(&[MALLOC, LINEAR, "step (/me/train.py:9)"]);
+        let b = script.stack(&[MALLOC, "at::native::mm()", "load (/me/train.py:4)"]);
+        let library = script.stack(&[MALLOC, LINEAR, "_PyEval_EvalFrameDefault"]);
+        let allocator = script.stack(&["torch::unwind::unwind()", MALLOC, "_start"]);
+        script.alloc(0x1000, 1024, a);
+        script.alloc(0x2000, 512, b);
+        script.alloc(0x3000, 4096, library);
+        script.alloc(0x4000, 2048, allocator);
+        script.alloc(0x5000, 512, StackId(0));
+        script.free(0x9000, 8192);
+        script.free(0x2000, 512);
+        script.event(MemoryAction::FreeRequested, 0x3000, 4096, StackId(0));
+        script.alloc(0x6000, 1024, a);
+        script.finish()
+    }
+
+    #[test]
+    fn bytes_blocks_and_shares_sum_to_the_whole_in_every_state() {
+        let trace = trace();
+        let (history, labels) = (history(&trace), stack_labels(&trace));
+        for labels in [None, Some(&labels[..])] {
+            let of_stack = stack_places(&trace, labels);
+            let places = Places { trace: &trace, of_stack: &of_stack };
+            for state in 0..history.n_states() {
+                for top in 0..4 {
+                    let all = first(places.held(history, state), top);
+                    assert!(top == 0 || all.len() <= top + 1);
+                    let bytes = all.iter().map(|holder| holder.held.bytes).sum::<u64>();
+                    assert_eq!(bytes, history.curves.allocated[state as usize]);
+                    let blocks = all.iter().map(|holder| holder.held.blocks).sum::<u64>();
+                    assert_eq!(blocks, live(history, state, LiveUntil::Allocated).count() as u64);
+                    let share = all.iter().map(|holder| holder.share).sum::<f64>();
+                    assert!((share - f64::from(u8::from(bytes > 0))).abs() < 1e-12, "{share}");
+                }
+                for from in 0..history.n_states() {
+                    let all = places.changes(history, from, state);
+                    let curve = &history.curves.allocated;
+                    let expected = curve[state as usize] as i64 - curve[from as usize] as i64;
+                    for top in 0..3 {
+                        let listed = first(all.clone(), top);
+                        assert_eq!(listed.iter().map(Holder::change).sum::<i64>(), expected);
+                    }
+                    let share = |sign: f64| {
+                        let of_sign = all.iter().map(|holder| holder.share * sign).filter(|&share| share > 0.0);
+                        of_sign.sum::<f64>()
+                    };
+                    let has = |sign: i64| all.iter().any(|holder| holder.change().signum() == sign);
+                    assert!((share(1.0) - f64::from(u8::from(has(1)))).abs() < 1e-12);
+                    assert!((share(-1.0) - f64::from(u8::from(has(-1)))).abs() < 1e-12);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_users_line_stands_for_a_stack_and_the_allocator_never() {
+        let trace = trace();
+        let (history, labels) = (history(&trace), stack_labels(&trace));
+        let listed = |labels, state| {
+            let of_stack = stack_places(&trace, labels);
+            let places = Places { trace: &trace, of_stack: &of_stack };
+            let held = places.held(history, state).into_iter();
+            held.map(|holder| (places.name(holder.place).to_owned(), holder.held.bytes)).collect::<Vec<_>>()
+        };
+        let named =
+            |list: &[(&str, u64)]| list.iter().map(|&(name, bytes)| (name.to_owned(), bytes)).collect::<Vec<_>>();
+        let expected = named(&[
+            ("(before the recording)", 8192),
+            (LINEAR, 4096),
+            ("(interpreter and allocator only)", 2048),
+            ("step (/me/train.py:9)", 1024),
+            ("(no call stack)", 512),
+            ("load (/me/train.py:4)", 512),
+        ]);
+        assert_eq!(listed(Some(&labels), 5), expected);
+        // Whoever asks for all frames gets the innermost one.
+        let all = listed(None, 5);
+        assert_eq!(all[..2], named(&[("(before the recording)", 8192), (MALLOC, 5632)])[..]);
+        let of_stack = stack_places(&trace, Some(&labels));
+        let places = Places { trace: &trace, of_stack: &of_stack };
+        let owners: Vec<Owner> = places.held(history, 5).iter().map(|holder| places.owner(holder.place)).collect();
+        let [unknown, library, user] = [Owner::Unknown, Owner::Library, Owner::User];
+        assert_eq!(owners, [unknown, library, unknown, user, unknown, user]);
+        let changes = places.changes(history, 5, 9);
+        let of: Vec<_> =
+            changes.iter().map(|one| (places.name(one.place), one.change(), one.blocks_change())).collect();
+        let before = ("(before the recording)", -8192, -1);
+        assert_eq!(
+            of,
+            [before, (LINEAR, -4096, -1), ("step (/me/train.py:9)", 1024, 1), ("load (/me/train.py:4)", -512, -1)]
+        );
+    }
+}

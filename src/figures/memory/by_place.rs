@@ -1,0 +1,85 @@
+//! Who holds the memory: bytes by the place in the program that allocated them.
+
+use super::{Owned, Owner, owner};
+use crate::analysis::memory::by_place::{Holder, Owner as Code, Place, Places};
+use crate::figures::{Cell, Figure, Part, Word, figures};
+
+/// The memory of one place, as a row.
+#[derive(Clone, Copy, Debug)]
+pub struct HolderRow<'a> {
+    pub owner: Owner,
+    pub places: Places<'a>,
+    /// Where in the recording it is listed; `None` in the window, which says it above the table.
+    pub at: Option<&'static Word>,
+    pub holder: Holder,
+}
+
+/// Where in the recording memory is listed by place.
+pub const AT_PEAK: &Word = &Word { rank: 0, key: "peak", label: "At the peak" };
+pub const AT_MOMENT: &Word = &Word { rank: 1, key: "moment", label: "At the moment" };
+pub const AT_END: &Word = &Word { rank: 2, key: "end", label: "At the end" };
+
+impl Owned for HolderRow<'_> {
+    fn owner(&self) -> Owner {
+        self.owner
+    }
+}
+
+impl HolderRow<'_> {
+    fn place(&self) -> Cell {
+        match self.holder.place {
+            Place::Others(n) => Cell::Frames(format!("{} ({n})", self.places.name(self.holder.place)).into()),
+            place => Cell::Frames(self.places.name(place).into()),
+        }
+    }
+
+    fn whose(&self) -> Cell {
+        match self.places.owner(self.holder.place) {
+            Code::User => Cell::Word(&Word { rank: 2, key: "user", label: "Your code" }),
+            Code::Library => Cell::Word(&Word { rank: 1, key: "library", label: "Library" }),
+            Code::Unknown => Cell::Empty,
+        }
+    }
+}
+
+fn place<'a>() -> Vec<Figure<HolderRow<'a>>> {
+    const PLACE: &str = "The innermost frame of your own code, else of a library; the operator where no stack was \
+                         recorded";
+    figures! { row: HolderRow<'a>;
+        words "place", "Place", 380, row.place(), PLACE;
+        words "whose", "Whose", 80, row.whose(), "Your code, or that of a library";
+        with owner();
+    }
+}
+
+/// What is allocated in one state, by place.
+pub fn by_place<'a>() -> Part<HolderRow<'a>> {
+    let figures = figures! { row: HolderRow<'a>;
+        words "at", "At", 90, Cell::or_empty(row.at, Cell::Word), "When: at the peak, at a moment, or at the end";
+        number "bytes", "Size", 90, Cell::Bytes(row.holder.held.bytes), "Bytes of its blocks";
+        number "count", "Blocks", 70, Cell::Count(row.holder.held.blocks), "How many blocks";
+        number "share", "Share", 70, Cell::Share(row.holder.share), "Its share of all that is allocated then";
+        with place();
+    };
+    Part::new("by_place", "Memory by place", figures)
+        .window("bytes share count whose place")
+        .report("rank device at bytes count share whose place")
+        .json("at place whose bytes count share")
+}
+
+/// What each place has more or less of in one state than in another.
+pub fn change_by_place<'a>() -> Part<HolderRow<'a>> {
+    const SHARE: &str = "Its share of all that was gained; of what was lost, where it has less";
+    let figures = figures! { row: HolderRow<'a>;
+        number "bytes", "Change", 90, Cell::Gain(row.holder.change()), "Bytes more, or fewer, than before";
+        number "count", "Blocks", 70, Cell::Change(row.holder.blocks_change()), "Blocks more, or fewer";
+        number "share", "Share", 70, Cell::Share(row.holder.share), SHARE;
+        number "before_bytes", "Before", 90, Cell::Bytes(row.holder.base.bytes), "Bytes at the earlier moment";
+        number "after_bytes", "After", 90, Cell::Bytes(row.holder.held.bytes), "Bytes at the later moment";
+        with place();
+    };
+    Part::new("change_by_place", "Change of memory by place", figures)
+        .window("bytes share count before_bytes after_bytes whose place")
+        .report("rank device bytes count share before_bytes after_bytes whose place")
+        .json("place whose bytes count share before_bytes after_bytes")
+}

@@ -1,0 +1,224 @@
+//! Who holds the memory: a table by place in the program, at a moment or between two.
+
+use std::sync::Arc;
+
+use eframe::egui;
+use hashbrown::HashMap;
+
+use super::head::{self, base_ui};
+use crate::analysis::memory::by_place::{Holder, Place, Places};
+use crate::analysis::memory::live::{LiveUntil, live};
+use crate::answers::memory::StackPlaces;
+use crate::answers::{Analysis, Query, Work};
+use crate::command::Command;
+use crate::figures::format;
+use crate::figures::memory::{HolderRow, Owner, by_place, change_by_place};
+use crate::model::memory::{AllocationId, highest};
+use crate::session::{OpenMemory, ShownMemory};
+use crate::view::states::{answer_ui, nothing_ui};
+use crate::view::tables::{Answer as Table, Grid};
+use crate::view::{Content, DockArea, View, ViewContext, ViewSpec};
+use crate::widget::table::Action;
+
+/// Which state is listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Mode {
+    #[default]
+    Peak,
+    Moment,
+    End,
+    Change,
+}
+
+const MODES: [(Mode, &str, &str); 4] = [
+    (Mode::Peak, "At the peak", "What is allocated when that is most"),
+    (Mode::Moment, "At the moment", "What is allocated at the chosen moment"),
+    (Mode::End, "At the end", "What is allocated when the recording ends"),
+    (Mode::Change, "Change", "What each place has more or less of at the moment than at the base"),
+];
+
+/// Lists memory by place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ListPlaces {
+    /// `None` for the peak.
+    state: Option<u32>,
+    /// The state to compare with.
+    base: Option<u32>,
+    has_all_frames: bool,
+}
+
+#[derive(Debug)]
+struct Listed {
+    state: u32,
+    table: Arc<Table>,
+    /// For each row its blocks in the state.
+    blocks: Vec<Arc<Vec<AllocationId>>>,
+    /// Bytes that are allocated; of a change what was gained and lost.
+    sums: String,
+}
+
+/// The description of the view.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "memory-places",
+    title: "Memory by place",
+    help: "Show who holds the memory: by line of your code, else by library or operator",
+    keys: &[],
+    area: DockArea::Bottom,
+    content: Content::Memory,
+    make: || Box::new(PlacesView::default()),
+};
+
+/// The view of memory by place.
+#[derive(Debug, Default)]
+pub struct PlacesView {
+    mode: Mode,
+    has_all_frames: bool,
+    listed: Query<ListPlaces>,
+    grid: Grid,
+    is_waiting: bool,
+}
+
+impl View for PlacesView {
+    fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        self.is_waiting = false;
+        let Some(shown) = ctx.memory.resolve(ctx.traces) else {
+            head::nothing_ui(ui);
+            return;
+        };
+        let wanted = self.wanted(&shown, ctx);
+        // While the moment moves, each finished table is shown.
+        let is_near = |known: &ListPlaces| ListPlaces { state: wanted.state, ..known.clone() } == wanted;
+        let answer = self.listed.ask_in_turn(ctx.answers, &shown.of, &wanted, is_near);
+        self.is_waiting = answer.is_working();
+        match answer.newest() {
+            Some(listed) => self.is_waiting |= self.grid.update(&listed.table, ctx.answers),
+            None => self.grid.reset(),
+        }
+        self.grid.poll_text(ctx.commands, ui.ctx());
+        self.head_ui(&wanted, answer.newest().map(|listed| &**listed), &shown, ctx, ui);
+        let Some(listed) = answer_ui(&answer, "Adding up…", ui) else { return };
+        if listed.table.data.rows.is_empty() {
+            match wanted.base {
+                Some(_) => nothing_ui("No place has more or less than at the base", "Choose another moment", ui),
+                None => nothing_ui("Nothing is allocated at this moment", "Choose another moment", ui),
+            }
+            return;
+        }
+        let action = self.grid.ui("Memory by place", Some("Highlight in the picture"), ui);
+        let Some(Action::Open(row) | Action::Select(row)) = action else { return };
+        // The table on screen may be the one before, until this one is sorted.
+        let is_shown = self.grid.shown().is_some_and(|(table, _)| Arc::ptr_eq(&table, &listed.table));
+        if let Some(blocks) = listed.blocks.get(row).filter(|_| is_shown) {
+            ctx.memory.marked = Arc::clone(blocks);
+        }
+        if let Some(Action::Open(_)) = action {
+            ctx.commands.push(Command::Show(super::OVER_TIME.id));
+        }
+    }
+
+    fn is_pending(&self) -> bool {
+        self.is_waiting
+    }
+
+    fn subject(&self, ctx: &mut ViewContext<'_>) -> Option<String> {
+        head::shown_title(ctx)
+    }
+}
+
+impl PlacesView {
+    fn wanted(&self, shown: &ShownMemory, ctx: &ViewContext<'_>) -> ListPlaces {
+        let history = shown.history();
+        let chosen = ctx.memory.moment.unwrap_or(history.last_state());
+        let (state, base) = match self.mode {
+            Mode::Moment => (Some(chosen), None),
+            Mode::Peak => (None, None),
+            Mode::End => (Some(history.last_state()), None),
+            Mode::Change => (Some(chosen), Some(ctx.memory.base.unwrap_or(0))),
+        };
+        ListPlaces { state, base, has_all_frames: self.has_all_frames }
+    }
+
+    fn head_ui(
+        &mut self,
+        wanted: &ListPlaces,
+        listed: Option<&Listed>,
+        shown: &ShownMemory,
+        ctx: &mut ViewContext<'_>,
+        ui: &mut egui::Ui,
+    ) {
+        let is_small = head::is_small(ui);
+        ui.horizontal_wrapped(|ui| {
+            for (mode, label, hint) in MODES {
+                if ui.selectable_label(self.mode == mode, label).on_hover_text(hint).clicked() {
+                    self.mode = mode;
+                }
+            }
+            if is_small {
+                ui.menu_button("Options", |ui| self.tools_ui(wanted, listed, shown, ctx, ui));
+            } else {
+                self.tools_ui(wanted, listed, shown, ctx, ui);
+            }
+        });
+    }
+
+    fn tools_ui(
+        &mut self,
+        wanted: &ListPlaces,
+        listed: Option<&Listed>,
+        shown: &ShownMemory,
+        ctx: &mut ViewContext<'_>,
+        ui: &mut egui::Ui,
+    ) {
+        if let Some(listed) = listed {
+            ui.strong(&listed.sums);
+            base_ui((listed.state, wanted.base), shown, ctx, ui);
+        }
+        ui.separator();
+        let hint = "Take the innermost frame, also of the interpreter and the allocator, in place of your own code";
+        ui.checkbox(&mut self.has_all_frames, "All frames").on_hover_text(hint);
+        head::grid_tools_ui(&mut self.grid, "Memory by place", "Words of a place", ui);
+    }
+}
+
+impl Analysis for ListPlaces {
+    type Of = OpenMemory;
+    type Output = Listed;
+    const NAME: &'static str = "Listing memory by place";
+    /// The shown one, and the next.
+    const KEPT: usize = 2;
+
+    fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Listed> {
+        let (trace, history) = (of.trace(), of.history());
+        let of_stack = work.get(&of.open.trace, &StackPlaces { has_all_frames: self.has_all_frames })?;
+        let places = Places { trace, of_stack: &of_stack };
+        let state = self.state.unwrap_or_else(|| highest(&history.curves.allocated).0);
+        let holders = match self.base {
+            Some(base) => places.changes(history, base, state),
+            None => places.held(history, state),
+        };
+        let mut blocks: HashMap<Place, Vec<AllocationId>> = HashMap::new();
+        for id in live(history, state, LiveUntil::Allocated) {
+            blocks.entry(places.of(history, id)).or_default().push(id);
+        }
+        let blocks = holders.iter().map(|holder| Arc::new(blocks.remove(&holder.place).unwrap_or_default())).collect();
+        let rows = holders.iter().map(|&holder| HolderRow { owner: Owner::default(), places, at: None, holder });
+        let data = if self.base.is_some() { change_by_place().data(rows) } else { by_place().data(rows) };
+        let sums = sums_text(&holders, self.base.is_some());
+        Some(Listed { state, table: Arc::new(Table { data, ..Table::default() }), blocks, sums })
+    }
+}
+
+/// `1.28 GiB in 812 blocks`, or of a change `+2.00 GiB, -1.00 GiB`.
+fn sums_text(holders: &[Holder], is_change: bool) -> String {
+    let bytes = |bytes: u64| format::bytes(bytes as f64);
+    if !is_change {
+        let n: u64 = holders.iter().map(|holder| holder.held.blocks).sum();
+        let all = holders.iter().map(|holder| holder.held.bytes).sum();
+        return format!("{} in {} block{}", bytes(all), format::count(n), if n == 1 { "" } else { "s" });
+    }
+    let sum = |is_gain: bool| {
+        let changes = holders.iter().map(Holder::change).filter(|&change| (change > 0) == is_gain);
+        bytes(changes.map(i64::unsigned_abs).sum())
+    };
+    format!("+{}, -{}", sum(true), sum(false))
+}
