@@ -153,7 +153,7 @@ impl NamedGap {
             let named = NamedPart {
                 class: part.class,
                 name: part.slice.map(|slice| trace.slice_name(slice).to_owned()),
-                frame: place(trace, &gap, &part).frame.map(str::to_owned),
+                frame: place(trace, ledger, &gap, &part).frame.map(str::to_owned),
                 dur_ns: part.time.dur(),
             };
             let is_same = |known: &&mut NamedPart| {

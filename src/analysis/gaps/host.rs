@@ -136,7 +136,7 @@ impl<'a> Host<'a> {
         let (mut has_operator, mut has_frame) = (false, false);
         for slice in open.iter().map(|&i| SliceId(i)) {
             has_operator |= kind(slice) == SliceKind::Operator;
-            has_frame |= kind(slice) == SliceKind::PythonFunction && self.roles.is_user_frame(trace, slice);
+            has_frame |= kind(slice) == SliceKind::PythonFunction && self.roles.with_frame(trace, slice).1;
         }
         self.open = open;
         (has_operator, has_frame)
@@ -161,10 +161,10 @@ impl<'a> Host<'a> {
         let mut call: Option<SliceId> = None;
         let (mut has_operator, mut has_frame) = (false, false);
         for slice in open.iter().rev().map(|&i| SliceId(i)) {
-            let role = self.roles.of(trace, slice);
+            let (role, is_user_frame) = self.roles.with_frame(trace, slice);
             let kind = trace.slices.kind[slice.idx()];
             has_operator |= kind == SliceKind::Operator;
-            has_frame |= kind == SliceKind::PythonFunction && self.roles.is_user_frame(trace, slice);
+            has_frame |= is_user_frame;
             if let Some((class, _)) = decided {
                 // Of nested slices the outermost names what goes on.
                 let is_whole = matches!(role, Role::DataLoading | Role::Collective | Role::ModuleLoad);

@@ -16,6 +16,7 @@ mod waits;
 mod work;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
@@ -24,6 +25,7 @@ pub use self::class::{GapClass, Trigger};
 use self::host::Segment;
 pub use self::index::{IdleByClass, LedgerIndex};
 use self::overlay::Overheads;
+use self::place::backward_threads;
 pub use self::place::{Place, place, place_of_call};
 use self::theta::{Usual, usual};
 use self::waits::Waits;
@@ -31,7 +33,7 @@ use self::work::{in_order, loading_launches};
 use super::busy::DeviceBusy;
 use super::steps::Steps;
 use crate::model::time::partition_near;
-use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange, Trace};
+use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange, Trace, TrackId};
 
 /// One gap of a device: nothing runs on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +80,8 @@ pub struct Ledger {
     /// are micro gaps.
     pub theta_ns: DurNs,
     pub coverage: Coverage,
+    /// Threads that at some time wait in `backward()` for the thread of autograd.
+    backward: Arc<[TrackId]>,
     gaps: Vec<StoredGap>,
     /// The parts of the gaps that have several, ascending.
     several: Vec<StoredPart>,
@@ -271,14 +275,21 @@ pub fn ledgers(
     let loading = loading_launches(trace);
     let overheads = Overheads::new(trace);
     let waits = Waits::new(trace);
+    let backward: Arc<[TrackId]> = backward_threads(trace).into();
     let ledger = |busy: &DeviceBusy| {
         let usual = usual(trace, busy.process, &waits);
         // Marks may be anywhere; their steps end between launches as those of the host do.
         let boundaries = steps.map(|steps| (steps.on(busy.process).host, !steps.source.is_of_device()));
         let causes = Causes::new(trace, &loading, &overheads, &waits, boundaries, usual);
         let theta_ns = usual.theta;
-        let ledger =
-            Ledger { process: busy.process, device: busy.device, window: busy.window, theta_ns, ..Ledger::default() };
+        let ledger = Ledger {
+            process: busy.process,
+            device: busy.device,
+            window: busy.window,
+            theta_ns,
+            backward: Arc::clone(&backward),
+            ..Ledger::default()
+        };
         Sweep { trace, usual, causes, ledger }.run(is_cancelled)
     };
     busy.par_iter().map(ledger).collect()
