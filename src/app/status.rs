@@ -240,7 +240,7 @@ impl App {
         };
         let (word, color) = match worst {
             Severity::Note => ("notes", 0),
-            Severity::Warn => ("losses", 1),
+            Severity::Warn => ("warnings", 1),
             Severity::High => ("errors", 2),
         };
         let color = theme::tokens(ui.visuals().dark_mode).severity[color];

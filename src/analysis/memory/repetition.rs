@@ -1,6 +1,6 @@
 //! Steps inferred from the periodic repetition of allocations.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::trend::trend;
 use crate::analysis::frame::Frame;
@@ -71,7 +71,7 @@ pub fn repetition(trace: &Trace, history: &MemoryHistory, is_cancelled: &dyn Fn(
                 || !returns_to_level(history, &boundaries)
                 || dips(history, &boundaries)
                 || !has_layers && is_in_forward(trace, history, &boundaries)
-                || !is_whole && !ends_in_round(&symbols, &starts);
+                || !is_whole && !ends_in_round(&symbols, &starts, length);
             let is_certain = is_whole || has_layers || is_level(history, &boundaries);
             has_layers |= is_layer;
             (!is_layer).then_some(Repetition { length, share, boundaries, is_certain })
@@ -80,18 +80,12 @@ pub fn repetition(trace: &Trace, history: &MemoryHistory, is_cancelled: &dyn Fn(
     find(false).or_else(|| find(true))
 }
 
-/// Whether what follows the start of the last round also occurs in the round before.
-fn ends_in_round(symbols: &[u32], starts: &[usize]) -> bool {
-    let [.., before, last] = *starts else { return false };
-    let mut left: HashMap<u32, usize> = HashMap::new();
-    symbols[before..last].iter().for_each(|&symbol| *left.entry(symbol).or_default() += 1);
-    symbols[last..].iter().all(|symbol| {
-        left.get_mut(symbol).is_some_and(|left| {
-            let is_left = *left > 0;
-            *left = left.saturating_sub(1);
-            is_left
-        })
-    })
+/// Whether what follows the start of the last round is at most hardly more than a round, of items that the rounds
+/// before have as well.
+fn ends_in_round(symbols: &[u32], starts: &[usize], length: usize) -> bool {
+    let (first, last) = (starts[0], starts[starts.len() - 1]);
+    let known: HashSet<u32> = symbols[first..last].iter().copied().collect();
+    symbols.len() - last <= length + length / 4 && symbols[last..].iter().all(|symbol| known.contains(symbol))
 }
 
 /// Which stacks are of what a whole step has and a layer has not.
@@ -346,6 +340,68 @@ mod tests {
             }
         }
         assert_eq!(find(&script.finish()), None);
+    }
+
+    /// A pass through `layers` equal layers whose hidden state is live, called from `main` through `callers`, with or
+    /// without call stacks.
+    fn pass(script: &mut Script, layers: u64, callers: &[&str], has_stacks: bool) {
+        let stack = |script: &mut Script, frames: &[&str]| {
+            let frames: Vec<&str> = frames.iter().chain(callers).copied().chain(["main (x.py:5)"]).collect();
+            if has_stacks { script.stack(&frames) } else { StackId::default() }
+        };
+        let [embed, head] = ["forward (model.py:18)", "forward (model.py:22)"].map(|frame| stack(script, &[frame]));
+        let places = ["norm (m.py:1)", "qkv (m.py:2)", "up (m.py:4)", "down (m.py:5)"];
+        let inner: Vec<StackId> = places.iter().map(|place| stack(script, &[place, "forward (model.py:20)"])).collect();
+        script.alloc(0x1000, 1 << 20, embed);
+        for layer in 0..layers {
+            for (i, &place) in (1..).zip(&inner) {
+                script.alloc(0x100_0000 * i, i << 20, place);
+                script.free(0x100_0000 * i, i << 20);
+            }
+            script.alloc(0x1000 * (layer + 2), 1 << 20, inner[3]);
+            script.free(0x1000 * (layer + 1), 1 << 20);
+        }
+        script.alloc(0x10, 3 << 18, head);
+        script.free(0x1000 * (layers + 1), 1 << 20);
+        script.free(0x10, 3 << 18);
+    }
+
+    #[test]
+    fn passes_of_many_layers_are_steps_and_their_layers_are_not() {
+        for (has_stacks, callers) in [(true, [].as_slice()), (false, &[]), (true, &["forward (wrapper.py:44)"])] {
+            let mut script = Script::default();
+            for _ in 0..30 {
+                pass(&mut script, 80, callers, has_stacks);
+            }
+            let trace = script.finish();
+            let found = find(&trace).unwrap();
+            assert_eq!((found.length, found.boundaries.len(), found.is_certain), (2 + 80 * 5, 30, true));
+            let mut script = Script::default();
+            pass(&mut script, 80, callers, has_stacks);
+            assert_eq!(find(&script.finish()), None, "one pass");
+        }
+    }
+
+    #[test]
+    fn layers_that_keep_some_memory_are_uncertain_steps_without_evidence() {
+        let run = |places: [&str; 2], kept: u64| {
+            let mut script = Script::default();
+            for round in 0..20 {
+                for (i, place) in (1..).zip([places[0], "mul (m.py:2)", "add (m.py:3)", places[1]]) {
+                    let stack = script.stack(&[place, "run (x.py:1)"]);
+                    script.alloc(0x100_0000 * i, 1 << 20, stack);
+                }
+                (1..5).for_each(|i| {
+                    script.free(0x100_0000 * i, 1 << 20);
+                });
+                let stack = script.stack(&["keep (m.py:9)", "run (x.py:1)"]);
+                script.alloc(0x1_0000_0000 + 0x10_0000 * round, kept, stack);
+            }
+            find(&script.finish()).unwrap().is_certain
+        };
+        assert!(!run(["mm (m.py:1)", "norm (m.py:4)"], 1 << 20));
+        assert!(run(["mm (m.py:1)", "norm (m.py:4)"], 1 << 16), "hardly rises");
+        assert!(run(["mm (m.py:1)", "step (torch/optim/sgd.py:80)"], 1 << 20), "an optimizer");
     }
 
     #[test]

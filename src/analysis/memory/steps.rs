@@ -187,6 +187,31 @@ mod tests {
     }
 
     #[test]
+    fn steps_that_were_lost_or_not_recorded_any_more_do_not_count() {
+        // 40 steps of 1000 ns, of which events were recorded from `from` to `to`.
+        let found = |from: i64, to: i64| {
+            let mut script = Script::default();
+            for step in 0..40 {
+                script.annotate(&format!("ProfilerStep#{step}"), 1000 * step, 1000 * step + 990);
+                for event in 0..10 {
+                    let ts = 1000 * step + 20 + 90 * event;
+                    if (from..to).contains(&ts) {
+                        script.alloc(0x1000_0000 * ts as u64, 512 * (1 + ts as u64), StackId(0));
+                        *script.raw.events.ts.last_mut().unwrap() = ts;
+                    }
+                }
+            }
+            let steps = find(&script.finish()).unwrap();
+            (steps.names[0].clone(), steps.len(), steps.boundaries[0], *steps.boundaries.last().unwrap())
+        };
+        assert_eq!(found(0, 40_000), ("ProfilerStep#0".to_owned(), 40, 0, 400));
+        // The last event of step 22 is the first that is left.
+        assert_eq!(found(22_800, 40_000), ("ProfilerStep#23".to_owned(), 17, 1, 171));
+        assert_eq!(found(500, 40_000), ("ProfilerStep#1".to_owned(), 39, 4, 394));
+        assert_eq!(found(0, 30_000), ("ProfilerStep#0".to_owned(), 30, 0, 300));
+    }
+
+    #[test]
     fn repetition_after_the_last_annotation_may_be_steps() {
         let repeating = |named_first: bool| {
             let mut script = Script::default();

@@ -39,6 +39,8 @@ struct Anchor {
     /// From its first to its last, in items.
     span: usize,
     count: usize,
+    /// How many of its distances are not even.
+    uneven: usize,
     /// Mean level before it.
     level: i64,
     /// The same over the later half of its places less that over the earlier.
@@ -72,9 +74,15 @@ pub fn periods(symbols: &[u32], level: &dyn Fn(usize) -> i64, is_cancelled: &dyn
         return Vec::new();
     }
     let most = found.iter().map(|candidate| candidate.0).max_by(f64::total_cmp).unwrap_or_default();
-    // Of one length, what explains most.
-    found.sort_by(|a, b| a.3.length.cmp(&b.3.length).then(b.0.total_cmp(&a.0)));
-    found.dedup_by_key(|candidate| candidate.3.length);
+    // Of one length that of single items, which are there in an odd round too, unless others explain more.
+    found.sort_by_key(|candidate| candidate.3.length);
+    found.dedup_by(|next, kept| {
+        let is_same = next.3.length == kept.3.length;
+        if is_same && next.0 > kept.0 + TOLERANCE {
+            std::mem::swap(next, kept);
+        }
+        is_same
+    });
     found.sort_by_key(|candidate| candidate.0 < most - TOLERANCE);
     let period = |(_, explained, starts, anchor): Candidate| Period {
         length: anchor.length,
@@ -159,6 +167,7 @@ fn anchors(symbols: &[u32], level: &dyn Fn(usize) -> i64) -> Vec<Anchor> {
             length,
             span: last - first,
             count: places.len(),
+            uneven: distances.len() - even,
             level: mean_level,
             rise,
         });
@@ -178,7 +187,7 @@ fn anchors(symbols: &[u32], level: &dyn Fn(usize) -> i64) -> Vec<Anchor> {
         let least = same.iter().map(|anchor| anchor.rise).min().unwrap_or_default();
         same.retain(|anchor| anchor.rise <= least + anchor.level / 100);
         // Symbols ascend with where they come first.
-        let first = same.into_iter().min_by_key(|anchor| (anchor.level, anchor.symbol));
+        let first = same.into_iter().min_by_key(|anchor| (anchor.level, anchor.uneven, anchor.symbol));
         best.extend(first.map(|anchor| (covered, anchor)));
     }
     best.sort_by_key(|anchor| std::cmp::Reverse(anchor.0));
