@@ -1,10 +1,12 @@
 //! Converts results of analyses to findings, with text and figures.
 
+use super::memory::{growth_sentence, leak_advice, why};
 use super::verdicts::level;
-use super::{Cell, Part, Word, figures, format};
+use super::{Cell, Part, Stack, Word, figures, format};
 use crate::analysis::finding::{Evidence, Finding, Unit};
-use crate::analysis::memory::leaks::{LeakCandidate, Thresholds, Total};
+use crate::analysis::memory::leaks::{LeakCandidate, Leaks, Thresholds, TotalVerdict};
 use crate::analysis::memory::oom::{OomCard, OomHint};
+use crate::analysis::memory::steps::Steps;
 use crate::model::{Problem, Severity, TimeNs};
 
 /// The rule of problems met while reading.
@@ -28,36 +30,67 @@ pub fn import_problem(problem: &Problem, path: &str) -> Finding {
 
 /// A place whose memory grows step after step. Measured is the gain of a step, in bytes.
 ///
-/// * `place`: the frame that says most.
-pub fn leak(candidate: &LeakCandidate, place: &str) -> Finding {
+/// * `place`: the stack of its allocations.
+/// * `since`: the name of the step in which it begins to grow, if late.
+pub fn leak(candidate: &LeakCandidate, place: &Stack, since: Option<String>) -> Finding {
+    let since = since.map(|step| format!(" since {step}")).unwrap_or_default();
     Finding {
         rule: "memory_leak",
         severity: candidate.severity,
-        text: format!("{place} leaks {} a step", format::bytes(candidate.bytes_per_step)),
+        text: format!("{} leaks {} a step{since}", place.name(), format::bytes(candidate.bytes_per_step)),
         measured: candidate.bytes_per_step,
         threshold: Thresholds::default().min_bytes_per_step,
         default_threshold: None,
         unit: Unit::BytesPerStep,
-        evidence: Evidence { names: vec![place.to_owned()], ..Evidence::default() },
+        evidence: Evidence { names: vec![place.name().to_owned()], ..Evidence::default() },
         ceiling_ns_per_step: None,
-        advice: Vec::new(),
+        advice: leak_advice(candidate, &place.frames),
     }
 }
 
 /// All memory of a device, if it grows by too much. Measured is the gain of a step, in bytes.
-pub fn growth(total: &Total) -> Option<Finding> {
-    total.is_alarm.then(|| Finding {
-        rule: "memory_growth",
+pub fn growth(found: &Leaks, steps: &Steps) -> Option<Finding> {
+    let total = found.total.filter(|total| total.is_alarm)?;
+    let leaked: f64 = found.candidates.iter().map(|one| one.bytes_per_step).sum();
+    Some(Finding {
+        measured: total.trend.slope.max(leaked),
+        ..alarm("memory_growth", growth_sentence(found, steps), Vec::new())
+    })
+}
+
+/// Reserved memory of a device, if it grows by too much while live memory is level. Measured is the gain of a step, in
+/// bytes.
+pub fn reserved_growth(found: &Leaks, steps: &Steps) -> Option<Finding> {
+    let total = found.total.filter(|total| total.is_reserved_alarm)?;
+    let advice = match total.verdict {
+        TotalVerdict::Ratchet => {
+            "Look for inputs that grow from step to step: sequences, batches, caches inside a step. Cap or bucket them"
+        }
+        _ => {
+            "Look at why reserved memory grew: blocks that stay between requests of changing size pin segments. \
+             PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, sizes rounded to few values, or allocating what stays \
+             first avoids it"
+        }
+    };
+    Some(Finding {
+        measured: total.reserved_trend.slope,
+        ..alarm("reserved_growth", growth_sentence(found, steps), vec![advice.to_owned()])
+    })
+}
+
+fn alarm(rule: &'static str, text: String, advice: Vec<String>) -> Finding {
+    Finding {
+        rule,
         severity: Severity::Warn,
-        text: total.verdict.sentence().to_owned(),
-        measured: total.trend.slope,
+        text,
+        measured: 0.0,
         threshold: Thresholds::default().alarm_bytes_per_step,
         default_threshold: None,
         unit: Unit::BytesPerStep,
         evidence: Evidence::default(),
         ceiling_ns_per_step: None,
-        advice: Vec::new(),
-    })
+        advice,
+    }
 }
 
 /// A request that the device could not serve. Measured are the bytes requested, the threshold are those that
@@ -69,7 +102,7 @@ pub fn out_of_memory(card: &OomCard, at: Option<TimeNs>) -> Finding {
     Finding {
         rule: "out_of_memory",
         severity: Severity::High,
-        text: format!("Out of memory: {} requested", format::bytes(card.requested as f64)),
+        text: format!("Out of memory: {} requested. {}", format::bytes(card.requested as f64), why(card)),
         measured: card.requested as f64,
         threshold: card.device_free.unwrap_or_default() as f64,
         default_threshold: None,

@@ -29,6 +29,7 @@ fn hostile_tables() -> Vec<Data> {
         signature,
         bytes_per_step: -1.0,
         slope_share: 1.0,
+        since_step: None,
         growth_bytes: -5,
         live_bytes: Vec::new(),
         live_count: Vec::new(),

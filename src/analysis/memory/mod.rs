@@ -4,6 +4,7 @@
 
 pub mod around;
 pub mod by_place;
+pub mod categories;
 pub mod find;
 #[cfg(test)]
 pub mod fixture;

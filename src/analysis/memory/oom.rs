@@ -1,6 +1,7 @@
 //! Out-of-memory events: memory use at the time, and settings that might have helped.
 
 mod allocated;
+mod cause;
 #[cfg(test)]
 mod tests;
 
@@ -11,6 +12,7 @@ use super::signature::Signatures;
 use crate::model::memory::{MemoryAction, OutOfMemory, PoolId, SegmentKind};
 use crate::model::{MemoryHistory, TimeNs, Trace};
 use allocated::AllocatedSweep;
+pub use cause::OomCause;
 
 /// A setting that might have helped, or the reason why none would, with its figures. Sizes are in bytes.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,7 +78,13 @@ pub struct OomCard {
     /// `None` if the history has no times.
     pub at: Option<TimeNs>,
     pub requested: u64,
+    /// By how much `free` and the free device memory together fall short of the request; 0 where they suffice, but not
+    /// in one stretch or not for this process.
+    pub short_by: u64,
+    pub cause: OomCause,
     pub device_free: Option<u64>,
+    /// Total memory of the device, if known.
+    pub device_total: Option<u64>,
     pub reserved: u64,
     pub allocated: u64,
     /// Freed by the program, but not yet reusable.
@@ -145,7 +153,10 @@ fn card(
         event: oom.event,
         at: time.filter(|_| history.has_time),
         requested: oom.requested,
+        short_by: oom.requested.saturating_sub(free).saturating_sub(oom.device_free.unwrap_or_default()),
+        cause: OomCause::Demand,
         device_free: oom.device_free,
+        device_total,
         reserved,
         allocated,
         awaiting_free: active - allocated,
@@ -159,6 +170,7 @@ fn card(
         stacks,
         hints: Vec::new(),
     };
+    card.cause = cause::of(&card);
     card.hints = hints(history, &card, sweep, own);
     card
 }

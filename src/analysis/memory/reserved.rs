@@ -1,9 +1,12 @@
 //! Growth of reserved memory and its causes: fragmentation or demand.
 
+mod shares;
 #[cfg(test)]
 mod tests;
 
 use std::ops::Range;
+
+pub use shares::{GrowthShares, shares};
 
 use super::free::FreeSpaceSweep;
 use super::state::{PartKind, PoolState, allocator};
@@ -45,6 +48,11 @@ pub struct Growth {
     /// The largest contiguous free range among them.
     pub largest_free: u64,
     pub cause: Cause,
+    /// Bytes of the request in the new memory that scattered free memory of the same pool and kind could have held.
+    pub scattered: u64,
+    /// Bytes reserved for neither that nor need: free memory of other pools and kinds could have held the request, the
+    /// segment is larger than the request, or no cause is known.
+    pub avoidable: u64,
 }
 
 impl Growth {
@@ -123,18 +131,40 @@ fn growth_of(history: &MemoryHistory, sweep: &FreeSpaceSweep<'_>, events: Range<
         Some(_) if free >= requested => Cause::Fragmentation,
         Some(_) => Cause::Demand,
     };
+    let bytes = sum(true);
+    // What of the request lies in the new memory; the rest of an expandable segment's request extends a free range.
+    let placed = request.map_or(0, |id| {
+        let addr = history.allocations.addr[id.idx()];
+        let reserving = events.clone().filter(|&event| role(of.action[event]) == Some(true));
+        let overlap = |event: usize| {
+            let end = of.addr[event].saturating_add(of.bytes[event]).min(addr.saturating_add(requested));
+            end.saturating_sub(of.addr[event].max(addr))
+        };
+        reserving.map(overlap).sum::<u64>().min(bytes)
+    });
+    let scattered = match cause {
+        Cause::Fragmentation | Cause::Demand => placed.min(free.saturating_sub(requested - placed)),
+        Cause::Unexplained | Cause::NoRequest => 0,
+    };
+    let elsewhere: u64 = sweep.each().filter(|other| other.0 != (pool, kind)).map(|other| other.1).sum();
+    let needed = match cause {
+        Cause::Fragmentation | Cause::Demand => (placed - scattered).saturating_sub(elsewhere),
+        Cause::Unexplained | Cause::NoRequest => 0,
+    };
     let events = events.start as u32..events.end as u32;
     Some(Growth {
         events,
         pool,
         kind,
-        bytes: sum(true),
+        bytes,
         released: sum(false),
         request,
         requested,
         free,
         largest_free,
         cause,
+        scattered,
+        avoidable: bytes - scattered - needed,
     })
 }
 

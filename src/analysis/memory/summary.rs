@@ -31,9 +31,18 @@ pub struct Summary {
     pub fragmentation: Option<f64>,
     /// Free bytes at the end in segments that cannot be released; `None` if segments are unknown.
     pub end_pinned: Option<u64>,
+    /// Blocks at the end, those awaiting their free included.
+    pub end_active: u64,
+    /// The largest contiguous free range at the end; `None` if segments are unknown.
+    pub end_largest_free: Option<u64>,
 }
 
 impl Summary {
+    /// Reserved at the end, but in no block.
+    pub fn end_unused(&self) -> u64 {
+        self.end_reserved.saturating_sub(self.end_active)
+    }
+
     /// Mean allocated by mean reserved bytes, 0 to 1; `None` if nothing is reserved.
     pub fn efficiency(&self) -> Option<f64> {
         (self.mean_reserved > 0.0).then(|| self.mean_allocated / self.mean_reserved)
@@ -78,6 +87,8 @@ pub fn summary(history: &MemoryHistory) -> Summary {
         is_by_time,
         fragmentation: at_end.map(|sums| sums.fragmentation()),
         end_pinned: at_end.map(|sums| sums.pinned),
+        end_active: of(&curves.active).1,
+        end_largest_free: at_end.map(|sums| sums.largest_free),
     }
 }
 

@@ -104,7 +104,10 @@ pub fn report(
         checks: time.checks,
         judged: time.judged,
         memory: memory.devices,
+        memory_in_short: memory.in_short,
         growth: memory.growth,
+        reserved_shares: memory.reserved_shares,
+        categories: memory.categories,
         findings: found,
     })
 }

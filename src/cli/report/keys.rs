@@ -54,7 +54,13 @@ pub struct Report {
     #[serde(skip)]
     pub device_time: Table,
     #[serde(skip)]
+    pub memory_in_short: Table,
+    #[serde(skip)]
     pub growth: Table,
+    #[serde(skip)]
+    pub reserved_shares: Table,
+    #[serde(skip)]
+    pub categories: Table,
     /// Steps of all traces.
     #[serde(skip)]
     pub step_times: Table,
@@ -104,7 +110,10 @@ impl Report {
             os_calls,
             annotations,
             memory,
+            memory_in_short,
             growth,
+            reserved_shares,
+            categories,
             device_time,
             gaps,
             gap_classes,
@@ -116,9 +125,10 @@ impl Report {
         let [files, problems] = import_tables(files);
         // Import problems have a table of their own.
         let found: Vec<&Finding> = findings.iter().filter(|finding| finding.rule != IMPORT_PROBLEM).collect();
-        vec![
+        let mut all = vec![
             files,
             problems,
+            Borrowed(memory_in_short),
             Owned(figures::findings::findings().table(found, 0)),
             Borrowed(judged),
             Borrowed(checks),
@@ -144,15 +154,25 @@ impl Report {
             Borrowed(memory),
             Owned(nested(memory, &parts::oom())),
             Borrowed(growth),
-            Owned(nested(memory, &parts::leaks())),
-            Owned(nested(memory, &parts::no_leaks())),
-            Owned(nested(memory, &parts::gains())),
-            Owned(nested(memory, &parts::by_place())),
-            Owned(nested(memory, &parts::change_by_place())),
-            Owned(nested(memory, &parts::peak_by_stack())),
-            Owned(nested(memory, &parts::live_at_end())),
-        ]
+            Borrowed(reserved_shares),
+            Borrowed(categories),
+        ];
+        all.extend(memory_lists(memory).map(Owned));
+        all
     }
+}
+
+/// Memory by place and by stack.
+fn memory_lists(memory: &Table) -> [Table; 7] {
+    [
+        nested(memory, &parts::leaks()),
+        nested(memory, &parts::no_leaks()),
+        nested(memory, &parts::gains()),
+        nested(memory, &parts::by_place()),
+        nested(memory, &parts::change_by_place()),
+        nested(memory, &parts::peak_by_stack()),
+        nested(memory, &parts::live_at_end()),
+    ]
 }
 
 /// What became of the events of each file, and the problems met.

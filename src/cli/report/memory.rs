@@ -4,17 +4,21 @@ use std::sync::Arc;
 
 use crate::analysis::finding::Finding;
 use crate::analysis::memory::by_place::{self, Holder, Place, first};
+use crate::analysis::memory::categories::categories;
 use crate::analysis::memory::find::parse_duration;
+use crate::analysis::memory::leaks::device_total;
 use crate::analysis::memory::live::{self, LiveUntil, sort_first};
 use crate::analysis::memory::oom::OomCard;
+use crate::analysis::memory::reserved::{Growth, shares};
 use crate::analysis::memory::signature::Signatures;
 use crate::analysis::memory::summary::summary;
 use crate::answers::Answers;
-use crate::answers::memory::{FoundLeaks, LeakSearch, OomCards, StackPlaces, StackSignatures};
+use crate::answers::memory::{FoundLeaks, GrowthOfReserved, LeakSearch, OomCards, StackPlaces, StackSignatures};
 use crate::cli::Failure;
 use crate::figures::memory::{
-    self, AT_END, AT_MOMENT, AT_PEAK, AtPlace, DeviceMemory, HolderRow, MemoryGrowth, OutOfMemory, Owner, Places,
-    change_by_place, gains, growth, leaks as leaks_part, live_at_end, no_leaks, peak_by_stack,
+    self, AT_END, AT_MOMENT, AT_PEAK, AtPlace, DeviceMemory, Held, HolderRow, InShort, MemoryGrowth, OutOfMemory,
+    Owned as _, Owner, Places, ReservedShares, change_by_place, gains, growth, headline, leaks as leaks_part,
+    live_at_end, no_leaks, peak_by_stack, reserved_shares, step_name,
 };
 use crate::figures::{Part, Table, Word, findings};
 use crate::model::TimeNs;
@@ -24,8 +28,12 @@ use crate::session::{OpenMemory, OpenTrace};
 pub struct MemoryReport {
     /// The part `memory`.
     pub devices: Table,
-    /// The part `growth` of flat reports.
+    /// The parts of flat reports that JSON has inside `memory`: a line for each device, growth, why reserved memory
+    /// grew, and categories.
+    pub in_short: Table,
     pub growth: Table,
+    pub reserved_shares: Table,
+    pub categories: Table,
     pub findings: Vec<Finding>,
 }
 
@@ -59,6 +67,7 @@ struct Analyzed {
     /// With signatures of its own for the places of leaks, gains and what is neither.
     found: Arc<FoundLeaks>,
     cards: Arc<Vec<OomCard>>,
+    growth: Arc<Vec<Growth>>,
 }
 
 /// * `top`: rows of each list; 0 keeps all.
@@ -80,11 +89,23 @@ pub fn report(
     let all = all.ok_or_else(|| Failure::Usage("The memory could not be analyzed. Please report it".to_owned()))?;
     let rows: Vec<DeviceMemory<'_>> = all.iter().map(|one| one.device(top, moments)).collect();
     let growing: Vec<&MemoryGrowth> = rows.iter().filter_map(|row| row.growth.as_ref()).collect();
+    let in_short = rows.iter().map(|row| InShort { owner: row.owner(), headline: row.headline.clone() });
+    let shares =
+        rows.iter().filter_map(|row| Some(ReservedShares { owner: row.owner(), shares: row.reserved_growth? }));
     Ok(MemoryReport {
+        in_short: memory::in_short().table(in_short.collect::<Vec<_>>(), 0),
         growth: growth().table(growing, 0),
+        reserved_shares: reserved_shares().table(shares.collect::<Vec<_>>(), 0),
+        categories: memory::categories().table(rows.iter().flat_map(held).collect::<Vec<_>>(), 0),
         findings: all.iter().flat_map(Analyzed::findings).collect(),
         devices: memory::memory().table(rows, 0),
     })
+}
+
+/// The memory of a device by category.
+fn held(row: &DeviceMemory<'_>) -> Vec<Held> {
+    let whole = (row.summary.peak_allocated.bytes, row.summary.end_allocated);
+    row.categories.iter().map(|&of| Held { owner: row.owner(), of, whole }).collect()
 }
 
 impl Analyzed {
@@ -93,7 +114,8 @@ impl Analyzed {
         let places = answers.get(&of.open.trace, &StackPlaces { has_all_frames: false })?;
         let found = answers.get(&of, &LeakSearch::default())?;
         let cards = answers.get(&of, &OomCards(top))?;
-        Some(Self { of, signatures, places, found, cards })
+        let growth = answers.get(&of, &GrowthOfReserved)?;
+        Some(Self { of, signatures, places, found, cards, growth })
     }
 
     fn owner(&self) -> Owner {
@@ -117,9 +139,16 @@ impl Analyzed {
         let gained = found.gains.iter().map(|&one| places.placed(one.signature, one));
         let cards = self.cards.iter().map(|card| self.out_of_memory(card));
         let moments: Vec<u32> = moments.iter().map(|&moment| self.state(moment)).collect();
+        let (trace, steps) = (self.of.trace(), (*self.found.steps).as_ref());
+        let holder = self.holders().held(history, summary.peak_allocated.state).first().copied();
+        let holder = holder.map(|holder| (self.holders().name(holder.place), holder.held.bytes));
         DeviceMemory {
-            trace: self.of.trace(),
+            trace,
             history,
+            headline: headline(history, &summary, holder, found, steps, &self.cards),
+            device_total: device_total(trace, history),
+            reserved_growth: shares(history, &self.growth),
+            categories: categories(trace, history),
             offset_ns: self.of.open.offset,
             growth: MemoryGrowth::new(self.owner(), found, (*self.found.steps).as_ref()),
             found,
@@ -186,11 +215,17 @@ impl Analyzed {
     }
 
     fn findings(&self) -> Vec<Finding> {
-        let places = self.places_found();
-        let candidates = self.found.leaks.candidates.iter();
-        let mut found: Vec<Finding> =
-            candidates.map(|one| findings::leak(one, places.stack(one.signature).name())).collect();
-        found.extend(self.found.leaks.total.as_ref().and_then(findings::growth));
+        let (places, leaks) = (self.places_found(), &self.found.leaks);
+        let mut found = Vec::new();
+        // No finding rests on steps that are a guess.
+        if let Some(steps) = self.found.steps.as_ref().as_ref().filter(|steps| steps.is_reliable()) {
+            found.extend(leaks.candidates.iter().map(|one| {
+                let since = one.since_step.map(|step| step_name(steps, step));
+                findings::leak(one, &places.stack(one.signature), since)
+            }));
+            found.extend(findings::growth(leaks, steps));
+            found.extend(findings::reserved_growth(leaks, steps));
+        }
         let at = |card: &OomCard| card.at.map(|at| at.saturating_add(self.of.open.offset));
         found.extend(self.cards.iter().map(|card| findings::out_of_memory(card, at(card))));
         found

@@ -392,6 +392,7 @@ fn memory_has_the_keys_of_the_contract() {
         "start_allocated_bytes": 0, "fragmentation": memory["fragmentation"],
         // The one segment holds what is kept.
         "end_pinned_bytes": (64 - 6) << 20, "efficiency": null, "oom": null,
+        "by_place": memory["by_place"], "change_by_place": memory["change_by_place"],
         "peak_by_stack": [{"stack": append, "bytes": 6 << 20, "count": 6}],
         "live_at_end": held,
         "leaks": [{
@@ -409,6 +410,15 @@ fn memory_has_the_keys_of_the_contract() {
         "confidence": "medium", "doubts": ["Only 5 steps count"],
     });
     assert_eq!(memory, expected);
+    let held = serde_json::json!({
+        "at": "end", "place": append[0], "whose": "user", "bytes": 6 << 20, "count": 6, "share": 1.0,
+    });
+    assert_eq!(memory["by_place"].as_array().unwrap().last(), Some(&held));
+    let expected = serde_json::json!([{
+        "place": append[0], "whose": "user", "bytes": 6 << 20, "count": 6, "share": 1.0, "before_bytes": 0,
+        "after_bytes": 6 << 20,
+    }]);
+    assert_eq!(memory["change_by_place"], expected);
     let expected = serde_json::json!([{
         "at_ns": 10 * (6 * 39 + 1), "requested_bytes": 80 << 20, "device_free_bytes": 10 << 20,
         "reserved_bytes": 64 << 20, "allocated_bytes": 6 << 20, "awaiting_free_bytes": 0,

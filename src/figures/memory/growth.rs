@@ -1,9 +1,9 @@
 //! Figures of the growth of a device's total memory per step.
 
 use super::{Owned, Owner, owner};
-use crate::analysis::memory::leaks::{Leaks, Total};
+use crate::analysis::memory::leaks::{Leaks, Thresholds, Total, TotalVerdict};
 use crate::analysis::memory::steps::Steps;
-use crate::figures::{Cell, Part, figures};
+use crate::figures::{Cell, Part, figures, format};
 
 /// All memory of a device at the boundaries of steps, the warm-up left out.
 #[derive(Clone, Debug)]
@@ -11,6 +11,7 @@ pub struct MemoryGrowth {
     owner: Owner,
     total: Total,
     step_source: String,
+    regularity: f64,
     steps: usize,
     warm_up: usize,
     doubts: Vec<String>,
@@ -24,6 +25,7 @@ impl MemoryGrowth {
             owner,
             total,
             step_source: steps.source.label(),
+            regularity: steps.regularity,
             steps: steps.len(),
             warm_up: found.warm_up,
             doubts: found.caveats.clone(),
@@ -48,7 +50,9 @@ pub fn growth() -> Part<MemoryGrowth> {
         number "steps", "Steps", 60, Cell::Count(row.steps as u64), "How many steps there are";
         number "warm_up", "Warm-up", 70, Cell::Count(row.warm_up as u64), "The first steps, which do not count";
         number "bytes_per_step", "Gain a step", 100, slope(row.total.trend.slope),
-            "Slope of live bytes at the ends of steps";
+            "Slope of live bytes at the ends of steps, since they rise";
+        number "since_step", "Since", 60, Cell::or_empty(row.total.since_step, |step| Cell::Count(step as u64)),
+            "The step from which live bytes rise, from 0, where they were level before";
         number "peak_bytes_per_step", "Gain of peaks", 100, slope(row.total.peak_trend.slope),
             "Slope of the peaks within steps";
         number "reserved_bytes_per_step", "Gain of reserved", 110, slope(row.total.reserved_trend.slope),
@@ -56,12 +60,63 @@ pub fn growth() -> Part<MemoryGrowth> {
         number "growth_bytes", "Gain in all", 90, Cell::Gain(row.total.growth_bytes),
             "Live bytes at the last step less those at the first that counts";
         words "alarm", "Alarm", 60, Cell::Flag(row.total.is_alarm, &["no", "yes"]),
-            "Whether it is more than 1 MB a step in ten steps, or 100 MB in all";
+            "Whether it still grows, by more than 1 MB a step in ten steps or 100 MB in all";
+        words "reserved_alarm", "Alarm of reserved", 110, Cell::Flag(row.total.is_reserved_alarm, &["no", "yes"]),
+            "Whether reserved bytes grow by more than 1 MB a step in ten steps while live bytes are level";
         number "steps_to_oom", "Steps until full", 110, Cell::or_empty(row.total.steps_to_oom, Cell::Estimate),
             "Steps until memory runs out at this rate";
+        number "regularity", "Regularity", 80, Cell::Share(row.regularity),
+            "Share of steps that are alike; no alarm rests on a low one";
         words "step_source", "Steps by", 160, Cell::name(&row.step_source), "What separates the steps";
         words "doubts", "Doubts", 300, Cell::Sentences(row.doubts.as_slice().into()),
             "Why this cannot be trusted further";
     };
     Part::new("growth", "Growth of memory", figures)
+}
+
+/// The growth of all memory as one sentence, without contradiction to the list of leaks.
+pub fn growth_sentence(found: &Leaks, steps: &Steps) -> String {
+    let Some(total) = &found.total else { return String::new() };
+    let rate = |slope: f64| format!("{} a step", format::bytes(slope.max(0.0)));
+    let since = |step: Option<usize>| step.map(|step| format!(" since {}", step_name(steps, step))).unwrap_or_default();
+    let leaked: f64 = found.candidates.iter().map(|one| one.bytes_per_step).sum();
+    let places = match found.candidates.len() {
+        0 => "no single place".to_owned(),
+        1 => "1 place".to_owned(),
+        n => format!("{n} places"),
+    };
+    let thresholds = Thresholds::default();
+    let reserved = match total.is_reserved_alarm {
+        true => format!("reserved memory grows by {}", rate(total.reserved_trend.slope)),
+        false => "reserved memory grows beyond what was ever in use".to_owned(),
+    };
+    match total.verdict {
+        TotalVerdict::Growth if total.rises(&thresholds) => {
+            format!("Memory between steps grows by {}{}, at {places}", rate(total.trend.slope), since(total.since_step))
+        }
+        TotalVerdict::Growth => {
+            format!("{places} keep {} more, although all memory does not grow as steadily", rate(leaked))
+        }
+        TotalVerdict::Ratchet => format!(
+            "Memory between steps stays level, but the peak within steps rises by {}",
+            rate(total.peak_trend.slope)
+        ),
+        TotalVerdict::FragmentationGrowth => {
+            format!("Memory between steps stays level, but {reserved}: fragmentation")
+        }
+        TotalVerdict::BelowThreshold => format!(
+            "Memory between steps grows by {}, below the threshold of {}",
+            rate(total.trend.slope),
+            format::bytes(thresholds.min_bytes_per_step)
+        ),
+        TotalVerdict::Flat if total.is_reserved_alarm => format!("Memory between steps stays level, but {reserved}"),
+        TotalVerdict::Flat => format!("Memory between steps stays level{}", since(total.level_since)),
+        TotalVerdict::TooFewSteps => "There are too few steps to say whether memory grows".to_owned(),
+        TotalVerdict::IrregularSteps => "The steps differ too much to say whether memory grows".to_owned(),
+    }
+}
+
+/// The name of a step.
+pub fn step_name(steps: &Steps, step: usize) -> String {
+    steps.names.get(step).cloned().unwrap_or_else(|| format!("step {step}"))
 }

@@ -2,7 +2,10 @@
 
 mod allocations;
 mod by_place;
+mod categories;
 mod growth;
+mod headline;
+mod leak_advice;
 mod oom;
 mod places;
 mod reserved;
@@ -10,10 +13,15 @@ mod summary;
 
 pub use allocations::AllocationRows;
 pub use by_place::{AT_END, AT_MOMENT, AT_PEAK, HolderRow, by_place, change_by_place};
-pub use growth::{MemoryGrowth, growth};
-pub use oom::{OutOfMemory, oom};
+pub use categories::{Held, categories, categories_object};
+pub use growth::{MemoryGrowth, growth, growth_sentence, step_name};
+pub use headline::{Headline, InShort, headline, in_short};
+pub use leak_advice::leak_advice;
+pub use oom::{OutOfMemory, oom, why};
 pub use places::{AtPlace, Places, gains, leaks, live_at_end, no_leaks, peak_by_stack};
-pub use reserved::{ReservedGrowth, cause_text, reserved_growth};
+pub use reserved::{
+    ReservedGrowth, ReservedShares, cause_text, reserved_growth, reserved_shares, shares_object, shares_sentence,
+};
 pub use summary::{DeviceMemory, memory};
 
 use super::{Cell, Figure, figures};

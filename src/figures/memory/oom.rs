@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Owned, Owner, owner};
-use crate::analysis::memory::oom::OomCard;
+use crate::analysis::memory::oom::{OomCard, OomCause};
 use crate::figures::{Cell, Part, Table, figures, format};
 use crate::model::DurNs;
 
@@ -43,6 +43,10 @@ pub fn oom<'a>() -> Part<OutOfMemory<'a>> {
         with owner();
         number "at_ns", "At", 100, Cell::or_empty(row.card.at, |at| Cell::Ns(at.saturating_add(row.offset_ns))), "When";
         number "requested_bytes", "Requested", 90, Cell::Bytes(row.card.requested), "What the program asked for";
+        number "short_by_bytes", "Short by", 90, Cell::Bytes(row.card.short_by),
+            "The request less what was free for it and on the device; 0 if only no stretch or no permission was large enough";
+        words "cause", "Cause", 110, Cell::name(row.card.cause.key()), "Demand, fragmentation, or a limit";
+        words "why", "Why", 300, Cell::name(&why(row.card)), "The figures that decide the cause";
         number "device_free_bytes", "Free on device", 110, Cell::or_empty(row.card.device_free, Cell::Bytes),
             "What the device had left";
         number "reserved_bytes", "Reserved", 90, Cell::Bytes(row.card.reserved), "What the allocator had";
@@ -63,15 +67,54 @@ pub fn oom<'a>() -> Part<OutOfMemory<'a>> {
     };
     Part::new("oom", "Out of memory", figures)
         .window(
-            "device_free_bytes reserved_bytes allocated_bytes awaiting_free_bytes inactive_bytes free_bytes \
-             largest_free_bytes free_elsewhere_bytes non_pytorch_bytes",
+            "requested_bytes short_by_bytes device_free_bytes reserved_bytes allocated_bytes awaiting_free_bytes \
+             inactive_bytes free_bytes largest_free_bytes free_elsewhere_bytes non_pytorch_bytes",
         )
         .report(
-            "rank device at_ns requested_bytes device_free_bytes reserved_bytes allocated_bytes awaiting_free_bytes \
+            "rank device at_ns cause requested_bytes short_by_bytes device_free_bytes reserved_bytes allocated_bytes awaiting_free_bytes \
              inactive_bytes free_bytes largest_free_bytes free_elsewhere_bytes non_pytorch_bytes advice",
         )
         .json(
-            "at_ns requested_bytes device_free_bytes reserved_bytes allocated_bytes awaiting_free_bytes \
-             inactive_bytes free_bytes largest_free_bytes free_elsewhere_bytes non_pytorch_bytes by_stack advice",
+            "at_ns requested_bytes short_by_bytes cause why device_free_bytes reserved_bytes allocated_bytes \
+             awaiting_free_bytes inactive_bytes free_bytes largest_free_bytes free_elsewhere_bytes non_pytorch_bytes by_stack advice",
         )
+}
+
+/// The cause of a failed request as a sentence, with the figures that decide it.
+pub fn why(card: &OomCard) -> String {
+    let size = |bytes: u64| format::bytes(bytes as f64);
+    let OomCard { requested, inactive, free, largest_free, .. } = *card;
+    let in_use = size(card.reserved.saturating_sub(inactive));
+    let device_free = card.device_free.unwrap_or_default();
+    match card.cause {
+        OomCause::Demand => {
+            let most = size(card.reserved.saturating_add(device_free));
+            format!(
+                "Demand: {in_use} in use and the {} requested are more than the {most} that the process could have",
+                size(requested)
+            )
+        }
+        OomCause::Fragmentation => format!(
+            "Fragmentation: {} reserved and unused and {} free on the device would do for {}, but the largest free \
+             stretch is {}, {} short",
+            size(inactive),
+            size(device_free),
+            size(requested),
+            size(largest_free),
+            size(requested.saturating_sub(largest_free.max(device_free)))
+        ),
+        OomCause::Limit if device_free >= requested => format!(
+            "Limit: the device had {} free and refused {}; set_per_process_memory_fraction or a limit of the system \
+             ends at about the {} reserved. {} of that are free for the request",
+            size(device_free),
+            size(requested),
+            size(card.reserved),
+            size(free)
+        ),
+        OomCause::Limit => format!(
+            "Limit: {} of the device's {} belong to other processes or libraries, {in_use} are in use here",
+            size(card.non_pytorch.unwrap_or_default()),
+            size(card.device_total.unwrap_or_default())
+        ),
+    }
 }

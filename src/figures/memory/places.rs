@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Owned, Owner, owner};
+use super::{Owned, Owner, leak_advice, owner};
 use crate::analysis::memory::leaks::{Explained, Gain, LeakCandidate, Verdict};
 use crate::analysis::memory::live::{GroupKey, LiveGroup};
 use crate::analysis::memory::signature::{SignatureId, Signatures};
@@ -75,6 +75,8 @@ pub fn leaks<'a>() -> Part<AtPlace<&'a LeakCandidate>> {
             "High from 100 MB gained in all, medium from 10 MB";
         number "bytes_per_step", "Gain a step", 100, Cell::Gain(row.of.bytes_per_step.round() as i64),
             "Theil and Sen's slope of its live bytes at the ends of steps; the mean gain if it grows in some steps only";
+        number "since_step", "Since", 60, Cell::or_empty(row.of.since_step, |step| Cell::Count(step as u64)),
+            "The first step in which it grows, from 0, if that is later than the warm-up; the gain a step counts from there";
         with stack();
         number "growth_bytes", "Gain in all", 90, Cell::Gain(row.of.growth_bytes),
             "Live bytes at the last step less those at the first that counts";
@@ -89,12 +91,14 @@ pub fn leaks<'a>() -> Part<AtPlace<&'a LeakCandidate>> {
         number "score", "Score", 60, Cell::Plain(row.of.score),
             "Share of the growth x steps with gain x share of bytes with a stack";
         words "verdict", "Verdict", 100, leak_verdict(row.of), "What it is";
+        words "advice", "Advice", 400, Cell::Sentences(leak_advice(row.of, &row.stack.frames).into()),
+            "What to look for";
         with owner();
     };
     Part::new("leaks", "Leaks", figures)
-        .window("severity bytes_per_step stack frames growth_bytes slope_share monotonic r2 survivors survivor_steps")
-        .report("rank device verdict severity bytes_per_step growth_bytes survivors monotonic r2 stack")
-        .json("stack bytes_per_step growth_bytes survivors monotonic r2 score severity verdict")
+        .window("severity bytes_per_step since_step stack frames growth_bytes slope_share monotonic r2 survivors survivor_steps")
+        .report("rank device verdict severity bytes_per_step since_step growth_bytes survivors monotonic r2 stack")
+        .json("stack bytes_per_step since_step growth_bytes survivors monotonic r2 score severity verdict advice")
 }
 
 /// The counterpart of [`verdict`]: every candidate is one.
@@ -129,6 +133,9 @@ fn verdict(verdict: Verdict) -> &'static Word {
     match verdict {
         Verdict::Setup => &Word { rank: 0, key: "setup", label: "Set up before the steps that count" },
         Verdict::WarmUpCache => &Word { rank: 0, key: "warm_up_cache", label: "A cache that filled up" },
+        Verdict::BelowThreshold => {
+            &Word { rank: 0, key: "below_threshold", label: "Grows, but less than the threshold" }
+        }
         Verdict::Released => &Word { rank: 0, key: "released", label: "Grows for some steps, then is given back" },
         Verdict::GrowingBuffer => {
             &Word { rank: 0, key: "growing_buffer", label: "One buffer, replaced by a larger one each step" }

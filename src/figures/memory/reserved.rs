@@ -1,7 +1,8 @@
 //! Each time that the allocator reserved more memory, and why.
 
-use crate::analysis::memory::reserved::{Cause, Growth};
-use crate::figures::{Cell, Part, figures};
+use super::{Owned, Owner, owner};
+use crate::analysis::memory::reserved::{Cause, Growth, GrowthShares};
+use crate::figures::{Cell, Object, Part, figures, format};
 use crate::model::memory::stream_name;
 
 /// One time that the allocator reserved more.
@@ -48,4 +49,58 @@ pub fn cause_text(cause: Cause) -> (&'static str, &'static str) {
         }
         Cause::NoRequest => ("No request", "No allocation follows that lies in what was reserved"),
     }
+}
+
+/// The shares of the growth of reserved memory of one device.
+#[derive(Clone, Copy, Debug)]
+pub struct ReservedShares {
+    pub owner: Owner,
+    pub shares: GrowthShares,
+}
+
+impl Owned for ReservedShares {
+    fn owner(&self) -> Owner {
+        self.owner
+    }
+}
+
+/// The growth of reserved memory by cause, one row for each device.
+pub fn reserved_shares() -> Part<ReservedShares> {
+    let figures = figures! { row: ReservedShares;
+        with owner();
+        number "bytes", "Growth", 90, Cell::Bytes(row.shares.bytes), "From the start to the highest reserved";
+        number "demand_bytes", "= Demand", 90, Cell::Bytes(row.shares.demand), "What was in use needed it";
+        number "fragmentation_bytes", "+ Fragmentation", 110, Cell::Bytes(row.shares.fragmentation),
+            "As much was free in the same pool, but scattered";
+        number "other_bytes", "+ Other", 90, Cell::Bytes(row.shares.other),
+            "As much was free in other pools, streams or size classes; segments larger than their requests";
+    };
+    Part::new("reserved_shares", "Why reserved memory grew", figures)
+}
+
+/// The shares of the growth of reserved memory, in bytes, under their keys. They sum to `bytes`.
+pub fn shares_object(shares: &GrowthShares) -> Object {
+    let GrowthShares { bytes, demand, fragmentation, other } = *shares;
+    let all =
+        [("bytes", bytes), ("demand_bytes", demand), ("fragmentation_bytes", fragmentation), ("other_bytes", other)];
+    Object(all.map(|(key, bytes)| (key, Cell::Bytes(bytes))).into())
+}
+
+/// The same as a sentence.
+///
+/// * `unused`: reserved and in no block at the end, in bytes.
+pub fn shares_sentence(shares: &GrowthShares, unused: u64) -> String {
+    let size = |bytes: u64| format::bytes(bytes as f64);
+    let GrowthShares { bytes, demand, fragmentation, other } = *shares;
+    if bytes == 0 {
+        return format!("Reserved memory did not grow; {} are unused at the end", size(unused));
+    }
+    format!(
+        "Reserved grew by {}: {} demand, {} fragmentation, {} other; {} are unused at the end",
+        size(bytes),
+        size(demand),
+        size(fragmentation),
+        size(other),
+        size(unused)
+    )
 }

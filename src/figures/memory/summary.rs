@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{MemoryGrowth, Owned, Owner, growth, owner};
+use super::{Headline, MemoryGrowth, Owned, Owner, categories_object, growth, owner, shares_object};
+use crate::analysis::memory::categories::CategoryBytes;
 use crate::analysis::memory::leaks::Leaks;
+use crate::analysis::memory::reserved::GrowthShares;
 use crate::analysis::memory::summary::Summary;
 use crate::figures::{Cell, Figure, Part, Table, figures};
 use crate::model::memory::MemorySource;
@@ -15,6 +17,13 @@ pub struct DeviceMemory<'a> {
     pub trace: &'a Trace,
     pub history: &'a MemoryHistory,
     pub summary: Summary,
+    pub headline: Headline,
+    /// Total memory of the device in bytes, if the file tells.
+    pub device_total: Option<u64>,
+    /// Why reserved memory grew; `None` without segments.
+    pub reserved_growth: Option<GrowthShares>,
+    /// Empty if no block has a category.
+    pub categories: Vec<CategoryBytes>,
     /// What to add to the trace's times to get session times.
     pub offset_ns: DurNs,
     /// `None` without steps.
@@ -53,9 +62,17 @@ impl DeviceMemory<'_> {
     }
 
     fn growth_object(&self) -> Cell {
-        const KEYS: &str = "verdict step_source steps warm_up bytes_per_step peak_bytes_per_step \
-                            reserved_bytes_per_step growth_bytes alarm steps_to_oom";
+        const KEYS: &str = "verdict step_source regularity steps warm_up bytes_per_step since_step peak_bytes_per_step \
+                            reserved_bytes_per_step growth_bytes alarm reserved_alarm steps_to_oom";
         Cell::or_empty(self.growth.as_ref(), |total| Cell::Object(Box::new(growth().object(total, KEYS))))
+    }
+
+    fn reserved_growth_object(&self) -> Cell {
+        Cell::or_empty(self.reserved_growth.as_ref(), |shares| Cell::Object(Box::new(shares_object(shares))))
+    }
+
+    fn categories_object(&self) -> Cell {
+        Cell::or_empty(categories_object(&self.categories), |all| Cell::Object(Box::new(all)))
     }
 
     fn peak_at(&self) -> Cell {
@@ -77,12 +94,13 @@ pub fn memory<'a>() -> Part<DeviceMemory<'a>> {
     Part::new("memory", "Memory", figures)
         .report(
             "rank device pid source events peak_allocated_bytes peak_allocated_at peak_reserved_bytes \
-             start_allocated_bytes end_allocated_bytes end_reserved_bytes efficiency fragmentation end_pinned_bytes \
-             confidence",
+             start_allocated_bytes end_allocated_bytes end_reserved_bytes end_unused_bytes end_largest_free_bytes \
+             end_pinned_bytes fragmentation efficiency device_total_bytes confidence",
         )
         .json(
             "rank device pid source events peak_allocated_bytes peak_allocated_at peak_reserved_bytes \
              end_allocated_bytes end_reserved_bytes start_allocated_bytes fragmentation end_pinned_bytes efficiency \
+             end_unused_bytes end_largest_free_bytes device_total_bytes summary categories reserved_growth \
              oom peak_by_stack live_at_end by_place change_by_place growth leaks no_leaks gains confidence doubts",
         )
 }
@@ -108,8 +126,14 @@ fn amounts<'a>() -> Vec<Figure<DeviceMemory<'a>>> {
             "Allocated when the recording ended";
         number "end_reserved_bytes", "Reserved at end", 120, row.reserved(row.summary.end_reserved),
             "Reserved when the recording ended";
+        number "end_unused_bytes", "Unused at end", 110, row.reserved(row.summary.end_unused()),
+            "Reserved when the recording ended, but in no block";
+        number "end_largest_free_bytes", "Largest free at end", 120,
+            Cell::or_empty(row.summary.end_largest_free, Cell::Bytes), "The largest free stretch of that";
+        number "device_total_bytes", "Memory of device", 110, Cell::or_empty(row.device_total, Cell::Bytes),
+            "All memory of the device, where the file tells";
         number "efficiency", "Allocated share", 110, Cell::or_empty(row.summary.efficiency(), Cell::Share), EFFICIENCY;
-        number "fragmentation", "Fragmentation", 110, Cell::or_empty(row.summary.fragmentation, Cell::Share),
+        number "fragmentation", "Scatter within segments", 140, Cell::or_empty(row.summary.fragmentation, Cell::Share),
             FRAGMENTATION;
         number "end_pinned_bytes", "Pinned at end", 110, Cell::or_empty(row.summary.end_pinned, Cell::Bytes), PINNED;
     }
@@ -124,6 +148,9 @@ fn lists<'a>() -> Vec<Figure<DeviceMemory<'a>>> {
             "How far leaks and growth can be trusted";
         words "doubts", "Doubts", 300, Cell::Sentences(row.found.caveats.as_slice().into()),
             "Why they cannot be trusted further";
+        words "summary", "In short", 0, Cell::name(&row.headline.text), "Peak, end, unused, largest holder, verdict";
+        words "categories", "Categories", 0, row.categories_object(), "What it holds";
+        words "reserved_growth", "Growth of reserved", 0, row.reserved_growth_object(), "Why reserved memory grew";
         words "growth", "Growth", 0, row.growth_object(), "What all memory does from step to step";
         words "oom", "Out of memory", 0, list(&row.oom), "Times that memory ran out";
         words "peak_by_stack", "At the peak", 0, list(&row.peak_by_stack), "Allocated at the peak, by stack";

@@ -240,15 +240,14 @@ impl Analysis for LeakTables {
 fn summary_ui(found: &FoundLeaks, ui: &mut egui::Ui) {
     let tokens = theme::tokens(ui.visuals().dark_mode);
     ui.horizontal_wrapped(|ui| {
-        if let Some(total) = &found.leaks.total {
-            let text = RichText::new(total.verdict.sentence()).strong();
-            ui.label(match findings::growth(total) {
+        if let Some((total, steps)) = found.leaks.total.zip(found.steps.as_ref().as_ref()) {
+            let text = RichText::new(memory::growth_sentence(&found.leaks, steps)).strong();
+            let alarm =
+                findings::growth(&found.leaks, steps).or_else(|| findings::reserved_growth(&found.leaks, steps));
+            ui.label(match alarm {
                 Some(finding) => text.color(tokens.severity[finding.severity as usize]),
                 None => text,
             });
-            let slope = total.trend.slope;
-            let sign = if slope < 0.0 { "-" } else { "+" };
-            ui.label(format!("{sign}{} a step", format::bytes(slope.abs())));
             let sign = if total.growth_bytes < 0 { "-" } else { "+" };
             ui.label(format!("{sign}{} in all", format::bytes(total.growth_bytes.unsigned_abs() as f64)));
             if let Some(steps) = total.steps_to_oom {
@@ -301,6 +300,11 @@ fn evidence_ui(
     let trace = shown.trace();
     let evidence = &candidate.evidence;
     growth_ui(candidate, found.leaks.warm_up, ui);
+    let frames: Vec<String> =
+        found.signatures.frames(trace, candidate.signature).into_iter().map(String::from).collect();
+    for sentence in memory::leak_advice(candidate, &frames) {
+        ui.add(egui::Label::new(sentence).wrap());
+    }
     let steps = |index: usize| {
         let name = (*found.steps).as_ref().and_then(|steps| steps.names.get(index));
         name.map_or_else(|| format!("step {index}"), |name| display_name(name).into_owned())

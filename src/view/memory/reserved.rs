@@ -8,13 +8,13 @@ use super::head;
 use super::head::state_text;
 use crate::analysis::memory::live::GroupKey;
 use crate::analysis::memory::oom::OomCard;
-use crate::analysis::memory::reserved::{Cause, Growth, PinnedRange};
+use crate::analysis::memory::reserved::{Cause, Growth, PinnedRange, shares};
 use crate::analysis::memory::signature::Signatures;
-use crate::answers::memory::{GrowthOfReserved, GrowthPins, OomCards, StackLabels, StackSignatures};
+use crate::answers::memory::{CARD_STACKS, GrowthOfReserved, GrowthPins, OomCards, StackLabels, StackSignatures};
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
 use crate::figures::format;
-use crate::figures::memory::{OutOfMemory, Owner, ReservedGrowth, cause_text, oom, reserved_growth};
+use crate::figures::memory::{OutOfMemory, Owner, ReservedGrowth, cause_text, oom, reserved_growth, shares_sentence};
 use crate::figures::text::{display_name, short_frame};
 use crate::figures::{Cell, Data, findings};
 use crate::model::StringId;
@@ -26,7 +26,7 @@ use crate::widget::table::Action;
 use crate::widget::theme;
 
 /// Stacks listed on a card, and blocks listed beside a row.
-const MAX_NAMED: usize = 12;
+const MAX_NAMED: usize = CARD_STACKS;
 /// A program that catches the error and tries again may run out of memory thousands of times.
 const MAX_CARDS: usize = 50;
 
@@ -37,8 +37,10 @@ struct ReservedTables;
 #[derive(Debug)]
 struct Tables {
     growth: Arc<Vec<Growth>>,
-    /// For each cause, how often and by how many bytes reserved memory grew.
-    sums: Vec<(Cause, u64, u64)>,
+    /// For each cause, how often reserved memory grew.
+    counts: Vec<(Cause, u64)>,
+    /// Why it grew in all; empty without segments.
+    why: String,
     cards: Arc<Vec<OomCard>>,
     /// A row of figures for each card that is shown.
     figures: Data,
@@ -139,10 +141,13 @@ impl View for ReservedView {
 impl ReservedView {
     fn head_ui(&mut self, tables: &Tables, ui: &mut egui::Ui) {
         ui.horizontal_wrapped(|ui| {
-            for &(cause, n, bytes) in tables.sums.iter().filter(|sum| sum.1 > 0) {
+            if !tables.why.is_empty() {
+                ui.strong(&tables.why);
+                ui.separator();
+            }
+            for &(cause, n) in tables.counts.iter().filter(|count| count.1 > 0) {
                 let (label, help) = cause_text(cause);
-                let text = format!("{label}: {} times, {}", format::count(n), format::bytes(bytes as f64));
-                ui.label(text).on_hover_text(help);
+                ui.label(format!("{label}: {} times", format::count(n))).on_hover_text(help);
                 ui.separator();
             }
             head::grid_tools_ui(&mut self.grid, "Growth of reserved memory", "Words of a cause or place", ui);
@@ -238,7 +243,8 @@ fn card_ui(
     let tokens = theme::tokens(ctx.is_dark);
     let bytes = |bytes: u64| format::bytes(bytes as f64);
     let finding = findings::out_of_memory(card, None);
-    ui.label(RichText::new(&finding.text).strong().color(tokens.severity[finding.severity as usize]));
+    let text = RichText::new(&finding.text).strong().color(tokens.severity[finding.severity as usize]);
+    ui.add(egui::Label::new(text).wrap());
     let state = card.event.saturating_add(1).min(shown.history().last_state());
     ui.weak(state_text(shown, state));
     egui::Grid::new(("out of memory", card.event)).num_columns(2).spacing([12.0, 2.0]).show(ui, |ui| {
@@ -286,12 +292,13 @@ impl Analysis for ReservedTables {
         let offset_ns = of.open.offset;
         let figures = |card| OutOfMemory { owner: Owner::default(), card, offset_ns, by_stack: Arc::default() };
         let figures = oom().data(cards.iter().take(MAX_CARDS).map(figures));
-        let sum = |cause: Cause| {
-            let of_cause = growth.iter().filter(|growth| growth.cause == cause);
-            of_cause.fold((cause, 0, 0_u64), |(_, n, bytes), growth| (cause, n + 1, bytes.saturating_add(growth.bytes)))
-        };
-        let sums = [Cause::Fragmentation, Cause::Demand, Cause::Unexplained, Cause::NoRequest].map(sum);
-        Some(Tables { sums: sums.into(), growth, cards, figures, signatures, labels, table })
+        let count = |cause: Cause| (cause, growth.iter().filter(|growth| growth.cause == cause).count() as u64);
+        let counts = [Cause::Fragmentation, Cause::Demand, Cause::Unexplained, Cause::NoRequest].map(count).into();
+        let curves = &of.history().curves;
+        let unused =
+            curves.reserved.last().zip(curves.active.last()).map_or(0, |(all, used)| all.saturating_sub(*used));
+        let why = shares(of.history(), &growth).map_or_else(String::new, |shares| shares_sentence(&shares, unused));
+        Some(Tables { counts, why, growth, cards, figures, signatures, labels, table })
     }
 }
 

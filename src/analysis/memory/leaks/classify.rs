@@ -1,8 +1,10 @@
 //! Classification of each signature's growth as a leak candidate or as explained.
 
+use super::failures::Failures;
 use super::series::{Crossing, Series};
+use super::stretch::{level_since, onset};
 use super::{Explained, LeakCandidate, LeakEvidence, Leaks, Thresholds, Verdict};
-use crate::analysis::memory::trend::trend;
+use crate::analysis::memory::trend::{Trend, trend};
 use crate::model::{MemoryHistory, Severity};
 
 /// Kendall's tau from which a buffer counts as growing: nearly all pairs of steps rise.
@@ -14,9 +16,21 @@ pub struct Criteria<'a> {
     pub history: &'a MemoryHistory,
     pub warm_up: usize,
     pub n_steps: usize,
+    pub failures: &'a Failures,
     /// Smallest growth considered, in bytes per step.
     pub least: f64,
     pub thresholds: &'a Thresholds,
+}
+
+/// Growth of one signature over some steps.
+struct Judged {
+    trend: Trend,
+    survivors: Survivors,
+    /// Bytes per step.
+    rate: f64,
+    is_leak: bool,
+    /// Why it is none, if that is worth saying.
+    verdict: Option<Verdict>,
 }
 
 /// Blocks that outlived their step by [`Thresholds::survivor_delay`].
@@ -49,37 +63,30 @@ impl Criteria<'_> {
         if (blocks.iter().map(|block| self.bytes(block)).sum::<i64>() as f64) < least {
             return;
         }
-        let n_counted = n_steps - warm_up;
         let growth = last - series.at(warm_up);
-        let third = (n_counted + 1) / 3;
-        let is_over = third >= 2 && (last - series.at(n_steps - third)) as f64 <= 0.1 * growth as f64;
-        let survivors = self.survivors(blocks);
-        let is_kept = survivors.kept >= thresholds.min_kept;
-        if growth as f64 >= least && is_over && is_kept {
-            return explain(Verdict::WarmUpCache);
-        }
         if growth < 0 {
             losses.add(self, blocks);
         }
-        let is_most_rising =
-            series.rises(warm_up, n_steps) as f64 / n_counted.max(1) as f64 >= thresholds.min_monotonic;
-        let is_seldom = survivors.kept_steps >= thresholds.min_seldom_steps;
-        if n_counted < thresholds.min_steps || !(is_most_rising || is_seldom) {
-            return;
-        }
         let live_bytes = series.dense(n_steps + 1);
-        let trend = trend(&live_bytes[warm_up..]);
-        let mean = growth as f64 / n_counted as f64;
-        let is_steady = is_most_rising && trend.slope >= least && growth > 0;
-        let is_seldom = is_seldom && trend.tau >= thresholds.min_seldom_tau && mean >= least;
-        let is_surviving = survivors.steps >= thresholds.min_survivor_steps;
-        if !(is_kept && (is_seldom || is_steady && is_surviving)) {
-            if is_steady && is_surviving {
-                explain(Verdict::Released);
-            } else if is_steady && trend.tau >= GROWING && n_counted >= thresholds.alarm_points {
-                explain(Verdict::GrowingBuffer);
-            }
-            return;
+        let boundaries = self.failures.completed(warm_up, &live_bytes);
+        let counted: Vec<i64> = boundaries.iter().map(|&boundary| live_bytes[boundary]).collect();
+        let whole = counted.len() - 1;
+        let third = (whole + 1) / 3;
+        let is_over = growth as f64 >= least
+            && (level_since(&counted).is_some()
+                || third >= 2 && (last - counted[whole - third]) as f64 <= 0.1 * growth as f64);
+        if is_over && self.survivors(blocks, warm_up).kept >= thresholds.min_kept {
+            return explain(Verdict::WarmUpCache);
+        }
+        // A late rise is judged by itself, else all steps that count.
+        let late = onset(&counted).and_then(|from| {
+            let judged = self.judge(blocks, &counted[from..], boundaries[from])?;
+            judged.is_leak.then_some((judged, Some(boundaries[from])))
+        });
+        let found_growth = late.or_else(|| Some((self.judge(blocks, &counted, warm_up)?, None)));
+        let Some((Judged { trend, survivors, rate, is_leak, verdict }, since_step)) = found_growth else { return };
+        if !is_leak {
+            return verdict.into_iter().for_each(explain);
         }
         let severity = match growth {
             growth if growth > thresholds.high_growth as i64 => Severity::High,
@@ -89,8 +96,8 @@ impl Criteria<'_> {
         let counts = Series::new(blocks, |_| 1).dense(n_steps + 1);
         found.candidates.push(LeakCandidate {
             signature,
-            // The median slope is not meaningful for growth in a few steps only.
-            bytes_per_step: if is_steady { trend.slope } else { mean },
+            bytes_per_step: rate,
+            since_step,
             slope_share: 0.0,
             growth_bytes: growth,
             live_bytes,
@@ -105,9 +112,45 @@ impl Criteria<'_> {
         });
     }
 
-    fn survivors(&self, blocks: &[Crossing]) -> Survivors {
+    /// Judges the growth at the boundaries from `first` on; `None` if it rises in too few steps.
+    fn judge(&self, blocks: &[Crossing], counted: &[i64], first: usize) -> Option<Judged> {
+        let Self { least, thresholds, .. } = *self;
+        let n = counted.len() - 1;
+        let rises = counted.windows(2).filter(|pair| pair[1] > pair[0]).count();
+        let is_most_rising = rises as f64 / n.max(1) as f64 >= thresholds.min_monotonic;
+        let survivors = self.survivors(blocks, first);
+        let is_seldom = survivors.kept_steps >= thresholds.min_seldom_steps;
+        if n < thresholds.min_steps || !(is_most_rising || is_seldom) {
+            return None;
+        }
+        let trend = trend(counted);
+        let growth = counted[n] - counted[0];
+        let mean = growth as f64 / n as f64;
+        let is_rising = is_most_rising && growth > 0;
+        let is_steady = is_rising && trend.slope >= least;
+        let is_seldom = is_seldom && trend.tau >= thresholds.min_seldom_tau && mean >= least;
+        let is_kept = survivors.kept >= thresholds.min_kept;
+        let is_surviving = survivors.steps >= thresholds.min_survivor_steps;
+        let verdict = match trend.tau >= GROWING {
+            _ if is_steady && is_surviving => Some(Verdict::Released),
+            true if is_steady && n >= thresholds.alarm_points => Some(Verdict::GrowingBuffer),
+            true if is_rising && !is_steady && is_surviving && is_kept => Some(Verdict::BelowThreshold),
+            _ => None,
+        };
+        Some(Judged {
+            is_leak: is_kept && (is_seldom || is_steady && is_surviving),
+            // The median slope is not meaningful for growth in a few steps only.
+            rate: if is_steady { trend.slope } else { mean },
+            verdict,
+            trend,
+            survivors,
+        })
+    }
+
+    /// Of the steps from `first` on.
+    fn survivors(&self, blocks: &[Crossing], first: usize) -> Survivors {
         let delay = self.thresholds.survivor_delay;
-        let survivors = blocks.iter().filter(|block| block.survives(self.warm_up, self.n_steps, delay));
+        let survivors = blocks.iter().filter(|block| block.survives(first, self.n_steps, delay));
         let (mut count, mut bytes, mut kept) = (0, 0_i64, 0_i64);
         let (mut steps, mut kept_steps) = (Vec::new(), Vec::new());
         for block in survivors {

@@ -3,7 +3,9 @@
 mod classify;
 mod confidence;
 mod evidence;
+mod failures;
 mod series;
+mod stretch;
 #[cfg(test)]
 mod tests;
 mod total;
@@ -17,6 +19,7 @@ use super::signature::{SignatureId, Signatures};
 use super::steps::Steps;
 use crate::model::{MemoryHistory, Severity, Trace};
 use classify::{Criteria, Losses};
+use failures::Failures;
 
 /// Thresholds of the leak analysis. Sizes are in bytes, 1 MB = 10^6 bytes.
 ///
@@ -95,8 +98,10 @@ pub enum Verdict {
     /// One buffer that is replaced by a larger one in each step. No block persists, so whether the growth is
     /// needed cannot be determined.
     GrowingBuffer,
-    /// Grew during the first two thirds of the steps and hardly after.
+    /// Grew, but hardly in the last third of the steps, or in the last ones at all.
     WarmUpCache,
+    /// Grows step after step and stays, but by less than the smallest growth of a leak.
+    BelowThreshold,
     /// Allocated before the end of the warm-up, and still live at the last boundary.
     Setup,
     /// Grows like a leak, but other signatures shrink by as much: allocations moved from those to this one.
@@ -110,6 +115,7 @@ impl Verdict {
             Self::Released => "released",
             Self::GrowingBuffer => "growing_buffer",
             Self::WarmUpCache => "warm_up_cache",
+            Self::BelowThreshold => "below_threshold",
             Self::Setup => "setup",
             Self::Offset => "offset",
         }
@@ -120,8 +126,11 @@ impl Verdict {
 #[derive(Clone, Debug, PartialEq)]
 pub struct LeakCandidate {
     pub signature: SignatureId,
-    /// Theil-Sen slope of live bytes at the step boundaries; mean growth if it grows in some steps only.
+    /// Theil-Sen slope of live bytes at the step boundaries; mean growth if it grows in some steps only. Of the steps
+    /// since `since_step`.
     pub bytes_per_step: f64,
+    /// The first step in which it grows, if that is later than the warm-up.
+    pub since_step: Option<usize>,
     /// Share of the slopes of all candidates, 0 to 1.
     pub slope_share: f64,
     /// Live bytes at the last boundary minus those at the first after the warm-up.
@@ -185,8 +194,10 @@ pub struct Leaks {
 /// quarter if there are fewer than 20. A candidate exceeds the growth limits of [`Thresholds`] in most steps,
 /// or in some throughout the recording, and has blocks from several steps that outlive their step by another
 /// one and are mostly never freed. This excludes prefetched batches and results gathered over some steps. A
-/// signature that stops growing in the last third is a warm-up cache; if total memory is level because other
-/// signatures shrink by as much, allocations have only moved.
+/// signature that stops growing in the last third, or at least four steps before the end, is a warm-up cache; if total
+/// memory is level because other signatures shrink by as much, allocations have only moved. Growth that begins late is
+/// judged from its first step on. Steps in which memory ran out count only if memory grew in them. Growth over steps
+/// that are not reliable is listed with the lowest severity and raises no alarm.
 ///
 /// If total memory grows and the candidates account for less than half of it, stacks may vary between steps,
 /// as with compiled code. Signatures are then reduced to file and function if that accounts for more; the
@@ -251,10 +262,11 @@ fn find_growth(
     if let Some(steps) = steps.filter(|steps| !steps.is_empty()) {
         let warm_up = thresholds.max_warm_up.min(steps.len() / 4);
         found.warm_up = warm_up;
-        let mut total = total::total(history, steps, warm_up, capacity, thresholds);
+        let failures = Failures::new(history, steps);
+        let mut total = total::total(history, steps, warm_up, &failures, thresholds);
         let least = thresholds.min_bytes_per_step.max(thresholds.min_growth_share * total.trend.slope);
         let crossings = series::crossings(history, signatures, &steps.boundaries);
-        let criteria = Criteria { history, warm_up, n_steps: steps.len(), least, thresholds };
+        let criteria = Criteria { history, warm_up, n_steps: steps.len(), failures: &failures, least, thresholds };
         let mut losses = Losses::default();
         for blocks in crossings.chunk_by(|a, b| a.signature == b.signature) {
             if is_cancelled() {
@@ -265,7 +277,11 @@ fn find_growth(
         losses.offset(&crossings, &criteria, if total.rises(thresholds) { total.growth_bytes } else { 0 }, &mut found);
         rank(&mut found);
         evidence::gather(history, signatures, steps, &crossings, thresholds, &mut found);
-        total.classify(!found.candidates.is_empty(), thresholds);
+        if !steps.is_reliable() {
+            found.candidates.iter_mut().for_each(|candidate| candidate.severity = Severity::Note);
+        }
+        let room = capacity.zip(history.curves.reserved.last()).map(|(most, &reserved)| most.saturating_sub(reserved));
+        total.classify(&found.candidates, steps.is_reliable(), room, thresholds);
         found.total = Some(total);
     }
     confidence::add_caveats(history, steps, thresholds, &mut found);

@@ -83,13 +83,6 @@ impl Series {
         }
         all
     }
-
-    /// Number of steps from boundary `from` to boundary `to` in which the sum rises.
-    pub fn rises(&self, from: usize, to: usize) -> usize {
-        let mut before = self.at(from);
-        let within = self.changes.iter().filter(|change| (from + 1..=to).contains(&(change.0 as usize)));
-        within.filter(|&&(_, sum)| std::mem::replace(&mut before, sum) < sum).count()
-    }
 }
 
 #[cfg(test)]
@@ -108,7 +101,6 @@ mod tests {
         assert_eq!(by_hand, [0, 20, 30, 30, 10, 20, 10]);
         assert_eq!(series.dense(7), by_hand);
         assert_eq!((0..7).map(|k| series.at(k)).collect::<Vec<_>>(), by_hand);
-        assert_eq!([series.rises(0, 6), series.rises(1, 4), series.rises(6, 6)], [3, 1, 0]);
         assert_eq!(Series::new(&[], |_| 1).dense(2), [0, 0]);
     }
 }

@@ -1,6 +1,8 @@
 //! Growth of total memory from step to step.
 
-use super::Thresholds;
+use super::failures::Failures;
+use super::stretch::{MIN_STRETCH, Stretch, level_since};
+use super::{LeakCandidate, Thresholds};
 use crate::analysis::memory::steps::Steps;
 use crate::analysis::memory::trend::{Trend, trend};
 use crate::model::MemoryHistory;
@@ -12,11 +14,15 @@ pub enum TotalVerdict {
     Growth,
     /// Live memory at boundaries is level, but the peak within steps rises.
     Ratchet,
-    /// Both are level, but reserved memory grows, which indicates fragmentation.
+    /// Both are level, but reserved memory grows beyond what was ever in use, which indicates fragmentation.
     FragmentationGrowth,
+    /// Live memory at boundaries grows steadily, but by less than the smallest growth of a leak.
+    BelowThreshold,
     Flat,
     /// Too few steps to decide.
     TooFewSteps,
+    /// The steps are a guess that no verdict may rest on.
+    IrregularSteps,
 }
 
 impl TotalVerdict {
@@ -26,77 +32,104 @@ impl TotalVerdict {
             Self::Growth => "growth",
             Self::Ratchet => "ratchet",
             Self::FragmentationGrowth => "fragmentation_growth",
+            Self::BelowThreshold => "below_threshold",
             Self::Flat => "flat",
             Self::TooFewSteps => "too_few_steps",
-        }
-    }
-
-    /// Description for the user.
-    pub fn sentence(self) -> &'static str {
-        match self {
-            Self::Growth => "Memory between steps grows",
-            Self::Ratchet => "Memory between steps stays level, but the peak within steps rises",
-            Self::FragmentationGrowth => "Live memory stays level, but reserved memory grows: fragmentation",
-            Self::Flat => "Memory between steps stays level",
-            Self::TooFewSteps => "There are too few steps to say whether memory grows",
+            Self::IrregularSteps => "irregular_steps",
         }
     }
 }
 
 /// Total memory of a history at the step boundaries after the warm-up. Trends are in bytes per step.
+///
+/// Steps in which memory ran out count only if live memory grew in them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Total {
-    /// Trend of live bytes.
+    /// Trend of live bytes, since [`Self::since_step`].
     pub trend: Trend,
     /// Trend of the peak of live bytes within each step.
     pub peak_trend: Trend,
     /// Trend of reserved bytes.
     pub reserved_trend: Trend,
+    /// Trend of what is reserved beyond the most that was in use so far.
+    pub excess_trend: Trend,
     /// Live bytes at the last boundary minus those at the first.
     pub growth_bytes: i64,
-    /// Whether the growth of live bytes exceeds the limits of [`Thresholds`], per step or in total, and the steps are
-    /// reliable.
+    /// The step from which live bytes rise, if they were level before.
+    pub since_step: Option<usize>,
+    /// The step from which live bytes are level, if they rose before.
+    pub level_since: Option<usize>,
+    /// Whether live bytes still grow and by more than the limits of [`Thresholds`], per step or in total, and the steps
+    /// are reliable.
     pub is_alarm: bool,
+    /// The same for reserved bytes, while live bytes between steps are level.
+    pub is_reserved_alarm: bool,
     /// Steps until memory runs out at this rate; `None` without growth or if the capacity is unknown or
     /// the steps are not reliable.
     pub steps_to_oom: Option<f64>,
     pub verdict: TotalVerdict,
     /// Number of boundaries considered.
     pub points: usize,
+    /// Whether reserved bytes rise to the end: in the last third by at least half of the mean.
+    is_reserved_rising: bool,
 }
 
 /// Measures live, peak and reserved bytes per step; the verdict is set later by [`Total::classify`].
 ///
-/// * `capacity`: bytes that the allocator can reserve at most, if known.
-/// * Cost: O(n / 64) per step for n events, and O(200²).
+/// * Cost: O(n) for n events, and O(200²).
 pub fn total(
     history: &MemoryHistory,
     steps: &Steps,
     warm_up: usize,
-    capacity: Option<u64>,
+    failures: &Failures,
     thresholds: &Thresholds,
 ) -> Total {
-    let boundaries = &steps.boundaries[warm_up..];
-    let at = |curve: &[u64]| -> Vec<i64> { boundaries.iter().map(|&state| curve[state as usize] as i64).collect() };
     let curves = &history.curves;
-    let (live, reserved) = (at(&curves.active), at(&curves.reserved));
-    let peak = |pair: &[u32]| curves.active[curves.peak(pair[0]..pair[1] + 1) as usize] as i64;
-    let peaks: Vec<i64> = boundaries.windows(2).map(peak).collect();
+    let at_all =
+        |curve: &[u64]| -> Vec<i64> { steps.boundaries.iter().map(|&state| curve[state as usize] as i64).collect() };
+    let live = at_all(&curves.active);
+    let counted = failures.completed(warm_up, &live);
+    let of = |all: &[i64]| -> Vec<i64> { counted.iter().map(|&boundary| all[boundary]).collect() };
+    let (live, reserved) = (of(&live), of(&at_all(&curves.reserved)));
+    let peak = |pair: &[usize]| {
+        let states = steps.boundaries[pair[1] - 1]..steps.boundaries[pair[1]] + 1;
+        curves.active[curves.peak(states) as usize] as i64
+    };
+    let peaks: Vec<i64> = counted.windows(2).map(peak).collect();
+    let (mut highest, mut seen) = (0, 0);
+    let excess = counted.iter().zip(&reserved).map(|(&boundary, &reserved)| {
+        let state = steps.boundaries[boundary] as usize + 1;
+        highest = curves.active[seen..state.max(seen)].iter().copied().fold(highest, u64::max);
+        seen = state.max(seen);
+        reserved.saturating_sub(highest as i64)
+    });
+    let excess: Vec<i64> = excess.collect();
+    // Without survivors to look at, a late rise must last as long as an alarm requires.
+    let stretch = Stretch::of(&live, thresholds.alarm_points);
     let growth_bytes = live.last().zip(live.first()).map_or(0, |(last, first)| last - first);
-    let trend_of_live = trend(&live);
-    let is_steep = trend_of_live.slope > thresholds.alarm_bytes_per_step && live.len() >= thresholds.alarm_points;
-    let room = capacity.zip(curves.reserved.last()).map(|(capacity, &reserved)| capacity.saturating_sub(reserved));
-    let is_growing = trend_of_live.slope >= thresholds.min_bytes_per_step;
     Total {
-        trend: trend_of_live,
+        trend: stretch.trend,
         peak_trend: trend(&peaks),
         reserved_trend: trend(&reserved),
+        excess_trend: trend(&excess),
         growth_bytes,
-        is_alarm: steps.is_reliable() && (is_steep || growth_bytes > thresholds.alarm_growth as i64),
-        steps_to_oom: room.filter(|_| is_growing && steps.is_reliable()).map(|room| room as f64 / trend_of_live.slope),
+        since_step: (stretch.from > 0).then(|| counted[stretch.from]),
+        level_since: stretch.level_since.map(|point| counted[point]),
+        is_alarm: false,
+        is_reserved_alarm: false,
+        steps_to_oom: None,
         verdict: TotalVerdict::TooFewSteps,
         points: live.len(),
+        is_reserved_rising: is_rising_to_the_end(&reserved),
     }
+}
+
+/// Whether a series rises in its last third by at least half of what a line would. Caches of the allocator that settle
+/// do not.
+fn is_rising_to_the_end(series: &[i64]) -> bool {
+    let n = series.len();
+    let last = |from: usize| series[n - 1] - series[from];
+    n > MIN_STRETCH && level_since(series).is_none() && last(n - 1 - n / 3) as f64 * 6.0 >= last(0) as f64
 }
 
 /// Kendall's tau from which a series counts as rising: five of six pairs rise.
@@ -107,27 +140,53 @@ fn rises(trend: &Trend, thresholds: &Thresholds) -> bool {
 }
 
 impl Total {
-    /// Whether live bytes grow from step to step.
+    /// Whether live bytes grow from step to step, to the end.
     pub fn rises(&self, thresholds: &Thresholds) -> bool {
-        rises(&self.trend, thresholds) && self.points > thresholds.min_steps
+        rises(&self.trend, thresholds) && self.points > thresholds.min_steps && self.level_since.is_none()
     }
 
-    /// Sets the verdict.
+    /// Sets the verdict, alarms and steps until memory runs out.
     ///
     /// Peaks and reserved memory may rise by chance if batch sizes vary, so they must rise in most pairs of
     /// steps and over as many steps as an alarm requires.
-    pub fn classify(&mut self, has_candidates: bool, thresholds: &Thresholds) {
+    ///
+    /// * `is_reliable`: whether an alarm may rest on the steps.
+    /// * `room`: bytes that the allocator can still reserve, if known.
+    pub fn classify(
+        &mut self,
+        candidates: &[LeakCandidate],
+        is_reliable: bool,
+        room: Option<u64>,
+        thresholds: &Thresholds,
+    ) {
         let is_long = self.points >= thresholds.alarm_points;
-        self.verdict = if has_candidates || self.rises(thresholds) {
+        let is_growing = self.rises(thresholds);
+        let has_rising_peaks = rises(&self.peak_trend, thresholds) && is_long;
+        let has_rising_excess = rises(&self.excess_trend, thresholds) && is_long && self.is_reserved_rising;
+        self.verdict = if !is_reliable {
+            TotalVerdict::IrregularSteps
+        } else if !candidates.is_empty() || is_growing {
             TotalVerdict::Growth
         } else if !is_long {
             TotalVerdict::TooFewSteps
-        } else if rises(&self.peak_trend, thresholds) {
+        } else if has_rising_peaks {
             TotalVerdict::Ratchet
-        } else if rises(&self.reserved_trend, thresholds) {
+        } else if has_rising_excess {
             TotalVerdict::FragmentationGrowth
+        } else if self.trend.slope > 0.0 && self.trend.tau >= RISING && self.level_since.is_none() {
+            TotalVerdict::BelowThreshold
         } else {
             TotalVerdict::Flat
         };
+        let leaked: f64 = candidates.iter().map(|candidate| candidate.bytes_per_step).sum();
+        let is_steep = |slope: f64| slope > thresholds.alarm_bytes_per_step && is_long;
+        let is_large = is_growing && self.growth_bytes > thresholds.alarm_growth as i64;
+        self.is_alarm = is_reliable && (is_growing && is_steep(self.trend.slope) || is_steep(leaked) || is_large);
+        self.is_reserved_alarm = is_reliable
+            && is_steep(self.reserved_trend.slope)
+            && rises(&self.reserved_trend, thresholds)
+            && self.is_reserved_rising
+            && (has_rising_excess || has_rising_peaks && !is_growing);
+        self.steps_to_oom = room.filter(|_| is_reliable && is_growing).map(|room| room as f64 / self.trend.slope);
     }
 }

@@ -1,0 +1,64 @@
+//! Why a request failed: demand, fragmentation, or a limit.
+
+use super::OomCard;
+use crate::model::memory::SMALL;
+
+/// Why a request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OomCause {
+    /// What is in use and the request together exceed what the process could get.
+    Demand,
+    /// Enough is free for the process, but not in one stretch.
+    Fragmentation,
+    /// The device refused memory that it had, or others hold it.
+    Limit,
+}
+
+impl OomCause {
+    /// Machine name.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Demand => "demand",
+            Self::Fragmentation => "fragmentation",
+            Self::Limit => "limit",
+        }
+    }
+}
+
+/// Memory outside of the allocator that a CUDA context and its libraries account for, in bytes. More than that, or than
+/// a tenth of the device, belongs to others.
+const CONTEXT: u64 = 2 << 30;
+
+/// The cause, from the figures of a card:
+///
+/// 1. Limit, if the device had enough for a segment for the request and refused it, while the free memory of the
+///    request's pool would not have done either: `set_per_process_memory_fraction`, or a limit of the system.
+/// 2. Fragmentation, if reserved memory in no block and free device memory together suffice.
+/// 3. Limit, if that is because others hold so much of the device.
+/// 4. Else demand.
+pub fn of(card: &OomCard) -> OomCause {
+    let requested = card.requested;
+    let device_free = card.device_free.unwrap_or_default();
+    let has_refused = device_free >= segment(requested);
+    if has_refused && card.free < requested {
+        return OomCause::Limit;
+    }
+    if card.inactive.saturating_add(device_free) >= requested {
+        return OomCause::Fragmentation;
+    }
+    let held_by_others = card.device_total.zip(card.non_pytorch).is_some_and(|(total, others)| {
+        let in_use = card.reserved.saturating_sub(card.inactive);
+        others >= CONTEXT.min(total / 10) && in_use.saturating_add(requested) <= total
+    });
+    if held_by_others { OomCause::Limit } else { OomCause::Demand }
+}
+
+/// The segment that PyTorch's allocator reserves for a request, in bytes.
+fn segment(requested: u64) -> u64 {
+    const MIB: u64 = 1 << 20;
+    match requested {
+        0..=SMALL => 2 * MIB,
+        _ if requested < 10 * MIB => 20 * MIB,
+        _ => requested.checked_next_multiple_of(2 * MIB).unwrap_or(u64::MAX),
+    }
+}

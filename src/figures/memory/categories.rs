@@ -1,0 +1,45 @@
+//! Memory by category.
+
+use super::{Owned, Owner, owner};
+use crate::analysis::memory::categories::CategoryBytes;
+use crate::figures::{Cell, Object, Part, figures};
+
+/// The memory of one category on one device.
+#[derive(Clone, Copy, Debug)]
+pub struct Held {
+    pub owner: Owner,
+    pub of: CategoryBytes,
+    /// All categories at the peak and at the end.
+    pub whole: (u64, u64),
+}
+
+impl Owned for Held {
+    fn owner(&self) -> Owner {
+        self.owner
+    }
+}
+
+/// Memory by category, one row each.
+pub fn categories() -> Part<Held> {
+    fn share(bytes: u64, whole: u64) -> Cell {
+        Cell::or_empty((whole > 0).then(|| bytes as f64 / whole as f64), Cell::Share)
+    }
+    let figures = figures! { row: Held;
+        with owner();
+        words "category", "Category", 110, Cell::name(row.of.category.key()),
+            "As PyTorch's memory profiler defines them, told from stacks and lifetimes; unknown where those do not tell";
+        number "peak_bytes", "At the peak", 100, Cell::Bytes(row.of.peak), "Where the most is allocated first";
+        number "peak_share", "Share", 60, share(row.of.peak, row.whole.0), "Of all that is allocated then";
+        number "end_bytes", "At the end", 100, Cell::Bytes(row.of.end), "When the recording ended";
+        number "end_share", "Share at the end", 100, share(row.of.end, row.whole.1), "Of all that is allocated then";
+    };
+    Part::new("categories", "Memory by category", figures)
+}
+
+/// The categories of one device under their keys.
+pub fn categories_object(all: &[CategoryBytes]) -> Option<Object> {
+    let bytes =
+        |one: &CategoryBytes| Object(vec![("peak_bytes", Cell::Bytes(one.peak)), ("end_bytes", Cell::Bytes(one.end))]);
+    let entries = all.iter().map(|one| (one.category.key(), Cell::Object(Box::new(bytes(one)))));
+    (!all.is_empty()).then(|| Object(entries.collect()))
+}

@@ -1,0 +1,90 @@
+//! The memory of a device in one line.
+
+use super::{Owned, Owner, growth_sentence, owner, why};
+use crate::analysis::memory::leaks::Leaks;
+use crate::analysis::memory::oom::OomCard;
+use crate::analysis::memory::steps::Steps;
+use crate::analysis::memory::summary::Summary;
+use crate::figures::text::{display_name, short_frame};
+use crate::figures::{Cell, Part, figures, format};
+use crate::model::{MemoryHistory, Severity};
+
+/// The memory of a device in one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Headline {
+    /// Peak, end, reserved and unused, largest holder, verdict. May contain text from a file.
+    pub text: String,
+    /// Of the verdict; `None` if nothing is wrong.
+    pub severity: Option<Severity>,
+}
+
+/// The line of one device, for flat reports.
+#[derive(Clone, Debug)]
+pub struct InShort {
+    pub owner: Owner,
+    pub headline: Headline,
+}
+
+impl Owned for InShort {
+    fn owner(&self) -> Owner {
+        self.owner
+    }
+}
+
+/// One line for each device.
+pub fn in_short() -> Part<InShort> {
+    let figures = figures! { row: InShort;
+        with owner();
+        words "summary", "In short", 600, Cell::name(&row.headline.text), "Peak, end, unused, largest holder, verdict";
+    };
+    Part::new("memory_in_short", "Memory in short", figures)
+}
+
+/// The first thing to know of a device's memory.
+///
+/// * `holder`: the place that holds most at the peak, with its bytes.
+/// * `cards`: of the failed requests.
+pub fn headline(
+    history: &MemoryHistory,
+    summary: &Summary,
+    holder: Option<(&str, u64)>,
+    found: &Leaks,
+    steps: Option<&Steps>,
+    cards: &[OomCard],
+) -> Headline {
+    let size = |bytes: u64| format::bytes(bytes as f64);
+    let (peak, end) = (summary.peak_allocated.bytes, summary.end_allocated);
+    let mut parts = vec![format!("Peak {}", size(peak)), format!("end {}", size(end))];
+    if history.has_segments {
+        parts.push(format!("reserved {}, of it unused {}", size(summary.end_reserved), size(summary.end_unused())));
+    }
+    if let Some((place, bytes)) = holder {
+        let place = match place {
+            "" => "unknown places".to_owned(),
+            place => display_name(&short_frame(place)).into_owned(),
+        };
+        parts.push(format!("most at the peak: {place} {}", size(bytes)));
+    }
+    let (verdict, severity) = verdict(found, steps, cards);
+    parts.push(verdict);
+    Headline { text: parts.join("; "), severity }
+}
+
+/// What is wrong, the worst first; else how memory develops.
+fn verdict(found: &Leaks, steps: Option<&Steps>, cards: &[OomCard]) -> (String, Option<Severity>) {
+    let growth = steps.map(|steps| growth_sentence(found, steps)).filter(|sentence| !sentence.is_empty());
+    let growth = growth.unwrap_or_else(|| "No steps were found, so growth cannot be judged".to_owned());
+    let leak = found.candidates.iter().map(|one| one.severity).max();
+    let is_alarm = found.total.is_some_and(|total| total.is_alarm || total.is_reserved_alarm);
+    match cards.last() {
+        Some(last) => {
+            let times = match cards.len() {
+                1 => "Out of memory".to_owned(),
+                n => format!("Out of memory {} times, last", format::count(n as u64)),
+            };
+            let also = if leak.is_some() || is_alarm { format!(". {growth}") } else { String::new() };
+            (format!("{times}: {}{also}", why(last)), Some(Severity::High))
+        }
+        None => (growth, leak.max(is_alarm.then_some(Severity::Warn))),
+    }
+}

@@ -1,0 +1,43 @@
+//! What to do about a leak.
+
+use crate::analysis::memory::leaks::LeakCandidate;
+
+/// Advice about a leak, one sentence each, from where it allocates and what became of its other blocks.
+///
+/// * `frames`: of its place, innermost first.
+pub fn leak_advice(candidate: &LeakCandidate, frames: &[String]) -> Vec<String> {
+    let has = |parts: &[&str]| frames.iter().any(|frame| parts.iter().any(|part| frame.contains(part)));
+    let mut advice = Vec::new();
+    let add = |advice: &mut Vec<String>, text: &str| advice.push(text.to_owned());
+    if frames.is_empty() {
+        add(&mut advice, "Record with torch.cuda.memory._record_memory_history(stacks=\"all\") to learn the place");
+    } else if has(&["autograd::", "torch/autograd/", "_engine_run_backward"]) {
+        add(
+            &mut advice,
+            "A backward pass allocates it: look for retain_graph=True, create_graph=True, gradients that are kept or \
+             never set to None, and hooks that store tensors",
+        );
+    } else if has(&["/optim/", "/optimizers/", "\\optim\\"]) {
+        add(
+            &mut advice,
+            "An optimizer allocates it: look for one that is made anew, or for parameters that are added while training",
+        );
+    } else {
+        add(
+            &mut advice,
+            "Look for lists, dictionaries, closures and attributes that keep what is made here: a tensor that needs \
+             gradients keeps the activations of its step. Keep loss.item() or tensor.detach().cpu() instead",
+        );
+    }
+    let evidence = &candidate.evidence;
+    if evidence.freed > 0 {
+        advice.push(format!(
+            "{} of its {} blocks were freed: compare with the stacks that freed them",
+            evidence.freed, evidence.allocated
+        ));
+    } else if !frames.is_empty() {
+        add(&mut advice, "None of its blocks was ever freed: gc.get_referrers() of one of them names what holds it");
+    }
+    add(&mut advice, "To check: record again, and the gain a step is gone");
+    advice
+}
