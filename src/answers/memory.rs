@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Analysis, Work};
-use crate::analysis::memory::by_place::{Place, stack_places};
+use crate::analysis::memory::by_place::{Place, Places, stack_places};
 use crate::analysis::memory::labels::stack_labels;
 use crate::analysis::memory::leaks::{self, Leaks, Thresholds, capacity};
 use crate::analysis::memory::oom::{OomCard, cards};
@@ -11,7 +11,7 @@ use crate::analysis::memory::reserved::{Growth, PinnedRange, growth, pins};
 use crate::analysis::memory::signature::Signatures;
 use crate::analysis::memory::state::{AllocatorState, allocator};
 use crate::analysis::memory::steps::{self, Steps};
-use crate::analysis::memory::summary::{Summary, largest_holder, summary};
+use crate::analysis::memory::summary::{Summary, summary};
 use crate::model::{StringId, TimeNs, Trace};
 use crate::session::OpenMemory;
 
@@ -180,7 +180,7 @@ pub struct InShort;
 #[derive(Debug)]
 pub struct MemoryInShort {
     pub summary: Summary,
-    /// The place that holds the most at the peak, with its bytes; without a name if its stack is unknown.
+    /// The place that holds the most at the peak, with its bytes.
     pub holder: Option<(String, u64)>,
     pub found: Arc<FoundLeaks>,
     pub cards: Arc<Vec<OomCard>>,
@@ -192,11 +192,13 @@ impl Analysis for InShort {
     const NAME: &'static str = "Summing up the memory";
 
     fn run(&self, of: &OpenMemory, work: &Work<'_>) -> Option<Self::Output> {
-        let labels = work.get(&of.open.trace, &StackLabels)?;
-        let holder = largest_holder(of.history(), &labels);
+        let summary = summary(of.history());
+        let of_stack = work.get(&of.open.trace, &StackPlaces { has_all_frames: false })?;
+        let places = Places { trace: of.trace(), of_stack: &of_stack };
+        let holder = places.held(of.history(), summary.peak_allocated.state).first().copied();
         Some(MemoryInShort {
-            summary: summary(of.history()),
-            holder: holder.map(|(place, bytes)| (of.trace().strings.get(place).to_owned(), bytes)),
+            holder: holder.map(|holder| (places.name(holder.place).to_owned(), holder.held.bytes)),
+            summary,
             found: work.get(of, &LeakSearch::default())?,
             cards: work.get(of, &OomCards(CARD_STACKS))?,
         })

@@ -275,9 +275,10 @@ impl<W: Weights> FlamePane<W> {
     /// The table at the right and the graph beside it.
     pub fn body_ui(&mut self, answers: &Answers, ui: &mut egui::Ui) {
         let Some(shown) = self.shown() else { return };
+        let width = (ui.available_width() * 0.45).min(440.0);
         Panel::right(egui::Id::unique(shown.unit.table))
-            .default_size(440.0)
-            .size_range(180.0..=1200.0)
+            .default_size(width)
+            .size_range(120.0..=1200.0)
             .frame(egui::Frame::NONE.inner_margin(egui::Margin { left: 8, ..egui::Margin::ZERO }))
             .show(ui, |ui| {
                 // Keeps its width whatever its content.

@@ -104,7 +104,7 @@ pub struct Places<'a> {
     pub of_stack: &'a [Place],
 }
 
-impl Places<'_> {
+impl<'a> Places<'a> {
     /// Where a block was allocated.
     pub fn of(&self, history: &MemoryHistory, id: AllocationId) -> Place {
         let all = &history.allocations;
@@ -117,7 +117,7 @@ impl Places<'_> {
     }
 
     /// What a place is called.
-    pub fn name(&self, place: Place) -> &str {
+    pub fn name(&self, place: Place) -> &'a str {
         match place {
             Place::Frame(frame) | Place::Category(frame) => self.trace.strings.get(frame),
             Place::Unnamed => "(interpreter and allocator only)",
@@ -230,7 +230,7 @@ mod tests {
         script.alloc(0x3000, 4096, library);
         script.alloc(0x4000, 2048, allocator);
         script.alloc(0x5000, 512, StackId(0));
-        script.free(0x9000, 8192);
+        script.event(MemoryAction::FreeRequested, 0x9000, 8192, StackId(0));
         script.free(0x2000, 512);
         script.event(MemoryAction::FreeRequested, 0x3000, 4096, StackId(0));
         script.alloc(0x6000, 1024, a);

@@ -2,9 +2,9 @@
 
 use hashbrown::HashMap;
 
+use super::labels::FrameRank;
 use super::live::{GroupKey, LiveUntil, by_age, by_category, by_pool, by_stream, live};
 use super::steps::Steps;
-use crate::analysis::frame::Frame;
 use crate::analysis::stacks::{FlameTree, weighted_in_groups};
 use crate::model::memory::{AllocationId, MemoryPool};
 use crate::model::{MemoryHistory, Trace};
@@ -30,7 +30,7 @@ pub struct LiveScope<'a> {
     pub by: GroupBy,
     /// Steps of the history; without them all blocks have unknown age.
     pub steps: Option<&'a Steps>,
-    /// Whether to include frames of the interpreter, of process startup, and of the recorder.
+    /// Whether to include frames of the interpreter, of process startup, of the recorder, and of the allocator.
     pub has_all_frames: bool,
 }
 
@@ -80,7 +80,9 @@ impl LiveScope<'_> {
     }
 
     fn tree(&self, groups: &[Weights]) -> FlameTree {
-        weighted_in_groups(self.trace, groups, |frame| !self.has_all_frames && Frame::of(frame).is_noise())
+        weighted_in_groups(self.trace, groups, |frame| {
+            !self.has_all_frames && FrameRank::of(frame) <= FrameRank::Allocator
+        })
     }
 
     fn weights(&self, state: u32) -> Vec<Weights> {

@@ -1,11 +1,8 @@
 //! Summary figures of a memory history: peaks, means, fragmentation.
 
-use hashbrown::HashMap;
-
-use super::live::{LiveUntil, live};
 use super::state;
+use crate::model::MemoryHistory;
 use crate::model::memory::highest;
-use crate::model::{MemoryHistory, StringId};
 
 /// A peak, and the first state that reaches it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,20 +90,6 @@ pub fn summary(history: &MemoryHistory) -> Summary {
         end_active: of(&curves.active).1,
         end_largest_free: at_end.map(|sums| sums.largest_free),
     }
-}
-
-/// The place that holds the most allocated bytes at the peak, with these; the empty string stands for unknown places.
-/// `None` if nothing is allocated.
-///
-/// * `labels`: the place of each stack.
-/// * Cost: O(blocks allocated until then).
-pub fn largest_holder(history: &MemoryHistory, labels: &[StringId]) -> Option<(StringId, u64)> {
-    let mut held: HashMap<StringId, u64> = HashMap::new();
-    for id in live(history, highest(&history.curves.allocated).0, LiveUntil::Allocated) {
-        let stack = history.allocations.stack[id.idx()].0 as usize;
-        *held.entry(labels.get(stack).copied().unwrap_or_default()).or_default() += history.allocations.bytes[id.idx()];
-    }
-    held.into_iter().max_by_key(|&(place, bytes)| (bytes, place))
 }
 
 /// Duration of each state in nanoseconds; `None` if all are zero or the history has no times.

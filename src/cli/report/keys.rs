@@ -125,7 +125,7 @@ impl Report {
         let [files, problems] = import_tables(files);
         // Import problems have a table of their own.
         let found: Vec<&Finding> = findings.iter().filter(|finding| finding.rule != IMPORT_PROBLEM).collect();
-        vec![
+        let mut all = vec![
             files,
             problems,
             Borrowed(memory_in_short),
@@ -156,15 +156,23 @@ impl Report {
             Borrowed(growth),
             Borrowed(reserved_shares),
             Borrowed(categories),
-            Owned(nested(memory, &parts::leaks())),
-            Owned(nested(memory, &parts::no_leaks())),
-            Owned(nested(memory, &parts::gains())),
-            Owned(nested(memory, &parts::by_place())),
-            Owned(nested(memory, &parts::change_by_place())),
-            Owned(nested(memory, &parts::peak_by_stack())),
-            Owned(nested(memory, &parts::live_at_end())),
-        ]
+        ];
+        all.extend(memory_lists(memory).map(Owned));
+        all
     }
+}
+
+/// Memory by place and by stack.
+fn memory_lists(memory: &Table) -> [Table; 7] {
+    [
+        nested(memory, &parts::leaks()),
+        nested(memory, &parts::no_leaks()),
+        nested(memory, &parts::gains()),
+        nested(memory, &parts::by_place()),
+        nested(memory, &parts::change_by_place()),
+        nested(memory, &parts::peak_by_stack()),
+        nested(memory, &parts::live_at_end()),
+    ]
 }
 
 /// What became of the events of each file, and the problems met.

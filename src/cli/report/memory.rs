@@ -11,11 +11,9 @@ use crate::analysis::memory::live::{self, LiveUntil, sort_first};
 use crate::analysis::memory::oom::OomCard;
 use crate::analysis::memory::reserved::{Growth, shares};
 use crate::analysis::memory::signature::Signatures;
-use crate::analysis::memory::summary::{largest_holder, summary};
+use crate::analysis::memory::summary::summary;
 use crate::answers::Answers;
-use crate::answers::memory::{
-    FoundLeaks, GrowthOfReserved, LeakSearch, OomCards, StackLabels, StackPlaces, StackSignatures,
-};
+use crate::answers::memory::{FoundLeaks, GrowthOfReserved, LeakSearch, OomCards, StackPlaces, StackSignatures};
 use crate::cli::Failure;
 use crate::figures::memory::{
     self, AT_END, AT_MOMENT, AT_PEAK, AtPlace, DeviceMemory, Held, HolderRow, InShort, MemoryGrowth, OutOfMemory,
@@ -23,7 +21,7 @@ use crate::figures::memory::{
     no_leaks, peak_by_stack, reserved_shares, step_name,
 };
 use crate::figures::{Part, Table, Word, findings};
-use crate::model::{StringId, TimeNs};
+use crate::model::TimeNs;
 use crate::session::{OpenMemory, OpenTrace};
 
 /// All that the report says of memory.
@@ -70,7 +68,6 @@ struct Analyzed {
     found: Arc<FoundLeaks>,
     cards: Arc<Vec<OomCard>>,
     growth: Arc<Vec<Growth>>,
-    labels: Arc<Vec<StringId>>,
 }
 
 /// * `top`: rows of each list; 0 keeps all.
@@ -118,8 +115,7 @@ impl Analyzed {
         let found = answers.get(&of, &LeakSearch::default())?;
         let cards = answers.get(&of, &OomCards(top))?;
         let growth = answers.get(&of, &GrowthOfReserved)?;
-        let labels = answers.get(&of.open.trace, &StackLabels)?;
-        Some(Self { of, signatures, places, found, cards, growth, labels })
+        Some(Self { of, signatures, places, found, cards, growth })
     }
 
     fn owner(&self) -> Owner {
@@ -142,10 +138,10 @@ impl Analyzed {
         let explained = found.explained.iter().map(|&one| places.placed(one.signature, one));
         let gained = found.gains.iter().map(|&one| places.placed(one.signature, one));
         let cards = self.cards.iter().map(|card| self.out_of_memory(card));
-        let (trace, steps) = (self.of.trace(), (*self.found.steps).as_ref());
-        let holder = largest_holder(history, &self.labels);
-        let holder = holder.map(|(place, bytes)| (trace.strings.get(place), bytes));
         let moments: Vec<u32> = moments.iter().map(|&moment| self.state(moment)).collect();
+        let (trace, steps) = (self.of.trace(), (*self.found.steps).as_ref());
+        let holder = self.holders().held(history, summary.peak_allocated.state).first().copied();
+        let holder = holder.map(|holder| (self.holders().name(holder.place), holder.held.bytes));
         DeviceMemory {
             trace,
             history,

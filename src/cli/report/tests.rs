@@ -402,6 +402,7 @@ fn memory_has_the_keys_of_the_contract() {
             "bytes": 64 << 20, "demand_bytes": (6 << 20) + 19 * 4096, "fragmentation_bytes": 0,
             "other_bytes": (58 << 20) - 19 * 4096,
         },
+        "by_place": memory["by_place"], "change_by_place": memory["change_by_place"],
         "peak_by_stack": [{"stack": append, "bytes": 6 << 20, "count": 6}],
         "live_at_end": held,
         "leaks": [{
@@ -420,6 +421,15 @@ fn memory_has_the_keys_of_the_contract() {
         "confidence": "medium", "doubts": ["Only 5 steps count"],
     });
     assert_eq!(memory, expected);
+    let held = serde_json::json!({
+        "at": "end", "place": append[0], "whose": "user", "bytes": 6 << 20, "count": 6, "share": 1.0,
+    });
+    assert_eq!(memory["by_place"].as_array().unwrap().last(), Some(&held));
+    let expected = serde_json::json!([{
+        "place": append[0], "whose": "user", "bytes": 6 << 20, "count": 6, "share": 1.0, "before_bytes": 0,
+        "after_bytes": 6 << 20,
+    }]);
+    assert_eq!(memory["change_by_place"], expected);
     let expected = serde_json::json!([{
         "at_ns": 10 * (6 * 39 + 1), "requested_bytes": 80 << 20, "device_free_bytes": 10 << 20,
         "short_by_bytes": 70 << 20, "cause": "demand",

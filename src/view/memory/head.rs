@@ -7,8 +7,11 @@ use eframe::egui::{
     self, ComboBox, EventFilter, Frame, InputState, Key, Margin, Modifiers, Response, RichText, Stroke, WidgetInfo,
 };
 
+use crate::answers::Query;
+use crate::answers::memory::{InShort, MemoryInShort};
 use crate::command::Command;
 use crate::figures::format;
+use crate::figures::memory::{headline, why};
 use crate::figures::text::display_name;
 use crate::model::MemoryHistory;
 use crate::model::memory::OutOfMemory;
@@ -56,30 +59,56 @@ pub fn choose_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) -> Option<ShownMe
     Some(shown)
 }
 
-/// Says that memory ran out, if it did, and leads to the reasons.
-pub fn out_of_memory_ui(shown: &ShownMemory, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
-    let ooms = &shown.history().ooms;
-    let Some(last) = ooms.last() else { return };
-    let color = theme::tokens(ctx.is_dark).severity[2];
-    let times =
-        if ooms.len() > 1 { format!(" {} times, at last", format::count(ooms.len() as u64)) } else { String::new() };
-    let text = format!("Out of memory{times}: {}", oom_text(last));
-    let frame = Frame::NONE.stroke(Stroke::new(1.0, color)).corner_radius(3.0).inner_margin(Margin::symmetric(6, 2));
-    frame.show(ui, |ui| {
-        ui.horizontal(|ui| {
-            if ui.button("Show why").on_hover_text("Show the figures of each failed request").clicked() {
-                ctx.commands.push(Command::Show(super::RESERVED.id));
-            }
-            ui.add(egui::Label::new(RichText::new(text.as_str()).color(color).strong()).truncate())
-                .on_hover_text(&text);
+/// Sums up the memory in one line. That it ran out comes first, in a frame of its own, and leads to the reasons.
+pub fn in_short_ui(
+    query: &mut Query<InShort>,
+    shown: &ShownMemory,
+    ctx: &mut ViewContext<'_>,
+    ui: &mut egui::Ui,
+) -> bool {
+    let answer = query.ask(ctx.answers, &shown.of, &InShort);
+    let known = answer.newest().map(|known| &**known);
+    // The picture goes before what the frame already says.
+    let is_short = ui.available_height() < 450.0;
+    let severity = &theme::tokens(ctx.is_dark).severity;
+    if let Some(last) = shown.history().ooms.last() {
+        let n = shown.history().ooms.len();
+        let times = if n > 1 { format!(" {} times, at last", format::count(n as u64)) } else { String::new() };
+        let why = known.and_then(|known| known.cards.last()).map_or_else(|| oom_text(last), why);
+        let text = format!("Out of memory{times}: {why}");
+        let frame = Frame::NONE.stroke(Stroke::new(1.0, severity[2])).corner_radius(3.0);
+        frame.inner_margin(Margin::symmetric(6, 2)).show(ui, |ui| {
+            ui.horizontal(|ui| {
+                if ui.button("Show why").on_hover_text("Show the figures of each failed request").clicked() {
+                    ctx.commands.push(Command::Show(super::RESERVED.id));
+                }
+                let label = RichText::new(text.as_str()).color(severity[2]).strong();
+                ui.add(egui::Label::new(label).truncate()).on_hover_text(&text);
+            });
         });
-    });
+    }
+    if let Some(MemoryInShort { summary, holder, found, cards }) = known
+        && (cards.is_empty() || !is_short)
+    {
+        let holder = holder.as_ref().map(|(place, bytes)| (place.as_str(), *bytes));
+        let line = headline(shown.history(), summary, holder, &found.leaks, (*found.steps).as_ref(), cards);
+        let text = match line.severity {
+            // The frame above says it.
+            Some(worst) if cards.is_empty() => RichText::new(&line.text).color(severity[worst as usize]),
+            _ => RichText::new(&line.text),
+        };
+        ui.add(egui::Label::new(text).truncate()).on_hover_text(&line.text);
+    }
+    answer.is_working()
 }
+
+/// Width and height of a picture with too little room for rows of controls, in points.
+pub const SMALL: [f32; 2] = [600.0, 280.0];
 
 /// Whether there is no room for rows of controls: they go into menus, and text is cut with an ellipsis.
 pub fn is_small(ui: &egui::Ui) -> bool {
     let size = ui.available_size();
-    size.x < 600.0 || size.y < 280.0
+    size.x < SMALL[0] || size.y < SMALL[1]
 }
 
 /// Ends the highlight, if there is one.

@@ -99,7 +99,8 @@ impl View for LiveMemory {
             base_ui((wanted.moment, is_change.then_some(wanted.base)), &shown, ctx, ui);
             ui.separator();
             self.group_ui(&shown, ui);
-            let hint = "Also those of the interpreter, of the start of the process, and of the recorder";
+            let hint =
+                "Also those of the interpreter, of the start of the process, of the recorder, and of the allocator";
             ui.checkbox(&mut self.has_all_frames, "All frames").on_hover_text(hint);
             self.pane.tools_ui(ctx.answers, ui);
         });

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use eframe::egui::text::{LayoutJob, TextWrapping};
 use eframe::egui::{self, Color32, CornerRadius, Pos2, Rect, Stroke, StrokeKind, pos2, vec2};
 
 use super::map::{Fill, MapBox, MapLine};
@@ -101,7 +102,10 @@ impl Canvas<'_> {
                     sums.fragmentation() * 100.0,
                 );
                 let at = self.origin + vec2(0.0, (line + 1) as f32 * (LINE_HEIGHT + LINE_GAP) - LINE_GAP - 2.0);
-                painter.text(at, egui::Align2::LEFT_BOTTOM, text, font.clone(), tokens.text);
+                let mut job = LayoutJob::simple_singleline(text, font.clone(), tokens.text);
+                job.wrap = TextWrapping::truncate_at_width((ui.clip_rect().right() - at.x).max(1.0));
+                let galley = painter.layout_job(job);
+                painter.galley(at - vec2(0.0, galley.size().y), galley, tokens.text);
             }
         }
         let selected = self.shown.selected(*ctx.selection);

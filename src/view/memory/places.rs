@@ -146,7 +146,7 @@ impl PlacesView {
         ctx: &mut ViewContext<'_>,
         ui: &mut egui::Ui,
     ) {
-        let is_small = head::is_small(ui);
+        let is_small = ui.available_width() < head::SMALL[0];
         ui.horizontal_wrapped(|ui| {
             for (mode, label, hint) in MODES {
                 if ui.selectable_label(self.mode == mode, label).on_hover_text(hint).clicked() {

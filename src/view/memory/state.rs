@@ -10,7 +10,7 @@ use super::stack_colors::{ColorStacks, StackColors};
 use super::transport::Transport;
 use super::{commands, head};
 use crate::analysis::memory::state::{AllocatorState, MemorySums};
-use crate::answers::memory::{StackLabels, StateAt};
+use crate::answers::memory::{InShort, StackLabels, StateAt};
 use crate::answers::{Analysis, Query, Work};
 use crate::command::{Command, ctrl_shift};
 use crate::figures::format;
@@ -73,6 +73,7 @@ pub const SPEC: ViewSpec = ViewSpec {
 #[derive(Debug, Default)]
 pub struct MemoryState {
     transport: Transport,
+    in_short: Query<InShort>,
     /// Zoom factor; 1 shows everything.
     zoom: f64,
     map: Query<MapOf>,
@@ -91,7 +92,7 @@ impl View for MemoryState {
             let shown = ui.horizontal_wrapped(|ui| head::choose_ui(ctx, ui)).inner;
             let Some(shown) = shown else { return };
             let is_small = head::is_small(ui);
-            head::out_of_memory_ui(&shown, ctx, ui);
+            let is_summing_up = head::in_short_ui(&mut self.in_short, &shown, ctx, ui);
             if !shown.history().has_segments {
                 let how = "A memory history (torch.cuda.memory._dump_snapshot) has both";
                 nothing_ui("This recording has blocks, but not the segments they lie in", how, ui);
@@ -99,6 +100,7 @@ impl View for MemoryState {
             }
             self.transport.ui(&shown, ctx, ui);
             self.map_ui(&shown, is_small, ctx, ui);
+            self.is_waiting |= is_summing_up;
         });
     }
 

@@ -53,7 +53,7 @@ impl MemoryOverTime {
                 self.readout_ui(ctx, ui, shown, axis);
             }
         });
-        if let Some(colors) = colors.filter(|_| !is_small) {
+        if let Some(colors) = colors.filter(|colors| !is_small && colors.legend != Legend::None) {
             ui.horizontal_wrapped(|ui| {
                 ui.add_space(MARGIN);
                 legend_ui(ui, colors);
@@ -143,7 +143,8 @@ impl MemoryOverTime {
                 }
             }
         });
-        combo.response.labelled_by(label.id);
+        let help = ColorBy::ALL.iter().find(|choice| choice.0 == self.color_by).map_or("", |choice| choice.2);
+        combo.response.on_hover_text(help).labelled_by(label.id);
     }
 
     /// Memory in use at the chosen moment, else under the pointer.
@@ -172,9 +173,7 @@ impl MemoryOverTime {
 fn legend_ui(ui: &mut Ui, colors: &Colors) {
     ui.spacing_mut().item_spacing.x = 4.0;
     match &colors.legend {
-        Legend::None => {
-            ui.weak("Color: innermost frame of your own code");
-        }
+        Legend::None => {}
         Legend::List(names, n_more) => {
             for (color, name) in names {
                 patch(ui, *color);

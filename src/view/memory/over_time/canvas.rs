@@ -93,7 +93,7 @@ impl MemoryOverTime {
         if parts.curves.height() >= 1.0 {
             self.curves_ui(ctx, ui, chart, &frame.scale, picture);
         }
-        strips::unrecorded(ctx, ui, chart, &frame.scale);
+        strips::unrecorded(ctx, ui, chart, &frame.scale, &frame.heights);
         strips::flags(ctx, ui, chart, &frame.scale);
         self.ranges(ctx, ui, chart, frame, (strong, accent));
         let with_ruler = ui.painter_at(parts.plots());

@@ -2,6 +2,7 @@
 
 use eframe::egui::{Align2, FontId, Painter, Rect, Visuals, pos2};
 
+use super::EDGE;
 use crate::figures::format;
 use crate::model::TimeRange;
 use crate::view::axis::zoomed;
@@ -46,16 +47,17 @@ impl Heights {
     /// * `distance`: the least between two of them, in points.
     pub fn paint(&self, painter: &Painter, visuals: &Visuals, distance: f64) {
         let line = visuals.widgets.noninteractive.bg_stroke;
+        let left = self.rect.left() - EDGE;
         let step = step(distance * self.per_point());
         let first = self.bytes.start.max(0).div_euclid(step).saturating_mul(step);
         let n = self.bytes.dur() / step + 2;
         let ticks = (0..n).map(|i| first.saturating_add(step.saturating_mul(i)));
         for tick in ticks.filter(|&tick| tick >= self.bytes.start && tick <= self.bytes.end) {
             let y = self.y(tick);
-            painter.hline(self.rect.left() - 4.0..=self.rect.left(), y, line);
+            painter.hline(left - 3.0..=left, y, line);
             // Whole also at the edges.
             let middle = y.min(self.rect.bottom() - 6.0).max(self.rect.top() + 6.0);
-            let at = pos2(self.rect.left() - 7.0, middle);
+            let at = pos2(left - 5.0, middle);
             painter.text(
                 at,
                 Align2::RIGHT_CENTER,
@@ -64,7 +66,7 @@ impl Heights {
                 visuals.weak_text_color(),
             );
         }
-        painter.vline(self.rect.left() - 1.0, self.rect.y_range(), line);
+        painter.vline(left, self.rect.y_range(), line);
     }
 }
 

@@ -35,8 +35,9 @@ use self::commands::BytesBelow;
 use self::curves::{Curve, ShownCurves};
 use self::heights::Heights;
 use self::work::{Index, MakeIndex, Marked, PictureKey};
-use super::head::{choose_ui, out_of_memory_ui};
+use super::head::{choose_ui, in_short_ui};
 use crate::analysis::clock::ClockSource;
+use crate::answers::memory::InShort;
 use crate::answers::{Answer, Query, Subject as _, SubjectKey};
 use crate::command::{Command, ctrl};
 use crate::model::TimeRange;
@@ -47,6 +48,8 @@ use crate::view::states::answer_ui;
 use crate::view::{self, View, ViewContext, ViewSpec};
 
 const GUTTER: f32 = 72.0;
+/// Room of the hatched edge between the scale and the picture.
+const EDGE: f32 = 10.0;
 const MINIMAP_HEIGHT: f32 = 26.0;
 const RULER_HEIGHT: f32 = 20.0;
 const LANE_HEIGHT: f32 = 16.0;
@@ -84,6 +87,7 @@ pub struct MemoryOverTime {
     colors: Query<ColorBlocks>,
     pictures: Query<PictureKey>,
     highest: Query<Highest>,
+    in_short: Query<InShort>,
     motion: Motion,
     minimap: Minimap,
     /// With the visible bytes at its start.
@@ -312,9 +316,8 @@ impl View for MemoryOverTime {
                 })
                 .inner;
             if let Some(shown) = shown {
-                Frame::NONE
-                    .inner_margin(Margin::symmetric(MARGIN as i8, 0))
-                    .show(ui, |ui| out_of_memory_ui(&shown, ctx, ui));
+                let margin = Frame::NONE.inner_margin(Margin::symmetric(MARGIN as i8, 0));
+                self.is_pending |= margin.show(ui, |ui| in_short_ui(&mut self.in_short, &shown, ctx, ui)).inner;
                 self.shown_ui(ctx, ui, &shown);
             }
         });

@@ -4,7 +4,8 @@ use eframe::egui::{Align2, Color32, FontId, Id, Painter, Rect, Sense, Stroke, Ui
 
 use super::axis::AxisKind;
 use super::bands::Bar;
-use super::{Chart, LANE_HEIGHT};
+use super::heights::Heights;
+use super::{Chart, EDGE, LANE_HEIGHT};
 use crate::figures::format;
 use crate::figures::text::display_name;
 use crate::model::TimeRange;
@@ -75,7 +76,7 @@ fn hint(ui: &Ui, chart: &Chart<'_>, what: &str, rect: Rect, text: &str) {
 
 /// Hatches the time in which nothing was recorded, before the first event and after the last: of a ring buffer that
 /// was full the begin is gone. Says what is known of it where there is room.
-pub fn unrecorded(ctx: &ViewContext<'_>, ui: &Ui, chart: &Chart<'_>, scale: &Scale) {
+pub fn unrecorded(ctx: &ViewContext<'_>, ui: &Ui, chart: &Chart<'_>, scale: &Scale, heights: &Heights) {
     let history = chart.shown.history();
     if chart.axis.kind != AxisKind::Time {
         return;
@@ -88,6 +89,9 @@ pub fn unrecorded(ctx: &ViewContext<'_>, ui: &Ui, chart: &Chart<'_>, scale: &Sca
     };
     let area = chart.parts.curves.union(chart.parts.canvas);
     let (left, right) = (scale.x(span.start).min(area.right()), scale.x(span.end).max(area.left()));
+    if from_before > 0 && left - area.left() < 1.0 && scale.view.start <= span.start {
+        before_the_edge(ctx, ui, chart, heights, from_before);
+    }
     let stretches = [
         ("before", area.left()..=left, before),
         ("after", right..=area.right(), "Not recorded: the recording has ended".to_owned()),
@@ -108,6 +112,26 @@ pub fn unrecorded(ctx: &ViewContext<'_>, ui: &Ui, chart: &Chart<'_>, scale: &Sca
         // Only over the curves: on the canvas it would cover what lies below.
         let part = Rect::from_x_y_ranges(part.x_range(), chart.parts.curves.y_range());
         ui.interact(part, Id::unique(("memory strip", which)), Sense::hover()).on_hover_text(text);
+    }
+}
+
+/// Where nothing before the recording is in view, but memory is from then: a hatched edge left of the picture, and how
+/// much it is.
+fn before_the_edge(ctx: &ViewContext<'_>, ui: &Ui, chart: &Chart<'_>, heights: &Heights, bytes: u64) {
+    let canvas = chart.parts.canvas;
+    let edge = chart.parts.curves.union(canvas);
+    let edge = Rect::from_x_y_ranges(edge.left() - EDGE..=edge.left() - 2.0, edge.y_range());
+    hatch(&ui.painter_at(edge), edge, ui.visuals().weak_text_color());
+    let text = format!("{} from before the recording", format::bytes(bytes as f64));
+    let hint = format!("Not recorded: {text}");
+    ui.interact(edge, Id::unique("memory edge"), Sense::hover()).on_hover_text(hint);
+    let (low, high) = (heights.y(0).min(canvas.bottom()), heights.y(bytes.min(1 << 62) as i64).max(canvas.top()));
+    let galley = ui.painter().layout_no_wrap(text, FontId::proportional(11.0), ui.visuals().text_color());
+    let label = galley.size() + vec2(10.0, 4.0);
+    if low - high >= label.y && canvas.width() >= 2.0 * label.x {
+        let label = Rect::from_min_size(pos2(canvas.left() + 4.0, (low + high - label.y) / 2.0), label);
+        ui.painter().rect_filled(label, 2.0, theme::tokens(ctx.is_dark).panel);
+        ui.painter().galley(label.min + vec2(5.0, 2.0), galley, ui.visuals().text_color());
     }
 }
 
