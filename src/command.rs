@@ -68,6 +68,8 @@ pub enum Command {
     ToggleEventsAxis,
     CollapseAll,
     ExpandAll,
+    /// Shows the tracks and groups of the timeline that were hidden.
+    ShowHiddenTracks,
     /// Shows or hides launched work below each device of the timeline.
     ToggleQueues,
     CopyName,
@@ -87,6 +89,9 @@ pub enum Command {
     CloseView,
     /// Lists the events of this track, by the index of its trace.
     ListEvents(usize, TrackId),
+    /// Brings the summary of the selected range to the front, unless a table that follows the range is there.
+    /// It becomes the selected range.
+    ShowRange(crate::model::TimeRange),
     /// Lists what was allocated in this range of session time, which becomes the selected one.
     ListAllocations(crate::model::TimeRange),
     /// Asks where to, and writes a text there: a name for the file to begin with, and the text.
@@ -266,6 +271,14 @@ pub const COMMANDS: &[CommandSpec] = &[
     spec(Menu::View, Command::CollapseAll, "Collapse all tracks", "Show one row for each group of tracks", &[])
         .needs(Needs::Trace),
     spec(Menu::View, Command::ExpandAll, "Expand all tracks", "Show every row of every track", &[]).needs(Needs::Trace),
+    spec(
+        Menu::View,
+        Command::ShowHiddenTracks,
+        "Show hidden tracks",
+        "Show the tracks and groups of the timeline that were hidden",
+        &[],
+    )
+    .needs(Needs::Trace),
     spec(
         Menu::View,
         Command::ToggleQueues,

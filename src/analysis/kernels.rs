@@ -128,7 +128,8 @@ pub fn summary(scope: &Scope<'_>, rows: &[KernelTotals]) -> KernelSummary {
             }
         }
         if let Some(efficiency) = row.sm_efficiency {
-            filled += efficiency * total_ns as f64;
+            let within = if scope.has_range() { scope.time_within(&row.instances) } else { total_ns };
+            filled += efficiency * within as f64;
             known += total_ns as f64;
         }
         for &Instance { trace, slice } in &row.instances {
@@ -389,7 +390,7 @@ mod tests {
         assert_eq!((all.tiny, all.slow), ((1, 4_000), (2, 2_500_000)));
         // (2,504,000 / 2 + 500,000) / 4,000,000.
         assert_eq!(all.sm_efficiency, Some(0.438));
-        // Only the last kernel starts in the range.
+        // The last kernel has half of its time in the range.
         let scope = Scope { ranges: Some(vec![TimeRange { start: 3_400_000, end: 4_400_000 }]), ..scope };
         assert_eq!(summary(&scope, &kernels(&scope, KernelsBy::Name)).sm_efficiency, Some(0.5));
         assert_eq!(summary(&scope, &[]), KernelSummary::default());

@@ -29,5 +29,6 @@ pub mod short_name;
 pub mod stacks;
 pub mod steps;
 pub mod tensor_cores;
+pub mod threads;
 pub mod totals;
 pub mod words;

@@ -1,12 +1,11 @@
 //! Slices in a time range, summed by track and by name.
 
-use std::ops::Range;
-
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
+use super::totals::running_in;
 use crate::model::time::{length, unite};
-use crate::model::{DurNs, Row, SliceKind, SliceTable, StringId, TimeRange, Trace, TrackId, TrackKind};
+use crate::model::{DurNs, SliceKind, StringId, TimeRange, Trace, TrackId, TrackKind};
 
 /// Totals of one track in the range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,7 +124,7 @@ fn summarize_track(trace: &Trace, track: TrackId, range: TimeRange) -> (TrackSum
     let mut spans: Vec<TimeRange> = Vec::new();
     let is_stream = trace.track(track).kind == TrackKind::Stream;
     for (i, row) in rows.iter().enumerate() {
-        let window = inside(slices, row, range);
+        let window = running_in(slices, row, range);
         let own = slices.self_times(first_row + i, window.clone(), range);
         for (slice, own) in window.zip(own) {
             let part = slices.clipped(slice, range);
@@ -147,27 +146,12 @@ fn summarize_track(trace: &Trace, track: TrackId, range: TimeRange) -> (TrackSum
     (summary, names)
 }
 
-/// The slices of `row` that count as being in `range`.
-fn inside(slices: &SliceTable, row: &Row, range: TimeRange) -> Range<usize> {
-    let mut window = slices.window(row, range);
-    // `window` also gives slices that end where the range starts: those share no time with it,
-    // unless they have no length.
-    while window.start < window.end {
-        let (ts, end) = (slices.ts[window.start], slices.end[window.start]);
-        if end > range.start || ts == range.start {
-            break;
-        }
-        window.start += 1;
-    }
-    window
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::TraceBuilder;
+    use crate::model::{Row, TraceBuilder};
 
     const OP: SliceKind = SliceKind::Operator;
 

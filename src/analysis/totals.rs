@@ -6,13 +6,13 @@ use std::ops::Range;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
-use crate::model::{DurNs, SliceId, SliceKind, SliceTable, TimeRange, Trace, TrackId};
+use crate::model::{DurNs, Row, SliceId, SliceKind, SliceTable, TimeRange, Trace, TrackId};
 
 /// The traces and time ranges that a table covers.
 pub struct Scope<'a> {
     pub traces: &'a [&'a Trace],
-    /// For each trace, in its own time: only slices that start in it count, with all their time,
-    /// so that ranges that tile a trace sum to the whole. `None` is everything.
+    /// For each trace, in its own time: only slices that run in it count, also those that only run through it, with
+    /// all their time; [`Scope::time_within`] is the part in the range. `None` is everything.
     pub ranges: Option<Vec<TimeRange>>,
     /// Checked before each row; once it is true the result is incomplete.
     pub is_cancelled: &'a (dyn Fn() -> bool + Sync),
@@ -38,6 +38,9 @@ pub struct Part<'a> {
 }
 
 impl<'a> Scope<'a> {
+    /// The range of a trace that is left out.
+    pub const NOTHING: TimeRange = TimeRange { start: i64::MAX, end: i64::MAX };
+
     /// The whole of these traces.
     pub fn whole(traces: &'a [&'a Trace]) -> Self {
         Self { traces, ranges: None, is_cancelled: &|| false }
@@ -45,7 +48,23 @@ impl<'a> Scope<'a> {
 
     /// The range of the trace with this index, in trace time; `None` for all of it.
     pub fn range(&self, index: usize) -> Option<TimeRange> {
-        self.ranges.as_ref().map(|ranges| ranges.get(index).copied().unwrap_or_default())
+        let range = self.ranges.as_ref().map(|ranges| ranges.get(index).copied().unwrap_or_default());
+        range.filter(|&range| range != TimeRange::ALL)
+    }
+
+    /// Whether a part of any trace is left out, other than whole traces.
+    pub fn has_range(&self) -> bool {
+        (0..self.traces.len()).any(|index| self.range(index).is_some_and(|range| range != Self::NOTHING))
+    }
+
+    /// The time of these slices within the ranges, in nanoseconds. Cost: O(n).
+    pub fn time_within(&self, instances: &[Instance]) -> DurNs {
+        let part = |instance: &Instance| {
+            let slices = &self.traces[instance.trace as usize].slices;
+            let range = self.range(instance.trace as usize).unwrap_or(TimeRange::ALL);
+            slices.clipped(instance.slice.idx(), range).dur()
+        };
+        instances.iter().map(part).fold(0, DurNs::saturating_add)
     }
 
     /// The parts in scope, row by row.
@@ -53,7 +72,7 @@ impl<'a> Scope<'a> {
         let of_trace = |(index, &trace): (usize, &&'a Trace)| {
             let range = self.range(index);
             trace.slices.rows.iter().enumerate().map(move |(row, this)| {
-                let slices = range.map_or(this.range(), |range| starting_in(&trace.slices, this.range(), range));
+                let slices = range.map_or(this.range(), |range| running_in(&trace.slices, this, range));
                 Part { index: index as u32, trace, row, track: this.track, slices }
             })
         };
@@ -61,12 +80,18 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// The slices of one row that start in `range`.
-fn starting_in(slices: &SliceTable, row: Range<usize>, range: TimeRange) -> Range<usize> {
-    let starts = &slices.ts[row.clone()];
-    let first = starts.partition_point(|&ts| ts < range.start);
-    let last = starts.partition_point(|&ts| ts < range.end).max(first);
-    row.start + first..row.start + last
+/// The slices of one row that share time with `range`, or have no length and lie in it.
+pub fn running_in(slices: &SliceTable, row: &Row, range: TimeRange) -> Range<usize> {
+    let mut window = slices.window(row, range);
+    // `window` also gives slices that end where the range starts.
+    while window.start < window.end {
+        let (ts, end) = (slices.ts[window.start], slices.end[window.start]);
+        if end > range.start || ts == range.start {
+            break;
+        }
+        window.start += 1;
+    }
+    window
 }
 
 /// One slice of one of several traces.
@@ -229,25 +254,32 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranges_that_tile_a_trace_sum_to_the_whole(
+        fn in_a_range_runs_what_shares_time_with_it(
             work in prop::collection::vec((0_i64..200, 0_i64..60, 0_usize..3), 1..80), cut in 0_i64..260,
         ) {
             let names = ["x", "y", "z"];
             let slices: Vec<_> = work.iter().map(|&(ts, dur, n)| ("main", OP, names[n], ts, ts + dur)).collect();
             let trace = TraceBuilder::from_slices(&slices).finish();
-            let sums = |range: Option<TimeRange>| {
-                let groups = by_name(&Scope { ranges: range.map(|range| vec![range]), ..Scope::whole(&[&trace]) });
-                names.map(|name| {
+            let ranges = [(0, cut), (cut, 1_000), (0, 1_000)].map(|(start, end)| TimeRange { start, end });
+            let mut parts = [[0; 3]; 3];
+            for (at, range) in ranges.into_iter().enumerate() {
+                let traces = [&trace];
+                let scope = Scope { ranges: Some(vec![range]), ..Scope::whole(&traces) };
+                let groups = by_name(&scope);
+                for (i, name) in names.into_iter().enumerate() {
+                    let runs = |slice: &&(&str, SliceKind, &str, i64, i64)| {
+                        let is_within = slice.3 == slice.4 && range.contains(slice.3);
+                        slice.2 == name && (is_within || slice.3.max(range.start) < slice.4.min(range.end))
+                    };
+                    let expected = slices.iter().filter(runs).fold((0, 0), |(n, ns), slice| (n + 1, ns + slice.4 - slice.3));
                     let group = groups.iter().find(|group| group.key == name);
-                    group.map_or((0, 0), |group| (group.durations.calls, group.durations.total_ns))
-                })
-            };
-            let (whole, before) = (sums(None), sums(Some(TimeRange { start: 0, end: cut })));
-            let after = sums(Some(TimeRange { start: cut, end: 1_000 }));
+                    let found = group.map_or((0, 0), |group| (group.durations.calls, group.durations.total_ns));
+                    prop_assert_eq!(found, expected);
+                    parts[at][i] = group.map_or(0, |group| scope.time_within(&group.instances));
+                }
+            }
             for i in 0..3 {
-                let of_name = slices.iter().filter(|slice| slice.2 == names[i]);
-                prop_assert_eq!(whole[i].1, of_name.map(|slice| slice.4 - slice.3).sum::<i64>());
-                prop_assert_eq!(whole[i], (before[i].0 + after[i].0, before[i].1 + after[i].1));
+                prop_assert_eq!(parts[0][i] + parts[1][i], parts[2][i], "what the ranges cut sums to the whole");
             }
         }
 

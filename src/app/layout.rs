@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::answers::{Subject as _, SubjectKey};
 use crate::session::OpenTrace;
 use crate::settings::OldLayout;
-use crate::view::{DockArea, VIEWS, ViewSpec, view_spec};
+use crate::view::{DockArea, VIEWS, ViewSpec, details, flame, overview, view_spec};
 
 /// Points of what is in the middle, which gets what is left, and of what is beside or below it.
 const SIDE_SHARES: [f32; 2] = [1000.0, 320.0];
@@ -26,6 +26,10 @@ pub struct Layout {
     traces: Option<SubjectKey>,
     /// The views that had the focus, the latest first.
     recent: Vec<&'static str>,
+    /// Whether the side is hidden until something is selected, since it has nothing to show before.
+    waits: bool,
+    /// Whether the flame graph is in front instead of the overview, which had nothing to show.
+    stands_in: bool,
 }
 
 /// The stored part of a layout.
@@ -36,6 +40,10 @@ struct Stored<T> {
     /// The views of the version that stored it. Others are new and open in their place.
     #[serde(default)]
     known: Vec<String>,
+    #[serde(default)]
+    waits: bool,
+    #[serde(default)]
+    stands_in: bool,
 }
 
 /// The tabs of one group, hidden ones too.
@@ -71,19 +79,21 @@ impl Layout {
     fn new(root: Option<TileId>, tiles: Tiles<Pane>) -> Self {
         let mut tree = Tree::empty(Id::unique("views"));
         (tree.root, tree.tiles) = (root, tiles);
-        Self { tree, traces: None, recent: Vec::new() }
+        Self { tree, traces: None, recent: Vec::new(), waits: false, stands_in: false }
     }
 
     /// What [`Self::restore`] takes.
     pub fn save(&self) -> Value {
         let known = VIEWS.iter().map(|spec| spec.id.to_owned()).collect();
-        serde_json::to_value(Stored { root: self.tree.root, tiles: &self.tree.tiles, known }).unwrap_or_default()
+        let Self { waits, stands_in, .. } = *self;
+        let stored = Stored { root: self.tree.root, tiles: &self.tree.tiles, known, waits, stands_in };
+        serde_json::to_value(stored).unwrap_or_default()
     }
 
     /// A stored layout without the views that this version does not have and with those that are new in it;
     /// `None` if it is broken.
     pub fn restore(saved: &Value) -> Option<Self> {
-        let Stored { root, mut tiles, known } = Stored::<Tiles<Pane>>::deserialize(saved).ok()?;
+        let Stored { root, mut tiles, known, waits, stands_in } = Stored::<Tiles<Pane>>::deserialize(saved).ok()?;
         let is_sound = |tile: &Tile<Pane>| match tile {
             Tile::Pane(_) | Tile::Container(Container::Tabs(_)) => true,
             Tile::Container(Container::Linear(linear)) => {
@@ -96,7 +106,7 @@ impl Layout {
             return None;
         }
         tiles.recompute_next_tile_id();
-        let mut layout = Self::new(root, tiles);
+        let mut layout = Self { waits, stands_in, ..Self::new(root, tiles) };
         layout.tree.gc(&mut Known::default());
         for spec in VIEWS.iter().filter(|spec| !known.iter().any(|id| id == spec.id)) {
             if layout.tile(spec.id).is_none() {
@@ -140,6 +150,35 @@ impl Layout {
                 let is_visible = has_content && (is_in_place || is_in_front) || is_in_front && !is_new;
                 self.tree.set_visible(tile, is_visible);
             }
+        }
+    }
+
+    /// Gives the room of the details to the other views until something is selected.
+    ///
+    /// * `is_selected`: whether something is.
+    pub fn follow_selection(&mut self, is_selected: bool, is_first: bool) {
+        let is_side = |group: &&Group| group.area == DockArea::Side;
+        let groups = self.groups();
+        let side: Vec<&Group> = groups.iter().filter(is_side).collect();
+        let has_details_alone = side.iter().all(|group| group.views.iter().all(|spec| spec.id == details::SPEC.id));
+        let tiles: Vec<TileId> = side.iter().map(|group| group.tile).collect();
+        if self.waits && is_selected {
+            self.waits = false;
+            tiles.iter().for_each(|&tile| self.tree.set_visible(tile, true));
+        } else if is_first && !is_selected && has_details_alone && self.is_area_shown(DockArea::Side) {
+            self.waits = true;
+            tiles.iter().for_each(|&tile| self.tree.set_visible(tile, false));
+        }
+    }
+
+    /// Puts the flame graph in front where the overview has nothing to show, and the overview again where it has.
+    pub fn follow_devices(&mut self, has_device: bool) {
+        if has_device && self.stands_in {
+            self.stands_in = false;
+            self.activate(overview::SPEC.id);
+        } else if !has_device && self.on_screen().contains(&overview::SPEC.id) {
+            self.stands_in = true;
+            self.activate(flame::SPEC.id);
         }
     }
 
@@ -215,6 +254,7 @@ impl Layout {
 
     /// Hides the groups in an area, or shows them. Where none is left, the views of the area come back to it.
     pub fn toggle(&mut self, area: DockArea) {
+        self.waits &= area != DockArea::Side;
         let is_shown = self.is_area_shown(area);
         let groups: Vec<Group> = self.groups().into_iter().filter(|group| group.area == area).collect();
         groups.iter().for_each(|group| self.tree.set_visible(group.tile, !is_shown));

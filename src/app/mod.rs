@@ -34,7 +34,7 @@ use crate::answers::Answers;
 use crate::command::{self, Command};
 use crate::model::Trace;
 use crate::reader::Options;
-use crate::session::Session;
+use crate::session::{Selection, Session};
 use crate::settings::{OldLayout, Settings, ThemeChoice};
 use crate::view::palette::Palette;
 use crate::view::shortcuts::Shortcuts;
@@ -198,9 +198,17 @@ impl App {
                             self.layout.activate(spec.id);
                         }
                     }
+                    let is_memory = traces.iter().all(|trace| trace.info.format.is_memory_only());
+                    let has_device = traces.iter().any(|trace| trace.processes.iter().any(|of| of.device.is_some()));
                     self.session.add(traces);
-                    if let Some((trace, memory)) = oom.filter(|_| is_first) {
-                        self.session.memory.show(trace, memory);
+                    if is_first {
+                        self.layout.follow_selection(self.session.selection != Selection::None, true);
+                        if !is_memory {
+                            self.layout.follow_devices(has_device);
+                        }
+                        if let Some((trace, memory)) = oom {
+                            self.session.memory.show(trace, memory);
+                        }
                     }
                     self.settings.remember(&loaded.path);
                 }

@@ -16,7 +16,7 @@ use crate::session::Selection;
 use crate::settings::ThemeChoice;
 use crate::view::details::stack_text;
 use crate::view::palette::Mode;
-use crate::view::{DockArea, ViewContext};
+use crate::view::{DockArea, FOLLOW_RANGE, ViewContext, range_summary};
 
 /// One step of "larger" or "smaller".
 const SCALE_STEP: f32 = 0.1;
@@ -38,6 +38,12 @@ impl App {
             }
             Command::Quit => ctx.send_viewport_cmd(ViewportCommand::Close),
             Command::Show(id) => self.layout.show(id),
+            Command::ShowRange(range) => {
+                self.session.range = Some(range);
+                if !self.layout.on_screen().iter().any(|id| FOLLOW_RANGE.contains(id)) {
+                    self.layout.show(range_summary::SPEC.id);
+                }
+            }
             Command::CloseView => {
                 if let Some(id) = self.layout.focused() {
                     self.close_view(id);

@@ -179,6 +179,7 @@ impl App {
                     if let Some(note) = self.session.open.clock_note() {
                         ui.weak(note);
                     }
+                    self.hidden_ui(ui);
                     self.no_device_ui(ui);
                 }
                 ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
@@ -188,6 +189,17 @@ impl App {
                 });
             });
         });
+    }
+
+    /// Says how many tracks are hidden, and shows them on a click.
+    fn hidden_ui(&mut self, ui: &mut egui::Ui) {
+        let n = self.views.n_hidden();
+        if n > 0 {
+            let text = if n == 1 { "1 track hidden".to_owned() } else { format!("{n} tracks hidden") };
+            if ui.button(text).on_hover_text("Show the hidden tracks and groups of the timeline").clicked() {
+                self.commands.push(Command::ShowHiddenTracks);
+            }
+        }
     }
 
     /// What was said last, while it is new.

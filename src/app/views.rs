@@ -53,6 +53,11 @@ impl Views {
         self.0.iter_mut()
     }
 
+    /// How many parts of views the user has hidden.
+    pub fn n_hidden(&self) -> usize {
+        self.0.iter().map(|slot| slot.view.n_hidden()).sum()
+    }
+
     /// Clears the failure of a view whose tab was closed; what was typed there stays.
     pub fn close(&mut self, id: &str) {
         if let Some(slot) = self.get(id) {

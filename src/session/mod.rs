@@ -41,6 +41,8 @@ pub struct Session {
     /// In which order keys go from gap to gap.
     pub gap_order: GapOrder,
     pub steps: StepFocus,
+    /// Index of the trace to which tables are limited; `None` is all.
+    pub only: Option<usize>,
     /// Of the rules about time.
     pub thresholds: Thresholds,
 }
@@ -96,6 +98,7 @@ impl Session {
         self.hits = Arc::new(hits.collect());
         self.memory.follow(moved);
         self.steps.trace = moved(self.steps.trace).unwrap_or_default();
+        self.only = self.only.and_then(moved);
         self.follow_clock(moved_by, shows_all);
         let is_there = |range: &TimeRange| range.intersect(self.open.span()).is_some();
         self.range = self.range.filter(is_there);

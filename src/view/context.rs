@@ -25,6 +25,8 @@ pub struct ViewContext<'a> {
     pub memory: &'a mut MemoryFocus,
     /// In which order keys go from gap to gap.
     pub gap_order: &'a mut GapOrder,
+    /// Index of the trace to which tables are limited; `None` is all.
+    pub only: &'a mut Option<usize>,
     /// Whose steps are shown.
     pub steps: &'a mut StepFocus,
     /// Of the rules.
@@ -44,8 +46,9 @@ impl<'a> ViewContext<'a> {
     ///
     /// * `commands`: gets what the view asks for.
     pub fn new(session: &'a mut Session, answers: &'a Answers, is_dark: bool, commands: &'a mut Vec<Command>) -> Self {
-        let Session { open, navigation, selection, range, marks, hits, memory, gap_order, steps, thresholds, .. } =
-            session;
+        let Session {
+            open, navigation, selection, range, marks, hits, memory, gap_order, steps, only, thresholds, ..
+        } = session;
         Self {
             traces: open,
             span: open.span(),
@@ -57,6 +60,7 @@ impl<'a> ViewContext<'a> {
             memory,
             gap_order,
             steps,
+            only,
             thresholds,
             answers,
             is_dark,

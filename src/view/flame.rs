@@ -4,7 +4,7 @@
 use eframe::egui::{self, ComboBox, Key};
 
 use super::flame_pane::{FlamePane, Unit, Weights};
-use super::tables::range_switch_ui;
+use super::tables::{file_switch_ui, range_switch_ui, ranges_of};
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::call_tree::{Frames, Weigh, time_flame};
 use crate::analysis::stacks::{FlameTree, ThreadWeight, flame, sampled_threads};
@@ -82,6 +82,8 @@ struct Stacks {
     frames: Frames,
     /// In session time.
     range: Option<TimeRange>,
+    /// Index of the trace that alone counts.
+    only: Option<usize>,
     /// Only this track of this trace.
     thread: Option<(u32, TrackId)>,
 }
@@ -131,11 +133,12 @@ impl View for FlameView {
         let default = if has_samples { Kind::Samples } else { Kind::Time(Weigh::Host) };
         let kind = self.kind.unwrap_or(default);
         let range = ctx.range.filter(|_| !self.is_whole);
-        let wanted = Stacks { kind, frames: self.frames, range, thread: self.thread };
+        let wanted = Stacks { kind, frames: self.frames, range, only: *ctx.only, thread: self.thread };
         let answer = self.pane.ask(ctx.traces, &wanted, |_| false, ctx, ui);
         ui.horizontal_wrapped(|ui| {
             self.choices_ui(kind, ui);
-            let hint = "Count what starts in the selected time range, with all its time";
+            let hint = "Count the time within the selected range";
+            file_switch_ui(ctx, ui);
             range_switch_ui(&mut self.is_whole, hint, ctx, ui);
             ui.separator();
             self.thread_ui(kind, ctx, ui);
@@ -155,7 +158,7 @@ impl View for FlameView {
                     "Choose the whole trace or all threads above, or press Escape to clear the range",
                 ),
                 (Kind::Time(_), true) => (
-                    "Nothing of these threads starts in the selected time range",
+                    "Nothing of these threads runs in the selected time range",
                     "Choose the whole trace or all threads above, or press Escape to clear the range",
                 ),
                 (Kind::Time(Weigh::Host), false) => {
@@ -240,9 +243,8 @@ impl Weights for Stacks {
     fn tree(&self, traces: &[OpenTrace], work: &Work<'_>) -> Option<(FlameTree, Vec<ThreadWeight>)> {
         let is_cancelled = || work.is_cancelled();
         let models: Vec<&Trace> = traces.iter().map(|open| &*open.trace).collect();
-        let in_trace =
-            |range: TimeRange| traces.iter().map(|open| range.shifted(open.offset.saturating_neg())).collect();
-        let scope = Scope { traces: &models, ranges: self.range.map(in_trace), is_cancelled: &is_cancelled };
+        let scope =
+            Scope { traces: &models, ranges: ranges_of(traces, self.range, self.only), is_cancelled: &is_cancelled };
         Some(match self.kind {
             Kind::Samples => (flame(&scope, self.thread), sampled_threads(&scope)),
             Kind::Time(weigh) => time_flame(&scope, self.frames, weigh, self.thread),

@@ -7,6 +7,7 @@ use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::answers::{Subject as _, SubjectKey};
 use crate::command::Command;
 use crate::figures::format;
+use crate::model::TimeNs;
 use crate::session::Mark;
 
 const ROW_HEIGHT: f32 = 24.0;
@@ -67,10 +68,11 @@ impl Marks {
             .cell_layout(egui::Layout::left_to_right(egui::Align::Center))
             .column(Column::initial(120.0).resizable(true).clip(true))
             .column(Column::initial(110.0).resizable(true).clip(true))
+            .column(Column::initial(110.0).resizable(true).clip(true))
             .column(Column::remainder().at_least(160.0).clip(true))
             .column(Column::exact(120.0));
         let header = |mut row: egui_extras::TableRow<'_, '_>| {
-            for title in ["Start", "Duration", "Note", ""] {
+            for title in ["Start", "Since previous", "Duration", "Note", ""] {
                 row.col(|ui| {
                     ui.strong(title);
                 });
@@ -80,8 +82,9 @@ impl Marks {
         table.header(20.0, header).body(|body| {
             body.rows(ROW_HEIGHT, ctx.marks.len(), |mut row| {
                 let index = row.index();
+                let before = index.checked_sub(1).and_then(|before| ctx.marks.get(before)).map(|mark| mark.range.start);
                 let Some(mark) = ctx.marks.get_mut(index) else { return };
-                asked = row_ui(mark, &mut row).map(|action| (index, action)).or(asked);
+                asked = row_ui(mark, before, &mut row).map(|action| (index, action)).or(asked);
             });
         });
         match asked {
@@ -95,11 +98,17 @@ impl Marks {
     }
 }
 
-fn row_ui(mark: &mut Mark, row: &mut egui_extras::TableRow<'_, '_>) -> Option<RowAction> {
+/// * `before`: the start of the mark above.
+fn row_ui(mark: &mut Mark, before: Option<TimeNs>, row: &mut egui_extras::TableRow<'_, '_>) -> Option<RowAction> {
     let start = format::moment(mark.range.start, 1);
     let dur = if mark.range.dur() == 0 { "Moment".to_owned() } else { format::duration(mark.range.dur()) };
     row.col(|ui| {
         ui.label(&start).on_hover_text(format::duration_exact(mark.range.start));
+    });
+    row.col(|ui| {
+        if let Some(since) = before.map(|before| mark.range.start.saturating_sub(before)) {
+            ui.label(format::duration(since)).on_hover_text(format::duration_exact(since));
+        }
     });
     row.col(|ui| {
         ui.label(dur).on_hover_text(format::duration_exact(mark.range.dur()));

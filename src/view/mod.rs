@@ -118,6 +118,20 @@ impl Content {
     }
 }
 
+/// Views that show the selected range alone.
+pub const FOLLOW_RANGE: [&str; 10] = [
+    range_summary::SPEC.id,
+    gaps::SPEC.id,
+    tables::kernels::SPEC.id,
+    tables::operators::SPEC.id,
+    tables::calls::SPEC.id,
+    tables::copies::SPEC.id,
+    tables::collectives::SPEC.id,
+    tables::annotations::SPEC.id,
+    flame::SPEC.id,
+    memory::ALLOCATIONS.id,
+];
+
 /// The view with this id.
 pub fn view_spec(id: &str) -> Option<&'static ViewSpec> {
     VIEWS.iter().find(|spec| spec.id == id)
@@ -170,6 +184,11 @@ pub trait View {
 
     /// The count shown on its tab; 0 is not shown.
     fn count(&self, _ctx: &ViewContext<'_>) -> usize {
+        0
+    }
+
+    /// How many of its parts the user has hidden; the status bar offers to show them.
+    fn n_hidden(&self) -> usize {
         0
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use eframe::egui::{self, RichText, TextWrapMode};
 
 use super::states::failed_ui;
-use super::tables::{Answer as Table, Grid};
+use super::tables::{Answer as Table, Grid, file_switch_ui};
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::range_summary::{TrackSummary, join_names, range_summary};
 use crate::answers::{Analysis, Answer, Query, Work};
@@ -23,9 +23,9 @@ enum List {
     Names,
 }
 
-/// What ran in a range of session time.
+/// What ran in a range of session time, in one trace or in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Summary(TimeRange);
+struct Summary(TimeRange, Option<usize>);
 
 #[derive(Debug)]
 struct Tables {
@@ -39,7 +39,7 @@ impl Analysis for Summary {
     const NAME: &'static str = "The summary";
 
     fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Tables> {
-        Some(summarize(of, self.0, &|| work.is_cancelled()))
+        Some(summarize(of, (self.0, self.1), &|| work.is_cancelled()))
     }
 }
 
@@ -74,6 +74,7 @@ impl RangeSummaryView {
                     self.grid.reset();
                 }
             }
+            file_switch_ui(ctx, ui);
             ui.label(RichText::new(format!("{} selected", format::duration(range.dur()))).strong())
                 .on_hover_text(format::duration_exact(range.dur()));
             if ui.button("Zoom to range").on_hover_text("Show only this time").clicked() {
@@ -95,10 +96,14 @@ impl RangeSummaryView {
 }
 
 /// Both tables. Cost: that of the analysis; not for the frame thread.
-fn summarize(traces: &[OpenTrace], range: TimeRange, is_cancelled: &(dyn Fn() -> bool + Sync)) -> Tables {
+fn summarize(
+    traces: &[OpenTrace],
+    (range, only): (TimeRange, Option<usize>),
+    is_cancelled: &(dyn Fn() -> bool + Sync),
+) -> Tables {
     let mut rows = Vec::new();
     let mut of_names = Vec::new();
-    for (i, open) in traces.iter().enumerate() {
+    for (i, open) in traces.iter().enumerate().filter(|(i, _)| only.is_none_or(|only| only == *i)) {
         let summary = range_summary(&open.trace, range.shifted(open.offset.saturating_neg()), is_cancelled);
         rows.extend(summary.tracks.iter().map(|track| track_time(traces, i, track, range)));
         of_names.push(summary.names);
@@ -126,7 +131,7 @@ impl View for RangeSummaryView {
             ui.weak("Drag over the timeline, or select a slice and press R");
             return;
         };
-        let answer = self.summary.ask(ctx.answers, ctx.traces, &Summary(range));
+        let answer = self.summary.ask(ctx.answers, ctx.traces, &Summary(range, *ctx.only));
         self.is_waiting = answer.is_working();
         let table = answer.newest().map(|tables| match self.list {
             List::Tracks => &tables.tracks,
@@ -166,7 +171,7 @@ mod tests {
             ("stream 7", SliceKind::Kernel, "gemm", 500_000, 1_000_000),
         ]);
         let traces = [OpenTrace::new(trace.finish(), 0)];
-        let answer = summarize(&traces, TimeRange { start: 0, end: 1_000_000 }, &|| false);
+        let answer = summarize(&traces, (TimeRange { start: 0, end: 1_000_000 }, None), &|| false);
         let order = answer.names.order(None, "");
         let expected = "name\tkind\tcount\ttotal_ns\tself_ns\n\
                         '=tab here\tOperator\t1\t1000000\t1000000\n\

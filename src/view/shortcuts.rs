@@ -6,14 +6,15 @@ use super::all_commands;
 use crate::command::{Menu, key_text};
 
 /// Held keys and mouse actions, which are not commands.
-const MOUSE_AND_HELD_KEYS: [(&str, &str); 15] = [
+const MOUSE_AND_HELD_KEYS: [(&str, &str); 16] = [
     ("W, S held", "Zoom in, out at the pointer"),
     ("A, D held", "Pan left, right"),
     ("Wheel", "Scroll the tracks"),
     ("Ctrl+Wheel", "Zoom at the pointer"),
     ("Shift+Wheel", "Pan"),
     ("Alt+Wheel", "Zoom the bytes of memory over time"),
-    ("Drag", "Select a time range"),
+    ("Drag", "Select a time range, also on the ruler; its ends snap to edges"),
+    ("Ctrl+Drag", "Select a time range without snapping"),
     ("Shift+Drag", "Pan"),
     ("Alt+Drag", "Zoom to the dragged range"),
     ("Click", "Select a slice; deselect on free space"),

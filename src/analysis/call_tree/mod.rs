@@ -15,7 +15,7 @@ use self::names::{BACKWARD, NO_LAUNCH, frame_name, outside};
 pub use self::rows::{CallTotals, call_tree, operators_by_stack};
 use super::launches::launchers;
 use super::stacks::{Draft, FlameTree, Names, ThreadWeight};
-use super::totals::{Instance, Scope};
+use super::totals::{Instance, Scope, running_in};
 use crate::model::time::unite;
 use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeRange, Trace, TrackId, TrackKind};
 
@@ -38,9 +38,8 @@ pub enum Weigh {
 
 /// Time by path in nanoseconds, and the weight of each thread that has any.
 ///
-/// * A slice counts if it starts in the scope's range, with all its self time; device work counts if the call that
-///   launched it starts in it, or the work itself where no launch was recorded. Ranges that tile a trace sum to
-///   the whole.
+/// * Of each slice and of device work counts its time within the scope's range; of slices that cross others all of it
+///   where they start. Ranges that tile a trace sum to the whole.
 /// * Host time sums to the union of the slices of each thread, device time to the durations of the device work.
 /// * `thread`: counts only this track of this trace.
 /// * Cost: O(n log n) for n slices of the traces, whatever the range; 5 bytes a slice while it runs. Once
@@ -246,9 +245,6 @@ impl<'a> Tree<'a> {
         let is_counted = self.thread.is_none_or(|thread| thread == (index as u32, track));
         let mut weight = 0;
         let mut count = |slice: usize, own: DurNs| {
-            if !range.contains(trace.slices.ts[slice]) {
-                return;
-            }
             weight = own.saturating_add(weight);
             if !is_counted {
                 return;
@@ -266,11 +262,15 @@ impl<'a> Tree<'a> {
         for row in trace.track_rows[track.0 as usize].clone() {
             let this = &trace.slices.rows[row as usize];
             if !this.is_overflow {
-                let own = trace.slices.self_times(row as usize, this.range(), TimeRange::ALL);
-                this.range().zip(own).for_each(|(slice, own)| count(slice, own));
+                let window = running_in(&trace.slices, this, range);
+                let own = trace.slices.self_times(row as usize, window.clone(), range);
+                window.zip(own).for_each(|(slice, own)| count(slice, own));
             }
         }
-        crossing_times(trace, track).into_iter().for_each(|(slice, own)| count(slice, own));
+        // Of those that cross others, where their own time lies is not known: they count where they start.
+        let crossing =
+            crossing_times(trace, track).into_iter().filter(|(slice, _)| range.contains(trace.slices.ts[*slice]));
+        crossing.for_each(|(slice, own)| count(slice, own));
         let weight = if self.weigh == Weigh::Host { weight } else { 0 };
         self.threads.push(ThreadWeight { trace: index as u32, track, weight });
     }
@@ -288,10 +288,11 @@ impl<'a> Tree<'a> {
         }
         for (work, host) in launchers(trace) {
             let host = host.filter(|host| placed.node[host.idx()] != NOWHERE);
-            if !range.contains(slices.ts[host.unwrap_or(work).idx()]) {
+            let time = slices.time(work);
+            if time.intersect(range).is_none() && !range.contains(time.start) {
                 continue;
             }
-            let dur = slices.time(work).dur();
+            let dur = slices.clipped(work.idx(), range).dur();
             let track = host.map(|host| slices.track_of(host));
             if let Some(at) = track.and_then(|track| thread_of[track.0 as usize])
                 && self.weigh == Weigh::Device

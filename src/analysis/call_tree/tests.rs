@@ -61,7 +61,7 @@ fn modules_have_their_forward_and_backward_pass() {
     assert_eq!(lines(&rows), expected);
     assert_eq!((rows[1].path.as_str(), rows[2].path.as_str()), ("Net_0", "Linear_1; Net_0"));
     assert_eq!(rows[2].instances.len(), 1);
-    // In a range there are only rows of what starts in it.
+    // In a range there are only rows of what runs in it.
     let ranges = Some(vec![TimeRange { start: 2_000, end: 3_000 }]);
     let rows = call_tree(&Scope { ranges, ..Scope::whole(&[&trace]) }, Frames::Modules);
     assert_eq!(lines(&rows), ["Net_0 0 500 0 500 0", "  Linear_1 0 500 0 500 0", "    (backward) 1 500 500 500 500"]);

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use crate::model::{
-    InstantTable, Process, ProcessId, RawSlices, StringId, TimeNs, TraceBuilder, Track, TrackId, TrackKind,
+    InstantTable, Process, ProcessId, RawSlices, SliceKind, StringId, TimeNs, TraceBuilder, Track, TrackId, TrackKind,
 };
 
 use super::batch::{AllocatorEvent, AsyncEvent, Batch, BeginEnd, CounterSample, Metadata, is_on_device};
@@ -182,6 +182,7 @@ impl Assembly {
         let mut track_ids = process_tracks.add_threads(&self.threads);
         self.take_asyncs(asyncs, &mut process_tracks, &mut track_ids);
         self.remap_tracks(&track_ids);
+        self.part_annotations(&mut process_tracks);
         self.tally.merge(&profile.tally);
         add_samples(profile, &self.threads, &mut process_tracks, &mut self.builder, &mut self.tally);
         let mut counters = add_counters(&self.samples, &self.threads, &self.builder, &mut process_tracks);
@@ -256,6 +257,32 @@ impl Assembly {
         all.track.append(&mut instants.track);
         all.source.append(&mut instants.source);
         self.take_pairs(paired, Some(TrackId(0)));
+    }
+
+    /// Puts the annotations of streams on tracks of their own, so that work keeps its row whether it is annotated or not.
+    fn part_annotations(&mut self, process_tracks: &mut ProcessTracks) {
+        let is_annotation = |kind: &SliceKind| *kind == SliceKind::GpuAnnotation;
+        let mut has_work = vec![false; process_tracks.tracks.len()];
+        let annotated = || self.builder.slices.iter().any(|part| part.kind.iter().any(is_annotation));
+        if !annotated() {
+            return;
+        }
+        for part in &self.builder.slices {
+            for (track, kind) in part.track.iter().zip(&part.kind) {
+                has_work[track.0 as usize] |= kind.is_device_work();
+            }
+        }
+        let mut own: HashMap<TrackId, TrackId> = HashMap::new();
+        for part in &mut self.builder.slices {
+            let annotations = part.track.iter_mut().zip(&part.kind).filter(|(_, kind)| is_annotation(kind));
+            for (track, _) in annotations.filter(|(track, _)| has_work[track.0 as usize]) {
+                *track = *own.entry(*track).or_insert_with(|| {
+                    let stream = process_tracks.tracks[track.0 as usize].clone();
+                    let name = format!("{}: annotations", stream.title());
+                    process_tracks.add(Track { kind: TrackKind::Async, name, ..stream })
+                });
+            }
+        }
     }
 
     /// Maps thread numbers to tracks.

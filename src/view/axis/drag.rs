@@ -69,6 +69,11 @@ impl<V: Copy> Drag<V> {
         self.start.is_some()
     }
 
+    /// Whether a range is being dragged.
+    pub fn is_range(&self) -> bool {
+        self.start.as_ref().is_some_and(|start| start.kind == DragKind::Range)
+    }
+
     /// Position and corner where the current zoom drag began.
     pub fn zoom_start(&self) -> Option<(TimeNs, Pos2)> {
         self.start.as_ref().filter(|start| start.kind == DragKind::Zoom).map(|start| (start.anchor, start.corner))
@@ -78,6 +83,7 @@ impl<V: Copy> Drag<V> {
     ///
     /// * `range`: the selected range, the edges of which can be dragged.
     /// * `vertical`: what the vertical axis shows now.
+    /// * `place`: the position on the axis that an end of a range at a place on screen means.
     pub fn update(
         &mut self,
         ui: &Ui,
@@ -85,6 +91,7 @@ impl<V: Copy> Drag<V> {
         scale: &Scale,
         range: Option<TimeRange>,
         vertical: V,
+        place: &dyn Fn(Pos2) -> TimeNs,
     ) -> Option<DragAction<V>> {
         let (origin, modifiers) = ui.input(|input| (input.pointer.press_origin(), input.modifiers));
         if self.start.is_none()
@@ -95,7 +102,8 @@ impl<V: Copy> Drag<V> {
         if let Some(corner) = origin.filter(|_| response.drag_started()) {
             self.start = DragKind::of(response, modifiers).map(|kind| {
                 let fixed = (kind == DragKind::Range).then(|| fixed_edge(ui, scale, range, corner)).flatten();
-                let anchor = fixed.unwrap_or_else(|| scale.time(corner.x));
+                let free = || if kind == DragKind::Range { place(corner) } else { scale.time(corner.x) };
+                let anchor = fixed.unwrap_or_else(free);
                 Start { kind, anchor, corner, view: scale.view, vertical }
             });
         }
@@ -106,7 +114,9 @@ impl<V: Copy> Drag<V> {
         if response.drag_stopped() {
             self.start = None;
         }
-        let dragged = TimeRange::new(start.anchor, scale.time(pointer.x.clamp(scale.left, scale.right())));
+        let at = Pos2::new(pointer.x.clamp(scale.left, scale.right()), pointer.y);
+        let to = if start.kind == DragKind::Range { place(at) } else { scale.time(at.x) };
+        let dragged = TimeRange::new(start.anchor, to);
         let dragged = Some(dragged).filter(|range| range.dur() > 0);
         match start.kind {
             DragKind::Range => Some(DragAction::Range(dragged)),

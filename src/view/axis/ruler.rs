@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use eframe::egui::{FontId, Painter, Rect, Visuals, pos2};
+use eframe::egui::{FontId, Painter, Rect, Stroke, Visuals, pos2};
 
 use super::Scale;
 use crate::figures::format;
@@ -10,6 +10,8 @@ use crate::model::{DurNs, TimeNs, TimeRange};
 
 /// Least distance between two ticks, in points.
 const MIN_DISTANCE: f64 = 110.0;
+/// Strength of the lines over the canvas, which slices must stand out against.
+const GRID: f32 = 0.55;
 
 /// The numbering and labels of positions.
 #[derive(Clone, Debug)]
@@ -59,7 +61,8 @@ impl RulerLabels {
         let line = visuals.widgets.noninteractive.bg_stroke;
         for tick in ticks {
             let x = scale.x(self.position(tick));
-            painter.vline(x, rect.bottom() - 5.0..=canvas.bottom(), line);
+            painter.vline(x, rect.bottom() - 5.0..=rect.bottom(), line);
+            painter.vline(x, rect.bottom()..=canvas.bottom(), Stroke::new(line.width, line.color.gamma_multiply(GRID)));
             let color = visuals.weak_text_color();
             let galley = painter.layout_no_wrap((self.label)(tick, step), FontId::proportional(11.0), color);
             let at = pos2(x + 3.0, rect.center().y - galley.size().y / 2.0);

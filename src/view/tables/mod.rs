@@ -15,7 +15,7 @@ mod tests;
 mod tree;
 
 pub use self::grid::{Answer, Grid, Table};
-pub use self::pane::range_switch_ui;
+pub use self::pane::{file_switch_ui, range_switch_ui, ranges_of};
 use self::rows::TimeTable;
 
 /// Every table, in the order of the tabs.

@@ -11,7 +11,7 @@ use super::side::Side;
 use crate::analysis::totals::{Instance, Scope};
 use crate::answers::{self, Analysis, Query, Subject as _, SubjectKey, Work};
 use crate::command::Command;
-use crate::figures::format;
+use crate::figures::{format, text::display_name};
 use crate::model::{TimeRange, Trace};
 use crate::session::{OpenTrace, Selection};
 use crate::view::states::failed_ui;
@@ -26,6 +26,8 @@ struct Totals {
     choice: usize,
     /// Session time; `None` is everything.
     range: Option<TimeRange>,
+    /// Index of the trace that alone counts.
+    only: Option<usize>,
 }
 
 impl Analysis for Totals {
@@ -37,10 +39,23 @@ impl Analysis for Totals {
     fn run(&self, of: &[OpenTrace], work: &Work<'_>) -> Option<Answer> {
         let is_cancelled = || work.is_cancelled();
         let models: Vec<&Trace> = of.iter().map(|open| &*open.trace).collect();
-        let in_trace = |range: TimeRange| of.iter().map(|open| range.shifted(open.offset.saturating_neg())).collect();
-        let scope = Scope { traces: &models, ranges: self.range.map(in_trace), is_cancelled: &is_cancelled };
+        let ranges = ranges_of(of, self.range, self.only);
+        let scope = Scope { traces: &models, ranges, is_cancelled: &is_cancelled };
         Some(self.table.choices[self.choice].answer(&scope))
     }
+}
+
+/// The part of each trace that counts, in its own time; `None` is everything.
+///
+/// * `range`: in session time; `None` is everything.
+/// * `only`: index of the trace that alone counts.
+pub fn ranges_of(of: &[OpenTrace], range: Option<TimeRange>, only: Option<usize>) -> Option<Vec<TimeRange>> {
+    let part = |(index, open): (usize, &OpenTrace)| match range {
+        _ if only.is_some_and(|only| only != index) => Scope::NOTHING,
+        Some(range) => range.shifted(open.offset.saturating_neg()),
+        None => TimeRange::ALL,
+    };
+    (range.is_some() || only.is_some()).then(|| of.iter().enumerate().map(part).collect())
 }
 
 /// The row of a slice.
@@ -112,7 +127,7 @@ impl View for Pane {
             *self = Self { choice: self.choice, is_whole: self.is_whole, of, ..Self::new(self.table) };
         }
         let range = ctx.range.filter(|_| !self.is_whole);
-        let totals = Totals { table: self.table, choice: self.choice, range };
+        let totals = Totals { table: self.table, choice: self.choice, range, only: *ctx.only };
         let table = self.totals.ask(ctx.answers, ctx.traces, &totals);
         self.is_waiting = table.is_working();
         if let Some(table) = table.newest() {
@@ -193,7 +208,7 @@ impl Pane {
         }
     }
 
-    fn head_ui(&mut self, is_working: bool, ctx: &ViewContext<'_>, ui: &mut egui::Ui) {
+    fn head_ui(&mut self, is_working: bool, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
         ui.horizontal_wrapped(|ui| {
             // In a narrow panel lines break between controls, not within their texts.
             ui.style_mut().wrap_mode = Some(TextWrapMode::Extend);
@@ -207,7 +222,8 @@ impl Pane {
                 }
                 ui.separator();
             }
-            let hint = "Count what starts in the selected time range, with all its time";
+            let hint = "Count what runs in the selected time range, also what only runs through it";
+            file_switch_ui(ctx, ui);
             range_switch_ui(&mut self.is_whole, hint, ctx, ui);
             ui.separator();
             let label = ui.label("Filter");
@@ -262,7 +278,7 @@ impl Pane {
 
     fn empty_ui(&self, range: Option<TimeRange>, ui: &mut egui::Ui) {
         if range.is_some() {
-            ui.label("Nothing of this sort starts in the selected time range");
+            ui.label("Nothing of this sort runs in the selected time range");
             ui.weak("Choose the whole trace above, or press Escape to clear the range");
             return;
         }
@@ -285,6 +301,26 @@ pub fn copy_profile(Instance { trace, slice }: Instance) -> Command {
 
 fn whole(ctx: &ViewContext<'_>) -> &'static str {
     if ctx.traces.len() > 1 { "All traces" } else { "Whole trace" }
+}
+
+/// The choice of one of several open traces, for all tables.
+pub fn file_switch_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+    if ctx.traces.len() < 2 {
+        return;
+    }
+    let title =
+        |trace: usize| ctx.traces.get(trace).map_or_else(String::new, |open| display_name(&open.key).into_owned());
+    let chosen = ctx.only.map_or_else(|| "All files".to_owned(), title);
+    let mut only = *ctx.only;
+    let combo = egui::ComboBox::from_id_salt("file of the tables").selected_text(chosen).truncate().width(140.0);
+    let response = combo.show_ui(ui, |ui| {
+        ui.selectable_value(&mut only, None, "All files");
+        for trace in 0..ctx.traces.len() {
+            ui.selectable_value(&mut only, Some(trace), title(trace));
+        }
+    });
+    response.response.on_hover_text("Limit the tables to one of the open files").accessible_name("File of the tables");
+    *ctx.only = only;
 }
 
 /// The choice between everything and the selected time range, where there is one.

@@ -3,7 +3,7 @@
 use super::grid::Answer;
 use super::side::Related;
 use crate::analysis::totals::{Instance, Scope};
-use crate::figures::Part;
+use crate::figures::{Cell, Column, Part};
 use crate::model::Trace;
 
 /// How to record what the device and its API did.
@@ -48,10 +48,38 @@ impl Choice {
     pub fn answer(&self, scope: &Scope<'_>) -> Answer {
         let mut answer = (self.rows)(scope);
         answer.data.drop_empty_columns();
+        if scope.has_range() {
+            answer.add_time_within(scope);
+        }
         if answer.longest.is_empty() {
             answer.longest = answer.instances.iter().map(|slices| longest(scope.traces, slices)).collect();
         }
         answer
+    }
+}
+
+/// The part of the total that lies in the selected range.
+const IN_RANGE: Column = Column {
+    key: "in_range_ns",
+    title: "In range",
+    width: 100,
+    is_text: false,
+    help: "Their time within the selected range. Calls and all other times are of every call that runs in the range, \
+           in full, also outside of it",
+};
+
+impl Answer {
+    /// Adds the time within the selected range, beside the total.
+    fn add_time_within(&mut self, scope: &Scope<'_>) {
+        if self.instances.len() != self.data.rows.len() {
+            return;
+        }
+        let at = self.data.columns.iter().position(|column| column.key.ends_with("total_ns"));
+        let at = at.map_or(self.data.columns.len(), |at| at + 1);
+        self.data.columns.insert(at, IN_RANGE);
+        for (row, instances) in self.data.rows.iter_mut().zip(&self.instances) {
+            row.insert(at, Cell::Ns(scope.time_within(instances)));
+        }
     }
 }
 

@@ -218,7 +218,7 @@ fn figures_are_limited_to_the_selected_range() {
     harness.get_by_label("1 row");
     harness.state_mut().session.range = Some(TimeRange { start: 9_000, end: 9_500 });
     settle(&mut harness);
-    harness.get_by_label("Nothing of this sort starts in the selected time range");
+    harness.get_by_label("Nothing of this sort runs in the selected time range");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Summaries computed once per trace, in the background: busy times of groups and of the whole trace, and
 //! peaks of counters.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::sync::{Arc, Weak};
 
 use eframe::egui::{self, Rect, Ui};
@@ -11,7 +12,9 @@ use super::cells::{Spans, layout_spans};
 use super::peaks::Peaks;
 use super::track_list::LineKind;
 use crate::job::{Job, Poll, Progress};
-use crate::model::{Cell, Pyramid, Row, SliceId, TimeNs, TimeRange, Tint, Trace, TrackId, TrackKind};
+use crate::model::{
+    Cell, ProcessId, Pyramid, Row, SliceId, SliceKind, TimeNs, TimeRange, Tint, Trace, TrackId, TrackKind,
+};
 use crate::session::OpenTrace;
 use crate::view::ViewContext;
 use crate::view::axis::Scale;
@@ -29,6 +32,8 @@ pub enum SummaryKey {
     Whole(usize),
     /// Busy times of a group.
     Group(usize, LineKind),
+    /// How long a process was busy.
+    Share(usize, ProcessId),
     /// Peaks of a counter, by its index.
     Counter(usize, usize),
 }
@@ -39,6 +44,8 @@ pub enum Summary {
     /// No slices, or the computation failed.
     Nothing,
     Busy(Union),
+    /// Busy time as a share of the trace's, 0 to 1.
+    Share(f64),
     Peaks(Peaks),
 }
 
@@ -177,11 +184,35 @@ fn summarize(key: SummaryKey, trace: &Trace, progress: &Progress) -> Summary {
         SummaryKey::Group(_, LineKind::Trace) => busy(&|_| true),
         SummaryKey::Group(_, LineKind::Process(process)) => busy(&|track| trace.track(track).process == process),
         SummaryKey::Group(_, LineKind::Track(track)) => busy(&|other| other == track),
-        SummaryKey::Group(_, LineKind::Queue(..)) => Summary::Nothing,
+        SummaryKey::Group(_, LineKind::Idle(_) | LineKind::Queue(..)) => Summary::Nothing,
+        SummaryKey::Share(_, process) => busy_share(trace, process, progress).map_or(Summary::Nothing, Summary::Share),
         SummaryKey::Counter(_, counter) => {
             trace.counters.get(counter).map_or(Summary::Nothing, |counter| Summary::Peaks(Peaks::build(&counter.value)))
         }
     }
+}
+
+/// The share of the trace's time in which at least one slice of a process ran. Cost: O(n log k) for n outermost slices
+/// in k rows, and no memory that grows with them.
+fn busy_share(trace: &Trace, process: ProcessId, progress: &Progress) -> Option<f64> {
+    let (slices, span) = (&trace.slices, trace.span);
+    let is_of = |row: &&Row| trace.track(row.track).process == process && (row.depth == 0 || row.is_overflow);
+    let rows: Vec<std::ops::Range<usize>> = slices.rows.iter().filter(is_of).map(Row::range).collect();
+    let next = |(at, row): (usize, usize)| rows[row].contains(&at).then(|| Reverse((slices.ts[at], at, row)));
+    let first = rows.iter().enumerate().filter_map(|(row, range)| next((range.start, row)));
+    let mut waiting: BinaryHeap<_> = first.collect();
+    let (mut busy, mut until, mut n) = (0_i64, span.start, 0_u32);
+    while let Some(Reverse((start, at, row))) = waiting.pop() {
+        n = n.wrapping_add(1);
+        if n.is_multiple_of(1 << 16) && progress.is_cancelled() {
+            return None;
+        }
+        let end = slices.end[at].min(span.end);
+        busy += end.saturating_sub(start.max(until)).max(0);
+        until = until.max(end);
+        waiting.extend(next((at + 1, row)));
+    }
+    (n > 0 && span.dur() > 0).then(|| busy as f64 / span.dur() as f64)
 }
 
 /// The union of the slices of some tracks: outermost slices of threads, device work of streams. Annotations on
@@ -196,7 +227,10 @@ fn union(trace: &Trace, is_member: &dyn Fn(TrackId) -> bool, progress: &Progress
             return None;
         }
         let is_stream = is_stream(row);
-        let ran = |i: &usize| !is_stream || trace.slices.kind[*i].is_device_work();
+        let ran = |i: &usize| match trace.slices.kind[*i] {
+            SliceKind::GpuAnnotation => false,
+            kind => !is_stream || kind.is_device_work(),
+        };
         all.extend(row.range().filter(ran).map(|i| {
             let slice = SliceId(i as u32);
             let start = trace.slices.ts[i].max(trace.span.start);
@@ -224,7 +258,7 @@ fn union(trace: &Trace, is_member: &dyn Fn(TrackId) -> bool, progress: &Progress
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{SliceKind, TraceBuilder};
+    use crate::model::TraceBuilder;
 
     fn wait(trace: &Arc<Trace>, key: SummaryKey) -> Vec<u8> {
         let (mut background, egui) = (Background::default(), egui::Context::default());
@@ -235,6 +269,21 @@ mod tests {
         let mut cells: Vec<Cell> = Vec::new();
         union.cells(TimeRange { start: 0, end: 1024 }, 4, &mut cells);
         cells.iter().map(|cell| cell.share).collect()
+    }
+
+    #[test]
+    fn the_busy_share_of_a_process_counts_each_moment_once() {
+        let op = SliceKind::Operator;
+        let trace = TraceBuilder::from_slices(&[
+            ("main", op, "outer", 0, 300),
+            ("main", op, "inner", 100, 200),
+            ("main", op, "later", 600, 700),
+            ("other", op, "beside", 250, 400),
+            ("stream 7", SliceKind::Kernel, "k", 0, 1_000),
+        ]);
+        let trace = Arc::new(trace.finish());
+        let process = trace.tracks.iter().find(|track| track.kind == TrackKind::Thread).unwrap().process;
+        assert_eq!(busy_share(&trace, process, &Progress::default()), Some(0.5));
     }
 
     #[test]

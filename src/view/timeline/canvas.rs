@@ -1,27 +1,32 @@
 //! The canvas: pointer input, and painting in layers.
 
-use eframe::egui::{Color32, Id, Pos2, Rect, Response, Role, Sense, Stroke, Ui, WidgetInfo};
+use eframe::egui::{
+    Color32, FontId, Id, Painter, Pos2, Rect, Response, Role, Sense, Stroke, Ui, WidgetInfo, pos2, vec2,
+};
 
-use super::hit::{Hit, hit};
+use super::hit::{Hit, edges_at, hit};
 use super::layout::{Area, DrawList, layout};
 use super::overlay::{self, Geometry};
 use super::paint::{self, AreaPaint, Labels};
-use super::track_list::{LineKind, visible_lines};
 use super::{Parts, Timeline, hover};
+use crate::command::Command;
 use crate::figures::format;
-use crate::model::TimeRange;
-use crate::session::Selection;
+use crate::model::{TimeNs, TimeRange};
+use crate::session::{Selection, counts_events};
 use crate::view::ViewContext;
 use crate::view::axis::{DragAction, Scale, Wheel, fitted, middle, paint_hover_line, paint_marks, paint_range, panned};
 use crate::widget::slice_color::SliceColors;
+use crate::widget::theme;
 
+/// How far from an edge, in points, the end of a dragged range snaps to it.
+const SNAP_REACH: f32 = 6.0;
 const HIT_COLOR: Color32 = Color32::from_rgb(240, 228, 66);
 
 /// State of the canvas between frames.
 #[derive(Default)]
 pub struct Canvas {
     colors: Option<SliceColors>,
-    areas: [AreaPaint; 2],
+    areas: [AreaPaint; 3],
     labels: Labels,
     response: Option<Response>,
 }
@@ -35,32 +40,58 @@ impl Canvas {
 
 impl Timeline {
     /// Applies keys, wheel and drags to the view, the scroll offset and the selected range.
-    pub(super) fn canvas_input(&mut self, ctx: &mut ViewContext<'_>, ui: &Ui, rect: Rect) {
+    pub(super) fn canvas_input(&mut self, ctx: &mut ViewContext<'_>, ui: &Ui, parts: &Parts) {
+        let rect = parts.canvas;
         let response = ui.interact(rect, Id::unique("timeline canvas"), Sense::click_and_drag());
         response.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, "Timeline canvas"));
         let view = ctx.navigation.visible();
         let scale = Scale::new(view, rect.left(), rect.width(), ui.pixels_per_point());
+        let ruler = ui.interact(parts.ruler, Id::unique("timeline ruler"), Sense::click_and_drag());
+        ruler.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, "Timeline ruler"));
         let (pointer, now) = (response.hover_pos(), ui.input(|input| input.time));
-        self.pointer_time = pointer.map(|pointer| scale.time(pointer.x));
+        self.pointer_time = pointer.or(ruler.hover_pos()).map(|pointer| scale.time(pointer.x));
         self.motion.keys(ctx.navigation, ctx.span, ui.ctx(), (self.pointer_time.unwrap_or(middle(view)), ctx.has_keys));
         if let Some(pointer) = pointer {
             let wheel = Wheel::read(ui.ctx(), ctx.wheel_zooms);
             self.motion.wheel(ctx.navigation, ctx.span, (&scale, pointer.x), wheel, now);
-            let [pinned, _] = self.areas(rect);
+            let [pinned, ..] = self.areas(rect);
             let index = usize::from(!pinned.rect.contains(pointer));
             self.scroll[index] -= f64::from(wheel.scroll.y);
         }
-        match self.drag.update(ui, &response, &scale, *ctx.range, self.scroll[1]) {
-            Some(DragAction::Range(range)) => *ctx.range = range,
-            Some(DragAction::Zoom(range, _)) => ctx.navigation.go(fitted(range, 0.0, ctx.span)),
-            Some(DragAction::Pan { view, vertical, moved }) => {
-                let view = panned(view, scale.distance(-moved.x), ctx.span);
-                self.motion.glide(ctx.navigation, view, now);
-                self.scroll[1] = vertical - f64::from(moved.y);
+        let areas = self.areas(rect);
+        let is_free = ui.input(|input| input.modifiers.command);
+        let [mut drag, mut ruler_drag] = [std::mem::take(&mut self.drag), std::mem::take(&mut self.ruler_drag)];
+        for (drag, response) in [(&mut drag, &response), (&mut ruler_drag, &ruler)] {
+            let place = |at: Pos2| if is_free { scale.time(at.x) } else { self.snapped(ctx, areas, &scale, at) };
+            let (range, is_range) = (*ctx.range, drag.is_range());
+            match drag.update(ui, response, &scale, range, self.scroll[1], &place) {
+                Some(DragAction::Range(range)) => *ctx.range = range,
+                Some(DragAction::Zoom(range, _)) => ctx.navigation.go(fitted(range, 0.0, ctx.span)),
+                Some(DragAction::Pan { view, vertical, moved }) => {
+                    let view = panned(view, scale.distance(-moved.x), ctx.span);
+                    self.motion.glide(ctx.navigation, view, now);
+                    self.scroll[1] = vertical - f64::from(moved.y);
+                }
+                None => {}
             }
-            None => {}
+            if is_range && response.drag_stopped() {
+                ctx.commands.extend(ctx.range.map(Command::ShowRange));
+            }
         }
+        (self.drag, self.ruler_drag) = (drag, ruler_drag);
         self.canvas.response = Some(response);
+    }
+
+    /// The session time at a place on screen: that of an edge nearby, of the slices of the row there, of the selection
+    /// or of a mark.
+    fn snapped(&self, ctx: &ViewContext<'_>, areas: [Area; 3], scale: &Scale, at: Pos2) -> TimeNs {
+        let time = scale.time(at.x);
+        let (lines, area) = self.lines_at(areas, at);
+        let mut edges: Vec<TimeNs> = edges_at(ctx.traces, lines, area, at, time);
+        let marks = ctx.marks.iter().map(|mark| mark.range);
+        edges.extend(marks.chain(ctx.selected_time()).flat_map(|range| [range.start, range.end]));
+        let nearest = edges.into_iter().min_by_key(|edge| edge.abs_diff(time));
+        nearest.filter(|&edge| (scale.x(edge) - at.x).abs() <= SNAP_REACH).unwrap_or(time)
     }
 
     /// Paints the canvas and handles clicks.
@@ -69,42 +100,42 @@ impl Timeline {
         ctx: &mut ViewContext<'_>,
         ui: &mut Ui,
         parts: &Parts,
-        areas: [Area; 2],
+        areas: [Area; 3],
         scale: Scale,
     ) {
         let is_dark = ctx.is_dark;
         let colors = self.canvas.colors.take().filter(|colors| colors.is_for(is_dark));
         let colors = colors.unwrap_or_else(|| SliceColors::new(is_dark));
-        let [pinned, scrolled] = areas;
-        let lines = [&self.tracks.pinned, &self.tracks.scrolled];
-        let visible = [0, 1].map(|i| visible_lines(lines[i], areas[i].scroll, areas[i].bottom()));
-        let on_screen = [0, 1].into_iter().flat_map(|i| lines[i].get(visible[i].clone()).unwrap_or_default());
-        self.strips.ask(ctx, on_screen);
+        let [pinned, scrolled, _] = areas;
+        let lines = [&*self.tracks.pinned, &self.tracks.scrolled, &self.stuck];
+        self.strips.ask(ctx, lines.into_iter().zip(areas).flat_map(|(lines, area)| area.visible(lines)));
         let (background, strips) = (&mut self.background, &self.strips);
-        let mut lists = [0, 1].map(|i| layout(ctx.traces, lines[i], areas[i], &scale, background, strips, ui.ctx()));
+        let mut lists = [0, 1, 2].map(|i| layout(ctx.traces, lines[i], areas[i], &scale, background, strips, ui.ctx()));
         for ((list, lines), area) in lists.iter_mut().zip(lines).zip(areas) {
             self.queues.draw(list, ctx.traces, lines, area, &scale);
         }
         let tick_color = ui.visuals().strong_text_color();
         for ((list, area), kept) in lists.iter().zip(areas).zip(&mut self.canvas.areas) {
-            let painter = ui.painter_at(area.rect);
+            let painter = ui.painter_at(area.clip());
             kept.rows(&painter, list, &colors, scale.left, scale.pixel);
             paint::curves(&painter, list, &colors, scale.pixel);
             paint::curve_scales(&painter, list, ui.visuals().text_color());
             paint::boxes(&painter, list, &colors);
             paint::ticks(&painter, list, tick_color, scale.pixel);
-            self.canvas.labels.paint(&painter, ctx.traces, list, area.rect);
+            self.canvas.labels.paint(&painter, ctx.traces, list, area.clip());
         }
         self.canvas.colors = Some(colors);
         self.paint_separators(ui, parts, areas);
         let response = self.canvas.response.take();
         let Some(response) = response else { return };
         let pointer = response.hover_pos().filter(|_| !self.drag.is_active());
+        let measured = self.pointer_time.filter(|_| !counts_events(ctx.traces));
+        measured.inspect(|&at| paint_time(ui, parts, &scale, at, ctx.span.start));
         let under = pointer.map_or(Hit::Nothing, |pointer| self.hit(ctx, areas, &scale, pointer));
         let geometry = Geometry { traces: ctx.traces, list: &self.tracks, scale, pinned, scrolled };
         let zoom = self.drag.zoom_start().zip(ui.ctx().pointer_latest_pos());
         let zoom = zoom.map(|((anchor, _), pointer)| TimeRange::new(anchor, scale.time(pointer.x)));
-        paint_overlay(ctx, ui, parts, &geometry, [&lists[0], &lists[1]], (under, zoom));
+        paint_overlay(ctx, ui, parts, &geometry, &lists, (under, zoom));
         if let Some(pointer) = pointer {
             paint_hover_line(&ui.painter_at(parts.canvas), pointer.x, ui.visuals().strong_text_color());
         }
@@ -122,10 +153,9 @@ impl Timeline {
         }
     }
 
-    fn hit(&self, ctx: &ViewContext<'_>, areas: [Area; 2], scale: &Scale, pointer: Pos2) -> Hit {
-        let lines = [&self.tracks.pinned, &self.tracks.scrolled];
-        let index = usize::from(!areas[0].rect.contains(pointer));
-        hit(ctx.traces, lines[index], areas[index], scale, pointer, &self.strips)
+    fn hit(&self, ctx: &ViewContext<'_>, areas: [Area; 3], scale: &Scale, pointer: Pos2) -> Hit {
+        let (lines, area) = self.lines_at(areas, pointer);
+        hit(ctx.traces, lines, area, scale, pointer, &self.strips)
     }
 
     fn clicks(&mut self, ctx: &mut ViewContext<'_>, response: &Response, under: Hit) {
@@ -165,21 +195,24 @@ impl Timeline {
     }
 
     /// Bands behind headings of groups, and the border of the pinned tracks.
-    fn paint_separators(&self, ui: &Ui, parts: &Parts, areas: [Area; 2]) {
+    fn paint_separators(&self, ui: &Ui, parts: &Parts, areas: [Area; 3]) {
         let visuals = ui.visuals();
         let line = visuals.widgets.noninteractive.bg_stroke;
         let whole = parts.labels.union(parts.canvas);
-        for (lines, area) in [&self.tracks.pinned, &self.tracks.scrolled].into_iter().zip(areas) {
-            let clip = Rect::from_x_y_ranges(whole.x_range(), area.rect.y_range());
+        for (lines, area) in [&*self.tracks.pinned, &self.tracks.scrolled, &self.stuck].into_iter().zip(areas) {
+            let clip = Rect::from_x_y_ranges(whole.x_range(), area.clip().y_range());
             let painter = ui.painter_at(clip);
-            for entry in lines.get(visible_lines(lines, area.scroll, area.bottom())).unwrap_or_default() {
+            for entry in area.visible(lines) {
                 let top = area.top(entry);
-                if !matches!(entry.kind, LineKind::Track(_) | LineKind::Queue(..)) {
+                if entry.is_heading() {
                     let band = Rect::from_x_y_ranges(parts.labels.x_range(), top..=top + entry.height);
                     painter.rect_filled(band, 0.0, visuals.faint_bg_color);
                     painter.hline(clip.x_range(), top, line);
                 }
             }
+        }
+        if !self.stuck.is_empty() {
+            ui.painter().hline(whole.x_range(), areas[2].rect.bottom(), line);
         }
         if areas[0].rect.height() > 0.0 {
             ui.painter().hline(whole.x_range(), areas[0].rect.bottom(), Stroke::new(2.0, line.color));
@@ -188,12 +221,46 @@ impl Timeline {
     }
 }
 
+/// Writes the time at the pointer into the ruler.
+fn paint_time(ui: &Ui, parts: &Parts, scale: &Scale, at: TimeNs, origin: TimeNs) {
+    let step = (scale.ns_per_point() as i64).max(1);
+    let text = format::moment(at.saturating_sub(origin), step);
+    let painter = ui.painter_at(parts.ruler);
+    let galley = painter.layout_no_wrap(text, FontId::proportional(11.0), ui.visuals().strong_text_color());
+    let (width, x) = (galley.size().x + 8.0, scale.x(at));
+    let left = (x - width / 2.0).clamp(parts.ruler.left(), (parts.ruler.right() - width).max(parts.ruler.left()));
+    let back = Rect::from_min_size(pos2(left, parts.ruler.top() + 1.0), vec2(width, parts.ruler.height() - 3.0));
+    painter.rect_filled(back, 3.0, ui.visuals().widgets.active.weak_bg_fill);
+    painter.galley(back.center() - galley.size() / 2.0, galley, Color32::WHITE);
+}
+
+/// Writes the time between the starts of neighboring marks, where there is room.
+fn paint_distances(painter: &Painter, ctx: &ViewContext<'_>, scale: &Scale, canvas: Rect) {
+    let color = theme::tokens(ctx.is_dark).text;
+    for pair in ctx.marks.windows(2) {
+        let [from, to] = [pair[0].range.start, pair[1].range.start];
+        let [left, right] = [from, to].map(|ts| scale.x(ts).clamp(canvas.left(), canvas.right()));
+        let text = format::duration(to.saturating_sub(from));
+        let galley = painter.layout_no_wrap(text, FontId::proportional(11.0), color);
+        if right - left < galley.size().x + 16.0 {
+            continue;
+        }
+        let (y, middle) = (canvas.top() + 8.0, (left + right) / 2.0);
+        let half = galley.size().x / 2.0 + 4.0;
+        painter.hline(left + 2.0..=middle - half, y, Stroke::new(1.0, color));
+        painter.hline(middle + half..=right - 2.0, y, Stroke::new(1.0, color));
+        let back = Rect::from_center_size(pos2(middle, y), galley.size() + vec2(6.0, 0.0));
+        painter.rect_filled(back, 2.0, theme::tokens(ctx.is_dark).canvas);
+        painter.galley(back.center() - galley.size() / 2.0, galley, color);
+    }
+}
+
 fn paint_overlay(
     ctx: &ViewContext<'_>,
     ui: &Ui,
     parts: &Parts,
     geometry: &Geometry<'_>,
-    lists: [&DrawList; 2],
+    lists: &[DrawList],
     (under, zoom): (Hit, Option<TimeRange>),
 ) {
     let painter = ui.painter_at(parts.canvas);
@@ -208,6 +275,7 @@ fn paint_overlay(
     }
     let marks = ctx.marks.iter().map(|mark| (mark.range, mark.note.as_str()));
     paint_marks(&with_ruler, marks, &geometry.scale, [parts.ruler, parts.canvas], ctx.is_dark);
+    paint_distances(&painter, ctx, &geometry.scale, parts.canvas);
     overlay::selection(&painter, geometry, *ctx.selection, strong);
     overlay::hovered(&painter, geometry, lists, under, strong);
 }

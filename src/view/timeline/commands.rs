@@ -1,7 +1,7 @@
 //! The timeline's commands: zoom and pan, navigation between slices, gaps and flows, and marks.
 
 use super::Timeline;
-use super::track_list::{LineKind, process_key, track_key};
+use super::track_list::{LineKind, idle_key, process_key, track_key};
 use crate::command::Command;
 use crate::model::{ProcessId, SliceId, SliceKind, TimeRange, Trace, TrackId};
 use crate::session::{Mark, OpenTrace, Selection};
@@ -58,8 +58,14 @@ impl Timeline {
                 self.is_stale = true;
             }
             Command::CollapseAll => self.collapse_all(ctx),
+            Command::ShowHiddenTracks => self.show_hidden(),
             Command::ExpandAll => {
-                self.settings.collapsed.clear();
+                let is_open = |key: &String| ctx.traces.iter().any(|open| key.starts_with(&*open.id));
+                self.settings.collapsed.retain(|key| !is_open(key));
+                for open in ctx.traces {
+                    let ids = (0..open.trace.processes.len() as u32).map(ProcessId);
+                    self.settings.expanded.extend(ids.map(|process| idle_key(&process_key(open, process))));
+                }
                 self.is_stale = true;
             }
             _ => return false,
@@ -92,7 +98,15 @@ impl Timeline {
 
     fn unfold(&mut self, open: &OpenTrace, index: usize, track: TrackId) {
         self.unfold_process(open, open.trace.track(track).process);
-        self.unfold_key(&track_key(open, track));
+        let part = self.parts.get(index).and_then(|parts| parts.get(track.0 as usize)).copied().unwrap_or_default();
+        if part.is_idle {
+            let key = idle_key(&process_key(open, open.trace.track(track).process));
+            self.is_stale |= self.settings.hidden.remove(&key);
+            self.is_stale |= self.settings.expanded.insert(key);
+        }
+        for track in part.of.into_iter().chain([track]) {
+            self.unfold_key(&track_key(open, track));
+        }
         if self.tracks.line_of(index, track).is_none() && !self.filter.is_empty() {
             self.set_filter("");
         }
@@ -100,7 +114,7 @@ impl Timeline {
 
     /// Shows a process with its tracks.
     pub(super) fn unfold_process(&mut self, open: &OpenTrace, process: ProcessId) {
-        self.unfold_key(&open.key);
+        self.unfold_key(&open.id);
         self.unfold_key(&process_key(open, process));
     }
 
@@ -164,7 +178,9 @@ impl Timeline {
     fn collapse_all(&mut self, ctx: &ViewContext<'_>) {
         for open in ctx.traces {
             let ids = (0..open.trace.processes.len() as u32).map(ProcessId);
-            self.settings.collapsed.extend(ids.map(|process| process_key(open, process)));
+            let keys = ids.map(|process| process_key(open, process));
+            keys.clone().for_each(|key| _ = self.settings.expanded.remove(&idle_key(&key)));
+            self.settings.collapsed.extend(keys);
         }
         self.is_stale = true;
     }

@@ -4,7 +4,7 @@ use eframe::egui::Pos2;
 
 use super::layout::Area;
 use super::strips::{Strips, idle_at};
-use super::track_list::{Line, LineKind, ROW_HEIGHT, visible_lines};
+use super::track_list::{Line, LineKind, visible_lines};
 use crate::model::{ProcessId, Row, SliceId, TimeNs, TimeRange, Trace, TrackId};
 use crate::session::OpenTrace;
 use crate::view::axis::Scale;
@@ -48,7 +48,7 @@ pub enum Hit {
 
 /// The target at `pointer` in an area that shows `lines`.
 pub fn hit(traces: &[OpenTrace], lines: &[Line], area: Area, scale: &Scale, pointer: Pos2, strips: &Strips) -> Hit {
-    if !area.rect.contains(pointer) {
+    if !area.clip().contains(pointer) {
         return Hit::Nothing;
     }
     let y = area.scroll + f64::from(pointer.y - area.rect.top());
@@ -71,7 +71,7 @@ pub fn hit(traces: &[OpenTrace], lines: &[Line], area: Area, scale: &Scale, poin
     {
         return Hit::Instant { trace, instant };
     }
-    let row = open.trace.rows(track).get((below / ROW_HEIGHT) as usize).filter(|row| row.depth < line.n_rows);
+    let row = open.trace.rows(track).get((below / line.row_height) as usize).filter(|row| row.depth < line.n_rows);
     match row.and_then(|row| nearest_slice(&open.trace, row, at, slack)) {
         Some(slice) => Hit::Slice { trace, slice },
         None => {
@@ -81,6 +81,22 @@ pub fn hit(traces: &[OpenTrace], lines: &[Line], area: Area, scale: &Scale, poin
             Hit::Track { trace, track, gap: row.and_then(|row| gap_at(&open.trace, row, at)), idle }
         }
     }
+}
+
+/// The edges of the slices beside a moment, in session time, on the row at a place on screen.
+pub fn edges_at(traces: &[OpenTrace], lines: &[Line], area: Area, pointer: Pos2, at: TimeNs) -> Vec<TimeNs> {
+    let y = area.scroll + f64::from(pointer.y - area.rect.top());
+    let line = lines.get(visible_lines(lines, y, y + 1e-3)).and_then(<[Line]>::first);
+    let Some((line, open)) = line.and_then(|line| Some((line, traces.get(line.trace)?))) else { return Vec::new() };
+    let LineKind::Track(track) = line.kind else { return Vec::new() };
+    let row = ((y - line.y) as f32 / line.row_height) as usize;
+    let Some(row) = open.trace.rows(track).get(row).filter(|_| area.clip().contains(pointer)) else {
+        return Vec::new();
+    };
+    let (slices, all) = (&open.trace.slices, row.range());
+    let next = all.start + slices.end[all.clone()].partition_point(|&end| end <= at.saturating_sub(open.offset));
+    let beside = (next.saturating_sub(1)..=next + 1).filter(|i| all.contains(i));
+    beside.flat_map(|i| [slices.ts[i], slices.end[i]]).map(|ts| ts.saturating_add(open.offset)).collect()
 }
 
 /// The gap around `at` between two slices of a row.
@@ -118,7 +134,7 @@ mod tests {
     use super::*;
     use crate::model::{SliceKind, TraceBuilder};
     use crate::view::timeline::settings::TimelineSettings;
-    use crate::view::timeline::track_list::TrackList;
+    use crate::view::timeline::track_list::{ROW_HEIGHT, TrackList};
     use eframe::egui::{Rect, pos2, vec2};
 
     #[test]
@@ -130,10 +146,12 @@ mod tests {
         ];
         let trace = Arc::new(TraceBuilder::from_slices(&slices).finish());
         let traces = [OpenTrace::new(trace, 1000)];
-        let lines = TrackList::build(&traces, &TimelineSettings::default(), "").scrolled;
+        let lines = TrackList::build(&traces, &[], &TimelineSettings::default(), "").scrolled;
         let rect = Rect::from_min_size(pos2(0.0, 0.0), vec2(1000.0, 400.0));
-        let (area, scale) =
-            (Area { rect, scroll: 0.0 }, Scale::new(TimeRange { start: 1000, end: 2000 }, 0.0, 1000.0, 1.0));
+        let (area, scale) = (
+            Area { rect, scroll: 0.0, covered: 0.0 },
+            Scale::new(TimeRange { start: 1000, end: 2000 }, 0.0, 1000.0, 1.0),
+        );
         let main = lines[1].y as f32;
         let name_at = |x: f32, row: f32| {
             let pointer = pos2(x, main + row * ROW_HEIGHT + 12.0);

@@ -3,14 +3,15 @@
 use std::cmp::Reverse;
 
 use eframe::egui::{
-    Align, Align2, Color32, FontId, Label, Layout, Painter, Rect, RichText, Role, Sense, Shape, Stroke, Ui, UiBuilder,
-    WidgetInfo, pos2, vec2,
+    Align, Align2, Color32, Context, FontId, Label, Layout, Painter, Rect, RichText, Role, Sense, Shape, Stroke, Ui,
+    UiBuilder, WidgetInfo, pos2, vec2,
 };
 
+use super::background::{Background, Summary, SummaryKey};
 use super::layout::Area;
 use super::settings::TimelineSettings;
 use super::strips::{IdleTime, Strips};
-use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, TrackList, visible_lines};
+use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, TrackList};
 use crate::analysis::gaps::GapClass;
 use crate::command::Command;
 use crate::figures::{escape, format};
@@ -19,6 +20,8 @@ use crate::view::gaps::causes_ui;
 
 const BUTTON: f32 = 16.0;
 const INDENT: f32 = 10.0;
+/// Width of the busy share of a process.
+const BUSY_WIDTH: f32 = 56.0;
 
 /// An action on the line of a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,23 +43,28 @@ pub enum LabelAction {
 }
 
 /// Shows the labels of the lines visible in `area`; returns a line with the action chosen for it.
+///
+/// * `column`: with the number of the area.
 pub fn ui(
     ui: &mut Ui,
     traces: &[OpenTrace],
-    (list, strips, column): (&TrackList, &Strips, Rect),
-    lines: &[Line],
-    area: Area,
+    (list, strips, background): (&TrackList, &Strips, &mut Background),
+    (column, index): (Rect, usize),
+    (lines, area): (&[Line], Area),
 ) -> Option<(Line, LabelAction)> {
-    let clip = Rect::from_x_y_ranges(column.x_range(), area.rect.y_range());
+    let clip = Rect::from_x_y_ranges(column.x_range(), area.clip().y_range());
     let mut chosen = None;
-    let mut outer = ui.new_child(UiBuilder::new().max_rect(clip).id_salt(("labels", area.rect.top() as i32)));
+    let mut outer = ui.new_child(UiBuilder::new().max_rect(clip).id_salt(("labels", index)));
     outer.set_clip_rect(clip.intersect(ui.clip_rect()));
-    for line in lines.get(visible_lines(lines, area.scroll, area.bottom())).unwrap_or_default() {
+    for line in area.visible(lines) {
         let Some(open) = traces.get(line.trace) else { continue };
         let top = area.top(line);
         let left = column.left() + 2.0 + INDENT * f32::from(line.indent);
-        let height =
-            if line.kind == LineKind::Trace && !line.has_strip() { GROUP_HEIGHT } else { ROW_HEIGHT.min(line.height) };
+        let height = if line.kind == LineKind::Trace && !line.has_strip() {
+            GROUP_HEIGHT
+        } else {
+            line.row_height.max(ROW_HEIGHT).min(line.height)
+        };
         let rect = Rect::from_min_max(pos2(left, top), pos2(column.right() - 4.0, top + height));
         let builder = UiBuilder::new()
             .max_rect(rect)
@@ -65,7 +73,8 @@ pub fn ui(
         let action = outer.scope_builder(builder, |ui| {
             ui.spacing_mut().item_spacing.x = 2.0;
             let can_collapse = line.can_collapse(&open.trace);
-            let action = line_ui(ui, line, can_collapse, list.n_hidden, n_closed(traces, line));
+            let busy = busy_share(line, open, background, ui.ctx());
+            let action = line_ui(ui, line, can_collapse, list.hidden.len(), (n_closed(traces, line), busy));
             let dropped =
                 ui.input(|input| input.pointer.any_released()).then(|| ui.ctx().pointer_hover_pos()).flatten();
             action.or_else(|| dragged_to(lines, area, line, ui, dropped?))
@@ -80,11 +89,22 @@ pub fn ui(
     chosen
 }
 
+/// How long the process of a heading was busy, of the time of its trace; devices say it with their idle time.
+fn busy_share(line: &Line, open: &OpenTrace, background: &mut Background, egui: &Context) -> Option<f64> {
+    let LineKind::Process(process) = line.kind else { return None };
+    let key = SummaryKey::Share(line.trace, process);
+    match background.get(key, &open.trace, egui).filter(|_| !line.has_strip())? {
+        Summary::Share(share) => Some(*share),
+        _ => None,
+    }
+}
+
 /// Idle time of a heading's devices: in figures, and on hover by cause.
 fn idle_ui(ui: &mut Ui, line: &Line, idle: IdleTime, rect: Rect) {
     let total: i64 = idle.idle.iter().sum();
     let share = |ns: i64, of: i64| format!("{:.1} %", ns as f64 / of.max(1) as f64 * 100.0);
-    let text = format!("Idle {}, {}", share(total, idle.window_ns), format::duration(total));
+    let busy = share(idle.window_ns - total, idle.window_ns);
+    let text = format!("Busy {busy}, idle {}", format::duration(total));
     let response = ui.interact(rect, eframe::egui::Id::unique(("idle time", line.trace, line.kind)), Sense::hover());
     response.widget_info(|| WidgetInfo::labeled(Role::Label, true, &text));
     let color = ui.visuals().weak_text_color();
@@ -111,7 +131,7 @@ fn idle_ui(ui: &mut Ui, line: &Line, idle: IdleTime, rect: Rect) {
 fn dragged_to(lines: &[Line], area: Area, line: &Line, ui: &Ui, pointer: eframe::egui::Pos2) -> Option<LabelAction> {
     let is_dragged = ui.ctx().drag_stopped_id() == Some(label_id(line));
     let y = area.scroll + f64::from(pointer.y - area.rect.top());
-    let target = lines.get(visible_lines(lines, y, y + 1e-3))?.first()?;
+    let target = Area { scroll: y, covered: 0.0, ..area }.visible(lines).first()?;
     (is_dragged && target.key != line.key && target.parent == line.parent)
         .then(|| LabelAction::MoveTo(target.key.clone()))
 }
@@ -166,13 +186,19 @@ fn n_closed(traces: &[OpenTrace], line: &Line) -> usize {
     let is_heading = match line.kind {
         LineKind::Trace => true,
         LineKind::Process(_) => traces.len() == 1,
-        LineKind::Track(_) | LineKind::Queue(..) => false,
+        LineKind::Track(_) | LineKind::Idle(_) | LineKind::Queue(..) => false,
     };
     let own = traces.get(line.trace).filter(|_| is_heading).map(|open| &open.trace.info.path);
     own.map_or(0, |own| traces.iter().filter(|open| open.trace.info.path == *own).count())
 }
 
-fn line_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize, n_closed: usize) -> Option<LabelAction> {
+fn line_ui(
+    ui: &mut Ui,
+    line: &Line,
+    can_collapse: bool,
+    n_hidden: usize,
+    (n_closed, busy): (usize, Option<f64>),
+) -> Option<LabelAction> {
     let mut action = None;
     let button = |ui: &mut Ui, icon: Icon, name: String| {
         let (rect, response) = ui.allocate_exact_size(vec2(BUTTON, BUTTON), Sense::click());
@@ -187,9 +213,15 @@ fn line_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize, n_clos
         action = Some(LabelAction::ToggleCollapsed);
     }
     let is_track = matches!(line.kind, LineKind::Track(_));
+    let busy = busy.map(|share| format!("{:.0} % busy", share * 100.0));
     let room = ui.available_width() - if is_track { BUTTON + 2.0 } else { 0.0 };
+    let room = room - if busy.is_some() { BUSY_WIDTH } else { 0.0 };
     let text = RichText::new(&line.title).size(12.0);
-    let text = if is_track { text } else { text.strong() };
+    let text = match line.kind {
+        LineKind::Idle(_) => text.weak(),
+        _ if is_track => text,
+        _ => text.strong(),
+    };
     let (_, rect) = ui.allocate_space(vec2(room.max(8.0), BUTTON));
     let mut text_ui = ui.new_child(UiBuilder::new().max_rect(rect).layout(Layout::left_to_right(Align::Center)));
     text_ui.add(Label::new(text).truncate().selectable(false).show_tooltip_when_elided(false));
@@ -202,6 +234,10 @@ fn line_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize, n_clos
         ui.set_cursor_icon(eframe::egui::CursorIcon::Grabbing);
     }
     label.context_menu(|ui| action = menu_ui(ui, line, can_collapse, n_hidden, n_closed).or(action.take()));
+    if let Some(busy) = busy {
+        ui.add(Label::new(RichText::new(busy).weak().size(10.5)).truncate().selectable(false))
+            .on_hover_text("Time in which anything recorded ran on its threads, of the time of the trace");
+    }
     let pin = if line.is_pinned { "Unpin" } else { "Pin" };
     if is_track && button(ui, if line.is_pinned { Icon::Pinned } else { Icon::Pin }, format!("{pin} {}", line.title)) {
         action = Some(LabelAction::TogglePinned);
@@ -223,8 +259,10 @@ fn menu_ui(ui: &mut Ui, line: &Line, can_collapse: bool, n_hidden: usize, n_clos
         item(ui, "List events", LabelAction::ListEvents);
         item(ui, if line.is_pinned { "Unpin track" } else { "Pin track" }, LabelAction::TogglePinned);
     }
-    item(ui, "Move up", LabelAction::Move(-1));
-    item(ui, "Move down", LabelAction::Move(1));
+    if !matches!(line.kind, LineKind::Idle(_)) {
+        item(ui, "Move up", LabelAction::Move(-1));
+        item(ui, "Move down", LabelAction::Move(1));
+    }
     item(ui, "Hide", LabelAction::Hide);
     if n_hidden > 0 {
         item(ui, &format!("Show {n_hidden} hidden"), LabelAction::ShowHidden);
@@ -261,13 +299,14 @@ pub fn apply(settings: &mut TimelineSettings, list: &TrackList, line: &Line, act
         }
     };
     match action {
+        LabelAction::ToggleCollapsed if matches!(line.kind, LineKind::Idle(_)) => toggle(&mut settings.expanded),
         LabelAction::ToggleCollapsed => toggle(&mut settings.collapsed),
         LabelAction::TogglePinned => match settings.pinned.iter().position(|key| *key == line.key) {
             Some(at) => drop(settings.pinned.remove(at)),
             None => settings.pinned.push(line.key.clone()),
         },
         LabelAction::Hide => toggle(&mut settings.hidden),
-        LabelAction::ShowHidden => settings.hidden.clear(),
+        LabelAction::ShowHidden => list.hidden.iter().for_each(|key| _ = settings.hidden.remove(key)),
         // Commands.
         LabelAction::ListEvents | LabelAction::CloseTrace | LabelAction::CloseFile => {}
         LabelAction::Move(by) => {

@@ -6,7 +6,7 @@ use super::background::{Background, Summary, SummaryKey};
 use super::cells::{WideSlice, layout_row};
 use super::peaks::Column;
 use super::strips::{Strip, Strips};
-use super::track_list::{GROUP_HEIGHT, Line, LineKind, ROW_HEIGHT, STRIP_GROUP_HEIGHT, visible_lines};
+use super::track_list::{GROUP_HEIGHT, Line, LineKind, STRIP_GROUP_HEIGHT, visible_lines};
 use crate::model::{Cell, CounterUnit, SliceId, Tint, TrackId, TrackKind};
 use crate::session::OpenTrace;
 use crate::view::axis::Scale;
@@ -14,18 +14,36 @@ use crate::view::axis::Scale;
 /// Free space between two rows, in points.
 const ROW_GAP: f32 = 1.0;
 
-/// A part of the canvas: the pinned lines, or those that scroll.
+/// Apart from others by this many pixels, a slice that is narrower than a pixel stands alone.
+const ALONE: usize = 3;
+/// The least share with which a slice that stands alone is painted.
+const LEAST_ALONE: u8 = 210;
+
+/// A part of the canvas: the pinned lines, those that scroll, or the headings over these.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Area {
     pub rect: Rect,
     /// Scroll offset: points from the top of the lines to the top of `rect`.
     pub scroll: f64,
+    /// Points at the top that headings cover, whose own rows have scrolled by.
+    pub covered: f32,
 }
 
 impl Area {
+    /// The part of `rect` that nothing covers.
+    pub fn clip(&self) -> Rect {
+        Rect { min: self.rect.min + egui::vec2(0.0, self.covered), ..self.rect }
+    }
+
     /// Points from the top of the lines to the bottom of `rect`.
     pub fn bottom(&self) -> f64 {
         self.scroll + f64::from(self.rect.height())
+    }
+
+    /// The lines that are visible in it.
+    pub fn visible<'a>(&self, lines: &'a [Line]) -> &'a [Line] {
+        let top = self.scroll + f64::from(self.covered);
+        lines.get(visible_lines(lines, top, self.bottom())).unwrap_or_default()
     }
 
     /// Top of a line on screen; it may lie outside of `rect`.
@@ -37,7 +55,7 @@ impl Area {
     pub fn row(&self, line: &Line, row: u32) -> (f32, f32) {
         let row = if line.is_collapsed { 0 } else { row };
         match line.kind {
-            LineKind::Track(_) => (self.top(line) + row as f32 * ROW_HEIGHT, ROW_HEIGHT - ROW_GAP),
+            LineKind::Track(_) => (self.top(line) + row as f32 * line.row_height, line.row_height - ROW_GAP),
             _ if line.has_strip() => (self.top(line) + 3.0, STRIP_GROUP_HEIGHT / 2.0 - 4.0),
             _ => (self.top(line) + 3.0, GROUP_HEIGHT - 6.0),
         }
@@ -110,7 +128,7 @@ pub fn layout(
     egui: &egui::Context,
 ) -> DrawList {
     let mut list = DrawList { n_pixels: scale.n_pixels, ..Default::default() };
-    for line in lines.get(visible_lines(lines, area.scroll, area.bottom())).unwrap_or_default() {
+    for line in area.visible(lines) {
         let Some(open) = traces.get(line.trace) else { continue };
         match line.kind {
             LineKind::Track(track) => {
@@ -125,9 +143,12 @@ pub fn layout(
                 list.strips.extend(strips.layout(line, area, view, scale));
                 let key = SummaryKey::Group(line.trace, kind);
                 if line.is_collapsed
+                    && line.is_heading()
                     && let Some(Summary::Busy(union)) = background.get(key, &open.trace, egui)
                 {
+                    let first = list.cells.len();
                     union.cells(view, scale.n_pixels, &mut list.cells);
+                    show_alone(&mut list.cells[first..]);
                     list.cell_rows.push(area.row(line, 0));
                 }
             }
@@ -149,7 +170,9 @@ impl DrawList {
                 break;
             }
             wide.clear();
+            let first = self.cells.len();
             layout_row(&open.trace, row, view, scale.n_pixels, &mut self.cells, &mut wide);
+            show_alone(&mut self.cells[first..]);
             self.cell_rows.push((top, height));
             let width = scale.n_pixels as f64;
             let x = |pixels: f64| scale.left + pixels.clamp(-8.0, width + 8.0) as f32 * scale.pixel;
@@ -210,6 +233,30 @@ impl DrawList {
     }
 }
 
+/// Makes work stand out that is far from any other: by its share alone it would fade into background and grid.
+fn show_alone(cells: &mut [Cell]) {
+    let mut last_busy = None;
+    let mut at = 0;
+    while at < cells.len() {
+        if cells[at].share == 0 {
+            at += 1;
+            continue;
+        }
+        let end = at + cells[at..].iter().take_while(|cell| cell.share > 0).count();
+        let is_free = |from: usize, to: usize| {
+            cells[from.min(cells.len())..to.min(cells.len())].iter().all(|cell| cell.share == 0)
+        };
+        let before = last_busy.is_none_or(|last: usize| at - last > ALONE);
+        if end - at <= 2 && before && is_free(end, end + ALONE) {
+            for cell in &mut cells[at..end] {
+                cell.share = cell.share.max(LEAST_ALONE);
+            }
+        }
+        last_busy = Some(end - 1);
+        at = end;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -220,10 +267,10 @@ mod tests {
     use crate::view::timeline::track_list::TrackList;
 
     fn draw(traces: &[OpenTrace], view: TimeRange) -> DrawList {
-        let lines = TrackList::build(traces, &TimelineSettings::default(), "").scrolled;
+        let lines = TrackList::build(traces, &[], &TimelineSettings::default(), "").scrolled;
         let rect = Rect::from_min_size(egui::pos2(200.0, 50.0), egui::vec2(1000.0, 600.0));
         let scale = Scale::new(view, rect.left(), rect.width(), 1.0);
-        let area = Area { rect, scroll: 0.0 };
+        let area = Area { rect, scroll: 0.0, covered: 0.0 };
         let (background, strips) = (&mut Background::default(), &Strips::default());
         layout(traces, &lines, area, &scale, background, strips, &egui::Context::default())
     }
@@ -273,5 +320,16 @@ mod tests {
         let list = draw(&[OpenTrace::new(trace, 50)], TimeRange { start: 0, end: 1000 });
         assert_eq!(list.boxes.len(), 1);
         assert_eq!((list.boxes[0].rect.left(), list.boxes[0].rect.right()), (350.0, 450.0));
+    }
+
+    #[test]
+    fn a_slice_that_stands_alone_stands_out_and_dense_ones_keep_their_shares() {
+        let mut cells = vec![Cell::default(); 60];
+        for (at, share) in [(0, 1), (10, 1), (11, 2), (20, 1), (22, 1)].into_iter().chain((40..50).map(|at| (at, 9))) {
+            cells[at].share = share;
+        }
+        show_alone(&mut cells);
+        let shares: Vec<u8> = [0, 10, 11, 20, 22, 45, 30].map(|at: usize| cells[at].share).to_vec();
+        assert_eq!(shares, [LEAST_ALONE, LEAST_ALONE, LEAST_ALONE, 1, 1, 9, 0]);
     }
 }

@@ -22,7 +22,7 @@ mod tests;
 mod track_list;
 mod walk;
 
-use eframe::egui::{self, Id, Key, Rect, Sense, TextEdit, Ui, UiBuilder, pos2, vec2};
+use eframe::egui::{self, Id, Key, Pos2, Rect, Sense, TextEdit, Ui, UiBuilder, pos2, vec2};
 
 pub use settings::TimelineSettings;
 
@@ -34,10 +34,11 @@ use self::layout::Area;
 use self::queues::Queues;
 use self::steps::StepBands;
 use self::strips::Strips;
-use self::track_list::{Line, LineKind, TrackList, total_height, visible_lines};
+use self::track_list::{Line, LineKind, SPACING, STRIP_GROUP_HEIGHT, TrackList, total_height, visible_lines};
 use super::axis::{Drag, Minimap, Motion, RulerLabels, Scale};
 use super::states::nothing_ui;
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
+use crate::analysis::threads::{Part, parts};
 use crate::command::{Command, ctrl};
 use crate::model::{ProcessId, SliceId, TimeNs};
 use crate::session::{Selection, counts_events};
@@ -67,6 +68,14 @@ pub struct Timeline {
     settings: TimelineSettings,
     filter: String,
     tracks: TrackList,
+    /// The headings whose rows scroll under them.
+    stuck: Vec<Line>,
+    /// What the tracks of each open trace are for.
+    parts: Vec<Vec<Part>>,
+    /// Factor on the heights of rows.
+    stretch: f32,
+    /// The height of the canvas for which `stretch` was chosen; NaN before.
+    stretched_for: f32,
     /// Whether a line of `tracks` has a strip of idle time.
     has_strips: bool,
     /// Whether `tracks` must be laid out again.
@@ -81,6 +90,7 @@ pub struct Timeline {
     motion: Motion,
     /// With the scroll offset of the tracks at its start.
     drag: Drag<f64>,
+    ruler_drag: Drag<f64>,
     minimap: Minimap,
     canvas: Canvas,
     /// A slice to scroll to once the lines are laid out.
@@ -161,17 +171,35 @@ impl Timeline {
             self.queues.forget();
             (self.reveal, self.scroll_to, self.pending_walk) = (None, None, None);
             self.menu = Hit::Nothing;
+            self.settings.opened(ctx.traces.iter().map(|open| &*open.id));
+            self.parts = ctx.traces.iter().map(|open| parts(&open.trace)).collect();
+            self.stretched_for = f32::NAN;
         }
         self.is_stale |= self.settings.has_queues && self.queues.ask(ctx);
         if std::mem::take(&mut self.is_stale) {
-            self.tracks = TrackList::build(ctx.traces, &self.settings, &self.filter);
-            self.queues.insert(&mut self.tracks, ctx.traces, &self.settings, &self.filter);
+            self.tracks = TrackList::build(ctx.traces, &self.parts, &self.settings, &self.filter);
+            self.queues.insert(&mut self.tracks, &self.settings, &self.filter);
             self.has_strips = self.tracks.scrolled.iter().any(Line::has_strip);
+            if self.stretched_for.is_finite() {
+                self.tracks.stretch(self.stretch);
+            }
         }
     }
 
-    /// The pinned and the scrolling part of the canvas.
-    fn areas(&mut self, canvas: Rect) -> [Area; 2] {
+    /// Lets rows use the room that there is when traces are opened or the view is resized; what is folded, hidden or
+    /// filtered later leaves the others as they are.
+    fn fill(&mut self, ctx: &ViewContext<'_>, height: f32) {
+        if self.stretched_for != height && self.filter.is_empty() {
+            self.stretched_for = f32::NAN;
+            self.is_stale = true;
+            self.refresh(ctx);
+            (self.stretch, self.stretched_for) = (self.tracks.stretch_for(height), height);
+            self.tracks.stretch(self.stretch);
+        }
+    }
+
+    /// The pinned and the scrolling part of the canvas, and the headings over the latter.
+    fn areas(&mut self, canvas: Rect) -> [Area; 3] {
         let pinned_height = total_height(&self.tracks.pinned);
         let shown = pinned_height.min(f64::from(canvas.height() * MAX_PINNED_SHARE)) as f32;
         let border = canvas.top() + shown.round();
@@ -183,17 +211,51 @@ impl Timeline {
         for ((scroll, rect), height) in self.scroll.iter_mut().zip(rects).zip(heights) {
             *scroll = scroll.clamp(0.0, (height - f64::from(rect.height())).max(0.0));
         }
-        [Area { rect: rects[0], scroll: self.scroll[0] }, Area { rect: rects[1], scroll: self.scroll[1] }]
+        let stuck = self.stick(rects[1]);
+        let [pinned, scrolled] = [0, 1].map(|i| Area { rect: rects[i], scroll: self.scroll[i], covered: 0.0 });
+        [pinned, Area { covered: stuck.rect.height(), ..scrolled }, stuck]
+    }
+
+    /// Finds the headings of the topmost line in view that have scrolled by. The next heading pushes them away.
+    fn stick(&mut self, rect: Rect) -> Area {
+        let (lines, scroll) = (&self.tracks.scrolled, self.scroll[1]);
+        let first = visible_lines(lines, scroll, scroll).start;
+        let is_out = |line: &&Line| line.is_heading() && line.y < scroll;
+        let heading = |line: &Line| lines.get(line.heading? as usize);
+        let topmost = lines.get(first);
+        let innermost = topmost.filter(is_out).or_else(|| topmost.and_then(heading)).filter(is_out);
+        self.stuck = std::iter::successors(innermost, |line| heading(line)).cloned().collect();
+        self.stuck.reverse();
+        let mut height = 0.0;
+        for line in &mut self.stuck {
+            line.y = height;
+            height += f64::from(line.height + SPACING);
+        }
+        let next =
+            lines.iter().skip(first + 1).take_while(|line| line.y < scroll + height).find(|line| line.is_heading());
+        let pushed = next.map_or(0.0, |next| scroll + height - next.y);
+        let shown = ((height - pushed) as f32).clamp(0.0, rect.height());
+        Area { rect: Rect::from_min_size(rect.min, vec2(rect.width(), shown)), scroll: pushed, covered: 0.0 }
+    }
+
+    /// The lines at a place on screen, and their area.
+    fn lines_at(&self, areas: [Area; 3], pointer: Pos2) -> (&[Line], Area) {
+        let [pinned, scrolled, stuck] = areas;
+        match pointer {
+            at if stuck.rect.contains(at) => (&self.stuck, stuck),
+            at if pinned.rect.contains(at) => (&self.tracks.pinned, pinned),
+            _ => (&self.tracks.scrolled, scrolled),
+        }
     }
 
     /// The lines that are visible.
-    fn on_screen(&self, areas: [Area; 2]) -> impl Iterator<Item = &Line> {
-        let lines = [&self.tracks.pinned, &self.tracks.scrolled].into_iter().zip(areas);
-        lines.flat_map(|(lines, area)| lines.get(visible_lines(lines, area.scroll, area.bottom())).unwrap_or_default())
+    fn on_screen(&self, areas: [Area; 3]) -> impl Iterator<Item = &Line> {
+        let lines = [&*self.tracks.pinned, &self.tracks.scrolled, &self.stuck].into_iter().zip(areas);
+        lines.flat_map(|(lines, area)| area.visible(lines))
     }
 
     /// Scrolls to the row of the slice to reveal.
-    fn scroll_to_revealed(&mut self, ctx: &ViewContext<'_>, areas: [Area; 2]) {
+    fn scroll_to_revealed(&mut self, ctx: &ViewContext<'_>, areas: [Area; 3]) {
         let Some((trace, slice)) = self.reveal.take() else { return };
         let Some(open) = ctx.traces.get(trace) else { return };
         let Some(row) = open.trace.slices.rows.get(open.trace.slices.row_of(slice)) else { return };
@@ -203,14 +265,15 @@ impl Timeline {
         let area = areas[index];
         let (top, height) = area.row(line, row.depth);
         let below = top + height * 2.0 - area.rect.bottom();
-        let above = area.rect.top() + height - top;
+        // Headings may come to cover the top.
+        let above = area.rect.top() + height + STRIP_GROUP_HEIGHT - top;
         if below > 0.0 || above > 0.0 {
             self.scroll[index] += f64::from(top - area.rect.center().y);
         }
     }
 
     /// Scrolls to the heading of the device to show, or to its first row on screen.
-    fn scroll_to_device(&mut self, areas: [Area; 2]) {
+    fn scroll_to_device(&mut self, areas: [Area; 3]) {
         let Some((trace, process)) = self.scroll_to.take() else { return };
         let is_heading = |line: &Line| line.trace == trace && line.kind == LineKind::Process(process);
         let Some(line) = self.tracks.scrolled.iter().find(|line| is_heading(line)) else { return };
@@ -219,6 +282,35 @@ impl Timeline {
         if top < area.top() || top + line.height * 3.0 > area.bottom() {
             self.scroll[1] += f64::from(top - area.top() - area.height() / 4.0);
         }
+    }
+
+    /// Says that no track fits the filter, if so.
+    fn no_match_ui(&mut self, ui: &mut Ui, rect: Rect) {
+        let is_empty = self.tracks.scrolled.is_empty() && self.tracks.pinned.is_empty();
+        if !is_empty {
+            return;
+        }
+        let builder = UiBuilder::new().max_rect(rect.shrink(24.0)).id_salt("no track");
+        ui.scope_builder(builder, |ui| {
+            if self.filter.trim().is_empty() {
+                ui.label("All tracks are hidden");
+                if ui.button("Show hidden tracks").clicked() {
+                    self.show_hidden();
+                }
+            } else {
+                ui.label(format!("No track has “{}” in its name", self.filter.trim()));
+                if ui.button("Clear filter").clicked() {
+                    self.set_filter("");
+                }
+            }
+        });
+    }
+
+    fn show_hidden(&mut self) {
+        for key in &self.tracks.hidden {
+            self.settings.hidden.remove(key);
+        }
+        self.is_stale = true;
     }
 
     fn filter_ui(&mut self, ui: &mut Ui, rect: Rect) {
@@ -231,12 +323,13 @@ impl Timeline {
         });
     }
 
-    fn labels_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, parts: &Parts, areas: [Area; 2]) {
-        let [pinned, scrolled] = areas;
+    fn labels_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, parts: &Parts, areas: [Area; 3]) {
         let list = &self.tracks;
-        let column = (list, &self.strips, parts.labels);
-        let chosen = labels::ui(ui, ctx.traces, column, &list.pinned, pinned);
-        let chosen = labels::ui(ui, ctx.traces, column, &list.scrolled, scrolled).or(chosen);
+        let mut chosen = None;
+        for (i, lines) in [&*list.pinned, &list.scrolled, &self.stuck].into_iter().enumerate() {
+            let shown = (list, &self.strips, &mut self.background);
+            chosen = labels::ui(ui, ctx.traces, shown, (parts.labels, i), (lines, areas[i])).or(chosen);
+        }
         if let Some((line, action)) = chosen {
             ctx.commands.extend(labels::command(ctx.traces, &line, &action));
             labels::apply(&mut self.settings, list, &line, action);
@@ -295,7 +388,8 @@ impl View for Timeline {
         let legend_height = if has_legend { legend::HEIGHT } else { 0.0 };
         let heights = [steps_height, legend_height];
         let parts = Parts::new(rect, self.settings.label_width, heights, ui.pixels_per_point());
-        self.canvas_input(ctx, ui, parts.canvas);
+        self.fill(ctx, parts.canvas.height());
+        self.canvas_input(ctx, ui, &parts);
         let areas = self.areas(parts.canvas);
         self.scroll_to_revealed(ctx, areas);
         self.scroll_to_device(areas);
@@ -313,6 +407,7 @@ impl View for Timeline {
         }
         self.canvas_ui(ctx, ui, &parts, areas, scale);
         self.labels_ui(ctx, ui, &parts, areas);
+        self.no_match_ui(ui, parts.canvas);
         self.filter_ui(ui, parts.filter);
         let heights = self.background.busy_shares(ctx, parts.minimap, ui);
         self.minimap.ui(ui, parts.minimap, &heights, ctx.navigation, ctx.span, &mut self.motion);
@@ -338,12 +433,16 @@ impl View for Timeline {
         match (command, *ctx.selection) {
             (Command::Reveal, Selection::Slice { trace, slice }) => self.reveal(ctx, trace, slice),
             (Command::Reveal, Selection::Gap { .. }) => self.show_gap(ctx),
-            (Command::CollapseAll | Command::ExpandAll | Command::ToggleQueues, _) => {
+            (Command::CollapseAll | Command::ExpandAll | Command::ToggleQueues | Command::ShowHiddenTracks, _) => {
                 return self.run_command(command, ctx);
             }
             _ => return false,
         }
         true
+    }
+
+    fn n_hidden(&self) -> usize {
+        self.tracks.hidden.len()
     }
 
     fn save(&self) -> serde_json::Value {

@@ -5,7 +5,7 @@ use eframe::egui::{Color32, Mesh, Painter, Rangef, Rect, Shape, Stroke, StrokeKi
 
 use super::hit::Hit;
 use super::layout::{Area, DrawList};
-use super::track_list::{Line, LineKind, SPACING, TrackList, visible_lines};
+use super::track_list::{Line, LineKind, SPACING, TrackList};
 use crate::model::{SliceId, Trace};
 use crate::session::{OpenTrace, Selection};
 use crate::view::axis::Scale;
@@ -38,19 +38,19 @@ impl Geometry<'_> {
         let time = open.trace.slices.time(slice).shifted(open.offset);
         let (left, right) = (self.scale.x(time.start), self.scale.x(time.end));
         let rect = Rect::from_min_max(pos2(left, top), pos2(right.max(left + 1.5), top + height));
-        Some((rect, area.rect))
+        Some((rect, area.clip()))
     }
 
     /// The vertical ranges of some visible lines, joined where they touch.
     fn rows_of(&self, is_wanted: impl Fn(&Line) -> bool) -> Vec<Rangef> {
         let mut all: Vec<Rangef> = Vec::new();
         for (lines, area) in [(&self.list.pinned, self.pinned), (&self.list.scrolled, self.scrolled)] {
-            for line in lines.get(visible_lines(lines, area.scroll, area.bottom())).unwrap_or_default() {
+            for line in area.visible(lines) {
                 if !is_wanted(line) {
                     continue;
                 }
                 let top = area.top(line);
-                let rows = Rangef::new(top, top + line.height + SPACING).intersection(area.rect.y_range());
+                let rows = Rangef::new(top, top + line.height + SPACING).intersection(area.clip().y_range());
                 match all.last_mut().filter(|last| last.max + 1.0 > rows.min) {
                     Some(last) => last.max = rows.max,
                     None => all.push(rows),
@@ -98,7 +98,7 @@ pub fn selection(painter: &Painter, geometry: &Geometry<'_>, selection: Selectio
             let is_of_device = |line: &Line| {
                 line.trace == trace
                     && match line.kind {
-                        LineKind::Trace => false,
+                        LineKind::Trace | LineKind::Idle(_) => false,
                         LineKind::Process(other) | LineKind::Queue(other, _) => other == process,
                         LineKind::Track(track) => open.trace.track(track).process == process,
                     }
@@ -129,7 +129,7 @@ pub fn selection(painter: &Painter, geometry: &Geometry<'_>, selection: Selectio
             let Some(line) = geometry.list.line(at) else { return };
             let area = if at.is_pinned { geometry.pinned } else { geometry.scrolled };
             let center = pos2(geometry.scale.x(ts.saturating_add(open.offset)), area.top(line) + 5.0);
-            painter.with_clip_rect(area.rect).circle_stroke(center, 6.0, Stroke::new(2.0, color));
+            painter.with_clip_rect(area.clip()).circle_stroke(center, 6.0, Stroke::new(2.0, color));
         }
         Selection::Slice { trace, slice } => {
             let Some(open) = geometry.traces.get(trace) else { return };
@@ -161,7 +161,7 @@ fn arrow(painter: &Painter, geometry: &Geometry<'_>, trace: usize, (from, to): (
 }
 
 /// Paints the hovered slice, its launch or kernels, and brightens all of the same name.
-pub fn hovered(painter: &Painter, geometry: &Geometry<'_>, lists: [&DrawList; 2], hit: Hit, color: Color32) {
+pub fn hovered(painter: &Painter, geometry: &Geometry<'_>, lists: &[DrawList], hit: Hit, color: Color32) {
     let Hit::Slice { trace, slice } = hit else { return };
     let Some(open) = geometry.traces.get(trace) else { return };
     let names = &open.trace.slices.name;
@@ -236,11 +236,14 @@ mod tests {
         builder.memories.push(raw);
         let other = TraceBuilder::from_slices(&step).finish();
         let mut traces = [builder.finish(), other].map(|trace| OpenTrace::new(trace, 0));
-        let list = TrackList::build(&traces, &TimelineSettings::default(), "");
+        let list = TrackList::build(&traces, &[], &TimelineSettings::default(), "");
         let scale = Scale::new(TimeRange { start: 0, end: 1000 }, 0.0, 500.0, 1.0);
         let rect = Rect::from_min_size(pos2(0.0, 0.0), vec2(500.0, 400.0));
-        let [pinned, scrolled] =
-            [Rect::from_min_size(rect.min, vec2(500.0, 0.0)), rect].map(|rect| Area { rect, scroll: 0.0 });
+        let [pinned, scrolled] = [Rect::from_min_size(rect.min, vec2(500.0, 0.0)), rect].map(|rect| Area {
+            rect,
+            scroll: 0.0,
+            covered: 0.0,
+        });
         let bands = |traces: &[OpenTrace]| {
             let output = Context::default().run_ui(RawInput::default(), |ui| {
                 let geometry = Geometry { traces, list: &list, scale, pinned, scrolled };
@@ -270,11 +273,14 @@ mod tests {
         let kernel = SliceKind::Kernel;
         let slices = [("stream 7", kernel, "k", 500, 501), ("stream 9", kernel, "k", 500, 501)];
         let traces = [OpenTrace::new(TraceBuilder::from_slices(&slices).finish(), 0)];
-        let list = TrackList::build(&traces, &TimelineSettings::default(), "");
+        let list = TrackList::build(&traces, &[], &TimelineSettings::default(), "");
         let scale = Scale::new(TimeRange { start: 0, end: 1000 }, 0.0, 500.0, 1.0);
         let rect = Rect::from_min_size(pos2(0.0, 20.0), vec2(500.0, 400.0));
-        let [pinned, scrolled] =
-            [Rect::from_min_size(rect.min, vec2(500.0, 0.0)), rect].map(|rect| Area { rect, scroll: 0.0 });
+        let [pinned, scrolled] = [Rect::from_min_size(rect.min, vec2(500.0, 0.0)), rect].map(|rect| Area {
+            rect,
+            scroll: 0.0,
+            covered: 0.0,
+        });
         let found = [(0, SliceId(0)), (0, SliceId(1))];
         let output = Context::default().run_ui(RawInput::default(), |ui| {
             let geometry = Geometry { traces: &traces, list: &list, scale, pinned, scrolled };

@@ -8,7 +8,7 @@ use super::layout::{Area, Curve, DrawList, Tick};
 use super::paint::{SAMPLE_HEIGHT, counter_text};
 use super::peaks::Peaks;
 use super::settings::TimelineSettings;
-use super::track_list::{COUNTER_HEIGHT, Line, LineKind, TrackList, visible_lines};
+use super::track_list::{COUNTER_HEIGHT, Line, LineKind, TrackList};
 use crate::analysis::runway::{LOW_RUNWAY_NS, QUEUE_LIMIT, Runway, runway};
 use crate::answers::time::Ledgers;
 use crate::answers::{Analysis, Query, Work};
@@ -118,7 +118,7 @@ impl Queues {
     /// Inserts the lines below the tracks of each device that is not collapsed.
     ///
     /// * `filter`: as for [`TrackList::build`].
-    pub fn insert(&self, list: &mut TrackList, traces: &[OpenTrace], settings: &TimelineSettings, filter: &str) {
+    pub fn insert(&self, list: &mut TrackList, settings: &TimelineSettings, filter: &str) {
         let filter = filter.trim().to_lowercase();
         let mut at = 0;
         while let Some(heading) = list.scrolled.get(at) {
@@ -126,13 +126,15 @@ impl Queues {
             let (LineKind::Process(process), false) = (heading.kind, heading.is_collapsed) else { continue };
             let (trace, parent, indent) = (heading.trace, heading.key.clone(), heading.indent + 1);
             let is_match = heading.title.to_lowercase().contains(&filter);
-            at += list.scrolled[at..].iter().take_while(|line| line.parent == parent).count();
+            at += list.scrolled[at..].iter().take_while(|line| !line.is_heading()).count();
             let all = self.ready.get(trace).and_then(Option::as_deref).map_or(&[][..], Vec::as_slice);
             for (index, curve) in (0..).zip(all).filter(|(_, curve)| curve.process == process) {
                 let key = format!("{parent}/queues/{}", curve.title);
                 let is_shown = is_match || curve.title.to_lowercase().contains(&filter);
                 let is_hidden = settings.hidden.contains(&key);
-                list.n_hidden += usize::from(is_hidden && is_shown);
+                if is_hidden && is_shown {
+                    list.hidden.push(key.clone());
+                }
                 if is_shown && !is_hidden {
                     list.scrolled
                         .insert(at, line(trace, LineKind::Queue(process, index), (key, &parent), curve, indent));
@@ -140,12 +142,12 @@ impl Queues {
                 }
             }
         }
-        list.index(traces);
+        list.index();
     }
 
     /// Adds the curves of the lines that are visible in `area`.
     pub fn draw(&self, list: &mut DrawList, traces: &[OpenTrace], lines: &[Line], area: Area, scale: &Scale) {
-        for line in lines.get(visible_lines(lines, area.scroll, area.bottom())).unwrap_or_default() {
+        for line in area.visible(lines) {
             let LineKind::Queue(_, index) = line.kind else { continue };
             let (Some(open), Some(curve)) = (traces.get(line.trace), self.curve(line.trace, index)) else { continue };
             let top = area.top(line);
@@ -189,17 +191,5 @@ impl Queues {
 }
 
 fn line(trace: usize, kind: LineKind, (key, parent): (String, &str), curve: &QueueCurve, indent: u8) -> Line {
-    Line {
-        trace,
-        kind,
-        key,
-        parent: parent.to_owned(),
-        title: curve.title.clone(),
-        indent,
-        y: 0.0,
-        height: COUNTER_HEIGHT,
-        n_rows: 0,
-        is_collapsed: false,
-        is_pinned: false,
-    }
+    Line { kind, indent, height: COUNTER_HEIGHT, ..Line::new(trace, key, parent.to_owned(), curve.title.clone()) }
 }

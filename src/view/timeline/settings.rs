@@ -4,12 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-/// The user's arrangement of tracks.
+/// Recordings whose arrangement is kept.
+const MAX_RUNS: usize = 200;
+
+/// The user's arrangement of tracks. Keys of groups and tracks begin with [`crate::session::OpenTrace::id`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TimelineSettings {
     /// Keys of groups and tracks shown as one row.
     pub collapsed: BTreeSet<String>,
+    /// Keys of groups that are folded at first and were unfolded.
+    pub expanded: BTreeSet<String>,
     /// Keys of tracks kept on top, in order.
     pub pinned: Vec<String>,
     /// Keys of tracks and groups not shown.
@@ -17,6 +22,8 @@ pub struct TimelineSettings {
     /// By key of a group, the keys of its members in the user's order; others follow as the
     /// trace has them.
     pub order: BTreeMap<String, Vec<String>>,
+    /// The recordings that were open, the latest last.
+    pub runs: Vec<String>,
     /// Whether launched work is shown below each device.
     pub has_queues: bool,
     /// Width of the column of labels, in points.
@@ -27,11 +34,54 @@ impl Default for TimelineSettings {
     fn default() -> Self {
         Self {
             collapsed: BTreeSet::new(),
+            expanded: BTreeSet::new(),
+            runs: Vec::new(),
             pinned: Vec::new(),
             hidden: BTreeSet::new(),
             order: BTreeMap::new(),
             has_queues: false,
             label_width: 200.0,
         }
+    }
+}
+
+impl TimelineSettings {
+    /// Remembers that these recordings are open, and forgets what was arranged in those that were open long ago.
+    pub fn opened<'a>(&mut self, runs: impl Iterator<Item = &'a str>) {
+        for run in runs {
+            self.runs.retain(|known| known != run);
+            self.runs.push(run.to_owned());
+        }
+        let surplus = self.runs.len().saturating_sub(MAX_RUNS);
+        self.runs.drain(..surplus);
+        let runs = &self.runs;
+        let is_known = |key: &String| {
+            let run = key.split('/').next().unwrap_or_default();
+            run.is_empty() || runs.iter().any(|known| known == run)
+        };
+        self.collapsed.retain(is_known);
+        self.expanded.retain(is_known);
+        self.hidden.retain(is_known);
+        self.pinned.retain(is_known);
+        self.order.retain(|parent, _| is_known(parent));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arrangement_of_long_closed_recordings_is_forgotten() {
+        let mut settings = TimelineSettings::default();
+        settings.opened(["a"].into_iter());
+        settings.hidden.extend(["a/main".to_owned(), "python 1/main of an earlier version".to_owned()]);
+        settings.order.insert(String::new(), vec!["a".to_owned()]);
+        settings.opened(["b"].into_iter());
+        assert_eq!(settings.hidden.iter().collect::<Vec<_>>(), ["a/main"]);
+        let many: Vec<String> = (0..MAX_RUNS).map(|i| format!("run {i}")).collect();
+        settings.opened(many.iter().map(String::as_str));
+        assert!(settings.hidden.is_empty());
+        assert_eq!((settings.runs.len(), settings.order.len()), (MAX_RUNS, 1));
     }
 }

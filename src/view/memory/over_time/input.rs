@@ -90,7 +90,7 @@ impl MemoryOverTime {
         let now = ui.input(|input| input.time);
         let range = ctx.range.map(|range| chart.axis.at_times(range));
         let navigation = chart.axis.navigation(&mut self.navigation, ctx.navigation);
-        match self.drag.update(ui, response, scale, range, heights.bytes) {
+        match self.drag.update(ui, response, scale, range, heights.bytes, &|at| scale.time(at.x)) {
             Some(DragAction::Range(range)) => *ctx.range = range.and_then(|range| chart.axis.times(range)),
             Some(DragAction::Zoom(range, [corner, pointer])) => {
                 let bytes = TimeRange::new(heights.byte(corner.y), heights.byte(pointer.y));

@@ -1,0 +1,151 @@
+//! The part that each track plays: which threads launch device work, which only wait, and which tracks are of one
+//! thread or stream.
+
+use hashbrown::HashMap;
+
+use crate::model::{ON_CPU, SliceId, SliceKind, Trace, Track, TrackId, TrackKind};
+
+/// Device work whose launches are looked up, in the whole trace.
+const MAX_WORK: usize = 8192;
+/// Outermost slices of a thread that are looked at.
+const MAX_OUTERMOST: usize = 64;
+/// A thread of which only its time on CPUs is known hardly runs below this share of the trace.
+const HARDLY: f64 = 0.01;
+/// Parts of the names of calls and functions that wait, in lower case.
+const WAITS: [&str; 9] = ["wait", "poll", "select", "sleep", "futex", "join", "acquire", "park", "idle"];
+
+/// The part that one track plays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// How many of the sampled kernels and copies it launched.
+    pub n_launches: u32,
+    /// It only waits, or hardly runs, and so do the other tracks of its thread.
+    pub is_idle: bool,
+    /// The track whose thread or stream it is of as well, such as that of samples.
+    pub of: Option<TrackId>,
+}
+
+/// The parts of all tracks.
+///
+/// Where all threads are idle, none is said to be.
+///
+/// Cost: O(tracks); of the slices, a number that does not grow with the trace is looked at.
+pub fn parts(trace: &Trace) -> Vec<Part> {
+    let mut parts = vec![Part::default(); trace.tracks.len()];
+    count_launches(trace, &mut parts);
+    find_owners(trace, &mut parts);
+    let threads = || (0..).map(TrackId).zip(&trace.tracks).filter(|(_, track)| track.kind == TrackKind::Thread);
+    let mut is_active = vec![false; parts.len()];
+    for (id, _) in threads() {
+        let part = parts[id.0 as usize];
+        if part.n_launches > 0 || is_active_track(trace, id) {
+            is_active[part.of.unwrap_or(id).0 as usize] = true;
+        }
+    }
+    if is_active.contains(&true) {
+        for (id, _) in threads() {
+            let part = &mut parts[id.0 as usize];
+            part.is_idle = !is_active[part.of.unwrap_or(id).0 as usize];
+        }
+    }
+    parts
+}
+
+fn count_launches(trace: &Trace, parts: &mut [Part]) {
+    let rows = || trace.slices.rows.iter().filter(|row| trace.track(row.track).kind == TrackKind::Stream);
+    let n: usize = rows().map(|row| row.range().len()).sum();
+    let step = n.div_ceil(MAX_WORK).max(1);
+    for launch in rows().flat_map(|row| row.range().step_by(step)).take(2 * MAX_WORK) {
+        let id = SliceId(launch as u32);
+        if trace.slices.kind[launch].is_device_work()
+            && let Some(launch) = trace.launch_of(id)
+        {
+            parts[trace.slices.track_of(launch).0 as usize].n_launches += 1;
+        }
+    }
+}
+
+/// Tracks named `X: Y` are of the track named `X` of the same thread or stream; without one, of the first of them.
+fn find_owners(trace: &Trace, parts: &mut [Part]) {
+    let base = |track: &Track| {
+        let title = track.title();
+        title.rsplit_once(": ").map_or(title.as_str(), |(base, _)| base).to_owned()
+    };
+    let is_owned = |track: &Track| track.kind != TrackKind::Counter && !track.tid.is_empty();
+    let mut owners: HashMap<_, TrackId> = HashMap::new();
+    let ids = || (0..).map(TrackId).zip(&trace.tracks).filter(|(_, track)| is_owned(track));
+    for (id, track) in ids() {
+        let owner = owners.entry((track.process, track.tid.clone(), base(track))).or_insert(id);
+        if !track.name.contains(": ") {
+            *owner = id;
+        }
+    }
+    for (id, track) in ids().filter(|(_, track)| track.name.contains(": ")) {
+        let owner = owners.get(&(track.process, track.tid.clone(), base(track)));
+        parts[id.0 as usize].of = owner.copied().filter(|&owner| owner != id);
+    }
+}
+
+/// Whether something but waits was recorded on a track of a thread.
+fn is_active_track(trace: &Trace, id: TrackId) -> bool {
+    let Some(row) = trace.rows(id).first() else {
+        return trace.counters.iter().any(|counter| counter.track == id);
+    };
+    let (slices, all) = (&trace.slices, row.range());
+    let step = all.len().div_ceil(MAX_OUTERMOST).max(1);
+    let mut sampled = all.clone().step_by(step);
+    if trace.track(id).name.ends_with(ON_CPU) {
+        let (ran, n) = sampled.fold((0, 0), |(ran, n), i| (ran + slices.time(SliceId(i as u32)).dur(), n + 1));
+        let whole = ran as f64 / f64::from(n.max(1)) * all.len() as f64;
+        return whole >= HARDLY * trace.span.dur() as f64;
+    }
+    let is_wait = |i: usize| {
+        let name = trace.slice_name(SliceId(i as u32)).to_ascii_lowercase();
+        let is_host = !matches!(slices.kind[i], SliceKind::Operator | SliceKind::Runtime | SliceKind::Driver);
+        is_host && WAITS.iter().any(|word| name.contains(word))
+    };
+    sampled.any(|i| !is_wait(i))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::TraceBuilder;
+
+    #[test]
+    fn launching_and_waiting_threads_are_told_apart() {
+        let os = SliceKind::Os;
+        let mut builder = TraceBuilder::from_slices(&[
+            ("loader", os, "pthread_cond_wait", 0, 900),
+            ("loader", os, "poll", 900, 1_000),
+            ("loader: on CPU", SliceKind::Other, "CPU 1", 0, 2),
+            ("worker", os, "pthread_cond_wait", 0, 900),
+            ("worker", os, "fopen", 900, 901),
+            ("main", SliceKind::Runtime, "cudaLaunchKernel", 10, 20),
+            ("main: on CPU", SliceKind::Other, "CPU 0", 0, 1_000),
+            ("bare: on CPU", SliceKind::Other, "CPU 0", 500, 501),
+            ("stream 7", SliceKind::Kernel, "k", 20, 30),
+        ]);
+        builder.slices[0].correlation = vec![0, 0, 0, 0, 0, 5, 0, 0, 5];
+        let trace = builder.finish();
+        let parts = parts(&trace);
+        let part = |name: &str| {
+            let at = trace.tracks.iter().position(|track| track.name == name || track.title() == name).unwrap();
+            let Part { n_launches, is_idle, of } = parts[at];
+            (n_launches, is_idle, of.map(|of| trace.track(of).name.clone()))
+        };
+        assert_eq!(part("main"), (1, false, None));
+        assert_eq!(part("main: on CPU"), (0, false, Some("main".to_owned())));
+        assert_eq!(part("worker"), (0, false, None), "it opened a file");
+        assert_eq!(part("loader"), (0, true, None));
+        assert_eq!(part("loader: on CPU"), (0, true, Some("loader".to_owned())));
+        assert_eq!(part("bare: on CPU"), (0, true, None));
+        assert_eq!(part("stream 7"), (0, false, None));
+    }
+
+    #[test]
+    fn where_all_threads_wait_none_is_idle() {
+        let trace = TraceBuilder::from_slices(&[("main", SliceKind::Os, "poll", 0, 900)]).finish();
+        assert_eq!(parts(&trace), [Part::default()]);
+    }
+}
