@@ -9,7 +9,16 @@ pub use super::recent_spans::Projection;
 use super::recent_spans::RecentSpans;
 use super::totals::{Durations, Group, Instance, Part, Scope, group};
 use crate::model::time::{partition_near, unite};
-use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeNs, TimeRange, Trace, TrackId};
+use crate::model::{DurNs, Format, SliceId, SliceKind, StringId, TimeNs, TimeRange, Trace, TrackId, TrackKind};
+
+/// The two kinds of ranges of NVTX.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum RangeStyle {
+    /// They nest on a thread.
+    PushPop,
+    /// They may overlap, and end on another thread.
+    StartEnd,
+}
 
 /// Totals of all ranges with one name and domain, in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +26,8 @@ pub struct AnnotationTotals {
     pub name: String,
     /// Empty for the default domain, and for `record_function`.
     pub domain: String,
+    /// Which of NVTX's two kinds of ranges it is; `None` where the format has one kind alone.
+    pub style: Option<RangeStyle>,
     /// Durations on the host.
     pub durations: Durations,
     /// Sum of the lengths of [`Projection::time`].
@@ -27,7 +38,7 @@ pub struct AnnotationTotals {
     pub instances: Vec<Instance>,
 }
 
-/// The annotations in scope by name and domain, with their time on the host and on the device.
+/// The annotations in scope by name, domain and style, with their time on the host and on the device.
 ///
 /// A range is projected onto the device work whose API call is on the same thread and starts within
 /// the range; call and work are joined by correlation id. Nested ranges are counted in both. Work launched by
@@ -39,15 +50,15 @@ pub struct AnnotationTotals {
 pub fn annotations(scope: &Scope<'_>) -> Vec<AnnotationTotals> {
     let local = |part: &Part<'_>, i: usize| {
         let domain = part.trace.facts.domains.get(SliceId(i as u32)).copied().unwrap_or_default();
-        (part.trace.slices.name[i], domain)
+        (part.trace.slices.name[i], domain, style(part))
     };
-    let key = |part: &Part<'_>, &(name, domain): &(StringId, StringId)| {
+    let key = |part: &Part<'_>, &(name, domain, style): &(StringId, StringId, Option<RangeStyle>)| {
         let strings = &part.trace.strings;
-        (strings.get(name).to_owned(), strings.get(domain).to_owned())
+        (strings.get(name).to_owned(), strings.get(domain).to_owned(), style)
     };
     let groups = group(scope, |kind| kind == SliceKind::Annotation, local, key);
     let ranges = |index: usize| {
-        let of_group = |(group, found): (u32, &Group<(String, String)>)| {
+        let of_group = |(group, found): (u32, &Group<Key>)| {
             let instances = found.instances.iter().filter(|instance| instance.trace as usize == index);
             instances.map(|instance| (instance.slice, group)).collect::<Vec<_>>()
         };
@@ -56,15 +67,25 @@ pub fn annotations(scope: &Scope<'_>) -> Vec<AnnotationTotals> {
     let of_trace =
         |(index, trace): (usize, &&Trace)| projected(trace, &ranges(index), groups.len(), scope.is_cancelled);
     let all: Vec<Vec<Projected>> = scope.traces.par_iter().enumerate().map(of_trace).collect();
-    let totals = |(i, group): (usize, Group<(String, String)>)| {
+    let totals = |(i, group): (usize, Group<Key>)| {
         let mut sums = Projected::default();
         all.iter().for_each(|of_trace| sums.add(&of_trace[i]));
-        let (name, domain) = group.key;
+        let (name, domain, style) = group.key;
         let Projected { projected_ns, work_ns, busy_ns, launches } = sums;
         let (durations, instances) = (group.durations, group.instances);
-        AnnotationTotals { name, domain, durations, projected_ns, work_ns, busy_ns, launches, instances }
+        AnnotationTotals { name, domain, style, durations, projected_ns, work_ns, busy_ns, launches, instances }
     };
     groups.into_iter().enumerate().map(totals).collect()
+}
+
+type Key = (String, String, Option<RangeStyle>);
+
+fn style(part: &Part<'_>) -> Option<RangeStyle> {
+    let is_nvtx = part.trace.info.format == Format::Nsys;
+    is_nvtx.then(|| match part.trace.track(part.track).kind {
+        TrackKind::Async => RangeStyle::StartEnd,
+        _ => RangeStyle::PushPop,
+    })
 }
 
 /// Sums of projections.
@@ -140,10 +161,10 @@ fn projected(
 }
 
 /// A call and a piece of device work that it launched.
-type Launched = (SliceId, SliceId);
+pub(super) type Launched = (SliceId, SliceId);
 
 /// The device work that a thread launched, by the start of the call. Each device slice occurs once.
-fn launched(trace: &Trace, thread: TrackId) -> Vec<Launched> {
+pub(super) fn launched(trace: &Trace, thread: TrackId) -> Vec<Launched> {
     let slices = &trace.slices;
     let calls = trace.track_slices(thread).filter(|&i| slices.kind[i].is_call()).map(|i| SliceId(i as u32));
     let mut work: Vec<Launched> = calls.flat_map(|call| trace.launches(call).map(move |work| (call, work))).collect();

@@ -1,6 +1,7 @@
 //! Time of kernels on the device, and the occupancy of their launches.
 
 use hashbrown::HashMap;
+use rayon::prelude::*;
 
 use super::occupancy::{self, Limits};
 use super::short_name::short_name;
@@ -61,6 +62,9 @@ pub struct KernelTotals {
     pub tensor_ns: DurNs,
     /// Time of calls whose names do not tell.
     pub unknown_ns: DurNs,
+    /// Time from the end of the launching call to the start of the kernel, over those that waited; see
+    /// [`add_queue_times`].
+    pub queue: Durations,
     pub instances: Vec<Instance>,
 }
 
@@ -109,6 +113,23 @@ pub fn kernels(scope: &Scope<'_>, by: KernelsBy) -> Vec<KernelTotals> {
     let all: f64 = groups.iter().map(|group| group.durations.total_ns as f64).sum();
     let chips: Vec<Vec<Chip>> = scope.traces.iter().map(|trace| chips(trace)).collect();
     groups.into_iter().map(|group| totals(scope, &chips, all, group)).collect()
+}
+
+/// Adds the queue times of these rows of [`kernels`].
+///
+/// Kernels that start before the call that launched them returns did not wait, and are not counted.
+///
+/// * Cost: O(kernels), a look-up of the launching call each.
+/// * Source: `cuda_kern_exec_sum` of NVIDIA Nsight Systems.
+pub fn add_queue_times(traces: &[&Trace], rows: &mut [KernelTotals]) {
+    rows.par_iter_mut().for_each(|row| {
+        let waited = |&Instance { trace, slice }: &Instance| {
+            let trace = traces[trace as usize];
+            let call = trace.launch_of(slice)?;
+            Some(trace.slices.ts[slice.idx()] - trace.slices.end[call.idx()]).filter(|&waited| waited > 0)
+        };
+        row.queue = Durations::of(&mut row.instances.iter().filter_map(waited).collect::<Vec<_>>());
+    });
 }
 
 /// The figures of all kernels together; `rows`: those of [`kernels`] for the same scope. Cost: O(kernels).
@@ -251,6 +272,7 @@ fn totals(scope: &Scope<'_>, chips: &[Vec<Chip>], all: f64, group: Group<Key>) -
         tensor_cores: if tensor.differs { None } else { tensor.last.and_then(|(.., uses)| uses) },
         tensor_ns: tensor.uses_ns,
         unknown_ns: tensor.unknown_ns,
+        queue: Durations::default(),
         instances: group.instances,
     }
 }

@@ -1,14 +1,16 @@
 //! Work of the device and of the host, summed by name: kernels, operators, calls, copies, annotations.
 
-use super::{Cell, Figure, Part, figures, format};
-use crate::analysis::annotations::AnnotationTotals;
+use super::{Cell, Figure, Part, Word, figures, format};
+use crate::analysis::annotations::{AnnotationTotals, RangeStyle};
 use crate::analysis::call_tree::CallTotals;
 use crate::analysis::copies::CopyTotals;
 use crate::analysis::kernels::{KernelSummary, KernelTotals};
+use crate::analysis::libraries::LibraryCalls;
 use crate::analysis::operators::OperatorTotals;
+use crate::analysis::range_kernels::RangeKernels;
 use crate::analysis::tensor_cores;
 use crate::analysis::totals::{Durations, Group};
-use crate::model::{Launch, SliceKind};
+use crate::model::{DurNs, Launch, MemoryCopy, SliceId, SliceKind, Trace, Track};
 
 /// Calls of one function.
 pub type Calls = Group<(String, SliceKind)>;
@@ -31,6 +33,18 @@ impl Timed for KernelTotals {
 }
 
 impl Timed for CopyTotals {
+    fn durations(&self) -> &Durations {
+        &self.durations
+    }
+}
+
+impl Timed for RangeKernels {
+    fn durations(&self) -> &Durations {
+        &self.durations
+    }
+}
+
+impl Timed for LibraryCalls {
     fn durations(&self) -> &Durations {
         &self.durations
     }
@@ -83,6 +97,7 @@ pub fn kernels() -> Part<KernelTotals> {
         with calls_and_total();
         number "share", "Share", 62, Cell::Share(row.share), "Part of the time of all kernels in scope, added up";
         with spread();
+        with queue();
         number "occupancy", "Occupancy", 84, Cell::or_empty(row.occupancy, Cell::Share), THEORETICAL;
         number "recorded_occupancy", "Recorded", 84, Cell::or_empty(row.recorded_occupancy, Cell::Share), RECORDED;
         number "sm_efficiency", "SM efficiency", 96, Cell::or_empty(row.sm_efficiency, Cell::Share), SM_EFFICIENCY;
@@ -99,13 +114,32 @@ pub fn kernels() -> Part<KernelTotals> {
     };
     Part::new("kernels", "Kernels", figures)
         .report(
-            "rank device calls total_ns share mean_ns median_ns min_ns max_ns std_ns grid block registers \
-             shared_bytes occupancy recorded_occupancy sm_efficiency tensor_cores name",
+            "rank device calls total_ns share mean_ns median_ns min_ns max_ns std_ns queue_mean_ns queue_max_ns grid \
+             block registers shared_bytes occupancy recorded_occupancy sm_efficiency tensor_cores name",
         )
         .json(
-            "name calls total_ns mean_ns min_ns max_ns median_ns std_ns share grid block registers shared_bytes \
-             occupancy recorded_occupancy sm_efficiency tensor_cores rank device",
+            "name calls total_ns mean_ns min_ns max_ns median_ns std_ns share queued queue_mean_ns queue_median_ns \
+             queue_min_ns queue_max_ns queue_std_ns grid block registers shared_bytes occupancy recorded_occupancy \
+             sm_efficiency tensor_cores rank device",
         )
+}
+
+/// Empty where no call that launched a kernel was recorded, or none of them waited.
+fn queue() -> Vec<Figure<KernelTotals>> {
+    fn of(row: &KernelTotals, cell: impl Fn(&Durations) -> Cell) -> Cell {
+        if row.queue.calls == 0 { Cell::Empty } else { cell(&row.queue) }
+    }
+    figures! { row: KernelTotals;
+        number "queued", "Queued", 66, of(row, |queue| Cell::Count(queue.calls)),
+            "How many started after the call that launched them had returned";
+        number "queue_mean_ns", "Queue mean", 88, of(row, |queue| Cell::Ns(queue.mean_ns)),
+            "Mean time from the end of the launching call to the start of the kernel, of those that waited";
+        number "queue_median_ns", "Queue median", 96, of(row, |queue| Cell::Ns(queue.median_ns)), "The middle one of these times";
+        number "queue_min_ns", "Queue min", 84, of(row, |queue| Cell::Ns(queue.min_ns)), "The shortest of these times";
+        number "queue_max_ns", "Queue max", 84, of(row, |queue| Cell::Ns(queue.max_ns)), "The longest of these times";
+        number "queue_std_ns", "Queue std", 84, of(row, |queue| Cell::or_empty(queue.std_ns, Cell::Ns)),
+            "Standard deviation of these times (of a sample, n - 1)";
+    }
 }
 
 /// Figures of all kernels together, each with its explanation.
@@ -222,7 +256,7 @@ fn calls(key: &'static str, title: &'static str) -> Part<Calls> {
         with spread();
     };
     Part::new(key, title, figures)
-        .report("calls total_ns mean_ns max_ns name")
+        .report("calls total_ns mean_ns median_ns min_ns max_ns std_ns name")
         .json("name calls total_ns mean_ns min_ns max_ns median_ns std_ns")
 }
 
@@ -243,8 +277,8 @@ pub fn copies() -> Part<CopyTotals> {
         with spread();
     };
     Part::new("copies", "Copies", figures)
-        .report("count total_ns bytes gb_per_s kind pageable")
-        .json("kind count total_ns bytes gb_per_s pageable")
+        .report("count total_ns mean_ns median_ns min_ns max_ns std_ns bytes gb_per_s kind pageable")
+        .json("kind count total_ns mean_ns min_ns max_ns median_ns std_ns bytes gb_per_s pageable")
 }
 
 /// * `class`: as in [`CopyTotals::size_class`].
@@ -266,6 +300,8 @@ pub fn annotations() -> Part<AnnotationTotals> {
     let figures = figures! { row: AnnotationTotals;
         words "name", "Name", 260, Cell::name(&row.name), "Name of the range";
         words "domain", "Domain", 90, Cell::text(&row.domain), "NVTX domain";
+        words "style", "Style", 80, Cell::or_empty(row.style, |style| Cell::Word(range_style(style))),
+            "Push/pop ranges nest on their thread; start/end ranges may overlap and end on another thread";
         with calls_and_total();
         number "device_ns", "On device", 88, on_device(row, row.projected_ns), ON_DEVICE;
         number "device_busy_ns", "Device busy", 92, on_device(row, row.busy_ns),
@@ -275,8 +311,110 @@ pub fn annotations() -> Part<AnnotationTotals> {
         with spread();
     };
     Part::new("annotations", "Annotations", figures)
-        .report("calls total_ns device_ns device_busy_ns launches domain name")
-        .json("name domain calls total_ns device_ns device_busy_ns launches")
+        .report(
+            "calls total_ns mean_ns median_ns min_ns max_ns std_ns device_ns device_busy_ns launches style domain name",
+        )
+        .json(
+            "name domain style calls total_ns mean_ns min_ns max_ns median_ns std_ns device_ns device_busy_ns launches",
+        )
+}
+
+fn range_style(style: RangeStyle) -> &'static Word {
+    const PUSH_POP: Word = Word { rank: 0, key: "push_pop", label: "Push/pop" };
+    const START_END: Word = Word { rank: 0, key: "start_end", label: "Start/end" };
+    match style {
+        RangeStyle::PushPop => &PUSH_POP,
+        RangeStyle::StartEnd => &START_END,
+    }
+}
+
+/// Kernels by the ranges that they were launched in.
+pub fn range_kernels() -> Part<RangeKernels> {
+    const CALLS: &str =
+        "Kernels launched in ranges of this name; those in nested ranges are in the rows of all of them";
+    let figures = figures! { row: RangeKernels;
+        words "range", "Range", 200, Cell::name(&row.range), "Name of the range around the launching call";
+        words "domain", "Domain", 90, Cell::text(&row.domain), "NVTX domain";
+        words "name", "Kernel", 330, Cell::name(&row.kernel), "Name of the kernel, or of a CUDA graph recorded as one";
+        number "calls", "Calls", 60, Cell::Count(row.durations.calls), CALLS;
+        with total();
+        with spread();
+    };
+    Part::new("range_kernels", "Kernels by range", figures)
+        .report("calls total_ns mean_ns median_ns min_ns max_ns std_ns range domain name")
+        .json("range domain name calls total_ns mean_ns min_ns max_ns median_ns std_ns")
+}
+
+/// Calls of libraries beside CUDA, and unified memory.
+pub fn libraries() -> Part<LibraryCalls> {
+    let figures = figures! { row: LibraryCalls;
+        words "library", "Library", 110, Cell::text(row.library), "What was called: MPI, OpenACC, OpenMP, unified memory";
+        words "name", "Name", 300, Cell::name(&row.name), "Name of the function, or of what happened";
+        with calls_and_total();
+        number "bytes", "Size", 90, Cell::or_empty(row.bytes, Cell::Bytes), "Bytes that migrations moved";
+        with spread();
+    };
+    Part::new("libraries", "Library calls", figures)
+        .report("calls total_ns mean_ns median_ns min_ns max_ns std_ns bytes library name")
+        .json("library name calls total_ns mean_ns min_ns max_ns median_ns std_ns bytes")
+}
+
+/// One piece of device work, on the clock of the report.
+#[derive(Debug)]
+pub struct Work<'a> {
+    pub trace: &'a Trace,
+    pub slice: SliceId,
+    /// From the trace's time to the clock of the report.
+    pub offset_ns: DurNs,
+}
+
+/// Device work in the order of time.
+pub fn device_work<'a>() -> Part<Work<'a>> {
+    fn copy(row: &Work<'_>) -> Option<MemoryCopy> {
+        row.trace.facts.copies.get(row.slice).copied()
+    }
+    fn launch(row: &Work<'_>, cell: impl Fn(Launch) -> Cell) -> Cell {
+        let launches = &row.trace.facts.launches;
+        Cell::or_empty(launches.value(launches.id(row.slice)).copied(), cell)
+    }
+    fn track<'a>(row: &'a Work<'_>) -> &'a Track {
+        row.trace.track(row.trace.slices.track_of(row.slice))
+    }
+    fn queue_ns(row: &Work<'_>) -> Option<DurNs> {
+        let slices = &row.trace.slices;
+        let call = row.trace.launch_of(row.slice)?;
+        Some(slices.ts[row.slice.idx()] - slices.end[call.idx()]).filter(|&waited| waited > 0)
+    }
+    let figures = figures! { row: Work<'a>;
+        number "start_ns", "Start", 90, Cell::Ns(row.trace.slices.ts[row.slice.idx()].saturating_add(row.offset_ns)),
+            "When it started";
+        number "dur_ns", "Duration", 84, Cell::Ns(row.trace.slices.time(row.slice).dur()), "How long it ran";
+        number "queue_ns", "Queue", 84, Cell::or_empty(queue_ns(row), Cell::Ns),
+            "Time from the end of the launching call to its start, if it waited";
+        words "kind", "Kind", 80, Cell::text(work_kind(row.trace.slices.kind[row.slice.idx()])), "What kind of work";
+        number "rank", "Rank", 50, Cell::number(row.trace.info.rank), "Rank of the process, where several are open";
+        number "device", "Device", 58, Cell::number(row.trace.process(track(row).process).device), "Index of the device";
+        words "stream", "Stream", 90, Cell::text(&track(row).title()),
+            "The stream it ran on";
+        number "grid", "Grid", 110, launch(row, |launch| Cell::Sides(launch.grid)), "Blocks in x, y and z";
+        number "block", "Block", 100, launch(row, |launch| Cell::Sides(launch.block)), "Threads of a block in x, y and z";
+        number "registers", "Registers", 78, launch(row, |launch| Cell::Count(u64::from(launch.registers_per_thread))),
+            "Registers of a thread";
+        number "shared_bytes", "Shared", 84, launch(row, |launch| Cell::Bytes(u64::from(launch.shared_bytes))),
+            "Shared memory of a block, static and dynamic";
+        number "bytes", "Size", 90, Cell::or_empty(copy(row).and_then(|copy| copy.bytes), Cell::Bytes), "Bytes moved or set";
+        words "name", "Name", 330, Cell::name(row.trace.slice_name(row.slice)), "Name of the kernel or the copy";
+    };
+    Part::new("device_trace", "Device work by time", figures)
+}
+
+fn work_kind(kind: SliceKind) -> &'static str {
+    match kind {
+        SliceKind::Memcpy => "memcpy",
+        SliceKind::Memset => "memset",
+        SliceKind::CudaGraph => "graph",
+        _ => "kernel",
+    }
 }
 
 /// Slices related to those of a row, by name.

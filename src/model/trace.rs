@@ -48,6 +48,9 @@ pub struct Trace {
     pub details: Option<Arc<dyn Details>>,
 }
 
+/// Bits of the source of an event that are the number of a row, where the others are the index of a table.
+pub const SOURCE_ROW_BITS: u32 = 48;
+
 /// Metadata of a file.
 #[derive(Clone, Debug, Default)]
 pub struct TraceInfo {
@@ -66,6 +69,8 @@ pub struct TraceInfo {
     /// Offset from trace time to nanoseconds since 1970, if recorded.
     pub utc_offset_ns: Option<DurNs>,
     pub devices: Vec<DeviceInfo>,
+    /// Of a database: its tables, whose index stands in the sources of events above [`SOURCE_ROW_BITS`].
+    pub source_tables: Vec<String>,
     /// Other metadata in file order: (key, text). Never contains the recorded environment variables.
     pub facts: Vec<(String, String)>,
 }

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lacuna::analysis::busy;
+use lacuna::analysis::kernels::{KernelsBy, add_queue_times, kernels};
+use lacuna::analysis::range_kernels::range_kernels;
+use lacuna::analysis::totals::Scope;
 use lacuna::model::{SliceId, SliceKind, Trace, Track, TrackKind};
 use lacuna::sample::nsys::{self, Schema, Shape};
 use serde_json::{Value, json};
@@ -100,6 +103,29 @@ fn graphs(trace: &Trace) -> Value {
     json!(rows)
 }
 
+/// {kernel: [count, sum of ns]} of times between launch and start.
+fn queue(trace: &Trace) -> Value {
+    let traces = [trace];
+    let mut rows = kernels(&Scope::whole(&traces), KernelsBy::Name);
+    add_queue_times(&traces, &mut rows);
+    let mut sums: BTreeMap<&str, (u64, i64)> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.queue.calls > 0 && !row.is_graph) {
+        let sum = sums.entry(&row.name).or_default();
+        *sum = (sum.0 + row.queue.calls, sum.1 + row.queue.total_ns);
+    }
+    sums.into_iter().map(|(name, (count, ns))| (name.to_owned(), json!([count, ns]))).collect()
+}
+
+/// {range, newline, kernel: [count, sum of ns]}
+fn kernels_of_ranges(trace: &Trace) -> Value {
+    let mut sums: BTreeMap<String, (u64, i64)> = BTreeMap::new();
+    for row in range_kernels(&Scope::whole(&[trace]), 0, false) {
+        let sum = sums.entry(format!("{}\n{}", row.range, row.kernel)).or_default();
+        *sum = (sum.0 + row.durations.calls, sum.1 + row.durations.total_ns);
+    }
+    sums.into_iter().map(|(name, (count, ns))| (name, json!([count, ns]))).collect()
+}
+
 /// Device, kernels, copies, sets, graphs, window, busy and idle of each device; sorted.
 fn devices(trace: &Trace) -> Vec<[i64; 8]> {
     let facts = |device: &busy::DeviceBusy| {
@@ -150,6 +176,8 @@ fn differences(trace: &Trace, oracle: &Value) -> Vec<String> {
         ("push_pop", annotations(trace, TrackKind::Thread)),
         ("start_end", annotations(trace, TrackKind::Async)),
         ("bytes", bytes(trace)),
+        ("queue", queue(trace)),
+        ("range_kernels", kernels_of_ranges(trace)),
         ("never_ended", json!(trace.slices.unfinished.len())),
         ("syncs", syncs(trace, oracle)),
         ("graphs", graphs(trace)),

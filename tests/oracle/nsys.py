@@ -8,6 +8,8 @@ Prints one JSON object a file:
   kernels, runtime, driver, os, push_pop, start_end
              {name: [count, sum of ns]}; names of CUDA's API without the version at their end
   bytes      {direction of the copy: [count, sum of ns, sum of bytes]}
+  queue      {kernel: [count, sum of ns]} from the end of the launching call to the start, where that is later
+  range_kernels {range, newline, kernel: [count, sum of ns]} of kernels launched in push/pop ranges on their thread
   never_ended   NVTX ranges without an end, which are in no sum
   devices    [{machine, device, kernels, memcpys, memsets, graphs, window, window_ns, busy_ns, idle_ns}]
   syncs      [[start, kind by the name of the call, stream, event, stream and correlation id of its record]];
@@ -132,6 +134,32 @@ def devices(export):
     return answer
 
 
+LAUNCHED = """
+    SELECT k.rowid AS kernel, s.value AS name, k.start AS start, k."end" - k.start AS ns, r.start AS called,
+           min(r."end") AS returned, r.globalTid AS thread
+    FROM CUPTI_ACTIVITY_KIND_KERNEL k LEFT JOIN StringIds s ON s.id = k.demangledName
+    JOIN CUPTI_ACTIVITY_KIND_RUNTIME r ON r.correlationId = k.correlationId AND (r.globalTid & -16777216) = k.globalPid
+    WHERE k.correlationId > 0 GROUP BY k.rowid"""
+
+
+def queue(export):
+    sql = f"SELECT name, count(*), sum(start - returned) FROM ({LAUNCHED}) WHERE start > returned GROUP BY name"
+    return export.sums(sql, "CUPTI_ACTIVITY_KIND_RUNTIME") if "CUPTI_ACTIVITY_KIND_KERNEL" in export.tables else {}
+
+
+def range_kernels(export, text, join):
+    if not {"CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME"} <= export.tables:
+        return {}
+    sql = f"""
+        WITH l AS MATERIALIZED ({LAUNCHED}),
+             n AS MATERIALIZED (SELECT {text} AS range, t.domainId AS domain, t.start AS first, t."end" AS last, t.globalTid AS thread
+                   FROM NVTX_EVENTS t {join} WHERE t.eventType IN (59, 70, 71))
+        SELECT range || char(10) || name, count(*), sum(ns) FROM (
+            SELECT DISTINCT n.range, n.domain, l.kernel, l.name, l.ns FROM l JOIN n ON n.thread = l.thread
+            WHERE n.first <= l.called AND (n.last IS NULL OR l.called < n.last)) GROUP BY 1"""
+    return export.sums(sql, "NVTX_EVENTS")
+
+
 def answer(path):
     export = Export(path)
     by_name = 'SELECT s.value, count(*), sum(t."end" - t.start) FROM {0} t LEFT JOIN StringIds s ON s.id = t.{1} WHERE {2} AND {3} GROUP BY t.{1}'
@@ -167,6 +195,8 @@ def answer(path):
         "push_pop": export.sums(ranges.format("59, 70, 71"), nvtx),
         "start_end": export.sums(ranges.format("60"), nvtx),
         "bytes": moved,
+        "queue": queue(export),
+        "range_kernels": range_kernels(export, text, join),
         "never_ended": never[0][0] if never else 0,
         "devices": devices(export),
         "syncs": syncs(export),

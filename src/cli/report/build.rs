@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use super::keys::{Clock, Report, SCHEMA};
+use super::keys::{Clock, Counted, Report, SCHEMA};
 use super::memory::Moment;
 use super::{memory, time};
 use crate::analysis::annotations::annotations;
@@ -12,11 +12,14 @@ use crate::analysis::calls::{CallKind, calls};
 use crate::analysis::clock;
 use crate::analysis::collectives::collectives;
 use crate::analysis::copies::copies;
+use crate::analysis::device_work::{DeviceWork, device_work};
 use crate::analysis::hta_idle::hta_idle;
-use crate::analysis::kernels::{KernelsBy, kernels};
+use crate::analysis::kernels::{KernelTotals, KernelsBy, add_queue_times, kernels};
+use crate::analysis::libraries::libraries;
 use crate::analysis::operators::operators;
+use crate::analysis::range_kernels::range_kernels;
 use crate::analysis::rules::Thresholds;
-use crate::analysis::totals::Scope;
+use crate::analysis::totals::{Instance, Scope};
 use crate::answers::time::{BusyDevices, GapClusters, Ledgers, PartsOfSteps, TraceSteps};
 use crate::answers::{Analysis, Answers};
 use crate::cli::{Failure, input};
@@ -24,6 +27,7 @@ use crate::figures::devices::{self, Device, StreamIdle};
 use crate::figures::files::{self, File, FileClock};
 use crate::figures::gaps::{self, DeviceGaps};
 use crate::figures::steps::{self, StepsOf};
+use crate::figures::work::Work;
 use crate::figures::{self, Table, findings, work};
 use crate::model::{Format, Severity, TimeRange, Trace};
 use crate::session::OpenTrace;
@@ -94,12 +98,15 @@ pub fn report(
         step_list: steps::list(slowest),
         step_times: steps::steps().table(&found_steps, 0),
         operators: work::operators().table(operators(&scope, by_shape), top),
-        kernels: work::kernels().table(kernels(&scope, by), top),
+        kernels: work::kernels().table(kernels_with_queue(&scope, by, top), top),
         copies: work::copies().table(copies(&scope, false), top),
         collectives: figures::collectives::collectives().table(collectives(&scope, true), top),
         apis: work::apis().table(calls(&scope, CallKind::Api), top),
         os_calls: work::os_calls().table(calls(&scope, CallKind::Os), top),
+        libraries: work::libraries().table(libraries(&scope), top),
         annotations: work::annotations().table(annotations(&scope), top),
+        range_kernels: work::range_kernels().table(range_kernels(&scope, top, false), top),
+        device_trace: device_trace(&models, &offsets, top),
         phases: time.phases,
         checks: time.checks,
         judged: time.judged,
@@ -110,6 +117,26 @@ pub fn report(
         categories: memory.categories,
         findings: found,
     })
+}
+
+/// The kernels; those that are shown with their queue times.
+fn kernels_with_queue(scope: &Scope<'_>, by: KernelsBy, top: usize) -> Vec<KernelTotals> {
+    let mut rows = kernels(scope, by);
+    let n_shown = if top == 0 { rows.len() } else { top.min(rows.len()) };
+    add_queue_times(scope.traces, &mut rows[..n_shown]);
+    rows
+}
+
+/// The first device work, and how much there is.
+fn device_trace(traces: &[&Trace], offsets: &[i64], top: usize) -> Counted {
+    let DeviceWork { count, first } = device_work(traces, offsets, top);
+    let row = |work: &Instance| {
+        let index = work.trace as usize;
+        Work { trace: traces[index], slice: work.slice, offset_ns: offsets[index] }
+    };
+    let mut list = work::device_work().table(first.iter().map(row), 0);
+    list.n_hidden = usize::try_from(count).unwrap_or(usize::MAX).saturating_sub(first.len());
+    Counted { count, list }
 }
 
 /// The parts `gaps` and `gap_classes`.

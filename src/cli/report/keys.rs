@@ -27,7 +27,6 @@ pub struct Report {
     pub devices: Table,
     pub gaps: Table,
     /// Only for traces of the PyTorch profiler, which HTA reads.
-    #[serde(skip_serializing_if = "Table::is_empty")]
     pub hta_idle: Table,
     /// Of the trace with the longest steps; absent without steps.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,16 +34,17 @@ pub struct Report {
     pub operators: Table,
     pub kernels: Table,
     pub copies: Table,
+    pub device_trace: Counted,
     pub collectives: Table,
     pub apis: Table,
     /// Only where the recorder traced them.
-    #[serde(skip_serializing_if = "Table::is_empty")]
     pub os_calls: Table,
+    /// The same.
+    pub libraries: Table,
     pub annotations: Table,
+    pub range_kernels: Table,
     /// Only where the recording names phases.
-    #[serde(skip_serializing_if = "Table::is_empty")]
     pub phases: Table,
-    #[serde(skip_serializing_if = "Table::is_empty")]
     pub memory: Table,
     /// The parts that JSON has inside others, for flat reports.
     #[serde(skip)]
@@ -69,11 +69,16 @@ pub struct Report {
     /// Worst first.
     pub findings: Vec<Finding>,
     /// What the rules measured, whatever they found.
-    #[serde(skip_serializing_if = "Table::is_empty")]
     pub checks: Table,
     /// The time that they judged.
-    #[serde(skip_serializing_if = "Table::is_empty")]
     pub judged: Table,
+}
+
+/// The first rows of a list, and how many there are.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Counted {
+    pub count: u64,
+    pub list: Table,
 }
 
 /// Zero is the earliest start of all traces.
@@ -105,10 +110,13 @@ impl Report {
             kernels,
             operators,
             copies,
+            device_trace,
             collectives,
             apis,
             os_calls,
+            libraries,
             annotations,
+            range_kernels,
             memory,
             memory_in_short,
             growth,
@@ -146,10 +154,13 @@ impl Report {
             Borrowed(kernels),
             Borrowed(operators),
             Borrowed(copies),
+            Borrowed(&device_trace.list),
             Borrowed(collectives),
             Borrowed(apis),
             Borrowed(os_calls),
+            Borrowed(libraries),
             Borrowed(annotations),
+            Borrowed(range_kernels),
             Borrowed(phases),
             Borrowed(memory),
             Owned(nested(memory, &parts::oom())),

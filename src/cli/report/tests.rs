@@ -68,10 +68,18 @@ fn json_has_the_keys_of_the_contract() {
         "operators",
         "kernels",
         "copies",
+        "device_trace",
         "collectives",
         "apis",
+        "os_calls",
+        "libraries",
         "annotations",
+        "range_kernels",
+        "phases",
+        "memory",
         "findings",
+        "checks",
+        "judged",
     ];
     assert_eq!(keys, expected);
     let device = serde_json::json!({
@@ -91,18 +99,21 @@ fn json_has_the_keys_of_the_contract() {
     assert_eq!(json["operators"], serde_json::json!([operator]));
     let gemm = serde_json::json!({
         "name": "gemm", "calls": 1, "total_ns": 2000, "mean_ns": 2000, "min_ns": 2000, "max_ns": 2000,
-        "median_ns": 2000, "share": 0.8, "grid": [64, 2, 1], "block": [128, 1, 1], "registers": 64,
+        "median_ns": 2000, "share": 0.8, "queued": 1, "queue_mean_ns": 700, "queue_median_ns": 700,
+        "queue_min_ns": 700, "queue_max_ns": 700, "grid": [64, 2, 1], "block": [128, 1, 1], "registers": 64,
         "shared_bytes": 1024, "occupancy": 0.5, "recorded_occupancy": 0.4, "device": 0,
     });
     assert_eq!(json["kernels"][0], gemm);
     assert_eq!(json["kernels"][1]["name"], EVIL);
     let copies = serde_json::json!([{
-        "kind": "HtoD", "count": 1, "total_ns": 1000, "bytes": 12_000, "gb_per_s": 12.0, "pageable": true,
+        "kind": "HtoD", "count": 1, "total_ns": 1000, "mean_ns": 1000, "min_ns": 1000, "max_ns": 1000,
+        "median_ns": 1000, "bytes": 12_000, "gb_per_s": 12.0, "pageable": true,
     }]);
     assert_eq!(json["copies"], copies);
     let events = serde_json::json!({"read": 9, "shown": 7, "merged": 0, "rejected": 2});
     let step = serde_json::json!({
-        "name": "ProfilerStep#1", "domain": "steps", "calls": 1, "total_ns": 5000, "device_ns": 2000,
+        "name": "ProfilerStep#1", "domain": "steps", "calls": 1, "total_ns": 5000, "mean_ns": 5000, "min_ns": 5000,
+        "max_ns": 5000, "median_ns": 5000, "device_ns": 2000,
         "device_busy_ns": 2000, "launches": 1,
     });
     assert_eq!(json["annotations"], serde_json::json!([step]));
@@ -113,6 +124,31 @@ fn json_has_the_keys_of_the_contract() {
         json["clock"],
         serde_json::json!({"per_file": [{"path": "dir/a.json", "offset_ns": -1000, "source": "start"}]})
     );
+}
+
+#[test]
+fn device_work_and_kernels_of_ranges_have_the_keys_of_the_contract() {
+    let json: serde_json::Value = serde_json::from_str(&report(Format::Json, 2)).unwrap();
+    let work = serde_json::json!({"count": 3, "list": [
+        {
+            "start_ns": 1000, "dur_ns": 2000, "queue_ns": 700, "kind": "kernel", "device": 0, "stream": "stream 7",
+            "grid": [64, 2, 1], "block": [128, 1, 1], "registers": 64, "shared_bytes": 1024, "name": "gemm",
+        },
+        {
+            "start_ns": 2500, "dur_ns": 1000, "kind": "memcpy", "device": 0, "stream": "stream 20", "bytes": 12_000,
+            "name": "Memcpy HtoD (Pageable -> Device)",
+        },
+    ]});
+    assert_eq!(json["device_trace"], work);
+    let kernels = serde_json::json!([{
+        "range": "ProfilerStep#1", "domain": "steps", "name": "gemm", "calls": 1, "total_ns": 2000, "mean_ns": 2000,
+        "min_ns": 2000, "max_ns": 2000, "median_ns": 2000,
+    }]);
+    assert_eq!(json["range_kernels"], kernels);
+    // Lists are there when they are empty, too.
+    for key in ["os_calls", "libraries", "memory"] {
+        assert_eq!(json[key], serde_json::json!([]), "{key}");
+    }
 }
 
 #[test]

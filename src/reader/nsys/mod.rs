@@ -94,7 +94,10 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
     note_inconsistencies(&mut builder, &catalog, &database, schema);
     let mut trace = builder.finish();
     trace.import.sort();
-    let tables = catalog.tables.iter().map(|table| table.name.clone()).collect();
+    let tables: Vec<String> = catalog.tables.iter().map(|table| table.name.clone()).collect();
+    // Of tables without rows no event has a source.
+    let with_rows = catalog.tables.iter().map(|table| table.row_ids.map_or(String::new(), |_| table.name.clone()));
+    trace.info.source_tables = with_rows.collect();
     trace.details = Some(Arc::new(NsysDetails::new(source.clone(), database, tables)));
     Ok(trace)
 }

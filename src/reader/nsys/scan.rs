@@ -50,8 +50,8 @@ impl LostRows {
     }
 }
 
-/// Bit position of the table index in source numbers, above 48 bits of row id.
-pub const SOURCE_BITS: u32 = 48;
+/// Bit position of the table index in source numbers, above the row id.
+pub const SOURCE_BITS: u32 = crate::model::SOURCE_ROW_BITS;
 
 /// The source of a row, for details.
 #[inline(always)]

@@ -6,6 +6,7 @@ use super::pane::Pane;
 use super::rows::{Choice, TimeTable, with_instances};
 use super::side::Related;
 use crate::analysis::annotations::annotations;
+use crate::analysis::range_kernels::range_kernels;
 use crate::command::ctrl;
 use crate::figures::work;
 use crate::view::{Content, DockArea, ViewSpec};
@@ -20,17 +21,25 @@ pub const SPEC: ViewSpec = ViewSpec {
     content: Content::Slices,
 };
 
+const NAME_RANGES: &str =
+    "Name ranges with torch.profiler.record_function, or with torch.cuda.nvtx and nsys profile --trace=nvtx";
+
 pub(super) static TABLE: TimeTable = TimeTable {
     title: SPEC.title,
-    choices: &[Choice {
-        label: "By name",
-        help: "One row for each name and domain",
-        rows: |scope| with_instances(&work::annotations(), annotations(scope), |row| row.instances),
-        empty: [
-            "No annotations were recorded",
-            "Name ranges with torch.profiler.record_function, or with torch.cuda.nvtx and nsys profile --trace=nvtx",
-        ],
-    }],
+    choices: &[
+        Choice {
+            label: "By name",
+            help: "One row for each name, domain and style",
+            rows: |scope| with_instances(&work::annotations(), annotations(scope), |row| row.instances),
+            empty: ["No annotations were recorded", NAME_RANGES],
+        },
+        Choice {
+            label: "Kernels in them",
+            help: "One row for each kernel launched in ranges of a name",
+            rows: |scope| with_instances(&work::range_kernels(), range_kernels(scope, 0, true), |row| row.instances),
+            empty: ["No kernel was launched in a named range", NAME_RANGES],
+        },
+    ],
     related: Related::Launched,
     has_profile: false,
 };

@@ -7,6 +7,7 @@ use super::pane::Pane;
 use super::rows::{Choice, RECORD_CUDA, TimeTable, with_instances};
 use super::side::Related;
 use crate::analysis::calls::{CallKind, calls};
+use crate::analysis::libraries::libraries;
 use crate::analysis::totals::Scope;
 use crate::command::ctrl;
 use crate::figures::work;
@@ -36,6 +37,15 @@ pub(super) static TABLE: TimeTable = TimeTable {
             help: "Calls of the operating system",
             rows: |scope| rows(scope, CallKind::Os),
             empty: ["No calls of the operating system were recorded", "Record them with nsys profile --trace=osrt"],
+        },
+        Choice {
+            label: "Libraries",
+            help: "Calls of MPI, OpenACC, OpenMP and other libraries, and unified memory",
+            rows: |scope| with_instances(&work::libraries(), libraries(scope), |row| row.instances),
+            empty: [
+                "No calls of other libraries were recorded",
+                "Record them with nsys profile --trace=mpi,openacc,openmp",
+            ],
         },
         Choice {
             label: "Profiler overhead",

@@ -6,7 +6,7 @@ use super::grid::Answer;
 use super::pane::Pane;
 use super::rows::{Choice, TimeTable, with_instances};
 use super::side::Related;
-use crate::analysis::kernels::{KernelTotals, KernelsBy, SLOW_NS, TINY_NS, kernels, summary};
+use crate::analysis::kernels::{KernelTotals, KernelsBy, SLOW_NS, TINY_NS, add_queue_times, kernels, summary};
 use crate::analysis::totals::Scope;
 use crate::command::ctrl;
 use crate::figures::work;
@@ -69,5 +69,6 @@ fn rows(scope: &Scope<'_>, by: KernelsBy, is_listed: fn(&KernelTotals) -> bool) 
     let mut rows = kernels(scope, by);
     let head = work::kernel_summary(&summary(scope, &rows));
     rows.retain(is_listed);
+    add_queue_times(scope.traces, &mut rows);
     Answer { head, ..with_instances(&work::kernels(), rows, |row| row.instances) }
 }
