@@ -56,17 +56,20 @@ fn rhythm(updated: &[usize], n: usize) -> Option<usize> {
 /// When parts of updates were launched, or when they ran.
 fn updates(trace: &Trace, scope: &Scope, is_of_device: bool) -> Vec<TimeNs> {
     let slices = &trace.slices;
-    let has_part: Vec<[bool; 2]> =
-        trace.strings.iter().map(|(_, name)| [is_update(name), is_update_range(name)]).collect();
-    let is = |i: usize, which: usize| has_part.get(slices.name[i].0 as usize).is_some_and(|has| has[which]);
+    // Each name is judged at its first use: a name for each step makes many.
+    let [mut parts, mut ranges] = [(); 2].map(|()| vec![None; trace.strings.len()]);
+    let judge = |known: &mut Vec<Option<bool>>, i: usize, is: fn(&str) -> bool| {
+        let name = slices.name[i];
+        known.get_mut(name.0 as usize).is_some_and(|known| *known.get_or_insert_with(|| is(trace.strings.get(name))))
+    };
     let rows = slices.rows.iter().filter(|row| scope.has_track(trace, row.track));
     let time = |i: usize| match slices.kind[i] {
-        SliceKind::Kernel if is(i, 0) => {
+        SliceKind::Kernel if judge(&mut parts, i, is_update) => {
             let launch = trace.launch_of(SliceId(i as u32)).filter(|_| !is_of_device);
             Some(slices.ts[launch.map_or(i, SliceId::idx)])
         }
-        SliceKind::Operator if is(i, 0) && !is_of_device => Some(slices.ts[i]),
-        SliceKind::Annotation if is(i, 1) && !is_of_device => Some(slices.ts[i]),
+        SliceKind::Operator if !is_of_device && judge(&mut parts, i, is_update) => Some(slices.ts[i]),
+        SliceKind::Annotation if !is_of_device && judge(&mut ranges, i, is_update_range) => Some(slices.ts[i]),
         _ => None,
     };
     rows.flat_map(Row::range).filter_map(time).collect()
@@ -78,5 +81,6 @@ fn is_update(name: &str) -> bool {
 }
 
 fn is_update_range(name: &str) -> bool {
-    name.split(|c: char| !c.is_ascii_alphabetic()).any(|word| WORDS.contains(&&*word.to_ascii_lowercase()))
+    let is_one = |word: &str| WORDS.iter().any(|known| known.eq_ignore_ascii_case(word));
+    name.split(|c: char| !c.is_ascii_alphabetic()).any(is_one)
 }
