@@ -146,6 +146,34 @@ fn lines(rule: Rule) -> &'static [Line] {
                 "To check, run all steps on one batch kept on the device: if they get no shorter, loading is not the limit",
             ),
         ],
+        Rule::LaunchBound => &[
+            (EAGER, "Launch less: torch.compile, larger batches"),
+            (
+                BESIDE_COMPILED,
+                "Part of it is compiled already: TORCH_LOGS=graph_breaks names what torch.compile leaves out",
+            ),
+            (
+                IN_COMPILED,
+                "The time lies inside compiled code: let torch.compile launch it as CUDA graphs (mode=\"reduce-overhead\"), or \
+                 write its wrapper in C++ (torch._inductor.config.cpp_wrapper = True)",
+            ),
+            (TOO_OLD, "Fewer, larger kernels: larger batches, fused operators (this GPU is too old for torch.compile)"),
+            (TRAINS, "Update many parameters with one launch: optimizers with fused=True"),
+            (
+                |case| NO_GRAPHS(case) && !IN_COMPILED(case),
+                "Launch what repeats as a CUDA graph: torch.cuda.graph, torch.cuda.make_graphed_callables",
+            ),
+            (GRAPHS, "CUDA graphs are launched already: bring what is still launched one by one into them"),
+            (OTHER, "Launch less: fuse kernels, give each more work, record what repeats as a CUDA graph"),
+            (ALWAYS, "To check, see whether the launch-ahead grows and the gaps between kernels shrink"),
+        ],
+        _ => waiting_lines(rule),
+    }
+}
+
+/// The same for communication and waiting for the device.
+fn waiting_lines(rule: Rule) -> &'static [Line] {
+    match rule {
         Rule::ExposedCommunication => &[
             (
                 TRAINS,
@@ -178,27 +206,6 @@ fn lines(rule: Rule) -> &'static [Line] {
                 ALWAYS,
                 "To check, the table of collectives has fewer and larger calls, and the gaps before them are gone",
             ),
-        ],
-        Rule::LaunchBound => &[
-            (EAGER, "Launch less: torch.compile, larger batches"),
-            (
-                BESIDE_COMPILED,
-                "Part of it is compiled already: TORCH_LOGS=graph_breaks names what torch.compile leaves out",
-            ),
-            (
-                IN_COMPILED,
-                "The time lies inside compiled code: let torch.compile launch it as CUDA graphs (mode=\"reduce-overhead\"), or \
-                 write its wrapper in C++ (torch._inductor.config.cpp_wrapper = True)",
-            ),
-            (TOO_OLD, "Fewer, larger kernels: larger batches, fused operators (this GPU is too old for torch.compile)"),
-            (TRAINS, "Update many parameters with one launch: optimizers with fused=True"),
-            (
-                |case| NO_GRAPHS(case) && !IN_COMPILED(case),
-                "Launch what repeats as a CUDA graph: torch.cuda.graph, torch.cuda.make_graphed_callables",
-            ),
-            (GRAPHS, "CUDA graphs are launched already: bring what is still launched one by one into them"),
-            (OTHER, "Launch less: fuse kernels, give each more work, record what repeats as a CUDA graph"),
-            (ALWAYS, "To check, see whether the launch-ahead grows and the gaps between kernels shrink"),
         ],
         Rule::Synchronization => &[
             (

@@ -237,6 +237,17 @@ fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String {
         }
         Rule::Blocked => waits("while the host is blocked in the operating system"),
         Rule::DataTime => format!("{device}: in {}", data_time((hit.amount, hit.of))),
+        Rule::Unexplained => waits("and nothing was recorded of what the host did"),
+        Rule::Profiler => waits("for the profiler itself"),
+        _ => other_text(hit, thresholds, &device, &names, &most),
+    }
+}
+
+/// The same for what is not idle time.
+fn other_text(hit: &Hit, thresholds: &Thresholds, device: &str, names: &str, most: &str) -> String {
+    let (share, scope, per_step) = (percent(hit.measured), scope(hit), per_step(hit));
+    let (amount, count) = (format::duration(hit.amount), format::count(hit.count));
+    match hit.rule {
         Rule::TinyKernels => {
             let (all, limit) = (format::count(hit.of as u64), format::duration(thresholds.tiny_kernel_ns));
             format!("{device}: {share} of {all} kernels take less than {limit}{most}")
@@ -259,12 +270,11 @@ fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String {
             let [reserved, total] = [hit.amount, hit.of].map(|bytes| format::bytes(bytes as f64));
             format!("{device}: {share} of the memory is reserved at the peak, {reserved} of {total}")
         }
-        Rule::Unexplained => waits("and nothing was recorded of what the host did"),
-        Rule::Profiler => waits("for the profiler itself"),
         Rule::IncompleteRecording => {
             format!("The recording holds about {share} of its events: no verdict about time rests on it")
         }
         Rule::NoDeviceWork => no_work(&hit.no_work),
+        _ => String::new(),
     }
 }
 
