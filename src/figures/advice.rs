@@ -1,31 +1,106 @@
 //! Advice of the rules: what to do, and how to check it, as far as it fits the run.
 
-use crate::analysis::rules::{Rule, RunFacts, Vendor};
+use crate::analysis::rules::{Basis, Hit, Rule, RunFacts, Vendor, is_fp32_matmul};
+use crate::figures::kernel_kind::KernelKind;
 
-/// Whether a sentence fits a run.
-pub type Fits = fn(&RunFacts) -> bool;
-/// A sentence without a period, and the runs that it fits.
+/// What advice is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Case<'a> {
+    pub rule: Rule,
+    pub run: &'a RunFacts,
+    /// `None` for advice about a rule in general.
+    pub hit: Option<&'a Hit>,
+}
+
+impl Case<'_> {
+    /// Whether more than half of what was measured is a part of it.
+    fn is_most(&self, part: impl Fn(&Hit) -> i64) -> bool {
+        self.hit.is_some_and(|hit| 2 * part(hit) > hit.amount)
+    }
+
+    /// Whether copies from the device have more of the time than those to it.
+    fn is_from_device(&self) -> bool {
+        self.hit.is_some_and(|hit| hit.shares.from_device_ns > hit.shares.to_device_ns)
+    }
+
+    /// Whether the largest kernel is of a kind.
+    fn is_kernel(&self, kind: KernelKind) -> bool {
+        let name = self.hit.and_then(|hit| hit.names.first());
+        name.map_or(KernelKind::Other, |name| KernelKind::of(name)) == kind
+    }
+}
+
+/// Whether a sentence fits.
+pub type Fits = fn(&Case<'_>) -> bool;
+/// A sentence without a period, and what it fits.
 pub type Line = (Fits, &'static str);
 
 pub const ALWAYS: Fits = |_| true;
-pub const TORCH: Fits = |run| run.is_torch;
-pub const OTHER: Fits = |run| !run.is_torch;
-pub const TRAINS: Fits = |run| run.is_torch && run.is_training;
+pub const TORCH: Fits = |case| case.run.is_torch;
+pub const OTHER: Fits = |case| !case.run.is_torch;
+pub const TRAINS: Fits = |case| case.run.is_torch && case.run.is_training;
 /// Does not train, as far as it is known.
-const INFERS: Fits = |run| !TRAINS(run);
-pub const EAGER: Fits = |run| run.is_torch && !run.is_compiled;
-pub const COMPILED: Fits = |run| run.is_compiled;
-pub const NO_GRAPHS: Fits = |run| run.is_torch && !run.has_graphs;
-pub const GRAPHS: Fits = |run| run.has_graphs;
-pub const NVIDIA: Fits = |run| run.vendor == Vendor::Nvidia;
-pub const AMD: Fits = |run| run.vendor == Vendor::Amd;
-const NO_STACKS: Fits = |run| run.is_torch && !run.is_nsys && !run.has_stacks;
+const INFERS: Fits = |case| !TRAINS(case);
+pub const EAGER: Fits = |case| case.run.is_torch && !case.run.is_compiled && !case.run.is_too_old;
+/// The device cannot run what torch.compile generates.
+pub const TOO_OLD: Fits = |case| case.run.is_torch && !case.run.is_compiled && case.run.is_too_old;
+pub const COMPILED: Fits = |case| case.run.is_compiled;
+/// A part of the program is compiled, and the time lies in it, or outside of it.
+const IN_COMPILED: Fits = |case| COMPILED(case) && case.is_most(|hit| hit.shares.compiled_ns);
+const BESIDE_COMPILED: Fits = |case| COMPILED(case) && !IN_COMPILED(case);
+pub const NO_GRAPHS: Fits = |case| case.run.is_torch && !case.run.has_graphs;
+pub const GRAPHS: Fits = |case| case.run.has_graphs;
+pub const NVIDIA: Fits = |case| case.run.vendor == Vendor::Nvidia;
+pub const AMD: Fits = |case| case.run.vendor == Vendor::Amd;
+const NO_STACKS: Fits = |case| case.run.is_torch && !case.run.is_nsys && !case.run.has_stacks;
+/// Most of the time is that of copies to the device.
+const TO_DEVICE: Fits = |case| case.is_most(|hit| hit.shares.to_device_ns);
+const FROM_DEVICE: Fits = |case| case.is_from_device();
+const NOT_FROM_DEVICE: Fits = |case| !case.is_from_device();
 
 /// What to do, and how to check it; one sentence each. What the run does already is not advised, and programs, calls
 /// and variables are those of the maker of its devices.
-pub fn advice(rule: Rule, run: &RunFacts) -> Vec<String> {
-    let fit = lines(rule).iter().filter(|(fits, _)| fits(run));
-    fit.map(|(_, sentence)| of_vendor(sentence, run.vendor)).collect()
+pub fn advice(case: &Case<'_>) -> Vec<String> {
+    if case.rule == Rule::Unexplained {
+        return vec![to_record(case)];
+    }
+    let fit = lines(case.rule).iter().filter(|(fits, _)| fits(case));
+    fit.map(|(_, sentence)| of_vendor(sentence, case.run.vendor)).collect()
+}
+
+/// What to record to know what the host did. Asks for nothing that is there already.
+pub fn to_record(case: &Case<'_>) -> String {
+    let run = case.run;
+    if case.is_most(|hit| hit.shares.unlaunched_ns) {
+        let how = if run.is_nsys {
+            "--trace=cuda, and graphs with --cuda-graph-trace=node"
+        } else {
+            "activities=[CPU, CUDA]"
+        };
+        return format!("Record the calls that launch, with {how}: without them nothing is known of the host");
+    }
+    if !run.is_nsys && !run.has_operators {
+        return "Record what the host does, with activities=[CPU, CUDA] in torch.profiler".to_owned();
+    }
+    if !run.is_nsys && !run.has_stacks {
+        return "Record the Python frames as well, with with_stack=True in torch.profiler".to_owned();
+    }
+    let options = [
+        (!run.has_os_calls, "--trace=cuda,nvtx,osrt"),
+        (!run.has_stacks || !run.is_nsys, "--sample=process-tree"),
+        (!run.has_switches, "--cpuctxsw=process-tree"),
+    ];
+    let options: Vec<&str> = options.into_iter().filter(|option| option.0).map(|option| option.1).collect();
+    if options.is_empty() {
+        let named = "Calls, samples and context switches are recorded: name the parts of the program";
+        return format!("{named} (NVTX ranges, record_function) to see which of them this is");
+    }
+    match run.vendor {
+        Vendor::Nvidia => {
+            format!("Record it with nsys profile and {}, which shows what the thread does", options.join(" "))
+        }
+        Vendor::Amd => "Record it with rocprof-sys-sample, which shows what all threads do".to_owned(),
+    }
 }
 
 /// Names of NVIDIA, and what AMD calls the same.
@@ -71,6 +146,34 @@ fn lines(rule: Rule) -> &'static [Line] {
                 "To check, run all steps on one batch kept on the device: if they get no shorter, loading is not the limit",
             ),
         ],
+        Rule::LaunchBound => &[
+            (EAGER, "Launch less: torch.compile, larger batches"),
+            (
+                BESIDE_COMPILED,
+                "Part of it is compiled already: TORCH_LOGS=graph_breaks names what torch.compile leaves out",
+            ),
+            (
+                IN_COMPILED,
+                "The time lies inside compiled code: let torch.compile launch it as CUDA graphs (mode=\"reduce-overhead\"), or \
+                 write its wrapper in C++ (torch._inductor.config.cpp_wrapper = True)",
+            ),
+            (TOO_OLD, "Fewer, larger kernels: larger batches, fused operators (this GPU is too old for torch.compile)"),
+            (TRAINS, "Update many parameters with one launch: optimizers with fused=True"),
+            (
+                |case| NO_GRAPHS(case) && !IN_COMPILED(case),
+                "Launch what repeats as a CUDA graph: torch.cuda.graph, torch.cuda.make_graphed_callables",
+            ),
+            (GRAPHS, "CUDA graphs are launched already: bring what is still launched one by one into them"),
+            (OTHER, "Launch less: fuse kernels, give each more work, record what repeats as a CUDA graph"),
+            (ALWAYS, "To check, see whether the launch-ahead grows and the gaps between kernels shrink"),
+        ],
+        _ => waiting_lines(rule),
+    }
+}
+
+/// The same for communication and waiting for the device.
+fn waiting_lines(rule: Rule) -> &'static [Line] {
+    match rule {
         Rule::ExposedCommunication => &[
             (
                 TRAINS,
@@ -83,26 +186,46 @@ fn lines(rule: Rule) -> &'static [Line] {
                 "To check, compare the ranks: where one starts its collectives late, the others wait for it, not for the network",
             ),
         ],
-        Rule::LaunchBound => &[
-            (EAGER, "Launch less: torch.compile, larger batches"),
-            (COMPILED, "Part of it is compiled already: TORCH_LOGS=graph_breaks names what torch.compile leaves out"),
-            (TRAINS, "Update many parameters with one launch: optimizers with fused=True"),
+        Rule::CollectiveCalls => &[
+            (TORCH, "Launch collectives asynchronously (async_op=True) and wait as late as possible"),
+            (OTHER, "Launch collectives asynchronously and wait as late as possible"),
+            (ALWAYS, "Exchange sizes that do not change once, not in every step: the host must wait for them"),
+            (ALWAYS, "To check, compare the ranks: where one comes late to a collective, the others wait for it"),
+        ],
+        Rule::SmallCollectives => &[
             (
-                NO_GRAPHS,
-                "Launch the step as CUDA graphs: mode=\"reduce-overhead\" of torch.compile, or torch.cuda.graph",
+                TRAINS,
+                "Join them: DistributedDataParallel reduces gradients in buckets (bucket_cap_mb), or flatten tensors and reduce them in one call",
             ),
-            (GRAPHS, "CUDA graphs are launched already: bring what is still launched one by one into them"),
-            (OTHER, "Launch less: fuse kernels, give each more work, record what repeats as a CUDA graph"),
-            (ALWAYS, "To check, see whether the launch-ahead grows and the gaps between kernels shrink"),
+            (INFERS, "Join those that do not need one another's results into one call"),
+            (
+                INFERS,
+                "Where each needs the one before, as in tensor parallelism, use one-shot kernels over peer memory, and launch the step as a CUDA graph",
+            ),
+            (
+                ALWAYS,
+                "To check, the table of collectives has fewer and larger calls, and the gaps before them are gone",
+            ),
         ],
         Rule::Synchronization => &[
             (
-                TORCH,
+                |case| TORCH(case) && TO_DEVICE(case),
+                "Most waits are for copies to the device: copy from pinned memory (pin_memory=True) with .to(device, non_blocking=True), or create the data there",
+            ),
+            (
+                |case| OTHER(case) && TO_DEVICE(case),
+                "Most waits are for copies to the device: copy asynchronously from pinned memory, ahead of the work that needs it",
+            ),
+            (
+                |case| TORCH(case) && !TO_DEVICE(case),
                 "Remove .item(), .cpu(), print(tensor), tensor conditions and torch.cuda.synchronize() from the step, or do them every N steps",
             ),
-            (TORCH, "Copy results with non_blocking=True into pinned memory and read them one step later"),
             (
-                OTHER,
+                |case| TORCH(case) && !TO_DEVICE(case),
+                "Copy results with non_blocking=True into pinned memory and read them one step later",
+            ),
+            (
+                |case| OTHER(case) && !TO_DEVICE(case),
                 "Wait for events where only an order is needed, and read results one step later from pinned memory",
             ),
             (TORCH, "To find the rest, run with torch.cuda.set_sync_debug_mode(\"warn\")"),
@@ -117,8 +240,20 @@ fn host_lines(rule: Rule) -> &'static [Line] {
     match rule {
         Rule::HostBound => &[
             (EAGER, "Many small operators: torch.compile, or larger batches"),
-            (COMPILED, "Part of it is compiled already: TORCH_LOGS=graph_breaks names what torch.compile leaves out"),
-            (NO_GRAPHS, "A step that launches the same work each time can be a CUDA graph, which needs no host"),
+            (
+                BESIDE_COMPILED,
+                "Part of it is compiled already: TORCH_LOGS=graph_breaks names what torch.compile leaves out",
+            ),
+            (
+                IN_COMPILED,
+                "The time lies inside compiled code: let torch.compile launch it as CUDA graphs (mode=\"reduce-overhead\"), or \
+                 write its wrapper in C++ (torch._inductor.config.cpp_wrapper = True)",
+            ),
+            (TOO_OLD, "Fewer, larger kernels: larger batches, fused operators (this GPU is too old for torch.compile)"),
+            (
+                |case| NO_GRAPHS(case) && !IN_COMPILED(case),
+                "A step that launches the same work each time can be a CUDA graph, which needs no host",
+            ),
             (
                 ALWAYS,
                 "One slow operator or function: move it off the launching thread, or to where the device has work queued",
@@ -127,13 +262,41 @@ fn host_lines(rule: Rule) -> &'static [Line] {
             (ALWAYS, "To check, the gaps at these operators shrink while the rest of the step stays as it is"),
         ],
         Rule::ExposedCopies => &[
-            (TORCH, "Copy from pinned memory with non_blocking=True on a stream of its own, one batch ahead"),
-            (OTHER, "Copy from pinned memory asynchronously, on a stream of its own, ahead of the work that needs it"),
-            (TORCH, "Create tensors on the device in place of .to(device) inside the step"),
+            (
+                |case| TORCH(case) && NOT_FROM_DEVICE(case),
+                "Copy from pinned memory with non_blocking=True on a stream of its own, one batch ahead",
+            ),
+            (
+                |case| OTHER(case) && NOT_FROM_DEVICE(case),
+                "Copy from pinned memory asynchronously, on a stream of its own, ahead of the work that needs it",
+            ),
+            (
+                |case| TORCH(case) && NOT_FROM_DEVICE(case),
+                "Create tensors on the device in place of .to(device) inside the step",
+            ),
+            (
+                |case| TORCH(case) && FROM_DEVICE(case),
+                "Most of it is results: no .item() and .cpu() in every step, copy into pinned memory with non_blocking=True, and read one step later",
+            ),
+            (
+                |case| OTHER(case) && FROM_DEVICE(case),
+                "Most of it is results: copy them asynchronously into pinned memory, and read them one step later",
+            ),
             (ALWAYS, "To check, the copies run beside kernels and no longer between them"),
         ],
         Rule::PageableCopies => &[
-            (TORCH, "Use DataLoader(pin_memory=True) or tensor.pin_memory(), then .to(device, non_blocking=True)"),
+            (
+                |case| case.hit.is_some_and(|hit| hit.basis == Basis::StartUp),
+                "They are before the time that is judged: no step pays for them, only the start",
+            ),
+            (
+                |case| TORCH(case) && NOT_FROM_DEVICE(case),
+                "Use DataLoader(pin_memory=True) or tensor.pin_memory(), then .to(device, non_blocking=True)",
+            ),
+            (
+                |case| TORCH(case) && FROM_DEVICE(case),
+                "Copy results into pinned memory: torch.empty(..., pin_memory=True).copy_(result, non_blocking=True)",
+            ),
             (OTHER, "Allocate the host's side as pinned memory"),
             (ALWAYS, "To check, the copies are no longer pageable in a new recording, and their bandwidth is higher"),
         ],
@@ -193,32 +356,55 @@ fn unknown_lines(rule: Rule) -> &'static [Line] {
                 "See in which call the thread is blocked: file access, locks of other threads, or too few CPU cores",
             ),
             (
-                |run| !run.is_nsys && run.vendor == Vendor::Nvidia,
+                |case| !case.run.is_nsys && NVIDIA(case),
                 "To check, record with nsys and --trace=cuda,nvtx,osrt --cpuctxsw=process-tree",
             ),
             (AMD, "To check, record with rocprof-sys-sample, which shows what all threads do"),
             (
-                |run| run.is_nsys && run.vendor == Vendor::Nvidia,
+                |case| case.run.is_nsys && NVIDIA(case) && !case.run.has_switches,
                 "To check, record with --cpuctxsw=process-tree as well: it shows who ran meanwhile",
             ),
+            (
+                |case| case.run.is_nsys && case.run.has_switches,
+                "To check, see in the timeline which threads were on the CPU meanwhile",
+            ),
         ],
-        Rule::Unexplained => &[
+        Rule::Queued => &[
             (
-                |run| !run.is_nsys && run.has_stacks,
-                "Call stacks and calls were recorded: what is left is time outside of Python and of the runtime's calls",
+                ALWAYS,
+                "Look for work of other processes on this device, and for streams that share a hardware queue (CUDA_DEVICE_MAX_CONNECTIONS)",
+            ),
+            (ALWAYS, "Look for a host function or a memory operation in the stream, which hold up what follows"),
+            (
+                |case| !case.run.is_nsys && !case.run.has_waits && NVIDIA(case),
+                "Waits between streams are not in this recording: experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True) shows them",
             ),
             (
-                |run| !run.is_nsys && !run.has_stacks,
-                "Record more: activities=[CPU, CUDA] and with_stack=True in torch.profiler",
+                |case| case.run.is_nsys && !case.run.has_waits,
+                "Waits between streams are not in this recording: nsys profile --cuda-event-trace=true shows them",
+            ),
+        ],
+        Rule::IncompleteRecording => &[
+            (
+                ALWAYS,
+                "Record again, and keep the whole file: one that was sampled or filtered does not hold what ran in its gaps",
+            ),
+            (ALWAYS, "To check, launches and their work, and the numbers of operators, are complete in the new file"),
+        ],
+        Rule::NoDeviceWork => &[
+            (
+                |case| case.run.is_nsys,
+                "Record with nsys profile --trace=cuda,nvtx, run no other profiler meanwhile, and read what nsys reports: it must know the driver's CUDA version",
             ),
             (
-                |run| run.is_nsys || run.vendor == Vendor::Nvidia && run.has_stacks,
-                "Record with nsys profile --trace=cuda,nvtx,osrt --sample=process-tree --cpuctxsw=process-tree",
+                |case| !case.run.is_nsys && NVIDIA(case),
+                "Record with activities=[CPU, CUDA], run no other profiler meanwhile (nsys, ncu, DCGM), and look for errors of CUPTI in the program's output",
             ),
             (
-                |run| run.vendor == Vendor::Amd && run.has_stacks,
-                "Record with rocprof-sys-sample, which shows what all threads do",
+                |case| !case.run.is_nsys && AMD(case),
+                "Record with activities=[CPU, CUDA], run no other profiler meanwhile, and look for errors of roctracer or rocprofiler in the program's output",
             ),
+            (ALWAYS, "To check, the timeline shows the streams of a device with kernels"),
         ],
         Rule::Profiler => {
             &[(ALWAYS, "Profile fewer things at once or fewer steps, and do not trust the length of these gaps")]
@@ -236,15 +422,26 @@ fn kernel_lines(rule: Rule) -> &'static [Line] {
         ],
         Rule::TinyKernels => &[
             (EAGER, "Fuse them: torch.compile, or larger batches"),
+            (TOO_OLD, "Fuse them, or larger batches (this GPU is too old for torch.compile)"),
+            (IN_COMPILED, "Most are compiled code: larger batches, or CUDA graphs (mode=\"reduce-overhead\")"),
             (
-                COMPILED,
+                BESIDE_COMPILED,
                 "Fuse those outside of the compiled parts: TORCH_LOGS=graph_breaks names what torch.compile leaves out",
             ),
             (TRAINS, "Update many parameters with one launch: optimizers with foreach=True or fused=True"),
             (OTHER, "Fuse them, or give each more work"),
             (ALWAYS, "To check, the step has fewer kernels, and the busy share is higher"),
         ],
+        Rule::Fp32Matmul => FP32,
         Rule::SlowKernels => &[
+            (
+                |case| TORCH(case) && case.run.has_tf32 && has_fp32(case),
+                "Matrix products in fp32 are among them: torch.set_float32_matmul_precision(\"high\") allows TF32, torch.autocast bf16",
+            ),
+            (
+                |case| OTHER(case) && case.run.has_tf32 && has_fp32(case),
+                "Matrix products in fp32 are among them: allow TF32 (CUBLAS_COMPUTE_32F_FAST_TF32), or compute in bf16",
+            ),
             (
                 ALWAYS,
                 "Fine if this is the work itself: look for tensor-core use, lower precision and better kernels of the same operator",
@@ -253,8 +450,20 @@ fn kernel_lines(rule: Rule) -> &'static [Line] {
         ],
         Rule::LongKernel => &[
             (
-                ALWAYS,
-                "See whether its shape is expected: a single launch this long is often an unfused loop, a sort, or a wrong layout",
+                |case| case.is_kernel(KernelKind::Attention),
+                "Attention takes long where sequences are long: check their length, the masks (causal, window) and the type, and whether a newer kernel supports them",
+            ),
+            (
+                |case| case.is_kernel(KernelKind::Matmul),
+                "A matrix product or convolution is the work itself: check its shape, its type and its use of tensor-core instructions",
+            ),
+            (
+                |case| case.is_kernel(KernelKind::Access),
+                "Sorting, scanning and indexed access are slow for their bytes: check how much of it is needed, and in which order it accesses memory",
+            ),
+            (
+                |case| case.is_kernel(KernelKind::Other),
+                "See whether its shape and its number of blocks are expected: one that fills few of the device's processors takes this long",
             ),
             (ALWAYS, "To check it, profile it with ncu --set full"),
         ],
@@ -269,6 +478,24 @@ fn kernel_lines(rule: Rule) -> &'static [Line] {
         ],
         _ => &[],
     }
+}
+
+/// For matrix products in fp32.
+const FP32: &[Line] = &[
+    (
+        TORCH,
+        "Where a relative error of 0.001 is accepted, torch.set_float32_matmul_precision(\"high\") computes them in TF32 on tensor cores",
+    ),
+    (TORCH, "Mixed precision is faster still: torch.autocast with bf16"),
+    (
+        OTHER,
+        "Where a relative error of 0.001 is accepted, compute them in TF32 (CUBLAS_COMPUTE_32F_FAST_TF32), or in bf16",
+    ),
+    (ALWAYS, "To check, their kernels have other names (s1688gemm, s16816gemm, tf32), and their time falls"),
+];
+
+fn has_fp32(case: &Case<'_>) -> bool {
+    case.hit.is_some_and(|hit| hit.names.iter().any(|name| is_fp32_matmul(name)))
 }
 
 #[cfg(test)]
@@ -286,14 +513,20 @@ pub mod tests {
             has_graphs: bit(i, 4),
             has_stacks: bit(i, 5),
             is_training: bit(i, 6),
+            is_too_old: bit(i, 7) && !bit(i, 0),
+            has_tf32: bit(i, 8) && !bit(i, 0) && !bit(i, 7),
+            has_operators: bit(i, 5),
+            has_os_calls: bit(i, 9),
+            has_switches: bit(i, 9),
+            has_waits: bit(i, 9),
         };
-        (0..128).map(run).collect()
+        (0..1024).map(run).collect()
     }
 
     #[test]
     fn every_rule_has_advice_for_every_run_without_trailing_periods() {
         for (rule, run) in Rule::ALL.into_iter().flat_map(|rule| runs().into_iter().map(move |run| (rule, run))) {
-            let advice = advice(rule, &run);
+            let advice = advice(&Case { rule, run: &run, hit: None });
             assert!(!advice.is_empty(), "{rule:?} {run:?}");
             assert!(advice.iter().all(|sentence| !sentence.ends_with('.')), "{rule:?}");
         }
@@ -302,7 +535,7 @@ pub mod tests {
     #[test]
     fn advice_is_not_what_the_run_does_already() {
         for run in runs() {
-            let all = |rule| advice(rule, &run).join("\n");
+            let all = |rule| advice(&Case { rule, run: &run, hit: None }).join("\n");
             if run.is_compiled {
                 assert!(!all(Rule::LaunchBound).contains("Launch less: torch.compile"));
                 assert!(!all(Rule::TinyKernels).contains("Fuse them: torch.compile"));
@@ -327,7 +560,8 @@ pub mod tests {
     #[test]
     fn names_are_those_of_the_maker_of_the_devices() {
         for run in runs() {
-            let all = Rule::ALL.into_iter().flat_map(|rule| advice(rule, &run)).collect::<Vec<_>>().join("\n");
+            let of_rule = |rule| advice(&Case { rule, run: &run, hit: None });
+            let all = Rule::ALL.into_iter().flat_map(of_rule).collect::<Vec<_>>().join("\n");
             let (own, others) = match run.vendor {
                 Vendor::Amd => ("hipMalloc", ["cudaMalloc", "ncu ", "PYTORCH_CUDA_", "CUDA graph", "tensor-core"]),
                 Vendor::Nvidia => ("cudaMalloc", ["hipMalloc", "rocprof", "PYTORCH_HIP_", "HIP graph", "matrix-core"]),

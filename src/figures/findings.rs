@@ -129,6 +129,19 @@ pub fn findings() -> Part<Finding> {
     Part::new("findings", "Findings", figures)
 }
 
+/// What stands in place of findings where there are none: how many checks found nothing.
+pub fn none() -> Part<u64> {
+    let figures = figures! { row: u64;
+        words "text", "Finding", 400, Cell::name(&no_findings(*row)), "What was checked";
+    };
+    Part::new("findings", "Findings", figures)
+}
+
+/// That no check found anything.
+pub fn no_findings(n_checks: u64) -> String {
+    format!("No findings: {} checks are within their thresholds", format::count(n_checks))
+}
+
 fn with_notes(finding: &Finding) -> String {
     let notes = finding.evidence.notes.iter().map(|note| format!(". {note}"));
     std::iter::once(finding.text.clone()).chain(notes).collect()

@@ -1,8 +1,11 @@
 //! What to do about idle time, by cause and by trigger, and how to see whether it helped.
 
-use super::advice::{ALWAYS, AMD, COMPILED, EAGER, GRAPHS, Line, NO_GRAPHS, NVIDIA, OTHER, TORCH, TRAINS, of_vendor};
+use super::advice::{
+    ALWAYS, AMD, COMPILED, Case, EAGER, GRAPHS, Line, NO_GRAPHS, NVIDIA, OTHER, TOO_OLD, TORCH, TRAINS, of_vendor,
+    to_record as of_host,
+};
 use crate::analysis::gaps::{GapClass, Trigger};
-use crate::analysis::rules::{RunFacts, Vendor};
+use crate::analysis::rules::{Rule, RunFacts, Vendor};
 
 /// Advice about one cause. Sentences without a period.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -85,7 +88,7 @@ const ADVICE: [(GapClass, Lines); GapClass::N] = [
             ],
             &[
                 (COMPILED, "TORCH_LOGS=recompiles names what is compiled again, and why"),
-                (|run| !run.is_compiled, "In later steps there are no such gaps"),
+                (|case| !case.run.is_compiled, "In later steps there are no such gaps"),
             ],
         ),
     ),
@@ -116,12 +119,10 @@ const ADVICE: [(GapClass, Lines); GapClass::N] = [
             &[
                 (EAGER, "Launch fewer, larger kernels: torch.compile, larger batches"),
                 (COMPILED, "Launch fewer, larger kernels: fewer graph breaks, larger batches"),
+                (TOO_OLD, "Launch fewer, larger kernels: larger batches, fused operators"),
                 (TRAINS, "Update many parameters with one launch: optimizers with fused=True"),
                 (OTHER, "Launch fewer, larger kernels"),
-                (
-                    NO_GRAPHS,
-                    "Record the step as a CUDA graph (torch.cuda.graph, torch.compile(mode=\"reduce-overhead\"))",
-                ),
+                (NO_GRAPHS, "Record the step as a CUDA graph (torch.cuda.graph, torch.cuda.make_graphed_callables)"),
                 (GRAPHS, "CUDA graphs are launched already: bring what is still launched one by one into them"),
             ],
             &[(ALWAYS, "Launches per step fall in the Calls table")],
@@ -132,10 +133,7 @@ const ADVICE: [(GapClass, Lines); GapClass::N] = [
         (
             &[
                 (EAGER, "Reduce the operators per step: torch.compile, fused modules"),
-                (
-                    COMPILED,
-                    "Part of it is compiled already: TORCH_LOGS=graph_breaks names what torch.compile leaves out",
-                ),
+                (COMPILED, "Part of the program is compiled: if this is not, TORCH_LOGS=graph_breaks says why"),
                 (NO_GRAPHS, "Record the step as a CUDA graph, so that operators run once only"),
                 (ALWAYS, "Give the device more work per operator: larger batches"),
             ],
@@ -238,8 +236,9 @@ const ADVICE: [(GapClass, Lines); GapClass::N] = [
 /// Advice about time of this cause, as far as it fits the run.
 pub fn advice(class: GapClass, run: &RunFacts) -> GapAdvice {
     let Some((_, (fixes, checks))) = ADVICE.iter().find(|entry| entry.0 == class) else { return GapAdvice::default() };
+    let case = Case { rule: Rule::RecurringGap, run, hit: None };
     let fit = |lines: &[Line]| -> Vec<String> {
-        lines.iter().filter(|(fits, _)| fits(run)).map(|(_, text)| of_vendor(text, run.vendor)).collect()
+        lines.iter().filter(|(fits, _)| fits(&case)).map(|(_, text)| of_vendor(text, run.vendor)).collect()
     };
     GapAdvice { fixes: fit(fixes), check: fit(checks).into_iter().next().unwrap_or_default() }
 }
@@ -261,27 +260,20 @@ pub fn trigger_text(trigger: Trigger) -> &'static str {
 }
 
 /// What to record to know the cause of time of this class; `None` where it is known, or was recorded already.
-pub fn to_record(class: GapClass, run: &RunFacts) -> Option<&'static str> {
+pub fn to_record(class: GapClass, run: &RunFacts) -> Option<String> {
     let is_amd = run.vendor == Vendor::Amd;
-    match (class, run.is_nsys) {
-        (GapClass::Unknown, false) if !run.has_stacks => {
-            Some("Record with torch.profiler and with_stack=True, activities=[CPU, CUDA]")
+    let text = match (class, run.is_nsys) {
+        (GapClass::Unknown, _) => return Some(of_host(&Case { rule: Rule::Unexplained, run, hit: None })),
+        (GapClass::Python, true) if !run.has_stacks => "For the Python frame: nsys profile --python-sampling=true",
+        (GapClass::Graph, true) => "For single nodes: nsys profile --cuda-graph-trace=node",
+        (GapClass::NoLaunch, false) => "Record with activities=[CPU, CUDA], so that launches are there",
+        (GapClass::NoLaunch, true) => "Record with --trace=cuda, and graphs with --cuda-graph-trace=node",
+        (GapClass::Queued, false) if !is_amd && !run.has_waits => {
+            "For waits between streams, record with nsys profile --cuda-event-trace=true"
         }
-        (GapClass::Unknown, false) if is_amd => Some("Record with rocprof-sys-sample, which shows what all threads do"),
-        (GapClass::Unknown, _) => {
-            Some("Record with nsys profile --trace=cuda,nvtx,osrt --sample=process-tree --cpuctxsw=process-tree")
-        }
-        (GapClass::Python, true) if !run.has_stacks => {
-            Some("For the Python frame: nsys profile --python-sampling=true")
-        }
-        (GapClass::Graph, true) => Some("For single nodes: nsys profile --cuda-graph-trace=node"),
-        (GapClass::NoLaunch, false) => Some("Record with activities=[CPU, CUDA], so that launches are there"),
-        (GapClass::NoLaunch, true) => Some("Record with --trace=cuda, and graphs with --cuda-graph-trace=node"),
-        (GapClass::Queued, false) if !is_amd => {
-            Some("For waits between streams, record with nsys profile --cuda-event-trace=true")
-        }
-        _ => None,
-    }
+        _ => return None,
+    };
+    Some(text.to_owned())
 }
 
 #[cfg(test)]
@@ -300,7 +292,7 @@ mod tests {
                 }
             }
             assert!(to_record(GapClass::Unknown, &run).is_some());
-            let is_stack = |text: &str| text.contains("with_stack");
+            let is_stack = |text: String| text.contains("with_stack");
             assert!(!run.has_stacks || !to_record(GapClass::Unknown, &run).is_some_and(is_stack));
         }
         assert!(Trigger::ALL.into_iter().all(|trigger| !trigger_text(trigger).is_empty()));

@@ -1,11 +1,12 @@
 //! Findings about time in words: what was measured, and what to do about it.
 
-use super::advice::advice;
+use super::advice::{Case, advice};
 use super::findings::value;
 use super::{Cell, Part, figures, format};
 use crate::analysis::finding::{Evidence, Finding, Unit};
 use crate::analysis::rules::{
-    Basis, Check, Hit, Kind, Levels, Recurring, Rule, SyncSite, Thresholds, Verdicts, Window,
+    Basis, Check, Hit, Kind, Levels, Missing, NoWork, Recurring, Rule, SmallCollectives, SyncSite, Thresholds,
+    Verdicts, Window,
 };
 use crate::model::{DurNs, Severity, Trace};
 
@@ -34,7 +35,7 @@ pub fn findings(traces: &[Judged<'_>], thresholds: &Thresholds) -> Vec<(usize, F
     for (i, judged) in traces.iter().enumerate() {
         hits.extend(judged.verdicts.hits.iter().map(|hit| (i, hit)));
     }
-    let worst = |hit: &Hit| if hit.rule == Rule::LowUtilization { -hit.measured } else { hit.measured };
+    let worst = |hit: &Hit| if hit.rule.is_low() { -hit.measured } else { hit.measured };
     hits.sort_by(|a, b| (b.1.severity.cmp(&a.1.severity)).then(worst(b.1).total_cmp(&worst(a.1))));
     let is_alike = |a: (usize, &Hit), b: (usize, &Hit)| {
         a.1.rule == b.1.rule && (is_other_rank(traces, a.0, b.0) || a.0 == b.0 && a.1.device != b.1.device)
@@ -146,7 +147,7 @@ fn finding(hit: &Hit, of: &Judged<'_>, thresholds: &Thresholds) -> Finding {
             notes: notes(hit),
         },
         ceiling_ns_per_step: hit.ceiling_ns_per_step,
-        advice: advice(hit.rule, &of.verdicts.run),
+        advice: advice(&Case { rule: hit.rule, run: &of.verdicts.run, hit: Some(hit) }),
     }
 }
 
@@ -163,7 +164,11 @@ fn default_level(hit: &Hit) -> Option<f64> {
 
 /// The unit of what a rule measures.
 pub fn unit(rule: Rule) -> Unit {
-    if rule == Rule::DataTime { Unit::Ratio } else { Unit::Share }
+    match rule {
+        Rule::DataTime => Unit::Ratio,
+        Rule::NoDeviceWork => Unit::Count,
+        _ => Unit::Share,
+    }
 }
 
 fn percent(share: f64) -> String {
@@ -203,6 +208,8 @@ fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String {
         Rule::ExposedCommunication => {
             format!("{device} communicates {share} {scope} without computing: {amount}{per_step}{most}")
         }
+        Rule::CollectiveCalls => waits("while the host is in calls of collectives"),
+        Rule::SmallCollectives => small_collectives(hit, &device),
         Rule::LaunchBound => waits("because the host launches no faster than it runs"),
         Rule::Synchronization => waits("because the host waited for it and had nothing queued"),
         Rule::HostBound => waits("while the host runs operators, Python or named ranges"),
@@ -217,12 +224,30 @@ fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String {
             )
         }
         Rule::Allocator => waits("while device memory is allocated or freed"),
+        Rule::ModuleLoad if 2 * hit.shares.inferred_ns > hit.amount => {
+            waits("while code is compiled or loaded, probably")
+        }
         Rule::ModuleLoad => waits("while code is compiled or loaded"),
         Rule::GarbageCollection => waits("while Python collects garbage"),
         Rule::StepBoundary => waits("where one step ends and the next begins"),
         Rule::Dependency => waits("with work of one stream waiting for another"),
+        Rule::Queued => waits("for work that was launched, and nothing recorded says what held it up"),
+        Rule::Blocked if 2 * hit.shares.inferred_ns > hit.amount => {
+            waits("while the host is off the CPU, probably blocked in the operating system")
+        }
         Rule::Blocked => waits("while the host is blocked in the operating system"),
         Rule::DataTime => format!("{device}: in {}", data_time((hit.amount, hit.of))),
+        Rule::Unexplained => waits("and nothing was recorded of what the host did"),
+        Rule::Profiler => waits("for the profiler itself"),
+        _ => other_text(hit, thresholds, &device, &names, &most),
+    }
+}
+
+/// The same for what is not idle time.
+fn other_text(hit: &Hit, thresholds: &Thresholds, device: &str, names: &str, most: &str) -> String {
+    let (share, scope, per_step) = (percent(hit.measured), scope(hit), per_step(hit));
+    let (amount, count) = (format::duration(hit.amount), format::count(hit.count));
+    match hit.rule {
         Rule::TinyKernels => {
             let (all, limit) = (format::count(hit.of as u64), format::duration(thresholds.tiny_kernel_ns));
             format!("{device}: {share} of {all} kernels take less than {limit}{most}")
@@ -235,6 +260,9 @@ fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String {
             let of = if hit.n_steps > 0 { "of a step" } else { &scope };
             format!("{device}: one launch of {names} takes {amount}, {share} {of}")
         }
+        Rule::Fp32Matmul => format!(
+            "{device}: {count} matrix products in fp32 without tensor cores take {share} {scope}: {amount}{per_step}{most}"
+        ),
         Rule::RecurringGap => {
             format!("{device}: {}", hit.recurring.as_ref().map(|gap| recurring(gap, hit.measured)).unwrap_or_default())
         }
@@ -242,9 +270,42 @@ fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String {
             let [reserved, total] = [hit.amount, hit.of].map(|bytes| format::bytes(bytes as f64));
             format!("{device}: {share} of the memory is reserved at the peak, {reserved} of {total}")
         }
-        Rule::Unexplained => waits("and nothing recorded says why"),
-        Rule::Profiler => waits("for the profiler itself"),
+        Rule::IncompleteRecording => {
+            format!("The recording holds about {share} of its events: no verdict about time rests on it")
+        }
+        Rule::NoDeviceWork => no_work(&hit.no_work),
+        _ => String::new(),
     }
+}
+
+/// How many, how large, and what they cost.
+fn small_collectives(hit: &Hit, device: &str) -> String {
+    let SmallCollectives { count, total_ns, bytes, exposed_ns, .. } = hit.small_collectives;
+    let n = count.max(1);
+    let (number, per) = match hit.n_steps as u64 {
+        0 => (count, ""),
+        n_steps => (count / n_steps, " per step"),
+    };
+    let (number, share) = (format::count(number), percent(hit.measured));
+    let mean = format::duration(total_ns / n as DurNs);
+    let size = bytes.map(|bytes| format!(" and {}", format::bytes(bytes as f64 / n as f64)));
+    let [amount, exposed, waits] = [hit.amount, exposed_ns, hit.amount - exposed_ns].map(format::duration);
+    format!(
+        "{device}: {number} small collectives{per}, {mean}{} on average, cost {share} {}: {amount}{}, of it {exposed} to \
+         communicate alone, {waits} idle until they are launched",
+        size.unwrap_or_default(),
+        scope(hit),
+        self::per_step(hit),
+    )
+}
+
+fn no_work(found: &NoWork) -> String {
+    let why = if found.launches > 0 {
+        format!("the program launched work {} times, most by {}", format::count(found.launches), clipped(&found.call))
+    } else {
+        format!("{} ran: {} of its ranges are there", found.library, format::count(found.ranges))
+    };
+    format!("No GPU work was recorded, although {why}")
 }
 
 /// What the share of a hit is of: `of the time in 4 steps`.
@@ -254,6 +315,7 @@ fn scope(hit: &Hit) -> String {
         (Basis::Steps, 1) => "of the time in one step".to_owned(),
         (Basis::Steps, n) => format!("of the time in {n} steps"),
         (Basis::AfterStartUp, _) => "of the time after start-up".to_owned(),
+        (Basis::StartUp, _) => "of the recording, all before the time that is judged".to_owned(),
         (Basis::All, _) => "of the recording".to_owned(),
     }
 }
@@ -272,7 +334,45 @@ fn notes(hit: &Hit) -> Vec<String> {
         let (between, ns) = (between(gap), format::duration(gap.ns_per_step));
         format!("The {between} in {} of {} steps, {ns} per step{}", gap.n_present, gap.n_steps, host(gap))
     });
-    data.into_iter().chain(gap).collect()
+    data.into_iter().chain(gap).chain(of_shares(hit)).chain(of_missing(&hit.missing)).collect()
+}
+
+/// What the time of a hit consists of, where that is not in its text.
+fn of_shares(hit: &Hit) -> Vec<String> {
+    let time = |ns: DurNs| Some(format::duration(ns)).filter(|_| ns > 0);
+    match hit.rule {
+        Rule::ExposedCommunication => time(hit.collective_calls_ns).map(|ns| {
+            let share = percent(hit.collective_calls_ns as f64 / hit.of.max(1) as f64);
+            format!("The device is idle for another {ns}, {share}, while the host is in calls of collectives")
+        }),
+        Rule::ModuleLoad => time(hit.shares.inferred_ns).map(|ns| {
+            format!(
+                "{ns} of it is inferred: first launches of a kernel that last over a millisecond, and pauses of up to \
+                 half a second between calls that load"
+            )
+        }),
+        Rule::Blocked => time(hit.shares.inferred_ns).map(|ns| {
+            format!("For {ns} of it only the scheduler shows that the thread was off the CPU: no call was recorded")
+        }),
+        Rule::Unexplained => time(hit.shares.unlaunched_ns)
+            .map(|ns| format!("For {ns} of it the call that launched the work after the gap was not recorded")),
+        _ => None,
+    }
+    .into_iter()
+    .collect()
+}
+
+/// What shows that events are missing.
+fn of_missing(missing: &Missing) -> Vec<String> {
+    let Missing { launched, launches, operators, calls } = *missing;
+    let evidence = [
+        (launched, "pieces of GPU work have the call that launched them"),
+        (launches, "calls that launch have the work that they launched"),
+        (operators, "operators are there, by their numbers"),
+        (calls, "API calls are there, by their correlation ids"),
+    ];
+    let evidence = evidence.into_iter().filter(|((found, of), _)| 2 * found < *of);
+    evidence.map(|((found, of), what)| format!("{} of {} {what}", format::count(found), format::count(of))).collect()
 }
 
 fn data_time((data, busy): (DurNs, DurNs)) -> String {
@@ -361,11 +461,11 @@ impl Checked {
     }
 
     fn first(&self, levels: &Levels) -> f64 {
-        if self.check.rule == Rule::LowUtilization { levels.warn.unwrap_or_default() } else { levels.first() }
+        if self.check.rule.is_low() { levels.warn.unwrap_or_default() } else { levels.first() }
     }
 
     fn limit(&self) -> String {
-        let sign = if self.check.rule == Rule::LowUtilization { "at least" } else { "below" };
+        let sign = if self.check.rule.is_low() { "at least" } else { "below" };
         format!("{sign} {}", level(self.threshold(), self.default_threshold(), unit(self.check.rule)))
     }
 }
@@ -381,6 +481,7 @@ pub fn limit_text(limit: f64, kind: Kind) -> String {
     match kind {
         Kind::Share => value(limit, Unit::Share),
         Kind::Ratio => value(limit, Unit::Ratio),
+        Kind::Count => value(limit, Unit::Count),
         Kind::Time => format::duration(limit as DurNs),
         Kind::Bytes => value(limit, Unit::Bytes),
     }
@@ -412,6 +513,7 @@ impl JudgedTime<'_> {
             Basis::Range => "the selected time".to_owned(),
             Basis::Steps => format!("{} {steps} by {}", self.n_steps(), self.source),
             Basis::AfterStartUp => "after start-up; no steps were found".to_owned(),
+            Basis::StartUp => "start-up".to_owned(),
             Basis::All => "everything, start-up included; no steps were found".to_owned(),
         }
     }

@@ -117,6 +117,12 @@ fn source(trace: &Trace, kernel: SliceId) -> Source {
     call.and_then(|call| trace.slices.ancestors(call).find_map(on_host)).unwrap_or(Source::Kernel(name))
 }
 
+/// The bytes that a collective kernel moves, see [`CollectiveOp::bytes`], if recorded. Cost: O(depth of its launch).
+pub fn bytes_of(trace: &Trace, kernel: SliceId) -> Option<u64> {
+    let source = source(trace, kernel);
+    key(trace, source, true).bytes
+}
+
 /// The parameters of a kernel, where they were recorded.
 fn parameters(trace: &Trace, source: Source) -> Option<&Collective> {
     match source {

@@ -32,9 +32,30 @@ pub struct Scene {
     pub before_on_stream: Option<SliceId>,
     /// The graph launch of the last work of a graph before the gap.
     pub last_graph: Option<SliceId>,
+    /// The busy time that ends where the gap begins.
+    pub stretch: Stretch,
     /// The launches of the last pieces of work, in any order, if all were launched no earlier before they ran than is
     /// usual.
     pub launch_bound_run: Option<[TimeNs; LAUNCH_BOUND_RUN as usize]>,
+}
+
+/// A stretch of time in which a device is never idle.
+#[derive(Clone, Copy, Debug)]
+pub struct Stretch {
+    pub start: TimeNs,
+    /// When the work before it ended; the earliest time if there was none.
+    pub idle_since: TimeNs,
+    /// Whether it holds copies and memsets alone.
+    pub is_copying: bool,
+}
+
+impl Scene {
+    /// Whether whoever waited from `ts` until the gap began waited for copies alone: the device was idle before the call
+    /// that started them, and did nothing else.
+    fn waited_for_copies(&self, trace: &Trace, ts: TimeNs) -> bool {
+        let called = self.after_call.map_or(ts, |call| trace.slices.ts[call.idx()].min(ts));
+        self.stretch.is_copying && self.stretch.idle_since <= called
+    }
 }
 
 /// Finds the causes of the gaps of one device, in order of time.
@@ -93,6 +114,7 @@ impl<'a> Causes<'a> {
         } else {
             if gap.start < split {
                 self.host_part(TimeRange { end: split, ..gap }, scene, call, out);
+                self.returns_from_copies(scene, out);
             }
             if split < gap.end {
                 self.launch_part(TimeRange { start: split, ..gap }, scene, call, out);
@@ -142,6 +164,18 @@ impl<'a> Causes<'a> {
         }
         self.scratch = [own, other];
         self.overlay_loading(range, out);
+    }
+
+    /// A call that waited for copies on an idle device belongs to the copies until it returns, whatever it is called:
+    /// `hipMemcpyWithStream`, or `cudaStreamSynchronize` after a copy from pageable memory.
+    fn returns_from_copies(&self, scene: &Scene, out: &mut [Segment]) {
+        let ts = &self.trace.slices.ts;
+        for segment in out.iter_mut().filter(|segment| segment.class == GapClass::Sync) {
+            let began = segment.slice.map(|slice| ts[slice.idx()]).filter(|&ts| ts < scene.gap.start);
+            if began.is_some_and(|ts| scene.waited_for_copies(self.trace, ts)) {
+                segment.class = GapClass::Copy;
+            }
+        }
     }
 
     /// Tiles `range` by what a thread did, as its slices and its silence show. `out` is empty.
@@ -266,6 +300,9 @@ impl<'a> Causes<'a> {
     /// The synchronization that emptied the queue: it began before the gap, after the launch of the work before
     /// it, and ended no earlier than theta before the gap. By the launching thread, else by that which launched
     /// the work before.
+    ///
+    /// One that waited for copies alone, on a device that was idle before them, emptied nothing: without it the host
+    /// would have gone on no earlier than by their duration. Where that is shorter than the gap, it is not the reason.
     fn draining_sync(&mut self, scene: &Scene, call: SliceId) -> Option<SliceId> {
         let slices = &self.trace.slices;
         let before = scene.after_call.map(|call| slices.track_of(call));
@@ -284,7 +321,9 @@ impl<'a> Causes<'a> {
             let is_after_launch = scene
                 .after_call
                 .is_none_or(|after| slices.track_of(after) != thread || slices.ts[after.idx()] <= time.start);
-            if ends_in && is_after_launch && (thread != own || time.end <= slices.ts[call.idx()]) {
+            let costs_nothing = scene.gap.start - scene.stretch.start < scene.gap.dur()
+                && scene.waited_for_copies(self.trace, time.start);
+            if ends_in && is_after_launch && !costs_nothing && (thread != own || time.end <= slices.ts[call.idx()]) {
                 return Some(sync);
             }
         }

@@ -20,20 +20,22 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use self::causes::{Causes, LAUNCH_BOUND_RUN, Scene};
+use self::causes::{Causes, LAUNCH_BOUND_RUN, Scene, Stretch};
 pub use self::class::{GapClass, Trigger};
 use self::host::Segment;
 pub use self::index::{IdleByClass, LedgerIndex};
 use self::overlay::Overheads;
+pub use self::overlay::is_inferred;
 use self::place::backward_threads;
 pub use self::place::{Place, place, place_of_call};
+pub use self::roles::launches_work;
 use self::theta::{Usual, usual};
 use self::waits::Waits;
 use self::work::{in_order, loading_launches};
 use super::busy::DeviceBusy;
 use super::steps::Steps;
 use crate::model::time::partition_near;
-use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange, Trace, TrackId};
+use crate::model::{DurNs, ProcessId, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// One gap of a device: nothing runs on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -327,6 +329,7 @@ impl Sweep<'_> {
         let mut last: Option<(SliceId, Option<SliceId>)> = None;
         let (mut last_graph, mut run) = (None, 0_u32);
         let mut recent = [0; LAUNCH_BOUND_RUN as usize];
+        let mut stretch = Stretch { start: TimeNs::MIN, idle_since: TimeNs::MIN, is_copying: true };
         let mut segments = Vec::new();
         for ((work, stream), n) in in_order(self.trace, self.ledger.process).zip(1_u32..) {
             if n.is_multiple_of(Self::BATCH) && is_cancelled() {
@@ -335,6 +338,9 @@ impl Sweep<'_> {
             let time = slices.time(work);
             let call = self.trace.launch_of(work);
             let before_on_stream = on_stream[stream.0 as usize].replace(work);
+            if last.is_none() {
+                stretch.start = time.start;
+            }
             if let Some((after, after_call)) = last.filter(|last| slices.end[last.0.idx()] < time.start) {
                 let scene = Scene {
                     gap: TimeRange { start: slices.end[after.idx()], end: time.start },
@@ -344,10 +350,13 @@ impl Sweep<'_> {
                     call,
                     before_on_stream,
                     last_graph,
+                    stretch,
                     launch_bound_run: (run >= LAUNCH_BOUND_RUN).then_some(recent),
                 };
                 self.add(&scene, &mut segments);
+                stretch = Stretch { start: time.start, idle_since: scene.gap.start, is_copying: true };
             }
+            stretch.is_copying &= matches!(slices.kind[work.idx()], SliceKind::Memcpy | SliceKind::Memset);
             self.ledger.coverage.work += 1;
             if let Some(call) = call {
                 self.ledger.coverage.launched += 1;

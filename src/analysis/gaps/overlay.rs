@@ -3,9 +3,9 @@
 
 use std::cell::Cell;
 
-use super::GapClass;
 use super::host::{Activity, Segment, push};
-use super::roles::{Role, Roles, of_overhead};
+use super::roles::{Role, Roles, of_overhead, role_of};
+use super::{GapClass, GapPart};
 use crate::model::time::partition_near;
 use crate::model::{DurNs, ON_CPU, SliceId, SliceKind, TimeRange, Trace, TrackId};
 
@@ -89,7 +89,11 @@ impl Overheads {
     }
 }
 
-/// What is known of a thread while no slice of it works.
+/// The longest time in nanoseconds in which the silence of a thread is taken for what surrounds it. Real pauses in
+/// compilers last up to 180 ms; in a longer one the program may do anything.
+const LONGEST_SILENCE: DurNs = 500_000_000;
+
+/// What is known of a thread while no slice of it works. Each time is at most [`LONGEST_SILENCE`] long.
 #[derive(Debug)]
 pub struct Silence {
     /// Between two calls in a row that compile, link or load code: the thread prepares the next, or waits for
@@ -112,6 +116,19 @@ impl Silence {
     }
 }
 
+/// Whether nothing was recorded that is a part of its class by itself: a long first launch of a kernel is taken for the
+/// loading of its code, silence between two loads for a part of them, time off the CPU for a call that blocks.
+pub fn is_inferred(trace: &Trace, part: &GapPart) -> bool {
+    let role = |slice: SliceId| role_of(trace.slices.kind[slice.idx()], trace.slice_name(slice));
+    let is_within =
+        |slice: SliceId| trace.slices.time(slice).intersect(part.time).is_some_and(|time| time == part.time);
+    match part.class {
+        GapClass::ModuleLoad => !part.slice.is_some_and(|slice| role(slice) == Role::ModuleLoad && is_within(slice)),
+        GapClass::Blocked => !part.slice.is_some_and(|slice| matches!(role(slice), Role::Os | Role::OsWait)),
+        _ => false,
+    }
+}
+
 fn loading(trace: &Trace, thread: TrackId, roles: &mut Roles) -> Spans {
     let slices = &trace.slices;
     let calls = trace.track_slices(thread).map(|i| SliceId(i as u32)).filter(|call| slices.kind[call.idx()].is_call());
@@ -131,7 +148,7 @@ fn loading(trace: &Trace, thread: TrackId, roles: &mut Roles) -> Spans {
         let mut acts = |call: SliceId| {
             slices.kind[call.idx()].is_call() && !matches!(roles.of(trace, call), Role::Call | Role::ModuleLoad)
         };
-        if time.start < time.end && !begun.any(&mut acts) {
+        if (1..=LONGEST_SILENCE).contains(&time.dur()) && !begun.any(&mut acts) {
             out.push((time, Some(load)));
         }
         end = end.max(slices.end[load.idx()]);
@@ -155,5 +172,6 @@ fn off_cpu(trace: &Trace, thread: TrackId, theta: DurNs) -> Spans {
     let range = on_cpu.range();
     let between = range.clone().zip(range.skip(1));
     let times = between.map(|(a, b)| TimeRange { start: slices.end[a], end: slices.ts[b] });
-    times.filter(|&time| time.dur() >= theta && !is_contradicted(time)).map(|time| (time, None)).collect()
+    let is_pause = |time: &TimeRange| (theta..=LONGEST_SILENCE).contains(&time.dur()) && !is_contradicted(*time);
+    times.filter(is_pause).map(|time| (time, None)).collect()
 }

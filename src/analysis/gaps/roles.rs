@@ -135,6 +135,11 @@ pub fn role_of(kind: SliceKind, name: &str) -> Role {
     }
 }
 
+/// Whether a call of this name starts work of a device each time.
+pub fn launches_work(call: &str) -> bool {
+    matches!(of_call(call), Role::Launch) && call.contains("Launch") || call.contains("GraphLaunch")
+}
+
 fn of_call(name: &str) -> Role {
     let stem = ["cuda", "hip", "cu", "nvrtc", "hsa_", "mc", "musa", "acl"].iter().find_map(|p| name.strip_prefix(p));
     let stem = stem.unwrap_or(name);

@@ -7,6 +7,7 @@ use crate::analysis::busy::devices;
 use crate::analysis::steps::StepSource;
 use crate::model::{CopyKind, MemoryCopy, SliceFacts, SliceKind, SyncKind, Synchronization, TraceBuilder};
 
+mod copies;
 mod silence;
 
 const CALL: SliceKind = SliceKind::Runtime;

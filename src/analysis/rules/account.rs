@@ -2,10 +2,11 @@
 
 use hashbrown::HashMap;
 
+use super::run_facts::CompiledCode;
 use crate::analysis::gaps::ceiling::is_recoverable;
-use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, Trigger, place_of_call};
+use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, Trigger, is_inferred, place_of_call};
 use crate::analysis::steps::{Steps, is_step_name};
-use crate::model::{DurNs, SliceId, StringId, TimeRange, Trace};
+use crate::model::{CopyKind, DurNs, SliceId, StringId, TimeRange, Trace};
 
 /// Why a device waits. Each part of each gap has one cause, so that no time counts twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,7 +27,9 @@ pub enum Cause {
     StepBoundary,
     Dependency,
     Blocked,
-    /// Nothing recorded explains it, or its launch was not recorded.
+    /// Work was launched, and nothing recorded explains why it began late.
+    Queued,
+    /// Nothing was recorded of the host, or of the launch.
     Unexplained,
     Profiler,
     /// Launch latency, and between the nodes of a CUDA graph: not to be avoided.
@@ -35,7 +38,7 @@ pub enum Cause {
 
 impl Cause {
     /// Number of causes.
-    pub const N: usize = 15;
+    pub const N: usize = 16;
 
     /// The cause of a part of a gap.
     ///
@@ -59,7 +62,8 @@ impl Cause {
             GapClass::Profiler => Self::Profiler,
             GapClass::Blocked if trigger != Some(Trigger::Sync) => Self::Blocked,
             GapClass::LaunchLatency | GapClass::Graph if trigger != Some(Trigger::LaunchBound) => Self::Latency,
-            GapClass::Queued | GapClass::NoLaunch => Self::Unexplained,
+            GapClass::Queued => Self::Queued,
+            GapClass::NoLaunch => Self::Unexplained,
             _ => match (trigger, class) {
                 (Some(Trigger::Sync), _) => Self::Synchronization,
                 (Some(Trigger::LaunchBound), _) => Self::LaunchBound,
@@ -101,6 +105,44 @@ pub struct Account<'a> {
     names: HashMap<StringId, DurNs>,
     /// For [`Cause::Synchronization`]: the same by where the host synchronized.
     sites: HashMap<Site<'a>, DurNs>,
+    pub shares: Shares,
+}
+
+/// Parts of the time of one cause, in nanoseconds, that decide what is said of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shares {
+    /// The host ran code of torch.compile.
+    pub compiled_ns: DurNs,
+    /// The class follows from what surrounds the time, not from a record of its own; see
+    /// [`is_inferred`](crate::analysis::gaps::is_inferred).
+    pub inferred_ns: DurNs,
+    /// The launch that ended the gap was not recorded.
+    pub unlaunched_ns: DurNs,
+    /// The host copied to the device, or from it, or waited for such a copy.
+    pub to_device_ns: DurNs,
+    pub from_device_ns: DurNs,
+    /// The gap ended with a small collective, and could be saved; see [`super::collectives`].
+    pub collective_ns: DurNs,
+}
+
+impl Shares {
+    fn add(&mut self, other: &Self) {
+        self.compiled_ns += other.compiled_ns;
+        self.inferred_ns += other.inferred_ns;
+        self.unlaunched_ns += other.unlaunched_ns;
+        self.to_device_ns += other.to_device_ns;
+        self.from_device_ns += other.from_device_ns;
+        self.collective_ns += other.collective_ns;
+    }
+
+    /// Adds the time of a copy.
+    pub fn add_copy(&mut self, kind: CopyKind, ns: DurNs) {
+        match kind {
+            CopyKind::HtoD => self.to_device_ns += ns,
+            CopyKind::DtoH => self.from_device_ns += ns,
+            _ => {}
+        }
+    }
 }
 
 impl<'a> Account<'a> {
@@ -135,12 +177,16 @@ impl<'a> Account<'a> {
 
 /// The idle time of a device within `window` by [`Cause`]; their totals sum to it.
 ///
-/// Cost: O(parts within · log s) for s steps, and O(rows of the process · log n) for each synchronization.
+/// * `compiled`: where code of torch.compile runs, if any does.
+/// * `is_small_collective`: whether a piece of device work is one.
+/// * Cost: O(parts within · log s) for s steps, and O(rows of the process · log n) for each synchronization.
 pub fn accounts<'a>(
     trace: &'a Trace,
     ledger: &Ledger,
     window: TimeRange,
     is_between_steps: &dyn Fn(&GapPart) -> bool,
+    mut compiled: Option<CompiledCode<'_>>,
+    is_small_collective: &dyn Fn(SliceId) -> bool,
 ) -> Vec<Account<'a>> {
     let mut all = vec![Account::default(); Cause::N];
     for index in ledger.within(window) {
@@ -153,7 +199,26 @@ pub fn accounts<'a>(
             let cause = Cause::of(part.class, gap.trigger, is_between);
             own[cause as usize] += time.dur();
             let account = &mut all[cause as usize];
-            account.recoverable_ns += if is_recoverable(part.class, gap.trigger) { time.dur() } else { 0 };
+            let is_saved = is_recoverable(part.class, gap.trigger);
+            account.recoverable_ns += if is_saved { time.dur() } else { 0 };
+            if is_macro {
+                let ns_if = |holds: bool| if holds { time.dur() } else { 0 };
+                let runs_compiled = |slice| compiled.as_mut().is_some_and(|compiled| compiled.contains(slice));
+                let mut shares = Shares {
+                    compiled_ns: ns_if(part.slice.is_some_and(runs_compiled)),
+                    inferred_ns: ns_if(is_inferred(trace, &part)),
+                    unlaunched_ns: ns_if(part.class == GapClass::NoLaunch),
+                    ..Shares::default()
+                };
+                if matches!(cause, Cause::Synchronization | Cause::Copy) {
+                    shares.add_copy(copy_of(trace, &gap, &part), time.dur());
+                }
+                account.shares.add(&shares);
+            }
+            let is_of_collective = is_saved && matches!(cause, Cause::LaunchBound | Cause::Collective);
+            if is_of_collective && is_small_collective(gap.ended_by) {
+                account.shares.collective_ns += time.dur();
+            }
             // The synchronization that emptied the queue, not what the host did after it.
             let synced = gap.trigger_slice.filter(|_| cause == Cause::Synchronization);
             // The launch of work that waits in a queue for no known reason is no reason.
@@ -170,6 +235,16 @@ pub fn accounts<'a>(
         }
     }
     all
+}
+
+/// The direction of the copy that a part of a gap is about: that which its call or the synchronization started, else the
+/// one before or after the gap.
+fn copy_of(trace: &Trace, gap: &Gap, part: &GapPart) -> CopyKind {
+    let kind = |work: SliceId| trace.facts.copies.get(work).map(|copy| copy.kind);
+    let calls = [part.slice, gap.trigger_slice].into_iter().flatten();
+    let launched = calls.flat_map(|call| trace.launched_by(call)).find_map(kind);
+    let kind = launched.or_else(|| [gap.after, gap.ended_by].into_iter().find_map(kind));
+    kind.unwrap_or(CopyKind::Unknown)
 }
 
 /// Where the host synchronized.

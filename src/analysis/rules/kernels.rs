@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 
-use super::Thresholds;
+use super::{Thresholds, is_generated};
 use crate::analysis::collectives::CollectiveKernels;
 use crate::analysis::kernels::short;
 use crate::model::{DurNs, ProcessId, SliceId, SliceKind, StringId, TimeRange, Trace, TrackId};
@@ -31,6 +31,42 @@ pub struct KernelStats {
     /// Launches shorter than the threshold, and the three names with most of them.
     pub tiny: u64,
     pub tiny_names: Vec<String>,
+    /// Of them, those that torch.compile generated.
+    pub tiny_generated: u64,
+    pub fp32: Fp32,
+}
+
+/// Matrix products in fp32 without tensor cores.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fp32 {
+    pub count: u64,
+    pub total_ns: DurNs,
+    pub longest: TimeRange,
+    /// With their time, the most first.
+    pub names: Vec<(DurNs, String)>,
+}
+
+impl Fp32 {
+    fn add(&mut self, name: &str, sums: &Sums) {
+        self.count += sums.count;
+        self.total_ns += sums.total_ns;
+        if self.longest.dur() < sums.longest.dur() {
+            self.longest = sums.longest;
+        }
+        // A template of CUTLASS has the name as its argument.
+        let mut words = name.split(|c: char| !c.is_alphanumeric() && c != '_');
+        let word = words.find(|word| is_fp32_matmul(word)).unwrap_or(name);
+        self.names.push((sums.total_ns, word.to_owned()));
+    }
+}
+
+/// Whether a kernel multiplies matrices in fp32 without tensor cores: cuBLAS's `ampere_sgemm_128x64_tn`,
+/// `cutlass_80_simt_sgemm_…`, and `scudnn`, cuDNN's convolutions. TF32 kernels are named after their instruction:
+/// `s1688gemm`, `s16816gemm`, `tf32f32`.
+pub fn is_fp32_matmul(kernel: &str) -> bool {
+    let lower = kernel.to_ascii_lowercase();
+    let is_scalar = ["sgemm", "simt_s", "scudnn"].iter().any(|part| lower.contains(part));
+    is_scalar && !["1688", "16816", "tf32", "tensorop"].iter().any(|part| lower.contains(part))
 }
 
 #[derive(Clone, Copy, Default)]
@@ -59,7 +95,12 @@ impl KernelStats {
             sums.entry(slices.name[i]).or_default().add(&one);
         }
         let mut by_name: HashMap<String, Sums> = HashMap::new();
+        let mut fp32 = Fp32::default();
         for (name, of_name) in sums {
+            let full = trace.strings.get(name);
+            if is_fp32_matmul(full) {
+                fp32.add(full, &of_name);
+            }
             by_name.entry(short(trace, name)).or_default().add(&of_name);
         }
         let mut sums: Vec<(String, Sums)> = by_name.into_iter().collect();
@@ -71,7 +112,10 @@ impl KernelStats {
         };
         let is_slow = |sums: &Sums| sums.total_ns > thresholds.slow_kernel_ns.saturating_mul(sums.count as i64);
         let slow: Vec<&(String, Sums)> = sums.iter().filter(|(_, sums)| is_slow(sums)).collect();
+        fp32.names.sort_unstable_by(|a, b| (b.0, &a.1).cmp(&(a.0, &b.1)));
         let mut out = Self {
+            fp32,
+            tiny_generated: sums.iter().filter(|(name, _)| is_generated(name)).map(|(_, sums)| sums.tiny).sum(),
             count: sums.iter().map(|(_, sums)| sums.count).sum(),
             total_ns: sums.iter().map(|(_, sums)| sums.total_ns).sum(),
             slow: slow.iter().take(3).map(|of| dominant(of)).collect(),

@@ -6,7 +6,9 @@
 //! * A rule without a measurement finds nothing, and says so in [`Verdicts::checks`].
 
 mod account;
+mod collectives;
 mod kernels;
+mod missing;
 mod recurring;
 mod rule;
 mod run_facts;
@@ -14,11 +16,14 @@ mod thresholds;
 mod window;
 
 use self::account::{Account, accounts, is_between};
-pub use self::account::{Cause, SyncSite};
-pub use self::kernels::{Dominant, KernelStats};
+pub use self::account::{Cause, Shares, SyncSite};
+pub use self::collectives::SmallCollectives;
+pub use self::kernels::{Dominant, Fp32, KernelStats, is_fp32_matmul};
+pub use self::missing::{Missing, NoWork};
 pub use self::recurring::Recurring;
 pub use self::rule::Rule;
-pub use self::run_facts::{RunFacts, Vendor};
+use self::run_facts::CompiledCode;
+pub use self::run_facts::{RunFacts, Vendor, is_generated};
 pub use self::thresholds::{Kind, Level, Levels, Threshold, Thresholds};
 pub use self::window::{Basis, Window};
 use super::breakdown::{Breakdown, breakdown};
@@ -35,6 +40,8 @@ use crate::model::{CopyKind, DurNs, Severity, SliceKind, TimeRange, Trace};
 const MIN_WORK: u64 = 5;
 /// Fewer kernels are not called many tiny ones.
 const MIN_TINY: u64 = 100;
+/// Fewer small collectives a step, or without steps in all, are not called many.
+const MIN_COLLECTIVES: u64 = 20;
 
 /// What a rule measured that is beyond its threshold.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,6 +76,14 @@ pub struct Hit {
     pub recurring: Option<Recurring>,
     /// Of a hit about loading data: its time on the host, and the busy time of the device, in the median step.
     pub data_time: Option<(DurNs, DurNs)>,
+    /// What its time consists of.
+    pub shares: Shares,
+    /// Of a hit about communication: idle time in calls of collectives, which is not in the measured value.
+    pub collective_calls_ns: DurNs,
+    pub small_collectives: SmallCollectives,
+    /// Of a hit about the recording itself.
+    pub missing: Missing,
+    pub no_work: NoWork,
 }
 
 /// The result of one rule on one device.
@@ -110,20 +125,24 @@ pub struct Measured<'a> {
 
 /// Applies the rules to a trace, each device in its [`Window`].
 ///
+/// A recording that holds a fraction of its events says so, and nothing else about time: what is missing may have run in
+/// every gap.
+///
 /// One cause is one hit: a gap that comes back, and the time of the loader, are evidence of the hit of their cause and
 /// hits of their own only without it. Ceilings are per device, of disjoint parts of its idle time.
 ///
 /// Cost: O(n + m log m) for n slices of device work and m parts of gaps.
 pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &dyn Fn() -> bool) -> Verdicts {
     let mut out = Out { thresholds, verdicts: Verdicts { run: of.run, ..Verdicts::default() } };
-    for (i, busy) in of.busy.iter().enumerate().take_while(|_| !is_cancelled()) {
+    let is_missing = is_missing(of.trace, &mut out);
+    for (i, busy) in of.busy.iter().enumerate().take_while(|_| !is_missing && !is_cancelled()) {
         let Some(ledger) = of.ledgers.get(i) else { continue };
         if let Some(window) = of.window(busy, ledger) {
             Device { of, out: &mut out, busy, window: &window }.check(ledger, of.clusters.get(i));
             out.verdicts.windows.push(window);
         }
     }
-    if of.busy.is_empty() {
+    if of.busy.is_empty() && !is_missing {
         without_device(of, &mut out);
     }
     if of.range.is_none() {
@@ -132,6 +151,22 @@ pub fn verdicts(of: &Measured<'_>, thresholds: &Thresholds, is_cancelled: &dyn F
     let mut verdicts = out.verdicts;
     verdicts.hits.sort_by_key(|hit| std::cmp::Reverse((hit.severity, hit.ceiling_ns_per_step.unwrap_or(hit.amount))));
     verdicts
+}
+
+/// Whether most events are missing from the recording, or the work of the device is: what the rules say of it.
+fn is_missing(trace: &Trace, out: &mut Out<'_>) -> bool {
+    if let Some(no_work) = NoWork::of(trace) {
+        let measured = (no_work.launches + no_work.ranges) as f64;
+        let is_launched = no_work.launches > 0;
+        out.check(Hit { measured, no_work, ..hit(Rule::NoDeviceWork, None, 0, 0) });
+        // The recorder may have been told to leave the device out, but not while it records launches.
+        if let Some(hit) = out.hit_of(Rule::NoDeviceWork, None).filter(|_| !is_launched) {
+            hit.severity = Severity::Note;
+        }
+    }
+    let Some(missing) = Missing::of(trace) else { return false };
+    out.check(Hit { measured: missing.share(), missing, ..hit(Rule::IncompleteRecording, None, 0, 0) });
+    out.hit_of(Rule::IncompleteRecording, None).is_some()
 }
 
 struct Out<'a> {
@@ -143,8 +178,7 @@ impl Out<'_> {
     /// Adds the check of a rule, and the hit if it is beyond a threshold.
     fn check(&mut self, hit: Hit) {
         let levels = hit.rule.levels(self.thresholds);
-        let is_low = hit.rule == Rule::LowUtilization;
-        let reached = if is_low { levels.missed(hit.measured) } else { levels.reached(hit.measured) };
+        let reached = if hit.rule.is_low() { levels.missed(hit.measured) } else { levels.reached(hit.measured) };
         let Hit { rule, device, measured, ceiling_ns_per_step, .. } = hit;
         self.verdicts.checks.push(Check { rule, device, measured, ceiling_ns_per_step });
         self.verdicts.hits.extend(reached.map(|(severity, threshold)| Hit { severity, threshold, ..hit }));
@@ -175,6 +209,11 @@ fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         ceiling_ns_per_step: None,
         recurring: None,
         data_time: None,
+        shares: Shares::default(),
+        collective_calls_ns: 0,
+        small_collectives: SmallCollectives::default(),
+        missing: Missing::default(),
+        no_work: NoWork::default(),
     }
 }
 
@@ -201,13 +240,23 @@ impl Device<'_, '_> {
     fn check(&mut self, ledger: &Ledger, clusters: Option<&Clusters>) {
         let window = self.window.time;
         let parts = breakdown(self.busy, window);
-        let accounts = accounts(self.of.trace, ledger, window, &|part| self.of.is_between_steps(part));
+        let trace = self.of.trace;
+        let (small, all_small) = SmallCollectives::of(trace, self.busy, window);
+        let compiled = self.of.run.is_compiled.then(|| CompiledCode::new(trace));
+        let is_between = |part: &GapPart| self.of.is_between_steps(part);
+        let accounts = accounts(trace, ledger, window, &is_between, compiled, &|work| all_small.contains(&work));
         let busy_ns = window.dur() - parts.idle_ns;
         self.out.check(Hit { range: Some(window), ..self.hit(Rule::LowUtilization, busy_ns) });
-        for rule in Rule::ALL {
-            let Some(cause) = rule.cause() else { continue };
-            let hit = self.idle(rule, &accounts[cause as usize], &parts);
+        self.small_collectives(small, &accounts);
+        for rule in Rule::ALL.into_iter().filter(|rule| rule.cause().is_some() || *rule == Rule::ExposedCommunication) {
+            let nothing = Account::default();
+            let account = rule.cause().map_or(&nothing, |cause| &accounts[cause as usize]);
+            let hit = self.idle(rule, account, &parts);
             self.out.check(hit);
+        }
+        let calls_ns = accounts[Cause::Collective as usize].total_ns;
+        if let Some(hit) = self.out.hit_of(Rule::ExposedCommunication, self.window.device) {
+            hit.collective_calls_ns = calls_ns;
         }
         self.pageable_copies();
         self.data_time();
@@ -217,8 +266,27 @@ impl Device<'_, '_> {
         }
     }
 
-    /// A rule about idle time of one cause; for communication and copies with the time in which the device does
-    /// nothing else.
+    /// Many small collectives: their time without compute, and the idle time that ends with one because the host still
+    /// launched it. Ending that is a fix of its own, so it is no part of other ceilings.
+    fn small_collectives(&mut self, small: SmallCollectives, accounts: &[Account<'_>]) {
+        let n_steps = self.window.steps.len() as u64;
+        if small.count == 0 || small.count < MIN_COLLECTIVES * n_steps.max(1) {
+            return;
+        }
+        let waits_ns = accounts.iter().map(|account| account.shares.collective_ns).sum::<DurNs>();
+        let amount = small.exposed_ns + waits_ns;
+        let per_step = (n_steps > 0).then(|| amount / n_steps.max(1) as DurNs);
+        self.out.check(Hit {
+            count: small.count,
+            range: small.longest,
+            ceiling_ns_per_step: per_step.filter(|&ns| ns > 0),
+            small_collectives: small,
+            ..self.hit(Rule::SmallCollectives, amount)
+        });
+    }
+
+    /// A rule about idle time of one cause, or about communication; for that and copies with the time in which the
+    /// device does nothing else.
     fn idle(&self, rule: Rule, account: &Account<'_>, parts: &Breakdown) -> Hit {
         let (exposed_ns, spans) = match rule {
             Rule::ExposedCommunication => (parts.exposed_comm_ns, &self.busy.exposed_comm[..]),
@@ -227,7 +295,20 @@ impl Device<'_, '_> {
         };
         let spans = spans.iter().filter_map(|span| span.intersect(self.window.time));
         let longest = spans.clone().max_by_key(|span| span.dur()).map(|span| (span, span.dur()));
-        let recoverable = account.recoverable_ns + exposed_ns;
+        let mut shares = account.shares;
+        if rule == Rule::ExposedCopies {
+            self.add_copies(&mut shares);
+        }
+        let small = self
+            .out
+            .verdicts
+            .hits
+            .iter()
+            .find(|hit| (hit.rule, hit.device) == (Rule::SmallCollectives, self.window.device));
+        let is_communication = rule == Rule::ExposedCommunication;
+        let own =
+            |small: &Hit| if is_communication { small.small_collectives.exposed_ns } else { shares.collective_ns };
+        let recoverable = account.recoverable_ns + exposed_ns - small.map_or(0, own);
         let n_steps = self.window.steps.len() as DurNs;
         let per_step = (n_steps > 0).then(|| recoverable / n_steps.max(1));
         Hit {
@@ -236,12 +317,45 @@ impl Device<'_, '_> {
             names: account.names(self.of.trace, 3),
             sync_sites: account.sites(2),
             ceiling_ns_per_step: per_step.filter(|&ns| ns > 0),
+            shares,
             ..self.hit(rule, account.total_ns + exposed_ns)
         }
     }
 
-    /// Large copies from or to pageable memory: they are staged, and the host waits for them.
+    /// Adds the copies of the window by direction.
+    fn add_copies(&self, shares: &mut Shares) {
+        let (trace, slices) = (self.of.trace, &self.of.trace.slices);
+        for (id, copy) in trace.facts.copies.iter() {
+            let is_own = trace.track(slices.track_of(id)).process == self.busy.process;
+            if let Some(time) = slices.time(id).intersect(self.window.time).filter(|_| is_own) {
+                shares.add_copy(copy.kind, time.dur());
+            }
+        }
+    }
+
+    /// Large copies from or to pageable memory: they are staged, and the host waits for them. Of the start-up, which is not
+    /// judged, they are a note if they take much of the recording: loading of weights, most often.
     fn pageable_copies(&mut self) {
+        let (judged, whole) = (self.window.time, self.window.whole);
+        let Some(found) = self.pageable_copies_in(judged) else { return };
+        let is_found = found.count > 0;
+        self.out.check(found);
+        let before = TimeRange { start: whole.start, end: judged.start.max(whole.start) };
+        let Some(found) = self.pageable_copies_in(before).filter(|_| !is_found && self.window.basis != Basis::Range)
+        else {
+            return;
+        };
+        let threshold = self.out.thresholds.pageable.warn.unwrap_or(1.0);
+        let measured = found.amount as f64 / whole.dur().max(1) as f64;
+        if found.count > 0 && measured >= threshold {
+            let of = whole.dur();
+            let basis = Basis::StartUp;
+            self.out.verdicts.hits.push(Hit { of, measured, threshold, basis, n_steps: 0, ..found });
+        }
+    }
+
+    /// Those that begin in `time`, as a share of the window; `None` if nothing says which copies are pageable.
+    fn pageable_copies_in(&self, time: TimeRange) -> Option<Hit> {
         let (trace, slices) = (self.of.trace, &self.of.trace.slices);
         let (mut is_known, mut found) = (false, self.hit(Rule::PageableCopies, 0));
         let mut longest = 0;
@@ -250,22 +364,21 @@ impl Device<'_, '_> {
             let is_host = matches!(copy.kind, CopyKind::HtoD | CopyKind::DtoH);
             let Some(is_pageable) = copy.is_pageable.filter(|_| is_host && is_own()) else { continue };
             is_known = true;
-            let time = slices.time(id);
+            let span = slices.time(id);
             let is_large = copy.bytes.is_some_and(|bytes| bytes > self.out.thresholds.pageable_bytes);
-            if is_pageable && is_large && self.window.time.contains(time.start) {
+            if is_pageable && is_large && time.contains(span.start) {
                 found.count += 1;
-                found.amount += time.dur();
-                if time.dur() > longest {
-                    longest = time.dur();
-                    found.range = Some(time);
+                found.amount += span.dur();
+                found.shares.add_copy(copy.kind, span.dur());
+                if span.dur() > longest {
+                    longest = span.dur();
+                    found.range = Some(span);
                     found.names = vec![trace.slice_name(id).to_owned()];
                 }
             }
         }
-        if is_known {
-            found.measured = found.amount as f64 / found.of.max(1) as f64;
-            self.out.check(found);
-        }
+        found.measured = found.amount as f64 / found.of.max(1) as f64;
+        is_known.then_some(found)
     }
 
     /// Time that the host loads data beside the busy time of the device, in the median step.
@@ -305,6 +418,12 @@ impl Device<'_, '_> {
             ..self.hit_in(Rule::SlowKernels, stats.slow_ns, stats.total_ns)
         };
         self.out.check(slow);
+        if self.of.run.has_tf32 {
+            let Fp32 { count, total_ns, longest, ref names } = stats.fp32;
+            let found = self.hit(Rule::Fp32Matmul, total_ns);
+            let names = names.iter().take(3).map(|name| name.1.clone()).collect();
+            self.out.check(Hit { count, range: (count > 0).then_some(longest), names, ..found });
+        }
         let is_slow = |kernel: &&Dominant| kernel.longest.dur() >= thresholds.slow_kernel_ns;
         if let Some(longest) = stats.longest.as_ref().filter(is_slow) {
             // A period of kernels may be a single one.
@@ -320,7 +439,8 @@ impl Device<'_, '_> {
             thresholds.utilization.missed(busy_ns as f64 / self.window.time.dur().max(1) as f64).is_some();
         if is_underused && stats.count >= MIN_TINY {
             let found = self.hit_in(Rule::TinyKernels, stats.tiny as i64, stats.count as i64);
-            self.out.check(Hit { count: stats.tiny, names: stats.tiny_names, ..found });
+            let shares = Shares { compiled_ns: stats.tiny_generated as i64, ..Shares::default() };
+            self.out.check(Hit { count: stats.tiny, names: stats.tiny_names, shares, ..found });
         }
     }
 }

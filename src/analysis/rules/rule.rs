@@ -9,6 +9,8 @@ pub enum Rule {
     LowUtilization,
     DataLoading,
     ExposedCommunication,
+    CollectiveCalls,
+    SmallCollectives,
     LaunchBound,
     Synchronization,
     HostBound,
@@ -19,23 +21,29 @@ pub enum Rule {
     GarbageCollection,
     StepBoundary,
     Dependency,
+    Queued,
     Blocked,
     DataTime,
     TinyKernels,
     SlowKernels,
     LongKernel,
+    Fp32Matmul,
     RecurringGap,
     MemoryNearlyFull,
     Unexplained,
     Profiler,
+    IncompleteRecording,
+    NoDeviceWork,
 }
 
 impl Rule {
     /// Every rule.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 28] = [
         Self::LowUtilization,
         Self::DataLoading,
         Self::ExposedCommunication,
+        Self::CollectiveCalls,
+        Self::SmallCollectives,
         Self::LaunchBound,
         Self::Synchronization,
         Self::HostBound,
@@ -46,15 +54,19 @@ impl Rule {
         Self::GarbageCollection,
         Self::StepBoundary,
         Self::Dependency,
+        Self::Queued,
         Self::Blocked,
         Self::DataTime,
         Self::TinyKernels,
         Self::SlowKernels,
         Self::LongKernel,
+        Self::Fp32Matmul,
         Self::RecurringGap,
         Self::MemoryNearlyFull,
         Self::Unexplained,
         Self::Profiler,
+        Self::IncompleteRecording,
+        Self::NoDeviceWork,
     ];
 
     /// As in JSON.
@@ -63,6 +75,8 @@ impl Rule {
             Self::LowUtilization => "low_gpu_utilization",
             Self::DataLoading => "data_loading",
             Self::ExposedCommunication => "exposed_communication",
+            Self::CollectiveCalls => "collective_calls",
+            Self::SmallCollectives => "small_collectives",
             Self::LaunchBound => "launch_bound",
             Self::Synchronization => "synchronization",
             Self::HostBound => "host_bound",
@@ -73,15 +87,19 @@ impl Rule {
             Self::GarbageCollection => "garbage_collection",
             Self::StepBoundary => "step_boundary",
             Self::Dependency => "stream_dependency",
+            Self::Queued => "queued_work",
             Self::Blocked => "blocked_in_os",
             Self::DataTime => "data_time",
             Self::TinyKernels => "tiny_kernels",
             Self::SlowKernels => "slow_kernels",
             Self::LongKernel => "long_kernel",
+            Self::Fp32Matmul => "fp32_matmul",
             Self::RecurringGap => "recurring_gap",
             Self::MemoryNearlyFull => "memory_nearly_full",
             Self::Unexplained => "unexplained_idle",
             Self::Profiler => "profiler_overhead",
+            Self::IncompleteRecording => "incomplete_recording",
+            Self::NoDeviceWork => "no_gpu_work",
         }
     }
 
@@ -91,6 +109,8 @@ impl Rule {
             Self::LowUtilization => "GPU utilization",
             Self::DataLoading => "Data loading",
             Self::ExposedCommunication => "Exposed communication",
+            Self::CollectiveCalls => "Calls of collectives",
+            Self::SmallCollectives => "Small collectives",
             Self::LaunchBound => "Launch-bound",
             Self::Synchronization => "Synchronizations",
             Self::HostBound => "Work on the CPU",
@@ -101,16 +121,25 @@ impl Rule {
             Self::GarbageCollection => "Garbage collection",
             Self::StepBoundary => "Gaps between steps",
             Self::Dependency => "Waiting for other streams",
+            Self::Queued => "Waiting in queues",
             Self::Blocked => "Blocked in the OS",
             Self::DataTime => "Data time against GPU time",
             Self::TinyKernels => "Tiny kernels",
             Self::SlowKernels => "Slow kernels",
             Self::LongKernel => "One long kernel",
+            Self::Fp32Matmul => "Matmuls in fp32",
             Self::RecurringGap => "Recurring gaps",
             Self::MemoryNearlyFull => "Memory headroom",
             Self::Unexplained => "Unexplained idle time",
             Self::Profiler => "Profiler overhead",
+            Self::IncompleteRecording => "Recorded share",
+            Self::NoDeviceWork => "GPU work recorded",
         }
+    }
+
+    /// Whether its findings are below its thresholds.
+    pub fn is_low(self) -> bool {
+        matches!(self, Self::LowUtilization | Self::IncompleteRecording)
     }
 
     /// Its thresholds.
@@ -119,6 +148,8 @@ impl Rule {
             Self::LowUtilization => of.utilization,
             Self::DataLoading => of.data_loading,
             Self::ExposedCommunication => of.communication,
+            Self::CollectiveCalls => of.collective_calls,
+            Self::SmallCollectives => of.small_collectives,
             Self::LaunchBound => of.launch_bound,
             Self::Synchronization => of.synchronization,
             Self::HostBound => of.host_bound,
@@ -129,15 +160,19 @@ impl Rule {
             Self::GarbageCollection => of.garbage_collection,
             Self::StepBoundary => of.step_boundary,
             Self::Dependency => of.dependency,
+            Self::Queued => of.queued,
             Self::Blocked => of.blocked,
             Self::DataTime => of.data_time,
             Self::TinyKernels => of.tiny_kernels,
             Self::SlowKernels => of.slow_kernels,
             Self::LongKernel => of.long_kernel,
+            Self::Fp32Matmul => of.fp32_matmul,
             Self::RecurringGap => of.cluster,
             Self::MemoryNearlyFull => of.memory,
             Self::Unexplained => of.unexplained,
             Self::Profiler => of.profiler,
+            Self::IncompleteRecording => of.recorded,
+            Self::NoDeviceWork => of.no_work,
         }
     }
 
@@ -145,7 +180,8 @@ impl Rule {
     pub(super) fn cause(self) -> Option<Cause> {
         Some(match self {
             Self::DataLoading => Cause::DataLoading,
-            Self::ExposedCommunication => Cause::Collective,
+            Self::CollectiveCalls => Cause::Collective,
+            Self::Queued => Cause::Queued,
             Self::LaunchBound => Cause::LaunchBound,
             Self::Synchronization => Cause::Synchronization,
             Self::HostBound => Cause::Host,

@@ -1,6 +1,8 @@
 //! What a recording shows of the program and its machine, so that advice fits.
 
-use crate::model::{Format, SliceKind, Trace};
+use hashbrown::HashMap;
+
+use crate::model::{Format, ON_CPU, SliceId, SliceKind, StringId, Trace};
 
 /// The maker of the devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,60 +20,131 @@ pub struct RunFacts {
     pub is_nsys: bool,
     /// Whether operators or kernels of PyTorch run.
     pub is_torch: bool,
-    /// Whether code of torch.compile runs: kernels that Inductor generated, or its calls.
+    /// Whether code of torch.compile runs: at least [`COMPILED_SHARE`] of the kernels are Inductor's, or launched by
+    /// its code.
     pub is_compiled: bool,
+    /// Whether a device is too old for Triton, and with that for torch.compile: compute capability below 7.0.
+    pub is_too_old: bool,
+    /// Whether a device has TF32: NVIDIA's from compute capability 8.0 on.
+    pub has_tf32: bool,
     /// Whether it trains: there is a backward pass or an optimizer.
     pub is_training: bool,
     /// Whether CUDA or HIP graphs are launched.
     pub has_graphs: bool,
     /// Whether it holds call stacks of the program.
     pub has_stacks: bool,
+    /// Whether it holds operators of a framework.
+    pub has_operators: bool,
+    /// Whether it holds calls of the operating system, and the times of threads on a CPU.
+    pub has_os_calls: bool,
+    pub has_switches: bool,
+    /// Whether it holds waits of streams for events.
+    pub has_waits: bool,
 }
 
 /// Starts of names of kernels that Inductor generates.
 const INDUCTOR_KERNELS: [&str; 5] = ["triton_poi_", "triton_red_", "triton_per_", "triton_tem_", "triton_mm"];
-/// Parts of names of what runs compiled code.
-const COMPILED: [&str; 5] =
-    ["CompiledFxGraph", "Torch-Compiled Region", "CompiledFunction", "torchinductor_", "torch/_inductor/runtime"];
+/// Parts of names of what runs code of Inductor.
+const INDUCTOR: [&str; 4] = ["CompiledFxGraph", "Torch-Compiled Region", "torchinductor_", "torch/_inductor/runtime"];
+/// Share of the kernels that must be compiled code. One function of many says nothing of the rest.
+const COMPILED_SHARE: f64 = 0.05;
 
 /// Parts of names of what runs in training only.
 const TRAINING: [&str; 7] =
     ["autograd::engine", "Optimizer.step", "Backward0", "backward", "Backward", "multi_tensor_apply", "optimizer"];
 
+/// Whether Inductor generated a kernel of this name.
+pub fn is_generated(kernel: &str) -> bool {
+    INDUCTOR_KERNELS.iter().any(|start| kernel.starts_with(start))
+}
+
+/// Slices of the host that run compiled code, themselves or by what is around them. Each name is judged once.
+#[derive(Debug)]
+pub struct CompiledCode<'a> {
+    trace: &'a Trace,
+    known: HashMap<StringId, bool>,
+}
+
+impl<'a> CompiledCode<'a> {
+    pub fn new(trace: &'a Trace) -> Self {
+        Self { trace, known: HashMap::new() }
+    }
+
+    /// Cost: O(depth).
+    pub fn contains(&mut self, slice: SliceId) -> bool {
+        let slices = &self.trace.slices;
+        let mut around = std::iter::once(slice).chain(slices.ancestors(slice));
+        around.any(|slice| {
+            let name = slices.name[slice.idx()];
+            let judge = || {
+                let name = self.trace.strings.get(name);
+                // AOTAutograd's function: its code may be Inductor's or not.
+                name.contains("CompiledFunction") || INDUCTOR.iter().any(|part| name.contains(part))
+            };
+            *self.known.entry(name).or_insert_with(judge)
+        })
+    }
+
+    /// Share of the kernels that are compiled code; 1 without kernels. Cost: O(slices + kernels · depth).
+    fn share(&mut self) -> f64 {
+        let slices = &self.trace.slices;
+        let (mut all, mut compiled) = (0_u64, 0_u64);
+        for kernel in (0..slices.len()).filter(|&i| slices.kind[i] == SliceKind::Kernel).map(|i| SliceId(i as u32)) {
+            let is_compiled = is_generated(self.trace.slice_name(kernel))
+                || self.trace.launch_of(kernel).is_some_and(|call| self.contains(call));
+            all += 1;
+            compiled += u64::from(is_compiled);
+        }
+        if all == 0 { 1.0 } else { compiled as f64 / all as f64 }
+    }
+}
+
 impl RunFacts {
-    /// Judges names once each, by the kinds of slices that they name. Cost: O(slices + strings).
+    /// Judges names once each, by the kinds of slices that they name. Cost: O(slices + strings), and where code of
+    /// Inductor runs [`CompiledCode::share`].
     pub fn of(trace: &Trace) -> Self {
         let slices = &trace.slices;
         let mut kinds = vec![0_u16; trace.strings.len()];
         for (name, kind) in slices.name.iter().zip(&slices.kind) {
             kinds[name.0 as usize] |= 1 << *kind as u16;
         }
-        let is_python = |kinds: u16| kinds & 1 << SliceKind::PythonFunction as u16 != 0;
+        let has_kind = |kind: SliceKind| kinds.iter().any(|kinds| kinds & 1 << kind as u16 != 0);
         let mut run = Self {
             is_nsys: trace.info.format == Format::Nsys,
             is_torch: trace.info.producer.contains("PyTorch"),
-            has_graphs: !trace.facts.graph_nodes.is_empty() || slices.kind.contains(&SliceKind::CudaGraph),
-            has_stacks: !trace.samples.is_empty() || kinds.iter().any(|&kinds| is_python(kinds)),
+            has_graphs: !trace.facts.graph_nodes.is_empty() || has_kind(SliceKind::CudaGraph),
+            has_stacks: !trace.samples.is_empty() || has_kind(SliceKind::PythonFunction),
+            has_operators: has_kind(SliceKind::Operator),
+            has_os_calls: has_kind(SliceKind::Os),
+            has_switches: trace.tracks.iter().any(|track| track.name.ends_with(ON_CPU)),
+            has_waits: !trace.facts.syncs.is_empty(),
             ..Self::default()
         };
         let mut is_amd = trace.info.devices.iter().any(|device| device.is_amd());
+        let mut has_inductor = false;
         for (id, name) in trace.strings.iter() {
             run.is_training |= kinds[id.0 as usize] != 0 && TRAINING.iter().any(|part| name.contains(part));
             let has = |kind: SliceKind| kinds[id.0 as usize] & 1 << kind as u16 != 0;
             if has(SliceKind::Kernel) {
                 is_amd |= name.starts_with("Cijk_") || name.ends_with(".kd");
                 run.is_torch |= name.contains("at::native::");
-                run.is_compiled |= INDUCTOR_KERNELS.iter().any(|start| name.starts_with(start));
+                has_inductor |= is_generated(name);
             } else if has(SliceKind::Runtime) || has(SliceKind::Driver) {
                 is_amd |= name.starts_with("hip");
                 run.has_graphs |= name.contains("GraphLaunch");
             } else if kinds[id.0 as usize] != 0 {
                 run.is_torch |= has(SliceKind::Operator) && name.starts_with("aten::");
-                run.is_compiled |= COMPILED.iter().any(|part| name.contains(part));
+                has_inductor |= INDUCTOR.iter().any(|part| name.contains(part));
             }
         }
-        run.is_torch |= run.is_compiled;
+        run.is_compiled = has_inductor && CompiledCode::new(trace).share() >= COMPILED_SHARE;
+        run.is_torch |= has_inductor;
         run.vendor = if is_amd { Vendor::Amd } else { Vendor::Nvidia };
+        let used = |id: u32| trace.processes.iter().any(|process| process.device == Some(id));
+        let devices = trace.info.devices.iter().filter(|device| !is_amd && used(device.id));
+        let versions: Vec<u32> = devices.filter_map(|device| device.compute_major).collect();
+        run.is_too_old = versions.iter().any(|&major| major < 7);
+        run.has_tf32 = versions.iter().any(|&major| major >= 8);
         run
     }
 }
@@ -95,7 +168,8 @@ mod tests {
         assert_eq!(facts(&[("main", SliceKind::Runtime, "hipLaunchKernel")]), amd);
         assert_eq!(facts(&[("stream 0", SliceKind::Kernel, "Cijk_Ailk_Bljk")]), amd);
         let torch = RunFacts { is_torch: true, ..nothing };
-        assert_eq!(facts(&[("main", SliceKind::Operator, "aten::mm")]), torch);
+        let operators = RunFacts { has_operators: true, ..torch };
+        assert_eq!(facts(&[("main", SliceKind::Operator, "aten::mm")]), operators);
         let compiled = RunFacts { is_compiled: true, ..torch };
         assert_eq!(facts(&[("stream 7", SliceKind::Kernel, "triton_poi_fused_add_0")]), compiled);
         assert_eq!(facts(&[("main", SliceKind::Annotation, "Torch-Compiled Region: 0/0")]), compiled);

@@ -1,4 +1,5 @@
 mod each_rule;
+mod recordings;
 
 use super::*;
 use crate::analysis::busy::devices;

@@ -68,8 +68,12 @@ pub struct Thresholds {
     pub utilization: Levels,
     /// Idle time for the next batch.
     pub data_loading: Levels,
-    /// Communication without compute, and idle time in calls of collectives.
+    /// Communication without compute.
     pub communication: Levels,
+    /// Idle time in calls of collectives.
+    pub collective_calls: Levels,
+    /// Small collectives without compute, and idle time for their launches.
+    pub small_collectives: Levels,
     /// Idle time because the host launches no faster than the device runs.
     pub launch_bound: Levels,
     /// Idle time because the host waited for the device.
@@ -91,6 +95,8 @@ pub struct Thresholds {
     pub step_boundary: Levels,
     /// Idle time in which a stream waits for another.
     pub dependency: Levels,
+    /// Idle time of work that was launched, for no recorded reason.
+    pub queued: Levels,
     /// Idle time in which the launching thread is blocked in the operating system.
     pub blocked: Levels,
     /// Idle time that the recording does not explain.
@@ -104,6 +110,8 @@ pub struct Thresholds {
     pub slow_kernel_ns: i64,
     /// Duration of one launch of a slow kernel by that of a step, or the window.
     pub long_kernel: Levels,
+    /// Time of matrix products in fp32 on a device that has TF32.
+    pub fp32_matmul: Levels,
     /// Share of kernels shorter than [`Self::tiny_kernel_ns`], if the device is underused as well.
     pub tiny_kernels: Levels,
     pub tiny_kernel_ns: i64,
@@ -111,6 +119,10 @@ pub struct Thresholds {
     pub memory: Levels,
     /// Time of one cluster of gaps by that of a step.
     pub cluster: Levels,
+    /// Share of the events that are there; below.
+    pub recorded: Levels,
+    /// Calls and ranges that use a device without recorded work.
+    pub no_work: Levels,
 }
 
 impl Default for Thresholds {
@@ -119,6 +131,8 @@ impl Default for Thresholds {
             utilization: Levels { note: None, warn: Some(0.8), high: Some(0.5) },
             data_loading: Levels::new(0.05, 0.1, 0.2),
             communication: Levels { note: Some(0.1), warn: Some(0.2), high: None },
+            collective_calls: Levels::new(0.05, 0.1, 0.2),
+            small_collectives: Levels { note: Some(0.03), warn: Some(0.1), high: None },
             launch_bound: Levels { note: Some(0.03), warn: None, high: Some(0.15) },
             synchronization: Levels::new(0.03, 0.1, 0.2),
             host_bound: Levels::new(0.05, 0.1, 0.2),
@@ -130,6 +144,7 @@ impl Default for Thresholds {
             garbage_collection: Levels::new(0.03, 0.1, 0.2),
             step_boundary: Levels::new(0.05, 0.1, 0.2),
             dependency: Levels { note: Some(0.05), warn: Some(0.1), high: None },
+            queued: Levels::note(0.1),
             blocked: Levels { note: Some(0.05), warn: Some(0.1), high: None },
             unexplained: Levels::note(0.1),
             profiler: Levels::note(0.03),
@@ -137,10 +152,13 @@ impl Default for Thresholds {
             slow_kernels: Levels::note(0.1),
             slow_kernel_ns: 1_000_000,
             long_kernel: Levels::note(0.2),
+            fp32_matmul: Levels { note: Some(0.1), warn: Some(0.3), high: None },
             tiny_kernels: Levels::note(0.5),
             tiny_kernel_ns: 10_000,
             memory: Levels { note: None, warn: Some(0.9), high: None },
             cluster: Levels::note(0.05),
+            recorded: Levels { note: None, warn: Some(0.5), high: None },
+            no_work: Levels { note: None, warn: Some(1.0), high: None },
         }
     }
 }
@@ -152,6 +170,7 @@ pub enum Kind {
     Share,
     /// One figure by another.
     Ratio,
+    Count,
     /// Nanoseconds.
     Time,
     Bytes,
@@ -199,14 +218,16 @@ impl Threshold {
 type LevelsOf = (&'static str, Kind, &'static str, fn(&mut Thresholds) -> &mut Levels);
 
 /// The levels by name; each name is the key of its rule.
-const LEVELS: [LevelsOf; 22] = [
+const LEVELS: [LevelsOf; 28] = [
     ("low_gpu_utilization", Kind::Share, "Busy share of the device; below", |of| &mut of.utilization),
     ("data_loading", Kind::Share, "Idle time for the next batch", |of| &mut of.data_loading),
+    ("exposed_communication", Kind::Share, "Communication without compute", |of| &mut of.communication),
+    ("collective_calls", Kind::Share, "Idle time in calls of collectives", |of| &mut of.collective_calls),
     (
-        "exposed_communication",
+        "small_collectives",
         Kind::Share,
-        "Communication without compute, and idle time in calls of collectives",
-        |of| &mut of.communication,
+        "Small collectives without compute, and idle time for their launches, if there are many",
+        |of| &mut of.small_collectives,
     ),
     ("launch_bound", Kind::Share, "Idle time because the host launches no faster than the device runs", |of| {
         &mut of.launch_bound
@@ -220,6 +241,7 @@ const LEVELS: [LevelsOf; 22] = [
     ("garbage_collection", Kind::Share, "Idle time in Python's garbage collector", |of| &mut of.garbage_collection),
     ("step_boundary", Kind::Share, "Idle time between steps without another cause", |of| &mut of.step_boundary),
     ("stream_dependency", Kind::Share, "Idle time in which a stream waits for another", |of| &mut of.dependency),
+    ("queued_work", Kind::Share, "Idle time of work that was launched, for no recorded reason", |of| &mut of.queued),
     (
         "blocked_in_os",
         Kind::Share,
@@ -239,10 +261,13 @@ const LEVELS: [LevelsOf; 22] = [
         &mut of.slow_kernels
     }),
     ("long_kernel", Kind::Share, "Duration of one launch by that of a step", |of| &mut of.long_kernel),
+    ("fp32_matmul", Kind::Share, "Time of matrix products in fp32 on a GPU with TF32", |of| &mut of.fp32_matmul),
     ("recurring_gap", Kind::Share, "Time of one cluster of gaps by that of a step", |of| &mut of.cluster),
     ("memory_nearly_full", Kind::Share, "Peak of reserved memory by that of the device", |of| &mut of.memory),
     ("unexplained_idle", Kind::Share, "Idle time that the recording does not explain", |of| &mut of.unexplained),
     ("profiler_overhead", Kind::Share, "Idle time by the profiler itself", |of| &mut of.profiler),
+    ("incomplete_recording", Kind::Share, "Share of the events that the recording holds; below", |of| &mut of.recorded),
+    ("no_gpu_work", Kind::Count, "Calls and ranges that use a GPU whose work was not recorded", |of| &mut of.no_work),
 ];
 
 const PAGEABLE: &str = "pageable_bytes";
@@ -282,7 +307,7 @@ impl Thresholds {
         let highest = match known.kind {
             Kind::Share => 1.0,
             Kind::Ratio => 1e6,
-            Kind::Time | Kind::Bytes => 1e15,
+            Kind::Count | Kind::Time | Kind::Bytes => 1e15,
         };
         if !(0.0..=highest).contains(&value) {
             return Err(format!("The threshold `{name}` must be between 0 and {highest}"));

@@ -28,6 +28,8 @@ pub enum Basis {
     /// Without steps, everything.
     #[default]
     All,
+    /// What precedes the time that is judged.
+    StartUp,
 }
 
 impl Basis {
@@ -38,6 +40,7 @@ impl Basis {
             Self::Steps => "steps",
             Self::AfterStartUp => "after_start_up",
             Self::All => "all",
+            Self::StartUp => "start_up",
         }
     }
 }

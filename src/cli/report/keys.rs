@@ -186,6 +186,20 @@ fn memory_lists(memory: &Table) -> [Table; 7] {
     ]
 }
 
+impl Report {
+    /// The same for people: where the rules found nothing, what they checked in place of findings.
+    pub fn tables_for_people(&self) -> Vec<Cow<'_, Table>> {
+        let mut tables = self.tables();
+        let n_checks = self.checks.rows.len();
+        if let Some(findings) =
+            tables.iter_mut().find(|table| table.key == "findings" && table.is_empty() && n_checks > 0)
+        {
+            *findings = Cow::Owned(figures::findings::none().table([n_checks as u64], 0));
+        }
+        tables
+    }
+}
+
 /// What became of the events of each file, and the problems met.
 pub fn import_tables(files: &Table) -> [Cow<'_, Table>; 2] {
     [Cow::Borrowed(files), Cow::Owned(nested(files, &figures::files::problems()))]

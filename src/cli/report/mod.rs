@@ -137,13 +137,13 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
 }
 
 fn written(report: &keys::Report, format: Format) -> Result<String, Failure> {
-    let tables = || report.tables();
+    let tables = || report.tables_for_people();
     Ok(match format {
         Format::Json => json(report)?,
         Format::Text => text::text(&tables()),
         Format::Markdown => text::markdown(&tables()),
         Format::Html => text::html(&tables()),
-        Format::Csv => text::csv(&tables()),
+        Format::Csv => text::csv(&report.tables()),
     })
 }
 

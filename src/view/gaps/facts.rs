@@ -231,10 +231,10 @@ impl GapFacts {
     }
 
     /// What to record to know more of it.
-    pub fn to_record(&self) -> Vec<&'static str> {
+    pub fn to_record(&self) -> Vec<String> {
         let of_frame = if self.run.is_nsys { GapClass::Python } else { GapClass::Unknown };
         let classes = self.parts.iter().map(|line| line.class).chain(self.frame.is_none().then_some(of_frame));
-        let mut all: Vec<&'static str> = Vec::new();
+        let mut all: Vec<String> = Vec::new();
         for text in classes.filter_map(|class| to_record(class, &self.run)) {
             if !all.contains(&text) {
                 all.push(text);

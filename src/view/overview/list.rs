@@ -3,7 +3,7 @@
 use eframe::egui::{self, RichText};
 
 use super::work::{Found, Place, Summarized};
-use crate::figures::findings::{severity, value};
+use crate::figures::findings::{no_findings, severity, value};
 use crate::figures::format;
 use crate::figures::text::display_name;
 use crate::figures::verdicts::level;
@@ -47,7 +47,7 @@ fn findings_ui(of: &Summarized, ui: &mut egui::Ui) -> Option<Place> {
     if of.findings.is_empty() && of.checks.is_empty() {
         nothing_ui("Nothing could be judged", "Too little device work was recorded for any rule", ui);
     } else if of.findings.is_empty() {
-        ui.label(format!("No findings: {} checks are within their thresholds", format::count(of.checks.len() as u64)));
+        ui.label(no_findings(of.checks.len() as u64));
     }
     if !of.checks.is_empty() {
         egui::CollapsingHeader::new("What was checked").show(ui, |ui| {

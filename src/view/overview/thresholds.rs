@@ -38,6 +38,7 @@ fn row_ui(one: &Threshold, is_first: bool, thresholds: &mut Thresholds, ui: &mut
     let (factor, suffix, speed) = match one.kind {
         Kind::Share => (100.0, " %", 0.1),
         Kind::Ratio => (1.0, "x", 0.01),
+        Kind::Count => (1.0, "", 1.0),
         Kind::Time => (1e-3, " \u{b5}s", 1.0),
         Kind::Bytes => (1.0, " B", 1000.0),
     };

@@ -79,7 +79,7 @@ fn idle_time_is_judged_by_what_the_host_did_in_it() {
     let loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
     let causes = [
         (Rule::DataLoading, ("main", NOTE, loader)),
-        (Rule::ExposedCommunication, ("main", SliceKind::Operator, "c10d::allreduce_")),
+        (Rule::CollectiveCalls, ("main", SliceKind::Operator, "c10d::allreduce_")),
         (Rule::Synchronization, ("main", CALL, "cudaDeviceSynchronize")),
         (Rule::HostBound, ("main", SliceKind::Operator, "aten::mm")),
         (Rule::HostBound, ("main", SliceKind::PythonFunction, "train.py(3): main")),

@@ -1,0 +1,158 @@
+//! Recordings that miss most of their events, and those without the work of the device.
+
+use hashbrown::HashMap;
+
+use crate::analysis::gaps::launches_work;
+use crate::model::{SliceId, SliceKind, StringId, Trace};
+
+/// Fewer events show nothing.
+const MIN_EVENTS: usize = 50;
+/// Share of launches, and of device work, that must have its partner.
+const PARTNERS: f64 = 0.5;
+/// Recorders number operators, and calls of an API, in a row. Three of four steps from one recorded number to the next are
+/// 1 for operators, at most 16 for calls, of which recorders leave many out (real traces); events are missing from these on.
+const OPERATOR_STEP: u32 = 5;
+const CALL_STEP: u32 = 64;
+
+/// What shows that events were taken out of a recording. Counts of what is there, of how much.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Missing {
+    /// Device work with its launch, and launches with their work.
+    pub launched: (u64, u64),
+    pub launches: (u64, u64),
+    /// Operators and calls, of as many as their numbers count; zeros if those show nothing.
+    pub operators: (u64, u64),
+    pub calls: (u64, u64),
+}
+
+impl Missing {
+    /// `None` unless one of these shows that most events are missing. Cost: O(n log n) for n slices.
+    ///
+    /// * Device work without launches is no evidence, nor are launches without work: a recorder may have been told to
+    ///   record one of them, or may have been started in between. Where both are there, they belong together.
+    pub fn of(trace: &Trace) -> Option<Self> {
+        let slices = &trace.slices;
+        let (mut out, mut operators, mut calls) = (Self::default(), Vec::new(), Vec::new());
+        let mut launches = Launches::default();
+        for i in 0..slices.len() {
+            let (id, kind) = (SliceId(i as u32), slices.kind[i]);
+            let is_numbered = slices.correlation[i] != 0;
+            if kind.is_device_work() && is_numbered {
+                count(&mut out.launched, trace.launch_of(id).is_some());
+            } else if kind.is_call() && is_numbered {
+                calls.push(slices.correlation[i]);
+                if launches.of(trace, slices.name[i]) {
+                    count(&mut out.launches, trace.launched_by(id).next().is_some());
+                }
+            } else if kind == SliceKind::Operator {
+                operators.push(slices.external(id));
+            }
+        }
+        out.operators = numbers(&mut operators, OPERATOR_STEP);
+        out.calls = numbers(&mut calls, CALL_STEP);
+        let is_lonely = [out.launched, out.launches]
+            .map(|(with, of)| of >= MIN_EVENTS as u64 && (with as f64) < PARTNERS * of as f64);
+        let is_missing = is_lonely == [true; 2] || out.operators.1 > 0 || out.calls.1 > 0;
+        is_missing.then_some(out)
+    }
+
+    /// The share of the recording that is there, about: by the operators if they show it, else by the least of the others.
+    pub fn share(&self) -> f64 {
+        let share = |&(found, of): &(u64, u64)| if of == 0 { 1.0 } else { found as f64 / of as f64 };
+        if self.operators.1 > 0 {
+            return share(&self.operators);
+        }
+        // Of usual recordings it is a tenth or more.
+        let calls = if self.calls.1 > 0 { 10.0 * share(&self.calls) } else { 1.0 };
+        [&self.launched, &self.launches].map(share).into_iter().fold(calls.min(0.49), f64::min)
+    }
+}
+
+/// Which calls launch, each name judged once.
+#[derive(Debug, Default)]
+struct Launches(HashMap<StringId, bool>);
+
+impl Launches {
+    fn of(&mut self, trace: &Trace, name: StringId) -> bool {
+        *self.0.entry(name).or_insert_with(|| launches_work(trace.strings.get(name)))
+    }
+}
+
+fn count((with, of): &mut (u64, u64), holds: bool) {
+    *with += u64::from(holds);
+    *of += 1;
+}
+
+/// How many distinct numbers there are, of how many, if a quarter of the steps between them is at least `step`; else zeros.
+fn numbers(ids: &mut Vec<u32>, step: u32) -> (u64, u64) {
+    ids.retain(|&id| id != 0);
+    ids.sort_unstable();
+    ids.dedup();
+    let mut steps: Vec<u32> = ids.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    if steps.len() < MIN_EVENTS {
+        return (0, 0);
+    }
+    let at = steps.len() * 3 / 4;
+    if *steps.select_nth_unstable(at).1 < step {
+        return (0, 0);
+    }
+    (ids.len() as u64, u64::from(ids[ids.len() - 1] - ids[0]) + 1)
+}
+
+/// What shows that a program used a device of which no work was recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NoWork {
+    /// Calls that launch, with the most frequent.
+    pub launches: u64,
+    pub call: String,
+    /// Ranges of libraries that run on devices only, if nothing was launched.
+    pub ranges: u64,
+    pub library: String,
+}
+
+/// Names of ranges and of their domains by libraries that run on devices only. Myelin is `TensorRT`'s compiler.
+const LIBRARIES: [(&str, &str); 6] = [
+    ("TensorRT", "TensorRT"),
+    ("myelin", "TensorRT"),
+    ("cuDNN", "cuDNN"),
+    ("cuBLAS", "cuBLAS"),
+    ("NCCL", "NCCL"),
+    ("nccl:", "NCCL"),
+];
+
+impl NoWork {
+    /// `None` if there is work, or nothing of a device. Cost: O(slices).
+    pub fn of(trace: &Trace) -> Option<Self> {
+        let slices = &trace.slices;
+        if slices.kind.iter().any(|kind| kind.is_device_work()) {
+            return None;
+        }
+        let (mut counts, mut library) = (vec![0_u64; trace.strings.len()], vec![None; trace.strings.len()]);
+        for (id, name) in trace.strings.iter() {
+            library[id.0 as usize] = LIBRARIES.iter().find(|(start, _)| name.starts_with(start)).map(|known| known.1);
+        }
+        let mut out = Self::default();
+        for (i, name) in slices.name.iter().enumerate() {
+            match slices.kind[i] {
+                kind if kind.is_call() => counts[name.0 as usize] += 1,
+                SliceKind::Annotation | SliceKind::Collective => {
+                    if let Some(library) = library[name.0 as usize] {
+                        out.ranges += 1;
+                        out.library = library.to_owned();
+                    }
+                }
+                _ => {}
+            }
+        }
+        let launches = trace.strings.iter().filter(|(_, name)| launches_work(name));
+        let mut most = 0;
+        for (n, call) in launches.map(|(id, name)| (counts[id.0 as usize], name)) {
+            out.launches += n;
+            if n > most {
+                most = n;
+                out.call = call.to_owned();
+            }
+        }
+        (out.launches > 0 || out.ranges > 0).then_some(out)
+    }
+}

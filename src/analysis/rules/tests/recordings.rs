@@ -1,0 +1,191 @@
+//! What is said of recordings that miss events, of small collectives, and of arithmetic in fp32.
+
+use super::*;
+use crate::model::DeviceInfo;
+
+const CALL: SliceKind = SliceKind::Runtime;
+
+/// `n` launches and as many kernels, of which every `kept`th launch and every `kept`th kernel is there.
+fn thinned(n: u32, kept: u32) -> Trace {
+    let (mut slices, mut correlation): (Vec<Named<'_>>, Vec<u32>) = Default::default();
+    for i in 0..n {
+        let at = TimeNs::from(i) * 10_000;
+        if i % kept == 0 {
+            slices.push(("main", CALL, "cudaLaunchKernel", at, at + 4_000));
+            correlation.push(i + 1);
+        }
+        if (i + 1) % kept == 0 || kept == 1 {
+            slices.push(("stream 7", KERNEL, "gemm", at + 5_000, at + 9_000));
+            correlation.push(i + 1);
+        }
+    }
+    let mut builder = TraceBuilder::from_slices(&slices);
+    builder.slices[0].correlation = correlation;
+    builder.finish()
+}
+
+#[test]
+fn no_verdict_rests_on_a_recording_that_lost_its_events() {
+    let verdicts = judged(&thinned(1_000, 3), None);
+    assert_eq!(found(&verdicts), [(Rule::IncompleteRecording, Severity::Warn)]);
+    assert_eq!(verdicts.checks.len(), 1);
+    let missing = verdicts.hits[0].missing;
+    assert_eq!((missing.launched, missing.launches), ((0, 333), (0, 334)));
+    let complete = judged(&thinned(1_000, 1), None);
+    assert!(!complete.checks.iter().any(|check| check.rule == Rule::IncompleteRecording));
+    assert!(complete.checks.len() > 10);
+    // Too few to say so.
+    assert_eq!(of(&judged(&thinned(120, 3), None), Rule::IncompleteRecording), None);
+}
+
+#[test]
+fn numbers_of_operators_show_what_is_missing() {
+    let rules = |step: u32| {
+        let mut slices: Vec<Named<'_>> = Vec::new();
+        for i in 0..100 {
+            let at = i * 10_000;
+            slices.push(("main", SliceKind::Operator, "aten::mm", at, at + 8_000));
+            slices.push(("stream 7", KERNEL, "gemm", at + 5_000, at + 9_000));
+        }
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.slices[0].external = (0..200).map(|i| if i % 2 == 0 { 1 + i / 2 * step } else { 0 }).collect();
+        let verdicts = judged(&builder.finish(), None);
+        of(&verdicts, Rule::IncompleteRecording).map(|hit| hit.missing.operators)
+    };
+    assert_eq!(rules(1), None);
+    assert_eq!(rules(4), None);
+    assert_eq!(rules(40), Some((100, 99 * 40 + 1)));
+}
+
+#[test]
+fn a_program_that_used_a_device_without_recorded_work_is_found() {
+    let of_slices = |slices: &[Named<'_>]| {
+        let verdicts = judged(&TraceBuilder::from_slices(slices).finish(), None);
+        of(&verdicts, Rule::NoDeviceWork).map(|hit| hit.no_work.clone())
+    };
+    let launch = ("main", CALL, "hipLaunchKernel", 0, 10);
+    let found = of_slices(&[launch, ("main", CALL, "hipMalloc", 20, 30)]).unwrap();
+    assert_eq!((found.launches, found.call.as_str(), found.ranges), (1, "hipLaunchKernel", 0));
+    let engine = ("main", NOTE, "TensorRT:ExecutionContext::enqueue", 0, 10);
+    let found = of_slices(&[engine]).unwrap();
+    assert_eq!((found.launches, found.ranges, found.library.as_str()), (0, 1, "TensorRT"));
+    assert_eq!(of_slices(&[launch, ("stream 7", KERNEL, "gemm", 5, 9)]), None);
+    assert_eq!(of_slices(&[("main", SliceKind::Operator, "aten::mm", 0, 10)]), None, "a run on the CPU");
+}
+
+/// Steps of a long kernel, then `n` collectives of `dur` ns, each launched by the host when the one before is over.
+fn with_collectives(n: i64, dur: TimeNs) -> Verdicts {
+    const START: TimeNs = 2_000_000;
+    let (mut slices, mut correlation): (Vec<Named<'_>>, Vec<u32>) = Default::default();
+    let names: Vec<String> = (0..10).map(|i| format!("ProfilerStep#{i}")).collect();
+    for (i, name) in (0..).zip(&names) {
+        let at = STEP * i;
+        slices.push(("main", NOTE, name, at, at + STEP));
+        slices.push(("stream 7", KERNEL, "gemm", at, at + START));
+        correlation.extend([0, 0]);
+        for j in 0..n {
+            let start = at + START + (dur + 20_000) * j + 20_000;
+            let id = (100 * i + j) as u32 + 1;
+            slices.push(("main", SliceKind::Operator, "c10d::allreduce_", start - 20_000, start));
+            slices.push(("main", CALL, "cudaLaunchKernel", start - 4_000, start - 1_000));
+            slices.push(("stream 7", KERNEL, "ncclDevKernel_AllReduce_Sum_f32_RING_LL()", start, start + dur));
+            correlation.extend([0, id, id]);
+        }
+        let rest = at + START + (dur + 20_000) * n;
+        slices.push(("stream 7", KERNEL, "gemm", rest, at + STEP));
+        correlation.push(0);
+    }
+    let mut builder = TraceBuilder::from_slices(&slices);
+    builder.slices[0].correlation = correlation;
+    judged(&builder.finish(), None)
+}
+
+#[test]
+fn many_small_collectives_are_found_with_what_they_cost() {
+    let verdicts = with_collectives(40, 10_000);
+    let hit = of(&verdicts, Rule::SmallCollectives).unwrap();
+    let small = &hit.small_collectives;
+    // Each costs its 10 µs, and 16 µs of the 20 µs before it; latency remains.
+    assert_eq!((hit.count, hit.n_steps, small.total_ns, small.exposed_ns), (320, 8, 3_200_000, 3_200_000));
+    assert_eq!((hit.amount, hit.ceiling_ns_per_step), (320 * 26_000, Some(40 * 26_000)));
+    assert_eq!(hit.severity, Severity::Warn);
+    // Their time counts in no other ceiling.
+    for rule in [Rule::ExposedCommunication, Rule::CollectiveCalls, Rule::LaunchBound] {
+        let check = verdicts.checks.iter().find(|check| check.rule == rule).unwrap();
+        assert_eq!(check.ceiling_ns_per_step, None, "{rule:?}");
+    }
+    assert_eq!(of(&with_collectives(19, 10_000), Rule::SmallCollectives), None, "few");
+    assert_eq!(of(&with_collectives(40, 60_000), Rule::SmallCollectives), None, "long");
+}
+
+#[test]
+fn communication_is_that_of_the_device_and_calls_are_those_of_the_host() {
+    let step = [
+        ("stream 7", KERNEL, "gemm", 0, 4_000_000),
+        ("stream 8", KERNEL, "ncclDevKernel_AllReduce", 4_000_000, 6_000_000),
+        ("main", SliceKind::Operator, "c10d::allreduce_", 6_000_000, 6_990_000),
+        ("stream 7", KERNEL, "gemm", 7_000_000, STEP),
+    ];
+    let mut trace = Vec::new();
+    trace.extend(step);
+    trace.push(("main", CALL, "cudaLaunchKernel", 6_990_000, 6_995_000));
+    let mut slices: Vec<Named<'_>> = Vec::new();
+    let names: Vec<String> = (0..10).map(|i| format!("ProfilerStep#{i}")).collect();
+    let mut correlation = Vec::new();
+    for (i, name) in (0..).zip(&names) {
+        let at = STEP * i;
+        slices.push(("main", NOTE, name, at, at + STEP));
+        slices.extend(trace.iter().map(|&(thread, kind, name, start, end)| (thread, kind, name, at + start, at + end)));
+        let id = i as u32 + 1;
+        correlation.extend([0, 0, 0, 0, id, id]);
+    }
+    let mut builder = TraceBuilder::from_slices(&slices);
+    builder.slices[0].correlation = correlation;
+    let verdicts = judged(&builder.finish(), None);
+    let hit = of(&verdicts, Rule::ExposedCommunication).unwrap();
+    let n = hit.n_steps as i64;
+    assert_eq!((hit.amount, hit.measured), (n * 2_000_000, 0.2));
+    assert_eq!((hit.collective_calls_ns, hit.ceiling_ns_per_step), (n * 990_000, Some(2_000_000)));
+    let calls = of(&verdicts, Rule::CollectiveCalls).unwrap();
+    assert_eq!((calls.amount, calls.ceiling_ns_per_step), (n * 990_000, Some(990_000)));
+}
+
+#[test]
+fn fp32_products_are_found_where_the_device_has_tf32() {
+    let judge = |kernel: &'static str, major: u32| {
+        let slices: Vec<Named<'_>> = (0..20)
+            .map(|i| ("stream 7", KERNEL, if i % 2 == 0 { kernel } else { "add" }, 500_000 * i, 500_000 * (i + 1)))
+            .collect();
+        let mut builder = TraceBuilder::from_slices(&slices);
+        let compute_major = Some(major);
+        builder.info.devices.push(DeviceInfo { compute_major, ..Default::default() });
+        let verdicts = judged(&builder.finish(), None);
+        of(&verdicts, Rule::Fp32Matmul).map(|hit| (hit.measured, hit.severity, hit.names[0].clone()))
+    };
+    let found = |name: &str| Some((0.5, Severity::Warn, name.to_owned()));
+    assert_eq!(judge("ampere_sgemm_128x64_tn", 8), found("ampere_sgemm_128x64_tn"));
+    let cutlass = "void cutlass::Kernel<cutlass_80_simt_sgemm_128x128_8x4_nn_align1>(T1::Params)";
+    assert_eq!(judge(cutlass, 9), found("cutlass_80_simt_sgemm_128x128_8x4_nn_align1"));
+    assert_eq!(judge("volta_sgemm_128x64_tn", 7), None, "no TF32");
+    for other in ["ampere_fp16_s16816gemm_fp16_128x64_tn", "cutlass_80_tensorop_s1688gemm_128x128_tn", "dgemm_128"] {
+        assert_eq!(judge(other, 8), None, "{other}");
+    }
+}
+
+#[test]
+fn pageable_copies_of_the_start_up_are_a_note() {
+    let judge = |load: TimeNs| {
+        let mut slices = vec![("stream 7", COPY, "Memcpy HtoD (Pageable -> Device)", 0, load)];
+        for i in 0..10 {
+            let at = load + 10_000 + i * 900_000;
+            slices.push(("stream 7", KERNEL, "gemm", at, at + 500_000));
+            slices.push(("stream 7", KERNEL, "softmax", at + 500_000, at + 890_000 + i % 3));
+        }
+        let mut builder = TraceBuilder::from_slices(&slices);
+        let copy = MemoryCopy { kind: CopyKind::HtoD, bytes: Some(1 << 30), is_pageable: Some(true) };
+        builder.set_facts(0, SliceFacts { copy: Some(copy), ..Default::default() });
+        let verdicts = judged(&builder.finish(), None);
+        of(&verdicts, Rule::PageableCopies).map(|hit| (hit.severity, hit.basis, hit.amount, hit.count))
+    };
+    assert_eq!(judge(8_000_000), Some((Severity::Note, Basis::StartUp, 8_000_000, 1)));
+}

@@ -1,0 +1,53 @@
+//! What a kernel computes, as far as advice about its duration differs.
+
+/// Kinds of kernels, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelKind {
+    Attention,
+    /// Matrix products and convolutions.
+    Matmul,
+    /// Sorting, scanning, indexed access.
+    Access,
+    Other,
+}
+
+/// Parts of names in lower case, those first that decide.
+const NAMES: [(KernelKind, &[&str]); 3] = [
+    (KernelKind::Attention, &["attn", "attention", "flash", "fmha"]),
+    (KernelKind::Access, &["sort", "scan", "scatter", "gather", "index", "unique", "topk", "embedding", "cumsum"]),
+    (
+        KernelKind::Matmul,
+        &["gemm", "cijk_", "nvjet", "conv", "wgrad", "dgrad", "xmma", "matmul", "scudnn", "_mm_", "cutlass"],
+    ),
+];
+
+impl KernelKind {
+    pub fn of(kernel: &str) -> Self {
+        let lower = kernel.to_ascii_lowercase();
+        let is_it = |parts: &[&str]| parts.iter().any(|part| lower.contains(part));
+        NAMES.iter().find(|(_, parts)| is_it(parts)).map_or(Self::Other, |known| known.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_known_by_name() {
+        let known = [
+            ("attn_fwd", KernelKind::Attention),
+            ("flash_fwd_splitkv_kernel", KernelKind::Attention),
+            ("pytorch_flash::flash_bwd_dq_dk_dv_loop", KernelKind::Attention),
+            ("ampere_sgemm_128x64_tn", KernelKind::Matmul),
+            ("Cijk_Ailk_Bljk_BBS_BH_MT256x192x64", KernelKind::Matmul),
+            ("volta_scudnn_128x64_relu_interior_nn_v1", KernelKind::Matmul),
+            ("at::native::indexing_backward_kernel", KernelKind::Access),
+            ("cub::DeviceRadixSortOnesweepKernel", KernelKind::Access),
+            ("jacobi_kernel", KernelKind::Other),
+        ];
+        for (name, kind) in known {
+            assert_eq!(KernelKind::of(name), kind, "{name}");
+        }
+    }
+}
