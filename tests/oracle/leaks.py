@@ -5,8 +5,9 @@ Usage: leaks.py FILE DEVICE BOUNDARIES   (a pickle or its JSON; a device; a JSON
 
 State i is after i events; step k is what happens between the boundaries k and k + 1. Prints one JSON
 object: {"warm_up", "places": [{"stack", "live", "slope", "monotonic", "r2", "growth", "survivors",
-"survivor_steps", "kept_steps", "kept", "tau"}]} with one entry for each place that has live bytes at some boundary. A place is a call
-stack, innermost frame first, without the frames of the interpreter and of the recorder.
+"survivor_steps", "kept_steps", "kept", "tau", "late"}]} with one entry for each place that has live bytes at some
+boundary; "late" has the same figures of the steps from each later boundary on, which leaves four steps at least. A
+place is a call stack, innermost frame first, without the frames of the interpreter and of the recorder.
 
 Straight from the definitions: live bytes are counted by walking through the events with a dictionary of
 blocks, the slope is the median over all pairs of boundaries. Shares memory.py's reading of files, and no
@@ -130,7 +131,12 @@ def main(path, device, boundaries):
     for block in lives(snapshot, device):
         if any(block[2] <= state < block[3] for state in boundaries):
             places.setdefault(block[0], []).append(block)
-    answers = [{"stack": where, **figures(blocks, boundaries, warm_up, last_state)} for where, blocks in places.items()]
+    def answer(blocks):
+        late = range(warm_up + 4, len(boundaries) - 4)
+        late = {first: figures(blocks, boundaries, first, last_state) for first in late}
+        return {**figures(blocks, boundaries, warm_up, last_state), "late": late}
+
+    answers = [{"stack": where, **answer(blocks)} for where, blocks in places.items()]
     print(json.dumps({"warm_up": warm_up, "places": answers}))
 
 

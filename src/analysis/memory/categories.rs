@@ -207,7 +207,9 @@ impl<'a> Told<'a> {
             });
             return if is_temporary { Category::Other } else { Category::Activation };
         }
-        if own & COPY != 0 { Category::Other } else { Category::Unknown }
+        // Without Python frames a copy may be anything, such as a cast of autocast's.
+        let is_known = self.innermost.get(stack.0 as usize).is_some_and(|&frame| frame != StringId::EMPTY);
+        if own & COPY != 0 && is_known { Category::Other } else { Category::Unknown }
     }
 }
 

@@ -90,7 +90,7 @@ pub fn growth_sentence(found: &Leaks, steps: &Steps) -> String {
         true => format!("reserved memory grows by {}", rate(total.reserved_trend.slope)),
         false => "reserved memory grows beyond what was ever in use".to_owned(),
     };
-    match total.verdict {
+    let growth = match total.verdict {
         TotalVerdict::Growth if total.rises(&thresholds) => {
             format!("Memory between steps grows by {}{}, at {places}", rate(total.trend.slope), since(total.since_step))
         }
@@ -109,10 +109,14 @@ pub fn growth_sentence(found: &Leaks, steps: &Steps) -> String {
             rate(total.trend.slope),
             format::bytes(thresholds.min_bytes_per_step)
         ),
-        TotalVerdict::Flat if total.is_reserved_alarm => format!("Memory between steps stays level, but {reserved}"),
         TotalVerdict::Flat => format!("Memory between steps stays level{}", since(total.level_since)),
         TotalVerdict::TooFewSteps => "There are too few steps to say whether memory grows".to_owned(),
         TotalVerdict::IrregularSteps => "The steps differ too much to say whether memory grows".to_owned(),
+    };
+    match total.verdict {
+        TotalVerdict::FragmentationGrowth => growth,
+        _ if total.is_reserved_alarm => format!("{growth}; {reserved}"),
+        _ => growth,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The memory of a device in one line.
 
 use super::{Owned, Owner, growth_sentence, owner, why};
+use crate::analysis::frame::Frame;
 use crate::analysis::memory::leaks::Leaks;
 use crate::analysis::memory::oom::OomCard;
 use crate::analysis::memory::steps::Steps;
@@ -61,6 +62,10 @@ pub fn headline(
     if let Some((place, bytes)) = holder {
         let place = match place {
             "" => "unknown places".to_owned(),
+            // Of a C++ function the name without arguments.
+            place if !Frame::of(place).is_python() => {
+                display_name(place.split('(').find(|name| !name.is_empty()).unwrap_or(place)).into_owned()
+            }
             place => display_name(&short_frame(place)).into_owned(),
         };
         parts.push(format!("most at the peak: {place} {}", size(bytes)));

@@ -88,10 +88,13 @@ pub fn why(card: &OomCard) -> String {
     let device_free = card.device_free.unwrap_or_default();
     match card.cause {
         OomCause::Demand => {
-            let most = size(card.reserved.saturating_add(device_free));
+            let most = card.reserved.saturating_add(device_free);
+            let wanted = card.reserved.saturating_sub(inactive).saturating_add(requested);
             format!(
-                "Demand: {in_use} in use and the {} requested are more than the {most} that the process could have",
-                size(requested)
+                "Demand: {in_use} in use and the {} requested are {} more than the {} that the process could have",
+                size(requested),
+                size(wanted.saturating_sub(most)),
+                size(most)
             )
         }
         OomCause::Fragmentation => format!(

@@ -14,7 +14,9 @@ use crate::answers::memory::{CARD_STACKS, GrowthOfReserved, GrowthPins, OomCards
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
 use crate::figures::format;
-use crate::figures::memory::{OutOfMemory, Owner, ReservedGrowth, cause_text, oom, reserved_growth, shares_sentence};
+use crate::figures::memory::{
+    OutOfMemory, Owner, ReservedGrowth, cause_text, oom, reserved_growth, shares_sentence, why,
+};
 use crate::figures::text::{display_name, short_frame};
 use crate::figures::{Cell, Data, findings};
 use crate::model::StringId;
@@ -243,8 +245,9 @@ fn card_ui(
     let tokens = theme::tokens(ctx.is_dark);
     let bytes = |bytes: u64| format::bytes(bytes as f64);
     let finding = findings::out_of_memory(card, None);
-    let text = RichText::new(&finding.text).strong().color(tokens.severity[finding.severity as usize]);
-    ui.add(egui::Label::new(text).wrap());
+    let text = format!("Out of memory: {} requested", bytes(card.requested));
+    ui.label(RichText::new(text).strong().color(tokens.severity[finding.severity as usize]));
+    ui.add(egui::Label::new(why(card)).wrap());
     let state = card.event.saturating_add(1).min(shown.history().last_state());
     ui.weak(state_text(shown, state));
     egui::Grid::new(("out of memory", card.event)).num_columns(2).spacing([12.0, 2.0]).show(ui, |ui| {

@@ -4,6 +4,8 @@ mod classify;
 mod confidence;
 mod evidence;
 mod failures;
+#[cfg(test)]
+mod planted;
 mod series;
 mod stretch;
 #[cfg(test)]
@@ -279,6 +281,10 @@ fn find_growth(
         evidence::gather(history, signatures, steps, &crossings, thresholds, &mut found);
         if !steps.is_reliable() {
             found.candidates.iter_mut().for_each(|candidate| candidate.severity = Severity::Note);
+        }
+        let since = found.candidates.iter().map(|candidate| candidate.since_step).min().flatten();
+        if let Some(since) = since.filter(|_| !total.rises(thresholds)) {
+            total.begin_at(history, steps, since);
         }
         let room = capacity.zip(history.curves.reserved.last()).map(|(most, &reserved)| most.saturating_sub(reserved));
         total.classify(&found.candidates, steps.is_reliable(), room, thresholds);

@@ -69,12 +69,15 @@ pub fn onset(series: &[i64]) -> Option<usize> {
 pub fn level_since(series: &[i64]) -> Option<usize> {
     let (&first, &last) = series.first().zip(series.last())?;
     let n = series.len() - 1;
-    let rate = (last - first) as f64 / n.max(1) as f64;
+    let growth = (last - first) as f64;
+    let rate = growth / n.max(1) as f64;
     if rate <= 0.0 {
         return None;
     }
+    // Nothing after it may leave the level: what is collected now and then rises again.
+    let reach = series.iter().rposition(|&y| (y - last).abs() as f64 > LEVEL * growth).map_or(0, |last| last + 1);
     let is_level = |from: &usize| (last - series[*from]) as f64 <= LEVEL * rate * (n - *from) as f64;
-    let since = (1..=n.checked_sub(MIN_STRETCH)?).find(is_level)?;
+    let since = (reach.max(1)..=n.checked_sub(MIN_STRETCH)?).find(is_level)?;
     let rises = (0..since).filter(|&k| (series[k + 1] - series[k]) as f64 > LEVEL * rate);
     let rises: Vec<usize> = rises.collect();
     let longest = rises.windows(2).map(|pair| pair[1] - pair[0] - 1).max().unwrap_or(0);
@@ -118,5 +121,6 @@ mod tests {
         assert_eq!(Stretch::of(&series(36, |k| 500 * ((k + 3) / 8)), MIN_STRETCH).level_since, None);
         assert_eq!(Stretch::of(&series(30, |k| 500 * k.min(26)), MIN_STRETCH).level_since, None);
         assert_eq!(Stretch::of(&[7; 30], MIN_STRETCH).level_since, None);
+        assert_eq!(Stretch::of(&series(33, |k| 500 * (k % 9)), MIN_STRETCH).level_since, None);
     }
 }

@@ -6,18 +6,18 @@ use crate::analysis::memory::steps;
 use crate::model::StackId;
 use crate::model::memory::MemoryAction::{FreeRequested, SegmentAlloc};
 
-const MIB: u64 = 1 << 20;
+pub(super) const MIB: u64 = 1 << 20;
 
 /// Training with profiler steps; `plant` adds allocations in the middle of each.
-struct Training {
-    script: Script,
-    step: u64,
+pub(super) struct Training {
+    pub script: Script,
+    pub step: u64,
     /// The next free address for persistent blocks.
     next: u64,
 }
 
 impl Training {
-    fn keep(&mut self, bytes: u64, place: &str) -> u64 {
+    pub fn keep(&mut self, bytes: u64, place: &str) -> u64 {
         let stack = self.script.stack(&[place, "step (train.py:9)", "main (train.py:50)"]);
         self.next += bytes + MIB;
         self.script.alloc(self.next, bytes, stack);
@@ -25,7 +25,7 @@ impl Training {
     }
 }
 
-fn training(n: u64, mut plant: impl FnMut(&mut Training)) -> Trace {
+pub(super) fn training(n: u64, mut plant: impl FnMut(&mut Training)) -> Trace {
     let mut training = Training { script: Script::default(), step: 0, next: 1 << 40 };
     let init = training.script.stack(&["init (model.py:1)"]);
     training.script.event(SegmentAlloc, 0, 1 << 30, StackId(0));
@@ -48,14 +48,14 @@ fn training(n: u64, mut plant: impl FnMut(&mut Training)) -> Trace {
     training.script.finish()
 }
 
-fn find(trace: &Trace, capacity: Option<u64>) -> Leaks {
+pub(super) fn find(trace: &Trace, capacity: Option<u64>) -> Leaks {
     let history = history(trace);
     let signatures = Signatures::new(trace, false);
     let steps = steps::steps(trace, history, &|| false);
     leaks(trace, history, &signatures, steps.as_ref(), capacity, &Thresholds::default(), &|| false).1
 }
 
-fn label(trace: &Trace, signature: SignatureId) -> String {
+pub(super) fn label(trace: &Trace, signature: SignatureId) -> String {
     Signatures::new(trace, false).label(trace, signature).unwrap_or_default().into_owned()
 }
 
@@ -181,7 +181,10 @@ fn leaks_in_some_steps_only_are_found() {
         let labels: Vec<_> = found.candidates.iter().map(|candidate| label(&trace, candidate.signature)).collect();
         assert_eq!(labels, ["append (losses.py:12)"], "{name}");
         assert_eq!(found.candidates[0].growth_bytes, n * 4 * MIB as i64, "{name}");
-        let by_hand = n as f64 * 4.0 * MIB as f64 / 95.0;
+        // A late leak is judged from its first step on.
+        let since = found.candidates[0].since_step;
+        assert_eq!(since, (name == "from the middle on").then_some(50), "{name}");
+        let by_hand = n as f64 * 4.0 * MIB as f64 / (100 - since.unwrap_or(5)) as f64;
         let told = found.candidates[0].bytes_per_step;
         assert!((told / by_hand - 1.0).abs() < 0.06, "{name}: {told} and not about {by_hand}");
     }

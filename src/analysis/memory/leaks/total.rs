@@ -70,8 +70,9 @@ pub struct Total {
     pub verdict: TotalVerdict,
     /// Number of boundaries considered.
     pub points: usize,
-    /// Whether reserved bytes rise to the end: in the last third by at least half of the mean.
+    /// Whether reserved bytes, and peaks, rise to the end: in the last third by at least half of the mean.
     is_reserved_rising: bool,
+    is_peak_rising: bool,
 }
 
 /// Measures live, peak and reserved bytes per step; the verdict is set later by [`Total::classify`].
@@ -121,6 +122,7 @@ pub fn total(
         verdict: TotalVerdict::TooFewSteps,
         points: live.len(),
         is_reserved_rising: is_rising_to_the_end(&reserved),
+        is_peak_rising: is_rising_to_the_end(&peaks),
     }
 }
 
@@ -145,6 +147,13 @@ impl Total {
         rises(&self.trend, thresholds) && self.points > thresholds.min_steps && self.level_since.is_none()
     }
 
+    /// Judges live bytes from the first step of a leak on, where they were too short or too uneven to do so alone.
+    pub fn begin_at(&mut self, history: &MemoryHistory, steps: &Steps, since: usize) {
+        let states = steps.boundaries[since..].iter();
+        let live: Vec<i64> = states.map(|&state| history.curves.active[state as usize] as i64).collect();
+        (self.trend, self.since_step) = (trend(&live), Some(since));
+    }
+
     /// Sets the verdict, alarms and steps until memory runs out.
     ///
     /// Peaks and reserved memory may rise by chance if batch sizes vary, so they must rise in most pairs of
@@ -161,7 +170,7 @@ impl Total {
     ) {
         let is_long = self.points >= thresholds.alarm_points;
         let is_growing = self.rises(thresholds);
-        let has_rising_peaks = rises(&self.peak_trend, thresholds) && is_long;
+        let has_rising_peaks = rises(&self.peak_trend, thresholds) && is_long && self.is_peak_rising;
         let has_rising_excess = rises(&self.excess_trend, thresholds) && is_long && self.is_reserved_rising;
         self.verdict = if !is_reliable {
             TotalVerdict::IrregularSteps

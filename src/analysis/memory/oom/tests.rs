@@ -120,3 +120,58 @@ fn many_cards_come_from_one_sweep() {
     assert!(cut.iter().zip(&found).all(|(cut, all)| cut.stacks == all.stacks[..2]));
     assert!(cards(&trace, history, &signatures, 2, &|| true).is_empty());
 }
+
+/// Reserved and active bytes, free ones on the device and its total; a request; whether what is unused is in its pool.
+fn cause_of(
+    reserved: u64,
+    active: u64,
+    device_free: Option<u64>,
+    total: Option<u64>,
+    requested: u64,
+    own: bool,
+) -> OomCard {
+    let mut script = Script::default();
+    let request_pool = script.pool;
+    if !own {
+        script.pool = script.raw.pool(MemoryPool { stream: 9, private: (0, 0) });
+    }
+    script.event(SegmentAlloc, 1 << 40, reserved, StackId(0));
+    // Blocks of 8 MiB at even distances, so that what is unused is scattered.
+    let n = active / (8 * MIB);
+    for block in 0..n {
+        script.alloc((1 << 40) + block * (reserved / n), 8 * MIB, StackId(0));
+    }
+    script.pool = request_pool;
+    script.oom(requested, device_free);
+    card_of(script, total)
+}
+
+#[test]
+fn the_cause_of_a_failure_is_demand_fragmentation_or_a_limit() {
+    use OomCause::{Demand, Fragmentation, Limit};
+    const GIB: u64 = 1 << 30;
+    let (m, g) = (MIB, GIB);
+    let cases = [
+        // All is in use.
+        (12 * g, 12 * g, Some(300 * m), Some(13 * g), 2 * g, true, Demand, 2 * g - 300 * m),
+        (12 * g, 12 * g, Some(300 * m), None, 2 * g, true, Demand, 2 * g - 300 * m),
+        // What is unused and what the device has do not suffice together.
+        (14 * g, 12 * g, Some(400 * m), Some(15 * g), 4 * g, true, Demand, 2 * g - 400 * m),
+        // Enough in the pool, in pieces; enough together with the device; enough for another stream.
+        (12 * g, 6 * g, Some(100 * m), Some(13 * g), 2 * g, true, Fragmentation, 0),
+        (7 * g, 6 * g, Some(700 * m), Some(8 * g), 1500 * m, true, Fragmentation, 0),
+        (9 * g, 4 * g, Some(64 * m), Some(10 * g), 3 * g, false, Fragmentation, 3 * g - 64 * m),
+        (9 * g, 4 * g, None, None, 3 * g, true, Fragmentation, 0),
+        // The device had enough, or others have it.
+        (6 * g, 6 * g, Some(5 * g), Some(12 * g), g, true, Limit, 0),
+        (6 * g, 6 * g, Some(40 * m), Some(24 * g), 4 * g, true, Limit, 4 * g - 40 * m),
+        // A context is no other process.
+        (22 * g, 22 * g, Some(512 * m), Some(24 * g), g, true, Demand, 512 * m),
+        // 5 MiB need a segment of 20 MiB.
+        (g, g, Some(12 * m), None, 5 * m, true, Fragmentation, 0),
+    ];
+    for (reserved, active, free, total, requested, own, cause, short_by) in cases {
+        let card = cause_of(reserved, active, free, total, requested, own);
+        assert_eq!((card.cause, card.short_by), (cause, short_by), "{requested} of {reserved}, {active}, {free:?}");
+    }
+}
