@@ -4,9 +4,9 @@ mod stream;
 
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub use self::stream::{Batch, Overflow, Sink, Stream};
 
@@ -16,9 +16,22 @@ pub struct Progress {
     done: AtomicU64,
     total: AtomicU64,
     is_cancelled: AtomicBool,
+    phase: Mutex<String>,
 }
 
 impl Progress {
+    /// Says what is being done, for a person; done and total begin anew.
+    pub fn set_phase(&self, phase: &str) {
+        self.set_done(0);
+        self.set_total(0);
+        phase.clone_into(&mut self.phase.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// What is being done; empty if there is one phase alone.
+    pub fn phase(&self) -> String {
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Says how much there is to do, in any unit; 0 is "unknown".
     pub fn set_total(&self, total: u64) {
         self.total.store(total, Ordering::Relaxed);

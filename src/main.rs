@@ -4,14 +4,21 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use lacuna::app::open_window;
+use lacuna::capture;
 use lacuna::cli::{self, Cli};
 use lacuna::malloc;
 
 fn main() -> ExitCode {
     malloc::unmap_large_blocks();
     let Cli { command, paths, reading } = Cli::parse();
-    match command {
+    // Beside the work, since large files take a moment to remove.
+    let removal = std::thread::spawn(capture::remove_leftovers);
+    let code = match command {
         Some(command) => cli::run(&command),
         None => open_window(paths, reading.options(), reading.nsys),
-    }
+    };
+    // A removal that panicked changes nothing about what was done.
+    let _ = removal.join();
+    let _ended = capture::end_all();
+    code
 }

@@ -83,6 +83,8 @@ pub struct Settings {
     pub nsys: Option<PathBuf>,
     /// Thresholds of rules that differ from the defaults, by name. It may hold anything; see [`Self::rules`].
     pub thresholds: Value,
+    /// Marks of files, as [`crate::session::KeptMarks`]. It may hold anything.
+    pub marks: Value,
     /// Where the views are; null is the default layout. It may hold anything.
     pub layout: Value,
     /// What each view keeps, by its id. It may hold anything.
@@ -98,6 +100,7 @@ impl Default for Settings {
             wheel_zooms: false,
             nsys: None,
             thresholds: Value::Null,
+            marks: Value::Null,
             layout: Value::Null,
             views: BTreeMap::new(),
         }

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 pub use super::recent_spans::Projection;
 use super::recent_spans::RecentSpans;
 use super::totals::{Durations, Group, Instance, Part, Scope, group};
-use crate::model::time::unite;
+use crate::model::time::{partition_near, unite};
 use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeNs, TimeRange, Trace, TrackId};
 
 /// Totals of all ranges with one name and domain, in nanoseconds.
@@ -102,8 +102,7 @@ pub fn projection(trace: &Trace, range: SliceId) -> Option<Projection> {
         for call in trace.slices.window(row, time).filter(|&i| time.contains(trace.slices.ts[i])) {
             let call = SliceId(call as u32);
             if trace.slices.kind[call.idx()].is_call() {
-                let work = trace.launched_by(call).filter(|&work| trace.launch_of(work) == Some(call));
-                spans.extend(work.map(|work| trace.slices.time(work)));
+                spans.extend(trace.launches(call).map(|work| trace.slices.time(work)));
             }
         }
     }
@@ -123,17 +122,17 @@ fn projected(
     if ranges.is_empty() {
         return sums;
     }
-    let work = work_by_thread(trace);
     let mut by_track: BTreeMap<TrackId, Vec<(SliceId, u32)>> = BTreeMap::new();
     for &range in ranges {
         by_track.entry(trace.slices.track_of(range.0)).or_default().push(range);
     }
     let of_thread = |(track, ranges): (&TrackId, &Vec<(SliceId, u32)>)| {
         let mut sums = vec![Projected::default(); n_groups];
-        project(trace, work.get(track)?, ranges, &mut |group, projection| sums[group as usize].add(&projection.into()));
-        Some(sums)
+        let work = launched(trace, *track);
+        project(trace, &work, ranges, &mut |group, projection| sums[group as usize].add(&projection.into()));
+        sums
     };
-    let found: Vec<_> = by_track.par_iter().filter(|_| !is_cancelled()).filter_map(of_thread).collect();
+    let found: Vec<_> = by_track.par_iter().filter(|_| !is_cancelled()).map(of_thread).collect();
     for of_thread in found {
         sums.iter_mut().zip(&of_thread).for_each(|(sum, other)| sum.add(other));
     }
@@ -143,18 +142,14 @@ fn projected(
 /// A call and a piece of device work that it launched.
 type Launched = (SliceId, SliceId);
 
-/// The device work that each thread launched, by the start of the call. Each device slice occurs once.
-fn work_by_thread(trace: &Trace) -> BTreeMap<TrackId, Vec<Launched>> {
-    let mut by_thread: BTreeMap<TrackId, Vec<Launched>> = BTreeMap::new();
-    for i in (0..trace.slices.len()).filter(|&i| trace.slices.kind[i].is_device_work()) {
-        let work = SliceId(i as u32);
-        if let Some(call) = trace.launch_of(work) {
-            by_thread.entry(trace.slices.track_of(call)).or_default().push((call, work));
-        }
-    }
-    // Most work runs in the order of its launch: this sort merges what is in order.
-    by_thread.par_iter_mut().for_each(|(_, work)| work.sort_by_key(|(call, _)| trace.slices.ts[call.idx()]));
-    by_thread
+/// The device work that a thread launched, by the start of the call. Each device slice occurs once.
+fn launched(trace: &Trace, thread: TrackId) -> Vec<Launched> {
+    let slices = &trace.slices;
+    let calls = trace.track_slices(thread).filter(|&i| slices.kind[i].is_call()).map(|i| SliceId(i as u32));
+    let mut work: Vec<Launched> = calls.flat_map(|call| trace.launches(call).map(move |work| (call, work))).collect();
+    // Calls of one row are in order: this sort merges rows.
+    work.sort_by_key(|(call, _)| slices.ts[call.idx()]);
+    work
 }
 
 /// Projects the ranges of a thread, each with its group; those without device work are left out.
@@ -162,18 +157,24 @@ fn work_by_thread(trace: &Trace) -> BTreeMap<TrackId, Vec<Launched>> {
 /// * `work`: all that the thread launched.
 fn project(trace: &Trace, work: &[Launched], ranges: &[(SliceId, u32)], add: &mut dyn FnMut(u32, Projection)) {
     let slices = &trace.slices;
-    let launched_before = |ts: TimeNs| work.partition_point(|(call, _)| slices.ts[call.idx()] < ts) as u32;
-    let launches = |&(range, group): &(SliceId, u32)| {
+    // The ranges of a group are in order, row by row.
+    let mut near = 0;
+    let mut launched_before = |ts: TimeNs| {
+        near = partition_near(work, near, |(call, _)| slices.ts[call.idx()] < ts);
+        near as u32
+    };
+    let mut launches = |&(range, group): &(SliceId, u32)| {
         let TimeRange { start, end } = slices.time(range);
         (launched_before(start)..launched_before(end), group)
     };
-    let mut wanted: Vec<(Range<u32>, u32)> = ranges.iter().map(launches).collect();
+    let mut wanted: Vec<(Range<u32>, u32)> = ranges.iter().map(&mut launches).collect();
     wanted.retain(|(work, _)| !work.is_empty());
     wanted.sort_unstable_by_key(|(work, _)| work.end);
     // Work between two borders is in the same ranges.
-    let mut borders: Vec<u32> = wanted.iter().flat_map(|(work, _)| [work.start, work.end]).collect();
-    borders.sort_unstable();
-    borders.dedup();
+    let mut is_border = vec![false; work.len() + 1];
+    wanted.iter().flat_map(|(work, _)| [work.start, work.end]).for_each(|border| is_border[border as usize] = true);
+    let borders: Vec<u32> = (0..=work.len() as u32).filter(|&at| is_border[at as usize]).collect();
+    drop(is_border);
     let of_piece = |piece: usize| {
         let work = &work[borders[piece] as usize..borders[piece + 1] as usize];
         work.iter().map(|&(_, work)| slices.time(work))
@@ -195,13 +196,13 @@ fn project(trace: &Trace, work: &[Launched], ranges: &[(SliceId, u32)], add: &mu
     for i in (1..starts.len()).rev() {
         starts[i - 1] = starts[i - 1].min(starts[i]);
     }
-    let mut sums = RecentSpans::default();
+    let mut sums = RecentSpans::new(borders.len());
     let (mut next, mut next_shared) = (0, 0);
-    let place = |border: u32| borders.partition_point(|&other| other < border);
     for (work, group) in wanted {
-        while next < place(work.end) {
+        let end = partition_near(&borders, next, |&border| border < work.end);
+        while next < end {
             let rest = &shared[next_shared..];
-            let rest = &rest[..rest.partition_point(|(_, piece)| *piece as usize == next)];
+            let rest = &rest[..partition_near(rest, 0, |(_, piece)| *piece as usize == next)];
             spans.clear();
             spans.extend(of_piece(next));
             sums.push(&Projection::of(&mut spans), rest.iter().map(|(span, _)| *span));
@@ -212,7 +213,8 @@ fn project(trace: &Trace, work: &[Launched], ranges: &[(SliceId, u32)], add: &mu
             }
             next += 1;
         }
-        add(group, sums.since(place(work.start)));
+        // Most ranges hold few pieces.
+        add(group, sums.since(partition_near(&borders, end, |&border| border < work.start)));
     }
 }
 

@@ -213,24 +213,24 @@ fn totals(scope: &Scope<'_>, chips: &[Vec<Chip>], all: f64, group: Group<Key>) -
     let (mut theoretical, mut recorded_percent, mut filled) = (Mean::default(), Mean::default(), Mean::default());
     let mut tensor = TensorTime::default();
     // Cache of the last launch: most kernels are launched repeatedly with the same parameters.
-    let mut known: Option<(Instance, u32, UseOfChip)> = None;
+    let mut known: Option<(u32, u32, UseOfChip)> = None;
     for &instance in &group.instances {
         let trace = scope.traces[instance.trace as usize];
         let dur = trace.slices.time(instance.slice).dur();
         tensor.add(trace, instance, dur);
         let id = trace.facts.launches.id(instance.slice);
         let Some(this) = trace.facts.launches.value(id) else { continue };
-        let shape = Launch { recorded_occupancy: None, ..*this };
-        has_many_shapes |= launch.is_some_and(|launch| launch != shape);
-        launch = Some(shape);
         let (occupancy, fill) = match known {
-            Some((other, same, known)) if (other.trace, same) == (instance.trace, id) => known,
+            Some((other, same, known)) if (other, same) == (instance.trace, id) => known,
             _ => {
+                let shape = Launch { recorded_occupancy: None, ..*this };
+                has_many_shapes |= launch.is_some_and(|launch| launch != shape);
+                launch = Some(shape);
                 let of_device = chips[instance.trace as usize].iter().find(|chip| Some(chip.device) == place.device);
                 of_device.map_or((None, None), |chip| chip.use_of(&shape))
             }
         };
-        known = Some((instance, id, (occupancy, fill)));
+        known = Some((instance.trace, id, (occupancy, fill)));
         theoretical.add(occupancy, dur);
         filled.add(fill, dur);
         recorded_percent.add(this.recorded_occupancy.map(f64::from), dur);

@@ -4,6 +4,7 @@ mod marks;
 
 use self::marks::Marks;
 pub use self::marks::of_annotation as phase_of_range;
+use crate::model::time::partition_near;
 use crate::model::{DurNs, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId, TrackKind};
 
 /// A phase of a training or an inference step.
@@ -91,7 +92,11 @@ impl Phases {
 
     /// The phase at a time. Cost: O(log n).
     pub fn at(&self, ts: TimeNs) -> Phase {
-        let next = self.tiles.partition_point(|tile| tile.time.start <= ts);
+        self.phase_before(self.tiles.partition_point(|tile| tile.time.start <= ts), ts)
+    }
+
+    /// The phase at a time; `next` is the first tile that begins after it.
+    fn phase_before(&self, next: usize, ts: TimeNs) -> Phase {
         let tile = next.checked_sub(1).map(|at| self.tiles[at]).filter(|tile| tile.time.contains(ts));
         tile.map_or(Phase::Other, |tile| tile.phase)
     }
@@ -119,17 +124,21 @@ impl Phases {
     /// the range in which its launch begins, and concurrent work counts twice.
     ///
     /// * `ranges`: disjoint and ascending.
-    /// * Cost: O(n log m) for n slices of device work.
+    /// * Cost: O(n) for n slices of device work launched in order, else O(n log m).
     pub fn device(&self, trace: &Trace, ranges: &[TimeRange]) -> Vec<PhaseTimes> {
         let mut times = vec![[0; Phase::N]; ranges.len()];
         let slices = &trace.slices;
+        // Most work is launched soon after the work before it.
+        let (mut near_range, mut near_tile) = (0, 0);
         for i in (0..slices.len()).filter(|&i| slices.kind[i].is_device_work()) {
             let work = SliceId(i as u32);
             let Some(launch) = trace.launch_of(work) else { continue };
             let at = slices.ts[launch.idx()];
-            let range = ranges.partition_point(|range| range.start <= at).checked_sub(1);
+            near_range = partition_near(ranges, near_range, |range| range.start <= at);
+            let range = near_range.checked_sub(1);
             if let Some(range) = range.filter(|&range| ranges[range].contains(at)) {
-                times[range][self.at(at) as usize] += slices.time(work).dur();
+                near_tile = partition_near(&self.tiles, near_tile, |tile| tile.time.start <= at);
+                times[range][self.phase_before(near_tile, at) as usize] += slices.time(work).dur();
             }
         }
         times

@@ -20,11 +20,13 @@ pub struct Projection {
 
 /// A sequence of pieces of device work that supports queries over any number of the most recent ones.
 ///
-/// Cost: O(log n) amortized for adding a piece of one span and for a query.
-#[derive(Debug, Default)]
+/// Cost: O(1) for adding a piece, and O(log n) amortized for each of its shared spans and for a query.
+#[derive(Debug)]
 pub struct RecentSpans {
     /// Prefix sums of the work.
     work: Vec<DurNs>,
+    /// Prefix sums of the time that each piece covers.
+    busy: Vec<DurNs>,
     /// Prefix sums of the launches.
     launches: Vec<u32>,
     /// Pieces that start before all later ones.
@@ -33,23 +35,29 @@ pub struct RecentSpans {
     ends: Utmost,
     /// Disjoint time ranges by start, with their end and the last piece that covers them.
     cover: BTreeMap<TimeNs, (TimeNs, usize)>,
-    /// Fenwick tree over the time that each piece is the last to cover.
-    last: Fenwick,
+    /// Of the time that each piece covers, what later ones cover too.
+    covered_again: Fenwick,
 }
 
 impl RecentSpans {
+    /// For up to `n` pieces.
+    pub fn new(n: usize) -> Self {
+        let sums = || Vec::with_capacity(n);
+        let (launches, starts, ends, cover) = Default::default();
+        Self { work: sums(), busy: sums(), launches, starts, ends, cover, covered_again: Fenwick::new(n) }
+    }
+
     /// Adds a piece.
     ///
     /// * `shared`: its spans that overlap those of other pieces, disjoint; more of its spans do no harm.
     pub fn push(&mut self, piece: &Projection, shared: impl IntoIterator<Item = TimeRange>) {
         let index = self.work.len();
-        let add = |sum: Option<&DurNs>| sum.copied().unwrap_or(0).saturating_add(piece.work_ns);
-        self.work.push(add(self.work.last()));
+        let sum = |sums: &[DurNs], ns: DurNs| sums.last().copied().unwrap_or(0).saturating_add(ns);
+        self.work.push(sum(&self.work, piece.work_ns));
+        self.busy.push(sum(&self.busy, piece.busy_ns));
         self.launches.push(self.launches.last().copied().unwrap_or(0) + piece.launches as u32);
         self.starts.push(index, piece.time.start, |before, new| before >= new);
         self.ends.push(index, piece.time.end, |before, new| before <= new);
-        self.last.grow();
-        self.last.add(index, piece.busy_ns);
         for span in shared.into_iter().filter(|span| span.dur() > 0) {
             self.cover(span, index);
         }
@@ -77,7 +85,7 @@ impl RecentSpans {
                 self.cover.insert(start, (span.start, by));
             }
             let taken = TimeRange { start: start.max(span.start), end: end.min(span.end) };
-            self.last.add(by, -taken.dur());
+            self.covered_again.add(by, taken.dur());
             if start < span.start {
                 break;
             }
@@ -88,11 +96,12 @@ impl RecentSpans {
     /// The pieces from index `first` to the last together, of which there must be at least one.
     pub fn since(&self, first: usize) -> Projection {
         let last = self.work.len() - 1;
-        let (work, launches) = first.checked_sub(1).map_or((0, 0), |before| (self.work[before], self.launches[before]));
+        let before = |before: usize| (self.work[before], self.busy[before], self.launches[before]);
+        let (work, busy, launches) = first.checked_sub(1).map_or((0, 0, 0), before);
         Projection {
             time: TimeRange { start: self.starts.from(first), end: self.ends.from(first) },
             work_ns: self.work[last] - work,
-            busy_ns: self.last.since(first),
+            busy_ns: self.busy[last] - busy - self.covered_again.since(first),
             launches: u64::from(self.launches[last] - launches),
         }
     }
@@ -122,8 +131,8 @@ impl Utmost {
     }
 }
 
-/// Prefix sums over a growing sequence (binary indexed tree, Fenwick 1994).
-#[derive(Debug, Default)]
+/// Sums over any number of the last of some numbers (binary indexed tree, Fenwick 1994).
+#[derive(Debug)]
 struct Fenwick {
     /// Entry i, counted from 1, holds the sum of the numbers from i - lowbit(i) + 1 to i.
     tree: Vec<DurNs>,
@@ -131,12 +140,9 @@ struct Fenwick {
 }
 
 impl Fenwick {
-    /// Appends a 0.
-    fn grow(&mut self) {
-        let i = self.tree.len() + 1;
-        // The other numbers of the new entry are already present.
-        let below = self.up_to(i - 1).saturating_sub(self.up_to(i - (i & i.wrapping_neg())));
-        self.tree.push(below);
+    /// Of `n` zeros.
+    fn new(n: usize) -> Self {
+        Self { tree: vec![0; n], total: 0 }
     }
 
     fn add(&mut self, index: usize, by: DurNs) {
@@ -148,24 +154,26 @@ impl Fenwick {
         }
     }
 
-    /// Sum of the first `n` numbers.
-    fn up_to(&self, n: usize) -> DurNs {
-        let (mut i, mut sum): (usize, DurNs) = (n, 0);
+    /// Sum of the numbers from index `first` on.
+    fn since(&self, first: usize) -> DurNs {
+        if self.total == 0 {
+            return 0;
+        }
+        let (mut i, mut before): (usize, DurNs) = (first, 0);
         while i > 0 {
-            sum = sum.saturating_add(self.tree[i - 1]);
+            before = before.saturating_add(self.tree[i - 1]);
             i -= i & i.wrapping_neg();
         }
-        sum
-    }
-
-    fn since(&self, first: usize) -> DurNs {
-        self.total.saturating_sub(self.up_to(first))
+        self.total.saturating_sub(before)
     }
 }
 
 impl Projection {
     /// Of these spans, which it leaves disjoint and ascending. Cost: O(n log n).
     pub fn of(spans: &mut Vec<TimeRange>) -> Self {
+        if let [time] = spans[..] {
+            return Self { time, work_ns: time.dur(), busy_ns: time.dur(), launches: 1 };
+        }
         let time = spans.iter().copied().reduce(TimeRange::union).unwrap_or_default();
         let work_ns = length(spans);
         let launches = spans.len() as u64;
@@ -189,7 +197,7 @@ mod tests {
             let shared = |from: usize| pieces[from..].iter().filter(|piece| !piece.1).flat_map(|piece| &piece.0);
             let earliest: Vec<_> =
                 (0..pieces.len()).map(|n| shared(n).map(|span| span.0).min().unwrap_or(i64::MAX)).collect();
-            let mut sweep = RecentSpans::default();
+            let mut sweep = RecentSpans::new(pieces.len());
             for (n, (spans, is_apart)) in pieces.iter().enumerate() {
                 // A piece that nothing overlaps lies in a time of its own.
                 let from = if *is_apart { 1_000 * (1 + n as i64) } else { 0 };

@@ -1,5 +1,7 @@
 //! What fills a step: the time of hosts and devices together, each moment by the most important that runs.
 
+use rayon::prelude::*;
+
 use super::collectives::CollectiveKernels;
 use crate::model::time::unite;
 use crate::model::{DurNs, SliceId, SliceKind, TimeRange, Trace};
@@ -137,33 +139,33 @@ fn spans(
 }
 
 /// For each window the time of each kind of span while none of the kinds before it runs.
-fn by_priority<const N: usize>(spans: [Vec<TimeRange>; N], windows: &[TimeRange]) -> Vec<[DurNs; N]> {
-    let mut out = vec![[0; N]; windows.len()];
-    let mut all: Vec<TimeRange> = Vec::new();
-    let mut before = vec![0; windows.len()];
-    for (part, spans) in spans.into_iter().enumerate() {
-        all.extend(spans);
-        unite(&mut all);
-        let covered = covered(&all, windows);
-        for ((out, covered), before) in out.iter_mut().zip(covered).zip(&mut before) {
-            out[part] = covered - *before;
-            *before = covered;
+///
+/// Cost: O(n log k) for n spans in k ascending runs.
+fn by_priority<const N: usize>(mut spans: [Vec<TimeRange>; N], windows: &[TimeRange]) -> Vec<[DurNs; N]> {
+    spans.par_iter_mut().for_each(unite);
+    // The first span of each kind that is not over.
+    let mut next = [0; N];
+    let mut of_window = |window: &TimeRange| {
+        let mut times = [0; N];
+        let mut at = window.start;
+        while at < window.end {
+            let mut until = window.end;
+            for (kind, spans) in spans.iter().enumerate() {
+                let first = &mut next[kind];
+                *first += spans[*first..].iter().take_while(|span| span.end <= at).count();
+                let Some(span) = spans.get(*first) else { continue };
+                if span.start <= at {
+                    until = until.min(span.end);
+                    times[kind] += until - at;
+                    break;
+                }
+                until = until.min(span.start);
+            }
+            at = until;
         }
-    }
-    out
-}
-
-/// How much of each window the spans cover; both sorted and disjoint. Cost: O(spans + windows).
-fn covered(spans: &[TimeRange], windows: &[TimeRange]) -> Vec<DurNs> {
-    let mut next = 0;
-    let mut sum = |window: &TimeRange| {
-        while spans.get(next).is_some_and(|span| span.end <= window.start) {
-            next += 1;
-        }
-        let inside = spans[next..].iter().take_while(|span| span.start < window.end);
-        inside.filter_map(|span| span.intersect(*window)).map(TimeRange::dur).sum()
+        times
     };
-    windows.iter().map(&mut sum).collect()
+    windows.iter().map(&mut of_window).collect()
 }
 
 #[cfg(test)]

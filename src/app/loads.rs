@@ -28,9 +28,14 @@ impl Load {
         self.started.elapsed()
     }
 
-    /// Bytes (done, total); a total of 0 is "unknown".
+    /// Bytes (done, total), or percent while there is a phase; a total of 0 is "unknown".
     pub fn progress(&self) -> (u64, u64) {
         self.job.progress.get()
+    }
+
+    /// What is done before the file itself is read; empty while it is read.
+    pub fn phase(&self) -> String {
+        self.job.progress.phase()
     }
 }
 
@@ -170,7 +175,7 @@ fn list(path: &Path) -> Result<Found, LoadError> {
     match Folder::list(path) {
         Err(error) => Err(LoadError::Failed(format!("Cannot list the folder: {error}"))),
         Ok(folder) if folder.files.is_empty() => {
-            let kinds = format!(".{}", reader::extensions().join(", ."));
+            let kinds = format!(".{}", [&reader::extensions(), reader::CONVERTED].concat().join(", ."));
             Err(LoadError::Failed(format!("No file directly in this folder is named like a trace ({kinds})")))
         }
         Ok(mut folder) => {

@@ -119,6 +119,7 @@ impl App {
         };
         app.loads.nsys.clone_from(&app.settings.nsys);
         app.session.thresholds = app.settings.rules();
+        app.session.kept_marks = serde_json::from_value(app.settings.marks.take()).unwrap_or_default();
         let waker = ctx.clone();
         app.answers.wake_with(move || waker.request_repaint());
         app.apply_settings(ctx);
@@ -136,7 +137,8 @@ impl App {
     /// What survives a restart.
     pub fn settings(&self) -> Settings {
         let thresholds = self.session.thresholds.changed().into_iter().collect();
-        Settings { thresholds, layout: self.layout.save(), views: self.views.save(), ..self.settings.clone() }
+        let marks = serde_json::to_value(self.session.all_marks()).unwrap_or_default();
+        Settings { thresholds, marks, layout: self.layout.save(), views: self.views.save(), ..self.settings.clone() }
     }
 
     /// What is open and chosen.

@@ -9,7 +9,7 @@ use super::{App, NoteKind};
 use crate::command::Command;
 use crate::figures::{escape, format};
 use crate::model::{ImportReport, Severity, TimeRange, TrackKind};
-use crate::reader::{CONVERTED, Options};
+use crate::reader::Options;
 use crate::session::{OpenTrace, counts_events};
 use crate::view::{memory, problems};
 use crate::widget::theme;
@@ -44,11 +44,15 @@ impl App {
                         ui.label(name.as_ref()).on_hover_text(load.path.display().to_string());
                         let (done, total) = load.progress();
                         let share = if total == 0 { 0.0 } else { done as f32 / total as f32 };
-                        let text = progress_text(done, total, load.elapsed());
+                        let phase = load.phase();
+                        let text = match phase.as_str() {
+                            "" => progress_text(done, total, load.elapsed()),
+                            phase if total == 0 => phase.to_owned(),
+                            phase => format!("{phase}: {:.0} %", 100.0 * share),
+                        };
                         let bar = ui.add(ProgressBar::new(share).text(text).desired_width(ui.available_width()));
                         bar.widget_info(|| {
-                            let is_converted = CONVERTED.iter().any(|end| name.ends_with(&format!(".{end}")));
-                            let label = format!("{} {name}", if is_converted { "Converting" } else { "Reading" });
+                            let label = format!("{} {name}", if phase.is_empty() { "Reading" } else { "Converting" });
                             egui::WidgetInfo::labeled(egui::Role::ProgressIndicator, true, label)
                         });
                     });
@@ -236,7 +240,7 @@ impl App {
         };
         let (word, color) = match worst {
             Severity::Note => ("notes", 0),
-            Severity::Warn => ("losses", 1),
+            Severity::Warn => ("warnings", 1),
             Severity::High => ("errors", 2),
         };
         let color = theme::tokens(ui.visuals().dark_mode).severity[color];

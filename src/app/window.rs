@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use eframe::{NativeOptions, egui};
 
 use super::App;
+use crate::capture::nsys::lasting;
 use crate::reader::Options;
 use crate::settings::Settings;
 
@@ -35,7 +36,7 @@ pub fn open_window(paths: Vec<PathBuf>, options: Options, nsys: Option<PathBuf>)
     }
     let create = |cc: &eframe::CreationContext<'_>| {
         let (mut settings, old) = Settings::load(cc.storage);
-        settings.nsys = nsys.or(settings.nsys);
+        settings.nsys = nsys.as_deref().map(lasting).or(settings.nsys);
         Ok(Box::new(App::new(&cc.egui_ctx, settings, &old, paths, options)) as Box<dyn eframe::App>)
     };
     // Window systems and graphics drivers that do not work may also panic.

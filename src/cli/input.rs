@@ -2,6 +2,8 @@
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
 
 use super::Failure;
 use super::output::write_stderr;
@@ -17,8 +19,8 @@ pub struct ReadArgs {
     #[arg(long)]
     pub allow_any_ratio: bool,
 
-    /// The `nsys` that converts .nsys-rep and .qdrep; without this it is looked for. The window
-    /// remembers it
+    /// The `nsys` that converts .nsys-rep and .qdrep: its path, its name, or the folder of an
+    /// installation; without this it is looked for. The window remembers it
     #[arg(long, value_name = "PATH")]
     pub nsys: Option<PathBuf>,
 }
@@ -29,6 +31,9 @@ impl ReadArgs {
         Options { allow_any_ratio: self.allow_any_ratio }
     }
 }
+
+/// How often a terminal tells how far a conversion is.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What was read.
 #[derive(Debug, Default)]
@@ -86,13 +91,37 @@ fn read_file(path: &Path, reading: &ReadArgs, traces: &mut Vec<Trace>) -> bool {
 fn read_report(path: &Path, reading: &ReadArgs) -> Result<Vec<Trace>, String> {
     let progress = Progress::default();
     let nsys = nsys::Options::new(reading.nsys.clone());
-    let openable = nsys::openable(path, &nsys, &progress).map_err(|error| error.to_string())?;
+    let openable = shown(&progress, || nsys::openable(path, &nsys, &progress)).map_err(|error| error.to_string())?;
     let mut traces = reader::read_with(&openable.path, reading.options(), &progress).map_err(|error| match error {
         ReadError::NeedsConsent(why) => format!("{why}, with --allow-any-ratio"),
         error => error.to_string(),
     })?;
     openable.claim(path, &mut traces);
     Ok(traces)
+}
+
+/// Does the work and shows its phases with their percentage meanwhile, if someone sees stderr.
+fn shown<T>(progress: &Progress, work: impl FnOnce() -> T) -> T {
+    if !std::io::stderr().is_terminal() {
+        return work();
+    }
+    std::thread::scope(|scope| {
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        scope.spawn(move || {
+            let mut last = String::new();
+            while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                let (phase, (done, total)) = (progress.phase(), progress.get());
+                let text = if total == 0 { phase } else { format!("{phase}: {done} %") };
+                if !progress.phase().is_empty() && text != last {
+                    write_stderr(&text);
+                    last = text;
+                }
+            }
+        });
+        let done = work();
+        drop(end);
+        done
+    })
 }
 
 /// The file itself, or the files of a folder that are like a trace, by name.

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use super::{Cell, Figure, Object, Part, Table, figures};
-use crate::analysis::breakdown::Breakdown;
 use crate::analysis::roles::{Role, RoleTimes};
-use crate::analysis::steps::{StepParts, Steps};
+use crate::analysis::steps::{DevicePart, StepParts, Steps};
 use crate::analysis::totals::Durations;
 use crate::model::{DurNs, TimeRange};
 
@@ -21,7 +20,7 @@ pub struct StepRow {
     pub is_outlier: bool,
     pub roles: RoleTimes,
     /// By the index of each device.
-    pub devices: Vec<(u32, Breakdown)>,
+    pub devices: Vec<(u32, DevicePart)>,
 }
 
 /// The steps of one trace.
@@ -47,7 +46,12 @@ impl StepsOf<'_> {
             is_used: steps.used.contains(&k),
             is_outlier: steps.is_outlier(k),
             roles: parts.roles.get(k).copied().unwrap_or_default(),
-            devices: parts.devices.iter().filter_map(|(device, parts)| Some((*device, *parts.get(k)?))).collect(),
+            devices: parts
+                .devices
+                .iter()
+                .filter_map(|(device, parts)| parts.get(k).map(|on| (*device, on)))
+                .map(|(device, on)| (device, DevicePart { time: on.time.shifted(offset), ..*on }))
+                .collect(),
         };
         steps.times.iter().enumerate().map(row).collect()
     }
@@ -62,6 +66,11 @@ impl StepsOf<'_> {
         (!all.is_empty()).then(|| all.iter().map(|device| device.1).sum::<f64>() / all.len() as f64)
     }
 
+    /// What the durations are of.
+    fn measured(&self) -> &'static str {
+        if self.steps.is_of_completions() { "device completion" } else { "step ranges" }
+    }
+
     fn disagreement(&self) -> String {
         let other = self.steps.disagreement.as_ref();
         other.map(|(source, n)| format!("{n} by {}", source.label())).unwrap_or_default()
@@ -74,8 +83,8 @@ impl StepRow {
     }
 
     /// Mean of a part over the devices.
-    fn on_devices(&self, part: fn(&Breakdown) -> DurNs) -> Cell {
-        let sum: DurNs = self.devices.iter().map(|(_, parts)| part(parts)).sum();
+    fn on_devices(&self, part: fn(&DevicePart) -> DurNs) -> Cell {
+        let sum: DurNs = self.devices.iter().map(|(_, on)| part(on)).sum();
         let n = self.devices.len() as DurNs;
         if n == 0 { Cell::Empty } else { Cell::Ns(sum / n) }
     }
@@ -123,40 +132,46 @@ pub fn step_list() -> Part<StepRow> {
         words "is_used", "Used", 50, Cell::Flag(row.is_used, USED),
             "Whether statistics include it: not the first, which includes warm-up, nor the profiler's last";
         with role_figures();
-        number "compute_ns", "Compute", 84, row.on_devices(|parts| parts.compute_ns),
+        number "compute_ns", "Compute", 84, row.on_devices(|on| on.parts.compute_ns),
             "Devices: kernels other than of collectives ran";
-        number "exposed_comm_ns", "+ Exposed comm.", 112, row.on_devices(|parts| parts.exposed_comm_ns),
+        number "exposed_comm_ns", "+ Exposed comm.", 112, row.on_devices(|on| on.parts.exposed_comm_ns),
             "Devices: collectives ran while nothing computed";
-        number "exposed_copy_ns", "+ Exposed copies", 116, row.on_devices(|parts| parts.exposed_copy_ns),
+        number "exposed_copy_ns", "+ Exposed copies", 116, row.on_devices(|on| on.parts.exposed_copy_ns),
             "Devices: copies ran while nothing computed or communicated";
-        number "device_idle_ns", "+ Idle", 84, row.on_devices(|parts| parts.idle_ns),
-            "Devices: nothing ran. The four parts sum to the time that the device took for the step, from the end of the \
-             work of the step before; of several devices it is their mean";
+        number "device_dur_ns", "On device", 90, row.on_devices(|on| on.time.dur()),
+            "The time that the device took for the step, from the completion of the step before; of several devices the \
+             mean";
+        number "device_idle_ns", "+ Idle", 84, row.on_devices(|on| on.parts.idle_ns),
+            "Devices: nothing ran. The four parts sum to the time that the device took for the step; of several devices it \
+             is their mean";
         words "breakdown", "Parts", 0, breakdown(row), "What filled the step, by priority";
         words "devices", "Devices", 0, devices(row), "The parts of the step on each device, which may lag behind the host";
     };
     Part::new("step_list", "Steps", figures)
         .window(
-            "name start_ns dur_ns is_outlier is_used kernel_ns memcpy_ns memset_ns communication_ns runtime_ns \
+            "name start_ns dur_ns device_dur_ns is_outlier is_used kernel_ns memcpy_ns memset_ns communication_ns runtime_ns \
              dataloader_ns cpu_exec_ns other_ns compute_ns exposed_comm_ns exposed_copy_ns device_idle_ns",
         )
         .report(
-            "rank name start_ns dur_ns is_used kernel_ns memcpy_ns communication_ns runtime_ns dataloader_ns \
+            "rank name start_ns dur_ns device_dur_ns is_used kernel_ns memcpy_ns communication_ns runtime_ns dataloader_ns \
              cpu_exec_ns other_ns device_idle_ns",
         )
         .json("name start_ns dur_ns is_used is_outlier breakdown devices")
 }
 
 /// The parts of a step on each device.
-fn step_devices() -> Part<(u32, Breakdown)> {
-    let figures = figures! { row: (u32, Breakdown);
+fn step_devices() -> Part<(u32, DevicePart)> {
+    let figures = figures! { row: (u32, DevicePart);
         number "device", "Device", 58, Cell::Count(u64::from(row.0)), "Index of the device";
-        number "compute_ns", "Compute", 84, Cell::Ns(row.1.compute_ns), "Kernels other than of collectives ran";
-        number "exposed_comm_ns", "+ Exposed comm.", 112, Cell::Ns(row.1.exposed_comm_ns),
+        number "start_ns", "Start", 96, Cell::Ns(row.1.time.start),
+            "When the device had completed the work of the step before, from the start of the session";
+        number "dur_ns", "Duration", 90, Cell::Ns(row.1.time.dur()), "From then until it had completed that of the step";
+        number "compute_ns", "Compute", 84, Cell::Ns(row.1.parts.compute_ns), "Kernels other than of collectives ran";
+        number "exposed_comm_ns", "+ Exposed comm.", 112, Cell::Ns(row.1.parts.exposed_comm_ns),
             "Collectives ran while nothing computed";
-        number "exposed_copy_ns", "+ Exposed copies", 116, Cell::Ns(row.1.exposed_copy_ns),
+        number "exposed_copy_ns", "+ Exposed copies", 116, Cell::Ns(row.1.parts.exposed_copy_ns),
             "Copies ran while nothing computed or communicated";
-        number "idle_ns", "+ Idle", 84, Cell::Ns(row.1.idle_ns), "Nothing ran";
+        number "idle_ns", "+ Idle", 84, Cell::Ns(row.1.parts.idle_ns), "Nothing ran";
     };
     Part::new("devices", "Devices", figures)
 }
@@ -179,6 +194,9 @@ pub fn steps<'a>() -> Part<StepsOf<'a>> {
         number "count", "Count", 60, Cell::Count(row.steps.len() as u64), "How many steps there are";
         number "dropped", "Dropped", 64, Cell::Count((row.steps.len() - row.steps.used.len()) as u64),
             "Steps that the statistics leave out: the first, which includes warm-up, and the profiler's last";
+        words "measured", "Measured by", 110, Cell::name(row.measured()),
+            "What the durations are of: the ranges of the steps, or where the host runs ahead of the devices, from the \
+             completion of one step on the slowest device to that of the next";
         number "mean_ns", "Mean", 84, Cell::Ns(row.durations().mean_ns), "Mean duration";
         number "ci95_ns", "± 95 %", 84, Cell::or_empty(row.steps.ci95_ns(), Cell::Ns),
             "Half the width of the 95 % t-interval of the mean";
@@ -193,7 +211,7 @@ pub fn steps<'a>() -> Part<StepsOf<'a>> {
         words "list", "List", 0, list(row), "The steps";
     };
     Part::new("steps", "Step times", figures).report(
-        "rank source regularity disagreement count dropped mean_ns ci95_ns median_ns min_ns max_ns std_ns gpu_utilization",
+        "rank source regularity disagreement count dropped measured mean_ns ci95_ns median_ns min_ns max_ns std_ns gpu_utilization",
     )
     .json("rank")
 }
@@ -211,7 +229,7 @@ fn step_utilization() -> Part<(u32, f64)> {
 pub fn object(of: &StepsOf<'_>) -> Object {
     steps().object(
         of,
-        "rank source regularity disagreement count dropped mean_ns median_ns min_ns max_ns std_ns ci95_ns \
+        "rank source regularity disagreement count dropped measured mean_ns median_ns min_ns max_ns std_ns ci95_ns \
          gpu_utilization devices list",
     )
 }

@@ -108,6 +108,7 @@ impl TraceBuilder {
         drop(parts);
         let name_shades: Vec<u8> = self.strings.iter().map(|(_, name)| Tint::shade_of(name)).collect();
         let track_rows = make_rows(&mut slices, &layouts, &name_shades, span);
+        self.report_crossings(&slices, &track_rows);
         if !unfinished.is_empty() {
             let is_unfinished = |i: &u32| unfinished.binary_search(&slices.source[*i as usize]).is_ok();
             slices.unfinished = (0..slices.len() as u32).filter(is_unfinished).map(SliceId).collect();
@@ -286,23 +287,46 @@ impl TraceBuilder {
         let layouts: Vec<(Layout, Vec<(u32, u32)>)> =
             parts.par_iter_mut().map(|part| lay_out_track(part, ts, end, flows)).collect();
         let mut bound = vec![None; self.flows.len()];
-        let mut n_crossing = 0;
         let mut out = Vec::with_capacity(layouts.len());
         for (layout, points) in layouts {
             for (point, slice) in points {
                 bound[point as usize] = Some(slice);
             }
-            // Asynchronous operations cross by nature.
-            if self.tracks[out.len()].kind != super::TrackKind::Async {
-                let overflow = layout.row_lens.iter().skip(layout.first_overflow as usize);
-                n_crossing += overflow.map(|&n| u64::from(n)).sum::<u64>();
-            }
             out.push(layout);
         }
-        let reason = "Slice crosses the end of another on its track: shown with its true times on an extra row";
-        self.import.note(Severity::Warn, reason, n_crossing, None);
         (out, bound)
     }
+
+    /// Notes the slices that cross others on their track. Asynchronous operations do by nature, and waits of several
+    /// threads for one stream overlap as a matter of course, which is no defect of the recording.
+    fn report_crossings(&mut self, slices: &SliceTable, track_rows: &[std::ops::Range<u32>]) {
+        let (mut n, mut n_of_syncs) = (0, 0);
+        for (track, rows) in self.tracks.iter().zip(track_rows) {
+            let rows = &slices.rows[rows.start as usize..rows.end as usize];
+            let all: usize = rows.iter().filter(|row| row.is_overflow).map(|row| row.range().len()).sum();
+            if all == 0 || track.kind == super::TrackKind::Async {
+                continue;
+            }
+            let others = |row: &Row| row.range().filter(|&i| slices.kind[i] != super::SliceKind::Sync);
+            let without_syncs = match rows.iter().any(|row| others(row).count() < row.range().len()) {
+                true => crossings(rows.iter().flat_map(others).map(|i| (slices.ts[i], slices.end[i])).collect()),
+                false => all,
+            };
+            n += without_syncs as u64;
+            n_of_syncs += all.saturating_sub(without_syncs) as u64;
+        }
+        let reason = "Slice crosses the end of another on its track: shown with its true times on an extra row";
+        self.import.note(Severity::Warn, reason, n, None);
+        let reason = "Synchronization overlaps another slice on its track: shown with its true times on an extra row";
+        self.import.note(Severity::Note, reason, n_of_syncs, None);
+    }
+}
+
+/// How many of these slices of one track cross others.
+fn crossings(mut slices: Vec<(TimeNs, TimeNs)>) -> usize {
+    slices.sort_unstable_by_key(|&(ts, end)| (ts, std::cmp::Reverse(end)));
+    let layout = layout(slices.into_iter(), &[]);
+    layout.row_lens.iter().skip(layout.first_overflow as usize).map(|&n| n as usize).sum()
 }
 
 /// The rank of each index when sorted by `key`.
@@ -467,5 +491,16 @@ mod tests {
             TraceBuilder::from_slices(&[("main", OP, "lost", 0, 0), ("main", OP, "real", now, now + 5)]).finish();
         assert_eq!(trace.span, TimeRange { start: now, end: now + 5 });
         assert_eq!(trace.import.worst(), Some(Severity::Warn));
+        let syncs = TraceBuilder::from_slices(&[
+            ("stream 7", SliceKind::Kernel, "a", 0, 50),
+            ("stream 7", SliceKind::Sync, "b", 30, 80),
+            ("stream 7", SliceKind::Kernel, "c", 60, 90),
+            ("stream 7", SliceKind::Sync, "d", 70, 100),
+        ]);
+        let problems = syncs.finish().import.problems;
+        assert_eq!(
+            problems.iter().map(|found| (found.severity, found.count)).collect::<Vec<_>>(),
+            [(Severity::Note, 2)]
+        );
     }
 }

@@ -8,7 +8,7 @@ pub enum Severity {
     Note,
     /// Of a file: data was lost, repaired or moved to another row.
     Warn,
-    /// Of a file: a part of it could not be read at all.
+    /// Of a file: a part of it could not be read at all, or its recorder reports an error.
     High,
 }
 

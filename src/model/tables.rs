@@ -164,7 +164,7 @@ pub struct CorrelationIndex {
     /// Slices with an id, sorted by id, API calls first, then slice: a graph launch has thousands of kernels,
     /// each of which looks up its call.
     order: Vec<SliceId>,
-    /// Where the slices of each `1 << shift` ids begin in `order`: at most one entry for two slices.
+    /// Where the slices of each `1 << shift` ids begin in `order`: at most one entry for a slice.
     starts: Vec<u32>,
     shift: u32,
 }
@@ -176,7 +176,7 @@ impl CorrelationIndex {
     pub fn build(correlation: &[u32], is_call: impl Fn(usize) -> bool + Sync) -> Self {
         let n = correlation.iter().filter(|&&id| id != 0).count();
         let highest = correlation.iter().copied().max().unwrap_or(0) as usize;
-        let shift = (0..32).find(|shift| highest >> shift <= n / 2).unwrap_or(32);
+        let shift = (0..32).find(|shift| highest >> shift <= n).unwrap_or(32);
         let n_starts = highest.checked_shr(shift).unwrap_or(0) + 2;
         if highest > 4 * n + 1024 {
             let mut order: Vec<SliceId> =

@@ -191,6 +191,14 @@ impl Trace {
         self.correlated(id).filter(|&other| self.slices.kind[other.idx()].is_device_work())
     }
 
+    /// The device work whose [`Self::launch_of`] this API call is.
+    pub fn launches(&self, call: SliceId) -> impl Iterator<Item = SliceId> {
+        let ids = &self.slices.correlation;
+        let found = self.correlations.slices(ids, ids[call.idx()]);
+        let work = if found.first() == Some(&call) { &found[1..] } else { &[] };
+        work.iter().copied().filter(|work| self.slices.kind[work.idx()].is_device_work())
+    }
+
     fn correlated(&self, id: SliceId) -> impl Iterator<Item = SliceId> {
         let ids = &self.slices.correlation;
         self.correlations.slices(ids, ids[id.idx()]).iter().copied().filter(move |&other| other != id)

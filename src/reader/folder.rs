@@ -2,13 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use super::format::extensions;
+use super::format::{CONVERTED, extensions};
 
 /// The direct contents of a folder.
 #[derive(Debug, Default)]
 pub struct Folder {
-    /// Files with a trace's extension, by name.
+    /// Files with a trace's extension, by name; also reports that must be converted, where no export of the same
+    /// name lies beside them.
     pub files: Vec<PathBuf>,
+    /// Number of reports whose export is among the files.
+    pub n_exported: usize,
     /// Number of other files, without folders.
     pub n_others: usize,
 }
@@ -18,29 +21,40 @@ impl Folder {
     ///
     /// Errors: the folder cannot be listed.
     pub fn list(path: &Path) -> std::io::Result<Self> {
-        let (mut folder, known) = (Self::default(), extensions());
+        let (mut folder, known, mut reports) = (Self::default(), extensions(), Vec::new());
         for entry in std::fs::read_dir(path)? {
             let file = entry?.path();
             if !file.is_file() {
                 continue;
             }
             let extension = file.extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase());
-            match extension.is_some_and(|extension| known.contains(&extension.as_str())) {
-                true => folder.files.push(file),
-                false => folder.n_others += 1,
+            match extension.as_deref() {
+                Some(extension) if known.contains(&extension) => folder.files.push(file),
+                Some(extension) if CONVERTED.contains(&extension) => reports.push(file),
+                _ => folder.n_others += 1,
             }
         }
+        let n_reports = reports.len();
+        reports.retain(|report| !folder.files.contains(&report.with_extension("sqlite")));
+        folder.n_exported = n_reports - reports.len();
+        folder.files.append(&mut reports);
         folder.files.sort();
         Ok(folder)
     }
 
-    /// A note for the user about the other files, if there are any.
+    /// A note for the user about the files that are not read, if there are any.
     pub fn note(&self) -> Option<String> {
-        match self.n_others {
+        let others = match self.n_others {
             0 => None,
             1 => Some("1 file of another kind was not read".to_owned()),
             n => Some(format!("{n} files of other kinds were not read")),
-        }
+        };
+        let exported = match self.n_exported {
+            0 => None,
+            1 => Some("1 report was not read, since its export lies beside it".to_owned()),
+            n => Some(format!("{n} reports were not read, since their exports lie beside them")),
+        };
+        [others, exported].into_iter().flatten().reduce(|a, b| format!("{a}; {b}"))
     }
 }
 
@@ -61,5 +75,16 @@ mod tests {
         assert_eq!(folder.note().unwrap(), "2 files of other kinds were not read");
         assert_eq!(Folder::default().note(), None);
         assert!(Folder::list(&path).is_err());
+    }
+
+    #[test]
+    fn reports_are_files_unless_their_export_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.nsys-rep", "b.qdrep", "c.NSYS-REP", "c.sqlite"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        let listed = Folder::list(folder.path()).unwrap();
+        assert_eq!(listed.files, ["a.nsys-rep", "b.qdrep", "c.sqlite"].map(|name| folder.path().join(name)));
+        assert_eq!(listed.note().unwrap(), "1 report was not read, since its export lies beside it");
     }
 }

@@ -15,7 +15,7 @@ use crate::analysis::rules::Thresholds;
 use crate::model::{DurNs, SliceId, TimeRange, Trace};
 
 pub use self::gap_order::GapOrder;
-pub use self::mark::Mark;
+pub use self::mark::{KeptMarks, Mark};
 pub use self::memory_focus::{MemoryFocus, OpenMemory, ShownMemory};
 pub use self::navigation::Navigation;
 pub use self::open::{OpenTrace, OpenTraces, counts_events, track_title};
@@ -33,6 +33,8 @@ pub struct Session {
     pub range: Option<TimeRange>,
     /// Sorted by time; no range is there twice.
     pub marks: Vec<Mark>,
+    /// Marks of traces that are not open.
+    pub kept_marks: KeptMarks,
     /// What the last search found, as (trace, slice), sorted by time.
     pub hits: Arc<Vec<(usize, SliceId)>>,
     pub memory: MemoryFocus,
@@ -66,14 +68,24 @@ impl Session {
     /// What is on screen stays there, also if the clock moves; if everything was visible, everything stays visible.
     pub fn add(&mut self, traces: Vec<Trace>) {
         let shows_all = self.shows_all();
+        let n_before = self.open.len();
         let moved_by = self.open.add(traces);
         self.follow_clock(moved_by, shows_all);
+        for open in &self.open[n_before..] {
+            self.marks.extend(self.kept_marks.of(open));
+        }
+        self.marks.sort_by_key(|mark| (mark.range.start, mark.range.end));
+        self.marks.dedup_by_key(|mark| mark.range);
     }
 
     /// Closes the traces for which `is_closed` is true, given their index. View, selection and marks of the others
-    /// stay; so do all other marks, since their notes are the user's work.
+    /// stay; their own marks come back when they are opened again.
     pub fn close(&mut self, is_closed: impl Fn(usize, &Trace) -> bool) {
         let shows_all = self.shows_all();
+        self.kept_marks = self.all_marks();
+        let closed = |(i, open): (usize, &OpenTrace)| is_closed(i, &open.trace).then(|| Arc::clone(&open.id));
+        let closed: Vec<Arc<str>> = self.open.iter().enumerate().filter_map(closed).collect();
+        self.marks.retain(|mark| !closed.contains(&mark.of));
         let (new_index, moved_by) = self.open.close(is_closed);
         if self.open.is_empty() {
             return self.clear();
@@ -94,7 +106,14 @@ impl Session {
 
     /// Closes everything. The thresholds stay.
     pub fn clear(&mut self) {
-        *self = Self { thresholds: self.thresholds, ..Self::default() };
+        *self = Self { thresholds: self.thresholds, kept_marks: self.all_marks(), ..Self::default() };
+    }
+
+    /// The marks of all traces, open or not.
+    pub fn all_marks(&self) -> KeptMarks {
+        let mut all = self.kept_marks.clone();
+        self.open.iter().for_each(|open| all.put(open, &self.marks));
+        all
     }
 
     /// Whether a trace of this file is open.
@@ -186,7 +205,7 @@ mod tests {
         let on_last = TimeRange { start: 5_100, end: 5_200 };
         session.navigation.go(on_last);
         session.range = Some(on_last);
-        session.marks.push(Mark { range: on_last, note: "slow".to_owned() });
+        session.marks.push(Mark { note: "slow".to_owned(), ..Mark::new(on_last) });
 
         session.close(|i, _| i == 0);
         // The second trace, which started 2,000 ns later, is the new zero.

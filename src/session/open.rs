@@ -20,6 +20,9 @@ pub struct OpenTrace {
     /// Names the trace in the settings, unlike any other open trace: `rank 3`, or its title; where
     /// another trace has that name, such as the same rank of another run, `rank 3 (2)`.
     pub key: Arc<str>,
+    /// Names the recording in what is kept of it: the same wherever its file lies, unlike that of any other recording,
+    /// also one that has overwritten the file.
+    pub id: Arc<str>,
 }
 
 impl OpenTrace {
@@ -27,7 +30,8 @@ impl OpenTrace {
     pub fn new(trace: impl Into<Arc<Trace>>, offset: DurNs) -> Self {
         let trace = trace.into();
         let key = base_key(&trace).into();
-        Self { trace, offset, source: ClockSource::Start, run: 0, key }
+        let id = identity(&trace).into();
+        Self { trace, offset, source: ClockSource::Start, run: 0, key, id }
     }
 
     /// Whether times of the two can be compared: both are of one run and know their UTC time, or they
@@ -94,11 +98,17 @@ impl OpenTraces {
     pub(super) fn add(&mut self, traces: Vec<Trace>) -> DurNs {
         for trace in traces {
             let mut open = OpenTrace::new(trace, 0);
-            let base = Arc::clone(&open.key);
-            let mut n = 1;
-            while self.traces.iter().any(|other| other.key == open.key) {
-                n += 1;
-                open.key = format!("{base} ({n})").into();
+            let names: [(&mut Arc<str>, fn(&Self) -> Vec<&Arc<str>>); 2] = [
+                (&mut open.key, |all| all.traces.iter().map(|open| &open.key).collect()),
+                (&mut open.id, |all| all.traces.iter().map(|open| &open.id).collect()),
+            ];
+            for (name, others) in names {
+                let (base, others) = (Arc::clone(name), others(self));
+                let mut n = 1;
+                while others.contains(&&*name) {
+                    n += 1;
+                    *name = format!("{base} ({n})").into();
+                }
             }
             self.traces.push(open);
         }
@@ -156,4 +166,28 @@ fn base_key(trace: &Trace) -> String {
         Some(rank) => format!("rank {rank}"),
         None => trace.info.title(),
     }
+}
+
+/// A hash of what tells recordings of one program apart: when it began and ended, and how much was recorded.
+/// Cost: O(1).
+fn identity(trace: &Trace) -> String {
+    let (info, span, slices) = (&trace.info, trace.span, &trace.slices);
+    let n = |n: usize| n as u64;
+    let first = slices.ts.iter().chain(&slices.end).take(64).map(|&ts| ts.cast_unsigned());
+    let facts = [
+        span.start.cast_unsigned(),
+        span.end.cast_unsigned(),
+        info.utc_offset_ns.unwrap_or_default().cast_unsigned(),
+        u64::from(info.rank.unwrap_or(u32::MAX)),
+        info.text_bytes,
+        trace.import.read,
+        n(slices.len()),
+        n(trace.tracks.len()),
+        n(trace.memories.iter().map(|history| history.allocations.len()).sum()),
+    ];
+    // FNV-1a, which is the same in every version.
+    let bytes = facts.into_iter().chain(first).flat_map(u64::to_le_bytes);
+    let hash =
+        bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    format!("{hash:016x}")
 }

@@ -44,7 +44,8 @@ impl<'a> ViewContext<'a> {
     ///
     /// * `commands`: gets what the view asks for.
     pub fn new(session: &'a mut Session, answers: &'a Answers, is_dark: bool, commands: &'a mut Vec<Command>) -> Self {
-        let Session { open, navigation, selection, range, marks, hits, memory, gap_order, steps, thresholds } = session;
+        let Session { open, navigation, selection, range, marks, hits, memory, gap_order, steps, thresholds, .. } =
+            session;
         Self {
             traces: open,
             span: open.span(),
@@ -66,7 +67,17 @@ impl<'a> ViewContext<'a> {
     }
 
     /// Adds a mark in order of time, unless its range is already marked.
-    pub fn add_mark(&mut self, mark: Mark) {
+    ///
+    /// A new one is kept with the trace of the selection, else with the first that was recorded then.
+    pub fn add_mark(&mut self, mut mark: Mark) {
+        if mark.of.is_empty() {
+            let selected = self.selection.trace().and_then(|trace| self.traces.get(trace));
+            let is_then = |open: &&OpenTrace| {
+                open.trace.span.shifted(open.offset).union(mark.range).dur() == open.trace.span.dur()
+            };
+            let of = selected.or_else(|| self.traces.iter().find(is_then)).or(self.traces.first());
+            mark.of = of.map(|open| Arc::clone(&open.id)).unwrap_or_default();
+        }
         let key = |mark: &Mark| (mark.range.start, mark.range.end);
         if let Err(at) = self.marks.binary_search_by_key(&key(&mark), key) {
             self.marks.insert(at, mark);

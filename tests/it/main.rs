@@ -12,6 +12,7 @@ mod golden;
 mod layers;
 mod memory_analysis;
 mod nsys_damage;
+mod nsys_ends;
 mod nsys_oracle;
 mod nsys_report;
 mod operators;

@@ -97,7 +97,7 @@ fn check_parts(trace: &Trace, steps: &Steps, file: &str) -> usize {
         let roles = parts.roles[i];
         assert!(roles.iter().sum::<i64>() == step.dur() && roles.iter().all(|&ns| ns >= 0), "{file}: {roles:?}");
         for ((device, all), busy) in parts.devices.iter().zip(&busy).filter(|((_, all), _)| !all.is_empty()) {
-            let Breakdown { compute_ns, exposed_comm_ns, exposed_copy_ns, idle_ns } = all[i];
+            let Breakdown { compute_ns, exposed_comm_ns, exposed_copy_ns, idle_ns } = all[i].parts;
             let all = [compute_ns, exposed_comm_ns, exposed_copy_ns, idle_ns];
             // The step as the device sees it: it may lag behind the host.
             let boundaries = steps.on(busy.process).device;

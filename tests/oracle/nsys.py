@@ -141,6 +141,9 @@ def answer(path):
     text = "coalesce(t.text, s.value, '')" if has_text_id else "coalesce(t.text, '')"
     join = "LEFT JOIN StringIds s ON s.id = t.textId AND t.text IS NULL" if has_text_id else ""
     ranges = f'SELECT {text}, count(*), sum(t."end" - t.start) FROM NVTX_EVENTS t {join} WHERE t.eventType IN ({{}}) AND {timed} GROUP BY 1'
+    # Classes 31 and 32 mark start and end of the tracing itself.
+    has_class = "OSRT_API" in export.tables and "eventClass" in export.columns("OSRT_API")
+    no_marker = "t.eventClass NOT IN (31, 32)" if has_class else "1"
     moved = {}
     copies = f'SELECT copyKind, count(*), sum("end" - start), sum(bytes) FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE {TIMED} GROUP BY 1'
     for kind, count, ns, size in export.query(copies, "CUPTI_ACTIVITY_KIND_MEMCPY"):
@@ -160,7 +163,7 @@ def answer(path):
         "kernels": export.sums(by_name.format(kernel, "demangledName", timed, "1"), kernel),
         "runtime": export.sums(by_name.format(api, "nameId", timed, "t.eventClass IS NOT 1"), api, True),
         "driver": export.sums(by_name.format(api, "nameId", timed, "t.eventClass = 1"), api, True),
-        "os": export.sums(by_name.format("OSRT_API", "nameId", timed, "1"), "OSRT_API"),
+        "os": export.sums(by_name.format("OSRT_API", "nameId", timed, no_marker), "OSRT_API"),
         "push_pop": export.sums(ranges.format("59, 70, 71"), nvtx),
         "start_end": export.sums(ranges.format("60"), nvtx),
         "bytes": moved,

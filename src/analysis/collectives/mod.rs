@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 pub use self::kernels::{CollectiveKernels, is_collective_name};
 pub use self::op::CollectiveOp;
 use super::totals::{Durations, Instance, Scope, durations};
-use crate::model::time::{length, unite};
+use crate::model::time::{length, partition_near, unite};
 use crate::model::{Collective, DurNs, ProcessId, SliceId, SliceKind, StringId, TimeRange, Trace};
 
 /// The collectives of one row.
@@ -189,8 +189,12 @@ fn exposed(trace: &Trace, device: ProcessId, spans: &[TimeRange], collectives: &
     let rows = slices.rows.iter().filter(|row| trace.track(row.track).process == device);
     let mut compute: Vec<TimeRange> = Vec::new();
     for row in rows {
+        let (ts, end) = (&slices.ts[row.range()], &slices.end[row.range()]);
+        let (mut first, mut last) = (0, 0);
         for &span in spans {
-            let within = slices.window(row, span).filter(|&i| match slices.kind[i] {
+            first = partition_near(end, first, |&end| end <= span.start);
+            last = partition_near(ts, last, |&ts| ts < span.end);
+            let within = (first..last).map(|at| row.range().start + at).filter(|&i| match slices.kind[i] {
                 SliceKind::Kernel => !collectives.contains(SliceId(i as u32)),
                 kind => kind == SliceKind::CudaGraph,
             });

@@ -32,9 +32,9 @@ pub struct Scene {
     pub before_on_stream: Option<SliceId>,
     /// The graph launch of the last work of a graph before the gap.
     pub last_graph: Option<SliceId>,
-    /// The usual time from one launch to the next, if the last pieces of work were all launched no earlier before they
-    /// ran than is usual.
-    pub launch_bound_run: Option<DurNs>,
+    /// The launches of the last pieces of work, in any order, if all were launched no earlier before they ran than is
+    /// usual.
+    pub launch_bound_run: Option<[TimeNs; LAUNCH_BOUND_RUN as usize]>,
 }
 
 /// Finds the causes of the gaps of one device, in order of time.
@@ -162,14 +162,8 @@ impl<'a> Causes<'a> {
     /// From the launch on: the usual latency, or what the work waited for.
     fn launch_part(&mut self, range: TimeRange, scene: &Scene, call: SliceId, out: &mut Vec<Segment>) {
         let slices = &self.trace.slices;
-        let mut at = Vec::new();
-        let launched = slices.ts[call.idx()];
-        self.host.tile(slices.track_of(call), TimeRange { start: launched, end: launched + 1 }, &mut at);
-        let flags = |class, slice, time| Segment {
-            has_operator: at.first().is_some_and(|at| at.has_operator),
-            has_frame: at.first().is_some_and(|at| at.has_frame),
-            ..Segment::new(time, class, slice)
-        };
+        let (has_operator, has_frame) = self.host.is_inside(slices.track_of(call), slices.ts[call.idx()]);
+        let flags = |class, slice, time| Segment { has_operator, has_frame, ..Segment::new(time, class, slice) };
         let role = self.host.roles.of(self.trace, call);
         let mut rest = range;
         // A call of usual length belongs to the latency. Work cannot begin before a slow one is over.
@@ -254,8 +248,8 @@ impl<'a> Causes<'a> {
         }
         let is_graph = self.launches_graph(call);
         let ahead = slices.ts[scene.ended_by.idx()] - slices.end[call.idx()];
-        let is_of_run = |interval| scene.gap.dur() <= LAUNCH_BOUND_INTERVALS * interval;
-        let keeps_up_only_just = scene.launch_bound_run.is_some_and(is_of_run) && ahead < self.usual.latency;
+        let is_of_run = |run| scene.gap.dur() <= LAUNCH_BOUND_INTERVALS * usual_interval(run);
+        let keeps_up_only_just = ahead < self.usual.latency && scene.launch_bound_run.is_some_and(is_of_run);
         if keeps_up_only_just && !is_graph && !has_cause(parts) {
             return Some((Trigger::LaunchBound, None));
         }
@@ -311,6 +305,14 @@ impl<'a> Causes<'a> {
         let first = near.get();
         boundaries.get(first).is_some_and(|&boundary| boundary <= range.end)
     }
+}
+
+/// The median time from one of these launches to the next.
+fn usual_interval(mut launches: [TimeNs; LAUNCH_BOUND_RUN as usize]) -> DurNs {
+    launches.sort_unstable();
+    let mut intervals: [DurNs; LAUNCH_BOUND_RUN as usize - 1] = std::array::from_fn(|i| launches[i + 1] - launches[i]);
+    intervals.sort_unstable();
+    intervals[intervals.len() / 2]
 }
 
 /// Whether most of a gap is time that the speed of launches does not explain, such as loading data.

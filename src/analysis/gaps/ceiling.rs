@@ -15,14 +15,9 @@
 //! are disjoint, and gaps of one device too, so sums over classes or over clusters of one device do not exceed its
 //! idle time. Of several devices, time in which all of them gain counts once.
 
-use super::{GapClass, GapPart, Ledger, Trigger};
+use super::{GapClass, Trigger};
 use crate::analysis::steps::Steps;
-use crate::model::time::{length, unite};
-use crate::model::{DurNs, ProcessId, TimeRange};
-
-/// Ranks whose steps are at most this share shorter than the longest are as slow as the slowest: they wait for one
-/// another.
-const EQUALLY_SLOW: f64 = 0.01;
+use crate::model::{DurNs, ProcessId};
 
 /// What ending some causes could gain at most: an upper bound, not a forecast.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,13 +36,6 @@ impl Ceiling {
     }
 }
 
-/// The ledgers of the devices of one trace, with its steps.
-#[derive(Clone, Copy, Debug)]
-pub struct Rank<'a> {
-    pub ledgers: &'a [Ledger],
-    pub steps: &'a Steps,
-}
-
 /// Whether ending its cause removes a part of this class from a gap with this trigger; see the rule above.
 pub fn is_recoverable(class: GapClass, trigger: Option<Trigger>) -> bool {
     match class {
@@ -56,41 +44,9 @@ pub fn is_recoverable(class: GapClass, trigger: Option<Trigger>) -> bool {
     }
 }
 
-/// What ending some causes would gain at most, on the slowest rank.
-///
-/// * `ranks`: traces of one run. The slowest is the one with the longest mean step; of ranks that are equally slow,
-///   as in synchronous training, the one that would gain most, since the others wait for it.
-/// * `is_ended`: whether the cause of a part ends, for parts that [`is_recoverable`]; with the index of its gap.
-/// * Time outside of the steps that count is left out. `None` without steps.
-/// * Cost: O(n log n) for n parts.
-pub fn ceiling(ranks: &[Rank<'_>], is_ended: &dyn Fn(&Ledger, usize, &GapPart) -> bool) -> Option<Ceiling> {
-    let all: Vec<Ceiling> = ranks.iter().filter_map(|rank| of_rank(*rank, is_ended)).collect();
-    let longest = all.iter().map(|ceiling| ceiling.step_ns).max()?;
-    let is_slow = |ceiling: &&Ceiling| ceiling.step_ns as f64 >= longest as f64 * (1.0 - EQUALLY_SLOW);
-    all.iter().filter(is_slow).max_by_key(|ceiling| ceiling.ns_per_step).copied()
-}
-
 /// Mean duration of the steps that statistics are of on a device, given by its process; `None` without any.
 pub fn mean_step_ns(steps: &Steps, process: ProcessId) -> Option<DurNs> {
     let boundaries = steps.counted_on(process).device;
     let n_steps = boundaries.len().checked_sub(1).filter(|&n| n > 0)?;
     Some((boundaries[n_steps] - boundaries[0]) / n_steps as DurNs)
-}
-
-fn of_rank(rank: Rank<'_>, is_ended: &dyn Fn(&Ledger, usize, &GapPart) -> bool) -> Option<Ceiling> {
-    let (mut saved, mut n_steps): (Vec<TimeRange>, DurNs) = (Vec::new(), 0);
-    let step_ns = rank.ledgers.iter().filter_map(|ledger| mean_step_ns(rank.steps, ledger.process)).max()?;
-    for ledger in rank.ledgers {
-        let [start, .., end] = *rank.steps.counted_on(ledger.process).device else { continue };
-        let window = TimeRange { start, end };
-        n_steps = n_steps.max(rank.steps.counted_on(ledger.process).device.len() as DurNs - 1);
-        for index in ledger.within(window) {
-            let trigger = ledger.gap(index).trigger;
-            let parts = ledger.parts(index).filter(|part| is_recoverable(part.class, trigger));
-            let parts = parts.filter(|part| is_ended(ledger, index, part));
-            saved.extend(parts.filter_map(|part| part.time.intersect(window)));
-        }
-    }
-    unite(&mut saved);
-    Some(Ceiling { ns_per_step: length(&saved) / n_steps, step_ns })
 }

@@ -1,6 +1,7 @@
 //! What a thread did at each instant of an interval.
 
 use std::cmp::Reverse;
+use std::ops::Range;
 
 use hashbrown::{HashMap, HashSet};
 
@@ -9,7 +10,7 @@ use super::roles::{Role, Roles};
 use super::work::LOADING;
 use crate::analysis::phases::{Phase, phase_of_range};
 use crate::analysis::steps::is_step_name;
-use crate::model::{CopyKind, DurNs, SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
+use crate::model::{CopyKind, DurNs, SliceId, SliceKind, SliceTable, TimeNs, TimeRange, Trace, TrackId};
 
 /// A call of no class that lasts this long, in nanoseconds, names its part in place of the operator or frame around
 /// it: `cudaGetDeviceProperties`. Ordinary ones take 1-10 us.
@@ -67,6 +68,19 @@ struct Cursor {
     end: usize,
 }
 
+impl Cursor {
+    /// The slices that end after `ts`, in order.
+    fn seek(&mut self, slices: &SliceTable, ts: TimeNs) -> Range<usize> {
+        while self.next > self.first && slices.end[self.next - 1] > ts {
+            self.next -= 1;
+        }
+        while self.next < self.end && slices.end[self.next] <= ts {
+            self.next += 1;
+        }
+        self.next..self.end
+    }
+}
+
 impl<'a> Host<'a> {
     pub fn new(trace: &'a Trace, loading: &'a HashSet<SliceId>, theta: DurNs) -> Self {
         let (roles, threads, judged) = Default::default();
@@ -83,20 +97,10 @@ impl<'a> Host<'a> {
     pub fn tile(&mut self, track: TrackId, range: TimeRange, out: &mut Vec<Segment>) {
         let trace = self.trace;
         let slices = &trace.slices;
-        let rows = self.threads.entry(track).or_insert_with(|| {
-            let rows = trace.rows(track).iter();
-            rows.map(|row| Cursor { first: row.range().start, next: row.range().start, end: row.range().end }).collect()
-        });
         let mut found = std::mem::take(&mut self.found);
         found.clear();
-        for row in rows {
-            while row.next > row.first && slices.end[row.next - 1] > range.start {
-                row.next -= 1;
-            }
-            while row.next < row.end && slices.end[row.next] <= range.start {
-                row.next += 1;
-            }
-            let overlapping = (row.next..row.end).take_while(|&i| slices.ts[i] < range.end);
+        for row in self.rows(track) {
+            let overlapping = row.seek(slices, range.start).take_while(|&i| slices.ts[i] < range.end);
             found.extend(overlapping.map(|i| i as u32));
         }
         found.sort_unstable_by_key(|&i| (slices.ts[i as usize], Reverse(slices.end[i as usize]), i));
@@ -120,6 +124,31 @@ impl<'a> Host<'a> {
         (self.found, self.open) = (found, open);
     }
 
+    /// Whether an operator, and whether a frame of the user's program, is open on a thread. Cost as for [`Self::tile`].
+    pub fn is_inside(&mut self, track: TrackId, at: TimeNs) -> (bool, bool) {
+        let trace = self.trace;
+        let mut open = std::mem::take(&mut self.open);
+        open.clear();
+        for row in self.rows(track) {
+            open.extend(row.seek(&trace.slices, at).next().filter(|&i| trace.slices.ts[i] <= at).map(|i| i as u32));
+        }
+        let kind = |slice: SliceId| trace.slices.kind[slice.idx()];
+        let (mut has_operator, mut has_frame) = (false, false);
+        for slice in open.iter().map(|&i| SliceId(i)) {
+            has_operator |= kind(slice) == SliceKind::Operator;
+            has_frame |= kind(slice) == SliceKind::PythonFunction && self.roles.with_frame(trace, slice).1;
+        }
+        self.open = open;
+        (has_operator, has_frame)
+    }
+
+    fn rows(&mut self, track: TrackId) -> &mut [Cursor] {
+        self.threads.entry(track).or_insert_with(|| {
+            let rows = self.trace.rows(track).iter();
+            rows.map(|row| Cursor { first: row.range().start, next: row.range().start, end: row.range().end }).collect()
+        })
+    }
+
     /// The cause by the open slices, the innermost last.
     fn judge(&mut self, open: &[u32], time: TimeRange) -> Segment {
         let trace = self.trace;
@@ -132,10 +161,10 @@ impl<'a> Host<'a> {
         let mut call: Option<SliceId> = None;
         let (mut has_operator, mut has_frame) = (false, false);
         for slice in open.iter().rev().map(|&i| SliceId(i)) {
-            let role = self.roles.of(trace, slice);
+            let (role, is_user_frame) = self.roles.with_frame(trace, slice);
             let kind = trace.slices.kind[slice.idx()];
             has_operator |= kind == SliceKind::Operator;
-            has_frame |= kind == SliceKind::PythonFunction && self.roles.is_user_frame(trace, slice);
+            has_frame |= is_user_frame;
             if let Some((class, _)) = decided {
                 // Of nested slices the outermost names what goes on.
                 let is_whole = matches!(role, Role::DataLoading | Role::Collective | Role::ModuleLoad);

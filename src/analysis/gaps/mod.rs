@@ -16,6 +16,7 @@ mod waits;
 mod work;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
@@ -24,6 +25,7 @@ pub use self::class::{GapClass, Trigger};
 use self::host::Segment;
 pub use self::index::{IdleByClass, LedgerIndex};
 use self::overlay::Overheads;
+use self::place::backward_threads;
 pub use self::place::{Place, place, place_of_call};
 use self::theta::{Usual, usual};
 use self::waits::Waits;
@@ -31,7 +33,7 @@ use self::work::{in_order, loading_launches};
 use super::busy::DeviceBusy;
 use super::steps::Steps;
 use crate::model::time::partition_near;
-use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange, Trace};
+use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange, Trace, TrackId};
 
 /// One gap of a device: nothing runs on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +80,8 @@ pub struct Ledger {
     /// are micro gaps.
     pub theta_ns: DurNs,
     pub coverage: Coverage,
+    /// Threads that at some time wait in `backward()` for the thread of autograd.
+    backward: Arc<[TrackId]>,
     gaps: Vec<StoredGap>,
     /// The parts of the gaps that have several, ascending.
     several: Vec<StoredPart>,
@@ -271,14 +275,21 @@ pub fn ledgers(
     let loading = loading_launches(trace);
     let overheads = Overheads::new(trace);
     let waits = Waits::new(trace);
+    let backward: Arc<[TrackId]> = backward_threads(trace).into();
     let ledger = |busy: &DeviceBusy| {
         let usual = usual(trace, busy.process, &waits);
         // Marks may be anywhere; their steps end between launches as those of the host do.
         let boundaries = steps.map(|steps| (steps.on(busy.process).host, !steps.source.is_of_device()));
         let causes = Causes::new(trace, &loading, &overheads, &waits, boundaries, usual);
         let theta_ns = usual.theta;
-        let ledger =
-            Ledger { process: busy.process, device: busy.device, window: busy.window, theta_ns, ..Ledger::default() };
+        let ledger = Ledger {
+            process: busy.process,
+            device: busy.device,
+            window: busy.window,
+            theta_ns,
+            backward: Arc::clone(&backward),
+            ..Ledger::default()
+        };
         Sweep { trace, usual, causes, ledger }.run(is_cancelled)
     };
     busy.par_iter().map(ledger).collect()
@@ -293,14 +304,6 @@ pub fn ledger(
     is_cancelled: &(dyn Fn() -> bool + Sync),
 ) -> Ledger {
     Ledger { theta_ns: 0, ..ledgers(trace, std::slice::from_ref(busy), steps, is_cancelled).remove(0) }
-}
-
-/// The median time from one of these launches to the next.
-fn usual_interval(mut launches: [TimeNs; LAUNCH_BOUND_RUN as usize]) -> DurNs {
-    launches.sort_unstable();
-    let mut intervals: Vec<DurNs> = launches.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    intervals.sort_unstable();
-    intervals[intervals.len() / 2]
 }
 
 /// One pass over the work of a device.
@@ -325,13 +328,13 @@ impl Sweep<'_> {
         let (mut last_graph, mut run) = (None, 0_u32);
         let mut recent = [0; LAUNCH_BOUND_RUN as usize];
         let mut segments = Vec::new();
-        for (work, n) in in_order(self.trace, self.ledger.process).zip(1_u32..) {
+        for ((work, stream), n) in in_order(self.trace, self.ledger.process).zip(1_u32..) {
             if n.is_multiple_of(Self::BATCH) && is_cancelled() {
                 break;
             }
             let time = slices.time(work);
             let call = self.trace.launch_of(work);
-            let before_on_stream = on_stream[slices.track_of(work).0 as usize].replace(work);
+            let before_on_stream = on_stream[stream.0 as usize].replace(work);
             if let Some((after, after_call)) = last.filter(|last| slices.end[last.0.idx()] < time.start) {
                 let scene = Scene {
                     gap: TimeRange { start: slices.end[after.idx()], end: time.start },
@@ -341,7 +344,7 @@ impl Sweep<'_> {
                     call,
                     before_on_stream,
                     last_graph,
-                    launch_bound_run: (run >= LAUNCH_BOUND_RUN).then(|| usual_interval(recent)),
+                    launch_bound_run: (run >= LAUNCH_BOUND_RUN).then_some(recent),
                 };
                 self.add(&scene, &mut segments);
             }

@@ -1,7 +1,10 @@
 //! Where in the program a gap came from: operator and frame (F3).
 
-use super::{Gap, GapClass, GapPart};
+use std::cell::Cell;
+
+use super::{Gap, GapClass, GapPart, Ledger};
 use crate::analysis::frame::Frame;
+use crate::model::time::partition_near;
 use crate::model::{SliceId, SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// A place in the program.
@@ -20,15 +23,15 @@ pub struct Place<'a> {
 /// waits in `backward()`: the thread of autograd has no frames.
 ///
 /// Cost: O(rows of the process · log n).
-pub fn place<'a>(trace: &'a Trace, gap: &Gap, part: &GapPart) -> Place<'a> {
+pub fn place<'a>(trace: &'a Trace, ledger: &Ledger, gap: &Gap, part: &GapPart) -> Place<'a> {
     let Some(at) = whereabouts(trace, gap, part) else { return Place::default() };
     let Whereabouts { thread, time, .. } = at;
-    let open = at.open(trace);
+    let open = at.open(trace, &[]);
     let is_operator = |slice: &SliceId| trace.slices.kind[slice.idx()] == SliceKind::Operator;
     let operator = at.function(trace, &open).or_else(|| open.iter().rev().copied().find(is_operator));
     let frame = user_frame(trace, &open, thread, time).or_else(|| {
-        let mut others = other_threads(trace, gap, thread, time.start);
-        others.find_map(|thread| user_frame(trace, &open_during(trace, thread, time), thread, time))
+        let mut others = other_threads(trace, ledger, gap, thread, time.start, &[]);
+        others.find_map(|thread| user_frame(trace, &open_during(trace, thread, time, &[]), thread, time))
     });
     Place { operator, frame }
 }
@@ -40,7 +43,7 @@ pub fn place<'a>(trace: &'a Trace, gap: &Gap, part: &GapPart) -> Place<'a> {
 pub fn place_of_call(trace: &Trace, call: SliceId) -> Place<'_> {
     let slices = &trace.slices;
     let (thread, time) = (slices.track_of(call), slices.time(call));
-    let mut open = open_during(trace, thread, time);
+    let mut open = open_during(trace, thread, time, &[]);
     let at = open.iter().position(|&slice| slice == call);
     open.truncate(at.map_or(0, |at| at + 1));
     let is_operator = |slice: &SliceId| slices.kind[slice.idx()] == SliceKind::Operator;
@@ -63,8 +66,8 @@ pub(super) struct Whereabouts {
 
 impl Whereabouts {
     /// The slices that run during most of the time, the outermost first; none inside the cause.
-    pub fn open(&self, trace: &Trace) -> Vec<SliceId> {
-        let mut open = open_during(trace, self.thread, self.time);
+    pub fn open(&self, trace: &Trace, near: &Near) -> Vec<SliceId> {
+        let mut open = open_during(trace, self.thread, self.time, near);
         if let Some(at) = open.iter().position(|&slice| Some(slice) == self.cause) {
             open.truncate(at + 1);
         }
@@ -105,22 +108,39 @@ pub(super) fn whereabouts(trace: &Trace, gap: &Gap, part: &GapPart) -> Option<Wh
 
 /// The other threads that may show where the program is: the one that launched the work before the gap, and those of
 /// the process that wait in `backward()` at a time.
-pub(super) fn other_threads(trace: &Trace, gap: &Gap, thread: TrackId, at: TimeNs) -> impl Iterator<Item = TrackId> {
+pub(super) fn other_threads(
+    trace: &Trace,
+    ledger: &Ledger,
+    gap: &Gap,
+    thread: TrackId,
+    at: TimeNs,
+    near: &Near,
+) -> impl Iterator<Item = TrackId> {
     let before = trace.launch_of(gap.after).map(|call| trace.slices.track_of(call));
     let process = trace.track(thread).process;
-    let others = (0..trace.tracks.len() as u32).map(TrackId);
-    let others = others.filter(move |&track| trace.track(track).process == process);
-    let waiting = others.filter(move |&track| waits_for_backward(trace, track, at));
+    let threads = ledger.backward.iter().copied().filter(move |&track| trace.track(track).process == process);
+    let waiting = threads.filter(move |&track| waits_for_backward(trace, track, at, near));
     before.into_iter().chain(waiting).filter(move |&track| track != thread)
 }
 
 /// Whether a thread waits for the thread of autograd.
-fn waits_for_backward(trace: &Trace, thread: TrackId, at: TimeNs) -> bool {
+fn waits_for_backward(trace: &Trace, thread: TrackId, at: TimeNs, near: &Near) -> bool {
+    let kind = |slice: SliceId| trace.slices.kind[slice.idx()];
+    let waits = |&slice: &SliceId| kind(slice) == SliceKind::PythonFunction && is_backward(trace.slice_name(slice));
+    open_at(trace, thread, at, near).iter().any(waits)
+}
+
+/// The threads that at some time wait for the thread of autograd. Cost: O(slices).
+pub(super) fn backward_threads(trace: &Trace) -> Vec<TrackId> {
     let slices = &trace.slices;
-    let waits = |slice: &SliceId| {
-        slices.kind[slice.idx()] == SliceKind::PythonFunction && trace.slice_name(*slice).contains("run_backward")
-    };
-    open_at(trace, thread, at).iter().any(waits)
+    let waits: Vec<bool> = trace.strings.iter().map(|(_, name)| is_backward(name)).collect();
+    let is_waiting = |&i: &usize| slices.kind[i] == SliceKind::PythonFunction && waits[slices.name[i].0 as usize];
+    let all = (0..trace.tracks.len() as u32).map(TrackId);
+    all.filter(|&track| waits.contains(&true) && trace.track_slices(track).any(|i| is_waiting(&i))).collect()
+}
+
+fn is_backward(function: &str) -> bool {
+    function.contains("run_backward")
 }
 
 /// The innermost frame of the user's program among `open` slices of a thread, else of a sample during `time`.
@@ -133,8 +153,10 @@ fn user_frame<'a>(trace: &'a Trace, open: &[SliceId], thread: TrackId, time: Tim
 /// The slices of a thread that run during at least half of `time`, the outermost first.
 ///
 /// Each of them runs in the middle of it. Cost: O(rows of the track · log n).
-pub(super) fn open_during(trace: &Trace, thread: TrackId, time: TimeRange) -> Vec<SliceId> {
-    let mut open = open_at(trace, thread, time.start + time.dur() / 2);
+///
+/// * `near`: as for [`open_at`].
+pub(super) fn open_during(trace: &Trace, thread: TrackId, time: TimeRange, near: &Near) -> Vec<SliceId> {
+    let mut open = open_at(trace, thread, time.start + time.dur() / 2, near);
     let is_most = |slice: &SliceId| {
         let within = trace.slices.time(*slice).intersect(time);
         time.dur() == 0 || within.is_some_and(|within| 2 * within.dur() >= time.dur())
@@ -143,18 +165,31 @@ pub(super) fn open_during(trace: &Trace, thread: TrackId, time: TimeRange) -> Ve
     open
 }
 
+/// For each row of a trace, where something was found in it last; empty if the next search is elsewhere.
+pub(super) type Near = [Cell<u32>];
+
 /// The slices of a thread that run at a time, the outermost first. Cost: O(rows of the track · log n).
-fn open_at(trace: &Trace, thread: TrackId, at: TimeNs) -> Vec<SliceId> {
+fn open_at(trace: &Trace, thread: TrackId, at: TimeNs, near: &Near) -> Vec<SliceId> {
     let slices = &trace.slices;
+    let first_row = trace.track_rows[thread.0 as usize].start as usize;
     let mut open: Vec<(TimeNs, SliceId)> = Vec::new();
     // Slices of a nested row run inside those of the row above.
     let mut is_inside = true;
-    for row in trace.rows(thread) {
+    for (row, index) in trace.rows(thread).iter().zip(first_row..) {
         if !row.is_overflow && !is_inside {
             continue;
         }
         let range = row.range();
-        let after = range.start + slices.ts[range.clone()].partition_point(|&ts| ts <= at);
+        let ts = &slices.ts[range.clone()];
+        let after = near.get(index).map_or_else(
+            || ts.partition_point(|&ts| ts <= at),
+            |near| {
+                let found = partition_near(ts, near.get() as usize, |&ts| ts <= at);
+                near.set(found as u32);
+                found
+            },
+        );
+        let after = range.start + after;
         let is_open = after > range.start && slices.end[after - 1] > at;
         if is_open {
             open.push((slices.ts[after - 1], SliceId(after as u32 - 1)));

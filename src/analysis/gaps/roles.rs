@@ -94,14 +94,16 @@ const USER: u8 = 0x80;
 impl Roles {
     /// The role of a host slice. Amortized cost: O(1).
     pub fn of(&mut self, trace: &Trace, slice: SliceId) -> Role {
-        Role::ALL[usize::from(self.code(trace, slice) & !USER) - 1]
+        self.with_frame(trace, slice).0
     }
 
-    /// Whether it is a Python frame of the user's program.
-    pub fn is_user_frame(&mut self, trace: &Trace, slice: SliceId) -> bool {
-        self.code(trace, slice) & USER != 0
+    /// The role of a host slice, and whether it is a Python frame of the user's program.
+    pub fn with_frame(&mut self, trace: &Trace, slice: SliceId) -> (Role, bool) {
+        let code = self.code(trace, slice);
+        (Role::ALL[usize::from(code & !USER) - 1], code & USER != 0)
     }
 
+    #[inline]
     fn code(&mut self, trace: &Trace, slice: SliceId) -> u8 {
         let (kind, name) = (trace.slices.kind[slice.idx()], trace.slices.name[slice.idx()]);
         let known = &mut self.known[kind as usize];

@@ -1,5 +1,7 @@
 //! Usual times between work that follows work, and between a launch and its start.
 
+use std::cell::Cell;
+
 use super::waits::Waits;
 use super::work::in_order;
 use crate::model::{DurNs, ProcessId, SliceId, TimeNs, Trace};
@@ -69,14 +71,15 @@ pub fn usual(trace: &Trace, process: ProcessId, waits: &Waits) -> Usual {
     // The last end on each stream with the call that launched the last work, and the last end on all.
     let mut ends: Vec<Option<(TimeNs, Option<SliceId>)>> = vec![None; trace.tracks.len()];
     let mut reach = TimeNs::MAX;
-    for work in in_order(trace, process) {
-        let last = &mut ends[slices.track_of(work).0 as usize];
+    let near = Cell::default();
+    for (work, stream) in in_order(trace, process) {
+        let last = &mut ends[stream.0 as usize];
         let (start, end) = (slices.ts[work.idx()], slices.end[work.idx()]);
         let own = trace.launch_of(work);
         if let Some(id) = own {
             let call = slices.time(id);
             if let Some((last, before)) = last.filter(|&(last, _)| last < start && call.end < last)
-                && before.is_none_or(|before| !waits.is_called_between(trace, before, id))
+                && before.is_none_or(|before| !waits.is_called_between(trace, before, id, &near))
             {
                 follows.add(start - last);
             }

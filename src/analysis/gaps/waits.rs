@@ -1,8 +1,11 @@
 //! Waits of streams for events recorded on others.
 
+use std::cell::Cell;
+
 use hashbrown::HashMap;
 
 use super::causes::Scene;
+use crate::model::time::partition_near;
 use crate::model::{SliceId, StringId, SyncKind, TimeNs, Trace, TrackId, TrackKind};
 
 /// A wait of a stream for an event.
@@ -49,11 +52,17 @@ impl Waits {
         out
     }
 
-    /// Whether a stream was made to wait between two launches by the thread of the second. Cost: O(log n).
-    pub fn is_called_between(&self, trace: &Trace, first: SliceId, second: SliceId) -> bool {
+    /// Whether a stream was made to wait between two launches by the thread of the second.
+    ///
+    /// * `near`: where the last one was found, and then this one.
+    pub fn is_called_between(&self, trace: &Trace, first: SliceId, second: SliceId, near: &Cell<usize>) -> bool {
+        if self.calls.is_empty() {
+            return false;
+        }
         let slices = &trace.slices;
         let Some(calls) = self.calls.get(&slices.track_of(second)) else { return false };
-        let next = calls.partition_point(|&ts| ts < slices.ts[first.idx()]);
+        let next = partition_near(calls, near.get(), |&ts| ts < slices.ts[first.idx()]);
+        near.set(next);
         calls.get(next).is_some_and(|&ts| ts < slices.ts[second.idx()])
     }
 

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use hashbrown::HashSet;
 
-use crate::model::{DurNs, ProcessId, SliceId, SliceKind, TimeNs, Trace};
+use crate::model::{DurNs, ProcessId, SliceId, SliceKind, TimeNs, Trace, TrackId};
 
 /// A first launch of a kernel, or a question for its attributes, that lasts this long in nanoseconds loads its code.
 pub const LOADING: DurNs = 1_000_000;
@@ -27,10 +27,10 @@ pub fn loading_launches(trace: &Trace) -> HashSet<SliceId> {
     first.into_iter().flatten().filter(|&call| slices.time(call).dur() >= LOADING).collect()
 }
 
-/// The work of the device of `process`, by start; of what starts at once, by correlation id.
+/// The work of the device of `process` and the stream of each, by start; of what starts at once, by correlation id.
 ///
 /// Work outside the trace's span (events with lost times) is excluded. Cost: O(n log k) for n slices in k rows.
-pub fn in_order(trace: &Trace, process: ProcessId) -> impl Iterator<Item = SliceId> {
+pub fn in_order(trace: &Trace, process: ProcessId) -> impl Iterator<Item = (SliceId, TrackId)> {
     let slices = &trace.slices;
     let is_work = move |i: usize| {
         let in_span = trace.span.start <= slices.ts[i] && slices.end[i] <= trace.span.end;
@@ -42,18 +42,18 @@ pub fn in_order(trace: &Trace, process: ProcessId) -> impl Iterator<Item = Slice
     for row in rows {
         let range = row.range();
         if let Some(first) = range.clone().find(|&i| is_work(i)) {
-            heads.push(Reverse((key(first), range.end)));
+            heads.push(Reverse((key(first), range.end, row.track)));
         }
     }
     std::iter::from_fn(move || {
         let mut top = heads.peek_mut()?;
-        let Reverse(((_, _, i), end)) = *top;
+        let Reverse(((_, _, i), end, track)) = *top;
         match (i as usize + 1..end).find(|&i| is_work(i)) {
             Some(next) => top.0.0 = key(next),
             None => {
                 std::collections::binary_heap::PeekMut::pop(top);
             }
         }
-        Some(SliceId(i))
+        Some((SliceId(i), track))
     })
 }

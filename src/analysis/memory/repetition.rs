@@ -1,42 +1,137 @@
 //! Steps inferred from the periodic repetition of allocations.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::trend::trend;
 use crate::analysis::frame::Frame;
-use crate::analysis::steps::{Period, period};
+use crate::analysis::steps::{Period, periods};
 use crate::model::memory::MemoryAction;
 use crate::model::{MemoryHistory, StackId, StringId, Trace};
 
-/// Finds the period of the sequence of allocation stacks; if there is none, that of (stack, size) pairs.
-/// Allocations without a stack are identified by size. Returns the period and the states at which its
-/// rounds begin; `None` if most allocations do not repeat, or once cancelled.
+/// Minimum of whole rounds.
+const MIN_ROUNDS: usize = 4;
+/// Share of what a round raises live memory by: below it a level counts as the same.
+const SAME_LEVEL: u64 = 10;
+/// The same, up to which memory that rises from round to round is more likely a leak than activations of layers.
+const SMALL_RISE: u64 = 20;
+/// Minimum share of rounds with what a layer does not have.
+const MIN_WHOLE: f64 = 0.8;
+
+/// Rounds of repeating allocations.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Repetition {
+    /// Median number of allocations of a round.
+    pub length: usize,
+    /// Share of allocations that also occur in the round before, or belong to the first.
+    pub share: f64,
+    /// The states at which the rounds begin.
+    pub boundaries: Vec<u32>,
+    /// Whether they are known not to be layers: rounds have what a layer does not, or layers in them, or leave live
+    /// memory nearly as they found it.
+    pub is_certain: bool,
+}
+
+/// Finds the shortest period of the allocations that can be that of steps: by stacks, or if there is none by pairs of
+/// stack and size. Allocations without a stack are identified by size. `None` if most allocations do not repeat, or
+/// once cancelled.
 ///
 /// Rounds begin where little memory is in use: between two steps only persistent memory is live.
 ///
-/// The layers of a model repeat as steps do. A repetition is rejected if all of it comes from one line of
-/// a model's `forward`, as in a recording of a single forward pass, or if live memory falls from round to
-/// round, as in a single backward pass, or rises by most of what a round takes, as where activations are kept.
+/// The layers of a model repeat as steps do. Rounds are layers, and a longer period is tried, if
 ///
-/// * Events after the start of the last round belong to no round, since its end is unknown.
-/// * Cost: O(n log n) for n events; a few dozen bytes per allocation.
-pub fn repetition(
-    trace: &Trace,
-    history: &MemoryHistory,
-    is_cancelled: &dyn Fn() -> bool,
-) -> Option<(Period, Vec<u32>)> {
+/// * all of them come from one line of a model's `forward`, and no shorter period lies in them;
+/// * live memory falls from round to round, as in a backward pass, or rises by most of what a round takes, as where
+///   activations are kept;
+/// * live memory falls below their level now and then: there the pass ends that they are in;
+/// * other allocations follow the last, as the head of a model follows its layers. This does not hold against rounds
+///   that have an optimizer, a loss, a loader or a backward pass besides other allocations.
+///
+/// Events after the start of the last round belong to no round, since its end is unknown. Cost: O(n log n) for n
+/// events; a few dozen bytes an allocation.
+pub fn repetition(trace: &Trace, history: &MemoryHistory, is_cancelled: &dyn Fn() -> bool) -> Option<Repetition> {
     let events = &history.events;
     let allocs: Vec<u32> =
         (0..events.len() as u32).filter(|&event| events.action[event as usize] == MemoryAction::Alloc).collect();
     let in_use = |item: usize| history.curves.allocated[allocs[item] as usize] as i64;
-    let by = |has_size| period(&symbols(history, &allocs, has_size), &in_use, is_cancelled);
-    let found = by(false).or_else(|| by(true))?;
-    // State `event` is the state before the event.
-    let boundaries: Vec<u32> = found.starts.iter().map(|&item| allocs[item]).collect();
-    let is_of_layers = is_in_forward(trace, history, &boundaries)
-        || is_falling(history, &boundaries)
-        || !returns_to_level(history, &boundaries);
-    (!is_of_layers).then_some((found, boundaries))
+    let evidence = Evidence::of(trace, history);
+    let find = |has_size: bool| {
+        let symbols = symbols(history, &allocs, has_size);
+        let mut found = periods(&symbols, &in_use, is_cancelled);
+        found.sort_by_key(|period| period.length);
+        let mut has_layers = false;
+        found.into_iter().find_map(|Period { length, share, starts }| {
+            // State `event` is the state before the event.
+            let boundaries: Vec<u32> = starts.iter().map(|&item| allocs[item]).collect();
+            let rest = symbols.len() - starts[starts.len() - 1];
+            if starts.len() - 1 + usize::from(rest >= length) < MIN_ROUNDS {
+                return None;
+            }
+            let is_whole = evidence.is_whole(history, &boundaries);
+            let is_layer = is_falling(history, &boundaries)
+                || !returns_to_level(history, &boundaries)
+                || dips(history, &boundaries)
+                || !has_layers && is_in_forward(trace, history, &boundaries)
+                || !is_whole && !ends_in_round(&symbols, &starts, length);
+            let is_certain = is_whole || has_layers || is_level(history, &boundaries);
+            has_layers |= is_layer;
+            (!is_layer).then_some(Repetition { length, share, boundaries, is_certain })
+        })
+    };
+    find(false).or_else(|| find(true))
+}
+
+/// Whether what follows the start of the last round is at most hardly more than a round, of items that the rounds
+/// before have as well.
+fn ends_in_round(symbols: &[u32], starts: &[usize], length: usize) -> bool {
+    let (first, last) = (starts[0], starts[starts.len() - 1]);
+    let known: HashSet<u32> = symbols[first..last].iter().copied().collect();
+    symbols.len() - last <= length + length / 4 && symbols[last..].iter().all(|symbol| known.contains(symbol))
+}
+
+/// Which stacks are of what a whole step has and a layer has not.
+struct Evidence {
+    stacks: HashMap<StackId, bool>,
+}
+
+impl Evidence {
+    fn of(trace: &Trace, history: &MemoryHistory) -> Self {
+        let mut known: HashMap<StringId, bool> = HashMap::new();
+        let mut is_marked =
+            |frame| *known.entry(frame).or_insert_with(|| is_of_step(Frame::of(trace.strings.get(frame))));
+        let mut stacks = HashMap::new();
+        for &stack in &history.events.stack {
+            stacks.entry(stack).or_insert_with(|| trace.stacks.frames(stack).any(&mut is_marked));
+        }
+        Self { stacks }
+    }
+
+    /// Whether most rounds have such allocations and others: all of a backward pass is in `backward`, also its layers.
+    fn is_whole(&self, history: &MemoryHistory, boundaries: &[u32]) -> bool {
+        let events = &history.events;
+        let has_both = |pair: &&[u32]| {
+            let allocs = || (pair[0] as usize..pair[1] as usize).filter(|&i| events.action[i] == MemoryAction::Alloc);
+            let is_marked = |i: usize| self.stacks.get(&events.stack[i]).copied().unwrap_or_default();
+            allocs().any(is_marked) && !allocs().all(is_marked)
+        };
+        let n = boundaries.windows(2).filter(has_both).count();
+        n > 0 && n as f64 >= MIN_WHOLE * (boundaries.len() - 1) as f64
+    }
+}
+
+/// Whether a frame is of an optimizer, a loss, a loader or a backward pass.
+fn is_of_step(frame: Frame<'_>) -> bool {
+    let (file, function) = (frame.file.replace('\\', "/"), frame.function.to_ascii_lowercase());
+    let is_optimizer =
+        function == "step" || function.starts_with("_multi_tensor_") || function.starts_with("_single_tensor_");
+    is_optimizer
+        || matches!(
+            function.as_str(),
+            "backward" | "zero_grad" | "_engine_run_backward" | "training_step" | "train_step"
+        )
+        || function.contains("loss")
+        || function.contains("cross_entropy")
+        || function.contains("autograd::engine::")
+        || file.ends_with("utils/data/dataloader.py")
 }
 
 /// Whether all allocations of the rounds share one caller line in a model's `forward`. Only Python frames
@@ -78,13 +173,48 @@ fn is_falling(history: &MemoryHistory, boundaries: &[u32]) -> bool {
 
 /// Whether most rounds end near the level of live memory at which they began: within half of what they raise it.
 fn returns_to_level(history: &MemoryHistory, boundaries: &[u32]) -> bool {
-    let curves = &history.curves;
-    let is_level = |pair: &&[u32]| {
-        let [start, end] = [pair[0], pair[1]].map(|state| curves.active[state as usize]);
-        let peak = curves.active[curves.peak(pair[0]..pair[1] + 1) as usize];
-        2 * start.abs_diff(end) <= peak - start.min(end)
-    };
-    2 * boundaries.windows(2).filter(is_level).count() >= boundaries.len() - 1
+    2 * boundaries.windows(2).filter(|pair| Round::of(history, pair).changes_by_at_most(2)).count()
+        >= boundaries.len() - 1
+}
+
+/// Whether most rounds end very near the level at which they began.
+fn is_level(history: &MemoryHistory, boundaries: &[u32]) -> bool {
+    let is_same = |pair: &&[u32]| Round::of(history, pair).changes_by_at_most(SMALL_RISE);
+    2 * boundaries.windows(2).filter(is_same).count() >= boundaries.len() - 1
+}
+
+/// Whether live memory falls below the level at both ends of some rounds, but not of most: the ends of what the rounds
+/// are in. A single such round may be anything.
+fn dips(history: &MemoryHistory, boundaries: &[u32]) -> bool {
+    let rounds: Vec<Round> = boundaries.windows(2).map(|pair| Round::of(history, pair)).collect();
+    let mut rises: Vec<u64> = rounds.iter().map(|round| round.peak - round.lowest).collect();
+    rises.sort_unstable();
+    let typical = rises[rises.len() / 2];
+    let is_dip = |round: &&Round| SAME_LEVEL * (round.start.min(round.end) - round.lowest) > typical;
+    let n = rounds.iter().filter(is_dip).count();
+    n >= 2 && 2 * n < rounds.len()
+}
+
+/// Live bytes of a round.
+struct Round {
+    start: u64,
+    end: u64,
+    lowest: u64,
+    peak: u64,
+}
+
+impl Round {
+    /// * `pair`: the states at which it begins and ends. Cost: O(n) for n events in it.
+    fn of(history: &MemoryHistory, pair: &[u32]) -> Self {
+        let live = &history.curves.active[pair[0] as usize..=pair[1] as usize];
+        let (lowest, peak) = live.iter().fold((live[0], live[0]), |(low, high), &at| (low.min(at), high.max(at)));
+        Self { start: live[0], end: live[live.len() - 1], lowest, peak }
+    }
+
+    /// Whether its ends differ by at most one in `parts` of what it raises live memory by.
+    fn changes_by_at_most(&self, parts: u64) -> bool {
+        parts * self.start.abs_diff(self.end) <= self.peak - self.start.min(self.end)
+    }
 }
 
 /// For each allocation, the number of its stack or of its (stack, size) pair.
@@ -106,7 +236,7 @@ mod tests {
     use super::*;
     use crate::model::Trace;
 
-    fn find(trace: &Trace) -> Option<(Period, Vec<u32>)> {
+    fn find(trace: &Trace) -> Option<Repetition> {
         repetition(trace, history(trace), &|| false)
     }
 
@@ -145,13 +275,13 @@ mod tests {
     #[test]
     fn steps_are_found_rather_than_layers() {
         let trace = training(10, 12, |_, _| {});
-        let (period, boundaries) = find(&trace).unwrap();
-        assert_eq!(period.length, 2 + 12 * 5);
+        let found = find(&trace).unwrap();
+        assert_eq!((found.length, found.is_certain), (2 + 12 * 5, true));
         // Two events an allocation; the first step begins after the setup.
         let expected: Vec<u32> = (0..10).map(|step| 37 + step * 2 * 62).collect();
-        assert_eq!(boundaries, expected);
+        assert_eq!(found.boundaries, expected);
         // All but the setup and the last round, whose end is unknown.
-        assert_eq!(period.share, f64::from(9 * 62) / f64::from(37 + 10 * 62));
+        assert_eq!(found.share, f64::from(9 * 62) / f64::from(37 + 10 * 62));
     }
 
     #[test]
@@ -161,10 +291,10 @@ mod tests {
                 touch(script, "log (train.py:20)", 1024);
             }
         });
-        let (period, boundaries) = find(&trace).unwrap();
+        let found = find(&trace).unwrap();
         let extra = |step: u32| 2 * (u32::from(step > 4) + u32::from(step > 7));
         let expected: Vec<u32> = (0..10).map(|step| 37 + step * 2 * 62 + extra(step)).collect();
-        assert_eq!((period.length, boundaries), (62, expected));
+        assert_eq!((found.length, found.boundaries), (62, expected));
     }
 
     #[test]
@@ -178,7 +308,7 @@ mod tests {
             }
             touch(&mut script, "head (model.py:9)", 512);
         }
-        assert_eq!(find(&script.finish()).unwrap().0.length, 2 + 60 * 6);
+        assert_eq!(find(&script.finish()).unwrap().length, 2 + 60 * 6);
     }
 
     #[test]
@@ -196,7 +326,7 @@ mod tests {
             script.finish()
         };
         assert_eq!(find(&pass("forward (model.py:52)")), None);
-        assert_eq!(find(&pass("generate (model.py:52)")).unwrap().1.len(), 24);
+        assert_eq!(find(&pass("generate (model.py:52)")).unwrap().boundaries.len(), 24);
         assert!(find(&pass("forward (/x/torch/nn/parallel/distributed.py:52)")).is_some());
         // A backward pass has no Python stacks, and frees the activations of the forward pass.
         let mut script = Script::default();
@@ -212,6 +342,68 @@ mod tests {
         assert_eq!(find(&script.finish()), None);
     }
 
+    /// A pass through `layers` equal layers whose hidden state is live, called from `main` through `callers`, with or
+    /// without call stacks.
+    fn pass(script: &mut Script, layers: u64, callers: &[&str], has_stacks: bool) {
+        let stack = |script: &mut Script, frames: &[&str]| {
+            let frames: Vec<&str> = frames.iter().chain(callers).copied().chain(["main (x.py:5)"]).collect();
+            if has_stacks { script.stack(&frames) } else { StackId::default() }
+        };
+        let [embed, head] = ["forward (model.py:18)", "forward (model.py:22)"].map(|frame| stack(script, &[frame]));
+        let places = ["norm (m.py:1)", "qkv (m.py:2)", "up (m.py:4)", "down (m.py:5)"];
+        let inner: Vec<StackId> = places.iter().map(|place| stack(script, &[place, "forward (model.py:20)"])).collect();
+        script.alloc(0x1000, 1 << 20, embed);
+        for layer in 0..layers {
+            for (i, &place) in (1..).zip(&inner) {
+                script.alloc(0x100_0000 * i, i << 20, place);
+                script.free(0x100_0000 * i, i << 20);
+            }
+            script.alloc(0x1000 * (layer + 2), 1 << 20, inner[3]);
+            script.free(0x1000 * (layer + 1), 1 << 20);
+        }
+        script.alloc(0x10, 3 << 18, head);
+        script.free(0x1000 * (layers + 1), 1 << 20);
+        script.free(0x10, 3 << 18);
+    }
+
+    #[test]
+    fn passes_of_many_layers_are_steps_and_their_layers_are_not() {
+        for (has_stacks, callers) in [(true, [].as_slice()), (false, &[]), (true, &["forward (wrapper.py:44)"])] {
+            let mut script = Script::default();
+            for _ in 0..30 {
+                pass(&mut script, 80, callers, has_stacks);
+            }
+            let trace = script.finish();
+            let found = find(&trace).unwrap();
+            assert_eq!((found.length, found.boundaries.len(), found.is_certain), (2 + 80 * 5, 30, true));
+            let mut script = Script::default();
+            pass(&mut script, 80, callers, has_stacks);
+            assert_eq!(find(&script.finish()), None, "one pass");
+        }
+    }
+
+    #[test]
+    fn layers_that_keep_some_memory_are_uncertain_steps_without_evidence() {
+        let run = |places: [&str; 2], kept: u64| {
+            let mut script = Script::default();
+            for round in 0..20 {
+                for (i, place) in (1..).zip([places[0], "mul (m.py:2)", "add (m.py:3)", places[1]]) {
+                    let stack = script.stack(&[place, "run (x.py:1)"]);
+                    script.alloc(0x100_0000 * i, 1 << 20, stack);
+                }
+                (1..5).for_each(|i| {
+                    script.free(0x100_0000 * i, 1 << 20);
+                });
+                let stack = script.stack(&["keep (m.py:9)", "run (x.py:1)"]);
+                script.alloc(0x1_0000_0000 + 0x10_0000 * round, kept, stack);
+            }
+            find(&script.finish()).unwrap().is_certain
+        };
+        assert!(!run(["mm (m.py:1)", "norm (m.py:4)"], 1 << 20));
+        assert!(run(["mm (m.py:1)", "norm (m.py:4)"], 1 << 16), "hardly rises");
+        assert!(run(["mm (m.py:1)", "step (torch/optim/sgd.py:80)"], 1 << 20), "an optimizer");
+    }
+
     #[test]
     fn sizes_may_vary_between_steps() {
         let mut script = Script::default();
@@ -222,8 +414,8 @@ mod tests {
                 touch(&mut script, place, 512 * (1 + step * step));
             }
         }
-        let (period, boundaries) = find(&script.finish()).unwrap();
-        assert_eq!((period.length, boundaries.len(), period.share), (5, 12, 55.0 / 60.0));
+        let found = find(&script.finish()).unwrap();
+        assert_eq!((found.length, found.boundaries.len(), found.share), (5, 12, 55.0 / 60.0));
     }
 
     #[test]

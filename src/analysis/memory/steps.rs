@@ -1,10 +1,8 @@
 //! Steps of a memory history, with boundaries given as states.
 
-use super::repetition::repetition;
+use super::repetition::{Repetition, repetition};
 pub use crate::analysis::steps::StepSource;
-use crate::analysis::steps::{
-    self, Coverage, Division, MIN_ANCHORS, Named, Period, Scope, choose, divisions, is_step_name,
-};
+use crate::analysis::steps::{self, Coverage, Division, MIN_ANCHORS, Named, Scope, choose, divisions, is_step_name};
 use crate::model::{MemoryHistory, TimeNs, TimeRange, Trace, TrackId};
 
 /// Steps of a history: step `k` holds the events between the states `boundaries[k]` and `boundaries[k + 1]`.
@@ -24,7 +22,8 @@ impl Steps {
 
 /// Finds the steps by names as [`steps::steps`] does, else by the `repetition` of allocations.
 ///
-/// * Where several steps begin before the first event, a ring buffer has lost their events: they do not count.
+/// * Steps that begin before the first event do not count where a ring buffer has lost their events, nor do steps that
+///   end after the last, see `trim`.
 /// * If an annotation that PyTorch records once per step occurs only once or twice, the recording up to it holds at
 ///   most three steps, so a more frequent repetition there comes from layers and is rejected.
 /// * Annotations come from the snapshot, or if it has none, from the slices of its trace. They are ignored if
@@ -34,17 +33,13 @@ impl Steps {
 pub fn steps(trace: &Trace, history: &MemoryHistory, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
     let named = if history.has_time { named(trace, history) } else { Vec::new() };
     let found = divisions(&named, &Coverage::at(&history.events.ts)).into_iter().map(|mut division| {
-        if let Some(&first) = history.events.ts.first()
-            && division.boundaries.get(1).is_some_and(|&second| second < first)
-        {
-            division.begin_at(first);
-        }
+        trim(&mut division, &history.events.ts);
         in_states(history, division)
     });
     if let Some(best) = choose(found.filter(|steps| !steps.is_empty()).collect()) {
         return Some(best);
     }
-    let (Period { length, share, .. }, boundaries) = repetition(trace, history, is_cancelled)?;
+    let Repetition { length, share, boundaries, is_certain } = repetition(trace, history, is_cancelled)?;
     let anchors = || named.iter().filter(|named| is_step_name(named.name));
     let last_named = anchors().map(|named| named.time.end).max();
     let is_after = boundaries.first().zip(last_named).is_none_or(|(&first, last)| history.time_of(first + 1) >= last);
@@ -52,7 +47,33 @@ pub fn steps(trace: &Trace, history: &MemoryHistory, is_cancelled: &dyn Fn() -> 
         return None;
     }
     let source = StepSource::Period { items: "allocations", length, share };
-    Some(Steps::new(source, boundaries, None, SLACK, time_of(history).as_deref()))
+    let steps = Steps::new(source, boundaries, None, SLACK, time_of(history).as_deref());
+    Some(if is_certain { steps } else { steps.as_guess() })
+}
+
+/// Removes the steps whose events were lost, or not recorded any more.
+///
+/// A ring buffer has lost the beginning if several steps begin before the first event, or if that comes later in its
+/// step than the first event of every other step in its own, by more than a tenth of a step. Steps that begin after
+/// the last event have none.
+fn trim(division: &mut Division, events: &[TimeNs]) {
+    let (Some(&first), Some(&last)) = (events.first(), events.last()) else { return };
+    let boundaries = &division.boundaries;
+    let begun = boundaries.partition_point(|&start| start < first);
+    let delay = |pair: &[TimeNs]| {
+        let next = events.partition_point(|&ts| ts < pair[0]);
+        events.get(next).filter(|&&ts| ts < pair[1]).map(|ts| ts - pair[0])
+    };
+    let is_late = begun == 1 && boundaries.len() > MIN_ANCHORS && {
+        let mut lengths: Vec<TimeNs> = boundaries.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        lengths.sort_unstable();
+        let latest = boundaries.windows(2).skip(1).filter_map(delay).max().unwrap_or_default();
+        first - boundaries[0] > latest + lengths[lengths.len() / 2] / 10
+    };
+    if begun > 1 || is_late {
+        division.begin_at(first);
+    }
+    division.end_at(last);
 }
 
 /// The steps between marks set by the user, given in any order in trace time; `None` for fewer than two
@@ -163,6 +184,31 @@ mod tests {
         assert_eq!(steps.source, StepSource::Annotation("Optimizer.step#SGD.step".to_owned()));
         assert_eq!(steps.len(), 29);
         assert_eq!(steps.disagreement, Some((StepSource::ProfilerStep, 2)));
+    }
+
+    #[test]
+    fn steps_that_were_lost_or_not_recorded_any_more_do_not_count() {
+        // 40 steps of 1000 ns, of which events were recorded from `from` to `to`.
+        let found = |from: i64, to: i64| {
+            let mut script = Script::default();
+            for step in 0..40 {
+                script.annotate(&format!("ProfilerStep#{step}"), 1000 * step, 1000 * step + 990);
+                for event in 0..10 {
+                    let ts = 1000 * step + 20 + 90 * event;
+                    if (from..to).contains(&ts) {
+                        script.alloc(0x1000_0000 * ts as u64, 512 * (1 + ts as u64), StackId(0));
+                        *script.raw.events.ts.last_mut().unwrap() = ts;
+                    }
+                }
+            }
+            let steps = find(&script.finish()).unwrap();
+            (steps.names[0].clone(), steps.len(), steps.boundaries[0], *steps.boundaries.last().unwrap())
+        };
+        assert_eq!(found(0, 40_000), ("ProfilerStep#0".to_owned(), 40, 0, 400));
+        // The last event of step 22 is the first that is left.
+        assert_eq!(found(22_800, 40_000), ("ProfilerStep#23".to_owned(), 17, 1, 171));
+        assert_eq!(found(500, 40_000), ("ProfilerStep#1".to_owned(), 39, 4, 394));
+        assert_eq!(found(0, 30_000), ("ProfilerStep#0".to_owned(), 30, 0, 300));
     }
 
     #[test]

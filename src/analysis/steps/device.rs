@@ -35,6 +35,14 @@ impl DeviceSteps {
     }
 }
 
+/// When the slowest of the devices with these boundaries of steps had completed what was launched before each. Empty
+/// where steps are not of the host.
+pub(super) fn completions(devices: &[DeviceSteps], boundaries: &[TimeNs]) -> Vec<TimeNs> {
+    let own = || devices.iter().filter(|device| device.host == boundaries);
+    let slowest = |k: usize| own().map(|device| device.device[k]).max();
+    (0..boundaries.len()).map_while(slowest).collect()
+}
+
 /// Boundaries of steps on the host and on a device, equally many.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Boundaries<'a> {

@@ -9,6 +9,7 @@ mod scope;
 mod sequence;
 #[cfg(test)]
 mod tests;
+mod updates;
 
 use std::ops::Range;
 
@@ -16,8 +17,8 @@ pub use self::choice::choose;
 pub use self::device::{Boundaries, DeviceSteps};
 use self::named::PROFILER_STEP;
 pub use self::named::{Coverage, Division, MIN_ANCHORS, Named, annotations, device_divisions, divisions, is_step_name};
-pub use self::parts::{StepParts, step_parts};
-pub use self::period::{Period, period};
+pub use self::parts::{DevicePart, StepParts, step_parts};
+pub use self::period::{Period, periods};
 pub use self::scope::Scope;
 use self::scope::launchers;
 use super::totals::Durations;
@@ -45,6 +46,13 @@ pub enum StepSource {
         /// Share of items that also occur in the previous step, or belong to the first step.
         share: f64,
     },
+    /// Updates of the parameters, each after several micro batches.
+    Updates {
+        /// Micro batches of one step.
+        every: usize,
+        /// What the micro batches were found by.
+        of: Box<Self>,
+    },
     /// Marks set by the user.
     Marks,
 }
@@ -53,12 +61,16 @@ impl StepSource {
     /// Whether the boundaries are times of the host. Periods are of what ran on the device, and marks are where a
     /// person sees a step.
     pub fn is_of_host(&self) -> bool {
-        matches!(self, Self::ProfilerStep | Self::Ranges(_) | Self::Annotation(_))
+        match self {
+            Self::Updates { of, .. } => of.is_of_host(),
+            Self::ProfilerStep | Self::Ranges(_) | Self::Annotation(_) => true,
+            Self::DeviceRanges(_) | Self::Period { .. } | Self::Marks => false,
+        }
     }
 
     /// Whether the boundaries are times of a device.
     pub fn is_of_device(&self) -> bool {
-        matches!(self, Self::Period { .. } | Self::DeviceRanges(_))
+        !self.is_of_host() && !matches!(self, Self::Marks)
     }
 
     /// Short description for the user.
@@ -71,6 +83,7 @@ impl StepSource {
             Self::Period { items, length, share } => {
                 format!("repetition every {length} {items} ({:.0} % of all repeat)", share * 100.0)
             }
+            Self::Updates { every, of } => format!("updates, each after {every} micro batches by {}", of.label()),
             Self::Marks => "marks".to_owned(),
         }
     }
@@ -94,20 +107,26 @@ pub struct Steps<B = TimeNs> {
     /// The time of each step; empty without times. A step that the profiler named ends where its range does, a few
     /// microseconds before the next boundary.
     pub times: Vec<TimeRange>,
-    /// Durations of the used steps. `None` without times.
+    /// Durations of the used steps, see [`Self::is_of_completions`]. `None` without times.
     pub durations: Option<Durations>,
     /// Median difference of their durations from the median, in nanoseconds.
     deviation_ns: DurNs,
+    /// Whether they may as well be layers of one pass: they repeat, but nothing says that a whole step does.
+    is_guess: bool,
     /// Another source that finds a different number of steps, and that number.
     pub disagreement: Option<(StepSource, usize)>,
     /// The devices of the trace; empty for marks and memory histories.
     devices: Vec<DeviceSteps>,
+    /// When the devices had completed what was launched before each boundary; empty where the host does not run ahead.
+    completions: Vec<TimeNs>,
 }
 
+/// Part of a step by which the host must be ahead of the devices for its ranges not to tell how long steps take.
+const AHEAD: DurNs = 10;
 /// Makes the median absolute deviation of a normal distribution its standard deviation.
 const SCALE_OF_MAD: f64 = 1.4826;
-/// Regularity below which steps are a guess that no alarm may rest on.
-const MIN_REGULARITY: f64 = 0.5;
+/// Regularity below which no alarm may rest on steps without names.
+const MIN_REGULARITY: f64 = 0.8;
 
 impl<B: Copy + Into<i64>> Steps<B> {
     /// * `names`: names of the steps; default `Step 1` and so on.
@@ -139,8 +158,10 @@ impl<B: Copy + Into<i64>> Steps<B> {
             names: names.unwrap_or_else(|| (1..=n).map(|step| format!("Step {step}")).collect()),
             durations: None,
             deviation_ns: 0,
+            is_guess: false,
             disagreement: None,
             devices: Vec::new(),
+            completions: Vec::new(),
         };
         if time_of.is_some() {
             steps.measure();
@@ -152,15 +173,55 @@ impl<B: Copy + Into<i64>> Steps<B> {
         Self { regularity, ..self }
     }
 
+    /// Says that they may as well be layers of one pass.
+    #[must_use]
+    pub fn as_guess(self) -> Self {
+        Self { is_guess: true, ..self }
+    }
+
     /// Sets the recorded times of the steps.
     fn set_times(&mut self, times: Vec<TimeRange>) {
         self.times = times;
         self.measure();
     }
 
+    /// Takes over how the devices see the steps, and measures these from completion to completion where the host runs
+    /// ahead of the slowest device by more than a tenth of a step at most of the boundaries: there the host's ranges
+    /// tell how fast it fills a queue, not how long steps take.
+    fn set_devices(&mut self, devices: Vec<DeviceSteps>, boundaries: &[TimeNs]) {
+        self.completions = device::completions(&devices, boundaries);
+        self.devices = devices;
+        let counted = self.used.start..self.used.end + 1;
+        let behind = |range: Range<usize>| -> DurNs {
+            let mut all: Vec<DurNs> = range.map(|k| self.completions[k] - boundaries[k]).collect();
+            all.sort_unstable();
+            all.get(all.len() / 2).copied().unwrap_or_default()
+        };
+        let typical = self.durations.map_or(0, |durations| durations.median_ns);
+        if self.completions.is_empty() || self.used.is_empty() || AHEAD * behind(counted) <= typical {
+            self.completions.clear();
+            return;
+        }
+        self.measure();
+    }
+
+    /// Whether durations are from the devices' completion of one step to that of the next, since the host runs ahead of
+    /// them; else they are those of [`Self::times`].
+    pub fn is_of_completions(&self) -> bool {
+        !self.completions.is_empty()
+    }
+
+    /// The duration that statistics are of; `None` without times.
+    fn duration(&self, step: usize) -> Option<DurNs> {
+        match self.completions.get(step..step + 2) {
+            Some(pair) => Some(pair[1] - pair[0]),
+            None => self.times.get(step).map(|time| time.dur()),
+        }
+    }
+
     /// Computes the statistics of the used steps.
     fn measure(&mut self) {
-        let mut all: Vec<DurNs> = self.times[self.used.clone()].iter().map(|time| time.dur()).collect();
+        let mut all: Vec<DurNs> = self.used.clone().filter_map(|step| self.duration(step)).collect();
         let durations = Durations::of(&mut all);
         all.iter_mut().for_each(|dur| *dur = (*dur - durations.median_ns).abs());
         self.deviation_ns = Durations::of(&mut all).median_ns;
@@ -177,9 +238,10 @@ impl<B: Copy + Into<i64>> Steps<B> {
         self.names.is_empty()
     }
 
-    /// Whether an alarm may rest on them: they have names, or repeat with little difference.
+    /// Whether a verdict, an alarm, an exit code or a time to out of memory may rest on them: they have names, or
+    /// whole steps repeat with little difference.
     pub fn is_reliable(&self) -> bool {
-        !matches!(self.source, StepSource::Period { .. }) || self.regularity >= MIN_REGULARITY
+        !matches!(self.source, StepSource::Period { .. }) || self.regularity >= MIN_REGULARITY && !self.is_guess
     }
 
     /// Half the width of the 95 % t-interval of the mean duration of the used steps, in nanoseconds; `None` for
@@ -193,8 +255,8 @@ impl<B: Copy + Into<i64>> Steps<B> {
     /// Whether the duration of a step differs from the median of the used ones by more than three scaled median
     /// absolute deviations and by more than a twentieth of the median, of at least four.
     pub fn is_outlier(&self, step: usize) -> bool {
-        let (Some(durations), Some(time)) = (self.durations, self.times.get(step)) else { return false };
-        let difference = time.dur().abs_diff(durations.median_ns);
+        let (Some(durations), Some(dur)) = (self.durations, self.duration(step)) else { return false };
+        let difference = dur.abs_diff(durations.median_ns);
         durations.calls >= 4
             && difference > durations.median_ns.unsigned_abs() / 20
             && difference as f64 > 3.0 * SCALE_OF_MAD * self.deviation_ns as f64
@@ -263,6 +325,7 @@ pub fn t_975(df: u64) -> f64 {
 /// 5. the period of the sequence of collectives, of device operations, or of operators.
 ///
 /// Where each `Optimizer.step#` follows equally many of the ranges of 2, these are micro batches: the optimizer counts.
+/// So do updates that only kernels, operators or other ranges show, see `updates`.
 /// A recording of a device alone has the names of 1 to 4 as annotations of its streams.
 ///
 /// * A recording of one pass has no steps: its layers repeat as steps do, see `sequence`.
@@ -282,7 +345,9 @@ pub fn steps(trace: &Trace, is_cancelled: &dyn Fn() -> bool) -> Option<Steps> {
         DeviceSteps::new(trace, device, own.map_or(Some(main), |own| all[own].as_ref()))
     };
     let devices = devices.map(of_device).collect();
-    Some(Steps { devices, ..main.clone() })
+    let mut steps = main.clone();
+    steps.set_devices(devices, &main.boundaries);
+    Some(steps)
 }
 
 /// The steps of some processes and their devices.
@@ -292,7 +357,9 @@ fn steps_in(trace: &Trace, scope: &Scope, is_cancelled: &dyn Fn() -> bool) -> Op
         true => device_divisions(trace, scope),
         false => divisions(&named, &Coverage::of(trace, scope)),
     };
-    choose(found.into_iter().map(Division::in_time).collect()).or_else(|| sequence::steps(trace, scope, is_cancelled))
+    let found = choose(found.into_iter().map(Division::in_time).collect())
+        .or_else(|| sequence::steps(trace, scope, is_cancelled))?;
+    Some(updates::joined(trace, scope, found))
 }
 
 /// The steps between marks set by the user, in trace time and any order; `None` for fewer than two distinct marks.

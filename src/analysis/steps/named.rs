@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 
 use super::{Scope, StepSource, Steps};
-use crate::model::time::{length, unite};
+use crate::model::time::{length, partition_near, unite};
 use crate::model::{Row, SliceKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// Anchors needed for two whole steps, the minimum for a comparison.
@@ -79,11 +79,6 @@ impl Coverage {
         Self { starts: starts.to_vec() }
     }
 
-    fn count(&self, range: TimeRange) -> usize {
-        let before = |ts| self.starts.partition_point(|&start| start < ts);
-        before(range.end).saturating_sub(before(range.start))
-    }
-
     /// Of the work between the first and the last range, the share inside them; and the share of all work between
     /// them. Without recorded work, the share of the time inside them, and 1.
     ///
@@ -96,8 +91,17 @@ impl Coverage {
         if self.starts.is_empty() {
             return [share(length(ranges) as usize, whole.dur() as usize), 1.0];
         }
-        let inside = ranges.iter().map(|&range| self.count(range)).sum();
-        let between = self.count(whole);
+        let mut near = 0;
+        let mut before = |ts: TimeNs| {
+            near = partition_near(&self.starts, near, |&start| start < ts);
+            near
+        };
+        let mut count = |range: TimeRange| {
+            let first = before(range.start);
+            before(range.end).saturating_sub(first)
+        };
+        let inside = ranges.iter().map(|&range| count(range)).sum();
+        let between = count(whole);
         [share(inside, between), share(between, self.starts.len())]
     }
 }
@@ -132,6 +136,16 @@ impl Division {
             names.drain(..names.len() - n_steps.min(names.len()));
         }
         self.times.drain(..self.times.len() - n_steps.min(self.times.len()));
+    }
+
+    /// Removes the steps that begin after `last`, the last event of a recording.
+    pub fn end_at(&mut self, last: TimeNs) {
+        let n_steps = self.boundaries.partition_point(|&start| start <= last).min(self.boundaries.len() - 1);
+        self.boundaries.truncate(n_steps + 1);
+        if let Some(names) = &mut self.names {
+            names.truncate(n_steps);
+        }
+        self.times.truncate(n_steps);
     }
 
     /// The steps as time ranges.

@@ -6,6 +6,15 @@ use crate::analysis::busy::DeviceBusy;
 use crate::analysis::roles::{RoleTimes, role_times};
 use crate::model::{DurNs, TimeNs, TimeRange, Trace};
 
+/// A step as a device sees it, see [`Steps::on`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DevicePart {
+    /// From the completion of the work of the step before to that of its own.
+    pub time: TimeRange,
+    /// Sums to `time`.
+    pub parts: Breakdown,
+}
+
 /// The parts of the steps of a trace, each summing to its step.
 #[derive(Clone, Debug, Default)]
 pub struct StepParts {
@@ -13,7 +22,7 @@ pub struct StepParts {
     pub roles: Vec<RoleTimes>,
     /// For each device with work its index and the parts of each step as the device sees it, see
     /// [`Steps::on`]; none where another process launches on the device and takes another number of steps.
-    pub devices: Vec<(u32, Vec<Breakdown>)>,
+    pub devices: Vec<(u32, Vec<DevicePart>)>,
     /// For each device its index and the share of the steps that statistics are of, on the host, in which a kernel
     /// runs: the GPU utilization of the TensorBoard plugin, which includes warm-up and the step in which the
     /// profiler stops.
@@ -25,7 +34,8 @@ pub fn step_parts(trace: &Trace, steps: &Steps, busy: &[DeviceBusy]) -> StepPart
     let of_device = |busy: &DeviceBusy| {
         let boundaries = steps.on(busy.process).device;
         let is_alike = boundaries.len() == steps.boundaries.len();
-        let parts = ranges(boundaries).filter(|_| is_alike).map(|step| breakdown(busy, step)).collect();
+        let part = |time| DevicePart { time, parts: breakdown(busy, time) };
+        let parts = ranges(boundaries).filter(|_| is_alike).map(part).collect();
         (busy.device, parts)
     };
     StepParts {

@@ -1,4 +1,4 @@
-//! Detection of the period of a sequence.
+//! Detection of the periods of a sequence.
 
 use hashbrown::HashMap;
 
@@ -28,8 +28,8 @@ const TOLERANCE: f64 = 0.003;
 const MAX_LENGTHS: usize = 24;
 /// Numbers of consecutive items that are compared as one where single items do not tell: if none occurs once a round.
 const WIDTHS: [usize; 2] = [8, 64];
-/// Share of repeated items from which single items suffice.
-const ENOUGH_REPEATED: f64 = 0.98;
+/// Share of repeated items from which single items suffice: layers alone explain nearly all of a pass with many.
+const ENOUGH_REPEATED: f64 = 0.999;
 
 /// A possible start of rounds: an item that recurs at nearly constant distance.
 struct Anchor {
@@ -39,36 +39,57 @@ struct Anchor {
     /// From its first to its last, in items.
     span: usize,
     count: usize,
+    /// How many of its distances are not even.
+    uneven: usize,
     /// Mean level before it.
     level: i64,
     /// The same over the later half of its places less that over the earlier.
     rise: i64,
 }
 
-/// The period of a sequence, if most of its items take part in one.
+/// The periods of a sequence in which most of its items take part: those that explain most or nearly most come first,
+/// the shortest of them in front, then the others from the shortest. Empty once cancelled.
 ///
 /// * `symbols`: a number below the number of items for each item, the same for equal ones, ascending with
 ///   their first places.
 /// * `level`: what should be low where a round begins, such as memory in use before an item; 0 if there is
 ///   nothing of the sort.
 ///
+/// Layers repeat inside of a step, so several periods may hold: which of them is that of steps is for the caller to
+/// judge.
+///
 /// Rounds begin at an item that comes at an even distance. For the commonest distances, each weighted
 /// with what it covers, that item is taken before which the level rises least over the rounds, or hardly
 /// more, and of such that with the lowest level. A length explains an item if the round before has the
-/// same, wherever in it: so an odd item now and then moves nothing. Of the lengths that explain nearly the
-/// most the shortest wins. Cost: O(n log n); a few dozen bytes an item.
-pub fn period(symbols: &[u32], level: &dyn Fn(usize) -> i64, is_cancelled: &dyn Fn() -> bool) -> Option<Period> {
-    let mut found = candidates(symbols, symbols, level, is_cancelled)?;
+/// same, wherever in it: so an odd item now and then moves nothing. Cost: O(n log n); a few dozen bytes an item.
+pub fn periods(symbols: &[u32], level: &dyn Fn(usize) -> i64, is_cancelled: &dyn Fn() -> bool) -> Vec<Period> {
+    let mut found = candidates(symbols, symbols, level, is_cancelled).unwrap_or_default();
     for width in WIDTHS {
         if found.iter().any(|candidate| candidate.0 >= ENOUGH_REPEATED) || symbols.len() < 2 * width {
             break;
         }
-        found.extend(candidates(symbols, &grams(symbols, width), level, is_cancelled)?);
+        found.extend(candidates(symbols, &grams(symbols, width), level, is_cancelled).unwrap_or_default());
     }
-    let most = found.iter().map(|candidate| candidate.0).max_by(f64::total_cmp)?;
-    found.retain(|candidate| candidate.0 >= most - TOLERANCE);
-    let (_, explained, starts, anchor) = found.into_iter().min_by_key(|candidate| candidate.3.length)?;
-    Some(Period { length: anchor.length, share: explained as f64 / symbols.len() as f64, starts })
+    if is_cancelled() {
+        return Vec::new();
+    }
+    let most = found.iter().map(|candidate| candidate.0).max_by(f64::total_cmp).unwrap_or_default();
+    // Of one length that of single items, which are there in an odd round too, unless others explain more.
+    found.sort_by_key(|candidate| candidate.3.length);
+    found.dedup_by(|next, kept| {
+        let is_same = next.3.length == kept.3.length;
+        if is_same && next.0 > kept.0 + TOLERANCE {
+            std::mem::swap(next, kept);
+        }
+        is_same
+    });
+    found.sort_by_key(|candidate| candidate.0 < most - TOLERANCE);
+    let period = |(_, explained, starts, anchor): Candidate| Period {
+        length: anchor.length,
+        share: explained as f64 / symbols.len() as f64,
+        starts,
+    };
+    found.into_iter().map(period).collect()
 }
 
 /// Rounds with the share of items repeated, the items explained, their starts, and what they begin with.
@@ -146,6 +167,7 @@ fn anchors(symbols: &[u32], level: &dyn Fn(usize) -> i64) -> Vec<Anchor> {
             length,
             span: last - first,
             count: places.len(),
+            uneven: distances.len() - even,
             level: mean_level,
             rise,
         });
@@ -165,7 +187,7 @@ fn anchors(symbols: &[u32], level: &dyn Fn(usize) -> i64) -> Vec<Anchor> {
         let least = same.iter().map(|anchor| anchor.rise).min().unwrap_or_default();
         same.retain(|anchor| anchor.rise <= least + anchor.level / 100);
         // Symbols ascend with where they come first.
-        let first = same.into_iter().min_by_key(|anchor| (anchor.level, anchor.symbol));
+        let first = same.into_iter().min_by_key(|anchor| (anchor.level, anchor.uneven, anchor.symbol));
         best.extend(first.map(|anchor| (covered, anchor)));
     }
     best.sort_by_key(|anchor| std::cmp::Reverse(anchor.0));

@@ -1,15 +1,17 @@
 //! Steps of a trace without named ones, by the period of what it did.
 //!
 //! Layers repeat inside one pass as steps repeat inside a training. Rounds count as steps only if they are most of the
-//! sequence, at least four, and each has what a layer does not: a copy from or to the host, a wait of the host, a loss
-//! or an update of the parameters. Rounds inside one range named as a step or a pass are layers.
+//! sequence, at least four, and either each has what a layer does not: a copy from or to the host, a wait of the host,
+//! a loss or an update of the parameters. Or they are passes of layers: a shorter period holds inside of them, and they
+//! repeat exactly up to the end of the recording, whereas a head follows the layers of a single pass. Rounds inside one
+//! range named as a step or a pass are layers.
 
 use std::ops::Range;
 
 use hashbrown::HashMap;
 
 use super::named::{annotations, is_in_one_pass};
-use super::{Period, Scope, StepSource, Steps, period};
+use super::{Period, Scope, StepSource, Steps, periods};
 use crate::model::{CopyKind, Row, SliceId, SliceKind, StringId, SyncKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// Minimum of whole rounds.
@@ -20,6 +22,8 @@ const MIN_SHARE: f64 = 0.7;
 const SAME: f64 = 0.95;
 /// Minimum share of rounds with what a layer does not have.
 const MIN_WHOLE: f64 = 0.8;
+/// Minimum of layers in a pass.
+const LAYERS: usize = 4;
 /// Items from which the period is found; rounds after them are found by their first items.
 const MAX_ITEMS: usize = 1 << 20;
 /// Parts of the names of kernels and operators that occur once a training step.
@@ -55,24 +59,118 @@ fn of(
     is_cancelled: &dyn Fn() -> bool,
 ) -> Option<Steps> {
     let symbols = symbols(trace, items);
-    let Period { length, share, starts } = period(&symbols[..symbols.len().min(MAX_ITEMS)], &|_| 0, is_cancelled)?;
-    let starts = extended(&symbols, starts, length);
-    let time = |i: usize| trace.slices.time(items[i]);
-    let mut boundaries: Vec<TimeNs> = starts.iter().map(|&start| time(start).start).collect();
-    // A last round of full length is whole.
-    if symbols.len() - starts[starts.len() - 1] >= length {
-        boundaries.push(time(symbols.len() - 1).end);
+    let found = periods(&symbols[..symbols.len().min(MAX_ITEMS)], &|_| 0, is_cancelled);
+    let shortest = found.iter().map(|period| period.length).min()?;
+    let evidence = Evidence::of(trace, scope);
+    let named = annotations(trace, scope);
+    found.into_iter().find_map(|Period { length, share, starts }| {
+        let passes = (LAYERS * shortest <= length).then(|| exact(&symbols, length)).flatten();
+        let is_exact = passes.is_some();
+        let starts = passes.unwrap_or_else(|| extended(&symbols, starts, length));
+        let rounds = Rounds::of(trace, items, &starts, length);
+        let is_fit = rounds.device.len() > MIN_ROUNDS && share >= MIN_SHARE;
+        if !is_fit || is_in_one_pass(&named, &[rounds.launched()]) || !is_exact && !evidence.is_of_most(&rounds) {
+            return None;
+        }
+        let source = StepSource::Period { items: name, length, share };
+        let steps = Steps::new(source, rounds.device, None, 0, Some(&|ts| ts));
+        Some(steps.with_regularity(regularity(&symbols, &starts, length)))
+    })
+}
+
+/// The rounds of a period that end with the sequence and repeat each other exactly; `None` if there are too few.
+/// Cost: O(n).
+fn exact(symbols: &[u32], length: usize) -> Option<Vec<usize>> {
+    let n = symbols.len();
+    let same = (length..n).rev().take_while(|&i| symbols[i] == symbols[i - length]).count();
+    let rounds = same / length + 1;
+    (rounds >= MIN_ROUNDS).then(|| (0..rounds).map(|round| n - (rounds - round) * length).collect())
+}
+
+/// Boundaries of rounds, one more than rounds.
+struct Rounds {
+    device: Vec<TimeNs>,
+    /// When the first item of each round was launched, and last the end of the last launch.
+    host: Vec<TimeNs>,
+}
+
+impl Rounds {
+    /// * `starts`: the first item of each round. A last round of full `length` is whole.
+    fn of(trace: &Trace, items: &[SliceId], starts: &[usize], length: usize) -> Self {
+        let launch = |i: usize| trace.slices.time(trace.launch_of(items[i]).unwrap_or(items[i]));
+        let mut device: Vec<TimeNs> = starts.iter().map(|&start| trace.slices.ts[items[start].idx()]).collect();
+        let mut host: Vec<TimeNs> = starts.iter().map(|&start| launch(start).start).collect();
+        if items.len() - starts[starts.len() - 1] >= length {
+            device.push(trace.slices.end[items[items.len() - 1].idx()]);
+            host.push(launch(items.len() - 1).end);
+        }
+        Self { device, host }
     }
-    let times: Vec<TimeRange> = boundaries.windows(2).map(|pair| TimeRange { start: pair[0], end: pair[1] }).collect();
-    let is_fit = times.len() >= MIN_ROUNDS && share >= MIN_SHARE;
-    let launched = |i: usize| trace.slices.time(trace.launch_of(items[i]).unwrap_or(items[i]));
-    let whole = TimeRange { start: launched(starts[0]).start, end: launched(starts[starts.len() - 1]).end };
-    if !is_fit || is_in_one_pass(&annotations(trace, scope), &[whole]) || !has_whole_passes(trace, scope, &times) {
-        return None;
+
+    /// When all of them were launched.
+    fn launched(&self) -> TimeRange {
+        TimeRange { start: self.host[0], end: self.host[self.host.len() - 1] }
     }
-    let source = StepSource::Period { items: name, length, share };
-    let steps = Steps::new(source, boundaries, None, 0, Some(&|ts| ts));
-    Some(steps.with_regularity(regularity(&symbols, &starts, length)))
+}
+
+/// Times of what a whole step has and a layer has not: a copy from or to the host, a wait of the host, a loss or an
+/// update of the parameters.
+struct Evidence {
+    /// Ascending.
+    device: Vec<TimeNs>,
+    /// Ascending.
+    host: Vec<TimeNs>,
+}
+
+impl Evidence {
+    /// Cost: O(n log n) for n slices and strings.
+    fn of(trace: &Trace, scope: &Scope) -> Self {
+        let slices = &trace.slices;
+        let is_of_step: Vec<bool> = trace
+            .strings
+            .iter()
+            .map(|(_, name)| {
+                let lower = name.to_ascii_lowercase();
+                let waits =
+                    matches!(SyncKind::of_call(name), Some(SyncKind::Event | SyncKind::Stream | SyncKind::Device));
+                waits || STEP_KERNELS.iter().any(|part| lower.contains(part))
+            })
+            .collect();
+        let is_evidence = |i: usize| match slices.kind[i] {
+            SliceKind::Memcpy => {
+                let kind = trace.facts.copies.get(SliceId(i as u32)).map(|copy| copy.kind);
+                matches!(kind, Some(CopyKind::HtoD | CopyKind::DtoH))
+            }
+            SliceKind::Kernel | SliceKind::Operator | SliceKind::Runtime | SliceKind::Driver => {
+                is_of_step.get(slices.name[i].0 as usize).copied().unwrap_or_default()
+            }
+            _ => false,
+        };
+        let (mut device, mut host) = (Vec::new(), Vec::new());
+        let rows = slices.rows.iter().filter(|row| scope.has_track(trace, row.track));
+        for i in rows.flat_map(Row::range).filter(|&i| is_evidence(i)) {
+            let of = if slices.kind[i].is_device_work() { &mut device } else { &mut host };
+            of.push(slices.ts[i]);
+        }
+        device.sort_unstable();
+        host.sort_unstable();
+        Self { device, host }
+    }
+
+    /// Whether most rounds have some. A round takes from the launch of its first item to that of the next round's, and
+    /// what the host does after the last launch belongs to the last round.
+    fn is_of_most(&self, rounds: &Rounds) -> bool {
+        let n = rounds.device.len().saturating_sub(1);
+        let has = |times: &[TimeNs], start: TimeNs, end: TimeNs| {
+            times.get(times.partition_point(|&at| at < start)).is_some_and(|&at| at < end)
+        };
+        let is_whole = |&round: &usize| {
+            let end = if round + 1 == n { TimeNs::MAX } else { rounds.host[round + 1] };
+            has(&self.device, rounds.device[round], rounds.device[round + 1])
+                || has(&self.host, rounds.host[round], end)
+        };
+        (0..n).filter(is_whole).count() as f64 >= MIN_WHOLE * n as f64
+    }
 }
 
 /// Share of the rounds, from the second on, that have nearly the items of the one before, in any order.
@@ -130,40 +228,6 @@ fn extended(symbols: &[u32], mut starts: Vec<usize>, length: usize) -> Vec<usize
         starts.push(next);
     }
     starts
-}
-
-/// Whether most of these ranges, which are sorted and disjoint, have a copy from or to the host, a wait of the host, a
-/// loss or an update of the parameters.
-fn has_whole_passes(trace: &Trace, scope: &Scope, rounds: &[TimeRange]) -> bool {
-    let slices = &trace.slices;
-    let is_of_step: Vec<bool> = trace
-        .strings
-        .iter()
-        .map(|(_, name)| {
-            let lower = name.to_ascii_lowercase();
-            let waits = matches!(SyncKind::of_call(name), Some(SyncKind::Event | SyncKind::Stream | SyncKind::Device));
-            waits || STEP_KERNELS.iter().any(|part| lower.contains(part))
-        })
-        .collect();
-    let is_evidence = |i: usize| match slices.kind[i] {
-        SliceKind::Memcpy => {
-            let kind = trace.facts.copies.get(SliceId(i as u32)).map(|copy| copy.kind);
-            matches!(kind, Some(CopyKind::HtoD | CopyKind::DtoH))
-        }
-        SliceKind::Kernel | SliceKind::Operator | SliceKind::Runtime | SliceKind::Driver => {
-            is_of_step.get(slices.name[i].0 as usize).copied().unwrap_or_default()
-        }
-        _ => false,
-    };
-    let mut has = vec![false; rounds.len()];
-    let rows = slices.rows.iter().filter(|row| scope.has_track(trace, row.track));
-    for i in rows.flat_map(Row::range).filter(|&i| is_evidence(i)) {
-        let after = rounds.partition_point(|round| round.start <= slices.ts[i]);
-        if let Some(round) = after.checked_sub(1).filter(|&round| slices.ts[i] < rounds[round].end) {
-            has[round] = true;
-        }
-    }
-    has.iter().filter(|&&has| has).count() as f64 >= MIN_WHOLE * rounds.len() as f64
 }
 
 /// The device work on the stream that has most of it, in order of time.

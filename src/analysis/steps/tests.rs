@@ -68,6 +68,68 @@ fn repeating_kernels_are_steps_without_annotations() {
     assert_eq!(find(&[]), None);
 }
 
+#[test]
+fn passes_of_layers_that_repeat_exactly_to_the_end_are_steps() {
+    let kernels = |names: Vec<&str>| -> Vec<_> {
+        let slice = |(i, name): (i64, &str)| ("stream 7", SliceKind::Kernel, name.to_owned(), 10 * i, 10 * i + 8);
+        (0..).zip(names).map(slice).collect()
+    };
+    let layer = ["norm", "gemm", "softmax", "gemm", "add"];
+    // All kernels of a pass but two are of its layers, and also occur in them.
+    let pass: Vec<&str> = layer.iter().copied().cycle().take(20 * 5).chain(["norm", "gemm"]).collect();
+    let copies = vec!["fill"; 17];
+    let passes = |n: usize, rest: usize| [copies.clone(), pass.repeat(n), pass[..rest].to_vec()].concat();
+    let found = find(&kernels(passes(6, 0))).unwrap();
+    let starts: Vec<TimeNs> = (0..6).map(|pass| 10 * (17 + 102 * pass)).collect();
+    assert_eq!((found.boundaries[..6].to_vec(), found.regularity, found.is_reliable()), (starts, 1.0, true));
+    assert_eq!(find(&kernels(passes(3, 0))), None, "too few");
+    assert_eq!(find(&kernels([vec!["embed"], layer.repeat(40), vec!["head"]].concat())), None, "one pass");
+    assert_eq!(find(&kernels([passes(6, 0), vec!["head"]].concat())), None, "something follows");
+}
+
+#[test]
+fn micro_batches_before_each_update_are_one_step() {
+    // Three updates of five micro batches each; the update is known by its kernels only.
+    let run = |names: [&str; 2], updated: &dyn Fn(i64) -> bool| {
+        let mut slices = Vec::new();
+        let mut correlation = Vec::new();
+        for micro in 0..15 {
+            let at = 100 * micro;
+            slices.push(("main", NOTE, names[0].to_owned(), at, at + 40));
+            slices.push(("main", NOTE, names[1].to_owned(), at + 40, at + 80));
+            correlation.extend([0, 0]);
+            for (launch, name) in [(5, "gemm"), (45, "gemm_backward"), (85, "multi_tensor_apply_kernel<adam>")] {
+                if launch < 85 || updated(micro) {
+                    let id = correlation.len() as u32;
+                    slices.push((
+                        "main",
+                        SliceKind::Runtime,
+                        "cudaLaunchKernel".to_owned(),
+                        at + launch,
+                        at + launch + 2,
+                    ));
+                    slices.push(("stream 7", SliceKind::Kernel, name.to_owned(), at + launch + 3, at + launch + 10));
+                    correlation.extend([id, id]);
+                }
+            }
+        }
+        let named: Vec<_> = slices.iter().map(|(t, k, n, a, b)| (*t, *k, n.as_str(), *a, *b)).collect();
+        let mut builder = TraceBuilder::from_slices(&named);
+        builder.slices[0].correlation = correlation;
+        steps(&builder.finish(), &|| false).unwrap()
+    };
+    let found = run(["## forward ##", "## backward ##"], &|micro| micro % 5 == 4);
+    let of = Box::new(StepSource::Ranges("## forward ##".to_owned()));
+    assert_eq!(found.source, StepSource::Updates { every: 5, of: of.clone() });
+    assert_eq!((found.boundaries.clone(), found.disagreement), (vec![0, 500, 1000, 1480], Some((*of, 15))));
+    // The recording begins within a step, whose rest does not count.
+    let found = run(["## forward ##", "## backward ##"], &|micro| micro % 5 == 2);
+    assert_eq!(found.boundaries, [300, 800, 1300]);
+    for updated in [&|_| true, &|micro: i64| [4, 6, 14].contains(&micro), &|_| false] as [&dyn Fn(i64) -> bool; 3] {
+        assert_eq!(run(["## forward ##", "## backward ##"], updated).len(), 15);
+    }
+}
+
 /// Steps of 100 ns with two launches each, and what `name` adds.
 fn named(n: i64, name: impl Fn(i64, i64) -> Vec<(&'static str, SliceKind, String, TimeNs, TimeNs)>) -> Option<Steps> {
     let mut slices = Vec::new();
@@ -268,8 +330,12 @@ fn a_device_follows_the_work_that_its_steps_launched() {
     assert_eq!(found.on(busy[0].process).host, found.boundaries);
     assert_eq!(found.on(busy[0].process).device, [0, 500, 1000, 1500]);
     let parts = step_parts(&trace, &found, &busy);
-    let of_device: Vec<_> = parts.devices[0].1.iter().map(|step| (step.compute_ns, step.idle_ns)).collect();
+    let of_device: Vec<_> = parts.devices[0].1.iter().map(|step| (step.parts.compute_ns, step.parts.idle_ns)).collect();
     assert_eq!(of_device, [(400, 100); 3]);
+    assert_eq!(parts.devices[0].1[1].time, TimeRange { start: 500, end: 1000 });
+    // The host takes 100 ns to launch a step that takes the device 500.
+    assert!(found.is_of_completions());
+    assert_eq!((found.durations.unwrap().mean_ns, found.times[1].dur()), (500, 100));
     // Of 300 ns on the host, the device is busy from 50 to 250.
     assert_eq!(parts.utilization, [(0, 200.0 / 300.0)]);
 }

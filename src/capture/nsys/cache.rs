@@ -3,12 +3,12 @@
 use std::fs::{DirBuilder, File};
 use std::io::Result;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What an export was made of; a file of this name lies beside each.
+use super::super::scratch::Scratch;
+
+/// What an export was made of and by whom; a file of this name lies beside each.
 const MADE_OF: &str = "made-of.txt";
-/// Remains of a killed conversion are removed after this time.
-const ABANDONED: Duration = Duration::from_secs(24 * 3600);
 
 /// The user's folder for exports: `$XDG_CACHE_HOME/lacuna/nsys`, or the same in `~/.cache`.
 pub fn folder() -> Option<PathBuf> {
@@ -21,20 +21,45 @@ pub fn folder() -> Option<PathBuf> {
 #[derive(Debug)]
 pub struct Cache {
     root: PathBuf,
-    /// Path, size and time of the report, and the version that converts it.
+    /// Path, size and time of the report.
     made_of: String,
     folder: PathBuf,
     name: PathBuf,
 }
 
+/// An export that was made before.
+#[derive(Debug)]
+pub struct Made {
+    pub export: PathBuf,
+    /// The `nsys` that made it, and its version.
+    pub converter: String,
+    /// Every `nsys` that there was then, as [`identity`] names it.
+    known: String,
+}
+
+impl Made {
+    /// Whether the `nsys` was there when the export was made, as it is now.
+    pub fn knew(&self, nsys: &Path) -> bool {
+        self.known.lines().any(|known| known == identity(nsys))
+    }
+}
+
+/// The path of a program with its time, which tells an update.
+pub fn identity(program: &Path) -> String {
+    format!("{} {}", program.display(), program.metadata().and_then(|data| nanos(&data)).unwrap_or_default())
+}
+
+fn nanos(data: &std::fs::Metadata) -> Result<u128> {
+    Ok(data.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos())
+}
+
 impl Cache {
-    /// The place in `root` of what `version` of `nsys` makes of `report` as it is now.
+    /// The place in `root` of the export of `report` as it is now.
     ///
     /// Errors: the report cannot be looked at, or the folder not be made.
-    pub fn new(root: &Path, report: &Path, version: &str) -> Result<Self> {
+    pub fn new(root: &Path, report: &Path) -> Result<Self> {
         let data = report.metadata()?;
-        let modified = data.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let made_of = format!("{}\n{} bytes\nmodified {modified}\nnsys {version}\n", report.display(), data.len());
+        let made_of = format!("{}\n{} bytes\nmodified {}\n", report.display(), data.len(), nanos(&data)?);
         private_folder(root)?;
         let folder = root.join(format!("{:016x}", fnv(made_of.as_bytes())));
         // The export has the report's name, which is what the user sees.
@@ -47,44 +72,36 @@ impl Cache {
         &self.name
     }
 
+    /// A new folder for a program that Lacuna runs; dropping it removes it.
+    ///
+    /// Errors: it cannot be made.
+    pub fn scratch(&self) -> Result<Scratch> {
+        Scratch::new(&self.root)
+    }
+
     /// The export, if it was made before. Marks it as used now.
-    pub fn find(&self) -> Option<PathBuf> {
+    pub fn find(&self) -> Option<Made> {
         let note = self.folder.join(MADE_OF);
-        let is_ours = std::fs::read(&note).is_ok_and(|text| text == self.made_of.as_bytes());
+        let text = std::fs::read_to_string(&note).ok()?;
+        let (converter, known) = text.strip_prefix(&self.made_of)?.split_once('\n')?;
         let export = self.folder.join(&self.name);
-        if !is_ours || !export.is_file() {
+        if !export.is_file() {
             return None;
         }
         // If the time cannot be set, it is only evicted sooner.
         let _ = File::options().append(true).open(note).and_then(|file| file.set_modified(SystemTime::now()));
-        Some(export)
+        Some(Made { export, converter: converter.to_owned(), known: known.to_owned() })
     }
 
-    /// A new folder in which an export is made; dropping it removes it.
-    ///
-    /// Errors: it cannot be made.
-    pub fn work_folder(&self) -> Result<tempfile::TempDir> {
-        let mut builder = tempfile::Builder::new();
-        builder.prefix("part-");
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
-        builder.tempdir_in(&self.root)
-    }
-
-    /// Keeps what was made in `work`; returns the export's path.
+    /// Keeps the export made in `work` by `converter`, one of those `known`; returns its path.
     ///
     /// Errors: it cannot be moved into its place.
-    pub fn keep(&self, work: tempfile::TempDir) -> Result<PathBuf> {
-        std::fs::write(work.path().join(MADE_OF), &self.made_of)?;
-        let _ = std::fs::remove_file(work.path().join("log"));
-        // An existing entry is damaged, or was just created by another process.
-        if let Some(export) = self.find() {
-            return Ok(export);
-        }
+    pub fn keep(&self, work: Scratch, converter: &str, known: &[String]) -> Result<PathBuf> {
+        let note = format!("{}{converter}\n{}\n", self.made_of, known.join("\n"));
+        std::fs::write(work.path().join(MADE_OF), note)?;
+        // What lies there is damaged, of another `nsys`, or was just made by another Lacuna.
         let _ = std::fs::remove_dir_all(&self.folder);
-        std::fs::rename(work.path(), &self.folder)?;
-        // It has a new name, under which it is to stay.
-        let _ = work.keep();
+        work.keep(&self.folder)?;
         Ok(self.folder.join(&self.name))
     }
 
@@ -94,11 +111,7 @@ impl Cache {
         for entry in std::fs::read_dir(&self.root).into_iter().flatten().flatten() {
             let folder = entry.path();
             let used = |path: &Path| path.metadata().and_then(|data| data.modified()).unwrap_or(UNIX_EPOCH);
-            if entry.file_name().to_string_lossy().starts_with("part-") {
-                if used(&folder).elapsed().is_ok_and(|age| age > ABANDONED) {
-                    let _ = std::fs::remove_dir_all(&folder);
-                }
-            } else if folder.join(MADE_OF).is_file() {
+            if folder.join(MADE_OF).is_file() && !entry.file_name().to_string_lossy().starts_with("part-") {
                 kept.push((used(&folder.join(MADE_OF)), bytes_in(&folder), folder));
             }
         }

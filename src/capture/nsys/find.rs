@@ -16,7 +16,8 @@ const INSIDE: [&str; 3] = ["bin/nsys", "target-linux-x64/nsys", "target-linux-sb
 /// Where to look.
 #[derive(Clone, Debug, Default)]
 pub struct SearchPaths {
-    /// The user's choice; if set, no other place is searched.
+    /// The user's choice; if set, no other place is searched: a program, a folder of an installation, or the bare
+    /// name of a program in `path`. A relative path is one from the current folder.
     pub chosen: Option<PathBuf>,
     /// Folders of programs, in order. Relative ones and the current folder are left out.
     pub path: Vec<PathBuf>,
@@ -33,28 +34,16 @@ impl SearchPaths {
         Self { chosen, path, current: std::env::current_dir().ok(), root: PathBuf::from("/") }
     }
 
-    /// All candidates for `nsys`, best first.
+    /// All candidates for `nsys`: those in `path` first, then the installed ones from the newest by name.
     pub fn candidates(&self) -> Vec<PathBuf> {
-        if let Some(chosen) = &self.chosen {
-            let is_good = chosen.is_absolute() && is_program(chosen);
-            return if is_good { vec![chosen.clone()] } else { Vec::new() };
-        }
-        // A file in the current folder is not an installed program.
-        let current = self.current.as_ref().and_then(|folder| folder.canonicalize().ok());
-        let is_current = |folder: &Path| folder.canonicalize().is_ok_and(|folder| Some(folder) == current);
-        let of_path = self.path.iter().filter(|folder| folder.is_absolute() && !is_current(folder));
-        let mut found: Vec<PathBuf> = of_path.map(|folder| folder.join("nsys")).collect();
-        let mut installed: Vec<(Vec<u64>, PathBuf)> = Vec::new();
-        for (parent, start) in INSTALLED {
-            for folder in std::fs::read_dir(self.root.join(parent)).into_iter().flatten().flatten() {
-                let name = folder.file_name().to_string_lossy().into_owned();
-                if let Some(version) = name.strip_prefix(start) {
-                    installed.push((numbers(version), folder.path()));
-                }
+        let mut found = match &self.chosen {
+            Some(chosen) => self.chosen_programs(chosen),
+            None => {
+                let mut found: Vec<PathBuf> = self.trusted_path().map(|folder| folder.join("nsys")).collect();
+                found.extend(installed(INSTALLED.map(|(parent, start)| (self.root.join(parent), start))));
+                found
             }
-        }
-        installed.sort_by(|a, b| (&b.0, &b.1).cmp(&(&a.0, &a.1)));
-        found.extend(installed.iter().flat_map(|(_, folder)| INSIDE.map(|inside| folder.join(inside))));
+        };
         found.retain(|nsys| is_program(nsys));
         let mut seen = Vec::new();
         found.retain(|nsys| {
@@ -64,6 +53,31 @@ impl SearchPaths {
             is_new
         });
         found
+    }
+
+    /// A file in the current folder is not an installed program.
+    fn trusted_path(&self) -> impl Iterator<Item = &PathBuf> {
+        let current = self.current.as_ref().and_then(|folder| folder.canonicalize().ok());
+        let is_current = move |folder: &Path| folder.canonicalize().is_ok_and(|folder| Some(folder) == current);
+        self.path.iter().filter(move |folder| folder.is_absolute() && !is_current(folder))
+    }
+
+    fn chosen_programs(&self, chosen: &Path) -> Vec<PathBuf> {
+        if chosen.as_os_str().is_empty() {
+            return Vec::new();
+        }
+        let is_bare = chosen.components().count() == 1 && chosen.file_name() == Some(chosen.as_os_str());
+        let on_path: Vec<PathBuf> = self.trusted_path().filter(|_| is_bare).map(|folder| folder.join(chosen)).collect();
+        // The first one found, as a shell takes it.
+        if let Some(program) = on_path.into_iter().find(|program| is_program(program)) {
+            return vec![program];
+        }
+        let place = self.current.as_deref().unwrap_or(Path::new("")).join(chosen);
+        if !place.is_dir() {
+            return vec![place];
+        }
+        let inside = ["nsys"].into_iter().chain(INSIDE).map(|inside| place.join(inside));
+        inside.chain(installed([(place.clone(), "")])).collect()
     }
 
     /// The searched places, for messages.
@@ -81,6 +95,29 @@ fn is_program(path: &Path) -> bool {
     #[cfg(not(unix))]
     let may_run = |_: &std::fs::Metadata| true;
     path.metadata().is_ok_and(|data| data.is_file() && may_run(&data))
+}
+
+/// Where `nsys` lies in the folders of versions, newest first; each parent with the start of their names.
+fn installed<const N: usize>(parents: [(PathBuf, &str); N]) -> Vec<PathBuf> {
+    let mut installed: Vec<(Vec<u64>, PathBuf)> = Vec::new();
+    for (parent, start) in parents {
+        for folder in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+            let name = folder.file_name().to_string_lossy().into_owned();
+            if let Some(version) = name.strip_prefix(start) {
+                installed.push((numbers(version), folder.path()));
+            }
+        }
+    }
+    installed.sort_by(|a, b| (&b.0, &b.1).cmp(&(&a.0, &a.1)));
+    installed.iter().flat_map(|(_, folder)| INSIDE.map(|inside| folder.join(inside))).collect()
+}
+
+/// A choice of `nsys` that means the same in whatever folder it is used next time.
+pub fn lasting(chosen: &Path) -> PathBuf {
+    match std::path::absolute(chosen) {
+        Ok(place) if place.exists() => place,
+        _ => chosen.to_owned(),
+    }
 }
 
 /// The numbers in a name, so that 2023.10 comes after 2023.4.

@@ -7,19 +7,22 @@ mod cache;
 mod find;
 mod version;
 
+use std::cmp::Reverse;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::child::{ExitReason, last_lines, run};
+use super::run::{ExitReason, last_lines, percentage, run};
+use super::scratch::Scratch;
 use crate::job::Progress;
 use crate::model::{Severity, Trace};
 use cache::Cache;
 use version::Version;
 
-pub use find::SearchPaths;
+pub use cache::folder as cache_folder;
+pub use find::{SearchPaths, lasting};
 
 /// First bytes of a report; the second form is of older versions.
 const MAGIC: [&[u8]; 2] = [b"NVIDIA Tegra Profiler Report", b"QDRP"];
@@ -27,8 +30,6 @@ const MAGIC: [&[u8]; 2] = [b"NVIDIA Tegra Profiler Report", b"QDRP"];
 const HEAD: u64 = 128;
 /// `nsys --version` takes no longer.
 const VERSION_LIMIT: Duration = Duration::from_secs(20);
-/// An export is about this many times as large as its report: a guess, for the progress bar alone.
-const GROWTH: u64 = 3;
 
 /// How reports are converted.
 #[derive(Clone, Debug)]
@@ -76,16 +77,28 @@ impl From<std::io::Error> for ConvertError {
 pub struct Openable {
     /// The file itself, or the export made of it.
     pub path: PathBuf,
+    /// Where it is an export made of a report, by whom.
+    origin: Option<Origin>,
+}
+
+#[derive(Debug)]
+struct Origin {
     /// The `nsys` that made the export, and its version.
-    converter: Option<String>,
+    converter: String,
+    /// The version that recorded the report, where the report tells.
+    recorded: Option<Version>,
 }
 
 impl Openable {
-    /// Gives traces read from the export the name of the report, and notes who converted it.
+    /// Gives traces read from the export the name of the report and of who recorded it, and notes who converted it.
     pub fn claim(&self, report: &Path, traces: &mut [Trace]) {
-        let Some(converter) = &self.converter else { return };
+        let Some(Origin { converter, recorded }) = &self.origin else { return };
         for trace in traces {
             report.clone_into(&mut trace.info.path);
+            // The export names the version that exported it.
+            if let Some(version) = recorded {
+                trace.info.producer = format!("Nsight Systems {version}");
+            }
             let text = format!("A report of Nsight Systems, converted by {converter}");
             trace.import.note(Severity::Note, &text, 1, None);
             trace.import.sort();
@@ -94,28 +107,56 @@ impl Openable {
 }
 
 /// Returns a file that the reader can open: the file itself, or the export of a report, which may take minutes
-/// to create. `progress` counts bytes of the export against an estimate of its size.
+/// to create. `progress` says that `nsys` is at work, and counts its percentage.
 ///
-/// Errors: cancelled; no `nsys` that can read the report; or what `nsys` said when it failed.
+/// Of several `nsys` the one that recorded the report is tried first, then the newest; after one that fails, the
+/// next. An export in the cache is used unless there is an `nsys` that was not there when it was made, or the
+/// user chose another.
+///
+/// Errors: cancelled; no `nsys` that can read the report; or what each `nsys` said when it failed.
 pub fn openable(path: &Path, options: &Options, progress: &Progress) -> Result<Openable, ConvertError> {
     let Some(head) = report_head(path) else {
-        return Ok(Openable { path: path.to_owned(), converter: None });
+        return Ok(Openable { path: path.to_owned(), origin: None });
     };
-    let of_report = Version::in_report(&head);
-    let (nsys, version) = choose(path, of_report, options, progress)?;
-    // An absolute path cannot be taken for an option.
-    let report = path.canonicalize()?;
+    let recorded = Version::in_report(&head);
     let Some(folder) = &options.cache else {
         let text = "There is no folder for the converted report: set XDG_CACHE_HOME or HOME";
         return Err(ConvertError::Failed(text.to_owned()));
     };
-    let cache = Cache::new(folder, &report, &format!("{version}"))?;
-    let path = match cache.find() {
-        Some(export) => export,
-        None => convert(&nsys, &report, &cache, options, progress)?,
-    };
-    cache.prune(options.cache_limit);
-    Ok(Openable { path, converter: Some(format!("nsys {version} ({})", nsys.display())) })
+    // An absolute path cannot be taken for an option.
+    let report = path.canonicalize()?;
+    let cache = Cache::new(folder, &report)?;
+    let candidates = options.search.candidates();
+    let made = cache.find();
+    let opened = |path, converter| Ok(Openable { path, origin: Some(Origin { converter, recorded }) });
+    if let Some(made) = &made {
+        let is_chosen = |nsys: &PathBuf| made.converter.ends_with(&by(nsys)) && made.knew(nsys);
+        let serves = match options.search.chosen {
+            Some(_) => candidates.is_empty() || candidates.iter().any(is_chosen),
+            None => candidates.iter().all(|nsys| made.knew(nsys)),
+        };
+        if serves {
+            return opened(made.export.clone(), made.converter.clone());
+        }
+    }
+    let converted = convert(&report, &cache, (&candidates, recorded), options, progress);
+    progress.set_phase("");
+    match converted {
+        Ok((export, converter)) => {
+            cache.prune(options.cache_limit);
+            opened(export, converter)
+        }
+        Err(ConvertError::Failed(why)) => match made {
+            Some(made) => opened(made.export, made.converter),
+            None => Err(ConvertError::Failed(why)),
+        },
+        Err(error) => Err(error),
+    }
+}
+
+/// The end of the name of a converter.
+fn by(nsys: &Path) -> String {
+    format!(" ({})", nsys.display())
 }
 
 /// The first bytes of a report; nothing for any other file, or one that cannot be read.
@@ -127,31 +168,50 @@ fn report_head(path: &Path) -> Option<Vec<u8>> {
     MAGIC.iter().any(|magic| head.starts_with(magic)).then_some(head)
 }
 
-/// The first `nsys` that is as new as the report.
-fn choose(
-    path: &Path,
-    of_report: Option<Version>,
+/// Makes the export with the first of the candidates that can; returns its path and who made it.
+fn convert(
+    report: &Path,
+    cache: &Cache,
+    (candidates, recorded): (&[PathBuf], Option<Version>),
     options: &Options,
     progress: &Progress,
-) -> Result<(PathBuf, Version), ConvertError> {
-    let mut too_old: Option<(PathBuf, Version)> = None;
-    let mut mute: Option<PathBuf> = None;
-    for nsys in options.search.candidates() {
-        match ask_version(&nsys, progress)? {
-            Some(version) if of_report.is_none_or(|report| version.reads(report)) => return Ok((nsys, version)),
-            Some(version) => too_old = too_old.or(Some((nsys, version))),
+) -> Result<(PathBuf, String), ConvertError> {
+    let mut able: Vec<(Version, &PathBuf)> = Vec::new();
+    let mut too_old: Option<(Version, &PathBuf)> = None;
+    let mut mute: Option<&PathBuf> = None;
+    progress.set_phase("Asking nsys for its version");
+    for nsys in candidates {
+        match ask_version(nsys, cache, progress)? {
+            Some(version) if recorded.is_none_or(|recorded| version.reads(recorded)) => able.push((version, nsys)),
+            Some(version) => too_old = too_old.max(Some((version, nsys))),
             None => mute = mute.or(Some(nsys)),
         }
     }
-    let report = of_report.map(|version| format!(" {}", version.short())).unwrap_or_default();
-    let why = match (too_old, mute) {
-        (Some((nsys, version)), _) => {
-            format!("the newest nsys found here is {}, too old to read it ({})", version.short(), nsys.display())
+    // Stable, so that of equal ones the first found stays first.
+    able.sort_by_key(|&(version, _)| (Some(version) != recorded, Reverse(version)));
+    let known: Vec<String> = candidates.iter().map(|nsys| cache::identity(nsys)).collect();
+    let mut failures = Vec::new();
+    for (version, nsys) in able {
+        let converter = format!("nsys {version}{}", by(nsys));
+        progress.set_phase(&format!("Converting with nsys {}", version.short()));
+        match export(nsys, report, cache, options, progress) {
+            Ok(work) => return Ok((cache.keep(work, &converter, &known)?, converter)),
+            Err(ConvertError::Failed(why)) => failures.push(why),
+            Err(error) => return Err(error),
         }
-        (None, Some(nsys)) => format!("the nsys found here does not tell its version ({})", nsys.display()),
+    }
+    if !failures.is_empty() {
+        return Err(ConvertError::Failed(failures.join("\n")));
+    }
+    let why = match (too_old, mute) {
+        (Some((version, nsys)), _) => {
+            format!("the newest nsys found here is {}, too old to read it{}", version.short(), by(nsys))
+        }
+        (None, Some(nsys)) => format!("the nsys found here does not tell its version{}", by(nsys)),
         (None, None) => format!("no nsys was found here (looked in {})", options.search.described()),
     };
-    let text = format!("This is a report of Nsight Systems{report}, and {why}. {}", what_to_run(path, of_report));
+    let version = recorded.map(|version| format!(" {}", version.short())).unwrap_or_default();
+    let text = format!("This is a report of Nsight Systems{version}, and {why}. {}", what_to_run(report, recorded));
     Err(ConvertError::Failed(text))
 }
 
@@ -185,43 +245,42 @@ fn quoted(text: &str) -> String {
 }
 
 /// What `nsys --version` says; nothing if it fails or says no version.
-fn ask_version(nsys: &Path, progress: &Progress) -> Result<Option<Version>, ConvertError> {
-    let folder = tempfile::tempdir()?;
-    let log = folder.path().join("log");
+fn ask_version(nsys: &Path, cache: &Cache, progress: &Progress) -> Result<Option<Version>, ConvertError> {
+    let work = cache.scratch()?;
     let mut command = Command::new(nsys);
-    command.arg("--version").current_dir(folder.path());
-    let end = run(&mut command, &log, |elapsed| elapsed < VERSION_LIMIT && !progress.is_cancelled());
+    command.arg("--version");
+    let end = run(&mut command, &work, |elapsed| elapsed < VERSION_LIMIT && !progress.is_cancelled());
     match end {
         _ if progress.is_cancelled() => Err(ConvertError::Cancelled),
-        Ok(ExitReason::Exited(status)) if status.success() => Ok(Version::in_answer(&last_lines(&log))),
+        Ok(ExitReason::Exited(status)) if status.success() => Ok(Version::in_answer(&last_lines(&work.log()))),
         // A program that does not start is not nsys.
         _ => Ok(None),
     }
 }
 
-/// Runs the export into the cache.
-fn convert(
+/// Runs one export; returns the folder that holds it.
+fn export(
     nsys: &Path,
     report: &Path,
     cache: &Cache,
     options: &Options,
     progress: &Progress,
-) -> Result<PathBuf, ConvertError> {
-    let work = cache.work_folder()?;
-    let log = work.path().join("log");
+) -> Result<Scratch, ConvertError> {
+    let work = cache.scratch()?;
+    let log = work.log();
     let export = work.path().join(cache.name());
     let mut command = Command::new(nsys);
     command.args(["export", "--type", "sqlite", "--force-overwrite", "true", "--output"]).arg(&export).arg(report);
-    // Other files that it writes are removed with the folder.
-    command.current_dir(work.path()).env("TMPDIR", work.path());
-    progress.set_total(report.metadata()?.len().saturating_mul(GROWTH));
-    let mut seen = (0, Duration::ZERO);
+    progress.set_done(0);
+    progress.set_total(100);
+    let mut seen = ((0, 0), Duration::ZERO);
     let mut has_hung = false;
-    let end = run(&mut command, &log, |elapsed| {
-        let size = std::fs::metadata(&export).map_or(0, |data| data.len());
-        progress.set_done(size.min(progress.get().1));
-        if size != seen.0 {
-            seen = (size, elapsed);
+    let end = run(&mut command, &work, |elapsed| {
+        let size = |path: &Path| std::fs::metadata(path).map_or(0, |data| data.len());
+        let sizes = (size(&export), size(&log));
+        if sizes != seen.0 {
+            seen = (sizes, elapsed);
+            progress.set_done(percentage(&log).unwrap_or(0));
         }
         has_hung = elapsed.saturating_sub(seen.1) > options.patience;
         !has_hung && !progress.is_cancelled()
@@ -239,7 +298,7 @@ fn convert(
         ExitReason::Flooded => failed("wrote messages without end and was ended".to_owned()),
         ExitReason::Exited(status) if !status.success() => failed(format!("failed ({status})")),
         ExitReason::Exited(_) if !is_database(&export) => failed("wrote no database".to_owned()),
-        ExitReason::Exited(_) => Ok(cache.keep(work)?),
+        ExitReason::Exited(_) => Ok(work),
     }
 }
 

@@ -87,7 +87,7 @@ fn a_report_is_converted_once_and_nothing_is_left_beside_it() {
     assert_eq!(opened.path.file_name().unwrap(), "run one.sqlite");
     assert!(opened.path.starts_with(bench.options.cache.as_ref().unwrap()));
     assert!(is_database(&opened.path));
-    assert!(opened.converter.as_ref().unwrap().contains("2023.4.4.54"));
+    assert!(opened.origin.as_ref().unwrap().converter.contains("2023.4.4.54"));
     let again = bench.open().unwrap();
     assert_eq!(again.path, opened.path);
     let runs = || std::fs::read_to_string(bench.folder.path().join("cache/runs")).unwrap().lines().count();
@@ -115,7 +115,7 @@ fn other_files_are_opened_as_they_are() {
     std::fs::write(&plain, "[{}]").unwrap();
     for path in [plain, bench.folder.path().join("absent"), PathBuf::from("/dev/zero")] {
         let opened = openable(&path, &bench.options, &Progress::default()).unwrap();
-        assert_eq!((opened.path, opened.converter), (path, None));
+        assert_eq!((opened.path, opened.origin.is_none()), (path, true));
     }
 }
 
@@ -206,9 +206,11 @@ fn an_old_nsys_is_not_tried_and_a_newer_one_is_found() {
     let candidates = bench.options.search.candidates();
     assert_eq!(candidates.len(), 4);
     assert!(candidates[0].ends_with("bin/nsys") && candidates[1].to_string_lossy().contains("2023.10.1"));
-    assert!(bench.open().unwrap().converter.unwrap().contains("2023.10.1.0"));
-    // The person's choice is the only one.
+    assert!(bench.open().unwrap().origin.unwrap().converter.contains("2023.10.1.0"));
+    // The person's choice is the only one; what another made is not lost with it.
     bench.options.search.chosen = Some(bench.folder.path().join("bin/nsys"));
+    assert!(bench.converter().contains("2023.10.1"));
+    bench.options.cache = Some(bench.folder.path().join("another"));
     assert!(bench.failure().contains("2022.4"));
 }
 
@@ -248,6 +250,7 @@ fn arguments_are_not_run_as_commands() {
     let names = || std::fs::read_dir(opened.path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().file_name());
     assert!(names().all(|name| name != "X" && name != "Y"));
     bench.options.search.path.clear();
+    bench.options.cache = Some(bench.folder.path().join("another"));
     let Err(ConvertError::Failed(text)) = openable(&evil, &bench.options, &Progress::default()) else { panic!() };
     assert!(text.contains("'; touch X $(touch Y).nsys-rep'"), "{text}");
 }
@@ -263,4 +266,122 @@ fn the_cache_evicts_the_least_recently_used_export() {
     std::fs::copy(bench.report(), &other).unwrap();
     let second = openable(&other, &bench.options, &Progress::default()).unwrap().path;
     assert!(!first.exists() && second.exists());
+}
+
+/// An `nsys` that says this version; `export` is what it does when asked to export.
+fn answering(version: &str, export: &str) -> String {
+    format!("[ \"$1\" = --version ] && echo 'NVIDIA Nsight Systems version {version}' && exit 0\n{export}")
+}
+
+impl Bench {
+    /// One without `nsys` in the path, but with these installed.
+    fn installed(versions: &[(&str, &str)]) -> Self {
+        let bench = Self::new("exit 9");
+        std::fs::remove_dir_all(bench.folder.path().join("bin")).unwrap();
+        versions.iter().for_each(|(version, export)| bench.install(version, export));
+        bench
+    }
+
+    fn install(&self, version: &str, export: &str) {
+        let folder = self.folder.path().join("root/opt/nvidia/nsight-systems").join(version);
+        write_program(&folder.join("target-linux-x64/nsys"), &answering(version, export));
+    }
+
+    fn converter(&self) -> String {
+        self.open().unwrap().origin.unwrap().converter
+    }
+}
+
+#[test]
+fn the_recorder_is_tried_first_then_the_newest_and_the_next_when_one_fails() {
+    let bench = Bench::installed(&[("2023.4.4.54", "exit 7"), ("2024.1.1", WORKS), ("2025.3.1", "exit 8")]);
+    assert!(bench.converter().contains("2024.1.1"));
+    let bench = Bench::installed(&[("2023.4.4.54", WORKS), ("2024.1.1", WORKS)]);
+    assert!(bench.converter().contains("2023.4.4.54"));
+    let bench = Bench::installed(&[("2023.4.5", WORKS), ("2024.1.1", WORKS)]);
+    assert!(bench.converter().contains("2024.1.1"));
+    let bench = Bench::installed(&[("2023.4.4.54", "exit 7"), ("2025.3.1", "echo no; exit 8"), ("2022.1", WORKS)]);
+    let text = bench.failure();
+    assert!(text.contains("exit status: 7") && text.contains("exit status: 8") && text.ends_with("no"), "{text}");
+}
+
+#[test]
+fn the_cache_serves_without_nsys_and_not_instead_of_a_new_one() {
+    let mut bench = Bench::installed(&[("2024.1.1", WORKS)]);
+    let opened = bench.open().unwrap();
+    let mut traces = [Trace::default()];
+    opened.claim(&bench.report(), &mut traces);
+    assert_eq!(traces[0].info.producer, "Nsight Systems 2023.4.4.54");
+    bench.install("2025.1.1", "exit 7");
+    // The new one fails, the old one converts again; then nothing is tried anew.
+    assert!(bench.converter().contains("2024.1.1"));
+    bench.install("2026.1.1", WORKS);
+    assert!(bench.converter().contains("2026.1.1"));
+    let other = bench.folder.path().join("root/opt/nvidia/nsight-systems/2024.1.1/target-linux-x64/nsys");
+    bench.options.search.chosen = Some(other);
+    assert!(bench.converter().contains("2024.1.1"));
+    let runs = std::fs::read_to_string(bench.folder.path().join("cache/runs")).unwrap();
+    assert!(bench.converter().contains("2024.1.1"));
+    assert_eq!(std::fs::read_to_string(bench.folder.path().join("cache/runs")).unwrap(), runs);
+    std::fs::remove_dir_all(bench.folder.path().join("root")).unwrap();
+    assert!(bench.converter().contains("2024.1.1"));
+    bench.options.search.chosen = None;
+    assert_eq!(bench.open().unwrap().path, opened.path);
+}
+
+#[test]
+fn the_choice_is_a_path_a_name_or_a_folder() {
+    let bench = Bench::installed(&[("2023.4.4", WORKS), ("2025.1.1", WORKS)]);
+    let root = bench.folder.path();
+    write_program(&root.join("tools/nsys-new"), "exit 0");
+    let mut search = SearchPaths { current: Some(root.to_owned()), ..bench.options.search.clone() };
+    search.path = vec![root.join("tools")];
+    let mut found = |chosen: &str| {
+        search.chosen = Some(PathBuf::from(chosen));
+        search
+            .candidates()
+            .iter()
+            .map(|nsys| nsys.strip_prefix(root).unwrap().display().to_string())
+            .collect::<Vec<_>>()
+    };
+    let installed = |version: &str| format!("root/opt/nvidia/nsight-systems/{version}/target-linux-x64/nsys");
+    assert_eq!(found("nsys-new"), ["tools/nsys-new"]);
+    assert_eq!(found("tools/nsys-new"), ["tools/nsys-new"]);
+    assert_eq!(found("./tools/nsys-new"), ["./tools/nsys-new"].map(|path| path.trim_start_matches("./")));
+    assert_eq!(found("root/opt/nvidia/nsight-systems"), [installed("2025.1.1"), installed("2023.4.4")]);
+    assert_eq!(found("root/opt/nvidia/nsight-systems/2023.4.4/"), [installed("2023.4.4")]);
+    assert_eq!(found(&root.join("tools/nsys-new").display().to_string()), ["tools/nsys-new"]);
+    for none in ["", "nsys", "tools", "tools/absent", "bin/nsys"] {
+        assert!(found(none).is_empty(), "{none}");
+    }
+}
+
+#[test]
+fn progress_is_the_percentage_of_nsys() {
+    let bench =
+        Bench::new("printf '\\rProcessing 43 events: [   1%%  ]\\rProcessing 43 events: [==  37%%   ]'; sleep 88");
+    let (report, options) = (bench.report(), bench.options.clone());
+    let job = Job::spawn("convert", || {}, move |progress| openable(&report, &options, progress).map(|_| ())).unwrap();
+    let started = Instant::now();
+    while job.progress.get() != (37, 100) {
+        assert!(started.elapsed() < Duration::from_secs(60));
+        std::thread::yield_now();
+    }
+    assert_eq!(job.progress.phase(), "Converting with nsys 2023.4");
+}
+
+#[test]
+fn leftovers_of_a_killed_lacuna_are_removed_and_those_of_a_living_one_are_not() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("nsys");
+    std::fs::create_dir(&folder).unwrap();
+    let living = Scratch::new(&folder).unwrap();
+    let dead = folder.join("part-dead");
+    std::fs::create_dir(&dead).unwrap();
+    std::fs::write(dead.join("lock"), "").unwrap();
+    std::fs::write(dead.join("run.sqlite"), "half").unwrap();
+    let mut orphan = Command::new("sleep").arg("600").env("TMPDIR", &dead).spawn().unwrap();
+    super::super::scratch::remove_abandoned(&folder);
+    assert!(!orphan.wait().unwrap().success());
+    assert!(living.path().is_dir() && !dead.exists());
 }

@@ -16,6 +16,7 @@ use super::stacks::add_samples;
 use super::tally::Tally;
 use super::text::unescape;
 use super::work::FactNumbers;
+use super::xla::mark_devices;
 
 /// A thread or stream, identified as in the file.
 #[derive(Debug, Default)]
@@ -24,12 +25,22 @@ pub struct Thread {
     pub tid: String,
     /// Whether it has slices or instants.
     is_used: bool,
-    has_device_work: bool,
+    pub has_device_work: bool,
     name: Option<String>,
     sort_index: Option<i64>,
 }
 
 impl Thread {
+    /// Whether the file names it so.
+    pub fn has_name(&self, name: &str) -> bool {
+        self.name.as_deref() == Some(name)
+    }
+
+    /// Whether the file names it a stream.
+    pub fn is_stream(&self) -> bool {
+        self.name.as_deref().is_some_and(|name| name.starts_with("Stream #") || name.starts_with("stream:"))
+    }
+
     /// Its track, with the name given in the file, else its id.
     pub fn track(&self, kind: TrackKind, process: ProcessId) -> Track {
         let tid = self.tid.clone();
@@ -166,6 +177,7 @@ impl Assembly {
         self.take_pairs(paired, None);
         let mut process_tracks = ProcessTracks::new(&self.threads);
         process_tracks.name(&mut self.threads, std::mem::take(&mut self.metadata));
+        mark_devices(&mut self.threads, &mut process_tracks, &mut self.builder);
         let asyncs = std::mem::take(&mut self.asyncs);
         let mut track_ids = process_tracks.add_threads(&self.threads);
         self.take_asyncs(asyncs, &mut process_tracks, &mut track_ids);

@@ -29,6 +29,7 @@ mod tally;
 mod text;
 mod walk;
 mod work;
+mod xla;
 
 use std::sync::Arc;
 

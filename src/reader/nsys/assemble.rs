@@ -314,16 +314,16 @@ impl<'a> Assembly<'a> {
         self.builder
     }
 
-    /// Reports the recorder's warnings, which explain missing data.
+    /// Reports the recorder's warnings, which explain missing data, and errors. Level 4 is verbose.
     fn report_diagnostics(&mut self) {
         const MAX: usize = 30;
         let mut seen = HashSet::new();
-        for &(level, text) in self.diagnostics.iter().filter(|diagnostic| diagnostic.0 >= 2) {
+        for &(level, text) in self.diagnostics.iter().filter(|diagnostic| matches!(diagnostic.0, 2 | 3)) {
             if seen.len() < MAX && seen.insert(text) {
                 let text = self.builder.strings.get(text).split_whitespace().collect::<Vec<_>>().join(" ");
-                let word = if level >= 3 { "error" } else { "warning" };
+                let (severity, word) = if level == 3 { (Severity::High, "error") } else { (Severity::Note, "warning") };
                 let text = format!("Nsight Systems {word}: {}", text.trim_end_matches('.'));
-                self.builder.import.note(Severity::Note, &text, 1, None);
+                self.builder.import.note(severity, &text, 1, None);
             }
         }
     }

@@ -1,9 +1,13 @@
 //! The parsed rows of a range of one table, sorted by type, with ids local to the chunk.
 
+use std::sync::Arc;
+
 use rusqlite::types::ValueRef;
 
 use crate::model::{Interner, Launch, MemoryCopy, RawSlices, SliceKind, StringId, StringTable, TimeNs, TrackId};
 
+use super::file_access::FileAccess;
+use super::generic::EventTypes;
 use super::strings::WantedStrings;
 use super::sync::{EventRecord, Wait};
 use super::tally::{Reason, Tally};
@@ -151,6 +155,11 @@ pub struct Chunk {
     pub counters: Interner<CounterKey>,
     /// (counter, time, value)
     pub samples: Vec<(u32, TimeNs, f64)>,
+    /// (type, name) of metrics that rows name themselves.
+    pub named_counters: Interner<(i64, StringId)>,
+    pub named_samples: Vec<(u32, TimeNs, f64)>,
+    pub event_types: Arc<EventTypes>,
+    pub file_accesses: Vec<FileAccess>,
     pub memory: Vec<MemoryUsage>,
     pub sched: Vec<SchedEvent>,
     pub stack_samples: Vec<SampleEvent>,
@@ -230,6 +239,27 @@ impl Chunk {
             _ => Reason::BadTime,
         };
         self.tally.add(reason, 1);
+    }
+
+    /// Whether an `eventClass` stands for the start or the end of the tracing itself, which is no call.
+    ///
+    /// Source: `ENUM_NSYS_EVENT_CLASS` of the exports, `TRACE_PROCESS_EVENT_*_START` and `_FINISH`.
+    #[inline(always)]
+    pub fn is_marker(&self, class: ValueRef<'_>) -> bool {
+        match class {
+            ValueRef::Integer(..=5) => false,
+            ValueRef::Integer(class) => matches!(
+                class,
+                6..=11 | 31..=36 | 39 | 40 | 43..=46 | 55 | 56 | 63 | 64 | 68 | 69 | 72 | 73 | 79 | 80 | 84 | 85 | 87 | 88 | 90 | 91
+            ),
+            _ => false,
+        }
+    }
+
+    /// Adds an event without a duration.
+    pub fn instant(&mut self, track: TrackId, ts: TimeNs, name: StringId, source: u64) {
+        self.n_shown += 1;
+        self.instants.push((track, ts, name, source));
     }
 
     /// The local id of a name in `StringIds`.

@@ -16,6 +16,8 @@ use super::tracks::ProcessKey;
 #[derive(Debug, Default)]
 pub struct Samples {
     by_counter: BTreeMap<CounterKey, Vec<(TimeNs, f64)>>,
+    /// By the type of the row and the name in it.
+    by_name: BTreeMap<(i64, String), Vec<(TimeNs, f64)>>,
 }
 
 impl Samples {
@@ -26,6 +28,14 @@ impl Samples {
         }
         for (&key, mut samples) in chunk.counters.items.iter().zip(own) {
             self.by_counter.entry(key).or_default().append(&mut samples);
+        }
+        let mut own: Vec<Vec<(TimeNs, f64)>> = vec![Vec::new(); chunk.named_counters.items.len()];
+        for (counter, ts, value) in chunk.named_samples.drain(..) {
+            own[counter as usize].push((ts, value));
+        }
+        for (&(type_id, name), mut samples) in chunk.named_counters.items.iter().zip(own) {
+            let key = (type_id, chunk.texts.get(name).to_owned());
+            self.by_name.entry(key).or_default().append(&mut samples);
         }
     }
 }
@@ -49,6 +59,10 @@ pub fn metrics(assembly: &mut Assembly<'_>, samples: Samples) {
         .into_iter()
         .filter_map(|row| Some((row[0].int()?, row[1].int()?)))
         .collect();
+    for ((type_id, name), samples) in samples.by_name {
+        let owner = assembly.names.device(0, type_id & 0xff);
+        gpu_metric(assembly, owner, &name, samples);
+    }
     for (key, samples) in samples.by_counter {
         match key {
             CounterKey::GpuMetric { type_id, metric_id } => {

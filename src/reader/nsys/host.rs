@@ -14,29 +14,35 @@ pub const RUNTIME: Spec = Spec {
     columns: &["start", "end", "eventClass", "globalTid", "correlationId", "nameId"],
     read: |chunk, cells, source| {
         let Some((ts, end)) = chunk.span(cells[0], cells[1]) else { return };
-        chunk.n_shown += 1;
-        // The driver's API shares this table: `ENUM_NSYS_EVENT_CLASS` 1.
-        let kind = if chunk.int_or_0(cells[2]) == 1 { SliceKind::Driver } else { SliceKind::Runtime };
         let thread = chunk.int_or_0(cells[3]);
         let track = chunk.track(TrackKey::Thread(thread));
-        let correlation = correlation(chunk, cells[4]);
         let name = match chunk.int(cells[5]) {
             Some(id) => chunk.key(NameKey::Call(id)),
             None => chunk.name(ValueRef::Null),
         };
+        // The driver's API shares this table: `ENUM_NSYS_EVENT_CLASS` 1.
+        let kind = if chunk.int_or_0(cells[2]) == 1 { SliceKind::Driver } else { SliceKind::Runtime };
+        if chunk.is_marker(cells[2]) {
+            return chunk.instant(track, ts, name, source);
+        }
+        chunk.n_shown += 1;
+        let correlation = correlation(chunk, cells[4]);
         chunk.slices.push(RawSlice { ts, end, name, kind, track, correlation, source, ..Default::default() });
     },
 };
 
 pub const OSRT: Spec = Spec {
     table: "OSRT_API",
-    columns: &["start", "end", "globalTid", "nameId"],
+    columns: &["start", "end", "globalTid", "nameId", "eventClass"],
     read: |chunk, cells, source| {
         let Some((ts, end)) = chunk.span(cells[0], cells[1]) else { return };
-        chunk.n_shown += 1;
         let thread = chunk.int_or_0(cells[2]);
         let track = chunk.track(TrackKey::Thread(thread));
         let name = chunk.name(cells[3]);
+        if chunk.is_marker(cells[4]) {
+            return chunk.instant(track, ts, name, source);
+        }
+        chunk.n_shown += 1;
         chunk.slices.push(RawSlice { ts, end, name, kind: SliceKind::Os, track, source, ..Default::default() });
     },
 };

@@ -13,7 +13,9 @@ mod counters;
 mod database;
 mod details;
 mod device;
+mod file_access;
 mod format;
+mod generic;
 mod host;
 mod ids;
 mod info;
@@ -45,6 +47,7 @@ use chunk::Chunk;
 use database::{Database, Interrupt};
 use details::NsysDetails;
 pub use format::{EXPORT, REPORT, UNFINISHED};
+use generic::EventTypes;
 use pages::Leaf;
 use scan::{LostRows, RowRange, Task, Worker};
 use strings::{STRING_IDS, Strings, WantedStrings};
@@ -76,7 +79,8 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
 
     let reading =
         Scans { database: &database, catalog: &catalog, interrupt: &interrupt, progress, bytes: source.bytes };
-    let chunks = reading.events()?;
+    let mut chunks = reading.events(Arc::new(EventTypes::new(&connection, &catalog)))?;
+    file_access::settle(&mut chunks);
     let keys = assemble::track_keys(chunks.iter().map(|chunk| &chunk.0));
     let names = Names::new(&connection, &catalog, &keys);
     let mut wanted = ids::string_ids(chunks.iter().map(|chunk| &chunk.0));
@@ -126,7 +130,7 @@ struct Scans<'a> {
 
 impl Scans<'_> {
     /// Reads all tables of events, in parallel.
-    fn events(&self) -> Result<Vec<(Chunk, LostRows)>, ReadError> {
+    fn events(&self, event_types: Arc<EventTypes>) -> Result<Vec<(Chunk, LostRows)>, ReadError> {
         let mut pages = self.database.pages();
         let mut work: Vec<Task<'_>> = Vec::new();
         for (index, table) in self.catalog.tables.iter().enumerate() {
@@ -137,7 +141,7 @@ impl Scans<'_> {
             };
             work.extend(tasks(&mut pages, index, table, spec));
         }
-        self.run(&work, &WantedStrings::default(), self.bytes)
+        self.run(&work, (&WantedStrings::default(), &event_types), self.bytes)
     }
 
     /// Reads the texts that events refer to.
@@ -145,7 +149,7 @@ impl Scans<'_> {
         let known = self.catalog.tables.iter().enumerate().find(|(_, table)| table.name == "StringIds");
         let Some((index, table)) = known else { return Ok(Strings::default()) };
         let work = tasks(&mut self.database.pages(), index, table, &STRING_IDS);
-        let chunks = self.run(&work, &Arc::new(wanted), 0)?;
+        let chunks = self.run(&work, (&Arc::new(wanted), &Arc::default()), 0)?;
         let mut lost = LostRows::default();
         let mut tally = tally::Tally::default();
         for (chunk, of_chunk) in &chunks {
@@ -161,9 +165,17 @@ impl Scans<'_> {
     }
 
     /// Runs tasks in parallel; progress advances by `bytes` in total, up to the size of the file.
-    fn run(&self, work: &[Task<'_>], wanted: &WantedStrings, bytes: u64) -> Result<Vec<(Chunk, LostRows)>, ReadError> {
+    fn run(
+        &self,
+        work: &[Task<'_>],
+        (wanted, event_types): (&WantedStrings, &Arc<EventTypes>),
+        bytes: u64,
+    ) -> Result<Vec<(Chunk, LostRows)>, ReadError> {
         let done = AtomicU64::new(0);
-        let worker = || Ok(Worker { connection: self.database.connect(self.interrupt)?, pages: self.database.pages() });
+        let worker = || {
+            let connection = self.database.connect(self.interrupt)?;
+            Ok(Worker { connection, pages: self.database.pages(), event_types: Arc::clone(event_types) })
+        };
         let read = |worker: &mut rusqlite::Result<Worker>, task: &Task<'_>| {
             let worker = worker.as_mut().map_err(|error| error.to_string())?;
             let chunk = scan::scan(worker, task, wanted, (self.interrupt, self.progress));
@@ -287,11 +299,11 @@ mod tests {
     use crate::model::{SliceId, TrackKind};
 
     /// Ids as Nsight Systems packs them: machine, process, thread.
-    fn global(machine: i64, pid: i64, tid: i64) -> i64 {
+    pub fn global(machine: i64, pid: i64, tid: i64) -> i64 {
         machine << 48 | pid << 24 | tid
     }
 
-    fn export(sql: &str) -> (tempfile::NamedTempFile, Trace) {
+    pub fn export(sql: &str) -> (tempfile::NamedTempFile, Trace) {
         let file = tempfile::NamedTempFile::new().unwrap();
         Connection::open(file.path()).unwrap().execute_batch(sql).unwrap();
         let trace = read(&Source::file(file.path()).unwrap(), Options::default(), &Progress::default()).unwrap();

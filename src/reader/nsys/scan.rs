@@ -10,6 +10,7 @@ use crate::job::Progress;
 use super::catalog::{Layout, Table, quoted};
 use super::chunk::Chunk;
 use super::database::Interrupt;
+use super::generic::EventTypes;
 use super::pages::{self, Leaf, MAX_CELLS};
 use super::strings::WantedStrings;
 use super::tables::{self, Spec};
@@ -76,6 +77,7 @@ pub struct Worker {
     pub connection: Connection,
     /// Absent where rows may be in a separate log.
     pub pages: Option<pages::Reader>,
+    pub event_types: Arc<EventTypes>,
 }
 
 /// The SELECT of the row id and of the cells in the order of the requested columns.
@@ -91,11 +93,13 @@ pub fn scan(
     wanted: &WantedStrings,
     (interrupt, progress): (&Interrupt, &Progress),
 ) -> (Chunk, LostRows) {
+    let event_types = Arc::clone(&worker.event_types);
     let chunk = || Chunk {
         table: task.index,
         kind: tables::kind_like(&task.table.name),
         is_call: tables::is_call(&task.table.name),
         wanted: Arc::clone(wanted),
+        event_types: Arc::clone(&event_types),
         ..Default::default()
     };
     if let (Some(pages), Some(leaves), Some(layout)) = (&mut worker.pages, &task.leaves, task.table.layout) {
@@ -273,7 +277,7 @@ mod tests {
             let database = Database::new(&source, Options::default(), &progress).unwrap();
             let connection = database.connect(&interrupt).unwrap();
             let catalog = catalog::read(&connection).unwrap();
-            let mut worker = Worker { connection, pages: database.pages() };
+            let mut worker = Worker { connection, pages: database.pages(), event_types: Arc::default() };
             for (index, table) in catalog.tables.iter().enumerate() {
                 let Role::Events(spec) = table.role else { continue };
                 for task in tasks(&mut database.pages(), index, table, spec) {

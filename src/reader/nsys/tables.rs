@@ -8,7 +8,7 @@ use rusqlite::types::ValueRef;
 use crate::model::{RawSlice, SliceKind};
 
 use super::chunk::{Cells, Chunk, NameKey, TrackKey, process_of};
-use super::{device, host};
+use super::{device, file_access, generic, host};
 
 /// How the rows of one table are read.
 #[derive(Debug)]
@@ -40,10 +40,12 @@ const SPECS: &[Spec] = &[
     device::CUDA_EVENT,
     device::MEMORY_USAGE,
     device::GPU_METRICS,
+    generic::GENERIC,
     device::NIC_METRIC,
     device::SWITCH_METRIC,
     host::RUNTIME,
     host::OSRT,
+    file_access::FILE_ACCESS,
     host::NVTX,
     host::COMPOSITE,
     host::CALLCHAINS,
@@ -122,6 +124,7 @@ const LIKE: &[&str] = &[
     "text|name|description|data",
     "globalTid",
     "globalPid|globalVm",
+    "eventClass",
 ];
 
 /// The reader of a table recognized only by its columns.
@@ -142,9 +145,9 @@ fn read_like(chunk: &mut Chunk, cells: &Cells<'_>, source: u64) {
     };
     let track = chunk.track(place);
     match cells[1] {
+        _ if chunk.is_marker(cells[6]) => chunk.instant(track, ts, name, source),
         ValueRef::Null => {
-            chunk.n_shown += 1;
-            chunk.instants.push((track, ts, name, source));
+            chunk.instant(track, ts, name, source);
         }
         end => {
             let Some((ts, end)) = chunk.span(cells[0], end) else { return };

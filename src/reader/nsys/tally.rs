@@ -12,6 +12,7 @@ reasons! {
     NoName: Note, "Row without a name";
     BadText: Warn, "Text that is not valid Unicode: shown with replacement characters";
     MetricOutOfRange: Warn rejected, "Metric value beyond its range: a sampling error of the recorder";
+    ValueOutOfRange: Warn, "Metric value beyond its range: left out, the others of its row are shown";
     UnpairedSched: Note rejected, "Scheduling event without its counterpart: the other switch of the thread was not recorded";
     UnknownNvtx: Warn rejected, "NVTX event of an unknown type";
     NoEventTime: Note,

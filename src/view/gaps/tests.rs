@@ -167,9 +167,7 @@ fn marks_that_are_the_steps_are_the_steps_of_gaps() {
     settle(&mut harness);
     assert!(harness.query_by_label_contains("of Mark").is_none());
     let session = &mut harness.state_mut().session;
-    session.marks = [0, 150_000, 550_000, 800_000]
-        .map(|at| Mark { range: TimeRange { start: at, end: at }, note: String::new() })
-        .to_vec();
+    session.marks = [0, 150_000, 550_000, 800_000].map(|at| Mark::new(TimeRange { start: at, end: at })).to_vec();
     session.steps.by_marks = true;
     settle(&mut harness);
     harness.get_by_label("Step");

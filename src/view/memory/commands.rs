@@ -15,11 +15,11 @@ pub fn run(command: &Command, shown: &ShownMemory, at: Option<TimeNs>, ctx: &mut
         Command::MarkMoment => {
             let looked_at = ctx.memory.moment.map(|state| shown.session_time(state));
             let ts = looked_at.or(at).unwrap_or_else(|| shown.session_time(shown.history().last_state()));
-            ctx.add_mark(Mark { range: TimeRange { start: ts, end: ts }, note: String::new() });
+            ctx.add_mark(Mark::new(TimeRange { start: ts, end: ts }));
         }
         Command::MarkRange => {
             if let Some(range) = *ctx.range {
-                ctx.add_mark(Mark { range, note: String::new() });
+                ctx.add_mark(Mark::new(range));
             }
         }
         Command::RangeFromSelection => *ctx.range = ctx.selected_time().or(*ctx.range),

@@ -175,7 +175,15 @@ fn figures(steps: &Steps) -> Vec<(String, &'static str)> {
     if let Some(durations) = steps.durations.filter(|durations| durations.calls > 0) {
         let mean = format::duration(durations.mean_ns);
         let interval = steps.ci95_ns().map(|ns| format!(" ± {}", format::duration(ns))).unwrap_or_default();
-        all.push((format!("Mean {mean}{interval}"), "Mean duration of the used steps, with its 95 % t-interval"));
+        let help = match steps.is_of_completions() {
+            true => {
+                "Mean duration of the used steps, from completion to completion on the slowest device, since the host \
+                 runs ahead of it; with its 95 % t-interval"
+            }
+            false => "Mean duration of the used steps, with its 95 % t-interval",
+        };
+        let by = if steps.is_of_completions() { " on the device" } else { "" };
+        all.push((format!("Mean {mean}{interval}{by}"), help));
         all.push((format!("Median {}", format::duration(durations.median_ns)), "Median duration of the used steps"));
         let [min, max] = [durations.min_ns, durations.max_ns].map(format::duration);
         all.push((format!("{min} to {max}"), "The shortest and the longest of the used steps"));

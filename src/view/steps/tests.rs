@@ -100,7 +100,7 @@ fn marks_are_steps_when_asked_for() {
     settle(&mut harness);
     harness.get_by_label("No steps found");
     for start in [50, 250, 450] {
-        let mark = Mark { range: TimeRange { start, end: start }, note: String::new() };
+        let mark = Mark::new(TimeRange { start, end: start });
         harness.state_mut().with(|_, ctx| ctx.add_mark(mark));
     }
     settle(&mut harness);

@@ -44,11 +44,11 @@ impl Timeline {
             Command::Deselect => *ctx.range = None,
             Command::MarkMoment => {
                 let ts = ctx.selected_time().map_or(at, |time| time.start);
-                ctx.add_mark(Mark { range: TimeRange { start: ts, end: ts }, note: String::new() });
+                ctx.add_mark(Mark::new(TimeRange { start: ts, end: ts }));
             }
             Command::MarkRange => {
                 if let Some(range) = *ctx.range {
-                    ctx.add_mark(Mark { range, note: String::new() });
+                    ctx.add_mark(Mark::new(range));
                 }
             }
             Command::RangeFromSelection => *ctx.range = ctx.selected_time().or(*ctx.range),

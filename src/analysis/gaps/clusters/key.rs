@@ -1,5 +1,7 @@
 //! Keys of clusters: what gaps have in common, as numbers of normalized names.
 
+use std::cell::Cell;
+
 use hashbrown::{HashMap, HashSet};
 
 use super::NameId;
@@ -62,6 +64,8 @@ pub struct Keys<'a> {
     is_user: HashMap<StringId, bool>,
     /// Whether the recording has frames of any kind.
     has_frames: bool,
+    /// Gaps ascend: what was open at the last one is near.
+    near: Vec<Cell<u32>>,
     numbered: HashSet<String>,
 }
 
@@ -76,6 +80,7 @@ impl<'a> Keys<'a> {
             paths: vec![(0, NameId::default())],
             is_user: HashMap::new(),
             has_frames: !trace.samples.ts.is_empty() || trace.slices.kind.contains(&SliceKind::PythonFunction),
+            near: vec![Cell::default(); trace.slices.rows.len()],
             numbered: numbered(trace),
         };
         keys.intern(String::new());
@@ -134,7 +139,7 @@ impl<'a> Keys<'a> {
             Whereabouts { time, cause: None, ..at }
         });
         let of_summed = summed.and_then(|part| whereabouts(self.trace, &gap, &part));
-        let mut place = |at: Option<Whereabouts>| at.map(|at| self.place(&gap, at));
+        let mut place = |at: Option<Whereabouts>| at.map(|at| self.place(ledger, &gap, at));
         let of_launch = place(launch);
         let of_host = place(of_summed).or_else(|| place(all)).or(of_launch).or_else(|| place(at)).unwrap_or_default();
         let (prev, next) = (self.work(gap.after), self.work(gap.ended_by));
@@ -142,13 +147,14 @@ impl<'a> Keys<'a> {
     }
 
     /// The operators and the user frame at a place.
-    fn place(&mut self, gap: &Gap, at: Whereabouts) -> HostPlace {
+    fn place(&mut self, ledger: &Ledger, gap: &Gap, at: Whereabouts) -> HostPlace {
         let Whereabouts { thread, time, .. } = at;
-        let open = at.open(self.trace);
+        let open = at.open(self.trace, &self.near);
         let mut frame = self.frame(&open, thread, time);
         if frame.is_none() && self.has_frames {
-            let mut others = other_threads(self.trace, gap, thread, time.start);
-            frame = others.find_map(|thread| self.frame(&open_during(self.trace, thread, time), thread, time));
+            let others: Vec<TrackId> = other_threads(self.trace, ledger, gap, thread, time.start, &self.near).collect();
+            let open = |near: &[Cell<u32>], thread| open_during(self.trace, thread, time, near);
+            frame = others.into_iter().find_map(|thread| self.frame(&open(&self.near, thread), thread, time));
         }
         HostPlace { path: self.path(&at, &open), frame: frame.unwrap_or_default() }
     }

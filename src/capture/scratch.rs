@@ -1,0 +1,105 @@
+//! Private folders in which programs work, and the removal of those whose Lacuna was killed.
+
+use std::fs::{File, TryLockError};
+use std::io::Result;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::registry;
+
+const PREFIX: &str = "part-";
+/// A file in each folder that is locked while its Lacuna lives.
+const LOCK: &str = "lock";
+/// Where files cannot be locked, a folder that did not change for this long is abandoned.
+const ABANDONED: Duration = Duration::from_secs(24 * 3600);
+
+/// A new private folder; dropping it removes it.
+#[derive(Debug)]
+pub struct Scratch {
+    folder: PathBuf,
+    _lock: File,
+}
+
+impl Scratch {
+    /// A new folder in `root`, which exists.
+    ///
+    /// Errors: it cannot be made, or Lacuna is about to end.
+    pub fn new(root: &Path) -> Result<Self> {
+        let _turn = turn(root);
+        let make = || {
+            let mut builder = tempfile::Builder::new();
+            builder.prefix(PREFIX);
+            #[cfg(unix)]
+            builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+            Ok(builder.tempdir_in(root)?.keep())
+        };
+        let folder = registry::folder(make)?;
+        let lock = File::create(folder.join(LOCK)).inspect_err(|_| discard(&folder))?;
+        // Not every file system can lock; `ABANDONED` is for those.
+        let _ = lock.try_lock();
+        Ok(Self { folder, _lock: lock })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Where the output of programs goes.
+    pub fn log(&self) -> PathBuf {
+        self.folder.join("log")
+    }
+
+    /// Keeps what was made, under another name.
+    ///
+    /// Errors: it cannot be moved there.
+    pub fn keep(self, place: &Path) -> Result<()> {
+        let _ = std::fs::remove_file(self.log());
+        std::fs::rename(&self.folder, place)?;
+        let _ = std::fs::remove_file(place.join(LOCK));
+        Ok(())
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        discard(&self.folder);
+    }
+}
+
+fn discard(folder: &Path) {
+    registry::remove(folder);
+    registry::forget(folder);
+}
+
+/// Holds off other Lacunas while a folder is made or abandoned ones are removed.
+fn turn(root: &Path) -> Result<File> {
+    let file = File::options().create(true).append(true).open(root.with_extension("lock"))?;
+    file.lock()?;
+    Ok(file)
+}
+
+/// Removes the folders in `root` whose Lacuna was killed, and ends what still works in them.
+pub fn remove_abandoned(root: &Path) {
+    if !root.is_dir() {
+        return;
+    }
+    let _turn = turn(root);
+    for entry in std::fs::read_dir(root).into_iter().flatten().flatten() {
+        let folder = entry.path();
+        if entry.file_name().to_string_lossy().starts_with(PREFIX) && is_abandoned(&folder) {
+            registry::end_processes(&folder, None);
+            registry::remove(&folder);
+        }
+    }
+}
+
+fn is_abandoned(folder: &Path) -> bool {
+    match File::open(folder.join(LOCK)).map(|lock| lock.try_lock()) {
+        Ok(Ok(())) => true,
+        Ok(Err(TryLockError::WouldBlock)) => false,
+        Ok(Err(TryLockError::Error(_))) | Err(_) => {
+            let changed = folder.metadata().and_then(|data| data.modified());
+            changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|age| age > ABANDONED))
+        }
+    }
+}
