@@ -17,8 +17,8 @@ use crate::answers::memory::{FoundLeaks, GrowthOfReserved, LeakSearch, OomCards,
 use crate::cli::Failure;
 use crate::figures::memory::{
     self, AT_END, AT_MOMENT, AT_PEAK, AtPlace, DeviceMemory, Held, HolderRow, InShort, MemoryGrowth, OutOfMemory,
-    Owned, Owner, Places, ReservedShares, change_by_place, gains, growth, headline, leaks as leaks_part, live_at_end,
-    no_leaks, peak_by_stack, reserved_shares, step_name,
+    Owned as _, Owner, Places, ReservedShares, change_by_place, gains, growth, headline, leaks as leaks_part,
+    live_at_end, no_leaks, peak_by_stack, reserved_shares, step_name,
 };
 use crate::figures::{Part, Table, Word, findings};
 use crate::model::TimeNs;

@@ -89,8 +89,9 @@ pub fn unrecorded(ctx: &ViewContext<'_>, ui: &Ui, chart: &Chart<'_>, scale: &Sca
     };
     let area = chart.parts.curves.union(chart.parts.canvas);
     let (left, right) = (scale.x(span.start).min(area.right()), scale.x(span.end).max(area.left()));
-    if from_before > 0 && left - area.left() < 1.0 && scale.view.start <= span.start {
-        before_the_edge(ctx, ui, chart, heights, from_before);
+    // A wide stretch has room for its own words.
+    if from_before > 0 && left - area.left() < 220.0 && scale.view.start <= span.start {
+        from_before_ui(ctx, ui, chart, heights, (left, from_before));
     }
     let stretches = [
         ("before", area.left()..=left, before),
@@ -115,9 +116,8 @@ pub fn unrecorded(ctx: &ViewContext<'_>, ui: &Ui, chart: &Chart<'_>, scale: &Sca
     }
 }
 
-/// Where nothing before the recording is in view, but memory is from then: a hatched edge left of the picture, and how
-/// much it is.
-fn before_the_edge(ctx: &ViewContext<'_>, ui: &Ui, chart: &Chart<'_>, heights: &Heights, bytes: u64) {
+/// How much memory is from before the recording, at its start, with a hatched edge left of the picture.
+fn from_before_ui(ctx: &ViewContext<'_>, ui: &Ui, chart: &Chart<'_>, heights: &Heights, (start, bytes): (f32, u64)) {
     let canvas = chart.parts.canvas;
     let edge = chart.parts.curves.union(canvas);
     let edge = Rect::from_x_y_ranges(edge.left() - EDGE..=edge.left() - 2.0, edge.y_range());
@@ -129,7 +129,7 @@ fn before_the_edge(ctx: &ViewContext<'_>, ui: &Ui, chart: &Chart<'_>, heights: &
     let galley = ui.painter().layout_no_wrap(text, FontId::proportional(11.0), ui.visuals().text_color());
     let label = galley.size() + vec2(10.0, 4.0);
     if low - high >= label.y && canvas.width() >= 2.0 * label.x {
-        let label = Rect::from_min_size(pos2(canvas.left() + 4.0, (low + high - label.y) / 2.0), label);
+        let label = Rect::from_min_size(pos2(start.max(canvas.left()) + 4.0, (low + high - label.y) / 2.0), label);
         ui.painter().rect_filled(label, 2.0, theme::tokens(ctx.is_dark).panel);
         ui.painter().galley(label.min + vec2(5.0, 2.0), galley, ui.visuals().text_color());
     }
