@@ -127,6 +127,9 @@ mod tests {
             ("stream 7", SliceKind::Kernel, "k", 20, 30),
         ]);
         builder.slices[0].correlation = vec![0, 0, 0, 0, 0, 5, 0, 0, 5];
+        for track in &mut builder.tracks {
+            track.tid = track.name.split(':').next().unwrap_or_default().to_owned();
+        }
         let trace = builder.finish();
         let parts = parts(&trace);
         let part = |name: &str| {

@@ -233,6 +233,24 @@ mod tests {
     }
 
     #[test]
+    fn marks_come_back_with_their_recording_alone() {
+        let mut session = Session::of(vec![trace(1_000, 2_000, None)]);
+        let mark = Mark { note: "slow".to_owned(), of: Arc::clone(&session.open[0].id), ..Mark::new(session.span()) };
+        session.marks.push(mark.clone());
+        let kept = serde_json::to_value(session.all_marks()).unwrap();
+        session.close(|_, _| true);
+        assert!(session.marks.is_empty());
+        let mut later = Session { kept_marks: serde_json::from_value(kept).unwrap(), ..Session::default() };
+        later.add(vec![trace(1_000, 2_001, None)]);
+        assert!(later.marks.is_empty(), "another recording");
+        later.close(|_, _| true);
+        for session in [&mut session, &mut later] {
+            session.add(vec![trace(1_000, 2_000, None)]);
+            assert_eq!(session.marks, [mark.clone()]);
+        }
+    }
+
+    #[test]
     fn all_traces_of_one_file_close_in_one_step() {
         let of_file = |path: &str, rank| {
             let mut trace = trace(0, 100, None);

@@ -46,7 +46,7 @@ fn place(harness: &Harness<'_, Fixture<Timeline>>, title: &str, slice: u32) -> P
     let line = fixture.view.tracks.scrolled.iter().find(|line| line.title == title).unwrap();
     let view = fixture.session.navigation.visible();
     let share = ((time.start + time.end) / 2 - view.start) as f32 / view.dur() as f32;
-    let y = canvas.top() + line.y as f32 + depth as f32 * super::track_list::ROW_HEIGHT + 13.0;
+    let y = canvas.top() + line.y as f32 + depth as f32 * line.row_height + 13.0;
     Pos2::new(canvas.left() + share * canvas.width(), y)
 }
 
@@ -145,6 +145,88 @@ fn the_filter_is_a_text_field_and_typing_does_not_move_the_view() {
     assert!(harness.query_by_label("Collapse python").is_none());
     harness.get_by_label("Pin stream 7");
     assert_eq!(harness.state().session.navigation.visible(), before);
+}
+
+#[test]
+fn a_filter_that_fits_nothing_says_so_and_hidden_tracks_come_back() {
+    let mut harness = harness(vec![small()]);
+    harness.get_by_label("Filter tracks").focus();
+    harness.run();
+    harness.get_by_label("Filter tracks").type_text("nowhere");
+    harness.run();
+    harness.get_by_label_contains("No track has “nowhere” in its name");
+    harness.get_by_label("Clear filter").click();
+    harness.run();
+    harness.get_by_label("Pin stream 7");
+    let key = harness.state().view.tracks.scrolled[1].key.clone();
+    harness.state_mut().view.settings.hidden.insert(key);
+    harness.state_mut().view.is_stale = true;
+    harness.run();
+    assert_eq!(harness.state().view.n_hidden(), 1);
+    harness.state_mut().run(&Command::ShowHiddenTracks);
+    harness.run();
+    assert_eq!(harness.state().view.n_hidden(), 0);
+}
+
+#[test]
+fn the_arrangement_is_of_its_recording_alone() {
+    let named = |end| TraceBuilder::from_slices(&[("main", OP, "a", 0, end), ("main", OP, "b", 1, 2)]).finish();
+    let mut harness = harness(vec![named(100)]);
+    harness.get_by_label("Collapse main").click();
+    harness.run();
+    harness.state_mut().replace(named(101));
+    harness.run();
+    harness.get_by_label("Collapse main");
+    harness.state_mut().replace(named(100));
+    harness.run();
+    harness.get_by_label("Expand main");
+}
+
+#[test]
+fn dragged_ranges_snap_to_edges_on_the_tracks_and_work_on_the_ruler() {
+    let mut harness = harness(vec![small()]);
+    let [gemm, relu] = [2, 3].map(|slice| place(&harness, "stream 7", slice));
+    let view = harness.state().session.navigation.visible();
+    let canvas = harness.get_by_label("Timeline canvas").rect();
+    let x = |ts: i64| canvas.left() + (ts - view.start) as f32 / view.dur() as f32 * canvas.width();
+    let [from, to] = [x(400_000) + 3.0, x(1_000_000) - 4.0].map(|x| Pos2::new(x, gemm.y));
+    drag(&mut harness, from, to, PointerButton::Primary, Modifiers::NONE);
+    let range = TimeRange { start: 400_000, end: 1_000_000 };
+    assert_eq!(harness.state().session.range, Some(range));
+    assert!(harness.state().commands.contains(&Command::ShowRange(range)));
+    harness.state_mut().session.range = None;
+    drag(&mut harness, from, to, PointerButton::Primary, Modifiers::COMMAND);
+    let free = harness.state().session.range.unwrap();
+    assert!(free.start > 400_000 && free.end < 1_000_000, "{free:?}");
+    harness.state_mut().session.range = None;
+    let ruler = harness.get_by_label("Timeline ruler").rect().center().y;
+    let [from, to] = [gemm.x, relu.x].map(|x| Pos2::new(x, ruler));
+    drag(&mut harness, from, to, PointerButton::Primary, Modifiers::NONE);
+    let on_ruler = harness.state().session.range.unwrap();
+    assert!((on_ruler.start - 550_000).abs() < 5_000 && (on_ruler.end - 900_000).abs() < 5_000, "{on_ruler:?}");
+}
+
+#[test]
+fn headings_stay_while_their_rows_scroll() {
+    let mut names: Vec<String> = (0..40).map(|i| format!("thread {i}")).collect();
+    names.extend((0..40).map(|i| format!("stream {i}")));
+    let slices: Vec<_> = names.iter().map(|name| (name.as_str(), OP, "op", 0, 100)).collect();
+    let mut harness = harness(vec![TraceBuilder::from_slices(&slices).finish()]);
+    let canvas = harness.get_by_label("Timeline canvas").rect();
+    let top = |harness: &Harness<'_, Fixture<Timeline>>, name: &str| {
+        harness.query_by_label(name).map(|heading| heading.rect().top() - canvas.top())
+    };
+    assert!(top(&harness, "Collapse python").is_some_and(|top| top >= 0.0));
+    harness.state_mut().view.scroll[1] = 300.0;
+    harness.run();
+    assert!(top(&harness, "Collapse python").is_some_and(|top| (0.0..10.0).contains(&top)));
+    let next = harness.state().view.tracks.scrolled.iter().rfind(|line| line.is_heading()).map(|line| line.y).unwrap();
+    harness.state_mut().view.scroll[1] = next - 8.0;
+    harness.run();
+    assert!(top(&harness, "Collapse python").is_none_or(|top| top < 0.0), "the next heading pushes it away");
+    harness.state_mut().view.scroll[1] = next + 100.0;
+    harness.run();
+    assert!(top(&harness, "Collapse python").is_none());
 }
 
 #[test]
@@ -357,7 +439,7 @@ fn commands_walk_from_slice_to_slice() {
 #[test]
 fn the_strip_of_a_device_tells_and_selects_its_gaps() {
     let mut harness = harness(vec![small()]);
-    let is_known = |harness: &Harness<'_, Fixture<Timeline>>| harness.query_by_label_contains("Idle 16.7 %").is_some();
+    let is_known = |harness: &Harness<'_, Fixture<Timeline>>| harness.query_by_label_contains("Busy 83.3 %").is_some();
     for _ in 0..1_000 {
         harness.step();
         if is_known(&harness) {

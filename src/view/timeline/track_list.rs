@@ -18,6 +18,8 @@ pub const STRIP_GROUP_HEIGHT: f32 = 32.0;
 pub const COUNTER_HEIGHT: f32 = 40.0;
 /// Free space under each line.
 pub const SPACING: f32 = 3.0;
+/// A thread that launches at least one in so many of what the busiest launches is one of those that launch.
+const LAUNCHER: u32 = 20;
 /// How much higher rows are at most where there is room.
 const MAX_STRETCH: f32 = 3.0;
 
@@ -394,7 +396,7 @@ impl Builder<'_> {
     }
 
     /// The threads that only wait, where there are several and nothing is searched for; and all other tracks: of
-    /// threads those first that launch most.
+    /// threads those first that launch work of devices.
     fn units(&self, open: &OpenTrace, tracks: Vec<TrackId>, group: &Group<'_>) -> (Vec<Unit>, Vec<Unit>) {
         let mut units: Vec<Unit> = Vec::new();
         let mut rest: Vec<(TrackId, (TrackId, String))> = Vec::new();
@@ -410,9 +412,11 @@ impl Builder<'_> {
                 unit.rest.push(keyed);
             }
         }
+        let n_launches = |unit: &Unit| self.part(group.trace, unit.head.0).n_launches;
+        let most = units.iter().map(n_launches).max().unwrap_or(0);
         units.sort_by_key(|unit| {
-            let part = self.part(group.trace, unit.head.0);
-            (open.trace.track(unit.head.0).kind, part.is_idle, std::cmp::Reverse(part.n_launches))
+            let is_launcher = most > 0 && n_launches(unit) * LAUNCHER >= most;
+            (open.trace.track(unit.head.0).kind, self.part(group.trace, unit.head.0).is_idle, !is_launcher)
         });
         self.sort(&group.key, &mut units, |unit| &unit.head.1);
         let is_idle = |unit: &Unit| self.part(group.trace, unit.head.0).is_idle;
