@@ -33,7 +33,7 @@ pub fn range_kernels(scope: &Scope<'_>, keeps_instances: bool) -> Vec<RangeKerne
     let found: Vec<Found> =
         scope.traces.iter().enumerate().map(|(index, trace)| of_trace(scope, index, trace)).collect();
     // The lists of kernels of each row.
-    let mut rows: BTreeMap<(&str, &str, &str), Vec<(u32, &[SliceId])>> = BTreeMap::new();
+    let mut rows: BTreeMap<Names<'_>, Lists<'_>> = BTreeMap::new();
     for (index, (found, trace)) in (0..).zip(found.iter().zip(scope.traces)) {
         let text = |id: StringId| trace.strings.get(id);
         for (tree, kernels) in found {
@@ -45,7 +45,7 @@ pub fn range_kernels(scope: &Scope<'_>, keeps_instances: bool) -> Vec<RangeKerne
             }
         }
     }
-    let row = |((range, domain, kernel), lists): ((&str, &str, &str), Vec<(u32, &[SliceId])>)| {
+    let row = |((range, domain, kernel), lists): (Names<'_>, Lists<'_>)| {
         let of_list = |(trace, slices): (u32, &[SliceId])| {
             slices.iter().map(move |&slice| Instance { trace, slice }).collect::<Vec<_>>()
         };
@@ -63,6 +63,12 @@ pub fn range_kernels(scope: &Scope<'_>, keeps_instances: bool) -> Vec<RangeKerne
     rows.par_sort_by_key(|row| std::cmp::Reverse(row.durations.total_ns));
     rows
 }
+
+/// Range, domain and kernel.
+type Names<'a> = (&'a str, &'a str, &'a str);
+
+/// Kernels by the index of their trace.
+type Lists<'a> = Vec<(u32, &'a [SliceId])>;
 
 /// For each thread the nesting of its ranges, and the kernels by innermost nesting and name.
 type Found = Vec<(Nesting, HashMap<(u32, StringId), Vec<SliceId>>)>;
