@@ -12,13 +12,13 @@ fn main() -> ExitCode {
     malloc::unmap_large_blocks();
     let Cli { command, paths, reading } = Cli::parse();
     // Beside the work, since large files take a moment to remove.
-    let removal = std::thread::spawn(capture::remove_leftovers);
+    let removal = std::thread::Builder::new().name("leftovers".to_owned()).spawn(capture::remove_leftovers);
     let code = match command {
         Some(command) => cli::run(&command),
         None => open_window(paths, reading.options(), reading.nsys),
     };
-    // A removal that panicked changes nothing about what was done.
-    let _ = removal.join();
+    // Without a thread, or after a panic there, the next start removes them.
+    let _ = removal.map(std::thread::JoinHandle::join);
     let _ended = capture::end_all();
     code
 }

@@ -36,7 +36,7 @@ pub fn range_kernels(scope: &Scope<'_>, n: usize, keeps_instances: bool) -> Vec<
     let found: Vec<Found> =
         scope.traces.iter().enumerate().map(|(index, trace)| of_trace(scope, index, trace)).collect();
     // The lists of kernels of each row.
-    let mut rows: BTreeMap<(&str, &str, &str), Row<'_>> = BTreeMap::new();
+    let mut rows: BTreeMap<Names<'_>, Row<'_>> = BTreeMap::new();
     for (index, (found, trace)) in (0..).zip(found.iter().zip(scope.traces)) {
         let text = |id: StringId| trace.strings.get(id);
         for (tree, kernels) in found {
@@ -50,10 +50,10 @@ pub fn range_kernels(scope: &Scope<'_>, n: usize, keeps_instances: bool) -> Vec<
             }
         }
     }
-    let mut rows: Vec<((&str, &str, &str), Row<'_>)> = rows.into_iter().collect();
+    let mut rows: Vec<(Names<'_>, Row<'_>)> = rows.into_iter().collect();
     // Stable, so rows of one total stay by name.
     rows.par_sort_by_key(|(_, row)| Reverse(row.total_ns));
-    let row = |(place, ((range, domain, kernel), row)): (usize, ((&str, &str, &str), Row<'_>))| {
+    let row = |(place, ((range, domain, kernel), row)): (usize, (Names<'_>, Row<'_>))| {
         let slices = || row.lists.iter().flat_map(|&(trace, slices)| slices.iter().map(move |&slice| (trace, slice)));
         let durations = if n == 0 || place < n {
             let dur = |(trace, slice): (u32, SliceId)| scope.traces[trace as usize].slices.time(slice).dur();
@@ -70,6 +70,9 @@ pub fn range_kernels(scope: &Scope<'_>, n: usize, keeps_instances: bool) -> Vec<
     };
     rows.into_par_iter().enumerate().map(row).collect()
 }
+
+/// Range, domain and kernel.
+type Names<'a> = (&'a str, &'a str, &'a str);
 
 /// A row of [`range_kernels`].
 #[derive(Default)]

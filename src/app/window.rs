@@ -36,7 +36,7 @@ pub fn open_window(paths: Vec<PathBuf>, options: Options, nsys: Option<PathBuf>)
     }
     let create = |cc: &eframe::CreationContext<'_>| {
         let (mut settings, old) = Settings::load(cc.storage);
-        settings.nsys = nsys.as_deref().map(lasting).or(settings.nsys);
+        settings.nsys = nsys.map(|nsys| lasting(&nsys)).or(settings.nsys);
         Ok(Box::new(App::new(&cc.egui_ctx, settings, &old, paths, options)) as Box<dyn eframe::App>)
     };
     // Window systems and graphics drivers that do not work may also panic.

@@ -106,7 +106,7 @@ fn shown<T>(progress: &Progress, work: impl FnOnce() -> T) -> T {
         return work();
     }
     std::thread::scope(|scope| {
-        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let (end, ended) = std::sync::mpsc::sync_channel::<()>(0);
         scope.spawn(move || {
             let mut last = String::new();
             while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {

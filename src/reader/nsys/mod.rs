@@ -79,7 +79,7 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
 
     let reading =
         Scans { database: &database, catalog: &catalog, interrupt: &interrupt, progress, bytes: source.bytes };
-    let mut chunks = reading.events(Arc::new(EventTypes::new(&connection, &catalog)))?;
+    let mut chunks = reading.events(&Arc::new(EventTypes::new(&connection, &catalog)))?;
     file_access::settle(&mut chunks);
     let keys = assemble::track_keys(chunks.iter().map(|chunk| &chunk.0));
     let names = Names::new(&connection, &catalog, &keys);
@@ -133,7 +133,7 @@ struct Scans<'a> {
 
 impl Scans<'_> {
     /// Reads all tables of events, in parallel.
-    fn events(&self, event_types: Arc<EventTypes>) -> Result<Vec<(Chunk, LostRows)>, ReadError> {
+    fn events(&self, event_types: &Arc<EventTypes>) -> Result<Vec<(Chunk, LostRows)>, ReadError> {
         let mut pages = self.database.pages();
         let mut work: Vec<Task<'_>> = Vec::new();
         for (index, table) in self.catalog.tables.iter().enumerate() {
@@ -144,7 +144,7 @@ impl Scans<'_> {
             };
             work.extend(tasks(&mut pages, index, table, spec));
         }
-        self.run(&work, (&WantedStrings::default(), &event_types), self.bytes)
+        self.run(&work, (&WantedStrings::default(), event_types), self.bytes)
     }
 
     /// Reads the texts that events refer to.
