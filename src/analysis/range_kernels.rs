@@ -35,24 +35,18 @@ pub struct RangeKernels {
 pub fn range_kernels(scope: &Scope<'_>, n: usize, keeps_instances: bool) -> Vec<RangeKernels> {
     let found: Vec<Found> =
         scope.traces.iter().enumerate().map(|(index, trace)| of_trace(scope, index, trace)).collect();
-    // The lists of kernels of each row.
-    let mut rows: BTreeMap<Names<'_>, Row<'_>> = BTreeMap::new();
+    let mut rows: HashMap<Names<'_>, Row<'_>> = HashMap::new();
     for (index, (found, trace)) in (0..).zip(found.iter().zip(scope.traces)) {
         let text = |id: StringId| trace.strings.get(id);
-        for (tree, kernels) in found {
-            #[expect(clippy::iter_over_hash_type, reason = "the lists of a row are summed in any order")]
-            for (&(node, kernel), (slices, total_ns)) in kernels {
-                for (name, domain) in tree.names(node) {
-                    let row = rows.entry((text(name), text(domain), text(kernel))).or_default();
-                    row.total_ns = row.total_ns.saturating_add(*total_ns);
-                    row.lists.push((index, slices));
-                }
-            }
+        #[expect(clippy::iter_over_hash_type, reason = "the lists of a row are summed in any order")]
+        for ((name, domain, kernel), of_trace) in rows_of_trace(index, found) {
+            let row = rows.entry((text(name), text(domain), text(kernel))).or_default();
+            row.total_ns = row.total_ns.saturating_add(of_trace.total_ns);
+            row.lists.extend(of_trace.lists);
         }
     }
     let mut rows: Vec<(Names<'_>, Row<'_>)> = rows.into_iter().collect();
-    // Stable, so rows of one total stay by name.
-    rows.par_sort_by_key(|(_, row)| Reverse(row.total_ns));
+    rows.par_sort_unstable_by_key(|(names, row)| (Reverse(row.total_ns), *names));
     let row = |(place, ((range, domain, kernel), row)): (usize, (Names<'_>, Row<'_>))| {
         let slices = || row.lists.iter().flat_map(|&(trace, slices)| slices.iter().map(move |&slice| (trace, slice)));
         let durations = if n == 0 || place < n {
@@ -73,6 +67,22 @@ pub fn range_kernels(scope: &Scope<'_>, n: usize, keeps_instances: bool) -> Vec<
 
 /// Range, domain and kernel.
 type Names<'a> = (&'a str, &'a str, &'a str);
+
+/// The rows of one trace by the ids of their names.
+fn rows_of_trace(index: u32, found: &Found) -> HashMap<(StringId, StringId, StringId), Row<'_>> {
+    let mut rows: HashMap<_, Row<'_>> = HashMap::new();
+    for (tree, kernels) in found {
+        #[expect(clippy::iter_over_hash_type, reason = "the lists of a row are summed in any order")]
+        for (&(node, kernel), (slices, total_ns)) in kernels {
+            for (name, domain) in tree.names(node) {
+                let row = rows.entry((name, domain, kernel)).or_default();
+                row.total_ns = row.total_ns.saturating_add(*total_ns);
+                row.lists.push((index, slices));
+            }
+        }
+    }
+    rows
+}
 
 /// A row of [`range_kernels`].
 #[derive(Default)]

@@ -53,8 +53,10 @@ pub fn report(
     let open =
         traces.iter().zip(offsets.iter().copied()).map(|(trace, offset)| OpenTrace::new(Arc::clone(trace), offset));
     let open: Vec<OpenTrace> = open.collect();
-    // Of what several parts ask for. It keeps every answer to the end, so the totals below, each with all its
-    // slices, stay out of it.
+    let scope = Scope::whole(&models);
+    let work = work_tables(&scope, by, by_shape, top);
+    // Of what several parts ask for. It keeps every answer to the end, so the tables of work, each with all its
+    // slices, stay out of it and come before it.
     let answers = Answers::default();
     let memory = memory::report(&open, &answers, top, moments)?;
     let parts_of_steps = parts_of_steps(&open, &answers)?;
@@ -63,7 +65,6 @@ pub fn report(
     // A training is as fast as its slowest rank.
     let slowest = found_steps.iter().max_by_key(|of| of.steps.durations.map(|durations| durations.mean_ns));
     let time = time::report(&open, &answers, thresholds)?;
-    let scope = Scope::whole(&models);
     let busy: Option<Vec<_>> = traces.iter().map(|trace| answers.get(trace, &BusyDevices)).collect();
     let busy = busy.ok_or_else(|| Failure::Usage("The devices could not be analyzed. Please report it".to_owned()))?;
     let devices: Vec<Device<'_>> =
@@ -97,15 +98,15 @@ pub fn report(
         steps: slowest.map(steps::object),
         step_list: steps::list(slowest),
         step_times: steps::steps().table(&found_steps, 0),
-        operators: work::operators().table(operators(&scope, by_shape), top),
-        kernels: work::kernels().table(kernels_with_queue(&scope, by, top), top),
-        copies: work::copies().table(copies(&scope, false), top),
-        collectives: figures::collectives::collectives().table(collectives(&scope, true), top),
-        apis: work::apis().table(calls(&scope, CallKind::Api), top),
-        os_calls: work::os_calls().table(calls(&scope, CallKind::Os), top),
-        libraries: work::libraries().table(libraries(&scope), top),
-        annotations: work::annotations().table(annotations(&scope), top),
-        range_kernels: work::range_kernels().table(range_kernels(&scope, top, false), top),
+        operators: work.operators,
+        kernels: work.kernels,
+        copies: work.copies,
+        collectives: work.collectives,
+        apis: work.apis,
+        os_calls: work.os_calls,
+        libraries: work.libraries,
+        annotations: work.annotations,
+        range_kernels: work.range_kernels,
         device_trace: device_trace(&models, &offsets, top),
         phases: time.phases,
         checks: time.checks,
@@ -117,6 +118,33 @@ pub fn report(
         categories: memory.categories,
         findings: found,
     })
+}
+
+/// Tables of slices by group.
+struct WorkTables {
+    operators: Table,
+    kernels: Table,
+    copies: Table,
+    collectives: Table,
+    apis: Table,
+    os_calls: Table,
+    libraries: Table,
+    annotations: Table,
+    range_kernels: Table,
+}
+
+fn work_tables(scope: &Scope<'_>, by: KernelsBy, by_shape: bool, top: usize) -> WorkTables {
+    WorkTables {
+        operators: work::operators().table(operators(scope, by_shape), top),
+        kernels: work::kernels().table(kernels_with_queue(scope, by, top), top),
+        copies: work::copies().table(copies(scope, false), top),
+        collectives: figures::collectives::collectives().table(collectives(scope, true), top),
+        apis: work::apis().table(calls(scope, CallKind::Api), top),
+        os_calls: work::os_calls().table(calls(scope, CallKind::Os), top),
+        libraries: work::libraries().table(libraries(scope), top),
+        annotations: work::annotations().table(annotations(scope), top),
+        range_kernels: work::range_kernels().table(range_kernels(scope, top, false), top),
+    }
 }
 
 /// The kernels; those that are shown with their queue times.
