@@ -252,7 +252,7 @@ fn growth_of_reserved_memory_is_explained() {
 #[test]
 fn alarms_of_memory_decide_the_exit_code() {
     let folder = scratch("memory_alarms");
-    let args = ["--scale", "30", "--layers", "2"];
+    let args = ["--scale", "60", "--layers", "2"];
     for (plant, is_alarm, rule) in [
         ("none", false, ""),
         ("warm-up-cache", false, ""),
