@@ -278,9 +278,9 @@ mod tests {
                     parts[at][i] = group.map_or(0, |group| scope.time_within(&group.instances));
                 }
             }
-            for i in 0..3 {
-                prop_assert_eq!(parts[0][i] + parts[1][i], parts[2][i], "what the ranges cut sums to the whole");
-            }
+            let [before, after, whole] = parts;
+            let sums: [i64; 3] = std::array::from_fn(|i| before[i] + after[i]);
+            prop_assert_eq!(sums, whole, "what the ranges cut sums to the whole");
         }
 
         #[test]

@@ -154,20 +154,20 @@ impl Layout {
     }
 
     /// Gives the room of the details to the other views until something is selected.
-    ///
-    /// * `is_selected`: whether something is.
-    pub fn follow_selection(&mut self, is_selected: bool, is_first: bool) {
-        let is_side = |group: &&Group| group.area == DockArea::Side;
-        let groups = self.groups();
-        let side: Vec<&Group> = groups.iter().filter(is_side).collect();
-        let has_details_alone = side.iter().all(|group| group.views.iter().all(|spec| spec.id == details::SPEC.id));
-        let tiles: Vec<TileId> = side.iter().map(|group| group.tile).collect();
-        if self.waits && is_selected {
-            self.waits = false;
-            tiles.iter().for_each(|&tile| self.tree.set_visible(tile, true));
-        } else if is_first && !is_selected && has_details_alone && self.is_area_shown(DockArea::Side) {
+    pub fn hide_details(&mut self) {
+        let side: Vec<Group> = self.groups().into_iter().filter(|group| group.area == DockArea::Side).collect();
+        let is_details = |group: &Group| group.views.iter().all(|spec| spec.id == details::SPEC.id);
+        if side.iter().all(is_details) && self.is_area_shown(DockArea::Side) {
             self.waits = true;
-            tiles.iter().for_each(|&tile| self.tree.set_visible(tile, false));
+            side.iter().for_each(|group| self.tree.set_visible(group.tile, false));
+        }
+    }
+
+    /// Shows the details that [`Self::hide_details`] hid, since something is selected.
+    pub fn show_details(&mut self) {
+        if std::mem::take(&mut self.waits) {
+            let side: Vec<Group> = self.groups().into_iter().filter(|group| group.area == DockArea::Side).collect();
+            side.iter().for_each(|group| self.tree.set_visible(group.tile, true));
         }
     }
 

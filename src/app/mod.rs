@@ -34,7 +34,7 @@ use crate::answers::Answers;
 use crate::command::{self, Command};
 use crate::model::Trace;
 use crate::reader::Options;
-use crate::session::{Selection, Session};
+use crate::session::Session;
 use crate::settings::{OldLayout, Settings, ThemeChoice};
 use crate::view::palette::Palette;
 use crate::view::shortcuts::Shortcuts;
@@ -202,7 +202,7 @@ impl App {
                     let has_device = traces.iter().any(|trace| trace.processes.iter().any(|of| of.device.is_some()));
                     self.session.add(traces);
                     if is_first {
-                        self.layout.follow_selection(self.session.selection != Selection::None, true);
+                        self.layout.hide_details();
                         if !is_memory {
                             self.layout.follow_devices(has_device);
                         }

@@ -246,7 +246,7 @@ mod tests {
         later.close(|_, _| true);
         for session in [&mut session, &mut later] {
             session.add(vec![trace(1_000, 2_000, None)]);
-            assert_eq!(session.marks, [mark.clone()]);
+            assert_eq!(session.marks, std::slice::from_ref(&mark));
         }
     }
 

@@ -98,18 +98,8 @@ impl OpenTraces {
     pub(super) fn add(&mut self, traces: Vec<Trace>) -> DurNs {
         for trace in traces {
             let mut open = OpenTrace::new(trace, 0);
-            let names: [(&mut Arc<str>, fn(&Self) -> Vec<&Arc<str>>); 2] = [
-                (&mut open.key, |all| all.traces.iter().map(|open| &open.key).collect()),
-                (&mut open.id, |all| all.traces.iter().map(|open| &open.id).collect()),
-            ];
-            for (name, others) in names {
-                let (base, others) = (Arc::clone(name), others(self));
-                let mut n = 1;
-                while others.contains(&&*name) {
-                    n += 1;
-                    *name = format!("{base} ({n})").into();
-                }
-            }
+            open.key = unlike(&open.key, self.traces.iter().map(|other| &other.key));
+            open.id = unlike(&open.id, self.traces.iter().map(|other| &other.id));
             self.traces.push(open);
         }
         self.place(self.traces.first().map_or(0, |open| open.offset))
@@ -166,6 +156,18 @@ fn base_key(trace: &Trace) -> String {
         Some(rank) => format!("rank {rank}"),
         None => trace.info.title(),
     }
+}
+
+/// A name with a number if others have it: `rank 3 (2)`.
+fn unlike<'a>(name: &Arc<str>, others: impl Iterator<Item = &'a Arc<str>>) -> Arc<str> {
+    let others: Vec<&Arc<str>> = others.collect();
+    let mut unlike = Arc::clone(name);
+    let mut n = 1;
+    while others.contains(&&unlike) {
+        n += 1;
+        unlike = format!("{name} ({n})").into();
+    }
+    unlike
 }
 
 /// A hash of what tells recordings of one program apart: when it began and ended, and how much was recorded.

@@ -314,7 +314,7 @@ impl Builder<'_> {
             let folded_in = is_collapsed.then(|| key.to_owned());
             let group =
                 Group { trace, parent: key, key: process_key, title, qualified_title, indent, folded_in, is_match };
-            self.add_process(open, process, tracks, &group);
+            self.add_process(open, process, &tracks, &group);
         }
         let has_members = self.out.scrolled.len() > at + 1 || is_collapsed;
         if has_line && !has_members && !self.filter.is_empty() {
@@ -351,7 +351,7 @@ impl Builder<'_> {
         processes
     }
 
-    fn add_process(&mut self, open: &OpenTrace, process: ProcessId, tracks: Vec<TrackId>, group: &Group<'_>) {
+    fn add_process(&mut self, open: &OpenTrace, process: ProcessId, tracks: &[TrackId], group: &Group<'_>) {
         if self.is_hidden(&group.key) {
             return;
         }
@@ -397,7 +397,7 @@ impl Builder<'_> {
 
     /// The threads that only wait, where there are several and nothing is searched for; and all other tracks: of
     /// threads those first that launch work of devices.
-    fn units(&self, open: &OpenTrace, tracks: Vec<TrackId>, group: &Group<'_>) -> (Vec<Unit>, Vec<Unit>) {
+    fn units(&self, open: &OpenTrace, tracks: &[TrackId], group: &Group<'_>) -> (Vec<Unit>, Vec<Unit>) {
         let mut units: Vec<Unit> = Vec::new();
         let mut rest: Vec<(TrackId, (TrackId, String))> = Vec::new();
         for track in tracks.iter().copied() {
@@ -485,9 +485,9 @@ impl Builder<'_> {
         let line = Line { kind, indent, height, n_rows, is_pinned, has_parts, ..Line::new(trace, key, parent, title) };
         let line = Line { is_collapsed, ..line };
         if is_pinned {
-            self.out.pinned.push(line)
+            self.out.pinned.push(line);
         } else {
-            self.out.scrolled.push(line)
+            self.out.scrolled.push(line);
         }
         !is_pinned
     }
