@@ -160,16 +160,17 @@ fn projected(
     sums
 }
 
-/// A call and a piece of device work that it launched.
-pub(super) type Launched = (SliceId, SliceId);
+/// A piece of device work, after the start of the call that launched it.
+pub(super) type Launched = (TimeNs, SliceId);
 
 /// The device work that a thread launched, by the start of the call. Each device slice occurs once.
 pub(super) fn launched(trace: &Trace, thread: TrackId) -> Vec<Launched> {
     let slices = &trace.slices;
     let calls = trace.track_slices(thread).filter(|&i| slices.kind[i].is_call()).map(|i| SliceId(i as u32));
-    let mut work: Vec<Launched> = calls.flat_map(|call| trace.launches(call).map(move |work| (call, work))).collect();
+    let of_call = |call: SliceId| trace.launches(call).map(move |work| (slices.ts[call.idx()], work));
+    let mut work: Vec<Launched> = calls.flat_map(of_call).collect();
     // Calls of one row are in order: this sort merges rows.
-    work.sort_by_key(|(call, _)| slices.ts[call.idx()]);
+    work.sort_by_key(|work| work.0);
     work
 }
 
@@ -181,7 +182,7 @@ fn project(trace: &Trace, work: &[Launched], ranges: &[(SliceId, u32)], add: &mu
     // The ranges of a group are in order, row by row.
     let mut near = 0;
     let mut launched_before = |ts: TimeNs| {
-        near = partition_near(work, near, |(call, _)| slices.ts[call.idx()] < ts);
+        near = partition_near(work, near, |work| work.0 < ts);
         near as u32
     };
     let mut launches = |&(range, group): &(SliceId, u32)| {

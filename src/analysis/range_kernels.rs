@@ -156,11 +156,10 @@ fn of_thread(
     let mut tree = Nesting::default();
     let mut kernels: HashMap<(u32, StringId), Kernels> = HashMap::new();
     let mut open: Vec<(TimeNs, u32)> = Vec::new();
-    for &(call, kernel) in work {
+    for &(ts, kernel) in work {
         if !matches!(slices.kind[kernel.idx()], SliceKind::Kernel | SliceKind::CudaGraph) {
             continue;
         }
-        let ts = slices.ts[call.idx()];
         while let Some(range) = ranges.next_if(|range| slices.ts[range.idx()] <= ts) {
             let start = slices.ts[range.idx()];
             while open.pop_if(|(end, _)| *end <= start).is_some() {}
