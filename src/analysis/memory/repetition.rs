@@ -31,9 +31,9 @@ pub struct Repetition {
     pub is_certain: bool,
 }
 
-/// Finds the shortest period of the allocations that can be that of steps: by stacks, or if there is none by pairs of
-/// stack and size. Allocations without a stack are identified by size. `None` if most allocations do not repeat, or
-/// once cancelled.
+/// Finds the period of the allocations that can be that of steps: by stacks, or if there is none by pairs of stack and
+/// size. The shortest one whose rounds show a whole step counts, else the one that explains most. Allocations without a
+/// stack are identified by size. `None` if most allocations do not repeat, or once cancelled.
 ///
 /// Rounds begin where little memory is in use: between two steps only persistent memory is live.
 ///
@@ -56,26 +56,37 @@ pub fn repetition(trace: &Trace, history: &MemoryHistory, is_cancelled: &dyn Fn(
     let evidence = Evidence::of(trace, history);
     let find = |has_size: bool| {
         let symbols = symbols(history, &allocs, has_size);
-        let mut found = periods(&symbols, &in_use, is_cancelled);
-        found.sort_by_key(|period| period.length);
-        let mut has_layers = false;
-        found.into_iter().find_map(|Period { length, share, starts }| {
+        let found = periods(&symbols, &in_use, is_cancelled);
+        let mut by_length: Vec<usize> = (0..found.len()).collect();
+        by_length.sort_by_key(|&i| found[i].length);
+        // By place in the order of preference.
+        let mut fit: Vec<(usize, Repetition)> = Vec::new();
+        let mut has_inner = false;
+        for i in by_length {
+            let Period { length, share, starts } = &found[i];
             // State `event` is the state before the event.
             let boundaries: Vec<u32> = starts.iter().map(|&item| allocs[item]).collect();
             let rest = symbols.len() - starts[starts.len() - 1];
-            if starts.len() - 1 + usize::from(rest >= length) < MIN_ROUNDS {
-                return None;
+            if starts.len() - 1 + usize::from(rest >= *length) < MIN_ROUNDS {
+                continue;
             }
             let is_whole = evidence.is_whole(history, &boundaries);
             let is_layer = is_falling(history, &boundaries)
                 || !returns_to_level(history, &boundaries)
                 || dips(history, &boundaries)
-                || !has_layers && is_in_forward(trace, history, &boundaries)
-                || !is_whole && !ends_in_round(&symbols, &starts, length);
-            let is_certain = is_whole || has_layers || is_level(history, &boundaries);
-            has_layers |= is_layer;
-            (!is_layer).then_some(Repetition { length, share, boundaries, is_certain })
-        })
+                || !has_inner && is_in_forward(trace, history, &boundaries)
+                || !is_whole && !ends_in_round(&symbols, starts, *length);
+            let is_certain = is_whole || has_inner || is_level(history, &boundaries);
+            has_inner = true;
+            if !is_layer {
+                let found = Repetition { length: *length, share: *share, boundaries, is_certain };
+                if is_whole {
+                    return Some(found);
+                }
+                fit.push((i, found));
+            }
+        }
+        fit.into_iter().min_by_key(|&(i, _)| i).map(|(_, found)| found)
     };
     find(false).or_else(|| find(true))
 }

@@ -66,6 +66,7 @@ fn of(
     found.into_iter().find_map(|Period { length, share, starts }| {
         let passes = (LAYERS * shortest <= length).then(|| exact(&symbols, length)).flatten();
         let is_exact = passes.is_some();
+        let share = passes.as_ref().map_or(share, |starts| (starts.len() * length) as f64 / symbols.len() as f64);
         let starts = passes.unwrap_or_else(|| extended(&symbols, starts, length));
         let rounds = Rounds::of(trace, items, &starts, length);
         let is_fit = rounds.device.len() > MIN_ROUNDS && share >= MIN_SHARE;

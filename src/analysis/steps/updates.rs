@@ -20,13 +20,14 @@ pub(super) fn joined(trace: &Trace, scope: &Scope, steps: Steps) -> Steps {
         }
         StepSource::Ranges(_) | StepSource::Period { .. } => false,
     };
-    if is_final {
+    if is_final || steps.is_empty() {
         return steps;
     }
     let mut updated: Vec<usize> = Vec::new();
     for at in updates(trace, scope, steps.source.is_of_device()) {
         let begun = steps.boundaries.partition_point(|&start| start <= at);
-        updated.extend(begun.checked_sub(1).filter(|&step| step < steps.len()));
+        // The last range may end before the update that follows it.
+        updated.extend(begun.checked_sub(1).map(|step| step.min(steps.len() - 1)));
     }
     updated.sort_unstable();
     updated.dedup();

@@ -153,12 +153,13 @@ fn steps_are_an_object_and_their_parts_sum_to_them() {
             "dataloader_ns": 0, "cpu_exec_ns": 800, "other_ns": 1100,
         },
         "devices": [{
-            "device": 0, "compute_ns": 2500, "exposed_comm_ns": 0, "exposed_copy_ns": 500, "idle_ns": 2000,
+            "device": 0, "start_ns": 0, "dur_ns": 5000, "compute_ns": 2500, "exposed_comm_ns": 0,
+            "exposed_copy_ns": 500, "idle_ns": 2000,
         }],
     });
     let steps = serde_json::json!({
-        "source": "ProfilerStep annotations", "regularity": 1.0, "count": 1, "dropped": 0, "mean_ns": 5000,
-        "median_ns": 5000, "min_ns": 5000, "max_ns": 5000, "std_ns": 0, "gpu_utilization": 0.5,
+        "source": "ProfilerStep annotations", "regularity": 1.0, "count": 1, "dropped": 0,
+        "measured": "step ranges", "mean_ns": 5000, "median_ns": 5000, "min_ns": 5000, "max_ns": 5000, "std_ns": 0, "gpu_utilization": 0.5,
         "devices": [{"device": 0, "gpu_utilization": 0.5}], "list": [step],
     });
     assert_eq!(json["steps"], steps);
