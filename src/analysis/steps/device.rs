@@ -38,8 +38,8 @@ impl DeviceSteps {
 /// When the slowest of the devices with these boundaries of steps had completed what was launched before each. Empty
 /// where steps are not of the host.
 pub(super) fn completions(devices: &[DeviceSteps], boundaries: &[TimeNs]) -> Vec<TimeNs> {
-    let own = || devices.iter().filter(|device| device.host == boundaries);
-    let slowest = |k: usize| own().map(|device| device.device[k]).max();
+    let own: Vec<&DeviceSteps> = devices.iter().filter(|device| device.host == boundaries).collect();
+    let slowest = |k: usize| own.iter().map(|device| device.device[k]).max();
     (0..boundaries.len()).map_while(slowest).collect()
 }
 
