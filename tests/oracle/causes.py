@@ -265,6 +265,9 @@ class Device:
             classes = classes_of(roles)
             if roles <= {"range"} or "elsewhere" in roles:
                 classes = classes.union(*map(classes_of, self.others(thread, a, split)))
+            # A call that waited for a copy alone belongs to the copy until it returns.
+            if "sync" in classes and is_copy(self.works[n - 1]) and length <= 30_000:
+                classes = classes | {"copy"}
             add(length, classes)
         late = b - split
         within = max(0, min(call.end, b) - split)
@@ -300,7 +303,8 @@ class Device:
         thread = self.host.threads[call.thread]
         for start, end in thread.waits:
             if start < a and a - self.theta <= end <= call.start and not thread.launched_between(a, end):
-                held.add("sync")
+                # Waiting for a copy alone, on an idle device, empties no queue.
+                (open_ if is_copy(self.works[n - 1]) else held).add("sync")
         for other in self.host.threads.values():
             if any(start < a and a - self.theta <= end <= b for start, end in other.waits + other.may_wait):
                 open_.add("sync")
@@ -323,6 +327,10 @@ class Device:
         elif any(min(a, since) <= at <= b for at in self.host.boundaries) or not self.host.boundaries:
             open_.add("step_boundary")
         return held | open_ | (set() if held else {None})
+
+
+def is_copy(work):
+    return "mem" in work.kind.lower()
 
 
 def is_free(event):

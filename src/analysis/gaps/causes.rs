@@ -172,7 +172,9 @@ impl<'a> Causes<'a> {
         let ts = &self.trace.slices.ts;
         for segment in out.iter_mut().filter(|segment| segment.class == GapClass::Sync) {
             let began = segment.slice.map(|slice| ts[slice.idx()]).filter(|&ts| ts < scene.gap.start);
-            if began.is_some_and(|ts| scene.waited_for_copies(self.trace, ts)) {
+            // One that lasts on waited for something else.
+            let returns = segment.time.end - scene.gap.start < self.usual.latency;
+            if returns && began.is_some_and(|ts| scene.waited_for_copies(self.trace, ts)) {
                 segment.class = GapClass::Copy;
             }
         }
@@ -321,7 +323,9 @@ impl<'a> Causes<'a> {
             let is_after_launch = scene
                 .after_call
                 .is_none_or(|after| slices.track_of(after) != thread || slices.ts[after.idx()] <= time.start);
-            let costs_nothing = scene.gap.start - scene.stretch.start < scene.gap.dur()
+            let returns = time.end - scene.gap.start < self.usual.latency;
+            let costs_nothing = returns
+                && scene.gap.start - scene.stretch.start < scene.gap.dur()
                 && scene.waited_for_copies(self.trace, time.start);
             if ends_in && is_after_launch && !costs_nothing && (thread != own || time.end <= slices.ts[call.idx()]) {
                 return Some(sync);
