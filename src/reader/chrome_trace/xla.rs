@@ -38,7 +38,7 @@ pub fn mark_devices(threads: &mut [Thread], process_tracks: &mut ProcessTracks, 
         .collect();
     threads.iter_mut().zip(&is_work).for_each(|(thread, is_work)| thread.has_device_work |= is_work.is_some());
     let mut known: HashMap<StringId, (SliceKind, u32)> = HashMap::new();
-    for part in builder.slices.iter_mut() {
+    for part in &mut builder.slices {
         for i in 0..part.kind.len() {
             let Some(is_work) = is_work.get(part.track[i].0 as usize).copied().flatten() else { continue };
             if part.kind[i] != SliceKind::Other {
