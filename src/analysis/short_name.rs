@@ -7,40 +7,60 @@
 /// `void at::native::elementwise_kernel<128, 4, Add<float> >(int, Add<float>)`. Names that are no
 /// signature, and those whose brackets do not match, are returned as they are. Cost: O(length).
 pub fn short_name(signature: &str) -> String {
+    name_and_template(signature).map_or_else(|| signature.to_owned(), |(name, _)| name)
+}
+
+/// The same name beside its template arguments with their brackets, which may be empty; `None` for a name that is
+/// no signature, or whose brackets do not match. Cost: O(length).
+pub fn name_and_template(signature: &str) -> Option<(String, &str)> {
     let whole = signature.split(" [clone ").next().unwrap_or(signature);
-    without_arguments(whole).filter(|name| !name.is_empty()).unwrap_or_else(|| signature.to_owned())
+    without_arguments(whole).filter(|(name, _)| !name.is_empty())
 }
 
 /// `None` where the brackets do not match.
-fn without_arguments(signature: &str) -> Option<String> {
+fn without_arguments(signature: &str) -> Option<(String, &str)> {
     // As compilers write it, and as nsys does.
     const ANONYMOUS: [&str; 2] = ["(anonymous namespace)::", "<unnamed>::"];
     let mut name = String::new();
     // Open angle brackets, and within them parentheses.
     let (mut angles, mut rounds) = (0_u32, 0_u32);
     let mut before = ' ';
+    let mut template = "";
+    let mut opened = 0;
     let mut rest = signature;
     while let Some(c) = rest.chars().next() {
         if let Some(after) = ANONYMOUS.iter().find_map(|prefix| rest.strip_prefix(prefix)).filter(|_| angles == 0) {
             rest = after;
             continue;
         }
+        let at = signature.len() - rest.len();
         match c {
-            '<' if rounds == 0 && !name.ends_with("operator") => angles += 1,
+            '<' if rounds == 0 && !name.ends_with("operator") => {
+                opened = if angles == 0 { at } else { opened };
+                angles += 1;
+            }
             // Not the end of an arrow.
-            '>' if rounds == 0 && angles > 0 && before != '-' => angles -= 1,
+            '>' if rounds == 0 && angles > 0 && before != '-' => {
+                angles -= 1;
+                template = if angles == 0 { &signature[opened..=at] } else { template };
+            }
             '(' if angles > 0 => rounds += 1,
             ')' if angles > 0 => rounds = rounds.checked_sub(1)?,
             _ if angles > 0 => {}
             '(' => break,
             // What came before was the return type.
-            ' ' => name.clear(),
+            ' ' => (name, template) = (String::new(), ""),
+            // Nor are the template arguments of a scope those of the function.
+            ':' => {
+                template = "";
+                name.push(c);
+            }
             c => name.push(c),
         }
         before = c;
         rest = &rest[c.len_utf8()..];
     }
-    (angles == 0).then_some(name)
+    (angles == 0).then_some((name, template))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::model::time::DurNs;
 
 const UNITS: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
 
-/// A length of time in the largest unit that leaves a digit before the point: `1.234 ms`.
+/// A length of time in the largest unit that leaves a digit before the point: `1.234 ms`, `2 min 05.250 s`.
 pub fn duration(ns: DurNs) -> String {
     let magnitude = ns.unsigned_abs() as f64;
     if magnitude < 1e3 {
@@ -14,7 +14,21 @@ pub fn duration(ns: DurNs) -> String {
     let is_short = |unit: f64| (magnitude / unit * 1e3).round() < 1e6;
     let (unit, name) = UNITS.into_iter().rev().skip(1).find(|&(unit, _)| is_short(unit)).unwrap_or(UNITS[0]);
     let sign = if ns < 0 { "-" } else { "" };
+    if magnitude >= 60e9 {
+        return format!("{sign}{}", long_duration(ns.unsigned_abs(), 3));
+    }
     format!("{sign}{:.3} {name}", magnitude / unit)
+}
+
+/// A minute or more, with so many digits of the seconds: `2 h 05 min 30 s`.
+fn long_duration(ns: u64, digits: usize) -> String {
+    let tick = 10_u64.pow(9 - digits.min(9) as u32);
+    let ns = ns.saturating_add(tick / 2) / tick * tick;
+    let (hours, minutes, rest) = (ns / 3_600_000_000_000, ns / 60_000_000_000 % 60, ns % 60_000_000_000);
+    let fraction = format!("{:09}", rest % 1_000_000_000);
+    let point = if digits > 0 { "." } else { "" };
+    let seconds = format!("{:02}{point}{} s", rest / 1_000_000_000, &fraction[..digits.min(9)]);
+    if hours > 0 { format!("{hours} h {minutes:02} min {seconds}") } else { format!("{minutes} min {seconds}") }
 }
 
 /// The same, exact: `1,234,567 ns`.
@@ -97,7 +111,10 @@ mod tests {
             (1_234_567, "1.235 ms"),
             (999_999_999, "1.000 s"),
             (-1_500, "-1.500 µs"),
-            (61_000_000_000, "61.000 s"),
+            (59_999_000_000, "59.999 s"),
+            (61_000_000_000, "1 min 01.000 s"),
+            (-7_530_500_000_000, "-2 h 05 min 30.500 s"),
+            (119_999_999_999, "2 min 00.000 s"),
         ];
         for (ns, expected) in cases {
             assert_eq!(duration(ns), expected);

@@ -1,6 +1,7 @@
 //! The rows of a table, their order, and the text that a spreadsheet gets of them.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
 use super::cell::Cell;
 use super::escape::{csv_cell, tsv_cell};
@@ -38,6 +39,8 @@ pub struct Order {
     rows: Vec<u32>,
     /// By row; `u32::MAX` if it is not listed.
     places: Vec<u32>,
+    /// The column that the rows turn out to be sorted by.
+    pub sorted_by: Option<Sort>,
 }
 
 impl Order {
@@ -49,7 +52,34 @@ impl Order {
         for (place, &row) in (0..).zip(&rows) {
             places[row as usize] = place;
         }
-        Self { rows, places }
+        Self { rows, places, sorted_by: None }
+    }
+
+    /// Finds the column that the rows are sorted by: amounts before other figures, the largest first before the
+    /// smallest. Cost: O(cells) at most.
+    pub fn find_sort(mut self, of: &impl Rows) -> Self {
+        let is_sorted = |column: usize, is_descending: bool| {
+            let order = |pair: &[u32]| {
+                let (a, b) = (of.row(pair[0] as usize), of.row(pair[1] as usize));
+                a.get(column).zip(b.get(column)).map_or(Ordering::Greater, |(a, b)| a.compare(b, is_descending))
+            };
+            let mut is_different = false;
+            let is_sorted = self.rows.windows(2).all(|pair| {
+                let order = order(pair);
+                is_different |= order.is_lt();
+                order.is_le()
+            });
+            is_sorted && is_different
+        };
+        let first = self.rows.first().map_or(Cow::Borrowed(&[][..]), |&row| of.row(row as usize));
+        let is_amount = |column: &usize| matches!(first.get(*column), Some(Cell::Ns(_) | Cell::Bytes(_)));
+        let (amounts, others): (Vec<usize>, Vec<usize>) = (0..of.columns().len()).partition(is_amount);
+        let columns = [(&amounts, true), (&amounts, false), (&others, true), (&others, false)];
+        let mut sorts = columns
+            .into_iter()
+            .flat_map(|(columns, is_descending)| columns.iter().map(move |&column| Sort { column, is_descending }));
+        self.sorted_by = sorts.find(|sort| is_sorted(sort.column, sort.is_descending));
+        self
     }
 
     /// As indices into [`Rows`].
@@ -184,6 +214,16 @@ mod tests {
         assert_eq!(order(9, false), [0, 1, 2], "a column that is gone");
         let order = Order::new(vec![2, 0], 3);
         assert_eq!([0, 1, 2, 3].map(|row| order.place(row)), [Some(1), None, Some(0), None]);
+    }
+
+    #[test]
+    fn the_order_that_rows_have_is_found() {
+        let data = data();
+        let found = |rows: Vec<u32>| Order::new(rows, 3).find_sort(&data).sorted_by;
+        assert_eq!(found(vec![1, 0, 2]), Some(Sort { column: 1, is_descending: true }));
+        assert_eq!(found(vec![2, 0, 1]), Some(Sort { column: 1, is_descending: false }));
+        assert_eq!(found(vec![0, 1, 2]), None);
+        assert_eq!(found(vec![0]), None);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::analysis::short_name::{name_and_template, short_name};
+
 /// What memory of the host is called instead of by the index of a device.
 pub const HOST: &str = "host";
 
@@ -33,6 +35,125 @@ pub fn display_name_within(name: &str, max: usize) -> String {
         Some((end, _)) => format!("{}…", shown[..end].trim_end()),
         None => shown.into_owned(),
     }
+}
+
+/// A name in at most `max` characters. Names that differ only in their middle, end or template arguments keep
+/// enough of these to look different: `vectorized_ele…rnel<4, FillFunctor<float>>`. Lists of words lose their end.
+///
+/// Control marks are as in [`display_name`]. Cost: O(length).
+pub fn shortened(name: &str, max: usize) -> String {
+    let whole: String = name.chars().map(visible).collect();
+    if whole.chars().nth(max).is_none() {
+        return whole;
+    }
+    if whole.contains('<') {
+        if let Some((function, template)) = name_and_template(&whole).filter(|(_, template)| !template.is_empty()) {
+            return signature_within(&function, template, max);
+        }
+    } else if whole.contains(", ") && !whole.contains('(') {
+        return display_name_within(&whole, max.saturating_sub(1));
+    }
+    // Words in a row are no signature.
+    if whole.ends_with(')') || !whole.contains(' ') {
+        let without_call = short_name(&whole);
+        let function = without_call.rsplit("::").next().filter(|last| !last.is_empty()).unwrap_or(&without_call);
+        return middle_cut(function, max);
+    }
+    middle_cut(&whole, max)
+}
+
+/// The function of a signature and its template arguments, without scopes, in at most `max` characters.
+fn signature_within(function: &str, template: &str, max: usize) -> String {
+    /// In fewer, no argument can be read.
+    const LEGIBLE: usize = 12;
+    let function = function.rsplit("::").next().unwrap_or(function);
+    if max < LEGIBLE {
+        return middle_cut(function, max);
+    }
+    let template = without_scopes(template);
+    let length = |text: &str| text.chars().count();
+    if length(function) + length(&template) <= max {
+        return format!("{function}{template}");
+    }
+    // Sizes tell less than what is computed.
+    let inner = &template[1..];
+    let telling = inner.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, ',' | ' '));
+    let telling = of_wrapper(telling).unwrap_or(telling);
+    let template = if telling.contains(char::is_alphabetic) { format!("<{telling}") } else { template };
+    let of_function = length(function).min((max * 2 / 5).max(max.saturating_sub(length(&template))));
+    format!("{}{}", middle_cut(function, of_function), middle_cut(&template, max - of_function))
+}
+
+/// The template argument of PyTorch's wrapper around the function of an elementwise kernel, with what follows it there.
+fn of_wrapper(arguments: &str) -> Option<&str> {
+    let (_, inner) = arguments.strip_prefix("gpu_kernel_impl")?.split_once('<')?;
+    let end = inner.rfind(">::{").or_else(|| inner.rfind(">::["))?;
+    Some(&inner[..=end])
+}
+
+/// Template arguments without the scopes of names, the parameters of functions and casts:
+/// `<fill<float>::{lambda(int)#1}>` of `<at::native::fill<float>(at::Tensor&)::{lambda(int)#1}>`.
+fn without_scopes(template: &str) -> String {
+    const NOISE: [&str; 9] = [
+        "(anonymous namespace)::",
+        "<unnamed>::",
+        "(int)",
+        "(bool)",
+        "(unsigned int)",
+        "(unsigned long)",
+        "(long)",
+        "void ",
+        "operator",
+    ];
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut out = String::new();
+    let mut rest = template;
+    while let Some(c) = rest.chars().next() {
+        let is_start = !out.ends_with(is_word);
+        if let Some(after) = NOISE.iter().find_map(|noise| rest.strip_prefix(noise)).filter(|_| is_start) {
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix("::") {
+            rest = after;
+            out.truncate(out.trim_end_matches(" const").trim_end_matches(' ').len());
+            let is_scope = after.starts_with(is_word);
+            out.truncate(if is_scope { out.trim_end_matches(is_word).len() } else { out.len() });
+            if out.ends_with(['}', ']', '>']) || (!is_scope && out.ends_with(is_word)) {
+                out.push_str("::");
+            }
+        } else if c == '(' && out.trim_end().ends_with(|c| is_word(c) || matches!(c, '>' | ':')) && !is_lambda(&out) {
+            rest = after_parentheses(rest);
+        } else {
+            out.push(c);
+            rest = &rest[c.len_utf8()..];
+        }
+    }
+    out
+}
+
+/// Whether parameters that follow are those of a lambda, which distinguish it.
+fn is_lambda(before: &str) -> bool {
+    before.rfind("lambda").is_some_and(|at| !before[at..].contains(['}', ']', ':', '<']))
+}
+
+/// What follows the parenthesis that `text` starts with.
+fn after_parentheses(text: &str) -> &str {
+    let mut depth = 0_u32;
+    let end = text.char_indices().find(|&(_, c)| {
+        depth = depth + u32::from(c == '(') - u32::from(c == ')');
+        depth == 0
+    });
+    end.map_or("", |(at, _)| &text[at + 1..])
+}
+
+/// At most `max` characters: the beginning, `…` and the end.
+fn middle_cut(text: &str, max: usize) -> String {
+    let n = text.chars().count();
+    if n <= max {
+        return text.to_owned();
+    }
+    let tail = if max < 8 { 0 } else { max * 2 / 5 };
+    let head = max.saturating_sub(tail + 1);
+    text.chars().take(head).chain(['…']).chain(text.chars().skip(n - tail)).take(max).collect()
 }
 
 /// Marks that every font has.
@@ -104,6 +225,52 @@ mod tests {
         assert_eq!(display_name_within("größe", 5), "größe");
         assert_eq!(display_name_within("größe", 3), "grö…");
         assert_eq!(display_name_within("a b", 2), "a…");
+    }
+
+    #[test]
+    fn kernels_that_differ_in_their_arguments_stay_different() {
+        let copy = |to: &str, n: u32| {
+            format!(
+                "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::copy_cuda\
+                 (at::TensorIteratorBase&)::{{lambda()#{n}}}::operator()() const::{{lambda({to})#1}}>(at::\
+                 TensorIteratorBase&, at::native::copy_cuda(at::TensorIteratorBase&)::{{lambda()#{n}}} const&)::\
+                 {{lambda(int)#1}}>(int, at::native::gpu_kernel_impl_nocast<float>(at::TensorIteratorBase&))"
+            )
+        };
+        assert_eq!(
+            shortened(&copy("c10::Half", 3), 110),
+            "elementwise_kernel<128, 4, gpu_kernel_impl_nocast<copy_cuda::{lambda()#3}::{lambda(Half)#1}>::{lambda(int)#1}>"
+        );
+        let fill = |what: &str| {
+            format!("void at::native::vectorized_kernel<4, at::native::{what}<float>, std::array<char*, 1ul> >(int)")
+        };
+        for max in [27, 36, 48, 64] {
+            let all = [copy("float", 3), copy("c10::Half", 12), fill("FillFunctor"), fill("CUDAFunctor_add")];
+            let mut short: Vec<String> = all.iter().map(|name| shortened(name, max)).collect();
+            assert!(short.iter().all(|name| name.chars().count() <= max), "{short:?}");
+            short.sort();
+            short.dedup();
+            assert_eq!(short.len(), all.len(), "{max}: {short:?}");
+        }
+    }
+
+    #[test]
+    fn other_names_keep_both_ends() {
+        let cases = [
+            ("sm90_xmma_gemm_bf16bf16_f32_tn_n_tilesize128x64x64_kernel", 20, "sm90_xmma_g…4_kernel"),
+            ("void at::native::f(int, long)", 10, "f"),
+            ("/home/me/some/long/path/trace.json.gz", 20, "/home/me/so….json.gz"),
+            ("cpu_op 93 %, python 6 %, launch 1 %", 16, "cpu_op 93 %, py…"),
+            ("Lazy Function Loading", 12, "Lazy Fu…ding"),
+            ("gemms", 4, "gem…"),
+            ("a<b", 3, "a<b"),
+            ("a<(b, c", 4, "a<(…"),
+            ("ns::f<4, void>(int)", 12, "f<4, void>"),
+            ("", 0, ""),
+        ];
+        for (name, max, expected) in cases {
+            assert_eq!(shortened(name, max), expected);
+        }
     }
 
     #[test]

@@ -103,7 +103,7 @@ pub fn cut(text: &str, gist: impl Fn(&str) -> &str, length: usize) -> String {
     name.chars().take(length - 1).chain(['…']).collect()
 }
 
-/// The same for a function signature.
+/// The function of a signature or of a frame, cut the same way.
 pub fn cut_function(text: &str, length: usize) -> String {
     cut(text, function_name, length)
 }

@@ -3,6 +3,7 @@
 mod build;
 mod keys;
 mod memory;
+mod terminal;
 mod text;
 mod thresholds;
 mod time;
@@ -127,7 +128,9 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let traces: Vec<Arc<Trace>> = input.traces.into_iter().map(Arc::new).collect();
     let by = args.kernels_by.into();
     let report = build::report(&traces, args.top, by, args.by_shape, thresholds, &args.memory_at)?;
-    output::write(written(&report, args.format)?.as_bytes(), args.out.as_deref(), &args.paths)?;
+    // A file keeps names whole.
+    let width = args.out.is_none().then_some(terminal::WIDTH);
+    output::write(written(&report, args.format, width)?.as_bytes(), args.out.as_deref(), &args.paths)?;
     let worst = report.findings.first().map(|finding| finding.severity);
     Ok(match args.fail_on {
         _ if input.has_unreadable => Outcome::PartlyUnreadable,
@@ -136,11 +139,12 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     })
 }
 
-fn written(report: &keys::Report, format: Format) -> Result<String, Failure> {
+/// * `width`: as in [`text::text`].
+fn written(report: &keys::Report, format: Format, width: Option<usize>) -> Result<String, Failure> {
     let tables = || report.tables_for_people();
     Ok(match format {
         Format::Json => json(report)?,
-        Format::Text => text::text(&tables()),
+        Format::Text => text::text(&tables(), width),
         Format::Markdown => text::markdown(&tables()),
         Format::Html => text::html(&tables()),
         Format::Csv => text::csv(&report.tables()),
@@ -157,7 +161,7 @@ pub fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
 
 /// The import report of these files, for a terminal.
 pub fn import_text(files: &Table) -> String {
-    text::text(&keys::import_tables(files))
+    text::text(&keys::import_tables(files), Some(terminal::WIDTH))
 }
 
 /// Writes the problems of reading one trace to stderr, except notes, which `lacuna check` lists.

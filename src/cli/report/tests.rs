@@ -47,6 +47,7 @@ fn report(format: Format, top: usize) -> String {
     written(
         &build::report(&[trace(1_000).into()], top, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap(),
         format,
+        None,
     )
     .unwrap()
 }
@@ -204,6 +205,7 @@ fn kernels_are_grouped_as_asked() {
     let text = written(
         &build::report(&[trace(0).into()], 0, KernelsBy::Shape, false, Thresholds::default(), &[]).unwrap(),
         Format::Text,
+        None,
     )
     .unwrap();
     assert!(text.contains("64x2x1") && text.contains("128x1x1") && text.contains("50.00"), "{text}");
@@ -276,7 +278,7 @@ fn hostile_text_yields_no_formulas_and_no_line_breaks() {
     memory.info.path = EVIL.into();
     let all =
         build::report(&[evil.into(), memory.into()], 0, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
-    let rows = parsed(&written(&all, Format::Csv).unwrap());
+    let rows = parsed(&written(&all, Format::Csv, None).unwrap());
     let parts: std::collections::HashSet<&str> = rows.iter().map(|row| row[0].as_str()).collect();
     for part in ["files", "problems", "devices", "kernels", "operators", "copies", "annotations", "leaks", "oom"] {
         assert!(parts.contains(part), "{part}");
@@ -290,7 +292,7 @@ fn hostile_text_yields_no_formulas_and_no_line_breaks() {
     }
     assert!(rows.iter().flatten().filter(|cell| cell.starts_with("'=cmd")).count() >= 7);
     for format in [Format::Text, Format::Markdown, Format::Html, Format::Json] {
-        let text = written(&all, format).unwrap();
+        let text = written(&all, format, None).unwrap();
         assert!(!text.chars().any(|c| c != '\n' && escape::is_hidden(c)), "{text}");
     }
 }
@@ -387,7 +389,7 @@ fn leaking() -> Trace {
 fn memory_has_the_keys_of_the_contract() {
     let report =
         |top| build::report(&[leaking().into()], top, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
-    let json: serde_json::Value = serde_json::from_str(&written(&report(1), Format::Json).unwrap()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&written(&report(1), Format::Json, None).unwrap()).unwrap();
     let forward = serde_json::json!(["mul (ops.cpp:1)", "forward (/me/model.py:7)", EVIL]);
     let append = serde_json::json!(["append (/me/losses.py:12)"]);
     let held = serde_json::json!([{"stack": append, "bytes": 6 << 20, "count": 6}]);
@@ -463,10 +465,10 @@ fn memory_has_the_keys_of_the_contract() {
         let Cell::List(list) = cell else { continue };
         assert!(parts.contains(&list.key), "{} is missing in flat reports", list.key);
     }
-    let text = written(&report, Format::Text).unwrap();
+    let text = written(&report, Format::Text, None).unwrap();
     assert!(text.contains("append (/me/losses.py:12)") && text.contains("forward (/me/model.py:7)"), "{text}");
     for format in [Format::Csv, Format::Html, Format::Markdown] {
-        assert!(written(&report, format).unwrap().contains("losses.py:12"));
+        assert!(written(&report, format, None).unwrap().contains("losses.py:12"));
     }
 }
 
@@ -503,7 +505,7 @@ fn lists_of_memory_are_cut_and_what_is_equal_is_sorted_by_name() {
     let trace = Arc::new(out_of_memory());
     let report =
         |top| build::report(&[Arc::clone(&trace)], top, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
-    let json: serde_json::Value = serde_json::from_str(&written(&report(2), Format::Json).unwrap()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&written(&report(2), Format::Json, None).unwrap()).unwrap();
     let memory = &json["memory"][0];
     let stacks = |list: &serde_json::Value| -> Vec<String> {
         list.as_array().unwrap().iter().map(|held| held["stack"][0].as_str().unwrap().to_owned()).collect()

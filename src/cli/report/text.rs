@@ -3,28 +3,21 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use super::terminal::{Kind, Sheet};
 use crate::figures::escape::{self, csv_cell, visible};
 use crate::figures::format::{count, signed};
 use crate::figures::{Cell, Column, Table};
 use crate::model::DurNs;
 
-/// Aligned tables for a terminal. Numbers have a comma every three digits, units are in the heads.
-pub fn text(tables: &[Cow<'_, Table>]) -> String {
+/// Aligned tables. Numbers have a comma every three digits, units are in the heads.
+///
+/// * `width`: the most characters of a line; without it nothing is shortened.
+pub fn text(tables: &[Cow<'_, Table>], width: Option<usize>) -> String {
     let mut out = String::new();
     for table in tables.iter().filter_map(|table| ForPeople::new(table)) {
         let lines = table.lines(|text| visible(text).into_owned());
-        let widths: Vec<usize> = (0..table.columns.len())
-            .map(|i| lines.iter().map(|line| line[i].chars().count()).max().unwrap_or(0))
-            .collect();
-        let _ = writeln!(out, "{}", table.of.title);
-        for line in &lines {
-            let mut text = String::from(" ");
-            for (i, cell) in line.iter().enumerate() {
-                let pad = " ".repeat(widths[i].saturating_sub(cell.chars().count()));
-                let _ = if table.is_number(i) { write!(text, " {pad}{cell} ") } else { write!(text, " {cell}{pad} ") };
-            }
-            let _ = writeln!(out, "{}", text.trim_end());
-        }
+        let kinds = (0..table.columns.len()).map(|i| table.kind(i)).collect();
+        out.push_str(&Sheet { title: table.of.title, kinds, lines }.text(width));
         if let Some(rest) = table.rest() {
             let _ = writeln!(out, "  {rest}");
         }
@@ -149,6 +142,17 @@ impl<'a> ForPeople<'a> {
     /// Whether it holds numbers, which stand to the right.
     fn is_number(&self, column: usize) -> bool {
         self.cells(column).all(|cell| cell.is_blank() || is_number(cell))
+    }
+
+    fn kind(&self, column: usize) -> Kind {
+        // Findings, and problems of reading.
+        const PROSE: [&str; 2] = ["text", "reason"];
+        match () {
+            () if self.is_number(column) => Kind::Number,
+            () if self.cells(column).any(|cell| matches!(cell, Cell::Sentences(_))) => Kind::Below,
+            () if PROSE.contains(&self.of.columns[self.columns[column]].key) => Kind::Prose,
+            () => Kind::Name,
+        }
     }
 
     /// What the person does not see, if anything.

@@ -1,7 +1,9 @@
 //! Facts about a slice from the trace in memory, and its links to others.
 
-use crate::figures::{format, text::display_name};
-use crate::model::{Collective, DurNs, GraphNode, SliceId, StringId, SyncKind, Synchronization, TimeRange, Trace};
+use crate::figures::{Cell, format, text::display_name};
+use crate::model::{
+    Collective, DurNs, GraphNode, SliceId, SliceKind, StringId, SyncKind, Synchronization, TimeRange, Trace,
+};
 
 /// Links listed per group.
 pub const MAX_LINKS: usize = 20;
@@ -30,7 +32,10 @@ pub struct Facts {
     pub time: TimeRange,
     pub n_children: usize,
     pub is_unfinished: bool,
-    pub parent: Option<SliceId>,
+    /// The slices around it, or for device work around the call that launched it, innermost first. Functions of
+    /// Python are its stack.
+    pub around: Links,
+    pub python: Links,
     /// The API call that launched this device work.
     pub launch: Option<SliceId>,
     /// From the end of that call to the start of the work; negative if it started earlier.
@@ -56,7 +61,13 @@ impl Facts {
         let sync = trace.sync(id);
         let recorded = sync.map_or(0, |sync| sync.event_record);
         let recorders = trace.correlations.slices(&slices.correlation, recorded);
+        let ancestors = || slices.ancestors(launch.unwrap_or(id));
+        let is_python = |id: &SliceId| slices.kind[id.idx()] == SliceKind::PythonFunction;
         let mut rows = Vec::new();
+        if let Some(shape) = trace.facts.launches.value(trace.facts.launches.id(id)) {
+            let sides = |sides: [u32; 3]| Cell::Sides(sides).shown();
+            rows.push(("Grid and block", format!("{}, {}", sides(shape.grid), sides(shape.block))));
+        }
         if let Some(collective) = trace.facts.collectives.get(id) {
             collective_rows(trace, collective, &mut rows);
         }
@@ -68,7 +79,8 @@ impl Facts {
             time,
             n_children: slices.children(id).len(),
             is_unfinished: slices.unfinished.binary_search(&id).is_ok(),
-            parent: slices.parent(id),
+            around: Links::collect(ancestors().filter(|id| !is_python(id))),
+            python: Links::collect(ancestors().filter(is_python)),
             launch,
             launch_delay: launch.map(|launch| time.start.saturating_sub(slices.end[launch.idx()])),
             launched,
@@ -127,7 +139,7 @@ fn graph_node_text(GraphNode { graph, exec, node }: GraphNode) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{SliceFacts, SliceKind, TraceBuilder};
+    use crate::model::{SliceFacts, TraceBuilder};
 
     #[test]
     fn kernels_and_their_launch_are_linked() {
@@ -200,6 +212,24 @@ mod tests {
         ])
         .finish();
         assert_eq!(Facts::new(&trace, SliceId(0)).n_children, 2);
-        assert_eq!(Facts::new(&trace, SliceId(1)).parent, Some(SliceId(0)));
+        assert_eq!(Facts::new(&trace, SliceId(1)).around.slices, [SliceId(0)]);
+    }
+
+    #[test]
+    fn a_kernel_knows_what_stands_around_its_launch() {
+        let mut builder = TraceBuilder::from_slices(&[
+            ("main", SliceKind::PythonFunction, "train.py(3): step", 0, 100),
+            ("main", SliceKind::Operator, "aten::linear", 10, 90),
+            ("main", SliceKind::Operator, "aten::addmm", 20, 80),
+            ("main", SliceKind::Runtime, "cudaLaunchKernel", 30, 40),
+            ("stream 7", SliceKind::Kernel, "gemm", 50, 60),
+        ]);
+        builder.slices[0].correlation = vec![0, 0, 0, 4, 4];
+        let trace = builder.finish();
+        let kernel = (0..5).map(SliceId).find(|&slice| trace.slice_name(slice) == "gemm").unwrap();
+        let facts = Facts::new(&trace, kernel);
+        let names = |links: &Links| links.slices.iter().map(|&id| trace.slice_name(id).to_owned()).collect::<Vec<_>>();
+        assert_eq!(names(&facts.around), ["aten::addmm", "aten::linear"]);
+        assert_eq!(names(&facts.python), ["train.py(3): step"]);
     }
 }

@@ -10,9 +10,13 @@ use self::facts::{Facts, Links, MAX_LINKS};
 use super::gaps::GapPage;
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::annotations::{Projection, projection};
+use crate::analysis::launches::operator_of;
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
-use crate::figures::{escape, format, ncu, text::display_name};
+use crate::figures::{
+    escape, format, ncu,
+    text::{display_name, shortened},
+};
 use crate::model::memory::AllocationId;
 use crate::model::{DurNs, EventDetails, SliceId, SliceKind, StackId, TimeRange, Trace, TrackId};
 use crate::session::{OpenTrace, Selection};
@@ -20,6 +24,8 @@ use crate::view::states::{failed_ui, nothing_ui, working_ui};
 
 /// The longest text shown, in characters; copies are complete.
 const MAX_CHARS: usize = 4096;
+/// The longest name shown in full, in characters: the facts below it stay in sight.
+const MAX_NAME: usize = 120;
 /// Arguments and stack frames shown; copies are complete.
 const MAX_LINES: usize = 500;
 
@@ -35,6 +41,8 @@ struct LookUp {
 #[derive(Debug)]
 struct Found {
     self_ns: Option<DurNs>,
+    /// What launched a piece of device work.
+    operator: Option<SliceId>,
     /// The device work of an annotation.
     projection: Option<Projection>,
     /// The command line that profiles a kernel in depth.
@@ -178,6 +186,9 @@ impl Details {
             time_rows_ui(ui, facts.time.start, open.offset);
             let dur = facts.time.dur();
             exact_ui(ui, "Duration", &format::duration(dur), &format::duration_exact(dur));
+            if let Some(operator) = found.ready().and_then(|found| found.operator) {
+                row_ui(ui, "Operator", &display_name(model.slice_name(operator)));
+            }
             match own {
                 Some(Some(own)) => exact_ui(ui, "Self time", &format::duration(own), &format::duration_exact(own)),
                 _ => row_ui(ui, "Self time", "…"),
@@ -236,11 +247,31 @@ impl Analysis for LookUp {
         let annotation = self.slice.filter(|slice| model.slices.kind[slice.idx()] == SliceKind::Annotation);
         Some(Found {
             self_ns: self.slice.map(|slice| model.slices.self_time(slice)),
+            operator: self
+                .slice
+                .filter(|id| model.slices.kind[id.idx()].is_device_work())
+                .and_then(|id| operator_of(model, id)),
             projection: annotation.and_then(|slice| projection(model, slice)),
             profile: self.slice.and_then(|slice| ncu::command(model, slice).ok()),
-            event: model.details.as_ref().map(|details| details.event(self.source)),
+            event: model.details.as_ref().map(|details| details.event(self.source).map(tidy)),
         })
     }
+}
+
+/// An event without the numbers that stand for "none", and with the sides of a grid in one.
+fn tidy(mut event: EventDetails) -> EventDetails {
+    /// The largest number of 32 bits, and of 64.
+    const NONE: [&str; 2] = ["4294967295", "18446744073709551615"];
+    event.args.retain(|(_, value)| !NONE.contains(&&**value));
+    for key in ["grid", "block", "cluster"] {
+        let sides =
+            ["X", "Y", "Z"].map(|side| event.args.iter().position(|(other, _)| *other == format!("{key}{side}")));
+        let [Some(x), Some(y), Some(z)] = sides else { continue };
+        let value = [x, y, z].map(|i| event.args[i].1.clone()).join(" × ");
+        event.args[x] = (key.to_owned(), value);
+        event.args.retain(|(other, _)| *other != format!("{key}Y") && *other != format!("{key}Z"));
+    }
+    event
 }
 
 /// Arguments and call stack; never those of another event.
@@ -260,7 +291,11 @@ fn event_ui(found: &Answer<Found>, ui: &mut egui::Ui) {
 /// The name, wrapped, with a button to copy it.
 fn name_ui(name: &str, ui: &mut egui::Ui) {
     let cut = cut(name);
-    ui.add(egui::Label::new(RichText::new(if name.is_empty() { "(no name)" } else { &cut }).strong()).wrap());
+    let short = if name.is_empty() { "(no name)".to_owned() } else { shortened(&cut, MAX_NAME) };
+    let label = ui.add(egui::Label::new(RichText::new(short).strong()).wrap());
+    if name.chars().count() > MAX_NAME {
+        label.on_hover_text(&*cut);
+    }
     ui.horizontal(|ui| {
         if ui.small_button("Copy name").clicked() {
             ui.ctx().copy_text(escape::visible(name).into_owned());
@@ -315,10 +350,12 @@ fn place_rows_ui(ui: &mut egui::Ui, open: &OpenTrace, track: TrackId) {
 
 fn links_ui(ctx: &mut ViewContext<'_>, open: &OpenTrace, trace: usize, facts: &Facts, ui: &mut egui::Ui) {
     let one = |slice: Option<SliceId>| Links { slices: slice.into_iter().collect(), has_more: false };
-    let (parent, launch, record) = (one(facts.parent), one(facts.launch), one(facts.event_record));
+    let (launch, record) = (one(facts.launch), one(facts.event_record));
+    let around = if facts.launch.is_some() { "Inside, innermost first" } else { "Parents, innermost first" };
     let groups = [
-        ("Parent", &parent),
         ("Launched by", &launch),
+        (around, &facts.around),
+        ("Python stack, innermost first", &facts.python),
         ("Launches", &facts.launched),
         ("Event recorded by", &record),
         ("Flows from", &facts.flows_in),
@@ -442,6 +479,14 @@ mod tests {
         assert_eq!(cut(&long).chars().count(), MAX_CHARS + 1);
         assert!(cut(&long).ends_with('…'));
         assert_eq!(cut("short"), "short");
+    }
+
+    #[test]
+    fn numbers_that_stand_for_none_are_left_out() {
+        let args = [("gridX", "4"), ("gridY", "2"), ("gridZ", "1"), ("greenContextId", "4294967295"), ("blockX", "8")];
+        let args = args.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
+        let tidied = tidy(EventDetails { args, ..Default::default() }).args;
+        assert_eq!(tidied, [("grid".to_owned(), "4 × 2 × 1".to_owned()), ("blockX".to_owned(), "8".to_owned())]);
     }
 
     #[test]

@@ -119,7 +119,8 @@ impl<T: Table> Analysis for Ordered<T> {
             Some((tree, folds)) => folds.listed(tree),
             None => of.ordered(self.sort, &self.filter, work)?,
         };
-        Some(Order::new(rows, of.n_rows()))
+        let order = Order::new(rows, of.n_rows());
+        Some(if self.sort.is_none() && self.folds.is_none() { order.find_sort(&**of) } else { order })
     }
 }
 
@@ -325,7 +326,7 @@ impl<T: Table> Grid<T> {
     pub fn ui(&mut self, name: &str, open: Option<&str>, ui: &mut egui::Ui) -> Option<Action> {
         let (answer, order) = self.ordered()?;
         let is_moved = std::mem::take(&mut self.is_moved) && self.selected.is_some();
-        let sort = self.sort.or(answer.own_sort());
+        let sort = self.sort.or(answer.own_sort()).or(order.sorted_by);
         let folds = Arc::clone(&self.folds);
         let tree = answer.tree().filter(|_| self.is_tree() == Some(true));
         let branch = tree.map(|tree| |row| folds.branch(tree, row));

@@ -6,6 +6,7 @@ use eframe::egui::{
 
 use super::layout::{Curve, DrawList};
 use crate::figures::format;
+use crate::figures::text::shortened;
 use crate::model::{CounterUnit, SliceKind, StringId};
 use crate::session::OpenTrace;
 use crate::widget::labels;
@@ -203,7 +204,7 @@ impl Labels {
 /// A name cut to `length` characters. Of a function that does not fit, the distinctive part is kept.
 fn cut(text: &str, kind: SliceKind, length: usize) -> String {
     match kind {
-        SliceKind::Kernel => labels::cut_function(text, length),
+        SliceKind::Kernel => shortened(text, length),
         // `module.py(12): forward`, `nn.Module: Linear_3`
         SliceKind::PythonFunction => labels::cut(text, |name| name.rsplit(": ").next().unwrap_or(name), length),
         _ => labels::cut(text, |name| name, length),
@@ -221,7 +222,7 @@ mod tests {
         assert_eq!(cut("größer", SliceKind::Operator, 3), "gr…");
         assert_eq!(
             cut("void at::native::elementwise_kernel<128, 4>(int)", SliceKind::Kernel, 20),
-            "elementwise_kernel"
+            "element…rnel<128, 4>"
         );
         assert_eq!(cut("nn.Module: Linear_3", SliceKind::PythonFunction, 8), "Linear_3");
     }

@@ -3,9 +3,12 @@
 use eframe::egui::{self, Align, Event, EventFilter, Key, Layout, RichText, Sense, WidgetInfo};
 use egui_extras::{Column as Width, TableBuilder, TableRow};
 
+use crate::figures::text::{MAX_CHARS, display_name, shortened};
 use crate::figures::{Cell, Column, Order, Rows, Sort, escape};
 
 const ROW_HEIGHT: f32 = 20.0;
+/// To the right of numbers.
+const MARGIN: f32 = 4.0;
 /// The longest text on hover, in characters.
 const MAX_HOVER: usize = 2000;
 
@@ -68,6 +71,11 @@ pub fn table_ui(data: &dyn Rows, look: Look<'_>, ui: &mut egui::Ui) -> Option<Ac
     let mut action = None;
     let keyboard = ui.scope_id().with((look.name, "keyboard"));
     let (room, spacing) = (ui.available_width(), ui.spacing().item_spacing.x);
+    // The widths of the numbers that were on screen: no column is narrower, so that no number is cut.
+    let widths_id = keyboard.with(data.columns().iter().map(|column| column.key).collect::<Vec<_>>());
+    let known: Vec<f32> = ui.data(|kept| kept.get_temp(widths_id)).unwrap_or_default();
+    let mut needed = known.clone();
+    needed.resize(data.columns().len(), 0.0);
     let area = egui::ScrollArea::horizontal().id_salt(look.name).auto_shrink(false);
     let shown = area.show(ui, |ui| {
         let keys: Vec<&str> = data.columns().iter().map(|column| column.key).collect();
@@ -79,20 +87,25 @@ pub fn table_ui(data: &dyn Rows, look: Look<'_>, ui: &mut egui::Ui) -> Option<Ac
             .auto_shrink(false)
             .animate_scrolling(false)
             .min_scrolled_height(0.0);
-        for width in widths(data.columns(), room, spacing) {
-            table = table.column(Width::initial(width).at_least(36.0).resizable(true).clip(true));
+        for (i, width) in widths(data.columns(), room, spacing).enumerate() {
+            let least = needed.get(i).copied().unwrap_or(0.0).max(36.0);
+            table = table.column(Width::initial(width.max(least)).at_least(least).resizable(true).clip(true));
         }
         if let Some(at) = look.cursor_position().filter(|_| look.is_moved) {
             table = table.scroll_to_row(at, None);
         }
         table.header(ROW_HEIGHT, |row| action = header_ui(data, look.sort, row)).body(|body| {
             body.rows(ROW_HEIGHT, look.order.rows().len(), |row| {
-                if let Some(asked) = row_ui(data, look, row) {
+                if let Some(asked) = row_ui(data, look, row, &mut needed) {
                     action = Some(asked);
                 }
             });
         });
     });
+    if needed != known {
+        ui.data_mut(|kept| kept.insert_temp(widths_id, needed));
+        ui.ctx().request_repaint();
+    }
     let response = ui.interact(shown.inner_rect, keyboard, Sense::focusable_noninteractive());
     response.widget_info(|| WidgetInfo::labeled(egui::Role::Table, true, look.name));
     if matches!(action, Some(Action::Select(_) | Action::Open(_))) {
@@ -175,7 +188,8 @@ fn keys(look: Look<'_>, page: isize, ui: &egui::Ui) -> Option<Action> {
 fn header_ui(data: &dyn Rows, sort: Option<Sort>, mut row: TableRow<'_, '_>) -> Option<Action> {
     let mut clicked = None;
     for (i, column) in data.columns().iter().enumerate() {
-        row.col(|ui| {
+        let mut is_clicked = false;
+        let (_, whole) = row.col(|ui| {
             let known = sort.filter(|sort| sort.column == i).map(|sort| sort.is_descending);
             let text = RichText::new(column.title).strong();
             aligned(column, ui, |ui| {
@@ -183,13 +197,15 @@ fn header_ui(data: &dyn Rows, sort: Option<Sort>, mut row: TableRow<'_, '_>) -> 
                 if let Some(is_descending) = known {
                     sort_mark_ui(&head, column.title, is_descending, ui);
                 }
-                if head.on_hover_text(format!("{}\nClick to sort", column.help)).clicked() {
-                    // Numbers start with the largest, names with the first.
-                    let is_descending = known.map_or(!column.is_text, |is_descending| !is_descending);
-                    clicked = Some(Action::Sort(Sort { column: i, is_descending }));
-                }
+                is_clicked = head.on_hover_text(format!("{}\nClick to sort", column.help)).clicked();
             });
         });
+        if is_clicked || whole.on_hover_cursor(egui::CursorIcon::PointingHand).clicked() {
+            // Numbers start with the largest, names with the first.
+            let known = sort.filter(|sort| sort.column == i);
+            let is_descending = known.map_or(!column.is_text, |sort| !sort.is_descending);
+            clicked = Some(Action::Sort(Sort { column: i, is_descending }));
+        }
     }
     clicked
 }
@@ -208,7 +224,8 @@ fn sort_mark_ui(head: &egui::Response, title: &str, is_descending: bool, ui: &mu
     ui.painter().add(egui::Shape::convex_polygon(points, color, egui::Stroke::NONE));
 }
 
-fn row_ui(data: &dyn Rows, look: Look<'_>, mut row: TableRow<'_, '_>) -> Option<Action> {
+/// * `needed`: the width of the widest number of each column so far, in points.
+fn row_ui(data: &dyn Rows, look: Look<'_>, mut row: TableRow<'_, '_>, needed: &mut [f32]) -> Option<Action> {
     let index = *look.order.rows().get(row.index())? as usize;
     let cells = data.row(index);
     row.set_selected(look.selected == Some(index));
@@ -218,13 +235,19 @@ fn row_ui(data: &dyn Rows, look: Look<'_>, mut row: TableRow<'_, '_>) -> Option<
         let branch = look.branch.filter(|_| i == 0).map(|branch| branch(index));
         row.col(|ui| {
             aligned(column, ui, |ui| {
-                let Some(branch) = branch else { return cell_ui(cell, in_full, ui) };
+                let Some(branch) = branch else {
+                    let width = cell_ui(cell, !column.is_text, in_full, ui);
+                    if let Some(needed) = needed.get_mut(i).filter(|_| !column.is_text) {
+                        *needed = needed.max(width.ceil());
+                    }
+                    return;
+                };
                 // Elsewhere spaces stand for the levels.
                 let name = cell.as_name().map(|name| Cell::name(name.trim_start()));
                 if branch_ui(branch, cell, ui) {
                     folded = Some(Action::Fold(index));
                 }
-                cell_ui(name.as_ref().unwrap_or(cell), in_full, ui);
+                cell_ui(name.as_ref().unwrap_or(cell), false, in_full, ui);
             });
         });
     }
@@ -284,20 +307,29 @@ fn aligned(column: &Column, ui: &mut egui::Ui, add: impl FnOnce(&mut egui::Ui)) 
         add(ui);
     } else {
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            ui.add_space(4.0);
+            ui.add_space(MARGIN);
             add(ui);
         });
     }
 }
 
+/// Returns the width that the whole cell takes, in points.
+///
+/// * `is_number`: it is not cut where it does not fit.
 /// * `in_full`: returns the untruncated cell, for the hover text.
-fn cell_ui(cell: &Cell, in_full: impl FnOnce() -> Cell, ui: &mut egui::Ui) {
+fn cell_ui(cell: &Cell, is_number: bool, in_full: impl FnOnce() -> Cell, ui: &mut egui::Ui) -> f32 {
     if *cell == Cell::Empty {
-        return;
+        return 0.0;
     }
-    let label = ui.add(egui::Label::new(cell.shown()).selectable(false).truncate());
+    let text = match cell {
+        Cell::Text(name) => fitting(name, ui),
+        _ => cell.shown(),
+    };
+    let label = egui::Label::new(text).selectable(false);
+    let label = ui.add(if is_number { label.extend() } else { label.truncate() });
+    let width = label.rect.width() + MARGIN + ui.spacing().item_spacing.x;
     if !label.hovered() {
-        return;
+        return width;
     }
     let cell = in_full();
     let visible = |text: &str| escape::visible(&text.chars().take(MAX_HOVER).collect::<String>()).into_owned();
@@ -309,6 +341,31 @@ fn cell_ui(cell: &Cell, in_full: impl FnOnce() -> Cell, ui: &mut egui::Ui) {
     if let Some(full) = full.filter(|full| !full.is_empty()) {
         label.on_hover_text(full);
     }
+    width
+}
+
+/// A name that fits the room. Names of functions are shortened such that different ones look different; others are
+/// left to be cut.
+fn fitting(name: &str, ui: &egui::Ui) -> String {
+    let whole = display_name(name).into_owned();
+    if !name.contains("::") && !name.contains('<') && name.contains(' ') {
+        return whole;
+    }
+    let font = egui::TextStyle::Body.resolve(ui.style());
+    let width =
+        |text: &str| ui.painter().layout_no_wrap(text.to_owned(), font.clone(), egui::Color32::PLACEHOLDER).size().x;
+    let (room, whole_width) = (ui.available_width(), width(&whole));
+    if whole_width <= room {
+        return if whole.len() < name.len() { shortened(name, MAX_CHARS) } else { whole };
+    }
+    let mut n = (room / whole_width * whole.chars().count() as f32) as usize;
+    let mut short = shortened(name, n);
+    // Few steps: letters differ little in width.
+    while width(&short) > room && n > 4 {
+        n -= (n / 12).max(1);
+        short = shortened(name, n);
+    }
+    short
 }
 
 #[cfg(test)]

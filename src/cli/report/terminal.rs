@@ -1,0 +1,217 @@
+//! Layout of tables in columns of text: as wide as they are, or for a terminal.
+
+use std::fmt::Write as _;
+
+use crate::figures::text::shortened;
+
+/// Columns of a terminal that every line fits into.
+pub const WIDTH: usize = 120;
+/// Before each column.
+const GAP: usize = 2;
+/// The fewest characters to which names of a column are shortened, and those of the widest column.
+const LEAST: [usize; 2] = [14, 34];
+/// The same for a column of prose, which is wrapped.
+const LEAST_PROSE: usize = 48;
+/// Before prose that has lines of its own.
+const INDENT: usize = 8;
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// To the right.
+    Number,
+    /// To the left; shortened where room is short.
+    Name,
+    /// Sentences: wrapped where room is short.
+    Prose,
+    /// Sentences that go below their row where room is short.
+    Below,
+}
+
+/// A table to lay out.
+#[derive(Debug)]
+pub struct Sheet<'a> {
+    pub title: &'a str,
+    pub kinds: Vec<Kind>,
+    /// The head and the rows: a text for each column.
+    pub lines: Vec<Vec<String>>,
+}
+
+impl Sheet<'_> {
+    /// The title and the table. Where it is wider than `width`, heads are wrapped and names shortened; columns that
+    /// still have no room follow in a table below, beside the names.
+    pub fn text(&self, width: Option<usize>) -> String {
+        let widths: Vec<usize> = (0..self.kinds.len()).map(|i| self.longest(i, length)).collect();
+        let whole: usize = widths.iter().map(|width| width + GAP).sum();
+        let mut out = format!("{}\n", self.title);
+        match width.filter(|&width| whole > width) {
+            None => self.write(&(0..).zip(widths).collect::<Vec<_>>(), None, &mut out),
+            Some(width) => {
+                for (i, block) in self.blocks(width).iter().enumerate() {
+                    if i > 0 {
+                        let _ = writeln!(out, "{}, continued", self.title);
+                    }
+                    self.write(block, Some((width, i == 0)), &mut out);
+                }
+            }
+        }
+        out
+    }
+
+    fn longest(&self, column: usize, length: impl Fn(&str) -> usize) -> usize {
+        self.lines.iter().map(|line| length(&line[column])).max().unwrap_or(0)
+    }
+
+    /// The most and the fewest characters that a column is shown with.
+    fn bounds(&self, column: usize, is_widest: bool) -> (usize, usize) {
+        let most = self.lines.iter().skip(1).map(|line| length(&line[column])).max().unwrap_or(0);
+        let most = most.max(longest_word(&self.lines[0][column]));
+        let least = match self.kinds[column] {
+            Kind::Number => most,
+            Kind::Name => LEAST[usize::from(is_widest)].max(longest_word(&self.lines[0][column])),
+            Kind::Prose | Kind::Below => LEAST_PROSE,
+        };
+        (most, least.min(most))
+    }
+
+    /// The columns of each table, with their widths.
+    fn blocks(&self, width: usize) -> Vec<Vec<(usize, usize)>> {
+        let is_name = |i: &usize| self.kinds[*i] == Kind::Name;
+        let widest = (0..self.kinds.len()).filter(is_name).max_by_key(|&i| self.bounds(i, true).0);
+        let least = |i: usize| self.bounds(i, Some(i) == widest).1 + GAP;
+        let room = width - widest.map_or(0, least);
+        let (mut blocks, mut used) = (vec![Vec::new()], 0);
+        let others = (0..self.kinds.len()).filter(|&i| Some(i) != widest && self.kinds[i] != Kind::Below);
+        for i in others {
+            if used + least(i) > room && used > 0 {
+                blocks.push(Vec::new());
+                used = 0;
+            }
+            used += least(i);
+            blocks.last_mut().into_iter().for_each(|block| block.push(i));
+        }
+        for block in &mut blocks {
+            block.extend(widest);
+            block.sort_unstable();
+        }
+        let fitted = |block: Vec<usize>| {
+            let mut spare = width.saturating_sub(block.iter().map(|&i| least(i)).sum());
+            let mut columns: Vec<(usize, usize)> = block.iter().map(|&i| (i, least(i) - GAP)).collect();
+            let lacking = |&(i, width): &(usize, usize)| self.bounds(i, false).0.saturating_sub(width);
+            let mut wanting: Vec<&mut (usize, usize)> =
+                columns.iter_mut().filter(|column| lacking(column) > 0).collect();
+            wanting.sort_by_key(|column| lacking(column));
+            let n = wanting.len();
+            for (i, column) in wanting.into_iter().enumerate() {
+                let more = lacking(column).min(spare / (n - i));
+                column.1 += more;
+                spare -= more;
+            }
+            columns
+        };
+        blocks.into_iter().map(fitted).collect()
+    }
+
+    /// * `narrow`: the width, and whether prose goes below its row; `None` writes every cell whole in one line.
+    fn write(&self, columns: &[(usize, usize)], narrow: Option<(usize, bool)>, out: &mut String) {
+        for (n, line) in self.lines.iter().enumerate() {
+            let cells: Vec<Vec<String>> = columns.iter().map(|&(i, width)| self.cell(n, i, width)).collect();
+            let height = cells.iter().map(Vec::len).max().unwrap_or(0);
+            for y in 0..height {
+                let mut text = String::new();
+                for (cell, &(i, width)) in cells.iter().zip(columns) {
+                    // Heads stand on their table.
+                    let y = if n == 0 { (y + cell.len()).checked_sub(height) } else { Some(y) };
+                    let part = y.and_then(|y| cell.get(y)).map_or("", |part| part);
+                    let pad = " ".repeat(width.saturating_sub(length(part)));
+                    let is_right = self.kinds[i] == Kind::Number;
+                    let _ = if is_right { write!(text, "  {pad}{part}") } else { write!(text, "  {part}{pad}") };
+                }
+                let _ = writeln!(out, "{}", text.trim_end());
+            }
+            let Some((width, true)) = narrow.filter(|_| n > 0) else { continue };
+            for i in (0..self.kinds.len()).filter(|&i| self.kinds[i] == Kind::Below) {
+                for part in wrapped(&line[i], width - INDENT) {
+                    let _ = writeln!(out, "{}{part}", " ".repeat(INDENT));
+                }
+            }
+        }
+    }
+
+    /// The lines of a cell.
+    fn cell(&self, line: usize, column: usize, width: usize) -> Vec<String> {
+        let text = &self.lines[line][column];
+        match self.kinds[column] {
+            _ if length(text) <= width => vec![text.clone()],
+            Kind::Name if line > 0 => vec![shortened(text, width)],
+            _ => wrapped(text, width),
+        }
+    }
+}
+
+fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+fn longest_word(text: &str) -> usize {
+    text.split(' ').map(length).max().unwrap_or(0)
+}
+
+/// Lines of at most `width` characters. A longer word is shortened.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        let word = shortened(word, width);
+        match lines.last_mut() {
+            Some(line) if length(line) + 1 + length(&word) <= width => {
+                line.push(' ');
+                line.push_str(&word);
+            }
+            _ => lines.push(word),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sheet<'a>(kinds: &[Kind], lines: &[&[&str]]) -> Sheet<'a> {
+        let lines = lines.iter().map(|line| line.iter().map(|&cell| cell.to_owned()).collect()).collect();
+        Sheet { title: "Table", kinds: kinds.to_vec(), lines }
+    }
+
+    #[test]
+    fn a_table_with_room_is_one_line_a_row() {
+        let small = sheet(&[Kind::Number, Kind::Name], &[&["Total (µs)", "Name"], &["1.5", "gemm"]]);
+        let text = "Table\n  Total (µs)  Name\n         1.5  gemm\n";
+        assert_eq!([small.text(None), small.text(Some(120))], [text; 2]);
+    }
+
+    #[test]
+    fn heads_are_wrapped_and_names_shortened() {
+        let name = "x".repeat(100);
+        let wide = sheet(&[Kind::Number, Kind::Name], &[&["Exposed communication (µs)", "Name"], &["1.5", &name]]);
+        let text = wide.text(Some(60));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[1..3], ["        Exposed", "  communication  "].map(str::trim_end));
+        assert_eq!(lines[3].split_whitespace().collect::<Vec<_>>(), ["(µs)", "Name"]);
+        assert!(lines[4].contains('…') && lines[4].chars().count() == 60, "{text}");
+        assert!(wide.text(None).contains(&name), "whole without a width");
+    }
+
+    #[test]
+    fn columns_without_room_follow_beside_the_names() {
+        let n = 30;
+        let kinds: Vec<Kind> = std::iter::repeat_n(Kind::Number, n).chain([Kind::Name, Kind::Below]).collect();
+        let head: Vec<String> = (0..n).map(|i| format!("Figure{i}")).chain(["Name".into(), "Advice".into()]).collect();
+        let row: Vec<String> =
+            (0..n).map(|i| format!("{i}.5")).chain(["kernel".into(), "Do this. ".repeat(40).trim().into()]).collect();
+        let text = Sheet { title: "Table", kinds, lines: vec![head, row] }.text(Some(WIDTH));
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert!((0..n).all(|i| text.matches(&format!(" {i}.5")).count() == 1), "{text}");
+        assert_eq!(text.matches("kernel").count(), text.matches("Table").count());
+        assert_eq!(text.matches("Do this.").count(), 40);
+    }
+}
