@@ -1,11 +1,15 @@
 //! Slices in a time range, summed by track and by name.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
 use super::totals::running_in;
 use crate::model::time::{length, unite};
-use crate::model::{DurNs, SliceKind, StringId, TimeRange, Trace, TrackId, TrackKind};
+use crate::model::{DurNs, SliceKind, SliceTable, StringId, TimeNs, TimeRange, Trace, TrackId, TrackKind};
 
 /// Totals of one track in the range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,7 +19,7 @@ pub struct TrackSummary {
     pub count: u64,
     /// Sum of their durations within the range; nested slices count twice.
     pub total_ns: DurNs,
-    /// The same without the time of slices directly inside.
+    /// The same without the time of slices inside; of a thread at most `busy_ns`.
     pub self_ns: DurNs,
     /// Time within the range in which at least one slice ran; on a stream, in which the device
     /// worked: an annotation there spans idle time too.
@@ -30,7 +34,7 @@ pub struct NameSummary {
     pub count: u64,
     /// Sum of their durations within the range.
     pub total_ns: DurNs,
-    /// The same without the time of slices directly inside.
+    /// The same without the time of slices inside.
     pub self_ns: DurNs,
 }
 
@@ -54,10 +58,11 @@ struct NameSums {
 
 /// Sums the slices in `range`, given in trace time, in nanoseconds.
 ///
-/// * The self times of a track's nested slices sum to the time in which its top row was busy,
-///   exactly; slices that cross others are taken as having nothing inside.
+/// * A thread runs one thing at a time: each moment is self time of its innermost slice, also where slices cross, so
+///   that they sum to its busy time. On streams and other tracks, slices that cross run side by side: each of them
+///   is taken as having nothing inside.
 /// * `is_cancelled` is checked before each track; once it is true the result is incomplete.
-/// * Cost: O(slices in the range), tracks in parallel.
+/// * Cost: O(slices in the range), tracks in parallel; O(n log n) for n slices of a thread of which some cross.
 pub fn range_summary(trace: &Trace, range: TimeRange, is_cancelled: &(dyn Fn() -> bool + Sync)) -> RangeSummary {
     let of_track = |track: usize| {
         let track = TrackId(track as u32);
@@ -123,10 +128,17 @@ fn summarize_track(trace: &Trace, track: TrackId, range: TimeRange) -> (TrackSum
     let mut names: HashMap<Key, NameSums> = HashMap::new();
     let mut spans: Vec<TimeRange> = Vec::new();
     let is_stream = trace.track(track).kind == TrackKind::Stream;
-    for (i, row) in rows.iter().enumerate() {
-        let window = running_in(slices, row, range);
-        let own = slices.self_times(first_row + i, window.clone(), range);
-        for (slice, own) in window.zip(own) {
+    let windows: Vec<_> = rows.iter().map(|row| running_in(slices, row, range)).collect();
+    let is_crossed = rows.iter().any(|row| row.is_overflow);
+    let own = if is_crossed && trace.track(track).kind == TrackKind::Thread {
+        innermost_times(slices, &windows, range)
+    } else {
+        let of_row = |(i, window): (usize, &Range<usize>)| slices.self_times(first_row + i, window.clone(), range);
+        windows.iter().enumerate().flat_map(of_row).collect()
+    };
+    let mut own = own.into_iter();
+    for (row, window) in rows.iter().zip(windows) {
+        for (slice, own) in window.zip(&mut own) {
             let part = slices.clipped(slice, range);
             summary.count += 1;
             summary.total_ns = summary.total_ns.saturating_add(part.dur());
@@ -146,12 +158,44 @@ fn summarize_track(trace: &Trace, track: TrackId, range: TimeRange) -> (TrackSum
     (summary, names)
 }
 
+/// Time within `range` in which each slice was the innermost that ran: of those running, the one that started last.
+///
+/// * `windows`: the slices of each row that run in `range`; the result is in their order.
+/// * Cost: O(n log n) for n slices.
+fn innermost_times(slices: &SliceTable, windows: &[Range<usize>], range: TimeRange) -> Vec<DurNs> {
+    let all = windows.iter().cloned().flatten().enumerate();
+    // From outer to inner.
+    let mut order: Vec<_> = all.map(|(at, i)| (slices.ts[i], Reverse(slices.end[i]), at)).collect();
+    order.par_sort_unstable();
+    let mut own: Vec<DurNs> = vec![0; order.len()];
+    let (mut now, mut running) = (range.start, BinaryHeap::new());
+    let mut run_until = |until: TimeNs, running: &mut BinaryHeap<usize>| {
+        while let Some(&inner) = running.peek() {
+            let (_, Reverse(end), at) = order[inner];
+            let to = end.min(until).max(now);
+            own[at] += to - now;
+            now = to;
+            if end > until {
+                break;
+            }
+            running.pop();
+        }
+        now = now.max(until);
+    };
+    for (next, &(start, ..)) in order.iter().enumerate() {
+        run_until(start.clamp(range.start, range.end), &mut running);
+        running.push(next);
+    }
+    run_until(range.end, &mut running);
+    own
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::{Row, TraceBuilder};
+    use crate::model::TraceBuilder;
 
     const OP: SliceKind = SliceKind::Operator;
 
@@ -192,6 +236,26 @@ mod tests {
         assert_eq!(all, [("a", 2, 12), ("b", 1, 9)]);
     }
 
+    #[test]
+    fn self_time_of_a_thread_fits_into_a_range_inside_slices_that_cross() {
+        let slices = [("main", OP, "a", 0, 60), ("main", OP, "b", 10, 80), ("main", OP, "c", 20, 100)];
+        let trace = TraceBuilder::from_slices(&slices).finish();
+        assert!(trace.rows(TrackId(0)).iter().any(|row| row.is_overflow));
+        let own = |start, end| {
+            let summary = range_summary(&trace, TimeRange { start, end }, &|| false);
+            let mut names: Vec<_> = summary.names.iter().map(|n| (n.name.clone(), n.self_ns)).collect();
+            names.sort();
+            (summary.tracks[0].self_ns, names.iter().map(|name| name.1).collect::<Vec<_>>())
+        };
+        assert_eq!(own(30, 50), (20, vec![0, 0, 20]));
+        assert_eq!(own(5, 90), (85, vec![5, 10, 70]));
+    }
+
+    /// Whether two slices have the same times: which of them is the inner one is open.
+    fn has_equals(raw: &[(&str, SliceKind, &str, i64, i64)]) -> bool {
+        raw.iter().enumerate().any(|(i, a)| raw[..i].iter().any(|b| (a.3, a.4) == (b.3, b.4)))
+    }
+
     proptest! {
         #[test]
         fn sums_agree_with_counting_nanoseconds(
@@ -212,13 +276,13 @@ mod tests {
             prop_assert_eq!((track.count, track.total_ns, track.busy_ns), (inside.len() as u64, total, busy as i64));
             prop_assert_eq!(summary.names.iter().map(|n| n.total_ns).sum::<i64>(), total);
             prop_assert!(summary.names.iter().all(|n| n.self_ns >= 0 && n.self_ns <= n.total_ns));
-            // Each nested level's time is taken off the level above, so what is left is the union
-            // of the top row, and all of the rows that cross.
-            let part = |row: &Row| -> i64 {
-                row.range().map(|i| trace.slices.clipped(i, range).dur()).sum()
-            };
-            let own: i64 = trace.rows(TrackId(0)).iter().filter(|r| r.depth == 0 || r.is_overflow).map(part).sum();
-            prop_assert_eq!(summary.names.iter().map(|n| n.self_ns).sum::<i64>(), own);
+            // Each moment is self time of one slice, however the slices cross.
+            let innermost = |t: i64| raw.iter().filter(|s| s.3 <= t && t < s.4).max_by_key(|s| (s.3, -s.4));
+            for name in summary.names.iter().filter(|_| !has_equals(&raw)) {
+                let own = (range.start..range.end).filter(|&t| innermost(t).is_some_and(|s| s.2 == name.name)).count();
+                prop_assert_eq!(name.self_ns, own as i64, "{}", name.name);
+            }
+            prop_assert_eq!((track.self_ns, summary.names.iter().map(|n| n.self_ns).sum()), (busy as i64, busy as i64));
         }
     }
 }
