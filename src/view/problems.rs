@@ -150,6 +150,6 @@ mod tests {
         trace.import.reject(Severity::Warn, "Not a number", 2, Some(99));
         let text = report_text(&trace);
         assert!(text.contains("/traces/a.json") && text.contains("7 events read = 5 shown + 0 merged + 2 rejected"));
-        assert!(text.contains("Loss: 2 × Not a number, first at byte 99"));
+        assert!(text.contains("Warning: 2 × Not a number, first at byte 99"));
     }
 }

@@ -436,10 +436,10 @@ fn memory_has_the_keys_of_the_contract() {
         "confidence": "medium", "doubts": ["Only 5 steps count"],
     });
     assert_eq!(memory, expected);
-    let held = serde_json::json!({
+    let holder = serde_json::json!({
         "at": "end", "place": append[0], "whose": "user", "bytes": 6 << 20, "count": 6, "share": 1.0,
     });
-    assert_eq!(memory["by_place"].as_array().unwrap().last(), Some(&held));
+    assert_eq!(memory["by_place"].as_array().unwrap().last(), Some(&holder));
     let expected = serde_json::json!([{
         "place": append[0], "whose": "user", "bytes": 6 << 20, "count": 6, "share": 1.0, "before_bytes": 0,
         "after_bytes": 6 << 20,

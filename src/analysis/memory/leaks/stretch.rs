@@ -5,7 +5,7 @@ use crate::analysis::memory::trend::{Trend, trend};
 /// Fewest steps that a late rise, or the level after a rise, must last.
 pub const MIN_STRETCH: usize = 4;
 /// Share of the mean growth per step below which a series counts as level.
-const LEVEL: f64 = 0.1;
+pub const LEVEL: f64 = 0.1;
 /// A late start must explain the series so much better than one line: the largest share of its squared error.
 const BETTER: f64 = 0.5;
 

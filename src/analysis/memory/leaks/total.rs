@@ -1,7 +1,7 @@
 //! Growth of total memory from step to step.
 
 use super::failures::Failures;
-use super::stretch::{MIN_STRETCH, Stretch, level_since};
+use super::stretch::{LEVEL, MIN_STRETCH, Stretch, level_since};
 use super::{LeakCandidate, Thresholds};
 use crate::analysis::memory::steps::Steps;
 use crate::analysis::memory::trend::{Trend, trend};
@@ -122,7 +122,9 @@ pub fn total(
         verdict: TotalVerdict::TooFewSteps,
         points: live.len(),
         is_reserved_rising: is_rising_to_the_end(&reserved),
-        is_peak_rising: is_rising_to_the_end(&peaks),
+        // Peaks that rose with live bytes are level with them, too.
+        is_peak_rising: is_rising_to_the_end(&peaks)
+            && !stretch.level_since.is_some_and(|point| is_level_from(&peaks, point)),
     }
 }
 
@@ -132,6 +134,14 @@ fn is_rising_to_the_end(series: &[i64]) -> bool {
     let n = series.len();
     let last = |from: usize| series[n - 1] - series[from];
     n > MIN_STRETCH && level_since(series).is_none() && last(n - 1 - n / 3) as f64 * 6.0 >= last(0) as f64
+}
+
+/// Whether a series ends on the level that it had at a point.
+fn is_level_from(series: &[i64], point: usize) -> bool {
+    let (Some(&at), Some(&first), Some(&last)) = (series.get(point), series.first(), series.last()) else {
+        return true;
+    };
+    (last - at) as f64 <= LEVEL * (last - first) as f64
 }
 
 /// Kendall's tau from which a series counts as rising: five of six pairs rise.
