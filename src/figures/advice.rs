@@ -57,6 +57,8 @@ const NO_STACKS: Fits = |case| case.run.is_torch && !case.run.is_nsys && !case.r
 const TO_DEVICE: Fits = |case| case.is_most(|hit| hit.shares.to_device_ns);
 const FROM_DEVICE: Fits = |case| case.is_from_device();
 const NOT_FROM_DEVICE: Fits = |case| !case.is_from_device();
+/// Most of what is communicated was recorded with elements of at most 16 bits.
+const NARROW: Fits = |case| case.hit.is_some_and(|hit| hit.transfers.is_narrow());
 
 /// What to do, and how to check it; one sentence each. What the run does already is not advised, and programs, calls
 /// and variables are those of the maker of its devices.
@@ -65,7 +67,13 @@ pub fn advice(case: &Case<'_>) -> Vec<String> {
         return vec![to_record(case)];
     }
     let fit = lines(case.rule).iter().filter(|(fits, _)| fits(case));
-    fit.map(|(_, sentence)| of_vendor(sentence, case.run.vendor)).collect()
+    let bus = case.hit.and_then(|hit| hit.transfers.bus_gb_per_s()).map(|speed| {
+        format!(
+            "Compare the bus bandwidth of the collectives, {speed:.2} GB/s with waiting for other ranks included, with that \
+             of the links"
+        )
+    });
+    fit.map(|(_, sentence)| of_vendor(sentence, case.run.vendor)).chain(bus).collect()
 }
 
 /// What to record to know what the host did. Asks for nothing that is there already.
@@ -180,7 +188,14 @@ fn waiting_lines(rule: Rule) -> &'static [Line] {
                 "Overlap communication with the backward pass: DDP's bucket_cap_mb, FSDP's backward_prefetch and forward_prefetch",
             ),
             (INFERS, "Start communication as soon as its data is there, beside the compute that remains"),
-            (TRAINS, "Communicate less often (no_sync with gradient accumulation) or less (bf16 gradients)"),
+            (
+                |case| TRAINS(case) && !NARROW(case),
+                "Communicate less often (no_sync with gradient accumulation) or less (bf16 gradients)",
+            ),
+            (
+                |case| TRAINS(case) && NARROW(case),
+                "Communicate less often (no_sync with gradient accumulation): most of it has elements of 16 bits or fewer already",
+            ),
             (
                 ALWAYS,
                 "To check, compare the ranks: where one starts its collectives late, the others wait for it, not for the network",

@@ -130,7 +130,8 @@ pub fn step_list() -> Part<StepRow> {
         words "is_outlier", "Outlier", 64, Cell::Flag(row.is_outlier, OUTLIER),
             "Its duration differs from the median by more than three scaled median deviations and a twentieth";
         words "is_used", "Used", 50, Cell::Flag(row.is_used, USED),
-            "Whether statistics include it: not the first, which includes warm-up, nor the profiler's last";
+            "Whether statistics include it: not the first, which includes warm-up, nor the profiler's last, nor a last piece \
+             below a tenth of the median, which is no whole step";
         with role_figures();
         number "compute_ns", "Compute", 84, row.on_devices(|on| on.parts.compute_ns),
             "Devices: kernels other than of collectives ran";
@@ -193,7 +194,8 @@ pub fn steps<'a>() -> Part<StepsOf<'a>> {
         words "disagreement", "But", 200, Cell::text(&row.disagreement()), "What finds another number of steps";
         number "count", "Count", 60, Cell::Count(row.steps.len() as u64), "How many steps there are";
         number "dropped", "Dropped", 64, Cell::Count((row.steps.len() - row.steps.used.len()) as u64),
-            "Steps that the statistics leave out: the first, which includes warm-up, and the profiler's last";
+            "Steps that the statistics leave out: the first, which includes warm-up, the profiler's last, and a last piece \
+             below a tenth of the median, which is no whole step";
         words "measured", "Measured by", 110, Cell::name(row.measured()),
             "What the durations are of: the ranges of the steps, or where the host runs ahead of the devices, from the \
              completion of one step on the slowest device to that of the next";

@@ -334,7 +334,24 @@ fn notes(hit: &Hit) -> Vec<String> {
         let (between, ns) = (between(gap), format::duration(gap.ns_per_step));
         format!("The {between} in {} of {} steps, {ns} per step{}", gap.n_present, gap.n_steps, host(gap))
     });
-    data.into_iter().chain(gap).chain(of_shares(hit)).chain(of_missing(&hit.missing)).collect()
+    data.into_iter()
+        .chain(gap)
+        .chain(bound_of_overlap(hit))
+        .chain(of_shares(hit))
+        .chain(of_missing(&hit.missing))
+        .collect()
+}
+
+/// Why overlapping communication gains less than its exposed time, where it does.
+fn bound_of_overlap(hit: &Hit) -> Option<String> {
+    let n = Some(hit.n_steps as DurNs).filter(|&n| n > 0)?;
+    let [communication, step] = [hit.communication_ns, hit.of].map(|ns| format::duration(ns / n));
+    (hit.of - hit.communication_ns < hit.amount && hit.communication_ns > 0).then(|| {
+        format!(
+            "Communication takes {communication} of a step of {step} in all: overlap makes no step shorter than that, only \
+             less or faster communication does"
+        )
+    })
 }
 
 /// What the time of a hit consists of, where that is not in its text.

@@ -123,6 +123,15 @@ pub fn bytes_of(trace: &Trace, kernel: SliceId) -> Option<u64> {
     key(trace, source, true).bytes
 }
 
+/// The bytes of an element of a collective kernel, and those that it moves by their bus factor, see
+/// [`CollectiveOp::bus_factor`]; each as far as recorded. Cost: O(depth of its launch).
+pub fn payload_of(trace: &Trace, kernel: SliceId) -> (Option<u8>, Option<f64>) {
+    let source = source(trace, kernel);
+    let Key { op, n_ranks, bytes, .. } = key(trace, source, true);
+    let bus_bytes = bytes.zip(op.bus_factor(n_ranks)).map(|(bytes, factor)| bytes as f64 * factor);
+    (parameters(trace, source).and_then(|call| call.element_bytes), bus_bytes)
+}
+
 /// The parameters of a kernel, where they were recorded.
 fn parameters(trace: &Trace, source: Source) -> Option<&Collective> {
     match source {

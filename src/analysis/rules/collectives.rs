@@ -1,11 +1,11 @@
-//! Small collectives: their time is latency, which a few large ones would have only a few times.
+//! Small collectives, whose time is latency that a few large ones would have only a few times, and what all transfer.
 
 use hashbrown::HashSet;
 
 use crate::analysis::busy::DeviceBusy;
-use crate::analysis::collectives::{CollectiveKernels, bytes_of};
+use crate::analysis::collectives::{CollectiveKernels, bytes_of, payload_of};
 use crate::model::time::{length_within, unite};
-use crate::model::{DurNs, SliceId, SliceKind, TimeRange, Trace, TrackId};
+use crate::model::{DurNs, ProcessId, SliceId, SliceKind, TimeRange, Trace, TrackId};
 
 /// A collective that takes longer, in nanoseconds, transfers data or waits for other ranks: NCCL needs 10 to 30 µs for
 /// any.
@@ -35,13 +35,8 @@ impl SmallCollectives {
             return (Self::default(), all);
         }
         let (mut collectives, mut spans) = (CollectiveKernels::new(trace), Vec::new());
-        let slices = &trace.slices;
-        let tracks = (0..trace.tracks.len() as u32).map(TrackId);
-        let tracks = tracks.filter(|&track| trace.track(track).process == busy.process);
-        for kernel in tracks.flat_map(|track| trace.track_slices(track)).map(|i| SliceId(i as u32)) {
-            let time = slices.time(kernel);
-            let is_short = slices.kind[kernel.idx()] == SliceKind::Kernel && time.dur() <= SHORT;
-            if !is_short || !window.contains(time.start) || !collectives.contains(kernel) {
+        for (kernel, time) in kernels(trace, busy.process, window) {
+            if time.dur() > SHORT || !collectives.contains(kernel) {
                 continue;
             }
             let bytes = bytes_of(trace, kernel);
@@ -58,4 +53,58 @@ impl SmallCollectives {
         out.exposed_ns = spans.iter().map(|&span| length_within(&busy.exposed_comm, span)).sum();
         (out, all)
     }
+}
+
+/// What the collectives of a device that start in a window transfer, as far as it is recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Transfers {
+    /// Time of those with a known type, in nanoseconds, and of those of them whose elements have at most 16 bits.
+    typed_ns: DurNs,
+    narrow_ns: DurNs,
+    /// Time of those with a known size and number of ranks, and their bytes times the bus factor.
+    sized_ns: DurNs,
+    bus_bytes: f64,
+}
+
+impl Transfers {
+    /// Cost: O(slices of the device).
+    pub fn of(trace: &Trace, busy: &DeviceBusy, window: TimeRange) -> Self {
+        let (mut out, mut collectives) = (Self::default(), CollectiveKernels::new(trace));
+        for (kernel, time) in kernels(trace, busy.process, window) {
+            if !collectives.contains(kernel) {
+                continue;
+            }
+            let (element_bytes, bus_bytes) = payload_of(trace, kernel);
+            if let Some(bytes) = element_bytes {
+                out.typed_ns += time.dur();
+                out.narrow_ns += if bytes <= 2 { time.dur() } else { 0 };
+            }
+            if let Some(bytes) = bus_bytes {
+                out.sized_ns += time.dur();
+                out.bus_bytes += bytes;
+            }
+        }
+        out
+    }
+
+    /// Whether most of their time is of elements of at most 16 bits, such as BFloat16.
+    pub fn is_narrow(&self) -> bool {
+        2 * self.narrow_ns > self.typed_ns
+    }
+
+    /// Bus bandwidth in GB/s (10^9 bytes); `None` where no size is known. A lower bound: the time includes waiting for
+    /// other ranks.
+    pub fn bus_gb_per_s(&self) -> Option<f64> {
+        (self.sized_ns > 0 && self.bus_bytes > 0.0).then(|| self.bus_bytes / self.sized_ns as f64)
+    }
+}
+
+/// The kernels of a device that start in a window.
+fn kernels(trace: &Trace, device: ProcessId, window: TimeRange) -> impl Iterator<Item = (SliceId, TimeRange)> {
+    let slices = &trace.slices;
+    let tracks = (0..trace.tracks.len() as u32).map(TrackId);
+    let own = tracks.filter(move |&track| trace.track(track).process == device);
+    let all = own.flat_map(|track| trace.track_slices(track)).filter(|&i| slices.kind[i] == SliceKind::Kernel);
+    let timed = all.map(|i| (SliceId(i as u32), slices.time(SliceId(i as u32))));
+    timed.filter(move |(_, time)| window.contains(time.start))
 }

@@ -17,7 +17,7 @@ mod window;
 
 use self::account::{Account, accounts, is_between};
 pub use self::account::{Cause, Shares, SyncSite};
-pub use self::collectives::SmallCollectives;
+pub use self::collectives::{SmallCollectives, Transfers};
 pub use self::kernels::{Dominant, Fp32, KernelStats, is_fp32_matmul};
 pub use self::missing::{Missing, NoWork};
 pub use self::recurring::Recurring;
@@ -26,7 +26,7 @@ use self::run_facts::CompiledCode;
 pub use self::run_facts::{RunFacts, Vendor, is_generated};
 pub use self::thresholds::{Kind, Level, Levels, Threshold, Thresholds};
 pub use self::window::{Basis, Window};
-use super::breakdown::{Breakdown, breakdown};
+use super::breakdown::{Breakdown, Overlap, breakdown, overlap};
 use super::busy::DeviceBusy;
 use super::gaps::clusters::Clusters;
 use super::gaps::{GapPart, Ledger};
@@ -80,6 +80,9 @@ pub struct Hit {
     pub shares: Shares,
     /// Of a hit about communication: idle time in calls of collectives, which is not in the measured value.
     pub collective_calls_ns: DurNs,
+    /// Of a hit about communication: time with any, computing meanwhile or not, in the steps.
+    pub communication_ns: DurNs,
+    pub transfers: Transfers,
     pub small_collectives: SmallCollectives,
     /// Of a hit about the recording itself.
     pub missing: Missing,
@@ -211,6 +214,8 @@ fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         data_time: None,
         shares: Shares::default(),
         collective_calls_ns: 0,
+        communication_ns: 0,
+        transfers: Transfers::default(),
         small_collectives: SmallCollectives::default(),
         missing: Missing::default(),
         no_work: NoWork::default(),
@@ -254,9 +259,11 @@ impl Device<'_, '_> {
             let hit = self.idle(rule, account, &parts);
             self.out.check(hit);
         }
-        let calls_ns = accounts[Cause::Collective as usize].total_ns;
         if let Some(hit) = self.out.hit_of(Rule::ExposedCommunication, self.window.device) {
-            hit.collective_calls_ns = calls_ns;
+            hit.collective_calls_ns = accounts[Cause::Collective as usize].total_ns;
+            let steps = self.window.steps.iter();
+            hit.communication_ns = steps.map(|&step| overlap(self.busy, step).comm_ns).sum();
+            hit.transfers = Transfers::of(trace, self.busy, window);
         }
         self.pageable_copies();
         self.data_time();
@@ -308,7 +315,10 @@ impl Device<'_, '_> {
         let is_communication = rule == Rule::ExposedCommunication;
         let own =
             |small: &Hit| if is_communication { small.small_collectives.exposed_ns } else { shares.collective_ns };
-        let recoverable = account.recoverable_ns + exposed_ns - small.map_or(0, own);
+        let mut recoverable = account.recoverable_ns + exposed_ns - small.map_or(0, own);
+        if is_communication {
+            recoverable = recoverable.min(self.gain_of_overlap());
+        }
         let n_steps = self.window.steps.len() as DurNs;
         let per_step = (n_steps > 0).then(|| recoverable / n_steps.max(1));
         Hit {
@@ -320,6 +330,16 @@ impl Device<'_, '_> {
             shares,
             ..self.hit(rule, account.total_ns + exposed_ns)
         }
+    }
+
+    /// What overlapping communication with compute gains the steps together at most: none gets shorter than its
+    /// communication.
+    fn gain_of_overlap(&self) -> DurNs {
+        let gain = |&step: &TimeRange| {
+            let Overlap { comm_ns, overlapped_ns } = overlap(self.busy, step);
+            (comm_ns - overlapped_ns).min(step.dur() - comm_ns)
+        };
+        self.window.steps.iter().map(gain).sum()
     }
 
     /// Adds the copies of the window by direction.

@@ -123,6 +123,8 @@ pub struct Steps<B = TimeNs> {
 
 /// Part of a step by which the host must be ahead of the devices for its ranges not to tell how long steps take.
 const AHEAD: DurNs = 10;
+/// A first or last piece that is shorter than this part of the median is no whole step.
+const REMNANT: u64 = 10;
 /// Makes the median absolute deviation of a normal distribution its standard deviation.
 const SCALE_OF_MAD: f64 = 1.4826;
 /// Regularity below which no alarm may rest on steps without names.
@@ -276,6 +278,10 @@ impl<B: Copy + Into<i64>> Steps<B> {
 /// shorter than half of the one before, which the profiler opens and stops in. Marks are the user's choice: all are
 /// used.
 ///
+/// Ranges and periods cut what they find: the last piece may be what ran after the loop, or a step that the recording
+/// cut off. So may the first. Such a piece is dropped where it is shorter than a tenth of the median of at least three
+/// steps and none but the two at the ends is as short.
+///
 /// * `extents`: the length of each step.
 fn used(source: &StepSource, extents: &[u64]) -> Range<usize> {
     let n = extents.len();
@@ -285,11 +291,23 @@ fn used(source: &StepSource, extents: &[u64]) -> Range<usize> {
         _ => false,
     };
     let is_stub = is_profilers && n > 1 && extents[n - 1] < extents[n - 2] / 2;
-    match source {
+    let used = match source {
         StepSource::Marks => 0..n,
         _ if n >= 4 => 1..n - usize::from(is_profilers),
         _ => 0..n - usize::from(is_stub),
+    };
+    let is_cut = matches!(source, StepSource::Ranges(_) | StepSource::DeviceRanges(_) | StepSource::Period { .. });
+    if !is_cut || n < 3 {
+        return used;
     }
+    let mut sorted = extents.to_vec();
+    let median = *sorted.select_nth_unstable(n / 2).1;
+    let is_short = |step: usize| extents[step] < median / REMNANT;
+    if (1..n - 1).any(is_short) {
+        return used;
+    }
+    let start = used.start.max(usize::from(is_short(0)));
+    start..used.end.min(n - usize::from(is_short(n - 1)))
 }
 
 /// The 97.5 % quantile of Student's t-distribution with `df` degrees of freedom; 0 for none.

@@ -227,6 +227,28 @@ fn the_first_step_and_the_profilers_last_are_not_used() {
 }
 
 #[test]
+fn a_remnant_at_an_end_is_not_used() {
+    let of = |source: StepSource, extents: &[i64]| {
+        let ends = extents.iter().scan(0, |end, extent| {
+            *end += extent;
+            Some(*end)
+        });
+        Steps::new(source, std::iter::once(0).chain(ends).collect(), None, 0, Some(&|at| at)).used
+    };
+    let period = |extents: &[i64]| of(StepSource::Period { items: "operators", length: 5, share: 1.0 }, extents);
+    let ranges = |extents: &[i64]| of(StepSource::Ranges("step_#".to_owned()), extents);
+    assert_eq!(period(&[300, 100, 100, 100, 9]), 1..4);
+    assert_eq!(period(&[300, 100, 100, 100, 10]), 1..5, "a tenth of the median may be a step");
+    assert_eq!(period(&[9, 100, 100, 100, 100]), 1..5, "the first is left out anyway");
+    assert_eq!(ranges(&[5, 100, 100]), 1..3);
+    assert_eq!(ranges(&[100, 100, 5]), 0..2);
+    assert_eq!(ranges(&[900, 5]), 0..2, "two steps do not tell a warm-up from a remnant");
+    assert_eq!(ranges(&[100, 5, 100, 100, 5]), 1..5, "others are as short");
+    assert_eq!(of(StepSource::Annotation("Optimizer.step#".to_owned()), &[100, 100, 100, 100, 5]), 1..5);
+    assert_eq!(of(StepSource::Marks, &[100, 100, 100, 100, 5]), 0..5);
+}
+
+#[test]
 fn quantiles_are_those_of_the_tables() {
     for (df, expected) in [(1, 12.7062), (4, 2.7764), (9, 2.2622), (20, 2.0860), (120, 1.9799), (1_000_000, 1.9600)] {
         assert!((t_975(df) - expected).abs() < 6e-5, "{df}: {}", t_975(df));

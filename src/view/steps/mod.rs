@@ -194,7 +194,8 @@ fn figures(steps: &Steps) -> Vec<(String, &'static str)> {
         let text = format!("{} used", format::count(steps.used.len() as u64));
         all.push((
             text,
-            "Statistics leave out the first step, which includes warm-up, and the profiler's last, in which it stops",
+            "Statistics leave out the first step, which includes warm-up, the profiler's last, in which it stops, and a last \
+             piece below a tenth of the median, which is no whole step",
         ));
     }
     let outliers = steps.used.clone().filter(|&step| steps.is_outlier(step)).count();

@@ -1,7 +1,7 @@
 //! What is said of recordings that miss events, of small collectives, and of arithmetic in fp32.
 
 use super::*;
-use crate::model::DeviceInfo;
+use crate::model::{Collective, DeviceInfo};
 
 const CALL: SliceKind = SliceKind::Runtime;
 
@@ -148,6 +148,37 @@ fn communication_is_that_of_the_device_and_calls_are_those_of_the_host() {
     assert_eq!((hit.collective_calls_ns, hit.ceiling_ns_per_step), (n * 990_000, Some(2_000_000)));
     let calls = of(&verdicts, Rule::CollectiveCalls).unwrap();
     assert_eq!((calls.amount, calls.ceiling_ns_per_step), (n * 990_000, Some(990_000)));
+}
+
+#[test]
+fn overlap_makes_no_step_shorter_than_its_communication() {
+    let step = [
+        ("stream 7", KERNEL, "gemm", 0, 2_000_000),
+        ("stream 8", KERNEL, "ncclDevKernel_AllReduce", 1_000_000, 9_000_000),
+        ("stream 7", KERNEL, "gemm", 9_000_000, STEP),
+    ];
+    let verdicts = judged(&trace(&step), None);
+    let hit = of(&verdicts, Rule::ExposedCommunication).unwrap();
+    let n = hit.n_steps as i64;
+    assert_eq!((hit.amount, hit.communication_ns), (n * 7_000_000, n * 8_000_000));
+    assert_eq!(hit.ceiling_ns_per_step, Some(2_000_000), "what computes alone");
+    assert!(!hit.transfers.is_narrow() && hit.transfers.bus_gb_per_s().is_none(), "nothing was recorded of them");
+}
+
+#[test]
+fn collectives_know_their_type_and_bandwidth() {
+    let step =
+        [("stream 7", KERNEL, "gemm", 0, 5_000_000), ("stream 8", KERNEL, "ncclDevKernel_AllReduce", 5_000_000, STEP)];
+    let mut builder = TraceBuilder::from_slices(&step);
+    let op = builder.strings.intern("allreduce");
+    let (n_ranks, element_bytes, in_elements) = (Some(4), Some(2), Some(5_000_000));
+    let call = Collective { op, n_ranks, element_bytes, in_elements, ..Default::default() };
+    builder.set_facts(1, SliceFacts { collective: Some(call), ..Default::default() });
+    let trace = builder.finish();
+    let found = Transfers::of(&trace, &devices(&trace)[0], TimeRange { start: 0, end: STEP });
+    assert!(found.is_narrow());
+    // 10 MB in 5 ms are 2 GB/s; four ranks send 2 * 3 / 4 of it.
+    assert_eq!(found.bus_gb_per_s(), Some(3.0));
 }
 
 #[test]
