@@ -236,7 +236,10 @@ impl Steps {
         for step in used {
             let parts = list(&step["devices"]).iter().find(is_own)?.as_object()?;
             starts.push(at);
-            at += parts.iter().filter(|part| part.0.ends_with("_ns")).map(|part| ns(part.1)).sum::<i64>();
+            let is_part = |key: &str| key.ends_with("_ns") && key != "start_ns" && key != "dur_ns";
+            let dur = parts.iter().filter(|part| is_part(part.0)).map(|part| ns(part.1)).sum::<i64>();
+            assert_eq!((at, dur), (ns(&parts["start_ns"]), ns(&parts["dur_ns"])), "{step}");
+            at += dur;
             assert!(at > ns(&step["start_ns"]) + ns(&step["dur_ns"]) / 2, "the device is ahead of the host: {step}");
         }
         // The last one may last beyond the last work.
