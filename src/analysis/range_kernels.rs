@@ -38,7 +38,6 @@ pub fn range_kernels(scope: &Scope<'_>, n: usize, keeps_instances: bool) -> Vec<
     let mut rows: HashMap<Names<'_>, Row<'_>> = HashMap::new();
     for (index, (found, trace)) in (0..).zip(found.iter().zip(scope.traces)) {
         let text = |id: StringId| trace.strings.get(id);
-        #[expect(clippy::iter_over_hash_type, reason = "the lists of a row are summed in any order")]
         for ((name, domain, kernel), of_trace) in rows_of_trace(index, found) {
             let row = rows.entry((text(name), text(domain), text(kernel))).or_default();
             row.total_ns = row.total_ns.saturating_add(of_trace.total_ns);
@@ -72,7 +71,6 @@ type Names<'a> = (&'a str, &'a str, &'a str);
 fn rows_of_trace(index: u32, found: &Found) -> HashMap<(StringId, StringId, StringId), Row<'_>> {
     let mut rows: HashMap<_, Row<'_>> = HashMap::new();
     for (tree, kernels) in found {
-        #[expect(clippy::iter_over_hash_type, reason = "the lists of a row are summed in any order")]
         for (&(node, kernel), (slices, total_ns)) in kernels {
             for (name, domain) in tree.names(node) {
                 let row = rows.entry((name, domain, kernel)).or_default();
