@@ -64,6 +64,11 @@ pub fn count(n: u64) -> String {
     out
 }
 
+/// A number of steps: `1 step`, `1,200 steps`.
+pub fn steps(n: usize) -> String {
+    format!("{} step{}", count(n as u64), if n == 1 { "" } else { "s" })
+}
+
 /// A number that may be negative: `-1,234,567`.
 pub fn signed(n: i64) -> String {
     format!("{}{}", if n < 0 { "-" } else { "" }, count(n.unsigned_abs()))

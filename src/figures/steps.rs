@@ -95,11 +95,15 @@ const OUTLIER: &[&str; 2] = &["", "outlier"];
 
 fn role_figures() -> Vec<Figure<StepRow>> {
     figures! { row: StepRow;
-        number "kernel_ns", "Kernel", 76, row.role(Role::Kernel), "Kernels ran, other than of collectives";
-        number "memcpy_ns", "+ Memcpy", 76, row.role(Role::Memcpy), "Copies ran, and no kernel";
-        number "memset_ns", "+ Memset", 76, row.role(Role::Memset), "Memsets ran, and nothing of the columns before";
+        number "kernel_ns", "Kernel", 76, row.role(Role::Kernel),
+            "From the step's start to its end: kernels ran, other than of collectives. Where the host runs ahead, they may \
+             be of the step before";
+        number "memcpy_ns", "+ Memcpy", 76, row.role(Role::Memcpy),
+            "From the step's start to its end: copies ran, and no kernel";
+        number "memset_ns", "+ Memset", 76, row.role(Role::Memset),
+            "From the step's start to its end: memsets ran, and nothing of the columns before";
         number "communication_ns", "+ Comm.", 76, row.role(Role::Communication),
-            "Collectives ran, and nothing of the columns before";
+            "From the step's start to its end: collectives ran, and nothing of the columns before";
         number "runtime_ns", "+ Runtime", 76, row.role(Role::Runtime),
             "The host was in calls of the CUDA or HIP API, and nothing of the columns before ran";
         number "dataloader_ns", "+ Data loading", 96, row.role(Role::DataLoader),
@@ -107,7 +111,8 @@ fn role_figures() -> Vec<Figure<StepRow>> {
         number "cpu_exec_ns", "+ CPU", 76, row.role(Role::CpuExec),
             "The host was in operators or annotations, and nothing of the columns before ran";
         number "other_ns", "+ Other", 76, row.role(Role::Other),
-            "Nothing of these was recorded. The parts sum to the duration, as in PyTorch's TensorBoard plugin";
+            "Nothing of these was recorded. The parts from Kernel on sum to the duration, as in PyTorch's \
+             TensorBoard plugin";
     }
 }
 
@@ -126,7 +131,8 @@ pub fn step_list() -> Part<StepRow> {
         number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
         words "name", "Step", 150, Cell::name(&row.name), "Name of the step";
         number "start_ns", "Start", 96, Cell::Ns(row.time.start), "When it started, from the start of the session";
-        number "dur_ns", "Duration", 90, Cell::Ns(row.time.dur()), "How long it took";
+        number "dur_ns", "Duration", 90, Cell::Ns(row.time.dur()),
+            "How long it took, by what divides the recording into steps";
         words "is_outlier", "Outlier", 64, Cell::Flag(row.is_outlier, OUTLIER),
             "Its duration differs from the median by more than three scaled median deviations and a twentieth";
         words "is_used", "Used", 50, Cell::Flag(row.is_used, USED),
@@ -238,7 +244,11 @@ pub fn object(of: &StepsOf<'_>) -> Object {
 
 /// The list of the steps, for flat reports.
 pub fn list(of: Option<&StepsOf<'_>>) -> Table {
-    step_list().table(of.map(StepsOf::rows).unwrap_or_default(), of.map_or(0, |of| of.top))
+    const NOTE: &str = "Duration and the columns from Kernel to Other are of the step's window on the host, as in PyTorch's \
+                        TensorBoard plugin. The host runs ahead of the devices: how long a step takes is in On device";
+    let table = step_list().table(of.map(StepsOf::rows).unwrap_or_default(), of.map_or(0, |of| of.top));
+    let is_ahead = of.is_some_and(|of| of.steps.is_of_completions());
+    Table { note: if is_ahead { NOTE } else { "" }, ..table }
 }
 
 /// The number that a step's name ends in, else its place, from 1.

@@ -137,6 +137,7 @@ impl<R> Part<R> {
             columns: used.iter().map(|&place| self.figures[place].column).collect(),
             rows: rows.take(n_shown).map(row).collect(),
             n_hidden,
+            note: "",
             report: kept(&self.report),
             json: kept(&self.json),
         }
@@ -191,6 +192,8 @@ pub struct Table {
     pub rows: Vec<Vec<Cell>>,
     /// Rows that were left out.
     pub n_hidden: usize,
+    /// What a person must know to read it; empty if nothing.
+    pub note: &'static str,
     /// Indices of the columns that flat reports have, in their order.
     pub report: Vec<usize>,
     json: Vec<usize>,

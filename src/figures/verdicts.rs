@@ -210,7 +210,7 @@ fn text(hit: &Hit, trace: &Trace, thresholds: &Thresholds) -> String {
         }
         Rule::CollectiveCalls => waits("while the host is in calls of collectives"),
         Rule::SmallCollectives => small_collectives(hit, &device),
-        Rule::LaunchBound => waits("because the host launches no faster than it runs"),
+        Rule::LaunchBound => waits("because the host launches no faster than the device runs it"),
         Rule::Synchronization => waits("because the host waited for it and had nothing queued"),
         Rule::HostBound => waits("while the host runs operators, Python or named ranges"),
         Rule::ExposedCopies => {
@@ -250,7 +250,7 @@ fn other_text(hit: &Hit, thresholds: &Thresholds, device: &str, names: &str, mos
     match hit.rule {
         Rule::TinyKernels => {
             let (all, limit) = (format::count(hit.of as u64), format::duration(thresholds.tiny_kernel_ns));
-            format!("{device}: {share} of {all} kernels take less than {limit}{most}")
+            format!("{device}: {share} of {all} launches of kernels take less than {limit} each{most}")
         }
         Rule::SlowKernels => {
             let limit = format::duration(thresholds.slow_kernel_ns);
@@ -332,7 +332,7 @@ fn notes(hit: &Hit) -> Vec<String> {
     let data = hit.data_time.map(|times| format!("In {}", data_time(times)));
     let gap = hit.recurring.as_ref().filter(|_| hit.rule != Rule::RecurringGap).map(|gap| {
         let (between, ns) = (between(gap), format::duration(gap.ns_per_step));
-        format!("The {between} in {} of {} steps, {ns} per step{}", gap.n_present, gap.n_steps, host(gap))
+        format!("The {between} in {} of {}, {ns} per step{}", gap.n_present, format::steps(gap.n_steps), host(gap))
     });
     data.into_iter()
         .chain(gap)
@@ -400,10 +400,10 @@ fn data_time((data, busy): (DurNs, DurNs)) -> String {
 /// * `share`: of a step.
 fn recurring(gap: &Recurring, share: f64) -> String {
     format!(
-        "the {} in {} of {} steps and takes {} of a step: {}{}",
+        "the {} in {} of {} and takes {} of a step: {}{}",
         between(gap),
         gap.n_present,
-        gap.n_steps,
+        format::steps(gap.n_steps),
         percent(share),
         format::duration(gap.ns_per_step),
         host(gap),
@@ -525,10 +525,9 @@ impl JudgedTime<'_> {
     }
 
     fn words(&self) -> String {
-        let steps = if self.n_steps() == 1 { "step" } else { "steps" };
         match self.window.basis {
             Basis::Range => "the selected time".to_owned(),
-            Basis::Steps => format!("{} {steps} by {}", self.n_steps(), self.source),
+            Basis::Steps => format!("{} by {}", format::steps(self.n_steps()), self.source),
             Basis::AfterStartUp => "after start-up; no steps were found".to_owned(),
             Basis::StartUp => "start-up".to_owned(),
             Basis::All => "everything, start-up included; no steps were found".to_owned(),

@@ -146,6 +146,8 @@ fn queue() -> Vec<Figure<KernelTotals>> {
 pub fn kernel_summary(all: &KernelSummary) -> Vec<(String, &'static str)> {
     const SM_EFFICIENCY: &str = "Estimate: sum of min(blocks / SMs, 1) x duration, by the selected range, or by the time \
         from each device's first kernel to its last";
+    const TINY: &str = "All calls of kernels whose name has a mean below 10 µs: launching one takes about as long. The \
+        finding tiny_kernels counts single launches instead";
     let share = |part: i64| Cell::Share(part as f64 / all.total_ns.max(1) as f64).shown();
     let mut head = Vec::new();
     if all.calls == 0 {
@@ -160,10 +162,10 @@ pub fn kernel_summary(all: &KernelSummary) -> Vec<(String, &'static str)> {
     let of_calls = |calls: u64| Cell::Share(calls as f64 / all.calls as f64).shown();
     let (calls, ns) = all.tiny;
     let tiny = format!("Tiny: {} of calls, {} of time", of_calls(calls), share(ns));
-    head.push((tiny, "Kernels with a mean below 10 µs: launching one takes about as long"));
+    head.push((tiny, TINY));
     let (calls, ns) = all.slow;
     let slow = format!("Slow: {} of calls, {} of time", of_calls(calls), share(ns));
-    head.push((slow, "Kernels with a mean above 1 ms"));
+    head.push((slow, "All calls of kernels whose name has a mean above 1 ms"));
     head
 }
 

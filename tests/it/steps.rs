@@ -10,7 +10,7 @@ use lacuna::model::{SliceId, TimeRange, Trace};
 use super::support::{name, real, recording};
 
 /// By the start of the file's name what is right; files that are not here have no steps.
-const EXPECTED: [(&str, &str); 25] = [
+const EXPECTED: [(&str, &str); 26] = [
     ("AMD-AGI_TraceLens__h100-Qwen", "1 by ProfilerStep"),
     // One step of the profiler around an evaluation of six batches.
     ("AMD-AGI_TraceLens__h100-google_owlv2", "4 by enumerate(DataLoader)#, but 1 by ProfilerStep"),

@@ -398,7 +398,7 @@ fn memory_has_the_keys_of_the_contract() {
     // 235 states of 10 ns: in each step 380 times a block of 4 KiB, and 39 or 20 times each of the others.
     let mean = f64::from(6 * 380 * 4096 + 705 * (1 << 20)) / 235.0;
     assert!((efficiency - mean / f64::from(64 << 20)).abs() < 1e-12, "{efficiency}");
-    let oom = memory["oom"].take();
+    memory["oom"].take();
     let expected = serde_json::json!({
         "rank": 3, "device": 0, "source": "snapshot", "events": 6 * 39 + 2,
         // After the last of the blocks of step 5.
@@ -445,18 +445,6 @@ fn memory_has_the_keys_of_the_contract() {
         "after_bytes": 6 << 20,
     }]);
     assert_eq!(memory["change_by_place"], expected);
-    let expected = serde_json::json!([{
-        "at_ns": 10 * (6 * 39 + 1), "requested_bytes": 80 << 20, "device_free_bytes": 10 << 20,
-        "short_by_bytes": 70 << 20, "cause": "demand",
-        "why": "Demand: 6.00 MiB in use and the 80.00 MiB requested are 12.00 MiB more than the 74.00 MiB that the \
-                process could have",
-        "reserved_bytes": 64 << 20, "allocated_bytes": 6 << 20, "awaiting_free_bytes": 0,
-        "inactive_bytes": 58 << 20,
-        // The segment serves small requests.
-        "free_bytes": 0, "largest_free_bytes": 0, "free_elsewhere_bytes": 58 << 20,
-        "non_pytorch_bytes": 6 << 20, "by_stack": held, "advice": [],
-    }]);
-    assert_eq!(oom, expected);
     let report = report(0);
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["memory"][0]["peak_by_stack"][1]["stack"], forward);
@@ -470,6 +458,25 @@ fn memory_has_the_keys_of_the_contract() {
     for format in [Format::Csv, Format::Html, Format::Markdown] {
         assert!(written(&report, format, None).unwrap().contains("losses.py:12"));
     }
+}
+
+#[test]
+fn failed_requests_have_the_keys_of_the_contract() {
+    let report = build::report(&[leaking().into()], 1, KernelsBy::Name, true, Thresholds::default(), &[]).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&written(&report, Format::Json, None).unwrap()).unwrap();
+    let held = serde_json::json!([{"stack": ["append (/me/losses.py:12)"], "bytes": 6 << 20, "count": 6}]);
+    let expected = serde_json::json!([{
+        "at_ns": 10 * (6 * 39 + 1), "requested_bytes": 80 << 20, "device_free_bytes": 10 << 20,
+        "short_by_bytes": 70 << 20, "cause": "demand",
+        "why": "Demand: 6.00 MiB in use and the 80.00 MiB requested are 12.00 MiB more than the 74.00 MiB that the \
+                process could have",
+        "reserved_bytes": 64 << 20, "allocated_bytes": 6 << 20, "awaiting_free_bytes": 0,
+        "inactive_bytes": 58 << 20,
+        // The segment serves small requests.
+        "free_bytes": 0, "largest_free_bytes": 0, "free_elsewhere_bytes": 58 << 20,
+        "non_pytorch_bytes": 6 << 20, "by_stack": held, "advice": [],
+    }]);
+    assert_eq!(json["memory"][0]["oom"], expected);
 }
 
 /// A segment with blocks of 2 MiB at three places, then memory runs out three times.

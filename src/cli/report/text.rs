@@ -155,10 +155,13 @@ impl<'a> ForPeople<'a> {
         }
     }
 
-    /// What the person does not see, if anything.
+    /// What the person does not see, and must know, if anything.
     fn rest(&self) -> Option<String> {
         let n = self.of.n_hidden as u64;
-        (n > 0).then(|| format!("and {} more; --top 0 lists all", count(n)))
+        let hidden = (n > 0).then(|| format!("and {} more; --top 0 lists all", count(n)));
+        let note = Some(self.of.note.to_owned()).filter(|note| !note.is_empty());
+        let lines: Vec<String> = hidden.into_iter().chain(note).collect();
+        (!lines.is_empty()).then(|| lines.join(". "))
     }
 }
 

@@ -296,9 +296,13 @@ impl GapRecurrence {
             1 => "The only gap of its kind".to_owned(),
             count => format!("One of {} gaps of this kind, {total} in all", format::count(count)),
         };
-        if let Some(ns) = self.ns_per_step.filter(|_| all > 0) {
-            let per_step = format::duration(ns);
-            text.push_str(&format!(", in {present} of {all} steps, {per_step} per step"));
+        match self.ns_per_step.filter(|_| all > 0) {
+            Some(_) if present == 0 => text.push_str(", outside of the steps that count"),
+            Some(ns) => {
+                let (all, per_step) = (format::steps(all), format::duration(ns));
+                text.push_str(&format!(", in {present} of {all}, {per_step} per step"));
+            }
+            None => {}
         }
         if let Some(ns) = self.ceiling_ns_per_step.filter(|&ns| ns > 0) {
             text.push_str(&format!("; ending its cause saves at most {} per step", format::duration(ns)));

@@ -17,7 +17,8 @@ pub fn cluster(clusters: &Clusters, cluster: &GapCluster) -> String {
     let place: Vec<&str> = place.collect();
     let host = if place.is_empty() { String::new() } else { format!("; host in {}", place.join(" at ")) };
     format!(
-        "{per_step} per step in {} of {n} steps, between {prev} and {next}{host}; {gain}",
-        cluster.sum.steps_present
+        "{per_step} per step in {} of {}, between {prev} and {next}{host}; {gain}",
+        cluster.sum.steps_present,
+        format::steps(n),
     )
 }

@@ -4,6 +4,7 @@ use eframe::egui::{Button, Ui};
 
 use crate::analysis::steps::Steps;
 use crate::command::Command;
+use crate::figures::format;
 use crate::model::{DurNs, TimeRange};
 use crate::view::ViewContext;
 use crate::view::axis::{fitted, middle};
@@ -65,7 +66,7 @@ pub fn picker_ui(ctx: &mut ViewContext<'_>, steps: &Steps, offset: DurNs, ui: &m
     if next.clicked() {
         ctx.commands.push(Command::NextStep);
     }
-    let text = chosen.map_or_else(|| format!("{n} steps"), |step| format!("Step {} of {n}", step + 1));
+    let text = chosen.map_or_else(|| format::steps(n), |step| format!("Step {} of {n}", step + 1));
     let hint = chosen.map_or("", |step| steps.names[step].as_str());
     let open = ui.add(Button::new(text).small().frame_when_inactive(false).truncate());
     if open.on_hover_text(format!("{hint}\nShow the table of steps").trim_start()).clicked() {

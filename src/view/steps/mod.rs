@@ -120,7 +120,7 @@ impl StepsView {
                 }
                 if let Some((source, n)) = &steps.disagreement {
                     let color = ui.visuals().warn_fg_color;
-                    let text = format!("{} give {}", source.label(), count_of(*n));
+                    let text = format!("{} give {}", source.label(), format::steps(*n));
                     ui.label(RichText::new(text).color(color)).on_hover_text("Another source finds another number");
                 }
             }
@@ -161,15 +161,11 @@ impl StepsView {
     }
 }
 
-fn count_of(n: usize) -> String {
-    format!("{} step{}", format::count(n as u64), if n == 1 { "" } else { "s" })
-}
-
 /// What is said of all steps, each with its explanation.
 fn figures(steps: &Steps) -> Vec<(String, &'static str)> {
     let n = steps.len();
     let mut all = vec![
-        (format!("{} by {}", count_of(n), steps.source.label()), "What divides the recording into steps"),
+        (format!("{} by {}", format::steps(n), steps.source.label()), "What divides the recording into steps"),
         (format!("{:.0} % alike", steps.regularity * 100.0), "Share of steps within a tenth of the median duration"),
     ];
     if let Some(durations) = steps.durations.filter(|durations| durations.calls > 0) {

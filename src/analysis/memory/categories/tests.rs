@@ -13,8 +13,11 @@ const NODE: &str = "torch::autograd::generated::MulBackward0::apply()";
 const ACCUMULATE: &str = "torch::autograd::AccumulateGrad::apply()";
 const COPIED: &str = "at::native::_to_copy(at::Tensor const&)";
 
-/// Blocks of 2^k KiB, one of each kind: (category, frames of its allocation, and of its free if it is freed).
-fn blocks() -> Vec<(Category, Vec<&'static str>, Option<Vec<&'static str>>)> {
+/// Category, frames of the allocation, and of the free if it is freed.
+type Planted = (Category, Vec<&'static str>, Option<Vec<&'static str>>);
+
+/// Blocks of 2^k KiB, one of each kind.
+fn blocks() -> Vec<Planted> {
     let forward = |place| vec![place, CALL, LOOP];
     vec![
         (Category::Parameter, vec![APPLY, LOOP], None),
