@@ -78,8 +78,8 @@ pub struct OomCard {
     /// `None` if the history has no times.
     pub at: Option<TimeNs>,
     pub requested: u64,
-    /// By how much `free` and the free device memory together fall short of the request; 0 where they suffice, but not
-    /// in one stretch or not for this process.
+    /// The request less `free` and the free device memory together; 0 where they suffice, but not in one stretch or not
+    /// for this process.
     pub short_by: u64,
     pub cause: OomCause,
     pub device_free: Option<u64>,
@@ -104,6 +104,19 @@ pub struct OomCard {
     pub stacks: Vec<LiveGroup>,
     /// Hints derived from these figures alone.
     pub hints: Vec<OomHint>,
+}
+
+impl OomCard {
+    /// What the process could have at that time: reserved and free on the device, in bytes.
+    pub fn most(&self) -> u64 {
+        self.reserved.saturating_add(self.device_free.unwrap_or_default())
+    }
+
+    /// The memory of the device, or what the process could have of it, in bytes, if the request alone is larger.
+    pub fn exceeded(&self) -> Option<u64> {
+        let whole = self.device_total.or_else(|| self.device_free.map(|_| self.most()));
+        whole.filter(|&whole| self.requested > whole)
+    }
 }
 
 /// A card for each out-of-memory event, in event order; incomplete once cancelled.
@@ -178,6 +191,8 @@ fn card(
 /// Share of reserved memory from which it counts as fully used.
 const IN_USE: f64 = 0.9;
 
+/// Settings that could have let the request in; none for a request larger than the device, and none for demand, which
+/// no packing helps.
 fn hints(
     history: &MemoryHistory,
     card: &OomCard,
@@ -185,9 +200,13 @@ fn hints(
     own: (PoolId, SegmentKind),
 ) -> Vec<OomHint> {
     let mut found = Vec::new();
+    if card.exceeded().is_some() {
+        return found;
+    }
+    let is_demand = card.cause == OomCause::Demand;
     let &OomCard { requested, free, largest_free, free_elsewhere, .. } = card;
     let is_expandable = history.segments.iter().any(|segment| segment.is_expandable);
-    let is_scattered = free >= requested && largest_free < requested;
+    let is_scattered = !is_demand && free >= requested && largest_free < requested;
     if is_scattered && !is_expandable {
         found.push(OomHint::Expandable { free, requested, largest_free });
         // Only blocks split from a large segment prevent it from serving a large request.
@@ -200,9 +219,10 @@ fn hints(
         matches!(history.events.action[event], MemoryAction::SegmentFree | MemoryAction::SegmentUnmap)
     });
     let released: u64 = freed.fold(0, |sum, event| sum.saturating_add(history.events.bytes[event]));
-    found.extend((released > 0).then_some(OomHint::GarbageCollection { released }));
+    found.extend((!is_demand && released > 0).then_some(OomHint::GarbageCollection { released }));
     let others = sweep.each().filter(|other| other.0 != own);
-    if free < requested
+    if !is_demand
+        && free < requested
         && free_elsewhere >= requested
         && let Some(((pool, kind), in_pool)) = others.max_by_key(|other| other.1)
     {
@@ -210,7 +230,10 @@ fn hints(
         let pool = format!("{}, {kind} segments", history.pools.get(pool.0 as usize).copied().unwrap_or_default());
         found.push(OomHint::Elsewhere { free: free_elsewhere, pool, in_pool });
     }
-    if !is_scattered && card.allocated as f64 >= IN_USE * card.reserved as f64 && card.reserved > 0 {
+    if card.cause != OomCause::Fragmentation
+        && card.allocated as f64 >= IN_USE * card.reserved as f64
+        && card.reserved > 0
+    {
         found.push(OomHint::InUse { share: card.allocated as f64 / card.reserved as f64 });
     }
     found

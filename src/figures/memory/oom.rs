@@ -43,8 +43,8 @@ pub fn oom<'a>() -> Part<OutOfMemory<'a>> {
         with owner();
         number "at_ns", "At", 100, Cell::or_empty(row.card.at, |at| Cell::Ns(at.saturating_add(row.offset_ns))), "When";
         number "requested_bytes", "Requested", 90, Cell::Bytes(row.card.requested), "What the program asked for";
-        number "short_by_bytes", "Short by", 90, Cell::Bytes(row.card.short_by),
-            "The request less what was free for it and on the device; 0 if only no stretch or no permission was large enough";
+        number "short_by_bytes", "Short in all", 90, Cell::Bytes(row.card.short_by),
+            "The request less all that was free for it and on the device; 0 if that sufficed, but not in one stretch";
         words "cause", "Cause", 110, Cell::name(row.card.cause.key()), "Demand, fragmentation, or a limit";
         words "why", "Why", 300, Cell::name(&why(row.card)), "The figures that decide the cause";
         number "device_free_bytes", "Free on device", 110, Cell::or_empty(row.card.device_free, Cell::Bytes),
@@ -87,25 +87,35 @@ pub fn why(card: &OomCard) -> String {
     let in_use = size(card.reserved.saturating_sub(inactive));
     let device_free = card.device_free.unwrap_or_default();
     match card.cause {
-        OomCause::Demand => {
-            let most = card.reserved.saturating_add(device_free);
-            let wanted = card.reserved.saturating_sub(inactive).saturating_add(requested);
-            format!(
-                "Demand: {in_use} in use and the {} requested are {} more than the {} that the process could have",
+        OomCause::Demand => match card.exceeded() {
+            Some(whole) => format!(
+                "Demand: the {} requested are more than the whole {}, {}",
                 size(requested),
-                size(wanted.saturating_sub(most)),
-                size(most)
+                if card.device_total.is_some() { "device" } else { "memory that the process could have" },
+                size(whole)
+            ),
+            None => demand(card, &size),
+        },
+        OomCause::Fragmentation => {
+            let (place, other, most, least) = if device_free > largest_free {
+                ("on the device", "in reserved memory", device_free, largest_free)
+            } else {
+                ("in reserved memory", "on the device", largest_free, device_free)
+            };
+            let lack = match requested.checked_sub(most) {
+                Some(lack) if lack > 0 => format!("{} too small", size(lack)),
+                _ => "but the allocator could not reserve a segment of that".to_owned(),
+            };
+            format!(
+                "Fragmentation: {} reserved and unused and {} free on the device would do for {}, but the largest \
+                 free stretch is {} {place} ({} {other}), {lack}",
+                size(inactive),
+                size(device_free),
+                size(requested),
+                size(most),
+                size(least)
             )
         }
-        OomCause::Fragmentation => format!(
-            "Fragmentation: {} reserved and unused and {} free on the device would do for {}, but the largest free \
-             stretch is {}, {} short",
-            size(inactive),
-            size(device_free),
-            size(requested),
-            size(largest_free),
-            size(requested.saturating_sub(largest_free.max(device_free)))
-        ),
         OomCause::Limit if device_free >= requested => format!(
             "Limit: the device had {} free and refused {}; set_per_process_memory_fraction or a limit of the system \
              ends at about the {} reserved. {} of that are free for the request",
@@ -118,6 +128,23 @@ pub fn why(card: &OomCard) -> String {
             "Limit: {} of the device's {} belong to other processes or libraries, {in_use} are in use here",
             size(card.non_pytorch.unwrap_or_default()),
             size(card.device_total.unwrap_or_default())
+        ),
+    }
+}
+
+/// Why what is in use leaves no room for the request.
+fn demand(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
+    let in_use = card.reserved.saturating_sub(card.inactive);
+    let (most, wanted) = (card.most(), in_use.saturating_add(card.requested));
+    let (begin, most_text) =
+        (format!("Demand: {} in use and the {} requested", size(in_use), size(card.requested)), size(most));
+    match wanted.checked_sub(most) {
+        Some(lack) if lack > 0 => {
+            format!("{begin} are {} more than the {most_text} that the process could have", size(lack))
+        }
+        _ => format!(
+            "{begin} leave {} of the {most_text} that the process could have, even if all were packed",
+            size(most.saturating_sub(wanted))
         ),
     }
 }

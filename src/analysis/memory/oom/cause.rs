@@ -8,7 +8,7 @@ use crate::model::memory::SMALL;
 pub enum OomCause {
     /// What is in use and the request together exceed what the process could get.
     Demand,
-    /// Enough is free for the process, but not in one stretch.
+    /// Enough is free for the process, with room to spare, but not in one stretch.
     Fragmentation,
     /// The device refused memory that it had, or others hold it.
     Limit,
@@ -29,11 +29,17 @@ impl OomCause {
 /// a tenth of the device, belongs to others.
 const CONTEXT: u64 = 2 << 30;
 
+/// Share of what the process could have that must be left over once all that is in use is packed and the request is
+/// served. With less than that the device is full, however well it is packed: pages, rounding and the next request
+/// take it.
+const ROOM: f64 = 0.01;
+
 /// The cause, from the figures of a card:
 ///
 /// 1. Limit, if the device had enough for a segment for the request and refused it, while the free memory of the
 ///    request's pool would not have done either: `set_per_process_memory_fraction`, or a limit of the system.
-/// 2. Fragmentation, if reserved memory in no block and free device memory together suffice.
+/// 2. Fragmentation, if reserved memory in no block and free device memory together suffice, and one percent of what
+///    the process could have is left over.
 /// 3. Limit, if that is because others hold so much of the device.
 /// 4. Else demand.
 pub fn of(card: &OomCard) -> OomCause {
@@ -43,7 +49,8 @@ pub fn of(card: &OomCard) -> OomCause {
     if has_refused && card.free < requested {
         return OomCause::Limit;
     }
-    if card.inactive.saturating_add(device_free) >= requested {
+    let left = card.inactive.saturating_add(device_free).checked_sub(requested);
+    if left.is_some_and(|left| left > 0 && left as f64 >= ROOM * card.most() as f64) {
         return OomCause::Fragmentation;
     }
     let held_by_others = card.device_total.zip(card.non_pytorch).is_some_and(|(total, others)| {

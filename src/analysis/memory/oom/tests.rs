@@ -167,11 +167,30 @@ fn the_cause_of_a_failure_is_demand_fragmentation_or_a_limit() {
         (6 * g, 6 * g, Some(40 * m), Some(24 * g), 4 * g, true, Limit, 4 * g - 40 * m),
         // A context is no other process.
         (22 * g, 22 * g, Some(512 * m), Some(24 * g), g, true, Demand, 512 * m),
-        // 5 MiB need a segment of 20 MiB.
-        (g, g, Some(12 * m), None, 5 * m, true, Fragmentation, 0),
+        // 5 MiB need a segment of 20 MiB, and no packing makes one.
+        (g, g, Some(12 * m), None, 5 * m, true, Demand, 0),
+        // All packed, 8 MiB are left.
+        (1980 * m, 1936 * m, Some(72 * m), Some(2 * g), 108 * m, true, Demand, 0),
+        (2 * g, 1936 * m, Some(0), Some(2 * g), 104 * m, true, Demand, 0),
     ];
     for (reserved, active, free, total, requested, own, cause, short_by) in cases {
         let card = cause_of(reserved, active, free, total, requested, own);
         assert_eq!((card.cause, card.short_by), (cause, short_by), "{requested} of {reserved}, {active}, {free:?}");
+        let says_full = card.hints.iter().any(|hint| matches!(hint, OomHint::InUse { .. }));
+        let has_setting = card.hints.iter().any(|hint| !hint.setting().is_empty());
+        assert!(!says_full || cause != Fragmentation, "{:?}", card.hints);
+        assert!(!has_setting || cause != Demand, "{:?}", card.hints);
     }
+}
+
+#[test]
+fn a_request_larger_than_the_device_gets_no_advice() {
+    let mut script = Script::default();
+    script.event(SegmentAlloc, 0, 40 * MIB, StackId(0));
+    script.alloc(0, 38 * MIB, StackId(0));
+    script.event(SegmentFree, 100 * MIB, 2 * MIB, StackId(0));
+    script.oom(90 * MIB, Some(30 * MIB));
+    let card = card_of(script, Some(80 * MIB));
+    assert_eq!((card.cause, card.exceeded(), card.short_by), (OomCause::Demand, Some(80 * MIB), 58 * MIB));
+    assert!(card.hints.is_empty(), "{:?}", card.hints);
 }
