@@ -227,7 +227,7 @@ fn a_command_without_what_it_needs_is_gray() {
 fn details_show_times_arguments_and_links_both_ways() {
     let mut harness = harness(vec![trace()]);
     select(&mut harness, "gemm_fp16");
-    harness.get_by_label("Launch delay");
+    harness.get_by_label("Queue time");
     harness.get_by_label("[3,1,1]");
     harness.get_by_label("train.py(7): step");
     harness.get_by_label("Launched by");

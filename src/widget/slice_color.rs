@@ -62,7 +62,11 @@ impl SliceColors {
     pub fn new(is_dark: bool) -> Self {
         let table = Tint::all().flat_map(|tint| {
             let color = color(hue_of(tint.kind()), tint.shade(), is_dark);
-            (0..=u8::MAX).map(move |share| color.linear_multiply(strength(share)))
+            (0..=u8::MAX).map(move |share| {
+                // egui blends in gamma space: over white, a linear multiple would come out as white.
+                let opacity = opacity(share, is_dark);
+                if is_dark { color.linear_multiply(opacity) } else { color.gamma_multiply(opacity) }
+            })
         });
         Self { is_dark, table: table.collect() }
     }
@@ -90,11 +94,12 @@ impl SliceColors {
 }
 
 /// The opacity of a busy share. Even the least work and the least idle time are visible.
-fn strength(share: u8) -> f32 {
+fn opacity(share: u8, is_dark: bool) -> f32 {
+    let least = if is_dark { 0.16 } else { 0.32 };
     match share {
         0 => 0.0,
         255 => 1.0,
-        share => 0.16 + 0.66 * f32::from(share) / 255.0,
+        share => least + (0.82 - least) * f32::from(share) / 255.0,
     }
 }
 
@@ -102,8 +107,8 @@ fn color((hue, spread, chroma): Hue, shade: u8, is_dark: bool) -> Color32 {
     let hue = hue + spread * (f32::from(shade) / f32::from(Tint::N_SHADES - 1) - 0.5);
     // Adjacent hues differ in lightness, so that shades are distinct without color.
     let step = f32::from(shade % 4) * 0.035;
-    let lightness = if is_dark { 0.66 + step } else { 0.74 + step };
-    oklch(lightness, chroma, hue)
+    let (lightness, chroma) = if is_dark { (0.66, chroma) } else { (0.62, 1.1 * chroma) };
+    oklch(lightness + step, chroma, hue)
 }
 
 /// The color of a frame in a flame graph, by its name. All are warm and equally strong, so that only width
@@ -154,6 +159,17 @@ mod tests {
                 let contrast = contrast(frame_color(&format!("f{i}"), is_dark), TEXT);
                 assert!(contrast >= 4.5, "frame {i}: {contrast:.2}");
             }
+        }
+    }
+
+    #[test]
+    fn the_least_work_stands_out_from_a_white_background() {
+        let colors = SliceColors::new(false);
+        let on_white = |tint, share| contrast(Color32::WHITE.blend(colors.mixed(tint, share)), Color32::WHITE);
+        for tint in Tint::all() {
+            let contrasts = [1, 64, 254, 255].map(|share| on_white(tint, share));
+            let is_enough = contrasts.iter().zip([1.2, 1.35, 1.8, 2.1]).all(|(&is, least)| is >= least);
+            assert!(is_enough && contrasts.is_sorted(), "{tint:?}: {contrasts:.2?}");
         }
     }
 

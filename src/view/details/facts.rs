@@ -39,7 +39,7 @@ pub struct Facts {
     /// The API call that launched this device work.
     pub launch: Option<SliceId>,
     /// From the end of that call to the start of the work; negative if it started earlier.
-    pub launch_delay: Option<DurNs>,
+    pub queue_ns: Option<DurNs>,
     /// The device work that this API call launched.
     pub launched: Links,
     pub flows_in: Links,
@@ -82,7 +82,7 @@ impl Facts {
             around: Links::collect(ancestors().filter(|id| !is_python(id))),
             python: Links::collect(ancestors().filter(is_python)),
             launch,
-            launch_delay: launch.map(|launch| time.start.saturating_sub(slices.end[launch.idx()])),
+            queue_ns: launch.map(|launch| time.start.saturating_sub(slices.end[launch.idx()])),
             launched,
             flows_in: Links::collect(trace.flows.incoming(id).map(|i| trace.flows.from[i])),
             flows_out: Links::collect(trace.flows.outgoing(id).map(|i| trace.flows.to[i])),
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!((launch.launched.slices.len(), launch.launched.has_more), (MAX_LINKS, true));
         assert_eq!(launch.launch, None);
         let kernel = Facts::new(&trace, SliceId(1));
-        assert_eq!((kernel.launch, kernel.launch_delay), (Some(SliceId(0)), Some(50)));
+        assert_eq!((kernel.launch, kernel.queue_ns), (Some(SliceId(0)), Some(50)));
         assert_eq!(kernel.launched, Links::default());
     }
 

@@ -193,8 +193,8 @@ impl Details {
                 Some(Some(own)) => exact_ui(ui, "Self time", &format::duration(own), &format::duration_exact(own)),
                 _ => row_ui(ui, "Self time", "…"),
             }
-            if let Some(delay) = facts.launch_delay {
-                exact_ui(ui, "Launch delay", &format::duration(delay), &format::duration_exact(delay));
+            if let Some(queue) = facts.queue_ns {
+                exact_ui(ui, "Queue time", &format::duration(queue), &format::duration_exact(queue));
             }
             if let Some(Projection { time, busy_ns, launches, .. }) = on_device {
                 exact_ui(ui, "On device", &format::duration(time.dur()), &format::duration_exact(time.dur()));

@@ -1,7 +1,7 @@
 //! The time of each step as stacked bars. A click selects the step.
 
-use eframe::egui::{self, RichText, Sense};
-use egui_plot::{Bar, BarChart, GridInput, GridMark, HoverPosition, Plot, Span};
+use eframe::egui::{self, FontId, Rangef, RichText, Sense};
+use egui_plot::{AxisHints, Bar, BarChart, GridInput, GridMark, HoverPosition, Plot, Span};
 
 use super::cards::swatch_ui;
 use super::work::Chart;
@@ -84,7 +84,13 @@ fn plot_ui(chart: &Chart, height: f32, ctx: &ViewContext<'_>, ui: &mut egui::Ui)
             let bar = chart.bars.get(step).filter(|_| chart.steps_per_bar == 1);
             short_name(bar.map_or("", |bar| &bar.name), step * chart.steps_per_bar)
         })
-        .y_axis_formatter(|mark, _| format::moment(mark.value as DurNs, mark.step_size as DurNs))
+        .y_grid_spacer(|input| time_marks(&input))
+        .custom_y_axes(vec![
+            AxisHints::new_y()
+                .formatter(|mark, _| format::moment(mark.value as DurNs, (mark.step_size / 10.0) as DurNs))
+                .label_spacing(Rangef::new(10.0, 16.0))
+                .tick_label_font(FontId::proportional(11.0)),
+        ])
         .label_formatter(|at| match at {
             HoverPosition::NearDataPoint { position, .. } | HoverPosition::Elsewhere { position } => {
                 let bar = chart.bars.get(index(position.x)?)?;
@@ -127,9 +133,36 @@ fn index(x: f64) -> Option<usize> {
     (x > -0.5).then(|| x.round() as usize)
 }
 
+/// Marks at round times, at least two above zero: the plot's own are powers of ten, of which a low panel shows none.
+fn time_marks(input: &GridInput) -> Vec<GridMark> {
+    let top = input.bounds.1.max(1.0);
+    // The least distance in points is 8: three of them are room for a label.
+    let most = (input.base_step_size * 3.0 * 2.5).min(top / 2.0);
+    let power = 10_f64.powf(most.log10().floor());
+    let step = [8.0, 6.0, 5.0, 4.0, 3.0, 2.5, 2.0, 1.5].map(|n| n * power).into_iter().find(|&step| step <= most);
+    let step = step.unwrap_or(power);
+    (0..=(top / step) as usize).map(|at| GridMark { value: at as f64 * step, step_size: step }).collect()
+}
+
 /// A mark at each bar, or at every few.
 fn step_marks(input: &GridInput, n: usize) -> Vec<GridMark> {
     let step = (input.base_step_size.ceil().max(1.0)) as usize;
     let last = (input.bounds.1.max(0.0) as usize).min(n.saturating_sub(1));
     (0..=last).step_by(step).map(|at| GridMark { value: at as f64, step_size: step as f64 }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_times_above_zero_are_marked_at_every_scale() {
+        for top in [7.0, 999.0, 39_000.0, 1_170_000.0, 2.6e9] {
+            for base_step_size in [top / 40.0 * 8.0, top / 400.0 * 8.0] {
+                let marks = time_marks(&GridInput { bounds: (0.0, top), base_step_size });
+                assert!((3..=22).contains(&marks.len()), "{} marks up to {top}", marks.len());
+                assert!(marks.iter().all(|mark| mark.value <= top));
+            }
+        }
+    }
 }

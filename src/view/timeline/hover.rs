@@ -119,10 +119,16 @@ fn slice_lines(trace: &Trace, slice: SliceId, start: i64) -> Vec<String> {
             (false, "to") => "Flow to",
             (false, _) => "Flow from",
         };
-        let delay = trace.slices.ts[to.idx()].saturating_sub(trace.slices.ts[from.idx()]);
         let name = display_name_within(trace.slice_name(other), MAX_NAME);
-        let sense = if from == slice { "later" } else { "earlier" };
-        lines.push(format!("{relation} {name}, {} {sense}", format::duration(delay)));
+        let start = trace.slices.ts[to.idx()];
+        let distance = if is_launch {
+            // As in the details and the report: from the end of the call.
+            format!("queue time {}", format::duration(start.saturating_sub(trace.slices.end[from.idx()])))
+        } else {
+            let sense = if from == slice { "later" } else { "earlier" };
+            format!("{} {sense}", format::duration(start.saturating_sub(trace.slices.ts[from.idx()])))
+        };
+        lines.push(format!("{relation} {name}, {distance}"));
     }
     if arrows.len() > 4 {
         lines.push(format!("and {} more", arrows.len() - 4));

@@ -193,7 +193,8 @@ impl Labels {
             let (text, kind) = (open.trace.strings.get(name), open.trace.slices.kind[slice.slice.idx()]);
             let cut = |length| cut(text, kind, length);
             if let Some(galley) = self.0.fitting(painter, (slice.trace, name), visible.width() - 6.0, cut) {
-                let y = visible.center().y - galley.size().y / 2.0;
+                // In the middle of the whole row: one that is half out of sight shows half of its label.
+                let y = slice.rect.center().y - galley.size().y / 2.0;
                 painter.galley(pos2(visible.left() + 3.0, y), galley, slice_color::TEXT);
             }
         }

@@ -427,13 +427,16 @@ impl Builder<'_> {
         }
     }
 
-    /// Adds a track, and below it the others of its thread or stream.
+    /// Adds a track, and below it the others of its thread or stream, which are hidden along with it.
     ///
     /// * `place`: the key of the collapsed line around it, whether a group around it matches the filter, and its
     ///   nesting level.
     fn add_unit(&mut self, open: &OpenTrace, unit: Unit, group: &Group<'_>, place: (Option<&str>, bool, u8)) {
         let (folded_in, is_match, indent) = place;
         let Unit { head, rest } = unit;
+        if self.is_hidden(&head.1) {
+            return;
+        }
         let title = |track: TrackId| display_name(&open.trace.track(track).title()).into_owned();
         let head_title = title(head.0);
         let is_match = is_match || rest.iter().any(|part| self.matches(&title(part.0)));
@@ -573,6 +576,19 @@ mod tests {
         settings.hidden.insert(key_of(&all, "python").to_owned());
         let list = TrackList::build(&traces, &[], &settings, "");
         assert_eq!((titles(&list.scrolled), list.hidden.len()), (vec!["GPU 0"], 1));
+    }
+
+    #[test]
+    fn a_hidden_stream_takes_its_annotations_along() {
+        let traces = open();
+        let mut parts = vec![vec![Part::default(); traces[0].trace.tracks.len()]];
+        parts[0][2].of = Some(TrackId(1));
+        let mut settings = TimelineSettings::default();
+        let all = TrackList::build(&traces, &parts, &settings, "");
+        assert_eq!(titles(&all.scrolled), ["python", "main", "GPU 0", "stream 7", "stream 20"]);
+        settings.hidden.insert(key_of(&all, "stream 7").to_owned());
+        let list = TrackList::build(&traces, &parts, &settings, "");
+        assert_eq!((titles(&list.scrolled), list.hidden.len()), (vec!["python", "main", "GPU 0"], 1));
     }
 
     #[test]
