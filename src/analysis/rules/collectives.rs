@@ -87,7 +87,7 @@ impl Transfers {
         out
     }
 
-    /// Whether most of their time is of elements of at most 16 bits, such as BFloat16.
+    /// Whether most of their time is of elements of at most 16 bits, such as `BFloat16`.
     pub fn is_narrow(&self) -> bool {
         2 * self.narrow_ns > self.typed_ns
     }
