@@ -246,9 +246,11 @@ pub fn object(of: &StepsOf<'_>) -> Object {
 pub fn list(of: Option<&StepsOf<'_>>) -> Table {
     const NOTE: &str = "Duration and the columns from Kernel to Other are of the step's window on the host, as in PyTorch's \
                         TensorBoard plugin. The host runs ahead of the devices: how long a step takes is in On device";
-    let table = step_list().table(of.map(StepsOf::rows).unwrap_or_default(), of.map_or(0, |of| of.top));
-    let is_ahead = of.is_some_and(|of| of.steps.is_of_completions());
-    Table { note: if is_ahead { NOTE } else { "" }, ..table }
+    let mut table = step_list().table(of.map(StepsOf::rows).unwrap_or_default(), of.map_or(0, |of| of.top));
+    if of.is_some_and(|of| of.steps.is_of_completions()) {
+        table.note = NOTE;
+    }
+    table
 }
 
 /// The number that a step's name ends in, else its place, from 1.
