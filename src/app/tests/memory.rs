@@ -127,7 +127,10 @@ fn want_of_memory_is_explained() {
     let mut harness = show("snapshot_oom.pickle", Command::Show("reserved"));
     wait_for(&mut harness, |harness| harness.query_by_label("Out of memory: 96.00 MiB requested").is_some());
     harness.get_by_label("expandable_segments:True");
-    harness.get_by_label_contains("but the largest free stretch is");
+    harness.get_by_label(
+        "Fragmentation: 649.84 MiB reserved and unused and 14.00 MiB free on the device would do for 96.00 MiB, but the \
+         largest free stretch is 93.00 MiB in reserved memory (14.00 MiB on the device), 3.00 MiB too small",
+    );
     harness.get_by_label("Show the state then").click_accesskit();
     settle(&mut harness);
     assert_eq!(app(&harness).session().memory.moment, Some(835));

@@ -73,7 +73,7 @@ pub fn change_by_place<'a>() -> Part<HolderRow<'a>> {
     let figures = figures! { row: HolderRow<'a>;
         number "bytes", "Change", 90, Cell::Gain(row.holder.change()), "Bytes more, or fewer, than before";
         number "count", "Blocks", 70, Cell::Change(row.holder.blocks_change()), "Blocks more, or fewer";
-        number "share", "Share", 70, Cell::Share(row.holder.share), SHARE;
+        number "share", "Share of all gains or losses", 170, Cell::Share(row.holder.share), SHARE;
         number "before_bytes", "Before", 90, Cell::Bytes(row.holder.base.bytes), "Bytes at the earlier moment";
         number "after_bytes", "After", 90, Cell::Bytes(row.holder.held.bytes), "Bytes at the later moment";
         with place();

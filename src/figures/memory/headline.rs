@@ -62,6 +62,7 @@ pub fn headline(
     if let Some((place, bytes)) = holder {
         let place = match place {
             "" => "unknown places".to_owned(),
+            place if place.starts_with('(') => place.trim_matches(['(', ')']).to_owned(),
             // Of a C++ function the name without arguments.
             place if !Frame::of(place).is_python() => {
                 display_name(place.split('(').find(|name| !name.is_empty()).unwrap_or(place)).into_owned()

@@ -146,8 +146,10 @@ fn verdict(verdict: Verdict) -> &'static Word {
 
 /// Places that have more at the end of the recording than at its start, whatever the reason.
 pub fn gains() -> Part<AtPlace<Gain>> {
+    const GAIN: &str = "Live bytes at the end less those at the start; blocks from before the recording whose stack is \
+                        not known count at no place, so a block that replaces one of them counts in full";
     let figures = figures! { row: AtPlace<Gain>;
-        number "bytes", "Gain", 100, Cell::Gain(row.of.bytes), "Live bytes at the end less those at the start";
+        number "bytes", "Gain", 100, Cell::Gain(row.of.bytes), GAIN;
         number "count", "Blocks more", 90, Cell::Change(row.of.count), "How many blocks more, or fewer";
         with stack();
         with owner();

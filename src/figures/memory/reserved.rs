@@ -96,7 +96,7 @@ pub fn shares_sentence(shares: &GrowthShares, unused: u64) -> String {
         return format!("Reserved memory did not grow; {} are unused at the end", size(unused));
     }
     format!(
-        "Reserved grew by {}: {} demand, {} fragmentation, {} other; {} are unused at the end",
+        "Reserved grew by {} to its peak: {} demand, {} fragmentation, {} other; {} are unused at the end",
         size(bytes),
         size(demand),
         size(fragmentation),

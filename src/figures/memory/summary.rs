@@ -109,7 +109,7 @@ fn amounts<'a>() -> Vec<Figure<DeviceMemory<'a>>> {
     const EFFICIENCY: &str = "Mean of what is allocated over mean of what is reserved, by time; by event without times";
     const FRAGMENTATION: &str = "Of what is free at the end, 1 - sum of squares / square of the sum over the free \
                                  stretches of each segment; the mean of the segments, weighted by their free bytes";
-    const PINNED: &str = "Free at the end, but in segments that blocks keep from being given back to the device";
+    const PINNED: &str = "Free at the end, but in segments that live blocks keep from being given back to the device";
     figures! { row: DeviceMemory<'a>;
         number "pid", "Process", 80, Cell::or_empty(row.history.pid, Cell::Id),
             "Whose memory it is, where the file separates processes";
@@ -133,9 +133,9 @@ fn amounts<'a>() -> Vec<Figure<DeviceMemory<'a>>> {
         number "device_total_bytes", "Memory of device", 110, Cell::or_empty(row.device_total, Cell::Bytes),
             "All memory of the device, where the file tells";
         number "efficiency", "Allocated share", 110, Cell::or_empty(row.summary.efficiency(), Cell::Share), EFFICIENCY;
-        number "fragmentation", "Scatter within segments", 140, Cell::or_empty(row.summary.fragmentation, Cell::Share),
+        number "fragmentation", "Fragmentation within segments", 180, Cell::or_empty(row.summary.fragmentation, Cell::Share),
             FRAGMENTATION;
-        number "end_pinned_bytes", "Pinned at end", 110, Cell::or_empty(row.summary.end_pinned, Cell::Bytes), PINNED;
+        number "end_pinned_bytes", "Free in partly used segments at end", 210, Cell::or_empty(row.summary.end_pinned, Cell::Bytes), PINNED;
     }
 }
 
@@ -144,7 +144,7 @@ fn lists<'a>() -> Vec<Figure<DeviceMemory<'a>>> {
         Cell::List(Arc::clone(table))
     }
     figures! { row: DeviceMemory<'a>;
-        words "confidence", "Confidence", 90, Cell::name(row.found.confidence.key()),
+        words "confidence", "Confidence in growth", 130, Cell::name(row.found.confidence.key()),
             "How far leaks and growth can be trusted";
         words "doubts", "Doubts", 300, Cell::Sentences(row.found.caveats.as_slice().into()),
             "Why they cannot be trusted further";
