@@ -121,7 +121,7 @@ pub struct Shares {
     /// The host copied to the device, or from it, or waited for such a copy.
     pub to_device_ns: DurNs,
     pub from_device_ns: DurNs,
-    /// The gap ended with a small collective, and could be saved; see [`super::collectives`].
+    /// The gap ended with a small collective, and could be saved; see `super::collectives`.
     pub collective_ns: DurNs,
 }
 

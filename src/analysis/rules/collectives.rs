@@ -13,7 +13,7 @@ const SHORT: DurNs = 50_000;
 /// One that moves more bytes is not small however fast it is. NCCL's protocol for small messages ends there.
 const SMALL: u64 = 256 << 10;
 
-/// The collectives of a device that start in a window, take at most [`SHORT`], and move at most [`SMALL`] as far as
+/// The collectives of a device that start in a window, take at most `SHORT`, and move at most `SMALL` as far as
 /// that is recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SmallCollectives {

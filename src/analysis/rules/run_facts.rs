@@ -20,7 +20,7 @@ pub struct RunFacts {
     pub is_nsys: bool,
     /// Whether operators or kernels of PyTorch run.
     pub is_torch: bool,
-    /// Whether code of torch.compile runs: at least [`COMPILED_SHARE`] of the kernels are Inductor's, or launched by
+    /// Whether code of torch.compile runs: at least `COMPILED_SHARE` of the kernels are Inductor's, or launched by
     /// its code.
     pub is_compiled: bool,
     /// Whether a device is too old for Triton, and with that for torch.compile: compute capability below 7.0.
@@ -101,7 +101,7 @@ impl<'a> CompiledCode<'a> {
 
 impl RunFacts {
     /// Judges names once each, by the kinds of slices that they name. Cost: O(slices + strings), and where code of
-    /// Inductor runs [`CompiledCode::share`].
+    /// Inductor runs `CompiledCode::share`.
     pub fn of(trace: &Trace) -> Self {
         let slices = &trace.slices;
         let mut kinds = vec![0_u16; trace.strings.len()];
