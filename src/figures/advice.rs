@@ -156,16 +156,9 @@ fn lines(rule: Rule) -> &'static [Line] {
         ],
         Rule::LaunchBound => &[
             (EAGER, "Launch less: torch.compile, larger batches"),
-            (
-                BESIDE_COMPILED,
-                "Part of it is compiled already: TORCH_LOGS=graph_breaks names what torch.compile leaves out",
-            ),
-            (
-                IN_COMPILED,
-                "The time lies inside compiled code: let torch.compile launch it as CUDA graphs (mode=\"reduce-overhead\"), or \
-                 write its wrapper in C++ (torch._inductor.config.cpp_wrapper = True)",
-            ),
-            (TOO_OLD, "Fewer, larger kernels: larger batches, fused operators (this GPU is too old for torch.compile)"),
+            GRAPH_BREAKS,
+            COMPILED_HOST,
+            LARGER_KERNELS,
             (TRAINS, "Update many parameters with one launch: optimizers with fused=True"),
             (
                 |case| NO_GRAPHS(case) && !IN_COMPILED(case),
@@ -250,21 +243,25 @@ fn waiting_lines(rule: Rule) -> &'static [Line] {
     }
 }
 
+/// Where the host is too slow, whatever shows it.
+const GRAPH_BREAKS: Line =
+    (BESIDE_COMPILED, "Part of it is compiled already: TORCH_LOGS=graph_breaks names what torch.compile leaves out");
+const COMPILED_HOST: Line = (
+    IN_COMPILED,
+    "The time lies inside compiled code: let torch.compile launch it as CUDA graphs (mode=\"reduce-overhead\"), or write \
+     its wrapper in C++ (torch._inductor.config.cpp_wrapper = True)",
+);
+const LARGER_KERNELS: Line =
+    (TOO_OLD, "Fewer, larger kernels: larger batches, fused operators (this GPU is too old for torch.compile)");
+
 /// The same for more causes of idle time.
 fn host_lines(rule: Rule) -> &'static [Line] {
     match rule {
         Rule::HostBound => &[
             (EAGER, "Many small operators: torch.compile, or larger batches"),
-            (
-                BESIDE_COMPILED,
-                "Part of it is compiled already: TORCH_LOGS=graph_breaks names what torch.compile leaves out",
-            ),
-            (
-                IN_COMPILED,
-                "The time lies inside compiled code: let torch.compile launch it as CUDA graphs (mode=\"reduce-overhead\"), or \
-                 write its wrapper in C++ (torch._inductor.config.cpp_wrapper = True)",
-            ),
-            (TOO_OLD, "Fewer, larger kernels: larger batches, fused operators (this GPU is too old for torch.compile)"),
+            GRAPH_BREAKS,
+            COMPILED_HOST,
+            LARGER_KERNELS,
             (
                 |case| NO_GRAPHS(case) && !IN_COMPILED(case),
                 "A step that launches the same work each time can be a CUDA graph, which needs no host",

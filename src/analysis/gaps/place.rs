@@ -134,9 +134,12 @@ fn waits_for_backward(trace: &Trace, thread: TrackId, at: TimeNs, near: &Near) -
 pub(super) fn backward_threads(trace: &Trace) -> Vec<TrackId> {
     let slices = &trace.slices;
     let waits: Vec<bool> = trace.strings.iter().map(|(_, name)| is_backward(name)).collect();
-    let is_waiting = |&i: &usize| slices.kind[i] == SliceKind::PythonFunction && waits[slices.name[i].0 as usize];
+    if !waits.contains(&true) {
+        return Vec::new();
+    }
+    let is_waiting = |i: usize| slices.kind[i] == SliceKind::PythonFunction && waits[slices.name[i].0 as usize];
     let all = (0..trace.tracks.len() as u32).map(TrackId);
-    all.filter(|&track| waits.contains(&true) && trace.track_slices(track).any(|i| is_waiting(&i))).collect()
+    all.filter(|&track| trace.track_slices(track).any(is_waiting)).collect()
 }
 
 fn is_backward(function: &str) -> bool {
