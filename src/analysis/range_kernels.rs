@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::annotations::{Launched, launched};
 use super::totals::{Durations, Instance, Scope};
-use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeNs, Trace, TrackId};
+use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeNs, TimeRange, Trace, TrackId};
 
 /// The kernels of one name that were launched in ranges of one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,156 +27,264 @@ pub struct RangeKernels {
 /// A kernel launched in nested ranges is in the rows of all of them, once for each name. Ranges count that start
 /// in the scope. Start/end ranges belong to a process and not to a thread, so nothing is launched in them.
 ///
-/// * `n`: how many rows, those of most time, have more statistics than calls and total; 0 stands for all.
-/// * `keeps_instances`: whether rows hold their kernels; it costs 8 bytes for each kernel and range around it.
-/// * Sorted by total, descending, then range and kernel.
-/// * Cost: nothing without ranges; else O(n log n) for n kernels and 4 bytes for each, and the kernels of those rows.
+/// * `n`: how many rows are wanted, those of most time; 0 stands for all. Also returns how many there are.
+/// * `keeps_instances`: whether rows hold their kernels; it costs 8 bytes for each kernel and wanted row it is in.
+/// * Sorted by total, descending, then range, domain and kernel.
+/// * Cost: nothing without ranges; else O(n log n) for n calls and ranges, 24 bytes for each row, and 4 for each kernel
+///   and wanted row that it is in.
 /// * Source: `nvtx_kern_sum` of NVIDIA Nsight Systems, which adds start/end ranges.
-pub fn range_kernels(scope: &Scope<'_>, n: usize, keeps_instances: bool) -> Vec<RangeKernels> {
-    let found: Vec<Found> =
-        scope.traces.iter().enumerate().map(|(index, trace)| of_trace(scope, index, trace)).collect();
-    let mut rows: HashMap<Names<'_>, Row<'_>> = HashMap::new();
-    for (index, (found, trace)) in (0..).zip(found.iter().zip(scope.traces)) {
-        let text = |id: StringId| trace.strings.get(id);
-        for ((name, domain, kernel), of_trace) in rows_of_trace(index, found) {
-            let row = rows.entry((text(name), text(domain), text(kernel))).or_default();
-            row.total_ns = row.total_ns.saturating_add(of_trace.total_ns);
-            row.lists.extend(of_trace.lists);
+pub fn range_kernels(scope: &Scope<'_>, n: usize, keeps_instances: bool) -> (Vec<RangeKernels>, usize) {
+    let threads: Vec<Vec<Thread>> =
+        (0..).zip(scope.traces).map(|(index, trace)| threads(scope, index, trace)).collect();
+    let mut rows: Vec<Row> = Vec::new();
+    for (trace, threads) in (0..).zip(&threads) {
+        rows.extend(sums_of_trace(scope.traces[trace as usize], threads).map(|(ids, sum)| Row { trace, ids, sum }));
+    }
+    let names = |row: &Row| row.ids.texts(scope.traces[row.trace as usize]);
+    // Within a trace the ids tell names apart.
+    if scope.traces.len() > 1 {
+        rows.par_sort_unstable_by_key(|row| (names(row), row.trace));
+    }
+    let is_same = |a: &Row, b: &Row| a.trace != b.trace && names(a) == names(b);
+    let group = |rows: &[Row]| rows.iter().map(|row| row.sum.total_ns).fold(0, DurNs::saturating_add);
+    let mut groups: Vec<(DurNs, &[Row])> = rows.chunk_by(is_same).map(|rows| (group(rows), rows)).collect();
+    let n_rows = groups.len();
+    let order = |(total, rows): &(DurNs, &[Row])| (Reverse(*total), names(&rows[0]));
+    if 0 < n && n < n_rows {
+        groups.select_nth_unstable_by_key(n, order);
+        groups.truncate(n);
+    }
+    groups.par_sort_unstable_by_key(order);
+    let mut wanted: Vec<Wanted> = vec![Wanted::default(); scope.traces.len()];
+    for (place, (_, rows)) in groups.iter().enumerate() {
+        for Row { trace, ids: Ids { range, domain, kernel }, .. } in *rows {
+            wanted[*trace as usize].entry((*range, *domain)).or_default().insert(*kernel, place);
         }
     }
-    let mut rows: Vec<(Names<'_>, Row<'_>)> = rows.into_iter().collect();
-    rows.par_sort_unstable_by_key(|(names, row)| (Reverse(row.total_ns), *names));
-    let row = |(place, ((range, domain, kernel), row)): (usize, (Names<'_>, Row<'_>))| {
-        let slices = || row.lists.iter().flat_map(|&(trace, slices)| slices.iter().map(move |&slice| (trace, slice)));
-        let durations = if n == 0 || place < n {
-            let dur = |(trace, slice): (u32, SliceId)| scope.traces[trace as usize].slices.time(slice).dur();
-            Durations::of(&mut slices().map(dur).collect::<Vec<_>>())
-        } else {
-            let calls = row.lists.iter().map(|(_, slices)| slices.len() as u64).sum();
-            Durations { calls, total_ns: row.total_ns, ..Durations::default() }
-        };
-        let instances = slices().filter(|_| keeps_instances).map(|(trace, slice)| Instance { trace, slice });
-        let mut instances: Vec<Instance> = instances.collect();
+    // Trace by trace.
+    let calls = |rows: &[Row]| rows.iter().map(|row| row.sum.calls as usize).sum();
+    let mut kernels: Vec<Vec<SliceId>> = groups.iter().map(|(_, rows)| Vec::with_capacity(calls(rows))).collect();
+    for ((trace, threads), wanted) in scope.traces.iter().zip(&threads).zip(&wanted) {
+        threads
+            .iter()
+            .for_each(|thread| thread.launched_in(trace, wanted, |place, kernel| kernels[place].push(kernel)));
+    }
+    let row = |((_, rows), kernels): (&(DurNs, &[Row]), Vec<SliceId>)| {
+        let [range, domain, kernel] = names(&rows[0]).map(str::to_owned);
+        let traces = rows.iter().flat_map(|row| (0..row.sum.calls).map(|_| row.trace));
+        let instances = || traces.clone().zip(&kernels).map(|(trace, &slice)| Instance { trace, slice });
+        let dur = |Instance { trace, slice }: Instance| scope.traces[trace as usize].slices.time(slice).dur();
+        let durations = Durations::of(&mut instances().map(dur).collect::<Vec<_>>());
+        let mut instances: Vec<Instance> = instances().filter(|_| keeps_instances).collect();
         instances.sort_unstable();
-        let [range, domain, kernel] = [range, domain, kernel].map(str::to_owned);
         RangeKernels { range, domain, kernel, durations, instances }
     };
-    rows.into_par_iter().enumerate().map(row).collect()
+    (groups.par_iter().zip(kernels).map(row).collect(), n_rows)
 }
 
-/// Range, domain and kernel.
-type Names<'a> = (&'a str, &'a str, &'a str);
+/// The names of a row, as ids of one trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Ids {
+    range: StringId,
+    domain: StringId,
+    kernel: StringId,
+}
 
-/// The rows of one trace by the ids of their names.
-fn rows_of_trace(index: u32, found: &Found) -> HashMap<(StringId, StringId, StringId), Row<'_>> {
-    let mut rows: HashMap<_, Row<'_>> = HashMap::new();
-    for (tree, kernels) in found {
-        for (&(node, kernel), (slices, total_ns)) in kernels {
-            for (name, domain) in tree.names(node) {
-                let row = rows.entry((name, domain, kernel)).or_default();
-                row.total_ns = row.total_ns.saturating_add(*total_ns);
-                row.lists.push((index, slices));
-            }
-        }
+impl Ids {
+    fn texts(self, trace: &Trace) -> [&str; 3] {
+        [self.range, self.domain, self.kernel].map(|id| trace.strings.get(id))
     }
-    rows
 }
 
-/// A row of [`range_kernels`].
-#[derive(Default)]
-struct Row<'a> {
+/// The part of a row of [`range_kernels`] that is of one trace.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    /// Index into [`Scope::traces`].
+    trace: u32,
+    ids: Ids,
+    sum: Sum,
+}
+
+/// Some kernels.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    calls: u64,
     total_ns: DurNs,
-    lists: Vec<(u32, &'a [SliceId])>,
 }
 
-/// Some kernels and the sum of their durations.
-type Kernels = (Vec<SliceId>, DurNs);
-
-/// For each thread the nesting of its ranges, and the kernels by innermost nesting and name.
-type Found = Vec<(Nesting, HashMap<(u32, StringId), Kernels>)>;
-
-/// The ways in which ranges lie in one another, as a tree of names. Node 0 is outside of all ranges.
-#[derive(Default)]
-struct Nesting {
-    /// Parent, name and domain of node 1 and later.
-    nodes: Vec<(u32, StringId, StringId)>,
-    known: HashMap<(u32, StringId, StringId), u32>,
-}
-
-impl Nesting {
-    fn inside(&mut self, parent: u32, name: StringId, domain: StringId) -> u32 {
-        *self.known.entry((parent, name, domain)).or_insert_with(|| {
-            self.nodes.push((parent, name, domain));
-            self.nodes.len() as u32
-        })
-    }
-
-    /// The ranges around, each name once.
-    fn names(&self, mut node: u32) -> Vec<(StringId, StringId)> {
-        let mut names = Vec::new();
-        while node > 0 {
-            let (parent, name, domain) = self.nodes[node as usize - 1];
-            names.push((name, domain));
-            node = parent;
-        }
-        names.sort_unstable();
-        names.dedup();
-        names
+impl Sum {
+    fn add(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.total_ns = self.total_ns.saturating_add(other.total_ns);
     }
 }
 
-fn of_trace(scope: &Scope<'_>, index: usize, trace: &Trace) -> Found {
+/// Places of wanted rows by name and domain of the range, then by the kernel.
+type Wanted = HashMap<(StringId, StringId), HashMap<StringId, usize>>;
+
+/// The ranges of a thread and what it launched.
+struct Thread {
+    /// By start; of those that start together the outer one first.
+    ranges: Vec<SliceId>,
+    work: Vec<Launched>,
+}
+
+/// The threads of a trace that have ranges in the scope.
+fn threads(scope: &Scope<'_>, index: u32, trace: &Trace) -> Vec<Thread> {
     let mut ranges: BTreeMap<TrackId, Vec<SliceId>> = BTreeMap::new();
-    for part in scope.parts().filter(|part| part.index as usize == index) {
+    for part in scope.parts().filter(|part| part.index == index) {
         let wanted = part.slices.clone().filter(|&i| trace.slices.kind[i] == SliceKind::Annotation);
         let wanted: Vec<SliceId> = wanted.map(|i| SliceId(i as u32)).collect();
         if !wanted.is_empty() {
             ranges.entry(part.track).or_default().extend(wanted);
         }
     }
-    if ranges.is_empty() {
-        return Vec::new();
-    }
-    let of_thread = |(track, ranges): (TrackId, Vec<SliceId>)| of_thread(trace, ranges, &launched(trace, track));
-    ranges.into_par_iter().map(of_thread).collect()
+    let thread = |(track, mut ranges): (TrackId, Vec<SliceId>)| {
+        // Slices are sorted by depth.
+        ranges.sort_by_key(|range| (trace.slices.ts[range.idx()], *range));
+        let mut work = launched(trace, track);
+        let is_kernel = |kind| matches!(kind, SliceKind::Kernel | SliceKind::CudaGraph);
+        work.retain(|(_, work)| is_kernel(trace.slices.kind[work.idx()]));
+        Thread { ranges, work }
+    };
+    ranges.into_par_iter().map(thread).collect()
 }
 
-/// * `work`: what the thread launched, by the start of the call.
-fn of_thread(
-    trace: &Trace,
-    mut ranges: Vec<SliceId>,
-    work: &[Launched],
-) -> (Nesting, HashMap<(u32, StringId), Kernels>) {
-    let slices = &trace.slices;
-    // The outer one first of those that start together: slices are sorted by depth.
-    ranges.sort_by_key(|range| (slices.ts[range.idx()], *range));
-    let mut ranges = ranges.into_iter().peekable();
-    let mut tree = Nesting::default();
-    let mut kernels: HashMap<(u32, StringId), Kernels> = HashMap::new();
-    let mut open: Vec<(TimeNs, u32)> = Vec::new();
-    for &(ts, kernel) in work {
-        if !matches!(slices.kind[kernel.idx()], SliceKind::Kernel | SliceKind::CudaGraph) {
-            continue;
-        }
-        while let Some(range) = ranges.next_if(|range| slices.ts[range.idx()] <= ts) {
-            let start = slices.ts[range.idx()];
-            while open.pop_if(|(end, _)| *end <= start).is_some() {}
-            let parent = open.last().map_or(0, |open| open.1);
-            let domain = trace.facts.domains.get(range).copied().unwrap_or_default();
-            open.push((slices.end[range.idx()], tree.inside(parent, slices.name[range.idx()], domain)));
-        }
-        while open.pop_if(|(end, _)| *end <= ts).is_some() {}
-        if let Some(&(_, node)) = open.last() {
-            let (all, total_ns) = kernels.entry((node, slices.name[kernel.idx()])).or_default();
-            all.push(kernel);
-            *total_ns = total_ns.saturating_add(slices.time(kernel).dur());
+/// The rows of a trace, in no order.
+fn sums_of_trace(trace: &Trace, threads: &[Thread]) -> impl Iterator<Item = (Ids, Sum)> {
+    let mut all: HashMap<(StringId, StringId), Sums> = HashMap::new();
+    let of_threads: Vec<_> = threads.par_iter().map(|thread| thread.sums(trace)).collect();
+    for of_thread in of_threads {
+        for (range, sums) in of_thread {
+            add_sums(all.entry(range).or_default(), sums);
         }
     }
-    (tree, kernels)
+    all.into_iter().flat_map(|((range, domain), sums)| {
+        sums.into_iter().map(move |(kernel, sum)| (Ids { range, domain, kernel }, sum))
+    })
+}
+
+/// Kernels by name, sorted.
+type Sums = Vec<(StringId, Sum)>;
+
+/// Adds sorted sums to others.
+fn add_sums(to: &mut Sums, from: Sums) {
+    if to.is_empty() {
+        *to = from;
+        return;
+    }
+    let mut at = 0;
+    let mut new = Vec::new();
+    for (kernel, sum) in from {
+        while to.get(at).is_some_and(|(other, _)| *other < kernel) {
+            at += 1;
+        }
+        match to.get_mut(at).filter(|(other, _)| *other == kernel) {
+            Some((_, known)) => known.add(sum),
+            None => new.push((kernel, sum)),
+        }
+    }
+    if !new.is_empty() {
+        to.append(&mut new);
+        to.sort_unstable_by_key(|(kernel, _)| *kernel);
+    }
+}
+
+/// A range that has begun.
+struct Open {
+    end: TimeNs,
+    /// Index into the names of ranges.
+    name: usize,
+    /// The kernels since the last one of the ranges around ended, without those of ranges inside that are still open.
+    kernels: HashMap<StringId, Sum>,
+}
+
+/// Adds what the open ranges hold to those around them and to their names, and closes those that end by `ts`.
+fn settle(open: &mut Vec<Open>, ts: TimeNs, sums: &mut [Sums]) {
+    let Some(lowest) = open.iter().position(|range| range.end <= ts) else { return };
+    for i in (lowest..open.len()).rev() {
+        let mut own: Sums = open[i].kernels.drain().collect();
+        own.sort_unstable_by_key(|(kernel, _)| *kernel);
+        if let Some(around) = i.checked_sub(1) {
+            own.iter().for_each(|&(kernel, sum)| open[around].kernels.entry(kernel).or_default().add(sum));
+        }
+        // Within another range of its name they count for that one.
+        if open[..i].iter().all(|around| around.name != open[i].name) {
+            add_sums(&mut sums[open[i].name], own);
+        }
+    }
+    open.retain(|range| range.end > ts);
+}
+
+impl Thread {
+    /// Kernels by name and domain of the ranges around their launch.
+    fn sums(&self, trace: &Trace) -> impl Iterator<Item = ((StringId, StringId), Sums)> + use<> {
+        let slices = &trace.slices;
+        let mut known: HashMap<(StringId, StringId), usize> = HashMap::new();
+        let mut names: Vec<(StringId, StringId)> = Vec::new();
+        let mut sums: Vec<Sums> = Vec::new();
+        let mut ranges = self.ranges.iter().peekable();
+        let mut open: Vec<Open> = Vec::new();
+        // When the first of the open ranges ends.
+        let mut first_end = TimeNs::MAX;
+        for &(ts, kernel) in &self.work {
+            while let Some(range) = ranges.next_if(|range| slices.ts[range.idx()] <= ts) {
+                let TimeRange { start, end } = slices.time(*range);
+                if first_end <= start {
+                    settle(&mut open, start, &mut sums);
+                }
+                let key = named(trace, *range);
+                let name = *known.entry(key).or_insert_with(|| {
+                    names.push(key);
+                    sums.push(Sums::new());
+                    names.len() - 1
+                });
+                open.push(Open { end, name, kernels: HashMap::new() });
+                first_end = open.iter().map(|range| range.end).min().unwrap_or(TimeNs::MAX);
+            }
+            if first_end <= ts {
+                settle(&mut open, ts, &mut sums);
+                first_end = open.iter().map(|range| range.end).min().unwrap_or(TimeNs::MAX);
+            }
+            if let Some(innermost) = open.last_mut() {
+                let total_ns = slices.time(kernel).dur();
+                innermost.kernels.entry(slices.name[kernel.idx()]).or_default().add(Sum { calls: 1, total_ns });
+            }
+        }
+        settle(&mut open, TimeNs::MAX, &mut sums);
+        names.into_iter().zip(sums)
+    }
+
+    /// Calls `add` with the place of each wanted row and each of its kernels.
+    fn launched_in(&self, trace: &Trace, wanted: &Wanted, mut add: impl FnMut(usize, SliceId)) {
+        let slices = &trace.slices;
+        let mut ranges =
+            self.ranges.iter().filter_map(|&range| Some((range, wanted.get(&named(trace, range))?))).peekable();
+        let mut open: Vec<(TimeNs, &HashMap<StringId, usize>)> = Vec::new();
+        for &(ts, kernel) in &self.work {
+            while let Some((range, rows)) = ranges.next_if(|(range, _)| slices.ts[range.idx()] <= ts) {
+                let end = slices.end[range.idx()];
+                match open.iter_mut().find(|(_, known)| std::ptr::eq(*known, rows)) {
+                    Some((known, _)) => *known = end.max(*known),
+                    None => open.push((end, rows)),
+                }
+            }
+            open.retain(|(end, _)| *end > ts);
+            let name = slices.name[kernel.idx()];
+            open.iter().filter_map(|(_, rows)| rows.get(&name)).for_each(|&place| add(place, kernel));
+        }
+    }
+}
+
+/// Name and domain of a range.
+fn named(trace: &Trace, range: SliceId) -> (StringId, StringId) {
+    (trace.slices.name[range.idx()], trace.facts.domains.get(range).copied().unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::model::TraceBuilder;
 
@@ -201,7 +309,7 @@ mod tests {
         ]);
         builder.slices[0].correlation = vec![0, 0, 0, 1, 2, 3, 0, 4, 5, 1, 2, 3, 4, 5];
         let trace = builder.finish();
-        let rows = range_kernels(&Scope::whole(&[&trace]), 0, true);
+        let (rows, _) = range_kernels(&Scope::whole(&[&trace]), 0, true);
         let figures: Vec<_> = rows
             .iter()
             .map(|row| {
@@ -210,5 +318,67 @@ mod tests {
             })
             .collect();
         assert_eq!(figures, [("step", "a", 2, 40, 2), ("forward", "a", 1, 10, 1), ("step", "b", 1, 7, 1)]);
+    }
+
+    proptest! {
+        #[test]
+        fn rows_agree_with_looking_at_every_range_for_every_kernel(
+            traces in prop::collection::vec(
+                (
+                    prop::collection::vec((0_usize..3, 0_i64..100, 1_i64..60), 0..8),
+                    prop::collection::vec((0_usize..3, 0_i64..160, 1_i64..9), 0..20),
+                ),
+                1..4,
+            ),
+            n in 0_usize..6,
+        ) {
+            let names = ["x", "y", "z"];
+            let mut expected: BTreeMap<(&str, &str), (u64, DurNs)> = BTreeMap::new();
+            let mut built = Vec::new();
+            for (ranges, kernels) in traces {
+                let mut slices: Vec<_> = ranges
+                    .iter()
+                    .map(|&(name, ts, dur)| ("main", SliceKind::Annotation, names[name], ts, ts + dur))
+                    .collect();
+                let mut correlation = vec![0; slices.len()];
+                for (i, &(name, ts, dur)) in (1..).zip(&kernels) {
+                    slices.push(("main", SliceKind::Runtime, "cudaLaunchKernel", ts, ts + 1));
+                    slices.push(("stream 7", SliceKind::Kernel, names[name], 1_000 + 10 * ts, 1_000 + 10 * ts + dur));
+                    correlation.extend([i, i]);
+                    for (range, range_name) in names.into_iter().enumerate() {
+                        let is_around = |&(name, start, dur): &(usize, i64, i64)| {
+                            name == range && start <= ts && ts < start + dur
+                        };
+                        if ranges.iter().any(is_around) {
+                            let sum = expected.entry((range_name, names[name])).or_default();
+                            *sum = (sum.0 + 1, sum.1 + dur);
+                        }
+                    }
+                }
+                let mut builder = TraceBuilder::from_slices(&slices);
+                builder.slices[0].correlation = correlation;
+                built.push(builder.finish());
+            }
+            let traces: Vec<&Trace> = built.iter().collect();
+            let (rows, n_rows) = range_kernels(&Scope::whole(&traces), n, true);
+            prop_assert_eq!(n_rows, expected.len());
+            let mut expected: Vec<_> = expected.into_iter().collect();
+            expected.sort_by_key(|&(names, (_, total))| (Reverse(total), names));
+            expected.truncate(if n == 0 { n_rows } else { n });
+            let found: Vec<_> = rows
+                .iter()
+                .map(|row| {
+                    let Durations { calls, total_ns, .. } = row.durations;
+                    ((row.range.as_str(), row.kernel.as_str()), (calls, total_ns))
+                })
+                .collect();
+            prop_assert_eq!(found, expected);
+            for row in &rows {
+                prop_assert_eq!(row.instances.len() as u64, row.durations.calls);
+                for Instance { trace, slice } in &row.instances {
+                    prop_assert_eq!(traces[*trace as usize].slice_name(*slice), &row.kernel);
+                }
+            }
+        }
     }
 }

@@ -120,7 +120,7 @@ fn queue(trace: &Trace) -> Value {
 fn kernels_of_ranges(trace: &Trace) -> Value {
     let mut sums: BTreeMap<String, (u64, i64)> = BTreeMap::new();
     // Graphs recorded as one stand in a table of their own, which the oracle does not read for this.
-    let rows = range_kernels(&Scope::whole(&[trace]), 0, false).into_iter();
+    let rows = range_kernels(&Scope::whole(&[trace]), 0, false).0.into_iter();
     for row in rows.filter(|row| !row.kernel.starts_with("CUDA graph ")) {
         let sum = sums.entry(format!("{}\n{}", row.range, row.kernel)).or_default();
         *sum = (sum.0 + row.durations.calls, sum.1 + row.durations.total_ns);

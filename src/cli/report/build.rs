@@ -134,6 +134,9 @@ struct WorkTables {
 }
 
 fn work_tables(scope: &Scope<'_>, by: KernelsBy, by_shape: bool, top: usize) -> WorkTables {
+    let (rows, n_rows) = range_kernels(scope, top, false);
+    let mut range_kernels = work::range_kernels().table(&rows, 0);
+    range_kernels.n_hidden = n_rows - rows.len();
     WorkTables {
         operators: work::operators().table(operators(scope, by_shape), top),
         kernels: work::kernels().table(kernels_with_queue(scope, by, top), top),
@@ -143,7 +146,7 @@ fn work_tables(scope: &Scope<'_>, by: KernelsBy, by_shape: bool, top: usize) -> 
         os_calls: work::os_calls().table(calls(scope, CallKind::Os), top),
         libraries: work::libraries().table(libraries(scope), top),
         annotations: work::annotations().table(annotations(scope), top),
-        range_kernels: work::range_kernels().table(range_kernels(scope, top, false), top),
+        range_kernels,
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) static TABLE: TimeTable = TimeTable {
         Choice {
             label: "Kernels in them",
             help: "One row for each kernel launched in ranges of a name",
-            rows: |scope| with_instances(&work::range_kernels(), range_kernels(scope, 0, true), |row| row.instances),
+            rows: |scope| with_instances(&work::range_kernels(), range_kernels(scope, 0, true).0, |row| row.instances),
             empty: ["No kernel was launched in a named range", NAME_RANGES],
         },
     ],
