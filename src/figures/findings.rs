@@ -93,21 +93,26 @@ fn alarm(rule: &'static str, text: String, advice: Vec<String>) -> Finding {
     }
 }
 
-/// A request that the device could not serve. Measured are the bytes requested, the threshold are those that
-/// the device had left, 0 if unknown.
+/// A request that the device could not serve, as often as it was made. Measured are the bytes requested, the threshold
+/// are those that the device had left, 0 if unknown.
 ///
-/// * `at`: when, on the session clock.
-pub fn out_of_memory(card: &OomCard, at: Option<TimeNs>) -> Finding {
+/// * `card`: of the last time.
+/// * `at`: when first and last, on the session clock.
+pub fn out_of_memory(card: &OomCard, times: usize, at: Option<[TimeNs; 2]>) -> Finding {
     let fact = |what: &OomHint| what.fact(format::mebibytes);
+    let requested = format::bytes(card.requested as f64);
     Finding {
         rule: "out_of_memory",
         severity: Severity::High,
-        text: format!("Out of memory: {} requested. {}", format::bytes(card.requested as f64), why(card)),
+        text: match times {
+            1 => format!("Out of memory: {requested} requested. {}", why(card)),
+            n => format!("Out of memory {} times: {requested} requested. Last: {}", format::count(n as u64), why(card)),
+        },
         measured: card.requested as f64,
         threshold: card.device_free.unwrap_or_default() as f64,
         default_threshold: None,
         unit: Unit::Bytes,
-        evidence: Evidence { range_ns: at.map(|at| [at, at]), ..Evidence::default() },
+        evidence: Evidence { range_ns: at, ..Evidence::default() },
         ceiling_ns_per_step: None,
         advice: card.hints.iter().map(fact).collect(),
     }

@@ -77,6 +77,14 @@ pub fn foremost(trace: &Trace, stack: StackId, n: usize) -> Vec<&str> {
     frames.into_iter().take(n).map(|(_, frame)| frame).collect()
 }
 
+/// The frames of a stack, innermost first, without those of the recorder and the allocator in front; all of them if
+/// there are no others.
+pub fn below_allocator<T: AsRef<str>>(mut frames: Vec<T>) -> Vec<T> {
+    let first = frames.iter().position(|frame| FrameRank::of(frame.as_ref()) > FrameRank::Allocator);
+    frames.drain(..first.unwrap_or_default());
+    frames
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,6 +14,7 @@ pub mod labels;
 pub mod leaks;
 pub mod live;
 pub mod oom;
+mod phase;
 mod repetition;
 pub mod reserved;
 pub mod signature;

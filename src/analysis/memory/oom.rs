@@ -12,7 +12,7 @@ use super::signature::Signatures;
 use crate::model::memory::{MemoryAction, OutOfMemory, PoolId, SegmentKind};
 use crate::model::{MemoryHistory, TimeNs, Trace};
 use allocated::AllocatedSweep;
-pub use cause::OomCause;
+pub use cause::{OomCause, segment};
 
 /// A setting that might have helped, or the reason why none would, with its figures. Sizes are in bytes.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,8 +78,8 @@ pub struct OomCard {
     /// `None` if the history has no times.
     pub at: Option<TimeNs>,
     pub requested: u64,
-    /// The request less `free` and the free device memory together; 0 where they suffice, but not in one stretch or not
-    /// for this process.
+    /// The request less all that is reserved and unused and what the device has left; 0 where they suffice, but not in
+    /// one stretch or not for this process.
     pub short_by: u64,
     pub cause: OomCause,
     pub device_free: Option<u64>,
@@ -100,6 +100,8 @@ pub struct OomCard {
     /// Device memory used outside of this allocator: by other processes, the CUDA context, libraries. `None`
     /// unless the total and free memory of the device are known.
     pub non_pytorch: Option<u64>,
+    /// Share of the device that the allocator's settings allow this process, 0 to 1; `None` if they set none.
+    pub fraction: Option<f64>,
     /// Allocated memory by signature, descending; at most `top` entries.
     pub stacks: Vec<LiveGroup>,
     /// Hints derived from these figures alone.
@@ -112,11 +114,29 @@ impl OomCard {
         self.reserved.saturating_add(self.device_free.unwrap_or_default())
     }
 
+    /// Bytes of the device that the settings allow this process, if they limit it and the device's total is known.
+    pub fn allowed(&self) -> Option<u64> {
+        Some((self.fraction? * self.device_total? as f64) as u64)
+    }
+
     /// The memory of the device, or what the process could have of it, in bytes, if the request alone is larger.
     pub fn exceeded(&self) -> Option<u64> {
         let whole = self.device_total.or_else(|| self.device_free.map(|_| self.most()));
         whole.filter(|&whole| self.requested > whole)
     }
+}
+
+/// The `per_process_memory_fraction` of the allocator's settings, as a key of its own or in the text of
+/// `PYTORCH_CUDA_ALLOC_CONF`, if it limits the process.
+fn fraction(settings: &[(String, String)]) -> Option<f64> {
+    const KEY: &str = "per_process_memory_fraction";
+    let of = |(key, text): &(String, String)| match key == KEY {
+        true => text.parse().ok(),
+        false => {
+            text.split(',').find_map(|option| option.trim().strip_prefix(KEY)?.strip_prefix(':')?.trim().parse().ok())
+        }
+    };
+    settings.iter().find_map(of).filter(|&share| share > 0.0 && share < 1.0)
 }
 
 /// A card for each out-of-memory event, in event order; incomplete once cancelled.
@@ -161,25 +181,27 @@ fn card(
     let (reserved, active, allocated) = (at(&curves.reserved), at(&curves.active), at(&curves.allocated));
     let own = (history.events.pool.get(event).copied().unwrap_or_default(), SegmentKind::serving(oom.requested));
     let (free, largest_free) = sweep.free(own.0, own.1);
+    let inactive = reserved.saturating_sub(active);
     let time = history.events.ts.get(event).copied();
     let mut card = OomCard {
         event: oom.event,
         at: time.filter(|_| history.has_time),
         requested: oom.requested,
-        short_by: oom.requested.saturating_sub(free).saturating_sub(oom.device_free.unwrap_or_default()),
+        short_by: oom.requested.saturating_sub(inactive).saturating_sub(oom.device_free.unwrap_or_default()),
         cause: OomCause::Demand,
         device_free: oom.device_free,
         device_total,
         reserved,
         allocated,
         awaiting_free: active - allocated,
-        inactive: reserved.saturating_sub(active),
+        inactive,
         free,
         largest_free,
         free_elsewhere: sweep.each().filter(|of| of.0 != own).map(|of| of.1).sum(),
         non_pytorch: device_total
             .zip(oom.device_free)
             .and_then(|(total, free)| total.checked_sub(free)?.checked_sub(reserved)),
+        fraction: fraction(&history.settings),
         stacks,
         hints: Vec::new(),
     };

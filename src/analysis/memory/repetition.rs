@@ -2,9 +2,10 @@
 
 use hashbrown::{HashMap, HashSet};
 
+use super::phase::aligned;
 use super::trend::trend;
 use crate::analysis::frame::Frame;
-use crate::analysis::steps::{Period, periods};
+use crate::analysis::steps::{Period, periods, regularity};
 use crate::model::memory::MemoryAction;
 use crate::model::{MemoryHistory, StackId, StringId, Trace};
 
@@ -26,6 +27,8 @@ pub struct Repetition {
     pub share: f64,
     /// The states at which the rounds begin.
     pub boundaries: Vec<u32>,
+    /// Share of rounds with nearly the allocations of one of the two before.
+    pub regularity: f64,
     /// Whether they are known not to be layers: rounds have what a layer does not, or layers in them, or leave live
     /// memory nearly as they found it.
     pub is_certain: bool,
@@ -35,7 +38,7 @@ pub struct Repetition {
 /// size. The shortest one whose rounds show a whole step counts, else the one that explains most. Allocations without a
 /// stack are identified by size. `None` if most allocations do not repeat, or once cancelled.
 ///
-/// Rounds begin where little memory is in use: between two steps only persistent memory is live.
+/// Rounds begin where little memory is in use, see [`aligned`].
 ///
 /// The layers of a model repeat as steps do. Rounds are layers, and a longer period is tried, if
 ///
@@ -56,7 +59,7 @@ pub fn repetition(trace: &Trace, history: &MemoryHistory, is_cancelled: &dyn Fn(
     let evidence = Evidence::of(trace, history);
     let find = |has_size: bool| {
         let symbols = symbols(history, &allocs, has_size);
-        let found = periods(&symbols, &in_use, is_cancelled);
+        let found = periods(&symbols, is_cancelled);
         let mut by_length: Vec<usize> = (0..found.len()).collect();
         by_length.sort_by_key(|&i| found[i].length);
         // By place in the order of preference.
@@ -64,22 +67,24 @@ pub fn repetition(trace: &Trace, history: &MemoryHistory, is_cancelled: &dyn Fn(
         let mut has_inner = false;
         for i in by_length {
             let Period { length, share, starts } = &found[i];
+            let starts = &aligned(&symbols, starts, *length, &in_use);
             // State `event` is the state before the event.
             let boundaries: Vec<u32> = starts.iter().map(|&item| allocs[item]).collect();
             let rest = symbols.len() - starts[starts.len() - 1];
             if starts.len() - 1 + usize::from(rest >= *length) < MIN_ROUNDS {
                 continue;
             }
-            let is_whole = evidence.is_whole(history, &boundaries);
+            let is_whole = evidence.is_whole(&boundaries);
             let is_layer = is_falling(history, &boundaries)
                 || !returns_to_level(history, &boundaries)
                 || dips(history, &boundaries)
-                || !has_inner && is_in_forward(trace, history, &boundaries)
+                || !has_inner && is_in_forward(trace, &evidence.common_callers(&boundaries))
                 || !is_whole && !ends_in_round(&symbols, starts, *length);
             let is_certain = is_whole || has_inner || is_level(history, &boundaries);
             has_inner = true;
             if !is_layer {
-                let found = Repetition { length: *length, share: *share, boundaries, is_certain };
+                let regularity = regularity(&symbols, starts, 2);
+                let found = Repetition { length: *length, share: *share, boundaries, regularity, is_certain };
                 if is_whole {
                     return Some(found);
                 }
@@ -91,38 +96,85 @@ pub fn repetition(trace: &Trace, history: &MemoryHistory, is_cancelled: &dyn Fn(
     find(false).or_else(|| find(true))
 }
 
-/// Whether what follows the start of the last round is at most hardly more than a round, of items that the rounds
-/// before have as well.
+/// Whether what follows the start of the last round is at most hardly more than a round, or than the one before, of
+/// items that the rounds before have as well.
 fn ends_in_round(symbols: &[u32], starts: &[usize], length: usize) -> bool {
     let (first, last) = (starts[0], starts[starts.len() - 1]);
     let known: HashSet<u32> = symbols[first..last].iter().copied().collect();
+    let length = length.max(last - starts[starts.len() - 2]);
     symbols.len() - last <= length + length / 4 && symbols[last..].iter().all(|symbol| known.contains(symbol))
 }
 
-/// Which stacks are of what a whole step has and a layer has not.
-struct Evidence {
-    stacks: HashMap<StackId, bool>,
+/// Frames of what a whole step has and a layer has not.
+struct Evidence<'a> {
+    trace: &'a Trace,
+    history: &'a MemoryHistory,
+    /// Whether a frame is of a Python function; and if it is of a part of a step, the number of its function.
+    frames: HashMap<StringId, (bool, Option<u32>)>,
 }
 
-impl Evidence {
-    fn of(trace: &Trace, history: &MemoryHistory) -> Self {
-        let mut known: HashMap<StringId, bool> = HashMap::new();
-        let mut is_marked =
-            |frame| *known.entry(frame).or_insert_with(|| is_of_step(Frame::of(trace.strings.get(frame))));
-        let mut stacks = HashMap::new();
-        for &stack in &history.events.stack {
-            stacks.entry(stack).or_insert_with(|| trace.stacks.frames(stack).any(&mut is_marked));
+impl<'a> Evidence<'a> {
+    /// Cost: O(length of distinct frames).
+    fn of(trace: &'a Trace, history: &'a MemoryHistory) -> Self {
+        let (mut frames, mut functions) = (HashMap::new(), HashMap::new());
+        let mut seen = HashSet::new();
+        for &stack in history.events.stack.iter().filter(|&&stack| seen.insert(stack)) {
+            for id in trace.stacks.frames(stack) {
+                frames.entry(id).or_insert_with(|| {
+                    let frame = Frame::of(trace.strings.get(id));
+                    let next = functions.len() as u32;
+                    let of_step = is_of_step(frame)
+                        .then(|| *functions.entry((frame.file.to_owned(), frame.function.to_owned())).or_insert(next));
+                    (frame.is_python(), of_step)
+                });
+            }
         }
-        Self { stacks }
+        Self { trace, history, frames }
+    }
+
+    fn allocs(&self, pair: &[u32]) -> impl Iterator<Item = StackId> {
+        let events = &self.history.events;
+        let range = pair[0] as usize..pair[pair.len() - 1] as usize;
+        range.filter(|&event| events.action[event] == MemoryAction::Alloc).map(|event| events.stack[event])
+    }
+
+    /// The Python frames that all allocations of the rounds share, from the outermost. C++ frames between them vary.
+    fn common_callers(&self, boundaries: &[u32]) -> Vec<StringId> {
+        let mut stacks: Vec<StackId> = self.allocs(boundaries).collect();
+        stacks.sort_unstable();
+        stacks.dedup();
+        let mut common: Option<Vec<StringId>> = None;
+        for stack in stacks {
+            let is_python = |frame: &StringId| self.frames[frame].0;
+            let mut frames: Vec<StringId> = self.trace.stacks.frames(stack).filter(is_python).collect();
+            frames.reverse();
+            match &mut common {
+                Some(common) => common.truncate(common.iter().zip(&frames).take_while(|(a, b)| a == b).count()),
+                None => common = Some(frames),
+            }
+            if common.as_ref().is_some_and(Vec::is_empty) {
+                break;
+            }
+        }
+        common.unwrap_or_default()
     }
 
     /// Whether most rounds have such allocations and others: all of a backward pass is in `backward`, also its layers.
-    fn is_whole(&self, history: &MemoryHistory, boundaries: &[u32]) -> bool {
-        let events = &history.events;
+    /// A function that calls all of them, such as `train_step`, says nothing.
+    fn is_whole(&self, boundaries: &[u32]) -> bool {
+        let mut known: HashMap<StackId, Vec<u32>> = HashMap::new();
+        let functions = |stack: StackId| self.trace.stacks.frames(stack).filter_map(|frame| self.frames[&frame].1);
+        for stack in self.allocs(boundaries) {
+            known.entry(stack).or_insert_with(|| functions(stack).collect());
+        }
+        let first = known.values().next().cloned().unwrap_or_default();
+        let is_in_all = |function: &u32| known.values().all(|functions| functions.contains(function));
+        let callers: Vec<u32> = first.into_iter().filter(is_in_all).collect();
+        let is_marked = |stack: &StackId| known[stack].iter().any(|function| !callers.contains(function));
         let has_both = |pair: &&[u32]| {
-            let allocs = || (pair[0] as usize..pair[1] as usize).filter(|&i| events.action[i] == MemoryAction::Alloc);
-            let is_marked = |i: usize| self.stacks.get(&events.stack[i]).copied().unwrap_or_default();
-            allocs().any(is_marked) && !allocs().all(is_marked)
+            let n = self.allocs(pair).count();
+            let marked = self.allocs(pair).filter(is_marked).count();
+            marked > 0 && marked < n
         };
         let n = boundaries.windows(2).filter(has_both).count();
         n > 0 && n as f64 >= MIN_WHOLE * (boundaries.len() - 1) as f64
@@ -145,35 +197,14 @@ fn is_of_step(frame: Frame<'_>) -> bool {
         || file.ends_with("utils/data/dataloader.py")
 }
 
-/// Whether all allocations of the rounds share one caller line in a model's `forward`. Only Python frames
-/// are compared, since the C++ frames between them vary.
-fn is_in_forward(trace: &Trace, history: &MemoryHistory, boundaries: &[u32]) -> bool {
-    let events = &history.events;
-    let rounds = boundaries[0] as usize..boundaries[boundaries.len() - 1] as usize;
-    let in_rounds = rounds.filter(|&event| events.action[event] == MemoryAction::Alloc);
-    let mut stacks: Vec<StackId> = in_rounds.map(|event| events.stack[event]).collect();
-    stacks.sort_unstable();
-    stacks.dedup();
-    let mut known: HashMap<StringId, bool> = HashMap::new();
-    let mut is_python = |frame| *known.entry(frame).or_insert_with(|| Frame::of(trace.strings.get(frame)).is_python());
-    let mut common: Option<Vec<StringId>> = None;
-    for stack in stacks {
-        let mut frames: Vec<StringId> = trace.stacks.frames(stack).filter(|&frame| is_python(frame)).collect();
-        frames.reverse();
-        match &mut common {
-            Some(common) => common.truncate(common.iter().zip(&frames).take_while(|(a, b)| a == b).count()),
-            None => common = Some(frames),
-        }
-        if common.as_ref().is_some_and(Vec::is_empty) {
-            return false;
-        }
-    }
+/// Whether one of the callers of all allocations of the rounds is a line in a model's `forward`.
+fn is_in_forward(trace: &Trace, callers: &[StringId]) -> bool {
     // Wrappers that distribute a batch over devices only forward the call.
     let is_forward = |frame: Frame<'_>| {
         let is_wrapper = frame.file.replace('\\', "/").contains("torch/nn/parallel/");
         frame.function == "forward" && !is_wrapper
     };
-    common.unwrap_or_default().into_iter().any(|frame| is_forward(Frame::of(trace.strings.get(frame))))
+    callers.iter().any(|&frame| is_forward(Frame::of(trace.strings.get(frame))))
 }
 
 /// Whether live memory falls from round to round.
@@ -413,6 +444,65 @@ mod tests {
         assert!(!run(["mm (m.py:1)", "norm (m.py:4)"], 1 << 20));
         assert!(run(["mm (m.py:1)", "norm (m.py:4)"], 1 << 16), "hardly rises");
         assert!(run(["mm (m.py:1)", "step (torch/optim/sgd.py:80)"], 1 << 20), "an optimizer");
+    }
+
+    /// Steps of `train_step` that make the state of an optimizer in the first, evaluate every `evaluation` steps, and
+    /// keep `pieces` blocks each from step `from` on.
+    fn loops(steps: u64, evaluation: u64, from: u64, pieces: u64) -> Trace {
+        let mut script = Script::default();
+        let at = |script: &mut Script, place: &str, line: u32| {
+            script.stack(&[place, &format!("train_step (train.py:{line})"), "main (train.py:90)"])
+        };
+        let [forward, loss, backward, state, kept, other] = [
+            ("forward (model.py:5)", 70),
+            ("mse (model.py:9)", 71),
+            ("backward (tensor.py:5)", 73),
+            ("_init_group (adamw.py:14)", 74),
+            ("append (log.py:3)", 75),
+            ("forward (model.py:5)", 80),
+        ]
+        .map(|(place, line)| at(&mut script, place, line));
+        for step in 0..steps {
+            for i in 0..12 {
+                script.alloc(0x100_0000 * (1 + i), 4 << 20, forward);
+            }
+            script.alloc(0x10_0000, 512, loss);
+            for i in (0..12).rev() {
+                script.alloc(0x1_0000_0000 + 0x100_0000 * i, 2 << 20, backward);
+                script.free(0x100_0000 * (1 + i), 4 << 20);
+            }
+            for i in (0..12).filter(|_| step == 0) {
+                script.alloc(0x2_0000_0000 + 0x100_0000 * i, 2 << 20, state);
+            }
+            for i in 0..12 {
+                script.free(0x1_0000_0000 + 0x100_0000 * i, 2 << 20);
+            }
+            script.free(0x10_0000, 512);
+            for piece in (0..pieces).filter(|_| step >= from) {
+                script.alloc(0x3_0000_0000 + 0x10_0000 * (step * pieces + piece), 1 << 16, kept);
+            }
+            for _ in (0..40).filter(|_| step % evaluation == evaluation - 1) {
+                script.alloc(0x4_0000_0000, 4 << 20, other);
+                script.free(0x4_0000_0000, 4 << 20);
+            }
+        }
+        script.finish()
+    }
+
+    #[test]
+    fn steps_with_an_optimizer_late_leaks_and_evaluations_are_all_found() {
+        for (steps, evaluation, from, pieces) in [(20, 99, 99, 0), (60, 99, 20, 1), (60, 99, 20, 48), (40, 8, 10, 2)] {
+            let trace = loops(steps, evaluation, from, pieces);
+            let found = find(&trace).unwrap();
+            // Each begins with the first activation, where only what stays is in use.
+            assert_eq!((found.boundaries.len() as u64, found.boundaries[0]), (steps, 0), "{steps} {from} {pieces}");
+            let live = &history(&trace).curves.active;
+            let kept =
+                |step: u64| if step == 0 { 0 } else { (24 << 20) + step.saturating_sub(from) * pieces * (1 << 16) };
+            let levels = found.boundaries.iter().map(|&state| live[state as usize]);
+            assert!(levels.eq((0..steps).map(kept)), "{steps} {from} {pieces}");
+            assert!(found.is_certain && found.regularity >= 0.8, "{found:?}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::analysis::steps::{self, Coverage, Division, MIN_ANCHORS, Named, Scope
 use crate::model::{MemoryHistory, TimeNs, TimeRange, Trace, TrackId};
 
 /// Steps of a history: step `k` holds the events between the states `boundaries[k]` and `boundaries[k + 1]`.
-/// Regularity is measured in events.
+/// Regularity is measured in events; for a repetition by what repeats as well, whichever says more.
 pub type Steps = steps::Steps<u32>;
 
 /// Number of events by which similar steps may differ, in addition to a tenth.
@@ -39,7 +39,7 @@ pub fn steps(trace: &Trace, history: &MemoryHistory, is_cancelled: &dyn Fn() -> 
     if let Some(best) = choose(found.filter(|steps| !steps.is_empty()).collect()) {
         return Some(best);
     }
-    let Repetition { length, share, boundaries, is_certain } = repetition(trace, history, is_cancelled)?;
+    let Repetition { length, share, boundaries, regularity, is_certain } = repetition(trace, history, is_cancelled)?;
     let anchors = || named.iter().filter(|named| is_step_name(named.name));
     let last_named = anchors().map(|named| named.time.end).max();
     let is_after = boundaries.first().zip(last_named).is_none_or(|(&first, last)| history.time_of(first + 1) >= last);
@@ -48,6 +48,8 @@ pub fn steps(trace: &Trace, history: &MemoryHistory, is_cancelled: &dyn Fn() -> 
     }
     let source = StepSource::Period { items: "allocations", length, share };
     let steps = Steps::new(source, boundaries, None, SLACK, time_of(history).as_deref());
+    let regularity = steps.regularity.max(regularity);
+    let steps = steps.with_regularity(regularity);
     Some(if is_certain { steps } else { steps.as_guess() })
 }
 

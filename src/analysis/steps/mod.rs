@@ -18,7 +18,7 @@ pub use self::device::{Boundaries, DeviceSteps};
 use self::named::PROFILER_STEP;
 pub use self::named::{Coverage, Division, MIN_ANCHORS, Named, annotations, device_divisions, divisions, is_step_name};
 pub use self::parts::{DevicePart, StepParts, step_parts};
-pub use self::period::{Period, periods};
+pub use self::period::{Period, common, periods, regularity};
 pub use self::scope::Scope;
 use self::scope::launchers;
 use super::totals::Durations;
@@ -171,7 +171,9 @@ impl<B: Copy + Into<i64>> Steps<B> {
         steps
     }
 
-    fn with_regularity(self, regularity: f64) -> Self {
+    /// Sets the share of steps that repeat each other.
+    #[must_use]
+    pub fn with_regularity(self, regularity: f64) -> Self {
         Self { regularity, ..self }
     }
 

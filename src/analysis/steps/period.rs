@@ -20,6 +20,11 @@ const MIN_LENGTH: usize = 4;
 /// Minimum share of items within the rounds, and of those that also occur in the previous round.
 const MIN_SHARE: f64 = 0.5;
 const MIN_REPEATED: f64 = 0.85;
+/// Minimum share of rounds with nearly the items of one of the two before, where some have many more, as with an
+/// evaluation now and then.
+const MIN_ALIKE: f64 = 0.8;
+/// Share of its items that a round has in common with one that it repeats.
+const SAME: f64 = 0.95;
 /// Minimum share of rounds with about the same number of items between anchors.
 const MIN_EVEN: f64 = 0.8;
 /// A shorter period is preferred unless a longer one explains this share of items more.
@@ -31,6 +36,9 @@ const WIDTHS: [usize; 2] = [8, 64];
 /// Share of repeated items from which single items suffice: layers alone explain nearly all of a pass with many.
 const ENOUGH_REPEATED: f64 = 0.999;
 
+/// The same of all items: what begins late may be no more than a leak.
+const ENOUGH_EXPLAINED: f64 = 0.9;
+
 /// A possible start of rounds: an item that recurs at nearly constant distance.
 struct Anchor {
     symbol: u32,
@@ -41,10 +49,6 @@ struct Anchor {
     count: usize,
     /// How many of its distances are not even.
     uneven: usize,
-    /// Mean level before it.
-    level: i64,
-    /// The same over the later half of its places less that over the earlier.
-    rise: i64,
 }
 
 /// The periods of a sequence in which most of its items take part: those that explain most or nearly most come first,
@@ -52,23 +56,24 @@ struct Anchor {
 ///
 /// * `symbols`: a number below the number of items for each item, the same for equal ones, ascending with
 ///   their first places.
-/// * `level`: what should be low where a round begins, such as memory in use before an item; 0 if there is
-///   nothing of the sort.
 ///
 /// Layers repeat inside of a step, so several periods may hold: which of them is that of steps is for the caller to
 /// judge.
 ///
-/// Rounds begin at an item that comes at an even distance. For the commonest distances, each weighted
-/// with what it covers, that item is taken before which the level rises least over the rounds, or hardly
-/// more, and of such that with the lowest level. A length explains an item if the round before has the
-/// same, wherever in it: so an odd item now and then moves nothing. Cost: O(n log n); a few dozen bytes an item.
-pub fn periods(symbols: &[u32], level: &dyn Fn(usize) -> i64, is_cancelled: &dyn Fn() -> bool) -> Vec<Period> {
-    let mut found = candidates(symbols, symbols, level, is_cancelled).unwrap_or_default();
+/// Rounds begin at an item that comes at an even distance: about the median, or about that before. Of the commonest
+/// distances, each weighted with what it covers, the most even item counts, and of such the first. A length explains
+/// an item if the round before has the same, wherever in it: so an odd item now and then moves nothing.
+/// Cost: O(n log n); a few dozen bytes an item.
+pub fn periods(symbols: &[u32], is_cancelled: &dyn Fn() -> bool) -> Vec<Period> {
+    let mut found = candidates(symbols, symbols, 1, is_cancelled).unwrap_or_default();
     for width in WIDTHS {
-        if found.iter().any(|candidate| candidate.0 >= ENOUGH_REPEATED) || symbols.len() < 2 * width {
+        let is_enough = |candidate: &Candidate| {
+            candidate.0 >= ENOUGH_REPEATED && candidate.1 as f64 >= ENOUGH_EXPLAINED * symbols.len() as f64
+        };
+        if found.iter().any(is_enough) || symbols.len() < 2 * width {
             break;
         }
-        found.extend(candidates(symbols, &grams(symbols, width), level, is_cancelled).unwrap_or_default());
+        found.extend(candidates(symbols, &grams(symbols, width), width, is_cancelled).unwrap_or_default());
     }
     if is_cancelled() {
         return Vec::new();
@@ -78,7 +83,7 @@ pub fn periods(symbols: &[u32], level: &dyn Fn(usize) -> i64, is_cancelled: &dyn
     found.sort_by_key(|candidate| candidate.3.length);
     found.dedup_by(|next, kept| {
         let is_same = next.3.length == kept.3.length;
-        if is_same && next.0 > kept.0 + TOLERANCE {
+        if is_same && next.1 as f64 > kept.1 as f64 + TOLERANCE * symbols.len() as f64 {
             std::mem::swap(next, kept);
         }
         is_same
@@ -95,25 +100,35 @@ pub fn periods(symbols: &[u32], level: &dyn Fn(usize) -> i64, is_cancelled: &dyn
 /// Rounds with the share of items repeated, the items explained, their starts, and what they begin with.
 type Candidate = (f64, usize, Vec<usize>, Anchor);
 
-/// * `marks`: what rounds may begin with: a symbol for each item.
-fn candidates(
-    symbols: &[u32],
-    marks: &[u32],
-    level: &dyn Fn(usize) -> i64,
-    is_cancelled: &dyn Fn() -> bool,
-) -> Option<Vec<Candidate>> {
+/// * `marks`: what rounds may begin with: a symbol for each run of `width` items.
+fn candidates(symbols: &[u32], marks: &[u32], width: usize, is_cancelled: &dyn Fn() -> bool) -> Option<Vec<Candidate>> {
     let mut found = Vec::new();
-    for anchor in anchors(marks, level) {
+    for anchor in anchors(marks) {
         if is_cancelled() {
             return None;
         }
-        let starts: Vec<usize> = (0..marks.len()).filter(|&i| marks[i] == anchor.symbol).collect();
+        let mut starts: Vec<usize> = (0..marks.len()).filter(|&i| marks[i] == anchor.symbol).collect();
+        add_last(symbols, &mut starts, anchor.length, width);
         let (explained, repeated) = explained(symbols, &starts);
-        if repeated >= MIN_REPEATED {
+        if repeated >= MIN_REPEATED || regularity(symbols, &starts, 2) >= MIN_ALIKE {
             found.push((repeated, explained, starts, anchor));
         }
     }
     Some(found)
+}
+
+/// Adds the rounds that begin in the last items, of which there is no run of `width`: near where one is due, with the
+/// items of the round before up to the end. Cost: O(width²).
+fn add_last(symbols: &[u32], starts: &mut Vec<usize>, length: usize, width: usize) {
+    let n = symbols.len();
+    while let Some(&last) = starts.last() {
+        let due = last + length;
+        let is_next = |&at: &usize| at.abs_diff(due) <= length / 10 && symbols[at..] == symbols[last..last + n - at];
+        match ((n + 1).saturating_sub(width).max(last + 1)..n).find(is_next) {
+            Some(next) => starts.push(next),
+            None => return,
+        }
+    }
 }
 
 /// A symbol for each run of `width` items, ascending with their first places. Cost: O(n).
@@ -138,7 +153,7 @@ fn grams(symbols: &[u32], width: usize) -> Vec<u32> {
 }
 
 /// For each of the commonest distances what best begins a round of that length.
-fn anchors(symbols: &[u32], level: &dyn Fn(usize) -> i64) -> Vec<Anchor> {
+fn anchors(symbols: &[u32]) -> Vec<Anchor> {
     let mut by_symbol: Vec<u32> = (0..symbols.len() as u32).collect();
     by_symbol.sort_by_key(|&i| symbols[i as usize]);
     let mut all: Vec<Anchor> = Vec::new();
@@ -150,26 +165,22 @@ fn anchors(symbols: &[u32], level: &dyn Fn(usize) -> i64) -> Vec<Anchor> {
         if distances.len() < MIN_ROUNDS || ((last - first) as f64) < MIN_SHARE * symbols.len() as f64 {
             continue;
         }
-        let middle = distances.len() / 2;
-        let length = *distances.select_nth_unstable(middle).1;
-        let even = distances.iter().filter(|&&distance| distance.abs_diff(length) <= length / 10).count();
+        let about = |distance: usize, other: usize| distance.abs_diff(other) <= other / 10;
+        let kept = distances.windows(2).map(|pair| about(pair[1], pair[0]));
+        let kept: Vec<bool> = std::iter::once(false).chain(kept).collect();
+        let mut sorted = distances.clone();
+        let length = *sorted.select_nth_unstable(distances.len() / 2).1;
+        let even =
+            distances.iter().zip(kept).filter(|&(&distance, is_kept)| is_kept || about(distance, length)).count();
         if length < MIN_LENGTH || (even as f64) < MIN_EVEN * distances.len() as f64 {
             continue;
         }
-        let mean = |places: &[u32]| {
-            let levels = places.iter().map(|&i| i128::from(level(i as usize)));
-            (levels.sum::<i128>() / places.len() as i128) as i64
-        };
-        let (early, late) = places.split_at(places.len() / 2);
-        let (mean_level, rise) = (mean(places), mean(late) - mean(early));
         all.push(Anchor {
             symbol: symbols[first],
             length,
             span: last - first,
             count: places.len(),
             uneven: distances.len() - even,
-            level: mean_level,
-            rise,
         });
     }
     all.sort_by_key(|anchor| anchor.length);
@@ -184,14 +195,42 @@ fn anchors(symbols: &[u32], level: &dyn Fn(usize) -> i64) -> Vec<Anchor> {
         let most = same.iter().map(|anchor| anchor.count).max().unwrap_or_default();
         // One that begins late would leave rounds out.
         same.retain(|anchor| anchor.count + 1 >= most);
-        let least = same.iter().map(|anchor| anchor.rise).min().unwrap_or_default();
-        same.retain(|anchor| anchor.rise <= least + anchor.level / 100);
         // Symbols ascend with where they come first.
-        let first = same.into_iter().min_by_key(|anchor| (anchor.level, anchor.uneven, anchor.symbol));
+        let first = same.into_iter().min_by_key(|anchor| (anchor.uneven, anchor.symbol));
         best.extend(first.map(|anchor| (covered, anchor)));
     }
     best.sort_by_key(|anchor| std::cmp::Reverse(anchor.0));
     best.into_iter().take(MAX_LENGTHS).map(|anchor| anchor.1).collect()
+}
+
+/// Share of the rounds, from the second on, that have nearly the items of one of those before, in any order. An odd round
+/// counts once against it where that is one of two.
+///
+/// * `bounds`: the first item of each round, and the end of the last.
+/// * `before`: how many rounds before count.
+///
+/// Cost: O(n log n) for the items of a round.
+pub fn regularity(symbols: &[u32], bounds: &[usize], before: usize) -> f64 {
+    let round = |pair: &[usize]| {
+        let mut items = symbols[pair[0]..pair[1]].to_vec();
+        items.sort_unstable();
+        items
+    };
+    let rounds: Vec<Vec<u32>> = bounds.windows(2).map(round).collect();
+    let is_alike = |a: &[u32], b: &[u32]| common(a, b) as f64 >= SAME * a.len().max(b.len()) as f64;
+    let repeats = |&k: &usize| rounds[k.saturating_sub(before)..k].iter().any(|other| is_alike(other, &rounds[k]));
+    (1..rounds.len()).filter(repeats).count() as f64 / rounds.len().saturating_sub(1).max(1) as f64
+}
+
+/// How many items two sorted lists have in common.
+pub fn common(a: &[u32], b: &[u32]) -> usize {
+    let (mut i, mut j, mut n) = (0, 0, 0);
+    while let Some((x, y)) = a.get(i).zip(b.get(j)) {
+        n += usize::from(x == y);
+        i += usize::from(x <= y);
+        j += usize::from(y <= x);
+    }
+    n
 }
 
 /// How many items are also in the round before or in the first round, and the share of those

@@ -11,15 +11,13 @@ use std::ops::Range;
 use hashbrown::HashMap;
 
 use super::named::{annotations, is_in_one_pass};
-use super::{Period, Scope, StepSource, Steps, periods};
+use super::{Period, Scope, StepSource, Steps, periods, regularity};
 use crate::model::{CopyKind, Row, SliceId, SliceKind, StringId, SyncKind, TimeNs, TimeRange, Trace, TrackId};
 
 /// Minimum of whole rounds.
 const MIN_ROUNDS: usize = 4;
 /// Minimum share of the items that repeat from round to round.
 const MIN_SHARE: f64 = 0.7;
-/// Share of its items that a round has in common with one that it repeats.
-const SAME: f64 = 0.95;
 /// Minimum share of rounds with what a layer does not have.
 const MIN_WHOLE: f64 = 0.8;
 /// Minimum of layers in a pass.
@@ -59,7 +57,7 @@ fn of(
     is_cancelled: &dyn Fn() -> bool,
 ) -> Option<Steps> {
     let symbols = symbols(trace, items);
-    let found = periods(&symbols[..symbols.len().min(MAX_ITEMS)], &|_| 0, is_cancelled);
+    let found = periods(&symbols[..symbols.len().min(MAX_ITEMS)], is_cancelled);
     let shortest = found.iter().map(|period| period.length).min()?;
     let evidence = Evidence::of(trace, scope);
     let named = annotations(trace, scope);
@@ -75,7 +73,7 @@ fn of(
         }
         let source = StepSource::Period { items: name, length, share };
         let steps = Steps::new(source, rounds.device, None, 0, Some(&|ts| ts));
-        Some(steps.with_regularity(regularity(&symbols, &starts, length)))
+        Some(steps.with_regularity(evenness(&symbols, &starts, length)))
     })
 }
 
@@ -174,34 +172,12 @@ impl Evidence {
     }
 }
 
-/// Share of the rounds, from the second on, that have nearly the items of the one before, in any order.
+/// Share of the rounds that repeat the one before, see [`regularity`].
 ///
 /// * `length`: of a last round, which has no next one to end it.
-///
-/// Cost: O(n log n) for the items of a round.
-fn regularity(symbols: &[u32], starts: &[usize], length: usize) -> f64 {
+fn evenness(symbols: &[u32], starts: &[usize], length: usize) -> f64 {
     let end_of_last = Some(starts[starts.len() - 1] + length).filter(|&end| end <= symbols.len());
-    let bounds: Vec<usize> = starts.iter().copied().chain(end_of_last).collect();
-    let round = |pair: &[usize]| {
-        let mut items = symbols[pair[0]..pair[1]].to_vec();
-        items.sort_unstable();
-        items
-    };
-    let rounds: Vec<Vec<u32>> = bounds.windows(2).map(round).collect();
-    let is_alike =
-        |pair: &&[Vec<u32>]| common(&pair[0], &pair[1]) as f64 >= SAME * pair[0].len().max(pair[1].len()) as f64;
-    rounds.windows(2).filter(is_alike).count() as f64 / rounds.len().saturating_sub(1).max(1) as f64
-}
-
-/// How many items two sorted lists have in common.
-fn common(a: &[u32], b: &[u32]) -> usize {
-    let (mut i, mut j, mut n) = (0, 0, 0);
-    while let Some((x, y)) = a.get(i).zip(b.get(j)) {
-        n += usize::from(x == y);
-        i += usize::from(x <= y);
-        j += usize::from(y <= x);
-    }
-    n
+    regularity(symbols, &starts.iter().copied().chain(end_of_last).collect::<Vec<_>>(), 1)
 }
 
 /// A number for each item, the same for items of one name and for collectives of one size, ascending with their first
@@ -280,14 +256,14 @@ fn sorted(trace: &Trace, mut items: Vec<SliceId>) -> Vec<SliceId> {
 
 #[cfg(test)]
 mod tests {
-    use super::regularity;
+    use super::evenness;
 
     #[test]
     fn rounds_are_alike_by_their_items_in_any_order() {
         let symbols = [0, 1, 2, 3, 0, 2, 1, 3, 0, 1, 4, 3, 0, 1, 4, 3, 0];
         // Of three pairs, the second differs in one of four items; the last round has no next one.
-        assert_eq!(regularity(&symbols, &[0, 4, 8, 12], 4), 2.0 / 3.0);
-        assert_eq!(regularity(&symbols, &[0, 4, 8, 12, 16], 4), 2.0 / 3.0);
-        assert_eq!(regularity(&symbols[..6], &[0, 4], 4), 0.0, "one round repeats none");
+        assert_eq!(evenness(&symbols, &[0, 4, 8, 12], 4), 2.0 / 3.0);
+        assert_eq!(evenness(&symbols, &[0, 4, 8, 12, 16], 4), 2.0 / 3.0);
+        assert_eq!(evenness(&symbols[..6], &[0, 4], 4), 0.0, "one round repeats none");
     }
 }

@@ -16,7 +16,7 @@ use crate::answers::Answers;
 use crate::answers::memory::{FoundLeaks, GrowthOfReserved, LeakSearch, OomCards, StackPlaces, StackSignatures};
 use crate::cli::Failure;
 use crate::figures::memory::{
-    self, AT_END, AT_MOMENT, AT_PEAK, AtPlace, DeviceMemory, Held, HolderRow, InShort, MemoryGrowth, OutOfMemory,
+    self, AT_END, AT_MOMENT, AT_PEAK, AtPlace, DeviceMemory, Held, HolderRow, InShort, Leak, MemoryGrowth, OutOfMemory,
     Owned as _, Owner, Places, ReservedShares, change_by_place, gains, growth, headline, leaks as leaks_part,
     live_at_end, no_leaks, peak_by_stack, reserved_shares, step_name,
 };
@@ -134,7 +134,8 @@ impl Analyzed {
     fn device(&self, top: usize, moments: &[Moment]) -> DeviceMemory<'_> {
         let (history, found, places) = (self.of.history(), &self.found.leaks, self.places_found());
         let summary = summary(history);
-        let candidates = found.candidates.iter().map(|one| places.placed(one.signature, one));
+        let named = |one| Leak::new(one, (*self.found.steps).as_ref());
+        let candidates = found.candidates.iter().map(|one| places.placed(one.signature, named(one)));
         let explained = found.explained.iter().map(|&one| places.placed(one.signature, one));
         let gained = found.gains.iter().map(|&one| places.placed(one.signature, one));
         let cards = self.cards.iter().map(|card| self.out_of_memory(card));
@@ -227,7 +228,20 @@ impl Analyzed {
             found.extend(findings::reserved_growth(leaks, steps));
         }
         let at = |card: &OomCard| card.at.map(|at| at.saturating_add(self.of.open.offset));
-        found.extend(self.cards.iter().map(|card| findings::out_of_memory(card, at(card))));
+        // A request that fails again and again, for one cause, is one finding.
+        let stack = |card: &OomCard| self.of.history().events.stack.get(card.event as usize).copied();
+        let is_same = |a: &&OomCard, b: &&OomCard| (a.cause, a.requested, stack(a)) == (b.cause, b.requested, stack(b));
+        let mut joined: Vec<(&OomCard, Vec<&OomCard>)> = Vec::new();
+        for card in self.cards.iter() {
+            match joined.iter_mut().find(|(first, _)| is_same(&first, &&card)) {
+                Some((_, same)) => same.push(card),
+                None => joined.push((card, vec![card])),
+            }
+        }
+        found.extend(joined.into_iter().map(|(first, same)| {
+            let last = same[same.len() - 1];
+            findings::out_of_memory(last, same.len(), at(first).zip(at(last)).map(|(first, last)| [first, last]))
+        }));
         found
     }
 }

@@ -467,7 +467,7 @@ fn failed_requests_have_the_keys_of_the_contract() {
     let held = serde_json::json!([{"stack": ["append (/me/losses.py:12)"], "bytes": 6 << 20, "count": 6}]);
     let expected = serde_json::json!([{
         "at_ns": 10 * (6 * 39 + 1), "requested_bytes": 80 << 20, "device_free_bytes": 10 << 20,
-        "short_by_bytes": 70 << 20, "cause": "demand",
+        "short_by_bytes": 12 << 20, "cause": "demand",
         "why": "Demand: 6.00 MiB in use and the 80.00 MiB requested are 12.00 MiB more than the 74.00 MiB that the \
                 process could have",
         "reserved_bytes": 64 << 20, "allocated_bytes": 6 << 20, "awaiting_free_bytes": 0,

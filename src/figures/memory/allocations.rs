@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use crate::analysis::memory::labels::below_allocator;
 use crate::figures::{Cell, Column, MAX_FRAMES, Rows, Sort};
 use crate::model::memory::{AllocationId, stream_name};
 use crate::model::{DurNs, MemoryHistory, StackId, StringId, Trace};
@@ -105,7 +106,7 @@ impl AllocationRows {
     fn stack(&self, stack: StackId, most: usize) -> String {
         let trace = &self.trace;
         let frames: Vec<&str> = trace.stacks.frames(stack).take(most).map(|frame| trace.strings.get(frame)).collect();
-        frames.join("; ")
+        below_allocator(frames).join("; ")
     }
 
     /// * `most`: frames of a stack.

@@ -10,6 +10,7 @@ use crate::figures::{Cell, Part, figures, format};
 pub struct MemoryGrowth {
     owner: Owner,
     total: Total,
+    since: Option<String>,
     step_source: String,
     regularity: f64,
     steps: usize,
@@ -24,6 +25,7 @@ impl MemoryGrowth {
         Some(Self {
             owner,
             total,
+            since: total.since_step.map(|step| step_name(steps, step)),
             step_source: steps.source.label(),
             regularity: steps.regularity,
             steps: steps.len(),
@@ -51,8 +53,10 @@ pub fn growth() -> Part<MemoryGrowth> {
         number "warm_up", "Warm-up", 70, Cell::Count(row.warm_up as u64), "The first steps, which do not count";
         number "bytes_per_step", "Gain a step", 100, slope(row.total.trend.slope),
             "Slope of live bytes at the ends of steps, since they rise";
-        number "since_step", "Since", 60, Cell::or_empty(row.total.since_step, |step| Cell::Count(step as u64)),
-            "The step from which live bytes rise, from 0, where they were level before";
+        words "since", "Since", 90, Cell::or_empty(row.since.as_deref(), Cell::name),
+            "The step from which live bytes rise, where they were level before; that of the leaks which explain it";
+        number "since_step", "Since step", 60,
+            Cell::or_empty(row.total.since_step, |step| Cell::Count(step as u64)), "The same, counted from 0";
         number "peak_bytes_per_step", "Gain of peaks", 100, slope(row.total.peak_trend.slope),
             "Slope of the peaks within steps";
         number "reserved_bytes_per_step", "Gain of reserved", 110, slope(row.total.reserved_trend.slope),
@@ -71,7 +75,10 @@ pub fn growth() -> Part<MemoryGrowth> {
         words "doubts", "Doubts", 300, Cell::Sentences(row.doubts.as_slice().into()),
             "Why this cannot be trusted further";
     };
-    Part::new("growth", "Growth of memory", figures)
+    Part::new("growth", "Growth of memory", figures).report(
+        "rank device verdict steps warm_up bytes_per_step since peak_bytes_per_step reserved_bytes_per_step growth_bytes \
+         alarm reserved_alarm steps_to_oom regularity step_source doubts",
+    )
 }
 
 /// The growth of all memory as one sentence, without contradiction to the list of leaks.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Owned, Owner, owner};
-use crate::analysis::memory::oom::{OomCard, OomCause};
+use crate::analysis::memory::oom::{OomCard, OomCause, segment};
 use crate::figures::{Cell, Part, Table, figures, format};
 use crate::model::DurNs;
 
@@ -43,8 +43,8 @@ pub fn oom<'a>() -> Part<OutOfMemory<'a>> {
         with owner();
         number "at_ns", "At", 100, Cell::or_empty(row.card.at, |at| Cell::Ns(at.saturating_add(row.offset_ns))), "When";
         number "requested_bytes", "Requested", 90, Cell::Bytes(row.card.requested), "What the program asked for";
-        number "short_by_bytes", "Short in all", 90, Cell::Bytes(row.card.short_by),
-            "The request less all that was free for it and on the device; 0 if that sufficed, but not in one stretch";
+        number "short_by_bytes", "Short by", 90, Cell::Bytes(row.card.short_by),
+            "The request less all that was reserved and unused and free on the device; 0 if that sufficed, but not in one stretch";
         words "cause", "Cause", 110, Cell::name(row.card.cause.key()), "Demand, fragmentation, or a limit";
         words "why", "Why", 300, Cell::name(&why(row.card)), "The figures that decide the cause";
         number "device_free_bytes", "Free on device", 110, Cell::or_empty(row.card.device_free, Cell::Bytes),
@@ -102,20 +102,29 @@ pub fn why(card: &OomCard) -> String {
             } else {
                 ("in reserved memory", "on the device", largest_free, device_free)
             };
-            let lack = match requested.checked_sub(most) {
-                Some(lack) if lack > 0 => format!("{} too small", size(lack)),
-                _ => "but the allocator could not reserve a segment of that".to_owned(),
-            };
+            if requested <= most {
+                return in_one_stretch(card, &size);
+            }
             format!(
                 "Fragmentation: {} reserved and unused and {} free on the device would do for {}, but the largest \
-                 free stretch is {} {place} ({} {other}), {lack}",
+                 free stretch is {} {place} ({} {other}), {} too small",
                 size(inactive),
                 size(device_free),
                 size(requested),
                 size(most),
-                size(least)
+                size(least),
+                size(requested - most)
             )
         }
+        OomCause::Limit if card.fraction.is_some() => format!(
+            "Limit: per_process_memory_fraction allows {:.0} % of the device{}; {} are reserved, of that {} free for \
+             the {} requested",
+            100.0 * card.fraction.unwrap_or_default(),
+            card.allowed().map(|allowed| format!(", {}", size(allowed))).unwrap_or_default(),
+            size(card.reserved),
+            size(free),
+            size(requested)
+        ),
         OomCause::Limit if device_free >= requested => format!(
             "Limit: the device had {} free and refused {}; set_per_process_memory_fraction or a limit of the system \
              ends at about the {} reserved. {} of that are free for the request",
@@ -132,14 +141,36 @@ pub fn why(card: &OomCard) -> String {
     }
 }
 
+/// Why a request failed although one stretch was large enough.
+fn in_one_stretch(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
+    let device_free = card.device_free.unwrap_or_default();
+    let (requested, unused) = (size(card.requested), size(card.inactive));
+    if card.largest_free < card.requested {
+        format!(
+            "Fragmentation: {} are free on the device, but {requested} need a segment of {}; of {unused} reserved and \
+             unused the largest free stretch is {}",
+            size(device_free),
+            size(segment(card.requested)),
+            size(card.largest_free)
+        )
+    } else {
+        format!(
+            "Fragmentation: a free stretch of {} would do for the {requested}, but the allocator did not use it, as \
+             where max_split_size keeps large blocks whole; {unused} are reserved and unused, {} free on the device",
+            size(card.largest_free),
+            size(device_free)
+        )
+    }
+}
+
 /// Why what is in use leaves no room for the request.
 fn demand(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
     let in_use = card.reserved.saturating_sub(card.inactive);
     let (most, wanted) = (card.most(), in_use.saturating_add(card.requested));
     let (begin, most_text) =
         (format!("Demand: {} in use and the {} requested", size(in_use), size(card.requested)), size(most));
-    match wanted.checked_sub(most) {
-        Some(lack) if lack > 0 => {
+    match card.short_by {
+        lack if lack > 0 => {
             format!("{begin} are {} more than the {most_text} that the process could have", size(lack))
         }
         _ => format!(

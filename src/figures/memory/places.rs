@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{Owned, Owner, leak_advice, owner};
+use super::{Owned, Owner, leak_advice, owner, step_name};
+use crate::analysis::memory::labels::below_allocator;
 use crate::analysis::memory::leaks::{Explained, Gain, LeakCandidate, Verdict};
 use crate::analysis::memory::live::{GroupKey, LiveGroup};
 use crate::analysis::memory::signature::{SignatureId, Signatures};
+use crate::analysis::memory::steps::Steps;
 use crate::figures::{Cell, Figure, Part, Stack, Word, figures};
 use crate::model::{Severity, Trace};
 
@@ -29,7 +31,10 @@ impl Places<'_> {
     pub fn stack(&self, signature: SignatureId) -> Stack {
         Stack {
             label: self.signatures.label(self.trace, signature).unwrap_or_default().into_owned(),
-            frames: self.signatures.frames(self.trace, signature).into_iter().map(String::from).collect(),
+            frames: below_allocator(self.signatures.frames(self.trace, signature))
+                .into_iter()
+                .map(String::from)
+                .collect(),
         }
     }
 
@@ -68,37 +73,54 @@ fn stack<T>() -> Vec<Figure<AtPlace<T>>> {
 const HELD: &str = "rank device bytes count stack";
 const HELD_JSON: &str = "stack bytes count";
 
+/// A leak, with the name of the step since which it grows, if it is late.
+#[derive(Clone, Debug)]
+pub struct Leak<'a> {
+    pub found: &'a LeakCandidate,
+    since: Option<String>,
+}
+
+impl<'a> Leak<'a> {
+    pub fn new(found: &'a LeakCandidate, steps: Option<&Steps>) -> Self {
+        Self { found, since: found.since_step.zip(steps).map(|(step, steps)| step_name(steps, step)) }
+    }
+}
+
 /// Places whose memory grows step after step.
-pub fn leaks<'a>() -> Part<AtPlace<&'a LeakCandidate>> {
-    let figures = figures! { row: AtPlace<&'a LeakCandidate>;
-        words "severity", "Severity", 70, Cell::Word(leak_severity(row.of.severity)),
+pub fn leaks<'a>() -> Part<AtPlace<Leak<'a>>> {
+    let figures = figures! { row: AtPlace<Leak<'a>>;
+        words "severity", "Severity", 70, Cell::Word(leak_severity(row.of.found.severity)),
             "High from 100 MB gained in all, medium from 10 MB";
-        number "bytes_per_step", "Gain a step", 100, Cell::Gain(row.of.bytes_per_step.round() as i64),
+        number "bytes_per_step", "Gain a step", 100, Cell::Gain(row.of.found.bytes_per_step.round() as i64),
             "Theil and Sen's slope of its live bytes at the ends of steps; the mean gain if it grows in some steps only";
-        number "since_step", "Since", 60, Cell::or_empty(row.of.since_step, |step| Cell::Count(step as u64)),
-            "The first step in which it grows, from 0, if that is later than the warm-up; the gain a step counts from there";
+        words "since", "Since", 90, Cell::or_empty(row.of.since.as_deref(), Cell::name),
+            "The first step in which it grows, if that is later than the warm-up; the gain a step counts from there";
+        number "since_step", "Since step", 60,
+            Cell::or_empty(row.of.found.since_step, |step| Cell::Count(step as u64)), "The same, counted from 0";
         with stack();
-        number "growth_bytes", "Gain in all", 90, Cell::Gain(row.of.growth_bytes),
+        number "growth_bytes", "Gain in all", 90, Cell::Gain(row.of.found.growth_bytes),
             "Live bytes at the last step less those at the first that counts";
-        number "slope_share", "Share", 60, Cell::Share(row.of.slope_share), "Its share of the growth of all candidates";
-        number "monotonic", "Steps with gain", 100, Cell::Share(row.of.monotonic),
+        number "slope_share", "Share", 60, Cell::Share(row.of.found.slope_share), "Its share of the growth of all candidates";
+        number "monotonic", "Steps with gain", 100, Cell::Share(row.of.found.monotonic),
             "Share of steps after which it has more";
-        number "r2", "R²", 60, Cell::Plain(row.of.r2), "How well a straight line fits its growth, 1 at best";
-        number "survivors", "Survivors", 76, Cell::Count(row.of.survivors),
+        number "r2", "R²", 60, Cell::Plain(row.of.found.r2), "How well a straight line fits its growth, 1 at best";
+        number "survivors", "Survivors", 76, Cell::Count(row.of.found.survivors),
             "Blocks that outlived their own step by another whole one";
-        number "survivor_steps", "Of steps", 66, Cell::Count(row.of.survivor_steps as u64),
+        number "survivor_steps", "Of steps", 66, Cell::Count(row.of.found.survivor_steps as u64),
             "From how many different steps they are";
-        number "score", "Score", 60, Cell::Plain(row.of.score),
+        number "score", "Score", 60, Cell::Plain(row.of.found.score),
             "Share of the growth x steps with gain x share of bytes with a stack";
-        words "verdict", "Verdict", 100, leak_verdict(row.of), "What it is";
-        words "advice", "Advice", 400, Cell::Sentences(leak_advice(row.of, &row.stack.frames).into()),
+        words "verdict", "Verdict", 100, leak_verdict(row.of.found), "What it is";
+        words "advice", "Advice", 400, Cell::Sentences(leak_advice(row.of.found, &row.stack.frames).into()),
             "What to look for";
         with owner();
     };
     Part::new("leaks", "Leaks", figures)
-        .window("severity bytes_per_step since_step stack frames growth_bytes slope_share monotonic r2 survivors survivor_steps")
-        .report("rank device verdict severity bytes_per_step since_step growth_bytes survivors monotonic r2 stack")
-        .json("stack bytes_per_step since_step growth_bytes survivors monotonic r2 score severity verdict advice")
+        .window(
+            "severity bytes_per_step since stack frames growth_bytes slope_share monotonic r2 survivors survivor_steps",
+        )
+        .report("rank device verdict severity bytes_per_step since growth_bytes survivors monotonic r2 stack")
+        .json("stack bytes_per_step since since_step growth_bytes survivors monotonic r2 score severity verdict advice")
 }
 
 /// The counterpart of [`verdict`]: every candidate is one.
@@ -146,8 +168,8 @@ fn verdict(verdict: Verdict) -> &'static Word {
 
 /// Places that have more at the end of the recording than at its start, whatever the reason.
 pub fn gains() -> Part<AtPlace<Gain>> {
-    const GAIN: &str = "Live bytes at the end less those at the start; blocks from before the recording whose stack is \
-                        not known count at no place, so a block that replaces one of them counts in full";
+    const GAIN: &str = "Live bytes at the end less those at the start; a block that replaces one of equal size from \
+                        before the recording, whose stack is not known, is no gain";
     let figures = figures! { row: AtPlace<Gain>;
         number "bytes", "Gain", 100, Cell::Gain(row.of.bytes), GAIN;
         number "count", "Blocks more", 90, Cell::Change(row.of.count), "How many blocks more, or fewer";

@@ -39,11 +39,12 @@ pub fn reserved_growth<'a>(has_time: bool) -> Part<ReservedGrowth<'a>> {
     Part::new("reserved_growth", "Growth of reserved memory", figures)
 }
 
-/// What a cause is called, and what it means.
+/// What the cause of a single growth is called, and what it means. These are counts of events; demand and fragmentation
+/// are shares of bytes, see [`shares_sentence`].
 pub fn cause_text(cause: Cause) -> (&'static str, &'static str) {
     match cause {
-        Cause::Fragmentation => ("Fragmentation", "Enough was free, but no stretch of it was large enough"),
-        Cause::Demand => ("Demand", "Less was free than was asked for"),
+        Cause::Fragmentation => ("Free but scattered", "Enough was free, but no stretch of it was large enough"),
+        Cause::Demand => ("Too little free", "Less was free than was asked for"),
         Cause::Unexplained => {
             ("Not explained", "A large enough stretch was free and yet not used: large blocks may be kept whole")
         }

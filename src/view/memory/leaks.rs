@@ -219,7 +219,8 @@ impl Analysis for LeakTables {
         let (history, signatures, leaks) = (of.history(), &found.signatures, &found.leaks);
         let places = Places { trace: of.trace(), signatures, owner: Owner::default() };
         let list = |data, signatures| (Arc::new(Table { data, ..Table::default() }), signatures);
-        let candidates = leaks.candidates.iter().map(|one| places.placed(one.signature, one));
+        let named = |one| memory::Leak::new(one, (*found.steps).as_ref());
+        let candidates = leaks.candidates.iter().map(|one| places.placed(one.signature, named(one)));
         let explained = leaks.explained.iter().map(|&one| places.placed(one.signature, one));
         let gains = leaks.gains.iter().map(|&one| places.placed(one.signature, one));
         let lists = [

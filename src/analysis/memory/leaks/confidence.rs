@@ -39,6 +39,21 @@ pub fn coverage(history: &MemoryHistory, signatures: &Signatures) -> f64 {
     if whole == 0 { 1.0 } else { known as f64 / whole as f64 }
 }
 
+/// That steps are guessed, and what is in none of them.
+fn guessed(history: &MemoryHistory, steps: &Steps) -> String {
+    let allocs = |events: std::ops::Range<usize>| {
+        history.events.action[events].iter().filter(|&&action| action == MemoryAction::Alloc).count()
+    };
+    let (first, last) = (steps.boundaries[0] as usize, steps.boundaries[steps.len()] as usize);
+    format!(
+        "Steps are guessed from what repeats: {} steps; the {} allocations before the first and the {} after the last \
+         belong to none",
+        steps.len(),
+        allocs(0..first),
+        allocs(last..history.events.len())
+    )
+}
+
 /// Lowers the confidence and adds a caveat for each weakness of the recording.
 pub fn add_caveats(history: &MemoryHistory, steps: Option<&Steps>, thresholds: &Thresholds, found: &mut Leaks) {
     let mut add = |confidence: Confidence, text: String| {
@@ -72,7 +87,7 @@ pub fn add_caveats(history: &MemoryHistory, steps: Option<&Steps>, thresholds: &
         return;
     };
     if let StepSource::Period { .. } = steps.source {
-        add(Confidence::Medium, "Steps are guessed from what repeats".to_owned());
+        add(Confidence::Medium, guessed(history, steps));
     }
     if steps.len() - found.warm_up < 2 * thresholds.min_steps {
         let text = match steps.len() - found.warm_up {

@@ -16,9 +16,12 @@ pub use confidence::Confidence;
 pub use evidence::LeakEvidence;
 pub use total::{Total, TotalVerdict};
 
+use hashbrown::HashMap;
+
 use super::live::{self, GroupKey, LiveUntil};
 use super::signature::{SignatureId, Signatures};
 use super::steps::Steps;
+use crate::model::memory::AllocationId;
 use crate::model::{MemoryHistory, Severity, Trace};
 use classify::{Criteria, Losses};
 use failures::Failures;
@@ -282,11 +285,20 @@ fn find_growth(
         if !steps.is_reliable() {
             found.candidates.iter_mut().for_each(|candidate| candidate.severity = Severity::Note);
         }
-        let since = found.candidates.iter().map(|candidate| candidate.since_step).min().flatten();
-        if let Some(since) = since.filter(|_| !total.rises(thresholds)) {
-            total.begin_at(history, steps, since);
+        let leaked: i64 = found.candidates.iter().map(|candidate| candidate.growth_bytes).sum();
+        if let Some(since) = found.candidates.iter().map(|candidate| candidate.since_step).min()
+            && (2 * leaked >= total.growth_bytes || !total.rises(thresholds))
+            && since != total.since_step
+        {
+            total.begin_with(history, steps, &failures, warm_up, since);
         }
-        let room = capacity.zip(history.curves.reserved.last()).map(|(most, &reserved)| most.saturating_sub(reserved));
+        // Where the last step or what follows it failed, memory has run out already.
+        let last = steps.boundaries[steps.len() - 1];
+        let has_room = history.ooms.last().is_none_or(|oom| oom.event < last);
+        let room = capacity
+            .filter(|_| has_room)
+            .zip(history.curves.reserved.last())
+            .map(|(most, &reserved)| most.saturating_sub(reserved));
         total.classify(&found.candidates, steps.is_reliable(), room, thresholds);
         found.total = Some(total);
     }
@@ -324,8 +336,26 @@ pub fn device_total(trace: &Trace, history: &MemoryHistory) -> Option<u64> {
     trace.info.devices.iter().find(|device| is_it(device.id)).and_then(|device| device.total_memory_bytes)
 }
 
+/// Growth of each signature between the first and the last state. A block that takes the place of one of equal size
+/// whose stack is not known, as it is from before the recording, is not growth.
 fn gains(history: &MemoryHistory, signatures: &Signatures) -> Vec<Gain> {
     let mut change = vec![(0_i64, 0_i64); signatures.len()];
+    let all = &history.allocations;
+    let last = history.last_state();
+    let has_place = |id: AllocationId| signatures.of(all.stack[id.idx()]) != SignatureId::default();
+    // How many blocks of each size without a place are gone at the end.
+    let mut replaceable: HashMap<u64, usize> = HashMap::new();
+    for id in all.ids().filter(|&id| all.start[id.idx()] == 0 && !has_place(id) && !all.is_live(id, last)) {
+        *replaceable.entry(all.bytes[id.idx()]).or_default() += 1;
+    }
+    for id in all.ids().filter(|&id| all.start[id.idx()] > 0 && has_place(id) && all.is_live(id, last)) {
+        let bytes = all.bytes[id.idx()];
+        if let Some(left) = replaceable.get_mut(&bytes).filter(|left| **left > 0) {
+            *left -= 1;
+            let of = &mut change[signatures.of(all.stack[id.idx()]).0 as usize];
+            *of = (of.0 - bytes as i64, of.1 - 1);
+        }
+    }
     for (state, sign) in [(0, -1), (history.last_state(), 1)] {
         for found in live::groups(history, state, LiveUntil::Active, live::by_signature(history, signatures)) {
             if let GroupKey::Signature(signature) = found.group {

@@ -34,10 +34,8 @@ fn a_late_leak_has_its_own_rate_and_first_step() {
         assert!((candidate.bytes_per_step - bytes as f64).abs() < 1.0, "from {since} of {n}: {candidate:?}");
         let total = found.total.unwrap();
         assert_eq!((total.verdict, total.is_alarm), (TotalVerdict::Growth, bytes > MIB), "from {since} of {n}");
-        if n - since >= 10 {
-            assert_eq!(total.since_step, Some(since as usize), "of {n}");
-            assert!((total.trend.slope - bytes as f64).abs() < 1.0, "{total:?}");
-        }
+        assert_eq!(total.since_step, candidate.since_step, "of {n}");
+        assert!((total.trend.slope - bytes as f64).abs() < 1.0, "{total:?}");
     }
     let steady = find(&keeping(60, |_| 3 * MIB), None);
     assert_eq!((steady.candidates[0].since_step, steady.total.unwrap().since_step), (None, None));

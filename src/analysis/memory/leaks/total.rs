@@ -157,11 +157,22 @@ impl Total {
         rises(&self.trend, thresholds) && self.points > thresholds.min_steps && self.level_since.is_none()
     }
 
-    /// Judges live bytes from the first step of a leak on, where they were too short or too uneven to do so alone.
-    pub fn begin_at(&mut self, history: &MemoryHistory, steps: &Steps, since: usize) {
-        let states = steps.boundaries[since..].iter();
-        let live: Vec<i64> = states.map(|&state| history.curves.active[state as usize] as i64).collect();
-        (self.trend, self.since_step) = (trend(&live), Some(since));
+    /// Judges live bytes over the steps of the leaks that explain most of their growth: one leak has one first step.
+    ///
+    /// * `since`: the first step in which they grow; `None` for the first that counts, which is `from`.
+    pub fn begin_with(
+        &mut self,
+        history: &MemoryHistory,
+        steps: &Steps,
+        failures: &Failures,
+        from: usize,
+        since: Option<usize>,
+    ) {
+        let live = steps.boundaries.iter().map(|&state| history.curves.active[state as usize] as i64);
+        let live: Vec<i64> = live.collect();
+        let counted = failures.completed(since.unwrap_or(from), &live);
+        let counted: Vec<i64> = counted.into_iter().map(|boundary| live[boundary]).collect();
+        (self.trend, self.since_step) = (trend(&counted), since);
     }
 
     /// Sets the verdict, alarms and steps until memory runs out.
@@ -188,7 +199,7 @@ impl Total {
             TotalVerdict::Growth
         } else if !is_long {
             TotalVerdict::TooFewSteps
-        } else if has_rising_peaks {
+        } else if has_rising_peaks && !(has_rising_excess && self.excess_trend.slope > self.peak_trend.slope) {
             TotalVerdict::Ratchet
         } else if has_rising_excess {
             TotalVerdict::FragmentationGrowth

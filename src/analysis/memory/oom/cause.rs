@@ -36,8 +36,9 @@ const ROOM: f64 = 0.01;
 
 /// The cause, from the figures of a card:
 ///
-/// 1. Limit, if the device had enough for a segment for the request and refused it, while the free memory of the
-///    request's pool would not have done either: `set_per_process_memory_fraction`, or a limit of the system.
+/// 1. Limit, if the device had enough for a segment for the request and refused it, or the settings do not allow that
+///    segment, while the free memory of the request's pool would not have done either:
+///    `set_per_process_memory_fraction`, or a limit of the system.
 /// 2. Fragmentation, if reserved memory in no block and free device memory together suffice, and one percent of what
 ///    the process could have is left over.
 /// 3. Limit, if that is because others hold so much of the device.
@@ -45,7 +46,8 @@ const ROOM: f64 = 0.01;
 pub fn of(card: &OomCard) -> OomCause {
     let requested = card.requested;
     let device_free = card.device_free.unwrap_or_default();
-    let has_refused = device_free >= segment(requested);
+    let has_refused = device_free >= segment(requested)
+        || card.allowed().is_some_and(|allowed| card.reserved.saturating_add(segment(requested)) > allowed);
     if has_refused && card.free < requested {
         return OomCause::Limit;
     }
@@ -61,7 +63,7 @@ pub fn of(card: &OomCard) -> OomCause {
 }
 
 /// The segment that PyTorch's allocator reserves for a request, in bytes.
-fn segment(requested: u64) -> u64 {
+pub fn segment(requested: u64) -> u64 {
     const MIB: u64 = 1 << 20;
     match requested {
         0..=SMALL => 2 * MIB,

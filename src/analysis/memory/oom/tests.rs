@@ -160,7 +160,7 @@ fn the_cause_of_a_failure_is_demand_fragmentation_or_a_limit() {
         // Enough in the pool, in pieces; enough together with the device; enough for another stream.
         (12 * g, 6 * g, Some(100 * m), Some(13 * g), 2 * g, true, Fragmentation, 0),
         (7 * g, 6 * g, Some(700 * m), Some(8 * g), 1500 * m, true, Fragmentation, 0),
-        (9 * g, 4 * g, Some(64 * m), Some(10 * g), 3 * g, false, Fragmentation, 3 * g - 64 * m),
+        (9 * g, 4 * g, Some(64 * m), Some(10 * g), 3 * g, false, Fragmentation, 0),
         (9 * g, 4 * g, None, None, 3 * g, true, Fragmentation, 0),
         // The device had enough, or others have it.
         (6 * g, 6 * g, Some(5 * g), Some(12 * g), g, true, Limit, 0),
@@ -193,4 +193,28 @@ fn a_request_larger_than_the_device_gets_no_advice() {
     let card = card_of(script, Some(80 * MIB));
     assert_eq!((card.cause, card.exceeded(), card.short_by), (OomCause::Demand, Some(80 * MIB), 58 * MIB));
     assert!(card.hints.is_empty(), "{:?}", card.hints);
+}
+
+#[test]
+fn a_limit_of_the_settings_explains_a_failure() {
+    let card = |settings: &[(&str, &str)], device_free| {
+        let mut script = Script::default();
+        script.event(SegmentAlloc, 0, 380 * MIB, StackId(0));
+        script.alloc(0, 380 * MIB, StackId(0));
+        script.oom(90 * MIB, Some(device_free));
+        script.raw.settings = settings.iter().map(|(key, text)| (key.to_string(), text.to_string())).collect();
+        card_of(script, Some(800 * MIB))
+    };
+    for settings in [
+        ("per_process_memory_fraction", "0.5"),
+        ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:False, per_process_memory_fraction:0.5"),
+    ] {
+        // With 400 MiB allowed there is no room, whatever the device has.
+        for device_free in [30 * MIB, 300 * MIB] {
+            let card = card(&[settings], device_free);
+            assert_eq!((card.cause, card.allowed()), (OomCause::Limit, Some(400 * MIB)), "{device_free}");
+        }
+    }
+    let free = card(&[("per_process_memory_fraction", "1.0")], 30 * MIB);
+    assert_eq!((free.cause, free.fraction), (OomCause::Demand, None));
 }
