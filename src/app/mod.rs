@@ -8,6 +8,7 @@ mod loads;
 mod menu;
 mod panels;
 mod run;
+mod samples;
 mod save;
 mod sizes;
 mod status;
@@ -75,6 +76,8 @@ pub struct App {
     notes: Vec<Note>,
     /// What the status bar says in answer to a command, and since when.
     told: Option<(&'static str, Instant)>,
+    /// Since when a view on screen waits for an analysis.
+    pending_since: Option<Instant>,
     views: Views,
     layout: Layout,
     palette: Palette,
@@ -109,6 +112,7 @@ impl App {
             save: SaveDialog::default(),
             notes: Vec::new(),
             told: None,
+            pending_since: None,
             views: Views::new(&settings.views),
             layout: Layout::restore(&settings.layout).unwrap_or_else(|| Layout::of_old(old)),
             palette: Palette::default(),
@@ -117,6 +121,7 @@ impl App {
             commands: Vec::new(),
             is_keyboard_taken: false,
         };
+        app.loads.samples = samples::folder();
         app.loads.nsys.clone_from(&app.settings.nsys);
         app.session.thresholds = app.settings.rules();
         app.session.kept_marks = serde_json::from_value(app.settings.marks.take()).unwrap_or_default();
