@@ -23,8 +23,9 @@ pub struct OpenTrace {
     /// Names the recording in what is kept of it: the same wherever its file lies, unlike that of any other recording,
     /// also one that has overwritten the file.
     pub id: Arc<str>,
-    /// See [`content`].
-    content: TimeRange,
+    /// From the first start to the last end of its slices and samples, in its own time; of a trace without them, its
+    /// span.
+    pub content: TimeRange,
 }
 
 impl OpenTrace {
