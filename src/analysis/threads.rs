@@ -14,11 +14,23 @@ const HARDLY: f64 = 0.01;
 /// Parts of the names of calls and functions that wait, in lower case.
 const WAITS: [&str; 9] = ["wait", "poll", "select", "sleep", "futex", "join", "acquire", "park", "idle"];
 
+/// What a thread is for, the most telling first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// It runs the steps of the training loop.
+    Steps,
+    #[default]
+    Other,
+    /// It runs the backward pass of PyTorch for another thread.
+    Autograd,
+}
+
 /// The part that one track plays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Part {
     /// How many of the sampled kernels and copies it launched.
     pub n_launches: u32,
+    pub role: Role,
     /// It only waits, or hardly runs, and so do the other tracks of its thread.
     pub is_idle: bool,
     /// The track whose thread or stream it is of as well, such as that of samples.
@@ -37,6 +49,7 @@ pub fn parts(trace: &Trace) -> Vec<Part> {
     let threads = || (0..).map(TrackId).zip(&trace.tracks).filter(|(_, track)| track.kind == TrackKind::Thread);
     let mut is_active = vec![false; parts.len()];
     for (id, _) in threads() {
+        parts[id.0 as usize].role = role(trace, id);
         let part = parts[id.0 as usize];
         if part.n_launches > 0 || is_active_track(trace, id) {
             is_active[part.of.unwrap_or(id).0 as usize] = true;
@@ -84,6 +97,18 @@ fn find_owners(trace: &Trace, parts: &mut [Part]) {
         let owner = owners.get(&(track.process, track.tid.clone(), base(track)));
         parts[id.0 as usize].of = owner.copied().filter(|&owner| owner != id);
     }
+}
+
+/// By the names of outermost slices.
+fn role(trace: &Trace, id: TrackId) -> Role {
+    let Some(row) = trace.rows(id).first() else { return Role::Other };
+    let step = row.range().len().div_ceil(MAX_OUTERMOST).max(1);
+    let of = |i: usize| match trace.slice_name(SliceId(i as u32)) {
+        name if name.starts_with("ProfilerStep") => Some(Role::Steps),
+        name if name.starts_with("autograd::engine") => Some(Role::Autograd),
+        _ => None,
+    };
+    row.range().step_by(step).filter_map(of).min().unwrap_or_default()
 }
 
 /// Whether something but waits was recorded on a track of a thread.
@@ -134,7 +159,7 @@ mod tests {
         let parts = parts(&trace);
         let part = |name: &str| {
             let at = trace.tracks.iter().position(|track| track.name == name || track.title() == name).unwrap();
-            let Part { n_launches, is_idle, of } = parts[at];
+            let Part { n_launches, is_idle, of, .. } = parts[at];
             (n_launches, is_idle, of.map(|of| trace.track(of).name.clone()))
         };
         assert_eq!(part("main"), (1, false, None));
@@ -144,6 +169,21 @@ mod tests {
         assert_eq!(part("loader: on CPU"), (0, true, Some("loader".to_owned())));
         assert_eq!(part("bare: on CPU"), (0, true, None));
         assert_eq!(part("stream 7"), (0, false, None));
+    }
+
+    #[test]
+    fn threads_of_steps_and_of_the_backward_pass_are_known() {
+        let (op, step) = (SliceKind::Operator, SliceKind::Annotation);
+        let trace = TraceBuilder::from_slices(&[
+            ("backward", op, "autograd::engine::evaluate_function: AddBackward0", 0, 10),
+            ("loader", op, "aten::stack", 0, 10),
+            ("main", op, "aten::empty", 0, 10),
+            ("main", step, "ProfilerStep#3", 10, 20),
+        ])
+        .finish();
+        let parts = parts(&trace);
+        let role = |name: &str| parts[trace.tracks.iter().position(|track| track.name == name).unwrap()].role;
+        assert_eq!(["backward", "loader", "main"].map(role), [Role::Autograd, Role::Other, Role::Steps]);
     }
 
     #[test]

@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::answers::{Subject as _, SubjectKey};
+use crate::model::Trace;
 use crate::session::OpenTrace;
 use crate::settings::OldLayout;
-use crate::view::{DockArea, VIEWS, ViewSpec, details, flame, overview, view_spec};
+use crate::view::{DockArea, VIEWS, ViewSpec, details, flame, memory, overview, timeline, view_spec};
 
 /// Points of what is in the middle, which gets what is left, and of what is beside or below it.
 const SIDE_SHARES: [f32; 2] = [1000.0, 320.0];
@@ -28,8 +29,6 @@ pub struct Layout {
     recent: Vec<&'static str>,
     /// Whether the side is hidden until something is selected, since it has nothing to show before.
     waits: bool,
-    /// Whether the flame graph is in front instead of the overview, which had nothing to show.
-    stands_in: bool,
 }
 
 /// The stored part of a layout.
@@ -42,8 +41,6 @@ struct Stored<T> {
     known: Vec<String>,
     #[serde(default)]
     waits: bool,
-    #[serde(default)]
-    stands_in: bool,
 }
 
 /// The tabs of one group, hidden ones too.
@@ -79,21 +76,20 @@ impl Layout {
     fn new(root: Option<TileId>, tiles: Tiles<Pane>) -> Self {
         let mut tree = Tree::empty(Id::unique("views"));
         (tree.root, tree.tiles) = (root, tiles);
-        Self { tree, traces: None, recent: Vec::new(), waits: false, stands_in: false }
+        Self { tree, traces: None, recent: Vec::new(), waits: false }
     }
 
     /// What [`Self::restore`] takes.
     pub fn save(&self) -> Value {
         let known = VIEWS.iter().map(|spec| spec.id.to_owned()).collect();
-        let Self { waits, stands_in, .. } = *self;
-        let stored = Stored { root: self.tree.root, tiles: &self.tree.tiles, known, waits, stands_in };
+        let stored = Stored { root: self.tree.root, tiles: &self.tree.tiles, known, waits: self.waits };
         serde_json::to_value(stored).unwrap_or_default()
     }
 
     /// A stored layout without the views that this version does not have and with those that are new in it;
     /// `None` if it is broken.
     pub fn restore(saved: &Value) -> Option<Self> {
-        let Stored { root, mut tiles, known, waits, stands_in } = Stored::<Tiles<Pane>>::deserialize(saved).ok()?;
+        let Stored { root, mut tiles, known, waits } = Stored::<Tiles<Pane>>::deserialize(saved).ok()?;
         let is_sound = |tile: &Tile<Pane>| match tile {
             Tile::Pane(_) | Tile::Container(Container::Tabs(_)) => true,
             Tile::Container(Container::Linear(linear)) => {
@@ -106,7 +102,7 @@ impl Layout {
             return None;
         }
         tiles.recompute_next_tile_id();
-        let mut layout = Self { waits, stands_in, ..Self::new(root, tiles) };
+        let mut layout = Self { waits, ..Self::new(root, tiles) };
         layout.tree.gc(&mut Known::default());
         for spec in VIEWS.iter().filter(|spec| !known.iter().any(|id| id == spec.id)) {
             if layout.tile(spec.id).is_none() {
@@ -171,14 +167,20 @@ impl Layout {
         }
     }
 
-    /// Puts the flame graph in front where the overview has nothing to show, and the overview again where it has.
-    pub fn follow_devices(&mut self, has_device: bool) {
-        if has_device && self.stands_in {
-            self.stands_in = false;
-            self.activate(overview::SPEC.id);
-        } else if !has_device && self.on_screen().contains(&overview::SPEC.id) {
-            self.stands_in = true;
-            self.activate(flame::SPEC.id);
+    /// Brings to the front what the first traces are opened for: of those that ran on a device the overview, of others
+    /// the flame graph, of memory alone its curve and why it ran out, or what leaks.
+    pub fn suit(&mut self, traces: &[OpenTrace]) {
+        let has = |is_so: &dyn Fn(&Trace) -> bool| traces.iter().any(|open| is_so(&open.trace));
+        let suitable = if !has(&|trace| !trace.info.format.is_memory_only()) {
+            let ran_out = has(&|trace| trace.memories.iter().any(|history| !history.ooms.is_empty()));
+            [memory::OVER_TIME, if ran_out { memory::RESERVED } else { memory::LEAKS }]
+        } else if has(&|trace| trace.processes.iter().any(|process| process.device.is_some())) {
+            [timeline::SPEC, overview::SPEC]
+        } else {
+            [timeline::SPEC, flame::SPEC]
+        };
+        for spec in suitable.iter().filter(|spec| spec.content.is_in(traces)) {
+            self.activate(spec.id);
         }
     }
 

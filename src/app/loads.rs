@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use eframe::egui::Context;
 
+use super::samples;
 use crate::capture::nsys::{self, ConvertError};
 use crate::job::{Job, Poll, Progress};
 use crate::model::Trace;
@@ -72,6 +73,8 @@ pub enum LoadError {
 pub struct Loads {
     /// The person's choice of `nsys`, which converts reports.
     pub nsys: Option<PathBuf>,
+    /// The folder of the samples, which are generated when they are opened.
+    pub samples: PathBuf,
     running: Vec<Load>,
     waiting: VecDeque<(PathBuf, Options)>,
 }
@@ -137,7 +140,7 @@ impl Loads {
         while self.running.len() < MAX_AT_ONCE
             && let Some((path, options)) = self.waiting.pop_front()
         {
-            match start(&path, options, self.nsys.clone(), ctx) {
+            match start(&path, options, (self.nsys.clone(), self.samples.clone()), ctx) {
                 Ok(job) => self.running.push(Load { path, started: Instant::now(), job }),
                 Err(error) => {
                     let outcome = Err(LoadError::Failed(format!("No thread could be started: {error}")));
@@ -152,12 +155,17 @@ impl Loads {
 fn start(
     path: &Path,
     options: Options,
-    nsys: Option<PathBuf>,
+    (nsys, samples): (Option<PathBuf>, PathBuf),
     ctx: &Context,
 ) -> std::io::Result<Job<Result<Found, LoadError>>> {
     let ctx = ctx.clone();
     let path = path.to_owned();
-    Job::spawn("read", move || ctx.request_repaint(), move |progress| read(&path, options, nsys, progress))
+    let work = move |progress: &Progress| {
+        samples::generate(&path, &samples)
+            .map_err(|error| LoadError::Failed(format!("The sample cannot be written: {error}")))?;
+        read(&path, options, nsys, progress)
+    };
+    Job::spawn("read", move || ctx.request_repaint(), work)
 }
 
 /// Reads a file, a report of Nsight Systems by way of its export; of a folder only the list of files.

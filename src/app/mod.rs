@@ -8,6 +8,7 @@ mod loads;
 mod menu;
 mod panels;
 mod run;
+mod samples;
 mod save;
 mod sizes;
 mod status;
@@ -38,7 +39,7 @@ use crate::session::Session;
 use crate::settings::{OldLayout, Settings, ThemeChoice};
 use crate::view::palette::Palette;
 use crate::view::shortcuts::Shortcuts;
-use crate::view::{ViewContext, all_commands, memory};
+use crate::view::{ViewContext, all_commands};
 use crate::widget::theme;
 
 /// Something the person should read and may then close.
@@ -75,6 +76,8 @@ pub struct App {
     notes: Vec<Note>,
     /// What the status bar says in answer to a command, and since when.
     told: Option<(&'static str, Instant)>,
+    /// Since when a view on screen waits for an analysis.
+    pending_since: Option<Instant>,
     views: Views,
     layout: Layout,
     palette: Palette,
@@ -109,6 +112,7 @@ impl App {
             save: SaveDialog::default(),
             notes: Vec::new(),
             told: None,
+            pending_since: None,
             views: Views::new(&settings.views),
             layout: Layout::restore(&settings.layout).unwrap_or_else(|| Layout::of_old(old)),
             palette: Palette::default(),
@@ -117,6 +121,7 @@ impl App {
             commands: Vec::new(),
             is_keyboard_taken: false,
         };
+        app.loads.samples = samples::folder();
         app.loads.nsys.clone_from(&app.settings.nsys);
         app.session.thresholds = app.settings.rules();
         app.session.kept_marks = serde_json::from_value(app.settings.marks.take()).unwrap_or_default();
@@ -192,20 +197,10 @@ impl App {
                     let is_first = self.session.traces().is_empty();
                     let ran_out = |trace: &Trace| trace.memories.iter().position(|history| !history.ooms.is_empty());
                     let oom = traces.iter().enumerate().find_map(|(i, trace)| Some((i, ran_out(trace)?)));
-                    if is_first && traces.iter().all(|trace| trace.info.format.is_memory_only()) {
-                        // What a recording of memory alone is opened for.
-                        for spec in [memory::OVER_TIME, if oom.is_some() { memory::RESERVED } else { memory::LEAKS }] {
-                            self.layout.activate(spec.id);
-                        }
-                    }
-                    let is_memory = traces.iter().all(|trace| trace.info.format.is_memory_only());
-                    let has_device = traces.iter().any(|trace| trace.processes.iter().any(|of| of.device.is_some()));
                     self.session.add(traces);
                     if is_first {
+                        self.layout.suit(self.session.traces());
                         self.layout.hide_details();
-                        if !is_memory {
-                            self.layout.follow_devices(has_device);
-                        }
                         if let Some((trace, memory)) = oom {
                             self.session.memory.show(trace, memory);
                         }

@@ -1,6 +1,6 @@
 //! Files that are being read, messages, and the line at the bottom of the window.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use eframe::egui::{self, Panel, ProgressBar, RichText};
 
@@ -19,9 +19,11 @@ const SHOW_AFTER: Duration = Duration::from_millis(300);
 /// A folder may hold thousands of files; more lines than this would hide the window.
 const MAX_WAITING_SHOWN: usize = 3;
 /// Before this the speed is a guess.
-const ESTIMATE_AFTER: Duration = Duration::from_secs(1);
+const RATE_AFTER: Duration = Duration::from_secs(1);
 /// How long an answer to a command stays.
 const SHOW_TOLD: Duration = Duration::from_secs(8);
+/// What lies outside of all slices is far if it is this part of their time or more away.
+const FAR: i64 = 10;
 /// How often progress is drawn anew.
 const REFRESH: Duration = Duration::from_millis(100);
 
@@ -45,14 +47,14 @@ impl App {
                         let (done, total) = load.progress();
                         let share = if total == 0 { 0.0 } else { done as f32 / total as f32 };
                         let phase = load.phase();
-                        let text = match phase.as_str() {
-                            "" => progress_text(done, total, load.elapsed()),
-                            phase if total == 0 => phase.to_owned(),
-                            phase => format!("{phase}: {:.0} %", 100.0 * share),
+                        let text = progress_text(&phase, (done, total), load.elapsed());
+                        // All that is read is not yet all that is done.
+                        let bar = match total > done {
+                            true => ui.add(ProgressBar::new(share).text(&text).desired_width(ui.available_width())),
+                            false => ui.horizontal(|ui| (ui.spinner(), ui.label(&text))).response,
                         };
-                        let bar = ui.add(ProgressBar::new(share).text(text).desired_width(ui.available_width()));
                         bar.widget_info(|| {
-                            let label = format!("{} {name}", if phase.is_empty() { "Reading" } else { "Converting" });
+                            let label = format!("{name}: {text}");
                             egui::WidgetInfo::labeled(egui::Role::ProgressIndicator, true, label)
                         });
                     });
@@ -173,6 +175,7 @@ impl App {
                     self.badge_ui(ui);
                     self.out_of_memory_ui(ui);
                     self.length_ui(ui, self.session.navigation.visible(), "visible");
+                    self.outside_ui(ui);
                     if let Some(range) = self.session.range {
                         self.length_ui(ui, range, "selected");
                     }
@@ -183,12 +186,28 @@ impl App {
                     self.no_device_ui(ui);
                 }
                 ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+                    if self.is_analyzing(ui.ctx()) {
+                        ui.label("Analyzing…").on_hover_text("Some of what is on screen is still being computed");
+                    }
                     ui.add(
                         egui::Label::new(RichText::new("? keys   / search   Ctrl+Shift+P commands").weak()).truncate(),
                     );
                 });
             });
         });
+    }
+
+    /// Whether views on screen have been waiting for analyses for a while.
+    fn is_analyzing(&mut self, ctx: &egui::Context) -> bool {
+        if !self.views.is_pending(&self.layout.on_screen()) {
+            self.pending_since = None;
+            return false;
+        }
+        let left = SHOW_AFTER.checked_sub(self.pending_since.get_or_insert_with(Instant::now).elapsed());
+        left.is_none_or(|left| {
+            ctx.request_repaint_after(left);
+            false
+        })
     }
 
     /// Says how many tracks are hidden, and shows them on a click.
@@ -221,6 +240,27 @@ impl App {
         } else {
             let exact = format!("{} of {}", format::duration_exact(length), format::duration_exact(whole));
             ui.label(format!("{} {what}", format::duration(length))).on_hover_text(exact);
+        }
+    }
+
+    /// Says that instants or counters lie far outside of all slices, and shows them on a click.
+    fn outside_ui(&mut self, ui: &mut egui::Ui) {
+        let (all, content) = (self.session.span(), self.session.content());
+        let (before, after) = (content.start - all.start, all.end - content.end);
+        let far = before.max(after);
+        if far <= content.dur() / FAR
+            || self.session.navigation.visible().union(all) == self.session.navigation.visible()
+        {
+            return;
+        }
+        let side = if before >= after { "before" } else { "after" };
+        let button = ui.button(format!("Events {} {side}", format::duration(far)));
+        let [before, after] = [before, after].map(format::duration);
+        let help = format!(
+            "Instants or counters reach {before} before the first slice and {after} after the last one. Show them"
+        );
+        if button.on_hover_text(help).clicked() {
+            self.session.navigation.go(all);
         }
     }
 
@@ -263,21 +303,23 @@ impl App {
     }
 }
 
-/// `12.00 MiB of 80.00 MiB, 30.00 MiB/s, 3 s left`.
-fn progress_text(done: u64, total: u64, elapsed: Duration) -> String {
-    let mut text = format::bytes(done as f64);
-    if total > 0 {
-        text = format!("{text} of {}", format::bytes(total as f64));
-    }
-    let secs = elapsed.as_secs_f64();
-    if elapsed >= ESTIMATE_AFTER && done > 0 {
-        let rate = done as f64 / secs;
-        text = format!("{text}, {}/s", format::bytes(rate));
-        if total > done {
-            text = format!("{text}, {:.0} s left", ((total - done) as f64 / rate).ceil());
+/// What is being done and how far it is: `Reading: 12.00 MiB of 80.00 MiB, 30.00 MiB/s`. Where that is unknown, for how
+/// long it has been done: once all bytes are read, tracks and rows are built of them.
+fn progress_text(phase: &str, (done, total): (u64, u64), elapsed: Duration) -> String {
+    let since = format!("{} s", elapsed.as_secs());
+    match phase {
+        "" if total == 0 => format!("Reading, {since}"),
+        "" if done >= total => format!("Building tracks of {}, {since}", format::bytes(total as f64)),
+        "" => {
+            let read = format!("Reading: {} of {}", format::bytes(done as f64), format::bytes(total as f64));
+            match elapsed >= RATE_AFTER && done > 0 {
+                true => format!("{read}, {}/s", format::bytes(done as f64 / elapsed.as_secs_f64())),
+                false => read,
+            }
         }
+        phase if done >= total => format!("{phase}, {since}"),
+        phase => format!("{phase}: {:.0} %", (100.0 * done as f64 / total as f64).min(99.0)),
     }
-    text
 }
 
 #[cfg(test)]
@@ -285,12 +327,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_left_comes_after_a_second() {
+    fn progress_names_its_phase_and_never_stands_at_its_end() {
         let mib = 1024 * 1024;
-        assert_eq!(progress_text(2 * mib, 8 * mib, Duration::from_millis(500)), "2.00 MiB of 8.00 MiB");
-        let text = progress_text(2 * mib, 8 * mib, Duration::from_secs(2));
-        assert_eq!(text, "2.00 MiB of 8.00 MiB, 1.00 MiB/s, 6 s left");
-        assert_eq!(progress_text(0, 0, Duration::from_secs(9)), "0 B");
-        assert_eq!(progress_text(3 * mib, 0, Duration::from_secs(3)), "3.00 MiB, 1.00 MiB/s");
+        let text = |phase, done: u64, total: u64, ms| {
+            progress_text(phase, (done * mib, total * mib), Duration::from_millis(ms))
+        };
+        assert_eq!(text("", 2, 8, 500), "Reading: 2.00 MiB of 8.00 MiB");
+        assert_eq!(text("", 2, 8, 2_000), "Reading: 2.00 MiB of 8.00 MiB, 1.00 MiB/s");
+        assert_eq!(text("", 8, 8, 2_900), "Building tracks of 8.00 MiB, 2 s");
+        assert_eq!(text("", 0, 0, 9_000), "Reading, 9 s");
+        assert_eq!(text("Converting with nsys 2023.4", 0, 0, 3_000), "Converting with nsys 2023.4, 3 s");
+        assert_eq!(progress_text("Converting", (37, 100), Duration::ZERO), "Converting: 37 %");
+        assert_eq!(progress_text("Converting", (100, 100), Duration::from_secs(4)), "Converting, 4 s");
     }
 }

@@ -138,6 +138,22 @@ fn an_empty_window_says_what_to_do() {
     let harness = harness(Vec::new());
     harness.get_by_label("Open file…");
     harness.get_by_label("Nothing is open");
+    harness.get_by_label("Open folder…");
+}
+
+#[test]
+fn the_welcome_page_opens_samples_and_says_how_to_record() {
+    let mut harness = harness(Vec::new());
+    harness.get_by_label("Copy how to record: Nsight Systems").click();
+    harness.step();
+    let copies = |command: &egui::OutputCommand| matches!(command, egui::OutputCommand::CopyText(text) if text.contains("nsys profile"));
+    assert!(harness.output().platform_output.commands.iter().any(copies));
+    let folder = std::env::temp_dir().join(format!("lacuna-welcome-{}", std::process::id()));
+    app_mut(&mut harness).loads.samples.clone_from(&folder);
+    harness.get_by_label("Memory that leaks").click();
+    wait_for(&mut harness, |harness| app(harness).session().traces().len() == 1);
+    assert_eq!(app(&harness).session().traces()[0].trace.info.path, folder.join("leak.pickle"));
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]

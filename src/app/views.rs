@@ -58,6 +58,11 @@ impl Views {
         self.0.iter().map(|slot| slot.view.n_hidden()).sum()
     }
 
+    /// Whether one of these views waits for an analysis.
+    pub fn is_pending(&self, ids: &[&str]) -> bool {
+        self.0.iter().any(|slot| ids.contains(&slot.spec.id) && slot.view.is_pending())
+    }
+
     /// Clears the failure of a view whose tab was closed; what was typed there stays.
     pub fn close(&mut self, id: &str) {
         if let Some(slot) = self.get(id) {

@@ -1,74 +1,152 @@
 //! What the window shows before anything is open, and while files hover over it.
 
-use eframe::egui::{self, Align2, CentralPanel, Color32, Context, FontId, Frame, Id, LayerId, Order, RichText};
+use eframe::egui::{
+    self, Align2, CentralPanel, Color32, Context, FontId, Frame, Id, Label, LayerId, Order, RichText, Ui,
+};
 
 use super::App;
+use super::samples::SAMPLES;
 use crate::command::{Command, key_text};
 use crate::view::command_spec;
 use crate::widget::theme;
 
 /// The keys that are named before anything is open.
-const FIRST_KEYS: [Command; 5] =
-    [Command::OpenFile, Command::Palette, Command::Search, Command::FocusSelection, Command::Shortcuts];
+const FIRST_KEYS: [Command; 4] = [Command::Palette, Command::Search, Command::FocusSelection, Command::Shortcuts];
 const MAX_RECENT_SHOWN: usize = 8;
+/// The widest page of one column, and of two.
+const COLUMN: f32 = 480.0;
+const PAGE: f32 = 1080.0;
+/// Between the columns.
+const GAP: f32 = 40.0;
+
+/// One kind of file: what it is, its names, and how to record it, as it is shown and as it is copied.
+struct Recipe {
+    what: &'static str,
+    files: &'static str,
+    short: &'static str,
+    whole: &'static str,
+}
+
+const RECIPES: [Recipe; 5] = [
+    Recipe {
+        what: "PyTorch profiler",
+        files: "JSON, also .gz, .zst, .zip and .tar; a folder of ranks",
+        short: "prof.export_chrome_trace(\"trace.json.gz\")",
+        whole: "with torch.profiler.profile(profile_memory=True, with_stack=True) as prof:\n    for _ in range(5):\n        \
+                train_step()\n        prof.step()\nprof.export_chrome_trace(\"trace.json.gz\")\n",
+    },
+    Recipe {
+        what: "Nsight Systems",
+        files: ".nsys-rep where nsys is installed, .sqlite everywhere",
+        short: "nsys profile -t cuda,nvtx,osrt -o report python train.py",
+        whole: "nsys profile --trace=cuda,nvtx,osrt --cuda-memory-usage=true -o report python train.py\n\
+                nsys export --type sqlite report.nsys-rep\n",
+    },
+    Recipe {
+        what: "PyTorch memory snapshot",
+        files: ".pickle, and the JSON and HTML of its viewer",
+        short: "torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")",
+        whole: "torch.cuda.memory._record_memory_history(max_entries=1_000_000)\ntrain()\n\
+                torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")\n",
+    },
+    Recipe {
+        what: "PyTorch memory timeline",
+        files: "JSON, raw or by category",
+        short: "prof.export_memory_timeline(\"memory.raw.json.gz\")",
+        whole: "with torch.profiler.profile(profile_memory=True, record_shapes=True, with_stack=True) as prof:\n    \
+                train_step()\nprof.export_memory_timeline(\"memory.raw.json.gz\")\n",
+    },
+    Recipe {
+        what: "Other Chrome traces",
+        files: "of JAX, VizTracer, Chromium, speedscope, Perfetto's JSON",
+        short: "jax.profiler.trace(\"logs\", create_perfetto_trace=True)",
+        whole: "with jax.profiler.trace(\"logs\", create_perfetto_trace=True):\n    train_step().block_until_ready()\n",
+    },
+];
 
 impl App {
-    pub(super) fn welcome_ui(&mut self, ui: &mut egui::Ui) {
+    pub(super) fn welcome_ui(&mut self, ui: &mut Ui) {
         let tokens = theme::tokens(ui.visuals().dark_mode);
         let frame = Frame::NONE.fill(tokens.canvas).inner_margin(24);
         CentralPanel::default().frame(frame).show(ui, |ui| {
             egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
-                let width = ui.available_width().min(560.0);
-                ui.add_space((ui.available_height() * 0.12).clamp(0.0, 120.0));
+                let available = ui.available_width();
+                let n_columns = if available >= 2.0 * COLUMN * 0.8 { 2 } else { 1 };
+                let width = available.min(if n_columns == 2 { PAGE } else { COLUMN });
+                ui.add_space((ui.available_height() * 0.06).clamp(0.0, 60.0));
                 ui.horizontal(|ui| {
-                    ui.add_space((ui.available_width() - width).max(0.0) / 2.0);
+                    ui.add_space((available - width).max(0.0) / 2.0);
                     ui.vertical(|ui| {
                         ui.set_width(width);
-                        self.welcome_text_ui(ui);
+                        self.head_ui(ui);
+                        if n_columns == 2 {
+                            ui.spacing_mut().item_spacing.x = GAP;
+                            ui.columns(2, |columns| {
+                                columns.iter_mut().for_each(|column| column.spacing_mut().item_spacing.x = 8.0);
+                                self.start_ui(&mut columns[0]);
+                                recipes_ui(&mut columns[1]);
+                            });
+                        } else {
+                            self.start_ui(ui);
+                            recipes_ui(ui);
+                        }
                     });
                 });
             });
         });
     }
 
-    fn welcome_text_ui(&mut self, ui: &mut egui::Ui) {
+    fn head_ui(&mut self, ui: &mut Ui) {
         ui.label(RichText::new("Lacuna").size(34.0).strong());
         ui.label(RichText::new("See where your GPU waits, and why").size(16.0).weak());
-        ui.add_space(18.0);
-        if !self.loads.is_idle() {
-            ui.horizontal(|ui| {
+        ui.add_space(14.0);
+        ui.horizontal_wrapped(|ui| {
+            for command in [Command::OpenFile, Command::OpenFolder] {
+                let Some(spec) = command_spec(&command) else { continue };
+                let keys = spec.keys.first().map(|key| key_text(ui.ctx(), key)).unwrap_or_default();
+                let button = ui.button(RichText::new(spec.label).size(16.0));
+                if button.on_hover_text(format!("{} ({keys})", spec.help)).clicked() {
+                    self.commands.push(command);
+                }
+            }
+            if self.loads.is_idle() {
+                ui.weak("or drop files and folders anywhere on this window");
+            } else {
                 ui.spinner();
                 ui.label("Reading…");
+            }
+        });
+        ui.add_space(18.0);
+    }
+
+    fn start_ui(&mut self, ui: &mut Ui) {
+        self.recent_files_ui(ui);
+        ui.strong("Samples");
+        for sample in &SAMPLES {
+            ui.horizontal(|ui| {
+                if ui.link(sample.title).on_hover_text(sample.help).clicked() {
+                    self.commands.push(Command::OpenPath(sample.path(&self.loads.samples)));
+                }
+                ui.add(Label::new(RichText::new(sample.help).weak()).truncate());
             });
         }
-        ui.horizontal_wrapped(|ui| {
-            if ui.button(RichText::new("Open file…").size(16.0)).clicked() {
-                self.commands.push(Command::OpenFile);
-            }
-            ui.weak("or drop files and folders anywhere on this window");
-        });
-        ui.add_space(6.0);
-        ui.label(
-            "Lacuna opens traces of the PyTorch profiler and other Chrome trace JSON, also compressed and in archives, \
-             SQLite exports and, where nsys is installed, reports of Nsight Systems, and memory snapshots of PyTorch",
-        );
         ui.add_space(18.0);
-        self.recent_files_ui(ui);
         ui.strong("Keys to start with");
         egui::Grid::new("first keys").num_columns(2).spacing([18.0, 4.0]).show(ui, |ui| {
             for spec in FIRST_KEYS.iter().filter_map(command_spec) {
                 let key = spec.keys.first().map(|key| key_text(ui.ctx(), key)).unwrap_or_default();
                 ui.monospace(key);
-                ui.label(spec.help);
+                ui.add(Label::new(spec.help).wrap());
                 ui.end_row();
             }
             ui.monospace("W A S D");
             ui.label("Zoom in, pan left, zoom out, pan right");
             ui.end_row();
         });
+        ui.add_space(18.0);
     }
 
-    fn recent_files_ui(&mut self, ui: &mut egui::Ui) {
+    fn recent_files_ui(&mut self, ui: &mut Ui) {
         if self.settings.recent.is_empty() {
             return;
         }
@@ -76,15 +154,44 @@ impl App {
         for path in self.settings.recent.iter().take(MAX_RECENT_SHOWN) {
             let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
             ui.horizontal(|ui| {
-                if ui.link(name.as_ref()).on_hover_text(path.display().to_string()).clicked() {
+                let link = egui::Link::new(name.as_ref());
+                let folder = path.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
+                let whole = path.display().to_string();
+                let name_width = (ui.available_width() * 0.75).min(ui.available_width());
+                let link = ui.scope(|ui| {
+                    ui.set_max_width(name_width);
+                    ui.style_mut().wrap_mode = Some(egui::TextWrapMode::Truncate);
+                    ui.add(link)
+                });
+                if link.inner.on_hover_text(whole).clicked() {
                     self.commands.push(Command::OpenPath(path.clone()));
                 }
-                let folder = path.parent().map(|folder| folder.display().to_string()).unwrap_or_default();
-                ui.add(egui::Label::new(RichText::new(folder).weak()).truncate());
+                ui.add(Label::new(RichText::new(folder).weak()).truncate());
             });
         }
         ui.add_space(18.0);
     }
+}
+
+/// What Lacuna reads, and how to record each kind.
+fn recipes_ui(ui: &mut Ui) {
+    ui.strong("What it reads, and how to record it");
+    for recipe in &RECIPES {
+        ui.add_space(4.0);
+        ui.horizontal(|ui| {
+            ui.label(recipe.what);
+            ui.add(Label::new(RichText::new(recipe.files).weak()).truncate());
+        });
+        ui.horizontal(|ui| {
+            let copy = ui.small_button("Copy").on_hover_text(format!("Copy all lines:\n{}", recipe.whole));
+            if copy.accessible_name(format!("Copy how to record: {}", recipe.what)).clicked() {
+                ui.ctx().copy_text(recipe.whole.to_owned());
+            }
+            let code = Label::new(RichText::new(recipe.short).monospace()).truncate();
+            ui.add(code).on_hover_text(RichText::new(recipe.whole).monospace());
+        });
+    }
+    ui.add_space(18.0);
 }
 
 /// Says what will happen, while files hover over the window.

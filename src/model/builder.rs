@@ -9,8 +9,8 @@ use super::memory::{MemorySource, RawMemory, add_to_timeline, replay, take_enclo
 use super::raw_slices::RawSlices;
 use super::{
     AllocationTable, CorrelationIndex, Counter, FactLists, ImportReport, InstantTable, MemoryHistory, Process, Pyramid,
-    Row, SampleTable, Severity, SliceId, SliceTable, StackTable, StringId, StringTable, TimeNs, TimeRange, Tint, Trace,
-    TraceInfo, Track, TrackId,
+    Row, SampleTable, Severity, SideTable, SliceId, SliceTable, StackTable, StringId, StringTable, TimeNs, TimeRange,
+    Tint, Trace, TraceInfo, Track, TrackId,
 };
 
 /// Rows with fewer slices than this are drawn slice by slice at every zoom.
@@ -107,7 +107,7 @@ impl TraceBuilder {
         slices.source = gather(&join(&mut parts, |part| &mut part.source), &order);
         drop(parts);
         let name_shades: Vec<u8> = self.strings.iter().map(|(_, name)| Tint::shade_of(name)).collect();
-        let track_rows = make_rows(&mut slices, &layouts, &name_shades, span);
+        let track_rows = make_rows(&mut slices, &layouts, (&name_shades, &facts.colors), span);
         self.report_crossings(&slices, &track_rows);
         if !unfinished.is_empty() {
             let is_unfinished = |i: &u32| unfinished.binary_search(&slices.source[*i as usize]).is_ok();
@@ -405,7 +405,7 @@ fn lay_out_track(
 fn make_rows(
     slices: &mut SliceTable,
     layouts: &[Layout],
-    name_shades: &[u8],
+    (name_shades, colors): (&[u8], &SideTable<u32>),
     span: TimeRange,
 ) -> Vec<std::ops::Range<u32>> {
     let mut rows: Vec<Row> = Vec::new();
@@ -434,7 +434,10 @@ fn make_rows(
         };
         let bounds = TimeRange { start: start.max(span.start), end: end.min(span.end).max(start) };
         let slices = range.map(|i| {
-            let tint = Tint::new(table.kind[i], name_shades[table.name[i].0 as usize]);
+            let tint = match colors.get(SliceId(i as u32)) {
+                Some(&color) => Tint::of_color(color),
+                None => Tint::new(table.kind[i], name_shades[table.name[i].0 as usize]),
+            };
             (table.ts[i].max(bounds.start), table.end[i].max(bounds.start), tint)
         });
         row.pyramid = Some(Pyramid::build(slices, bounds));

@@ -119,10 +119,12 @@ pub struct SliceFacts {
     pub shapes: StringId,
     /// Domain of an annotation; empty for the default one.
     pub domain: StringId,
+    /// Color that the program chose, as 0xAARRGGBB; 0 for none.
+    pub color: u32,
 }
 
 /// Number of tables.
-const N: usize = 7;
+const N: usize = 8;
 
 /// Optional data of slices while a trace is built, each distinct value once.
 #[derive(Debug, Default)]
@@ -134,6 +136,7 @@ pub struct FactLists {
     graph_nodes: Interner<GraphNode>,
     shapes: Interner<StringId>,
     domains: Interner<StringId>,
+    colors: Interner<u32>,
     /// Distinct combinations: for each table 1 + an index into its values, or 0.
     rows: Interner<[u32; N]>,
 }
@@ -153,6 +156,7 @@ impl FactLists {
             id(&mut self.graph_nodes, facts.graph_node),
             id(&mut self.shapes, text(facts.shapes)),
             id(&mut self.domains, text(facts.domain)),
+            id(&mut self.colors, Some(facts.color).filter(|&color| color != 0)),
         ];
         if row == [0; N] { 0 } else { 1 + self.rows.intern(row) }
     }
@@ -171,6 +175,7 @@ impl FactLists {
             graph_nodes: SideTable::build(facts, &ids(4), self.graph_nodes.items),
             shapes: SideTable::build(facts, &ids(5), self.shapes.items),
             domains: SideTable::build(facts, &ids(6), self.domains.items),
+            colors: SideTable::build(facts, &ids(7), self.colors.items),
         }
     }
 }
@@ -193,6 +198,8 @@ pub struct FactTables {
     pub shapes: SideTable<StringId>,
     /// NVTX domains of annotations; none for the default one.
     pub domains: SideTable<StringId>,
+    /// Colors that the program chose for annotations, as 0xAARRGGBB.
+    pub colors: SideTable<u32>,
 }
 
 #[cfg(test)]

@@ -182,6 +182,9 @@ impl Trace {
 
     /// The [`Tint`] of a slice.
     pub fn slice_tint(&self, id: SliceId) -> Tint {
+        if let Some(&color) = self.facts.colors.get(id) {
+            return Tint::of_color(color);
+        }
         let shade = self.name_shades.get(self.slices.name[id.idx()].0 as usize).copied().unwrap_or_default();
         Tint::new(self.slices.kind[id.idx()], shade)
     }

@@ -65,6 +65,11 @@ impl Session {
         self.open.span()
     }
 
+    /// What the first picture shows: see [`OpenTraces::content`].
+    pub fn content(&self) -> TimeRange {
+        self.open.content()
+    }
+
     /// Opens `traces` beside those that are open.
     ///
     /// What is on screen stays there, also if the clock moves; if everything was visible, everything stays visible.
@@ -103,7 +108,7 @@ impl Session {
         let is_there = |range: &TimeRange| range.intersect(self.open.span()).is_some();
         self.range = self.range.filter(is_there);
         if !is_there(&self.navigation.visible()) {
-            self.navigation.go(self.open.span());
+            self.navigation.go(self.open.content());
         }
     }
 
@@ -124,9 +129,9 @@ impl Session {
         self.open.iter().any(|open| open.trace.info.path == path)
     }
 
-    /// Whether everything is on screen, from start to end.
+    /// Whether all content is on screen, from start to end.
     fn shows_all(&self) -> bool {
-        self.open.is_empty() || self.navigation.visible().union(self.span()) == self.navigation.visible()
+        self.open.is_empty() || self.navigation.visible().union(self.content()) == self.navigation.visible()
     }
 
     /// Moves the visible and the selected ranges along with the first trace; shows everything if `shows_all`.
@@ -139,7 +144,7 @@ impl Session {
             }
         }
         if shows_all {
-            self.navigation.glide(self.span());
+            self.navigation.glide(self.content());
         }
     }
 }
@@ -147,7 +152,7 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{SliceKind, TimeNs, TraceBuilder};
+    use crate::model::{SliceKind, StringId, TimeNs, TraceBuilder, TrackId};
 
     fn trace(start: TimeNs, end: TimeNs, utc_offset_ns: Option<DurNs>) -> Trace {
         let mut builder = TraceBuilder::from_slices(&[("main", SliceKind::Operator, "op", start, end)]);
@@ -248,6 +253,27 @@ mod tests {
             session.add(vec![trace(1_000, 2_000, None)]);
             assert_eq!(session.marks, std::slice::from_ref(&mark));
         }
+    }
+
+    #[test]
+    fn lone_instants_are_outside_of_the_first_picture() {
+        let far = |ts| {
+            let mut builder = TraceBuilder::from_slices(&[("main", SliceKind::Operator, "op", 1_000, 3_000)]);
+            let instants = &mut builder.instants;
+            instants.ts.push(ts);
+            instants.name.push(StringId::EMPTY);
+            instants.track.push(TrackId(0));
+            instants.source.push(0);
+            builder.finish()
+        };
+        let mut session = Session::of(vec![far(90_000)]);
+        let content = TimeRange { start: 0, end: 2_000 };
+        assert_eq!((session.content(), session.span().end), (content, 89_000));
+        assert_eq!(session.navigation.visible(), content);
+        // The slices are 999,000 ns after the start.
+        session.add(vec![trace(500, 4_000, None), far(-998_000)]);
+        assert_eq!(session.content(), TimeRange { start: 0, end: 1_001_000 });
+        assert_eq!(session.navigation.visible(), session.content());
     }
 
     #[test]

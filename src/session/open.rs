@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::analysis::clock::{self, ClockSource, Run};
 use crate::figures::text::display_name;
-use crate::model::{DurNs, TimeRange, Trace};
+use crate::model::{DurNs, Row, TimeRange, Trace};
 
 /// An open trace and its place on the session clock.
 #[derive(Clone, Debug)]
@@ -23,6 +23,9 @@ pub struct OpenTrace {
     /// Names the recording in what is kept of it: the same wherever its file lies, unlike that of any other recording,
     /// also one that has overwritten the file.
     pub id: Arc<str>,
+    /// From the first start to the last end of its slices and samples, in its own time; of a trace without them, its
+    /// span.
+    pub content: TimeRange,
 }
 
 impl OpenTrace {
@@ -31,7 +34,8 @@ impl OpenTrace {
         let trace = trace.into();
         let key = base_key(&trace).into();
         let id = identity(&trace).into();
-        Self { trace, offset, source: ClockSource::Start, run: 0, key, id }
+        let content = content(&trace);
+        Self { trace, offset, source: ClockSource::Start, run: 0, key, id, content }
     }
 
     /// Whether times of the two can be compared: both are of one run and know their UTC time, or they
@@ -48,11 +52,13 @@ pub struct OpenTraces {
     traces: Vec<OpenTrace>,
     runs: Vec<Run>,
     span: TimeRange,
+    content: TimeRange,
 }
 
 impl Default for OpenTraces {
     fn default() -> Self {
-        Self { traces: Vec::new(), runs: Vec::new(), span: TimeRange { start: 0, end: 1 } }
+        let empty = TimeRange { start: 0, end: 1 };
+        Self { traces: Vec::new(), runs: Vec::new(), span: empty, content: empty }
     }
 }
 
@@ -68,6 +74,12 @@ impl OpenTraces {
     /// From the first start to the last end, in session time. Never empty: it could not be drawn.
     pub fn span(&self) -> TimeRange {
         self.span
+    }
+
+    /// What the first picture and "zoom to fit" show, in session time: the slices and samples of all traces. Lone
+    /// instants and counters may lie outside, within [`Self::span`]. Never empty.
+    pub fn content(&self) -> TimeRange {
+        self.content
     }
 
     /// The runs that are open. Each starts at zero.
@@ -129,7 +141,10 @@ impl OpenTraces {
             (open.offset, open.source, open.run) = (place.offset, place.source, place.run);
         }
         self.runs = runs;
-        self.span = TimeRange { end: span.end.max(span.start.saturating_add(1)), ..span };
+        let content = self.traces.iter().map(|open| open.content.shifted(open.offset)).reduce(TimeRange::union);
+        let never_empty = |range: TimeRange| TimeRange { end: range.end.max(range.start.saturating_add(1)), ..range };
+        self.span = never_empty(span);
+        self.content = never_empty(content.unwrap_or(span));
         self.traces.first().map_or(0, |open| open.offset.saturating_sub(offset_before))
     }
 }
@@ -149,6 +164,22 @@ pub fn counts_events(traces: &[OpenTrace]) -> bool {
         let memories = &open.trace.memories;
         !memories.is_empty() && memories.iter().all(|history| !history.has_time) && open.trace.slices.is_empty()
     })
+}
+
+/// From the first start to the last end of the slices and samples of a trace, in its own time; of a trace without
+/// them, of all that it holds. Cost: O(rows + samples).
+fn content(trace: &Trace) -> TimeRange {
+    let slices = &trace.slices;
+    // No two slices of a row overlap.
+    let of_row = |row: &Row| {
+        let range = row.range();
+        Some(TimeRange { start: *slices.ts.get(range.start)?, end: *slices.end.get(range.end.checked_sub(1)?)? })
+    };
+    let samples = trace.samples.ts.iter().map(|&ts| TimeRange { start: ts, end: ts });
+    let all = slices.rows.iter().filter_map(of_row).chain(samples);
+    // Time stamps that were lost lie outside of the span.
+    let is_within = |range: &TimeRange| range.union(trace.span) == trace.span;
+    all.filter(is_within).reduce(TimeRange::union).unwrap_or(trace.span)
 }
 
 fn base_key(trace: &Trace) -> String {

@@ -14,6 +14,8 @@ pub struct ViewContext<'a> {
     pub traces: &'a [OpenTrace],
     /// From the first start to the last end of all open traces, in session time.
     pub span: TimeRange,
+    /// What "zoom to fit" shows: see [`crate::session::OpenTraces::content`].
+    pub content: TimeRange,
     pub navigation: &'a mut Navigation,
     pub selection: &'a mut Selection,
     /// The selected time range, in session time.
@@ -52,6 +54,7 @@ impl<'a> ViewContext<'a> {
         Self {
             traces: open,
             span: open.span(),
+            content: open.content(),
             navigation,
             selection,
             range,

@@ -13,6 +13,7 @@ use crate::figures::{format, text::display_name};
 use crate::model::{SliceId, TimeRange};
 use crate::session::{OpenTrace, Selection, track_title};
 use crate::view::states::failed_ui;
+use crate::view::tables::file_switch_ui;
 use crate::widget::theme;
 
 /// How many slices are listed; all are counted.
@@ -27,6 +28,8 @@ struct Find {
     text: String,
     /// In session time.
     range: Option<TimeRange>,
+    /// Index of the trace that alone is searched.
+    only: Option<usize>,
 }
 
 #[derive(Debug, Default)]
@@ -102,7 +105,7 @@ impl Search {
             Scope::Visible => Some(ctx.navigation.visible()),
             Scope::Range => *ctx.range,
         };
-        self.wanted = Find { text: self.text.trim().to_owned(), range };
+        self.wanted = Find { text: self.text.trim().to_owned(), range, only: *ctx.only };
         let of = Some(ctx.traces.key());
         if self.wanted.text.is_empty() || self.of != of {
             // Slices of other traces must not be shown for even one frame.
@@ -168,6 +171,7 @@ impl Search {
                     self.scope = scope;
                 }
             }
+            file_switch_ui(ctx, ui);
             let has_hits = !self.hits.is_empty();
             if ui
                 .add_enabled(has_hits, egui::Button::new("Previous"))
@@ -274,7 +278,7 @@ impl Analysis for Find {
     fn run(&self, traces: &[OpenTrace], work: &Work<'_>) -> Option<Found> {
         let mut total = 0;
         let mut hits = Vec::new();
-        for (i, open) in traces.iter().enumerate() {
+        for (i, open) in traces.iter().enumerate().filter(|(i, _)| self.only.is_none_or(|only| only == *i)) {
             let range = self.range.map(|range| range.shifted(open.offset.saturating_neg()));
             let found = search(&open.trace, &self.text, range, LIMIT, &|| work.is_cancelled());
             total += found.total;
@@ -312,7 +316,7 @@ impl View for Search {
                 "Type part of a name, such as gemm or nccl; Enter goes to the next match",
             );
         } else {
-            self.table_ui(ctx, ui);
+            egui::ScrollArea::horizontal().auto_shrink(false).show(ui, |ui| self.table_ui(ctx, ui));
         }
     }
 

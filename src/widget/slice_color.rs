@@ -1,6 +1,7 @@
 //! Colors of slices: hue by kind, shade by name.
 
 use eframe::egui::Color32;
+use eframe::egui::ecolor::Hsva;
 
 use super::theme::contrast;
 use crate::model::SliceKind;
@@ -15,6 +16,14 @@ pub fn text_on(color: Color32) -> Color32 {
         .into_iter()
         .max_by(|&a, &b| contrast(a, color).total_cmp(&contrast(b, color)))
         .unwrap_or(TEXT)
+}
+
+/// The color that a program chose for a slice.
+///
+/// * `rgb`: 0xRRGGBB; higher bits do not count.
+pub fn chosen(rgb: u32) -> Color32 {
+    let [_, r, g, b] = rgb.to_be_bytes();
+    Color32::from_rgb(r, g, b)
 }
 
 /// A family of colors: (hue in degrees, spread of hues over shades, chroma).
@@ -60,8 +69,12 @@ impl std::fmt::Debug for SliceColors {
 impl SliceColors {
     /// All colors of the dark or the light theme. Costs about a millisecond: keep it.
     pub fn new(is_dark: bool) -> Self {
-        let table = Tint::all().flat_map(|tint| {
-            let color = color(hue_of(tint.kind()), tint.shade(), is_dark);
+        let of_kinds = Tint::all().map(|tint| color(hue_of(tint.kind()), tint.shade(), is_dark));
+        let chosen = Tint::chosen().map(|chosen| match chosen {
+            Ok(hue) => Hsva::new(hue, 0.7, 0.85, 1.0).into(),
+            Err(gray) => Color32::from_gray((gray * 255.0) as u8),
+        });
+        let table = of_kinds.chain(chosen).flat_map(|color: Color32| {
             (0..=u8::MAX).map(move |share| {
                 // egui blends in gamma space: over white, a linear multiple would come out as white.
                 let opacity = opacity(share, is_dark);

@@ -84,8 +84,11 @@ pub enum RowFacts {
         exec: u32,
     },
     Wait(Wait),
-    /// The local id of a domain's name.
-    Domain(u32),
+    /// The local id of a domain's name, and a color as 0xAARRGGBB, 0 for none.
+    Range {
+        domain: Option<u32>,
+        color: u32,
+    },
 }
 
 /// A memory operation recorded by CUPTI: bytes of one kind on one device.

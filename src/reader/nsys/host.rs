@@ -49,7 +49,7 @@ pub const OSRT: Spec = Spec {
 
 pub const NVTX: Spec = Spec {
     table: "NVTX_EVENTS",
-    columns: &["start", "end", "eventType", "text", "textId", "globalTid", "domainId"],
+    columns: &["start", "end", "eventType", "text", "textId", "globalTid", "domainId", "color"],
     read: nvtx,
 };
 
@@ -109,14 +109,15 @@ fn range(
         },
     };
     chunk.n_shown += 1;
-    let facts = match (domain, place) {
-        (0, _) => 0,
-        (_, TrackKey::Thread(id) | TrackKey::Ranges(id)) => {
-            let name = chunk.key(NameKey::Domain(process_of(id), domain));
-            1 + chunk.facts.intern(RowFacts::Domain(name.0))
-        }
-        _ => 0,
+    // ARGB as a signed or an unsigned number; without alpha it was never set.
+    let color = Some(chunk.int_or_0(cells[7]) as u32).filter(|color| color >> 24 != 0).unwrap_or(0);
+    let domain = match (domain, place) {
+        (0, _) => None,
+        (_, TrackKey::Thread(id) | TrackKey::Ranges(id)) => Some(chunk.key(NameKey::Domain(process_of(id), domain)).0),
+        _ => None,
     };
+    let has_facts = domain.is_some() || color != 0;
+    let facts = if has_facts { 1 + chunk.facts.intern(RowFacts::Range { domain, color }) } else { 0 };
     let (track, kind) = (chunk.track(place), SliceKind::Annotation);
     chunk.slices.push(RawSlice { ts, end, name, kind, track, facts, source, ..Default::default() });
 }

@@ -121,7 +121,10 @@ pub fn facts_of(row: RowFacts, names: &[StringId], records: &EventRecords, bases
             let base = bases.get(&wait.process).copied().unwrap_or(0);
             SliceFacts { sync: Some(records.resolve(&wait, base)), ..nothing }
         }
-        RowFacts::Domain(name) => SliceFacts { domain: names[name as usize], ..nothing },
+        RowFacts::Range { domain, color } => {
+            let domain = domain.map_or(StringId::EMPTY, |name| names[name as usize]);
+            SliceFacts { domain, color, ..nothing }
+        }
     }
 }
 

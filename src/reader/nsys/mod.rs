@@ -365,6 +365,8 @@ mod tests {
         ));
         let load = SliceId(0);
         assert_eq!((trace.slice_name(load), trace.domain(load)), ("load", "NCCL"));
+        assert_eq!(trace.facts.colors.get(load), Some(&0xff00_ff00), "of a signed number");
+        assert_eq!(trace.facts.colors.len(), 1);
         let ask = || trace.details.as_ref().unwrap().event(trace.slices.source[0]);
         let args = ask().unwrap().args;
         let arg = |key: &str| args.iter().find(|arg| arg.0 == key).map(|arg| arg.1.as_str());

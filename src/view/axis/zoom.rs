@@ -18,6 +18,8 @@ pub struct ZoomTarget {
     pub at: TimeNs,
     /// From the first to the last position of the axis.
     pub span: TimeRange,
+    /// What "zoom to fit" shows; at a second time it shows the whole span.
+    pub content: TimeRange,
     /// Margin on both sides where everything is shown, as a share of it.
     pub margin: f64,
     /// The selected range.
@@ -26,7 +28,7 @@ pub struct ZoomTarget {
 
 /// Runs the commands that zoom and pan; false for any other.
 pub fn run(command: &Command, navigation: &mut Navigation, target: ZoomTarget) -> bool {
-    let ZoomTarget { at, span, margin, range } = target;
+    let ZoomTarget { at, span, content, margin, range } = target;
     let view = navigation.visible();
     let quarter = view.dur() / 4;
     navigation.go(match command {
@@ -34,7 +36,10 @@ pub fn run(command: &Command, navigation: &mut Navigation, target: ZoomTarget) -
         Command::ZoomOut => zoomed(view, at, 2.0, span),
         Command::PanLeft => panned(view, -quarter, span),
         Command::PanRight => panned(view, quarter, span),
-        Command::ZoomToFit => fitted(span, margin, span),
+        Command::ZoomToFit => match fitted(content, margin, span) {
+            shown if shown == view => fitted(span, margin, span),
+            content => content,
+        },
         Command::ZoomToRange => match range {
             Some(range) => fitted(range, MARGIN, span),
             None => return true,

@@ -36,6 +36,8 @@ pub struct GapFilter {
     pub min_ns: DurNs,
     /// Only of this device, by the index of its trace.
     pub device: Option<(usize, ProcessId)>,
+    /// Only of this trace, by its index.
+    pub only: Option<usize>,
     /// Only gaps with time of this cause.
     pub class: Option<GapClass>,
     /// Only gaps that share time with this range of session time.
@@ -169,6 +171,7 @@ fn devices(of: &[OpenTrace], filter: &GapFilter, work: &Work<'_>) -> Option<Vec<
     let mut out = Vec::new();
     for (index, open) in of.iter().enumerate() {
         if filter.device.is_some_and(|(trace, _)| trace != index)
+            || filter.only.is_some_and(|only| only != index)
             || open.trace.processes.iter().all(|p| p.device.is_none())
         {
             continue;

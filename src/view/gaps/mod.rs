@@ -16,7 +16,7 @@ use self::list::{ByCause, ByCluster, GapFilter, GapTable, Listed, Listing};
 pub use self::page::GapPage;
 pub use self::summary::{MAX_NAME, causes_ui, gap_summary_ui};
 use super::states::{answer_ui, nothing_ui};
-use super::tables::{Answer as Table, Grid, range_switch_ui};
+use super::tables::{Answer as Table, Grid, file_switch_ui, range_switch_ui};
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::gaps::GapClass;
 use crate::analysis::memory::find::parse_duration;
@@ -98,7 +98,8 @@ impl View for GapsView {
             return;
         }
         if self.fields.device.is_some_and(|(trace, process)| {
-            ctx.traces.get(trace).is_none_or(|open| process.0 as usize >= open.trace.processes.len())
+            ctx.only.is_some_and(|only| only != trace)
+                || ctx.traces.get(trace).is_none_or(|open| process.0 as usize >= open.trace.processes.len())
         }) {
             self.fields.device = None;
         }
@@ -140,6 +141,7 @@ impl GapsView {
             words: self.fields.text.split_whitespace().map(str::to_lowercase).collect(),
             min_ns: parse_duration(&self.fields.min).unwrap_or(0),
             device: self.fields.device,
+            only: *ctx.only,
             class: self.fields.class,
             range: ctx.range.filter(|_| !self.fields.is_whole),
         }
@@ -251,6 +253,7 @@ impl GapsView {
                 }
             }
             ui.separator();
+            file_switch_ui(ctx, ui);
             range_switch_ui(&mut self.fields.is_whole, "List gaps that share time with the selected range", ctx, ui);
             ui.separator();
             if self.way != Way::Causes {
@@ -304,7 +307,8 @@ impl GapsView {
             devices.map(|(process, _)| ((index, process), title(process))).collect::<Vec<_>>()
         };
         // As many as there are processes, of which there are few.
-        let devices: Vec<_> = ctx.traces.iter().enumerate().flat_map(of_trace).collect();
+        let is_listed = |trace: &(usize, &crate::session::OpenTrace)| ctx.only.is_none_or(|only| only == trace.0);
+        let devices: Vec<_> = ctx.traces.iter().enumerate().filter(is_listed).flat_map(of_trace).collect();
         if devices.len() < 2 {
             return;
         }

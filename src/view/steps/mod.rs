@@ -141,11 +141,13 @@ impl StepsView {
         }
         let title =
             |index: usize, open: &crate::session::OpenTrace| track_title(ctx.traces, index, &open.trace.info.title());
-        ComboBox::from_id_salt("steps of").selected_text(title(shown, open)).show_ui(ui, |ui| {
+        let combo = ComboBox::from_id_salt("steps of").selected_text(title(shown, open)).truncate().width(200.0);
+        let combo = combo.show_ui(ui, |ui| {
             for (index, open) in ctx.traces.iter().enumerate() {
                 ui.selectable_value(&mut ctx.steps.trace, index, title(index, open));
             }
         });
+        combo.response.on_hover_text("The file whose steps are listed").accessible_name("File of the steps");
     }
 
     /// The cursor follows the chosen step.

@@ -319,8 +319,13 @@ pub fn file_switch_ui(ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
             ui.selectable_value(&mut only, Some(trace), title(trace));
         }
     });
-    response.response.on_hover_text("Limit the tables to one of the open files").accessible_name("File of the tables");
-    *ctx.only = only;
+    let hint = "Limit all tables and the search to one of the open files";
+    response.response.on_hover_text(hint).accessible_name("File of the tables");
+    if only != *ctx.only {
+        *ctx.only = only;
+        // The steps are those of one file anyway.
+        ctx.steps.trace = only.unwrap_or(ctx.steps.trace);
+    }
 }
 
 /// The choice between everything and the selected time range, where there is one.

@@ -127,9 +127,9 @@ impl Background {
         self.running.is_some()
     }
 
-    /// The busy share of each pixel of a strip over the whole span, 0 to 1: the maximum over all open traces.
-    pub fn busy_shares(&mut self, ctx: &ViewContext<'_>, rect: Rect, ui: &Ui) -> Vec<f32> {
-        let scale = Scale::new(ctx.span, rect.left(), rect.width(), ui.pixels_per_point());
+    /// The busy share of each pixel of a strip over `span`, 0 to 1: the maximum over all open traces.
+    pub fn busy_shares(&mut self, ctx: &ViewContext<'_>, span: TimeRange, rect: Rect, ui: &Ui) -> Vec<f32> {
+        let scale = Scale::new(span, rect.left(), rect.width(), ui.pixels_per_point());
         let mut busiest = vec![0_u8; scale.n_pixels];
         let mut cells: Vec<Cell> = Vec::new();
         for (trace, open) in ctx.traces.iter().enumerate() {

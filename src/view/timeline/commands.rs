@@ -6,7 +6,7 @@ use crate::command::Command;
 use crate::model::{ProcessId, SliceId, SliceKind, TimeRange, Trace, TrackId};
 use crate::session::{Mark, OpenTrace, Selection};
 use crate::view::ViewContext;
-use crate::view::axis::{self, MARGIN, ZoomTarget, centered, fitted, middle, zoomed};
+use crate::view::axis::{self, ZoomTarget, centered, fitted, middle, zoomed};
 
 /// The direction of a step in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ impl Timeline {
     pub(super) fn run_command(&mut self, command: &Command, ctx: &mut ViewContext<'_>) -> bool {
         let view = ctx.navigation.visible();
         let at = self.pointer_time.unwrap_or(middle(view));
-        let target = ZoomTarget { at, span: ctx.span, margin: MARGIN, range: *ctx.range };
+        let target = ZoomTarget { at, span: ctx.span, content: ctx.content, margin: 0.0, range: *ctx.range };
         if axis::run(command, ctx.navigation, target) {
             return true;
         }

@@ -75,6 +75,8 @@ pub struct SliceBox {
     pub trace: usize,
     pub slice: SliceId,
     pub tint: Tint,
+    /// The color that the program chose, as 0xRRGGBB with any higher bits.
+    pub color: Option<u32>,
     pub rect: Rect,
 }
 
@@ -179,7 +181,8 @@ impl DrawList {
             self.boxes.extend(wide.iter().map(|wide| {
                 let rect = Rect::from_x_y_ranges(x(wide.from)..=x(wide.to), top..=top + height);
                 let slice = SliceId(row.slices.start + wide.index as u32);
-                SliceBox { trace: line.trace, slice, tint: open.trace.slice_tint(slice), rect }
+                let color = open.trace.facts.colors.get(slice).copied();
+                SliceBox { trace: line.trace, slice, tint: open.trace.slice_tint(slice), color, rect }
             }));
         }
     }

@@ -14,7 +14,7 @@ use crate::view::gaps::causes_ui;
 use crate::widget::gap_color::gap_color;
 
 /// Height of the legend, in points.
-pub const HEIGHT: f32 = 17.0;
+pub const HEIGHT: f32 = 18.0;
 const SWATCH: f32 = 8.0;
 
 /// Paints the causes of idle time within the view of the devices whose strips are on screen, in the order in which the
@@ -36,7 +36,7 @@ pub fn ui<'a>(ctx: &ViewContext<'_>, ui: &Ui, strips: &Strips, lines: impl Itera
         WidgetInfo::labeled(Role::Label, true, format!("Idle time in view: {all}"))
     });
     let painter = ui.painter_at(rect);
-    let (font, color) = (FontId::proportional(10.5), ui.visuals().weak_text_color());
+    let (font, color) = (FontId::proportional(11.5), ui.visuals().weak_text_color());
     painter.hline(rect.x_range(), rect.top(), ui.visuals().widgets.noninteractive.bg_stroke);
     let mut left = rect.left() + 4.0;
     let mut put = |text: String, class: Option<GapClass>| {

@@ -11,7 +11,7 @@ use crate::figures::{escape, format, text::display_name_within};
 use crate::model::{TimeRange, TrackId};
 use crate::session::Selection;
 use crate::view::ViewContext;
-use crate::view::axis::{MARGIN, fitted};
+use crate::view::axis::fitted;
 use crate::view::gaps::MAX_NAME;
 
 impl Timeline {
@@ -66,7 +66,7 @@ impl Timeline {
         }
         ui.separator();
         if ui.button("Zoom to fit").clicked() {
-            ctx.navigation.go(fitted(ctx.span, MARGIN, ctx.span));
+            ctx.commands.push(Command::ZoomToFit);
         }
     }
 

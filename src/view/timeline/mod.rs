@@ -40,7 +40,7 @@ use super::states::nothing_ui;
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::threads::{Part, parts};
 use crate::command::{Command, ctrl};
-use crate::model::{ProcessId, SliceId, TimeNs};
+use crate::model::{ProcessId, SliceId, TimeNs, TimeRange};
 use crate::session::{Selection, counts_events};
 
 const MINIMAP_HEIGHT: f32 = 26.0;
@@ -323,6 +323,13 @@ impl Timeline {
         });
     }
 
+    /// The content, unless more than that is visible.
+    fn minimap_span(&self, ctx: &ViewContext<'_>) -> TimeRange {
+        let view = ctx.navigation.visible();
+        let is_content = view.dur() <= ctx.content.dur() && view.intersect(ctx.content).is_some();
+        if is_content { ctx.content } else { ctx.span }
+    }
+
     fn labels_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui, parts: &Parts, areas: [Area; 3]) {
         let list = &self.tracks;
         let mut chosen = None;
@@ -409,8 +416,9 @@ impl View for Timeline {
         self.labels_ui(ctx, ui, &parts, areas);
         self.no_match_ui(ui, parts.canvas);
         self.filter_ui(ui, parts.filter);
-        let heights = self.background.busy_shares(ctx, parts.minimap, ui);
-        self.minimap.ui(ui, parts.minimap, &heights, ctx.navigation, ctx.span, &mut self.motion);
+        let whole = self.minimap_span(ctx);
+        let heights = self.background.busy_shares(ctx, whole, parts.minimap, ui);
+        self.minimap.ui(ui, parts.minimap, &heights, ctx.navigation, whole, &mut self.motion);
         self.scroll_bar_ui(ui, parts.scroll_bar, areas[1]);
         if has_legend {
             legend::ui(ctx, ui, &self.strips, self.on_screen(areas), parts.legend);

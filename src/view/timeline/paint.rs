@@ -4,7 +4,7 @@ use eframe::egui::{
     Align2, Color32, ColorImage, FontId, Mesh, Painter, Pos2, Rect, Shape, TextureHandle, TextureOptions, pos2, vec2,
 };
 
-use super::layout::{Curve, DrawList};
+use super::layout::{Curve, DrawList, SliceBox};
 use crate::figures::format;
 use crate::figures::text::shortened;
 use crate::model::{CounterUnit, SliceKind, StringId};
@@ -75,10 +75,14 @@ pub fn boxes(painter: &Painter, list: &DrawList, colors: &SliceColors) {
     mesh.reserve_vertices(list.boxes.len() * 4);
     mesh.reserve_triangles(list.boxes.len() * 2);
     for slice in &list.boxes {
-        let color = colors.full(slice.tint);
+        let color = color_of(slice, colors);
         shaded_rect(&mut mesh, slice.rect, color, darker(color));
     }
     painter.add(Shape::mesh(mesh));
+}
+
+fn color_of(slice: &SliceBox, colors: &SliceColors) -> Color32 {
+    slice.color.map_or_else(|| colors.full(slice.tint), slice_color::chosen)
 }
 
 fn darker(color: Color32) -> Color32 {
@@ -195,7 +199,8 @@ impl Labels {
             if let Some(galley) = self.0.fitting(painter, (slice.trace, name), visible.width() - 6.0, cut) {
                 // In the middle of the whole row: one that is half out of sight shows half of its label.
                 let y = slice.rect.center().y - galley.size().y / 2.0;
-                painter.galley(pos2(visible.left() + 3.0, y), galley, slice_color::TEXT);
+                let color = slice.color.map_or(slice_color::TEXT, |rgb| slice_color::text_on(slice_color::chosen(rgb)));
+                painter.galley(pos2(visible.left() + 3.0, y), galley, color);
             }
         }
         self.0.end(painter);

@@ -396,7 +396,7 @@ impl Builder<'_> {
     }
 
     /// The threads that only wait, where there are several and nothing is searched for; and all other tracks: of
-    /// threads those first that launch work of devices.
+    /// threads those first that launch work of devices, among them those that run the steps.
     fn units(&self, open: &OpenTrace, tracks: &[TrackId], group: &Group<'_>) -> (Vec<Unit>, Vec<Unit>) {
         let mut units: Vec<Unit> = Vec::new();
         let mut rest: Vec<(TrackId, (TrackId, String))> = Vec::new();
@@ -416,7 +416,8 @@ impl Builder<'_> {
         let most = units.iter().map(n_launches).max().unwrap_or(0);
         units.sort_by_key(|unit| {
             let is_launcher = most > 0 && n_launches(unit) * LAUNCHER >= most;
-            (open.trace.track(unit.head.0).kind, self.part(group.trace, unit.head.0).is_idle, !is_launcher)
+            let part = self.part(group.trace, unit.head.0);
+            (open.trace.track(unit.head.0).kind, part.is_idle, !is_launcher, part.role)
         });
         self.sort(&group.key, &mut units, |unit| &unit.head.1);
         let is_idle = |unit: &Unit| self.part(group.trace, unit.head.0).is_idle;

@@ -7,6 +7,8 @@ use crate::figures::text::{MAX_CHARS, display_name, shortened};
 use crate::figures::{Cell, Column, Order, Rows, Sort, escape};
 
 const ROW_HEIGHT: f32 = 20.0;
+/// The widest column of text gives way to others down to this width.
+const LEAST_NAME: f32 = 160.0;
 /// To the right of numbers.
 const MARGIN: f32 = 4.0;
 /// The longest text on hover, in characters.
@@ -70,41 +72,46 @@ impl std::fmt::Debug for Look<'_> {
 pub fn table_ui(data: &dyn Rows, look: Look<'_>, ui: &mut egui::Ui) -> Option<Action> {
     let mut action = None;
     let keyboard = ui.scope_id().with((look.name, "keyboard"));
+    let column_keys: Vec<&str> = data.columns().iter().map(|column| column.key).collect();
+    let widths_id = keyboard.with(&column_keys);
+    let known: Widths = ui.data(|kept| kept.get_temp(widths_id)).unwrap_or_default();
+    let mut widths = known.clone();
+    widths.needed.resize(data.columns().len(), 0.0);
     let (room, spacing) = (ui.available_width(), ui.spacing().item_spacing.x);
-    // The widths of the numbers that were on screen: no column is narrower, so that no number is cut.
-    let widths_id = keyboard.with(data.columns().iter().map(|column| column.key).collect::<Vec<_>>());
-    let known: Vec<f32> = ui.data(|kept| kept.get_temp(widths_id)).unwrap_or_default();
-    let mut needed = known.clone();
-    needed.resize(data.columns().len(), 0.0);
     let area = egui::ScrollArea::horizontal().id_salt(look.name).auto_shrink(false);
     let shown = area.show(ui, |ui| {
-        let keys: Vec<&str> = data.columns().iter().map(|column| column.key).collect();
         let mut table = TableBuilder::new(ui)
-            .id_salt((look.name, keys))
+            .id_salt((look.name, column_keys))
             .striped(true)
             .cell_layout(Layout::left_to_right(Align::Center))
             .sense(Sense::click())
             .auto_shrink(false)
             .animate_scrolling(false)
             .min_scrolled_height(0.0);
-        for (i, width) in widths(data.columns(), room, spacing).enumerate() {
-            let least = needed.get(i).copied().unwrap_or(0.0).max(36.0);
+        if widths.fit(data.columns(), room, spacing) {
+            table.reset();
+        }
+        for (&width, &least) in widths.shown.iter().zip(&widths.needed) {
+            let least = least.max(36.0);
             table = table.column(Width::initial(width.max(least)).at_least(least).resizable(true).clip(true));
         }
         if let Some(at) = look.cursor_position().filter(|_| look.is_moved) {
             table = table.scroll_to_row(at, None);
         }
-        table.header(ROW_HEIGHT, |row| action = header_ui(data, look.sort, row)).body(|body| {
+        let header = |row: TableRow<'_, '_>| (action, widths.shown) = header_ui(data, look.sort, row);
+        table.header(ROW_HEIGHT, header).body(|body| {
             body.rows(ROW_HEIGHT, look.order.rows().len(), |row| {
-                if let Some(asked) = row_ui(data, look, row, &mut needed) {
+                if let Some(asked) = row_ui(data, look, row, &mut widths.needed) {
                     action = Some(asked);
                 }
             });
         });
     });
-    if needed != known {
-        ui.data_mut(|kept| kept.insert_temp(widths_id, needed));
-        ui.ctx().request_repaint();
+    if widths != known {
+        if (&widths.needed, &widths.fitted) != (&known.needed, &known.fitted) {
+            ui.ctx().request_repaint();
+        }
+        ui.data_mut(|kept| kept.insert_temp(widths_id, widths));
     }
     let response = ui.interact(shown.inner_rect, keyboard, Sense::focusable_noninteractive());
     response.widget_info(|| WidgetInfo::labeled(egui::Role::Table, true, look.name));
@@ -121,16 +128,39 @@ pub fn table_ui(data: &dyn Rows, look: Look<'_>, ui: &mut egui::Ui) -> Option<Ac
     action
 }
 
-/// Initial widths in points. The widest text column gets the remaining space.
-fn widths(columns: &[Column], room: f32, spacing: f32) -> impl Iterator<Item = f32> {
-    let used: f32 = columns.iter().map(|column| f32::from(column.width) + spacing).sum();
-    let rest = (room - used).max(0.0);
-    let names = columns.iter().enumerate().filter(|(_, column)| column.is_text);
-    let widest = names.max_by_key(|(_, column)| column.width).map(|(i, _)| i);
-    columns
-        .iter()
-        .enumerate()
-        .map(move |(i, column)| f32::from(column.width) + if Some(i) == widest { rest } else { 0.0 })
+/// The widths of the columns of a table, in points.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Widths {
+    /// Of the widest number that was on screen: no column is narrower, so that no number is cut.
+    needed: Vec<f32>,
+    /// As the table was shown last; empty before.
+    shown: Vec<f32>,
+    /// The room and the needed widths that they fit.
+    fitted: Option<(f32, Vec<f32>)>,
+}
+
+impl Widths {
+    /// Where the room or a number has changed, the widest column of text gives or takes the difference, so that no
+    /// column leaves the room as long as there is enough; the others keep their widths. Whether it did.
+    fn fit(&mut self, columns: &[Column], room: f32, spacing: f32) -> bool {
+        let now = Some((room, self.needed.clone()));
+        if self.fitted == now {
+            return false;
+        }
+        if self.shown.len() != columns.len() {
+            self.shown = columns.iter().map(|column| f32::from(column.width)).collect();
+        }
+        let wide = self.shown.iter().zip(&self.needed).map(|(&shown, &needed)| shown.max(needed) + spacing);
+        let rest = room - wide.sum::<f32>();
+        let names = columns.iter().enumerate().filter(|(_, column)| column.is_text);
+        if let Some((i, column)) = names.max_by_key(|(_, column)| column.width) {
+            self.shown[i] = (self.shown[i] + rest).max(LEAST_NAME.min(f32::from(column.width)));
+        }
+        // The widths that an earlier run has kept are known once they were shown.
+        let is_shown = self.fitted.is_some();
+        self.fitted = if is_shown { now } else { Some((0.0, Vec::new())) };
+        is_shown
+    }
 }
 
 impl Look<'_> {
@@ -185,8 +215,10 @@ fn keys(look: Look<'_>, page: isize, ui: &egui::Ui) -> Option<Action> {
     Some(Action::Select(row((to.max(0) as usize).min(last))?))
 }
 
-fn header_ui(data: &dyn Rows, sort: Option<Sort>, mut row: TableRow<'_, '_>) -> Option<Action> {
+/// What was clicked, and the widths of the columns.
+fn header_ui(data: &dyn Rows, sort: Option<Sort>, mut row: TableRow<'_, '_>) -> (Option<Action>, Vec<f32>) {
     let mut clicked = None;
+    let mut widths = Vec::with_capacity(data.columns().len());
     for (i, column) in data.columns().iter().enumerate() {
         let mut is_clicked = false;
         let (_, whole) = row.col(|ui| {
@@ -200,6 +232,7 @@ fn header_ui(data: &dyn Rows, sort: Option<Sort>, mut row: TableRow<'_, '_>) -> 
                 is_clicked = head.on_hover_text(format!("{}\nClick to sort", column.help)).clicked();
             });
         });
+        widths.push(whole.rect.width());
         if is_clicked || whole.on_hover_cursor(egui::CursorIcon::PointingHand).clicked() {
             // Numbers start with the largest, names with the first.
             let known = sort.filter(|sort| sort.column == i);
@@ -207,7 +240,7 @@ fn header_ui(data: &dyn Rows, sort: Option<Sort>, mut row: TableRow<'_, '_>) -> 
             clicked = Some(Action::Sort(Sort { column: i, is_descending }));
         }
     }
-    clicked
+    (clicked, widths)
 }
 
 /// A triangle beside the header of the sorted column; it points down for descending order.
@@ -375,6 +408,24 @@ mod tests {
 
     use super::*;
     use crate::figures::Data;
+
+    #[test]
+    fn a_narrower_table_keeps_its_right_columns_in_sight() {
+        let column = |width, is_text| Column { title: "", key: "", help: "", width, is_text };
+        let columns = [column(300, true), column(80, false), column(100, true)];
+        let mut widths = Widths { needed: vec![0.0, 90.0, 0.0], ..Widths::default() };
+        assert!(!widths.fit(&columns, 1_000.0, 10.0), "what an earlier run has kept comes first");
+        assert_eq!(widths.shown, [780.0, 80.0, 100.0]);
+        assert!(widths.fit(&columns, 700.0, 10.0));
+        assert_eq!(widths.shown, [480.0, 80.0, 100.0]);
+        // The person makes one wider: it stays so, until there is other room.
+        widths.shown[2] = 200.0;
+        assert!(!widths.fit(&columns, 700.0, 10.0));
+        assert!(widths.fit(&columns, 600.0, 10.0));
+        assert_eq!(widths.shown, [280.0, 80.0, 200.0]);
+        assert!(widths.fit(&columns, 300.0, 10.0));
+        assert_eq!(widths.shown, [LEAST_NAME, 80.0, 200.0]);
+    }
 
     #[test]
     fn only_rows_on_screen_are_painted() {

@@ -71,8 +71,8 @@ impl Axis<'_> {
     /// Margin on both sides where everything is shown, as a share of it.
     pub fn margin(&self) -> f64 {
         match self.kind {
-            AxisKind::Time => MARGIN,
-            AxisKind::Events => 0.0,
+            AxisKind::Time if self.is_alone => MARGIN,
+            _ => 0.0,
         }
     }
 

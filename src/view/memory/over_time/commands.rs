@@ -44,7 +44,11 @@ impl MemoryOverTime {
         }
         let range = ctx.range.map(|range| axis.at_times(range));
         let navigation = axis.navigation(&mut self.navigation, ctx.navigation);
-        if axis::run(command, navigation, ZoomTarget { at, span, margin: axis.margin(), range }) {
+        if axis::run(
+            command,
+            navigation,
+            ZoomTarget { at, span, content: axis.reach(ctx.content), margin: axis.margin(), range },
+        ) {
             if *command == Command::ZoomToFit {
                 navigation.bytes = None;
             }
