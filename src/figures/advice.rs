@@ -1,7 +1,6 @@
 //! Advice of the rules: what to do, and how to check it, as far as it fits the run.
 
-use crate::analysis::rules::{Basis, Hit, Rule, RunFacts, Vendor, is_fp32_matmul};
-use crate::figures::kernel_kind::KernelKind;
+use crate::analysis::rules::{Basis, Hit, KernelKind, Rule, RunFacts, Vendor, is_fp32_matmul};
 
 /// What advice is about.
 #[derive(Clone, Copy, Debug)]
@@ -445,6 +444,33 @@ fn kernel_lines(rule: Rule) -> &'static [Line] {
             (ALWAYS, "To check, the step has fewer kernels, and the busy share is higher"),
         ],
         Rule::Fp32Matmul => FP32,
+        Rule::Elementwise => &[
+            (EAGER, "Fuse them: torch.compile joins operators that follow one another into one kernel"),
+            (
+                COMPILED,
+                "torch.compile is in use, and these run outside of what it compiled: TORCH_LOGS=graph_breaks names what it leaves out",
+            ),
+            (TOO_OLD, "Use fused operators of libraries (this GPU is too old for torch.compile)"),
+            (
+                TORCH,
+                "Use operators that do several things at once: fused norms, activations and rotary embeddings, scaled_dot_product_attention",
+            ),
+            (TRAINS, "Update many parameters with one launch: optimizers with foreach=True or fused=True"),
+            (OTHER, "Fuse kernels that read and write the same data"),
+            (ALWAYS, "To check, the step has fewer elementwise kernels, and their time falls"),
+        ],
+        Rule::IrregularSteps => &[
+            (ALWAYS, "Compare the step with one of the median: select each in the table of steps, and see the part that differs"),
+            (
+                ALWAYS,
+                "Where memory is allocated or code compiled in single steps, warm up with every shape that occurs, or keep shapes alike",
+            ),
+            (ALWAYS, "To check, the outliers in the table of steps are gone"),
+        ],
+        Rule::Recording => &[
+            (ALWAYS, "Do not trust how long the host takes: it is faster without the recording of frames"),
+            (ALWAYS, "To check, record with with_stack=False and compare the step times; keep frames for finding the place"),
+        ],
         Rule::SlowKernels => &[
             (
                 |case| TORCH(case) && case.run.has_tf32 && has_fp32(case),
@@ -472,6 +498,10 @@ fn kernel_lines(rule: Rule) -> &'static [Line] {
             (
                 |case| case.is_kernel(KernelKind::Access),
                 "Sorting, scanning and indexed access are slow for their bytes: check how much of it is needed, and in which order it accesses memory",
+            ),
+            (
+                |case| case.is_kernel(KernelKind::Elementwise),
+                "One operator on every element takes long where tensors are large: fuse it with those before and after it",
             ),
             (
                 |case| case.is_kernel(KernelKind::Other),

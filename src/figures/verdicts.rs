@@ -5,8 +5,8 @@ use super::findings::value;
 use super::{Cell, Part, figures, format};
 use crate::analysis::finding::{Evidence, Finding, Unit};
 use crate::analysis::rules::{
-    Basis, Check, Hit, Kind, Levels, Missing, NoWork, Recurring, Rule, SmallCollectives, SyncSite, Thresholds,
-    Verdicts, Window,
+    Basis, Bound, Cause, Check, Hit, Irregular, KernelKind, Kind, Levels, Makeup, Missing, NoWork, Part as StepPart,
+    Recurring, Rule, SmallCollectives, SyncSite, Thresholds, Verdicts, Window,
 };
 use crate::model::{DurNs, Severity, Trace};
 
@@ -165,7 +165,7 @@ fn default_level(hit: &Hit) -> Option<f64> {
 /// The unit of what a rule measures.
 pub fn unit(rule: Rule) -> Unit {
     match rule {
-        Rule::DataTime => Unit::Ratio,
+        Rule::DataTime | Rule::IrregularSteps => Unit::Ratio,
         Rule::NoDeviceWork => Unit::Count,
         _ => Unit::Share,
     }
@@ -263,6 +263,13 @@ fn other_text(hit: &Hit, thresholds: &Thresholds, device: &str, names: &str, mos
         Rule::Fp32Matmul => format!(
             "{device}: {count} matrix products in fp32 without tensor cores take {share} {scope}: {amount}{per_step}{most}"
         ),
+        Rule::Elementwise => format!(
+            "{device}: {count} kernels of single elementwise operators take {share} {scope}: {amount}{per_step}{most}"
+        ),
+        Rule::IrregularSteps => {
+            format!("{device}: {}", hit.irregular.as_ref().map(irregular).unwrap_or_default())
+        }
+        Rule::Recording => recording(hit, device),
         Rule::RecurringGap => {
             format!("{device}: {}", hit.recurring.as_ref().map(|gap| recurring(gap, hit.measured)).unwrap_or_default())
         }
@@ -296,6 +303,36 @@ fn small_collectives(hit: &Hit, device: &str) -> String {
         size.unwrap_or_default(),
         scope(hit),
         self::per_step(hit),
+    )
+}
+
+/// Which steps, how long the one is that differs most, and in what.
+fn irregular(of: &Irregular) -> String {
+    let n = of.steps.len();
+    let step = of.steps.first().map(|name| clipped(name)).unwrap_or_default();
+    let others = if n > 1 { format!(" ({} more differ as well)", format::count(n as u64 - 1)) } else { String::new() };
+    let [step_ns, median, part_ns, usual] =
+        [of.step_ns, of.median_ns, of.part_ns, of.median_part_ns].map(format::duration);
+    let part = match of.part {
+        StepPart::Compute => "compute".to_owned(),
+        StepPart::Communication => "communication without compute".to_owned(),
+        StepPart::Copies => "copies without compute".to_owned(),
+        StepPart::Idle(class) => format!("idle time ({})", class.label().to_lowercase()),
+    };
+    format!("{step} takes {step_ns}, the median step {median}{others}; most of the difference is {part}: {part_ns} and {usual}")
+}
+
+/// How many frames, and what they cost.
+fn recording(hit: &Hit, device: &str) -> String {
+    let frames = format::count(hit.count);
+    let time = hit.range.map_or(0, |range| range.dur());
+    let every = format::duration(time / hit.count.max(1) as DurNs);
+    format!(
+        "{device} waits for a host that the recording slows down: {frames} Python frames were recorded, one every {every}, \
+         which costs about {} or more, {} {}",
+        format::duration(hit.amount),
+        percent(hit.measured),
+        scope(hit),
     )
 }
 
