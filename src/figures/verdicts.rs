@@ -5,8 +5,8 @@ use super::findings::value;
 use super::{Cell, Part, figures, format};
 use crate::analysis::finding::{Evidence, Finding, Unit};
 use crate::analysis::rules::{
-    Basis, Bound, Cause, Check, Hit, Irregular, KernelKind, Kind, Levels, Makeup, Missing, NoWork, Part as StepPart,
-    Recurring, Rule, SmallCollectives, SyncSite, Thresholds, Verdicts, Window,
+    Basis, Check, Hit, Irregular, Kind, Levels, Missing, NoWork, Part as StepPart, Recurring, Rule, SmallCollectives,
+    SyncSite, Thresholds, Verdicts, Window,
 };
 use crate::model::{DurNs, Severity, Trace};
 
@@ -171,12 +171,12 @@ pub fn unit(rule: Rule) -> Unit {
     }
 }
 
-fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     value(share, Unit::Share)
 }
 
 /// A device and its rank: `Rank 3, GPU 0`.
-fn device(device: Option<u32>, rank: Option<u32>) -> String {
+pub fn device(device: Option<u32>, rank: Option<u32>) -> String {
     let device = device.map_or_else(|| "The host".to_owned(), |device| format!("GPU {device}"));
     match rank {
         Some(rank) => format!("Rank {rank}, {device}"),
@@ -347,7 +347,12 @@ fn no_work(found: &NoWork) -> String {
 
 /// What the share of a hit is of: `of the time in 4 steps`.
 fn scope(hit: &Hit) -> String {
-    match (hit.basis, hit.n_steps) {
+    scope_of(hit.basis, hit.n_steps)
+}
+
+/// The same for judged time.
+pub fn scope_of(basis: Basis, n_steps: usize) -> String {
+    match (basis, n_steps) {
         (Basis::Range, _) => "of the selected time".to_owned(),
         (Basis::Steps, 1) => "of the time in one step".to_owned(),
         (Basis::Steps, n) => format!("of the time in {n} steps"),
@@ -462,7 +467,7 @@ fn host(gap: &Recurring) -> String {
 }
 
 /// A name short enough for a sentence: of a frame the end, with function and line, of others the start.
-fn clipped(name: &str) -> String {
+pub fn clipped(name: &str) -> String {
     let n = name.chars().count();
     if n <= MAX_NAME {
         return name.to_owned();
