@@ -327,7 +327,8 @@ fn chart(
         } else {
             format!("Mean of {} to {}", steps.names[first], steps.names[last - 1])
         };
-        StepBar { name, time: time(&steps.boundaries).shifted(open.offset), parts }
+        let time = steps.extents()[first].union(steps.extents()[last - 1]);
+        StepBar { name, time: time.shifted(open.offset), parts }
     };
     let bars = (0..steps.len()).step_by(steps_per_bar).map(bar).collect();
     Chart { title, source: steps.source.label(), series, bars, steps_per_bar }
