@@ -22,6 +22,12 @@ impl Case<'_> {
         self.hit.is_some_and(|hit| hit.shares.from_device_ns > hit.shares.to_device_ns)
     }
 
+    /// Whether most of the code is compiled or linked at run time, not loaded.
+    fn is_just_in_time(&self) -> bool {
+        let is_compiler = |name: &String| ["cuLink", "nvrtc", "hiprtc"].iter().any(|start| name.starts_with(start));
+        self.hit.and_then(|hit| hit.names.first()).is_some_and(is_compiler)
+    }
+
     /// Whether the largest kernel is of a kind.
     fn is_kernel(&self, kind: KernelKind) -> bool {
         let name = self.hit.and_then(|hit| hit.names.first());
@@ -332,7 +338,19 @@ fn more_lines(rule: Rule) -> &'static [Line] {
         ],
         Rule::ModuleLoad => &[
             (ALWAYS, "Warm up before the steps that matter: code is loaded or compiled when it is first used"),
-            (NVIDIA, "CUDA_MODULE_LOADING=EAGER loads all code at the start"),
+            (
+                |case| case.run.is_xla,
+                "JAX compiles each function once for each shape: keep shapes alike, and keep what is compiled between runs (jax_compilation_cache_dir)",
+            ),
+            (
+                |case| case.is_just_in_time() && !case.run.is_xla,
+                "It is compiled or linked at run time: build for this GPU's architecture in place of PTX, and keep the driver's cache (CUDA_CACHE_PATH, CUDA_CACHE_MAXSIZE)",
+            ),
+            // What is compiled at run time is in no module that could be loaded at the start.
+            (
+                |case| NVIDIA(case) && !case.is_just_in_time() && !case.run.is_xla,
+                "CUDA_MODULE_LOADING=EAGER loads all code at the start",
+            ),
             (COMPILED, "Find recompilations with TORCH_LOGS=recompiles, and mark shapes that vary as dynamic"),
             (ALWAYS, "To check, record later steps: what is loaded once does not come back"),
         ],
@@ -555,6 +573,7 @@ pub mod tests {
             has_graphs: bit(i, 4),
             has_stacks: bit(i, 5),
             is_training: bit(i, 6),
+            is_xla: bit(i, 7) && !bit(i, 2) && !bit(i, 3),
             is_too_old: bit(i, 7) && !bit(i, 0),
             has_tf32: bit(i, 8) && !bit(i, 0) && !bit(i, 7),
             has_operators: bit(i, 5),

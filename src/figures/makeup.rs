@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::verdicts::{Judged, clipped, device, percent, scope_of};
 use super::{Cell, Part, figures, format};
-use crate::analysis::rules::{Bound, Cause, Hit, KernelKind, Makeup, RunFacts, Window};
-use crate::model::DurNs;
+use crate::analysis::rules::{Bound, Cause, Hit, KernelKind, Makeup, Rule, RunFacts, Window};
+use crate::model::{DurNs, Severity};
 
 /// Idle time below this share is not said to be waiting.
 const WAITS: f64 = 0.03;
@@ -19,6 +19,8 @@ pub struct Summary<'a> {
     run: &'a RunFacts,
     /// The finding about the device whose ceiling is highest.
     best: Option<&'a Hit>,
+    /// The warning about kernels that has most time.
+    kernels: Option<&'a Hit>,
 }
 
 /// Idle time of a device by its cause.
@@ -39,7 +41,12 @@ impl<'a> Summary<'a> {
             let window = verdicts.windows.iter().find(|window| window.device == makeup.device)?;
             let own = verdicts.hits.iter().filter(|hit| hit.device == makeup.device);
             let best = own.filter(|hit| hit.ceiling_ns_per_step.is_some()).max_by_key(|hit| hit.ceiling_ns_per_step);
-            Some(Self { rank: judged.trace.info.rank, makeup, window, run: &verdicts.run, best })
+            let is_of_kernels = |hit: &&Hit| {
+                matches!(hit.rule, Rule::Fp32Matmul | Rule::Elementwise) && hit.severity > Severity::Note
+            };
+            let own = verdicts.hits.iter().filter(|hit| hit.device == makeup.device);
+            let kernels = own.filter(is_of_kernels).max_by_key(|hit| hit.amount);
+            Some(Self { rank: judged.trace.info.rank, makeup, window, run: &verdicts.run, best, kernels })
         };
         verdicts.makeups.iter().filter_map(summary).collect()
     }
@@ -77,9 +84,9 @@ impl<'a> Summary<'a> {
         let idle = self.share(parts.idle_ns);
         let cause = self.makeup.causes.first().map(|&(cause, ns)| (cause_label(cause), percent(self.share(ns))));
         let waits = match cause {
-            _ if idle < WAITS => "nothing waits".to_owned(),
-            Some((label, share)) => format!("it waits {}, most by cause: {label} ({share})", percent(idle)),
-            None => format!("it waits {}", percent(idle)),
+            _ if idle < WAITS => ": nothing waits".to_owned(),
+            Some((label, share)) => format!(" and waits {}, most by \"{label}\" ({share})", percent(idle)),
+            None => format!(" and waits {}", percent(idle)),
         };
         let does = match self.makeup.bound() {
             Bound::Compute => format!("It is compute-bound ({})", percent(self.share(parts.compute_ns))),
@@ -93,7 +100,7 @@ impl<'a> Summary<'a> {
         let kind = self.kind().filter(|kind| kind.0 != KernelKind::Other);
         let kind = kind.map(|(kind, share)| format!(", {} take {} of the kernel time", kind_label(kind), percent(share)));
         format!(
-            "{who} is busy {} {scope}, {waits}. {does}{}{}. What would help most: {}",
+            "{who} is busy {} {scope}{waits}. {does}{}{}. What would help most: {}",
             percent(self.busy()),
             kernel.unwrap_or_default(),
             kind.unwrap_or_default(),
@@ -101,8 +108,14 @@ impl<'a> Summary<'a> {
         )
     }
 
-    /// What gains most: the finding with the highest ceiling, else less of what takes most of the time.
+    /// What gains most: the finding with the highest ceiling, or a warning about kernels with more time than that, else
+    /// less of what takes most of the time.
     fn help(&self) -> String {
+        let n_steps = self.window.steps.len().max(1) as DurNs;
+        let ceiling = self.best.and_then(|hit| hit.ceiling_ns_per_step).unwrap_or_default();
+        if let Some(hit) = self.kernels.filter(|hit| hit.amount / n_steps > ceiling) {
+            return format!("\"{}\", which take {}", hit.rule.label(), percent(hit.measured));
+        }
         if let Some((hit, ns)) = self.best.and_then(|hit| Some((hit, hit.ceiling_ns_per_step?))) {
             return format!("\"{}\", at most {} per step", hit.rule.label(), format::duration(ns));
         }

@@ -218,8 +218,9 @@ pub fn steps<'a>() -> Part<StepsOf<'a>> {
         number "max_ns", "Max", 84, Cell::Ns(row.durations().max_ns), "Longest duration";
         number "std_ns", "Std. dev.", 84, Cell::Ns(row.durations().std_ns.unwrap_or_default()),
             "Standard deviation of the sample";
-        number "gpu_utilization", "GPU utilization", 110, Cell::or_empty(row.utilization(), Cell::Share),
-            "Share of the steps that count in which a kernel runs, the mean of the devices";
+        number "gpu_utilization", "GPU utilization, host steps", 150, Cell::or_empty(row.utilization(), Cell::Share),
+            "Share of the steps that count, as the host sees them, in which a kernel runs: TensorBoard's figure, the mean of \
+             the devices. Busy shares elsewhere count copies as well, of the judged time or of all time";
         words "devices", "Devices", 0, devices(row), "GPU utilization of each device";
         words "list", "List", 0, list(row), "The steps";
     };
@@ -232,7 +233,7 @@ pub fn steps<'a>() -> Part<StepsOf<'a>> {
 fn step_utilization() -> Part<(u32, f64)> {
     let figures = figures! { row: (u32, f64);
         number "device", "Device", 58, Cell::Count(u64::from(row.0)), "Index of the device";
-        number "gpu_utilization", "GPU utilization", 110, Cell::Share(row.1),
+        number "gpu_utilization", "GPU utilization, host steps", 150, Cell::Share(row.1),
             "Share of the steps that count in which a kernel runs on it";
     };
     Part::new("devices", "Devices", figures)

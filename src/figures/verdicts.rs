@@ -319,7 +319,12 @@ fn irregular(of: &Irregular) -> String {
         StepPart::Copies => "copies without compute".to_owned(),
         StepPart::Idle(class) => format!("idle time ({})", class.label().to_lowercase()),
     };
-    format!("{step} takes {step_ns}, the median step {median}{others}; most of the difference is {part}: {part_ns} and {usual}")
+    let [short, long] = [of.step_ns.min(of.median_ns), of.step_ns.max(of.median_ns)];
+    let ratio = value(long as f64 / short.max(1) as f64, Unit::Ratio);
+    format!(
+        "{step} takes {step_ns} and the median step {median} ({ratio}){others}; most of the difference is {part}: \
+         {part_ns} and {usual}"
+    )
 }
 
 /// How many frames, and what they cost.
