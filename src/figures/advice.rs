@@ -478,7 +478,10 @@ fn kernel_lines(rule: Rule) -> &'static [Line] {
             (ALWAYS, "To check, the step has fewer elementwise kernels, and their time falls"),
         ],
         Rule::IrregularSteps => &[
-            (ALWAYS, "Compare the step with one of the median: select each in the table of steps, and see the part that differs"),
+            (
+                ALWAYS,
+                "Compare the step with one of the median: select each in the table of steps, and see the part that differs",
+            ),
             (
                 ALWAYS,
                 "Where memory is allocated or code compiled in single steps, warm up with every shape that occurs, or keep shapes alike",
@@ -487,7 +490,10 @@ fn kernel_lines(rule: Rule) -> &'static [Line] {
         ],
         Rule::Recording => &[
             (ALWAYS, "Do not trust how long the host takes: it is faster without the recording of frames"),
-            (ALWAYS, "To check, record with with_stack=False and compare the step times; keep frames for finding the place"),
+            (
+                ALWAYS,
+                "To check, record with with_stack=False and compare the step times; keep frames for finding the place",
+            ),
         ],
         Rule::SlowKernels => &[
             (

@@ -41,9 +41,8 @@ impl<'a> Summary<'a> {
             let window = verdicts.windows.iter().find(|window| window.device == makeup.device)?;
             let own = verdicts.hits.iter().filter(|hit| hit.device == makeup.device);
             let best = own.filter(|hit| hit.ceiling_ns_per_step.is_some()).max_by_key(|hit| hit.ceiling_ns_per_step);
-            let is_of_kernels = |hit: &&Hit| {
-                matches!(hit.rule, Rule::Fp32Matmul | Rule::Elementwise) && hit.severity > Severity::Note
-            };
+            let is_of_kernels =
+                |hit: &&Hit| matches!(hit.rule, Rule::Fp32Matmul | Rule::Elementwise) && hit.severity > Severity::Note;
             let own = verdicts.hits.iter().filter(|hit| hit.device == makeup.device);
             let kernels = own.filter(is_of_kernels).max_by_key(|hit| hit.amount);
             Some(Self { rank: judged.trace.info.rank, makeup, window, run: &verdicts.run, best, kernels })
@@ -93,12 +92,15 @@ impl<'a> Summary<'a> {
             Bound::Communication => {
                 format!("It is communication-bound ({} without compute)", percent(self.share(parts.exposed_comm_ns)))
             }
-            Bound::Copies => format!("It is bound by copies ({} without compute)", percent(self.share(parts.exposed_copy_ns))),
+            Bound::Copies => {
+                format!("It is bound by copies ({} without compute)", percent(self.share(parts.exposed_copy_ns)))
+            }
             Bound::Idle => "It waits more than it works".to_owned(),
         };
         let kernel = self.kernel().map(|(name, share)| format!("; {} takes {}", clipped(name), percent(share)));
         let kind = self.kind().filter(|kind| kind.0 != KernelKind::Other);
-        let kind = kind.map(|(kind, share)| format!(", {} take {} of the kernel time", kind_label(kind), percent(share)));
+        let kind =
+            kind.map(|(kind, share)| format!(", {} take {} of the kernel time", kind_label(kind), percent(share)));
         format!(
             "{who} is busy {} {scope}{waits}. {does}{}{}. What would help most: {}",
             percent(self.busy()),
@@ -125,7 +127,9 @@ impl<'a> Summary<'a> {
             Bound::Copies => "copies beside kernels, or fewer of them".to_owned(),
             Bound::Idle => {
                 let cause = self.makeup.causes.first();
-                cause.map_or_else(String::new, |&(cause, _)| format!("ending the idle time by \"{}\"", cause_label(cause)))
+                cause.map_or_else(String::new, |&(cause, _)| {
+                    format!("ending the idle time by \"{}\"", cause_label(cause))
+                })
             }
         }
     }
@@ -138,7 +142,9 @@ impl<'a> Summary<'a> {
             Some(KernelKind::Elementwise) if !is_compiled && !is_too_old => "fused elementwise kernels (torch.compile)",
             Some(KernelKind::Elementwise) => "fused elementwise kernels",
             Some(KernelKind::Access) => "less sorting, scanning and indexed access",
-            Some(KernelKind::Other) | None => return self.kernel().map_or_else(String::new, |(name, _)| format!("a faster {}", clipped(name))),
+            Some(KernelKind::Other) | None => {
+                return self.kernel().map_or_else(String::new, |(name, _)| format!("a faster {}", clipped(name)));
+            }
         };
         text.to_owned()
     }

@@ -42,8 +42,7 @@ impl Device<'_, '_> {
         }
         let Some(steps) = self.of.steps else { return };
         let Boundaries { device, .. } = steps.on(self.busy.process);
-        let all: Vec<TimeRange> =
-            device.windows(2).map(|pair| TimeRange { start: pair[0], end: pair[1] }).collect();
+        let all: Vec<TimeRange> = device.windows(2).map(|pair| TimeRange { start: pair[0], end: pair[1] }).collect();
         let mut sorted = self.window.steps.clone();
         sorted.sort_by_key(|step| step.dur());
         let median = sorted[sorted.len() / 2];
@@ -55,7 +54,9 @@ impl Device<'_, '_> {
             all.first() == Some(step) && self.window.steps[0].start == step.end && step.dur() < median.dur()
         };
         let counts = |step: &TimeRange| self.window.steps.binary_search_by_key(&step.start, |one| one.start).is_ok();
-        let mut judged: Vec<(usize, f64)> = all.iter().enumerate()
+        let mut judged: Vec<(usize, f64)> = all
+            .iter()
+            .enumerate()
             .filter(|(_, step)| counts(step) || is_early(step))
             .map(|(k, step)| (k, ratio(step)))
             .collect();
@@ -63,11 +64,13 @@ impl Device<'_, '_> {
         let Some(&(worst, measured)) = judged.first() else { return };
         let first = self.out.thresholds.irregular_steps.first();
         let is_named = device.len() == steps.boundaries.len();
-        let name = |k: usize| steps.names.get(k).filter(|_| is_named).cloned().unwrap_or_else(|| format!("Step {}", k + 1));
+        let name =
+            |k: usize| steps.names.get(k).filter(|_| is_named).cloned().unwrap_or_else(|| format!("Step {}", k + 1));
         let beyond = judged.iter().take_while(|step| step.1 >= first).map(|step| name(step.0)).collect();
         let [own, usual] = [all[worst], median].map(|step| parts(breakdown(self.busy, step), ledger, step));
         let differences = own.into_iter().zip(usual).map(|((part, own), (_, usual))| (part, own, usual));
-        let Some((part, part_ns, median_part_ns)) = differences.max_by_key(|(_, own, usual)| own.abs_diff(*usual)) else {
+        let Some((part, part_ns, median_part_ns)) = differences.max_by_key(|(_, own, usual)| own.abs_diff(*usual))
+        else {
             return;
         };
         let irregular = Irregular {
@@ -89,10 +92,7 @@ impl Device<'_, '_> {
 fn parts(of: Breakdown, ledger: &Ledger, step: TimeRange) -> Vec<(Part, DurNs)> {
     let idle = GapClass::ALL.into_iter().zip(ledger.totals(step).by_class);
     let idle = idle.map(|(class, totals)| (Part::Idle(class), totals.total_ns));
-    let busy = [
-        (Part::Compute, of.compute_ns),
-        (Part::Communication, of.exposed_comm_ns),
-        (Part::Copies, of.exposed_copy_ns),
-    ];
+    let busy =
+        [(Part::Compute, of.compute_ns), (Part::Communication, of.exposed_comm_ns), (Part::Copies, of.exposed_copy_ns)];
     busy.into_iter().chain(idle).collect()
 }

@@ -245,7 +245,8 @@ fn has_step_word(name: &str) -> bool {
 ///
 /// * `named`: by start, the outer before the inner.
 pub fn divisions(named: &[Named<'_>], work: &Coverage) -> Vec<Division> {
-    let mut warm_up: Vec<TimeRange> = named.iter().filter(|named| is_warm_up(named.name)).map(|named| named.time).collect();
+    let mut warm_up: Vec<TimeRange> =
+        named.iter().filter(|named| is_warm_up(named.name)).map(|named| named.time).collect();
     if !warm_up.is_empty() {
         unite(&mut warm_up);
         let is_outside = |ts: TimeNs| {
