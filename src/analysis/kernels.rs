@@ -121,7 +121,7 @@ pub fn kernels(scope: &Scope<'_>, by: KernelsBy) -> Vec<KernelTotals> {
 /// call launched on a stream, as of a graph, only the first waits for the call: the others wait for that.
 ///
 /// * Cost: O(kernels), a look-up of the launching call each.
-/// * Source: `cuda_kern_exec_sum` of NVIDIA Nsight Systems.
+/// * Source: `cuda_kern_exec_sum` of NVIDIA Nsight Systems, which counts each node of a graph.
 pub fn add_queue_times(traces: &[&Trace], rows: &mut [KernelTotals]) {
     rows.par_iter_mut().for_each(|row| {
         let waited = |&Instance { trace, slice }: &Instance| {
