@@ -442,13 +442,9 @@ fn unknown_lines(rule: Rule) -> &'static [Line] {
     }
 }
 
-/// The same for what is not idle time.
+/// The same for kernels.
 fn kernel_lines(rule: Rule) -> &'static [Line] {
     match rule {
-        Rule::DataTime => &[
-            (ALWAYS, "The loader cannot keep up: more workers, faster storage, or less work per sample"),
-            (ALWAYS, "To check, time the loader alone: its batches per second are a limit for the training"),
-        ],
         Rule::TinyKernels => &[
             (EAGER, "Fuse them: torch.compile, or larger batches"),
             (TOO_OLD, "Fuse them, or larger batches (this GPU is too old for torch.compile)"),
@@ -462,39 +458,7 @@ fn kernel_lines(rule: Rule) -> &'static [Line] {
             (ALWAYS, "To check, the step has fewer kernels, and the busy share is higher"),
         ],
         Rule::Fp32Matmul => FP32,
-        Rule::Elementwise => &[
-            (EAGER, "Fuse them: torch.compile joins operators that follow one another into one kernel"),
-            (
-                COMPILED,
-                "torch.compile is in use, and these run outside of what it compiled: TORCH_LOGS=graph_breaks names what it leaves out",
-            ),
-            (TOO_OLD, "Use fused operators of libraries (this GPU is too old for torch.compile)"),
-            (
-                TORCH,
-                "Use operators that do several things at once: fused norms, activations and rotary embeddings, scaled_dot_product_attention",
-            ),
-            (TRAINS, "Update many parameters with one launch: optimizers with foreach=True or fused=True"),
-            (OTHER, "Fuse kernels that read and write the same data"),
-            (ALWAYS, "To check, the step has fewer elementwise kernels, and their time falls"),
-        ],
-        Rule::IrregularSteps => &[
-            (
-                ALWAYS,
-                "Compare the step with one of the median: select each in the table of steps, and see the part that differs",
-            ),
-            (
-                ALWAYS,
-                "Where memory is allocated or code compiled in single steps, warm up with every shape that occurs, or keep shapes alike",
-            ),
-            (ALWAYS, "To check, the outliers in the table of steps are gone"),
-        ],
-        Rule::Recording => &[
-            (ALWAYS, "Do not trust how long the host takes: it is faster without the recording of frames"),
-            (
-                ALWAYS,
-                "To check, record with with_stack=False and compare the step times; keep frames for finding the place",
-            ),
-        ],
+        Rule::Elementwise => ELEMENTWISE,
         Rule::SlowKernels => &[
             (
                 |case| TORCH(case) && case.run.has_tf32 && has_fp32(case),
@@ -533,9 +497,38 @@ fn kernel_lines(rule: Rule) -> &'static [Line] {
             ),
             (ALWAYS, "To check it, profile it with ncu --set full"),
         ],
+        _ => step_lines(rule),
+    }
+}
+
+/// The same for what is about steps, memory or the recording.
+fn step_lines(rule: Rule) -> &'static [Line] {
+    match rule {
+        Rule::DataTime => &[
+            (ALWAYS, "The loader cannot keep up: more workers, faster storage, or less work per sample"),
+            (ALWAYS, "To check, time the loader alone: its batches per second are a limit for the training"),
+        ],
         Rule::RecurringGap => &[
             (ALWAYS, "Open the gap to see what the host did in it; ending it gains its ceiling at most, in every step"),
             (ALWAYS, "To check, record the same steps again: the cluster is gone or smaller"),
+        ],
+        Rule::IrregularSteps => &[
+            (
+                ALWAYS,
+                "Compare the step with one of the median: select each in the table of steps, and see the part that differs",
+            ),
+            (
+                ALWAYS,
+                "Where memory is allocated or code compiled in single steps, warm up with every shape that occurs, or keep shapes alike",
+            ),
+            (ALWAYS, "To check, the outliers in the table of steps are gone"),
+        ],
+        Rule::Recording => &[
+            (ALWAYS, "Do not trust how long the host takes: it is faster without the recording of frames"),
+            (
+                ALWAYS,
+                "To check, record with with_stack=False and compare the step times; keep frames for finding the place",
+            ),
         ],
         Rule::MemoryNearlyFull => &[
             (ALWAYS, "Leave a tenth free: a smaller batch, or lower precision"),
@@ -558,6 +551,23 @@ const FP32: &[Line] = &[
         "Where a relative error of 0.001 is accepted, compute them in TF32 (CUBLAS_COMPUTE_32F_FAST_TF32), or in bf16",
     ),
     (ALWAYS, "To check, their kernels have other names (s1688gemm, s16816gemm, tf32), and their time falls"),
+];
+
+/// For kernels of single elementwise operators.
+const ELEMENTWISE: &[Line] = &[
+    (EAGER, "Fuse them: torch.compile joins operators that follow one another into one kernel"),
+    (
+        COMPILED,
+        "torch.compile is in use, and these run outside of what it compiled: TORCH_LOGS=graph_breaks names what it leaves out",
+    ),
+    (TOO_OLD, "Use fused operators of libraries (this GPU is too old for torch.compile)"),
+    (
+        TORCH,
+        "Use operators that do several things at once: fused norms, activations and rotary embeddings, scaled_dot_product_attention",
+    ),
+    (TRAINS, "Update many parameters with one launch: optimizers with foreach=True or fused=True"),
+    (OTHER, "Fuse kernels that read and write the same data"),
+    (ALWAYS, "To check, the step has fewer elementwise kernels, and their time falls"),
 ];
 
 fn has_fp32(case: &Case<'_>) -> bool {
