@@ -117,15 +117,24 @@ pub fn kernels(scope: &Scope<'_>, by: KernelsBy) -> Vec<KernelTotals> {
 
 /// Adds the queue times of these rows of [`kernels`].
 ///
-/// Kernels that start before the call that launched them returns did not wait, and are not counted.
+/// Kernels that start before the call that launched them returns did not wait, and are not counted. Of the work that one
+/// call launched on a stream, as of a graph, only the first waits for the call: the others wait for that.
 ///
 /// * Cost: O(kernels), a look-up of the launching call each.
-/// * Source: `cuda_kern_exec_sum` of NVIDIA Nsight Systems.
+/// * Source: `cuda_kern_exec_sum` of NVIDIA Nsight Systems, which counts each node of a graph.
 pub fn add_queue_times(traces: &[&Trace], rows: &mut [KernelTotals]) {
     rows.par_iter_mut().for_each(|row| {
         let waited = |&Instance { trace, slice }: &Instance| {
             let trace = traces[trace as usize];
             let call = trace.launch_of(slice)?;
+            let before = slice.0.checked_sub(1).map(SliceId);
+            let correlation = |slice: SliceId| trace.slices.correlation[slice.idx()];
+            let is_next = |&before: &SliceId| {
+                correlation(before) == correlation(slice) && trace.slices.row_of(before) == trace.slices.row_of(slice)
+            };
+            if before.is_some_and(|before| is_next(&before)) {
+                return None;
+            }
             Some(trace.slices.ts[slice.idx()] - trace.slices.end[call.idx()]).filter(|&waited| waited > 0)
         };
         row.queue = Durations::of(&mut row.instances.iter().filter_map(waited).collect::<Vec<_>>());

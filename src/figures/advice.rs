@@ -1,7 +1,6 @@
 //! Advice of the rules: what to do, and how to check it, as far as it fits the run.
 
-use crate::analysis::rules::{Basis, Hit, Rule, RunFacts, Vendor, is_fp32_matmul};
-use crate::figures::kernel_kind::KernelKind;
+use crate::analysis::rules::{Basis, Hit, KernelKind, Rule, RunFacts, Vendor, is_fp32_matmul};
 
 /// What advice is about.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +20,12 @@ impl Case<'_> {
     /// Whether copies from the device have more of the time than those to it.
     fn is_from_device(&self) -> bool {
         self.hit.is_some_and(|hit| hit.shares.from_device_ns > hit.shares.to_device_ns)
+    }
+
+    /// Whether most of the code is compiled or linked at run time, not loaded.
+    fn is_just_in_time(&self) -> bool {
+        let is_compiler = |name: &String| ["cuLink", "nvrtc", "hiprtc"].iter().any(|start| name.starts_with(start));
+        self.hit.and_then(|hit| hit.names.first()).is_some_and(is_compiler)
     }
 
     /// Whether the largest kernel is of a kind.
@@ -333,7 +338,19 @@ fn more_lines(rule: Rule) -> &'static [Line] {
         ],
         Rule::ModuleLoad => &[
             (ALWAYS, "Warm up before the steps that matter: code is loaded or compiled when it is first used"),
-            (NVIDIA, "CUDA_MODULE_LOADING=EAGER loads all code at the start"),
+            (
+                |case| case.run.is_xla,
+                "JAX compiles each function once for each shape: keep shapes alike, and keep what is compiled between runs (jax_compilation_cache_dir)",
+            ),
+            (
+                |case| case.is_just_in_time() && !case.run.is_xla,
+                "It is compiled or linked at run time: build for this GPU's architecture in place of PTX, and keep the driver's cache (CUDA_CACHE_PATH, CUDA_CACHE_MAXSIZE)",
+            ),
+            // What is compiled at run time is in no module that could be loaded at the start.
+            (
+                |case| NVIDIA(case) && !case.is_just_in_time() && !case.run.is_xla,
+                "CUDA_MODULE_LOADING=EAGER loads all code at the start",
+            ),
             (COMPILED, "Find recompilations with TORCH_LOGS=recompiles, and mark shapes that vary as dynamic"),
             (ALWAYS, "To check, record later steps: what is loaded once does not come back"),
         ],
@@ -425,13 +442,9 @@ fn unknown_lines(rule: Rule) -> &'static [Line] {
     }
 }
 
-/// The same for what is not idle time.
+/// The same for kernels.
 fn kernel_lines(rule: Rule) -> &'static [Line] {
     match rule {
-        Rule::DataTime => &[
-            (ALWAYS, "The loader cannot keep up: more workers, faster storage, or less work per sample"),
-            (ALWAYS, "To check, time the loader alone: its batches per second are a limit for the training"),
-        ],
         Rule::TinyKernels => &[
             (EAGER, "Fuse them: torch.compile, or larger batches"),
             (TOO_OLD, "Fuse them, or larger batches (this GPU is too old for torch.compile)"),
@@ -445,6 +458,7 @@ fn kernel_lines(rule: Rule) -> &'static [Line] {
             (ALWAYS, "To check, the step has fewer kernels, and the busy share is higher"),
         ],
         Rule::Fp32Matmul => FP32,
+        Rule::Elementwise => ELEMENTWISE,
         Rule::SlowKernels => &[
             (
                 |case| TORCH(case) && case.run.has_tf32 && has_fp32(case),
@@ -474,14 +488,47 @@ fn kernel_lines(rule: Rule) -> &'static [Line] {
                 "Sorting, scanning and indexed access are slow for their bytes: check how much of it is needed, and in which order it accesses memory",
             ),
             (
+                |case| case.is_kernel(KernelKind::Elementwise),
+                "One operator on every element takes long where tensors are large: fuse it with those before and after it",
+            ),
+            (
                 |case| case.is_kernel(KernelKind::Other),
                 "See whether its shape and its number of blocks are expected: one that fills few of the device's processors takes this long",
             ),
             (ALWAYS, "To check it, profile it with ncu --set full"),
         ],
+        _ => step_lines(rule),
+    }
+}
+
+/// The same for what is about steps, memory or the recording.
+fn step_lines(rule: Rule) -> &'static [Line] {
+    match rule {
+        Rule::DataTime => &[
+            (ALWAYS, "The loader cannot keep up: more workers, faster storage, or less work per sample"),
+            (ALWAYS, "To check, time the loader alone: its batches per second are a limit for the training"),
+        ],
         Rule::RecurringGap => &[
             (ALWAYS, "Open the gap to see what the host did in it; ending it gains its ceiling at most, in every step"),
             (ALWAYS, "To check, record the same steps again: the cluster is gone or smaller"),
+        ],
+        Rule::IrregularSteps => &[
+            (
+                ALWAYS,
+                "Compare the step with one of the median: select each in the table of steps, and see the part that differs",
+            ),
+            (
+                ALWAYS,
+                "Where memory is allocated or code compiled in single steps, warm up with every shape that occurs, or keep shapes alike",
+            ),
+            (ALWAYS, "To check, the outliers in the table of steps are gone"),
+        ],
+        Rule::Recording => &[
+            (ALWAYS, "Do not trust how long the host takes: it is faster without the recording of frames"),
+            (
+                ALWAYS,
+                "To check, record with with_stack=False and compare the step times; keep frames for finding the place",
+            ),
         ],
         Rule::MemoryNearlyFull => &[
             (ALWAYS, "Leave a tenth free: a smaller batch, or lower precision"),
@@ -506,6 +553,23 @@ const FP32: &[Line] = &[
     (ALWAYS, "To check, their kernels have other names (s1688gemm, s16816gemm, tf32), and their time falls"),
 ];
 
+/// For kernels of single elementwise operators.
+const ELEMENTWISE: &[Line] = &[
+    (EAGER, "Fuse them: torch.compile joins operators that follow one another into one kernel"),
+    (
+        COMPILED,
+        "torch.compile is in use, and these run outside of what it compiled: TORCH_LOGS=graph_breaks names what it leaves out",
+    ),
+    (TOO_OLD, "Use fused operators of libraries (this GPU is too old for torch.compile)"),
+    (
+        TORCH,
+        "Use operators that do several things at once: fused norms, activations and rotary embeddings, scaled_dot_product_attention",
+    ),
+    (TRAINS, "Update many parameters with one launch: optimizers with foreach=True or fused=True"),
+    (OTHER, "Fuse kernels that read and write the same data"),
+    (ALWAYS, "To check, the step has fewer elementwise kernels, and their time falls"),
+];
+
 fn has_fp32(case: &Case<'_>) -> bool {
     case.hit.is_some_and(|hit| hit.names.iter().any(|name| is_fp32_matmul(name)))
 }
@@ -525,6 +589,7 @@ pub mod tests {
             has_graphs: bit(i, 4),
             has_stacks: bit(i, 5),
             is_training: bit(i, 6),
+            is_xla: bit(i, 7) && !bit(i, 2) && !bit(i, 3),
             is_too_old: bit(i, 7) && !bit(i, 0),
             has_tf32: bit(i, 8) && !bit(i, 0) && !bit(i, 7),
             has_operators: bit(i, 5),

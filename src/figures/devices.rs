@@ -73,7 +73,8 @@ pub fn devices<'a>() -> Part<Device<'a>> {
         number "window_ns", "Window", 90, Cell::Ns(row.busy.window.dur()), "From its first start to its last end";
         number "busy_ns", "= Busy", 90, Cell::Ns(row.busy.busy_ns), "Time in which it worked";
         number "idle_ns", "+ Idle", 90, Cell::Ns(row.busy.idle_ns), "The rest: all gaps together";
-        number "utilization", "Busy share", 80, Cell::Share(row.busy.utilization()), "Busy share of the window";
+        number "utilization", "Busy, all time", 90, Cell::Share(row.busy.utilization()),
+            "Busy share of the window, warm-up included; findings are of the judged time";
         number "streams", "Streams", 70, Cell::Count(u64::from(row.busy.n_streams)), "Streams with work";
         words "name", "Name", 200, Cell::text(row.name), "Product name";
         words "kernels", "Kernels", 0, nested(row, "kernels"), "Kernels together";

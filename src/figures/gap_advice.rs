@@ -85,6 +85,10 @@ const ADVICE: [(GapClass, Lines); GapClass::N] = [
                     "Keep shapes and dtypes constant, or mark them dynamic, so that torch.compile does not compile again",
                 ),
                 (COMPILED, "Keep compiled code between runs: TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR"),
+                (
+                    |case| case.run.is_xla,
+                    "Keep what JAX compiles between runs (jax_compilation_cache_dir), and shapes alike from call to call",
+                ),
             ],
             &[
                 (COMPILED, "TORCH_LOGS=recompiles names what is compiled again, and why"),

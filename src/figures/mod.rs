@@ -17,7 +17,7 @@ pub mod gap_clusters;
 pub mod gap_lists;
 pub mod gap_rows;
 pub mod gaps;
-mod kernel_kind;
+pub mod makeup;
 pub mod memory;
 pub mod ncu;
 pub mod phases;

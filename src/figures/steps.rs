@@ -18,7 +18,10 @@ pub struct StepRow {
     /// Whether statistics include it.
     pub is_used: bool,
     pub is_outlier: bool,
+    /// What fills its range on the host.
     pub roles: RoleTimes,
+    /// Whether that is the work of earlier steps, since the host runs ahead of the devices.
+    pub is_behind: bool,
     /// By the index of each device.
     pub devices: Vec<(u32, DevicePart)>,
 }
@@ -46,6 +49,7 @@ impl StepsOf<'_> {
             is_used: steps.used.contains(&k),
             is_outlier: steps.is_outlier(k),
             roles: parts.roles.get(k).copied().unwrap_or_default(),
+            is_behind: steps.is_of_completions(),
             devices: parts
                 .devices
                 .iter()
@@ -78,8 +82,9 @@ impl StepsOf<'_> {
 }
 
 impl StepRow {
+    /// Empty where the device runs the work of earlier steps meanwhile.
     fn role(&self, role: Role) -> Cell {
-        Cell::Ns(self.roles[role as usize])
+        if self.is_behind { Cell::Empty } else { Cell::Ns(self.roles[role as usize]) }
     }
 
     /// Mean of a part over the devices.
@@ -96,8 +101,7 @@ const OUTLIER: &[&str; 2] = &["", "outlier"];
 fn role_figures() -> Vec<Figure<StepRow>> {
     figures! { row: StepRow;
         number "kernel_ns", "Kernel", 76, row.role(Role::Kernel),
-            "From the step's start to its end: kernels ran, other than of collectives. Where the host runs ahead, they may \
-             be of the step before";
+            "From the step's start to its end: kernels ran, other than of collectives";
         number "memcpy_ns", "+ Memcpy", 76, row.role(Role::Memcpy),
             "From the step's start to its end: copies ran, and no kernel";
         number "memset_ns", "+ Memset", 76, row.role(Role::Memset),
@@ -125,7 +129,8 @@ pub fn step_list() -> Part<StepRow> {
     fn breakdown(row: &StepRow) -> Cell {
         let keys = "kernel_ns memcpy_ns memset_ns communication_ns runtime_ns dataloader_ns cpu_exec_ns other_ns";
         let part = Part::new("breakdown", "Parts", role_figures());
-        Cell::Object(Box::new(part.object(row, keys)))
+        // That of the TensorBoard plugin is of the range on the host in any case.
+        Cell::Object(Box::new(part.object(&StepRow { is_behind: false, ..row.clone() }, keys)))
     }
     let figures = figures! { row: StepRow;
         number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
@@ -161,7 +166,7 @@ pub fn step_list() -> Part<StepRow> {
         )
         .report(
             "rank name start_ns dur_ns device_dur_ns is_used kernel_ns memcpy_ns communication_ns runtime_ns dataloader_ns \
-             cpu_exec_ns other_ns device_idle_ns",
+             cpu_exec_ns other_ns compute_ns exposed_comm_ns exposed_copy_ns device_idle_ns",
         )
         .json("name start_ns dur_ns is_used is_outlier breakdown devices")
 }
@@ -213,8 +218,9 @@ pub fn steps<'a>() -> Part<StepsOf<'a>> {
         number "max_ns", "Max", 84, Cell::Ns(row.durations().max_ns), "Longest duration";
         number "std_ns", "Std. dev.", 84, Cell::Ns(row.durations().std_ns.unwrap_or_default()),
             "Standard deviation of the sample";
-        number "gpu_utilization", "GPU utilization", 110, Cell::or_empty(row.utilization(), Cell::Share),
-            "Share of the steps that count in which a kernel runs, the mean of the devices";
+        number "gpu_utilization", "GPU utilization, host steps", 150, Cell::or_empty(row.utilization(), Cell::Share),
+            "Share of the steps that count, as the host sees them, in which a kernel runs: TensorBoard's figure, the mean of \
+             the devices. Busy shares elsewhere count copies as well, of the judged time or of all time";
         words "devices", "Devices", 0, devices(row), "GPU utilization of each device";
         words "list", "List", 0, list(row), "The steps";
     };
@@ -227,7 +233,7 @@ pub fn steps<'a>() -> Part<StepsOf<'a>> {
 fn step_utilization() -> Part<(u32, f64)> {
     let figures = figures! { row: (u32, f64);
         number "device", "Device", 58, Cell::Count(u64::from(row.0)), "Index of the device";
-        number "gpu_utilization", "GPU utilization", 110, Cell::Share(row.1),
+        number "gpu_utilization", "GPU utilization, host steps", 150, Cell::Share(row.1),
             "Share of the steps that count in which a kernel runs on it";
     };
     Part::new("devices", "Devices", figures)
@@ -244,8 +250,8 @@ pub fn object(of: &StepsOf<'_>) -> Object {
 
 /// The list of the steps, for flat reports.
 pub fn list(of: Option<&StepsOf<'_>>) -> Table {
-    const NOTE: &str = "Duration and the columns from Kernel to Other are of the step's window on the host, as in PyTorch's \
-                        TensorBoard plugin. The host runs ahead of the devices: how long a step takes is in On device";
+    const NOTE: &str = "The host runs ahead of the devices: start and duration are of its range, in which they run earlier steps. \
+                        How long the work of a step takes, and what it is, is in the columns from On device on";
     let mut table = step_list().table(of.map(StepsOf::rows).unwrap_or_default(), of.map_or(0, |of| of.top));
     if of.is_some_and(|of| of.steps.is_of_completions()) {
         table.note = NOTE;

@@ -5,8 +5,8 @@ use super::findings::value;
 use super::{Cell, Part, figures, format};
 use crate::analysis::finding::{Evidence, Finding, Unit};
 use crate::analysis::rules::{
-    Basis, Check, Hit, Kind, Levels, Missing, NoWork, Recurring, Rule, SmallCollectives, SyncSite, Thresholds,
-    Verdicts, Window,
+    Basis, Check, Hit, Irregular, Kind, Levels, Missing, NoWork, Part as StepPart, Recurring, Rule, SmallCollectives,
+    SyncSite, Thresholds, Verdicts, Window,
 };
 use crate::model::{DurNs, Severity, Trace};
 
@@ -165,18 +165,18 @@ fn default_level(hit: &Hit) -> Option<f64> {
 /// The unit of what a rule measures.
 pub fn unit(rule: Rule) -> Unit {
     match rule {
-        Rule::DataTime => Unit::Ratio,
+        Rule::DataTime | Rule::IrregularSteps => Unit::Ratio,
         Rule::NoDeviceWork => Unit::Count,
         _ => Unit::Share,
     }
 }
 
-fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     value(share, Unit::Share)
 }
 
 /// A device and its rank: `Rank 3, GPU 0`.
-fn device(device: Option<u32>, rank: Option<u32>) -> String {
+pub fn device(device: Option<u32>, rank: Option<u32>) -> String {
     let device = device.map_or_else(|| "The host".to_owned(), |device| format!("GPU {device}"));
     match rank {
         Some(rank) => format!("Rank {rank}, {device}"),
@@ -263,6 +263,13 @@ fn other_text(hit: &Hit, thresholds: &Thresholds, device: &str, names: &str, mos
         Rule::Fp32Matmul => format!(
             "{device}: {count} matrix products in fp32 without tensor cores take {share} {scope}: {amount}{per_step}{most}"
         ),
+        Rule::Elementwise => format!(
+            "{device}: {count} kernels of single elementwise operators take {share} {scope}: {amount}{per_step}{most}"
+        ),
+        Rule::IrregularSteps => {
+            format!("{device}: {}", hit.irregular.as_ref().map(irregular).unwrap_or_default())
+        }
+        Rule::Recording => recording(hit, device),
         Rule::RecurringGap => {
             format!("{device}: {}", hit.recurring.as_ref().map(|gap| recurring(gap, hit.measured)).unwrap_or_default())
         }
@@ -299,6 +306,41 @@ fn small_collectives(hit: &Hit, device: &str) -> String {
     )
 }
 
+/// Which steps, how long the one is that differs most, and in what.
+fn irregular(of: &Irregular) -> String {
+    let n = of.steps.len();
+    let step = of.steps.first().map(|name| clipped(name)).unwrap_or_default();
+    let others = if n > 1 { format!(" ({} more differ as well)", format::count(n as u64 - 1)) } else { String::new() };
+    let [step_ns, median, part_ns, usual] =
+        [of.step_ns, of.median_ns, of.part_ns, of.median_part_ns].map(format::duration);
+    let part = match of.part {
+        StepPart::Compute => "compute".to_owned(),
+        StepPart::Communication => "communication without compute".to_owned(),
+        StepPart::Copies => "copies without compute".to_owned(),
+        StepPart::Idle(class) => format!("idle time ({})", class.label().to_lowercase()),
+    };
+    let [short, long] = [of.step_ns.min(of.median_ns), of.step_ns.max(of.median_ns)];
+    let ratio = value(long as f64 / short.max(1) as f64, Unit::Ratio);
+    format!(
+        "{step} takes {step_ns} and the median step {median} ({ratio}){others}; most of the difference is {part}: \
+         {part_ns} and {usual}"
+    )
+}
+
+/// How many frames, and what they cost.
+fn recording(hit: &Hit, device: &str) -> String {
+    let frames = format::count(hit.count);
+    let time = hit.range.map_or(0, |range| range.dur());
+    let every = format::duration(time / hit.count.max(1) as DurNs);
+    format!(
+        "{device} waits for a host that the recording slows down: {frames} Python frames were recorded, one every {every}, \
+         which costs about {} or more, {} {}",
+        format::duration(hit.amount),
+        percent(hit.measured),
+        scope(hit),
+    )
+}
+
 fn no_work(found: &NoWork) -> String {
     let why = if found.launches > 0 {
         format!("the program launched work {} times, most by {}", format::count(found.launches), clipped(&found.call))
@@ -310,7 +352,12 @@ fn no_work(found: &NoWork) -> String {
 
 /// What the share of a hit is of: `of the time in 4 steps`.
 fn scope(hit: &Hit) -> String {
-    match (hit.basis, hit.n_steps) {
+    scope_of(hit.basis, hit.n_steps)
+}
+
+/// The same for judged time.
+pub fn scope_of(basis: Basis, n_steps: usize) -> String {
+    match (basis, n_steps) {
         (Basis::Range, _) => "of the selected time".to_owned(),
         (Basis::Steps, 1) => "of the time in one step".to_owned(),
         (Basis::Steps, n) => format!("of the time in {n} steps"),
@@ -425,7 +472,7 @@ fn host(gap: &Recurring) -> String {
 }
 
 /// A name short enough for a sentence: of a frame the end, with function and line, of others the start.
-fn clipped(name: &str) -> String {
+pub fn clipped(name: &str) -> String {
     let n = name.chars().count();
     if n <= MAX_NAME {
         return name.to_owned();

@@ -36,7 +36,8 @@ const EXPECTED: [(&str, &str); 26] = [
     ("generated_torch2.15.0__transformer", "3 by ProfilerStep"),
     // Frames of an inference that runs in a loop.
     ("YoonKyonghwan", "135 by ranges"),
-    ("jsun-012", "5 by ranges named Warm-up Step #"),
+    // Five steps of warm-up, then ten passes in "Benchmark Forward Only".
+    ("jsun-012", "10 by ranges named Forward"),
     // Warm-up and three passes of 1,832 kernels each, nothing else named.
     ("zx3xyy_assignment2-systems__6a707b-result_2_7B_nvtx", "4 by repetition every 1832 device operations"),
     // Ten updates by AdamW, each in two kernels, a copy and a memset.

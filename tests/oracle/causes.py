@@ -236,8 +236,10 @@ class Device:
                 bounds[name][0] += length if len(classes) == 1 else 0
                 bounds[name][1] += length
 
-        overhead = self.host.overhead.between(a, b)
-        profiler = sum(length for length, roles in overhead if roles)
+        overhead = list(self.host.overhead.between(a, b))
+        profiler = sum(length for length, roles in overhead if "profiler" in roles)
+        # Code may be loaded inside of a call, an operator or a function, whichever thread it is.
+        loading = sum(length for length, roles in overhead if "loading" in roles)
         triggers = {None, "profiler"} if profiler else set()
         if not calls:
             add(b - a, {"no_launch"})
@@ -247,10 +249,11 @@ class Device:
             triggers.add("any")
         else:
             self.judge_launched(a, b, calls[0], ending[0], n, add, triggers)
-        if profiler:
+        if profiler or loading:
             for bound in bounds.values():
-                bound[0] = max(0, bound[0] - profiler)
+                bound[0] = max(0, bound[0] - profiler - loading)
             bounds["profiler"][1] += profiler
+            bounds["module_load"][1] += loading
         return {
             "start": a, "dur": b - a, "before": sorted({work.name for work in before}),
             "ended_by": sorted({work.name for work in ending}), "launched_by": sorted({call.name for call in calls}),
@@ -347,7 +350,8 @@ class Host:
             if event.kind in RANGES | OPERATORS and event.name.startswith("ProfilerStep#"):
                 self.boundaries += [event.start, event.end]
             if event.kind == "overhead":
-                self.overhead.edges += [(event.start, 1, "profiler"), (event.end, -1, "profiler")]
+                role = "loading" if re.search(r"(?i)lazy function|module load|compiler", event.name) else "profiler"
+                self.overhead.edges += [(event.start, 1, role), (event.end, -1, role)]
             if event.kind in CALLS and "StreamWaitEvent" in event.name:
                 self.stream_waits[event.thread].append(event.start)
             role = role_of(event)

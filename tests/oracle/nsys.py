@@ -8,7 +8,8 @@ Prints one JSON object a file:
   kernels, runtime, driver, os, push_pop, start_end
              {name: [count, sum of ns]}; names of CUDA's API without the version at their end
   bytes      {direction of the copy: [count, sum of ns, sum of bytes]}
-  queue      {kernel: [count, sum of ns]} from the end of the launching call to the start, where that is later
+  queue      {kernel: [count, sum of ns]} from the end of the launching call to the start, where that is later, of the
+             first work that the call launched on a stream
   range_kernels {range, newline, kernel: [count, sum of ns]} of kernels launched in push/pop ranges on their thread
   never_ended   NVTX ranges without an end, which are in no sum
   devices    [{machine, device, kernels, memcpys, memsets, graphs, window, window_ns, busy_ns, idle_ns}]
@@ -143,7 +144,17 @@ LAUNCHED = """
 
 
 def queue(export):
-    sql = f"SELECT name, count(*), sum(start - returned) FROM ({LAUNCHED}) WHERE start > returned GROUP BY name"
+    # Of what one call launched on a stream, as of a graph, the first alone waits for the call.
+    own = "globalPid, deviceId, streamId, correlationId, start"
+    works = [table for table in WORK if table in export.tables and not table.endswith("GRAPH_TRACE")]
+    work = " UNION ALL ".join(f"SELECT {own} FROM {table}" for table in works)
+    sql = f"""
+        WITH first AS MATERIALIZED (SELECT globalPid AS pid, deviceId AS device, streamId AS stream, correlationId AS id,
+             min(start) AS begin FROM ({work}) GROUP BY 1, 2, 3, 4)
+        SELECT l.name, count(*), sum(l.start - l.returned) FROM ({LAUNCHED}) l
+        JOIN CUPTI_ACTIVITY_KIND_KERNEL k ON k.rowid = l.kernel
+        JOIN first f ON (f.pid, f.device, f.stream, f.id) = (k.globalPid, k.deviceId, k.streamId, k.correlationId)
+        WHERE l.start > l.returned AND l.start = f.begin GROUP BY l.name"""
     return export.sums(sql, "CUPTI_ACTIVITY_KIND_RUNTIME") if "CUPTI_ACTIVITY_KIND_KERNEL" in export.tables else {}
 
 

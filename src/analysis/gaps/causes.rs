@@ -5,13 +5,14 @@ use std::cell::Cell;
 use hashbrown::{HashMap, HashSet};
 
 use super::host::{Activity, Host, Segment, push, syncs};
-use super::overlay::{Overheads, Silence, overlay};
+use super::overlay::{Overheads, Silence, Spans, loading_of, overlay};
 use super::roles::Role;
 use super::theta::Usual;
 use super::waits::Waits;
+use super::work::LOADING;
 use super::{GapClass, Trigger};
 use crate::model::time::partition_near;
-use crate::model::{DurNs, SliceId, TimeNs, TimeRange, Trace, TrackId};
+use crate::model::{DurNs, ProcessId, SliceId, TimeNs, TimeRange, Trace, TrackId};
 
 /// Work launched this shortly before it runs, so many times in a row, is launch-bound.
 pub const LAUNCH_BOUND_RUN: u32 = 8;
@@ -72,6 +73,8 @@ pub struct Causes<'a> {
     syncs: HashMap<TrackId, (Vec<SliceId>, usize)>,
     near: Near,
     silence: HashMap<TrackId, Silence>,
+    /// When threads of each process load code; filled where a launching thread is silent for long.
+    loading: HashMap<ProcessId, Spans>,
     scratch: [Vec<Segment>; 2],
 }
 
@@ -93,8 +96,8 @@ impl<'a> Causes<'a> {
         usual: Usual,
     ) -> Self {
         let host = Host::new(trace, loading, usual.theta);
-        let (syncs, near, silence, scratch) = Default::default();
-        Self { trace, overheads, steps, waits, usual, host, syncs, near, silence, scratch }
+        let (syncs, near, silence, loading_of, scratch) = Default::default();
+        Self { trace, overheads, steps, waits, usual, host, syncs, near, silence, loading: loading_of, scratch }
     }
 
     /// The parts of a gap, in order of time and without space between them.
@@ -164,6 +167,23 @@ impl<'a> Causes<'a> {
         }
         self.scratch = [own, other];
         self.overlay_loading(range, out);
+        self.overlay_loading_elsewhere(thread, range, out);
+    }
+
+    /// While neither thread does anything for long, another of the process that compiles or loads code is what they
+    /// wait for: a runtime compiles in the thread of the program and launches in one of its own.
+    fn overlay_loading_elsewhere(&mut self, thread: TrackId, range: TimeRange, out: &mut Vec<Segment>) {
+        let is_idle = |segment: &Segment| {
+            segment.activity != Activity::Works && matches!(segment.class, GapClass::Unknown | GapClass::Blocked)
+        };
+        if !out.iter().any(|segment| is_idle(segment) && segment.time.dur() >= LOADING) {
+            return;
+        }
+        let process = self.trace.track(thread).process;
+        let new = || loading_of(self.trace, process, &mut self.host.roles);
+        let spans = self.loading.entry(process).or_insert_with(new);
+        let is_long = |segment: &Segment| is_idle(segment) && segment.time.dur() >= LOADING;
+        overlay(spans, &Cell::default(), range, (GapClass::ModuleLoad, Activity::Works), is_long, out);
     }
 
     /// A call that waited for copies on an idle device belongs to the copies until it returns, whatever it is called:
@@ -260,9 +280,13 @@ impl<'a> Causes<'a> {
         overlay(&self.overheads.profiler, &self.near.profiler, range, class, |_| true, out);
     }
 
-    /// Device code is loaded inside the call that needs it first.
+    /// Device code is loaded inside the call that needs it first, or the operator or function: not all calls that load
+    /// are recorded.
     fn overlay_loading(&self, range: TimeRange, out: &mut Vec<Segment>) {
-        let is_call = |segment: &Segment| segment.class == GapClass::Launch;
+        let is_call = |segment: &Segment| {
+            let is_work = matches!(segment.class, GapClass::Launch | GapClass::CpuOp | GapClass::Python);
+            is_work && segment.activity == Activity::Works
+        };
         let class = (GapClass::ModuleLoad, Activity::Works);
         overlay(&self.overheads.loading, &self.near.loading, range, class, is_call, out);
     }

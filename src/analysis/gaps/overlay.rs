@@ -7,7 +7,7 @@ use super::host::{Activity, Segment, push};
 use super::roles::{Role, Roles, of_overhead, role_of};
 use super::{GapClass, GapPart};
 use crate::model::time::partition_near;
-use crate::model::{DurNs, ON_CPU, SliceId, SliceKind, TimeRange, Trace, TrackId};
+use crate::model::{DurNs, ON_CPU, ProcessId, SliceId, SliceKind, TimeRange, Trace, TrackId};
 
 /// Disjoint times in ascending order, with the slice that names each.
 pub type Spans = Vec<(TimeRange, Option<SliceId>)>;
@@ -76,14 +76,7 @@ impl Overheads {
             }
         }
         for list in [&mut out.profiler, &mut out.loading] {
-            list.sort_unstable_by_key(|&(time, slice)| (time.start, slice));
-            // Where rows overlap, the first one counts.
-            let mut end = i64::MIN;
-            for (time, _) in list.iter_mut() {
-                time.start = time.start.max(end).min(time.end);
-                end = end.max(time.end);
-            }
-            list.retain(|(time, _)| time.start < time.end);
+            disjoint(list);
         }
         out
     }
@@ -114,6 +107,38 @@ impl Silence {
     pub fn new(trace: &Trace, thread: TrackId, roles: &mut Roles, theta: DurNs) -> Self {
         Self { loading: loading(trace, thread, roles), off_cpu: off_cpu(trace, thread, theta) }
     }
+}
+
+/// When any thread of a process loads or compiles code: its calls that do, and the silence between them. Where several
+/// do, the first one counts.
+///
+/// Cost: O(slices of the process), and the cost of [`Silence`] for threads that load.
+pub fn loading_of(trace: &Trace, process: ProcessId, roles: &mut Roles) -> Spans {
+    let slices = &trace.slices;
+    let mut out = Spans::new();
+    for thread in (0..trace.tracks.len() as u32).map(TrackId).filter(|&track| trace.track(track).process == process) {
+        let calls = trace.track_slices(thread).map(|i| SliceId(i as u32));
+        let calls = calls.filter(|&call| slices.kind[call.idx()].is_call());
+        let loads = calls.filter(|&call| roles.of(trace, call) == Role::ModuleLoad);
+        let before = out.len();
+        out.extend(loads.map(|call| (slices.time(call), Some(call))));
+        if out.len() > before {
+            out.extend(loading(trace, thread, roles));
+        }
+    }
+    disjoint(&mut out);
+    out
+}
+
+/// Sorts times; where they overlap, the first one counts.
+fn disjoint(list: &mut Spans) {
+    list.sort_unstable_by_key(|&(time, slice)| (time.start, slice));
+    let mut end = i64::MIN;
+    for (time, _) in list.iter_mut() {
+        time.start = time.start.max(end).min(time.end);
+        end = end.max(time.end);
+    }
+    list.retain(|(time, _)| time.start < time.end);
 }
 
 /// Whether nothing was recorded that is a part of its class by itself: a long first launch of a kernel is taken for the

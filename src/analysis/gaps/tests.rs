@@ -235,6 +235,13 @@ fn the_launch_part_is_latency_a_wait_a_graph_or_unexplained() {
     loading.push(("profiler", SliceKind::Overhead, "Lazy Function Loading", 200, 900, 0));
     let classes: Vec<_> = of(&loading).into_iter().map(|part| (part.0, part.1)).collect();
     assert_eq!(classes, [("launch", 100), ("module_load", 700), ("launch", 90), ("launch_latency", 10)]);
+    // Inside an operator as well, whose calls that load were not recorded.
+    let inside = [
+        ("main", OP, "aten::addmm", 90, 995, 0),
+        ("profiler", SliceKind::Overhead, "Lazy Function Loading", 200, 900, 0),
+    ];
+    let classes: Vec<_> = host_parts(&inside).into_iter().map(|part| (part.0, part.1)).collect();
+    assert_eq!(classes, [("cpu_op", 100), ("module_load", 700), ("cpu_op", 90)]);
     let mut unrecorded = queued("cudaLaunchKernel", 25).to_vec();
     unrecorded.remove(2);
     assert_eq!(of(&unrecorded), [("no_launch", 900, String::new())]);

@@ -2,6 +2,7 @@
 
 use hashbrown::HashMap;
 
+use super::Rule;
 use super::run_facts::CompiledCode;
 use crate::analysis::gaps::ceiling::is_recoverable;
 use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger, Trigger, is_inferred, place_of_call};
@@ -39,6 +40,29 @@ pub enum Cause {
 impl Cause {
     /// Number of causes.
     pub const N: usize = 16;
+    pub const ALL: [Self; Self::N] = [
+        Self::DataLoading,
+        Self::Collective,
+        Self::Synchronization,
+        Self::LaunchBound,
+        Self::Host,
+        Self::Copy,
+        Self::Allocator,
+        Self::ModuleLoad,
+        Self::GarbageCollection,
+        Self::StepBoundary,
+        Self::Dependency,
+        Self::Blocked,
+        Self::Queued,
+        Self::Unexplained,
+        Self::Profiler,
+        Self::Latency,
+    ];
+
+    /// The rule that judges its idle time; `None` for latency, which is not to be avoided.
+    pub fn rule(self) -> Option<Rule> {
+        Rule::ALL.into_iter().find(|rule| rule.cause() == Some(self))
+    }
 
     /// The cause of a part of a gap.
     ///

@@ -2,6 +2,7 @@
 
 use hashbrown::HashMap;
 
+use super::kernel_kind::KernelKind;
 use super::{Thresholds, is_generated};
 use crate::analysis::collectives::CollectiveKernels;
 use crate::analysis::kernels::short;
@@ -33,12 +34,19 @@ pub struct KernelStats {
     pub tiny_names: Vec<String>,
     /// Of them, those that torch.compile generated.
     pub tiny_generated: u64,
-    pub fp32: Fp32,
+    /// Matrix products in fp32 without tensor cores.
+    pub fp32: Group,
+    /// Those of [`KernelKind::Elementwise`].
+    pub elementwise: Group,
+    /// The one with most time.
+    pub largest: Option<Dominant>,
+    /// Time by [`KernelKind`].
+    pub kinds: [DurNs; KernelKind::N],
 }
 
-/// Matrix products in fp32 without tensor cores.
+/// Kernels that have something in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fp32 {
+pub struct Group {
     pub count: u64,
     pub total_ns: DurNs,
     pub longest: TimeRange,
@@ -46,18 +54,21 @@ pub struct Fp32 {
     pub names: Vec<(DurNs, String)>,
 }
 
-impl Fp32 {
+impl Group {
     fn add(&mut self, name: &str, sums: &Sums) {
         self.count += sums.count;
         self.total_ns += sums.total_ns;
         if self.longest.dur() < sums.longest.dur() {
             self.longest = sums.longest;
         }
-        // A template of CUTLASS has the name as its argument.
-        let mut words = name.split(|c: char| !c.is_alphanumeric() && c != '_');
-        let word = words.find(|word| is_fp32_matmul(word)).unwrap_or(name);
-        self.names.push((sums.total_ns, word.to_owned()));
+        self.names.push((sums.total_ns, name.to_owned()));
     }
+}
+
+/// The name of a product in a kernel's name: a template of CUTLASS has it as its argument.
+fn product_name(kernel: &str) -> &str {
+    let mut words = kernel.split(|c: char| !c.is_alphanumeric() && c != '_');
+    words.find(|word| is_fp32_matmul(word)).unwrap_or(kernel)
 }
 
 /// Whether a kernel multiplies matrices in fp32 without tensor cores: cuBLAS's `ampere_sgemm_128x64_tn`,
@@ -95,11 +106,11 @@ impl KernelStats {
             sums.entry(slices.name[i]).or_default().add(&one);
         }
         let mut by_name: HashMap<String, Sums> = HashMap::new();
-        let mut fp32 = Fp32::default();
+        let mut fp32 = Group::default();
         for (name, of_name) in sums {
             let full = trace.strings.get(name);
             if is_fp32_matmul(full) {
-                fp32.add(full, &of_name);
+                fp32.add(product_name(full), &of_name);
             }
             by_name.entry(short(trace, name)).or_default().add(&of_name);
         }
@@ -113,8 +124,19 @@ impl KernelStats {
         let is_slow = |sums: &Sums| sums.total_ns > thresholds.slow_kernel_ns.saturating_mul(sums.count as i64);
         let slow: Vec<&(String, Sums)> = sums.iter().filter(|(_, sums)| is_slow(sums)).collect();
         fp32.names.sort_unstable_by(|a, b| (b.0, &a.1).cmp(&(a.0, &b.1)));
+        let (mut kinds, mut elementwise) = ([0; KernelKind::N], Group::default());
+        for (name, of_name) in &sums {
+            let kind = KernelKind::of(name);
+            kinds[kind as usize] += of_name.total_ns;
+            if kind == KernelKind::Elementwise {
+                elementwise.add(name, of_name);
+            }
+        }
         let mut out = Self {
             fp32,
+            elementwise,
+            largest: sums.first().map(dominant),
+            kinds,
             tiny_generated: sums.iter().filter(|(name, _)| is_generated(name)).map(|(_, sums)| sums.tiny).sum(),
             count: sums.iter().map(|(_, sums)| sums.count).sum(),
             total_ns: sums.iter().map(|(_, sums)| sums.total_ns).sum(),

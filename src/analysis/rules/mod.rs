@@ -7,8 +7,12 @@
 
 mod account;
 mod collectives;
+mod irregular;
+mod kernel_kind;
 mod kernels;
+mod makeup;
 mod missing;
+mod recording;
 mod recurring;
 mod rule;
 mod run_facts;
@@ -18,7 +22,10 @@ mod window;
 use self::account::{Account, accounts, is_between};
 pub use self::account::{Cause, Shares, SyncSite};
 pub use self::collectives::{SmallCollectives, Transfers};
-pub use self::kernels::{Dominant, Fp32, KernelStats, is_fp32_matmul};
+pub use self::irregular::{Irregular, Part};
+pub use self::kernel_kind::KernelKind;
+pub use self::kernels::{Dominant, Group, KernelStats, is_fp32_matmul};
+pub use self::makeup::{Bound, Makeup};
 pub use self::missing::{Missing, NoWork};
 pub use self::recurring::Recurring;
 pub use self::rule::Rule;
@@ -87,6 +94,8 @@ pub struct Hit {
     /// Of a hit about the recording itself.
     pub missing: Missing,
     pub no_work: NoWork,
+    /// Of a hit about steps that differ.
+    pub irregular: Option<Irregular>,
 }
 
 /// The result of one rule on one device.
@@ -108,6 +117,8 @@ pub struct Verdicts {
     pub checks: Vec<Check>,
     /// The time that was judged, one for each device that was; for the host if there is no device.
     pub windows: Vec<Window>,
+    /// What that time went into, one for each device that was judged.
+    pub makeups: Vec<Makeup>,
     pub run: RunFacts,
 }
 
@@ -219,6 +230,7 @@ fn hit(rule: Rule, device: Option<u32>, amount: i64, of: i64) -> Hit {
         small_collectives: SmallCollectives::default(),
         missing: Missing::default(),
         no_work: NoWork::default(),
+        irregular: None,
     }
 }
 
@@ -267,7 +279,11 @@ impl Device<'_, '_> {
         }
         self.pageable_copies();
         self.data_time();
-        self.kernels(busy_ns);
+        let idle = Cause::ALL.map(|cause| accounts[cause as usize].total_ns);
+        self.recording(idle[Cause::Host as usize] + idle[Cause::LaunchBound as usize]);
+        self.irregular_steps(ledger);
+        let stats = self.kernels(busy_ns);
+        self.out.verdicts.makeups.push(Makeup::new(self.window, parts, stats, &idle));
         if let Some(clusters) = clusters.filter(|_| self.window.basis == Basis::Steps) {
             self.recurring(clusters, ledger);
         }
@@ -424,11 +440,11 @@ impl Device<'_, '_> {
         }
     }
 
-    fn kernels(&mut self, busy_ns: DurNs) {
+    fn kernels(&mut self, busy_ns: DurNs) -> KernelStats {
         let thresholds = *self.out.thresholds;
-        let stats = KernelStats::of(self.of.trace, self.busy.process, self.window.time, &thresholds);
+        let mut stats = KernelStats::of(self.of.trace, self.busy.process, self.window.time, &thresholds);
         if stats.count == 0 {
-            return;
+            return stats;
         }
         let names = stats.slow.iter().map(|kernel| kernel.name.clone()).collect();
         let slow = Hit {
@@ -439,10 +455,10 @@ impl Device<'_, '_> {
         };
         self.out.check(slow);
         if self.of.run.has_tf32 {
-            let Fp32 { count, total_ns, longest, ref names } = stats.fp32;
-            let found = self.hit(Rule::Fp32Matmul, total_ns);
-            let names = names.iter().take(3).map(|name| name.1.clone()).collect();
-            self.out.check(Hit { count, range: (count > 0).then_some(longest), names, ..found });
+            self.group(Rule::Fp32Matmul, &stats.fp32);
+        }
+        if self.of.run.is_torch {
+            self.group(Rule::Elementwise, &stats.elementwise);
         }
         let is_slow = |kernel: &&Dominant| kernel.longest.dur() >= thresholds.slow_kernel_ns;
         if let Some(longest) = stats.longest.as_ref().filter(is_slow) {
@@ -460,8 +476,18 @@ impl Device<'_, '_> {
         if is_underused && stats.count >= MIN_TINY {
             let found = self.hit_in(Rule::TinyKernels, stats.tiny as i64, stats.count as i64);
             let shares = Shares { compiled_ns: stats.tiny_generated as i64, ..Shares::default() };
-            self.out.check(Hit { count: stats.tiny, names: stats.tiny_names, shares, ..found });
+            let names = std::mem::take(&mut stats.tiny_names);
+            self.out.check(Hit { count: stats.tiny, names, shares, ..found });
         }
+        stats
+    }
+
+    /// The time of kernels that have something in common.
+    fn group(&mut self, rule: Rule, group: &Group) {
+        let Group { count, total_ns, longest, ref names } = *group;
+        let names = names.iter().take(3).map(|name| name.1.clone()).collect();
+        let range = (count > 0).then_some(longest);
+        self.out.check(Hit { count, range, names, ..self.hit(rule, total_ns) });
     }
 }
 

@@ -23,6 +23,8 @@ pub struct RunFacts {
     /// Whether code of torch.compile runs: at least `COMPILED_SHARE` of the kernels are Inductor's, or launched by
     /// its code.
     pub is_compiled: bool,
+    /// Whether XLA compiled kernels, as for JAX.
+    pub is_xla: bool,
     /// Whether a device is too old for Triton, and with that for torch.compile: compute capability below 7.0.
     pub is_too_old: bool,
     /// Whether a device has TF32: NVIDIA's from compute capability 8.0 on.
@@ -56,6 +58,12 @@ const TRAINING: [&str; 7] =
 /// Whether Inductor generated a kernel of this name.
 pub fn is_generated(kernel: &str) -> bool {
     INDUCTOR_KERNELS.iter().any(|start| kernel.starts_with(start))
+}
+
+/// Whether a kernel is of JAX, or one of XLA's: `fusion_4`, `loop_add_fusion`, `wrapped_slice`.
+fn is_xla(kernel: &str) -> bool {
+    let stem = kernel.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_');
+    kernel.starts_with("jax::") || stem == "fusion" || stem.ends_with("_fusion") || stem.starts_with("wrapped_")
 }
 
 /// Slices of the host that run compiled code, themselves or by what is around them. Each name is judged once.
@@ -129,6 +137,7 @@ impl RunFacts {
                 is_amd |= name.starts_with("Cijk_") || name.ends_with(".kd");
                 run.is_torch |= name.contains("at::native::");
                 has_inductor |= is_generated(name);
+                run.is_xla |= is_xla(name);
             } else if has(SliceKind::Runtime) || has(SliceKind::Driver) {
                 is_amd |= name.starts_with("hip");
                 run.has_graphs |= name.contains("GraphLaunch");
@@ -173,6 +182,10 @@ mod tests {
         let compiled = RunFacts { is_compiled: true, ..torch };
         assert_eq!(facts(&[("stream 7", SliceKind::Kernel, "triton_poi_fused_add_0")]), compiled);
         assert_eq!(facts(&[("main", SliceKind::Annotation, "Torch-Compiled Region: 0/0")]), compiled);
+        let xla = RunFacts { is_xla: true, ..nothing };
+        assert_eq!(facts(&[("stream 7", SliceKind::Kernel, "loop_add_fusion_3")]), xla);
+        assert_eq!(facts(&[("stream 7", SliceKind::Kernel, "jax::ThreeFry2x32Kernel")]), xla);
+        assert_eq!(facts(&[("stream 7", SliceKind::Kernel, "vllm::fusion_kernel")]), nothing);
         // Triton kernels that people write are not compiled by PyTorch.
         assert_eq!(facts(&[("stream 7", SliceKind::Kernel, "_attn_fwd")]), nothing);
         let training = RunFacts { is_training: true, ..nothing };

@@ -79,6 +79,30 @@ fn a_busy_device_has_no_finding_and_says_what_was_checked() {
 }
 
 #[test]
+fn the_makeup_of_the_time_sums_to_it() {
+    let mut step = healthy();
+    step.truncate(14);
+    step.push(("stream 8", KERNEL, "ncclDevKernel_AllReduce", 6_000_000, 8_000_000));
+    step.push(("stream 7", KERNEL, "ampere_sgemm_128x64_tn", 9_000_000, STEP));
+    let verdicts = judged(&trace(&step), None);
+    let makeup = &verdicts.makeups[0];
+    let n = verdicts.windows[0].steps.len() as TimeNs;
+    assert_eq!(makeup.window_ns(), n * STEP);
+    assert_eq!((makeup.parts.compute_ns, makeup.parts.exposed_comm_ns), (n * 8_000_000, n * 1_000_000));
+    assert_eq!(makeup.bound(), Bound::Compute);
+    // Collectives are no kernels here.
+    assert_eq!((makeup.kernel_ns, makeup.kind()), (n * 8_000_000, (KernelKind::Matmul, n * 8_000_000)));
+    assert_eq!(
+        makeup.kernel.as_ref().map(|kernel| (kernel.name.as_str(), kernel.total_ns)),
+        Some(("gemm", n * 7_000_000))
+    );
+    assert_eq!(makeup.causes, [(Cause::Unexplained, n * 1_000_000)]);
+    let waits =
+        judged(&trace(&[("stream 7", KERNEL, "gemm", 0, 4_000_000), ("stream 7", KERNEL, "b", STEP - 10, STEP)]), None);
+    assert_eq!(waits.makeups[0].bound(), Bound::Idle);
+}
+
+#[test]
 fn utilization_is_judged_at_its_thresholds() {
     let busy_for = |share: TimeNs| {
         // The last kernel keeps the window at whole steps.

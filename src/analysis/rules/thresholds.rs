@@ -112,6 +112,14 @@ pub struct Thresholds {
     pub long_kernel: Levels,
     /// Time of matrix products in fp32 on a device that has TF32.
     pub fp32_matmul: Levels,
+    /// Time of kernels of single elementwise operators. Fusing them gains less than their time, so that, as for matrix
+    /// products in fp32, a tenth is worth a note.
+    pub elementwise: Levels,
+    /// Duration of the step that differs most from the median step, as a ratio above 1. Half as long again is more than
+    /// shapes that vary cost; three times as long is another kind of step.
+    pub irregular_steps: Levels,
+    /// Time that recording Python's frames costs a host for which the device waits, estimated.
+    pub recording: Levels,
     /// Share of kernels shorter than [`Self::tiny_kernel_ns`], if the device is underused as well.
     pub tiny_kernels: Levels,
     pub tiny_kernel_ns: i64,
@@ -130,7 +138,8 @@ impl Default for Thresholds {
         Self {
             utilization: Levels { note: None, warn: Some(0.8), high: Some(0.5) },
             data_loading: Levels::new(0.05, 0.1, 0.2),
-            communication: Levels { note: Some(0.1), warn: Some(0.2), high: None },
+            // A device that only communicates for half of its time is used as badly as one that is idle for half.
+            communication: Levels::new(0.1, 0.2, 0.5),
             collective_calls: Levels::new(0.05, 0.1, 0.2),
             small_collectives: Levels { note: Some(0.03), warn: Some(0.1), high: None },
             launch_bound: Levels { note: Some(0.03), warn: None, high: Some(0.15) },
@@ -153,6 +162,9 @@ impl Default for Thresholds {
             slow_kernel_ns: 1_000_000,
             long_kernel: Levels::note(0.2),
             fp32_matmul: Levels { note: Some(0.1), warn: Some(0.3), high: None },
+            elementwise: Levels { note: Some(0.1), warn: Some(0.3), high: None },
+            irregular_steps: Levels { note: Some(1.5), warn: Some(3.0), high: None },
+            recording: Levels { note: Some(0.03), warn: Some(0.1), high: None },
             tiny_kernels: Levels::note(0.5),
             tiny_kernel_ns: 10_000,
             memory: Levels { note: None, warn: Some(0.9), high: None },
@@ -218,7 +230,7 @@ impl Threshold {
 type LevelsOf = (&'static str, Kind, &'static str, fn(&mut Thresholds) -> &mut Levels);
 
 /// The levels by name; each name is the key of its rule.
-const LEVELS: [LevelsOf; 28] = [
+const LEVELS: [LevelsOf; 31] = [
     ("low_gpu_utilization", Kind::Share, "Busy share of the device; below", |of| &mut of.utilization),
     ("data_loading", Kind::Share, "Idle time for the next batch", |of| &mut of.data_loading),
     ("exposed_communication", Kind::Share, "Communication without compute", |of| &mut of.communication),
@@ -262,7 +274,20 @@ const LEVELS: [LevelsOf; 28] = [
     }),
     ("long_kernel", Kind::Share, "Duration of one launch by that of a step", |of| &mut of.long_kernel),
     ("fp32_matmul", Kind::Share, "Time of matrix products in fp32 on a GPU with TF32", |of| &mut of.fp32_matmul),
+    ("unfused_elementwise", Kind::Share, "Time of kernels of single elementwise operators", |of| &mut of.elementwise),
     ("recurring_gap", Kind::Share, "Time of one cluster of gaps by that of a step", |of| &mut of.cluster),
+    (
+        "irregular_steps",
+        Kind::Ratio,
+        "Duration of the step that differs most from the median step, as a ratio above 1",
+        |of| &mut of.irregular_steps,
+    ),
+    (
+        "python_tracing",
+        Kind::Share,
+        "Estimated time of recording Python's frames, as far as the device waits for the host",
+        |of| &mut of.recording,
+    ),
     ("memory_nearly_full", Kind::Share, "Peak of reserved memory by that of the device", |of| &mut of.memory),
     ("unexplained_idle", Kind::Share, "Idle time that the recording does not explain", |of| &mut of.unexplained),
     ("profiler_overhead", Kind::Share, "Idle time by the profiler itself", |of| &mut of.profiler),

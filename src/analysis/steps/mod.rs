@@ -119,6 +119,8 @@ pub struct Steps<B = TimeNs> {
     devices: Vec<DeviceSteps>,
     /// When the devices had completed what was launched before each boundary; empty where the host does not run ahead.
     completions: Vec<TimeNs>,
+    /// The same as times of the steps; empty with them.
+    on_devices: Vec<TimeRange>,
 }
 
 /// Part of a step by which the host must be ahead of the devices for its ranges not to tell how long steps take.
@@ -164,6 +166,7 @@ impl<B: Copy + Into<i64>> Steps<B> {
             disagreement: None,
             devices: Vec::new(),
             completions: Vec::new(),
+            on_devices: Vec::new(),
         };
         if time_of.is_some() {
             steps.measure();
@@ -206,7 +209,16 @@ impl<B: Copy + Into<i64>> Steps<B> {
             self.completions.clear();
             return;
         }
+        let time = |pair: &[TimeNs]| TimeRange { start: pair[0], end: pair[1] };
+        self.on_devices = self.completions.windows(2).map(time).collect();
         self.measure();
+    }
+
+    /// The time of each step in which its own work runs, to select and to draw: where the host runs ahead of the
+    /// devices, from the completion of the step before on the slowest of them to its own, since in its range on the
+    /// host they run the work of earlier steps; else [`Self::times`].
+    pub fn extents(&self) -> &[TimeRange] {
+        if self.is_of_completions() { &self.on_devices } else { &self.times }
     }
 
     /// Whether durations are from the devices' completion of one step to that of the next, since the host runs ahead of

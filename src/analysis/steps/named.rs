@@ -39,6 +39,10 @@ const PART_WORDS: [&str; 10] =
 /// Words for what comes once in a pass.
 const ONCE_WORDS: [&str; 10] =
     ["loss", "criterion", "dataloader", "loader", "optimizer", "optim", "adam", "adamw", "sgd", "scheduler"];
+/// Words for what precedes the steps that are to be measured, and for what encloses those.
+const WARM_UP_WORDS: [&str; 4] = ["warmup", "warm", "warming", "burnin"];
+const MEASURED_WORDS: [&str; 9] =
+    ["benchmark", "bench", "benchmarking", "timed", "timing", "measure", "measured", "measurement", "measuring"];
 /// Words for one pass through a model.
 const PASS_WORDS: [&str; 6] = ["forward", "fwd", "backward", "bwd", "prefill", "decode"];
 
@@ -212,8 +216,12 @@ fn is_pytorch_name(name: &str) -> bool {
     ANCHORS.iter().chain(&[PROFILER_STEP]).any(|prefix| name.starts_with(prefix))
 }
 
-/// Whether a name is that of one pass through a model, or of one step: what repeats inside is no step.
+/// Whether a name is that of one pass through a model, or of one step: what repeats inside is no step. A measurement,
+/// such as `Benchmark Forward Only`, encloses many.
 fn is_of_one_pass(name: &str) -> bool {
+    if words(name).any(|word| MEASURED_WORDS.contains(&&*word)) {
+        return false;
+    }
     name.starts_with(PROFILER_STEP) || has_step_word(name) || words(name).any(|word| PASS_WORDS.contains(&&*word))
 }
 
@@ -232,8 +240,36 @@ fn has_step_word(name: &str) -> bool {
 
 /// The divisions into steps by names, in order of preference; see [`super::steps`]. Cost: O(n log n) for n ranges.
 ///
+/// What the program calls its warm-up is left out, where what is left has steps of its own by names: those are what it
+/// measures. Warm-up steps are steps where nothing else is.
+///
 /// * `named`: by start, the outer before the inner.
 pub fn divisions(named: &[Named<'_>], work: &Coverage) -> Vec<Division> {
+    let mut warm_up: Vec<TimeRange> =
+        named.iter().filter(|named| is_warm_up(named.name)).map(|named| named.time).collect();
+    if !warm_up.is_empty() {
+        unite(&mut warm_up);
+        let is_outside = |ts: TimeNs| {
+            let begun = warm_up.partition_point(|time| time.start <= ts);
+            begun.checked_sub(1).is_none_or(|at| warm_up[at].end <= ts)
+        };
+        let rest: Vec<Named<'_>> = named.iter().filter(|named| is_outside(named.time.start)).copied().collect();
+        let starts: Vec<TimeNs> = work.starts.iter().copied().filter(|&start| is_outside(start)).collect();
+        let has_work = !starts.is_empty() || work.starts.is_empty();
+        let found = if has_work { divisions_of(&rest, &Coverage { starts }) } else { Vec::new() };
+        if !found.is_empty() {
+            return found;
+        }
+    }
+    divisions_of(named, work)
+}
+
+/// Whether a name is that of a warm-up: `Warm-up Step 3`, `warmup_iter`.
+fn is_warm_up(name: &str) -> bool {
+    words(name).any(|word| WARM_UP_WORDS.contains(&&*word))
+}
+
+fn divisions_of(named: &[Named<'_>], work: &Coverage) -> Vec<Division> {
     let patterns = patterns(named);
     let mut found: Vec<Division> = profiler_steps(named).into_iter().collect();
     let ranges = step_ranges(&patterns, work);

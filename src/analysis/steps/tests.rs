@@ -393,3 +393,62 @@ fn each_device_follows_the_process_that_launches_on_it() {
     assert_eq!(device("stream 7"), (0..10).map(|i| 100 * i).collect::<Vec<_>>());
     assert_eq!(device("stream 8"), (0..6).map(|i| 150 * i).collect::<Vec<_>>());
 }
+
+#[test]
+fn warm_up_by_name_is_left_out_where_other_steps_follow() {
+    let of = |measured: i64| {
+        let mut slices = Vec::new();
+        let mut at = 0;
+        for step in 1..=5 {
+            slices.push(("main", NOTE, format!("Warm-up Step {step}"), at, at + 200));
+            slices.push(("main", NOTE, "Forward".to_owned(), at + 5, at + 50));
+            slices.extend((0..8).map(|i| {
+                ("main", SliceKind::Runtime, "cudaLaunchKernel".to_owned(), at + 6 + 20 * i, at + 7 + 20 * i)
+            }));
+            at += 200;
+        }
+        let start = at;
+        for _ in 0..measured {
+            slices.push(("main", NOTE, "Forward".to_owned(), at + 1, at + 55));
+            slices.extend((0..4).map(|i| {
+                ("main", SliceKind::Runtime, "cudaLaunchKernel".to_owned(), at + 6 + 10 * i, at + 7 + 10 * i)
+            }));
+            at += 60;
+        }
+        slices.push(("main", NOTE, "Benchmark Forward Only".to_owned(), start, at));
+        find(&slices).unwrap()
+    };
+    let found = of(10);
+    assert_eq!((found.source.clone(), found.len()), (StepSource::Ranges("Forward".to_owned()), 10));
+    assert_eq!(found.boundaries[0], 1_001);
+    // Too few to be steps: the warm-up has all that there is.
+    let found = of(2);
+    assert_eq!((found.source.clone(), found.len()), (StepSource::Ranges("Warm-up Step #".to_owned()), 5));
+}
+
+#[test]
+fn a_step_is_where_the_devices_run_it_if_the_host_runs_ahead() {
+    let of = |lag: TimeNs| {
+        let mut slices = Vec::new();
+        let mut correlation = Vec::new();
+        for step in 0..6_u32 {
+            let at = 100 * TimeNs::from(step);
+            slices.push(("main", NOTE, format!("ProfilerStep#{step}"), at, at + 100));
+            slices.push(("main", SliceKind::Runtime, "cudaLaunchKernel".to_owned(), at + 1, at + 2));
+            slices.push(("stream 7", SliceKind::Kernel, "gemm".to_owned(), at + lag, at + lag + 95));
+            correlation.extend([0, step + 1, step + 1]);
+        }
+        let slices: Vec<_> =
+            slices.iter().map(|(thread, kind, name, ts, end)| (*thread, *kind, name.as_str(), *ts, *end)).collect();
+        let mut builder = TraceBuilder::from_slices(&slices);
+        builder.slices[0].correlation = correlation;
+        steps(&builder.finish(), &|| false).unwrap()
+    };
+    let ahead = of(250);
+    assert!(ahead.is_of_completions());
+    assert_eq!(ahead.times[2], TimeRange { start: 200, end: 300 });
+    // From the end of the kernel of step 1 to that of step 2.
+    assert_eq!(ahead.extents()[2], TimeRange { start: 445, end: 545 });
+    let in_time = of(4);
+    assert_eq!(in_time.extents(), in_time.times);
+}

@@ -111,6 +111,8 @@ pub fn report(
         phases: time.phases,
         checks: time.checks,
         judged: time.judged,
+        summary: time.summary,
+        causes: time.causes,
         memory: memory.devices,
         memory_in_short: memory.in_short,
         growth: memory.growth,

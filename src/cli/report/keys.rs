@@ -72,6 +72,11 @@ pub struct Report {
     pub checks: Table,
     /// The time that they judged.
     pub judged: Table,
+    /// What that time went into.
+    pub summary: Table,
+    /// Idle time by cause, which JSON has inside the summary.
+    #[serde(skip)]
+    pub causes: Table,
 }
 
 /// The first rows of a list, and how many there are.
@@ -104,6 +109,8 @@ impl Report {
             phases,
             checks,
             judged,
+            summary,
+            causes,
             files,
             clock,
             devices,
@@ -139,7 +146,9 @@ impl Report {
             problems,
             Borrowed(memory_in_short),
             Owned(figures::findings::findings().table(found, 0)),
+            Borrowed(summary),
             Borrowed(judged),
+            Borrowed(causes),
             Borrowed(checks),
             Borrowed(&clock.per_file),
             Borrowed(devices),

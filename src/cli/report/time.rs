@@ -1,4 +1,4 @@
-//! Phases and findings about time: the parts `phases`, `checks` and `findings` of the report.
+//! Phases and findings about time: the parts `phases`, `summary`, `checks` and `findings` of the report.
 
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use crate::answers::findings::{RuleVerdicts, TracePhases};
 use crate::answers::time::TraceSteps;
 use crate::cli::{Failure, input};
 use crate::figures::Table;
+use crate::figures::makeup::{self, Summary};
 use crate::figures::phases::{self, PhaseTotals};
 use crate::figures::verdicts::{self, Checked, Judged, JudgedTime};
 use crate::model::{TimeRange, Trace};
@@ -21,6 +22,8 @@ pub struct TimeReport {
     pub phases: Table,
     pub checks: Table,
     pub judged: Table,
+    pub summary: Table,
+    pub causes: Table,
     pub findings: Vec<Finding>,
 }
 
@@ -47,11 +50,14 @@ pub fn report(traces: &[OpenTrace], answers: &Answers, thresholds: Thresholds) -
         let judged = |window| JudgedTime { rank, window, source: source.clone(), offset };
         windows.extend(verdicts.windows.iter().map(judged));
     }
+    let summaries: Vec<Summary<'_>> = judged.iter().flat_map(Summary::all).collect();
     let findings = verdicts::findings(&judged, &thresholds).into_iter().map(|(_, finding)| finding).collect();
     Ok(TimeReport {
         phases: phases::phases().table(rows, 0),
         checks: verdicts::checks().table(checked, 0),
         judged: verdicts::judged().table(windows, 0),
+        causes: makeup::causes().table(summaries.iter().flat_map(Summary::causes).collect::<Vec<_>>(), 0),
+        summary: makeup::summary().table(summaries, 0),
         findings,
     })
 }

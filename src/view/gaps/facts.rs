@@ -101,7 +101,7 @@ impl Analysis for GapOf {
             let boundaries = steps.on(self.process).device;
             let at = boundaries.partition_point(|&boundary| boundary < gap.end).checked_sub(1)?;
             (boundaries.len() == steps.boundaries.len()).then_some(())?;
-            Some((steps.names.get(at)?.clone(), *steps.times.get(at)?))
+            Some((steps.names.get(at)?.clone(), *steps.extents().get(at)?))
         };
         let clusters = work.get(trace, &GapClusters { steps: self.steps.clone() })?;
         let recurrence = clusters.get(number).and_then(|clusters| {

@@ -11,6 +11,9 @@ use crate::view::states::nothing_ui;
 use crate::widget::gap_color::swatch_ui;
 use crate::widget::theme;
 
+/// The most devices of which it is said in a sentence what they spend their time on.
+const MAX_IN_SHORT: usize = 4;
+
 /// Which list is on show.
 #[derive(Debug, Default)]
 pub struct List {
@@ -48,6 +51,12 @@ fn findings_ui(of: &Summarized, ui: &mut egui::Ui) -> Option<Place> {
         nothing_ui("Nothing could be judged", "Too little device work was recorded for any rule", ui);
     } else if of.findings.is_empty() {
         ui.label(no_findings(of.checks.len() as u64));
+    }
+    for text in of.in_short.iter().take(MAX_IN_SHORT) {
+        ui.label(display_name(text));
+    }
+    if of.in_short.len() > MAX_IN_SHORT {
+        ui.weak(format!("{} more devices: see the report", of.in_short.len() - MAX_IN_SHORT));
     }
     if !of.checks.is_empty() {
         egui::CollapsingHeader::new("What was checked").show(ui, |ui| {

@@ -13,6 +13,7 @@ use crate::analysis::steps::Steps;
 use crate::answers::findings::{RuleVerdicts, TracePhases};
 use crate::answers::time::{BusyDevices, GapClusters, Ledgers, TraceSteps};
 use crate::answers::{Analysis, Work};
+use crate::figures::makeup;
 use crate::figures::verdicts::{Checked, Judged, findings};
 use crate::model::{DurNs, Row, SliceId, TimeNs, TimeRange};
 use crate::session::{OpenTrace, Selection, track_title};
@@ -36,6 +37,8 @@ pub struct Summary {
 pub struct Summarized {
     pub cards: Vec<Card>,
     pub findings: Vec<Found>,
+    /// What each device spends its time on.
+    pub in_short: Vec<String>,
     /// Every rule that was applied: what it measured, and where findings begin.
     pub checks: Vec<String>,
     /// By time per step.
@@ -124,6 +127,7 @@ impl Analysis for Summary {
             Found { place, of: (!is_named).then(|| of[trace].key.to_string()), finding }
         });
         let found = found.collect();
+        let in_short = judged.iter().flat_map(makeup::Summary::all).map(|summary| summary.text()).collect();
         let cards = of.iter().enumerate().zip(&all);
         let cards = cards.flat_map(|((i, open), all)| self.cards(of, i, open, all)).collect();
         let checks = of.iter().zip(&all);
@@ -132,7 +136,8 @@ impl Analysis for Summary {
             of.iter().enumerate().zip(&all).flat_map(|((i, open), all)| all.cluster_lines(of, i, open)).collect();
         clusters.sort_by_key(|line| std::cmp::Reverse(line.ns_per_step));
         clusters.truncate(MAX_CLUSTERS);
-        Some(Summarized { cards, findings: found, checks: checks.map(|check| check.text()).collect(), clusters })
+        let checks = checks.map(|check| check.text()).collect();
+        Some(Summarized { cards, findings: found, in_short, checks, clusters })
     }
 }
 
@@ -322,7 +327,8 @@ fn chart(
         } else {
             format!("Mean of {} to {}", steps.names[first], steps.names[last - 1])
         };
-        StepBar { name, time: time(&steps.boundaries).shifted(open.offset), parts }
+        let time = steps.extents()[first].union(steps.extents()[last - 1]);
+        StepBar { name, time: time.shifted(open.offset), parts }
     };
     let bars = (0..steps.len()).step_by(steps_per_bar).map(bar).collect();
     Chart { title, source: steps.source.label(), series, bars, steps_per_bar }

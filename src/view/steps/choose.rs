@@ -12,22 +12,25 @@ use crate::view::axis::{fitted, middle};
 /// Margin on both sides of a step that is shown, as a share of it.
 const MARGIN: f64 = 0.1;
 
+/// What a step's time is where the host runs ahead of the devices.
+pub const BEHIND: &str = "A step is where the device runs its work. The host runs ahead: it launched this work earlier";
+
 /// The step that is the selected range.
 ///
 /// * `offset`: from trace time to session time.
 pub fn chosen(steps: &Steps, offset: DurNs, range: Option<TimeRange>) -> Option<usize> {
     let range = range?.shifted(offset.saturating_neg());
-    let step = steps.times.partition_point(|time| time.start < range.start);
-    (steps.times.get(step) == Some(&range)).then_some(step)
+    let step = steps.extents().partition_point(|time| time.start < range.start);
+    (steps.extents().get(step) == Some(&range)).then_some(step)
 }
 
 /// Makes a step the selected range and shows it. If another step was chosen and the view lies inside it, the view keeps
 /// its length and its place within the step, so that the same phase of both can be compared.
 pub fn choose(ctx: &mut ViewContext<'_>, steps: &Steps, offset: DurNs, step: usize) {
-    let Some(time) = steps.times.get(step).map(|time| time.shifted(offset)) else { return };
+    let Some(time) = steps.extents().get(step).map(|time| time.shifted(offset)) else { return };
     let view = ctx.navigation.visible();
     let before =
-        chosen(steps, offset, *ctx.range).and_then(|step| steps.times.get(step)).map(|time| time.shifted(offset));
+        chosen(steps, offset, *ctx.range).and_then(|step| steps.extents().get(step)).map(|time| time.shifted(offset));
     *ctx.range = Some(time);
     let is_inside = |outer: TimeRange, inner: TimeRange| outer.start <= inner.start && inner.end <= outer.end;
     match before {
@@ -47,7 +50,7 @@ pub fn neighbor(ctx: &ViewContext<'_>, steps: &Steps, offset: DurNs, is_forward:
         Some(step) => step.saturating_sub(1),
         None => {
             let at = middle(ctx.navigation.visible()).saturating_sub(offset);
-            steps.times.partition_point(|time| time.end <= at).min(last)
+            steps.extents().partition_point(|time| time.end <= at).min(last)
         }
     }
 }
@@ -68,8 +71,10 @@ pub fn picker_ui(ctx: &mut ViewContext<'_>, steps: &Steps, offset: DurNs, ui: &m
     }
     let text = chosen.map_or_else(|| format::steps(n), |step| format!("Step {} of {n}", step + 1));
     let hint = chosen.map_or("", |step| steps.names[step].as_str());
+    let where_it_runs = if steps.is_of_completions() { BEHIND } else { "" };
     let open = ui.add(Button::new(text).small().frame_when_inactive(false).truncate());
-    if open.on_hover_text(format!("{hint}\nShow the table of steps").trim_start()).clicked() {
+    let hint = format!("{hint}\n{where_it_runs}\nShow the table of steps").replace("\n\n", "\n");
+    if open.on_hover_text(hint.trim_start()).clicked() {
         ctx.commands.push(Command::Show(super::SPEC.id));
     }
 }

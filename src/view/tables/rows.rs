@@ -74,7 +74,9 @@ impl Answer {
         if self.instances.len() != self.data.rows.len() {
             return;
         }
-        let at = self.data.columns.iter().position(|column| column.key.ends_with("total_ns"));
+        // Of an operator it is time on the host.
+        let at = |key: &str| self.data.columns.iter().position(|column| column.key.ends_with(key));
+        let at = at("host_total_ns").or_else(|| at("total_ns"));
         let at = at.map_or(self.data.columns.len(), |at| at + 1);
         self.data.columns.insert(at, IN_RANGE);
         for (row, instances) in self.data.rows.iter_mut().zip(&self.instances) {

@@ -13,7 +13,7 @@ use crate::figures::text::display_name;
 use crate::model::{DurNs, TimeRange};
 use crate::view::ViewContext;
 use crate::view::axis::{Scale, fitted};
-use crate::view::steps::{choose, chosen, picker_ui};
+use crate::view::steps::{BEHIND, choose, chosen, picker_ui};
 use crate::widget::theme::tokens;
 
 /// Height of the bands, in points.
@@ -48,8 +48,8 @@ impl StepBands {
 
 /// The steps that touch the view. Cost: O(log n).
 fn visible(steps: &Steps, view: TimeRange) -> Range<usize> {
-    let first = steps.times.partition_point(|time| time.end <= view.start);
-    let last = steps.times.partition_point(|time| time.start < view.end);
+    let first = steps.extents().partition_point(|time| time.end <= view.start);
+    let last = steps.extents().partition_point(|time| time.start < view.end);
     first..last.max(first)
 }
 
@@ -74,7 +74,7 @@ pub fn ui(
     let response = ui.interact(rect, Id::unique("timeline steps"), Sense::click());
     response.widget_info(|| WidgetInfo::labeled(eframe::egui::Role::Group, true, "Steps on the timeline"));
     let band = |step: usize| {
-        let time = steps.times[step].shifted(offset);
+        let time = steps.extents()[step].shifted(offset);
         Rect::from_x_y_ranges(scale.x(time.start)..=scale.x(time.end), rect.y_range()).intersect(rect)
     };
     let tokens = tokens(ctx.is_dark);
@@ -112,7 +112,7 @@ pub fn ui(
     let Some(pointer) = response.hover_pos() else { return };
     let at = scale.time(pointer.x).saturating_sub(offset);
     let Some(step) =
-        steps.times.get(shown.start..shown.end).and_then(|times| times.iter().position(|time| time.contains(at)))
+        steps.extents().get(shown.start..shown.end).and_then(|times| times.iter().position(|time| time.contains(at)))
     else {
         return;
     };
@@ -141,7 +141,7 @@ fn name(painter: &eframe::egui::Painter, band: Rect, name: &str, step: usize, co
 }
 
 fn tooltip_ui(steps: &Steps, step: usize, ui: &mut Ui) {
-    let dur = steps.times[step].dur();
+    let dur = steps.extents()[step].dur();
     ui.strong(display_name(&steps.names[step]).as_ref());
     ui.label(format!("Step {} of {}, {}", step + 1, steps.len(), format::duration(dur)));
     if let Some(median) = steps.durations.map(|durations| durations.median_ns).filter(|&median| median > 0) {
@@ -153,6 +153,9 @@ fn tooltip_ui(steps: &Steps, step: usize, ui: &mut Ui) {
     }
     if !steps.used.contains(&step) {
         ui.label("Not in the statistics: warm-up, or the profiler stopped");
+    }
+    if steps.is_of_completions() {
+        ui.label(BEHIND);
     }
     ui.weak(format!("By {}", steps.source.label()));
 }

@@ -59,6 +59,34 @@ fn time_between_calls_that_load_code_is_loading() {
 }
 
 #[test]
+fn a_silent_thread_waits_for_one_that_loads_code() {
+    // In microseconds: the gap lasts from 100 to 9,990.
+    let of = |events: &[Event<'static>]| {
+        let mut all = vec![
+            ("main", CALL, "cudaLaunchKernel", 0, 5, 1),
+            ("stream 7", KERNEL, "first", 10, 100, 1),
+            ("main", CALL, "cudaLaunchKernel", 9_990, 9_995, 2),
+            ("stream 7", KERNEL, "second", 10_000, 10_100, 2),
+        ];
+        all.extend_from_slice(events);
+        let trace = builder(&all).finish();
+        let parts = parts(&trace, &ledger_of(&trace, None), 0);
+        parts.into_iter().filter(|part| part.0 == "module_load").map(|part| part.1).sum::<i64>()
+    };
+    let compiles = [
+        ("other", CALL, "cuLinkCreate_v2", 2_000, 3_000, 0),
+        ("other", CALL, "cuModuleLoadFatBinary", 8_000, 9_000, 0),
+    ];
+    assert_eq!(of(&compiles), 7_000);
+    assert_eq!(of(&[compiles[0], compiles[1], ("main", OS, "futex", 100, 9_980, 0)]), 7_000, "it waits");
+    assert_eq!(of(&[compiles[0], compiles[1], ("main", OP, "aten::mm", 100, 9_980, 0)]), 0, "it works");
+    // Two silent stretches, of which one is too short to ask for more than what the thread shows.
+    let busy = ("main", OP, "aten::mm", 1_000, 7_990, 0);
+    assert_eq!(of(&[compiles[0], compiles[1], busy]), 1_010);
+    assert_eq!(of(&[compiles[0], compiles[1], ("main", OP, "aten::mm", 100, 8_991, 0)]), 0);
+}
+
+#[test]
 fn time_off_the_cpu_is_blocked_unless_the_thread_acts_in_it() {
     let on_cpu = "main".to_owned() + ON_CPU;
     let other = SliceKind::Other;

@@ -1,6 +1,7 @@
 //! Each rule alone: it finds what reaches its levels, and nothing a nanosecond below.
 
 use super::*;
+use crate::analysis::gaps::GapClass;
 use crate::model::memory::{MemoryAction, MemoryEvent, MemoryPool, RawMemory};
 use crate::model::{StackId, SyncKind, Synchronization};
 
@@ -242,7 +243,9 @@ fn exposed_copies_and_communication_are_what_no_kernel_hides() {
         }
     };
     assert_levels(Rule::ExposedCopies, trace(COPY, "Memcpy HtoD"), Some);
-    assert_levels(Rule::ExposedCommunication, trace(KERNEL, "ncclDevKernel_AllReduce"), Some);
+    // Overlap makes no step shorter than its communication.
+    let gain = |dur: TimeNs| Some(dur.min(STEP - 2 * dur)).filter(|&ns| ns > 0);
+    assert_levels(Rule::ExposedCommunication, trace(KERNEL, "ncclDevKernel_AllReduce"), gain);
 }
 
 #[test]
@@ -294,6 +297,81 @@ fn tiny_kernels_are_judged_by_their_share_of_launches() {
     assert_eq!(tiny(24, 9_999), None);
     assert_eq!(tiny(25, 9_999), Some((0.5, 8 * 25, 8 * 50)));
     assert_eq!(tiny(25, 10_000), None, "not shorter than the limit");
+}
+
+#[test]
+fn elementwise_kernels_are_judged_by_their_time() {
+    const NAME: &str = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>(int)";
+    let trace =
+        |dur: TimeNs| linked(&[("stream 7", KERNEL, NAME, 0, dur, 0), ("stream 7", KERNEL, "gemm", dur, STEP, 0)]);
+    assert_levels(Rule::Elementwise, trace, |_| None);
+    // Kernels that a compiler fused, and kernels of other programs.
+    for name in ["triton_poi_fused_add_mul_0", "my_elementwise"] {
+        let trace = linked(&[("stream 7", KERNEL, name, 0, STEP / 2, 0), ("stream 7", KERNEL, "b", STEP / 2, STEP, 0)]);
+        assert_eq!(of(&judged(&trace.finish(), None), Rule::Elementwise), None);
+    }
+}
+
+/// Steps of these lengths, of which the device works for 5 ms each.
+fn steps_of(lengths: &[TimeNs]) -> Trace {
+    let names: Vec<String> = (0..lengths.len()).map(|i| format!("ProfilerStep#{i}")).collect();
+    let (mut slices, mut at) = (Vec::new(), 0);
+    for (name, length) in names.iter().zip(lengths) {
+        slices.push(("main", NOTE, name.as_str(), at, at + length));
+        slices.push(("stream 7", KERNEL, "gemm", at, at + 5_000_000));
+        at += length;
+    }
+    TraceBuilder::from_slices(&slices).finish()
+}
+
+#[test]
+fn a_step_unlike_the_others_is_judged_by_its_ratio() {
+    let found = |step: usize, length: TimeNs| {
+        let mut lengths = [STEP; 10];
+        lengths[step] = length;
+        let verdicts = judged(&steps_of(&lengths), None);
+        of(&verdicts, Rule::IrregularSteps).map(|hit| (hit.severity, hit.measured, hit.irregular.clone().unwrap()))
+    };
+    assert_eq!(found(5, 14_999_999), None);
+    let (severity, measured, irregular) = found(5, 15_000_000).unwrap();
+    assert_eq!((severity, measured), (Severity::Note, 1.5));
+    let expected = Irregular {
+        steps: vec!["ProfilerStep#5".to_owned()],
+        step_ns: 15_000_000,
+        median_ns: STEP,
+        part: Part::Idle(GapClass::NoLaunch),
+        part_ns: 10_000_000,
+        median_part_ns: 5_000_000,
+    };
+    assert_eq!(irregular, expected);
+    assert_eq!(found(5, 29_999_999).unwrap().0, Severity::Note);
+    assert_eq!(found(5, 30_000_000).unwrap().0, Severity::Warn);
+    // The first step includes warm-up, which makes it longer, never shorter.
+    assert_eq!(found(0, 50_000_000), None);
+    assert_eq!(found(0, 6_000_000).unwrap().2.steps, ["ProfilerStep#0"]);
+}
+
+#[test]
+fn recording_frames_is_judged_by_its_estimated_cost() {
+    // The device waits for 1 ms of each step, or as long as is given, for an operator.
+    let found = |frames: i64, waits: TimeNs| {
+        let mut builder_events = vec![
+            ("stream 7", KERNEL, "a", 0, 4_000_000, 0),
+            ("main", SliceKind::Operator, "aten::mm", 4_000_000, 4_000_000 + waits, 0),
+            ("main", CALL, "cudaLaunchKernel", 4_000_000 + waits, 4_001_000 + waits, 1),
+            ("stream 7", KERNEL, "b", 4_005_000 + waits, STEP, 1),
+        ];
+        builder_events.extend(AHEAD);
+        let frame = |i: i64| ("other", SliceKind::PythonFunction, "a.py(1): f", 1_000 * i, 1_000 * i + 500, 0);
+        builder_events.extend((0..frames).map(frame));
+        let verdicts = judged(&linked(&builder_events).finish(), None);
+        of(&verdicts, Rule::Recording).map(|hit| (hit.severity, hit.measured, hit.count))
+    };
+    assert_eq!(found(749, 1_000_000), None);
+    assert_eq!(found(750, 1_000_000), Some((Severity::Note, 0.03, 8 * 750)));
+    assert_eq!(found(750, 200_000), None, "the device waits no longer");
+    assert_eq!(found(2_500, 1_100_000).unwrap().0, Severity::Warn);
+    assert_eq!(found(2_499, 1_100_000).unwrap().0, Severity::Note);
 }
 
 #[test]

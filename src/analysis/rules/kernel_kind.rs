@@ -2,19 +2,23 @@
 
 /// Kinds of kernels, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum KernelKind {
     Attention,
-    /// Matrix products and convolutions.
-    Matmul,
     /// Sorting, scanning, indexed access.
     Access,
+    /// One operator of PyTorch on each element. Kernels that a compiler fused have other names.
+    Elementwise,
+    /// Matrix products and convolutions.
+    Matmul,
     Other,
 }
 
 /// Parts of names in lower case, those first that decide.
-const NAMES: [(KernelKind, &[&str]); 3] = [
+const NAMES: [(KernelKind, &[&str]); 4] = [
     (KernelKind::Attention, &["attn", "attention", "flash", "fmha"]),
     (KernelKind::Access, &["sort", "scan", "scatter", "gather", "index", "unique", "topk", "embedding", "cumsum"]),
+    (KernelKind::Elementwise, &["elementwise_kernel"]),
     (
         KernelKind::Matmul,
         &["gemm", "cijk_", "nvjet", "conv", "wgrad", "dgrad", "xmma", "matmul", "scudnn", "_mm_", "cutlass"],
@@ -22,6 +26,10 @@ const NAMES: [(KernelKind, &[&str]); 3] = [
 ];
 
 impl KernelKind {
+    /// Number of kinds.
+    pub const N: usize = 5;
+    pub const ALL: [Self; Self::N] = [Self::Attention, Self::Access, Self::Elementwise, Self::Matmul, Self::Other];
+
     pub fn of(kernel: &str) -> Self {
         let lower = kernel.to_ascii_lowercase();
         let is_it = |parts: &[&str]| parts.iter().any(|part| lower.contains(part));
@@ -44,6 +52,10 @@ mod tests {
             ("volta_scudnn_128x64_relu_interior_nn_v1", KernelKind::Matmul),
             ("at::native::indexing_backward_kernel", KernelKind::Access),
             ("cub::DeviceRadixSortOnesweepKernel", KernelKind::Access),
+            ("at::native::index_elementwise_kernel", KernelKind::Access),
+            ("at::native::vectorized_elementwise_kernel", KernelKind::Elementwise),
+            ("at::native::elementwise_kernel", KernelKind::Elementwise),
+            ("triton_poi_fused_add_0", KernelKind::Other),
             ("jacobi_kernel", KernelKind::Other),
         ];
         for (name, kind) in known {

@@ -1,0 +1,98 @@
+//! Steps that last much longer or shorter than the others.
+
+use super::{Basis, Device, Hit, Rule};
+use crate::analysis::breakdown::{Breakdown, breakdown};
+use crate::analysis::gaps::{GapClass, Ledger};
+use crate::analysis::steps::Boundaries;
+use crate::model::{DurNs, TimeRange};
+
+/// Fewer steps have no usual duration.
+const MIN_STEPS: usize = 3;
+
+/// A part of the time of a step on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Compute,
+    Communication,
+    Copies,
+    Idle(GapClass),
+}
+
+/// Steps that differ from the others, by the one that does so most.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Irregular {
+    /// Names of all that are beyond the threshold, the most different first.
+    pub steps: Vec<String>,
+    pub step_ns: DurNs,
+    pub median_ns: DurNs,
+    /// The part that differs most, with its time in that step and in the median step.
+    pub part: Part,
+    pub part_ns: DurNs,
+    pub median_part_ns: DurNs,
+}
+
+impl Device<'_, '_> {
+    /// The step that differs most from the median of those that count. A first step that does not count because it
+    /// includes the warm-up belongs to them where it is shorter than the median: a warm-up makes a step longer.
+    ///
+    /// Cost: O(steps · log gaps).
+    pub(super) fn irregular_steps(&mut self, ledger: &Ledger) {
+        if self.window.basis != Basis::Steps || self.window.steps.len() < MIN_STEPS {
+            return;
+        }
+        let Some(steps) = self.of.steps else { return };
+        let Boundaries { device, .. } = steps.on(self.busy.process);
+        let all: Vec<TimeRange> = device.windows(2).map(|pair| TimeRange { start: pair[0], end: pair[1] }).collect();
+        let mut sorted = self.window.steps.clone();
+        sorted.sort_by_key(|step| step.dur());
+        let median = sorted[sorted.len() / 2];
+        let ratio = |step: &TimeRange| {
+            let [a, b] = [step.dur().max(1), median.dur().max(1)];
+            a.max(b) as f64 / a.min(b) as f64
+        };
+        let is_early = |step: &TimeRange| {
+            all.first() == Some(step) && self.window.steps[0].start == step.end && step.dur() < median.dur()
+        };
+        let counts = |step: &TimeRange| self.window.steps.binary_search_by_key(&step.start, |one| one.start).is_ok();
+        let mut judged: Vec<(usize, f64)> = all
+            .iter()
+            .enumerate()
+            .filter(|(_, step)| counts(step) || is_early(step))
+            .map(|(k, step)| (k, ratio(step)))
+            .collect();
+        judged.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let Some(&(worst, measured)) = judged.first() else { return };
+        let first = self.out.thresholds.irregular_steps.first();
+        let is_named = device.len() == steps.boundaries.len();
+        let name =
+            |k: usize| steps.names.get(k).filter(|_| is_named).cloned().unwrap_or_else(|| format!("Step {}", k + 1));
+        let beyond = judged.iter().take_while(|step| step.1 >= first).map(|step| name(step.0)).collect();
+        let [own, usual] = [all[worst], median].map(|step| parts(breakdown(self.busy, step), ledger, step));
+        let differences = own.into_iter().zip(usual).map(|((part, own), (_, usual))| (part, own, usual));
+        let Some((part, part_ns, median_part_ns)) = differences.max_by_key(|(_, own, usual)| own.abs_diff(*usual))
+        else {
+            return;
+        };
+        let irregular = Irregular {
+            steps: beyond,
+            step_ns: all[worst].dur(),
+            median_ns: median.dur(),
+            part,
+            part_ns,
+            median_part_ns,
+        };
+        let names = irregular.steps.iter().take(3).cloned().collect();
+        let count = irregular.steps.len() as u64;
+        let found = self.hit_in(Rule::IrregularSteps, irregular.step_ns, irregular.median_ns);
+        self.out.check(Hit { measured, count, names, range: Some(all[worst]), irregular: Some(irregular), ..found });
+    }
+}
+
+/// The time of a step by what the device does; it sums to the step.
+fn parts(of: Breakdown, ledger: &Ledger, step: TimeRange) -> Vec<(Part, DurNs)> {
+    let idle = GapClass::ALL.into_iter().zip(ledger.totals(step).by_class);
+    let idle = idle.map(|(class, totals)| (Part::Idle(class), totals.total_ns));
+    let busy =
+        [(Part::Compute, of.compute_ns), (Part::Communication, of.exposed_comm_ns), (Part::Copies, of.exposed_copy_ns)];
+    busy.into_iter().chain(idle).collect()
+}

@@ -1,0 +1,78 @@
+//! What a device spends its time on, whether or not anything is wrong with it.
+
+use super::kernels::{Dominant, KernelStats};
+use super::{Cause, KernelKind, Window};
+use crate::analysis::breakdown::Breakdown;
+use crate::model::DurNs;
+
+/// What most of a device's time goes into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    Compute,
+    Communication,
+    Copies,
+    /// It waits.
+    Idle,
+}
+
+impl Bound {
+    /// As in JSON.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Compute => "compute",
+            Self::Communication => "communication",
+            Self::Copies => "copies",
+            Self::Idle => "idle",
+        }
+    }
+}
+
+/// The judged time of a device by what it does, and what most of it goes into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Makeup {
+    pub device: Option<u32>,
+    /// Sums to the judged time.
+    pub parts: Breakdown,
+    /// Kernels other than of collectives; those that overlap count each.
+    pub kernel_ns: DurNs,
+    /// The one with most time.
+    pub kernel: Option<Dominant>,
+    /// Kernel time by [`KernelKind`].
+    pub kinds: [DurNs; KernelKind::N],
+    /// Idle time by [`Cause`], those that have any, the largest first.
+    pub causes: Vec<(Cause, DurNs)>,
+}
+
+impl Makeup {
+    /// * `idle`: of each [`Cause`], in their order.
+    pub(super) fn new(window: &Window, parts: Breakdown, kernels: KernelStats, idle: &[DurNs; Cause::N]) -> Self {
+        let mut causes: Vec<(Cause, DurNs)> = Cause::ALL.into_iter().zip(*idle).filter(|cause| cause.1 > 0).collect();
+        causes.sort_by_key(|cause| std::cmp::Reverse(cause.1));
+        let KernelStats { total_ns: kernel_ns, largest: kernel, kinds, .. } = kernels;
+        Self { device: window.device, parts, kernel_ns, kernel, kinds, causes }
+    }
+
+    /// All of the judged time.
+    pub fn window_ns(&self) -> DurNs {
+        let Breakdown { compute_ns, exposed_comm_ns, exposed_copy_ns, idle_ns } = self.parts;
+        compute_ns + exposed_comm_ns + exposed_copy_ns + idle_ns
+    }
+
+    /// The largest of the parts of its time; of equal ones the first in the order of [`Bound`].
+    pub fn bound(&self) -> Bound {
+        let Breakdown { compute_ns, exposed_comm_ns, exposed_copy_ns, idle_ns } = self.parts;
+        let parts = [
+            (Bound::Compute, compute_ns),
+            (Bound::Communication, exposed_comm_ns),
+            (Bound::Copies, exposed_copy_ns),
+            (Bound::Idle, idle_ns),
+        ];
+        parts.into_iter().rev().max_by_key(|part| part.1).map_or(Bound::Compute, |part| part.0)
+    }
+
+    /// The kind of kernels with most time, and that time.
+    pub fn kind(&self) -> (KernelKind, DurNs) {
+        let kinds = KernelKind::ALL.into_iter().zip(self.kinds);
+        kinds.max_by_key(|kind| kind.1).unwrap_or((KernelKind::Other, 0))
+    }
+}

@@ -1,0 +1,229 @@
+//! What each device spends its judged time on, in one sentence and in figures.
+
+use std::sync::Arc;
+
+use super::verdicts::{Judged, clipped, device, percent, scope_of};
+use super::{Cell, Part, figures, format};
+use crate::analysis::rules::{Bound, Cause, Hit, KernelKind, Makeup, Rule, RunFacts, Window};
+use crate::model::{DurNs, Severity};
+
+/// Idle time below this share is not said to be waiting.
+const WAITS: f64 = 0.03;
+
+/// What one device spends its judged time on.
+#[derive(Clone, Copy, Debug)]
+pub struct Summary<'a> {
+    pub rank: Option<u32>,
+    pub makeup: &'a Makeup,
+    window: &'a Window,
+    run: &'a RunFacts,
+    /// The finding about the device whose ceiling is highest.
+    best: Option<&'a Hit>,
+    /// The warning about kernels that has most time.
+    kernels: Option<&'a Hit>,
+}
+
+/// Idle time of a device by its cause.
+#[derive(Clone, Copy, Debug)]
+pub struct IdleCause {
+    rank: Option<u32>,
+    device: Option<u32>,
+    cause: Cause,
+    ns: DurNs,
+    window_ns: DurNs,
+}
+
+impl<'a> Summary<'a> {
+    /// Of each device of a trace that was judged.
+    pub fn all(judged: &Judged<'a>) -> Vec<Self> {
+        let verdicts = judged.verdicts;
+        let summary = |makeup: &'a Makeup| {
+            let window = verdicts.windows.iter().find(|window| window.device == makeup.device)?;
+            let own = verdicts.hits.iter().filter(|hit| hit.device == makeup.device);
+            let best = own.filter(|hit| hit.ceiling_ns_per_step.is_some()).max_by_key(|hit| hit.ceiling_ns_per_step);
+            let is_of_kernels =
+                |hit: &&Hit| matches!(hit.rule, Rule::Fp32Matmul | Rule::Elementwise) && hit.severity > Severity::Note;
+            let own = verdicts.hits.iter().filter(|hit| hit.device == makeup.device);
+            let kernels = own.filter(is_of_kernels).max_by_key(|hit| hit.amount);
+            Some(Self { rank: judged.trace.info.rank, makeup, window, run: &verdicts.run, best, kernels })
+        };
+        verdicts.makeups.iter().filter_map(summary).collect()
+    }
+
+    /// Its idle time by cause.
+    pub fn causes(&self) -> Vec<IdleCause> {
+        let (rank, device, window_ns) = (self.rank, self.makeup.device, self.makeup.window_ns());
+        self.makeup.causes.iter().map(|&(cause, ns)| IdleCause { rank, device, cause, ns, window_ns }).collect()
+    }
+
+    fn share(&self, ns: DurNs) -> f64 {
+        ns as f64 / self.makeup.window_ns().max(1) as f64
+    }
+
+    fn busy(&self) -> f64 {
+        self.share(self.makeup.window_ns() - self.makeup.parts.idle_ns)
+    }
+
+    /// The kernel with most time, and its share of the judged time.
+    fn kernel(&self) -> Option<(&str, f64)> {
+        self.makeup.kernel.as_ref().map(|kernel| (kernel.name.as_str(), self.share(kernel.total_ns)))
+    }
+
+    /// Share of the kernel time in the kind of kernels with most.
+    fn kind(&self) -> Option<(KernelKind, f64)> {
+        let (kind, ns) = self.makeup.kind();
+        (ns > 0).then(|| (kind, ns as f64 / self.makeup.kernel_ns.max(1) as f64))
+    }
+
+    /// How busy the device is, with what, and what would help most. May contain text from a file.
+    pub fn text(&self) -> String {
+        let Makeup { device: index, parts, .. } = self.makeup;
+        let who = device(*index, self.rank);
+        let scope = scope_of(self.window.basis, self.window.steps.len());
+        let idle = self.share(parts.idle_ns);
+        let cause = self.makeup.causes.first().map(|&(cause, ns)| (cause_label(cause), percent(self.share(ns))));
+        let waits = match cause {
+            _ if idle < WAITS => ": nothing waits".to_owned(),
+            Some((label, share)) => format!(" and waits {}, most by \"{label}\" ({share})", percent(idle)),
+            None => format!(" and waits {}", percent(idle)),
+        };
+        let does = match self.makeup.bound() {
+            Bound::Compute => format!("It is compute-bound ({})", percent(self.share(parts.compute_ns))),
+            Bound::Communication => {
+                format!("It is communication-bound ({} without compute)", percent(self.share(parts.exposed_comm_ns)))
+            }
+            Bound::Copies => {
+                format!("It is bound by copies ({} without compute)", percent(self.share(parts.exposed_copy_ns)))
+            }
+            Bound::Idle => "It waits more than it works".to_owned(),
+        };
+        let kernel = self.kernel().map(|(name, share)| format!("; {} takes {}", clipped(name), percent(share)));
+        let kind = self.kind().filter(|kind| kind.0 != KernelKind::Other);
+        let kind =
+            kind.map(|(kind, share)| format!(", {} take {} of the kernel time", kind_label(kind), percent(share)));
+        format!(
+            "{who} is busy {} {scope}{waits}. {does}{}{}. What would help most: {}",
+            percent(self.busy()),
+            kernel.unwrap_or_default(),
+            kind.unwrap_or_default(),
+            self.help(),
+        )
+    }
+
+    /// What gains most: the finding with the highest ceiling, or a warning about kernels with more time than that, else
+    /// less of what takes most of the time.
+    fn help(&self) -> String {
+        let n_steps = self.window.steps.len().max(1) as DurNs;
+        let ceiling = self.best.and_then(|hit| hit.ceiling_ns_per_step).unwrap_or_default();
+        if let Some(hit) = self.kernels.filter(|hit| hit.amount / n_steps > ceiling) {
+            return format!("\"{}\", which take {}", hit.rule.label(), percent(hit.measured));
+        }
+        if let Some((hit, ns)) = self.best.and_then(|hit| Some((hit, hit.ceiling_ns_per_step?))) {
+            return format!("\"{}\", at most {} per step", hit.rule.label(), format::duration(ns));
+        }
+        match self.makeup.bound() {
+            Bound::Compute => self.faster_kernels(),
+            Bound::Communication => "communication beside compute, or less of it".to_owned(),
+            Bound::Copies => "copies beside kernels, or fewer of them".to_owned(),
+            Bound::Idle => {
+                let cause = self.makeup.causes.first();
+                cause.map_or_else(String::new, |&(cause, _)| {
+                    format!("ending the idle time by \"{}\"", cause_label(cause))
+                })
+            }
+        }
+    }
+
+    fn faster_kernels(&self) -> String {
+        let RunFacts { is_compiled, is_too_old, .. } = *self.run;
+        let text = match self.kind().map(|kind| kind.0) {
+            Some(KernelKind::Matmul) => "faster matrix products: lower precision, shapes that suit tensor cores",
+            Some(KernelKind::Attention) => "a newer attention kernel, or shorter sequences",
+            Some(KernelKind::Elementwise) if !is_compiled && !is_too_old => "fused elementwise kernels (torch.compile)",
+            Some(KernelKind::Elementwise) => "fused elementwise kernels",
+            Some(KernelKind::Access) => "less sorting, scanning and indexed access",
+            Some(KernelKind::Other) | None => {
+                return self.kernel().map_or_else(String::new, |(name, _)| format!("a faster {}", clipped(name)));
+            }
+        };
+        text.to_owned()
+    }
+}
+
+/// A cause in words: that of its rule.
+fn cause_label(cause: Cause) -> &'static str {
+    cause.rule().map_or("Launch latency", |rule| rule.label())
+}
+
+fn cause_key(cause: Cause) -> &'static str {
+    cause.rule().map_or("launch_latency", |rule| rule.key())
+}
+
+/// Several kernels of a kind.
+fn kind_label(kind: KernelKind) -> &'static str {
+    match kind {
+        KernelKind::Attention => "attention kernels",
+        KernelKind::Access => "sorting, scanning and indexed access",
+        KernelKind::Elementwise => "elementwise kernels",
+        KernelKind::Matmul => "matrix products and convolutions",
+        KernelKind::Other => "other kernels",
+    }
+}
+
+fn kind_key(kind: KernelKind) -> &'static str {
+    match kind {
+        KernelKind::Attention => "attention",
+        KernelKind::Access => "access",
+        KernelKind::Elementwise => "elementwise",
+        KernelKind::Matmul => "matmul",
+        KernelKind::Other => "other",
+    }
+}
+
+/// What devices spend their judged time on.
+pub fn summary<'a>() -> Part<Summary<'a>> {
+    fn nested(row: &Summary<'_>) -> Cell {
+        Cell::List(Arc::new(causes().table(row.causes(), 0)))
+    }
+    let figures = figures! { row: Summary<'a>;
+        number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
+        number "device", "Device", 58, Cell::number(row.makeup.device), "Index of the device";
+        words "text", "In short", 400, Cell::name(&row.text()), "How busy it is, with what, and what would help most";
+        words "bound", "Bound by", 90, Cell::name(row.makeup.bound().key()),
+            "What takes most of its judged time: compute, communication, copies, or idle";
+        number "busy_share", "Busy", 70, Cell::Share(row.busy()), "Busy share of its judged time";
+        number "compute_share", "Compute", 70, Cell::Share(row.share(row.makeup.parts.compute_ns)), "Kernels that compute";
+        number "exposed_comm_share", "Exposed comm.", 100, Cell::Share(row.share(row.makeup.parts.exposed_comm_ns)),
+            "Communication while nothing computes";
+        number "exposed_copy_share", "Exposed copies", 100, Cell::Share(row.share(row.makeup.parts.exposed_copy_ns)),
+            "Copies while nothing computes or communicates";
+        words "kernel", "Largest kernel", 200, Cell::or_empty(row.kernel(), |kernel| Cell::name(kernel.0)),
+            "The kernel with most time, other than collectives";
+        number "kernel_share", "Its share", 70, Cell::or_empty(row.kernel(), |kernel| Cell::Share(kernel.1)),
+            "Its share of the judged time";
+        words "kind", "Kind", 90, Cell::or_empty(row.kind(), |kind| Cell::name(kind_key(kind.0))),
+            "The kind of kernels with most time: attention, access, elementwise, matmul or other";
+        number "kind_share", "Its share", 70, Cell::or_empty(row.kind(), |kind| Cell::Share(kind.1)),
+            "Its share of the kernel time";
+        words "causes", "Causes", 0, nested(row), "Idle time by cause";
+    };
+    Part::new("summary", "In short", figures).report("text").json(
+        "rank device bound busy_share compute_share exposed_comm_share exposed_copy_share kernel kernel_share kind \
+         kind_share text causes",
+    )
+}
+
+/// Idle time of devices by the cause that the rules judge.
+pub fn causes() -> Part<IdleCause> {
+    let figures = figures! { row: IdleCause;
+        number "rank", "Rank", 50, Cell::number(row.rank), "Rank of the process";
+        number "device", "Device", 58, Cell::number(row.device), "Index of the device";
+        words "cause", "Cause", 150, Cell::name(cause_key(row.cause)),
+            "The rule that judges it. A part of a gap has the cause of what emptied the queue, or kept it empty, where \
+             that is known: its class in the gaps by class says what the host ran meanwhile";
+        number "total_ns", "Total", 90, Cell::Ns(row.ns), "Idle time in the judged time";
+        number "share", "Share", 70, Cell::Share(row.ns as f64 / row.window_ns.max(1) as f64),
+            "Share of the judged time";
+    };
+    Part::new("causes", "Idle time by cause, in the judged time", figures).json("cause total_ns share")
+}
