@@ -2,21 +2,47 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often processes are looked for again: one may start another at the moment it is killed.
 const ROUNDS: usize = 200;
 const ROUND: Duration = Duration::from_millis(5);
 
+/// The variable by which a process is known that left the group of its run; its value is the folder.
+const MARK: &str = "LACUNA_RUN";
+/// When Lacuna ends, the runs that a person started have this long to write what they recorded.
+const CLOSING: Duration = Duration::from_secs(10);
+
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry { folders: Vec::new(), is_closed: false });
+/// How often the runs that a person started were asked to end, by signals to Lacuna or because it ends.
+static STOPS: AtomicU32 = AtomicU32::new(0);
+/// Whether signals to Lacuna are for the run.
+static IS_PASSED_ON: AtomicBool = AtomicBool::new(false);
 
 #[derive(Debug)]
 struct Registry {
-    /// Each folder, with the process group that works in it.
-    folders: Vec<(PathBuf, Option<u32>)>,
+    folders: Vec<Folder>,
     /// Nothing more is started.
     is_closed: bool,
+}
+
+#[derive(Debug)]
+struct Folder {
+    path: PathBuf,
+    /// The process group that works in it.
+    group: Option<u32>,
+    keep: Keep,
+}
+
+/// What becomes of a folder when Lacuna ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Its programs are killed, and it is removed.
+    Remove,
+    /// It is that of a run, which is asked to end; what was recorded there stays.
+    Run,
 }
 
 fn lock() -> MutexGuard<'static, Registry> {
@@ -26,17 +52,17 @@ fn lock() -> MutexGuard<'static, Registry> {
 /// Makes a folder and remembers it until [`forget`].
 ///
 /// Errors: those of `make`, and that Lacuna is about to end.
-pub fn folder(make: impl FnOnce() -> std::io::Result<PathBuf>) -> std::io::Result<PathBuf> {
+pub fn folder(keep: Keep, make: impl FnOnce() -> std::io::Result<PathBuf>) -> std::io::Result<PathBuf> {
     watch_signals();
     let mut registry = lock();
     refuse_if_closed(&registry)?;
-    let folder = make()?;
-    registry.folders.push((folder.clone(), None));
-    Ok(folder)
+    let path = make()?;
+    registry.folders.push(Folder { path: path.clone(), group: None, keep });
+    Ok(path)
 }
 
 pub fn forget(folder: &Path) {
-    lock().folders.retain(|known| known.0 != folder);
+    lock().folders.retain(|known| known.path != folder);
 }
 
 /// Starts `command` as the process group of a remembered folder.
@@ -45,6 +71,9 @@ pub fn forget(folder: &Path) {
 pub fn start(command: &mut Command, folder: &Path) -> std::io::Result<Child> {
     let mut registry = lock();
     refuse_if_closed(&registry)?;
+    command.env(MARK, folder);
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(command, 0);
     let child = command.spawn()?;
     set_group(&mut registry, folder, Some(child.id()));
     Ok(child)
@@ -53,14 +82,14 @@ pub fn start(command: &mut Command, folder: &Path) -> std::io::Result<Child> {
 /// Ends all that was started in the folder, before its first process is waited for and its id may be reused.
 pub fn end(folder: &Path) {
     let mut registry = lock();
-    let group = registry.folders.iter().find(|known| known.0 == folder).and_then(|known| known.1);
+    let group = registry.folders.iter().find(|known| known.path == folder).and_then(|known| known.group);
     end_processes(folder, group);
     set_group(&mut registry, folder, None);
 }
 
 fn set_group(registry: &mut Registry, folder: &Path, group: Option<u32>) {
-    if let Some(known) = registry.folders.iter_mut().find(|known| known.0 == folder) {
-        known.1 = group;
+    if let Some(known) = registry.folders.iter_mut().find(|known| known.path == folder) {
+        known.group = group;
     }
 }
 
@@ -73,26 +102,78 @@ fn refuse_if_closed(registry: &Registry) -> std::io::Result<()> {
 
 /// Ends every program that Lacuna runs and removes what they wrote; nothing more is started. While the returned
 /// value lives, threads that wait for a program do not notice its end.
+///
+/// Runs that a person started have ten seconds to end by themselves.
 #[must_use]
 pub fn end_all() -> impl Sized {
     let mut registry = lock();
     registry.is_closed = true;
-    for (folder, group) in &registry.folders {
-        end_processes(folder, *group);
-        remove(folder);
+    let has_runs = |registry: &Registry| registry.folders.iter().any(|folder| folder.keep == Keep::Run);
+    if has_runs(&registry) {
+        STOPS.fetch_max(1, Ordering::Relaxed);
+        let asked = Instant::now();
+        while has_runs(&registry) && asked.elapsed() < CLOSING {
+            drop(registry);
+            std::thread::sleep(ROUND);
+            registry = lock();
+        }
+    }
+    for Folder { path, group, keep } in &registry.folders {
+        end_processes(path, *group);
+        if *keep == Keep::Remove {
+            remove(path);
+        }
     }
     registry
 }
 
-/// Kills the process group and every process whose `TMPDIR` is the folder, wherever it has moved itself.
+/// How often runs were asked to end by signals, or because Lacuna ends.
+pub fn stops() -> u32 {
+    STOPS.load(Ordering::Relaxed)
+}
+
+/// From now on the first two signals that would end Lacuna ask its run to end instead.
+pub fn pass_signals_on() {
+    IS_PASSED_ON.store(true, Ordering::Relaxed);
+}
+
+/// Sends a signal to a process group, before its first process is waited for.
+#[cfg(unix)]
+pub fn signal_group(group: u32, signal: rustix::process::Signal) {
+    // Processes that have ended are no error.
+    _ = pid(group).map(|group| rustix::process::kill_process_group(group, signal));
+}
+
+/// Sends a signal to a run: to its group, and to processes that left the group.
+#[cfg(unix)]
+pub fn signal(folder: &Path, group: u32, signal: rustix::process::Signal) {
+    use rustix::process::kill_process;
+    signal_group(group, signal);
+    for strayed in processes_in(folder).into_iter().filter_map(pid) {
+        if rustix::process::getpgid(Some(strayed)).ok() != pid(group) {
+            _ = kill_process(strayed, signal);
+        }
+    }
+}
+
+/// How many processes of a run there are.
+#[cfg(unix)]
+pub fn n_processes(folder: &Path) -> usize {
+    processes_in(folder).len()
+}
+
+#[cfg(unix)]
+fn pid(id: u32) -> Option<rustix::process::Pid> {
+    rustix::process::Pid::from_raw(i32::try_from(id).ok()?)
+}
+
+/// Kills the process group and every process that was started in the folder, wherever it has moved itself.
 pub fn end_processes(folder: &Path, group: Option<u32>) {
     #[cfg(unix)]
     {
-        use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-        let pid = |id: u32| Pid::from_raw(i32::try_from(id).ok()?);
-        // Processes that have ended are no error.
-        if let Some(group) = group.and_then(pid) {
-            let _ = kill_process_group(group, Signal::KILL);
+        use rustix::process::{Signal, kill_process};
+        if let Some(group) = group {
+            signal_group(group, Signal::KILL);
         }
         for _ in 0..ROUNDS {
             let found = processes_in(folder);
@@ -109,11 +190,11 @@ pub fn end_processes(folder: &Path, group: Option<u32>) {
     let _ = (folder, group);
 }
 
-/// Processes that were started with the folder as their `TMPDIR`, as Linux knows them.
+/// Processes with the mark of the folder, as Linux knows them; not those that have ended and wait for their parent.
 #[cfg(unix)]
 fn processes_in(folder: &Path) -> Vec<u32> {
     use std::os::unix::ffi::OsStrExt as _;
-    let wanted = [b"TMPDIR=", folder.as_os_str().as_bytes()].concat();
+    let wanted = [MARK.as_bytes(), b"=", folder.as_os_str().as_bytes()].concat();
     let is_in = |process: &Path| {
         let environment = std::fs::read(process.join("environ")).unwrap_or_default();
         environment.split(|&byte| byte == 0).any(|variable| variable == wanted)
@@ -144,7 +225,11 @@ fn watch_signals() {
         let wanted = [SIGHUP, SIGINT, SIGQUIT, SIGTERM].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
         let Ok(mut signals) = signal_hook::iterator::Signals::new(wanted) else { return };
         let wait = move || {
-            if let Some(signal) = signals.forever().next() {
+            for signal in signals.forever() {
+                let n = STOPS.fetch_add(1, Ordering::Relaxed) + 1;
+                if IS_PASSED_ON.load(Ordering::Relaxed) && n <= 2 {
+                    continue;
+                }
                 let _ended = end_all();
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
@@ -156,6 +241,12 @@ fn watch_signals() {
 
 #[cfg(not(unix))]
 fn watch_signals() {}
+
+/// Whether SIGINT reaches programs that Lacuna starts; started in the background by a shell, it does not.
+#[cfg(unix)]
+pub fn ignores_sigint() -> bool {
+    ignored_signals() >> (signal_hook::consts::SIGINT - 1) & 1 == 1
+}
 
 /// Bit `n - 1` stands for signal `n`, as Linux tells; elsewhere none.
 #[cfg(unix)]

@@ -40,10 +40,7 @@ pub fn run(
     let log = scratch.log();
     let file = File::create(&log)?;
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-    // By its `TMPDIR` a process is recognized that left the group.
     command.current_dir(scratch.path()).env("TMPDIR", scratch.path());
-    #[cfg(unix)]
-    std::os::unix::process::CommandExt::process_group(command, 0);
     let started = Instant::now();
     let mut running = Running { child: registry::start(command, scratch.path())?, folder: scratch.path() };
     loop {
@@ -62,15 +59,15 @@ pub fn run(
 }
 
 /// A program; dropping it ends it with all that it started.
-struct Running<'a> {
-    child: Child,
-    folder: &'a Path,
+pub struct Running<'a> {
+    pub child: Child,
+    pub folder: &'a Path,
 }
 
 impl Running<'_> {
     /// Whether the program itself has ended, without waiting for it.
     #[cfg(unix)]
-    fn has_ended(&mut self) -> std::io::Result<bool> {
+    pub fn has_ended(&mut self) -> std::io::Result<bool> {
         use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
         let Some(id) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) else { return Ok(true) };
         // It stays in the process table, so that its id is not reused.
@@ -79,11 +76,12 @@ impl Running<'_> {
     }
 
     #[cfg(not(unix))]
-    fn has_ended(&mut self) -> std::io::Result<bool> {
+    pub fn has_ended(&mut self) -> std::io::Result<bool> {
         Ok(self.child.try_wait()?.is_some())
     }
 
-    fn end(&mut self) {
+    /// Ends what is left of it.
+    pub fn end(&mut self) {
         #[cfg(not(unix))]
         let _ = self.child.kill();
         registry::end(self.folder);

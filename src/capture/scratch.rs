@@ -33,10 +33,8 @@ impl Scratch {
             builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
             Ok(builder.tempdir_in(root)?.keep())
         };
-        let folder = registry::folder(make)?;
-        let lock = File::create(folder.join(LOCK)).inspect_err(|_| discard(&folder))?;
-        // Not every file system can lock; `ABANDONED` is for those.
-        let _ = lock.try_lock();
+        let folder = registry::folder(registry::Keep::Remove, make)?;
+        let lock = hold(&folder).inspect_err(|_| discard(&folder))?;
         Ok(Self { folder, _lock: lock })
     }
 
@@ -66,6 +64,16 @@ impl Drop for Scratch {
     }
 }
 
+/// Holds a folder while the returned file is open: it is not abandoned.
+///
+/// Errors: the file cannot be made.
+pub fn hold(folder: &Path) -> Result<File> {
+    let lock = File::create(folder.join(LOCK))?;
+    // Not every file system can lock; `ABANDONED` is for those.
+    let _ = lock.try_lock();
+    Ok(lock)
+}
+
 fn discard(folder: &Path) {
     registry::remove(folder);
     registry::forget(folder);
@@ -93,7 +101,8 @@ pub fn remove_abandoned(root: &Path) {
     }
 }
 
-fn is_abandoned(folder: &Path) -> bool {
+/// Whether the Lacuna that held a folder has ended.
+pub fn is_abandoned(folder: &Path) -> bool {
     match File::open(folder.join(LOCK)).map(|lock| lock.try_lock()) {
         Ok(Ok(())) => true,
         Ok(Err(TryLockError::WouldBlock)) => false,

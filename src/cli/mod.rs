@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 a threshold was met, 2 wrong usage or nowhere to write, 3 unreadable input.
 //! The answer goes to stdout and nothing else does; progress and problems go to stderr.
 
+mod capture;
 mod check;
 mod input;
 pub mod output;
@@ -41,6 +42,8 @@ pub enum Headless {
     Sample(sample::Args),
     /// Draw a view to a file, without a display
     Render(render::Args),
+    /// Run a program, record it, and say what was recorded; exits with the code of the program
+    Capture(capture::Args),
 }
 
 /// The reason why a command failed.
@@ -68,6 +71,10 @@ pub enum Outcome {
 pub fn run(command: &Headless) -> ExitCode {
     let outcome = match command {
         Headless::Sample(args) => return sample::run(args),
+        Headless::Capture(args) => match capture::run(args) {
+            Ok(code) => return code,
+            Err(failure) => Err(failure),
+        },
         Headless::Report(args) => report::run(args),
         Headless::Check(args) => check::run(args),
         Headless::Render(args) => render::run(args),

@@ -380,7 +380,7 @@ fn leftovers_of_a_killed_lacuna_are_removed_and_those_of_a_living_one_are_not() 
     std::fs::create_dir(&dead).unwrap();
     std::fs::write(dead.join("lock"), "").unwrap();
     std::fs::write(dead.join("run.sqlite"), "half").unwrap();
-    let mut orphan = Command::new("sleep").arg("600").env("TMPDIR", &dead).spawn().unwrap();
+    let mut orphan = Command::new("sleep").arg("600").env("LACUNA_RUN", &dead).spawn().unwrap();
     super::super::scratch::remove_abandoned(&folder);
     assert!(!orphan.wait().unwrap().success());
     assert!(living.path().is_dir() && !dead.exists());

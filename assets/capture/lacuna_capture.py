@@ -1,0 +1,348 @@
+"""Records torch.profiler traces and memory snapshots of the process that imported it, for torch 2.0 and later.
+
+The folder around this file's folder is that of the run: results are written there under a temporary name and
+renamed once whole. `processes/PID.json` says how far each process came, for the launcher to read. No failure in
+here reaches the program.
+"""
+
+import atexit
+import functools
+import inspect
+import json
+import os
+import pickle
+import signal
+import sys
+import threading
+import warnings
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+RUN = os.path.dirname(HERE)
+# A program that survives running out of memory may do so again and again.
+MAX_OOM_SNAPSHOTS = 3
+# Steps of another optimizer after which the one that counted first counts as gone.
+GONE_AFTER = 20
+
+
+def start(torch):
+    """Called once torch is imported."""
+    with open(os.path.join(HERE, "config.json"), encoding="utf-8") as file:
+        config = json.load(file)
+    Recorder(torch, config).arm()
+
+
+def contained(method):
+    """A failure of the method ends the recording and is told; the program goes on."""
+
+    @functools.wraps(method)
+    def call(self, *args):
+        try:
+            return method(self, *args)
+        except Exception as error:
+            self.fail(f"{type(error).__name__}: {error}")
+
+    return call
+
+
+class Recorder:
+    """One of each process. `state` is one of waiting, recording, writing, recorded, ended, skipped."""
+
+    def __init__(self, torch, config):
+        self.torch = torch
+        self.config = config
+        self.pid = os.getpid()
+        self.state = "waiting"
+        self.problems = []
+        self.results = []
+        # Steps that ended, the optimizer whose steps they are, and the steps of others since its last.
+        self.steps = 0
+        self.optimizer = None
+        self.others = 0
+        self.windows = 0
+        self.profile = None
+        self.is_done = not config["trace"]
+        self.is_finished = False
+        self.has_history = False
+        self.ooms = 0
+        self.old_sigterm = None
+
+    # Start and end
+
+    @contained
+    def arm(self):
+        """Hooks what tells steps and ends; nothing is recorded yet, except of a whole run."""
+        atexit.register(self.finish)
+        multiprocessing = sys.modules.get("multiprocessing.process")
+        if multiprocessing is not None and multiprocessing.parent_process() is not None:
+            from multiprocessing.util import Finalize
+
+            # Such a process ends without the functions of atexit.
+            Finalize(None, self.finish, exitpriority=100)
+        os.register_at_fork(after_in_child=self.disable)
+        self.watch_other_profilers()
+        self.watch_steps()
+        if self.config["memory"]:
+            self.torch.cuda._lazy_call(self.record_history)
+        self.tell()
+        if self.config["trace"] and self.config["whole"]:
+            self.begin()
+
+    def disable(self):
+        """In a forked child, which must not touch the state of its parent's profiler."""
+        if self.old_sigterm is not None:
+            signal.signal(signal.SIGTERM, self.old_sigterm)
+        self.is_done = self.is_finished = True
+        self.profile = None
+
+    def finish(self):
+        """Writes what is recorded so far; runs at every end of the interpreter, once."""
+        if self.is_finished or os.getpid() != self.pid:
+            return
+        self.is_finished = True
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and signal.getsignal(signal.SIGINT) is not None:
+            # A second one would break the writing off.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self.stop_profile()
+        if self.has_history:
+            self.write_snapshot("")
+        if self.state != "skipped":
+            self.state = "ended"
+        self.tell()
+
+    def on_sigterm(self, number, _frame):
+        if not self.is_finished:
+            self.finish()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(self.pid, number)
+
+    def hold_sigterm(self):
+        """Lets SIGTERM write what is recorded first, unless the program has a handler of its own."""
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and self.old_sigterm is None and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            self.old_sigterm = signal.signal(signal.SIGTERM, self.on_sigterm)
+
+    def release_sigterm(self):
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and self.old_sigterm is not None and signal.getsignal(signal.SIGTERM) == self.on_sigterm:
+            signal.signal(signal.SIGTERM, self.old_sigterm)
+            self.old_sigterm = None
+
+    # Steps
+
+    def watch_steps(self):
+        """Counts a step at each return from an optimizer's `step`."""
+        optimizers = self.torch.optim.Optimizer
+        original = getattr(optimizers, "profile_hook_step", None)
+        if original is None:
+            hooks = self.torch.optim.optimizer
+            hooks.register_optimizer_step_post_hook(lambda optimizer, _args, _kwargs: self.stepped(optimizer))
+            return
+
+        def profile_hook_step(function):
+            hooked = original(function)
+
+            # Around torch's own range of the step, so that steps do not cut it. Without `__wrapped__`, by which some
+            # versions of torch take the hooks off again.
+            def step(*args, **kwargs):
+                result = hooked(*args, **kwargs)
+                self.stepped(args[0])
+                return result
+
+            step.__name__, step.__qualname__ = function.__name__, function.__qualname__
+            step.__doc__, step.__module__ = function.__doc__, function.__module__
+            step.__signature__ = inspect.signature(function)
+            return step
+
+        optimizers.profile_hook_step = staticmethod(profile_hook_step)
+
+    def stepped(self, optimizer):
+        if self.is_done or self.is_finished:
+            return
+        if self.optimizer is None or self.others >= GONE_AFTER:
+            self.optimizer = id(optimizer)
+        if self.optimizer != id(optimizer):
+            self.others += 1
+            return
+        self.others = 0
+        self.steps += 1
+        if self.profile is not None:
+            self.step_profile()
+        elif self.steps == 1:
+            self.begin()
+
+    @contained
+    def step_profile(self):
+        if not self.config["whole"]:
+            self.profile.step()
+            if self.state == "waiting" and self.steps >= self.config["wait"]:
+                self.state = "recording"
+                self.tell()
+            if self.windows >= self.config["repeat"]:
+                self.end_profile()
+
+    # Traces
+
+    @contained
+    def begin(self):
+        """Starts the profiler, after the first step unless the whole run is recorded."""
+        if self.is_done:
+            return
+        rank = self.rank()
+        ranks = self.config["ranks"]
+        if ranks is not None and rank not in ranks:
+            self.is_done = True
+            self.state = "skipped"
+            self.tell()
+            return
+        profiler = self.torch.profiler
+        activities = [profiler.ProfilerActivity.CPU]
+        # After the first step, a process that uses a GPU has begun to; asking whether there is one would begin it.
+        if self.torch.cuda.is_initialized() or self.config["whole"]:
+            activities += [kind for kind in profiler.supported_activities() if kind not in activities]
+        schedule = None
+        if not self.config["whole"]:
+            numbers = {name: self.config[name] for name in ("wait", "warmup", "active", "repeat")}
+            schedule = profiler.schedule(**numbers)
+        options = {name: self.config[name] for name in ("record_shapes", "with_stack", "profile_memory", "with_flops")}
+        options["with_modules"] = self.config["with_modules"]
+        self.profile = profiler.profile(
+            activities=activities, schedule=schedule, on_trace_ready=self.write_trace, **options
+        )
+        if schedule is not None:
+            # The first step is over.
+            self.profile.step_num = self.steps
+            self.profile.current_action = schedule(self.steps)
+        self.state = "recording" if self.config["whole"] or self.steps >= self.config["wait"] else "waiting"
+        self.hold_sigterm()
+        self.tell()
+        with warnings.catch_warnings():
+            # Of torch to whoever wrote the program.
+            warnings.simplefilter("ignore")
+            self.profile.start()
+
+    @contained
+    def write_trace(self, profile):
+        self.state = "writing"
+        self.tell()
+        self.windows += 1
+        place = self.place(f"trace-rank{self.rank()}-{self.windows}", ".pt.trace.json")
+        # Torch compresses what ends in .gz only, and does it slowly.
+        temporary = self.temporary(place)
+        profile.export_chrome_trace(temporary)
+        os.replace(temporary, place)
+        self.results.append(os.path.basename(place))
+        self.state = "recorded" if self.windows >= self.config["repeat"] else "waiting"
+        self.tell()
+
+    def end_profile(self):
+        """Every window is written."""
+        profile, self.profile, self.is_done = self.profile, None, True
+        profile.stop()
+        if not self.has_history:
+            self.release_sigterm()
+
+    @contained
+    def stop_profile(self):
+        """Ends the profiler early; `write_trace` gets what it has."""
+        profile, self.profile, self.is_done = self.profile, None, True
+        if profile is not None:
+            profile.stop()
+
+    def watch_other_profilers(self):
+        """Steps aside where the program profiles itself: there is one profiler in a process."""
+        profiles = self.torch.autograd.profiler.profile
+        original = getattr(profiles, "_prepare_trace", None)
+        if original is None:
+            return
+
+        @functools.wraps(original)
+        def prepare(profile, *args, **kwargs):
+            own = self.profile is not None and self.profile.profiler is profile
+            if not own and not self.is_done:
+                self.problems.append("the program uses torch.profiler itself, which leaves no room for Lacuna's")
+                self.stop_profile()
+                self.tell()
+            return original(profile, *args, **kwargs)
+
+        profiles._prepare_trace = prepare
+
+    # Memory
+
+    @contained
+    def record_history(self):
+        """Runs when CUDA has been initialized."""
+        ranks = self.config["ranks"]
+        if self.is_finished or os.getpid() != self.pid or (ranks is not None and self.rank() not in ranks):
+            return
+        memory, entries = self.torch.cuda.memory, self.config["memory_entries"]
+        try:
+            memory._record_memory_history("all", stacks="python", max_entries=entries)
+        except TypeError:
+            # Of torch 2.0.
+            memory._record_memory_history(True, trace_alloc_max_entries=entries, trace_alloc_record_context=True)
+        self.has_history = True
+        self.hold_sigterm()
+        self.torch._C._cuda_attach_out_of_memory_observer(self.on_oom)
+
+    def on_oom(self, *_):
+        self.ooms += 1
+        if self.ooms <= MAX_OOM_SNAPSHOTS and os.getpid() == self.pid:
+            self.write_snapshot(f"-oom{self.ooms}")
+
+    @contained
+    def write_snapshot(self, what):
+        place = self.place(f"memory-rank{self.rank()}{what}", ".pickle")
+        temporary = self.temporary(place)
+        with open(temporary, "wb") as file:
+            pickle.dump(self.torch.cuda.memory._snapshot(), file)
+        os.replace(temporary, place)
+        self.results.append(os.path.basename(place))
+        self.tell()
+
+    # Words
+
+    def fail(self, problem):
+        self.problems.append(problem)
+        self.is_done = True
+        self.profile = None
+        try:
+            self.tell()
+        except OSError:
+            pass
+
+    def tell(self):
+        """Writes how far this process is."""
+        folder = os.path.join(RUN, "processes")
+        os.makedirs(folder, exist_ok=True)
+        told = {
+            "pid": self.pid,
+            "rank": self.rank(),
+            "state": self.state,
+            "steps": self.steps,
+            "torch": str(self.torch.__version__),
+            "results": self.results,
+            "problems": self.problems,
+        }
+        place = os.path.join(folder, f"{self.pid}.json")
+        with open(f"{place}.tmp", "w", encoding="utf-8") as file:
+            json.dump(told, file)
+        os.replace(f"{place}.tmp", place)
+
+    def rank(self):
+        distributed = getattr(self.torch, "distributed", None)
+        if distributed is not None and distributed.is_available() and distributed.is_initialized():
+            return distributed.get_rank()
+        for name in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"):
+            if os.environ.get(name, "").isdigit():
+                return int(os.environ[name])
+        return 0
+
+    def place(self, name, extension):
+        """A path in the run's folder that no other process of the same rank has taken."""
+        place = os.path.join(RUN, name + extension)
+        return place if not os.path.exists(place) else os.path.join(RUN, f"{name}-pid{self.pid}{extension}")
+
+    @staticmethod
+    def temporary(place):
+        return f"{place}.{os.getpid()}.tmp"

@@ -1,0 +1,264 @@
+//! The folder of each run, with the manifest that says what ran and how it ended.
+
+use std::fs::{DirBuilder, File};
+use std::io::{Error, ErrorKind, Result, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+const MANIFEST: &str = "run.json";
+/// What the program wrote, as far as it was kept.
+pub const OUTPUT: &str = "output.txt";
+
+/// What is known of a run, as `run.json` in its folder keeps it. Of the environment only the additions are stored.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Manifest {
+    pub lacuna: String,
+    /// The program with its arguments, as [`super::words::split`] reads it.
+    pub command: String,
+    pub working_folder: String,
+    /// Additions to the environment, `NAME=value`, each as one quoted word.
+    pub env: Vec<String>,
+    /// How it was recorded: `none`, `pytorch`.
+    pub recorder: String,
+    /// Milliseconds since 1970, UTC.
+    pub started_ms: u64,
+    pub elapsed_ms: u64,
+    /// Whether the run has ended; without this Lacuna was killed, or still watches it.
+    pub has_ended: bool,
+    pub exit_code: Option<i32>,
+    /// The signal that ended the program.
+    pub signal: Option<i32>,
+    /// Whether a person asked for its end.
+    pub was_stopped: bool,
+    pub lines: u64,
+    pub lines_dropped: u64,
+    /// Names of the files that were recorded.
+    pub results: Vec<String>,
+    /// Sentences for a person: why something is missing.
+    pub notes: Vec<String>,
+}
+
+/// A run that was made before.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Earlier {
+    pub folder: PathBuf,
+    pub manifest: Manifest,
+    /// What lies in its folder, in bytes.
+    pub bytes: u64,
+}
+
+/// What kind of file was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A Chrome trace of torch.profiler.
+    Trace,
+    MemorySnapshot,
+}
+
+/// A file that a run recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    pub path: PathBuf,
+    pub kind: Kind,
+    pub bytes: u64,
+}
+
+impl Recorded {
+    /// Its name without the folder.
+    pub fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+}
+
+/// The user's folder for runs: `$XDG_DATA_HOME/lacuna/runs`, or the same in `~/.local/share`.
+pub fn root() -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let data = absolute("XDG_DATA_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/share")))?;
+    Some(data.join("lacuna/runs"))
+}
+
+/// Makes a private folder in `root`, named by the time and by `what` ran.
+///
+/// Errors: it cannot be made.
+pub fn create(root: &Path, what: &str) -> Result<PathBuf> {
+    private().recursive(true).create(root)?;
+    let is_kept = |c: &char| c.is_alphanumeric() || "._-".contains(*c);
+    let what: String = what.chars().filter(is_kept).take(40).collect();
+    let time = compact(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
+    for n in 1..1000 {
+        let again = if n == 1 { String::new() } else { format!("-{n}") };
+        let folder = root.join(format!("{time}-{what}{again}"));
+        match private().create(&folder) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => return made.map(|()| folder),
+        }
+    }
+    Err(Error::from(ErrorKind::AlreadyExists))
+}
+
+/// Makes the folder that a person named; one that is there must be empty.
+///
+/// Errors: it holds files, or cannot be made.
+pub fn claim(folder: &Path) -> Result<PathBuf> {
+    private().recursive(true).create(folder)?;
+    let folder = folder.canonicalize()?;
+    if std::fs::read_dir(&folder)?.next().is_some() {
+        return Err(Error::new(ErrorKind::DirectoryNotEmpty, "The folder for results is not empty"));
+    }
+    Ok(folder)
+}
+
+fn private() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
+}
+
+/// A time since 1970 as `YYYYMMDD-HHMMSS`, UTC.
+fn compact(since: Duration) -> String {
+    let seconds = since.as_secs();
+    let (year, month, day) = date(seconds / 86_400);
+    let [h, m, s] = [seconds / 3600 % 24, seconds / 60 % 60, seconds % 60];
+    format!("{year:04}{month:02}{day:02}-{h:02}{m:02}{s:02}")
+}
+
+/// A time since 1970 for a person, `YYYY-MM-DD HH:MM` UTC.
+pub fn shown_time(ms: u64) -> String {
+    let minutes = ms / 60_000;
+    let (year, month, day) = date(minutes / 1440);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}", minutes / 60 % 24, minutes % 60)
+}
+
+/// Year, month and day of a count of days since 1970 in the Gregorian calendar.
+fn date(days: u64) -> (u64, u64, u64) {
+    // Years that begin in March end with the leap day. 1970 began 719,468 days after March 1 of the year 0.
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, later) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (era * 400 + year + later, month, day)
+}
+
+/// Writes a file under another name first, so that it is never seen half written.
+///
+/// Errors: it cannot be written.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".tmp");
+    File::create(&name)?.write_all(bytes)?;
+    std::fs::rename(&name, path)
+}
+
+impl Manifest {
+    /// Errors: it cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        write_whole(&folder.join(MANIFEST), serde_json::to_string_pretty(self)?.as_bytes())
+    }
+
+    fn read(folder: &Path) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(folder.join(MANIFEST)).ok()?).ok()
+    }
+}
+
+/// The runs in `root`, the latest first.
+pub fn list(root: &Path) -> Vec<Earlier> {
+    let entries = std::fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
+    let known = |folder: PathBuf| {
+        let manifest = Manifest::read(&folder)?;
+        let bytes = size(&folder);
+        Some(Earlier { folder, manifest, bytes })
+    };
+    let mut found: Vec<Earlier> = entries.filter_map(known).collect();
+    found.sort_by(|a, b| b.manifest.started_ms.cmp(&a.manifest.started_ms).then_with(|| a.folder.cmp(&b.folder)));
+    found
+}
+
+fn size(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).filter(std::fs::Metadata::is_file).map(|data| data.len()).sum()
+}
+
+/// Deletes a run with all that it recorded.
+///
+/// Errors: it is no folder of a run, or cannot be deleted.
+pub fn delete(folder: &Path) -> Result<()> {
+    if Manifest::read(folder).is_none() {
+        return Err(Error::new(ErrorKind::NotFound, "This is not the folder of a run"));
+    }
+    std::fs::remove_dir_all(folder)
+}
+
+/// The recorded files in a run's folder that are whole, by name: traces, then snapshots.
+pub fn results(folder: &Path) -> Vec<Recorded> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let recorded = |entry: std::fs::DirEntry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let kind = match &*name {
+            name if name.ends_with(".pt.trace.json") => Kind::Trace,
+            name if name.ends_with(".pickle") => Kind::MemorySnapshot,
+            _ => return None,
+        };
+        Some(Recorded { path: entry.path(), kind, bytes: entry.metadata().ok()?.len() })
+    };
+    let mut found: Vec<Recorded> = entries.filter_map(recorded).collect();
+    found.sort_by(|a, b| (a.kind, &a.path).cmp(&(b.kind, &b.path)));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        // `date -u -d @N +%Y%m%d-%H%M%S`
+        for (seconds, expected) in [
+            (0, "19700101-000000"),
+            (951_782_400, "20000229-000000"),
+            (951_868_799, "20000229-235959"),
+            (1_735_689_599, "20241231-235959"),
+            (1_772_323_200, "20260301-000000"),
+            (4_107_542_400, "21000301-000000"),
+        ] {
+            assert_eq!(compact(Duration::from_secs(seconds)), expected);
+        }
+        assert_eq!(shown_time(951_868_799_999), "2000-02-29 23:59");
+    }
+
+    #[test]
+    fn runs_are_listed_and_deleted_and_nothing_else_is() {
+        let root = tempfile::tempdir().unwrap();
+        let folders = [create(root.path(), "train.py").unwrap(), create(root.path(), "a/../b c\n").unwrap()];
+        assert!(folders[1].to_string_lossy().ends_with("-a..bc"));
+        assert_ne!(create(root.path(), "train.py").unwrap(), folders[0]);
+        for (i, folder) in folders.iter().enumerate() {
+            Manifest { started_ms: i as u64, ..Default::default() }.write(folder).unwrap();
+        }
+        for name in ["trace-rank0-1.pt.trace.json", "memory-rank0.pickle", "x.pt.trace.json.7.tmp", "other.json"] {
+            std::fs::write(folders[0].join(name), "12345").unwrap();
+        }
+        let names = |folder: &Path| results(folder).iter().map(Recorded::name).collect::<Vec<_>>();
+        assert_eq!(names(&folders[0]), ["trace-rank0-1.pt.trace.json", "memory-rank0.pickle"]);
+        let listed: Vec<_> = list(root.path()).into_iter().map(|run| run.folder).collect();
+        assert_eq!(listed, [folders[1].clone(), folders[0].clone()]);
+        delete(&folders[0]).unwrap();
+        assert!(delete(root.path()).is_err() && !folders[0].exists() && folders[1].exists());
+    }
+
+    #[test]
+    fn a_named_folder_must_be_empty() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = claim(&root.path().join("new/run")).unwrap();
+        assert!(claim(&folder).is_ok());
+        std::fs::write(folder.join("precious"), "").unwrap();
+        assert!(claim(&folder).is_err());
+    }
+}

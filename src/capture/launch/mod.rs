@@ -1,0 +1,342 @@
+//! Runs of a person's own programs: started exactly as typed, watched, ended on request, and recorded into a folder.
+//!
+//! A program runs in a process group of its own without input and never through a shell. To stop it is SIGINT, after
+//! a grace SIGTERM, then SIGKILL, to all that it started.
+
+mod folder;
+mod launchers;
+mod output;
+mod supervise;
+#[cfg(test)]
+mod tests;
+pub mod words;
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+pub use self::folder::{Earlier, Kind, Manifest, Recorded, delete, list, results, root, shown_time};
+pub use self::launchers::{Launched, launched};
+pub use self::output::{Output, OutputLine, Stream};
+pub use super::registry::pass_signals_on;
+use super::{pytorch, registry, scratch};
+
+/// How a run is recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recorder {
+    /// Not at all: the program is watched only.
+    None,
+    PyTorch(pytorch::Options),
+}
+
+impl Recorder {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::PyTorch(_) => "pytorch",
+        }
+    }
+}
+
+/// Where the folder of a run is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A new one in this folder.
+    In(PathBuf),
+    /// This one itself, which must be empty.
+    At(PathBuf),
+}
+
+/// What to run, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The program and its arguments.
+    pub argv: Vec<OsString>,
+    /// Additions to the environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// Where it runs; `None` is where Lacuna does.
+    pub working_folder: Option<PathBuf>,
+    pub recorder: Recorder,
+    pub place: Place,
+    /// How long the program may take to end after SIGINT before SIGTERM, and after that before SIGKILL. What it
+    /// writes of a recording meanwhile is waited for.
+    pub grace: Duration,
+    /// Whether its output also goes where Lacuna's goes.
+    pub is_shown: bool,
+}
+
+/// The reason why a run did not begin: a sentence for the person.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    #[error("There is no command to run")]
+    NoCommand,
+    #[error("No program called {0} was found in the folders of PATH")]
+    NotFound(String),
+    #[error("There is no program {0} that can be run")]
+    NotRunnable(String),
+    #[error("The working folder does not exist: {0}")]
+    NoWorkingFolder(String),
+    #[error("{0}")]
+    Obstacle(String),
+    #[error("The folder of the run cannot be made: {0}")]
+    Folder(std::io::Error),
+    #[error("The program could not be started: {0}")]
+    Start(std::io::Error),
+}
+
+impl Request {
+    /// The program with additions to the environment as a shell would run it. `folder` is that of the run.
+    pub fn command_line(&self, folder: &Path) -> String {
+        let env = self.additions(folder).into_iter().map(|(name, value)| assignment(&name, &value));
+        let argv = self.argv.iter().map(|word| words::quoted(word));
+        let line = env.chain(argv).collect::<Vec<_>>().join(" ");
+        match &self.working_folder {
+            Some(place) => format!("cd {} && {line}", words::quoted(place.as_os_str())),
+            None => line,
+        }
+    }
+
+    /// All additions to the environment, the user's first.
+    fn additions(&self, folder: &Path) -> Vec<(OsString, OsString)> {
+        let mut env = self.env.clone();
+        if let Recorder::PyTorch(_) = self.recorder {
+            let set = self.value("PYTHONPATH").filter(|set| !set.is_empty());
+            let others = set.iter().flat_map(std::env::split_paths);
+            let all = std::iter::once(pytorch::place(folder)).chain(others);
+            if let Ok(path) = std::env::join_paths(all) {
+                env.retain(|(name, _)| name != "PYTHONPATH");
+                env.push(("PYTHONPATH".into(), path));
+            }
+        }
+        if self.value("PYTHONUNBUFFERED").is_none() {
+            // Else the output of Python comes late in large pieces.
+            env.push(("PYTHONUNBUFFERED".into(), "1".into()));
+        }
+        env
+    }
+
+    /// A variable as the program sees it without Lacuna.
+    fn value(&self, name: &str) -> Option<OsString> {
+        let added = self.env.iter().rev().find(|(known, _)| known == name);
+        added.map(|(_, value)| value.clone()).or_else(|| std::env::var_os(name))
+    }
+
+    /// Looks for what would keep the run from beginning.
+    ///
+    /// Errors: a sentence about the first such thing.
+    pub fn check(&self) -> Result<(), LaunchError> {
+        let program = self.argv.first().filter(|program| !program.is_empty()).ok_or(LaunchError::NoCommand)?;
+        if let Some(place) = self.working_folder.as_ref().filter(|place| !place.is_dir()) {
+            return Err(LaunchError::NoWorkingFolder(place.display().to_string()));
+        }
+        if Path::new(program).components().count() > 1 || program.to_string_lossy().ends_with('/') {
+            let path = self.working_folder.clone().unwrap_or_default().join(program);
+            if !is_program(&path) {
+                return Err(LaunchError::NotRunnable(words::quoted(path.as_os_str())));
+            }
+        } else {
+            let path = self.value("PATH").unwrap_or_default();
+            if !std::env::split_paths(&path).any(|folder| is_program(&folder.join(program))) {
+                return Err(LaunchError::NotFound(words::quoted(program)));
+            }
+        }
+        match &self.recorder {
+            Recorder::PyTorch(_) => pytorch::obstacle(&self.argv).map_or(Ok(()), |why| Err(LaunchError::Obstacle(why))),
+            Recorder::None => Ok(()),
+        }
+    }
+
+    /// What names the folder: the script if there is one, else the program.
+    fn title(&self) -> String {
+        let name = |word: &OsString| Path::new(word).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let script = self.argv.iter().skip(1).map(name).find(|name| name.ends_with(".py"));
+        script.or_else(|| self.argv.first().map(name)).unwrap_or_default()
+    }
+}
+
+fn assignment(name: &OsStr, value: &OsStr) -> String {
+    let value = if value.is_empty() { String::new() } else { words::quoted(value) };
+    format!("{}={value}", name.to_string_lossy())
+}
+
+/// Whether a path is a file that may be executed.
+fn is_program(path: &Path) -> bool {
+    #[cfg(unix)]
+    let may_run = |data: &std::fs::Metadata| std::os::unix::fs::PermissionsExt::mode(&data.permissions()) & 0o111 != 0;
+    #[cfg(not(unix))]
+    let may_run = |_: &std::fs::Metadata| true;
+    path.metadata().is_ok_and(|data| data.is_file() && may_run(&data))
+}
+
+/// How far the end of a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    Running,
+    /// SIGINT was sent.
+    Interrupted,
+    /// SIGTERM was sent.
+    Terminated,
+    Killed,
+    /// The program has ended; what it left running is being ended.
+    Ending,
+    Ended,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    Code(i32),
+    Signal(i32),
+    /// It could not be found out.
+    Unknown,
+}
+
+impl Exit {
+    /// As shells number it: 128 and the signal.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Code(code) => u8::try_from(code).unwrap_or(1),
+            Self::Signal(signal) => u8::try_from(128 + signal).unwrap_or(1),
+            Self::Unknown => 1,
+        }
+    }
+
+    /// For a person: "exit code 1", "SIGSEGV".
+    pub fn shown(self) -> String {
+        match self {
+            Self::Code(code) => format!("exit code {code}"),
+            Self::Signal(signal) => signal_name(signal).map_or(format!("signal {signal}"), str::to_owned),
+            Self::Unknown => "an unknown exit code".to_owned(),
+        }
+    }
+}
+
+fn signal_name(signal: i32) -> Option<&'static str> {
+    #[cfg(unix)]
+    return signal_hook::low_level::signal_name(signal);
+    #[cfg(not(unix))]
+    None
+}
+
+/// What is known of a run at a moment.
+#[derive(Clone, Debug)]
+pub struct Status {
+    pub stage: Stage,
+    pub elapsed: Duration,
+    /// Files that are whole, as they appear.
+    pub results: Vec<Recorded>,
+    /// How far the recorder is in each process.
+    pub processes: Vec<pytorch::Process>,
+    pub exit: Option<Exit>,
+    /// Sentences about what is missing; known at the end.
+    pub notes: Vec<String>,
+}
+
+/// A run. Dropping it lets the program end as if it was stopped, in the background.
+#[derive(Debug)]
+pub struct Run {
+    pub folder: PathBuf,
+    /// As it was started, for a shell.
+    pub command_line: String,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    started: Instant,
+    state: Mutex<State>,
+    has_ended: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    status: Status,
+    output: Output,
+    /// How often the person asked for the end.
+    stops: u32,
+    /// Something is there that was not shown yet.
+    is_new: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Run {
+    /// Starts a program; it takes the time to write a few small files.
+    ///
+    /// * `alongside`: called with the run's folder before the program starts; what it returns is dropped when the
+    ///   program has ended. It is for what is watched meanwhile.
+    /// * `wake`: called from another thread when there is something new to see.
+    ///
+    /// Errors: a sentence for the person; nothing runs then.
+    pub fn start<A: Send + 'static>(
+        request: &Request,
+        alongside: impl FnOnce(&Path) -> A,
+        wake: impl Fn() + Send + 'static,
+    ) -> Result<Self, LaunchError> {
+        request.check()?;
+        let make = || match &request.place {
+            Place::In(root) => folder::create(root, &request.title()),
+            Place::At(folder) => folder::claim(folder),
+        };
+        let folder = registry::folder(registry::Keep::Run, make).map_err(LaunchError::Folder)?;
+        supervise::start(request, &folder, alongside, wake).inspect_err(|_| {
+            registry::end(&folder);
+            registry::forget(&folder);
+            // Nothing is in it but what was prepared.
+            registry::remove(&folder);
+        })
+    }
+
+    /// Asks for the end; asked again, it is SIGTERM at once, then SIGKILL.
+    pub fn stop(&self) {
+        self.shared.lock().stops += 1;
+    }
+
+    pub fn status(&self) -> Status {
+        let mut status = self.shared.lock().status.clone();
+        if status.exit.is_none() {
+            status.elapsed = self.shared.started.elapsed();
+        }
+        status
+    }
+
+    /// Shows the output to `look`, which must be quick: the program's writing waits meanwhile.
+    pub fn with_output<T>(&self, look: impl FnOnce(&Output) -> T) -> T {
+        look(&self.shared.lock().output)
+    }
+
+    /// Waits for the end and returns the last status.
+    pub fn wait(&self) -> Status {
+        let mut state = self.shared.lock();
+        while state.status.stage < Stage::Ended {
+            state = self.shared.has_ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.status.clone()
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.stops = state.stops.max(1);
+    }
+}
+
+/// Ends what runs on in `root` after its Lacuna was killed, and says so in its manifest.
+pub fn end_abandoned(root: &Path) {
+    for Earlier { folder, mut manifest, .. } in list(root) {
+        if !manifest.has_ended && scratch::is_abandoned(&folder) {
+            registry::end_processes(&folder, None);
+            manifest.has_ended = true;
+            manifest.notes.push("Lacuna was killed while this ran".to_owned());
+            manifest.results = results(&folder).iter().map(Recorded::name).collect();
+            // Tried again at the next start.
+            _ = manifest.write(&folder);
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! The threads of a run: one watches the program until all of it has ended, two read its output.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::folder::{self, Manifest};
+use super::output::{Output, Stream};
+use super::{Exit, LaunchError, Recorder, Request, Run, Shared, Stage, State, Status, assignment, words};
+use crate::capture::{pytorch, registry, run::Running, scratch};
+use crate::job;
+
+/// How often the program is looked at, and the latency of a stop.
+const LOOK: Duration = Duration::from_millis(20);
+/// How often its folder is.
+const SCAN: Duration = Duration::from_millis(250);
+/// How long processes may take to end that the program left behind.
+const LEFT: Duration = Duration::from_secs(5);
+/// How long the output may take to arrive after every process has ended.
+const DRAIN: Duration = Duration::from_secs(1);
+
+/// Starts the program of a request in its folder, and the threads that watch it.
+///
+/// Errors: it cannot be started.
+pub fn start<A: Send + 'static>(
+    request: &Request,
+    folder: &Path,
+    alongside: impl FnOnce(&Path) -> A,
+    wake: impl Fn() + Send + 'static,
+) -> Result<Run, LaunchError> {
+    let lock = scratch::hold(folder).map_err(LaunchError::Folder)?;
+    if let Recorder::PyTorch(options) = &request.recorder {
+        if std::env::join_paths([folder]).is_err() {
+            let why = "The folder of the run has a colon in its path, which PYTHONPATH cannot hold: choose another";
+            return Err(LaunchError::Obstacle(why.to_owned()));
+        }
+        pytorch::prepare(folder, options).map_err(LaunchError::Folder)?;
+    }
+    let manifest = manifest_of(request);
+    manifest.write(folder).map_err(LaunchError::Folder)?;
+    let mut command = Command::new(&request.argv[0]);
+    command.args(&request.argv[1..]).envs(request.additions(folder));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    if let Some(place) = &request.working_folder {
+        command.current_dir(place);
+    }
+    let alongside = alongside(folder);
+    let started = Instant::now();
+    let mut child = registry::start(&mut command, folder).map_err(LaunchError::Start)?;
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let status = Status {
+        stage: Stage::Running,
+        elapsed: Duration::ZERO,
+        results: Vec::new(),
+        processes: Vec::new(),
+        exit: None,
+        notes: Vec::new(),
+    };
+    let state = Mutex::new(State { status, output: Output::default(), stops: 0, is_new: true });
+    let shared = Arc::new(Shared { started, state, has_ended: Condvar::new() });
+    let command_line = request.command_line(folder);
+    let n_open = Arc::new(AtomicUsize::new(0));
+    let watch = Watch {
+        folder: folder.to_owned(),
+        request: request.clone(),
+        shared: Arc::clone(&shared),
+        n_open: Arc::clone(&n_open),
+        wake: Box::new(wake),
+    };
+    let mut running = Some((child, lock, alongside));
+    let supervised = move || {
+        if let Some((child, _lock, alongside)) = running.take() {
+            let mut running = Running { child, folder: &watch.folder };
+            let exit = watch.until_end(&mut running);
+            drop(alongside);
+            watch.finish(manifest, exit);
+        }
+    };
+    if let Some(out) = out {
+        read(out, Stream::Out, &shared, &n_open, request.is_shown.then(|| Box::new(std::io::stdout()) as _));
+    }
+    if let Some(err) = err {
+        read(err, Stream::Err, &shared, &n_open, request.is_shown.then(|| Box::new(std::io::stderr()) as _));
+    }
+    // Without a thread, the caller ends the program.
+    job::start("run", supervised, |_| {}).map_err(LaunchError::Start)?;
+    Ok(Run { folder: folder.to_owned(), command_line, shared })
+}
+
+fn manifest_of(request: &Request) -> Manifest {
+    let working_folder = request.working_folder.clone().or_else(|| std::env::current_dir().ok()).unwrap_or_default();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Manifest {
+        lacuna: env!("CARGO_PKG_VERSION").to_owned(),
+        command: words::joined(&request.argv),
+        working_folder: working_folder.to_string_lossy().into_owned(),
+        env: request.env.iter().map(|(name, value)| assignment(name, value)).collect(),
+        recorder: request.recorder.name().to_owned(),
+        started_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+        ..Default::default()
+    }
+}
+
+/// Reads a stream on a thread of its own until its last writer has closed it.
+fn read(
+    mut from: impl Read + Send + 'static,
+    stream: Stream,
+    shared: &Arc<Shared>,
+    n_open: &Arc<AtomicUsize>,
+    mut shown: Option<Box<dyn Write + Send>>,
+) {
+    let (shared, n_open) = (Arc::clone(shared), Arc::clone(n_open));
+    n_open.fetch_add(1, Ordering::Relaxed);
+    let ended = Arc::clone(&n_open);
+    let work = move || {
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            let n = match from.read(&mut buffer) {
+                Ok(0) => return,
+                Ok(n) => n,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(_) => return,
+            };
+            // A reader of Lacuna's output that went away does not end the program.
+            _ = shown.as_mut().map(|shown| shown.write_all(&buffer[..n]).and_then(|()| shown.flush()));
+            let mut state = shared.lock();
+            state.output.push(stream, &buffer[..n]);
+            state.is_new = true;
+        }
+    };
+    if job::start("output", work, move |_| _ = ended.fetch_sub(1, Ordering::Release)).is_err() {
+        n_open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What the watching thread needs.
+struct Watch {
+    folder: PathBuf,
+    request: Request,
+    shared: Arc<Shared>,
+    /// Streams that are still read.
+    n_open: Arc<AtomicUsize>,
+    wake: Box<dyn Fn() + Send>,
+}
+
+impl Watch {
+    /// Waits until the program and all that it started have ended, and ends them on request.
+    fn until_end(&self, running: &mut Running<'_>) -> Exit {
+        let mut scanned = Instant::now();
+        let mut since = Instant::now();
+        while let Ok(false) = running.has_ended() {
+            if scanned.elapsed() >= SCAN {
+                scanned = Instant::now();
+                self.scan();
+            }
+            let (stage, asked) = {
+                let state = self.shared.lock();
+                (state.status.stage, state.stops.max(registry::stops()))
+            };
+            let is_late = stage > Stage::Running
+                && since.elapsed() >= self.request.grace
+                && !(stage < Stage::Killed && pytorch::is_writing(&self.folder));
+            let next = match stage {
+                Stage::Running if asked >= 1 && registry::ignores_sigint() => Stage::Terminated,
+                Stage::Running if asked >= 1 => Stage::Interrupted,
+                Stage::Interrupted if asked >= 2 || is_late => Stage::Terminated,
+                Stage::Terminated if asked >= 3 || is_late => Stage::Killed,
+                _ => stage,
+            };
+            if next != stage {
+                since = Instant::now();
+                self.send(next, running);
+            }
+            self.show();
+            std::thread::sleep(LOOK);
+        }
+        self.set_stage(Stage::Ending);
+        self.end_left(running);
+        running.end();
+        running.child.wait().map_or(Exit::Unknown, exit_of)
+    }
+
+    /// Enters a stage of the end, which is a signal.
+    fn send(&self, stage: Stage, running: &mut Running<'_>) {
+        self.set_stage(stage);
+        #[cfg(unix)]
+        {
+            use rustix::process::Signal;
+            let group = running.child.id();
+            match stage {
+                // Those that left the group get it from whoever started them; twice, it would break off their end.
+                Stage::Interrupted => registry::signal_group(group, Signal::INT),
+                Stage::Terminated => registry::signal(&self.folder, group, Signal::TERM),
+                _ => running.end(),
+            }
+        }
+        #[cfg(not(unix))]
+        running.end();
+    }
+
+    /// Lets processes end that the program left behind.
+    fn end_left(&self, running: &Running<'_>) {
+        #[cfg(unix)]
+        {
+            if registry::n_processes(&self.folder) == 0 {
+                return;
+            }
+            registry::signal(&self.folder, running.child.id(), rustix::process::Signal::TERM);
+            let asked = Instant::now();
+            while registry::n_processes(&self.folder) > 0
+                && (asked.elapsed() < LEFT
+                    || (asked.elapsed() < self.request.grace && pytorch::is_writing(&self.folder)))
+            {
+                self.show();
+                std::thread::sleep(LOOK);
+            }
+        }
+        #[cfg(not(unix))]
+        let _ = running;
+    }
+
+    fn set_stage(&self, stage: Stage) {
+        let mut state = self.shared.lock();
+        state.status.stage = stage;
+        state.is_new = true;
+    }
+
+    /// Looks which results there are, and how far the recorder is.
+    fn scan(&self) {
+        let results = folder::results(&self.folder);
+        let processes = pytorch::processes(&self.folder);
+        let mut state = self.shared.lock();
+        state.is_new |= state.status.results != results || state.status.processes != processes;
+        state.status.results = results;
+        state.status.processes = processes;
+    }
+
+    /// Wakes whoever shows the run, if there is something new.
+    fn show(&self) {
+        if std::mem::take(&mut self.shared.lock().is_new) {
+            (self.wake)();
+        }
+    }
+
+    /// Writes what the run leaves behind, and says that it has ended.
+    fn finish(&self, mut manifest: Manifest, exit: Exit) {
+        let elapsed = self.shared.started.elapsed();
+        while self.n_open.load(Ordering::Acquire) > 0 && self.shared.started.elapsed() < elapsed + DRAIN {
+            std::thread::sleep(LOOK);
+        }
+        self.scan();
+        let notes = match &self.request.recorder {
+            Recorder::PyTorch(options) => pytorch::notes(&self.folder, options),
+            Recorder::None => Vec::new(),
+        };
+        let mut state = self.shared.lock();
+        state.output.finish();
+        let output = state.output.lines().iter().flat_map(|line| [line.text.as_str(), "\n"]).collect::<String>();
+        manifest.elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        manifest.has_ended = true;
+        (manifest.exit_code, manifest.signal) = match exit {
+            Exit::Code(code) => (Some(code), None),
+            Exit::Signal(signal) => (None, Some(signal)),
+            Exit::Unknown => (None, None),
+        };
+        manifest.was_stopped = state.stops.max(registry::stops()) > 0;
+        (manifest.lines, manifest.lines_dropped) = (state.output.n_lines, state.output.n_dropped);
+        manifest.results = state.status.results.iter().map(super::Recorded::name).collect();
+        manifest.notes.clone_from(&notes);
+        drop(state);
+        let written =
+            folder::write_whole(&self.folder.join(folder::OUTPUT), output.as_bytes()).and(manifest.write(&self.folder));
+        registry::forget(&self.folder);
+        let mut state = self.shared.lock();
+        state.status.notes = notes;
+        if let Err(error) = written {
+            state.status.notes.push(format!("The folder of the run could not be written to: {error}"));
+        }
+        (state.status.elapsed, state.status.exit, state.status.stage) = (elapsed, Some(exit), Stage::Ended);
+        drop(state);
+        self.shared.has_ended.notify_all();
+        (self.wake)();
+    }
+}
+
+fn exit_of(status: ExitStatus) -> Exit {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        return Exit::Signal(signal);
+    }
+    status.code().map_or(Exit::Unknown, Exit::Code)
+}

@@ -1,0 +1,263 @@
+//! Recording by torch.profiler in unmodified Python programs.
+//!
+//! A `sitecustomize` first on `PYTHONPATH` waits in each Python process of the run until it imports torch, and then
+//! starts a recorder there; so the command runs as it is, whoever launches its workers. What the recorder does is in
+//! `assets/capture/`.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+const FILES: [(&str, &str); 2] = [
+    ("sitecustomize.py", include_str!("../../../assets/capture/sitecustomize.py")),
+    ("lacuna_capture.py", include_str!("../../../assets/capture/lacuna_capture.py")),
+];
+
+/// What is recorded of a program that uses PyTorch. Its fields are the configuration that the recorder reads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Options {
+    /// Whether traces are recorded; memory snapshots can be all that is.
+    pub trace: bool,
+    /// Record from the import of torch to the end, instead of some steps.
+    pub whole: bool,
+    /// Steps before the profiler, counted from the first; at least that one.
+    pub wait: u32,
+    /// Steps with the profiler on whose events are thrown away.
+    pub warmup: u32,
+    /// Steps in each trace.
+    pub active: u32,
+    /// How many traces.
+    pub repeat: u32,
+    /// Ranks that are recorded; `None` is all.
+    pub ranks: Option<BTreeSet<u32>>,
+    pub record_shapes: bool,
+    /// Python call stacks; they slow the host down.
+    pub with_stack: bool,
+    /// Allocations as events of the trace.
+    pub profile_memory: bool,
+    pub with_flops: bool,
+    pub with_modules: bool,
+    /// The allocator's history, with a snapshot at the end and when memory runs out.
+    pub memory: bool,
+    /// Events of that history that are kept.
+    pub memory_entries: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            trace: true,
+            whole: false,
+            wait: 1,
+            warmup: 1,
+            active: 5,
+            repeat: 1,
+            ranks: Some(BTreeSet::from([0])),
+            record_shapes: true,
+            with_stack: false,
+            profile_memory: false,
+            with_flops: false,
+            with_modules: false,
+            memory: false,
+            memory_entries: 100_000,
+        }
+    }
+}
+
+impl Options {
+    /// Records the steps `first..end`, counted from 0, after one step of warm-up where there is room for it.
+    pub fn set_steps(&mut self, first: u32, end: u32) {
+        // The first step shows where steps are, so the second is the first that can be recorded.
+        let first = first.max(1);
+        self.warmup = u32::from(first > 1);
+        self.wait = first - self.warmup;
+        self.active = end.saturating_sub(first).max(1);
+        self.repeat = 1;
+    }
+
+    fn checked(&self) -> Self {
+        Self { wait: self.wait.max(1), active: self.active.max(1), repeat: self.repeat.max(1), ..self.clone() }
+    }
+}
+
+/// Ranks as people write them, `0,4-7`; nothing if the text is not that, or names more than 100,000.
+pub fn ranks(text: &str) -> Option<BTreeSet<u32>> {
+    let mut all = BTreeSet::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        (first <= last && last - first < 100_000).then(|| all.extend(first..=last))?;
+    }
+    Some(all)
+}
+
+/// How far one process of the run came, as its recorder says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Process {
+    pub pid: u32,
+    pub rank: u32,
+    /// waiting, recording, writing, recorded, ended or skipped.
+    pub state: String,
+    /// Optimizer steps when this was written.
+    pub steps: u64,
+    pub torch: String,
+    pub results: Vec<String>,
+    pub problems: Vec<String>,
+}
+
+/// The folder of the recorder in that of a run; it belongs first on `PYTHONPATH`.
+pub fn place(folder: &Path) -> PathBuf {
+    folder.join("python")
+}
+
+/// Writes the recorder with its configuration into the run's folder.
+///
+/// Errors: it cannot be written.
+pub fn prepare(folder: &Path, options: &Options) -> std::io::Result<()> {
+    let place = place(folder);
+    std::fs::create_dir(&place)?;
+    for (name, text) in FILES {
+        std::fs::write(place.join(name), text)?;
+    }
+    std::fs::write(place.join("config.json"), serde_json::to_string(&options.checked())?)
+}
+
+/// Why Python would not see the recorder, if the command says so: a sentence.
+pub fn obstacle(argv: &[OsString]) -> Option<String> {
+    let program = Path::new(argv.first()?).file_name()?.to_string_lossy();
+    if !program.starts_with("python") && !program.starts_with("pypy") {
+        return None;
+    }
+    for option in argv[1..].iter().map(|option| option.to_string_lossy()) {
+        let letters = option.strip_prefix('-').filter(|letters| !letters.starts_with('-') && !letters.is_empty())?;
+        if let Some(letter) = letters.chars().take_while(|&c| c != 'm' && c != 'c').find(|&c| "IES".contains(c)) {
+            return Some(format!(
+                "python -{letter} ignores PYTHONPATH or sitecustomize, by which Lacuna records: run it without -{letter}"
+            ));
+        }
+        if letters.contains(['m', 'c', 'W', 'X']) {
+            return None;
+        }
+    }
+    None
+}
+
+/// How far each process of a run came, by rank.
+pub fn processes(folder: &Path) -> Vec<Process> {
+    let entries = std::fs::read_dir(folder.join("processes")).into_iter().flatten().flatten();
+    let is_whole = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "json");
+    let read = |path: PathBuf| serde_json::from_slice(&std::fs::read(path).ok()?).ok();
+    let mut found: Vec<Process> = entries.map(|entry| entry.path()).filter(is_whole).filter_map(read).collect();
+    found.sort_by_key(|process| (process.rank, process.pid));
+    found
+}
+
+/// Whether a process of the run is writing what it recorded, which may take minutes.
+pub fn is_writing(folder: &Path) -> bool {
+    processes(folder).iter().any(|process| process.state == "writing")
+}
+
+/// Sentences about what is missing after a run, and what to do; nothing if all went well.
+pub fn notes(folder: &Path, options: &Options) -> Vec<String> {
+    let processes = processes(folder);
+    let mut notes = Vec::new();
+    for process in &processes {
+        for problem in &process.problems {
+            notes.push(format!("Process {} (rank {}): {problem}", process.pid, process.rank));
+        }
+        let died = |what: &str| {
+            let Process { pid, rank, steps, .. } = process;
+            format!("Process {pid} (rank {rank}) ended {what} after {steps} or more steps, so nothing of that was kept")
+        };
+        match process.state.as_str() {
+            "recording" => notes.push(died("without Python's own end (a crash, os._exit or SIGKILL) while recording")),
+            "writing" => notes.push(died("while it wrote its trace")),
+            _ => {}
+        }
+    }
+    if !processes.iter().all(|process| process.results.is_empty()) || !notes.is_empty() {
+        return notes;
+    }
+    let most = processes.iter().map(|process| process.steps).max();
+    notes.extend(match most {
+        None => Some("Nothing was recorded: no Python process of this run imported torch".to_owned()),
+        Some(_) if processes.iter().any(|process| process.state == "skipped") => {
+            Some("Nothing was recorded: no process had one of the chosen ranks".to_owned())
+        }
+        Some(0) if options.trace => Some(
+            "Nothing was recorded: no step of an optimizer was seen; record the whole run instead (--whole)".to_owned(),
+        ),
+        Some(steps) if options.trace => Some(format!(
+            "Nothing was recorded: the program ended after {steps} steps, before the recording began; wait for fewer"
+        )),
+        Some(_) => {
+            Some("Nothing was recorded: the program did not use CUDA, whose memory was to be recorded".to_owned())
+        }
+    });
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_of_steps_is_a_schedule() {
+        // (first, end) to (wait, warmup, active): the steps before the first are waited for or warm up.
+        for (steps, expected) in
+            [((10, 15), (9, 1, 5)), ((2, 3), (1, 1, 1)), ((1, 4), (1, 0, 3)), ((0, 4), (1, 0, 3)), ((5, 5), (4, 1, 1))]
+        {
+            let mut options = Options::default();
+            options.set_steps(steps.0, steps.1);
+            assert_eq!((options.wait, options.warmup, options.active), expected, "{steps:?}");
+        }
+    }
+
+    #[test]
+    fn ranks_are_numbers_and_ranges() {
+        assert_eq!(ranks("0, 4-6,5"), Some(BTreeSet::from([0, 4, 5, 6])));
+        for wrong in ["", "a", "1-", "3-1", "-1", "0-4000000000"] {
+            assert_eq!(ranks(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn flags_of_python_that_hide_the_recorder_are_told() {
+        let of = |line: &[&str]| obstacle(&line.iter().map(OsString::from).collect::<Vec<_>>());
+        for line in [&["python3", "-I", "t.py"] as &[_], &["/usr/bin/python3.12", "-uE", "t.py"], &["python", "-S"]] {
+            assert!(of(line).unwrap().contains("ignores PYTHONPATH"), "{line:?}");
+        }
+        for line in [
+            &["python3", "t.py", "-I"] as &[_],
+            &["python3", "-m", "mod", "-E"],
+            &["torchrun", "-I"],
+            &["python3", "-mIES"],
+        ] {
+            assert_eq!(of(line), None, "{line:?}");
+        }
+        assert_eq!(obstacle(&[]), None);
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = || notes(folder.path(), &Options::default()).join("\n");
+        assert!(said().contains("no Python process"));
+        std::fs::create_dir(folder.path().join("processes")).unwrap();
+        let tell = |text: &str| std::fs::write(folder.path().join("processes/7.json"), text).unwrap();
+        tell(r#"{"pid":7,"state":"ended","steps":0}"#);
+        assert!(said().contains("no step of an optimizer"));
+        tell(r#"{"pid":7,"state":"ended","steps":2}"#);
+        assert!(said().contains("after 2 steps"));
+        tell(r#"{"pid":7,"state":"skipped","steps":1}"#);
+        assert!(said().contains("chosen ranks"));
+        tell(r#"{"pid":7,"state":"recording","steps":2}"#);
+        assert!(said().contains("os._exit"));
+        tell(r#"{"pid":7,"state":"ended","steps":9,"results":["a"]}"#);
+        assert_eq!(said(), "");
+    }
+}
