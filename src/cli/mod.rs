@@ -5,6 +5,7 @@
 
 mod check;
 mod input;
+mod monitor;
 pub mod output;
 mod render;
 mod report;
@@ -41,6 +42,8 @@ pub enum Headless {
     Sample(sample::Args),
     /// Draw a view to a file, without a display
     Render(render::Args),
+    /// Watch the GPUs of this machine
+    Monitor(monitor::Args),
 }
 
 /// The reason why a command failed.
@@ -71,6 +74,7 @@ pub fn run(command: &Headless) -> ExitCode {
         Headless::Report(args) => report::run(args),
         Headless::Check(args) => check::run(args),
         Headless::Render(args) => render::run(args),
+        Headless::Monitor(args) => monitor::run(args),
     };
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
