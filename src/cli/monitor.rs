@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     monitor.start();
     monitor.wait(START, |store| store.is_settled() || !store.devices.is_empty());
     if let Some(missing) = monitor.read(nothing_to_watch) {
-        return Err(Failure::Usage(format!("{}\n{}", missing.what, missing.remedy)));
+        return Err(Failure::Usage(format!("{}. {}", missing.what, missing.remedy)));
     }
     let recorder = args.out.as_ref().map(|path| record(&monitor, path)).transpose()?;
     let server = args.prometheus.map(|address| {
