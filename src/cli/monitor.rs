@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::output::{check_target, write, write_stderr};
 use super::{Failure, Outcome};
-use crate::live::prometheus::{DEFAULT_ADDRESS, Server};
+use crate::live::prometheus::{DEFAULT_ADDRESS, Server, SocketAddr};
 use crate::live::{Metric, Monitor, Recorder, Store, every_metric, nothing_to_watch, summary, text};
 
 /// The longest time in which a driver says whether it is there.
@@ -34,7 +34,7 @@ pub struct Args {
     pub duration: Option<Duration>,
     /// Serve gauges for Prometheus at this address
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = DEFAULT_ADDRESS)]
-    pub prometheus: Option<std::net::SocketAddr>,
+    pub prometheus: Option<SocketAddr>,
     /// The driver's library to load in place of the system's libnvidia-ml.so.1
     #[arg(long, value_name = "PATH")]
     pub library: Option<OsString>,

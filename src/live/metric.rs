@@ -8,7 +8,8 @@ pub enum Pace {
     Fast,
     /// Once a second.
     Second,
-    /// Every two seconds, on a thread of its own: one call for PCIe throughput takes 20 ms.
+    /// Every two seconds, on a thread of its own: one call for the throughput of PCI Express takes
+    /// 20 ms.
     Slow,
 }
 

@@ -26,7 +26,7 @@ pub use monitor::Monitor;
 pub use nvml::NvmlDriver;
 pub use record::Recorder;
 pub use source::{Absent, DeviceInfo, Driver, Event, Missing, ProcessKind, ProcessUse, Sample, Sampler, Source};
-pub use summary::{every_metric, nothing_to_watch, summary};
+pub use summary::{every_metric, nothing_to_watch, summary, utc};
 
 use crate::model::TimeNs;
 

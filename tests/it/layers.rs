@@ -35,7 +35,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "command", may_use: &["model"], never: &[DATABASE, FILES, THREADS, PROCESSES, NETWORK] },
     Layer {
         name: "session",
-        may_use: &["model", "analysis", "figures", "job"],
+        may_use: &["model", "analysis", "figures", "live", "job"],
         never: &[WINDOW, DATABASE, FILES, THREADS, PROCESSES, NETWORK],
     },
     Layer {
@@ -55,7 +55,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "view",
-        may_use: &["model", "analysis", "session", "answers", "figures", "widget", "command", "job"],
+        may_use: &["model", "analysis", "session", "answers", "figures", "widget", "command", "live", "job"],
         never: &[DIALOG, DATABASE, FILES, THREADS, PROCESSES, NETWORK],
     },
     Layer { name: "sample", may_use: &[], never: &[WINDOW, THREADS, PROCESSES, NETWORK] },

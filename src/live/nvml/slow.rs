@@ -34,7 +34,7 @@ pub struct Slow<'a> {
 #[derive(Default)]
 struct Before<'a> {
     activity: Option<GpmSample<'a>>,
-    /// When the bytes of NVLinks were read, and how many were sent and received by then.
+    /// When the bytes of `NVLink`s were read, and how many were sent and received by then.
     links: Option<(Instant, [f64; 2])>,
 }
 
