@@ -80,6 +80,8 @@ pub struct App {
     pending_since: Option<Instant>,
     views: Views,
     layout: Layout,
+    /// The view of this machine that is shown while no trace is open, in place of the welcome.
+    alone: Option<&'static str>,
     palette: Palette,
     shortcuts: Shortcuts,
     /// Asked for during the last frame, run before the next.
@@ -115,6 +117,7 @@ impl App {
             pending_since: None,
             views: Views::new(&settings.views),
             layout: Layout::restore(&settings.layout).unwrap_or_else(|| Layout::of_old(old)),
+            alone: None,
             palette: Palette::default(),
             shortcuts: Shortcuts::default(),
             settings: settings.checked(),
@@ -177,10 +180,10 @@ impl App {
         self.loads_ui(ui);
         self.notes_ui(ui);
         self.status_ui(ui);
-        if self.session.traces().is_empty() {
-            self.welcome_ui(ui);
-        } else {
-            self.panels_ui(ui);
+        match (self.session.traces().is_empty(), self.alone) {
+            (true, Some(id)) => self.alone_ui(id, ui),
+            (true, None) => self.welcome_ui(ui),
+            (false, _) => self.panels_ui(ui),
         }
         self.floating_ui(ui.ctx());
         let has_dialog =
@@ -198,6 +201,7 @@ impl App {
                     let ran_out = |trace: &Trace| trace.memories.iter().position(|history| !history.ooms.is_empty());
                     let oom = traces.iter().enumerate().find_map(|(i, trace)| Some((i, ran_out(trace)?)));
                     self.session.add(traces);
+                    self.alone = None;
                     if is_first {
                         self.layout.suit(self.session.traces());
                         self.layout.hide_details();
