@@ -9,6 +9,7 @@ pub mod output;
 mod render;
 mod report;
 mod sample;
+mod workload;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -41,6 +42,8 @@ pub enum Headless {
     Sample(sample::Args),
     /// Draw a view to a file, without a display
     Render(render::Args),
+    /// Run a small program on a GPU, for something to record
+    Workload(workload::Args),
 }
 
 /// The reason why a command failed.
@@ -71,6 +74,7 @@ pub fn run(command: &Headless) -> ExitCode {
         Headless::Report(args) => report::run(args),
         Headless::Check(args) => check::run(args),
         Headless::Render(args) => render::run(args),
+        Headless::Workload(args) => workload::run(args),
     };
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

@@ -4,6 +4,7 @@
 // FAKE_CUPTI_SUBSCRIBED  set: another profiler has the only place
 // FAKE_CUPTI_VERSION     what cuptiGetVersion says; 130000 if not set
 // FAKE_CUPTI_ENDLESS     set: each flush hands over the records once more
+// FAKE_CUPTI_NO_CANNED   set: no records but those of the work that the fake libcuda ran
 //
 // Offsets and sizes are written here a second time, from NVIDIA's headers, so that they check those of the recorder.
 #include <stdint.h>
@@ -156,20 +157,52 @@ static void fill(uint64_t t, uint32_t c) {
     memory(2, 3, 0x7000 + c, 4096, t + 9000, c + 11), api(5, 20, t + 8990, t + 9010, c + 11);
 }
 
+// What the fake libcuda told, until it is flushed.
+typedef struct { int what; const char *name; uint64_t call, start, end; uint32_t correlation, stream; uint64_t bytes, address; } told_t;
+static told_t told[100000];
+static int n_told, n_flushed;
+
+void fake_cupti_tell(int what, const char *name, uint64_t call, uint64_t start, uint64_t end, uint32_t correlation,
+                     uint32_t stream, uint64_t bytes, uint64_t address) {
+    if (n_told < 100000) told[n_told++] = (told_t){what, name, call, start, end, correlation, stream, bytes, address};
+}
+
+static void put_told(const told_t *t) {
+    static const uint32_t CBIDS[] = {307, 276, 279, 212, 243, 245};
+    static uint32_t previous;
+    if (t->what == 4) memory(1, 3, t->address, t->bytes, t->start + 500, t->correlation);
+    if (t->what == 5) memory(2, 3, t->address, t->bytes, t->start + 500, t->correlation);
+    if (t->correlation != previous) api(4, CBIDS[t->what], t->call, t->call + 1000, t->correlation);
+    previous = t->correlation;
+    if (t->what == 0) kernel(t->name, t->start, t->end, t->correlation, 0), at -= sizes()[KERNEL], u32(40, 0), u32(48, t->stream), end();
+    if ((t->what == 1 || t->what == 2) && begin(1)) {
+        u8(4, t->what), u8(5, t->what == 1 ? 2 : 3), u8(6, t->what == 1 ? 3 : 2), u64(8, t->bytes), u64(16, t->start);
+        u64(24, t->end), u32(32, 0), u32(36, 1), u32(40, t->stream), u32(44, t->correlation), u64(64, 0), u32(72, 0), end();
+    }
+    if (t->what == 3 && begin(2)) {
+        u32(4, 0), u64(8, t->bytes), u64(16, t->start), u64(24, t->end), u32(32, 0), u32(36, 1), u32(40, t->stream);
+        u32(44, t->correlation), u16(48, 0), u16(50, 3), u64(64, 0), u32(72, 0), end();
+    }
+}
+
 int cuptiActivityFlushAll(uint32_t flag) {
     (void)flag;
     static uint64_t began;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     if (!began) began = on_time ? on_time() : now.tv_sec * 1000000000ull + now.tv_nsec;
-    if (!on_request || (n_flushes > 0 && !getenv("FAKE_CUPTI_ENDLESS"))) return 0;
-    uint8_t *buffer = NULL;
-    size_t size = 0, max = 0;
-    on_request(&buffer, &size, &max);
-    if (!buffer) return 0;
-    at = buffer;
-    fill(began + n_flushes * 20000ull, 100 + n_flushes * 20);
-    n_flushes++;
-    on_complete(NULL, 0, buffer, size, at - buffer);
+    if (!on_request) return 0;
+    int has_canned = !getenv("FAKE_CUPTI_NO_CANNED") && (n_flushes == 0 || getenv("FAKE_CUPTI_ENDLESS"));
+    while (has_canned || n_flushed < n_told) {
+        uint8_t *buffer = NULL;
+        size_t size = 0, max = 0;
+        on_request(&buffer, &size, &max);
+        if (!buffer) return 0;
+        at = buffer;
+        if (has_canned) fill(began + n_flushes * 20000ull, 100 + n_flushes * 20), n_flushes++;
+        has_canned = 0;
+        while (n_flushed < n_told && at - buffer + 1000 < (long)size) put_told(&told[n_flushed++]);
+        on_complete(NULL, 0, buffer, size, at - buffer);
+    }
     return 0;
 }

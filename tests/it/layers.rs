@@ -31,6 +31,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "analysis", may_use: &["model"], never: &[WINDOW, DATABASE, FILES, THREADS, PROCESSES, NETWORK] },
     Layer { name: "job", may_use: &[], never: &[WINDOW, DATABASE, FILES, PROCESSES, NETWORK] },
     Layer { name: "capture", may_use: &["model", "job"], never: &[WINDOW, DATABASE] },
+    Layer { name: "workload", may_use: &[], never: &[WINDOW, DATABASE, JSON, FILES, PROCESSES, NETWORK] },
     Layer { name: "command", may_use: &["model"], never: &[DATABASE, FILES, THREADS, PROCESSES, NETWORK] },
     Layer {
         name: "session",
@@ -60,7 +61,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "sample", may_use: &[], never: &[WINDOW, THREADS, PROCESSES, NETWORK] },
     Layer {
         name: "cli",
-        may_use: &["model", "reader", "analysis", "session", "answers", "figures", "sample", "capture", "job"],
+        may_use: &["model", "reader", "analysis", "session", "answers", "figures", "sample", "capture", "job", "workload"],
         never: &[WINDOW, DATABASE, NETWORK],
     },
     // Draws views without a window, so it alone of the commands sees them.
