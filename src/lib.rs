@@ -17,3 +17,4 @@ pub mod session;
 pub mod settings;
 pub mod view;
 pub mod widget;
+pub mod workload;

@@ -11,6 +11,7 @@ pub mod output;
 mod render;
 mod report;
 mod sample;
+mod workload;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -47,6 +48,8 @@ pub enum Headless {
     Capture(capture::Args),
     /// Watch the GPUs of this machine
     Monitor(monitor::Args),
+    /// Run a small program on a GPU, for something to record
+    Workload(workload::Args),
 }
 
 /// The reason why a command failed.
@@ -82,6 +85,7 @@ pub fn run(command: &Headless) -> ExitCode {
         Headless::Check(args) => check::run(args),
         Headless::Render(args) => render::run(args),
         Headless::Monitor(args) => monitor::run(args),
+        Headless::Workload(args) => workload::run(args),
     };
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

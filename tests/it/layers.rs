@@ -32,6 +32,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "job", may_use: &[], never: &[WINDOW, DATABASE, FILES, PROCESSES, NETWORK] },
     Layer { name: "capture", may_use: &["model", "job"], never: &[WINDOW, DATABASE] },
     Layer { name: "live", may_use: &["model", "job"], never: &[WINDOW, DATABASE, PROCESSES] },
+    Layer { name: "workload", may_use: &[], never: &[WINDOW, DATABASE, JSON, FILES, PROCESSES, NETWORK] },
     Layer { name: "command", may_use: &["model"], never: &[DATABASE, FILES, THREADS, PROCESSES, NETWORK] },
     Layer {
         name: "session",
@@ -61,7 +62,10 @@ const LAYERS: &[Layer] = &[
     Layer { name: "sample", may_use: &[], never: &[WINDOW, THREADS, PROCESSES, NETWORK] },
     Layer {
         name: "cli",
-        may_use: &["model", "reader", "analysis", "session", "answers", "figures", "sample", "capture", "live", "job"],
+        may_use: &[
+            "model", "reader", "analysis", "session", "answers", "figures", "sample", "capture", "live", "job",
+            "workload",
+        ],
         never: &[WINDOW, DATABASE, NETWORK],
     },
     // Draws views without a window, so it alone of the commands sees them.
