@@ -56,7 +56,7 @@ pub fn annotations(scope: &Scope<'_>) -> Vec<AnnotationTotals> {
         let strings = &part.trace.strings;
         (strings.get(name).to_owned(), strings.get(domain).to_owned(), style)
     };
-    let groups = group(scope, |kind| kind == SliceKind::Annotation, local, key);
+    let groups = group(scope, |kind| kind == SliceKind::Annotation, local, key, false);
     let ranges = |index: usize| {
         let of_group = |(group, found): (u32, &Group<Key>)| {
             let instances = found.instances.iter().filter(|instance| instance.trace as usize == index);

@@ -1,7 +1,7 @@
 //! Host time in CUDA, the operating system and the profiler, by call.
 
 use super::totals::{Group, Part, Scope, group};
-use crate::model::SliceKind;
+use crate::model::{SliceKind, StringId};
 
 /// Kind of host calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -32,7 +32,8 @@ impl CallKind {
 /// * Cost: O(slices of the rows in scope), and 8 bytes per call.
 pub fn calls(scope: &Scope<'_>, sort: CallKind) -> Vec<Group<(String, SliceKind)>> {
     let local = |part: &Part<'_>, i: usize| (part.trace.slices.name[i], part.trace.slices.kind[i]);
-    group(scope, |kind| sort.is_of(kind), local, |part, &(name, kind)| (part.trace.strings.get(name).to_owned(), kind))
+    let key = |part: &Part<'_>, &(name, kind): &(StringId, SliceKind)| (part.trace.strings.get(name).to_owned(), kind);
+    group(scope, |kind| sort.is_of(kind), local, key, true)
 }
 
 #[cfg(test)]

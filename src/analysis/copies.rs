@@ -33,7 +33,7 @@ pub fn copies(scope: &Scope<'_>, by_size: bool) -> Vec<CopyTotals> {
         let copy = part.trace.facts.copies.value(copy).copied().unwrap_or_default();
         (copy.kind, copy.is_pageable, copy.bytes.filter(|_| by_size).map(size_class))
     };
-    group(scope, is_copy, local, key).into_iter().map(|group| totals(scope, group)).collect()
+    group(scope, is_copy, local, key, false).into_iter().map(|group| totals(scope, group)).collect()
 }
 
 /// The largest power of two not above `bytes`; 0 for 0.

@@ -109,7 +109,7 @@ pub fn kernels(scope: &Scope<'_>, by: KernelsBy) -> Vec<KernelTotals> {
         let is_graph = kind == SliceKind::CudaGraph;
         (name, is_graph, RankDevice { rank: trace.info.rank, device }, launch)
     };
-    let groups = group(scope, is_kernel, local, key);
+    let groups = group(scope, is_kernel, local, key, false);
     let all: f64 = groups.iter().map(|group| group.durations.total_ns as f64).sum();
     let chips: Vec<Vec<Chip>> = scope.traces.iter().map(|trace| chips(trace)).collect();
     groups.into_iter().map(|group| totals(scope, &chips, all, group)).collect()

@@ -149,7 +149,7 @@ impl Durations {
 pub struct Group<K> {
     pub key: K,
     pub durations: Durations,
-    /// Sum of the durations without slices directly inside, in nanoseconds.
+    /// Sum of the durations without slices directly inside, in nanoseconds; 0 unless asked for.
     pub self_ns: DurNs,
     /// Its slices, sorted.
     pub instances: Vec<Instance>,
@@ -159,6 +159,7 @@ pub struct Group<K> {
 ///
 /// * `local`: group key within one trace, such as ids.
 /// * `key`: the same group as a key that is comparable across traces.
+/// * `has_self`: whether groups have [`Group::self_ns`].
 /// * Sorted by total, descending, then key.
 /// * Cost: O(slices of the rows in scope), and 8 bytes per selected slice.
 pub fn group<L: Eq + Hash, K: Eq + Hash + Ord + Clone + Send>(
@@ -166,6 +167,7 @@ pub fn group<L: Eq + Hash, K: Eq + Hash + Ord + Clone + Send>(
     is_wanted: impl Fn(SliceKind) -> bool,
     local: impl Fn(&Part<'_>, usize) -> L,
     key: impl Fn(&Part<'_>, &L) -> K,
+    has_self: bool,
 ) -> Vec<Group<K>> {
     let mut groups: Vec<Group<K>> = Vec::new();
     let mut index: HashMap<K, usize> = HashMap::new();
@@ -181,7 +183,7 @@ pub fn group<L: Eq + Hash, K: Eq + Hash + Ord + Clone + Send>(
             continue;
         }
         let first = part.slices.start;
-        let own = slices.self_times(part.row, part.slices.clone(), TimeRange::ALL);
+        let own = if has_self { slices.self_times(part.row, part.slices.clone(), TimeRange::ALL) } else { Vec::new() };
         for i in part.slices.clone().filter(|&i| is_wanted(slices.kind[i])) {
             let local = local(&part, i);
             let at = known.get(&local).copied().unwrap_or_else(|| {
@@ -193,7 +195,7 @@ pub fn group<L: Eq + Hash, K: Eq + Hash + Ord + Clone + Send>(
                 known.insert(local, at);
                 at
             });
-            groups[at].self_ns = groups[at].self_ns.saturating_add(own[i - first]);
+            groups[at].self_ns = groups[at].self_ns.saturating_add(own.get(i - first).copied().unwrap_or_default());
             groups[at].instances.push(Instance { trace: part.index, slice: SliceId(i as u32) });
         }
     }
@@ -219,7 +221,7 @@ mod tests {
 
     fn by_name(scope: &Scope<'_>) -> Vec<Group<String>> {
         let name = |part: &Part<'_>, i: usize| part.trace.slices.name[i];
-        group(scope, |kind| kind == OP, name, |part, &name| part.trace.strings.get(name).to_owned())
+        group(scope, |kind| kind == OP, name, |part, &name| part.trace.strings.get(name).to_owned(), true)
     }
 
     #[test]

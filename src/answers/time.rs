@@ -33,6 +33,8 @@ impl Analysis for TraceSteps {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartsOfSteps {
     pub steps: TraceSteps,
+    /// How many steps, the first, get parts; 0 stands for all.
+    pub n: usize,
 }
 
 impl Analysis for PartsOfSteps {
@@ -44,7 +46,7 @@ impl Analysis for PartsOfSteps {
     fn run(&self, of: &Arc<Trace>, work: &Work<'_>) -> Option<Self::Output> {
         let steps = work.get(of, &self.steps)?;
         let busy = work.get(of, &BusyDevices)?;
-        let parts = steps.as_ref().as_ref().map(|steps| step_parts(of, steps, &busy));
+        let parts = steps.as_ref().as_ref().map(|steps| step_parts(of, steps, &busy, self.n));
         Some((steps, parts.unwrap_or_default()))
     }
 }

@@ -40,9 +40,9 @@ pub struct StepsOf<'a> {
 
 impl StepsOf<'_> {
     /// One row per step. Cost: O(steps x devices).
-    pub fn rows(&self) -> Vec<StepRow> {
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = StepRow> {
         let Self { rank, steps, parts, offset, .. } = *self;
-        let row = |(k, time): (usize, &TimeRange)| StepRow {
+        let row = move |(k, time): (usize, &TimeRange)| StepRow {
             rank,
             name: steps.names[k].clone(),
             time: time.shifted(offset),
@@ -57,7 +57,7 @@ impl StepsOf<'_> {
                 .map(|(device, on)| (device, DevicePart { time: on.time.shifted(offset), ..*on }))
                 .collect(),
         };
-        steps.times.iter().enumerate().map(row).collect()
+        steps.times.iter().enumerate().map(row)
     }
 
     fn durations(&self) -> Durations {
@@ -252,7 +252,10 @@ pub fn object(of: &StepsOf<'_>) -> Object {
 pub fn list(of: Option<&StepsOf<'_>>) -> Table {
     const NOTE: &str = "The host runs ahead of the devices: start and duration are of its range, in which they run earlier steps. \
                         How long the work of a step takes, and what it is, is in the columns from On device on";
-    let mut table = step_list().table(of.map(StepsOf::rows).unwrap_or_default(), of.map_or(0, |of| of.top));
+    let mut table = match of {
+        Some(of) => step_list().table(of.rows(), of.top),
+        None => step_list().table(Vec::<StepRow>::new(), 0),
+    };
     if of.is_some_and(|of| of.steps.is_of_completions()) {
         table.note = NOTE;
     }

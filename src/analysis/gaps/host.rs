@@ -52,6 +52,8 @@ pub struct Host<'a> {
     loading: &'a HashSet<SliceId>,
     pub roles: Roles,
     threads: HashMap<TrackId, Vec<Cursor>>,
+    /// Whether any operator or Python frame was recorded.
+    has_context: bool,
     /// Operators and ranges whose class depends on what lies inside.
     judged: HashMap<SliceId, GapClass>,
     theta: DurNs,
@@ -83,8 +85,10 @@ impl Cursor {
 
 impl<'a> Host<'a> {
     pub fn new(trace: &'a Trace, loading: &'a HashSet<SliceId>, theta: DurNs) -> Self {
-        let (roles, threads, judged) = Default::default();
-        Self { trace, loading, roles, threads, judged, theta, found: Vec::new(), open: Vec::new() }
+        let (roles, threads, judged, found, open) = Default::default();
+        let is_context = |kind: &SliceKind| matches!(kind, SliceKind::Operator | SliceKind::PythonFunction);
+        let has_context = trace.slices.kind.iter().any(is_context);
+        Self { trace, loading, roles, threads, has_context, judged, theta, found, open }
     }
 
     /// Adds what `track` did during `range` in order of time; the segments tile the range.
@@ -126,6 +130,9 @@ impl<'a> Host<'a> {
 
     /// Whether an operator, and whether a frame of the user's program, is open on a thread. Cost as for [`Self::tile`].
     pub fn is_inside(&mut self, track: TrackId, at: TimeNs) -> (bool, bool) {
+        if !self.has_context {
+            return (false, false);
+        }
         let trace = self.trace;
         let mut open = std::mem::take(&mut self.open);
         open.clear();

@@ -1,7 +1,5 @@
 //! Recordings that miss most of their events, and those without the work of the device.
 
-use hashbrown::HashMap;
-
 use crate::analysis::gaps::launches_work;
 use crate::model::{SliceId, SliceKind, StringId, Trace};
 
@@ -35,7 +33,7 @@ impl Missing {
     pub fn of(trace: &Trace) -> Option<Self> {
         let slices = &trace.slices;
         let (mut out, mut operators, mut calls) = (Self::default(), Vec::new(), Vec::new());
-        let mut launches = Launches::default();
+        let mut launches = Launches(vec![None; trace.strings.len()]);
         for i in 0..slices.len() {
             let (id, kind) = (SliceId(i as u32), slices.kind[i]);
             let is_numbered = slices.correlation[i] != 0;
@@ -70,13 +68,14 @@ impl Missing {
     }
 }
 
-/// Which calls launch, each name judged once.
-#[derive(Debug, Default)]
-struct Launches(HashMap<StringId, bool>);
+/// Which calls launch by their name, each judged once.
+#[derive(Debug)]
+struct Launches(Vec<Option<bool>>);
 
 impl Launches {
     fn of(&mut self, trace: &Trace, name: StringId) -> bool {
-        *self.0.entry(name).or_insert_with(|| launches_work(trace.strings.get(name)))
+        let known = &mut self.0[name.0 as usize];
+        *known.get_or_insert_with(|| launches_work(trace.strings.get(name)))
     }
 }
 

@@ -18,9 +18,9 @@ pub struct DevicePart {
 /// The parts of the steps of a trace, each summing to its step.
 #[derive(Clone, Debug, Default)]
 pub struct StepParts {
-    /// Of hosts and devices together while the host took the step, as in the TensorBoard plugin; one per step.
+    /// Of hosts and devices together while the host took the step, as in the TensorBoard plugin; one per step asked for.
     pub roles: Vec<RoleTimes>,
-    /// For each device with work its index and the parts of each step as the device sees it, see
+    /// For each device with work its index and the parts of each of these steps as the device sees it, see
     /// [`Steps::on`]; none where another process launches on the device and takes another number of steps.
     pub devices: Vec<(u32, Vec<DevicePart>)>,
     /// For each device its index and the share of the steps that statistics are of, on the host, in which a kernel
@@ -29,17 +29,19 @@ pub struct StepParts {
     pub utilization: Vec<(u32, f64)>,
 }
 
-/// Cost: one sweep over the slices for all steps together: O(n log k) for n slices in k rows.
-pub fn step_parts(trace: &Trace, steps: &Steps, busy: &[DeviceBusy]) -> StepParts {
+/// * `n`: how many steps, the first, get parts; 0 stands for all.
+/// * Cost: one sweep over the slices of these steps together: O(m log k) for m slices in k rows.
+pub fn step_parts(trace: &Trace, steps: &Steps, busy: &[DeviceBusy], n: usize) -> StepParts {
+    let n = if n == 0 { steps.len() } else { n.min(steps.len()) };
     let of_device = |busy: &DeviceBusy| {
         let boundaries = steps.on(busy.process).device;
         let is_alike = boundaries.len() == steps.boundaries.len();
         let part = |time| DevicePart { time, parts: breakdown(busy, time) };
-        let parts = ranges(boundaries).filter(|_| is_alike).map(part).collect();
+        let parts = ranges(boundaries).take(n).filter(|_| is_alike).map(part).collect();
         (busy.device, parts)
     };
     StepParts {
-        roles: role_times(trace, &steps.times),
+        roles: role_times(trace, &steps.times[..n.min(steps.times.len())]),
         devices: busy.iter().map(of_device).collect(),
         utilization: busy.iter().map(|busy| (busy.device, utilization(steps, busy))).collect(),
     }

@@ -351,7 +351,7 @@ fn a_device_follows_the_work_that_its_steps_launched() {
     let busy = crate::analysis::busy::devices(&trace);
     assert_eq!(found.on(busy[0].process).host, found.boundaries);
     assert_eq!(found.on(busy[0].process).device, [0, 500, 1000, 1500]);
-    let parts = step_parts(&trace, &found, &busy);
+    let parts = step_parts(&trace, &found, &busy, 0);
     let of_device: Vec<_> = parts.devices[0].1.iter().map(|step| (step.parts.compute_ns, step.parts.idle_ns)).collect();
     assert_eq!(of_device, [(400, 100); 3]);
     assert_eq!(parts.devices[0].1[1].time, TimeRange { start: 500, end: 1000 });

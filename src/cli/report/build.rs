@@ -59,7 +59,7 @@ pub fn report(
     // slices, stay out of it and come before it.
     let answers = Answers::default();
     let memory = memory::report(&open, &answers, top, moments)?;
-    let parts_of_steps = parts_of_steps(&open, &answers)?;
+    let parts_of_steps = parts_of_steps(&open, &answers, top)?;
     let found_steps: Vec<StepsOf<'_>> =
         open.iter().zip(&parts_of_steps).filter_map(|(open, found)| steps_of(open, found, top)).collect();
     // A training is as fast as its slowest rank.
@@ -213,9 +213,9 @@ fn clock(traces: &[&Trace]) -> (Clock, TimeRange, Vec<i64>) {
 
 type Parts = <PartsOfSteps as Analysis>::Output;
 
-fn parts_of_steps(traces: &[OpenTrace], answers: &Answers) -> Result<Vec<Arc<Parts>>, Failure> {
+fn parts_of_steps(traces: &[OpenTrace], answers: &Answers, top: usize) -> Result<Vec<Arc<Parts>>, Failure> {
     let parts = |open: &OpenTrace| {
-        let found = answers.get(&open.trace, &PartsOfSteps::default());
+        let found = answers.get(&open.trace, &PartsOfSteps { n: top, ..PartsOfSteps::default() });
         found.ok_or_else(|| Failure::Usage("The steps could not be analyzed. Please report it".to_owned()))
     };
     traces.iter().map(parts).collect()
