@@ -621,7 +621,7 @@ pub mod tests {
                 assert!(!all(Rule::LaunchBound).contains("Launch the step as"));
             }
             if run.has_stacks {
-                assert!(!Rule::ALL.into_iter().any(|rule| all(rule).contains("with_stack")));
+                assert!(!Rule::ALL.into_iter().any(|rule| all(rule).contains("with_stack=True")));
             }
             if !run.is_training {
                 let names = ["optimizer", "backward", "gradient"];

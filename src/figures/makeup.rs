@@ -83,9 +83,9 @@ impl<'a> Summary<'a> {
         let idle = self.share(parts.idle_ns);
         let cause = self.makeup.causes.first().map(|&(cause, ns)| (cause_label(cause), percent(self.share(ns))));
         let waits = match cause {
-            _ if idle < WAITS => ": nothing waits".to_owned(),
-            Some((label, share)) => format!(" and waits {}, most by \"{label}\" ({share})", percent(idle)),
-            None => format!(" and waits {}", percent(idle)),
+            _ if idle < WAITS => ", nothing waits".to_owned(),
+            Some((label, share)) => format!(", idle {}, most by \"{label}\" ({share})", percent(idle)),
+            None => format!(", idle {}", percent(idle)),
         };
         let does = match self.makeup.bound() {
             Bound::Compute => format!("It is compute-bound ({})", percent(self.share(parts.compute_ns))),
@@ -102,7 +102,7 @@ impl<'a> Summary<'a> {
         let kind =
             kind.map(|(kind, share)| format!(", {} take {} of the kernel time", kind_label(kind), percent(share)));
         format!(
-            "{who} is busy {} {scope}{waits}. {does}{}{}. What would help most: {}",
+            "{who}: busy {} {scope}{waits}. {does}{}{}. What would help most: {}",
             percent(self.busy()),
             kernel.unwrap_or_default(),
             kind.unwrap_or_default(),

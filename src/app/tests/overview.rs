@@ -105,11 +105,7 @@ fn a_device_that_is_busy_has_no_findings_and_memory_files_no_overview() {
     let trace = TraceBuilder::from_slices(&slices).finish();
     let mut harness = harness(vec![trace]);
     wait_for(&mut harness, |harness| harness.query_by_label_contains("No findings").is_some());
-    harness.get_by_label(
-        "GPU 0 is busy 99.9 % of the time in 8 steps: nothing waits. It is compute-bound (99.9 %); gemm takes 99.9 %, \
-         matrix products and convolutions take 100.0 % of the kernel time. What would help most: faster matrix products: \
-         lower precision, shapes that suit tensor cores",
-    );
+    harness.get_by_label_contains("nothing waits. It is compute-bound");
     harness.get_by_label("What was checked").click();
     settle(&mut harness);
     harness.get_by_label_contains("GPU 0, GPU utilization: 99.9 %");
