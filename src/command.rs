@@ -294,13 +294,7 @@ pub const COMMANDS: &[CommandSpec] = &[
         "Open every view again, where it was at first, with its first settings",
         &[ctrl_shift(Key::R)],
     ),
-    spec(
-        Menu::Navigate,
-        Command::ZoomToFit,
-        "Zoom to fit",
-        "Show all slices from start to end; again: also lone instants and counters outside of them",
-        &[key(Key::Num0)],
-    ),
+    spec(Menu::Navigate, Command::ZoomToFit, "Zoom to fit", "Show all slices from start to end", &[key(Key::Num0)]),
     spec(
         Menu::Navigate,
         Command::FocusSelection,

@@ -109,6 +109,15 @@ fn all_closed_ui(panels: &mut Panels<'_>, ui: &mut Ui) {
     });
 }
 
+/// The height that a view beside or below the middle has at least, in points; narrow ones break their lines of controls.
+fn least_height(area: DockArea, width: f32) -> f32 {
+    match area {
+        DockArea::Bottom if width < 700.0 => 320.0,
+        DockArea::Bottom => 200.0,
+        DockArea::Center | DockArea::Side => 0.0,
+    }
+}
+
 /// Paints tabs and views.
 struct Panels<'a> {
     views: &'a mut Views,
@@ -184,7 +193,22 @@ impl Behavior<Pane> for Panels<'_> {
         };
         // What egui remembers of a view follows it wherever it is dragged to.
         let builder = UiBuilder::new().scope_id(Id::unique(id)).max_rect(rect - margin);
-        ui.scope_builder(builder, |ui| slot.guard.show(slot.spec.title, ui, |ui| slot.view.ui(&mut ctx, ui)));
+        let least = least_height(slot.spec.area, rect.width());
+        ui.scope_builder(builder, |ui| {
+            let mut show = |ui: &mut Ui| slot.guard.show(slot.spec.title, ui, |ui| slot.view.ui(&mut ctx, ui));
+            if ui.available_height() >= least {
+                return show(ui);
+            }
+            // As with large text: rather scrolled than cut.
+            egui::ScrollArea::vertical().id_salt("low").auto_shrink(false).show(ui, |ui| {
+                let size = vec2(ui.available_width(), least);
+                ui.allocate_ui(size, |ui| {
+                    ui.set_min_size(size);
+                    ui.set_max_size(size);
+                    show(ui);
+                });
+            });
+        });
         if ui.rect_contains_pointer(rect) && ui.input(|input| input.pointer.any_pressed()) {
             self.used = Some(id);
         }

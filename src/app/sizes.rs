@@ -8,6 +8,10 @@ use super::panels::{GAP, MIN_SIZE, TAB_BAR_HEIGHT};
 
 /// What the middle gets of the width and of the height at least.
 const MIN_CENTER: f32 = 0.3;
+/// Points that the middle gets at least, as long as that is no more than [`MOST_LEAST`] of the width or the height: with
+/// large text there are few.
+const LEAST_CENTER: Vec2 = vec2(300.0, 200.0);
+const MOST_LEAST: f32 = 0.55;
 /// A smaller share is not in points: `egui_tiles` gives 1 to what was dropped into a split.
 const MIN_POINTS: f32 = 20.0;
 
@@ -16,7 +20,7 @@ impl Layout {
     ///
     /// Where a split has no room for its groups, its shares stay as they were.
     pub fn fit(&mut self, size: Vec2) {
-        let center = MIN_CENTER * size;
+        let center = (MIN_CENTER * size).max(LEAST_CENTER.min(MOST_LEAST * size));
         let mut waiting: Vec<(TileId, Vec2)> = self.tree.root.map(|root| (root, size)).into_iter().collect();
         while let Some((tile, size)) = waiting.pop() {
             let Some(container) = self.tree.tiles.get_container(tile) else { continue };

@@ -24,6 +24,8 @@ const RATE_AFTER: Duration = Duration::from_secs(1);
 const SHOW_TOLD: Duration = Duration::from_secs(8);
 /// What lies outside of all slices is far if it is this part of their time or more away.
 const FAR: i64 = 10;
+/// Points that the keys at the right of the line at the bottom take.
+const ROOM_FOR_HELP: f32 = 260.0;
 /// How often progress is drawn anew.
 const REFRESH: Duration = Duration::from_millis(100);
 
@@ -164,7 +166,7 @@ impl App {
     /// The line at the bottom of the window.
     pub(super) fn status_ui(&mut self, ui: &mut egui::Ui) {
         Panel::bottom("status").show(ui, |ui| {
-            ui.horizontal(|ui| {
+            ui.horizontal_wrapped(|ui| {
                 if let Some(text) = self.told_text(ui.ctx()) {
                     let color = theme::tokens(ui.visuals().dark_mode).severity[1];
                     ui.add(egui::Label::new(RichText::new(text).color(color)).truncate()).on_hover_text(text);
@@ -184,6 +186,9 @@ impl App {
                     }
                     self.hidden_ui(ui);
                     self.no_device_ui(ui);
+                }
+                if ui.available_size_before_wrap().x < ROOM_FOR_HELP {
+                    return;
                 }
                 ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
                     if self.is_analyzing(ui.ctx()) {
@@ -253,7 +258,7 @@ impl App {
         {
             return;
         }
-        let side = if before >= after { "before" } else { "after" };
+        let side = if before >= after { "earlier" } else { "later" };
         let button = ui.button(format!("Events {} {side}", format::duration(far)));
         let [before, after] = [before, after].map(format::duration);
         let help = format!(
@@ -271,7 +276,11 @@ impl App {
             (Some(name), 1) => name.clone(),
             (_, n) => format!("{n} traces"),
         };
-        ui.add(egui::Label::new(RichText::new(text).strong()).truncate()).on_hover_text(names.join("\n"));
+        let width = ui.available_width() * 0.4;
+        ui.scope(|ui| {
+            ui.set_max_width(width);
+            ui.add(egui::Label::new(RichText::new(text).strong()).truncate()).on_hover_text(names.join("\n"));
+        });
         let (read, shown) = traces
             .iter()
             .fold((0, 0), |(read, shown), open| (read + open.trace.import.read, shown + open.trace.import.shown));

@@ -95,9 +95,9 @@ mod tests {
             }
         }
         let chosen = |rgb| Tint::of_color(rgb).index() - Tint::COUNT;
-        let known = [0xff_0000, 0xff_d700, 0x00ff_00, 0xff00_00ff, 0xff_00ff, 0xff_0008, 0, 0x80_8080, 0xff_ffff];
+        let known = [0xff_0000, 0xff_d700, 0x00_ff00, 0xff00_00ff, 0xff_00ff, 0xff_0008, 0, 0x80_8080, 0xff_ffff];
         assert_eq!(known.map(chosen), [0, 2, 4, 8, 10, 0, 12, 14, 15]);
-        assert_eq!(Tint::chosen().count(), Tint::N_SHADES.into());
+        assert_eq!(Tint::chosen().count(), usize::from(Tint::N_SHADES));
         assert!((0..100).all(|i| Tint::shade_of(&i.to_string()) < Tint::N_SHADES));
     }
 }

@@ -1,7 +1,7 @@
 //! Colors of slices: hue by kind, shade by name.
 
 use eframe::egui::Color32;
-use eframe::egui::ecolor::Hsva;
+use eframe::egui::ecolor::HsvaGamma;
 
 use super::theme::contrast;
 use crate::model::SliceKind;
@@ -71,7 +71,7 @@ impl SliceColors {
     pub fn new(is_dark: bool) -> Self {
         let of_kinds = Tint::all().map(|tint| color(hue_of(tint.kind()), tint.shade(), is_dark));
         let chosen = Tint::chosen().map(|chosen| match chosen {
-            Ok(hue) => Hsva::new(hue, 0.7, 0.85, 1.0).into(),
+            Ok(hue) => HsvaGamma { h: hue, s: 0.85, v: 0.85, a: 1.0 }.into(),
             Err(gray) => Color32::from_gray((gray * 255.0) as u8),
         });
         let table = of_kinds.chain(chosen).flat_map(|color: Color32| {

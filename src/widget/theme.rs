@@ -1,7 +1,7 @@
 //! The colors of the dark and the light theme.
 
 use eframe::egui::style::{Selection, WidgetVisuals, Widgets};
-use eframe::egui::{Color32, Context, CornerRadius, Margin, Stroke, Theme, Vec2, Visuals};
+use eframe::egui::{Color32, Context, CornerRadius, FontId, Margin, Stroke, TextStyle, Theme, Vec2, Visuals};
 
 /// The colors of one theme, by what they mean.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +78,7 @@ pub fn apply(ctx: &Context) {
             style.spacing.menu_margin = Margin::same(6);
             style.spacing.window_margin = Margin::same(12);
             style.animation_time = 0.08;
+            style.text_styles.insert(TextStyle::Small, FontId::proportional(11.0));
         });
     }
 }

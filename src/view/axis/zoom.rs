@@ -18,7 +18,7 @@ pub struct ZoomTarget {
     pub at: TimeNs,
     /// From the first to the last position of the axis.
     pub span: TimeRange,
-    /// What "zoom to fit" shows; at a second time it shows the whole span.
+    /// What "zoom to fit" shows.
     pub content: TimeRange,
     /// Margin on both sides where everything is shown, as a share of it.
     pub margin: f64,
@@ -36,10 +36,7 @@ pub fn run(command: &Command, navigation: &mut Navigation, target: ZoomTarget) -
         Command::ZoomOut => zoomed(view, at, 2.0, span),
         Command::PanLeft => panned(view, -quarter, span),
         Command::PanRight => panned(view, quarter, span),
-        Command::ZoomToFit => match fitted(content, margin, span) {
-            shown if shown == view => fitted(span, margin, span),
-            content => content,
-        },
+        Command::ZoomToFit => fitted(content, margin, span),
         Command::ZoomToRange => match range {
             Some(range) => fitted(range, MARGIN, span),
             None => return true,

@@ -44,6 +44,11 @@ impl Timeline {
         let rect = parts.canvas;
         let response = ui.interact(rect, Id::unique("timeline canvas"), Sense::click_and_drag());
         response.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, "Timeline canvas"));
+        let latest = ui.ctx().pointer_latest_pos();
+        if self.placed.0.replace(rect).is_some_and(|before| before != rect) {
+            self.placed.1 = latest;
+        }
+        self.placed.1 = self.placed.1.filter(|&at| Some(at) == latest);
         let view = ctx.navigation.visible();
         let scale = Scale::new(view, rect.left(), rect.width(), ui.pixels_per_point());
         let ruler = ui.interact(parts.ruler, Id::unique("timeline ruler"), Sense::click_and_drag());
@@ -141,7 +146,8 @@ impl Timeline {
         }
         self.clicks(ctx, &response, under);
         response.context_menu(|ui| self.menu_ui(ctx, ui));
-        if pointer.is_some() && !response.context_menu_opened() {
+        // What moved under a pointer that rests is not what the person points at.
+        if pointer.is_some() && self.placed.1.is_none() && !response.context_menu_opened() {
             hover::ui(
                 ctx,
                 ui,

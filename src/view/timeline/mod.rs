@@ -103,6 +103,8 @@ pub struct Timeline {
     pointer_time: Option<TimeNs>,
     /// The target of the context menu.
     menu: Hit,
+    /// The canvas of the last frame, and where the pointer was when it changed, until it moves.
+    placed: (Option<Rect>, Option<Pos2>),
 }
 
 /// Rectangles of the parts of the view.
