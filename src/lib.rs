@@ -8,6 +8,7 @@ pub mod cli;
 pub mod command;
 pub mod figures;
 pub mod job;
+pub mod live;
 pub mod malloc;
 pub mod model;
 pub mod reader;

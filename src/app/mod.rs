@@ -77,6 +77,8 @@ pub struct App {
     told: Option<(&'static str, Instant)>,
     views: Views,
     layout: Layout,
+    /// The view of this machine that is shown while no trace is open, in place of the welcome.
+    alone: Option<&'static str>,
     palette: Palette,
     shortcuts: Shortcuts,
     /// Asked for during the last frame, run before the next.
@@ -111,6 +113,7 @@ impl App {
             told: None,
             views: Views::new(&settings.views),
             layout: Layout::restore(&settings.layout).unwrap_or_else(|| Layout::of_old(old)),
+            alone: None,
             palette: Palette::default(),
             shortcuts: Shortcuts::default(),
             settings: settings.checked(),
@@ -172,10 +175,10 @@ impl App {
         self.loads_ui(ui);
         self.notes_ui(ui);
         self.status_ui(ui);
-        if self.session.traces().is_empty() {
-            self.welcome_ui(ui);
-        } else {
-            self.panels_ui(ui);
+        match (self.session.traces().is_empty(), self.alone) {
+            (true, Some(id)) => self.alone_ui(id, ui),
+            (true, None) => self.welcome_ui(ui),
+            (false, _) => self.panels_ui(ui),
         }
         self.floating_ui(ui.ctx());
         let has_dialog =
@@ -201,6 +204,7 @@ impl App {
                     let is_memory = traces.iter().all(|trace| trace.info.format.is_memory_only());
                     let has_device = traces.iter().any(|trace| trace.processes.iter().any(|of| of.device.is_some()));
                     self.session.add(traces);
+                    self.alone = None;
                     if is_first {
                         self.layout.hide_details();
                         if !is_memory {

@@ -72,6 +72,24 @@ impl App {
         }
     }
 
+    /// Paints a view of this machine in the whole window, while no trace is open.
+    pub(super) fn alone_ui(&mut self, id: &'static str, ui: &mut Ui) {
+        let is_dark = ui.visuals().dark_mode;
+        let Some(slot) = self.views.get(id) else { return };
+        let mut ctx = ViewContext::new(&mut self.session, &self.answers, is_dark, &mut self.commands);
+        let frame = Frame::NONE.fill(theme::tokens(is_dark).canvas);
+        CentralPanel::default().frame(frame).show(ui, |ui| {
+            ui.horizontal(|ui| {
+                ui.add_space(8.0);
+                ui.strong(slot.spec.title);
+                if ui.button("Back").on_hover_text("Close this view (Ctrl+W)").clicked() {
+                    ctx.commands.push(Command::CloseView);
+                }
+            });
+            slot.guard.show(slot.spec.title, ui, |ui| slot.view.ui(&mut ctx, ui));
+        });
+    }
+
     /// Closes a view. What was typed and chosen in it is there when it is opened again.
     pub(super) fn close_view(&mut self, id: &str) {
         self.layout.close(id);

@@ -16,7 +16,7 @@ use crate::session::Selection;
 use crate::settings::ThemeChoice;
 use crate::view::details::stack_text;
 use crate::view::palette::Mode;
-use crate::view::{DockArea, FOLLOW_RANGE, ViewContext, range_summary};
+use crate::view::{Content, DockArea, FOLLOW_RANGE, ViewContext, range_summary, view_spec};
 
 /// One step of "larger" or "smaller".
 const SCALE_STEP: f32 = 0.1;
@@ -37,7 +37,7 @@ impl App {
                 self.close(ctx, |_, _| true);
             }
             Command::Quit => ctx.send_viewport_cmd(ViewportCommand::Close),
-            Command::Show(id) => self.layout.show(id),
+            Command::Show(id) => self.show(id),
             Command::ShowRange(range) => {
                 self.session.range = Some(range);
                 if !self.layout.on_screen().iter().any(|id| FOLLOW_RANGE.contains(id)) {
@@ -45,7 +45,9 @@ impl App {
                 }
             }
             Command::CloseView => {
-                if let Some(id) = self.layout.focused() {
+                if self.session.traces().is_empty() {
+                    self.alone = None;
+                } else if let Some(id) = self.layout.focused() {
                     self.close_view(id);
                 }
             }
@@ -65,6 +67,14 @@ impl App {
             other => return self.run_in_views(ctx, &other),
         }
         true
+    }
+
+    /// Shows a view; without a trace only one of this machine.
+    fn show(&mut self, id: &'static str) {
+        if view_spec(id).is_some_and(|spec| spec.content == Content::Machine) {
+            self.alone = Some(id);
+        }
+        self.layout.show(id);
     }
 
     fn run_in_views(&mut self, ctx: &Context, command: &Command) -> bool {

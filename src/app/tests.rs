@@ -2,6 +2,7 @@ mod docking;
 mod files;
 mod flame;
 mod glyphs;
+mod live;
 mod memory;
 mod monkey;
 mod overview;

@@ -6,6 +6,7 @@
 mod capture;
 mod check;
 mod input;
+mod monitor;
 pub mod output;
 mod render;
 mod report;
@@ -44,6 +45,8 @@ pub enum Headless {
     Render(render::Args),
     /// Run a program, record it, and say what was recorded; exits with the code of the program
     Capture(capture::Args),
+    /// Watch the GPUs of this machine
+    Monitor(monitor::Args),
 }
 
 /// The reason why a command failed.
@@ -78,6 +81,7 @@ pub fn run(command: &Headless) -> ExitCode {
         Headless::Report(args) => report::run(args),
         Headless::Check(args) => check::run(args),
         Headless::Render(args) => render::run(args),
+        Headless::Monitor(args) => monitor::run(args),
     };
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

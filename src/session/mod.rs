@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::analysis::rules::Thresholds;
+use crate::live::Monitor;
 use crate::model::{DurNs, SliceId, TimeRange, Trace};
 
 pub use self::gap_order::GapOrder;
@@ -45,6 +46,8 @@ pub struct Session {
     pub only: Option<usize>,
     /// Of the rules about time.
     pub thresholds: Thresholds,
+    /// The watch over this machine's GPUs, which begins when a view asks for it.
+    pub live: Monitor,
 }
 
 impl Session {
@@ -107,9 +110,10 @@ impl Session {
         }
     }
 
-    /// Closes everything. The thresholds stay.
+    /// Closes everything. The thresholds and the watch over the GPUs stay.
     pub fn clear(&mut self) {
-        *self = Self { thresholds: self.thresholds, kept_marks: self.all_marks(), ..Self::default() };
+        let live = std::mem::take(&mut self.live);
+        *self = Self { thresholds: self.thresholds, kept_marks: self.all_marks(), live, ..Self::default() };
     }
 
     /// The marks of all traces, open or not.

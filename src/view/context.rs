@@ -4,6 +4,7 @@ use crate::analysis::rules::Thresholds;
 use crate::answers::Answers;
 use crate::answers::time::TraceSteps;
 use crate::command::Command;
+use crate::live::Monitor;
 use crate::model::{SliceId, TimeNs, TimeRange};
 use crate::session::{GapOrder, Mark, MemoryFocus, Navigation, OpenTrace, Selection, Session, StepFocus};
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub struct ViewContext<'a> {
     pub steps: &'a mut StepFocus,
     /// Of the rules.
     pub thresholds: &'a mut Thresholds,
+    /// The watch over this machine's GPUs.
+    pub live: &'a Monitor,
     pub answers: &'a Answers,
     pub is_dark: bool,
     /// Whether the plain wheel zooms and Ctrl+wheel scrolls, instead of the other way round.
@@ -47,7 +50,19 @@ impl<'a> ViewContext<'a> {
     /// * `commands`: gets what the view asks for.
     pub fn new(session: &'a mut Session, answers: &'a Answers, is_dark: bool, commands: &'a mut Vec<Command>) -> Self {
         let Session {
-            open, navigation, selection, range, marks, hits, memory, gap_order, steps, only, thresholds, ..
+            open,
+            navigation,
+            selection,
+            range,
+            marks,
+            hits,
+            memory,
+            gap_order,
+            steps,
+            only,
+            thresholds,
+            live,
+            ..
         } = session;
         Self {
             traces: open,
@@ -62,6 +77,7 @@ impl<'a> ViewContext<'a> {
             steps,
             only,
             thresholds,
+            live,
             answers,
             is_dark,
             wheel_zooms: false,

@@ -18,6 +18,7 @@ mod fixture;
 pub mod flame;
 mod flame_pane;
 pub mod gaps;
+pub mod live;
 pub mod marks;
 pub mod memory;
 pub mod overview;
@@ -39,6 +40,7 @@ pub const VIEWS: &[ViewSpec] = &[
     timeline::SPEC,
     memory::OVER_TIME,
     memory::STATE,
+    live::SPEC,
     details::SPEC,
     search::SPEC,
     range_summary::SPEC,
@@ -97,6 +99,8 @@ pub enum Content {
     /// Slices or samples.
     Stacks,
     Memory,
+    /// Nothing of a trace: the view is there without one, and is of this machine.
+    Machine,
 }
 
 impl Content {
@@ -104,7 +108,7 @@ impl Content {
     pub fn is_in(self, traces: &[OpenTrace]) -> bool {
         let any = |has: fn(&Trace) -> bool| traces.iter().any(|open| has(&open.trace));
         match self {
-            Self::Any => true,
+            Self::Any | Self::Machine => true,
             Self::Tracks => any(|trace| !trace.tracks.is_empty()) || !Self::Memory.is_in(traces),
             Self::Slices => any(|trace| !trace.slices.is_empty()),
             Self::Stacks => any(|trace| !trace.samples.is_empty() || !trace.slices.is_empty()),
@@ -112,9 +116,9 @@ impl Content {
         }
     }
 
-    /// Whether it is memory; `None` if it is both memory and what ran.
+    /// Whether it is memory; `None` if it is both memory and what ran, or neither.
     pub fn is_memory(self) -> Option<bool> {
-        (self != Self::Any).then_some(self == Self::Memory)
+        (!matches!(self, Self::Any | Self::Machine)).then_some(self == Self::Memory)
     }
 }
 

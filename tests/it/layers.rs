@@ -31,10 +31,11 @@ const LAYERS: &[Layer] = &[
     Layer { name: "analysis", may_use: &["model"], never: &[WINDOW, DATABASE, FILES, THREADS, PROCESSES, NETWORK] },
     Layer { name: "job", may_use: &[], never: &[WINDOW, DATABASE, FILES, PROCESSES, NETWORK] },
     Layer { name: "capture", may_use: &["model", "job"], never: &[WINDOW, DATABASE] },
+    Layer { name: "live", may_use: &["model", "job"], never: &[WINDOW, DATABASE, PROCESSES] },
     Layer { name: "command", may_use: &["model"], never: &[DATABASE, FILES, THREADS, PROCESSES, NETWORK] },
     Layer {
         name: "session",
-        may_use: &["model", "analysis", "figures", "job"],
+        may_use: &["model", "analysis", "figures", "live", "job"],
         never: &[WINDOW, DATABASE, FILES, THREADS, PROCESSES, NETWORK],
     },
     Layer {
@@ -54,13 +55,13 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "view",
-        may_use: &["model", "analysis", "session", "answers", "figures", "widget", "command", "job"],
+        may_use: &["model", "analysis", "session", "answers", "figures", "widget", "command", "live", "job"],
         never: &[DIALOG, DATABASE, FILES, THREADS, PROCESSES, NETWORK],
     },
     Layer { name: "sample", may_use: &[], never: &[WINDOW, THREADS, PROCESSES, NETWORK] },
     Layer {
         name: "cli",
-        may_use: &["model", "reader", "analysis", "session", "answers", "figures", "sample", "capture", "job"],
+        may_use: &["model", "reader", "analysis", "session", "answers", "figures", "sample", "capture", "live", "job"],
         never: &[WINDOW, DATABASE, NETWORK],
     },
     // Draws views without a window, so it alone of the commands sees them.

@@ -7,9 +7,12 @@
 
 mod call_tree;
 mod corpus;
+#[path = "../fake_nvml/load.rs"]
+mod fake_nvml;
 mod gaps;
 mod golden;
 mod layers;
+mod live;
 mod memory_analysis;
 mod nsys_damage;
 mod nsys_ends;

@@ -1,0 +1,107 @@
+//! The monitor of this machine's GPUs, with a stand-in for NVIDIA's library.
+
+use std::time::Duration;
+
+use super::*;
+use crate::live::{Driver, Monitor, NvmlDriver};
+
+#[path = "../../../tests/fake_nvml/load.rs"]
+mod fake_nvml;
+use fake_nvml::FakeNvml;
+
+/// A window without traces that watches the GPUs of `fake` alone, fast.
+fn watching(fake: &FakeNvml, traces: Vec<Trace>) -> Harness<'static, Option<App>> {
+    let mut harness = harness(traces);
+    let drivers: Vec<Box<dyn Driver>> = vec![Box::new(NvmlDriver { library: Some(fake.library().into()) })];
+    let monitor = Monitor::new(drivers);
+    monitor.set_retry(Duration::from_millis(100));
+    app_mut(&mut harness).session.live = monitor;
+    app_mut(&mut harness).commands.push(Command::Show("live"));
+    settle(&mut harness);
+    harness
+}
+
+fn has(label: &'static str) -> impl Fn(&Harness<'_, Option<App>>) -> bool {
+    move |harness| harness.query_all_by_label_contains(label).next().is_some()
+}
+
+#[test]
+fn gpus_are_watched_without_a_trace() {
+    let fake = FakeNvml::new("gpus=2 busy=40");
+    let mut harness = harness(Vec::new());
+    harness.get_by_label("Watch the GPUs of this machine").click();
+    settle(&mut harness);
+    harness.get_by_label("Back").click();
+    settle(&mut harness);
+    harness.get_by_label("Nothing is open");
+    let mut harness = watching(&fake, Vec::new());
+    wait_for(&mut harness, has("Memory used: GPU 0 34.2 GB, GPU 1 34.2 GB"));
+    harness.get_by_label("Utilization: GPU 0 40 %, GPU 1 40 %");
+    assert_eq!(harness.query_all_by_label("Memory: 34.2 GB of 85.5 GB").count(), 2);
+    wait_for(&mut harness, has("Processes (2)"));
+    // A hidden GPU has no line.
+    harness.get_by_label("GPU 1").click();
+    wait_for(&mut harness, |harness| harness.query_by_label("Utilization: GPU 0 40 %").is_some());
+}
+
+#[test]
+fn unsupported_metrics_are_absent_and_named() {
+    let fake = FakeNvml::new("gpus=1 busy=40 unsupported=power,fan,clocks");
+    let mut harness = watching(&fake, Vec::new());
+    wait_for(&mut harness, has("Temperature: GPU 0"));
+    assert!(!has("SM clock: GPU 0")(&harness) && !has("Power: ")(&harness), "a zero would be wrong");
+    harness.get_by_label("What these GPUs do not tell").click();
+    wait_for(&mut harness, has("Power: not supported"));
+}
+
+#[test]
+fn a_gpu_that_is_lost_comes_back() {
+    let fake = FakeNvml::new("gpus=2 busy=40");
+    let mut harness = watching(&fake, vec![trace()]);
+    wait_for(&mut harness, has("Utilization: GPU 0 40 %, GPU 1 40 %"));
+    fake.set("gpus=2 busy=40 lost=1");
+    wait_for(&mut harness, has("Lost: the driver gets no answer from it"));
+    wait_for(&mut harness, has("Utilization: GPU 0 40 %, GPU 1 none now"));
+    fake.set("gpus=2 busy=70");
+    wait_for(&mut harness, has("The GPU is back"));
+    wait_for(&mut harness, has("Utilization: GPU 0 70 %, GPU 1 70 %"));
+}
+
+#[test]
+fn alarms_and_errors_are_said() {
+    let fake = FakeNvml::new("gpus=1 busy=40 hot=92 xid=79");
+    let mut harness = watching(&fake, Vec::new());
+    wait_for(&mut harness, has("Alarm: Temperature from 85 °C"));
+    wait_for(&mut harness, has("XID 79: the GPU fell off the bus"));
+    fake.set("gpus=1 busy=40 hot=60 xid=79");
+    wait_for(&mut harness, |harness| !has("Alarm: Temperature")(harness));
+    wait_for(&mut harness, has("Over: Temperature from 85 °C"));
+}
+
+#[test]
+fn a_pause_keeps_the_picture() {
+    let fake = FakeNvml::new("gpus=1 busy=40");
+    let mut harness = watching(&fake, Vec::new());
+    wait_for(&mut harness, has("Utilization: GPU 0 40 %"));
+    harness.get_by_label("Pause").click();
+    settle(&mut harness);
+    fake.set("gpus=1 busy=80");
+    let revision = app(&harness).session.live.revision();
+    while app(&harness).session.live.revision() < revision + 6 {
+        settle(&mut harness);
+    }
+    assert!(has("Utilization: GPU 0 40 %")(&harness));
+    harness.get_by_label("Resume").click();
+    wait_for(&mut harness, has("Utilization: GPU 0 80 %"));
+}
+
+#[test]
+fn what_is_missing_is_said_with_what_to_do() {
+    let fake = FakeNvml::new("init=9");
+    let mut harness = watching(&fake, Vec::new());
+    wait_for(&mut harness, has("The NVIDIA driver is installed, but not loaded"));
+    assert!(has("modprobe nvidia")(&harness));
+    // It is loaded later.
+    fake.set("gpus=1 busy=40");
+    wait_for(&mut harness, has("Utilization: GPU 0 40 %"));
+}

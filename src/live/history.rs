@@ -1,0 +1,357 @@
+//! What was read so far: rings of points for each metric of each device, bounded.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::alarm::{Alarm, AlarmState, default_alarms};
+use super::metric::{Metric, N_METRICS, Pace};
+use super::source::{Absent, DeviceInfo, Event, Missing, ProcessUse, Sample};
+use crate::model::TimeNs;
+
+/// Points kept of a metric: half an hour at four a second; 16 bytes each.
+pub const MAX_POINTS: usize = 7200;
+
+/// Events kept.
+const MAX_EVENTS: usize = 500;
+
+/// The most devices that are watched, those that are gone included.
+const MAX_DEVICES: usize = 256;
+
+/// A value at a moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    pub ts: TimeNs,
+    /// Not a number where the device stopped answering.
+    pub value: f64,
+}
+
+/// All values of a metric since the start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stats {
+    pub n: u64,
+    pub sum: f64,
+    pub min: f64,
+    pub max: f64,
+    pub first: f64,
+    pub last: f64,
+}
+
+impl Stats {
+    pub fn mean(&self) -> f64 {
+        self.sum / self.n as f64
+    }
+}
+
+/// One device, also after it is gone.
+#[derive(Debug)]
+pub struct DeviceHistory {
+    pub driver: &'static str,
+    pub info: DeviceInfo,
+    /// Since when it does not answer.
+    pub lost_since: Option<TimeNs>,
+    /// Empty where the driver tells none.
+    pub processes: Vec<ProcessUse>,
+    latest: [Option<(TimeNs, Result<f64, Absent>)>; N_METRICS],
+    points: Vec<VecDeque<Point>>,
+    stats: [Option<Stats>; N_METRICS],
+    alarms: Vec<AlarmState>,
+}
+
+impl DeviceHistory {
+    pub fn new(driver: &'static str, info: DeviceInfo) -> Self {
+        Self {
+            driver,
+            info,
+            lost_since: None,
+            processes: Vec::new(),
+            latest: [None; N_METRICS],
+            points: vec![VecDeque::new(); N_METRICS],
+            stats: [None; N_METRICS],
+            alarms: Vec::new(),
+        }
+    }
+
+    /// What came of the last reading, and when; `None` if it was never asked for.
+    pub fn latest(&self, metric: Metric) -> Option<(TimeNs, Result<f64, Absent>)> {
+        self.latest[metric as usize]
+    }
+
+    /// The last reading's value, if it gave one.
+    pub fn value(&self, metric: Metric) -> Option<f64> {
+        self.latest(metric)?.1.ok()
+    }
+
+    /// Whether it ever had a value.
+    pub fn has(&self, metric: Metric) -> bool {
+        self.stats[metric as usize].is_some()
+    }
+
+    /// The points of a metric, by time.
+    pub fn points(&self, metric: Metric) -> &VecDeque<Point> {
+        &self.points[metric as usize]
+    }
+
+    pub fn stats(&self, metric: Metric) -> Option<Stats> {
+        self.stats[metric as usize]
+    }
+
+    /// Takes over what was read.
+    fn apply(&mut self, sample: Sample) {
+        for (metric, outcome) in sample.all() {
+            self.latest[metric as usize] = Some((sample.ts, outcome));
+            let Ok(value) = outcome else { continue };
+            self.push(metric, Point { ts: sample.ts, value });
+            let first = Stats { n: 0, sum: 0.0, min: value, max: value, first: value, last: value };
+            let stats = self.stats[metric as usize].get_or_insert(first);
+            stats.n += 1;
+            stats.sum += value;
+            (stats.min, stats.max, stats.last) = (stats.min.min(value), stats.max.max(value), value);
+        }
+        self.processes = sample.processes.unwrap_or(std::mem::take(&mut self.processes));
+    }
+
+    fn push(&mut self, metric: Metric, point: Point) {
+        let ring = &mut self.points[metric as usize];
+        // The system's clock may be set back; points stay in order.
+        let point = Point { ts: point.ts.max(ring.back().map_or(i64::MIN, |last| last.ts)), ..point };
+        if ring.len() == MAX_POINTS {
+            ring.pop_front();
+        }
+        ring.push_back(point);
+    }
+
+    fn lose(&mut self, ts: TimeNs) {
+        self.lost_since = Some(ts);
+        self.processes.clear();
+        for &metric in Metric::ALL {
+            if let Some((_, Ok(_))) = self.latest(metric) {
+                self.latest[metric as usize] = Some((ts, Err(Absent::Lost)));
+                self.push(metric, Point { ts, value: f64::NAN });
+            }
+        }
+    }
+}
+
+/// Whether a driver can be watched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Status {
+    #[default]
+    Starting,
+    /// With a sentence for each of its devices that cannot be read.
+    Watching(Vec<String>),
+    Missing(Missing),
+}
+
+/// A driver with its state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct System {
+    pub driver: &'static str,
+    pub status: Status,
+}
+
+/// Time spent on reading.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cost {
+    pub n_ticks: u64,
+    /// Of the processor.
+    pub cpu: Duration,
+    /// Waits for the driver included.
+    pub wall: Duration,
+    pub longest: Duration,
+}
+
+/// Everything read so far.
+#[derive(Debug, Default)]
+pub struct Store {
+    /// Grows with every change.
+    pub revision: u64,
+    pub systems: Vec<System>,
+    pub devices: Vec<DeviceHistory>,
+    /// By time.
+    pub events: VecDeque<Event>,
+    pub alarms: Vec<Alarm>,
+    /// Of each pace, in the order of [`Pace`].
+    pub costs: [Cost; 3],
+}
+
+impl Store {
+    pub fn new(drivers: impl Iterator<Item = &'static str>) -> Self {
+        let systems = drivers.map(|driver| System { driver, status: Status::Starting }).collect();
+        Self { systems, alarms: default_alarms(), ..Self::default() }
+    }
+
+    pub fn cost(&self, pace: Pace) -> Cost {
+        self.costs[pace as usize]
+    }
+
+    /// Whether each driver either answers or is known to be missing.
+    pub fn is_settled(&self) -> bool {
+        self.systems.iter().all(|system| system.status != Status::Starting)
+    }
+
+    pub fn set_status(&mut self, system: usize, status: Status) {
+        self.revision += 1;
+        if let Some(system) = self.systems.get_mut(system) {
+            system.status = status;
+        }
+    }
+
+    /// Finds the devices of a driver that was opened, known ones by their UUID. Returns the place of each in
+    /// [`Store::devices`], `usize::MAX` for those beyond the most that are watched.
+    pub fn adopt(&mut self, driver: &'static str, found: &[DeviceInfo]) -> Vec<usize> {
+        self.revision += 1;
+        let place = |info: &DeviceInfo| {
+            let is_it = |known: &DeviceHistory| {
+                known.driver == driver && known.info.uuid == info.uuid && known.info.name == info.name
+            };
+            if let Some(at) = self.devices.iter().position(is_it) {
+                self.devices[at].info = info.clone();
+                return at;
+            }
+            if self.devices.len() == MAX_DEVICES {
+                return usize::MAX;
+            }
+            self.devices.push(DeviceHistory::new(driver, info.clone()));
+            self.devices.len() - 1
+        };
+        found.iter().map(place).collect()
+    }
+
+    /// Marks those devices of a driver as lost that are not at these places.
+    pub fn lose_others(&mut self, driver: &'static str, places: &[usize], ts: TimeNs) {
+        let of_driver = |(at, device): (usize, &DeviceHistory)| {
+            (device.driver == driver && !places.contains(&at) && device.lost_since.is_none()).then_some(at)
+        };
+        let gone: Vec<usize> = self.devices.iter().enumerate().filter_map(of_driver).collect();
+        gone.into_iter().for_each(|at| self.lose(at, ts));
+    }
+
+    /// Whether a device of the driver is missing.
+    pub fn has_lost(&self, driver: &'static str) -> bool {
+        self.devices.iter().any(|device| device.driver == driver && device.lost_since.is_some())
+    }
+
+    fn lose(&mut self, at: usize, ts: TimeNs) {
+        let device = &mut self.devices[at];
+        device.lose(ts);
+        let text = "The GPU was lost: the driver gets no answer from it".to_owned();
+        let event = Event { ts, device: device.info.id.clone(), text, is_alarm: true };
+        self.report(event);
+    }
+
+    /// Takes over what was read of the device at this place.
+    pub fn apply(&mut self, at: usize, sample: Sample) {
+        self.revision += 1;
+        let (ts, is_lost) = (sample.ts, sample.is_lost());
+        let Some(device) = self.devices.get_mut(at) else { return };
+        if is_lost {
+            if device.lost_since.is_none() {
+                self.lose(at, ts);
+            }
+            return;
+        }
+        // Only the fast readings say that it is back; a slow one may have begun before it was lost.
+        if device.lost_since.is_some() {
+            if sample.get(Metric::Utilization).is_none() {
+                return;
+            }
+            device.lost_since = None;
+            let event =
+                Event { ts, device: device.info.id.clone(), text: "The GPU is back".to_owned(), is_alarm: false };
+            device.apply(sample);
+            self.report(event);
+            return;
+        }
+        device.apply(sample);
+        let mut alarms = std::mem::take(&mut device.alarms);
+        let events = super::alarm::check(&self.alarms, &mut alarms, device, ts);
+        device.alarms = alarms;
+        events.into_iter().for_each(|event| self.report(event));
+    }
+
+    /// The alarms that ring for a device.
+    pub fn ringing(&self, device: &DeviceHistory) -> Vec<Alarm> {
+        let is_ringing = |alarm: &&Alarm| device.alarms.iter().any(|state| state.is_ringing(alarm));
+        self.alarms.iter().filter(is_ringing).copied().collect()
+    }
+
+    pub fn report(&mut self, event: Event) {
+        self.revision += 1;
+        if self.events.len() == MAX_EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+
+    /// Counts one round of readings.
+    pub fn spend(&mut self, pace: Pace, cpu: Duration, wall: Duration) {
+        let cost = &mut self.costs[pace as usize];
+        cost.n_ticks += 1;
+        cost.cpu += cpu;
+        cost.wall += wall;
+        cost.longest = cost.longest.max(wall);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(uuid: &str) -> DeviceInfo {
+        DeviceInfo { id: "0".to_owned(), name: "H100".to_owned(), uuid: uuid.to_owned(), facts: Vec::new() }
+    }
+
+    fn sample(ts: TimeNs, utilization: Result<f64, Absent>) -> Sample {
+        let mut sample = Sample::at(ts);
+        sample.set(Metric::Utilization, utilization);
+        sample
+    }
+
+    #[test]
+    fn rings_are_bounded_and_statistics_are_of_everything() {
+        let mut store = Store::new(["NVIDIA"].into_iter());
+        assert_eq!(store.adopt("NVIDIA", &[info("a")]), [0]);
+        let n = MAX_POINTS as i64 + 100;
+        (0..n).for_each(|i| store.apply(0, sample(i, Ok(i as f64))));
+        let device = &store.devices[0];
+        assert_eq!(device.points(Metric::Utilization).len(), MAX_POINTS);
+        assert_eq!(device.points(Metric::Utilization)[0].ts, 100);
+        let stats = device.stats(Metric::Utilization).unwrap();
+        assert_eq!((stats.n, stats.min, stats.max, stats.first), (n as u64, 0.0, (n - 1) as f64, 0.0));
+        assert!((stats.mean() - (n - 1) as f64 / 2.0).abs() < 1e-9);
+        assert!(!device.has(Metric::Power) && device.latest(Metric::Power).is_none());
+    }
+
+    #[test]
+    fn a_lost_device_comes_back_as_the_same() {
+        let mut store = Store::new(["NVIDIA"].into_iter());
+        store.adopt("NVIDIA", &[info("a"), info("b")]);
+        store.apply(0, sample(10, Ok(50.0)));
+        store.apply(0, sample(20, Err(Absent::Lost)));
+        store.apply(0, sample(21, Err(Absent::Lost)));
+        assert_eq!(store.devices[0].lost_since, Some(20));
+        assert_eq!(store.devices[0].latest(Metric::Utilization), Some((20, Err(Absent::Lost))));
+        // A reading of links that began before does not count.
+        store.apply(0, Sample::at(25));
+        assert!(store.has_lost("NVIDIA"));
+        assert_eq!(store.adopt("NVIDIA", &[info("b")]), [1]);
+        store.lose_others("NVIDIA", &[1], 27);
+        assert_eq!(store.devices[0].lost_since, Some(20), "it was lost already");
+        assert_eq!(store.adopt("NVIDIA", &[info("a"), info("b")]), [0, 1]);
+        store.apply(0, sample(30, Ok(60.0)));
+        assert!(!store.has_lost("NVIDIA"));
+        let values: Vec<_> = store.devices[0].points(Metric::Utilization).iter().map(|point| point.value).collect();
+        assert_eq!((values.len(), values[0], values[1].is_nan(), values[2]), (3, 50.0, true, 60.0));
+        let texts: Vec<_> = store.events.iter().map(|event| (event.ts, event.is_alarm)).collect();
+        assert_eq!(texts, [(20, true), (30, false)]);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_keeps_points_in_order() {
+        let mut store = Store::new(["NVIDIA"].into_iter());
+        store.adopt("NVIDIA", &[info("a")]);
+        [30, 10, 40].into_iter().for_each(|ts| store.apply(0, sample(ts, Ok(1.0))));
+        let times: Vec<_> = store.devices[0].points(Metric::Utilization).iter().map(|point| point.ts).collect();
+        assert_eq!(times, [30, 30, 40]);
+    }
+}

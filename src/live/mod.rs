@@ -1,0 +1,37 @@
+//! The GPUs of this machine, as their drivers see them now.
+//!
+//! A [`Driver`] opens a [`Source`], whose samplers the threads of a [`Monitor`] ask at a fixed pace. What they read
+//! goes into the rings of a [`Store`], which views and commands read; a [`Recorder`] writes it to a file as well.
+
+mod alarm;
+mod amd;
+mod history;
+mod host;
+mod metric;
+mod monitor;
+mod nvml;
+pub mod prometheus;
+mod record;
+mod source;
+mod summary;
+pub mod throttle;
+mod worker;
+mod xid;
+
+pub use alarm::{Alarm, AlarmKind, default_alarms};
+pub use amd::AmdDriver;
+pub use history::{DeviceHistory, Point, Stats, Status, Store, System};
+pub use metric::{Metric, Pace, Spec, Unit, text};
+pub use monitor::Monitor;
+pub use nvml::NvmlDriver;
+pub use record::Recorder;
+pub use source::{Absent, DeviceInfo, Driver, Event, Missing, ProcessKind, ProcessUse, Sample, Sampler, Source};
+pub use summary::{every_metric, nothing_to_watch, summary, utc};
+
+use crate::model::TimeNs;
+
+/// Nanoseconds since 1970 by the system's clock, as Kineto and Nsight Systems stamp their recordings.
+pub fn now() -> TimeNs {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.ok().and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0)
+}

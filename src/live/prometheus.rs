@@ -1,0 +1,210 @@
+//! Gauges for Prometheus, over HTTP: answers `GET /metrics` and nothing else.
+
+use std::fmt::Write as _;
+use std::io::{ErrorKind, Read as _, Write as _};
+pub use std::net::SocketAddr;
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::Monitor;
+use super::history::Store;
+use super::metric::Metric;
+use super::monitor::Shared;
+use crate::job;
+
+/// Where gauges are served unless an address is given: this machine alone, at the port that guides use.
+pub const DEFAULT_ADDRESS: &str = "127.0.0.1:8000";
+
+/// The most bytes of a request; a scrape has a few hundred.
+const MAX_REQUEST: usize = 8 << 10;
+/// The longest time that one client may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often it is looked for a client.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A server under way. Dropping it ends it.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Server {
+    /// Serves what the monitor knows.
+    ///
+    /// Errors: the address cannot be listened at, for instance since another program does.
+    pub fn start(monitor: &Monitor, address: SocketAddr) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (shared, seen_by_work) = (Arc::clone(monitor.shared()), Arc::clone(&is_over));
+        // A panic ends the server alone.
+        job::start("prometheus", move || serve(&listener, &shared, &seen_by_work), |_| {})?;
+        Ok(Self { address, is_over })
+    }
+
+    /// With the port that was chosen where 0 was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+fn serve(listener: &TcpListener, shared: &Shared, is_over: &AtomicBool) {
+    while !is_over.load(Ordering::Relaxed) && !shared.is_over() {
+        match listener.accept() {
+            // A client that goes away is no concern of others.
+            Ok((client, _)) => drop(answer(client, shared)),
+            Err(_) => std::thread::sleep(LOOK),
+        }
+    }
+}
+
+/// Answers one client, one after the other: each has two seconds.
+fn answer(mut client: TcpStream, shared: &Shared) -> std::io::Result<()> {
+    client.set_nonblocking(false)?;
+    client.set_write_timeout(Some(PATIENCE))?;
+    let until = Instant::now() + PATIENCE;
+    let mut request = Vec::new();
+    let mut buffer = [0; 1024];
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() <= MAX_REQUEST {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        client.set_read_timeout(Some(left))?;
+        match client.read(&mut buffer)? {
+            0 => break,
+            n => request.extend_from_slice(&buffer[..n]),
+        }
+    }
+    let (status, body) = match judge(&request) {
+        Ok(()) => ("200 OK", metrics(&shared.lock())),
+        Err(status) => (status, format!("{status}\n")),
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n",
+        body.len()
+    );
+    client.write_all(head.as_bytes())?;
+    client.write_all(body.as_bytes())?;
+    client.shutdown(std::net::Shutdown::Both)
+}
+
+/// Whether the request is the one that is answered.
+///
+/// Errors: the status of the refusal.
+fn judge(request: &[u8]) -> Result<(), &'static str> {
+    if request.len() > MAX_REQUEST {
+        return Err("431 Request Header Fields Too Large");
+    }
+    let line = request.split(|&byte| byte == b'\r').next().unwrap_or_default();
+    let mut parts = std::str::from_utf8(line).unwrap_or_default().split(' ');
+    let (method, target, version) = (parts.next(), parts.next(), parts.next());
+    if parts.next().is_some() || !version.is_some_and(|version| version.starts_with("HTTP/1.")) {
+        return Err("400 Bad Request");
+    }
+    if method != Some("GET") {
+        return Err("405 Method Not Allowed");
+    }
+    match target.and_then(|target| target.split('?').next()) {
+        Some("/metrics") => Ok(()),
+        _ => Err("404 Not Found"),
+    }
+}
+
+/// Every gauge in the text format of Prometheus. What is not supported, or of a GPU that is lost, is absent.
+pub fn metrics(store: &Store) -> String {
+    let mut out = String::new();
+    for &metric in Metric::ALL {
+        let spec = metric.spec();
+        let known = store.devices.iter().filter_map(|device| Some((device, device.value(metric)?)));
+        for (i, (device, value)) in known.enumerate() {
+            if i == 0 {
+                // Writing to a string cannot fail.
+                let _ = writeln!(out, "# HELP {} {}\n# TYPE {} gauge", spec.gauge, spec.help, spec.gauge);
+            }
+            let labels = [("gpu_id", &device.info.id), ("name", &device.info.name), ("uuid", &device.info.uuid)];
+            let labels = labels.map(|(key, value)| format!("{key}=\"{}\"", escaped(value))).join(",");
+            let _ = writeln!(out, "{}{{{labels}}} {value}", spec.gauge);
+        }
+    }
+    out
+}
+
+/// A label's value as the format wants it.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::source::{Absent, DeviceInfo, Sample};
+
+    fn monitor() -> Monitor {
+        let monitor = Monitor::new(Vec::new());
+        monitor.shared().change(|store| {
+            let info = DeviceInfo { id: "0".to_owned(), name: "A \"B\"".to_owned(), ..DeviceInfo::default() };
+            store.adopt("NVIDIA", &[info]);
+            let mut sample = Sample::at(1);
+            sample.set(Metric::Utilization, Ok(45.0));
+            sample.set(Metric::MemoryUsed, Ok(1024.0));
+            sample.set(Metric::Power, Err(Absent::NotSupported));
+            store.apply(0, sample);
+        });
+        monitor
+    }
+
+    fn ask(address: SocketAddr, request: &[u8]) -> String {
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(request).unwrap();
+        let mut answer = Vec::new();
+        let _ = client.read_to_end(&mut answer);
+        String::from_utf8(answer).unwrap()
+    }
+
+    #[test]
+    fn gauges_have_the_names_that_guides_use() {
+        let monitor = monitor();
+        let text = metrics(&monitor.shared().lock());
+        let labels = "{gpu_id=\"0\",name=\"A \\\"B\\\"\",uuid=\"\"}";
+        assert!(text.contains(&format!("gpu_utilization_percent{labels} 45\n")), "{text}");
+        assert!(text.contains("# TYPE gpu_memory_used_bytes gauge\n"), "{text}");
+        assert!(!text.contains("gpu_power_watts"), "{text}");
+    }
+
+    #[test]
+    fn only_scrapes_are_answered() {
+        let monitor = monitor();
+        let server = Server::start(&monitor, "127.0.0.1:0".parse().unwrap()).unwrap();
+        let at = server.address();
+        let answer = ask(at, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("gpu_utilization_percent"), "{answer}");
+        for (request, status) in [
+            (&b"GET / HTTP/1.1\r\n\r\n"[..], "404"),
+            (b"POST /metrics HTTP/1.1\r\n\r\n", "405"),
+            (b"nonsense\r\n\r\n", "400"),
+            (b"GET /metrics HTTP/1.1\r\n", "400"),
+        ] {
+            let mut client = TcpStream::connect(at).unwrap();
+            client.write_all(request).unwrap();
+            client.shutdown(std::net::Shutdown::Write).unwrap();
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).unwrap();
+            let is_cut = !request.ends_with(b"\r\n\r\n");
+            assert!(is_cut || answer.contains(status), "{answer}");
+        }
+        let long = [&b"GET /metrics HTTP/1.1\r\nX: "[..], &vec![b'a'; MAX_REQUEST]].concat();
+        assert!(ask(at, &long).contains("431"));
+    }
+}

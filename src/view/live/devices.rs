@@ -1,0 +1,103 @@
+//! A card for each device: what it is, what it does now, what is wrong with it.
+
+use eframe::egui::{self, Color32, Rect, RichText, Sense, Ui, vec2};
+
+use super::shown::{Device, Shown};
+use crate::figures::text::display_name;
+use crate::live::{Unit, text};
+use crate::widget::series_color::series_color;
+use crate::widget::theme;
+
+const WIDTH: f32 = 310.0;
+
+/// The color of a device by its place: that of its lines.
+pub fn color(device: usize, is_dark: bool) -> Color32 {
+    /// Those of series without the gray of what is idle, the most distinct first.
+    const ORDER: [usize; 6] = [4, 1, 6, 5, 0, 2];
+    series_color(ORDER[device % ORDER.len()], is_dark)
+}
+
+/// * `hidden`: UUIDs of devices whose lines are hidden.
+pub fn ui(shown: &Shown, hidden: &mut Vec<String>, ui: &mut Ui) {
+    ui.horizontal_wrapped(|ui| {
+        for (i, device) in shown.devices.iter().enumerate() {
+            let tokens = theme::tokens(ui.visuals().dark_mode);
+            let frame =
+                egui::Frame::NONE.fill(tokens.panel).stroke((1.0, tokens.line)).corner_radius(4).inner_margin(8);
+            ui.allocate_ui(vec2(WIDTH, 0.0), |ui| {
+                frame.show(ui, |ui| {
+                    ui.vertical(|ui| {
+                        ui.set_width(WIDTH - 18.0);
+                        card_ui(i, device, shown.devices.len() > 1, hidden, ui);
+                    });
+                });
+            });
+        }
+    });
+}
+
+fn card_ui(place: usize, device: &Device, is_one_of_many: bool, hidden: &mut Vec<String>, ui: &mut Ui) {
+    let tokens = theme::tokens(ui.visuals().dark_mode);
+    ui.horizontal(|ui| {
+        let (rect, _) = ui.allocate_exact_size(vec2(10.0, 10.0), Sense::hover());
+        ui.painter().rect_filled(rect, 2.0, color(place, ui.visuals().dark_mode));
+        let title = format!("GPU {}", device.id);
+        if is_one_of_many {
+            let mut is_visible = !hidden.contains(&device.uuid);
+            let toggle = ui.checkbox(&mut is_visible, RichText::new(title).strong());
+            if toggle.on_hover_text("Show its lines").changed() {
+                hidden.retain(|uuid| *uuid != device.uuid);
+                if !is_visible {
+                    hidden.push(device.uuid.clone());
+                }
+            }
+        } else {
+            ui.strong(title);
+        }
+        let facts: Vec<String> = device.facts.iter().map(|(what, value)| format!("{what}: {value}")).collect();
+        let name = egui::Label::new(RichText::new(display_name(&device.name)).weak()).truncate();
+        ui.add(name).on_hover_text(format!("{}\n{}\n{}", device.name, device.uuid, facts.join("\n")));
+    });
+    if device.is_lost {
+        let error = RichText::new("Lost: the driver gets no answer from it").color(tokens.severity[2]);
+        ui.add(egui::Label::new(error).wrap()).on_hover_text("It is looked for every few seconds");
+        return;
+    }
+    if let Some(share) = device.utilization {
+        bar_ui("Utilization", share / 100.0, &format!("{share:.0} %"), color(place, ui.visuals().dark_mode), ui);
+    }
+    if let Some((used, total)) = device.memory {
+        let value = format!("{} of {}", text(Unit::Bytes, used), text(Unit::Bytes, total));
+        bar_ui("Memory", used / total.max(1.0), &value, color(place, ui.visuals().dark_mode), ui);
+    }
+    egui::Grid::new(("values", place)).num_columns(2).spacing([12.0, 2.0]).show(ui, |ui| {
+        for (title, value) in &device.values {
+            ui.weak(*title);
+            ui.label(value);
+            ui.end_row();
+        }
+    });
+    if let Some(reasons) = &device.slowed_by {
+        let warning = RichText::new(format!("Clocks held down by: {reasons}")).color(tokens.severity[1]);
+        ui.add(egui::Label::new(warning).wrap());
+    }
+    for alarm in &device.ringing {
+        let what = format!("Alarm: {} {:.0} {}", alarm.kind.title(), alarm.level, alarm.kind.unit());
+        ui.add(egui::Label::new(RichText::new(what).color(tokens.severity[2])).wrap());
+    }
+}
+
+/// A share of a whole with its value in words.
+fn bar_ui(title: &str, share: f64, value: &str, color: Color32, ui: &mut Ui) {
+    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), 16.0), Sense::hover());
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Image, true, format!("{title}: {value}")));
+    let tokens = theme::tokens(ui.visuals().dark_mode);
+    let painter = ui.painter();
+    painter.rect_filled(rect, 2.0, tokens.stripe);
+    let filled = Rect::from_min_size(rect.min, vec2(rect.width() * share.clamp(0.0, 1.0) as f32, rect.height()));
+    painter.rect_filled(filled, 2.0, color.gamma_multiply(0.45));
+    let font = egui::TextStyle::Small.resolve(ui.style());
+    let [left, right] = [rect.left_center() + vec2(5.0, 0.0), rect.right_center() - vec2(5.0, 0.0)];
+    painter.text(left, egui::Align2::LEFT_CENTER, title, font.clone(), tokens.strong_text);
+    painter.text(right, egui::Align2::RIGHT_CENTER, value, font, tokens.strong_text);
+}

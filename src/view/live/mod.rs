@@ -1,0 +1,181 @@
+//! The GPUs of this machine now: what they do, how that changed, who uses them, and what happened to them.
+
+mod devices;
+mod lines;
+mod lists;
+mod plots;
+mod shown;
+
+use std::time::Duration;
+
+use eframe::egui::{self, Frame, Key, Margin, ScrollArea};
+use serde_json::{Value, json};
+
+use self::shown::Shown;
+use super::states::{failed_ui, nothing_ui, working_ui};
+use super::{Content, DockArea, View, ViewContext, ViewSpec};
+use crate::command::ctrl;
+use crate::live::{Alarm, Monitor, default_alarms};
+
+/// The description of the view.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "live",
+    title: "GPU monitor",
+    help: "Show what the GPUs of this machine do now: utilization, memory, power, temperature, links",
+    keys: &[ctrl(Key::L)],
+    area: DockArea::Center,
+    content: Content::Machine,
+    make: || Box::new(Live::default()),
+};
+
+/// The intervals that are offered, in milliseconds.
+const INTERVALS: [u64; 7] = [100, 250, 500, 1000, 2000, 5000, 10_000];
+/// The lengths of history that are offered, in seconds.
+const WINDOWS: [u64; 5] = [30, 60, 120, 600, 1800];
+
+/// The monitor's tab.
+#[derive(Debug)]
+pub struct Live {
+    interval_ms: u64,
+    window_s: u64,
+    alarms: Vec<Alarm>,
+    /// Whether interval and alarms are to be told to the monitor.
+    is_changed: bool,
+    is_paused: bool,
+    /// What was read last; while paused, what was read then.
+    shown: Option<Shown>,
+    /// UUIDs of devices whose lines are hidden.
+    hidden: Vec<String>,
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        Self {
+            interval_ms: 250,
+            window_s: 120,
+            alarms: default_alarms(),
+            is_changed: true,
+            is_paused: false,
+            shown: None,
+            hidden: Vec::new(),
+        }
+    }
+}
+
+impl View for Live {
+    fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        self.follow(ctx.live);
+        ui.ctx().request_repaint_after(ctx.live.interval().min(Duration::from_secs(1)));
+        Frame::NONE.inner_margin(Margin::symmetric(8, 4)).show(ui, |ui| {
+            self.head_ui(ui);
+            let Some(shown) = &self.shown else { return working_ui("Asking the GPU drivers…", ui) };
+            if let Some(missing) = &shown.missing {
+                ui.add_space(8.0);
+                return nothing_ui(&missing.what, &missing.remedy, ui);
+            }
+            if shown.devices.is_empty() {
+                return working_ui("Asking the GPU drivers…", ui);
+            }
+            ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
+                shown.notes.iter().for_each(|note| failed_ui(note, ui));
+                devices::ui(shown, &mut self.hidden, ui);
+                plots::ui(shown, &self.hidden, ui);
+                lists::processes_ui(shown, ui);
+                lists::events_ui(shown, ui);
+                lists::absent_ui(shown, ui);
+            });
+        });
+    }
+
+    fn save(&self) -> Value {
+        let alarms: Vec<Value> = self.alarms.iter().map(|alarm| json!([alarm.level, alarm.is_on])).collect();
+        json!({ "interval_ms": self.interval_ms, "window_s": self.window_s, "alarms": alarms })
+    }
+
+    fn load(&mut self, saved: &Value) {
+        *self = Self::default();
+        let choice = |key: &str, of: &[u64]| saved[key].as_u64().filter(|value| of.contains(value));
+        self.interval_ms = choice("interval_ms", &INTERVALS).unwrap_or(self.interval_ms);
+        self.window_s = choice("window_s", &WINDOWS).unwrap_or(self.window_s);
+        for (alarm, saved) in self.alarms.iter_mut().zip(saved["alarms"].as_array().into_iter().flatten()) {
+            alarm.level = saved[0].as_f64().filter(|level| (0.0..=200.0).contains(level)).unwrap_or(alarm.level);
+            alarm.is_on = saved[1].as_bool().unwrap_or(alarm.is_on);
+        }
+    }
+}
+
+impl Live {
+    /// Takes over what the monitor has read since the last frame, and tells it what the person chose.
+    fn follow(&mut self, monitor: &Monitor) {
+        if std::mem::take(&mut self.is_changed) {
+            monitor.set_interval(Duration::from_millis(self.interval_ms));
+            monitor.set_alarms(self.alarms.clone());
+        }
+        monitor.start();
+        let window_ns = self.window_s as i64 * 1_000_000_000;
+        let is_current = |shown: &Shown, revision| shown.revision == revision && shown.window_ns == window_ns;
+        if self.shown.is_none() || !self.is_paused {
+            let shown = self.shown.take();
+            self.shown = monitor.read(|store| match shown {
+                Some(shown) if is_current(&shown, store.revision) => Some(shown),
+                _ if !store.is_settled() && store.devices.is_empty() => None,
+                _ => Some(Shown::new(store, window_ns)),
+            });
+        }
+    }
+
+    fn head_ui(&mut self, ui: &mut egui::Ui) {
+        ui.horizontal_wrapped(|ui| {
+            let (label, hint) = match self.is_paused {
+                true => ("Resume", "Show what is read from now on"),
+                false => ("Pause", "Keep this picture; the GPUs are read on"),
+            };
+            if ui.button(label).on_hover_text(hint).clicked() {
+                self.is_paused ^= true;
+            }
+            let rate = |ms: u64| match ms {
+                1..1000 => format!("{} a second", 1000 / ms),
+                1000 => "1 a second".to_owned(),
+                ms => format!("every {} s", ms / 1000),
+            };
+            ui.label("Readings");
+            let before = self.interval_ms;
+            let combo = egui::ComboBox::from_id_salt("interval").selected_text(rate(before));
+            let combo = combo.show_ui(ui, |ui| {
+                INTERVALS.iter().for_each(|&ms| drop(ui.selectable_value(&mut self.interval_ms, ms, rate(ms))));
+            });
+            combo.response.widget_info(|| named("Readings"));
+            let length = |s: u64| if s < 60 { format!("{s} s") } else { format!("{} min", s / 60) };
+            ui.label("History");
+            let combo = egui::ComboBox::from_id_salt("window").selected_text(length(self.window_s));
+            let combo = combo.show_ui(ui, |ui| {
+                WINDOWS.iter().for_each(|&s| drop(ui.selectable_value(&mut self.window_s, s, length(s))));
+            });
+            combo.response.widget_info(|| named("History"));
+            self.is_changed |= before != self.interval_ms;
+            ui.menu_button("Alarms…", |ui| self.is_changed |= alarms_ui(&mut self.alarms, ui));
+            if self.is_paused {
+                ui.weak("Paused");
+            }
+        });
+    }
+}
+
+fn named(name: &str) -> egui::WidgetInfo {
+    egui::WidgetInfo::labeled(egui::Role::ComboBox, true, name)
+}
+
+/// The thresholds; whether one was changed.
+fn alarms_ui(alarms: &mut [Alarm], ui: &mut egui::Ui) -> bool {
+    let mut is_changed = false;
+    egui::Grid::new("alarms").num_columns(2).show(ui, |ui| {
+        for alarm in alarms {
+            is_changed |= ui.checkbox(&mut alarm.is_on, alarm.kind.title()).changed();
+            let level =
+                egui::DragValue::new(&mut alarm.level).range(1.0..=150.0).suffix(format!(" {}", alarm.kind.unit()));
+            is_changed |= ui.add_enabled(alarm.is_on, level).changed();
+            ui.end_row();
+        }
+    });
+    is_changed
+}

@@ -1,0 +1,118 @@
+//! `lacuna monitor` with a stand-in for NVIDIA's library.
+
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::fake_nvml::FakeNvml;
+
+fn monitor(fake: &FakeNvml, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lacuna"));
+    command.args(["monitor", "--interval", "0.1", "--library"]).arg(fake.library()).args(args);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn run(words: &str, args: &[&str]) -> Output {
+    let fake = FakeNvml::new(words);
+    monitor(&fake, args).output().unwrap()
+}
+
+/// stdout, stderr and the exit code.
+fn texts(output: &Output) -> (String, String, i32) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    (text(&output.stdout), text(&output.stderr), output.status.code().unwrap())
+}
+
+#[test]
+fn each_metric_is_listed_with_its_value_or_why_there_is_none() {
+    let output = run("gpus=1 busy=80 unsupported=fan,ecc denied=processes", &["--once-all", "--duration", "0.4"]);
+    let (out, err, code) = texts(&output);
+    assert_eq!((err.as_str(), code), ("", 0));
+    let value = |title: &str| {
+        let line = out.lines().find_map(|line| line.strip_prefix("  ")?.strip_prefix(title)?.strip_prefix("  "));
+        line.unwrap_or_else(|| panic!("{title}: {out}")).trim().to_owned()
+    };
+    let listed = out.split_once("\n\n").map(|(_, rest)| rest).unwrap();
+    assert!(listed.contains("GPU 0  NVIDIA Fake H100  GPU-fa4e0000-0001"), "{out}");
+    for (title, expected) in [
+        ("Power, instant", "579 W"),
+        ("Energy", ""),
+        ("Clocks held down by", "none"),
+        ("Memory temperature", "52 °C"),
+        ("Fan", "not supported"),
+        ("ECC errors, corrected", "not supported"),
+        ("Processes", "no permission"),
+        ("Decoder", "not in this version of the driver"),
+        ("NVLinks, active", "4"),
+        ("PCIe lanes", "16"),
+    ] {
+        assert!(value(title).starts_with(expected), "{title}: {}", value(title));
+    }
+    assert!(out.contains("Fast readings: "), "{out}");
+}
+
+#[test]
+fn lines_of_json_have_the_schema_and_no_unsupported_metric() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("gpu_metrics.jsonl");
+    let args = ["--duration", "0.5", "--out", path.to_str().unwrap()];
+    let before = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
+    let (_, err, code) = texts(&run("gpus=2 busy=50 unsupported=power", &args));
+    assert!(code == 0 && err.contains("lines in"), "{err}");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines.len() >= 4, "{text}");
+    for line in &lines {
+        assert_eq!((&line["gpu_util_pct"], &line["memory_util_pct"]), (&Value::from(50), &Value::from(25)));
+        assert!((line["memory_total_gb"].as_f64().unwrap() - 85.520_809_984).abs() < 1e-9);
+        assert!(line.get("power_w").is_none() && line.get("temperature_c").is_some(), "{line}");
+        let timestamp = line["timestamp"].as_f64().unwrap();
+        assert!((before - 1.0..before + 600.0).contains(&timestamp), "{line}");
+    }
+    let of = |gpu: u64| lines.iter().filter(|line| line["gpu_id"] == gpu).count();
+    assert!(of(0) > 1 && of(1) > 1);
+    let again = run("gpus=1", &args);
+    assert!(texts(&again).1.contains("add --overwrite") && again.status.code() == Some(2));
+}
+
+#[test]
+fn what_is_missing_is_said_in_one_sentence_with_what_to_do() {
+    for (words, sentence) in [
+        ("init=9", "The NVIDIA driver is installed, but not loaded"),
+        ("init=4", "This user may not talk to the NVIDIA driver"),
+        ("init=18", "are of different versions"),
+        ("gpus=0", "finds no GPU"),
+        ("gpus=1 lost=0", "GPU 0 cannot be read"),
+    ] {
+        let (out, err, code) = texts(&run(words, &["--duration", "1"]));
+        // A machine with an AMD GPU watches that.
+        if code == 2 {
+            assert!(out.is_empty() && err.contains(sentence) && err.lines().count() == 1, "{words}: {err}");
+        }
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lacuna"));
+    command.args(["monitor", "--duration", "0.2", "--library", "/nowhere/libnvidia-ml.so.1"]);
+    let (_, err, code) = texts(&command.output().unwrap());
+    assert!(code == 0 || err.contains("is not installed"), "{err}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn ctrl_c_ends_with_the_summary() {
+    let fake = FakeNvml::new("gpus=1 busy=30");
+    let child = monitor(&fake, &[]).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    let (out, _, code) = texts(&interrupt(child));
+    assert!(code == 0 && out.contains("Utilization") && out.contains("30 %"), "{out}");
+}
+
+fn interrupt(child: Child) -> Output {
+    let started = Instant::now();
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert!(started.elapsed() < Duration::from_secs(60));
+    output
+}
