@@ -71,15 +71,31 @@ pub fn headline(
         };
         parts.push(format!("most at the peak: {place} {}", size(bytes)));
     }
-    let (verdict, severity) = verdict(found, steps, cards);
+    let (verdict, severity) = verdict(history, found, steps, cards);
     parts.push(verdict);
     Headline { text: parts.join("; "), severity }
 }
 
+/// How much more is allocated at the end than at the start, which says nothing of what it would grow to.
+fn without_steps(history: &MemoryHistory) -> String {
+    let allocated = &history.curves.allocated;
+    let gained = allocated.last().zip(allocated.first()).and_then(|(last, first)| last.checked_sub(*first));
+    let unjudged = "No steps were found, so growth cannot be judged";
+    match gained.filter(|&gained| gained > 0) {
+        Some(gained) => format!("{unjudged}: {} more at the end than at the start", format::bytes(gained as f64)),
+        None => unjudged.to_owned(),
+    }
+}
+
 /// What is wrong, the worst first; else how memory develops.
-fn verdict(found: &Leaks, steps: Option<&Steps>, cards: &[OomCard]) -> (String, Option<Severity>) {
+fn verdict(
+    history: &MemoryHistory,
+    found: &Leaks,
+    steps: Option<&Steps>,
+    cards: &[OomCard],
+) -> (String, Option<Severity>) {
     let growth = steps.map(|steps| growth_sentence(found, steps)).filter(|sentence| !sentence.is_empty());
-    let growth = growth.unwrap_or_else(|| "No steps were found, so growth cannot be judged".to_owned());
+    let growth = growth.unwrap_or_else(|| without_steps(history));
     let leak = found.candidates.iter().map(|one| one.severity).max();
     let is_alarm = found.total.is_some_and(|total| total.is_alarm || total.is_reserved_alarm);
     match cards.last() {

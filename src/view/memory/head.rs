@@ -14,11 +14,11 @@ use crate::figures::format;
 use crate::figures::memory::{headline, why};
 use crate::figures::text::display_name;
 use crate::model::MemoryHistory;
-use crate::model::memory::OutOfMemory;
+use crate::model::memory::{AllocationId, OutOfMemory};
 use crate::session::{OpenMemory, OpenTrace, ShownMemory};
 use crate::view::ViewContext;
 use crate::view::tables::Grid;
-use crate::widget::theme;
+use crate::widget::{table, theme};
 
 /// The title of a history, unique among all that are open.
 fn title(traces: &[OpenTrace], trace: usize, memory: usize) -> String {
@@ -31,6 +31,21 @@ fn title(traces: &[OpenTrace], trace: usize, memory: usize) -> String {
     let is_alone = open.trace.memories.iter().filter(is_alike).count() == 1;
     let process = history.pid.filter(|_| !is_alone).map(|pid| format!(", process {pid}")).unwrap_or_default();
     format!("{rank}{}{process} ({}){file}", history.title(), history.source.label())
+}
+
+/// Highlights in the picture the blocks of the row that was chosen in a table, and shows it if the row was opened.
+pub fn highlight(
+    action: Option<table::Action>,
+    blocks: impl FnOnce(usize) -> Option<Arc<Vec<AllocationId>>>,
+    ctx: &mut ViewContext<'_>,
+) {
+    let Some(table::Action::Open(row) | table::Action::Select(row)) = action else { return };
+    if let Some(blocks) = blocks(row) {
+        ctx.memory.marked = blocks;
+    }
+    if let Some(table::Action::Open(_)) = action {
+        ctx.commands.push(Command::Show(super::OVER_TIME.id));
+    }
 }
 
 /// Lets the user choose the history to show; `None`, with a hint, if no memory was recorded.

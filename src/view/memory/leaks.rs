@@ -23,7 +23,6 @@ use crate::session::{OpenMemory, ShownMemory};
 use crate::view::states::answer_ui;
 use crate::view::tables::{Answer as Table, Grid};
 use crate::view::{Content, DockArea, View, ViewContext, ViewSpec};
-use crate::widget::table::Action;
 use crate::widget::theme;
 
 /// The choice of list.
@@ -132,11 +131,7 @@ impl View for LeaksView {
         }
         CentralPanel::default().frame(Frame::NONE).show(ui, |ui| {
             let action = self.grid.ui("Leaks", Some("Highlight in the picture"), ui).filter(|_| grid.is_some());
-            let Some(Action::Open(row) | Action::Select(row)) = action else { return };
-            self.highlight(&tables, row, ctx);
-            if let Some(Action::Open(_)) = action {
-                ctx.commands.push(Command::Show(super::OVER_TIME.id));
-            }
+            head::highlight(action, |row| Some(self.left(&tables, row)), ctx);
         });
     }
 
@@ -179,10 +174,10 @@ impl LeaksView {
         tables.lists[self.list as usize].1.get(row).copied()
     }
 
-    /// Highlights in the picture what is live of the row's stack at the end.
-    fn highlight(&self, tables: &Tables, row: usize, ctx: &mut ViewContext<'_>) {
+    /// What is live of the row's stack at the end.
+    fn left(&self, tables: &Tables, row: usize) -> Arc<Vec<AllocationId>> {
         let ids = self.signature(tables, row).and_then(|signature| tables.left.get(&signature));
-        ctx.memory.marked = ids.map(Arc::clone).unwrap_or_default();
+        ids.map(Arc::clone).unwrap_or_default()
     }
 
     /// The stack of a row, and the evidence for a candidate.

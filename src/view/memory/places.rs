@@ -10,7 +10,6 @@ use crate::analysis::memory::by_place::{Holder, Place, Places};
 use crate::analysis::memory::live::{LiveUntil, live};
 use crate::answers::memory::StackPlaces;
 use crate::answers::{Analysis, Query, Work};
-use crate::command::Command;
 use crate::figures::format;
 use crate::figures::memory::{HolderRow, Owner, by_place, change_by_place};
 use crate::model::memory::{AllocationId, highest};
@@ -18,7 +17,6 @@ use crate::session::{OpenMemory, ShownMemory};
 use crate::view::states::{answer_ui, nothing_ui};
 use crate::view::tables::{Answer as Table, Grid};
 use crate::view::{Content, DockArea, View, ViewContext, ViewSpec};
-use crate::widget::table::Action;
 
 /// Which state is listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,15 +103,9 @@ impl View for PlacesView {
             return;
         }
         let action = self.grid.ui("Memory by place", Some("Highlight in the picture"), ui);
-        let Some(Action::Open(row) | Action::Select(row)) = action else { return };
         // The table on screen may be the one before, until this one is sorted.
         let is_shown = self.grid.shown().is_some_and(|(table, _)| Arc::ptr_eq(&table, &listed.table));
-        if let Some(blocks) = listed.blocks.get(row).filter(|_| is_shown) {
-            ctx.memory.marked = Arc::clone(blocks);
-        }
-        if let Some(Action::Open(_)) = action {
-            ctx.commands.push(Command::Show(super::OVER_TIME.id));
-        }
+        head::highlight(action, |row| listed.blocks.get(row).filter(|_| is_shown).cloned(), ctx);
     }
 
     fn is_pending(&self) -> bool {
