@@ -233,7 +233,7 @@ impl Analyzed {
         let is_same = |a: &&OomCard, b: &&OomCard| (a.cause, a.requested, stack(a)) == (b.cause, b.requested, stack(b));
         let mut joined: Vec<(&OomCard, Vec<&OomCard>)> = Vec::new();
         for card in self.cards.iter() {
-            match joined.iter_mut().find(|(first, _)| is_same(&first, &&card)) {
+            match joined.iter_mut().find(|(first, _)| is_same(first, &card)) {
                 Some((_, same)) => same.push(card),
                 None => joined.push((card, vec![card])),
             }
