@@ -222,6 +222,8 @@ fn header_ui(data: &dyn Rows, sort: Option<Sort>, mut row: TableRow<'_, '_>) -> 
     for (i, column) in data.columns().iter().enumerate() {
         let mut is_clicked = false;
         let (_, whole) = row.col(|ui| {
+            // Of the cell, not of what is in it.
+            widths.push(ui.max_rect().width());
             let known = sort.filter(|sort| sort.column == i).map(|sort| sort.is_descending);
             let text = RichText::new(column.title).strong();
             aligned(column, ui, |ui| {
@@ -232,7 +234,6 @@ fn header_ui(data: &dyn Rows, sort: Option<Sort>, mut row: TableRow<'_, '_>) -> 
                 is_clicked = head.on_hover_text(format!("{}\nClick to sort", column.help)).clicked();
             });
         });
-        widths.push(whole.rect.width());
         if is_clicked || whole.on_hover_cursor(egui::CursorIcon::PointingHand).clicked() {
             // Numbers start with the largest, names with the first.
             let known = sort.filter(|sort| sort.column == i);
