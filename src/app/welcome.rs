@@ -4,7 +4,7 @@ use eframe::egui::{self, Align2, CentralPanel, Color32, Context, FontId, Frame, 
 
 use super::App;
 use crate::command::{Command, key_text};
-use crate::view::{command_spec, live};
+use crate::view::{capture, command_spec, live};
 use crate::widget::theme;
 
 /// The keys that are named before anything is open.
@@ -53,9 +53,12 @@ impl App {
              SQLite exports and, where nsys is installed, reports of Nsight Systems, and memory snapshots of PyTorch",
         );
         ui.add_space(6.0);
-        let watch = command_spec(&Command::Show(live::SPEC.id));
-        if ui.link("Watch the GPUs of this machine").on_hover_text(watch.map_or("", |spec| spec.help)).clicked() {
-            self.commands.push(Command::Show(live::SPEC.id));
+        for (spec, text) in
+            [(&capture::SPEC, "Run a program and record it"), (&live::SPEC, "Watch the GPUs of this machine")]
+        {
+            if ui.link(text).on_hover_text(spec.help).clicked() {
+                self.commands.push(Command::Show(spec.id));
+            }
         }
         ui.add_space(18.0);
         self.recent_files_ui(ui);

@@ -123,7 +123,11 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     write_stderr(&format!("Lacuna runs: {}", run.command_line));
     if let (Some(Launched { by, workers }), Way::Pytorch) = (launch::launched(&request.argv), args.way) {
         let workers = workers.map_or("workers".to_owned(), |n| format!("{n} workers"));
-        write_stderr(&format!("Lacuna records rank {} of the {workers} of {by}", args.steps.ranks));
+        let ranks = match &*args.steps.ranks {
+            "all" => "all ranks".to_owned(),
+            ranks => format!("rank {ranks} (--ranks)"),
+        };
+        write_stderr(&format!("Lacuna records {ranks} of the {workers} of {by}"));
     }
     let status = run.wait();
     let Some(exit) = status.exit else { return Ok(ExitCode::FAILURE) };

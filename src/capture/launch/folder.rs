@@ -7,6 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
+use super::Exit;
+
 const MANIFEST: &str = "run.json";
 /// What the program wrote, as far as it was kept.
 pub const OUTPUT: &str = "output.txt";
@@ -160,6 +162,11 @@ impl Manifest {
     /// Errors: it cannot be written.
     pub fn write(&self, folder: &Path) -> Result<()> {
         write_whole(&folder.join(MANIFEST), serde_json::to_string_pretty(self)?.as_bytes())
+    }
+
+    /// How the program ended, where that is known.
+    pub fn exit(&self) -> Option<Exit> {
+        self.exit_code.map(Exit::Code).or(self.signal.map(Exit::Signal))
     }
 
     fn read(folder: &Path) -> Option<Self> {
