@@ -84,7 +84,6 @@ pub struct Steps {
 
 /// What is recorded of a PyTorch program.
 #[derive(Debug, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Contents {
     /// Also Python call stacks, by which gaps are given to lines of code; slows the host down
     #[arg(long)]
@@ -95,7 +94,7 @@ pub struct Contents {
     /// Also floating-point operations, as torch estimates them
     #[arg(long)]
     pub flops: bool,
-    /// Also the modules of TorchScript
+    /// Also the modules of `TorchScript`
     #[arg(long)]
     pub modules: bool,
     /// Leave out the shapes of inputs

@@ -14,7 +14,7 @@ const MANIFEST: &str = "run.json";
 pub const OUTPUT: &str = "output.txt";
 
 /// What is known of a run, as `run.json` in its folder keeps it. Of the environment only the additions are stored.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Manifest {
     pub lacuna: String,
@@ -44,7 +44,7 @@ pub struct Manifest {
 }
 
 /// A run that was made before.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Earlier {
     pub folder: PathBuf,
     pub manifest: Manifest,
@@ -77,6 +77,10 @@ impl Recorded {
 
 /// The user's folder for runs: `$XDG_DATA_HOME/lacuna/runs`, or the same in `~/.local/share`.
 pub fn root() -> Option<PathBuf> {
+    if cfg!(test) {
+        // Tests press any button.
+        return Some(std::env::temp_dir().join(format!("lacuna-test-runs-{}", std::process::id())));
+    }
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let data = absolute("XDG_DATA_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/share")))?;
     Some(data.join("lacuna/runs"))

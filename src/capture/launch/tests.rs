@@ -41,7 +41,7 @@ fn has_said(run: &Run, text: &str) -> bool {
 fn python() -> Option<&'static OsStr> {
     let runs = std::process::Command::new("python3").arg("--version").output().is_ok_and(|said| said.status.success());
     if !runs {
-        eprintln!("skipped: there is no python3");
+        std::io::Write::write_all(&mut std::io::stderr(), b"skipped: there is no python3\n").unwrap();
     }
     runs.then_some(OsStr::new("python3"))
 }

@@ -151,7 +151,7 @@ fn row_ui(run: &Earlier, is_doomed: bool, row: &mut egui_extras::TableRow<'_, '_
         ui.add(egui::Label::new(text).truncate()).on_hover_text(&manifest.working_folder);
     });
     row.col(|ui| {
-        if manifest.has_ended {
+        if manifest.exit().is_some() {
             let ns = manifest.elapsed_ms.saturating_mul(1_000_000);
             ui.label(format::duration(i64::try_from(ns).unwrap_or(i64::MAX)));
         }

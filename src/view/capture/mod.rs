@@ -71,19 +71,19 @@ impl View for Capture {
                 ui.weak("Starting…");
             }
             ui.separator();
-            let height = ui.available_height() * if self.run.is_some() { 0.4 } else { 1.0 };
-            Panel::bottom(egui::Id::unique("capture earlier"))
-                .frame(Frame::NONE)
-                .resizable(true)
-                .default_size(height)
-                .show(ui, |ui| {
-                    ui.add_space(4.0);
-                    self.earlier.ui(&mut self.forms.form, ctx, ui);
-                });
-            if let (Some(run), Some(status)) = (&self.run, &status) {
-                run_ui(run, status, ctx, ui);
-                self.output.ui(run, ui);
-            }
+            let (Some(run), Some(status)) = (&self.run, &status) else {
+                self.earlier.ui(&mut self.forms.form, ctx, ui);
+                return;
+            };
+            let height = ui.available_height() * 0.35;
+            let panel = Panel::bottom(egui::Id::unique("capture earlier")).frame(Frame::NONE);
+            panel.resizable(true).default_size(height).min_size(80.0).show(ui, |ui| {
+                ui.set_min_size(ui.available_size());
+                ui.add_space(4.0);
+                self.earlier.ui(&mut self.forms.form, ctx, ui);
+            });
+            run_ui(run, status, ctx, ui);
+            self.output.ui(run, ui);
         });
         if is_busy {
             ui.ctx().request_repaint_after(TICK);
@@ -160,6 +160,13 @@ impl Capture {
     }
 }
 
+/// Time that passes: `0:07`, `1:02:03`.
+fn clock(elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs();
+    let (h, m, s) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if h > 0 { format!("{h}:{m:02}:{s:02}") } else { format!("{m}:{s:02}") }
+}
+
 /// The state of the run, its results, and how to stop it.
 fn run_ui(run: &Run, status: &Status, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
     let tokens = theme::tokens(ui.visuals().dark_mode);
@@ -180,9 +187,9 @@ fn run_ui(run: &Run, status: &Status, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
             ui.spinner();
         }
         let state = match (status.stage, status.exit) {
-            (Stage::Running, _) => format!("Running for {elapsed}"),
-            (Stage::Interrupted, _) => format!("Asked to end; running for {elapsed}"),
-            (Stage::Terminated, _) => format!("Told to end; running for {elapsed}"),
+            (Stage::Running, _) => format!("Running for {}", clock(status.elapsed)),
+            (Stage::Interrupted, _) => format!("Asked to end; running for {}", clock(status.elapsed)),
+            (Stage::Terminated, _) => format!("Told to end; running for {}", clock(status.elapsed)),
             (Stage::Killed | Stage::Ending, _) | (Stage::Ended, None) => "Ending".to_owned(),
             (Stage::Ended, Some(exit)) => format!("Ended after {elapsed} with {}", exit.shown()),
         };

@@ -54,9 +54,10 @@ impl OutputSearch {
             let edit = TextEdit::singleline(&mut self.query).hint_text("Search").desired_width(180.0);
             ui.add(edit).accessible_name("Search the output");
             let kept = n_lines - n_dropped;
+            let plural = if n_lines == 1 { "" } else { "s" };
             ui.weak(match (self.searched.is_empty(), n_dropped) {
                 (false, _) => format!("{} of {} lines", format::count(self.hits.len() as u64), format::count(kept)),
-                (true, 0) => format!("{} lines", format::count(n_lines)),
+                (true, 0) => format!("{} line{plural}", format::count(n_lines)),
                 (true, _) => format!("The last {} of {} lines", format::count(kept), format::count(n_lines)),
             });
             if ui.button("Copy").on_hover_text("Copy the output that is kept").clicked() {
