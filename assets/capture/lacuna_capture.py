@@ -44,6 +44,24 @@ def contained(method):
     return call
 
 
+class Deferred:
+    """Holds SIGINT and SIGTERM back while the profiler changes its state or a result is written."""
+
+    def __enter__(self):
+        self.old, self.arrived = {}, []
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                # None is a handler that is not Python's.
+                if signal.getsignal(number) not in (None, signal.SIG_IGN):
+                    self.old[number] = signal.signal(number, lambda number, _frame: self.arrived.append(number))
+
+    def __exit__(self, *_):
+        for number, handler in self.old.items():
+            signal.signal(number, handler)
+        for number in self.arrived:
+            signal.raise_signal(number)
+
+
 class Recorder:
     """One of each process. `state` is one of waiting, recording, writing, recorded, ended, skipped."""
 
@@ -64,7 +82,7 @@ class Recorder:
         self.is_finished = False
         self.has_history = False
         self.ooms = 0
-        self.old_sigterm = None
+        self.holds_sigterm = False
 
     # Start and end
 
@@ -86,11 +104,12 @@ class Recorder:
         self.tell()
         if self.config["trace"] and self.config["whole"]:
             self.begin()
+            self.hold_sigterm()
 
     def disable(self):
         """In a forked child, which must not touch the state of its parent's profiler."""
-        if self.old_sigterm is not None:
-            signal.signal(signal.SIGTERM, self.old_sigterm)
+        if self.holds_sigterm and signal.getsignal(signal.SIGTERM) == self.on_sigterm:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
         self.is_done = self.is_finished = True
         self.profile = None
 
@@ -119,14 +138,15 @@ class Recorder:
     def hold_sigterm(self):
         """Lets SIGTERM write what is recorded first, unless the program has a handler of its own."""
         is_main = threading.current_thread() is threading.main_thread()
-        if is_main and self.old_sigterm is None and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-            self.old_sigterm = signal.signal(signal.SIGTERM, self.on_sigterm)
+        if is_main and not self.holds_sigterm and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, self.on_sigterm)
+            self.holds_sigterm = True
 
     def release_sigterm(self):
         is_main = threading.current_thread() is threading.main_thread()
-        if is_main and self.old_sigterm is not None and signal.getsignal(signal.SIGTERM) == self.on_sigterm:
-            signal.signal(signal.SIGTERM, self.old_sigterm)
-            self.old_sigterm = None
+        if is_main and self.holds_sigterm and signal.getsignal(signal.SIGTERM) == self.on_sigterm:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            self.holds_sigterm = False
 
     # Steps
 
@@ -166,10 +186,15 @@ class Recorder:
             return
         self.others = 0
         self.steps += 1
+        with Deferred():
+            if self.profile is not None:
+                self.step_profile()
+            elif self.steps == 1:
+                self.begin()
         if self.profile is not None:
-            self.step_profile()
-        elif self.steps == 1:
-            self.begin()
+            self.hold_sigterm()
+        elif not self.has_history:
+            self.release_sigterm()
 
     @contained
     def step_profile(self):
@@ -214,7 +239,6 @@ class Recorder:
             self.profile.step_num = self.steps
             self.profile.current_action = schedule(self.steps)
         self.state = "recording" if self.config["whole"] or self.steps >= self.config["wait"] else "waiting"
-        self.hold_sigterm()
         self.tell()
         with warnings.catch_warnings():
             # Of torch to whoever wrote the program.
@@ -239,8 +263,6 @@ class Recorder:
         """Every window is written."""
         profile, self.profile, self.is_done = self.profile, None, True
         profile.stop()
-        if not self.has_history:
-            self.release_sigterm()
 
     @contained
     def stop_profile(self):
@@ -292,6 +314,10 @@ class Recorder:
 
     @contained
     def write_snapshot(self, what):
+        with Deferred():
+            self.save_snapshot(what)
+
+    def save_snapshot(self, what):
         place = self.place(f"memory-rank{self.rank()}{what}", ".pickle")
         temporary = self.temporary(place)
         with open(temporary, "wb") as file:

@@ -180,6 +180,12 @@ impl App {
         self.loads_ui(ui);
         self.notes_ui(ui);
         self.status_ui(ui);
+        if self.session.traces().is_empty() {
+            // A run goes on while its view is not on screen.
+            let is_dark = ui.visuals().dark_mode;
+            let ctx = &mut ViewContext::new(&mut self.session, &self.answers, is_dark, &mut self.commands);
+            self.views.update(ctx, ui.ctx());
+        }
         match (self.session.traces().is_empty(), self.alone) {
             (true, Some(id)) => self.alone_ui(id, ui),
             (true, None) => self.welcome_ui(ui),

@@ -1,3 +1,5 @@
+#[cfg(unix)]
+mod capture;
 mod docking;
 mod files;
 mod flame;

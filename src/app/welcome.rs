@@ -7,7 +7,7 @@ use eframe::egui::{
 use super::App;
 use super::samples::SAMPLES;
 use crate::command::{Command, key_text};
-use crate::view::{command_spec, live};
+use crate::view::{capture, command_spec, live};
 use crate::widget::theme;
 
 /// The keys that are named before anything is open.
@@ -130,9 +130,12 @@ impl App {
                 ui.add(Label::new(RichText::new(sample.help).weak()).truncate());
             });
         }
-        let watch = command_spec(&Command::Show(live::SPEC.id));
-        if ui.link("Watch the GPUs of this machine").on_hover_text(watch.map_or("", |spec| spec.help)).clicked() {
-            self.commands.push(Command::Show(live::SPEC.id));
+        for (spec, text) in
+            [(&capture::SPEC, "Run a program and record it"), (&live::SPEC, "Watch the GPUs of this machine")]
+        {
+            if ui.link(text).on_hover_text(spec.help).clicked() {
+                self.commands.push(Command::Show(spec.id));
+            }
         }
         ui.add_space(18.0);
         ui.strong("Keys to start with");

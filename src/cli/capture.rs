@@ -84,7 +84,6 @@ pub struct Steps {
 
 /// What is recorded of a PyTorch program.
 #[derive(Debug, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Contents {
     /// Also Python call stacks, by which gaps are given to lines of code; slows the host down
     #[arg(long)]
@@ -95,7 +94,7 @@ pub struct Contents {
     /// Also floating-point operations, as torch estimates them
     #[arg(long)]
     pub flops: bool,
-    /// Also the modules of TorchScript
+    /// Also the modules of `TorchScript`
     #[arg(long)]
     pub modules: bool,
     /// Leave out the shapes of inputs
@@ -123,7 +122,11 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     write_stderr(&format!("Lacuna runs: {}", run.command_line));
     if let (Some(Launched { by, workers }), Way::Pytorch) = (launch::launched(&request.argv), args.way) {
         let workers = workers.map_or("workers".to_owned(), |n| format!("{n} workers"));
-        write_stderr(&format!("Lacuna records rank {} of the {workers} of {by}", args.steps.ranks));
+        let ranks = match &*args.steps.ranks {
+            "all" => "all ranks".to_owned(),
+            ranks => format!("rank {ranks} (--ranks)"),
+        };
+        write_stderr(&format!("Lacuna records {ranks} of the {workers} of {by}"));
     }
     let status = run.wait();
     let Some(exit) = status.exit else { return Ok(ExitCode::FAILURE) };

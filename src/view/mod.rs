@@ -10,6 +10,7 @@ use crate::model::Trace;
 use crate::session::OpenTrace;
 
 mod axis;
+pub mod capture;
 mod context;
 pub mod details;
 pub mod events;
@@ -41,6 +42,7 @@ pub const VIEWS: &[ViewSpec] = &[
     memory::OVER_TIME,
     memory::STATE,
     live::SPEC,
+    capture::SPEC,
     details::SPEC,
     search::SPEC,
     range_summary::SPEC,

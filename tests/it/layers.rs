@@ -56,7 +56,20 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "view",
-        may_use: &["model", "analysis", "session", "answers", "figures", "widget", "command", "live", "job"],
+        // A view describes a run and shows it in the launcher's own words; the launcher has threads of its own.
+        may_use: &[
+            "model",
+            "analysis",
+            "session",
+            "answers",
+            "figures",
+            "widget",
+            "command",
+            "live",
+            "job",
+            "capture::launch",
+            "capture::pytorch",
+        ],
         never: &[DIALOG, DATABASE, FILES, THREADS, PROCESSES, NETWORK],
     },
     Layer { name: "sample", may_use: &[], never: &[WINDOW, THREADS, PROCESSES, NETWORK] },

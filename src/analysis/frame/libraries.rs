@@ -60,7 +60,7 @@ static STANDARD_MODULES: Names = LazyLock::new(|| {
         _threading_local _weakrefset abc argparse ast atexit base64 bdb bisect bz2 cloudpickle codecs colorsys \
         configparser contextlib contextvars copy copyreg csv dataclasses datetime decimal decorator difflib dis enum \
         fileinput fnmatch fractions functools functorch genericpath getopt getpass gettext glob graphlib gzip \
-        hashlib heapq hmac inspect io ipaddress keyword linecache locale lzma mimetypes ntpath numbers opcode \
+        hashlib heapq hmac inspect io ipaddress keyword lacuna_capture linecache locale lzma mimetypes ntpath numbers opcode \
         operator optparse os pathlib pickle pkgutil platform posixpath pprint queue random re reprlib runpy \
         selectors shelve shlex shutil six socket sre_compile sre_parse ssl stat statistics string struct subprocess \
         tarfile tempfile textwrap threading traceback tracemalloc typing typing_extensions uuid warnings weakref \

@@ -7,12 +7,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
+use super::Exit;
+
 const MANIFEST: &str = "run.json";
 /// What the program wrote, as far as it was kept.
 pub const OUTPUT: &str = "output.txt";
 
 /// What is known of a run, as `run.json` in its folder keeps it. Of the environment only the additions are stored.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Manifest {
     pub lacuna: String,
@@ -42,7 +44,7 @@ pub struct Manifest {
 }
 
 /// A run that was made before.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Earlier {
     pub folder: PathBuf,
     pub manifest: Manifest,
@@ -75,6 +77,10 @@ impl Recorded {
 
 /// The user's folder for runs: `$XDG_DATA_HOME/lacuna/runs`, or the same in `~/.local/share`.
 pub fn root() -> Option<PathBuf> {
+    if cfg!(test) {
+        // Tests press any button.
+        return Some(std::env::temp_dir().join(format!("lacuna-test-runs-{}", std::process::id())));
+    }
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let data = absolute("XDG_DATA_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/share")))?;
     Some(data.join("lacuna/runs"))
@@ -160,6 +166,11 @@ impl Manifest {
     /// Errors: it cannot be written.
     pub fn write(&self, folder: &Path) -> Result<()> {
         write_whole(&folder.join(MANIFEST), serde_json::to_string_pretty(self)?.as_bytes())
+    }
+
+    /// How the program ended, where that is known.
+    pub fn exit(&self) -> Option<Exit> {
+        self.exit_code.map(Exit::Code).or(self.signal.map(Exit::Signal))
     }
 
     fn read(folder: &Path) -> Option<Self> {

@@ -151,7 +151,7 @@ impl Watch {
     fn until_end(&self, running: &mut Running<'_>) -> Exit {
         let mut scanned = Instant::now();
         let mut since = Instant::now();
-        while let Ok(false) = running.has_ended() {
+        while matches!(running.has_ended(), Ok(false)) {
             if scanned.elapsed() >= SCAN {
                 scanned = Instant::now();
                 self.scan();

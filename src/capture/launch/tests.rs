@@ -1,1 +1,346 @@
+#![cfg(unix)]
 
+use std::os::unix::ffi::OsStrExt as _;
+
+use super::*;
+
+fn request(root: &Path, argv: &[&OsStr]) -> Request {
+    Request {
+        argv: argv.iter().map(|&word| word.to_owned()).collect(),
+        env: Vec::new(),
+        working_folder: None,
+        recorder: Recorder::None,
+        place: Place::In(root.to_owned()),
+        grace: Duration::from_millis(300),
+        is_shown: false,
+    }
+}
+
+fn shell(root: &Path, script: &str) -> Request {
+    request(root, &["sh", "-c", script].map(OsStr::new))
+}
+
+fn start(request: &Request) -> Run {
+    Run::start(request, |_| (), || {}).unwrap()
+}
+
+/// Waits until something is so that must become so.
+fn until(mut is_so: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < Duration::from_secs(60), "it did not become so");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn has_said(run: &Run, text: &str) -> bool {
+    run.with_output(|output| output.lines().iter().any(|line| line.text.contains(text)))
+}
+
+/// A python3 that runs, or `None` with a word about it.
+fn python() -> Option<&'static OsStr> {
+    let runs = std::process::Command::new("python3").arg("--version").output().is_ok_and(|said| said.status.success());
+    if !runs {
+        std::io::Write::write_all(&mut std::io::stderr(), b"skipped: there is no python3\n").unwrap();
+    }
+    runs.then_some(OsStr::new("python3"))
+}
+
+/// A run of a Python program under the recorder, with a stub in place of torch.
+fn recorded(root: &Path, script: &str, options: pytorch::Options) -> Option<Request> {
+    let program = root.join("it's a program.py");
+    std::fs::write(&program, script).unwrap();
+    let mut request = request(root, &[python()?, program.as_os_str(), OsStr::new("an argument")]);
+    request.env = vec![("PYTHONPATH".into(), concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stub").into())];
+    request.recorder = Recorder::PyTorch(options);
+    request.grace = Duration::from_secs(10);
+    Some(request)
+}
+
+/// A training of 12 steps; `{}` stands for what happens after its fifth.
+const TRAINING: &str = "import sys, os, time, signal
+import torch
+optimizer = torch.optim.SGD()
+for step in range(12):
+    optimizer.step()
+    if step == 4:
+        {}
+print('argv', sys.argv[1:], __name__)
+";
+
+fn names(status: &Status) -> Vec<String> {
+    status.results.iter().map(Recorded::name).collect()
+}
+
+/// The steps that a trace of the stub holds.
+fn steps(result: &Recorded) -> Vec<u64> {
+    let trace: serde_json::Value = serde_json::from_slice(&std::fs::read(&result.path).unwrap()).unwrap();
+    let number = |event: &serde_json::Value| event["ts"].as_u64().unwrap();
+    trace["traceEvents"].as_array().unwrap().iter().map(number).collect()
+}
+
+#[test]
+fn arguments_arrive_exactly_as_given() {
+    let root = tempfile::tempdir().unwrap();
+    let got = root.path().join("got");
+    let script = OsStr::new(r#"out=$1; shift; for word; do printf '%s\0' "$word"; done > "$out""#);
+    let hostile: [&[u8]; 8] =
+        [b"a  b", b"it's", b"\"$HOME\"", b"new\nline", b"\xff\xfe", b"", b"; rm -rf x", b"`id` $(id) *"];
+    let mut argv = vec![OsStr::new("sh"), OsStr::new("-c"), script, OsStr::new("sh"), got.as_os_str()];
+    argv.extend(hostile.map(OsStr::from_bytes));
+    let request = request(root.path(), &argv);
+    // Typed as one line, it is the same command.
+    assert_eq!(words::split(&words::joined(&request.argv)).unwrap().argv, request.argv);
+    let status = start(&request).wait();
+    assert_eq!(status.exit, Some(Exit::Code(0)));
+    assert_eq!(std::fs::read(&got).unwrap(), [hostile.join(&0), vec![0]].concat());
+}
+
+#[test]
+fn output_exit_code_and_manifest_are_kept_and_the_environment_is_not() {
+    let root = tempfile::tempdir().unwrap();
+    let mut request = shell(root.path(), "echo $GIVEN; echo error >&2; read line || echo no input; exit 5");
+    request.env = vec![("GIVEN".into(), "a b".into())];
+    let run = start(&request);
+    let status = run.wait();
+    assert_eq!((status.exit, status.stage), (Some(Exit::Code(5)), Stage::Ended));
+    for said in ["a b", "error", "no input"] {
+        assert!(has_said(&run, said), "{said}");
+    }
+    let [earlier] = &list(root.path())[..] else { panic!() };
+    assert_eq!(earlier.folder, run.folder);
+    assert_eq!((earlier.manifest.exit_code, earlier.manifest.has_ended), (Some(5), true));
+    assert_eq!(earlier.manifest.env, ["GIVEN='a b'"]);
+    assert_eq!(words::split(&earlier.manifest.command).unwrap().argv, request.argv);
+    let path = std::env::var("PATH").unwrap();
+    for entry in std::fs::read_dir(&run.folder).unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        assert!(!text.contains(&path));
+    }
+    assert!(std::fs::read_to_string(run.folder.join("output.txt")).unwrap().contains("no input\n"));
+}
+
+#[test]
+fn what_is_missing_is_said_and_leaves_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let error = |request: &Request| Run::start(request, |_| (), || {}).unwrap_err().to_string();
+    assert!(error(&request(root.path(), &[])).contains("no command"));
+    assert!(error(&request(root.path(), &[OsStr::new("no-such-program")])).contains("no-such-program was found"));
+    assert!(error(&request(root.path(), &[OsStr::new("./no such")])).contains("'./no such'"));
+    let mut elsewhere = shell(root.path(), "");
+    elsewhere.working_folder = Some("/no/such".into());
+    assert!(error(&elsewhere).contains("/no/such"));
+    assert!(error(&shell(Path::new("/proc/no"), "")).contains("cannot be made"));
+    assert!(list(root.path()).is_empty() && std::fs::read_dir(root.path()).unwrap().next().is_none());
+}
+
+#[test]
+fn a_stop_goes_as_far_as_it_must_and_leaves_no_process() {
+    let root = tempfile::tempdir().unwrap();
+    // Each leaves a child in its group and one that left the group.
+    let body = "setsid sleep 600 & sleep 600 & echo ready; while :; do sleep 0.05; done";
+    for (trap, expected) in [
+        ("trap 'exit 9' INT", Exit::Code(9)),
+        ("", Exit::Signal(2)),
+        ("trap '' INT; trap 'exit 8' TERM", Exit::Code(8)),
+        ("trap '' INT TERM", Exit::Signal(9)),
+    ] {
+        let run = start(&shell(root.path(), &format!("{trap}\n{body}")));
+        until(|| has_said(&run, "ready"));
+        run.stop();
+        assert_eq!(run.wait().exit, Some(expected), "{trap}");
+        assert_eq!(registry::n_processes(&run.folder), 0, "{trap}");
+    }
+    // Asked again, it does not wait.
+    let mut request = shell(root.path(), &format!("trap '' INT TERM\n{body}"));
+    request.grace = Duration::from_secs(3600);
+    let run = start(&request);
+    until(|| has_said(&run, "ready"));
+    (0..3).for_each(|_| run.stop());
+    assert_eq!(run.wait().exit, Some(Exit::Signal(9)));
+    assert_eq!(registry::n_processes(&run.folder), 0);
+}
+
+#[test]
+fn what_a_program_leaves_behind_is_ended_and_so_is_what_nobody_watches() {
+    let root = tempfile::tempdir().unwrap();
+    let run = start(&shell(root.path(), "sleep 600 & setsid sleep 600 & exit 3"));
+    assert_eq!(run.wait().exit, Some(Exit::Code(3)));
+    assert_eq!(registry::n_processes(&run.folder), 0);
+    let run = start(&shell(root.path(), "sleep 600"));
+    let folder = run.folder.clone();
+    until(|| registry::n_processes(&folder) > 0);
+    drop(run);
+    until(|| registry::n_processes(&folder) == 0 && list(root.path()).iter().all(|run| run.manifest.has_ended));
+}
+
+#[test]
+fn what_is_watched_alongside_lives_as_long_as_the_program() {
+    struct Guard(std::sync::mpsc::SyncSender<&'static str>);
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            self.0.send("ended").unwrap();
+        }
+    }
+    let root = tempfile::tempdir().unwrap();
+    let (sender, receiver) = std::sync::mpsc::sync_channel(9);
+    let begin = |folder: &Path| {
+        assert!(folder.is_dir());
+        Guard(sender)
+    };
+    let run = Run::start(&shell(root.path(), "echo ready; sleep 600"), begin, || {}).unwrap();
+    until(|| has_said(&run, "ready"));
+    assert!(receiver.try_recv().is_err());
+    run.stop();
+    run.wait();
+    assert_eq!(receiver.try_recv(), Ok("ended"));
+}
+
+#[test]
+fn traces_stay_however_a_program_ends() {
+    let root = tempfile::tempdir().unwrap();
+    // What happens after step 5, how it ends, and which steps are in the trace of steps 2 to 6.
+    for (event, exit, expected) in [
+        ("pass", Exit::Code(0), &[2, 3, 4, 5, 6][..]),
+        ("raise ValueError('a word')", Exit::Code(1), &[2, 3, 4][..]),
+        ("sys.exit(7)", Exit::Code(7), &[2, 3, 4][..]),
+        ("os.kill(os.getpid(), signal.SIGINT)", Exit::Signal(2), &[2, 3, 4][..]),
+        ("os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)", Exit::Signal(15), &[2, 3, 4][..]),
+    ] {
+        let script = TRAINING.replace("{}", event);
+        let Some(request) = recorded(root.path(), &script, pytorch::Options::default()) else { return };
+        let run = start(&request);
+        let status = run.wait();
+        assert_eq!(status.exit, Some(exit), "{event}: {:?}", run.with_output(|output| output.lines().clone()));
+        assert_eq!(names(&status), ["trace-rank0-1.pt.trace.json"], "{event}");
+        assert_eq!(steps(&status.results[0]), expected, "{event}");
+        assert_eq!(status.notes, [] as [&str; 0], "{event}");
+        match event {
+            "pass" => assert!(has_said(&run, "argv ['an argument'] __main__")),
+            _ if exit == Exit::Code(1) => {
+                assert!(has_said(&run, "ValueError: a word") && !has_said(&run, "lacuna"));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_run_without_results_says_why() {
+    let root = tempfile::tempdir().unwrap();
+    let ranks = pytorch::Options { ranks: Some([3].into()), ..Default::default() };
+    let own = "p = torch.profiler.profile(on_trace_ready=lambda _: None); p.start(); p.stop()";
+    for (event, options, exit, expected) in [
+        ("os._exit(9)", pytorch::Options::default(), Exit::Code(9), "os._exit"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", pytorch::Options::default(), Exit::Signal(11), "a crash"),
+        ("pass", ranks, Exit::Code(0), "chosen ranks"),
+        ("pass", pytorch::Options { wait: 50, ..Default::default() }, Exit::Code(0), "after 12 steps"),
+        (own, pytorch::Options { wait: 9, ..Default::default() }, Exit::Code(0), "uses torch.profiler itself"),
+    ] {
+        let script = TRAINING.replace("{}", event);
+        let Some(request) = recorded(root.path(), &script, options) else { return };
+        let status = start(&request).wait();
+        assert_eq!((status.exit, names(&status)), (Some(exit), Vec::new()), "{event}");
+        assert!(status.notes.join("\n").contains(expected), "{event}: {:?}", status.notes);
+    }
+    let Some(request) = recorded(root.path(), "print('no torch')", pytorch::Options::default()) else { return };
+    assert!(start(&request).wait().notes[0].contains("imported torch"));
+}
+
+#[test]
+fn schedules_ranks_and_whole_runs_are_recorded() {
+    let root = tempfile::tempdir().unwrap();
+    let script = TRAINING.replace("{}", "pass");
+    let options = pytorch::Options { wait: 1, warmup: 1, active: 2, repeat: 2, ..Default::default() };
+    let Some(mut request) = recorded(root.path(), &script, options) else { return };
+    request.env.push(("RANK".into(), "0".into()));
+    let status = start(&request).wait();
+    assert_eq!(names(&status), ["trace-rank0-1.pt.trace.json", "trace-rank0-2.pt.trace.json"]);
+    assert_eq!(status.results.iter().map(steps).collect::<Vec<_>>(), [[2, 3], [6, 7]]);
+    let mut options = pytorch::Options { ranks: None, ..Default::default() };
+    options.set_steps(10, 15);
+    let Some(mut request) = recorded(root.path(), &script, options) else { return };
+    request.env.push(("RANK".into(), "5".into()));
+    let status = start(&request).wait();
+    assert_eq!(names(&status), ["trace-rank5-1.pt.trace.json"]);
+    assert_eq!(steps(&status.results[0]), [10, 11]);
+    let options = pytorch::Options { whole: true, ..Default::default() };
+    let Some(request) = recorded(root.path(), "import torch", options) else { return };
+    assert_eq!(names(&start(&request).wait()), ["trace-rank0-1.pt.trace.json"]);
+}
+
+#[test]
+fn memory_is_recorded_at_the_end_and_when_it_runs_out() {
+    let root = tempfile::tempdir().unwrap();
+    let options = pytorch::Options { memory: true, ..Default::default() };
+    let script = "import torch\ntorch.use_cuda()\ntorch.run_out_of_memory()";
+    let Some(request) = recorded(root.path(), script, options.clone()) else { return };
+    let status = start(&request).wait();
+    assert_eq!(
+        (status.exit, names(&status)),
+        (Some(Exit::Code(1)), vec!["memory-rank0-oom1.pickle".to_owned(), "memory-rank0.pickle".to_owned()])
+    );
+    let Some(request) = recorded(root.path(), "import torch", pytorch::Options { trace: false, ..options }) else {
+        return;
+    };
+    assert!(start(&request).wait().notes[0].contains("did not use CUDA"));
+}
+
+#[test]
+fn a_shadowed_sitecustomize_runs_and_forked_children_are_left_alone() {
+    let root = tempfile::tempdir().unwrap();
+    let own = root.path().join("own");
+    std::fs::create_dir(&own).unwrap();
+    std::fs::write(own.join("sitecustomize.py"), "import builtins; builtins.OWN = __file__").unwrap();
+    let script = "import os, torch\nprint(OWN)\noptimizer = torch.optim.SGD()\n\
+                  for step in range(9):\n    optimizer.step()\n    if step == 3 and os.fork() == 0:\n        \
+                  raise SystemExit(0)\n";
+    let Some(mut request) = recorded(root.path(), script, pytorch::Options::default()) else { return };
+    let stub = request.env[0].1.clone();
+    request.env[0].1 = std::env::join_paths([own.as_os_str(), &stub]).unwrap();
+    let run = start(&request);
+    let status = run.wait();
+    assert!(has_said(&run, "own/sitecustomize.py"), "{:?}", run.with_output(|output| output.lines().clone()));
+    assert_eq!(
+        (names(&status), steps(&status.results[0])),
+        (vec!["trace-rank0-1.pt.trace.json".to_owned()], vec![2, 3, 4, 5, 6])
+    );
+}
+
+#[test]
+fn a_run_that_is_stopped_at_any_stage_leaves_no_process() {
+    let root = tempfile::tempdir().unwrap();
+    let script = "import torch, time, subprocess, sys\ntorch.SLOW = 0.5\nprint('imported', flush=True)\n\
+                  child = subprocess.Popen([sys.executable, '-c', 'import torch, time; time.sleep(600)'])\n\
+                  optimizer = torch.optim.SGD()\nwhile True:\n    optimizer.step()\n    time.sleep(0.02)\n";
+    let is = |run: &Run, state: &str| run.status().processes.iter().any(|process| process.state == state);
+    for stage in ["started", "imported", "recording", "writing", "recorded"] {
+        let options = pytorch::Options { active: 30, ..Default::default() };
+        let Some(request) = recorded(root.path(), script, options) else { return };
+        let run = start(&request);
+        until(|| match stage {
+            "started" => true,
+            "imported" => has_said(&run, "imported"),
+            state => is(&run, state) || is(&run, "recorded"),
+        });
+        run.stop();
+        let status = run.wait();
+        assert!(status.exit != Some(Exit::Code(0)), "{stage}: {:?}", status.exit);
+        assert_eq!(registry::n_processes(&run.folder), 0, "{stage}");
+        let is_expected = ["recording", "writing", "recorded"].contains(&stage);
+        assert_eq!(!status.results.is_empty(), is_expected, "{stage}: {:?}", status.notes);
+    }
+}
+
+#[test]
+fn what_a_killed_lacuna_left_running_is_ended_at_the_next_start() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = folder::create(root.path(), "left").unwrap();
+    Manifest::default().write(&folder).unwrap();
+    drop(scratch::hold(&folder).unwrap());
+    let mut left = std::process::Command::new("sleep").arg("600").env("LACUNA_RUN", &folder).spawn().unwrap();
+    end_abandoned(root.path());
+    assert!(!left.wait().unwrap().success());
+    let [earlier] = &list(root.path())[..] else { panic!() };
+    assert!(earlier.manifest.has_ended && earlier.manifest.notes[0].contains("killed"));
+}

@@ -85,6 +85,11 @@ impl Words<'_> {
                 }
                 continue;
             }
+            if byte == b'\\' && self.rest.first() == Some(&b'\n') {
+                // The line goes on.
+                self.next();
+                continue;
+            }
             let bytes = word.get_or_insert_default();
             let quotes = matches!(byte, b'\'' | b'"' | b'\\') || (byte == b'$' && self.rest.first() == Some(&b'\''));
             if quotes {
@@ -94,10 +99,7 @@ impl Words<'_> {
                 b'\'' => self.until(b'\'', bytes)?,
                 b'"' => self.double(bytes)?,
                 b'$' if quotes => self.escaped(bytes)?,
-                b'\\' => match self.next().ok_or(SplitError::OpenBackslash)? {
-                    b'\n' => {}
-                    kept => bytes.push(kept),
-                },
+                b'\\' => bytes.push(self.next().ok_or(SplitError::OpenBackslash)?),
                 other => bytes.push(other),
             }
         }

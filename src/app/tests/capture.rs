@@ -1,0 +1,65 @@
+//! The launcher, with real processes.
+
+use eframe::egui::accesskit::Role;
+
+use super::*;
+
+/// A window without traces that shows the launcher, with this command typed.
+fn launcher(command: &str) -> Harness<'static, Option<App>> {
+    let mut harness = harness(Vec::new());
+    harness.get_by_label("Run a program and record it").click();
+    settle(&mut harness);
+    harness.get_by_role_and_label(Role::TextInput, "Command").focus();
+    settle(&mut harness);
+    type_text(&mut harness, command);
+    harness
+}
+
+fn has(label: &'static str) -> impl Fn(&Harness<'_, Option<App>>) -> bool {
+    move |harness| harness.query_all_by_label_contains(label).next().is_some()
+}
+
+#[test]
+fn a_program_runs_is_searched_and_listed() {
+    let mut harness = launcher("sh -c 'echo first; echo second >&2; exit 3'");
+    assert!(has("PYTHONUNBUFFERED=1")(&harness) || std::env::var_os("PYTHONUNBUFFERED").is_some());
+    harness.get_by_role_and_label(Role::RadioButton, "Nothing").click();
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, has("with exit code 3"));
+    assert!(has("first")(&harness) && has("second")(&harness));
+    harness.get_by_label("Search the output").focus();
+    settle(&mut harness);
+    type_text(&mut harness, "SECOND");
+    wait_for(&mut harness, has("1 of 2 lines"));
+    wait_for(&mut harness, has("Earlier runs"));
+    // Another start would forget nothing: the command is among the recent ones, and in the settings.
+    let kept = app(&harness).settings().views["capture"].to_string();
+    assert!(kept.contains("echo first"), "{kept}");
+}
+
+#[test]
+fn a_program_is_stopped_and_what_is_missing_is_said() {
+    let mut harness = launcher("sleep 600");
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, has("Running for"));
+    harness.get_by_label("Stop").click();
+    wait_for(&mut harness, has("with SIGINT"));
+    wait_for(&mut harness, has("no Python process of this run imported torch"));
+    let mut harness = launcher("no-such-program");
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, has("No program called no-such-program"));
+    let harness = launcher("a 'b");
+    assert!(has("A quotation mark is not closed")(&harness));
+}
+
+#[test]
+fn what_was_recorded_opens_by_itself() {
+    let trace = r#"{"traceEvents":[{"ph":"X","name":"step","cat":"cpu_op","pid":1,"tid":1,"ts":1,"dur":2}]}"#;
+    // A program that finds the folder of its run and leaves a result there, as the recorder does.
+    let mut harness =
+        launcher(&format!("sh -c 'echo $1 > $LACUNA_RUN/trace-rank0-1.pt.trace.json; sleep 600' sh '{trace}'"));
+    harness.get_by_label("Start").click();
+    wait_for(&mut harness, |harness| app(harness).session().traces().len() == 1);
+    // The program runs on; closing the window ends it.
+    drop(harness);
+}

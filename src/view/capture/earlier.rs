@@ -1,0 +1,190 @@
+//! The runs before, which can be opened, run again and deleted.
+
+use std::path::PathBuf;
+
+use eframe::egui::{self, RichText, Ui};
+use egui_extras::{Column, TableBuilder};
+
+use super::form::Form;
+use crate::capture::launch::{self, Earlier};
+use crate::command::Command;
+use crate::figures::format;
+use crate::job::{Job, Poll};
+use crate::view::ViewContext;
+use crate::view::states::{failed_ui, nothing_ui, working_ui};
+
+const ROW_HEIGHT: f32 = 24.0;
+
+/// The list of runs, read in the background.
+#[derive(Debug, Default)]
+pub struct EarlierRuns {
+    found: Vec<Earlier>,
+    was_read: bool,
+    /// Deletes a run if one is given, then lists what there is.
+    reading: Option<Job<Result<Vec<Earlier>, String>>>,
+    failure: Option<String>,
+    /// The run to delete, once the person says so again.
+    doomed: Option<PathBuf>,
+}
+
+/// What a person does with a run.
+enum Action {
+    Open,
+    Again,
+    Doom,
+    Delete,
+}
+
+impl EarlierRuns {
+    /// Reads the list again, since a run has ended.
+    pub fn look_again(&mut self) {
+        self.was_read = false;
+    }
+
+    fn read(&mut self, deleted: Option<PathBuf>, egui: &egui::Context) {
+        self.was_read = true;
+        let waker = egui.clone();
+        let work = move |_: &crate::job::Progress| {
+            let outcome = deleted.map_or(Ok(()), |folder| launch::delete(&folder));
+            outcome
+                .map(|()| launch::root().map(|root| launch::list(&root)).unwrap_or_default())
+                .map_err(|e| e.to_string())
+        };
+        match Job::spawn("runs", move || waker.request_repaint(), work) {
+            Ok(job) => self.reading = Some(job),
+            Err(error) => self.failure = Some(format!("No thread could be started: {error}")),
+        }
+    }
+
+    /// Paints the list; `form` gets the command of a run that is to run again.
+    pub fn ui(&mut self, form: &mut Form, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
+        if !self.was_read && self.reading.is_none() {
+            self.read(None, ui.ctx());
+        }
+        let outcome = match self.reading.as_ref().map(Job::poll) {
+            None | Some(Poll::Running) => None,
+            Some(Poll::Done(outcome)) => Some(outcome),
+            Some(Poll::Crashed(message)) => Some(Err(message)),
+        };
+        match outcome {
+            Some(Ok(found)) => (self.found, self.failure, self.reading) = (found, None, None),
+            Some(Err(why)) => (self.failure, self.reading) = (Some(why), None),
+            None => {}
+        }
+        ui.horizontal(|ui| {
+            ui.strong("Earlier runs");
+            let bytes: u64 = self.found.iter().map(|run| run.bytes).sum();
+            if !self.found.is_empty() {
+                ui.weak(format!("{}, {}", self.found.len(), format::bytes(bytes as f64)));
+            }
+        });
+        if let Some(why) = &self.failure {
+            failed_ui(why, ui);
+        }
+        if self.found.is_empty() {
+            match self.reading {
+                Some(_) => working_ui("Looking for runs…", ui),
+                None => nothing_ui("No program was run yet", "Type a command above and press Start", ui),
+            }
+            return;
+        }
+        if let Some((i, action)) = self.table_ui(ui) {
+            self.act(i, &action, form, ctx, ui.ctx());
+        }
+    }
+
+    fn table_ui(&self, ui: &mut Ui) -> Option<(usize, Action)> {
+        let table = TableBuilder::new(ui)
+            .id_salt("runs")
+            .striped(true)
+            .auto_shrink(false)
+            .min_scrolled_height(0.0)
+            .cell_layout(egui::Layout::left_to_right(egui::Align::Center))
+            .column(Column::initial(120.0).resizable(true).clip(true))
+            .column(Column::remainder().at_least(160.0).clip(true))
+            .column(Column::initial(90.0).resizable(true).clip(true))
+            .column(Column::initial(90.0).resizable(true).clip(true))
+            .column(Column::initial(150.0).resizable(true).clip(true))
+            .column(Column::exact(190.0));
+        let header = |mut row: egui_extras::TableRow<'_, '_>| {
+            for title in ["Started (UTC)", "Command", "Duration", "End", "Recorded", ""] {
+                row.col(|ui| {
+                    ui.strong(title);
+                });
+            }
+        };
+        let mut asked = None;
+        table.header(20.0, header).body(|body| {
+            body.rows(ROW_HEIGHT, self.found.len(), |mut row| {
+                let index = row.index();
+                let is_doomed = self.doomed.as_ref() == Some(&self.found[index].folder);
+                asked = row_ui(&self.found[index], is_doomed, &mut row).map(|action| (index, action)).or(asked.take());
+            });
+        });
+        asked
+    }
+
+    fn act(&mut self, i: usize, action: &Action, form: &mut Form, ctx: &mut ViewContext<'_>, egui: &egui::Context) {
+        let run = &self.found[i];
+        match action {
+            Action::Open => {
+                let paths = run.manifest.results.iter().map(|name| run.folder.join(name));
+                ctx.commands.extend(paths.map(Command::OpenPath));
+            }
+            Action::Again => form.take(&run.manifest),
+            Action::Doom => self.doomed = Some(run.folder.clone()),
+            Action::Delete => {
+                self.doomed = None;
+                self.read(Some(run.folder.clone()), egui);
+            }
+        }
+    }
+}
+
+fn row_ui(run: &Earlier, is_doomed: bool, row: &mut egui_extras::TableRow<'_, '_>) -> Option<Action> {
+    let manifest = &run.manifest;
+    row.col(|ui| {
+        ui.label(launch::shown_time(manifest.started_ms)).on_hover_text(run.folder.display().to_string());
+    });
+    row.col(|ui| {
+        let text = RichText::new(&manifest.command).monospace();
+        ui.add(egui::Label::new(text).truncate()).on_hover_text(&manifest.working_folder);
+    });
+    row.col(|ui| {
+        if manifest.exit().is_some() {
+            let ns = manifest.elapsed_ms.saturating_mul(1_000_000);
+            ui.label(format::duration(i64::try_from(ns).unwrap_or(i64::MAX)));
+        }
+    });
+    row.col(|ui| {
+        let end = manifest.exit().map_or("Not known".to_owned(), launch::Exit::shown);
+        ui.label(if manifest.has_ended { end } else { "Running".to_owned() });
+    });
+    row.col(|ui| {
+        let recorded = match &manifest.results[..] {
+            [] => "Nothing".to_owned(),
+            [one] => one.clone(),
+            several => format!("{} files", several.len()),
+        };
+        let why = [&manifest.results[..], &manifest.notes[..]].concat().join("\n");
+        ui.add(egui::Label::new(recorded).truncate()).on_hover_text(why);
+    });
+    let mut action = None;
+    row.col(|ui| {
+        let open = ui.add_enabled(!manifest.results.is_empty(), egui::Button::new("Open"));
+        if open.on_hover_text("Open what this run recorded").clicked() {
+            action = Some(Action::Open);
+        }
+        if ui.button("Use").on_hover_text("Take over this command").clicked() {
+            action = Some(Action::Again);
+        }
+        let can_delete = ui.add_enabled_ui(manifest.has_ended, |ui| match is_doomed {
+            true => ui.button("Delete?").on_hover_text("Delete the folder of this run with all that it recorded"),
+            false => ui.button("Delete").on_hover_text("Asks again before it deletes"),
+        });
+        if can_delete.inner.clicked() {
+            action = Some(if is_doomed { Action::Delete } else { Action::Doom });
+        }
+    });
+    action
+}

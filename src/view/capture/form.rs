@@ -1,0 +1,350 @@
+//! What is to run and how it is recorded, as a person fills it in; kept with the settings.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use eframe::egui::{self, RichText, TextEdit, Ui};
+use serde::{Deserialize, Serialize};
+
+use crate::capture::launch::{self, Place, Recorder, Request, words};
+use crate::capture::pytorch;
+use crate::widget::theme;
+
+const MAX_RECENT: usize = 20;
+const GRACE: Duration = Duration::from_secs(30);
+/// Stands for the name of the folder, which is known when the run starts.
+const NEW: &str = "NEW";
+
+/// Variables that help to find a fault: name, value, and what they do.
+const VARIABLES: [(&str, &str, &str); 9] = [
+    ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True", "Let segments grow, which avoids most fragmentation"),
+    ("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:128", "Never split larger blocks, which avoids fragmentation"),
+    ("PYTORCH_CUDA_ALLOC_CONF", "garbage_collection_threshold:0.6", "Free unused blocks above this share of memory"),
+    ("NCCL_DEBUG", "INFO", "Let NCCL tell what it does"),
+    ("NCCL_DEBUG_SUBSYS", "ALL", "Let all parts of NCCL tell it"),
+    ("TORCH_DISTRIBUTED_DEBUG", "DETAIL", "Check collectives for mismatches between ranks; slow"),
+    ("TORCH_LOGS", "recompiles,graph_breaks", "Tell why torch.compile compiles again or breaks graphs"),
+    ("TORCH_COMPILE_DEBUG", "1", "Write what torch.compile makes into a folder"),
+    ("CUDA_LAUNCH_BLOCKING", "1", "Run kernels one by one, so that errors show where they arise; slow"),
+];
+
+/// A command with all its settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Form {
+    /// The command as typed.
+    pub line: String,
+    /// Where it runs; empty is where Lacuna does.
+    folder: String,
+    /// Assignments to the environment, as typed.
+    env: String,
+    /// Whether it is only run.
+    is_plain: bool,
+    ranks: String,
+    options: pytorch::Options,
+}
+
+/// The form with what was run before.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Forms {
+    pub form: Form,
+    /// The latest first, no command twice.
+    pub recent: Vec<Form>,
+    /// Those that have a name.
+    presets: Vec<(String, Form)>,
+    #[serde(skip)]
+    new_name: String,
+}
+
+impl Form {
+    /// Takes over the command of an earlier run.
+    pub fn take(&mut self, manifest: &launch::Manifest) {
+        self.line.clone_from(&manifest.command);
+        self.folder.clone_from(&manifest.working_folder);
+        self.env = manifest.env.join(" ");
+        self.is_plain = manifest.recorder == "none";
+    }
+
+    /// What is to run, in a new folder in `root`.
+    ///
+    /// Errors: a sentence about what cannot be read.
+    pub fn request(&self, root: PathBuf) -> Result<Request, String> {
+        let mut line = words::split(&self.line).map_err(|error| error.to_string())?;
+        let added = words::split(&self.env).map_err(|error| format!("{error}, in the environment"))?;
+        if let Some(word) = added.argv.first() {
+            return Err(format!("The environment takes NAME=value: {}", words::quoted(word)));
+        }
+        line.env.splice(0..0, added.env);
+        let mut options = self.options.clone();
+        options.ranks = match self.ranks.trim() {
+            "" => Some([0].into()),
+            "all" => None,
+            ranks => Some(pytorch::ranks(ranks).ok_or("Ranks are numbers and ranges, such as 0,4-7, or all")?),
+        };
+        Ok(Request {
+            argv: line.argv,
+            env: line.env,
+            working_folder: Some(self.folder.trim()).filter(|folder| !folder.is_empty()).map(PathBuf::from),
+            recorder: if self.is_plain { Recorder::None } else { Recorder::PyTorch(options) },
+            place: Place::In(root),
+            grace: GRACE,
+            is_shown: false,
+        })
+    }
+
+    fn add_variable(&mut self, name: &str, value: &str) {
+        let start = format!("{name}=");
+        let known = self.env.split(' ').find(|word| word.starts_with(&start)).map(str::to_owned);
+        match known {
+            // Options of one variable are separated by commas.
+            Some(word) if word.contains(value) => {}
+            Some(word) => self.env = self.env.replace(&word, &format!("{word},{value}")),
+            None => {
+                let gap = if self.env.is_empty() || self.env.ends_with(' ') { "" } else { " " };
+                self.env.push_str(&format!("{gap}{name}={value}"));
+            }
+        }
+    }
+
+    /// Where it runs and in which environment.
+    fn place_ui(&mut self, ui: &mut Ui) {
+        egui::Grid::new("capture place").num_columns(2).spacing([12.0, 5.0]).show(ui, |ui| {
+            let label = ui.label("Working folder");
+            let edit = TextEdit::singleline(&mut self.folder).hint_text("Where Lacuna runs").desired_width(440.0);
+            ui.add(edit).labelled_by(label.id);
+            ui.end_row();
+            let label = ui.label("Environment");
+            ui.horizontal(|ui| {
+                let edit = TextEdit::singleline(&mut self.env).hint_text("NAME=value NAME=value").desired_width(440.0);
+                ui.add(edit).labelled_by(label.id);
+                ui.menu_button("Add…", |ui| {
+                    for (name, value, help) in VARIABLES {
+                        if ui.button(format!("{name}={value}")).on_hover_text(help).clicked() {
+                            self.add_variable(name, value);
+                        }
+                    }
+                });
+            });
+            ui.end_row();
+        });
+    }
+
+    /// What is recorded.
+    fn options_ui(&mut self, ui: &mut Ui) {
+        let options = &mut self.options;
+        ui.add_enabled_ui(!self.is_plain, |ui| {
+            ui.horizontal_wrapped(|ui| {
+                ui.checkbox(&mut options.trace, "Trace").on_hover_text("Record what ran, by torch.profiler");
+                ui.checkbox(&mut options.memory, "Memory history").on_hover_text(
+                    "Record the CUDA allocator's history: a snapshot at the end, and whenever memory runs out",
+                );
+            });
+            ui.add_enabled_ui(options.trace, |ui| trace_ui(options, ui));
+            ui.horizontal(|ui| {
+                let label = ui.label("Ranks");
+                ui.add(TextEdit::singleline(&mut self.ranks).hint_text("0").desired_width(120.0))
+                    .labelled_by(label.id)
+                    .on_hover_text("Which workers of a distributed training are recorded: 0,4-7 or all");
+            });
+        });
+    }
+}
+
+/// Which steps are in a trace, and what of them.
+fn trace_ui(options: &mut pytorch::Options, ui: &mut Ui) {
+    ui.horizontal_wrapped(|ui| {
+        ui.radio_value(&mut options.whole, false, "Steps of the optimizer");
+        ui.radio_value(&mut options.whole, true, "The whole run")
+            .on_hover_text("From the import of torch to the end: for programs without an optimizer");
+    });
+    ui.add_enabled_ui(!options.whole, |ui| {
+        ui.horizontal_wrapped(|ui| {
+            let mut number = |name: &str, value: &mut u32, least: u32, help: &str| {
+                let label = ui.label(name);
+                ui.add(egui::DragValue::new(value).range(least..=1_000_000)).labelled_by(label.id).on_hover_text(help);
+            };
+            number("Wait", &mut options.wait, 1, "Steps before the profiler begins; the first shows where steps are");
+            number("Warm up", &mut options.warmup, 0, "Steps with the profiler on whose events are thrown away");
+            number("Record", &mut options.active, 1, "Steps in each trace");
+            number("Repeat", &mut options.repeat, 1, "Traces, each after as much waiting and warm-up");
+        });
+    });
+    ui.horizontal_wrapped(|ui| {
+        for (name, value, help) in [
+            ("Shapes", &mut options.record_shapes, "Shapes of the inputs of operators"),
+            ("Python stacks", &mut options.with_stack, "Gives gaps to lines of code; slows the host down markedly"),
+            ("Allocations", &mut options.profile_memory, "Allocations as events of the trace"),
+            ("FLOPs", &mut options.with_flops, "Floating-point operations, as torch estimates them"),
+            ("Modules", &mut options.with_modules, "The modules of TorchScript"),
+        ] {
+            ui.checkbox(value, name).on_hover_text(help);
+        }
+    });
+}
+
+impl Forms {
+    /// Puts the command first among the recent ones.
+    pub fn remember(&mut self) {
+        self.recent.retain(|known| known.line != self.form.line);
+        self.recent.insert(0, self.form.clone());
+        self.recent.truncate(MAX_RECENT);
+    }
+
+    /// Paints the form; true if the command is to start.
+    pub fn ui(&mut self, can_start: bool, ui: &mut Ui) -> bool {
+        let mut is_asked = false;
+        ui.horizontal(|ui| {
+            let label = ui.strong("Command");
+            let width = (ui.available_width() - 210.0).max(120.0);
+            let edit = TextEdit::singleline(&mut self.form.line)
+                .font(egui::TextStyle::Monospace)
+                .hint_text("python3 train.py")
+                .desired_width(width);
+            let typed = ui.add(edit).labelled_by(label.id);
+            let is_entered = typed.lost_focus() && ui.input(|input| input.key_pressed(egui::Key::Enter));
+            let can_start = can_start && !self.form.line.trim().is_empty();
+            let start = ui.add_enabled(can_start, egui::Button::new("Start"));
+            is_asked = can_start && (is_entered || start.on_hover_text("Run the command and record it").clicked());
+            self.recent_ui(ui);
+        });
+        ui.horizontal_wrapped(|ui| {
+            ui.label("Record with");
+            ui.radio_value(&mut self.form.is_plain, false, "PyTorch profiler").on_hover_text(
+                "In every Python process that imports torch, unmodified. Costs 5 to 15 % of host time, more with stacks",
+            );
+            ui.radio_value(&mut self.form.is_plain, true, "Nothing").on_hover_text("Only run the command");
+        });
+        egui::CollapsingHeader::new("Options").id_salt("capture options").show(ui, |ui| {
+            self.form.options_ui(ui);
+            ui.add_space(4.0);
+            self.form.place_ui(ui);
+            ui.add_space(4.0);
+            self.presets_ui(ui);
+        });
+        self.preview_ui(ui);
+        is_asked
+    }
+
+    fn recent_ui(&mut self, ui: &mut Ui) {
+        ui.add_enabled_ui(!self.recent.is_empty(), |ui| {
+            ui.menu_button("Recent", |ui| {
+                for form in &self.recent {
+                    if ui.button(RichText::new(&form.line).monospace()).clicked() {
+                        self.form = form.clone();
+                    }
+                }
+            });
+        });
+    }
+
+    fn presets_ui(&mut self, ui: &mut Ui) {
+        ui.horizontal_wrapped(|ui| {
+            ui.label("Presets");
+            let mut removed = None;
+            for (i, (name, form)) in self.presets.iter().enumerate() {
+                if ui.button(name).on_hover_text(&form.line).clicked() {
+                    self.form = form.clone();
+                }
+                if ui.small_button("×").on_hover_text(format!("Forget {name}")).clicked() {
+                    removed = Some(i);
+                }
+            }
+            removed.map(|i| self.presets.remove(i));
+            let edit = TextEdit::singleline(&mut self.new_name).hint_text("Name").desired_width(100.0);
+            ui.add(edit).accessible_name("Name of the preset");
+            let can_save = !self.new_name.trim().is_empty();
+            let save = ui.add_enabled(can_save, egui::Button::new("Save as preset"));
+            if save.on_hover_text("Keep the command with its options under this name").clicked() {
+                let name = std::mem::take(&mut self.new_name).trim().to_owned();
+                self.presets.retain(|(known, _)| *known != name);
+                self.presets.push((name, self.form.clone()));
+            }
+        });
+    }
+
+    /// The command as it will run, or why it cannot.
+    fn preview_ui(&self, ui: &mut Ui) {
+        if self.form.line.trim().is_empty() {
+            return;
+        }
+        let root = launch::root().unwrap_or_default();
+        match self.form.request(root.clone()) {
+            Ok(request) => {
+                let line = request.command_line(&root.join(NEW));
+                ui.horizontal_wrapped(|ui| {
+                    if ui.button("Copy").on_hover_text("Copy the command as it will run, for a shell").clicked() {
+                        ui.ctx().copy_text(line.clone());
+                    }
+                    ui.weak("Runs");
+                    ui.add(egui::Label::new(RichText::new(&line).monospace()).wrap())
+                        .on_hover_text(format!("{NEW} stands for the folder of the run, which is named by its time"));
+                });
+                if let Some(hint) = hint(&request) {
+                    ui.weak(hint);
+                }
+            }
+            Err(why) => {
+                let error = theme::tokens(ui.visuals().dark_mode).severity[2];
+                ui.colored_label(error, why);
+            }
+        }
+    }
+}
+
+/// What a person may not expect of the command: a sentence.
+fn hint(request: &Request) -> Option<String> {
+    let is_of_shell = |word: &&std::ffi::OsString| {
+        ["|", "||", "&&", ";", "&", ">", ">>", "<", "2>", "2>&1"].iter().any(|special| word.as_os_str() == *special)
+    };
+    if let Some(word) = request.argv.iter().find(is_of_shell) {
+        let word = Path::new(word).display();
+        return Some(format!(
+            "No shell reads this: {word} is an argument like any other. For a shell, run bash -c '…'"
+        ));
+    }
+    let launched = launch::launched(&request.argv)?;
+    let Recorder::PyTorch(options) = &request.recorder else { return None };
+    let ranks = match &options.ranks {
+        None => "all ranks".to_owned(),
+        Some(ranks) => format!("rank {}", ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
+    };
+    let workers = launched.workers.map_or("workers".to_owned(), |n| format!("{n} workers"));
+    Some(format!("{} starts {workers}; {ranks} will be recorded", launched.by))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_says_what_runs() {
+        let form = Form {
+            line: "A=1 torchrun --nproc_per_node=8 'my train.py'".to_owned(),
+            env: "NCCL_DEBUG=INFO".to_owned(),
+            ranks: "0,2-3".to_owned(),
+            ..Default::default()
+        };
+        let request = form.request("/data".into()).unwrap();
+        assert_eq!(request.env.iter().map(|(name, _)| name.to_str().unwrap()).collect::<Vec<_>>(), ["NCCL_DEBUG", "A"]);
+        assert_eq!(request.argv, ["torchrun", "--nproc_per_node=8", "my train.py"]);
+        assert_eq!(hint(&request).unwrap(), "torchrun starts 8 workers; rank 0, 2, 3 will be recorded");
+        let line = request.command_line(Path::new("/data/NEW"));
+        assert!(line.contains("NCCL_DEBUG=INFO A=1 PYTHONPATH=/data/NEW/python"), "{line}");
+        let wrong = |form: Form| form.request("/data".into()).unwrap_err();
+        assert!(wrong(Form { line: "'a".to_owned(), ..form.clone() }).contains("not closed"));
+        assert!(wrong(Form { env: "b".to_owned(), ..form.clone() }).contains("NAME=value: b"));
+        assert!(wrong(Form { ranks: "x".to_owned(), ..form }).contains("0,4-7"));
+        let piped = Form { line: "a | b".to_owned(), ..Default::default() }.request("/data".into()).unwrap();
+        assert!(hint(&piped).unwrap().contains("No shell"));
+    }
+
+    #[test]
+    fn variables_are_added_once_and_their_options_joined() {
+        let mut form = Form::default();
+        for (name, value) in [("A", "x:1"), ("B", "2"), ("A", "y:2"), ("A", "x:1")] {
+            form.add_variable(name, value);
+        }
+        assert_eq!(form.env, "A=x:1,y:2 B=2");
+    }
+}

@@ -1,0 +1,216 @@
+//! The launcher: a command, what is recorded of it, its run with its output, and the runs before.
+//!
+//! The view owns the run; what it recorded opens by a command to the window as soon as it is whole.
+
+mod earlier;
+mod form;
+mod output;
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use eframe::egui::{self, Frame, Panel, RichText, Ui};
+use serde_json::Value;
+
+use self::earlier::EarlierRuns;
+use self::form::Forms;
+use self::output::OutputSearch;
+use super::states::failed_ui;
+use super::{Content, DockArea, View, ViewContext, ViewSpec};
+use crate::capture::launch::{self, Exit, LaunchError, Run, Stage, Status};
+use crate::command::Command;
+use crate::figures::format;
+use crate::job::{Job, Poll};
+use crate::widget::theme;
+
+/// Results of one run that open by themselves; others wait to be asked for.
+const MAX_OPENED: usize = 8;
+/// How often the elapsed time is painted anew.
+const TICK: Duration = Duration::from_millis(200);
+
+/// The description of the view.
+pub const SPEC: ViewSpec = ViewSpec {
+    id: "capture",
+    title: "Capture",
+    help: "Run a program, record it, and open what was recorded",
+    keys: &[],
+    area: DockArea::Center,
+    content: Content::Machine,
+    make: || Box::new(Capture::default()),
+};
+
+/// The capture tab.
+#[derive(Debug, Default)]
+pub struct Capture {
+    forms: Forms,
+    starting: Option<Job<Result<Run, LaunchError>>>,
+    /// The latest run, also after its end.
+    run: Option<Run>,
+    /// Why the last start failed.
+    failure: Option<String>,
+    /// Results that were opened.
+    opened: HashSet<PathBuf>,
+    has_ended: bool,
+    output: OutputSearch,
+    earlier: EarlierRuns,
+}
+
+impl View for Capture {
+    fn ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
+        let status = self.run.as_ref().map(Run::status);
+        let is_busy = self.starting.is_some() || status.as_ref().is_some_and(|status| status.stage < Stage::Ended);
+        Frame::NONE.inner_margin(8).show(ui, |ui| {
+            if self.forms.ui(!is_busy, ui) {
+                self.start(ui.ctx());
+            }
+            if let Some(why) = &self.failure {
+                failed_ui(why, ui);
+            }
+            if self.starting.is_some() {
+                ui.weak("Starting…");
+            }
+            ui.separator();
+            let (Some(run), Some(status)) = (&self.run, &status) else {
+                self.earlier.ui(&mut self.forms.form, ctx, ui);
+                return;
+            };
+            let height = ui.available_height() * 0.35;
+            let panel = Panel::bottom(egui::Id::unique("capture earlier")).frame(Frame::NONE);
+            panel.resizable(true).default_size(height).min_size(80.0).show(ui, |ui| {
+                ui.set_min_size(ui.available_size());
+                ui.add_space(4.0);
+                self.earlier.ui(&mut self.forms.form, ctx, ui);
+            });
+            run_ui(run, status, ctx, ui);
+            self.output.ui(run, ui);
+        });
+        if is_busy {
+            ui.ctx().request_repaint_after(TICK);
+        }
+    }
+
+    fn update(&mut self, ctx: &mut ViewContext<'_>, _egui: &egui::Context) {
+        match self.starting.as_ref().map(Job::poll) {
+            None | Some(Poll::Running) => {}
+            Some(Poll::Done(Ok(run))) => {
+                self.run = Some(run);
+                self.starting = None;
+            }
+            Some(Poll::Done(Err(error))) => {
+                self.failure = Some(error.to_string());
+                self.starting = None;
+            }
+            Some(Poll::Crashed(message)) => {
+                self.failure = Some(format!("The start crashed: {message}"));
+                self.starting = None;
+            }
+        }
+        let Some(run) = &self.run else { return };
+        let status = run.status();
+        for result in &status.results {
+            if self.opened.len() < MAX_OPENED && self.opened.insert(result.path.clone()) {
+                ctx.commands.push(Command::OpenPath(result.path.clone()));
+            }
+        }
+        if status.stage == Stage::Ended && !std::mem::replace(&mut self.has_ended, true) {
+            self.earlier.look_again();
+        }
+    }
+
+    fn is_pending(&self) -> bool {
+        self.starting.is_some()
+    }
+
+    fn save(&self) -> Value {
+        serde_json::to_value(&self.forms).unwrap_or_default()
+    }
+
+    fn load(&mut self, saved: &Value) {
+        self.forms = serde_json::from_value(saved.clone()).unwrap_or_default();
+    }
+}
+
+impl Capture {
+    fn start(&mut self, egui: &egui::Context) {
+        self.failure = None;
+        let Some(root) = launch::root() else {
+            self.failure = Some("There is no folder for results: set XDG_DATA_HOME or HOME".to_owned());
+            return;
+        };
+        let request = match self.forms.form.request(root) {
+            Ok(request) => request,
+            Err(why) => {
+                self.failure = Some(why);
+                return;
+            }
+        };
+        self.forms.remember();
+        self.run = None;
+        self.has_ended = false;
+        self.opened.clear();
+        self.output.reset();
+        let (waker, started) = (egui.clone(), egui.clone());
+        let wake = move || waker.request_repaint();
+        let job = Job::spawn("launch", move || started.request_repaint(), move |_| Run::start(&request, |_| (), wake));
+        match job {
+            Ok(job) => self.starting = Some(job),
+            Err(error) => self.failure = Some(format!("No thread could be started: {error}")),
+        }
+    }
+}
+
+/// Time that passes: `0:07`, `1:02:03`.
+fn clock(elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs();
+    let (h, m, s) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if h > 0 { format!("{h}:{m:02}:{s:02}") } else { format!("{m}:{s:02}") }
+}
+
+/// The state of the run, its results, and how to stop it.
+fn run_ui(run: &Run, status: &Status, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
+    let tokens = theme::tokens(ui.visuals().dark_mode);
+    let elapsed = format::duration(i64::try_from(status.elapsed.as_nanos()).unwrap_or(i64::MAX));
+    ui.horizontal_wrapped(|ui| {
+        let stop = match status.stage {
+            Stage::Running => Some(("Stop", "Ask the program to end (SIGINT); what it recorded until then is kept")),
+            Stage::Interrupted => Some(("Stop now", "End the program (SIGTERM); what it recorded is kept if it can")),
+            Stage::Terminated => Some(("Kill", "Kill the program (SIGKILL); what is not written yet is lost")),
+            Stage::Killed | Stage::Ending | Stage::Ended => None,
+        };
+        if let Some((name, help)) = stop
+            && ui.button(name).on_hover_text(help).clicked()
+        {
+            run.stop();
+        }
+        if status.stage < Stage::Ended {
+            ui.spinner();
+        }
+        let state = match (status.stage, status.exit) {
+            (Stage::Running, _) => format!("Running for {}", clock(status.elapsed)),
+            (Stage::Interrupted, _) => format!("Asked to end; running for {}", clock(status.elapsed)),
+            (Stage::Terminated, _) => format!("Told to end; running for {}", clock(status.elapsed)),
+            (Stage::Killed | Stage::Ending, _) | (Stage::Ended, None) => "Ending".to_owned(),
+            (Stage::Ended, Some(exit)) => format!("Ended after {elapsed} with {}", exit.shown()),
+        };
+        let is_bad = status.exit.is_some_and(|exit| exit != Exit::Code(0));
+        ui.label(RichText::new(state).strong().color(if is_bad { tokens.severity[2] } else { tokens.strong_text }));
+        for process in status.processes.iter().filter(|process| process.steps > 0 || process.state != "waiting") {
+            ui.weak(format!("rank {}: {}", process.rank, process.state))
+                .on_hover_text(format!("Process {}, torch {}", process.pid, process.torch));
+        }
+    });
+    ui.horizontal_wrapped(|ui| {
+        for result in &status.results {
+            let size = format::bytes(result.bytes as f64);
+            let open = ui.link(result.name()).on_hover_text(format!("Open {}", result.path.display()));
+            if open.clicked() {
+                ctx.commands.push(Command::OpenPath(result.path.clone()));
+            }
+            ui.weak(size);
+        }
+    });
+    for note in &status.notes {
+        ui.colored_label(tokens.severity[1], note);
+    }
+}
