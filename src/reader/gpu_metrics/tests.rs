@@ -6,6 +6,9 @@ use crate::model::{Counter, CounterUnit};
 fn read_text(format: &FileFormat, text: &str) -> Result<Trace, ReadError> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text).unwrap();
+    // 22 November 2026, 16:30:58 UTC.
+    let written = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_795_365_058);
+    file.as_file().set_modified(written).unwrap();
     assert!((format.sniff)(&Head::new(&text.as_bytes()[..text.len().min(4096)])), "{text}");
     let Contents::Trace(_, read) = &format.contents else { panic!() };
     read(&Source::file(file.path()).unwrap(), Options::default(), &Progress::default())
@@ -88,8 +91,9 @@ fn nvidia_smi_is_read_with_and_without_units() {
     assert_eq!(counter(&trace, "GPU 1: NVIDIA H100", "pstate").value, [2.0]);
     assert!(trace.tracks.iter().all(|track| !track.name.starts_with("fan")), "absent, not zero");
     assert_eq!((trace.import.shown, trace.import.rejected), (11, 1));
-    // The file is new and its times are not, so nothing tells the zone.
-    assert_eq!(memory.ts[0], 1_795_368_655_123_000_000);
+    // The file was written an hour earlier by UTC than its last row says, which is not whole.
+    assert_eq!(memory.ts[0], 1_795_365_055_123_000_000);
+    assert!(trace.import.problems.iter().any(|problem| problem.reason.contains("UTC+1:00")), "{:?}", trace.import);
 }
 
 #[test]

@@ -52,10 +52,13 @@ impl Zone {
 
     /// What a person should know of the zone; `None` if no time lacked one.
     pub fn note(&self) -> Option<String> {
-        let (hours, minutes) = (self.offset / (3600 * SECOND), self.offset.abs() / (60 * SECOND) % 60);
+        let minutes = self.offset.abs() / (60 * SECOND);
+        let (sign, hours, minutes) = (if self.offset < 0 { '-' } else { '+' }, minutes / 60, minutes % 60);
         self.is_used.get().then(|| match self.is_known {
             true => {
-                format!("Times without a zone: taken as UTC{hours:+}:{minutes:02}, judged by when the file was written")
+                format!(
+                    "Times without a zone: taken as UTC{sign}{hours}:{minutes:02}, judged by when the file was written"
+                )
             }
             false => "Times without a zone: taken as UTC".to_owned(),
         })
