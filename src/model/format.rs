@@ -12,6 +12,8 @@ pub enum Format {
     Snapshot,
     /// PyTorch's `export_memory_timeline`.
     MemoryTimeline,
+    /// Logs of GPU metrics: JSON lines, and the CSV of nvidia-smi.
+    GpuMetrics,
 }
 
 impl Format {
@@ -22,6 +24,7 @@ impl Format {
             Self::Nsys => "nsys",
             Self::Snapshot => "snapshot",
             Self::MemoryTimeline => "memory_timeline",
+            Self::GpuMetrics => "gpu_metrics",
         }
     }
 
@@ -30,6 +33,7 @@ impl Format {
         match self {
             Self::ChromeTrace => Some("PyTorch: record with ProfilerActivity.CUDA on a machine with a GPU"),
             Self::Nsys => Some("Record with `nsys profile --trace=cuda,nvtx` on a machine with a GPU"),
+            Self::GpuMetrics => Some("Record what runs as well: with the PyTorch profiler or Nsight Systems"),
             Self::Snapshot | Self::MemoryTimeline => None,
         }
     }

@@ -1,7 +1,7 @@
 //! Known file formats: detection by the first bytes, and the reader of each.
 
 use super::source::Source;
-use super::{Options, ReadError, archive, chrome_trace, memory_timeline, nsys, refused, snapshot};
+use super::{Options, ReadError, archive, chrome_trace, gpu_metrics, memory_timeline, nsys, refused, snapshot};
 use crate::job::Progress;
 use crate::model::{Format, Trace};
 
@@ -51,6 +51,8 @@ pub const FORMATS: &[FileFormat] = &[
     refused::NESTED_LISTS,
     snapshot::JSON,
     snapshot::EMBEDDED,
+    gpu_metrics::JSON_LINES,
+    gpu_metrics::NVIDIA_SMI,
     chrome_trace::FORMAT,
     refused::FTRACE,
     refused::BLANK,
@@ -159,6 +161,8 @@ mod tests {
                 ],
             ),
             (snapshot::JSON, &[b"{\"segments\": [", b"[{\"device\": 0, \"address\": 1, \"total_size\": 2"]),
+            (gpu_metrics::JSON_LINES, &[b"{\"gpu_id\": 0, \"power_w\": 70.5, \"timestamp\": 1700000000.5}\n{\"gpu"]),
+            (gpu_metrics::NVIDIA_SMI, &[b"timestamp, utilization.gpu [%], memory.used [MiB]\n"]),
             (snapshot::EMBEDDED, &[b"[{\"name\": \"snapshot.pickle\", \"base64\": \"gAR9"]),
             (
                 snapshot::PAGE,
@@ -202,7 +206,7 @@ mod tests {
         assert!(read.contains(&"pickle") && read.contains(&"json") && !read.contains(&"nsys-rep"), "{read:?}");
         let known = unknown();
         assert!(
-            known.contains("(.pickle, .pkl)") && known.contains("gzip (.gz, .tgz)") && known.len() < 400,
+            known.contains("(.pickle, .pkl)") && known.contains("gzip (.gz, .tgz)") && known.len() < 500,
             "{known}"
         );
     }

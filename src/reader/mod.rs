@@ -4,6 +4,7 @@ mod archive;
 mod chrome_trace;
 mod folder;
 mod format;
+mod gpu_metrics;
 mod memory_timeline;
 mod nsys;
 mod pickle;

@@ -8,7 +8,7 @@ use crate::live::{Unit, text};
 use crate::widget::series_color::series_color;
 use crate::widget::theme;
 
-const WIDTH: f32 = 310.0;
+const WIDTH: f32 = 400.0;
 
 /// The color of a device by its place: that of its lines.
 pub fn color(device: usize, is_dark: bool) -> Color32 {
@@ -19,7 +19,8 @@ pub fn color(device: usize, is_dark: bool) -> Color32 {
 
 /// * `hidden`: UUIDs of devices whose lines are hidden.
 pub fn ui(shown: &Shown, hidden: &mut Vec<String>, ui: &mut Ui) {
-    ui.horizontal_wrapped(|ui| {
+    let layout = egui::Layout::left_to_right(egui::Align::TOP).with_main_wrap(true);
+    ui.with_layout(layout, |ui| {
         for (i, device) in shown.devices.iter().enumerate() {
             let tokens = theme::tokens(ui.visuals().dark_mode);
             let frame =
@@ -70,10 +71,12 @@ fn card_ui(place: usize, device: &Device, is_one_of_many: bool, hidden: &mut Vec
         let value = format!("{} of {}", text(Unit::Bytes, used), text(Unit::Bytes, total));
         bar_ui("Memory", used / total.max(1.0), &value, color(place, ui.visuals().dark_mode), ui);
     }
-    egui::Grid::new(("values", place)).num_columns(2).spacing([12.0, 2.0]).show(ui, |ui| {
-        for (title, value) in &device.values {
-            ui.weak(*title);
-            ui.label(value);
+    egui::Grid::new(("values", place)).num_columns(4).spacing([10.0, 2.0]).show(ui, |ui| {
+        for pair in device.values.chunks(2) {
+            for (title, value) in pair {
+                ui.weak(*title);
+                ui.label(value);
+            }
             ui.end_row();
         }
     });

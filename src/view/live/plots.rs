@@ -1,7 +1,7 @@
 //! History plots, one a metric, with a line for each device.
 
 use eframe::egui::{self, Id, RichText, Role, Ui, WidgetInfo, vec2};
-use egui_plot::{HLine, HoverPosition, Line, LineStyle, Plot, PlotPoints};
+use egui_plot::{GridMark, HLine, HoverPosition, Line, LineStyle, Plot, PlotPoints};
 
 use super::devices::color;
 use super::shown::{PlotLine, PlotLines, Shown};
@@ -52,7 +52,9 @@ fn plot_ui(plot: &PlotLines, shown: &Shown, hidden: &[String], ui: &mut Ui) {
         .include_y(0.0)
         .include_y(plot.top)
         .link_cursor(Id::unique("live plots"), [true, false])
-        .y_axis_min_width(54.0)
+        .y_axis_min_width(58.0)
+        .x_grid_spacer(move |_| marks(-seconds, 0.0, seconds / 4.0))
+        .y_grid_spacer(|input| marks(input.bounds.0, input.bounds.1, step(input.bounds.1 - input.bounds.0)))
         .y_axis_formatter(move |mark, _| text(unit, mark.value))
         .x_axis_formatter(|mark, _| ago(mark.value))
         .label_formatter(move |at| match at {
@@ -69,7 +71,7 @@ fn plot_ui(plot: &PlotLines, shown: &Shown, hidden: &[String], ui: &mut Ui) {
                 area.line(Line::new(&line.name, points).color(color(line.device, is_dark)).width(1.5).style(style));
             }
         }
-        let alarm = theme::tokens(is_dark).severity[2];
+        let alarm = theme::tokens(is_dark).severity[1];
         for &level in &plot.levels {
             area.hline(HLine::new("Alarm", level).color(alarm).width(1.0).style(LineStyle::dashed_loose()));
         }
@@ -77,12 +79,45 @@ fn plot_ui(plot: &PlotLines, shown: &Shown, hidden: &[String], ui: &mut Ui) {
     response.response.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("{}: {now}", plot.title)));
 }
 
+/// The multiples of `step` from `low` to `high`.
+fn marks(low: f64, high: f64, step: f64) -> Vec<GridMark> {
+    let first = (low / step).ceil() as i64;
+    let values = (first..first + 16).map(|i| i as f64 * step).take_while(|value| *value <= high);
+    values.map(|value| GridMark { value, step_size: step }).collect()
+}
+
+/// A round distance of which two to five fit into the range.
+fn step(range: f64) -> f64 {
+    let rough = (range / 2.5).max(1e-9);
+    let power = 10_f64.powf(rough.log10().floor());
+    let digit = [5.0, 2.0, 1.0].into_iter().find(|digit| digit * power <= rough).unwrap_or(1.0);
+    digit * power
+}
+
 /// A moment in seconds from now: `-30 s`, `-5 min`, `now`.
 fn ago(seconds: f64) -> String {
     match seconds {
         _ if seconds > -0.05 => "now".to_owned(),
-        _ if seconds <= -120.0 => format!("{:.0} min", seconds / 60.0),
+        _ if seconds <= -120.0 => format!("{} min", (seconds / 6.0).round() / 10.0),
         _ if seconds.fract().abs() < 0.05 => format!("{seconds:.0} s"),
         _ => format!("{seconds:.1} s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_round_and_few() {
+        let values = |low, high| marks(low, high, step(high - low)).iter().map(|mark| mark.value).collect::<Vec<_>>();
+        assert_eq!(values(-6.0, 106.0), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
+        assert_eq!(values(0.0, 85.5e9), [0.0, 20e9, 40e9, 60e9, 80e9]);
+        assert!(values(0.0, 0.0).len() <= 16);
+    }
+
+    #[test]
+    fn moments_are_told_from_now() {
+        assert_eq!([0.0, -30.0, -7.5, -150.0, -1800.0].map(ago), ["now", "-30 s", "-7.5 s", "-2.5 min", "-30 min"]);
     }
 }

@@ -1,0 +1,153 @@
+//! Logs of metrics over time, each column a counter: JSON lines as `lacuna monitor` and monitors in guides write them,
+//! and the CSV of `nvidia-smi --query-gpu=… --format=csv -l 1`.
+
+mod columns;
+mod csv;
+mod lines;
+#[cfg(test)]
+mod tests;
+mod time;
+
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use serde_json::{Map, Value};
+
+use self::columns::Columns;
+use self::time::Zone;
+use super::format::{Contents, FileFormat, Head};
+use super::source::Source;
+use super::{Options, ReadError};
+use crate::job::Progress;
+use crate::model::{Format, Severity, Trace, TraceBuilder};
+
+/// The longest line; a reading of a GPU has about one kilobyte.
+const MAX_LINE: u64 = 1 << 20;
+/// Lines between two looks whether the person canceled.
+const LINES_AT_ONCE: u64 = 256;
+
+pub const JSON_LINES: FileFormat = FileFormat {
+    name: "logs of GPU metrics in JSON lines",
+    extensions: &["jsonl", "ndjson"],
+    sniff: |head| first_line(head).is_some_and(is_reading),
+    contents: Contents::Trace(Format::GpuMetrics, |source, options, progress| {
+        read(source, options, progress, "JSON lines", lines::take)
+    }),
+};
+
+pub const NVIDIA_SMI: FileFormat = FileFormat {
+    name: "CSV of nvidia-smi",
+    extensions: &["csv"],
+    sniff: |head| first_line(head).is_some_and(csv::is_header),
+    contents: Contents::Trace(Format::GpuMetrics, |source, options, progress| {
+        let mut table = csv::Table::default();
+        read(source, options, progress, "nvidia-smi", move |line, columns, zone| table.take(line, columns, zone))
+    }),
+};
+
+/// The first line, if all of it is there.
+fn first_line<'a>(head: &Head<'a>) -> Option<&'a str> {
+    let end = memchr::memchr(b'\n', head.text);
+    let line = match end {
+        Some(end) => &head.text[..end],
+        None if head.bytes.len() < super::format::HEAD => head.text,
+        None => return None,
+    };
+    std::str::from_utf8(line).ok()
+}
+
+/// Whether a line is one reading: an object with a time and a number beside it, and not an event of a Chrome trace.
+fn is_reading(line: &str) -> bool {
+    // Parsing is for what may be one; other formats have long first lines as well.
+    if !line.trim_start().starts_with('{') || !lines::TIMES.iter().any(|key| line.contains(key)) {
+        return false;
+    }
+    let Ok(object) = serde_json::from_str::<Map<String, Value>>(line) else { return false };
+    let is_number = |(key, value): (&String, &Value)| value.is_number() && !lines::TIMES.contains(&key.as_str());
+    let has_time = lines::TIMES.iter().any(|&key| object.get(key).is_some_and(|of| of.is_number() || of.is_string()));
+    has_time && object.iter().any(is_number) && !object.contains_key("ph") && !object.contains_key("traceEvents")
+}
+
+/// The end of a plain file, to know its last line; `None` of one that is packed.
+fn tail(path: &Path) -> Option<String> {
+    let mut file = std::fs::File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(4096))).ok()?;
+    let mut bytes = Vec::new();
+    file.take(4096).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// What became of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    Values,
+    /// It names the columns.
+    Header,
+    NotAReading,
+    NoTime,
+}
+
+/// Reads a log line by line.
+///
+/// Errors: no line could be read, canceled, or the file cannot be read.
+fn read(
+    source: &Source,
+    options: Options,
+    progress: &Progress,
+    producer: &str,
+    mut take: impl FnMut(&str, &mut Columns, &Zone) -> Taken,
+) -> Result<Trace, ReadError> {
+    let text = source.open(options)?;
+    let zone = Zone::of_file(&source.path);
+    let mut reader = BufReader::new(text.reader);
+    let (mut columns, mut line) = (Columns::default(), Vec::new());
+    let mut offset = 0;
+    let mut builder = TraceBuilder::default();
+    for n in 0_u64.. {
+        if n.is_multiple_of(LINES_AT_ONCE) {
+            progress.set_done(text.file_bytes.load(Ordering::Relaxed));
+            if progress.is_cancelled() {
+                return Err(ReadError::Cancelled);
+            }
+        }
+        line.clear();
+        let length = reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line)? as u64;
+        if length == 0 {
+            break;
+        }
+        let content = line.trim_ascii();
+        let reason = match std::str::from_utf8(content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content)) {
+            Ok("") => None,
+            Ok(content) => match take(content, &mut columns, &zone) {
+                Taken::Values | Taken::Header => None,
+                Taken::NotAReading => Some("Line that is not a reading: not shown"),
+                Taken::NoTime => Some("Reading without a time: not shown"),
+            },
+            Err(_) => Some("Line that is not text: not shown"),
+        };
+        if let Some(reason) = reason {
+            builder.import.read += 1;
+            builder.import.reject(Severity::Warn, reason, 1, Some(offset));
+        }
+        offset += length;
+    }
+    for (severity, note) in text.notes.take() {
+        builder.import.note(severity, &note, 1, None);
+    }
+    super::note_source(&mut builder.info, source, offset);
+    producer.clone_into(&mut builder.info.producer);
+    if columns.is_empty() {
+        let how = "add timestamp to --query-gpu, or write the logs with `lacuna monitor --out`";
+        return Err(ReadError::NotATrace(format!("A log of GPU metrics without a reading that has a time: {how}")));
+    }
+    if let Some(note) = zone.note() {
+        builder.import.note(Severity::Note, &note, 1, None);
+    }
+    columns.add_to(&mut builder);
+    let mut trace = builder.finish();
+    trace.info.utc_offset_ns = Some(0);
+    trace.import.sort();
+    Ok(trace)
+}

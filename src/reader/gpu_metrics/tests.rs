@@ -1,0 +1,111 @@
+//! Logs of several writers, whole and damaged.
+
+use super::*;
+use crate::model::{Counter, CounterUnit};
+
+fn read_text(format: &FileFormat, text: &str) -> Result<Trace, ReadError> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    // 22 November 2026, 16:30:58 UTC.
+    let written = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_795_365_058);
+    file.as_file().set_modified(written).unwrap();
+    assert!((format.sniff)(&Head::new(&text.as_bytes()[..text.len().min(4096)])), "{text}");
+    let Contents::Trace(_, read) = &format.contents else { panic!() };
+    read(&Source::file(file.path()).unwrap(), Options::default(), &Progress::default())
+}
+
+fn counter<'a>(trace: &'a Trace, device: &str, name: &str) -> &'a Counter {
+    let is_it = |counter: &&Counter| {
+        let track = trace.track(counter.track);
+        track.name == name && trace.processes[track.process.0 as usize].name == device
+    };
+    trace.counters.iter().find(is_it).unwrap_or_else(|| panic!("{device} {name}: {:?}", trace.tracks))
+}
+
+#[test]
+fn json_lines_become_counters_of_each_gpu() {
+    let text = "{\"gpu_id\": 0, \"gpu_util_pct\": 45, \"memory_util_pct\": 20, \"memory_used_gb\": 2.5, \
+                \"memory_total_gb\": 80.0, \"power_w\": 310.5, \"temperature_c\": 54, \"timestamp\": 1700000000.25}\n\
+                {\"gpu_id\": 1, \"gpu_util_pct\": 5, \"timestamp\": 1700000000.5}\n\
+                {\"gpu_id\": 0, \"gpu_util_pct\": 50, \"timestamp\": 1700000001.25}\n\
+                nonsense\n{\"gpu_id\": 0, \"gpu_util_pct\": 1}\n{\"gpu_id\": 0, \"gpu_util";
+    let trace = read_text(&JSON_LINES, text).unwrap();
+    let utilization = counter(&trace, "GPU 0", "GPU utilization");
+    assert_eq!((utilization.unit, utilization.value.as_slice()), (CounterUnit::Percent, &[45.0, 50.0][..]));
+    assert_eq!(utilization.ts, [1_700_000_000_250_000_000, 1_700_000_001_250_000_000]);
+    let memory = counter(&trace, "GPU 0", "Memory used");
+    assert_eq!((memory.unit, memory.value.as_slice()), (CounterUnit::Bytes, &[2.5e9][..]));
+    assert_eq!(counter(&trace, "GPU 0", "Power [W]").value, [310.5]);
+    assert_eq!(counter(&trace, "GPU 1", "GPU utilization").value, [5.0]);
+    let import = &trace.import;
+    assert_eq!((import.read, import.shown, import.merged, import.rejected), (11, 8, 0, 3));
+    assert_eq!(trace.info.utc_offset_ns, Some(0));
+}
+
+#[test]
+fn lines_of_our_own_are_exact() {
+    let text = "{\"gpu_id\":\"0:1\",\"memory_used_gb\":2.5,\"timestamp\":1700000000.1234567,\
+                \"time_ns\":1700000000123456789,\"gpu_name\":\"H100\",\"uuid\":\"MIG-1\",\
+                \"memory_used_bytes\":2500000001,\"pcie_tx_bytes_per_s\":1000}";
+    let trace = read_text(&JSON_LINES, text).unwrap();
+    let memory = counter(&trace, "GPU 0:1: H100", "Memory used");
+    assert_eq!((memory.ts[0], memory.value[0]), (1_700_000_000_123_456_789, 2_500_000_001.0));
+    assert_eq!(counter(&trace, "GPU 0:1: H100", "PCIe sent [B/s]").value, [1000.0]);
+    assert_eq!((trace.import.read, trace.import.shown, trace.import.merged), (3, 2, 1));
+}
+
+#[test]
+fn any_log_with_times_and_numbers_is_read() {
+    let text =
+        "{\"step\": 3, \"timestamp\": \"2026-11-22T17:30:55+00:00\", \"gpu_utilization\": 71.5, \"batch_size\": 8}";
+    let trace = read_text(&JSON_LINES, text).unwrap();
+    assert_eq!(counter(&trace, "Metrics", "GPU utilization").unit, CounterUnit::Percent);
+    assert_eq!(counter(&trace, "Metrics", "Batch size").ts, [1_795_368_655_000_000_000]);
+}
+
+#[test]
+fn other_json_is_not_a_log() {
+    for text in [
+        "{\"traceEvents\": [], \"timestamp\": 1}",
+        "{\"ph\": \"X\", \"ts\": 1, \"timestamp\": 2, \"dur\": 3}",
+        "{\"timestamp\": 5}",
+        "{\n\"timestamp\": 5}",
+        "[{\"timestamp\": 5, \"a\": 1}]",
+    ] {
+        assert!(!(JSON_LINES.sniff)(&Head::new(text.as_bytes())), "{text}");
+    }
+}
+
+#[test]
+fn nvidia_smi_is_read_with_and_without_units() {
+    let text = "timestamp, name, index, utilization.gpu [%], memory.used [MiB], power.draw [W], pstate, fan.speed [%]\n\
+                2026/11/22 17:30:55.123, NVIDIA H100, 0, 45 %, 1024 MiB, 310.50 W, P0, [N/A]\n\
+                2026/11/22 17:30:55.125, NVIDIA H100, 1, 5 %, 0 MiB, [Not Supported], P2, [N/A]\n\
+                2026/11/22 17:30:56.123, NVIDIA H100, 0, 50, 2048, 311, P0, [N/A]\n\
+                timestamp, name, index, utilization.gpu [%], memory.used [MiB], power.draw [W], pstate, fan.speed [%]\n\
+                2026/11/22 17:3";
+    let trace = read_text(&NVIDIA_SMI, text).unwrap();
+    let memory = counter(&trace, "GPU 0: NVIDIA H100", "memory.used");
+    assert_eq!((memory.unit, memory.value.as_slice()), (CounterUnit::Bytes, &[1_073_741_824.0, 2_147_483_648.0][..]));
+    assert_eq!(counter(&trace, "GPU 0: NVIDIA H100", "power.draw [W]").value, [310.5, 311.0]);
+    assert_eq!(counter(&trace, "GPU 1: NVIDIA H100", "pstate").value, [2.0]);
+    assert!(trace.tracks.iter().all(|track| !track.name.starts_with("fan")), "absent, not zero");
+    assert_eq!((trace.import.shown, trace.import.rejected), (11, 1));
+    // The file was written an hour earlier by UTC than its last row says, which is not whole.
+    assert_eq!(memory.ts[0], 1_795_365_055_123_000_000);
+    assert!(trace.import.problems.iter().any(|problem| problem.reason.contains("UTC+1:00")), "{:?}", trace.import);
+}
+
+#[test]
+fn rows_without_an_id_are_of_one_gpu_after_the_other() {
+    let text = "timestamp, utilization.gpu [%]\n2026/11/22 17:30:55.000, 1 %\n2026/11/22 17:30:55.000, 2 %\n\
+                2026/11/22 17:30:56.000, 3 %\n2026/11/22 17:30:56.000, 4 %\n";
+    let trace = read_text(&NVIDIA_SMI, text).unwrap();
+    assert_eq!(counter(&trace, "GPU 1", "utilization.gpu").value, [2.0, 4.0]);
+}
+
+#[test]
+fn a_log_without_times_says_what_to_add() {
+    let Err(ReadError::NotATrace(text)) = read_text(&NVIDIA_SMI, "utilization.gpu [%]\n5 %\n") else { panic!() };
+    assert!(text.contains("add timestamp to --query-gpu"), "{text}");
+}
