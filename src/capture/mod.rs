@@ -1,5 +1,6 @@
 //! Conversion of files by external programs.
 
+pub mod cupti;
 pub mod nsys;
 mod registry;
 mod run;

@@ -65,7 +65,9 @@ impl Gpu {
     pub fn open(ordinal: i32) -> Result<Self, String> {
         // SAFETY: loads the driver's library.
         if !unsafe { sys::is_culib_present() } {
-            return Err("This machine has no CUDA driver (libcuda.so), so there is no GPU to run the workload on".to_owned());
+            return Err(
+                "This machine has no CUDA driver (libcuda.so), so there is no GPU to run the workload on".to_owned()
+            );
         }
         let mut driver_version = 0;
         // cudarc panics where a function is missing, which those of this version are not.
@@ -79,7 +81,9 @@ impl Gpu {
         }
         if driver_version < OLDEST_DRIVER {
             let (major, minor) = (driver_version / 1000, driver_version % 1000 / 10);
-            return Err(format!("The workload needs a driver of CUDA 11.8 or later; this one is of CUDA {major}.{minor}"));
+            return Err(format!(
+                "The workload needs a driver of CUDA 11.8 or later; this one is of CUDA {major}.{minor}"
+            ));
         }
         result::init().map_err(sentence("start"))?;
         let count = result::device::get_count().map_err(sentence("count its devices"))?;
@@ -199,7 +203,8 @@ impl Gpu {
         // SAFETY: both are of this size, and the host's side is never written to while a copy runs.
         unsafe {
             let pinned = std::slice::from_raw_parts(self.pinned, BYTES);
-            result::memcpy_htod_async(self.incoming, pinned, self.stream(stream)).map_err(sentence("copy to the device"))
+            result::memcpy_htod_async(self.incoming, pinned, self.stream(stream))
+                .map_err(sentence("copy to the device"))
         }
     }
 

@@ -51,11 +51,11 @@ pub fn load() {
     // SAFETY: the person's choice to load it, and the entry point that NVTX gives it.
     unsafe {
         let Ok(library) = libloading::Library::new(path) else { return };
+        // It stays loaded: the functions are its own.
+        let library = std::mem::ManuallyDrop::new(library);
         if let Ok(initialize) = library.get::<Initialize>(b"InitializeInjectionNvtx2\0") {
             initialize(get_export_table);
         }
-        // It stays: the functions are its own.
-        std::mem::forget(library);
     }
 }
 
@@ -64,7 +64,9 @@ pub fn within<T>(name: &str, work: impl FnOnce() -> T) -> T {
     let function = |id: usize| Some(FUNCTIONS[id].load(Ordering::Relaxed)).filter(|function| !function.is_null());
     if let (Some(push), Ok(name)) = (function(PUSH), CString::new(name)) {
         // SAFETY: the function that the table has at this place, and a text that ends in zero.
-        unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_char) -> c_int>(push)(name.as_ptr()) };
+        unsafe {
+            std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_char) -> c_int>(push)(name.as_ptr())
+        };
     }
     let done = work();
     if let Some(pop) = function(POP) {

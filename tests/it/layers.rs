@@ -61,7 +61,9 @@ const LAYERS: &[Layer] = &[
     Layer { name: "sample", may_use: &[], never: &[WINDOW, THREADS, PROCESSES, NETWORK] },
     Layer {
         name: "cli",
-        may_use: &["model", "reader", "analysis", "session", "answers", "figures", "sample", "capture", "job", "workload"],
+        may_use: &[
+            "model", "reader", "analysis", "session", "answers", "figures", "sample", "capture", "job", "workload",
+        ],
         never: &[WINDOW, DATABASE, NETWORK],
     },
     // Draws views without a window, so it alone of the commands sees them.

@@ -7,6 +7,8 @@
 
 mod call_tree;
 mod corpus;
+#[cfg(target_os = "linux")]
+mod cupti;
 mod gaps;
 mod golden;
 mod layers;
