@@ -64,19 +64,21 @@ fn only(folder: &Path) -> (Recording, Trace) {
     (recording.clone(), traces.remove(0))
 }
 
+/// The slices of a kind, in order of time.
 fn slices(trace: &Trace, kind: SliceKind) -> Vec<SliceId> {
-    (0..trace.slices.len()).filter(|&i| trace.slices.kind[i] == kind).map(|i| SliceId(i as u32)).collect()
+    let of_kind = (0..trace.slices.len()).filter(|&i| trace.slices.kind[i] == kind);
+    let mut found: Vec<SliceId> = of_kind.map(|i| SliceId(i as u32)).collect();
+    found.sort_by_key(|slice| trace.slices.ts[slice.idx()]);
+    found
 }
 
 /// The name and the nanoseconds of each slice of a kind, in order of time.
 fn timed(trace: &Trace, kind: SliceKind) -> Vec<(String, i64)> {
-    let mut slices = slices(trace, kind);
-    slices.sort_by_key(|slice| trace.slices.ts[slice.idx()]);
     let one = |slice: SliceId| {
         let time = trace.slices.time(slice);
         (trace.strings.get(trace.slices.name[slice.idx()]).to_owned(), time.end - time.start)
     };
-    slices.into_iter().map(one).collect()
+    slices(trace, kind).into_iter().map(one).collect()
 }
 
 fn names(trace: &Trace, kind: SliceKind) -> Vec<String> {
