@@ -17,6 +17,13 @@ recorded() {
     local folder=$out/$1; shift; mkdir -p "$folder"
     env LACUNA_INJECT_OUT="$folder" CUDA_INJECTION64_PATH="$inject" NVTX_INJECTION64_PATH="$inject" "$@"
 }
+# begun FOLDER SECONDS: a long workload under the recorder, in the background, as the process $pid.
+begun() {
+    mkdir -p "$out/$1"
+    LACUNA_INJECT_OUT="$out/$1" CUDA_INJECTION64_PATH="$inject" NVTX_INJECTION64_PATH="$inject" \
+        timeout --foreground -s KILL 60 "$lacuna" workload --steps 1000000 >/dev/null & pid=$!
+    sleep "$2"; pid=$(pgrep -P $pid)
+}
 statuses() { cat "$out/$1"/*.status 2>/dev/null || echo "no status"; }
 number() { python3 -c "import json,sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])" "$@"; }
 
@@ -48,16 +55,15 @@ grep -c 'CUDA graph' "$out"/graphs/*.json
 python3 "$here/check_trace.py" "$out"/graphs/*.json "$out/graphs.json"; check "the trace is true" $?
 
 title "SIGTERM"
-recorded term "$lacuna" workload --steps 1000000 >/dev/null & pid=$!
-# The shell's child is env, which becomes lacuna.
-sleep 4; kill -TERM $pid; started=$(date +%s%N); wait $pid; rc=$?
+begun term 4
+kill -TERM "$pid"; started=$(date +%s%N); wait $!; rc=$?
 echo "exit code $rc after $((($(date +%s%N) - started) / 1000000)) ms"; check "ends by the signal" $((rc != 143))
 statuses term; statuses term | grep -q '"state": "finished"'; check "all is written" $?
 "$lacuna" check "$out"/term/*.json; check "opens" $?
 
 title "SIGKILL"
-recorded kill "$lacuna" workload --steps 1000000 >/dev/null & pid=$!
-sleep 5.5; killed=$(date +%s%N); kill -KILL $pid; wait $pid 2>/dev/null
+begun kill 5.5
+killed=$(date +%s%N); kill -KILL "$pid"; wait $! 2>/dev/null
 statuses kill
 python3 - "$out"/kill/*.json "$killed" <<'P'
 import json, re, sys
