@@ -51,11 +51,11 @@ pub fn load() {
     // SAFETY: the person's choice to load it, and the entry point that NVTX gives it.
     unsafe {
         let Ok(library) = libloading::Library::new(path) else { return };
+        // It stays loaded: the functions are its own.
+        let library = std::mem::ManuallyDrop::new(library);
         if let Ok(initialize) = library.get::<Initialize>(b"InitializeInjectionNvtx2\0") {
             initialize(get_export_table);
         }
-        // It stays: the functions are its own.
-        std::mem::forget(library);
     }
 }
 

@@ -170,9 +170,11 @@ void fake_cupti_tell(int what, const char *name, uint64_t call, uint64_t start, 
 static void put_told(const told_t *t) {
     static const uint32_t CBIDS[] = {307, 276, 279, 212, 243, 245};
     static uint32_t previous;
-    if (t->what == 4) memory(1, 3, t->address, t->bytes, t->start + 500, t->correlation);
-    if (t->what == 5) memory(2, 3, t->address, t->bytes, t->start + 500, t->correlation);
-    if (t->correlation != previous) api(4, CBIDS[t->what], t->call, t->call + 1000, t->correlation);
+    uint8_t *begins = at;
+    if (t->what == 4) memory(1, 3, t->address, t->bytes, t->start + 50, t->correlation);
+    if (t->what == 5) memory(2, 3, t->address, t->bytes, t->start + 50, t->correlation);
+    if (at > begins) at = begins, u32(52, 0), end();
+    if (t->correlation != previous) api(4, CBIDS[t->what], t->call, t->call + 100, t->correlation);
     previous = t->correlation;
     if (t->what == 0) kernel(t->name, t->start, t->end, t->correlation, 0), at -= sizes()[KERNEL], u32(40, 0), u32(48, t->stream), end();
     if ((t->what == 1 || t->what == 2) && begin(1)) {

@@ -7,6 +7,8 @@
 
 mod call_tree;
 mod corpus;
+#[cfg(target_os = "linux")]
+mod cupti;
 #[path = "../fake_nvml/load.rs"]
 mod fake_nvml;
 mod gaps;

@@ -1,7 +1,7 @@
 //! Finds the libcupti that belongs to the CUDA of the program.
 //!
 //! In this order: one that the program has loaded; `LACUNA_CUPTI`; the packages of its Python; `CUDA_HOME` and
-//! `CUDA_PATH`; `/usr/local/cuda*`; the system's search path. Two in one process disturb each other, so an earlier
+//! `CUDA_PATH`; `/usr/local/cuda*`; the packages of the Python in `PATH`; the system's search path. Two in one process disturb each other, so an earlier
 //! one is preferred. One of a later major version than the driver supports is passed over.
 
 use std::collections::BTreeSet;
@@ -26,6 +26,8 @@ pub struct Program {
     pub packages: Vec<PathBuf>,
     /// Folders of CUDA toolkits.
     pub toolkits: Vec<PathBuf>,
+    /// Folders `site-packages` of other Pythons.
+    pub other_packages: Vec<PathBuf>,
 }
 
 impl Program {
@@ -38,13 +40,16 @@ impl Program {
         let program =
             program.split('\0').next().and_then(|path| Path::new(path).parent()?.parent()).map(Path::to_owned);
         for root in variable("VIRTUAL_ENV").into_iter().chain(variable("CONDA_PREFIX")).chain(program) {
-            packages.extend(below(&root.join("lib"), "python3").into_iter().map(|python| python.join("site-packages")));
+            packages.extend(packages_below(&root));
         }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let pythons = std::env::split_paths(&path).filter(|folder| folder.join("python3").exists());
+        let other_packages = pythons.filter_map(|folder| Some(packages_below(folder.parent()?))).flatten().collect();
         let mut toolkits: Vec<PathBuf> = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(variable).collect();
         let mut installed = below(Path::new("/usr/local"), "cuda");
         installed.sort();
         toolkits.extend(installed);
-        Self { mapped, chosen: variable("LACUNA_CUPTI"), packages, toolkits }
+        Self { mapped, chosen: variable("LACUNA_CUPTI"), packages, toolkits, other_packages }
     }
 
     /// Libraries that may be loaded, the best first.
@@ -54,16 +59,15 @@ impl Program {
         if let Some(path) = loaded.or(self.chosen.as_ref()) {
             return vec![is_final(path.clone())];
         }
-        let mut folders = Vec::new();
-        for packages in &self.packages {
-            let mut vendor = below(&packages.join("nvidia"), "cu");
+        let vendor = |packages: &PathBuf| {
             // `cu13` holds all of CUDA 13, `cuda_cupti` is of the versions before.
-            vendor.sort();
-            folders.extend(vendor.into_iter().map(|package| package.join("lib")));
-        }
+            below(&packages.join("nvidia"), "cu").into_iter().map(|package| package.join("lib"))
+        };
+        let mut folders: Vec<PathBuf> = self.packages.iter().flat_map(vendor).collect();
         for toolkit in &self.toolkits {
             folders.extend(["extras/CUPTI/lib64", "lib64"].map(|folder| toolkit.join(folder)));
         }
+        folders.extend(self.other_packages.iter().flat_map(vendor));
         let mut found: Vec<PathBuf> = folders.iter().flat_map(|folder| below(folder, "libcupti.so")).collect();
         found.extend(["libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8", "libcupti.so"].map(PathBuf::from));
         let latest = self.latest_cuda();
@@ -104,6 +108,11 @@ fn major_of(path: &Path) -> Option<u32> {
             .filter(|&other| std::fs::canonicalize(other).ok() == std::fs::canonicalize(path).ok())
             .find_map(|other| of_cuda(other))
     })
+}
+
+/// The folders `site-packages` of the Python that is installed in this folder.
+fn packages_below(root: &Path) -> Vec<PathBuf> {
+    below(&root.join("lib"), "python3").into_iter().map(|python| python.join("site-packages")).collect()
 }
 
 /// What lies in a folder and has a name that starts so, in the order of names.

@@ -5,8 +5,8 @@
 //!
 //! | environment | meaning |
 //! |---|---|
-//! | `LACUNA_INJECT_OUT` | folder for `cupti-PID.json`, the trace, and `cupti-PID.status`, see [`status`]; without it nothing is recorded |
-//! | `LACUNA_CUPTI` | the libcupti to load, see [`find`] |
+//! | `LACUNA_INJECT_OUT` | folder for `cupti-PID.json`, the trace, and `cupti-PID.status`, see `status.rs`; without it nothing is recorded |
+//! | `LACUNA_CUPTI` | the libcupti to load, see `find.rs` |
 //! | `LACUNA_CUPTI_GRAPHS` | `whole` records one slice for each launch of a CUDA graph in place of its kernels |
 //! | `LACUNA_FLUSH_MS` | how often what was recorded is written, in milliseconds; 1000 unless set |
 //!

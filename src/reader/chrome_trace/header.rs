@@ -42,6 +42,8 @@ fn producer(values: &serde_json::Map<String, Value>) -> &'static str {
     let has = |key| values.contains_key(key);
     match () {
         () if has("viztracer_metadata") => "VizTracer",
+        () if has("recorder") && has("cupti_version") => "Lacuna (CUPTI)",
+        () if has("recorder") => "Lacuna (NVTX)",
         () if has("schemaVersion") && (has("deviceProperties") || has("distributedInfo") || has("record_shapes")) => {
             "PyTorch profiler (Kineto)"
         }
