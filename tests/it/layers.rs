@@ -238,9 +238,10 @@ fn breaches(file: &Path, source: &str) -> Vec<String> {
     found
 }
 
-/// The Rust sources below a folder, by name.
+/// The Rust sources below a folder, by name; not those of another crate, which has rules of its own.
 pub fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let entries = entries.filter(|path| !path.join("Cargo.toml").exists());
     let mut found: Vec<_> = entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect();
     found.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
     found.sort();
