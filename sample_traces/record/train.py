@@ -16,6 +16,7 @@ import os
 import pickle
 import statistics
 import sys
+import tempfile
 import time
 
 import torch
@@ -138,7 +139,8 @@ class Trainer:
 
     def log_norms(self):
         for parameter in self.model.parameters():
-            self.measured.append(parameter.grad.norm().item())
+            if parameter.grad is not None:
+                self.measured.append(parameter.grad.norm().item())
 
     def step(self, number, batch):
         tokens = self.copy_to_device(batch)
@@ -188,12 +190,14 @@ class Trainer:
 
 
 def without_paths(text):
-    """Paths of this machine, shortened to what a reader needs: site-packages and the script."""
+    """Without the paths of this machine: site-packages, the standard library and the script keep their names."""
     here = os.path.dirname(os.path.abspath(__file__))
     for path in sorted({p for p in sys.path if p.startswith("/") and p != here}, key=len, reverse=True):
         name = "site-packages" if path.endswith("-packages") else "lib/python3"
         text = text.replace(path.rstrip("/") + "/", name + "/")
-    return text.replace(here + "/", "").replace(os.getcwd() + "/", "")
+    for path in (here, os.getcwd(), tempfile.gettempdir()):
+        text = text.replace(path.rstrip("/") + "/", "")
+    return text
 
 
 def clean_snapshot(snapshot):
