@@ -72,10 +72,15 @@ pub fn reserved_growth(found: &Leaks, steps: &Steps) -> Option<Finding> {
              first avoids it"
         }
     };
-    Some(Finding {
-        measured: total.reserved_trend.slope,
-        ..alarm("reserved_growth", growth_sentence(found, steps), vec![advice.to_owned()])
-    })
+    let text = match total.verdict {
+        // That memory in use grows is a finding of its own.
+        TotalVerdict::Growth => {
+            let [reserved, used] = [total.reserved_trend, total.trend].map(|trend| format::bytes(trend.slope.max(0.0)));
+            format!("Reserved memory grows by {reserved} a step, memory in use by {used}")
+        }
+        _ => growth_sentence(found, steps),
+    };
+    Some(Finding { measured: total.reserved_trend.slope, ..alarm("reserved_growth", text, vec![advice.to_owned()]) })
 }
 
 fn alarm(rule: &'static str, text: String, advice: Vec<String>) -> Finding {

@@ -297,8 +297,9 @@ impl TraceBuilder {
         (out, bound)
     }
 
-    /// Notes the slices that cross others on their track. Asynchronous operations do by nature, and waits of several
-    /// threads for one stream overlap as a matter of course, which is no defect of the recording.
+    /// Notes the slices that cross others on their track. None is lost: a range of PyTorch begins inside the Python
+    /// function that opens it and ends inside the one that closes it. Asynchronous operations cross by nature, and waits
+    /// of several threads for one stream overlap as a matter of course.
     fn report_crossings(&mut self, slices: &SliceTable, track_rows: &[std::ops::Range<u32>]) {
         let (mut n, mut n_of_syncs) = (0, 0);
         for (track, rows) in self.tracks.iter().zip(track_rows) {
@@ -316,7 +317,7 @@ impl TraceBuilder {
             n_of_syncs += all.saturating_sub(without_syncs) as u64;
         }
         let reason = "Slice crosses the end of another on its track: shown with its true times on an extra row";
-        self.import.note(Severity::Warn, reason, n, None);
+        self.import.note(Severity::Note, reason, n, None);
         let reason = "Synchronization overlaps another slice on its track: shown with its true times on an extra row";
         self.import.note(Severity::Note, reason, n_of_syncs, None);
     }

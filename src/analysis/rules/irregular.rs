@@ -45,7 +45,8 @@ impl Device<'_, '_> {
         let all: Vec<TimeRange> = device.windows(2).map(|pair| TimeRange { start: pair[0], end: pair[1] }).collect();
         let mut sorted = self.window.steps.clone();
         sorted.sort_by_key(|step| step.dur());
-        let median = sorted[sorted.len() / 2];
+        // Of an even number the shorter of the middle two: it is the longer steps that need an explanation.
+        let median = sorted[(sorted.len() - 1) / 2];
         let ratio = |step: &TimeRange| {
             let [a, b] = [step.dur().max(1), median.dur().max(1)];
             a.max(b) as f64 / a.min(b) as f64
