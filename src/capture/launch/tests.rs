@@ -328,7 +328,7 @@ fn a_run_that_is_stopped_at_any_stage_leaves_no_process() {
         assert!(status.exit != Some(Exit::Code(0)), "{stage}: {:?}", status.exit);
         assert_eq!(registry::n_processes(&run.folder), 0, "{stage}");
         let is_expected = ["recording", "writing", "recorded"].contains(&stage);
-        assert_eq!(!status.results.is_empty(), is_expected, "{stage}: {:?}", status.notes);
+        assert!(!is_expected || !status.results.is_empty(), "{stage}: {:?}", status.notes);
     }
 }
 
