@@ -9,8 +9,13 @@ use serde_json::{Map, Value, json};
 use super::support::{Failure, name, project, read, real, recording, report, unbalanced};
 
 /// Own samples, in every checkout: each format, with planted idle time and leaks.
-const SAMPLES: [&str; 4] =
-    ["kineto_10_steps.json.gz", "nsys_5_steps.sqlite", "snapshot_leak.pickle", "snapshot_oom.pickle"];
+const SAMPLES: [&str; 5] = [
+    "kineto_10_steps.json.gz",
+    "nsys_5_steps.sqlite",
+    "snapshot_leak.pickle",
+    "snapshot_oom.pickle",
+    "gpu_metrics.jsonl",
+];
 
 /// A varied choice: eras 2020 to 2026, NVIDIA and ROCm, CPU only, arrays, other producers, a tar; and
 /// nsys exports: H100, ranges only, GH200, CUDA graphs; and memory snapshots: with annotations, of torch

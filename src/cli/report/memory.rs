@@ -24,6 +24,9 @@ use crate::figures::{Part, Table, Word, findings};
 use crate::model::TimeNs;
 use crate::session::{OpenMemory, OpenTrace};
 
+/// A memory whose peak is below this many bytes is not summed up beside a larger one.
+const TRIFLE: u64 = 1 << 20;
+
 /// All that the report says of memory.
 pub struct MemoryReport {
     /// The part `memory`.
@@ -89,7 +92,11 @@ pub fn report(
     let all = all.ok_or_else(|| Failure::Usage("The memory could not be analyzed. Please report it".to_owned()))?;
     let rows: Vec<DeviceMemory<'_>> = all.iter().map(|one| one.device(top, moments)).collect();
     let growing: Vec<&MemoryGrowth> = rows.iter().filter_map(|row| row.growth.as_ref()).collect();
-    let in_short = rows.iter().map(|row| InShort { owner: row.owner(), headline: row.headline.clone() });
+    // The profiler also records the host's allocator, of which a training uses a few bytes: nothing to lead with.
+    let is_trifle = |row: &DeviceMemory<'_>| row.summary.peak_allocated.bytes < TRIFLE;
+    let has_more = !rows.iter().all(is_trifle);
+    let in_short = rows.iter().filter(|row| !(has_more && is_trifle(row)));
+    let in_short = in_short.map(|row| InShort { owner: row.owner(), headline: row.headline.clone() });
     let shares =
         rows.iter().filter_map(|row| Some(ReservedShares { owner: row.owner(), shares: row.reserved_growth? }));
     Ok(MemoryReport {

@@ -110,7 +110,7 @@ impl NvmlSource {
             let device = match nvml.device_by_index(index) {
                 Ok(device) => device,
                 Err(error) => {
-                    notes.push(format!("GPU {index} cannot be read: {error}"));
+                    notes.push(format!("GPU {index} cannot be read: {}", absent(&error).sentence()));
                     continue;
                 }
             };

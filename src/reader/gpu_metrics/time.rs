@@ -33,7 +33,9 @@ impl Zone {
         let found = || {
             let written = std::fs::metadata(path).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
             let text = super::tail(path)?;
-            let last = text.lines().rev().find_map(first_time)?;
+            // A line that is being written may end anywhere.
+            let whole = text.rfind('\n').map_or(text.as_str(), |end| &text[..end]);
+            let last = whole.lines().rev().find_map(first_time)?;
             offset_from(last, i64::try_from(written.as_nanos()).ok()?)
         };
         let offset = found();

@@ -4,7 +4,7 @@ use eframe::egui::{self, Color32, Rect, RichText, Sense, Ui, vec2};
 
 use super::shown::{Device, Shown};
 use crate::figures::text::display_name;
-use crate::live::{Unit, text};
+use crate::live::{Alarm, Unit, text};
 use crate::widget::series_color::series_color;
 use crate::widget::theme;
 
@@ -14,7 +14,9 @@ const WIDTH: f32 = 400.0;
 pub fn color(device: usize, is_dark: bool) -> Color32 {
     /// Those of series without the gray of what is idle, the most distinct first.
     const ORDER: [usize; 6] = [4, 1, 6, 5, 0, 2];
-    series_color(ORDER[device % ORDER.len()], is_dark)
+    let color = series_color(ORDER[device % ORDER.len()], is_dark);
+    // Lines are thinner than bars.
+    if is_dark { color } else { color.lerp_to_gamma(Color32::BLACK, 0.35) }
 }
 
 /// * `hidden`: UUIDs of devices whose lines are hidden.
@@ -80,13 +82,23 @@ fn card_ui(place: usize, device: &Device, is_one_of_many: bool, hidden: &mut Vec
             ui.end_row();
         }
     });
-    if let Some(reasons) = &device.slowed_by {
-        let warning = RichText::new(format!("Clocks held down by: {reasons}")).color(tokens.severity[1]);
-        ui.add(egui::Label::new(warning).wrap());
-    }
-    for alarm in &device.ringing {
-        let what = format!("Alarm: {} {:.0} {}", alarm.kind.title(), alarm.level, alarm.kind.unit());
-        ui.add(egui::Label::new(RichText::new(what).color(tokens.severity[2])).wrap());
+    warnings_ui(device, ui);
+}
+
+/// What is wrong, in one line that is always there: nothing moves when it changes.
+fn warnings_ui(device: &Device, ui: &mut Ui) {
+    let tokens = theme::tokens(ui.visuals().dark_mode);
+    let alarm = |alarm: &Alarm| format!("Alarm: {} {:.0} {}", alarm.kind.title(), alarm.level, alarm.kind.unit());
+    let slowed = device.slowed_by.as_ref().map(|reasons| format!("Clocks held down by: {reasons}"));
+    let all: Vec<String> = device.ringing.iter().map(alarm).chain(slowed).collect();
+    let (text, color) = match all.is_empty() {
+        true => ("No alarm, clocks not held down".to_owned(), tokens.weak_text),
+        false => (all.join("; "), tokens.severity[if device.ringing.is_empty() { 1 } else { 2 }]),
+    };
+    let hint = all.join("\n");
+    let line = ui.add(egui::Label::new(RichText::new(text).color(color)).truncate());
+    if !hint.is_empty() {
+        line.on_hover_text(hint);
     }
 }
 

@@ -14,6 +14,12 @@ const HEIGHT: f32 = 120.0;
 
 /// * `hidden`: UUIDs of devices whose lines are hidden.
 pub fn ui(shown: &Shown, hidden: &[String], ui: &mut Ui) {
+    ui.scope(|ui| grid_ui(shown, hidden, ui));
+}
+
+fn grid_ui(shown: &Shown, hidden: &[String], ui: &mut Ui) {
+    // The last moment's label is half beyond the plot.
+    ui.set_max_width(ui.available_width() - 18.0);
     let n_columns = ((ui.available_width() / WIDTH) as usize).clamp(1, shown.plots.len().max(1));
     for row in shown.plots.chunks(n_columns) {
         ui.columns(n_columns, |columns| {
@@ -52,7 +58,7 @@ fn plot_ui(plot: &PlotLines, shown: &Shown, hidden: &[String], ui: &mut Ui) {
         .include_y(0.0)
         .include_y(plot.top)
         .link_cursor(Id::unique("live plots"), [true, false])
-        .y_axis_min_width(58.0)
+        .y_axis_min_width(66.0)
         .x_grid_spacer(move |_| marks(-seconds, 0.0, seconds / 4.0))
         .y_grid_spacer(|input| marks(input.bounds.0, input.bounds.1, step(input.bounds.1 - input.bounds.0)))
         .y_axis_formatter(move |mark, _| text(unit, mark.value))
@@ -86,11 +92,11 @@ fn marks(low: f64, high: f64, step: f64) -> Vec<GridMark> {
     values.map(|value| GridMark { value, step_size: step }).collect()
 }
 
-/// A round distance of which two to five fit into the range.
+/// A round distance of which two to four fit into the range.
 fn step(range: f64) -> f64 {
-    let rough = (range / 2.5).max(1e-9);
+    let rough = (range / 4.0).max(1e-9);
     let power = 10_f64.powf(rough.log10().floor());
-    let digit = [5.0, 2.0, 1.0].into_iter().find(|digit| digit * power <= rough).unwrap_or(1.0);
+    let digit = [1.0, 2.0, 5.0].into_iter().find(|digit| digit * power >= rough).unwrap_or(10.0);
     digit * power
 }
 
@@ -111,8 +117,8 @@ mod tests {
     #[test]
     fn marks_are_round_and_few() {
         let values = |low, high| marks(low, high, step(high - low)).iter().map(|mark| mark.value).collect::<Vec<_>>();
-        assert_eq!(values(-6.0, 106.0), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
-        assert_eq!(values(0.0, 85.5e9), [0.0, 20e9, 40e9, 60e9, 80e9]);
+        assert_eq!(values(-6.0, 106.0), [0.0, 50.0, 100.0]);
+        assert_eq!(values(0.0, 700.0), [0.0, 200.0, 400.0, 600.0]);
         assert!(values(0.0, 0.0).len() <= 16);
     }
 
