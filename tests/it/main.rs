@@ -26,6 +26,7 @@ mod peers;
 mod planted;
 mod portable;
 mod properties;
+mod recorded;
 mod snapshot_oracle;
 mod snapshots;
 mod step_oracle;

@@ -136,6 +136,7 @@ fn what_is_missing_is_said_and_leaves_nothing() {
 
 #[test]
 fn a_stop_goes_as_far_as_it_must_and_leaves_no_process() {
+    interrupts_end_programs();
     let root = tempfile::tempdir().unwrap();
     // Each leaves a child in its group and one that left the group.
     let body = "setsid sleep 600 & sleep 600 & echo ready; while :; do sleep 0.05; done";
@@ -198,6 +199,7 @@ fn what_is_watched_alongside_lives_as_long_as_the_program() {
 
 #[test]
 fn traces_stay_however_a_program_ends() {
+    interrupts_end_programs();
     let root = tempfile::tempdir().unwrap();
     // What happens after step 5, how it ends, and which steps are in the trace of steps 2 to 6.
     for (event, exit, expected) in [
