@@ -297,29 +297,37 @@ impl TraceBuilder {
         (out, bound)
     }
 
-    /// Notes the slices that cross others on their track. None is lost: a range of PyTorch begins inside the Python
-    /// function that opens it and ends inside the one that closes it. Asynchronous operations cross by nature, and waits
-    /// of several threads for one stream overlap as a matter of course.
+    /// Notes the slices that cross others on their track. That is no defect of the recording where a range begins inside
+    /// the Python function that opens it and ends inside the one that closes it, nor for waits of several threads for one
+    /// stream. Asynchronous operations cross by nature.
     fn report_crossings(&mut self, slices: &SliceTable, track_rows: &[std::ops::Range<u32>]) {
-        let (mut n, mut n_of_syncs) = (0, 0);
+        use super::SliceKind::{PythonFunction, Sync};
+        // Without Python functions and waits, of Python functions, and of waits.
+        let mut counts = [0; 3];
         for (track, rows) in self.tracks.iter().zip(track_rows) {
             let rows = &slices.rows[rows.start as usize..rows.end as usize];
             let all: usize = rows.iter().filter(|row| row.is_overflow).map(|row| row.range().len()).sum();
             if all == 0 || track.kind == super::TrackKind::Async {
                 continue;
             }
-            let others = |row: &Row| row.range().filter(|&i| slices.kind[i] != super::SliceKind::Sync);
-            let without_syncs = match rows.iter().any(|row| others(row).count() < row.range().len()) {
-                true => crossings(rows.iter().flat_map(others).map(|i| (slices.ts[i], slices.end[i])).collect()),
-                false => all,
+            let without = |kinds: &[super::SliceKind]| {
+                let others = |row: &Row| row.range().filter(|&i| !kinds.contains(&slices.kind[i]));
+                match rows.iter().any(|row| others(row).count() < row.range().len()) {
+                    true => crossings(rows.iter().flat_map(others).map(|i| (slices.ts[i], slices.end[i])).collect()),
+                    false => all,
+                }
             };
-            n += without_syncs as u64;
-            n_of_syncs += all.saturating_sub(without_syncs) as u64;
+            let (of_neither, without_syncs) = (without(&[PythonFunction, Sync]), without(&[Sync]));
+            counts[0] += of_neither as u64;
+            counts[1] += without_syncs.saturating_sub(of_neither) as u64;
+            counts[2] += all.saturating_sub(without_syncs) as u64;
         }
         let reason = "Slice crosses the end of another on its track: shown with its true times on an extra row";
-        self.import.note(Severity::Note, reason, n, None);
+        self.import.note(Severity::Warn, reason, counts[0], None);
+        let reason = "Range that begins or ends inside a Python function: shown with its true times on an extra row";
+        self.import.note(Severity::Note, reason, counts[1], None);
         let reason = "Synchronization overlaps another slice on its track: shown with its true times on an extra row";
-        self.import.note(Severity::Note, reason, n_of_syncs, None);
+        self.import.note(Severity::Note, reason, counts[2], None);
     }
 }
 

@@ -11,7 +11,7 @@ use super::support::{files, project, report, short_report};
 const FAULTS: [(&str, &[(&str, &str)]); 10] = [
     ("none", &[]),
     ("slow_loader", &[("data_loading", "__next__")]),
-    ("item", &[("synchronization", "log_norms")]),
+    ("item", &[]),
     ("pageable_copy", &[("pageable_copies", "8 copies"), ("exposed_copies", "cudaMemcpyAsync")]),
     ("tiny_kernels", &[("launch_bound", "GPU 0"), ("tiny_kernels", "elementwise")]),
     ("leak", &[("memory_leak", "remember")]),
@@ -36,7 +36,10 @@ const SILENT: [&str; 12] = [
     "reserved_growth",
 ];
 /// Recordings whose steps are alike, so that the median does not depend on which of them count.
-const EVEN: [&str; 6] = ["none", "leak", "oom", "pageable_copy", "cuda_graph", "compile"];
+const EVEN: [&str; 7] = ["none", "item", "leak", "oom", "pageable_copy", "cuda_graph", "compile"];
+/// Each synchronization costs this one a gap of some microseconds, together 2 % of the time: no finding, but a gap that
+/// comes back.
+const SYNCHRONIZING: &str = "item";
 /// The profiler was started after the most memory was in use: while the graph was captured.
 const LATE: &str = "cuda_graph";
 
@@ -69,11 +72,19 @@ fn planted_faults_are_found_and_no_others() {
             };
             assert!(found.iter().any(|finding| says(&finding)), "{name}: {rule} with {words}: {found:#?}");
         }
-        if faults.is_empty() {
+        if faults.is_empty() && name != SYNCHRONIZING {
             let wrong = |finding: &&&Value| finding["rule"].as_str().is_some_and(|rule| SILENT.contains(&rule));
             assert_eq!(found.iter().find(wrong), None, "{name}");
         }
     }
+}
+
+#[test]
+fn the_gap_that_costs_most_is_that_after_a_synchronization() {
+    let path = recordings(SYNCHRONIZING).into_iter().find(|path| path.to_string_lossy().contains("kineto")).unwrap();
+    let cluster = &short_report(&path).unwrap()["gaps"][0]["clusters"][0];
+    assert_eq!(cluster["trigger"], "sync");
+    assert!(cluster["frame"].as_str().is_some_and(|frame| frame.ends_with("log_norms")), "{cluster:#}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ const DUE: usize = 10;
 /// Moves the starts of rounds to where little memory is in use: between two steps only persistent memory is live.
 ///
 /// Rounds begin with the item that is once lowest among those of low memory in most of them; of several with the one
-/// that comes first in the sequence. A round without it begins at its lowest item. Rounds before the first and after the
+/// at which memory is lowest, of those about as low with the one that comes first in the sequence. A round without it begins at its lowest item. Rounds before the first and after the
 /// last start are added if they begin with the same item, near where they are due, and as low. If most rounds have no
 /// such item, the starts stay.
 ///
@@ -26,13 +26,12 @@ const DUE: usize = 10;
 /// * Cost: O(n log n) for n items.
 pub fn aligned(symbols: &[u32], starts: &[usize], length: usize, level: &dyn Fn(usize) -> i64) -> Vec<usize> {
     let rounds: Vec<Low> = starts.windows(2).map(|pair| Low::of(symbols, pair[0]..pair[1], level)).collect();
-    let mut votes: Vec<u32> = rounds.iter().flat_map(Low::single).collect();
+    let mut votes: Vec<(u32, i64)> = rounds.iter().flat_map(Low::single).collect();
     votes.sort_unstable();
-    let best = votes.chunk_by(|a, b| a == b).max_by_key(|same| (same.len(), std::cmp::Reverse(same[0])));
-    let Some(first) = best.filter(|same| same.len() as f64 >= MIN_SAME * rounds.len() as f64).map(|same| same[0])
-    else {
-        return starts.to_vec();
-    };
+    let same_level = rounds.iter().map(|round| round.rise / SAME).max().unwrap_or_default().max(1);
+    let excess = |same: &[(u32, i64)]| same.iter().map(|vote| vote.1).sum::<i64>() / same.len() as i64 / same_level;
+    let usual = votes.chunk_by(|a, b| a.0 == b.0).filter(|same| same.len() as f64 >= MIN_SAME * rounds.len() as f64);
+    let Some((_, first)) = usual.map(|same| (excess(same), same[0].0)).min() else { return starts.to_vec() };
     let mut moved: Vec<usize> = rounds.iter().map(|round| round.start(first)).collect();
     let mut offsets: Vec<usize> = moved.iter().zip(starts).map(|(moved, start)| moved - start).collect();
     let offset = *offsets.select_nth_unstable(rounds.len() / 2).1;
@@ -87,10 +86,12 @@ impl Low {
         Self { items, lowest: lowest.2, rise }
     }
 
-    /// The symbols of which one item is lower than all others.
-    fn single(&self) -> impl Iterator<Item = u32> {
+    /// The symbols of which one item is lower than all others, with its level above the lowest.
+    fn single(&self) -> impl Iterator<Item = (u32, i64)> {
+        let lowest = self.items.iter().map(|item| item.1).min().unwrap_or_default();
         let same = self.items.chunk_by(|a, b| a.0 == b.0);
-        same.filter(|same| same.len() == 1 || same[1].1 - same[0].1 > self.rise / SAME).map(|same| same[0].0)
+        let is_single = |same: &&[(u32, i64, usize)]| same.len() == 1 || same[1].1 - same[0].1 > self.rise / SAME;
+        same.filter(is_single).map(move |same| (same[0].0, same[0].1 - lowest))
     }
 
     /// The lowest item with a symbol, else the lowest of all.
