@@ -241,7 +241,8 @@ impl App {
     fn length_ui(&self, ui: &mut egui::Ui, range: TimeRange, what: &str) {
         let (length, whole) = (range.dur(), self.session.span().dur());
         if counts_events(self.session.traces()) {
-            ui.label(format!("{} events {what}", format::count(length.unsigned_abs())));
+            let events = if length == 1 { "event" } else { "events" };
+            ui.label(format!("{} {events} {what}", format::count(length.unsigned_abs())));
         } else {
             let exact = format!("{} of {}", format::duration_exact(length), format::duration_exact(whole));
             ui.label(format!("{} {what}", format::duration(length))).on_hover_text(exact);

@@ -89,7 +89,7 @@ fn check_parts(trace: &Trace, steps: &Steps, file: &str) -> usize {
     assert!(steps.times.windows(2).all(|pair| pair[0].end <= pair[1].start), "{file}");
     assert!(steps.used.end <= steps.len(), "{file}");
     let busy = devices(trace);
-    let parts = step_parts(trace, steps, &busy);
+    let parts = step_parts(trace, steps, &busy, 0);
     let phases = phases(trace, &|| false);
     let tiles = phases.tiles(TimeRange::ALL);
     assert!(tiles.iter().all(|tile| tile.time.dur() > 0), "{file}");
