@@ -168,12 +168,12 @@ impl Layout {
     }
 
     /// Brings to the front what the first traces are opened for: of those that ran on a device the overview, of others
-    /// the flame graph, of memory alone its curve and why it ran out, or what leaks.
+    /// the flame graph, of memory alone its curve and why it ran out, or who holds it: few programs leak, and a line says so.
     pub fn suit(&mut self, traces: &[OpenTrace]) {
         let has = |is_so: &dyn Fn(&Trace) -> bool| traces.iter().any(|open| is_so(&open.trace));
         let suitable = if !has(&|trace| !trace.info.format.is_memory_only()) {
             let ran_out = has(&|trace| trace.memories.iter().any(|history| !history.ooms.is_empty()));
-            [memory::OVER_TIME, if ran_out { memory::RESERVED } else { memory::LEAKS }]
+            [memory::OVER_TIME, if ran_out { memory::RESERVED } else { memory::PLACES }]
         } else if has(&|trace| trace.processes.iter().any(|process| process.device.is_some())) {
             [timeline::SPEC, overview::SPEC]
         } else {

@@ -182,7 +182,7 @@ impl App {
                         self.length_ui(ui, range, "selected");
                     }
                     if let Some(note) = self.session.open.clock_note() {
-                        ui.weak(note);
+                        whole_label(RichText::new(note).weak(), ui);
                     }
                     self.hidden_ui(ui);
                     self.no_device_ui(ui);
@@ -241,10 +241,11 @@ impl App {
     fn length_ui(&self, ui: &mut egui::Ui, range: TimeRange, what: &str) {
         let (length, whole) = (range.dur(), self.session.span().dur());
         if counts_events(self.session.traces()) {
-            ui.label(format!("{} events {what}", format::count(length.unsigned_abs())));
+            let events = if length == 1 { "event" } else { "events" };
+            whole_label(format!("{} {events} {what}", format::count(length.unsigned_abs())), ui);
         } else {
             let exact = format!("{} of {}", format::duration_exact(length), format::duration_exact(whole));
-            ui.label(format!("{} {what}", format::duration(length))).on_hover_text(exact);
+            whole_label(format!("{} {what}", format::duration(length)), ui).on_hover_text(exact);
         }
     }
 
@@ -284,7 +285,7 @@ impl App {
         let (read, shown) = traces
             .iter()
             .fold((0, 0), |(read, shown), open| (read + open.trace.import.read, shown + open.trace.import.shown));
-        ui.label(format!("{} events read, {} shown", format::count(read), format::count(shown)));
+        whole_label(format!("{} events read, {} shown", format::count(read), format::count(shown)), ui);
     }
 
     /// The worst that happened while reading, with the number of problems.
@@ -329,6 +330,11 @@ fn progress_text(phase: &str, (done, total): (u64, u64), elapsed: Duration) -> S
         phase if done >= total => format!("{phase}, {since}"),
         phase => format!("{phase}: {:.0} %", (100.0 * done as f64 / total as f64).min(99.0)),
     }
+}
+
+/// A label that goes to the next line as a whole: a number stays beside its unit.
+fn whole_label(text: impl Into<egui::WidgetText>, ui: &mut egui::Ui) -> egui::Response {
+    ui.add(egui::Label::new(text).extend())
 }
 
 #[cfg(test)]

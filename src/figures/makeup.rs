@@ -151,7 +151,7 @@ impl<'a> Summary<'a> {
 }
 
 /// A cause in words: that of its rule.
-fn cause_label(cause: Cause) -> &'static str {
+pub fn cause_label(cause: Cause) -> &'static str {
     cause.rule().map_or("Launch latency", |rule| rule.label())
 }
 

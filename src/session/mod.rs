@@ -156,6 +156,7 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::memory::MemoryHistory;
     use crate::model::{SliceKind, StringId, TimeNs, TraceBuilder, TrackId};
 
     fn trace(start: TimeNs, end: TimeNs, utc_offset_ns: Option<DurNs>) -> Trace {
@@ -274,6 +275,11 @@ mod tests {
         let content = TimeRange { start: 0, end: 2_000 };
         assert_eq!((session.content(), session.span().end), (content, 89_000));
         assert_eq!(session.navigation.visible(), content);
+        // A history of memory is no lone event.
+        let mut with_memory = far(90_000);
+        let span = TimeRange { start: 2_000, end: 61_000 };
+        with_memory.memories.push(MemoryHistory { has_time: true, span, ..MemoryHistory::default() });
+        assert_eq!(Session::of(vec![with_memory]).content(), TimeRange { start: 0, end: 60_000 });
         // The slices are 999,000 ns after the start.
         session.add(vec![trace(500, 4_000, None), far(-998_000)]);
         assert_eq!(session.content(), TimeRange { start: 0, end: 1_001_000 });

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::analysis::clock::{self, ClockSource, Run};
 use crate::figures::text::display_name;
+use crate::model::memory::{MemoryHistory, MemorySource};
 use crate::model::{DurNs, Row, TimeRange, Trace};
 
 /// An open trace and its place on the session clock.
@@ -76,8 +77,8 @@ impl OpenTraces {
         self.span
     }
 
-    /// What the first picture and "zoom to fit" show, in session time: the slices and samples of all traces. Lone
-    /// instants and counters may lie outside, within [`Self::span`]. Never empty.
+    /// What the first picture and "zoom to fit" show, in session time: the slices, samples and histories of memory
+    /// of all traces. Lone instants and counters may lie outside, within [`Self::span`]. Never empty.
     pub fn content(&self) -> TimeRange {
         self.content
     }
@@ -166,8 +167,8 @@ pub fn counts_events(traces: &[OpenTrace]) -> bool {
     })
 }
 
-/// From the first start to the last end of the slices and samples of a trace, in its own time; of a trace without
-/// them, of all that it holds. Cost: O(rows + samples).
+/// From the first start to the last end of the slices, samples and memory histories of a trace, in its own time; of a
+/// trace without them, of all that it holds. Cost: O(rows + samples).
 fn content(trace: &Trace) -> TimeRange {
     let slices = &trace.slices;
     // No two slices of a row overlap.
@@ -176,7 +177,10 @@ fn content(trace: &Trace) -> TimeRange {
         Some(TimeRange { start: *slices.ts.get(range.start)?, end: *slices.end.get(range.end.checked_sub(1)?)? })
     };
     let samples = trace.samples.ts.iter().map(|&ts| TimeRange { start: ts, end: ts });
-    let all = slices.rows.iter().filter_map(of_row).chain(samples);
+    // What a profiler recorded of memory lies beside its slices; a history of memory is a recording by itself.
+    let is_own = |history: &&MemoryHistory| matches!(history.source, MemorySource::Snapshot | MemorySource::Timeline);
+    let histories = trace.memories.iter().filter(is_own).filter(|history| history.has_time).map(|history| history.span);
+    let all = slices.rows.iter().filter_map(of_row).chain(samples).chain(histories);
     // Time stamps that were lost lie outside of the span.
     let is_within = |range: &TimeRange| range.union(trace.span) == trace.span;
     all.filter(is_within).reduce(TimeRange::union).unwrap_or(trace.span)

@@ -345,6 +345,20 @@ fn an_out_of_memory_snapshot_opens_on_its_card() {
 }
 
 #[test]
+fn a_snapshot_opens_on_all_its_memory_and_who_holds_it() {
+    let mut harness = harness(Vec::new());
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_traces/snapshot_leak.pickle");
+    app_mut(&mut harness).commands.push(Command::OpenPath(path));
+    wait_for(&mut harness, |harness| app(harness).session().traces().len() == 1);
+    settle(&mut harness);
+    assert!(app(&harness).layout.is_on_screen("memory") && app(&harness).layout.is_on_screen("memory-places"));
+    let session = app(&harness).session();
+    let history = &session.traces()[0].trace.memories[0];
+    let shown = session.navigation.visible().shifted(session.traces()[0].offset.saturating_neg());
+    assert_eq!(shown.union(history.span), shown);
+}
+
+#[test]
 fn places_highlight_their_blocks_until_escape() {
     let mut harness = show("snapshot_leak.pickle", Command::Show("memory-places"));
     harness.get_by_label("At the end").click();

@@ -30,6 +30,8 @@ fn the_overview_is_what_a_person_sees_first_of_a_profile() {
     assert!(app(&harness).layout.is_on_screen("timeline") && app(&harness).layout.is_on_screen("details"));
     harness.get_by_label_contains("60.0 % busy");
     harness.get_by_label("Idle by cause: Data loading 100.0 % (320.000 ms), Launch latency 0.0 % (80.000 µs)");
+    let top = |text: &str| harness.get_by_label_contains(text).rect().top();
+    assert!(top("What would help most: ") < top("waits 40"), "what dominates comes first");
 }
 
 #[test]
@@ -111,4 +113,11 @@ fn a_device_that_is_busy_has_no_findings_and_memory_files_no_overview() {
     harness.get_by_label_contains("GPU 0, GPU utilization: 99.9 %");
     let harness = super::harness(vec![Trace::default()]);
     assert!(!app(&harness).layout.has_visible_tab("overview"));
+}
+
+#[test]
+fn causes_of_idle_time_on_a_card_are_those_of_the_findings() {
+    let mut harness = harness(vec![memory::sample("nsys_5_steps.sqlite")]);
+    wait_for(&mut harness, |harness| harness.query_by_label_contains("Idle by cause: Data loading ").is_some());
+    harness.get_by_label_contains("Gaps between steps 0.0 % (3.021 µs)");
 }

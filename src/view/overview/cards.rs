@@ -53,10 +53,13 @@ fn card_ui(card: &Card, ui: &mut egui::Ui) {
         DEVICE.iter().zip(times).map(|(series, ns)| Part::new(series.0, ns, series_color(series.1, is_dark))).collect();
     bar_ui("Time", &parts, card.window, DEVICE.len(), ui);
     if !card.causes.is_empty() {
-        let idle: DurNs = card.causes.iter().map(|cause| cause.1).sum();
-        ui.weak(format!("Idle by cause, of {} idle", format::duration(idle)))
-            .on_hover_text("Shares of idle time. Findings give shares of all time, and some add up several causes");
-        let parts = card.causes.iter().map(|&(class, ns)| Part::new(class.label(), ns, gap_color(class, is_dark)));
+        let idle: DurNs = card.causes.iter().map(|cause| cause.2).sum();
+        ui.weak(format!("Idle by cause, of {} idle", format::duration(idle))).on_hover_text(
+            "Shares of idle time by what would have to change, as the findings have it: they give shares of all \
+                 time. The strip above the streams and the view Gaps say what the host did",
+        );
+        let part = |&(label, class, ns): &(_, _, _)| Part::new(label, ns, gap_color(class, is_dark));
+        let parts = card.causes.iter().map(part);
         bar_ui("Idle by cause", &parts.collect::<Vec<_>>(), idle, LABELED_CAUSES, ui);
     }
 }

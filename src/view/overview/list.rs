@@ -11,8 +11,8 @@ use crate::view::states::nothing_ui;
 use crate::widget::gap_color::swatch_ui;
 use crate::widget::theme;
 
-/// The most devices of which it is said in a sentence what they spend their time on.
-const MAX_IN_SHORT: usize = 4;
+/// The most devices whose sentences stand open above the findings; those of more are unfolded.
+const MAX_IN_SHORT: usize = 2;
 
 /// Which list is on show.
 #[derive(Debug, Default)]
@@ -25,7 +25,8 @@ impl List {
     pub fn ui(&mut self, of: &Summarized, ui: &mut egui::Ui) -> Option<Place> {
         ui.horizontal_wrapped(|ui| {
             let findings = format!("Findings ({})", of.findings.len());
-            ui.selectable_value(&mut self.shows_clusters, false, findings);
+            ui.selectable_value(&mut self.shows_clusters, false, findings)
+                .on_hover_text("Shares of the time judged, busy or idle. One finding may have several causes");
             let clusters = format!("Recurring gaps ({})", of.clusters.len());
             ui.selectable_value(&mut self.shows_clusters, true, clusters)
                 .on_hover_text("Those with most time per step");
@@ -33,16 +34,26 @@ impl List {
         if self.shows_clusters {
             return clusters_ui(of, ui);
         }
-        if !of.findings.is_empty() {
-            ui.weak(
-                RichText::new("Shares of the time judged, busy or idle. One finding may have several causes").small(),
-            );
-        }
         findings_ui(of, ui)
     }
 }
 
+/// What each device spends its time on.
+fn in_short_ui(of: &Summarized, ui: &mut egui::Ui) {
+    let sentences = |ui: &mut egui::Ui| {
+        for text in &of.in_short {
+            ui.label(display_name(text));
+        }
+    };
+    if of.in_short.len() > MAX_IN_SHORT {
+        egui::CollapsingHeader::new(format!("In short, {} devices", of.in_short.len())).show(ui, sentences);
+    } else {
+        sentences(ui);
+    }
+}
+
 fn findings_ui(of: &Summarized, ui: &mut egui::Ui) -> Option<Place> {
+    in_short_ui(of, ui);
     let mut shown = None;
     for (i, found) in of.findings.iter().enumerate() {
         ui.push_id(i, |ui| shown = finding_ui(found, ui).or(shown));
@@ -51,12 +62,6 @@ fn findings_ui(of: &Summarized, ui: &mut egui::Ui) -> Option<Place> {
         nothing_ui("Nothing could be judged", "Too little device work was recorded for any rule", ui);
     } else if of.findings.is_empty() {
         ui.label(no_findings(of.checks.len() as u64));
-    }
-    for text in of.in_short.iter().take(MAX_IN_SHORT) {
-        ui.label(display_name(text));
-    }
-    if of.in_short.len() > MAX_IN_SHORT {
-        ui.weak(format!("{} more devices: see the report", of.in_short.len() - MAX_IN_SHORT));
     }
     if !of.checks.is_empty() {
         egui::CollapsingHeader::new("What was checked").show(ui, |ui| {

@@ -8,7 +8,7 @@ use crate::analysis::finding::Finding;
 use crate::analysis::gaps::clusters::{Clusters, GapCluster};
 use crate::analysis::gaps::{GapClass, Ledger};
 use crate::analysis::phases::Phase;
-use crate::analysis::rules::{Basis, Thresholds, Verdicts, Window};
+use crate::analysis::rules::{Basis, Cause, Thresholds, Verdicts, Window};
 use crate::analysis::steps::Steps;
 use crate::answers::findings::{RuleVerdicts, TracePhases};
 use crate::answers::time::{BusyDevices, GapClusters, Ledgers, TraceSteps};
@@ -55,8 +55,9 @@ pub struct Card {
     /// Which time of the device it is.
     pub basis: Basis,
     pub parts: Breakdown,
-    /// Idle time by cause, the largest first.
-    pub causes: Vec<(GapClass, DurNs)>,
+    /// Idle time by cause, the largest first: its label, the class whose color it has, and its time. As the findings
+    /// have it; of a device that was not judged by what the host did.
+    pub causes: Vec<(&'static str, GapClass, DurNs)>,
 }
 
 #[derive(Debug)]
@@ -151,11 +152,19 @@ impl Summary {
                 .map_or(range.map_or(Some(busy.window), |range| range.intersect(busy.window)), |judged| {
                     Some(judged.time)
                 })?;
-            let totals = ledger.totals(window).by_class;
-            let mut causes: Vec<(GapClass, DurNs)> =
-                GapClass::ALL.into_iter().zip(totals).map(|(class, totals)| (class, totals.total_ns)).collect();
-            causes.retain(|cause| cause.1 > 0);
-            causes.sort_by_key(|cause| std::cmp::Reverse(cause.1));
+            let makeup = judged.and_then(|_| all.verdicts.makeups.iter().find(|of| of.device == Some(busy.device)));
+            let mut causes: Vec<(&str, GapClass, DurNs)> = match makeup {
+                Some(makeup) => {
+                    let causes = makeup.causes.iter();
+                    causes.map(|&(cause, ns)| (makeup::cause_label(cause), class_of(cause), ns)).collect()
+                }
+                None => {
+                    let totals = GapClass::ALL.into_iter().zip(ledger.totals(window).by_class);
+                    totals.map(|(class, totals)| (class.label(), class, totals.total_ns)).collect()
+                }
+            };
+            causes.retain(|cause| cause.2 > 0);
+            causes.sort_by_key(|cause| std::cmp::Reverse(cause.2));
             let info = open.trace.info.devices.iter().find(|info| info.id == busy.device);
             Some(Card {
                 title: track_title(traces, trace, &open.trace.process(busy.process).title()),
@@ -167,6 +176,28 @@ impl Summary {
             })
         };
         all.busy.iter().zip(&*all.ledgers).filter_map(card).collect()
+    }
+}
+
+/// The class of most gaps of a cause, which gives it its color.
+fn class_of(cause: Cause) -> GapClass {
+    match cause {
+        Cause::DataLoading => GapClass::DataLoading,
+        Cause::Collective => GapClass::Collective,
+        Cause::Synchronization => GapClass::Sync,
+        Cause::LaunchBound => GapClass::Launch,
+        Cause::Host => GapClass::CpuOp,
+        Cause::Copy => GapClass::Copy,
+        Cause::Allocator => GapClass::Allocator,
+        Cause::ModuleLoad => GapClass::ModuleLoad,
+        Cause::GarbageCollection => GapClass::Gc,
+        Cause::StepBoundary => GapClass::Python,
+        Cause::Dependency => GapClass::Dependency,
+        Cause::Blocked => GapClass::Blocked,
+        Cause::Queued => GapClass::Queued,
+        Cause::Unexplained => GapClass::Unknown,
+        Cause::Profiler => GapClass::Profiler,
+        Cause::Latency => GapClass::LaunchLatency,
     }
 }
 

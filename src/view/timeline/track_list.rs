@@ -395,8 +395,8 @@ impl Builder<'_> {
         }
     }
 
-    /// The threads that only wait, where there are several and nothing is searched for; and all other tracks: of
-    /// threads those first that launch work of devices, among them those that run the steps.
+    /// The threads that only wait, where there are several and nothing is searched for; and all other tracks: of a
+    /// device its streams first, of threads those that launch work of devices, among them those that run the steps.
     fn units(&self, open: &OpenTrace, tracks: &[TrackId], group: &Group<'_>) -> (Vec<Unit>, Vec<Unit>) {
         let mut units: Vec<Unit> = Vec::new();
         let mut rest: Vec<(TrackId, (TrackId, String))> = Vec::new();
@@ -417,7 +417,10 @@ impl Builder<'_> {
         units.sort_by_key(|unit| {
             let is_launcher = most > 0 && n_launches(unit) * LAUNCHER >= most;
             let part = self.part(group.trace, unit.head.0);
-            (open.trace.track(unit.head.0).kind, part.is_idle, !is_launcher, part.role)
+            let track = open.trace.track(unit.head.0);
+            // Recorders put threads whose process they do not know in that of a device.
+            let is_stray = track.kind == TrackKind::Thread && open.trace.process(track.process).device.is_some();
+            (is_stray, track.kind, part.is_idle, !is_launcher, part.role)
         });
         self.sort(&group.key, &mut units, |unit| &unit.head.1);
         let is_idle = |unit: &Unit| self.part(group.trace, unit.head.0).is_idle;
@@ -590,6 +593,15 @@ mod tests {
         settings.hidden.insert(key_of(&all, "stream 7").to_owned());
         let list = TrackList::build(&traces, &parts, &settings, "");
         assert_eq!((titles(&list.scrolled), list.hidden.len()), (vec!["python", "main", "GPU 0"], 1));
+    }
+
+    #[test]
+    fn streams_of_a_device_come_before_threads_that_were_recorded_in_its_process() {
+        let mut traces = open();
+        let trace = std::sync::Arc::get_mut(&mut traces[0].trace).unwrap();
+        trace.tracks[0].process = trace.tracks[1].process;
+        let list = TrackList::build(&traces, &[], &TimelineSettings::default(), "");
+        assert_eq!(titles(&list.scrolled), ["GPU 0", "stream 7", "stream 20", "main"]);
     }
 
     #[test]

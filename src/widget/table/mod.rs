@@ -8,7 +8,7 @@ use crate::figures::{Cell, Column, Order, Rows, Sort, escape};
 
 const ROW_HEIGHT: f32 = 20.0;
 /// The widest column of text gives way to others down to this width.
-const LEAST_NAME: f32 = 160.0;
+const LEAST_NAME: f32 = 220.0;
 /// To the right of numbers.
 const MARGIN: f32 = 4.0;
 /// The longest text on hover, in characters.
