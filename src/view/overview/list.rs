@@ -5,7 +5,7 @@ use eframe::egui::{self, RichText};
 use super::work::{Found, Place, Summarized};
 use crate::figures::findings::{no_findings, severity, value};
 use crate::figures::format;
-use crate::figures::text::display_name;
+use crate::figures::text::{display_name, shortened};
 use crate::figures::verdicts::level;
 use crate::view::states::nothing_ui;
 use crate::widget::gap_color::swatch_ui;
@@ -13,6 +13,8 @@ use crate::widget::theme;
 
 /// The most devices whose sentences stand open above the findings; those of more are unfolded.
 const MAX_IN_SHORT: usize = 2;
+/// Longer sentences are shortened, in characters: names in them are short already, and their ends say what to do.
+const MAX_SENTENCE: usize = 1_000;
 
 /// Which list is on show.
 #[derive(Debug, Default)]
@@ -42,7 +44,7 @@ impl List {
 fn in_short_ui(of: &Summarized, ui: &mut egui::Ui) {
     let sentences = |ui: &mut egui::Ui| {
         for text in &of.in_short {
-            ui.label(display_name(text));
+            ui.label(shortened(text, MAX_SENTENCE));
         }
     };
     if of.in_short.len() > MAX_IN_SHORT {
@@ -81,7 +83,7 @@ fn finding_ui(found: &Found, ui: &mut egui::Ui) -> Option<Place> {
     let mut shown = None;
     ui.horizontal_wrapped(|ui| {
         ui.label(RichText::new(severity(finding.severity).label).color(color).strong());
-        ui.label(display_name(&finding.text));
+        ui.label(shortened(&finding.text, MAX_SENTENCE));
         if let Some(of) = &found.of {
             ui.weak(format!("in {}", display_name(of)));
         }
