@@ -8,6 +8,8 @@ use crate::analysis::steps::common;
 const LOW: i64 = 10;
 /// The same, up to which two levels are the same.
 const SAME: i64 = 50;
+/// Part of that by which the start may rise above the lowest level, from the earlier half of the rounds to the later.
+const FLAT: i64 = 8;
 /// Minimum share of rounds that begin with the same item, and of the items of a round that one before it has as well.
 const MIN_SAME: f64 = 0.8;
 /// Part of a round by which its start may be early or late where only its place is known.
@@ -31,7 +33,13 @@ pub fn aligned(symbols: &[u32], starts: &[usize], length: usize, level: &dyn Fn(
     let same_level = rounds.iter().map(|round| round.rise / SAME).max().unwrap_or_default().max(1);
     let excess = |same: &[(u32, i64)]| same.iter().map(|vote| vote.1).sum::<i64>() / same.len() as i64 / same_level;
     let usual = votes.chunk_by(|a, b| a.0 == b.0).filter(|same| same.len() as f64 >= MIN_SAME * rounds.len() as f64);
-    let Some((_, first)) = usual.map(|same| (excess(same), same[0].0)).min() else { return starts.to_vec() };
+    let single = usual.map(|same| (excess(same), same[0].0)).min().map(|(_, symbol)| symbol);
+    // Where it begins ever higher above the lowest, the rounds begin before what is there ever more of.
+    let first = match single {
+        Some(symbol) if rises(&rounds, symbol) > same_level / FLAT => lowest(&rounds),
+        symbol => symbol,
+    };
+    let Some(first) = first else { return starts.to_vec() };
     let mut moved: Vec<usize> = rounds.iter().map(|round| round.start(first)).collect();
     let mut offsets: Vec<usize> = moved.iter().zip(starts).map(|(moved, start)| moved - start).collect();
     let offset = *offsets.select_nth_unstable(rounds.len() / 2).1;
@@ -56,6 +64,26 @@ pub fn aligned(symbols: &[u32], starts: &[usize], length: usize, level: &dyn Fn(
     moved
 }
 
+/// By how much more the lowest items with a symbol lie above the lowest of all in the later half of the rounds than in the
+/// earlier.
+fn rises(rounds: &[Low], symbol: u32) -> i64 {
+    let mean = |rounds: &[Low]| {
+        let excess = |round: &Low| Some(round.items.iter().find(|item| item.0 == symbol)?.1 - round.level);
+        let (n, sum) = rounds.iter().filter_map(excess).fold((0, 0), |(n, sum), excess| (n + 1, sum + excess));
+        sum / n.max(1)
+    };
+    let (early, late) = rounds.split_at(rounds.len() / 2);
+    mean(late) - mean(early)
+}
+
+/// The symbol of the lowest item, if most rounds have the same.
+fn lowest(rounds: &[Low]) -> Option<u32> {
+    let mut symbols: Vec<u32> = rounds.iter().filter_map(Low::symbol).collect();
+    symbols.sort_unstable();
+    let most = symbols.chunk_by(|a, b| a == b).max_by_key(|same| same.len())?;
+    (most.len() as f64 >= MIN_SAME * rounds.len() as f64).then(|| most[0])
+}
+
 /// Whether a round has most items of another.
 fn has_most(round: &[u32], other: &[u32]) -> bool {
     let [a, b] = [round, other].map(|items| {
@@ -69,8 +97,9 @@ fn has_most(round: &[u32], other: &[u32]) -> bool {
 /// The items of a round at which memory is low: symbol, level, item, ascending.
 struct Low {
     items: Vec<(u32, i64, usize)>,
-    /// The first of the lowest.
+    /// The first of the lowest, and its level.
     lowest: usize,
+    level: i64,
     /// What the round raises memory by.
     rise: i64,
 }
@@ -83,15 +112,19 @@ impl Low {
         let rise = items.iter().map(|item| item.1 - lowest.1).max().unwrap_or_default();
         items.retain(|item| item.1 - lowest.1 <= rise / LOW);
         items.sort_unstable();
-        Self { items, lowest: lowest.2, rise }
+        Self { items, lowest: lowest.2, level: lowest.1, rise }
+    }
+
+    /// The symbol of the lowest item.
+    fn symbol(&self) -> Option<u32> {
+        self.items.iter().find(|item| item.2 == self.lowest).map(|item| item.0)
     }
 
     /// The symbols of which one item is lower than all others, with its level above the lowest.
     fn single(&self) -> impl Iterator<Item = (u32, i64)> {
-        let lowest = self.items.iter().map(|item| item.1).min().unwrap_or_default();
         let same = self.items.chunk_by(|a, b| a.0 == b.0);
         let is_single = |same: &&[(u32, i64, usize)]| same.len() == 1 || same[1].1 - same[0].1 > self.rise / SAME;
-        same.filter(is_single).map(move |same| (same[0].0, same[0].1 - lowest))
+        same.filter(is_single).map(move |same| (same[0].0, same[0].1 - self.level))
     }
 
     /// The lowest item with a symbol, else the lowest of all.
