@@ -8,8 +8,9 @@ use crate::analysis::steps::common;
 const LOW: i64 = 10;
 /// The same, up to which two levels are the same.
 const SAME: i64 = 50;
-/// Part of that by which the start may rise above the lowest level, from the earlier half of the rounds to the later.
+/// Part of that by which the start may rise above the lowest level, from each quarter of the rounds to the next.
 const FLAT: i64 = 8;
+const QUARTERS: usize = 4;
 /// Minimum share of rounds that begin with the same item, and of the items of a round that one before it has as well.
 const MIN_SAME: f64 = 0.8;
 /// Part of a round by which its start may be early or late where only its place is known.
@@ -36,7 +37,7 @@ pub fn aligned(symbols: &[u32], starts: &[usize], length: usize, level: &dyn Fn(
     let single = usual.map(|same| (excess(same), same[0].0)).min().map(|(_, symbol)| symbol);
     // Where it begins ever higher above the lowest, the rounds begin before what is there ever more of.
     let first = match single {
-        Some(symbol) if rises(&rounds, symbol) > same_level / FLAT => lowest(&rounds),
+        Some(symbol) if rises(&rounds, symbol, same_level / FLAT) => lowest(&rounds),
         symbol => symbol,
     };
     let Some(first) = first else { return starts.to_vec() };
@@ -64,16 +65,16 @@ pub fn aligned(symbols: &[u32], starts: &[usize], length: usize, level: &dyn Fn(
     moved
 }
 
-/// By how much more the lowest items with a symbol lie above the lowest of all in the later half of the rounds than in the
-/// earlier.
-fn rises(rounds: &[Low], symbol: u32) -> i64 {
+/// Whether the lowest items with a symbol lie ever higher above the lowest of all, from each quarter of the rounds to the
+/// next. A leak that begins late raises them once, which shows in two of the quarters at most.
+fn rises(rounds: &[Low], symbol: u32, by: i64) -> bool {
+    let excess = |round: &Low| Some(round.items.iter().find(|item| item.0 == symbol)?.1 - round.level);
     let mean = |rounds: &[Low]| {
-        let excess = |round: &Low| Some(round.items.iter().find(|item| item.0 == symbol)?.1 - round.level);
         let (n, sum) = rounds.iter().filter_map(excess).fold((0, 0), |(n, sum), excess| (n + 1, sum + excess));
         sum / n.max(1)
     };
-    let (early, late) = rounds.split_at(rounds.len() / 2);
-    mean(late) - mean(early)
+    let means: Vec<i64> = rounds.chunks(rounds.len().div_ceil(QUARTERS).max(1)).map(mean).collect();
+    means.len() == QUARTERS && means.windows(2).all(|pair| pair[1] - pair[0] > by)
 }
 
 /// The symbol of the lowest item, if most rounds have the same.
