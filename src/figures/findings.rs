@@ -102,16 +102,18 @@ fn alarm(rule: &'static str, text: String, advice: Vec<String>) -> Finding {
 /// are those that the device had left, 0 if unknown.
 ///
 /// * `card`: of the last time.
+/// * `place`: where the request was made; empty if unknown.
 /// * `at`: when first and last, on the session clock.
-pub fn out_of_memory(card: &OomCard, times: usize, at: Option<[TimeNs; 2]>) -> Finding {
+pub fn out_of_memory(card: &OomCard, place: &str, times: usize, at: Option<[TimeNs; 2]>) -> Finding {
     let fact = |what: &OomHint| what.fact(format::mebibytes);
-    let requested = format::bytes(card.requested as f64);
+    let by = if place.is_empty() { String::new() } else { format!(" by {place}") };
+    let requested = format!("{} requested{by}", format::bytes(card.requested as f64));
     Finding {
         rule: "out_of_memory",
         severity: Severity::High,
         text: match times {
-            1 => format!("Out of memory: {requested} requested. {}", why(card)),
-            n => format!("Out of memory {} times: {requested} requested. Last: {}", format::count(n as u64), why(card)),
+            1 => format!("Out of memory: {requested}. {}", why(card)),
+            n => format!("Out of memory {} times: {requested}. Last: {}", format::count(n as u64), why(card)),
         },
         measured: card.requested as f64,
         threshold: card.device_free.unwrap_or_default() as f64,

@@ -72,11 +72,13 @@ fn product_name(kernel: &str) -> &str {
 }
 
 /// Whether a kernel multiplies matrices in fp32 without tensor cores: cuBLAS's `ampere_sgemm_128x64_tn`,
-/// `cutlass_80_simt_sgemm_…`, and `scudnn`, cuDNN's convolutions. TF32 kernels are named after their instruction:
+/// `cutlass_80_simt_sgemm_…`, `sm80_xmma_gemm_f32f32_…_ffma_…`, and `scudnn`, cuDNN's convolutions. TF32 kernels are named after their instruction:
 /// `s1688gemm`, `s16816gemm`, `tf32f32`.
 pub fn is_fp32_matmul(kernel: &str) -> bool {
     let lower = kernel.to_ascii_lowercase();
-    let is_scalar = ["sgemm", "simt_s", "scudnn"].iter().any(|part| lower.contains(part));
+    let is_product = ["gemm", "fprop", "dgrad", "wgrad"].iter().any(|part| lower.contains(part));
+    let is_scalar =
+        ["sgemm", "simt_s", "scudnn"].iter().any(|part| lower.contains(part)) || is_product && lower.contains("_ffma");
     is_scalar && !["1688", "16816", "tf32", "tensorop"].iter().any(|part| lower.contains(part))
 }
 
@@ -161,6 +163,30 @@ impl Sums {
         self.tiny += other.tiny;
         if self.longest.dur() < other.longest.dur() {
             self.longest = other.longest;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_fp32_matmul;
+
+    #[test]
+    fn products_in_fp32_without_tensor_cores_are_known_by_name() {
+        for name in [
+            "ampere_sgemm_128x64_tn",
+            "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x256_8x4_nt_align1>(T1::Params)",
+            "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_execute_kernel__5x_cublas",
+        ] {
+            assert!(is_fp32_matmul(name), "{name}");
+        }
+        for name in [
+            "sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x16_stage4_warpsize2x2x1_tensor16x8x8_execute_kernel_cublas",
+            "ampere_s16816gemm_bf16_128x64_ldg8_tn",
+            "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NTT",
+            "triton_poi_fused_ffma_0",
+        ] {
+            assert!(!is_fp32_matmul(name), "{name}");
         }
     }
 }

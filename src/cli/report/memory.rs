@@ -247,7 +247,13 @@ impl Analyzed {
         }
         found.extend(joined.into_iter().map(|(first, same)| {
             let last = same[same.len() - 1];
-            findings::out_of_memory(last, same.len(), at(first).zip(at(last)).map(|(first, last)| [first, last]))
+            let place = stack(last).map(|stack| self.places().stack(self.signatures.of(stack)).label);
+            findings::out_of_memory(
+                last,
+                &place.unwrap_or_default(),
+                same.len(),
+                at(first).zip(at(last)).map(|(first, last)| [first, last]),
+            )
         }));
         found
     }

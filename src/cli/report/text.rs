@@ -145,8 +145,8 @@ impl<'a> ForPeople<'a> {
     }
 
     fn kind(&self, column: usize) -> Kind {
-        // Findings, and problems of reading.
-        const PROSE: [&str; 2] = ["text", "reason"];
+        // Findings, problems of reading, and memory in short.
+        const PROSE: [&str; 3] = ["text", "reason", "summary"];
         match () {
             () if self.is_number(column) => Kind::Number,
             () if self.cells(column).any(|cell| matches!(cell, Cell::Sentences(_))) => Kind::Below,
