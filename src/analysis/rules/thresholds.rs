@@ -162,7 +162,7 @@ impl Default for Thresholds {
             slow_kernel_ns: 1_000_000,
             long_kernel: Levels::note(0.2),
             fp32_matmul: Levels { note: Some(0.1), warn: Some(0.3), high: None },
-            elementwise: Levels { note: Some(1.0 / 3.0), warn: Some(0.5), high: None },
+            elementwise: Levels { note: Some(0.33), warn: Some(0.5), high: None },
             irregular_steps: Levels { note: Some(1.5), warn: Some(3.0), high: None },
             recording: Levels { note: Some(0.03), warn: Some(0.1), high: None },
             tiny_kernels: Levels::note(0.5),
