@@ -8,7 +8,7 @@ use super::loads::Load;
 use super::{App, NoteKind};
 use crate::command::Command;
 use crate::figures::{escape, format};
-use crate::model::{ImportReport, Severity, TimeRange, TrackKind};
+use crate::model::{Format, ImportReport, Severity, TimeRange, TrackKind};
 use crate::reader::Options;
 use crate::session::{OpenTrace, counts_events};
 use crate::view::{memory, problems};
@@ -135,7 +135,9 @@ impl App {
         let has_stream = |open: &OpenTrace| open.trace.tracks.iter().any(|track| track.kind == TrackKind::Stream);
         let traces = self.session.traces();
         let mut remedies: Vec<_> = traces.iter().filter_map(|open| open.trace.info.format.device_remedy()).collect();
-        if remedies.is_empty() || traces.iter().any(has_stream) {
+        // Logs of metrics alone lack nothing.
+        let is_log = |open: &OpenTrace| open.trace.info.format == Format::GpuMetrics;
+        if remedies.is_empty() || traces.iter().any(has_stream) || traces.iter().all(is_log) {
             return;
         }
         remedies.sort_unstable();

@@ -130,6 +130,8 @@ impl App {
                 ui.add(Label::new(RichText::new(sample.help).weak()).truncate());
             });
         }
+        ui.add_space(14.0);
+        ui.strong("On this machine");
         for (spec, text) in
             [(&capture::SPEC, "Run a program and record it"), (&live::SPEC, "Watch the GPUs of this machine")]
         {
