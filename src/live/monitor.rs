@@ -170,7 +170,7 @@ impl Monitor {
         self.shared.interval()
     }
 
-    /// Sets the interval of the fast readings, within [`INTERVALS`].
+    /// Sets the interval of the fast readings, within `INTERVALS`.
     pub fn set_interval(&self, interval: Duration) {
         let interval = interval.clamp(INTERVALS.0, INTERVALS.1);
         self.shared.interval_ns.store(interval.as_nanos() as u64, Ordering::Relaxed);
