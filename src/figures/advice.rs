@@ -146,8 +146,13 @@ fn lines(rule: Rule) -> &'static [Line] {
         ],
         Rule::DataLoading => &[
             (
-                TORCH,
+                |case| case.run.is_torch && !case.run.has_workers,
                 "Load in background processes: DataLoader(num_workers=..., persistent_workers=True, prefetch_factor=...)",
+            ),
+            (
+                |case| case.run.is_torch && case.run.has_workers,
+                "The DataLoader has processes already, and they do not keep up: raise num_workers while cores are free, and \
+                 prefetch_factor where only some batches are late",
             ),
             (OTHER, "Load the next batch in background threads or processes while the device works on this one"),
             (
@@ -596,6 +601,7 @@ pub mod tests {
             has_os_calls: bit(i, 9),
             has_switches: bit(i, 9),
             has_waits: bit(i, 9),
+            has_workers: bit(i, 9),
         };
         (0..1024).map(run).collect()
     }
@@ -619,6 +625,9 @@ pub mod tests {
             }
             if run.has_graphs {
                 assert!(!all(Rule::LaunchBound).contains("Launch the step as"));
+            }
+            if run.has_workers {
+                assert!(!all(Rule::DataLoading).contains("background processes"));
             }
             if run.has_stacks {
                 assert!(!Rule::ALL.into_iter().any(|rule| all(rule).contains("with_stack=True")));

@@ -42,6 +42,8 @@ pub struct RunFacts {
     pub has_switches: bool,
     /// Whether it holds waits of streams for events.
     pub has_waits: bool,
+    /// Whether a `DataLoader` of PyTorch loads in processes of its own.
+    pub has_workers: bool,
 }
 
 /// Starts of names of kernels that Inductor generates.
@@ -132,6 +134,7 @@ impl RunFacts {
         let mut has_inductor = false;
         for (id, name) in trace.strings.iter() {
             run.is_training |= kinds[id.0 as usize] != 0 && TRAINING.iter().any(|part| name.contains(part));
+            run.has_workers |= kinds[id.0 as usize] != 0 && name.contains("_MultiProcessingDataLoaderIter");
             let has = |kind: SliceKind| kinds[id.0 as usize] & 1 << kind as u16 != 0;
             if has(SliceKind::Kernel) {
                 is_amd |= name.starts_with("Cijk_") || name.ends_with(".kd");
