@@ -36,7 +36,11 @@ pub fn steps(trace: &Trace, history: &MemoryHistory, is_cancelled: &dyn Fn() -> 
         trim(&mut division, &history.events.ts);
         in_states(history, division)
     });
-    if let Some(best) = choose(found.filter(|steps| !steps.is_empty()).collect()) {
+    let mut found: Vec<Steps> = found.filter(|steps| !steps.is_empty()).collect();
+    if profiler_ran_for_a_part(&found) {
+        found.retain(|steps| steps.source != StepSource::ProfilerStep);
+    }
+    if let Some(best) = choose(found) {
         return Some(best);
     }
     let Repetition { length, share, boundaries, regularity, is_certain } = repetition(trace, history, is_cancelled)?;
@@ -51,6 +55,20 @@ pub fn steps(trace: &Trace, history: &MemoryHistory, is_cancelled: &dyn Fn() -> 
     let regularity = steps.regularity.max(regularity);
     let steps = steps.with_regularity(regularity);
     Some(if is_certain { steps } else { steps.as_guess() })
+}
+
+/// Whether the profiler named the steps of a part of the history alone, since it ran for that long: others take in half
+/// as many steps again, and half as many events.
+fn profiler_ran_for_a_part(found: &[Steps]) -> bool {
+    let span = |steps: &Steps| steps.boundaries[steps.len()] - steps.boundaries[0];
+    let is_more = |more: u64, than: u64| 2 * more >= 3 * than;
+    let of_profiler = found.iter().find(|steps| steps.source == StepSource::ProfilerStep);
+    of_profiler.is_some_and(|profiler| {
+        found.iter().any(|other| {
+            is_more(other.len() as u64, profiler.len() as u64)
+                && is_more(u64::from(span(other)), u64::from(span(profiler)))
+        })
+    })
 }
 
 /// Removes the steps whose events were lost, or not recorded any more.
@@ -131,6 +149,22 @@ mod tests {
             script.free(0x1000, 512 * (1 + step));
         }
         script
+    }
+
+    #[test]
+    fn a_profiler_that_ran_for_a_part_of_the_history_names_no_more() {
+        let trace = script(12, |script, step| {
+            let now = script.now();
+            if (3..6).contains(&step) {
+                script.annotate(&format!("ProfilerStep#{step}"), now, now + 19);
+            }
+            script.annotate("Optimizer.step#AdamW.step", now + 1, now + 2);
+        });
+        let steps = find(&trace.finish()).unwrap();
+        assert_eq!(
+            (steps.source, steps.boundaries.len()),
+            (StepSource::Annotation("Optimizer.step#AdamW.step".to_owned()), 12)
+        );
     }
 
     #[test]
