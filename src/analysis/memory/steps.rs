@@ -38,7 +38,7 @@ pub fn steps(trace: &Trace, history: &MemoryHistory, is_cancelled: &dyn Fn() -> 
     });
     let mut found: Vec<Steps> = found.filter(|steps| !steps.is_empty()).collect();
     if profiler_ran_for_a_part(&found) {
-        found.retain(|steps| steps.source != StepSource::ProfilerStep);
+        found.sort_by_key(|steps| steps.source == StepSource::ProfilerStep);
     }
     if let Some(best) = choose(found) {
         return Some(best);
