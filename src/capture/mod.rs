@@ -8,6 +8,8 @@ mod registry;
 mod run;
 mod scratch;
 
+use std::path::Path;
+
 pub use registry::end_all;
 
 /// Ends and removes what a Lacuna that was killed left behind; what its runs recorded stays.
@@ -18,4 +20,13 @@ pub fn remove_leftovers() {
     if let Some(root) = launch::root() {
         launch::end_abandoned(&root);
     }
+}
+
+/// Whether a path is a file that may be executed.
+fn is_program(path: &Path) -> bool {
+    #[cfg(unix)]
+    let may_run = |data: &std::fs::Metadata| std::os::unix::fs::PermissionsExt::mode(&data.permissions()) & 0o111 != 0;
+    #[cfg(not(unix))]
+    let may_run = |_: &std::fs::Metadata| true;
+    path.metadata().is_ok_and(|data| data.is_file() && may_run(&data))
 }

@@ -20,7 +20,7 @@ pub use self::folder::{Earlier, Kind, Manifest, Recorded, delete, list, results,
 pub use self::launchers::{Launched, launched};
 pub use self::output::{Output, OutputLine, Stream};
 pub use super::registry::pass_signals_on;
-use super::{pytorch, registry, scratch};
+use super::{is_program, pytorch, registry, scratch};
 
 /// How a run is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,15 +158,6 @@ impl Request {
 fn assignment(name: &OsStr, value: &OsStr) -> String {
     let value = if value.is_empty() { String::new() } else { words::quoted(value) };
     format!("{}={value}", name.to_string_lossy())
-}
-
-/// Whether a path is a file that may be executed.
-fn is_program(path: &Path) -> bool {
-    #[cfg(unix)]
-    let may_run = |data: &std::fs::Metadata| std::os::unix::fs::PermissionsExt::mode(&data.permissions()) & 0o111 != 0;
-    #[cfg(not(unix))]
-    let may_run = |_: &std::fs::Metadata| true;
-    path.metadata().is_ok_and(|data| data.is_file() && may_run(&data))
 }
 
 /// How far the end of a run is.

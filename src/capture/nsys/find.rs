@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::capture::is_program;
+
 /// Folders in which the name of a version leads to `nsys`: (parent, start of the version's name).
 const INSTALLED: [(&str, &str); 5] = [
     ("opt/nvidia/nsight-systems", ""),
@@ -87,14 +89,6 @@ impl SearchPaths {
             None => "PATH, /opt/nvidia, /usr/local/cuda*".to_owned(),
         }
     }
-}
-
-fn is_program(path: &Path) -> bool {
-    #[cfg(unix)]
-    let may_run = |data: &std::fs::Metadata| std::os::unix::fs::PermissionsExt::mode(&data.permissions()) & 0o111 != 0;
-    #[cfg(not(unix))]
-    let may_run = |_: &std::fs::Metadata| true;
-    path.metadata().is_ok_and(|data| data.is_file() && may_run(&data))
 }
 
 /// Where `nsys` lies in the folders of versions, newest first; each parent with the start of their names.
