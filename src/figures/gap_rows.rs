@@ -79,7 +79,7 @@ pub struct MainPart<'a> {
 pub fn main_part<'a>(trace: &'a Trace, ledger: &Ledger, index: usize) -> MainPart<'a> {
     let gap = ledger.gap(index);
     let (class, part) = main_class(ledger, index);
-    let place = place(trace, ledger, &gap, &part);
+    let place = place(trace, ledger, &gap, &part, &[]);
     MainPart { gap, class, part, place }
 }
 

@@ -3,9 +3,11 @@
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
+
 use super::{Cell, Figure, Object, Part, Table, Word, figures, gap_clusters};
 use crate::analysis::gaps::clusters::Clusters;
-use crate::analysis::gaps::{GapClass, GapTotals, Ledger, LedgerTotals, Trigger, place};
+use crate::analysis::gaps::{GapClass, GapTotals, Ledger, LedgerTotals, Near, Trigger, nearby, place};
 use crate::analysis::steps::Steps;
 use crate::model::{DurNs, TimeNs, TimeRange, Trace};
 
@@ -89,7 +91,8 @@ impl<'a> DeviceGaps<'a> {
     ) -> Self {
         let rank = trace.info.rank;
         let longest = longest(ledger, if top == 0 { usize::MAX } else { top });
-        let named = longest.iter().map(|&gap| NamedGap::new(trace, ledger, gap, offset));
+        let near = nearby(trace);
+        let named = longest.iter().map(|&gap| NamedGap::new(trace, ledger, (gap, &near), offset));
         let mut list = gaps().table(named, 0);
         list.n_hidden = ledger.len() - longest.len();
         let clusters = gap_clusters::clusters().table(gap_clusters::rows(rank, clusters, steps), top);
@@ -146,23 +149,19 @@ fn longest(ledger: &Ledger, n: usize) -> Vec<usize> {
 }
 
 impl NamedGap {
-    fn new(trace: &Trace, ledger: &Ledger, index: usize, offset: DurNs) -> Self {
+    fn new(trace: &Trace, ledger: &Ledger, (index, near): (usize, &Near), offset: DurNs) -> Self {
         let gap = ledger.gap(index);
         let mut parts: Vec<NamedPart> = Vec::new();
+        let mut known: HashMap<(GapClass, Option<&str>, Option<&str>), usize> = HashMap::new();
         for part in ledger.parts(index) {
-            let named = NamedPart {
-                class: part.class,
-                name: part.slice.map(|slice| trace.slice_name(slice).to_owned()),
-                frame: place(trace, ledger, &gap, &part).frame.map(str::to_owned),
-                dur_ns: part.time.dur(),
-            };
-            let is_same = |known: &&mut NamedPart| {
-                known.class == named.class && known.name == named.name && known.frame == named.frame
-            };
-            match parts.iter_mut().find(is_same) {
-                Some(known) => known.dur_ns += named.dur_ns,
-                None => parts.push(named),
+            let name = part.slice.map(|slice| trace.slice_name(slice));
+            let frame = place(trace, ledger, &gap, &part, near).frame;
+            let at = *known.entry((part.class, name, frame)).or_insert(parts.len());
+            if at == parts.len() {
+                let [name, frame] = [name, frame].map(|text| text.map(str::to_owned));
+                parts.push(NamedPart { class: part.class, name, frame, dur_ns: 0 });
             }
+            parts[at].dur_ns += part.time.dur();
         }
         fold_smallest(&mut parts);
         Self {

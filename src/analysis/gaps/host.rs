@@ -57,9 +57,23 @@ pub struct Host<'a> {
     /// Operators and ranges whose class depends on what lies inside.
     judged: HashMap<SliceId, GapClass>,
     theta: DurNs,
-    /// Slices that overlap the interval, and those open at an instant. Kept for their memory.
+    /// Slices that overlap the interval, and those open at an instant, the outermost first. Kept for their memory.
     found: Vec<u32>,
-    open: Vec<u32>,
+    open: Vec<Open>,
+}
+
+/// A slice that is open, with what is known of it and those around it together: most of a deep stack stays open from
+/// one instant to the next, and is judged once.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    slice: SliceId,
+    role: Role,
+    /// When the first of them ends.
+    end: TimeNs,
+    has_operator: bool,
+    has_frame: bool,
+    /// Whether one of them may decide the class, whatever runs inside.
+    has_cause: bool,
 }
 
 /// The slices of one row from the first that is not over.
@@ -112,20 +126,50 @@ impl<'a> Host<'a> {
         open.clear();
         let (mut next, mut at) = (0, range.start);
         while at < range.end {
-            open.retain(|&i| slices.end[i as usize] > at);
+            self.close(&mut open, at);
             while let Some(&i) = found.get(next).filter(|&&i| slices.ts[i as usize] <= at) {
                 if slices.end[i as usize] > at {
-                    open.push(i);
+                    open.push(self.opened(SliceId(i), open.last()));
                 }
                 next += 1;
             }
             let starts = found.get(next).map_or(range.end, |&i| slices.ts[i as usize]);
-            let until = open.iter().fold(starts.min(range.end), |until, &i| until.min(slices.end[i as usize]));
+            let ends = open.last().map_or(range.end, |open| open.end);
+            let until = starts.min(ends).min(range.end);
             let segment = self.judge(&open, TimeRange { start: at, end: until });
             push(out, segment);
             at = until;
         }
         (self.found, self.open) = (found, open);
+    }
+
+    /// Removes what is over at `at`.
+    fn close(&mut self, open: &mut Vec<Open>, at: TimeNs) {
+        // `end` descends inwards.
+        let mut kept = open.partition_point(|open| open.end > at);
+        for i in kept..open.len() {
+            let slice = open[i].slice;
+            if self.trace.slices.end[slice.idx()] > at {
+                open[kept] = self.opened(slice, kept.checked_sub(1).map(|around| &open[around]));
+                kept += 1;
+            }
+        }
+        open.truncate(kept);
+    }
+
+    /// A slice that is open inside of `around`.
+    fn opened(&mut self, slice: SliceId, around: Option<&Open>) -> Open {
+        let slices = &self.trace.slices;
+        let (role, is_user_frame) = self.roles.with_frame(self.trace, slice);
+        let end = slices.end[slice.idx()];
+        Open {
+            slice,
+            role,
+            end: around.map_or(end, |around| around.end.min(end)),
+            has_operator: slices.kind[slice.idx()] == SliceKind::Operator || around.is_some_and(|it| it.has_operator),
+            has_frame: is_user_frame || around.is_some_and(|around| around.has_frame),
+            has_cause: may_decide(role) || around.is_some_and(|around| around.has_cause),
+        }
     }
 
     /// Whether an operator, and whether a frame of the user's program, is open on a thread. Cost as for [`Self::tile`].
@@ -134,18 +178,18 @@ impl<'a> Host<'a> {
             return (false, false);
         }
         let trace = self.trace;
-        let mut open = std::mem::take(&mut self.open);
-        open.clear();
+        let mut found = std::mem::take(&mut self.found);
+        found.clear();
         for row in self.rows(track) {
-            open.extend(row.seek(&trace.slices, at).next().filter(|&i| trace.slices.ts[i] <= at).map(|i| i as u32));
+            found.extend(row.seek(&trace.slices, at).next().filter(|&i| trace.slices.ts[i] <= at).map(|i| i as u32));
         }
         let kind = |slice: SliceId| trace.slices.kind[slice.idx()];
         let (mut has_operator, mut has_frame) = (false, false);
-        for slice in open.iter().map(|&i| SliceId(i)) {
+        for slice in found.iter().map(|&i| SliceId(i)) {
             has_operator |= kind(slice) == SliceKind::Operator;
             has_frame |= kind(slice) == SliceKind::PythonFunction && self.roles.with_frame(trace, slice).1;
         }
-        self.open = open;
+        self.found = found;
         (has_operator, has_frame)
     }
 
@@ -157,7 +201,7 @@ impl<'a> Host<'a> {
     }
 
     /// The cause by the open slices, the innermost last.
-    fn judge(&mut self, open: &[u32], time: TimeRange) -> Segment {
+    fn judge(&mut self, open: &[Open], time: TimeRange) -> Segment {
         let trace = self.trace;
         let mut decided: Option<(GapClass, SliceId)> = None;
         // May be overruled by data loading around it.
@@ -166,12 +210,12 @@ impl<'a> Host<'a> {
         let mut named: Option<SliceId> = None;
         // A long call of no class, inside of all operators and frames.
         let mut call: Option<SliceId> = None;
-        let (mut has_operator, mut has_frame) = (false, false);
-        for slice in open.iter().rev().map(|&i| SliceId(i)) {
-            let (role, is_user_frame) = self.roles.with_frame(trace, slice);
+        let (has_operator, has_frame) = open.last().map_or((false, false), |it| (it.has_operator, it.has_frame));
+        for &Open { slice, role, has_cause, .. } in open.iter().rev() {
+            if !has_cause && (decided.is_some() || generic.is_some()) {
+                break;
+            }
             let kind = trace.slices.kind[slice.idx()];
-            has_operator |= kind == SliceKind::Operator;
-            has_frame |= is_user_frame;
             if let Some((class, _)) = decided {
                 // Of nested slices the outermost names what goes on.
                 let is_whole = matches!(role, Role::DataLoading | Role::Collective | Role::ModuleLoad);
@@ -312,6 +356,12 @@ impl Segment {
 fn is_enclosing(name: &str) -> bool {
     let is_pass = |phase| matches!(phase, Phase::Forward | Phase::Backward | Phase::Optimizer);
     is_step_name(name) || phase_of_range(name).is_some_and(is_pass)
+}
+
+/// Whether a slice of this role may decide the class of a time in which other slices run inside of it.
+fn may_decide(role: Role) -> bool {
+    let is_generic = matches!(class_of(role), GapClass::Unknown | GapClass::CpuOp | GapClass::Python | GapClass::Blocked);
+    !is_generic || role == Role::LazyLoad
 }
 
 /// The class of a slice by its role; [`GapClass::Unknown`] if it is no cause.

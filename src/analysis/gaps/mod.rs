@@ -27,7 +27,7 @@ pub use self::index::{IdleByClass, LedgerIndex};
 use self::overlay::Overheads;
 pub use self::overlay::is_inferred;
 use self::place::backward_threads;
-pub use self::place::{Place, place, place_of_call};
+pub use self::place::{Near, Place, nearby, place, place_of_call};
 pub use self::roles::launches_work;
 use self::theta::{Usual, usual};
 use self::waits::Waits;

@@ -22,16 +22,18 @@ pub struct Place<'a> {
 /// Where the thread of the part has no frame, the one that launched the work before the gap gives it, else one that
 /// waits in `backward()`: the thread of autograd has no frames.
 ///
+/// * `near`: as for [`open_at`].
+///
 /// Cost: O(rows of the process · log n).
-pub fn place<'a>(trace: &'a Trace, ledger: &Ledger, gap: &Gap, part: &GapPart) -> Place<'a> {
+pub fn place<'a>(trace: &'a Trace, ledger: &Ledger, gap: &Gap, part: &GapPart, near: &Near) -> Place<'a> {
     let Some(at) = whereabouts(trace, gap, part) else { return Place::default() };
     let Whereabouts { thread, time, .. } = at;
-    let open = at.open(trace, &[]);
+    let open = at.open(trace, near);
     let is_operator = |slice: &SliceId| trace.slices.kind[slice.idx()] == SliceKind::Operator;
     let operator = at.function(trace, &open).or_else(|| open.iter().rev().copied().find(is_operator));
     let frame = user_frame(trace, &open, thread, time).or_else(|| {
-        let mut others = other_threads(trace, ledger, gap, thread, time.start, &[]);
-        others.find_map(|thread| user_frame(trace, &open_during(trace, thread, time, &[]), thread, time))
+        let mut others = other_threads(trace, ledger, gap, thread, time.start, near);
+        others.find_map(|thread| user_frame(trace, &open_during(trace, thread, time, near), thread, time))
     });
     Place { operator, frame }
 }
@@ -169,7 +171,12 @@ pub(super) fn open_during(trace: &Trace, thread: TrackId, time: TimeRange, near:
 }
 
 /// For each row of a trace, where something was found in it last; empty if the next search is elsewhere.
-pub(super) type Near = [Cell<u32>];
+pub type Near = [Cell<u32>];
+
+/// A memory of places for searches near to one another.
+pub fn nearby(trace: &Trace) -> Vec<Cell<u32>> {
+    vec![Cell::default(); trace.slices.rows.len()]
+}
 
 /// The slices of a thread that run at a time, the outermost first. Cost: O(rows of the track · log n).
 fn open_at(trace: &Trace, thread: TrackId, at: TimeNs, near: &Near) -> Vec<SliceId> {

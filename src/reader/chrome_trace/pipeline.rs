@@ -5,7 +5,7 @@
 //! event, the two blocks are joined and scanned again.
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -52,18 +52,27 @@ impl<R: Read> Feeder<R> {
         if self.is_at_end {
             return None;
         }
+        // A finished block's bytes stay initialized, so that hardly any must be zeroed again.
         let mut text = spare.unwrap_or_default();
-        text.clear();
-        text.reserve(self.carry.len() + BLOCK + PADDING);
-        text.append(&mut self.carry);
-        let read = self.reader.by_ref().take(BLOCK as u64).read_to_end(&mut text);
-        match read {
-            Ok(n) => self.is_at_end = n < BLOCK,
-            Err(error) => {
-                self.is_at_end = true;
-                self.error = Some(error);
+        let mut len = self.carry.len();
+        text.resize(len + BLOCK + PADDING, 0);
+        text[..len].copy_from_slice(&self.carry);
+        self.carry.clear();
+        let end = len + BLOCK;
+        while len < end && !self.is_at_end {
+            match self.reader.read(&mut text[len..end]) {
+                Ok(n) => {
+                    len += n;
+                    self.is_at_end = n == 0;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.is_at_end = true;
+                    self.error = Some(error);
+                }
             }
         }
+        text.truncate(len);
         if !self.is_at_end {
             // Without a cut the next block starts inside an event and is joined to this one.
             if let Some(cut) = last_event_start(&text, text.len() / 2).filter(|&cut| cut > 0) {

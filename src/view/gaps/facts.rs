@@ -189,7 +189,7 @@ fn part_lines(trace: &Trace, ledger: &Ledger, index: usize) -> Vec<PartLine> {
     lines.sort_by_key(|(line, _)| Reverse(line.ns));
     let gap = ledger.gap(index);
     for (line, longest) in lines.iter_mut().take(MAX_PARTS) {
-        line.frame = place(trace, ledger, &gap, longest).frame.map(str::to_owned);
+        line.frame = place(trace, ledger, &gap, longest, &[]).frame.map(str::to_owned);
     }
     lines.into_iter().map(|(line, _)| line).collect()
 }

@@ -6,7 +6,7 @@ use hashbrown::{HashMap, HashSet};
 
 use super::NameId;
 use crate::analysis::frame::Frame;
-use crate::analysis::gaps::place::{Whereabouts, open_during, other_threads, sampled_frame, whereabouts};
+use crate::analysis::gaps::place::{Whereabouts, nearby, open_during, other_threads, sampled_frame, whereabouts};
 use crate::analysis::gaps::{Gap, GapClass, GapPart, Ledger};
 use crate::analysis::short_name::short_name;
 use crate::model::{DurNs, SliceId, SliceKind, StringId, TimeRange, Trace, TrackId};
@@ -80,7 +80,7 @@ impl<'a> Keys<'a> {
             paths: vec![(0, NameId::default())],
             is_user: HashMap::new(),
             has_frames: !trace.samples.ts.is_empty() || trace.slices.kind.contains(&SliceKind::PythonFunction),
-            near: vec![Cell::default(); trace.slices.rows.len()],
+            near: nearby(trace),
             numbered: numbered(trace),
         };
         keys.intern(String::new());
