@@ -102,7 +102,7 @@ fn check(trace: &Trace, ledger: &Ledger) -> Sums {
     }
     // Names and frames are looked up on demand: of any part, without a panic.
     for i in (0..ledger.len()).step_by(97) {
-        ledger.parts(i).for_each(|part| _ = place(trace, ledger, &ledger.gap(i), &part));
+        ledger.parts(i).for_each(|part| _ = place(trace, ledger, &ledger.gap(i), &part, &[]));
     }
     sums
 }

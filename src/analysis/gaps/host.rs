@@ -360,7 +360,8 @@ fn is_enclosing(name: &str) -> bool {
 
 /// Whether a slice of this role may decide the class of a time in which other slices run inside of it.
 fn may_decide(role: Role) -> bool {
-    let is_generic = matches!(class_of(role), GapClass::Unknown | GapClass::CpuOp | GapClass::Python | GapClass::Blocked);
+    let is_generic =
+        matches!(class_of(role), GapClass::Unknown | GapClass::CpuOp | GapClass::Python | GapClass::Blocked);
     !is_generic || role == Role::LazyLoad
 }
 

@@ -1,0 +1,91 @@
+use super::*;
+use crate::model::{SliceKind, TraceBuilder};
+
+fn open() -> Vec<OpenTrace> {
+    let slices = [
+        ("main", SliceKind::Operator, "outer", 0, 100),
+        ("main", SliceKind::Operator, "inner", 10, 20),
+        ("stream 7", SliceKind::Kernel, "gemm", 30, 60),
+        ("stream 20", SliceKind::Kernel, "copy", 30, 60),
+    ];
+    vec![OpenTrace::new(TraceBuilder::from_slices(&slices).finish(), 0)]
+}
+
+fn titles(lines: &[Line]) -> Vec<&str> {
+    lines.iter().map(|line| line.title.as_str()).collect()
+}
+
+fn key_of<'a>(list: &'a TrackList, title: &str) -> &'a str {
+    &list.scrolled.iter().find(|line| line.title == title).unwrap().key
+}
+
+#[test]
+fn groups_collapse_and_tracks_are_pinned_hidden_and_filtered() {
+    let traces = open();
+    let mut settings = TimelineSettings::default();
+    let all = TrackList::build(&traces, &[], &settings, "");
+    assert_eq!(titles(&all.scrolled), ["python", "main", "GPU 0", "stream 7", "stream 20"]);
+    assert_eq!(all.scrolled[1].height, 2.0 * ROW_HEIGHT);
+
+    let filtered = TrackList::build(&traces, &[], &settings, "Stream 7");
+    assert_eq!(titles(&filtered.scrolled), ["GPU 0", "stream 7"]);
+    let filtered = TrackList::build(&traces, &[], &settings, "gpu");
+    assert_eq!(titles(&filtered.scrolled), ["GPU 0", "stream 7", "stream 20"]);
+
+    settings.collapsed.insert(key_of(&all, "GPU 0").to_owned());
+    settings.collapsed.insert(key_of(&all, "main").to_owned());
+    settings.pinned.push(key_of(&all, "stream 20").to_owned());
+    let list = TrackList::build(&traces, &[], &settings, "");
+    assert_eq!(titles(&list.scrolled), ["python", "main", "GPU 0"]);
+    assert_eq!(titles(&list.pinned), ["stream 20, GPU 0"]);
+    assert_eq!(list.scrolled[1].height, ROW_HEIGHT);
+    assert_eq!(list.line(list.line_of(0, TrackId(1)).unwrap()).unwrap().title, "GPU 0");
+    assert_eq!(list.line(list.line_of(0, TrackId(2)).unwrap()).unwrap().title, "stream 20, GPU 0");
+
+    settings.hidden.insert(key_of(&all, "python").to_owned());
+    let list = TrackList::build(&traces, &[], &settings, "");
+    assert_eq!((titles(&list.scrolled), list.hidden.len()), (vec!["GPU 0"], 1));
+}
+
+#[test]
+fn a_hidden_stream_takes_its_annotations_along() {
+    let traces = open();
+    let mut parts = vec![vec![Part::default(); traces[0].trace.tracks.len()]];
+    parts[0][2].of = Some(TrackId(1));
+    let mut settings = TimelineSettings::default();
+    let all = TrackList::build(&traces, &parts, &settings, "");
+    assert_eq!(titles(&all.scrolled), ["python", "main", "GPU 0", "stream 7", "stream 20"]);
+    settings.hidden.insert(key_of(&all, "stream 7").to_owned());
+    let list = TrackList::build(&traces, &parts, &settings, "");
+    assert_eq!((titles(&list.scrolled), list.hidden.len()), (vec!["python", "main", "GPU 0"], 1));
+}
+
+#[test]
+fn streams_of_a_device_come_before_threads_that_were_recorded_in_its_process() {
+    let mut traces = open();
+    let trace = std::sync::Arc::get_mut(&mut traces[0].trace).unwrap();
+    trace.tracks[0].process = trace.tracks[1].process;
+    let list = TrackList::build(&traces, &[], &TimelineSettings::default(), "");
+    assert_eq!(titles(&list.scrolled), ["GPU 0", "stream 7", "stream 20", "main"]);
+}
+
+#[test]
+fn the_users_order_comes_first() {
+    let traces = open();
+    let mut settings = TimelineSettings::default();
+    let all = TrackList::build(&traces, &[], &settings, "");
+    let line = all.scrolled.iter().find(|line| line.title == "stream 20").unwrap();
+    settings.order.insert(line.parent.clone(), vec![line.key.clone()]);
+    let list = TrackList::build(&traces, &[], &settings, "");
+    assert_eq!(titles(&list.scrolled), ["python", "main", "GPU 0", "stream 20", "stream 7"]);
+}
+
+#[test]
+fn only_lines_on_screen_are_visible() {
+    let list = TrackList::build(&open(), &[], &TimelineSettings::default(), "");
+    assert_eq!(visible_lines(&list.scrolled, 0.0, 1e9), 0..5);
+    let second = list.scrolled[1].y;
+    assert_eq!(visible_lines(&list.scrolled, second, second + 1.0), 1..2);
+    assert!(visible_lines(&list.scrolled, 1e9, 2e9).is_empty());
+    assert!(total_height(&list.scrolled) > 5.0 * 18.0);
+}
