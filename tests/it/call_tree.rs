@@ -67,7 +67,7 @@ fn trees_sum_to_what_ran_on_every_real_trace() {
                     let of_threads: i64 = threads.iter().map(|thread| thread.weight).sum();
                     assert!(of_threads == host || weigh == Weigh::Device && of_threads <= device, "{name}");
                     // Long traces are cut no other way than short ones.
-                    if trace.slices.len() < 50_000 {
+                    if trace.slices.len() < 10_000 {
                         let middle = trace.span.start + trace.span.dur() / 2;
                         let halves = [(i64::MIN, middle), (middle, i64::MAX)].map(|(start, end)| {
                             let scope = Scope { ranges: Some(vec![TimeRange { start, end }]), ..Scope::whole(&one) };

@@ -182,7 +182,7 @@ pub fn nearby(trace: &Trace) -> Vec<Cell<u32>> {
 fn open_at(trace: &Trace, thread: TrackId, at: TimeNs, near: &Near) -> Vec<SliceId> {
     let slices = &trace.slices;
     let first_row = trace.track_rows[thread.0 as usize].start as usize;
-    let mut open: Vec<(TimeNs, SliceId)> = Vec::new();
+    let mut open: Vec<SliceId> = Vec::new();
     // Slices of a nested row run inside those of the row above.
     let mut is_inside = true;
     for (row, index) in trace.rows(thread).iter().zip(first_row..) {
@@ -202,12 +202,13 @@ fn open_at(trace: &Trace, thread: TrackId, at: TimeNs, near: &Near) -> Vec<Slice
         let after = range.start + after;
         let is_open = after > range.start && slices.end[after - 1] > at;
         if is_open {
-            open.push((slices.ts[after - 1], SliceId(after as u32 - 1)));
+            open.push(SliceId(after as u32 - 1));
         }
         is_inside = is_open || row.is_overflow && is_inside;
     }
-    open.sort_unstable();
-    open.into_iter().map(|open| open.1).collect()
+    // Already so but for the rows of slices that overlap others.
+    open.sort_by_key(|&slice| (slices.ts[slice.idx()], slice));
+    open
 }
 
 /// The innermost user frame of the first sample of a thread during `time`.

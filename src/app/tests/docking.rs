@@ -75,9 +75,13 @@ fn the_tab_in_front_is_in_sight() {
     let mut harness = harness(vec![super::memory::sample("nsys_5_steps.sqlite")]);
     for width in [1_280.0, 640.0] {
         harness.set_size([width, 700.0].into());
-        for spec in VIEWS.iter().chain(VIEWS.iter().rev()).filter(|spec| spec.area == DockArea::Bottom) {
+        let bottom: Vec<_> = VIEWS.iter().filter(|spec| spec.area == DockArea::Bottom).collect();
+        // To the right, and back in larger leaps, hidden and shown again on the way.
+        let leaps = bottom.iter().rev().step_by(4).map(|spec| (spec, 3));
+        for (spec, n_looks) in bottom.iter().map(|spec| (spec, 1)).chain(leaps) {
             app_mut(&mut harness).commands.push(Command::Show(spec.id));
-            for command in [None, Some(Command::ToggleBottomPanel), Some(Command::ToggleBottomPanel)] {
+            let toggle = || Some(Command::ToggleBottomPanel);
+            for command in [None, toggle(), toggle()].into_iter().take(n_looks) {
                 app_mut(&mut harness).commands.extend(command);
                 settle(&mut harness);
                 let layout = &app(&harness).layout;
@@ -275,9 +279,9 @@ fn every_command_is_handled() {
         Command::ListAllocations(TimeRange { start: 0, end: 1 }),
     ];
     for command in all_commands().iter().map(|spec| spec.command.clone()).chain(with_values) {
-        let mut harness = harness(vec![trace(), super::memory::sample("snapshot_leak.pickle")]);
-        let ctx = harness.ctx.clone();
-        let app = app_mut(&mut harness);
+        let ctx = Context::default();
+        let mut app =
+            App::with_traces(&ctx, Settings::default(), vec![trace(), super::memory::sample("snapshot_leak.pickle")]);
         app.session.selection = Selection::Slice { trace: 0, slice: SliceId(0) };
         assert!(app.run(&ctx, command.clone()), "nothing handles {command:?}");
     }

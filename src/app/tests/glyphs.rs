@@ -28,7 +28,7 @@ const NAMES: [&str; 20] = [
 
 #[test]
 fn names_that_no_font_has_are_boxes_and_no_crash() {
-    let long = [format!("a{}", "\u{301}".repeat(5_000)), "核".repeat(5_000), "👩‍".repeat(3_000)];
+    let long = [format!("a{}", "\u{301}".repeat(600)), "核".repeat(600), "👩‍".repeat(300)];
     let names: Vec<&str> = NAMES.iter().copied().chain(long.iter().map(String::as_str)).collect();
     let slices = names.iter().enumerate().flat_map(|(i, &name)| {
         let start = i as i64 * 1_000;
