@@ -81,12 +81,6 @@ impl<'a, B: Bytes> Scanner<'a, B> {
         Self { text, len, at, is_deep: false, bytes: PhantomData }
     }
 
-    /// Nothing from `end` on is part of an event.
-    #[inline(always)]
-    pub fn set_end(&mut self, end: usize) {
-        self.len = end;
-    }
-
     #[inline(always)]
     fn byte(&self) -> u8 {
         self.text.get(self.at).copied().unwrap_or(0)

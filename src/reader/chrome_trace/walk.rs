@@ -116,11 +116,10 @@ fn walk_with<B: Bytes>(input: EventText<'_>, batch: &mut Batch) -> End {
                     batch.tally.count(Reason::MissingComma, offset + at as u64);
                 }
                 let limit = if vain.is_limited { limit(&input, at, &mut vain) } else { None };
-                if vain.is_limited {
-                    scanner.set_end(limit.unwrap_or(len));
-                }
-                let found = scanner.event();
-                scanner.set_end(len);
+                let found = match limit {
+                    None => scanner.event(),
+                    Some(limit) => limited_event(text, limit, &mut scanner.at),
+                };
                 match found {
                     Ok(event) => batch.push(&event, offset + at as u64),
                     Err(fail) => {
@@ -153,6 +152,15 @@ fn limit(input: &EventText<'_>, at: usize, vain: &mut Vain) -> Option<usize> {
     vain.add(0, at);
     let text = &input.text[..input.text.len() - PADDING];
     if vain.is_limited { lenient::next_with_phase(text, at + 1) } else { None }
+}
+
+/// The event at `at` if it ends before `limit`; moves `at` behind it.
+#[cold]
+fn limited_event<'a>(text: &'a [u8], limit: usize, at: &mut usize) -> Result<Event<'a>, Fail> {
+    let mut scanner = Scanner::<Portable>::new(&text[..limit + PADDING], *at);
+    let event = scanner.event();
+    *at = scanner.at;
+    event
 }
 
 /// Parses the event at `at` leniently. Returns where to continue; `None` if the text ends inside the event

@@ -98,7 +98,7 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
     // Of tables without rows no event has a source.
     let with_rows = catalog.tables.iter().map(|table| table.row_ids.map_or(String::new(), |_| table.name.clone()));
     trace.info.source_tables = with_rows.collect();
-    trace.details = Some(Arc::new(NsysDetails::new(source.clone(), database, tables)));
+    trace.details = Some(Arc::new(NsysDetails::new(source.release(), database, tables)));
     Ok(trace)
 }
 
