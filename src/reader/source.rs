@@ -31,7 +31,7 @@ pub enum Layer {
 }
 
 /// How to read a text: the file and its layers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Source {
     pub path: PathBuf,
     pub layers: Vec<Layer>,
@@ -42,7 +42,7 @@ pub struct Source {
     /// The file as it was when it was first opened.
     pub stamp: Stamp,
     /// The text of the first layers, while an archive is read: their number and the text.
-    held: Option<(usize, Arc<Vec<u8>>)>,
+    pub(super) held: Option<(usize, Arc<Vec<u8>>)>,
 }
 
 /// Identity and state of a file, for noticing that it was changed or replaced.
