@@ -1,10 +1,11 @@
 //! Compressed files, UTF-16 text and archives.
 
 use std::fs::File;
+use std::io::{BufReader, Read};
 
 use super::format::{Contents, FileFormat};
-use super::source::{Layer, Source};
-use super::{Options, ReadError};
+use super::source::{Layer, Source, Text};
+use super::{Options, ReadError, printable, tar};
 
 pub const GZIP: FileFormat = FileFormat {
     name: "gzip",
@@ -30,7 +31,7 @@ pub const ZIP: FileFormat = FileFormat {
 pub const TAR: FileFormat = FileFormat {
     name: "tar",
     extensions: &["tar"],
-    sniff: |head| head.bytes.get(257..262) == Some(b"ustar"),
+    sniff: |head| tar::is_tar(head.bytes),
     contents: Contents::Archive(tar_members),
 };
 
@@ -48,8 +49,26 @@ pub const UTF16_BE: FileFormat = FileFormat {
     contents: Contents::Wrapped(|source| Ok(source.with(Layer::Utf16 { is_big_endian: true }))),
 };
 
-/// Members of one archive that are opened at once.
-const MAX_MEMBERS: usize = 4096;
+/// Most files in an archive, with those of the archives in it.
+pub const MAX_MEMBERS: usize = 4096;
+
+/// Deepest nesting of archives in an archive.
+const MAX_DEPTH: usize = 4;
+
+/// Larger files of a compressed archive are decompressed again each time they are read.
+const MAX_HELD: u64 = 256 << 20;
+
+/// The files inside an archive.
+pub struct Members {
+    /// In the order of the archive.
+    pub sources: Vec<Source>,
+    /// What is wrong with the archive as a whole, as a sentence.
+    pub damage: Option<String>,
+    archive: Source,
+    options: Options,
+    /// The archive's text, if it is compressed, and how much of it was read.
+    text: Option<(Text, u64)>,
+}
 
 /// The one file inside a zip.
 ///
@@ -94,30 +113,94 @@ fn zip_member(source: &Source) -> Result<Source, ReadError> {
     Ok(inner)
 }
 
-/// The files inside a tar, in order of name.
+/// The files inside a tar and the tars in it.
 ///
-/// Errors: the tar holds no file, or cannot be read.
-fn tar_members(source: &Source, options: Options) -> Result<Vec<Source>, ReadError> {
-    let mut archive = tar::Archive::new(source.open(options)?.reader);
-    let mut members = Vec::new();
-    for entry in archive.entries()? {
-        let entry = entry?;
-        let is_file = entry.header().entry_type().is_file();
-        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-        let is_hidden = name.rsplit('/').next().is_some_and(|file| file.starts_with('.'));
-        if is_file && entry.size() > 0 && !is_hidden {
-            let part = Layer::Part { offset: entry.raw_file_position(), len: entry.size() };
-            let mut member = source.with(part);
-            member.member = Some(name);
-            members.push(member);
+/// Errors: the tar holds no file or too many, or cannot be read.
+fn tar_members(source: &Source, options: Options) -> Result<Members, ReadError> {
+    let text = source.open(options)?;
+    let mut reader = BufReader::with_capacity(256 << 10, text.reader);
+    let mut sources = Vec::new();
+    let damage = list(&mut reader, source, 0, &mut sources)?;
+    let damage = match (damage.cut_in, damage.at) {
+        (Some(Some(name)), _) => {
+            Some(format!("The archive ends early, inside {}: what follows is lost", printable(&name)))
         }
-        if members.len() > MAX_MEMBERS {
-            return Err(ReadError::NotATrace(format!("A tar of more than {MAX_MEMBERS} files: unpack it")));
+        (Some(None), _) => Some("The archive ends early: what follows is lost".to_owned()),
+        (None, Some(at)) => Some(format!("The archive is damaged at byte {at}: a file or more of it is lost")),
+        (None, None) => text.notes.take().into_iter().next().map(|(_, note)| format!("The archive: {note}")),
+    };
+    if sources.is_empty() {
+        return Err(ReadError::NotATrace(damage.unwrap_or_else(|| "A tar without files".to_owned())));
+    }
+    Ok(Members { sources, damage, archive: source.clone(), options, text: None })
+}
+
+/// Adds the files of one tar, and of the tars in it.
+fn list(
+    reader: &mut dyn Read,
+    source: &Source,
+    depth: usize,
+    sources: &mut Vec<Source>,
+) -> Result<tar::Damage, ReadError> {
+    let mut inner_damage = tar::Damage::default();
+    let damage = tar::list(reader, |entry, content| {
+        let is_hidden = entry.name.rsplit('/').next().is_some_and(|file| file.starts_with('.'));
+        if entry.len == 0 || is_hidden {
+            return Ok(());
         }
+        let mut member = source.with(Layer::Part { offset: entry.offset, len: entry.len });
+        member.member = Some(match &source.member {
+            Some(outer) => format!("{outer}/{}", entry.name),
+            None => entry.name,
+        });
+        let head = tar::head(content)?;
+        if tar::is_tar(&head) {
+            if depth == MAX_DEPTH {
+                return Err(too_deep());
+            }
+            let damage = list(&mut head.as_slice().chain(content), &member, depth + 1, sources)?;
+            inner_damage = if inner_damage == tar::Damage::default() { damage } else { inner_damage.clone() };
+            return Ok(());
+        }
+        sources.push(member);
+        if sources.len() > MAX_MEMBERS {
+            return Err(too_many());
+        }
+        Ok(())
+    })?;
+    Ok(if damage == tar::Damage::default() { inner_damage } else { damage })
+}
+
+pub fn too_deep() -> ReadError {
+    ReadError::TooPacked("Packed into too many archives, one inside another: unpack it".to_owned())
+}
+
+pub fn too_many() -> ReadError {
+    ReadError::TooPacked(format!("An archive of more than {MAX_MEMBERS} files: unpack it"))
+}
+
+impl Members {
+    /// The member with its content in memory, where it would otherwise be decompressed from the start of the archive
+    /// each time. Linear in the archive if the members are asked for in order.
+    ///
+    /// Errors: the archive cannot be read.
+    pub fn held(&mut self, index: usize) -> Result<Source, ReadError> {
+        let member = &self.sources[index];
+        let Some(&Layer::Part { offset, len }) = member.layers.last() else { return Ok(member.clone()) };
+        if !self.archive.is_packed() || len > MAX_HELD {
+            return Ok(member.clone());
+        }
+        let (text, at) = match &mut self.text {
+            Some((text, at)) if *at <= offset => (text, at),
+            text => {
+                let (text, at) = text.insert((self.archive.open(self.options)?, 0));
+                (text, at)
+            }
+        };
+        // Of a torn archive the last member is shorter.
+        *at += std::io::copy(&mut text.reader.by_ref().take(offset - *at), &mut std::io::sink())?;
+        let mut bytes = Vec::new();
+        *at += text.reader.by_ref().take(len).read_to_end(&mut bytes)? as u64;
+        Ok(member.hold(bytes))
     }
-    if members.is_empty() {
-        return Err(ReadError::NotATrace("A tar without files".to_owned()));
-    }
-    members.sort_by(|a, b| a.member.cmp(&b.member));
-    Ok(members)
 }

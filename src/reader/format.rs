@@ -1,5 +1,6 @@
 //! Known file formats: detection by the first bytes, and the reader of each.
 
+use super::archive::Members;
 use super::source::Source;
 use super::{Options, ReadError, archive, chrome_trace, gpu_metrics, memory_timeline, nsys, refused, snapshot};
 use crate::job::Progress;
@@ -25,7 +26,7 @@ pub enum Contents {
     /// Another file, whose format is detected in turn.
     Wrapped(fn(&Source) -> Result<Source, ReadError>),
     /// Several files.
-    Archive(fn(&Source, Options) -> Result<Vec<Source>, ReadError>),
+    Archive(fn(&Source, Options) -> Result<Members, ReadError>),
     /// An unsupported format: a sentence that says what it is and what to do.
     Refused(&'static str),
 }

@@ -12,7 +12,9 @@ mod refused;
 mod snapshot;
 mod source;
 mod tally;
+mod tar;
 
+use std::cell::Cell;
 use std::io::Read as _;
 use std::path::Path;
 
@@ -22,6 +24,7 @@ use crate::model::{Severity, Trace, TraceInfo};
 pub use folder::Folder;
 pub use format::{CONVERTED, extensions};
 
+use archive::{MAX_MEMBERS, Members};
 use format::{Contents, HEAD, sniff};
 use source::{Layer, NeedsConsent, Source};
 
@@ -37,6 +40,9 @@ pub enum ReadError {
     /// [`Options::allow_any_ratio`].
     #[error("{0}")]
     NeedsConsent(String),
+    /// Archives in archives, or more files than are opened at once.
+    #[error("{0}")]
+    TooPacked(String),
     #[error("Cancelled")]
     Cancelled,
     #[error("Cannot read the file: {0}")]
@@ -76,41 +82,105 @@ pub fn read(path: &Path, progress: &Progress) -> Result<Vec<Trace>, ReadError> {
 pub fn read_with(path: &Path, options: Options, progress: &Progress) -> Result<Vec<Trace>, ReadError> {
     let source = Source::file(path)?;
     progress.set_total(source.bytes);
-    let mut traces = read_source(&source, options, progress)?;
+    let reading = Reading { options, progress, n_members: Cell::new(0) };
+    let mut traces = reading.read(&source)?;
+    if source.check_unchanged().is_err() {
+        let text = "The file was changed or replaced while it was read: what is shown may be of both. Open it again";
+        for trace in &mut traces {
+            trace.import.note(Severity::High, text, 1, None);
+            trace.import.sort();
+        }
+    }
     traces.sort_by_key(|trace| trace.info.rank);
     Ok(traces)
 }
 
-fn read_source(source: &Source, options: Options, progress: &Progress) -> Result<Vec<Trace>, ReadError> {
-    if source.layers.len() > MAX_LAYERS {
-        return Err(ReadError::NotATrace("Packed into too many archives, one inside another: unpack it".to_owned()));
-    }
-    let mut text = source.open(options)?;
-    let mut head = Vec::with_capacity(HEAD);
-    text.reader.by_ref().take(HEAD as u64).read_to_end(&mut head)?;
-    drop(text);
-    if head.is_empty() {
-        let text = "Nothing could be decompressed: the file is damaged, or only its first bytes were written";
-        return Err(ReadError::NotATrace(text.to_owned()));
-    }
-    let Some(format) = sniff(&head) else { return Err(ReadError::NotATrace(format::unknown())) };
-    match &format.contents {
-        Contents::Trace(format, read) => {
-            let mut trace = read(source, options, progress)?;
-            trace.info.format = *format;
-            note_layers(source, &mut trace);
-            Ok(vec![trace])
+/// The reading of one file with all that is packed in it.
+struct Reading<'a> {
+    options: Options,
+    progress: &'a Progress,
+    /// Files in archives so far.
+    n_members: Cell<usize>,
+}
+
+impl Reading<'_> {
+    fn read(&self, source: &Source) -> Result<Vec<Trace>, ReadError> {
+        if source.layers.len() > MAX_LAYERS {
+            return Err(archive::too_deep());
         }
-        Contents::Wrapped(inner) => read_source(&inner(source)?, options, progress),
-        Contents::Archive(members) => {
-            let mut traces = Vec::new();
-            for member in members(source, options)? {
-                traces.append(&mut read_source(&member, options, progress)?);
+        let mut text = source.open(self.options)?;
+        let mut head = Vec::with_capacity(HEAD);
+        text.reader.by_ref().take(HEAD as u64).read_to_end(&mut head)?;
+        drop(text.reader);
+        if head.is_empty() {
+            let why = text.notes.take().into_iter().next().map(|(_, note)| note);
+            let text = "Nothing could be decompressed: the file is damaged, or only its first bytes were written";
+            return Err(ReadError::NotATrace(why.map_or(text.to_owned(), |why| format!("{text} ({why})"))));
+        }
+        let Some(format) = sniff(&head) else { return Err(ReadError::NotATrace(format::unknown())) };
+        match &format.contents {
+            Contents::Trace(format, read) => {
+                let mut trace = read(source, self.options, self.progress)?;
+                trace.info.format = *format;
+                note_layers(source, &mut trace);
+                Ok(vec![trace])
             }
-            Ok(traces)
+            Contents::Wrapped(inner) => self.read(&inner(source)?),
+            Contents::Archive(members) => self.read_members(members(source, self.options)?),
+            Contents::Refused(sentence) => Err(ReadError::NotATrace((*sentence).to_owned())),
         }
-        Contents::Refused(sentence) => Err(ReadError::NotATrace((*sentence).to_owned())),
     }
+
+    /// Reads all files of an archive, in order of name. What is wrong with the archive and with files that cannot be
+    /// read is noted with the first trace.
+    ///
+    /// Errors: no file can be read, there are too many, or cancelled.
+    fn read_members(&self, mut members: Members) -> Result<Vec<Trace>, ReadError> {
+        let n = members.sources.len();
+        self.n_members.set(self.n_members.get() + n);
+        if self.n_members.get() > MAX_MEMBERS {
+            return Err(archive::too_many());
+        }
+        let (mut read, mut unread) = (Vec::new(), Vec::new());
+        for i in 0..n {
+            match members.held(i).and_then(|source| self.read(&source)) {
+                Ok(traces) => read.push((i, traces)),
+                Err(fatal @ (ReadError::Cancelled | ReadError::TooPacked(_))) => return Err(fatal),
+                Err(error) => unread.push((i, error)),
+            }
+        }
+        let name = |i: usize| members.sources[i].member.clone().unwrap_or_default();
+        read.sort_by_cached_key(|&(i, _)| name(i));
+        let mut traces: Vec<Trace> = read.into_iter().flat_map(|(_, traces)| traces).collect();
+        let Some(first) = traces.first_mut() else {
+            let why = unread.into_iter().next().map(|(i, error)| (name(i), error));
+            return Err(match why {
+                Some((_, error)) if n == 1 => error,
+                Some((name, error)) => ReadError::NotATrace(format!(
+                    "None of the {n} files in this archive can be read, the first ({}) for this reason: {error}",
+                    printable(&name)
+                )),
+                None => ReadError::NotATrace("An archive without files".to_owned()),
+            });
+        };
+        for (i, error) in unread {
+            let text =
+                format!("{}, in the same archive, was not read: {}", printable(&name(i)), unread_because(&error));
+            first.import.note(Severity::High, &text, 1, None);
+        }
+        if let Some(damage) = &members.damage {
+            first.import.note(Severity::High, damage, 1, None);
+        }
+        first.import.sort();
+        Ok(traces)
+    }
+}
+
+/// Without the list of formats that could have been read.
+fn unread_because(error: &ReadError) -> String {
+    let text = error.to_string();
+    let sentence = text.split_once(". ").map_or(text.as_str(), |(sentence, _)| sentence);
+    sentence.to_owned()
 }
 
 /// Notes layers that the user would not expect.

@@ -4,7 +4,7 @@
 //! read into owned memory, never mapped: if a mapped file is truncated by its writer, the process crashes.
 
 use std::fs::File;
-use std::io::{BufReader, Read, Seek as _, SeekFrom};
+use std::io::{BufReader, Cursor, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,7 +31,7 @@ pub enum Layer {
 }
 
 /// How to read a text: the file and its layers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Source {
     pub path: PathBuf,
     pub layers: Vec<Layer>,
@@ -39,6 +39,29 @@ pub struct Source {
     pub member: Option<String>,
     /// Size of the file on disk.
     pub bytes: u64,
+    /// The file as it was when it was first opened.
+    pub stamp: Stamp,
+    /// The text of the first layers, while an archive is read: their number and the text.
+    pub(super) held: Option<(usize, Arc<Vec<u8>>)>,
+}
+
+/// Identity and state of a file, for noticing that it was changed or replaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp {
+    modified: Option<std::time::SystemTime>,
+    /// Number of the file on its disk, where the system has such numbers.
+    number: u64,
+    bytes: u64,
+}
+
+impl Stamp {
+    fn of(metadata: &std::fs::Metadata) -> Self {
+        #[cfg(unix)]
+        let number = std::os::unix::fs::MetadataExt::ino(metadata);
+        #[cfg(not(unix))]
+        let number = 0;
+        Self { modified: metadata.modified().ok(), number, bytes: metadata.len() }
+    }
 }
 
 /// Problems of the layers, noted while the text is read.
@@ -62,6 +85,10 @@ const MAX_RATIO: u64 = 200;
 
 /// Smaller texts are read at any ratio.
 const MAX_UNASKED: u64 = 64 << 20;
+
+/// Logarithm of the largest window that Zstandard has, `--long=31`. Its memory is touched only as far as the text
+/// reaches.
+const MAX_WINDOW_LOG: u32 = 31;
 
 /// An open text.
 pub struct Text {
@@ -89,14 +116,49 @@ impl Source {
             let text = "The file is empty (0 bytes): its writer was stopped before it wrote anything";
             return Err(ReadError::NotATrace(text.to_owned()));
         }
-        Ok(Self { path: path.to_owned(), layers: Vec::new(), member: None, bytes: metadata.len() })
+        let (bytes, stamp) = (metadata.len(), Stamp::of(&metadata));
+        Ok(Self { path: path.to_owned(), layers: Vec::new(), member: None, bytes, stamp, held: None })
     }
 
     /// The same with one more layer inside.
     pub fn with(&self, layer: Layer) -> Self {
         let mut source = self.clone();
-        source.layers.push(layer);
+        let n_held = self.held.as_ref().map_or(0, |held| held.0);
+        match (source.layers.last_mut(), &layer) {
+            // A part of a part is a part.
+            (Some(Layer::Part { offset, len }), Layer::Part { offset: inner, len: inner_len })
+                if self.layers.len() > n_held =>
+            {
+                (*offset, *len) = (offset.saturating_add(*inner), (*inner_len).min(len.saturating_sub(*inner)));
+            }
+            _ => source.layers.push(layer),
+        }
         source
+    }
+
+    /// The same with its text in memory.
+    pub fn hold(&self, text: Vec<u8>) -> Self {
+        Self { held: Some((self.layers.len(), Arc::new(text))), ..self.clone() }
+    }
+
+    /// The same without text in memory.
+    pub fn release(&self) -> Self {
+        Self { held: None, ..self.clone() }
+    }
+
+    /// Whether a part of the text can only be reached by reading all before it.
+    pub fn is_packed(&self) -> bool {
+        let n_held = self.held.as_ref().map_or(0, |held| held.0);
+        self.layers[n_held..].iter().any(|layer| !matches!(layer, Layer::Part { .. }))
+    }
+
+    /// Errors: a sentence that the file is gone or has changed since it was first opened.
+    pub fn check_unchanged(&self) -> Result<(), String> {
+        let metadata = std::fs::metadata(&self.path).map_err(|error| format!("The file is gone ({error})"))?;
+        match Stamp::of(&metadata) == self.stamp {
+            true => Ok(()),
+            false => Err("The file has changed since it was read: open it again to see details".to_owned()),
+        }
     }
 
     /// Opens the text at its start.
@@ -104,8 +166,10 @@ impl Source {
     /// Errors: the file cannot be opened.
     pub fn open(&self, options: Options) -> Result<Text, ReadError> {
         let (notes, file_bytes) = (Notes::default(), Arc::new(AtomicU64::new(0)));
-        let mut file = File::open(&self.path)?;
-        let mut layers = self.layers.as_slice();
+        let (mut file, mut layers): (Box<dyn ReadSeek>, _) = match &self.held {
+            Some((n_layers, text)) => (Box::new(Cursor::new(Held(Arc::clone(text)))), &self.layers[*n_layers..]),
+            None => (Box::new(File::open(&self.path)?), self.layers.as_slice()),
+        };
         let mut reader: Box<dyn Read + Send> = match layers {
             [Layer::Part { offset, len }, rest @ ..] => {
                 layers = rest;
@@ -144,6 +208,18 @@ impl Source {
     }
 }
 
+trait ReadSeek: Read + Seek + Send {}
+impl<T: Read + Seek + Send> ReadSeek for T {}
+
+/// Shared bytes.
+struct Held(Arc<Vec<u8>>);
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 fn open_layer(
     layer: &Layer,
     reader: Box<dyn Read + Send>,
@@ -158,7 +234,8 @@ fn open_layer(
             Box::new(Tolerant { inner: Gzip { member: Some(member), notes: notes.clone() }, limit, notes })
         }
         Layer::Zstd => {
-            let decoder = zstd::stream::read::Decoder::with_buffer(buffered)?;
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(buffered)?;
+            decoder.window_log_max(MAX_WINDOW_LOG)?;
             Box::new(Tolerant { inner: decoder, limit, notes })
         }
         Layer::Deflate => {
@@ -229,6 +306,11 @@ impl<R: Read> Read for Tolerant<R> {
                 let text = match error.kind() {
                     std::io::ErrorKind::UnexpectedEof => {
                         "The compressed data ends early: what could be decoded is shown".to_owned()
+                    }
+                    _ if error.to_string().contains("memory") => {
+                        "Compressed with a larger window than the memory at hand: decompress it elsewhere, or compress \
+                         it without `--long`"
+                            .to_owned()
                     }
                     _ if error.to_string().contains("checksum") => {
                         "The checksum of the compressed data is wrong: the file was changed or cut".to_owned()

@@ -7,6 +7,7 @@
 
 mod call_tree;
 mod corpus;
+mod damaged;
 #[cfg(target_os = "linux")]
 mod cupti;
 #[path = "../fake_nvml/load.rs"]

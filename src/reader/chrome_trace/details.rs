@@ -26,7 +26,6 @@ pub struct ChromeDetails {
     source: Source,
     /// The frames that events and samples refer to.
     profile: Profile,
-    modified: Option<std::time::SystemTime>,
     /// (offset, text), newest last.
     windows: Mutex<VecDeque<(u64, Vec<u8>)>>,
 }
@@ -34,8 +33,7 @@ pub struct ChromeDetails {
 impl ChromeDetails {
     pub fn new(source: Source, mut profile: Profile) -> Self {
         profile.samples = Vec::new();
-        let modified = std::fs::metadata(&source.path).and_then(|metadata| metadata.modified()).ok();
-        Self { source, profile, modified, windows: Mutex::default() }
+        Self { source, profile, windows: Mutex::default() }
     }
 
     /// Text from `offset` on, at least `len` bytes unless the file ends first.
@@ -47,10 +45,7 @@ impl ChromeDetails {
                 return Ok(part[..len].to_vec());
             }
         }
-        let metadata = std::fs::metadata(&self.source.path).map_err(|error| format!("The file is gone ({error})"))?;
-        if metadata.len() != self.source.bytes || metadata.modified().ok() != self.modified {
-            return Err("The file has changed since it was read: open it again to see details".to_owned());
-        }
+        self.source.check_unchanged()?;
         let reader = self.source.open_at(offset).map_err(|error| error.to_string())?;
         let mut text = Vec::new();
         let wanted = if self.source.layers.is_empty() { len } else { len.max(WINDOW) };
@@ -175,7 +170,9 @@ mod tests {
         while at < frames.len() {
             at = profile.read_frame(&text, at, 0).unwrap() + 2;
         }
-        let source = Source { path: "none".into(), layers: Vec::new(), member: None, bytes: 0 };
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "{").unwrap();
+        let source = Source::file(file.path()).unwrap();
         let shown = ChromeDetails::new(source, profile);
         let outer = |text: &[u8]| {
             let mut details = EventDetails::default();

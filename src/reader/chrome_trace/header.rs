@@ -130,8 +130,7 @@ mod tests {
     #[test]
     fn ranks_in_names() {
         let rank = |name: &str| {
-            let (path, layers, member) = (std::path::PathBuf::from(name), Vec::new(), None);
-            crate::reader::rank_in_name(&Source { path, layers, member, bytes: 1 })
+            crate::reader::rank_in_name(&Source { path: name.into(), ..Source::default() })
         };
         assert_eq!(rank("a/rank-70.Mar_25.pt.trace.json.gz"), Some(70));
         assert_eq!(rank("profile_trace_rank_0.json.gz"), Some(0));

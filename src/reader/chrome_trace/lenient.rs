@@ -51,6 +51,38 @@ pub fn next_keyed_object(text: &[u8], from: usize) -> Option<usize> {
     memchr::memchr_iter(b'{', text.get(from..)?).map(|at| from + at).find(starts)
 }
 
+/// Start of the last such object of the text.
+pub fn last_keyed_object(text: &[u8]) -> Option<usize> {
+    memchr::memrchr_iter(b'{', text).find(|at| known_key(text, skip_space(text, at + 1)).is_some())
+}
+
+/// Start of the next event at or after `from` that has a phase before the one after it starts.
+pub fn next_with_phase(text: &[u8], from: usize) -> Option<usize> {
+    let mut start = next_event_start(text, from)?;
+    loop {
+        let end = next_event_start(text, start + 1);
+        if has_phase(&text[start..end.unwrap_or(text.len())]) {
+            return Some(start);
+        }
+        start = end?;
+    }
+}
+
+/// The number of events in a text, by what seems to be their starts; the text starts with one.
+pub fn count_with_phase(text: &[u8]) -> u64 {
+    let (mut n, mut start) = (0, 0);
+    loop {
+        let end = next_event_start(text, start + 1);
+        n += u64::from(has_phase(&text[start..end.unwrap_or(text.len())]));
+        let Some(next) = end else { return n };
+        start = next;
+    }
+}
+
+fn has_phase(text: &[u8]) -> bool {
+    memchr::memmem::find(text, b"\"ph\"").is_some()
+}
+
 /// The same as [`next_event_start`], searching backwards from the end; nothing before `from` is looked at.
 pub fn last_event_start(text: &[u8], from: usize) -> Option<usize> {
     let mut end = text.len();
@@ -206,6 +238,14 @@ fn string_end(text: &[u8], start: usize, is_nested: bool) -> Option<usize> {
     loop {
         at += memchr::memchr2(b'"', b'\\', text.get(at..)?)?;
         if text[at] == b'\\' {
+            // A path may end with a backslash.
+            if !is_nested
+                && text.get(at + 1) == Some(&b'"')
+                && text.get(at + 2) == Some(&b',')
+                && closes(text, at + 2, false)
+            {
+                return Some(at + 2);
+            }
             at += 2;
             continue;
         }

@@ -112,7 +112,7 @@ fn finish(trace: &mut Trace, source: &Source, profile: Profile) {
         trace.import.note(Severity::Warn, &text, u64::from(deepest) + 1, None);
     }
     trace.import.sort();
-    trace.details = Some(Arc::new(ChromeDetails::new(source.clone(), profile)));
+    trace.details = Some(Arc::new(ChromeDetails::new(source.release(), profile)));
 }
 
 /// Reports how much of the file was read.

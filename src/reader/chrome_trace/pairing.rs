@@ -31,37 +31,65 @@ impl Paired {
     }
 }
 
-/// Pairs `B` and `E` events by thread, in time order; events of equal time in file order.
+/// The open slices of one thread, innermost last.
+#[derive(Default)]
+struct Open {
+    /// Those that were ended before a slice within them are `None`; the last one never is.
+    slices: Vec<Option<RawSlice>>,
+    /// Places of the slices of each name.
+    by_name: HashMap<StringId, Vec<u32>>,
+}
+
+impl Open {
+    fn push(&mut self, slice: RawSlice) {
+        self.by_name.entry(slice.name).or_default().push(self.slices.len() as u32);
+        self.slices.push(Some(slice));
+    }
+
+    /// Takes the innermost slice.
+    fn pop(&mut self) -> Option<RawSlice> {
+        let name = self.slices.last()?.as_ref()?.name;
+        self.pop_named(name)
+    }
+
+    /// Takes the innermost slice with this name.
+    fn pop_named(&mut self, name: StringId) -> Option<RawSlice> {
+        let at = self.by_name.get_mut(&name)?.pop()?;
+        let slice = self.slices[at as usize].take();
+        while self.slices.last().is_some_and(Option::is_none) {
+            self.slices.pop();
+        }
+        slice
+    }
+}
+
+/// Pairs `B` and `E` events by thread, in time order; events of equal time in file order. Linear, but for sorting.
 ///
 /// An end closes the innermost open slice with its name, or the innermost of all if none matches or the end
 /// has no name.
 pub fn pair(mut events: Vec<BeginEnd>, tally: &mut Tally) -> Paired {
     events.sort_by_key(|event| (event.slice.track, event.slice.ts));
     let mut paired = Paired::default();
-    let mut open: Vec<RawSlice> = Vec::new();
-    for (i, event) in events.iter().enumerate() {
-        if event.is_begin {
-            open.push(event.slice);
-        } else {
-            let named = |slice: &RawSlice| event.slice.name == StringId::EMPTY || slice.name == event.slice.name;
-            match open.iter().rposition(named) {
-                Some(at) => {
-                    let slice = open.remove(at);
-                    paired.close(slice, event.slice.ts);
-                }
-                None => match open.pop() {
-                    Some(slice) => {
-                        tally.count(Reason::NameMismatch, event.slice.source);
-                        paired.close(slice, event.slice.ts);
-                    }
-                    None => tally.count(Reason::EndWithoutBegin, event.slice.source),
-                },
+    for thread in events.chunk_by(|a, b| a.slice.track == b.slice.track) {
+        let mut open = Open::default();
+        for event in thread {
+            if event.is_begin {
+                open.push(event.slice);
+                continue;
+            }
+            let is_named = event.slice.name != StringId::EMPTY;
+            let named = if is_named { open.pop_named(event.slice.name) } else { None };
+            tally.add_at(
+                Reason::NameMismatch,
+                u64::from(is_named && named.is_none() && !open.slices.is_empty()),
+                event.slice.source,
+            );
+            match named.or_else(|| open.pop()) {
+                Some(slice) => paired.close(slice, event.slice.ts),
+                None => tally.count(Reason::EndWithoutBegin, event.slice.source),
             }
         }
-        let is_last_of_thread = events.get(i + 1).is_none_or(|next| next.slice.track != event.slice.track);
-        if is_last_of_thread {
-            open.drain(..).for_each(|slice| paired.leave_open(slice, tally));
-        }
+        open.slices.into_iter().flatten().for_each(|slice| paired.leave_open(slice, tally));
     }
     paired
 }

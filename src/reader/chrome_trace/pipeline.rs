@@ -4,6 +4,7 @@
 //! ends exactly there. If it does not, because the text of an event contains something that looks like an
 //! event, the two blocks are joined and scanned again.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -130,7 +131,14 @@ pub fn read(reader: impl Read + Send, progress: &Progress, assembly: &mut Assemb
         is_speculating: AtomicBool::new(false),
         progress,
     };
-    let mut merger = Merger { assembly, document: Document::default(), in_events: false, carry: Vec::new(), offset: 0 };
+    let mut merger = Merger {
+        assembly,
+        document: Document::default(),
+        in_events: false,
+        carry: Vec::new(),
+        carry_until: 0,
+        offset: 0,
+    };
     // The header, and small files as a whole, are read on this thread.
     while !merger.in_events && !progress.is_cancelled() {
         let Some(block) = lock(&shared.feeder).next(None) else { break };
@@ -186,7 +194,9 @@ fn scan_blocks<R: Read>(shared: &Shared<'_, R>, sender: &SyncSender<Scanned>) {
         let mut batch = Batch::default();
         let end = shared.is_speculating.load(Ordering::Relaxed).then(|| {
             let TextBlock { text, offset, is_last, .. } = &block;
-            let input = EventText { text, start: 0, offset: *offset, is_last: *is_last, after_event: false };
+            let last_object = &OnceCell::new();
+            let input =
+                EventText { text, start: 0, offset: *offset, is_last: *is_last, after_event: false, last_object };
             walk(input, &mut batch)
         });
         batch.close();
@@ -220,6 +230,9 @@ struct Merger<'a> {
     in_events: bool,
     /// Incomplete text that is prepended to the next block.
     carry: Vec<u8>,
+    /// Length of the carry from which on it is read again: twice what was read in vain, so that the cost of all
+    /// attempts is linear.
+    carry_until: usize,
     /// Where the text after `carry` starts.
     offset: u64,
 }
@@ -236,9 +249,14 @@ impl Merger<'_> {
             }
             _ => {
                 let offset = block.offset - self.carry.len() as u64;
-                let mut text = std::mem::take(&mut self.carry);
-                text.extend_from_slice(&block.text);
+                self.carry.extend_from_slice(&block.text);
+                if self.carry.len() < self.carry_until && !block.is_last {
+                    self.carry.truncate(self.carry.len() - PADDING);
+                    return block.text;
+                }
+                let text = std::mem::take(&mut self.carry);
                 self.go_on(&text, 0, offset, block.is_last);
+                self.carry_until = 2 * self.carry.len();
             }
         }
         block.text
@@ -260,6 +278,7 @@ impl Merger<'_> {
     /// Reads `text` from `at` on, on this thread.
     fn go_on(&mut self, text: &[u8], at: usize, offset: u64, is_last: bool) {
         let mut at = at;
+        let last_object = &OnceCell::new();
         loop {
             if !self.in_events {
                 match self.document.feed(&text[at..], offset + at as u64, is_last) {
@@ -272,7 +291,8 @@ impl Merger<'_> {
                 self.in_events = true;
             }
             let mut batch = Batch::default();
-            let end = walk(EventText { text, start: at, offset, is_last, after_event: false }, &mut batch);
+            let input = EventText { text, start: at, offset, is_last, after_event: false, last_object };
+            let end = walk(input, &mut batch);
             batch.close();
             self.assembly.absorb(batch);
             match end {

@@ -1,5 +1,7 @@
 //! Reads the events of one block of text: strictly, then leniently where that fails.
 
+use std::cell::OnceCell;
+
 use super::batch::Batch;
 use super::bytes::{Bytes, Portable};
 use super::lenient;
@@ -9,12 +11,12 @@ use super::tally::Reason;
 /// An event longer than this many bytes is treated as damage.
 pub const MAX_EVENT: usize = 64 << 20;
 
-/// Bytes that may be rescanned after damage, per byte of text: bounds the cost of text that looks like the
-/// start of an event everywhere.
-const BUDGET_FACTOR: usize = 32;
+/// Bytes that may be scanned in vain, per byte of text so far: bounds the cost of text that looks like the start of
+/// an event everywhere.
+const VAIN_FACTOR: usize = 16;
 
-/// The same, for short texts.
-const MIN_BUDGET: usize = 1 << 20;
+/// The same, wherever the text starts.
+const MIN_VAIN: usize = 1 << 20;
 
 /// The state at the end of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +42,24 @@ pub struct EventText<'a> {
     pub is_last: bool,
     /// Whether an event, rather than a comma or the start of the array, came before.
     pub after_event: bool,
+    /// Start of the last object of the text that looks like an event, once it was searched for.
+    pub last_object: &'a OnceCell<Option<usize>>,
+}
+
+/// Bytes scanned without finding a whole event.
+#[derive(Debug, Default)]
+struct Vain {
+    bytes: usize,
+    /// More than may be: each event is now read no further than to where the next seems to start, which is
+    /// linear in the text.
+    is_limited: bool,
+}
+
+impl Vain {
+    fn add(&mut self, bytes: usize, at: usize) {
+        self.bytes += bytes;
+        self.is_limited = self.bytes > MIN_VAIN.saturating_add(at.saturating_mul(VAIN_FACTOR));
+    }
 }
 
 /// Reads all events of the text into `batch`.
@@ -76,7 +96,7 @@ fn walk_with<B: Bytes>(input: EventText<'_>, batch: &mut Batch) -> End {
     let len = text.len() - PADDING;
     let mut scanner = Scanner::<B>::new(text, start);
     let mut after_comma = false;
-    let mut budget = MIN_BUDGET.saturating_add(len.saturating_mul(BUDGET_FACTOR));
+    let mut vain = Vain::default();
     loop {
         scanner.skip_space();
         let at = scanner.at;
@@ -95,11 +115,16 @@ fn walk_with<B: Bytes>(input: EventText<'_>, batch: &mut Batch) -> End {
                 if after_event {
                     batch.tally.count(Reason::MissingComma, offset + at as u64);
                 }
-                match scanner.event() {
+                let limit = if vain.is_limited { limit(&input, at, &mut vain) } else { None };
+                let found = match limit {
+                    None => scanner.event(),
+                    Some(limit) => limited_event(text, limit, &mut scanner.at),
+                };
+                match found {
                     Ok(event) => batch.push(&event, offset + at as u64),
                     Err(fail) => {
-                        budget = budget.saturating_sub(scanner.at.saturating_sub(at));
-                        match again(&input, at, fail, &mut budget, batch) {
+                        vain.add(scanner.at.saturating_sub(at), at);
+                        match again(&input, at, fail, limit, &mut vain, batch) {
                             Some(next) => scanner.at = next,
                             None => return End::Inside(at),
                         }
@@ -121,55 +146,80 @@ fn walk_with<B: Bytes>(input: EventText<'_>, batch: &mut Batch) -> End {
     }
 }
 
+/// Where the event at `at` ends at the latest while reading is limited: where the next seems to start.
+#[cold]
+fn limit(input: &EventText<'_>, at: usize, vain: &mut Vain) -> Option<usize> {
+    vain.add(0, at);
+    let text = &input.text[..input.text.len() - PADDING];
+    if vain.is_limited { lenient::next_with_phase(text, at + 1) } else { None }
+}
+
+/// The event at `at` if it ends before `limit`; moves `at` behind it.
+#[cold]
+fn limited_event<'a>(text: &'a [u8], limit: usize, at: &mut usize) -> Result<Event<'a>, Fail> {
+    let mut scanner = Scanner::<Portable>::new(&text[..limit + PADDING], *at);
+    let event = scanner.event();
+    *at = scanner.at;
+    event
+}
+
 /// Parses the event at `at` leniently. Returns where to continue; `None` if the text ends inside the event
 /// and more will follow.
+///
+/// * `limit`: where the next event seems to start, if reading is limited.
 #[cold]
-fn again(input: &EventText<'_>, at: usize, fail: Fail, budget: &mut usize, batch: &mut Batch) -> Option<usize> {
+fn again(
+    input: &EventText<'_>,
+    at: usize,
+    fail: Fail,
+    limit: Option<usize>,
+    vain: &mut Vain,
+    batch: &mut Batch,
+) -> Option<usize> {
     let EventText { text, offset, is_last, .. } = *input;
     let text = &text[..text.len() - PADDING];
-    if *budget == 0 {
-        batch.n_read += 1;
-        batch.tally.count(Reason::TooMuchDamage, offset + at as u64);
-        return Some(text.len());
-    }
-    let next = following_event(input.text, at + 1, budget);
-    let is_whole = is_last || next.is_some() || text.len() - at > MAX_EVENT;
-    if fail == Fail::Short && !is_whole {
+    let next = limit.or_else(|| following_event(input.text, at + 1, vain));
+    let may_go_on = next.is_none() && !is_last && text.len() - at <= MAX_EVENT;
+    if fail == Fail::Short && may_go_on {
         return None;
     }
-    let limit = next.unwrap_or(text.len());
-    if let Some((event, end)) = lenient::event(&text[..limit], at) {
+    let end = next.unwrap_or(text.len());
+    if let Some((event, end)) = lenient::event(&text[..end], at) {
         // The next block may complete this event.
         batch.tally.count(Reason::Repaired, offset + at as u64);
         batch.push(&event, offset + at as u64);
         return Some(end);
     }
-    if next.is_none() && !is_last && text.len() - at <= MAX_EVENT {
+    if may_go_on {
         return None;
     }
-    let reason = if next.is_none() && fail == Fail::Short { Reason::CutOff } else { Reason::Damaged };
-    batch.n_read += 1;
-    batch.tally.count(reason, offset + at as u64);
-    Some(next.unwrap_or(text.len()))
+    // What is given up may hold several events, none of which can be read.
+    let n = lenient::count_with_phase(&text[at..end]).max(1);
+    let is_cut = next.is_none() && fail == Fail::Short;
+    let n_cut = u64::from(is_cut);
+    batch.n_read += n;
+    batch.tally.add_at(Reason::CutOff, n_cut, offset + at as u64);
+    batch.tally.add_at(Reason::Damaged, n - n_cut, offset + at as u64);
+    Some(end)
 }
 
 /// Start of the next complete event; `text` is padded. Nested objects may look like events, but have no
 /// phase.
-fn following_event(text: &[u8], from: usize, budget: &mut usize) -> Option<usize> {
+fn following_event(text: &[u8], from: usize, vain: &mut Vain) -> Option<usize> {
     const WINDOW: usize = 1 << 16;
     let len = text.len() - PADDING;
     let mut from = from;
     while let Some(start) = lenient::next_event_start(&text[..len], from) {
+        if vain.is_limited {
+            return lenient::next_with_phase(&text[..len], start);
+        }
         let mut scanner = Scanner::<Portable>::new(text, start);
         let is_event = |event: Event<'_>| event.phase != 0;
-        if *budget == 0 || scanner.event().is_ok_and(is_event) {
-            return Some(start);
-        }
         let window = &text[start..len.min(start + WINDOW)];
-        *budget = budget.saturating_sub(scanner.at.saturating_sub(start) + window.len());
-        if lenient::event(window, 0).is_some() {
+        if scanner.event().is_ok_and(is_event) || lenient::event(window, 0).is_some() {
             return Some(start);
         }
+        vain.add(scanner.at.saturating_sub(start) + window.len(), start);
         from = start + 1;
     }
     None
@@ -181,7 +231,9 @@ fn skip_damage(input: &EventText<'_>, at: usize, batch: &mut Batch) -> usize {
     let text = &input.text[..input.text.len() - PADDING];
     batch.n_read += 1;
     batch.tally.count(Reason::Damaged, input.offset + at as u64);
-    let next = lenient::next_keyed_object(text, at).unwrap_or(text.len());
+    let is_before = |last: &Option<usize>| last.is_some_and(|last| at <= last);
+    let has_next = is_before(input.last_object.get_or_init(|| lenient::last_keyed_object(text)));
+    let next = if has_next { lenient::next_keyed_object(text, at) } else { None }.unwrap_or(text.len());
     // Resume at the end of the array if no event precedes it.
     match memchr::memchr(b']', &text[at..next]) {
         Some(close) if next == text.len() => at + close,
@@ -195,7 +247,8 @@ mod tests {
 
     fn check(text: &str, n_shown: u64, n_rejected: u64, end: End) {
         let padded = [text.as_bytes(), &[0; PADDING]].concat();
-        let input = EventText { text: &padded, start: 0, offset: 0, is_last: true, after_event: false };
+        let last_object = &OnceCell::new();
+        let input = EventText { text: &padded, start: 0, offset: 0, is_last: true, after_event: false, last_object };
         for portable in [false, true] {
             let mut batch = Batch::default();
             let found = if portable { walk_with::<Portable>(input, &mut batch) } else { walk(input, &mut batch) };
@@ -231,7 +284,9 @@ mod tests {
         for part in [r#","{"args":{"#, r#",{"args":{"#, r#",{"ph":"X","args":[[["#, r#",{"name":"\""#] {
             let text = part.repeat((1 << 20) / part.len());
             let padded = [text.as_bytes(), &[0; PADDING]].concat();
-            let input = EventText { text: &padded, start: 0, offset: 0, is_last: true, after_event: false };
+            let last_object = &OnceCell::new();
+            let input =
+                EventText { text: &padded, start: 0, offset: 0, is_last: true, after_event: false, last_object };
             let mut batch = Batch::default();
             walk(input, &mut batch);
             assert_eq!(batch.n_shown, 0, "{part}");
@@ -241,7 +296,8 @@ mod tests {
     #[test]
     fn an_event_that_may_go_on_is_left_for_more_text() {
         let text = [A.as_bytes(), b",", &A.as_bytes()[..30], &[0; PADDING]].concat();
-        let input = EventText { text: &text, start: 0, offset: 0, is_last: false, after_event: false };
+        let last_object = &OnceCell::new();
+        let input = EventText { text: &text, start: 0, offset: 0, is_last: false, after_event: false, last_object };
         let mut batch = Batch::default();
         assert_eq!(walk(input, &mut batch), End::Inside(A.len() + 1));
         assert_eq!(batch.n_read, 1);

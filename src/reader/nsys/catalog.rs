@@ -161,7 +161,11 @@ fn row_ids(connection: &Connection, table: &str) -> Option<(i64, i64)> {
     // Two queries: SQLite finds one extreme by index, but scans the table for both.
     let end = |which: &str| {
         let sql = format!("SELECT {which}(rowid) FROM {}", quoted(table));
-        connection.query_row(&sql, [], |row| row.get::<_, Option<i64>>(0)).ok().flatten()
+        connection.query_row(&sql, [], |row| row.get::<_, Option<i64>>(0))
     };
-    Some((end("min")?, end("max")?))
+    match (end("min"), end("max")) {
+        (Ok(first), Ok(last)) => first.zip(last),
+        // A table that cannot be read is damaged, not empty.
+        (first, last) => Some((first.ok().flatten().unwrap_or(1), last.ok().flatten().unwrap_or(i64::MAX))),
+    }
 }

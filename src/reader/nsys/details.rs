@@ -21,7 +21,6 @@ const MAX_FRAMES: usize = 1000;
 #[derive(Debug)]
 pub struct NsysDetails {
     source: Source,
-    modified: Option<std::time::SystemTime>,
     database: Database,
     /// Names of the catalog's tables.
     tables: Vec<String>,
@@ -49,22 +48,13 @@ const ENUMS: [(&str, &str); 11] = [
 
 impl NsysDetails {
     pub fn new(source: Source, database: Database, tables: Vec<String>) -> Self {
-        let modified = std::fs::metadata(&source.path).and_then(|metadata| metadata.modified()).ok();
-        Self { source, modified, database, tables, connection: Mutex::default() }
-    }
-
-    fn check_unchanged(&self) -> Result<(), String> {
-        let metadata = std::fs::metadata(&self.source.path).map_err(|error| format!("The file is gone ({error})"))?;
-        if metadata.len() != self.source.bytes || metadata.modified().ok() != self.modified {
-            return Err("The file has changed since it was read: open it again to see details".to_owned());
-        }
-        Ok(())
+        Self { source, database, tables, connection: Mutex::default() }
     }
 }
 
 impl Details for NsysDetails {
     fn event(&self, source: u64) -> Result<EventDetails, String> {
-        self.check_unchanged()?;
+        self.source.check_unchanged()?;
         let table = self.tables.get((source >> SOURCE_BITS) as usize).ok_or("The row is not in the file any more")?;
         let row_id = (source & ((1 << SOURCE_BITS) - 1)) as i64;
         let mut guard = self.connection.lock().unwrap_or_else(PoisonError::into_inner);

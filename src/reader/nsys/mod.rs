@@ -22,12 +22,14 @@ mod info;
 mod memory;
 mod pages;
 mod project;
+mod salvage;
 mod scan;
 mod strings;
 mod sync;
 mod tables;
 mod tally;
 mod tracks;
+mod whole;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -48,19 +50,18 @@ use database::{Database, Interrupt};
 use details::NsysDetails;
 pub use format::{EXPORT, REPORT, UNFINISHED};
 use generic::EventTypes;
-use pages::Leaf;
-use scan::{LostRows, RowRange, Task, Worker};
+use pages::{Columns, Leaf, Owners};
+use scan::{LostRows, RowRange, Task};
 use strings::{STRING_IDS, Strings, WantedStrings};
 use tables::{EVENT_LIKE, Role, Spec};
 use tracks::Names;
+use whole::Rereading;
 
-/// Pages of one task, and rows where pages are unknown: enough to make the cost of opening a connection
-/// negligible.
+/// Pages of one task: enough to make its own cost negligible.
 const LEAVES_PER_TASK: usize = 4096;
-const ROWS_PER_TASK: u64 = 250_000;
 
-/// Most tasks of one table, regardless of the range of its row ids.
-const MAX_TASKS: u64 = 512;
+/// Larger tables of names are not checked for damage before they are used.
+const MAX_CHECKED_LEAVES: usize = 256;
 
 /// Reads one export.
 ///
@@ -77,8 +78,15 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
     super::note_source(info, source, source.bytes);
     let schema = info::apply(&connection, &catalog, info);
 
-    let reading =
-        Scans { database: &database, catalog: &catalog, interrupt: &interrupt, progress, bytes: source.bytes };
+    let plan = database.pages().map(|mut pages| Plan::new(&mut pages, &catalog)).unwrap_or_default();
+    let reading = Scans {
+        database: &database,
+        catalog: &catalog,
+        plan: &plan,
+        interrupt: &interrupt,
+        progress,
+        bytes: source.bytes,
+    };
     let mut chunks = reading.events(&Arc::new(EventTypes::new(&connection, &catalog)))?;
     file_access::settle(&mut chunks);
     let keys = assemble::track_keys(chunks.iter().map(|chunk| &chunk.0));
@@ -86,6 +94,7 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
     let mut wanted = ids::string_ids(chunks.iter().map(|chunk| &chunk.0));
     wanted.extend(names.threads.values());
     let strings = reading.strings(wanted, &mut builder)?;
+    reading.check_names(&mut builder);
     let unread = unread(&connection, &catalog, &interrupt, progress);
     if progress.is_cancelled() {
         return Err(ReadError::Cancelled);
@@ -98,7 +107,7 @@ fn read(source: &Source, options: Options, progress: &Progress) -> Result<Trace,
     // Of tables without rows no event has a source.
     let with_rows = catalog.tables.iter().map(|table| table.row_ids.map_or(String::new(), |_| table.name.clone()));
     trace.info.source_tables = with_rows.collect();
-    trace.details = Some(Arc::new(NsysDetails::new(source.clone(), database, tables)));
+    trace.details = Some(Arc::new(NsysDetails::new(source.release(), database, tables)));
     Ok(trace)
 }
 
@@ -122,10 +131,52 @@ fn check(catalog: &Catalog, database: &Database) -> Result<(), ReadError> {
     }))
 }
 
+/// Where the rows of each table are.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// By table of the catalog: its leaf pages; `None` where they are not in order.
+    leaves: Vec<Option<Vec<Leaf>>>,
+    owners: Owners,
+}
+
+impl Plan {
+    /// Finds the pages of all tables.
+    fn new(pages: &mut pages::Reader, catalog: &Catalog) -> Self {
+        let mut owners = Owners::default();
+        let mut leaves_of = |(index, table): (usize, &Table)| {
+            let layout = table.layout?;
+            pages.leaves(layout.root, index, &mut owners).ok()
+        };
+        let mut leaves: Vec<_> = catalog.tables.iter().enumerate().map(&mut leaves_of).collect();
+        for &contested in &owners.contested {
+            leaves[contested] = None;
+        }
+        Self { leaves, owners }
+    }
+
+    /// The tasks of a table, of [`LEAVES_PER_TASK`] pages each; one without pages if these are not in order.
+    fn tasks<'a>(&self, index: usize, table: &'a Table, spec: &'a Spec) -> Vec<Task<'a>> {
+        let task = |rows, leaves| Task { index, table, spec, rows, leaves };
+        let Some(Some(leaves)) = self.leaves.get(index) else {
+            let (first, last) = table.row_ids.unwrap_or((i64::MIN, i64::MAX));
+            return vec![task(RowRange { first, last }, None)];
+        };
+        let mut at = i64::MIN;
+        let chunks = leaves.chunks(LEAVES_PER_TASK).map(|leaves| {
+            let last = leaves.last().map_or(i64::MAX, |leaf| leaf.last_row);
+            let rows = RowRange { first: at, last };
+            at = last.saturating_add(1);
+            task(rows, Some(leaves.into()))
+        });
+        chunks.collect()
+    }
+}
+
 /// State shared by all scanning threads.
 struct Scans<'a> {
     database: &'a Database,
     catalog: &'a Catalog,
+    plan: &'a Plan,
     interrupt: &'a Interrupt,
     progress: &'a Progress,
     bytes: u64,
@@ -134,7 +185,6 @@ struct Scans<'a> {
 impl Scans<'_> {
     /// Reads all tables of events, in parallel.
     fn events(&self, event_types: &Arc<EventTypes>) -> Result<Vec<(Chunk, LostRows)>, ReadError> {
-        let mut pages = self.database.pages();
         let mut work: Vec<Task<'_>> = Vec::new();
         for (index, table) in self.catalog.tables.iter().enumerate() {
             let spec = match table.role {
@@ -142,16 +192,16 @@ impl Scans<'_> {
                 Role::EventLike => &EVENT_LIKE,
                 Role::Context | Role::Unknown => continue,
             };
-            work.extend(tasks(&mut pages, index, table, spec));
+            work.extend(self.plan.tasks(index, table, spec));
         }
         self.run(&work, (&WantedStrings::default(), event_types), self.bytes)
     }
 
     /// Reads the texts that events refer to.
     fn strings(&self, wanted: HashSet<i64>, builder: &mut TraceBuilder) -> Result<Strings, ReadError> {
-        let known = self.catalog.tables.iter().enumerate().find(|(_, table)| table.name == "StringIds");
+        let known = self.catalog.tables.iter().enumerate().find(|(_, table)| table.name == STRING_IDS.table);
         let Some((index, table)) = known else { return Ok(Strings::default()) };
-        let work = tasks(&mut self.database.pages(), index, table, &STRING_IDS);
+        let work = self.plan.tasks(index, table, &STRING_IDS);
         let chunks = self.run(&work, (&Arc::new(wanted), &Arc::default()), 0)?;
         let mut lost = LostRows::default();
         let mut tally = tally::Tally::default();
@@ -167,7 +217,8 @@ impl Scans<'_> {
         Ok(Strings::new(chunks.iter().map(|chunk| &chunk.0)))
     }
 
-    /// Runs tasks in parallel; progress advances by `bytes` in total, up to the size of the file.
+    /// Runs tasks in parallel; progress advances by `bytes` in total, up to the size of the file. If a page of a
+    /// table is unusual, the whole table is read again by other means.
     fn run(
         &self,
         work: &[Task<'_>],
@@ -175,53 +226,68 @@ impl Scans<'_> {
         bytes: u64,
     ) -> Result<Vec<(Chunk, LostRows)>, ReadError> {
         let done = AtomicU64::new(0);
-        let worker = || {
-            let connection = self.database.connect(self.interrupt)?;
-            Ok(Worker { connection, pages: self.database.pages(), event_types: Arc::clone(event_types) })
-        };
-        let read = |worker: &mut rusqlite::Result<Worker>, task: &Task<'_>| {
-            let worker = worker.as_mut().map_err(|error| error.to_string())?;
-            let chunk = scan::scan(worker, task, wanted, (self.interrupt, self.progress));
+        let empty = |task: &Task<'_>| whole::chunk(task, wanted, event_types);
+        let read = |pages: &mut Option<pages::Reader>, task: &Task<'_>| {
+            let mut chunk = empty(task);
+            let (pages, leaves, layout) = (pages.as_mut()?, task.leaves.as_ref()?, task.table.layout?);
+            scan::scan_pages(pages, task, (leaves, layout), &mut chunk, self.progress).ok()?;
+            chunk.slices.shrink();
             let n_done = 1 + done.fetch_add(1, Ordering::Relaxed);
             // In 128 bits, since `bytes` times the number of tasks may exceed 64.
             let share = u128::from(bytes) * u128::from(n_done) / work.len().max(1) as u128;
             self.progress.set_done(self.bytes - bytes + share as u64);
-            Ok::<_, String>(chunk)
+            Some(chunk)
         };
         // One task at a time per thread, since tasks differ in cost.
-        let chunks: Result<Vec<_>, String> = work.par_iter().with_max_len(1).map_init(worker, read).collect();
+        let by_pages: Vec<Option<Chunk>> =
+            work.par_iter().with_max_len(1).map_init(|| self.database.pages(), read).collect();
+        let mut again = Rereading {
+            database: self.database,
+            interrupt: self.interrupt,
+            progress: self.progress,
+            owners: &self.plan.owners,
+            visited: HashSet::new(),
+        };
+        let mut chunks = Vec::with_capacity(work.len());
+        let mut by_pages = by_pages.into_iter();
+        for tasks in work.chunk_by(|a, b| a.index == b.index) {
+            if self.progress.is_cancelled() {
+                return Err(ReadError::Cancelled);
+            }
+            let of_table: Vec<Option<Chunk>> = by_pages.by_ref().take(tasks.len()).collect();
+            match of_table.into_iter().collect::<Option<Vec<Chunk>>>() {
+                Some(read) => chunks.extend(read.into_iter().map(|chunk| (chunk, LostRows::default()))),
+                None => chunks.extend(again.read(&tasks[0], &|| empty(&tasks[0])).map_err(refused)?),
+            }
+        }
         if self.progress.is_cancelled() {
             return Err(ReadError::Cancelled);
         }
-        chunks.map_err(refused)
+        Ok(chunks)
     }
-}
 
-/// The tasks of a table: about [`LEAVES_PER_TASK`] pages each, or [`ROWS_PER_TASK`] rows where its pages are
-/// unknown.
-fn tasks<'a>(pages: &mut Option<pages::Reader>, index: usize, table: &'a Table, spec: &'a Spec) -> Vec<Task<'a>> {
-    let Some((first, last)) = table.row_ids else { return Vec::new() };
-    let leaves = table.layout.zip(pages.as_mut()).and_then(|(layout, pages)| pages.leaves(layout.root).ok());
-    if let Some(leaves) = leaves {
-        let mut at = first;
-        let task = |leaves: &[Leaf]| {
-            let end = leaves.last().map_or(last, |leaf| leaf.last_row.min(last));
-            let rows = RowRange { first: at, last: end };
-            at = end.saturating_add(1);
-            Task { index, table, spec, rows, leaves: Some(leaves.into()) }
-        };
-        return leaves.chunks(LEAVES_PER_TASK).map(task).collect();
-    }
-    let len = ROWS_PER_TASK.max(table.max_rows().div_ceil(MAX_TASKS));
-    let mut out = Vec::new();
-    let mut at = first;
-    loop {
-        let end = at.saturating_add_unsigned(len - 1).min(last);
-        out.push(Task { index, table, spec, rows: RowRange { first: at, last: end }, leaves: None });
-        if end == last {
-            return out;
+    /// Notes tables of names that are damaged: what they name may lack its name.
+    fn check_names(&self, builder: &mut TraceBuilder) {
+        let Some(mut pages) = self.database.pages() else { return };
+        for (index, table) in self.catalog.tables.iter().enumerate() {
+            let is_small = |leaves: &Vec<Leaf>| leaves.len() <= MAX_CHECKED_LEAVES;
+            let leaves = self.plan.leaves.get(index).and_then(Option::as_ref);
+            if !matches!(table.role, Role::Context) || table.name == STRING_IDS.table || !leaves.is_none_or(is_small) {
+                continue;
+            }
+            let none = Columns::new(&[], None);
+            let read = leaves.map(|leaves| pages.read(leaves, i64::MIN, &none, |_, _| true));
+            if read == Some(Ok(())) {
+                continue;
+            }
+            let connection = self.database.connect(self.interrupt);
+            let damage = connection.map_or_else(|error| Some(error.to_string()), |it| whole::damage(&it, table));
+            let is_contested = self.plan.owners.contested.contains(&index);
+            if damage.is_some() || is_contested {
+                let text = format!("{}: damaged; what its rows name or describe may lack it", table.name);
+                builder.import.note(Severity::Warn, &text, 1, None);
+            }
         }
-        at = end + 1;
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reads a range of rows of a table, skipping damage.
+//! Reads a range of rows of a table, from its pages or through SQLite, which skips damage.
 
 use std::sync::Arc;
 
@@ -10,10 +10,8 @@ use crate::job::Progress;
 use super::catalog::{Layout, Table, quoted};
 use super::chunk::Chunk;
 use super::database::Interrupt;
-use super::generic::EventTypes;
 use super::pages::{self, Leaf, MAX_CELLS};
-use super::strings::WantedStrings;
-use super::tables::{self, Spec};
+use super::tables::Spec;
 
 /// Event rows of an ordinary page of 4 KiB are 20 to 60.
 const MAX_ROWS_OF_A_PAGE: usize = 200;
@@ -71,50 +69,16 @@ pub struct Task<'a> {
     pub leaves: Option<Arc<[Leaf]>>,
 }
 
-/// The connection and pages of a scanning thread.
-#[derive(Debug)]
-pub struct Worker {
-    pub connection: Connection,
-    /// Absent where rows may be in a separate log.
-    pub pages: Option<pages::Reader>,
-    pub event_types: Arc<EventTypes>,
-}
-
 /// The SELECT of the row id and of the cells in the order of the requested columns.
 fn select(table: &Table, spec: &Spec) -> String {
     let columns: Vec<String> = spec.columns.iter().map(|wanted| table.column_sql(wanted)).collect();
     format!("SELECT rowid, {} FROM {} WHERE rowid BETWEEN ?1 AND ?2", columns.join(", "), quoted(&table.name))
 }
 
-/// Reads the rows of a task: from the pages, or through SQLite if the pages contain anything unusual.
-pub fn scan(
-    worker: &mut Worker,
-    task: &Task<'_>,
-    wanted: &WantedStrings,
-    (interrupt, progress): (&Interrupt, &Progress),
-) -> (Chunk, LostRows) {
-    let event_types = Arc::clone(&worker.event_types);
-    let chunk = || Chunk {
-        table: task.index,
-        kind: tables::kind_like(&task.table.name),
-        is_call: tables::is_call(&task.table.name),
-        wanted: Arc::clone(wanted),
-        event_types: Arc::clone(&event_types),
-        ..Default::default()
-    };
-    if let (Some(pages), Some(leaves), Some(layout)) = (&mut worker.pages, &task.leaves, task.table.layout) {
-        let mut chunk = chunk();
-        if scan_pages(pages, task, (leaves, layout), &mut chunk, progress) == Ok(()) {
-            chunk.slices.shrink();
-            return (chunk, LostRows::default());
-        }
-    }
-    let mut chunk = chunk();
-    let lost = scan_rows(&worker.connection, task, &mut chunk, (interrupt, progress));
-    (chunk, lost)
-}
-
-fn scan_pages(
+/// Reads the rows of leaf pages.
+///
+/// Errors: the pages contain anything unusual.
+pub fn scan_pages(
     pages: &mut pages::Reader,
     task: &Task<'_>,
     (leaves, layout): (&[Leaf], Layout),
@@ -123,9 +87,9 @@ fn scan_pages(
 ) -> Result<(), pages::Unexpected> {
     let wanted: Vec<Option<usize>> = task.spec.columns.iter().map(|wanted| task.table.column(wanted)).collect();
     let columns = pages::Columns::new(&wanted, layout.row_id);
-    let Some(after) = task.rows.first.checked_sub(1) else { return Err(pages::Unexpected) };
+    let after = task.rows.first.saturating_sub(1);
     // Ids are consecutive in an export. The minimum size of a row bounds the rows of a page.
-    let n_rows = usize::try_from(task.rows.last.abs_diff(after)).unwrap_or(usize::MAX);
+    let n_rows = usize::try_from(task.table.max_rows()).unwrap_or(usize::MAX);
     let expected = n_rows.min(leaves.len() * MAX_ROWS_OF_A_PAGE);
     pages.read(leaves, after, &columns, |row_id, cells| {
         chunk.n_read += 1;
@@ -139,7 +103,7 @@ fn scan_pages(
 
 /// Reads the rows of a task through SQLite. Unreadable rows are skipped as narrowly as SQLite allows and
 /// returned as lost.
-fn scan_rows(
+pub fn scan_rows(
     connection: &Connection,
     task: &Task<'_>,
     chunk: &mut Chunk,
@@ -205,6 +169,10 @@ fn read_rows(
             for (i, cell) in cells.iter_mut().enumerate().take(n_columns) {
                 *cell = row.get_ref(i + 1)?;
             }
+            // A damaged tree may lead to the same rows again.
+            if last_read.is_some_and(|last| row_id <= last) {
+                return Err(Error::InvalidQuery);
+            }
             chunk.n_read += 1;
             (spec.read)(chunk, &cells[..n_columns], source(chunk.table, row_id));
             last_read = Some(row_id);
@@ -255,8 +223,9 @@ mod tests {
     use std::path::PathBuf;
 
     use super::super::database::Database;
+    use super::super::strings::WantedStrings;
     use super::super::tables::Role;
-    use super::super::{Options, Source, catalog, tasks};
+    use super::super::{Options, Plan, Source, catalog, whole};
     use super::*;
 
     /// All available exports: the committed samples, and real exports where the checkout has them.
@@ -277,14 +246,20 @@ mod tests {
             let database = Database::new(&source, Options::default(), &progress).unwrap();
             let connection = database.connect(&interrupt).unwrap();
             let catalog = catalog::read(&connection).unwrap();
-            let mut worker = Worker { connection, pages: database.pages(), event_types: Arc::default() };
+            let mut pages = database.pages().unwrap();
+            let plan = Plan::new(&mut pages, &catalog);
             for (index, table) in catalog.tables.iter().enumerate() {
                 let Role::Events(spec) = table.role else { continue };
-                for task in tasks(&mut database.pages(), index, table, spec) {
-                    let (by_pages, _) = scan(&mut worker, &task, &WantedStrings::default(), (&interrupt, &progress));
-                    let through = Task { leaves: None, ..task };
-                    let (by_sqlite, lost) =
-                        scan(&mut worker, &through, &WantedStrings::default(), (&interrupt, &progress));
+                let Some(rows) = table.row_ids else { continue };
+                for task in plan.tasks(index, table, spec) {
+                    let empty = || whole::chunk(&task, &WantedStrings::default(), &Arc::default());
+                    let (mut by_pages, mut by_sqlite) = (empty(), empty());
+                    let leaves = task.leaves.clone().unwrap();
+                    let read = (&leaves[..], table.layout.unwrap());
+                    scan_pages(&mut pages, &task, read, &mut by_pages, &progress).unwrap();
+                    let rows = RowRange { first: task.rows.first.max(rows.0), last: task.rows.last.min(rows.1) };
+                    let through = Task { rows, ..task.clone() };
+                    let lost = scan_rows(&connection, &through, &mut by_sqlite, (&interrupt, &progress));
                     let rows =
                         |chunk: &Chunk| format!("{:?} {:?} {:?}", chunk.slices, chunk.instants, chunk.names.items);
                     assert_eq!(lost, LostRows::default(), "{}: {}", path.display(), table.name);

@@ -14,6 +14,11 @@ const LONGEST: usize = 16;
 /// Most marks at once: lists and dictionaries that are being filled.
 const MAX_MARKS: usize = 16 << 20;
 
+/// Lists and dictionaries that a file of any size may have, and bytes for each further one: an event of the shortest
+/// form takes 30 and has two. Bounds memory by the size of the file.
+const MIN_BOXES: u64 = 5 << 19;
+const BYTES_OF_A_BOX: u64 = 16;
+
 /// The state of the machine.
 pub struct Machine<'a, R, F> {
     input: Input<'a, R>,
@@ -84,8 +89,8 @@ impl<'a, R: Read, F: Fold> Machine<'a, R, F> {
                     }
                 }
                 b'G' => (9, self.heap.store.float(f64::from_be_bytes(*eight.ok_or(Fault::Cut)?))),
-                b'}' => (1, self.heap.store.empty(Tag::Dict)?),
-                b']' | 0x8f => (1, self.heap.store.empty(Tag::List)?),
+                b'}' => (1, self.empty(Tag::Dict)?),
+                b']' | 0x8f => (1, self.empty(Tag::List)?),
                 b')' => (1, self.heap.store.tuple(&[])?),
                 0x94 => {
                     let top = self.top()?;
@@ -109,6 +114,17 @@ impl<'a, R: Read, F: Fold> Machine<'a, R, F> {
             self.input.advance(len);
             self.heap.push(value)?;
         }
+    }
+
+    /// A new list or dictionary.
+    ///
+    /// Errors: there are more than a snapshot of this size has.
+    #[inline]
+    fn empty(&mut self, tag: Tag) -> Result<Value, Fault> {
+        if self.heap.store.n_boxes() as u64 > MIN_BOXES + self.input.offset() / BYTES_OF_A_BOX {
+            return Err(Fault::TooMuch("lists and dictionaries for its size"));
+        }
+        self.heap.store.empty(tag)
     }
 
     /// Runs consecutive references to the memo: call stacks consist almost entirely of them.

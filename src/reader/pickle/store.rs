@@ -104,6 +104,11 @@ impl Store {
         Ok(Value::new(tag, self.boxes.len() as u64 - 1))
     }
 
+    /// The number of lists and dictionaries so far.
+    pub fn n_boxes(&self) -> usize {
+        self.boxes.len()
+    }
+
     pub fn remember_memo(&mut self, value: Value, index: u32) {
         if value.is_box() {
             self.memo_of[value.index() as usize] = index;

@@ -1,0 +1,177 @@
+//! Reads the rows that a damaged table still has, in one walk over its pages.
+//!
+//! No page is read twice and row ids must rise, so that no row is shown twice and the cost is linear in the file.
+
+use std::collections::HashSet;
+
+use rusqlite::types::ValueRef;
+
+use super::pages::{Cell, Columns, INTERIOR, LEAF, Leaf, MAX_CELLS, Owners, Reader, Unexpected};
+use super::pages::{n_columns, n_missing, u16_at, u32_at, varint};
+
+/// Records that are larger are counted as too large.
+const MAX_RECORD: usize = 16 << 20;
+
+/// Pages that were read in salvaging any table.
+pub type Visited = HashSet<u32>;
+
+/// The table to salvage.
+#[derive(Clone, Copy, Debug)]
+pub struct Damaged<'a> {
+    /// Index of the table in the catalog.
+    pub index: usize,
+    pub root: u32,
+    pub n_columns: usize,
+    pub owners: &'a Owners,
+}
+
+/// What was found and what was not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    pub n_rows: u64,
+    /// Damaged rows on pages that could be read.
+    n_bad: u64,
+    pub n_too_large: u64,
+    n_leaves: u64,
+    /// Pages that could not be read, and of these the last ones, behind which no row id is known.
+    n_lost_pages: u64,
+    n_lost_last: u64,
+    /// Rows missing from the end of the last leaf.
+    n_cut: u64,
+    first: Option<i64>,
+    /// Whether damage came before the first row.
+    begins_damaged: bool,
+    last: i64,
+    /// Largest row id that some page should hold.
+    last_known: i64,
+    has_gaps: bool,
+}
+
+impl Account {
+    /// Rows that are lost: exact where the ids of a table have no gaps, as in all tables of events; otherwise by the
+    /// usual number of rows of a page.
+    pub fn n_lost(&self) -> u64 {
+        let of_a_page = if self.n_leaves == 0 { 1 } else { (self.n_rows / self.n_leaves).max(1) };
+        let Some(first) = self.first.filter(|_| !self.has_gaps) else {
+            return self.n_bad + self.n_cut + self.n_lost_pages * of_a_page;
+        };
+        let first = if self.begins_damaged { first.min(1) } else { first };
+        let span = self.last_known.max(self.last).abs_diff(first).saturating_add(1);
+        let between = span.saturating_sub(self.n_rows + self.n_too_large);
+        between.max(self.n_bad) + self.n_cut + self.n_lost_last * of_a_page
+    }
+
+    fn lose_page(&mut self, bound: i64) {
+        self.n_lost_pages += 1;
+        self.begins_damaged |= self.first.is_none();
+        match bound {
+            i64::MAX => self.n_lost_last += 1,
+            _ => self.last_known = self.last_known.max(bound),
+        }
+    }
+}
+
+/// Passes the rows of a damaged table to `row`, in the order of their ids.
+pub fn salvage(
+    pages: &mut Reader,
+    table: Damaged<'_>,
+    columns: &Columns,
+    visited: &mut Visited,
+    mut row: impl FnMut(i64, &[ValueRef<'_>]),
+) -> Account {
+    let mut account = Account { last: i64::MIN, last_known: i64::MIN, ..Default::default() };
+    let mut waiting = vec![Leaf { page: table.root, last_row: i64::MAX }];
+    while let Some(Leaf { page, last_row }) = waiting.pop() {
+        let is_new = !visited.contains(&page) && !table.owners.is_of_another(page, table.index);
+        let kind = if is_new { pages.page(page).map_or(0, |bytes| bytes[0]) } else { 0 };
+        let read = match kind {
+            INTERIOR => {
+                visited.insert(page);
+                children(pages, page, last_row).map(|children| waiting.extend(children.into_iter().rev()))
+            }
+            LEAF => read_leaf(pages, (page, last_row), table, columns, &mut account, &mut row).map(|()| {
+                visited.insert(page);
+            }),
+            _ => Err(Unexpected),
+        };
+        if read.is_err() {
+            account.lose_page(last_row);
+        }
+    }
+    account
+}
+
+/// The pages below an interior page, in order. Bounds that do not rise are replaced by that of the page.
+fn children(pages: &mut Reader, page: u32, last_row: i64) -> Result<Vec<Leaf>, Unexpected> {
+    let bytes = pages.page(page)?;
+    let mut found = Vec::new();
+    for i in 0..usize::from(u16_at(bytes, 3)?) {
+        let Ok(cell) = u16_at(bytes, 12 + 2 * i) else { break };
+        let mut at = usize::from(cell) + 4;
+        let (Ok(child), Ok(bound)) = (u32_at(bytes, at - 4), varint(bytes, &mut at)) else { continue };
+        found.push(Leaf { page: child, last_row: bound.min(last_row) });
+    }
+    found.push(Leaf { page: u32_at(bytes, 8)?, last_row });
+    for i in (1..found.len()).rev() {
+        found[i - 1].last_row = found[i - 1].last_row.min(found[i].last_row);
+    }
+    Ok(found)
+}
+
+/// Errors: no row of the page belongs to the table, or the page is damaged as a whole.
+fn read_leaf(
+    pages: &mut Reader,
+    (page, bound): (u32, i64),
+    table: Damaged<'_>,
+    columns: &Columns,
+    account: &mut Account,
+    row: &mut impl FnMut(i64, &[ValueRef<'_>]),
+) -> Result<(), Unexpected> {
+    let bytes = pages.page(page)?;
+    let n_cells = usize::from(u16_at(bytes, 3)?).min(bytes.len() / 2);
+    let cells: Vec<Option<Cell>> = (0..n_cells).map(|i| Cell::at(bytes, i).ok()).collect();
+    let n_bytes = cells.iter().flatten().map(Cell::n_bytes).sum();
+    let n_missing = n_missing(bytes, n_cells, n_bytes).unwrap_or(0);
+    let before = *account;
+    let mut is_next = false;
+    for (i, cell) in cells.iter().enumerate() {
+        let fits = |cell: &Cell| cell.row_id > account.last && cell.row_id <= bound;
+        // Of two ids that do not rise, the first is the damaged one if the second could follow what came before.
+        let next = cells[i + 1..].iter().flatten().next().filter(|next| fits(next));
+        let good = cell.filter(|cell| fits(cell) && next.is_none_or(|next| next.row_id > cell.row_id));
+        let Some(cell) = good else {
+            (account.n_bad, is_next) = (account.n_bad + 1, false);
+            continue;
+        };
+        if cell.len > MAX_RECORD {
+            account.n_too_large += 1;
+        } else {
+            let record = pages.record(page, &cell);
+            let mut values = [ValueRef::Null; MAX_CELLS];
+            let is_read = record.as_ref().is_ok_and(|record| {
+                n_columns(record) == Ok(table.n_columns) && columns.read(record, cell.row_id, &mut values).is_ok()
+            });
+            if !is_read {
+                (account.n_bad, is_next) = (account.n_bad + 1, false);
+                continue;
+            }
+            row(cell.row_id, &values[..columns.n_cells]);
+            account.n_rows += 1;
+        }
+        account.has_gaps |= is_next && cell.row_id != account.last + 1;
+        account.begins_damaged |= account.first.is_none() && account.n_bad > 0;
+        account.first.get_or_insert(cell.row_id);
+        (account.last, is_next) = (cell.row_id, true);
+    }
+    if account.n_rows == before.n_rows && n_cells > 0 {
+        *account = before;
+        return Err(Unexpected);
+    }
+    account.n_leaves += 1;
+    if bound != i64::MAX {
+        account.last_known = account.last_known.max(bound);
+    } else if n_missing > 0 && account.n_bad == before.n_bad {
+        account.n_cut += (n_missing * n_cells / n_bytes.max(1)).max(1) as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,187 @@
+//! Damaged and hostile files that were once answered wrongly: what each must get.
+
+use std::path::{Path, PathBuf};
+
+use lacuna::job::Progress;
+use lacuna::model::{Severity, Trace};
+use lacuna::reader::{self, ReadError};
+
+use super::support::{beside, scratch, unbalanced};
+
+fn damaged(name: &str) -> Option<PathBuf> {
+    beside(&format!("data/damaged/{name}"))
+}
+
+fn read(path: &Path) -> Result<Vec<Trace>, ReadError> {
+    let traces = reader::read(path, &Progress::default())?;
+    for trace in &traces {
+        assert_eq!(unbalanced(&trace.import), None, "{}", path.display());
+    }
+    Ok(traces)
+}
+
+fn one(path: &Path) -> Trace {
+    let mut traces = read(path).unwrap();
+    assert_eq!(traces.len(), 1, "{}", path.display());
+    traces.remove(0)
+}
+
+/// The counts of a trace: read, shown, merged, rejected.
+fn counts(trace: &Trace) -> (u64, u64, u64, u64) {
+    let import = &trace.import;
+    (import.read, import.shown, import.merged, import.rejected)
+}
+
+/// The problems that cost something, as text.
+fn losses(trace: &Trace) -> Vec<String> {
+    let is_loss = |severity: Severity| severity >= Severity::Warn;
+    let problems = trace.import.problems.iter().filter(|problem| is_loss(problem.severity));
+    problems.map(|problem| format!("{} {}", problem.count, problem.reason)).collect()
+}
+
+/// Writes a file and reads it.
+fn written(folder: &Path, name: &str, bytes: impl AsRef<[u8]>) -> Trace {
+    let path = folder.join(name);
+    std::fs::write(&path, bytes).unwrap();
+    one(&path)
+}
+
+#[test]
+fn each_repairable_event_is_repaired() {
+    for name in ["nan_1000.json", "quotes_1000.json"] {
+        let Some(path) = damaged(name) else { return };
+        let trace = one(&path);
+        assert_eq!(counts(&trace), (1000, 1000, 0, 0), "{name}");
+        assert!(losses(&trace)[0].starts_with("1000 Not valid JSON"), "{name}: {:?}", losses(&trace));
+    }
+}
+
+#[test]
+fn whole_events_behind_repairable_ones_are_shown() {
+    let Some(path) = damaged("nan_200_then_2000_good.json") else { return };
+    let trace = one(&path);
+    assert_eq!(trace.import.rejected, 0, "{:?}", losses(&trace));
+    assert_eq!(trace.import.shown, trace.import.read);
+    assert!(trace.import.read >= 2200);
+}
+
+/// Long runs of each kind of damage, before and after which all is well.
+#[test]
+fn runs_of_damage_cost_what_they_are() {
+    let folder = scratch("damage-runs");
+    let event = |name: &str, args: &str| {
+        format!(r#"{{"ph":"X","ts":1,"dur":1,"pid":1,"tid":1,"name":"{name}","args":{args}}}"#)
+    };
+    let good = event("good", "{}");
+    for (what, damaged, is_repairable) in [
+        ("quotes", event("a\"b\"c", "{}"), true),
+        ("newline", event("a\nb", "{}"), true),
+        ("backslash", event(r"C:\dir\x", "{}"), true),
+        ("backslash at the end", event("C:\\", "{}"), true),
+        ("not a number", event("a", r#"{"x": NaN}"#), true),
+        ("lost quote", good.replace("good\"", "good"), false),
+        ("lost brace", good.trim_end_matches('}').to_owned(), false),
+    ] {
+        for n in [1, 3, 500, 3000] {
+            let text = format!("[{good},\n{}{good},\n{good}]", format!("{damaged},\n").repeat(n));
+            let trace = written(&folder, "t.json", text);
+            let n = n as u64;
+            let expected = if is_repairable { (n + 3, n + 3, 0, 0) } else { (n + 3, 3, 0, n) };
+            assert_eq!(counts(&trace), expected, "{n} times {what}: {:?}", losses(&trace));
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Ends of slices in the order of their begins, which once took time in the square of their number.
+#[test]
+fn slices_may_end_in_the_order_they_began() {
+    let folder = scratch("fifo");
+    let n = 3000_u64;
+    let event = |phase: char, i: u64, ts: u64| format!(r#"{{"ph":"{phase}","ts":{ts},"pid":1,"tid":1,"name":"n{i}"}}"#);
+    let begins = (0..n).map(|i| event('B', i, i));
+    let ends = (0..n).map(|i| event('E', i, n + i));
+    let text = format!("[{}]", begins.chain(ends).collect::<Vec<_>>().join(","));
+    let trace = written(&folder, "t.json", text);
+    assert_eq!(counts(&trace), (2 * n, n, n, 0));
+    let durations = (0..n as u32).map(|i| trace.slices.time(lacuna::model::SliceId(i)));
+    assert!(durations.into_iter().all(|time| time.end - time.start == n as i64 * 1000));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn damaged_exports_lose_what_is_told_and_show_no_row_twice() {
+    for (name, twin, most_lost) in [
+        ("nsys_half_a_table_lost_silently.sqlite", "nsys_half_a_table_undamaged.sqlite", 60),
+        ("nsys_rows_shown_ten_times.sqlite", "nsys_undamaged.sqlite", 200),
+        ("nsys_rows_depend_on_cpus.sqlite", "nsys_undamaged.sqlite", 200),
+    ] {
+        let (Some(path), Some(twin)) = (damaged(name), damaged(twin)) else { return };
+        let (trace, twin) = (one(&path), one(&twin));
+        let n_shown = trace.import.shown + trace.import.merged;
+        let n_whole = twin.import.shown + twin.import.merged;
+        assert!(n_shown <= n_whole && n_shown + most_lost >= n_whole, "{name}: {n_shown} of {n_whole}");
+        assert!(n_shown + trace.import.rejected >= n_whole, "{name}: {:?} of {n_whole}", counts(&trace));
+        assert!(!losses(&trace).is_empty(), "{name}");
+        for n_threads in [1, 2, 7] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(n_threads).build().unwrap();
+            let again = pool.install(|| one(&path));
+            assert_eq!((counts(&again), losses(&again)), (counts(&trace), losses(&trace)), "{name} on {n_threads}");
+        }
+    }
+}
+
+#[test]
+fn a_file_of_an_archive_costs_the_others_nothing() {
+    let Some(path) = damaged("mixed.tar") else { return };
+    let traces = read(&path).unwrap();
+    assert_eq!(traces.len(), 3);
+    let told = losses(&traces[0]).join("\n");
+    assert!(told.contains("README.txt, in the same archive, was not read"), "{told}");
+}
+
+#[test]
+fn a_torn_archive_gives_what_is_whole() {
+    let Some(path) = damaged("cut.tar.gz") else { return };
+    let traces = read(&path).unwrap();
+    assert!(traces.len() >= 2, "{}", traces.len());
+    let whole = traces.iter().filter(|trace| trace.import.rejected == 0).count();
+    assert!(whole >= 2);
+    assert!(traces.iter().any(|trace| losses(trace).join("\n").contains("archive ends early")));
+}
+
+#[test]
+fn archives_of_archives_end_soon() {
+    let Some(path) = damaged("nest_tar.tar.gz") else { return };
+    let error = read(&path).unwrap_err().to_string();
+    assert!(error.contains("more than 4096 files"), "{error}");
+}
+
+#[test]
+fn a_long_window_is_read() {
+    let Some(path) = damaged("long31.json.zst") else { return };
+    match read(&path) {
+        Ok(traces) => assert!(traces[0].import.read > 0 && traces[0].import.rejected == 0),
+        // Where so much memory cannot be reserved.
+        Err(error) => assert!(error.to_string().contains("window"), "{error}"),
+    }
+}
+
+#[test]
+fn a_snapshot_with_odd_sizes_is_read() {
+    let Some(path) = damaged("efficiency_above_1.pickle") else { return };
+    assert!(one(&path).import.shown > 0);
+}
+
+/// A list in a list in a list; memory is bounded by the size of the file.
+#[test]
+fn lists_of_lists_are_refused() {
+    let folder = scratch("lists");
+    let path = folder.join("t.pickle");
+    let n = 6_000_000;
+    let bytes = [&b"\x80\x02"[..], &b"]".repeat(n), &b"a".repeat(n - 1), b"."].concat();
+    std::fs::write(&path, bytes).unwrap();
+    let error = read(&path).unwrap_err().to_string();
+    assert!(error.contains("lists and dictionaries"), "{error}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
