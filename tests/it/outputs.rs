@@ -90,7 +90,7 @@ fn a_limit_on_the_size_of_files_is_one_sentence_and_leaves_nothing() {
 #[test]
 fn an_output_that_is_interrupted_leaves_nothing() {
     use rustix::process::{Pid, Signal, kill_process};
-    for (kind, signal) in [("kineto", Signal::INT), ("nsys", Signal::TERM), ("snapshot", Signal::HUP)] {
+    for (kind, signal) in [("kineto", Signal::INT), ("nsys", Signal::TERM), ("kineto-gaps", Signal::HUP)] {
         let folder = scratch(&format!("outputs_{kind}"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_lacuna"));
         command.args(["sample", kind, "--scale", "1000000", "--out"]).arg(folder.join("big"));
