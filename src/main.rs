@@ -8,8 +8,12 @@ use lacuna::capture;
 use lacuna::cli::{self, Cli};
 use lacuna::malloc;
 
+#[global_allocator]
+static ALLOCATOR: malloc::Allocator = malloc::Allocator;
+
 fn main() -> ExitCode {
     malloc::unmap_large_blocks();
+    malloc::know_limits();
     let Cli { command, paths, reading } = Cli::parse();
     // Beside the work, since large files take a moment to remove.
     let removal = std::thread::Builder::new().name("leftovers".to_owned()).spawn(capture::remove_leftovers);

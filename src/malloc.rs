@@ -1,4 +1,11 @@
-//! Setting of the C allocator.
+//! The allocator: one setting of the C library's, and a sentence where memory runs out.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// Makes large freed blocks return to the system at once. Call it first in `main`.
 ///
@@ -13,5 +20,207 @@ pub fn unmap_large_blocks() {
         const LARGE: i32 = 256 << 10;
         // SAFETY: mallopt takes two numbers and sets one of the allocator's own, under its lock.
         unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
+    }
+}
+
+/// Blocks from this size on are held against the limit of memory.
+const LARGE_BLOCK: usize = 256 << 10;
+/// How many bytes of them may pass until the memory in use is measured again.
+const MEASURED_EVERY: usize = 16 << 20;
+/// Address space that is given back when memory runs out, for the end.
+const RESERVE: usize = 1 << 20;
+/// Exit code when memory runs out: the input cannot be read here.
+const NO_MEMORY: i32 = 3;
+/// How long files have to be removed in.
+const LAST_WORK: Duration = Duration::from_secs(2);
+
+/// The memory that the control group of the process may have, in bytes.
+static GROUP_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
+static UNMEASURED: AtomicUsize = AtomicUsize::new(0);
+static IS_OUT: AtomicBool = AtomicBool::new(false);
+static RESERVED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+
+/// The system's allocator, which ends Lacuna with a sentence where memory runs out, before the kernel kills it.
+#[derive(Clone, Copy, Debug)]
+pub struct Allocator;
+
+/// Learns how much memory Lacuna may have. Until then only what the system refuses is noticed.
+pub fn know_limits() {
+    GROUP_LIMIT.store(group_limit(Path::new("/")).unwrap_or(usize::MAX), Ordering::Relaxed);
+    *RESERVED.lock().unwrap_or_else(PoisonError::into_inner) = Vec::with_capacity(RESERVE);
+}
+
+#[expect(unsafe_code, reason = "an allocator hands out memory")]
+// SAFETY: every call goes to the system's allocator as it came, and what that returns is returned.
+unsafe impl GlobalAlloc for Allocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        measure(layout.size());
+        // SAFETY: the caller keeps the contract, which is the same.
+        had(unsafe { System.alloc(layout) }, layout.size())
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        measure(layout.size());
+        // SAFETY: as above.
+        had(unsafe { System.alloc_zeroed(layout) }, layout.size())
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        measure(new_size.saturating_sub(layout.size()));
+        // SAFETY: as above.
+        had(unsafe { System.realloc(block, layout, new_size) }, new_size)
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+/// The block, if there is one.
+fn had(block: *mut u8, size: usize) -> *mut u8 {
+    if block.is_null() {
+        end(size);
+    }
+    block
+}
+
+/// Ends Lacuna if another large block would exceed the limit of its control group.
+fn measure(size: usize) {
+    let limit = GROUP_LIMIT.load(Ordering::Relaxed);
+    if size < LARGE_BLOCK || limit == usize::MAX {
+        return;
+    }
+    let unmeasured = UNMEASURED.fetch_add(size, Ordering::Relaxed) + size;
+    if unmeasured < MEASURED_EVERY {
+        return;
+    }
+    UNMEASURED.store(0, Ordering::Relaxed);
+    // The kernel's own memory for the process counts as well.
+    if resident().saturating_add(size) > limit - limit / 32 {
+        end(size);
+    }
+}
+
+/// Bytes of memory that the process has; 0 where the system does not say. Allocates nothing.
+fn resident() -> usize {
+    const PAGE: usize = 4096;
+    let mut text = [0; 128];
+    let n = std::fs::File::open("/proc/self/statm").and_then(|mut file| file.read(&mut text)).unwrap_or(0);
+    let text = std::str::from_utf8(&text[..n]).unwrap_or_default();
+    text.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or(0) * PAGE
+}
+
+/// The least memory that the control groups around the process leave it, in bytes; `None` without a limit.
+///
+/// * `root`: the root of the file system.
+fn group_limit(root: &Path) -> Option<usize> {
+    let groups = std::fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
+    let of_line = |line: &str| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        // Version 2 has one tree without names.
+        let (top, name) = match controllers {
+            "" => ("sys/fs/cgroup", "memory.max"),
+            names if names.split(',').any(|name| name == "memory") => ("sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            _ => return None,
+        };
+        let top = root.join(top);
+        // In a container the path may be that outside of it, and the top is the group.
+        let folder = top.join(path.trim_start_matches('/'));
+        let folders = folder.ancestors().take_while(|folder| folder.starts_with(&top));
+        let limits = folders.filter_map(|folder| std::fs::read_to_string(folder.join(name)).ok()?.trim().parse().ok());
+        limits.min()
+    };
+    groups.lines().filter_map(of_line).min().filter(|&limit: &usize| limit < usize::MAX / 4)
+}
+
+/// Says that memory ran out and what helps, removes what is not finished, and ends Lacuna. The caller may hold any lock
+/// and have no memory.
+fn end(size: usize) -> ! {
+    if IS_OUT.swap(true, Ordering::SeqCst) {
+        // Another thread says so, or this one failed again while it did.
+        std::thread::sleep(LAST_WORK);
+        leave();
+    }
+    if let Ok(mut reserved) = RESERVED.try_lock() {
+        *reserved = Vec::new();
+    }
+    let mut text = [0; 400];
+    let mut rest = &mut text[..];
+    let mb = |bytes: usize| bytes.div_ceil(1_000_000);
+    let _ = write!(rest, "lacuna: Out of memory: {} MB more are needed, and ", mb(size));
+    let group = GROUP_LIMIT.load(Ordering::Relaxed);
+    let _ = match (process_limit(), group) {
+        (Some(limit), _) if limit < group => write!(rest, "the limit is {} MB (ulimit -v)", mb(limit)),
+        (_, usize::MAX) => write!(rest, "the system has no more"),
+        (_, group) => write!(rest, "the limit is {} MB (memory of the control group)", mb(group)),
+    };
+    let _ = writeln!(rest, ". Raise the limit, open fewer files at once, or record fewer steps");
+    let n_left = rest.len();
+    let n = text.len() - n_left;
+    let _ = std::io::stderr().write_all(&text[..n]);
+    // Beside, since this thread may hold the lock that is needed.
+    let work = std::thread::Builder::new().spawn(|| {
+        let _ended = crate::capture::end_all();
+        leave();
+    });
+    if work.is_ok() {
+        std::thread::sleep(LAST_WORK);
+    }
+    leave();
+}
+
+#[expect(clippy::exit, reason = "there is no memory to go on with")]
+fn leave() -> ! {
+    std::process::exit(NO_MEMORY)
+}
+
+/// The address space that the process may have, in bytes, if it is limited.
+fn process_limit() -> Option<usize> {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, getrlimit};
+        getrlimit(Resource::As).current.and_then(|limit| usize::try_from(limit).ok())
+    }
+    #[cfg(not(unix))]
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_limit_of_the_groups_around_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        assert_eq!(group_limit(root.path()), None);
+        write("proc/self/cgroup", "0::/a/b\n");
+        assert_eq!(group_limit(root.path()), None);
+        write("sys/fs/cgroup/a/b/memory.max", "max\n");
+        assert_eq!(group_limit(root.path()), None);
+        write("sys/fs/cgroup/a/memory.max", "500\n");
+        write("sys/fs/cgroup/memory.max", "900\n");
+        assert_eq!(group_limit(root.path()), Some(500));
+        // Version 1, in a container that does not see its own path.
+        write("proc/self/cgroup", "9:name=systemd:/\n4:cpu,memory:/docker/x\n0::/\n");
+        write("sys/fs/cgroup/memory.max", "max\n");
+        write("sys/fs/cgroup/memory/memory.limit_in_bytes", "700\n");
+        assert_eq!(group_limit(root.path()), Some(700));
+        write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+        assert_eq!(group_limit(root.path()), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn memory_in_use_is_measured() {
+        let before = resident();
+        let block = std::hint::black_box(vec![1_u8; 64 << 20]);
+        assert!(resident() > before + (32 << 20) || before == 0);
+        drop(block);
     }
 }

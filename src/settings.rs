@@ -1,14 +1,28 @@
 //! Settings that are kept from one run to the next, also those of earlier versions.
 
+mod file;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use eframe::{Storage, get_value};
 use serde::de::Visitor;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::analysis::rules::Thresholds;
+use crate::session::lenient;
+
+pub use self::file::{SettingsFile, keep_aside};
+
+/// Paths that a text can hold.
+fn unicode<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(paths.iter().filter_map(|path| path.to_str()))
+}
+
+fn unicode_alone<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+    path.as_ref().and_then(|path| path.to_str()).serialize(serializer)
+}
 
 /// Which theme the window has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,18 +82,20 @@ fn variant<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>,
     deserializer.deserialize_identifier(Name).map(Some)
 }
 
-/// What was chosen. Unknown or broken stored text gives the defaults.
+/// What was chosen. A value that cannot be read is the default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
     pub theme: ThemeChoice,
     /// Factor on all sizes, 1 being normal.
     pub scale: f32,
-    /// Files opened recently, the latest first.
+    /// Files opened recently, the latest first. Names that are not Unicode are not stored.
+    #[serde(serialize_with = "unicode")]
     pub recent: Vec<PathBuf>,
     /// Whether the plain wheel zooms and Ctrl+wheel scrolls, instead of the other way round.
     pub wheel_zooms: bool,
     /// The `nsys` that converts reports of Nsight Systems; `None` looks for one.
+    #[serde(serialize_with = "unicode_alone")]
     pub nsys: Option<PathBuf>,
     /// Thresholds of rules that differ from the defaults, by name. It may hold anything; see [`Self::rules`].
     pub thresholds: Value,
@@ -108,16 +124,17 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Where eframe's storage keeps them.
+    /// Where eframe's storage kept them in versions without a file of their own.
     pub const KEY: &'static str = "settings";
     /// How many recent files are remembered.
     pub const MAX_RECENT: usize = 20;
     const SCALES: std::ops::RangeInclusive<f32> = 0.5..=3.0;
 
-    /// The stored settings, and the panels of a version without docking if that stored them.
-    pub fn load(storage: Option<&dyn Storage>) -> (Self, OldLayout) {
+    /// The settings of a version without a file of its own, and its panels if it had no docking.
+    pub fn load_old(storage: Option<&dyn Storage>) -> (Self, OldLayout) {
         let Some(storage) = storage else { return Default::default() };
-        let mut settings: Self = get_value(storage, Self::KEY).unwrap_or_default();
+        let whole = get_value(storage, Self::KEY);
+        let mut settings: Self = whole.unwrap_or_else(|| lenient(&get_value(storage, Self::KEY).unwrap_or_default()));
         if !settings.layout.is_null() {
             return (settings, OldLayout::default());
         }
@@ -127,6 +144,11 @@ impl Settings {
             settings.views.insert("timeline".to_owned(), timeline);
         }
         (settings, old)
+    }
+
+    /// What the file of settings holds.
+    pub fn to_json(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
     }
 
     /// Puts `path` first among the recent files.
@@ -162,6 +184,18 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_name_that_is_not_unicode_costs_itself_alone() {
+        use std::os::unix::ffi::OsStrExt as _;
+        let strange = PathBuf::from(std::ffi::OsStr::from_bytes(b"/a\xff"));
+        let settings =
+            Settings { recent: vec![strange.clone(), "/b".into()], nsys: Some(strange), ..Default::default() };
+        let stored = settings.to_json();
+        assert_eq!(lenient::<Settings>(&stored).recent, [PathBuf::from("/b")]);
+        assert_eq!(stored["nsys"], Value::Null);
+    }
 
     #[test]
     fn recent_files_are_unique_and_few() {

@@ -1,8 +1,10 @@
 //! The window: takes what background work brings, runs commands, and places panels and views.
 
 mod dialog;
+mod display;
 mod fonts;
 mod guard;
+mod keeper;
 mod layout;
 mod loads;
 mod menu;
@@ -26,6 +28,7 @@ use eframe::egui::{self, Context, ThemePreference};
 
 use self::dialog::OpenDialog;
 use self::fonts::SystemFonts;
+use self::keeper::Keeper;
 use self::layout::Layout;
 use self::loads::{Found, LoadError, Loads};
 use self::save::SaveDialog;
@@ -35,7 +38,7 @@ use crate::answers::Answers;
 use crate::command::{self, Command};
 use crate::model::Trace;
 use crate::reader::Options;
-use crate::session::Session;
+use crate::session::{Session, lenient};
 use crate::settings::{OldLayout, Settings, ThemeChoice};
 use crate::view::palette::Palette;
 use crate::view::shortcuts::Shortcuts;
@@ -67,6 +70,7 @@ pub struct App {
     /// What the analyses found in the open traces.
     answers: Answers,
     settings: Settings,
+    keeper: Keeper,
     /// What the person agreed to for every file.
     options: Options,
     loads: Loads,
@@ -121,13 +125,14 @@ impl App {
             palette: Palette::default(),
             shortcuts: Shortcuts::default(),
             settings: settings.checked(),
+            keeper: Keeper::default(),
             commands: Vec::new(),
             is_keyboard_taken: false,
         };
         app.loads.samples = samples::folder();
         app.loads.nsys.clone_from(&app.settings.nsys);
         app.session.thresholds = app.settings.rules();
-        app.session.kept_marks = serde_json::from_value(app.settings.marks.take()).unwrap_or_default();
+        app.session.kept_marks = lenient(&app.settings.marks.take());
         let waker = ctx.clone();
         app.answers.wake_with(move || waker.request_repaint());
         app.apply_settings(ctx);
@@ -159,6 +164,7 @@ impl App {
         self.take_loaded(ctx);
         self.commands.extend(self.dialog.poll().into_iter().map(Command::OpenPath));
         self.notes.extend(self.save.poll(&self.session, ctx));
+        self.notes.extend(self.keeper.poll());
         let dropped = ctx.input_mut(|input| std::mem::take(&mut input.raw.dropped_files));
         self.commands.extend(dropped.iter().map(|file| Command::OpenPath(file.path().to_owned())));
         let pressed = command::pressed(ctx, all_commands(), self.is_keyboard_taken);

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Result, Write as _};
 use std::path::{Path, PathBuf};
 
+use crate::capture::partial::Partial;
 use crate::sample::planted::GapPlan;
 use crate::sample::snapshot::Plant;
 use crate::sample::{kineto, nsys, planted, snapshot};
@@ -83,11 +84,9 @@ pub fn generate(path: &Path, folder: &Path) -> Result<()> {
         return Ok(());
     };
     std::fs::create_dir_all(folder)?;
-    // Renamed when it is whole.
-    let part = path.with_extension(format!("{}.part", std::process::id()));
-    (sample.write)(&part).and_then(|()| std::fs::rename(&part, path)).inspect_err(|_| {
-        let _ = std::fs::remove_file(&part);
-    })
+    let partial = Partial::beside(path)?;
+    (sample.write)(partial.path())?;
+    partial.replace(path)
 }
 
 fn to_file(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<()> {

@@ -2,18 +2,20 @@
 
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 use eframe::{NativeOptions, egui};
 
 use super::App;
+use super::display::{self, Display, NO_WINDOW};
 use crate::capture::nsys::lasting;
+use crate::cli::output;
+use crate::job::panic_message;
 use crate::reader::Options;
-use crate::settings::Settings;
-
-/// Exit code where no window can be shown.
-const NO_WINDOW: u8 = 3;
+use crate::session::lenient;
+use crate::settings::{self, OldLayout, Settings, SettingsFile};
 
 impl eframe::App for App {
     fn logic(&mut self, ctx: &egui::Context, _frame: &mut eframe::Frame) {
@@ -25,28 +27,88 @@ impl eframe::App for App {
     }
 
     fn save(&mut self, storage: &mut dyn eframe::Storage) {
-        eframe::set_value(storage, Settings::KEY, &self.settings());
+        // They have a file of their own; eframe's keeps its window.
+        if SettingsFile::place().is_some_and(|path| path.exists()) {
+            storage.remove_string(Settings::KEY);
+        }
+        self.save_settings();
+    }
+
+    fn on_exit(&mut self, _gl: Option<&eframe::glow::Context>) {
+        if let Err(why) = self.save_settings_now() {
+            output::write_stderr(&why);
+        }
     }
 }
 
 /// Opens the window with these files, and returns when it is closed. An `nsys` is remembered.
 pub fn open_window(paths: Vec<PathBuf>, options: Options, nsys: Option<PathBuf>) -> ExitCode {
-    if let Some(reason) = missing_display() {
-        return complain(reason);
-    }
+    let display = match Display::of_process() {
+        Ok(display) => display,
+        Err(reason) => return complain(reason),
+    };
+    let mut native = native_options();
+    display.prepare(&mut native);
+    keep_panics();
     let create = |cc: &eframe::CreationContext<'_>| {
-        let (mut settings, old) = Settings::load(cc.storage);
-        settings.nsys = nsys.map(|nsys| lasting(&nsys)).or(settings.nsys);
-        Ok(Box::new(App::new(&cc.egui_ctx, settings, &old, paths, options)) as Box<dyn eframe::App>)
+        Ok(Box::new(app(cc, nsys.as_deref(), paths, options)) as Box<dyn eframe::App>)
     };
     // Window systems and graphics drivers that do not work may also panic.
-    match catch_unwind(AssertUnwindSafe(|| eframe::run_native("Lacuna", native_options(), Box::new(create)))) {
+    match catch_unwind(AssertUnwindSafe(|| eframe::run_native("Lacuna", native, Box::new(create)))) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         // Its own text only names a line of a library's code.
         Ok(Err(eframe::Error::WinitEventLoop(_))) => complain("The display does not answer"),
+        Ok(Err(eframe::Error::Winit(_))) => ExitCode::from(display::gone()),
         Ok(Err(error)) => complain(&format!("The window could not be opened: {error}")),
-        Err(_) => complain("The window crashed; the lines above say where"),
+        Err(panic) => {
+            let place = PANIC.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
+            complain(&format!("The window crashed: {}{place}", panic_message(&*panic)))
+        }
     }
+}
+
+/// Where the thread of the window panicked last.
+static PANIC: Mutex<Option<String>> = Mutex::new(None);
+
+/// Has panics of the window's thread told where they are caught: by the view that failed, or as the reason of the end.
+fn keep_panics() {
+    let default = std::panic::take_hook();
+    let window = std::thread::current().id();
+    std::panic::set_hook(Box::new(move |panic| {
+        if std::thread::current().id() != window || std::env::var_os("RUST_BACKTRACE").is_some() {
+            return default(panic);
+        }
+        let place = panic.location().map(|place| format!(" ({}:{})", place.file(), place.line()));
+        *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = place;
+    }));
+}
+
+/// The content of the window, with the settings of the last run.
+fn app(cc: &eframe::CreationContext<'_>, nsys: Option<&Path>, paths: Vec<PathBuf>, options: Options) -> App {
+    let (file, stored, mut problem) = SettingsFile::place().map(SettingsFile::open).map_or_else(
+        || (None, None, Some("There is no folder for settings: set HOME or XDG_DATA_HOME".to_owned())),
+        |(file, stored, problem)| (Some(file), stored, problem),
+    );
+    let is_kept = stored.is_some();
+    let (mut settings, old) = match stored {
+        Some(stored) => (lenient(&stored), OldLayout::default()),
+        None => Settings::load_old(cc.storage),
+    };
+    problem = problem.or_else(|| keep_unread(cc.storage));
+    if let Some(nsys) = nsys {
+        settings.nsys = Some(lasting(nsys));
+    }
+    let mut app = App::new(&cc.egui_ctx, settings, &old, paths, options);
+    app.keep_settings(file, is_kept, problem);
+    app
+}
+
+/// Keeps what eframe stored of its window, if it could not be read and would be replaced; a sentence says so.
+fn keep_unread(storage: Option<&dyn eframe::Storage>) -> Option<String> {
+    let is_read = storage.is_none_or(|storage| storage.get_string("window").is_some());
+    let path = eframe::storage_dir("lacuna")?.join("app.ron");
+    let has_text = path.metadata().is_ok_and(|data| data.len() > 0);
+    (!is_read && has_text).then(|| settings::keep_aside(&path, "the place of the window is not in it"))
 }
 
 fn native_options() -> NativeOptions {
@@ -59,13 +121,6 @@ fn native_options() -> NativeOptions {
         .with_icon(icon)
         .with_drag_and_drop(true);
     NativeOptions { viewport, renderer: eframe::Renderer::Glow, system_font_fallback: false, ..Default::default() }
-}
-
-/// Why no window can be shown, where the surroundings already tell.
-fn missing_display() -> Option<&'static str> {
-    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let has_display = !cfg!(target_os = "linux") || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY");
-    (!has_display).then_some("There is no display: neither DISPLAY nor WAYLAND_DISPLAY is set")
 }
 
 fn complain(reason: &str) -> ExitCode {

@@ -3,6 +3,7 @@
 pub mod cupti;
 pub mod launch;
 pub mod nsys;
+pub mod partial;
 pub mod pytorch;
 mod registry;
 mod run;

@@ -36,13 +36,15 @@ struct Folder {
     keep: Keep,
 }
 
-/// What becomes of a folder when Lacuna ends.
+/// What becomes of a folder or a file when Lacuna ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// Its programs are killed, and it is removed.
     Remove,
     /// It is that of a run, which is asked to end; what was recorded there stays.
     Run,
+    /// It is a file that is not finished, in which nothing runs.
+    Unfinished,
 }
 
 fn lock() -> MutexGuard<'static, Registry> {
@@ -59,6 +61,18 @@ pub fn folder(keep: Keep, make: impl FnOnce() -> std::io::Result<PathBuf>) -> st
     let path = make()?;
     registry.folders.push(Folder { path: path.clone(), group: None, keep });
     Ok(path)
+}
+
+/// Makes a file that is not finished yet and remembers it until [`forget`]; also while Lacuna ends, since runs write
+/// then what they recorded.
+///
+/// Errors: those of `make`.
+pub fn partial_file<T>(path: &Path, make: impl FnOnce() -> std::io::Result<T>) -> std::io::Result<T> {
+    watch_signals();
+    let mut registry = lock();
+    let made = make()?;
+    registry.folders.push(Folder { path: path.to_owned(), group: None, keep: Keep::Unfinished });
+    Ok(made)
 }
 
 pub fn forget(folder: &Path) {
@@ -119,6 +133,10 @@ pub fn end_all() -> impl Sized {
         }
     }
     for Folder { path, group, keep } in &registry.folders {
+        if *keep == Keep::Unfinished {
+            let _ = std::fs::remove_file(path);
+            continue;
+        }
         end_processes(path, *group);
         if *keep == Keep::Remove {
             remove(path);
@@ -224,6 +242,8 @@ fn watch_signals() {
         let ignored = ignored_signals();
         let wanted = [SIGHUP, SIGINT, SIGQUIT, SIGTERM].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
         let Ok(mut signals) = signal_hook::iterator::Signals::new(wanted) else { return };
+        // A file that reaches the limit of its size is an error of the write, and does not end Lacuna.
+        let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::<AtomicBool>::default());
         let wait = move || {
             for signal in signals.forever() {
                 let n = STOPS.fetch_add(1, Ordering::Relaxed) + 1;

@@ -76,7 +76,7 @@ pub enum Outcome {
 /// Runs a headless command; reports its failure on stderr.
 pub fn run(command: &Headless) -> ExitCode {
     let outcome = match command {
-        Headless::Sample(args) => return sample::run(args),
+        Headless::Sample(args) => sample::run(args),
         Headless::Capture(args) => match capture::run(args) {
             Ok(code) => return code,
             Err(failure) => Err(failure),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::output::{check_target, write, write_stderr};
+use super::output::{check_new, stream, write, write_stderr};
 use super::{Failure, Outcome};
 use crate::live::prometheus::{DEFAULT_ADDRESS, Server, SocketAddr};
 use crate::live::{Metric, Monitor, Recorder, Store, every_metric, nothing_to_watch, summary, text};
@@ -59,18 +59,15 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
     let monitor = Monitor::of_system(args.library.clone());
     monitor.set_interval(args.interval);
     if let Some(path) = &args.out {
-        check_target(path, &[])?;
-        if path.exists() && !args.overwrite {
-            let text = format!("The file exists; add --overwrite to replace it: {}", path.display());
-            return Err(Failure::Usage(text));
-        }
+        check_new(path, &[], args.overwrite)?;
     }
     monitor.start();
     monitor.wait(START, |store| store.is_settled() || !store.devices.is_empty());
     if let Some(missing) = monitor.read(nothing_to_watch) {
         return Err(Failure::Usage(format!("{}. {}", missing.what, missing.remedy)));
     }
-    let recorder = args.out.as_ref().map(|path| record(&monitor, path)).transpose()?;
+    let record = |path: &PathBuf| Ok(Recorder::start(&monitor, stream(path, args.overwrite)?, path));
+    let recorder = args.out.as_ref().map(record).transpose()?;
     let server = args.prometheus.map(|address| {
         let failed = |error| Failure::Usage(format!("Cannot serve gauges at {address}: {error}"));
         Server::start(&monitor, address).map_err(failed)
@@ -89,15 +86,6 @@ pub fn run(args: &Args) -> Result<Outcome, Failure> {
         write_stderr(&format!("{n} lines in {path}"));
     }
     Ok(Outcome::Done)
-}
-
-fn record(monitor: &Monitor, path: &std::path::Path) -> Result<Recorder, Failure> {
-    let failed = |error| Failure::Usage(format!("Cannot write {}: {error}", path.display()));
-    if path.exists() {
-        // It was asked to be replaced.
-        std::fs::remove_file(path).map_err(failed)?;
-    }
-    Recorder::start(monitor, path).map_err(failed)
 }
 
 /// Waits for the end, with a line of the present values on a terminal.

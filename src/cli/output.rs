@@ -1,10 +1,14 @@
-//! Output of commands, without overwriting inputs.
+//! Output of commands and exports: files whole or not at all, devices and pipes as they are, inputs never.
 
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write as _};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{Error, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use super::{Failure, escape};
+use crate::capture::partial::Partial;
+
+/// Files that SQLite takes for parts of a database beside them.
+const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 /// Writes a line for the user to stderr, ignoring errors.
 pub fn write_stderr(message: &str) {
@@ -20,88 +24,223 @@ pub fn write(bytes: &[u8], out: Option<&Path>, inputs: &[PathBuf]) -> Result<(),
     }
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::Usage(format!("{error}: stdout"))),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(failure(&error, Path::new("stdout"))),
         _ => Ok(()),
     }
 }
 
-/// Writes a file whole or not at all: to a temporary file beside it, which then takes its place.
-///
-/// Errors: `path` is an input or a link, or cannot be written.
+/// Writes bytes to `path`; see [`create`].
 pub fn write_file(bytes: &[u8], path: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
-    check_target(path, inputs)?;
-    if path.file_name().is_none() {
-        return Err(Failure::Usage(format!("Not the name of a file: {}", path.display())));
+    create(path, inputs, |out| out.file().write_all(bytes))
+}
+
+/// An output that is being written.
+#[derive(Debug)]
+pub enum Output {
+    /// A file that is not in its place yet.
+    Whole(Partial),
+    /// A device or a pipe.
+    Through(File),
+}
+
+impl Output {
+    pub fn file(&mut self) -> &mut File {
+        match self {
+            Self::Whole(partial) => partial.file(),
+            Self::Through(file) => file,
+        }
     }
-    let temporary = temporary(path);
-    let written = OpenOptions::new().write(true).create_new(true).open(&temporary).and_then(|mut file| {
-        file.write_all(bytes)
-            .and_then(|()| file.sync_all())
-            .and_then(|()| std::fs::rename(&temporary, path))
-            .inspect_err(|_| {
-                // Remove the partial file of a failed write.
-                let _ = std::fs::remove_file(&temporary);
-            })
-    });
-    written.map_err(|error| Failure::Usage(format!("{error}: {}", path.display())))
+
+    /// Where a library that opens files by itself writes.
+    ///
+    /// Errors: the output is a device or a pipe.
+    pub fn path(&self) -> std::io::Result<&Path> {
+        match self {
+            Self::Whole(partial) => Ok(partial.path()),
+            Self::Through(_) => Err(Error::other("A database can only be written to a file")),
+        }
+    }
 }
 
-/// A hidden name beside `path`, of this process alone.
-pub fn temporary(path: &Path) -> PathBuf {
-    let mut hidden = std::ffi::OsString::from(".");
-    hidden.push(path.file_name().unwrap_or_default());
-    hidden.push(format!(".{}.tmp", std::process::id()));
-    path.with_file_name(hidden)
+/// Writes to `path` what `fill` writes: a file whole or not at all, beside it first; a device or a pipe directly.
+///
+/// Errors: `path` cannot be an output, see [`check_target`], or cannot be written. A closed pipe is not an error.
+pub fn create<T: Default>(
+    path: &Path,
+    inputs: &[PathBuf],
+    fill: impl FnOnce(&mut Output) -> std::io::Result<T>,
+) -> Result<T, Failure> {
+    let is_through = match kind(path, inputs)? {
+        Kind::New => false,
+        Kind::File => {
+            // A file that may not be written is not replaced either.
+            open(path).map(drop).map_err(|error| failure(&error, path))?;
+            false
+        }
+        Kind::Through => true,
+    };
+    let written = if is_through {
+        open(path).and_then(|file| fill(&mut Output::Through(file)))
+    } else {
+        Partial::beside(path).and_then(|partial| {
+            let mut output = Output::Whole(partial);
+            let filled = fill(&mut output)?;
+            match output {
+                Output::Whole(partial) => partial.replace(path).map(|()| filled),
+                Output::Through(_) => Ok(filled),
+            }
+        })
+    };
+    match written {
+        Err(error) if is_through && error.kind() == ErrorKind::BrokenPipe => Ok(T::default()),
+        written => written.map_err(|error| failure(&error, path)),
+    }
 }
 
-/// Refuses to write to an input or through a link.
+/// Opens an output that is written line by line over a long time: a new file, one that is emptied, a device or a pipe.
+///
+/// * `overwrite`: whether a file that exists may be emptied.
+///
+/// Errors: `path` cannot be an output, see [`check_target`], exists, or cannot be written.
+pub fn stream(path: &Path, overwrite: bool) -> Result<File, Failure> {
+    check_new(path, &[], overwrite)?;
+    let opened = match kind(path, &[])? {
+        Kind::New => File::create_new(path),
+        Kind::File => OpenOptions::new().write(true).truncate(true).open(path),
+        Kind::Through => open(path),
+    };
+    opened.map_err(|error| failure(&error, path))
+}
+
+fn open(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().write(true).open(path)
+}
+
+/// A sentence that says why `path` cannot be written, without the number that the system gives to the reason.
+fn failure(error: &Error, path: &Path) -> Failure {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    Failure::Usage(format!("Cannot write {}: {text}", path.display()))
+}
+
+/// What an output is before it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    New,
+    File,
+    /// A device or a pipe, which is never replaced.
+    Through,
+}
+
+/// Refuses what cannot be an output: an input under any name, a file inside a folder that is read, a link to a file, a
+/// folder, a disk, a socket, the name of a part of a database that is read.
 ///
 /// Errors: a sentence that says so. Call it before slow work, so that the person learns at once.
 pub fn check_target(path: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
-    if path.is_symlink() {
-        return Err(Failure::Usage(format!("Will not write through a link: {}", path.display())));
+    kind(path, inputs).map(drop)
+}
+
+/// [`check_target`], which also refuses a file that exists, unless it may be overwritten.
+///
+/// Errors: a sentence that says so.
+pub fn check_new(path: &Path, inputs: &[PathBuf], overwrite: bool) -> Result<(), Failure> {
+    match kind(path, inputs)? {
+        Kind::File if !overwrite => {
+            let text = format!("The file exists; add --overwrite to replace it: {}", path.display());
+            Err(Failure::Usage(text))
+        }
+        _ => Ok(()),
     }
-    if path.is_dir() {
-        return Err(Failure::Usage(format!("Is a folder: {}", path.display())));
-    }
-    let Ok(target) = path.canonicalize() else { return Ok(()) };
-    let is_input = |input: &PathBuf| {
-        let input = input.canonicalize();
-        // A file inside a folder that is read is an input too.
-        input.is_ok_and(|input| input == target || (input.is_dir() && target.parent() == Some(input.as_path())))
-    };
-    if inputs.iter().any(is_input) {
-        return Err(Failure::Usage(format!("Will not overwrite an input: {}", path.display())));
+}
+
+/// Refuses two outputs that are the same.
+///
+/// Errors: a sentence that says so.
+pub fn check_distinct(a: &Path, b: &Path) -> Result<(), Failure> {
+    let place = |path: &Path| Some((folder(path).canonicalize().ok()?, path.file_name()?.to_owned()));
+    let is_same = a == b || place(a).is_some_and(|place_of_a| place(b) == Some(place_of_a));
+    // What goes through a device may well be the same.
+    let is_file = |path: &Path| path.is_file();
+    if is_same && (!a.exists() || is_file(a)) || is_file(a) && is_file(b) && is_same_file(a, b) {
+        return Err(Failure::Usage(format!("Two outputs have one name: {}", b.display())));
     }
     Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn inputs_and_links_are_never_overwritten() {
-        let folder = std::env::temp_dir().join(format!("lacuna-output-{}", std::process::id()));
-        std::fs::create_dir_all(folder.join("in")).unwrap();
-        let [input, out, inside] = ["input.json", "out.json", "in/other.json"].map(|name| folder.join(name));
-        std::fs::write(&input, "precious").unwrap();
-        std::fs::write(&inside, "precious").unwrap();
-        let inputs = [input.clone(), folder.join("in")];
-        write_file(b"one", &out, &inputs).unwrap();
-        write_file(b"two", &out, &inputs).unwrap();
-        assert_eq!(std::fs::read(&out).unwrap(), b"two");
-        assert!(write_file(b"three", &input, &inputs).is_err());
-        assert!(write_file(b"three", &inside, &inputs).is_err());
-        assert!(write_file(b"three", &folder, &inputs).is_err());
-        #[cfg(unix)]
-        {
-            let link = folder.join("link.json");
-            std::os::unix::fs::symlink(&out, &link).unwrap();
-            assert!(write_file(b"three", &link, &inputs).is_err());
-        }
-        assert_eq!(std::fs::read(&input).unwrap(), b"precious");
-        assert_eq!(std::fs::read(&out).unwrap(), b"two");
-        std::fs::remove_dir_all(&folder).unwrap();
+fn kind(path: &Path, inputs: &[PathBuf]) -> Result<Kind, Failure> {
+    let refuse = |why: &str| Err(Failure::Usage(format!("{why}: {}", path.display())));
+    if path.file_name().is_none() {
+        return refuse("Not the name of a file");
     }
+    if is_companion(path, inputs) {
+        return refuse("Will not write a part of a database that is read");
+    }
+    let Ok(data) = path.metadata() else {
+        return if path.is_symlink() { refuse("Will not write through a link") } else { Ok(Kind::New) };
+    };
+    if data.is_dir() {
+        return refuse("Is a folder");
+    }
+    if is_through(&data) {
+        return Ok(Kind::Through);
+    }
+    if !data.is_file() {
+        return refuse("Neither a file nor a device or pipe that can be written to");
+    }
+    if path.is_symlink() {
+        return refuse("Will not write through a link");
+    }
+    if inputs.iter().any(|input| is_input(path, input)) {
+        return refuse("Will not overwrite an input");
+    }
+    Ok(Kind::File)
 }
+
+/// Whether it is a device for characters or a pipe: neither a disk nor a socket.
+#[cfg(unix)]
+fn is_through(data: &Metadata) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    data.file_type().is_char_device() || data.file_type().is_fifo()
+}
+
+#[cfg(not(unix))]
+fn is_through(_: &Metadata) -> bool {
+    false
+}
+
+/// The folder in which a file lies.
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Whether an output that exists is an input or a file inside it, under whatever name.
+fn is_input(path: &Path, input: &Path) -> bool {
+    if !input.is_dir() {
+        return is_same_file(path, input);
+    }
+    let is_inside = folder(path).canonicalize().is_ok_and(|folder| input.canonicalize().is_ok_and(|of| of == folder));
+    let mut entries = std::fs::read_dir(input).into_iter().flatten().flatten();
+    is_inside || entries.any(|entry| is_same_file(path, &entry.path()))
+}
+
+/// Whether two names are of one file, also by links.
+fn is_same_file(a: &Path, b: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let id = |path: &Path| path.metadata().ok().map(|data| (data.dev(), data.ino()));
+        id(a).is_some_and(|id_of_a| id(b) == Some(id_of_a))
+    }
+    #[cfg(not(unix))]
+    a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b))
+}
+
+/// Whether SQLite would take an output for a part of an input.
+fn is_companion(path: &Path, inputs: &[PathBuf]) -> bool {
+    let Some(name) = path.file_name().and_then(std::ffi::OsStr::to_str) else { return false };
+    let of = COMPANIONS.iter().filter_map(|suffix| Some(path.with_file_name(name.strip_suffix(suffix)?)));
+    of.into_iter().any(|database| inputs.iter().any(|input| is_same_file(&database, input)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,14 +1,13 @@
 //! `lacuna sample`: generates inputs with a known correct answer.
 
-use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::output::{check_target, temporary};
+use super::output::{self, Output};
+use super::{Failure, Outcome};
 use crate::sample::nsys::Schema;
 use crate::sample::planted::{self, GapPlan};
 use crate::sample::snapshot::Plant;
@@ -81,68 +80,49 @@ pub struct Args {
     pub overwrite: bool,
 }
 
-/// Runs `lacuna sample`: 0 when done, 2 when a file is in the way, 3 when one cannot be written.
-pub fn run(args: &Args) -> ExitCode {
-    let targets = std::iter::once(&args.out).chain(&args.answer);
-    for path in targets {
-        let is_free = check_target(path, &[]).map_err(|failure| failure.to_string());
-        let is_free = is_free.and_then(|()| match path.exists() && !args.overwrite {
-            true => Err(format!("The file exists; add --overwrite to replace it: {}", path.display())),
-            false => Ok(()),
-        });
-        if let Err(sentence) = is_free {
-            super::output::write_stderr(&sentence);
-            return ExitCode::from(2);
-        }
+/// Runs `lacuna sample`.
+///
+/// Errors: a file is in the way, or cannot be written.
+pub fn run(args: &Args) -> Result<Outcome, Failure> {
+    for path in std::iter::once(&args.out).chain(&args.answer) {
+        output::check_new(path, &[], args.overwrite)?;
     }
-    match write(args) {
-        Ok(_) => ExitCode::SUCCESS,
-        Err(error) => {
-            super::output::write_stderr(&format!("Cannot write the sample: {error}: {}", args.out.display()));
-            ExitCode::from(3)
-        }
+    if let Some(path) = &args.answer {
+        output::check_distinct(&args.out, path)?;
     }
+    let answer = output::create(&args.out, &[], |out| write(args, out).map(Some))?;
+    if let (Some(path), Some(answer)) = (&args.answer, answer) {
+        let text = super::report::json(&answer)?;
+        output::write_file(text.as_bytes(), path, &[])?;
+    }
+    Ok(Outcome::Done)
 }
 
-/// Writes the files that `args` asks for, each whole or not at all, and returns the known answer.
+/// Writes the input that `args` asks for, and returns the known answer.
 ///
 /// Memory does not grow with `scale`, but for the names of steps and about 100 bytes a planted gap.
-/// Errors: a file cannot be created or written.
-fn write(args: &Args) -> std::io::Result<Answer> {
-    let part = temporary(&args.out);
-    let written = match args.kind {
-        SampleKind::Kineto | SampleKind::KinetoGaps => write_kineto(args, &part),
-        SampleKind::Snapshot => write_pickle(args, &part),
+/// Errors: it cannot be written.
+fn write(args: &Args, out: &mut Output) -> std::io::Result<Answer> {
+    match args.kind {
+        SampleKind::Kineto | SampleKind::KinetoGaps => write_kineto(args, out),
+        SampleKind::Snapshot => write_pickle(args, out),
         SampleKind::Nsys => {
-            let shape = nsys::Shape { steps: args.scale, seed: args.seed, schema: args.schema };
-            File::create_new(&part).and_then(|_| nsys::write(shape, &part))
+            nsys::write(nsys::Shape { steps: args.scale, seed: args.seed, schema: args.schema }, out.path()?)
         }
-        SampleKind::NsysGaps => {
-            File::create_new(&part).and_then(|_| planted::write_nsys(gaps(args), args.schema, &part))
-        }
-    };
-    let answer = written.and_then(|answer| std::fs::rename(&part, &args.out).map(|()| answer)).inspect_err(|_| {
-        // Remove the partial file of a failed write.
-        let _ = std::fs::remove_file(&part);
-    })?;
-    if let Some(path) = &args.answer {
-        let mut text = serde_json::to_string_pretty(&answer)?;
-        text.push('\n');
-        std::fs::write(path, text)?;
+        SampleKind::NsysGaps => planted::write_nsys(gaps(args), args.schema, out.path()?),
     }
-    Ok(answer)
 }
 
 fn gaps(args: &Args) -> planted::Shape {
     planted::Shape { steps: args.scale, seed: args.seed, plan: args.gaps }
 }
 
-fn write_kineto(args: &Args, path: &Path) -> std::io::Result<Answer> {
+fn write_kineto(args: &Args, out: &mut Output) -> std::io::Result<Answer> {
     let write = |sink: &mut dyn std::io::Write| match args.kind {
         SampleKind::KinetoGaps => planted::write_kineto(gaps(args), sink),
         _ => kineto::write(kineto::Shape { steps: args.scale, seed: args.seed, is_array: args.array }, sink),
     };
-    let mut file = BufWriter::with_capacity(1 << 20, File::create_new(path)?);
+    let mut file = BufWriter::with_capacity(1 << 20, out.file());
     if is_gzip(&args.out) {
         // The header holds no time and no name, so equal seeds give equal bytes.
         let mut encoder = GzEncoder::new(file, Compression::default());
@@ -155,7 +135,7 @@ fn write_kineto(args: &Args, path: &Path) -> std::io::Result<Answer> {
     Ok(answer)
 }
 
-fn write_pickle(args: &Args, path: &Path) -> std::io::Result<Answer> {
+fn write_pickle(args: &Args, out: &mut Output) -> std::io::Result<Answer> {
     let shape = snapshot::Shape {
         steps: args.scale,
         seed: args.seed,
@@ -166,7 +146,7 @@ fn write_pickle(args: &Args, path: &Path) -> std::io::Result<Answer> {
         is_expandable: args.expandable,
         plants: args.plant.clone(),
     };
-    let mut file = BufWriter::with_capacity(1 << 20, File::create_new(path)?);
+    let mut file = BufWriter::with_capacity(1 << 20, out.file());
     let answer = snapshot::write(&shape, &mut file)?;
     file.flush()?;
     Ok(answer)

@@ -34,11 +34,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Starts to write to a new file what the monitor reads; starts the monitor.
-    ///
-    /// Errors: the file exists, or cannot be created.
-    pub fn start(monitor: &Monitor, path: &Path) -> std::io::Result<Self> {
-        let file = File::create_new(path)?;
+    /// Starts to write what the monitor reads to `file`, which `path` names; starts the monitor.
+    pub fn start(monitor: &Monitor, file: File, path: &Path) -> Self {
         let line = Arc::new(Line {
             path: path.to_owned(),
             output: Mutex::new(Output { file: BufWriter::new(file), n_lines: 0, error: None }),
@@ -47,7 +44,7 @@ impl Recorder {
         let shared = Arc::clone(monitor.shared());
         shared.recorders.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&line));
         monitor.start();
-        Ok(Self { line, monitor: shared })
+        Self { line, monitor: shared }
     }
 
     pub fn path(&self) -> &Path {

@@ -7,6 +7,7 @@ mod navigation;
 mod open;
 mod selection;
 mod step_focus;
+mod stored;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ pub use self::navigation::Navigation;
 pub use self::open::{OpenTrace, OpenTraces, counts_events, track_title};
 pub use self::selection::Selection;
 pub use self::step_focus::StepFocus;
+pub use self::stored::lenient;
 
 /// The open traces and all choices about them.
 #[derive(Debug, Default)]

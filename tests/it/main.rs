@@ -23,6 +23,7 @@ mod nsys_oracle;
 mod nsys_report;
 mod operators;
 mod oracle;
+mod outputs;
 mod peers;
 mod planted;
 mod portable;

@@ -43,9 +43,11 @@ impl Summary {
         self.end_reserved.saturating_sub(self.end_active)
     }
 
-    /// Mean allocated by mean reserved bytes, 0 to 1; `None` if nothing is reserved.
+    /// Mean allocated by mean reserved bytes, 0 to 1; `None` if nothing is reserved, or less than is allocated, as a
+    /// damaged file says.
     pub fn efficiency(&self) -> Option<f64> {
-        (self.mean_reserved > 0.0).then(|| self.mean_allocated / self.mean_reserved)
+        let share = (self.mean_reserved > 0.0).then(|| self.mean_allocated / self.mean_reserved);
+        share.filter(|share| *share <= 1.0)
     }
 
     /// Peak by mean of allocated bytes; `None` if nothing is allocated.

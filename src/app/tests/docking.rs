@@ -135,7 +135,7 @@ fn the_panels_of_older_versions_become_the_matching_layout() {
                bottom_tab:LiveMemory,nsys:None,timeline:(collapsed:[\"x\"],pinned:[\"p\"],hidden:[],order:{},\
                label_width:250.0,wheel_zooms:true))";
     let mut store = Store(old.to_owned());
-    let (settings, old) = Settings::load(Some(&store));
+    let (settings, old) = Settings::load_old(Some(&store));
     assert_eq!((settings.theme, settings.scale, settings.wheel_zooms), (ThemeChoice::Light, 1.2, true));
     assert_eq!(settings.views["timeline"]["pinned"], json!(["p"]));
     let layout = Layout::of_old(&old);
@@ -146,12 +146,12 @@ fn the_panels_of_older_versions_become_the_matching_layout() {
     let mut app = App::new(&Context::default(), settings, &old, Vec::new(), Options::default());
     app.layout.close("marks");
     eframe::set_value(&mut store, Settings::KEY, &app.settings());
-    let (settings, old) = Settings::load(Some(&store));
+    let (settings, old) = Settings::load_old(Some(&store));
     assert_eq!((&settings, &old), (&app.settings(), &OldLayout::default()));
     assert!(!Layout::restore(&settings.layout).unwrap().is_open("marks"));
     let broken = Settings { layout: json!({"root": "x"}), ..settings.clone() };
     eframe::set_value(&mut store, Settings::KEY, &broken);
-    let (settings, old) = Settings::load(Some(&store));
+    let (settings, old) = Settings::load_old(Some(&store));
     let app = App::new(&Context::default(), settings, &old, Vec::new(), Options::default());
     assert!(app.layout.is_open("marks") && app.settings.wheel_zooms);
 }

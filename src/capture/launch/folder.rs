@@ -1,13 +1,14 @@
 //! The folder of each run, with the manifest that says what ran and how it ended.
 
-use std::fs::{DirBuilder, File};
-use std::io::{Error, ErrorKind, Result, Write as _};
+use std::fs::DirBuilder;
+use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
 use super::Exit;
+pub use crate::capture::partial::write_whole;
 
 const MANIFEST: &str = "run.json";
 /// What the program wrote, as far as it was kept.
@@ -150,16 +151,6 @@ fn date(days: u64) -> (u64, u64, u64) {
     let day = of_year - (153 * month + 2) / 5 + 1;
     let (month, later) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
     (era * 400 + year + later, month, day)
-}
-
-/// Writes a file under another name first, so that it is never seen half written.
-///
-/// Errors: it cannot be written.
-pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".tmp");
-    File::create(&name)?.write_all(bytes)?;
-    std::fs::rename(&name, path)
 }
 
 impl Manifest {

@@ -65,7 +65,7 @@ impl Vain {
 /// Reads all events of the text into `batch`.
 pub fn walk(input: EventText<'_>, batch: &mut Batch) -> End {
     #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") {
+    if on_avx2::is_found() {
         return on_avx2::walk(input, batch);
     }
     walk_with::<Portable>(input, batch)
@@ -79,8 +79,14 @@ mod on_avx2 {
     use super::super::bytes::avx2::Avx2;
     use super::{Batch, End, EventText, walk_with};
 
+    /// Whether the machine has every feature that [`walk_avx2`] is compiled for.
+    pub fn is_found() -> bool {
+        use std::arch::is_x86_feature_detected as has;
+        has!("avx2") && has!("bmi1") && has!("bmi2") && has!("lzcnt") && has!("popcnt")
+    }
+
     pub fn walk(input: EventText<'_>, batch: &mut Batch) -> End {
-        // SAFETY: the only caller has detected AVX2, which implies the other features.
+        // SAFETY: the only caller has asked for each of its features.
         unsafe { walk_avx2(input, batch) }
     }
 

@@ -77,7 +77,8 @@ impl Database {
         let beside = |suffix: &str| {
             let mut name = source.path.as_os_str().to_owned();
             name.push(suffix);
-            Some(PathBuf::from(name)).filter(|path| std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0))
+            Some(PathBuf::from(name))
+                .filter(|path| std::fs::metadata(path).is_ok_and(|data| data.is_file() && data.len() > 0))
         };
         let log = if is_wal { beside("-wal").map(|path| (path, "-wal")) } else { None };
         let log = log.or_else(|| beside("-journal").map(|path| (path, "-journal")));

@@ -127,7 +127,7 @@ impl View for Capture {
     }
 
     fn load(&mut self, saved: &Value) {
-        self.forms = serde_json::from_value(saved.clone()).unwrap_or_default();
+        self.forms = crate::session::lenient(saved);
     }
 }
 

@@ -41,7 +41,7 @@ use super::{Content, DockArea, View, ViewContext, ViewSpec};
 use crate::analysis::threads::{Part, parts};
 use crate::command::{Command, ctrl};
 use crate::model::{ProcessId, SliceId, TimeNs, TimeRange};
-use crate::session::{Selection, counts_events};
+use crate::session::{Selection, counts_events, lenient};
 
 const MINIMAP_HEIGHT: f32 = 26.0;
 const RULER_HEIGHT: f32 = 20.0;
@@ -460,7 +460,7 @@ impl View for Timeline {
     }
 
     fn load(&mut self, saved: &serde_json::Value) {
-        self.settings = serde_json::from_value(saved.clone()).unwrap_or_default();
+        self.settings = lenient(saved);
         self.is_stale = true;
     }
 }

@@ -1,0 +1,86 @@
+//! Keeps the settings in their file, in the background.
+
+use std::io::Result;
+
+use super::{App, Note, NoteKind};
+use crate::job::{Job, Poll};
+use crate::settings::SettingsFile;
+
+/// The file of settings and what is being written to it. Without a file nothing is kept.
+#[derive(Debug, Default)]
+pub struct Keeper {
+    file: Option<SettingsFile>,
+    writing: Option<Job<(SettingsFile, Result<()>)>>,
+    /// Whether the person knows that settings cannot be written.
+    has_complained: bool,
+}
+
+impl Keeper {
+    /// Takes what became of the last writing: a note where it failed for the first time.
+    pub fn poll(&mut self) -> Option<Note> {
+        let outcome = match self.writing.as_ref()?.poll() {
+            Poll::Running => return None,
+            Poll::Done((file, written)) => {
+                self.file = Some(file);
+                written.map_err(|error| error.to_string())
+            }
+            Poll::Crashed(error) => Err(error),
+        };
+        self.writing = None;
+        let error = outcome.err().filter(|_| !std::mem::replace(&mut self.has_complained, true))?;
+        Some(note(format!("Settings, recent files and marks cannot be kept: {error}")))
+    }
+}
+
+fn note(text: String) -> Note {
+    Note { text, path: SettingsFile::place(), kind: NoteKind::Error }
+}
+
+impl App {
+    /// From now on what changes in the settings is kept in `file`; all of them unless it holds them already.
+    ///
+    /// * `problem`: what was wrong with it.
+    pub fn keep_settings(&mut self, file: Option<SettingsFile>, is_kept: bool, problem: Option<String>) {
+        self.keeper.file = file;
+        let settings = self.settings();
+        if let Some(file) = self.keeper.file.as_mut().filter(|_| is_kept) {
+            file.follow(&settings);
+        }
+        let note = |text| Note { text, path: None, kind: NoteKind::Error };
+        self.notes.extend(problem.map(note));
+    }
+
+    /// Writes the settings if they changed, in the background.
+    pub fn save_settings(&mut self) {
+        let settings = self.settings().to_json();
+        let Some(mut file) = self.keeper.file.take_if(|file| file.is_changed(&settings)) else { return };
+        let spare = file.clone();
+        let write = move |_: &crate::job::Progress| {
+            let written = file.write(&settings);
+            (file, written)
+        };
+        match Job::spawn("settings", || {}, write) {
+            Ok(job) => self.keeper.writing = Some(job),
+            Err(_) => self.keeper.file = Some(spare),
+        }
+    }
+
+    /// Waits for settings that are being written, and writes what changed since.
+    ///
+    /// Errors: why they are not kept, unless the person knows.
+    pub fn save_settings_now(&mut self) -> std::result::Result<(), String> {
+        let mut notes = Vec::new();
+        while self.keeper.writing.is_some() {
+            notes.extend(self.keeper.poll());
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let settings = self.settings().to_json();
+        if let Some(file) = self.keeper.file.as_mut().filter(|file| file.is_changed(&settings))
+            && let Err(error) = file.write(&settings)
+            && !std::mem::replace(&mut self.keeper.has_complained, true)
+        {
+            return Err(format!("Settings, recent files and marks cannot be kept: {error}"));
+        }
+        notes.pop().map_or(Ok(()), |note| Err(note.text))
+    }
+}

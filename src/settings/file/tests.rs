@@ -1,0 +1,111 @@
+use serde_json::json;
+
+use super::*;
+
+/// A window of one set of settings.
+struct Window {
+    file: SettingsFile,
+    settings: Settings,
+}
+
+impl Window {
+    fn open(path: &Path) -> Self {
+        let (mut file, stored, problem) = SettingsFile::open(path.to_owned());
+        assert_eq!(problem, None);
+        let settings = crate::session::lenient::<Settings>(&stored.unwrap_or_default());
+        file.follow(&settings);
+        Self { file, settings }
+    }
+
+    fn save(&mut self) {
+        self.file.write(&self.settings.to_json()).unwrap();
+    }
+}
+
+#[test]
+fn two_windows_keep_what_the_other_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    // The folder of the program's data may be absent.
+    let path = folder.path().join("data/settings.json");
+    let mut first = Window::open(&path);
+    for name in ["/c", "/b", "/a"] {
+        first.settings.remember(Path::new(name));
+    }
+    first.settings.marks = json!({"x": [{"start": 1}, {"start": 2}], "y": [{"start": 1}]});
+    first.settings.layout = json!({"root": 1});
+    first.save();
+    let (mut one, mut two) = (Window::open(&path), Window::open(&path));
+    one.settings.remember(Path::new("/one"));
+    one.settings.remember(Path::new("/c"));
+    one.settings.marks = json!({"x": [{"start": 2}, {"start": 3}], "z": [{"start": 9}]});
+    one.settings.scale = 1.5;
+    one.settings.views.insert("timeline".into(), json!({"pinned": ["p"], "width": 7}));
+    one.save();
+    two.settings.remember(Path::new("/two"));
+    two.settings.marks = json!({"x": [{"start": 1}, {"start": 2}, {"start": 4}], "y": [{"start": 1}]});
+    two.settings.layout = json!({"root": 2});
+    two.settings.views.insert("timeline".into(), json!({"hidden": ["h"]}));
+    two.save();
+    one.save();
+    two.save();
+    let Window { settings, .. } = Window::open(&path);
+    assert_eq!(settings.recent, ["/two", "/c", "/one", "/a", "/b"].map(PathBuf::from));
+    let starts =
+        |id: &str| settings.marks[id].as_array().map(|all| all.iter().map(|mark| mark["start"].clone()).collect());
+    assert_eq!(starts("x"), Some(vec![json!(2), json!(3), json!(4)]));
+    assert_eq!((starts("y"), starts("z")), (None, Some(vec![json!(9)])));
+    assert_eq!((settings.scale, &settings.layout), (1.5, &json!({"root": 2})));
+    assert_eq!(settings.views["timeline"], json!({"pinned": ["p"], "width": 7, "hidden": ["h"]}));
+}
+
+#[test]
+fn what_a_later_version_stores_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("settings.json");
+    std::fs::write(&path, r#"{"theme": "Sepia", "scale": 2.0, "new": [1], "recent": ["/a", 7]}"#).unwrap();
+    let mut window = Window::open(&path);
+    assert_eq!((window.settings.scale, window.settings.recent.len()), (2.0, 1));
+    window.settings.wheel_zooms = true;
+    window.save();
+    let stored = read(&path).unwrap().unwrap();
+    assert_eq!(
+        (&stored["theme"], &stored["new"], &stored["wheel_zooms"]),
+        (&json!("Sepia"), &json!([1]), &json!(true))
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_kept_and_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("settings.json");
+    for (n, text) in ["", "{\"scale\": 2", "[]", "\0\0\0"].into_iter().enumerate() {
+        std::fs::write(&path, text).unwrap();
+        let (mut file, stored, problem) = SettingsFile::open(path.clone());
+        assert!(stored.is_none() && problem.unwrap().contains("settings.json.bad"));
+        let kept = folder.path().join(if n == 0 {
+            "settings.json.bad".to_owned()
+        } else {
+            format!("settings.json.bad{}", n + 1)
+        });
+        assert_eq!(std::fs::read_to_string(kept).unwrap(), text);
+        file.write(&Settings::default().to_json()).unwrap();
+        assert!(read(&path).unwrap().is_some());
+    }
+    // Damaged while a window is open.
+    let mut window = Window::open(&path);
+    std::fs::write(&path, "{").unwrap();
+    window.settings.scale = 2.0;
+    window.save();
+    assert_eq!(Window::open(&path).settings.scale, 2.0);
+    assert_eq!(std::fs::read_to_string(folder.path().join("settings.json.bad5")).unwrap(), "{");
+}
+
+#[test]
+fn where_nothing_can_be_written_nothing_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    let (mut file, stored, problem) = SettingsFile::open(folder.path().join("file/settings.json"));
+    assert!(stored.is_none() && problem.is_none());
+    assert!(file.write(&Settings::default().to_json()).is_err());
+    assert!(file.is_changed(&Settings::default().to_json()), "it is tried again");
+}

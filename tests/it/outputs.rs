@@ -1,0 +1,111 @@
+//! What commands write, where it cannot be written, and what is left of it when they are ended.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use super::support::{lacuna, name, project, scratch};
+
+fn sample() -> String {
+    project().join("sample_traces/snapshot_oom.pickle").to_string_lossy().into_owned()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| name(&entry.unwrap().path())).collect();
+    names.sort();
+    names
+}
+
+/// The exit code, and what was said in how many lines.
+fn end(output: &Output) -> (Option<i32>, String, usize) {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), text.clone(), text.lines().count())
+}
+
+#[test]
+fn what_cannot_be_written_is_one_sentence_and_code_2() {
+    let folder = scratch("outputs");
+    let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
+    std::fs::copy(sample(), path("in.pickle")).unwrap();
+    let input = path("in.pickle");
+    let out = path("same");
+    let wrong = [
+        vec!["sample", "kineto", "--scale", "1", "--out", &out, "--answer", &out],
+        vec!["sample", "kineto", "--scale", "1", "--out", &input],
+        vec!["report", &input, "--out", &input],
+        vec!["render", &input, "--view", "memory", "--out", &input],
+        vec!["render", &input, "--view", "memory", "--out", "/"],
+        vec!["report", &input, "--out", "/absent/folder/report.txt"],
+        vec!["report", "--thresholds", "--out", "/dev"],
+    ];
+    let full = [
+        vec!["report", &input, "--out", "/dev/full"],
+        vec!["report", "--thresholds", "--out", "/dev/full"],
+        vec!["render", &input, "--view", "memory", "--size", "300x200", "--out", "/dev/full"],
+        vec!["sample", "kineto", "--scale", "1", "--out", "/dev/full"],
+    ];
+    // A private link: were the link replaced, the device would stay.
+    let mut lines: Vec<(Vec<&str>, bool)> = wrong.into_iter().map(|line| (line, false)).collect();
+    #[cfg(target_os = "linux")]
+    std::os::unix::fs::symlink("/dev/full", path("full")).unwrap();
+    let full_path = path("full");
+    for mut line in full {
+        if cfg!(target_os = "linux") {
+            *line.last_mut().unwrap() = &full_path;
+            lines.push((line, true));
+        }
+    }
+    for (line, is_full) in lines {
+        let (code, text, n) = end(&lacuna(&line));
+        assert_eq!((code, n), (Some(2), 1), "{line:?}: {text}");
+        assert!(!is_full || text.contains("No space left on device"), "{text}");
+    }
+    assert_eq!(std::fs::read(&input).unwrap(), std::fs::read(sample()).unwrap());
+    assert_eq!(names(&folder).iter().filter(|name| *name != "full").collect::<Vec<_>>(), ["in.pickle"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn stdout_that_is_full_is_one_sentence_and_code_2() {
+    for line in [vec!["report".to_owned(), sample()], vec!["check".to_owned(), sample()]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_lacuna")).args(line).stdout(full).output().unwrap();
+        let (code, text, n) = end(&output);
+        assert_eq!((code, n), (Some(2), 1), "{text}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_limit_on_the_size_of_files_is_one_sentence_and_leaves_nothing() {
+    let folder = scratch("outputs_limit");
+    let line = "ulimit -f 8; exec \"$0\" sample kineto --scale 1 --out \"$1\"";
+    let out = folder.join("big.json");
+    let output = Command::new("sh").args(["-c", line, env!("CARGO_BIN_EXE_lacuna")]).arg(out).output().unwrap();
+    let (code, text, n) = end(&output);
+    assert_eq!((code, n), (Some(2), 1), "{text}");
+    assert_eq!(names(&folder), Vec::<String>::new());
+}
+
+#[cfg(unix)]
+#[test]
+fn an_output_that_is_interrupted_leaves_nothing() {
+    use rustix::process::{Pid, Signal, kill_process};
+    for (kind, signal) in [("kineto", Signal::INT), ("nsys", Signal::TERM), ("kineto-gaps", Signal::HUP)] {
+        let folder = scratch(&format!("outputs_{kind}"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lacuna"));
+        command.args(["sample", kind, "--scale", "1000000", "--out"]).arg(folder.join("big"));
+        let mut child = command.spawn().unwrap();
+        let size = || {
+            let entries = std::fs::read_dir(&folder).unwrap().flatten();
+            entries.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum::<u64>()
+        };
+        let started = std::time::Instant::now();
+        while size() < 1 << 20 && started.elapsed() < std::time::Duration::from_secs(60) {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        assert!(names(&folder).len() == 1 && names(&folder)[0].ends_with(".tmp"), "{:?}", names(&folder));
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        assert!(!child.wait().unwrap().success());
+        assert_eq!(names(&folder), Vec::<String>::new(), "{kind}");
+    }
+}
