@@ -4,7 +4,7 @@ use super::memory::{growth_sentence, leak_advice, why};
 use super::verdicts::level;
 use super::{Cell, Part, Stack, Word, figures, format};
 use crate::analysis::finding::{Evidence, Finding, Unit};
-use crate::analysis::memory::leaks::{LeakCandidate, Leaks, Thresholds, TotalVerdict};
+use crate::analysis::memory::leaks::{LeakCandidate, Leaks, Room, Thresholds, Total, TotalVerdict};
 use crate::analysis::memory::oom::{OomCard, OomHint};
 use crate::analysis::memory::steps::Steps;
 use crate::model::{Problem, Severity, TimeNs};
@@ -52,10 +52,38 @@ pub fn leak(candidate: &LeakCandidate, place: &Stack, since: Option<String>) -> 
 pub fn growth(found: &Leaks, steps: &Steps) -> Option<Finding> {
     let total = found.total.filter(|total| total.is_alarm)?;
     let leaked: f64 = found.candidates.iter().map(|one| one.bytes_per_step).sum();
+    let advice = growth_advice(found, &total, leaked);
     Some(Finding {
         measured: total.trend.slope.max(leaked),
-        ..alarm("memory_growth", growth_sentence(found, steps), Vec::new())
+        ..alarm("memory_growth", growth_sentence(found, steps), advice)
     })
+}
+
+/// Where to look, and how long there is to do so.
+///
+/// * `leaked`: the gain of the leaks, in bytes per step.
+fn growth_advice(found: &Leaks, total: &Total, leaked: f64) -> Vec<String> {
+    let share = if total.trend.slope > leaked { leaked / total.trend.slope } else { 1.0 };
+    let place = match (found.candidates.len(), found.coverage) {
+        (0, coverage) if coverage < 0.5 => "Most of what is live at the end has no call stack: record with \
+             torch.cuda.memory._record_memory_history(stacks=\"all\"), or the profiler with with_stack=True"
+            .to_owned(),
+        (0, _) => "No place grows in most steps. Compare what each holds early and late, by place".to_owned(),
+        (1, _) => format!("Start with the place that leaks: {:.0} % of the gain a step", 100.0 * share),
+        (n, _) => format!("Start with the {n} places that leak: {:.0} % of the gain a step", 100.0 * share),
+    };
+    let room = match (total.room, total.steps_to_oom) {
+        (_, Some(steps)) => format!("At this rate the device is full in about {} steps", format::count(steps as u64)),
+        (Room::RanOut, _) => "Memory has run out already".to_owned(),
+        (Room::NoReserved, _) => {
+            "When the device is full cannot be told: the file does not say what is reserved".to_owned()
+        }
+        (Room::NoTotal, _) => {
+            "When the device is full cannot be told: the file does not say how much memory it has".to_owned()
+        }
+        (Room::Known(room), _) => format!("{} can still be reserved", format::bytes(room as f64)),
+    };
+    vec![place, room]
 }
 
 /// Reserved memory of a device, if it grows by too much while live memory is level. Measured is the gain of a step, in

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::MemoryHistory;
-use crate::model::memory::{PoolId, SMALL, SegmentKind};
+use crate::model::memory::{PoolId, SegmentKind};
 
 /// Free address ranges of one pool and size class.
 #[derive(Debug, Default)]
@@ -96,6 +96,20 @@ impl<'a> FreeSpaceSweep<'a> {
             .map_or((0, 0), |space| (space.total, space.by_size.last().map_or(0, |last| last.0)))
     }
 
+    /// The largest free range of expandable segments at one end of which nothing is mapped, in bytes.
+    ///
+    /// Cost: O(free ranges · log segments).
+    pub fn extendable(&self, pool: PoolId, kind: SegmentKind) -> u64 {
+        let Some(space) = self.spaces.get(&(pool, kind)) else { return 0 };
+        let before = |addr: u64| self.regions.range(..addr).next_back().map(|entry| *entry.1);
+        let is_open = |&(&start, &end): &(&u64, &u64)| {
+            let Some(region) = before(end).filter(|region| region.is_expandable) else { return false };
+            before(start).is_none_or(|region| region.end < start)
+                || region.end == end && !self.regions.contains_key(&end)
+        };
+        space.by_addr.iter().filter(is_open).map(|(start, end)| end - start).max().unwrap_or_default()
+    }
+
     /// Free bytes of each pool and size class.
     pub fn each(&self) -> impl Iterator<Item = ((PoolId, SegmentKind), u64)> + '_ {
         self.spaces.iter().map(|(of, space)| (*of, space.total))
@@ -181,16 +195,7 @@ impl<'a> FreeSpaceSweep<'a> {
         if all.end[index] <= state || all.bytes[index] == 0 {
             return;
         }
-        let mut end = addr.saturating_add(all.bytes[index]);
-        let region = self.regions.range(..=addr).next_back().map(|entry| *entry.1).filter(|region| region.end > addr);
-        if let Some(region) = region.filter(|region| region.kind == SegmentKind::Large && !region.is_expandable) {
-            // A remainder too small to be split off belongs to the block for its lifetime.
-            let space = self.space(&region);
-            let until = space.by_addr.range(..=addr).next_back().map_or(0, |entry| *entry.1);
-            if until > end && until - end <= SMALL {
-                end = until;
-            }
-        }
+        let end = addr.saturating_add(all.bytes[index]);
         self.live.insert(addr, end);
         for (_, region) in self.overlapping(addr, end) {
             self.space(&region).cut(addr, end);

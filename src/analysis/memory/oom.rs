@@ -9,7 +9,7 @@ use super::free::FreeSpaceSweep;
 use super::leaks;
 use super::live::LiveGroup;
 use super::signature::Signatures;
-use crate::model::memory::{MemoryAction, OutOfMemory, PoolId, SegmentKind};
+use crate::model::memory::{MemoryAction, MemoryPool, OutOfMemory, PoolId, SegmentKind};
 use crate::model::{MemoryHistory, TimeNs, Trace};
 use allocated::AllocatedSweep;
 pub use cause::{OomCause, segment};
@@ -71,6 +71,20 @@ impl OomHint {
     }
 }
 
+/// What a failed request lacked, in bytes: `bytes = demand + fragmentation`.
+///
+/// Only one piece serves a request: a free stretch of its pool, or what the device has left, which extends a free
+/// stretch where segments are expandable. `bytes` is the request less the largest such piece. Scattered pieces serve
+/// none; before it fails, the allocator has given back every segment without a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shortfall {
+    pub bytes: u64,
+    /// Lacking even if all that is reserved and unused, in any pool, and what the device has left were in one piece.
+    pub demand: u64,
+    /// What pieces elsewhere hold that cannot serve the request.
+    pub fragmentation: u64,
+}
+
 /// One failed request, with the memory use at that time. Sizes are in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OomCard {
@@ -78,9 +92,8 @@ pub struct OomCard {
     /// `None` if the history has no times.
     pub at: Option<TimeNs>,
     pub requested: u64,
-    /// The request less all that is reserved and unused and what the device has left; 0 where they suffice, but not in
-    /// one stretch or not for this process.
-    pub short_by: u64,
+    /// What was lacking, with its parts.
+    pub shortfall: Shortfall,
     pub cause: OomCause,
     pub device_free: Option<u64>,
     /// Total memory of the device, if known.
@@ -95,8 +108,13 @@ pub struct OomCard {
     pub free: u64,
     /// The largest contiguous range of those.
     pub largest_free: u64,
+    /// The largest of them that an expandable segment can extend with what the device has left: it lies beside room that
+    /// is not mapped.
+    pub extendable: u64,
     /// Free in all other segments.
     pub free_elsewhere: u64,
+    /// Of that in private pools, which only their own CUDA graphs can use.
+    pub free_private: u64,
     /// Device memory used outside of this allocator: by other processes, the CUDA context, libraries. `None`
     /// unless the total and free memory of the device are known.
     pub non_pytorch: Option<u64>,
@@ -109,6 +127,14 @@ pub struct OomCard {
 }
 
 impl OomCard {
+    fn lacking(&self) -> Shortfall {
+        let device_free = self.device_free.unwrap_or_default();
+        let largest = self.largest_free.max(device_free.saturating_add(self.extendable));
+        let bytes = self.requested.saturating_sub(largest);
+        let demand = self.requested.saturating_sub(self.inactive).saturating_sub(device_free).min(bytes);
+        Shortfall { bytes, demand, fragmentation: bytes - demand }
+    }
+
     /// What the process could have at that time: reserved and free on the device, in bytes.
     pub fn most(&self) -> u64 {
         self.reserved.saturating_add(self.device_free.unwrap_or_default())
@@ -182,12 +208,14 @@ fn card(
     let own = (history.events.pool.get(event).copied().unwrap_or_default(), SegmentKind::serving(oom.requested));
     let (free, largest_free) = sweep.free(own.0, own.1);
     let inactive = reserved.saturating_sub(active);
+    let is_private =
+        |pool: PoolId| history.pools.get(pool.0 as usize).is_some_and(|pool: &MemoryPool| pool.private != (0, 0));
     let time = history.events.ts.get(event).copied();
     let mut card = OomCard {
         event: oom.event,
         at: time.filter(|_| history.has_time),
         requested: oom.requested,
-        short_by: oom.requested.saturating_sub(inactive).saturating_sub(oom.device_free.unwrap_or_default()),
+        shortfall: Shortfall::default(),
         cause: OomCause::Demand,
         device_free: oom.device_free,
         device_total,
@@ -197,7 +225,9 @@ fn card(
         inactive,
         free,
         largest_free,
+        extendable: sweep.extendable(own.0, own.1),
         free_elsewhere: sweep.each().filter(|of| of.0 != own).map(|of| of.1).sum(),
+        free_private: sweep.each().filter(|&(of, _)| of != own && is_private(of.0)).map(|of| of.1).sum(),
         non_pytorch: device_total
             .zip(oom.device_free)
             .and_then(|(total, free)| total.checked_sub(free)?.checked_sub(reserved)),
@@ -205,6 +235,7 @@ fn card(
         stacks,
         hints: Vec::new(),
     };
+    card.shortfall = card.lacking();
     card.cause = cause::of(&card);
     card.hints = hints(history, &card, sweep, own);
     card

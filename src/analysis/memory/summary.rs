@@ -1,6 +1,6 @@
 //! Summary figures of a memory history: peaks, means, fragmentation.
 
-use super::state;
+use super::state::{self, AllocatorState, PoolState};
 use crate::model::MemoryHistory;
 use crate::model::memory::highest;
 
@@ -35,6 +35,35 @@ pub struct Summary {
     pub end_active: u64,
     /// The largest contiguous free range at the end; `None` if segments are unknown.
     pub end_largest_free: Option<u64>,
+    /// Segments of private pools at the end; `None` if there are none.
+    pub end_private: Option<PrivatePools>,
+}
+
+/// Memory of private pools: those of CUDA graphs and of `torch.cuda.MemPool`. Only what was captured or allocated with
+/// them can use it, and it goes back to the device only once they are gone. In bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PrivatePools {
+    pub count: usize,
+    pub reserved: u64,
+    /// Reserved, but in no block. A graph writes there when it is replayed, although no block is live then.
+    pub unused: u64,
+}
+
+impl PrivatePools {
+    fn of(history: &MemoryHistory, state: &AllocatorState) -> Option<Self> {
+        let mut found = Self::default();
+        let mut ids = Vec::new();
+        for PoolState { pool, sums, .. } in &state.pools {
+            let Some(of) = history.pools.get(pool.0 as usize).filter(|of| of.private != (0, 0)) else { continue };
+            ids.push(of.private);
+            found.reserved += sums.reserved;
+            found.unused += sums.reserved.saturating_sub(sums.allocated + sums.awaiting_free);
+        }
+        ids.sort_unstable();
+        ids.dedup();
+        found.count = ids.len();
+        (found.count > 0).then_some(found)
+    }
 }
 
 impl Summary {
@@ -74,8 +103,9 @@ pub fn summary(history: &MemoryHistory) -> Summary {
     };
     let (start_allocated, end_allocated) = of(&curves.allocated);
     let (start_reserved, end_reserved) = of(&curves.reserved);
-    let at_end =
-        (!history.segments.is_empty()).then(|| state::allocator(history, history.last_state(), &|| false).sums);
+    let at_end = (!history.segments.is_empty()).then(|| state::allocator(history, history.last_state(), &|| false));
+    let end_private = at_end.as_ref().and_then(|state| PrivatePools::of(history, state));
+    let at_end = at_end.map(|state| state.sums);
     Summary {
         peak_allocated: peak(&curves.allocated),
         peak_active: peak(&curves.active),
@@ -91,6 +121,7 @@ pub fn summary(history: &MemoryHistory) -> Summary {
         end_pinned: at_end.map(|sums| sums.pinned),
         end_active: of(&curves.active).1,
         end_largest_free: at_end.map(|sums| sums.largest_free),
+        end_private,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::joined::{Found, joined};
 use crate::analysis::finding::Finding;
 use crate::analysis::memory::by_place::{self, Holder, Place, first};
 use crate::analysis::memory::categories::categories;
@@ -104,7 +105,7 @@ pub fn report(
         growth: growth().table(growing, 0),
         reserved_shares: reserved_shares().table(shares.collect::<Vec<_>>(), 0),
         categories: memory::categories().table(rows.iter().flat_map(held).collect::<Vec<_>>(), 0),
-        findings: all.iter().flat_map(Analyzed::findings).collect(),
+        findings: joined(all.iter().flat_map(Analyzed::findings).collect()),
         devices: memory::memory().table(rows, 0),
     })
 }
@@ -222,38 +223,41 @@ impl Analyzed {
         OutOfMemory { owner: self.owner(), card, offset_ns: self.of.open.offset, by_stack: Arc::new(by_stack) }
     }
 
-    fn findings(&self) -> Vec<Finding> {
+    fn findings(&self) -> Vec<Found<'_>> {
         let (places, leaks) = (self.places_found(), &self.found.leaks);
         let mut found = Vec::new();
+        let of_all = |finding| Found { of: &self.of, finding, place: String::new() };
         // No finding rests on steps that are a guess.
         if let Some(steps) = self.found.steps.as_ref().as_ref().filter(|steps| steps.is_reliable()) {
             found.extend(leaks.candidates.iter().map(|one| {
                 let since = one.since_step.map(|step| step_name(steps, step));
-                findings::leak(one, &places.stack(one.signature), since)
+                let place = places.stack(one.signature);
+                let finding = findings::leak(one, &place, since);
+                Found { place: place.label, ..of_all(finding) }
             }));
-            found.extend(findings::growth(leaks, steps));
-            found.extend(findings::reserved_growth(leaks, steps));
+            found.extend(findings::growth(leaks, steps).map(of_all));
+            found.extend(findings::reserved_growth(leaks, steps).map(of_all));
         }
         let at = |card: &OomCard| card.at.map(|at| at.saturating_add(self.of.open.offset));
         // A request that fails again and again, for one cause, is one finding.
         let stack = |card: &OomCard| self.of.history().events.stack.get(card.event as usize).copied();
         let is_same = |a: &&OomCard, b: &&OomCard| (a.cause, a.requested, stack(a)) == (b.cause, b.requested, stack(b));
-        let mut joined: Vec<(&OomCard, Vec<&OomCard>)> = Vec::new();
+        let mut repeated: Vec<(&OomCard, Vec<&OomCard>)> = Vec::new();
         for card in self.cards.iter() {
-            match joined.iter_mut().find(|(first, _)| is_same(first, &card)) {
+            match repeated.iter_mut().find(|(first, _)| is_same(first, &card)) {
                 Some((_, same)) => same.push(card),
-                None => joined.push((card, vec![card])),
+                None => repeated.push((card, vec![card])),
             }
         }
-        found.extend(joined.into_iter().map(|(first, same)| {
+        found.extend(repeated.into_iter().map(|(first, same)| {
             let last = same[same.len() - 1];
             let place = stack(last).map(|stack| self.places().stack(self.signatures.of(stack)).label);
-            findings::out_of_memory(
+            of_all(findings::out_of_memory(
                 last,
                 &place.unwrap_or_default(),
                 same.len(),
                 at(first).zip(at(last)).map(|(first, last)| [first, last]),
-            )
+            ))
         }));
         found
     }

@@ -61,14 +61,15 @@ pub fn growth() -> Part<MemoryGrowth> {
             "Slope of the peaks within steps";
         number "reserved_bytes_per_step", "Gain of reserved", 110, slope(row.total.reserved_trend.slope),
             "Slope of reserved bytes";
-        number "growth_bytes", "Gain in all", 90, Cell::Gain(row.total.growth_bytes),
-            "Live bytes at the last step less those at the first that counts";
+        number "growth_bytes", "Gain of all memory", 120, Cell::Gain(row.total.growth_bytes),
+            "Live bytes at the last step less those at the step since which they rise, else at the first that counts";
         words "alarm", "Alarm", 60, Cell::Flag(row.total.is_alarm, &["no", "yes"]),
             "Whether it still grows, by more than 1 MB a step in ten steps or 100 MB in all";
         words "reserved_alarm", "Alarm of reserved", 110, Cell::Flag(row.total.is_reserved_alarm, &["no", "yes"]),
             "Whether reserved bytes grow by more than 1 MB a step in ten steps while live bytes are level";
         number "steps_to_oom", "Steps until full", 110, Cell::or_empty(row.total.steps_to_oom, Cell::Estimate),
-            "Steps until memory runs out at this rate";
+            "Steps until what is reserved fills the device, or what the process had of it when a request failed; empty if \
+             the file does not tell both. Fewer where other programs use the device";
         number "regularity", "Regularity", 80, Cell::Share(row.regularity),
             "Share of steps that are alike; no alarm rests on a low one";
         words "step_source", "Steps by", 160, Cell::name(&row.step_source), "What separates the steps";

@@ -5,7 +5,7 @@ use crate::analysis::frame::Frame;
 use crate::analysis::memory::leaks::Leaks;
 use crate::analysis::memory::oom::OomCard;
 use crate::analysis::memory::steps::Steps;
-use crate::analysis::memory::summary::Summary;
+use crate::analysis::memory::summary::{PrivatePools, Summary};
 use crate::figures::text::{display_name, short_frame};
 use crate::figures::{Cell, Part, figures, format};
 use crate::model::{MemoryHistory, Severity};
@@ -57,7 +57,9 @@ pub fn headline(
     let (peak, end) = (summary.peak_allocated.bytes, summary.end_allocated);
     let mut parts = vec![format!("Peak {}", size(peak)), format!("end {}", size(end))];
     if history.has_segments {
-        parts.push(format!("reserved {}, of it unused {}", size(summary.end_reserved), size(summary.end_unused())));
+        let private = summary.end_private.map(|pools| private_pools(&pools)).unwrap_or_default();
+        let (reserved, unused) = (size(summary.end_reserved), size(summary.end_unused()));
+        parts.push(format!("reserved {reserved}, of it unused {unused}{private}"));
     }
     if let Some((place, bytes)) = holder {
         let place = match place {
@@ -74,6 +76,14 @@ pub fn headline(
     let (verdict, severity) = verdict(history, found, steps, cards);
     parts.push(verdict);
     Headline { text: parts.join("; "), severity }
+}
+
+/// What of the unused memory only some can use: ` (300 MiB of it in 2 private pools, for their CUDA graphs only)`.
+pub fn private_pools(pools: &PrivatePools) -> String {
+    let PrivatePools { count, unused, .. } = *pools;
+    let pools = if count == 1 { "a private pool".to_owned() } else { format!("{count} private pools") };
+    let whose = if count == 1 { "its" } else { "their" };
+    format!(" ({} of it in {pools}, for {whose} CUDA graphs only)", format::bytes(unused as f64))
 }
 
 /// How much more is allocated at the end than at the start, which says nothing of what it would grow to.

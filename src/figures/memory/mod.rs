@@ -15,7 +15,7 @@ pub use allocations::AllocationRows;
 pub use by_place::{AT_END, AT_MOMENT, AT_PEAK, HolderRow, by_place, change_by_place};
 pub use categories::{Held, categories, categories_object};
 pub use growth::{MemoryGrowth, growth, growth_sentence, step_name};
-pub use headline::{Headline, InShort, headline, in_short};
+pub use headline::{Headline, InShort, headline, in_short, private_pools};
 pub use leak_advice::leak_advice;
 pub use oom::{OutOfMemory, oom, why};
 pub use places::{AtPlace, Leak, Places, gains, leaks, live_at_end, no_leaks, peak_by_stack};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Owned, Owner, owner};
-use crate::analysis::memory::oom::{OomCard, OomCause, segment};
+use crate::analysis::memory::oom::{OomCard, OomCause, Shortfall, segment};
 use crate::figures::{Cell, Part, Table, figures, format};
 use crate::model::DurNs;
 
@@ -39,12 +39,17 @@ impl OutOfMemory<'_> {
 pub fn oom<'a>() -> Part<OutOfMemory<'a>> {
     const FREE: &str = "Free where the request is served from: of what is inactive the part in segments of its \
                         stream, private pool and size class";
+    const SHORT: &str = "The request less the largest piece that could have served it: a free stretch of its pool, or what \
+                         the device had left";
     let figures = figures! { row: OutOfMemory<'a>;
         with owner();
         number "at_ns", "At", 100, Cell::or_empty(row.card.at, |at| Cell::Ns(at.saturating_add(row.offset_ns))), "When";
         number "requested_bytes", "Requested", 90, Cell::Bytes(row.card.requested), "What the program asked for";
-        number "short_by_bytes", "Short by", 90, Cell::Bytes(row.card.short_by),
-            "The request less all that was reserved and unused and free on the device; 0 if that sufficed, but not in one stretch";
+        number "short_by_bytes", "Short by", 90, Cell::Bytes(row.card.shortfall.bytes), SHORT;
+        number "short_by_demand_bytes", "= Demand", 90, Cell::Bytes(row.card.shortfall.demand),
+            "Lacking even if all that is unused, of any pool, and what the device had left were in one piece";
+        number "short_by_fragmentation_bytes", "+ Fragmentation", 110, Cell::Bytes(row.card.shortfall.fragmentation),
+            "In unused pieces that are too small, of another pool, or apart from what the device had left";
         words "cause", "Cause", 110, Cell::name(row.card.cause.key()), "Demand, fragmentation, or a limit";
         words "why", "Why", 300, Cell::name(&why(row.card)), "The figures that decide the cause";
         number "device_free_bytes", "Free on device", 110, Cell::or_empty(row.card.device_free, Cell::Bytes),
@@ -59,6 +64,8 @@ pub fn oom<'a>() -> Part<OutOfMemory<'a>> {
             "The largest stretch of that";
         number "free_elsewhere_bytes", "Free elsewhere", 110, Cell::Bytes(row.card.free_elsewhere),
             "Free in all other segments";
+        number "free_private_bytes", "In private pools", 110, Cell::Bytes(row.card.free_private),
+            "The part of that which only the CUDA graphs of private pools can use";
         number "non_pytorch_bytes", "Other programs", 110, Cell::or_empty(row.card.non_pytorch, Cell::Bytes),
             "What others have of the device";
         words "by_stack", "By place", 0, Cell::List(Arc::clone(&row.by_stack)), "Who had the memory";
@@ -67,55 +74,44 @@ pub fn oom<'a>() -> Part<OutOfMemory<'a>> {
     };
     Part::new("oom", "Out of memory", figures)
         .window(
-            "requested_bytes short_by_bytes device_free_bytes reserved_bytes allocated_bytes awaiting_free_bytes \
-             inactive_bytes free_bytes largest_free_bytes free_elsewhere_bytes non_pytorch_bytes",
+            "requested_bytes short_by_bytes short_by_demand_bytes short_by_fragmentation_bytes device_free_bytes reserved_bytes allocated_bytes awaiting_free_bytes \
+             inactive_bytes free_bytes largest_free_bytes free_elsewhere_bytes free_private_bytes non_pytorch_bytes",
         )
         .report(
-            "rank device at_ns cause requested_bytes short_by_bytes device_free_bytes reserved_bytes allocated_bytes awaiting_free_bytes \
-             inactive_bytes free_bytes largest_free_bytes free_elsewhere_bytes non_pytorch_bytes advice",
+            "rank device at_ns cause requested_bytes short_by_bytes short_by_demand_bytes short_by_fragmentation_bytes \
+             device_free_bytes reserved_bytes allocated_bytes awaiting_free_bytes inactive_bytes free_bytes largest_free_bytes free_elsewhere_bytes free_private_bytes non_pytorch_bytes advice",
         )
         .json(
-            "at_ns requested_bytes short_by_bytes cause why device_free_bytes reserved_bytes allocated_bytes \
-             awaiting_free_bytes inactive_bytes free_bytes largest_free_bytes free_elsewhere_bytes non_pytorch_bytes by_stack advice",
+            "at_ns requested_bytes short_by_bytes short_by_demand_bytes short_by_fragmentation_bytes cause why device_free_bytes reserved_bytes allocated_bytes \
+             awaiting_free_bytes inactive_bytes free_bytes largest_free_bytes free_elsewhere_bytes free_private_bytes non_pytorch_bytes by_stack advice",
         )
 }
 
-/// The cause of a failed request as a sentence, with the figures that decide it.
+/// The cause of a failed request as a sentence, with the figures that decide it and what was lacking.
 pub fn why(card: &OomCard) -> String {
     let size = |bytes: u64| format::bytes(bytes as f64);
-    let OomCard { requested, inactive, free, largest_free, .. } = *card;
+    let OomCard { requested, inactive, free, .. } = *card;
     let in_use = size(card.reserved.saturating_sub(inactive));
     let device_free = card.device_free.unwrap_or_default();
     match card.cause {
         OomCause::Demand => match card.exceeded() {
             Some(whole) => format!(
-                "Demand: the {} requested are more than the whole {}, {}",
+                "Demand: the {} requested are more than the whole {}, {}{}",
                 size(requested),
                 if card.device_total.is_some() { "device" } else { "memory that the process could have" },
-                size(whole)
+                size(whole),
+                short(card, &size)
             ),
             None => demand(card, &size),
         },
-        OomCause::Fragmentation => {
-            let (place, other, most, least) = if device_free > largest_free {
-                ("on the device", "in reserved memory", device_free, largest_free)
-            } else {
-                ("in reserved memory", "on the device", largest_free, device_free)
-            };
-            if requested <= most {
-                return in_one_stretch(card, &size);
-            }
-            format!(
-                "Fragmentation: {} reserved and unused and {} free on the device would do for {}, but the largest \
-                 free stretch is {} {place} ({} {other}), {} too small",
-                size(inactive),
-                size(device_free),
-                size(requested),
-                size(most),
-                size(least),
-                size(requested - most)
-            )
-        }
+        OomCause::Fragmentation if card.shortfall.bytes == 0 => in_one_stretch(card, &size),
+        OomCause::Fragmentation => format!(
+            "Fragmentation: {} reserved and unused and {} free on the device would do for {}{}",
+            size(inactive),
+            size(device_free),
+            size(requested),
+            short(card, &size)
+        ),
         OomCause::Limit if card.fraction.is_some() => format!(
             "Limit: per_process_memory_fraction allows {:.0} % of the device{}; {} are reserved, of that {} free for \
              the {} requested",
@@ -169,7 +165,7 @@ fn demand(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
     let (most, wanted) = (card.most(), in_use.saturating_add(card.requested));
     let (begin, most_text) =
         (format!("Demand: {} in use and the {} requested", size(in_use), size(card.requested)), size(most));
-    match card.short_by {
+    let begin = match card.shortfall.demand {
         lack if lack > 0 => {
             format!("{begin} are {} more than the {most_text} that the process could have", size(lack))
         }
@@ -177,5 +173,34 @@ fn demand(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
             "{begin} leave {} of the {most_text} that the process could have, even if all were packed",
             size(most.saturating_sub(wanted))
         ),
-    }
+    };
+    format!("{begin}{}", short(card, size))
+}
+
+/// By how much the largest piece is too small, and why. Empty if it is large enough.
+fn short(card: &OomCard, size: &impl Fn(u64) -> String) -> String {
+    let device_free = card.device_free.unwrap_or_default();
+    let on_device = device_free.saturating_add(card.extendable);
+    let [largest, in_pool] = [card.largest_free, card.extendable].map(size);
+    let piece = match card.device_free {
+        None => format!("{largest} in reserved memory"),
+        Some(_) if card.largest_free >= on_device => {
+            format!("{largest} in reserved memory ({} on the device)", size(device_free))
+        }
+        Some(_) if card.extendable > 0 => format!("{} on the device with {in_pool} that it extends", size(on_device)),
+        Some(_) => format!("{} on the device ({largest} in reserved memory)", size(on_device)),
+    };
+    let parts = match card.shortfall {
+        Shortfall { bytes: 0, .. } => return String::new(),
+        Shortfall { demand: 0, .. } | Shortfall { fragmentation: 0, .. } => String::new(),
+        Shortfall { demand, fragmentation, .. } => {
+            format!(": {} demand, {} in pieces that cannot serve it", size(demand), size(fragmentation))
+        }
+    };
+    let private = match card.free_private {
+        0 => String::new(),
+        bytes => format!("; {} are free in private pools, for their CUDA graphs only", size(bytes)),
+    };
+    let lack = size(card.shortfall.bytes);
+    format!("; the largest piece that could serve it, {piece}, is {lack} too small{parts}{private}")
 }

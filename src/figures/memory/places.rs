@@ -73,7 +73,7 @@ fn stack<T>() -> Vec<Figure<AtPlace<T>>> {
 const HELD: &str = "rank device bytes count stack";
 const HELD_JSON: &str = "stack bytes count";
 
-/// A leak, with the name of the step since which it grows, if it is late.
+/// A leak, with the name of the first step in which it grows.
 #[derive(Clone, Debug)]
 pub struct Leak<'a> {
     pub found: &'a LeakCandidate,
@@ -82,7 +82,14 @@ pub struct Leak<'a> {
 
 impl<'a> Leak<'a> {
     pub fn new(found: &'a LeakCandidate, steps: Option<&Steps>) -> Self {
-        Self { found, since: found.since_step.zip(steps).map(|(step, steps)| step_name(steps, step)) }
+        let leak = Self { found, since: None };
+        Self { since: leak.first_step().zip(steps).map(|(step, steps)| step_name(steps, step)), ..leak }
+    }
+
+    /// The first step in which it grows, counted from 0: of the warm-up, too.
+    fn first_step(&self) -> Option<usize> {
+        let is_rise = |pair: &[i64]| pair[1] > pair[0];
+        self.found.since_step.or_else(|| self.found.live_bytes.windows(2).position(is_rise))
     }
 }
 
@@ -94,12 +101,12 @@ pub fn leaks<'a>() -> Part<AtPlace<Leak<'a>>> {
         number "bytes_per_step", "Gain a step", 100, Cell::Gain(row.of.found.bytes_per_step.round() as i64),
             "Theil and Sen's slope of its live bytes at the ends of steps; the mean gain if it grows in some steps only";
         words "since", "Since", 90, Cell::or_empty(row.of.since.as_deref(), Cell::name),
-            "The first step in which it grows, if that is later than the warm-up; the gain a step counts from there";
-        number "since_step", "Since step", 60,
-            Cell::or_empty(row.of.found.since_step, |step| Cell::Count(step as u64)), "The same, counted from 0";
+            "The first step in which it grows; if that is later than the warm-up, the gains count from there";
+        number "since_step", "Since step", 60, Cell::or_empty(row.of.first_step(), |step| Cell::Count(step as u64)),
+            "The same, counted from 0";
         with stack();
-        number "growth_bytes", "Gain in all", 90, Cell::Gain(row.of.found.growth_bytes),
-            "Live bytes at the last step less those at the first that counts";
+        number "growth_bytes", "Gain of place", 100, Cell::Gain(row.of.found.growth_bytes),
+            "Its live bytes at the last step less those at the step since which it grows, or at the first that counts";
         number "slope_share", "Share", 60, Cell::Share(row.of.found.slope_share), "Its share of the growth of all candidates";
         number "monotonic", "Steps with gain", 100, Cell::Share(row.of.found.monotonic),
             "Share of steps after which it has more";
@@ -157,6 +164,9 @@ fn verdict(verdict: Verdict) -> &'static Word {
         Verdict::WarmUpCache => &Word { rank: 0, key: "warm_up_cache", label: "A cache that filled up" },
         Verdict::BelowThreshold => {
             &Word { rank: 0, key: "below_threshold", label: "Grows, but less than the threshold" }
+        }
+        Verdict::TooFewGains => {
+            &Word { rank: 0, key: "too_few_gains", label: "Grew in two or three steps: too few to tell from a cache" }
         }
         Verdict::Released => &Word { rank: 0, key: "released", label: "Grows for some steps, then is given back" },
         Verdict::GrowingBuffer => {

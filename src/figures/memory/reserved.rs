@@ -1,7 +1,8 @@
 //! Each time that the allocator reserved more memory, and why.
 
-use super::{Owned, Owner, owner};
+use super::{Owned, Owner, owner, private_pools};
 use crate::analysis::memory::reserved::{Cause, Growth, GrowthShares};
+use crate::analysis::memory::summary::PrivatePools;
 use crate::figures::{Cell, Object, Part, figures, format};
 use crate::model::memory::stream_name;
 
@@ -90,14 +91,16 @@ pub fn shares_object(shares: &GrowthShares) -> Object {
 /// The same as a sentence.
 ///
 /// * `unused`: reserved and in no block at the end, in bytes.
-pub fn shares_sentence(shares: &GrowthShares, unused: u64) -> String {
+/// * `private`: the private pools at the end, if there are any.
+pub fn shares_sentence(shares: &GrowthShares, unused: u64, private: Option<PrivatePools>) -> String {
     let size = |bytes: u64| format::bytes(bytes as f64);
     let GrowthShares { bytes, demand, fragmentation, other } = *shares;
+    let private = private.map(|pools| private_pools(&pools)).unwrap_or_default();
     if bytes == 0 {
-        return format!("Reserved memory did not grow; {} are unused at the end", size(unused));
+        return format!("Reserved memory did not grow; {} are unused at the end{private}", size(unused));
     }
     format!(
-        "Reserved grew by {} to its peak: {} demand, {} fragmentation, {} other; {} are unused at the end",
+        "Reserved grew by {} to its peak: {} demand, {} fragmentation, {} other; {} are unused at the end{private}",
         size(bytes),
         size(demand),
         size(fragmentation),

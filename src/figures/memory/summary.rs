@@ -95,12 +95,13 @@ pub fn memory<'a>() -> Part<DeviceMemory<'a>> {
         .report(
             "rank device pid source events peak_allocated_bytes peak_allocated_at peak_reserved_bytes \
              start_allocated_bytes end_allocated_bytes end_reserved_bytes end_unused_bytes end_largest_free_bytes \
-             end_pinned_bytes fragmentation efficiency device_total_bytes confidence",
+             end_pinned_bytes end_private_bytes end_private_unused_bytes fragmentation efficiency device_total_bytes \
+             confidence",
         )
         .json(
             "rank device pid source events peak_allocated_bytes peak_allocated_at peak_reserved_bytes \
              end_allocated_bytes end_reserved_bytes start_allocated_bytes fragmentation end_pinned_bytes efficiency \
-             end_unused_bytes end_largest_free_bytes device_total_bytes summary categories reserved_growth \
+             end_unused_bytes end_largest_free_bytes end_private_bytes end_private_unused_bytes device_total_bytes summary categories reserved_growth \
              oom peak_by_stack live_at_end by_place change_by_place growth leaks no_leaks gains confidence doubts",
         )
 }
@@ -109,6 +110,8 @@ fn amounts<'a>() -> Vec<Figure<DeviceMemory<'a>>> {
     const EFFICIENCY: &str = "Mean of what is allocated over mean of what is reserved, by time; by event without times";
     const FRAGMENTATION: &str = "Of what is free at the end, 1 - sum of squares / square of the sum over the free \
                                  stretches of each segment; the mean of the segments, weighted by their free bytes";
+    const PRIVATE: &str = "Reserved for private pools, of CUDA graphs or of torch.cuda.MemPool: only these can use it, \
+                           and it is given back once they are gone";
     const PINNED: &str = "Free at the end, but in segments that live blocks keep from being given back to the device";
     figures! { row: DeviceMemory<'a>;
         number "pid", "Process", 80, Cell::or_empty(row.history.pid, Cell::Id),
@@ -130,6 +133,11 @@ fn amounts<'a>() -> Vec<Figure<DeviceMemory<'a>>> {
             "Reserved when the recording ended, but in no block";
         number "end_largest_free_bytes", "Largest free at end", 120,
             Cell::or_empty(row.summary.end_largest_free, Cell::Bytes), "The largest free stretch of that";
+        number "end_private_bytes", "In private pools at end", 140,
+            Cell::or_empty(row.summary.end_private, |pools| Cell::Bytes(pools.reserved)), PRIVATE;
+        number "end_private_unused_bytes", "Unused of it", 90,
+            Cell::or_empty(row.summary.end_private, |pools| Cell::Bytes(pools.unused)),
+            "Of what is unused at the end the part in private pools: a graph writes there when it is replayed";
         number "device_total_bytes", "Memory of device", 110, Cell::or_empty(row.device_total, Cell::Bytes),
             "All memory of the device, where the file tells";
         number "efficiency", "Allocated share", 110, Cell::or_empty(row.summary.efficiency(), Cell::Share), EFFICIENCY;

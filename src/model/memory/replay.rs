@@ -1,9 +1,11 @@
 //! Replay of events in file order into lifetimes of blocks and segments.
 
+use std::collections::BTreeMap;
+
 use hashbrown::HashMap;
 
 use super::inconsistency::{Inconsistencies, Inconsistency};
-use super::kind::settle_kinds;
+use super::kind::{SMALL, settle_kinds};
 use super::segments::replay_segments;
 use super::{
     Allocations, BlockState, Curves, MemoryAction, MemoryHistory, MemorySource, PoolId, RawBlock, RawMemory, Segment,
@@ -12,6 +14,9 @@ use crate::model::{StackId, StringId, TimeNs, TimeRange};
 
 /// Block sizes of PyTorch's allocator are multiples of this (`kMinBlockSize`), in bytes.
 const MIN_BLOCK: u64 = 512;
+
+/// What torch_npu adds to each request, in bytes.
+const NPU_PADDING: u64 = 32;
 
 /// No segment is known.
 const NO_SEGMENT: u32 = u32::MAX;
@@ -112,6 +117,10 @@ struct Lives<'a> {
     links: Vec<u32>,
     /// The latest allocation at each address.
     latest: HashMap<u64, u32>,
+    /// Bytes that the allocator adds to each request.
+    padding: u64,
+    /// Size from which blocks are never split: `max_split_size`.
+    max_split: u64,
 }
 
 impl<'a> Lives<'a> {
@@ -122,6 +131,8 @@ impl<'a> Lives<'a> {
             allocations: Allocations::default(),
             links: vec![NONE; raw.events.len()],
             latest: HashMap::new(),
+            padding: padding(raw),
+            max_split: max_split(raw),
         };
         for block in &raw.before {
             let id = lives.add(block.addr, block.bytes, block.bytes, 0, PoolId::default(), StackId::default());
@@ -147,10 +158,10 @@ impl<'a> Lives<'a> {
         all.len() as u32 - 1
     }
 
-    /// The size of the block that serves a request.
+    /// The size of the block that serves a request, without what is too little to be split off behind it.
     fn block_bytes(&self, requested: u64) -> u64 {
         match self.raw.source {
-            MemorySource::Snapshot => requested.max(1).checked_next_multiple_of(MIN_BLOCK).unwrap_or(requested),
+            MemorySource::Snapshot => rounded(requested, self.padding),
             _ => requested,
         }
     }
@@ -262,7 +273,8 @@ impl<'a> Lives<'a> {
         }
     }
 
-    /// Finds the segment of each block: the one reserved at its address when it was allocated.
+    /// Finds the segment of each block: the one reserved at its address when it was allocated; and its whole size, see
+    /// [`Self::with_remainder`].
     fn find_segments(&mut self, segments: &[Segment]) {
         if segments.is_empty() {
             return;
@@ -271,8 +283,12 @@ impl<'a> Lives<'a> {
         by_birth.sort_by_key(|&i| self.allocations.start[i as usize]);
         let mut by_end: Vec<u32> = (0..segments.len() as u32).collect();
         by_end.sort_by_key(|&i| segments[i as usize].end);
-        let mut live = std::collections::BTreeMap::new();
+        let mut live = BTreeMap::new();
         let (mut opened, mut closed) = (0, 0);
+        let is_large = |all: &Allocations, i: usize| all.bytes[i] > SMALL;
+        let of_before = by_birth.iter().take_while(|&&i| self.allocations.start[i as usize] == 0);
+        let of_before = of_before.filter(|&&i| is_large(&self.allocations, i as usize));
+        let mut blocks: BTreeMap<u64, u32> = of_before.map(|&i| (self.allocations.addr[i as usize], i)).collect();
         for i in by_birth.into_iter().map(|i| i as usize) {
             let state = self.allocations.start[i];
             while let Some(&segment) = by_end.get(closed).filter(|&&at| segments[at as usize].end <= state) {
@@ -295,7 +311,38 @@ impl<'a> Lives<'a> {
                 addr - segment.addr < segment.bytes
             });
             self.allocations.segment[i] = found.unwrap_or(NO_SEGMENT);
+            if is_large(&self.allocations, i) {
+                blocks.insert(addr, i as u32);
+                // The file tells the size of those that are live at the end.
+                let is_told = self.raw.end.is_some() && self.is_live(i as u32);
+                let segment = found.map(|at| &segments[at as usize]).filter(|of| !of.is_expandable && !is_told);
+                if let Some(segment) = segment.filter(|_| self.raw.source == MemorySource::Snapshot) {
+                    self.allocations.bytes[i] = self.with_remainder(i, segment, &mut blocks);
+                }
+            }
         }
+    }
+
+    /// The size of a large block with the free memory behind it, if the allocator does not split that off: up to 1 MiB,
+    /// or any of blocks from `max_split_size` on. So no smaller free range exists in a large segment, and the block keeps
+    /// it for its life. Expandable segments split off any rest.
+    ///
+    /// * `blocks`: large blocks by address; those that were freed by the start of this one are removed on the way.
+    /// * Cost: O(log m) for m blocks, amortized.
+    fn with_remainder(&self, block: usize, segment: &Segment, blocks: &mut BTreeMap<u64, u32>) -> u64 {
+        let all = &self.allocations;
+        let (addr, bytes) = (all.addr[block], all.bytes[block]);
+        let end = addr.saturating_add(bytes);
+        let mut until = segment.addr.saturating_add(segment.bytes);
+        while let Some((&next, &other)) = blocks.range(end..until).next() {
+            if all.end[other as usize] > all.start[block] {
+                until = next;
+                break;
+            }
+            blocks.remove(&next);
+        }
+        let rest = until.saturating_sub(end);
+        if rest <= SMALL || bytes >= self.max_split { bytes + rest } else { bytes }
     }
 
     /// Sets the category of each block, if any is recorded.
@@ -314,6 +361,32 @@ impl<'a> Lives<'a> {
             }
         }
     }
+}
+
+/// A request as PyTorch's allocator rounds it, in bytes.
+fn rounded(requested: u64, padding: u64) -> u64 {
+    let padded = requested.max(1).saturating_add(padding);
+    padded.checked_next_multiple_of(MIN_BLOCK).unwrap_or(requested)
+}
+
+/// What the allocator adds to each request before it rounds: 32 bytes on Ascend devices, as the sizes of the blocks at
+/// the end show; nothing elsewhere.
+fn padding(raw: &RawMemory) -> u64 {
+    let blocks = raw.end.iter().flatten().flat_map(|segment| &segment.blocks);
+    let is_padded = blocks.filter(|block| block.state != BlockState::Inactive && block.requested > 0).map(|block| {
+        let [plain, padded] = [0, NPU_PADDING].map(|padding| rounded(block.requested, padding));
+        i64::from(padded == block.bytes && plain != padded) - i64::from(plain == block.bytes && plain != padded)
+    });
+    if is_padded.sum::<i64>() > 0 { NPU_PADDING } else { 0 }
+}
+
+/// The allocator's `max_split_size` in bytes; without one it is negative or the largest number.
+fn max_split(raw: &RawMemory) -> u64 {
+    let setting = raw.settings.iter().find(|(key, _)| key == "max_split_size");
+    setting
+        .and_then(|(_, text)| text.parse::<i64>().ok()?.try_into().ok())
+        .filter(|&bytes| bytes > 0)
+        .unwrap_or(u64::MAX)
 }
 
 /// Clamps sizes so that sums fit into 64 bits, even for malformed files.

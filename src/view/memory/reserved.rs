@@ -10,6 +10,7 @@ use crate::analysis::memory::live::GroupKey;
 use crate::analysis::memory::oom::OomCard;
 use crate::analysis::memory::reserved::{Cause, Growth, PinnedRange, shares};
 use crate::analysis::memory::signature::Signatures;
+use crate::analysis::memory::summary::summary;
 use crate::answers::memory::{CARD_STACKS, GrowthOfReserved, GrowthPins, OomCards, StackLabels, StackSignatures};
 use crate::answers::{Analysis, Answer, Query, Work};
 use crate::command::Command;
@@ -297,10 +298,9 @@ impl Analysis for ReservedTables {
         let figures = oom().data(cards.iter().take(MAX_CARDS).map(figures));
         let count = |cause: Cause| (cause, growth.iter().filter(|growth| growth.cause == cause).count() as u64);
         let counts = [Cause::Fragmentation, Cause::Demand, Cause::Unexplained, Cause::NoRequest].map(count).into();
-        let curves = &of.history().curves;
-        let unused =
-            curves.reserved.last().zip(curves.active.last()).map_or(0, |(all, used)| all.saturating_sub(*used));
-        let why = shares(of.history(), &growth).map_or_else(String::new, |shares| shares_sentence(&shares, unused));
+        let summary = summary(of.history());
+        let why = shares(of.history(), &growth)
+            .map_or_else(String::new, |shares| shares_sentence(&shares, summary.end_unused(), summary.end_private));
         Some(Tables { counts, why, growth, cards, figures, signatures, labels, table })
     }
 }

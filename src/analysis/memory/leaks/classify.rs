@@ -1,5 +1,6 @@
 //! Classification of each signature's growth as a leak candidate or as explained.
 
+use super::enough::{comes_back, is_settling};
 use super::failures::Failures;
 use super::series::{Crossing, Series};
 use super::stretch::{level_since, onset};
@@ -74,6 +75,7 @@ impl Criteria<'_> {
         let third = (whole + 1) / 3;
         let is_over = growth as f64 >= least
             && (level_since(&counted).is_some()
+                || is_settling(&counted)
                 || third >= 2 && (last - counted[whole - third]) as f64 <= 0.1 * growth as f64);
         if is_over && self.survivors(blocks, warm_up).kept >= thresholds.min_kept {
             return explain(Verdict::WarmUpCache);
@@ -81,13 +83,14 @@ impl Criteria<'_> {
         // A late rise is judged by itself, else all steps that count.
         let late = onset(&counted).and_then(|from| {
             let judged = self.judge(blocks, &counted[from..], boundaries[from])?;
-            judged.is_leak.then_some((judged, Some(boundaries[from])))
+            judged.is_leak.then_some((judged, from))
         });
-        let found_growth = late.or_else(|| Some((self.judge(blocks, &counted, warm_up)?, None)));
-        let Some((Judged { trend, survivors, rate, is_leak, verdict }, since_step)) = found_growth else { return };
+        let found_growth = late.or_else(|| Some((self.judge(blocks, &counted, warm_up)?, 0)));
+        let Some((Judged { trend, survivors, rate, is_leak, verdict }, from)) = found_growth else { return };
         if !is_leak {
             return verdict.into_iter().for_each(explain);
         }
+        let growth = counted[whole] - counted[from];
         let severity = match growth {
             growth if growth > thresholds.high_growth as i64 => Severity::High,
             growth if growth > thresholds.medium_growth as i64 => Severity::Warn,
@@ -97,7 +100,7 @@ impl Criteria<'_> {
         found.candidates.push(LeakCandidate {
             signature,
             bytes_per_step: rate,
-            since_step,
+            since_step: (from > 0).then(|| boundaries[from]),
             slope_share: 0.0,
             growth_bytes: growth,
             live_bytes,
@@ -119,8 +122,10 @@ impl Criteria<'_> {
         let rises = counted.windows(2).filter(|pair| pair[1] > pair[0]).count();
         let is_most_rising = rises as f64 / n.max(1) as f64 >= thresholds.min_monotonic;
         let survivors = self.survivors(blocks, first);
-        let is_seldom = survivors.kept_steps >= thresholds.min_seldom_steps;
-        if n < thresholds.min_steps || !(is_most_rising || is_seldom) {
+        let is_seldom =
+            survivors.kept_steps >= thresholds.min_seldom_steps || comes_back(counted) >= thresholds.min_repeated_steps;
+        let is_seen_twice = rises >= 2 && survivors.kept_steps >= 2;
+        if n < thresholds.min_steps || !(is_most_rising || is_seldom || is_seen_twice) {
             return None;
         }
         let trend = trend(counted);
@@ -135,6 +140,7 @@ impl Criteria<'_> {
             _ if is_steady && is_surviving => Some(Verdict::Released),
             true if is_steady && n >= thresholds.alarm_points => Some(Verdict::GrowingBuffer),
             true if is_rising && !is_steady && is_surviving && is_kept => Some(Verdict::BelowThreshold),
+            _ if !is_most_rising && is_kept && mean >= least && trend.tau > 0.0 => Some(Verdict::TooFewGains),
             _ => None,
         };
         Some(Judged {

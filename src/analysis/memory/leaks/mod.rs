@@ -2,6 +2,7 @@
 
 mod classify;
 mod confidence;
+mod enough;
 mod evidence;
 mod failures;
 #[cfg(test)]
@@ -14,7 +15,7 @@ mod total;
 
 pub use confidence::Confidence;
 pub use evidence::LeakEvidence;
-pub use total::{Total, TotalVerdict};
+pub use total::{Room, Total, TotalVerdict};
 
 use hashbrown::HashMap;
 
@@ -49,6 +50,8 @@ pub struct Thresholds {
     /// Smallest number of distinct steps whose blocks are never freed, for growth in fewer steps than
     /// [`Self::min_monotonic`].
     pub min_seldom_steps: usize,
+    /// The same for growth that comes back by the same number of bytes at even distances.
+    pub min_repeated_steps: usize,
     /// Smallest Kendall's tau of live bytes for such growth.
     pub min_seldom_tau: f64,
     /// Candidates whose gain is offset by losses elsewhere are dropped if the remaining ones account for at
@@ -58,7 +61,8 @@ pub struct Thresholds {
     pub max_warm_up: usize,
     /// Growth of total memory, in bytes per step, that raises an alarm.
     pub alarm_bytes_per_step: f64,
-    /// Number of step boundaries required for that.
+    /// Number of step boundaries from which a series is long: peaks and reserved memory are judged from there on. Of
+    /// live bytes fewer are enough if they are regular; see [`enough`].
     pub alarm_points: usize,
     /// Growth of total memory in bytes that raises an alarm.
     pub alarm_growth: u64,
@@ -81,6 +85,7 @@ impl Default for Thresholds {
             survivor_delay: 1,
             min_kept: 2.0 / 3.0,
             min_seldom_steps: 6,
+            min_repeated_steps: 4,
             min_seldom_tau: 0.5,
             min_attributed: 2.0 / 3.0,
             max_warm_up: 5,
@@ -107,6 +112,8 @@ pub enum Verdict {
     WarmUpCache,
     /// Grows step after step and stays, but by less than the smallest growth of a leak.
     BelowThreshold,
+    /// Grew and stays, but in two or three steps only, which a cache may do as well.
+    TooFewGains,
     /// Allocated before the end of the warm-up, and still live at the last boundary.
     Setup,
     /// Grows like a leak, but other signatures shrink by as much: allocations moved from those to this one.
@@ -121,6 +128,7 @@ impl Verdict {
             Self::GrowingBuffer => "growing_buffer",
             Self::WarmUpCache => "warm_up_cache",
             Self::BelowThreshold => "below_threshold",
+            Self::TooFewGains => "too_few_gains",
             Self::Setup => "setup",
             Self::Offset => "offset",
         }
@@ -138,7 +146,8 @@ pub struct LeakCandidate {
     pub since_step: Option<usize>,
     /// Share of the slopes of all candidates, 0 to 1.
     pub slope_share: f64,
-    /// Live bytes at the last boundary minus those at the first after the warm-up.
+    /// Live bytes at the last boundary minus those at `since_step`, else at the first after the warm-up. As for
+    /// [`Total::growth_bytes`], steps in which memory ran out count only if it grew in them.
     pub growth_bytes: i64,
     /// Live bytes and blocks at each boundary, including the warm-up.
     pub live_bytes: Vec<i64>,
@@ -292,13 +301,7 @@ fn find_growth(
         {
             total.begin_with(history, steps, &failures, warm_up, since);
         }
-        // Where the last step or what follows it failed, memory has run out already.
-        let last = steps.boundaries[steps.len() - 1];
-        let has_room = history.ooms.last().is_none_or(|oom| oom.event < last);
-        let room = capacity
-            .filter(|_| has_room)
-            .zip(history.curves.reserved.last())
-            .map(|(most, &reserved)| most.saturating_sub(reserved));
+        let room = Room::of(history, steps, capacity);
         total.classify(&found.candidates, steps.is_reliable(), room, thresholds);
         found.total = Some(total);
     }

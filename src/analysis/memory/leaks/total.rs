@@ -1,11 +1,13 @@
 //! Growth of total memory from step to step.
 
+use super::enough::{RISING, is_level, is_settling, rising_tau};
 use super::failures::Failures;
 use super::stretch::{LEVEL, MIN_STRETCH, Stretch, level_since};
 use super::{LeakCandidate, Thresholds};
 use crate::analysis::memory::steps::Steps;
 use crate::analysis::memory::trend::{Trend, trend};
 use crate::model::MemoryHistory;
+use crate::model::memory::MemorySource;
 
 /// How total memory develops from step to step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +25,40 @@ pub enum TotalVerdict {
     TooFewSteps,
     /// The steps are a guess that no verdict may rest on.
     IrregularSteps,
+}
+
+/// What an allocator can still reserve at the end of a recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Room {
+    /// Bytes: the memory of the device, or what the process had of it when a request failed, less what is reserved. Where
+    /// the driver's own allocations are recorded, less these.
+    Known(u64),
+    /// Memory has run out already.
+    RanOut,
+    /// The file does not tell what is reserved.
+    NoReserved,
+    /// The file does not tell how much memory the device has.
+    #[default]
+    NoTotal,
+}
+
+impl Room {
+    /// * `capacity`: bytes that the allocator can reserve at most, if known.
+    pub fn of(history: &MemoryHistory, steps: &Steps, capacity: Option<u64>) -> Self {
+        let curves = &history.curves;
+        let taken = match history.source {
+            MemorySource::Driver => curves.active.last(),
+            _ => curves.reserved.last().filter(|_| history.has_segments),
+        };
+        // Where the last step or what follows it failed, memory has run out already.
+        let end = steps.boundaries[steps.len() - 1];
+        match (taken, capacity) {
+            _ if history.ooms.last().is_some_and(|oom| oom.event >= end) => Self::RanOut,
+            (_, None) => Self::NoTotal,
+            (None, _) => Self::NoReserved,
+            (Some(&taken), Some(capacity)) => Self::Known(capacity.saturating_sub(taken)),
+        }
+    }
 }
 
 impl TotalVerdict {
@@ -53,7 +89,7 @@ pub struct Total {
     pub reserved_trend: Trend,
     /// Trend of what is reserved beyond the most that was in use so far.
     pub excess_trend: Trend,
-    /// Live bytes at the last boundary minus those at the first.
+    /// Live bytes at the last boundary minus those at [`Self::since_step`], else at the first.
     pub growth_bytes: i64,
     /// The step from which live bytes rise, if they were level before.
     pub since_step: Option<usize>,
@@ -64,15 +100,21 @@ pub struct Total {
     pub is_alarm: bool,
     /// The same for reserved bytes, while live bytes between steps are level.
     pub is_reserved_alarm: bool,
-    /// Steps until memory runs out at this rate; `None` without growth or if the capacity is unknown or
-    /// the steps are not reliable.
+    /// Steps until memory runs out at this rate; `None` without growth, if the room is not known, or if the steps are
+    /// not reliable.
     pub steps_to_oom: Option<f64>,
+    /// What the allocator can still reserve.
+    pub room: Room,
     pub verdict: TotalVerdict,
     /// Number of boundaries considered.
     pub points: usize,
     /// Whether reserved bytes, and peaks, rise to the end: in the last third by at least half of the mean.
     is_reserved_rising: bool,
     is_peak_rising: bool,
+    /// Whether live bytes are exactly level, to the end.
+    is_level: bool,
+    /// Whether live bytes rise from step to step beyond chance, see [`rising_tau`], and are not about to become level.
+    is_certain: bool,
 }
 
 /// Measures live, peak and reserved bytes per step; the verdict is set later by [`Total::classify`].
@@ -107,25 +149,36 @@ pub fn total(
     let excess: Vec<i64> = excess.collect();
     // Without survivors to look at, a late rise must last as long as an alarm requires.
     let stretch = Stretch::of(&live, thresholds.alarm_points);
-    let growth_bytes = live.last().zip(live.first()).map_or(0, |(last, first)| last - first);
+    let level_from = stretch.level_since.unwrap_or_default();
     Total {
         trend: stretch.trend,
         peak_trend: trend(&peaks),
         reserved_trend: trend(&reserved),
         excess_trend: trend(&excess),
-        growth_bytes,
+        growth_bytes: gain(&live[stretch.from..]),
         since_step: (stretch.from > 0).then(|| counted[stretch.from]),
         level_since: stretch.level_since.map(|point| counted[point]),
         is_alarm: false,
         is_reserved_alarm: false,
         steps_to_oom: None,
+        room: Room::default(),
         verdict: TotalVerdict::TooFewSteps,
         points: live.len(),
         is_reserved_rising: is_rising_to_the_end(&reserved),
         // Peaks that rose with live bytes are level with them, too.
         is_peak_rising: is_rising_to_the_end(&peaks)
             && !stretch.level_since.is_some_and(|point| is_level_from(&peaks, point)),
+        is_level: is_level(&live[level_from..], thresholds.min_bytes_per_step),
+        is_certain: is_certain(&live[stretch.from..], &stretch.trend),
     }
+}
+
+fn gain(series: &[i64]) -> i64 {
+    series.last().zip(series.first()).map_or(0, |(last, first)| last - first)
+}
+
+fn is_certain(series: &[i64], trend: &Trend) -> bool {
+    trend.tau >= rising_tau(series.len()) - 1e-9 && !is_settling(series)
 }
 
 /// Whether a series rises in its last third by at least half of what a line would. Caches of the allocator that settle
@@ -144,9 +197,6 @@ fn is_level_from(series: &[i64], point: usize) -> bool {
     (last - at) as f64 <= LEVEL * (last - first) as f64
 }
 
-/// Kendall's tau from which a series counts as rising: five of six pairs rise.
-const RISING: f64 = 2.0 / 3.0;
-
 fn rises(trend: &Trend, thresholds: &Thresholds) -> bool {
     trend.slope >= thresholds.min_bytes_per_step && trend.tau >= RISING
 }
@@ -154,7 +204,7 @@ fn rises(trend: &Trend, thresholds: &Thresholds) -> bool {
 impl Total {
     /// Whether live bytes grow from step to step, to the end.
     pub fn rises(&self, thresholds: &Thresholds) -> bool {
-        rises(&self.trend, thresholds) && self.points > thresholds.min_steps && self.level_since.is_none()
+        rises(&self.trend, thresholds) && self.is_certain && self.level_since.is_none()
     }
 
     /// Judges live bytes over the steps of the leaks that explain most of their growth: one leak has one first step.
@@ -172,32 +222,27 @@ impl Total {
         let live: Vec<i64> = live.collect();
         let counted = failures.completed(since.unwrap_or(from), &live);
         let counted: Vec<i64> = counted.into_iter().map(|boundary| live[boundary]).collect();
-        (self.trend, self.since_step) = (trend(&counted), since);
+        (self.trend, self.since_step, self.growth_bytes) = (trend(&counted), since, gain(&counted));
+        self.is_certain = is_certain(&counted, &self.trend);
     }
 
     /// Sets the verdict, alarms and steps until memory runs out.
     ///
-    /// Peaks and reserved memory may rise by chance if batch sizes vary, so they must rise in most pairs of
-    /// steps and over as many steps as an alarm requires.
+    /// How many steps are enough is said in [`enough`](super::enough).
     ///
     /// * `is_reliable`: whether an alarm may rest on the steps.
-    /// * `room`: bytes that the allocator can still reserve, if known.
-    pub fn classify(
-        &mut self,
-        candidates: &[LeakCandidate],
-        is_reliable: bool,
-        room: Option<u64>,
-        thresholds: &Thresholds,
-    ) {
+    pub fn classify(&mut self, candidates: &[LeakCandidate], is_reliable: bool, room: Room, thresholds: &Thresholds) {
         let is_long = self.points >= thresholds.alarm_points;
         let is_growing = self.rises(thresholds);
-        let has_rising_peaks = rises(&self.peak_trend, thresholds) && is_long && self.is_peak_rising;
-        let has_rising_excess = rises(&self.excess_trend, thresholds) && is_long && self.is_reserved_rising;
+        let may_rise = [self.peak_trend, self.excess_trend].map(|trend| rises(&trend, thresholds));
+        let has_rising_peaks = may_rise[0] && is_long && self.is_peak_rising;
+        let has_rising_excess = may_rise[1] && is_long && self.is_reserved_rising;
+        let is_enough = is_long || self.is_level && may_rise == [false, false];
         self.verdict = if !is_reliable {
             TotalVerdict::IrregularSteps
         } else if !candidates.is_empty() || is_growing {
             TotalVerdict::Growth
-        } else if !is_long {
+        } else if !is_enough {
             TotalVerdict::TooFewSteps
         } else if has_rising_peaks && !(has_rising_excess && self.excess_trend.slope > self.peak_trend.slope) {
             TotalVerdict::Ratchet
@@ -209,14 +254,18 @@ impl Total {
             TotalVerdict::Flat
         };
         let leaked: f64 = candidates.iter().map(|candidate| candidate.bytes_per_step).sum();
-        let is_steep = |slope: f64| slope > thresholds.alarm_bytes_per_step && is_long;
+        let is_steep = |slope: f64| slope > thresholds.alarm_bytes_per_step;
         let is_large = is_growing && self.growth_bytes > thresholds.alarm_growth as i64;
         self.is_alarm = is_reliable && (is_growing && is_steep(self.trend.slope) || is_steep(leaked) || is_large);
         self.is_reserved_alarm = is_reliable
+            && is_long
             && is_steep(self.reserved_trend.slope)
             && rises(&self.reserved_trend, thresholds)
             && self.is_reserved_rising
             && (has_rising_excess || has_rising_peaks && !is_growing);
-        self.steps_to_oom = room.filter(|_| is_reliable && is_growing).map(|room| room as f64 / self.trend.slope);
+        self.room = room;
+        if let (Room::Known(room), true) = (room, is_reliable && is_growing) {
+            self.steps_to_oom = Some(room as f64 / self.trend.slope);
+        }
     }
 }

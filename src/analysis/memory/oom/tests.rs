@@ -3,7 +3,7 @@
 use super::*;
 use crate::analysis::memory::fixture::{Script, history};
 use crate::analysis::memory::live;
-use crate::model::memory::MemoryAction::{FreeRequested, SegmentAlloc, SegmentFree};
+use crate::model::memory::MemoryAction::{FreeRequested, SegmentAlloc, SegmentFree, SegmentMap};
 use crate::model::memory::MemoryPool;
 use crate::model::{DeviceInfo, StackId};
 
@@ -175,7 +175,10 @@ fn the_cause_of_a_failure_is_demand_fragmentation_or_a_limit() {
     ];
     for (reserved, active, free, total, requested, own, cause, short_by) in cases {
         let card = cause_of(reserved, active, free, total, requested, own);
-        assert_eq!((card.cause, card.short_by), (cause, short_by), "{requested} of {reserved}, {active}, {free:?}");
+        let Shortfall { bytes, demand, fragmentation } = card.shortfall;
+        let largest = card.largest_free.max(card.device_free.unwrap_or_default());
+        assert_eq!((bytes, bytes), (demand + fragmentation, requested.saturating_sub(largest)), "{requested}");
+        assert_eq!((card.cause, demand), (cause, short_by), "{requested} of {reserved}, {active}, {free:?}");
         let says_full = card.hints.iter().any(|hint| matches!(hint, OomHint::InUse { .. }));
         let has_setting = card.hints.iter().any(|hint| !hint.setting().is_empty());
         assert!(!says_full || cause != Fragmentation, "{:?}", card.hints);
@@ -191,7 +194,7 @@ fn a_request_larger_than_the_device_gets_no_advice() {
     script.event(SegmentFree, 100 * MIB, 2 * MIB, StackId(0));
     script.oom(90 * MIB, Some(30 * MIB));
     let card = card_of(script, Some(80 * MIB));
-    assert_eq!((card.cause, card.exceeded(), card.short_by), (OomCause::Demand, Some(80 * MIB), 58 * MIB));
+    assert_eq!((card.cause, card.exceeded(), card.shortfall.demand), (OomCause::Demand, Some(80 * MIB), 58 * MIB));
     assert!(card.hints.is_empty(), "{:?}", card.hints);
 }
 
@@ -217,4 +220,22 @@ fn a_limit_of_the_settings_explains_a_failure() {
     }
     let free = card(&[("per_process_memory_fraction", "1.0")], 30 * MIB);
     assert_eq!((free.fraction, free.allowed()), (None, None));
+}
+
+#[test]
+fn only_one_piece_serves_a_request() {
+    let with = |is_expandable: bool| {
+        let mut script = Script::default();
+        let action = if is_expandable { SegmentMap } else { SegmentAlloc };
+        // 60 MiB with a block at 20 MiB: 20 and 38 MiB are free, and room follows.
+        script.event(action, 1 << 40, 60 * MIB, StackId(0));
+        script.alloc((1 << 40) + 20 * MIB, 2 * MIB, StackId(0));
+        script.oom(90 * MIB, Some(30 * MIB));
+        card_of(script, None)
+    };
+    let parts =
+        |card: &OomCard| [card.shortfall.bytes, card.shortfall.demand, card.shortfall.fragmentation].map(|n| n / MIB);
+    // 38 MiB alone; with the 30 MiB that the device has left they are one piece if they can be extended.
+    assert_eq!(parts(&with(false)), [52, 2, 50]);
+    assert_eq!((parts(&with(true)), with(true).extendable), ([22, 2, 20], 38 * MIB));
 }
