@@ -182,6 +182,7 @@ fn request(args: &Args) -> Result<Request, Failure> {
         recorder,
         place,
         grace: Duration::from_secs(args.grace),
+        time_limit: None,
         is_shown: true,
     })
 }

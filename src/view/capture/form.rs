@@ -89,6 +89,7 @@ impl Form {
             recorder: if self.is_plain { Recorder::None } else { Recorder::PyTorch(options) },
             place: Place::In(root),
             grace: GRACE,
+            time_limit: None,
             is_shown: false,
         })
     }
