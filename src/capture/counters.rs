@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::launch;
 use crate::live::{Monitor, Recorder};
 
 /// The file in the folder of a run, once the run has ended.
@@ -42,4 +43,12 @@ pub fn keep(folder: &Path) {
         Ok(_) => std::fs::remove_file(&unfinished),
         Err(_) => Ok(()),
     };
+}
+
+/// A new file among the user's runs for what a person records without one, in a folder named by the time.
+///
+/// Errors: the folder cannot be made, or the user has none.
+pub fn new_file() -> std::io::Result<PathBuf> {
+    let none = || std::io::Error::other("there is no folder for it: set XDG_DATA_HOME or HOME");
+    Ok(launch::create(&launch::root().ok_or_else(none)?, "gpus")?.join(FILE))
 }

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-pub use self::folder::{Earlier, Kind, Manifest, Recorded, delete, list, results, root, shown_time};
+pub use self::folder::{Earlier, Kind, Manifest, Recorded, create, delete, list, results, root, shown_time};
 pub use self::launchers::{Launched, launched};
 pub use self::output::{Output, OutputLine, Stream};
 pub use self::recorder::{ONE_RECORDER, Recorder, overhead};
@@ -130,6 +130,16 @@ impl Request {
             }
         }
         self.recorder.obstacle(&self.argv).map_or(Ok(()), |why| Err(LaunchError::Obstacle(why)))
+    }
+
+    /// What may keep a run without results although it can begin: a sentence. Starts the program's interpreter.
+    fn warning(&self, folder: &Path) -> Option<String> {
+        let Recorder::PyTorch(_) = self.recorder else { return None };
+        let place = self.working_folder.clone().or_else(|| std::env::current_dir().ok())?;
+        let path = self.value("PATH").unwrap_or_default();
+        pytorch::without_torch(&self.argv, &place, &path, |command| {
+            command.envs(self.additions(folder)).current_dir(&place);
+        })
     }
 
     /// What names the folder: the script if there is one, else the program.
@@ -297,11 +307,19 @@ impl Run {
 
     /// Waits for the end and returns the last status.
     pub fn wait(&self) -> Status {
-        let mut state = self.shared.lock();
-        while state.status.stage < Stage::Ended {
-            state = self.shared.has_ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(status) = self.wait_at_most(Duration::from_secs(3600)) {
+                return status;
+            }
         }
-        state.status.clone()
+    }
+
+    /// The last status, if the run ends within this time.
+    pub fn wait_at_most(&self, time: Duration) -> Option<Status> {
+        let is_on = |state: &mut State| state.status.stage < Stage::Ended;
+        let waited = self.shared.has_ended.wait_timeout_while(self.shared.lock(), time, is_on);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        (state.status.stage == Stage::Ended).then(|| state.status.clone())
     }
 }
 

@@ -45,6 +45,7 @@ pub fn start<A: Send + 'static>(
     if let Some(place) = &request.working_folder {
         command.current_dir(place);
     }
+    let notes = request.warning(folder).into_iter().collect();
     let alongside = alongside(folder);
     let switching = match &request.recorder {
         Recorder::Nsys(profile) if profile.is_switched() => {
@@ -62,7 +63,7 @@ pub fn start<A: Send + 'static>(
         processes: Vec::new(),
         switch: switching.as_ref().map(Switching::state),
         exit: None,
-        notes: Vec::new(),
+        notes,
     };
     let state = State { status, output: Output::default(), stops: 0, wants_on: None, is_new: true };
     let state = Mutex::new(state);

@@ -15,6 +15,7 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
+use super::SearchPaths;
 use crate::capture::launch::Output;
 use crate::capture::registry;
 
@@ -176,6 +177,19 @@ impl Profile {
         });
         notes
     }
+}
+
+/// The `nsys` that records: the user's choice, else the first that is found.
+///
+/// Errors: there is none, and how to get one, as a sentence.
+pub fn recorder(chosen: Option<PathBuf>) -> std::result::Result<PathBuf, String> {
+    let search = SearchPaths::of_machine(chosen);
+    search.candidates().into_iter().next().ok_or_else(|| {
+        format!(
+            "No nsys was found (looked in {}): install Nsight Systems, or record with something else",
+            search.described()
+        )
+    })
 }
 
 /// What a message of `nsys` means for a person, if it is about something that is missing.
