@@ -5,17 +5,27 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use clap::builder::PossibleValue;
 use clap::{Parser as _, ValueEnum};
 
-use super::output::write_stderr;
+use super::output::{write, write_stderr};
 use super::{Cli, Failure, Headless, report};
-use crate::capture::launch::{self, Exit, Launched, Place, Recorder, Request, Run, Status, words};
-use crate::capture::pytorch;
+use crate::capture::counters::Counters;
+use crate::capture::launch::{
+    self, Exit, Launched, ONE_RECORDER, Place, Recorder, Request, Run, Status, Switch, overhead, words,
+};
+use crate::capture::{nsys, pytorch};
 use crate::figures::format;
+use crate::live::Monitor;
+
+/// How often a signal to switch the recorder is looked for.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Arguments of `lacuna capture`.
 #[derive(Debug, clap::Args)]
@@ -24,8 +34,17 @@ pub struct Args {
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
     /// How the program is recorded
-    #[arg(long = "with", value_enum, value_name = "RECORDER", default_value_t = Way::Pytorch)]
-    pub way: Way,
+    #[arg(long, alias = "with", value_enum, value_name = "RECORDER", default_value_t = Backend::Pytorch)]
+    pub backend: Backend,
+    /// Print the command line as it will run, what recording costs, and what would keep it from running
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Stop the program after so many seconds, as Ctrl+C does
+    #[arg(long, value_name = "N")]
+    pub seconds: Option<u64>,
+    /// Do not record what the GPUs do meanwhile; without a GPU and its driver it is never recorded
+    #[arg(long)]
+    pub no_gpu_counters: bool,
     /// The folder for results, which must be empty or new; without this it is made in Lacuna's data folder
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
@@ -45,19 +64,80 @@ pub struct Args {
     pub steps: Steps,
     #[command(flatten)]
     pub contents: Contents,
+    #[command(flatten)]
+    pub nsys: Nsys,
 }
 
 /// How a program is recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Way {
-    /// torch.profiler in every Python process that imports torch; costs 5 to 15 % of host time, more with stacks
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
     Pytorch,
-    /// Not at all: only run it
+    Nsys,
+    Cupti,
     None,
+}
+
+impl ValueEnum for Backend {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Pytorch, Self::Nsys, Self::Cupti, Self::None]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let (name, what, cost) = match self {
+            Self::Pytorch => {
+                ("pytorch", "torch.profiler in every Python process that imports torch", overhead::PYTORCH)
+            }
+            Self::Nsys => ("nsys", "Nsight Systems, where it is installed", overhead::NSYS),
+            Self::Cupti => ("cupti", "Lacuna's own recorder in any program with CUDA or NVTX", overhead::CUPTI),
+            Self::None => ("none", "Not at all: only run it", ""),
+        };
+        let end = if cost.is_empty() { String::new() } else { format!(". {cost}") };
+        Some(PossibleValue::new(name).help(format!("{what}{end}")))
+    }
+}
+
+/// What nsys records; its options have the names that they have there.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Options of --backend nsys")]
+pub struct Nsys {
+    /// The nsys to use: a program, or the folder of an installation; without this it is looked for
+    #[arg(long, value_name = "PATH")]
+    pub nsys: Option<PathBuf>,
+    /// The interfaces to trace, such as cuda,nvtx,osrt,cudnn,cublas,mpi
+    #[arg(long, value_name = "LIST", default_value = "cuda,nvtx,osrt")]
+    pub trace: String,
+    /// Record from cudaProfilerStart to cudaProfilerStop, or a range of NVTX: `cudaProfilerApi` or `nvtx:NAME`
+    #[arg(long, value_name = "RANGE")]
+    pub capture_range: Option<String>,
+    /// Record only on a signal: SIGUSR1 to Lacuna starts a recording, and the next one stops it, again and again
+    #[arg(long)]
+    pub by_hand: bool,
+    /// Seconds of the program before the recording
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    pub delay: u32,
+    /// Seconds of recording, after which the program goes on
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    pub duration: u32,
+    /// Also allocations of device memory
+    #[arg(long)]
+    pub cuda_memory_usage: bool,
+    /// Also hardware counters of all GPUs
+    #[arg(long)]
+    pub gpu_metrics: bool,
+    /// Also samples of call stacks, and when threads run
+    #[arg(long)]
+    pub sample: bool,
+    /// Nodes of CUDA graphs, instead of graphs as a whole
+    #[arg(long)]
+    pub graph_nodes: bool,
+    /// A further option of `nsys profile`, as `--nsys-option=--cudabacktrace=all`; may be repeated
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    pub nsys_option: Vec<String>,
 }
 
 /// Which part of a PyTorch program is recorded. Steps are those of its first optimizer.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Options of --backend pytorch")]
 pub struct Steps {
     /// Record the steps FIRST to END - 1, counted from 0; the first that can be recorded is 1
     #[arg(long, value_name = "FIRST:END", conflicts_with_all = ["wait", "warmup", "active", "repeat", "whole"])]
@@ -84,6 +164,7 @@ pub struct Steps {
 
 /// What is recorded of a PyTorch program.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Options of --backend pytorch")]
 pub struct Contents {
     /// Also Python call stacks, by which gaps are given to lines of code; slows the host down
     #[arg(long)]
@@ -116,30 +197,97 @@ pub struct Contents {
 /// Errors: the program cannot be started, or an argument is wrong.
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let request = request(args)?;
-    request.check().map_err(|error| Failure::Usage(error.to_string()))?;
-    launch::pass_signals_on();
-    let run = Run::start(&request, |_| (), || {}).map_err(|error| Failure::Usage(error.to_string()))?;
-    write_stderr(&format!("Lacuna runs: {}", run.command_line));
-    if let (Some(Launched { by, workers }), Way::Pytorch) = (launch::launched(&request.argv), args.way) {
-        let workers = workers.map_or("workers".to_owned(), |n| format!("{n} workers"));
-        let ranks = match &*args.steps.ranks {
-            "all" => "all ranks".to_owned(),
-            ranks => format!("rank {ranks} (--ranks)"),
-        };
-        write_stderr(&format!("Lacuna records {ranks} of the {workers} of {by}"));
+    if args.dry_run {
+        return dry_run(&request);
     }
-    let status = run.wait();
+    launch::pass_signals_on();
+    let monitor = Monitor::default();
+    let beside = |folder: &Path| (!args.no_gpu_counters).then(|| Counters::start(&monitor, folder));
+    let switched = args.nsys.by_hand.then(on_signal);
+    let run = Run::start(&request, beside, || {}).map_err(|error| Failure::Usage(error.to_string()))?;
+    write_stderr(&format!("Lacuna runs: {}", run.command_line));
+    for sentence in introduction(&request, args).into_iter().chain(run.status().notes) {
+        write_stderr(&sentence);
+    }
+    let status = wait(&run, switched.as_deref());
     let Some(exit) = status.exit else { return Ok(ExitCode::FAILURE) };
     tell(&run, &status, exit);
     if args.report && !status.results.is_empty() {
+        let nsys = args.nsys.nsys.iter().flat_map(|nsys| ["--nsys".into(), nsys.clone().into_os_string()]);
         let paths = status.results.iter().map(|result| result.path.clone().into_os_string());
-        let line = ["lacuna", "report"].map(OsString::from).into_iter().chain(paths);
+        let line = ["lacuna", "report"].map(OsString::from).into_iter().chain(nsys).chain(paths);
         let Ok(Cli { command: Some(Headless::Report(report)), .. }) = Cli::try_parse_from(line) else {
             return Err(Failure::Usage("The report could not be made".to_owned()));
         };
         report::run(&report)?;
     }
     Ok(ExitCode::from(exit.code()))
+}
+
+/// What a person may want to know when the program starts: sentences.
+fn introduction(request: &Request, args: &Args) -> Vec<String> {
+    let mut sentences: Vec<String> = request.recorder.overhead().map(str::to_owned).into_iter().collect();
+    if let (Some(Launched { by, workers }), Recorder::PyTorch(_)) = (launch::launched(&request.argv), &request.recorder)
+    {
+        let workers = workers.map_or("workers".to_owned(), |n| format!("{n} workers"));
+        let ranks = match &*args.steps.ranks {
+            "all" => "all ranks".to_owned(),
+            ranks => format!("rank {ranks} (--ranks)"),
+        };
+        sentences.push(format!("Lacuna records {ranks} of the {workers} of {by}"));
+    }
+    if args.nsys.by_hand {
+        sentences.push(format!("To start a recording, and again to stop it: kill -USR1 {}", std::process::id()));
+    }
+    sentences
+}
+
+/// Says what would run, and why it would not.
+fn dry_run(request: &Request) -> Result<ExitCode, Failure> {
+    let folder = match &request.place {
+        Place::In(root) => root.join("NEW"),
+        Place::At(folder) => folder.clone(),
+    };
+    let mut said = format!("{}\n", request.command_line(&folder));
+    if let Some(cost) = request.recorder.overhead() {
+        said.push_str(cost);
+        said.push('\n');
+    }
+    write(said.as_bytes(), None, &[])?;
+    request.check().map_err(|error| Failure::Usage(error.to_string()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Set by SIGUSR1.
+fn on_signal() -> Arc<AtomicBool> {
+    let is_asked = Arc::new(AtomicBool::new(false));
+    // Without a handler the signal ends Lacuna.
+    #[cfg(unix)]
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGUSR1, Arc::clone(&is_asked));
+    is_asked
+}
+
+/// Waits for the end of the program, and meanwhile lets the recorder be switched.
+fn wait(run: &Run, switched: Option<&AtomicBool>) -> Status {
+    let Some(switched) = switched else { return run.wait() };
+    let mut shown = Some(Switch::Off);
+    loop {
+        if let Some(status) = run.wait_at_most(LOOK) {
+            return status;
+        }
+        let switch = run.status().switch;
+        if switched.swap(false, Ordering::Relaxed) {
+            run.record(switch == Some(Switch::Off));
+        }
+        if switch != shown {
+            shown = switch;
+            write_stderr(match switch {
+                Some(Switch::On) => "The recording has started",
+                Some(Switch::Off) => "The recording has stopped",
+                _ => continue,
+            });
+        }
+    }
 }
 
 /// Says what was recorded and how to open it.
@@ -171,9 +319,23 @@ fn request(args: &Args) -> Result<Request, Failure> {
         words::assignment(text).ok_or_else(|| wrong(format!("--env takes NAME=VALUE: {}", text.display())))
     };
     let env = args.env.iter().map(assigned).collect::<Result<_, _>>()?;
-    let recorder = match args.way {
-        Way::Pytorch => Recorder::PyTorch(options(&args.steps, &args.contents)?),
-        Way::None => Recorder::None,
+    let (options, profile) = (options(&args.steps, &args.contents)?, profile(&args.nsys)?);
+    if args.backend != Backend::Pytorch && options != pytorch::Options::default() {
+        let text = format!("Options of the PyTorch profiler are of no use with another recorder: {ONE_RECORDER}");
+        return Err(wrong(text));
+    }
+    if args.backend != Backend::Nsys && profile != nsys::Profile::default() {
+        let text = format!("Options of nsys are of no use without --backend nsys: {ONE_RECORDER}");
+        return Err(wrong(text));
+    }
+    let recorder = match args.backend {
+        Backend::Pytorch => Recorder::PyTorch(options),
+        Backend::Nsys => {
+            let program = nsys::recorder(args.nsys.nsys.clone()).map_err(&wrong)?;
+            Recorder::Nsys(nsys::Profile { program, ..profile })
+        }
+        Backend::Cupti => Recorder::Cupti,
+        Backend::None => Recorder::None,
     };
     Ok(Request {
         argv: args.command.clone(),
@@ -182,7 +344,36 @@ fn request(args: &Args) -> Result<Request, Failure> {
         recorder,
         place,
         grace: Duration::from_secs(args.grace),
+        time_limit: args.seconds.map(Duration::from_secs),
         is_shown: true,
+    })
+}
+
+fn profile(args: &Nsys) -> Result<nsys::Profile, Failure> {
+    let (range, nvtx_range) = match args.capture_range.as_deref() {
+        None => (nsys::Range::Program, ""),
+        Some("cudaProfilerApi") => (nsys::Range::CudaProfilerApi, ""),
+        Some(range) => match range.strip_prefix("nvtx:").filter(|name| !name.is_empty()) {
+            Some(name) => (nsys::Range::Nvtx, name),
+            None => {
+                let text = format!("--capture-range takes cudaProfilerApi, or nvtx:NAME: {range}");
+                return Err(Failure::Usage(text));
+            }
+        },
+    };
+    Ok(nsys::Profile {
+        program: PathBuf::new(),
+        trace: args.trace.clone(),
+        range,
+        nvtx_range: nvtx_range.to_owned(),
+        by_hand: args.by_hand,
+        delay: args.delay,
+        duration: args.duration,
+        memory_usage: args.cuda_memory_usage,
+        gpu_metrics: args.gpu_metrics,
+        sampling: args.sample,
+        graph_nodes: args.graph_nodes,
+        others: args.nsys_option.clone(),
     })
 }
 

@@ -49,7 +49,7 @@ pub struct Session {
     /// Of the rules about time.
     pub thresholds: Thresholds,
     /// The watch over this machine's GPUs, which begins when a view asks for it.
-    pub live: Monitor,
+    pub live: Arc<Monitor>,
 }
 
 impl Session {

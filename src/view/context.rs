@@ -35,7 +35,7 @@ pub struct ViewContext<'a> {
     /// Of the rules.
     pub thresholds: &'a mut Thresholds,
     /// The watch over this machine's GPUs.
-    pub live: &'a Monitor,
+    pub live: &'a Arc<Monitor>,
     pub answers: &'a Answers,
     pub is_dark: bool,
     /// Whether the plain wheel zooms and Ctrl+wheel scrolls, instead of the other way round.

@@ -282,3 +282,25 @@ fn without_a_gpu_the_workload_says_so() {
         assert!(said.contains(expected) && said.lines().count() == 1 && output.stdout.is_empty(), "{said}");
     }
 }
+
+#[test]
+fn the_launcher_records_any_program() {
+    let Some(fakes) = fakes() else { return };
+    let folder = scratch("cupti-launched");
+    let lacuna = |library: &Path, out: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lacuna"));
+        command.args(["capture", "--backend", "cupti", "--no-gpu-counters", "--out"]).arg(out).arg("--");
+        command.arg(fakes.join("program")).arg("cuda").env("LACUNA_INJECT", library);
+        command.env("LD_LIBRARY_PATH", fakes).env("LACUNA_CUPTI", fakes.join("libcupti.so.13"));
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let out = folder.join("it's a folder");
+    let (code, said) = lacuna(&library(), &out);
+    let (recording, trace) = only(&out);
+    assert!(code == Some(0) && said.contains(&format!("cupti-{}.json", recording.pid)), "{said}");
+    assert_eq!(slices(&trace, SliceKind::Kernel).len(), 2);
+    let (code, said) = lacuna(Path::new("/nowhere/inject.so"), &folder.join("other"));
+    assert!(code == Some(2) && said.contains("LACUNA_INJECT names no file") && said.lines().count() == 1, "{said}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}

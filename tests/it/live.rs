@@ -116,3 +116,25 @@ fn interrupt(child: Child) -> Output {
     assert!(started.elapsed() < Duration::from_secs(60));
     output
 }
+
+#[test]
+fn counters_are_recorded_beside_a_run() {
+    let fake = FakeNvml::new("gpus=1 busy=30");
+    let folder = tempfile::tempdir().unwrap();
+    let run = |out: &str, args: &[&str], library: &std::path::Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lacuna"));
+        command.args(["capture", "--backend", "none", "--out"]).arg(folder.path().join(out)).args(args);
+        command.args(["--", "sleep", "0.8"]).env("LACUNA_NVML", library);
+        assert!(command.output().unwrap().status.success());
+        let names = std::fs::read_dir(folder.path().join(out)).unwrap();
+        let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(run("with", &[], fake.library().as_ref()), ["gpu_metrics.jsonl", "lock", "output.txt", "run.json"]);
+    let text = std::fs::read_to_string(folder.path().join("with/gpu_metrics.jsonl")).unwrap();
+    assert!(text.lines().count() > 1 && text.lines().all(|line| line.contains("\"gpu_util_pct\":30")), "{text}");
+    let without = ["lock", "output.txt", "run.json"];
+    assert_eq!(run("without", &["--no-gpu-counters"], fake.library().as_ref()), without);
+    assert_eq!(run("absent", &[], "/nowhere/libnvidia-ml.so.1".as_ref()), without);
+}

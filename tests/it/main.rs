@@ -7,9 +7,9 @@
 
 mod call_tree;
 mod corpus;
-mod damaged;
 #[cfg(target_os = "linux")]
 mod cupti;
+mod damaged;
 #[path = "../fake_nvml/load.rs"]
 mod fake_nvml;
 mod gaps;

@@ -15,7 +15,7 @@ fn watching(fake: &FakeNvml, traces: Vec<Trace>) -> Harness<'static, Option<App>
     let drivers: Vec<Box<dyn Driver>> = vec![Box::new(NvmlDriver { library: Some(fake.library().into()) })];
     let monitor = Monitor::new(drivers);
     monitor.set_retry(Duration::from_millis(100));
-    app_mut(&mut harness).session.live = monitor;
+    app_mut(&mut harness).session.live = std::sync::Arc::new(monitor);
     app_mut(&mut harness).commands.push(Command::Show("live"));
     settle(&mut harness);
     harness
@@ -42,6 +42,22 @@ fn gpus_are_watched_without_a_trace() {
     // A hidden GPU has no line.
     harness.get_by_label("GPU 1").click();
     wait_for(&mut harness, |harness| harness.query_by_label("Utilization: GPU 0 40 %").is_some());
+}
+
+#[test]
+fn readings_are_recorded_until_a_person_stops_that() {
+    let fake = FakeNvml::new("gpus=1 busy=40");
+    let mut harness = watching(&fake, Vec::new());
+    wait_for(&mut harness, has("Utilization: GPU 0"));
+    harness.get_by_label("Record").click();
+    wait_for(&mut harness, has("3 lines in"));
+    harness.get_by_label("Stop recording").click();
+    wait_for(&mut harness, has("Recorded"));
+    harness.get_by_label_contains("gpu_metrics.jsonl").click();
+    wait_for(&mut harness, |harness| app(harness).session().traces().len() == 1);
+    let path = app(&harness).session().traces()[0].trace.info.path.clone();
+    assert!(std::fs::read_to_string(&path).unwrap().contains("\"gpu_util_pct\":40"));
+    std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
 }
 
 #[test]

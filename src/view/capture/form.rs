@@ -6,14 +6,25 @@ use std::time::Duration;
 use eframe::egui::{self, RichText, TextEdit, Ui};
 use serde::{Deserialize, Serialize};
 
-use crate::capture::launch::{self, Place, Recorder, Request, words};
-use crate::capture::pytorch;
+use crate::capture::launch::{self, Place, Recorder, Request, overhead, words};
+use crate::capture::{nsys, pytorch};
 use crate::widget::theme;
 
 const MAX_RECENT: usize = 20;
 const GRACE: Duration = Duration::from_secs(30);
 /// Stands for the name of the folder, which is known when the run starts.
 const NEW: &str = "NEW";
+
+/// Interfaces that nsys traces: name, and what they are.
+const TRACES: [(&str, &str); 7] = [
+    ("cuda", "Kernels, copies, and calls of CUDA"),
+    ("nvtx", "Ranges that programs name"),
+    ("osrt", "Calls of the system in which threads wait"),
+    ("cudnn", "Calls of cuDNN"),
+    ("cublas", "Calls of cuBLAS"),
+    ("mpi", "Calls of MPI"),
+    ("python-gil", "Who holds the lock of Python's interpreter"),
+];
 
 /// Variables that help to find a fault: name, value, and what they do.
 const VARIABLES: [(&str, &str, &str); 9] = [
@@ -38,11 +49,43 @@ pub struct Form {
     folder: String,
     /// Assignments to the environment, as typed.
     env: String,
-    /// Whether it is only run.
-    is_plain: bool,
+    pub backend: Backend,
     ranks: String,
     options: pytorch::Options,
+    nsys: nsys::Profile,
+    /// The `nsys` to use; empty is the one that is found.
+    nsys_path: String,
+    /// Further options of nsys, as typed.
+    nsys_others: String,
+    /// After so many seconds it is stopped; 0 is never.
+    seconds: u32,
+    /// Whether the counters of the GPUs are left out.
+    without_counters: bool,
 }
+
+/// How a command is recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Backend {
+    #[default]
+    PyTorch,
+    Nsys,
+    Cupti,
+    None,
+}
+
+/// Each with its title, its name in manifests, what it is, and what it costs.
+const BACKENDS: [(Backend, &str, &str, &str, &str); 4] = [
+    (
+        Backend::PyTorch,
+        "PyTorch profiler",
+        "pytorch",
+        "In every Python process that imports torch, unmodified",
+        overhead::PYTORCH,
+    ),
+    (Backend::Nsys, "Nsight Systems", "nsys", "nsys profile, for any program, where nsys is installed", overhead::NSYS),
+    (Backend::Cupti, "CUPTI", "cupti", "Lacuna's own recorder, for any program with CUDA or NVTX", overhead::CUPTI),
+    (Backend::None, "Nothing", "none", "Only run the command", ""),
+];
 
 /// The form with what was run before.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -63,7 +106,8 @@ impl Form {
         self.line.clone_from(&manifest.command);
         self.folder.clone_from(&manifest.working_folder);
         self.env = manifest.env.join(" ");
-        self.is_plain = manifest.recorder == "none";
+        let known = BACKENDS.iter().find(|backend| backend.2 == manifest.recorder);
+        self.backend = known.map_or(self.backend, |backend| backend.0);
     }
 
     /// What is to run, in a new folder in `root`.
@@ -86,11 +130,32 @@ impl Form {
             argv: line.argv,
             env: line.env,
             working_folder: Some(self.folder.trim()).filter(|folder| !folder.is_empty()).map(PathBuf::from),
-            recorder: if self.is_plain { Recorder::None } else { Recorder::PyTorch(options) },
+            recorder: match self.backend {
+                Backend::PyTorch => Recorder::PyTorch(options),
+                Backend::Nsys => Recorder::Nsys(self.profile()?),
+                Backend::Cupti => Recorder::Cupti,
+                Backend::None => Recorder::None,
+            },
             place: Place::In(root),
             grace: GRACE,
+            time_limit: (self.seconds > 0).then(|| Duration::from_secs(self.seconds.into())),
             is_shown: false,
         })
+    }
+
+    /// What nsys records.
+    ///
+    /// Errors: there is no nsys, or its options cannot be read.
+    fn profile(&self) -> Result<nsys::Profile, String> {
+        let chosen = Some(self.nsys_path.trim()).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let others = words::split(&self.nsys_others).map_err(|error| format!("{error}, in the options of nsys"))?;
+        let others = others.argv.into_iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        Ok(nsys::Profile { program: nsys::recorder(chosen)?, others, ..self.nsys.clone() })
+    }
+
+    /// Whether the counters of the GPUs are recorded.
+    pub fn has_counters(&self) -> bool {
+        !self.without_counters
     }
 
     fn add_variable(&mut self, name: &str, value: &str) {
@@ -127,13 +192,37 @@ impl Form {
                 });
             });
             ui.end_row();
+            let label = ui.label("Stop after");
+            ui.horizontal(|ui| {
+                let text = |value: f64, _| if value < 1.0 { "never".to_owned() } else { format!("{value} s") };
+                let parse = |text: &str| text.trim_end_matches(['s', ' ']).parse().ok();
+                let drag = egui::DragValue::new(&mut self.seconds).custom_formatter(text).custom_parser(parse);
+                ui.add(drag)
+                    .labelled_by(label.id)
+                    .on_hover_text("Stop the program after so many seconds, as Stop does");
+            });
+            ui.end_row();
         });
     }
 
     /// What is recorded.
     fn options_ui(&mut self, ui: &mut Ui) {
+        let mut has_counters = !self.without_counters;
+        ui.checkbox(&mut has_counters, "GPU counters").on_hover_text(format!(
+            "Record what the GPUs do meanwhile, as counters under the timeline, where there is a driver. Costs {}",
+            overhead::COUNTERS
+        ));
+        self.without_counters = !has_counters;
+        match self.backend {
+            Backend::PyTorch => self.pytorch_ui(ui),
+            Backend::Nsys => nsys_ui(&mut self.nsys, &mut self.nsys_path, &mut self.nsys_others, ui),
+            Backend::Cupti | Backend::None => {}
+        }
+    }
+
+    fn pytorch_ui(&mut self, ui: &mut Ui) {
         let options = &mut self.options;
-        ui.add_enabled_ui(!self.is_plain, |ui| {
+        ui.scope(|ui| {
             ui.horizontal_wrapped(|ui| {
                 ui.checkbox(&mut options.trace, "Trace").on_hover_text("Record what ran, by torch.profiler");
                 ui.checkbox(&mut options.memory, "Memory history").on_hover_text(
@@ -183,6 +272,68 @@ fn trace_ui(options: &mut pytorch::Options, ui: &mut Ui) {
     });
 }
 
+/// What nsys records, and when.
+fn nsys_ui(profile: &mut nsys::Profile, path: &mut String, others: &mut String, ui: &mut Ui) {
+    ui.horizontal_wrapped(|ui| {
+        ui.label("Trace");
+        for (name, help) in TRACES {
+            let mut is_on = profile.trace.split(',').any(|traced| traced == name);
+            if ui.checkbox(&mut is_on, name).on_hover_text(help).changed() {
+                let mut traced: Vec<&str> = profile.trace.split(',').filter(|traced| *traced != name).collect();
+                traced.extend(is_on.then_some(name));
+                traced.retain(|traced| !traced.is_empty() && *traced != "none");
+                profile.trace = if traced.is_empty() { "none".to_owned() } else { traced.join(",") };
+            }
+        }
+    });
+    ui.horizontal_wrapped(|ui| {
+        for (name, value, help) in [
+            ("Memory usage", &mut profile.memory_usage, "Allocations of device memory; costs time at each"),
+            ("GPU metrics", &mut profile.gpu_metrics, "Hardware counters of all GPUs; may need an administrator"),
+            ("Sampling", &mut profile.sampling, "Call stacks of threads, and when threads run"),
+            ("Graph nodes", &mut profile.graph_nodes, "Each node of CUDA graphs, instead of graphs as a whole; slower"),
+        ] {
+            ui.checkbox(value, name).on_hover_text(help);
+        }
+    });
+    ui.horizontal_wrapped(|ui| {
+        ui.label("Record");
+        ui.radio_value(&mut profile.range, nsys::Range::Program, "The program");
+        ui.radio_value(&mut profile.range, nsys::Range::CudaProfilerApi, "cudaProfilerStart to Stop")
+            .on_hover_text("What the program says, as torch.cuda.profiler.start does");
+        ui.radio_value(&mut profile.range, nsys::Range::Nvtx, "NVTX range").on_hover_text("The first such range");
+        let edit = TextEdit::singleline(&mut profile.nvtx_range).hint_text("name, name@domain").desired_width(140.0);
+        ui.add_enabled(profile.range == nsys::Range::Nvtx, edit).accessible_name("Name of the NVTX range");
+    });
+    ui.add_enabled_ui(profile.range == nsys::Range::Program, |ui| {
+        ui.horizontal_wrapped(|ui| {
+            ui.checkbox(&mut profile.by_hand, "By hand")
+                .on_hover_text("Start and stop recordings by a button while the program runs");
+            let mut number = |name: &str, value: &mut u32, help: &str| {
+                let label = ui.label(name);
+                let drag = egui::DragValue::new(value).range(0..=1_000_000).suffix(" s");
+                ui.add(drag).labelled_by(label.id).on_hover_text(help);
+            };
+            number("Delay", &mut profile.delay, "Seconds of the program before the recording");
+            number(
+                "Duration",
+                &mut profile.duration,
+                "Seconds of recording, then the program goes on; 0 is to its end",
+            );
+        });
+    });
+    egui::Grid::new("capture nsys").num_columns(2).spacing([12.0, 5.0]).show(ui, |ui| {
+        let label = ui.label("More options");
+        let edit = TextEdit::singleline(others).hint_text("--cudabacktrace=all").desired_width(440.0);
+        ui.add(edit).labelled_by(label.id);
+        ui.end_row();
+        let label = ui.label("nsys");
+        let edit = TextEdit::singleline(path).hint_text("The first one found").desired_width(440.0);
+        ui.add(edit).labelled_by(label.id);
+        ui.end_row();
+    });
+}
+
 impl Forms {
     /// Puts the command first among the recent ones.
     pub fn remember(&mut self) {
@@ -210,10 +361,10 @@ impl Forms {
         });
         ui.horizontal_wrapped(|ui| {
             ui.label("Record with");
-            ui.radio_value(&mut self.form.is_plain, false, "PyTorch profiler").on_hover_text(
-                "In every Python process that imports torch, unmodified. Costs 5 to 15 % of host time, more with stacks",
-            );
-            ui.radio_value(&mut self.form.is_plain, true, "Nothing").on_hover_text("Only run the command");
+            for (backend, title, _, what, cost) in BACKENDS {
+                let help = if cost.is_empty() { what.to_owned() } else { format!("{what}. {cost}") };
+                ui.radio_value(&mut self.form.backend, backend, title).on_hover_text(help);
+            }
         });
         egui::CollapsingHeader::new("Options").id_salt("capture options").show(ui, |ui| {
             self.form.options_ui(ui);
@@ -280,6 +431,9 @@ impl Forms {
                     ui.add(egui::Label::new(RichText::new(&line).monospace()).wrap())
                         .on_hover_text(format!("{NEW} stands for the folder of the run, which is named by its time"));
                 });
+                if let Some(cost) = request.recorder.overhead() {
+                    ui.weak(cost);
+                }
                 if let Some(hint) = hint(&request) {
                     ui.weak(hint);
                 }
@@ -337,6 +491,35 @@ mod tests {
         assert!(wrong(Form { ranks: "x".to_owned(), ..form }).contains("0,4-7"));
         let piped = Form { line: "a | b".to_owned(), ..Default::default() }.request("/data".into()).unwrap();
         assert!(hint(&piped).unwrap().contains("No shell"));
+    }
+
+    #[test]
+    fn a_form_says_how_it_is_recorded() {
+        let of = |form: &Form| form.request("/data".into()).map(|request| request.command_line(Path::new("/data/NEW")));
+        // A program that may be run stands for nsys.
+        let nsys = std::env::current_exe().unwrap();
+        let mut form = Form { line: "python3 'my train.py'".to_owned(), backend: Backend::Nsys, ..Default::default() };
+        form.nsys_path = nsys.display().to_string();
+        form.nsys_others = "--cudabacktrace=all".to_owned();
+        form.nsys.delay = 10;
+        let line = of(&form).unwrap();
+        for part in [
+            "TMPDIR=/data/NEW/nsys/tmp",
+            " profile --session-new=lacuna-",
+            "--output=/data/NEW/nsys/report ",
+            "--trace=cuda,nvtx,osrt",
+            "--start-later=true",
+            "--cudabacktrace=all",
+            "LACUNA_PROGRAM=1,TMPDIR=",
+            " python3 'my train.py'",
+        ] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+        form.nsys_path = "/no/such/nsys".to_owned();
+        assert!(of(&form).unwrap_err().contains("No nsys was found"));
+        let manifest = launch::Manifest { recorder: "cupti".to_owned(), ..Default::default() };
+        form.take(&manifest);
+        assert_eq!(form.request("/data".into()).unwrap().recorder, Recorder::Cupti);
     }
 
     #[test]

@@ -7,7 +7,8 @@ mod form;
 mod output;
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use eframe::egui::{self, Frame, Panel, RichText, Ui};
@@ -18,10 +19,12 @@ use self::form::Forms;
 use self::output::OutputSearch;
 use super::states::failed_ui;
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
-use crate::capture::launch::{self, Exit, LaunchError, Run, Stage, Status};
+use crate::capture::counters::Counters;
+use crate::capture::launch::{self, Exit, LaunchError, Run, Stage, Status, Switch};
 use crate::command::Command;
 use crate::figures::format;
-use crate::job::{Job, Poll};
+use crate::job::{Job, Poll, Progress};
+use crate::live::Monitor;
 use crate::widget::theme;
 
 /// Results of one run that open by themselves; others wait to be asked for.
@@ -62,7 +65,7 @@ impl View for Capture {
         let is_busy = self.starting.is_some() || status.as_ref().is_some_and(|status| status.stage < Stage::Ended);
         Frame::NONE.inner_margin(8).show(ui, |ui| {
             if self.forms.ui(!is_busy, ui) {
-                self.start(ui.ctx());
+                self.start(ctx.live, ui.ctx());
             }
             if let Some(why) = &self.failure {
                 failed_ui(why, ui);
@@ -132,7 +135,7 @@ impl View for Capture {
 }
 
 impl Capture {
-    fn start(&mut self, egui: &egui::Context) {
+    fn start(&mut self, live: &Arc<Monitor>, egui: &egui::Context) {
         self.failure = None;
         let Some(root) = launch::root() else {
             self.failure = Some("There is no folder for results: set XDG_DATA_HOME or HOME".to_owned());
@@ -152,7 +155,10 @@ impl Capture {
         self.output.reset();
         let (waker, started) = (egui.clone(), egui.clone());
         let wake = move || waker.request_repaint();
-        let job = Job::spawn("launch", move || started.request_repaint(), move |_| Run::start(&request, |_| (), wake));
+        let (live, has_counters) = (Arc::clone(live), self.forms.form.has_counters());
+        let beside = move |folder: &Path| has_counters.then(|| Counters::start(&live, folder));
+        let work = move |_: &Progress| Run::start(&request, beside, wake);
+        let job = Job::spawn("launch", move || started.request_repaint(), work);
         match job {
             Ok(job) => self.starting = Some(job),
             Err(error) => self.failure = Some(format!("No thread could be started: {error}")),
@@ -165,6 +171,27 @@ fn clock(elapsed: Duration) -> String {
     let seconds = elapsed.as_secs();
     let (h, m, s) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     if h > 0 { format!("{h}:{m:02}:{s:02}") } else { format!("{m}:{s:02}") }
+}
+
+/// Starts and stops a recorder while the program runs.
+fn switch_ui(run: &Run, switch: Switch, ui: &mut Ui) {
+    let (name, help, is_on) = match switch {
+        Switch::Off => ("Record", "Start a recording", true),
+        Switch::Starting => ("Record", "The recording is being started", true),
+        Switch::On => ("Stop recording", "End this recording and open it; the program goes on", false),
+        Switch::Stopping => ("Stop recording", "The recording is being written", false),
+    };
+    let can_switch = matches!(switch, Switch::Off | Switch::On);
+    if ui.add_enabled(can_switch, egui::Button::new(name)).on_hover_text(help).on_disabled_hover_text(help).clicked() {
+        run.record(is_on);
+    }
+    let state = match switch {
+        Switch::Off => "not recording",
+        Switch::Starting => "starting to record",
+        Switch::On => "recording",
+        Switch::Stopping => "writing the recording",
+    };
+    ui.weak(state);
 }
 
 /// The state of the run, its results, and how to stop it.
@@ -182,6 +209,9 @@ fn run_ui(run: &Run, status: &Status, ctx: &mut ViewContext<'_>, ui: &mut Ui) {
             && ui.button(name).on_hover_text(help).clicked()
         {
             run.stop();
+        }
+        if let Some(switch) = status.switch.filter(|_| status.stage == Stage::Running) {
+            switch_ui(run, switch, ui);
         }
         if status.stage < Stage::Ended {
             ui.spinner();

@@ -6,6 +6,7 @@ mod lists;
 mod plots;
 mod shown;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use eframe::egui::{self, Frame, Key, Margin, ScrollArea};
@@ -14,8 +15,9 @@ use serde_json::{Value, json};
 use self::shown::Shown;
 use super::states::{failed_ui, nothing_ui, working_ui};
 use super::{Content, DockArea, View, ViewContext, ViewSpec};
-use crate::command::ctrl;
-use crate::live::{Alarm, Monitor, default_alarms};
+use crate::capture::counters;
+use crate::command::{Command, ctrl};
+use crate::live::{Alarm, Monitor, Recorder, default_alarms};
 
 /// The description of the view.
 pub const SPEC: ViewSpec = ViewSpec {
@@ -46,6 +48,10 @@ pub struct Live {
     shown: Option<Shown>,
     /// UUIDs of devices whose lines are hidden.
     hidden: Vec<String>,
+    /// The recording to a file that is under way.
+    recorder: Option<Recorder>,
+    /// The file of the last recording, or why there is none.
+    recorded: Option<Result<PathBuf, String>>,
 }
 
 impl Default for Live {
@@ -58,6 +64,8 @@ impl Default for Live {
             is_paused: false,
             shown: None,
             hidden: Vec::new(),
+            recorder: None,
+            recorded: None,
         }
     }
 }
@@ -68,6 +76,7 @@ impl View for Live {
         ui.ctx().request_repaint_after(ctx.live.interval().min(Duration::from_secs(1)));
         Frame::NONE.inner_margin(Margin::symmetric(8, 4)).show(ui, |ui| {
             self.head_ui(ui);
+            self.recorder_ui(ctx, ui);
             let Some(shown) = &self.shown else { return working_ui("Asking the GPU drivers…", ui) };
             if let Some(missing) = &shown.missing {
                 ui.add_space(8.0);
@@ -122,6 +131,48 @@ impl Live {
                 _ => Some(Shown::new(store, window_ns)),
             });
         }
+    }
+
+    /// Writes what is read to a file while a person wants it, and says to which.
+    fn recorder_ui(&mut self, ctx: &mut ViewContext<'_>, ui: &mut egui::Ui) {
+        if self.shown.as_ref().is_none_or(|shown| shown.devices.is_empty()) && self.recorder.is_none() {
+            return;
+        }
+        ui.horizontal_wrapped(|ui| {
+            if let Some(recorder) = self.recorder.take() {
+                let is_over = ui.button("Stop recording").on_hover_text("End the file").clicked();
+                let lines = recorder.n_lines();
+                ui.weak(format!("{lines} line{} in {}", if lines == 1 { "" } else { "s" }, recorder.path().display()));
+                if let Some(why) = recorder.error() {
+                    self.recorded = Some(Err(why));
+                } else if is_over {
+                    let path = recorder.path().to_owned();
+                    self.recorded = Some(recorder.stop().map(|_| path));
+                } else {
+                    self.recorder = Some(recorder);
+                }
+                return;
+            }
+            let help = "Write each reading to a new file, one JSON object a line, until you stop or close this tab";
+            if ui.button("Record").on_hover_text(help).clicked() {
+                let started = counters::new_file().and_then(|path| Recorder::start(ctx.live, &path));
+                self.recorded = None;
+                match started {
+                    Ok(recorder) => self.recorder = Some(recorder),
+                    Err(error) => self.recorded = Some(Err(format!("The recording cannot be written: {error}"))),
+                }
+            }
+            match &self.recorded {
+                Some(Ok(path)) => {
+                    ui.weak("Recorded");
+                    if ui.link(path.display().to_string()).on_hover_text("Open it as counters").clicked() {
+                        ctx.commands.push(Command::OpenPath(path.clone()));
+                    }
+                }
+                Some(Err(why)) => failed_ui(why, ui),
+                None => {}
+            }
+        });
     }
 
     fn head_ui(&mut self, ui: &mut egui::Ui) {
