@@ -1,5 +1,6 @@
 //! Counters of the GPUs, recorded beside a run into its folder.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use super::launch;
@@ -21,8 +22,9 @@ impl Counters {
     /// Starts to record what the monitor reads, which is started. Where the file cannot be written, there are no
     /// counters; the run goes on.
     pub fn start(monitor: &Monitor, folder: &Path) -> Self {
-        let recorder = Recorder::start(monitor, &folder.join(UNFINISHED)).ok();
-        Self { recorder, folder: folder.to_owned() }
+        let path = folder.join(UNFINISHED);
+        let file = File::create_new(&path).ok();
+        Self { recorder: file.map(|file| Recorder::start(monitor, file, &path)), folder: folder.to_owned() }
     }
 }
 
@@ -45,10 +47,11 @@ pub fn keep(folder: &Path) {
     };
 }
 
-/// A new file among the user's runs for what a person records without one, in a folder named by the time.
+/// Records without a run, into a new file among the user's runs, in a folder named by the time.
 ///
 /// Errors: the folder cannot be made, or the user has none.
-pub fn new_file() -> std::io::Result<PathBuf> {
+pub fn record(monitor: &Monitor) -> std::io::Result<Recorder> {
     let none = || std::io::Error::other("there is no folder for it: set XDG_DATA_HOME or HOME");
-    Ok(launch::create(&launch::root().ok_or_else(none)?, "gpus")?.join(FILE))
+    let path = launch::create(&launch::root().ok_or_else(none)?, "gpus")?.join(FILE);
+    Ok(Recorder::start(monitor, File::create_new(&path)?, &path))
 }

@@ -155,9 +155,8 @@ impl Live {
             }
             let help = "Write each reading to a new file, one JSON object a line, until you stop or close this tab";
             if ui.button("Record").on_hover_text(help).clicked() {
-                let started = counters::new_file().and_then(|path| Recorder::start(ctx.live, &path));
                 self.recorded = None;
-                match started {
+                match counters::record(ctx.live) {
                     Ok(recorder) => self.recorder = Some(recorder),
                     Err(error) => self.recorded = Some(Err(format!("The recording cannot be written: {error}"))),
                 }
